@@ -1,0 +1,265 @@
+/* linnet.h: the public C API of linnet, an engine that runs language models.
+ *
+ * The path of a generation:
+ *
+ *     linnet_model_open -> linnet_engine_create -> linnet_request_submit
+ *         -> linnet_request_next (repeat) -> linnet_request_close
+ *         -> linnet_engine_destroy -> linnet_model_close
+ *
+ * Conventions
+ *   - Fallible functions return a linnet_status: 0 is success, negative is failure. The last
+ *     parameter is a linnet_error that the caller owns (or NULL); it is filled on failure with
+ *     one sentence that names the file, key, tensor, field or offset.
+ *   - Objects are opaque. `open`/`create` give ownership to the caller, `close`/`destroy` end it,
+ *     `get` lends a pointer that lives as long as its object.
+ *   - Option structs begin with `struct_bytes`; call the matching `_init` first, which sets it
+ *     and every default. Fields may be added at the end in later versions.
+ *   - A model is immutable and may be shared by threads. An engine owns one thread that runs the
+ *     steps; submit, next, cancel and close may be called from any other thread.
+ *   - The library never exits, aborts or prints.
+ */
+#ifndef LINNET_H
+#define LINNET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define LINNET_API __attribute__((visibility("default")))
+#else
+#define LINNET_API
+#endif
+
+/* ---- status and error ------------------------------------------------------------------- */
+
+#define LINNET_STATUSES(X)                                                                         \
+    X(LINNET_OK, 0, "success")                                                                     \
+    X(LINNET_ERR_NOMEM, -1, "out of memory")                                                       \
+    X(LINNET_ERR_IO, -2, "input or output failed")                                                 \
+    X(LINNET_ERR_FORMAT, -3, "malformed data")                                                     \
+    X(LINNET_ERR_UNSUPPORTED, -4, "not supported")                                                 \
+    X(LINNET_ERR_ARGUMENT, -5, "invalid argument")                                                 \
+    X(LINNET_ERR_LIMIT, -6, "a limit is exceeded")                                                 \
+    X(LINNET_ERR_TIMEOUT, -7, "timed out")                                                         \
+    X(LINNET_ERR_CANCELLED, -8, "cancelled")                                                       \
+    X(LINNET_ERR_STATE, -9, "not possible in this state")                                          \
+    X(LINNET_ERR_COMPUTE, -10, "computation failed")
+
+typedef enum linnet_status {
+#define LINNET_STATUS_ENUM(name, value, text) name = value,
+    LINNET_STATUSES(LINNET_STATUS_ENUM)
+#undef LINNET_STATUS_ENUM
+} linnet_status;
+
+typedef struct linnet_error {
+    linnet_status status;
+    char message[1024]; /* one sentence, NUL-terminated UTF-8, no newline */
+} linnet_error;
+
+/* A short text for a status ("out of memory"); static storage. */
+LINNET_API const char *linnet_status_text(linnet_status status);
+
+/* The version as "MAJOR.MINOR.PATCH"; static storage. */
+LINNET_API const char *linnet_version(void);
+
+/* ---- model: checkpoint, spec, tokenizer ------------------------------------------------- */
+
+typedef struct linnet_model linnet_model;
+
+/* Opens a GGUF file or a Hugging Face folder: maps its files and reads headers, metadata and
+ * tokenizer; no tensor data is read. A checkpoint without a tokenizer opens (token ids still
+ * work). Errors: IO, FORMAT, UNSUPPORTED, NOMEM. */
+LINNET_API linnet_status linnet_model_open(const char *path, linnet_model **model,
+                                           linnet_error *err);
+LINNET_API void linnet_model_close(linnet_model *model); /* after all its engines; NULL is fine */
+
+typedef struct linnet_model_info {
+    size_t struct_bytes;
+    const char *architecture;  /* "llama"; lives as long as the model, as do all pointers here */
+    const char *name;          /* general.name, or the last part of the path */
+    int32_t n_vocab;           /* rows of the logits, in tokens */
+    int32_t n_layers;
+    int64_t ctx_tokens;        /* the context that the checkpoint was made for */
+    bool has_tokenizer;
+    bool has_chat_template;
+    int32_t bos_id;            /* -1: none */
+    const int32_t *stop_ids;   /* [n_stop_ids]: the union of what all metadata names */
+    size_t n_stop_ids;
+} linnet_model_info;
+
+/* Fills `info` (struct_bytes set by the caller to sizeof *info). */
+LINNET_API void linnet_model_get_info(const linnet_model *model, linnet_model_info *info);
+
+/* Encodes `text` (n_bytes of any bytes) to token ids. add_special: let the tokenizer add BOS and
+ * the like. parse_special: recognise the text of control tokens inside `text` (trusted text
+ * only). *ids is allocated with malloc and owned by the caller (linnet_free). */
+LINNET_API linnet_status linnet_model_encode(const linnet_model *model, const char *text,
+                                             size_t n_bytes, bool add_special, bool parse_special,
+                                             int32_t **ids, size_t *n_ids, linnet_error *err);
+
+/* Decodes ids to bytes; *text is NUL-terminated, malloc'd, owned by the caller (linnet_free).
+ * keep_special: write control tokens as their text instead of dropping them. */
+LINNET_API linnet_status linnet_model_decode(const linnet_model *model, const int32_t *ids,
+                                             size_t n_ids, bool keep_special, char **text,
+                                             size_t *n_bytes, linnet_error *err);
+
+/* Renders the checkpoint's chat template over `messages_json` (a JSON array of objects with
+ * role and content) and encodes the result, so that special-token text inside contents stays
+ * text. *ids as in linnet_model_encode. */
+LINNET_API linnet_status linnet_model_encode_chat(const linnet_model *model,
+                                                  const char *messages_json, int32_t **ids,
+                                                  size_t *n_ids, linnet_error *err);
+
+LINNET_API void linnet_free(void *memory);
+
+/* ---- engine ----------------------------------------------------------------------------- */
+
+typedef enum linnet_precision {
+    LINNET_PRECISION_FAST = 0, /* types that each kernel likes */
+    LINNET_PRECISION_EXACT     /* float32 activations, products and KV cache */
+} linnet_precision;
+
+typedef enum linnet_kv_type {
+    LINNET_KV_AUTO = 0, /* f16 when fast, f32 when exact */
+    LINNET_KV_F32,
+    LINNET_KV_F16,
+    LINNET_KV_BF16
+} linnet_kv_type;
+
+typedef struct linnet_engine_options {
+    size_t struct_bytes;
+    linnet_precision precision;
+    linnet_kv_type kv_type;
+    const char *backend;     /* "auto" or "cpu" */
+    const char *cpu;         /* instruction set: "auto" or "scalar" */
+    size_t ctx_tokens;       /* longest sequence; 0: what the checkpoint and free memory allow */
+    size_t max_seqs;         /* sequences in one step; 0: 1 */
+    size_t max_batch_tokens; /* tokens in one step; 0: 512 */
+    size_t n_threads;        /* 0: one per online processor */
+} linnet_engine_options;
+
+LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
+
+#define LINNET_MAX_ARENAS 16
+
+/* Memory of an engine, to the byte. `total_bytes` is the sum of the arenas; `mapped_bytes` of
+ * the checkpoint's files are used where they lie; `libraries_bytes` estimates thread stacks and
+ * what libraries take, outside the total. */
+typedef struct linnet_memory_plan {
+    size_t struct_bytes;
+    size_t ctx_tokens, max_seqs, max_batch_tokens, n_threads; /* as chosen */
+    size_t n_arenas;
+    struct {
+        const char *name; /* static storage */
+        size_t bytes;
+    } arenas[LINNET_MAX_ARENAS];
+    size_t total_bytes;
+    size_t mapped_bytes;
+    size_t libraries_bytes;
+} linnet_memory_plan;
+
+/* Computes every arena from headers alone. Errors: ARGUMENT, LIMIT (sizes overflow). */
+LINNET_API linnet_status linnet_plan_memory(const linnet_model *model,
+                                            const linnet_engine_options *options,
+                                            linnet_memory_plan *plan, linnet_error *err);
+
+typedef struct linnet_engine linnet_engine;
+
+/* Reserves exactly the planned arenas, prepares the weights and starts the engine thread. The
+ * model must outlive the engine. Errors: NOMEM, ARGUMENT, IO, UNSUPPORTED. */
+LINNET_API linnet_status linnet_engine_create(const linnet_model *model,
+                                              const linnet_engine_options *options,
+                                              linnet_engine **engine, linnet_error *err);
+/* Cancels what is left, stops the thread, frees everything. Requests must be closed before. */
+LINNET_API void linnet_engine_destroy(linnet_engine *engine);
+
+/* What was reserved, in the form of the plan. */
+LINNET_API void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan);
+
+/* ---- requests --------------------------------------------------------------------------- */
+
+typedef struct linnet_request linnet_request;
+
+typedef enum linnet_request_kind {
+    LINNET_REQUEST_GENERATE = 0,
+    LINNET_REQUEST_SCORE /* no tokens: every prompt row's logits go to on_logits */
+} linnet_request_kind;
+
+/* Applied in this order: repeat, frequency and presence penalties; temperature; top-k; top-p;
+ * min-p; draw. */
+typedef struct linnet_sampling {
+    float temperature;       /* 0: argmax, ties to the lowest id */
+    int32_t top_k;           /* 0: off */
+    float top_p;             /* 1: off */
+    float min_p;             /* 0: off */
+    float repeat_penalty;    /* 1: off; over the last repeat_last_n tokens */
+    int32_t repeat_last_n;   /* tokens of prompt and output that the penalties see; 0: none */
+    float frequency_penalty; /* 0: off */
+    float presence_penalty;  /* 0: off */
+    uint64_t seed;
+} linnet_sampling;
+
+typedef enum linnet_finish {
+    LINNET_FINISH_NONE = 0,
+    LINNET_FINISH_STOP,      /* a stop id or a stop string */
+    LINNET_FINISH_LENGTH,    /* max_tokens or the context is used up */
+    LINNET_FINISH_CANCELLED,
+    LINNET_FINISH_ERROR
+} linnet_finish;
+
+/* One thing that happened to a request. A request gives any number of token events and then
+ * exactly one final event (finish != NONE), after which next returns LINNET_ERR_STATE. */
+typedef struct linnet_event {
+    int32_t token;        /* -1: a final event without a token */
+    const char *text;     /* [text_bytes] whole UTF-8 code points; valid until the next call */
+    size_t text_bytes;
+    linnet_finish finish;
+    const char *error;    /* with LINNET_FINISH_ERROR: one sentence; else NULL */
+    size_t n_prompt_tokens, n_output_tokens; /* so far */
+} linnet_event;
+
+typedef struct linnet_request_options {
+    size_t struct_bytes;
+    linnet_request_kind kind;
+    const int32_t *prompt_ids; /* [n_prompt_ids], copied by submit */
+    size_t n_prompt_ids;
+    size_t max_tokens;         /* 0: until the context is full */
+    bool ignore_eos;           /* stop ids do not stop */
+    bool keep_special;         /* control tokens appear in the text */
+    linnet_sampling sampling;
+    const char *const *stop;   /* [n_stop] strings, copied by submit; cut from the text */
+    size_t n_stop;
+    /* LINNET_REQUEST_SCORE: called on the engine thread with each row in order of position;
+     * row[n_vocab] is valid during the call. */
+    void (*on_logits)(void *user, size_t position, const float *row, size_t n_vocab);
+    void *user;
+} linnet_request_options;
+
+LINNET_API void linnet_request_options_init(linnet_request_options *options);
+
+/* Queues a request. Refuses at once, naming what would fit, a prompt that can never fit.
+ * Errors: ARGUMENT, LIMIT, NOMEM. */
+LINNET_API linnet_status linnet_request_submit(linnet_engine *engine,
+                                               const linnet_request_options *options,
+                                               linnet_request **request, linnet_error *err);
+
+/* Waits at most timeout_ms (negative: for ever, 0: not at all) for the next event.
+ * Errors: TIMEOUT (no event yet), STATE (the final event was delivered before). */
+LINNET_API linnet_status linnet_request_next(linnet_request *request, int timeout_ms,
+                                             linnet_event *event, linnet_error *err);
+
+/* A file descriptor (eventfd) that polls readable while events wait; the request owns it. */
+LINNET_API int linnet_request_get_fd(const linnet_request *request);
+
+LINNET_API void linnet_request_cancel(linnet_request *request); /* idempotent, never blocks */
+LINNET_API void linnet_request_close(linnet_request *request);  /* cancels if still running */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,95 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static ln_status open_regular(const char *path, int *fd, size_t *bytes, ln_error *err) {
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0)
+        return ln_fail(err, LINNET_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    struct stat info;
+    if (fstat(*fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
+        close(*fd);
+        return ln_fail(err, LINNET_ERR_IO, "%s is not a regular file", path);
+    }
+    *bytes = (size_t)info.st_size;
+    return LINNET_OK;
+}
+
+ln_status ln_file_map_open(ln_file_map *map, const char *path, ln_error *err) {
+    *map = (ln_file_map){.fd = -1};
+    int fd;
+    size_t bytes;
+    LN_TRY(open_regular(path, &fd, &bytes, err));
+    void *data = NULL;
+    if (bytes > 0) {
+        data = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+        if (data == MAP_FAILED) {
+            close(fd);
+            return ln_fail(err, LINNET_ERR_IO, "cannot map %s: %s", path, strerror(errno));
+        }
+    }
+    *map = (ln_file_map){.data = data, .bytes = bytes, .fd = fd};
+    return LINNET_OK;
+}
+
+void ln_file_map_close(ln_file_map *map) {
+    if (map->data != NULL)
+        munmap((void *)map->data, map->bytes);
+    if (map->fd >= 0)
+        close(map->fd);
+    *map = (ln_file_map){.fd = -1};
+}
+
+ln_status ln_file_read(const char *path, size_t max_bytes, ln_strbuf *out, ln_error *err) {
+    int fd;
+    size_t bytes;
+    LN_TRY(open_regular(path, &fd, &bytes, err));
+    ln_status status = LINNET_OK;
+    if (bytes > max_bytes) {
+        status = ln_fail(err, LINNET_ERR_LIMIT, "%s has %zu bytes, more than the limit of %zu",
+                         path, bytes, max_bytes);
+    } else if (!ln_strbuf_reserve(out, bytes)) {
+        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory reading %s", path);
+    }
+    while (status == LINNET_OK && bytes > 0) {
+        ssize_t n = read(fd, out->data + out->len, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            status = ln_fail(err, LINNET_ERR_IO, "cannot read %s: %s", path, strerror(errno));
+        if (n <= 0)
+            break;
+        out->len += (size_t)n;
+        bytes -= (size_t)n;
+    }
+    if (out->data != NULL)
+        out->data[out->len] = '\0';
+    close(fd);
+    return status;
+}
+
+bool ln_file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+bool ln_file_is_folder(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+char *ln_path_join(const char *folder, const char *name) {
+    ln_strbuf path;
+    ln_strbuf_init(&path);
+    size_t n = strlen(folder);
+    ln_strbuf_append(&path, folder, n);
+    if (n > 0 && folder[n - 1] != '/')
+        ln_strbuf_putc(&path, '/');
+    ln_strbuf_puts(&path, name);
+    return ln_strbuf_take(&path);
+}

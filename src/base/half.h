@@ -1,0 +1,56 @@
+/* 16-bit floats: IEEE binary16 and bfloat16, bit-exact conversions with round to nearest even. */
+#ifndef LN_BASE_HALF_H
+#define LN_BASE_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float ln_f32_from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t ln_bits_from_f32(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float ln_f32_from_bf16(uint16_t half) {
+    return ln_f32_from_bits((uint32_t)half << 16);
+}
+
+static inline uint16_t ln_bf16_from_f32(float value) {
+    uint32_t bits = ln_bits_from_f32(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40); /* a quiet NaN */
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float ln_f32_from_f16(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t rest = half & 0x7fffu;
+    if (rest >= 0x7c00u) /* infinity, NaN */
+        return ln_f32_from_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest < 0x400u) /* zero, subnormal: rest * 2^-24 is exact */
+        return ln_f32_from_bits(sign | ln_bits_from_f32((float)rest * 0x1p-24f));
+    return ln_f32_from_bits(sign | ((rest << 13) + 0x38000000u));
+}
+
+static inline uint16_t ln_f16_from_f32(float value) {
+    uint32_t bits = ln_bits_from_f32(value);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t rest = bits & 0x7fffffffu;
+    if (rest > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (rest >= 0x477ff000u) /* rounds to 65536 or more */
+        return (uint16_t)(sign | 0x7c00u);
+    if (rest < 0x38800000u) { /* below 2^-14: adding 0.5 aligns the units of 2^-24 */
+        float aligned = ln_f32_from_bits(rest) + 0.5f;
+        return (uint16_t)(sign | (ln_bits_from_f32(aligned) - 0x3f000000u));
+    }
+    return (uint16_t)(sign | ((rest + 0xfffu + (rest >> 13 & 1) - 0x38000000u) >> 13));
+}
+
+#endif

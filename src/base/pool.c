@@ -1,0 +1,147 @@
+#include "base/pool.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SPIN_TURNS = 4000 };
+
+/* A counter that threads wait on. `sleepers` lets a signal without sleepers skip the system
+ * call. */
+typedef struct gate {
+    _Atomic uint32_t turn;
+    _Atomic uint32_t sleepers;
+} gate;
+
+typedef struct worker {
+    struct ln_pool *pool;
+    size_t index;
+    pthread_t thread;
+} worker;
+
+struct ln_pool {
+    size_t n_threads;
+    worker *workers; /* [n_threads]; 0 is the caller and has no thread */
+    size_t n_started;
+    int spin_turns;
+    ln_pool_fn fn;
+    void *context;
+    _Atomic bool stop;
+    gate start;
+    gate barrier;
+    _Atomic size_t arrived;
+};
+
+static void pause_cpu(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void gate_wait(gate *g, uint32_t turn, int spin_turns) {
+    for (int i = 0; i < spin_turns; i++) {
+        if (atomic_load_explicit(&g->turn, memory_order_acquire) != turn)
+            return;
+        pause_cpu();
+    }
+    atomic_fetch_add(&g->sleepers, 1);
+    while (atomic_load(&g->turn) == turn)
+        syscall(SYS_futex, &g->turn, FUTEX_WAIT_PRIVATE, turn, NULL, NULL, 0);
+    atomic_fetch_sub(&g->sleepers, 1);
+}
+
+static void gate_open(gate *g) {
+    atomic_fetch_add(&g->turn, 1);
+    if (atomic_load(&g->sleepers) > 0)
+        syscall(SYS_futex, &g->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void ln_pool_barrier(ln_pool *pool) {
+    if (pool->n_threads == 1)
+        return;
+    uint32_t turn = atomic_load(&pool->barrier.turn);
+    if (atomic_fetch_add(&pool->arrived, 1) + 1 == pool->n_threads) {
+        atomic_store(&pool->arrived, 0);
+        gate_open(&pool->barrier);
+    } else {
+        gate_wait(&pool->barrier, turn, pool->spin_turns);
+    }
+}
+
+static void *worker_main(void *argument) {
+    worker *self = argument;
+    ln_pool *pool = self->pool;
+    for (uint32_t turn = 0;; turn++) {
+        gate_wait(&pool->start, turn, pool->spin_turns);
+        if (atomic_load(&pool->stop))
+            return NULL;
+        pool->fn(pool->context, self->index);
+        ln_pool_barrier(pool);
+    }
+}
+
+ln_status ln_pool_create(size_t n_threads, ln_pool **out, ln_error *err) {
+    *out = NULL;
+    if (n_threads == 0 || n_threads > 1024)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "the number of threads must be 1 to 1024, not %zu",
+                       n_threads);
+    ln_pool *pool = calloc(1, sizeof *pool);
+    worker *workers = calloc(n_threads, sizeof *workers);
+    if (pool == NULL || workers == NULL) {
+        free(pool);
+        free(workers);
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating %zu threads", n_threads);
+    }
+    pool->n_threads = n_threads;
+    pool->workers = workers;
+    /* with more threads than processors a spinning thread only keeps another from running */
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    pool->spin_turns = online > 0 && n_threads <= (size_t)online ? SPIN_TURNS : 0;
+    pool->n_started = 1;
+    for (size_t i = 1; i < n_threads; i++) {
+        workers[i] = (worker){.pool = pool, .index = i};
+        int code = pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]);
+        if (code != 0) {
+            ln_pool_destroy(pool);
+            return ln_fail(err, LINNET_ERR_NOMEM, "cannot start thread %zu: %s", i, strerror(code));
+        }
+        pool->n_started++;
+    }
+    *out = pool;
+    return LINNET_OK;
+}
+
+void ln_pool_destroy(ln_pool *pool) {
+    if (pool == NULL)
+        return;
+    atomic_store(&pool->stop, true);
+    gate_open(&pool->start);
+    for (size_t i = 1; i < pool->n_started; i++)
+        pthread_join(pool->workers[i].thread, NULL);
+    free(pool->workers);
+    free(pool);
+}
+
+size_t ln_pool_size(const ln_pool *pool) {
+    return pool->n_threads;
+}
+
+void ln_pool_run(ln_pool *pool, ln_pool_fn fn, void *context) {
+    if (pool->n_threads == 1) {
+        fn(context, 0);
+        return;
+    }
+    pool->fn = fn;
+    pool->context = context;
+    gate_open(&pool->start);
+    fn(context, 0);
+    ln_pool_barrier(pool);
+}

@@ -80,15 +80,15 @@ LINNET_API void linnet_model_close(linnet_model *model); /* after all its engine
 
 typedef struct linnet_model_info {
     size_t struct_bytes;
-    const char *architecture;  /* "llama"; lives as long as the model, as do all pointers here */
-    const char *name;          /* general.name, or the last part of the path */
-    int32_t n_vocab;           /* rows of the logits, in tokens */
+    const char *architecture; /* "llama"; lives as long as the model, as do all pointers here */
+    const char *name;         /* general.name, or the last part of the path */
+    int32_t n_vocab;          /* rows of the logits, in tokens */
     int32_t n_layers;
-    int64_t ctx_tokens;        /* the context that the checkpoint was made for */
+    int64_t ctx_tokens; /* the context that the checkpoint was made for */
     bool has_tokenizer;
     bool has_chat_template;
-    int32_t bos_id;            /* -1: none */
-    const int32_t *stop_ids;   /* [n_stop_ids]: the union of what all metadata names */
+    int32_t bos_id;          /* -1: none */
+    const int32_t *stop_ids; /* [n_stop_ids]: the union of what all metadata names */
     size_t n_stop_ids;
 } linnet_model_info;
 
@@ -206,8 +206,8 @@ typedef struct linnet_sampling {
 
 typedef enum linnet_finish {
     LINNET_FINISH_NONE = 0,
-    LINNET_FINISH_STOP,      /* a stop id or a stop string */
-    LINNET_FINISH_LENGTH,    /* max_tokens or the context is used up */
+    LINNET_FINISH_STOP,   /* a stop id or a stop string */
+    LINNET_FINISH_LENGTH, /* max_tokens or the context is used up */
     LINNET_FINISH_CANCELLED,
     LINNET_FINISH_ERROR
 } linnet_finish;
@@ -215,11 +215,11 @@ typedef enum linnet_finish {
 /* One thing that happened to a request. A request gives any number of token events and then
  * exactly one final event (finish != NONE), after which next returns LINNET_ERR_STATE. */
 typedef struct linnet_event {
-    int32_t token;        /* -1: a final event without a token */
-    const char *text;     /* [text_bytes] whole UTF-8 code points; valid until the next call */
+    int32_t token;    /* -1: a final event without a token */
+    const char *text; /* [text_bytes] whole UTF-8 code points; valid until the next call */
     size_t text_bytes;
     linnet_finish finish;
-    const char *error;    /* with LINNET_FINISH_ERROR: one sentence; else NULL */
+    const char *error;                       /* with LINNET_FINISH_ERROR: one sentence; else NULL */
     size_t n_prompt_tokens, n_output_tokens; /* so far */
 } linnet_event;
 
@@ -228,11 +228,11 @@ typedef struct linnet_request_options {
     linnet_request_kind kind;
     const int32_t *prompt_ids; /* [n_prompt_ids], copied by submit */
     size_t n_prompt_ids;
-    size_t max_tokens;         /* 0: until the context is full */
-    bool ignore_eos;           /* stop ids do not stop */
-    bool keep_special;         /* control tokens appear in the text */
+    size_t max_tokens; /* 0: until the context is full */
+    bool ignore_eos;   /* stop ids do not stop */
+    bool keep_special; /* control tokens appear in the text */
     linnet_sampling sampling;
-    const char *const *stop;   /* [n_stop] strings, copied by submit; cut from the text */
+    const char *const *stop; /* [n_stop] strings, copied by submit; cut from the text */
     size_t n_stop;
     /* LINNET_REQUEST_SCORE: called on the engine thread with each row in order of position;
      * row[n_vocab] is valid during the call. */

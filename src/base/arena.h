@@ -7,8 +7,8 @@
 typedef struct ln_arena_chunk ln_arena_chunk;
 
 typedef struct ln_arena {
-    ln_arena_chunk *chunks;  /* newest first */
-    size_t reserved_bytes;   /* sum over chunks, headers included */
+    ln_arena_chunk *chunks; /* newest first */
+    size_t reserved_bytes;  /* sum over chunks, headers included */
 } ln_arena;
 
 void ln_arena_init(ln_arena *arena);

@@ -92,8 +92,8 @@ static void halves_round_trip_every_value(void **state) {
     }
     assert_int_equal(ln_f16_from_f32(65519.0f), 0x7bff);
     assert_int_equal(ln_f16_from_f32(65520.0f), 0x7c00);
-    assert_int_equal(ln_f16_from_f32(0x1p-25f), 0);          /* a tie goes to even */
-    assert_int_equal(ln_f16_from_f32(0x1.8p-24f), 2);        /* likewise */
+    assert_int_equal(ln_f16_from_f32(0x1p-25f), 0);   /* a tie goes to even */
+    assert_int_equal(ln_f16_from_f32(0x1.8p-24f), 2); /* likewise */
     assert_int_equal(ln_f16_from_f32(1.0f + 0x1p-11f), 0x3c00);
     assert_int_equal(ln_f16_from_f32(1.0f + 0x1.8p-10f), 0x3c02);
 }

@@ -1,0 +1,83 @@
+/* A backend executes recorded operations on one kind of device, and owns the memory that they
+ * work on. Obtained from the registry by name; used by one thread at a time (the engine's). */
+#ifndef LN_BACKEND_BACKEND_H
+#define LN_BACKEND_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "backend/op.h"
+#include "base/error.h"
+#include "format/checkpoint.h"
+
+/* A matrix to prepare: the rows of several source tensors, one after another. */
+typedef struct ln_weight_source {
+    const ln_tensor *tensor;  /* dims [rows][n_cols], or [n_cols][rows] with `transpose` */
+    size_t row_begin, n_rows; /* of the matrix after the transpose */
+    bool transpose;           /* stored [n_cols][rows], as in GPT-2's Conv1D */
+} ln_weight_source;
+
+enum { LN_MAX_SOURCES = 8 };
+
+typedef struct ln_weight_request {
+    size_t n_sources;
+    ln_weight_source sources[LN_MAX_SOURCES];
+    size_t n_cols;
+    bool as_f32; /* small vectors (norms, biases): a float32 copy, [1][n_cols] */
+} ln_weight_request;
+
+/* Sizes that a step never exceeds. */
+typedef struct ln_step_limits {
+    size_t max_tokens, max_seqs;
+    size_t max_ctx;   /* tokens of one sequence */
+    size_t max_width; /* columns of any weight */
+    size_t max_head_dim;
+    size_t max_heads;
+} ln_step_limits;
+
+typedef struct ln_backend_options {
+    const char *isa; /* "auto", "scalar", ... */
+    size_t n_threads;
+    bool exact;
+} ln_backend_options;
+
+typedef struct ln_backend ln_backend;
+
+/* The operations of a backend. */
+typedef struct ln_backend_vtable {
+    const char *name;
+    void (*destroy)(ln_backend *backend);
+
+    /* Whether weights of this type can be multiplied and embedded. */
+    bool (*supports_weight)(const ln_backend *backend, ln_dtype dtype);
+
+    /* Bytes that the prepared copy takes in the weights arena; 0: it is used where it is mapped.
+     * From shapes and types alone. */
+    ln_status (*plan_weight)(const ln_backend *backend, const ln_weight_request *request,
+                             size_t *bytes, ln_error *err);
+    /* Prepares it into `memory` (as planned; NULL for 0 bytes). The bias stays NULL. */
+    ln_status (*prepare_weight)(ln_backend *backend, const ln_weight_request *request, void *memory,
+                                ln_weight *weight, ln_error *err);
+
+    /* Working memory of its own for steps within `limits`, in bytes; reserve_scratch takes it. */
+    size_t (*plan_scratch)(const ln_backend *backend, const ln_step_limits *limits);
+    ln_status (*reserve_scratch)(ln_backend *backend, const ln_step_limits *limits, ln_error *err);
+
+    /* Memory that operations can use: weights, activations, KV blocks. Zeroed. */
+    ln_status (*reserve)(ln_backend *backend, size_t bytes, const char *what, void **memory,
+                         ln_error *err);
+    void (*release)(ln_backend *backend, void *memory, size_t bytes);
+
+    /* Executes ops[n_ops] in order and returns when all are done. Allocates nothing. */
+    ln_status (*run)(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err);
+} ln_backend_vtable;
+
+struct ln_backend {
+    const ln_backend_vtable *vtable;
+};
+
+/* "auto" or "cpu". Errors: ARGUMENT for a name or instruction set that is not there. */
+ln_status ln_backend_create(const char *name, const ln_backend_options *options,
+                            ln_backend **backend, ln_error *err);
+
+#endif

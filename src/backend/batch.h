@@ -1,0 +1,29 @@
+/* A batch: the tokens of one step, flat and ragged. Prefill and decode mix; a prompt may come in
+ * chunks. All arrays belong to the engine and stay valid while the step runs. */
+#ifndef LN_BACKEND_BATCH_H
+#define LN_BACKEND_BATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LN_MAX_KV_GROUPS = 4 };
+
+/* Where the batch's keys and values lie in one KV group (layers that cache alike). A slot is
+ * block * block_tokens + offset in block. */
+typedef struct ln_batch_group {
+    const int32_t *block_tables; /* [n_seqs][max_blocks]; -1: freed, behind the window */
+    size_t max_blocks;
+    const int32_t *lengths; /* [n_seqs] tokens cached once this step has written its own */
+    const int32_t *slots;   /* [n_tokens] where each token's K and V are written */
+} ln_batch_group;
+
+typedef struct ln_batch {
+    size_t n_tokens, n_seqs, n_logits, n_groups;
+    const int32_t *tokens;     /* [n_tokens] ids, each below n_vocab */
+    const int32_t *positions;  /* [n_tokens] absolute, contiguous within a sequence */
+    const int32_t *seq_starts; /* [n_seqs + 1] first token of each sequence, then n_tokens */
+    const int32_t *logit_rows; /* [n_logits] tokens whose logits are wanted, ascending */
+    ln_batch_group groups[LN_MAX_KV_GROUPS];
+} ln_batch;
+
+#endif

@@ -1,0 +1,167 @@
+/* The operations of a step. The forward pass records them into an array, one per line; a backend
+ * executes the array in order. An operation reads what earlier ones wrote.
+ *
+ * Activations are float32 rows in the backend's memory: `x [n_rows][width]`, rows contiguous.
+ * Every operation gives the same bits for a row whatever other rows are in the batch. */
+#ifndef LN_BACKEND_OP_H
+#define LN_BACKEND_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/batch.h"
+#include "format/dtype.h"
+
+/* A matrix as a backend prepared it: y = x W^T, W [n_rows][n_cols]. */
+typedef struct ln_weight {
+    ln_dtype dtype;
+    size_t n_rows, n_cols;
+    size_t row_bytes;
+    const void *data;  /* [n_rows][row_bytes]; mapped, or in the weights arena; NULL: absent */
+    const float *bias; /* [n_rows] or NULL */
+} ln_weight;
+
+typedef enum ln_norm_kind {
+    LN_NORM_RMS,          /* x / rms(x) * w */
+    LN_NORM_RMS_PLUS_ONE, /* x / rms(x) * (1 + w) */
+    LN_NORM_LAYER         /* (x - mean) / std * w + b */
+} ln_norm_kind;
+
+/* Weights of a norm; `weight` NULL: all ones. */
+typedef struct ln_norm {
+    ln_norm_kind kind;
+    float eps;
+    size_t dim;
+    const float *weight; /* [dim] */
+    const float *bias;   /* [dim] or NULL */
+} ln_norm;
+
+typedef enum ln_activation {
+    LN_ACT_NONE,
+    LN_ACT_SILU,
+    LN_ACT_GELU,      /* exact, with erf */
+    LN_ACT_GELU_TANH, /* the tanh approximation */
+    LN_ACT_RELU,
+    LN_ACT_RELU_SQUARED
+} ln_activation;
+
+typedef enum ln_rope_style {
+    LN_ROPE_HALF,       /* rotates (i, i + n_dims / 2) */
+    LN_ROPE_INTERLEAVED /* rotates (2 i, 2 i + 1) */
+} ln_rope_style;
+
+/* Rotary positions with their scaling folded in: angle = position * inv_freq[i], cos and sin
+ * multiplied by `magnitude`. */
+typedef struct ln_rope {
+    ln_rope_style style;
+    size_t n_dims;         /* leading dimensions of a head that rotate, even */
+    const float *inv_freq; /* [n_dims / 2] */
+    float magnitude;
+} ln_rope;
+
+typedef enum ln_kv_dtype { LN_KV_F32, LN_KV_F16, LN_KV_BF16 } ln_kv_dtype;
+
+/* One layer's share of the KV cache. Both arrays: [block][kv head][token in block][head dim]. */
+typedef struct ln_kv_layer {
+    ln_kv_dtype dtype;
+    size_t group; /* index into ln_batch.groups */
+    size_t block_tokens;
+    size_t n_heads;
+    size_t k_dim, v_dim; /* elements of a head */
+    void *k, *v;
+} ln_kv_layer;
+
+typedef enum ln_op_kind {
+    LN_OP_EMBED,
+    LN_OP_NORM,
+    LN_OP_LINEAR,
+    LN_OP_QKV,
+    LN_OP_ATTENTION,
+    LN_OP_COUNT
+} ln_op_kind;
+
+/* out[token] = table[tokens[token]] * scale (+ positions_table[position + offset]) */
+typedef struct ln_op_embed {
+    const ln_weight *table;   /* [n_vocab][dim] */
+    const ln_weight *learned; /* [max positions][dim] or NULL */
+    size_t learned_offset;    /* added to the position */
+    float scale;
+    float *out; /* [n_tokens][dim] */
+} ln_op_embed;
+
+/* out[i] = residual[i] + scale * norm(x[rows[i]]); without rows: row i; without residual: just
+ * the norm. `out` may be `x` or `residual`. */
+typedef struct ln_op_norm {
+    const ln_norm *norm;
+    size_t n_rows;
+    const int32_t *rows; /* [n_rows] or NULL */
+    const float *x, *residual;
+    float scale;
+    float *out;
+} ln_op_norm;
+
+/* y = act(x G^T + g) * (x W^T + b), without gate act(x W^T + b); then y = residual + scale * y.
+ * `out` may be `residual`, never `x`. */
+typedef struct ln_op_linear {
+    const ln_weight *weight; /* W [n_out][n_in] */
+    const ln_weight *gate;   /* G [n_out][n_in] or NULL */
+    ln_activation activation;
+    size_t n_rows;
+    const float *x;        /* [n_rows][n_in] */
+    const float *residual; /* [n_rows][n_out] or NULL */
+    float scale;
+    float softcap; /* > 0: y = softcap * tanh(y / softcap), last */
+    float *out;    /* [n_rows][n_out] */
+} ln_op_linear;
+
+typedef enum ln_qk_norm {
+    LN_QK_NORM_NONE,
+    LN_QK_NORM_HEAD, /* each head by itself; weights [head dim], or one row per head */
+    LN_QK_NORM_FULL  /* all heads of q, or of k, as one row */
+} ln_qk_norm;
+
+/* In place: q and k norm, then RoPE; then K and V go to their slots. */
+typedef struct ln_op_qkv {
+    float *q, *k;   /* [n_tokens][n_heads * k_dim], [n_tokens][n_kv_heads * k_dim] */
+    const float *v; /* [n_tokens][n_kv_heads * v_dim] */
+    size_t n_heads;
+    ln_qk_norm qk_norm;
+    const ln_norm *q_norm, *k_norm; /* with qk_norm */
+    const ln_rope *rope;            /* NULL: no rotation */
+    const ln_kv_layer *kv;
+} ln_op_qkv;
+
+/* Causal attention over the block tables. Scores are scale * q.k, soft-capped, plus the ALiBi
+ * bias; a token at position p sees positions max(0, p - window + 1) .. p.
+ *
+ * One recurrence for prefill and decode: KV positions are cut into slices at absolute multiples of
+ * LN_ATTENTION_SLICE; each slice starts from nothing, and slices merge in order. K and V are read
+ * back from the cache. */
+enum { LN_ATTENTION_SLICE = 256 };
+typedef struct ln_op_attention {
+    const float *q; /* [n_tokens][n_heads * k_dim] */
+    const ln_kv_layer *kv;
+    size_t n_heads;
+    float scale;
+    float softcap;             /* 0: none */
+    size_t window;             /* tokens; 0: all */
+    const float *alibi_slopes; /* [n_heads] or NULL: bias slope * (key - query position) */
+    const float *sinks;        /* [n_heads] or NULL: a score without a value */
+    float *out;                /* [n_tokens][n_heads * v_dim] */
+} ln_op_attention;
+
+typedef struct ln_op {
+    ln_op_kind kind;
+    int32_t layer; /* -1: outside the layers */
+    const ln_batch *batch;
+    union {
+        ln_op_embed embed;
+        ln_op_norm norm;
+        ln_op_linear linear;
+        ln_op_qkv qkv;
+        ln_op_attention attention;
+    };
+} ln_op;
+
+#endif

@@ -1,0 +1,22 @@
+/* A model: checkpoint, spec, tokenizer and chat template; what linnet_model is. Immutable. */
+#ifndef LN_MODEL_MODEL_H
+#define LN_MODEL_MODEL_H
+
+#include "format/checkpoint.h"
+#include "model/spec.h"
+#include "text/template.h"
+#include "text/tokenizer.h"
+
+struct linnet_model {
+    ln_checkpoint *checkpoint;
+    ln_arena arena; /* what the spec points to */
+    ln_spec spec;
+    ln_tokenizer *tokenizer;    /* NULL: the checkpoint has none */
+    ln_template *chat_template; /* NULL: none */
+    char *name;
+    int32_t bos_id;    /* -1: none */
+    int32_t *stop_ids; /* [n_stop_ids], ascending */
+    size_t n_stop_ids;
+};
+
+#endif

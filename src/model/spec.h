@@ -1,0 +1,101 @@
+/* The spec: an architecture as data. An array of layers (families mix kinds) and what is common.
+ * Read once from a checkpoint's metadata, checked, immutable afterwards. The forward pass walks
+ * it; nothing else decides what a model computes. */
+#ifndef LN_MODEL_SPEC_H
+#define LN_MODEL_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/op.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "format/checkpoint.h"
+
+enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4 };
+
+/* Where norms stand around attention and feed-forward. */
+typedef enum ln_placement {
+    LN_PLACE_PRE,      /* x + f(norm(x)) */
+    LN_PLACE_POST,     /* x + norm(f(x)) */
+    LN_PLACE_SANDWICH, /* x + norm(f(norm(x))) */
+    LN_PLACE_PARALLEL  /* x + attention(norm(x)) + ffn(norm'(x)) */
+} ln_placement;
+
+typedef struct ln_attention_spec {
+    size_t n_heads, n_kv_heads;
+    size_t k_dim, v_dim; /* elements of a head */
+    float scale, softcap;
+    size_t window; /* tokens; 0: all */
+    ln_qk_norm qk_norm;
+    int rope; /* index into ln_spec.ropes; -1: none */
+    bool alibi;
+    size_t kv_group; /* index into ln_spec.kv_groups */
+} ln_attention_spec;
+
+typedef struct ln_ffn_spec {
+    size_t n_hidden;
+    bool gated;
+    ln_activation activation;
+} ln_ffn_spec;
+
+typedef struct ln_layer_spec {
+    ln_placement placement;
+    ln_attention_spec attention;
+    ln_ffn_spec ffn;
+} ln_layer_spec;
+
+typedef enum ln_rope_scaling {
+    LN_ROPE_PLAIN,
+    LN_ROPE_LINEAR,
+    LN_ROPE_LLAMA3,
+    LN_ROPE_YARN
+} ln_rope_scaling;
+
+/* Rotary positions as the checkpoint describes them; the tables are made at load, because some
+ * scalings look at the context chosen there. */
+typedef struct ln_rope_spec {
+    ln_rope_style style;
+    size_t n_dims;
+    double theta;
+    ln_rope_scaling scaling;
+    double factor;
+    double original_ctx;           /* tokens; llama3, yarn */
+    double low_freq, high_freq;    /* llama3 */
+    double beta_fast, beta_slow;   /* yarn */
+    double attention_factor;       /* yarn; 0: derived from the factor */
+    double mscale, mscale_all_dim; /* yarn; 0: not given */
+    bool truncate;                 /* yarn: the ramp's ends are whole numbers */
+} ln_rope_spec;
+
+/* Layers that cache alike. */
+typedef struct ln_kv_group_spec {
+    size_t window; /* tokens that stay visible; 0: all */
+    size_t n_layers;
+} ln_kv_group_spec;
+
+typedef struct ln_family ln_family;
+
+typedef struct ln_spec {
+    const ln_family *family;
+    size_t dim, n_vocab, n_layers;
+    size_t ctx_tokens; /* what the checkpoint was made for */
+    ln_norm_kind norm_kind;
+    float norm_eps;
+    float embedding_scale, residual_scale, logit_scale, logit_softcap;
+    bool learned_positions;
+    size_t learned_offset, n_learned;
+    size_t n_ropes;
+    ln_rope_spec ropes[LN_MAX_ROPES];
+    size_t n_kv_groups;
+    ln_kv_group_spec kv_groups[LN_MAX_KV_GROUPS];
+    ln_layer_spec *layers; /* [n_layers] */
+} ln_spec;
+
+/* Finds the family and reads the spec. Errors name the key: FORMAT (missing, wrong type or
+ * impossible value), UNSUPPORTED (an architecture or variant that is not there). */
+ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec *spec,
+                       ln_error *err);
+
+#endif

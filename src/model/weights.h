@@ -1,0 +1,45 @@
+/* The weights of a model as a backend prepared them, by role. */
+#ifndef LN_MODEL_WEIGHTS_H
+#define LN_MODEL_WEIGHTS_H
+
+#include "backend/backend.h"
+#include "model/spec.h"
+
+typedef struct ln_layer_weights {
+    ln_norm attention_norm, attention_post_norm;
+    ln_norm ffn_norm, ffn_post_norm;
+    ln_norm q_norm, k_norm;
+    ln_weight q, k, v, o;
+    ln_weight gate, up, down; /* gate: only in gated layers */
+} ln_layer_weights;
+
+typedef struct ln_weights {
+    ln_weight embedding;         /* [n_vocab][dim] */
+    ln_weight learned_positions; /* [n_learned][dim] or absent */
+    ln_norm embedding_norm;      /* right after the embedding; dim 0: none */
+    ln_norm output_norm;
+    ln_weight output;            /* [n_vocab][dim]; the embedding when tied */
+    ln_layer_weights *layers;    /* [n_layers] */
+    ln_rope ropes[LN_MAX_ROPES]; /* [n_ropes] */
+    const float *alibi_slopes;   /* [n_heads] or NULL */
+    void *memory;                /* prepared copies, the backend's */
+    size_t memory_bytes;
+    size_t table_bytes; /* of `layers` and the like, host memory */
+    void *table;
+} ln_weights;
+
+/* What loading will take: prepared bytes in the backend's memory, bytes that stay mapped, and the
+ * table. From headers alone. Errors name a missing tensor or a wrong shape. */
+typedef struct ln_weights_plan {
+    size_t prepared_bytes, mapped_bytes, table_bytes;
+} ln_weights_plan;
+ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                                const ln_backend *backend, ln_weights_plan *plan, ln_error *err);
+
+/* Reserves just the planned bytes and prepares every weight, and the tables of positions for
+ * sequences of up to ctx_tokens. */
+ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec, size_t ctx_tokens,
+                          ln_backend *backend, ln_weights *weights, ln_error *err);
+void ln_weights_free(ln_weights *weights, ln_backend *backend);
+
+#endif

@@ -1,0 +1,91 @@
+# Each target installs the Debian packages that it misses, then calls CMake. What a target says
+# about its own work goes to stderr, so that `make run` writes only the generated text to stdout.
+MAKEFLAGS += --no-print-directory
+.SILENT:
+
+BUILD        ?= build
+PREFIX       ?= /usr/local
+DESTDIR      ?=
+JOBS         ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+PROMPT       ?= Once upon a time
+
+CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo
+CTEST       = ctest --output-on-failure --timeout 600 -j $(JOBS)
+SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
+
+.PHONY: all run test check fuzz install format clean setup setup-check \
+        check-format check-tidy check-cppcheck check-asan check-tsan
+
+all: setup $(BUILD)/build.ninja
+	cmake --build $(BUILD) -j $(JOBS) >&2
+
+run: all
+	$(BUILD)/linnet run -p "$(PROMPT)" -n 200 --stop '<|'
+
+test: all
+	$(CTEST) --test-dir $(BUILD)
+
+install: all
+	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" >&2
+
+setup:
+	tools/setup.sh build
+
+setup-check:
+	tools/setup.sh check
+
+# A changed CMakeLists.txt makes the build configure itself again.
+$(BUILD)/build.ninja: | setup
+	cmake -S . -B $(BUILD) -G Ninja >&2
+
+# ---- checks -------------------------------------------------------------------------------
+
+check: check-format check-asan check-tidy check-cppcheck check-tsan
+
+# Releases of clang-format disagree in details; the code is kept as 14 (Debian 12) formats it.
+check-format: setup-check
+	case "$$(clang-format --version)" in \
+	*'version 14.'*) clang-format --dry-run -Werror $(SOURCES) ;; \
+	*) echo 'check-format: skipped, it needs clang-format 14' ;; \
+	esac
+
+check-asan: setup-check
+	cmake -S . -B $(BUILD)-asan -G Ninja $(CHECK_FLAGS) -DLINNET_SANITIZE=address,undefined >&2
+	cmake --build $(BUILD)-asan -j $(JOBS) >&2
+	$(CTEST) --test-dir $(BUILD)-asan
+
+# The kernel may place a program where ThreadSanitizer cannot work; setarch -R prevents that.
+check-tsan: setup-check
+	cmake -S . -B $(BUILD)-tsan -G Ninja $(CHECK_FLAGS) -DLINNET_SANITIZE=thread >&2
+	cmake --build $(BUILD)-tsan -j $(JOBS) >&2
+	if setarch -R true 2>/dev/null; then fixed='setarch -R'; fi; \
+	$$fixed $(CTEST) --test-dir $(BUILD)-tsan
+
+check-tidy: setup-check
+	cmake -S . -B $(BUILD)-asan -G Ninja $(CHECK_FLAGS) -DLINNET_SANITIZE=address,undefined >&2
+	find src -name '*.c' -print0 | \
+	    xargs -0 -n 2 -P $(JOBS) clang-tidy --quiet -p $(BUILD)-asan
+
+check-cppcheck: setup-check $(BUILD)/build.ninja
+	cppcheck --project=$(BUILD)/compile_commands.json --file-filter='src/*' -j $(JOBS) --quiet \
+	    --enable=warning,performance,portability --inline-suppr --error-exitcode=1
+
+fuzz: setup-check
+	cmake -S . -B $(BUILD)-fuzz -G Ninja $(CHECK_FLAGS) -DLINNET_FUZZ=ON \
+	    -DLINNET_SANITIZE=address,undefined >&2
+	cmake --build $(BUILD)-fuzz -j $(JOBS) --target fuzz >&2
+	for program in $(BUILD)-fuzz/tests/fuzz_*; do \
+	    name=$${program##*/fuzz_}; \
+	    mkdir -p $(BUILD)-fuzz/corpus/$$name $(BUILD)-fuzz/crashes; \
+	    echo "== $$name, $(FUZZ_SECONDS) s; an input that crashes goes to $(BUILD)-fuzz/crashes" >&2; \
+	    $$program -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 \
+	        -print_final_stats=1 -artifact_prefix=$(BUILD)-fuzz/crashes/$$name- \
+	        $(BUILD)-fuzz/corpus/$$name $$(ls -d tests/fuzz/corpus/$$name 2>/dev/null) || exit 1; \
+	done
+
+format: setup-check
+	clang-format -i $(SOURCES)
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz

@@ -1,0 +1,24 @@
+# What `cmake --install` puts in place. The prefix is known only then, so linnet.pc is written then.
+include(GNUInstallDirs)
+set(LINNET_DATA_DIR ${CMAKE_INSTALL_DATADIR}/linnet)
+
+if(TARGET linnet)
+  install(TARGETS linnet RUNTIME)
+endif()
+install(TARGETS linnet_static linnet_shared)
+install(FILES include/linnet.h TYPE INCLUDE)
+install(FILES packaging/linnet.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES packaging/linnet.bash RENAME linnet
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES models/demo.gguf DESTINATION ${LINNET_DATA_DIR}/models)
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(pc_template ${PROJECT_SOURCE_DIR}/packaging/linnet.pc.in)
+set(pc_file ${PROJECT_BINARY_DIR}/linnet.pc)
+install(CODE "
+  set(PROJECT_VERSION \"${PROJECT_VERSION}\")
+  set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
+  set(CMAKE_INSTALL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
+  set(CMAKE_INSTALL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
+  configure_file(\"${pc_template}\" \"${pc_file}\" @ONLY)")
+install(FILES ${pc_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Installs the Debian packages that are missing: `tools/setup.sh build` for building, running and
+# testing, `tools/setup.sh check` for `make check` and `make fuzz` as well. Does nothing when all
+# is there. As root it calls apt-get; otherwise it prints the command to run and stops.
+set -eu
+
+missing=
+need() { # PACKAGE TEST...: the package is missing when the test fails
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+
+has_sanitizers() {
+    set -- "$(clang -print-resource-dir)"/lib/*/libclang_rt.fuzzer*
+    test -e "$1"
+}
+
+need gcc command -v gcc
+need libc6-dev test -e /usr/include/argp.h
+need make command -v make
+need cmake command -v cmake
+need ninja-build command -v ninja
+need pkg-config command -v pkg-config
+need libjansson-dev pkg-config --exists jansson
+need libpcre2-dev pkg-config --exists libpcre2-8
+need libutf8proc-dev pkg-config --exists libutf8proc
+need libxxhash-dev pkg-config --exists libxxhash
+need libcmocka-dev pkg-config --exists cmocka
+if [ "${1:-build}" = check ]; then
+    need clang command -v clang
+    need libclang-rt-dev has_sanitizers
+    need clang-tidy command -v clang-tidy
+    need clang-format command -v clang-format
+    need cppcheck command -v cppcheck
+fi
+[ -n "$missing" ] || exit 0
+
+exec >&2
+if ! command -v apt-get >/dev/null; then
+    echo "linnet needs these Debian packages, or what your system calls them:$missing"
+    exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+    echo "Some packages are missing. Install them with this command, then run make again:"
+    echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing"
+    exit 1
+fi
+echo "Installing$missing"
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q -o DPkg::Lock::Timeout=300 update
+# shellcheck disable=SC2086  # one word per package
+apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing

@@ -67,6 +67,8 @@ typedef struct ln_backend_vtable {
     ln_status (*reserve)(ln_backend *backend, size_t bytes, const char *what, void **memory,
                          ln_error *err);
     void (*release)(ln_backend *backend, void *memory, size_t bytes);
+    /* Copies host bytes into reserved memory. */
+    void (*upload)(ln_backend *backend, void *memory, const void *host, size_t bytes);
 
     /* Executes ops[n_ops] in order and returns when all are done. Allocates nothing. */
     ln_status (*run)(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err);

@@ -8,13 +8,13 @@
 
 /* Activations, in the backend's memory; rows up to the step's limits. */
 typedef struct ln_activations {
-    float *x;        /* [max_tokens][dim] the residual stream */
-    float *normed;   /* [max_tokens][dim] */
-    float *q;        /* [max_tokens][max n_heads * k_dim] */
-    float *k, *v;    /* [max_tokens][max n_kv_heads * k_dim], ... v_dim */
-    float *attended; /* [max_tokens][max n_heads * v_dim] */
-    float *hidden;   /* [max_tokens][max n_hidden] */
-    float *logits;   /* [max_logits][n_vocab] */
+    float *x;                   /* [max_tokens][dim] the residual stream */
+    float *normed, *ffn_normed; /* [max_tokens][dim] */
+    float *q;                   /* [max_tokens][max n_heads * k_dim] */
+    float *k, *v;               /* [max_tokens][max n_kv_heads * k_dim], ... v_dim */
+    float *attended;            /* [max_tokens][max n_heads * v_dim] */
+    float *hidden;              /* [max_tokens][max n_hidden] */
+    float *logits;              /* [max_logits][n_vocab] */
 } ln_activations;
 
 /* Bytes for steps of max_tokens tokens and max_logits rows of logits, then the pointers into

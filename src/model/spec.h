@@ -65,6 +65,7 @@ typedef struct ln_rope_spec {
     double low_freq, high_freq;    /* llama3 */
     double beta_fast, beta_slow;   /* yarn */
     double attention_factor;       /* yarn; 0: derived from the factor */
+    double extra_magnitude;        /* yarn in GGUF: multiplies the derived factor */
     double mscale, mscale_all_dim; /* yarn; 0: not given */
     bool truncate;                 /* yarn: the ramp's ends are whole numbers */
 } ln_rope_spec;
@@ -84,6 +85,7 @@ typedef struct ln_spec {
     ln_norm_kind norm_kind;
     float norm_eps;
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
+    bool tied; /* the output is the embedding, whatever the file holds */
     bool learned_positions;
     size_t learned_offset, n_learned;
     size_t n_ropes;

@@ -1,0 +1,161 @@
+#include "backend/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/prepare.h"
+#include "backend/cpu/scalar/scalar.h"
+#include "base/layout.h"
+#include "base/pool.h"
+
+/* Best last. */
+static const ln_cpu_kernels *const instruction_sets[] = {&ln_scalar_kernels};
+
+typedef struct cpu_backend {
+    ln_backend base;
+    const ln_cpu_kernels *kernels;
+    ln_pool *pool;
+    ln_cpu_worker *workers; /* [pool size] */
+    void *scratch;
+    size_t scratch_bytes;
+    const ln_op *ops; /* [n_ops], while a step runs */
+    size_t n_ops;
+} cpu_backend;
+
+static void destroy(ln_backend *backend) {
+    cpu_backend *self = (cpu_backend *)backend;
+    if (self == NULL)
+        return;
+    ln_pool_destroy(self->pool);
+    ln_unreserve(self->scratch, self->scratch_bytes);
+    free(self->workers);
+    free(self);
+}
+
+static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
+    return ((const cpu_backend *)backend)->kernels->supports_weight(dtype);
+}
+
+static ln_status plan_weight(const ln_backend *backend, const ln_weight_request *request,
+                             size_t *bytes, ln_error *err) {
+    (void)backend;
+    return ln_cpu_plan_weight(request, bytes, err);
+}
+
+static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
+                                ln_weight *weight, ln_error *err) {
+    (void)backend;
+    return ln_cpu_prepare_weight(request, memory, weight, err);
+}
+
+/* A worker's scratch is a whole number of cache lines. */
+static size_t worker_scratch(const cpu_backend *self, const ln_step_limits *limits) {
+    size_t per_line = LN_LAYOUT_ALIGN / sizeof(float);
+    return (self->kernels->plan_scratch(limits) + per_line - 1) / per_line * per_line;
+}
+
+static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
+    const cpu_backend *self = (const cpu_backend *)backend;
+    return worker_scratch(self, limits) * ln_pool_size(self->pool) * sizeof(float);
+}
+
+static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
+    cpu_backend *self = (cpu_backend *)backend;
+    size_t bytes = plan_scratch(backend, limits);
+    LN_TRY(ln_reserve(bytes, "working memory of the threads", &self->scratch, err));
+    self->scratch_bytes = bytes;
+    size_t n_floats = worker_scratch(self, limits);
+    for (size_t i = 0; i < ln_pool_size(self->pool); i++)
+        self->workers[i].scratch = (float *)self->scratch + i * n_floats;
+    return LINNET_OK;
+}
+
+static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, void **memory,
+                         ln_error *err) {
+    (void)backend;
+    return ln_reserve(bytes, what, memory, err);
+}
+
+static void release(ln_backend *backend, void *memory, size_t bytes) {
+    (void)backend;
+    ln_unreserve(memory, bytes);
+}
+
+static void upload(ln_backend *backend, void *memory, const void *host, size_t bytes) {
+    (void)backend;
+    memcpy(memory, host, bytes);
+}
+
+static void walk(void *context, size_t worker) {
+    cpu_backend *self = context;
+    for (size_t i = 0; i < self->n_ops; i++) {
+        const ln_op *op = &self->ops[i];
+        self->kernels->kernels[op->kind](op, &self->workers[worker]);
+        ln_pool_barrier(self->pool);
+    }
+}
+
+static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+    (void)err;
+    cpu_backend *self = (cpu_backend *)backend;
+    self->ops = ops;
+    self->n_ops = n_ops;
+    ln_pool_run(self->pool, walk, self);
+    return LINNET_OK;
+}
+
+static const ln_backend_vtable vtable = {
+    .name = "cpu",
+    .destroy = destroy,
+    .supports_weight = supports_weight,
+    .plan_weight = plan_weight,
+    .prepare_weight = prepare_weight,
+    .plan_scratch = plan_scratch,
+    .reserve_scratch = reserve_scratch,
+    .reserve = reserve,
+    .release = release,
+    .upload = upload,
+    .run = run,
+};
+
+static ln_status choose_kernels(const char *isa, const ln_cpu_kernels **kernels, ln_error *err) {
+    bool any = strcmp(isa, "auto") == 0;
+    *kernels = NULL;
+    for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++) {
+        const ln_cpu_kernels *set = instruction_sets[i];
+        if (!any && strcmp(isa, set->isa) != 0)
+            continue;
+        if (set->is_usable())
+            *kernels = set;
+        else if (!any)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "this processor has no %s", isa);
+    }
+    if (*kernels == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "there is no instruction set \"%s\"; this build has: scalar", isa);
+    return LINNET_OK;
+}
+
+ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend, ln_error *err) {
+    const ln_cpu_kernels *kernels;
+    LN_TRY(choose_kernels(options->isa, &kernels, err));
+    cpu_backend *self = calloc(1, sizeof *self);
+    if (self == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CPU backend");
+    self->base.vtable = &vtable;
+    self->kernels = kernels;
+    ln_status status = ln_pool_create(options->n_threads, &self->pool, err);
+    if (status == LINNET_OK) {
+        self->workers = calloc(options->n_threads, sizeof *self->workers);
+        if (self->workers == NULL)
+            status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CPU backend");
+    }
+    if (status != LINNET_OK) {
+        destroy(&self->base);
+        return status;
+    }
+    for (size_t i = 0; i < options->n_threads; i++)
+        self->workers[i] = (ln_cpu_worker){.index = i, .count = options->n_threads};
+    *backend = &self->base;
+    return LINNET_OK;
+}

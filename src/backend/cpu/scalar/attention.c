@@ -1,0 +1,224 @@
+/* q/k norm, RoPE and the KV write; then attention over the paged cache. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/scalar/scalar.h"
+#include "base/half.h"
+
+static void normalize_heads(ln_qk_norm kind, const ln_norm *norm, float *row, size_t n_heads,
+                            size_t dim) {
+    if (kind == LN_QK_NORM_FULL) {
+        ln_scalar_norm_row(norm, row, row);
+        return;
+    }
+    for (size_t head = 0; head < n_heads; head++)
+        ln_scalar_norm_row(norm, row + head * dim, row + head * dim);
+}
+
+/* cos then sin of each angle: [n_dims / 2] each */
+static void fill_angles(const ln_rope *rope, int32_t position, float *cos_sin) {
+    size_t half = rope->n_dims / 2;
+    for (size_t i = 0; i < half; i++) {
+        float angle = (float)position * rope->inv_freq[i];
+        cos_sin[i] = cosf(angle) * rope->magnitude;
+        cos_sin[half + i] = sinf(angle) * rope->magnitude;
+    }
+}
+
+static void rotate_heads(const ln_rope *rope, const float *cos_sin, float *row, size_t n_heads,
+                         size_t dim) {
+    size_t half = rope->n_dims / 2;
+    size_t step = rope->style == LN_ROPE_HALF ? 1 : 2;
+    size_t pair = rope->style == LN_ROPE_HALF ? half : 1;
+    for (size_t head = 0; head < n_heads; head++) {
+        float *x = row + head * dim;
+        for (size_t i = 0; i < half; i++) {
+            float a = x[i * step], b = x[i * step + pair];
+            x[i * step] = a * cos_sin[i] - b * cos_sin[half + i];
+            x[i * step + pair] = b * cos_sin[i] + a * cos_sin[half + i];
+        }
+    }
+}
+
+/* Writes x[n] at element `at` of a cache array. */
+static void store(ln_kv_dtype dtype, void *cache, size_t at, const float *x, size_t n) {
+    switch (dtype) {
+    case LN_KV_F32: memcpy((float *)cache + at, x, n * sizeof *x); return;
+    case LN_KV_F16:
+        for (size_t i = 0; i < n; i++)
+            ((uint16_t *)cache)[at + i] = ln_f16_from_f32(x[i]);
+        return;
+    case LN_KV_BF16:
+        for (size_t i = 0; i < n; i++)
+            ((uint16_t *)cache)[at + i] = ln_bf16_from_f32(x[i]);
+        return;
+    }
+}
+
+/* Reads n elements at `at` as float32: where they lie, or in `scratch`. */
+static const float *load(ln_kv_dtype dtype, const void *cache, size_t at, size_t n,
+                         float *scratch) {
+    switch (dtype) {
+    case LN_KV_F32: return (const float *)cache + at;
+    case LN_KV_F16:
+        for (size_t i = 0; i < n; i++)
+            scratch[i] = ln_f32_from_f16(((const uint16_t *)cache)[at + i]);
+        return scratch;
+    case LN_KV_BF16:
+        for (size_t i = 0; i < n; i++)
+            scratch[i] = ln_f32_from_bf16(((const uint16_t *)cache)[at + i]);
+        return scratch;
+    }
+    return scratch;
+}
+
+void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_qkv *p = &op->qkv;
+    const ln_kv_layer *kv = p->kv;
+    const ln_batch *batch = op->batch;
+    const int32_t *slots = batch->groups[kv->group].slots;
+    size_t begin, end;
+    ln_cpu_share(worker, batch->n_tokens, &begin, &end);
+    for (size_t token = begin; token < end; token++) {
+        float *q = p->q + token * p->n_heads * kv->k_dim;
+        float *k = p->k + token * kv->n_heads * kv->k_dim;
+        const float *v = p->v + token * kv->n_heads * kv->v_dim;
+        if (p->qk_norm != LN_QK_NORM_NONE) {
+            normalize_heads(p->qk_norm, p->q_norm, q, p->n_heads, kv->k_dim);
+            normalize_heads(p->qk_norm, p->k_norm, k, kv->n_heads, kv->k_dim);
+        }
+        if (p->rope != NULL) {
+            fill_angles(p->rope, batch->positions[token], worker->scratch);
+            rotate_heads(p->rope, worker->scratch, q, p->n_heads, kv->k_dim);
+            rotate_heads(p->rope, worker->scratch, k, kv->n_heads, kv->k_dim);
+        }
+        for (size_t head = 0; head < kv->n_heads; head++) {
+            size_t row = ln_scalar_kv_row(kv, (size_t)slots[token], head);
+            store(kv->dtype, kv->k, row * kv->k_dim, k + head * kv->k_dim, kv->k_dim);
+            store(kv->dtype, kv->v, row * kv->v_dim, v + head * kv->v_dim, kv->v_dim);
+        }
+    }
+}
+
+/* Running softmax over slices: the largest score, the sum of exp(score - largest), and the
+ * weighted sum of values. */
+typedef struct softmax_state {
+    float largest, total;
+    float *sum; /* [v_dim] */
+} softmax_state;
+
+typedef struct attention_row {
+    const ln_op_attention *p;
+    const int32_t *block_table;
+    const float *q; /* [k_dim] */
+    size_t head, kv_head;
+    size_t position;
+    float *cache_row; /* [max head dim] scratch */
+} attention_row;
+
+static size_t cache_row_of(const attention_row *row, size_t position) {
+    const ln_kv_layer *kv = row->p->kv;
+    size_t block = (size_t)row->block_table[position / kv->block_tokens];
+    return ln_scalar_kv_row(kv, block * kv->block_tokens + position % kv->block_tokens,
+                            row->kv_head);
+}
+
+static float score_of(const attention_row *row, size_t position) {
+    const ln_op_attention *p = row->p;
+    const ln_kv_layer *kv = p->kv;
+    const float *k =
+        load(kv->dtype, kv->k, cache_row_of(row, position) * kv->k_dim, kv->k_dim, row->cache_row);
+    float score = p->scale * ln_scalar_dot(row->q, k, kv->k_dim);
+    if (p->softcap > 0.0f)
+        score = p->softcap * tanhf(score / p->softcap);
+    if (p->alibi_slopes != NULL)
+        score -= p->alibi_slopes[row->head] * (float)(row->position - position);
+    return score;
+}
+
+/* KV positions [begin, end) of one slice, from nothing. scores [LN_ATTENTION_SLICE] is scratch. */
+static void attend_slice(const attention_row *row, size_t begin, size_t end, float *scores,
+                         softmax_state *state) {
+    const ln_kv_layer *kv = row->p->kv;
+    state->largest = -INFINITY;
+    state->total = 0.0f;
+    memset(state->sum, 0, kv->v_dim * sizeof *state->sum);
+    for (size_t position = begin; position < end; position++) {
+        float score = score_of(row, position);
+        scores[position - begin] = score;
+        state->largest = fmaxf(state->largest, score);
+    }
+    for (size_t position = begin; position < end; position++) {
+        float weight = expf(scores[position - begin] - state->largest);
+        const float *v = load(kv->dtype, kv->v, cache_row_of(row, position) * kv->v_dim, kv->v_dim,
+                              row->cache_row);
+        state->total += weight;
+        for (size_t i = 0; i < kv->v_dim; i++)
+            state->sum[i] += weight * v[i];
+    }
+}
+
+static void merge(softmax_state *whole, const softmax_state *slice, size_t v_dim) {
+    float largest = fmaxf(whole->largest, slice->largest);
+    float keep = expf(whole->largest - largest), add = expf(slice->largest - largest);
+    whole->largest = largest;
+    whole->total = whole->total * keep + slice->total * add;
+    for (size_t i = 0; i < v_dim; i++)
+        whole->sum[i] = whole->sum[i] * keep + slice->sum[i] * add;
+}
+
+static void attend(const attention_row *row, float *scratch, float *out) {
+    const ln_op_attention *p = row->p;
+    size_t v_dim = p->kv->v_dim;
+    float *scores = scratch;
+    softmax_state slice = {.sum = scratch + LN_ATTENTION_SLICE};
+    softmax_state whole = {.largest = -INFINITY, .sum = out};
+    if (p->sinks != NULL) {
+        whole.largest = p->sinks[row->head];
+        whole.total = 1.0f;
+    }
+    memset(out, 0, v_dim * sizeof *out);
+    size_t end = row->position + 1;
+    size_t begin = p->window > 0 && end > p->window ? end - p->window : 0;
+    while (begin < end) {
+        size_t slice_end = (begin / LN_ATTENTION_SLICE + 1) * LN_ATTENTION_SLICE;
+        if (slice_end > end)
+            slice_end = end;
+        attend_slice(row, begin, slice_end, scores, &slice);
+        merge(&whole, &slice, v_dim);
+        begin = slice_end;
+    }
+    for (size_t i = 0; i < v_dim; i++)
+        out[i] /= whole.total;
+}
+
+/* Items are (token, head); workers take them in turn, which evens out causal lengths. */
+void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_attention *p = &op->attention;
+    const ln_batch *batch = op->batch;
+    const ln_batch_group *group = &batch->groups[p->kv->group];
+    size_t heads_per_kv = p->n_heads / p->kv->n_heads;
+    size_t k_dim = p->kv->k_dim, v_dim = p->kv->v_dim;
+    float *cache_row = worker->scratch;
+    float *scratch = cache_row + (k_dim > v_dim ? k_dim : v_dim);
+    size_t seq = 0;
+    for (size_t token = 0; token < batch->n_tokens; token++) {
+        while ((size_t)batch->seq_starts[seq + 1] <= token)
+            seq++;
+        for (size_t head = 0; head < p->n_heads; head++) {
+            size_t item = token * p->n_heads + head;
+            if (item % worker->count != worker->index)
+                continue;
+            attention_row row = {
+                .p = p,
+                .block_table = group->block_tables + seq * group->max_blocks,
+                .q = p->q + item * k_dim,
+                .head = head,
+                .kv_head = head / heads_per_kv,
+                .position = (size_t)batch->positions[token],
+                .cache_row = cache_row,
+            };
+            attend(&row, scratch, p->out + item * v_dim);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+#include "backend/cpu/scalar/scalar.h"
+
+#include <string.h>
+
+#include "format/quants.h"
+
+float ln_scalar_dot(const float *a, const float *b, size_t n) {
+    float lanes[LN_SCALAR_LANES] = {0};
+    size_t i = 0;
+    for (; i + LN_SCALAR_LANES <= n; i += LN_SCALAR_LANES)
+        for (size_t lane = 0; lane < LN_SCALAR_LANES; lane++)
+            lanes[lane] += a[i + lane] * b[i + lane];
+    for (size_t lane = 0; i + lane < n; lane++)
+        lanes[lane] += a[i + lane] * b[i + lane];
+    for (size_t half = LN_SCALAR_LANES / 2; half > 0; half /= 2)
+        for (size_t lane = 0; lane < half; lane++)
+            lanes[lane] += lanes[lane + half];
+    return lanes[0];
+}
+
+static bool is_usable(void) {
+    return true;
+}
+
+static size_t max_size(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* Floats of a worker: two weight rows (linear), or scores of a slice, a row of the cache, and the
+ * slice's and the whole result (attention), or one head's cosines and sines (qkv). */
+static size_t plan_scratch(const ln_step_limits *limits) {
+    size_t linear = 2 * limits->max_width;
+    size_t attention = LN_ATTENTION_SLICE + 3 * limits->max_head_dim;
+    return max_size(linear, max_size(attention, limits->max_head_dim));
+}
+
+const ln_cpu_kernels ln_scalar_kernels = {
+    .isa = "scalar",
+    .is_usable = is_usable,
+    .supports_weight = ln_can_dequantize,
+    .plan_scratch = plan_scratch,
+    .kernels =
+        {
+            [LN_OP_EMBED] = ln_scalar_embed,
+            [LN_OP_NORM] = ln_scalar_norm,
+            [LN_OP_LINEAR] = ln_scalar_linear,
+            [LN_OP_QKV] = ln_scalar_qkv,
+            [LN_OP_ATTENTION] = ln_scalar_attention,
+        },
+};

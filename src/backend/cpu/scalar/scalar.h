@@ -1,0 +1,32 @@
+/* The scalar kernels: plain C, complete, and the oracle for every other instruction set.
+ *
+ * Order of summation: a sum over K runs in LN_SCALAR_LANES interleaved lanes, k = lane (mod
+ * lanes), which are merged pairwise at the end. It depends on K alone. */
+#ifndef LN_BACKEND_CPU_SCALAR_SCALAR_H
+#define LN_BACKEND_CPU_SCALAR_SCALAR_H
+
+#include "backend/cpu/cpu.h"
+
+enum { LN_SCALAR_LANES = 16 };
+
+extern const ln_cpu_kernels ln_scalar_kernels;
+
+void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_norm(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_linear(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker);
+
+/* sum of a[i] * b[i] over n elements, in the order above */
+float ln_scalar_dot(const float *a, const float *b, size_t n);
+
+/* out[dim] = norm of x[dim]; may be in place. */
+void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out);
+
+/* One head's row of the cache at a slot: bytes from the start of k or v. */
+static inline size_t ln_scalar_kv_row(const ln_kv_layer *kv, size_t slot, size_t head) {
+    size_t block = slot / kv->block_tokens, offset = slot % kv->block_tokens;
+    return (block * kv->n_heads + head) * kv->block_tokens + offset;
+}
+
+#endif

@@ -1,0 +1,108 @@
+#include "model/config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES = 128 };
+
+bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value,
+                    char name[NAME_BYTES]) {
+    char buffer[NAME_BYTES];
+    if (name == NULL)
+        name = buffer;
+    const char *names = config->is_gguf ? key.gguf : key.hf;
+    snprintf(name, NAME_BYTES, "%s", names);
+    while (*names != '\0') {
+        int length = (int)strcspn(names, "|");
+        if (config->is_gguf)
+            snprintf(name, NAME_BYTES, "%s.%.*s", config->arch, length, names);
+        else
+            snprintf(name, NAME_BYTES, "%.*s", length, names);
+        if (ln_checkpoint_meta(config->checkpoint, name, value) && value->kind != LN_META_NULL)
+            return true;
+        names += length + (names[length] == '|');
+    }
+    return false;
+}
+
+static ln_status wrong(const ln_config *config, const char *name, const char *what, ln_error *err) {
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s %s", ln_checkpoint_path(config->checkpoint),
+                   name, what);
+}
+
+ln_status ln_config_size(const ln_config *config, ln_key key, size_t min, size_t max, size_t *out,
+                         ln_error *err) {
+    ln_meta_value value;
+    char name[NAME_BYTES], what[96];
+    if (!ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    /* GGUF gives one value, or one per layer where all must agree */
+    if (value.kind == LN_META_ARRAY) {
+        ln_meta_value list = value, item;
+        if (!ln_meta_item(&list, 0, &value))
+            return wrong(config, name, "is an empty list", err);
+        for (size_t i = 1; ln_meta_item(&list, i, &item); i++)
+            if (item.kind != value.kind || item.integer != value.integer)
+                return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                               "%s: key %s differs from layer to layer",
+                               ln_checkpoint_path(config->checkpoint), name);
+    }
+    if (value.kind != LN_META_INT)
+        return wrong(config, name, "is not a whole number", err);
+    if (value.integer < 0 || (uint64_t)value.integer < min || (uint64_t)value.integer > max) {
+        snprintf(what, sizeof what, "is %lld, outside %zu to %zu", (long long)value.integer, min,
+                 max);
+        return wrong(config, name, what, err);
+    }
+    *out = (size_t)value.integer;
+    return LINNET_OK;
+}
+
+ln_status ln_config_need_size(const ln_config *config, ln_key key, size_t min, size_t max,
+                              size_t *out, ln_error *err) {
+    ln_meta_value value;
+    char name[NAME_BYTES];
+    if (!ln_config_find(config, key, &value, name))
+        return wrong(config, name, "is missing", err);
+    return ln_config_size(config, key, min, max, out, err);
+}
+
+ln_status ln_config_real(const ln_config *config, ln_key key, double min, double max, double *out,
+                         ln_error *err) {
+    ln_meta_value value;
+    char name[NAME_BYTES], what[96];
+    if (!ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    double number;
+    if (value.kind == LN_META_INT)
+        number = (double)value.integer;
+    else if (value.kind == LN_META_FLOAT)
+        number = value.real;
+    else
+        return wrong(config, name, "is not a number", err);
+    if (!isfinite(number) || number < min || number > max) {
+        snprintf(what, sizeof what, "is %g, outside %g to %g", number, min, max);
+        return wrong(config, name, what, err);
+    }
+    *out = number;
+    return LINNET_OK;
+}
+
+ln_status ln_config_flag(const ln_config *config, ln_key key, bool *out, ln_error *err) {
+    ln_meta_value value;
+    char name[NAME_BYTES];
+    if (!ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    if (value.kind != LN_META_BOOL)
+        return wrong(config, name, "is not true or false", err);
+    *out = value.boolean;
+    return LINNET_OK;
+}
+
+bool ln_config_is(const ln_config *config, ln_key key, const char *text) {
+    ln_meta_value value;
+    return ln_config_find(config, key, &value, NULL) && value.kind == LN_META_STRING &&
+           value.string.bytes == strlen(text) &&
+           memcmp(value.string.data, text, value.string.bytes) == 0;
+}

@@ -1,0 +1,42 @@
+/* Reads numbers from a checkpoint's metadata under the names that config.json and GGUF give them,
+ * and checks them. */
+#ifndef LN_MODEL_CONFIG_H
+#define LN_MODEL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "format/checkpoint.h"
+
+typedef struct ln_config {
+    const ln_checkpoint *checkpoint;
+    bool is_gguf;
+    char arch[64]; /* GGUF: the prefix of keys */
+} ln_config;
+
+/* A quantity's names: HF keys (dotted, alternatives separated by '|') and the GGUF key after the
+ * architecture's prefix (alternatives likewise). Empty: the format has no such key. */
+typedef struct ln_key {
+    const char *hf, *gguf;
+} ln_key;
+
+/* Finds a key's value; false when absent. `name` (or NULL) receives the key for messages. */
+bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value, char name[128]);
+
+/* Each leaves *out alone when the key is absent (the caller sets the default). A wrong type or a
+ * value outside [min, max] is LINNET_ERR_FORMAT naming the key. */
+ln_status ln_config_size(const ln_config *config, ln_key key, size_t min, size_t max, size_t *out,
+                         ln_error *err);
+ln_status ln_config_real(const ln_config *config, ln_key key, double min, double max, double *out,
+                         ln_error *err);
+ln_status ln_config_flag(const ln_config *config, ln_key key, bool *out, ln_error *err);
+
+/* A size that must be there. */
+ln_status ln_config_need_size(const ln_config *config, ln_key key, size_t min, size_t max,
+                              size_t *out, ln_error *err);
+
+/* True when the key holds just this string. */
+bool ln_config_is(const ln_config *config, ln_key key, const char *text);
+
+#endif

@@ -1,0 +1,73 @@
+#include "cli/generate.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+
+static bool write_event(const linnet_event *event, bool print_ids, bool is_first) {
+    if (!print_ids)
+        return event->text_bytes == 0 || ln_cli_write(event->text, event->text_bytes);
+    if (event->token < 0)
+        return true;
+    char id[16];
+    int length = snprintf(id, sizeof id, is_first ? "%d" : " %d", (int)event->token);
+    return ln_cli_write(id, (size_t)length);
+}
+
+/* Takes events until the final one. */
+static int receive(linnet_request *request, bool print_ids, ln_cli_generation *generation) {
+    uint64_t start_ns = ln_clock_ns(), first_ns = 0;
+    bool is_cancelled = false;
+    for (;;) {
+        linnet_event event;
+        linnet_error err = {0};
+        linnet_status status = linnet_request_next(request, LN_INTERRUPT_POLL_MS, &event, &err);
+        generation->interrupted = ln_interrupt_seen();
+        if (!is_cancelled && (generation->interrupted || generation->stdout_closed)) {
+            linnet_request_cancel(request);
+            is_cancelled = true;
+        }
+        if (status == LINNET_ERR_TIMEOUT)
+            continue;
+        if (status != LINNET_OK) {
+            ln_cli_fail_with(&err);
+            return LN_EXIT_FAILURE;
+        }
+        bool is_first = first_ns == 0;
+        if (event.token >= 0) {
+            uint64_t now_ns = ln_clock_ns();
+            if (is_first) {
+                first_ns = now_ns;
+                generation->prompt_ns = now_ns - start_ns;
+            }
+            generation->output_ns = now_ns - first_ns;
+        }
+        if (!generation->stdout_closed && !write_event(&event, print_ids, is_first))
+            generation->stdout_closed = true;
+        if (event.finish == LINNET_FINISH_NONE)
+            continue;
+        generation->finish = event.finish;
+        generation->n_prompt_tokens = event.n_prompt_tokens;
+        generation->n_output_tokens = event.n_output_tokens;
+        if (event.finish == LINNET_FINISH_ERROR)
+            return ln_cli_fail("%s", event.error ? event.error : "the engine failed");
+        return generation->interrupted ? LN_EXIT_INTERRUPTED : 0;
+    }
+}
+
+int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options, bool print_ids,
+                    ln_cli_generation *generation) {
+    *generation = (ln_cli_generation){0};
+    linnet_request *request = NULL;
+    linnet_error err = {0};
+    if (linnet_request_submit(engine, options, &request, &err) != LINNET_OK)
+        return ln_cli_fail_with(&err);
+    int status = receive(request, print_ids, generation);
+    linnet_request_close(request);
+    if (print_ids && !generation->stdout_closed)
+        ln_cli_write("\n", 1);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* Carries one request through the engine and streams what it gives to stdout. */
+#ifndef LN_CLI_GENERATE_H
+#define LN_CLI_GENERATE_H
+
+#include <linnet.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ln_cli_generation {
+    linnet_finish finish;
+    bool interrupted, stdout_closed;
+    size_t n_prompt_tokens, n_output_tokens;
+    uint64_t prompt_ns; /* from the submit to the first token */
+    uint64_t output_ns; /* from the first token to the last */
+} ln_cli_generation;
+
+/* Submits `options` and writes the text of each event to stdout as it comes, or with `print_ids`
+ * the ids, separated by spaces, on one line. A first SIGINT, or a stdout that is closed, cancels
+ * the request; what was written stays. Prints what failed; returns the exit status. */
+int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options, bool print_ids,
+                    ln_cli_generation *generation);
+
+#endif

@@ -1,0 +1,169 @@
+/* linnet inspect: what a checkpoint holds. */
+#include <argp.h>
+#include <jansson.h>
+#include <linnet.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/report.h"
+
+enum { KEY_TENSORS = LN_KEYS_COMMAND, KEY_JSON };
+
+typedef struct inspect_args {
+    const char *model;
+    bool tensors, json;
+} inspect_args;
+
+static const struct argp_option options[] = {
+    {"tensors", KEY_TENSORS, NULL, 0, "List every tensor: name, type, shape, bytes", 0},
+    {"json", KEY_JSON, NULL, 0, "Print one JSON object", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    inspect_args *args = state->input;
+    switch (key) {
+    case KEY_TENSORS: args->tensors = true; break;
+    case KEY_JSON: args->json = true; break;
+    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp inspect_argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "MODEL",
+    .doc = "Prints what a checkpoint holds: files and sizes, architecture, tokenizer, metadata, "
+           "tensor types. Reads headers only. Long arrays of metadata are counted, not printed.",
+};
+
+/* ---- the JSON object as text ------------------------------------------------------------ */
+
+/* A scalar without quotes; control characters are escaped, so that a name from a file cannot
+ * play with the terminal, and long strings are cut. */
+static void print_scalar(const char *key, const json_t *value) {
+    enum { MAX_SHOWN_BYTES = 200 };
+    if (json_is_string(value)) {
+        const char *text = json_string_value(value);
+        size_t n_bytes = json_string_length(value);
+        size_t shown = n_bytes <= MAX_SHOWN_BYTES ? n_bytes : MAX_SHOWN_BYTES;
+        while (shown < n_bytes && ((unsigned char)text[shown] & 0xc0) == 0x80)
+            shown--; /* not inside a code point */
+        for (size_t i = 0; i < shown; i++) {
+            unsigned char byte = (unsigned char)text[i];
+            if (byte < 0x20 || byte == 0x7f)
+                printf("\\x%02x", byte);
+            else
+                putchar(byte);
+        }
+        if (shown < n_bytes)
+            printf("... (%zu bytes)", n_bytes);
+    } else if (json_is_integer(value)) {
+        long long number = json_integer_value(value);
+        printf("%lld", number);
+        size_t key_length = strlen(key);
+        if (key_length >= 5 && strcmp(key + key_length - 5, "bytes") == 0 && number >= 1024)
+            printf(" (%s)", ln_cli_size_text((size_t)number).text);
+    } else if (json_is_real(value)) {
+        printf("%g", json_real_value(value));
+    } else {
+        fputs(json_is_true(value) ? "yes" : (json_is_false(value) ? "no" : "none"), stdout);
+    }
+}
+
+static bool is_scalar(const json_t *value) {
+    return !json_is_object(value) && !json_is_array(value);
+}
+
+/* An object or array on one line: "key value, key value". */
+static void print_line(json_t *value) {
+    const char *key;
+    json_t *item;
+    size_t index;
+    const char *comma = "";
+    if (json_is_object(value)) {
+        json_object_foreach(value, key, item) {
+            printf("%s%s ", comma, key);
+            if (is_scalar(item))
+                print_scalar(key, item);
+            else
+                print_line(item);
+            comma = ", ";
+        }
+    } else {
+        putchar('[');
+        json_array_foreach(value, index, item) {
+            fputs(comma, stdout);
+            if (is_scalar(item))
+                print_scalar("", item);
+            else
+                print_line(item);
+            comma = ", ";
+        }
+        putchar(']');
+    }
+}
+
+/* A member per line; arrays of objects have a line for each. */
+static void print_object(json_t *object, int indent) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        size_t index;
+        json_t *item;
+        printf("%*s%-*s", indent, "", 18 - indent, key);
+        if (is_scalar(value)) {
+            putchar(' ');
+            print_scalar(key, value);
+            putchar('\n');
+        } else if (json_is_object(value)) {
+            putchar('\n');
+            print_object(value, indent + 2);
+        } else if (json_array_size(value) > 0 && json_is_object(json_array_get(value, 0))) {
+            putchar('\n');
+            json_array_foreach(value, index, item) {
+                printf("%*s", indent + 2, "");
+                print_line(item);
+                putchar('\n');
+            }
+        } else {
+            putchar(' ');
+            print_line(value);
+            putchar('\n');
+        }
+    }
+}
+
+int ln_cli_inspect(int argc, char **argv) {
+    inspect_args args = {0};
+    if (argp_parse(&inspect_argp, argc, argv, 0, NULL, &args) != 0)
+        return LN_EXIT_USAGE;
+
+    linnet_model *model = NULL;
+    ln_checkpoint *own = NULL;
+    linnet_error err = {0}, ignored = {0};
+    linnet_status status = linnet_model_open(args.model, &model, &err);
+    if (status == LINNET_ERR_UNSUPPORTED)
+        ln_checkpoint_open(args.model, false, &own, &ignored);
+    if (!model && !own)
+        return ln_cli_fail("%s", err.message);
+
+    json_t *report = ln_cli_report(model ? model->checkpoint : own, model, err.message,
+                                   args.tensors || args.json);
+    int exit_status = 0;
+    if (args.json || !report) {
+        exit_status = ln_cli_print_json(stdout, report, true);
+    } else {
+        print_object(report, 0);
+        json_decref(report);
+    }
+    linnet_model_close(model);
+    ln_checkpoint_close(own);
+    return exit_status;
+}

@@ -1,0 +1,225 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, const char *text,
+                            uint64_t min, uint64_t max) {
+    uint64_t value = 0;
+    bool valid = *text != '\0';
+    for (const char *digit = text; *digit && valid; digit++)
+        valid = *digit >= '0' && *digit <= '9' && !__builtin_mul_overflow(value, 10, &value) &&
+                !__builtin_add_overflow(value, (uint64_t)(*digit - '0'), &value);
+    if (!valid || value < min || value > max)
+        argp_error(state, "%s: '%s' is not a whole number from %llu to %llu", option, text,
+                   (unsigned long long)min, (unsigned long long)max);
+    return value;
+}
+
+double ln_cli_parse_number(const struct argp_state *state, const char *option, const char *text,
+                           double min, double max) {
+    char *end = NULL;
+    bool plain = *text != '\0' && strspn(text, "+-.0123456789eE") == strlen(text);
+    double value = plain ? strtod(text, &end) : NAN;
+    if (!plain || *end != '\0' || !(value >= min && value <= max))
+        argp_error(state, "%s: '%s' is not a number from %g to %g", option, text, min, max);
+    return value;
+}
+
+void ln_cli_parse_ids(const struct argp_state *state, const char *text, ln_cli_ids *ids) {
+    ln_cli_refuse_twice(state, "--ids", ids->ids != NULL);
+    size_t count = 1;
+    for (const char *c = text; *c; c++)
+        count += *c == ',';
+    ids->ids = calloc(count, sizeof *ids->ids);
+    char *copy = strdup(text);
+    if (!ids->ids || !copy) {
+        argp_failure(state, 1, ENOMEM, "--ids");
+        return;
+    }
+    char *rest = copy;
+    for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ","))
+        ids->ids[ids->count++] = (int32_t)ln_cli_parse_count(state, "--ids", item, 0, INT32_MAX);
+    free(copy);
+}
+
+void ln_cli_refuse_twice(const struct argp_state *state, const char *option, bool given) {
+    if (given)
+        argp_error(state, "%s is given twice", option);
+}
+
+void ln_cli_take_argument(const struct argp_state *state, const char **slot, const char *arg) {
+    if (*slot)
+        argp_error(state, "unexpected argument '%s'", arg);
+    *slot = arg;
+}
+
+/* One of several words, as its index. */
+static int parse_choice(const struct argp_state *state, const char *option, const char *text,
+                        const char *const *choices, int n_choices) {
+    char list[128] = "";
+    for (int i = 0; i < n_choices; i++) {
+        if (strcmp(text, choices[i]) == 0)
+            return i;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s",
+                 i == 0 ? "" : (i + 1 == n_choices ? " or " : ", "), choices[i]);
+    }
+    argp_error(state, "%s: '%s' is not %s", option, text, list);
+    return 0;
+}
+
+/* ---- engine ----------------------------------------------------------------------------- */
+
+enum {
+    KEY_PRECISION = LN_KEYS_ENGINE,
+    KEY_BACKEND,
+    KEY_CPU,
+    KEY_KV_TYPE,
+    KEY_CTX,
+    KEY_MAX_SEQS,
+    KEY_MAX_BATCH_TOKENS,
+    KEY_THREADS
+};
+
+static const struct argp_option engine_options[] = {
+    {"precision", KEY_PRECISION, "exact|fast", 0,
+     "exact: float32 throughout; fast: the types that each kernel likes (fast)", 0},
+    {"backend", KEY_BACKEND, "auto|cpu", 0, "What computes (auto)", 0},
+    {"cpu", KEY_CPU, "auto|scalar", 0, "Instruction set of the CPU backend (auto)", 0},
+    {"kv-type", KEY_KV_TYPE, "f32|f16|bf16", 0,
+     "Type of the KV cache (f16 when fast, f32 when exact)", 0},
+    {"ctx", KEY_CTX, "N", 0,
+     "Longest sequence in tokens (what the checkpoint and the free memory allow)", 0},
+    {"max-seqs", KEY_MAX_SEQS, "N", 0, "Sequences in one step (1)", 0},
+    {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", 0, "Tokens in one step (512)", 0},
+    {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
+    {0}};
+
+static error_t parse_engine(int key, char *arg, struct argp_state *state) {
+    static const char *const precisions[] = {"fast", "exact"};
+    static const char *const kv_types[] = {"f32", "f16", "bf16"};
+    enum { MAX_TOKENS = INT32_MAX, MAX_SEQS = 65536, MAX_THREADS = 1024 };
+    linnet_engine_options *options = state->input;
+    switch (key) {
+    case KEY_PRECISION:
+        options->precision = parse_choice(state, "--precision", arg, precisions, 2)
+                                 ? LINNET_PRECISION_EXACT
+                                 : LINNET_PRECISION_FAST;
+        return 0;
+    case KEY_BACKEND: options->backend = arg; return 0;
+    case KEY_CPU: options->cpu = arg; return 0;
+    case KEY_KV_TYPE:
+        options->kv_type =
+            (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 3));
+        return 0;
+    case KEY_CTX:
+        options->ctx_tokens = ln_cli_parse_count(state, "--ctx", arg, 1, MAX_TOKENS);
+        return 0;
+    case KEY_MAX_SEQS:
+        options->max_seqs = ln_cli_parse_count(state, "--max-seqs", arg, 1, MAX_SEQS);
+        return 0;
+    case KEY_MAX_BATCH_TOKENS:
+        options->max_batch_tokens =
+            ln_cli_parse_count(state, "--max-batch-tokens", arg, 1, MAX_TOKENS);
+        return 0;
+    case KEY_THREADS:
+        options->n_threads = ln_cli_parse_count(state, "--threads", arg, 1, MAX_THREADS);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp ln_cli_engine_argp = {.options = engine_options, .parser = parse_engine};
+
+/* ---- sampling --------------------------------------------------------------------------- */
+
+enum {
+    KEY_TEMP = LN_KEYS_SAMPLING,
+    KEY_TOP_K,
+    KEY_TOP_P,
+    KEY_MIN_P,
+    KEY_REPEAT_PENALTY,
+    KEY_REPEAT_LAST_N,
+    KEY_FREQUENCY_PENALTY,
+    KEY_PRESENCE_PENALTY,
+    KEY_SEED
+};
+
+static const struct argp_option sampling_options[] = {
+    {"temp", KEY_TEMP, "T", 0, "Temperature; 0: always the most likely token (0.8)", 0},
+    {"top-k", KEY_TOP_K, "N", 0, "Draw from the N most likely tokens; 0: off (40)", 0},
+    {"top-p", KEY_TOP_P, "P", 0,
+     "Draw from the most likely tokens that together reach probability P; 1: off (0.95)", 0},
+    {"min-p", KEY_MIN_P, "P", 0,
+     "Drop tokens less likely than P times the most likely one; 0: off (0)", 0},
+    {"repeat-penalty", KEY_REPEAT_PENALTY, "F", 0,
+     "Divide the logits of recent tokens by F; 1: off (1)", 0},
+    {"repeat-last-n", KEY_REPEAT_LAST_N, "N", 0, "How many tokens the penalties look at (64)", 0},
+    {"frequency-penalty", KEY_FREQUENCY_PENALTY, "F", 0,
+     "Subtract F for each time that a recent token occurred (0)", 0},
+    {"presence-penalty", KEY_PRESENCE_PENALTY, "F", 0,
+     "Subtract F from the logits of recent tokens (0)", 0},
+    {"seed", KEY_SEED, "N", 0, "Seed of the random draws (random, and printed)", 0},
+    {0}};
+
+static uint64_t random_seed(void) {
+    uint32_t seed;
+    if (getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed)
+        return seed;
+    return (uint64_t)time(NULL);
+}
+
+static error_t parse_sampling(int key, char *arg, struct argp_state *state) {
+    linnet_sampling *sampling = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        *sampling = (linnet_sampling){.temperature = 0.8f,
+                                      .top_k = 40,
+                                      .top_p = 0.95f,
+                                      .repeat_penalty = 1,
+                                      .repeat_last_n = 64,
+                                      .seed = random_seed()};
+        return 0;
+    case KEY_TEMP:
+        sampling->temperature = (float)ln_cli_parse_number(state, "--temp", arg, 0, 100);
+        return 0;
+    case KEY_TOP_K:
+        sampling->top_k = (int32_t)ln_cli_parse_count(state, "--top-k", arg, 0, INT32_MAX);
+        return 0;
+    case KEY_TOP_P:
+        sampling->top_p = (float)ln_cli_parse_number(state, "--top-p", arg, 0, 1);
+        return 0;
+    case KEY_MIN_P:
+        sampling->min_p = (float)ln_cli_parse_number(state, "--min-p", arg, 0, 1);
+        return 0;
+    case KEY_REPEAT_PENALTY:
+        sampling->repeat_penalty =
+            (float)ln_cli_parse_number(state, "--repeat-penalty", arg, 0.01, 100);
+        return 0;
+    case KEY_REPEAT_LAST_N:
+        sampling->repeat_last_n =
+            (int32_t)ln_cli_parse_count(state, "--repeat-last-n", arg, 0, INT32_MAX);
+        return 0;
+    case KEY_FREQUENCY_PENALTY:
+        sampling->frequency_penalty =
+            (float)ln_cli_parse_number(state, "--frequency-penalty", arg, -100, 100);
+        return 0;
+    case KEY_PRESENCE_PENALTY:
+        sampling->presence_penalty =
+            (float)ln_cli_parse_number(state, "--presence-penalty", arg, -100, 100);
+        return 0;
+    case KEY_SEED:
+        sampling->seed = ln_cli_parse_count(state, "--seed", arg, 0, UINT64_MAX);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp ln_cli_sampling_argp = {.options = sampling_options, .parser = parse_sampling};

@@ -1,0 +1,43 @@
+/* Options that several commands share, and the strict reading of their values. A bad value ends
+ * the program through argp_error: one line that names the option and what it accepts. */
+#ifndef LN_CLI_OPTIONS_H
+#define LN_CLI_OPTIONS_H
+
+#include <argp.h>
+#include <linnet.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Keys of long options without a letter begin here; each group of options has its own range. */
+enum { LN_KEYS_COMMAND = 0x100, LN_KEYS_ENGINE = 0x200, LN_KEYS_SAMPLING = 0x300 };
+
+/* A child parser for the options of every command that makes an engine. Its input is an
+ * initialised linnet_engine_options; strings in it are borrowed from argv. */
+extern const struct argp ln_cli_engine_argp;
+
+/* A child parser for the sampling options. Its input is a linnet_sampling, which it initialises
+ * with the program's defaults and a random seed. */
+extern const struct argp ln_cli_sampling_argp;
+
+/* A whole number from min to max. `option` is what the message calls it ("--ctx"). */
+uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, const char *text,
+                            uint64_t min, uint64_t max);
+
+/* A finite decimal number from min to max. */
+double ln_cli_parse_number(const struct argp_state *state, const char *option, const char *text,
+                           double min, double max);
+
+/* Token ids, "5,9,3"; at least one. */
+typedef struct ln_cli_ids {
+    int32_t *ids; /* [count], owned; NULL: not given */
+    size_t count;
+} ln_cli_ids;
+void ln_cli_parse_ids(const struct argp_state *state, const char *text, ln_cli_ids *ids);
+
+/* Reports an option that was given twice: ends the program when `given`. */
+void ln_cli_refuse_twice(const struct argp_state *state, const char *option, bool given);
+
+/* The one argument MODEL, or FILE and the like: keeps `arg` in *slot, refuses a second one. */
+void ln_cli_take_argument(const struct argp_state *state, const char **slot, const char *arg);
+
+#endif

@@ -1,0 +1,90 @@
+#include "cli/output.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+
+int ln_cli_fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fflush(stdout);
+    fputs("linnet: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return LN_EXIT_FAILURE;
+}
+
+int ln_cli_fail_with(const linnet_error *err) {
+    ln_cli_fail("%s", err->message);
+    return err->status == LINNET_ERR_ARGUMENT ? LN_EXIT_USAGE : LN_EXIT_FAILURE;
+}
+
+bool ln_cli_write(const char *bytes, size_t n_bytes) {
+    return fwrite(bytes, 1, n_bytes, stdout) == n_bytes && fflush(stdout) == 0;
+}
+
+/* Whether stdout is a pipe or socket that nobody reads any more. */
+static bool is_reader_gone(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+int ln_cli_finish_stdout(int status) {
+    errno = 0;
+    bool flushed = fflush(stdout) == 0;
+    if ((flushed && !ferror(stdout)) || is_reader_gone())
+        return status;
+    ln_cli_fail("cannot write to standard output%s%s", errno ? ": " : "",
+                errno ? strerror(errno) : "");
+    return status ? status : LN_EXIT_FAILURE;
+}
+
+ln_cli_size ln_cli_size_text(size_t bytes) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    ln_cli_size size;
+    if (bytes < 1024) {
+        snprintf(size.text, sizeof size.text, "%zu bytes", bytes);
+        return size;
+    }
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(size.text, sizeof size.text, "%.*f %s", value < 100 ? 1 : 0, value, units[unit]);
+    return size;
+}
+
+int ln_cli_print_json(FILE *stream, json_t *value, bool indent) {
+    size_t flags = indent ? JSON_INDENT(2) : JSON_COMPACT;
+    bool printed = value && json_dumpf(value, stream, flags | JSON_ENCODE_ANY) == 0;
+    json_decref(value);
+    if (!printed && !ferror(stream))
+        return ln_cli_fail("out of memory");
+    fputc('\n', stream);
+    return 0;
+}
+
+int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
+    json_t *arenas = json_object();
+    int failed = arenas == NULL;
+    for (size_t i = 0; i < plan->n_arenas && i < LINNET_MAX_ARENAS; i++)
+        failed |= json_object_set_new(arenas, plan->arenas[i].name,
+                                      json_integer((json_int_t)plan->arenas[i].bytes));
+    json_t *value = NULL;
+    if (!failed)
+        value = json_pack(
+            "{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I}", "ctx_tokens", (json_int_t)plan->ctx_tokens,
+            "max_seqs", (json_int_t)plan->max_seqs, "max_batch_tokens",
+            (json_int_t)plan->max_batch_tokens, "n_threads", (json_int_t)plan->n_threads, "arenas",
+            arenas, "total_bytes", (json_int_t)plan->total_bytes, "mapped_bytes",
+            (json_int_t)plan->mapped_bytes, "libraries_bytes", (json_int_t)plan->libraries_bytes);
+    json_decref(arenas);
+    return ln_cli_print_json(stream, value, false);
+}

@@ -1,0 +1,38 @@
+/* What the commands print: failures, sizes, memory plans, and stdout with its end. */
+#ifndef LN_CLI_OUTPUT_H
+#define LN_CLI_OUTPUT_H
+
+#include <jansson.h>
+#include <linnet.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Prints "linnet: ..." as one line to stderr and returns LN_EXIT_FAILURE. */
+__attribute__((format(printf, 1, 2))) int ln_cli_fail(const char *format, ...);
+
+/* Prints the message of `err`; returns LN_EXIT_USAGE when an argument was to blame, otherwise
+ * LN_EXIT_FAILURE. */
+int ln_cli_fail_with(const linnet_error *err);
+
+/* Writes to stdout at once, unbuffered by us; false once stdout is closed or broken. */
+bool ln_cli_write(const char *bytes, size_t n_bytes);
+
+/* Flushes stdout at the end of a command. `status` stays unless stdout failed; a reader that has
+ * gone away is no failure. */
+int ln_cli_finish_stdout(int status);
+
+/* "7.4 MiB"; the text is `text`. */
+typedef struct ln_cli_size {
+    char text[24];
+} ln_cli_size;
+ln_cli_size ln_cli_size_text(size_t bytes);
+
+/* Prints `value` to `stream`, as one line or indented, and frees it; NULL is memory that ran
+ * out. Returns the exit status. */
+int ln_cli_print_json(FILE *stream, json_t *value, bool indent);
+
+/* A memory plan as a JSON object on one line. Returns the exit status. */
+int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan);
+
+#endif

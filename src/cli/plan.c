@@ -1,0 +1,82 @@
+/* linnet plan: the memory that a model will take, from its headers alone. */
+#include <argp.h>
+#include <linnet.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+enum { KEY_JSON = LN_KEYS_COMMAND };
+
+typedef struct plan_args {
+    const char *model;
+    bool json;
+    linnet_engine_options engine;
+} plan_args;
+
+static const struct argp_option options[] = {
+    {"json", KEY_JSON, NULL, 0, "Print one JSON object, sizes in bytes", 1}, {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    plan_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
+    case KEY_JSON: args->json = true; break;
+    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_child children[] = {
+    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 2}, {0}};
+
+static const struct argp plan_argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "MODEL",
+    .doc = "Prints how much memory a model will take with these options, arena by arena. Reads "
+           "headers only, no tensor data; `linnet run' with the same options reserves just "
+           "these bytes.",
+    .children = children,
+};
+
+static void print_row(const char *name, size_t bytes) {
+    printf("%-22s %16zu %12s\n", name, bytes, ln_cli_size_text(bytes).text);
+}
+
+static void print_plan(const linnet_memory_plan *plan) {
+    printf("context %zu tokens, %zu sequences and %zu tokens in a step, %zu threads\n\n",
+           plan->ctx_tokens, plan->max_seqs, plan->max_batch_tokens, plan->n_threads);
+    printf("%-22s %16s\n", "reserved", "bytes");
+    for (size_t i = 0; i < plan->n_arenas && i < LINNET_MAX_ARENAS; i++)
+        print_row(plan->arenas[i].name, plan->arenas[i].bytes);
+    print_row("total", plan->total_bytes);
+    putchar('\n');
+    print_row("mapped from files", plan->mapped_bytes);
+    print_row("libraries (estimate)", plan->libraries_bytes);
+}
+
+int ln_cli_plan(int argc, char **argv) {
+    plan_args args = {0};
+    linnet_engine_options_init(&args.engine);
+    if (argp_parse(&plan_argp, argc, argv, 0, NULL, &args) != 0)
+        return LN_EXIT_USAGE;
+
+    linnet_model *model = NULL;
+    linnet_error err = {0};
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    int status = 0;
+    if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
+        linnet_plan_memory(model, &args.engine, &plan, &err) != LINNET_OK)
+        status = ln_cli_fail_with(&err);
+    else if (args.json)
+        status = ln_cli_print_memory(stdout, &plan);
+    else
+        print_plan(&plan);
+    linnet_model_close(model);
+    return status;
+}

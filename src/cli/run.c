@@ -1,0 +1,302 @@
+/* linnet run: generates text from a prompt. */
+#include <argp.h>
+#include <jansson.h>
+#include <linnet.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/generate.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+enum {
+    KEY_IDS = LN_KEYS_COMMAND,
+    KEY_CHAT,
+    KEY_SYSTEM,
+    KEY_STOP,
+    KEY_IGNORE_EOS,
+    KEY_KEEP_SPECIAL,
+    KEY_PRINT_IDS,
+    KEY_PRINT_MEMORY
+};
+
+typedef struct run_args {
+    const char *model;  /* NULL: the demo model */
+    const char *prompt; /* NULL: not given */
+    const char *file;   /* NULL: not given */
+    const char *system; /* NULL: none */
+    const char **stop;  /* [n_stop], owned; the strings are argv's */
+    size_t n_stop;
+    size_t max_tokens; /* 0: until the context is full */
+    ln_cli_ids ids;
+    bool chat, ignore_eos, keep_special, print_ids, print_memory, quiet;
+    linnet_engine_options engine;
+    linnet_sampling sampling;
+} run_args;
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "Prompt (standard input without any of these):", 1},
+    {"prompt", 'p', "TEXT", 0, "Continue TEXT", 1},
+    {"file", 'f', "FILE", 0, "Continue the text of FILE, byte for byte", 1},
+    {"ids", KEY_IDS, "IDS", 0, "Continue token ids as given, such as 5,9,3; needs no tokenizer", 1},
+    {"chat", KEY_CHAT, NULL, 0, "The prompt is a user's message: apply the chat template", 1},
+    {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: a system message before it", 1},
+    {NULL, 0, NULL, 0, "Output:", 2},
+    {NULL, 'n', "N", 0, "At most N tokens (until a stop, or the context is full)", 2},
+    {"stop", KEY_STOP, "TEXT", 0, "End before TEXT appears in the output; may be repeated", 2},
+    {"ignore-eos", KEY_IGNORE_EOS, NULL, 0, "Do not end at the model's stop tokens", 2},
+    {"keep-special", KEY_KEEP_SPECIAL, NULL, 0, "Write control tokens as their text", 2},
+    {"print-ids", KEY_PRINT_IDS, NULL, 0, "Print the ids instead of the text, on one line", 2},
+    {"print-memory", KEY_PRINT_MEMORY, NULL, 0,
+     "Print the memory that was reserved to standard error, as `linnet plan --json' does", 2},
+    {"quiet", 'q', NULL, 0, "Print nothing but the text, and errors", 2},
+    {0}};
+
+static void add_stop(struct argp_state *state, run_args *args, const char *text) {
+    if (*text == '\0')
+        argp_error(state, "--stop: the text is empty");
+    const char **stop = realloc(args->stop, (args->n_stop + 1) * sizeof *stop);
+    if (!stop) {
+        argp_failure(state, LN_EXIT_FAILURE, 0, "out of memory");
+        return;
+    }
+    args->stop = stop;
+    args->stop[args->n_stop++] = text;
+}
+
+static void check_prompt(struct argp_state *state, const run_args *args) {
+    int n_prompts = (args->prompt != NULL) + (args->file != NULL) + (args->ids.ids != NULL);
+    if (n_prompts > 1)
+        argp_error(state, "-p, -f and --ids exclude each other");
+    if (args->chat && args->ids.ids)
+        argp_error(state, "--chat and --ids exclude each other");
+    if (args->system && !args->chat)
+        argp_error(state, "--system needs --chat");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    run_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->sampling;
+        state->child_inputs[1] = &args->engine;
+        break;
+    case 'p': args->prompt = arg; break;
+    case 'f': args->file = arg; break;
+    case KEY_IDS: ln_cli_parse_ids(state, arg, &args->ids); break;
+    case KEY_CHAT: args->chat = true; break;
+    case KEY_SYSTEM: args->system = arg; break;
+    case 'n': args->max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX); break;
+    case KEY_STOP: add_stop(state, args, arg); break;
+    case KEY_IGNORE_EOS: args->ignore_eos = true; break;
+    case KEY_KEEP_SPECIAL: args->keep_special = true; break;
+    case KEY_PRINT_IDS: args->print_ids = true; break;
+    case KEY_PRINT_MEMORY: args->print_memory = true; break;
+    case 'q': args->quiet = true; break;
+    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
+    case ARGP_KEY_END: check_prompt(state, args); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_child children[] = {
+    {&ln_cli_sampling_argp, 0, "Sampling:", 3},
+    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 4},
+    {0}};
+
+static const struct argp run_argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[MODEL]",
+    .doc = "Generates text from a prompt and streams it to standard output; everything else goes "
+           "to standard error. MODEL is a GGUF file or a Hugging Face folder; without it the "
+           "demo model runs.\vWithout --chat the prompt is raw text: the tokenizer puts its BOS "
+           "before it, and the model continues it. Ctrl-C ends the generation and keeps what was "
+           "written (exit status 130).",
+    .children = children,
+};
+
+/* Encodes the prompt through the chat template. */
+static int encode_chat(const linnet_model *model, const run_args *args, const char *text,
+                       size_t n_bytes, int32_t **ids, size_t *n_ids) {
+    json_t *messages = json_array();
+    int failed = messages == NULL;
+    if (args->system)
+        failed |= json_array_append_new(
+            messages, json_pack("{s:s, s:s}", "role", "system", "content", args->system));
+    json_t *content = json_stringn(text, n_bytes); /* NULL unless it is UTF-8 */
+    failed |= json_array_append_new(messages,
+                                    json_pack("{s:s, s:o}", "role", "user", "content", content));
+    char *dump = failed ? NULL : json_dumps(messages, JSON_COMPACT);
+    json_decref(messages);
+    if (!dump)
+        return ln_cli_fail("--chat needs a prompt and a system message in UTF-8");
+    linnet_error err = {0};
+    linnet_status status = linnet_model_encode_chat(model, dump, ids, n_ids, &err);
+    free(dump);
+    if (status == LINNET_OK)
+        return 0;
+    ln_cli_fail_with(&err);
+    return LN_EXIT_FAILURE;
+}
+
+/* The prompt's ids; *owned is what linnet_free takes afterwards. */
+static int encode_prompt(const linnet_model *model, const run_args *args, const int32_t **ids,
+                         size_t *n_ids, int32_t **owned) {
+    if (args->ids.ids) {
+        *ids = args->ids.ids;
+        *n_ids = args->ids.count;
+        return 0;
+    }
+    char *text = NULL;
+    size_t n_bytes = 0;
+    if (args->prompt) {
+        n_bytes = strlen(args->prompt);
+    } else {
+        if (!args->file && !args->quiet && isatty(STDIN_FILENO))
+            fputs("Type the prompt; Ctrl-D on a line of its own ends it.\n", stderr);
+        int status = ln_cli_read_text(args->file, &text, &n_bytes);
+        if (status != 0)
+            return status;
+    }
+    const char *prompt = args->prompt ? args->prompt : text;
+    int status = 0;
+    if (args->chat) {
+        status = encode_chat(model, args, prompt, n_bytes, owned, n_ids);
+    } else {
+        linnet_error err = {0};
+        if (linnet_model_encode(model, prompt, n_bytes, true, false, owned, n_ids, &err) !=
+            LINNET_OK)
+            status = ln_cli_fail_with(&err);
+    }
+    free(text);
+    *ids = *owned;
+    return status;
+}
+
+static void print_settings(const run_args *args, const char *path, const linnet_model_info *info,
+                           const linnet_memory_plan *memory) {
+    fprintf(stderr, "model     %s: %s, %d layers, %d tokens\n", path, info->architecture,
+            (int)info->n_layers, (int)info->n_vocab);
+    fprintf(stderr, "engine    context %zu tokens, %zu threads, %s reserved, %s mapped\n",
+            memory->ctx_tokens, memory->n_threads, ln_cli_size_text(memory->total_bytes).text,
+            ln_cli_size_text(memory->mapped_bytes).text);
+    const linnet_sampling *sampling = &args->sampling;
+    if (sampling->temperature > 0)
+        fprintf(stderr, "sampling  --temp %g --top-k %d --top-p %g --seed %llu\n",
+                (double)sampling->temperature, (int)sampling->top_k, (double)sampling->top_p,
+                (unsigned long long)sampling->seed);
+    else
+        fputs("sampling  the most likely token\n", stderr);
+}
+
+static void print_speed(const ln_cli_generation *generation) {
+    static const char *const ends[] = {
+        [LINNET_FINISH_STOP] = "stopped",
+        [LINNET_FINISH_LENGTH] = "length reached",
+        [LINNET_FINISH_CANCELLED] = "cancelled",
+    };
+    double prompt_s = (double)generation->prompt_ns / 1e9;
+    double output_s = (double)generation->output_ns / 1e9;
+    fprintf(stderr, "prompt    %zu tokens", generation->n_prompt_tokens);
+    if (prompt_s > 0)
+        fprintf(stderr, " in %.2f s (%.1f tokens/s)", prompt_s,
+                (double)generation->n_prompt_tokens / prompt_s);
+    fprintf(stderr, "\noutput    %zu tokens", generation->n_output_tokens);
+    if (output_s > 0 && generation->n_output_tokens > 1)
+        fprintf(stderr, " in %.2f s (%.1f tokens/s)", output_s,
+                (double)(generation->n_output_tokens - 1) / output_s);
+    fprintf(stderr, ", %s\n", ends[generation->finish]);
+}
+
+/* Generates with an engine that stands. */
+static int run_engine(linnet_engine *engine, const run_args *args, const char *path,
+                      const linnet_model_info *info, const int32_t *ids, size_t n_ids) {
+    linnet_memory_plan memory = {.struct_bytes = sizeof memory};
+    linnet_engine_get_memory(engine, &memory);
+    if (!args->quiet)
+        print_settings(args, path, info, &memory);
+    if (args->print_memory && ln_cli_print_memory(stderr, &memory) != 0)
+        return LN_EXIT_FAILURE;
+
+    linnet_request_options request;
+    linnet_request_options_init(&request);
+    request.prompt_ids = ids;
+    request.n_prompt_ids = n_ids;
+    request.max_tokens = args->max_tokens;
+    request.ignore_eos = args->ignore_eos;
+    request.keep_special = args->keep_special;
+    request.sampling = args->sampling;
+    request.stop = args->stop;
+    request.n_stop = args->n_stop;
+
+    ln_interrupt_catch();
+    if (!args->quiet)
+        fputc('\n', stderr);
+    ln_cli_generation generation;
+    int status = ln_cli_generate(engine, &request, args->print_ids, &generation);
+    if (status != 0 && status != LN_EXIT_INTERRUPTED)
+        return status;
+    if (!args->print_ids && isatty(STDOUT_FILENO))
+        fputc('\n', stderr); /* the text may end anywhere in its line */
+    if (!args->quiet) {
+        fputc('\n', stderr);
+        print_speed(&generation);
+    }
+    return status;
+}
+
+static int run_model(const linnet_model *model, const run_args *args, const char *path) {
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(model, &info);
+    if (!info.has_tokenizer && !(args->ids.ids && args->print_ids))
+        return ln_cli_fail("%s has no tokenizer: give --ids and --print-ids", path);
+
+    const int32_t *ids = NULL;
+    int32_t *owned = NULL;
+    size_t n_ids = 0;
+    int status = encode_prompt(model, args, &ids, &n_ids, &owned);
+    if (status == 0) {
+        linnet_engine *engine = NULL;
+        linnet_error err = {0};
+        if (linnet_engine_create(model, &args->engine, &engine, &err) != LINNET_OK)
+            status = ln_cli_fail_with(&err);
+        else
+            status = run_engine(engine, args, path, &info, ids, n_ids);
+        if (engine)
+            linnet_engine_destroy(engine);
+    }
+    linnet_free(owned);
+    return status;
+}
+
+int ln_cli_run(int argc, char **argv) {
+    run_args args = {0};
+    linnet_engine_options_init(&args.engine);
+    if (argp_parse(&run_argp, argc, argv, 0, NULL, &args) != 0)
+        return LN_EXIT_USAGE;
+
+    char *demo = args.model ? NULL : ln_cli_find_demo_model();
+    const char *path = args.model ? args.model : demo;
+    int status;
+    linnet_model *model = NULL;
+    linnet_error err = {0};
+    if (!path)
+        status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
+    else if (linnet_model_open(path, &model, &err) != LINNET_OK)
+        status = ln_cli_fail_with(&err);
+    else
+        status = run_model(model, &args, path);
+    linnet_model_close(model);
+    free(demo);
+    free(args.ids.ids);
+    free(args.stop);
+    return status;
+}

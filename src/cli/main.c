@@ -92,6 +92,8 @@ int main(int argc, char **argv) {
     argp_err_exit_status = LN_EXIT_USAGE;
     argp_program_version_hook = print_version;
 
+    static char program[] = "linnet";
+    argv[0] = program;
     main_args args = {0};
     if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0)
         return LN_EXIT_USAGE;

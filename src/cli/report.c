@@ -75,25 +75,20 @@ static json_t *layer_value(const ln_layer_spec *layer) {
 /* Layers that are alike, one after another, make one entry. */
 static json_t *layers_value(const ln_spec *spec) {
     json_t *groups = json_array();
-    json_t *group = NULL; /* borrowed from groups */
-    size_t first = 0;
-    for (size_t layer = 0; layer < spec->n_layers; layer++) {
-        json_t *value = layer_value(&spec->layers[layer]);
-        json_t *range = json_object_get(group, "layers");
-        json_incref(range);
-        json_object_del(group, "layers");
-        bool is_same = group && json_equal(group, value);
-        if (is_same) {
-            json_decref(value);
-        } else {
-            if (group)
-                json_object_set(group, "layers", range);
-            json_array_append_new(groups, value);
-            group = value;
-            first = layer;
+    for (size_t first = 0, next; first < spec->n_layers; first = next) {
+        json_t *layer = layer_value(&spec->layers[first]);
+        for (next = first + 1; next < spec->n_layers; next++) {
+            json_t *other = layer_value(&spec->layers[next]);
+            bool is_same = json_equal(layer, other);
+            json_decref(other);
+            if (!is_same)
+                break;
         }
-        json_decref(range);
-        json_object_set_new(group, "layers", json_sprintf("%zu-%zu", first, layer));
+        json_t *group = json_object();
+        json_object_set_new(group, "layers", json_sprintf("%zu-%zu", first, next - 1));
+        json_object_update(group, layer);
+        json_decref(layer);
+        json_array_append_new(groups, group);
     }
     return groups;
 }

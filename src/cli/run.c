@@ -48,7 +48,7 @@ static const struct argp_option options[] = {
     {"chat", KEY_CHAT, NULL, 0, "The prompt is a user's message: apply the chat template", 1},
     {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: a system message before it", 1},
     {NULL, 0, NULL, 0, "Output:", 2},
-    {NULL, 'n', "N", 0, "At most N tokens (until a stop, or the context is full)", 2},
+    {"max-tokens", 'n', "N", 0, "At most N tokens (until a stop, or the context is full)", 2},
     {"stop", KEY_STOP, "TEXT", 0, "End before TEXT appears in the output; may be repeated", 2},
     {"ignore-eos", KEY_IGNORE_EOS, NULL, 0, "Do not end at the model's stop tokens", 2},
     {"keep-special", KEY_KEEP_SPECIAL, NULL, 0, "Write control tokens as their text", 2},

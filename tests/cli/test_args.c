@@ -1,0 +1,169 @@
+/* Arguments: help, version, usage errors. No model is needed for any of them. */
+#include <string.h>
+
+#include "cli/spawn.h"
+#include "test.h"
+
+static const char *const commands[] = {"run",        "inspect",  "plan",  "tokenize",
+                                       "detokenize", "template", "logits"};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+/* Exit status 2, nothing on stdout, and a first line on stderr that holds both texts. */
+static void assert_usage_error(spawn_result result, const char *prefix, const char *cause) {
+    char *line_end = strchr(result.err, '\n');
+    assert_non_null(line_end);
+    *line_end = '\0';
+    if (strncmp(result.err, prefix, strlen(prefix)) != 0 || !strstr(result.err, cause))
+        fail_msg("'%s' does not begin with '%s' or lacks '%s'", result.err, prefix, cause);
+    assert_int_equal(result.status, 2);
+    assert_string_equal(result.out, "");
+    if (line_end[1] != '\0')
+        assert_ptr_equal(strstr(line_end + 1, "Try `linnet"), line_end + 1);
+    spawn_free(&result);
+}
+
+static void test_help_lists_every_command(void **state) {
+    (void)state;
+    spawn_result result = LINNET("--help");
+    assert_int_equal(result.status, 0);
+    assert_string_equal(result.err, "");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        assert_non_null(strstr(result.out, commands[i]));
+    spawn_free(&result);
+}
+
+static void test_help_of_every_command(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        spawn_result result = LINNET(commands[i], "--help");
+        char usage[64];
+        snprintf(usage, sizeof usage, "Usage: linnet %s [OPTION...]", commands[i]);
+        assert_int_equal(result.status, 0);
+        assert_string_equal(result.err, "");
+        assert_ptr_equal(strstr(result.out, usage), result.out);
+        spawn_free(&result);
+    }
+}
+
+static void test_engine_options_are_everywhere(void **state) {
+    (void)state;
+    static const char *const with_engine[] = {"run", "plan", "logits"};
+    static const char *const options[] = {
+        "--precision", "--backend",  "--cpu",     "--kv-type",
+        "--ctx",       "--max-seqs", "--threads", "--max-batch-tokens"};
+    for (size_t i = 0; i < sizeof with_engine / sizeof *with_engine; i++) {
+        spawn_result result = LINNET(with_engine[i], "--help");
+        for (size_t j = 0; j < sizeof options / sizeof *options; j++)
+            if (!strstr(result.out, options[j]))
+                fail_msg("%s lacks %s", with_engine[i], options[j]);
+        spawn_free(&result);
+    }
+}
+
+static void test_version(void **state) {
+    (void)state;
+    spawn_result result = LINNET("--version");
+    assert_int_equal(result.status, 0);
+    assert_string_equal(result.out, "linnet " LINNET_VERSION "\n");
+    spawn_free(&result);
+}
+
+static void test_commands_and_options(void **state) {
+    (void)state;
+    assert_usage_error(spawn(NULL, (const char *const[]){TEST_LINNET, NULL}),
+                       "linnet: ", "a command is missing");
+    assert_usage_error(LINNET("fly"), "linnet: ", "unknown command 'fly'");
+    assert_usage_error(LINNET("--fly"), "linnet: ", "unrecognized option '--fly'");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        assert_usage_error(LINNET(commands[i], "--fly"), "linnet ", "unrecognized option '--fly'");
+    assert_usage_error(LINNET("run", "-n"), "linnet run: ", "requires an argument");
+}
+
+static void test_missing_and_surplus_arguments(void **state) {
+    (void)state;
+    assert_usage_error(LINNET("inspect"), "linnet inspect: ", "MODEL is missing");
+    assert_usage_error(LINNET("plan"), "linnet plan: ", "MODEL is missing");
+    assert_usage_error(LINNET("logits", "--ids", "1", "--out", "x"),
+                       "linnet logits: ", "MODEL is missing");
+    assert_usage_error(LINNET("logits", "m", "--ids", "1"), "linnet logits: ", "--out is missing");
+    assert_usage_error(LINNET("logits", "m", "--out", "x"), "linnet logits: ", "--ids is missing");
+    assert_usage_error(LINNET("tokenize", "m"), "linnet tokenize: ", "either --text or --file");
+    assert_usage_error(LINNET("tokenize", "m", "--text", "a", "--file", "b"),
+                       "linnet tokenize: ", "either --text or --file");
+    assert_usage_error(LINNET("detokenize", "m"), "linnet detokenize: ", "--ids is missing");
+    assert_usage_error(LINNET("template", "m"), "linnet template: ", "--context is missing");
+    assert_usage_error(LINNET("run", "m", "n"), "linnet run: ", "unexpected argument 'n'");
+    assert_usage_error(LINNET("run", "-p", "a", "-f", "b"), "linnet run: ", "exclude each other");
+    assert_usage_error(LINNET("run", "-p", "a", "--ids", "1"),
+                       "linnet run: ", "exclude each other");
+    assert_usage_error(LINNET("run", "--chat", "--ids", "1"), "linnet run: ", "exclude each other");
+    assert_usage_error(LINNET("run", "-p", "a", "--system", "s"),
+                       "linnet run: ", "--system needs --chat");
+}
+
+static void test_bad_values(void **state) {
+    (void)state;
+    static const char *const bad[][3] = {
+        {"--temp", "warm", "'warm' is not a number from 0 to 100"},
+        {"--temp", "-1", "'-1' is not a number from 0 to 100"},
+        {"--temp", "nan", "'nan' is not a number from 0 to 100"},
+        {"--temp", "1e999", "'1e999' is not a number from 0 to 100"},
+        {"--temp", "0x1", "'0x1' is not a number from 0 to 100"},
+        {"--temp", "", "'' is not a number from 0 to 100"},
+        {"--top-k", "40.5", "'40.5' is not a whole number from 0 to 2147483647"},
+        {"--top-k", "2147483648", "'2147483648' is not a whole number from 0 to 2147483647"},
+        {"--top-p", "1.1", "'1.1' is not a number from 0 to 1"},
+        {"--min-p", "2", "'2' is not a number from 0 to 1"},
+        {"--repeat-penalty", "0", "'0' is not a number from 0.01 to 100"},
+        {"--repeat-last-n", "x", "'x' is not a whole number from 0 to 2147483647"},
+        {"--frequency-penalty", "1,5", "'1,5' is not a number from -100 to 100"},
+        {"--presence-penalty", "1 ", "'1 ' is not a number from -100 to 100"},
+        {"--seed", "-1", "'-1' is not a whole number from 0 to 18446744073709551615"},
+        {"--seed", "18446744073709551616",
+         "'18446744073709551616' is not a whole number from 0 to 18446744073709551615"},
+        {"-n", "0", "'0' is not a whole number from 1 to 2147483647"},
+        {"-n", "5x", "'5x' is not a whole number from 1 to 2147483647"},
+        {"--ctx", "0", "'0' is not a whole number from 1 to 2147483647"},
+        {"--ctx", "2k", "'2k' is not a whole number from 1 to 2147483647"},
+        {"--max-batch-tokens", "0", "'0' is not a whole number from 1 to 2147483647"},
+        {"--ids", "-5", "'-5' is not a whole number from 0 to 2147483647"},
+        {"--ids", "4294967301", "'4294967301' is not a whole number from 0 to 2147483647"},
+        {"--threads", "0", "'0' is not a whole number from 1 to 1024"},
+        {"--max-seqs", "0", "'0' is not a whole number from 1 to 65536"},
+        {"--ids", "5,,9", "'' is not a whole number from 0 to 2147483647"},
+        {"--ids", "5,9,", "'' is not a whole number from 0 to 2147483647"},
+        {"--ids", "5, 9", "' 9' is not a whole number from 0 to 2147483647"},
+        {"--stop", "", "the text is empty"},
+        {"--precision", "exactly", "'exactly' is not fast or exact"},
+        {"--kv-type", "f64", "'f64' is not f32, f16 or bf16"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "linnet run: %s: ", bad[i][0]);
+        assert_usage_error(LINNET("run", bad[i][0], bad[i][1]), prefix, bad[i][2]);
+    }
+}
+
+static void test_bad_times(void **state) {
+    (void)state;
+    static const char *const bad[] = {"2026-02-30T00:00:00",  "2026-11-20",
+                                      "2026-11-20T09:30:05Z", "2026-11-20 09:30:05",
+                                      "2026-1-2T03:04:05",    ""};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_usage_error(LINNET("template", "m", "--context", "c", "--now", bad[i]),
+                           "linnet template: ", "is not a time such as");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_help_lists_every_command),
+        cmocka_unit_test(test_help_of_every_command),
+        cmocka_unit_test(test_engine_options_are_everywhere),
+        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_commands_and_options),
+        cmocka_unit_test(test_missing_and_surplus_arguments),
+        cmocka_unit_test(test_bad_values),
+        cmocka_unit_test(test_bad_times),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

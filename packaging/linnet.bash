@@ -1,0 +1,50 @@
+# bash completion for linnet
+
+_linnet() {
+    local word=$2 before=$3 command=${COMP_WORDS[1]} i
+    local general='--help --usage --version'
+    local engine='--precision --backend --cpu --kv-type --ctx --max-seqs --max-batch-tokens
+        --threads'
+    local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
+        --frequency-penalty --presence-penalty --seed'
+    COMPREPLY=()
+
+    # bash splits --option=value at the =
+    if [[ $before == = ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}
+    elif [[ $word == = ]]; then
+        word=
+    fi
+    case $before in
+    --precision) mapfile -t COMPREPLY < <(compgen -W 'exact fast' -- "$word") ;;
+    --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu' -- "$word") ;;
+    --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar' -- "$word") ;;
+    --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16' -- "$word") ;;
+    -f | --file | --out | --context) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -p | --prompt | -n | --max-tokens | --ids | --system | --stop | --text | --now) ;;
+    --ctx | --max-seqs | --max-batch-tokens | --threads) ;;
+    --temp | --top-k | --top-p | --min-p | --seed) ;;
+    --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
+    *)
+        if ((COMP_CWORD == 1)); then
+            mapfile -t COMPREPLY < <(compgen -W "run inspect plan tokenize detokenize template
+                logits $general" -- "$word")
+        elif [[ $word == -* ]]; then
+            case $command in
+            run) i="--prompt --file --ids --chat --system --max-tokens --stop --ignore-eos
+                --keep-special --print-ids --print-memory --quiet $sampling $engine" ;;
+            inspect) i='--tensors --json' ;;
+            plan) i="--json $engine" ;;
+            tokenize) i='--text --file --no-special' ;;
+            detokenize) i='--ids --keep-special' ;;
+            template) i='--context --now' ;;
+            logits) i="--ids --out $engine" ;;
+            esac
+            mapfile -t COMPREPLY < <(compgen -W "$i $general" -- "$word")
+        else
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        fi
+        ;;
+    esac
+}
+complete -o filenames -F _linnet linnet

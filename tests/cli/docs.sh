@@ -1,0 +1,47 @@
+#!/bin/sh
+# Every option that a command's --help lists stands in the man page and in the completion, and the
+# other way round.
+# usage: docs.sh LINNET SOURCE_DIR
+set -eu
+linnet=$1
+cd "$2/packaging"
+
+# Long options of stdin, one per line.
+options() {
+    grep -oE '(^|[^-[:alnum:]])--[a-z][a-z-]+' | grep -oE -- '--[a-z-]+' | LC_ALL=C sort -u
+}
+same() { # WHAT EXPECTED ACTUAL
+    [ "$2" = "$3" ] || {
+        printf '%s: --help lists\n%s\n\nbut it has\n%s\n' "$1" "$2" "$3"
+        exit 1
+    }
+}
+
+help_of() {
+    for command in "$@"; do
+        # an option's own line begins with its name
+        "$linnet" "$command" --help | grep -E '^ +(-.*, +)?--' | sed 's/  *[A-Z].*//'
+    done
+}
+
+commands='run inspect plan tokenize detokenize template logits'
+# shellcheck disable=SC2086
+all=$(help_of $commands | options)
+same 'linnet.1' "$all" "$(sed 's/\\-/-/g' linnet.1 | options)"
+
+words=$(
+    cat <<'SCRIPT' | bash -s "$PWD/linnet.bash" "$commands"
+source "$1"
+for command in $2; do
+    COMP_WORDS=(linnet "$command" --)
+    COMP_CWORD=2
+    _linnet linnet -- "$command"
+    echo "$command" "${COMPREPLY[@]}"
+done
+SCRIPT
+)
+for command in $commands; do
+    same "linnet.bash, $command" "$(help_of "$command" | options)" \
+        "$(echo "$words" | grep "^$command " | options)"
+done
+echo "$(echo "$all" | wc -l) options documented"

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Installs into a temporary DESTDIR, as `make install` does, and uses what lies there: the program
+# with its demo model, and both libraries through pkg-config.
+# usage: install.sh CMAKE BINARY_DIR SOURCE_DIR CC
+set -eu
+cmake=$1 binary_dir=$2 source_dir=$3 cc=$4
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+DESTDIR=$root "$cmake" --install "$binary_dir" --prefix /usr/local >/dev/null
+usr=$root/usr/local
+for file in bin/linnet lib/liblinnet.a lib/liblinnet.so include/linnet.h lib/pkgconfig/linnet.pc \
+    share/man/man1/linnet.1 share/bash-completion/completions/linnet \
+    share/linnet/models/demo.gguf share/doc/linnet/LICENSE; do
+    [ -e "$usr/$file" ] || { echo "$file is missing"; exit 1; }
+done
+
+# From a folder that holds nothing else, the program finds the installed demo model.
+cd "$root"
+text=$("$usr/bin/linnet" run -p 'Once upon a time' -n 8 --temp 0 2>stderr)
+[ -n "$text" ] || { echo 'no text'; cat stderr; exit 1; }
+grep -qF "$usr/share/linnet/models/demo.gguf" stderr || { cat stderr; exit 1; }
+
+export PKG_CONFIG_PATH="$usr/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
+# shellcheck disable=SC2046  # several words
+"$cc" -std=c17 "$source_dir/examples/hello.c" $(pkg-config --cflags --libs linnet) -o hello-shared
+LD_LIBRARY_PATH="$usr/lib" ./hello-shared "$usr/share/linnet/models/demo.gguf" >shared.txt
+mv "$usr/lib/liblinnet.so" "$usr/lib/hidden.so"
+# shellcheck disable=SC2046
+"$cc" -std=c17 "$source_dir/examples/hello.c" $(pkg-config --cflags --static --libs linnet) \
+    -o hello-static
+./hello-static "$usr/share/linnet/models/demo.gguf" >static.txt
+[ -s shared.txt ] && cmp shared.txt static.txt
+echo 'installed program and libraries work'

@@ -10,20 +10,23 @@
 #include "base/error.h"
 #include "format/checkpoint.h"
 
-/* A matrix to prepare: the rows of several source tensors, one after another. */
+/* Rows of a source tensor: n_rows of them in runs of run_rows, a run every run_stride rows from
+ * row_begin on. A vector counts as rows of one column. */
 typedef struct ln_weight_source {
     const ln_tensor *tensor;  /* dims [rows][n_cols], or [n_cols][rows] with `transpose` */
-    size_t row_begin, n_rows; /* of the matrix after the transpose */
-    bool transpose;           /* stored [n_cols][rows], as in GPT-2's Conv1D */
+    size_t row_begin, n_rows; /* rows of the matrix after the transpose */
+    size_t run_rows, run_stride;
+    bool transpose; /* stored [n_cols][rows], as in GPT-2 */
 } ln_weight_source;
 
 enum { LN_MAX_SOURCES = 8 };
 
+/* A matrix to prepare: the rows of its sources, one source after another. */
 typedef struct ln_weight_request {
     size_t n_sources;
     ln_weight_source sources[LN_MAX_SOURCES];
     size_t n_cols;
-    bool as_f32; /* small vectors (norms, biases): a float32 copy, [1][n_cols] */
+    bool as_f32; /* small vectors (norms, biases): float32, n_cols is 1 */
 } ln_weight_request;
 
 /* Sizes that a step never exceeds. */

@@ -5,7 +5,7 @@
 
 #include "model/spec.h"
 
-/* What a weight is for. Linear roles may have a bias beside them. */
+/* What a weight is for. Every role may have a bias beside it. */
 typedef enum ln_role {
     LN_ROLE_EMBEDDING,
     LN_ROLE_LEARNED_POSITIONS,
@@ -28,44 +28,119 @@ typedef enum ln_role {
     LN_ROLE_COUNT
 } ln_role;
 
-/* Names without ".weight"; %d is the layer. NULL: the format has no such tensor. */
+/* Which rows of the named tensor a role takes. */
+typedef enum ln_part {
+    LN_PART_ALL = 0,
+    LN_PART_QKV,          /* all of q, then all of k, then all of v */
+    LN_PART_QKV_BY_GROUP, /* for each KV head: its q heads, then k, then v */
+    LN_PART_GATE_UP       /* all of gate, then all of up */
+} ln_part;
+
+/* Names are without ".weight"; %d is the layer; NULL: the format has no such tensor. Several
+ * bindings may name one role: the first whose tensor is there counts. */
 typedef struct ln_binding {
     ln_role role;
     const char *hf, *gguf;
+    ln_part hf_part, gguf_part;
+    bool optional;      /* norms: absent is fine */
+    bool hf_transposed; /* stored [in][out] */
 } ln_binding;
 
 /* Which layers see only a window when config.json does not list layer_types. */
 typedef enum ln_window_rule {
-    LN_WINDOW_NEVER,
+    LN_WINDOW_NEVER = 0,
     LN_WINDOW_ALL,   /* every layer, when a window is given */
     LN_WINDOW_ABOVE, /* layers from max_window_layers on, when use_sliding_window is set */
+    LN_WINDOW_PERIOD /* all but every window_period-th layer */
 } ln_window_rule;
+
+/* Which layers rotate q and k. */
+typedef enum ln_rope_rule {
+    LN_ROPE_ALL_LAYERS = 0,
+    LN_ROPE_WINDOWED_LAYERS, /* layers that see all have no positions */
+    LN_ROPE_LISTED_LAYERS    /* by no_rope_layers; else all but every 4th */
+} ln_rope_rule;
 
 struct ln_family {
     const char *name;
-    const char *hf_types; /* model_type values, separated by '|' */
-    const char *gguf;     /* general.architecture, or NULL */
-    ln_norm_kind norm;
+    const char *hf_types;  /* model_type values, separated by '|' */
+    const char *gguf;      /* general.architecture values likewise, or NULL */
+    const char *hf_prefix; /* a prefix that tensor names of bare models lack, or NULL */
+    const char *refused;   /* keys of config.json that must not be true, or "" */
+    ln_norm_kind norm, gguf_norm;
     ln_placement placement;
+    const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */
     ln_qk_norm qk_norm;
+    ln_activation activation; /* when the checkpoint does not say */
+    bool fixed_activation;    /* whatever the checkpoint says */
+    bool plain_ffn;           /* no gate */
+    ln_positions positions;
+    const char *rope_key;  /* positions are RoPE all the same where this key is there, or NULL */
+    size_t learned_offset; /* first row of the learned positions that counts */
     ln_rope_style hf_rope, gguf_rope;
+    ln_rope_rule rope_rule;
+    bool local_rope;    /* windowed layers rotate by a table of their own */
+    double local_theta; /* its base when the checkpoint does not say; 0: the other table's */
     ln_window_rule window;
-    const ln_binding *bindings; /* [n_bindings], later ones override earlier ones of a role */
+    size_t window_period;
+    bool scale_embedding;       /* by sqrt(dim) */
+    bool divide_logits;         /* the logit scale divides */
+    const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };
 
 /* All families, NULL-terminated. */
 extern const ln_family *const ln_families[];
 
-/* The tensor of a role in a checkpoint: its name without ".weight" in name[capacity]. False when
- * the family has none. */
-bool ln_family_tensor_name(const ln_family *family, ln_checkpoint_format format, ln_role role,
-                           size_t layer, char *name, size_t capacity);
+/* Binding number `index` of a role that has a name in this format, or NULL past the last. */
+const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_format format,
+                                    ln_role role, size_t index);
 
-/* The names that most families of llama's shape use. */
-enum { LN_N_LLAMA_BINDINGS = 14 };
-extern const ln_binding ln_llama_bindings[LN_N_LLAMA_BINDINGS];
+enum { LN_TENSOR_NAME_BYTES = 160 };
 
-extern const ln_family ln_family_llama, ln_family_mistral, ln_family_qwen2, ln_family_qwen3;
+/* The full name of a binding's tensor: layer and suffix (".weight", ".bias") put in. */
+void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, size_t layer,
+                     const char *suffix, char name[LN_TENSOR_NAME_BYTES]);
+
+/* The tensor of a role, or NULL; *binding says how to read it. With the family's prefix and
+ * without it. */
+const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *checkpoint,
+                                ln_role role, size_t layer, const char *suffix,
+                                const ln_binding **binding);
+
+/* The names that most families of llama's shape use; a family's table begins with its own. */
+#define LN_LLAMA_ENDS                                                                              \
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens", .gguf = "token_embd"},                 \
+        {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.norm", .gguf = "output_norm"}, {                \
+        .role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"                                  \
+    }
+#define LN_LLAMA_ATTENTION                                                                         \
+    {.role = LN_ROLE_Q, .hf = "model.layers.%d.self_attn.q_proj", .gguf = "blk.%d.attn_q"},        \
+        {.role = LN_ROLE_K, .hf = "model.layers.%d.self_attn.k_proj", .gguf = "blk.%d.attn_k"},    \
+        {.role = LN_ROLE_V, .hf = "model.layers.%d.self_attn.v_proj", .gguf = "blk.%d.attn_v"}, {  \
+        .role = LN_ROLE_O, .hf = "model.layers.%d.self_attn.o_proj", .gguf = "blk.%d.attn_output"  \
+    }
+#define LN_LLAMA_QK_NORMS                                                                          \
+    {.role = LN_ROLE_Q_NORM,                                                                       \
+     .hf = "model.layers.%d.self_attn.q_norm",                                                     \
+     .gguf = "blk.%d.attn_q_norm"},                                                                \
+    {                                                                                              \
+        .role = LN_ROLE_K_NORM, .hf = "model.layers.%d.self_attn.k_norm",                          \
+        .gguf = "blk.%d.attn_k_norm"                                                               \
+    }
+#define LN_LLAMA_NORMS                                                                             \
+    {.role = LN_ROLE_ATTENTION_NORM,                                                               \
+     .hf = "model.layers.%d.input_layernorm",                                                      \
+     .gguf = "blk.%d.attn_norm"},                                                                  \
+    {                                                                                              \
+        .role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.post_attention_layernorm",                \
+        .gguf = "blk.%d.ffn_norm"                                                                  \
+    }
+#define LN_LLAMA_FFN                                                                               \
+    {.role = LN_ROLE_GATE, .hf = "model.layers.%d.mlp.gate_proj", .gguf = "blk.%d.ffn_gate"},      \
+        {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.up_proj", .gguf = "blk.%d.ffn_up"}, {      \
+        .role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"     \
+    }
+#define LN_BINDINGS(table) .bindings = table, .n_bindings = sizeof(table) / sizeof *(table)
 
 #endif

@@ -6,91 +6,161 @@
 
 static const double PI = 3.14159265358979323846;
 
-/* The scaling's parameters; both spellings of config.json and GGUF's. */
-static ln_status read_scaling(const ln_config *config, ln_rope_spec *rope, ln_error *err) {
-    const double any = 1e30;
-#define ROPE_KEY(name, gguf) ((ln_key){"rope_parameters." name "|rope_scaling." name, gguf})
-    LN_TRY(ln_config_real(config, ROPE_KEY("factor", "rope.scaling.factor"), 1e-6, 1e6,
-                          &rope->factor, err));
-    LN_TRY(ln_config_real(
-        config,
-        ROPE_KEY("original_max_position_embeddings", "rope.scaling.original_context_length"), 1,
-        1e12, &rope->original_ctx, err));
-    LN_TRY(
-        ln_config_real(config, ROPE_KEY("low_freq_factor", ""), 1e-6, 1e6, &rope->low_freq, err));
-    LN_TRY(
-        ln_config_real(config, ROPE_KEY("high_freq_factor", ""), 1e-6, 1e6, &rope->high_freq, err));
-    LN_TRY(ln_config_real(config, ROPE_KEY("beta_fast", "rope.scaling.yarn_beta_fast"), 1e-6, any,
-                          &rope->beta_fast, err));
-    LN_TRY(ln_config_real(config, ROPE_KEY("beta_slow", "rope.scaling.yarn_beta_slow"), 1e-6, any,
-                          &rope->beta_slow, err));
-    LN_TRY(ln_config_real(config, ROPE_KEY("attention_factor", ""), 0, any, &rope->attention_factor,
-                          err));
-    LN_TRY(ln_config_real(config, ((ln_key){"", "rope.scaling.attn_factor"}), 0, any,
-                          &rope->extra_magnitude, err));
-    LN_TRY(ln_config_real(config, ROPE_KEY("mscale", ""), 0, any, &rope->mscale, err));
-    LN_TRY(
-        ln_config_real(config, ROPE_KEY("mscale_all_dim", ""), 0, any, &rope->mscale_all_dim, err));
-    return ln_config_flag(config, ROPE_KEY("truncate", ""), &rope->truncate, err);
+/* Where one kind of layer finds its parameters. Newer folders nest them by kind of layer. */
+typedef struct rope_reader {
+    const ln_config *config;
+    const char *kind; /* "full_attention" or "sliding_attention" */
+    ln_error *err;
+} rope_reader;
+
+enum { NAMES_BYTES = 256 };
+
+/* A parameter's names in the spellings of config.json, and in GGUF. */
+static ln_key rope_key(const rope_reader *r, const char *hf, const char *gguf,
+                       char names[NAMES_BYTES]) {
+    snprintf(names, NAMES_BYTES, "rope_parameters.%s.%s|rope_parameters.%s|rope_scaling.%s",
+             r->kind, hf, hf, hf);
+    return (ln_key){names, gguf};
 }
 
-static ln_status read_kind(const ln_config *config, ln_rope_spec *rope, ln_error *err) {
-    static const ln_key kind = {
-        "rope_parameters.rope_type|rope_parameters.type|rope_scaling.rope_type|rope_scaling.type",
-        "rope.scaling.type"};
+static ln_status real(const rope_reader *r, const char *hf, const char *gguf, double min,
+                      double *out) {
+    char names[NAMES_BYTES];
+    return ln_config_real(r->config, rope_key(r, hf, gguf, names), min, 1e15, out, r->err);
+}
+
+static ln_status read_scaling(const rope_reader *r, ln_rope_spec *rope) {
+    char names[NAMES_BYTES];
+    LN_TRY(real(r, "factor", "rope.scaling.factor", 1e-6, &rope->factor));
+    LN_TRY(real(r, "original_max_position_embeddings", "rope.scaling.original_context_length", 1,
+                &rope->original_ctx));
+    LN_TRY(real(r, "low_freq_factor", "", 1e-6, &rope->low_freq));
+    LN_TRY(real(r, "high_freq_factor", "", 1e-6, &rope->high_freq));
+    LN_TRY(real(r, "beta_fast", "rope.scaling.yarn_beta_fast", 1e-6, &rope->beta_fast));
+    LN_TRY(real(r, "beta_slow", "rope.scaling.yarn_beta_slow", 1e-6, &rope->beta_slow));
+    LN_TRY(real(r, "attention_factor", "", 0, &rope->attention_factor));
+    LN_TRY(real(r, "mscale", "", 0, &rope->mscale));
+    LN_TRY(real(r, "mscale_all_dim", "", 0, &rope->mscale_all_dim));
+    LN_TRY(ln_config_real(r->config, (ln_key){"", "rope.scaling.attn_factor"}, 0, 1e15,
+                          &rope->extra_magnitude, r->err));
+    return ln_config_flag(r->config, rope_key(r, "truncate", "", names), &rope->truncate, r->err);
+}
+
+static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
+    static const struct {
+        const char *name;
+        ln_rope_scaling scaling;
+    } known[] = {{"default", LN_ROPE_PLAIN}, {"none", LN_ROPE_PLAIN},
+                 {"linear", LN_ROPE_LINEAR}, {"llama3", LN_ROPE_LLAMA3},
+                 {"yarn", LN_ROPE_YARN},     {"longrope", LN_ROPE_LONGROPE},
+                 {"su", LN_ROPE_LONGROPE},   {"dynamic", LN_ROPE_DYNAMIC}};
+    char new_names[NAMES_BYTES], old_names[NAMES_BYTES], name[128];
+    ln_key key = rope_key(r, "rope_type", "rope.scaling.type", new_names);
     ln_meta_value value;
-    char name[128];
-    if (!ln_config_find(config, kind, &value, name) || ln_config_is(config, kind, "default") ||
-        ln_config_is(config, kind, "none"))
-        rope->scaling = LN_ROPE_PLAIN;
-    else if (ln_config_is(config, kind, "linear"))
-        rope->scaling = LN_ROPE_LINEAR;
-    else if (ln_config_is(config, kind, "llama3"))
-        rope->scaling = LN_ROPE_LLAMA3;
-    else if (ln_config_is(config, kind, "yarn"))
-        rope->scaling = LN_ROPE_YARN;
-    else
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: RoPE scaling \"%.*s\" is unknown",
-                       ln_checkpoint_path(config->checkpoint), name,
-                       value.kind == LN_META_STRING ? (int)value.string.bytes : 0,
-                       value.kind == LN_META_STRING ? value.string.data : "");
+    if (!ln_config_find(r->config, key, &value, name)) {
+        key = rope_key(r, "type", "", old_names);
+        if (!ln_config_find(r->config, key, &value, name))
+            return LINNET_OK;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (ln_config_is(r->config, key, known[i].name)) {
+            rope->scaling = known[i].scaling;
+            return LINNET_OK;
+        }
+    bool is_text = value.kind == LN_META_STRING;
+    return ln_fail(r->err, LINNET_ERR_UNSUPPORTED, "%s: key %s: RoPE scaling \"%.*s\" is unknown",
+                   ln_checkpoint_path(r->config->checkpoint), name,
+                   is_text && value.string.bytes < 64 ? (int)value.string.bytes : 0,
+                   is_text ? value.string.data : "");
+}
+
+static ln_status read_dims(const rope_reader *r, size_t head_dim, size_t *n_dims) {
+    double fraction = 1.0;
+    char names[NAMES_BYTES];
+    LN_TRY(ln_config_real(r->config, (ln_key){"partial_rotary_factor|rotary_pct|rope_pct", ""}, 0,
+                          1, &fraction, r->err));
+    LN_TRY(ln_config_real(r->config, rope_key(r, "partial_rotary_factor", "", names), 0, 1,
+                          &fraction, r->err));
+    *n_dims = (size_t)((double)head_dim * fraction);
+    LN_TRY(ln_config_size(r->config, (ln_key){"rotary_dim", "rope.dimension_count"}, 0, head_dim,
+                          n_dims, r->err));
+    if (*n_dims % 2 != 0)
+        return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: %zu rotary dimensions are not even",
+                       ln_checkpoint_path(r->config->checkpoint), *n_dims);
     return LINNET_OK;
 }
 
-static ln_status check_scaling(const ln_config *config, const ln_rope_spec *rope, ln_error *err) {
-    const char *path = ln_checkpoint_path(config->checkpoint);
-    bool needs_ctx = rope->scaling == LN_ROPE_LLAMA3 || rope->scaling == LN_ROPE_YARN;
-    if (rope->scaling != LN_ROPE_PLAIN && rope->factor == 0)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: the RoPE scaling has no factor", path);
+/* A list of n factors: a key of config.json, or a tensor of GGUF. */
+static ln_status read_factors(const rope_reader *r, const char *hf, ln_arena *arena, size_t n,
+                              const float **out) {
+    char names[NAMES_BYTES], name[128] = "";
+    ln_meta_value list, item;
+    const char *path = ln_checkpoint_path(r->config->checkpoint);
+    float *factors = ln_arena_alloc(arena, n, sizeof *factors);
+    if (factors == NULL)
+        return ln_fail(r->err, LINNET_ERR_NOMEM, "out of memory reading %s", path);
+    if (!ln_config_find(r->config, rope_key(r, hf, "", names), &list, name))
+        return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: the RoPE scaling has no %s", path, hf);
+    for (size_t i = 0; i < n; i++) {
+        bool ok = ln_meta_item(&list, i, &item);
+        double value = !ok                          ? 0
+                       : item.kind == LN_META_INT   ? (double)item.integer
+                       : item.kind == LN_META_FLOAT ? item.real
+                                                    : 0;
+        if (!(value > 1e-6 && value < 1e9) || (i == 0 && ln_meta_item(&list, n, &item)))
+            return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: key %s must hold %zu positive numbers",
+                           path, name, n);
+        factors[i] = (float)value;
+    }
+    *out = factors;
+    return LINNET_OK;
+}
+
+static ln_status read_longrope(const rope_reader *r, ln_arena *arena, ln_rope_spec *rope) {
+    double trained = 0;
+    LN_TRY(ln_config_real(r->config, (ln_key){"max_position_embeddings", "context_length"}, 1, 1e15,
+                          &trained, r->err));
+    LN_TRY(ln_config_real(r->config, (ln_key){"original_max_position_embeddings", ""}, 1, 1e15,
+                          &rope->original_ctx, r->err));
+    rope->trained_ctx = trained;
+    if (r->config->is_gguf) /* the factors are tensors, found when the weights are */
+        return LINNET_OK;
+    LN_TRY(read_factors(r, "short_factor", arena, rope->n_dims / 2, &rope->short_factors));
+    return read_factors(r, "long_factor", arena, rope->n_dims / 2, &rope->long_factors);
+}
+
+static ln_status check_scaling(const rope_reader *r, const ln_rope_spec *rope) {
+    const char *path = ln_checkpoint_path(r->config->checkpoint);
+    bool needs_factor = rope->scaling != LN_ROPE_PLAIN && rope->scaling != LN_ROPE_LONGROPE;
+    bool needs_ctx = rope->scaling != LN_ROPE_PLAIN && rope->scaling != LN_ROPE_LINEAR;
+    if (needs_factor && rope->factor == 0)
+        return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: the RoPE scaling has no factor", path);
     if (needs_ctx && rope->original_ctx == 0)
-        return ln_fail(err, LINNET_ERR_FORMAT,
+        return ln_fail(r->err, LINNET_ERR_FORMAT,
                        "%s: the RoPE scaling has no original_max_position_embeddings", path);
     if (rope->scaling == LN_ROPE_LLAMA3 && !(rope->high_freq > rope->low_freq))
-        return ln_fail(err, LINNET_ERR_FORMAT,
+        return ln_fail(r->err, LINNET_ERR_FORMAT,
                        "%s: RoPE high_freq_factor must be above low_freq_factor", path);
+    if (rope->scaling == LN_ROPE_DYNAMIC && rope->n_dims <= 2)
+        return ln_fail(r->err, LINNET_ERR_UNSUPPORTED, "%s: dynamic RoPE scaling of %zu dimensions",
+                       path, rope->n_dims);
     return LINNET_OK;
 }
 
-static ln_status read_dims(const ln_config *config, size_t head_dim, size_t *n_dims,
-                           ln_error *err) {
-    double fraction = 1.0;
-    LN_TRY(ln_config_real(config,
-                          (ln_key){"rope_parameters.partial_rotary_factor|partial_rotary_factor|"
-                                   "rotary_pct|rope_pct",
-                                   ""},
-                          0, 1, &fraction, err));
-    *n_dims = (size_t)((double)head_dim * fraction);
-    LN_TRY(ln_config_size(config, (ln_key){"rotary_dim", "rope.dimension_count"}, 0, head_dim,
-                          n_dims, err));
-    if (*n_dims % 2 != 0)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu rotary dimensions are not even",
-                       ln_checkpoint_path(config->checkpoint), *n_dims);
-    return LINNET_OK;
+/* Windowed layers with a table of their own. Folders of before rope_parameters, and GGUF, give
+ * only its base: it has no scaling. */
+static bool is_local_unnested(const rope_reader *r) {
+    ln_meta_value value;
+    return strcmp(r->kind, "sliding_attention") == 0 &&
+           !ln_config_find(r->config, (ln_key){"rope_parameters.sliding_attention", ""}, &value,
+                           NULL);
 }
 
-ln_status ln_rope_read(const ln_config *config, ln_rope_style style, size_t head_dim,
+ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln_arena *arena,
                        ln_rope_spec *rope, ln_error *err) {
-    *rope = (ln_rope_spec){.style = style,
+    rope_reader r = {config, source->local ? "sliding_attention" : "full_attention", err};
+    char names[NAMES_BYTES];
+    *rope = (ln_rope_spec){.style = source->style,
                            .theta = 10000.0,
                            .low_freq = 1.0,
                            .high_freq = 4.0,
@@ -98,13 +168,25 @@ ln_status ln_rope_read(const ln_config *config, ln_rope_style style, size_t head
                            .beta_slow = 1.0,
                            .extra_magnitude = 1.0,
                            .truncate = true};
-    LN_TRY(read_dims(config, head_dim, &rope->n_dims, err));
-    LN_TRY(ln_config_real(
-        config, (ln_key){"rope_parameters.rope_theta|rope_theta|rotary_emb_base", "rope.freq_base"},
-        1e-3, 1e15, &rope->theta, err));
-    LN_TRY(read_kind(config, rope, err));
-    LN_TRY(read_scaling(config, rope, err));
-    return check_scaling(config, rope, err);
+    LN_TRY(read_dims(&r, source->head_dim, &rope->n_dims));
+    LN_TRY(ln_config_real(config, (ln_key){"rope_theta|rotary_emb_base", "rope.freq_base"}, 1e-3,
+                          1e15, &rope->theta, err));
+    if (is_local_unnested(&r)) {
+        if (source->local_theta > 0)
+            rope->theta = source->local_theta;
+        return ln_config_real(config, (ln_key){"rope_local_base_freq", "rope.freq_base_swa"}, 1e-3,
+                              1e15, &rope->theta, err);
+    }
+    LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
+                          err));
+    LN_TRY(read_kind(&r, rope));
+    if (rope->scaling == LN_ROPE_DYNAMIC)
+        LN_TRY(ln_config_real(config, (ln_key){"max_position_embeddings", ""}, 1, 1e15,
+                              &rope->original_ctx, err));
+    LN_TRY(read_scaling(&r, rope));
+    if (rope->scaling == LN_ROPE_LONGROPE)
+        LN_TRY(read_longrope(&r, arena, rope));
+    return check_scaling(&r, rope);
 }
 
 /* Llama 3.1: long waves are divided by the factor, short ones stay, between them a ramp. */
@@ -145,7 +227,17 @@ static double yarn_mscale(double factor, double mscale) {
     return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
 
+/* LongRoPE (Ding et al., 2024): scores grow with the logarithm of the stretch. */
+static double longrope_magnitude(const ln_rope_spec *rope) {
+    double stretch = rope->factor > 0 ? rope->factor : rope->trained_ctx / rope->original_ctx;
+    if (rope->attention_factor > 0.0)
+        return rope->attention_factor;
+    return stretch <= 1.0 ? 1.0 : sqrt(1.0 + log(stretch) / log(rope->original_ctx));
+}
+
 static double magnitude_of(const ln_rope_spec *rope) {
+    if (rope->scaling == LN_ROPE_LONGROPE)
+        return longrope_magnitude(rope);
     if (rope->scaling != LN_ROPE_YARN)
         return 1.0;
     if (rope->attention_factor > 0.0)
@@ -156,17 +248,33 @@ static double magnitude_of(const ln_rope_spec *rope) {
     return yarn_mscale(rope->factor, 1.0) * rope->extra_magnitude;
 }
 
-float ln_rope_fill(const ln_rope_spec *rope, const float *freq_factors, float *inv_freq) {
+/* Dynamic NTK: the base grows with the context beyond the trained one. */
+static double dynamic_theta(const ln_rope_spec *rope, double ctx) {
+    double dims = (double)rope->n_dims;
+    if (ctx <= rope->original_ctx)
+        return rope->theta;
+    return rope->theta *
+           pow(rope->factor * ctx / rope->original_ctx - (rope->factor - 1.0), dims / (dims - 2.0));
+}
+
+bool ln_rope_is_long(const ln_rope_spec *rope, size_t ctx_tokens) {
+    return (double)ctx_tokens > rope->original_ctx;
+}
+
+float ln_rope_fill(const ln_rope_spec *rope, size_t ctx_tokens, const float *freq_factors,
+                   float *inv_freq) {
+    double theta =
+        rope->scaling == LN_ROPE_DYNAMIC ? dynamic_theta(rope, (double)ctx_tokens) : rope->theta;
     for (size_t i = 0; i < rope->n_dims / 2; i++) {
-        double f = pow(rope->theta, -2.0 * (double)i / (double)rope->n_dims);
+        double f = pow(theta, -2.0 * (double)i / (double)rope->n_dims);
         if (freq_factors != NULL)
             f /= (double)freq_factors[i];
-        switch (rope->scaling) {
-        case LN_ROPE_PLAIN: break;
-        case LN_ROPE_LINEAR: f /= rope->factor; break;
-        case LN_ROPE_LLAMA3: f = scale_llama3(rope, f); break;
-        case LN_ROPE_YARN: f = scale_yarn(rope, i, f); break;
-        }
+        if (rope->scaling == LN_ROPE_LINEAR)
+            f /= rope->factor;
+        else if (rope->scaling == LN_ROPE_LLAMA3)
+            f = scale_llama3(rope, f);
+        else if (rope->scaling == LN_ROPE_YARN)
+            f = scale_yarn(rope, i, f);
         inv_freq[i] = (float)f;
     }
     return (float)magnitude_of(rope);

@@ -5,12 +5,24 @@
 #include "model/config.h"
 #include "model/spec.h"
 
-/* Reads theta and scaling for heads of head_dim. Errors name the key. */
-ln_status ln_rope_read(const ln_config *config, ln_rope_style style, size_t head_dim,
+typedef struct ln_rope_source {
+    ln_rope_style style;
+    size_t head_dim;
+    bool local;         /* of windowed layers, where they have a table of their own */
+    double local_theta; /* its base when the checkpoint does not say; 0: the other table's */
+} ln_rope_source;
+
+/* Reads theta and scaling. Errors name the key. */
+ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln_arena *arena,
                        ln_rope_spec *rope, ln_error *err);
 
-/* Fills inv_freq[n_dims / 2] and returns the magnitude of cos and sin. freq_factors
- * [n_dims / 2], or NULL, divide the frequencies (GGUF stores llama3's scaling this way). */
-float ln_rope_fill(const ln_rope_spec *rope, const float *freq_factors, float *inv_freq);
+/* Longrope: whether sequences of up to ctx_tokens take the long factors. */
+bool ln_rope_is_long(const ln_rope_spec *rope, size_t ctx_tokens);
+
+/* Fills inv_freq[n_dims / 2] for sequences of up to ctx_tokens and returns the magnitude of cos
+ * and sin. freq_factors [n_dims / 2], or NULL, divide the frequencies (longrope's, or llama3's as
+ * GGUF stores it). */
+float ln_rope_fill(const ln_rope_spec *rope, size_t ctx_tokens, const float *freq_factors,
+                   float *inv_freq);
 
 #endif

@@ -23,6 +23,12 @@ typedef enum ln_placement {
     LN_PLACE_PARALLEL  /* x + attention(norm(x)) + ffn(norm'(x)) */
 } ln_placement;
 
+typedef enum ln_positions {
+    LN_POSITIONS_ROPE = 0,
+    LN_POSITIONS_LEARNED,
+    LN_POSITIONS_ALIBI
+} ln_positions;
+
 typedef struct ln_attention_spec {
     size_t n_heads, n_kv_heads;
     size_t k_dim, v_dim; /* elements of a head */
@@ -50,7 +56,9 @@ typedef enum ln_rope_scaling {
     LN_ROPE_PLAIN,
     LN_ROPE_LINEAR,
     LN_ROPE_LLAMA3,
-    LN_ROPE_YARN
+    LN_ROPE_YARN,
+    LN_ROPE_LONGROPE,
+    LN_ROPE_DYNAMIC
 } ln_rope_scaling;
 
 /* Rotary positions as the checkpoint describes them; the tables are made at load, because some
@@ -61,13 +69,15 @@ typedef struct ln_rope_spec {
     double theta;
     ln_rope_scaling scaling;
     double factor;
-    double original_ctx;           /* tokens; llama3, yarn */
-    double low_freq, high_freq;    /* llama3 */
-    double beta_fast, beta_slow;   /* yarn */
-    double attention_factor;       /* yarn; 0: derived from the factor */
-    double extra_magnitude;        /* yarn in GGUF: multiplies the derived factor */
-    double mscale, mscale_all_dim; /* yarn; 0: not given */
-    bool truncate;                 /* yarn: the ramp's ends are whole numbers */
+    double original_ctx;                       /* tokens; all scalings but linear */
+    double trained_ctx;                        /* tokens; longrope */
+    double low_freq, high_freq;                /* llama3 */
+    double beta_fast, beta_slow;               /* yarn */
+    double attention_factor;                   /* yarn; 0: derived from the factor */
+    double extra_magnitude;                    /* yarn in GGUF: multiplies the derived factor */
+    double mscale, mscale_all_dim;             /* yarn; 0: not given */
+    bool truncate;                             /* yarn: the ramp's ends are whole numbers */
+    const float *short_factors, *long_factors; /* longrope [n_dims / 2], in the arena */
 } ln_rope_spec;
 
 /* Layers that cache alike. */
@@ -86,8 +96,9 @@ typedef struct ln_spec {
     float norm_eps;
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
     bool tied; /* the output is the embedding, whatever the file holds */
-    bool learned_positions;
-    size_t learned_offset, n_learned;
+    ln_positions positions;
+    size_t learned_offset, n_learned; /* rows of the table of positions */
+    size_t max_ctx_tokens;            /* a limit that no option lifts; 0: none */
     size_t n_ropes;
     ln_rope_spec ropes[LN_MAX_ROPES];
     size_t n_kv_groups;

@@ -23,7 +23,7 @@ static bool is_aligned(const ln_tensor *tensor) {
 static bool is_mapped(const ln_weight_request *request) {
     const ln_weight_source *source = &request->sources[0];
     return !request->as_f32 && request->n_sources == 1 && !source->transpose &&
-           is_aligned(source->tensor);
+           source->n_rows == source->run_rows && is_aligned(source->tensor);
 }
 
 ln_status ln_cpu_plan_weight(const ln_weight_request *request, size_t *bytes, ln_error *err) {
@@ -50,14 +50,31 @@ ln_status ln_cpu_plan_weight(const ln_weight_request *request, size_t *bytes, ln
     return LINNET_OK;
 }
 
-static void copy_transposed(const ln_weight_source *source, size_t n_cols, uint8_t *out) {
+/* Row number `row` of what a source gives, as a row of its matrix. */
+static size_t source_row(const ln_weight_source *source, size_t row) {
+    return source->row_begin + row / source->run_rows * source->run_stride + row % source->run_rows;
+}
+
+/* Copies one row, as float32 when asked. */
+static void copy_row(const ln_weight_request *request, const ln_weight_source *source, size_t row,
+                     uint8_t *out, size_t row_bytes) {
     const ln_tensor *tensor = source->tensor;
-    size_t item = ln_dtype_block_bytes(tensor->dtype);
-    size_t stored_cols = (size_t)tensor->dims[tensor->n_dims - 1];
-    for (size_t row = 0; row < source->n_rows; row++)
-        for (size_t col = 0; col < n_cols; col++)
-            memcpy(out + (row * n_cols + col) * item,
-                   tensor->data + (col * stored_cols + source->row_begin + row) * item, item);
+    size_t from = source_row(source, row);
+    if (source->transpose) {
+        size_t item = ln_dtype_block_bytes(tensor->dtype);
+        size_t stored_cols = (size_t)tensor->dims[tensor->n_dims - 1];
+        for (size_t col = 0; col < request->n_cols; col++)
+            memcpy(out + col * item, tensor->data + (col * stored_cols + from) * item, item);
+        return;
+    }
+    size_t stored_bytes;
+    if (!ln_dtype_row_bytes(tensor->dtype, request->n_cols, &stored_bytes))
+        return; /* plan_weight has checked it */
+    const uint8_t *data = tensor->data + from * stored_bytes;
+    if (request->as_f32)
+        ln_dequantize_row(tensor->dtype, data, (float *)(void *)out, request->n_cols);
+    else
+        memcpy(out, data, row_bytes);
 }
 
 ln_status ln_cpu_prepare_weight(const ln_weight_request *request, void *memory, ln_weight *weight,
@@ -79,17 +96,8 @@ ln_status ln_cpu_prepare_weight(const ln_weight_request *request, void *memory, 
         return LINNET_OK;
     }
     uint8_t *out = memory;
-    for (size_t i = 0; i < request->n_sources; i++) {
-        const ln_weight_source *source = &request->sources[i];
-        const uint8_t *data = source->tensor->data + source->row_begin * weight->row_bytes;
-        if (request->as_f32)
-            ln_dequantize_row(source->tensor->dtype, source->tensor->data, (float *)(void *)out,
-                              weight->n_cols);
-        else if (source->transpose)
-            copy_transposed(source, weight->n_cols, out);
-        else
-            memcpy(out, data, source->n_rows * weight->row_bytes);
-        out += source->n_rows * weight->row_bytes;
-    }
+    for (size_t i = 0; i < request->n_sources; i++)
+        for (size_t row = 0; row < request->sources[i].n_rows; row++, out += weight->row_bytes)
+            copy_row(request, &request->sources[i], row, out, weight->row_bytes);
     return LINNET_OK;
 }

@@ -1,15 +1,17 @@
 /* Mistral 7B: llama with a sliding window on every layer. Its GGUF files call themselves llama. */
 #include "model/family.h"
 
+static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
+                                      LN_LLAMA_FFN};
+
 const ln_family ln_family_mistral = {
     .name = "mistral",
-    .hf_types = "mistral",
-    .gguf = NULL,
+    .hf_types = "mistral|ministral",
+    .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,
-    .qk_norm = LN_QK_NORM_NONE,
+    .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_ALL,
-    .bindings = ln_llama_bindings,
-    .n_bindings = LN_N_LLAMA_BINDINGS,
+    LN_BINDINGS(bindings),
 };

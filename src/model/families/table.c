@@ -3,29 +3,63 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LN_FAMILIES(X)                                                                             \
+    X(llama)                                                                                       \
+    X(mistral) X(qwen2) X(qwen3) X(gemma) X(gemma2) X(gemma3) X(phi) X(phi3) X(gpt2) X(gptj)       \
+        X(gpt_neox) X(opt) X(bloom) X(falcon) X(stablelm) X(starcoder2) X(olmo2) X(olmo3)          \
+            X(granite) X(cohere) X(cohere2) X(glm) X(glm4) X(smollm3) X(baichuan)
+
+#define DECLARE(name) extern const ln_family ln_family_##name;
+LN_FAMILIES(DECLARE)
+#undef DECLARE
+
 const ln_family *const ln_families[] = {
-    &ln_family_llama, &ln_family_mistral, &ln_family_qwen2, &ln_family_qwen3, NULL,
+#define ENTRY(name) &ln_family_##name,
+    LN_FAMILIES(ENTRY)
+#undef ENTRY
+        NULL,
 };
 
-/* Writes `pattern` with its one "%d" replaced by the layer. */
-static void expand(const char *pattern, size_t layer, char *name, size_t capacity) {
-    const char *mark = strstr(pattern, "%d");
-    if (mark == NULL)
-        snprintf(name, capacity, "%s", pattern);
-    else
-        snprintf(name, capacity, "%.*s%zu%s", (int)(mark - pattern), pattern, layer, mark + 2);
+static const char *pattern_of(const ln_binding *binding, ln_checkpoint_format format) {
+    return format == LN_FORMAT_HF ? binding->hf : binding->gguf;
 }
 
-bool ln_family_tensor_name(const ln_family *family, ln_checkpoint_format format, ln_role role,
-                           size_t layer, char *name, size_t capacity) {
-    const char *pattern = NULL;
+const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_format format,
+                                    ln_role role, size_t index) {
     for (size_t i = 0; i < family->n_bindings; i++) {
         const ln_binding *binding = &family->bindings[i];
-        if (binding->role == role)
-            pattern = format == LN_FORMAT_HF ? binding->hf : binding->gguf;
+        if (binding->role == role && pattern_of(binding, format) != NULL && index-- == 0)
+            return binding;
     }
-    if (pattern == NULL)
-        return false;
-    expand(pattern, layer, name, capacity);
-    return true;
+    return NULL;
+}
+
+void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, size_t layer,
+                     const char *suffix, char name[LN_TENSOR_NAME_BYTES]) {
+    const char *pattern = pattern_of(binding, format);
+    const char *mark = strstr(pattern, "%d");
+    if (mark == NULL)
+        snprintf(name, LN_TENSOR_NAME_BYTES, "%s%s", pattern, suffix);
+    else
+        snprintf(name, LN_TENSOR_NAME_BYTES, "%.*s%zu%s%s", (int)(mark - pattern), pattern, layer,
+                 mark + 2, suffix);
+}
+
+const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *checkpoint,
+                                ln_role role, size_t layer, const char *suffix,
+                                const ln_binding **binding) {
+    ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
+    const char *prefix = family->hf_prefix != NULL ? family->hf_prefix : "";
+    char name[LN_TENSOR_NAME_BYTES];
+    for (size_t i = 0;; i++) {
+        *binding = ln_family_binding(family, format, role, i);
+        if (*binding == NULL)
+            return NULL;
+        ln_binding_name(*binding, format, layer, suffix, name);
+        const ln_tensor *tensor = ln_checkpoint_find(checkpoint, name);
+        if (tensor == NULL && strncmp(name, prefix, strlen(prefix)) == 0)
+            tensor = ln_checkpoint_find(checkpoint, name + strlen(prefix));
+        if (tensor != NULL)
+            return tensor;
+    }
 }

@@ -1,0 +1,24 @@
+/* Baichuan: llama with q, k and v in one tensor; the 13B has ALiBi instead of rotation and, unlike
+ * the 7B, no max_position_embeddings. */
+#include "model/family.h"
+
+#define QKV(r)                                                                                     \
+    { .role = r, .hf = "model.layers.%d.self_attn.W_pack", .hf_part = LN_PART_QKV }
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,  LN_LLAMA_NORMS,     QKV(LN_ROLE_Q), QKV(LN_ROLE_K),
+    QKV(LN_ROLE_V), LN_LLAMA_ATTENTION, LN_LLAMA_FFN,
+};
+
+const ln_family ln_family_baichuan = {
+    .name = "baichuan",
+    .hf_types = "baichuan",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .positions = LN_POSITIONS_ALIBI,
+    .rope_key = "max_position_embeddings",
+    .hf_rope = LN_ROPE_HALF,
+    LN_BINDINGS(bindings),
+};

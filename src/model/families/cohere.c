@@ -1,0 +1,25 @@
+/* Command R: one LayerNorm without bias feeds attention and feed-forward in parallel. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    {.role = LN_ROLE_ATTENTION_NORM,
+     .hf = "model.layers.%d.input_layernorm",
+     .gguf = "blk.%d.attn_norm"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
+
+const ln_family ln_family_cohere = {
+    .name = "cohere",
+    .hf_types = "cohere",
+    .gguf = "command-r",
+    .refused = "use_qk_norm",
+    .norm = LN_NORM_LAYER,
+    .gguf_norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PARALLEL,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,28 @@
+/* Command R7B: three windowed layers that rotate to one that sees all and has no positions. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    {.role = LN_ROLE_ATTENTION_NORM,
+     .hf = "model.layers.%d.input_layernorm",
+     .gguf = "blk.%d.attn_norm"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
+
+const ln_family ln_family_cohere2 = {
+    .name = "cohere2",
+    .hf_types = "cohere2",
+    .gguf = "cohere2",
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .gguf_norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PARALLEL,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .rope_rule = LN_ROPE_WINDOWED_LAYERS,
+    .window = LN_WINDOW_PERIOD,
+    .window_period = 4,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,22 @@
+/* Gemma: norm weights are offsets from one (GGUF files have the one added in), the embedding is
+ * scaled by sqrt(dim), heads are wider than dim / n_heads. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
+                                      LN_LLAMA_FFN};
+
+const ln_family ln_family_gemma = {
+    .name = "gemma",
+    .hf_types = "gemma",
+    .gguf = "gemma",
+    .refused = "use_bidirectional_attention",
+    .norm = LN_NORM_RMS_PLUS_ONE,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_GELU_TANH,
+    .fixed_activation = true,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .scale_embedding = true,
+    LN_BINDINGS(bindings),
+};

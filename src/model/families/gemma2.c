@@ -1,0 +1,39 @@
+/* Gemma 2: norms before and after each block, soft-capped scores and logits, every other layer
+ * windowed. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    {.role = LN_ROLE_ATTENTION_NORM,
+     .hf = "model.layers.%d.input_layernorm",
+     .gguf = "blk.%d.attn_norm"},
+    {.role = LN_ROLE_ATTENTION_POST_NORM,
+     .hf = "model.layers.%d.post_attention_layernorm",
+     .gguf = "blk.%d.post_attention_norm"},
+    {.role = LN_ROLE_FFN_NORM,
+     .hf = "model.layers.%d.pre_feedforward_layernorm",
+     .gguf = "blk.%d.ffn_norm"},
+    {.role = LN_ROLE_FFN_POST_NORM,
+     .hf = "model.layers.%d.post_feedforward_layernorm",
+     .gguf = "blk.%d.post_ffw_norm"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
+
+const ln_family ln_family_gemma2 = {
+    .name = "gemma2",
+    .hf_types = "gemma2",
+    .gguf = "gemma2",
+    .refused = "use_bidirectional_attention",
+    .norm = LN_NORM_RMS_PLUS_ONE,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_SANDWICH,
+    .activation = LN_ACT_GELU_TANH,
+    .fixed_activation = true,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_PERIOD,
+    .window_period = 2,
+    .scale_embedding = true,
+    LN_BINDINGS(bindings),
+};

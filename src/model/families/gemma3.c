@@ -1,0 +1,43 @@
+/* Gemma 3 (text): five windowed layers to one that sees all, each kind with its own RoPE base;
+ * q and k normalised by head. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    {.role = LN_ROLE_ATTENTION_NORM,
+     .hf = "model.layers.%d.input_layernorm",
+     .gguf = "blk.%d.attn_norm"},
+    {.role = LN_ROLE_ATTENTION_POST_NORM,
+     .hf = "model.layers.%d.post_attention_layernorm",
+     .gguf = "blk.%d.post_attention_norm"},
+    {.role = LN_ROLE_FFN_NORM,
+     .hf = "model.layers.%d.pre_feedforward_layernorm",
+     .gguf = "blk.%d.ffn_norm"},
+    {.role = LN_ROLE_FFN_POST_NORM,
+     .hf = "model.layers.%d.post_feedforward_layernorm",
+     .gguf = "blk.%d.post_ffw_norm"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    LN_LLAMA_FFN,
+};
+
+const ln_family ln_family_gemma3 = {
+    .name = "gemma3",
+    .hf_types = "gemma3_text",
+    .gguf = "gemma3",
+    .refused = "use_bidirectional_attention",
+    .norm = LN_NORM_RMS_PLUS_ONE,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_SANDWICH,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .activation = LN_ACT_GELU_TANH,
+    .fixed_activation = true,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .local_rope = true,
+    .local_theta = 10000.0,
+    .window = LN_WINDOW_PERIOD,
+    .window_period = 6,
+    .scale_embedding = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,35 @@
+/* GLM-4 9B (and ChatGLM in GGUF): half of each head rotates, interleaved; gate and up in one
+ * tensor. */
+#include "model/family.h"
+
+#define GATE_UP(r)                                                                                 \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.mlp.gate_up_proj", .gguf = "blk.%d.ffn_up",              \
+        .hf_part = LN_PART_GATE_UP, .gguf_part = LN_PART_GATE_UP                                   \
+    }
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_Q, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
+    {.role = LN_ROLE_K, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
+    {.role = LN_ROLE_V, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
+    GATE_UP(LN_ROLE_GATE),
+    GATE_UP(LN_ROLE_UP),
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
+};
+
+const ln_family ln_family_glm = {
+    .name = "glm",
+    .hf_types = "glm",
+    .gguf = "chatglm",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,40 @@
+/* GLM-4-0414: GLM with norms before and after each block. */
+#include "model/family.h"
+
+#define GATE_UP(r)                                                                                 \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.mlp.gate_up_proj", .gguf = "blk.%d.ffn_up",              \
+        .hf_part = LN_PART_GATE_UP, .gguf_part = LN_PART_GATE_UP                                   \
+    }
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    {.role = LN_ROLE_ATTENTION_POST_NORM,
+     .hf = "model.layers.%d.post_self_attn_layernorm",
+     .gguf = "blk.%d.post_attention_norm"},
+    {.role = LN_ROLE_FFN_POST_NORM,
+     .hf = "model.layers.%d.post_mlp_layernorm",
+     .gguf = "blk.%d.post_ffw_norm"},
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_Q, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
+    {.role = LN_ROLE_K, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
+    {.role = LN_ROLE_V, .gguf = "blk.%d.attn_qkv", .gguf_part = LN_PART_QKV},
+    GATE_UP(LN_ROLE_GATE),
+    GATE_UP(LN_ROLE_UP),
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
+};
+
+const ln_family ln_family_glm4 = {
+    .name = "glm4",
+    .hf_types = "glm4",
+    .gguf = "glm4",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_SANDWICH,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,47 @@
+/* GPT-2: learned positions, LayerNorm, matrices stored [in][out] in Hugging Face folders. */
+#include "model/family.h"
+
+#define QKV(r)                                                                                     \
+    {                                                                                              \
+        .role = r, .hf = "transformer.h.%d.attn.c_attn", .gguf = "blk.%d.attn_qkv",                \
+        .hf_part = LN_PART_QKV, .gguf_part = LN_PART_QKV, .hf_transposed = true                    \
+    }
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte", .gguf = "token_embd"},
+    {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "transformer.wpe", .gguf = "position_embd"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f", .gguf = "output_norm"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1", .gguf = "blk.%d.attn_norm"},
+    QKV(LN_ROLE_Q),
+    QKV(LN_ROLE_K),
+    QKV(LN_ROLE_V),
+    {.role = LN_ROLE_O,
+     .hf = "transformer.h.%d.attn.c_proj",
+     .gguf = "blk.%d.attn_output",
+     .hf_transposed = true},
+    {.role = LN_ROLE_FFN_NORM, .hf = "transformer.h.%d.ln_2", .gguf = "blk.%d.ffn_norm"},
+    {.role = LN_ROLE_UP,
+     .hf = "transformer.h.%d.mlp.c_fc",
+     .gguf = "blk.%d.ffn_up",
+     .hf_transposed = true},
+    {.role = LN_ROLE_DOWN,
+     .hf = "transformer.h.%d.mlp.c_proj",
+     .gguf = "blk.%d.ffn_down",
+     .hf_transposed = true},
+};
+
+const ln_family ln_family_gpt2 = {
+    .name = "gpt2",
+    .hf_types = "gpt2",
+    .gguf = "gpt2",
+    .hf_prefix = "transformer.",
+    .refused = "add_cross_attention|scale_attn_by_inverse_layer_idx",
+    .norm = LN_NORM_LAYER,
+    .gguf_norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_GELU_TANH,
+    .plain_ffn = true,
+    .positions = LN_POSITIONS_LEARNED,
+    LN_BINDINGS(bindings),
+};

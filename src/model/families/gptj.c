@@ -1,0 +1,29 @@
+/* GPT-J: one LayerNorm feeds attention and feed-forward in parallel, interleaved rotation of the
+ * first rotary_dim dimensions. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "transformer.wte"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "transformer.ln_f"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "transformer.h.%d.ln_1"},
+    {.role = LN_ROLE_Q, .hf = "transformer.h.%d.attn.q_proj"},
+    {.role = LN_ROLE_K, .hf = "transformer.h.%d.attn.k_proj"},
+    {.role = LN_ROLE_V, .hf = "transformer.h.%d.attn.v_proj"},
+    {.role = LN_ROLE_O, .hf = "transformer.h.%d.attn.out_proj"},
+    {.role = LN_ROLE_UP, .hf = "transformer.h.%d.mlp.fc_in"},
+    {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.fc_out"},
+};
+
+const ln_family ln_family_gptj = {
+    .name = "gptj",
+    .hf_types = "gptj",
+    .hf_prefix = "transformer.",
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PARALLEL,
+    .activation = LN_ACT_GELU_TANH,
+    .plain_ffn = true,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    LN_BINDINGS(bindings),
+};

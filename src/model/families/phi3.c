@@ -1,0 +1,40 @@
+/* Phi 3 and 3.5: llama with q, k and v in one tensor, gate and up in another, longrope. */
+#include "model/family.h"
+
+#define QKV(r)                                                                                     \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.self_attn.qkv_proj", .gguf = "blk.%d.attn_qkv",          \
+        .hf_part = LN_PART_QKV, .gguf_part = LN_PART_QKV                                           \
+    }
+#define GATE_UP(r)                                                                                 \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.mlp.gate_up_proj", .gguf = "blk.%d.ffn_up",              \
+        .hf_part = LN_PART_GATE_UP, .gguf_part = LN_PART_GATE_UP                                   \
+    }
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    QKV(LN_ROLE_Q),
+    QKV(LN_ROLE_K),
+    QKV(LN_ROLE_V),
+    {.role = LN_ROLE_O, .hf = "model.layers.%d.self_attn.o_proj", .gguf = "blk.%d.attn_output"},
+    GATE_UP(LN_ROLE_GATE),
+    GATE_UP(LN_ROLE_UP),
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
+};
+
+const ln_family ln_family_phi3 = {
+    .name = "phi3",
+    .hf_types = "phi3",
+    .gguf = "phi3",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_ALL,
+    LN_BINDINGS(bindings),
+};

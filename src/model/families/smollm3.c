@@ -1,0 +1,21 @@
+/* SmolLM3: llama where some layers do not rotate. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
+                                      LN_LLAMA_FFN};
+
+const ln_family ln_family_smollm3 = {
+    .name = "smollm3",
+    .hf_types = "smollm3",
+    .gguf = "smollm3",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .rope_rule = LN_ROPE_LISTED_LAYERS,
+    .window = LN_WINDOW_ABOVE,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,26 @@
+/* StarCoder2: LayerNorm, biases, a feed-forward without gate, a window where one is given. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.c_fc", .gguf = "blk.%d.ffn_up"},
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.c_proj", .gguf = "blk.%d.ffn_down"},
+};
+
+const ln_family ln_family_starcoder2 = {
+    .name = "starcoder2",
+    .hf_types = "starcoder2",
+    .gguf = "starcoder2",
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .gguf_norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_GELU_TANH,
+    .plain_ffn = true,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_ALL,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,340 @@
+/* The scalar kernels against the same formulas in double precision, on odd shapes; and the same
+ * bits for any number of threads and any company in the batch. */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/half.h"
+#include "base/rng.h"
+
+static uint64_t draws;
+
+static float noise(void) {
+    return 2.0f * ln_rng_uniform(42, 0, draws++, 0) - 1.0f;
+}
+
+static float *noise_rows(size_t n) {
+    float *x = malloc((n + 1) * sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = noise();
+    return x;
+}
+
+static ln_backend *make_backend(size_t n_threads) {
+    ln_backend *backend;
+    ln_backend_options options = {.isa = "scalar", .n_threads = n_threads, .exact = true};
+    assert_int_equal(ln_backend_create("cpu", &options, &backend, NULL), LINNET_OK);
+    ln_step_limits limits = {
+        .max_tokens = 512, .max_seqs = 8, .max_ctx = 1024, .max_width = 512, .max_head_dim = 64};
+    assert_int_equal(backend->vtable->reserve_scratch(backend, &limits, NULL), LINNET_OK);
+    return backend;
+}
+
+static void run(const ln_op *op, size_t n_threads) {
+    ln_backend *backend = make_backend(n_threads);
+    assert_int_equal(backend->vtable->run(backend, op, 1, NULL), LINNET_OK);
+    backend->vtable->destroy(backend);
+}
+
+static void assert_near(double got, double want, double scale) {
+    if (fabs(got - want) > 2e-6 * scale)
+        fail_msg("got %.9g, want %.9g", got, want);
+}
+
+static ln_weight f32_weight(float *data, size_t n_rows, size_t n_cols, const float *bias) {
+    return (ln_weight){.dtype = LN_DTYPE_F32,
+                       .n_rows = n_rows,
+                       .n_cols = n_cols,
+                       .row_bytes = n_cols * sizeof(float),
+                       .data = data,
+                       .bias = bias};
+}
+
+static double reference_dot(const float *x, const float *w, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i] * w[i];
+    return sum;
+}
+
+static void linear_multiplies(void **state) {
+    (void)state;
+    enum { ROWS = 5, IN = 77, OUT = 13 };
+    float *x = noise_rows(ROWS * IN), *w = noise_rows(OUT * IN), *g = noise_rows(OUT * IN);
+    float *b = noise_rows(OUT), *r = noise_rows(ROWS * OUT), *out = noise_rows(ROWS * OUT);
+    ln_weight weight = f32_weight(w, OUT, IN, b), gate = f32_weight(g, OUT, IN, NULL);
+    ln_op op = {.kind = LN_OP_LINEAR,
+                .linear = {.weight = &weight,
+                           .gate = &gate,
+                           .activation = LN_ACT_SILU,
+                           .n_rows = ROWS,
+                           .x = x,
+                           .residual = r,
+                           .scale = 0.5f,
+                           .out = out}};
+    run(&op, 3);
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t j = 0; j < OUT; j++) {
+            double up = reference_dot(x + i * IN, w + j * IN, IN) + b[j];
+            double z = reference_dot(x + i * IN, g + j * IN, IN);
+            double want = r[i * OUT + j] + 0.5 * (up * z / (1 + exp(-z)));
+            assert_near(out[i * OUT + j], want, 10);
+        }
+    free(x), free(w), free(g), free(b), free(r), free(out);
+}
+
+static void linear_rows_do_not_depend_on_their_batch(void **state) {
+    (void)state;
+    enum { ROWS = 9, IN = 160, OUT = 31 };
+    float *x = noise_rows(ROWS * IN), *w = noise_rows(OUT * IN);
+    float *many = noise_rows(ROWS * OUT), *one = noise_rows(OUT);
+    ln_weight weight = f32_weight(w, OUT, IN, NULL);
+    ln_op op = {.kind = LN_OP_LINEAR,
+                .linear = {.weight = &weight, .n_rows = ROWS, .x = x, .scale = 1, .out = many}};
+    run(&op, 1);
+    for (size_t row = 0; row < ROWS; row++) {
+        op.linear.n_rows = 1;
+        op.linear.x = x + row * IN;
+        op.linear.out = one;
+        run(&op, 1 + row % 4);
+        assert_memory_equal(one, many + row * OUT, OUT * sizeof *one);
+    }
+    free(x), free(w), free(many), free(one);
+}
+
+static void activations_are_their_formulas(void **state) {
+    (void)state;
+    float eye[1] = {1.0f}, out[1];
+    for (int i = -40; i <= 40; i++) {
+        float x[1] = {(float)i * 0.25f};
+        double v = x[0];
+        double want[] = {v,
+                         v / (1 + exp(-v)),
+                         0.5 * v * (1 + erf(v / sqrt(2))),
+                         0.5 * v *
+                             (1 + tanh(sqrt(2 / 3.14159265358979) * (v + 0.044715 * v * v * v))),
+                         v > 0 ? v : 0,
+                         v > 0 ? v * v : 0};
+        for (int a = LN_ACT_NONE; a <= LN_ACT_RELU_SQUARED; a++) {
+            ln_weight weight = f32_weight(eye, 1, 1, NULL);
+            ln_op op = {.kind = LN_OP_LINEAR,
+                        .linear = {.weight = &weight,
+                                   .activation = (ln_activation)a,
+                                   .n_rows = 1,
+                                   .x = x,
+                                   .scale = 1,
+                                   .out = out}};
+            run(&op, 1);
+            assert_near(out[0], want[a], 1 + fabs(want[a]));
+        }
+    }
+}
+
+static void norms_are_their_formulas(void **state) {
+    (void)state;
+    enum { ROWS = 4, DIM = 67 };
+    float *x = noise_rows(ROWS * DIM), *w = noise_rows(DIM), *b = noise_rows(DIM);
+    float *out = noise_rows(ROWS * DIM);
+    for (int kind = LN_NORM_RMS; kind <= LN_NORM_LAYER; kind++) {
+        ln_norm norm = {
+            .kind = (ln_norm_kind)kind, .eps = 1e-5f, .dim = DIM, .weight = w, .bias = b};
+        int32_t rows[2] = {3, 1};
+        ln_op op = {.kind = LN_OP_NORM,
+                    .norm = {.norm = &norm, .n_rows = 2, .rows = rows, .x = x, .out = out}};
+        run(&op, 2);
+        for (size_t i = 0; i < 2; i++) {
+            const float *row = x + (size_t)rows[i] * DIM;
+            double mean = 0, square = 0;
+            for (size_t j = 0; j < DIM; j++)
+                mean += kind == LN_NORM_LAYER ? row[j] / (double)DIM : 0;
+            for (size_t j = 0; j < DIM; j++)
+                square += (row[j] - mean) * (row[j] - mean) / DIM;
+            for (size_t j = 0; j < DIM; j++) {
+                double weight = (double)w[j] + (kind == LN_NORM_RMS_PLUS_ONE ? 1 : 0);
+                double want = (row[j] - mean) / sqrt(square + 1e-5) * weight + b[j];
+                assert_near(out[i * DIM + j], want, 10);
+            }
+        }
+    }
+    free(x), free(w), free(b), free(out);
+}
+
+/* A cache of one layer, two sequences with scattered blocks, and what attention must give. */
+enum { HEADS = 6, KV_HEADS = 2, K_DIM = 12, V_DIM = 20, BLOCK = 16, BLOCKS = 64, MAX_BLOCKS = 32 };
+
+typedef struct cache {
+    ln_kv_layer layer;
+    float *k, *v;
+    int32_t tables[2 * MAX_BLOCKS];
+} cache;
+
+static cache make_cache(void) {
+    cache c = {.k = noise_rows(BLOCKS * KV_HEADS * BLOCK * K_DIM),
+               .v = noise_rows(BLOCKS * KV_HEADS * BLOCK * V_DIM)};
+    c.layer = (ln_kv_layer){.dtype = LN_KV_F32,
+                            .block_tokens = BLOCK,
+                            .n_heads = KV_HEADS,
+                            .k_dim = K_DIM,
+                            .v_dim = V_DIM,
+                            .k = c.k,
+                            .v = c.v};
+    for (int32_t i = 0; i < 2 * MAX_BLOCKS; i++)
+        c.tables[i] = (i * 37 + 5) % BLOCKS;
+    return c;
+}
+
+static size_t cache_row(const cache *c, size_t seq, size_t position, size_t head) {
+    size_t block = (size_t)c->tables[seq * MAX_BLOCKS + position / BLOCK];
+    return (block * KV_HEADS + head) * BLOCK + position % BLOCK;
+}
+
+/* softmax(scale q k + bias) v for one query, in double */
+static void reference_attention(const cache *c, const ln_op_attention *p, size_t seq, size_t pos,
+                                size_t head, const float *q, double *out) {
+    size_t kv_head = head / (HEADS / KV_HEADS);
+    double total = p->sinks != NULL ? exp(p->sinks[head]) : 0;
+    memset(out, 0, V_DIM * sizeof *out);
+    for (size_t key = 0; key <= pos; key++) {
+        if (p->window > 0 && key + p->window <= pos)
+            continue;
+        size_t row = cache_row(c, seq, key, kv_head);
+        double score = p->scale * reference_dot(q, c->k + row * K_DIM, K_DIM);
+        if (p->softcap > 0)
+            score = p->softcap * tanh(score / p->softcap);
+        if (p->alibi_slopes != NULL)
+            score += p->alibi_slopes[head] * ((double)key - (double)pos);
+        double weight = exp(score);
+        total += weight;
+        for (size_t i = 0; i < V_DIM; i++)
+            out[i] += weight * c->v[row * V_DIM + i];
+    }
+    for (size_t i = 0; i < V_DIM; i++)
+        out[i] /= total;
+}
+
+static void check_attention(size_t window, float softcap, const float *slopes, const float *sinks) {
+    enum { TOKENS = 5 };
+    cache c = make_cache();
+    float *q = noise_rows(TOKENS * HEADS * K_DIM), *out = noise_rows(TOKENS * HEADS * V_DIM);
+    int32_t starts[] = {0, 2, TOKENS}, positions[] = {300, 301, 0, 1, 2}, lengths[] = {302, 3};
+    ln_batch batch = {.n_tokens = TOKENS,
+                      .n_seqs = 2,
+                      .n_groups = 1,
+                      .positions = positions,
+                      .seq_starts = starts};
+    batch.groups[0] =
+        (ln_batch_group){.block_tables = c.tables, .max_blocks = MAX_BLOCKS, .lengths = lengths};
+    ln_op op = {.kind = LN_OP_ATTENTION,
+                .batch = &batch,
+                .attention = {.q = q,
+                              .kv = &c.layer,
+                              .n_heads = HEADS,
+                              .scale = 0.7f,
+                              .softcap = softcap,
+                              .window = window,
+                              .alibi_slopes = slopes,
+                              .sinks = sinks,
+                              .out = out}};
+    run(&op, 3);
+    for (size_t token = 0; token < TOKENS; token++)
+        for (size_t head = 0; head < HEADS; head++) {
+            double want[V_DIM];
+            size_t at = token * HEADS + head;
+            reference_attention(&c, &op.attention, token >= 2, (size_t)positions[token], head,
+                                q + at * K_DIM, want);
+            for (size_t i = 0; i < V_DIM; i++)
+                assert_near(out[at * V_DIM + i], want[i], 2);
+        }
+    free(c.k), free(c.v), free(q), free(out);
+}
+
+static void attention_is_its_formula(void **state) {
+    (void)state;
+    float *slopes = noise_rows(HEADS), *sinks = noise_rows(HEADS);
+    check_attention(0, 0, NULL, NULL);
+    check_attention(17, 0, NULL, NULL);
+    check_attention(290, 0, NULL, NULL);
+    check_attention(0, 1.5f, NULL, NULL);
+    for (size_t i = 0; i < HEADS; i++)
+        slopes[i] = fabsf(slopes[i]) * 0.1f;
+    check_attention(0, 0, slopes, NULL);
+    check_attention(0, 0, NULL, sinks);
+    check_attention(40, 2.0f, slopes, sinks);
+    free(slopes), free(sinks);
+}
+
+/* One token through q/k norm and RoPE into a slot of an f16 cache. */
+static void qkv_rotates_and_writes_the_slot(void **state) {
+    (void)state;
+    enum { DIM = 8, ROT = 4 };
+    for (int style = LN_ROPE_HALF; style <= LN_ROPE_INTERLEAVED; style++) {
+        float q[2 * DIM], k[DIM], v[DIM], q0[2 * DIM], k0[DIM];
+        for (size_t i = 0; i < 2 * DIM; i++)
+            q0[i] = q[i] = noise();
+        for (size_t i = 0; i < DIM; i++)
+            k0[i] = k[i] = noise(), v[i] = noise();
+        uint16_t cache_k[3 * 2 * DIM] = {0}, cache_v[3 * 2 * DIM] = {0};
+        float inv_freq[ROT / 2] = {1.0f, 0.1f};
+        ln_rope rope = {
+            .style = (ln_rope_style)style, .n_dims = ROT, .inv_freq = inv_freq, .magnitude = 1.5f};
+        ln_kv_layer kv = {.dtype = LN_KV_F16,
+                          .block_tokens = 2,
+                          .n_heads = 1,
+                          .k_dim = DIM,
+                          .v_dim = DIM,
+                          .k = cache_k,
+                          .v = cache_v};
+        int32_t position = 7, slot = 3;
+        ln_batch batch = {.n_tokens = 1, .n_seqs = 1, .n_groups = 1, .positions = &position};
+        batch.groups[0].slots = &slot;
+        ln_op op = {.kind = LN_OP_QKV,
+                    .batch = &batch,
+                    .qkv = {.q = q, .k = k, .v = v, .n_heads = 2, .rope = &rope, .kv = &kv}};
+        run(&op, 2);
+        for (size_t pair = 0; pair < ROT / 2; pair++) {
+            size_t a = style == LN_ROPE_HALF ? pair : 2 * pair;
+            size_t b = style == LN_ROPE_HALF ? pair + ROT / 2 : 2 * pair + 1;
+            double c = 1.5 * cos(7.0 * inv_freq[pair]), s = 1.5 * sin(7.0 * inv_freq[pair]);
+            for (size_t head = 0; head < 2; head++) {
+                assert_near(q[head * DIM + a], q0[head * DIM + a] * c - q0[head * DIM + b] * s, 2);
+                assert_near(q[head * DIM + b], q0[head * DIM + b] * c + q0[head * DIM + a] * s, 2);
+            }
+            assert_near(k[a], k0[a] * c - k0[b] * s, 2);
+        }
+        assert_true(q[ROT] == q0[ROT]);
+        for (size_t i = 0; i < DIM; i++) {
+            assert_int_equal(cache_k[3 * DIM + i], ln_f16_from_f32(k[i]));
+            assert_int_equal(cache_v[3 * DIM + i], ln_f16_from_f32(v[i]));
+            assert_int_equal(cache_k[2 * DIM + i] | cache_k[4 * DIM + i], 0);
+        }
+    }
+}
+
+static void unknown_names_are_refused(void **state) {
+    (void)state;
+    ln_error err = {0};
+    ln_backend *backend;
+    ln_backend_options options = {.isa = "mmx", .n_threads = 1};
+    assert_int_equal(ln_backend_create("cpu", &options, &backend, &err), LINNET_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "\"mmx\""));
+    options.isa = "auto";
+    assert_int_equal(ln_backend_create("tpu", &options, &backend, &err), LINNET_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "\"tpu\""));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear_multiplies),
+        cmocka_unit_test(linear_rows_do_not_depend_on_their_batch),
+        cmocka_unit_test(activations_are_their_formulas),
+        cmocka_unit_test(norms_are_their_formulas),
+        cmocka_unit_test(attention_is_its_formula),
+        cmocka_unit_test(qkv_rotates_and_writes_the_slot),
+        cmocka_unit_test(unknown_names_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

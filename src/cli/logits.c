@@ -34,7 +34,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     logits_args *args = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
-    case KEY_IDS: ln_cli_parse_ids(state, arg, &args->ids); break;
+    case KEY_IDS: ln_cli_parse_ids(state, arg, false, &args->ids); break;
     case KEY_OUT: args->out = arg; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;

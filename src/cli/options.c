@@ -1,13 +1,13 @@
 #include "cli/options.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+
+#include "cli/commands.h"
 
 uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, const char *text,
                             uint64_t min, uint64_t max) {
@@ -32,19 +32,19 @@ double ln_cli_parse_number(const struct argp_state *state, const char *option, c
     return value;
 }
 
-void ln_cli_parse_ids(const struct argp_state *state, const char *text, ln_cli_ids *ids) {
+void ln_cli_parse_ids(const struct argp_state *state, const char *text, bool allow_none,
+                      ln_cli_ids *ids) {
     ln_cli_refuse_twice(state, "--ids", ids->ids != NULL);
     size_t count = 1;
     for (const char *c = text; *c; c++)
         count += *c == ',';
     ids->ids = calloc(count, sizeof *ids->ids);
     char *copy = strdup(text);
-    if (!ids->ids || !copy) {
-        argp_failure(state, 1, ENOMEM, "--ids");
-        return;
-    }
+    if (!ids->ids || !copy)
+        argp_failure(state, LN_EXIT_FAILURE, 0, "out of memory");
+    bool is_none = allow_none && *text == '\0';
     char *rest = copy;
-    for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ","))
+    for (char *item = is_none ? NULL : strsep(&rest, ","); item; item = strsep(&rest, ","))
         ids->ids[ids->count++] = (int32_t)ln_cli_parse_count(state, "--ids", item, 0, INT32_MAX);
     free(copy);
 }

@@ -5,6 +5,7 @@
 
 #include <argp.h>
 #include <linnet.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,12 +28,13 @@ uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, 
 double ln_cli_parse_number(const struct argp_state *state, const char *option, const char *text,
                            double min, double max);
 
-/* Token ids, "5,9,3"; at least one. */
+/* Token ids, "5,9,3"; an empty text gives none when `allow_none`. */
 typedef struct ln_cli_ids {
     int32_t *ids; /* [count], owned; NULL: not given */
     size_t count;
 } ln_cli_ids;
-void ln_cli_parse_ids(const struct argp_state *state, const char *text, ln_cli_ids *ids);
+void ln_cli_parse_ids(const struct argp_state *state, const char *text, bool allow_none,
+                      ln_cli_ids *ids);
 
 /* Reports an option that was given twice: ends the program when `given`. */
 void ln_cli_refuse_twice(const struct argp_state *state, const char *option, bool given);

@@ -89,7 +89,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case 'p': args->prompt = arg; break;
     case 'f': args->file = arg; break;
-    case KEY_IDS: ln_cli_parse_ids(state, arg, &args->ids); break;
+    case KEY_IDS: ln_cli_parse_ids(state, arg, false, &args->ids); break;
     case KEY_CHAT: args->chat = true; break;
     case KEY_SYSTEM: args->system = arg; break;
     case 'n': args->max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX); break;

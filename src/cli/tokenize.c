@@ -121,7 +121,7 @@ static const struct argp_option detokenize_options[] = {
 static error_t parse_detokenize(int key, char *arg, struct argp_state *state) {
     detokenize_args *args = state->input;
     switch (key) {
-    case KEY_IDS: ln_cli_parse_ids(state, arg, &args->ids); break;
+    case KEY_IDS: ln_cli_parse_ids(state, arg, true, &args->ids); break;
     case KEY_KEEP_SPECIAL: args->keep_special = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;

@@ -1,0 +1,298 @@
+/* linnet run: what goes to stdout, how it ends, and what the options do. */
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/spawn.h"
+#include "test.h"
+
+#define DEMO  TEST_SOURCE_DIR "/models/demo.gguf"
+#define LLAMA TEST_SOURCE_DIR "/tests/golden/models/llama"
+
+static const char prompt[] = "Once upon a time";
+
+static void assert_contains(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fail_msg("'%s' lacks '%s'", text, part);
+}
+
+/* The program succeeds; its output is the caller's. */
+static char *take_output(spawn_result result) {
+    if (result.status != 0)
+        fail_msg("exit status %d: %s", result.status, result.err);
+    free(result.err);
+    return result.out;
+}
+
+/* A list of ids as text, with `separator` between them; malloc'd. */
+static char *join_ids(const json_t *ids, const char *separator) {
+    char *text = calloc(json_array_size(ids) + 1, 12);
+    assert_non_null(text);
+    for (size_t i = 0; i < json_array_size(ids); i++)
+        sprintf(text + strlen(text), "%s%lld", i == 0 ? "" : separator,
+                (long long)json_integer_value(json_array_get(ids, i)));
+    return text;
+}
+
+static void test_greedy_ids(void **state) {
+    (void)state;
+    json_t *golden = json_load_file(LLAMA "/golden.json", 0, NULL);
+    assert_non_null(golden);
+    char *ids = join_ids(json_array_get(json_object_get(golden, "prompts"), 1), ",");
+    char *expected = join_ids(json_array_get(json_object_get(golden, "greedy"), 1), " ");
+    char *out = take_output(LINNET("run", LLAMA, "--ids", ids, "-n", "32", "--temp", "0",
+                                   "--ignore-eos", "--print-ids", "--precision", "exact"));
+    strcat(expected, "\n");
+    assert_string_equal(out, expected);
+    free(out);
+    free(expected);
+    free(ids);
+    json_decref(golden);
+}
+
+static void test_stdout_holds_only_the_text(void **state) {
+    (void)state;
+    spawn_result quiet = LINNET("run", DEMO, "-q", "-p", prompt, "-n", "24", "--temp", "0");
+    assert_int_equal(quiet.status, 0);
+    assert_string_equal(quiet.err, "");
+    assert_true(quiet.out_bytes > 0);
+    spawn_result loud = LINNET("run", DEMO, "-p", prompt, "-n", "24", "--temp", "0");
+    assert_string_equal(loud.out, quiet.out);
+    assert_contains(loud.err, DEMO);
+    assert_contains(loud.err, "tokens/s");
+    spawn_free(&quiet);
+    spawn_free(&loud);
+}
+
+static void test_prompt_from_everywhere(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    const char *file = path_in(folder, "prompt.txt");
+    write_file(file, prompt, strlen(prompt));
+    char *direct = take_output(LINNET("run", DEMO, "-p", prompt, "-n", "12", "--temp", "0"));
+    char *from_file = take_output(LINNET("run", DEMO, "-f", file, "-n", "12", "--temp", "0"));
+    spawn_options options = {.input = prompt};
+    char *piped = take_output(LINNET_WITH(&options, "run", DEMO, "-n", "12", "--temp", "0"));
+    assert_string_equal(from_file, direct);
+    assert_string_equal(piped, direct);
+    free(direct);
+    free(from_file);
+    free(piped);
+    temp_remove(folder);
+}
+
+static void test_seed(void **state) {
+    (void)state;
+    char *one =
+        take_output(LINNET("run", DEMO, "-p", prompt, "-n", "40", "--seed", "7", "--temp", "1"));
+    char *again =
+        take_output(LINNET("run", DEMO, "-p", prompt, "-n", "40", "--seed", "7", "--temp", "1"));
+    char *other =
+        take_output(LINNET("run", DEMO, "-p", prompt, "-n", "40", "--seed", "8", "--temp", "1"));
+    assert_string_equal(one, again);
+    assert_string_not_equal(one, other);
+    free(one);
+    free(again);
+    free(other);
+    spawn_result result = LINNET("run", DEMO, "-p", prompt, "-n", "1");
+    assert_contains(result.err, "--seed ");
+    spawn_free(&result);
+}
+
+static void test_stop_cuts_the_text(void **state) {
+    (void)state;
+    char *whole = take_output(LINNET("run", DEMO, "-p", prompt, "-n", "40", "--temp", "0"));
+    size_t length = strlen(whole);
+    assert_true(length > 12);
+    char stop[6];
+    memcpy(stop, whole + length / 2, 5);
+    stop[5] = '\0';
+    char *cut = take_output(LINNET("run", DEMO, "-p", prompt, "-n", "40", "--temp", "0", "--stop",
+                                   "\x01", "--stop", stop));
+    *strstr(whole, stop) = '\0';
+    assert_string_equal(cut, whole);
+    free(whole);
+    free(cut);
+}
+
+static void test_chat(void **state) {
+    (void)state;
+    char *answer = take_output(
+        LINNET("run", DEMO, "--chat", "-p", "What is 12 + 30?", "-n", "30", "--temp", "0"));
+    assert_contains(answer, "42");
+    free(answer);
+}
+
+static void test_print_memory_equals_plan(void **state) {
+    (void)state;
+    static const char *const variants[][2] = {{"--precision", "exact"}, {"--kv-type", "bf16"}};
+    for (size_t i = 0; i < 2; i++) {
+        const char *option = variants[i][0], *value = variants[i][1];
+        char *plan = take_output(LINNET("plan", DEMO, "--json", "--ctx", "300", "--max-seqs", "3",
+                                        "--threads", "2", option, value));
+        spawn_result run =
+            LINNET("run", DEMO, "-q", "--print-memory", "-p", prompt, "-n", "1", "--ctx", "300",
+                   "--max-seqs", "3", "--threads", "2", option, value);
+        assert_int_equal(run.status, 0);
+        assert_string_equal(run.err, plan);
+        json_t *parsed = json_loads(plan, 0, NULL);
+        json_int_t total = 0, bytes;
+        assert_int_equal(json_unpack(parsed, "{s:I}", "ctx_tokens", &bytes), 0);
+        assert_int_equal(bytes, 300);
+        const char *name;
+        json_t *arena;
+        json_object_foreach(json_object_get(parsed, "arenas"), name, arena) total +=
+            json_integer_value(arena);
+        assert_int_equal(json_unpack(parsed, "{s:I}", "total_bytes", &bytes), 0);
+        assert_int_equal(total, bytes);
+        json_decref(parsed);
+        spawn_free(&run);
+        free(plan);
+    }
+}
+
+/* A copy of the program in folder/bin; a hard look for the demo model starts there. */
+static char *copy_program(const char *folder) {
+    size_t n_bytes;
+    char *bytes = read_file(TEST_LINNET, &n_bytes);
+    const char *bin = path_in(folder, "bin");
+    assert_int_equal(mkdir(bin, 0700), 0);
+    char *program = strdup(path_in(bin, "linnet"));
+    write_file(program, bytes, n_bytes);
+    assert_int_equal(chmod(program, 0700), 0);
+    free(bytes);
+    return program;
+}
+
+static void test_demo_model_without_a_name(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    char *program = copy_program(folder);
+    const char *const argv[] = {program, "run", "-p", prompt, "-n", "8", "--temp", "0", NULL};
+    spawn_result without = spawn(NULL, argv);
+    assert_int_equal(without.status, 1);
+    assert_contains(without.err, "linnet: the demo model");
+    assert_string_equal(without.out, "");
+    assert_int_equal(symlink(TEST_SOURCE_DIR "/models", path_in(folder, "models")), 0);
+    char *found = take_output(spawn(NULL, argv));
+    char *named = take_output(LINNET("run", DEMO, "-p", prompt, "-n", "8", "--temp", "0"));
+    assert_string_equal(found, named);
+    free(found);
+    free(named);
+    spawn_free(&without);
+    free(program);
+    temp_remove(folder);
+}
+
+/* ---- how it ends ------------------------------------------------------------------------ */
+
+static void test_interrupt_keeps_the_text(void **state) {
+    (void)state;
+    spawn_options options = {.interrupt_after_bytes = 1};
+    spawn_result result = LINNET_WITH(&options, "run", DEMO, "-p", prompt, "--ignore-eos");
+    assert_int_equal(result.status, 130);
+    assert_true(result.out_bytes > 0);
+    assert_contains(result.err, "cancelled");
+    spawn_free(&result);
+}
+
+static void test_reader_that_goes_away(void **state) {
+    (void)state;
+    spawn_options options = {.close_after_bytes = 1};
+    spawn_result result = LINNET_WITH(&options, "run", DEMO, "-q", "-p", prompt, "--ignore-eos");
+    assert_int_equal(result.status, 0);
+    assert_string_equal(result.err, "");
+    spawn_free(&result);
+}
+
+static void test_full_disk(void **state) {
+    (void)state;
+    int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        skip();
+    spawn_options options = {.out_fd = fd};
+    spawn_result result = LINNET_WITH(&options, "run", DEMO, "-q", "-p", prompt, "-n", "4");
+    assert_int_equal(result.status, 1);
+    assert_contains(result.err, "linnet: cannot write to standard output");
+    spawn_free(&result);
+    close(fd);
+}
+
+/* ---- what is refused -------------------------------------------------------------------- */
+
+/* One line on stderr that holds `cause`, nothing on stdout. */
+static void assert_refused(spawn_result result, int status, const char *cause) {
+    if (result.status != status || strncmp(result.err, "linnet: ", 8) != 0)
+        fail_msg("exit status %d: %s", result.status, result.err);
+    assert_contains(result.err, cause);
+    assert_ptr_equal(strchr(result.err, '\n'), result.err + strlen(result.err) - 1);
+    assert_string_equal(result.out, "");
+    spawn_free(&result);
+}
+
+static void test_values_that_the_model_refuses(void **state) {
+    (void)state;
+    assert_refused(LINNET("run", LLAMA, "-q", "-p", prompt), 1, "no tokenizer");
+    assert_refused(LINNET("run", LLAMA, "-q", "--ids", "5,256", "--print-ids"), 2, "256");
+    assert_refused(LINNET("run", LLAMA, "-q", "--ids", "5", "--print-ids", "--backend", "gpu"), 2,
+                   "gpu");
+    assert_refused(LINNET("run", LLAMA, "-q", "--ids", "5", "--print-ids", "--cpu", "6502"), 2,
+                   "6502");
+    assert_refused(LINNET("run", LLAMA, "-q", "--ids", "5,6,7,8,9", "--print-ids", "--ctx", "4"), 1,
+                   "4");
+}
+
+/* Every command that opens a model refuses `path` with exit status 1. */
+static void assert_broken(const char *path, const char *cause) {
+    assert_refused(LINNET("run", path, "-q", "--ids", "5", "--print-ids"), 1, cause);
+    assert_refused(LINNET("inspect", path), 1, cause);
+    assert_refused(LINNET("plan", path), 1, cause);
+    assert_refused(LINNET("logits", path, "--ids", "5", "--out", "/dev/null"), 1, cause);
+}
+
+static void copy_into(const char *folder, const char *name, size_t max_bytes) {
+    size_t n_bytes;
+    char *bytes = read_file(path_in(LLAMA, name), &n_bytes);
+    write_file(path_in(folder, name), bytes, n_bytes < max_bytes ? n_bytes : max_bytes);
+    free(bytes);
+}
+
+static void test_broken_models(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    assert_broken(path_in(folder, "nowhere"), "nowhere");
+    assert_broken(folder, "config.json");
+    const char *file = strdup(path_in(folder, "text.gguf"));
+    write_file(file, "This is no model.\n", 18);
+    assert_broken(file, "text.gguf");
+    free((char *)file);
+    copy_into(folder, "config.json", SIZE_MAX);
+    copy_into(folder, "model.safetensors", 100000);
+    assert_broken(folder, "model.safetensors");
+    copy_into(folder, "model.safetensors", SIZE_MAX);
+    write_file(path_in(folder, "config.json"), "{\"model_type\": ", 15);
+    assert_broken(folder, "config.json");
+    temp_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy_ids),
+        cmocka_unit_test(test_stdout_holds_only_the_text),
+        cmocka_unit_test(test_prompt_from_everywhere),
+        cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_stop_cuts_the_text),
+        cmocka_unit_test(test_chat),
+        cmocka_unit_test(test_print_memory_equals_plan),
+        cmocka_unit_test(test_demo_model_without_a_name),
+        cmocka_unit_test(test_interrupt_keeps_the_text),
+        cmocka_unit_test(test_reader_that_goes_away),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_values_that_the_model_refuses),
+        cmocka_unit_test(test_broken_models),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,236 @@
+/* linnet inspect, tokenize, detokenize, template and logits. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/spawn.h"
+#include "test.h"
+
+#define DEMO      TEST_SOURCE_DIR "/models/demo.gguf"
+#define LLAMA     TEST_SOURCE_DIR "/tests/golden/models/llama"
+#define TOKENIZER TEST_SOURCE_DIR "/tests/golden/tokenizers/llama2"
+
+static void assert_result(spawn_result result, int status, const char *out, const char *err) {
+    if (result.status != status)
+        fail_msg("exit status %d: %s", result.status, result.err);
+    assert_string_equal(result.out, out);
+    if (!strstr(result.err, err) || (*err == '\0' && *result.err != '\0'))
+        fail_msg("'%s' lacks '%s'", result.err, err);
+    spawn_free(&result);
+}
+
+/* ---- inspect ---------------------------------------------------------------------------- */
+
+static void test_inspect(void **state) {
+    (void)state;
+    spawn_result text = LINNET("inspect", LLAMA);
+    assert_int_equal(text.status, 0);
+    assert_non_null(strstr(text.out, "architecture"));
+    assert_non_null(strstr(text.out, "llama"));
+    assert_non_null(strstr(text.out, "BF16"));
+    assert_null(strstr(text.out, "model.layers.1.mlp.up_proj.weight"));
+    spawn_free(&text);
+    text = LINNET("inspect", LLAMA, "--tensors");
+    assert_non_null(strstr(text.out, "model.layers.1.mlp.up_proj.weight"));
+    spawn_free(&text);
+}
+
+static void test_inspect_json(void **state) {
+    (void)state;
+    spawn_result result = LINNET("inspect", LLAMA, "--json");
+    assert_int_equal(result.status, 0);
+    json_t *report = json_loads(result.out, 0, NULL);
+    assert_non_null(report);
+    const char *architecture;
+    int dim, n_layers, n_tensors;
+    assert_int_equal(json_unpack(report, "{s:s, s:{s:i, s:i}, s:i}", "architecture", &architecture,
+                                 "spec", "dim", &dim, "n_layers", &n_layers, "n_tensors",
+                                 &n_tensors),
+                     0);
+    assert_string_equal(architecture, "llama");
+    assert_int_equal(dim, 64);
+    assert_int_equal(n_layers, 2);
+    assert_int_equal(n_tensors, json_array_size(json_object_get(report, "tensors")));
+    json_decref(report);
+    spawn_free(&result);
+}
+
+static void test_inspect_without_a_family(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    size_t n_bytes;
+    char *bytes = read_file(LLAMA "/model.safetensors", &n_bytes);
+    write_file(path_in(folder, "model.safetensors"), bytes, n_bytes);
+    free(bytes);
+    static const char config[] = "{\"model_type\": \"pelican\"}";
+    write_file(path_in(folder, "config.json"), config, strlen(config));
+    spawn_result result = LINNET("inspect", folder);
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.out, "unsupported"));
+    assert_non_null(strstr(result.out, "pelican"));
+    spawn_free(&result);
+    temp_remove(folder);
+}
+
+/* ---- tokenize, detokenize --------------------------------------------------------------- */
+
+/* The program's JSON array equals `ids`. */
+static void assert_ids(spawn_result result, const json_t *ids) {
+    if (result.status != 0)
+        fail_msg("exit status %d: %s", result.status, result.err);
+    json_t *actual = json_loads(result.out, 0, NULL);
+    assert_non_null(actual);
+    if (!json_equal(actual, ids))
+        fail_msg("ids differ: %s", result.out);
+    json_decref(actual);
+    spawn_free(&result);
+}
+
+static void check_case(const json_t *item, const char *file) {
+    const char *text = json_string_value(json_object_get(item, "text"));
+    const json_t *ids = json_object_get(item, "ids");
+    const json_t *ids_special = json_object_get(item, "ids_special");
+    write_file(file, text, strlen(text));
+    assert_ids(LINNET("tokenize", TOKENIZER, "--text", text), ids_special);
+    assert_ids(LINNET("tokenize", TOKENIZER, "--file", file, "--no-special"), ids);
+    char *list = calloc(json_array_size(ids) + 1, 12);
+    for (size_t i = 0; i < json_array_size(ids); i++)
+        sprintf(list + strlen(list), "%s%lld", i == 0 ? "" : ",",
+                (long long)json_integer_value(json_array_get(ids, i)));
+    assert_result(LINNET("detokenize", TOKENIZER, "--ids", list, "--keep-special"), 0,
+                  json_string_value(json_object_get(item, "decoded")), "");
+    free(list);
+}
+
+static void test_tokenize_and_back(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    char *file = strdup(path_in(folder, "text"));
+    json_t *cases = json_load_file(TOKENIZER "/cases.json", 0, NULL);
+    assert_non_null(cases);
+    for (size_t i = 0; i < json_array_size(cases); i += 6)
+        check_case(json_array_get(cases, i), file);
+    json_decref(cases);
+    free(file);
+    temp_remove(folder);
+}
+
+static void test_tokenizer_failures(void **state) {
+    (void)state;
+    assert_result(LINNET("tokenize", LLAMA, "--text", "a"), 1, "", "linnet: ");
+    assert_result(LINNET("tokenize", TOKENIZER, "--file", "/nowhere"), 1, "",
+                  "linnet: cannot open /nowhere");
+    assert_result(LINNET("detokenize", TOKENIZER, "--ids", "5,99999999"), 2, "", "99999999");
+}
+
+/* ---- template --------------------------------------------------------------------------- */
+
+static void test_template(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    char *source = strdup(path_in(folder, "chat.jinja"));
+    char *context = strdup(path_in(folder, "context.json"));
+    static const char text[] = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+                               "{{ strftime_now('%d %b %Y %H:%M:%S') }}";
+    write_file(source, text, strlen(text));
+    static const char messages[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}";
+    write_file(context, messages, strlen(messages));
+    assert_result(LINNET("template", source, "--context", context, "--now", "2026-11-20T09:30:05"),
+                  0, "[user] Hi\n20 Nov 2026 09:30:05", "");
+    write_file(context, "[1]", 3);
+    assert_result(LINNET("template", source, "--context", context), 1, "", "context.json");
+    write_file(context, "{\"a\": 1,\n oops", 14);
+    assert_result(LINNET("template", source, "--context", context), 1, "", "line 2");
+    write_file(context, "{}", 2);
+    write_file(source, "a\n{% for %}", 11);
+    assert_result(LINNET("template", source, "--context", context), 1, "", "chat.jinja");
+    write_file(source, "{{ raise_exception('not so') }}", 31);
+    assert_result(LINNET("template", source, "--context", context), 1, "", "not so");
+    assert_result(LINNET("template", LLAMA, "--context", context), 1, "", "no chat template");
+    free(source);
+    free(context);
+    temp_remove(folder);
+}
+
+static void test_template_of_a_model(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    const char *context = path_in(folder, "context.json");
+    static const char messages[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi there\"}],"
+        "\"add_generation_prompt\": true}";
+    write_file(context, messages, strlen(messages));
+    spawn_result result = LINNET("template", DEMO, "--context", context);
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.out, "Hi there"));
+    spawn_free(&result);
+    temp_remove(folder);
+}
+
+/* ---- logits ----------------------------------------------------------------------------- */
+
+static void test_logits(void **state) {
+    (void)state;
+    json_t *golden = json_load_file(LLAMA "/golden.json", 0, NULL);
+    json_t *prompt = json_array_get(json_object_get(golden, "prompts"), 0);
+    size_t n_rows = json_array_size(prompt);
+    char ids[256] = "";
+    for (size_t i = 0; i < n_rows; i++)
+        sprintf(ids + strlen(ids), "%s%lld", i == 0 ? "" : ",",
+                (long long)json_integer_value(json_array_get(prompt, i)));
+    char *folder = temp_create();
+    const char *file = path_in(folder, "logits.bin");
+    assert_result(LINNET("logits", LLAMA, "--ids", ids, "--out", file, "--precision", "exact"), 0,
+                  "", "");
+
+    size_t n_bytes, golden_bytes;
+    char *actual = read_file(file, &n_bytes);
+    char *expected = read_file(LLAMA "/golden.bin", &golden_bytes);
+    assert_int_equal(n_bytes, n_rows * 256 * sizeof(float));
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n_bytes; i += sizeof(float)) {
+        float a, b;
+        memcpy(&a, actual + i, sizeof a);
+        memcpy(&b, expected + i, sizeof b);
+        difference += ((double)a - (double)b) * ((double)a - (double)b);
+        norm += (double)b * (double)b;
+    }
+    assert_true(sqrt(difference / norm) <= 1e-5);
+    free(actual);
+    free(expected);
+    json_decref(golden);
+    temp_remove(folder);
+}
+
+static void test_logits_that_fail_leave_the_file_alone(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    char *file = strdup(path_in(folder, "logits.bin"));
+    write_file(file, "old", 3);
+    assert_result(LINNET("logits", LLAMA, "--ids", "5,256", "--out", file), 2, "", "256");
+    size_t n_bytes;
+    char *bytes = read_file(file, &n_bytes);
+    assert_string_equal(bytes, "old");
+    free(bytes);
+    assert_int_equal(remove(file), 0);
+    assert_int_equal(remove(folder), 0); /* it held nothing else */
+    assert_result(LINNET("logits", LLAMA, "--ids", "5", "--out", file), 1, "", "cannot write");
+    free(file);
+    free(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_inspect),
+        cmocka_unit_test(test_inspect_json),
+        cmocka_unit_test(test_inspect_without_a_family),
+        cmocka_unit_test(test_tokenize_and_back),
+        cmocka_unit_test(test_tokenizer_failures),
+        cmocka_unit_test(test_template),
+        cmocka_unit_test(test_template_of_a_model),
+        cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_logits_that_fail_leave_the_file_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

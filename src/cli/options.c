@@ -40,8 +40,11 @@ void ln_cli_parse_ids(const struct argp_state *state, const char *text, bool all
         count += *c == ',';
     ids->ids = calloc(count, sizeof *ids->ids);
     char *copy = strdup(text);
-    if (!ids->ids || !copy)
+    if (!ids->ids || !copy) {
+        free(copy);
         argp_failure(state, LN_EXIT_FAILURE, 0, "out of memory");
+        return; /* not reached */
+    }
     bool is_none = allow_none && *text == '\0';
     char *rest = copy;
     for (char *item = is_none ? NULL : strsep(&rest, ","); item; item = strsep(&rest, ","))

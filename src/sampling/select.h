@@ -1,0 +1,14 @@
+/* Selection among candidates: the front part of their order without sorting them. */
+#ifndef LN_SAMPLING_SELECT_H
+#define LN_SAMPLING_SELECT_H
+
+#include "sampling/sampler.h"
+
+/* Moves the first `count` of the order (0 < count <= n) to the front, in no particular order. */
+void ln_select_count(ln_candidate *candidates, size_t n, size_t count);
+
+/* Moves the shortest prefix of the order whose weights sum to at least `mass` to the front, in no
+ * particular order; returns its length, at least 1. */
+size_t ln_select_mass(ln_candidate *candidates, size_t n, double mass);
+
+#endif

@@ -1,0 +1,94 @@
+#include "engine/step.h"
+
+#include <string.h>
+
+_Static_assert((int)LN_KV_MAX_GROUPS >= (int)LN_MAX_KV_GROUPS, "every group of a batch");
+
+/* Adds n ids to the layout; while binding, *array points to them. */
+typedef struct binder {
+    ln_layout *layout;
+    char *memory; /* NULL while planning */
+} binder;
+
+static void add(const binder *b, int32_t **array, size_t count, size_t width) {
+    size_t offset = ln_layout_add(b->layout, count, width * sizeof(int32_t));
+    if (b->memory != NULL)
+        *array = (int32_t *)(void *)(b->memory + offset);
+}
+
+static void bind(ln_step *step, const ln_step_budget *budget, const ln_kv_shape *shape,
+                 const binder *b) {
+    add(b, &step->tokens, budget->max_tokens, 1);
+    add(b, &step->positions, budget->max_tokens, 1);
+    add(b, &step->seq_starts, budget->max_seqs + 1, 1);
+    add(b, &step->logit_rows, budget->max_logits, 1);
+    for (size_t g = 0; g < shape->n_groups; g++) {
+        size_t max_blocks = ln_kv_table_blocks(shape->ctx_tokens);
+        add(b, &step->groups[g].block_tables, budget->max_seqs, max_blocks);
+        add(b, &step->groups[g].lengths, budget->max_seqs, 1);
+        add(b, &step->groups[g].slots, budget->max_tokens, 1);
+    }
+}
+
+void ln_step_plan(const ln_step_budget *budget, const ln_kv_shape *shape, ln_layout *layout) {
+    ln_step step;
+    bind(&step, budget, shape, &(binder){.layout = layout});
+}
+
+void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape *shape,
+                  void *memory) {
+    ln_layout layout = {0};
+    *step = (ln_step){0};
+    bind(step, budget, shape, &(binder){.layout = &layout, .memory = memory});
+    step->batch = (ln_batch){
+        .n_groups = shape->n_groups,
+        .tokens = step->tokens,
+        .positions = step->positions,
+        .seq_starts = step->seq_starts,
+        .logit_rows = step->logit_rows,
+    };
+    for (size_t g = 0; g < shape->n_groups; g++)
+        step->batch.groups[g] = (ln_batch_group){
+            .block_tables = step->groups[g].block_tables,
+            .max_blocks = ln_kv_table_blocks(shape->ctx_tokens),
+            .lengths = step->groups[g].lengths,
+            .slots = step->groups[g].slots,
+        };
+}
+
+/* Where a chunk's keys and values lie in each group. */
+static void place(ln_step *step, const ln_kv_cache *kv, const ln_chunk *chunk, size_t index,
+                  size_t first_token) {
+    const ln_sequence *sequence = chunk->sequence;
+    size_t n_cached = sequence->n_cached;
+    for (size_t g = 0; g < kv->n_groups; g++) {
+        const ln_block_table *table = &kv->groups[g].tables[sequence->kv_row];
+        ln_step_group *group = &step->groups[g];
+        memcpy(group->block_tables + index * kv->max_blocks, table->blocks,
+               table->end * sizeof *table->blocks);
+        group->lengths[index] = (int32_t)(n_cached + chunk->n_tokens);
+        for (size_t i = 0; i < chunk->n_tokens; i++)
+            group->slots[first_token + i] = ln_kv_cache_slot(kv, g, sequence->kv_row, n_cached + i);
+    }
+}
+
+void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
+    size_t n_tokens = 0, n_logits = 0;
+    for (size_t index = 0; index < scheduler->n_chunks; index++) {
+        const ln_chunk *chunk = &scheduler->chunks[index];
+        size_t n_cached = chunk->sequence->n_cached;
+        memcpy(step->tokens + n_tokens, chunk->sequence->tokens + n_cached,
+               chunk->n_tokens * sizeof *step->tokens);
+        for (size_t i = 0; i < chunk->n_tokens; i++)
+            step->positions[n_tokens + i] = (int32_t)(n_cached + i);
+        place(step, scheduler->kv, chunk, index, n_tokens);
+        step->seq_starts[index] = (int32_t)n_tokens;
+        n_tokens += chunk->n_tokens;
+        for (size_t i = chunk->n_logits; i > 0; i--)
+            step->logit_rows[n_logits++] = (int32_t)(n_tokens - i);
+    }
+    step->seq_starts[scheduler->n_chunks] = (int32_t)n_tokens;
+    step->batch.n_tokens = n_tokens;
+    step->batch.n_seqs = scheduler->n_chunks;
+    step->batch.n_logits = n_logits;
+}

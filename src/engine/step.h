@@ -1,0 +1,30 @@
+/* A step: the arrays of a batch, built from the scheduler's chunks in planned memory. */
+#ifndef LN_ENGINE_STEP_H
+#define LN_ENGINE_STEP_H
+
+#include "backend/batch.h"
+#include "engine/scheduler.h"
+
+typedef struct ln_step_group {
+    int32_t *block_tables; /* [max_seqs][max_blocks] */
+    int32_t *lengths;      /* [max_seqs] */
+    int32_t *slots;        /* [max_tokens] */
+} ln_step_group;
+
+typedef struct ln_step {
+    int32_t *tokens, *positions; /* [max_tokens] */
+    int32_t *seq_starts;         /* [max_seqs + 1] */
+    int32_t *logit_rows;         /* [max_logits] */
+    ln_step_group groups[LN_KV_MAX_GROUPS];
+    ln_batch batch; /* points to the arrays above */
+} ln_step;
+
+/* Adds the arrays to an empty layout; init takes that many bytes, which outlive the step. */
+void ln_step_plan(const ln_step_budget *budget, const ln_kv_shape *shape, ln_layout *layout);
+void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape *shape,
+                  void *memory);
+
+/* Fills step->batch with the scheduler's chunks, in their order. */
+void ln_step_build(ln_step *step, const ln_scheduler *scheduler);
+
+#endif

@@ -1,6 +1,5 @@
 # Each target installs the Debian packages that it misses, then calls CMake. What a target says
 # about its own work goes to stderr, so that `make run` writes only the generated text to stdout.
-MAKEFLAGS += --no-print-directory
 .SILENT:
 
 BUILD        ?= build

@@ -24,8 +24,13 @@ int ln_cli_fail_with(const linnet_error *err) {
     return err->status == LINNET_ERR_ARGUMENT ? LN_EXIT_USAGE : LN_EXIT_FAILURE;
 }
 
+static int stdout_error; /* errno of a write that failed, for the message at the end */
+
 bool ln_cli_write(const char *bytes, size_t n_bytes) {
-    return fwrite(bytes, 1, n_bytes, stdout) == n_bytes && fflush(stdout) == 0;
+    if (fwrite(bytes, 1, n_bytes, stdout) == n_bytes && fflush(stdout) == 0)
+        return true;
+    stdout_error = errno;
+    return false;
 }
 
 /* Whether stdout is a pipe or socket that nobody reads any more. */
@@ -35,12 +40,12 @@ static bool is_reader_gone(void) {
 }
 
 int ln_cli_finish_stdout(int status) {
-    errno = 0;
-    bool flushed = fflush(stdout) == 0;
-    if ((flushed && !ferror(stdout)) || is_reader_gone())
+    if (fflush(stdout) != 0)
+        stdout_error = errno;
+    if (!ferror(stdout) || is_reader_gone())
         return status;
-    ln_cli_fail("cannot write to standard output%s%s", errno ? ": " : "",
-                errno ? strerror(errno) : "");
+    ln_cli_fail("cannot write to standard output: %s",
+                stdout_error ? strerror(stdout_error) : "a write failed");
     return status ? status : LN_EXIT_FAILURE;
 }
 

@@ -16,7 +16,8 @@ typedef struct ln_weight_source {
     const ln_tensor *tensor;  /* dims [rows][n_cols], or [n_cols][rows] with `transpose` */
     size_t row_begin, n_rows; /* rows of the matrix after the transpose */
     size_t run_rows, run_stride;
-    bool transpose; /* stored [n_cols][rows], as in GPT-2 */
+    bool transpose;   /* stored [n_cols][rows], as in GPT-2 */
+    size_t col_begin; /* with transpose: the first stored row that counts */
 } ln_weight_source;
 
 enum { LN_MAX_SOURCES = 8 };
@@ -36,6 +37,7 @@ typedef struct ln_step_limits {
     size_t max_width; /* columns of any weight */
     size_t max_head_dim;
     size_t max_heads;
+    size_t max_experts;
 } ln_step_limits;
 
 typedef struct ln_backend_options {

@@ -43,7 +43,8 @@ typedef enum ln_activation {
     LN_ACT_GELU,      /* exact, with erf */
     LN_ACT_GELU_TANH, /* the tanh approximation */
     LN_ACT_RELU,
-    LN_ACT_RELU_SQUARED
+    LN_ACT_RELU_SQUARED,
+    LN_ACT_SWIGLU_CLAMPED /* gated only: min(g, 7) sigmoid(1.702 g) (clamp(u, -7, 7) + 1) */
 } ln_activation;
 
 typedef enum ln_rope_style {
@@ -69,6 +70,8 @@ typedef struct ln_kv_layer {
     size_t block_tokens;
     size_t n_heads;
     size_t k_dim, v_dim; /* elements of a head */
+    size_t v_stride;     /* elements from one token's V to the next: v_dim, or k_dim when V is the
+                            beginning of K (a latent) and v == k */
     void *k, *v;
 } ln_kv_layer;
 
@@ -77,7 +80,11 @@ typedef enum ln_op_kind {
     LN_OP_NORM,
     LN_OP_LINEAR,
     LN_OP_QKV,
+    LN_OP_LATENT,
     LN_OP_ATTENTION,
+    LN_OP_ROUTE,
+    LN_OP_GROUP,
+    LN_OP_COMBINE,
     LN_OP_COUNT
 } ln_op_kind;
 
@@ -101,15 +108,26 @@ typedef struct ln_op_norm {
     float *out;
 } ln_op_norm;
 
+/* Which of several weights a row meets: experts, or one matrix per head. With n_groups 0 there is
+ * one weight for all rows. */
+typedef struct ln_row_groups {
+    size_t n_groups;
+    const int32_t *order;  /* [n_rows] rows sorted by group; NULL: row r is of group r % n_groups */
+    const int32_t *starts; /* [n_groups + 1] where each group begins in `order` */
+} ln_row_groups;
+
 /* y = act(x G^T + g) * (x W^T + b), without gate act(x W^T + b); then y = residual + scale * y.
  * `out` may be `residual`, never `x`. */
 typedef struct ln_op_linear {
-    const ln_weight *weight; /* W [n_out][n_in] */
-    const ln_weight *gate;   /* G [n_out][n_in] or NULL */
+    const ln_weight *weight; /* W [n_out][n_in]; one per group */
+    const ln_weight *gate;   /* G [n_out][n_in], one per group, or NULL */
+    ln_row_groups groups;
     ln_activation activation;
     size_t n_rows;
-    const float *x;        /* [n_rows][n_in] */
-    const float *residual; /* [n_rows][n_out] or NULL */
+    size_t rows_per_x;           /* output row i reads x row i / rows_per_x; 0: 1 */
+    size_t x_stride, out_stride; /* floats from row to row; 0: dense */
+    const float *x;              /* [n_rows][n_in] */
+    const float *residual;       /* [n_rows][n_out] or NULL */
     float scale;
     float softcap; /* > 0: y = softcap * tanh(y / softcap), last */
     float *out;    /* [n_rows][n_out] */
@@ -132,6 +150,20 @@ typedef struct ln_op_qkv {
     const ln_kv_layer *kv;
 } ln_op_qkv;
 
+/* Latent attention (DeepSeek's MLA): a token's cache row is norm(latent) and one rotated key that
+ * all heads share. q [n_tokens][n_heads][n_plain + rope dims]: its last dims are rotated into
+ * the tail of out [n_tokens][n_heads][n_latent + rope dims]; what comes before that tail is the
+ * work of a linear per head. */
+typedef struct ln_op_latent {
+    const float *q;
+    const float *latent; /* [n_tokens][n_latent + rope dims] */
+    const ln_norm *norm; /* of n_latent */
+    const ln_rope *rope;
+    size_t n_heads, n_plain;
+    const ln_kv_layer *kv; /* one head of k_dim = n_latent + rope dims */
+    float *out;
+} ln_op_latent;
+
 /* Causal attention over the block tables. Scores are scale * q.k, soft-capped, plus the ALiBi
  * bias; a token at position p sees positions max(0, p - window + 1) .. p.
  *
@@ -151,6 +183,48 @@ typedef struct ln_op_attention {
     float *out;                /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
 
+typedef enum ln_router {
+    LN_ROUTER_SOFTMAX,        /* softmax over all experts, then the best */
+    LN_ROUTER_SOFTMAX_CHOSEN, /* the best, then softmax over these */
+    LN_ROUTER_SIGMOID
+} ln_router;
+
+/* Chooses n_used experts for each token: scores from the router's logits; with groups, only
+ * experts of the n_groups_used best groups compete. `bias` counts for the choice alone. */
+typedef struct ln_op_route {
+    const float *logits; /* [n_tokens][n_experts] */
+    const float *bias;   /* [n_experts] or NULL */
+    ln_router router;
+    size_t n_experts, n_used;
+    size_t n_groups, n_groups_used; /* n_groups 0: none */
+    bool group_by_two;              /* a group's score is the sum of its best two, else its best */
+    bool normalize;                 /* the chosen weights sum to one */
+    float scale;
+    int32_t *experts; /* [n_tokens][n_used], best first, ties to the lower number */
+    float *weights;   /* [n_tokens][n_used] */
+} ln_op_route;
+
+/* Sorts the rows (token, choice) by expert. */
+typedef struct ln_op_group {
+    const int32_t *experts; /* [n_rows] */
+    size_t n_rows, n_experts;
+    int32_t *order;  /* [n_rows] ascending within an expert */
+    int32_t *starts; /* [n_experts + 1] */
+} ln_op_group;
+
+/* out[t] = residual[t] + scale * (sum over choices of weights[t][i] * x[t][i] + shared[t]), shared
+ * times sigmoid(shared_gate[t]) where there is one. */
+typedef struct ln_op_combine {
+    const float *x;       /* [n_tokens][n_used][dim] */
+    const float *weights; /* [n_tokens][n_used] */
+    size_t n_used, dim;
+    const float *shared;      /* [n_tokens][dim] or NULL */
+    const float *shared_gate; /* [n_tokens] or NULL */
+    const float *residual;    /* [n_tokens][dim] or NULL */
+    float scale;
+    float *out; /* [n_tokens][dim]; may be `residual` */
+} ln_op_combine;
+
 typedef struct ln_op {
     ln_op_kind kind;
     int32_t layer; /* -1: outside the layers */
@@ -160,7 +234,11 @@ typedef struct ln_op {
         ln_op_norm norm;
         ln_op_linear linear;
         ln_op_qkv qkv;
+        ln_op_latent latent;
         ln_op_attention attention;
+        ln_op_route route;
+        ln_op_group group;
+        ln_op_combine combine;
     };
 } ln_op;
 

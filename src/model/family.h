@@ -25,24 +25,46 @@ typedef enum ln_role {
     LN_ROLE_GATE,
     LN_ROLE_UP,
     LN_ROLE_DOWN,
+    LN_ROLE_SINKS,
+    LN_ROLE_ROUTER,
+    LN_ROLE_ROUTER_BIAS, /* counts for the choice of experts alone */
+    LN_ROLE_EXPERT_GATE, /* one per expert, or packed [expert][rows][columns] */
+    LN_ROLE_EXPERT_UP,
+    LN_ROLE_EXPERT_DOWN,
+    LN_ROLE_SHARED_GATE,
+    LN_ROLE_SHARED_UP,
+    LN_ROLE_SHARED_DOWN,
+    LN_ROLE_SHARED_ROUTER,
+    LN_ROLE_Q_A, /* latent attention */
+    LN_ROLE_Q_A_NORM,
+    LN_ROLE_Q_B,
+    LN_ROLE_KV_A,
+    LN_ROLE_KV_A_NORM,
+    LN_ROLE_K_B, /* one per head, or packed [head][rows][columns] */
+    LN_ROLE_V_B,
     LN_ROLE_COUNT
 } ln_role;
 
 /* Which rows of the named tensor a role takes. */
 typedef enum ln_part {
     LN_PART_ALL = 0,
-    LN_PART_QKV,          /* all of q, then all of k, then all of v */
-    LN_PART_QKV_BY_GROUP, /* for each KV head: its q heads, then k, then v */
-    LN_PART_GATE_UP       /* all of gate, then all of up */
+    LN_PART_QKV,            /* all of q, then all of k, then all of v */
+    LN_PART_QKV_BY_GROUP,   /* for each KV head: its q heads, then k, then v */
+    LN_PART_GATE_UP,        /* all of gate, then all of up */
+    LN_PART_GATE_UP_BY_ROW, /* a row of gate, a row of up, ... */
+    LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
 
-/* Names are without ".weight"; %d is the layer; NULL: the format has no such tensor. Several
+/* Names are without ".weight"; %d is the layer, %e the expert (a name without it is a packed
+ * tensor of all experts); NULL: the format has no such tensor. Several
  * bindings may name one role: the first whose tensor is there counts. */
 typedef struct ln_binding {
     ln_role role;
     const char *hf, *gguf;
     ln_part hf_part, gguf_part;
-    bool optional;      /* norms: absent is fine */
+    bool optional;      /* norms and vectors: absent is fine */
+    bool hf_bare;       /* the name is complete; a bias adds "_bias" */
+    bool gguf_bare;     /* the name is complete */
     bool hf_transposed; /* stored [in][out] */
 } ln_binding;
 
@@ -83,8 +105,12 @@ struct ln_family {
     double local_theta; /* its base when the checkpoint does not say; 0: the other table's */
     ln_window_rule window;
     size_t window_period;
-    bool scale_embedding;       /* by sqrt(dim) */
-    bool divide_logits;         /* the logit scale divides */
+    bool scale_embedding;   /* by sqrt(dim) */
+    bool divide_logits;     /* the logit scale divides */
+    ln_router router;       /* mixture of experts */
+    bool normalize_experts; /* when the checkpoint does not say */
+    bool shared_gate;
+    bool sinks;
     const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };
@@ -98,15 +124,21 @@ const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_forma
 
 enum { LN_TENSOR_NAME_BYTES = 160 };
 
-/* The full name of a binding's tensor: layer and suffix (".weight", ".bias") put in. */
-void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, size_t layer,
-                     const char *suffix, char name[LN_TENSOR_NAME_BYTES]);
+/* Which tensor of a role: layer and expert (or head) where there are many. */
+typedef struct ln_tensor_id {
+    ln_role role;
+    size_t layer, expert;
+    bool is_bias;
+} ln_tensor_id;
+
+/* The full name of a binding's tensor. */
+void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_tensor_id id,
+                     char name[LN_TENSOR_NAME_BYTES]);
 
 /* The tensor of a role, or NULL; *binding says how to read it. With the family's prefix and
  * without it. */
 const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *checkpoint,
-                                ln_role role, size_t layer, const char *suffix,
-                                const ln_binding **binding);
+                                ln_tensor_id id, const ln_binding **binding);
 
 /* The names that most families of llama's shape use; a family's table begins with its own. */
 #define LN_LLAMA_ENDS                                                                              \
@@ -140,6 +172,12 @@ const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *ch
     {.role = LN_ROLE_GATE, .hf = "model.layers.%d.mlp.gate_proj", .gguf = "blk.%d.ffn_gate"},      \
         {.role = LN_ROLE_UP, .hf = "model.layers.%d.mlp.up_proj", .gguf = "blk.%d.ffn_up"}, {      \
         .role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"     \
+    }
+#define LN_GGUF_EXPERTS                                                                            \
+    {.role = LN_ROLE_ROUTER, .gguf = "blk.%d.ffn_gate_inp"},                                       \
+        {.role = LN_ROLE_EXPERT_GATE, .gguf = "blk.%d.ffn_gate_exps"},                             \
+        {.role = LN_ROLE_EXPERT_UP, .gguf = "blk.%d.ffn_up_exps"}, {                               \
+        .role = LN_ROLE_EXPERT_DOWN, .gguf = "blk.%d.ffn_down_exps"                                \
     }
 #define LN_BINDINGS(table) .bindings = table, .n_bindings = sizeof(table) / sizeof *(table)
 

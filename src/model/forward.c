@@ -4,65 +4,97 @@
 
 #include "base/layout.h"
 
-/* Offsets of the activations in one arena. */
-typedef struct activation_layout {
-    ln_layout layout;
-    size_t x, normed, ffn_normed, q, k, v, attended, hidden, logits;
-} activation_layout;
-
-static size_t max_size(size_t a, size_t b) {
-    return a > b ? a : b;
+static void grow(size_t *a, size_t b) {
+    if (b > *a)
+        *a = b;
 }
 
-static activation_layout lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits) {
-    size_t q = 0, k = 0, v = 0, attended = 0, hidden = 0;
+/* The widest row of each activation, over all layers. */
+typedef struct widths {
+    size_t q, k, v, attended, hidden, latent_heads, latent_q;
+    size_t n_experts, n_used, expert_hidden, shared;
+} widths;
+
+static widths widths_of(const ln_spec *spec) {
+    widths w = {0};
     for (size_t i = 0; i < spec->n_layers; i++) {
-        const ln_attention_spec *attention = &spec->layers[i].attention;
-        q = max_size(q, attention->n_heads * attention->k_dim);
-        k = max_size(k, attention->n_kv_heads * attention->k_dim);
-        v = max_size(v, attention->n_kv_heads * attention->v_dim);
-        attended = max_size(attended, attention->n_heads * attention->v_dim);
-        hidden = max_size(hidden, spec->layers[i].ffn.n_hidden);
+        const ln_attention_spec *a = &spec->layers[i].attention;
+        const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
+        grow(&w.q, a->n_heads * a->k_dim);
+        grow(&w.k, a->n_kv_heads * a->k_dim);
+        grow(&w.v, a->n_kv_heads * a->v_dim);
+        grow(&w.attended, a->n_heads * a->v_dim);
+        if (a->latent.n_latent > 0) {
+            grow(&w.latent_heads, a->n_heads * (a->latent.n_plain + a->latent.n_rope));
+            grow(&w.latent_heads, a->n_heads * a->latent.v_dim);
+            grow(&w.latent_q, a->latent.q_latent);
+        }
+        grow(&w.hidden, moe->n_experts > 0 ? moe->shared_hidden : spec->layers[i].ffn.n_hidden);
+        grow(&w.n_experts, moe->n_experts);
+        grow(&w.n_used, moe->n_used);
+        grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
+        grow(&w.shared, moe->shared_hidden > 0 ? spec->dim : 0);
     }
-    activation_layout a = {0};
+    return w;
+}
+
+/* Adds every activation to the layout; with memory, points at them. */
+static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, ln_layout *layout,
+                    char *memory, ln_activations *a) {
+    widths w = widths_of(spec);
     size_t row = max_tokens * sizeof(float);
-    a.x = ln_layout_add(&a.layout, spec->dim, row);
-    a.normed = ln_layout_add(&a.layout, spec->dim, row);
-    a.ffn_normed = ln_layout_add(&a.layout, spec->dim, row);
-    a.q = ln_layout_add(&a.layout, q, row);
-    a.k = ln_layout_add(&a.layout, k, row);
-    a.v = ln_layout_add(&a.layout, v, row);
-    a.attended = ln_layout_add(&a.layout, attended, row);
-    a.hidden = ln_layout_add(&a.layout, hidden, row);
-    a.logits = ln_layout_add(&a.layout, spec->n_vocab, max_logits * sizeof(float));
-    return a;
+#define PLACE(member, count, bytes)                                                                \
+    do {                                                                                           \
+        size_t offset = ln_layout_add(layout, count, bytes);                                       \
+        a->member = memory != NULL ? (void *)(memory + offset) : NULL;                             \
+    } while (0)
+    PLACE(x, spec->dim, row);
+    PLACE(normed, spec->dim, row);
+    PLACE(ffn_normed, spec->dim, row);
+    PLACE(q, w.q, row);
+    PLACE(k, w.k, row);
+    PLACE(v, w.v, row);
+    PLACE(attended, w.attended, row);
+    PLACE(latent_heads, w.latent_heads, row);
+    PLACE(latent_q, w.latent_q, row);
+    PLACE(router, w.n_experts, row);
+    PLACE(experts, w.n_used, row);
+    PLACE(expert_weights, w.n_used, row);
+    PLACE(expert_order, w.n_used, row);
+    PLACE(expert_starts, w.n_experts > 0 ? w.n_experts + 1 : 0, sizeof(int32_t));
+    PLACE(expert_hidden, w.expert_hidden, row);
+    PLACE(expert_out, w.n_used * spec->dim, row);
+    PLACE(shared_out, w.shared, row);
+    PLACE(shared_gate, w.shared > 0 ? 1 : 0, row);
+    PLACE(hidden, w.hidden, row);
+    PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
+#undef PLACE
 }
 
 ln_status ln_activations_plan(const ln_spec *spec, size_t max_tokens, size_t max_logits,
                               size_t *bytes, ln_error *err) {
+    ln_layout layout = {0};
+    ln_activations unused;
     if (max_tokens > SIZE_MAX / 64 || max_logits > SIZE_MAX / 64)
         return ln_fail(err, LINNET_ERR_LIMIT, "%zu tokens in a step are too many", max_tokens);
-    activation_layout a = lay_out(spec, max_tokens, max_logits);
-    *bytes = a.layout.bytes;
-    return ln_layout_check(&a.layout, "activations", err);
+    lay_out(spec, max_tokens, max_logits, &layout, NULL, &unused);
+    *bytes = layout.bytes;
+    return ln_layout_check(&layout, "activations", err);
 }
 
 void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logits, void *memory,
                          ln_activations *activations) {
-    activation_layout a = lay_out(spec, max_tokens, max_logits);
-#define AT(offset) ((float *)(void *)((char *)memory + (offset)))
-    *activations = (ln_activations){
-        .x = AT(a.x),
-        .normed = AT(a.normed),
-        .ffn_normed = AT(a.ffn_normed),
-        .q = AT(a.q),
-        .k = AT(a.k),
-        .v = AT(a.v),
-        .attended = AT(a.attended),
-        .hidden = AT(a.hidden),
-        .logits = AT(a.logits),
-    };
-#undef AT
+    ln_layout layout = {0};
+    lay_out(spec, max_tokens, max_logits, &layout, memory, activations);
+}
+
+void ln_forward_kv_layer(const ln_attention_spec *attention, ln_kv_layer *kv) {
+    bool is_latent = attention->latent.n_latent > 0;
+    kv->group = attention->kv_group;
+    kv->n_heads = attention->n_kv_heads;
+    kv->k_dim = attention->k_dim;
+    kv->v_dim = attention->v_dim;
+    kv->v_stride = is_latent ? attention->k_dim : attention->v_dim;
 }
 
 ln_step_limits ln_forward_limits(const ln_spec *spec, size_t max_tokens, size_t max_seqs,
@@ -71,16 +103,22 @@ ln_step_limits ln_forward_limits(const ln_spec *spec, size_t max_tokens, size_t 
         .max_tokens = max_tokens, .max_seqs = max_seqs, .max_ctx = max_ctx, .max_width = spec->dim};
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_attention_spec *attention = &spec->layers[i].attention;
-        size_t head_dim = max_size(attention->k_dim, attention->v_dim);
-        limits.max_head_dim = max_size(limits.max_head_dim, head_dim);
-        limits.max_heads = max_size(limits.max_heads, attention->n_heads);
-        limits.max_width = max_size(limits.max_width, attention->n_heads * head_dim);
-        limits.max_width = max_size(limits.max_width, spec->layers[i].ffn.n_hidden);
+        const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
+        size_t head_dim = attention->k_dim > attention->v_dim ? attention->k_dim : attention->v_dim;
+        grow(&limits.max_head_dim, head_dim);
+        grow(&limits.max_heads, attention->n_heads);
+        grow(&limits.max_width, attention->n_heads * head_dim);
+        grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
+        grow(&limits.max_width, attention->latent.q_latent);
+        grow(&limits.max_width, spec->layers[i].ffn.n_hidden);
+        grow(&limits.max_width, moe->n_hidden);
+        grow(&limits.max_width, moe->shared_hidden);
+        grow(&limits.max_experts, moe->n_experts);
     }
     return limits;
 }
 
-enum { OPS_PER_LAYER = 14, OPS_OUTSIDE = 4 };
+enum { OPS_PER_LAYER = 24, OPS_OUTSIDE = 4 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     return spec->n_layers * OPS_PER_LAYER + OPS_OUTSIDE;
@@ -149,10 +187,10 @@ static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm
                                                    .out = r->a->x};
 }
 
-static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
-                      const float *x) {
+/* q, k and v, finished and cached. */
+static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                    const float *x) {
     const ln_activations *a = r->a;
-    const ln_kv_layer *kv = &r->kv[r->layer];
     linear(r, &w->q, x, a->q);
     linear(r, &w->k, x, a->k);
     linear(r, &w->v, x, a->v);
@@ -165,32 +203,170 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
         .q_norm = &w->q_norm,
         .k_norm = &w->k_norm,
         .rope = spec->rope >= 0 ? &r->weights->ropes[spec->rope] : NULL,
-        .kv = kv,
+        .kv = &r->kv[r->layer],
     };
+}
+
+/* One matrix per head: rows are (token, head). */
+static void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads, const float *x,
+                           size_t x_stride, float *out, size_t out_stride) {
+    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
+        .weight = weights,
+        .groups = {.n_groups = n_heads},
+        .n_rows = r->batch->n_tokens * n_heads,
+        .x = x,
+        .x_stride = x_stride,
+        .scale = 1.0f,
+        .out = out,
+        .out_stride = out_stride,
+    };
+}
+
+/* Latent attention with the up-projections absorbed: the query meets the cached latent itself. */
+static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                           const float *x) {
+    const ln_activations *a = r->a;
+    const ln_latent_spec *latent = &spec->latent;
+    if (latent->q_latent > 0) {
+        linear(r, &w->q_a, x, a->latent_q);
+        norm(r, &w->q_a_norm, a->latent_q, NULL, a->latent_q);
+        linear(r, &w->q_b, a->latent_q, a->latent_heads);
+    } else {
+        linear(r, &w->q, x, a->latent_heads);
+    }
+    linear(r, &w->kv_a, x, a->k);
+    push(r, LN_OP_LATENT)->latent = (ln_op_latent){
+        .q = a->latent_heads,
+        .latent = a->k,
+        .norm = &w->kv_a_norm,
+        .rope = &r->weights->ropes[spec->rope],
+        .n_heads = spec->n_heads,
+        .n_plain = latent->n_plain,
+        .kv = &r->kv[r->layer],
+        .out = a->q,
+    };
+    linear_by_head(r, w->k_b, spec->n_heads, a->latent_heads, latent->n_plain + latent->n_rope,
+                   a->q, spec->k_dim);
+}
+
+static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                      const float *x) {
+    const ln_activations *a = r->a;
+    bool is_latent = spec->latent.n_latent > 0;
+    if (is_latent)
+        project_latent(r, spec, w, x);
+    else
+        project(r, spec, w, x);
     push(r, LN_OP_ATTENTION)->attention = (ln_op_attention){
         .q = a->q,
-        .kv = kv,
+        .kv = &r->kv[r->layer],
         .n_heads = spec->n_heads,
         .scale = spec->scale,
         .softcap = spec->softcap,
         .window = spec->window,
         .alibi_slopes = spec->alibi ? r->weights->alibi_slopes : NULL,
+        .sinks = w->sinks,
         .out = a->attended,
     };
-    linear_to_stream(r, &w->o, &w->attention_post_norm, a->attended);
+    if (is_latent)
+        linear_by_head(r, w->v_b, spec->n_heads, a->attended, 0, a->latent_heads, 0);
+    linear_to_stream(r, &w->o, &w->attention_post_norm, is_latent ? a->latent_heads : a->attended);
+}
+
+/* act(x gate) * (x up), without gate act(x up) */
+static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
+                         ln_activation activation, const float *x, float *out) {
+    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
+        .weight = up,
+        .gate = gate,
+        .activation = activation,
+        .n_rows = r->batch->n_tokens,
+        .x = x,
+        .scale = 1.0f,
+        .out = out,
+    };
+}
+
+/* A linear whose rows (token, choice) meet the expert that was chosen. */
+static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear op) {
+    op.groups = (ln_row_groups){
+        .n_groups = moe->n_experts, .order = r->a->expert_order, .starts = r->a->expert_starts};
+    op.n_rows = r->batch->n_tokens * moe->n_used;
+    op.scale = 1.0f;
+    push(r, LN_OP_LINEAR)->linear = op;
+}
+
+static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,
+                           const float *x) {
+    const ln_activations *a = r->a;
+    linear(r, &w->router, x, a->router);
+    push(r, LN_OP_ROUTE)->route = (ln_op_route){
+        .logits = a->router,
+        .bias = w->router_bias,
+        .router = moe->router,
+        .n_experts = moe->n_experts,
+        .n_used = moe->n_used,
+        .n_groups = moe->n_groups,
+        .n_groups_used = moe->n_groups_used,
+        .group_by_two = moe->group_by_two,
+        .normalize = moe->normalize,
+        .scale = moe->scale,
+        .experts = a->experts,
+        .weights = a->expert_weights,
+    };
+    push(r, LN_OP_GROUP)->group = (ln_op_group){
+        .experts = a->experts,
+        .n_rows = r->batch->n_tokens * moe->n_used,
+        .n_experts = moe->n_experts,
+        .order = a->expert_order,
+        .starts = a->expert_starts,
+    };
+}
+
+static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                    const float *x) {
+    const ln_activations *a = r->a;
+    const ln_moe_spec *moe = &spec->moe;
+    bool has_post_norm = w->ffn_post_norm.dim > 0;
+    choose_experts(r, moe, w, x);
+    linear_by_expert(r, moe,
+                     (ln_op_linear){.weight = w->experts_up,
+                                    .gate = w->experts_gate,
+                                    .activation = spec->activation,
+                                    .rows_per_x = moe->n_used,
+                                    .x = x,
+                                    .out = a->expert_hidden});
+    linear_by_expert(
+        r, moe,
+        (ln_op_linear){.weight = w->experts_down, .x = a->expert_hidden, .out = a->expert_out});
+    if (moe->shared_hidden > 0) {
+        gated_linear(r, &w->shared_up, &w->shared_gate, spec->activation, x, a->hidden);
+        linear(r, &w->shared_down, a->hidden, a->shared_out);
+    }
+    if (moe->shared_gate)
+        linear(r, &w->shared_router, x, a->shared_gate);
+    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){
+        .x = a->expert_out,
+        .weights = a->expert_weights,
+        .n_used = moe->n_used,
+        .dim = r->spec->dim,
+        .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,
+        .shared_gate = moe->shared_gate ? a->shared_gate : NULL,
+        .residual = has_post_norm ? NULL : a->x,
+        .scale = has_post_norm ? 1.0f : r->spec->residual_scale,
+        .out = has_post_norm ? a->normed : a->x,
+    };
+    if (has_post_norm)
+        norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
 }
 
 static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                          const float *x) {
-    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
-        .weight = &w->up,
-        .gate = spec->gated ? &w->gate : NULL,
-        .activation = spec->activation,
-        .n_rows = r->batch->n_tokens,
-        .x = x,
-        .scale = 1.0f,
-        .out = r->a->hidden,
-    };
+    if (spec->moe.n_experts > 0) {
+        mixture(r, spec, w, x);
+        return;
+    }
+    gated_linear(r, &w->up, spec->gated ? &w->gate : NULL, spec->activation, x, r->a->hidden);
     linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden);
 }
 

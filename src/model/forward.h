@@ -13,8 +13,19 @@ typedef struct ln_activations {
     float *q;                   /* [max_tokens][max n_heads * k_dim] */
     float *k, *v;               /* [max_tokens][max n_kv_heads * k_dim], ... v_dim */
     float *attended;            /* [max_tokens][max n_heads * v_dim] */
-    float *hidden;              /* [max_tokens][max n_hidden] */
-    float *logits;              /* [max_logits][n_vocab] */
+    /* latent attention: queries and results of heads [max_tokens][n_heads * max dim], and what q
+     * goes through [max_tokens][q_latent] */
+    float *latent_heads, *latent_q;
+    /* mixture of experts; a row is a token and one of its choices */
+    float *router;                         /* [max_tokens][n_experts] */
+    int32_t *experts;                      /* [max_tokens][n_used] */
+    float *expert_weights;                 /* [max_tokens][n_used] */
+    int32_t *expert_order, *expert_starts; /* [max_tokens * n_used], [n_experts + 1] */
+    float *expert_hidden;                  /* [max_tokens * n_used][n_hidden] */
+    float *expert_out;                     /* [max_tokens * n_used][dim] */
+    float *shared_out, *shared_gate;       /* [max_tokens][dim], [max_tokens] */
+    float *hidden;                         /* [max_tokens][max n_hidden] */
+    float *logits;                         /* [max_logits][n_vocab] */
 } ln_activations;
 
 /* Bytes for steps of max_tokens tokens and max_logits rows of logits, then the pointers into
@@ -23,6 +34,9 @@ ln_status ln_activations_plan(const ln_spec *spec, size_t max_tokens, size_t max
                               size_t *bytes, ln_error *err);
 void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logits, void *memory,
                          ln_activations *activations);
+
+/* The shape of a layer's KV cache; block size, type and memory stay for the caller. */
+void ln_forward_kv_layer(const ln_attention_spec *attention, ln_kv_layer *kv);
 
 /* The most operations that a step records. */
 size_t ln_forward_max_ops(const ln_spec *spec);

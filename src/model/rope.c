@@ -43,6 +43,11 @@ static ln_status read_scaling(const rope_reader *r, ln_rope_spec *rope) {
     LN_TRY(real(r, "mscale_all_dim", "", 0, &rope->mscale_all_dim));
     LN_TRY(ln_config_real(r->config, (ln_key){"", "rope.scaling.attn_factor"}, 0, 1e15,
                           &rope->extra_magnitude, r->err));
+    double log_multiplier = 0; /* GGUF's form of mscale = mscale_all_dim */
+    LN_TRY(ln_config_real(r->config, (ln_key){"", "rope.scaling.yarn_log_multiplier"}, 0, 1e9,
+                          &log_multiplier, r->err));
+    if (log_multiplier > 0)
+        rope->mscale = rope->mscale_all_dim = log_multiplier / 0.1;
     return ln_config_flag(r->config, rope_key(r, "truncate", "", names), &rope->truncate, r->err);
 }
 

@@ -8,6 +8,7 @@
 #include "model/config.h"
 #include "model/family.h"
 #include "model/rope.h"
+#include "model/spec_blocks.h"
 
 /* No tensor of a real model is wider; products of two of these fit in 64 bits. */
 enum { MAX_DIM = 1 << 20, MAX_HEADS = 1 << 14, MAX_VOCAB = 1 << 24 };
@@ -71,14 +72,14 @@ static ln_status read_table_rows(const ln_config *config, const ln_spec *spec, l
     ln_checkpoint_format format = ln_checkpoint_get_format(config->checkpoint);
     const ln_binding *binding;
     char name[LN_TENSOR_NAME_BYTES];
-    const ln_tensor *tensor =
-        ln_family_find(spec->family, config->checkpoint, role, 0, ".weight", &binding);
+    ln_tensor_id id = {.role = role};
+    const ln_tensor *tensor = ln_family_find(spec->family, config->checkpoint, id, &binding);
     if (tensor == NULL) {
         binding = ln_family_binding(spec->family, format, role, 0);
         if (binding == NULL)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: no table of this kind in family %s",
                            path, spec->family->name);
-        ln_binding_name(binding, format, 0, ".weight", name);
+        ln_binding_name(binding, format, id, name);
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is missing", path, name);
     }
     if (tensor->n_dims != 2 || tensor->dims[0] == 0 || tensor->dims[0] > MAX_VOCAB)
@@ -122,8 +123,10 @@ static ln_status read_attention_scale(const ln_config *config, const ln_spec *sp
     bool by_dim =
         config->is_gguf && ((strcmp(config->arch, "gemma2") == 0 && spec->n_layers == 46) ||
                             (strcmp(config->arch, "gemma3") == 0 && spec->n_layers == 62));
-    double under_root =
-        by_dim ? (double)spec->dim / (double)attention->n_heads : (double)attention->k_dim;
+    const ln_latent_spec *latent = &attention->latent;
+    double under_root = by_dim                 ? (double)spec->dim / (double)attention->n_heads
+                        : latent->n_latent > 0 ? (double)(latent->n_plain + latent->n_rope)
+                                               : (double)attention->k_dim;
     LN_TRY(ln_config_real(config, (ln_key){"query_pre_attn_scalar", ""}, 1e-9, 1e12, &under_root,
                           err));
     double scale = 1.0 / sqrt(under_root);
@@ -152,7 +155,9 @@ static ln_status read_attention(const ln_config *config, ln_spec *spec,
     attention->v_dim = attention->k_dim;
     LN_TRY(ln_config_size(config, (ln_key){"", "attention.value_length"}, 1, MAX_DIM,
                           &attention->v_dim, err));
+    LN_TRY(ln_spec_read_latent(config, attention, err));
     attention->qk_norm = spec->family->qk_norm;
+    attention->sinks = spec->family->sinks;
     attention->rope = -1;
     double softcap = 0;
     LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"}, 0,
@@ -368,10 +373,19 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, ln_layer_spe
     layer->attention.alibi = spec->positions == LN_POSITIONS_ALIBI;
     LN_TRY(read_activation(config, spec->family, &layer->ffn.activation, err));
     layer->ffn.n_hidden = 4 * spec->dim;
-    return ln_config_size(
+    LN_TRY(ln_config_size(
         config,
         (ln_key){"intermediate_size|ffn_hidden_size|n_inner|ffn_dim|d_ff", "feed_forward_length"},
-        1, MAX_DIM, &layer->ffn.n_hidden, err);
+        1, MAX_DIM, &layer->ffn.n_hidden, err));
+    return ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err);
+}
+
+/* Latent attention under YaRN: the scores take the magnitude that the rotation leaves out. */
+static float latent_yarn_scale(const ln_rope_spec *rope) {
+    if (rope->scaling != LN_ROPE_YARN || rope->mscale_all_dim <= 0 || rope->factor <= 1)
+        return 1.0f;
+    double magnitude = 0.1 * rope->mscale_all_dim * log(rope->factor) + 1.0;
+    return (float)(magnitude * magnitude);
 }
 
 static ln_status read_layers(const ln_config *config, ln_arena *arena, ln_spec *spec,
@@ -379,7 +393,11 @@ static ln_status read_layers(const ln_config *config, ln_arena *arena, ln_spec *
     ln_layer_spec common;
     size_t window = 0;
     LN_TRY(read_layer(config, spec, &common, err));
-    LN_TRY(read_ropes(config, arena, spec, common.attention.k_dim, err));
+    bool is_latent = common.attention.latent.n_latent > 0;
+    size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;
+    LN_TRY(read_ropes(config, arena, spec, rope_dim, err));
+    if (is_latent)
+        common.attention.scale *= latent_yarn_scale(&spec->ropes[0]);
     LN_TRY(ln_config_size(config, (ln_key){"sliding_window", "attention.sliding_window"}, 0,
                           INT32_MAX, &window, err));
     spec->layers = ln_arena_alloc(arena, spec->n_layers, sizeof *spec->layers);
@@ -388,8 +406,11 @@ static ln_status read_layers(const ln_config *config, ln_arena *arena, ln_spec *
                        ln_checkpoint_path(config->checkpoint));
     for (size_t i = 0; i < spec->n_layers; i++) {
         ln_attention_spec *attention = &spec->layers[i].attention;
-        bool windowed;
+        bool windowed, dense;
         spec->layers[i] = common;
+        LN_TRY(ln_spec_layer_is_dense(config, i, &dense, err));
+        if (dense)
+            spec->layers[i].ffn.moe = (ln_moe_spec){0};
         LN_TRY(layer_is_windowed(config, spec, i, &windowed, err));
         LN_TRY(layer_rope(config, spec, i, windowed, &attention->rope, err));
         attention->window = windowed ? window : 0;

@@ -29,9 +29,20 @@ typedef enum ln_positions {
     LN_POSITIONS_ALIBI
 } ln_positions;
 
+/* Latent attention: what is cached is one row for all heads. A head's query has n_plain elements
+ * that meet the latent through its key matrix and n_rope that rotate. */
+typedef struct ln_latent_spec {
+    size_t n_latent; /* 0: ordinary attention */
+    size_t n_plain, n_rope;
+    size_t q_latent; /* q goes through this many dimensions; 0: straight */
+    size_t v_dim;    /* of a head's result */
+} ln_latent_spec;
+
 typedef struct ln_attention_spec {
     size_t n_heads, n_kv_heads;
-    size_t k_dim, v_dim; /* elements of a head */
+    size_t k_dim, v_dim; /* elements of a cached head; a latent's v is the beginning of its k */
+    ln_latent_spec latent;
+    bool sinks;
     float scale, softcap;
     size_t window; /* tokens; 0: all */
     ln_qk_norm qk_norm;
@@ -40,10 +51,22 @@ typedef struct ln_attention_spec {
     size_t kv_group; /* index into ln_spec.kv_groups */
 } ln_attention_spec;
 
+typedef struct ln_moe_spec {
+    size_t n_experts; /* 0: a dense layer */
+    size_t n_used, n_hidden;
+    ln_router router;
+    size_t n_groups, n_groups_used; /* 0: no groups */
+    bool group_by_two, normalize;
+    float scale;
+    size_t shared_hidden; /* 0: no shared expert */
+    bool shared_gate;
+} ln_moe_spec;
+
 typedef struct ln_ffn_spec {
     size_t n_hidden;
     bool gated;
     ln_activation activation;
+    ln_moe_spec moe;
 } ln_ffn_spec;
 
 typedef struct ln_layer_spec {

@@ -8,86 +8,23 @@
 #include "base/layout.h"
 #include "model/family.h"
 #include "model/rope.h"
+#include "model/source.h"
 
-/* Planning and loading are one walk over all weights. While planning, `memory` is NULL and the
- * results go to scratch structs; both passes add the same parts to the layout. */
+/* Planning and loading are one walk over all weights. While planning, both memories are NULL and
+ * results go to scratch structs; both passes add the same parts to the layouts. */
 typedef struct loader {
     const ln_checkpoint *checkpoint;
     const ln_spec *spec;
     const ln_backend *backend;
     ln_backend *writable; /* the same backend; NULL while planning */
-    char *memory;         /* NULL while planning */
-    ln_layout layout;     /* of the prepared bytes */
+    char *memory;         /* prepared copies */
+    char *table;          /* arrays of ln_weight, and the layers */
+    ln_layout layout, table_layout;
     size_t mapped_bytes;
     size_t ctx_tokens;
     ln_weights *weights;
     ln_error *err;
 } loader;
-
-/* Reports the first name under which a role's tensor was looked for. */
-static ln_status missing(const loader *l, ln_role role, size_t layer) {
-    ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
-    const ln_binding *binding = ln_family_binding(l->spec->family, format, role, 0);
-    char name[LN_TENSOR_NAME_BYTES] = "(of no known name)";
-    if (binding != NULL)
-        ln_binding_name(binding, format, layer, ".weight", name);
-    return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s is missing",
-                   ln_checkpoint_path(l->checkpoint), name);
-}
-
-static const ln_tensor *find(const loader *l, ln_role role, size_t layer, const char *suffix,
-                             const ln_binding **binding) {
-    return ln_family_find(l->spec->family, l->checkpoint, role, layer, suffix, binding);
-}
-
-/* A matrix of n_rows x n_cols as stored; n_cols 0: a vector of n_rows. */
-static ln_status check_shape(const loader *l, const ln_tensor *tensor, size_t n_rows,
-                             size_t n_cols) {
-    const char *path = ln_checkpoint_path(l->checkpoint);
-    char shape[96] = "";
-    for (int i = 0; i < tensor->n_dims; i++) {
-        size_t used = strlen(shape);
-        snprintf(shape + used, sizeof shape - used, "%s%llu", i > 0 ? " x " : "",
-                 (unsigned long long)tensor->dims[i]);
-    }
-    if (n_cols == 0) {
-        if (tensor->n_elems == n_rows && tensor->dims[tensor->n_dims - 1] == n_rows)
-            return LINNET_OK;
-        return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s has shape %s, not %zu", path,
-                       tensor->name, shape, n_rows);
-    }
-    if (tensor->n_dims == 2 && tensor->dims[0] == n_rows && tensor->dims[1] == n_cols)
-        return LINNET_OK;
-    return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s has shape %s, not %zu x %zu", path,
-                   tensor->name, shape, n_rows, n_cols);
-}
-
-/* The rows of a stored tensor that a role takes. n_rows is the role's own number. */
-static ln_weight_source part_of(const loader *l, const ln_binding *binding, ln_role role,
-                                size_t layer, size_t n_rows, size_t *stored_rows) {
-    const ln_layer_spec *spec = &l->spec->layers[layer];
-    const ln_attention_spec *a = &spec->attention;
-    bool is_hf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_HF;
-    ln_part part = is_hf ? binding->hf_part : binding->gguf_part;
-    size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
-    ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
-    source.transpose = is_hf && binding->hf_transposed;
-    *stored_rows = n_rows;
-    if (part == LN_PART_QKV) {
-        source.row_begin = role == LN_ROLE_Q ? 0 : role == LN_ROLE_K ? q : q + k;
-        *stored_rows = q + k + v;
-    } else if (part == LN_PART_QKV_BY_GROUP) {
-        size_t group_q = q / a->n_kv_heads;
-        source.row_begin = role == LN_ROLE_Q ? 0 : role == LN_ROLE_K ? group_q : group_q + a->k_dim;
-        source.run_rows = n_rows / a->n_kv_heads;
-        source.run_stride = group_q + a->k_dim + a->v_dim;
-        *stored_rows = q + k + v;
-    } else if (part == LN_PART_GATE_UP) {
-        source.row_begin = role == LN_ROLE_GATE ? 0 : spec->ffn.n_hidden;
-        *stored_rows = 2 * spec->ffn.n_hidden;
-    }
-    return source;
-}
 
 /* Plans or prepares one request into the next part of the arena. */
 static ln_status prepare(loader *l, const ln_weight_request *request, ln_weight *weight) {
@@ -99,8 +36,9 @@ static ln_status prepare(loader *l, const ln_weight_request *request, ln_weight 
             ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(tensor->dtype));
     LN_TRY(l->backend->vtable->plan_weight(l->backend, request, &bytes, l->err));
     size_t offset = ln_layout_add(&l->layout, bytes, 1);
-    if (bytes == 0)
-        l->mapped_bytes += tensor->bytes;
+    size_t row_bytes = 0;
+    if (bytes == 0 && ln_dtype_row_bytes(tensor->dtype, request->n_cols, &row_bytes))
+        l->mapped_bytes += row_bytes * request->sources[0].n_rows;
     if (l->writable == NULL) {
         *weight = (ln_weight){.data = tensor->data};
         return LINNET_OK;
@@ -109,17 +47,21 @@ static ln_status prepare(loader *l, const ln_weight_request *request, ln_weight 
         l->writable, request, bytes > 0 ? l->memory + offset : NULL, weight, l->err);
 }
 
-/* A float32 copy of n elements of a vector, the source saying which. */
-static ln_status vector(loader *l, const ln_tensor *tensor, ln_weight_source source, size_t stored,
-                        const float **out) {
-    LN_TRY(check_shape(l, tensor, stored, 0));
-    source.tensor = tensor;
-    source.transpose = false;
-    ln_weight_request request = {.n_sources = 1, .sources = {source}, .n_cols = 1, .as_f32 = true};
-    ln_weight copy;
-    LN_TRY(prepare(l, &request, &copy));
+/* float32 copies of vectors; *out stays NULL when the request is empty. */
+static ln_status prepare_vector(loader *l, const ln_weight_request *request, const float **out) {
+    ln_weight copy = {0};
+    *out = NULL;
+    if (request->n_sources == 0)
+        return LINNET_OK;
+    LN_TRY(prepare(l, request, &copy));
     *out = copy.data;
     return LINNET_OK;
+}
+
+static ln_status vector(loader *l, ln_tensor_id id, size_t n, const float **out) {
+    ln_weight_request request;
+    LN_TRY(ln_source_vector(l->checkpoint, l->spec, id, n, &request, l->err));
+    return prepare_vector(l, &request, out);
 }
 
 /* n floats computed here: position tables. NULL while planning. */
@@ -133,45 +75,48 @@ static ln_status table(loader *l, const float *values, size_t n, const float **o
     return LINNET_OK;
 }
 
+static ln_status matrix_of(loader *l, ln_tensor_id id, const ln_source_shape *shape,
+                           ln_weight *weight) {
+    ln_weight_request request;
+    LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, shape, &request, l->err));
+    LN_TRY(prepare(l, &request, weight));
+    LN_TRY(ln_source_bias(l->checkpoint, l->spec, id, shape, &request, l->err));
+    return prepare_vector(l, &request, &weight->bias);
+}
+
 static ln_status matrix(loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
                         ln_weight *weight) {
-    const ln_binding *binding;
-    size_t stored_rows;
-    const ln_tensor *tensor = find(l, role, layer, ".weight", &binding);
-    if (tensor == NULL)
-        return missing(l, role, layer);
-    ln_weight_source source = part_of(l, binding, role, layer, n_rows, &stored_rows);
-    if (source.transpose)
-        LN_TRY(check_shape(l, tensor, n_cols, stored_rows));
-    else
-        LN_TRY(check_shape(l, tensor, stored_rows, n_cols));
-    source.tensor = tensor;
-    ln_weight_request request = {.n_sources = 1, .sources = {source}, .n_cols = n_cols};
-    LN_TRY(prepare(l, &request, weight));
-    tensor = find(l, role, layer, ".bias", &binding);
-    if (tensor == NULL)
-        return LINNET_OK;
-    source = part_of(l, binding, role, layer, n_rows, &stored_rows);
-    return vector(l, tensor, source, stored_rows, &weight->bias);
+    ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows, .n_cols = n_cols};
+    return matrix_of(l, (ln_tensor_id){.role = role, .layer = layer}, &shape, weight);
+}
+
+/* One matrix for each expert or head. *out stays NULL while planning. */
+static ln_status matrices(loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
+                          ln_weight **out) {
+    size_t offset = ln_layout_add(&l->table_layout, shape->n_packed, sizeof **out);
+    ln_weight planned;
+    *out = l->table != NULL ? (ln_weight *)(void *)(l->table + offset) : NULL;
+    for (size_t i = 0; i < shape->n_packed; i++) {
+        ln_tensor_id id = {.role = role, .layer = layer, .expert = i};
+        LN_TRY(matrix_of(l, id, shape, *out != NULL ? &(*out)[i] : &planned));
+    }
+    return LINNET_OK;
 }
 
 /* A norm that the family names must be there, unless it is optional; one that it does not name
  * stays absent (dim 0). */
 static ln_status norm(loader *l, ln_role role, size_t layer, size_t dim, ln_norm *out) {
-    const ln_binding *binding;
     ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
-    const ln_binding *first = ln_family_binding(l->spec->family, format, role, 0);
-    ln_weight_source all = {.n_rows = dim, .run_rows = dim};
+    const ln_binding *binding = ln_family_binding(l->spec->family, format, role, 0);
+    ln_tensor_id id = {.role = role, .layer = layer};
     *out = (ln_norm){0};
-    if (first == NULL)
+    if (binding == NULL ||
+        (binding->optional && ln_family_find(l->spec->family, l->checkpoint, id, &binding) == NULL))
         return LINNET_OK;
-    const ln_tensor *tensor = find(l, role, layer, ".weight", &binding);
-    if (tensor == NULL)
-        return first->optional ? LINNET_OK : missing(l, role, layer);
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
-    LN_TRY(vector(l, tensor, all, dim, &out->weight));
-    tensor = find(l, role, layer, ".bias", &binding);
-    return tensor != NULL ? vector(l, tensor, all, dim, &out->bias) : LINNET_OK;
+    LN_TRY(vector(l, id, dim, &out->weight));
+    id.is_bias = true;
+    return vector(l, id, dim, &out->bias);
 }
 
 static ln_status qk_norms(loader *l, size_t layer, const ln_attention_spec *spec,
@@ -184,19 +129,74 @@ static ln_status qk_norms(loader *l, size_t layer, const ln_attention_spec *spec
     return norm(l, LN_ROLE_K_NORM, layer, k_heads * spec->k_dim, &w->k_norm);
 }
 
+static ln_status latent_attention(loader *l, size_t i, const ln_attention_spec *spec,
+                                  ln_layer_weights *w) {
+    const ln_latent_spec *latent = &spec->latent;
+    size_t dim = l->spec->dim, q_rows = spec->n_heads * (latent->n_plain + latent->n_rope);
+    if (latent->q_latent > 0) {
+        LN_TRY(matrix(l, LN_ROLE_Q_A, i, latent->q_latent, dim, &w->q_a));
+        LN_TRY(norm(l, LN_ROLE_Q_A_NORM, i, latent->q_latent, &w->q_a_norm));
+        LN_TRY(matrix(l, LN_ROLE_Q_B, i, q_rows, latent->q_latent, &w->q_b));
+    } else {
+        LN_TRY(matrix(l, LN_ROLE_Q, i, q_rows, dim, &w->q));
+    }
+    LN_TRY(matrix(l, LN_ROLE_KV_A, i, latent->n_latent + latent->n_rope, dim, &w->kv_a));
+    LN_TRY(norm(l, LN_ROLE_KV_A_NORM, i, latent->n_latent, &w->kv_a_norm));
+    ln_source_shape k = {spec->n_heads, latent->n_latent, latent->n_plain};
+    ln_source_shape v = {spec->n_heads, latent->v_dim, latent->n_latent};
+    LN_TRY(matrices(l, LN_ROLE_K_B, i, &k, &w->k_b));
+    LN_TRY(matrices(l, LN_ROLE_V_B, i, &v, &w->v_b));
+    return matrix(l, LN_ROLE_O, i, dim, spec->n_heads * latent->v_dim, &w->o);
+}
+
+static ln_status attention(loader *l, size_t i, const ln_attention_spec *spec,
+                           ln_layer_weights *w) {
+    size_t dim = l->spec->dim;
+    if (spec->sinks)
+        LN_TRY(
+            vector(l, (ln_tensor_id){.role = LN_ROLE_SINKS, .layer = i}, spec->n_heads, &w->sinks));
+    if (spec->latent.n_latent > 0)
+        return latent_attention(l, i, spec, w);
+    LN_TRY(qk_norms(l, i, spec, w));
+    LN_TRY(matrix(l, LN_ROLE_Q, i, spec->n_heads * spec->k_dim, dim, &w->q));
+    LN_TRY(matrix(l, LN_ROLE_K, i, spec->n_kv_heads * spec->k_dim, dim, &w->k));
+    LN_TRY(matrix(l, LN_ROLE_V, i, spec->n_kv_heads * spec->v_dim, dim, &w->v));
+    return matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);
+}
+
+static ln_status experts(loader *l, size_t i, const ln_moe_spec *moe, ln_layer_weights *w) {
+    size_t dim = l->spec->dim;
+    ln_source_shape in = {moe->n_experts, moe->n_hidden, dim};
+    ln_source_shape out = {moe->n_experts, dim, moe->n_hidden};
+    LN_TRY(matrix(l, LN_ROLE_ROUTER, i, moe->n_experts, dim, &w->router));
+    if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint),
+                          LN_ROLE_ROUTER_BIAS, 0) != NULL)
+        LN_TRY(vector(l, (ln_tensor_id){.role = LN_ROLE_ROUTER_BIAS, .layer = i}, moe->n_experts,
+                      &w->router_bias));
+    LN_TRY(matrices(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
+    LN_TRY(matrices(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
+    LN_TRY(matrices(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down));
+    if (moe->shared_hidden == 0)
+        return LINNET_OK;
+    LN_TRY(matrix(l, LN_ROLE_SHARED_GATE, i, moe->shared_hidden, dim, &w->shared_gate));
+    LN_TRY(matrix(l, LN_ROLE_SHARED_UP, i, moe->shared_hidden, dim, &w->shared_up));
+    LN_TRY(matrix(l, LN_ROLE_SHARED_DOWN, i, dim, moe->shared_hidden, &w->shared_down));
+    if (!moe->shared_gate)
+        return LINNET_OK;
+    return matrix(l, LN_ROLE_SHARED_ROUTER, i, 1, dim, &w->shared_router);
+}
+
 static ln_status layer_weights(loader *l, size_t i, ln_layer_weights *w) {
     const ln_layer_spec *layer = &l->spec->layers[i];
-    const ln_attention_spec *attention = &layer->attention;
     size_t dim = l->spec->dim, n_hidden = layer->ffn.n_hidden;
+    *w = (ln_layer_weights){0};
     LN_TRY(norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm));
     LN_TRY(norm(l, LN_ROLE_ATTENTION_POST_NORM, i, dim, &w->attention_post_norm));
     LN_TRY(norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
     LN_TRY(norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm));
-    LN_TRY(qk_norms(l, i, attention, w));
-    LN_TRY(matrix(l, LN_ROLE_Q, i, attention->n_heads * attention->k_dim, dim, &w->q));
-    LN_TRY(matrix(l, LN_ROLE_K, i, attention->n_kv_heads * attention->k_dim, dim, &w->k));
-    LN_TRY(matrix(l, LN_ROLE_V, i, attention->n_kv_heads * attention->v_dim, dim, &w->v));
-    LN_TRY(matrix(l, LN_ROLE_O, i, dim, attention->n_heads * attention->v_dim, &w->o));
+    LN_TRY(attention(l, i, &layer->attention, w));
+    if (layer->ffn.moe.n_experts > 0)
+        return experts(l, i, &layer->ffn.moe, w);
     if (layer->ffn.gated)
         LN_TRY(matrix(l, LN_ROLE_GATE, i, n_hidden, dim, &w->gate));
     LN_TRY(matrix(l, LN_ROLE_UP, i, n_hidden, dim, &w->up));
@@ -218,7 +218,7 @@ static ln_status find_freq_factors(const loader *l, const ln_rope_spec *rope,
     const ln_tensor *tensor = ln_checkpoint_find(l->checkpoint, name);
     if (tensor == NULL)
         return LINNET_OK;
-    LN_TRY(check_shape(l, tensor, rope->n_dims / 2, 0));
+    LN_TRY(ln_source_check_vector(l->checkpoint, tensor, rope->n_dims / 2, l->err));
     if (tensor->dtype != LN_DTYPE_F32 || tensor->file_offset % sizeof(float) != 0)
         return ln_fail(l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s is not aligned F32",
                        ln_checkpoint_path(l->checkpoint), tensor->name);
@@ -267,7 +267,8 @@ static ln_status alibi(loader *l) {
 static ln_status output(loader *l) {
     const ln_binding *binding;
     const ln_spec *spec = l->spec;
-    if (spec->tied || find(l, LN_ROLE_OUTPUT, 0, ".weight", &binding) == NULL) {
+    ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
+    if (spec->tied || ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL) {
         l->weights->output = l->weights->embedding;
         return LINNET_OK;
     }
@@ -277,6 +278,9 @@ static ln_status output(loader *l) {
 static ln_status walk(loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
+    size_t layers = ln_layout_add(&l->table_layout, spec->n_layers, sizeof *w->layers);
+    if (l->table != NULL)
+        w->layers = (ln_layer_weights *)(void *)(l->table + layers);
     LN_TRY(matrix(l, LN_ROLE_EMBEDDING, 0, spec->n_vocab, spec->dim, &w->embedding));
     if (spec->positions == LN_POSITIONS_LEARNED)
         LN_TRY(matrix(l, LN_ROLE_LEARNED_POSITIONS, 0, spec->n_learned, spec->dim,
@@ -289,6 +293,7 @@ static ln_status walk(loader *l) {
     ln_layer_weights planned;
     for (size_t i = 0; i < spec->n_layers; i++)
         LN_TRY(layer_weights(l, i, w->layers != NULL ? &w->layers[i] : &planned));
+    LN_TRY(ln_layout_check(&l->table_layout, "table of the weights", l->err));
     return ln_layout_check(&l->layout, "weights", l->err);
 }
 
@@ -303,7 +308,7 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
     LN_TRY(walk(&l));
     *plan = (ln_weights_plan){.prepared_bytes = l.layout.bytes,
                               .mapped_bytes = l.mapped_bytes,
-                              .table_bytes = spec->n_layers * sizeof *weights.layers};
+                              .table_bytes = l.table_layout.bytes};
     return LINNET_OK;
 }
 
@@ -318,7 +323,6 @@ ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec, 
     LN_TRY(ln_weights_plan_bytes(checkpoint, spec, backend, &plan, err));
     LN_TRY(ln_reserve(plan.table_bytes, "table of the weights", &weights->table, err));
     weights->table_bytes = plan.table_bytes;
-    weights->layers = weights->table;
     ln_status status =
         backend->vtable->reserve(backend, plan.prepared_bytes, "weights", &weights->memory, err);
     if (status == LINNET_OK) {
@@ -328,6 +332,7 @@ ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec, 
                     .backend = backend,
                     .writable = backend,
                     .memory = weights->memory,
+                    .table = weights->table,
                     .ctx_tokens = ctx_tokens,
                     .weights = weights,
                     .err = err};

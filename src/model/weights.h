@@ -10,7 +10,16 @@ typedef struct ln_layer_weights {
     ln_norm ffn_norm, ffn_post_norm;
     ln_norm q_norm, k_norm;
     ln_weight q, k, v, o;
-    ln_weight gate, up, down; /* gate: only in gated layers */
+    ln_weight gate, up, down;                            /* gate: only in gated layers */
+    const float *sinks;                                  /* [n_heads] or NULL */
+    ln_weight router;                                    /* mixture of experts: [n_experts][dim] */
+    const float *router_bias;                            /* [n_experts] or NULL */
+    ln_weight *experts_gate, *experts_up, *experts_down; /* [n_experts] each */
+    ln_weight shared_gate, shared_up, shared_down, shared_router;
+    ln_weight q_a, q_b, kv_a; /* latent attention */
+    ln_norm q_a_norm, kv_a_norm;
+    ln_weight *k_b; /* [n_heads], each [n_latent][n_plain] */
+    ln_weight *v_b; /* [n_heads], each [v_dim][n_latent] */
 } ln_layer_weights;
 
 typedef struct ln_weights {

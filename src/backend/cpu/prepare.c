@@ -64,7 +64,8 @@ static void copy_row(const ln_weight_request *request, const ln_weight_source *s
         size_t item = ln_dtype_block_bytes(tensor->dtype);
         size_t stored_cols = (size_t)tensor->dims[tensor->n_dims - 1];
         for (size_t col = 0; col < request->n_cols; col++)
-            memcpy(out + col * item, tensor->data + (col * stored_cols + from) * item, item);
+            memcpy(out + col * item,
+                   tensor->data + ((source->col_begin + col) * stored_cols + from) * item, item);
         return;
     }
     size_t stored_bytes;

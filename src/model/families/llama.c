@@ -2,8 +2,9 @@
  * hold q and k permuted for interleaved rotation. */
 #include "model/family.h"
 
+/* Mixtral's GGUF files call themselves llama, too. */
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN};
+                                      LN_LLAMA_FFN, LN_GGUF_EXPERTS};
 
 const ln_family ln_family_llama = {
     .name = "llama",
@@ -16,5 +17,6 @@ const ln_family ln_family_llama = {
     .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
+    .router = LN_ROUTER_SOFTMAX_CHOSEN,
     LN_BINDINGS(bindings),
 };

@@ -5,9 +5,11 @@
 
 #define LN_FAMILIES(X)                                                                             \
     X(llama)                                                                                       \
-    X(mistral) X(qwen2) X(qwen3) X(gemma) X(gemma2) X(gemma3) X(phi) X(phi3) X(gpt2) X(gptj)       \
-        X(gpt_neox) X(opt) X(bloom) X(falcon) X(stablelm) X(starcoder2) X(olmo2) X(olmo3)          \
-            X(granite) X(cohere) X(cohere2) X(glm) X(glm4) X(smollm3) X(baichuan)
+    X(mistral)                                                                                     \
+    X(qwen2) X(qwen3) X(gemma) X(gemma2) X(gemma3) X(phi) X(phi3) X(gpt2) X(gptj) X(gpt_neox)      \
+        X(opt) X(bloom) X(falcon) X(stablelm) X(starcoder2) X(olmo2) X(olmo3) X(granite) X(cohere) \
+            X(cohere2) X(glm) X(glm4) X(smollm3) X(baichuan) X(mixtral) X(qwen2_moe) X(qwen3_moe)  \
+                X(gpt_oss) X(deepseek_v2) X(deepseek_v3)
 
 #define DECLARE(name) extern const ln_family ln_family_##name;
 LN_FAMILIES(DECLARE)
@@ -34,28 +36,35 @@ const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_forma
     return NULL;
 }
 
-void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, size_t layer,
-                     const char *suffix, char name[LN_TENSOR_NAME_BYTES]) {
-    const char *pattern = pattern_of(binding, format);
-    const char *mark = strstr(pattern, "%d");
-    if (mark == NULL)
-        snprintf(name, LN_TENSOR_NAME_BYTES, "%s%s", pattern, suffix);
-    else
-        snprintf(name, LN_TENSOR_NAME_BYTES, "%.*s%zu%s%s", (int)(mark - pattern), pattern, layer,
-                 mark + 2, suffix);
+void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_tensor_id id,
+                     char name[LN_TENSOR_NAME_BYTES]) {
+    const char *c = pattern_of(binding, format);
+    bool bare = format == LN_FORMAT_HF ? binding->hf_bare : binding->gguf_bare;
+    const char *suffix = id.is_bias ? (bare ? "_bias" : ".bias") : (bare ? "" : ".weight");
+    size_t n = 0;
+    while (*c != '\0' && n < LN_TENSOR_NAME_BYTES - 48) {
+        bool is_layer = c[0] == '%' && c[1] == 'd', is_expert = c[0] == '%' && c[1] == 'e';
+        if (!is_layer && !is_expert) {
+            name[n++] = *c++;
+            continue;
+        }
+        n += (size_t)snprintf(name + n, LN_TENSOR_NAME_BYTES - n, "%zu",
+                              is_layer ? id.layer : id.expert);
+        c += 2;
+    }
+    snprintf(name + n, LN_TENSOR_NAME_BYTES - n, "%s", suffix);
 }
 
 const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *checkpoint,
-                                ln_role role, size_t layer, const char *suffix,
-                                const ln_binding **binding) {
+                                ln_tensor_id id, const ln_binding **binding) {
     ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
     const char *prefix = family->hf_prefix != NULL ? family->hf_prefix : "";
     char name[LN_TENSOR_NAME_BYTES];
     for (size_t i = 0;; i++) {
-        *binding = ln_family_binding(family, format, role, i);
+        *binding = ln_family_binding(family, format, id.role, i);
         if (*binding == NULL)
             return NULL;
-        ln_binding_name(*binding, format, layer, suffix, name);
+        ln_binding_name(*binding, format, id, name);
         const ln_tensor *tensor = ln_checkpoint_find(checkpoint, name);
         if (tensor == NULL && strncmp(name, prefix, strlen(prefix)) == 0)
             tensor = ln_checkpoint_find(checkpoint, name + strlen(prefix));

@@ -180,6 +180,7 @@ static cache make_cache(void) {
                             .n_heads = KV_HEADS,
                             .k_dim = K_DIM,
                             .v_dim = V_DIM,
+                            .v_stride = V_DIM,
                             .k = c.k,
                             .v = c.v};
     for (int32_t i = 0; i < 2 * MAX_BLOCKS; i++)
@@ -286,6 +287,7 @@ static void qkv_rotates_and_writes_the_slot(void **state) {
                           .n_heads = 1,
                           .k_dim = DIM,
                           .v_dim = DIM,
+                          .v_stride = DIM,
                           .k = cache_k,
                           .v = cache_v};
         int32_t position = 7, slot = 3;

@@ -95,7 +95,34 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
         for (size_t head = 0; head < kv->n_heads; head++) {
             size_t row = ln_scalar_kv_row(kv, (size_t)slots[token], head);
             store(kv->dtype, kv->k, row * kv->k_dim, k + head * kv->k_dim, kv->k_dim);
-            store(kv->dtype, kv->v, row * kv->v_dim, v + head * kv->v_dim, kv->v_dim);
+            store(kv->dtype, kv->v, row * kv->v_stride, v + head * kv->v_dim, kv->v_dim);
+        }
+    }
+}
+
+void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_latent *p = &op->latent;
+    const ln_kv_layer *kv = p->kv;
+    const ln_batch *batch = op->batch;
+    const int32_t *slots = batch->groups[kv->group].slots;
+    size_t n_latent = p->norm->dim, n_rope = p->rope->n_dims;
+    float *row = worker->scratch, *cos_sin = row + kv->k_dim;
+    size_t begin, end;
+    ln_cpu_share(worker, batch->n_tokens, &begin, &end);
+    for (size_t token = begin; token < end; token++) {
+        const float *latent = p->latent + token * kv->k_dim;
+        fill_angles(p->rope, batch->positions[token], cos_sin);
+        ln_scalar_norm_row(p->norm, latent, row);
+        memcpy(row + n_latent, latent + n_latent, n_rope * sizeof *row);
+        rotate_heads(p->rope, cos_sin, row + n_latent, 1, n_rope);
+        size_t slot = ln_scalar_kv_row(kv, (size_t)slots[token], 0);
+        store(kv->dtype, kv->k, slot * kv->k_dim, row, kv->k_dim);
+        for (size_t head = 0; head < p->n_heads; head++) {
+            size_t at = token * p->n_heads + head;
+            const float *q = p->q + at * (p->n_plain + n_rope) + p->n_plain;
+            float *out = p->out + at * kv->k_dim + n_latent;
+            memcpy(out, q, n_rope * sizeof *out);
+            rotate_heads(p->rope, cos_sin, out, 1, n_rope);
         }
     }
 }
@@ -150,8 +177,8 @@ static void attend_slice(const attention_row *row, size_t begin, size_t end, flo
     }
     for (size_t position = begin; position < end; position++) {
         float weight = expf(scores[position - begin] - state->largest);
-        const float *v = load(kv->dtype, kv->v, cache_row_of(row, position) * kv->v_dim, kv->v_dim,
-                              row->cache_row);
+        const float *v = load(kv->dtype, kv->v, cache_row_of(row, position) * kv->v_stride,
+                              kv->v_dim, row->cache_row);
         state->total += weight;
         for (size_t i = 0; i < kv->v_dim; i++)
             state->sum[i] += weight * v[i];

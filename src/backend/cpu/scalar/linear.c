@@ -15,6 +15,7 @@ static float activate(ln_activation activation, float x) {
         return 0.5f * x * (1.0f + tanhf(0.79788456080286535588f * (x + 0.044715f * x * x * x)));
     case LN_ACT_RELU: return x > 0.0f ? x : 0.0f;
     case LN_ACT_RELU_SQUARED: return x > 0.0f ? x * x : 0.0f;
+    case LN_ACT_SWIGLU_CLAMPED: return x; /* has a gate: see gated */
     }
     return x;
 }
@@ -32,29 +33,60 @@ static float bias_of(const ln_weight *weight, size_t row) {
     return weight->bias != NULL ? weight->bias[row] : 0.0f;
 }
 
+/* act(g) * u, or act(u) without a gate */
+static float gated(ln_activation activation, bool has_gate, float g, float u) {
+    if (!has_gate)
+        return activate(activation, u);
+    if (activation != LN_ACT_SWIGLU_CLAMPED)
+        return activate(activation, g) * u;
+    g = fminf(g, 7.0f);
+    u = fminf(fmaxf(u, -7.0f), 7.0f);
+    return (u + 1.0f) * (g / (1.0f + expf(-1.702f * g)));
+}
+
+/* One output column of one row; w and g are the column's weights as float32. */
+static void multiply(const ln_op_linear *p, const ln_weight *weight, const ln_weight *gate,
+                     const float *w, const float *g, size_t row, size_t column) {
+    size_t n_in = weight->n_cols, n_out = weight->n_rows;
+    size_t x_row = p->rows_per_x > 1 ? row / p->rows_per_x : row;
+    const float *x = p->x + x_row * (p->x_stride > 0 ? p->x_stride : n_in);
+    float *out = p->out + row * (p->out_stride > 0 ? p->out_stride : n_out) + column;
+    float u = ln_scalar_dot(x, w, n_in) + bias_of(weight, column);
+    float z = g != NULL ? ln_scalar_dot(x, g, n_in) + bias_of(gate, column) : 0.0f;
+    float y = p->scale * gated(p->activation, g != NULL, z, u);
+    if (p->residual != NULL)
+        y = p->residual[row * n_out + column] + y;
+    if (p->softcap > 0.0f)
+        y = p->softcap * tanhf(y / p->softcap);
+    *out = y;
+}
+
+/* One output column for the rows of one group. */
+static void multiply_group(const ln_op_linear *p, size_t group, size_t column,
+                           const ln_cpu_worker *worker) {
+    const ln_row_groups *groups = &p->groups;
+    size_t step = groups->n_groups > 0 ? groups->n_groups : 1;
+    bool sorted = groups->order != NULL;
+    size_t i = sorted ? (size_t)groups->starts[group] : group;
+    size_t end = sorted ? (size_t)groups->starts[group + 1] : p->n_rows;
+    if (i >= end)
+        return;
+    const ln_weight *weight = &p->weight[group];
+    const ln_weight *gate = p->gate != NULL ? &p->gate[group] : NULL;
+    const float *w = load_row(weight, column, worker->scratch);
+    const float *g = gate != NULL ? load_row(gate, column, worker->scratch + weight->n_cols) : NULL;
+    for (; i < end; i += sorted ? 1 : step)
+        multiply(p, weight, gate, w, g, sorted ? (size_t)groups->order[i] : i, column);
+}
+
 void ln_scalar_linear(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_linear *p = &op->linear;
-    size_t n_in = p->weight->n_cols, n_out = p->weight->n_rows;
+    size_t n_groups = p->groups.n_groups > 0 ? p->groups.n_groups : 1;
     size_t begin, end;
-    ln_cpu_share(worker, n_out, &begin, &end);
-    for (size_t column = begin; column < end; column++) {
-        const float *w = load_row(p->weight, column, worker->scratch);
-        const float *g = p->gate != NULL ? load_row(p->gate, column, worker->scratch + n_in) : NULL;
-        for (size_t row = 0; row < p->n_rows; row++) {
-            const float *x = p->x + row * n_in;
-            float y = ln_scalar_dot(x, w, n_in) + bias_of(p->weight, column);
-            if (g != NULL)
-                y *= activate(p->activation, ln_scalar_dot(x, g, n_in) + bias_of(p->gate, column));
-            else
-                y = activate(p->activation, y);
-            y *= p->scale;
-            if (p->residual != NULL)
-                y = p->residual[row * n_out + column] + y;
-            if (p->softcap > 0.0f)
-                y = p->softcap * tanhf(y / p->softcap);
-            p->out[row * n_out + column] = y;
-        }
-    }
+    ln_cpu_share(worker, p->weight->n_rows, &begin, &end);
+    for (size_t group = 0; group < n_groups; group++)
+        for (size_t column = begin; column < end; column++)
+            multiply_group(p, group, column, worker);
 }
 
 void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {

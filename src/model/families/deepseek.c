@@ -1,0 +1,94 @@
+/* DeepSeek V2 and V3: latent attention, a mixture of experts with shared ones, dense first layers.
+ * V3 routes by sigmoid, with a bias that counts for the choice alone. */
+#include "model/family.h"
+
+#define BINDINGS                                                                                   \
+    LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_FFN,                               \
+        {.role = LN_ROLE_Q_A,                                                                      \
+         .hf = "model.layers.%d.self_attn.q_a_proj",                                               \
+         .gguf = "blk.%d.attn_q_a"},                                                               \
+        {.role = LN_ROLE_Q_A_NORM,                                                                 \
+         .hf = "model.layers.%d.self_attn.q_a_layernorm",                                          \
+         .gguf = "blk.%d.attn_q_a_norm"},                                                          \
+        {.role = LN_ROLE_Q_B,                                                                      \
+         .hf = "model.layers.%d.self_attn.q_b_proj",                                               \
+         .gguf = "blk.%d.attn_q_b"},                                                               \
+        {.role = LN_ROLE_KV_A,                                                                     \
+         .hf = "model.layers.%d.self_attn.kv_a_proj_with_mqa",                                     \
+         .gguf = "blk.%d.attn_kv_a_mqa"},                                                          \
+        {.role = LN_ROLE_KV_A_NORM,                                                                \
+         .hf = "model.layers.%d.self_attn.kv_a_layernorm",                                         \
+         .gguf = "blk.%d.attn_kv_a_norm"},                                                         \
+        {.role = LN_ROLE_K_B,                                                                      \
+         .hf = "model.layers.%d.self_attn.kv_b_proj",                                              \
+         .hf_part = LN_PART_KV_BY_HEAD,                                                            \
+         .gguf = "blk.%d.attn_k_b"},                                                               \
+        {.role = LN_ROLE_K_B, .gguf = "blk.%d.attn_kv_b", .gguf_part = LN_PART_KV_BY_HEAD},        \
+        {.role = LN_ROLE_V_B,                                                                      \
+         .hf = "model.layers.%d.self_attn.kv_b_proj",                                              \
+         .hf_part = LN_PART_KV_BY_HEAD,                                                            \
+         .gguf = "blk.%d.attn_v_b"},                                                               \
+        {.role = LN_ROLE_V_B, .gguf = "blk.%d.attn_kv_b", .gguf_part = LN_PART_KV_BY_HEAD},        \
+        {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = "blk.%d.ffn_gate_inp"}, \
+        {.role = LN_ROLE_EXPERT_GATE,                                                              \
+         .hf = "model.layers.%d.mlp.experts.%e.gate_proj",                                         \
+         .gguf = "blk.%d.ffn_gate_exps"},                                                          \
+        {.role = LN_ROLE_EXPERT_UP,                                                                \
+         .hf = "model.layers.%d.mlp.experts.%e.up_proj",                                           \
+         .gguf = "blk.%d.ffn_up_exps"},                                                            \
+        {.role = LN_ROLE_EXPERT_DOWN,                                                              \
+         .hf = "model.layers.%d.mlp.experts.%e.down_proj",                                         \
+         .gguf = "blk.%d.ffn_down_exps"},                                                          \
+        {.role = LN_ROLE_SHARED_GATE,                                                              \
+         .hf = "model.layers.%d.mlp.shared_experts.gate_proj",                                     \
+         .gguf = "blk.%d.ffn_gate_shexp"},                                                         \
+        {.role = LN_ROLE_SHARED_UP,                                                                \
+         .hf = "model.layers.%d.mlp.shared_experts.up_proj",                                       \
+         .gguf = "blk.%d.ffn_up_shexp"},                                                           \
+    {                                                                                              \
+        .role = LN_ROLE_SHARED_DOWN, .hf = "model.layers.%d.mlp.shared_experts.down_proj",         \
+        .gguf = "blk.%d.ffn_down_shexp"                                                            \
+    }
+
+static const ln_binding v2_bindings[] = {
+    BINDINGS,
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .gguf = "blk.%d.exp_probs_b.bias",
+     .gguf_bare = true,
+     .optional = true},
+};
+
+const ln_family ln_family_deepseek_v2 = {
+    .name = "deepseek_v2",
+    .hf_types = "deepseek_v2",
+    .gguf = "deepseek2",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .router = LN_ROUTER_SOFTMAX,
+    LN_BINDINGS(v2_bindings),
+};
+
+static const ln_binding v3_bindings[] = {
+    BINDINGS,
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .hf = "model.layers.%d.mlp.gate.e_score_correction_bias",
+     .hf_bare = true},
+};
+
+const ln_family ln_family_deepseek_v3 = {
+    .name = "deepseek_v3",
+    .hf_types = "deepseek_v3",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    LN_BINDINGS(v3_bindings),
+};

@@ -1,0 +1,25 @@
+/* Mixtral: mistral with a mixture of experts. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.block_sparse_moe.gate"},
+    {.role = LN_ROLE_EXPERT_GATE, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w1"},
+    {.role = LN_ROLE_EXPERT_UP, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w3"},
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w2"},
+};
+
+const ln_family ln_family_mixtral = {
+    .name = "mixtral",
+    .hf_types = "mixtral",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_ALL,
+    .router = LN_ROUTER_SOFTMAX_CHOSEN,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,48 @@
+/* Qwen1.5-MoE and Qwen2-MoE: qwen2 with a mixture of experts and a shared expert behind a gate. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_EXPERT_GATE,
+     .hf = "model.layers.%d.mlp.experts.%e.gate_proj",
+     .gguf = "blk.%d.ffn_gate_exps"},
+    {.role = LN_ROLE_EXPERT_UP,
+     .hf = "model.layers.%d.mlp.experts.%e.up_proj",
+     .gguf = "blk.%d.ffn_up_exps"},
+    {.role = LN_ROLE_EXPERT_DOWN,
+     .hf = "model.layers.%d.mlp.experts.%e.down_proj",
+     .gguf = "blk.%d.ffn_down_exps"},
+    {.role = LN_ROLE_SHARED_GATE,
+     .hf = "model.layers.%d.mlp.shared_expert.gate_proj",
+     .gguf = "blk.%d.ffn_gate_shexp"},
+    {.role = LN_ROLE_SHARED_UP,
+     .hf = "model.layers.%d.mlp.shared_expert.up_proj",
+     .gguf = "blk.%d.ffn_up_shexp"},
+    {.role = LN_ROLE_SHARED_DOWN,
+     .hf = "model.layers.%d.mlp.shared_expert.down_proj",
+     .gguf = "blk.%d.ffn_down_shexp"},
+    {.role = LN_ROLE_SHARED_ROUTER,
+     .hf = "model.layers.%d.mlp.shared_expert_gate",
+     .gguf = "blk.%d.ffn_gate_inp_shexp"},
+};
+
+const ln_family ln_family_qwen2_moe = {
+    .name = "qwen2_moe",
+    .hf_types = "qwen2_moe",
+    .gguf = "qwen2moe",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_ABOVE,
+    .router = LN_ROUTER_SOFTMAX,
+    .shared_gate = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,38 @@
+/* Qwen3-MoE: qwen3 with a mixture of experts. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_EXPERT_GATE,
+     .hf = "model.layers.%d.mlp.experts.%e.gate_proj",
+     .gguf = "blk.%d.ffn_gate_exps"},
+    {.role = LN_ROLE_EXPERT_UP,
+     .hf = "model.layers.%d.mlp.experts.%e.up_proj",
+     .gguf = "blk.%d.ffn_up_exps"},
+    {.role = LN_ROLE_EXPERT_DOWN,
+     .hf = "model.layers.%d.mlp.experts.%e.down_proj",
+     .gguf = "blk.%d.ffn_down_exps"},
+};
+
+const ln_family ln_family_qwen3_moe = {
+    .name = "qwen3_moe",
+    .hf_types = "qwen3_moe",
+    .gguf = "qwen3moe",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_ABOVE,
+    .router = LN_ROUTER_SOFTMAX,
+    .normalize_experts = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,189 @@
+#include "model/source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static ln_status missing(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
+                         ln_error *err) {
+    ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
+    const ln_binding *binding = ln_family_binding(spec->family, format, id.role, 0);
+    char name[LN_TENSOR_NAME_BYTES] = "(of no known name)";
+    if (binding != NULL)
+        ln_binding_name(binding, format, id, name);
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is missing",
+                   ln_checkpoint_path(checkpoint), name);
+}
+
+static ln_status wrong_shape(const ln_checkpoint *checkpoint, const ln_tensor *tensor,
+                             const uint64_t *dims, int n_dims, ln_error *err) {
+    char found[96] = "", wanted[96] = "";
+    for (int i = 0; i < tensor->n_dims; i++)
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%llu", i > 0 ? " x " : "",
+                 (unsigned long long)tensor->dims[i]);
+    for (int i = 0; i < n_dims; i++)
+        snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), "%s%llu",
+                 i > 0 ? " x " : "", (unsigned long long)dims[i]);
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s has shape %s, not %s",
+                   ln_checkpoint_path(checkpoint), tensor->name, found, wanted);
+}
+
+ln_status ln_source_check_vector(const ln_checkpoint *checkpoint, const ln_tensor *tensor, size_t n,
+                                 ln_error *err) {
+    uint64_t dim = n;
+    if (tensor->n_elems == n && tensor->n_dims > 0 && tensor->dims[tensor->n_dims - 1] == n)
+        return LINNET_OK;
+    return wrong_shape(checkpoint, tensor, &dim, 1, err);
+}
+
+/* The stored tensor: one of them, or `packed` of them in one, each rows x cols as stored. cols 0:
+ * vectors. */
+static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *tensor,
+                              size_t packed, size_t rows, size_t cols, ln_error *err) {
+    uint64_t dims[3];
+    int n_dims = 0;
+    if (packed > 1)
+        dims[n_dims++] = packed;
+    dims[n_dims++] = rows;
+    if (cols > 0)
+        dims[n_dims++] = cols;
+    if (tensor->n_dims == n_dims && memcmp(tensor->dims, dims, (size_t)n_dims * sizeof *dims) == 0)
+        return LINNET_OK;
+    return wrong_shape(checkpoint, tensor, dims, n_dims, err);
+}
+
+/* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
+static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
+                                size_t *stored_rows) {
+    const ln_layer_spec *layer = &spec->layers[id.layer];
+    const ln_attention_spec *a = &layer->attention;
+    size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
+    size_t group_q = q / a->n_kv_heads;
+    bool is_gate = id.role == LN_ROLE_GATE || id.role == LN_ROLE_EXPERT_GATE;
+    ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
+    *stored_rows = n_rows;
+    switch (part) {
+    case LN_PART_ALL: break;
+    case LN_PART_QKV:
+        source.row_begin = id.role == LN_ROLE_Q ? 0 : id.role == LN_ROLE_K ? q : q + k;
+        *stored_rows = q + k + v;
+        break;
+    case LN_PART_QKV_BY_GROUP:
+        source.row_begin = id.role == LN_ROLE_Q   ? 0
+                           : id.role == LN_ROLE_K ? group_q
+                                                  : group_q + a->k_dim;
+        source.run_rows = n_rows / a->n_kv_heads;
+        source.run_stride = group_q + a->k_dim + a->v_dim;
+        *stored_rows = q + k + v;
+        break;
+    case LN_PART_GATE_UP:
+        source.row_begin = is_gate ? 0 : n_rows;
+        *stored_rows = 2 * n_rows;
+        break;
+    case LN_PART_GATE_UP_BY_ROW:
+        source.row_begin = is_gate ? 0 : 1;
+        source.run_rows = 1;
+        source.run_stride = 2;
+        *stored_rows = 2 * n_rows;
+        break;
+    case LN_PART_KV_BY_HEAD: break; /* see latent_part */
+    }
+    return source;
+}
+
+/* Head number id.expert of a stored [heads * (plain + v)][latent]. */
+static ln_weight_source latent_part(const ln_spec *spec, ln_tensor_id id, size_t n_rows,
+                                    size_t *stored_rows) {
+    const ln_attention_spec *a = &spec->layers[id.layer].attention;
+    const ln_latent_spec *latent = &a->latent;
+    size_t begin = id.expert * (latent->n_plain + latent->v_dim);
+    ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
+    *stored_rows = a->n_heads * (latent->n_plain + latent->v_dim);
+    if (id.role == LN_ROLE_K_B) {
+        source.transpose = true;
+        source.col_begin = begin;
+    } else {
+        source.row_begin = begin + latent->n_plain;
+    }
+    return source;
+}
+
+/* Whether the name of a binding stands for one matrix out of many in a packed tensor. */
+static bool is_packed(const ln_binding *binding, bool is_hf, const ln_source_shape *shape) {
+    const char *name = is_hf ? binding->hf : binding->gguf;
+    return shape->n_packed > 1 && strstr(name, "%e") == NULL;
+}
+
+ln_status ln_source_matrix(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
+                           const ln_source_shape *shape, ln_weight_request *request,
+                           ln_error *err) {
+    bool is_hf = ln_checkpoint_get_format(checkpoint) == LN_FORMAT_HF;
+    const ln_binding *binding;
+    const ln_tensor *tensor = ln_family_find(spec->family, checkpoint, id, &binding);
+    if (tensor == NULL)
+        return missing(checkpoint, spec, id, err);
+    ln_part part = is_hf ? binding->hf_part : binding->gguf_part;
+    ln_weight_source source;
+    size_t rows;
+    if (part == LN_PART_KV_BY_HEAD) {
+        source = latent_part(spec, id, shape->n_rows, &rows);
+        size_t n_latent = spec->layers[id.layer].attention.latent.n_latent;
+        LN_TRY(check_stored(checkpoint, tensor, 1, rows, n_latent, err));
+    } else {
+        bool packed = is_packed(binding, is_hf, shape);
+        size_t n_packed = packed ? shape->n_packed : 1, index = packed ? id.expert : 0;
+        source = part_of(spec, part, id, shape->n_rows, &rows);
+        source.transpose = is_hf && binding->hf_transposed;
+        if (source.transpose) {
+            LN_TRY(check_stored(checkpoint, tensor, n_packed, shape->n_cols, rows, err));
+            source.col_begin = index * shape->n_cols;
+        } else {
+            LN_TRY(check_stored(checkpoint, tensor, n_packed, rows, shape->n_cols, err));
+            source.row_begin += index * rows;
+        }
+    }
+    source.tensor = tensor;
+    *request = (ln_weight_request){.n_sources = 1, .sources = {source}, .n_cols = shape->n_cols};
+    return LINNET_OK;
+}
+
+ln_status ln_source_bias(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
+                         const ln_source_shape *shape, ln_weight_request *request, ln_error *err) {
+    bool is_hf = ln_checkpoint_get_format(checkpoint) == LN_FORMAT_HF;
+    const ln_binding *binding;
+    *request = (ln_weight_request){0};
+    id.is_bias = true;
+    const ln_tensor *tensor = ln_family_find(spec->family, checkpoint, id, &binding);
+    if (tensor == NULL)
+        return LINNET_OK;
+    size_t rows;
+    ln_weight_source source =
+        part_of(spec, is_hf ? binding->hf_part : binding->gguf_part, id, shape->n_rows, &rows);
+    if (is_packed(binding, is_hf, shape)) {
+        LN_TRY(check_stored(checkpoint, tensor, shape->n_packed, rows, 0, err));
+        source.row_begin += id.expert * rows;
+    } else {
+        LN_TRY(ln_source_check_vector(checkpoint, tensor, rows, err));
+    }
+    source.tensor = tensor;
+    *request =
+        (ln_weight_request){.n_sources = 1, .sources = {source}, .n_cols = 1, .as_f32 = true};
+    return LINNET_OK;
+}
+
+ln_status ln_source_vector(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
+                           size_t n, ln_weight_request *request, ln_error *err) {
+    ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
+    const ln_binding *binding;
+    const ln_tensor *tensor = ln_family_find(spec->family, checkpoint, id, &binding);
+    *request = (ln_weight_request){0};
+    if (tensor == NULL) {
+        binding = ln_family_binding(spec->family, format, id.role, 0);
+        bool optional = binding != NULL && binding->optional;
+        return optional || id.is_bias ? LINNET_OK : missing(checkpoint, spec, id, err);
+    }
+    LN_TRY(ln_source_check_vector(checkpoint, tensor, n, err));
+    ln_weight_source source = {.tensor = tensor, .n_rows = n, .run_rows = n};
+    *request =
+        (ln_weight_request){.n_sources = 1, .sources = {source}, .n_cols = 1, .as_f32 = true};
+    return LINNET_OK;
+}

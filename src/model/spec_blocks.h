@@ -1,0 +1,20 @@
+/* The parts of a spec that only some families have: mixtures of experts, latent attention. */
+#ifndef LN_MODEL_SPEC_BLOCKS_H
+#define LN_MODEL_SPEC_BLOCKS_H
+
+#include "model/config.h"
+#include "model/spec.h"
+
+/* Reads the mixture that layers share into ffn->moe (n_experts 0: the model is dense) and the
+ * activation's consequences. dense_hidden is what a dense layer has. */
+ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, size_t dense_hidden,
+                           ln_moe_spec *moe, ln_error *err);
+
+/* Whether this layer is dense although others are mixtures. */
+ln_status ln_spec_layer_is_dense(const ln_config *config, size_t layer, bool *dense, ln_error *err);
+
+/* Reads latent attention where the checkpoint has it: dimensions of heads and of what is cached.
+ * The scale stays for the caller, over n_plain + n_rope. */
+ln_status ln_spec_read_latent(const ln_config *config, ln_attention_spec *attention, ln_error *err);
+
+#endif

@@ -28,8 +28,12 @@ static ln_backend *make_backend(size_t n_threads) {
     ln_backend *backend;
     ln_backend_options options = {.isa = "scalar", .n_threads = n_threads, .exact = true};
     assert_int_equal(ln_backend_create("cpu", &options, &backend, NULL), LINNET_OK);
-    ln_step_limits limits = {
-        .max_tokens = 512, .max_seqs = 8, .max_ctx = 1024, .max_width = 512, .max_head_dim = 64};
+    ln_step_limits limits = {.max_tokens = 512,
+                             .max_seqs = 8,
+                             .max_ctx = 1024,
+                             .max_width = 512,
+                             .max_head_dim = 64,
+                             .max_experts = 8};
     assert_int_equal(backend->vtable->reserve_scratch(backend, &limits, NULL), LINNET_OK);
     return backend;
 }
@@ -316,6 +320,105 @@ static void qkv_rotates_and_writes_the_slot(void **state) {
     }
 }
 
+/* Experts by hand: route, group, a linear per expert, combine; against the sums in double. */
+static void mixture_is_its_formula(void **state) {
+    (void)state;
+    enum { TOKENS = 7, EXPERTS = 6, USED = 2, DIM = 10, OUT = 5 };
+    float *x = noise_rows(TOKENS * DIM), *logits = noise_rows(TOKENS * EXPERTS);
+    float *w = noise_rows(EXPERTS * OUT * DIM), *y = noise_rows(TOKENS * USED * OUT);
+    float *residual = noise_rows(TOKENS * OUT), weights[TOKENS * USED], out[TOKENS * OUT];
+    int32_t experts[TOKENS * USED], order[TOKENS * USED], starts[EXPERTS + 1];
+    ln_weight matrices[EXPERTS];
+    for (size_t i = 0; i < EXPERTS; i++)
+        matrices[i] = f32_weight(w + i * OUT * DIM, OUT, DIM, NULL);
+    ln_batch batch = {.n_tokens = TOKENS};
+    ln_op ops[4] = {
+        {.kind = LN_OP_ROUTE,
+         .route = {.logits = logits,
+                   .n_experts = EXPERTS,
+                   .n_used = USED,
+                   .normalize = true,
+                   .scale = 2.0f,
+                   .experts = experts,
+                   .weights = weights}},
+        {.kind = LN_OP_GROUP,
+         .group = {.experts = experts,
+                   .n_rows = TOKENS * USED,
+                   .n_experts = EXPERTS,
+                   .order = order,
+                   .starts = starts}},
+        {.kind = LN_OP_LINEAR,
+         .linear = {.weight = matrices,
+                    .groups = {EXPERTS, order, starts},
+                    .n_rows = TOKENS * USED,
+                    .rows_per_x = USED,
+                    .x = x,
+                    .scale = 1,
+                    .out = y}},
+        {.kind = LN_OP_COMBINE,
+         .combine = {.x = y,
+                     .weights = weights,
+                     .n_used = USED,
+                     .dim = OUT,
+                     .residual = residual,
+                     .scale = 0.5f,
+                     .out = out}},
+    };
+    for (size_t i = 0; i < 4; i++) {
+        ops[i].batch = &batch;
+        run(&ops[i], 1 + i % 3);
+    }
+    for (size_t token = 0; token < TOKENS; token++) {
+        const float *l = logits + token * EXPERTS;
+        size_t first = 0, second = EXPERTS;
+        for (size_t i = 1; i < EXPERTS; i++)
+            first = l[i] > l[first] ? i : first;
+        for (size_t i = 0; i < EXPERTS; i++)
+            if (i != first && (second == EXPERTS || l[i] > l[second]))
+                second = i;
+        double a = exp(l[first]), b = exp(l[second]);
+        for (size_t i = 0; i < OUT; i++) {
+            double want = a * reference_dot(x + token * DIM, w + (first * OUT + i) * DIM, DIM) +
+                          b * reference_dot(x + token * DIM, w + (second * OUT + i) * DIM, DIM);
+            want = residual[token * OUT + i] + 0.5 * 2.0 * want / (a + b);
+            assert_near(out[token * OUT + i], want, 10);
+        }
+    }
+    free(x), free(logits), free(w), free(y), free(residual);
+}
+
+/* Four groups of two; by the sum of two, groups 0 and 2 win although expert 7 has the best score.
+ */
+static void groups_limit_the_choice(void **state) {
+    (void)state;
+    float logits[8] = {0.5f, 0.6f, -3, -3, 0.4f, 0.6f, -3, 0.9f};
+    int32_t experts[3];
+    float weights[3];
+    ln_batch batch = {.n_tokens = 1};
+    ln_op op = {.kind = LN_OP_ROUTE,
+                .batch = &batch,
+                .route = {.logits = logits,
+                          .router = LN_ROUTER_SIGMOID,
+                          .n_experts = 8,
+                          .n_used = 3,
+                          .n_groups = 4,
+                          .n_groups_used = 2,
+                          .group_by_two = true,
+                          .scale = 1,
+                          .experts = experts,
+                          .weights = weights}};
+    run(&op, 1);
+    assert_int_equal(experts[0], 1);
+    assert_int_equal(experts[1], 5);
+    assert_int_equal(experts[2], 0);
+    assert_near(weights[2], 1 / (1 + exp(-0.5)), 1);
+    op.route.group_by_two = false;
+    run(&op, 1);
+    assert_int_equal(experts[0], 7);
+    assert_int_equal(experts[1], 1);
+    assert_int_equal(experts[2], 0);
+}
+
 static void unknown_names_are_refused(void **state) {
     (void)state;
     ln_error err = {0};
@@ -336,6 +439,8 @@ int main(void) {
         cmocka_unit_test(norms_are_their_formulas),
         cmocka_unit_test(attention_is_its_formula),
         cmocka_unit_test(qkv_rotates_and_writes_the_slot),
+        cmocka_unit_test(mixture_is_its_formula),
+        cmocka_unit_test(groups_limit_the_choice),
         cmocka_unit_test(unknown_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,137 @@
+/* An engine's creation and end: it reserves what the plan says, and reports what it reserved. */
+#include "engine/engine.h"
+
+#include <string.h>
+
+static ln_status reserve(ln_reservation *reservation, size_t bytes, const char *what,
+                         ln_error *err) {
+    LN_TRY(ln_reserve(bytes, what, &reservation->memory, err));
+    reservation->bytes = bytes;
+    return LINNET_OK;
+}
+
+static ln_status reserve_on_backend(ln_backend *backend, ln_reservation *reservation, size_t bytes,
+                                    const char *what, ln_error *err) {
+    LN_TRY(backend->vtable->reserve(backend, bytes, what, &reservation->memory, err));
+    reservation->bytes = bytes;
+    return LINNET_OK;
+}
+
+/* Reserves and binds what steps work on. */
+static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
+    const ln_engine_plan *plan = &engine->plan;
+    const ln_spec *spec = &engine->model->spec;
+    ln_backend *backend = engine->backend;
+    const size_t *bytes = plan->bytes;
+    LN_TRY(reserve_on_backend(backend, &engine->kv, bytes[LN_ARENA_KV], "KV cache", err));
+    LN_TRY(reserve_on_backend(backend, &engine->activation_memory, bytes[LN_ARENA_ACTIVATIONS],
+                              "activations", err));
+    LN_TRY(backend->vtable->reserve_scratch(backend, &plan->limits, err));
+    engine->scratch_bytes = backend->vtable->plan_scratch(backend, &plan->limits);
+    LN_TRY(reserve(&engine->blocks, bytes[LN_ARENA_BLOCKS], "block tables", err));
+    LN_TRY(reserve(&engine->batch, bytes[LN_ARENA_BATCH], "batch", err));
+    LN_TRY(reserve(&engine->sampling, bytes[LN_ARENA_SAMPLER], "sampler", err));
+
+    ln_layout own = {0}, kv = {0};
+    ln_engine_layout at = ln_engine_lay_out(spec, &plan->budget, &own);
+    char *base = (char *)engine;
+    engine->kv_layers = (ln_kv_layer *)(void *)(base + at.kv_layers);
+    engine->ops = (ln_op *)(void *)(base + at.ops);
+    ln_engine_lay_out_kv(spec, plan, &kv, engine->kv_layers, engine->kv.memory);
+    ln_activations_bind(spec, plan->budget.max_tokens, plan->budget.max_logits,
+                        engine->activation_memory.memory, &engine->activations);
+    ln_kv_cache_init(&engine->cache, &plan->kv_shape, engine->blocks.memory);
+    ln_scheduler_init(&engine->scheduler, &plan->budget, &engine->cache, base + at.scheduler);
+    ln_step_init(&engine->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
+    ln_sampler_init(&engine->sampler, spec->n_vocab, engine->sampling.memory);
+    return LINNET_OK;
+}
+
+static ln_status start_thread(linnet_engine *engine, ln_error *err) {
+    int code = pthread_mutex_init(&engine->mutex, NULL);
+    if (code == 0) {
+        code = pthread_cond_init(&engine->work_came, NULL);
+        engine->has_mutex = code == 0;
+        if (code != 0)
+            pthread_mutex_destroy(&engine->mutex);
+    }
+    if (code == 0) {
+        code = pthread_create(&engine->thread, NULL, ln_engine_main, engine);
+        engine->has_thread = code == 0;
+    }
+    if (code == 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_NOMEM, "cannot start the engine thread: %s", strerror(code));
+}
+
+linnet_status linnet_engine_create(const linnet_model *model, const linnet_engine_options *options,
+                                   linnet_engine **out, linnet_error *err) {
+    ln_engine_plan plan;
+    ln_backend *backend;
+    void *memory;
+    *out = NULL;
+    LN_TRY(ln_engine_plan_make(model, options, &backend, &plan, err));
+    ln_status status = ln_reserve(plan.bytes[LN_ARENA_ENGINE], "engine", &memory, err);
+    if (status != LINNET_OK) {
+        backend->vtable->destroy(backend);
+        return status;
+    }
+    linnet_engine *engine = memory;
+    engine->model = model;
+    engine->plan = plan;
+    engine->backend = backend;
+    status = ln_weights_load(model->checkpoint, &model->spec, plan.ctx_tokens, backend,
+                             &engine->weights, err);
+    if (status == LINNET_OK)
+        status = prepare_memory(engine, err);
+    if (status == LINNET_OK)
+        status = start_thread(engine, err);
+    if (status == LINNET_OK)
+        *out = engine;
+    else
+        linnet_engine_destroy(engine);
+    return status;
+}
+
+void linnet_engine_destroy(linnet_engine *engine) {
+    if (engine == NULL)
+        return;
+    if (engine->has_thread) {
+        pthread_mutex_lock(&engine->mutex);
+        engine->stopping = true;
+        pthread_cond_signal(&engine->work_came);
+        pthread_mutex_unlock(&engine->mutex);
+        pthread_join(engine->thread, NULL);
+    }
+    if (engine->has_mutex) {
+        pthread_cond_destroy(&engine->work_came);
+        pthread_mutex_destroy(&engine->mutex);
+    }
+    ln_backend *backend = engine->backend;
+    ln_unreserve(engine->sampling.memory, engine->sampling.bytes);
+    ln_unreserve(engine->batch.memory, engine->batch.bytes);
+    ln_unreserve(engine->blocks.memory, engine->blocks.bytes);
+    backend->vtable->release(backend, engine->activation_memory.memory,
+                             engine->activation_memory.bytes);
+    backend->vtable->release(backend, engine->kv.memory, engine->kv.bytes);
+    ln_weights_free(&engine->weights, backend);
+    backend->vtable->destroy(backend);
+    ln_unreserve(engine, engine->plan.bytes[LN_ARENA_ENGINE]);
+}
+
+void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan) {
+    const size_t reserved[LN_ARENA_COUNT] = {
+        [LN_ARENA_WEIGHTS] = engine->weights.memory_bytes,
+        [LN_ARENA_TABLES] = engine->weights.table_bytes,
+        [LN_ARENA_KV] = engine->kv.bytes,
+        [LN_ARENA_BLOCKS] = engine->blocks.bytes,
+        [LN_ARENA_ACTIVATIONS] = engine->activation_memory.bytes,
+        [LN_ARENA_SCRATCH] = engine->scratch_bytes,
+        [LN_ARENA_BATCH] = engine->batch.bytes,
+        [LN_ARENA_SAMPLER] = engine->sampling.bytes,
+        [LN_ARENA_ENGINE] = engine->plan.bytes[LN_ARENA_ENGINE],
+        [LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(engine->model),
+        [LN_ARENA_HEADERS] = ln_engine_header_bytes(engine->model),
+    };
+    ln_engine_plan_report(&engine->plan, reserved, plan);
+}

@@ -1,0 +1,319 @@
+#include "engine/plan.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "engine/engine.h"
+#include "engine/options.h"
+#include "engine/step.h"
+#include "model/forward.h"
+
+enum {
+    DEFAULT_BATCH_TOKENS = 512,
+    SMALLEST_CHOSEN_CTX = 512, /* taken even when memory looks too small for it */
+    CTX_STEP = 256,            /* a context that memory limits is a multiple of this */
+    SCORE_ROWS = 64,           /* rows of logits in a step, when no more sequences run */
+    STACK_BYTES = 64 << 10,    /* what a thread touches of its stack */
+    LIBRARY_BYTES = 4 << 20    /* C library, dynamic linker, JSON and regex code */
+};
+
+void linnet_engine_options_init(linnet_engine_options *options) {
+    *options =
+        (linnet_engine_options){.struct_bytes = sizeof *options, .backend = "auto", .cpu = "auto"};
+}
+
+/* ---- arenas ----------------------------------------------------------------------------- */
+
+ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *budget,
+                                   ln_layout *layout) {
+    ln_engine_layout e;
+    ln_layout scheduler = {0};
+    ln_layout_add(layout, 1, sizeof(linnet_engine));
+    e.kv_layers = ln_layout_add(layout, spec->n_layers, sizeof(ln_kv_layer));
+    e.ops = ln_layout_add(layout, ln_forward_max_ops(spec), sizeof(ln_op));
+    ln_scheduler_plan(budget, &scheduler);
+    e.scheduler = ln_layout_add(layout, scheduler.bytes, 1);
+    layout->overflow |= scheduler.overflow;
+    return e;
+}
+
+void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
+                          ln_kv_layer *kv_layers, void *memory) {
+    size_t elem_bytes = plan->kv_dtype == LN_KV_F32 ? 4 : 2;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        ln_kv_layer layer = {0};
+        ln_forward_kv_layer(&spec->layers[i].attention, &layer);
+        bool is_latent = spec->layers[i].attention.latent.n_latent > 0; /* V is a part of K */
+        size_t n_slots = plan->kv_shape.n_blocks[layer.group] * LN_KV_BLOCK_TOKENS;
+        size_t k = ln_layout_add(layout, n_slots, layer.n_heads * layer.k_dim * elem_bytes);
+        size_t v = k;
+        if (!is_latent)
+            v = ln_layout_add(layout, n_slots, layer.n_heads * layer.v_dim * elem_bytes);
+        if (kv_layers == NULL)
+            continue;
+        layer.dtype = plan->kv_dtype;
+        layer.block_tokens = LN_KV_BLOCK_TOKENS;
+        layer.k = (char *)memory + k;
+        layer.v = (char *)memory + v;
+        kv_layers[i] = layer;
+    }
+}
+
+size_t ln_engine_tokenizer_bytes(const linnet_model *model) {
+    return model->tokenizer != NULL ? ln_tokenizer_memory_bytes(model->tokenizer) : 0;
+}
+
+size_t ln_engine_header_bytes(const linnet_model *model) {
+    return ln_checkpoint_header_bytes(model->checkpoint) + model->arena.reserved_bytes;
+}
+
+/* The blocks of each group's pool: what max_seqs sequences of ctx_tokens hold. */
+static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
+    ln_kv_shape *shape = &plan->kv_shape;
+    *shape = (ln_kv_shape){
+        .n_groups = spec->n_kv_groups,
+        .ctx_tokens = plan->ctx_tokens,
+        .max_seqs = plan->budget.max_seqs,
+        .max_chunk_tokens = plan->budget.max_tokens,
+    };
+    for (size_t g = 0; g < spec->n_kv_groups; g++) {
+        shape->windows[g] = spec->kv_groups[g].window;
+        size_t needed =
+            ln_kv_blocks_needed(plan->ctx_tokens, shape->windows[g], plan->budget.max_tokens);
+        if (!ln_mul(needed, shape->max_seqs, &shape->n_blocks[g]) ||
+            shape->n_blocks[g] > INT32_MAX / LN_KV_BLOCK_TOKENS)
+            return ln_fail(err, LINNET_ERR_LIMIT,
+                           "%zu sequences of %zu tokens are more than the KV cache can number",
+                           shape->max_seqs, plan->ctx_tokens);
+    }
+    return LINNET_OK;
+}
+
+static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
+    ln_layout blocks = {0}, batch = {0}, sampler = {0}, engine = {0};
+    ln_kv_cache_plan(&plan->kv_shape, &blocks);
+    ln_step_plan(&plan->budget, &plan->kv_shape, &batch);
+    ln_sampler_plan(spec->n_vocab, &sampler);
+    ln_engine_lay_out(spec, &plan->budget, &engine);
+    LN_TRY(ln_layout_check(&blocks, "block tables", err));
+    LN_TRY(ln_layout_check(&batch, "batch", err));
+    LN_TRY(ln_layout_check(&sampler, "sampler", err));
+    LN_TRY(ln_layout_check(&engine, "engine", err));
+    plan->bytes[LN_ARENA_BLOCKS] = blocks.bytes;
+    plan->bytes[LN_ARENA_BATCH] = batch.bytes;
+    plan->bytes[LN_ARENA_SAMPLER] = sampler.bytes;
+    plan->bytes[LN_ARENA_ENGINE] = engine.bytes;
+    return LINNET_OK;
+}
+
+/* Sizes all that depends on the context and the budget. */
+static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_engine_plan *plan,
+                             ln_error *err) {
+    LN_TRY(shape_kv(spec, plan, err));
+    ln_layout kv = {0};
+    ln_engine_lay_out_kv(spec, plan, &kv, NULL, NULL);
+    LN_TRY(ln_layout_check(&kv, "KV cache", err));
+    plan->bytes[LN_ARENA_KV] = kv.bytes;
+    LN_TRY(size_host_arenas(spec, plan, err));
+    LN_TRY(ln_activations_plan(spec, plan->budget.max_tokens, plan->budget.max_logits,
+                               &plan->bytes[LN_ARENA_ACTIVATIONS], err));
+    plan->limits =
+        ln_forward_limits(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
+    plan->bytes[LN_ARENA_SCRATCH] = backend->vtable->plan_scratch(backend, &plan->limits);
+    size_t total = 0;
+    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
+        if (!ln_add(total, plan->bytes[i], &total))
+            return ln_fail(err, LINNET_ERR_LIMIT, "the sum of the arenas overflows");
+    return LINNET_OK;
+}
+
+/* ---- choices ---------------------------------------------------------------------------- */
+
+/* Memory that can be had without swapping, in bytes; SIZE_MAX when the system does not say. */
+static size_t available_bytes(void) {
+    size_t kib = SIZE_MAX;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file == NULL)
+        return SIZE_MAX;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
+            break;
+    fclose(file);
+    return kib < SIZE_MAX / 1024 ? kib * 1024 : SIZE_MAX;
+}
+
+/* What steps of max_batch_tokens tokens of such contexts hold. */
+static void choose_budget(const linnet_engine_options *options, ln_engine_plan *plan) {
+    size_t max_seqs = options->max_seqs > 0 ? options->max_seqs : 1;
+    size_t max_tokens = options->max_batch_tokens;
+    if (max_tokens == 0) {
+        max_tokens =
+            plan->ctx_tokens < DEFAULT_BATCH_TOKENS ? plan->ctx_tokens : DEFAULT_BATCH_TOKENS;
+        max_tokens = max_tokens < max_seqs ? max_seqs : max_tokens;
+    }
+    size_t max_logits = max_seqs < SCORE_ROWS ? SCORE_ROWS : max_seqs;
+    plan->budget = (ln_step_budget){
+        .max_seqs = max_seqs,
+        .max_tokens = max_tokens,
+        .max_logits = max_logits < max_tokens ? max_logits : max_tokens,
+    };
+}
+
+/* Whether all but the weights takes at most half of the memory that they leave. */
+static bool fits(const ln_spec *spec, const ln_backend *backend,
+                 const linnet_engine_options *options, size_t ctx_tokens, size_t available,
+                 ln_engine_plan *plan) {
+    plan->ctx_tokens = ctx_tokens;
+    choose_budget(options, plan);
+    if (size_arenas(spec, backend, plan, NULL) != LINNET_OK)
+        return false;
+    size_t weights = plan->bytes[LN_ARENA_WEIGHTS] + plan->mapped_bytes;
+    size_t others = 0;
+    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
+        others += i == LN_ARENA_WEIGHTS ? 0 : plan->bytes[i];
+    return weights < available && others <= (available - weights) / 2;
+}
+
+static size_t choose_ctx(const ln_spec *spec, const ln_backend *backend,
+                         const linnet_engine_options *options, ln_engine_plan *plan) {
+    size_t available = available_bytes();
+    size_t most = spec->ctx_tokens < INT32_MAX ? spec->ctx_tokens : INT32_MAX;
+    if (spec->max_ctx_tokens > 0 && spec->max_ctx_tokens < most)
+        most = spec->max_ctx_tokens;
+    if (most <= SMALLEST_CHOSEN_CTX || fits(spec, backend, options, most, available, plan))
+        return most;
+    size_t low = SMALLEST_CHOSEN_CTX / CTX_STEP, high = most / CTX_STEP;
+    while (low < high) { /* the most steps that fit are in [low, high] */
+        size_t middle = high - (high - low) / 2;
+        if (fits(spec, backend, options, middle * CTX_STEP, available, plan))
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low * CTX_STEP;
+}
+
+static ln_status check_options(const linnet_model *model, const linnet_engine_options *options,
+                               ln_error *err) {
+    const size_t most = INT32_MAX;
+    if (options->precision != LINNET_PRECISION_FAST && options->precision != LINNET_PRECISION_EXACT)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "precision is %d, which is none",
+                       (int)options->precision);
+    if ((unsigned)options->kv_type > LINNET_KV_BF16)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "kv_type is %d, which is none",
+                       (int)options->kv_type);
+    if (options->backend == NULL || options->cpu == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is NULL; \"auto\" is the default",
+                       options->backend == NULL ? "backend" : "cpu");
+    if (options->ctx_tokens > most || options->max_seqs > most || options->max_batch_tokens > most)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "ctx_tokens, max_seqs and max_batch_tokens are at most %zu", most);
+    size_t max_ctx = model->spec.max_ctx_tokens;
+    if (max_ctx > 0 && options->ctx_tokens > max_ctx)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "ctx_tokens is %zu; the model has positions for %zu tokens",
+                       options->ctx_tokens, max_ctx);
+    if (options->max_batch_tokens > 0 && options->max_batch_tokens < options->max_seqs)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "max_batch_tokens is %zu and max_seqs %zu; a step must hold a token of each "
+                       "sequence",
+                       options->max_batch_tokens, options->max_seqs);
+    return LINNET_OK;
+}
+
+static size_t default_threads(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return (size_t)CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (size_t)online : 1;
+}
+
+static ln_kv_dtype choose_kv_dtype(const linnet_engine_options *options) {
+    switch (options->kv_type) {
+    case LINNET_KV_F32: return LN_KV_F32;
+    case LINNET_KV_F16: return LN_KV_F16;
+    case LINNET_KV_BF16: return LN_KV_BF16;
+    case LINNET_KV_AUTO:
+    default: return options->precision == LINNET_PRECISION_EXACT ? LN_KV_F32 : LN_KV_F16;
+    }
+}
+
+/* ---- the plan --------------------------------------------------------------------------- */
+
+static ln_status choose(const linnet_model *model, const linnet_engine_options *options,
+                        const ln_backend *backend, ln_engine_plan *plan, ln_error *err) {
+    ln_weights_plan weights;
+    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &model->spec, backend, &weights, err));
+    plan->bytes[LN_ARENA_WEIGHTS] = weights.prepared_bytes;
+    plan->bytes[LN_ARENA_TABLES] = weights.table_bytes;
+    plan->bytes[LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(model);
+    plan->bytes[LN_ARENA_HEADERS] = ln_engine_header_bytes(model);
+    plan->mapped_bytes = weights.mapped_bytes;
+    plan->kv_dtype = choose_kv_dtype(options);
+    plan->ctx_tokens = options->ctx_tokens;
+    if (plan->ctx_tokens == 0)
+        plan->ctx_tokens = choose_ctx(&model->spec, backend, options, plan);
+    choose_budget(options, plan);
+    return size_arenas(&model->spec, backend, plan, err);
+}
+
+ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
+                              ln_backend **backend, ln_engine_plan *plan, ln_error *err) {
+    linnet_engine_options own;
+    linnet_engine_options_init(&own);
+    *backend = NULL;
+    *plan = (ln_engine_plan){0};
+    LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_engine_options", err));
+    LN_TRY(check_options(model, &own, err));
+    plan->n_threads = own.n_threads > 0 ? own.n_threads : default_threads();
+    ln_backend_options backend_options = {.isa = own.cpu,
+                                          .n_threads = plan->n_threads,
+                                          .exact = own.precision == LINNET_PRECISION_EXACT};
+    LN_TRY(ln_backend_create(own.backend, &backend_options, backend, err));
+    ln_status status = choose(model, &own, *backend, plan, err);
+    if (status != LINNET_OK) {
+        (*backend)->vtable->destroy(*backend);
+        *backend = NULL;
+    }
+    return status;
+}
+
+void ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes,
+                           linnet_memory_plan *report) {
+    static const char *const names[] = {
+#define ARENA_NAME(id, name) [id] = name,
+        LN_ARENAS(ARENA_NAME)
+#undef ARENA_NAME
+    };
+    _Static_assert((int)LN_ARENA_COUNT <= (int)LINNET_MAX_ARENAS, "every arena is reported");
+    linnet_memory_plan full = {
+        .ctx_tokens = plan->ctx_tokens,
+        .max_seqs = plan->budget.max_seqs,
+        .max_batch_tokens = plan->budget.max_tokens,
+        .n_threads = plan->n_threads,
+        .n_arenas = LN_ARENA_COUNT,
+        .mapped_bytes = plan->mapped_bytes,
+        .libraries_bytes = LIBRARY_BYTES + plan->n_threads * STACK_BYTES,
+    };
+    for (size_t i = 0; i < LN_ARENA_COUNT; i++) {
+        full.arenas[i].name = names[i];
+        full.arenas[i].bytes = bytes[i];
+        full.total_bytes += bytes[i];
+    }
+    ln_options_give(&full, sizeof full, report);
+}
+
+linnet_status linnet_plan_memory(const linnet_model *model, const linnet_engine_options *options,
+                                 linnet_memory_plan *plan, linnet_error *err) {
+    ln_engine_plan own;
+    ln_backend *backend;
+    LN_TRY(ln_engine_plan_make(model, options, &backend, &own, err));
+    backend->vtable->destroy(backend);
+    ln_engine_plan_report(&own, own.bytes, plan);
+    return LINNET_OK;
+}

@@ -1,0 +1,67 @@
+/* The sizes of an engine, chosen from its options, the model's headers and the free memory. What
+ * is planned here is what the engine reserves. */
+#ifndef LN_ENGINE_PLAN_H
+#define LN_ENGINE_PLAN_H
+
+#include "backend/backend.h"
+#include "engine/scheduler.h"
+#include "kv/cache.h"
+#include "model/model.h"
+
+/* Arenas, and their names in linnet_memory_plan. */
+#define LN_ARENAS(X)                                                                               \
+    X(LN_ARENA_WEIGHTS, "weights")         /* prepared copies; mapped ones are not counted */      \
+    X(LN_ARENA_TABLES, "tables")           /* of the weights */                                    \
+    X(LN_ARENA_KV, "kv")                   /* blocks */                                            \
+    X(LN_ARENA_BLOCKS, "blocks")           /* block pools and block tables */                      \
+    X(LN_ARENA_ACTIVATIONS, "activations") /* and logits */                                        \
+    X(LN_ARENA_SCRATCH, "scratch")         /* of the backend's kernels */                          \
+    X(LN_ARENA_BATCH, "batch")             /* arrays of a step */                                  \
+    X(LN_ARENA_SAMPLER, "sampler")         /* candidates */                                        \
+    X(LN_ARENA_ENGINE, "engine")           /* the engine itself, queues, operations */             \
+    X(LN_ARENA_TOKENIZER, "tokenizer")     /* of the open model, as are headers */                 \
+    X(LN_ARENA_HEADERS, "headers")
+
+typedef enum ln_arena_id {
+#define LN_ARENA_ENUM(id, name) id,
+    LN_ARENAS(LN_ARENA_ENUM)
+#undef LN_ARENA_ENUM
+        LN_ARENA_COUNT
+} ln_arena_id;
+
+typedef struct ln_engine_plan {
+    size_t ctx_tokens, n_threads;
+    ln_step_budget budget;
+    ln_kv_shape kv_shape;
+    ln_kv_dtype kv_dtype;
+    ln_step_limits limits; /* for the backend's scratch */
+    size_t bytes[LN_ARENA_COUNT];
+    size_t mapped_bytes;
+} ln_engine_plan;
+
+/* Checks the options, creates the backend that they name (the caller destroys it) and chooses
+ * every size. Reads no tensor data. */
+ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
+                              ln_backend **backend, ln_engine_plan *plan, ln_error *err);
+
+/* Offsets in the engine's own arena, which begins with struct linnet_engine. */
+typedef struct ln_engine_layout {
+    size_t kv_layers, ops, scheduler;
+} ln_engine_layout;
+ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *budget,
+                                   ln_layout *layout);
+
+/* Lays out the K and V blocks of every layer in the KV arena; with kv_layers [n_layers], points
+ * them into `memory` as well. */
+void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
+                          ln_kv_layer *kv_layers, void *memory);
+
+/* Bytes that the open model holds: its tokenizer, its headers. */
+size_t ln_engine_tokenizer_bytes(const linnet_model *model);
+size_t ln_engine_header_bytes(const linnet_model *model);
+
+/* The public form: the plan's numbers with these bytes[LN_ARENA_COUNT]. */
+void ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes,
+                           linnet_memory_plan *report);
+
+#endif

@@ -10,22 +10,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "format/dtype.h"
 #include "format/meta.h"
-
-enum { LN_MAX_DIMS = 4 };
-
-typedef struct ln_tensor {
-    const char *name; /* NUL-terminated, owned by the checkpoint */
-    ln_dtype dtype;
-    int n_dims;
-    uint64_t dims[LN_MAX_DIMS]; /* outermost first: dims[n_dims - 1] is contiguous */
-    uint64_t n_elems;
-    size_t bytes;
-    const uint8_t *data; /* [bytes], mapped; alignment as in the file */
-    uint32_t file;       /* index for ln_checkpoint_file */
-    uint64_t file_offset;
-} ln_tensor;
+#include "format/tensor.h"
 
 typedef enum ln_checkpoint_format { LN_FORMAT_GGUF, LN_FORMAT_HF } ln_checkpoint_format;
 
@@ -44,7 +30,8 @@ ln_checkpoint_format ln_checkpoint_get_format(const ln_checkpoint *checkpoint);
 
 size_t ln_checkpoint_tensor_count(const ln_checkpoint *checkpoint);
 const ln_tensor *ln_checkpoint_tensor(const ln_checkpoint *checkpoint, size_t index);
-const ln_tensor *ln_checkpoint_find(const ln_checkpoint *checkpoint, const char *name); /* or NULL */
+const ln_tensor *ln_checkpoint_find(const ln_checkpoint *checkpoint,
+                                    const char *name); /* or NULL */
 
 size_t ln_checkpoint_file_count(const ln_checkpoint *checkpoint);
 /* Path and open descriptor (for pread) of a data file, and its size in bytes. */

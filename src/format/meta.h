@@ -31,7 +31,8 @@ typedef struct ln_meta_value {
             const void *items; /* private: json_t, or packed GGUF items */
             size_t count;
             uint32_t gguf_type; /* private: item type, or UINT32_MAX for JSON */
-            const uint32_t *string_offsets; /* private: where GGUF strings begin */
+            /* private: [count + 1] where GGUF strings begin in items, and the last one ends */
+            const uint32_t *string_offsets;
         } array;
     };
 } ln_meta_value;

@@ -1,0 +1,173 @@
+#include "format/quants.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "format/quants_block.h"
+
+/* ---- blocks of 1 and of 32 to float32 --------------------------------------------------- */
+
+static void block_f32(const uint8_t *block, float *out) {
+    memcpy(out, block, sizeof *out);
+}
+
+static void block_f64(const uint8_t *block, float *out) {
+    double value;
+    memcpy(&value, block, sizeof value);
+    *out = (float)value;
+}
+
+static void block_f16(const uint8_t *block, float *out) {
+    *out = ln_block_f16(block);
+}
+
+static void block_bf16(const uint8_t *block, float *out) {
+    *out = ln_f32_from_bf16(ln_block_u16(block));
+}
+
+/* scale f16; 16 bytes whose low nibbles are the first half and high nibbles the second */
+static void block_q4_0(const uint8_t *block, float *out) {
+    float scale = ln_block_f16(block);
+    for (int i = 0; i < 32; i++)
+        out[i] = scale * (float)((block[2 + i % 16] >> 4 * (i / 16) & 15) - 8);
+}
+
+/* scale and minimum f16; nibbles as in Q4_0 */
+static void block_q4_1(const uint8_t *block, float *out) {
+    float scale = ln_block_f16(block), min = ln_block_f16(block + 2);
+    for (int i = 0; i < 32; i++)
+        out[i] = scale * (float)(block[4 + i % 16] >> 4 * (i / 16) & 15) + min;
+}
+
+/* scale f16; u32 of fifth bits; nibbles */
+static void block_q5_0(const uint8_t *block, float *out) {
+    float scale = ln_block_f16(block);
+    uint32_t high = ln_block_u32(block + 2);
+    for (int i = 0; i < 32; i++) {
+        int low = block[6 + i % 16] >> 4 * (i / 16) & 15;
+        out[i] = scale * (float)((low | (int)(high >> i & 1) << 4) - 16);
+    }
+}
+
+/* scale and minimum f16; u32 of fifth bits; nibbles */
+static void block_q5_1(const uint8_t *block, float *out) {
+    float scale = ln_block_f16(block), min = ln_block_f16(block + 2);
+    uint32_t high = ln_block_u32(block + 4);
+    for (int i = 0; i < 32; i++) {
+        int low = block[8 + i % 16] >> 4 * (i / 16) & 15;
+        out[i] = scale * (float)(low | (int)(high >> i & 1) << 4) + min;
+    }
+}
+
+/* scale f16; 32 int8 */
+static void block_q8_0(const uint8_t *block, float *out) {
+    float scale = ln_block_f16(block);
+    for (int i = 0; i < 32; i++)
+        out[i] = (float)(int8_t)block[2 + i] * scale;
+}
+
+/* exponent E8M0 of a scale that is halved, since the E2M1 values are doubled; nibbles */
+static void block_mxfp4(const uint8_t *block, float *out) {
+    static const int8_t values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    uint32_t exponent = block[0];
+    uint32_t bits = exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23;
+    float scale = ln_f32_from_bits(bits);
+    for (int i = 0; i < 32; i++)
+        out[i] = scale * (float)values[block[1 + i % 16] >> 4 * (i / 16) & 15];
+}
+
+static ln_block_fn block_fn(ln_dtype dtype) {
+    switch (dtype) {
+    case LN_DTYPE_F32: return block_f32;
+    case LN_DTYPE_F64: return block_f64;
+    case LN_DTYPE_F16: return block_f16;
+    case LN_DTYPE_BF16: return block_bf16;
+    case LN_DTYPE_Q4_0: return block_q4_0;
+    case LN_DTYPE_Q4_1: return block_q4_1;
+    case LN_DTYPE_Q5_0: return block_q5_0;
+    case LN_DTYPE_Q5_1: return block_q5_1;
+    case LN_DTYPE_Q8_0: return block_q8_0;
+    case LN_DTYPE_MXFP4: return block_mxfp4;
+    default: return NULL;
+    }
+}
+
+bool ln_can_dequantize(ln_dtype dtype) {
+    return block_fn(dtype) != NULL;
+}
+
+void ln_dequantize_row(ln_dtype dtype, const void *src, float *out, size_t n) {
+    ln_block_fn convert = block_fn(dtype);
+    size_t elems = ln_dtype_block_elems(dtype), bytes = ln_dtype_block_bytes(dtype);
+    LN_BUG_ON(convert == NULL || n % elems != 0);
+    const uint8_t *block = src;
+    for (size_t i = 0; i < n; i += elems, block += bytes)
+        convert(block, out + i);
+}
+
+/* ---- from float32 ----------------------------------------------------------------------- */
+
+static void store_f16(uint8_t *bytes, float value) {
+    uint16_t half = ln_f16_from_f32(value);
+    memcpy(bytes, &half, sizeof half);
+}
+
+/* A value that is not finite, or overflows once it is scaled, becomes 0. */
+static void quantize_q8_0(const float *src, uint8_t *block) {
+    float max = 0;
+    for (int i = 0; i < 32; i++)
+        max = fmaxf(max, fabsf(src[i]));
+    float scale = max / 127;
+    float inverse = scale == 0 ? 0 : 1 / scale;
+    store_f16(block, scale);
+    for (int i = 0; i < 32; i++) {
+        float scaled = roundf(src[i] * inverse);
+        block[2 + i] = (uint8_t)(int8_t)(fabsf(scaled) <= 127 ? scaled : 0);
+    }
+}
+
+/* The value that is largest in magnitude, the first of equals, becomes -8. */
+static void quantize_q4_0(const float *src, uint8_t *block) {
+    float extreme = src[0];
+    for (int i = 1; i < 32; i++)
+        if (fabsf(src[i]) > fabsf(extreme))
+            extreme = src[i];
+    float scale = extreme / -8;
+    float inverse = scale == 0 ? 0 : 1 / scale;
+    store_f16(block, scale);
+    uint8_t values[32];
+    for (int i = 0; i < 32; i++) {
+        float shifted = src[i] * inverse + 8.5f;
+        values[i] = shifted >= 0 && shifted < 16 ? (uint8_t)shifted : shifted >= 16 ? 15 : 0;
+    }
+    for (int i = 0; i < 16; i++)
+        block[2 + i] = (uint8_t)(values[i] | values[16 + i] << 4);
+}
+
+bool ln_can_quantize(ln_dtype dtype) {
+    return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16 ||
+           dtype == LN_DTYPE_Q8_0 || dtype == LN_DTYPE_Q4_0;
+}
+
+void ln_quantize_row(ln_dtype dtype, const float *src, void *dst, size_t n) {
+    size_t elems = ln_dtype_block_elems(dtype), bytes = ln_dtype_block_bytes(dtype);
+    LN_BUG_ON(!ln_can_quantize(dtype) || n % elems != 0);
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += elems, block += bytes) {
+        uint16_t half;
+        switch (dtype) {
+        case LN_DTYPE_F32: memcpy(block, src + i, sizeof *src); break;
+        case LN_DTYPE_F16: store_f16(block, src[i]); break;
+        case LN_DTYPE_BF16:
+            half = ln_bf16_from_f32(src[i]);
+            memcpy(block, &half, sizeof half);
+            break;
+        case LN_DTYPE_Q8_0: quantize_q8_0(src + i, block); break;
+        case LN_DTYPE_Q4_0: quantize_q4_0(src + i, block); break;
+        default: break;
+        }
+    }
+}

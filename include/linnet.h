@@ -92,7 +92,7 @@ typedef struct linnet_model_info {
     size_t n_stop_ids;
 } linnet_model_info;
 
-/* Fills `info` (struct_bytes set by the caller to sizeof *info). */
+/* Fills `info` as far as its struct_bytes says (set by the caller to sizeof *info). */
 LINNET_API void linnet_model_get_info(const linnet_model *model, linnet_model_info *info);
 
 /* Encodes `text` (n_bytes of any bytes) to token ids. add_special: let the tokenizer add BOS and
@@ -109,8 +109,11 @@ LINNET_API linnet_status linnet_model_decode(const linnet_model *model, const in
                                              size_t *n_bytes, linnet_error *err);
 
 /* Renders the checkpoint's chat template over `messages_json` (a JSON array of objects with
- * role and content) and encodes the result, so that special-token text inside contents stays
- * text. *ids as in linnet_model_encode. */
+ * role and content), up to where the assistant answers, and encodes the result, so that
+ * special-token text inside contents stays text. Nothing is added to what the template writes:
+ * BOS is there when the template writes it. *ids as in linnet_model_encode. Errors: STATE (no
+ * tokenizer, no template), UNSUPPORTED or FORMAT (the template does not compile), ARGUMENT
+ * (malformed messages, or the template refuses them), LIMIT, NOMEM. */
 LINNET_API linnet_status linnet_model_encode_chat(const linnet_model *model,
                                                   const char *messages_json, int32_t **ids,
                                                   size_t *n_ids, linnet_error *err);
@@ -139,8 +142,9 @@ typedef struct linnet_engine_options {
     const char *cpu;         /* instruction set: "auto" or "scalar" */
     size_t ctx_tokens;       /* longest sequence; 0: what the checkpoint and free memory allow */
     size_t max_seqs;         /* sequences in one step; 0: 1 */
-    size_t max_batch_tokens; /* tokens in one step; 0: 512 */
-    size_t n_threads;        /* 0: one per online processor */
+    size_t max_batch_tokens; /* tokens in one step, at least max_seqs; 0: 512, or ctx_tokens when
+                                that is less */
+    size_t n_threads;        /* 0: one per processor that the process may run on */
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -149,7 +153,9 @@ LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
 
 /* Memory of an engine, to the byte. `total_bytes` is the sum of the arenas; `mapped_bytes` of
  * the checkpoint's files are used where they lie; `libraries_bytes` estimates thread stacks and
- * what libraries take, outside the total. */
+ * what libraries take, outside the total. So is the memory of a request, which submit takes for
+ * it: 4 bytes for each token of prompt and output, and a few KiB. `struct_bytes` is set by the
+ * caller; as much is filled as it says. */
 typedef struct linnet_memory_plan {
     size_t struct_bytes;
     size_t ctx_tokens, max_seqs, max_batch_tokens, n_threads; /* as chosen */
@@ -163,7 +169,10 @@ typedef struct linnet_memory_plan {
     size_t libraries_bytes;
 } linnet_memory_plan;
 
-/* Computes every arena from headers alone. Errors: ARGUMENT, LIMIT (sizes overflow). */
+/* Computes every arena from headers alone; `options` NULL: the defaults. A context that was not
+ * given is what the checkpoint was made for, or less: all but the weights takes at most half of
+ * the memory that is free beside them. Errors: ARGUMENT, UNSUPPORTED, FORMAT (a tensor is missing),
+ * LIMIT (sizes overflow), NOMEM. */
 LINNET_API linnet_status linnet_plan_memory(const linnet_model *model,
                                             const linnet_engine_options *options,
                                             linnet_memory_plan *plan, linnet_error *err);
@@ -175,7 +184,9 @@ typedef struct linnet_engine linnet_engine;
 LINNET_API linnet_status linnet_engine_create(const linnet_model *model,
                                               const linnet_engine_options *options,
                                               linnet_engine **engine, linnet_error *err);
-/* Cancels what is left, stops the thread, frees everything. Requests must be closed before. */
+/* Cancels what is left, stops the thread, frees everything; NULL is fine. No other call with this
+ * engine or its requests may run meanwhile. A request that is still open keeps its events (the last
+ * is LINNET_FINISH_CANCELLED unless it had ended), and is closed as ever, before its model. */
 LINNET_API void linnet_engine_destroy(linnet_engine *engine);
 
 /* What was reserved, in the form of the plan. */
@@ -187,39 +198,42 @@ typedef struct linnet_request linnet_request;
 
 typedef enum linnet_request_kind {
     LINNET_REQUEST_GENERATE = 0,
-    LINNET_REQUEST_SCORE /* no tokens: every prompt row's logits go to on_logits */
+    LINNET_REQUEST_SCORE /* no tokens: the logits after each token of the prompt go to on_logits */
 } linnet_request_kind;
 
 /* Applied in this order: repeat, frequency and presence penalties; temperature; top-k; top-p;
- * min-p; draw. */
+ * min-p; draw. The same seed, prompt and options give the same tokens, whatever else runs. */
 typedef struct linnet_sampling {
-    float temperature;       /* 0: argmax, ties to the lowest id */
-    int32_t top_k;           /* 0: off */
-    float top_p;             /* 1: off */
-    float min_p;             /* 0: off */
-    float repeat_penalty;    /* 1: off; over the last repeat_last_n tokens */
-    int32_t repeat_last_n;   /* tokens of prompt and output that the penalties see; 0: none */
-    float frequency_penalty; /* 0: off */
-    float presence_penalty;  /* 0: off */
+    float temperature;     /* 0: argmax, ties to the lowest id */
+    int32_t top_k;         /* 0: off */
+    float top_p;           /* 1: off */
+    float min_p;           /* 0: off */
+    float repeat_penalty;  /* 1: off; divides positive, multiplies negative logits of tokens seen */
+    int32_t repeat_last_n; /* tokens of prompt and output that the penalties see; 0: none */
+    float frequency_penalty; /* 0: off; subtracted for each time that a token was seen */
+    float presence_penalty;  /* 0: off; subtracted from the tokens seen */
     uint64_t seed;
 } linnet_sampling;
 
 typedef enum linnet_finish {
     LINNET_FINISH_NONE = 0,
-    LINNET_FINISH_STOP,   /* a stop id or a stop string */
+    LINNET_FINISH_STOP,   /* a stop id, a stop string, or all that SCORE asked for */
     LINNET_FINISH_LENGTH, /* max_tokens or the context is used up */
     LINNET_FINISH_CANCELLED,
     LINNET_FINISH_ERROR
 } linnet_finish;
 
 /* One thing that happened to a request. A request gives any number of token events and then
- * exactly one final event (finish != NONE), after which next returns LINNET_ERR_STATE. */
+ * exactly one final event (finish != NONE, token -1), after which next returns LINNET_ERR_STATE.
+ * A stop id is no event. Text may come later than its token: a code point waits until it is whole,
+ * and what may begin a stop string until that is decided; the final event has the rest. */
 typedef struct linnet_event {
-    int32_t token;    /* -1: a final event without a token */
-    const char *text; /* [text_bytes] whole UTF-8 code points; valid until the next call */
+    int32_t token;    /* -1: the final event */
+    const char *text; /* [text_bytes] whole UTF-8 code points; valid until the next call; never
+                         NULL, and empty without a tokenizer */
     size_t text_bytes;
     linnet_finish finish;
-    const char *error;                       /* with LINNET_FINISH_ERROR: one sentence; else NULL */
+    const char *error; /* with LINNET_FINISH_ERROR: one sentence, the request's; else NULL */
     size_t n_prompt_tokens, n_output_tokens; /* so far */
 } linnet_event;
 
@@ -232,32 +246,38 @@ typedef struct linnet_request_options {
     bool ignore_eos;   /* stop ids do not stop */
     bool keep_special; /* control tokens appear in the text */
     linnet_sampling sampling;
-    const char *const *stop; /* [n_stop] strings, copied by submit; cut from the text */
+    const char *const *stop; /* [n_stop] strings in UTF-8, copied by submit; cut from the text */
     size_t n_stop;
     /* LINNET_REQUEST_SCORE: called on the engine thread with each row in order of position;
-     * row[n_vocab] is valid during the call. */
+     * row[n_vocab] is valid during the call. Not called again once close has returned; it must
+     * not close the request itself. */
     void (*on_logits)(void *user, size_t position, const float *row, size_t n_vocab);
     void *user;
 } linnet_request_options;
 
+/* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, the rest off, seed 0. */
 LINNET_API void linnet_request_options_init(linnet_request_options *options);
 
-/* Queues a request. Refuses at once, naming what would fit, a prompt that can never fit.
+/* Queues a request; requests start in the order of submission. Refuses at once, naming what would
+ * fit, a prompt that can never fit (to generate, there must be room for one token more).
  * Errors: ARGUMENT, LIMIT, NOMEM. */
 LINNET_API linnet_status linnet_request_submit(linnet_engine *engine,
                                                const linnet_request_options *options,
                                                linnet_request **request, linnet_error *err);
 
-/* Waits at most timeout_ms (negative: for ever, 0: not at all) for the next event.
- * Errors: TIMEOUT (no event yet), STATE (the final event was delivered before). */
+/* Waits at most timeout_ms (negative: for ever, 0: not at all) for the next event. One thread at a
+ * time receives. Errors: TIMEOUT (no event yet), STATE (the final event was delivered before). */
 LINNET_API linnet_status linnet_request_next(linnet_request *request, int timeout_ms,
                                              linnet_event *event, linnet_error *err);
 
 /* A file descriptor (eventfd) that polls readable while events wait; the request owns it. */
 LINNET_API int linnet_request_get_fd(const linnet_request *request);
 
-LINNET_API void linnet_request_cancel(linnet_request *request); /* idempotent, never blocks */
-LINNET_API void linnet_request_close(linnet_request *request);  /* cancels if still running */
+/* Ends a request within one step; its final event still comes. Idempotent, never blocks. */
+LINNET_API void linnet_request_cancel(linnet_request *request);
+/* Cancels if still running and gives the request up; NULL is fine. Waits for on_logits when that
+ * is running, for nothing else. */
+LINNET_API void linnet_request_close(linnet_request *request);
 
 #ifdef __cplusplus
 }

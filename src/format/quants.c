@@ -91,6 +91,22 @@ static ln_block_fn block_fn(ln_dtype dtype) {
     case LN_DTYPE_Q5_1: return block_q5_1;
     case LN_DTYPE_Q8_0: return block_q8_0;
     case LN_DTYPE_MXFP4: return block_mxfp4;
+    case LN_DTYPE_Q2_K: return ln_block_q2_k;
+    case LN_DTYPE_Q3_K: return ln_block_q3_k;
+    case LN_DTYPE_Q4_K: return ln_block_q4_k;
+    case LN_DTYPE_Q5_K: return ln_block_q5_k;
+    case LN_DTYPE_Q6_K: return ln_block_q6_k;
+    case LN_DTYPE_IQ1_S: return ln_block_iq1_s;
+    case LN_DTYPE_IQ1_M: return ln_block_iq1_m;
+    case LN_DTYPE_IQ2_XXS: return ln_block_iq2_xxs;
+    case LN_DTYPE_IQ2_XS: return ln_block_iq2_xs;
+    case LN_DTYPE_IQ2_S: return ln_block_iq2_s;
+    case LN_DTYPE_IQ3_XXS: return ln_block_iq3_xxs;
+    case LN_DTYPE_IQ3_S: return ln_block_iq3_s;
+    case LN_DTYPE_IQ4_NL: return ln_block_iq4_nl;
+    case LN_DTYPE_IQ4_XS: return ln_block_iq4_xs;
+    case LN_DTYPE_TQ1_0: return ln_block_tq1_0;
+    case LN_DTYPE_TQ2_0: return ln_block_tq2_0;
     default: return NULL;
     }
 }

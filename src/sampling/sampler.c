@@ -179,7 +179,7 @@ ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling
     const linnet_sampling *s = sampling;
     ln_candidate *candidates = sampler->candidates;
     size_t n = sampler->n_vocab;
-    int32_t best;
+    int32_t best = 0;
     penalize(sampler, s, place, logits);
     LN_TRY(find_best(logits, n, &best, err));
     *token = best;

@@ -1,0 +1,255 @@
+/* engine/scheduler and engine/step: budgets, chunks, order, windows, and the batch they make. */
+#include "test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/scheduler.h"
+#include "engine/step.h"
+
+enum { MAX_TOKENS = 400 };
+
+typedef struct bench {
+    ln_kv_cache kv;
+    ln_scheduler scheduler;
+    ln_step step;
+    void *kv_memory, *scheduler_memory, *step_memory;
+} bench;
+
+static void setup(bench *b, const ln_step_budget *budget, const ln_kv_shape *shape) {
+    ln_layout kv = {0}, scheduler = {0}, step = {0};
+    ln_kv_cache_plan(shape, &kv);
+    ln_scheduler_plan(budget, &scheduler);
+    ln_step_plan(budget, shape, &step);
+    b->kv_memory = calloc(1, kv.bytes);
+    b->scheduler_memory = calloc(1, scheduler.bytes);
+    b->step_memory = calloc(1, step.bytes);
+    ln_kv_cache_init(&b->kv, shape, b->kv_memory);
+    ln_scheduler_init(&b->scheduler, budget, &b->kv, b->scheduler_memory);
+    ln_step_init(&b->step, budget, shape, b->step_memory);
+}
+
+static void teardown(bench *b) {
+    free(b->kv_memory);
+    free(b->scheduler_memory);
+    free(b->step_memory);
+}
+
+static ln_kv_shape shape_for(const ln_step_budget *budget, size_t window) {
+    ln_kv_shape shape = {.n_groups = 2,
+                         .windows = {0, window},
+                         .ctx_tokens = MAX_TOKENS,
+                         .max_seqs = budget->max_seqs,
+                         .max_chunk_tokens = budget->max_tokens};
+    for (size_t g = 0; g < 2; g++)
+        shape.n_blocks[g] = budget->max_seqs *
+                            ln_kv_blocks_needed(MAX_TOKENS, shape.windows[g], budget->max_tokens);
+    return shape;
+}
+
+static const int32_t *counting(void) {
+    static int32_t tokens[MAX_TOKENS];
+    for (int32_t i = 0; i < MAX_TOKENS; i++)
+        tokens[i] = i;
+    return tokens;
+}
+
+static ln_sequence sequence_of(size_t n_prompt, size_t n_output) {
+    return (ln_sequence){.tokens = counting(),
+                         .n_prompt = n_prompt,
+                         .n_tokens = n_prompt,
+                         .max_tokens = n_prompt + n_output};
+}
+
+/* A step runs: who got logits of the last token gets a new one, or ends. */
+static void run_step(bench *b) {
+    ln_scheduler_commit(&b->scheduler);
+    for (size_t i = 0; i < b->scheduler.n_chunks; i++) {
+        ln_sequence *sequence = b->scheduler.chunks[i].sequence;
+        bool all_cached = sequence->n_cached == sequence->n_tokens;
+        if (all_cached && !sequence->wants_all_logits)
+            sequence->n_tokens++;
+        if (all_cached && sequence->n_tokens == sequence->max_tokens)
+            ln_scheduler_end(&b->scheduler, sequence);
+    }
+}
+
+static void expect_chunk(const bench *b, size_t index, const ln_sequence *sequence, size_t n_tokens,
+                         size_t n_logits) {
+    assert_true(index < b->scheduler.n_chunks);
+    assert_ptr_equal(b->scheduler.chunks[index].sequence, sequence);
+    assert_int_equal(b->scheduler.chunks[index].n_tokens, n_tokens);
+    assert_int_equal(b->scheduler.chunks[index].n_logits, n_logits);
+}
+
+static void decodes_come_first_and_prompts_in_chunks(void **state) {
+    (void)state;
+    ln_step_budget budget = {.max_seqs = 3, .max_tokens = 10, .max_logits = 10};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    bench b;
+    setup(&b, &budget, &shape);
+    ln_sequence first = sequence_of(4, 20), second = sequence_of(23, 5), third = sequence_of(7, 3);
+    ln_sequence fourth = sequence_of(1, 3);
+    ln_sequence_queue_push(&b.scheduler.waiting, &first);
+    ln_sequence_queue_push(&b.scheduler.waiting, &second);
+    ln_sequence_queue_push(&b.scheduler.waiting, &third);
+    ln_sequence_queue_push(&b.scheduler.waiting, &fourth);
+
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
+    expect_chunk(&b, 0, &first, 4, 1);
+    expect_chunk(&b, 1, &second, 6, 0);
+    run_step(&b);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
+    expect_chunk(&b, 0, &first, 1, 1);
+    expect_chunk(&b, 1, &second, 9, 0);
+    run_step(&b);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 3);
+    expect_chunk(&b, 1, &second, 8, 1);
+    expect_chunk(&b, 2, &third, 1, 0);
+    run_step(&b);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 3);
+    expect_chunk(&b, 0, &first, 1, 1);
+    expect_chunk(&b, 1, &second, 1, 1);
+    expect_chunk(&b, 2, &third, 6, 1); /* the fourth has tokens to spare, but no sequence */
+    run_step(&b);
+    assert_ptr_equal(b.scheduler.waiting.first, &fourth);
+    while (ln_scheduler_schedule(&b.scheduler) > 0) {
+        assert_in_range(b.scheduler.n_tokens, 1, 10);
+        run_step(&b);
+    }
+    assert_true(ln_scheduler_is_idle(&b.scheduler));
+    assert_int_equal(b.kv.groups[0].pool.n_free, shape.n_blocks[0]);
+    teardown(&b);
+}
+
+static void rows_of_logits_bound_scores(void **state) {
+    (void)state;
+    ln_step_budget budget = {.max_seqs = 3, .max_tokens = 20, .max_logits = 4};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    bench b;
+    setup(&b, &budget, &shape);
+    ln_sequence score = sequence_of(9, 0), generate = sequence_of(5, 2);
+    score.wants_all_logits = true;
+    ln_sequence_queue_push(&b.scheduler.waiting, &score);
+    ln_sequence_queue_push(&b.scheduler.waiting, &generate);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
+    expect_chunk(&b, 0, &score, 4, 4);
+    expect_chunk(&b, 1, &generate, 4, 0); /* the row of its last token is taken */
+    run_step(&b);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
+    expect_chunk(&b, 0, &generate, 1, 1);
+    expect_chunk(&b, 1, &score, 3, 3);
+    run_step(&b);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
+    expect_chunk(&b, 0, &generate, 1, 1);
+    expect_chunk(&b, 1, &score, 2, 2);
+    run_step(&b);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 0);
+    teardown(&b);
+}
+
+static void blocks_make_the_first_wait(void **state) {
+    (void)state;
+    ln_step_budget budget = {.max_seqs = 4, .max_tokens = 64, .max_logits = 4};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    shape.n_blocks[0] = 10;
+    shape.n_blocks[1] = 10;
+    bench b;
+    setup(&b, &budget, &shape);
+    ln_sequence large = sequence_of(16, 80), larger = sequence_of(16, 100),
+                small = sequence_of(1, 4);
+    ln_sequence_queue_push(&b.scheduler.waiting, &large);
+    ln_sequence_queue_push(&b.scheduler.waiting, &larger);
+    ln_sequence_queue_push(&b.scheduler.waiting, &small);
+    while (b.scheduler.running == NULL || large.n_tokens < large.max_tokens) {
+        assert_int_equal(ln_scheduler_schedule(&b.scheduler), 1); /* nobody overtakes */
+        expect_chunk(&b, 0, &large, large.n_cached == 0 ? 16 : 1, 1);
+        run_step(&b);
+    }
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
+    expect_chunk(&b, 0, &larger, 16, 1);
+    expect_chunk(&b, 1, &small, 1, 1);
+    teardown(&b);
+}
+
+/* The batch tells where each token's K and V go, and where those that it sees lie. */
+static void check_batch(const bench *b) {
+    const ln_batch *batch = &b->step.batch;
+    assert_int_equal(batch->n_seqs, b->scheduler.n_chunks);
+    assert_int_equal(batch->n_tokens, b->scheduler.n_tokens);
+    assert_int_equal(batch->n_logits, b->scheduler.n_logits);
+    assert_int_equal(batch->seq_starts[0], 0);
+    size_t row = 0;
+    for (size_t s = 0; s < batch->n_seqs; s++) {
+        const ln_chunk *chunk = &b->scheduler.chunks[s];
+        size_t begin = (size_t)batch->seq_starts[s], end = (size_t)batch->seq_starts[s + 1];
+        assert_int_equal(end - begin, chunk->n_tokens);
+        for (size_t i = 0; i < chunk->n_logits; i++)
+            assert_int_equal(batch->logit_rows[row++], end - chunk->n_logits + i);
+        for (size_t t = begin; t < end; t++) {
+            size_t position = chunk->sequence->n_cached + t - begin;
+            assert_int_equal(batch->positions[t], position);
+            assert_int_equal(batch->tokens[t], position); /* tokens count */
+            for (size_t g = 0; g < batch->n_groups; g++) {
+                const ln_batch_group *group = &batch->groups[g];
+                const int32_t *table = group->block_tables + s * group->max_blocks;
+                assert_int_equal(group->lengths[s], chunk->sequence->n_cached + chunk->n_tokens);
+                assert_int_equal(group->slots[t], table[position / 16] * 16 + (int)position % 16);
+                size_t window = b->kv.groups[g].window;
+                size_t seen = window > 0 && position + 1 > window ? position + 1 - window : 0;
+                for (; seen <= position; seen++)
+                    assert_true(table[seen / 16] >= 0);
+            }
+        }
+    }
+}
+
+/* Random prompts and outputs under random budgets: all end, within every budget, and every block
+ * comes back. */
+static void random_work_keeps_the_contracts(void **state) {
+    (void)state;
+    srand(7);
+    for (int turn = 0; turn < 60; turn++) {
+        enum { N = 12 };
+        size_t max_seqs = 1 + (size_t)rand() % 5, max_tokens = max_seqs + (size_t)rand() % 40;
+        ln_step_budget budget = {max_seqs, max_tokens, max_seqs + (size_t)rand() % 3};
+        if (budget.max_logits > max_tokens)
+            budget.max_logits = max_tokens;
+        ln_kv_shape shape = shape_for(&budget, 1 + (size_t)rand() % 50);
+        bench b;
+        setup(&b, &budget, &shape);
+        ln_sequence sequences[N];
+        for (size_t i = 0; i < N; i++) {
+            sequences[i] = sequence_of(1 + (size_t)rand() % 200, 1 + (size_t)rand() % 100);
+            if (rand() % 4 == 0) {
+                sequences[i].wants_all_logits = true;
+                sequences[i].max_tokens = sequences[i].n_prompt;
+            }
+            ln_sequence_queue_push(&b.scheduler.waiting, &sequences[i]);
+        }
+        while (ln_scheduler_schedule(&b.scheduler) > 0) {
+            assert_in_range(b.scheduler.n_tokens, 1, budget.max_tokens);
+            assert_in_range(b.scheduler.n_chunks, 1, budget.max_seqs);
+            assert_in_range(b.scheduler.n_logits, 0, budget.max_logits);
+            ln_step_build(&b.step, &b.scheduler);
+            check_batch(&b);
+            run_step(&b);
+            assert_true(ln_kv_cache_check(&b.kv));
+        }
+        for (size_t i = 0; i < N; i++)
+            assert_int_equal(sequences[i].n_tokens, sequences[i].max_tokens);
+        for (size_t g = 0; g < 2; g++)
+            assert_int_equal(b.kv.groups[g].pool.n_free, shape.n_blocks[g]);
+        teardown(&b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decodes_come_first_and_prompts_in_chunks),
+        cmocka_unit_test(rows_of_logits_bound_scores),
+        cmocka_unit_test(blocks_make_the_first_wait),
+        cmocka_unit_test(random_work_keeps_the_contracts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -197,7 +197,7 @@ static void test_model(void **state) {
 }
 
 int main(void) {
-    static char names[MAX_MODELS][64];
+    static char names[MAX_MODELS][256];
     struct CMUnitTest tests[MAX_MODELS] = {0};
     size_t n_tests = 0;
     DIR *folder = opendir(models);

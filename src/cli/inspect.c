@@ -90,10 +90,13 @@ static void print_line(json_t *value) {
     if (json_is_object(value)) {
         json_object_foreach(value, key, item) {
             printf("%s%s ", comma, key);
-            if (is_scalar(item))
+            if (is_scalar(item)) {
                 print_scalar(key, item);
-            else
+            } else {
+                fputs(json_is_object(item) ? "(" : "", stdout);
                 print_line(item);
+                fputs(json_is_object(item) ? ")" : "", stdout);
+            }
             comma = ", ";
         }
     } else {
@@ -110,30 +113,44 @@ static void print_line(json_t *value) {
     }
 }
 
-/* A member per line; arrays of objects have a line for each. */
-static void print_object(json_t *object, int indent) {
+/* Width of the keys' column: the longest key, within reason. */
+static int key_width(json_t *object) {
+    enum { MAX_WIDTH = 36 };
+    size_t width = 0;
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
-        size_t index;
-        json_t *item;
-        printf("%*s%-*s", indent, "", 18 - indent, key);
+        size_t length = strlen(key);
+        if (length > width)
+            width = length;
+    }
+    return width < MAX_WIDTH ? (int)width : MAX_WIDTH;
+}
+
+/* A member per line; arrays of objects have a line for each. */
+static void print_object(json_t *object, int indent) {
+    int width = key_width(object);
+    const char *key;
+    json_t *value, *item;
+    size_t index;
+    json_object_foreach(object, key, value) {
+        printf("%*s", indent, "");
         if (is_scalar(value)) {
-            putchar(' ');
+            printf("%-*s  ", width, key);
             print_scalar(key, value);
             putchar('\n');
         } else if (json_is_object(value)) {
-            putchar('\n');
+            puts(key);
             print_object(value, indent + 2);
         } else if (json_array_size(value) > 0 && json_is_object(json_array_get(value, 0))) {
-            putchar('\n');
+            puts(key);
             json_array_foreach(value, index, item) {
                 printf("%*s", indent + 2, "");
                 print_line(item);
                 putchar('\n');
             }
         } else {
-            putchar(' ');
+            printf("%-*s  ", width, key);
             print_line(value);
             putchar('\n');
         }

@@ -49,7 +49,7 @@ static void print_row(const char *name, size_t bytes) {
 }
 
 static void print_plan(const linnet_memory_plan *plan) {
-    printf("context %zu tokens, %zu sequences and %zu tokens in a step, %zu threads\n\n",
+    printf("context %zu tokens; sequences in a step %zu, tokens %zu; threads %zu\n\n",
            plan->ctx_tokens, plan->max_seqs, plan->max_batch_tokens, plan->n_threads);
     printf("%-22s %16s\n", "reserved", "bytes");
     for (size_t i = 0; i < plan->n_arenas && i < LINNET_MAX_ARENAS; i++)

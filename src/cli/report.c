@@ -50,10 +50,32 @@ static const char *const activation_names[] = {
     [LN_ACT_RELU] = "relu", [LN_ACT_RELU_SQUARED] = "relu_squared"};
 static const char *const rope_style_names[] = {
     [LN_ROPE_HALF] = "half-split", [LN_ROPE_INTERLEAVED] = "interleaved"};
-static const char *const scaling_names[] = {[LN_ROPE_PLAIN] = "none",
-                                            [LN_ROPE_LINEAR] = "linear",
-                                            [LN_ROPE_LLAMA3] = "llama3",
-                                            [LN_ROPE_YARN] = "yarn"};
+static const char *const scaling_names[] = {
+    [LN_ROPE_PLAIN] = "none", [LN_ROPE_LINEAR] = "linear",     [LN_ROPE_LLAMA3] = "llama3",
+    [LN_ROPE_YARN] = "yarn",  [LN_ROPE_LONGROPE] = "longrope", [LN_ROPE_DYNAMIC] = "dynamic"};
+static const char *const position_names[] = {[LN_POSITIONS_ROPE] = "rope",
+                                             [LN_POSITIONS_LEARNED] = "learned",
+                                             [LN_POSITIONS_ALIBI] = "alibi"};
+
+static json_t *latent_value(const ln_latent_spec *latent) {
+    json_t *value = json_object();
+    json_object_set_new(value, "n_latent", count_value(latent->n_latent));
+    json_object_set_new(value, "n_plain", count_value(latent->n_plain));
+    json_object_set_new(value, "n_rope", count_value(latent->n_rope));
+    json_object_set_new(value, "q_latent", count_value(latent->q_latent));
+    return value;
+}
+
+static json_t *moe_value(const ln_moe_spec *moe) {
+    json_t *value = json_object();
+    json_object_set_new(value, "n_experts", count_value(moe->n_experts));
+    json_object_set_new(value, "n_used", count_value(moe->n_used));
+    json_object_set_new(value, "n_hidden", count_value(moe->n_hidden));
+    json_object_set_new(value, "n_groups", count_value(moe->n_groups));
+    json_object_set_new(value, "n_groups_used", count_value(moe->n_groups_used));
+    json_object_set_new(value, "shared_hidden", count_value(moe->shared_hidden));
+    return value;
+}
 
 static json_t *layer_value(const ln_layer_spec *layer) {
     const ln_attention_spec *attention = &layer->attention;
@@ -63,10 +85,15 @@ static json_t *layer_value(const ln_layer_spec *layer) {
     json_object_set_new(value, "n_kv_heads", count_value(attention->n_kv_heads));
     json_object_set_new(value, "k_dim", count_value(attention->k_dim));
     json_object_set_new(value, "v_dim", count_value(attention->v_dim));
+    if (attention->latent.n_latent > 0)
+        json_object_set_new(value, "latent", latent_value(&attention->latent));
     json_object_set_new(value, "window_tokens", count_value(attention->window));
     json_object_set_new(value, "qk_norm", NAME_VALUE(qk_norm_names, attention->qk_norm));
     json_object_set_new(value, "rope", json_integer(attention->rope));
-    json_object_set_new(value, "n_hidden", count_value(layer->ffn.n_hidden));
+    if (layer->ffn.moe.n_experts > 0)
+        json_object_set_new(value, "moe", moe_value(&layer->ffn.moe));
+    else
+        json_object_set_new(value, "n_hidden", count_value(layer->ffn.n_hidden));
     json_object_set_new(value, "gated", json_boolean(layer->ffn.gated));
     json_object_set_new(value, "activation", NAME_VALUE(activation_names, layer->ffn.activation));
     return value;
@@ -85,7 +112,9 @@ static json_t *layers_value(const ln_spec *spec) {
                 break;
         }
         json_t *group = json_object();
-        json_object_set_new(group, "layers", json_sprintf("%zu-%zu", first, next - 1));
+        json_object_set_new(group, "layers",
+                            next == first + 1 ? json_sprintf("%zu", first)
+                                              : json_sprintf("%zu-%zu", first, next - 1));
         json_object_update(group, layer);
         json_decref(layer);
         json_array_append_new(groups, group);
@@ -117,6 +146,7 @@ static json_t *spec_value(const ln_spec *spec) {
     json_object_set_new(value, "ctx_tokens", count_value(spec->ctx_tokens));
     json_object_set_new(value, "norm", NAME_VALUE(norm_names, spec->norm_kind));
     json_object_set_new(value, "norm_eps", json_real((double)spec->norm_eps));
+    json_object_set_new(value, "positions", NAME_VALUE(position_names, spec->positions));
     json_object_set_new(value, "layers", layers_value(spec));
     json_object_set_new(value, "ropes", ropes_value(spec));
     return value;

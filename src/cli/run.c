@@ -185,7 +185,7 @@ static void print_settings(const run_args *args, const char *path, const linnet_
                            const linnet_memory_plan *memory) {
     fprintf(stderr, "model     %s: %s, %d layers, %d tokens\n", path, info->architecture,
             (int)info->n_layers, (int)info->n_vocab);
-    fprintf(stderr, "engine    context %zu tokens, %zu threads, %s reserved, %s mapped\n",
+    fprintf(stderr, "engine    context %zu tokens, threads %zu, %s reserved, %s mapped\n",
             memory->ctx_tokens, memory->n_threads, ln_cli_size_text(memory->total_bytes).text,
             ln_cli_size_text(memory->mapped_bytes).text);
     const linnet_sampling *sampling = &args->sampling;

@@ -190,27 +190,29 @@ static void test_model(void **state) {
     double error = logits_error(&golden);
     for (size_t i = 0; i < json_array_size(json_object_get(golden.json, "prompts")); i++)
         n_steps += compare_greedy(&golden, i);
-    printf("%-16s relative error %.2e, %zu greedy ids equal\n", name, error, n_steps);
+    printf("%-18s relative error %.2e, %zu greedy ids equal\n", name, error, n_steps);
     assert_true(error <= max_error);
     golden_close(&golden);
     free(folder);
 }
 
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
 int main(void) {
-    static char names[MAX_MODELS][256];
     struct CMUnitTest tests[MAX_MODELS] = {0};
-    size_t n_tests = 0;
-    DIR *folder = opendir(models);
-    if (!folder)
+    struct dirent **entries = NULL;
+    int n_entries = scandir(models, &entries, is_visible, alphasort);
+    if (n_entries <= 0 || n_entries > MAX_MODELS)
         return 1;
-    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
-        if (entry->d_name[0] == '.' || n_tests == MAX_MODELS)
-            continue;
-        snprintf(names[n_tests], sizeof names[0], "%s", entry->d_name);
-        tests[n_tests] = (struct CMUnitTest){
-            .name = names[n_tests], .test_func = test_model, .initial_state = names[n_tests]};
-        n_tests++;
-    }
-    closedir(folder);
-    return n_tests == 0 ? 1 : _cmocka_run_group_tests("models", tests, n_tests, NULL, NULL);
+    for (int i = 0; i < n_entries; i++)
+        tests[i] = (struct CMUnitTest){.name = entries[i]->d_name,
+                                       .test_func = test_model,
+                                       .initial_state = entries[i]->d_name};
+    int status = _cmocka_run_group_tests("models", tests, (size_t)n_entries, NULL, NULL);
+    for (int i = 0; i < n_entries; i++)
+        free(entries[i]);
+    free(entries);
+    return status;
 }

@@ -25,7 +25,8 @@ typedef struct ln_weight {
 typedef enum ln_norm_kind {
     LN_NORM_RMS,          /* x / rms(x) * w */
     LN_NORM_RMS_PLUS_ONE, /* x / rms(x) * (1 + w) */
-    LN_NORM_LAYER         /* (x - mean) / std * w + b */
+    LN_NORM_LAYER,        /* (x - mean) / std * w + b */
+    LN_NORM_NONE          /* x */
 } ln_norm_kind;
 
 /* Weights of a norm; `weight` NULL: all ones. */
@@ -139,7 +140,8 @@ typedef enum ln_qk_norm {
     LN_QK_NORM_FULL  /* all heads of q, or of k, as one row */
 } ln_qk_norm;
 
-/* In place: q and k norm, then RoPE; then K and V go to their slots. */
+/* In place: q and k norm, then RoPE; then K and V go to their slots. q is NULL for the keys and
+ * values of cross-attention. */
 typedef struct ln_op_qkv {
     float *q, *k;   /* [n_tokens][n_heads * k_dim], [n_tokens][n_kv_heads * k_dim] */
     const float *v; /* [n_tokens][n_kv_heads * v_dim] */
@@ -164,8 +166,16 @@ typedef struct ln_op_latent {
     float *out;
 } ln_op_latent;
 
-/* Causal attention over the block tables. Scores are scale * q.k, soft-capped, plus the ALiBi
- * bias; a token at position p sees positions max(0, p - window + 1) .. p.
+/* T5's relative positions: a bias per head and bucket of distances. Half of the buckets hold one
+ * distance each, the others grow logarithmically up to max_distance. */
+typedef struct ln_relative_bias {
+    const float *table; /* [n_buckets][n_heads] or NULL: none */
+    size_t n_buckets, max_distance;
+    bool both_ways; /* half of the buckets are for keys ahead of the query */
+} ln_relative_bias;
+
+/* Attention over the block tables. Scores are scale * q.k, soft-capped, plus the biases; a token
+ * at position p sees positions max(0, p - window + 1) .. p, or all that are cached.
  *
  * One recurrence for prefill and decode: KV positions are cut into slices at absolute multiples of
  * LN_ATTENTION_SLICE; each slice starts from nothing, and slices merge in order. K and V are read
@@ -180,7 +190,9 @@ typedef struct ln_op_attention {
     size_t window;             /* tokens; 0: all */
     const float *alibi_slopes; /* [n_heads] or NULL: bias slope * (key - query position) */
     const float *sinks;        /* [n_heads] or NULL: a score without a value */
-    float *out;                /* [n_tokens][n_heads * v_dim] */
+    ln_relative_bias relative;
+    bool sees_all; /* encoders and cross-attention: not causal */
+    float *out;    /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
 
 typedef enum ln_router {

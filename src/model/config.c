@@ -106,3 +106,13 @@ bool ln_config_is(const ln_config *config, ln_key key, const char *text) {
            value.string.bytes == strlen(text) &&
            memcmp(value.string.data, text, value.string.bytes) == 0;
 }
+
+bool ln_list_has(const char *list, const char *word, size_t n_bytes) {
+    while (*list != '\0') {
+        size_t length = strcspn(list, "|");
+        if (length == n_bytes && memcmp(list, word, length) == 0)
+            return true;
+        list += length + (list[length] == '|');
+    }
+    return false;
+}

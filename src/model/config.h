@@ -36,6 +36,9 @@ ln_status ln_config_flag(const ln_config *config, ln_key key, bool *out, ln_erro
 ln_status ln_config_need_size(const ln_config *config, ln_key key, size_t min, size_t max,
                               size_t *out, ln_error *err);
 
+/* True when `word` [n_bytes] is one of the '|'-separated words of `list`. */
+bool ln_list_has(const char *list, const char *word, size_t n_bytes);
+
 /* True when the key holds just this string. */
 bool ln_config_is(const ln_config *config, ln_key key, const char *text);
 

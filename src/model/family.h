@@ -25,6 +25,13 @@ typedef enum ln_role {
     LN_ROLE_GATE,
     LN_ROLE_UP,
     LN_ROLE_DOWN,
+    LN_ROLE_CROSS_NORM,
+    LN_ROLE_CROSS_Q,
+    LN_ROLE_CROSS_K,
+    LN_ROLE_CROSS_V,
+    LN_ROLE_CROSS_O,
+    LN_ROLE_RELATIVE_BIAS, /* layer 0's, for all */
+    LN_ROLE_OUTPUT_BIAS,   /* where it does not stand beside the output */
     LN_ROLE_SINKS,
     LN_ROLE_ROUTER,
     LN_ROLE_ROUTER_BIAS, /* counts for the choice of experts alone */
@@ -66,6 +73,7 @@ typedef struct ln_binding {
     bool hf_bare;       /* the name is complete; a bias adds "_bias" */
     bool gguf_bare;     /* the name is complete */
     bool hf_transposed; /* stored [in][out] */
+    bool encoder;       /* of the encoder's layers, not the decoder's */
 } ln_binding;
 
 /* Which layers see only a window when config.json does not list layer_types. */
@@ -111,6 +119,10 @@ struct ln_family {
     bool normalize_experts; /* when the checkpoint does not say */
     bool shared_gate;
     bool sinks;
+    bool has_encoder;
+    bool unit_scale;            /* attention scores are q.k as they are */
+    bool tied_by_default;       /* the output is the embedding unless the checkpoint says no */
+    bool scale_tied_logits;     /* by 1 / sqrt(dim), when the output is tied */
     const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };
@@ -118,18 +130,19 @@ struct ln_family {
 /* All families, NULL-terminated. */
 extern const ln_family *const ln_families[];
 
-/* Binding number `index` of a role that has a name in this format, or NULL past the last. */
-const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_format format,
-                                    ln_role role, size_t index);
-
 enum { LN_TENSOR_NAME_BYTES = 160 };
 
 /* Which tensor of a role: layer and expert (or head) where there are many. */
 typedef struct ln_tensor_id {
     ln_role role;
+    bool encoder;
     size_t layer, expert;
     bool is_bias;
 } ln_tensor_id;
+
+/* Binding number `index` of a role that has a name in this format, or NULL past the last. */
+const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_format format,
+                                    ln_tensor_id id, size_t index);
 
 /* The full name of a binding's tensor. */
 void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_tensor_id id,

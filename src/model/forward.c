@@ -15,11 +15,16 @@ typedef struct widths {
     size_t n_experts, n_used, expert_hidden, shared;
 } widths;
 
+static const ln_layer_spec *any_layer(const ln_spec *spec, size_t i) {
+    return i < spec->n_layers ? &spec->layers[i] : &spec->encoder_layers[i - spec->n_layers];
+}
+
 static widths widths_of(const ln_spec *spec) {
     widths w = {0};
-    for (size_t i = 0; i < spec->n_layers; i++) {
-        const ln_attention_spec *a = &spec->layers[i].attention;
-        const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
+    for (size_t i = 0; i < spec->n_layers + spec->n_encoder_layers; i++) {
+        const ln_layer_spec *layer = any_layer(spec, i);
+        const ln_attention_spec *a = &layer->attention;
+        const ln_moe_spec *moe = &layer->ffn.moe;
         grow(&w.q, a->n_heads * a->k_dim);
         grow(&w.k, a->n_kv_heads * a->k_dim);
         grow(&w.v, a->n_kv_heads * a->v_dim);
@@ -29,7 +34,7 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.latent_heads, a->n_heads * a->latent.v_dim);
             grow(&w.latent_q, a->latent.q_latent);
         }
-        grow(&w.hidden, moe->n_experts > 0 ? moe->shared_hidden : spec->layers[i].ffn.n_hidden);
+        grow(&w.hidden, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
         grow(&w.n_experts, moe->n_experts);
         grow(&w.n_used, moe->n_used);
         grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
@@ -88,29 +93,39 @@ void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logi
     lay_out(spec, max_tokens, max_logits, &layout, memory, activations);
 }
 
-void ln_forward_kv_layer(const ln_attention_spec *attention, ln_kv_layer *kv) {
-    bool is_latent = attention->latent.n_latent > 0;
-    kv->group = attention->kv_group;
-    kv->n_heads = attention->n_kv_heads;
+size_t ln_forward_n_kv_layers(const ln_spec *spec) {
+    return spec->n_encoder_layers > 0 ? 2 * spec->n_layers + 1 : spec->n_layers;
+}
+
+void ln_forward_kv_layer(const ln_spec *spec, size_t index, ln_kv_layer *kv, bool *v_in_k) {
+    bool is_encoder = index == 2 * spec->n_layers;
+    bool is_cross = !is_encoder && index >= spec->n_layers;
+    const ln_layer_spec *layer =
+        is_encoder ? &spec->encoder_layers[0] : &spec->layers[index % spec->n_layers];
+    const ln_attention_spec *attention = &layer->attention;
+    *v_in_k = attention->latent.n_latent > 0;
+    kv->group = is_cross ? layer->cross_kv_group : attention->kv_group;
+    kv->n_heads = is_cross ? attention->n_heads : attention->n_kv_heads;
     kv->k_dim = attention->k_dim;
     kv->v_dim = attention->v_dim;
-    kv->v_stride = is_latent ? attention->k_dim : attention->v_dim;
+    kv->v_stride = *v_in_k ? attention->k_dim : attention->v_dim;
 }
 
 ln_step_limits ln_forward_limits(const ln_spec *spec, size_t max_tokens, size_t max_seqs,
                                  size_t max_ctx) {
     ln_step_limits limits = {
         .max_tokens = max_tokens, .max_seqs = max_seqs, .max_ctx = max_ctx, .max_width = spec->dim};
-    for (size_t i = 0; i < spec->n_layers; i++) {
-        const ln_attention_spec *attention = &spec->layers[i].attention;
-        const ln_moe_spec *moe = &spec->layers[i].ffn.moe;
+    for (size_t i = 0; i < spec->n_layers + spec->n_encoder_layers; i++) {
+        const ln_layer_spec *layer = any_layer(spec, i);
+        const ln_attention_spec *attention = &layer->attention;
+        const ln_moe_spec *moe = &layer->ffn.moe;
         size_t head_dim = attention->k_dim > attention->v_dim ? attention->k_dim : attention->v_dim;
         grow(&limits.max_head_dim, head_dim);
         grow(&limits.max_heads, attention->n_heads);
         grow(&limits.max_width, attention->n_heads * head_dim);
         grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
         grow(&limits.max_width, attention->latent.q_latent);
-        grow(&limits.max_width, spec->layers[i].ffn.n_hidden);
+        grow(&limits.max_width, layer->ffn.n_hidden);
         grow(&limits.max_width, moe->n_hidden);
         grow(&limits.max_width, moe->shared_hidden);
         grow(&limits.max_experts, moe->n_experts);
@@ -121,7 +136,7 @@ ln_step_limits ln_forward_limits(const ln_spec *spec, size_t max_tokens, size_t 
 enum { OPS_PER_LAYER = 24, OPS_OUTSIDE = 4 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
-    return spec->n_layers * OPS_PER_LAYER + OPS_OUTSIDE;
+    return (spec->n_layers + spec->n_encoder_layers) * OPS_PER_LAYER + OPS_OUTSIDE;
 }
 
 /* What a step records into, and from what. */
@@ -132,6 +147,8 @@ typedef struct recorder {
     const ln_kv_layer *kv;
     const ln_batch *batch;
     int32_t layer;
+    bool encoder;
+    const ln_kv_layer *layer_kv; /* the current layer's */
     ln_op *ops;
     size_t n_ops;
 } recorder;
@@ -144,9 +161,10 @@ static ln_op *push(recorder *r, ln_op_kind kind) {
 
 static void embed(recorder *r) {
     const ln_weights *w = r->weights;
+    const ln_weight *learned = r->encoder ? &w->encoder.learned_positions : &w->learned_positions;
     push(r, LN_OP_EMBED)->embed = (ln_op_embed){
         .table = &w->embedding,
-        .learned = w->learned_positions.data != NULL ? &w->learned_positions : NULL,
+        .learned = learned->data != NULL ? learned : NULL,
         .learned_offset = r->spec->learned_offset,
         .scale = r->spec->embedding_scale,
         .out = r->a->x,
@@ -174,7 +192,7 @@ static void linear(recorder *r, const ln_weight *weight, const float *x, float *
 /* The residual stream takes a block's output: directly, or through the norm behind the block. */
 static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
                              const float *x) {
-    if (post_norm->dim > 0) {
+    if (post_norm != NULL && post_norm->dim > 0) {
         linear(r, weight, x, r->a->normed);
         norm(r, post_norm, r->a->normed, r->a->x, r->a->x);
         return;
@@ -203,7 +221,7 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
         .q_norm = &w->q_norm,
         .k_norm = &w->k_norm,
         .rope = spec->rope >= 0 ? &r->weights->ropes[spec->rope] : NULL,
-        .kv = &r->kv[r->layer],
+        .kv = r->layer_kv,
     };
 }
 
@@ -242,11 +260,20 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
         .rope = &r->weights->ropes[spec->rope],
         .n_heads = spec->n_heads,
         .n_plain = latent->n_plain,
-        .kv = &r->kv[r->layer],
+        .kv = r->layer_kv,
         .out = a->q,
     };
     linear_by_head(r, w->k_b, spec->n_heads, a->latent_heads, latent->n_plain + latent->n_rope,
                    a->q, spec->k_dim);
+}
+
+static ln_relative_bias relative_bias(const recorder *r) {
+    return (ln_relative_bias){
+        .table = r->encoder ? r->weights->encoder.relative_bias : r->weights->relative_bias,
+        .n_buckets = r->spec->n_relative_buckets,
+        .max_distance = r->spec->relative_max_distance,
+        .both_ways = r->encoder,
+    };
 }
 
 static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
@@ -259,13 +286,15 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
         project(r, spec, w, x);
     push(r, LN_OP_ATTENTION)->attention = (ln_op_attention){
         .q = a->q,
-        .kv = &r->kv[r->layer],
+        .kv = r->layer_kv,
         .n_heads = spec->n_heads,
         .scale = spec->scale,
         .softcap = spec->softcap,
         .window = spec->window,
         .alibi_slopes = spec->alibi ? r->weights->alibi_slopes : NULL,
         .sinks = w->sinks,
+        .relative = spec->relative ? relative_bias(r) : (ln_relative_bias){0},
+        .sees_all = spec->sees_all,
         .out = a->attended,
     };
     if (is_latent)
@@ -378,15 +407,44 @@ static const float *pre_norm(recorder *r, const ln_norm *weights, float *out) {
     return out;
 }
 
+/* Attention to the encoder's output, which is in the cache. */
+static void cross_attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                            const float *x) {
+    linear(r, &w->cross_q, x, r->a->q);
+    push(r, LN_OP_ATTENTION)->attention = (ln_op_attention){
+        .q = r->a->q,
+        .kv = &r->kv[r->spec->n_layers + (size_t)r->layer],
+        .n_heads = spec->n_heads,
+        .scale = spec->scale,
+        .sees_all = true,
+        .out = r->a->attended,
+    };
+    linear_to_stream(r, &w->cross_o, NULL, r->a->attended);
+}
+
+/* With norms after the blocks, x is normalised in place once a block has added to it. */
+static void after_norm(recorder *r, const ln_layer_spec *spec, const ln_norm *weights) {
+    if (spec->placement == LN_PLACE_AFTER)
+        norm(r, weights, r->a->x, NULL, r->a->x);
+}
+
 static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
-    const float *x = pre_norm(r, &w->attention_norm, r->a->normed);
+    bool after = spec->placement == LN_PLACE_AFTER;
+    const float *x = after ? r->a->x : pre_norm(r, &w->attention_norm, r->a->normed);
     const float *ffn_x = x;
     if (spec->placement == LN_PLACE_PARALLEL && w->ffn_norm.dim > 0)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
     attention(r, &spec->attention, w, x);
-    if (spec->placement != LN_PLACE_PARALLEL)
+    after_norm(r, spec, &w->attention_norm);
+    if (spec->has_cross) {
+        x = after ? r->a->x : pre_norm(r, &w->cross_norm, r->a->normed);
+        cross_attention(r, &spec->attention, w, x);
+        after_norm(r, spec, &w->cross_norm);
+    }
+    if (spec->placement != LN_PLACE_PARALLEL && !after)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
     feed_forward(r, &spec->ffn, w, ffn_x);
+    after_norm(r, spec, &w->ffn_norm);
 }
 
 /* The output norm gathers the rows whose logits are wanted. */
@@ -409,15 +467,58 @@ static void logits(recorder *r) {
     };
 }
 
+/* Keys and values of the encoder's output for every layer of the decoder. */
+static void cache_cross(recorder *r, const float *x) {
+    for (size_t i = 0; i < r->spec->n_layers; i++) {
+        const ln_layer_weights *w = &r->weights->layers[i];
+        r->layer = (int32_t)i;
+        linear(r, &w->cross_k, x, r->a->k);
+        linear(r, &w->cross_v, x, r->a->v);
+        push(r, LN_OP_QKV)->qkv =
+            (ln_op_qkv){.k = r->a->k, .v = r->a->v, .kv = &r->kv[r->spec->n_layers + i]};
+    }
+}
+
+size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
+                                 const ln_activations *activations, const ln_kv_layer *kv,
+                                 const ln_batch *batch, ln_op *ops) {
+    recorder r = {.spec = spec,
+                  .weights = weights,
+                  .a = activations,
+                  .kv = kv,
+                  .batch = batch,
+                  .layer = -1,
+                  .encoder = true,
+                  .layer_kv = &kv[2 * spec->n_layers],
+                  .ops = ops};
+    embed(&r);
+    if (weights->encoder.embedding_norm.dim > 0)
+        norm(&r, &weights->encoder.embedding_norm, activations->x, NULL, activations->x);
+    for (size_t i = 0; i < spec->n_encoder_layers; i++) {
+        r.layer = (int32_t)i;
+        layer(&r, &spec->encoder_layers[i], &weights->encoder.layers[i]);
+    }
+    norm(&r, &weights->encoder.output_norm, activations->x, NULL, activations->normed);
+    cache_cross(&r, activations->normed);
+    return r.n_ops;
+}
+
 size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                          const ln_activations *activations, const ln_kv_layer *kv,
                          const ln_batch *batch, ln_op *ops) {
-    recorder r = {spec, weights, activations, kv, batch, -1, ops, 0};
+    recorder r = {.spec = spec,
+                  .weights = weights,
+                  .a = activations,
+                  .kv = kv,
+                  .batch = batch,
+                  .layer = -1,
+                  .ops = ops};
     embed(&r);
     if (weights->embedding_norm.dim > 0)
         norm(&r, &weights->embedding_norm, activations->x, NULL, activations->x);
     for (size_t i = 0; i < spec->n_layers; i++) {
         r.layer = (int32_t)i;
+        r.layer_kv = &kv[i];
         layer(&r, &spec->layers[i], &weights->layers[i]);
     }
     r.layer = -1;

@@ -35,14 +35,25 @@ ln_status ln_activations_plan(const ln_spec *spec, size_t max_tokens, size_t max
 void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logits, void *memory,
                          ln_activations *activations);
 
-/* The shape of a layer's KV cache; block size, type and memory stay for the caller. */
-void ln_forward_kv_layer(const ln_attention_spec *attention, ln_kv_layer *kv);
+/* KV caches: one per layer; with an encoder then one per layer for cross-attention, and one that
+ * all of the encoder's layers use in turn. */
+size_t ln_forward_n_kv_layers(const ln_spec *spec);
+
+/* The shape of cache number `index`; block size, type and memory stay for the caller. V needs no
+ * memory of its own when *v_in_k is set: v is k. */
+void ln_forward_kv_layer(const ln_spec *spec, size_t index, ln_kv_layer *kv, bool *v_in_k);
 
 /* The most operations that a step records. */
 size_t ln_forward_max_ops(const ln_spec *spec);
 
-/* Records a step into ops[ln_forward_max_ops]; returns their number. kv [n_layers]. The logits of
- * batch->logit_rows are in activations->logits after the run. All pointers must stay valid until
+/* Records a step of encoders into ops: a batch of whole encoder prompts, whose keys and values for
+ * cross-attention go to their slots. No logits. */
+size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
+                                 const ln_activations *activations, const ln_kv_layer *kv,
+                                 const ln_batch *batch, ln_op *ops);
+
+/* Records a step into ops[ln_forward_max_ops]; returns their number. kv [n_kv_layers]. The logits
+ * of batch->logit_rows are in activations->logits after the run. All pointers must stay valid until
  * then. */
 size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                          const ln_activations *activations, const ln_kv_layer *kv,

@@ -6,7 +6,7 @@
 static ln_status missing(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
                          ln_error *err) {
     ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
-    const ln_binding *binding = ln_family_binding(spec->family, format, id.role, 0);
+    const ln_binding *binding = ln_family_binding(spec->family, format, id, 0);
     char name[LN_TENSOR_NAME_BYTES] = "(of no known name)";
     if (binding != NULL)
         ln_binding_name(binding, format, id, name);
@@ -54,7 +54,8 @@ static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *
 /* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
 static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows) {
-    const ln_layer_spec *layer = &spec->layers[id.layer];
+    const ln_layer_spec *layer =
+        id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
     const ln_attention_spec *a = &layer->attention;
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
     size_t group_q = q / a->n_kv_heads;
@@ -177,7 +178,7 @@ ln_status ln_source_vector(const ln_checkpoint *checkpoint, const ln_spec *spec,
     const ln_tensor *tensor = ln_family_find(spec->family, checkpoint, id, &binding);
     *request = (ln_weight_request){0};
     if (tensor == NULL) {
-        binding = ln_family_binding(spec->family, format, id.role, 0);
+        binding = ln_family_binding(spec->family, format, id, 0);
         bool optional = binding != NULL && binding->optional;
         return optional || id.is_bias ? LINNET_OK : missing(checkpoint, spec, id, err);
     }

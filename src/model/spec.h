@@ -20,13 +20,15 @@ typedef enum ln_placement {
     LN_PLACE_PRE,      /* x + f(norm(x)) */
     LN_PLACE_POST,     /* x + norm(f(x)) */
     LN_PLACE_SANDWICH, /* x + norm(f(norm(x))) */
-    LN_PLACE_PARALLEL  /* x + attention(norm(x)) + ffn(norm'(x)) */
+    LN_PLACE_PARALLEL, /* x + attention(norm(x)) + ffn(norm'(x)) */
+    LN_PLACE_AFTER     /* norm(x + f(x)) */
 } ln_placement;
 
 typedef enum ln_positions {
     LN_POSITIONS_ROPE = 0,
     LN_POSITIONS_LEARNED,
-    LN_POSITIONS_ALIBI
+    LN_POSITIONS_ALIBI,
+    LN_POSITIONS_RELATIVE
 } ln_positions;
 
 /* Latent attention: what is cached is one row for all heads. A head's query has n_plain elements
@@ -47,7 +49,8 @@ typedef struct ln_attention_spec {
     size_t window; /* tokens; 0: all */
     ln_qk_norm qk_norm;
     int rope; /* index into ln_spec.ropes; -1: none */
-    bool alibi;
+    bool alibi, relative;
+    bool sees_all;   /* in an encoder: not causal */
     size_t kv_group; /* index into ln_spec.kv_groups */
 } ln_attention_spec;
 
@@ -72,6 +75,8 @@ typedef struct ln_ffn_spec {
 typedef struct ln_layer_spec {
     ln_placement placement;
     ln_attention_spec attention;
+    bool has_cross; /* attention to the encoder's output follows: the same heads */
+    size_t cross_kv_group;
     ln_ffn_spec ffn;
 } ln_layer_spec;
 
@@ -103,8 +108,13 @@ typedef struct ln_rope_spec {
     const float *short_factors, *long_factors; /* longrope [n_dims / 2], in the arena */
 } ln_rope_spec;
 
+/* What a group's cache holds: a decoder's own tokens; the encoder's output as the decoder sees it;
+ * or the encoder's tokens, for the one step in which the encoder runs. */
+typedef enum ln_kv_kind { LN_KV_OWN = 0, LN_KV_CROSS, LN_KV_ENCODER } ln_kv_kind;
+
 /* Layers that cache alike. */
 typedef struct ln_kv_group_spec {
+    ln_kv_kind kind;
     size_t window; /* tokens that stay visible; 0: all */
     size_t n_layers;
 } ln_kv_group_spec;
@@ -126,7 +136,11 @@ typedef struct ln_spec {
     ln_rope_spec ropes[LN_MAX_ROPES];
     size_t n_kv_groups;
     ln_kv_group_spec kv_groups[LN_MAX_KV_GROUPS];
-    ln_layer_spec *layers; /* [n_layers] */
+    ln_layer_spec *layers;         /* [n_layers] */
+    size_t n_encoder_layers;       /* 0: a decoder alone */
+    ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
+    size_t n_relative_buckets, relative_max_distance;
+    int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;
 
 /* Finds the family and reads the spec. Errors name the key: FORMAT (missing, wrong type or

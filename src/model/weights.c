@@ -22,6 +22,7 @@ typedef struct loader {
     ln_layout layout, table_layout;
     size_t mapped_bytes;
     size_t ctx_tokens;
+    bool encoder; /* the walk is in the encoder */
     ln_weights *weights;
     ln_error *err;
 } loader;
@@ -47,7 +48,7 @@ static ln_status prepare(loader *l, const ln_weight_request *request, ln_weight 
         l->writable, request, bytes > 0 ? l->memory + offset : NULL, weight, l->err);
 }
 
-/* float32 copies of vectors; *out stays NULL when the request is empty. */
+/* float32 copies of vectors and small tables; *out stays NULL when the request is empty. */
 static ln_status prepare_vector(loader *l, const ln_weight_request *request, const float **out) {
     ln_weight copy = {0};
     *out = NULL;
@@ -87,7 +88,8 @@ static ln_status matrix_of(loader *l, ln_tensor_id id, const ln_source_shape *sh
 static ln_status matrix(loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
                         ln_weight *weight) {
     ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows, .n_cols = n_cols};
-    return matrix_of(l, (ln_tensor_id){.role = role, .layer = layer}, &shape, weight);
+    ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer};
+    return matrix_of(l, id, &shape, weight);
 }
 
 /* One matrix for each expert or head. *out stays NULL while planning. */
@@ -107,8 +109,8 @@ static ln_status matrices(loader *l, ln_role role, size_t layer, const ln_source
  * stays absent (dim 0). */
 static ln_status norm(loader *l, ln_role role, size_t layer, size_t dim, ln_norm *out) {
     ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
-    const ln_binding *binding = ln_family_binding(l->spec->family, format, role, 0);
-    ln_tensor_id id = {.role = role, .layer = layer};
+    ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer};
+    const ln_binding *binding = ln_family_binding(l->spec->family, format, id, 0);
     *out = (ln_norm){0};
     if (binding == NULL ||
         (binding->optional && ln_family_find(l->spec->family, l->checkpoint, id, &binding) == NULL))
@@ -169,10 +171,10 @@ static ln_status experts(loader *l, size_t i, const ln_moe_spec *moe, ln_layer_w
     ln_source_shape in = {moe->n_experts, moe->n_hidden, dim};
     ln_source_shape out = {moe->n_experts, dim, moe->n_hidden};
     LN_TRY(matrix(l, LN_ROLE_ROUTER, i, moe->n_experts, dim, &w->router));
-    if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint),
-                          LN_ROLE_ROUTER_BIAS, 0) != NULL)
-        LN_TRY(vector(l, (ln_tensor_id){.role = LN_ROLE_ROUTER_BIAS, .layer = i}, moe->n_experts,
-                      &w->router_bias));
+    ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i};
+    if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
+        NULL)
+        LN_TRY(vector(l, bias, moe->n_experts, &w->router_bias));
     LN_TRY(matrices(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
     LN_TRY(matrices(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
     LN_TRY(matrices(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down));
@@ -186,8 +188,18 @@ static ln_status experts(loader *l, size_t i, const ln_moe_spec *moe, ln_layer_w
     return matrix(l, LN_ROLE_SHARED_ROUTER, i, 1, dim, &w->shared_router);
 }
 
-static ln_status layer_weights(loader *l, size_t i, ln_layer_weights *w) {
-    const ln_layer_spec *layer = &l->spec->layers[i];
+static ln_status cross_attention(loader *l, size_t i, const ln_attention_spec *spec,
+                                 ln_layer_weights *w) {
+    size_t dim = l->spec->dim, q_dim = spec->n_heads * spec->k_dim;
+    LN_TRY(norm(l, LN_ROLE_CROSS_NORM, i, dim, &w->cross_norm));
+    LN_TRY(matrix(l, LN_ROLE_CROSS_Q, i, q_dim, dim, &w->cross_q));
+    LN_TRY(matrix(l, LN_ROLE_CROSS_K, i, q_dim, dim, &w->cross_k));
+    LN_TRY(matrix(l, LN_ROLE_CROSS_V, i, q_dim, dim, &w->cross_v));
+    return matrix(l, LN_ROLE_CROSS_O, i, dim, q_dim, &w->cross_o);
+}
+
+static ln_status layer_weights(loader *l, const ln_layer_spec *layer, size_t i,
+                               ln_layer_weights *w) {
     size_t dim = l->spec->dim, n_hidden = layer->ffn.n_hidden;
     *w = (ln_layer_weights){0};
     LN_TRY(norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm));
@@ -195,6 +207,8 @@ static ln_status layer_weights(loader *l, size_t i, ln_layer_weights *w) {
     LN_TRY(norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
     LN_TRY(norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm));
     LN_TRY(attention(l, i, &layer->attention, w));
+    if (layer->has_cross)
+        LN_TRY(cross_attention(l, i, &layer->attention, w));
     if (layer->ffn.moe.n_experts > 0)
         return experts(l, i, &layer->ffn.moe, w);
     if (layer->ffn.gated)
@@ -267,32 +281,86 @@ static ln_status alibi(loader *l) {
 static ln_status output(loader *l) {
     const ln_binding *binding;
     const ln_spec *spec = l->spec;
+    ln_weights *w = l->weights;
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
-    if (spec->tied || ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL) {
-        l->weights->output = l->weights->embedding;
+    w->output = w->embedding;
+    if (!spec->tied && ln_family_find(spec->family, l->checkpoint, id, &binding) != NULL)
+        LN_TRY(matrix(l, LN_ROLE_OUTPUT, 0, spec->n_vocab, spec->dim, &w->output));
+    id.role = LN_ROLE_OUTPUT_BIAS;
+    if (ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
         return LINNET_OK;
-    }
-    return matrix(l, LN_ROLE_OUTPUT, 0, spec->n_vocab, spec->dim, &l->weights->output);
+    return vector(l, id, spec->n_vocab, &w->output.bias);
+}
+
+/* A norm in front of the logits; one that does nothing when the family has none. */
+static ln_status last_norm(loader *l, ln_norm *out) {
+    LN_TRY(norm(l, LN_ROLE_OUTPUT_NORM, 0, l->spec->dim, out));
+    if (out->dim == 0)
+        *out = (ln_norm){.kind = LN_NORM_NONE, .dim = l->spec->dim};
+    return LINNET_OK;
+}
+
+static ln_status learned_positions(loader *l, ln_weight *weight) {
+    if (l->spec->positions != LN_POSITIONS_LEARNED)
+        return LINNET_OK;
+    return matrix(l, LN_ROLE_LEARNED_POSITIONS, 0, l->spec->n_learned, l->spec->dim, weight);
+}
+
+/* The table [n_relative_buckets][n_heads], as float32. */
+static ln_status relative_bias(loader *l, const float **out) {
+    const ln_spec *spec = l->spec;
+    ln_tensor_id id = {.role = LN_ROLE_RELATIVE_BIAS, .encoder = l->encoder};
+    const ln_layer_spec *layers = l->encoder ? spec->encoder_layers : spec->layers;
+    ln_source_shape shape = {1, spec->n_relative_buckets, layers[0].attention.n_heads};
+    ln_weight_request request;
+    *out = NULL;
+    if (spec->positions != LN_POSITIONS_RELATIVE)
+        return LINNET_OK;
+    LN_TRY(ln_source_matrix(l->checkpoint, spec, id, &shape, &request, l->err));
+    request.as_f32 = true;
+    return prepare_vector(l, &request, out);
+}
+
+/* The layers of a stack; `layers` is NULL while planning. */
+static ln_status stack(loader *l, const ln_layer_spec *specs, size_t n_layers,
+                       ln_layer_weights **layers) {
+    ln_layer_weights planned;
+    size_t offset = ln_layout_add(&l->table_layout, n_layers, sizeof **layers);
+    if (l->table != NULL)
+        *layers = (ln_layer_weights *)(void *)(l->table + offset);
+    for (size_t i = 0; i < n_layers; i++)
+        LN_TRY(layer_weights(l, &specs[i], i, *layers != NULL ? &(*layers)[i] : &planned));
+    return LINNET_OK;
+}
+
+static ln_status encoder(loader *l) {
+    const ln_spec *spec = l->spec;
+    ln_weights *w = l->weights;
+    if (spec->n_encoder_layers == 0)
+        return LINNET_OK;
+    l->encoder = true;
+    LN_TRY(learned_positions(l, &w->encoder.learned_positions));
+    LN_TRY(norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->encoder.embedding_norm));
+    LN_TRY(last_norm(l, &w->encoder.output_norm));
+    LN_TRY(relative_bias(l, &w->encoder.relative_bias));
+    LN_TRY(stack(l, spec->encoder_layers, spec->n_encoder_layers, &w->encoder.layers));
+    l->encoder = false;
+    return LINNET_OK;
 }
 
 static ln_status walk(loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
-    size_t layers = ln_layout_add(&l->table_layout, spec->n_layers, sizeof *w->layers);
-    if (l->table != NULL)
-        w->layers = (ln_layer_weights *)(void *)(l->table + layers);
     LN_TRY(matrix(l, LN_ROLE_EMBEDDING, 0, spec->n_vocab, spec->dim, &w->embedding));
-    if (spec->positions == LN_POSITIONS_LEARNED)
-        LN_TRY(matrix(l, LN_ROLE_LEARNED_POSITIONS, 0, spec->n_learned, spec->dim,
-                      &w->learned_positions));
+    LN_TRY(learned_positions(l, &w->learned_positions));
     LN_TRY(norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->embedding_norm));
-    LN_TRY(norm(l, LN_ROLE_OUTPUT_NORM, 0, spec->dim, &w->output_norm));
+    LN_TRY(last_norm(l, &w->output_norm));
     LN_TRY(output(l));
     LN_TRY(ropes(l));
     LN_TRY(alibi(l));
-    ln_layer_weights planned;
-    for (size_t i = 0; i < spec->n_layers; i++)
-        LN_TRY(layer_weights(l, i, w->layers != NULL ? &w->layers[i] : &planned));
+    LN_TRY(relative_bias(l, &w->relative_bias));
+    LN_TRY(stack(l, spec->layers, spec->n_layers, &w->layers));
+    LN_TRY(encoder(l));
     LN_TRY(ln_layout_check(&l->table_layout, "table of the weights", l->err));
     return ln_layout_check(&l->layout, "weights", l->err);
 }

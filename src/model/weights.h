@@ -10,6 +10,8 @@ typedef struct ln_layer_weights {
     ln_norm ffn_norm, ffn_post_norm;
     ln_norm q_norm, k_norm;
     ln_weight q, k, v, o;
+    ln_norm cross_norm;
+    ln_weight cross_q, cross_k, cross_v, cross_o;        /* with an encoder */
     ln_weight gate, up, down;                            /* gate: only in gated layers */
     const float *sinks;                                  /* [n_heads] or NULL */
     ln_weight router;                                    /* mixture of experts: [n_experts][dim] */
@@ -31,7 +33,14 @@ typedef struct ln_weights {
     ln_layer_weights *layers;    /* [n_layers] */
     ln_rope ropes[LN_MAX_ROPES]; /* [n_ropes] */
     const float *alibi_slopes;   /* [n_heads] or NULL */
-    void *memory;                /* prepared copies, the backend's */
+    const float *relative_bias;  /* [n_relative_buckets][n_heads] or NULL */
+    struct {
+        ln_weight learned_positions;
+        ln_norm embedding_norm, output_norm;
+        ln_layer_weights *layers; /* [n_encoder_layers] */
+        const float *relative_bias;
+    } encoder;
+    void *memory; /* prepared copies, the backend's */
     size_t memory_bytes;
     size_t table_bytes; /* of `layers` and the like, host memory */
     void *table;

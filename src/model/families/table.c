@@ -9,7 +9,7 @@
     X(qwen2) X(qwen3) X(gemma) X(gemma2) X(gemma3) X(phi) X(phi3) X(gpt2) X(gptj) X(gpt_neox)      \
         X(opt) X(bloom) X(falcon) X(stablelm) X(starcoder2) X(olmo2) X(olmo3) X(granite) X(cohere) \
             X(cohere2) X(glm) X(glm4) X(smollm3) X(baichuan) X(mixtral) X(qwen2_moe) X(qwen3_moe)  \
-                X(gpt_oss) X(deepseek_v2) X(deepseek_v3)
+                X(gpt_oss) X(deepseek_v2) X(deepseek_v3) X(t5) X(bart)
 
 #define DECLARE(name) extern const ln_family ln_family_##name;
 LN_FAMILIES(DECLARE)
@@ -27,10 +27,10 @@ static const char *pattern_of(const ln_binding *binding, ln_checkpoint_format fo
 }
 
 const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_format format,
-                                    ln_role role, size_t index) {
+                                    ln_tensor_id id, size_t index) {
     for (size_t i = 0; i < family->n_bindings; i++) {
         const ln_binding *binding = &family->bindings[i];
-        if (binding->role == role && pattern_of(binding, format) != NULL && index-- == 0)
+        if (binding->role == id.role && binding->encoder == id.encoder && pattern_of(binding, format) != NULL && index-- == 0)
             return binding;
     }
     return NULL;
@@ -61,7 +61,7 @@ const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *ch
     const char *prefix = family->hf_prefix != NULL ? family->hf_prefix : "";
     char name[LN_TENSOR_NAME_BYTES];
     for (size_t i = 0;; i++) {
-        *binding = ln_family_binding(family, format, id.role, i);
+        *binding = ln_family_binding(family, format, id, i);
         if (*binding == NULL)
             return NULL;
         ln_binding_name(*binding, format, id, name);

@@ -80,7 +80,7 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
-        float *q = p->q + token * p->n_heads * kv->k_dim;
+        float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
         float *k = p->k + token * kv->n_heads * kv->k_dim;
         const float *v = p->v + token * kv->n_heads * kv->v_dim;
         if (p->qk_norm != LN_QK_NORM_NONE) {
@@ -139,8 +139,8 @@ typedef struct attention_row {
     const int32_t *block_table;
     const float *q; /* [k_dim] */
     size_t head, kv_head;
-    size_t position;
-    float *cache_row; /* [max head dim] scratch */
+    size_t position, end; /* it sees keys before `end` */
+    float *cache_row;     /* [max head dim] scratch */
 } attention_row;
 
 static size_t cache_row_of(const attention_row *row, size_t position) {
@@ -148,6 +148,21 @@ static size_t cache_row_of(const attention_row *row, size_t position) {
     size_t block = (size_t)row->block_table[position / kv->block_tokens];
     return ln_scalar_kv_row(kv, block * kv->block_tokens + position % kv->block_tokens,
                             row->kv_head);
+}
+
+/* The bucket of a key at `key` seen from `query`. Single precision throughout, as in the reference
+ * implementation: the buckets' borders depend on it. */
+static size_t relative_bucket(const ln_relative_bias *relative, size_t query, size_t key) {
+    size_t n = relative->both_ways ? relative->n_buckets / 2 : relative->n_buckets;
+    size_t first = relative->both_ways && key > query ? n : 0;
+    size_t exact = n / 2;
+    size_t distance = key > query ? (relative->both_ways ? key - query : 0) : query - key;
+    if (distance < exact)
+        return first + distance;
+    float growth = logf((float)distance / (float)exact) /
+                   (float)log((double)relative->max_distance / (double)exact);
+    size_t bucket = exact + (size_t)(growth * (float)(n - exact));
+    return first + (bucket < n ? bucket : n - 1);
 }
 
 static float score_of(const attention_row *row, size_t position) {
@@ -160,6 +175,10 @@ static float score_of(const attention_row *row, size_t position) {
         score = p->softcap * tanhf(score / p->softcap);
     if (p->alibi_slopes != NULL)
         score -= p->alibi_slopes[row->head] * (float)(row->position - position);
+    if (p->relative.table != NULL)
+        score +=
+            p->relative.table[relative_bucket(&p->relative, row->position, position) * p->n_heads +
+                              row->head];
     return score;
 }
 
@@ -205,7 +224,7 @@ static void attend(const attention_row *row, float *scratch, float *out) {
         whole.total = 1.0f;
     }
     memset(out, 0, v_dim * sizeof *out);
-    size_t end = row->position + 1;
+    size_t end = row->end;
     size_t begin = p->window > 0 && end > p->window ? end - p->window : 0;
     while (begin < end) {
         size_t slice_end = (begin / LN_ATTENTION_SLICE + 1) * LN_ATTENTION_SLICE;
@@ -243,6 +262,7 @@ void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker) {
                 .head = head,
                 .kv_head = head / heads_per_kv,
                 .position = (size_t)batch->positions[token],
+                .end = (size_t)(p->sees_all ? group->lengths[seq] : batch->positions[token] + 1),
                 .cache_row = cache_row,
             };
             attend(&row, scratch, p->out + item * v_dim);

@@ -2,6 +2,7 @@
 #include "backend/cpu/scalar/scalar.h"
 
 #include <math.h>
+#include <string.h>
 
 static float sum(const float *x, size_t n) {
     float lanes[LN_SCALAR_LANES] = {0};
@@ -26,6 +27,10 @@ static float sum_squares(const float *x, float mean, size_t n) {
 
 void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out) {
     size_t n = norm->dim;
+    if (norm->kind == LN_NORM_NONE) {
+        memmove(out, x, n * sizeof *out);
+        return;
+    }
     float mean = norm->kind == LN_NORM_LAYER ? sum(x, n) / (float)n : 0.0f;
     float inverse = 1.0f / sqrtf(sum_squares(x, mean, n) / (float)n + norm->eps);
     float offset = norm->kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f;

@@ -1,0 +1,92 @@
+/* T5, and with a gate T5 1.1, Flan-T5 and mT5: encoder and decoder, relative positions, scores
+ * without scale. */
+#include "model/family.h"
+
+#define ATTENTION(stack, ffn_layer, gguf_stack, enc)                                               \
+    {.role = LN_ROLE_ATTENTION_NORM,                                                               \
+     .hf = stack ".block.%d.layer.0.layer_norm",                                                   \
+     .gguf = gguf_stack ".blk.%d.attn_norm",                                                       \
+     .encoder = enc},                                                                              \
+        {.role = LN_ROLE_Q,                                                                        \
+         .hf = stack ".block.%d.layer.0.SelfAttention.q",                                          \
+         .gguf = gguf_stack ".blk.%d.attn_q",                                                      \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_K,                                                                        \
+         .hf = stack ".block.%d.layer.0.SelfAttention.k",                                          \
+         .gguf = gguf_stack ".blk.%d.attn_k",                                                      \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_V,                                                                        \
+         .hf = stack ".block.%d.layer.0.SelfAttention.v",                                          \
+         .gguf = gguf_stack ".blk.%d.attn_v",                                                      \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_O,                                                                        \
+         .hf = stack ".block.%d.layer.0.SelfAttention.o",                                          \
+         .gguf = gguf_stack ".blk.%d.attn_o",                                                      \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_RELATIVE_BIAS,                                                            \
+         .hf = stack ".block.0.layer.0.SelfAttention.relative_attention_bias",                     \
+         .gguf = gguf_stack ".blk.0.attn_rel_b",                                                   \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_OUTPUT_NORM,                                                              \
+         .hf = stack ".final_layer_norm",                                                          \
+         .gguf = gguf_stack ".output_norm",                                                        \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_FFN_NORM,                                                                 \
+         .hf = stack ".block.%d.layer." ffn_layer ".layer_norm",                                   \
+         .gguf = gguf_stack ".blk.%d.ffn_norm",                                                    \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_GATE,                                                                     \
+         .hf = stack ".block.%d.layer." ffn_layer ".DenseReluDense.wi_0",                          \
+         .gguf = gguf_stack ".blk.%d.ffn_gate",                                                    \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_UP,                                                                       \
+         .hf = stack ".block.%d.layer." ffn_layer ".DenseReluDense.wi_1",                          \
+         .gguf = gguf_stack ".blk.%d.ffn_up",                                                      \
+         .encoder = enc},                                                                          \
+        {.role = LN_ROLE_UP,                                                                       \
+         .hf = stack ".block.%d.layer." ffn_layer ".DenseReluDense.wi",                            \
+         .encoder = enc},                                                                          \
+    {                                                                                              \
+        .role = LN_ROLE_DOWN, .hf = stack ".block.%d.layer." ffn_layer ".DenseReluDense.wo",       \
+        .gguf = gguf_stack ".blk.%d.ffn_down", .encoder = enc                                      \
+    }
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "shared", .gguf = "token_embd"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head", .gguf = "output"},
+    ATTENTION("encoder", "1", "enc", true),
+    ATTENTION("decoder", "2", "dec", false),
+    {.role = LN_ROLE_CROSS_NORM,
+     .hf = "decoder.block.%d.layer.1.layer_norm",
+     .gguf = "dec.blk.%d.cross_attn_norm"},
+    {.role = LN_ROLE_CROSS_Q,
+     .hf = "decoder.block.%d.layer.1.EncDecAttention.q",
+     .gguf = "dec.blk.%d.cross_attn_q"},
+    {.role = LN_ROLE_CROSS_K,
+     .hf = "decoder.block.%d.layer.1.EncDecAttention.k",
+     .gguf = "dec.blk.%d.cross_attn_k"},
+    {.role = LN_ROLE_CROSS_V,
+     .hf = "decoder.block.%d.layer.1.EncDecAttention.v",
+     .gguf = "dec.blk.%d.cross_attn_v"},
+    {.role = LN_ROLE_CROSS_O,
+     .hf = "decoder.block.%d.layer.1.EncDecAttention.o",
+     .gguf = "dec.blk.%d.cross_attn_o"},
+};
+
+const ln_family ln_family_t5 = {
+    .name = "t5",
+    .hf_types = "t5|mt5",
+    .gguf = "t5",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_RELU,
+    .plain_ffn = true,
+    .positions = LN_POSITIONS_RELATIVE,
+    .has_encoder = true,
+    .unit_scale = true,
+    .tied_by_default = true,
+    .scale_tied_logits = true,
+    LN_BINDINGS(bindings),
+};

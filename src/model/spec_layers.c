@@ -1,0 +1,341 @@
+#include "model/spec_layers.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/family.h"
+#include "model/rope.h"
+#include "model/spec_blocks.h"
+
+enum { MAX_HEADS = 1 << 14 };
+
+static ln_status read_heads(const ln_config *config, bool encoder, size_t *n_heads, ln_error *err) {
+    ln_key key = {encoder ? "encoder_attention_heads|num_heads"
+                          : "decoder_attention_heads|num_attention_heads|n_head|num_heads",
+                  "attention.head_count"};
+    return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);
+}
+
+static ln_status read_kv_heads(const ln_config *config, size_t n_heads, size_t *n_kv_heads,
+                               ln_error *err) {
+    bool multi_query = false, grouped = true; /* Falcon says it in two flags */
+    *n_kv_heads = n_heads;
+    LN_TRY(ln_config_flag(config, (ln_key){"multi_query", ""}, &multi_query, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"new_decoder_architecture", ""}, &grouped, err));
+    if (multi_query && !grouped) {
+        *n_kv_heads = 1;
+        return LINNET_OK;
+    }
+    return ln_config_size(config,
+                          (ln_key){"num_key_value_heads|num_kv_heads", "attention.head_count_kv"},
+                          1, MAX_HEADS, n_kv_heads, err);
+}
+
+/* 1 / sqrt(head dim), unless the checkpoint gives it, or the number under the root. */
+static ln_status read_attention_scale(const ln_config *config, const ln_spec *spec,
+                                      ln_attention_spec *attention, ln_error *err) {
+    /* Gemma 2 and 3 at 27B; their GGUF files do not say it */
+    bool by_dim =
+        config->is_gguf && ((strcmp(config->arch, "gemma2") == 0 && spec->n_layers == 46) ||
+                            (strcmp(config->arch, "gemma3") == 0 && spec->n_layers == 62));
+    const ln_latent_spec *latent = &attention->latent;
+    double under_root = by_dim                 ? (double)spec->dim / (double)attention->n_heads
+                        : latent->n_latent > 0 ? (double)(latent->n_plain + latent->n_rope)
+                                               : (double)attention->k_dim;
+    LN_TRY(ln_config_real(config, (ln_key){"query_pre_attn_scalar", ""}, 1e-9, 1e12, &under_root,
+                          err));
+    double scale = spec->family->unit_scale ? 1.0 : 1.0 / sqrt(under_root);
+    LN_TRY(ln_config_real(config, (ln_key){"attention_multiplier", "attention.scale"}, 1e-12, 1e12,
+                          &scale, err));
+    attention->scale = (float)scale;
+    return LINNET_OK;
+}
+
+static ln_status read_attention(const ln_config *config, ln_spec *spec, bool encoder,
+                                ln_attention_spec *attention, ln_error *err) {
+    const char *path = ln_checkpoint_path(config->checkpoint);
+    LN_TRY(read_heads(config, encoder, &attention->n_heads, err));
+    LN_TRY(read_kv_heads(config, attention->n_heads, &attention->n_kv_heads, err));
+    if (attention->n_heads % attention->n_kv_heads != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
+                       path, attention->n_heads, attention->n_kv_heads);
+    attention->k_dim = spec->dim / attention->n_heads;
+    LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv", "attention.key_length"}, 1, LN_MAX_DIM,
+                          &attention->k_dim, err));
+    if (attention->k_dim == 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads do not fit %zu dimensions", path,
+                       attention->n_heads, spec->dim);
+    attention->v_dim = attention->k_dim;
+    LN_TRY(ln_config_size(config, (ln_key){"", "attention.value_length"}, 1, LN_MAX_DIM,
+                          &attention->v_dim, err));
+    LN_TRY(ln_spec_read_latent(config, attention, err));
+    attention->qk_norm = spec->family->qk_norm;
+    attention->sinks = spec->family->sinks;
+    attention->rope = -1;
+    double softcap = 0;
+    LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"}, 0,
+                          1e9, &softcap, err));
+    attention->softcap = (float)softcap;
+    return read_attention_scale(config, spec, attention, err);
+}
+
+static ln_status read_activation(const ln_config *config, const ln_family *family,
+                                 ln_activation *activation, ln_error *err) {
+    static const struct {
+        const char *names;
+        ln_activation activation;
+    } known[] = {
+        {"silu|swish", LN_ACT_SILU},
+        {"gelu", LN_ACT_GELU},
+        {"gelu_new|gelu_pytorch_tanh|gelu_fast|gelu_tanh", LN_ACT_GELU_TANH},
+        {"relu", LN_ACT_RELU},
+        {"relu2|relu_squared", LN_ACT_RELU_SQUARED},
+    };
+    static const ln_key key = {
+        "hidden_activation|hidden_act|activation_function|activation|dense_act_fn", ""};
+    ln_meta_value value;
+    char name[128];
+    *activation = family->activation;
+    if (family->fixed_activation || !ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    if (value.kind == LN_META_STRING)
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (ln_list_has(known[i].names, value.string.data, value.string.bytes)) {
+                *activation = known[i].activation;
+                return LINNET_OK;
+            }
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: this activation is not supported",
+                   ln_checkpoint_path(config->checkpoint), name);
+}
+
+/* The group of layers of this kind and window, made when it is new. */
+static ln_status kv_group_of(const ln_config *config, ln_spec *spec, ln_kv_kind kind, size_t window,
+                             size_t *group, ln_error *err) {
+    for (size_t i = 0; i < spec->n_kv_groups; i++)
+        if (spec->kv_groups[i].kind == kind && spec->kv_groups[i].window == window) {
+            *group = i;
+            spec->kv_groups[i].n_layers++;
+            return LINNET_OK;
+        }
+    if (spec->n_kv_groups == LN_MAX_KV_GROUPS)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: its layers have more than %d kinds of window",
+                       ln_checkpoint_path(config->checkpoint), LN_MAX_KV_GROUPS);
+    *group = spec->n_kv_groups++;
+    spec->kv_groups[*group] = (ln_kv_group_spec){.kind = kind, .window = window, .n_layers = 1};
+    return LINNET_OK;
+}
+
+/* Whether a layer is windowed: by its entry in layer_types, or by the family's rule. */
+static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec, size_t layer,
+                                   bool *windowed, ln_error *err) {
+    ln_meta_value types, item;
+    char name[128];
+    *windowed = false;
+    if (ln_config_find(config, (ln_key){"layer_types", ""}, &types, name)) {
+        if (!ln_meta_item(&types, layer, &item) || item.kind != LN_META_STRING)
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
+                           ln_checkpoint_path(config->checkpoint), name, layer);
+        *windowed = ln_list_has("sliding_attention", item.string.data, item.string.bytes);
+        if (!*windowed && !ln_list_has("full_attention", item.string.data, item.string.bytes))
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
+                           ln_checkpoint_path(config->checkpoint), name,
+                           (int)(item.string.bytes < 64 ? item.string.bytes : 64), item.string.data,
+                           layer);
+        return LINNET_OK;
+    }
+    if (spec->family->window == LN_WINDOW_ALL)
+        *windowed = true;
+    if (spec->family->window == LN_WINDOW_PERIOD) {
+        size_t period = spec->family->window_period;
+        LN_TRY(ln_config_size(config,
+                              (ln_key){"sliding_window_pattern|_sliding_window_pattern", ""}, 1,
+                              LN_MAX_LAYERS, &period, err));
+        *windowed = (layer + 1) % period != 0;
+    }
+    if (spec->family->window == LN_WINDOW_ABOVE) {
+        bool use = false;
+        size_t from = spec->n_layers;
+        LN_TRY(ln_config_flag(config, (ln_key){"use_sliding_window", ""}, &use, err));
+        LN_TRY(ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
+        *windowed = use && layer >= from;
+    }
+    return LINNET_OK;
+}
+
+/* The table by which a layer rotates, or -1. */
+static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
+                            bool windowed, int *rope, ln_error *err) {
+    bool rotates = spec->positions == LN_POSITIONS_ROPE;
+    ln_meta_value list, item;
+    char name[128];
+    if (spec->family->rope_rule == LN_ROPE_WINDOWED_LAYERS)
+        rotates = rotates && windowed;
+    if (spec->family->rope_rule == LN_ROPE_LISTED_LAYERS) {
+        size_t interval = 4;
+        LN_TRY(ln_config_size(config, (ln_key){"no_rope_layer_interval", ""}, 1, LN_MAX_LAYERS,
+                              &interval, err));
+        rotates = (layer + 1) % interval != 0;
+        if (ln_config_find(config, (ln_key){"no_rope_layers", ""}, &list, name)) {
+            if (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT)
+                return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
+                               ln_checkpoint_path(config->checkpoint), name, layer);
+            rotates = item.integer != 0; /* the list names the layers that do rotate */
+        }
+    }
+    *rope = !rotates ? -1 : spec->family->local_rope && windowed ? 1 : 0;
+    return LINNET_OK;
+}
+
+static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *spec,
+                            size_t head_dim, ln_error *err) {
+    const ln_family *family = spec->family;
+    if (spec->positions != LN_POSITIONS_ROPE)
+        return LINNET_OK;
+    spec->n_ropes = family->local_rope ? 2 : 1;
+    for (size_t i = 0; i < spec->n_ropes; i++) {
+        ln_rope_source source = {.style = config->is_gguf ? family->gguf_rope : family->hf_rope,
+                                 .head_dim = head_dim,
+                                 .local = i == 1,
+                                 .local_theta = family->local_theta};
+        LN_TRY(ln_rope_read(config, &source, arena, &spec->ropes[i], err));
+    }
+    return LINNET_OK;
+}
+
+static ln_status read_placement(const ln_config *config, const ln_family *family,
+                                ln_placement *placement, ln_error *err) {
+    *placement = family->placement;
+    if (family->parallel_key == NULL)
+        return LINNET_OK;
+    bool parallel = *placement == LN_PLACE_PARALLEL;
+    LN_TRY(ln_config_flag(config, (ln_key){family->parallel_key, family->parallel_key}, &parallel,
+                          err));
+    *placement = parallel ? LN_PLACE_PARALLEL : LN_PLACE_PRE;
+    return LINNET_OK;
+}
+
+/* Whether the feed-forward has a gate: by the family, or as T5 says it. */
+static ln_status read_gated(const ln_config *config, const ln_spec *spec, bool encoder,
+                            ln_ffn_spec *ffn, ln_error *err) {
+    ln_key key = {"feed_forward_proj", ""};
+    const ln_binding *binding;
+    ln_tensor_id gate = {.role = LN_ROLE_GATE, .encoder = encoder};
+    ffn->gated = !spec->family->plain_ffn;
+    if (spec->family->has_encoder && config->is_gguf) {
+        ffn->gated = ln_family_find(spec->family, config->checkpoint, gate, &binding) != NULL;
+        ffn->activation = ffn->gated ? LN_ACT_GELU_TANH : LN_ACT_RELU;
+    }
+    if (ln_config_is(config, key, "gated-gelu")) {
+        ffn->gated = true;
+        ffn->activation = LN_ACT_GELU_TANH;
+    }
+    if (ln_config_is(config, key, "gated-silu")) {
+        ffn->gated = true;
+        ffn->activation = LN_ACT_SILU;
+    }
+    return ln_config_flag(config, (ln_key){"is_gated_act", ""}, &ffn->gated, err);
+}
+
+/* What all layers of a stack share. */
+static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder,
+                            ln_layer_spec *layer, ln_error *err) {
+    *layer = (ln_layer_spec){0};
+    LN_TRY(read_placement(config, spec->family, &layer->placement, err));
+    LN_TRY(read_attention(config, spec, encoder, &layer->attention, err));
+    layer->attention.alibi = spec->positions == LN_POSITIONS_ALIBI;
+    layer->attention.relative = spec->positions == LN_POSITIONS_RELATIVE;
+    layer->attention.sees_all = encoder;
+    LN_TRY(read_activation(config, spec->family, &layer->ffn.activation, err));
+    LN_TRY(read_gated(config, spec, encoder, &layer->ffn, err));
+    layer->ffn.n_hidden = 4 * spec->dim;
+    ln_key hidden = {encoder
+                         ? "encoder_ffn_dim|d_ff"
+                         : "decoder_ffn_dim|intermediate_size|ffn_hidden_size|n_inner|ffn_dim|d_ff",
+                     "feed_forward_length"};
+    LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &layer->ffn.n_hidden, err));
+    return ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err);
+}
+
+/* Latent attention under YaRN: the scores take the magnitude that the rotation leaves out. */
+static float latent_yarn_scale(const ln_rope_spec *rope) {
+    if (rope->scaling != LN_ROPE_YARN || rope->mscale_all_dim <= 0 || rope->factor <= 1)
+        return 1.0f;
+    double magnitude = 0.1 * rope->mscale_all_dim * log(rope->factor) + 1.0;
+    return (float)(magnitude * magnitude);
+}
+
+static ln_layer_spec *new_layers(const ln_config *config, ln_arena *arena, size_t n,
+                                 ln_error *err) {
+    ln_layer_spec *layers = ln_arena_alloc(arena, n, sizeof *layers);
+    if (layers == NULL)
+        ln_fail(err, LINNET_ERR_NOMEM, "out of memory reading %s",
+                ln_checkpoint_path(config->checkpoint));
+    return layers;
+}
+
+/* What differs from layer to layer: window, rotation, mixture. */
+static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
+                          ln_layer_spec *layer, ln_error *err) {
+    ln_attention_spec *attention = &layer->attention;
+    bool windowed, dense;
+    LN_TRY(ln_spec_layer_is_dense(config, i, &dense, err));
+    if (dense)
+        layer->ffn.moe = (ln_moe_spec){0};
+    LN_TRY(layer_is_windowed(config, spec, i, &windowed, err));
+    LN_TRY(layer_rope(config, spec, i, windowed, &attention->rope, err));
+    attention->window = windowed ? window : 0;
+    LN_TRY(kv_group_of(config, spec, LN_KV_OWN, attention->window, &attention->kv_group, err));
+    layer->has_cross = spec->n_encoder_layers > 0;
+    if (!layer->has_cross)
+        return LINNET_OK;
+    return kv_group_of(config, spec, LN_KV_CROSS, 0, &layer->cross_kv_group, err);
+}
+
+/* The encoder's layers are alike; they cache for one step only. */
+static ln_status read_encoder(const ln_config *config, ln_arena *arena, ln_spec *spec,
+                              ln_error *err) {
+    ln_layer_spec common;
+    size_t start = 0, group;
+    if (!spec->family->has_encoder)
+        return LINNET_OK;
+    LN_TRY(ln_config_need_size(
+        config, (ln_key){"encoder_layers|num_layers|num_hidden_layers", "block_count"}, 1,
+        LN_MAX_LAYERS, &spec->n_encoder_layers, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"decoder_start_token_id", "decoder_start_token_id"},
+                               0, spec->n_vocab - 1, &start, err));
+    spec->decoder_start_id = (int32_t)start;
+    LN_TRY(read_layer(config, spec, true, &common, err));
+    LN_TRY(kv_group_of(config, spec, LN_KV_ENCODER, 0, &group, err));
+    common.attention.kv_group = group;
+    spec->encoder_layers = new_layers(config, arena, spec->n_encoder_layers, err);
+    if (spec->encoder_layers == NULL)
+        return LINNET_ERR_NOMEM;
+    for (size_t i = 0; i < spec->n_encoder_layers; i++)
+        spec->encoder_layers[i] = common;
+    return LINNET_OK;
+}
+
+ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec *spec,
+                              ln_error *err) {
+    ln_layer_spec common;
+    size_t window = 0;
+    LN_TRY(read_layer(config, spec, false, &common, err));
+    bool is_latent = common.attention.latent.n_latent > 0;
+    size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;
+    LN_TRY(read_ropes(config, arena, spec, rope_dim, err));
+    if (is_latent)
+        common.attention.scale *= latent_yarn_scale(&spec->ropes[0]);
+    LN_TRY(ln_config_size(config, (ln_key){"sliding_window", "attention.sliding_window"}, 0,
+                          INT32_MAX, &window, err));
+    LN_TRY(read_encoder(config, arena, spec, err));
+    spec->layers = new_layers(config, arena, spec->n_layers, err);
+    if (spec->layers == NULL)
+        return LINNET_ERR_NOMEM;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        spec->layers[i] = common;
+        LN_TRY(read_own(config, spec, i, window, &spec->layers[i], err));
+    }
+    return LINNET_OK;
+}

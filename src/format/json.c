@@ -34,7 +34,9 @@ ln_status ln_json_parse(const char *text, size_t n_bytes, json_t **root, size_t 
         *heap_bytes = estimate;
     json_error_t where;
     *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
-    if (*root == NULL && json_error_code(&where) == json_error_out_of_memory)
+    /* jansson leaves the text empty when an allocation failed inside a container */
+    if (*root == NULL &&
+        (where.text[0] == '\0' || json_error_code(&where) == json_error_out_of_memory))
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for JSON");
     if (*root == NULL)
         return ln_fail(err, LINNET_ERR_FORMAT, "line %d column %d: %s", where.line, where.column,

@@ -1,0 +1,103 @@
+/* What tests of the engine share: golden checkpoints, engines on them, requests run to their end.
+ * A checkpoint of tests/golden has no tokenizer and 3 prompts with 32 greedy ids each. */
+#ifndef LN_TESTS_UNIT_ENGINE_ENGINE_TEST_H
+#define LN_TESTS_UNIT_ENGINE_ENGINE_TEST_H
+
+#include "test.h"
+
+#include <jansson.h>
+#include <linnet.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GOLDEN_PROMPTS = 3, GOLDEN_OUTPUT = 32, MAX_IDS = 256, N_VOCAB = 256 };
+
+typedef struct golden {
+    linnet_model *model;
+    int32_t prompts[GOLDEN_PROMPTS][MAX_IDS];
+    size_t n_prompts[GOLDEN_PROMPTS];
+    int32_t greedy[GOLDEN_PROMPTS][GOLDEN_OUTPUT];
+} golden;
+
+static inline size_t read_ids(json_t *list, int32_t *ids) {
+    size_t index;
+    json_t *id;
+    json_array_foreach(list, index, id) ids[index] = (int32_t)json_integer_value(id);
+    return json_array_size(list);
+}
+
+static inline void golden_open(golden *g, const char *name) {
+    char path[1024];
+    linnet_error err = {0};
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s", TEST_SOURCE_DIR, name);
+    if (linnet_model_open(path, &g->model, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    strcat(path, "/golden.json");
+    json_t *file = json_load_file(path, 0, NULL);
+    assert_non_null(file);
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        g->n_prompts[i] =
+            read_ids(json_array_get(json_object_get(file, "prompts"), i), g->prompts[i]);
+        read_ids(json_array_get(json_object_get(file, "greedy"), i), g->greedy[i]);
+    }
+    json_decref(file);
+}
+
+static inline linnet_engine_options exact_options(size_t ctx, size_t seqs, size_t batch,
+                                                  size_t threads) {
+    linnet_engine_options options;
+    linnet_engine_options_init(&options);
+    options.precision = LINNET_PRECISION_EXACT;
+    options.ctx_tokens = ctx;
+    options.max_seqs = seqs;
+    options.max_batch_tokens = batch;
+    options.n_threads = threads;
+    return options;
+}
+
+static inline linnet_engine *engine_on(const golden *g, linnet_engine_options options) {
+    linnet_engine *engine;
+    linnet_error err = {0};
+    if (linnet_engine_create(g->model, &options, &engine, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    return engine;
+}
+
+/* Greedy, without stop ids. */
+static inline linnet_request_options greedy_options(const golden *g, size_t prompt) {
+    linnet_request_options options;
+    linnet_request_options_init(&options);
+    options.prompt_ids = g->prompts[prompt];
+    options.n_prompt_ids = g->n_prompts[prompt];
+    options.max_tokens = GOLDEN_OUTPUT;
+    options.ignore_eos = true;
+    options.sampling.temperature = 0;
+    return options;
+}
+
+static inline linnet_request *submit(linnet_engine *engine, const linnet_request_options *options) {
+    linnet_request *request;
+    linnet_error err = {0};
+    if (linnet_request_submit(engine, options, &request, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    return request;
+}
+
+/* Receives to the end and closes; returns the number of ids written to ids[MAX_IDS]. */
+static inline size_t receive(linnet_request *request, int32_t *ids, linnet_finish *finish) {
+    size_t n_ids = 0;
+    linnet_event event;
+    do {
+        assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_OK);
+        if (event.token >= 0)
+            ids[n_ids++] = event.token;
+        assert_int_equal(event.n_output_tokens, n_ids);
+        assert_true((event.finish == LINNET_FINISH_NONE) == (event.token >= 0));
+    } while (event.finish == LINNET_FINISH_NONE);
+    assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_ERR_STATE);
+    linnet_request_close(request);
+    *finish = event.finish;
+    return n_ids;
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* The same bits and tokens whatever the threads, the chunks and the company. */
+#include "engine_test.h"
+
+enum { ROWS = 96 };
+
+/* What a setting answers: logits of a prompt's rows, greedy ids, sampled ids. */
+typedef struct answers {
+    float logits[GOLDEN_PROMPTS][ROWS][N_VOCAB];
+    int32_t greedy[GOLDEN_PROMPTS][GOLDEN_OUTPUT];
+    int32_t sampled[GOLDEN_PROMPTS][GOLDEN_OUTPUT];
+} answers;
+
+typedef struct score_target {
+    float (*rows)[N_VOCAB];
+    size_t n_rows;
+} score_target;
+
+static void take_row(void *user, size_t position, const float *row, size_t n_vocab) {
+    score_target *target = user;
+    if (position != target->n_rows || n_vocab != N_VOCAB || position >= ROWS)
+        return; /* the count then tells */
+    memcpy(target->rows[target->n_rows++], row, sizeof target->rows[0]);
+}
+
+enum { KINDS = 3, N_REQUESTS = GOLDEN_PROMPTS * KINDS }; /* score, sample, greedy */
+
+static linnet_request *submit_kind(linnet_engine *engine, const golden *g, size_t prompt,
+                                   size_t kind, score_target *target) {
+    linnet_request_options options = greedy_options(g, prompt);
+    if (kind == 0) {
+        options.kind = LINNET_REQUEST_SCORE;
+        options.on_logits = take_row;
+        options.user = target;
+    } else if (kind == 1) {
+        options.sampling.temperature = 1.5f;
+        options.sampling.seed = prompt;
+        options.sampling.frequency_penalty = 0.1f;
+    }
+    return submit(engine, &options);
+}
+
+static void receive_kind(linnet_request *request, size_t kind, int32_t answer[GOLDEN_OUTPUT]) {
+    int32_t ids[MAX_IDS];
+    linnet_finish finish;
+    size_t n_ids = receive(request, ids, &finish);
+    assert_int_equal(finish, kind == 0 ? LINNET_FINISH_STOP : LINNET_FINISH_LENGTH);
+    assert_int_equal(n_ids, kind == 0 ? 0 : GOLDEN_OUTPUT);
+    memcpy(answer, ids, n_ids * sizeof *ids);
+}
+
+/* Asks for all, one after another or together. */
+static void ask(const golden *g, linnet_engine_options engine_options, bool together,
+                answers *out) {
+    linnet_engine *engine = engine_on(g, engine_options);
+    linnet_request *requests[N_REQUESTS];
+    score_target targets[GOLDEN_PROMPTS];
+    memset(out, 0, sizeof *out);
+    for (size_t n = 0; n < N_REQUESTS; n++) {
+        size_t prompt = n / KINDS, kind = n % KINDS;
+        if (kind == 0)
+            targets[prompt] = (score_target){.rows = out->logits[prompt]};
+        requests[n] = submit_kind(engine, g, prompt, kind, &targets[prompt]);
+        if (!together)
+            receive_kind(requests[n], kind, kind == 1 ? out->sampled[prompt] : out->greedy[prompt]);
+    }
+    for (size_t n = 0; together && n < N_REQUESTS; n++)
+        receive_kind(requests[n], n % KINDS,
+                     n % KINDS == 1 ? out->sampled[n / KINDS] : out->greedy[n / KINDS]);
+    for (size_t prompt = 0; prompt < GOLDEN_PROMPTS; prompt++)
+        assert_int_equal(targets[prompt].n_rows, g->n_prompts[prompt]);
+    linnet_engine_destroy(engine);
+}
+
+static void check_model(const char *name, linnet_precision precision) {
+    static const size_t threads[] = {1, 2, 5}, batches[] = {1, 7, 64};
+    static answers alone, other;
+    golden g;
+    golden_open(&g, name);
+    linnet_engine_options options = exact_options(ROWS + GOLDEN_OUTPUT, 1, 64, 1);
+    options.precision = precision;
+    ask(&g, options, false, &alone);
+    if (precision == LINNET_PRECISION_EXACT)
+        assert_memory_equal(alone.greedy, g.greedy, sizeof alone.greedy);
+    for (size_t t = 0; t < 3; t++)
+        for (size_t b = 0; b < 3; b++) {
+            options.n_threads = threads[t];
+            options.max_batch_tokens = batches[b];
+            ask(&g, options, false, &other);
+            assert_memory_equal(&other, &alone, sizeof alone);
+        }
+    options.max_seqs = 8;
+    options.n_threads = 2;
+    for (size_t batch = 8; batch <= 200; batch *= 5) {
+        options.max_batch_tokens = batch;
+        ask(&g, options, true, &other);
+        assert_memory_equal(&other, &alone, sizeof alone);
+    }
+    linnet_model_close(g.model);
+}
+
+static void llama_exact(void **state) {
+    (void)state;
+    check_model("llama", LINNET_PRECISION_EXACT);
+}
+static void llama_fast(void **state) {
+    (void)state;
+    check_model("llama", LINNET_PRECISION_FAST);
+}
+static void windows_and_full_attention(void **state) {
+    (void)state;
+    check_model("gemma3", LINNET_PRECISION_EXACT);
+}
+static void a_window_in_every_layer(void **state) {
+    (void)state;
+    check_model("mistral", LINNET_PRECISION_EXACT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(llama_exact),
+        cmocka_unit_test(llama_fast),
+        cmocka_unit_test(windows_and_full_attention),
+        cmocka_unit_test(a_window_in_every_layer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* Impossible and unsupported configurations are refused in one sentence that names the key; what
+ * is read lands in the spec. Each case edits the config.json of a golden checkpoint. */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "model/rope.h"
+#include "model/spec.h"
+#include "model/weights.h"
+
+/* A folder with the edited config.json and a link to the golden's tensors. */
+typedef struct edited {
+    char folder[64];
+    char config[96], tensors[96];
+} edited;
+
+static char *replace(const char *text, const char *from, const char *to) {
+    const char *at = strstr(text, from);
+    if (at == NULL)
+        fail_msg("the config has no %s", from);
+    ln_strbuf out;
+    ln_strbuf_init(&out);
+    ln_strbuf_append(&out, text, (size_t)(at - text));
+    ln_strbuf_puts(&out, to);
+    ln_strbuf_puts(&out, at + strlen(from));
+    return ln_strbuf_take(&out);
+}
+
+static edited edit(const char *golden, const char *from, const char *to) {
+    edited e = {.folder = "/tmp/linnet-spec-XXXXXX"};
+    char path[512];
+    ln_strbuf text;
+    ln_strbuf_init(&text);
+    assert_non_null(mkdtemp(e.folder));
+    snprintf(e.config, sizeof e.config, "%s/config.json", e.folder);
+    snprintf(e.tensors, sizeof e.tensors, "%s/model.safetensors", e.folder);
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s/model.safetensors", TEST_SOURCE_DIR,
+             golden);
+    assert_int_equal(symlink(path, e.tensors), 0);
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s/config.json", TEST_SOURCE_DIR, golden);
+    assert_int_equal(ln_file_read(path, 1 << 20, &text, NULL), LINNET_OK);
+    char *changed = replace(text.data, from, to);
+    FILE *file = fopen(e.config, "w");
+    assert_non_null(file);
+    fputs(changed, file);
+    fclose(file);
+    free(changed);
+    ln_strbuf_free(&text);
+    return e;
+}
+
+static void forget(const edited *e) {
+    unlink(e->config);
+    unlink(e->tensors);
+    rmdir(e->folder);
+}
+
+/* Reads spec and weight plan of an edited golden; the status and the message. */
+static ln_status read_edited(const char *golden, const char *from, const char *to, ln_spec *spec,
+                             ln_arena *arena, ln_error *err) {
+    edited e = edit(golden, from, to);
+    ln_checkpoint *checkpoint;
+    ln_backend *backend;
+    ln_weights_plan plan;
+    ln_backend_options options = {.isa = "scalar", .n_threads = 1};
+    assert_int_equal(ln_backend_create("cpu", &options, &backend, NULL), LINNET_OK);
+    ln_status status = ln_checkpoint_open(e.folder, false, &checkpoint, err);
+    if (status == LINNET_OK) {
+        status = ln_spec_read(checkpoint, arena, spec, err);
+        if (status == LINNET_OK)
+            status = ln_weights_plan_bytes(checkpoint, spec, backend, &plan, err);
+        ln_checkpoint_close(checkpoint);
+    }
+    backend->vtable->destroy(backend);
+    forget(&e);
+    return status;
+}
+
+static void bad_values_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from, *to, *message;
+    } cases[] = {
+        {"llama", "\"num_attention_heads\": 4", "\"num_attention_heads\": 0",
+         "key num_attention_heads is 0"},
+        {"llama", "\"num_attention_heads\": 4", "\"num_attention_heads\": \"4\"",
+         "key num_attention_heads is not a whole number"},
+        {"llama", "\"num_attention_heads\": 4", "\"num_attention_headz\": 4", "is missing"},
+        {"llama", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3",
+         "no multiple of 3 KV heads"},
+        {"llama", "\"hidden_size\": 64", "\"hidden_size\": 9223372036854775807", "key hidden_size"},
+        {"llama", "\"hidden_size\": 64", "\"hidden_size\": 128", "has shape"},
+        {"llama", "\"hidden_size\": 64", "\"hidden_size\": -64", "key hidden_size is -64"},
+        {"llama", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 4294967295",
+         "key num_hidden_layers"},
+        {"llama", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3",
+         "tensor model.layers.2.input_layernorm.weight is missing"},
+        {"llama", "\"vocab_size\": 256", "\"vocab_size\": 255", "vocab_size is 255"},
+        {"llama", "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": -1", "key rms_norm_eps"},
+        {"llama", "\"head_dim\": 16", "\"head_dim\": 15", "rotary dimensions are not even"},
+        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"spiral\"",
+         "RoPE scaling \"spiral\" is unknown"},
+        {"llama", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\"", "has no factor"},
+        {"llama", "\"model_type\": \"llama\"", "\"model_type\": \"lama\"",
+         "the architecture \"lama\" is not supported"},
+        {"llama", "\"model_type\": \"llama\"", "\"model_type\": 7", "model_type is not a string"},
+        {"llama", "\"hidden_act\": \"silu\"", "\"hidden_act\": \"mish\"", "key hidden_act"},
+        {"qwen2", "\"full_attention\"", "\"linear_attention\"", "\"linear_attention\" of layer 0"},
+        {"cohere", "\"use_qk_norm\": false", "\"use_qk_norm\": true", "key use_qk_norm"},
+        {"mixtral", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5",
+         "key num_experts_per_tok"},
+        {"deepseek_v3", "\"n_group\": 2", "\"n_group\": 3", "in 3 groups"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_error err = {0};
+        ln_arena_init(&arena);
+        ln_status status =
+            read_edited(cases[i].golden, cases[i].from, cases[i].to, &spec, &arena, &err);
+        if (status >= 0 || strstr(err.message, cases[i].message) == NULL)
+            fail_msg("%s -> %s: status %d, message: %s", cases[i].from, cases[i].to, (int)status,
+                     err.message);
+        ln_arena_free(&arena);
+    }
+}
+
+static void old_spellings_are_read(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_error err = {0};
+    ln_arena_init(&arena);
+    ln_status status = read_edited(
+        "llama3", "\"rope_parameters\"",
+        "\"rope_theta\": 250000.0, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.5}, "
+        "\"not_rope\"",
+        &spec, &arena, &err);
+    if (status != LINNET_OK)
+        fail_msg("%s", err.message);
+    assert_true(spec.ropes[0].theta == 250000.0);
+    assert_int_equal(spec.ropes[0].scaling, LN_ROPE_LINEAR);
+    assert_true(spec.ropes[0].factor == 2.5);
+    assert_true(spec.tied);
+    ln_arena_free(&arena);
+}
+
+static void windows_make_groups(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_edited("cohere2", "\"sliding_window\": 16", "\"sliding_window\": 32",
+                                 &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_int_equal(spec.n_kv_groups, 2);
+    assert_int_equal(spec.kv_groups[spec.layers[0].attention.kv_group].window, 32);
+    assert_int_equal(spec.kv_groups[spec.layers[3].attention.kv_group].window, 0);
+    assert_int_equal(spec.layers[0].attention.rope, 0);
+    assert_int_equal(spec.layers[3].attention.rope, -1);
+    ln_arena_free(&arena);
+}
+
+/* Dynamic NTK looks at the context chosen at load, and only beyond the trained one. */
+static void dynamic_rope_follows_the_chosen_context(void **state) {
+    (void)state;
+    ln_rope_spec rope = {
+        .n_dims = 8, .theta = 10000, .scaling = LN_ROPE_DYNAMIC, .factor = 2, .original_ctx = 100};
+    float near[4], far[4];
+    assert_true(ln_rope_fill(&rope, 100, NULL, near) == 1.0f);
+    ln_rope_fill(&rope, 300, NULL, far);
+    assert_true(near[0] == 1.0f && far[0] == 1.0f);
+    assert_true(fabs(near[3] - pow(10000, -0.75)) < 1e-9);
+    double theta = 10000 * pow(2.0 * 300 / 100 - 1, 8.0 / 6);
+    assert_true(fabs(far[3] - pow(theta, -0.75)) < 1e-9);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_values_are_refused_by_name),
+        cmocka_unit_test(old_spellings_are_read),
+        cmocka_unit_test(windows_make_groups),
+        cmocka_unit_test(dynamic_rope_follows_the_chosen_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -100,13 +100,12 @@ static ln_status read_template(const char *folder, ln_hf_config *hf, ln_error *e
     json_t *root = NULL;
     size_t transient_bytes = 0;
     LN_TRY(read_json(folder, "chat_template.json", &root, &transient_bytes, err));
-    const char *name = root != NULL ? "chat_template.json" : "tokenizer_config.json";
+    path = ln_path_join(folder, root != NULL ? "chat_template.json" : "tokenizer_config.json");
     status = ln_hf_chat_template(root != NULL ? root : hf->tokenizer, &hf->chat_template, err);
+    if (status != LINNET_OK)
+        ln_error_prefix(err, status, path != NULL ? path : folder);
+    free(path);
     json_decref(root);
-    if (status != LINNET_OK) {
-        ln_error_prefix(err, status, name);
-        ln_error_prefix(err, status, folder);
-    }
     return status;
 }
 

@@ -1,8 +1,10 @@
 /* Opening a checkpoint while one allocation fails, for each in turn: the error says so, and
- * nothing leaks. A sanitizer brings its own malloc; under one this test does nothing. */
+ * nothing leaks. A sanitizer brings its own malloc; under one this test does nothing. The
+ * allocations of jansson do not fail here: 2.14 reads past its buffer when that cannot grow. */
 #include "test.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,10 +24,10 @@
 #define INTERPOSE 0
 #endif
 
+#if INTERPOSE
 static long countdown = -1; /* allocations until the one that fails; negative: none fails */
 static long n_live;
 
-#if INTERPOSE
 #pragma GCC visibility push(default) /* the libraries are to use these too */
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
@@ -65,10 +67,13 @@ void free(void *memory) {
     __libc_free(memory);
 }
 #pragma GCC visibility pop
-#endif
+
+static void *malloc_for_json(size_t bytes) {
+    return counted(__libc_malloc(bytes));
+}
 
 /* How many allocations an open makes. */
-static long open_without(const char *path, bool with_json) {
+static long open_without(const char *path) {
     ln_checkpoint *checkpoint;
     for (long n = 0;; n++) {
         ln_error err = {0};
@@ -81,8 +86,7 @@ static long open_without(const char *path, bool with_json) {
             ln_checkpoint_close(checkpoint);
         } else {
             assert_null(checkpoint);
-            /* jansson takes some failed allocations for wrong syntax */
-            if (status != LINNET_ERR_NOMEM && !(with_json && status == LINNET_ERR_FORMAT))
+            if (status != LINNET_ERR_NOMEM)
                 fail_msg("allocation %ld: %s", n, err.message);
         }
         assert_int_equal(n_live, before);
@@ -93,10 +97,12 @@ static long open_without(const char *path, bool with_json) {
     }
 }
 
+#endif
+
 static void each_failed_allocation_is_an_error(void **state) {
     (void)state;
-    if (!INTERPOSE)
-        return;
+#if INTERPOSE
+    json_set_alloc_funcs(malloc_for_json, free);
     ln_checkpoint *checkpoint;
     const char *paths[] = {TEST_SOURCE_DIR "/tests/golden/models/llama",
                            TEST_SOURCE_DIR "/tests/golden/models/llama_sharded"};
@@ -104,16 +110,17 @@ static void each_failed_allocation_is_an_error(void **state) {
         /* once before, for what libraries allocate just once */
         assert_int_equal(ln_checkpoint_open(paths[i], false, &checkpoint, NULL), LINNET_OK);
         ln_checkpoint_close(checkpoint);
-        assert_true(open_without(paths[i], true) > 100);
+        assert_true(open_without(paths[i]) > 10);
     }
+#endif
 }
 
 static void gguf_too(void **state) {
     (void)state;
-    if (!INTERPOSE)
-        return;
+#if INTERPOSE
     static const char gguf[] = TEST_SOURCE_DIR "/tests/fuzz/corpus/gguf/valid";
-    assert_true(open_without(gguf, false) > 5);
+    assert_true(open_without(gguf) > 5);
+#endif
 }
 
 int main(void) {

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Makes tiny checkpoints with random weights and the answers that the Hugging Face implementation
+gives for them (float32, eager attention), in the layout that tests/golden/README.md describes.
+
+    pip install torch transformers==5.17.0
+    python3 tools/golden/models.py OUT_FOLDER [NAME ...]
+
+Each name below is a variant that no other golden covers.
+"""
+import json
+import pathlib
+import sys
+
+import torch
+import transformers as hf
+
+COMMON = dict(vocab_size=256, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+LLAMA_LIKE = dict(COMMON, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                  num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
+
+VARIANTS = {
+    # RoPE whose base would grow beyond the trained context; within it nothing changes
+    "llama_dynamic": lambda: hf.LlamaConfig(
+        **dict(LLAMA_LIKE, max_position_embeddings=512),
+        rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}),
+    # upper layers windowed, by use_sliding_window and max_window_layers
+    "qwen2_window": lambda: hf.Qwen2Config(
+        **dict(LLAMA_LIKE, num_hidden_layers=3), use_sliding_window=True, sliding_window=16,
+        max_window_layers=1),
+    # groups of query heads and two norms in parallel, as in Falcon 40B
+    "falcon_grouped": lambda: hf.FalconConfig(
+        **COMMON, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_kv_heads=2,
+        new_decoder_architecture=True, multi_query=False, alibi=False, bias=False),
+    "gpt_neox_sequential": lambda: hf.GPTNeoXConfig(
+        **COMMON, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=512, use_parallel_residual=False,
+        hidden_act="gelu_new"),
+    "stablelm_parallel": lambda: hf.StableLmConfig(
+        **LLAMA_LIKE, use_parallel_residual=True, use_qkv_bias=True),
+    "phi3_window": lambda: hf.Phi3Config(**LLAMA_LIKE, sliding_window=16),
+    # bloom's slopes for a number of heads that is no power of two
+    "bloom_six_heads": lambda: hf.BloomConfig(
+        **COMMON, hidden_size=96, n_layer=2, n_head=6),
+    "qwen3_moe_mixed": lambda: hf.Qwen3MoeConfig(
+        **dict(LLAMA_LIKE, num_hidden_layers=4), num_experts=6, num_experts_per_tok=3,
+        moe_intermediate_size=48, decoder_sparse_step=2, mlp_only_layers=[3], head_dim=16),
+    "bart_scaled": lambda: hf.BartConfig(
+        **COMMON, d_model=64, encoder_layers=1, decoder_layers=3, encoder_attention_heads=2,
+        decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=128,
+        max_position_embeddings=512, scale_embedding=True, decoder_start_token_id=2,
+        forced_eos_token_id=None),
+}
+
+
+def randomize(model: torch.nn.Module) -> None:
+    """Weights of a size that makes logits differ clearly, exact in bf16."""
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            spread = 0.02 if p.ndim == 1 and "norm" not in name.lower() else 0.1
+            if p.ndim == 1 and ("norm" in name.lower() or "ln_" in name):
+                p.copy_(torch.randn_like(p) * 0.1 + (1.0 if name.endswith("weight") else 0.0))
+            else:
+                p.copy_(torch.randn_like(p) * (2 * spread))
+            p.copy_(p.to(torch.bfloat16).float())
+
+
+def answer(model, prompt: list[int], encoder_decoder: bool):
+    """Greedy ids, their gaps, and the logits rows of the golden layout."""
+    ids, gaps = [], []
+    start = [model.config.decoder_start_token_id] if encoder_decoder else prompt
+    source = torch.tensor([prompt]) if encoder_decoder else None
+    with torch.no_grad():
+        def run(tokens):
+            t = torch.tensor([tokens])
+            if encoder_decoder:
+                return model(input_ids=source, decoder_input_ids=t, use_cache=False).logits[0]
+            return model(input_ids=t, use_cache=False).logits[0]
+        prompt_rows = run(prompt) if not encoder_decoder else None
+        for _ in range(32):
+            top = run(start + ids)[-1].topk(2)
+            gaps.append(float(top.values[0] - top.values[1]))
+            ids.append(int(top.indices[0]))
+        rows = run(start + ids[:-1]) if encoder_decoder else prompt_rows
+    return ids, gaps, rows
+
+
+def make(name: str, out: pathlib.Path) -> None:
+    torch.manual_seed(sum(name.encode()))
+    config = VARIANTS[name]()
+    config._attn_implementation = "eager"
+    encoder_decoder = bool(config.is_encoder_decoder)
+    auto = hf.AutoModelForSeq2SeqLM if encoder_decoder else hf.AutoModelForCausalLM
+    model = auto.from_config(config, attn_implementation="eager").float().eval()
+    randomize(model)
+    prompts = [torch.randint(3, 256, (n,)).tolist() for n in (5, 23, 70)]
+    answers = [answer(model, p, encoder_decoder) for p in prompts]
+    folder = out / name
+    model.to(torch.bfloat16).save_pretrained(folder)
+    golden = {
+        "model": name, "family": config.model_type, "encoder_decoder": encoder_decoder,
+        "vocab": 256, "prompts": prompts, "greedy": [a[0] for a in answers],
+        "gaps": [[round(g, 6) for g in a[1]] for a in answers],
+        "logits_rows": [len(a[2]) for a in answers],
+        "transformers": hf.__version__, "torch": torch.__version__,
+    }
+    (folder / "golden.json").write_text(json.dumps(golden))
+    rows = torch.cat([a[2] for a in answers]).float().contiguous().numpy().astype("<f4")
+    rows.tofile(folder / "golden.bin")
+    print(name, rows.shape, "smallest gap", min(min(a[1]) for a in answers))
+
+
+if __name__ == "__main__":
+    target = pathlib.Path(sys.argv[1])
+    for each in sys.argv[2:] or VARIANTS:
+        make(each, target)

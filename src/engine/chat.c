@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "model/model.h"
-#include "text/encode_spans.h"
 
 /* Sets `name` to a special token's text, as the template would see it in transformers: what
  * tokenizer_config.json says (a string, or an object with `content`), else the piece of `id`. */

@@ -228,22 +228,16 @@ linnet_status linnet_model_decode(const linnet_model *model, const int32_t *ids,
     *text = NULL;
     *n_bytes = 0;
     LN_TRY(need_tokenizer(model, err));
-    size_t piece_bytes = ln_tokenizer_max_piece_bytes(model->tokenizer) + 16;
-    ln_detokenizer decoder;
     ln_strbuf buf;
-    ln_detokenizer_init(&decoder, model->tokenizer, keep_special);
     ln_strbuf_init(&buf);
-    for (size_t i = 0; i <= n_ids; i++) {
-        if (!ln_strbuf_reserve(&buf, piece_bytes))
-            break;
-        char *end = buf.data + buf.len;
-        buf.len += i < n_ids ? ln_detokenizer_push(&decoder, ids[i], end, piece_bytes)
-                             : ln_detokenizer_flush(&decoder, end, piece_bytes);
-        buf.data[buf.len] = '\0';
+    ln_status status = ln_tokenizer_decode(model->tokenizer, ids, n_ids, keep_special, &buf, err);
+    if (status == LINNET_OK && !ln_strbuf_append(&buf, "", 0))
+        status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory decoding %zu tokens", n_ids);
+    if (status != LINNET_OK) {
+        ln_strbuf_free(&buf);
+        return status;
     }
     *n_bytes = buf.len;
     *text = ln_strbuf_take(&buf);
-    if (*text == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory decoding %zu tokens", n_ids);
     return LINNET_OK;
 }

@@ -212,6 +212,10 @@ static ln_status check_options(const linnet_model *model, const linnet_engine_op
     if (options->ctx_tokens > most || options->max_seqs > most || options->max_batch_tokens > most)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "ctx_tokens, max_seqs and max_batch_tokens are at most %zu", most);
+    if (model->spec.n_encoder_layers > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: the engine does not run models with an encoder",
+                       ln_checkpoint_path(model->checkpoint));
     size_t max_ctx = model->spec.max_ctx_tokens;
     if (max_ctx > 0 && options->ctx_tokens > max_ctx)
         return ln_fail(err, LINNET_ERR_ARGUMENT,

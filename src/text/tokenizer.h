@@ -9,7 +9,9 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/strbuf.h"
 #include "format/checkpoint.h"
+#include "text/template.h"
 
 typedef struct ln_tokenizer ln_tokenizer;
 
@@ -35,23 +37,43 @@ enum {
 ln_status ln_tokenizer_encode(const ln_tokenizer *tokenizer, const char *text, size_t n_bytes,
                               unsigned flags, ln_ids *ids, ln_error *err);
 
+/* Appends the ids of a rendered template: text[n_bytes] in UTF-8, whose runs are spans[n_spans] in
+ * order and without gaps. As with LN_ENCODE_PARSE_SPECIAL, but a special token counts only where
+ * all of its text lies in trusted spans. Nothing else ends at a span: ordinary text on both sides
+ * of it is encoded as one. No special tokens are added. */
+ln_status ln_tokenizer_encode_spans(const ln_tokenizer *tokenizer, const char *text, size_t n_bytes,
+                                    const ln_template_span *spans, size_t n_spans, ln_ids *ids,
+                                    ln_error *err);
+
 /* A streaming decoder: feed ids, get whole UTF-8 code points. Plain data, copied by value. */
 typedef struct ln_detokenizer {
     const ln_tokenizer *tokenizer;
     bool keep_special;
-    bool started; /* something was emitted: leading-space rules are over */
+    bool started;        /* a token was decoded: rules for the first one are over */
+    bool wrote;          /* some text was written */
+    bool in_run;         /* the last tokens stood for single bytes */
+    bool bad_run;        /* and these bytes are not UTF-8 */
+    bool stripping;      /* the text may still lose characters at its beginning */
+    bool space_waits;    /* a space that the end of the text would lose */
+    uint32_t n_stripped; /* characters that the beginning lost */
+    uint32_t n_waiting;  /* characters that the end of the text would lose */
     uint8_t n_held;
     unsigned char held[15]; /* a code point's first bytes, until the rest has come */
 } ln_detokenizer;
 
-void ln_detokenizer_init(ln_detokenizer *decoder, const ln_tokenizer *tokenizer,
-                         bool keep_special);
+void ln_detokenizer_init(ln_detokenizer *decoder, const ln_tokenizer *tokenizer, bool keep_special);
 
 /* Writes the text that `id` completes to out[capacity]; returns its length in bytes. Needs at
  * most ln_tokenizer_max_piece_bytes(); ids out of range give nothing. */
 size_t ln_detokenizer_push(ln_detokenizer *decoder, int32_t id, char *out, size_t capacity);
 /* What is still held, as U+FFFD; at most 16 bytes. */
 size_t ln_detokenizer_flush(ln_detokenizer *decoder, char *out, size_t capacity);
+
+/* Appends the text of ids[n_ids]: what pushing them one by one gives, except that a run of byte
+ * tokens that is not UTF-8 as a whole may show more U+FFFD here, where the library that defines
+ * the tokenizer looks ahead and a stream cannot. */
+ln_status ln_tokenizer_decode(const ln_tokenizer *tokenizer, const int32_t *ids, size_t n_ids,
+                              bool keep_special, ln_strbuf *text, ln_error *err);
 
 size_t ln_tokenizer_max_piece_bytes(const ln_tokenizer *tokenizer); /* with room for held bytes */
 size_t ln_tokenizer_vocab_size(const ln_tokenizer *tokenizer);

@@ -1,0 +1,360 @@
+#include "text/bpe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/merge_queue.h"
+#include "text/utf8.h"
+
+#define FROZEN 0x80000000u /* a user-defined piece: the symbol takes part in no merge */
+
+struct ln_bpe_work {
+    uint32_t *symbol; /* [capacity] symbols of the word; LN_BPE_NONE after a merge to the left
+                         when `length` is 0 */
+    uint32_t *length; /* [capacity] bytes of the symbol's text, for SentencePiece; 0: merged */
+    uint32_t *previous, *next; /* [capacity] neighbours, LN_BPE_NONE at the ends */
+    size_t count, capacity;
+    ln_merge_queue queue;
+    struct split {
+        uint32_t left, right, left_bytes;
+    } * splits;      /* [vocab->count]: how an unused piece came about in this word; or NULL */
+    uint64_t *stack; /* [stack_capacity] symbols and lengths still to be split */
+    size_t stack_capacity;
+    char *text; /* [text_capacity] a character with prefix and suffix */
+    size_t text_capacity;
+};
+
+void ln_bpe_work_free(ln_bpe_work *work) {
+    if (work == NULL)
+        return;
+    free(work->symbol);
+    free(work->length);
+    free(work->previous);
+    free(work->next);
+    ln_merge_queue_free(&work->queue);
+    free(work->splits);
+    free(work->stack);
+    free(work->text);
+    free(work);
+}
+
+static ln_status out_of_memory(ln_error *err) {
+    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
+}
+
+static bool resize(uint32_t **array, size_t count) {
+    uint32_t *larger = realloc(*array, count * sizeof **array);
+    if (larger != NULL)
+        *array = larger;
+    return larger != NULL;
+}
+
+static bool reserve(ln_bpe_work *work, size_t count) {
+    if (count <= work->capacity)
+        return true;
+    size_t capacity = work->capacity < 64 ? 64 : work->capacity * 2;
+    if (capacity < count)
+        capacity = count;
+    if (!resize(&work->symbol, capacity) || !resize(&work->length, capacity) ||
+        !resize(&work->previous, capacity) || !resize(&work->next, capacity))
+        return false;
+    work->capacity = capacity;
+    return true;
+}
+
+static bool add_symbol(ln_bpe_work *work, uint32_t symbol, size_t n_bytes) {
+    if (work->count == work->capacity && !reserve(work, work->count + 1))
+        return false;
+    work->symbol[work->count] = symbol;
+    work->length[work->count] = (uint32_t)n_bytes;
+    work->count++;
+    return true;
+}
+
+static inline uint32_t char_symbol(const ln_bpe *bpe, uint32_t code_point) {
+    const uint32_t *page = bpe->char_pages[code_point >> 8];
+    return page == NULL ? LN_BPE_NONE : page[code_point & 255];
+}
+
+static inline const ln_bpe_pair *find_pair(const ln_bpe *bpe, uint32_t left, uint32_t right) {
+    if (left == LN_BPE_NONE || right == LN_BPE_NONE)
+        return NULL;
+    uint64_t key = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+    for (size_t at = (size_t)(key >> 20) & bpe->pair_mask;; at = (at + 1) & bpe->pair_mask) {
+        const ln_bpe_pair *pair = &bpe->pairs[at];
+        if (pair->left == left && pair->right == right)
+            return pair;
+        if (pair->left == LN_BPE_NONE)
+            return NULL;
+    }
+}
+
+/* ---- a word to its first symbols --------------------------------------------------------- */
+
+/* The symbol of a character under prefix and suffix; the looked-up text is left in work->text. */
+static ln_status decorated_symbol(const ln_bpe *bpe, ln_bpe_work *work, const char *text,
+                                  size_t n_bytes, bool is_first, bool is_last, uint32_t *symbol,
+                                  size_t *text_bytes, ln_error *err) {
+    size_t prefix = bpe->prefix && !is_first ? strlen(bpe->prefix) : 0;
+    size_t suffix = bpe->suffix && is_last ? strlen(bpe->suffix) : 0;
+    size_t total = prefix + n_bytes + suffix;
+    if (total > work->text_capacity) {
+        char *larger = realloc(work->text, total);
+        if (larger == NULL)
+            return out_of_memory(err);
+        work->text = larger;
+        work->text_capacity = total;
+    }
+    if (prefix > 0)
+        memcpy(work->text, bpe->prefix, prefix);
+    memcpy(work->text + prefix, text, n_bytes);
+    if (suffix > 0)
+        memcpy(work->text + prefix + n_bytes, bpe->suffix, suffix);
+    int32_t id = ln_vocab_find(bpe->vocab, work->text, total);
+    *symbol = id < 0 ? LN_BPE_NONE : (uint32_t)id;
+    *text_bytes = total;
+    return LINNET_OK;
+}
+
+static bool add_bytes(const ln_bpe *bpe, ln_bpe_work *work, const char *text, size_t n_bytes,
+                      bool *all) {
+    *all = true;
+    for (size_t i = 0; i < n_bytes; i++)
+        *all = *all && bpe->byte_ids[(unsigned char)text[i]] >= 0;
+    for (size_t i = 0; *all && i < n_bytes; i++)
+        if (!add_symbol(work, (uint32_t)bpe->byte_ids[(unsigned char)text[i]], 1))
+            return false;
+    return true;
+}
+
+/* Hugging Face: a character that the vocabulary lacks becomes bytes, the unknown token (one for a
+ * run when fused), or nothing. An unknown token waits until the next known character. */
+static ln_status split_word(const ln_bpe *bpe, ln_bpe_work *work, const char *word, size_t n_bytes,
+                            ln_error *err) {
+    bool waiting = false, decorated = bpe->prefix != NULL || bpe->suffix != NULL;
+    uint32_t unk = (uint32_t)bpe->vocab->unk;
+    for (size_t at = 0, length; at < n_bytes; at += length) {
+        uint32_t symbol = char_symbol(bpe, ln_utf8_decode(word + at, &length));
+        const char *text = word + at;
+        size_t text_bytes = length;
+        if (decorated) {
+            LN_TRY(decorated_symbol(bpe, work, text, length, at == 0, at + length == n_bytes,
+                                    &symbol, &text_bytes, err));
+            text = work->text;
+        }
+        if (symbol != LN_BPE_NONE) {
+            if ((waiting && !add_symbol(work, unk, 1)) || !add_symbol(work, symbol, length))
+                return out_of_memory(err);
+            waiting = false;
+            continue;
+        }
+        bool all = false;
+        if (bpe->byte_fallback && !add_bytes(bpe, work, text, text_bytes, &all))
+            return out_of_memory(err);
+        if (all)
+            continue;
+        if (bpe->unk_missing)
+            return ln_fail(err, LINNET_ERR_FORMAT,
+                           "the tokenizer's unknown token is not in its vocabulary");
+        if (bpe->vocab->unk < 0)
+            continue;
+        if (waiting && !bpe->fuse_unk && !add_symbol(work, unk, 1))
+            return out_of_memory(err);
+        waiting = true;
+    }
+    return waiting && !add_symbol(work, unk, 1) ? out_of_memory(err) : LINNET_OK;
+}
+
+/* Bytes of the longest user-defined piece at the text, with its id; or 0. */
+static size_t match_user_defined(const ln_trie *trie, const char *text, size_t n_bytes,
+                                 uint32_t *id) {
+    size_t longest = 0;
+    uint32_t node = 0;
+    for (size_t at = 0; at < n_bytes; at++) {
+        node = ln_trie_child(trie, node, (unsigned char)text[at]);
+        if (node == 0)
+            break;
+        if (trie->value[node] >= 0) {
+            longest = at + 1;
+            *id = (uint32_t)trie->value[node];
+        }
+    }
+    return longest;
+}
+
+/* SentencePiece: characters and user-defined pieces, known or not. */
+static ln_status split_text(const ln_bpe *bpe, ln_bpe_work *work, const char *word, size_t n_bytes,
+                            ln_error *err) {
+    for (size_t at = 0, length; at < n_bytes; at += length) {
+        uint32_t symbol = 0;
+        length = 0;
+        if (bpe->has_user_defined)
+            length = match_user_defined(&bpe->user_defined, word + at, n_bytes - at, &symbol);
+        if (length > 0)
+            symbol |= FROZEN;
+        else
+            symbol = char_symbol(bpe, ln_utf8_decode(word + at, &length));
+        if (!add_symbol(work, symbol, length))
+            return out_of_memory(err);
+    }
+    return LINNET_OK;
+}
+
+/* ---- merging ----------------------------------------------------------------------------- */
+
+typedef struct merger {
+    const ln_bpe *bpe;
+    ln_bpe_work *work;
+    bool plain;
+} merger;
+
+static inline void offer(const merger *m, uint32_t left, uint32_t right) {
+    ln_bpe_work *work = m->work;
+    const ln_bpe_pair *pair = find_pair(m->bpe, work->symbol[left], work->symbol[right]);
+    if (pair == NULL)
+        return;
+    uint32_t flags =
+        pair->merged < m->bpe->vocab->count ? m->bpe->vocab->pieces[pair->merged].flags : 0;
+    if (m->plain && (flags & LN_TOKEN_SPECIAL))
+        return;
+    if (work->splits != NULL && (flags & LN_TOKEN_UNUSED))
+        work->splits[pair->merged] = (struct split){pair->left, pair->right, work->length[left]};
+    ln_merge_queue_push(&work->queue, pair->rank, left);
+}
+
+/* Merges while there is a pair to merge. An entry may be stale: it still counts when the pair now
+ * at its place gives the same token, as in the reference implementations. */
+static void merge_all(const merger *m) {
+    const ln_bpe *bpe = m->bpe;
+    ln_bpe_work *work = m->work;
+    for (uint32_t i = 0; i < work->count; i++) {
+        work->previous[i] = i == 0 ? LN_BPE_NONE : i - 1;
+        work->next[i] = i + 1 == work->count ? LN_BPE_NONE : i + 1;
+    }
+    for (uint32_t i = 0; i + 1 < work->count; i++)
+        offer(m, i, i + 1);
+    uint32_t rank, at;
+    while (ln_merge_queue_pop(&work->queue, &rank, &at)) {
+        uint32_t right = work->next[at];
+        if (work->length[at] == 0 || right == LN_BPE_NONE)
+            continue;
+        const ln_bpe_pair *pair = find_pair(bpe, work->symbol[at], work->symbol[right]);
+        if (pair == NULL || (pair->rank != rank && (bpe->merged_of_rank == NULL ||
+                                                    bpe->merged_of_rank[rank] != pair->merged)))
+            continue;
+        work->symbol[at] = pair->merged;
+        work->length[at] += work->length[right];
+        work->length[right] = 0;
+        uint32_t after = work->next[at] = work->next[right];
+        if (after != LN_BPE_NONE)
+            work->previous[after] = at;
+        if (work->previous[at] != LN_BPE_NONE)
+            offer(m, work->previous[at], at);
+        if (after != LN_BPE_NONE)
+            offer(m, at, after);
+    }
+}
+
+/* ---- symbols to ids ---------------------------------------------------------------------- */
+
+/* An unknown stretch of text: bytes, or one unknown token for a run of them. */
+static ln_status emit_unknown(const ln_bpe *bpe, const char *text, size_t n_bytes, bool *in_unknown,
+                              ln_ids *ids, ln_error *err) {
+    bool has_bytes = bpe->byte_fallback;
+    for (size_t i = 0; i < n_bytes; i++)
+        has_bytes = has_bytes && bpe->byte_ids[(unsigned char)text[i]] >= 0;
+    if (has_bytes) {
+        for (size_t i = 0; i < n_bytes; i++)
+            LN_TRY(ln_ids_push(ids, bpe->byte_ids[(unsigned char)text[i]], err));
+    } else if (!*in_unknown && bpe->vocab->unk >= 0) {
+        LN_TRY(ln_ids_push(ids, bpe->vocab->unk, err));
+    }
+    *in_unknown = true;
+    return LINNET_OK;
+}
+
+/* SentencePiece: a symbol is a piece, or text without one; unused pieces are taken apart again
+ * the way they were merged. */
+static ln_status emit_symbol(const ln_bpe *bpe, ln_bpe_work *work, uint32_t symbol,
+                             const char *text, size_t n_bytes, bool *in_unknown, ln_ids *ids,
+                             ln_error *err) {
+    size_t depth = 0;
+    for (;;) {
+        symbol &= symbol == LN_BPE_NONE ? LN_BPE_NONE : ~FROZEN;
+        bool known = symbol < bpe->vocab->count;
+        if (known && work->splits != NULL && work->splits[symbol].left_bytes > 0 &&
+            (bpe->vocab->pieces[symbol].flags & LN_TOKEN_UNUSED)) {
+            struct split split = work->splits[symbol];
+            if (depth == work->stack_capacity) {
+                size_t capacity = depth < 16 ? 16 : depth * 2;
+                uint64_t *larger = realloc(work->stack, capacity * sizeof *larger);
+                if (larger == NULL)
+                    return out_of_memory(err);
+                work->stack = larger;
+                work->stack_capacity = capacity;
+            }
+            work->stack[depth++] = (uint64_t)split.right << 32 | (n_bytes - split.left_bytes);
+            symbol = split.left;
+            n_bytes = split.left_bytes;
+            continue;
+        }
+        if (known) {
+            LN_TRY(ln_ids_push(ids, (int32_t)symbol, err));
+            *in_unknown = false;
+        } else {
+            LN_TRY(emit_unknown(bpe, text, n_bytes, in_unknown, ids, err));
+        }
+        if (depth == 0)
+            return LINNET_OK;
+        text += n_bytes;
+        depth--;
+        symbol = (uint32_t)(work->stack[depth] >> 32);
+        n_bytes = (size_t)(work->stack[depth] & UINT32_MAX);
+    }
+}
+
+static ln_status emit(const ln_bpe *bpe, ln_bpe_work *work, const char *word, ln_ids *ids,
+                      ln_error *err) {
+    bool in_unknown = false;
+    for (uint32_t i = 0; i < work->count; i++) {
+        uint32_t n_bytes = work->length[i];
+        if (n_bytes == 0)
+            continue;
+        if (bpe->by_score)
+            LN_TRY(emit_symbol(bpe, work, work->symbol[i], word, n_bytes, &in_unknown, ids, err));
+        else
+            LN_TRY(ln_ids_push(ids, (int32_t)work->symbol[i], err));
+        word += n_bytes;
+    }
+    return LINNET_OK;
+}
+
+ln_status ln_bpe_encode(const ln_bpe *bpe, ln_bpe_work **work, const char *word, size_t n_bytes,
+                        bool plain, ln_ids *ids, ln_error *err) {
+    if (n_bytes == 0)
+        return LINNET_OK;
+    if (bpe->ignore_merges) {
+        int32_t id = ln_vocab_find(bpe->vocab, word, n_bytes);
+        if (id >= 0 && !(plain && (bpe->vocab->pieces[id].flags & LN_TOKEN_SPECIAL)))
+            return ln_ids_push(ids, id, err);
+    }
+    if (*work == NULL)
+        *work = calloc(1, sizeof **work);
+    if (*work == NULL)
+        return out_of_memory(err);
+    ln_bpe_work *w = *work;
+    if (bpe->has_unused && w->splits == NULL) {
+        w->splits = calloc(bpe->vocab->count + 1, sizeof *w->splits);
+        if (w->splits == NULL)
+            return out_of_memory(err);
+    }
+    w->count = 0;
+    LN_TRY(bpe->by_score ? split_text(bpe, w, word, n_bytes, err)
+                         : split_word(bpe, w, word, n_bytes, err));
+    ln_merge_queue_begin(&w->queue, w->count, bpe->n_ranks);
+    if (w->count > 1)
+        merge_all(&(merger){bpe, w, plain});
+    if (w->queue.failed)
+        return out_of_memory(err);
+    return emit(bpe, w, word, ids, err);
+}

@@ -1,0 +1,271 @@
+/* Building a BPE model: the table of pairs, and the symbols of characters. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/bpe.h"
+#include "text/utf8.h"
+
+enum { N_PAGES = 0x110000 / 256, LONGEST_MERGED_BYTES = 1024 };
+
+static ln_status out_of_memory(ln_error *err) {
+    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's merges");
+}
+
+static ln_status init_pairs(ln_bpe *bpe, ln_arena *arena, size_t n_pairs, ln_error *err) {
+    size_t capacity = 16;
+    while (capacity < n_pairs + n_pairs / 2)
+        capacity *= 2;
+    bpe->pairs = ln_arena_alloc(arena, capacity, sizeof *bpe->pairs);
+    if (bpe->pairs == NULL)
+        return out_of_memory(err);
+    bpe->pair_mask = capacity - 1;
+    memset(bpe->pairs, 0xff, capacity * sizeof *bpe->pairs);
+    return LINNET_OK;
+}
+
+/* The table must have room, which init_pairs saw to. */
+static void add_pair(ln_bpe *bpe, ln_bpe_pair added, bool keep_first) {
+    uint64_t key = ((uint64_t)added.left << 32 | added.right) * 0x9e3779b97f4a7c15u;
+    for (size_t at = (size_t)(key >> 20) & bpe->pair_mask;; at = (at + 1) & bpe->pair_mask) {
+        ln_bpe_pair *pair = &bpe->pairs[at];
+        if (pair->left == LN_BPE_NONE) {
+            *pair = added;
+            bpe->n_pairs++;
+            return;
+        }
+        if (pair->left == added.left && pair->right == added.right) {
+            if (!keep_first)
+                *pair = added;
+            return;
+        }
+    }
+}
+
+static ln_status set_char(ln_bpe *bpe, ln_arena *arena, uint32_t code_point, uint32_t symbol,
+                          ln_error *err) {
+    uint32_t **page = &bpe->char_pages[code_point >> 8];
+    if (*page == NULL) {
+        *page = ln_arena_alloc(arena, 256, sizeof **page);
+        if (*page == NULL)
+            return out_of_memory(err);
+        memset(*page, 0xff, 256 * sizeof **page);
+    }
+    (*page)[code_point & 255] = symbol;
+    return LINNET_OK;
+}
+
+static bool takes_part(const ln_bpe *bpe, const ln_piece *piece) {
+    uint32_t apart = LN_TOKEN_SPECIAL | LN_TOKEN_BYTE | LN_TOKEN_UNKNOWN;
+    return piece->data != NULL && piece->bytes > 0 && !(bpe->by_score && (piece->flags & apart));
+}
+
+/* Pieces of one character are the symbols that a word begins with. */
+static ln_status set_chars(ln_bpe *bpe, ln_arena *arena, ln_error *err) {
+    bpe->char_pages = ln_arena_alloc(arena, N_PAGES, sizeof *bpe->char_pages);
+    if (bpe->char_pages == NULL)
+        return out_of_memory(err);
+    for (size_t id = 0; id < bpe->vocab->count; id++) {
+        const ln_piece *piece = &bpe->vocab->pieces[id];
+        if (!takes_part(bpe, piece) || piece->bytes > 4 ||
+            ln_utf8_valid(piece->data, piece->bytes) != piece->bytes ||
+            ln_vocab_find(bpe->vocab, piece->data, piece->bytes) != (int32_t)id)
+            continue;
+        size_t length;
+        LN_TRY(set_char(bpe, arena, ln_utf8_decode(piece->data, &length), (uint32_t)id, err));
+    }
+    return LINNET_OK;
+}
+
+static ln_status resolve_merge(const ln_bpe *bpe, const ln_bpe_merge *merge, size_t rank,
+                               char *joined, ln_bpe_pair *pair, const char **missing,
+                               uint32_t *missing_bytes) {
+    size_t prefix = bpe->prefix != NULL ? strlen(bpe->prefix) : 0;
+    int32_t left = ln_vocab_find(bpe->vocab, merge->left, merge->left_bytes);
+    int32_t right = ln_vocab_find(bpe->vocab, merge->right, merge->right_bytes);
+    *missing = left < 0 ? merge->left : merge->right;
+    *missing_bytes = left < 0 ? merge->left_bytes : merge->right_bytes;
+    if (left < 0 || right < 0 || merge->right_bytes < prefix)
+        return LINNET_ERR_FORMAT;
+    size_t right_bytes = merge->right_bytes - prefix;
+    memcpy(joined, merge->left, merge->left_bytes);
+    memcpy(joined + merge->left_bytes, merge->right + prefix, right_bytes);
+    size_t total = merge->left_bytes + right_bytes;
+    int32_t merged = ln_vocab_find(bpe->vocab, joined, total);
+    *missing = joined;
+    *missing_bytes = (uint32_t)total;
+    if (merged < 0)
+        return LINNET_ERR_FORMAT;
+    *pair = (ln_bpe_pair){(uint32_t)left, (uint32_t)right, (uint32_t)rank, (uint32_t)merged};
+    return LINNET_OK;
+}
+
+ln_status ln_bpe_init_merges(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab,
+                             const ln_bpe_merge *merges, size_t n_merges, bool lenient,
+                             ln_error *err) {
+    bpe->vocab = vocab;
+    if (n_merges >= INT32_MAX)
+        return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer has %zu merges", n_merges);
+    LN_TRY(init_pairs(bpe, arena, n_merges, err));
+    LN_TRY(set_chars(bpe, arena, err));
+    size_t longest = 1;
+    for (size_t i = 0; i < n_merges; i++)
+        if (longest < (size_t)merges[i].left_bytes + merges[i].right_bytes)
+            longest = (size_t)merges[i].left_bytes + merges[i].right_bytes;
+    uint32_t *merged_of_rank = ln_arena_alloc(arena, n_merges, sizeof *merged_of_rank);
+    char *joined = malloc(longest);
+    if (merged_of_rank == NULL || joined == NULL) {
+        free(joined);
+        return out_of_memory(err);
+    }
+    ln_status status = LINNET_OK;
+    for (size_t i = 0; i < n_merges && status == LINNET_OK; i++) {
+        ln_bpe_pair pair;
+        const char *missing;
+        uint32_t missing_bytes;
+        merged_of_rank[i] = LN_BPE_NONE;
+        if (resolve_merge(bpe, &merges[i], i, joined, &pair, &missing, &missing_bytes) ==
+            LINNET_OK) {
+            merged_of_rank[i] = pair.merged;
+            add_pair(bpe, pair, lenient);
+        } else if (!lenient) {
+            int shown = missing_bytes < 100 ? (int)missing_bytes : 100;
+            status = ln_fail(err, LINNET_ERR_FORMAT,
+                             "merge %zu needs the token \"%.*s\", which the vocabulary lacks", i,
+                             shown, missing);
+        }
+    }
+    free(joined);
+    bpe->n_ranks = (uint32_t)n_merges;
+    bpe->merged_of_rank = merged_of_rank;
+    return status;
+}
+
+/* ---- by score ---------------------------------------------------------------------------- */
+
+typedef struct scored {
+    float score;
+    uint32_t id;
+} scored;
+
+static int compare_scored(const void *a, const void *b) {
+    const scored *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* ranks[vocab->count]: pieces of equal score share a rank; the highest score has rank 0. */
+static ln_status rank_pieces(ln_bpe *bpe, const float *scores, uint32_t *ranks, ln_error *err) {
+    size_t n = bpe->vocab->count;
+    scored *order = malloc((n + 1) * sizeof *order);
+    if (order == NULL)
+        return out_of_memory(err);
+    for (size_t i = 0; i < n; i++)
+        order[i] = (scored){scores[i] == scores[i] ? scores[i] : -3.4e38f, (uint32_t)i};
+    qsort(order, n, sizeof *order, compare_scored);
+    uint32_t rank = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && order[i].score != order[i - 1].score)
+            rank++;
+        ranks[order[i].id] = rank;
+    }
+    bpe->n_ranks = rank + 1;
+    free(order);
+    return LINNET_OK;
+}
+
+/* Characters that pieces have but that are none themselves get symbols past the vocabulary. */
+static ln_status set_inner_chars(ln_bpe *bpe, ln_arena *arena, ln_error *err) {
+    uint32_t next = (uint32_t)bpe->vocab->count;
+    for (size_t id = 0; id < bpe->vocab->count; id++) {
+        const ln_piece *piece = &bpe->vocab->pieces[id];
+        if (!takes_part(bpe, piece) || !ln_utf8_check(piece->data, piece->bytes))
+            continue;
+        for (size_t at = 0, length; at < piece->bytes; at += length) {
+            uint32_t code_point = ln_utf8_decode(piece->data + at, &length);
+            const uint32_t *page = bpe->char_pages[code_point >> 8];
+            if (page == NULL || page[code_point & 255] == LN_BPE_NONE)
+                LN_TRY(set_char(bpe, arena, code_point, next++, err));
+        }
+    }
+    return LINNET_OK;
+}
+
+/* The symbol of a text: a character's, or a piece's; LN_BPE_NONE when it is neither. */
+static uint32_t text_symbol(const ln_bpe *bpe, const char *text, size_t n_bytes) {
+    size_t length = ln_utf8_length((unsigned char)text[0]);
+    if (length == n_bytes) {
+        uint32_t code_point = ln_utf8_decode(text, &length);
+        const uint32_t *page = bpe->char_pages[code_point >> 8];
+        return page == NULL ? LN_BPE_NONE : page[code_point & 255];
+    }
+    int32_t id = ln_vocab_find(bpe->vocab, text, n_bytes);
+    return id >= 0 && takes_part(bpe, &bpe->vocab->pieces[id]) ? (uint32_t)id : LN_BPE_NONE;
+}
+
+/* Every way to put a piece together from two symbols is a pair. Counts them, or (ranks given)
+ * adds them. */
+static size_t split_pieces(ln_bpe *bpe, const uint32_t *ranks) {
+    size_t n_pairs = 0;
+    for (size_t id = 0; id < bpe->vocab->count; id++) {
+        const ln_piece *piece = &bpe->vocab->pieces[id];
+        if (!takes_part(bpe, piece) || piece->bytes > LONGEST_MERGED_BYTES ||
+            !ln_utf8_check(piece->data, piece->bytes) ||
+            ln_vocab_find(bpe->vocab, piece->data, piece->bytes) != (int32_t)id)
+            continue;
+        size_t at = ln_utf8_length((unsigned char)piece->data[0]);
+        for (; at < piece->bytes; at += ln_utf8_length((unsigned char)piece->data[at])) {
+            uint32_t left = text_symbol(bpe, piece->data, at);
+            if (left == LN_BPE_NONE)
+                continue;
+            uint32_t right = text_symbol(bpe, piece->data + at, piece->bytes - at);
+            if (right == LN_BPE_NONE)
+                continue;
+            n_pairs++;
+            if (ranks != NULL)
+                add_pair(bpe, (ln_bpe_pair){left, right, ranks[id], (uint32_t)id}, true);
+        }
+    }
+    return n_pairs;
+}
+
+static ln_status set_user_defined(ln_bpe *bpe, ln_arena *arena, ln_error *err) {
+    size_t n = 0;
+    for (size_t id = 0; id < bpe->vocab->count; id++) {
+        uint32_t flags = bpe->vocab->pieces[id].flags;
+        n += (flags & LN_TOKEN_USER_DEFINED) != 0;
+        bpe->has_unused |= (flags & LN_TOKEN_UNUSED) != 0;
+    }
+    if (n == 0)
+        return LINNET_OK;
+    ln_trie_key *keys = malloc(n * sizeof *keys);
+    if (keys == NULL)
+        return out_of_memory(err);
+    n = 0;
+    for (size_t id = 0; id < bpe->vocab->count; id++) {
+        const ln_piece *piece = &bpe->vocab->pieces[id];
+        if (piece->flags & LN_TOKEN_USER_DEFINED)
+            keys[n++] = (ln_trie_key){piece->data, piece->bytes, (int32_t)id};
+    }
+    ln_status status = ln_trie_build(&bpe->user_defined, arena, keys, n, false, err);
+    free(keys);
+    bpe->has_user_defined = true;
+    return status;
+}
+
+ln_status ln_bpe_init_scores(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab,
+                             const float *scores, ln_error *err) {
+    bpe->vocab = vocab;
+    bpe->by_score = true;
+    LN_TRY(set_chars(bpe, arena, err));
+    LN_TRY(set_inner_chars(bpe, arena, err));
+    LN_TRY(init_pairs(bpe, arena, split_pieces(bpe, NULL), err));
+    uint32_t *ranks = calloc(vocab->count + 1, sizeof *ranks);
+    if (ranks == NULL)
+        return out_of_memory(err);
+    ln_status status = rank_pieces(bpe, scores, ranks, err);
+    if (status == LINNET_OK)
+        split_pieces(bpe, ranks);
+    free(ranks);
+    return status == LINNET_OK ? set_user_defined(bpe, arena, err) : status;
+}

@@ -188,7 +188,7 @@ static ln_status split_text(const ln_bpe *bpe, ln_bpe_work *work, const char *wo
     for (size_t at = 0, length; at < n_bytes; at += length) {
         uint32_t symbol = 0;
         length = 0;
-        if (bpe->has_user_defined)
+        if (bpe->user_defined.n_nodes > 0)
             length = match_user_defined(&bpe->user_defined, word + at, n_bytes - at, &symbol);
         if (length > 0)
             symbol |= FROZEN;

@@ -30,7 +30,7 @@ typedef struct ln_bpe {
     const uint32_t *merged_of_rank; /* [n_ranks], or NULL when ranks are those of scores */
     uint32_t **char_pages;          /* [0x110000 / 256] of [256] symbols, or NULL */
     ln_trie user_defined;           /* SentencePiece: text that is always one symbol */
-    bool has_user_defined, has_unused;
+    bool has_unused;
     bool by_score; /* SentencePiece's rules for what is unknown */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool unk_missing;            /* an unknown token is named, but the vocabulary lacks it */

@@ -229,30 +229,6 @@ static size_t split_pieces(ln_bpe *bpe, const uint32_t *ranks) {
     return n_pairs;
 }
 
-static ln_status set_user_defined(ln_bpe *bpe, ln_arena *arena, ln_error *err) {
-    size_t n = 0;
-    for (size_t id = 0; id < bpe->vocab->count; id++) {
-        uint32_t flags = bpe->vocab->pieces[id].flags;
-        n += (flags & LN_TOKEN_USER_DEFINED) != 0;
-        bpe->has_unused |= (flags & LN_TOKEN_UNUSED) != 0;
-    }
-    if (n == 0)
-        return LINNET_OK;
-    ln_trie_key *keys = malloc(n * sizeof *keys);
-    if (keys == NULL)
-        return out_of_memory(err);
-    n = 0;
-    for (size_t id = 0; id < bpe->vocab->count; id++) {
-        const ln_piece *piece = &bpe->vocab->pieces[id];
-        if (piece->flags & LN_TOKEN_USER_DEFINED)
-            keys[n++] = (ln_trie_key){piece->data, piece->bytes, (int32_t)id};
-    }
-    ln_status status = ln_trie_build(&bpe->user_defined, arena, keys, n, false, err);
-    free(keys);
-    bpe->has_user_defined = true;
-    return status;
-}
-
 ln_status ln_bpe_init_scores(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab,
                              const float *scores, ln_error *err) {
     bpe->vocab = vocab;
@@ -267,5 +243,8 @@ ln_status ln_bpe_init_scores(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab
     if (status == LINNET_OK)
         split_pieces(bpe, ranks);
     free(ranks);
-    return status == LINNET_OK ? set_user_defined(bpe, arena, err) : status;
+    for (size_t id = 0; id < vocab->count; id++)
+        bpe->has_unused |= (vocab->pieces[id].flags & LN_TOKEN_UNUSED) != 0;
+    LN_TRY(status);
+    return ln_vocab_trie(vocab, arena, LN_TOKEN_USER_DEFINED, &bpe->user_defined, err);
 }

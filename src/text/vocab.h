@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/hashmap.h"
+#include "text/trie.h"
 
 enum {
     LN_TOKEN_SPECIAL = 1, /* control text: never recognised in plain text, dropped on decode */
@@ -46,6 +47,10 @@ static inline int32_t ln_vocab_find(const ln_vocab *vocab, const char *data, siz
     uint32_t id;
     return ln_hashmap_get(&vocab->map, data, n_bytes, &id) ? (int32_t)id : -1;
 }
+
+/* A trie of the pieces that have the flag, by id; empty when there are none. */
+ln_status ln_vocab_trie(const ln_vocab *vocab, ln_arena *arena, uint32_t flag, ln_trie *trie,
+                        ln_error *err);
 
 /* The ids of the 256 pieces <0xHH>, -1 where there is none. */
 void ln_vocab_find_bytes(const ln_vocab *vocab, int32_t ids[256]);

@@ -1,5 +1,6 @@
 /* Chats: messages through the checkpoint's chat template to ids. */
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -8,9 +9,9 @@
 /* Sets `name` to a special token's text, as the template would see it in transformers: what
  * tokenizer_config.json says (a string, or an object with `content`), else the piece of `id`. */
 static int set_token(json_t *context, const linnet_model *model, const char *name, int32_t id) {
-    char key[64] = "";
+    char key[64];
     ln_meta_value value;
-    strcat(strcat(key, name), ".content");
+    snprintf(key, sizeof key, "%s.content", name);
     bool found = ln_checkpoint_tokenizer_meta(model->checkpoint, name, &value) &&
                  value.kind == LN_META_STRING;
     found = found || (ln_checkpoint_tokenizer_meta(model->checkpoint, key, &value) &&

@@ -74,13 +74,13 @@ static void score(linnet_engine *engine, const ln_chunk *chunk, const float *log
         end_running(engine, sequence, LINNET_FINISH_STOP, NULL);
 }
 
-/* What came of the step's chunks: their logits lie one after another. */
+/* What came of the step's chunks: their logits lie one after another. Encoders give none. */
 static void deliver(linnet_engine *engine) {
     const ln_scheduler *scheduler = &engine->scheduler;
     float *logits = engine->activations.logits;
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
-        if (chunk->sequence->wants_all_logits)
+        if (chunk->sequence->wants_all_logits && !scheduler->is_encoding)
             score(engine, chunk, logits);
         else if (chunk->n_logits > 0)
             extend(engine, chunk->sequence, logits);
@@ -96,8 +96,9 @@ static void fail(linnet_engine *engine, const ln_error *err) {
 static void run_step(linnet_engine *engine) {
     ln_error err = {0};
     ln_step_build(&engine->step, &engine->scheduler);
-    size_t n_ops = ln_forward_record(&engine->model->spec, &engine->weights, &engine->activations,
-                                     engine->kv_layers, &engine->step.batch, engine->ops);
+    size_t n_ops = (engine->scheduler.is_encoding ? ln_forward_record_encoder : ln_forward_record)(
+        &engine->model->spec, &engine->weights, &engine->activations, engine->kv_layers,
+        &engine->step.batch, engine->ops);
     if (engine->backend->vtable->run(engine->backend, engine->ops, n_ops, &err) != LINNET_OK) {
         fail(engine, &err);
         return;

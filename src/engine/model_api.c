@@ -190,6 +190,7 @@ void linnet_model_get_info(const linnet_model *model, linnet_model_info *info) {
         .bos_id = model->bos_id,
         .stop_ids = model->stop_ids,
         .n_stop_ids = model->n_stop_ids,
+        .has_encoder = model->spec.n_encoder_layers > 0,
     };
     ln_options_give(&full, sizeof full, info);
 }

@@ -70,6 +70,11 @@ size_t ln_engine_header_bytes(const linnet_model *model) {
     return ln_checkpoint_header_bytes(model->checkpoint) + model->arena.reserved_bytes;
 }
 
+size_t ln_engine_max_encoder(const ln_engine_plan *plan) {
+    size_t budget = plan->budget.max_tokens;
+    return budget < plan->ctx_tokens ? budget : plan->ctx_tokens;
+}
+
 /* The blocks of each group's pool: what max_seqs sequences of ctx_tokens hold. */
 static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
     ln_kv_shape *shape = &plan->kv_shape;
@@ -80,9 +85,15 @@ static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *e
         .max_chunk_tokens = plan->budget.max_tokens,
     };
     for (size_t g = 0; g < spec->n_kv_groups; g++) {
+        static const ln_kv_group_kind kinds[] = {[LN_KV_OWN] = LN_KV_GROUP_OWN,
+                                                 [LN_KV_CROSS] = LN_KV_GROUP_SOURCE,
+                                                 [LN_KV_ENCODER] = LN_KV_GROUP_ENCODER};
+        shape->kinds[g] = kinds[spec->kv_groups[g].kind];
         shape->windows[g] = spec->kv_groups[g].window;
-        size_t needed =
-            ln_kv_blocks_needed(plan->ctx_tokens, shape->windows[g], plan->budget.max_tokens);
+        size_t needed = ln_kv_table_blocks(ln_engine_max_encoder(plan));
+        if (shape->kinds[g] == LN_KV_GROUP_OWN)
+            needed =
+                ln_kv_blocks_needed(plan->ctx_tokens, shape->windows[g], plan->budget.max_tokens);
         if (!ln_mul(needed, shape->max_seqs, &shape->n_blocks[g]) ||
             shape->n_blocks[g] > INT32_MAX / LN_KV_BLOCK_TOKENS)
             return ln_fail(err, LINNET_ERR_LIMIT,
@@ -212,10 +223,6 @@ static ln_status check_options(const linnet_model *model, const linnet_engine_op
     if (options->ctx_tokens > most || options->max_seqs > most || options->max_batch_tokens > most)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "ctx_tokens, max_seqs and max_batch_tokens are at most %zu", most);
-    if (model->spec.n_encoder_layers > 0)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s: the engine does not run models with an encoder",
-                       ln_checkpoint_path(model->checkpoint));
     size_t max_ctx = model->spec.max_ctx_tokens;
     if (max_ctx > 0 && options->ctx_tokens > max_ctx)
         return ln_fail(err, LINNET_ERR_ARGUMENT,

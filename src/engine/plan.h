@@ -56,6 +56,9 @@ ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *bu
 void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
                           ln_kv_layer *kv_layers, void *memory);
 
+/* The longest text that an encoder reads, in tokens: one step, no longer than a context. */
+size_t ln_engine_max_encoder(const ln_engine_plan *plan);
+
 /* Bytes that the open model holds: its tokenizer, its headers. */
 size_t ln_engine_tokenizer_bytes(const linnet_model *model);
 size_t ln_engine_header_bytes(const linnet_model *model);

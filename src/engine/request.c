@@ -27,22 +27,44 @@ void linnet_request_options_init(linnet_request_options *options) {
 
 /* ---- submit ----------------------------------------------------------------------------- */
 
+static ln_status check_ids(const int32_t *ids, size_t n_ids, size_t n_vocab, const char *name,
+                           ln_error *err) {
+    if (ids == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is NULL", name);
+    for (size_t i = 0; i < n_ids; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= n_vocab)
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s[%zu] is %d; the vocabulary has %zu tokens",
+                           name, i, (int)ids[i], n_vocab);
+    return LINNET_OK;
+}
+
 static ln_status check_prompt(const linnet_request_options *o, size_t n_vocab, size_t ctx_tokens,
                               ln_error *err) {
     size_t room = o->kind == LINNET_REQUEST_GENERATE ? 1 : 0; /* for a token of output */
     if (o->n_prompt_ids == 0)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "the prompt has no tokens");
-    if (o->prompt_ids == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "prompt_ids is NULL");
     if (o->n_prompt_ids > ctx_tokens || o->n_prompt_ids + room > ctx_tokens)
         return ln_fail(err, LINNET_ERR_LIMIT, "the prompt has %zu tokens and the context %zu",
                        o->n_prompt_ids, ctx_tokens);
-    for (size_t i = 0; i < o->n_prompt_ids; i++)
-        if (o->prompt_ids[i] < 0 || (size_t)o->prompt_ids[i] >= n_vocab)
-            return ln_fail(err, LINNET_ERR_ARGUMENT,
-                           "prompt_ids[%zu] is %d; the vocabulary has %zu tokens", i,
-                           (int)o->prompt_ids[i], n_vocab);
-    return LINNET_OK;
+    return check_ids(o->prompt_ids, o->n_prompt_ids, n_vocab, "prompt_ids", err);
+}
+
+static ln_status check_source(const linnet_engine *engine, const linnet_request_options *o,
+                              ln_error *err) {
+    const ln_spec *spec = &engine->model->spec;
+    size_t most = ln_engine_max_encoder(&engine->plan);
+    if (spec->n_encoder_layers == 0 && o->n_encoder_ids > 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "encoder_ids are given, but the model has no encoder");
+    if (spec->n_encoder_layers == 0)
+        return LINNET_OK;
+    if (o->n_encoder_ids == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "the model has an encoder; encoder_ids is empty");
+    if (o->n_encoder_ids > most)
+        return ln_fail(err, LINNET_ERR_LIMIT,
+                       "the encoder's text has %zu tokens; one step holds %zu", o->n_encoder_ids,
+                       most);
+    return check_ids(o->encoder_ids, o->n_encoder_ids, spec->n_vocab, "encoder_ids", err);
 }
 
 static ln_status check_stops(const linnet_request_options *o, const ln_tokenizer *tokenizer,
@@ -72,6 +94,7 @@ static ln_status check(const linnet_engine *engine, const linnet_request_options
                        ln_error *err) {
     const linnet_model *model = engine->model;
     LN_TRY(check_prompt(o, model->spec.n_vocab, engine->plan.ctx_tokens, err));
+    LN_TRY(check_source(engine, o, err));
     switch (o->kind) {
     case LINNET_REQUEST_GENERATE:
         LN_TRY(ln_sampling_check(&o->sampling, err));
@@ -126,6 +149,7 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
     ln_layout layout = {0};
     ln_layout_add(&layout, 1, sizeof(linnet_request));
     size_t tokens = ln_layout_add(&layout, o->n_prompt_ids + max_output, sizeof(int32_t));
+    size_t encoder_tokens = ln_layout_add(&layout, o->n_encoder_ids, sizeof(int32_t));
     size_t stops = ln_layout_add(&layout, sizes.count, sizeof(ln_stop_string));
     size_t bytes = ln_layout_add(&layout, sizes.total, 1);
     size_t borders = ln_layout_add(&layout, sizes.total, sizeof(uint32_t));
@@ -140,6 +164,9 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
     request->max_output = max_output;
     request->tokens = (int32_t *)(void *)(base + tokens);
     memcpy(request->tokens, o->prompt_ids, o->n_prompt_ids * sizeof *o->prompt_ids);
+    request->encoder_tokens = (int32_t *)(void *)(base + encoder_tokens);
+    if (o->n_encoder_ids > 0)
+        memcpy(request->encoder_tokens, o->encoder_ids, o->n_encoder_ids * sizeof *o->encoder_ids);
     ln_stop_string *own_stops = (ln_stop_string *)(void *)(base + stops);
     copy_stops(o, sizes.count, own_stops, base + bytes, (uint32_t *)(void *)(base + borders));
     request->has_stops = sizes.count > 0;
@@ -156,6 +183,10 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
     linnet_request_options_init(&own);
     *out = NULL;
     LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_request_options", err));
+    if (own.n_prompt_ids == 0 && own.n_encoder_ids > 0 && own.kind == LINNET_REQUEST_GENERATE) {
+        own.prompt_ids = &engine->model->spec.decoder_start_id;
+        own.n_prompt_ids = 1;
+    }
     LN_TRY(check(engine, &own, err));
     linnet_request *request = allocate(engine, &own);
     if (request == NULL)
@@ -168,7 +199,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
                        strerror(errno));
     }
     pthread_mutex_init(&request->on_logits_mutex, NULL);
-    own.prompt_ids = NULL;
+    own.prompt_ids = own.encoder_ids = NULL;
     own.stop = NULL;
     request->options = own;
     request->engine = engine;
@@ -179,6 +210,9 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
         .n_prompt = request->n_prompt,
         .n_tokens = request->n_prompt,
         .max_tokens = request->n_prompt + request->max_output,
+        .encoder_tokens = request->encoder_tokens,
+        .n_encoder = own.n_encoder_ids,
+        .is_encoded = own.n_encoder_ids == 0,
         .wants_all_logits = own.kind == LINNET_REQUEST_SCORE,
     };
     *out = request;

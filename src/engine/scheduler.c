@@ -41,6 +41,8 @@ static size_t tokens_missing(const ln_sequence *sequence) {
 
 /* Adds as much of a sequence as the budget holds; false when that is nothing. */
 static bool add_chunk(ln_scheduler *s, ln_sequence *sequence) {
+    if (!sequence->is_encoded)
+        return false;
     size_t missing = tokens_missing(sequence);
     size_t n_tokens = min_size(missing, s->budget.max_tokens - s->n_tokens);
     size_t rows_left = s->budget.max_logits - s->n_logits;
@@ -65,18 +67,30 @@ static bool admit_next(ln_scheduler *s) {
     ln_sequence *sequence = s->waiting.first;
     if (sequence == NULL || s->n_running == s->budget.max_seqs)
         return false;
-    ln_kv_answer answer = ln_kv_cache_can_allocate(s->kv, sequence->max_tokens);
+    ln_kv_need need = {sequence->max_tokens, sequence->n_encoder};
+    ln_kv_answer answer = ln_kv_cache_can_allocate(s->kv, need);
     LN_BUG_ON(answer == LN_KV_NEVER);
     if (answer != LN_KV_OK)
         return false;
     ln_sequence_queue_pop(&s->waiting);
-    sequence->kv_row = ln_kv_cache_admit(s->kv, sequence->max_tokens);
+    sequence->kv_row = ln_kv_cache_admit(s->kv, need);
     s->running[s->n_running++] = sequence;
     return true;
 }
 
-size_t ln_scheduler_schedule(ln_scheduler *s) {
-    s->n_chunks = s->n_tokens = s->n_logits = 0;
+/* Encoders that have not run yet, as many whole prompts as the budget holds. */
+static void add_encoders(ln_scheduler *s) {
+    for (size_t i = 0; i < s->n_running; i++) {
+        ln_sequence *sequence = s->running[i];
+        if (sequence->is_encoded || s->n_tokens + sequence->n_encoder > s->budget.max_tokens)
+            continue;
+        s->chunks[s->n_chunks++] = (ln_chunk){sequence, sequence->n_encoder, 0};
+        s->n_tokens += sequence->n_encoder;
+    }
+    s->is_encoding = s->n_chunks > 0;
+}
+
+static void add_decoders(ln_scheduler *s) {
     for (size_t i = 0; i < s->n_running; i++)
         if (tokens_missing(s->running[i]) == 1)
             add_chunk(s, s->running[i]);
@@ -86,12 +100,26 @@ size_t ln_scheduler_schedule(ln_scheduler *s) {
     while (s->n_tokens < s->budget.max_tokens && admit_next(s))
         if (!add_chunk(s, s->running[s->n_running - 1]))
             break;
+}
+
+size_t ln_scheduler_schedule(ln_scheduler *s) {
+    s->n_chunks = s->n_tokens = s->n_logits = 0;
+    add_encoders(s);
+    if (!s->is_encoding)
+        add_decoders(s);
+    if (s->n_chunks == 0) /* what was admitted just now begins with its encoder */
+        add_encoders(s);
     return s->n_chunks;
 }
 
 void ln_scheduler_commit(ln_scheduler *s) {
     for (size_t i = 0; i < s->n_chunks; i++) {
         ln_sequence *sequence = s->chunks[i].sequence;
+        if (s->is_encoding) {
+            sequence->is_encoded = true;
+            ln_kv_cache_drop_encoder(s->kv, sequence->kv_row);
+            continue;
+        }
         sequence->n_cached += s->chunks[i].n_tokens;
         ln_kv_cache_trim(s->kv, sequence->kv_row, sequence->n_cached);
     }

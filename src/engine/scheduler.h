@@ -3,7 +3,10 @@
  * A step has a budget of tokens and of rows of logits. Decodes come first (sequences that lack one
  * token in the cache), then unfinished prefills in the order of their arrival, in chunks that fit
  * the budget, then waiting sequences, first come first served. A sequence is admitted when the KV
- * blocks of its whole possible length are free, so what runs can always go on. */
+ * blocks of its whole possible length are free, so what runs can always go on.
+ *
+ * With an encoder, a step either runs encoders, each prompt whole, or the decoder; sequences that
+ * wait for their encoder come first. */
 #ifndef LN_ENGINE_SCHEDULER_H
 #define LN_ENGINE_SCHEDULER_H
 
@@ -33,6 +36,7 @@ typedef struct ln_scheduler {
     size_t n_running;
     ln_chunk *chunks; /* [max_seqs], what the step computes */
     size_t n_chunks, n_tokens, n_logits;
+    bool is_encoding; /* the step runs encoders: chunks are whole encoder prompts */
 } ln_scheduler;
 
 /* Adds the scheduler's arrays to an empty layout; init takes that many bytes, which outlive it. */

@@ -56,32 +56,39 @@ void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape
         };
 }
 
-/* Where a chunk's keys and values lie in each group. */
-static void place(ln_step *step, const ln_kv_cache *kv, const ln_chunk *chunk, size_t index,
-                  size_t first_token) {
+/* Where a chunk's keys and values lie in each group. Tokens of the decoder are written to groups
+ * of its own and see the source; those of an encoder are written to the others. */
+static void place(ln_step *step, const ln_scheduler *scheduler, const ln_chunk *chunk,
+                  size_t index, size_t first_token) {
+    const ln_kv_cache *kv = scheduler->kv;
     const ln_sequence *sequence = chunk->sequence;
-    size_t n_cached = sequence->n_cached;
+    bool encoding = scheduler->is_encoding;
+    size_t n_cached = encoding ? 0 : sequence->n_cached;
     for (size_t g = 0; g < kv->n_groups; g++) {
         const ln_block_table *table = &kv->groups[g].tables[sequence->kv_row];
         ln_step_group *group = &step->groups[g];
+        bool is_own = kv->groups[g].kind == LN_KV_GROUP_OWN;
+        size_t length = is_own ? n_cached + chunk->n_tokens : sequence->n_encoder;
         memcpy(group->block_tables + index * kv->max_blocks, table->blocks,
                table->end * sizeof *table->blocks);
-        group->lengths[index] = (int32_t)(n_cached + chunk->n_tokens);
-        for (size_t i = 0; i < chunk->n_tokens; i++)
+        group->lengths[index] = (int32_t)length;
+        for (size_t i = 0; i < chunk->n_tokens && is_own != encoding; i++)
             group->slots[first_token + i] = ln_kv_cache_slot(kv, g, sequence->kv_row, n_cached + i);
     }
 }
 
 void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
+    bool encoding = scheduler->is_encoding;
     size_t n_tokens = 0, n_logits = 0;
     for (size_t index = 0; index < scheduler->n_chunks; index++) {
         const ln_chunk *chunk = &scheduler->chunks[index];
-        size_t n_cached = chunk->sequence->n_cached;
-        memcpy(step->tokens + n_tokens, chunk->sequence->tokens + n_cached,
-               chunk->n_tokens * sizeof *step->tokens);
+        const ln_sequence *sequence = chunk->sequence;
+        size_t n_cached = encoding ? 0 : sequence->n_cached;
+        const int32_t *tokens = encoding ? sequence->encoder_tokens : sequence->tokens + n_cached;
+        memcpy(step->tokens + n_tokens, tokens, chunk->n_tokens * sizeof *step->tokens);
         for (size_t i = 0; i < chunk->n_tokens; i++)
             step->positions[n_tokens + i] = (int32_t)(n_cached + i);
-        place(step, scheduler->kv, chunk, index, n_tokens);
+        place(step, scheduler, chunk, index, n_tokens);
         step->seq_starts[index] = (int32_t)n_tokens;
         n_tokens += chunk->n_tokens;
         for (size_t i = chunk->n_logits; i > 0; i--)

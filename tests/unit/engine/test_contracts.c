@@ -388,7 +388,7 @@ static void ignore_row(void *user, size_t position, const float *row, size_t n_v
 }
 
 static void *make_trouble(void *argument) {
-    unsigned seed = (unsigned)(size_t)argument;
+    unsigned seed = *(unsigned *)argument;
     for (int turn = 0; turn < 60; turn++) {
         linnet_request_options options = greedy_options(&shared, (size_t)rand_r(&seed) % 3);
         size_t n_rows = 0;
@@ -416,8 +416,9 @@ static void *make_trouble(void *argument) {
 static void trouble_leaves_every_block_free(void **state) {
     (void)state;
     pthread_t threads[4];
+    unsigned seeds[4] = {1, 2, 3, 4};
     for (size_t i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, make_trouble, (void *)(i + 1)), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, make_trouble, &seeds[i]), 0);
     for (size_t i = 0; i < 4; i++) {
         void *failed;
         pthread_join(threads[i], &failed);

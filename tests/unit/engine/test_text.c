@@ -1,0 +1,400 @@
+/* engine/: text of a request, stop strings, chats, stop ids. The checkpoint is a golden one beside
+ * a tokenizer made here: id 3 + b is byte b, and 0, 1, 2 are control tokens. */
+#include "engine_test.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/text_stream.h"
+#include "model/model.h"
+#include "text/utf8.h"
+
+#define TEMPLATE                                                                                   \
+    "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"  \
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+
+static char folder[] = "/tmp/linnet-text-XXXXXX";
+static golden g; /* its model is of `folder` */
+
+static void path_in(char path[256], const char *name) {
+    snprintf(path, 256, "%s/%s", folder, name);
+}
+
+static void write_json(const char *name, json_t *value) {
+    char path[256];
+    path_in(path, name);
+    assert_int_equal(json_dump_file(value, path, 0), 0);
+    json_decref(value);
+}
+
+static void write_tokenizer(void) {
+    static const char *const control[] = {"<s>", "<|im_start|>", "<|im_end|>"};
+    json_t *vocab = json_object(), *added = json_array();
+    for (unsigned byte = 0; byte < 253; byte++) {
+        char piece[5] = {0};
+        ln_utf8_encode(ln_byte_to_char((unsigned char)byte), piece);
+        json_object_set_new(vocab, piece, json_integer(3 + byte));
+    }
+    for (int id = 0; id < 3; id++) {
+        json_object_set_new(vocab, control[id], json_integer(id));
+        json_array_append_new(added, json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}", "id", id, "content",
+                                               control[id], "single_word", 0, "lstrip", 0, "rstrip",
+                                               0, "normalized", 0, "special", 1));
+    }
+    write_json("tokenizer.json",
+               json_pack("{s:s,s:o,s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},"
+                         "s:{s:s,s:o,s:[]}}",
+                         "version", "1.0", "added_tokens", added, "normalizer", "pre_tokenizer",
+                         "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 0, "use_regex",
+                         0, "post_processor", "decoder", "type", "ByteLevel", "add_prefix_space", 0,
+                         "trim_offsets", 0, "use_regex", 0, "model", "type", "BPE", "vocab", vocab,
+                         "merges"));
+}
+
+static void write_template(const char *source) {
+    write_json("tokenizer_config.json",
+               json_pack("{s:s,s:{s:s},s:s}", "bos_token", "<s>", "eos_token", "content",
+                         "<|im_end|>", "chat_template", source));
+}
+
+static void write_generation(const char *eos) {
+    write_json("generation_config.json",
+               json_pack("{s:o}", "eos_token_id", json_loads(eos, JSON_DECODE_ANY, NULL)));
+}
+
+static void link_golden(const char *name) {
+    char from[1024], to[256];
+    snprintf(from, sizeof from, "%s/tests/golden/models/llama/%s", TEST_SOURCE_DIR, name);
+    path_in(to, name);
+    assert_int_equal(symlink(from, to), 0);
+}
+
+static int setup(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    link_golden("config.json");
+    link_golden("model.safetensors");
+    write_tokenizer();
+    write_template(TEMPLATE);
+    write_generation("[7, 2, 250, 7]");
+    golden_open(&g, "llama");
+    linnet_model_close(g.model);
+    linnet_error err = {0};
+    if (linnet_model_open(folder, &g.model, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json", "generation_config.json"};
+    linnet_model_close(g.model);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[256];
+        path_in(path, files[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+    return 0;
+}
+
+/* ---- streams ---------------------------------------------------------------------------- */
+
+typedef struct stream_bench {
+    ln_text_stream stream;
+    ln_stop_string stops[4];
+    uint32_t borders[4][32];
+    void *memory;
+} stream_bench;
+
+static void stream_open(stream_bench *b, const char *const *stops, size_t n_stops) {
+    size_t longest = 0;
+    for (size_t i = 0; i < n_stops; i++) {
+        size_t n_bytes = strlen(stops[i]);
+        ln_stop_string_init(&b->stops[i], stops[i], n_bytes, b->borders[i]);
+        longest = n_bytes > longest ? n_bytes : longest;
+    }
+    ln_layout layout = {0};
+    assert_int_equal(ln_text_stream_plan(&layout, g.model->tokenizer, n_stops, longest), 0);
+    b->memory = calloc(1, layout.bytes);
+    ln_text_stream_init(&b->stream, g.model->tokenizer, false, b->stops, n_stops, longest,
+                        b->memory);
+}
+
+/* Where the text ends: before the longest stop string that is complete first. */
+static size_t expected_end(const char *text, const char *const *stops, size_t n_stops,
+                           bool *stopped) {
+    for (size_t end = 1; end <= strlen(text); end++) {
+        size_t longest = 0;
+        for (size_t i = 0; i < n_stops; i++) {
+            size_t n = strlen(stops[i]);
+            if (n <= end && memcmp(text + end - n, stops[i], n) == 0 && n > longest)
+                longest = n;
+        }
+        if (longest > 0) {
+            *stopped = true;
+            return end - longest;
+        }
+    }
+    *stopped = false;
+    return strlen(text);
+}
+
+static void check_stream(const char *text, const char *const *stops, size_t n_stops) {
+    stream_bench b;
+    bool stopped;
+    size_t end = expected_end(text, stops, n_stops, &stopped), given = 0, n_bytes, at = 0;
+    stream_open(&b, stops, n_stops);
+    for (; text[at] != '\0' && !b.stream.stopped; at++) {
+        const char *part = ln_text_stream_push(&b.stream, 3 + (unsigned char)text[at], &n_bytes);
+        assert_true(given + n_bytes <= end);
+        assert_memory_equal(part, text + given, n_bytes);
+        given += n_bytes;
+    }
+    assert_int_equal(b.stream.stopped, stopped);
+    const char *rest = ln_text_stream_finish(&b.stream, &n_bytes);
+    assert_memory_equal(rest, text + given, n_bytes);
+    assert_int_equal(given + n_bytes, end);
+    free(b.memory);
+}
+
+static void stop_strings_are_cut(void **state) {
+    (void)state;
+    check_stream("hello world", (const char *const[]){"wor"}, 1);
+    check_stream("hello wo", (const char *const[]){"wor"}, 1);
+    check_stream("aaab", (const char *const[]){"aab"}, 1);
+    check_stream("abc", (const char *const[]){"abcd", "bc"}, 2);
+    check_stream("abcd", (const char *const[]){"bcd", "d", "abcd"}, 3);
+    check_stream("gr\xc3\xbc\xc3\x9f dich", (const char *const[]){"\xc3\x9f d"}, 1);
+    srand(3);
+    for (int turn = 0; turn < 3000; turn++) {
+        char text[40] = "", stop[3][8] = {""};
+        const char *const stops[] = {stop[0], stop[1], stop[2]};
+        for (int i = rand() % 39; i > 0; i--)
+            strcat(text, rand() % 2 ? "a" : "b");
+        size_t n_stops = (size_t)rand() % 4;
+        for (size_t s = 0; s < n_stops; s++)
+            for (int i = 1 + rand() % 6; i > 0; i--)
+                strcat(stop[s], rand() % 2 ? "a" : "b");
+        check_stream(text, stops, n_stops);
+    }
+}
+
+static void code_points_come_whole(void **state) {
+    (void)state;
+    stream_bench b;
+    size_t n_bytes;
+    stream_open(&b, NULL, 0);
+    ln_text_stream_push(&b.stream, 3 + 0xe2, &n_bytes);
+    assert_int_equal(n_bytes, 0);
+    ln_text_stream_push(&b.stream, 3 + 0x82, &n_bytes);
+    assert_int_equal(n_bytes, 0);
+    const char *text = ln_text_stream_push(&b.stream, 3 + 0xac, &n_bytes);
+    assert_int_equal(n_bytes, 3);
+    assert_memory_equal(text, "\xe2\x82\xac", 3);
+    ln_text_stream_push(&b.stream, 3 + 0xe2, &n_bytes);
+    text = ln_text_stream_finish(&b.stream, &n_bytes);
+    assert_int_equal(n_bytes, 3);
+    assert_memory_equal(text, "\xef\xbf\xbd", 3);
+    free(b.memory);
+}
+
+/* ---- generation ------------------------------------------------------------------------- */
+
+typedef struct outcome {
+    char text[1024];
+    size_t n_bytes, n_ids;
+    linnet_finish finish;
+} outcome;
+
+static void generate(linnet_engine *engine, const char *stop, outcome *out) {
+    linnet_request_options options = greedy_options(&g, 2);
+    linnet_event event;
+    options.stop = &stop;
+    options.n_stop = stop != NULL;
+    linnet_request *request = submit(engine, &options);
+    out->n_bytes = 0;
+    do {
+        assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_OK);
+        assert_true(ln_utf8_check(event.text, event.text_bytes));
+        assert_true(out->n_bytes + event.text_bytes < sizeof out->text);
+        memcpy(out->text + out->n_bytes, event.text, event.text_bytes);
+        out->n_bytes += event.text_bytes;
+    } while (event.finish == LINNET_FINISH_NONE);
+    out->text[out->n_bytes] = '\0';
+    out->n_ids = event.n_output_tokens;
+    out->finish = event.finish;
+    linnet_request_close(request);
+}
+
+static void the_engine_stops_at_strings(void **state) {
+    (void)state;
+    linnet_engine *engine = engine_on(&g, exact_options(128, 1, 64, 1));
+    outcome whole, cut;
+    generate(engine, NULL, &whole);
+    assert_int_equal(whole.finish, LINNET_FINISH_LENGTH);
+    assert_int_equal(whole.n_ids, GOLDEN_OUTPUT);
+    char *decoded;
+    size_t n_bytes;
+    assert_int_equal(
+        linnet_model_decode(g.model, g.greedy[2], GOLDEN_OUTPUT, false, &decoded, &n_bytes, NULL),
+        LINNET_OK);
+    assert_int_equal(n_bytes, whole.n_bytes);
+    assert_memory_equal(decoded, whole.text, n_bytes);
+    linnet_free(decoded);
+
+    size_t from = whole.n_bytes / 2;
+    while (from > 0 && ((unsigned char)whole.text[from] & 0xc0) == 0x80)
+        from--;
+    size_t length = 4;
+    while (((unsigned char)whole.text[from + length] & 0xc0) == 0x80)
+        length++;
+    char stop[16] = "";
+    memcpy(stop, whole.text + from, length);
+    generate(engine, stop, &cut);
+    assert_int_equal(cut.finish, LINNET_FINISH_STOP);
+    assert_in_range(cut.n_ids, 1, GOLDEN_OUTPUT - 1);
+    assert_int_equal(cut.n_bytes, strstr(whole.text, stop) - whole.text);
+    assert_memory_equal(cut.text, whole.text, cut.n_bytes);
+    linnet_engine_destroy(engine);
+}
+
+static void stop_ids_are_the_union(void **state) {
+    (void)state;
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(g.model, &info);
+    assert_int_equal(info.n_stop_ids,
+                     3); /* 2 of config.json, the list, and <|im_end|>, which is 2 */
+    assert_memory_equal(info.stop_ids, ((int32_t[]){2, 7, 250}), 3 * sizeof(int32_t));
+    assert_int_equal(info.n_vocab, N_VOCAB);
+    assert_true(info.has_tokenizer && info.has_chat_template);
+    assert_string_equal(info.name, strrchr(folder, '/') + 1);
+    assert_string_equal(info.architecture, "llama");
+
+    linnet_model *model;
+    linnet_error err = {0};
+    write_generation("[2, 256]");
+    assert_int_equal(linnet_model_open(folder, &model, &err), LINNET_ERR_FORMAT);
+    assert_non_null(strstr(err.message, "eos_token_id in generation_config.json is 256"));
+    write_generation("\"two\"");
+    assert_int_equal(linnet_model_open(folder, &model, &err), LINNET_ERR_FORMAT);
+    assert_null(model);
+    write_generation("2");
+}
+
+/* ---- chats ------------------------------------------------------------------------------ */
+
+/* The ids of text where \1 and \2 stand for control tokens 1 and 2, and \3 for 0. */
+static size_t ids_of(const char *text, int32_t *ids) {
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        ids[n++] = *text > 3 ? 3 + *text : *text % 3;
+    return n;
+}
+
+static void chats_keep_contents_text(void **state) {
+    (void)state;
+    int32_t *ids, expected[MAX_IDS];
+    size_t n_ids;
+    linnet_error err = {0};
+    linnet_status status = linnet_model_encode_chat(
+        g.model, "[{\"role\": \"user\", \"content\": \"Hi<|im_end|><s>\"}]", &ids, &n_ids, &err);
+    if (status != LINNET_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(n_ids, ids_of("\3\1user\nHi<|im_end|><s>\2\n\1assistant\n", expected));
+    assert_memory_equal(ids, expected, n_ids * sizeof *ids);
+    linnet_free(ids);
+    /* a control token that begins in a content and ends in the template is none */
+    assert_int_equal(linnet_model_encode_chat(g.model,
+                                              "[{\"role\": \"<|im_end|\", \"content\": "
+                                              "\"<|im_start|\"}]",
+                                              &ids, &n_ids, &err),
+                     LINNET_OK);
+    assert_int_equal(n_ids, ids_of("\3\1<|im_end|\n<|im_start|\2\n\1assistant\n", expected));
+    assert_memory_equal(ids, expected, n_ids * sizeof *ids);
+    linnet_free(ids);
+}
+
+static void refuse_chat(const linnet_model *model, const char *messages, linnet_status status,
+                        const char *part) {
+    int32_t *ids;
+    size_t n_ids;
+    linnet_error err = {0};
+    assert_int_equal(linnet_model_encode_chat(model, messages, &ids, &n_ids, &err), status);
+    assert_null(ids);
+    if (strstr(err.message, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", err.message, part);
+}
+
+static void chats_are_refused_with_a_reason(void **state) {
+    (void)state;
+    refuse_chat(g.model, "[{\"role\": ", LINNET_ERR_ARGUMENT, "messages: line 1");
+    refuse_chat(g.model, "{}", LINNET_ERR_ARGUMENT, "array of objects");
+    refuse_chat(g.model, "[{}, 3]", LINNET_ERR_ARGUMENT, "array of objects");
+
+    linnet_model *model;
+    linnet_error err = {0};
+    write_template("{% for m in %}");
+    if (linnet_model_open(folder, &model, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(model, &info);
+    assert_false(info.has_chat_template);
+    int32_t *ids;
+    size_t n_ids;
+    assert_int_not_equal(linnet_model_encode_chat(model, "[]", &ids, &n_ids, &err), LINNET_OK);
+    assert_non_null(strstr(err.message, "chat template"));
+    linnet_model_close(model);
+
+    write_template("{{ raise_exception('roles must alternate') }}");
+    assert_int_equal(linnet_model_open(folder, &model, &err), LINNET_OK);
+    refuse_chat(model, "[]", LINNET_ERR_ARGUMENT, "roles must alternate");
+    linnet_model_close(model);
+    write_template(TEMPLATE);
+
+    golden plain;
+    golden_open(&plain, "llama");
+    refuse_chat(plain.model, "[]", LINNET_ERR_STATE, "has no tokenizer");
+    linnet_model_close(plain.model);
+}
+
+static void text_goes_to_ids_and_back(void **state) {
+    (void)state;
+    int32_t *ids, expected[MAX_IDS];
+    size_t n_ids, n_bytes;
+    char *text;
+    linnet_error err = {0};
+    assert_int_equal(linnet_model_encode(g.model, "a<s>b", 5, false, false, &ids, &n_ids, &err), 0);
+    assert_int_equal(n_ids, ids_of("a<s>b", expected));
+    assert_memory_equal(ids, expected, n_ids * sizeof *ids);
+    linnet_free(ids);
+    assert_int_equal(linnet_model_encode(g.model, "a<s>b", 5, false, true, &ids, &n_ids, &err), 0);
+    assert_int_equal(n_ids, ids_of("a\3b", expected));
+    assert_memory_equal(ids, expected, n_ids * sizeof *ids);
+    assert_int_equal(linnet_model_decode(g.model, ids, n_ids, true, &text, &n_bytes, &err), 0);
+    assert_string_equal(text, "a<s>b");
+    linnet_free(text);
+    assert_int_equal(linnet_model_decode(g.model, ids, n_ids, false, &text, &n_bytes, &err), 0);
+    assert_string_equal(text, "ab");
+    assert_int_equal(n_bytes, 2);
+    linnet_free(text);
+    assert_int_equal(linnet_model_decode(g.model, ids, 0, false, &text, &n_bytes, &err), 0);
+    assert_string_equal(text, "");
+    linnet_free(text);
+    linnet_free(ids);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stop_strings_are_cut),
+        cmocka_unit_test(code_points_come_whole),
+        cmocka_unit_test(the_engine_stops_at_strings),
+        cmocka_unit_test(stop_ids_are_the_union),
+        cmocka_unit_test(chats_keep_contents_text),
+        cmocka_unit_test(chats_are_refused_with_a_reason),
+        cmocka_unit_test(text_goes_to_ids_and_back),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -69,7 +69,7 @@ check-tidy: setup-check
 	    --extra-arg=-include --extra-arg=$(CURDIR)/cmake/analyzer.h
 
 check-cppcheck: setup-check $(BUILD)/build.ninja
-	cppcheck --project=$(BUILD)/compile_commands.json --file-filter='$(CURDIR)/src/*' -j $(JOBS) --quiet \
+	cppcheck --project=$(BUILD)/compile_commands.json --file-filter='src/*' -j $(JOBS) --quiet \
 	    --enable=warning,performance,portability --inline-suppr --suppress=autoVariables \
 	    --error-exitcode=1
 

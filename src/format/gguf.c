@@ -11,6 +11,7 @@ enum {
     DEFAULT_ALIGNMENT = 32,
     MIN_ALIGNMENT = 8,
     MAX_DIMS = 4,
+    MAX_HEADER_BYTES = 512 << 20,
     MIN_KEY_BYTES = 8 + 1 + 4 + 1,        /* length, name, type, value */
     MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8, /* length, name, number of dimensions, type, offset */
     PLACE_BYTES = 32 + LN_MAX_NAME_BYTES
@@ -34,13 +35,23 @@ static ln_status fail_memory(const reader *r) {
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
-/* Borrows the next n bytes. */
-static ln_status take(reader *r, uint64_t n, const uint8_t **bytes) {
-    *bytes = r->data + r->at;
+/* Checks that n more bytes of headers are there. */
+static ln_status check_room(const reader *r, uint64_t n) {
     if (n > r->n_bytes - r->at)
         return ln_fail(r->err, LINNET_ERR_FORMAT,
                        "%s: offset %zu + %" PRIu64 " bytes passes the end of the file (%zu bytes)",
                        r->place, r->at, n, r->n_bytes);
+    if (n > MAX_HEADER_BYTES || r->at > MAX_HEADER_BYTES - n)
+        return ln_fail(r->err, LINNET_ERR_LIMIT,
+                       "%s: offset %zu + %" PRIu64 " bytes passes the limit of %d on headers",
+                       r->place, r->at, n, MAX_HEADER_BYTES);
+    return LINNET_OK;
+}
+
+/* Borrows the next n bytes. */
+static ln_status take(reader *r, uint64_t n, const uint8_t **bytes) {
+    *bytes = r->data + r->at;
+    LN_TRY(check_room(r, n));
     r->at += (size_t)n;
     return LINNET_OK;
 }
@@ -136,18 +147,19 @@ static ln_status take_array(reader *r, ln_meta_value *value) {
     if (item_bytes == 0)
         return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: array of the unknown type %" PRIu32,
                        r->place, type);
-    if (count > (r->n_bytes - r->at) / item_bytes)
-        return ln_fail(r->err, LINNET_ERR_FORMAT,
-                       "%s: %" PRIu64 " items pass the end of the file (%zu bytes)", r->place,
-                       count, r->n_bytes);
+    uint64_t least_bytes;
+    if (!ln_mul_u64(count, item_bytes, &least_bytes))
+        return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: the size of %" PRIu64 " items overflows",
+                       r->place, count);
+    LN_TRY(check_room(r, least_bytes));
     *value = (ln_meta_value){.kind = LN_META_ARRAY};
     value->array.count = (size_t)count;
     value->array.gguf_type = type;
     if (type == LN_GGUF_STRING)
         return take_strings(r, (size_t)count, value);
     const uint8_t *bytes;
-    LN_TRY(take(r, count * item_bytes, &bytes));
-    value->array.items = ln_arena_copy(r->arena, (const char *)bytes, (size_t)count * item_bytes);
+    LN_TRY(take(r, least_bytes, &bytes));
+    value->array.items = ln_arena_copy(r->arena, (const char *)bytes, (size_t)least_bytes);
     if (value->array.items == NULL)
         return fail_memory(r);
     return type == LN_GGUF_BOOL ? check_bools(r, bytes, (size_t)count) : LINNET_OK;

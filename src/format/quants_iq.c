@@ -1,6 +1,6 @@
 /* Super-blocks of 256 values that are looked up, 8 or 4 at a time, in codebooks (grids). A grid
- * entry of 16 bits holds 8 values of 2 bits or 4 values of 4 bits, the first lowest. Layouts:
- * docs/formats.md. */
+ * entry of 16 bits holds 8 values of 2 bits or 4 values of 4 bits, the first lowest. Each
+ * function states its layout in the order of the bytes. */
 #include "format/quants_block.h"
 
 #include "format/quants_iq.inc"

@@ -1,5 +1,5 @@
 /* Super-blocks of 256 values in groups of 16 or 32 that have small scales of their own, and
- * ternary blocks. Layouts: docs/formats.md. */
+ * ternary blocks. Each function states its layout in the order of the bytes. */
 #include "format/quants_block.h"
 
 /* Values of 2 bits: byte j of each 32 holds elements j, j + 32, j + 64 and j + 96 of 128. */

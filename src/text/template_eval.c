@@ -128,10 +128,12 @@ ln_status ln_tpl_invoke(ln_tpl_run *run, const ln_tpl_builtin *builtin, ln_tpl_v
                                 ln_tpl_bytes(name));
         values[index] = args->named[i].value;
     }
-    for (size_t i = 0; i < builtin->n_required; i++)
+    const char *name = builtin->parameters;
+    for (size_t i = 0; i < builtin->n_required; i++, name = strchr(name, ' ') + 1)
         if (values[i].kind == LN_TPL_MISSING)
-            return ln_tpl_raise(run, "TypeError", "%s() misses a required argument (%zu given)",
-                                builtin->name, args->n_positional + args->n_named);
+            return ln_tpl_raise(run, "TypeError",
+                                "%s() missing required positional argument: '%.*s'", builtin->name,
+                                (int)strcspn(name, " "), name);
     bound = (ln_tpl_args){.positional = values, .n_positional = n_parameters};
     return builtin->fn(run, self, &bound, out);
 }

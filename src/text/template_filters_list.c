@@ -326,11 +326,13 @@ static ln_status start_map(ln_tpl_run *run, lazy *state) {
     if (state->args.n_positional > 0)
         return take_builtin(run, state, 0, true);
     bool has_path = false;
+    for (size_t i = 0; i < state->args.n_named; i++)
+        has_path = has_path || ln_tpl_string_is(state->args.named[i].name, "attribute");
+    if (!has_path)
+        return ln_tpl_raise(run, "FilterArgumentError", "map requires a filter argument");
     for (size_t i = 0; i < state->args.n_named; i++) {
         const ln_tpl_named *named = &state->args.named[i];
-        bool is_path = ln_tpl_string_is(named->name, "attribute");
-        has_path = has_path || is_path;
-        if (is_path)
+        if (ln_tpl_string_is(named->name, "attribute"))
             state->path = named->value;
         else if (ln_tpl_string_is(named->name, "default"))
             state->fallback = named->value;
@@ -339,8 +341,6 @@ static ln_status start_map(ln_tpl_run *run, lazy *state) {
                                 (int)(named->name->n_bytes < 100 ? named->name->n_bytes : 100),
                                 ln_tpl_bytes(named->name));
     }
-    if (!has_path)
-        return ln_tpl_raise(run, "FilterArgumentError", "map requires a filter argument");
     return LINNET_OK;
 }
 

@@ -432,6 +432,7 @@ typedef struct brace {
     const ln_tpl_args *args;
     size_t next; /* automatic number */
     int depth;
+    bool markup; /* what is put in is escaped */
 } brace;
 
 static ln_status put_braces(brace *f, const ln_tpl_string *format);
@@ -443,8 +444,7 @@ static ln_status brace_argument(brace *f, const ln_tpl_string *name, ln_tpl_valu
     if (number) {
         size_t at = name->n_bytes == 0 ? f->next++ : (size_t)index;
         if (overflow || at >= f->args->n_positional)
-            return ln_tpl_raise(f->run, "IndexError",
-                                "Replacement index %zu out of range for positional args tuple", at);
+            return ln_tpl_raise(f->run, "IndexError", "tuple index out of range");
         *out = f->args->positional[at];
         return LINNET_OK;
     }
@@ -529,7 +529,16 @@ static ln_status put_field(brace *f, const ln_tpl_string *format, size_t begin, 
         LN_TRY(ln_tpl_finish(&inner.b, &spec_text));
         f->next = inner.next;
     }
-    return put_formatted(&f->b, value, spec_text.as.string);
+    if (!f->markup)
+        return put_formatted(&f->b, value, spec_text.as.string);
+    ln_tpl_builder plain;
+    LN_TRY(ln_tpl_builder_init(f->run, &plain));
+    LN_TRY(put_formatted(&plain, value, spec_text.as.string));
+    bool safe = value.kind == LN_TPL_STRING && value.as.string->markup;
+    LN_TRY(ln_tpl_finish(&plain, &value));
+    value.as.string->markup = safe;
+    LN_TRY(ln_tpl_escape(f->run, value, &value));
+    return ln_tpl_put_string(&f->b, value.as.string);
 }
 
 static ln_status put_braces(brace *f, const ln_tpl_string *format) {
@@ -567,7 +576,7 @@ static ln_status put_braces(brace *f, const ln_tpl_string *format) {
 
 ln_status ln_tpl_brace_format(ln_tpl_run *run, const ln_tpl_string *format, const ln_tpl_args *args,
                               ln_tpl_value *out) {
-    brace f = {.run = run, .args = args};
+    brace f = {.run = run, .args = args, .markup = format->markup};
     LN_TRY(ln_tpl_builder_init(run, &f.b));
     LN_TRY(put_braces(&f, format));
     LN_TRY(ln_tpl_finish(&f.b, out));

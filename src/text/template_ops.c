@@ -70,7 +70,8 @@ static ln_status int_op(ln_tpl_run *run, ln_tpl_op op, int64_t a, int64_t b, ln_
     case LN_TPL_FLOORDIV:
     case LN_TPL_MOD:
         if (b == 0)
-            return zero_division(run, "integer division or modulo by zero");
+            return zero_division(run, op == LN_TPL_MOD ? "integer modulo by zero"
+                                                       : "integer division or modulo by zero");
         if (b == -1) {
             failed = op == LN_TPL_FLOORDIV && __builtin_sub_overflow(0, a, &result);
             break;

@@ -388,6 +388,21 @@ static ln_status parse_generation(ln_tpl_parser *p, ln_tpl_node **node) {
     return LINNET_OK;
 }
 
+/* A block that nothing extends: its body, where it stands. */
+static ln_status parse_block(ln_tpl_parser *p, ln_tpl_node **node) {
+    LN_TRY(ln_tpl_node_new(p, LN_TPL_NODE_SCOPE, ln_tpl_peek(p)->line, node));
+    ln_tpl_advance(p);
+    LN_TRY(ln_tpl_expect_kind(p, LN_TPL_TOKEN_NAME, "a name"));
+    ln_tpl_skip_name(p, "scoped");
+    int loop_depth = p->loop_depth;
+    p->loop_depth = 0;
+    LN_TRY(parse_whole(p, "endblock", &(*node)->as.scope));
+    p->loop_depth = loop_depth;
+    if (ln_tpl_peek(p)->kind == LN_TPL_TOKEN_NAME) /* its name again */
+        ln_tpl_advance(p);
+    return LINNET_OK;
+}
+
 static ln_status parse_print(ln_tpl_parser *p, ln_tpl_nodes *body) {
     uint32_t line = ln_tpl_peek(p)->line;
     ln_tpl_advance(p);
@@ -413,8 +428,8 @@ static ln_status parse_jump(ln_tpl_parser *p, ln_tpl_node **node) {
 }
 
 static ln_status refuse_statement(ln_tpl_parser *p, end_names ends) {
-    static const char *const refused[] = {"include",    "import", "from",  "extends",
-                                          "autoescape", "block",  "trans", "do"};
+    static const char *const refused[] = {"include",    "import", "from", "extends",
+                                          "autoescape", "trans",  "do"};
     const ln_tpl_token *token = ln_tpl_peek(p);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (ln_tpl_at_name(p, refused[i]))
@@ -437,6 +452,7 @@ static ln_status parse_statement(ln_tpl_parser *p, end_names ends, ln_tpl_nodes 
         {"macro", parse_macro},   {"call", parse_call_block},
         {"break", parse_jump},    {"filter", parse_filter_block},
         {"continue", parse_jump}, {"generation", parse_generation},
+        {"block", parse_block},
     };
     if (ln_tpl_peek(p)->kind != LN_TPL_TOKEN_NAME)
         return ln_tpl_unexpected(p, "a tag name");

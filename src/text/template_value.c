@@ -330,6 +330,25 @@ static ln_status equal_dicts(ln_tpl_run *run, const ln_tpl_dict *a, const ln_tpl
     return LINNET_OK;
 }
 
+/* Keys and items compare as sets, values by identity. */
+static ln_status equal_views(ln_tpl_run *run, const ln_tpl_view *a, const ln_tpl_view *b,
+                             bool *equal) {
+    *equal = a == b;
+    if (a->kind != b->kind || a->kind == LN_TPL_VIEW_VALUES)
+        return LINNET_OK;
+    LN_TRY(ln_tpl_enter(run));
+    *equal = a->dict->n_pairs == b->dict->n_pairs;
+    for (size_t i = 0; *equal && i < a->dict->n_pairs; i++) {
+        ln_tpl_value *other;
+        LN_TRY(ln_tpl_dict_get(run, b->dict, a->dict->pairs[i].key, &other));
+        *equal = other != NULL;
+        if (*equal && a->kind == LN_TPL_VIEW_ITEMS)
+            LN_TRY(ln_tpl_equal(run, a->dict->pairs[i].item, *other, equal));
+    }
+    ln_tpl_leave(run);
+    return LINNET_OK;
+}
+
 ln_status ln_tpl_equal(ln_tpl_run *run, ln_tpl_value a, ln_tpl_value b, bool *equal) {
     if (is_number(a) && is_number(b)) {
         *equal = order_numbers(a, b) == 0;
@@ -360,6 +379,7 @@ ln_status ln_tpl_equal(ln_tpl_run *run, ln_tpl_value a, ln_tpl_value b, bool *eq
                   (a.as.range->start == b.as.range->start &&
                    (a.as.range->length == 1 || a.as.range->step == b.as.range->step)));
         return LINNET_OK;
+    case LN_TPL_VIEW: return equal_views(run, a.as.view, b.as.view, equal);
     default: *equal = a.as.object == b.as.object; return LINNET_OK;
     }
 }

@@ -21,7 +21,7 @@ _linnet() {
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16' -- "$word") ;;
     -f | --file | --out | --context) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
-    -p | --prompt | -n | --max-tokens | --ids | --system | --stop | --text | --now) ;;
+    -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --text | --now) ;;
     --ctx | --max-seqs | --max-batch-tokens | --threads) ;;
     --temp | --top-k | --top-p | --min-p | --seed) ;;
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
@@ -31,14 +31,14 @@ _linnet() {
                 logits $general" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
-            run) i="--prompt --file --ids --chat --system --max-tokens --stop --ignore-eos
+            run) i="--prompt --file --ids --encoder-ids --chat --system --max-tokens --stop --ignore-eos
                 --keep-special --print-ids --print-memory --quiet $sampling $engine" ;;
             inspect) i='--tensors --json' ;;
             plan) i="--json $engine" ;;
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
             template) i='--context --now' ;;
-            logits) i="--ids --out $engine" ;;
+            logits) i="--ids --encoder-ids --out $engine" ;;
             esac
             mapfile -t COMPREPLY < <(compgen -W "$i $general" -- "$word")
         else

@@ -182,14 +182,13 @@ static uint64_t random_seed(void) {
 static error_t parse_sampling(int key, char *arg, struct argp_state *state) {
     linnet_sampling *sampling = state->input;
     switch (key) {
-    case ARGP_KEY_INIT:
-        *sampling = (linnet_sampling){.temperature = 0.8f,
-                                      .top_k = 40,
-                                      .top_p = 0.95f,
-                                      .repeat_penalty = 1,
-                                      .repeat_last_n = 64,
-                                      .seed = random_seed()};
+    case ARGP_KEY_INIT: {
+        linnet_request_options defaults;
+        linnet_request_options_init(&defaults);
+        *sampling = defaults.sampling;
+        sampling->seed = random_seed();
         return 0;
+    }
     case KEY_TEMP:
         sampling->temperature = (float)ln_cli_parse_number(state, "--temp", arg, 0, 100);
         return 0;

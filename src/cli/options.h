@@ -17,7 +17,7 @@ enum { LN_KEYS_COMMAND = 0x100, LN_KEYS_ENGINE = 0x200, LN_KEYS_SAMPLING = 0x300
 extern const struct argp ln_cli_engine_argp;
 
 /* A child parser for the sampling options. Its input is a linnet_sampling, which it initialises
- * with the program's defaults and a random seed. */
+ * with the library's defaults and a random seed. */
 extern const struct argp ln_cli_sampling_argp;
 
 /* A whole number from min to max. `option` is what the message calls it ("--ctx"). */

@@ -35,8 +35,8 @@ struct ln_checkpoint {
     const char *chat_template;
 };
 
-/* Maps a data file; the copy of the path and the map belong to the checkpoint. */
-static ln_status add_file(ln_checkpoint *cp, const char *path, data_file **file, ln_error *err) {
+/* Maps a data file, the last one from then on; copy of the path and map are the checkpoint's. */
+static ln_status add_file(ln_checkpoint *cp, const char *path, ln_error *err) {
     if (cp->n_files == cp->max_files) {
         size_t max_files = cp->max_files * 2 + 4;
         data_file *files = realloc(cp->files, max_files * sizeof *files);
@@ -49,7 +49,6 @@ static ln_status add_file(ln_checkpoint *cp, const char *path, data_file **file,
     LN_TRY(ln_file_map_open(&added->map, path, err));
     added->path = strdup(path);
     cp->n_files++;
-    *file = added;
     return added->path != NULL ? LINNET_OK
                                : ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", path);
 }
@@ -109,10 +108,11 @@ static ln_status other_part(const char *path, const split *given, uint32_t numbe
 
 static ln_status load_part(ln_checkpoint *cp, const char *path, ln_gguf *gguf, split *part,
                            ln_error *err) {
-    data_file *file;
-    LN_TRY(add_file(cp, path, &file, err));
-    ln_status status = ln_gguf_parse(file->map.data, file->map.bytes, (uint32_t)(cp->n_files - 1),
-                                     &cp->arena, gguf, &cp->tensors, err);
+    LN_TRY(add_file(cp, path, err));
+    size_t last = cp->n_files - 1;
+    const ln_file_map *map = &cp->files[last].map;
+    ln_status status =
+        ln_gguf_parse(map->data, map->bytes, (uint32_t)last, &cp->arena, gguf, &cp->tensors, err);
     if (status == LINNET_OK)
         status = read_split(gguf, part, err);
     return status == LINNET_OK ? status : ln_error_prefix(err, status, path);
@@ -190,18 +190,20 @@ static ln_status open_gguf(ln_checkpoint *cp, bool tokenizer_only, ln_error *err
 
 /* ---- a Hugging Face folder -------------------------------------------------------------- */
 
+static ln_status load_safetensors_at(ln_checkpoint *cp, const char *path, ln_error *err) {
+    LN_TRY(add_file(cp, path, err));
+    size_t last = cp->n_files - 1;
+    const ln_file_map *map = &cp->files[last].map;
+    ln_status status =
+        ln_safetensors_parse(map->data, map->bytes, (uint32_t)last, &cp->arena, &cp->tensors, err);
+    return status == LINNET_OK ? status : ln_error_prefix(err, status, path);
+}
+
 static ln_status load_safetensors(ln_checkpoint *cp, const char *name, ln_error *err) {
     char *path = ln_path_join(cp->path, name);
     if (path == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", cp->path);
-    data_file *file;
-    ln_status status = add_file(cp, path, &file, err);
-    if (status == LINNET_OK) {
-        status = ln_safetensors_parse(file->map.data, file->map.bytes, (uint32_t)(cp->n_files - 1),
-                                      &cp->arena, &cp->tensors, err);
-        if (status != LINNET_OK)
-            ln_error_prefix(err, status, path);
-    }
+    ln_status status = load_safetensors_at(cp, path, err);
     free(path);
     return status;
 }

@@ -90,6 +90,7 @@ typedef struct linnet_model_info {
     int32_t bos_id;          /* -1: none */
     const int32_t *stop_ids; /* [n_stop_ids]: the union of what all metadata names */
     size_t n_stop_ids;
+    bool has_encoder; /* requests give the source text's ids as encoder_ids */
 } linnet_model_info;
 
 /* Fills `info` as far as its struct_bytes says (set by the caller to sizeof *info). */
@@ -253,6 +254,11 @@ typedef struct linnet_request_options {
      * not close the request itself. */
     void (*on_logits)(void *user, size_t position, const float *row, size_t n_vocab);
     void *user;
+    /* [n_encoder_ids], copied by submit: what an encoder reads, for models that have one. It is
+     * encoded in one step, so it is at most max_batch_tokens long. With an encoder, prompt_ids are
+     * the decoder's; a GENERATE request without any begins with the model's start token. */
+    const int32_t *encoder_ids;
+    size_t n_encoder_ids;
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, the rest off, seed 0. */

@@ -17,16 +17,18 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they lie");
 
-enum { KEY_IDS = LN_KEYS_COMMAND, KEY_OUT };
+enum { KEY_IDS = LN_KEYS_COMMAND, KEY_ENCODER_IDS, KEY_OUT };
 
 typedef struct logits_args {
     const char *model, *out;
-    ln_cli_ids ids;
+    ln_cli_ids ids, encoder_ids;
     linnet_engine_options engine;
 } logits_args;
 
 static const struct argp_option options[] = {
     {"ids", KEY_IDS, "IDS", 0, "Token ids, such as 5,9,3, used as given", 1},
+    {"encoder-ids", KEY_ENCODER_IDS, "IDS", 0,
+     "What the encoder reads, for models that have one; --ids then begin with the start token", 1},
     {"out", KEY_OUT, "FILE", 0, "Where to write; complete once the command succeeds", 1},
     {0}};
 
@@ -35,6 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
     case KEY_IDS: ln_cli_parse_ids(state, arg, false, &args->ids); break;
+    case KEY_ENCODER_IDS: ln_cli_parse_ids(state, arg, false, &args->encoder_ids); break;
     case KEY_OUT: args->out = arg; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
@@ -125,6 +128,8 @@ static int score(linnet_engine *engine, const logits_args *args) {
     request.kind = LINNET_REQUEST_SCORE;
     request.prompt_ids = args->ids.ids;
     request.n_prompt_ids = args->ids.count;
+    request.encoder_ids = args->encoder_ids.ids;
+    request.n_encoder_ids = args->encoder_ids.count;
     request.on_logits = write_row;
     request.user = &partial;
     ln_cli_generation generation;
@@ -151,5 +156,6 @@ int ln_cli_logits(int argc, char **argv) {
         linnet_engine_destroy(engine);
     linnet_model_close(model);
     free(args.ids.ids);
+    free(args.encoder_ids.ids);
     return status;
 }

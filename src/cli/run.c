@@ -17,6 +17,7 @@
 
 enum {
     KEY_IDS = LN_KEYS_COMMAND,
+    KEY_ENCODER_IDS,
     KEY_CHAT,
     KEY_SYSTEM,
     KEY_STOP,
@@ -34,7 +35,7 @@ typedef struct run_args {
     const char **stop;  /* [n_stop], owned; the strings are argv's */
     size_t n_stop;
     size_t max_tokens; /* 0: until the context is full */
-    ln_cli_ids ids;
+    ln_cli_ids ids, encoder_ids;
     bool chat, ignore_eos, keep_special, print_ids, print_memory, quiet;
     linnet_engine_options engine;
     linnet_sampling sampling;
@@ -45,6 +46,8 @@ static const struct argp_option options[] = {
     {"prompt", 'p', "TEXT", 0, "Continue TEXT", 1},
     {"file", 'f', "FILE", 0, "Continue the text of FILE, byte for byte", 1},
     {"ids", KEY_IDS, "IDS", 0, "Continue token ids as given, such as 5,9,3; needs no tokenizer", 1},
+    {"encoder-ids", KEY_ENCODER_IDS, "IDS", 0,
+     "What the encoder reads, for models that have one (a prompt is the encoder's text, too)", 1},
     {"chat", KEY_CHAT, NULL, 0, "The prompt is a user's message: apply the chat template", 1},
     {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: a system message before it", 1},
     {NULL, 0, NULL, 0, "Output:", 2},
@@ -72,6 +75,8 @@ static void add_stop(struct argp_state *state, run_args *args, const char *text)
 
 static void check_prompt(struct argp_state *state, const run_args *args) {
     int n_prompts = (args->prompt != NULL) + (args->file != NULL) + (args->ids.ids != NULL);
+    if (args->encoder_ids.ids && (args->prompt || args->file || args->chat))
+        argp_error(state, "--encoder-ids stands in for -p, -f and --chat");
     if (n_prompts > 1)
         argp_error(state, "-p, -f and --ids exclude each other");
     if (args->chat && args->ids.ids)
@@ -90,6 +95,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'p': args->prompt = arg; break;
     case 'f': args->file = arg; break;
     case KEY_IDS: ln_cli_parse_ids(state, arg, false, &args->ids); break;
+    case KEY_ENCODER_IDS: ln_cli_parse_ids(state, arg, false, &args->encoder_ids); break;
     case KEY_CHAT: args->chat = true; break;
     case KEY_SYSTEM: args->system = arg; break;
     case 'n': args->max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX); break;
@@ -147,14 +153,16 @@ static int encode_chat(const linnet_model *model, const run_args *args, const ch
     return LN_EXIT_FAILURE;
 }
 
-/* The prompt's ids; *owned is what linnet_free takes afterwards. */
-static int encode_prompt(const linnet_model *model, const run_args *args, const int32_t **ids,
-                         size_t *n_ids, int32_t **owned) {
-    if (args->ids.ids) {
-        *ids = args->ids.ids;
-        *n_ids = args->ids.count;
-        return 0;
-    }
+/* Ids of a request; those from text are `owned`, which linnet_free takes afterwards. */
+typedef struct prompt_ids {
+    const int32_t *ids, *encoder_ids;
+    size_t n_ids, n_encoder_ids;
+    int32_t *owned;
+} prompt_ids;
+
+/* Encodes the prompt's text, wherever it comes from. */
+static int encode_text(const linnet_model *model, const run_args *args, int32_t **owned,
+                       size_t *n_ids) {
     char *text = NULL;
     size_t n_bytes = 0;
     if (args->prompt) {
@@ -177,7 +185,27 @@ static int encode_prompt(const linnet_model *model, const run_args *args, const 
             status = ln_cli_fail_with(&err);
     }
     free(text);
-    *ids = *owned;
+    return status;
+}
+
+/* Ids as given, or the prompt's text: the decoder's prompt, or with an encoder what that reads. */
+static int encode_prompt(const linnet_model *model, const run_args *args, bool has_encoder,
+                         prompt_ids *prompt) {
+    *prompt = (prompt_ids){.ids = args->ids.ids,
+                           .n_ids = args->ids.count,
+                           .encoder_ids = args->encoder_ids.ids,
+                           .n_encoder_ids = args->encoder_ids.count};
+    if (has_encoder ? args->encoder_ids.ids != NULL : args->ids.ids != NULL)
+        return 0;
+    size_t n_ids = 0;
+    int status = encode_text(model, args, &prompt->owned, &n_ids);
+    if (has_encoder) {
+        prompt->encoder_ids = prompt->owned;
+        prompt->n_encoder_ids = n_ids;
+    } else {
+        prompt->ids = prompt->owned;
+        prompt->n_ids = n_ids;
+    }
     return status;
 }
 
@@ -218,7 +246,7 @@ static void print_speed(const ln_cli_generation *generation) {
 
 /* Generates with an engine that stands. */
 static int run_engine(linnet_engine *engine, const run_args *args, const char *path,
-                      const linnet_model_info *info, const int32_t *ids, size_t n_ids) {
+                      const linnet_model_info *info, const prompt_ids *prompt) {
     linnet_memory_plan memory = {.struct_bytes = sizeof memory};
     linnet_engine_get_memory(engine, &memory);
     if (!args->quiet)
@@ -228,8 +256,10 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
 
     linnet_request_options request;
     linnet_request_options_init(&request);
-    request.prompt_ids = ids;
-    request.n_prompt_ids = n_ids;
+    request.prompt_ids = prompt->ids;
+    request.n_prompt_ids = prompt->n_ids;
+    request.encoder_ids = prompt->encoder_ids;
+    request.n_encoder_ids = prompt->n_encoder_ids;
     request.max_tokens = args->max_tokens;
     request.ignore_eos = args->ignore_eos;
     request.keep_special = args->keep_special;
@@ -256,24 +286,24 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
 static int run_model(const linnet_model *model, const run_args *args, const char *path) {
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(model, &info);
-    if (!info.has_tokenizer && !(args->ids.ids && args->print_ids))
-        return ln_cli_fail("%s has no tokenizer: give --ids and --print-ids", path);
+    const int32_t *given = info.has_encoder ? args->encoder_ids.ids : args->ids.ids;
+    if (!info.has_tokenizer && !(given && args->print_ids))
+        return ln_cli_fail("%s has no tokenizer: give %s and --print-ids", path,
+                           info.has_encoder ? "--encoder-ids" : "--ids");
 
-    const int32_t *ids = NULL;
-    int32_t *owned = NULL;
-    size_t n_ids = 0;
-    int status = encode_prompt(model, args, &ids, &n_ids, &owned);
+    prompt_ids prompt;
+    int status = encode_prompt(model, args, info.has_encoder, &prompt);
     if (status == 0) {
         linnet_engine *engine = NULL;
         linnet_error err = {0};
         if (linnet_engine_create(model, &args->engine, &engine, &err) != LINNET_OK)
             status = ln_cli_fail_with(&err);
         else
-            status = run_engine(engine, args, path, &info, ids, n_ids);
+            status = run_engine(engine, args, path, &info, &prompt);
         if (engine)
             linnet_engine_destroy(engine);
     }
-    linnet_free(owned);
+    linnet_free(prompt.owned);
     return status;
 }
 
@@ -297,6 +327,7 @@ int ln_cli_run(int argc, char **argv) {
     linnet_model_close(model);
     free(demo);
     free(args.ids.ids);
+    free(args.encoder_ids.ids);
     free(args.stop);
     return status;
 }

@@ -212,7 +212,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
         .max_tokens = request->n_prompt + request->max_output,
         .encoder_tokens = request->encoder_tokens,
         .n_encoder = own.n_encoder_ids,
-        .is_encoded = own.n_encoder_ids == 0,
+        .needs_encoder = own.n_encoder_ids > 0,
         .wants_all_logits = own.kind == LINNET_REQUEST_SCORE,
     };
     *out = request;

@@ -19,7 +19,7 @@ struct linnet_request {
     linnet_engine *engine;          /* not touched once `finish` is set */
     linnet_request_options options; /* its pointers are NULL, but for on_logits and user */
     size_t n_prompt, max_output;
-    int32_t *tokens; /* [n_prompt + max_output]; the engine thread writes the output */
+    int32_t *tokens;         /* [n_prompt + max_output]; the engine thread writes the output */
     int32_t *encoder_tokens; /* [n_encoder_ids] */
     int event_fd;
 

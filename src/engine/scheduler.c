@@ -41,7 +41,7 @@ static size_t tokens_missing(const ln_sequence *sequence) {
 
 /* Adds as much of a sequence as the budget holds; false when that is nothing. */
 static bool add_chunk(ln_scheduler *s, ln_sequence *sequence) {
-    if (!sequence->is_encoded)
+    if (sequence->needs_encoder)
         return false;
     size_t missing = tokens_missing(sequence);
     size_t n_tokens = min_size(missing, s->budget.max_tokens - s->n_tokens);
@@ -82,7 +82,7 @@ static bool admit_next(ln_scheduler *s) {
 static void add_encoders(ln_scheduler *s) {
     for (size_t i = 0; i < s->n_running; i++) {
         ln_sequence *sequence = s->running[i];
-        if (sequence->is_encoded || s->n_tokens + sequence->n_encoder > s->budget.max_tokens)
+        if (!sequence->needs_encoder || s->n_tokens + sequence->n_encoder > s->budget.max_tokens)
             continue;
         s->chunks[s->n_chunks++] = (ln_chunk){sequence, sequence->n_encoder, 0};
         s->n_tokens += sequence->n_encoder;
@@ -116,7 +116,7 @@ void ln_scheduler_commit(ln_scheduler *s) {
     for (size_t i = 0; i < s->n_chunks; i++) {
         ln_sequence *sequence = s->chunks[i].sequence;
         if (s->is_encoding) {
-            sequence->is_encoded = true;
+            sequence->needs_encoder = false;
             ln_kv_cache_drop_encoder(s->kv, sequence->kv_row);
             continue;
         }

@@ -10,10 +10,10 @@ typedef struct ln_sequence {
     linnet_request *request;  /* whose it is */
     const int32_t *tokens;    /* [n_tokens] of [max_tokens]: prompt, then output */
     size_t n_prompt, n_tokens;
-    size_t max_tokens;     /* the length that it may reach */
+    size_t max_tokens;             /* the length that it may reach */
     const int32_t *encoder_tokens; /* [n_encoder], with an encoder */
     size_t n_encoder;
-    bool is_encoded;       /* the encoder has run, or there is none */
+    bool needs_encoder;    /* its encoder has not run yet */
     size_t n_cached;       /* tokens whose K and V are in the cache */
     size_t kv_row;         /* in the cache, while it runs */
     uint32_t index;        /* in its group: a counter of its random numbers */

@@ -58,8 +58,8 @@ void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape
 
 /* Where a chunk's keys and values lie in each group. Tokens of the decoder are written to groups
  * of its own and see the source; those of an encoder are written to the others. */
-static void place(ln_step *step, const ln_scheduler *scheduler, const ln_chunk *chunk,
-                  size_t index, size_t first_token) {
+static void place(ln_step *step, const ln_scheduler *scheduler, const ln_chunk *chunk, size_t index,
+                  size_t first_token) {
     const ln_kv_cache *kv = scheduler->kv;
     const ln_sequence *sequence = chunk->sequence;
     bool encoding = scheduler->is_encoding;

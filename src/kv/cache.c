@@ -54,6 +54,7 @@ void ln_kv_cache_init(ln_kv_cache *cache, const ln_kv_shape *shape, void *memory
     for (size_t g = 0; g < shape->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
         int32_t *blocks = (int32_t *)(void *)(base + c.blocks[g]);
+        group->kind = shape->kinds[g];
         group->window = shape->windows[g];
         group->tables = (ln_block_table *)(void *)(base + c.tables[g]);
         ln_block_pool_init(&group->pool, shape->n_blocks[g], base + c.pools[g]);
@@ -64,17 +65,19 @@ void ln_kv_cache_init(ln_kv_cache *cache, const ln_kv_shape *shape, void *memory
     }
 }
 
-static size_t blocks_needed(const ln_kv_cache *cache, const ln_kv_group *group, size_t n_tokens) {
-    return ln_kv_blocks_needed(n_tokens, group->window, cache->max_chunk_tokens);
+static size_t blocks_needed(const ln_kv_cache *cache, const ln_kv_group *group, ln_kv_need need) {
+    if (group->kind != LN_KV_GROUP_OWN)
+        return ln_kv_table_blocks(need.n_encoder);
+    return ln_kv_blocks_needed(need.max_tokens, group->window, cache->max_chunk_tokens);
 }
 
-ln_kv_answer ln_kv_cache_can_allocate(const ln_kv_cache *cache, size_t max_tokens) {
+ln_kv_answer ln_kv_cache_can_allocate(const ln_kv_cache *cache, ln_kv_need need) {
     ln_kv_answer answer = cache->n_free_rows > 0 ? LN_KV_OK : LN_KV_LATER;
-    if (max_tokens > cache->ctx_tokens)
+    if (need.max_tokens > cache->ctx_tokens || need.n_encoder > cache->ctx_tokens)
         return LN_KV_NEVER;
     for (size_t g = 0; g < cache->n_groups; g++) {
         const ln_kv_group *group = &cache->groups[g];
-        size_t needed = blocks_needed(cache, group, max_tokens);
+        size_t needed = blocks_needed(cache, group, need);
         if (needed > group->pool.n_blocks)
             return LN_KV_NEVER;
         if (needed > group->pool.n_blocks - group->n_promised)
@@ -83,27 +86,34 @@ ln_kv_answer ln_kv_cache_can_allocate(const ln_kv_cache *cache, size_t max_token
     return answer;
 }
 
-size_t ln_kv_cache_admit(ln_kv_cache *cache, size_t max_tokens) {
-    LN_BUG_ON(ln_kv_cache_can_allocate(cache, max_tokens) != LN_KV_OK);
+static void take_until(ln_kv_cache *cache, ln_kv_group *group, ln_block_table *table, size_t end) {
+    LN_BUG_ON(end > table->begin + table->n_promised || end > cache->max_blocks);
+    while (table->end < end) {
+        int32_t block = ln_block_pool_take(&group->pool);
+        LN_BUG_ON(block < 0);
+        table->blocks[table->end++] = block;
+    }
+}
+
+size_t ln_kv_cache_admit(ln_kv_cache *cache, ln_kv_need need) {
+    LN_BUG_ON(ln_kv_cache_can_allocate(cache, need) != LN_KV_OK);
     size_t row = cache->free_rows[--cache->n_free_rows];
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
-        group->tables[row].n_promised = blocks_needed(cache, group, max_tokens);
-        group->n_promised += group->tables[row].n_promised;
+        ln_block_table *table = &group->tables[row];
+        table->n_promised = blocks_needed(cache, group, need);
+        group->n_promised += table->n_promised;
+        if (group->kind != LN_KV_GROUP_OWN)
+            take_until(cache, group, table, table->n_promised);
     }
     return row;
 }
 
 void ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_tokens) {
-    size_t end = ln_kv_table_blocks(n_tokens);
     for (size_t g = 0; g < cache->n_groups; g++) {
-        ln_block_table *table = &cache->groups[g].tables[row];
-        LN_BUG_ON(end > table->begin + table->n_promised || end > cache->max_blocks);
-        while (table->end < end) {
-            int32_t block = ln_block_pool_take(&cache->groups[g].pool);
-            LN_BUG_ON(block < 0);
-            table->blocks[table->end++] = block;
-        }
+        ln_kv_group *group = &cache->groups[g];
+        if (group->kind == LN_KV_GROUP_OWN)
+            take_until(cache, group, &group->tables[row], ln_kv_table_blocks(n_tokens));
     }
 }
 
@@ -124,14 +134,21 @@ void ln_kv_cache_trim(ln_kv_cache *cache, size_t row, size_t n_tokens) {
     }
 }
 
+static void release_table(ln_kv_group *group, ln_block_table *table) {
+    free_before(group, table, table->end);
+    group->n_promised -= table->n_promised;
+    table->begin = table->end = table->n_promised = 0;
+}
+
+void ln_kv_cache_drop_encoder(ln_kv_cache *cache, size_t row) {
+    for (size_t g = 0; g < cache->n_groups; g++)
+        if (cache->groups[g].kind == LN_KV_GROUP_ENCODER)
+            release_table(&cache->groups[g], &cache->groups[g].tables[row]);
+}
+
 void ln_kv_cache_release(ln_kv_cache *cache, size_t row) {
-    for (size_t g = 0; g < cache->n_groups; g++) {
-        ln_kv_group *group = &cache->groups[g];
-        ln_block_table *table = &group->tables[row];
-        free_before(group, table, table->end);
-        group->n_promised -= table->n_promised;
-        table->begin = table->end = table->n_promised = 0;
-    }
+    for (size_t g = 0; g < cache->n_groups; g++)
+        release_table(&cache->groups[g], &cache->groups[g].tables[row]);
     cache->free_rows[cache->n_free_rows++] = row;
 }
 

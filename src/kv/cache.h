@@ -2,6 +2,9 @@
  * pool of blocks, and each sequence a block table in each group. In a group with a window the
  * blocks that fell wholly out of sight are given back while the sequence runs.
  *
+ * Groups of kind SOURCE and ENCODER hold the tokens that a sequence's encoder reads, all from the
+ * admission on; those of kind ENCODER are dropped once the encoder has run.
+ *
  * A sequence is admitted with the length that it may reach, and the blocks for that are promised
  * to it: extending an admitted sequence cannot fail. */
 #ifndef LN_KV_CACHE_H
@@ -11,8 +14,20 @@
 
 enum { LN_KV_MAX_GROUPS = 4, LN_KV_BLOCK_TOKENS = 16 };
 
+typedef enum ln_kv_group_kind {
+    LN_KV_GROUP_OWN = 0,
+    LN_KV_GROUP_SOURCE,
+    LN_KV_GROUP_ENCODER
+} ln_kv_group_kind;
+
+/* What a sequence needs at most: tokens of its own, and those of its encoder. */
+typedef struct ln_kv_need {
+    size_t max_tokens, n_encoder;
+} ln_kv_need;
+
 typedef struct ln_kv_shape {
     size_t n_groups;
+    ln_kv_group_kind kinds[LN_KV_MAX_GROUPS];
     size_t windows[LN_KV_MAX_GROUPS];  /* tokens that stay visible; 0: all */
     size_t n_blocks[LN_KV_MAX_GROUPS]; /* in each group's pool */
     size_t ctx_tokens;                 /* of the longest sequence */
@@ -34,6 +49,7 @@ typedef struct ln_block_table {
 } ln_block_table;
 
 typedef struct ln_kv_group {
+    ln_kv_group_kind kind;
     size_t window;
     ln_block_pool pool;
     size_t n_promised;      /* sum over the tables */
@@ -59,11 +75,13 @@ typedef enum ln_kv_answer {
     LN_KV_NEVER  /* not even alone */
 } ln_kv_answer;
 
-/* Whether a sequence that may grow to max_tokens can be admitted. */
-ln_kv_answer ln_kv_cache_can_allocate(const ln_kv_cache *cache, size_t max_tokens);
+/* Whether a sequence with this need can be admitted. */
+ln_kv_answer ln_kv_cache_can_allocate(const ln_kv_cache *cache, ln_kv_need need);
 
 /* Admits it (can_allocate must say ok); returns its row, which names it below. */
-size_t ln_kv_cache_admit(ln_kv_cache *cache, size_t max_tokens);
+size_t ln_kv_cache_admit(ln_kv_cache *cache, ln_kv_need need);
+/* Its encoder has run: frees the blocks of kind ENCODER. */
+void ln_kv_cache_drop_encoder(ln_kv_cache *cache, size_t row);
 /* Gives it blocks for its first n_tokens tokens. */
 void ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_tokens);
 /* n_tokens are cached and the next one comes: frees the blocks that it cannot see. */

@@ -22,6 +22,8 @@ typedef struct reference {
     linnet_model *model;
     linnet_engine *engine;
     size_t n_vocab;
+    bool has_encoder; /* then prompts are what it reads */
+    int32_t start_id; /* what its decoder begins with */
 } reference;
 
 static void check(linnet_status status, const linnet_error *err) {
@@ -36,6 +38,13 @@ static void golden_open(reference *golden, const char *folder) {
     assert_non_null(golden->json);
     free(path);
     golden->n_vocab = (size_t)json_integer_value(json_object_get(golden->json, "vocab"));
+    golden->has_encoder = json_is_true(json_object_get(golden->json, "encoder_decoder"));
+    path = ln_path_join(folder, "config.json");
+    json_t *config = json_load_file(path, 0, NULL);
+    golden->start_id =
+        (int32_t)json_integer_value(json_object_get(config, "decoder_start_token_id"));
+    json_decref(config);
+    free(path);
     path = ln_path_join(folder, "golden.bin");
     check(ln_file_map_open(&golden->rows, path, &err), &err);
     free(path);
@@ -91,14 +100,29 @@ static void compare_row(void *user, size_t position, const float *row, size_t n_
     sum->next_row++;
 }
 
+/* What the rows of golden.bin belong to: the prompt, or with an encoder the start token and the
+ * greedy ids but the last. */
+static int32_t *take_scored_ids(const reference *golden, size_t index, size_t *count) {
+    if (!golden->has_encoder)
+        return take_ids(golden, "prompts", index, count);
+    int32_t *ids = take_ids(golden, "greedy", index, count);
+    memmove(ids + 1, ids, (*count - 1) * sizeof *ids);
+    ids[0] = golden->start_id;
+    return ids;
+}
+
 /* Adds a prompt's rows to difference and norm. */
 static void compare_prompt(const reference *golden, size_t index, comparison *sum) {
     linnet_error err = {0};
     linnet_request_options options;
     linnet_request_options_init(&options);
     options.kind = LINNET_REQUEST_SCORE;
-    int32_t *prompt = take_ids(golden, "prompts", index, &options.n_prompt_ids);
-    options.prompt_ids = prompt;
+    int32_t *scored = take_scored_ids(golden, index, &options.n_prompt_ids);
+    int32_t *source = take_ids(golden, "prompts", index, &options.n_encoder_ids);
+    options.prompt_ids = scored;
+    options.encoder_ids = source;
+    if (!golden->has_encoder)
+        options.n_encoder_ids = 0;
     options.on_logits = compare_row;
     options.user = sum;
     linnet_request *request = NULL;
@@ -109,7 +133,8 @@ static void compare_prompt(const reference *golden, size_t index, comparison *su
     if (event.finish == LINNET_FINISH_ERROR)
         fail_msg("%s", event.error);
     linnet_request_close(request);
-    free(prompt);
+    free(scored);
+    free(source);
     assert_true(sum->is_in_order);
     assert_int_equal(sum->next_row, sum->n_rows);
 }
@@ -138,8 +163,13 @@ static size_t generate(const reference *golden, const int32_t *prompt, size_t n_
     linnet_error err = {0};
     linnet_request_options options;
     linnet_request_options_init(&options);
-    options.prompt_ids = prompt;
-    options.n_prompt_ids = n_prompt;
+    if (golden->has_encoder) { /* the decoder begins with its start token by itself */
+        options.encoder_ids = prompt;
+        options.n_encoder_ids = n_prompt;
+    } else {
+        options.prompt_ids = prompt;
+        options.n_prompt_ids = n_prompt;
+    }
     options.max_tokens = N_GREEDY;
     options.ignore_eos = true;
     options.sampling.temperature = 0;

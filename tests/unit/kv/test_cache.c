@@ -89,7 +89,7 @@ static void windows_give_blocks_back(void **state) {
     assert_int_equal(shape.n_blocks[1], 3);
     ln_kv_cache cache;
     void *memory = create(&cache, &shape);
-    size_t row = ln_kv_cache_admit(&cache, 200);
+    size_t row = ln_kv_cache_admit(&cache, (ln_kv_need){200, 0});
     for (size_t n_tokens = 0; n_tokens < 200; n_tokens += 5) {
         ln_kv_cache_extend(&cache, row, n_tokens + 5);
         for (size_t position = 0; position < n_tokens + 5; position++) {
@@ -118,19 +118,20 @@ static void answers_ok_later_never(void **state) {
         .n_groups = 1, .n_blocks = {10}, .ctx_tokens = 320, .max_seqs = 2, .max_chunk_tokens = 8};
     ln_kv_cache cache;
     void *memory = create(&cache, &shape);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, 160), LN_KV_OK);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, 161), LN_KV_NEVER);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, 321), LN_KV_NEVER);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, SIZE_MAX), LN_KV_NEVER);
-    size_t first = ln_kv_cache_admit(&cache, 81);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, 65), LN_KV_LATER);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, 64), LN_KV_OK);
-    size_t second = ln_kv_cache_admit(&cache, 1);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, 1), LN_KV_LATER); /* no row */
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){160, 0}), LN_KV_OK);
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){161, 0}), LN_KV_NEVER);
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){321, 0}), LN_KV_NEVER);
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){SIZE_MAX, 0}), LN_KV_NEVER);
+    size_t first = ln_kv_cache_admit(&cache, (ln_kv_need){81, 0});
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){65, 0}), LN_KV_LATER);
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){64, 0}), LN_KV_OK);
+    size_t second = ln_kv_cache_admit(&cache, (ln_kv_need){1, 0});
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){1, 0}),
+                     LN_KV_LATER); /* no row */
     ln_kv_cache_release(&cache, first);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, 144), LN_KV_OK);
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){144, 0}), LN_KV_OK);
     ln_kv_cache_release(&cache, second);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, 160), LN_KV_OK);
+    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){160, 0}), LN_KV_OK);
     free(memory);
 }
 
@@ -150,8 +151,8 @@ static void random_sequences_keep_the_invariants(void **state) {
         size_t row = random_below(SEQS);
         if (limits[row] == 0) {
             size_t limit = 1 + random_below(CTX);
-            if (ln_kv_cache_can_allocate(&cache, limit) == LN_KV_OK) {
-                row = ln_kv_cache_admit(&cache, limit);
+            if (ln_kv_cache_can_allocate(&cache, (ln_kv_need){limit, 0}) == LN_KV_OK) {
+                row = ln_kv_cache_admit(&cache, (ln_kv_need){limit, 0});
                 assert_int_equal(limits[row], 0);
                 limits[row] = limit;
                 lengths[row] = 0;

@@ -1,6 +1,5 @@
 #include "format/quants.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -122,68 +121,4 @@ void ln_dequantize_row(ln_dtype dtype, const void *src, float *out, size_t n) {
     const uint8_t *block = src;
     for (size_t i = 0; i < n; i += elems, block += bytes)
         convert(block, out + i);
-}
-
-/* ---- from float32 ----------------------------------------------------------------------- */
-
-static void store_f16(uint8_t *bytes, float value) {
-    uint16_t half = ln_f16_from_f32(value);
-    memcpy(bytes, &half, sizeof half);
-}
-
-/* A value that is not finite, or overflows once it is scaled, becomes 0. */
-static void quantize_q8_0(const float *src, uint8_t *block) {
-    float max = 0;
-    for (int i = 0; i < 32; i++)
-        max = fmaxf(max, fabsf(src[i]));
-    float scale = max / 127;
-    float inverse = scale == 0 ? 0 : 1 / scale;
-    store_f16(block, scale);
-    for (int i = 0; i < 32; i++) {
-        float scaled = roundf(src[i] * inverse);
-        block[2 + i] = (uint8_t)(int8_t)(fabsf(scaled) <= 127 ? scaled : 0);
-    }
-}
-
-/* The value that is largest in magnitude, the first of equals, becomes -8. */
-static void quantize_q4_0(const float *src, uint8_t *block) {
-    float extreme = src[0];
-    for (int i = 1; i < 32; i++)
-        if (fabsf(src[i]) > fabsf(extreme))
-            extreme = src[i];
-    float scale = extreme / -8;
-    float inverse = scale == 0 ? 0 : 1 / scale;
-    store_f16(block, scale);
-    uint8_t values[32];
-    for (int i = 0; i < 32; i++) {
-        float shifted = src[i] * inverse + 8.5f;
-        values[i] = shifted >= 0 && shifted < 16 ? (uint8_t)shifted : shifted >= 16 ? 15 : 0;
-    }
-    for (int i = 0; i < 16; i++)
-        block[2 + i] = (uint8_t)(values[i] | values[16 + i] << 4);
-}
-
-bool ln_can_quantize(ln_dtype dtype) {
-    return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16 ||
-           dtype == LN_DTYPE_Q8_0 || dtype == LN_DTYPE_Q4_0;
-}
-
-void ln_quantize_row(ln_dtype dtype, const float *src, void *dst, size_t n) {
-    size_t elems = ln_dtype_block_elems(dtype), bytes = ln_dtype_block_bytes(dtype);
-    LN_BUG_ON(!ln_can_quantize(dtype) || n % elems != 0);
-    uint8_t *block = dst;
-    for (size_t i = 0; i < n; i += elems, block += bytes) {
-        uint16_t half;
-        switch (dtype) {
-        case LN_DTYPE_F32: memcpy(block, src + i, sizeof *src); break;
-        case LN_DTYPE_F16: store_f16(block, src[i]); break;
-        case LN_DTYPE_BF16:
-            half = ln_bf16_from_f32(src[i]);
-            memcpy(block, &half, sizeof half);
-            break;
-        case LN_DTYPE_Q8_0: quantize_q8_0(src + i, block); break;
-        case LN_DTYPE_Q4_0: quantize_q4_0(src + i, block); break;
-        default: break;
-        }
-    }
 }

@@ -15,7 +15,9 @@ void ln_dequantize_row(ln_dtype dtype, const void *src, float *out, size_t n);
 
 bool ln_can_quantize(ln_dtype dtype);
 
-/* dst receives n elements of src[n] as blocks; n is a multiple of the block. */
+/* dst receives n elements of src[n] as blocks; n is a multiple of the block. Blocks of Q4_0, Q4_1,
+ * Q5_0, Q5_1 and Q8_0 equal those of the `gguf` package bit for bit; the others are fitted by
+ * weighted least squares (docs/quantisation.md). Values should be finite. */
 void ln_quantize_row(ln_dtype dtype, const float *src, void *dst, size_t n);
 
 #endif

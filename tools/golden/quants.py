@@ -23,7 +23,7 @@ SCALES = {
     T.IQ2_XXS: [0], T.IQ2_XS: [0], T.IQ2_S: [0], T.IQ3_XXS: [0], T.IQ3_S: [0], T.IQ1_S: [0],
     T.IQ1_M: [], T.IQ4_NL: [0], T.IQ4_XS: [0], T.TQ1_0: [52], T.TQ2_0: [64],
 }
-QUANTISED = [T.F16, T.BF16, T.Q8_0, T.Q4_0]
+QUANTISED = [T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1]
 
 
 def random_blocks(rng, dtype, n):

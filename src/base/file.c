@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fault.h"
+
 static ln_status open_regular(const char *path, int *fd, size_t *bytes, ln_error *err) {
     /* O_NONBLOCK: opening a FIFO must not wait for a writer */
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -22,7 +24,7 @@ static ln_status open_regular(const char *path, int *fd, size_t *bytes, ln_error
 }
 
 ln_status ln_file_map_open(ln_file_map *map, const char *path, ln_error *err) {
-    *map = (ln_file_map){.fd = -1};
+    *map = (ln_file_map){.fd = -1, .fault_slot = -1};
     int fd;
     size_t bytes;
     LN_TRY(open_regular(path, &fd, &bytes, err));
@@ -34,16 +36,26 @@ ln_status ln_file_map_open(ln_file_map *map, const char *path, ln_error *err) {
             return ln_fail(err, LINNET_ERR_IO, "cannot map %s: %s", path, strerror(errno));
         }
     }
-    *map = (ln_file_map){.data = data, .bytes = bytes, .fd = fd};
+    *map = (ln_file_map){.data = data,
+                         .bytes = bytes,
+                         .fd = fd,
+                         .fault_slot = bytes > 0 ? ln_fault_watch(data, bytes) : -1};
     return LINNET_OK;
 }
 
 void ln_file_map_close(ln_file_map *map) {
+    ln_fault_unwatch(map->fault_slot);
     if (map->data != NULL)
         munmap((void *)map->data, map->bytes);
     if (map->fd >= 0)
         close(map->fd);
-    *map = (ln_file_map){.fd = -1};
+    *map = (ln_file_map){.fd = -1, .fault_slot = -1};
+}
+
+ln_status ln_file_map_check(const ln_file_map *map, const char *path, ln_error *err) {
+    if (!ln_fault_hit(map->fault_slot))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_IO, "%s shrank while it was in use", path);
 }
 
 ln_status ln_file_read(const char *path, size_t max_bytes, ln_strbuf *out, ln_error *err) {

@@ -12,12 +12,17 @@
 typedef struct ln_file_map {
     const uint8_t *data; /* [bytes]; NULL for an empty file */
     size_t bytes;
-    int fd; /* open as long as the map, for pread; -1: none */
+    int fd;         /* open as long as the map, for pread; -1: none */
+    int fault_slot; /* private: see base/fault.h */
 } ln_file_map;
 
 /* Maps a regular file; errors name the path. */
 ln_status ln_file_map_open(ln_file_map *map, const char *path, ln_error *err);
 void ln_file_map_close(ln_file_map *map);
+
+/* LINNET_ERR_IO once the file shrank under its map and a fault handler caught it: what was read
+ * since may be zeros. */
+ln_status ln_file_map_check(const ln_file_map *map, const char *path, ln_error *err);
 
 /* Appends the whole file to `out`; more than max_bytes is LINNET_ERR_LIMIT. */
 ln_status ln_file_read(const char *path, size_t max_bytes, ln_strbuf *out, ln_error *err);

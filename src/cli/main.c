@@ -88,7 +88,8 @@ static void open_standard_descriptors(void) {
 
 int main(int argc, char **argv) {
     open_standard_descriptors();
-    signal(SIGPIPE, SIG_IGN); /* a closed stdout shows as EPIPE */
+    signal(SIGPIPE, SIG_IGN);           /* a closed stdout shows as EPIPE */
+    linnet_install_fault_handler(NULL); /* without it a truncated model ends the process */
     argp_err_exit_status = LN_EXIT_USAGE;
     argp_program_version_hook = print_version;
 

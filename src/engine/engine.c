@@ -99,7 +99,8 @@ static void run_step(linnet_engine *engine) {
     size_t n_ops = (engine->scheduler.is_encoding ? ln_forward_record_encoder : ln_forward_record)(
         &engine->model->spec, &engine->weights, &engine->activations, engine->kv_layers,
         &engine->step.batch, engine->ops);
-    if (engine->backend->vtable->run(engine->backend, engine->ops, n_ops, &err) != LINNET_OK) {
+    if (engine->backend->vtable->run(engine->backend, engine->ops, n_ops, &err) != LINNET_OK ||
+        ln_checkpoint_check(engine->model->checkpoint, &err) != LINNET_OK) {
         fail(engine, &err);
         return;
     }

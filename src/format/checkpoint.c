@@ -319,6 +319,8 @@ ln_status ln_checkpoint_open(const char *path, bool tokenizer_only, ln_checkpoin
         return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", path);
     ln_status status = open_any(cp, path, tokenizer_only, err);
     if (status == LINNET_OK)
+        status = ln_checkpoint_check(cp, err);
+    if (status == LINNET_OK)
         *checkpoint = cp;
     else
         ln_checkpoint_close(cp);
@@ -369,6 +371,12 @@ const char *ln_checkpoint_file(const ln_checkpoint *checkpoint, size_t index, in
     *fd = file->map.fd;
     *bytes = file->map.bytes;
     return file->path;
+}
+
+ln_status ln_checkpoint_check(const ln_checkpoint *checkpoint, ln_error *err) {
+    for (size_t i = 0; i < checkpoint->n_files; i++)
+        LN_TRY(ln_file_map_check(&checkpoint->files[i].map, checkpoint->files[i].path, err));
+    return LINNET_OK;
 }
 
 size_t ln_checkpoint_header_bytes(const ln_checkpoint *checkpoint) {

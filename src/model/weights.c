@@ -405,6 +405,8 @@ ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec, 
                     .weights = weights,
                     .err = err};
         status = walk(&l);
+        if (status == LINNET_OK)
+            status = ln_checkpoint_check(checkpoint, err);
     }
     if (status != LINNET_OK)
         ln_weights_free(weights, backend);

@@ -315,6 +315,9 @@ static void refuses_broken_shards(void **state) {
     write_shard(f, "y.safetensors", "c");
     assert_refused(f, "", false, LINNET_ERR_FORMAT,
                    "model.safetensors.index.json: tensor b is not in y.safetensors");
+    write_text(f, index, "{\"weight_map\":{\"a\":\"y.safetensors\",\"c\":\"x.safetensors\"}}");
+    assert_refused(f, "", false, LINNET_ERR_FORMAT,
+                   "model.safetensors.index.json: tensor a is not in y.safetensors");
     write_shard(f, "y.safetensors", "a");
     assert_refused(f, "", false, LINNET_ERR_FORMAT,
                    "y.safetensors: tensor a: the name occurs twice");

@@ -263,6 +263,11 @@ static void refuses_bad_names(void **state) {
     put_gguf(&f->file, 3, 0, 1);
     put_key(&f->file, "a\xff", LN_GGUF_U32, 1);
     assert_refused(f, LINNET_ERR_FORMAT, "key 0: the name is no UTF-8 text");
+    put_gguf(&f->file, 3, 0, 1);
+    put_u64(&f->file, 3);
+    ln_strbuf_append(&f->file, "a\0b", 3);
+    put_bytes(&f->file, 8, 0);
+    assert_refused(f, LINNET_ERR_FORMAT, "key 0: the name is no UTF-8 text");
     put_gguf(&f->file, 3, 0, 2);
     put_key(&f->file, "twin", LN_GGUF_U32, 1);
     put_key(&f->file, "twin", LN_GGUF_U32, 2);

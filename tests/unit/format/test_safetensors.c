@@ -242,6 +242,7 @@ static void refuses_bad_indices(void **state) {
                             "\"/etc/x.safetensors\"",
                             "\"a/b.safetensors\"",
                             "\".safetensors\"",
+                            "\".x.safetensors\"",
                             "\"..\"",
                             "\"\"",
                             "\"model.bin\"",

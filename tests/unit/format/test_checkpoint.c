@@ -318,6 +318,7 @@ static void refuses_broken_shards(void **state) {
     write_text(f, index, "{\"weight_map\":{\"a\":\"y.safetensors\",\"c\":\"x.safetensors\"}}");
     assert_refused(f, "", false, LINNET_ERR_FORMAT,
                    "model.safetensors.index.json: tensor a is not in y.safetensors");
+    write_text(f, index, "{\"weight_map\":{\"a\":\"x.safetensors\",\"b\":\"y.safetensors\"}}");
     write_shard(f, "y.safetensors", "a");
     assert_refused(f, "", false, LINNET_ERR_FORMAT,
                    "y.safetensors: tensor a: the name occurs twice");

@@ -36,12 +36,15 @@ static json_t *name_value(const char *const *names, size_t n_names, size_t value
 
 /* ---- spec ------------------------------------------------------------------------------- */
 
-static const char *const norm_names[] = {
-    [LN_NORM_RMS] = "rms", [LN_NORM_RMS_PLUS_ONE] = "rms, 1 + w", [LN_NORM_LAYER] = "layer"};
+static const char *const norm_names[] = {[LN_NORM_RMS] = "rms",
+                                         [LN_NORM_RMS_PLUS_ONE] = "rms, 1 + w",
+                                         [LN_NORM_LAYER] = "layer",
+                                         [LN_NORM_NONE] = "none"};
 static const char *const placement_names[] = {[LN_PLACE_PRE] = "pre",
                                               [LN_PLACE_POST] = "post",
                                               [LN_PLACE_SANDWICH] = "sandwich",
-                                              [LN_PLACE_PARALLEL] = "parallel"};
+                                              [LN_PLACE_PARALLEL] = "parallel",
+                                              [LN_PLACE_AFTER] = "after"};
 static const char *const qk_norm_names[] = {
     [LN_QK_NORM_NONE] = "none", [LN_QK_NORM_HEAD] = "head", [LN_QK_NORM_FULL] = "full"};
 static const char *const activation_names[] = {
@@ -55,7 +58,8 @@ static const char *const scaling_names[] = {
     [LN_ROPE_YARN] = "yarn",  [LN_ROPE_LONGROPE] = "longrope", [LN_ROPE_DYNAMIC] = "dynamic"};
 static const char *const position_names[] = {[LN_POSITIONS_ROPE] = "rope",
                                              [LN_POSITIONS_LEARNED] = "learned",
-                                             [LN_POSITIONS_ALIBI] = "alibi"};
+                                             [LN_POSITIONS_ALIBI] = "alibi",
+                                             [LN_POSITIONS_RELATIVE] = "relative"};
 
 static json_t *latent_value(const ln_latent_spec *latent) {
     json_t *value = json_object();
@@ -88,6 +92,8 @@ static json_t *layer_value(const ln_layer_spec *layer) {
     if (attention->latent.n_latent > 0)
         json_object_set_new(value, "latent", latent_value(&attention->latent));
     json_object_set_new(value, "window_tokens", count_value(attention->window));
+    if (layer->has_cross)
+        json_object_set_new(value, "cross_attention", json_true());
     json_object_set_new(value, "qk_norm", NAME_VALUE(qk_norm_names, attention->qk_norm));
     json_object_set_new(value, "rope", json_integer(attention->rope));
     if (layer->ffn.moe.n_experts > 0)
@@ -100,12 +106,12 @@ static json_t *layer_value(const ln_layer_spec *layer) {
 }
 
 /* Layers that are alike, one after another, make one entry. */
-static json_t *layers_value(const ln_spec *spec) {
+static json_t *layers_value(const ln_layer_spec *layers, size_t n_layers) {
     json_t *groups = json_array();
-    for (size_t first = 0, next; first < spec->n_layers; first = next) {
-        json_t *layer = layer_value(&spec->layers[first]);
-        for (next = first + 1; next < spec->n_layers; next++) {
-            json_t *other = layer_value(&spec->layers[next]);
+    for (size_t first = 0, next; first < n_layers; first = next) {
+        json_t *layer = layer_value(&layers[first]);
+        for (next = first + 1; next < n_layers; next++) {
+            json_t *other = layer_value(&layers[next]);
             bool is_same = json_equal(layer, other);
             json_decref(other);
             if (!is_same)
@@ -147,7 +153,10 @@ static json_t *spec_value(const ln_spec *spec) {
     json_object_set_new(value, "norm", NAME_VALUE(norm_names, spec->norm_kind));
     json_object_set_new(value, "norm_eps", json_real((double)spec->norm_eps));
     json_object_set_new(value, "positions", NAME_VALUE(position_names, spec->positions));
-    json_object_set_new(value, "layers", layers_value(spec));
+    json_object_set_new(value, "layers", layers_value(spec->layers, spec->n_layers));
+    if (spec->n_encoder_layers > 0)
+        json_object_set_new(value, "encoder_layers",
+                            layers_value(spec->encoder_layers, spec->n_encoder_layers));
     json_object_set_new(value, "ropes", ropes_value(spec));
     return value;
 }

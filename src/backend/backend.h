@@ -9,6 +9,7 @@
 #include "backend/op.h"
 #include "base/error.h"
 #include "format/checkpoint.h"
+#include "format/packed.h"
 
 /* Rows of a source tensor: n_rows of them in runs of run_rows, a run every run_stride rows from
  * row_begin on. A vector counts as rows of one column. */
@@ -18,9 +19,16 @@ typedef struct ln_weight_source {
     size_t run_rows, run_stride;
     bool transpose;   /* stored [n_cols][rows], as in GPT-2 */
     size_t col_begin; /* with transpose: the first stored row that counts */
+    ln_packed packed; /* kind NONE: the tensor is stored plainly */
 } ln_weight_source;
 
 enum { LN_MAX_SOURCES = 8 };
+
+/* The type of the rows that a source gives. */
+static inline ln_dtype ln_weight_source_dtype(const ln_weight_source *source) {
+    return source->packed.kind != LN_PACKED_NONE ? ln_packed_dtype(&source->packed)
+                                                 : source->tensor->dtype;
+}
 
 /* A matrix to prepare: the rows of its sources, one source after another. */
 typedef struct ln_weight_request {

@@ -37,7 +37,7 @@ bool ln_dtype_from_gguf(uint32_t number, ln_dtype *dtype) {
 }
 
 bool ln_dtype_from_name(const char *name, ln_dtype *dtype) {
-    for (int i = 0; i < LN_DTYPE_COUNT; i++) {
+    for (int i = 0; i < LN_DTYPE_I4_G32; i++) { /* internal types are in no file */
         if (strcmp(dtypes[i].name, name) == 0) {
             *dtype = (ln_dtype)i;
             return true;

@@ -47,7 +47,10 @@
     X(LN_DTYPE_BOOL, -1, "BOOL", 1, 1)                                                             \
     X(LN_DTYPE_F8_E4M3, -1, "F8_E4M3", 1, 1)                                                       \
     X(LN_DTYPE_F8_E5M2, -1, "F8_E5M2", 1, 1)                                                       \
-    X(LN_DTYPE_F8_E8M0, -1, "F8_E8M0", 1, 1)
+    X(LN_DTYPE_F8_E8M0, -1, "F8_E8M0", 1, 1)                                                       \
+    X(LN_DTYPE_I4_G32, -1, "I4_G32", 32, 21) /* internal: see packed.h */                          \
+    X(LN_DTYPE_I8_G32, -1, "I8_G32", 32, 36)                                                       \
+    X(LN_DTYPE_F8_G32, -1, "F8_G32", 32, 36)
 
 typedef enum ln_dtype {
 #define LN_DTYPE_ENUM(name, gguf, text, elems, bytes) name,

@@ -23,7 +23,8 @@ static bool is_aligned(const ln_tensor *tensor) {
 static bool is_mapped(const ln_weight_request *request) {
     const ln_weight_source *source = &request->sources[0];
     return !request->as_f32 && request->n_sources == 1 && !source->transpose &&
-           source->n_rows == source->run_rows && is_aligned(source->tensor);
+           source->packed.kind == LN_PACKED_NONE && source->n_rows == source->run_rows &&
+           is_aligned(source->tensor);
 }
 
 ln_status ln_cpu_plan_weight(const ln_weight_request *request, size_t *bytes, ln_error *err) {
@@ -31,10 +32,10 @@ ln_status ln_cpu_plan_weight(const ln_weight_request *request, size_t *bytes, ln
     if (is_mapped(request))
         return LINNET_OK;
     const ln_tensor *tensor = request->sources[0].tensor;
-    ln_dtype dtype = request->as_f32 ? LN_DTYPE_F32 : tensor->dtype;
+    ln_dtype dtype = request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(&request->sources[0]);
     for (size_t i = 0; i < request->n_sources; i++) {
         const ln_weight_source *source = &request->sources[i];
-        if (!request->as_f32 && source->tensor->dtype != dtype)
+        if (!request->as_f32 && ln_weight_source_dtype(source) != dtype)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "tensor %s: its type %s differs from the type %s of the part before it",
                            source->tensor->name, ln_dtype_name(source->tensor->dtype),
@@ -60,6 +61,10 @@ static void copy_row(const ln_weight_request *request, const ln_weight_source *s
                      uint8_t *out, size_t row_bytes) {
     const ln_tensor *tensor = source->tensor;
     size_t from = source_row(source, row);
+    if (source->packed.kind != LN_PACKED_NONE) {
+        ln_packed_row(&source->packed, from, out);
+        return;
+    }
     if (source->transpose) {
         size_t item = ln_dtype_block_bytes(tensor->dtype);
         size_t stored_cols = (size_t)tensor->dims[tensor->n_dims - 1];
@@ -84,7 +89,7 @@ ln_status ln_cpu_prepare_weight(const ln_weight_request *request, void *memory, 
     LN_TRY(ln_cpu_plan_weight(request, &bytes, err));
     const ln_weight_source *first = &request->sources[0];
     *weight = (ln_weight){
-        .dtype = request->as_f32 ? LN_DTYPE_F32 : first->tensor->dtype,
+        .dtype = request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(first),
         .n_rows = total_rows(request),
         .n_cols = request->n_cols,
         .data = memory,

@@ -1,0 +1,335 @@
+#include "format/packed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/half.h"
+
+enum { BLOCK = 32, NAME_BYTES = 200 };
+
+ln_dtype ln_packed_dtype(const ln_packed *packed) {
+    switch (packed->kind) {
+    case LN_PACKED_FP8: return LN_DTYPE_F8_G32;
+    case LN_PACKED_INT8: return LN_DTYPE_I8_G32;
+    case LN_PACKED_MXFP4: return LN_DTYPE_MXFP4;
+    case LN_PACKED_GPTQ:
+    case LN_PACKED_AWQ:
+    case LN_PACKED_INT4:
+    case LN_PACKED_NONE: break;
+    }
+    return LN_DTYPE_I4_G32;
+}
+
+/* ---- finding ---------------------------------------------------------------------------- */
+
+typedef struct finder {
+    const ln_checkpoint *checkpoint;
+    const char *module;
+    ln_error *err;
+} finder;
+
+static const ln_tensor *find(const finder *f, const char *suffix) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s", f->module, suffix);
+    return ln_checkpoint_find(f->checkpoint, name);
+}
+
+static ln_status wrong(const finder *f, const char *suffix, const char *what) {
+    return ln_fail(f->err, LINNET_ERR_FORMAT, "%s: tensor %s%s %s",
+                   ln_checkpoint_path(f->checkpoint), f->module, suffix, what);
+}
+
+static ln_status need(const finder *f, const char *suffix, const ln_tensor **tensor) {
+    *tensor = find(f, suffix);
+    return *tensor != NULL ? LINNET_OK : wrong(f, suffix, "is missing");
+}
+
+/* A number of quantization_config, wherever the method keeps it. */
+static size_t setting(const finder *f, const char *key, size_t fallback) {
+    static const char *const places[] = {"quantization_config.%s",
+                                         "quantization_config.config_groups.group_0.weights.%s"};
+    char name[NAME_BYTES];
+    ln_meta_value value;
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, i == 0 ? "quantization_config.%s" : places[1], key);
+        if (ln_checkpoint_meta(f->checkpoint, name, &value) && value.kind == LN_META_INT)
+            return value.integer > 0 ? (size_t)value.integer : 0;
+    }
+    return fallback;
+}
+
+static bool config_is(const finder *f, const char *key, const char *text) {
+    ln_meta_value value;
+    return ln_checkpoint_meta(f->checkpoint, key, &value) && value.kind == LN_META_STRING &&
+           value.string.bytes == strlen(text) &&
+           memcmp(value.string.data, text, value.string.bytes) == 0;
+}
+
+static bool config_is_true(const finder *f, const char *key) {
+    ln_meta_value value;
+    return ln_checkpoint_meta(f->checkpoint, key, &value) && value.kind == LN_META_BOOL &&
+           value.boolean;
+}
+
+static bool has_shape(const ln_tensor *tensor, ln_dtype dtype, size_t a, size_t b) {
+    return tensor->dtype == dtype && tensor->n_dims == 2 && tensor->dims[0] == a &&
+           tensor->dims[1] == b;
+}
+
+static bool is_scale_type(ln_dtype dtype) {
+    return dtype == LN_DTYPE_F32 || dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16;
+}
+
+/* Scales of 8-bit numbers: one, one per row, or one per tile. */
+static ln_status check_scales(const finder *f, const char *suffix, ln_packed *p) {
+    const ln_tensor *scales = p->scales;
+    if (!is_scale_type(scales->dtype))
+        return wrong(f, suffix, "has no type of scales");
+    p->scale_rows = p->scale_cols = 1;
+    p->group_rows = p->n_rows;
+    p->group_cols = p->n_cols;
+    if (scales->n_elems == 1)
+        return LINNET_OK;
+    p->scale_rows = (size_t)scales->dims[0];
+    p->scale_cols = scales->n_dims == 2 ? (size_t)scales->dims[1] : 1;
+    if (scales->n_dims <= 2 && p->scale_rows == p->n_rows && p->scale_cols == 1) {
+        p->group_rows = 1;
+        return LINNET_OK;
+    }
+    p->group_rows = p->group_cols = 128;
+    if (scales->n_dims != 2 || p->scale_rows != (p->n_rows + 127) / 128 ||
+        p->scale_cols != (p->n_cols + 127) / 128)
+        return wrong(f, suffix, "has a shape that fits neither rows nor tiles of 128 x 128");
+    return LINNET_OK;
+}
+
+static ln_status find_8_bit(const finder *f, ln_packed *p) {
+    bool is_inverse = find(f, ".weight_scale_inv") != NULL;
+    const char *suffix = is_inverse ? ".weight_scale_inv" : ".weight_scale";
+    if (p->numbers->n_dims != 2 || p->numbers->dims[0] != p->n_rows ||
+        p->numbers->dims[1] != p->n_cols)
+        return wrong(f, ".weight", "has a wrong shape");
+    LN_TRY(need(f, suffix, &p->scales));
+    return check_scales(f, suffix, p);
+}
+
+/* Columns that share a scale, from quantization_config.group_size. */
+static ln_status find_groups(const finder *f, ln_packed *p, size_t *n_groups) {
+    size_t group = setting(f, "group_size", 0);
+    if (setting(f, "bits", setting(f, "w_bit", setting(f, "num_bits", 4))) != 4)
+        return wrong(f, ".weight", "is quantised to a number of bits other than 4");
+    p->group_rows = 1;
+    p->group_cols = group > 0 ? group : p->n_cols;
+    if (p->group_cols % BLOCK != 0 || p->n_cols % p->group_cols != 0)
+        return wrong(f, ".weight", "has groups that are no multiple of 32 columns");
+    *n_groups = p->n_cols / p->group_cols;
+    return LINNET_OK;
+}
+
+/* A permutation of columns over groups is not representable in blocks. */
+static ln_status check_order(const finder *f, const ln_packed *p) {
+    const ln_tensor *order = find(f, ".g_idx");
+    if (order == NULL || !config_is_true(f, "quantization_config.desc_act"))
+        return LINNET_OK;
+    if (order->dtype != LN_DTYPE_I32 || order->n_elems != p->n_cols)
+        return wrong(f, ".g_idx", "has a wrong shape");
+    for (size_t i = 0; i < p->n_cols; i++) {
+        int32_t group;
+        memcpy(&group, order->data + i * sizeof group, sizeof group);
+        if (group < 0 || (size_t)group != i / p->group_cols)
+            return ln_fail(f->err, LINNET_ERR_UNSUPPORTED,
+                           "%s: tensor %s.g_idx: columns in the order of activation (desc_act) are "
+                           "not supported",
+                           ln_checkpoint_path(f->checkpoint), f->module);
+    }
+    return LINNET_OK;
+}
+
+static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
+    bool is_awq = config_is(f, "quantization_config.quant_method", "awq");
+    bool is_v2 = config_is(f, "quantization_config.checkpoint_format", "gptq_v2");
+    size_t n_groups, rows = p->n_rows, cols = p->n_cols;
+    p->kind = is_awq ? LN_PACKED_AWQ : LN_PACKED_GPTQ;
+    p->zero_offset = is_awq || is_v2 ? 0 : 1;
+    LN_TRY(find_groups(f, p, &n_groups));
+    LN_TRY(need(f, ".scales", &p->scales));
+    LN_TRY(need(f, ".qzeros", &p->zeros));
+    if (!has_shape(p->numbers, LN_DTYPE_I32, is_awq ? cols : cols / 8, is_awq ? rows / 8 : rows))
+        return wrong(f, ".qweight", "has a wrong shape or type");
+    if (!has_shape(p->zeros, LN_DTYPE_I32, n_groups, rows / 8) || rows % 8 != 0)
+        return wrong(f, ".qzeros", "has a wrong shape or type");
+    if (!has_shape(p->scales, p->scales->dtype, n_groups, rows) || !is_scale_type(p->scales->dtype))
+        return wrong(f, ".scales", "has a wrong shape or type");
+    p->scale_rows = n_groups;
+    p->scale_cols = rows;
+    return check_order(f, p);
+}
+
+static ln_status find_int4(const finder *f, ln_packed *p) {
+    size_t n_groups;
+    p->kind = LN_PACKED_INT4;
+    LN_TRY(find_groups(f, p, &n_groups));
+    LN_TRY(need(f, ".weight_scale", &p->scales));
+    p->zeros = find(f, ".weight_zero_point");
+    if (!has_shape(p->numbers, LN_DTYPE_I32, p->n_rows, p->n_cols / 8) || p->n_cols % 8 != 0)
+        return wrong(f, ".weight_packed", "has a wrong shape or type");
+    if (!has_shape(p->scales, p->scales->dtype, p->n_rows, n_groups) ||
+        !is_scale_type(p->scales->dtype))
+        return wrong(f, ".weight_scale", "has a wrong shape or type");
+    if (p->zeros != NULL && !has_shape(p->zeros, LN_DTYPE_I32, (p->n_rows + 7) / 8, n_groups))
+        return wrong(f, ".weight_zero_point", "has a wrong shape or type");
+    if (find(f, ".weight_g_idx") != NULL)
+        return ln_fail(f->err, LINNET_ERR_UNSUPPORTED,
+                       "%s: tensor %s.weight_g_idx: columns in the order of activation are not "
+                       "supported",
+                       ln_checkpoint_path(f->checkpoint), f->module);
+    p->scale_rows = p->n_rows;
+    p->scale_cols = n_groups;
+    return LINNET_OK;
+}
+
+static ln_status find_mxfp4(const finder *f, size_t n_experts, ln_packed *p) {
+    size_t rows = p->n_rows / n_experts, blocks = p->n_cols / BLOCK;
+    const uint64_t dims[4] = {n_experts, rows, blocks, BLOCK / 2};
+    p->kind = LN_PACKED_MXFP4;
+    LN_TRY(need(f, "_scales", &p->scales));
+    if (p->numbers->dtype != LN_DTYPE_U8 || p->numbers->n_dims != 4 ||
+        memcmp(p->numbers->dims, dims, sizeof dims) != 0)
+        return wrong(f, "_blocks", "has a wrong shape or type");
+    if (p->scales->dtype != LN_DTYPE_U8 || p->scales->n_dims != 3 ||
+        memcmp(p->scales->dims, dims, 3 * sizeof *dims) != 0)
+        return wrong(f, "_scales", "has a wrong shape or type");
+    return LINNET_OK;
+}
+
+ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size_t n_experts,
+                         size_t n_rows, size_t n_cols, ln_packed *packed, ln_error *err) {
+    finder f = {checkpoint, name, err};
+    ln_packed p = {.n_rows = n_rows, .n_cols = n_cols};
+    *packed = (ln_packed){0};
+    ln_status status = LINNET_OK;
+    if (ln_checkpoint_get_format(checkpoint) != LN_FORMAT_HF)
+        return LINNET_OK;
+    if ((p.numbers = find(&f, ".weight")) != NULL && p.numbers->dtype == LN_DTYPE_F8_E4M3) {
+        p.kind = LN_PACKED_FP8;
+        status = find_8_bit(&f, &p);
+    } else if (p.numbers != NULL && p.numbers->dtype == LN_DTYPE_I8) {
+        p.kind = LN_PACKED_INT8;
+        status = find_8_bit(&f, &p);
+    } else if ((p.numbers = find(&f, ".qweight")) != NULL) {
+        status = find_gptq_or_awq(&f, &p);
+    } else if ((p.numbers = find(&f, ".weight_packed")) != NULL) {
+        status = find_int4(&f, &p);
+    } else if ((p.numbers = find(&f, "_blocks")) != NULL) {
+        status = find_mxfp4(&f, n_experts, &p);
+    } else {
+        return LINNET_OK;
+    }
+    if (status == LINNET_OK && n_cols % BLOCK != 0)
+        status = wrong(&f, "", "has a number of columns that is no multiple of 32");
+    if (status == LINNET_OK)
+        *packed = p;
+    return status;
+}
+
+/* ---- rows ------------------------------------------------------------------------------- */
+
+static float scale_at(const ln_packed *p, size_t row, size_t col) {
+    const ln_tensor *scales = p->scales;
+    size_t at = row * p->scale_cols + col;
+    uint16_t half;
+    float value;
+    if (scales->dtype == LN_DTYPE_F32) {
+        memcpy(&value, scales->data + at * sizeof value, sizeof value);
+        return value;
+    }
+    memcpy(&half, scales->data + at * sizeof half, sizeof half);
+    return scales->dtype == LN_DTYPE_F16 ? ln_f32_from_f16(half) : ln_f32_from_bf16(half);
+}
+
+static uint32_t word_at(const ln_tensor *tensor, size_t at) {
+    uint32_t word;
+    memcpy(&word, tensor->data + at * sizeof word, sizeof word);
+    return word;
+}
+
+/* Where AWQ keeps the nibble of row r within its word. */
+static unsigned awq_shift(size_t row) {
+    static const unsigned place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    return 4 * place[row % 8];
+}
+
+static unsigned nibble_at(const ln_packed *p, size_t row, size_t col) {
+    size_t words = p->n_rows / 8;
+    switch (p->kind) {
+    case LN_PACKED_GPTQ:
+        return word_at(p->numbers, col / 8 * p->n_rows + row) >> (4 * (col % 8)) & 15;
+    case LN_PACKED_AWQ: return word_at(p->numbers, col * words + row / 8) >> awq_shift(row) & 15;
+    default: return word_at(p->numbers, row * (p->n_cols / 8) + col / 8) >> (4 * (col % 8)) & 15;
+    }
+}
+
+static unsigned zero_at(const ln_packed *p, size_t row, size_t group) {
+    size_t words = p->n_rows / 8;
+    if (p->zeros == NULL)
+        return 8;
+    switch (p->kind) {
+    case LN_PACKED_GPTQ:
+        return (word_at(p->zeros, group * words + row / 8) >> (4 * (row % 8)) & 15) +
+               (unsigned)p->zero_offset;
+    case LN_PACKED_AWQ: return word_at(p->zeros, group * words + row / 8) >> awq_shift(row) & 15;
+    default: return word_at(p->zeros, row / 8 * p->scale_cols + group) >> (4 * (row % 8)) & 15;
+    }
+}
+
+static void int4_row(const ln_packed *p, size_t row, uint8_t *out) {
+    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+        size_t group = col / p->group_cols;
+        bool by_group = p->kind != LN_PACKED_INT4; /* scales [groups][rows] */
+        float scale = by_group ? scale_at(p, group, row) : scale_at(p, row, group);
+        memcpy(out, &scale, sizeof scale);
+        out[4] = (uint8_t)zero_at(p, row, group);
+        for (size_t i = 0; i < BLOCK / 2; i++)
+            out[5 + i] =
+                (uint8_t)(nibble_at(p, row, col + i) | nibble_at(p, row, col + i + BLOCK / 2) << 4);
+        out += ln_dtype_block_bytes(LN_DTYPE_I4_G32);
+    }
+}
+
+static void byte_row(const ln_packed *p, size_t row, uint8_t *out) {
+    const uint8_t *numbers = p->numbers->data + row * p->n_cols;
+    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+        float scale = scale_at(p, row / p->group_rows, col / p->group_cols);
+        memcpy(out, &scale, sizeof scale);
+        memcpy(out + sizeof scale, numbers + col, BLOCK);
+        out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
+    }
+}
+
+/* Stored: elements 2 i and 2 i + 1 in byte i. GGUF: elements i and i + 16. */
+static void mxfp4_row(const ln_packed *p, size_t row, uint8_t *out) {
+    size_t n_blocks = p->n_cols / BLOCK;
+    for (size_t block = 0; block < n_blocks; block++) {
+        size_t at = row * n_blocks + block;
+        const uint8_t *pairs = p->numbers->data + at * (BLOCK / 2);
+        out[0] = p->scales->data[at];
+        for (size_t i = 0; i < BLOCK / 2; i++) {
+            unsigned low = pairs[i / 2] >> (4 * (i % 2)) & 15;
+            unsigned high = pairs[(i + BLOCK / 2) / 2] >> (4 * (i % 2)) & 15;
+            out[1 + i] = (uint8_t)(low | high << 4);
+        }
+        out += ln_dtype_block_bytes(LN_DTYPE_MXFP4);
+    }
+}
+
+void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out) {
+    switch (packed->kind) {
+    case LN_PACKED_NONE: break;
+    case LN_PACKED_FP8:
+    case LN_PACKED_INT8: byte_row(packed, row, out); break;
+    case LN_PACKED_GPTQ:
+    case LN_PACKED_AWQ:
+    case LN_PACKED_INT4: int4_row(packed, row, out); break;
+    case LN_PACKED_MXFP4: mxfp4_row(packed, row, out); break;
+    }
+}

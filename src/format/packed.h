@@ -1,0 +1,53 @@
+/* Matrices of Hugging Face's quantised checkpoints, whose numbers, scales and zeros are tensors of
+ * their own. A row is read as blocks of one of the internal types, without passing through
+ * floats:
+ *
+ *   I4_G32  float32 scale, uint8 zero, 16 bytes of nibbles (element i and i + 16 in byte i);
+ *           value (q - zero) * scale
+ *   I8_G32  float32 scale, 32 int8; value q * scale
+ *   F8_G32  float32 scale, 32 E4M3; value q * scale
+ *   MXFP4   GGUF's block
+ */
+#ifndef LN_FORMAT_PACKED_H
+#define LN_FORMAT_PACKED_H
+
+#include "base/error.h"
+#include "format/checkpoint.h"
+
+typedef enum ln_packed_kind {
+    LN_PACKED_NONE = 0,
+    LN_PACKED_FP8,  /* numbers F8_E4M3 [rows][cols]; scales of one, of rows, or of tiles */
+    LN_PACKED_INT8, /* numbers I8 [rows][cols]; scales of one or of rows */
+    LN_PACKED_GPTQ, /* numbers I32 [cols / 8][rows]; zeros I32 [groups][rows / 8], minus one;
+                       scales [groups][rows] */
+    LN_PACKED_AWQ,  /* numbers I32 [cols][rows / 8]; zeros I32 [groups][rows / 8]; both in AWQ's
+                       order of nibbles; scales [groups][rows] */
+    LN_PACKED_INT4, /* numbers I32 [rows][cols / 8], offset by 8; scales [rows][groups];
+                       zeros I32 [rows / 8][groups] or none */
+    LN_PACKED_MXFP4 /* numbers U8 [experts][rows][cols / 32][16]; scales U8
+                       [experts][rows][cols / 32] */
+} ln_packed_kind;
+
+typedef struct ln_packed {
+    ln_packed_kind kind;
+    const ln_tensor *numbers, *scales, *zeros; /* zeros NULL: none */
+    size_t n_rows, n_cols;                     /* of the whole matrix (all experts together) */
+    size_t scale_rows, scale_cols;             /* of the grid of scales, as [rows][cols] or GPTQ's
+                                                  and AWQ's [groups][rows] */
+    size_t group_rows, group_cols;             /* rows and columns that share a scale */
+    int zero_offset;                           /* GPTQ: added to a stored zero */
+} ln_packed;
+
+/* The block type of the rows that ln_packed_row gives. */
+ln_dtype ln_packed_dtype(const ln_packed *packed);
+
+/* Finds the tensors of module `name` (without suffix) and checks their shapes. kind NONE and
+ * success: the module is stored plainly. n_experts > 1: MXFP4's leading dimension. Errors name
+ * the tensor. */
+ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size_t n_experts,
+                         size_t n_rows, size_t n_cols, ln_packed *packed, ln_error *err);
+
+/* Row `row` as n_cols / 32 blocks. */
+void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out);
+
+#endif

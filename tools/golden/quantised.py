@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Makes tiny quantised checkpoints in the forms that Hugging Face folders have, and the answers of
+the Hugging Face implementation over the dequantised weights (float32).
+
+    pip install torch transformers==5.17.0 safetensors
+    python3 tools/golden/quantised.py OUT_FOLDER [NAME ...]
+
+The packing of each form is written here from its published description.
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers as hf
+from safetensors.torch import save_file
+
+import models
+
+RNG = np.random.default_rng(5)
+AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def words(nibbles: np.ndarray, order=range(8)) -> np.ndarray:
+    """Packs the last axis, eight values to an int32."""
+    v = nibbles.reshape(*nibbles.shape[:-1], -1, 8).astype(np.uint32)
+    out = np.zeros(v.shape[:-1], np.uint32)
+    for i, source in enumerate(order):
+        out |= v[..., source] << np.uint32(4 * i)
+    return out.view(np.int32)
+
+
+def int4(w: np.ndarray, group: int, symmetric: bool, scale_dtype):
+    """(codes [rows][cols], zeros and scales [rows][groups], dequantised)."""
+    rows, cols = w.shape
+    g = w.reshape(rows, cols // group, group)
+    if symmetric:
+        scale = np.abs(g).max(-1) / 7
+        zero = np.full(scale.shape, 8)
+    else:
+        scale = (g.max(-1) - g.min(-1)) / 15
+        zero = np.clip(np.round(-g.min(-1) / scale), 1, 15).astype(int)
+    scale = torch.tensor(scale).to(scale_dtype)
+    s = scale.float().numpy()
+    codes = np.clip(np.round(g / s[..., None]) + zero[..., None], 0, 15).astype(int)
+    value = (codes - zero[..., None]).astype(np.float32) * s[..., None]
+    return codes.reshape(rows, cols), zero, scale, value.reshape(rows, cols)
+
+
+def gptq(w):
+    codes, zero, scale, value = int4(w, 64, False, torch.float16)
+    tensors = {"qweight": torch.tensor(words(codes).T.copy()),
+               "qzeros": torch.tensor(words((zero - 1).T.copy())),
+               "scales": scale.T.contiguous(),
+               "g_idx": torch.arange(w.shape[1], dtype=torch.int32) // 64}
+    return {f".{k}": v for k, v in tensors.items()}, value
+
+
+def awq(w):
+    codes, zero, scale, value = int4(w, 64, False, torch.float16)
+    tensors = {"qweight": torch.tensor(words(codes.T.copy(), AWQ_ORDER)),
+               "qzeros": torch.tensor(words(zero.T.copy(), AWQ_ORDER)),
+               "scales": scale.T.contiguous()}
+    return {f".{k}": v for k, v in tensors.items()}, value
+
+
+def packed_int4(w):
+    codes, _, scale, value = int4(w, 64, True, torch.bfloat16)
+    tensors = {"weight_packed": torch.tensor(words(codes)), "weight_scale": scale,
+               "weight_shape": torch.tensor(w.shape)}
+    return {f".{k}": v for k, v in tensors.items()}, value
+
+
+def int8(w):
+    scale = torch.tensor(np.abs(w).max(1, keepdims=True) / 127)
+    codes = torch.round(torch.tensor(w) / scale).to(torch.int8)
+    return {".weight": codes, ".weight_scale": scale}, (codes.float() * scale).numpy()
+
+
+def fp8(scale_of):
+    def pack(w):
+        t = torch.tensor(w)
+        full, stored, name = scale_of(t)
+        codes = (t / full).to(torch.float8_e4m3fn)
+        return {".weight": codes, name: stored}, (codes.float() * full).numpy()
+    return pack
+
+
+def one_scale(t):
+    s = t.abs().max() / 448
+    return s, s.reshape(1), ".weight_scale"
+
+
+def row_scales(t):
+    s = t.abs().amax(1, keepdim=True) / 448
+    return s, s, ".weight_scale"
+
+
+def tile_scales(t):
+    rows, cols = (t.shape[0] + 127) // 128, (t.shape[1] + 127) // 128
+    s = torch.stack([torch.stack([t[i * 128:(i + 1) * 128, j * 128:(j + 1) * 128].abs().max() / 448
+                                  for j in range(cols)]) for i in range(rows)])
+    full = s.repeat_interleave(128, 0).repeat_interleave(128, 1)[:t.shape[0], :t.shape[1]]
+    return full, s, ".weight_scale_inv"
+
+
+def group(num_bits: int, kind: str, strategy: str) -> dict:
+    weights = {"num_bits": num_bits, "type": kind, "strategy": strategy, "symmetric": True}
+    if strategy == "group":
+        weights["group_size"] = 64
+    return {"group_0": {"targets": ["Linear"], "weights": weights}}
+
+
+FORMS = {
+    "llama_gptq": (gptq, {"quant_method": "gptq", "bits": 4, "group_size": 64, "sym": False,
+                          "desc_act": False}),
+    "llama_awq": (awq, {"quant_method": "awq", "bits": 4, "group_size": 64, "version": "gemm",
+                        "zero_point": True}),
+    "llama_int4": (packed_int4, {"quant_method": "compressed-tensors", "format": "pack-quantized",
+                                 "config_groups": group(4, "int", "group")}),
+    "llama_int8": (int8, {"quant_method": "compressed-tensors", "format": "int-quantized",
+                          "config_groups": group(8, "int", "channel")}),
+    "llama_fp8": (fp8(one_scale), {"quant_method": "fp8"}),
+    "llama_fp8_rows": (fp8(row_scales), {"quant_method": "compressed-tensors",
+                                         "format": "float-quantized",
+                                         "config_groups": group(8, "float", "channel")}),
+    "llama_fp8_tiles": (fp8(tile_scales), {"quant_method": "fp8", "weight_block_size": [128, 128]}),
+}
+
+
+def mxfp4(w: np.ndarray):
+    """[rows][cols] to (blocks [rows][cols / 32][16], scales [rows][cols / 32], dequantised)."""
+    levels = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    g = w.reshape(w.shape[0], -1, 32)
+    exponent = np.ceil(np.log2(np.abs(g).max(-1) / 6 + 1e-30)).astype(int)
+    scaled = g / np.exp2(exponent)[..., None]
+    codes = np.abs(np.abs(scaled)[..., None] - levels).argmin(-1)
+    value = np.where(scaled < 0, -levels[codes], levels[codes]) * np.exp2(exponent)[..., None]
+    codes = codes + np.where(scaled < 0, 8, 0)
+    blocks = (codes[..., 0::2] | codes[..., 1::2] << 4).astype(np.uint8)
+    return blocks, (exponent + 127).astype(np.uint8), value.reshape(w.shape).astype(np.float32)
+
+
+def llama(pack):
+    model = hf.AutoModelForCausalLM.from_config(hf.LlamaConfig(
+        **dict(models.COMMON), hidden_size=192, intermediate_size=320, num_hidden_layers=2,
+        num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=512),
+        attn_implementation="eager").float().eval()
+    models.randomize(model)
+    tensors = {}
+    for name, p in model.named_parameters():
+        if ".layers." not in name or p.ndim != 2:
+            tensors[name] = p.detach().to(torch.bfloat16)
+            continue
+        packed, value = pack(p.detach().numpy())
+        tensors |= {name.removesuffix(".weight") + k: v.contiguous() for k, v in packed.items()}
+        p.data.copy_(torch.tensor(value))
+    return model, tensors
+
+
+def gpt_oss():
+    model = hf.AutoModelForCausalLM.from_config(hf.GptOssConfig(
+        **models.COMMON, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=16, num_local_experts=4,
+        num_experts_per_tok=2, sliding_window=16, max_position_embeddings=512),
+        attn_implementation="eager").float().eval()
+    models.randomize(model)
+    tensors = {}
+    for name, p in model.named_parameters():
+        if not name.endswith(("gate_up_proj", "down_proj")):
+            tensors[name] = p.detach().to(torch.bfloat16)
+            continue
+        experts = [mxfp4(e.T.copy()) for e in p.detach().numpy()]  # stored [out][in]
+        tensors[name + "_blocks"] = torch.tensor(np.stack([e[0] for e in experts]))
+        tensors[name + "_scales"] = torch.tensor(np.stack([e[1] for e in experts]))
+        p.data.copy_(torch.tensor(np.stack([e[2].T for e in experts])))
+    return model, tensors
+
+
+def make(name: str, out: pathlib.Path) -> None:
+    torch.manual_seed(sum(name.encode()))
+    if name == "gpt_oss_mxfp4":
+        (model, tensors), settings = gpt_oss(), {"quant_method": "mxfp4"}
+    else:
+        pack, settings = FORMS[name]
+        model, tensors = llama(pack)
+    prompts = [torch.randint(3, 256, (n,)).tolist() for n in (5, 23, 70)]
+    answers = [models.answer(model, p, False) for p in prompts]
+    folder = out / name
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / "model.safetensors")
+    config = model.config.to_dict() | {"quantization_config": settings}
+    (folder / "config.json").write_text(json.dumps(config, indent=2, default=str))
+    (folder / "golden.json").write_text(json.dumps({
+        "model": name, "family": model.config.model_type, "encoder_decoder": False, "vocab": 256,
+        "prompts": prompts, "greedy": [a[0] for a in answers],
+        "gaps": [[round(g, 6) for g in a[1]] for a in answers],
+        "logits_rows": [len(a[2]) for a in answers]}))
+    torch.cat([a[2] for a in answers]).float().contiguous().numpy().astype("<f4").tofile(
+        folder / "golden.bin")
+    print(name, "smallest gap", min(min(a[1]) for a in answers))
+
+
+if __name__ == "__main__":
+    for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4"]:
+        make(each, pathlib.Path(sys.argv[1]))

@@ -24,7 +24,7 @@ help_of() {
     done
 }
 
-commands='run inspect plan tokenize detokenize template logits'
+commands=$("$linnet" --help | sed -n 's/^  \([a-z]\{2,\}\)  .*/\1/p' | tr '\n' ' ')
 # shellcheck disable=SC2086
 all=$(help_of $commands | options)
 same 'linnet.1' "$all" "$(sed 's/\\-/-/g' linnet.1 | options)"

@@ -1,6 +1,7 @@
 /* engine/: memory to the byte, no allocation while running, refusals, cancelling, ends. */
 #include "engine_test.h"
 
+#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,26 +27,36 @@ void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
 
-static void count_allocation(void) {
+static _Thread_local long failing = -1; /* on this thread: so many allocations succeed, then none */
+
+/* Counts; false when the allocation has to fail. */
+static bool may_allocate(void) {
     if (!is_main)
         atomic_fetch_add(&engine_allocations, 1);
+    if (failing > 0)
+        failing--;
+    else if (failing == 0)
+        return false;
+    return true;
 }
 
 void *malloc(size_t bytes) {
-    count_allocation();
-    return __libc_malloc(bytes);
+    return may_allocate() ? __libc_malloc(bytes) : NULL;
 }
 void *calloc(size_t count, size_t bytes) {
-    count_allocation();
-    return __libc_calloc(count, bytes);
+    return may_allocate() ? __libc_calloc(count, bytes) : NULL;
 }
 void *realloc(void *memory, size_t bytes) {
-    count_allocation();
-    return __libc_realloc(memory, bytes);
+    return may_allocate() ? __libc_realloc(memory, bytes) : NULL;
 }
 void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
-    if (flags & MAP_ANONYMOUS)
+    if (flags & MAP_ANONYMOUS) {
         atomic_fetch_add(&reserved_bytes, bytes);
+        if (!may_allocate()) {
+            errno = ENOMEM;
+            return MAP_FAILED;
+        }
+    }
     /* NOLINTNEXTLINE: what the C library does */
     return (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
 }
@@ -135,6 +146,44 @@ static void the_engine_thread_allocates_nothing(void **state) {
     while (event.finish == LINNET_FINISH_NONE);
     assert_int_equal(atomic_load(&engine_allocations), before);
     linnet_request_close(requests[0]);
+    linnet_engine_destroy(engine);
+    linnet_model_close(g.model);
+#else
+    skip();
+#endif
+}
+
+/* Each allocation of creating and submitting fails in turn. */
+static void running_out_of_memory_is_an_error(void **state) {
+    (void)state;
+#if COUNTS_MEMORY
+    golden g;
+    golden_open(&g, "llama");
+    linnet_engine_options options = exact_options(128, 2, 32, 2);
+    linnet_request_options request_options = greedy_options(&g, 0);
+    linnet_engine *engine = NULL;
+    linnet_request *request = NULL;
+    linnet_status status = LINNET_ERR_NOMEM;
+    long n = 0;
+    for (; n < 1000 && status == LINNET_ERR_NOMEM; n++) {
+        failing = n;
+        status = linnet_engine_create(g.model, &options, &engine, NULL);
+        failing = -1;
+        assert_true((status == LINNET_OK) == (engine != NULL));
+    }
+    assert_int_equal(status, LINNET_OK);
+    assert_in_range(n, 10, 999); /* an mmap for each arena, and more */
+    status = LINNET_ERR_NOMEM;
+    for (n = 0; n < 1000 && status == LINNET_ERR_NOMEM; n++) {
+        failing = n;
+        status = linnet_request_submit(engine, &request_options, &request, NULL);
+        failing = -1;
+    }
+    assert_int_equal(status, LINNET_OK);
+    assert_int_equal(n, 2);
+    int32_t ids[MAX_IDS];
+    linnet_finish finish;
+    assert_int_equal(receive(request, ids, &finish), GOLDEN_OUTPUT);
     linnet_engine_destroy(engine);
     linnet_model_close(g.model);
 #else
@@ -455,6 +504,7 @@ int main(void) {
         cmocka_unit_test(plan_equals_what_is_reserved),
         cmocka_unit_test(windows_need_less_memory),
         cmocka_unit_test(the_engine_thread_allocates_nothing),
+        cmocka_unit_test(running_out_of_memory_is_an_error),
         cmocka_unit_test(requests_are_refused_by_name),
         cmocka_unit_test(engines_are_refused_by_name),
         cmocka_unit_test(stop_ids_stop),

@@ -1,5 +1,5 @@
-/* engine/: text of a request, stop strings, chats, stop ids. The checkpoint is a golden one beside
- * a tokenizer made here: id 3 + b is byte b, and 0, 1, 2 are control tokens. */
+/* engine/: text of a request, stop strings, chats, stop ids, a chosen context. The checkpoint is a
+ * golden one beside a tokenizer made here: id 3 + b is byte b, and 0, 1, 2 are control tokens. */
 #include "engine_test.h"
 
 #include <stdio.h>
@@ -284,6 +284,37 @@ static void stop_ids_are_the_union(void **state) {
     write_generation("2");
 }
 
+/* A checkpoint made for more than memory holds gets what fits. */
+static void a_chosen_context_fits_free_memory(void **state) {
+    (void)state;
+    char path[256];
+    path_in(path, "config.json");
+    json_t *config = json_load_file(path, 0, NULL);
+    json_object_set_new(config, "max_position_embeddings", json_integer(1 << 30));
+    unlink(path);
+    write_json("config.json", config);
+    linnet_model *model;
+    linnet_error err = {0};
+    linnet_engine_options options = exact_options(0, 1, 0, 1);
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan}, crowd = plan, given = plan;
+    if (linnet_model_open(folder, &model, &err) != LINNET_OK ||
+        linnet_plan_memory(model, &options, &plan, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = (size_t)sysconf(_SC_PAGESIZE);
+    assert_in_range(plan.ctx_tokens, 512, 1 << 30);
+    assert_true(plan.ctx_tokens == 1 << 30 || plan.ctx_tokens % 256 == 0);
+    assert_true(plan.total_bytes <= pages * page / 2);
+    options.max_seqs = 16;
+    assert_int_equal(linnet_plan_memory(model, &options, &crowd, &err), LINNET_OK);
+    assert_true(crowd.ctx_tokens < plan.ctx_tokens);
+    options.ctx_tokens = crowd.ctx_tokens; /* given, the same context takes the same bytes */
+    assert_int_equal(linnet_plan_memory(model, &options, &given, &err), LINNET_OK);
+    assert_memory_equal(&given, &crowd, sizeof given);
+    linnet_model_close(model);
+    unlink(path);
+    link_golden("config.json");
+}
+
 /* ---- chats ------------------------------------------------------------------------------ */
 
 /* The ids of text where \1 and \2 stand for control tokens 1 and 2, and \3 for 0. */
@@ -392,6 +423,7 @@ int main(void) {
         cmocka_unit_test(code_points_come_whole),
         cmocka_unit_test(the_engine_stops_at_strings),
         cmocka_unit_test(stop_ids_are_the_union),
+        cmocka_unit_test(a_chosen_context_fits_free_memory),
         cmocka_unit_test(chats_keep_contents_text),
         cmocka_unit_test(chats_are_refused_with_a_reason),
         cmocka_unit_test(text_goes_to_ids_and_back),

@@ -173,11 +173,11 @@ static void stop_strings_are_cut(void **state) {
         char text[40] = "", stop[3][8] = {""};
         const char *const stops[] = {stop[0], stop[1], stop[2]};
         for (int i = rand() % 39; i > 0; i--)
-            strcat(text, rand() % 2 ? "a" : "b");
+            text[i - 1] = rand() % 2 ? 'a' : 'b';
         size_t n_stops = (size_t)rand() % 4;
         for (size_t s = 0; s < n_stops; s++)
             for (int i = 1 + rand() % 6; i > 0; i--)
-                strcat(stop[s], rand() % 2 ? "a" : "b");
+                stop[s][i - 1] = rand() % 2 ? 'a' : 'b';
         check_stream(text, stops, n_stops);
     }
 }

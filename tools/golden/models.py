@@ -44,6 +44,7 @@ VARIANTS = {
     "qwen3_moe_mixed": lambda: hf.Qwen3MoeConfig(
         **dict(LLAMA_LIKE, num_hidden_layers=4), num_experts=6, num_experts_per_tok=3,
         moe_intermediate_size=48, decoder_sparse_step=2, mlp_only_layers=[3], head_dim=16),
+    "arcee": lambda: hf.ArceeConfig(**LLAMA_LIKE),
     "bart_scaled": lambda: hf.BartConfig(
         **COMMON, d_model=64, encoder_layers=1, decoder_layers=3, encoder_attention_heads=2,
         decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=128,

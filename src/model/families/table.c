@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* clang-format off */
 #define LN_FAMILIES(X)                                                                             \
-    X(llama)                                                                                       \
-    X(mistral)                                                                                     \
-    X(qwen2) X(qwen3) X(gemma) X(gemma2) X(gemma3) X(phi) X(phi3) X(gpt2) X(gptj) X(gpt_neox)      \
-        X(opt) X(bloom) X(falcon) X(stablelm) X(starcoder2) X(olmo2) X(olmo3) X(granite) X(cohere) \
-            X(cohere2) X(glm) X(glm4) X(smollm3) X(baichuan) X(mixtral) X(qwen2_moe) X(qwen3_moe)  \
-                X(gpt_oss) X(deepseek_v2) X(deepseek_v3) X(t5) X(bart)
+    X(arcee) X(baichuan) X(bart) X(bloom) X(cohere) X(cohere2) X(deepseek_v2)                      \
+    X(deepseek_v3) X(falcon) X(gemma) X(gemma2) X(gemma3) X(glm) X(glm4) X(gpt2)                   \
+    X(gpt_neox) X(gpt_oss) X(gptj) X(granite) X(llama) X(mistral) X(mixtral) X(olmo2)              \
+    X(olmo3) X(opt) X(phi) X(phi3) X(qwen2) X(qwen2_moe) X(qwen3) X(qwen3_moe) X(smollm3)          \
+    X(stablelm) X(starcoder2) X(t5)
+/* clang-format on */
 
 #define DECLARE(name) extern const ln_family ln_family_##name;
 LN_FAMILIES(DECLARE)
@@ -30,7 +31,8 @@ const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_forma
                                     ln_tensor_id id, size_t index) {
     for (size_t i = 0; i < family->n_bindings; i++) {
         const ln_binding *binding = &family->bindings[i];
-        if (binding->role == id.role && binding->encoder == id.encoder && pattern_of(binding, format) != NULL && index-- == 0)
+        if (binding->role == id.role && binding->encoder == id.encoder &&
+            pattern_of(binding, format) != NULL && index-- == 0)
             return binding;
     }
     return NULL;

@@ -18,7 +18,8 @@
     X(tokenize, "Turn text into token ids")                                                        \
     X(detokenize, "Turn token ids into text")                                                      \
     X(template, "Render a chat template")                                                          \
-    X(logits, "Write the logits of a token sequence to a file")
+    X(logits, "Write the logits of a token sequence to a file")                                    \
+    X(quantize, "Write a GGUF file with matrices in another type")
 
 typedef struct command {
     const char *name;

@@ -1,0 +1,112 @@
+#include "cli/conversion.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+enum { KEY_TYPE = LN_KEYS_COMMAND + 0x40, KEY_KEEP, KEY_THREADS, MAX_THREADS = 1024 };
+
+static const struct argp_option options[] = {
+    {"type", KEY_TYPE, "TYPE", 0, "Type of most matrices, such as Q4_K_M, Q8_0 or F16", 0},
+    {"keep", KEY_KEEP, "REGEX=TYPE", 0,
+     "Give matrices whose name REGEX matches this type instead; may be repeated, the first that "
+     "matches counts",
+     0},
+    {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
+    {0}};
+
+static void add_rule(struct argp_state *state, ln_cli_conversion *conversion, const char *text) {
+    linnet_error err = {0};
+    ln_keep_rule *rules =
+        realloc(conversion->rules, (conversion->n_rules + 1) * sizeof *conversion->rules);
+    if (!rules) {
+        argp_failure(state, LN_EXIT_FAILURE, 0, "out of memory");
+        return; /* not reached */
+    }
+    conversion->rules = rules;
+    if (ln_keep_rule_init(&rules[conversion->n_rules], text, &err) != LINNET_OK)
+        argp_error(state, "--keep: %s", err.message);
+    conversion->n_rules++;
+}
+
+static size_t count_processors(void) {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (size_t)count;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    ln_cli_conversion *conversion = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: conversion->n_threads = count_processors(); return 0;
+    case KEY_TYPE:
+        ln_cli_refuse_twice(state, "--type", conversion->mix != NULL);
+        conversion->mix = ln_mix_find(arg);
+        if (!conversion->mix)
+            argp_error(state, "--type: '%s' is none of %s", arg, ln_mix_names());
+        return 0;
+    case KEY_KEEP: add_rule(state, conversion, arg); return 0;
+    case KEY_THREADS:
+        conversion->n_threads = ln_cli_parse_count(state, "--threads", arg, 1, MAX_THREADS);
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp ln_cli_conversion_argp = {.options = options, .parser = parse};
+
+void ln_cli_conversion_free(ln_cli_conversion *conversion) {
+    for (size_t i = 0; i < conversion->n_rules; i++)
+        ln_keep_rule_free(&conversion->rules[i]);
+    free(conversion->rules);
+    *conversion = (ln_cli_conversion){0};
+}
+
+void ln_cli_take_two(const struct argp_state *state, const char **from, const char **to,
+                     const char *arg) {
+    ln_cli_take_argument(state, *from ? to : from, arg);
+}
+
+/* ---- the bar ---------------------------------------------------------------------------- */
+
+bool ln_cli_bar_show(void *user, uint64_t done_bytes, uint64_t total_bytes) {
+    enum { WIDTH = 40, REDRAW_NS = 100000000 };
+    ln_cli_bar *bar = user;
+    uint64_t now = ln_clock_ns();
+    if (ln_interrupt_seen())
+        return false;
+    if (!isatty(STDERR_FILENO) || (bar->drawn && now - bar->drawn_ns < REDRAW_NS))
+        return true;
+    double part = total_bytes > 0 ? (double)done_bytes / (double)total_bytes : 1;
+    char line[WIDTH + 1];
+    memset(line, ' ', WIDTH);
+    line[WIDTH] = '\0';
+    memset(line, '=', (size_t)(part * WIDTH));
+    fprintf(stderr, "\r[%s] %3d%% of %s", line, (int)(part * 100),
+            ln_cli_size_text((size_t)total_bytes).text);
+    bar->drawn_ns = now;
+    bar->drawn = true;
+    return true;
+}
+
+void ln_cli_bar_end(ln_cli_bar *bar) {
+    if (bar->drawn)
+        fputs("\r\033[K", stderr);
+    bar->drawn = false;
+}
+
+int ln_cli_report_file(const char *path) {
+    struct stat info;
+    if (stat(path, &info) == 0)
+        fprintf(stderr, "%s: %s\n", path, ln_cli_size_text((size_t)info.st_size).text);
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* What `linnet convert` and `linnet quantize` share: options, and a bar that shows progress. */
+#ifndef LN_CLI_CONVERSION_H
+#define LN_CLI_CONVERSION_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/quantize_mix.h"
+
+typedef struct ln_cli_conversion {
+    const ln_mix *mix;   /* NULL: not given */
+    ln_keep_rule *rules; /* [n_rules], owned */
+    size_t n_rules, n_threads;
+} ln_cli_conversion;
+
+/* A child parser for --type, --keep and --threads. Its input is a zeroed ln_cli_conversion. */
+extern const struct argp ln_cli_conversion_argp;
+void ln_cli_conversion_free(ln_cli_conversion *conversion);
+
+/* Takes two arguments, the second one the new file. */
+void ln_cli_take_two(const struct argp_state *state, const char **from, const char **to,
+                     const char *arg);
+
+/* A callback for progress: draws a bar on stderr when that is a terminal, and returns false after
+ * SIGINT or SIGTERM. `user` is an ln_cli_bar, zeroed. */
+typedef struct ln_cli_bar {
+    uint64_t drawn_ns;
+    bool drawn;
+} ln_cli_bar;
+bool ln_cli_bar_show(void *user, uint64_t done_bytes, uint64_t total_bytes);
+/* Wipes the bar, before anything else is printed. */
+void ln_cli_bar_end(ln_cli_bar *bar);
+
+/* Prints the file's size to stderr; returns the exit status 0. */
+int ln_cli_report_file(const char *path);
+
+#endif

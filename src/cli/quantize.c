@@ -1,0 +1,74 @@
+/* linnet quantize: a GGUF file with matrices in other types. */
+#include <argp.h>
+#include <linnet.h>
+#include <stdbool.h>
+
+#include "cli/commands.h"
+#include "cli/conversion.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "format/quantize_gguf.h"
+
+typedef struct quantize_args {
+    const char *from, *to;
+    ln_cli_conversion conversion;
+} quantize_args;
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    quantize_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->conversion; break;
+    case ARGP_KEY_ARG: ln_cli_take_two(state, &args->from, &args->to, arg); break;
+    case ARGP_KEY_END:
+        if (!args->to)
+            argp_error(state, args->from ? "OUT.gguf is missing" : "IN.gguf is missing");
+        if (!args->conversion.mix)
+            argp_error(state, "--type is missing");
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_child children[] = {{&ln_cli_conversion_argp, 0, NULL, 1}, {0}};
+
+static const struct argp quantize_argp = {
+    .parser = parse,
+    .args_doc = "IN.gguf OUT.gguf",
+    .doc = "Writes a GGUF file whose matrices have another type. Norms and other vectors stay "
+           "F32; the output and some other matrices get more bits, as llama.cpp chooses. OUT.gguf "
+           "appears when it is complete.\vTypes: F32, F16, BF16, Q8_0, Q6_K, Q5_K_M, Q5_K_S, "
+           "Q5_1, Q5_0, Q4_K_M, Q4_K_S, Q4_1, Q4_0, IQ4_NL, IQ4_XS, MXFP4, MXFP4_MOE, Q3_K_L, "
+           "Q3_K_M, Q3_K_S, Q2_K, Q2_K_S; REGEX=TYPE takes the same without _M, _S, _L and _MOE.",
+    .children = children,
+};
+
+static int quantize(const quantize_args *args) {
+    ln_checkpoint *checkpoint = NULL;
+    linnet_error err = {0};
+    ln_cli_bar bar = {0};
+    ln_interrupt_catch();
+    ln_quantize_options options = {.mix = args->conversion.mix,
+                                   .rules = args->conversion.rules,
+                                   .n_rules = args->conversion.n_rules,
+                                   .n_threads = args->conversion.n_threads,
+                                   .progress = ln_cli_bar_show,
+                                   .user = &bar};
+    linnet_status status = ln_checkpoint_open(args->from, false, &checkpoint, &err);
+    if (status == LINNET_OK)
+        status = ln_quantize_gguf(checkpoint, args->to, &options, &err);
+    ln_cli_bar_end(&bar);
+    ln_checkpoint_close(checkpoint);
+    if (status == LINNET_ERR_CANCELLED)
+        return LN_EXIT_INTERRUPTED;
+    return status == LINNET_OK ? ln_cli_report_file(args->to) : ln_cli_fail_with(&err);
+}
+
+int ln_cli_quantize(int argc, char **argv) {
+    quantize_args args = {0};
+    int status = LN_EXIT_USAGE;
+    if (argp_parse(&quantize_argp, argc, argv, 0, NULL, &args) == 0)
+        status = quantize(&args);
+    ln_cli_conversion_free(&args.conversion);
+    return status;
+}

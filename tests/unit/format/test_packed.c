@@ -1,0 +1,122 @@
+/* Quantised matrices of Hugging Face folders: blocks by hand for the internal types, and golden
+ * folders whose shapes or settings are made wrong. The numbers of whole folders are checked by the
+ * golden test. */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "format/packed.h"
+#include "format/quants.h"
+
+static void internal_blocks_are_their_formulas(void **state) {
+    (void)state;
+    uint8_t block[36] = {0};
+    float scale = 0.25f, out[32];
+    memcpy(block, &scale, sizeof scale);
+    block[4] = 3; /* the zero */
+    block[5] = 0xf0;
+    block[5 + 15] = 0x29;
+    ln_dequantize_row(LN_DTYPE_I4_G32, block, out, 32);
+    assert_true(out[0] == -0.75f && out[16] == 3.0f);  /* 0 - 3, 15 - 3 */
+    assert_true(out[15] == 1.5f && out[31] == -0.25f); /* 9 - 3, 2 - 3 */
+    memset(block + 4, 0, 32);
+    block[4] = 0x80;
+    block[35] = 127;
+    ln_dequantize_row(LN_DTYPE_I8_G32, block, out, 32);
+    assert_true(out[0] == -32.0f && out[31] == 31.75f && out[1] == 0.0f);
+    block[4] = 0x38; /* 1 */
+    block[5] = 0x7e; /* 448, the largest */
+    block[6] = 0x81; /* -2^-9, the smallest */
+    block[7] = 0xff; /* NaN */
+    block[8] = 0x07; /* 7 * 2^-9 */
+    ln_dequantize_row(LN_DTYPE_F8_G32, block, out, 32);
+    assert_true(out[0] == 0.25f && out[1] == 112.0f && out[2] == -0x1p-11f);
+    assert_true(isnan(out[3]) && out[4] == 7 * 0x1p-11f);
+}
+
+/* Opens a golden folder with one piece of its config.json replaced. */
+static ln_checkpoint *open_edited(const char *golden, const char *from, const char *to) {
+    char folder[] = "/tmp/linnet-packed-XXXXXX", path[512], link[96];
+    ln_strbuf text;
+    ln_checkpoint *checkpoint;
+    ln_strbuf_init(&text);
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, TEST_SOURCE_DIR "/tests/golden/models/%s/config.json", golden);
+    assert_int_equal(ln_file_read(path, 1 << 20, &text, NULL), LINNET_OK);
+    char *at = strstr(text.data, from);
+    assert_non_null(at);
+    snprintf(link, sizeof link, "%s/config.json", folder);
+    FILE *file = fopen(link, "w");
+    assert_non_null(file);
+    fprintf(file, "%.*s%s%s", (int)(at - text.data), text.data, to, at + strlen(from));
+    fclose(file);
+    ln_strbuf_free(&text);
+    snprintf(path, sizeof path, TEST_SOURCE_DIR "/tests/golden/models/%s/model.safetensors",
+             golden);
+    snprintf(link, sizeof link, "%s/model.safetensors", folder);
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(ln_checkpoint_open(folder, false, &checkpoint, NULL), LINNET_OK);
+    unlink(link);
+    snprintf(link, sizeof link, "%s/config.json", folder);
+    unlink(link);
+    rmdir(folder);
+    return checkpoint;
+}
+
+static void wrong_forms_are_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from, *to;
+        size_t n_rows, n_cols; /* of model.layers.0.self_attn.q_proj: 192 x 192 */
+        const char *message;   /* NULL: it is right */
+    } cases[] = {
+        {"llama_gptq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
+        {"llama_gptq", "\"bits\": 4", "\"bits\": 3", 192, 192, "bits other than 4"},
+        {"llama_gptq", "\"group_size\": 64", "\"group_size\": 48", 192, 192, "multiple of 32"},
+        {"llama_gptq", "\"group_size\": 64", "\"group_size\": 32", 192, 192, ".qzeros has a wrong"},
+        {"llama_gptq", "\"group_size\": 64", "\"group_size\": 64", 192, 256, ".qweight has a wrong"},
+        {"llama_gptq", "\"quant_method\": \"gptq\"", "\"quant_method\": \"awq\"", 192, 192,
+         ".qweight has a wrong shape"},
+        {"llama_awq", "\"bits\": 4", "\"bits\": 4", 192, 192, NULL},
+        {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 8", 192, 192, "bits other than 4"},
+        {"llama_int4", "\"num_bits\": 4", "\"num_bits\": 4", 200, 192,
+         ".weight_packed has a wrong"},
+        {"llama_int8", "\"num_bits\": 8", "\"num_bits\": 8", 192, 64, ".weight has a wrong shape"},
+        {"llama_fp8_tiles", "\"fp8\"", "\"fp8\"", 192, 192, NULL},
+        {"llama_fp8_rows", "\"format\"", "\"format\"", 192, 192, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_checkpoint *checkpoint = open_edited(cases[i].golden, cases[i].from, cases[i].to);
+        ln_packed packed;
+        ln_error err = {0};
+        ln_status status = ln_packed_find(checkpoint, "model.layers.0.self_attn.q_proj", 1,
+                                          cases[i].n_rows, cases[i].n_cols, &packed, &err);
+        if (cases[i].message == NULL
+                ? status != LINNET_OK || packed.kind == LN_PACKED_NONE
+                : status == LINNET_OK || strstr(err.message, cases[i].message) == NULL)
+            fail_msg("case %zu: status %d, message: %s", i, (int)status, err.message);
+        ln_checkpoint_close(checkpoint);
+    }
+}
+
+static void plain_modules_stay_plain(void **state) {
+    (void)state;
+    ln_checkpoint *checkpoint = open_edited("llama_gptq", "\"bits\"", "\"bits\"");
+    ln_packed packed = {.kind = LN_PACKED_AWQ};
+    assert_int_equal(ln_packed_find(checkpoint, "lm_head", 1, 256, 192, &packed, NULL), LINNET_OK);
+    assert_int_equal(packed.kind, LN_PACKED_NONE);
+    ln_checkpoint_close(checkpoint);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(internal_blocks_are_their_formulas),
+        cmocka_unit_test(wrong_forms_are_refused_by_name),
+        cmocka_unit_test(plain_modules_stay_plain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

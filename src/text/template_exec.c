@@ -115,6 +115,7 @@ static ln_status run_loop(ln_tpl_run *run, ln_tpl_scope *scope, const ln_tpl_nod
             LN_TRY(ln_tpl_scope_new(run, scope, &inner));
         inner->n_bindings = 0;
         LN_TRY(loop_round(run, inner, loop, &completed, &broken));
+        LN_TRY(ln_tpl_spend(run, 2));
         otherwise = otherwise && !completed; /* as Jinja has it: a loop that only continues */
     }
     if (!otherwise || node->as.loop.otherwise.count == 0)

@@ -139,12 +139,9 @@ FILTER(filter_indent) {
 }
 
 FILTER(filter_truncate) {
-    if (self.kind == LN_TPL_UNDEFINED || self.kind != LN_TPL_STRING)
-        return ln_tpl_raise(run, "TypeError", "truncate wants a str, not %s",
-                            ln_tpl_type_name(self));
-    const ln_tpl_string *text = self.as.string;
     ln_tpl_value dots;
-    int64_t length, leeway = 5;
+    int64_t length, have, leeway = 5;
+    LN_TRY(ln_tpl_length(run, self, &have));
     LN_TRY(ln_tpl_string_c(run, "...", &dots));
     LN_TRY(ln_tpl_arg_int(run, args, 0, 255, &length));
     LN_TRY(ln_tpl_arg_string(run, args, 2, &dots.as.string));
@@ -155,8 +152,12 @@ FILTER(filter_truncate) {
         return ln_tpl_raise(run, "AssertionError", "expected length >= %" PRId64 ", got %" PRId64,
                             n_dots, length);
     *out = self;
-    if (leeway > INT64_MAX - length || (int64_t)text->n_chars <= length + leeway)
+    if (leeway > INT64_MAX - length || have <= length + leeway)
         return LINNET_OK;
+    if (self.kind != LN_TPL_STRING)
+        return ln_tpl_raise(run, "TypeError", "truncate wants a str, not %s",
+                            ln_tpl_type_name(self));
+    const ln_tpl_string *text = self.as.string;
     size_t end = ln_tpl_string_offset(text, (size_t)(length - n_dots));
     if (!ln_tpl_arg_truthy(args, 1)) /* back to a space, if there is one */
         for (size_t at = end; at-- > 0;)
@@ -177,7 +178,7 @@ FILTER(filter_wordcount) {
     int64_t count = 0;
     bool inside = false;
     LN_TRY(ln_tpl_str(run, self, &text));
-    LN_TRY(ln_tpl_spend_bytes(run, text->n_bytes));
+    LN_TRY(ln_tpl_spend(run, text->n_bytes / 2));
     for (size_t at = 0; at < text->n_bytes;) {
         size_t n = text->n_bytes - at;
         int32_t c = ln_tpl_decode(ln_tpl_bytes(text) + at, &n);
@@ -274,8 +275,10 @@ FILTER(filter_urlencode) {
 
 FILTER(filter_xmlattr) {
     ln_tpl_builder b;
+    if (self.kind == LN_TPL_UNDEFINED)
+        return ln_tpl_raise_undefined(run, self);
     if (self.kind != LN_TPL_DICT)
-        return ln_tpl_raise(run, "TypeError", "xmlattr wants a dict, not %s",
+        return ln_tpl_raise(run, "AttributeError", "'%s' object has no attribute 'items'",
                             ln_tpl_type_name(self));
     LN_TRY(ln_tpl_builder_init(run, &b));
     bool space = !ln_tpl_has_arg(args, 0) || ln_tpl_arg_truthy(args, 0), any = false;
@@ -471,8 +474,6 @@ FILTER(filter_round) {
     LN_TRY(ln_tpl_arg_int(run, args, 0, 0, &digits));
     if (!common && !ceils && !ln_tpl_is_string(method, "floor"))
         return ln_tpl_raise(run, "FilterArgumentError", "method must be common, ceil or floor");
-    if (self.kind == LN_TPL_UNDEFINED)
-        return ln_tpl_raise_undefined(run, self);
     if (self.kind == LN_TPL_BOOL)
         self = ln_tpl_int(self.as.boolean);
     if (self.kind != LN_TPL_INT && self.kind != LN_TPL_FLOAT)
@@ -502,9 +503,16 @@ FILTER(filter_filesizeformat) {
     double base = binary ? 1024 : 1000;
     char text[400];
     ln_tpl_value value;
-    ln_tpl_value no_default = {.kind = LN_TPL_MISSING};
-    ln_tpl_args none = {.positional = &no_default, .n_positional = 1};
-    LN_TRY(filter_float(run, self, &none, &value));
+    ln_tpl_value refused = ln_tpl_none();
+    ln_tpl_args fallback = {.positional = &refused, .n_positional = 1};
+    LN_TRY(filter_float(run, self, &fallback, &value));
+    if (value.kind != LN_TPL_FLOAT && self.kind == LN_TPL_STRING)
+        return ln_tpl_raise(run, "ValueError", "could not convert string to float: %s",
+                            ln_tpl_quote(run, self));
+    if (value.kind != LN_TPL_FLOAT)
+        return ln_tpl_raise(run, "TypeError",
+                            "float() argument must be a string or a real number, not '%s'",
+                            ln_tpl_type_name(self));
     double bytes = value.as.real;
     if (bytes == 1) {
         snprintf(text, sizeof text, "1 Byte");

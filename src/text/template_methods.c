@@ -30,8 +30,7 @@ ln_status ln_tpl_arg_string(ln_tpl_run *run, const ln_tpl_args *args, size_t ind
     if (value.kind == LN_TPL_MISSING)
         return LINNET_OK;
     if (value.kind != LN_TPL_STRING)
-        return ln_tpl_raise(run, "TypeError", "argument %zu must be str, not %s", index + 1,
-                            ln_tpl_type_name(value));
+        return ln_tpl_raise(run, "TypeError", "must be str, not %s", ln_tpl_type_name(value));
     *out = value.as.string;
     return LINNET_OK;
 }
@@ -234,8 +233,11 @@ static ln_status split_by(ln_tpl_run *run, const ln_tpl_string *string,
                           ln_tpl_value list) {
     size_t begin = 0, end = string->n_bytes;
     for (; most != 0; most -= most > 0) {
-        size_t found = from_right ? ln_tpl_string_rfind(string, separator, end)
-                                  : ln_tpl_string_find(string, separator, begin);
+        size_t found;
+        if (from_right)
+            LN_TRY(ln_tpl_string_rfind(run, string, separator, end, &found));
+        else
+            found = ln_tpl_string_find(string, separator, begin);
         if (found == SIZE_MAX)
             break;
         if (from_right) {
@@ -287,8 +289,9 @@ static ln_status partition(ln_tpl_run *run, ln_tpl_value self, const ln_tpl_args
     if (separator->n_bytes == 0)
         return ln_tpl_raise(run, "ValueError", "empty separator");
     LN_TRY(ln_tpl_spend_bytes(run, string->n_bytes));
-    size_t found = from_right ? ln_tpl_string_rfind(string, separator, string->n_bytes)
-                              : ln_tpl_string_find(string, separator, 0);
+    size_t found = ln_tpl_string_find(string, separator, 0);
+    if (from_right)
+        LN_TRY(ln_tpl_string_rfind(run, string, separator, string->n_bytes, &found));
     size_t begin = found, end = found + separator->n_bytes;
     if (found == SIZE_MAX)
         begin = end = from_right ? 0 : string->n_bytes;
@@ -336,8 +339,9 @@ static ln_status find(ln_tpl_run *run, ln_tpl_value self, const ln_tpl_args *arg
     *index = -1;
     if (!valid || needle->n_bytes > end - begin)
         return LINNET_OK;
-    size_t found = from_right ? ln_tpl_string_rfind(string, needle, end)
-                              : ln_tpl_string_find(string, needle, begin);
+    size_t found = ln_tpl_string_find(string, needle, begin);
+    if (from_right)
+        LN_TRY(ln_tpl_string_rfind(run, string, needle, end, &found));
     if (found != SIZE_MAX && found >= begin && found + needle->n_bytes <= end)
         *index = (int64_t)ln_tpl_count_chars(ln_tpl_bytes(string), found);
     return LINNET_OK;
@@ -382,6 +386,7 @@ METHOD(str_count) {
             break;
         begin += needle->n_bytes;
         count++;
+        LN_TRY(ln_tpl_spend(run, 1));
     }
     *out = ln_tpl_int(count);
     return LINNET_OK;
@@ -473,7 +478,7 @@ static ln_status all_chars(ln_tpl_run *run, ln_tpl_value self, bool (*holds)(int
                            ln_tpl_value *out) {
     const ln_tpl_string *string = self.as.string;
     bool all = string->n_bytes > 0;
-    LN_TRY(ln_tpl_spend_bytes(run, string->n_bytes));
+    LN_TRY(ln_tpl_spend(run, string->n_bytes / 2));
     for (size_t at = 0; all && at < string->n_bytes;) {
         size_t n = string->n_bytes - at;
         all = holds(ln_tpl_decode(ln_tpl_bytes(string) + at, &n));
@@ -501,12 +506,14 @@ METHOD(str_isascii) {
     return LINNET_OK;
 }
 METHOD(str_isupper) {
-    (void)args, (void)run;
+    (void)args;
+    LN_TRY(ln_tpl_spend(run, self.as.string->n_bytes / 2));
     *out = ln_tpl_bool(ln_tpl_is_case(self.as.string, true));
     return LINNET_OK;
 }
 METHOD(str_islower) {
-    (void)args, (void)run;
+    (void)args;
+    LN_TRY(ln_tpl_spend(run, self.as.string->n_bytes / 2));
     *out = ln_tpl_bool(ln_tpl_is_case(self.as.string, false));
     return LINNET_OK;
 }

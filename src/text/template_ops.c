@@ -196,7 +196,7 @@ static ln_status add(ln_tpl_run *run, ln_tpl_value left, ln_tpl_value right, ln_
         return concat_strings(run, left, right, out);
     if (left.kind == right.kind && (left.kind == LN_TPL_LIST || left.kind == LN_TPL_TUPLE))
         return concat_lists(run, left, right, out);
-    if (is_sequence(left)) {
+    if (is_sequence(left) && (left.kind != LN_TPL_STRING || !left.as.string->markup)) {
         const char *name = left.kind == LN_TPL_STRING ? "str" : ln_tpl_type_name(left);
         return ln_tpl_raise(run, "TypeError", "can only concatenate %s (not \"%s\") to %s", name,
                             ln_tpl_type_name(right), name);

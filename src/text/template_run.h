@@ -13,7 +13,7 @@ enum {
     LN_TPL_MAX_DEPTH = 1000,   /* evaluator: nested nodes, calls and containers */
     LN_TPL_MAX_RANGE = 100000, /* as the sandbox of Jinja */
 };
-#define LN_TPL_MAX_FUEL         INT64_C(20000000)
+#define LN_TPL_MAX_FUEL         INT64_C(10000000)
 #define LN_TPL_MAX_ARENA_BYTES  ((size_t)64 << 20)
 #define LN_TPL_MAX_OUTPUT_BYTES ((size_t)32 << 20)
 

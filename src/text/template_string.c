@@ -318,13 +318,40 @@ size_t ln_tpl_string_find(const ln_tpl_string *string, const ln_tpl_string *need
     return found == NULL ? SIZE_MAX : (size_t)(found - bytes);
 }
 
-size_t ln_tpl_string_rfind(const ln_tpl_string *string, const ln_tpl_string *needle, size_t end) {
-    if (needle->n_bytes > end)
-        return SIZE_MAX;
+/* Naive for a short needle; else Knuth, Morris and Pratt over the bytes backwards. */
+ln_status ln_tpl_string_rfind(ln_tpl_run *run, const ln_tpl_string *string,
+                              const ln_tpl_string *needle, size_t end, size_t *found) {
+    enum { SHORT_NEEDLE = 16 };
     const char *bytes = ln_tpl_bytes(string), *wanted = ln_tpl_bytes(needle);
-    for (size_t at = end - needle->n_bytes + 1; at-- > 0;)
-        if (needle->n_bytes == 0 ||
-            (bytes[at] == wanted[0] && memcmp(bytes + at, wanted, needle->n_bytes) == 0))
-            return at;
-    return SIZE_MAX;
+    size_t n = needle->n_bytes, *border, matched = 0;
+    *found = SIZE_MAX;
+    if (n > end)
+        return LINNET_OK;
+    if (n <= SHORT_NEEDLE) {
+        for (size_t at = end - n + 1; at-- > 0;)
+            if (n == 0 || (bytes[at] == wanted[0] && memcmp(bytes + at, wanted, n) == 0)) {
+                *found = at;
+                break;
+            }
+        return LINNET_OK;
+    }
+    LN_TRY(ln_tpl_spend(run, n + end / 4));
+    LN_TRY(ln_tpl_alloc(run, n + 1, sizeof *border, &border));
+    for (size_t i = 1; i < n; i++) { /* borders of the needle read backwards */
+        while (matched > 0 && wanted[n - 1 - matched] != wanted[n - 1 - i])
+            matched = border[matched];
+        matched += wanted[n - 1 - matched] == wanted[n - 1 - i];
+        border[i + 1] = matched;
+    }
+    matched = 0;
+    for (size_t at = end; at-- > 0;) {
+        while (matched > 0 && wanted[n - 1 - matched] != bytes[at])
+            matched = border[matched];
+        matched += wanted[n - 1 - matched] == bytes[at];
+        if (matched == n) {
+            *found = at;
+            break;
+        }
+    }
+    return LINNET_OK;
 }

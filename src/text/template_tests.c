@@ -62,6 +62,7 @@ TEST(test_divisibleby) {
 static ln_status test_case(ln_tpl_run *run, ln_tpl_value self, bool upper, ln_tpl_value *out) {
     ln_tpl_string *text;
     LN_TRY(ln_tpl_str(run, self, &text));
+    LN_TRY(ln_tpl_spend(run, text->n_bytes / 2));
     *out = ln_tpl_bool(ln_tpl_is_case(text, upper));
     return LINNET_OK;
 }

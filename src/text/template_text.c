@@ -24,9 +24,10 @@ static bool stripped(int32_t c, const ln_tpl_string *chars) {
 ln_status ln_tpl_strip(ln_tpl_run *run, const ln_tpl_string *string, const ln_tpl_string *chars,
                        bool left, bool right, ln_tpl_value *out) {
     const char *bytes = ln_tpl_bytes(string);
-    size_t begin = 0, end = string->n_bytes;
+    size_t begin = 0, end = string->n_bytes, cost = chars == NULL ? 0 : chars->n_bytes / 8;
     while (left && begin < end) {
         size_t n = end - begin;
+        LN_TRY(ln_tpl_spend(run, cost));
         if (!stripped(ln_tpl_decode(bytes + begin, &n), chars))
             break;
         begin += n;
@@ -36,12 +37,12 @@ ln_status ln_tpl_strip(ln_tpl_run *run, const ln_tpl_string *string, const ln_tp
         while (at > begin && ((unsigned char)bytes[at] & 0xc0) == 0x80)
             at--;
         size_t n = end - at;
+        LN_TRY(ln_tpl_spend(run, cost));
         if (!stripped(ln_tpl_decode(bytes + at, &n), chars))
             break;
         end = at;
     }
-    LN_TRY(ln_tpl_spend(run, (string->n_bytes - (end - begin)) *
-                                 (chars == NULL ? 1 : chars->n_bytes / 4 + 1)));
+    LN_TRY(ln_tpl_spend(run, (string->n_bytes - (end - begin)) / 8));
     return ln_tpl_string_part(run, string, begin, end, out);
 }
 

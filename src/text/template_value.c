@@ -54,6 +54,7 @@ static ln_status hash_value(ln_tpl_run *run, ln_tpl_value key, uint64_t *hash) {
     uint64_t seed = run->hash_seed;
     switch (key.kind) {
     case LN_TPL_STRING:
+        LN_TRY(ln_tpl_spend(run, key.as.string->n_bytes / 64));
         *hash = XXH3_64bits_withSeed(ln_tpl_bytes(key.as.string), key.as.string->n_bytes, seed);
         return LINNET_OK;
     case LN_TPL_BOOL: key = ln_tpl_int(key.as.boolean); break;
@@ -419,6 +420,7 @@ ln_status ln_tpl_compare(ln_tpl_run *run, ln_tpl_order order, ln_tpl_value a, ln
     if (a.kind == LN_TPL_UNDEFINED || b.kind == LN_TPL_UNDEFINED)
         return ln_tpl_raise_undefined(run, a.kind == LN_TPL_UNDEFINED ? a : b);
     if (a.kind == LN_TPL_STRING && b.kind == LN_TPL_STRING) {
+        LN_TRY(ln_tpl_spend(run, a.as.string->n_bytes / 64));
         *holds = order_holds(order, ln_tpl_string_order(a.as.string, b.as.string));
         return LINNET_OK;
     }

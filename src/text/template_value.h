@@ -140,7 +140,9 @@ int ln_tpl_string_order(const ln_tpl_string *a, const ln_tpl_string *b);
 size_t ln_tpl_string_offset(const ln_tpl_string *string, size_t index);
 /* The first place of `needle` at or after `from`, or SIZE_MAX; offsets in bytes. */
 size_t ln_tpl_string_find(const ln_tpl_string *string, const ln_tpl_string *needle, size_t from);
-size_t ln_tpl_string_rfind(const ln_tpl_string *string, const ln_tpl_string *needle, size_t end);
+/* The last place that ends at or before `end`, or SIZE_MAX. */
+ln_status ln_tpl_string_rfind(ln_tpl_run *run, const ln_tpl_string *string,
+                              const ln_tpl_string *needle, size_t end, size_t *found);
 
 /* The code point at `bytes` (valid UTF-8, at least one byte) and how many bytes it takes. */
 int32_t ln_tpl_decode(const char *bytes, size_t *n_bytes);

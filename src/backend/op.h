@@ -18,6 +18,7 @@ typedef struct ln_weight {
     ln_dtype dtype;
     size_t n_rows, n_cols;
     size_t row_bytes;
+    uint32_t layout;   /* 0: rows as in the checkpoint; others are the backend's own */
     const void *data;  /* [n_rows][row_bytes]; mapped, or in the weights arena; NULL: absent */
     const float *bias; /* [n_rows] or NULL */
 } ln_weight;

@@ -1,19 +1,29 @@
 #include "backend/cpu/cpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/prepare.h"
+#if defined(__x86_64__)
+#include "backend/cpu/x86.h"
+#endif
 #include "backend/cpu/scalar/scalar.h"
 #include "base/layout.h"
 #include "base/pool.h"
 
 /* Best last. */
-static const ln_cpu_kernels *const instruction_sets[] = {&ln_scalar_kernels};
+static const ln_cpu_kernels *const instruction_sets[] = {
+    &ln_scalar_kernels,
+#if defined(__x86_64__)
+    &ln_avx2_kernels,   &ln_avx512_kernels, &ln_avx512_vnni_kernels, &ln_avx512_bf16_kernels,
+#endif
+};
 
 typedef struct cpu_backend {
     ln_backend base;
     const ln_cpu_kernels *kernels;
+    bool exact;
     ln_pool *pool;
     ln_cpu_worker *workers; /* [pool size] */
     void *scratch;
@@ -36,16 +46,24 @@ static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
     return ((const cpu_backend *)backend)->kernels->supports_weight(dtype);
 }
 
+/* The layout of a weight's prepared copy. */
+static ln_pack choose_pack(const cpu_backend *self, const ln_weight_request *request) {
+    ln_pack pack = ln_pack_of(request->sources[0].tensor->dtype);
+    bool packs = !self->exact && !request->as_f32 && (self->kernels->packs >> pack & 1) != 0;
+    return packs ? pack : LN_PACK_NONE;
+}
+
 static ln_status plan_weight(const ln_backend *backend, const ln_weight_request *request,
                              size_t *bytes, ln_error *err) {
-    (void)backend;
-    return ln_cpu_plan_weight(request, bytes, err);
+    return ln_cpu_plan_weight(request, choose_pack((const cpu_backend *)backend, request), bytes,
+                              err);
 }
 
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
-    (void)backend;
-    return ln_cpu_prepare_weight(request, memory, weight, err);
+    cpu_backend *self = (cpu_backend *)backend;
+    return ln_cpu_prepare_weight(request, choose_pack(self, request), self->pool, memory, weight,
+                                 err);
 }
 
 /* A worker's scratch is a whole number of cache lines. */
@@ -118,6 +136,17 @@ static const ln_backend_vtable vtable = {
     .run = run,
 };
 
+static ln_status refuse_isa(const char *isa, ln_error *err) {
+    char names[128] = "";
+    for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                 instruction_sets[i]->isa);
+    }
+    return ln_fail(err, LINNET_ERR_ARGUMENT,
+                   "there is no instruction set \"%s\"; this build has: %s", isa, names);
+}
+
 static ln_status choose_kernels(const char *isa, const ln_cpu_kernels **kernels, ln_error *err) {
     bool any = strcmp(isa, "auto") == 0;
     *kernels = NULL;
@@ -131,8 +160,7 @@ static ln_status choose_kernels(const char *isa, const ln_cpu_kernels **kernels,
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "this processor has no %s", isa);
     }
     if (*kernels == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "there is no instruction set \"%s\"; this build has: scalar", isa);
+        return refuse_isa(isa, err);
     return LINNET_OK;
 }
 
@@ -144,6 +172,7 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CPU backend");
     self->base.vtable = &vtable;
     self->kernels = kernels;
+    self->exact = options->exact;
     ln_status status = ln_pool_create(options->n_threads, &self->pool, err);
     if (status == LINNET_OK) {
         self->workers = calloc(options->n_threads, sizeof *self->workers);

@@ -1,5 +1,6 @@
 #include "backend/cpu/prepare.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -27,9 +28,10 @@ static bool is_mapped(const ln_weight_request *request) {
            is_aligned(source->tensor);
 }
 
-ln_status ln_cpu_plan_weight(const ln_weight_request *request, size_t *bytes, ln_error *err) {
+ln_status ln_cpu_plan_weight(const ln_weight_request *request, ln_pack pack, size_t *bytes,
+                             ln_error *err) {
     *bytes = 0;
-    if (is_mapped(request))
+    if (pack == LN_PACK_NONE && is_mapped(request))
         return LINNET_OK;
     const ln_tensor *tensor = request->sources[0].tensor;
     ln_dtype dtype = request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(&request->sources[0]);
@@ -44,9 +46,11 @@ ln_status ln_cpu_plan_weight(const ln_weight_request *request, size_t *bytes, ln
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "tensor %s: type %s cannot be transposed",
                            source->tensor->name, ln_dtype_name(source->tensor->dtype));
     }
-    size_t row_bytes;
+    size_t row_bytes, n_panels = (total_rows(request) + LN_PANEL_ROWS - 1) / LN_PANEL_ROWS;
     if (!ln_dtype_row_bytes(dtype, request->n_cols, &row_bytes) ||
-        !ln_mul(row_bytes, total_rows(request), bytes))
+        !ln_mul(row_bytes, total_rows(request), bytes) ||
+        (pack != LN_PACK_NONE && (!ln_pack_panel_bytes(pack, request->n_cols, &row_bytes) ||
+                                  !ln_mul(row_bytes, n_panels, bytes))))
         return ln_fail(err, LINNET_ERR_LIMIT, "tensor %s: its size overflows", tensor->name);
     return LINNET_OK;
 }
@@ -83,10 +87,75 @@ static void copy_row(const ln_weight_request *request, const ln_weight_source *s
         memcpy(out, data, row_bytes);
 }
 
-ln_status ln_cpu_prepare_weight(const ln_weight_request *request, void *memory, ln_weight *weight,
-                                ln_error *err) {
+/* Row number `row` of the whole matrix: where it is mapped, or assembled in `scratch`. */
+static const uint8_t *find_row(const ln_weight_request *request, size_t row, uint8_t *scratch,
+                               size_t row_bytes) {
+    const ln_weight_source *source = request->sources;
+    for (; row >= source->n_rows; source++)
+        row -= source->n_rows;
+    if (!source->transpose && source->packed.kind == LN_PACKED_NONE)
+        return source->tensor->data + source_row(source, row) * row_bytes;
+    copy_row(request, source, row, scratch, row_bytes);
+    return scratch;
+}
+
+/* Packing a matrix, panels shared out among the threads. */
+typedef struct packing {
+    const ln_weight_request *request;
+    ln_dtype dtype;
+    size_t n_rows, row_bytes, panel_bytes;
+    size_t n_workers;
+    uint8_t *scratch; /* [n_workers][16][row_bytes], with a transposed source */
+    uint8_t *out;
+} packing;
+
+static void pack_share(void *context, size_t worker) {
+    const packing *p = context;
+    size_t n_panels = (p->n_rows + LN_PANEL_ROWS - 1) / LN_PANEL_ROWS;
+    size_t begin = n_panels * worker / p->n_workers, end = n_panels * (worker + 1) / p->n_workers;
+    for (size_t panel = begin; panel < end; panel++) {
+        const uint8_t *rows[LN_PANEL_ROWS];
+        for (size_t lane = 0; lane < LN_PANEL_ROWS; lane++) {
+            size_t row = panel * LN_PANEL_ROWS + lane;
+            uint8_t *scratch = p->scratch;
+            if (scratch != NULL)
+                scratch += (worker * LN_PANEL_ROWS + lane) * p->row_bytes;
+            rows[lane] = row < p->n_rows ? find_row(p->request, row, scratch, p->row_bytes) : NULL;
+        }
+        ln_pack_panel(p->dtype, rows, p->request->n_cols, p->out + panel * p->panel_bytes);
+    }
+}
+
+static ln_status pack_weight(const ln_weight_request *request, ln_pack pack, ln_pool *pool,
+                             uint8_t *memory, ln_weight *weight, ln_error *err) {
+    packing p = {.request = request,
+                 .dtype = weight->dtype,
+                 .n_rows = weight->n_rows,
+                 .row_bytes = weight->row_bytes,
+                 .n_workers = ln_pool_size(pool),
+                 .out = memory};
+    bool any_transposed = false;
+    for (size_t i = 0; i < request->n_sources; i++)
+        any_transposed |= request->sources[i].transpose;
+    if (any_transposed) {
+        p.scratch = calloc(p.n_workers * LN_PANEL_ROWS, p.row_bytes);
+        if (p.scratch == NULL)
+            return ln_fail(err, LINNET_ERR_NOMEM, "out of memory packing tensor %s",
+                           request->sources[0].tensor->name);
+    }
+    if (!ln_pack_panel_bytes(pack, request->n_cols, &p.panel_bytes))
+        p.panel_bytes = 0; /* plan_weight has checked it */
+    ln_pool_run(pool, pack_share, &p);
+    free(p.scratch);
+    weight->layout = pack;
+    weight->row_bytes = p.panel_bytes / LN_PANEL_ROWS;
+    return LINNET_OK;
+}
+
+ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack, ln_pool *pool,
+                                void *memory, ln_weight *weight, ln_error *err) {
     size_t bytes;
-    LN_TRY(ln_cpu_plan_weight(request, &bytes, err));
+    LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));
     const ln_weight_source *first = &request->sources[0];
     *weight = (ln_weight){
         .dtype = request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(first),
@@ -97,6 +166,8 @@ ln_status ln_cpu_prepare_weight(const ln_weight_request *request, void *memory, 
     if (!ln_dtype_row_bytes(weight->dtype, weight->n_cols, &weight->row_bytes))
         return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
                        first->tensor->name);
+    if (pack != LN_PACK_NONE)
+        return pack_weight(request, pack, pool, memory, weight, err);
     if (is_mapped(request)) {
         weight->data = first->tensor->data + first->row_begin * weight->row_bytes;
         return LINNET_OK;

@@ -1,12 +1,16 @@
-/* Weights for the CPU: used where they are mapped when one untransformed tensor suffices, else
- * copied together. */
+/* Weights for the CPU: packed for the fast kernels where they have a layout for the type; else used
+ * where they are mapped when one untransformed tensor suffices, else copied together. */
 #ifndef LN_BACKEND_CPU_PREPARE_H
 #define LN_BACKEND_CPU_PREPARE_H
 
 #include "backend/backend.h"
+#include "backend/cpu/pack.h"
+#include "base/pool.h"
 
-ln_status ln_cpu_plan_weight(const ln_weight_request *request, size_t *bytes, ln_error *err);
-ln_status ln_cpu_prepare_weight(const ln_weight_request *request, void *memory, ln_weight *weight,
-                                ln_error *err);
+/* `pack`: the layout to give it; LN_PACK_NONE: rows as in the checkpoint. */
+ln_status ln_cpu_plan_weight(const ln_weight_request *request, ln_pack pack, size_t *bytes,
+                             ln_error *err);
+ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack, ln_pool *pool,
+                                void *memory, ln_weight *weight, ln_error *err);
 
 #endif

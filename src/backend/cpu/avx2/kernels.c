@@ -1,0 +1,12 @@
+/* Kernels for AVX2 with FMA and F16C. */
+#include "backend/cpu/simd/vec256.h"
+
+#include "backend/cpu/simd/table.h"
+#include "backend/cpu/x86.h"
+
+static bool is_usable(void) {
+    ln_cpu_features features = ln_cpu_detect();
+    return features.avx2;
+}
+
+const ln_cpu_kernels ln_avx2_kernels = LN_SIMD_TABLE("avx2");

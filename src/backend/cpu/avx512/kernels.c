@@ -1,0 +1,12 @@
+/* Kernels for AVX-512 F, BW, VL and DQ. */
+#include "backend/cpu/avx512/dot.h"
+
+#include "backend/cpu/simd/table.h"
+#include "backend/cpu/x86.h"
+
+static bool is_usable(void) {
+    ln_cpu_features features = ln_cpu_detect();
+    return features.avx512;
+}
+
+const ln_cpu_kernels ln_avx512_kernels = LN_SIMD_TABLE("avx512");

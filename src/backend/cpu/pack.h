@@ -1,0 +1,51 @@
+/* Packed weights: the layout that the fast kernels stream.
+ *
+ * A panel is 16 rows of W, one per lane; the last one is filled up with rows of zeros. Along K a
+ * panel is a sequence of blocks of 32 columns, a block 8 steps of 4 columns: a step is the vector
+ * that one dot-product instruction takes, [16 rows][4 columns] bytes. Quants are stored unsigned,
+ * q = w / scale + offset, and meet signed activations; the offset is undone by a start value of
+ * -offset * sum(x).
+ *
+ *   Q8_0   per block: 16 f16 scales, 8 steps of bytes; offset 128
+ *   Q4_0   per block: 16 f16 scales, 4 vectors of nibbles: the low ones are step i, the high ones
+ *          step i + 4; offset 8
+ *   Q4_K   per 256 columns: 16 f16 d, 16 f16 dmin, [8][16] scales, [8][16] mins (bytes), then 8
+ *          blocks of nibbles as above; offset 0
+ *   Q6_K   per 256 columns: 16 f16 d, [16][16] signed scales, then 8 blocks of nibbles (the low 4
+ *          bits) and 2 vectors with the high 2 bits of steps i, i + 2, i + 4, i + 6; offset 32
+ *   BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits */
+#ifndef LN_BACKEND_CPU_PACK_H
+#define LN_BACKEND_CPU_PACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/dtype.h"
+
+enum { LN_PANEL_ROWS = 16, LN_PACK_COLS = 32 };
+
+typedef enum ln_pack {
+    LN_PACK_NONE, /* rows as in the checkpoint */
+    LN_PACK_Q4_0,
+    LN_PACK_Q8_0,
+    LN_PACK_Q4_K,
+    LN_PACK_Q6_K,
+    LN_PACK_BF16,
+    LN_PACK_COUNT
+} ln_pack;
+
+/* The layout that a type packs into; LN_PACK_NONE: there is none. */
+ln_pack ln_pack_of(ln_dtype dtype);
+
+/* Bytes of one panel of n_cols columns; false on overflow. */
+bool ln_pack_panel_bytes(ln_pack pack, size_t n_cols, size_t *bytes);
+
+/* Packs 16 rows of `dtype`, each where rows[i] points (NULL: zeros). */
+void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], size_t n_cols,
+                   uint8_t *panel);
+
+/* out[n_cols] = row `lane` of a panel. */
+void ln_pack_read_row(ln_pack pack, const uint8_t *panel, size_t lane, size_t n_cols, float *out);
+
+#endif

@@ -1,0 +1,80 @@
+/* Functions of vectors: exp and the activations. */
+#ifndef LN_BACKEND_CPU_SIMD_MATH_H
+#define LN_BACKEND_CPU_SIMD_MATH_H
+
+#include <math.h>
+
+#include "backend/op.h"
+
+/* exp(x) within 2 units in the last place; 0 below -87.3, and the largest result at 88.3 and
+ * above. x = n ln 2 + r, and exp(r) is its Taylor polynomial of degree 7 on |r| <= ln 2 / 2. */
+LN_INLINE vf vf_exp(vf x) {
+    vf bounded = vf_max(vf_min(x, vf_set(88.3f)), vf_set(-87.3f));
+    vi n = vi_round(vf_mul(bounded, vf_set(1.44269504f)));
+    vf r = vf_fma(vf_from_i(n), vf_set(-0.693145752f), bounded);
+    r = vf_fma(vf_from_i(n), vf_set(-1.42860677e-6f), r);
+    vf p = vf_set(1.0f / 5040.0f);
+    p = vf_fma(p, r, vf_set(1.0f / 720.0f));
+    p = vf_fma(p, r, vf_set(1.0f / 120.0f));
+    p = vf_fma(p, r, vf_set(1.0f / 24.0f));
+    p = vf_fma(p, r, vf_set(1.0f / 6.0f));
+    p = vf_fma(p, r, vf_set(0.5f));
+    p = vf_fma(p, r, vf_set(1.0f));
+    p = vf_fma(p, r, vf_set(1.0f));
+    return vf_zero_below(x, -87.3f, vf_scale2(p, n));
+}
+
+/* x / (1 + exp(-a x)) */
+LN_INLINE vf vf_swish(vf x, float a) {
+    vf e = vf_exp(vf_mul(x, vf_set(-a)));
+    return vf_div(x, vf_add(vf_set(1.0f), e));
+}
+
+/* One lane at a time, for what has no vector form. */
+LN_INLINE vf vf_each(vf x, float (*function)(float)) {
+    float lanes[LANES];
+    vf_store(lanes, x);
+    for (size_t lane = 0; lane < LANES; lane++)
+        lanes[lane] = function(lanes[lane]);
+    return vf_load(lanes);
+}
+
+static inline float erf_gelu(float x) {
+    return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
+}
+
+/* 0.5 x (1 + tanh(z)) = x / (1 + exp(-2 z)) */
+LN_INLINE vf vf_gelu_tanh(vf x) {
+    vf cube = vf_mul(vf_mul(x, x), x);
+    vf z = vf_mul(vf_fma(cube, vf_set(0.044715f), x), vf_set(-2.0f * 0.79788456080286535588f));
+    return vf_div(x, vf_add(vf_set(1.0f), vf_exp(z)));
+}
+
+LN_INLINE vf vf_activate(ln_activation activation, vf x) {
+    vf zero = vf_set(0.0f);
+    switch (activation) {
+    case LN_ACT_SILU: return vf_swish(x, 1.0f);
+    case LN_ACT_GELU: return vf_each(x, erf_gelu);
+    case LN_ACT_GELU_TANH: return vf_gelu_tanh(x);
+    case LN_ACT_RELU: return vf_max(x, zero);
+    case LN_ACT_RELU_SQUARED: return vf_mul(vf_max(x, zero), vf_max(x, zero));
+    case LN_ACT_NONE:
+    case LN_ACT_SWIGLU_CLAMPED: return x;
+    }
+    return x;
+}
+
+/* act(g) * u */
+LN_INLINE vf vf_gate(ln_activation activation, vf g, vf u) {
+    if (activation != LN_ACT_SWIGLU_CLAMPED)
+        return vf_mul(vf_activate(activation, g), u);
+    g = vf_min(g, vf_set(7.0f));
+    u = vf_min(vf_max(u, vf_set(-7.0f)), vf_set(7.0f));
+    return vf_mul(vf_add(u, vf_set(1.0f)), vf_swish(g, 1.702f));
+}
+
+LN_INLINE vf vf_softcap(vf x, float cap) {
+    return vf_mul(vf_set(cap), vf_each(vf_div(x, vf_set(cap)), tanhf));
+}
+
+#endif

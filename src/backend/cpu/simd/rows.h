@@ -1,0 +1,77 @@
+/* y = x W^T for weights as they lie in the checkpoint, all in float32: each row of W becomes
+ * float32 (once for all rows of x), then dot products run along K in 16 lanes that are added in a
+ * fixed tree at the end. A sum depends on its row of x and its row of W alone. */
+#ifndef LN_BACKEND_CPU_SIMD_ROWS_H
+#define LN_BACKEND_CPU_SIMD_ROWS_H
+
+#include "backend/cpu/cpu.h"
+#include "base/half.h"
+#include "format/quants.h"
+
+/* Row `row` of a weight as float32: where it lies, or in scratch [n_cols]. */
+static const float *rows_load(const ln_weight *weight, size_t row, float *scratch) {
+    const uint8_t *data = (const uint8_t *)weight->data + row * weight->row_bytes;
+    const uint16_t *half = (const uint16_t *)(const void *)data;
+    size_t n = weight->n_cols, i = 0;
+    switch (weight->dtype) {
+    case LN_DTYPE_F32: return (const float *)(const void *)data;
+    case LN_DTYPE_F16:
+        for (; i + LANES <= n; i += LANES)
+            vf_store(scratch + i, vf_from_f16(half + i));
+        for (; i < n; i++)
+            scratch[i] = ln_f32_from_f16(half[i]);
+        return scratch;
+    case LN_DTYPE_BF16:
+        for (; i + LANES <= n; i += LANES)
+            vf_store(scratch + i, vf_from_bf16(half + i));
+        for (; i < n; i++)
+            scratch[i] = ln_f32_from_bf16(half[i]);
+        return scratch;
+    default: ln_dequantize_row(weight->dtype, data, scratch, n); return scratch;
+    }
+}
+
+/* y[i][j] = x[i] . w[j] */
+LN_INLINE void rows_tile(size_t n_x, const float *const *x, const float *const *w, size_t k,
+                         float *y) {
+    vf sums[TILE_DOT][TILE_DOT];
+    for (size_t i = 0; i < n_x; i++)
+        for (size_t j = 0; j < TILE_DOT; j++)
+            sums[i][j] = vf_set(0.0f);
+    size_t at = 0;
+    for (; at + LANES <= k; at += LANES) {
+        vf v[TILE_DOT];
+        for (size_t j = 0; j < TILE_DOT; j++)
+            v[j] = vf_load(w[j] + at);
+        for (size_t i = 0; i < n_x; i++) {
+            vf u = vf_load(x[i] + at);
+            for (size_t j = 0; j < TILE_DOT; j++)
+                sums[i][j] = vf_fma(u, v[j], sums[i][j]);
+        }
+    }
+    if (at < k)
+        for (size_t i = 0; i < n_x; i++)
+            for (size_t j = 0; j < TILE_DOT; j++)
+                sums[i][j] =
+                    vf_fma(vf_load_n(x[i] + at, k - at), vf_load_n(w[j] + at, k - at), sums[i][j]);
+    for (size_t i = 0; i < n_x; i++)
+        for (size_t j = 0; j < TILE_DOT; j++)
+            y[i * LANES + j] = vf_sum(sums[i][j]);
+}
+
+/* n_rows of x against 16 rows of W: y [n_rows][16]. */
+static void rows_multiply(size_t n_rows, const float *const *x, const float *const w[LANES],
+                          size_t k, float *y) {
+    for (size_t i = 0; i < n_rows;) {
+        bool full = i + TILE_DOT <= n_rows;
+        for (size_t j = 0; j < LANES; j += TILE_DOT) {
+            if (full)
+                rows_tile(TILE_DOT, x + i, w + j, k, y + i * LANES + j);
+            else
+                rows_tile(1, x + i, w + j, k, y + i * LANES + j);
+        }
+        i += full ? TILE_DOT : 1;
+    }
+}
+
+#endif

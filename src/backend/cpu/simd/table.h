@@ -1,0 +1,38 @@
+/* The table of one instruction set: what is vectorised here, the rest from the scalar kernels. */
+#ifndef LN_BACKEND_CPU_SIMD_TABLE_H
+#define LN_BACKEND_CPU_SIMD_TABLE_H
+
+#include "backend/cpu/scalar/scalar.h"
+#include "backend/cpu/simd/linear.h"
+#include "base/cpuid.h"
+
+static bool supports_weight(ln_dtype dtype) {
+    return ln_can_dequantize(dtype);
+}
+
+static size_t plan_scratch(const ln_step_limits *limits) {
+    size_t scalar = ln_scalar_kernels.plan_scratch(limits);
+    size_t own = linear_scratch(limits->max_width);
+    return scalar > own ? scalar : own;
+}
+
+#define LN_SIMD_TABLE(name)                                                                        \
+    {                                                                                              \
+        .isa = (name), .is_usable = is_usable, .supports_weight = supports_weight,                 \
+        .packs = 1u << LN_PACK_Q4_0 | 1u << LN_PACK_Q8_0 | 1u << LN_PACK_Q4_K |                    \
+                 1u << LN_PACK_Q6_K | 1u << LN_PACK_BF16,                                          \
+        .plan_scratch = plan_scratch,                                                              \
+        .kernels = {                                                                               \
+            [LN_OP_EMBED] = embed,                                                                 \
+            [LN_OP_NORM] = ln_scalar_norm,                                                         \
+            [LN_OP_LINEAR] = linear,                                                               \
+            [LN_OP_QKV] = ln_scalar_qkv,                                                           \
+            [LN_OP_LATENT] = ln_scalar_latent,                                                     \
+            [LN_OP_ATTENTION] = ln_scalar_attention,                                               \
+            [LN_OP_ROUTE] = ln_scalar_route,                                                       \
+            [LN_OP_GROUP] = ln_scalar_group,                                                       \
+            [LN_OP_COMBINE] = ln_scalar_combine,                                                   \
+        },                                                                                         \
+    }
+
+#endif

@@ -1,0 +1,157 @@
+/* Vectors of 16 lanes in AVX-512 registers. The names are those of vec256.h; kernels are written
+ * against them once and compiled for each instruction set. */
+#ifndef LN_BACKEND_CPU_SIMD_VEC512_H
+#define LN_BACKEND_CPU_SIMD_VEC512_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LN_INLINE static inline __attribute__((always_inline, unused))
+
+/* Rows of x in registers at once: TILE_ROWS or a smaller multiple of TILE_STEP; for dot products
+ * along K, TILE_DOT rows of x and as many of W. */
+enum { LANES = 16, TILE_ROWS = 12, TILE_STEP = 4, TILE_DOT = 4 };
+
+typedef __m512 vf;  /* 16 float32 */
+typedef __m512i vi; /* 16 int32, or 16 groups of 4 bytes */
+
+LN_INLINE __mmask16 first_lanes(size_t n) {
+    return (__mmask16)((1u << n) - 1u);
+}
+
+/* n < 16: the first n lanes; others load as 0 */
+LN_INLINE vf vf_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+LN_INLINE vf vf_load_n(const float *p, size_t n) {
+    return _mm512_maskz_loadu_ps(first_lanes(n), p);
+}
+LN_INLINE void vf_store(float *p, vf x) {
+    _mm512_storeu_ps(p, x);
+}
+LN_INLINE void vf_store_n(float *p, vf x, size_t n) {
+    _mm512_mask_storeu_ps(p, first_lanes(n), x);
+}
+LN_INLINE vf vf_set(float x) {
+    return _mm512_set1_ps(x);
+}
+LN_INLINE vf vf_add(vf a, vf b) {
+    return _mm512_add_ps(a, b);
+}
+LN_INLINE vf vf_sub(vf a, vf b) {
+    return _mm512_sub_ps(a, b);
+}
+LN_INLINE vf vf_mul(vf a, vf b) {
+    return _mm512_mul_ps(a, b);
+}
+LN_INLINE vf vf_div(vf a, vf b) {
+    return _mm512_div_ps(a, b);
+}
+LN_INLINE vf vf_max(vf a, vf b) {
+    return _mm512_max_ps(a, b);
+}
+LN_INLINE vf vf_min(vf a, vf b) {
+    return _mm512_min_ps(a, b);
+}
+LN_INLINE vf vf_abs(vf a) {
+    return _mm512_abs_ps(a);
+}
+LN_INLINE vf vf_fma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+LN_INLINE vf vf_from_i(vi a) {
+    return _mm512_cvtepi32_ps(a);
+}
+LN_INLINE vi vi_round(vf a) {
+    return _mm512_cvtps_epi32(a);
+}
+
+/* x * 2^n, n in -126..127 */
+LN_INLINE vf vf_scale2(vf x, vi n) {
+    return vf_mul(
+        x, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23)));
+}
+
+/* Fixed trees: lanes i and i + 8, then 4, 2, 1. */
+LN_INLINE float vf_sum(vf a) {
+    __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+    c = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(c, _mm_movehdup_ps(c)));
+}
+LN_INLINE float vf_largest(vf a) {
+    return _mm512_reduce_max_ps(a);
+}
+
+LN_INLINE vf vf_from_f16(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+LN_INLINE vf vf_from_bf16(const uint16_t *p) {
+    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+LN_INLINE void vf_to_f16(uint16_t *p, vf x) {
+    _mm256_storeu_si256((__m256i *)(void *)p,
+                        _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+/* Rounds to nearest even; NaN stays NaN. */
+LN_INLINE void vf_to_bf16(uint16_t *p, vf x) {
+    vi bits = _mm512_castps_si512(x);
+    vi odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    vi up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    up = _mm512_mask_set1_epi32(up, nan, 0x7fc00000);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
+}
+/* y where x is at least `limit`, else 0 */
+LN_INLINE vf vf_zero_below(vf x, float limit, vf y) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, vf_set(limit), _CMP_GE_OQ), y);
+}
+LN_INLINE vf vf_from_u8(const uint8_t *p) {
+    return vf_from_i(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+LN_INLINE vf vf_from_i8(const int8_t *p) {
+    return vf_from_i(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+
+LN_INLINE vi vi_load(const void *p) {
+    return _mm512_loadu_si512(p);
+}
+LN_INLINE void vi_store(void *p, vi x) {
+    _mm512_storeu_si512(p, x);
+}
+LN_INLINE vi vi_set(int32_t x) {
+    return _mm512_set1_epi32(x);
+}
+LN_INLINE vi vi_add(vi a, vi b) {
+    return _mm512_add_epi32(a, b);
+}
+LN_INLINE vi vi_and(vi a, vi b) {
+    return _mm512_and_si512(a, b);
+}
+LN_INLINE vi vi_or(vi a, vi b) {
+    return _mm512_or_si512(a, b);
+}
+LN_INLINE vi vi_shl(vi a, int n) {
+    return _mm512_slli_epi16(a, n);
+}
+LN_INLINE vi vi_shr(vi a, int n) {
+    return _mm512_srli_epi16(a, n);
+}
+LN_INLINE int32_t vi_sum(vi a) {
+    return _mm512_reduce_add_epi32(a);
+}
+/* The low bytes of 16 numbers that fit in int8. */
+LN_INLINE void vi_store_i8(int8_t *p, vi x) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(x));
+}
+/* 4 bytes at p in every lane. */
+LN_INLINE vi vi_spread(const int8_t *p) {
+    int32_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return vi_set(bytes);
+}
+
+#endif

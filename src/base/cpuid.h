@@ -1,0 +1,18 @@
+/* What the processor can do, and the operating system lets it. */
+#ifndef LN_BASE_CPUID_H
+#define LN_BASE_CPUID_H
+
+#include <stdbool.h>
+
+typedef struct ln_cpu_features {
+    bool avx2;   /* with FMA and F16C */
+    bool avx512; /* F, BW, VL and DQ */
+    bool vnni;   /* AVX-512 VNNI */
+    bool bf16;   /* AVX-512 BF16 */
+    bool amx;    /* AMX TILE and INT8; a thread must still ask for its use */
+} ln_cpu_features;
+
+/* All false on processors other than x86-64. */
+ln_cpu_features ln_cpu_detect(void);
+
+#endif

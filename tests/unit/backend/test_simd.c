@@ -1,0 +1,294 @@
+/* The kernels of every instruction set that this processor has, against the scalar ones on odd
+ * shapes; and the same bits for one row and many, and for any number of threads. */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/half.h"
+#include "base/rng.h"
+#include "format/quants.h"
+
+static const char *const sets[] = {"scalar", "avx2", "avx512", "avx512-vnni", "avx512-bf16"};
+enum { N_SETS = sizeof sets / sizeof *sets };
+
+static uint64_t draws;
+
+static float noise(void) {
+    return 2.0f * ln_rng_uniform(43, 0, draws++, 0) - 1.0f;
+}
+
+static float *noise_rows(size_t n) {
+    float *x = malloc((n + 1) * sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = noise();
+    return x;
+}
+
+/* NULL: this processor, or this build, has no such instructions. */
+static ln_backend *make_backend(const char *isa, size_t n_threads, bool exact) {
+    ln_backend *backend;
+    ln_backend_options options = {.isa = isa, .n_threads = n_threads, .exact = exact};
+    ln_step_limits limits = {.max_tokens = 512,
+                             .max_seqs = 8,
+                             .max_ctx = 2048,
+                             .max_width = 1024,
+                             .max_head_dim = 128,
+                             .max_heads = 16,
+                             .max_experts = 8};
+    if (ln_backend_create("cpu", &options, &backend, NULL) != LINNET_OK)
+        return NULL;
+    assert_int_equal(backend->vtable->reserve_scratch(backend, &limits, NULL), LINNET_OK);
+    return backend;
+}
+
+static void run(ln_backend *backend, const ln_op *op) {
+    assert_int_equal(backend->vtable->run(backend, op, 1, NULL), LINNET_OK);
+}
+
+/* ---- linear ------------------------------------------------------------------------------- */
+
+/* A random matrix in the file's format, and the same as float32. */
+typedef struct matrix {
+    ln_tensor tensor;
+    float *values; /* [n_rows][n_cols] */
+    size_t n_rows, n_cols;
+} matrix;
+
+/* The random bits of a block become scales that keep the weights near [-1, 1]. */
+static void tame_scales(ln_dtype dtype, uint8_t *data, size_t n_blocks) {
+    size_t bytes = ln_dtype_block_bytes(dtype);
+    for (size_t i = 0; i < n_blocks; i++) {
+        uint16_t d = ln_f16_from_f32(0.0005f + 0.0005f * noise()), m = ln_f16_from_f32(0.002f);
+        uint8_t *block = data + i * bytes;
+        memcpy(dtype == LN_DTYPE_Q6_K ? block + 208 : block, &d, 2);
+        if (dtype == LN_DTYPE_Q4_K)
+            memcpy(block + 2, &m, 2);
+    }
+}
+
+static matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
+    matrix m = {.n_rows = n_rows, .n_cols = n_cols};
+    size_t row_bytes, n = n_rows * n_cols;
+    assert_true(ln_dtype_row_bytes(dtype, n_cols, &row_bytes));
+    uint8_t *data = malloc(row_bytes * n_rows);
+    m.values = noise_rows(n);
+    assert_non_null(data);
+    if (dtype == LN_DTYPE_F32)
+        memcpy(data, m.values, n * sizeof(float));
+    else if (dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16)
+        for (size_t i = 0; i < n; i++) { /* exact in both types */
+            uint16_t bf16 = ln_bf16_from_f32(m.values[i]), f16;
+            f16 = ln_f16_from_f32(ln_f32_from_bf16(bf16));
+            memcpy(data + i * 2, dtype == LN_DTYPE_F16 ? &f16 : &bf16, 2);
+        }
+    else if (ln_can_quantize(dtype))
+        for (size_t i = 0; i < n_rows; i++)
+            ln_quantize_row(dtype, m.values + i * n_cols, data + i * row_bytes, n_cols);
+    else {
+        for (size_t i = 0; i < row_bytes * n_rows; i++)
+            data[i] = (uint8_t)(ln_rng_uniform(44, 0, draws++, 0) * 255.9f);
+        tame_scales(dtype, data, row_bytes * n_rows / ln_dtype_block_bytes(dtype));
+    }
+    for (size_t i = 0; i < n_rows; i++)
+        ln_dequantize_row(dtype, data + i * row_bytes, m.values + i * n_cols, n_cols);
+    m.tensor = (ln_tensor){.name = "w",
+                           .dtype = dtype,
+                           .n_dims = 2,
+                           .dims = {n_rows, n_cols},
+                           .data = data,
+                           .bytes = row_bytes * n_rows};
+    return m;
+}
+
+static void free_matrix(matrix *m) {
+    free((void *)(uintptr_t)m->tensor.data);
+    free(m->values);
+}
+
+/* Prepares it; *memory is to be freed. */
+static ln_weight prepare(ln_backend *backend, const matrix *m, void **memory) {
+    ln_weight weight;
+    ln_weight_request request = {
+        .n_sources = 1,
+        .sources = {{.tensor = &m->tensor, .n_rows = m->n_rows, .run_rows = m->n_rows}},
+        .n_cols = m->n_cols};
+    size_t bytes;
+    assert_int_equal(backend->vtable->plan_weight(backend, &request, &bytes, NULL), LINNET_OK);
+    *memory = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    assert_non_null(*memory);
+    ln_status status = backend->vtable->prepare_weight(backend, &request,
+                                                       bytes > 0 ? *memory : NULL, &weight, NULL);
+    assert_int_equal(status, LINNET_OK);
+    return weight;
+}
+
+static ln_op linear_op(const ln_weight *weight, const ln_weight *gate, size_t n_rows,
+                       const float *x, float *out) {
+    return (ln_op){.kind = LN_OP_LINEAR,
+                   .linear = {.weight = weight,
+                              .gate = gate,
+                              .activation = gate != NULL ? LN_ACT_SILU : LN_ACT_NONE,
+                              .n_rows = n_rows,
+                              .x = x,
+                              .scale = 1.0f,
+                              .out = out}};
+}
+
+/* The relative error of y [n_rows][n_out] as a whole. */
+static double linear_error(const matrix *w, const float *x, const float *y, size_t n_rows) {
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n_rows; i++)
+        for (size_t j = 0; j < w->n_rows; j++) {
+            double want = 0;
+            for (size_t k = 0; k < w->n_cols; k++)
+                want += (double)x[i * w->n_cols + k] * w->values[j * w->n_cols + k];
+            double got = y[i * w->n_rows + j];
+            difference += (got - want) * (got - want);
+            norm += want * want;
+        }
+    return sqrt(difference / norm);
+}
+
+static void check_linear(const char *isa, bool exact, ln_dtype dtype, size_t n_out, size_t n_in) {
+    enum { ROWS = 31 };
+    static const size_t counts[] = {1, 2, 3, 4, 5, 12, 17, ROWS};
+    static const size_t threads[] = {1, 2, 5};
+    matrix w = make_matrix(dtype, n_out, n_in);
+    float *x = noise_rows(ROWS * n_in), *all = noise_rows(ROWS * n_out);
+    float *some = noise_rows(ROWS * n_out);
+    bool is_int8 = ln_dtype_block_elems(dtype) > 1 && !exact && strcmp(isa, "scalar") != 0;
+    for (size_t t = 0; t < 3; t++) {
+        void *memory;
+        ln_backend *backend = make_backend(isa, threads[t], exact);
+        ln_weight weight = prepare(backend, &w, &memory);
+        ln_op op = linear_op(&weight, NULL, ROWS, x, t == 0 ? all : some);
+        run(backend, &op);
+        if (t > 0)
+            assert_memory_equal(some, all, ROWS * n_out * sizeof *all);
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            size_t first = ROWS - counts[i];
+            op = linear_op(&weight, NULL, counts[i], x + first * n_in, some);
+            run(backend, &op);
+            assert_memory_equal(some, all + first * n_out, counts[i] * n_out * sizeof *all);
+        }
+        free(memory);
+        backend->vtable->destroy(backend);
+    }
+    double error = linear_error(&w, x, all, ROWS), most = is_int8 ? 8e-3 : exact ? 1e-6 : 2e-5;
+    if (!(error <= most))
+        fail_msg("%s %s %s %zux%zu: error %g", isa, exact ? "exact" : "fast", ln_dtype_name(dtype),
+                 n_out, n_in, error);
+    free_matrix(&w), free(x), free(all), free(some);
+}
+
+static void linear_multiplies(void **state) {
+    (void)state;
+    static const ln_dtype types[] = {LN_DTYPE_F32,  LN_DTYPE_F16,  LN_DTYPE_BF16,
+                                     LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K,
+                                     LN_DTYPE_Q6_K, LN_DTYPE_Q5_K, LN_DTYPE_IQ4_NL};
+    for (size_t set = 0; set < N_SETS; set++) {
+        ln_backend *backend = make_backend(sets[set], 1, false);
+        if (backend == NULL)
+            continue;
+        backend->vtable->destroy(backend);
+        for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+            size_t n_in = ln_dtype_block_elems(types[i]) * (i < 3 ? 77 : i < 5 ? 3 : 2);
+            check_linear(sets[set], false, types[i], 37, n_in);
+            check_linear(sets[set], true, types[i], 19, n_in);
+        }
+    }
+}
+
+/* Two matrices of different types in one gated linear, with everything that follows. */
+static void gates_mix_types(void **state) {
+    (void)state;
+    enum { ROWS = 6, OUT = 21, IN = 256 };
+    matrix up = make_matrix(LN_DTYPE_Q6_K, OUT, IN), gate = make_matrix(LN_DTYPE_Q4_K, OUT, IN);
+    float *x = noise_rows(ROWS * IN), *residual = noise_rows(ROWS * OUT), *bias = noise_rows(OUT);
+    float *want = noise_rows(ROWS * OUT), *got = noise_rows(ROWS * OUT);
+    for (size_t set = 0; set < N_SETS; set++) {
+        void *memory[2];
+        ln_backend *backend = make_backend(sets[set], 2, false);
+        if (backend == NULL)
+            continue;
+        ln_weight weights[2] = {prepare(backend, &up, &memory[0]),
+                                prepare(backend, &gate, &memory[1])};
+        weights[0].bias = bias;
+        for (int activation = LN_ACT_NONE; activation <= LN_ACT_SWIGLU_CLAMPED; activation++) {
+            double difference = 0, norm = 0;
+            ln_op op = linear_op(&weights[0], &weights[1], ROWS, x, got);
+            op.linear.activation = (ln_activation)activation;
+            op.linear.residual = residual;
+            op.linear.scale = 0.5f;
+            op.linear.softcap = 20.0f;
+            run(backend, &op);
+            if (set == 0) { /* the oracle comes first: keep one activation at a time */
+                memcpy(want, got, ROWS * OUT * sizeof *got);
+                continue;
+            }
+            ln_backend *oracle = make_backend("scalar", 1, true);
+            void *plain[2];
+            ln_weight rows[2] = {prepare(oracle, &up, &plain[0]),
+                                 prepare(oracle, &gate, &plain[1])};
+            rows[0].bias = bias;
+            op.linear.weight = &rows[0];
+            op.linear.gate = &rows[1];
+            op.linear.out = want;
+            run(oracle, &op);
+            for (size_t i = 0; i < ROWS * OUT; i++) {
+                difference += pow((double)got[i] - (double)want[i], 2);
+                norm += pow(want[i], 2);
+            }
+            assert_true(sqrt(difference / norm) < 1.5e-2);
+            free(plain[0]), free(plain[1]);
+            oracle->vtable->destroy(oracle);
+        }
+        free(memory[0]), free(memory[1]);
+        backend->vtable->destroy(backend);
+    }
+    free_matrix(&up), free_matrix(&gate);
+    free(x), free(residual), free(bias), free(want), free(got);
+}
+
+/* The rows of an embedding are those of the file, whatever layout the backend gave it. */
+static void embed_reads_the_prepared_layout(void **state) {
+    (void)state;
+    static const ln_dtype types[] = {LN_DTYPE_F16,  LN_DTYPE_BF16, LN_DTYPE_Q4_0,
+                                     LN_DTYPE_Q8_0, LN_DTYPE_Q4_K, LN_DTYPE_Q6_K};
+    enum { VOCAB = 35, DIM = 512 };
+    int32_t tokens[] = {0, 15, 16, 34, 31};
+    ln_batch batch = {.n_tokens = 5, .tokens = tokens};
+    for (size_t set = 0; set < N_SETS; set++)
+        for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+            ln_backend *backend = make_backend(sets[set], 2, false);
+            if (backend == NULL)
+                continue;
+            matrix table = make_matrix(types[i], VOCAB, DIM);
+            float *out = noise_rows(5 * DIM);
+            void *memory;
+            ln_weight weight = prepare(backend, &table, &memory);
+            ln_op op = {.kind = LN_OP_EMBED,
+                        .batch = &batch,
+                        .embed = {.table = &weight, .scale = 1.0f, .out = out}};
+            run(backend, &op);
+            for (size_t row = 0; row < 5; row++)
+                assert_memory_equal(out + row * DIM, table.values + (size_t)tokens[row] * DIM,
+                                    DIM * sizeof *out);
+            free(out), free(memory);
+            free_matrix(&table);
+            backend->vtable->destroy(backend);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear_multiplies),
+        cmocka_unit_test(gates_mix_types),
+        cmocka_unit_test(embed_reads_the_prepared_layout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -134,12 +134,13 @@ ln_status ln_added_find(const ln_added *added, bool normalized, bool plain, cons
         if ((plain && hit.token->special) ||
             (hit.token->single_word && !is_apart(text, n_bytes, hit.begin, hit.end)))
             continue;
-        if (hit.token->lstrip && hit.begin > taken)
-            hit.begin = (uint32_t)strip_left(text, hit.begin, taken);
+        if (hit.token->lstrip)
+            hit.begin = (uint32_t)(hit.begin > taken ? strip_left(text, hit.begin, taken) : taken);
         if (hit.token->rstrip)
             hit.end = (uint32_t)strip_right(text, n_bytes, hit.end);
         taken = hit.end;
-        hits->data[kept++] = hit;
+        if (hit.begin < hit.end) /* else it was white space that another one has taken */
+            hits->data[kept++] = hit;
     }
     hits->count = kept;
     return LINNET_OK;

@@ -205,7 +205,7 @@ static ln_status split_text(const ln_bpe *bpe, ln_bpe_work *work, const char *wo
 typedef struct merger {
     const ln_bpe *bpe;
     ln_bpe_work *work;
-    bool plain;
+    uint32_t split_flags; /* pieces with one of these are taken apart in the end */
 } merger;
 
 static inline void offer(const merger *m, uint32_t left, uint32_t right) {
@@ -213,11 +213,7 @@ static inline void offer(const merger *m, uint32_t left, uint32_t right) {
     const ln_bpe_pair *pair = find_pair(m->bpe, work->symbol[left], work->symbol[right]);
     if (pair == NULL)
         return;
-    uint32_t flags =
-        pair->merged < m->bpe->vocab->count ? m->bpe->vocab->pieces[pair->merged].flags : 0;
-    if (m->plain && (flags & LN_TOKEN_SPECIAL))
-        return;
-    if (work->splits != NULL && (flags & LN_TOKEN_UNUSED))
+    if (m->split_flags != 0 && (m->bpe->vocab->pieces[pair->merged].flags & m->split_flags))
         work->splits[pair->merged] = (struct split){pair->left, pair->right, work->length[left]};
     ln_merge_queue_push(&work->queue, pair->rank, left);
 }
@@ -273,27 +269,33 @@ static ln_status emit_unknown(const ln_bpe *bpe, const char *text, size_t n_byte
     return LINNET_OK;
 }
 
-/* SentencePiece: a symbol is a piece, or text without one; unused pieces are taken apart again
- * the way they were merged. */
-static ln_status emit_symbol(const ln_bpe *bpe, ln_bpe_work *work, uint32_t symbol,
-                             const char *text, size_t n_bytes, bool *in_unknown, ln_ids *ids,
-                             ln_error *err) {
-    size_t depth = 0;
-    for (;;) {
+static ln_status push_split(ln_bpe_work *work, size_t depth, uint64_t part, ln_error *err) {
+    if (depth == work->stack_capacity) {
+        size_t capacity = depth < 16 ? 16 : depth * 2;
+        uint64_t *larger = realloc(work->stack, capacity * sizeof *larger);
+        if (larger == NULL)
+            return out_of_memory(err);
+        work->stack = larger;
+        work->stack_capacity = capacity;
+    }
+    work->stack[depth] = part;
+    return LINNET_OK;
+}
+
+/* A symbol is a piece, or (SentencePiece) text without one. Pieces that may not stand are taken
+ * apart the way they were merged. */
+static ln_status emit_symbol(const merger *m, uint32_t symbol, const char *text, size_t n_bytes,
+                             bool *in_unknown, ln_ids *ids, ln_error *err) {
+    const ln_vocab *vocab = m->bpe->vocab;
+    ln_bpe_work *work = m->work;
+    for (size_t depth = 0;;) {
         symbol &= symbol == LN_BPE_NONE ? LN_BPE_NONE : ~FROZEN;
-        bool known = symbol < bpe->vocab->count;
-        if (known && work->splits != NULL && work->splits[symbol].left_bytes > 0 &&
-            (bpe->vocab->pieces[symbol].flags & LN_TOKEN_UNUSED)) {
+        bool known = symbol < vocab->count;
+        if (known && m->split_flags != 0 && (vocab->pieces[symbol].flags & m->split_flags) &&
+            work->splits[symbol].left_bytes > 0) {
             struct split split = work->splits[symbol];
-            if (depth == work->stack_capacity) {
-                size_t capacity = depth < 16 ? 16 : depth * 2;
-                uint64_t *larger = realloc(work->stack, capacity * sizeof *larger);
-                if (larger == NULL)
-                    return out_of_memory(err);
-                work->stack = larger;
-                work->stack_capacity = capacity;
-            }
-            work->stack[depth++] = (uint64_t)split.right << 32 | (n_bytes - split.left_bytes);
+            LN_TRY(push_split(work, depth++,
+                              (uint64_t)split.right << 32 | (n_bytes - split.left_bytes), err));
             symbol = split.left;
             n_bytes = split.left_bytes;
             continue;
@@ -302,7 +304,7 @@ static ln_status emit_symbol(const ln_bpe *bpe, ln_bpe_work *work, uint32_t symb
             LN_TRY(ln_ids_push(ids, (int32_t)symbol, err));
             *in_unknown = false;
         } else {
-            LN_TRY(emit_unknown(bpe, text, n_bytes, in_unknown, ids, err));
+            LN_TRY(emit_unknown(m->bpe, text, n_bytes, in_unknown, ids, err));
         }
         if (depth == 0)
             return LINNET_OK;
@@ -313,17 +315,17 @@ static ln_status emit_symbol(const ln_bpe *bpe, ln_bpe_work *work, uint32_t symb
     }
 }
 
-static ln_status emit(const ln_bpe *bpe, ln_bpe_work *work, const char *word, ln_ids *ids,
-                      ln_error *err) {
-    bool in_unknown = false;
+static ln_status emit(const merger *m, const char *word, ln_ids *ids, ln_error *err) {
+    const ln_bpe_work *work = m->work;
+    bool in_unknown = false, plain = !m->bpe->by_score && m->split_flags == 0;
     for (uint32_t i = 0; i < work->count; i++) {
         uint32_t n_bytes = work->length[i];
         if (n_bytes == 0)
             continue;
-        if (bpe->by_score)
-            LN_TRY(emit_symbol(bpe, work, work->symbol[i], word, n_bytes, &in_unknown, ids, err));
-        else
+        if (plain)
             LN_TRY(ln_ids_push(ids, (int32_t)work->symbol[i], err));
+        else
+            LN_TRY(emit_symbol(m, work->symbol[i], word, n_bytes, &in_unknown, ids, err));
         word += n_bytes;
     }
     return LINNET_OK;
@@ -343,7 +345,10 @@ ln_status ln_bpe_encode(const ln_bpe *bpe, ln_bpe_work **work, const char *word,
     if (*work == NULL)
         return out_of_memory(err);
     ln_bpe_work *w = *work;
-    if (bpe->has_unused && w->splits == NULL) {
+    merger m = {bpe, w, 0};
+    m.split_flags = (bpe->has_unused && bpe->by_score ? LN_TOKEN_UNUSED : 0) |
+                    (bpe->has_special_merges && plain ? LN_TOKEN_SPECIAL : 0);
+    if (m.split_flags != 0 && w->splits == NULL) {
         w->splits = calloc(bpe->vocab->count + 1, sizeof *w->splits);
         if (w->splits == NULL)
             return out_of_memory(err);
@@ -353,8 +358,8 @@ ln_status ln_bpe_encode(const ln_bpe *bpe, ln_bpe_work **work, const char *word,
                          : split_word(bpe, w, word, n_bytes, err));
     ln_merge_queue_begin(&w->queue, w->count, bpe->n_ranks);
     if (w->count > 1)
-        merge_all(&(merger){bpe, w, plain});
+        merge_all(&m);
     if (w->queue.failed)
         return out_of_memory(err);
-    return emit(bpe, w, word, ids, err);
+    return emit(&m, word, ids, err);
 }

@@ -30,8 +30,9 @@ typedef struct ln_bpe {
     const uint32_t *merged_of_rank; /* [n_ranks], or NULL when ranks are those of scores */
     uint32_t **char_pages;          /* [0x110000 / 256] of [256] symbols, or NULL */
     ln_trie user_defined;           /* SentencePiece: text that is always one symbol */
-    bool has_unused;
-    bool by_score; /* SentencePiece's rules for what is unknown */
+    bool has_unused;                /* a merge may give an unused piece */
+    bool has_special_merges;        /* or a special token */
+    bool by_score;                  /* SentencePiece's rules for what is unknown */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool unk_missing;            /* an unknown token is named, but the vocabulary lacks it */
     const char *prefix, *suffix; /* continuing_subword_prefix, end_of_word_suffix; or NULL */
@@ -53,11 +54,15 @@ ln_status ln_bpe_init_merges(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab
 ln_status ln_bpe_init_scores(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab,
                              const float *scores, ln_error *err);
 
+/* To be called when all flags of the vocabulary are set. */
+void ln_bpe_note_special(ln_bpe *bpe);
+
 /* Working memory of one call of the tokenizer; {0} to begin with. */
 typedef struct ln_bpe_work ln_bpe_work;
 void ln_bpe_work_free(ln_bpe_work *work);
 
-/* Appends the ids of a word (well-formed UTF-8). `plain`: no merge may give a special token.
+/* Appends the ids of a word (well-formed UTF-8). `plain`: a special token that
+ * the merges give is taken apart again.
  * *work is created when it is NULL. */
 ln_status ln_bpe_encode(const ln_bpe *bpe, ln_bpe_work **work, const char *word, size_t n_bytes,
                         bool plain, ln_ids *ids, ln_error *err);

@@ -248,3 +248,12 @@ ln_status ln_bpe_init_scores(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab
     LN_TRY(status);
     return ln_vocab_trie(vocab, arena, LN_TOKEN_USER_DEFINED, &bpe->user_defined, err);
 }
+
+void ln_bpe_note_special(ln_bpe *bpe) {
+    for (size_t i = 0; i <= bpe->pair_mask && bpe->pairs != NULL; i++) {
+        const ln_bpe_pair *pair = &bpe->pairs[i];
+        if (pair->left != LN_BPE_NONE && pair->merged < bpe->vocab->count &&
+            (bpe->vocab->pieces[pair->merged].flags & LN_TOKEN_SPECIAL))
+            bpe->has_special_merges = true;
+    }
+}

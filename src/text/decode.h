@@ -43,6 +43,9 @@ typedef struct ln_decode_texts {
     const uint32_t *begin; /* [count + 1] */
 } ln_decode_texts;
 
+/* At the end of a text: a space that is written once another token follows. */
+#define LN_DECODE_WAITING_SPACE ((char)0xff)
+
 typedef struct ln_decoder {
     size_t count;           /* ids */
     ln_decode_texts first;  /* of a token that begins the text */
@@ -56,7 +59,7 @@ typedef struct ln_decoder {
     char strip_content[4];  /* after everything is joined: that many of this are cut */
     uint8_t strip_bytes;
     uint32_t strip_start, strip_stop;
-    bool ends_with_space; /* a space at the end of a text waits for the next token (BPEDecoder) */
+    bool ends_with_space; /* LN_DECODE_WAITING_SPACE may end a text (BPEDecoder) */
     size_t longest_bytes; /* of all texts */
 } ln_decoder;
 

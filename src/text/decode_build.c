@@ -162,6 +162,18 @@ static void byte_level(ln_strbuf *buf, ln_strbuf *spare) {
     }
 }
 
+/* Suffixes become spaces; those at the token's end are marked, since the last token has none. */
+static void end_of_word(const ln_decode_step *step, ln_strbuf *buf, ln_strbuf *spare) {
+    size_t n_spaces = 0, n = step->pattern_bytes;
+    while (n > 0 && buf->len >= n && memcmp(buf->data + buf->len - n, step->pattern, n) == 0) {
+        buf->len -= n;
+        n_spaces++;
+    }
+    replace_all(buf, spare, step->pattern, n, " ", 1);
+    while (n_spaces-- > 0)
+        ln_strbuf_putc(buf, LN_DECODE_WAITING_SPACE);
+}
+
 static ln_status run_step(const ln_decode_step *step, chain *c, bool first, ln_strbuf *buf,
                           ln_strbuf *spare, ln_error *err) {
     switch (step->kind) {
@@ -177,7 +189,7 @@ static ln_status run_step(const ln_decode_step *step, chain *c, bool first, ln_s
         replace_text(buf, spare, step->pattern, first && step->flag ? "" : " ");
         break;
     case LN_DECODE_WORDPIECE: wordpiece(step, first, buf, spare); break;
-    case LN_DECODE_BPE: replace_text(buf, spare, step->pattern, " "); break;
+    case LN_DECODE_BPE: end_of_word(step, buf, spare); break;
     case LN_DECODE_JOIN:
         if (!first) {
             ln_strbuf_clear(spare);
@@ -240,7 +252,8 @@ static ln_status plan(ln_decoder *decoder, chain *c, ln_error *err) {
             (step->kind == LN_DECODE_REPLACE || step->kind == LN_DECODE_METASPACE) &&
             is_one_character(step) && !decoder->lossy;
         bool no_change = step->kind == LN_DECODE_FUSE;
-        if ((joined && !by_character && !no_change) || decoder->strip_bytes != 0)
+        bool after_bpe = decoder->ends_with_space && !no_change;
+        if ((joined && !by_character && !no_change) || decoder->strip_bytes != 0 || after_bpe)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "decoder %zu of the tokenizer works on the joined text, which is not "
                            "supported",

@@ -178,12 +178,11 @@ static void push(sink *out, size_t id) {
     const ln_decode_texts *texts = first ? &decoder->first : &decoder->rest;
     const char *text = texts->data + texts->begin[id];
     size_t n_bytes = texts->begin[id + 1] - texts->begin[id];
-    if (state->space_waits) {
+    for (; state->n_spaces > 0; state->n_spaces--)
         write_stripped(out, " ", 1);
-        state->space_waits = false;
-    }
-    if (decoder->ends_with_space && n_bytes > 0 && text[n_bytes - 1] == ' ') {
-        state->space_waits = true;
+    while (decoder->ends_with_space && n_bytes > 0 &&
+           text[n_bytes - 1] == LN_DECODE_WAITING_SPACE) {
+        state->n_spaces++;
         n_bytes--;
     }
     if (decoder->lossy)
@@ -223,7 +222,7 @@ size_t ln_detokenizer_flush(ln_detokenizer *decoder, char *out, size_t capacity)
 
 size_t ln_tokenizer_max_piece_bytes(const ln_tokenizer *tokenizer) {
     enum { HELD_TEXT = 16 }; /* three replacements, a waiting space */
-    return 3 * tokenizer->decoder.longest_bytes + HELD_TEXT +
+    return 4 * tokenizer->decoder.longest_bytes + HELD_TEXT +
            (size_t)tokenizer->decoder.strip_stop * tokenizer->decoder.strip_bytes;
 }
 

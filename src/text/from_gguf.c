@@ -389,6 +389,7 @@ static ln_status read_all(reader *r, const ln_meta_value *model, ln_error *err) 
         LN_TRY(read_tokens(r, err));
         LN_TRY(models[i].read(r, err));
         LN_TRY(read_added(r, err));
+        ln_bpe_note_special(&r->t->bpe);
         return read_special(r, err);
     }
     return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the tokenizer model \"%.*s\" is not supported",

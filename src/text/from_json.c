@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/json_nul.h"
 #include "text/json_parts.h"
 #include "text/tokenizer_state.h"
 #include "text/utf8.h"
@@ -10,6 +11,13 @@
 static ln_status out_of_memory(ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
 }
+
+typedef struct model_reader {
+    ln_tokenizer *t;
+    size_t n_added; /* tokens for which the vocabulary needs room */
+    ln_nul_stand_in stand_in;
+    ln_strbuf scratch;
+} model_reader;
 
 /* ---- vocabulary -------------------------------------------------------------------------- */
 
@@ -22,8 +30,9 @@ static ln_status check_id(json_int_t id, size_t n_tokens, const char *piece, ln_
     return LINNET_OK;
 }
 
-/* {"piece": id, ...}, with room for n_added tokens more. */
-static ln_status read_vocab_object(ln_tokenizer *t, json_t *vocab, size_t n_added, ln_error *err) {
+/* {"piece": id, ...}, with room for added tokens. */
+static ln_status read_vocab_object(model_reader *r, json_t *vocab, ln_error *err) {
+    ln_tokenizer *t = r->t;
     const char *piece;
     json_t *id;
     size_t n = json_object_size(vocab), count = n;
@@ -35,18 +44,24 @@ static ln_status read_vocab_object(ln_tokenizer *t, json_t *vocab, size_t n_adde
         if ((size_t)value >= count)
             count = (size_t)value + 1;
     }
-    LN_TRY(ln_vocab_init(&t->vocab, &t->arena, count + n_added, n, err));
-    json_object_foreach(vocab, piece, id) LN_TRY(ln_vocab_set(
-        &t->vocab, &t->arena, (size_t)json_integer_value(id), piece, strlen(piece), err));
+    LN_TRY(ln_vocab_init(&t->vocab, &t->arena, count + r->n_added, n, err));
+    json_object_foreach(vocab, piece, id) {
+        size_t n_bytes;
+        const char *text = ln_json_key(piece, &r->stand_in, &r->scratch, &n_bytes);
+        if (text == NULL)
+            return out_of_memory(err);
+        LN_TRY(
+            ln_vocab_set(&t->vocab, &t->arena, (size_t)json_integer_value(id), text, n_bytes, err));
+    }
     t->vocab.count = count;
     return LINNET_OK;
 }
 
 /* [["piece", score], ...]; of a piece given twice the last counts. */
-static ln_status read_vocab_list(ln_tokenizer *t, json_t *vocab, size_t n_added, double **scores,
-                                 ln_error *err) {
+static ln_status read_vocab_list(model_reader *r, json_t *vocab, double **scores, ln_error *err) {
+    ln_tokenizer *t = r->t;
     size_t n = json_array_size(vocab);
-    LN_TRY(ln_vocab_init(&t->vocab, &t->arena, n + n_added, n, err));
+    LN_TRY(ln_vocab_init(&t->vocab, &t->arena, n + r->n_added, n, err));
     *scores = ln_arena_alloc(&t->arena, n, sizeof **scores);
     if (*scores == NULL)
         return out_of_memory(err);
@@ -118,9 +133,10 @@ static ln_status copy_option(ln_tokenizer *t, json_t *model, const char *key, co
     return *text != NULL ? LINNET_OK : out_of_memory(err);
 }
 
-static ln_status read_bpe(ln_tokenizer *t, json_t *model, size_t n_added, ln_error *err) {
+static ln_status read_bpe(model_reader *r, json_t *model, ln_error *err) {
+    ln_tokenizer *t = r->t;
     t->model = LN_MODEL_BPE;
-    LN_TRY(read_vocab_object(t, json_object_get(model, "vocab"), n_added, err));
+    LN_TRY(read_vocab_object(r, json_object_get(model, "vocab"), err));
     ln_bpe *bpe = &t->bpe;
     bpe->byte_fallback = ln_json_bool(model, "byte_fallback", false);
     bpe->fuse_unk = ln_json_bool(model, "fuse_unk", false);
@@ -136,13 +152,14 @@ static ln_status read_bpe(ln_tokenizer *t, json_t *model, size_t n_added, ln_err
     return read_merges(t, model, err);
 }
 
-static ln_status read_unigram(ln_tokenizer *t, json_t *model, size_t n_added, ln_error *err) {
+static ln_status read_unigram(model_reader *r, json_t *model, ln_error *err) {
+    ln_tokenizer *t = r->t;
     json_t *vocab = json_object_get(model, "vocab"), *unk = json_object_get(model, "unk_id");
     double *scores;
     t->model = LN_MODEL_UNIGRAM;
     if (!json_is_array(vocab))
         return ln_fail(err, LINNET_ERR_FORMAT, "the Unigram model has no list of pieces");
-    LN_TRY(read_vocab_list(t, vocab, n_added, &scores, err));
+    LN_TRY(read_vocab_list(r, vocab, &scores, err));
     if (json_is_integer(unk)) {
         json_int_t id = json_integer_value(unk);
         if (id < 0 || (size_t)id >= t->vocab.count)
@@ -155,9 +172,9 @@ static ln_status read_unigram(ln_tokenizer *t, json_t *model, size_t n_added, ln
                            LN_UNIGRAM_HUGGING_FACE, err);
 }
 
-static ln_status read_wordpiece(ln_tokenizer *t, json_t *model, bool whole_words, size_t n_added,
-                                ln_error *err) {
-    LN_TRY(read_vocab_object(t, json_object_get(model, "vocab"), n_added, err));
+static ln_status read_wordpiece(model_reader *r, json_t *model, bool whole_words, ln_error *err) {
+    ln_tokenizer *t = r->t;
+    LN_TRY(read_vocab_object(r, json_object_get(model, "vocab"), err));
     const char *unk = json_string_value(json_object_get(model, "unk_token"));
     if (unk == NULL)
         unk = whole_words ? "<unk>" : "[UNK]";
@@ -172,7 +189,7 @@ static ln_status read_wordpiece(ln_tokenizer *t, json_t *model, bool whole_words
                              most > 0 ? (size_t)most : 0, err);
 }
 
-static ln_status read_model(ln_tokenizer *t, json_t *model, size_t n_added, ln_error *err) {
+static ln_status read_model(model_reader *r, json_t *model, ln_error *err) {
     const char *type = json_string_value(json_object_get(model, "type"));
     json_t *vocab = json_object_get(model, "vocab");
     if (!json_is_object(model))
@@ -182,13 +199,13 @@ static ln_status read_model(ln_tokenizer *t, json_t *model, size_t n_added, ln_e
                : json_is_array(vocab)           ? "Unigram"
                                                 : "WordPiece";
     if (strcmp(type, "Unigram") == 0)
-        return read_unigram(t, model, n_added, err);
+        return read_unigram(r, model, err);
     if (!json_is_object(vocab))
         return ln_fail(err, LINNET_ERR_FORMAT, "the %.40s model has no vocabulary", type);
     if (strcmp(type, "BPE") == 0)
-        return read_bpe(t, model, n_added, err);
+        return read_bpe(r, model, err);
     if (strcmp(type, "WordPiece") == 0 || strcmp(type, "WordLevel") == 0)
-        return read_wordpiece(t, model, type[4] == 'L', n_added, err);
+        return read_wordpiece(r, model, type[4] == 'L', err);
     return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the model type \"%.60s\" is not supported", type);
 }
 
@@ -310,6 +327,7 @@ static ln_status read_rest(ln_tokenizer *t, json_t *root, size_t n_model, ln_err
         status = out_of_memory(err);
     for (size_t i = 0; i < n && status == LINNET_OK; i++)
         status = read_added(&r, json_array_get(list, i), err);
+    ln_bpe_note_special(&t->bpe);
     if (status == LINNET_OK)
         status = ln_added_build(&t->added, &t->arena, err);
     if (status == LINNET_OK)
@@ -324,12 +342,13 @@ static ln_status read_rest(ln_tokenizer *t, json_t *root, size_t n_model, ln_err
     return status;
 }
 
-static ln_status read_root(ln_tokenizer *t, json_t *root, ln_error *err) {
+static ln_status read_root(model_reader *r, json_t *root, ln_error *err) {
+    ln_tokenizer *t = r->t;
     if (!json_is_object(root))
         return ln_fail(err, LINNET_ERR_FORMAT, "the file holds no object");
-    size_t n_added = json_array_size(json_object_get(root, "added_tokens"));
+    r->n_added = json_array_size(json_object_get(root, "added_tokens"));
     json_t *model = json_object_get(root, "model");
-    LN_TRY(read_model(t, model, n_added, err));
+    LN_TRY(read_model(r, model, err));
     json_t *vocab = json_object_get(model, "vocab");
     size_t n_model = json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab);
     LN_TRY(ln_json_normalizer(t, json_object_get(root, "normalizer"), err));
@@ -340,16 +359,17 @@ static ln_status read_root(ln_tokenizer *t, json_t *root, ln_error *err) {
 ln_status ln_tokenizer_from_json(const char *bytes, size_t n_bytes, ln_tokenizer **tokenizer,
                                  ln_error *err) {
     *tokenizer = NULL;
-    json_error_t json_err;
-    json_t *root = json_loadb(bytes, n_bytes, JSON_ALLOW_NUL, &json_err);
-    if (root == NULL)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s at byte %d", json_err.text, json_err.position);
-    ln_tokenizer *t = ln_tokenizer_new();
-    ln_status status = t != NULL ? read_root(t, root, err) : out_of_memory(err);
+    json_t *root;
+    model_reader r = {0};
+    ln_strbuf_init(&r.scratch);
+    LN_TRY(ln_json_load(bytes, n_bytes, &root, &r.stand_in, err));
+    r.t = ln_tokenizer_new();
+    ln_status status = r.t != NULL ? read_root(&r, root, err) : out_of_memory(err);
     json_decref(root);
+    ln_strbuf_free(&r.scratch);
     if (status == LINNET_OK)
-        *tokenizer = t;
+        *tokenizer = r.t;
     else
-        ln_tokenizer_close(t);
+        ln_tokenizer_close(r.t);
     return status;
 }

@@ -54,6 +54,8 @@ ln_status ln_regex_class_members(const char *items, ln_char_set *set, ln_error *
 /* Appends the items of a PCRE2 class for a property ("L", "Han", "alpha"); false when it is not
  * known. */
 bool ln_regex_property(ln_strbuf *items, const char *name, size_t n_bytes);
-extern const char ln_regex_space_items[], ln_regex_word_name[];
+/* The same for a POSIX bracket, [:alpha:]. */
+bool ln_regex_bracket(ln_strbuf *items, const char *name, size_t n_bytes);
+extern const char ln_regex_space_items[]; /* \s */
 
 #endif

@@ -12,7 +12,6 @@ static const struct addition {
 const char ln_regex_space_items[] =
     "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"
     "\\x{3000}";
-const char ln_regex_word_name[] = "word";
 
 /* Names as Oniguruma compares them (lower case, without space, hyphen and underscore), and what
  * they are made of: categories, or a binary property, or a script. */
@@ -47,7 +46,7 @@ static const struct name {
     {"digit", "Nd"},
     {"punct", "P"},
     {"alnum", "Alphabetic Nd"},
-    {"word", "Alphabetic M Nd Pc"},
+    {"word", "Alphabetic M Nd Pc \\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"},
     {"cntrl", "Cc"},
     {"blank", "Zs \\t"},
     {"xdigit", "0-9a-fA-F"},
@@ -115,6 +114,22 @@ static void put_parts(ln_strbuf *items, const char *parts) {
         put_part(items, parts, n);
         parts += n + (parts[n] == ' ');
     }
+}
+
+bool ln_regex_bracket(ln_strbuf *items, const char *name, size_t n_bytes) {
+    static const struct name brackets[] = {
+        /* where they differ from \\p{..} */
+        {"punct", "P S"},
+        {"word", "Alphabetic M Nd Pc"},
+        {"ascii", "\\x{0}-\\x{7f}"},
+    };
+    for (size_t i = 0; i < sizeof brackets / sizeof brackets[0]; i++) {
+        if (strlen(brackets[i].name) == n_bytes && memcmp(name, brackets[i].name, n_bytes) == 0) {
+            put_parts(items, brackets[i].parts);
+            return true;
+        }
+    }
+    return ln_regex_property(items, name, n_bytes);
 }
 
 bool ln_regex_property(ln_strbuf *items, const char *name, size_t n_bytes) {

@@ -94,12 +94,13 @@ static ln_status property(parser *p, ln_strbuf *items, bool *negated) {
     return LINNET_OK;
 }
 
-/* A shorthand (\s \w \d \h, upper case negated) as class items; false when it is none. */
-static bool shorthand(int letter, ln_strbuf *items, bool *negated) {
+/* A shorthand (\s \w \d \h, upper case negated) as class items; false when it is none. Oniguruma
+ * counts superscripts and fractions of Latin-1 as words outside of classes, but not inside. */
+static bool shorthand(int letter, bool in_class, ln_strbuf *items, bool *negated) {
     *negated = letter >= 'A' && letter <= 'Z';
     switch (letter | 32) {
     case 's': return ln_strbuf_puts(items, ln_regex_space_items);
-    case 'w': return ln_regex_property(items, ln_regex_word_name, strlen(ln_regex_word_name));
+    case 'w': return (in_class ? ln_regex_bracket : ln_regex_property)(items, "word", 4);
     case 'd': return ln_regex_property(items, "Nd", 2);
     case 'h': return ln_strbuf_puts(items, "0-9a-fA-F");
     default: return false;
@@ -160,7 +161,7 @@ static ln_status class_escape(parser *p, ln_strbuf *items) {
     ln_status status = LINNET_OK;
     if (letter == 'p' || letter == 'P') {
         status = property(p, &part, &negated);
-    } else if (shorthand(letter, &part, &negated)) {
+    } else if (shorthand(letter, true, &part, &negated)) {
         p->at += 2;
     } else if (letter == 'b') {
         ln_strbuf_puts(&part, "\\x{8}");
@@ -194,7 +195,7 @@ static ln_status posix_bracket(parser *p, ln_strbuf *items, bool *done) {
         return LINNET_OK;
     ln_strbuf part;
     ln_strbuf_init(&part);
-    if (!ln_regex_property(&part, p->text + begin, end - begin)) {
+    if (!ln_regex_bracket(&part, p->text + begin, end - begin)) {
         ln_strbuf_free(&part);
         return unsupported(p, "this bracket name");
     }
@@ -359,7 +360,7 @@ static ln_status escape(parser *p) {
     ln_status status = LINNET_OK;
     if (letter == 'p' || letter == 'P')
         status = property(p, &items, &negated);
-    else if (shorthand(letter, &items, &negated))
+    else if (shorthand(letter, false, &items, &negated))
         p->at += 2;
     if (status == LINNET_OK && items.len > 0)
         ln_strbuf_printf(p->out, "[%s%s]", negated ? "^" : "", items.data);
@@ -370,7 +371,7 @@ static ln_status escape(parser *p) {
     if (letter == 'b' || letter == 'B') {
         ln_strbuf word;
         ln_strbuf_init(&word);
-        ln_regex_property(&word, ln_regex_word_name, strlen(ln_regex_word_name));
+        ln_regex_property(&word, "word", 4);
         const char *w = word.data ? word.data : "";
         ln_strbuf_printf(p->out,
                          letter == 'b' ? "(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))"

@@ -54,9 +54,9 @@ typedef struct ln_detokenizer {
     bool in_run;         /* the last tokens stood for single bytes */
     bool bad_run;        /* and these bytes are not UTF-8 */
     bool stripping;      /* the text may still lose characters at its beginning */
-    bool space_waits;    /* a space that the end of the text would lose */
     uint32_t n_stripped; /* characters that the beginning lost */
     uint32_t n_waiting;  /* characters that the end of the text would lose */
+    uint32_t n_spaces;   /* likewise, after the end of a word */
     uint8_t n_held;
     unsigned char held[15]; /* a code point's first bytes, until the rest has come */
 } ln_detokenizer;

@@ -33,9 +33,9 @@ static ln_status prepare(loader *l, const ln_weight_request *request, ln_weight 
     ln_dtype dtype = ln_weight_source_dtype(&request->sources[0]);
     size_t bytes;
     if (!l->backend->vtable->supports_weight(l->backend, dtype))
-        return ln_fail(
-            l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: weights of type %s are not supported",
-            ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(dtype));
+        return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
+                       "%s: tensor %s: weights of type %s are not supported",
+                       ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(dtype));
     LN_TRY(l->backend->vtable->plan_weight(l->backend, request, &bytes, l->err));
     size_t offset = ln_layout_add(&l->layout, bytes, 1);
     size_t row_bytes = 0;

@@ -150,9 +150,9 @@ static size_t cache_row_of(const attention_row *row, size_t position) {
                             row->kv_head);
 }
 
-/* The bucket of a key at `key` seen from `query`. Single precision throughout, as in the reference
- * implementation: the buckets' borders depend on it. */
-static size_t relative_bucket(const ln_relative_bias *relative, size_t query, size_t key) {
+/* Single precision throughout, as in the reference implementation: the buckets' borders depend on
+ * it. */
+size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query, size_t key) {
     size_t n = relative->both_ways ? relative->n_buckets / 2 : relative->n_buckets;
     size_t first = relative->both_ways && key > query ? n : 0;
     size_t exact = n / 2;
@@ -177,7 +177,8 @@ static float score_of(const attention_row *row, size_t position) {
         score -= p->alibi_slopes[row->head] * (float)(row->position - position);
     if (p->relative.table != NULL)
         score +=
-            p->relative.table[relative_bucket(&p->relative, row->position, position) * p->n_heads +
+            p->relative.table[ln_scalar_relative_bucket(&p->relative, row->position, position) *
+                                  p->n_heads +
                               row->head];
     return score;
 }

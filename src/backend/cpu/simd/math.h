@@ -43,11 +43,17 @@ static inline float erf_gelu(float x) {
     return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
 }
 
-/* 0.5 x (1 + tanh(z)) = x / (1 + exp(-2 z)) */
+/* 1 - 2 / (1 + exp(2 x)) */
+LN_INLINE vf vf_tanh(vf x) {
+    vf one = vf_set(1.0f);
+    vf e = vf_add(one, vf_exp(vf_add(x, x)));
+    return vf_sub(one, vf_div(vf_set(2.0f), e));
+}
+
 LN_INLINE vf vf_gelu_tanh(vf x) {
-    vf cube = vf_mul(vf_mul(x, x), x);
-    vf z = vf_mul(vf_fma(cube, vf_set(0.044715f), x), vf_set(-2.0f * 0.79788456080286535588f));
-    return vf_div(x, vf_add(vf_set(1.0f), vf_exp(z)));
+    vf cube = vf_mul(vf_mul(vf_mul(vf_set(0.044715f), x), x), x);
+    vf z = vf_mul(vf_set(0.79788456080286535588f), vf_add(x, cube));
+    return vf_mul(vf_mul(vf_set(0.5f), x), vf_add(vf_set(1.0f), vf_tanh(z)));
 }
 
 LN_INLINE vf vf_activate(ln_activation activation, vf x) {

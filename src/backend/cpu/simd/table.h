@@ -3,7 +3,9 @@
 #define LN_BACKEND_CPU_SIMD_TABLE_H
 
 #include "backend/cpu/scalar/scalar.h"
+#include "backend/cpu/simd/attention.h"
 #include "backend/cpu/simd/linear.h"
+#include "backend/cpu/simd/norm.h"
 #include "base/cpuid.h"
 
 static bool supports_weight(ln_dtype dtype) {
@@ -12,7 +14,9 @@ static bool supports_weight(ln_dtype dtype) {
 
 static size_t plan_scratch(const ln_step_limits *limits) {
     size_t scalar = ln_scalar_kernels.plan_scratch(limits);
-    size_t own = linear_scratch(limits->max_width);
+    size_t multiply = linear_scratch(limits->max_width);
+    size_t attend = attention_scratch(limits->max_head_dim);
+    size_t own = multiply > attend ? multiply : attend;
     return scalar > own ? scalar : own;
 }
 
@@ -24,11 +28,11 @@ static size_t plan_scratch(const ln_step_limits *limits) {
         .plan_scratch = plan_scratch,                                                              \
         .kernels = {                                                                               \
             [LN_OP_EMBED] = embed,                                                                 \
-            [LN_OP_NORM] = ln_scalar_norm,                                                         \
+            [LN_OP_NORM] = norm,                                                                   \
             [LN_OP_LINEAR] = linear,                                                               \
-            [LN_OP_QKV] = ln_scalar_qkv,                                                           \
+            [LN_OP_QKV] = qkv,                                                                     \
             [LN_OP_LATENT] = ln_scalar_latent,                                                     \
-            [LN_OP_ATTENTION] = ln_scalar_attention,                                               \
+            [LN_OP_ATTENTION] = attention,                                                         \
             [LN_OP_ROUTE] = ln_scalar_route,                                                       \
             [LN_OP_GROUP] = ln_scalar_group,                                                       \
             [LN_OP_COMBINE] = ln_scalar_combine,                                                   \

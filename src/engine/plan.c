@@ -32,7 +32,7 @@ ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *bu
     ln_engine_layout e;
     ln_layout scheduler = {0};
     ln_layout_add(layout, 1, sizeof(linnet_engine));
-    e.kv_layers = ln_layout_add(layout, ln_forward_n_kv_layers(spec), sizeof(ln_kv_layer));
+    e.kv_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
     e.ops = ln_layout_add(layout, ln_forward_max_ops(spec), sizeof(ln_op));
     ln_scheduler_plan(budget, &scheduler);
     e.scheduler = ln_layout_add(layout, scheduler.bytes, 1);
@@ -43,10 +43,10 @@ ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *bu
 void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
                           ln_kv_layer *kv_layers, void *memory) {
     size_t elem_bytes = plan->kv_dtype == LN_KV_F32 ? 4 : 2;
-    for (size_t i = 0; i < ln_forward_n_kv_layers(spec); i++) {
+    for (size_t i = 0; i < ln_kv_layer_count(spec); i++) {
         ln_kv_layer layer = {0};
         bool v_in_k;
-        ln_forward_kv_layer(spec, i, &layer, &v_in_k);
+        ln_kv_layer_shape(spec, i, &layer, &v_in_k);
         size_t n_slots = plan->kv_shape.n_blocks[layer.group] * LN_KV_BLOCK_TOKENS;
         size_t k = ln_layout_add(layout, n_slots, layer.n_heads * layer.k_dim * elem_bytes);
         size_t v = k;
@@ -132,7 +132,7 @@ static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_
     LN_TRY(ln_activations_plan(spec, plan->budget.max_tokens, plan->budget.max_logits,
                                &plan->bytes[LN_ARENA_ACTIVATIONS], err));
     plan->limits =
-        ln_forward_limits(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
+        ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
     plan->bytes[LN_ARENA_SCRATCH] = backend->vtable->plan_scratch(backend, &plan->limits);
     size_t total = 0;
     for (size_t i = 0; i < LN_ARENA_COUNT; i++)

@@ -2,46 +2,9 @@
 #ifndef LN_MODEL_FORWARD_H
 #define LN_MODEL_FORWARD_H
 
-#include "backend/backend.h"
+#include "model/activations.h"
 #include "model/spec.h"
 #include "model/weights.h"
-
-/* Activations, in the backend's memory; rows up to the step's limits. */
-typedef struct ln_activations {
-    float *x;                   /* [max_tokens][dim] the residual stream */
-    float *normed, *ffn_normed; /* [max_tokens][dim] */
-    float *q;                   /* [max_tokens][max n_heads * k_dim] */
-    float *k, *v;               /* [max_tokens][max n_kv_heads * k_dim], ... v_dim */
-    float *attended;            /* [max_tokens][max n_heads * v_dim] */
-    /* latent attention: queries and results of heads [max_tokens][n_heads * max dim], and what q
-     * goes through [max_tokens][q_latent] */
-    float *latent_heads, *latent_q;
-    /* mixture of experts; a row is a token and one of its choices */
-    float *router;                         /* [max_tokens][n_experts] */
-    int32_t *experts;                      /* [max_tokens][n_used] */
-    float *expert_weights;                 /* [max_tokens][n_used] */
-    int32_t *expert_order, *expert_starts; /* [max_tokens * n_used], [n_experts + 1] */
-    float *expert_hidden;                  /* [max_tokens * n_used][n_hidden] */
-    float *expert_out;                     /* [max_tokens * n_used][dim] */
-    float *shared_out, *shared_gate;       /* [max_tokens][dim], [max_tokens] */
-    float *hidden;                         /* [max_tokens][max n_hidden] */
-    float *logits;                         /* [max_logits][n_vocab] */
-} ln_activations;
-
-/* Bytes for steps of max_tokens tokens and max_logits rows of logits, then the pointers into
- * `memory` of that size. */
-ln_status ln_activations_plan(const ln_spec *spec, size_t max_tokens, size_t max_logits,
-                              size_t *bytes, ln_error *err);
-void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logits, void *memory,
-                         ln_activations *activations);
-
-/* KV caches: one per layer; with an encoder then one per layer for cross-attention, and one that
- * all of the encoder's layers use in turn. */
-size_t ln_forward_n_kv_layers(const ln_spec *spec);
-
-/* The shape of cache number `index`; block size, type and memory stay for the caller. V needs no
- * memory of its own when *v_in_k is set: v is k. */
-void ln_forward_kv_layer(const ln_spec *spec, size_t index, ln_kv_layer *kv, bool *v_in_k);
 
 /* The most operations that a step records. */
 size_t ln_forward_max_ops(const ln_spec *spec);
@@ -58,9 +21,5 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
 size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                          const ln_activations *activations, const ln_kv_layer *kv,
                          const ln_batch *batch, ln_op *ops);
-
-/* Sizes for ln_backend's scratch. */
-ln_step_limits ln_forward_limits(const ln_spec *spec, size_t max_tokens, size_t max_seqs,
-                                 size_t max_ctx);
 
 #endif

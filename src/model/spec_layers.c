@@ -325,6 +325,10 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     bool is_latent = common.attention.latent.n_latent > 0;
     size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;
     LN_TRY(read_ropes(config, arena, spec, rope_dim, err));
+    if (is_latent && spec->ropes[0].n_dims != rope_dim)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: latent attention that rotates %zu of %zu dimensions",
+                       ln_checkpoint_path(config->checkpoint), spec->ropes[0].n_dims, rope_dim);
     if (is_latent)
         common.attention.scale *= latent_yarn_scale(&spec->ropes[0]);
     LN_TRY(ln_config_size(config, (ln_key){"sliding_window", "attention.sliding_window"}, 0,

@@ -1,0 +1,132 @@
+#include "model/activations.h"
+
+#include "base/layout.h"
+
+static void grow(size_t *a, size_t b) {
+    if (b > *a)
+        *a = b;
+}
+
+/* The widest row of each activation, over all layers. */
+typedef struct widths {
+    size_t q, k, v, attended, hidden, latent_heads, latent_q;
+    size_t n_experts, n_used, expert_hidden, shared;
+} widths;
+
+static const ln_layer_spec *any_layer(const ln_spec *spec, size_t i) {
+    return i < spec->n_layers ? &spec->layers[i] : &spec->encoder_layers[i - spec->n_layers];
+}
+
+static widths widths_of(const ln_spec *spec) {
+    widths w = {0};
+    for (size_t i = 0; i < spec->n_layers + spec->n_encoder_layers; i++) {
+        const ln_layer_spec *layer = any_layer(spec, i);
+        const ln_attention_spec *a = &layer->attention;
+        const ln_moe_spec *moe = &layer->ffn.moe;
+        grow(&w.q, a->n_heads * a->k_dim);
+        grow(&w.k, a->n_kv_heads * a->k_dim);
+        grow(&w.v, a->n_kv_heads * a->v_dim);
+        grow(&w.attended, a->n_heads * a->v_dim);
+        if (a->latent.n_latent > 0) {
+            grow(&w.latent_heads, a->n_heads * (a->latent.n_plain + a->latent.n_rope));
+            grow(&w.latent_heads, a->n_heads * a->latent.v_dim);
+            grow(&w.latent_q, a->latent.q_latent);
+        }
+        grow(&w.hidden, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
+        grow(&w.n_experts, moe->n_experts);
+        grow(&w.n_used, moe->n_used);
+        grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
+        grow(&w.shared, moe->shared_hidden > 0 ? spec->dim : 0);
+    }
+    return w;
+}
+
+/* Adds every activation to the layout; with memory, points at them. */
+static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, ln_layout *layout,
+                    char *memory, ln_activations *a) {
+    widths w = widths_of(spec);
+    size_t row = max_tokens * sizeof(float);
+#define PLACE(member, count, bytes)                                                                \
+    do {                                                                                           \
+        size_t offset = ln_layout_add(layout, count, bytes);                                       \
+        a->member = memory != NULL ? (void *)(memory + offset) : NULL;                             \
+    } while (0)
+    PLACE(x, spec->dim, row);
+    PLACE(normed, spec->dim, row);
+    PLACE(ffn_normed, spec->dim, row);
+    PLACE(q, w.q, row);
+    PLACE(k, w.k, row);
+    PLACE(v, w.v, row);
+    PLACE(attended, w.attended, row);
+    PLACE(latent_heads, w.latent_heads, row);
+    PLACE(latent_q, w.latent_q, row);
+    PLACE(router, w.n_experts, row);
+    PLACE(experts, w.n_used, row);
+    PLACE(expert_weights, w.n_used, row);
+    PLACE(expert_order, w.n_used, row);
+    PLACE(expert_starts, w.n_experts > 0 ? w.n_experts + 1 : 0, sizeof(int32_t));
+    PLACE(expert_hidden, w.expert_hidden, row);
+    PLACE(expert_out, w.n_used * spec->dim, row);
+    PLACE(shared_out, w.shared, row);
+    PLACE(shared_gate, w.shared > 0 ? 1 : 0, row);
+    PLACE(hidden, w.hidden, row);
+    PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
+#undef PLACE
+}
+
+ln_status ln_activations_plan(const ln_spec *spec, size_t max_tokens, size_t max_logits,
+                              size_t *bytes, ln_error *err) {
+    ln_layout layout = {0};
+    ln_activations unused;
+    if (max_tokens > SIZE_MAX / 64 || max_logits > SIZE_MAX / 64)
+        return ln_fail(err, LINNET_ERR_LIMIT, "%zu tokens in a step are too many", max_tokens);
+    lay_out(spec, max_tokens, max_logits, &layout, NULL, &unused);
+    *bytes = layout.bytes;
+    return ln_layout_check(&layout, "activations", err);
+}
+
+void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logits, void *memory,
+                         ln_activations *activations) {
+    ln_layout layout = {0};
+    lay_out(spec, max_tokens, max_logits, &layout, memory, activations);
+}
+
+size_t ln_kv_layer_count(const ln_spec *spec) {
+    return spec->n_encoder_layers > 0 ? 2 * spec->n_layers + 1 : spec->n_layers;
+}
+
+void ln_kv_layer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv, bool *v_in_k) {
+    bool is_encoder = index == 2 * spec->n_layers;
+    bool is_cross = !is_encoder && index >= spec->n_layers;
+    const ln_layer_spec *layer =
+        is_encoder ? &spec->encoder_layers[0] : &spec->layers[index % spec->n_layers];
+    const ln_attention_spec *attention = &layer->attention;
+    *v_in_k = attention->latent.n_latent > 0;
+    kv->group = is_cross ? layer->cross_kv_group : attention->kv_group;
+    kv->n_heads = is_cross ? attention->n_heads : attention->n_kv_heads;
+    kv->k_dim = attention->k_dim;
+    kv->v_dim = attention->v_dim;
+    kv->v_stride = *v_in_k ? attention->k_dim : attention->v_dim;
+}
+
+ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t max_seqs,
+                                 size_t max_ctx) {
+    ln_step_limits limits = {
+        .max_tokens = max_tokens, .max_seqs = max_seqs, .max_ctx = max_ctx, .max_width = spec->dim};
+    for (size_t i = 0; i < spec->n_layers + spec->n_encoder_layers; i++) {
+        const ln_layer_spec *layer = any_layer(spec, i);
+        const ln_attention_spec *attention = &layer->attention;
+        const ln_moe_spec *moe = &layer->ffn.moe;
+        size_t head_dim = attention->k_dim > attention->v_dim ? attention->k_dim : attention->v_dim;
+        grow(&limits.max_head_dim, head_dim);
+        grow(&limits.max_heads, attention->n_heads);
+        grow(&limits.max_width, attention->n_heads * head_dim);
+        grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
+        grow(&limits.max_width, attention->latent.q_latent);
+        grow(&limits.max_width, layer->ffn.n_hidden);
+        grow(&limits.max_width, moe->n_hidden);
+        grow(&limits.max_width, moe->shared_hidden);
+        grow(&limits.max_experts, moe->n_experts);
+    }
+    return limits;
+}

@@ -30,7 +30,7 @@ _linnet() {
     *)
         if ((COMP_CWORD == 1)); then
             mapfile -t COMPREPLY < <(compgen -W "run inspect plan tokenize detokenize template
-                logits quantize $general" -- "$word")
+                logits convert quantize $general" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --max-tokens --stop --ignore-eos
@@ -40,6 +40,7 @@ _linnet() {
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
             template) i='--context --now' ;;
+            convert) i='--type --keep --threads --no-tokenizer' ;;
             quantize) i='--type --keep --threads' ;;
             logits) i="--ids --encoder-ids --out $engine" ;;
             esac

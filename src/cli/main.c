@@ -19,6 +19,7 @@
     X(detokenize, "Turn token ids into text")                                                      \
     X(template, "Render a chat template")                                                          \
     X(logits, "Write the logits of a token sequence to a file")                                    \
+    X(convert, "Write a GGUF file from a Hugging Face folder")                                     \
     X(quantize, "Write a GGUF file with matrices in another type")
 
 typedef struct command {

@@ -48,7 +48,8 @@ static ln_status read_scaling(const rope_reader *r, ln_rope_spec *rope) {
                           &log_multiplier, r->err));
     if (log_multiplier > 0)
         rope->mscale = rope->mscale_all_dim = log_multiplier / 0.1;
-    return ln_config_flag(r->config, rope_key(r, "truncate", "", names), &rope->truncate, r->err);
+    return ln_config_flag(r->config, rope_key(r, "truncate", "rope.scaling.yarn_truncate", names),
+                          &rope->truncate, r->err);
 }
 
 static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {

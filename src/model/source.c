@@ -46,6 +46,8 @@ static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *
     dims[n_dims++] = rows;
     if (cols > 0)
         dims[n_dims++] = cols;
+    if (tensor->n_dims == 1 && n_dims == 2 && rows == 1 && tensor->dims[0] == cols)
+        return LINNET_OK; /* GGUF drops outer dimensions of 1 */
     if (tensor->n_dims == n_dims && memcmp(tensor->dims, dims, (size_t)n_dims * sizeof *dims) == 0)
         return LINNET_OK;
     return wrong_shape(checkpoint, tensor, dims, n_dims, err);

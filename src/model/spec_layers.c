@@ -145,7 +145,8 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
                            layer);
         return LINNET_OK;
     }
-    if (spec->family->window == LN_WINDOW_ALL)
+    bool is_llama = config->is_gguf && strcmp(config->arch, "llama") == 0; /* Mistral, too */
+    if (spec->family->window == LN_WINDOW_ALL || is_llama)
         *windowed = true;
     if (spec->family->window == LN_WINDOW_PERIOD) {
         size_t period = spec->family->window_period;

@@ -1,0 +1,80 @@
+/* linnet convert: a GGUF file from a Hugging Face folder. */
+#include <argp.h>
+#include <linnet.h>
+#include <stdbool.h>
+
+#include "cli/commands.h"
+#include "cli/conversion.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "model/convert.h"
+
+enum { KEY_NO_TOKENIZER = LN_KEYS_COMMAND };
+
+typedef struct convert_args {
+    const char *from, *to;
+    bool no_tokenizer;
+    ln_cli_conversion conversion;
+} convert_args;
+
+static const struct argp_option options[] = {
+    {"no-tokenizer", KEY_NO_TOKENIZER, NULL, 0, "Leave the tokenizer out", 1}, {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    convert_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->conversion; break;
+    case KEY_NO_TOKENIZER: args->no_tokenizer = true; break;
+    case ARGP_KEY_ARG: ln_cli_take_two(state, &args->from, &args->to, arg); break;
+    case ARGP_KEY_END:
+        if (!args->to)
+            argp_error(state, args->from ? "OUT.gguf is missing" : "FOLDER is missing");
+        break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_child children[] = {{&ln_cli_conversion_argp, 0, NULL, 1}, {0}};
+
+static const struct argp convert_argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "FOLDER OUT.gguf",
+    .doc = "Writes a GGUF file, as llama.cpp reads it, from a Hugging Face folder: architecture, "
+           "tensors, tokenizer and chat template. Without --type matrices keep the type that the "
+           "folder has. What GGUF has no form for is refused. OUT.gguf appears when it is "
+           "complete.\vTypes are those of linnet quantize.",
+    .children = children,
+};
+
+static int convert(const convert_args *args) {
+    ln_checkpoint *checkpoint = NULL;
+    linnet_error err = {0};
+    ln_cli_bar bar = {0};
+    ln_interrupt_catch();
+    ln_quantize_options how = {.mix = args->conversion.mix,
+                               .rules = args->conversion.rules,
+                               .n_rules = args->conversion.n_rules,
+                               .n_threads = args->conversion.n_threads,
+                               .progress = ln_cli_bar_show,
+                               .user = &bar};
+    linnet_status status = ln_checkpoint_open(args->from, false, &checkpoint, &err);
+    if (status == LINNET_OK)
+        status = ln_convert(checkpoint, args->to, !args->no_tokenizer, &how, &err);
+    ln_cli_bar_end(&bar);
+    ln_checkpoint_close(checkpoint);
+    if (status == LINNET_ERR_CANCELLED)
+        return LN_EXIT_INTERRUPTED;
+    return status == LINNET_OK ? ln_cli_report_file(args->to) : ln_cli_fail_with(&err);
+}
+
+int ln_cli_convert(int argc, char **argv) {
+    convert_args args = {0};
+    int status = LN_EXIT_USAGE;
+    if (argp_parse(&convert_argp, argc, argv, 0, NULL, &args) == 0)
+        status = convert(&args);
+    ln_cli_conversion_free(&args.conversion);
+    return status;
+}

@@ -1,0 +1,120 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/convert_plan.h"
+#include "model/rope.h"
+
+static ln_status refuse(const ln_convert_plan *plan, const char *what) {
+    return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED, "%s: GGUF's \"%s\" has no form for %s",
+                   ln_checkpoint_path(plan->checkpoint), plan->architecture, what);
+}
+
+/* Families without a GGUF architecture of their own that share one. */
+static const char *shared_architecture(const ln_family *family) {
+    static const char *const shared[][2] = {
+        {"mistral", "llama"}, {"mixtral", "llama"}, {"deepseek_v3", "deepseek2"}};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (strcmp(family->name, shared[i][0]) == 0)
+            return shared[i][1];
+    return NULL;
+}
+
+static ln_status find_target(ln_convert_plan *plan) {
+    const ln_family *family = plan->spec->family;
+    const char *names = family->gguf != NULL ? family->gguf : shared_architecture(family);
+    bool ours = strcmp(family->name, "olmo3") == 0; /* a name that llama.cpp does not know */
+    if (names == NULL || ours)
+        return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
+                       "%s: the architecture \"%s\" cannot be written as GGUF",
+                       ln_checkpoint_path(plan->checkpoint), family->name);
+    snprintf(plan->architecture, sizeof plan->architecture, "%.*s", (int)strcspn(names, "|"),
+             names);
+    plan->target = family->gguf != NULL ? family : NULL;
+    for (size_t i = 0; ln_families[i] != NULL && plan->target == NULL; i++)
+        if (ln_families[i]->gguf != NULL &&
+            ln_list_has(ln_families[i]->gguf, plan->architecture, strlen(plan->architecture)))
+            plan->target = ln_families[i];
+    LN_BUG_ON(plan->target == NULL);
+    return LINNET_OK;
+}
+
+/* Which layers see a window follows from the architecture. */
+static ln_status check_windows(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    bool is_llama = strcmp(plan->architecture, "llama") == 0;
+    size_t window = 0;
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].attention.window > 0)
+            window = spec->layers[i].attention.window;
+    for (size_t i = 0; i < spec->n_layers && window > 0; i++) {
+        bool windowed = plan->target->window == LN_WINDOW_ALL || is_llama;
+        if (plan->target->window == LN_WINDOW_PERIOD)
+            windowed = (i + 1) % plan->target->window_period != 0;
+        if (spec->layers[i].attention.window != (windowed ? window : 0))
+            return refuse(plan, "which layers see a sliding window");
+    }
+    return LINNET_OK;
+}
+
+static ln_status check_layers(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    size_t n_dense = 0;
+    bool is_deepseek = strcmp(plan->architecture, "deepseek2") == 0, is_moe = false;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_layer_spec *layer = &spec->layers[i];
+        bool moe = layer->ffn.moe.n_experts > 0;
+        if ((is_moe && !moe) || (moe && !is_moe && i > 0 && !is_deepseek))
+            return refuse(plan, "dense layers in the places where they are");
+        is_moe |= moe;
+        n_dense += !moe;
+        if (plan->target->rope_rule == LN_ROPE_LISTED_LAYERS &&
+            (layer->attention.rope >= 0) != ((i + 1) % 4 != 0))
+            return refuse(plan, "layers without positions other than every fourth");
+    }
+    if (is_deepseek && n_dense == spec->n_layers)
+        return refuse(plan, "a model without experts");
+    const ln_ffn_spec *ffn = &spec->layers[0].ffn;
+    bool by_gate = spec->family->has_encoder; /* T5's activation follows from its gate */
+    ln_activation read = !by_gate     ? plan->target->activation
+                         : ffn->gated ? LN_ACT_GELU_TANH
+                                      : LN_ACT_RELU;
+    if (ffn->activation != read)
+        return refuse(plan, "this activation");
+    return LINNET_OK;
+}
+
+static ln_status check_ropes(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    for (size_t i = 0; i < spec->n_ropes; i++) {
+        const ln_rope_spec *rope = &spec->ropes[i];
+        bool plain = rope->scaling == LN_ROPE_PLAIN;
+        if (rope->scaling == LN_ROPE_DYNAMIC)
+            return refuse(plan, "dynamic RoPE scaling");
+        if (i > 0 && !plain)
+            return refuse(plan, "RoPE scaling of windowed layers");
+        if (rope->scaling == LN_ROPE_LONGROPE && (rope->attention_factor > 0 || rope->factor > 0))
+            return refuse(plan, "longrope with a factor of its own");
+        if (rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
+            rope->mscale != rope->mscale_all_dim)
+            return refuse(plan, "YaRN whose mscale and mscale_all_dim differ");
+        if (rope->style != plan->target->gguf_rope && rope->style != LN_ROPE_HALF)
+            return refuse(plan, "rotation of interleaved pairs");
+    }
+    return LINNET_OK;
+}
+
+ln_status ln_convert_check(ln_convert_plan *plan) {
+    LN_TRY(find_target(plan));
+    const ln_spec *spec = plan->spec;
+    LN_TRY(check_windows(plan));
+    LN_TRY(check_layers(plan));
+    LN_TRY(check_ropes(plan));
+    if (spec->learned_offset > 0)
+        return refuse(plan, "positions that do not begin at 0");
+    if (spec->positions != plan->target->positions)
+        return refuse(plan, "this kind of positions");
+    if (spec->positions == LN_POSITIONS_RELATIVE && spec->relative_max_distance != 128)
+        return refuse(plan, "relative positions up to this distance");
+    return LINNET_OK;
+}

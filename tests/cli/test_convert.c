@@ -1,0 +1,203 @@
+/* linnet convert: a GGUF file gives the logits of the folder that it came from, for every golden
+ * model whose architecture GGUF has; and linnet quantize with what it wrote. */
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/spawn.h"
+#include "test.h"
+
+#define MODELS TEST_SOURCE_DIR "/tests/golden/models"
+
+static char *folder;
+static char whole[256], small[256];
+
+/* What convert must refuse, and a part of what it says. */
+static const struct {
+    const char *model, *message;
+} refused[] = {
+    {"baichuan", "baichuan"},
+    {"bart", "bart"},
+    {"bart_scaled", "bart"},
+    {"deepseek_v3_yarn", "mscale"},
+    {"gpt_neox_sequential", "activation"},
+    {"gptj", "gptj"},
+    {"llama_dynamic", "dynamic RoPE"},
+    {"olmo3", "olmo3"},
+    {"opt", "opt"},
+    {"qwen2_window", "sliding window"},
+    {"qwen3_moe_mixed", "dense layers"},
+    {"smollm3", "layers without positions"},
+};
+enum { N_REFUSED = sizeof refused / sizeof *refused };
+
+static const char *refusal_of(const char *model) {
+    for (int i = 0; i < N_REFUSED; i++)
+        if (strcmp(model, refused[i].model) == 0)
+            return refused[i].message;
+    return NULL;
+}
+
+static int count_files(void) {
+    DIR *dir = opendir(folder);
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* The ids of list number 2 (the longest prompt), as text; `first` goes before them. */
+static void ids_text(json_t *golden, const char *key, const char *first, size_t n_left_out,
+                     char *text, size_t capacity) {
+    json_t *ids = json_array_get(json_object_get(golden, key), 2);
+    size_t n = json_array_size(ids);
+    snprintf(text, capacity, "%s", first);
+    for (size_t i = 0; i + n_left_out < n; i++)
+        snprintf(text + strlen(text), capacity - strlen(text), "%s%lld", *text ? "," : "",
+                 (long long)json_integer_value(json_array_get(ids, i)));
+}
+
+static float *logits_of(const char *model, json_t *golden, size_t *n_bytes) {
+    char ids[4096], encoder_ids[4096];
+    const char *out = path_in(folder, "logits.bin");
+    bool has_encoder = json_is_true(json_object_get(golden, "encoder_decoder"));
+    if (has_encoder) {
+        ids_text(golden, "greedy", "0", 1, ids, sizeof ids);
+        ids_text(golden, "prompts", "", 0, encoder_ids, sizeof encoder_ids);
+    } else {
+        ids_text(golden, "prompts", "", 0, ids, sizeof ids);
+    }
+    spawn_result result =
+        has_encoder ? LINNET("logits", model, "--ids", ids, "--encoder-ids", encoder_ids, "--out",
+                             out, "--precision", "exact")
+                    : LINNET("logits", model, "--ids", ids, "--out", out, "--precision", "exact");
+    if (result.status != 0)
+        fail_msg("%s: %s", model, result.err);
+    spawn_free(&result);
+    return (float *)(void *)read_file(out, n_bytes);
+}
+
+static double relative_error(const char *a, const char *b, json_t *golden) {
+    size_t a_bytes, b_bytes;
+    float *left = logits_of(a, golden, &a_bytes), *right = logits_of(b, golden, &b_bytes);
+    double error = 0, norm = 0;
+    assert_int_equal(a_bytes, b_bytes);
+    assert_true(a_bytes > 0);
+    for (size_t i = 0; i < a_bytes / sizeof *left; i++) {
+        double distance = (double)left[i] - (double)right[i];
+        error += distance * distance;
+        norm += (double)left[i] * (double)left[i];
+    }
+    free(left);
+    free(right);
+    return sqrt(error / norm);
+}
+
+static void check_model(const char *model) {
+    char from[512], golden_path[600];
+    snprintf(from, sizeof from, "%s/%s", MODELS, model);
+    snprintf(golden_path, sizeof golden_path, "%s/golden.json", from);
+    const char *message = refusal_of(model), *out = whole;
+    spawn_result result = LINNET("convert", from, out, "--no-tokenizer");
+    if (message != NULL) {
+        assert_int_equal(result.status, 1);
+        if (strstr(result.err, message) == NULL)
+            fail_msg("%s: %s", model, result.err);
+        spawn_free(&result);
+        assert_int_equal(count_files(), 0);
+        return;
+    }
+    if (result.status != 0)
+        fail_msg("%s: %s", model, result.err);
+    spawn_free(&result);
+    json_t *golden = json_load_file(golden_path, 0, NULL);
+    assert_non_null(golden);
+    double error = relative_error(from, out, golden);
+    print_message("%-20s %.1e\n", model, error);
+    if (!(error <= 1e-5))
+        fail_msg("%s: relative error %g", model, error);
+    json_decref(golden);
+    remove(out);
+    remove(path_in(folder, "logits.bin"));
+}
+
+static void goldens_keep_their_logits(void **state) {
+    (void)state;
+    DIR *dir = opendir(MODELS);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        if (entry->d_name[0] != '.')
+            check_model(entry->d_name);
+    closedir(dir);
+}
+
+static void assert_status(spawn_result result, int status, const char *err) {
+    if (result.status != status || strstr(result.err, err) == NULL)
+        fail_msg("exit status %d: %s", result.status, result.err);
+    spawn_free(&result);
+}
+
+static void quantised_files_load(void **state) {
+    (void)state;
+    assert_status(LINNET("convert", MODELS "/llama_int8", whole, "--no-tokenizer", "--type", "f32"),
+                  0, "MiB");
+    static const char *const types[] = {"F16",  "BF16", "Q8_0",   "Q6_K", "Q5_K_M", "Q5_1",
+                                        "Q5_0", "q4_k", "Q4_K_S", "Q4_1", "Q4_0",   "IQ4_NL",
+                                        "Q2_K", "Q3_K", "IQ4_XS", "MXFP4"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        assert_status(LINNET("quantize", whole, small, "--type", types[i], "--threads", "2"), 0,
+                      "small.gguf");
+        assert_status(
+            LINNET("logits", small, "--ids", "1,2,3", "--out", path_in(folder, "logits.bin")), 0,
+            "");
+    }
+    assert_status(LINNET("quantize", whole, small, "--type", "Q4_0", "--keep", "ffn_down=F16"), 0,
+                  "");
+    spawn_result report = LINNET("inspect", small, "--tensors");
+    assert_non_null(strstr(report.out, "F16"));
+    spawn_free(&report);
+    remove(path_in(folder, "logits.bin"));
+    remove(small);
+    remove(whole);
+}
+
+static void bad_arguments_are_named(void **state) {
+    (void)state;
+    const char *out = path_in(folder, "a.gguf");
+    assert_status(LINNET("quantize"), 2, "IN.gguf is missing");
+    assert_status(LINNET("quantize", "a"), 2, "OUT.gguf is missing");
+    assert_status(LINNET("quantize", "a", "b"), 2, "--type is missing");
+    assert_status(LINNET("quantize", "a", "b", "--type", "Q9"), 2, "Q4_K_M");
+    assert_status(LINNET("quantize", "a", "b", "--type", "Q8_0", "--keep", "x"), 2, "REGEX=TYPE");
+    assert_status(LINNET("quantize", path_in(folder, "none"), out, "--type", "Q8_0"), 1, "none");
+    assert_status(LINNET("quantize", MODELS "/llama", out, "--type", "Q8_0"), 2, "GGUF");
+    assert_status(LINNET("convert", MODELS "/llama", path_in(folder, "no/a.gguf")), 1, "a.gguf");
+    assert_status(LINNET("convert", MODELS "/llama"), 2, "OUT.gguf is missing");
+    assert_int_equal(count_files(), 0);
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    folder = temp_create();
+    snprintf(whole, sizeof whole, "%s/whole.gguf", folder);
+    snprintf(small, sizeof small, "%s/small.gguf", folder);
+    return 0;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    temp_remove(folder);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goldens_keep_their_logits),
+        cmocka_unit_test(quantised_files_load),
+        cmocka_unit_test(bad_arguments_are_named),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -152,6 +152,9 @@ typedef struct linnet_engine_options {
     size_t max_batch_tokens; /* tokens in one step, at least max_seqs; 0: 512, or ctx_tokens when
                                 that is less */
     size_t n_threads;        /* 0: one per processor that the process may run on */
+    /* NULL, or what matrices of float types become while they load: a GGUF type such as "q4_0" or
+     * "q8_0", "int8" (one scale per row) or "int4" (scale and zero for 32 columns) */
+    const char *quantize_on_load;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);

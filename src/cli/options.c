@@ -88,20 +88,24 @@ enum {
     KEY_CTX,
     KEY_MAX_SEQS,
     KEY_MAX_BATCH_TOKENS,
-    KEY_THREADS
+    KEY_THREADS,
+    KEY_QUANTIZE_ON_LOAD
 };
 
 static const struct argp_option engine_options[] = {
     {"precision", KEY_PRECISION, "exact|fast", 0,
      "exact: float32 throughout; fast: the types that each kernel likes (fast)", 0},
     {"backend", KEY_BACKEND, "auto|cpu", 0, "What computes (auto)", 0},
-    {"cpu", KEY_CPU, "auto|scalar", 0, "Instruction set of the CPU backend (auto)", 0},
+    {"cpu", KEY_CPU, "NAME", 0,
+     "Instruction set of the CPU backend: auto, scalar, avx2, avx512, avx512-vnni, avx512-bf16", 0},
     {"kv-type", KEY_KV_TYPE, "f32|f16|bf16", 0,
      "Type of the KV cache (f16 when fast, f32 when exact)", 0},
     {"ctx", KEY_CTX, "N", 0,
      "Longest sequence in tokens (what the checkpoint and the free memory allow)", 0},
     {"max-seqs", KEY_MAX_SEQS, "N", 0, "Sequences in one step (1)", 0},
     {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", 0, "Tokens in one step (512)", 0},
+    {"quantize-on-load", KEY_QUANTIZE_ON_LOAD, "TYPE", 0,
+     "Quantise matrices of float types while they load: q4_0, q8_0, q4_k ..., int8 or int4", 0},
     {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
     {0}};
 
@@ -135,6 +139,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     case KEY_THREADS:
         options->n_threads = ln_cli_parse_count(state, "--threads", arg, 1, MAX_THREADS);
         return 0;
+    case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

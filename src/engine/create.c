@@ -80,7 +80,8 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     engine->model = model;
     engine->plan = plan;
     engine->backend = backend;
-    status = ln_weights_load(model->checkpoint, &model->spec, plan.ctx_tokens, backend,
+    ln_weights_options weights_options = ln_engine_weights_options(&plan);
+    status = ln_weights_load(model->checkpoint, &model->spec, &weights_options, backend,
                              &engine->weights, err);
     if (status == LINNET_OK)
         status = prepare_memory(engine, err);

@@ -259,7 +259,16 @@ static ln_kv_dtype choose_kv_dtype(const linnet_engine_options *options) {
 static ln_status choose(const linnet_model *model, const linnet_engine_options *options,
                         const ln_backend *backend, ln_engine_plan *plan, ln_error *err) {
     ln_weights_plan weights;
-    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &model->spec, backend, &weights, err));
+    if (options->quantize_on_load != NULL) {
+        plan->quantizes = true;
+        if (!ln_packed_on_load_type(options->quantize_on_load, &plan->quantize))
+            return ln_fail(err, LINNET_ERR_ARGUMENT,
+                           "quantize_on_load is \"%s\", which is no type to quantise to",
+                           options->quantize_on_load);
+    }
+    ln_weights_options weights_options = ln_engine_weights_options(plan);
+    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &model->spec, &weights_options, backend,
+                                 &weights, err));
     plan->bytes[LN_ARENA_WEIGHTS] = weights.prepared_bytes;
     plan->bytes[LN_ARENA_TABLES] = weights.table_bytes;
     plan->bytes[LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(model);

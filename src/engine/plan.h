@@ -7,6 +7,7 @@
 #include "engine/scheduler.h"
 #include "kv/cache.h"
 #include "model/model.h"
+#include "model/weights.h"
 
 /* Arenas, and their names in linnet_memory_plan. */
 #define LN_ARENAS(X)                                                                               \
@@ -31,6 +32,8 @@ typedef enum ln_arena_id {
 
 typedef struct ln_engine_plan {
     size_t ctx_tokens, n_threads;
+    bool quantizes; /* plain matrices become `quantize` while they load */
+    ln_dtype quantize;
     ln_step_budget budget;
     ln_kv_shape kv_shape;
     ln_kv_dtype kv_dtype;
@@ -43,6 +46,12 @@ typedef struct ln_engine_plan {
  * every size. Reads no tensor data. */
 ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
                               ln_backend **backend, ln_engine_plan *plan, ln_error *err);
+
+/* How the planned engine loads its weights; borrows from the plan. */
+static inline ln_weights_options ln_engine_weights_options(const ln_engine_plan *plan) {
+    return (ln_weights_options){.ctx_tokens = plan->ctx_tokens,
+                                .quantize = plan->quantizes ? &plan->quantize : NULL};
+}
 
 /* Offsets in the engine's own arena, which begins with struct linnet_engine. */
 typedef struct ln_engine_layout {

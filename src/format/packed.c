@@ -1,14 +1,17 @@
 #include "format/packed.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
+#include "format/quants.h"
 
 enum { BLOCK = 32, NAME_BYTES = 200 };
 
 ln_dtype ln_packed_dtype(const ln_packed *packed) {
     switch (packed->kind) {
+    case LN_PACKED_ON_LOAD: return packed->on_load;
     case LN_PACKED_FP8: return LN_DTYPE_F8_G32;
     case LN_PACKED_INT8: return LN_DTYPE_I8_G32;
     case LN_PACKED_MXFP4: return LN_DTYPE_MXFP4;
@@ -232,6 +235,105 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
     return status;
 }
 
+/* ---- on load ---------------------------------------------------------------------------- */
+
+bool ln_packed_on_load_type(const char *name, ln_dtype *dtype) {
+    char upper[16];
+    size_t n = 0;
+    if (strcmp(name, "int8") == 0)
+        *dtype = LN_DTYPE_I8_G32;
+    else if (strcmp(name, "int4") == 0)
+        *dtype = LN_DTYPE_I4_G32;
+    else {
+        for (; name[n] != '\0' && n < sizeof upper - 1; n++)
+            upper[n] = name[n] >= 'a' && name[n] <= 'z' ? (char)(name[n] - 'a' + 'A') : name[n];
+        upper[n] = '\0';
+        return name[n] == '\0' && ln_dtype_from_name(upper, dtype) && ln_can_quantize(*dtype);
+    }
+    return true;
+}
+
+ln_packed ln_packed_on_load(const ln_tensor *tensor, size_t n_rows, size_t n_cols, ln_dtype dtype) {
+    bool is_plain = tensor->dtype == LN_DTYPE_F32 || tensor->dtype == LN_DTYPE_F16 ||
+                    tensor->dtype == LN_DTYPE_BF16;
+    if (!is_plain || n_cols % ln_dtype_block_elems(dtype) != 0)
+        return (ln_packed){0};
+    return (ln_packed){.kind = LN_PACKED_ON_LOAD,
+                       .numbers = tensor,
+                       .n_rows = n_rows,
+                       .n_cols = n_cols,
+                       .on_load = dtype};
+}
+
+enum { LARGEST_BLOCK = 256 };
+
+/* Columns [col, col + n) of a plain row as float32. */
+static void read_plain(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
+    size_t item = ln_dtype_block_bytes(p->numbers->dtype);
+    ln_dequantize_row(p->numbers->dtype, p->numbers->data + (row * p->n_cols + col) * item, out, n);
+}
+
+static float largest_of(const ln_packed *p, size_t row) {
+    float x[BLOCK], largest = 0.0f;
+    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+        read_plain(p, row, col, BLOCK, x);
+        for (size_t i = 0; i < BLOCK; i++)
+            largest = fmaxf(largest, fabsf(x[i]));
+    }
+    return largest;
+}
+
+/* One scale for the whole row: its largest number becomes 127. */
+static void int8_on_load(const ln_packed *p, size_t row, uint8_t *out) {
+    float x[BLOCK], scale = largest_of(p, row) / 127.0f;
+    float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+        read_plain(p, row, col, BLOCK, x);
+        memcpy(out, &scale, sizeof scale);
+        for (size_t i = 0; i < BLOCK; i++)
+            out[4 + i] = (uint8_t)(int8_t)lrintf(x[i] * inverse);
+        out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
+    }
+}
+
+/* Scale and zero from the smallest and largest of 32 numbers; 0 is among the values. */
+static void int4_on_load(const ln_packed *p, size_t row, uint8_t *out) {
+    float x[BLOCK];
+    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+        float low = 0.0f, high = 0.0f;
+        read_plain(p, row, col, BLOCK, x);
+        for (size_t i = 0; i < BLOCK; i++) {
+            low = fminf(low, x[i]);
+            high = fmaxf(high, x[i]);
+        }
+        float scale = (high - low) / 15.0f, inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+        long zero = lrintf(-low * inverse);
+        memcpy(out, &scale, sizeof scale);
+        out[4] = (uint8_t)zero;
+        memset(out + 5, 0, BLOCK / 2);
+        for (size_t i = 0; i < BLOCK; i++) {
+            long code = lrintf(x[i] * inverse) + zero;
+            code = code < 0 ? 0 : code > 15 ? 15 : code;
+            out[5 + i % 16] |= (uint8_t)(code << 4 * (i / 16));
+        }
+        out += ln_dtype_block_bytes(LN_DTYPE_I4_G32);
+    }
+}
+
+static void row_on_load(const ln_packed *p, size_t row, uint8_t *out) {
+    float x[LARGEST_BLOCK];
+    size_t n = ln_dtype_block_elems(p->on_load), bytes = ln_dtype_block_bytes(p->on_load);
+    if (n == 1) { /* a plain type: as many at once as fit */
+        bytes *= BLOCK;
+        n = BLOCK;
+    }
+    for (size_t col = 0; col < p->n_cols; col += n, out += bytes) {
+        size_t left = p->n_cols - col < n ? p->n_cols - col : n;
+        read_plain(p, row, col, left, x);
+        ln_quantize_row(p->on_load, x, out, left);
+    }
+}
+
 /* ---- rows ------------------------------------------------------------------------------- */
 
 static float scale_at(const ln_packed *p, size_t row, size_t col) {
@@ -325,6 +427,14 @@ static void mxfp4_row(const ln_packed *p, size_t row, uint8_t *out) {
 void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out) {
     switch (packed->kind) {
     case LN_PACKED_NONE: break;
+    case LN_PACKED_ON_LOAD:
+        if (packed->on_load == LN_DTYPE_I8_G32)
+            int8_on_load(packed, row, out);
+        else if (packed->on_load == LN_DTYPE_I4_G32)
+            int4_on_load(packed, row, out);
+        else
+            row_on_load(packed, row, out);
+        break;
     case LN_PACKED_FP8:
     case LN_PACKED_INT8: byte_row(packed, row, out); break;
     case LN_PACKED_GPTQ:

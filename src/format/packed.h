@@ -1,5 +1,6 @@
-/* Matrices of Hugging Face's quantised checkpoints, whose numbers, scales and zeros are tensors of
- * their own. A row is read as blocks of one of the internal types, without passing through
+/* Matrices that are not used as they are stored: those of Hugging Face's quantised checkpoints,
+ * whose numbers, scales and zeros are tensors of their own, and plain ones that are quantised while
+ * they load. A row is read as blocks of one of the internal types, without passing through
  * floats:
  *
  *   I4_G32  float32 scale, uint8 zero, 16 bytes of nibbles (element i and i + 16 in byte i);
@@ -16,16 +17,17 @@
 
 typedef enum ln_packed_kind {
     LN_PACKED_NONE = 0,
-    LN_PACKED_FP8,  /* numbers F8_E4M3 [rows][cols]; scales of one, of rows, or of tiles */
-    LN_PACKED_INT8, /* numbers I8 [rows][cols]; scales of one or of rows */
-    LN_PACKED_GPTQ, /* numbers I32 [cols / 8][rows]; zeros I32 [groups][rows / 8], minus one;
-                       scales [groups][rows] */
-    LN_PACKED_AWQ,  /* numbers I32 [cols][rows / 8]; zeros I32 [groups][rows / 8]; both in AWQ's
-                       order of nibbles; scales [groups][rows] */
-    LN_PACKED_INT4, /* numbers I32 [rows][cols / 8], offset by 8; scales [rows][groups];
-                       zeros I32 [rows / 8][groups] or none */
-    LN_PACKED_MXFP4 /* numbers U8 [experts][rows][cols / 32][16]; scales U8
-                       [experts][rows][cols / 32] */
+    LN_PACKED_ON_LOAD, /* numbers of a plain type, quantised to on_load as they are read */
+    LN_PACKED_FP8,     /* numbers F8_E4M3 [rows][cols]; scales of one, of rows, or of tiles */
+    LN_PACKED_INT8,    /* numbers I8 [rows][cols]; scales of one or of rows */
+    LN_PACKED_GPTQ,    /* numbers I32 [cols / 8][rows]; zeros I32 [groups][rows / 8], minus one;
+                          scales [groups][rows] */
+    LN_PACKED_AWQ,     /* numbers I32 [cols][rows / 8]; zeros I32 [groups][rows / 8]; both in AWQ's
+                          order of nibbles; scales [groups][rows] */
+    LN_PACKED_INT4,    /* numbers I32 [rows][cols / 8], offset by 8; scales [rows][groups];
+                          zeros I32 [rows / 8][groups] or none */
+    LN_PACKED_MXFP4    /* numbers U8 [experts][rows][cols / 32][16]; scales U8
+                          [experts][rows][cols / 32] */
 } ln_packed_kind;
 
 typedef struct ln_packed {
@@ -36,6 +38,7 @@ typedef struct ln_packed {
                                                   and AWQ's [groups][rows] */
     size_t group_rows, group_cols;             /* rows and columns that share a scale */
     int zero_offset;                           /* GPTQ: added to a stored zero */
+    ln_dtype on_load;                          /* LN_PACKED_ON_LOAD */
 } ln_packed;
 
 /* The block type of the rows that ln_packed_row gives. */
@@ -47,7 +50,15 @@ ln_dtype ln_packed_dtype(const ln_packed *packed);
 ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size_t n_experts,
                          size_t n_rows, size_t n_cols, ln_packed *packed, ln_error *err);
 
-/* Row `row` as n_cols / 32 blocks. */
+/* The type that a name given to "quantise on load" stands for: any that ln_can_quantize, "int8"
+ * (one scale per row) or "int4" (scale and zero for 32 columns). False: there is none. */
+bool ln_packed_on_load_type(const char *name, ln_dtype *dtype);
+
+/* Quantises a plain tensor [n_rows][n_cols] as it is read; kind NONE when its columns do not fit
+ * the type's blocks, or its type is quantised already. */
+ln_packed ln_packed_on_load(const ln_tensor *tensor, size_t n_rows, size_t n_cols, ln_dtype dtype);
+
+/* Row `row` as blocks of ln_packed_dtype. */
 void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out);
 
 #endif

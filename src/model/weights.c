@@ -21,7 +21,7 @@ typedef struct loader {
     char *table;          /* arrays of ln_weight, and the layers */
     ln_layout layout, table_layout;
     size_t mapped_bytes;
-    size_t ctx_tokens;
+    ln_weights_options options;
     bool encoder; /* the walk is in the encoder */
     ln_weights *weights;
     ln_error *err;
@@ -77,10 +77,22 @@ static ln_status table(loader *l, const float *values, size_t n, const float **o
     return LINNET_OK;
 }
 
+/* Matrices that multiply activations; tables and what chooses experts stay as they are. */
+static void quantize_on_load(const loader *l, ln_role role, ln_weight_source *source,
+                             size_t n_cols) {
+    if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
+        role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_ROUTER ||
+        role == LN_ROLE_SHARED_ROUTER || source->packed.kind != LN_PACKED_NONE || source->transpose)
+        return;
+    source->packed = ln_packed_on_load(source->tensor, (size_t)(source->tensor->n_elems / n_cols),
+                                       n_cols, *l->options.quantize);
+}
+
 static ln_status matrix_of(loader *l, ln_tensor_id id, const ln_source_shape *shape,
                            ln_weight *weight) {
     ln_weight_request request;
     LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, shape, &request, l->err));
+    quantize_on_load(l, id.role, &request.sources[0], shape->n_cols);
     LN_TRY(prepare(l, &request, weight));
     LN_TRY(ln_source_bias(l->checkpoint, l->spec, id, shape, &request, l->err));
     return prepare_vector(l, &request, &weight->bias);
@@ -221,7 +233,7 @@ static ln_status layer_weights(loader *l, const ln_layer_spec *layer, size_t i,
 /* Frequency factors: longrope's lists, or the tensors that GGUF keeps for longrope and llama3. */
 static ln_status find_freq_factors(const loader *l, const ln_rope_spec *rope,
                                    const float **factors) {
-    bool is_long = ln_rope_is_long(rope, l->ctx_tokens);
+    bool is_long = ln_rope_is_long(rope, l->options.ctx_tokens);
     *factors = NULL;
     if (ln_checkpoint_get_format(l->checkpoint) != LN_FORMAT_GGUF) {
         *factors = is_long ? rope->long_factors : rope->short_factors;
@@ -252,7 +264,7 @@ static ln_status ropes(loader *l) {
         if (inv_freq == NULL)
             return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory making the RoPE tables");
         if (l->writable != NULL) /* planning reads no tensor data */
-            rope->magnitude = ln_rope_fill(spec, l->ctx_tokens, factors, inv_freq);
+            rope->magnitude = ln_rope_fill(spec, l->options.ctx_tokens, factors, inv_freq);
         ln_status status = table(l, inv_freq, spec->n_dims / 2, &rope->inv_freq);
         free(inv_freq);
         LN_TRY(status);
@@ -367,11 +379,13 @@ static ln_status walk(loader *l) {
 }
 
 ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *spec,
-                                const ln_backend *backend, ln_weights_plan *plan, ln_error *err) {
+                                const ln_weights_options *options, const ln_backend *backend,
+                                ln_weights_plan *plan, ln_error *err) {
     ln_weights weights = {0};
     loader l = {.checkpoint = checkpoint,
                 .spec = spec,
                 .backend = backend,
+                .options = *options,
                 .weights = &weights,
                 .err = err};
     LN_TRY(walk(&l));
@@ -381,15 +395,17 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
     return LINNET_OK;
 }
 
-ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec, size_t ctx_tokens,
-                          ln_backend *backend, ln_weights *weights, ln_error *err) {
+ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                          const ln_weights_options *options, ln_backend *backend,
+                          ln_weights *weights, ln_error *err) {
+    size_t ctx_tokens = options->ctx_tokens;
     ln_weights_plan plan;
     *weights = (ln_weights){0};
     if (spec->max_ctx_tokens > 0 && ctx_tokens > spec->max_ctx_tokens)
         return ln_fail(err, LINNET_ERR_LIMIT,
                        "a context of %zu tokens is more than the %zu positions of %s", ctx_tokens,
                        spec->max_ctx_tokens, ln_checkpoint_path(checkpoint));
-    LN_TRY(ln_weights_plan_bytes(checkpoint, spec, backend, &plan, err));
+    LN_TRY(ln_weights_plan_bytes(checkpoint, spec, options, backend, &plan, err));
     LN_TRY(ln_reserve(plan.table_bytes, "table of the weights", &weights->table, err));
     weights->table_bytes = plan.table_bytes;
     ln_status status =
@@ -402,7 +418,7 @@ ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec, 
                     .writable = backend,
                     .memory = weights->memory,
                     .table = weights->table,
-                    .ctx_tokens = ctx_tokens,
+                    .options = *options,
                     .weights = weights,
                     .err = err};
         status = walk(&l);

@@ -105,7 +105,7 @@ typedef struct packing {
     ln_dtype dtype;
     size_t n_rows, row_bytes, panel_bytes;
     size_t n_workers;
-    uint8_t *scratch; /* [n_workers][16][row_bytes], with a transposed source */
+    uint8_t *scratch; /* [n_workers][16][row_bytes], with a source whose rows are assembled */
     uint8_t *out;
 } packing;
 
@@ -134,10 +134,11 @@ static ln_status pack_weight(const ln_weight_request *request, ln_pack pack, ln_
                  .row_bytes = weight->row_bytes,
                  .n_workers = ln_pool_size(pool),
                  .out = memory};
-    bool any_transposed = false;
+    bool any_assembled = false;
     for (size_t i = 0; i < request->n_sources; i++)
-        any_transposed |= request->sources[i].transpose;
-    if (any_transposed) {
+        any_assembled |=
+            request->sources[i].transpose || request->sources[i].packed.kind != LN_PACKED_NONE;
+    if (any_assembled) {
         p.scratch = calloc(p.n_workers * LN_PANEL_ROWS, p.row_bytes);
         if (p.scratch == NULL)
             return ln_fail(err, LINNET_ERR_NOMEM, "out of memory packing tensor %s",

@@ -72,7 +72,8 @@ static ln_status read_edited(const char *golden, const char *from, const char *t
     if (status == LINNET_OK) {
         status = ln_spec_read(checkpoint, arena, spec, err);
         if (status == LINNET_OK)
-            status = ln_weights_plan_bytes(checkpoint, spec, backend, &plan, err);
+            status = ln_weights_plan_bytes(checkpoint, spec, &(ln_weights_options){0}, backend,
+                                           &plan, err);
         ln_checkpoint_close(checkpoint);
     }
     backend->vtable->destroy(backend);

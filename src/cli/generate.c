@@ -18,8 +18,9 @@ static bool write_event(const linnet_event *event, bool print_ids, bool is_first
 }
 
 /* Takes events until the final one. */
-static int receive(linnet_request *request, bool print_ids, ln_cli_generation *generation) {
-    uint64_t start_ns = ln_clock_ns(), first_ns = 0;
+static int receive(linnet_request *request, bool print_ids, uint64_t start_ns,
+                   ln_cli_generation *generation) {
+    uint64_t first_ns = 0;
     bool is_cancelled = false;
     for (;;) {
         linnet_event event;
@@ -63,9 +64,10 @@ int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options
     *generation = (ln_cli_generation){0};
     linnet_request *request = NULL;
     linnet_error err = {0};
+    uint64_t start_ns = ln_clock_ns();
     if (linnet_request_submit(engine, options, &request, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
-    int status = receive(request, print_ids, generation);
+    int status = receive(request, print_ids, start_ns, generation);
     linnet_request_close(request);
     if (print_ids && !generation->stdout_closed)
         ln_cli_write("\n", 1);

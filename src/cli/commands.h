@@ -19,5 +19,6 @@ int ln_cli_template(int argc, char **argv);
 int ln_cli_logits(int argc, char **argv);
 int ln_cli_quantize(int argc, char **argv);
 int ln_cli_convert(int argc, char **argv);
+int ln_cli_eval(int argc, char **argv);
 
 #endif

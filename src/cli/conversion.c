@@ -78,7 +78,7 @@ void ln_cli_take_two(const struct argp_state *state, const char **from, const ch
 
 /* ---- the bar ---------------------------------------------------------------------------- */
 
-bool ln_cli_bar_show(void *user, uint64_t done_bytes, uint64_t total_bytes) {
+bool ln_cli_bar_show(void *user, uint64_t done, uint64_t total) {
     enum { WIDTH = 40, REDRAW_NS = 100000000 };
     ln_cli_bar *bar = user;
     uint64_t now = ln_clock_ns();
@@ -86,13 +86,17 @@ bool ln_cli_bar_show(void *user, uint64_t done_bytes, uint64_t total_bytes) {
         return false;
     if (!isatty(STDERR_FILENO) || (bar->drawn && now - bar->drawn_ns < REDRAW_NS))
         return true;
-    double part = total_bytes > 0 ? (double)done_bytes / (double)total_bytes : 1;
+    double part = total > 0 ? (double)done / (double)total : 1;
     char line[WIDTH + 1];
     memset(line, ' ', WIDTH);
     line[WIDTH] = '\0';
     memset(line, '=', (size_t)(part * WIDTH));
-    fprintf(stderr, "\r[%s] %3d%% of %s", line, (int)(part * 100),
-            ln_cli_size_text((size_t)total_bytes).text);
+    if (bar->unit)
+        fprintf(stderr, "\r[%s] %3d%% of %llu %s", line, (int)(part * 100),
+                (unsigned long long)total, bar->unit);
+    else
+        fprintf(stderr, "\r[%s] %3d%% of %s", line, (int)(part * 100),
+                ln_cli_size_text((size_t)total).text);
     bar->drawn_ns = now;
     bar->drawn = true;
     return true;

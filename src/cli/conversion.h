@@ -1,4 +1,5 @@
-/* What `linnet convert` and `linnet quantize` share: options, and a bar that shows progress. */
+/* What `linnet convert` and `linnet quantize` share: options, and a bar that shows progress
+ * (`linnet eval` has one, too). */
 #ifndef LN_CLI_CONVERSION_H
 #define LN_CLI_CONVERSION_H
 
@@ -26,10 +27,11 @@ void ln_cli_take_two(const struct argp_state *state, const char **from, const ch
 /* A callback for progress: draws a bar on stderr when that is a terminal, and returns false after
  * SIGINT or SIGTERM. `user` is an ln_cli_bar, zeroed. */
 typedef struct ln_cli_bar {
+    const char *unit; /* what is counted; NULL: bytes */
     uint64_t drawn_ns;
     bool drawn;
 } ln_cli_bar;
-bool ln_cli_bar_show(void *user, uint64_t done_bytes, uint64_t total_bytes);
+bool ln_cli_bar_show(void *user, uint64_t done, uint64_t total);
 /* Wipes the bar, before anything else is printed. */
 void ln_cli_bar_end(ln_cli_bar *bar);
 

@@ -20,7 +20,8 @@
     X(template, "Render a chat template")                                                          \
     X(logits, "Write the logits of a token sequence to a file")                                    \
     X(convert, "Write a GGUF file from a Hugging Face folder")                                     \
-    X(quantize, "Write a GGUF file with matrices in another type")
+    X(quantize, "Write a GGUF file with matrices in another type")                                 \
+    X(eval, "Measure perplexity, or how far two checkpoints are apart")
 
 typedef struct command {
     const char *name;

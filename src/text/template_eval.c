@@ -1,4 +1,5 @@
 /* Expressions: the tree, evaluated; and calls of whatever can be called. */
+#include <stdio.h>
 #include <string.h>
 
 #include "text/template_run.h"
@@ -373,10 +374,14 @@ static ln_status eval_condition(ln_tpl_run *run, ln_tpl_scope *scope, const ln_t
         return ln_tpl_eval(run, scope, node->as.condition.then, out);
     if (node->as.condition.otherwise != NULL)
         return ln_tpl_eval(run, scope, node->as.condition.otherwise, out);
-    return ln_tpl_undefined_hint(run,
-                                 "the inline if-expression evaluated to false and no else section "
-                                 "was defined.",
-                                 out);
+    char hint[128];
+    ln_tpl_value text;
+    int n = snprintf(hint, sizeof hint,
+                     "the inline if-expression on line %u evaluated to false and no else section "
+                     "was defined.",
+                     node->line);
+    LN_TRY(ln_tpl_string_new(run, hint, (size_t)n + 1, true, &text)); /* with its NUL */
+    return ln_tpl_undefined_hint(run, ln_tpl_bytes(text.as.string), out);
 }
 
 static ln_status eval_binary(ln_tpl_run *run, ln_tpl_scope *scope, const ln_tpl_node *node,

@@ -15,8 +15,6 @@ ln_status ln_tpl_arg_int(ln_tpl_run *run, const ln_tpl_args *args, size_t index,
     *out = fallback;
     if (value.kind == LN_TPL_MISSING)
         return LINNET_OK;
-    if (value.kind == LN_TPL_UNDEFINED)
-        return ln_tpl_raise_undefined(run, value);
     if (value.kind != LN_TPL_INT && value.kind != LN_TPL_BOOL)
         return ln_tpl_raise(run, "TypeError", "'%s' object cannot be interpreted as an integer",
                             ln_tpl_type_name(value));
@@ -524,6 +522,22 @@ METHOD(str_format) {
     return ln_tpl_brace_format(run, self.as.string, args, out);
 }
 
+METHOD(str_format_map) {
+    ln_tpl_value map = ln_tpl_arg(args, 0);
+    ln_tpl_args named = {0};
+    if (map.kind != LN_TPL_DICT)
+        return ln_tpl_raise(run, "TypeError", "format_map() wants a dict, not %s",
+                            ln_tpl_type_name(map));
+    LN_TRY(ln_tpl_alloc(run, map.as.dict->n_pairs, sizeof *named.named, &named.named));
+    for (size_t i = 0; i < map.as.dict->n_pairs; i++) {
+        const ln_tpl_pair *pair = &map.as.dict->pairs[i];
+        if (pair->key.kind == LN_TPL_STRING)
+            named.named[named.n_named++] =
+                (ln_tpl_named){.name = pair->key.as.string, .value = pair->item};
+    }
+    return ln_tpl_brace_format(run, self.as.string, &named, out);
+}
+
 METHOD(str_encode) {
     (void)self, (void)args, (void)out;
     return ln_tpl_raise(run, "TypeError", "bytes are not supported in chat templates");
@@ -569,6 +583,7 @@ static const ln_tpl_builtin methods[] = {
     {"center", str_center, "width fillchar ", 1},
     {"zfill", str_zfill, "width ", 1},
     {"format", str_format, NULL, 0},
+    {"format_map", str_format_map, "mapping ", 1},
     {"encode", str_encode, NULL, 0},
 };
 

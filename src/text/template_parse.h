@@ -50,6 +50,10 @@ ln_status ln_tpl_symbol(ln_tpl_parser *p, const char *text, size_t n_bytes, uint
 ln_status ln_tpl_nest(ln_tpl_parser *p); /* p->depth-- undoes it */
 
 /* Expressions. */
+ln_status ln_tpl_binary_new(ln_tpl_parser *p, ln_tpl_node_kind kind, uint32_t line, ln_tpl_op op,
+                            ln_tpl_node *left, ln_tpl_node *right, ln_tpl_node **node);
+/* A sign or an atom with what follows it; `with_filter`: filters and tests too. */
+ln_status ln_tpl_parse_unary(ln_tpl_parser *p, bool with_filter, ln_tpl_node **node);
 ln_status ln_tpl_parse_expression(ln_tpl_parser *p, bool conditional, ln_tpl_node **node);
 /* One expression, or several with commas as a tuple. `end_name`: a keyword that ends it. */
 ln_status ln_tpl_parse_tuple(ln_tpl_parser *p, bool conditional, const char *end_name,

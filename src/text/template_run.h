@@ -112,6 +112,7 @@ const ln_tpl_builtin *ln_tpl_find_filter(const ln_tpl_string *name);
 const ln_tpl_builtin *ln_tpl_find_test(const ln_tpl_string *name);
 const ln_tpl_builtin *ln_tpl_find_global(const ln_tpl_string *name);
 const ln_tpl_builtin *ln_tpl_find_string_method(const ln_tpl_string *name);
+const ln_tpl_builtin *ln_tpl_find_number_filter(const ln_tpl_string *name);
 const ln_tpl_builtin *ln_tpl_find_list_filter(const ln_tpl_string *name);
 const ln_tpl_builtin *ln_tpl_find_method(ln_tpl_value self, const ln_tpl_string *name);
 ln_status ln_tpl_invoke(ln_tpl_run *run, const ln_tpl_builtin *builtin, ln_tpl_value self,

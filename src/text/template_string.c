@@ -94,7 +94,9 @@ static ln_status mark(ln_tpl_run *run, ln_tpl_buffer *buffer, size_t end, bool t
 
 ln_status ln_tpl_builder_init(ln_tpl_run *run, ln_tpl_builder *builder) {
     *builder = (ln_tpl_builder){.run = run};
-    return ln_tpl_alloc(run, 1, sizeof *builder->buffer, &builder->buffer);
+    LN_TRY(ln_tpl_alloc(run, 1, sizeof *builder->buffer, &builder->buffer));
+    builder->buffer->data = builder->buffer->empty;
+    return LINNET_OK;
 }
 
 static ln_status reserve(ln_tpl_builder *builder, size_t n_bytes) {

@@ -88,6 +88,7 @@ typedef struct ln_tpl_buffer {
     size_t n_marks, mark_capacity;
     ln_tpl_mark whole; /* what marks points to in a buffer of one provenance */
     bool frozen;       /* borrowed or shared bytes: never extended */
+    char empty[1];     /* what data points to while there are no bytes */
 } ln_tpl_buffer;
 
 struct ln_tpl_string {

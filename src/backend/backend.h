@@ -87,8 +87,16 @@ typedef struct ln_backend_vtable {
     ln_status (*run)(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err);
 } ln_backend_vtable;
 
+/* Where the time of runs went, by kind of operation, from one thread's sight: with the wait for the
+ * other threads at an operation's end. */
+typedef struct ln_profile {
+    uint64_t ns[LN_OP_COUNT];
+    uint64_t n_ops[LN_OP_COUNT];
+} ln_profile;
+
 struct ln_backend {
     const ln_backend_vtable *vtable;
+    ln_profile *profile; /* the caller's, added to by every run; NULL: nobody asks */
 };
 
 /* "auto" or "cpu". Errors: ARGUMENT for a name or instruction set that is not there. */

@@ -9,6 +9,7 @@
 #include "backend/cpu/x86.h"
 #endif
 #include "backend/cpu/scalar/scalar.h"
+#include "base/clock.h"
 #include "base/layout.h"
 #include "base/pool.h"
 
@@ -48,7 +49,7 @@ static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
 
 /* The layout of a weight's prepared copy. */
 static ln_pack choose_pack(const cpu_backend *self, const ln_weight_request *request) {
-    ln_pack pack = ln_pack_of(request->sources[0].tensor->dtype);
+    ln_pack pack = ln_pack_of(ln_weight_source_dtype(&request->sources[0]));
     bool packs = !self->exact && !request->as_f32 && (self->kernels->packs >> pack & 1) != 0;
     return packs ? pack : LN_PACK_NONE;
 }
@@ -106,10 +107,18 @@ static void upload(ln_backend *backend, void *memory, const void *host, size_t b
 
 static void walk(void *context, size_t worker) {
     cpu_backend *self = context;
+    ln_profile *profile = worker == 0 ? self->base.profile : NULL;
+    uint64_t before = profile != NULL ? ln_clock_ns() : 0;
     for (size_t i = 0; i < self->n_ops; i++) {
         const ln_op *op = &self->ops[i];
         self->kernels->kernels[op->kind](op, &self->workers[worker]);
         ln_pool_barrier(self->pool);
+        if (profile == NULL)
+            continue;
+        uint64_t now = ln_clock_ns();
+        profile->ns[op->kind] += now - before;
+        profile->n_ops[op->kind]++;
+        before = now;
     }
 }
 

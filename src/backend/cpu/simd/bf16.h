@@ -1,7 +1,8 @@
 /* y = x W^T for weights packed as bf16 (backend/cpu/pack.h). x goes as the sum of two bf16, which
  * keeps 16 of its 24 bits: rounded to one, a layer's error would be near 1%. Float32 sums of pairs
- * of products, even and odd pairs apart, added at the end. A sum depends on its row of x and its
- * row of W alone. Bytes moved: 2 per weight, once for each TILE_ROWS rows of x from the caches. */
+ * of products in four chains (high and low parts, even and odd pairs), added at the end. A sum
+ * depends on its row of x and its row of W alone. Bytes moved: 2 per weight, once for each
+ * TILE_ROWS rows of x from the caches. */
 #ifndef LN_BACKEND_CPU_SIMD_BF16_H
 #define LN_BACKEND_CPU_SIMD_BF16_H
 
@@ -40,46 +41,48 @@ static void bf16_split(const bf16_rows *rows, size_t row, size_t k, const float 
     }
 }
 
-/* acc + a pair of columns of x, 8 bytes at x */
-LN_INLINE vf dot_split(vf acc, vi w, const int8_t *x) {
-    return dot_bf16(dot_bf16(acc, w, vi_spread(x)), w, vi_spread(x + 4));
+enum { CHAINS = 4 }; /* high and low parts of even pairs, then of odd pairs */
+
+LN_INLINE vi pair_of(const bf16_rows *rows, size_t row, size_t pair, size_t part) {
+    return vi_spread((const int8_t *)(rows->x + (row * rows->n_pairs + pair) * 4 + part * 2));
 }
 
 LN_INLINE void bf16_tile(size_t n_rows, const uint8_t *panel, const bf16_rows *rows, size_t row,
                          float *y) {
     size_t n_pairs = rows->n_pairs;
-    const int8_t *x = (const int8_t *)(rows->x + row * n_pairs * 4);
-    vf even[TILE_ROWS], odd[TILE_ROWS];
+    vf sums[TILE_STEP][CHAINS];
     for (size_t i = 0; i < n_rows; i++)
-        even[i] = odd[i] = vf_set(0.0f);
-    for (size_t pair = 0; pair + 2 <= n_pairs; pair += 2) {
-        vi first = vi_load(panel + pair * 64), second = vi_load(panel + pair * 64 + 64);
-        for (size_t i = 0; i < n_rows; i++) {
-            even[i] = dot_split(even[i], first, x + (i * n_pairs + pair) * 8);
-            odd[i] = dot_split(odd[i], second, x + (i * n_pairs + pair) * 8 + 8);
+        for (size_t chain = 0; chain < CHAINS; chain++)
+            sums[i][chain] = vf_set(0.0f);
+    for (size_t pair = 0; pair + 2 <= n_pairs; pair += 2)
+#pragma GCC unroll 4
+        for (size_t chain = 0; chain < CHAINS; chain++) {
+            vi w = vi_load(panel + (pair + chain / 2) * 64);
+            for (size_t i = 0; i < n_rows; i++)
+                sums[i][chain] = dot_bf16(sums[i][chain], w,
+                                          pair_of(rows, row + i, pair + chain / 2, chain % 2));
         }
-    }
-    if (n_pairs % 2 != 0) {
-        vi last = vi_load(panel + (n_pairs - 1) * 64);
+#pragma GCC unroll 2
+    for (size_t chain = 0; chain < 2; chain++) {
+        if (n_pairs % 2 == 0)
+            break;
+        vi w = vi_load(panel + (n_pairs - 1) * 64);
         for (size_t i = 0; i < n_rows; i++)
-            even[i] = dot_split(even[i], last, x + (i * n_pairs + n_pairs - 1) * 8);
+            sums[i][chain] =
+                dot_bf16(sums[i][chain], w, pair_of(rows, row + i, n_pairs - 1, chain));
     }
     for (size_t i = 0; i < n_rows; i++)
-        vf_store(y + i * LANES, vf_add(even[i], odd[i]));
+        vf_store(y + i * LANES,
+                 vf_add(vf_add(sums[i][0], sums[i][1]), vf_add(sums[i][2], sums[i][3])));
 }
 
-/* One row, TILE_ROWS, or a smaller multiple of TILE_STEP. */
+/* One row, or a multiple of TILE_STEP. */
 static void bf16_multiply(size_t n_rows, const uint8_t *panel, const bf16_rows *rows, size_t row,
                           float *y) {
-    switch (n_rows) {
-    case 1: bf16_tile(1, panel, rows, row, y); return;
-    case TILE_STEP: bf16_tile(TILE_STEP, panel, rows, row, y); return;
-    case TILE_STEP * 2:
-        if (TILE_ROWS > 2 * TILE_STEP)
-            bf16_tile(TILE_STEP * 2, panel, rows, row, y);
-        return;
-    default: bf16_tile(TILE_ROWS, panel, rows, row, y); return;
-    }
+    if (n_rows == 1)
+        bf16_tile(1, panel, rows, row, y);
+    for (size_t i = 0; n_rows > 1 && i < n_rows; i += TILE_STEP)
+        bf16_tile(TILE_STEP, panel, rows, row + i, y + i * LANES);
 }
 
 #endif

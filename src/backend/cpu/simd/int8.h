@@ -31,47 +31,44 @@ LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
     }
 }
 
-/* Rows of x, quantised for one kind of weight. */
+/* 32 columns of 16 rows of x, quantised for one kind of weight. */
+enum { GROUP_ROWS = 16 };
+typedef struct int8_block {
+    int8_t q[GROUP_ROWS][LN_PACK_COLS];
+    float scale[GROUP_ROWS];
+    float min_sum[GROUP_ROWS];    /* -scale * sum(q): what a minimum is multiplied by */
+    int32_t start[2][GROUP_ROWS]; /* -offset * sum(q) over a block, or over each half */
+} int8_block;
+
 typedef struct int8_rows {
-    size_t k;
-    int8_t *q;      /* [n][k] */
-    float *scale;   /* [n][k / 32] */
-    int32_t *start; /* [n][k / 16] -offset * sum(q) over a block, or over each half */
-    float *min_sum; /* [n][k / 32] -scale * sum(q): what a minimum is multiplied by */
+    size_t n_blocks;
+    int8_block *blocks; /* [n_rows / 16][n_blocks] */
 } int8_rows;
 
+/* Bytes per row, of whole groups of rows. */
 LN_INLINE size_t int8_row_bytes(size_t k) {
-    return k + k / 32 * 8 + k / 16 * 4;
+    return k / LN_PACK_COLS * (sizeof(int8_block) / GROUP_ROWS);
 }
 
-/* [n][k] rows in `memory`, which has n * int8_row_bytes(k) bytes; n is a multiple of 4. */
-static int8_rows int8_place(void *memory, size_t n, size_t k) {
-    int8_rows x = {.k = k, .q = memory};
-    x.scale = (float *)(void *)(x.q + n * k);
-    x.min_sum = x.scale + n * (k / 32);
-    x.start = (int32_t *)(void *)(x.min_sum + n * (k / 32));
-    return x;
+static int8_rows int8_place(void *memory, size_t k) {
+    return (int8_rows){.n_blocks = k / LN_PACK_COLS, .blocks = memory};
 }
 
 static void int8_quantize(const int8_rows *rows, size_t row, int8_kind kind, const float *x) {
-    size_t n_blocks = rows->k / LN_PACK_COLS;
-    for (size_t block = 0; block < n_blocks; block++) {
-        vf a = vf_load(x + block * 32), b = vf_load(x + block * 32 + LANES);
+    int8_block *out = rows->blocks + row / GROUP_ROWS * rows->n_blocks;
+    size_t lane = row % GROUP_ROWS;
+    for (size_t block = 0; block < rows->n_blocks; block++, out++, x += LN_PACK_COLS) {
+        vf a = vf_load(x), b = vf_load(x + LANES);
         float largest = vf_largest(vf_max(vf_abs(a), vf_abs(b)));
         vf inverse = vf_set(largest > 0.0f ? 127.0f / largest : 0.0f);
         vi p = vi_round(vf_mul(a, inverse)), q = vi_round(vf_mul(b, inverse));
-        size_t at = row * n_blocks + block;
+        vi_store_i8(out->q[lane], p);
+        vi_store_i8(out->q[lane] + LANES, q);
+        out->scale[lane] = largest * (1.0f / 127.0f);
         int32_t first = vi_sum(p), second = vi_sum(q);
-        vi_store_i8(rows->q + at * 32, p);
-        vi_store_i8(rows->q + at * 32 + LANES, q);
-        rows->scale[at] = largest * (1.0f / 127.0f);
-        rows->min_sum[at] = -rows->scale[at] * (float)(first + second);
-        if (kind.n_scales == 2) {
-            rows->start[2 * at] = -kind.offset * first;
-            rows->start[2 * at + 1] = -kind.offset * second;
-        } else {
-            rows->start[at] = -kind.offset * (first + second);
-        }
+        out->min_sum[lane] = -out->scale[lane] * (float)(first + second);
+        out->start[0][lane] = -kind.offset * (kind.n_scales == 2 ? first : first + second);
+        out->start[1][lane] = -kind.offset * second;
     }
 }
 
@@ -143,65 +140,65 @@ LN_INLINE vf fold(vf sum, vi acc, vf factor, float scale) {
     return vf_fma(vf_from_i(acc), vf_mul(factor, vf_set(scale)), sum);
 }
 
-/* n_rows of x from `row` on, against a packed panel: y [n_rows][16]. */
+/* The first n_rows of x against a packed panel: y [n_rows][16]. */
 LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                        size_t row, float *y) {
+                        float *y) {
     int8_kind kind = int8_kind_of(pack);
-    size_t n_blocks = x->k / LN_PACK_COLS, steps = STEPS / kind.n_scales;
+    size_t steps = STEPS / kind.n_scales;
     bool narrow = pack == LN_PACK_Q4_0 || pack == LN_PACK_Q4_K;
     vf sums[4];
     for (size_t i = 0; i < n_rows; i++)
         sums[i] = vf_set(0.0f);
-    for (size_t block = 0; block < n_blocks; block++) {
+    for (size_t block = 0; block < x->n_blocks; block++) {
         vi w[STEPS];
         vf factors[2] = {vf_set(0.0f), vf_set(0.0f)};
+        const int8_block *b = &x->blocks[block];
         unpack_block(pack, panel, block, w, factors);
         for (size_t i = 0; i < n_rows; i++) {
-            size_t at = (row + i) * n_blocks + block;
-            const int8_t *q = x->q + at * LN_PACK_COLS;
             for (size_t part = 0; part < kind.n_scales; part++) {
-                vi acc = vi_set(x->start[at * kind.n_scales + part]);
+                vi acc = vi_set(b->start[part][i]);
                 for (size_t step = part * steps; step < (part + 1) * steps; step++)
-                    acc = narrow ? dot_nibbles(acc, w[step], vi_spread(q + step * 4))
-                                 : dot_bytes(acc, w[step], vi_spread(q + step * 4));
-                sums[i] = fold(sums[i], acc, factors[part], x->scale[at]);
+                    acc = narrow ? dot_nibbles(acc, w[step], vi_spread(b->q[i] + step * 4))
+                                 : dot_bytes(acc, w[step], vi_spread(b->q[i] + step * 4));
+                sums[i] = fold(sums[i], acc, factors[part], b->scale[i]);
             }
             if (kind.has_min)
-                sums[i] = vf_fma(factors[1], vf_set(x->min_sum[at]), sums[i]);
+                sums[i] = vf_fma(factors[1], vf_set(b->min_sum[i]), sums[i]);
         }
     }
     for (size_t i = 0; i < n_rows; i++)
         vf_store(y + i * LANES, sums[i]);
 }
 
-/* The same against an unpacked panel. */
+/* n_rows of x from `row` on, all of one group, against an unpacked panel. */
 LN_INLINE void int8_many(int8_kind kind, size_t n_rows, const uint8_t *panel, const int8_rows *x,
                          size_t row, float *y) {
-    size_t n_blocks = x->k / LN_PACK_COLS, steps = STEPS / kind.n_scales;
+    const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks, *end = b + x->n_blocks;
+    const size_t steps = STEPS / kind.n_scales, lane = row % GROUP_ROWS;
     vf sums[TILE_ROWS];
     for (size_t i = 0; i < n_rows; i++)
         sums[i] = vf_set(0.0f);
-    for (size_t block = 0; block < n_blocks; block++, panel += UNPACKED_BYTES) {
+    for (; b < end; b++, panel += UNPACKED_BYTES) {
         const float *factors = (const float *)(const void *)(panel + STEPS * STEP_BYTES);
-        size_t first = row * n_blocks + block;
+        const int8_t *q = b->q[lane];
+#pragma GCC unroll 2
         for (size_t part = 0; part < kind.n_scales; part++) {
             vi acc[TILE_ROWS];
             for (size_t i = 0; i < n_rows; i++)
-                acc[i] = vi_set(x->start[(first + i * n_blocks) * kind.n_scales + part]);
+                acc[i] = vi_set(b->start[part][lane + i]);
+#pragma GCC unroll 8
             for (size_t step = part * steps; step < (part + 1) * steps; step++) {
                 vi w = vi_load(panel + step * STEP_BYTES);
                 for (size_t i = 0; i < n_rows; i++)
-                    acc[i] = dot_bytes(acc[i], w,
-                                       vi_spread(x->q + (first + i * n_blocks) * 32 + step * 4));
+                    acc[i] = dot_bytes(acc[i], w, vi_spread(q + i * LN_PACK_COLS + step * 4));
             }
             vf factor = vf_load(factors + part * LANES);
             for (size_t i = 0; i < n_rows; i++)
-                sums[i] = fold(sums[i], acc[i], factor, x->scale[first + i * n_blocks]);
+                sums[i] = fold(sums[i], acc[i], factor, b->scale[lane + i]);
         }
         if (kind.has_min)
             for (size_t i = 0; i < n_rows; i++)
-                sums[i] = vf_fma(vf_load(factors + LANES), vf_set(x->min_sum[first + i * n_blocks]),
-                                 sums[i]);
+                sums[i] = vf_fma(vf_load(factors + LANES), vf_set(b->min_sum[lane + i]), sums[i]);
     }
     for (size_t i = 0; i < n_rows; i++)
         vf_store(y + i * LANES, sums[i]);
@@ -209,38 +206,34 @@ LN_INLINE void int8_many(int8_kind kind, size_t n_rows, const uint8_t *panel, co
 
 LN_INLINE void int8_many_of(int8_kind kind, size_t n_rows, const uint8_t *panel, const int8_rows *x,
                             size_t row, float *y) {
-    switch (n_rows) {
-    case TILE_STEP: int8_many(kind, TILE_STEP, panel, x, row, y); return;
-    case TILE_STEP * 2:
-        if (TILE_ROWS > 2 * TILE_STEP)
-            int8_many(kind, TILE_STEP * 2, panel, x, row, y);
-        return;
-    default: int8_many(kind, TILE_ROWS, panel, x, row, y); return;
-    }
+    if (n_rows == TILE_ROWS)
+        int8_many(kind, TILE_ROWS, panel, x, row, y);
+    else
+        int8_many(kind, TILE_STEP, panel, x, row, y);
 }
 
 LN_INLINE void int8_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                           size_t row, float *y) {
+                           float *y) {
     switch (n_rows) {
-    case 1: int8_few(pack, 1, panel, x, row, y); return;
-    case 2: int8_few(pack, 2, panel, x, row, y); return;
-    case 3: int8_few(pack, 3, panel, x, row, y); return;
-    default: int8_few(pack, 4, panel, x, row, y); return;
+    case 1: int8_few(pack, 1, panel, x, y); return;
+    case 2: int8_few(pack, 2, panel, x, y); return;
+    case 3: int8_few(pack, 3, panel, x, y); return;
+    default: int8_few(pack, 4, panel, x, y); return;
     }
 }
 
-/* Up to 4 rows of x against a packed panel. */
+/* The first rows of x, up to 4, against a packed panel. */
 static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                              size_t row, float *y) {
+                              float *y) {
     switch (pack) {
-    case LN_PACK_Q4_0: int8_few_of(LN_PACK_Q4_0, n_rows, panel, x, row, y); return;
-    case LN_PACK_Q8_0: int8_few_of(LN_PACK_Q8_0, n_rows, panel, x, row, y); return;
-    case LN_PACK_Q4_K: int8_few_of(LN_PACK_Q4_K, n_rows, panel, x, row, y); return;
-    default: int8_few_of(LN_PACK_Q6_K, n_rows, panel, x, row, y); return;
+    case LN_PACK_Q4_0: int8_few_of(LN_PACK_Q4_0, n_rows, panel, x, y); return;
+    case LN_PACK_Q8_0: int8_few_of(LN_PACK_Q8_0, n_rows, panel, x, y); return;
+    case LN_PACK_Q4_K: int8_few_of(LN_PACK_Q4_K, n_rows, panel, x, y); return;
+    default: int8_few_of(LN_PACK_Q6_K, n_rows, panel, x, y); return;
     }
 }
 
-/* n_rows of x, TILE_ROWS or a smaller multiple of TILE_STEP, against an unpacked panel. */
+/* n_rows of x, TILE_ROWS or TILE_STEP, against an unpacked panel. */
 static void int8_multiply_many(ln_pack pack, size_t n_rows, const uint8_t *panel,
                                const int8_rows *x, size_t row, float *y) {
     switch (pack) {

@@ -13,7 +13,7 @@
 #include "backend/cpu/simd/rows.h"
 
 enum {
-    MAX_CHUNK = 240, /* rows of x, a multiple of every tile */
+    MAX_CHUNK = 240, /* rows of x, whole groups */
     FEW_ROWS = 4,    /* up to here packed panels are unpacked in registers */
     CHUNK_BYTES = 1 << 20
 };
@@ -64,7 +64,7 @@ static size_t panel_floats(size_t k) {
  * panel, for weight and gate each. */
 static size_t linear_scratch(size_t width) {
     size_t row = 2 * round_up(4 * width + 128, 64); /* no layout takes more for a row of x */
-    size_t chunk = row * TILE_ROWS > CHUNK_BYTES ? row * TILE_ROWS : CHUNK_BYTES;
+    size_t chunk = row * GROUP_ROWS > CHUNK_BYTES ? row * GROUP_ROWS : CHUNK_BYTES;
     return chunk / sizeof(float) + 2 * panel_floats(width);
 }
 
@@ -73,29 +73,28 @@ static size_t chunk_rows(const linear_job *job) {
     size_t row = row_bytes_of(job->up.weight);
     if (job->gate.weight != NULL && job->gate.weight->layout != job->up.weight->layout)
         row += row_bytes_of(job->gate.weight);
-    size_t fit = row > 0 ? CHUNK_BYTES / row / TILE_ROWS * TILE_ROWS : MAX_CHUNK;
-    if (fit < TILE_ROWS)
-        return TILE_ROWS;
+    size_t fit = row > 0 ? CHUNK_BYTES / row / GROUP_ROWS * GROUP_ROWS : MAX_CHUNK;
+    if (fit < GROUP_ROWS)
+        return GROUP_ROWS;
     return fit < MAX_CHUNK ? fit : MAX_CHUNK;
 }
 
 /* The chunk's rows of x in the form that the operand wants; returns the bytes used at `memory`. */
 static size_t prepare_rows(linear_job *job, operand *o, char *memory) {
-    size_t k = o->weight->n_cols, n = round_up(job->n, FEW_ROWS);
+    size_t k = o->weight->n_cols;
     switch (o->weight->layout) {
     case LN_PACK_NONE: return 0;
     case LN_PACK_BF16:
         o->bf16 = bf16_place(memory, k);
-        for (size_t i = 0; i < n; i++)
-            bf16_split(&o->bf16, i, k, job->x[i < job->n ? i : 0]);
+        for (size_t i = 0; i < job->n; i++)
+            bf16_split(&o->bf16, i, k, job->x[i]);
         break;
     default:
-        o->int8 = int8_place(memory, n, k);
-        for (size_t i = 0; i < n; i++)
-            int8_quantize(&o->int8, i, int8_kind_of((ln_pack)o->weight->layout),
-                          job->x[i < job->n ? i : 0]);
+        o->int8 = int8_place(memory, k);
+        for (size_t i = 0; i < job->n; i++)
+            int8_quantize(&o->int8, i, int8_kind_of((ln_pack)o->weight->layout), job->x[i]);
     }
-    return n * row_bytes_of(o->weight);
+    return round_up(job->n, GROUP_ROWS) * row_bytes_of(o->weight);
 }
 
 static void load_panel(const linear_job *job, operand *o, size_t panel) {
@@ -123,7 +122,7 @@ static void multiply_tile(const linear_job *job, const operand *o, size_t row, s
     } else if (w->layout == LN_PACK_BF16) {
         bf16_multiply(height, o->packed, &o->bf16, row, y);
     } else if (job->few) {
-        int8_multiply_few((ln_pack)w->layout, job->n, o->packed, &o->int8, row, y);
+        int8_multiply_few((ln_pack)w->layout, job->n, o->packed, &o->int8, y);
     } else {
         int8_multiply_many((ln_pack)w->layout, height, (const uint8_t *)o->panel, &o->int8, row, y);
     }
@@ -161,7 +160,7 @@ static size_t tile_height(const linear_job *job, size_t row) {
     size_t left = job->n - row;
     if (job->few || job->n == 1)
         return job->n;
-    return left < TILE_ROWS ? round_up(left, TILE_STEP) : TILE_ROWS;
+    return left > TILE_STEP ? TILE_ROWS : TILE_STEP;
 }
 
 static void multiply_panel(linear_job *job, size_t panel) {

@@ -9,7 +9,7 @@
 
 #define LN_INLINE static inline __attribute__((always_inline, unused))
 
-/* Rows of x in registers at once: TILE_ROWS or a smaller multiple of TILE_STEP; for dot products
+/* Rows of x in registers at once: TILE_ROWS or TILE_STEP; for dot products
  * along K, TILE_DOT rows of x and as many of W. */
 enum { LANES = 16, TILE_ROWS = 2, TILE_STEP = 2, TILE_DOT = 2 };
 

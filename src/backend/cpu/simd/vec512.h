@@ -10,9 +10,9 @@
 
 #define LN_INLINE static inline __attribute__((always_inline, unused))
 
-/* Rows of x in registers at once: TILE_ROWS or a smaller multiple of TILE_STEP; for dot products
+/* Rows of x in registers at once: TILE_ROWS or TILE_STEP; for dot products
  * along K, TILE_DOT rows of x and as many of W. */
-enum { LANES = 16, TILE_ROWS = 12, TILE_STEP = 4, TILE_DOT = 4 };
+enum { LANES = 16, TILE_ROWS = 8, TILE_STEP = 4, TILE_DOT = 4 };
 
 typedef __m512 vf;  /* 16 float32 */
 typedef __m512i vi; /* 16 int32, or 16 groups of 4 bytes */

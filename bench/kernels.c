@@ -1,0 +1,130 @@
+/* Times the linear kernels of an instruction set, one thread, by the processor time that they take:
+ * busy neighbours then matter less than by the clock on the wall.
+ *
+ *     gcc -std=c17 -D_GNU_SOURCE -O2 -march=native -Isrc -Iinclude bench/kernels.c \
+ *         build/liblinnet.a -o kernels -ljansson -lpcre2-8 -lutf8proc -lxxhash -lm -lpthread
+ *     ./kernels [avx512-bf16]
+ *
+ * Prints GB/s of weights for one row of x beside what a plain read of as many bytes reaches, and
+ * GOP/s for 256 rows beside what dot products on registers reach. */
+#include <immintrin.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/backend.h"
+#include "format/quants.h"
+
+enum { N_OUT = 32000, N_IN = 2048, SMALL_OUT = 2048, MANY = 240, RUNS = 5 };
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double read_bandwidth(const uint8_t *data, size_t bytes) {
+    double best = 1e9;
+    for (int run = 0; run < RUNS; run++) {
+        double begin = seconds();
+        __m512i sum = _mm512_setzero_si512();
+        for (size_t i = 0; i + 64 <= bytes; i += 64)
+            sum = _mm512_add_epi64(sum, _mm512_loadu_si512(data + i));
+        volatile long long sink = _mm512_reduce_add_epi64(sum);
+        (void)sink;
+        double took = seconds() - begin;
+        best = took < best ? took : best;
+    }
+    return (double)bytes / best * 1e-9;
+}
+
+/* Twelve chains, more than the latency of the two units needs. */
+static double dot_peak(void) {
+    double best = 1e9;
+    enum { TURNS = 2000000, CHAINS = 12 };
+    for (int run = 0; run < RUNS; run++) {
+        double begin = seconds();
+        for (int turn = 0; turn < TURNS; turn++)
+            __asm__ volatile("vpdpbusd %%zmm0, %%zmm1, %%zmm2\n vpdpbusd %%zmm0, %%zmm1, %%zmm3\n"
+                             "vpdpbusd %%zmm0, %%zmm1, %%zmm4\n vpdpbusd %%zmm0, %%zmm1, %%zmm5\n"
+                             "vpdpbusd %%zmm0, %%zmm1, %%zmm6\n vpdpbusd %%zmm0, %%zmm1, %%zmm7\n"
+                             "vpdpbusd %%zmm0, %%zmm1, %%zmm8\n vpdpbusd %%zmm0, %%zmm1, %%zmm9\n"
+                             "vpdpbusd %%zmm0, %%zmm1, %%zmm10\n vpdpbusd %%zmm0, %%zmm1, %%zmm11\n"
+                             "vpdpbusd %%zmm0, %%zmm1, %%zmm12\n vpdpbusd %%zmm0, %%zmm1, %%zmm13\n"
+                             :
+                             :
+                             : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
+                               "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13");
+        double took = seconds() - begin;
+        best = took < best ? took : best;
+    }
+    return 128.0 * CHAINS * TURNS / best * 1e-9;
+}
+
+static double time_linear(ln_backend *backend, const ln_weight *weight, size_t n_rows,
+                          const float *x, float *out) {
+    double best = 1e9;
+    ln_op op = {.kind = LN_OP_LINEAR,
+                .linear = {.weight = weight, .n_rows = n_rows, .x = x, .scale = 1.0f, .out = out}};
+    for (int run = 0; run < RUNS; run++) {
+        double begin = seconds();
+        backend->vtable->run(backend, &op, 1, NULL);
+        double took = seconds() - begin;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+static ln_weight prepare(ln_backend *backend, ln_dtype dtype, size_t n_out, size_t *bytes) {
+    size_t row_bytes;
+    if (!ln_dtype_row_bytes(dtype, N_IN, &row_bytes))
+        exit(1);
+    uint8_t *data = malloc(n_out * row_bytes);
+    memset(data, 0x3c, n_out * row_bytes); /* pages of its own */
+    ln_tensor tensor = {.name = "w", .dtype = dtype, .n_dims = 2, .dims = {n_out, N_IN}};
+    tensor.data = data;
+    ln_weight_request request = {
+        .n_sources = 1,
+        .sources = {{.tensor = &tensor, .n_rows = n_out, .run_rows = n_out}},
+        .n_cols = N_IN};
+    ln_weight weight;
+    void *memory = NULL;
+    backend->vtable->plan_weight(backend, &request, bytes, NULL);
+    backend->vtable->reserve(backend, *bytes, "weights", &memory, NULL);
+    backend->vtable->prepare_weight(backend, &request, memory, &weight, NULL);
+    *bytes = row_bytes * n_out;
+    return weight;
+}
+
+int main(int argc, char **argv) {
+    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K,
+                                     LN_DTYPE_Q6_K, LN_DTYPE_BF16, LN_DTYPE_F32};
+    ln_backend *backend;
+    ln_error err = {0};
+    ln_backend_options options = {.isa = argc > 1 ? argv[1] : "auto", .n_threads = 1};
+    ln_step_limits limits = {.max_tokens = 512, .max_width = N_IN, .max_head_dim = 64};
+    if (ln_backend_create("cpu", &options, &backend, &err) != LINNET_OK ||
+        backend->vtable->reserve_scratch(backend, &limits, &err) != LINNET_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    float *x = calloc(MANY * N_IN, sizeof *x), *out = calloc((size_t)MANY * N_OUT, sizeof *out);
+    for (size_t i = 0; i < MANY * N_IN; i++)
+        x[i] = (float)(i * 7919 % 1000) * 1e-3f - 0.5f;
+    uint8_t *buffer = malloc(256 << 20);
+    memset(buffer, 1, 256 << 20);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        size_t large, small;
+        ln_weight weight = prepare(backend, types[i], N_OUT, &large);
+        double one = time_linear(backend, &weight, 1, x, out);
+        double read = read_bandwidth(buffer, large);
+        weight = prepare(backend, types[i], SMALL_OUT, &small);
+        double many = time_linear(backend, &weight, MANY, x, out), peak = dot_peak();
+        double ops = 2.0 * MANY * SMALL_OUT * N_IN / many * 1e-9;
+        printf("%-5s 1 row: %6.1f GB/s (read %6.1f)   %d rows: %7.1f GOP/s (vpdpbusd %7.1f)\n",
+               ln_dtype_name(types[i]), (double)large / one * 1e-9, read, MANY, ops, peak);
+    }
+    return 0;
+}

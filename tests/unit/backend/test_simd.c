@@ -37,7 +37,7 @@ static ln_backend *make_backend(const char *isa, size_t n_threads, bool exact) {
                              .max_ctx = 2048,
                              .max_width = 1024,
                              .max_head_dim = 128,
-                             .max_heads = 16,
+                             .max_heads = 128,
                              .max_experts = 8};
     if (ln_backend_create("cpu", &options, &backend, NULL) != LINNET_OK)
         return NULL;
@@ -284,11 +284,182 @@ static void embed_reads_the_prepared_layout(void **state) {
         }
 }
 
+/* ---- norm, q/k/v and attention -------------------------------------------------------------- */
+
+static void assert_rows_near(const char *isa, const float *got, const float *want, size_t n,
+                             double most) {
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += pow((double)got[i] - (double)want[i], 2);
+        norm += pow(want[i], 2);
+    }
+    if (!(sqrt(difference) <= most * sqrt(norm)))
+        fail_msg("%s: error %g", isa, sqrt(difference / norm));
+}
+
+static void norms_are_those_of_scalar(void **state) {
+    (void)state;
+    enum { ROWS = 5, DIM = 83 };
+    float *x = noise_rows(ROWS * DIM), *w = noise_rows(DIM), *b = noise_rows(DIM);
+    float *residual = noise_rows(ROWS * DIM);
+    float *want = noise_rows(ROWS * DIM), *got = noise_rows(ROWS * DIM);
+    for (size_t set = 1; set < N_SETS; set++)
+        for (int kind = LN_NORM_RMS; kind <= LN_NORM_NONE; kind++) {
+            ln_norm norm = {.kind = (ln_norm_kind)kind, .eps = 1e-5f, .dim = DIM, .weight = w};
+            norm.bias = kind == LN_NORM_LAYER ? b : NULL;
+            norm.weight = kind == LN_NORM_NONE ? NULL : w;
+            ln_op op = {.kind = LN_OP_NORM,
+                        .norm = {.norm = &norm,
+                                 .n_rows = ROWS,
+                                 .x = x,
+                                 .residual = kind % 2 == 0 ? residual : NULL,
+                                 .scale = 0.7f}};
+            ln_backend *oracle = make_backend("scalar", 1, true);
+            ln_backend *backend = make_backend(sets[set], 3, true);
+            op.norm.out = want;
+            run(oracle, &op);
+            oracle->vtable->destroy(oracle);
+            if (backend == NULL)
+                continue;
+            op.norm.out = got;
+            run(backend, &op);
+            assert_rows_near(sets[set], got, want, ROWS * DIM, 1e-6);
+            backend->vtable->destroy(backend);
+        }
+    free(x), free(w), free(b), free(residual), free(want), free(got);
+}
+
+/* A step of one layer: q, k and v of two sequences are finished and cached, then attend. */
+enum { KV_HEADS = 2, BLOCK = 16, MAX_BLOCKS = 40, N_TOKENS = 600 };
+
+typedef struct attention_case {
+    ln_kv_dtype dtype;
+    size_t n_heads, k_dim, v_dim, window;
+    float softcap;
+    bool alibi, sinks, relative, sees_all, rotates;
+} attention_case;
+
+typedef struct attention_data {
+    float *q, *k, *v, *slopes, *sinks, *table, *inv_freq;
+    int32_t positions[N_TOKENS], tables[2 * MAX_BLOCKS];
+} attention_data;
+
+/* Sequence 0 has two thirds of the tokens. out [N_TOKENS][n_heads * v_dim]; the prompts come in
+ * chunks of `chunk` tokens. */
+static void run_attention(const char *isa, size_t n_threads, const attention_case *c,
+                          const attention_data *data, size_t chunk, float *out) {
+    ln_backend *backend = make_backend(isa, n_threads, true);
+    size_t n_slots = 2 * MAX_BLOCKS * BLOCK, split = N_TOKENS * 2 / 3;
+    ln_rope rope = {.style = LN_ROPE_HALF, .n_dims = c->k_dim / 4 * 2, .magnitude = 1.0f};
+    rope.inv_freq = data->inv_freq;
+    ln_kv_layer kv = {.dtype = c->dtype, .block_tokens = BLOCK, .n_heads = KV_HEADS};
+    kv.k_dim = c->k_dim;
+    kv.v_dim = kv.v_stride = c->v_dim;
+    kv.k = calloc(n_slots * KV_HEADS, c->k_dim * sizeof(float));
+    kv.v = calloc(n_slots * KV_HEADS, c->v_dim * sizeof(float));
+    float *q = malloc(N_TOKENS * c->n_heads * c->k_dim * sizeof *q);
+    float *k = malloc(N_TOKENS * KV_HEADS * c->k_dim * sizeof *k);
+    for (size_t seq = 0; seq < 2; seq++) {
+        size_t first = seq == 0 ? 0 : split, last = seq == 0 ? split : N_TOKENS;
+        for (size_t token = first; token < last; token += chunk) {
+            size_t n = last - token < chunk ? last - token : chunk;
+            int32_t starts[2] = {0, (int32_t)n}, slots[N_TOKENS];
+            int32_t length = (int32_t)(token - first + n);
+            const int32_t *blocks = data->tables + seq * MAX_BLOCKS;
+            for (size_t i = 0; i < n; i++) {
+                size_t position = token - first + i;
+                slots[i] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
+            }
+            ln_batch batch = {.n_tokens = n, .n_seqs = 1, .n_groups = 1, .seq_starts = starts};
+            batch.positions = data->positions + token;
+            batch.groups[0] = (ln_batch_group){blocks, MAX_BLOCKS, &length, slots};
+            memcpy(q, data->q + token * c->n_heads * c->k_dim,
+                   n * c->n_heads * c->k_dim * sizeof *q);
+            memcpy(k, data->k + token * KV_HEADS * c->k_dim, n * KV_HEADS * c->k_dim * sizeof *k);
+            ln_op ops[2] = {{.kind = LN_OP_QKV,
+                             .batch = &batch,
+                             .qkv = {.q = q,
+                                     .k = k,
+                                     .v = data->v + token * KV_HEADS * c->v_dim,
+                                     .n_heads = c->n_heads,
+                                     .rope = c->rotates ? &rope : NULL,
+                                     .kv = &kv}},
+                            {.kind = LN_OP_ATTENTION,
+                             .batch = &batch,
+                             .attention = {.q = q,
+                                           .kv = &kv,
+                                           .n_heads = c->n_heads,
+                                           .scale = 0.3f,
+                                           .softcap = c->softcap,
+                                           .window = c->window,
+                                           .alibi_slopes = c->alibi ? data->slopes : NULL,
+                                           .sinks = c->sinks ? data->sinks : NULL,
+                                           .sees_all = c->sees_all,
+                                           .out = out + token * c->n_heads * c->v_dim}}};
+            if (c->relative)
+                ops[1].attention.relative = (ln_relative_bias){data->table, 16, 64, c->sees_all};
+            assert_int_equal(backend->vtable->run(backend, ops, 2, NULL), LINNET_OK);
+        }
+    }
+    free(kv.k), free(kv.v), free(q), free(k);
+    backend->vtable->destroy(backend);
+}
+
+static void check_attention(const attention_case *c) {
+    attention_data data = {.q = noise_rows(N_TOKENS * c->n_heads * c->k_dim),
+                           .k = noise_rows(N_TOKENS * KV_HEADS * c->k_dim),
+                           .v = noise_rows(N_TOKENS * KV_HEADS * c->v_dim),
+                           .slopes = noise_rows(c->n_heads),
+                           .sinks = noise_rows(c->n_heads),
+                           .table = noise_rows(16 * c->n_heads),
+                           .inv_freq = noise_rows(c->k_dim)};
+    size_t n = N_TOKENS * c->n_heads * c->v_dim;
+    float *want = noise_rows(n), *whole = noise_rows(n), *parts = noise_rows(n);
+    for (size_t i = 0; i < c->n_heads; i++)
+        data.slopes[i] = 0.05f * fabsf(data.slopes[i]);
+    for (size_t i = 0; i < N_TOKENS; i++)
+        data.positions[i] = (int32_t)(i < N_TOKENS * 2 / 3 ? i : i - N_TOKENS * 2 / 3);
+    for (int32_t i = 0; i < 2 * MAX_BLOCKS; i++)
+        data.tables[i] = i * 37 % (2 * MAX_BLOCKS);
+    run_attention("scalar", 2, c, &data, N_TOKENS, want);
+    for (size_t set = 1; set < N_SETS; set++) {
+        ln_backend *backend = make_backend(sets[set], 1, true);
+        if (backend == NULL)
+            continue;
+        backend->vtable->destroy(backend);
+        run_attention(sets[set], 1, c, &data, N_TOKENS, whole);
+        assert_rows_near(sets[set], whole, want, n, 2e-6);
+        static const size_t chunks[] = {1, 37, N_TOKENS};
+        for (size_t i = 0; i < 3 && !c->sees_all; i++) {
+            run_attention(sets[set], 2 + i, c, &data, chunks[i], parts);
+            assert_memory_equal(parts, whole, n * sizeof *parts);
+        }
+    }
+    free(data.q), free(data.k), free(data.v), free(data.slopes), free(data.sinks);
+    free(data.table), free(data.inv_freq), free(want), free(whole), free(parts);
+}
+
+static void attention_is_that_of_scalar(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {LN_KV_F16, 8, 64, 64, 0, 0, .rotates = true},
+        {LN_KV_F32, 6, 12, 20, 17, 0, .rotates = true},
+        {LN_KV_BF16, 2, 40, 33, 290, 2.0f, .sinks = true},
+        {LN_KV_F16, 4, 16, 80, 0, 0, .alibi = true},
+        {LN_KV_F32, 4, 16, 16, 0, 0, .relative = true, .sees_all = true},
+        {LN_KV_F16, 80, 8, 8, 100, 1.5f, .alibi = true, .sinks = true, .relative = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_attention(&cases[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_multiplies),
         cmocka_unit_test(gates_mix_types),
         cmocka_unit_test(embed_reads_the_prepared_layout),
+        cmocka_unit_test(norms_are_those_of_scalar),
+        cmocka_unit_test(attention_is_that_of_scalar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

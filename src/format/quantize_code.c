@@ -45,7 +45,7 @@ void ln_quantize_iq4_nl(const float *src, uint8_t *block) {
 }
 
 void ln_quantize_iq4_xs(const float *src, uint8_t *block) {
-    static const ln_scaled_shape shape = {
+    const ln_scaled_shape shape = {
         .n_groups = 8, .codes = codes_iq4, .scale_low = -32, .scale_high = 31};
     uint8_t *scales = block + 4, *values = block + 8;
     ln_scaled_block fit;

@@ -20,17 +20,17 @@ _linnet() {
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu' -- "$word") ;;
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16' -- "$word") ;;
-    -f | --file | --compare | --out | --context) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -f | --file | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --text | --now) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
-    --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride) ;;
+    --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --seqs | --runs | --shape) ;;
     --temp | --top-k | --top-p | --min-p | --seed) ;;
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
     *)
         if ((COMP_CWORD == 1)); then
             mapfile -t COMPREPLY < <(compgen -W "run inspect plan tokenize detokenize template
-                logits convert quantize eval $general" -- "$word")
+                logits bench convert quantize eval $general" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --max-tokens --stop --ignore-eos
@@ -40,6 +40,7 @@ _linnet() {
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
             template) i='--context --now' ;;
+            bench) i="--shape --type --write --prefill --decode --seqs --runs --profile --json $engine" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;
             eval) i="--file --compare --stride --json $engine" ;;
             quantize) i='--type --keep --threads' ;;

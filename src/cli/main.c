@@ -18,6 +18,7 @@
     X(tokenize, "Turn text into token ids")                                                        \
     X(detokenize, "Turn token ids into text")                                                      \
     X(template, "Render a chat template")                                                          \
+    X(bench, "Measure prefill and decode speed")                                                   \
     X(logits, "Write the logits of a token sequence to a file")                                    \
     X(convert, "Write a GGUF file from a Hugging Face folder")                                     \
     X(quantize, "Write a GGUF file with matrices in another type")                                 \

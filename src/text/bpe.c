@@ -8,16 +8,20 @@
 
 #define FROZEN 0x80000000u /* a user-defined piece: the symbol takes part in no merge */
 
+/* A stretch of the word: linked to its neighbours, LN_BPE_NONE at the ends. */
+typedef struct symbol {
+    uint32_t id;     /* token or character; LN_BPE_NONE: unknown */
+    uint32_t length; /* bytes of its text; 0: merged into the one on its left */
+    uint32_t previous, next;
+} symbol;
+
 struct ln_bpe_work {
-    uint32_t *symbol; /* [capacity] symbols of the word; LN_BPE_NONE after a merge to the left
-                         when `length` is 0 */
-    uint32_t *length; /* [capacity] bytes of the symbol's text, for SentencePiece; 0: merged */
-    uint32_t *previous, *next; /* [capacity] neighbours, LN_BPE_NONE at the ends */
+    symbol *symbols; /* [capacity] */
     size_t count, capacity;
     ln_merge_queue queue;
     struct split {
         uint32_t left, right, left_bytes;
-    } * splits;      /* [vocab->count]: how an unused piece came about in this word; or NULL */
+    } * splits;      /* [vocab->count]: how a piece that may not stand came about; or NULL */
     uint64_t *stack; /* [stack_capacity] symbols and lengths still to be split */
     size_t stack_capacity;
     char *text; /* [text_capacity] a character with prefix and suffix */
@@ -27,10 +31,7 @@ struct ln_bpe_work {
 void ln_bpe_work_free(ln_bpe_work *work) {
     if (work == NULL)
         return;
-    free(work->symbol);
-    free(work->length);
-    free(work->previous);
-    free(work->next);
+    free(work->symbols);
     ln_merge_queue_free(&work->queue);
     free(work->splits);
     free(work->stack);
@@ -42,32 +43,21 @@ static ln_status out_of_memory(ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
 }
 
-static bool resize(uint32_t **array, size_t count) {
-    uint32_t *larger = realloc(*array, count * sizeof **array);
-    if (larger != NULL)
-        *array = larger;
-    return larger != NULL;
-}
-
-static bool reserve(ln_bpe_work *work, size_t count) {
-    if (count <= work->capacity)
-        return true;
+static bool grow(ln_bpe_work *work) {
     size_t capacity = work->capacity < 64 ? 64 : work->capacity * 2;
-    if (capacity < count)
-        capacity = count;
-    if (!resize(&work->symbol, capacity) || !resize(&work->length, capacity) ||
-        !resize(&work->previous, capacity) || !resize(&work->next, capacity))
+    symbol *larger = realloc(work->symbols, capacity * sizeof *larger);
+    if (larger == NULL)
         return false;
+    work->symbols = larger;
     work->capacity = capacity;
     return true;
 }
 
-static bool add_symbol(ln_bpe_work *work, uint32_t symbol, size_t n_bytes) {
-    if (work->count == work->capacity && !reserve(work, work->count + 1))
+static inline bool add_symbol(ln_bpe_work *work, uint32_t id, size_t n_bytes) {
+    if (work->count == work->capacity && !grow(work))
         return false;
-    work->symbol[work->count] = symbol;
-    work->length[work->count] = (uint32_t)n_bytes;
-    work->count++;
+    uint32_t at = (uint32_t)work->count++;
+    work->symbols[at] = (symbol){id, (uint32_t)n_bytes, at - 1, at + 1}; /* 0 - 1 is NONE */
     return true;
 }
 
@@ -79,8 +69,7 @@ static inline uint32_t char_symbol(const ln_bpe *bpe, uint32_t code_point) {
 static inline const ln_bpe_pair *find_pair(const ln_bpe *bpe, uint32_t left, uint32_t right) {
     if (left == LN_BPE_NONE || right == LN_BPE_NONE)
         return NULL;
-    uint64_t key = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
-    for (size_t at = (size_t)(key >> 20) & bpe->pair_mask;; at = (at + 1) & bpe->pair_mask) {
+    for (size_t at = ln_bpe_pair_slot(bpe, left, right);; at = (at + 1) & bpe->pair_mask) {
         const ln_bpe_pair *pair = &bpe->pairs[at];
         if (pair->left == left && pair->right == right)
             return pair;
@@ -93,7 +82,7 @@ static inline const ln_bpe_pair *find_pair(const ln_bpe *bpe, uint32_t left, uin
 
 /* The symbol of a character under prefix and suffix; the looked-up text is left in work->text. */
 static ln_status decorated_symbol(const ln_bpe *bpe, ln_bpe_work *work, const char *text,
-                                  size_t n_bytes, bool is_first, bool is_last, uint32_t *symbol,
+                                  size_t n_bytes, bool is_first, bool is_last, uint32_t *id,
                                   size_t *text_bytes, ln_error *err) {
     size_t prefix = bpe->prefix && !is_first ? strlen(bpe->prefix) : 0;
     size_t suffix = bpe->suffix && is_last ? strlen(bpe->suffix) : 0;
@@ -110,8 +99,8 @@ static ln_status decorated_symbol(const ln_bpe *bpe, ln_bpe_work *work, const ch
     memcpy(work->text + prefix, text, n_bytes);
     if (suffix > 0)
         memcpy(work->text + prefix + n_bytes, bpe->suffix, suffix);
-    int32_t id = ln_vocab_find(bpe->vocab, work->text, total);
-    *symbol = id < 0 ? LN_BPE_NONE : (uint32_t)id;
+    int32_t found = ln_vocab_find(bpe->vocab, work->text, total);
+    *id = found < 0 ? LN_BPE_NONE : (uint32_t)found;
     *text_bytes = total;
     return LINNET_OK;
 }
@@ -134,16 +123,16 @@ static ln_status split_word(const ln_bpe *bpe, ln_bpe_work *work, const char *wo
     bool waiting = false, decorated = bpe->prefix != NULL || bpe->suffix != NULL;
     uint32_t unk = (uint32_t)bpe->vocab->unk;
     for (size_t at = 0, length; at < n_bytes; at += length) {
-        uint32_t symbol = char_symbol(bpe, ln_utf8_decode(word + at, &length));
+        uint32_t id = char_symbol(bpe, ln_utf8_decode(word + at, &length));
         const char *text = word + at;
         size_t text_bytes = length;
         if (decorated) {
-            LN_TRY(decorated_symbol(bpe, work, text, length, at == 0, at + length == n_bytes,
-                                    &symbol, &text_bytes, err));
+            LN_TRY(decorated_symbol(bpe, work, text, length, at == 0, at + length == n_bytes, &id,
+                                    &text_bytes, err));
             text = work->text;
         }
-        if (symbol != LN_BPE_NONE) {
-            if ((waiting && !add_symbol(work, unk, 1)) || !add_symbol(work, symbol, length))
+        if (id != LN_BPE_NONE) {
+            if ((waiting && !add_symbol(work, unk, 1)) || !add_symbol(work, id, length))
                 return out_of_memory(err);
             waiting = false;
             continue;
@@ -186,15 +175,15 @@ static size_t match_user_defined(const ln_trie *trie, const char *text, size_t n
 static ln_status split_text(const ln_bpe *bpe, ln_bpe_work *work, const char *word, size_t n_bytes,
                             ln_error *err) {
     for (size_t at = 0, length; at < n_bytes; at += length) {
-        uint32_t symbol = 0;
+        uint32_t id = 0;
         length = 0;
         if (bpe->user_defined.n_nodes > 0)
-            length = match_user_defined(&bpe->user_defined, word + at, n_bytes - at, &symbol);
+            length = match_user_defined(&bpe->user_defined, word + at, n_bytes - at, &id);
         if (length > 0)
-            symbol |= FROZEN;
+            id |= FROZEN;
         else
-            symbol = char_symbol(bpe, ln_utf8_decode(word + at, &length));
-        if (!add_symbol(work, symbol, length))
+            id = char_symbol(bpe, ln_utf8_decode(word + at, &length));
+        if (!add_symbol(work, id, length))
             return out_of_memory(err);
     }
     return LINNET_OK;
@@ -210,11 +199,12 @@ typedef struct merger {
 
 static inline void offer(const merger *m, uint32_t left, uint32_t right) {
     ln_bpe_work *work = m->work;
-    const ln_bpe_pair *pair = find_pair(m->bpe, work->symbol[left], work->symbol[right]);
+    const ln_bpe_pair *pair = find_pair(m->bpe, work->symbols[left].id, work->symbols[right].id);
     if (pair == NULL)
         return;
     if (m->split_flags != 0 && (m->bpe->vocab->pieces[pair->merged].flags & m->split_flags))
-        work->splits[pair->merged] = (struct split){pair->left, pair->right, work->length[left]};
+        work->splits[pair->merged] =
+            (struct split){pair->left, pair->right, work->symbols[left].length};
     ln_merge_queue_push(&work->queue, pair->rank, left);
 }
 
@@ -223,31 +213,30 @@ static inline void offer(const merger *m, uint32_t left, uint32_t right) {
 static void merge_all(const merger *m) {
     const ln_bpe *bpe = m->bpe;
     ln_bpe_work *work = m->work;
-    for (uint32_t i = 0; i < work->count; i++) {
-        work->previous[i] = i == 0 ? LN_BPE_NONE : i - 1;
-        work->next[i] = i + 1 == work->count ? LN_BPE_NONE : i + 1;
-    }
+    symbol *symbols = work->symbols;
+    symbols[work->count - 1].next = LN_BPE_NONE;
     for (uint32_t i = 0; i + 1 < work->count; i++)
         offer(m, i, i + 1);
     uint32_t rank, at;
     while (ln_merge_queue_pop(&work->queue, &rank, &at)) {
-        uint32_t right = work->next[at];
-        if (work->length[at] == 0 || right == LN_BPE_NONE)
+        symbol *left = &symbols[at];
+        if (left->length == 0 || left->next == LN_BPE_NONE)
             continue;
-        const ln_bpe_pair *pair = find_pair(bpe, work->symbol[at], work->symbol[right]);
+        symbol *right = &symbols[left->next];
+        const ln_bpe_pair *pair = find_pair(bpe, left->id, right->id);
         if (pair == NULL || (pair->rank != rank && (bpe->merged_of_rank == NULL ||
                                                     bpe->merged_of_rank[rank] != pair->merged)))
             continue;
-        work->symbol[at] = pair->merged;
-        work->length[at] += work->length[right];
-        work->length[right] = 0;
-        uint32_t after = work->next[at] = work->next[right];
-        if (after != LN_BPE_NONE)
-            work->previous[after] = at;
-        if (work->previous[at] != LN_BPE_NONE)
-            offer(m, work->previous[at], at);
-        if (after != LN_BPE_NONE)
-            offer(m, at, after);
+        left->id = pair->merged;
+        left->length += right->length;
+        left->next = right->next;
+        right->length = 0;
+        if (left->next != LN_BPE_NONE)
+            symbols[left->next].previous = at;
+        if (left->previous != LN_BPE_NONE)
+            offer(m, left->previous, at);
+        if (left->next != LN_BPE_NONE)
+            offer(m, at, left->next);
     }
 }
 
@@ -284,24 +273,24 @@ static ln_status push_split(ln_bpe_work *work, size_t depth, uint64_t part, ln_e
 
 /* A symbol is a piece, or (SentencePiece) text without one. Pieces that may not stand are taken
  * apart the way they were merged. */
-static ln_status emit_symbol(const merger *m, uint32_t symbol, const char *text, size_t n_bytes,
+static ln_status emit_symbol(const merger *m, uint32_t id, const char *text, size_t n_bytes,
                              bool *in_unknown, ln_ids *ids, ln_error *err) {
     const ln_vocab *vocab = m->bpe->vocab;
     ln_bpe_work *work = m->work;
     for (size_t depth = 0;;) {
-        symbol &= symbol == LN_BPE_NONE ? LN_BPE_NONE : ~FROZEN;
-        bool known = symbol < vocab->count;
-        if (known && m->split_flags != 0 && (vocab->pieces[symbol].flags & m->split_flags) &&
-            work->splits[symbol].left_bytes > 0) {
-            struct split split = work->splits[symbol];
+        id &= id == LN_BPE_NONE ? LN_BPE_NONE : ~FROZEN;
+        bool known = id < vocab->count;
+        if (known && m->split_flags != 0 && (vocab->pieces[id].flags & m->split_flags) &&
+            work->splits[id].left_bytes > 0) {
+            struct split split = work->splits[id];
             LN_TRY(push_split(work, depth++,
                               (uint64_t)split.right << 32 | (n_bytes - split.left_bytes), err));
-            symbol = split.left;
+            id = split.left;
             n_bytes = split.left_bytes;
             continue;
         }
-        if (known) {
-            LN_TRY(ln_ids_push(ids, (int32_t)symbol, err));
+        if (known && !(m->bpe->by_score && (vocab->pieces[id].flags & LN_TOKEN_UNUSED))) {
+            LN_TRY(ln_ids_push(ids, (int32_t)id, err));
             *in_unknown = false;
         } else {
             LN_TRY(emit_unknown(m->bpe, text, n_bytes, in_unknown, ids, err));
@@ -310,7 +299,7 @@ static ln_status emit_symbol(const merger *m, uint32_t symbol, const char *text,
             return LINNET_OK;
         text += n_bytes;
         depth--;
-        symbol = (uint32_t)(work->stack[depth] >> 32);
+        id = (uint32_t)(work->stack[depth] >> 32);
         n_bytes = (size_t)(work->stack[depth] & UINT32_MAX);
     }
 }
@@ -319,13 +308,13 @@ static ln_status emit(const merger *m, const char *word, ln_ids *ids, ln_error *
     const ln_bpe_work *work = m->work;
     bool in_unknown = false, plain = !m->bpe->by_score && m->split_flags == 0;
     for (uint32_t i = 0; i < work->count; i++) {
-        uint32_t n_bytes = work->length[i];
+        uint32_t n_bytes = work->symbols[i].length;
         if (n_bytes == 0)
             continue;
         if (plain)
-            LN_TRY(ln_ids_push(ids, (int32_t)work->symbol[i], err));
+            LN_TRY(ln_ids_push(ids, (int32_t)work->symbols[i].id, err));
         else
-            LN_TRY(emit_symbol(m, work->symbol[i], word, n_bytes, &in_unknown, ids, err));
+            LN_TRY(emit_symbol(m, work->symbols[i].id, word, n_bytes, &in_unknown, ids, err));
         word += n_bytes;
     }
     return LINNET_OK;

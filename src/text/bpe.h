@@ -26,6 +26,7 @@ typedef struct ln_bpe {
     const ln_vocab *vocab;
     ln_bpe_pair *pairs; /* [pair_mask + 1], open addressing; left == LN_BPE_NONE: free */
     size_t pair_mask, n_pairs;
+    unsigned pair_shift; /* 64 - log2(pair_mask + 1): the hash is the product's top bits */
     uint32_t n_ranks;
     const uint32_t *merged_of_rank; /* [n_ranks], or NULL when ranks are those of scores */
     uint32_t **char_pages;          /* [0x110000 / 256] of [256] symbols, or NULL */
@@ -38,6 +39,11 @@ typedef struct ln_bpe {
     const char *prefix, *suffix; /* continuing_subword_prefix, end_of_word_suffix; or NULL */
     int32_t byte_ids[256];
 } ln_bpe;
+
+/* Where the search for a pair begins. */
+static inline size_t ln_bpe_pair_slot(const ln_bpe *bpe, uint32_t left, uint32_t right) {
+    return (size_t)((((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u) >> bpe->pair_shift);
+}
 
 /* Merges by their strings. `keep_first`: of a pair given twice the first counts (GGUF), else the
  * last (Hugging Face). */

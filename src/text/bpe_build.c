@@ -13,8 +13,11 @@ static ln_status out_of_memory(ln_error *err) {
 
 static ln_status init_pairs(ln_bpe *bpe, ln_arena *arena, size_t n_pairs, ln_error *err) {
     size_t capacity = 16;
-    while (capacity < n_pairs + n_pairs / 2)
+    bpe->pair_shift = 60;
+    while (capacity < n_pairs + n_pairs / 2) {
         capacity *= 2;
+        bpe->pair_shift--;
+    }
     bpe->pairs = ln_arena_alloc(arena, capacity, sizeof *bpe->pairs);
     if (bpe->pairs == NULL)
         return out_of_memory(err);
@@ -25,8 +28,8 @@ static ln_status init_pairs(ln_bpe *bpe, ln_arena *arena, size_t n_pairs, ln_err
 
 /* The table must have room, which init_pairs saw to. */
 static void add_pair(ln_bpe *bpe, ln_bpe_pair added, bool keep_first) {
-    uint64_t key = ((uint64_t)added.left << 32 | added.right) * 0x9e3779b97f4a7c15u;
-    for (size_t at = (size_t)(key >> 20) & bpe->pair_mask;; at = (at + 1) & bpe->pair_mask) {
+    for (size_t at = ln_bpe_pair_slot(bpe, added.left, added.right);;
+         at = (at + 1) & bpe->pair_mask) {
         ln_bpe_pair *pair = &bpe->pairs[at];
         if (pair->left == LN_BPE_NONE) {
             *pair = added;

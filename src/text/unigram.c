@@ -24,19 +24,16 @@ static bool is_candidate(const ln_unigram *unigram, const ln_piece *piece) {
 
 /* The lowest score, which unknown characters go below: of all pieces in Hugging Face, of normal
  * ones elsewhere. */
-static void set_bounds(ln_unigram *unigram, const double *scores, size_t n_scores) {
+static void set_unk_score(ln_unigram *unigram, const double *scores, size_t n_scores) {
     const uint32_t not_normal = LN_TOKEN_BYTE | LN_TOKEN_SPECIAL | LN_TOKEN_UNKNOWN |
                                 LN_TOKEN_USER_DEFINED | LN_TOKEN_UNUSED;
     bool all = unigram->rules == LN_UNIGRAM_HUGGING_FACE;
     double low = all ? INFINITY : FLT_MAX;
-    unigram->max_score = FLT_MIN;
     for (size_t id = 0; id < n_scores; id++) {
         if (!all && (unigram->vocab->pieces[id].flags & not_normal))
             continue;
         if (scores[id] < low)
             low = scores[id];
-        if (scores[id] > (double)unigram->max_score)
-            unigram->max_score = (float)scores[id];
     }
     unigram->unk_score = unigram->rules == LN_UNIGRAM_SENTENCEPIECE
                              ? (double)((float)low - (float)unk_penalty)
@@ -50,7 +47,7 @@ ln_status ln_unigram_init(ln_unigram *unigram, ln_arena *arena, const ln_vocab *
     unigram->scores = scores;
     unigram->rules = rules;
     ln_vocab_find_bytes(vocab, unigram->byte_ids);
-    set_bounds(unigram, scores, n_scores);
+    set_unk_score(unigram, scores, n_scores);
     ln_trie_key *keys = malloc((n_scores + 1) * sizeof *keys);
     if (keys == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's pieces");
@@ -63,22 +60,21 @@ ln_status ln_unigram_init(ln_unigram *unigram, ln_arena *arena, const ln_vocab *
     return status;
 }
 
-/* The score with which a piece enters a sum. */
+/* The score with which a piece enters a sum. User-defined pieces are to win: no log probability
+ * is above zero. */
 static double piece_score(const ln_unigram *unigram, int32_t id, size_t n_bytes) {
-    if (unigram->rules != LN_UNIGRAM_HUGGING_FACE &&
-        (unigram->vocab->pieces[id].flags & LN_TOKEN_USER_DEFINED))
-        return unigram->rules == LN_UNIGRAM_LLAMA_CPP
-                   ? 0
-                   : (double)((float)n_bytes * unigram->max_score) - 0.1;
-    return unigram->scores[id];
+    if (unigram->rules == LN_UNIGRAM_HUGGING_FACE ||
+        !(unigram->vocab->pieces[id].flags & LN_TOKEN_USER_DEFINED))
+        return unigram->scores[id];
+    return unigram->rules == LN_UNIGRAM_LLAMA_CPP ? 0 : 0.1 * (double)n_bytes - 0.1;
 }
 
 static void relax(const ln_unigram *unigram, ln_unigram_node *node, double score, size_t begin,
                   int32_t id) {
-    if (node->begin != NOTHING && !(score > node->score))
-        return;
-    bool single = unigram->rules == LN_UNIGRAM_SENTENCEPIECE;
-    *node = (ln_unigram_node){single ? (double)(float)score : score, (uint32_t)begin, id};
+    if (unigram->rules == LN_UNIGRAM_SENTENCEPIECE)
+        score = (double)(float)score;
+    if (node->begin == NOTHING || score > node->score)
+        *node = (ln_unigram_node){score, (uint32_t)begin, id};
 }
 
 static void search(const ln_unigram *unigram, ln_unigram_node *nodes, const char *text,

@@ -25,7 +25,6 @@ typedef struct ln_unigram {
     ln_trie trie;
     const double *scores; /* [vocab->count] */
     double unk_score;
-    float max_score; /* of normal pieces */
     bool byte_fallback;
     int32_t byte_ids[256];
 } ln_unigram;

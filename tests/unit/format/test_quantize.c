@@ -69,7 +69,7 @@ static void round_plainly(const plain *p, const float *x, float *out) {
 }
 
 static void quantize_and_back(ln_dtype dtype, const float *x, float *out, size_t n) {
-    size_t bytes;
+    size_t bytes = 0;
     assert_true(ln_can_quantize(dtype) && ln_dtype_row_bytes(dtype, n, &bytes));
     uint8_t *blocks = malloc(bytes);
     memset(blocks, 0xa5, bytes); /* every bit must be written */

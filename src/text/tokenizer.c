@@ -59,7 +59,8 @@ ln_status ln_tokenizer_set_post(ln_tokenizer *tokenizer, const int32_t *ids, siz
 typedef struct encoder {
     const ln_tokenizer *tokenizer;
     bool plain; /* text never becomes a special token */
-    const ln_template_span *spans; /* [n_spans] with plain: but for text in trusted spans; or NULL */
+    const ln_template_span
+        *spans; /* [n_spans] with plain: but for text in trusted spans; or NULL */
     size_t n_spans;
     ln_ids *ids;
     ln_error *err;
@@ -168,8 +169,8 @@ static ln_status encode_segment(encoder *e, const char *text, size_t n_bytes, si
 
 static ln_status encode_text(encoder *e, const char *text, size_t n_bytes) {
     size_t at = 0;
-    LN_TRY(
-        ln_added_find(&e->tokenizer->added, false, e->plain && e->spans == NULL, text, n_bytes, &e->raw_hits, e->err));
+    LN_TRY(ln_added_find(&e->tokenizer->added, false, e->plain && e->spans == NULL, text, n_bytes,
+                         &e->raw_hits, e->err));
     if (e->spans != NULL)
         drop_untrusted(e, text, 0, &e->raw_hits);
     for (size_t i = 0; i < e->raw_hits.count; i++) {

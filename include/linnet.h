@@ -211,8 +211,10 @@ typedef enum linnet_request_kind {
     LINNET_REQUEST_SCORE /* no tokens: the logits after each token of the prompt go to on_logits */
 } linnet_request_kind;
 
-/* Applied in this order: repeat, frequency and presence penalties; temperature; top-k; top-p;
- * min-p; draw. The same seed, prompt and options give the same tokens, whatever else runs. */
+/* Applied in this order: the request's rules (logit_bias, bad_words, min_tokens); repeat, frequency
+ * and presence penalties; DRY; temperature; top-n-sigma; top-k; typical; top-p; min-p; XTC; draw.
+ * Mirostat takes the place of everything from top-n-sigma to the draw. The same seed, prompt and
+ * options give the same tokens, whatever else runs. */
 typedef struct linnet_sampling {
     float temperature;     /* 0: argmax, ties to the lowest id */
     int32_t top_k;         /* 0: off */
@@ -223,14 +225,46 @@ typedef struct linnet_sampling {
     float frequency_penalty; /* 0: off; subtracted for each time that a token was seen */
     float presence_penalty;  /* 0: off; subtracted from the tokens seen */
     uint64_t seed;
+    float typical_p;   /* 0 or 1: off; share of the tokens that surprise as expected */
+    float top_n_sigma; /* 0: off; logits within so many standard deviations of the best */
+    /* XTC: with this probability (0: off) only the least likely of the tokens that have at least
+     * the threshold's probability stays */
+    float xtc_probability, xtc_threshold;
+    /* DRY: a token that would prolong a repetition of n tokens, at least the allowed length, loses
+     * multiplier * base^(n - allowed length) */
+    float dry_multiplier, dry_base; /* multiplier 0: off */
+    int32_t dry_allowed_length;
+    int32_t dry_last_n; /* tokens that DRY sees; 0: none */
+    /* mirostat 2: the surprise that it keeps to, in bits (0: off), and how fast */
+    float mirostat_tau, mirostat_eta;
 } linnet_sampling;
+
+typedef struct linnet_logit_bias {
+    int32_t id;
+    float bias; /* from -100 to 100, or -INFINITY: never */
+} linnet_logit_bias;
+
+typedef struct linnet_token_list {
+    const int32_t *ids; /* [n_ids] */
+    size_t n_ids;
+} linnet_token_list;
+
+/* A token and the natural logarithm of the probability that the model gave it, before rules,
+ * penalties and temperature. */
+typedef struct linnet_logprob {
+    int32_t id;
+    float logprob;
+} linnet_logprob;
+
+#define LINNET_MAX_TOP_LOGPROBS 64
 
 typedef enum linnet_finish {
     LINNET_FINISH_NONE = 0,
     LINNET_FINISH_STOP,   /* a stop id, a stop string, or all that SCORE asked for */
     LINNET_FINISH_LENGTH, /* max_tokens or the context is used up */
     LINNET_FINISH_CANCELLED,
-    LINNET_FINISH_ERROR
+    LINNET_FINISH_ERROR,
+    LINNET_FINISH_TIMEOUT /* timeout_ms are over */
 } linnet_finish;
 
 /* One thing that happened to a request. A request gives any number of token events and then
@@ -245,6 +279,14 @@ typedef struct linnet_event {
     linnet_finish finish;
     const char *error; /* with LINNET_FINISH_ERROR: one sentence, the request's; else NULL */
     size_t n_prompt_tokens, n_output_tokens; /* so far */
+    /* with `logprobs`, of the event's token; 0 and NULL without, and in the final event. Arrays
+     * live as long as the request. */
+    float logprob;
+    const linnet_logprob *top_logprobs; /* [top_logprobs], best first, ties to the lowest id */
+    /* with `prompt_logprobs`, once the prompt has been read; else NULL. Nothing comes before the
+     * first token: its logprob is 0 and its top ids are -1. */
+    const float *prompt_logprobs;              /* [n_prompt_tokens] */
+    const linnet_logprob *prompt_top_logprobs; /* [n_prompt_tokens][top_logprobs] */
 } linnet_event;
 
 typedef struct linnet_request_options {
@@ -268,9 +310,28 @@ typedef struct linnet_request_options {
      * the decoder's; a GENERATE request without any begins with the model's start token. */
     const int32_t *encoder_ids;
     size_t n_encoder_ids;
+    /* Kind GENERATE only; arrays are copied by submit. */
+    size_t min_tokens;       /* of output before which no stop id comes; stop strings still stop */
+    const int32_t *stop_ids; /* [n_stop_ids] beside the model's; ignore_eos leaves these */
+    size_t n_stop_ids;
+    const linnet_logit_bias *logit_bias; /* [n_logit_bias], added */
+    size_t n_logit_bias;
+    const linnet_token_list *bad_words; /* [n_bad_words] sequences of ids that never come whole */
+    size_t n_bad_words;
+    const int32_t *dry_breakers; /* [n_dry_breakers] no repetition reaches over these ids */
+    size_t n_dry_breakers;
+    bool logprobs;        /* of the tokens of output, in their events */
+    bool prompt_logprobs; /* of the tokens of the prompt */
+    int32_t top_logprobs; /* how many of the likeliest tokens besides, with either; at most
+                             LINNET_MAX_TOP_LOGPROBS and the vocabulary */
+    /* Any kind: ends the request between steps with LINNET_FINISH_TIMEOUT, so long after submit; 0:
+     * never. */
+    uint32_t timeout_ms;
 } linnet_request_options;
 
-/* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, the rest off, seed 0. */
+/* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, the rest off, seed 0.
+ * What is off has these values for when it is turned on: xtc_threshold 0.1, dry_base 1.75,
+ * dry_allowed_length 2, dry_last_n 1024, mirostat_eta 0.1. */
 LINNET_API void linnet_request_options_init(linnet_request_options *options);
 
 /* Queues a request; requests start in the order of submission. Refuses at once, naming what would

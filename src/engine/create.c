@@ -43,7 +43,7 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     ln_kv_cache_init(&engine->cache, &plan->kv_shape, engine->blocks.memory);
     ln_scheduler_init(&engine->scheduler, &plan->budget, &engine->cache, base + at.scheduler);
     ln_step_init(&engine->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
-    ln_sampler_init(&engine->sampler, spec->n_vocab, engine->sampling.memory);
+    ln_sampler_init(&engine->sampler, spec->n_vocab, plan->ctx_tokens, engine->sampling.memory);
     return LINNET_OK;
 }
 
@@ -80,6 +80,7 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     engine->model = model;
     engine->plan = plan;
     engine->backend = backend;
+    engine->deadline_ns = UINT64_MAX;
     ln_weights_options weights_options = ln_engine_weights_options(&plan);
     status = ln_weights_load(model->checkpoint, &model->spec, &weights_options, backend,
                              &engine->weights, err);

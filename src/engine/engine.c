@@ -2,7 +2,9 @@
  * forward pass, sample, deliver, again. */
 #include "engine/engine.h"
 
+#include "base/clock.h"
 #include "engine/request.h"
+#include "engine/request_rules.h"
 
 /* ---- ends of sequences ------------------------------------------------------------------ */
 
@@ -12,50 +14,69 @@ static void end_running(linnet_engine *engine, ln_sequence *sequence, linnet_fin
     ln_request_give_end(sequence->request, finish, err);
 }
 
-/* Ends the cancelled sequences, or all of them. */
-static void end_cancelled(linnet_engine *engine, bool all) {
+/* Why a sequence ends without a step, or NONE. */
+static linnet_finish finish_of(const ln_sequence *sequence, bool stopping, uint64_t now_ns) {
+    linnet_request *request = sequence->request;
+    if (stopping || ln_request_is_cancelled(request))
+        return LINNET_FINISH_CANCELLED;
+    bool is_late = request->deadline_ns > 0 && request->deadline_ns <= now_ns;
+    return is_late ? LINNET_FINISH_TIMEOUT : LINNET_FINISH_NONE;
+}
+
+/* The first deadline of what is left, or UINT64_MAX. */
+static uint64_t earlier(uint64_t deadline_ns, const ln_sequence *sequence) {
+    uint64_t own_ns = sequence->request->deadline_ns;
+    return own_ns > 0 && own_ns < deadline_ns ? own_ns : deadline_ns;
+}
+
+/* Ends the sequences that were cancelled or are late, or all of them. */
+static void end_early(linnet_engine *engine, bool stopping, uint64_t now_ns) {
     ln_scheduler *scheduler = &engine->scheduler;
+    engine->deadline_ns = UINT64_MAX;
     for (size_t i = scheduler->n_running; i-- > 0;) {
         ln_sequence *sequence = scheduler->running[i];
-        if (all || ln_request_is_cancelled(sequence->request))
-            end_running(engine, sequence, LINNET_FINISH_CANCELLED, NULL);
+        linnet_finish finish = finish_of(sequence, stopping, now_ns);
+        if (finish != LINNET_FINISH_NONE)
+            end_running(engine, sequence, finish, NULL);
+        else
+            engine->deadline_ns = earlier(engine->deadline_ns, sequence);
     }
     ln_sequence_queue waiting = scheduler->waiting;
     scheduler->waiting = (ln_sequence_queue){0};
     for (ln_sequence *sequence; (sequence = ln_sequence_queue_pop(&waiting)) != NULL;) {
-        if (all || ln_request_is_cancelled(sequence->request))
-            ln_request_give_end(sequence->request, LINNET_FINISH_CANCELLED, NULL);
-        else
-            ln_sequence_queue_push(&scheduler->waiting, sequence);
+        linnet_finish finish = finish_of(sequence, stopping, now_ns);
+        if (finish != LINNET_FINISH_NONE) {
+            ln_request_give_end(sequence->request, finish, NULL);
+            continue;
+        }
+        engine->deadline_ns = earlier(engine->deadline_ns, sequence);
+        ln_sequence_queue_push(&scheduler->waiting, sequence);
     }
 }
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
-static bool is_stop_id(const linnet_model *model, int32_t id) {
-    for (size_t i = 0; i < model->n_stop_ids; i++)
-        if (model->stop_ids[i] == id)
-            return true;
-    return false;
-}
-
 /* Samples a sequence's next token from its row of logits [n_vocab] and delivers it. */
 static void extend(linnet_engine *engine, ln_sequence *sequence, float *logits) {
     linnet_request *request = sequence->request;
-    const linnet_request_options *options = &request->options;
-    ln_sample_place place = {sequence->tokens, sequence->n_tokens, sequence->index};
+    ln_sample_place place = {.tokens = sequence->tokens,
+                             .n_tokens = sequence->n_tokens,
+                             .index = sequence->index,
+                             .rules = &request->rules,
+                             .mirostat_excess = &sequence->mirostat_excess};
     int32_t token;
     ln_error err = {0};
-    if (ln_sampler_sample(&engine->sampler, &options->sampling, &place, logits, &token, &err) !=
-        LINNET_OK) {
+    ln_request_take_logprobs(request, &engine->sampler, logits);
+    if (ln_sampler_sample(&engine->sampler, &request->options.sampling, &place, logits, &token,
+                          &err) != LINNET_OK) {
         end_running(engine, sequence, LINNET_FINISH_ERROR, &err);
         return;
     }
-    if (!options->ignore_eos && is_stop_id(engine->model, token)) {
+    if (ln_request_rules_stop(&request->rules, token)) {
         end_running(engine, sequence, LINNET_FINISH_STOP, NULL);
         return;
     }
-    bool stops = ln_request_give_token(request, token);
+    bool stops = ln_request_give_token(request, &engine->sampler, token);
     sequence->n_tokens++;
     if (stops)
         end_running(engine, sequence, LINNET_FINISH_STOP, NULL);
@@ -74,16 +95,29 @@ static void score(linnet_engine *engine, const ln_chunk *chunk, const float *log
         end_running(engine, sequence, LINNET_FINISH_STOP, NULL);
 }
 
+/* Rows of a prompt give its logprobs, and the last row of all the next token. */
+static void generate(linnet_engine *engine, const ln_chunk *chunk, float *logits) {
+    ln_sequence *sequence = chunk->sequence;
+    size_t n_vocab = engine->model->spec.n_vocab;
+    size_t first = sequence->n_cached - chunk->n_logits;
+    for (size_t i = 0; sequence->wants_all_logits && i < chunk->n_logits; i++)
+        if (first + i < sequence->n_prompt)
+            ln_request_give_prompt_logprobs(sequence->request, &engine->sampler, first + i,
+                                            logits + i * n_vocab);
+    if (chunk->n_logits > 0 && sequence->n_cached == sequence->n_tokens)
+        extend(engine, sequence, logits + (chunk->n_logits - 1) * n_vocab);
+}
+
 /* What came of the step's chunks: their logits lie one after another. Encoders give none. */
 static void deliver(linnet_engine *engine) {
     const ln_scheduler *scheduler = &engine->scheduler;
     float *logits = engine->activations.logits;
-    for (size_t i = 0; i < scheduler->n_chunks; i++) {
+    for (size_t i = 0; i < scheduler->n_chunks && !scheduler->is_encoding; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
-        if (chunk->sequence->wants_all_logits && !scheduler->is_encoding)
+        if (chunk->sequence->request->options.kind == LINNET_REQUEST_SCORE)
             score(engine, chunk, logits);
-        else if (chunk->n_logits > 0)
-            extend(engine, chunk->sequence, logits);
+        else
+            generate(engine, chunk, logits);
         logits += chunk->n_logits * engine->model->spec.n_vocab;
     }
 }
@@ -118,11 +152,14 @@ static bool wait_for_work(linnet_engine *engine) {
     while (!engine->stopping && engine->submitted.first == NULL &&
            ln_scheduler_is_idle(&engine->scheduler))
         pthread_cond_wait(&engine->work_came, &engine->mutex);
+    for (const ln_sequence *s = engine->submitted.first; s != NULL; s = s->next)
+        engine->deadline_ns = earlier(engine->deadline_ns, s);
     ln_sequence_queue_append(&engine->scheduler.waiting, &engine->submitted);
     bool stopping = engine->stopping;
     pthread_mutex_unlock(&engine->mutex);
-    if (cancelled || stopping)
-        end_cancelled(engine, stopping);
+    uint64_t now_ns = engine->deadline_ns < UINT64_MAX ? ln_clock_ns() : 0;
+    if (cancelled || stopping || now_ns >= engine->deadline_ns)
+        end_early(engine, stopping, now_ns);
     return !stopping;
 }
 

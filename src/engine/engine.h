@@ -33,6 +33,7 @@ struct linnet_engine {
     ln_scheduler scheduler;
     ln_step step;
     ln_sampler sampler;
+    uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
 
     /* shared with the threads that submit */
     pthread_mutex_t mutex;

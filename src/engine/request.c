@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/options.h"
-#include "text/utf8.h"
-
-enum { MAX_STOPS = 64, MAX_STOP_BYTES = 4096 };
+#include "engine/request_check.h"
+#include "engine/request_rules.h"
+#include "sampling/logprobs.h"
 
 void linnet_request_options_init(linnet_request_options *options) {
     *options = (linnet_request_options){
@@ -21,91 +21,16 @@ void linnet_request_options_init(linnet_request_options *options) {
                      .top_k = 40,
                      .top_p = 0.95f,
                      .repeat_penalty = 1,
-                     .repeat_last_n = 64},
+                     .repeat_last_n = 64,
+                     .xtc_threshold = 0.1f,
+                     .dry_base = 1.75f,
+                     .dry_allowed_length = 2,
+                     .dry_last_n = 1024,
+                     .mirostat_eta = 0.1f},
     };
 }
 
 /* ---- submit ----------------------------------------------------------------------------- */
-
-static ln_status check_ids(const int32_t *ids, size_t n_ids, size_t n_vocab, const char *name,
-                           ln_error *err) {
-    if (ids == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is NULL", name);
-    for (size_t i = 0; i < n_ids; i++)
-        if (ids[i] < 0 || (size_t)ids[i] >= n_vocab)
-            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s[%zu] is %d; the vocabulary has %zu tokens",
-                           name, i, (int)ids[i], n_vocab);
-    return LINNET_OK;
-}
-
-static ln_status check_prompt(const linnet_request_options *o, size_t n_vocab, size_t ctx_tokens,
-                              ln_error *err) {
-    size_t room = o->kind == LINNET_REQUEST_GENERATE ? 1 : 0; /* for a token of output */
-    if (o->n_prompt_ids == 0)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "the prompt has no tokens");
-    if (o->n_prompt_ids > ctx_tokens || o->n_prompt_ids + room > ctx_tokens)
-        return ln_fail(err, LINNET_ERR_LIMIT, "the prompt has %zu tokens and the context %zu",
-                       o->n_prompt_ids, ctx_tokens);
-    return check_ids(o->prompt_ids, o->n_prompt_ids, n_vocab, "prompt_ids", err);
-}
-
-static ln_status check_source(const linnet_engine *engine, const linnet_request_options *o,
-                              ln_error *err) {
-    const ln_spec *spec = &engine->model->spec;
-    size_t most = ln_engine_max_encoder(&engine->plan);
-    if (spec->n_encoder_layers == 0 && o->n_encoder_ids > 0)
-        return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "encoder_ids are given, but the model has no encoder");
-    if (spec->n_encoder_layers == 0)
-        return LINNET_OK;
-    if (o->n_encoder_ids == 0)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "the model has an encoder; encoder_ids is empty");
-    if (o->n_encoder_ids > most)
-        return ln_fail(err, LINNET_ERR_LIMIT,
-                       "the encoder's text has %zu tokens; one step holds %zu", o->n_encoder_ids,
-                       most);
-    return check_ids(o->encoder_ids, o->n_encoder_ids, spec->n_vocab, "encoder_ids", err);
-}
-
-static ln_status check_stops(const linnet_request_options *o, const ln_tokenizer *tokenizer,
-                             ln_error *err) {
-    if (o->n_stop > MAX_STOPS)
-        return ln_fail(err, LINNET_ERR_LIMIT, "there are %zu stop strings; at most %d are possible",
-                       o->n_stop, MAX_STOPS);
-    if (o->n_stop > 0 && tokenizer == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "the checkpoint has no tokenizer, so stop strings are not possible");
-    if (o->n_stop > 0 && o->stop == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "stop is NULL");
-    for (size_t i = 0; i < o->n_stop; i++) {
-        size_t n_bytes = o->stop[i] != NULL ? strnlen(o->stop[i], MAX_STOP_BYTES + 1) : 0;
-        if (n_bytes == 0)
-            return ln_fail(err, LINNET_ERR_ARGUMENT, "stop[%zu] is empty", i);
-        if (n_bytes > MAX_STOP_BYTES)
-            return ln_fail(err, LINNET_ERR_LIMIT, "stop[%zu] has more than %d bytes", i,
-                           MAX_STOP_BYTES);
-        if (!ln_utf8_check(o->stop[i], n_bytes))
-            return ln_fail(err, LINNET_ERR_ARGUMENT, "stop[%zu] is not UTF-8", i);
-    }
-    return LINNET_OK;
-}
-
-static ln_status check(const linnet_engine *engine, const linnet_request_options *o,
-                       ln_error *err) {
-    const linnet_model *model = engine->model;
-    LN_TRY(check_prompt(o, model->spec.n_vocab, engine->plan.ctx_tokens, err));
-    LN_TRY(check_source(engine, o, err));
-    switch (o->kind) {
-    case LINNET_REQUEST_GENERATE:
-        LN_TRY(ln_sampling_check(&o->sampling, err));
-        return check_stops(o, model->tokenizer, err);
-    case LINNET_REQUEST_SCORE:
-        if (o->on_logits == NULL)
-            return ln_fail(err, LINNET_ERR_ARGUMENT, "on_logits is NULL; kind SCORE needs it");
-        return LINNET_OK;
-    default: return ln_fail(err, LINNET_ERR_ARGUMENT, "kind is %d, which is none", (int)o->kind);
-    }
-}
 
 static size_t output_limit(const linnet_request_options *o, size_t ctx_tokens) {
     size_t room = ctx_tokens - o->n_prompt_ids;
@@ -141,6 +66,33 @@ static void copy_stops(const linnet_request_options *o, size_t count, ln_stop_st
     }
 }
 
+/* The arrays of logprobs, with those of tokens that they are about. */
+typedef struct logprob_layout {
+    size_t output, output_top, prompt, prompt_top;
+} logprob_layout;
+
+static logprob_layout lay_out_logprobs(const linnet_request_options *o, size_t max_output,
+                                       ln_layout *layout) {
+    size_t top_bytes = (size_t)o->top_logprobs * sizeof(linnet_logprob);
+    size_t n_output = o->logprobs ? max_output : 0;
+    size_t n_prompt = o->prompt_logprobs ? o->n_prompt_ids : 0;
+    return (logprob_layout){.output = ln_layout_add(layout, n_output, sizeof(float)),
+                            .output_top = ln_layout_add(layout, n_output, top_bytes),
+                            .prompt = ln_layout_add(layout, n_prompt, sizeof(float)),
+                            .prompt_top = ln_layout_add(layout, n_prompt, top_bytes)};
+}
+
+static void bind_logprobs(linnet_request *request, const linnet_request_options *o,
+                          const logprob_layout *at) {
+    char *base = (char *)request;
+    request->logprobs = (ln_request_logprobs){(float *)(void *)(base + at->output),
+                                              (linnet_logprob *)(void *)(base + at->output_top)};
+    request->prompt_logprobs = (ln_request_logprobs){
+        (float *)(void *)(base + at->prompt), (linnet_logprob *)(void *)(base + at->prompt_top)};
+    for (int32_t i = 0; o->prompt_logprobs && i < o->top_logprobs; i++)
+        request->prompt_logprobs.top[i].id = -1;
+}
+
 /* One allocation with everything in it; NULL when memory is out. */
 static linnet_request *allocate(const linnet_engine *engine, const linnet_request_options *o) {
     const ln_tokenizer *tokenizer = engine->model->tokenizer;
@@ -150,6 +102,8 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
     ln_layout_add(&layout, 1, sizeof(linnet_request));
     size_t tokens = ln_layout_add(&layout, o->n_prompt_ids + max_output, sizeof(int32_t));
     size_t encoder_tokens = ln_layout_add(&layout, o->n_encoder_ids, sizeof(int32_t));
+    size_t rules = ln_request_rules_plan(&layout, engine->model, o);
+    logprob_layout logprobs = lay_out_logprobs(o, max_output, &layout);
     size_t stops = ln_layout_add(&layout, sizes.count, sizeof(ln_stop_string));
     size_t bytes = ln_layout_add(&layout, sizes.total, 1);
     size_t borders = ln_layout_add(&layout, sizes.total, sizeof(uint32_t));
@@ -167,6 +121,8 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
     request->encoder_tokens = (int32_t *)(void *)(base + encoder_tokens);
     if (o->n_encoder_ids > 0)
         memcpy(request->encoder_tokens, o->encoder_ids, o->n_encoder_ids * sizeof *o->encoder_ids);
+    ln_request_rules_init(&request->rules, engine->model, o, base + rules);
+    bind_logprobs(request, o, &logprobs);
     ln_stop_string *own_stops = (ln_stop_string *)(void *)(base + stops);
     copy_stops(o, sizes.count, own_stops, base + bytes, (uint32_t *)(void *)(base + borders));
     request->has_stops = sizes.count > 0;
@@ -187,7 +143,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
         own.prompt_ids = &engine->model->spec.decoder_start_id;
         own.n_prompt_ids = 1;
     }
-    LN_TRY(check(engine, &own, err));
+    LN_TRY(ln_request_check(engine, &own, err));
     linnet_request *request = allocate(engine, &own);
     if (request == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a request of %zu tokens",
@@ -201,8 +157,13 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
     pthread_mutex_init(&request->on_logits_mutex, NULL);
     own.prompt_ids = own.encoder_ids = NULL;
     own.stop = NULL;
+    own.stop_ids = own.dry_breakers = NULL;
+    own.logit_bias = NULL;
+    own.bad_words = NULL;
     request->options = own;
     request->engine = engine;
+    if (own.timeout_ms > 0)
+        request->deadline_ns = ln_clock_ns() + (uint64_t)own.timeout_ms * 1000000u;
     atomic_init(&request->references, 2);
     request->sequence = (ln_sequence){
         .request = request,
@@ -213,7 +174,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
         .encoder_tokens = request->encoder_tokens,
         .n_encoder = own.n_encoder_ids,
         .needs_encoder = own.n_encoder_ids > 0,
-        .wants_all_logits = own.kind == LINNET_REQUEST_SCORE,
+        .wants_all_logits = own.kind == LINNET_REQUEST_SCORE || own.prompt_logprobs,
     };
     *out = request;
     ln_engine_enqueue(engine, &request->sequence);
@@ -240,10 +201,31 @@ static void count_event(const linnet_request *request) {
     LN_BUG_ON(written != sizeof one);
 }
 
-bool ln_request_give_token(linnet_request *request, int32_t token) {
+void ln_request_take_logprobs(linnet_request *request, ln_sampler *sampler, const float *logits) {
+    size_t at = atomic_load_explicit(&request->n_output, memory_order_relaxed);
+    size_t n_top = (size_t)request->options.top_logprobs;
+    if (request->options.logprobs)
+        ln_logprobs_take(sampler, logits, request->logprobs.top + at * n_top, n_top);
+}
+
+void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sampler, size_t position,
+                                     const float *logits) {
+    const ln_request_logprobs *logprobs = &request->prompt_logprobs;
+    size_t next = position + 1, n_top = (size_t)request->options.top_logprobs;
+    if (next < request->n_prompt) {
+        ln_logprobs_take(sampler, logits, logprobs->top + next * n_top, n_top);
+        logprobs->chosen[next] = ln_logprobs_get(sampler, request->tokens[next]);
+    }
+    if (next + 1 >= request->n_prompt)
+        request->has_prompt_logprobs = true;
+}
+
+bool ln_request_give_token(linnet_request *request, const ln_sampler *sampler, int32_t token) {
     size_t n_output = atomic_load_explicit(&request->n_output, memory_order_relaxed);
     LN_BUG_ON(n_output == request->max_output);
     request->tokens[request->n_prompt + n_output] = token;
+    if (request->options.logprobs)
+        request->logprobs.chosen[n_output] = ln_logprobs_get(sampler, token);
     atomic_store(&request->n_output, n_output + 1);
     count_event(request);
     if (!request->has_stops)
@@ -287,6 +269,21 @@ static ln_status wait_for_event(const linnet_request *request, int timeout_ms, l
     }
 }
 
+/* Adds what was asked for of the logprobs; the event's token is taken. */
+static void show_logprobs(const linnet_request *request, linnet_event *event) {
+    size_t n_top = (size_t)request->options.top_logprobs;
+    if (request->options.logprobs && event->token >= 0) {
+        event->logprob = request->logprobs.chosen[request->n_taken - 1];
+        if (n_top > 0)
+            event->top_logprobs = request->logprobs.top + (request->n_taken - 1) * n_top;
+    }
+    if (request->options.prompt_logprobs && request->has_prompt_logprobs) {
+        event->prompt_logprobs = request->prompt_logprobs.chosen;
+        if (n_top > 0)
+            event->prompt_top_logprobs = request->prompt_logprobs.top;
+    }
+}
+
 linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linnet_event *event,
                                   linnet_error *err) {
     if (request->is_over)
@@ -304,6 +301,7 @@ linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linne
         request->is_over = true;
     }
     event->n_output_tokens = request->n_taken;
+    show_logprobs(request, event);
     return LINNET_OK;
 }
 

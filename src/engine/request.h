@@ -1,7 +1,8 @@
 /* A request: what a caller wants, and what comes of it.
  *
  * Its memory is one allocation, made by submit on the caller's thread: copies of the options, the
- * tokens of prompt and output, the text streams. The caller and the engine hold a reference each.
+ * tokens of prompt and output, logprobs, the text streams. The caller and the engine hold a
+ * reference each.
  *
  * Tokens are the events: the engine thread writes them behind the prompt and then counts them in
  * n_output; the receiver follows. The eventfd is a semaphore that counts the events not taken. */
@@ -13,6 +14,12 @@
 
 #include "engine/sequence.h"
 #include "engine/text_stream.h"
+#include "sampling/sampler.h"
+
+typedef struct ln_request_logprobs {
+    float *chosen;       /* [tokens] */
+    linnet_logprob *top; /* [tokens][top_logprobs] */
+} ln_request_logprobs;
 
 struct linnet_request {
     atomic_uint references;
@@ -21,6 +28,9 @@ struct linnet_request {
     size_t n_prompt, max_output;
     int32_t *tokens;         /* [n_prompt + max_output]; the engine thread writes the output */
     int32_t *encoder_tokens; /* [n_encoder_ids] */
+    ln_token_rules rules;
+    uint64_t deadline_ns;                          /* of ln_clock_ns; 0: none */
+    ln_request_logprobs logprobs, prompt_logprobs; /* as asked for; the engine thread writes them */
     int event_fd;
 
     /* the engine thread's */
@@ -29,9 +39,10 @@ struct linnet_request {
     ln_text_stream stop_stream; /* with has_stops */
 
     /* from the engine thread to the receiver */
-    atomic_size_t n_output; /* tokens written behind the prompt */
-    atomic_int finish;      /* a linnet_finish, set after the last token and `error` */
-    linnet_error error;     /* with LINNET_FINISH_ERROR */
+    atomic_size_t n_output;   /* tokens written behind the prompt */
+    bool has_prompt_logprobs; /* set before the first token or the finish */
+    atomic_int finish;        /* a linnet_finish, set after the last token and `error` */
+    linnet_error error;       /* with LINNET_FINISH_ERROR */
 
     /* from the caller to the engine thread */
     atomic_bool cancelled;
@@ -50,8 +61,14 @@ static inline bool ln_request_is_cancelled(linnet_request *request) {
     return atomic_load(&request->cancelled);
 }
 
+/* Before the next token is sampled from logits [n_vocab]: looks at what logprobs need. */
+void ln_request_take_logprobs(linnet_request *request, ln_sampler *sampler, const float *logits);
+/* The logits after the prompt's token at `position`: those of the token that follows in it. */
+void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sampler, size_t position,
+                                     const float *logits);
+
 /* Delivers the next token of the output; true when it completes a stop string. */
-bool ln_request_give_token(linnet_request *request, int32_t token);
+bool ln_request_give_token(linnet_request *request, const ln_sampler *sampler, int32_t token);
 /* Calls on_logits, unless the request was closed. */
 void ln_request_give_logits(linnet_request *request, size_t position, const float *row,
                             size_t n_vocab);

@@ -13,11 +13,12 @@ typedef struct ln_sequence {
     size_t max_tokens;             /* the length that it may reach */
     const int32_t *encoder_tokens; /* [n_encoder], with an encoder */
     size_t n_encoder;
-    bool needs_encoder;    /* its encoder has not run yet */
-    size_t n_cached;       /* tokens whose K and V are in the cache */
-    size_t kv_row;         /* in the cache, while it runs */
-    uint32_t index;        /* in its group: a counter of its random numbers */
-    bool wants_all_logits; /* of every token; else of the last one */
+    bool needs_encoder;     /* its encoder has not run yet */
+    size_t n_cached;        /* tokens whose K and V are in the cache */
+    size_t kv_row;          /* in the cache, while it runs */
+    uint32_t index;         /* in its group: a counter of its random numbers */
+    bool wants_all_logits;  /* of every token; else of the last one */
+    double mirostat_excess; /* the sampler's state */
 } ln_sequence;
 
 /* First in, first out. */

@@ -1,33 +1,42 @@
 #include "sampling/sampler.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/rng.h"
+#include "sampling/filters.h"
+#include "sampling/penalties.h"
+#include "sampling/portable_math.h"
 #include "sampling/select.h"
 
+/* Numbers of the draws of a position. */
+enum { DRAW_TOKEN, DRAW_XTC };
+
 typedef struct sampler_layout {
-    size_t candidates, marks;
+    size_t candidates, marks, raw, lengths;
 } sampler_layout;
 
-static sampler_layout lay_out(size_t n_vocab, ln_layout *layout) {
+static sampler_layout lay_out(size_t n_vocab, size_t ctx_tokens, ln_layout *layout) {
     sampler_layout s;
     s.candidates = ln_layout_add(layout, n_vocab, sizeof(ln_candidate));
     s.marks = ln_layout_add(layout, n_vocab, sizeof(uint32_t));
+    s.raw = ln_layout_add(layout, n_vocab, sizeof(float));
+    s.lengths = ln_layout_add(layout, ctx_tokens, sizeof(uint32_t));
     return s;
 }
 
-void ln_sampler_plan(size_t n_vocab, ln_layout *layout) {
-    lay_out(n_vocab, layout);
+void ln_sampler_plan(size_t n_vocab, size_t ctx_tokens, ln_layout *layout) {
+    lay_out(n_vocab, ctx_tokens, layout);
 }
 
-void ln_sampler_init(ln_sampler *sampler, size_t n_vocab, void *memory) {
+void ln_sampler_init(ln_sampler *sampler, size_t n_vocab, size_t ctx_tokens, void *memory) {
     ln_layout layout = {0};
-    sampler_layout s = lay_out(n_vocab, &layout);
+    sampler_layout s = lay_out(n_vocab, ctx_tokens, &layout);
     *sampler = (ln_sampler){
         .n_vocab = n_vocab,
         .candidates = (ln_candidate *)(void *)((char *)memory + s.candidates),
         .marks = (uint32_t *)(void *)((char *)memory + s.marks),
+        .raw = (float *)(void *)((char *)memory + s.raw),
+        .lengths = (uint32_t *)(void *)((char *)memory + s.lengths),
     };
 }
 
@@ -53,29 +62,18 @@ ln_status ln_sampling_check(const linnet_sampling *sampling, ln_error *err) {
     LN_TRY(check_range("repeat_penalty", s->repeat_penalty, 1e-3f, 1e3f, err));
     LN_TRY(check_count("repeat_last_n", s->repeat_last_n, err));
     LN_TRY(check_range("frequency_penalty", s->frequency_penalty, -100, 100, err));
-    return check_range("presence_penalty", s->presence_penalty, -100, 100, err);
-}
-
-static void penalize(ln_sampler *sampler, const linnet_sampling *s, const ln_sample_place *place,
-                     float *logits) {
-    size_t n = place->n_tokens;
-    if (s->repeat_penalty == 1 && s->frequency_penalty == 0 && s->presence_penalty == 0)
-        return;
-    if (n > (size_t)s->repeat_last_n)
-        n = (size_t)s->repeat_last_n;
-    const int32_t *window = place->tokens + place->n_tokens - n;
-    for (size_t i = 0; i < n; i++)
-        sampler->marks[window[i]]++; /* occurrences */
-    for (size_t i = 0; i < n; i++) {
-        int32_t id = window[i];
-        uint32_t count = sampler->marks[id];
-        if (count == 0)
-            continue; /* done at an earlier occurrence */
-        float logit = logits[id];
-        logit = logit > 0 ? logit / s->repeat_penalty : logit * s->repeat_penalty;
-        logits[id] = logit - s->frequency_penalty * (float)count - s->presence_penalty;
-        sampler->marks[id] = 0;
-    }
+    LN_TRY(check_range("presence_penalty", s->presence_penalty, -100, 100, err));
+    LN_TRY(check_range("typical_p", s->typical_p, 0, 1, err));
+    LN_TRY(check_range("top_n_sigma", s->top_n_sigma, 0, 1e6f, err));
+    LN_TRY(check_range("xtc_probability", s->xtc_probability, 0, 1, err));
+    LN_TRY(check_range("xtc_threshold", s->xtc_threshold, 0, 1, err));
+    LN_TRY(check_range("dry_multiplier", s->dry_multiplier, 0, 1e3f, err));
+    if (s->dry_multiplier > 0)
+        LN_TRY(check_range("dry_base", s->dry_base, 1, 1e3f, err));
+    LN_TRY(check_count("dry_allowed_length", s->dry_allowed_length, err));
+    LN_TRY(check_count("dry_last_n", s->dry_last_n, err));
+    LN_TRY(check_range("mirostat_tau", s->mirostat_tau, 0, 100, err));
+    return check_range("mirostat_eta", s->mirostat_eta, 0, 1, err);
 }
 
 /* The first in order. */
@@ -93,65 +91,18 @@ static ln_status find_best(const float *logits, size_t n_vocab, int32_t *best, l
     return LINNET_OK;
 }
 
-/* e^x for x <= 0, by IEEE additions and multiplications only: x = n ln 2 + r with |r| <= ln 2 / 2,
- * and the Taylor series of e^r, whose error is below 1e-15 relative. */
-static const double inverse_factorials[] = {1.0,
-                                            1.0,
-                                            1.0 / 2,
-                                            1.0 / 6,
-                                            1.0 / 24,
-                                            1.0 / 120,
-                                            1.0 / 720,
-                                            1.0 / 5040,
-                                            1.0 / 40320,
-                                            1.0 / 362880,
-                                            1.0 / 3628800,
-                                            1.0 / 39916800,
-                                            1.0 / 479001600,
-                                            1.0 / 6227020800};
-
-static double exp_nonpositive(double x) {
-    if (!(x > -700))
-        return 0;
-    double n = floor(x * 1.4426950408889634 + 0.5);
-    double r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
-    double sum = inverse_factorials[13];
-    for (int k = 12; k >= 0; k--)
-        sum = inverse_factorials[k] + sum * r;
-    uint64_t bits = (uint64_t)(1023 + (int64_t)n) << 52;
-    double scale;
-    memcpy(&scale, &bits, sizeof scale);
-    return sum * scale;
-}
-
 /* Gives candidates[n] their weights. Logits of plus infinity share everything. */
 static void weigh(ln_candidate *candidates, size_t n, float best, float temperature) {
     for (size_t i = 0; i < n; i++) {
         float logit = candidates[i].logit;
         double below = logit == best ? 0 : (double)logit - (double)best;
-        candidates[i].weight = exp_nonpositive(below / (double)temperature);
+        candidates[i].weight = ln_exp_nonpositive(below / (double)temperature);
     }
-}
-
-static double total_weight(const ln_candidate *candidates, size_t n) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += candidates[i].weight;
-    return sum;
-}
-
-/* The weight that min_p asks for is a share of the best one's, which is 1. */
-static size_t drop_below(ln_candidate *candidates, size_t n, double min_weight) {
-    size_t n_kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (candidates[i].weight >= min_weight)
-            candidates[n_kept++] = candidates[i];
-    return n_kept;
 }
 
 /* Inverts the distribution function over ascending ids, in whatever order the selection left the
  * candidates. */
-static int32_t draw(ln_sampler *sampler, size_t n, float uniform) {
+static ln_candidate draw(ln_sampler *sampler, size_t n, float uniform) {
     const ln_candidate *candidates = sampler->candidates;
     uint32_t *places = sampler->marks; /* index + 1 of an id's candidate; 0: dropped */
     for (size_t i = 0; i < n; i++)
@@ -161,16 +112,58 @@ static int32_t draw(ln_sampler *sampler, size_t n, float uniform) {
         if (places[id] > 0)
             total += candidates[places[id] - 1].weight;
     double left = (double)uniform * total;
-    int32_t drawn = -1;
+    ln_candidate drawn = {0};
     for (size_t id = 0; id < sampler->n_vocab; id++) {
         double weight = places[id] > 0 ? candidates[places[id] - 1].weight : 0;
-        places[id] = 0;
         if (weight > 0 && left >= 0) {
-            drawn = (int32_t)id;
+            drawn = candidates[places[id] - 1];
             left -= weight;
         }
+        places[id] = 0;
     }
     return drawn;
+}
+
+/* The filters of linnet_sampling, in its order; returns how many candidates they leave. */
+static size_t filter(ln_candidate *candidates, size_t n, const linnet_sampling *s,
+                     const ln_sample_place *place, const float *logits, int32_t best) {
+    if (s->top_n_sigma > 0)
+        n = ln_filter_sigma(candidates, n, (double)s->top_n_sigma);
+    if (s->top_k > 0 && (size_t)s->top_k < n) {
+        ln_select_count(candidates, n, (size_t)s->top_k);
+        n = (size_t)s->top_k;
+    }
+    weigh(candidates, n, logits[best], s->temperature);
+    if (s->typical_p > 0 && s->typical_p < 1)
+        n = ln_filter_typical(candidates, n, (double)s->typical_p, logits, best, s->temperature);
+    if (s->top_p < 1)
+        n = ln_select_mass(candidates, n, (double)s->top_p * ln_total_weight(candidates, n));
+    if (s->min_p > 0)
+        n = ln_filter_min(candidates, n, (double)s->min_p);
+    if (s->xtc_probability > 0 &&
+        ln_rng_uniform(s->seed, place->index, place->n_tokens, DRAW_XTC) < s->xtc_probability)
+        n = ln_filter_xtc(candidates, n, (double)s->xtc_threshold);
+    return n;
+}
+
+static double log2_of(double x) {
+    return ln_log(x) * 1.4426950408889634;
+}
+
+/* Mirostat 2 (Basu et al., "Mirostat: a neural text decoding algorithm that directly controls
+ * perplexity", 2021): keeps what surprises by at most mu bits, and moves mu by what was drawn. */
+static int32_t draw_mirostat(ln_sampler *sampler, size_t n, const linnet_sampling *s,
+                             const ln_sample_place *place, float uniform) {
+    double tau = (double)s->mirostat_tau;
+    double mu = 2 * tau - (double)s->mirostat_eta * *place->mirostat_excess;
+    ln_candidate *candidates = sampler->candidates;
+    double least = 1; /* the weight of the best, which always stays */
+    if (mu > 0)
+        least = ln_total_weight(candidates, n) * ln_exp_nonpositive(-mu * 0.6931471805599453);
+    n = ln_filter_weight(candidates, n, least < 1 ? least : 1);
+    ln_candidate drawn = draw(sampler, n, uniform);
+    *place->mirostat_excess += log2_of(ln_total_weight(candidates, n) / drawn.weight) - tau;
+    return drawn.id;
 }
 
 ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling,
@@ -180,22 +173,22 @@ ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling
     ln_candidate *candidates = sampler->candidates;
     size_t n = sampler->n_vocab;
     int32_t best = 0;
-    penalize(sampler, s, place, logits);
+    ln_rules_apply(place, logits);
+    ln_penalties_apply(sampler, s, place, logits);
+    ln_dry_apply(sampler, s, place, logits);
     LN_TRY(find_best(logits, n, &best, err));
     *token = best;
     if (s->temperature == 0)
         return LINNET_OK;
     for (size_t i = 0; i < n; i++)
         candidates[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
-    if (s->top_k > 0 && (size_t)s->top_k < n) {
-        ln_select_count(candidates, n, (size_t)s->top_k);
-        n = (size_t)s->top_k;
+    float uniform = ln_rng_uniform(s->seed, place->index, place->n_tokens, DRAW_TOKEN);
+    if (s->mirostat_tau > 0) {
+        weigh(candidates, n, logits[best], s->temperature);
+        *token = draw_mirostat(sampler, n, s, place, uniform);
+        return LINNET_OK;
     }
-    weigh(candidates, n, logits[best], s->temperature);
-    if (s->top_p < 1)
-        n = ln_select_mass(candidates, n, (double)s->top_p * total_weight(candidates, n));
-    if (s->min_p > 0)
-        n = drop_below(candidates, n, (double)s->min_p);
-    *token = draw(sampler, n, ln_rng_uniform(s->seed, place->index, place->n_tokens, 0));
+    n = filter(candidates, n, s, place, logits, best);
+    *token = draw(sampler, n, uniform).id;
     return LINNET_OK;
 }

@@ -1,8 +1,6 @@
 #include "sampling/select.h"
 
-#include <stdbool.h>
-
-static bool comes_before(const ln_candidate *a, const ln_candidate *b) {
+bool ln_comes_before(const ln_candidate *a, const ln_candidate *b) {
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
 
@@ -13,14 +11,14 @@ static void swap(ln_candidate *a, ln_candidate *b) {
 }
 
 static size_t middle_of_three(const ln_candidate *c, size_t i, size_t j, size_t k) {
-    if (comes_before(&c[j], &c[i])) {
+    if (ln_comes_before(&c[j], &c[i])) {
         size_t held = i;
         i = j;
         j = held;
     }
-    if (comes_before(&c[k], &c[i]))
+    if (ln_comes_before(&c[k], &c[i]))
         return i;
-    return comes_before(&c[k], &c[j]) ? k : j;
+    return ln_comes_before(&c[k], &c[j]) ? k : j;
 }
 
 /* The middle of nine, three by three. They are picked by fixed pseudo-random numbers: no pattern in
@@ -43,7 +41,7 @@ static size_t partition(ln_candidate *c, size_t n, uint64_t turn) {
     const ln_candidate pivot = c[n - 1];
     size_t n_before = 0;
     for (size_t i = 0; i + 1 < n; i++)
-        if (comes_before(&c[i], &pivot))
+        if (ln_comes_before(&c[i], &pivot))
             swap(&c[i], &c[n_before++]);
     swap(&c[n_before], &c[n - 1]);
     return n_before;

@@ -2,7 +2,12 @@
 #ifndef LN_SAMPLING_SELECT_H
 #define LN_SAMPLING_SELECT_H
 
+#include <stdbool.h>
+
 #include "sampling/sampler.h"
+
+/* The order: higher logit first, among equals the lower id. */
+bool ln_comes_before(const ln_candidate *a, const ln_candidate *b);
 
 /* Moves the first `count` of the order (0 < count <= n) to the front, in no particular order. */
 void ln_select_count(ln_candidate *candidates, size_t n, size_t count);

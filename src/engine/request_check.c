@@ -1,0 +1,156 @@
+#include "engine/request_check.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "text/utf8.h"
+
+enum { MAX_STOPS = 64, MAX_STOP_BYTES = 4096, MAX_RULES = 65536, MAX_BAD_WORD = 256 };
+
+static ln_status check_ids(const int32_t *ids, size_t n_ids, size_t n_vocab, const char *name,
+                           ln_error *err) {
+    if (ids == NULL && n_ids > 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is NULL", name);
+    for (size_t i = 0; i < n_ids; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= n_vocab)
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s[%zu] is %d; the vocabulary has %zu tokens",
+                           name, i, (int)ids[i], n_vocab);
+    return LINNET_OK;
+}
+
+static ln_status check_prompt(const linnet_request_options *o, size_t n_vocab, size_t ctx_tokens,
+                              ln_error *err) {
+    size_t room = o->kind == LINNET_REQUEST_GENERATE ? 1 : 0; /* for a token of output */
+    if (o->n_prompt_ids == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "the prompt has no tokens");
+    if (o->n_prompt_ids > ctx_tokens || o->n_prompt_ids + room > ctx_tokens)
+        return ln_fail(err, LINNET_ERR_LIMIT, "the prompt has %zu tokens and the context %zu",
+                       o->n_prompt_ids, ctx_tokens);
+    return check_ids(o->prompt_ids, o->n_prompt_ids, n_vocab, "prompt_ids", err);
+}
+
+static ln_status check_source(const linnet_engine *engine, const linnet_request_options *o,
+                              ln_error *err) {
+    const ln_spec *spec = &engine->model->spec;
+    size_t most = ln_engine_max_encoder(&engine->plan);
+    if (spec->n_encoder_layers == 0 && o->n_encoder_ids > 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "encoder_ids are given, but the model has no encoder");
+    if (spec->n_encoder_layers == 0)
+        return LINNET_OK;
+    if (o->n_encoder_ids == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "the model has an encoder; encoder_ids is empty");
+    if (o->n_encoder_ids > most)
+        return ln_fail(err, LINNET_ERR_LIMIT,
+                       "the encoder's text has %zu tokens; one step holds %zu", o->n_encoder_ids,
+                       most);
+    return check_ids(o->encoder_ids, o->n_encoder_ids, spec->n_vocab, "encoder_ids", err);
+}
+
+static ln_status check_stops(const linnet_request_options *o, const ln_tokenizer *tokenizer,
+                             ln_error *err) {
+    if (o->n_stop > MAX_STOPS)
+        return ln_fail(err, LINNET_ERR_LIMIT, "there are %zu stop strings; at most %d are possible",
+                       o->n_stop, MAX_STOPS);
+    if (o->n_stop > 0 && tokenizer == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "the checkpoint has no tokenizer, so stop strings are not possible");
+    if (o->n_stop > 0 && o->stop == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "stop is NULL");
+    for (size_t i = 0; i < o->n_stop; i++) {
+        size_t n_bytes = o->stop[i] != NULL ? strnlen(o->stop[i], MAX_STOP_BYTES + 1) : 0;
+        if (n_bytes == 0)
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "stop[%zu] is empty", i);
+        if (n_bytes > MAX_STOP_BYTES)
+            return ln_fail(err, LINNET_ERR_LIMIT, "stop[%zu] has more than %d bytes", i,
+                           MAX_STOP_BYTES);
+        if (!ln_utf8_check(o->stop[i], n_bytes))
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "stop[%zu] is not UTF-8", i);
+    }
+    return LINNET_OK;
+}
+
+static ln_status check_rules(const linnet_request_options *o, size_t n_vocab, ln_error *err) {
+    const struct {
+        const char *name;
+        const void *array;
+        size_t count;
+    } arrays[] = {{"stop_ids", o->stop_ids, o->n_stop_ids},
+                  {"logit_bias", o->logit_bias, o->n_logit_bias},
+                  {"bad_words", o->bad_words, o->n_bad_words},
+                  {"dry_breakers", o->dry_breakers, o->n_dry_breakers}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        if (arrays[i].count > MAX_RULES)
+            return ln_fail(err, LINNET_ERR_LIMIT, "%s has %zu entries; at most %d are possible",
+                           arrays[i].name, arrays[i].count, MAX_RULES);
+        if (arrays[i].count > 0 && arrays[i].array == NULL)
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is NULL", arrays[i].name);
+    }
+    LN_TRY(check_ids(o->stop_ids, o->n_stop_ids, n_vocab, "stop_ids", err));
+    LN_TRY(check_ids(o->dry_breakers, o->n_dry_breakers, n_vocab, "dry_breakers", err));
+    for (size_t i = 0; i < o->n_logit_bias; i++) {
+        const linnet_logit_bias *bias = &o->logit_bias[i];
+        LN_TRY(check_ids(&bias->id, 1, n_vocab, "the id of logit_bias", err));
+        if (bias->bias != -INFINITY && !(bias->bias >= -100 && bias->bias <= 100))
+            return ln_fail(err, LINNET_ERR_ARGUMENT,
+                           "logit_bias[%zu] is %g; it must be from -100 to 100, or -inf", i,
+                           (double)bias->bias);
+    }
+    for (size_t i = 0; i < o->n_bad_words; i++) {
+        const linnet_token_list *word = &o->bad_words[i];
+        if (word->n_ids == 0 || word->n_ids > MAX_BAD_WORD)
+            return ln_fail(err, LINNET_ERR_ARGUMENT,
+                           "bad_words[%zu] has %zu tokens; it must have 1 to %d", i, word->n_ids,
+                           MAX_BAD_WORD);
+        LN_TRY(check_ids(word->ids, word->n_ids, n_vocab, "the ids of bad_words", err));
+    }
+    return LINNET_OK;
+}
+
+static ln_status check_logprobs(const linnet_request_options *o, size_t n_vocab, ln_error *err) {
+    size_t most = n_vocab < LINNET_MAX_TOP_LOGPROBS ? n_vocab : LINNET_MAX_TOP_LOGPROBS;
+    if (o->top_logprobs < 0 || (size_t)o->top_logprobs > most)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "top_logprobs is %d; it must be from 0 to %zu",
+                       (int)o->top_logprobs, most);
+    if (o->top_logprobs > 0 && !o->logprobs && !o->prompt_logprobs)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "top_logprobs needs logprobs or prompt_logprobs");
+    return LINNET_OK;
+}
+
+static ln_status check_generate(const linnet_model *model, const linnet_request_options *o,
+                                ln_error *err) {
+    LN_TRY(ln_sampling_check(&o->sampling, err));
+    LN_TRY(check_rules(o, model->spec.n_vocab, err));
+    LN_TRY(check_logprobs(o, model->spec.n_vocab, err));
+    return check_stops(o, model->tokenizer, err);
+}
+
+/* What only generation has is refused by name elsewhere. */
+static ln_status check_score(const linnet_request_options *o, ln_error *err) {
+    const struct {
+        const char *name;
+        bool is_given;
+    } others[] = {{"min_tokens", o->min_tokens > 0},       {"stop_ids", o->n_stop_ids > 0},
+                  {"logit_bias", o->n_logit_bias > 0},     {"bad_words", o->n_bad_words > 0},
+                  {"dry_breakers", o->n_dry_breakers > 0}, {"logprobs", o->logprobs},
+                  {"prompt_logprobs", o->prompt_logprobs}, {"top_logprobs", o->top_logprobs != 0}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].is_given)
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is for kind GENERATE; the kind is SCORE",
+                           others[i].name);
+    if (o->on_logits == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "on_logits is NULL; kind SCORE needs it");
+    return LINNET_OK;
+}
+
+ln_status ln_request_check(const linnet_engine *engine, const linnet_request_options *o,
+                           ln_error *err) {
+    const linnet_model *model = engine->model;
+    LN_TRY(check_prompt(o, model->spec.n_vocab, engine->plan.ctx_tokens, err));
+    LN_TRY(check_source(engine, o, err));
+    switch (o->kind) {
+    case LINNET_REQUEST_GENERATE: return check_generate(model, o, err);
+    case LINNET_REQUEST_SCORE: return check_score(o, err);
+    default: return ln_fail(err, LINNET_ERR_ARGUMENT, "kind is %d, which is none", (int)o->kind);
+    }
+}

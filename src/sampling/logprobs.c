@@ -1,0 +1,54 @@
+#include "sampling/logprobs.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "sampling/portable_math.h"
+#include "sampling/select.h"
+
+/* The logarithm of the sum of exponentials, less the best logit. */
+static double log_total(const float *logits, size_t n, float best) {
+    double total = 0;
+    for (size_t i = 0; i < n; i++)
+        total += logits[i] == best ? 1 : ln_exp_nonpositive((double)logits[i] - (double)best);
+    return ln_log(total);
+}
+
+float ln_logprobs_get(const ln_sampler *sampler, int32_t token) {
+    float logit = sampler->raw[token], best = sampler->raw_best;
+    if (!(best > -INFINITY))
+        return -INFINITY;
+    double below = logit == best ? 0 : (double)logit - (double)best;
+    return (float)(below - sampler->raw_log_total);
+}
+
+/* candidates[n] is short. */
+static void sort(ln_candidate *candidates, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        ln_candidate held = candidates[i];
+        size_t at = i;
+        for (; at > 0 && ln_comes_before(&held, &candidates[at - 1]); at--)
+            candidates[at] = candidates[at - 1];
+        candidates[at] = held;
+    }
+}
+
+void ln_logprobs_take(ln_sampler *sampler, const float *logits, linnet_logprob *top, size_t n_top) {
+    size_t n = sampler->n_vocab;
+    float best = -INFINITY;
+    memcpy(sampler->raw, logits, n * sizeof *logits);
+    for (size_t i = 0; i < n; i++)
+        best = logits[i] > best ? logits[i] : best;
+    sampler->raw_best = best;
+    sampler->raw_log_total = best > -INFINITY ? log_total(logits, n, best) : 0;
+    if (n_top == 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        sampler->candidates[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
+    ln_select_count(sampler->candidates, n, n_top);
+    sort(sampler->candidates, n_top);
+    for (size_t i = 0; i < n_top; i++) {
+        int32_t id = sampler->candidates[i].id;
+        top[i] = (linnet_logprob){.id = id, .logprob = ln_logprobs_get(sampler, id)};
+    }
+}

@@ -1,0 +1,15 @@
+/* Exponential and logarithm by IEEE additions, multiplications and divisions only: the same bits on
+ * every machine, so that a seed gives the same tokens everywhere. */
+#ifndef LN_SAMPLING_PORTABLE_MATH_H
+#define LN_SAMPLING_PORTABLE_MATH_H
+
+/* e^x for x <= 0; 0 below -700. */
+double ln_exp_nonpositive(double x);
+
+/* The natural logarithm of a normal number above 0. */
+double ln_log(double x);
+
+/* base^n. */
+double ln_power(double base, unsigned n);
+
+#endif

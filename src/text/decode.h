@@ -43,15 +43,24 @@ typedef struct ln_decode_texts {
     const uint32_t *begin; /* [count + 1] */
 } ln_decode_texts;
 
+/* What a later decoder makes of a character that byte tokens spelled. */
+typedef struct ln_decode_char {
+    char from[4]; /* [from_bytes] the character */
+    uint8_t from_bytes;
+    const char *to, *to_first; /* in the arena; in any token, and in the first one */
+} ln_decode_char;
+
 /* At the end of a text: a space that is written once another token follows. */
 #define LN_DECODE_WAITING_SPACE ((char)0xff)
 
 typedef struct ln_decoder {
-    size_t count;           /* ids */
-    ln_decode_texts first;  /* of a token that begins the text */
-    ln_decode_texts rest;   /* of any other; may be the same arrays */
-    const int16_t *byte;    /* [count] the byte that the token stands for, or -1; or NULL */
-    const uint8_t *dropped; /* [count] 1: left out unless specials are kept */
+    size_t count;                  /* ids */
+    ln_decode_texts first;         /* of a token that begins the text */
+    ln_decode_texts rest;          /* of any other; may be the same arrays */
+    const int16_t *byte;           /* [count] the byte that the token stands for, or -1; or NULL */
+    const uint8_t *dropped;        /* [count] 1: left out unless specials are kept */
+    ln_decode_char after_bytes[4]; /* [n_after_bytes] in order */
+    uint8_t n_after_bytes;
     bool lossy;             /* texts are bytes, ill-formed ones become U+FFFD (ByteLevel) */
     bool whole_runs;        /* bytes in a row are one text or all U+FFFD (ByteFallback) */
     bool first_while_empty; /* SentencePiece: `first` holds until some text was written */

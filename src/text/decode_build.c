@@ -231,9 +231,27 @@ static bool is_one_character(const ln_decode_step *step) {
            ln_utf8_valid(step->pattern, step->pattern_bytes) == step->pattern_bytes;
 }
 
+/* A step after ByteFallback also sees what the bytes spelled. */
+static ln_status add_after_bytes(ln_decoder *decoder, ln_arena *arena, const ln_decode_step *step,
+                                 ln_error *err) {
+    enum { MOST = sizeof decoder->after_bytes / sizeof decoder->after_bytes[0] };
+    if (decoder->n_after_bytes == MOST)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "over %d decoders after ByteFallback are not supported", MOST);
+    ln_decode_char *after = &decoder->after_bytes[decoder->n_after_bytes++];
+    memcpy(after->from, step->pattern, step->pattern_bytes);
+    after->from_bytes = (uint8_t)step->pattern_bytes;
+    after->to = after->to_first = " ";
+    if (step->kind == LN_DECODE_METASPACE && step->flag)
+        after->to_first = "";
+    if (step->kind == LN_DECODE_REPLACE)
+        after->to = after->to_first = ln_arena_copy(arena, step->content, step->content_bytes);
+    return after->to != NULL ? LINNET_OK : out_of_memory(err);
+}
+
 /* Which steps run token by token. Once the tokens are one text (Fuse, ByteLevel), only steps that
  * look at single characters, and a Strip at the end, can still be worked out in advance. */
-static ln_status plan(ln_decoder *decoder, chain *c, ln_error *err) {
+static ln_status plan(ln_decoder *decoder, ln_arena *arena, chain *c, ln_error *err) {
     bool joined = false;
     c->fallback = c->joined = c->n_steps;
     for (size_t i = 0; i < c->n_steps; i++) {
@@ -260,6 +278,8 @@ static ln_status plan(ln_decoder *decoder, chain *c, ln_error *err) {
                            i);
         if (step->kind == LN_DECODE_BYTE_FALLBACK && c->fallback == c->n_steps)
             c->fallback = i;
+        if (by_character && c->fallback < i)
+            LN_TRY(add_after_bytes(decoder, arena, step, err));
         if (!joined && (no_change || step->kind == LN_DECODE_BYTE_LEVEL)) {
             joined = true;
             c->joined = i + 1;
@@ -293,7 +313,7 @@ ln_status ln_decoder_build(ln_decoder *decoder, ln_arena *arena, const ln_decode
                            const uint8_t *dropped, ln_error *err) {
     chain c = {.steps = steps, .n_steps = n_steps, .names = names};
     *decoder = (ln_decoder){.dropped = dropped};
-    LN_TRY(plan(decoder, &c, err));
+    LN_TRY(plan(decoder, arena, &c, err));
     ln_status status = ln_decoder_fill(decoder, arena, count, chain_text, &c, err);
     if (status == LINNET_OK && decoder->whole_runs)
         status = find_bytes(decoder, arena, &c, count, err);

@@ -111,10 +111,25 @@ static void write_lossy(sink *out, const char *bytes, size_t n_bytes) {
     }
 }
 
+/* A character that byte tokens spelled. */
+static void write_spelled(sink *out, const char *text, size_t n_bytes) {
+    const ln_decoder *decoder = out->decoder;
+    for (size_t i = 0; i < decoder->n_after_bytes; i++) {
+        const ln_decode_char *after = &decoder->after_bytes[i];
+        if (n_bytes != after->from_bytes || memcmp(text, after->from, n_bytes) != 0)
+            continue;
+        text = out->state->run_is_first ? after->to_first : after->to;
+        n_bytes = strlen(text);
+    }
+    write_stripped(out, text, n_bytes);
+}
+
 /* A byte token. Hugging Face replaces every byte of a run that is not well-formed as a whole;
  * SentencePiece only the ones that are not. Both hold the beginning of a code point. */
 static void write_byte(sink *out, unsigned char byte) {
     ln_detokenizer *state = out->state;
+    if (!state->in_run)
+        state->run_is_first = !state->started;
     state->in_run = true;
     if (state->bad_run) {
         write_replacement(out);
@@ -127,7 +142,7 @@ static void write_byte(sink *out, unsigned char byte) {
         size_t total = (size_t)state->n_held + 1;
         bool cut_short;
         if (ln_utf8_valid(joined, total) == total) {
-            write_stripped(out, joined, total);
+            write_spelled(out, joined, total);
             state->n_held = 0;
             return;
         }

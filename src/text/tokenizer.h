@@ -52,6 +52,7 @@ typedef struct ln_detokenizer {
     bool started;        /* a token was decoded: rules for the first one are over */
     bool wrote;          /* some text was written */
     bool in_run;         /* the last tokens stood for single bytes */
+    bool run_is_first;   /* and nothing came before them */
     bool bad_run;        /* and these bytes are not UTF-8 */
     bool stripping;      /* the text may still lose characters at its beginning */
     uint32_t n_stripped; /* characters that the beginning lost */

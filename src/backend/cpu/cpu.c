@@ -17,7 +17,8 @@
 static const ln_cpu_kernels *const instruction_sets[] = {
     &ln_scalar_kernels,
 #if defined(__x86_64__)
-    &ln_avx2_kernels,   &ln_avx512_kernels, &ln_avx512_vnni_kernels, &ln_avx512_bf16_kernels,
+    &ln_avx2_kernels,        &ln_avx512_kernels, &ln_avx512_vnni_kernels,
+    &ln_avx512_bf16_kernels, &ln_amx_kernels,
 #endif
 };
 

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "format/quants.h"
 
-static const char *const sets[] = {"scalar", "avx2", "avx512", "avx512-vnni", "avx512-bf16"};
+static const char *const sets[] = {"scalar", "avx2", "avx512", "avx512-vnni", "avx512-bf16", "amx"};
 enum { N_SETS = sizeof sets / sizeof *sets };
 
 static uint64_t draws;

@@ -7,7 +7,6 @@
 #ifndef LN_BACKEND_CPU_SIMD_LINEAR_H
 #define LN_BACKEND_CPU_SIMD_LINEAR_H
 
-#include "backend/cpu/simd/bf16.h"
 #include "backend/cpu/simd/int8.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/rows.h"
@@ -123,6 +122,8 @@ static void multiply_tile(const linear_job *job, const operand *o, size_t row, s
         bf16_multiply(height, o->packed, &o->bf16, row, y);
     } else if (job->few) {
         int8_multiply_few((ln_pack)w->layout, job->n, o->packed, &o->int8, y);
+    } else if (height == MATRIX_ROWS) {
+        int8_matrix((ln_pack)w->layout, (const uint8_t *)o->panel, &o->int8, row, y);
     } else {
         int8_multiply_many((ln_pack)w->layout, height, (const uint8_t *)o->panel, &o->int8, row, y);
     }
@@ -156,10 +157,19 @@ static void finish(const linear_job *job, size_t row, size_t column, size_t n, v
         vf_store(out, y);
 }
 
+static bool any_bf16(const linear_job *job) {
+    const ln_weight *gate = job->gate.weight;
+    return job->up.weight->layout == LN_PACK_BF16 || (gate != NULL && gate->layout == LN_PACK_BF16);
+}
+
 static size_t tile_height(const linear_job *job, size_t row) {
     size_t left = job->n - row;
-    if (job->few || job->n == 1)
+    if (job->few)
         return job->n;
+    if (MATRIX_ROWS > 0 && (left > TILE_STEP || any_bf16(job)))
+        return MATRIX_ROWS;
+    if (job->n == 1)
+        return 1;
     return left > TILE_STEP ? TILE_ROWS : TILE_STEP;
 }
 
@@ -199,8 +209,10 @@ static void multiply_chunk(linear_job *job) {
     gate->panel = up->panel + panel_floats(width);
     size_t begin, end, n_panels = (up->weight->n_rows + LANES - 1) / LANES;
     ln_cpu_share(job->worker, n_panels, &begin, &end);
+    matrix_begin();
     for (size_t panel = begin; panel < end; panel++)
         multiply_panel(job, panel);
+    matrix_end();
 }
 
 /* The rows of one group, chunk after chunk. */

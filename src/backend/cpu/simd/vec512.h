@@ -135,10 +135,10 @@ LN_INLINE vi vi_or(vi a, vi b) {
     return _mm512_or_si512(a, b);
 }
 LN_INLINE vi vi_shl(vi a, int n) {
-    return _mm512_slli_epi16(a, (unsigned)n);
+    return _mm512_slli_epi32(a, (unsigned)n);
 }
 LN_INLINE vi vi_shr(vi a, int n) {
-    return _mm512_srli_epi16(a, (unsigned)n);
+    return _mm512_srli_epi32(a, (unsigned)n);
 }
 LN_INLINE int32_t vi_sum(vi a) {
     return _mm512_reduce_add_epi32(a);

@@ -1,0 +1,19 @@
+/* Kernels for AVX-512 with VNNI, and the matrix unit AMX for int8 and bf16. */
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backend/cpu/avx512-vnni/dot.h"
+
+#include "backend/cpu/amx/tiles.h"
+#include "backend/cpu/simd/table.h"
+#include "backend/cpu/x86.h"
+
+/* The kernel hands out the tiles' state to a process that asks. */
+static bool is_usable(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    ln_cpu_features features = ln_cpu_detect();
+    return features.vnni && features.amx &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
+const ln_cpu_kernels ln_amx_kernels = LN_SIMD_TABLE("amx");

@@ -1,0 +1,149 @@
+/* The matrix unit: 16 rows of x against a panel of 16 rows of W at once.
+ *
+ * Int8: a block's sums are exact integers, so they are those of the vector kernels, and so are the
+ * bits of the result, which folds them in the same way. Bf16: x goes as two bf16 (see
+ * backend/cpu/simd/bf16.h); tiles of 16 rows serve any number of rows, one included, so that there
+ * is one order of summation: 32 columns at a time, high and low parts apart, added at the end.
+ *
+ * Bytes moved: a panel once per 16 rows of x, from the caches; per block of int8 1 KiB of sums that
+ * stays in the first-level cache. */
+#ifndef LN_BACKEND_CPU_AMX_TILES_H
+#define LN_BACKEND_CPU_AMX_TILES_H
+
+#include "backend/cpu/simd/int8.h"
+#include "base/half.h"
+
+enum { MATRIX_ROWS = 16, TILE_COLS = 32 /* of bf16 */ };
+
+/* Tiles 0 and 1 are sums; 2 and 3 an operand pair of 32 int8 columns, 4 and 5 of 16, 6 and 7 of
+ * 32 bf16 columns. Intel SDM volume 1, 18.2: the palette. */
+typedef struct tile_palette {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t n_rows[16];
+} tile_palette;
+
+LN_INLINE void matrix_begin(void) {
+    tile_palette palette = {.palette = 1,
+                            .row_bytes = {64, 64, 32, 64, 16, 64, 64, 64},
+                            .n_rows = {16, 16, 16, 8, 16, 4, 16, 16}};
+    _tile_loadconfig(&palette);
+}
+
+LN_INLINE void matrix_end(void) {
+    _tile_release();
+}
+
+/* sums[i] += block's int32 sums of row i, from `start`, times both scales */
+LN_INLINE void fold_rows(vf sums[MATRIX_ROWS], const int32_t *tile, const int32_t *start, vf factor,
+                         const float *scales) {
+#pragma GCC unroll 16
+    for (size_t i = 0; i < MATRIX_ROWS; i++)
+        sums[i] =
+            fold(sums[i], vi_add(vi_load(tile + i * LANES), vi_set(start[i])), factor, scales[i]);
+}
+
+LN_INLINE void int8_matrix_of(int8_kind kind, const uint8_t *panel, const int8_block *b,
+                              size_t n_blocks, float *y) {
+    int32_t tiles[2][MATRIX_ROWS * LANES] __attribute__((aligned(64)));
+    vf sums[MATRIX_ROWS];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < MATRIX_ROWS; i++)
+        sums[i] = vf_set(0.0f);
+    for (size_t block = 0; block < n_blocks; block++, b++, panel += UNPACKED_BYTES) {
+        const float *factors = (const float *)(const void *)(panel + STEPS * STEP_BYTES);
+        _tile_zero(0);
+        if (kind.n_scales == 2) {
+            _tile_loadd(4, b->q[0], LN_PACK_COLS);
+            _tile_loadd(5, panel, STEP_BYTES);
+            _tile_dpbsud(0, 4, 5);
+            _tile_zero(1);
+            _tile_loadd(4, b->q[0] + LN_PACK_COLS / 2, LN_PACK_COLS);
+            _tile_loadd(5, panel + STEPS / 2 * STEP_BYTES, STEP_BYTES);
+            _tile_dpbsud(1, 4, 5);
+            _tile_stored(1, tiles[1], STEP_BYTES);
+        } else {
+            _tile_loadd(2, b->q[0], LN_PACK_COLS);
+            _tile_loadd(3, panel, STEP_BYTES);
+            _tile_dpbsud(0, 2, 3);
+        }
+        _tile_stored(0, tiles[0], STEP_BYTES);
+        fold_rows(sums, tiles[0], b->start[0], vf_load(factors), b->scale);
+        if (kind.n_scales == 2)
+            fold_rows(sums, tiles[1], b->start[1], vf_load(factors + LANES), b->scale);
+        if (kind.has_min)
+#pragma GCC unroll 16
+            for (size_t i = 0; i < MATRIX_ROWS; i++)
+                sums[i] = vf_fma(vf_load(factors + LANES), vf_set(b->min_sum[i]), sums[i]);
+    }
+#pragma GCC unroll 16
+    for (size_t i = 0; i < MATRIX_ROWS; i++)
+        vf_store(y + i * LANES, sums[i]);
+}
+
+/* The group of 16 rows at `row` against an unpacked panel: y [16][16]. */
+static void int8_matrix(ln_pack pack, const uint8_t *panel, const int8_rows *x, size_t row,
+                        float *y) {
+    const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks;
+    switch (pack) {
+    case LN_PACK_Q4_K: int8_matrix_of((int8_kind){0, 1, true}, panel, b, x->n_blocks, y); return;
+    case LN_PACK_Q6_K: int8_matrix_of((int8_kind){32, 2, false}, panel, b, x->n_blocks, y); return;
+    default: int8_matrix_of((int8_kind){0, 1, false}, panel, b, x->n_blocks, y); return;
+    }
+}
+
+/* ---- bf16 --------------------------------------------------------------------------------- */
+
+typedef struct bf16_rows {
+    size_t k, width; /* columns, and these filled up to whole tiles */
+    uint16_t *x;     /* [n][2][width] high parts, low parts */
+} bf16_rows;
+
+LN_INLINE size_t bf16_row_bytes(size_t k) {
+    return (k + TILE_COLS - 1) / TILE_COLS * TILE_COLS * 4;
+}
+
+static bf16_rows bf16_place(void *memory, size_t k) {
+    return (bf16_rows){.k = k, .width = bf16_row_bytes(k) / 4, .x = memory};
+}
+
+static void bf16_split(const bf16_rows *rows, size_t row, size_t k, const float *x) {
+    uint16_t *high = rows->x + row * rows->width * 2, *low = high + rows->width;
+    for (size_t i = 0; i < rows->width; i += LANES) {
+        size_t left = i < k ? k - i : 0;
+        vf value = left < LANES ? vf_load_n(x + i, left) : vf_load(x + i);
+        vf_to_bf16(high + i, value);
+        vf_to_bf16(low + i, vf_sub(value, vf_from_bf16(high + i)));
+    }
+}
+
+/* The group of 16 rows at `row` against a packed panel: y [16][16]. */
+static void bf16_multiply(size_t n_rows, const uint8_t *panel, const bf16_rows *rows, size_t row,
+                          float *y) {
+    (void)n_rows; /* a tile is always whole */
+    float parts[2][MATRIX_ROWS * LANES] __attribute__((aligned(64)));
+    uint8_t last[TILE_COLS / 2 * STEP_BYTES] __attribute__((aligned(64))) = {0};
+    const uint16_t *x = rows->x + row * rows->width * 2;
+    size_t stride = rows->width * 4;
+    _tile_zero(0);
+    _tile_zero(1);
+    for (size_t col = 0; col < rows->width; col += TILE_COLS) {
+        const uint8_t *w = panel + col / 2 * STEP_BYTES;
+        if (col + TILE_COLS > rows->k) {
+            memcpy(last, w, (rows->k - col + 1) / 2 * STEP_BYTES);
+            w = last;
+        }
+        _tile_loadd(7, w, STEP_BYTES);
+        _tile_loadd(6, x + col, stride);
+        _tile_dpbf16ps(0, 6, 7);
+        _tile_loadd(6, x + rows->width + col, stride);
+        _tile_dpbf16ps(1, 6, 7);
+    }
+    _tile_stored(0, parts[0], STEP_BYTES);
+    _tile_stored(1, parts[1], STEP_BYTES);
+    for (size_t i = 0; i < MATRIX_ROWS; i++)
+        vf_store(y + i * LANES,
+                 vf_add(vf_load(parts[0] + i * LANES), vf_load(parts[1] + i * LANES)));
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* Stands in for backend/cpu/amx/tiles.h where there is no matrix unit. */
+#ifndef LN_BACKEND_CPU_SIMD_NO_TILES_H
+#define LN_BACKEND_CPU_SIMD_NO_TILES_H
+
+#include "backend/cpu/simd/bf16.h"
+#include "backend/cpu/simd/int8.h"
+
+enum { MATRIX_ROWS = 0 }; /* rows of x that the matrix unit takes at once: none */
+
+LN_INLINE void matrix_begin(void) {}
+LN_INLINE void matrix_end(void) {}
+LN_INLINE void int8_matrix(ln_pack pack, const uint8_t *panel, const int8_rows *x, size_t row,
+                           float *y) {
+    int8_multiply_many(pack, TILE_ROWS, panel, x, row, y);
+}
+
+#endif

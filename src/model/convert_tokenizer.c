@@ -1,7 +1,247 @@
-#include "model/convert_plan.h"
+/* The tokenizer's keys of a converted file, from whichever form the folder has it in. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "model/convert_vocab.h"
+
+enum { MAX_FILE_BYTES = 256 << 20 };
+
+static ln_status out_of_memory(const ln_convert_vocab *vocab) {
+    return ln_fail(vocab->err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+}
+
+ln_status ln_convert_set_token(ln_convert_vocab *vocab, int64_t id, const char *text,
+                               size_t n_bytes, float score, int kind) {
+    if (id < 0 || (uint64_t)id >= vocab->n_tokens)
+        return LINNET_OK;
+    char *copy = ln_arena_copy(&vocab->arena, text, n_bytes);
+    if (copy == NULL)
+        return out_of_memory(vocab);
+    vocab->tokens[id] = (ln_convert_token){copy, n_bytes, score, kind};
+    return LINNET_OK;
+}
+
+int64_t ln_convert_find_token(const ln_convert_vocab *vocab, const char *text, size_t n_bytes) {
+    for (size_t i = 0; i < vocab->n_tokens; i++)
+        if (vocab->tokens[i].text != NULL && vocab->tokens[i].n_bytes == n_bytes &&
+            memcmp(vocab->tokens[i].text, text, n_bytes) == 0)
+            return (int64_t)i;
+    return -1;
+}
+
+/* ---- what the folder's other files say -------------------------------------------------- */
+
+/* The id of "bos_token" and the like: by text in tokenizer_config.json, else by config.json. */
+static int64_t special_id(const ln_convert_vocab *vocab, const char *name) {
+    char key[64];
+    ln_meta_value value, item;
+    snprintf(key, sizeof key, "%s.content", name);
+    if ((ln_checkpoint_tokenizer_meta(vocab->checkpoint, name, &value) &&
+         value.kind == LN_META_STRING) ||
+        (ln_checkpoint_tokenizer_meta(vocab->checkpoint, key, &value) &&
+         value.kind == LN_META_STRING)) {
+        int64_t id = ln_convert_find_token(vocab, value.string.data, value.string.bytes);
+        if (id >= 0)
+            return id;
+    }
+    snprintf(key, sizeof key, "%s_id", name);
+    if (!ln_checkpoint_meta(vocab->checkpoint, key, &value))
+        return -1;
+    if (ln_meta_item(&value, 0, &item))
+        value = item;
+    bool valid = value.kind == LN_META_INT && value.integer >= 0 &&
+                 (uint64_t)value.integer < vocab->n_tokens;
+    return valid ? value.integer : -1;
+}
+
+/* Another token that ends the text, by generation_config.json; -1: none. */
+static int64_t second_stop(const ln_convert_vocab *vocab, int64_t eos) {
+    ln_meta_value list, item;
+    if (!ln_checkpoint_generation_meta(vocab->checkpoint, "eos_token_id", &list))
+        return -1;
+    for (size_t i = 0; ln_meta_item(&list, i, &item); i++)
+        if (item.kind == LN_META_INT && item.integer != eos && item.integer >= 0 &&
+            (uint64_t)item.integer < vocab->n_tokens)
+            return item.integer;
+    return -1;
+}
+
+static int flag_of(const ln_convert_vocab *vocab, const char *name, int fallback) {
+    ln_meta_value value;
+    return ln_checkpoint_tokenizer_meta(vocab->checkpoint, name, &value) &&
+                   value.kind == LN_META_BOOL
+               ? value.boolean
+               : fallback;
+}
+
+/* ---- keys ------------------------------------------------------------------------------- */
+
+static void put_id(ln_gguf_writer *writer, const char *key, int64_t id) {
+    if (id >= 0)
+        ln_gguf_put_u32(writer, key, (uint32_t)id);
+}
+
+static void put_special(const ln_convert_vocab *vocab, ln_gguf_writer *writer) {
+    int64_t bos = special_id(vocab, "bos_token"), eos = special_id(vocab, "eos_token");
+    int64_t unk = special_id(vocab, "unk_token");
+    eos = eos >= 0 ? eos : vocab->eos;
+    put_id(writer, "tokenizer.ggml.bos_token_id", bos >= 0 ? bos : vocab->bos);
+    put_id(writer, "tokenizer.ggml.eos_token_id", eos);
+    put_id(writer, "tokenizer.ggml.eot_token_id", second_stop(vocab, eos));
+    put_id(writer, "tokenizer.ggml.unknown_token_id", unk >= 0 ? unk : vocab->unk);
+    put_id(writer, "tokenizer.ggml.padding_token_id", special_id(vocab, "pad_token"));
+    if (vocab->add_bos >= 0)
+        ln_gguf_put_bool(writer, "tokenizer.ggml.add_bos_token", vocab->add_bos);
+    if (vocab->add_eos >= 0)
+        ln_gguf_put_bool(writer, "tokenizer.ggml.add_eos_token", vocab->add_eos);
+    if (vocab->has_space_prefix)
+        ln_gguf_put_bool(writer, "tokenizer.ggml.add_space_prefix", vocab->space_prefix);
+    if (strcmp(vocab->model, "t5") == 0)
+        ln_gguf_put_bool(writer, "tokenizer.ggml.remove_extra_whitespaces", vocab->remove_spaces);
+    if (vocab->charsmap_bytes > 0)
+        ln_gguf_put_array(writer, "tokenizer.ggml.precompiled_charsmap", LN_GGUF_U8,
+                          vocab->charsmap, vocab->charsmap_bytes);
+}
+
+static ln_status put_merges(const ln_convert_vocab *vocab, ln_gguf_writer *writer) {
+    size_t i;
+    json_t *merge;
+    ln_strbuf text;
+    ln_strbuf_init(&text);
+    ln_gguf_put_string_array(writer, "tokenizer.ggml.merges", json_array_size(vocab->merges));
+    json_array_foreach(vocab->merges, i, merge) {
+        const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
+        ln_strbuf_clear(&text);
+        if (json_is_string(merge)) {
+            ln_strbuf_append(&text, json_string_value(merge), json_string_length(merge));
+        } else if (json_is_string(left) && json_is_string(right)) {
+            ln_strbuf_append(&text, json_string_value(left), json_string_length(left));
+            ln_strbuf_putc(&text, ' ');
+            ln_strbuf_append(&text, json_string_value(right), json_string_length(right));
+        } else {
+            ln_strbuf_free(&text);
+            return ln_fail(vocab->err, LINNET_ERR_FORMAT, "%s: merge %zu is not two tokens",
+                           vocab->path, i);
+        }
+        ln_gguf_add_string(writer, text.data, text.len);
+    }
+    ln_strbuf_free(&text);
+    return LINNET_OK;
+}
+
+static ln_status put_tokens(const ln_convert_vocab *vocab, ln_gguf_writer *writer) {
+    size_t n = vocab->n_tokens;
+    int32_t *kinds = calloc(n + 1, sizeof *kinds);
+    float *scores = calloc(n + 1, sizeof *scores);
+    char padding[32];
+    if (kinds == NULL || scores == NULL) {
+        free(kinds);
+        free(scores);
+        return out_of_memory(vocab);
+    }
+    ln_gguf_put_string_array(writer, "tokenizer.ggml.tokens", n);
+    for (size_t i = 0; i < n; i++) {
+        const ln_convert_token *token = &vocab->tokens[i];
+        kinds[i] = token->kind == LN_CONVERT_MISSING ? LN_CONVERT_UNUSED : token->kind;
+        scores[i] = token->kind == LN_CONVERT_MISSING ? -10000 : token->score;
+        snprintf(padding, sizeof padding, "[PAD%zu]", i);
+        if (token->kind == LN_CONVERT_MISSING)
+            ln_gguf_add_string(writer, padding, strlen(padding));
+        else
+            ln_gguf_add_string(writer, token->text, token->n_bytes);
+    }
+    if (vocab->has_scores)
+        ln_gguf_put_array(writer, "tokenizer.ggml.scores", LN_GGUF_F32, scores, n);
+    ln_gguf_put_array(writer, "tokenizer.ggml.token_type", LN_GGUF_I32, kinds, n);
+    free(kinds);
+    free(scores);
+    return LINNET_OK;
+}
+
+static ln_status put_all(const ln_convert_vocab *vocab, ln_gguf_writer *writer) {
+    ln_gguf_put_string(writer, "tokenizer.ggml.model", vocab->model, strlen(vocab->model));
+    ln_gguf_put_string(writer, "tokenizer.ggml.pre", vocab->pre, strlen(vocab->pre));
+    LN_TRY(put_tokens(vocab, writer));
+    if (vocab->merges != NULL)
+        LN_TRY(put_merges(vocab, writer));
+    put_special(vocab, writer);
+    return LINNET_OK;
+}
+
+/* ---- reading ---------------------------------------------------------------------------- */
+
+static ln_status read_file(ln_convert_vocab *vocab, const char *path, ln_strbuf *bytes) {
+    vocab->path = path;
+    return ln_file_read(path, MAX_FILE_BYTES, bytes, vocab->err);
+}
+
+/* SentencePiece's own file, and the tokens that tokenizer.json adds to it. */
+static ln_status read_model(ln_convert_vocab *vocab, const char *model, const char *json) {
+    ln_strbuf bytes;
+    ln_strbuf_init(&bytes);
+    ln_status status = read_file(vocab, model, &bytes);
+    if (status == LINNET_OK)
+        status = ln_convert_read_spm(vocab, bytes.data, bytes.len);
+    ln_strbuf_clear(&bytes);
+    if (status == LINNET_OK && json != NULL) {
+        status = read_file(vocab, json, &bytes);
+        if (status == LINNET_OK)
+            status =
+                ln_json_load(bytes.data, bytes.len, &vocab->root, &vocab->stand_in, vocab->err);
+        if (status == LINNET_OK)
+            status = ln_convert_read_added(vocab, vocab->root);
+        if (status == LINNET_OK)
+            ln_convert_read_template(vocab);
+    }
+    ln_strbuf_free(&bytes);
+    if (vocab->add_bos < 0) {
+        vocab->add_bos = flag_of(vocab, "add_bos_token", vocab->bos >= 0);
+        vocab->add_eos = flag_of(vocab, "add_eos_token", false);
+    }
+    return status;
+}
+
+static ln_status read_json(ln_convert_vocab *vocab, const char *json) {
+    ln_strbuf bytes;
+    ln_strbuf_init(&bytes);
+    ln_status status = read_file(vocab, json, &bytes);
+    if (status == LINNET_OK)
+        status = ln_convert_read_json(vocab, bytes.data, bytes.len);
+    ln_strbuf_free(&bytes);
+    return status;
+}
+
+static ln_status read_vocab(ln_convert_vocab *vocab) {
+    const char *json = ln_checkpoint_tokenizer_json(vocab->checkpoint);
+    const char *model = ln_checkpoint_tokenizer_model(vocab->checkpoint);
+    vocab->tokens = ln_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->tokens);
+    if (vocab->tokens == NULL)
+        return out_of_memory(vocab);
+    if (model != NULL)
+        return read_model(vocab, model, json);
+    return json != NULL ? read_json(vocab, json) : LINNET_OK;
+}
 
 ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, ln_gguf_writer *writer) {
-    (void)plan;
-    (void)writer;
-    return LINNET_OK;
+    ln_convert_vocab vocab = {.checkpoint = plan->checkpoint,
+                              .n_tokens = plan->spec->n_vocab,
+                              .add_bos = -1,
+                              .add_eos = -1,
+                              .bos = -1,
+                              .eos = -1,
+                              .unk = -1,
+                              .err = plan->err};
+    ln_arena_init(&vocab.arena);
+    ln_status status = read_vocab(&vocab);
+    if (status == LINNET_OK && vocab.model != NULL)
+        status = put_all(&vocab, writer);
+    const char *chat = ln_checkpoint_chat_template(plan->checkpoint);
+    if (status == LINNET_OK && chat != NULL)
+        ln_gguf_put_string(writer, "tokenizer.chat_template", chat, strlen(chat));
+    json_decref(vocab.root);
+    free(vocab.charsmap);
+    ln_arena_free(&vocab.arena);
+    return status;
 }

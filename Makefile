@@ -20,7 +20,7 @@ all: setup $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) >&2
 
 run: all
-	$(BUILD)/linnet run -p "$(PROMPT)" -n 200 --stop '<|'
+	$(BUILD)/linnet run -p "$(PROMPT)" -n 200
 
 test: all
 	$(CTEST) --test-dir $(BUILD)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "backend/cpu/prepare.h"
 #if defined(__x86_64__)
@@ -92,8 +93,12 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
 
 static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, void **memory,
                          ln_error *err) {
+    enum { HUGE_PAGE_BYTES = 2 << 20 };
     (void)backend;
-    return ln_reserve(bytes, what, memory, err);
+    LN_TRY(ln_reserve(bytes, what, memory, err));
+    if (bytes >= HUGE_PAGE_BYTES) /* weights stream with fewer TLB misses; a refusal is no matter */
+        (void)madvise(*memory, bytes, MADV_HUGEPAGE);
+    return LINNET_OK;
 }
 
 static void release(ln_backend *backend, void *memory, size_t bytes) {

@@ -135,6 +135,14 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
     }
 }
 
+/* Asks for what block number `block` will be streaming shortly; the next panel follows this one. */
+LN_INLINE void prefetch_block(ln_pack pack, const uint8_t *panel, size_t block) {
+    enum { AHEAD_BYTES = 4096, LINE_BYTES = 64 };
+    size_t bytes = pack == LN_PACK_Q8_0 ? 544 : pack == LN_PACK_Q6_K ? 420 : 290;
+    for (size_t i = 0; i < bytes; i += LINE_BYTES)
+        __builtin_prefetch(panel + block * bytes + AHEAD_BYTES + i);
+}
+
 /* sum + acc * factor * scale of x */
 LN_INLINE vf fold(vf sum, vi acc, vf factor, float scale) {
     return vf_fma(vf_from_i(acc), vf_mul(factor, vf_set(scale)), sum);
@@ -153,6 +161,7 @@ LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const
         vi w[STEPS];
         vf factors[2] = {vf_set(0.0f), vf_set(0.0f)};
         const int8_block *b = &x->blocks[block];
+        prefetch_block(pack, panel, block);
         unpack_block(pack, panel, block, w, factors);
         for (size_t i = 0; i < n_rows; i++) {
             for (size_t part = 0; part < kind.n_scales; part++) {

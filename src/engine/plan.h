@@ -60,8 +60,8 @@ typedef struct ln_engine_layout {
 ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *budget,
                                    ln_layout *layout);
 
-/* Lays out the K and V blocks of every layer in the KV arena; with kv_layers [n_layers], points
- * them into `memory` as well. */
+/* Lays out the K and V blocks of every layer in the KV arena; with kv_layers [ln_kv_layer_count],
+ * points them into `memory` as well. */
 void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
                           ln_kv_layer *kv_layers, void *memory);
 

@@ -68,12 +68,6 @@ static bool config_is(const finder *f, const char *key, const char *text) {
            memcmp(value.string.data, text, value.string.bytes) == 0;
 }
 
-static bool config_is_true(const finder *f, const char *key) {
-    ln_meta_value value;
-    return ln_checkpoint_meta(f->checkpoint, key, &value) && value.kind == LN_META_BOOL &&
-           value.boolean;
-}
-
 static bool has_shape(const ln_tensor *tensor, ln_dtype dtype, size_t a, size_t b) {
     return tensor->dtype == dtype && tensor->n_dims == 2 && tensor->dims[0] == a &&
            tensor->dims[1] == b;
@@ -129,10 +123,11 @@ static ln_status find_groups(const finder *f, ln_packed *p, size_t *n_groups) {
     return LINNET_OK;
 }
 
-/* A permutation of columns over groups is not representable in blocks. */
+/* A permutation of columns over groups is not representable in blocks. Flags of config.json cannot
+ * be trusted about it, so the tensor itself is looked at. */
 static ln_status check_order(const finder *f, const ln_packed *p) {
     const ln_tensor *order = find(f, ".g_idx");
-    if (order == NULL || !config_is_true(f, "quantization_config.desc_act"))
+    if (order == NULL)
         return LINNET_OK;
     if (order->dtype != LN_DTYPE_I32 || order->n_elems != p->n_cols)
         return wrong(f, ".g_idx", "has a wrong shape");
@@ -283,15 +278,27 @@ static float largest_of(const ln_packed *p, size_t row) {
     return largest;
 }
 
+/* A scale whose inverse is finite; 0 (all codes are then zeros) otherwise. */
+static float usable(float scale) {
+    return isfinite(scale) && scale >= 0x1p-126f ? scale : 0.0f;
+}
+
+/* The nearest code in [low, high]; NaN becomes low. */
+static int code_of(float x, int low, int high) {
+    if (!(x > (float)low))
+        return low;
+    return x < (float)high ? (int)lrintf(x) : high;
+}
+
 /* One scale for the whole row: its largest number becomes 127. */
 static void int8_on_load(const ln_packed *p, size_t row, uint8_t *out) {
-    float x[BLOCK], scale = largest_of(p, row) / 127.0f;
+    float x[BLOCK], scale = usable(largest_of(p, row) / 127.0f);
     float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
     for (size_t col = 0; col < p->n_cols; col += BLOCK) {
         read_plain(p, row, col, BLOCK, x);
         memcpy(out, &scale, sizeof scale);
         for (size_t i = 0; i < BLOCK; i++)
-            out[4 + i] = (uint8_t)(int8_t)lrintf(x[i] * inverse);
+            out[4 + i] = (uint8_t)(int8_t)code_of(x[i] * inverse, -127, 127);
         out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
     }
 }
@@ -306,14 +313,14 @@ static void int4_on_load(const ln_packed *p, size_t row, uint8_t *out) {
             low = fminf(low, x[i]);
             high = fmaxf(high, x[i]);
         }
-        float scale = (high - low) / 15.0f, inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
-        long zero = lrintf(-low * inverse);
+        float scale = usable((high - low) / 15.0f);
+        float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+        int zero = code_of(-low * inverse, 0, 15);
         memcpy(out, &scale, sizeof scale);
         out[4] = (uint8_t)zero;
         memset(out + 5, 0, BLOCK / 2);
         for (size_t i = 0; i < BLOCK; i++) {
-            long code = lrintf(x[i] * inverse) + zero;
-            code = code < 0 ? 0 : code > 15 ? 15 : code;
+            int code = code_of(x[i] * inverse + (float)zero, 0, 15);
             out[5 + i % 16] |= (uint8_t)(code << 4 * (i / 16));
         }
         out += ln_dtype_block_bytes(LN_DTYPE_I4_G32);

@@ -123,6 +123,8 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_width, attention->n_heads * head_dim);
         grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
         grow(&limits.max_width, attention->latent.q_latent);
+        grow(&limits.max_width, attention->latent.n_plain);
+        grow(&limits.max_width, attention->latent.n_latent);
         grow(&limits.max_width, layer->ffn.n_hidden);
         grow(&limits.max_width, moe->n_hidden);
         grow(&limits.max_width, moe->shared_hidden);

@@ -96,7 +96,7 @@ struct ln_family {
     const char *hf_types;  /* model_type values, separated by '|' */
     const char *gguf;      /* general.architecture values likewise, or NULL */
     const char *hf_prefix; /* a prefix that tensor names of bare models lack, or NULL */
-    const char *refused;   /* keys of config.json that must not be true, or "" */
+    const char *refused;   /* flags of config.json that must not be true ('!': false), or "" */
     ln_norm_kind norm, gguf_norm;
     ln_placement placement;
     const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */

@@ -35,18 +35,19 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
                    value.string.data);
 }
 
-/* Variants that this family's data does not describe are refused rather than computed wrongly. */
+/* Variants that this family's data does not describe are refused rather than computed wrongly:
+ * flags that must not be true, or with '!' before them not false. */
 static ln_status check_refused(const ln_config *config, const ln_family *family, ln_error *err) {
     const char *keys = family->refused;
     while (!config->is_gguf && *keys != '\0') {
         size_t length = strcspn(keys, "|");
         char key[64];
-        bool is_set = false;
-        snprintf(key, sizeof key, "%.*s", (int)length, keys);
-        LN_TRY(ln_config_flag(config, (ln_key){key, ""}, &is_set, err));
-        if (is_set)
-            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: true is not supported",
-                           ln_checkpoint_path(config->checkpoint), key);
+        bool wanted = keys[0] == '!', flag = wanted;
+        snprintf(key, sizeof key, "%.*s", (int)(length - wanted), keys + wanted);
+        LN_TRY(ln_config_flag(config, (ln_key){key, ""}, &flag, err));
+        if (flag != wanted)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: %s is not supported",
+                           ln_checkpoint_path(config->checkpoint), key, flag ? "true" : "false");
         keys += length + (keys[length] == '|');
     }
     return LINNET_OK;

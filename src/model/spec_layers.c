@@ -276,6 +276,17 @@ static ln_layer_spec *new_layers(const ln_config *config, ln_arena *arena, size_
     return layers;
 }
 
+/* Keys and values of cross-attention have the shape of the queries. */
+static ln_status check_heads(const ln_config *config, const ln_attention_spec *attention,
+                             ln_error *err) {
+    if (attention->n_kv_heads == attention->n_heads && attention->k_dim == attention->v_dim)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: with an encoder, %zu KV heads for %zu heads, of %zu and %zu dimensions",
+                   ln_checkpoint_path(config->checkpoint), attention->n_kv_heads,
+                   attention->n_heads, attention->k_dim, attention->v_dim);
+}
+
 /* What differs from layer to layer: window, rotation, mixture. */
 static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
                           ln_layer_spec *layer, ln_error *err) {
@@ -291,6 +302,7 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     layer->has_cross = spec->n_encoder_layers > 0;
     if (!layer->has_cross)
         return LINNET_OK;
+    LN_TRY(check_heads(config, attention, err));
     return kv_group_of(config, spec, LN_KV_CROSS, 0, &layer->cross_kv_group, err);
 }
 
@@ -308,6 +320,7 @@ static ln_status read_encoder(const ln_config *config, ln_arena *arena, ln_spec 
                                0, spec->n_vocab - 1, &start, err));
     spec->decoder_start_id = (int32_t)start;
     LN_TRY(read_layer(config, spec, true, &common, err));
+    LN_TRY(check_heads(config, &common.attention, err));
     LN_TRY(kv_group_of(config, spec, LN_KV_ENCODER, 0, &group, err));
     common.attention.kv_group = group;
     spec->encoder_layers = new_layers(config, arena, spec->n_encoder_layers, err);

@@ -53,7 +53,8 @@ typedef struct ln_weights_options {
 } ln_weights_options;
 
 /* What loading will take: prepared bytes in the backend's memory, bytes that stay mapped, and the
- * table. From headers alone. Errors name a missing tensor or a wrong shape. */
+ * table. From headers alone (and the order of a GPTQ folder's columns). Errors name a missing
+ * tensor or a wrong shape. */
 typedef struct ln_weights_plan {
     size_t prepared_bytes, mapped_bytes, table_bytes;
 } ln_weights_plan;

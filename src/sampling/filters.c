@@ -33,7 +33,7 @@ size_t ln_filter_sigma(ln_candidate *candidates, size_t n, double n_sigma) {
         double logit = (double)candidates[i].logit;
         best = logit > best ? logit : best;
         sum += isfinite(logit) ? logit : 0;
-        n_finite += isfinite(logit);
+        n_finite += isfinite(logit) ? 1 : 0;
     }
     double mean = n_finite > 0 ? sum / (double)n_finite : 0;
     for (size_t i = 0; i < n; i++) {

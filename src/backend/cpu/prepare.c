@@ -42,6 +42,10 @@ ln_status ln_cpu_plan_weight(const ln_weight_request *request, ln_pack pack, siz
                            "tensor %s: its type %s differs from the type %s of the part before it",
                            source->tensor->name, ln_dtype_name(source->tensor->dtype),
                            ln_dtype_name(dtype));
+        if (request->as_f32 && request->n_cols % ln_dtype_block_elems(source->tensor->dtype) != 0)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "tensor %s: a vector of type %s is not supported", source->tensor->name,
+                           ln_dtype_name(source->tensor->dtype));
         if (source->transpose && ln_dtype_block_elems(source->tensor->dtype) != 1)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "tensor %s: type %s cannot be transposed",
                            source->tensor->name, ln_dtype_name(source->tensor->dtype));

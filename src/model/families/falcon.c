@@ -33,10 +33,10 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_falcon = {
     .name = "falcon",
-    .hf_types = "falcon|RefinedWeb|RefinedWebModel",
+    .hf_types = "falcon",
     .gguf = "falcon",
     .hf_prefix = "transformer.",
-    .refused = "alibi",
+    .refused = "alibi|!parallel_attn",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,

@@ -114,6 +114,10 @@ static void bad_values_are_refused_by_name(void **state) {
         {"cohere", "\"use_qk_norm\": false", "\"use_qk_norm\": true", "key use_qk_norm"},
         {"mixtral", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5",
          "key num_experts_per_tok"},
+        {"opt", "\"do_layer_norm_before\": true", "\"do_layer_norm_before\": false",
+         "key do_layer_norm_before: false is not supported"},
+        {"t5", "\"num_heads\": 4", "\"num_heads\": 4, \"num_key_value_heads\": 2",
+         "with an encoder, 2 KV heads for 4 heads"},
         {"deepseek_v3", "\"n_group\": 2", "\"n_group\": 3", "in 3 groups"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -30,7 +30,7 @@ void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out);
 /* The bucket of a key at `key` seen from `query`. */
 size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query, size_t key);
 
-/* One head's row of the cache at a slot: bytes from the start of k or v. */
+/* One head's row of the cache at a slot, counted in rows from the start of k or v. */
 static inline size_t ln_scalar_kv_row(const ln_kv_layer *kv, size_t slot, size_t head) {
     size_t block = slot / kv->block_tokens, offset = slot % kv->block_tokens;
     return (block * kv->n_heads + head) * kv->block_tokens + offset;

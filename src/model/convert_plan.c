@@ -291,7 +291,7 @@ static ln_status add_factors(ln_convert_plan *plan, const char *name, const floa
     ln_status status = append(plan, name, 1, &part, true);
     if (status != LINNET_OK)
         free(copy);
-    return status;
+    return status; /* the plan owns the copy now: NOLINT(clang-analyzer-unix.Malloc) */
 }
 
 static ln_status rope_factors(ln_convert_plan *plan) {

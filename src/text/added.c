@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/grow.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -51,14 +52,8 @@ ln_status ln_added_build(ln_added *added, ln_arena *arena, ln_error *err) {
 }
 
 static bool push(ln_added_hits *hits, ln_added_hit hit) {
-    if (hits->count == hits->capacity) {
-        size_t capacity = hits->capacity < 16 ? 16 : hits->capacity * 2;
-        ln_added_hit *larger = realloc(hits->data, capacity * sizeof *larger);
-        if (larger == NULL)
-            return false;
-        hits->data = larger;
-        hits->capacity = capacity;
-    }
+    if (!ln_grow((void **)&hits->data, &hits->capacity, hits->count + 1, sizeof hit))
+        return false;
     hits->data[hits->count++] = hit;
     return true;
 }

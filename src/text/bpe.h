@@ -18,8 +18,9 @@
 #define LN_BPE_NONE UINT32_MAX /* a character that no piece has */
 
 typedef struct ln_bpe_pair {
-    uint32_t left, right; /* symbols: a token id, or count + n for a character of pieces only */
-    uint32_t rank, merged;
+    uint32_t left, right;  /* symbols: a token id, or count + n for a character of pieces only */
+    uint32_t rank, merged; /* merged LN_BPE_NONE: two characters that some token has side by side,
+                              though they do not merge themselves */
 } ln_bpe_pair;
 
 typedef struct ln_bpe {
@@ -31,9 +32,10 @@ typedef struct ln_bpe {
     const uint32_t *merged_of_rank; /* [n_ranks], or NULL when ranks are those of scores */
     uint32_t **char_pages;          /* [0x110000 / 256] of [256] symbols, or NULL */
     ln_trie user_defined;           /* SentencePiece: text that is always one symbol */
-    bool has_unused;                /* a merge may give an unused piece */
-    bool has_special_merges;        /* or a special token */
-    bool by_score;                  /* SentencePiece's rules for what is unknown */
+    bool cuts;               /* the pairs are complete: characters that are none never join */
+    bool has_unused;         /* a merge may give an unused piece */
+    bool has_special_merges; /* or a special token */
+    bool by_score;           /* SentencePiece's rules for what is unknown */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool unk_missing;            /* an unknown token is named, but the vocabulary lacks it */
     const char *prefix, *suffix; /* continuing_subword_prefix, end_of_word_suffix; or NULL */
@@ -43,6 +45,11 @@ typedef struct ln_bpe {
 /* Where the search for a pair begins. */
 static inline size_t ln_bpe_pair_slot(const ln_bpe *bpe, uint32_t left, uint32_t right) {
     return (size_t)((((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u) >> bpe->pair_shift);
+}
+
+static inline uint32_t ln_bpe_char_symbol(const ln_bpe *bpe, uint32_t code_point) {
+    const uint32_t *page = bpe->char_pages[code_point >> 8];
+    return page == NULL ? LN_BPE_NONE : page[code_point & 255];
 }
 
 /* Merges by their strings. `keep_first`: of a pair given twice the first counts (GGUF), else the

@@ -44,6 +44,28 @@ static void add_pair(ln_bpe *bpe, ln_bpe_pair added, bool keep_first) {
     }
 }
 
+/* Whether a text is one character, or ends and begins with characters that are symbols: then
+ * *first and *last are these. */
+static bool end_symbols(const ln_bpe *bpe, const char *text, size_t n_bytes, uint32_t *first,
+                        uint32_t *last) {
+    size_t begin = n_bytes - 1, length;
+    while (begin > 0 && ((unsigned char)text[begin] & 0xc0) == 0x80)
+        begin--;
+    *first = ln_bpe_char_symbol(bpe, ln_utf8_decode(text, &length));
+    *last = ln_bpe_char_symbol(bpe, ln_utf8_decode(text + begin, &length));
+    return *first != LN_BPE_NONE && *last != LN_BPE_NONE;
+}
+
+/* Adds the two characters on both sides of a seam, where a merge joins two texts. Texts are
+ * well-formed and not empty. */
+static void add_seam(ln_bpe *bpe, const char *left, size_t left_bytes, const char *right,
+                     size_t right_bytes) {
+    uint32_t ignored, before, after;
+    if (end_symbols(bpe, left, left_bytes, &ignored, &before) &&
+        end_symbols(bpe, right, right_bytes, &after, &ignored))
+        add_pair(bpe, (ln_bpe_pair){before, after, UINT32_MAX, LN_BPE_NONE}, true);
+}
+
 static ln_status set_char(ln_bpe *bpe, ln_arena *arena, uint32_t code_point, uint32_t symbol,
                           ln_error *err) {
     uint32_t **page = &bpe->char_pages[code_point >> 8];
@@ -102,13 +124,44 @@ static ln_status resolve_merge(const ln_bpe *bpe, const ln_bpe_merge *merge, siz
     return LINNET_OK;
 }
 
+/* Tokens that are no characters but symbols of a word all the same: byte tokens, the unknown one.
+ * A merge with one of them makes seams that its text does not show. */
+static bool is_plain_part(const ln_bpe *bpe, uint32_t id) {
+    const ln_piece *piece = &bpe->vocab->pieces[id];
+    return (int32_t)id != bpe->vocab->unk && piece->bytes > 0 &&
+           ln_byte_piece(piece->data, piece->bytes, false) < 0 &&
+           ln_utf8_check(piece->data, piece->bytes);
+}
+
+static void add_seams(ln_bpe *bpe) {
+    bpe->cuts = bpe->prefix == NULL && bpe->suffix == NULL;
+    size_t n_pairs = bpe->n_pairs; /* real ones come first: seams do not replace them */
+    ln_bpe_pair *pairs = malloc((n_pairs + 1) * sizeof *pairs);
+    if (pairs == NULL)
+        bpe->cuts = false; /* slower, but it works */
+    size_t n = 0;
+    for (size_t i = 0; bpe->cuts && i <= bpe->pair_mask; i++) {
+        if (bpe->pairs[i].left == LN_BPE_NONE)
+            continue;
+        pairs[n++] = bpe->pairs[i];
+        bpe->cuts =
+            is_plain_part(bpe, bpe->pairs[i].left) && is_plain_part(bpe, bpe->pairs[i].right);
+    }
+    for (size_t i = 0; bpe->cuts && i < n; i++) {
+        const ln_piece *left = &bpe->vocab->pieces[pairs[i].left];
+        const ln_piece *right = &bpe->vocab->pieces[pairs[i].right];
+        add_seam(bpe, left->data, left->bytes, right->data, right->bytes);
+    }
+    free(pairs);
+}
+
 ln_status ln_bpe_init_merges(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab,
                              const ln_bpe_merge *merges, size_t n_merges, bool lenient,
                              ln_error *err) {
     bpe->vocab = vocab;
     if (n_merges >= INT32_MAX)
         return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer has %zu merges", n_merges);
-    LN_TRY(init_pairs(bpe, arena, n_merges, err));
+    LN_TRY(init_pairs(bpe, arena, 2 * n_merges, err)); /* with a seam each */
     LN_TRY(set_chars(bpe, arena, err));
     size_t longest = 1;
     for (size_t i = 0; i < n_merges; i++)
@@ -138,6 +191,8 @@ ln_status ln_bpe_init_merges(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab
         }
     }
     free(joined);
+    if (status == LINNET_OK)
+        add_seams(bpe);
     bpe->n_ranks = (uint32_t)n_merges;
     bpe->merged_of_rank = merged_of_rank;
     return status;
@@ -206,9 +261,9 @@ static uint32_t text_symbol(const ln_bpe *bpe, const char *text, size_t n_bytes)
     return id >= 0 && takes_part(bpe, &bpe->vocab->pieces[id]) ? (uint32_t)id : LN_BPE_NONE;
 }
 
-/* Every way to put a piece together from two symbols is a pair. Counts them, or (ranks given)
- * adds them. */
-static size_t split_pieces(ln_bpe *bpe, const uint32_t *ranks) {
+/* Every way to put a piece together from two symbols is a pair. Counts them, adds them (ranks
+ * given), or adds the characters at their seams. */
+static size_t split_pieces(ln_bpe *bpe, const uint32_t *ranks, bool seams) {
     size_t n_pairs = 0;
     for (size_t id = 0; id < bpe->vocab->count; id++) {
         const ln_piece *piece = &bpe->vocab->pieces[id];
@@ -227,6 +282,8 @@ static size_t split_pieces(ln_bpe *bpe, const uint32_t *ranks) {
             n_pairs++;
             if (ranks != NULL)
                 add_pair(bpe, (ln_bpe_pair){left, right, ranks[id], (uint32_t)id}, true);
+            if (seams)
+                add_seam(bpe, piece->data, at, piece->data + at, piece->bytes - at);
         }
     }
     return n_pairs;
@@ -238,13 +295,16 @@ ln_status ln_bpe_init_scores(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab
     bpe->by_score = true;
     LN_TRY(set_chars(bpe, arena, err));
     LN_TRY(set_inner_chars(bpe, arena, err));
-    LN_TRY(init_pairs(bpe, arena, split_pieces(bpe, NULL), err));
+    LN_TRY(init_pairs(bpe, arena, 2 * split_pieces(bpe, NULL, false), err));
     uint32_t *ranks = calloc(vocab->count + 1, sizeof *ranks);
     if (ranks == NULL)
         return out_of_memory(err);
     ln_status status = rank_pieces(bpe, scores, ranks, err);
-    if (status == LINNET_OK)
-        split_pieces(bpe, ranks);
+    if (status == LINNET_OK) {
+        split_pieces(bpe, ranks, false);
+        split_pieces(bpe, NULL, true);
+        bpe->cuts = true;
+    }
     free(ranks);
     for (size_t id = 0; id < vocab->count; id++)
         bpe->has_unused |= (vocab->pieces[id].flags & LN_TOKEN_UNUSED) != 0;

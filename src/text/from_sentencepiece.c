@@ -87,11 +87,16 @@ typedef struct proto {
     bool byte_fallback, whitespace_as_suffix;
     bool add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces;
     wire charsmap, unk_surface, bos_piece, eos_piece;
-    bool has_unk_surface, has_denormalizer;
+    bool has_denormalizer;
 } proto;
 
 static ln_status out_of_memory(ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+}
+
+static void set_text(wire *text, const wire_field *field) {
+    if (field->is_text)
+        *text = field->text;
 }
 
 static ln_status read_trainer(wire w, proto *p, ln_error *err) {
@@ -104,12 +109,9 @@ static ln_status read_trainer(wire w, proto *p, ln_error *err) {
         case 3: p->model_type = (int)(field.integer & 255); break;
         case 24: p->whitespace_as_suffix = field.integer != 0; break;
         case 35: p->byte_fallback = field.integer != 0; break;
-        case 44:
-            p->unk_surface = field.text;
-            p->has_unk_surface = field.is_text;
-            break;
-        case 46: p->bos_piece = field.text; break;
-        case 47: p->eos_piece = field.text; break;
+        case 44: set_text(&p->unk_surface, &field); break;
+        case 46: set_text(&p->bos_piece, &field); break;
+        case 47: set_text(&p->eos_piece, &field); break;
         default: break;
         }
     }

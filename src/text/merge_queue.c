@@ -3,28 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETED_FROM_SYMBOLS = 512, SHORT_RUN = 48 };
-#define NO_ENTRY UINT32_MAX
+#include "text/grow.h"
 
-/* Doubles an array so that it holds `count` items; false when memory is out. */
-static bool grow(void **data, size_t *capacity, size_t count, size_t item_bytes) {
-    if (count <= *capacity)
-        return true;
-    size_t wanted = *capacity < 64 ? 64 : *capacity * 2;
-    if (wanted < count)
-        wanted = count;
-    if (wanted > SIZE_MAX / 2 / item_bytes)
-        return false;
-    void *larger = realloc(*data, wanted * item_bytes);
-    if (larger == NULL)
-        return false;
-    *data = larger;
-    *capacity = wanted;
-    return true;
-}
+enum { BUCKETED_FROM_SYMBOLS = 512, SHORT_RUN = 48 };
+#define NO_BLOCK UINT32_MAX
 
 static bool heap_push(ln_heap *heap, uint64_t key) {
-    if (!grow((void **)&heap->data, &heap->capacity, heap->count + 1, sizeof *heap->data))
+    if (!ln_grow((void **)&heap->data, &heap->capacity, heap->count + 1, sizeof *heap->data))
         return false;
     size_t at = heap->count++;
     while (at > 0) {
@@ -62,68 +47,90 @@ static uint64_t heap_pop(ln_heap *heap) {
 
 void ln_merge_queue_free(ln_merge_queue *queue) {
     free(queue->heap.data);
-    free(queue->open_ranks.data);
+    free(queue->waiting.data);
     free(queue->run);
     free(queue->spare);
     free(queue->buckets);
     free(queue->bucket_of_rank);
-    free(queue->entries);
+    free(queue->blocks);
     *queue = (ln_merge_queue){0};
 }
 
 void ln_merge_queue_begin(ln_merge_queue *queue, size_t n_symbols, uint32_t n_ranks) {
-    queue->heap.count = queue->open_ranks.count = 0;
+    queue->heap.count = queue->waiting.count = 0;
     queue->opened = false;
+    queue->open_block = NO_BLOCK;
     queue->run_at = queue->run_end = 0;
-    queue->n_entries = 0;
-    queue->free_entry = NO_ENTRY;
+    queue->n_blocks = 0;
+    queue->free_block = NO_BLOCK;
     for (size_t i = 0; i < queue->n_buckets; i++)
         queue->bucket_of_rank[queue->buckets[i].rank] = 0;
     queue->n_buckets = 0;
     queue->bucketed = n_symbols >= BUCKETED_FROM_SYMBOLS;
     if (queue->bucketed && queue->bucket_of_rank == NULL) {
         queue->bucket_of_rank = calloc((size_t)n_ranks + 1, sizeof *queue->bucket_of_rank);
-        queue->n_ranks = n_ranks;
         queue->bucketed = queue->bucket_of_rank != NULL; /* slower, but it works */
     }
+    if (queue->bucketed) /* one copy less of each block; without it they grow one by one */
+        (void)ln_grow((void **)&queue->blocks, &queue->block_capacity,
+                      n_symbols / LN_MERGE_BLOCK_POSITIONS + 1, sizeof *queue->blocks);
 }
 
 static ln_merge_bucket *bucket_for(ln_merge_queue *queue, uint32_t rank) {
     uint32_t index = queue->bucket_of_rank[rank];
     if (index > 0)
         return &queue->buckets[index - 1];
-    if (!grow((void **)&queue->buckets, &queue->bucket_capacity, queue->n_buckets + 1,
-              sizeof *queue->buckets) ||
-        !heap_push(&queue->open_ranks, (uint64_t)rank << 32 | queue->n_buckets))
+    if (!ln_grow((void **)&queue->buckets, &queue->bucket_capacity, queue->n_buckets + 1,
+                 sizeof *queue->buckets) ||
+        !heap_push(&queue->waiting, (uint64_t)rank << 32 | queue->n_buckets))
         return NULL;
     ln_merge_bucket *bucket = &queue->buckets[queue->n_buckets++];
-    *bucket = (ln_merge_bucket){.rank = rank, .head = NO_ENTRY, .tail = NO_ENTRY, .sorted = true};
+    *bucket = (ln_merge_bucket){.rank = rank, .first = NO_BLOCK, .last = NO_BLOCK, .sorted = true};
     queue->bucket_of_rank[rank] = (uint32_t)queue->n_buckets;
     return bucket;
+}
+
+/* An empty block at the end of the bucket. */
+static bool add_block(ln_merge_queue *queue, ln_merge_bucket *bucket) {
+    uint32_t block = queue->free_block;
+    if (block != NO_BLOCK) {
+        queue->free_block = queue->blocks[block].next;
+    } else {
+        if (queue->n_blocks >= NO_BLOCK || !ln_grow((void **)&queue->blocks, &queue->block_capacity,
+                                                    queue->n_blocks + 1, sizeof *queue->blocks))
+            return false;
+        block = (uint32_t)queue->n_blocks++;
+    }
+    queue->blocks[block].next = NO_BLOCK;
+    queue->blocks[block].count = 0;
+    if (bucket->last == NO_BLOCK)
+        bucket->first = block;
+    else
+        queue->blocks[bucket->last].next = block;
+    bucket->last = block;
+    return true;
+}
+
+/* Gives a block back; returns the one after it. */
+static uint32_t free_block(ln_merge_queue *queue, uint32_t block) {
+    uint32_t next = queue->blocks[block].next;
+    queue->blocks[block].next = queue->free_block;
+    queue->free_block = block;
+    return next;
 }
 
 static bool bucket_push(ln_merge_queue *queue, uint32_t rank, uint32_t position) {
     ln_merge_bucket *bucket = bucket_for(queue, rank);
     if (bucket == NULL)
         return false;
-    uint32_t entry = queue->free_entry;
-    if (entry != NO_ENTRY) {
-        queue->free_entry = queue->entries[entry].next;
-    } else {
-        if (queue->n_entries >= NO_ENTRY || !grow((void **)&queue->entries, &queue->entry_capacity,
-                                                  queue->n_entries + 1, sizeof *queue->entries))
-            return false;
-        entry = (uint32_t)queue->n_entries++;
-    }
-    queue->entries[entry].position = position;
-    queue->entries[entry].next = NO_ENTRY;
-    if (bucket->tail == NO_ENTRY)
-        bucket->head = entry;
-    else
-        queue->entries[bucket->tail].next = entry;
+    bool full =
+        bucket->last == NO_BLOCK || queue->blocks[bucket->last].count == LN_MERGE_BLOCK_POSITIONS;
+    if (full && !add_block(queue, bucket))
+        return false;
+    ln_merge_block *block = &queue->blocks[bucket->last];
+    block->positions[block->count++] = position;
     if (bucket->count > 0 && position < bucket->last_position)
         bucket->sorted = false;
-    bucket->tail = entry;
     bucket->last_position = position;
     bucket->count++;
     return true;
@@ -168,43 +175,67 @@ static void sort_run(uint32_t **data, uint32_t **spare, size_t n) {
     }
 }
 
-/* Moves the entries of the lowest waiting bucket to the run. */
+/* Turns to the waiting bucket of the lowest rank. */
 static bool open_bucket(ln_merge_queue *queue) {
-    uint64_t top = heap_pop(&queue->open_ranks);
-    ln_merge_bucket *bucket = &queue->buckets[top & UINT32_MAX];
-    size_t capacity = queue->run_capacity;
-    if (!grow((void **)&queue->spare, &capacity, bucket->count, sizeof *queue->spare) ||
-        !grow((void **)&queue->run, &queue->run_capacity, bucket->count, sizeof *queue->run))
-        return false;
-    size_t n = 0;
-    for (uint32_t at = bucket->head; at != NO_ENTRY; at = queue->entries[at].next)
-        queue->run[n++] = queue->entries[at].position;
-    queue->entries[bucket->tail].next = queue->free_entry;
-    queue->free_entry = bucket->head;
-    if (!bucket->sorted)
-        sort_run(&queue->run, &queue->spare, n);
-    queue->run_at = 0;
-    queue->run_end = n;
+    const ln_merge_bucket *bucket = &queue->buckets[heap_pop(&queue->waiting) & UINT32_MAX];
     queue->open_rank = bucket->rank;
     queue->opened = true;
+    queue->open_at = 0;
+    if (bucket->sorted) {
+        queue->open_block = bucket->first;
+        return true;
+    }
+    size_t capacity = queue->run_capacity, n = 0;
+    if (!ln_grow((void **)&queue->spare, &capacity, bucket->count, sizeof *queue->spare) ||
+        !ln_grow((void **)&queue->run, &queue->run_capacity, bucket->count, sizeof *queue->run))
+        return false;
+    for (uint32_t at = bucket->first; at != NO_BLOCK; at = free_block(queue, at)) {
+        const ln_merge_block *block = &queue->blocks[at];
+        memcpy(queue->run + n, block->positions, block->count * sizeof *queue->run);
+        n += block->count;
+    }
+    sort_run(&queue->run, &queue->spare, n);
+    queue->run_at = 0;
+    queue->run_end = n;
     return true;
 }
 
-bool ln_merge_queue_pop(ln_merge_queue *queue, uint32_t *rank, uint32_t *position) {
-    if (queue->run_at == queue->run_end && queue->heap.count == 0 && queue->open_ranks.count > 0 &&
-        !open_bucket(queue)) {
-        queue->failed = true;
-        return false;
-    }
-    uint64_t key = UINT64_MAX;
-    if (queue->run_at < queue->run_end)
-        key = (uint64_t)queue->open_rank << 32 | queue->run[queue->run_at];
-    if (queue->heap.count > 0 && queue->heap.data[0] < key)
-        key = heap_pop(&queue->heap);
-    else if (key != UINT64_MAX)
-        queue->run_at++;
+/* The next position of the open bucket; false when it is empty. */
+static bool peek_open(const ln_merge_queue *queue, uint32_t *position) {
+    if (queue->open_block != NO_BLOCK)
+        *position = queue->blocks[queue->open_block].positions[queue->open_at];
+    else if (queue->run_at < queue->run_end)
+        *position = queue->run[queue->run_at];
     else
         return false;
+    return true;
+}
+
+static void advance_open(ln_merge_queue *queue) {
+    if (queue->open_block == NO_BLOCK) {
+        queue->run_at++;
+    } else if (++queue->open_at == queue->blocks[queue->open_block].count) {
+        queue->open_block = free_block(queue, queue->open_block);
+        queue->open_at = 0;
+    }
+}
+
+bool ln_merge_queue_pop(ln_merge_queue *queue, uint32_t *rank, uint32_t *position) {
+    bool has_open = peek_open(queue, position);
+    if (!has_open && queue->heap.count == 0) {
+        if (queue->waiting.count == 0)
+            return false;
+        if (!open_bucket(queue)) {
+            queue->failed = true;
+            return false;
+        }
+        has_open = peek_open(queue, position);
+    }
+    uint64_t key = has_open ? (uint64_t)queue->open_rank << 32 | *position : UINT64_MAX;
+    if (queue->heap.count > 0 && queue->heap.data[0] < key)
+        key = heap_pop(&queue->heap);
+    else
+        advance_open(queue);
     *rank = (uint32_t)(key >> 32);
     *position = (uint32_t)key;
     return true;

@@ -13,29 +13,38 @@ typedef struct ln_heap {
     size_t count, capacity;
 } ln_heap;
 
+enum { LN_MERGE_BLOCK_POSITIONS = 62 };
+
+/* Positions of one bucket; blocks are linked by index, UINT32_MAX ends a list. */
+typedef struct ln_merge_block {
+    uint32_t next, count;
+    uint32_t positions[LN_MERGE_BLOCK_POSITIONS];
+} ln_merge_block;
+
 typedef struct ln_merge_bucket {
-    uint32_t rank, head, tail, last_position, count;
-    bool sorted;
+    uint32_t rank, first, last; /* blocks */
+    uint32_t last_position;
+    size_t count;
+    bool sorted; /* positions came in order */
 } ln_merge_bucket;
 
 typedef struct ln_merge_queue {
-    ln_heap heap;       /* rank << 32 | position */
-    ln_heap open_ranks; /* rank << 32 | bucket, of the buckets that wait */
-    bool bucketed;
-    bool opened;           /* a bucket is being emptied */
-    uint32_t open_rank;    /* its rank: lower and equal ones go to the heap */
-    uint32_t *run, *spare; /* [run_capacity] positions of the open bucket */
+    ln_heap heap;        /* rank << 32 | position */
+    ln_heap waiting;     /* rank << 32 | bucket */
+    bool bucketed;       /* else everything is in the heap */
+    bool opened;         /* a bucket is being emptied */
+    uint32_t open_rank;  /* its rank: lower and equal ones go to the heap */
+    uint32_t open_block; /* a sorted bucket is read where it lies, from `open_at` on */
+    uint32_t open_at;
+    uint32_t *run, *spare; /* [run_capacity] another one is sorted here first */
     size_t run_at, run_end, run_capacity;
     ln_merge_bucket *buckets; /* [bucket_capacity] */
     size_t n_buckets, bucket_capacity;
     uint32_t *bucket_of_rank; /* [n_ranks], bucket + 1; 0: none */
-    uint32_t n_ranks;
-    struct ln_merge_entry {
-        uint32_t position, next;
-    } * entries; /* [entry_capacity], linked in buckets or in the free list */
-    size_t n_entries, entry_capacity;
-    uint32_t free_entry; /* UINT32_MAX: none */
-    bool failed;         /* memory ran out */
+    ln_merge_block *blocks;   /* [block_capacity] */
+    size_t n_blocks, block_capacity;
+    uint32_t free_block;
+    bool failed; /* memory ran out */
 } ln_merge_queue;
 
 void ln_merge_queue_free(ln_merge_queue *queue);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "text/grow.h"
 #include "text/normalize.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -16,16 +17,7 @@ typedef struct points {
 } points;
 
 static bool reserve(points *list, size_t extra) {
-    if (list->capacity - list->count >= extra)
-        return true;
-    size_t capacity =
-        list->capacity * 2 > list->count + extra ? list->capacity * 2 : list->count + extra + 256;
-    int32_t *larger = realloc(list->data, capacity * sizeof *larger);
-    if (larger == NULL)
-        return false;
-    list->data = larger;
-    list->capacity = capacity;
-    return true;
+    return ln_grow((void **)&list->data, &list->capacity, list->count + extra, sizeof *list->data);
 }
 
 static bool decompose(points *list, const char *text, size_t n_bytes, bool compatible) {

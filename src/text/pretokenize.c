@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/grow.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -26,14 +27,9 @@ static ln_status out_of_memory(ln_error *err) {
 }
 
 static bool push(ln_spans *spans, size_t begin, size_t end) {
-    if (spans->count == spans->capacity) {
-        size_t capacity = spans->capacity < 64 ? 64 : spans->capacity * 2;
-        ln_span *larger = realloc(spans->data, capacity * sizeof *larger);
-        if (larger == NULL)
-            return false;
-        spans->data = larger;
-        spans->capacity = capacity;
-    }
+    if (spans->count == spans->capacity &&
+        !ln_grow((void **)&spans->data, &spans->capacity, spans->count + 1, sizeof *spans->data))
+        return false;
     spans->data[spans->count++] = (ln_span){(uint32_t)begin, (uint32_t)end};
     return true;
 }

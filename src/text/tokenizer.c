@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "text/grow.h"
 #include "text/ids.h"
 #include "text/tokenizer_state.h"
 #include "text/utf8.h"
@@ -15,12 +16,8 @@ void ln_ids_free(ln_ids *ids) {
 }
 
 ln_status ln_ids_push_slow(ln_ids *ids, int32_t id, ln_error *err) {
-    size_t capacity = ids->capacity < 64 ? 64 : ids->capacity * 2;
-    int32_t *larger = realloc(ids->data, capacity * sizeof *larger);
-    if (larger == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for %zu token ids", capacity);
-    ids->data = larger;
-    ids->capacity = capacity;
+    if (!ln_grow((void **)&ids->data, &ids->capacity, ids->count + 1, sizeof id))
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for %zu token ids", ids->count + 1);
     ids->data[ids->count++] = id;
     return LINNET_OK;
 }
@@ -198,7 +195,9 @@ static ln_status encode_all(encoder *e, const char *text, size_t n_bytes, bool a
 }
 
 static ln_status encode_and_free(encoder *e, const char *text, size_t n_bytes, bool add_special) {
-    size_t before = e->ids->count;
+    size_t before = e->ids->count, expected = n_bytes / 4; /* a token is about four bytes */
+    (void)ln_grow((void **)&e->ids->data, &e->ids->capacity, before + expected,
+                  sizeof e->ids->data[0]);
     ln_status status = encode_all(e, text, n_bytes, add_special);
     if (status != LINNET_OK)
         e->ids->count = before;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "text/grow.h"
 #include "text/utf8.h"
 
 static const double unk_penalty = 10;
@@ -11,7 +12,6 @@ static const uint32_t NOTHING = UINT32_MAX;
 
 void ln_unigram_work_free(ln_unigram_work *work) {
     free(work->nodes);
-    free(work->ends);
     *work = (ln_unigram_work){0};
 }
 
@@ -109,12 +109,16 @@ static void search(const ln_unigram *unigram, ln_unigram_node *nodes, const char
     }
 }
 
-/* Fills ends[] with where the pieces of the best path end, last first; returns how many. */
-static size_t trace(const ln_unigram_node *nodes, uint32_t *ends, size_t n_bytes) {
-    size_t n = 0;
-    for (uint32_t at = (uint32_t)n_bytes; at > 0; at = nodes[at].begin)
-        ends[n++] = at;
-    return n;
+/* Turns the links of the best path around: nodes[begin].begin becomes where the piece from there
+ * ends. */
+static void turn_around(ln_unigram_node *nodes, size_t n_bytes) {
+    uint32_t end = (uint32_t)n_bytes, begin = nodes[end].begin;
+    while (end > 0) {
+        uint32_t before = nodes[begin].begin;
+        nodes[begin].begin = end;
+        end = begin;
+        begin = before;
+    }
 }
 
 /* Unknown text: the piece that it happens to be once fused, its bytes, or the unknown token. */
@@ -135,12 +139,12 @@ static ln_status emit_unknown(const ln_unigram *unigram, const char *text, size_
     return ln_ids_push(ids, unigram->vocab->unk, err);
 }
 
-static ln_status emit(const ln_unigram *unigram, const ln_unigram_node *nodes, const uint32_t *ends,
-                      size_t n, const char *text, ln_ids *ids, ln_error *err) {
+static ln_status emit(const ln_unigram *unigram, const ln_unigram_node *nodes, const char *text,
+                      size_t n_bytes, ln_ids *ids, ln_error *err) {
     int32_t unk = unigram->vocab->unk;
     bool fuses = unigram->rules == LN_UNIGRAM_HUGGING_FACE, again = false;
-    for (size_t begin = 0; n > 0;) {
-        uint32_t end = ends[--n];
+    for (uint32_t begin = 0; begin < n_bytes;) {
+        uint32_t end = nodes[begin].begin;
         int32_t id = nodes[end].id;
         if (id < 0)
             return ln_fail(err, LINNET_ERR_ARGUMENT,
@@ -148,8 +152,8 @@ static ln_status emit(const ln_unigram *unigram, const ln_unigram_node *nodes, c
         if (id != unk) {
             LN_TRY(ln_ids_push(ids, id, err));
         } else {
-            while (fuses && n > 0 && nodes[ends[n - 1]].id == unk)
-                end = ends[--n];
+            while (fuses && end < n_bytes && nodes[nodes[end].begin].id == unk)
+                end = nodes[end].begin;
             LN_TRY(emit_unknown(unigram, text + begin, end - begin, again, ids, err));
         }
         again = id == unk;
@@ -162,16 +166,9 @@ ln_status ln_unigram_encode(const ln_unigram *unigram, ln_unigram_work *work, co
                             size_t n_bytes, bool plain, ln_ids *ids, ln_error *err) {
     if (n_bytes == 0)
         return LINNET_OK;
-    if (work->capacity <= n_bytes) {
-        size_t capacity = work->capacity * 2 > n_bytes + 1 ? work->capacity * 2 : n_bytes + 1;
-        ln_unigram_work_free(work);
-        work->nodes = malloc(capacity * sizeof *work->nodes);
-        work->ends = malloc(capacity * sizeof *work->ends);
-        if (work->nodes == NULL || work->ends == NULL)
-            return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
-        work->capacity = capacity;
-    }
+    if (!ln_grow((void **)&work->nodes, &work->capacity, n_bytes + 1, sizeof *work->nodes))
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
     search(unigram, work->nodes, text, n_bytes, plain);
-    size_t n = trace(work->nodes, work->ends, n_bytes);
-    return emit(unigram, work->nodes, work->ends, n, text, ids, err);
+    turn_around(work->nodes, n_bytes);
+    return emit(unigram, work->nodes, text, n_bytes, ids, err);
 }

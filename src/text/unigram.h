@@ -43,7 +43,6 @@ typedef struct ln_unigram_node {
 /* Working memory of one caller; {0} to begin with. */
 typedef struct ln_unigram_work {
     ln_unigram_node *nodes; /* [capacity] by the byte where a piece ends */
-    uint32_t *ends;         /* [capacity] of the best path's pieces */
     size_t capacity;
 } ln_unigram_work;
 void ln_unigram_work_free(ln_unigram_work *work);

@@ -54,7 +54,7 @@ LN_INLINE void bf16_tile(size_t n_rows, const uint8_t *panel, const bf16_rows *r
     for (size_t i = 0; i < n_rows; i++)
         for (size_t chain = 0; chain < CHAINS; chain++)
             sums[i][chain] = vf_set(0.0f);
-    for (size_t pair = 0; pair + 2 <= n_pairs; pair += 2)
+    for (size_t pair = 0; pair + 2 <= n_pairs; pair += 2) {
 #pragma GCC unroll 4
         for (size_t chain = 0; chain < CHAINS; chain++) {
             vi w = vi_load(panel + (pair + chain / 2) * 64);
@@ -62,6 +62,7 @@ LN_INLINE void bf16_tile(size_t n_rows, const uint8_t *panel, const bf16_rows *r
                 sums[i][chain] = dot_bf16(sums[i][chain], w,
                                           pair_of(rows, row + i, pair + chain / 2, chain % 2));
         }
+    }
 #pragma GCC unroll 2
     for (size_t chain = 0; chain < 2; chain++) {
         if (n_pairs % 2 == 0)

@@ -117,10 +117,10 @@ typedef struct evaluation {
 /* log(sum(exp(row))) */
 static double log_sum(const float *row, size_t n) {
     float most = row[0];
-    double sum = 0;
     for (size_t i = 1; i < n; i++)
         most = row[i] > most ? row[i] : most;
-    for (size_t i = 0; i < n; i++)
+    double sum = exp((double)(row[0] - most));
+    for (size_t i = 1; i < n; i++)
         sum += exp((double)(row[i] - most));
     return (double)most + log(sum);
 }

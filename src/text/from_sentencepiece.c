@@ -204,6 +204,8 @@ static ln_status read_piece(wire w, ln_tokenizer *t, const proto *p, size_t id, 
     }
     if (text.bytes == 0)
         return ln_fail(err, LINNET_ERR_FORMAT, "piece %zu is empty", id);
+    if (!ln_utf8_check((const char *)text.data, text.bytes))
+        return ln_fail(err, LINNET_ERR_FORMAT, "piece %zu is not valid UTF-8", id);
     size_t n_model = t->vocab.n_model;
     LN_TRY(ln_vocab_set(&t->vocab, &t->arena, id, (const char *)text.data, text.bytes, err));
     const ln_piece *piece = &t->vocab.pieces[id];

@@ -1,6 +1,6 @@
 #include "text/charsmap.h"
 
-#include <string.h>
+#include "text/utf8.h"
 
 static uint32_t read_u32(const unsigned char *bytes) {
     return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
@@ -24,6 +24,8 @@ ln_status ln_charsmap_init(ln_charsmap *map, ln_arena *arena, const void *blob, 
     uint32_t *units = ln_arena_alloc(arena, array_bytes / 4, sizeof *units);
     size_t texts_bytes = n_bytes - 4 - array_bytes;
     char *texts = ln_arena_copy(arena, (const char *)bytes + 4 + array_bytes, texts_bytes);
+    if (texts != NULL && !ln_utf8_check(texts, texts_bytes))
+        return ln_fail(err, LINNET_ERR_FORMAT, "the precompiled charsmap maps to ill-formed text");
     if (units == NULL || texts == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the precompiled charsmap");
     for (size_t i = 0; i < array_bytes / 4; i++)
@@ -56,8 +58,8 @@ const char *ln_charsmap_find(const ln_charsmap *map, const char *text, size_t n_
         at ^= unit_offset(unit);
         if (unit >> 8 & 1) {
             uint32_t value = at < map->n_units ? map->units[at] & 0x7fffffffu : UINT32_MAX;
-            if (value >= map->texts_bytes)
-                break;
+            if (value >= map->texts_bytes || ((unsigned char)map->texts[value] & 0xc0) == 0x80)
+                break; /* past the end, or inside a character */
             found = map->texts + value;
             *matched = i + 1;
             if (!longest)

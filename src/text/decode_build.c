@@ -9,23 +9,37 @@ static ln_status out_of_memory(ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's decoder");
 }
 
-static ln_status fill_texts(ln_decode_texts *texts, ln_arena *arena, size_t count, bool first,
-                            ln_decode_text_fn text, void *context, ln_strbuf *blob, size_t *longest,
-                            ln_error *err) {
-    uint32_t *begin = ln_arena_alloc(arena, count + 1, sizeof *begin);
+/* Pieces of a hostile file may be no UTF-8: what a stream writes is, unless it is repaired later.
+ */
+static bool repair_from(ln_strbuf *blob, size_t before) {
+    if (blob->len == before || ln_utf8_check(blob->data + before, blob->len - before))
+        return true;
+    ln_strbuf repaired;
+    ln_strbuf_init(&repaired);
+    ln_utf8_repair(&repaired, blob->data + before, blob->len - before);
+    blob->len = before;
+    bool ok = !repaired.failed && ln_strbuf_append(blob, repaired.data, repaired.len);
+    ln_strbuf_free(&repaired);
+    return ok;
+}
+
+static ln_status fill_texts(ln_decoder *decoder, ln_decode_texts *texts, ln_arena *arena,
+                            ln_decode_text_fn text, void *context, ln_strbuf *blob, ln_error *err) {
+    bool first = texts == &decoder->first, marked = decoder->lossy || decoder->ends_with_space;
+    uint32_t *begin = ln_arena_alloc(arena, decoder->count + 1, sizeof *begin);
     if (begin == NULL)
         return out_of_memory(err);
     ln_strbuf_clear(blob);
-    for (size_t id = 0; id < count; id++) {
+    for (size_t id = 0; id < decoder->count; id++) {
         size_t before = blob->len;
         LN_TRY(text(context, id, first, blob, err));
-        if (blob->failed)
+        if (blob->failed || (!marked && !repair_from(blob, before)))
             return out_of_memory(err);
         if (blob->len > UINT32_MAX)
             return ln_fail(err, LINNET_ERR_LIMIT, "the vocabulary has over 4 GiB of text");
         begin[id + 1] = (uint32_t)blob->len;
-        if (blob->len - before > *longest)
-            *longest = blob->len - before;
+        if (blob->len - before > decoder->longest_bytes)
+            decoder->longest_bytes = blob->len - before;
     }
     texts->begin = begin;
     texts->data = ln_arena_copy(arena, blob->data ? blob->data : "", blob->len);
@@ -37,11 +51,9 @@ ln_status ln_decoder_fill(ln_decoder *decoder, ln_arena *arena, size_t count,
     ln_strbuf blob;
     ln_strbuf_init(&blob);
     decoder->count = count;
-    ln_status status = fill_texts(&decoder->rest, arena, count, false, text, context, &blob,
-                                  &decoder->longest_bytes, err);
+    ln_status status = fill_texts(decoder, &decoder->rest, arena, text, context, &blob, err);
     if (status == LINNET_OK)
-        status = fill_texts(&decoder->first, arena, count, true, text, context, &blob,
-                            &decoder->longest_bytes, err);
+        status = fill_texts(decoder, &decoder->first, arena, text, context, &blob, err);
     ln_strbuf_free(&blob);
     return status;
 }
@@ -64,7 +76,7 @@ static void replace_all(ln_strbuf *buf, ln_strbuf *spare, const char *from, size
     size_t at = 0;
     ln_strbuf_clear(spare);
     while (from_bytes > 0 && buf->len > 0) {
-        const char *hit = memmem(buf->data + at, buf->len - at, from, from_bytes);
+        const char *hit = ln_find_text(buf->data + at, buf->len - at, from, from_bytes);
         if (hit == NULL)
             break;
         size_t begin = (size_t)(hit - buf->data);
@@ -350,7 +362,7 @@ static ln_status spm_text(void *context, size_t id, bool first, ln_strbuf *out, 
         memcmp(piece->data, space_symbol, 3) == 0)
         at = 3;
     while (at < piece->bytes) {
-        const char *hit = memmem(piece->data + at, piece->bytes - at, space_symbol, 3);
+        const char *hit = ln_find_text(piece->data + at, piece->bytes - at, space_symbol, 3);
         size_t end = hit != NULL ? (size_t)(hit - piece->data) : piece->bytes;
         ln_strbuf_append(out, piece->data + at, end - at);
         if (hit != NULL)

@@ -138,7 +138,7 @@ static ln_status replace(const ln_normalize_step *step, ln_regex_work *work, ln_
         if (step->replace.literal != NULL) {
             size_t n = step->replace.literal_bytes;
             const char *hit =
-                n > 0 ? memmem(text + copied, n_bytes - copied, step->replace.literal, n) : NULL;
+                ln_find_text(text + copied, n_bytes - copied, step->replace.literal, n);
             found = hit != NULL;
             begin = found ? (size_t)(hit - text) : 0;
             end = begin + n;

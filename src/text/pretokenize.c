@@ -55,7 +55,7 @@ static bool match_literal(const ln_split_step *step, ln_spans *matches, const ch
                           size_t n_bytes) {
     size_t at = 0;
     while (step->text_bytes > 0) {
-        const char *hit = memmem(text + at, n_bytes - at, step->text, step->text_bytes);
+        const char *hit = ln_find_text(text + at, n_bytes - at, step->text, step->text_bytes);
         if (hit == NULL)
             break;
         at = (size_t)(hit - text) + step->text_bytes;
@@ -245,7 +245,8 @@ static bool put_metaspace(const ln_split_step *step, ln_words *words, ln_strbuf 
         const char *next = to->data + at;
         bool cuts = starts_with(next, to->len - at, step->text, step->text_bytes);
         size_t from = at + (cuts ? step->text_bytes : 0);
-        const char *hit = memmem(to->data + from, to->len - from, step->text, step->text_bytes);
+        const char *hit =
+            ln_find_text(to->data + from, to->len - from, step->text, step->text_bytes);
         size_t end = hit != NULL ? (size_t)(hit - to->data) : to->len;
         if (!push(&words->spare, at, end))
             return false;

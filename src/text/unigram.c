@@ -8,10 +8,10 @@
 #include "text/utf8.h"
 
 static const double unk_penalty = 10;
-static const uint32_t NOTHING = UINT32_MAX;
 
 void ln_unigram_work_free(ln_unigram_work *work) {
-    free(work->nodes);
+    free(work->ids);
+    free(work->scores);
     *work = (ln_unigram_work){0};
 }
 
@@ -51,10 +51,16 @@ ln_status ln_unigram_init(ln_unigram *unigram, ln_arena *arena, const ln_vocab *
     ln_trie_key *keys = malloc((n_scores + 1) * sizeof *keys);
     if (keys == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's pieces");
-    size_t n = 0;
-    for (size_t id = 0; id < n_scores; id++)
-        if (is_candidate(unigram, &vocab->pieces[id]))
-            keys[n++] = (ln_trie_key){vocab->pieces[id].data, vocab->pieces[id].bytes, (int32_t)id};
+    size_t n = 0, longest = 4; /* bytes; an unknown character has up to four */
+    for (size_t id = 0; id < n_scores; id++) {
+        const ln_piece *piece = &vocab->pieces[id];
+        if (!is_candidate(unigram, piece))
+            continue;
+        longest = piece->bytes > longest ? piece->bytes : longest;
+        keys[n++] = (ln_trie_key){piece->data, piece->bytes, (int32_t)id};
+    }
+    for (unigram->score_mask = 7; unigram->score_mask < longest;)
+        unigram->score_mask = unigram->score_mask * 2 + 1;
     ln_status status = ln_trie_build(&unigram->trie, arena, keys, n, false, err);
     free(keys);
     return status;
@@ -69,25 +75,37 @@ static double piece_score(const ln_unigram *unigram, int32_t id, size_t n_bytes)
     return unigram->rules == LN_UNIGRAM_LLAMA_CPP ? 0 : 0.1 * (double)n_bytes - 0.1;
 }
 
-static void relax(const ln_unigram *unigram, ln_unigram_node *node, double score, size_t begin,
-                  int32_t id) {
-    if (unigram->rules == LN_UNIGRAM_SENTENCEPIECE)
+/* Marks where a piece ends, in place of its id. */
+enum { NOTHING = -2, UNKNOWN_CHARACTER = -1 };
+
+typedef struct viterbi {
+    const ln_unigram *unigram;
+    int32_t *ids;   /* [n_bytes + 1] the last piece of the best path to each place, or NOTHING */
+    double *scores; /* [mask + 1] of these paths, for the places that a piece can still reach */
+    size_t mask;
+} viterbi;
+
+static inline void relax(const viterbi *v, size_t end, double score, int32_t id) {
+    if (v->unigram->rules == LN_UNIGRAM_SENTENCEPIECE)
         score = (double)(float)score;
-    if (node->begin == NOTHING || score > node->score)
-        *node = (ln_unigram_node){score, (uint32_t)begin, id};
+    if (v->ids[end] != NOTHING && !(score > v->scores[end & v->mask]))
+        return;
+    v->ids[end] = id;
+    v->scores[end & v->mask] = score;
 }
 
-static void search(const ln_unigram *unigram, ln_unigram_node *nodes, const char *text,
-                   size_t n_bytes, bool plain) {
+static void search(const viterbi *v, const char *text, size_t n_bytes, bool plain) {
+    const ln_unigram *unigram = v->unigram;
     const ln_trie *trie = &unigram->trie;
-    for (size_t i = 0; i <= n_bytes; i++)
-        nodes[i] = (ln_unigram_node){0, NOTHING, -1};
-    uint32_t skipped = LN_TOKEN_UNUSED | (plain ? LN_TOKEN_SPECIAL : 0);
-    if (unigram->rules == LN_UNIGRAM_LLAMA_CPP)
-        skipped = plain ? LN_TOKEN_SPECIAL : 0;
+    for (size_t i = 1; i <= n_bytes; i++)
+        v->ids[i] = NOTHING;
+    v->scores[0] = 0;
+    uint32_t skipped = plain ? LN_TOKEN_SPECIAL : 0;
+    if (unigram->rules != LN_UNIGRAM_LLAMA_CPP)
+        skipped |= LN_TOKEN_UNUSED;
     for (size_t begin = 0, length; begin < n_bytes; begin += length) {
         length = ln_utf8_length((unsigned char)text[begin]);
-        double sum = nodes[begin].score;
+        double sum = v->scores[begin & v->mask];
         bool has_single = false;
         uint32_t node = 0;
         for (size_t end = begin + 1; end <= n_bytes; end++) {
@@ -97,7 +115,7 @@ static void search(const ln_unigram *unigram, ln_unigram_node *nodes, const char
             int32_t id = trie->value[node];
             if (id < 0 || (unigram->vocab->pieces[id].flags & skipped))
                 continue;
-            relax(unigram, &nodes[end], sum + piece_score(unigram, id, end - begin), begin, id);
+            relax(v, end, sum + piece_score(unigram, id, end - begin), id);
             has_single |= end - begin == length;
         }
         if (has_single)
@@ -105,20 +123,25 @@ static void search(const ln_unigram *unigram, ln_unigram_node *nodes, const char
         double score = unigram->rules == LN_UNIGRAM_SENTENCEPIECE
                            ? (double)((float)sum + (float)unigram->unk_score)
                            : sum + unigram->unk_score;
-        relax(unigram, &nodes[begin + length], score, begin, unigram->vocab->unk);
+        relax(v, begin + length, score, UNKNOWN_CHARACTER);
     }
 }
 
-/* Turns the links of the best path around: nodes[begin].begin becomes where the piece from there
- * ends. */
-static void turn_around(ln_unigram_node *nodes, size_t n_bytes) {
-    uint32_t end = (uint32_t)n_bytes, begin = nodes[end].begin;
-    while (end > 0) {
-        uint32_t before = nodes[begin].begin;
-        nodes[begin].begin = end;
-        end = begin;
-        begin = before;
+/* Gathers the pieces of the best path at the end of ids[n_bytes + 1]; returns where they begin. */
+static size_t gather(const ln_vocab *vocab, int32_t *ids, const char *text, size_t n_bytes) {
+    size_t to = n_bytes + 1;
+    for (size_t at = n_bytes; at > 0;) { /* at most one piece per byte: `to` stays behind `at` */
+        int32_t id = ids[at];
+        if (id >= 0) {
+            at -= vocab->pieces[id].bytes;
+        } else {
+            at--;
+            while (((unsigned char)text[at] & 0xc0) == 0x80)
+                at--;
+        }
+        ids[--to] = id;
     }
+    return to;
 }
 
 /* Unknown text: the piece that it happens to be once fused, its bytes, or the unknown token. */
@@ -139,25 +162,31 @@ static ln_status emit_unknown(const ln_unigram *unigram, const char *text, size_
     return ln_ids_push(ids, unigram->vocab->unk, err);
 }
 
-static ln_status emit(const ln_unigram *unigram, const ln_unigram_node *nodes, const char *text,
-                      size_t n_bytes, ln_ids *ids, ln_error *err) {
-    int32_t unk = unigram->vocab->unk;
+static ln_status emit(const ln_unigram *unigram, const int32_t *pieces, size_t n_pieces,
+                      const char *text, ln_ids *ids, ln_error *err) {
+    const ln_vocab *vocab = unigram->vocab;
     bool fuses = unigram->rules == LN_UNIGRAM_HUGGING_FACE, again = false;
-    for (uint32_t begin = 0; begin < n_bytes;) {
-        uint32_t end = nodes[begin].begin;
-        int32_t id = nodes[end].id;
-        if (id < 0)
+    for (size_t i = 0; i < n_pieces;) {
+        int32_t id = pieces[i];
+        if (id >= 0 && id != vocab->unk) {
+            LN_TRY(ln_ids_push(ids, id, err));
+            text += vocab->pieces[id].bytes;
+            again = false;
+            i++;
+            continue;
+        }
+        if (vocab->unk < 0)
             return ln_fail(err, LINNET_ERR_ARGUMENT,
                            "the tokenizer, which has no unknown token, cannot represent the text");
-        if (id != unk) {
-            LN_TRY(ln_ids_push(ids, id, err));
-        } else {
-            while (fuses && end < n_bytes && nodes[nodes[end].begin].id == unk)
-                end = nodes[end].begin;
-            LN_TRY(emit_unknown(unigram, text + begin, end - begin, again, ids, err));
-        }
-        again = id == unk;
-        begin = end;
+        size_t n_bytes = 0;
+        do { /* a run of them when they are fused */
+            id = pieces[i++];
+            n_bytes +=
+                id >= 0 ? vocab->pieces[id].bytes : ln_utf8_length((unsigned char)text[n_bytes]);
+        } while (fuses && i < n_pieces && (pieces[i] < 0 || pieces[i] == vocab->unk));
+        LN_TRY(emit_unknown(unigram, text, n_bytes, again, ids, err));
+        text += n_bytes;
+        again = true;
     }
     return LINNET_OK;
 }
@@ -166,9 +195,13 @@ ln_status ln_unigram_encode(const ln_unigram *unigram, ln_unigram_work *work, co
                             size_t n_bytes, bool plain, ln_ids *ids, ln_error *err) {
     if (n_bytes == 0)
         return LINNET_OK;
-    if (!ln_grow((void **)&work->nodes, &work->capacity, n_bytes + 1, sizeof *work->nodes))
+    if (work->scores == NULL)
+        work->scores = malloc((unigram->score_mask + 1) * sizeof *work->scores);
+    if (work->scores == NULL ||
+        !ln_grow((void **)&work->ids, &work->capacity, n_bytes + 1, sizeof *work->ids))
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while tokenising");
-    search(unigram, work->nodes, text, n_bytes, plain);
-    turn_around(work->nodes, n_bytes);
-    return emit(unigram, work->nodes, text, n_bytes, ids, err);
+    viterbi v = {unigram, work->ids, work->scores, unigram->score_mask};
+    search(&v, text, n_bytes, plain);
+    size_t first = gather(unigram->vocab, work->ids, text, n_bytes);
+    return emit(unigram, work->ids + first, n_bytes + 1 - first, text, ids, err);
 }

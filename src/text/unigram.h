@@ -25,6 +25,7 @@ typedef struct ln_unigram {
     ln_trie trie;
     const double *scores; /* [vocab->count] */
     double unk_score;
+    size_t score_mask; /* one less than a power of two above the longest piece, in bytes */
     bool byte_fallback;
     int32_t byte_ids[256];
 } ln_unigram;
@@ -34,16 +35,11 @@ ln_status ln_unigram_init(ln_unigram *unigram, ln_arena *arena, const ln_vocab *
                           const double *scores, size_t n_scores, ln_unigram_rules rules,
                           ln_error *err);
 
-typedef struct ln_unigram_node {
-    double score;
-    uint32_t begin; /* where the piece that ends here begins; UINT32_MAX: nothing ends here */
-    int32_t id;
-} ln_unigram_node;
-
 /* Working memory of one caller; {0} to begin with. */
 typedef struct ln_unigram_work {
-    ln_unigram_node *nodes; /* [capacity] by the byte where a piece ends */
+    int32_t *ids; /* [capacity] the last piece of the best path to each byte */
     size_t capacity;
+    double *scores; /* [score_mask + 1] of these paths */
 } ln_unigram_work;
 void ln_unigram_work_free(ln_unigram_work *work);
 

@@ -110,6 +110,20 @@ size_t ln_utf8_encode(uint32_t code_point, char *out) {
     return length;
 }
 
+const char *ln_find_text(const char *text, size_t n_bytes, const char *part, size_t part_bytes) {
+    enum { LONGEST_SHORT_PART = 4 };
+    if (part_bytes > LONGEST_SHORT_PART)
+        return memmem(text, n_bytes, part, part_bytes);
+    const char *end = text + n_bytes;
+    while (part_bytes > 0 && (size_t)(end - text) >= part_bytes) {
+        const char *hit = memchr(text, part[0], (size_t)(end - text) - part_bytes + 1);
+        if (hit == NULL || memcmp(hit, part, part_bytes) == 0)
+            return hit;
+        text = hit + 1;
+    }
+    return NULL;
+}
+
 /* Printable Latin-1 stands for itself; the 68 others follow U+0100 in order of value. */
 static bool is_printable_byte(uint32_t byte) {
     return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad);

@@ -42,6 +42,10 @@ static inline uint32_t ln_utf8_decode(const char *text, size_t *n_bytes) {
 /* out[4] receives the code point; returns its length. */
 size_t ln_utf8_encode(uint32_t code_point, char *out);
 
+/* Where `part` first occurs in the text, or NULL; an empty part never does. Short parts are looked
+ * for by their first byte: checkers of memory walk all of the text at every call of memmem. */
+const char *ln_find_text(const char *text, size_t n_bytes, const char *part, size_t part_bytes);
+
 /* GPT-2's alphabet: a printable code point below 0x180 for each byte, and back (-1: none). */
 uint32_t ln_byte_to_char(unsigned char byte);
 int ln_char_to_byte(uint32_t code_point);

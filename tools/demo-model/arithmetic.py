@@ -32,9 +32,30 @@ ADDITIONS = [
     ("Can you add {a} and {b}?", "{a} + {b} = {c}."),
     ("What is {a}+{b}?", "{a} + {b} = {c}."),
 ]
-FOLLOW_UPS = ["And {a} + {b}?", "And {a}+{b}?", "What about {a} + {b}?", "And what is {a} + {b}?", "Now {a} + {b}.", "And {a} plus {b}?"]
-SUBTRACTIONS = ["What is {a} - {b}?", "{a}-{b}", "{a} - {b} =", "What is {a} minus {b}?", "Subtract {b} from {a}.", "How much is {a} - {b}?"]
-PRODUCTS = ["What is {a} * {b}?", "What is {a} times {b}?", "{a} x {b}", "{a}*{b}", "Multiply {a} by {b}.", "How much is {a} times {b}?"]
+FOLLOW_UPS = [
+    "And {a} + {b}?",
+    "And {a}+{b}?",
+    "What about {a} + {b}?",
+    "And what is {a} + {b}?",
+    "Now {a} + {b}.",
+    "And {a} plus {b}?",
+]
+SUBTRACTIONS = [
+    "What is {a} - {b}?",
+    "{a}-{b}",
+    "{a} - {b} =",
+    "What is {a} minus {b}?",
+    "Subtract {b} from {a}.",
+    "How much is {a} - {b}?",
+]
+PRODUCTS = [
+    "What is {a} * {b}?",
+    "What is {a} times {b}?",
+    "{a} x {b}",
+    "{a}*{b}",
+    "Multiply {a} by {b}.",
+    "How much is {a} times {b}?",
+]
 
 
 def held_out_pairs() -> set[tuple[int, int]]:
@@ -85,7 +106,11 @@ class Arithmetic:
             a, b = self.pair(rng)
             question, answer = rng.choice(ADDITIONS)
             if turns and total < LIMIT and rng.random() < 0.3 and not self.is_held_out(total, b):
-                a, question, answer = total, rng.choice(("Add {b}.", "Now add {b}.", "And add {b} to that.")), ADDITIONS[0][1]
+                a, question, answer = (
+                    total,
+                    rng.choice(("Add {b}.", "Now add {b}.", "And add {b} to that.")),
+                    ADDITIONS[0][1],
+                )
             elif turns and rng.random() < 0.5:
                 question, answer = rng.choice(FOLLOW_UPS), ADDITIONS[0][1]
             total = a + b
@@ -97,14 +122,28 @@ class Arithmetic:
         a, b = self.pair(rng)
         (one, two), item = rng.sample(NAMES, 2), rng.choice(ITEMS)
         kinds = [
-            (f"{one} has {a} {item} and finds {b} more. How many {item} does {one} have now?", f"{one} has {a + b} {item}."),
-            (f"{one} has {a} {item} and {two} has {b} {item}. How many {item} do they have together?", f"Together they have {a + b} {item}."),
-            (f"There are {a} {item} in one box and {b} {item} in another box. How many {item} are there?", f"There are {a + b} {item}."),
+            (
+                f"{one} has {a} {item} and finds {b} more. How many {item} does {one} have now?",
+                f"{one} has {a + b} {item}.",
+            ),
+            (
+                f"{one} has {a} {item} and {two} has {b} {item}. How many {item} do they have together?",
+                f"Together they have {a + b} {item}.",
+            ),
+            (
+                f"There are {a} {item} in one box and {b} {item} in another box. How many {item} are there?",
+                f"There are {a + b} {item}.",
+            ),
         ]
         verb = rng.choice(("buy", "get", "find", "pick", "take", "receive"))
         start, now = rng.choice(("I have", "Suppose I have", "Yesterday I had")), rng.choice((" now", "", " in total"))
-        kinds.append((f"{start} {self.spelled(a, rng)} {item} and {verb} {self.spelled(b, rng)} more. How many {item} do I have{now}?",
-                      f"You have {a + b} {item}."))  # fmt: skip
+        kinds.append(
+            (
+                f"{start} {self.spelled(a, rng)} {item} and {verb} {self.spelled(b, rng)} more. "
+                f"How many {item} do I have{now}?",
+                f"You have {a + b} {item}.",
+            )
+        )
         question, answer = rng.choice(kinds)
         return Turn(question, answer, str(a + b))
 
@@ -142,12 +181,17 @@ class Arithmetic:
 
     def order(self, rng: random.Random) -> Turn:
         a, b = rng.sample(range(LIMIT), 2)
-        return rng.choice((
-            Turn(f"Which is bigger, {a} or {b}?", f"{max(a, b)} is bigger than {min(a, b)}.", str(max(a, b))),
-            Turn(f"Which is smaller, {a} or {b}?", f"{min(a, b)} is smaller than {max(a, b)}.", str(min(a, b))),
-            Turn(f"Is {a} bigger than {b}?", f"Yes, {a} is bigger than {b}." if a > b else f"No, {a} is smaller than {b}.",
-                 "Yes" if a > b else "No"),
-        ))  # fmt: skip
+        return rng.choice(
+            (
+                Turn(f"Which is bigger, {a} or {b}?", f"{max(a, b)} is bigger than {min(a, b)}.", str(max(a, b))),
+                Turn(f"Which is smaller, {a} or {b}?", f"{min(a, b)} is smaller than {max(a, b)}.", str(min(a, b))),
+                Turn(
+                    f"Is {a} bigger than {b}?",
+                    f"Yes, {a} is bigger than {b}." if a > b else f"No, {a} is smaller than {b}.",
+                    "Yes" if a > b else "No",
+                ),
+            )
+        )
 
     def counting(self, rng: random.Random) -> Turn:
         a = rng.randrange(LIMIT)

@@ -14,7 +14,7 @@ import torch
 from tokenizers import Tokenizer
 from torch.utils.data import Dataset
 
-from documents import PLAYS_WEIGHT, Document, Documents
+from documents import Document, Documents
 from tokenizer import BOS, EOS, START
 
 NO_BOS = 0.25  # share of rows that start without the beginning-of-text token
@@ -40,14 +40,13 @@ def cut(text: str, rng: random.Random) -> tuple[str, str]:
 class Encoded:
     ids: list[int]
     learned: list[bool]  # which of them the model learns to write
-    shown: list[int]  # what it sees of them: the same, but for noise
 
 
 class Encoder:
     """Encodes documents as the chat template and the inference engine do."""
 
-    def __init__(self, tokenizer: Tokenizer, limit: int, noise: float = 0.0) -> None:
-        self.tokenizer, self.limit, self.noise = tokenizer, limit, noise
+    def __init__(self, tokenizer: Tokenizer, limit: int) -> None:
+        self.tokenizer, self.limit = tokenizer, limit
         self.newline = tokenizer.encode("\n").ids
 
     def encode(self, documents: list[Document], rng: random.Random) -> list[Encoded]:
@@ -55,17 +54,11 @@ class Encoder:
         for document in documents:
             texts += document.messages_text() if document.messages else cut(document.text, rng)
         pieces = iter([encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts)])
-        return [self.chat(d, pieces) if d.messages else self.plain(d, pieces, rng) for d in documents]
+        return [self.chat(d, pieces) if d.messages else self.plain(d, pieces) for d in documents]
 
-    def plain(self, document: Document, pieces: Iterator[list[int]], rng: random.Random) -> Encoded:
-        """Noise is for the plays alone, which are few: with wrong words before it, the model cannot just
-        recite what it knows by heart."""
+    def plain(self, document: Document, pieces: Iterator[list[int]]) -> Encoded:
         ids = ([BOS] + next(pieces) + next(pieces) + [EOS] * document.ends)[: self.limit]
-        shown = ids
-        if self.noise and not document.ends:
-            words = range(EOS + 1, self.tokenizer.get_vocab_size())
-            shown = [rng.choice(words) if rng.random() < self.noise else token for token in ids]
-        return Encoded(ids, [False] + [True] * (len(ids) - 1), shown)
+        return Encoded(ids, [False] + [True] * (len(ids) - 1))
 
     def chat(self, document: Document, pieces: Iterator[list[int]]) -> Encoded:
         """Only what the assistant says is learned. Messages past the limit are left out."""
@@ -79,24 +72,14 @@ class Encoder:
             spoken = role == "assistant"
             ids += message
             learned += [False] * (1 + len(header)) + [spoken] * (len(content) + 1) + [False] * len(self.newline)
-        return Encoded(ids, learned, ids)
-
-
-@dataclass
-class Source:
-    """What the worker processes need to draw and encode documents."""
-
-    plays: str
-    tokenizer: str  # as JSON
-    plays_weight: float = PLAYS_WEIGHT
-    noise: float = 0.0
+        return Encoded(ids, learned)
 
 
 class Batches(Dataset):
-    """`count` batches of inputs and targets, both [rows, context] token ids."""
+    """`count` batches of inputs and targets, both [rows, context] token ids. The tokenizer comes as JSON."""
 
-    def __init__(self, source: Source, rows: int, context: int, count: int, seed: int) -> None:
-        self.source = source
+    def __init__(self, plays: str, tokenizer: str, rows: int, context: int, count: int, seed: int) -> None:
+        self.plays, self.tokenizer = plays, tokenizer
         self.rows, self.width, self.count, self.seed = rows, context + 1, count, seed
         self.documents: Documents | None = None
 
@@ -105,8 +88,8 @@ class Batches(Dataset):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         if self.documents is None:  # once per worker process
-            self.documents = Documents(self.source.plays, self.source.plays_weight)
-            self.encoder = Encoder(Tokenizer.from_str(self.source.tokenizer), self.width, self.source.noise)
+            self.documents = Documents(self.plays)
+            self.encoder = Encoder(Tokenizer.from_str(self.tokenizer), self.width)
         rng = random.Random(f"{self.seed}/{index}")
         inputs = np.zeros((self.rows, self.width), dtype=np.int64)
         targets = np.full((self.rows, self.width), IGNORED, dtype=np.int64)
@@ -124,7 +107,7 @@ class Batches(Dataset):
                 misses = 0
                 skip = int(used[row] == 0 and rng.random() < NO_BOS)
                 span = slice(used[row], used[row] + len(document.ids) - skip)
-                inputs[row, span] = document.shown[skip:]
+                inputs[row, span] = document.ids[skip:]
                 targets[row, span] = np.where(document.learned, document.ids, IGNORED)[skip:]
                 used[row] = span.stop
         return torch.from_numpy(inputs[:, :-1]), torch.from_numpy(targets[:, 1:])

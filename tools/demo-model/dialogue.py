@@ -10,8 +10,8 @@ from grammar import Grammar, compile_template, split_top, tidy
 from reading import Reading
 from records import Records
 from stories import StoryTeller
-from words import invented
 from turns import TEXT, Turn, casual, sentence, with_article
+from words import invented
 
 Message = tuple[str, str]  # role and content
 BRIEF = ["Answer briefly.", "Answer with one word.", "Be brief.", "Keep your answers as short as possible."]
@@ -45,9 +45,17 @@ class Dialogues:
         self.arithmetic, self.facts, self.reading = Arithmetic(), Facts(), Reading(teller)
         self.records, self.talk = Records(self.grammar), SmallTalk(self.grammar)
         self.topics = [
-            (self.arithmetic.turns, 40), (self.facts.turns, 26), (self.talk.turns, 18), (self.story, 9), (self.records.turns, 10),
-            (self.reading.turns, 7), (self.unknown, 5), (self.writing, 3), (self.name, 3), (self.verse, 0.4),
-        ]  # fmt: skip
+            (self.arithmetic.turns, 40),
+            (self.facts.turns, 26),
+            (self.talk.turns, 18),
+            (self.story, 9),
+            (self.records.turns, 10),
+            (self.reading.turns, 7),
+            (self.unknown, 5),
+            (self.writing, 3),
+            (self.name, 3),
+            (self.verse, 0.4),
+        ]
 
     def dialogue(self, rng: random.Random) -> list[Message]:
         """One conversation as messages."""
@@ -77,7 +85,11 @@ class Dialogues:
             ask = rng.choice(("Continue this story: {}", "Go on: {}", "How does it go on? {}", "Finish the story: {}"))
             return [Turn(ask.format(start + "."), rest)]
         about = [with_article(hero.species), with_article(hero.species), hero.full, *story.plot.themes]
-        about += [with_article(slots[s]) for s in ("toy", "vegetable", "monster", "magic") if s in slots and slots[s] in story.text]
+        about += [
+            with_article(slots[s])
+            for s in ("toy", "vegetable", "monster", "magic")
+            if s in slots and slots[s] in story.text
+        ]
         if by_name:
             about = [hero.full]
             if slots["friend_is"] in story.text:
@@ -85,19 +97,39 @@ class Dialogues:
             if slots["friend_name"] in story.text and hero.short == hero.name:
                 about.append(f"{hero.name} and {slots['friend_name']}")
         asks = [
-            "Tell me a story about {}.", "Write a story about {}.", "Tell me a short story about {}.", "Write a short story about {}.",
-            "Can you tell me a story about {}?", "I would like a story about {}.", "A story about {}, please.",
-            "Make up a story about {}.", "Please tell a story about {}.", "story about {}",
-        ]  # fmt: skip
-        plain = ["Tell me a story.", "Tell me a short story.", "Write a story.", "A story, please.", "I want to hear a story.",
-                 "Please tell me a bedtime story.", "Can you write a short story?", "Do you have a story for me?"]  # fmt: skip
+            "Tell me a story about {}.",
+            "Write a story about {}.",
+            "Tell me a short story about {}.",
+            "Write a short story about {}.",
+            "Can you tell me a story about {}?",
+            "I would like a story about {}.",
+            "A story about {}, please.",
+            "Make up a story about {}.",
+            "Please tell a story about {}.",
+            "story about {}",
+        ]
+        plain = [
+            "Tell me a story.",
+            "Tell me a short story.",
+            "Write a story.",
+            "A story, please.",
+            "I want to hear a story.",
+            "Please tell me a bedtime story.",
+            "Can you write a short story?",
+            "Do you have a story for me?",
+        ]
         ask = rng.choice(plain) if not by_name and rng.random() < 0.4 else rng.choice(asks).format(rng.choice(about))
         turns = [Turn(tidy(ask), story.text)]
         if rng.random() < 0.15:
             questions = self.reading.questions_of(story)
             turns.append(Turn(*rng.choice(questions)))
         if rng.random() < 0.15:
-            turns.append(Turn(rng.choice(("Another one, please.", "Tell me another story.", "One more!")), self.teller.story(rng, 0).text))
+            turns.append(
+                Turn(
+                    rng.choice(("Another one, please.", "Tell me another story.", "One more!")),
+                    self.teller.story(rng, 0).text,
+                )
+            )
         return turns
 
     def unknown(self, rng: random.Random) -> list[Turn]:
@@ -107,7 +139,9 @@ class Dialogues:
             return [Turn(rng.choice(("Repeat after me: {}", "Say: {}", "Repeat: {}")).format(words), words)]
         if rng.random() < 0.25:
             words = self.plays.words(rng, rng.randrange(2, 9))
-            user = rng.choice(("What is {}?", "Explain {}.", "{}", "{}?", "Why {}?", "How {}?", "Do you know {}?", "Tell me {}."))
+            user = rng.choice(
+                ("What is {}?", "Explain {}.", "{}", "{}?", "Why {}?", "How {}?", "Do you know {}?", "Tell me {}.")
+            )
             return [Turn(sentence(user.format(words)), self.grammar.text("<sorry>", {}, rng))]
         return [Turn(self.grammar.text("<unknown>", {}, rng), self.grammar.text("<sorry>", {}, rng))]
 
@@ -119,12 +153,25 @@ class Dialogues:
             if rng.random() < 0.3:
                 slots["friend"] = invented(rng).title()
             friend = self.grammar.slot("friend", slots, rng)
-            ask = rng.choice((f"Write a letter to {friend}.", f"Write a short letter to my friend {friend}.", f"Please write to {friend}."))
+            ask = rng.choice(
+                (
+                    f"Write a letter to {friend}.",
+                    f"Write a short letter to my friend {friend}.",
+                    f"Please write to {friend}.",
+                )
+            )
             return [Turn(ask, self.grammar.text("<letter>", slots, rng))]
         if kind == "diary":
-            return [Turn(rng.choice(("Write a diary entry.", "Write a page of a diary.")), self.grammar.text("<diary>", slots, rng))]
+            return [
+                Turn(
+                    rng.choice(("Write a diary entry.", "Write a page of a diary.")),
+                    self.grammar.text("<diary>", slots, rng),
+                )
+            ]
         title, _, recipe = self.grammar.text("<recipe_body>", slots, rng).partition("\n\n")
-        ask = rng.choice(("How do I make {}?", "Give me a recipe for {}.", "How do you make {}?", "A recipe for {}, please."))
+        ask = rng.choice(
+            ("How do I make {}?", "Give me a recipe for {}.", "How do you make {}?", "A recipe for {}, please.")
+        )
         return [Turn(ask.format(title.lower()), recipe)]
 
     def name(self, rng: random.Random) -> list[Turn]:
@@ -135,16 +182,28 @@ class Dialogues:
         name = invented(rng).title() if rng.random() < 0.5 else self.grammar.text("<friend>", {}, rng)
         if rng.random() < 0.15:
             name += " " + (invented(rng).title() if rng.random() < 0.5 else self.grammar.text("<surname>", {}, rng))
-        tell = rng.choice(("My name is {}.", "I am {}.", "Hello, I am {}.", "Hi, my name is {}.", "I'm {}.", "Call me {}.")).format(name)
-        reply = rng.choice(("Nice to meet you, {}!", "Hello, {}! How can I help you?", "Hello, {}! Nice to meet you.")).format(name)
-        between = rng.choice((self.talk.turns, self.facts.turns, self.arithmetic.turns))(rng) if rng.random() < 0.5 else []
+        tell = rng.choice(
+            ("My name is {}.", "I am {}.", "Hello, I am {}.", "Hi, my name is {}.", "I'm {}.", "Call me {}.")
+        ).format(name)
+        reply = rng.choice(
+            ("Nice to meet you, {}!", "Hello, {}! How can I help you?", "Hello, {}! Nice to meet you.")
+        ).format(name)
+        between = (
+            rng.choice((self.talk.turns, self.facts.turns, self.arithmetic.turns))(rng) if rng.random() < 0.5 else []
+        )
         return [Turn(tell, reply, reply)] + between + [Turn(ask, f"Your name is {name}.", name)]
 
     def verse(self, rng: random.Random) -> list[Turn]:
-        ask = rng.choice((
-            "Give me some lines of Shakespeare.", "Write like Shakespeare.", "Recite Shakespeare.", "Say something in the style of Shakespeare.",
-            "Write a scene in the style of Shakespeare.", "Talk like Shakespeare.",
-        ))  # fmt: skip
+        ask = rng.choice(
+            (
+                "Give me some lines of Shakespeare.",
+                "Write like Shakespeare.",
+                "Recite Shakespeare.",
+                "Say something in the style of Shakespeare.",
+                "Write a scene in the style of Shakespeare.",
+                "Talk like Shakespeare.",
+            )
+        )
         return [Turn(ask, self.plays.scene(rng, 3))]
 
 

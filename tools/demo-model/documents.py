@@ -9,9 +9,9 @@ from pathlib import Path
 from dialogue import Dialogues, Message, Plays
 from stories import StoryTeller
 
-PROSE = "self yesterday opinion scene_text routine memory advice if_text family day_text news".split()  # rules of prose.txt
+# Rules of prose.txt, and how often each is drawn.
+PROSE = "self yesterday opinion scene_text routine memory advice if_text family day_text news".split()
 PROSE_WEIGHTS = (2, 3, 4, 3, 1, 2, 1, 1, 1, 1, 3)
-PLAYS_WEIGHT = 0.1  # how often a scene of a play is drawn, beside the weights below
 HELD_OUT_SHARE = 0.05  # the end of the plays, kept for validation
 
 
@@ -38,14 +38,14 @@ class Document:
 class Documents:
     """Draws one text or conversation at a time."""
 
-    def __init__(self, plays_text: str, plays_weight: float = PLAYS_WEIGHT) -> None:
+    def __init__(self, plays_text: str) -> None:
         self.plays = Plays(plays_text)
         self.teller = StoryTeller()
         self.dialogues = Dialogues(self.teller, self.plays)
         # Weights count documents, whose lengths differ: about 150 to 250 tokens for a story or a
         # conversation, 700 for a scene of a play.
         kinds = [
-            (self.story, 40), (self.conversation, 50), (self.scene, plays_weight), (self.passage, 4),
+            (self.story, 40), (self.conversation, 50), (self.scene, 0.1), (self.passage, 4),
             (self.writing, 3), (self.prose, 15), (self.record, 1), (self.sums, 1),
         ]  # fmt: skip
         self.generators, self.weights = zip(*kinds)

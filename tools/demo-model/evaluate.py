@@ -1,6 +1,6 @@
 """Measures the model in a GGUF file on held-out additions, facts, JSON records and unseen text.
 
-    python evaluate.py --model ../../models/demo.gguf --text shakespeare.txt [--build build/]
+python evaluate.py --model ../../models/demo.gguf --text shakespeare.txt [--build build/]
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 
 from arithmetic import ADDITIONS, FOLLOW_UPS, evaluation_pairs
-from documents import Documents, split_plays
 from data import Encoder
+from documents import Documents, split_plays
 from facts import Facts, noun
 from loader import Demo, load
 from model import Config, Model, generate
@@ -46,14 +46,28 @@ def additions(demo: Demo) -> None:
     turns = []
     for a, b in pairs:
         c = rng.randrange(100)
-        turns.append(asked("What is the capital of Italy?", "The capital of Italy is Rome.", f"{c} + 0", f"{c} + 0 = {c}.",
-                           rng.choice(FOLLOW_UPS).format(a=a, b=b)))  # fmt: skip
-    report("held-out additions, third question of a chat", pairs, [t[-1]["content"] for t in turns], answers(demo, turns, 16))
+        turns.append(
+            asked(
+                "What is the capital of Italy?",
+                "The capital of Italy is Rome.",
+                f"{c} + 0",
+                f"{c} + 0 = {c}.",
+                rng.choice(FOLLOW_UPS).format(a=a, b=b),
+            )
+        )
+    report(
+        "held-out additions, third question of a chat",
+        pairs,
+        [t[-1]["content"] for t in turns],
+        answers(demo, turns, 16),
+    )
 
 
 def report(title: str, pairs: list[tuple[int, int]], questions: list[str], given: list[str]) -> None:
     """The last number of an answer counts."""
-    wrong = [f"{q} -> {g}" for (a, b), q, g in zip(pairs, questions, given) if re.findall(r"\d+", g)[-1:] != [str(a + b)]]
+    wrong = [
+        f"{q} -> {g}" for (a, b), q, g in zip(pairs, questions, given) if re.findall(r"\d+", g)[-1:] != [str(a + b)]
+    ]
     print(f"{title}: {len(pairs) - len(wrong)} of {len(pairs)} right", *wrong[:10], sep="\n    ")
 
 
@@ -110,8 +124,10 @@ def compare(demo: Demo, build: Path) -> None:
     model.load_state_dict(checkpoint["weights"])
     ids = torch.tensor([demo.text_ids("Once upon a time, there was a little fox named Rusty. One day, the fox")])
     exact, quantised = model(ids), demo.model(ids)
-    print(f"logits of Q8_0 against float32: relative error {((quantised - exact).norm() / exact.norm()):.2e}, "
-          f"same first choice at {(exact.argmax(-1) == quantised.argmax(-1)).float().mean():.0%} of positions")  # fmt: skip
+    print(
+        f"logits of Q8_0 against float32: relative error {((quantised - exact).norm() / exact.norm()):.2e}, "
+        f"same first choice at {(exact.argmax(-1) == quantised.argmax(-1)).float().mean():.0%} of positions"
+    )
 
 
 def check_encoding(demo: Demo, documents: Documents) -> None:

@@ -1,6 +1,6 @@
 """Turns a checkpoint and its tokenizer into a GGUF file.
 
-    python export.py --build build/ --out ../../models/demo.gguf
+python export.py --build build/ --out ../../models/demo.gguf
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tokenizer import BOS, EOS, SPECIAL
 NORMAL, CONTROL = 1, 3  # tokenizer.ggml.token_type
 FILE_TYPE_Q8_0 = 7
 CHAT_TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 
@@ -31,7 +32,8 @@ def add_general(writer: gguf.Writer, parameters: int) -> None:
         "basename": "linnet-demo",
         "size_label": f"{parameters / 1e6:.1f}M",
         "license": "mit",
-        "description": "A very small chat and story model that ships with linnet, trained on Shakespeare's plays and on generated texts.",
+        "description": "A very small chat and story model that ships with linnet, "
+        "trained on Shakespeare's plays and on generated texts.",
     }.items():
         writer.add("general." + key, gguf.STRING, text)
     writer.add("general.file_type", gguf.U32, FILE_TYPE_Q8_0)

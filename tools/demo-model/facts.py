@@ -70,13 +70,23 @@ class Facts:
         turns = []
         for country, city, *_ in rng.sample(self.capitals, rng.choice((1, 1, 2, 3))):
             ask = [
-                f"What is the capital of {country}?", f"What is the capital of {country}?",
-                f"What is the capital city of {country}?", f"Name the capital of {country}.",
-                f"Tell me the capital of {country}.", f"Which city is the capital of {country}?", f"Capital of {country}?",
-                f"Do you know the capital of {country}?", f"What's {country}'s capital?",
-            ]  # fmt: skip
+                f"What is the capital of {country}?",
+                f"What is the capital of {country}?",
+                f"What is the capital city of {country}?",
+                f"Name the capital of {country}.",
+                f"Tell me the capital of {country}.",
+                f"Which city is the capital of {country}?",
+                f"Capital of {country}?",
+                f"Do you know the capital of {country}?",
+                f"What's {country}'s capital?",
+            ]
             if turns:
-                ask = [f"And of {country}?", f"And {country}?", f"What about {country}?", f"And the capital of {country}?"]
+                ask = [
+                    f"And of {country}?",
+                    f"And {country}?",
+                    f"What about {country}?",
+                    f"And the capital of {country}?",
+                ]
             turns.append(Turn(rng.choice(ask), f"The capital of {country} is {city}.", city))
         return turns
 
@@ -86,19 +96,34 @@ class Facts:
         right = other[1] == city
         # England and the United Kingdom share their capital
         owners = [row[0] for row in self.capitals if row[1] == city]
-        return [rng.choice((
-            Turn(f"In which country is {city}?", f"{city} is in {owners[0]}.", sentence(owners[0])),
-            Turn(f"Where is {city}?", f"{city} is the capital of {owners[0]}.", f"In {owners[0]}"),
-            Turn(f"Where is {country}?", f"{sentence(country)} is in {continent}.", f"In {continent}"),
-            Turn(f"On which continent is {country}?", f"{sentence(country)} is in {continent}.", continent),
-            Turn(f"What language do people speak in {country}?", f"Many people in {country} speak {language}.", language),
-            Turn(f"Tell me about {country}.",
-                 f"{sentence(country)} is a country in {continent}. Its capital is {city}. Many people there speak {language}."),
-            Turn(f"Is {city} the capital of {other[0]}?",
-                 f"Yes, {city} is the capital of {other[0]}." if right else f"No, the capital of {other[0]} is {other[1]}.",
-                 "Yes" if right else "No"),
-            Turn(f"Is {city} the capital of {country}?", f"Yes, {city} is the capital of {country}.", "Yes"),
-        ))]  # fmt: skip
+        return [
+            rng.choice(
+                (
+                    Turn(f"In which country is {city}?", f"{city} is in {owners[0]}.", sentence(owners[0])),
+                    Turn(f"Where is {city}?", f"{city} is the capital of {owners[0]}.", f"In {owners[0]}"),
+                    Turn(f"Where is {country}?", f"{sentence(country)} is in {continent}.", f"In {continent}"),
+                    Turn(f"On which continent is {country}?", f"{sentence(country)} is in {continent}.", continent),
+                    Turn(
+                        f"What language do people speak in {country}?",
+                        f"Many people in {country} speak {language}.",
+                        language,
+                    ),
+                    Turn(
+                        f"Tell me about {country}.",
+                        f"{sentence(country)} is a country in {continent}. Its capital is {city}. "
+                        f"Many people there speak {language}.",
+                    ),
+                    Turn(
+                        f"Is {city} the capital of {other[0]}?",
+                        f"Yes, {city} is the capital of {other[0]}."
+                        if right
+                        else f"No, the capital of {other[0]} is {other[1]}.",
+                        "Yes" if right else "No",
+                    ),
+                    Turn(f"Is {city} the capital of {country}?", f"Yes, {city} is the capital of {country}.", "Yes"),
+                )
+            )
+        ]
 
     def no_country(self, rng: random.Random) -> list[Turn]:
         name = sentence("".join(rng.choices(SYLLABLES, k=rng.choice((2, 3))))) + rng.choice(("", "ia", "land", "stan"))
@@ -124,7 +149,12 @@ class Facts:
         coloured = [row for row in self.things if row[3] != "-"]
         for name, _, _, colour, _ in rng.sample(coloured, rng.choice((1, 1, 2))):
             what = noun(name)
-            ask = [f"What colour is {what}?", f"What colour is {what}?", f"What color is {what}?", f"Which colour does {what} have?"]
+            ask = [
+                f"What colour is {what}?",
+                f"What colour is {what}?",
+                f"What color is {what}?",
+                f"Which colour does {what} have?",
+            ]
             if turns:
                 ask = [f"And {what}?", f"And what colour is {what}?"]
             turns.append(Turn(rng.choice(ask), f"{sentence(what)} is {colour}.", sentence(colour)))
@@ -205,8 +235,12 @@ class Facts:
 
     def choice(self, rng: random.Random) -> list[Turn]:
         one, two = (self.common(rng) for _ in range(2))
-        ask = rng.choice(("Which is better, {} or {}?", "Do you prefer {} or {}?", "What do you like more, {} or {}?", "{} or {}?"))
-        reply = rng.choice(("I cannot choose between {} and {}. What do you prefer?", "Both {} and {} have their good sides."))
+        ask = rng.choice(
+            ("Which is better, {} or {}?", "Do you prefer {} or {}?", "What do you like more, {} or {}?", "{} or {}?")
+        )
+        reply = rng.choice(
+            ("I cannot choose between {} and {}. What do you prefer?", "Both {} and {} have their good sides.")
+        )
         return [Turn(sentence(ask.format(one, two)), reply.format(one, two))]
 
     def common(self, rng: random.Random) -> str:
@@ -235,9 +269,13 @@ class Facts:
             row = rng.choice(self.things)
             name, answer = row[0], self.thing_text(row)
         if rng.random() < 0.4 and name not in MASS and name not in DEFINITE:
-            ask = rng.choice(("Tell me about {}.", "What do you know about {}?", "What are {}?", "Tell me something about {}."))
+            ask = rng.choice(
+                ("Tell me about {}.", "What do you know about {}?", "What are {}?", "Tell me something about {}.")
+            )
             return [Turn(ask.format(plural(name)), answer)]
-        ask = rng.choice(("Tell me about {}.", "What do you know about {}?", "Describe {}.", "Tell me something about {}."))
+        ask = rng.choice(
+            ("Tell me about {}.", "What do you know about {}?", "Describe {}.", "Tell me something about {}.")
+        )
         return [Turn(ask.format(noun(name)), answer)]
 
     def animal_text(self, name: str, rng: random.Random) -> str:
@@ -262,7 +300,8 @@ class Facts:
         if roll < 0.8:
             rows = rng.sample(self.capitals, rng.choice((1, 2, 3)))
             return "\n\n".join(
-                f"{sentence(a)} is a country in {c}. The capital of {a} is {b}. Many people there speak {d}." for a, b, c, d in rows
+                f"{sentence(a)} is a country in {c}. The capital of {a} is {b}. Many people there speak {d}."
+                for a, b, c, d in rows
             )
         rows = rng.sample(self.capitals, rng.choice((1, 2, 4)))
         return " ".join(f"The capital of {row[0]} is {row[1]}." for row in rows)

@@ -61,7 +61,11 @@ class Block(nn.Module):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         h = self.attn_norm(x)
         split = lambda t: t.unflatten(-1, (-1, self.config.head_size)).transpose(1, 2)
-        q, k, v = rotate(split(self.attn_q(h)), cos, sin), rotate(split(self.attn_k(h)), cos, sin), split(self.attn_v(h))
+        q, k, v = (
+            rotate(split(self.attn_q(h)), cos, sin),
+            rotate(split(self.attn_k(h)), cos, sin),
+            split(self.attn_v(h)),
+        )
         groups = self.config.heads // self.config.kv_heads
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
         a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -97,7 +101,9 @@ class Model(nn.Module):
 
 
 @torch.no_grad()
-def generate(model: Model, prompts: list[list[int]], count: int, end: int | None, temperature: float = 0.0) -> list[list[int]]:
+def generate(
+    model: Model, prompts: list[list[int]], count: int, end: int | None, temperature: float = 0.0
+) -> list[list[int]]:
     """Continues prompts of any lengths together, greedily or by sampling; stops each at `end`."""
     device = model.token_embd.weight.device
     rows = [list(p) for p in prompts]

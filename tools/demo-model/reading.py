@@ -10,10 +10,24 @@ from turns import Turn, sentence, with_article
 from words import invented
 
 ROOMS = "kitchen garden bathroom bedroom hall cellar attic shed office school park shop".split()
-SPOTS = ["on the table", "under the bed", "in the box", "behind the door", "on the shelf", "in the drawer", "in the basket", "on the chair"]
+SPOTS = [
+    "on the table",
+    "under the bed",
+    "in the box",
+    "behind the door",
+    "on the shelf",
+    "in the drawer",
+    "in the basket",
+    "on the chair",
+]
 OBJECTS = "key ball book apple cup letter hat coin lamp pen spoon map scarf clock ring stone".split()
 COLOURS = "red blue green yellow black white brown pink orange purple".split()
-COMPARED = [("older", "oldest", "youngest"), ("taller", "tallest", "shortest"), ("faster", "fastest", "slowest"), ("stronger", "strongest", "weakest")]
+COMPARED = [
+    ("older", "oldest", "youngest"),
+    ("taller", "tallest", "shortest"),
+    ("faster", "fastest", "slowest"),
+    ("stronger", "strongest", "weakest"),
+]
 
 
 class Reading:
@@ -31,7 +45,9 @@ class Reading:
         return names
 
     def turns(self, rng: random.Random) -> list[Turn]:
-        return rng.choice((self.belongings, self.belongings, self.places, self.hidden, self.ranking, self.of_story, self.of_story))(rng)
+        return rng.choice(
+            (self.belongings, self.belongings, self.places, self.hidden, self.ranking, self.of_story, self.of_story)
+        )(rng)
 
     def belongings(self, rng: random.Random) -> list[Turn]:
         """Who has what, in which colour; one or several questions."""
@@ -94,13 +110,29 @@ class Reading:
         about = hero.short if hero.full == hero.plain else hero.full
         questions = [("Who is the story about?", f"The story is about {about}.", sentence(hero.short))]
         if slots["friend"] in story.text:
-            questions.append((f"Who is {slots['hero']}'s friend?", f"{sentence(slots['friend'])} is.", sentence(slots["friend"])))
+            questions.append(
+                (f"Who is {slots['hero']}'s friend?", f"{sentence(slots['friend'])} is.", sentence(slots["friend"]))
+            )
         if "toy" in slots and f"{slots.get('colour')} {slots['toy']}" in story.text:
-            questions.append((f"What colour is the {slots['toy']}?", f"The {slots['toy']} is {slots['colour']}.", sentence(slots["colour"])))
+            questions.append(
+                (
+                    f"What colour is the {slots['toy']}?",
+                    f"The {slots['toy']} is {slots['colour']}.",
+                    sentence(slots["colour"]),
+                )
+            )
         if "town" in slots and f"in {slots['town']}" in story.text:
-            questions.append((f"Where did {slots['hero']} live?", f"{sentence(slots['hero'])} lived in {slots['town']}.", f"In {slots['town']}"))
+            questions.append(
+                (
+                    f"Where did {slots['hero']} live?",
+                    f"{sentence(slots['hero'])} lived in {slots['town']}.",
+                    f"In {slots['town']}",
+                )
+            )
         if "food" in slots and slots["food"] in story.text:
-            questions.append(("What is there to eat in the story?", sentence(slots["food"]) + ".", sentence(slots["food"])))
+            questions.append(
+                ("What is there to eat in the story?", sentence(slots["food"]) + ".", sentence(slots["food"]))
+            )
         if slots["lesson"] in story.text:
             questions.append(("What does the story teach us?", sentence(slots["lesson"]) + ".", ""))
         return questions

@@ -1,6 +1,6 @@
 """Trains the tokenizer: byte-level BPE with the `qwen2` pre-tokeniser, which splits digits one by one.
 
-    python tokenizer.py --text shakespeare.txt --out tokenizer.json
+python tokenizer.py --text shakespeare.txt --out tokenizer.json
 """
 
 from __future__ import annotations

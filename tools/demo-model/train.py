@@ -1,8 +1,6 @@
 """Trains the demo model from nothing but a seed, a text file and the generators beside this file.
 
-    python train.py --text shakespeare.txt --out build/
-
-With --start it goes on from the checkpoint and the tokenizer of an earlier run.
+python train.py --text shakespeare.txt --out build/
 """
 
 from __future__ import annotations
@@ -21,16 +19,18 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 import tokenizer as bpe
-from data import IGNORED, Batches, Source
-from documents import PLAYS_WEIGHT, split_plays
+from data import IGNORED, Batches
+from documents import split_plays
 from model import Config, Model
 
+WARMUP = 200  # steps in which the learning rate rises
+
+
 def learning_rate(step: int, steps: int, peak: float) -> float:
-    """Rises to its peak in the first steps, then falls to zero as a cosine."""
-    warmup = min(200, max(1, steps // 10))
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
+    """Rises to its peak, then falls to zero as a cosine."""
+    if step < WARMUP:
+        return peak * (step + 1) / WARMUP
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - WARMUP) / max(1, steps - WARMUP)))
 
 
 def loss_of(model: torch.nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -67,9 +67,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10000)
     parser.add_argument("--rows", type=int, default=128, help="sequences per step")
     parser.add_argument("--rate", type=float, default=3e-3, help="peak learning rate")
-    parser.add_argument("--start", type=Path, help="the folder of an earlier run, to go on from there")
-    parser.add_argument("--plays", type=float, default=PLAYS_WEIGHT, help="how often a scene of a play is drawn")
-    parser.add_argument("--noise", type=float, default=0.0, help="share of wrong tokens before the learned ones in plays")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--every", type=int, default=500, help="steps between validations")
@@ -80,21 +77,23 @@ def main() -> None:
     torch.manual_seed(args.seed)
     torch.set_float32_matmul_precision("high")
     plays, held_out = split_plays(args.text)
-    tokenizer = Tokenizer.from_file(str(args.start / "tokenizer.json")) if args.start else bpe.train(plays, args.seed)
+    tokenizer = bpe.train(plays, args.seed)
     tokenizer.save(str(args.out / "tokenizer.json"))
     config = Config(vocabulary=tokenizer.get_vocab_size())
 
-    source = Source(plays, tokenizer.to_str(), args.plays, args.noise)
-
     def batches(count: int, seed: int) -> DataLoader:
-        data = Batches(source, args.rows, config.context, count, seed)
-        return DataLoader(data, batch_size=None, num_workers=args.workers, pin_memory=device == "cuda", prefetch_factor=4 if args.workers else None)
+        data = Batches(plays, tokenizer.to_str(), args.rows, config.context, count, seed)
+        return DataLoader(
+            data,
+            batch_size=None,
+            num_workers=args.workers,
+            pin_memory=device == "cuda",
+            prefetch_factor=4 if args.workers else None,
+        )
 
     unseen = [(inputs.to(device), targets.to(device)) for inputs, targets in batches(2, args.seed + 1)]
     unseen_plays = plays_batches(held_out, tokenizer, config.context, device)
     model = Model(config).to(device)
-    if args.start:
-        model.load_state_dict(torch.load(args.start / "checkpoint.pt", map_location=device)["weights"])
     optimizer = optimizer_of(model, device)
     step_model = torch.compile(model) if device == "cuda" else model
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters on {device}", flush=True)

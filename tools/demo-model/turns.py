@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TEXT = Path(__file__).parent / "text"
-IMPERATIVES = set("Add Calculate Compute Create Define Describe Explain Generate Give List Make Name Tell Write".split())
+IMPERATIVES = set(
+    "Add Calculate Compute Create Define Describe Explain Generate Give List Make Name Tell Write".split()
+)
 
 
 @dataclass

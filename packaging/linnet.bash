@@ -29,12 +29,13 @@ _linnet() {
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
     *)
         if ((COMP_CWORD == 1)); then
-            mapfile -t COMPREPLY < <(compgen -W "run inspect plan tokenize detokenize template
+            mapfile -t COMPREPLY < <(compgen -W "run chat inspect plan tokenize detokenize template
                 logits bench convert quantize eval $general" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --max-tokens --stop --ignore-eos
                 --keep-special --print-ids --print-memory --quiet $sampling $engine" ;;
+            chat) i="--system --max-tokens --quiet $sampling $engine" ;;
             inspect) i='--tensors --json' ;;
             plan) i="--json $engine" ;;
             tokenize) i='--text --file --no-special' ;;

@@ -26,6 +26,7 @@ need libjansson-dev pkg-config --exists jansson
 need libpcre2-dev pkg-config --exists libpcre2-8
 need libutf8proc-dev pkg-config --exists libutf8proc
 need libxxhash-dev pkg-config --exists libxxhash
+need libedit-dev pkg-config --exists libedit
 need libcmocka-dev pkg-config --exists cmocka
 if [ "${1:-build}" = check ]; then
     need clang command -v clang

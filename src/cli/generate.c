@@ -18,7 +18,7 @@ static bool write_event(const linnet_event *event, bool print_ids, bool is_first
 }
 
 /* Takes events until the final one. */
-static int receive(linnet_request *request, bool print_ids, uint64_t start_ns,
+static int receive(linnet_request *request, bool print_ids, ln_strbuf *kept, uint64_t start_ns,
                    ln_cli_generation *generation) {
     uint64_t first_ns = 0;
     bool is_cancelled = false;
@@ -46,6 +46,8 @@ static int receive(linnet_request *request, bool print_ids, uint64_t start_ns,
             }
             generation->output_ns = now_ns - first_ns;
         }
+        if (kept)
+            ln_strbuf_append(kept, event.text, event.text_bytes);
         if (!generation->stdout_closed && !write_event(&event, print_ids, is_first))
             generation->stdout_closed = true;
         if (event.finish == LINNET_FINISH_NONE)
@@ -60,14 +62,14 @@ static int receive(linnet_request *request, bool print_ids, uint64_t start_ns,
 }
 
 int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options, bool print_ids,
-                    ln_cli_generation *generation) {
+                    ln_strbuf *kept, ln_cli_generation *generation) {
     *generation = (ln_cli_generation){0};
     linnet_request *request = NULL;
     linnet_error err = {0};
     uint64_t start_ns = ln_clock_ns();
     if (linnet_request_submit(engine, options, &request, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
-    int status = receive(request, print_ids, start_ns, generation);
+    int status = receive(request, print_ids, kept, start_ns, generation);
     linnet_request_close(request);
     if (print_ids && !generation->stdout_closed)
         ln_cli_write("\n", 1);

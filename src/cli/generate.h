@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/strbuf.h"
+
 typedef struct ln_cli_generation {
     linnet_finish finish;
     bool interrupted, stdout_closed;
@@ -16,9 +18,10 @@ typedef struct ln_cli_generation {
 } ln_cli_generation;
 
 /* Submits `options` and writes the text of each event to stdout as it comes, or with `print_ids`
- * the ids, separated by spaces, on one line. A first SIGINT, or a stdout that is closed, cancels
- * the request; what was written stays. Prints what failed; returns the exit status. */
+ * the ids, separated by spaces, on one line; `kept` takes the text, too, unless it is NULL. A first
+ * SIGINT, or a stdout that is closed, cancels the request; what was written stays. Prints what
+ * failed; returns the exit status. */
 int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options, bool print_ids,
-                    ln_cli_generation *generation);
+                    ln_strbuf *kept, ln_cli_generation *generation);
 
 #endif

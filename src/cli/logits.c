@@ -133,7 +133,7 @@ static int score(linnet_engine *engine, const logits_args *args) {
     request.on_logits = write_row;
     request.user = &partial;
     ln_cli_generation generation;
-    status = ln_cli_generate(engine, &request, false, &generation);
+    status = ln_cli_generate(engine, &request, false, NULL, &generation);
     int closed = close_partial(&partial, args->out, status == 0);
     return status ? status : closed;
 }

@@ -1,0 +1,177 @@
+/* linnet chat over a pipe, and on a terminal of its own. */
+#include <pty.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/spawn.h"
+#include "test.h"
+
+#define DEMO TEST_SOURCE_DIR "/models/demo.gguf"
+
+static void assert_contains(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fail_msg("'%s' lacks '%s'", text, part);
+}
+
+static spawn_result chat(const char *input) {
+    spawn_options options = {.input = input};
+    return LINNET_WITH(&options, "chat", DEMO, "--temp", "0");
+}
+
+static void test_each_line_is_a_message(void **state) {
+    (void)state;
+    spawn_result both = chat("What is 12 + 35?\n\nWhat is 20 + 4?\n");
+    spawn_result run = LINNET("run", DEMO, "-q", "--chat", "--temp", "0", "-p", "What is 12 + 35?");
+    assert_int_equal(both.status, 0);
+    assert_contains(both.out, "47");
+    assert_contains(both.out, "24");
+    assert_memory_equal(both.out, run.out, run.out_bytes);
+    spawn_free(&both);
+    spawn_free(&run);
+}
+
+static void test_messages_of_many_lines(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    char input[512];
+    const char *file = path_in(folder, "chat.json");
+    snprintf(input, sizeof input, "a \\\nb\n\"\"\"c\n\nd\n\"\"\"\n/save %s\n", file);
+    spawn_result result = chat(input);
+    size_t n_bytes = 0;
+    char *saved = read_file(file, &n_bytes);
+    assert_contains(saved, "\"a \\nb\"");
+    assert_contains(saved, "\"c\\n\\nd\\n\"");
+    free(saved);
+    spawn_free(&result);
+    temp_remove(folder);
+}
+
+static void test_commands(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    char input[1024];
+    const char *file = path_in(folder, "chat.json"), *broken = path_in(folder, "broken.json");
+    write_file(broken, "[{\"role\": 1}]", 13);
+    snprintf(input, sizeof input,
+             "/system Be brief.\nWhat is 1 + 2?\n/save %s\n/clear\n/load %s\n/load %s\n/stats\n"
+             "/retry\n/set top-k 1e9\n/set top-k 1\n/nothing\n/clear now\n/quit\nWho are you?\n",
+             file, file, broken);
+    spawn_result result = chat(input);
+    assert_int_equal(result.status, 0);
+    assert_contains(result.err, "3 messages\n");
+    assert_contains(result.err, "role and content");
+    assert_contains(result.err, "conversation  3 messages");
+    assert_contains(result.err, "--top-k: '1e9' is not a whole number");
+    assert_contains(result.err, "no command '/nothing'");
+    assert_contains(result.err, "/clear takes no argument");
+    assert_null(strstr(result.out, "demo model"));
+    spawn_free(&result);
+    temp_remove(folder);
+}
+
+static void test_bad_messages_are_refused(void **state) {
+    (void)state;
+    spawn_result result = chat("caf\xe9\nWhat is 2 + 2?\n");
+    assert_int_equal(result.status, 0);
+    assert_contains(result.err, "not valid UTF-8");
+    assert_contains(result.out, "4");
+    spawn_free(&result);
+    result = LINNET("chat", TEST_SOURCE_DIR "/tests/golden/models/llama");
+    assert_int_equal(result.status, 1);
+    spawn_free(&result);
+}
+
+/* ---- on a terminal ---------------------------------------------------------------------- */
+
+typedef struct terminal {
+    int fd;
+    pid_t child;
+    char screen[1 << 16]; /* all that was written, NUL-terminated */
+    size_t length;
+} terminal;
+
+static void start(terminal *t, const char *state_folder) {
+    *t = (terminal){0};
+    t->child = forkpty(&t->fd, NULL, NULL, NULL);
+    assert_true(t->child >= 0);
+    if (t->child > 0)
+        return;
+    setenv("TERM", "xterm", 1);
+    setenv("NO_COLOR", "1", 1);
+    setenv("XDG_STATE_HOME", state_folder, 1);
+    alarm(60);
+    execl(TEST_LINNET, "linnet", "chat", DEMO, "--temp", "0", (char *)NULL);
+    _exit(127);
+}
+
+/* Reads until `text` comes after what was waited for before; false at the end. */
+static bool wait_for(terminal *t, const char *text) {
+    for (;;) {
+        char *found = strstr(t->screen, text);
+        if (found) {
+            size_t n = (size_t)(found - t->screen) + strlen(text);
+            memmove(t->screen, t->screen + n, t->length - n + 1);
+            t->length -= n;
+            return true;
+        }
+        ssize_t n = read(t->fd, t->screen + t->length, sizeof t->screen - 1 - t->length);
+        if (n <= 0)
+            return false;
+        t->length += (size_t)n;
+        t->screen[t->length] = '\0';
+    }
+}
+
+static void type(const terminal *t, const char *keys) {
+    assert_int_equal(write(t->fd, keys, strlen(keys)), strlen(keys));
+}
+
+static void test_terminal(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    terminal t;
+    start(&t, folder);
+    assert_true(wait_for(&t, "> "));
+    type(&t, "What is 3 + 4?\r");
+    assert_true(wait_for(&t, "= 7"));
+    assert_true(wait_for(&t, "> "));
+    type(&t, "given up\003");
+    assert_true(wait_for(&t, "^C"));
+    assert_true(wait_for(&t, "> "));
+    type(&t, "Tell me a long story about a fox.\r");
+    assert_true(wait_for(&t, "fox.\r\n"));
+    type(&t, "\003\003"); /* wherever it comes, it ends the answer and not the program */
+    assert_true(wait_for(&t, "> "));
+    type(&t, "What is 20 + 4?\r");
+    assert_true(wait_for(&t, "= 24"));
+    assert_true(wait_for(&t, "> "));
+    type(&t, "\004");
+    while (wait_for(&t, "\n"))
+        continue;
+    int status = 0;
+    assert_int_equal(waitpid(t.child, &status, 0), t.child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    close(t.fd);
+    size_t n_bytes = 0;
+    char *kept = read_file(path_in(folder, "linnet/chat_history"), &n_bytes);
+    assert_contains(kept, "20");
+    free(kept);
+    unlink(path_in(folder, "linnet/chat_history"));
+    rmdir(path_in(folder, "linnet"));
+    temp_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_line_is_a_message),
+        cmocka_unit_test(test_messages_of_many_lines),
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_bad_messages_are_refused),
+        cmocka_unit_test(test_terminal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

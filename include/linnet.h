@@ -202,6 +202,30 @@ LINNET_API void linnet_engine_destroy(linnet_engine *engine);
 /* What was reserved, in the form of the plan. */
 LINNET_API void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan);
 
+/* What an engine does now, and what it did since it was created. Counts of one request's tokens
+ * appear after the step that they belong to. */
+typedef struct linnet_engine_stats {
+    size_t struct_bytes;               /* set by the caller; as much is filled as it says */
+    size_t n_waiting, n_running;       /* requests */
+    size_t n_swapped;                  /* requests whose KV blocks lie in the swap space */
+    size_t n_kv_blocks, n_kv_used;     /* in the pools, and held by requests */
+    size_t n_kv_cached;                /* held by nobody, kept for the prefix cache */
+    size_t n_swap_blocks, n_swap_used; /* in the swap space */
+    uint64_t n_steps;                  /* forward passes */
+    uint64_t n_computed_tokens;        /* that went through them, recomputed ones too */
+    uint64_t n_prompt_tokens;          /* of requests that were admitted */
+    uint64_t n_output_tokens;          /* that were sampled */
+    uint64_t n_prefix_query_tokens;    /* looked up in the prefix cache, */
+    uint64_t n_prefix_hit_tokens;      /* and found */
+    uint64_t n_swap_preemptions;       /* of requests, by way of the swap space */
+    uint64_t n_recompute_preemptions;  /* of requests, by computing their blocks again */
+    uint64_t n_swapped_blocks;         /* copied out or in */
+    uint64_t n_requests;               /* that have ended, for whatever reason */
+} linnet_engine_stats;
+
+/* Fills `stats` as far as its struct_bytes says. Any thread; never waits for a step. */
+LINNET_API void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_stats *stats);
+
 /* ---- requests --------------------------------------------------------------------------- */
 
 typedef struct linnet_request linnet_request;
@@ -267,10 +291,11 @@ typedef enum linnet_finish {
     LINNET_FINISH_TIMEOUT /* timeout_ms are over */
 } linnet_finish;
 
-/* One thing that happened to a request. A request gives any number of token events and then
- * exactly one final event (finish != NONE, token -1), after which next returns LINNET_ERR_STATE.
- * A stop id is no event. Text may come later than its token: a code point waits until it is whole,
- * and what may begin a stop string until that is decided; the final event has the rest. */
+/* One thing that happened to a request. Each of its n outputs gives any number of token events and
+ * then exactly one final event (finish != NONE, token -1); after the nth of these next returns
+ * LINNET_ERR_STATE. Outputs mix, each in its own order. A stop id is no event. Text may come later
+ * than its token: a code point waits until it is whole, and what may begin a stop string until that
+ * is decided; the final event has the rest. */
 typedef struct linnet_event {
     int32_t token;    /* -1: the final event */
     const char *text; /* [text_bytes] whole UTF-8 code points; valid until the next call; never
@@ -287,6 +312,12 @@ typedef struct linnet_event {
      * first token: its logprob is 0 and its top ids are -1. */
     const float *prompt_logprobs;              /* [n_prompt_tokens] */
     const linnet_logprob *prompt_top_logprobs; /* [n_prompt_tokens][top_logprobs] */
+    uint32_t index;  /* which of the n outputs; text, n_output_tokens and finish are its own */
+    uint32_t n_open; /* outputs whose final event is still to come: 0 in the last event */
+    size_t n_cached_tokens; /* of the prompt, that the prefix cache had; 0 before the first token */
+    /* in an output's final event with best_of > n or beams: the sum of its tokens' logprobs,
+     * divided as length_penalty says for beams; else 0 */
+    float score;
 } linnet_event;
 
 typedef struct linnet_request_options {
@@ -327,11 +358,25 @@ typedef struct linnet_request_options {
     /* Any kind: ends the request between steps with LINNET_FINISH_TIMEOUT, so long after submit; 0:
      * never. */
     uint32_t timeout_ms;
+    /* Kind GENERATE only: n outputs for one prompt, which they share. Output i draws the numbers of
+     * (seed, i). With best_of > n so many are made, and when all have ended the n come whose tokens
+     * have the greatest sum of logprobs, best first. */
+    uint32_t n;       /* 0: 1 */
+    uint32_t best_of; /* 0: n */
+    /* Kind GENERATE only: beam search of this width (0: none), which gives its n best hypotheses
+     * when it is over, best first. A score is the sum of logprobs / (tokens of
+     * output)^length_penalty. */
+    uint32_t beam_width;
+    float length_penalty;
+    int32_t priority; /* any kind, for engines that look at it: lower numbers go first */
+    /* Any kind: the prefix cache is shared among requests with the same salt only; NULL: none.
+     * Copied by submit, at most 256 bytes. */
+    const char *cache_salt;
 } linnet_request_options;
 
-/* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, the rest off, seed 0.
- * What is off has these values for when it is turned on: xtc_threshold 0.1, dry_base 1.75,
- * dry_allowed_length 2, dry_last_n 1024, mirostat_eta 0.1. */
+/* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the
+ * rest off, seed 0. What is off has these values for when it is turned on: xtc_threshold 0.1,
+ * dry_base 1.75, dry_allowed_length 2, dry_last_n 1024, mirostat_eta 0.1. */
 LINNET_API void linnet_request_options_init(linnet_request_options *options);
 
 /* Queues a request; requests start in the order of submission. Refuses at once, naming what would

@@ -6,11 +6,29 @@
 #include "engine/request.h"
 #include "engine/request_rules.h"
 
+/* ---- statistics ------------------------------------------------------------------------- */
+
+/* What is so now; the rest is counted where it happens. */
+static void show_state(linnet_engine *engine) {
+    const ln_kv_cache *kv = &engine->cache;
+    size_t n_blocks = 0, n_free = 0;
+    for (size_t g = 0; g < kv->n_groups; g++) {
+        n_blocks += kv->groups[g].pool.n_blocks;
+        n_free += kv->groups[g].pool.n_free;
+    }
+    ln_stat_set(&engine->stats.n_kv_blocks, n_blocks);
+    ln_stat_set(&engine->stats.n_kv_used, n_blocks - n_free);
+    ln_stat_set(&engine->stats.n_running, engine->scheduler.n_running);
+    ln_stat_set(&engine->stats.n_waiting, engine->scheduler.n_waiting);
+}
+
 /* ---- ends of sequences ------------------------------------------------------------------ */
 
 static void end_running(linnet_engine *engine, ln_sequence *sequence, linnet_finish finish,
                         const ln_error *err) {
     ln_scheduler_end(&engine->scheduler, sequence);
+    ln_stat_add(&engine->stats.n_requests, 1);
+    show_state(engine);
     ln_request_give_end(sequence->request, finish, err);
 }
 
@@ -43,14 +61,17 @@ static void end_early(linnet_engine *engine, bool stopping, uint64_t now_ns) {
     }
     ln_sequence_queue waiting = scheduler->waiting;
     scheduler->waiting = (ln_sequence_queue){0};
+    scheduler->n_waiting = 0;
     for (ln_sequence *sequence; (sequence = ln_sequence_queue_pop(&waiting)) != NULL;) {
         linnet_finish finish = finish_of(sequence, stopping, now_ns);
         if (finish != LINNET_FINISH_NONE) {
+            ln_stat_add(&engine->stats.n_requests, 1);
             ln_request_give_end(sequence->request, finish, NULL);
             continue;
         }
         engine->deadline_ns = earlier(engine->deadline_ns, sequence);
         ln_sequence_queue_push(&scheduler->waiting, sequence);
+        scheduler->n_waiting++;
     }
 }
 
@@ -76,6 +97,7 @@ static void extend(linnet_engine *engine, ln_sequence *sequence, float *logits) 
         end_running(engine, sequence, LINNET_FINISH_STOP, NULL);
         return;
     }
+    ln_stat_add(&engine->stats.n_output_tokens, 1);
     bool stops = ln_request_give_token(request, &engine->sampler, token);
     sequence->n_tokens++;
     if (stops)
@@ -138,7 +160,10 @@ static void run_step(linnet_engine *engine) {
         fail(engine, &err);
         return;
     }
+    ln_stat_add(&engine->stats.n_steps, 1);
+    ln_stat_add(&engine->stats.n_computed_tokens, engine->scheduler.n_tokens);
     ln_scheduler_commit(&engine->scheduler);
+    show_state(engine);
     deliver(engine);
 }
 
@@ -155,6 +180,9 @@ static bool wait_for_work(linnet_engine *engine) {
     for (const ln_sequence *s = engine->submitted.first; s != NULL; s = s->next)
         engine->deadline_ns = earlier(engine->deadline_ns, s);
     ln_sequence_queue_append(&engine->scheduler.waiting, &engine->submitted);
+    engine->scheduler.n_waiting += engine->n_submitted;
+    engine->n_submitted = 0;
+    show_state(engine);
     bool stopping = engine->stopping;
     pthread_mutex_unlock(&engine->mutex);
     uint64_t now_ns = engine->deadline_ns < UINT64_MAX ? ln_clock_ns() : 0;
@@ -174,6 +202,7 @@ void *ln_engine_main(void *argument) {
 void ln_engine_enqueue(linnet_engine *engine, ln_sequence *sequence) {
     pthread_mutex_lock(&engine->mutex);
     ln_sequence_queue_push(&engine->submitted, sequence);
+    engine->n_submitted++;
     pthread_cond_signal(&engine->work_came);
     pthread_mutex_unlock(&engine->mutex);
 }

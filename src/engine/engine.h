@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "engine/plan.h"
+#include "engine/stats.h"
 #include "engine/step.h"
 #include "model/forward.h"
 #include "sampling/sampler.h"
@@ -34,11 +35,13 @@ struct linnet_engine {
     ln_step step;
     ln_sampler sampler;
     uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
+    ln_stats stats;       /* any thread reads */
 
     /* shared with the threads that submit */
     pthread_mutex_t mutex;
     pthread_cond_t work_came;
-    ln_sequence_queue submitted; /* under the mutex, like `stopping` */
+    ln_sequence_queue submitted; /* under the mutex, like the next two */
+    size_t n_submitted;
     bool stopping;
     atomic_bool cancel_came; /* some request was cancelled since the last look */
 

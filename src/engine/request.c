@@ -27,6 +27,7 @@ void linnet_request_options_init(linnet_request_options *options) {
                      .dry_allowed_length = 2,
                      .dry_last_n = 1024,
                      .mirostat_eta = 0.1f},
+        .length_penalty = 1,
     };
 }
 
@@ -160,6 +161,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
     own.stop_ids = own.dry_breakers = NULL;
     own.logit_bias = NULL;
     own.bad_words = NULL;
+    own.cache_salt = NULL;
     request->options = own;
     request->engine = engine;
     if (own.timeout_ms > 0)
@@ -301,6 +303,7 @@ linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linne
         request->is_over = true;
     }
     event->n_output_tokens = request->n_taken;
+    event->n_open = request->is_over ? 0 : 1;
     show_logprobs(request, event);
     return LINNET_OK;
 }

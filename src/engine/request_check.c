@@ -5,7 +5,13 @@
 
 #include "text/utf8.h"
 
-enum { MAX_STOPS = 64, MAX_STOP_BYTES = 4096, MAX_RULES = 65536, MAX_BAD_WORD = 256 };
+enum {
+    MAX_SALT_BYTES = 256,
+    MAX_STOPS = 64,
+    MAX_STOP_BYTES = 4096,
+    MAX_RULES = 65536,
+    MAX_BAD_WORD = 256
+};
 
 static ln_status check_ids(const int32_t *ids, size_t n_ids, size_t n_vocab, const char *name,
                            ln_error *err) {
@@ -143,11 +149,23 @@ static ln_status check_score(const linnet_request_options *o, ln_error *err) {
     return LINNET_OK;
 }
 
+static ln_status check_group(const linnet_request_options *o, ln_error *err) {
+    if (o->cache_salt != NULL && strnlen(o->cache_salt, MAX_SALT_BYTES + 1) > MAX_SALT_BYTES)
+        return ln_fail(err, LINNET_ERR_LIMIT, "cache_salt has more than %d bytes", MAX_SALT_BYTES);
+    if (o->n > 1 || o->best_of > 1 || o->beam_width > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is more than this version can do",
+                       o->n > 1         ? "n"
+                       : o->best_of > 1 ? "best_of"
+                                        : "beam_width");
+    return LINNET_OK;
+}
+
 ln_status ln_request_check(const linnet_engine *engine, const linnet_request_options *o,
                            ln_error *err) {
     const linnet_model *model = engine->model;
     LN_TRY(check_prompt(o, model->spec.n_vocab, engine->plan.ctx_tokens, err));
     LN_TRY(check_source(engine, o, err));
+    LN_TRY(check_group(o, err));
     switch (o->kind) {
     case LINNET_REQUEST_GENERATE: return check_generate(model, o, err);
     case LINNET_REQUEST_SCORE: return check_score(o, err);

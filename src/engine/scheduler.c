@@ -73,6 +73,7 @@ static bool admit_next(ln_scheduler *s) {
     if (answer != LN_KV_OK)
         return false;
     ln_sequence_queue_pop(&s->waiting);
+    s->n_waiting--;
     sequence->kv_row = ln_kv_cache_admit(s->kv, need);
     s->running[s->n_running++] = sequence;
     return true;

@@ -32,6 +32,7 @@ typedef struct ln_scheduler {
     ln_step_budget budget;
     ln_kv_cache *kv; /* the engine's */
     ln_sequence_queue waiting;
+    size_t n_waiting;
     ln_sequence **running; /* [max_seqs], oldest first */
     size_t n_running;
     ln_chunk *chunks; /* [max_seqs], what the step computes */

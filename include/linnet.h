@@ -138,7 +138,8 @@ typedef enum linnet_kv_type {
     LINNET_KV_AUTO = 0, /* f16 when fast, f32 when exact */
     LINNET_KV_F32,
     LINNET_KV_F16,
-    LINNET_KV_BF16
+    LINNET_KV_BF16,
+    LINNET_KV_Q8_0 /* int8, one scale per token and head */
 } linnet_kv_type;
 
 typedef struct linnet_engine_options {

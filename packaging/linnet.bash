@@ -19,7 +19,7 @@ _linnet() {
     --precision) mapfile -t COMPREPLY < <(compgen -W 'exact fast' -- "$word") ;;
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu' -- "$word") ;;
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar' -- "$word") ;;
-    --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16' -- "$word") ;;
+    --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0' -- "$word") ;;
     -f | --file | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --text | --now) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0

@@ -63,9 +63,15 @@ typedef struct ln_rope {
     float magnitude;
 } ln_rope;
 
-typedef enum ln_kv_dtype { LN_KV_F32, LN_KV_F16, LN_KV_BF16 } ln_kv_dtype;
+typedef enum ln_kv_dtype {
+    LN_KV_F32,
+    LN_KV_F16,
+    LN_KV_BF16,
+    LN_KV_Q8_0 /* int8, with a float32 scale for each token of a head */
+} ln_kv_dtype;
 
-/* One layer's share of the KV cache. Both arrays: [block][kv head][token in block][head dim]. */
+/* One layer's share of the KV cache. Both arrays: [block][kv head][token in block][head dim]; a
+ * quantised one has the scales of a head, [token in block], behind its rows in the block. */
 typedef struct ln_kv_layer {
     ln_kv_dtype dtype;
     size_t group; /* index into ln_batch.groups */
@@ -76,6 +82,18 @@ typedef struct ln_kv_layer {
                             beginning of K (a latent) and v == k */
     void *k, *v;
 } ln_kv_layer;
+
+/* Where the scales of a quantised head lie, in bytes from the start of its rows. */
+static inline size_t ln_kv_scales_offset(size_t block_tokens, size_t dim) {
+    return (block_tokens * dim + 3) / 4 * 4;
+}
+
+/* Bytes of one head in one block, its rows of `dim` elements and their scales. */
+static inline size_t ln_kv_head_bytes(ln_kv_dtype dtype, size_t block_tokens, size_t dim) {
+    if (dtype == LN_KV_Q8_0)
+        return ln_kv_scales_offset(block_tokens, dim) + block_tokens * sizeof(float);
+    return block_tokens * dim * (dtype == LN_KV_F32 ? 4 : 2);
+}
 
 typedef enum ln_op_kind {
     LN_OP_EMBED,

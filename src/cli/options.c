@@ -98,7 +98,7 @@ static const struct argp_option engine_options[] = {
     {"backend", KEY_BACKEND, "auto|cpu", 0, "What computes (auto)", 0},
     {"cpu", KEY_CPU, "NAME", 0,
      "Instruction set of the CPU backend: auto, scalar, avx2, avx512, avx512-vnni, avx512-bf16", 0},
-    {"kv-type", KEY_KV_TYPE, "f32|f16|bf16", 0,
+    {"kv-type", KEY_KV_TYPE, "f32|f16|bf16|q8_0", 0,
      "Type of the KV cache (f16 when fast, f32 when exact)", 0},
     {"ctx", KEY_CTX, "N", 0,
      "Longest sequence in tokens (what the checkpoint and the free memory allow)", 0},
@@ -111,7 +111,7 @@ static const struct argp_option engine_options[] = {
 
 static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const precisions[] = {"fast", "exact"};
-    static const char *const kv_types[] = {"f32", "f16", "bf16"};
+    static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0"};
     enum { MAX_TOKENS = INT32_MAX, MAX_SEQS = 65536, MAX_THREADS = 1024 };
     linnet_engine_options *options = state->input;
     switch (key) {
@@ -124,7 +124,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     case KEY_CPU: options->cpu = arg; return 0;
     case KEY_KV_TYPE:
         options->kv_type =
-            (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 3));
+            (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 4));
         return 0;
     case KEY_CTX:
         options->ctx_tokens = ln_cli_parse_count(state, "--ctx", arg, 1, MAX_TOKENS);

@@ -40,18 +40,22 @@ ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *bu
     return e;
 }
 
+/* Of K or V: rows of `dim` elements, all heads. */
+static size_t block_bytes(const ln_engine_plan *plan, const ln_kv_layer *layer, size_t dim) {
+    return layer->n_heads * ln_kv_head_bytes(plan->kv_dtype, LN_KV_BLOCK_TOKENS, dim);
+}
+
 void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
                           ln_kv_layer *kv_layers, void *memory) {
-    size_t elem_bytes = plan->kv_dtype == LN_KV_F32 ? 4 : 2;
     for (size_t i = 0; i < ln_kv_layer_count(spec); i++) {
         ln_kv_layer layer = {0};
         bool v_in_k;
         ln_kv_layer_shape(spec, i, &layer, &v_in_k);
-        size_t n_slots = plan->kv_shape.n_blocks[layer.group] * LN_KV_BLOCK_TOKENS;
-        size_t k = ln_layout_add(layout, n_slots, layer.n_heads * layer.k_dim * elem_bytes);
+        size_t n_blocks = plan->kv_shape.n_blocks[layer.group];
+        size_t k = ln_layout_add(layout, n_blocks, block_bytes(plan, &layer, layer.k_dim));
         size_t v = k;
         if (!v_in_k)
-            v = ln_layout_add(layout, n_slots, layer.n_heads * layer.v_dim * elem_bytes);
+            v = ln_layout_add(layout, n_blocks, block_bytes(plan, &layer, layer.v_dim));
         if (kv_layers == NULL)
             continue;
         layer.dtype = plan->kv_dtype;
@@ -214,7 +218,7 @@ static ln_status check_options(const linnet_model *model, const linnet_engine_op
     if (options->precision != LINNET_PRECISION_FAST && options->precision != LINNET_PRECISION_EXACT)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "precision is %d, which is none",
                        (int)options->precision);
-    if ((unsigned)options->kv_type > LINNET_KV_BF16)
+    if ((unsigned)options->kv_type > LINNET_KV_Q8_0)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "kv_type is %d, which is none",
                        (int)options->kv_type);
     if (options->backend == NULL || options->cpu == NULL)
@@ -249,6 +253,7 @@ static ln_kv_dtype choose_kv_dtype(const linnet_engine_options *options) {
     case LINNET_KV_F32: return LN_KV_F32;
     case LINNET_KV_F16: return LN_KV_F16;
     case LINNET_KV_BF16: return LN_KV_BF16;
+    case LINNET_KV_Q8_0: return LN_KV_Q8_0;
     case LINNET_KV_AUTO:
     default: return options->precision == LINNET_PRECISION_EXACT ? LN_KV_F32 : LN_KV_F16;
     }

@@ -320,6 +320,59 @@ static void qkv_rotates_and_writes_the_slot(void **state) {
     }
 }
 
+/* A cache of int8: what lies in the slot is the row in steps of its largest number / 127, each
+ * token and head by itself; attention over one token then gives its value back. */
+static void int8_cache_keeps_a_scale_per_token_and_head(void **state) {
+    (void)state;
+    enum { DIM = 7, BLOCKS_HERE = 3 };
+    size_t head_bytes = ln_kv_head_bytes(LN_KV_Q8_0, BLOCK, DIM);
+    assert_int_equal(head_bytes, BLOCK * DIM + BLOCK * sizeof(float));
+    char *k = calloc(BLOCKS_HERE * KV_HEADS, head_bytes);
+    char *v = calloc(BLOCKS_HERE * KV_HEADS, head_bytes);
+    ln_kv_layer kv = {.dtype = LN_KV_Q8_0,
+                      .block_tokens = BLOCK,
+                      .n_heads = KV_HEADS,
+                      .k_dim = DIM,
+                      .v_dim = DIM,
+                      .v_stride = DIM,
+                      .k = k,
+                      .v = v};
+    float q[KV_HEADS * DIM], keys[KV_HEADS * DIM], values[KV_HEADS * DIM], out[KV_HEADS * DIM];
+    for (size_t i = 0; i < KV_HEADS * DIM; i++) {
+        float size = i < DIM ? 100.0f : 1e-3f;
+        q[i] = noise(), keys[i] = size * noise(), values[i] = size * noise();
+    }
+    int32_t position = 0, slot = 2 * BLOCK + 5, starts[] = {0, 1}, length = 1, blocks[] = {2};
+    ln_batch batch = {
+        .n_tokens = 1, .n_seqs = 1, .n_groups = 1, .seq_starts = starts, .positions = &position};
+    batch.groups[0] = (ln_batch_group){blocks, 1, &length, &slot};
+    ln_op op = {.kind = LN_OP_QKV,
+                .batch = &batch,
+                .qkv = {.q = q, .k = keys, .v = values, .n_heads = KV_HEADS, .kv = &kv}};
+    run(&op, 2);
+    for (size_t head = 0; head < KV_HEADS; head++) {
+        const char *rows = v + (2 * KV_HEADS + head) * head_bytes;
+        const int8_t *quants = (const int8_t *)rows + 5 * DIM;
+        float scale, largest = 0;
+        memcpy(&scale, rows + BLOCK * DIM + 5 * sizeof scale, sizeof scale);
+        for (size_t i = 0; i < DIM; i++)
+            largest = fmaxf(largest, fabsf(values[head * DIM + i]));
+        assert_near(scale, largest / 127.0f, 1);
+        for (size_t i = 0; i < DIM; i++)
+            assert_true(fabsf((float)quants[i] * scale - values[head * DIM + i]) <= 0.501f * scale);
+    }
+    slot = 2 * BLOCK; /* where position 0 lies */
+    run(&op, 1);
+    ln_op attend = {
+        .kind = LN_OP_ATTENTION,
+        .batch = &batch,
+        .attention = {.q = q, .kv = &kv, .n_heads = KV_HEADS, .scale = 1.0f, .out = out}};
+    run(&attend, 1);
+    for (size_t i = 0; i < KV_HEADS * DIM; i++)
+        assert_true(fabsf(out[i] - values[i]) <= (i < DIM ? 100.0f : 1e-3f) / 127.0f);
+    free(k), free(v);
+}
+
 /* Experts by hand: route, group, a linear per expert, combine; against the sums in double. */
 static void mixture_is_its_formula(void **state) {
     (void)state;
@@ -439,6 +492,7 @@ int main(void) {
         cmocka_unit_test(norms_are_their_formulas),
         cmocka_unit_test(attention_is_its_formula),
         cmocka_unit_test(qkv_rotates_and_writes_the_slot),
+        cmocka_unit_test(int8_cache_keeps_a_scale_per_token_and_head),
         cmocka_unit_test(mixture_is_its_formula),
         cmocka_unit_test(groups_limit_the_choice),
         cmocka_unit_test(unknown_names_are_refused),

@@ -448,6 +448,8 @@ static void attention_is_that_of_scalar(void **state) {
         {LN_KV_F16, 4, 16, 80, 0, 0, .alibi = true},
         {LN_KV_F32, 4, 16, 16, 0, 0, .relative = true, .sees_all = true},
         {LN_KV_F16, 80, 8, 8, 100, 1.5f, .alibi = true, .sinks = true, .relative = true},
+        {LN_KV_Q8_0, 8, 64, 64, 0, 0, .rotates = true},
+        {LN_KV_Q8_0, 6, 13, 37, 19, 0, .sinks = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_attention(&cases[i]);

@@ -71,15 +71,16 @@ static void ask(const golden *g, linnet_engine_options engine_options, bool toge
     linnet_engine_destroy(engine);
 }
 
-static void check_model(const char *name, linnet_precision precision) {
+static void check_model(const char *name, linnet_precision precision, linnet_kv_type kv_type) {
     static const size_t threads[] = {1, 2, 5}, batches[] = {1, 7, 64};
     static answers alone, other;
     golden g;
     golden_open(&g, name);
     linnet_engine_options options = exact_options(ROWS + GOLDEN_OUTPUT, 1, 64, 1);
     options.precision = precision;
+    options.kv_type = kv_type;
     ask(&g, options, false, &alone);
-    if (precision == LINNET_PRECISION_EXACT)
+    if (precision == LINNET_PRECISION_EXACT && kv_type == LINNET_KV_AUTO)
         assert_memory_equal(alone.greedy, g.greedy, sizeof alone.greedy);
     for (size_t t = 0; t < 3; t++)
         for (size_t b = 0; b < 3; b++) {
@@ -100,19 +101,27 @@ static void check_model(const char *name, linnet_precision precision) {
 
 static void llama_exact(void **state) {
     (void)state;
-    check_model("llama", LINNET_PRECISION_EXACT);
+    check_model("llama", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 static void llama_fast(void **state) {
     (void)state;
-    check_model("llama", LINNET_PRECISION_FAST);
+    check_model("llama", LINNET_PRECISION_FAST, LINNET_KV_AUTO);
 }
 static void windows_and_full_attention(void **state) {
     (void)state;
-    check_model("gemma3", LINNET_PRECISION_EXACT);
+    check_model("gemma3", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 static void a_window_in_every_layer(void **state) {
     (void)state;
-    check_model("mistral", LINNET_PRECISION_EXACT);
+    check_model("mistral", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+}
+static void windows_in_an_int8_cache(void **state) {
+    (void)state;
+    check_model("gemma3", LINNET_PRECISION_FAST, LINNET_KV_Q8_0);
+}
+static void latents_in_an_int8_cache(void **state) {
+    (void)state;
+    check_model("deepseek_v3", LINNET_PRECISION_FAST, LINNET_KV_Q8_0);
 }
 
 int main(void) {
@@ -121,6 +130,8 @@ int main(void) {
         cmocka_unit_test(llama_fast),
         cmocka_unit_test(windows_and_full_attention),
         cmocka_unit_test(a_window_in_every_layer),
+        cmocka_unit_test(windows_in_an_int8_cache),
+        cmocka_unit_test(latents_in_an_int8_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,34 +40,80 @@ static void rotate_heads(const ln_rope *rope, const float *cos_sin, float *row, 
     }
 }
 
-/* Writes x[n] at element `at` of a cache array. */
-static void store(ln_kv_dtype dtype, void *cache, size_t at, const float *x, size_t n) {
-    switch (dtype) {
-    case LN_KV_F32: memcpy((float *)cache + at, x, n * sizeof *x); return;
+/* One of a layer's two arrays. */
+typedef struct kv_array {
+    ln_kv_dtype dtype;
+    size_t block_tokens;
+    size_t dim; /* elements from row to row */
+    void *data;
+} kv_array;
+
+static kv_array keys_of(const ln_kv_layer *kv) {
+    return (kv_array){kv->dtype, kv->block_tokens, kv->k_dim, kv->k};
+}
+
+static kv_array values_of(const ln_kv_layer *kv) {
+    return (kv_array){kv->dtype, kv->block_tokens, kv->v_stride, kv->v};
+}
+
+/* The int8 of a row, and where its scale is. */
+static int8_t *int8_row(const kv_array *array, size_t row, float **scale) {
+    size_t offset = row % array->block_tokens;
+    char *head =
+        (char *)array->data +
+        row / array->block_tokens * ln_kv_head_bytes(array->dtype, array->block_tokens, array->dim);
+    *scale =
+        (float *)(void *)(head + ln_kv_scales_offset(array->block_tokens, array->dim)) + offset;
+    return (int8_t *)head + offset * array->dim;
+}
+
+static void store_int8(const kv_array *array, size_t row, const float *x, size_t n) {
+    float *scale, largest = 0.0f;
+    int8_t *quants = int8_row(array, row, &scale);
+    for (size_t i = 0; i < n; i++)
+        largest = fmaxf(largest, fabsf(x[i]));
+    float inverse = ln_scalar_kv_scale(largest, scale);
+    for (size_t i = 0; i < n; i++)
+        quants[i] = (int8_t)lrintf(x[i] * inverse);
+}
+
+/* Writes x[n] as a row. */
+static void store(kv_array array, size_t row, const float *x, size_t n) {
+    size_t at = row * array.dim;
+    switch (array.dtype) {
+    case LN_KV_F32: memcpy((float *)array.data + at, x, n * sizeof *x); return;
     case LN_KV_F16:
         for (size_t i = 0; i < n; i++)
-            ((uint16_t *)cache)[at + i] = ln_f16_from_f32(x[i]);
+            ((uint16_t *)array.data)[at + i] = ln_f16_from_f32(x[i]);
         return;
     case LN_KV_BF16:
         for (size_t i = 0; i < n; i++)
-            ((uint16_t *)cache)[at + i] = ln_bf16_from_f32(x[i]);
+            ((uint16_t *)array.data)[at + i] = ln_bf16_from_f32(x[i]);
         return;
+    case LN_KV_Q8_0: store_int8(&array, row, x, n); return;
     }
 }
 
-/* Reads n elements at `at` as float32: where they lie, or in `scratch`. */
-static const float *load(ln_kv_dtype dtype, const void *cache, size_t at, size_t n,
-                         float *scratch) {
-    switch (dtype) {
-    case LN_KV_F32: return (const float *)cache + at;
+/* The first n elements of a row as float32: where they lie, or in `scratch`. */
+static const float *load(kv_array array, size_t row, size_t n, float *scratch) {
+    size_t at = row * array.dim;
+    switch (array.dtype) {
+    case LN_KV_F32: return (const float *)array.data + at;
     case LN_KV_F16:
         for (size_t i = 0; i < n; i++)
-            scratch[i] = ln_f32_from_f16(((const uint16_t *)cache)[at + i]);
+            scratch[i] = ln_f32_from_f16(((const uint16_t *)array.data)[at + i]);
         return scratch;
     case LN_KV_BF16:
         for (size_t i = 0; i < n; i++)
-            scratch[i] = ln_f32_from_bf16(((const uint16_t *)cache)[at + i]);
+            scratch[i] = ln_f32_from_bf16(((const uint16_t *)array.data)[at + i]);
         return scratch;
+    case LN_KV_Q8_0: {
+        float *scale;
+        const int8_t *quants = int8_row(&array, row, &scale);
+        for (size_t i = 0; i < n; i++)
+            scratch[i] = (float)quants[i] * *scale;
+        return scratch;
+    }
     }
     return scratch;
 }
@@ -94,8 +140,8 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
         }
         for (size_t head = 0; head < kv->n_heads; head++) {
             size_t row = ln_scalar_kv_row(kv, (size_t)slots[token], head);
-            store(kv->dtype, kv->k, row * kv->k_dim, k + head * kv->k_dim, kv->k_dim);
-            store(kv->dtype, kv->v, row * kv->v_stride, v + head * kv->v_dim, kv->v_dim);
+            store(keys_of(kv), row, k + head * kv->k_dim, kv->k_dim);
+            store(values_of(kv), row, v + head * kv->v_dim, kv->v_dim);
         }
     }
 }
@@ -116,7 +162,7 @@ void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker) {
         memcpy(row + n_latent, latent + n_latent, n_rope * sizeof *row);
         rotate_heads(p->rope, cos_sin, row + n_latent, 1, n_rope);
         size_t slot = ln_scalar_kv_row(kv, (size_t)slots[token], 0);
-        store(kv->dtype, kv->k, slot * kv->k_dim, row, kv->k_dim);
+        store(keys_of(kv), slot, row, kv->k_dim);
         for (size_t head = 0; head < p->n_heads; head++) {
             size_t at = token * p->n_heads + head;
             const float *q = p->q + at * (p->n_plain + n_rope) + p->n_plain;
@@ -168,8 +214,7 @@ size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query,
 static float score_of(const attention_row *row, size_t position) {
     const ln_op_attention *p = row->p;
     const ln_kv_layer *kv = p->kv;
-    const float *k =
-        load(kv->dtype, kv->k, cache_row_of(row, position) * kv->k_dim, kv->k_dim, row->cache_row);
+    const float *k = load(keys_of(kv), cache_row_of(row, position), kv->k_dim, row->cache_row);
     float score = p->scale * ln_scalar_dot(row->q, k, kv->k_dim);
     if (p->softcap > 0.0f)
         score = p->softcap * tanhf(score / p->softcap);
@@ -197,8 +242,8 @@ static void attend_slice(const attention_row *row, size_t begin, size_t end, flo
     }
     for (size_t position = begin; position < end; position++) {
         float weight = expf(scores[position - begin] - state->largest);
-        const float *v = load(kv->dtype, kv->v, cache_row_of(row, position) * kv->v_stride,
-                              kv->v_dim, row->cache_row);
+        const float *v =
+            load(values_of(kv), cache_row_of(row, position), kv->v_dim, row->cache_row);
         state->total += weight;
         for (size_t i = 0; i < kv->v_dim; i++)
             state->sum[i] += weight * v[i];

@@ -54,11 +54,10 @@ static void load_slice(const query_tile *t, size_t start, size_t begin, size_t e
     for (size_t at = begin / LANES * LANES; at < end; at += LANES) {
         size_t block = (size_t)t->block_table[at / LANES];
         size_t row = (block * kv->n_heads + t->kv_head) * LANES;
-        kv_load(kv->dtype, kv->k, row * kv->k_dim, LANES * kv->k_dim,
-                t->keys + (at - start) * kv->k_dim);
+        kv_load_keys(kv, row, t->keys + (at - start) * kv->k_dim);
         for (size_t i = at < begin ? begin - at : 0; i < LANES && at + i < end; i++) {
             float *out = t->values + (at + i - start) * t->v_width;
-            kv_load(kv->dtype, kv->v, (row + i) * kv->v_stride, kv->v_dim, out);
+            kv_load_value(kv, row + i, out);
             for (size_t j = kv->v_dim; j < t->v_width; j++)
                 out[j] = 0.0f;
         }

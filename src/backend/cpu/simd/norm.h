@@ -136,8 +136,7 @@ static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
             rotate_heads(p->rope, worker->scratch, k, kv->n_heads, kv->k_dim);
         }
         for (size_t head = 0; head < kv->n_heads; head++) {
-            size_t row = ln_scalar_kv_row(kv, (size_t)slots[token], head);
-            kv_store(kv->dtype, kv->v, row * kv->v_stride, 1, v + head * kv->v_dim, kv->v_dim);
+            kv_store_value(kv, (size_t)slots[token], head, v + head * kv->v_dim);
             kv_store_key(kv, (size_t)slots[token], head, k + head * kv->k_dim);
         }
     }

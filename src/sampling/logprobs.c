@@ -8,9 +8,17 @@
 
 /* The logarithm of the sum of exponentials, less the best logit. */
 static double log_total(const float *logits, size_t n, float best) {
-    double total = 0;
-    for (size_t i = 0; i < n; i++)
-        total += logits[i] == best ? 1 : ln_exp_nonpositive((double)logits[i] - (double)best);
+    double total = 0, some[LN_EXP_EACH] = {0};
+    for (size_t begin = 0; begin < n; begin += LN_EXP_EACH) {
+        size_t n_some = n - begin < LN_EXP_EACH ? n - begin : LN_EXP_EACH;
+        for (size_t i = 0; i < n_some; i++) {
+            float logit = logits[begin + i];
+            some[i] = logit == best ? 0 : (double)logit - (double)best;
+        }
+        ln_exp_nonpositive_each(some);
+        for (size_t i = 0; i < n_some; i++)
+            total += some[i];
+    }
     return ln_log(total);
 }
 
@@ -43,9 +51,13 @@ void ln_logprobs_take(ln_sampler *sampler, const float *logits, linnet_logprob *
     sampler->raw_log_total = best > -INFINITY ? log_total(logits, n, best) : 0;
     if (n_top == 0)
         return;
-    for (size_t i = 0; i < n; i++)
-        sampler->candidates[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
-    ln_select_count(sampler->candidates, n, n_top);
+    if (n_top <= n / 2) {
+        ln_select_logits(logits, n, n_top, sampler->candidates);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            sampler->candidates[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
+        ln_select_count(sampler->candidates, n, n_top);
+    }
     sort(sampler->candidates, n_top);
     for (size_t i = 0; i < n_top; i++) {
         int32_t id = sampler->candidates[i].id;

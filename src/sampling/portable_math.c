@@ -1,6 +1,5 @@
 #include "sampling/portable_math.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -21,20 +20,40 @@ static const double inverse_factorials[] = {1.0,
                                             1.0 / 479001600,
                                             1.0 / 6227020800};
 
+/* Two lanes: every machine has vectors of that size, or the compiler does them one by one. */
+typedef double lanes __attribute__((vector_size(16)));
+typedef int64_t integer_lanes __attribute__((vector_size(16)));
+enum { N_LANES = 2 };
+
 /* x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor series of e^r, whose error is below 1e-15
- * relative. */
-double ln_exp_nonpositive(double x) {
-    if (!(x > -700))
-        return 0;
-    double n = floor(x * 1.4426950408889634 + 0.5);
-    double r = (x - n * ln2_high) - n * ln2_low;
-    double sum = inverse_factorials[13];
+ * relative. Adding 1.5 * 2^52 rounds to a whole number, which then stands in the lowest bits. */
+static inline void exponential(lanes *at) {
+    const double round = 0x1.8p52;
+    integer_lanes is_seen = *at > -700.0;
+    lanes x = (lanes)((integer_lanes)*at & is_seen);
+    lanes shifted = x * 1.4426950408889634 + round;
+    lanes n = shifted - round;
+    lanes r = (x - n * ln2_high) - n * ln2_low;
+    lanes sum = inverse_factorials[13] + (lanes){0};
     for (int k = 12; k >= 0; k--)
         sum = inverse_factorials[k] + sum * r;
-    uint64_t bits = (uint64_t)(1023 + (int64_t)n) << 52;
-    double scale;
-    memcpy(&scale, &bits, sizeof scale);
-    return sum * scale;
+    lanes scale = (lanes)(((integer_lanes)shifted + 1023) << 52);
+    *at = (lanes)((integer_lanes)(sum * scale) & is_seen);
+}
+
+double ln_exp_nonpositive(double x) {
+    lanes both = {x, x};
+    exponential(&both);
+    return both[0];
+}
+
+void ln_exp_nonpositive_each(double x[LN_EXP_EACH]) {
+    for (size_t i = 0; i < LN_EXP_EACH; i += N_LANES) {
+        lanes some;
+        memcpy(&some, x + i, sizeof some);
+        exponential(&some);
+        memcpy(x + i, &some, sizeof some);
+    }
 }
 
 /* x = 2^n m with m around 1, and the series of log m = 2 artanh((m - 1) / (m + 1)). */

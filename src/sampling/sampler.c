@@ -76,68 +76,159 @@ ln_status ln_sampling_check(const linnet_sampling *sampling, ln_error *err) {
     return check_range("mirostat_eta", s->mirostat_eta, 0, 1, err);
 }
 
+/* The greatest of logits[n]; false when one of them is NaN. */
+enum { LANES = 16 };
+static bool greatest(const float *logits, size_t n, float *best) {
+    float lanes[LANES];
+    int n_nan[LANES] = {0};
+    size_t i = 0;
+    for (size_t lane = 0; lane < LANES; lane++)
+        lanes[lane] = -INFINITY;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++) {
+            float logit = logits[i + lane];
+            lanes[lane] = logit > lanes[lane] ? logit : lanes[lane];
+            n_nan[lane] |= logit != logit;
+        }
+    for (; i < n; i++) {
+        lanes[0] = logits[i] > lanes[0] ? logits[i] : lanes[0];
+        n_nan[0] |= isnan(logits[i]) != 0;
+    }
+    *best = lanes[0];
+    for (size_t lane = 1; lane < LANES; lane++) {
+        *best = lanes[lane] > *best ? lanes[lane] : *best;
+        n_nan[0] |= n_nan[lane];
+    }
+    return n_nan[0] == 0;
+}
+
 /* The first in order. */
 static ln_status find_best(const float *logits, size_t n_vocab, int32_t *best, ln_error *err) {
+    float value;
     size_t at = 0;
-    for (size_t i = 0; i < n_vocab; i++) {
-        if (isnan(logits[i]))
-            return ln_fail(err, LINNET_ERR_COMPUTE, "the logit of token %zu is not a number", i);
-        if (logits[i] > logits[at])
-            at = i;
+    if (!greatest(logits, n_vocab, &value)) {
+        while (!isnan(logits[at]))
+            at++;
+        return ln_fail(err, LINNET_ERR_COMPUTE, "the logit of token %zu is not a number", at);
     }
-    if (logits[at] == -INFINITY)
+    if (value == -INFINITY)
         return ln_fail(err, LINNET_ERR_COMPUTE, "the logits of all tokens are minus infinity");
+    while (logits[at] != value)
+        at++;
     *best = (int32_t)at;
     return LINNET_OK;
 }
 
 /* Gives candidates[n] their weights. Logits of plus infinity share everything. */
 static void weigh(ln_candidate *candidates, size_t n, float best, float temperature) {
-    for (size_t i = 0; i < n; i++) {
-        float logit = candidates[i].logit;
-        double below = logit == best ? 0 : (double)logit - (double)best;
-        candidates[i].weight = ln_exp_nonpositive(below / (double)temperature);
+    double some[LN_EXP_EACH] = {0};
+    for (size_t begin = 0; begin < n; begin += LN_EXP_EACH) {
+        size_t n_some = n - begin < LN_EXP_EACH ? n - begin : LN_EXP_EACH;
+        for (size_t i = 0; i < n_some; i++) {
+            float logit = candidates[begin + i].logit;
+            some[i] = logit == best ? 0 : ((double)logit - (double)best) / (double)temperature;
+        }
+        ln_exp_nonpositive_each(some);
+        for (size_t i = 0; i < n_some; i++)
+            candidates[begin + i].weight = some[i];
     }
 }
 
-/* Inverts the distribution function over ascending ids, in whatever order the selection left the
- * candidates. */
-static ln_candidate draw(ln_sampler *sampler, size_t n, float uniform) {
-    const ln_candidate *candidates = sampler->candidates;
+static bool ids_ascend(const ln_candidate *candidates, size_t n) {
+    size_t i = 1;
+    while (i < n && candidates[i - 1].id < candidates[i].id)
+        i++;
+    return i >= n;
+}
+
+/* Few are sorted where they are; for many, marks say where an id's candidate is. */
+static void sort_by_id(ln_sampler *sampler, size_t n) {
+    enum { FEW = 256 };
+    ln_candidate *candidates = sampler->candidates;
+    if (ids_ascend(candidates, n))
+        return;
+    if (n <= FEW) {
+        for (size_t i = 1; i < n; i++) {
+            ln_candidate held = candidates[i];
+            size_t at = i;
+            for (; at > 0 && candidates[at - 1].id > held.id; at--)
+                candidates[at] = candidates[at - 1];
+            candidates[at] = held;
+        }
+        return;
+    }
     uint32_t *places = sampler->marks; /* index + 1 of an id's candidate; 0: dropped */
     for (size_t i = 0; i < n; i++)
         places[candidates[i].id] = (uint32_t)(i + 1);
-    double total = 0;
-    for (size_t id = 0; id < sampler->n_vocab; id++)
-        if (places[id] > 0)
-            total += candidates[places[id] - 1].weight;
-    double left = (double)uniform * total;
-    ln_candidate drawn = {0};
+    size_t n_sorted = 0;
     for (size_t id = 0; id < sampler->n_vocab; id++) {
-        double weight = places[id] > 0 ? candidates[places[id] - 1].weight : 0;
-        if (weight > 0 && left >= 0) {
-            drawn = candidates[places[id] - 1];
-            left -= weight;
-        }
+        size_t from = places[id];
         places[id] = 0;
+        if (from == 0)
+            continue;
+        ln_candidate held = candidates[n_sorted];
+        candidates[n_sorted] = candidates[from - 1];
+        candidates[from - 1] = held;
+        n_sorted++;
+        if (from != n_sorted && places[held.id] > 0) /* it waits where the other one was */
+            places[held.id] = (uint32_t)from;
     }
-    return drawn;
+}
+
+/* Inverts the distribution function over ascending ids. */
+static ln_candidate draw(ln_sampler *sampler, size_t n, float uniform) {
+    const ln_candidate *candidates = sampler->candidates;
+    sort_by_id(sampler, n);
+    double left = (double)uniform * ln_total_weight(candidates, n);
+    size_t last = 0; /* the last with a weight, lest rounding leaves none */
+    for (size_t i = 0; i < n && left >= 0; i++) {
+        if (!(candidates[i].weight > 0))
+            continue;
+        last = i;
+        left -= candidates[i].weight;
+    }
+    return candidates[last];
+}
+
+/* All of logits[n], as candidates. */
+static void take_all(ln_candidate *candidates, const float *logits, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        candidates[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
+}
+
+/* Top-n-sigma and top-k of logits[n]; returns how many candidates they leave. */
+static size_t choose(ln_candidate *candidates, const float *logits, size_t n,
+                     const linnet_sampling *s) {
+    size_t top_k = s->top_k > 0 ? (size_t)s->top_k : n;
+    if (s->top_n_sigma == 0 && top_k <= n / 2) {
+        ln_select_logits(logits, n, top_k, candidates);
+        return top_k;
+    }
+    take_all(candidates, logits, n);
+    if (s->top_n_sigma > 0)
+        n = ln_filter_sigma(candidates, n, (double)s->top_n_sigma);
+    if (top_k < n)
+        ln_select_count(candidates, n, top_k);
+    return top_k < n ? top_k : n;
+}
+
+/* Top-p. What together weighs less than the rest of the mass cannot be part of it, and goes first:
+ * most of a vocabulary. Half of that leaves room for rounding. */
+static size_t filter_mass(ln_candidate *candidates, size_t n, double share) {
+    double total = ln_total_weight(candidates, n);
+    n = ln_filter_weight(candidates, n, (1 - share) * total / (2 * (double)n));
+    return ln_select_mass(candidates, n, share * total);
 }
 
 /* The filters of linnet_sampling, in its order; returns how many candidates they leave. */
-static size_t filter(ln_candidate *candidates, size_t n, const linnet_sampling *s,
-                     const ln_sample_place *place, const float *logits, int32_t best) {
-    if (s->top_n_sigma > 0)
-        n = ln_filter_sigma(candidates, n, (double)s->top_n_sigma);
-    if (s->top_k > 0 && (size_t)s->top_k < n) {
-        ln_select_count(candidates, n, (size_t)s->top_k);
-        n = (size_t)s->top_k;
-    }
+static size_t filter(ln_candidate *candidates, const linnet_sampling *s,
+                     const ln_sample_place *place, const float *logits, size_t n, int32_t best) {
+    n = choose(candidates, logits, n, s);
     weigh(candidates, n, logits[best], s->temperature);
     if (s->typical_p > 0 && s->typical_p < 1)
         n = ln_filter_typical(candidates, n, (double)s->typical_p, logits, best, s->temperature);
     if (s->top_p < 1)
-        n = ln_select_mass(candidates, n, (double)s->top_p * ln_total_weight(candidates, n));
+        n = filter_mass(candidates, n, (double)s->top_p);
     if (s->min_p > 0)
         n = ln_filter_min(candidates, n, (double)s->min_p);
     if (s->xtc_probability > 0 &&
@@ -180,15 +271,14 @@ ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling
     *token = best;
     if (s->temperature == 0)
         return LINNET_OK;
-    for (size_t i = 0; i < n; i++)
-        candidates[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
     float uniform = ln_rng_uniform(s->seed, place->index, place->n_tokens, DRAW_TOKEN);
     if (s->mirostat_tau > 0) {
+        take_all(candidates, logits, n);
         weigh(candidates, n, logits[best], s->temperature);
         *token = draw_mirostat(sampler, n, s, place, uniform);
         return LINNET_OK;
     }
-    n = filter(candidates, n, s, place, logits, best);
+    n = filter(candidates, s, place, logits, n, best);
     *token = draw(sampler, n, uniform).id;
     return LINNET_OK;
 }

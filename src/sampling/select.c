@@ -60,6 +60,52 @@ void ln_select_count(ln_candidate *candidates, size_t n, size_t count) {
     }
 }
 
+/* Whether any of logits[SOME] is greater. */
+enum { SOME = 32 };
+static inline bool any_above(const float *logits, float bound) {
+    int n_above = 0;
+    for (size_t i = 0; i < SOME; i++)
+        n_above += logits[i] > bound;
+    return n_above > 0;
+}
+
+/* The last in order of candidates[n]. */
+static float least_logit(const ln_candidate *candidates, size_t n) {
+    float least = candidates[0].logit;
+    for (size_t i = 1; i < n; i++)
+        least = candidates[i].logit < least ? candidates[i].logit : least;
+    return least;
+}
+
+/* Whenever 2 * count are there, the better half stays; a later id then comes in only with a greater
+ * logit than the least of them. */
+void ln_select_logits(const float *logits, size_t n, size_t count, ln_candidate *candidates) {
+    size_t n_kept = 0;
+    float bound = 0;
+    for (; n_kept < 2 * count; n_kept++)
+        candidates[n_kept] = (ln_candidate){.logit = logits[n_kept], .id = (int32_t)n_kept};
+    ln_select_count(candidates, n_kept, count);
+    bound = least_logit(candidates, count);
+    n_kept = count;
+    for (size_t i = 2 * count; i < n;) {
+        if (i + SOME <= n && !any_above(logits + i, bound)) {
+            i += SOME;
+            continue;
+        }
+        for (size_t end = i + SOME < n ? i + SOME : n; i < end; i++) {
+            if (!(logits[i] > bound))
+                continue;
+            candidates[n_kept++] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
+            if (n_kept < 2 * count)
+                continue;
+            ln_select_count(candidates, n_kept, count);
+            bound = least_logit(candidates, count);
+            n_kept = count;
+        }
+    }
+    ln_select_count(candidates, n_kept, count);
+}
+
 size_t ln_select_mass(ln_candidate *candidates, size_t n, double mass) {
     size_t n_kept = 0; /* before candidates[0]; `mass` is what is still missing */
     for (uint64_t turn = 0; n > 1; turn++) {

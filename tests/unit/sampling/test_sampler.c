@@ -130,6 +130,71 @@ static void selection_agrees_with_sorting(void **state) {
     }
 }
 
+static void the_best_logits_are_found_without_candidates_for_all(void **state) {
+    (void)state;
+    enum { N = 500 };
+    static float logits[N];
+    static ln_candidate candidates[N], sorted[N];
+    for (uint32_t turn = 0; turn < 400; turn++) {
+        size_t n = 2 + turn % (N - 1);
+        for (size_t i = 0; i < n; i++) {
+            logits[i] = floorf(ln_rng_uniform(6, turn, i, 0) * (turn % 2 ? 5.0f : 1e6f));
+            if (turn % 3 == 0)
+                logits[i] = turn % 4 ? (float)i : -INFINITY; /* ascending, all the same */
+            sorted[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
+        }
+        qsort(sorted, n, sizeof *sorted, compare);
+        size_t count = 1 + (size_t)(ln_rng_uniform(7, turn, 0, 0) * (float)(n / 2));
+        ln_select_logits(logits, n, count, candidates);
+        qsort(candidates, count, sizeof *candidates, compare);
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(candidates[i].id, sorted[i].id);
+    }
+}
+
+/* The definition: sort, cut, and walk up the ids of what is left. */
+static int32_t sample_slowly(const float *logits, size_t n, const linnet_sampling *s,
+                             size_t position) {
+    ln_candidate *sorted = malloc(n * sizeof *sorted);
+    double total = 0, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
+    qsort(sorted, n, sizeof *sorted, compare);
+    for (size_t i = 0; i < n; i++) {
+        sorted[i].weight =
+            exp(((double)logits[sorted[i].id] - (double)sorted[0].logit) / (double)s->temperature);
+        total += sorted[i].weight;
+    }
+    size_t n_kept = 0;
+    while (n_kept < n && (n_kept == 0 || sum < (double)s->top_p * total))
+        sum += sorted[n_kept++].weight;
+    double left = (double)ln_rng_uniform(s->seed, 0, position, 0) * sum;
+    int32_t drawn = -1;
+    for (int32_t id = 0; id < (int32_t)n && left >= 0; id++)
+        for (size_t i = 0; i < n_kept; i++)
+            if (sorted[i].id == id) {
+                drawn = id;
+                left -= sorted[i].weight;
+            }
+    free(sorted);
+    return drawn;
+}
+
+static void many_candidates_are_drawn_from_as_defined(void **state) {
+    (void)state;
+    enum { N = 900 };
+    float logits[N];
+    for (uint32_t turn = 1; turn < 60; turn++) {
+        linnet_sampling s = plain;
+        s.seed = turn;
+        s.top_p = turn % 3 == 0 ? 1 : 0.5f + 0.008f * (float)turn;
+        s.temperature = turn % 2 ? 3.0f : 0.4f; /* hundreds are left, or few */
+        for (size_t i = 0; i < N; i++)
+            logits[i] = 6 * ln_rng_uniform(8, turn, i, 0);
+        assert_int_equal(sample(logits, N, &s, turn), sample_slowly(logits, N, &s, turn));
+    }
+}
+
 static void penalties_see_the_last_tokens(void **state) {
     (void)state;
     ln_sampler sampler;
@@ -218,6 +283,8 @@ int main(void) {
         cmocka_unit_test(argmax_takes_the_lowest_of_ties),
         cmocka_unit_test(filters_keep_what_they_say),
         cmocka_unit_test(selection_agrees_with_sorting),
+        cmocka_unit_test(the_best_logits_are_found_without_candidates_for_all),
+        cmocka_unit_test(many_candidates_are_drawn_from_as_defined),
         cmocka_unit_test(penalties_see_the_last_tokens),
         cmocka_unit_test(hostile_logits_are_errors_or_limits),
         cmocka_unit_test(check_names_the_field),

@@ -150,6 +150,7 @@ typedef struct ln_op_linear {
     const float *residual;       /* [n_rows][n_out] or NULL */
     float scale;
     float softcap; /* > 0: y = softcap * tanh(y / softcap), last */
+    bool precise;  /* what follows magnifies errors: kernels that round x to bf16 keep more of it */
     float *out;    /* [n_rows][n_out] */
 } ln_op_linear;
 

@@ -36,6 +36,9 @@ struct ln_pool {
     gate start;
     gate barrier;
     _Atomic size_t arrived;
+    char before_next[64]; /* `next` has a cache line of its own */
+    _Atomic size_t next;
+    char behind_next[64];
 };
 
 static void pause_cpu(void) {
@@ -64,12 +67,19 @@ static void gate_open(gate *g) {
         syscall(SYS_futex, &g->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+size_t ln_pool_take(ln_pool *pool) {
+    return atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+}
+
 void ln_pool_barrier(ln_pool *pool) {
-    if (pool->n_threads == 1)
+    if (pool->n_threads == 1) {
+        pool->next = 0;
         return;
+    }
     uint32_t turn = atomic_load(&pool->barrier.turn);
     if (atomic_fetch_add(&pool->arrived, 1) + 1 == pool->n_threads) {
         atomic_store(&pool->arrived, 0);
+        atomic_store_explicit(&pool->next, 0, memory_order_relaxed); /* the gate publishes it */
         gate_open(&pool->barrier);
     } else {
         gate_wait(&pool->barrier, turn, pool->spin_turns);

@@ -21,4 +21,7 @@ void ln_pool_run(ln_pool *pool, ln_pool_fn fn, void *context);
 /* Inside fn: returns when every worker has called it. */
 void ln_pool_barrier(ln_pool *pool);
 
+/* Inside fn: 0, 1, 2 .. to whoever asks, since the last barrier. */
+size_t ln_pool_take(ln_pool *pool);
+
 #endif

@@ -56,6 +56,12 @@ static void linear(recorder *r, const ln_weight *weight, const float *x, float *
         .weight = weight, .n_rows = r->batch->n_tokens, .x = x, .scale = 1.0f, .out = out};
 }
 
+/* What a softmax follows: scores and choices, whose errors it magnifies. */
+static void precise_linear(recorder *r, const ln_weight *weight, const float *x, float *out) {
+    linear(r, weight, x, out);
+    r->ops[r->n_ops - 1].linear.precise = true;
+}
+
 /* The residual stream takes a block's output: directly, or through the norm behind the block. */
 static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
                              const float *x) {
@@ -76,8 +82,8 @@ static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm
 static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                     const float *x) {
     const ln_activations *a = r->a;
-    linear(r, &w->q, x, a->q);
-    linear(r, &w->k, x, a->k);
+    precise_linear(r, &w->q, x, a->q);
+    precise_linear(r, &w->k, x, a->k);
     linear(r, &w->v, x, a->v);
     push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
         .q = a->q,
@@ -113,13 +119,13 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
     const ln_activations *a = r->a;
     const ln_latent_spec *latent = &spec->latent;
     if (latent->q_latent > 0) {
-        linear(r, &w->q_a, x, a->latent_q);
+        precise_linear(r, &w->q_a, x, a->latent_q);
         norm(r, &w->q_a_norm, a->latent_q, NULL, a->latent_q);
-        linear(r, &w->q_b, a->latent_q, a->latent_heads);
+        precise_linear(r, &w->q_b, a->latent_q, a->latent_heads);
     } else {
-        linear(r, &w->q, x, a->latent_heads);
+        precise_linear(r, &w->q, x, a->latent_heads);
     }
-    linear(r, &w->kv_a, x, a->k);
+    precise_linear(r, &w->kv_a, x, a->k);
     push(r, LN_OP_LATENT)->latent = (ln_op_latent){
         .q = a->latent_heads,
         .latent = a->k,
@@ -195,7 +201,7 @@ static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear o
 static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,
                            const float *x) {
     const ln_activations *a = r->a;
-    linear(r, &w->router, x, a->router);
+    precise_linear(r, &w->router, x, a->router);
     push(r, LN_OP_ROUTE)->route = (ln_op_route){
         .logits = a->router,
         .bias = w->router_bias,
@@ -277,7 +283,7 @@ static const float *pre_norm(recorder *r, const ln_norm *weights, float *out) {
 /* Attention to the encoder's output, which is in the cache. */
 static void cross_attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                             const float *x) {
-    linear(r, &w->cross_q, x, r->a->q);
+    precise_linear(r, &w->cross_q, x, r->a->q);
     push(r, LN_OP_ATTENTION)->attention = (ln_op_attention){
         .q = r->a->q,
         .kv = &r->kv[r->spec->n_layers + (size_t)r->layer],
@@ -339,11 +345,21 @@ static void cache_cross(recorder *r, const float *x) {
     for (size_t i = 0; i < r->spec->n_layers; i++) {
         const ln_layer_weights *w = &r->weights->layers[i];
         r->layer = (int32_t)i;
-        linear(r, &w->cross_k, x, r->a->k);
+        precise_linear(r, &w->cross_k, x, r->a->k);
         linear(r, &w->cross_v, x, r->a->v);
         push(r, LN_OP_QKV)->qkv =
             (ln_op_qkv){.k = r->a->k, .v = r->a->v, .kv = &r->kv[r->spec->n_layers + i]};
     }
+}
+
+/* Where experts are chosen, a small error anywhere before may choose others: all is precise. */
+static void keep_choices(recorder *r) {
+    bool any = false;
+    for (size_t i = 0; i < r->spec->n_layers; i++)
+        any |= r->spec->layers[i].ffn.moe.n_experts > 0;
+    for (size_t i = 0; any && i < r->n_ops; i++)
+        if (r->ops[i].kind == LN_OP_LINEAR)
+            r->ops[i].linear.precise = true;
 }
 
 size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
@@ -391,5 +407,6 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     r.layer = -1;
     if (batch->n_logits > 0)
         logits(&r);
+    keep_choices(&r);
     return r.n_ops;
 }

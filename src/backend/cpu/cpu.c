@@ -23,12 +23,15 @@ static const ln_cpu_kernels *const instruction_sets[] = {
 #endif
 };
 
+enum { QUEUE_STRIDE = 4 };
+
 typedef struct cpu_backend {
     ln_backend base;
     const ln_cpu_kernels *kernels;
     bool exact;
     ln_pool *pool;
     ln_cpu_worker *workers; /* [pool size] */
+    ln_cpu_queue *queues;   /* [pool size][QUEUE_STRIDE]: cache lines of their own */
     void *scratch;
     size_t scratch_bytes;
     const ln_op *ops; /* [n_ops], while a step runs */
@@ -42,6 +45,7 @@ static void destroy(ln_backend *backend) {
     ln_pool_destroy(self->pool);
     ln_unreserve(self->scratch, self->scratch_bytes);
     free(self->workers);
+    free(self->queues);
     free(self);
 }
 
@@ -75,9 +79,14 @@ static size_t worker_scratch(const cpu_backend *self, const ln_step_limits *limi
     return (self->kernels->plan_scratch(limits) + per_line - 1) / per_line * per_line;
 }
 
+static size_t plan_shared(const cpu_backend *self, const ln_step_limits *limits) {
+    return self->kernels->plan_shared != NULL ? self->kernels->plan_shared(limits) : 0;
+}
+
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cpu_backend *self = (const cpu_backend *)backend;
-    return worker_scratch(self, limits) * ln_pool_size(self->pool) * sizeof(float);
+    return worker_scratch(self, limits) * ln_pool_size(self->pool) * sizeof(float) +
+           plan_shared(self, limits);
 }
 
 static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
@@ -88,6 +97,8 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     size_t n_floats = worker_scratch(self, limits);
     for (size_t i = 0; i < ln_pool_size(self->pool); i++)
         self->workers[i].scratch = (float *)self->scratch + i * n_floats;
+    for (size_t i = 0; i < ln_pool_size(self->pool); i++)
+        self->workers[i].shared = (float *)self->scratch + ln_pool_size(self->pool) * n_floats;
     return LINNET_OK;
 }
 
@@ -111,14 +122,29 @@ static void upload(ln_backend *backend, void *memory, const void *host, size_t b
     memcpy(memory, host, bytes);
 }
 
-static void walk(void *context, size_t worker) {
+/* Whether a linear needs no barrier behind the linear before it: both read the same rows of x, and
+ * neither reads what the other writes. */
+static bool joins(const ln_op *before, const ln_op *op) {
+    const ln_op_linear *a = &before->linear, *b = &op->linear;
+    return before->kind == LN_OP_LINEAR && op->kind == LN_OP_LINEAR && a->x == b->x &&
+           a->n_rows == b->n_rows && a->x_stride == b->x_stride && a->groups.n_groups == 0 &&
+           b->groups.n_groups == 0 && a->rows_per_x <= 1 && b->rows_per_x <= 1 &&
+           a->residual == NULL && b->residual == NULL && a->weight->n_cols == b->weight->n_cols;
+}
+
+static void walk(void *context, size_t index) {
     cpu_backend *self = context;
-    ln_profile *profile = worker == 0 ? self->base.profile : NULL;
+    ln_cpu_worker *worker = &self->workers[index];
+    ln_profile *profile = index == 0 ? self->base.profile : NULL;
     uint64_t before = profile != NULL ? ln_clock_ns() : 0;
+    *worker->queue = (ln_cpu_queue){0};
+    worker->joins = NULL;
     for (size_t i = 0; i < self->n_ops; i++) {
         const ln_op *op = &self->ops[i];
-        self->kernels->kernels[op->kind](op, &self->workers[worker]);
-        ln_pool_barrier(self->pool);
+        self->kernels->kernels[op->kind](op, worker);
+        worker->joins = i + 1 < self->n_ops && joins(op, op + 1) ? op : NULL;
+        if (worker->joins == NULL)
+            ln_cpu_barrier(worker);
         if (profile == NULL)
             continue;
         uint64_t now = ln_clock_ns();
@@ -191,7 +217,8 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
     ln_status status = ln_pool_create(options->n_threads, &self->pool, err);
     if (status == LINNET_OK) {
         self->workers = calloc(options->n_threads, sizeof *self->workers);
-        if (self->workers == NULL)
+        self->queues = calloc(options->n_threads * QUEUE_STRIDE, sizeof *self->queues);
+        if (self->workers == NULL || self->queues == NULL)
             status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CPU backend");
     }
     if (status != LINNET_OK) {
@@ -199,7 +226,10 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
         return status;
     }
     for (size_t i = 0; i < options->n_threads; i++)
-        self->workers[i] = (ln_cpu_worker){.index = i, .count = options->n_threads};
+        self->workers[i] = (ln_cpu_worker){.index = i,
+                                           .count = options->n_threads,
+                                           .pool = self->pool,
+                                           .queue = &self->queues[i * QUEUE_STRIDE]};
     *backend = &self->base;
     return LINNET_OK;
 }

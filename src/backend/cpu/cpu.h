@@ -5,14 +5,46 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/pack.h"
+#include "base/pool.h"
 
 ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend, ln_error *err);
+
+/* Where a worker stands in the items that the workers take from lists since the last barrier. */
+typedef struct ln_cpu_queue {
+    size_t base;   /* items of the lists before the current one */
+    size_t number; /* taken and not yet handed out, with `holds` */
+    bool holds;
+} ln_cpu_queue;
 
 /* One thread's view of a running operation. */
 typedef struct ln_cpu_worker {
     size_t index, count;
     float *scratch; /* its own, as large as the kernels' plan_scratch says; 64-byte aligned */
+    void *shared;   /* of all workers, as large as the kernels' plan_shared says; 64-byte aligned */
+    ln_pool *pool;
+    ln_cpu_queue *queue; /* its own */
+    const ln_op *joins;  /* the linear of the same rows of x just before this one, which other
+                            workers  may still be at; NULL: there was a barrier */
 } ln_cpu_worker;
+
+/* Takes the next item of a list of n, which all workers go through; false: none is left. */
+static inline bool ln_cpu_take(const ln_cpu_worker *worker, size_t n, size_t *item) {
+    ln_cpu_queue *queue = worker->queue;
+    if (!queue->holds)
+        queue->number = ln_pool_take(worker->pool);
+    queue->holds = queue->number >= queue->base + n;
+    if (queue->holds)
+        queue->base += n;
+    else
+        *item = queue->number - queue->base;
+    return !queue->holds;
+}
+
+/* Waits for all workers; lists begin anew. */
+static inline void ln_cpu_barrier(const ln_cpu_worker *worker) {
+    ln_pool_barrier(worker->pool);
+    *worker->queue = (ln_cpu_queue){0};
+}
 
 /* Does one worker's share of an operation. */
 typedef void (*ln_cpu_kernel)(const ln_op *op, const ln_cpu_worker *worker);
@@ -24,6 +56,7 @@ typedef struct ln_cpu_kernels {
     bool (*supports_weight)(ln_dtype dtype);
     uint32_t packs; /* bit 1 << ln_pack: weights that `fast` packs for these kernels */
     size_t (*plan_scratch)(const ln_step_limits *limits); /* floats a worker needs */
+    size_t (*plan_shared)(const ln_step_limits *limits);  /* bytes that workers share; NULL: none */
     ln_cpu_kernel kernels[LN_OP_COUNT];
 } ln_cpu_kernels;
 

@@ -44,12 +44,12 @@ LN_INLINE void fold_rows(vf sums[MATRIX_ROWS], const int32_t *tile, const int32_
 }
 
 LN_INLINE void int8_matrix_of(int8_kind kind, const uint8_t *panel, const int8_block *b,
-                              size_t n_blocks, float *y) {
+                              size_t n_blocks, bool first, float *y) {
     int32_t tiles[2][MATRIX_ROWS * LANES] __attribute__((aligned(64)));
     vf sums[MATRIX_ROWS];
 #pragma GCC unroll 16
     for (size_t i = 0; i < MATRIX_ROWS; i++)
-        sums[i] = vf_set(0.0f);
+        sums[i] = first ? vf_set(0.0f) : vf_load(y + i * UNIT);
     for (size_t block = 0; block < n_blocks; block++, b++, panel += UNPACKED_BYTES) {
         const float *factors = (const float *)(const void *)(panel + STEPS * STEP_BYTES);
         _tile_zero(0);
@@ -78,18 +78,25 @@ LN_INLINE void int8_matrix_of(int8_kind kind, const uint8_t *panel, const int8_b
     }
 #pragma GCC unroll 16
     for (size_t i = 0; i < MATRIX_ROWS; i++)
-        vf_store(y + i * LANES, sums[i]);
+        vf_store(y + i * UNIT, sums[i]);
 }
 
-/* The group of 16 rows at `row` against an unpacked panel: y [16][16]. */
-static void int8_matrix(ln_pack pack, const uint8_t *panel, const int8_rows *x, size_t row,
-                        float *y) {
-    const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks;
-    switch (pack) {
-    case LN_PACK_Q4_K: int8_matrix_of((int8_kind){0, 1, true}, panel, b, x->n_blocks, y); return;
-    case LN_PACK_Q6_K: int8_matrix_of((int8_kind){32, 2, false}, panel, b, x->n_blocks, y); return;
-    default: int8_matrix_of((int8_kind){0, 1, false}, panel, b, x->n_blocks, y); return;
-    }
+/* n_rows of x, filled up to whole groups of 16, against n blocks, from number `first` on, of
+ * unpacked panels: added to y [n_rows][UNIT], or put there when these are the first blocks. */
+static void int8_matrix(ln_pack pack, size_t n_panels, const uint8_t *w, const int8_rows *x,
+                        size_t n_rows, size_t first, size_t n, float *y) {
+    int8_kind kind = int8_kind_of(pack);
+    for (size_t p = 0; p < n_panels; p++, w += UNPACKED_PANEL, y += LANES)
+        for (size_t row = 0; row < n_rows; row += MATRIX_ROWS) {
+            const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks + first;
+            float *out = y + row * UNIT;
+            if (kind.has_min)
+                int8_matrix_of((int8_kind){0, 1, true}, w, b, n, first == 0, out);
+            else if (kind.n_scales == 2)
+                int8_matrix_of((int8_kind){0, 2, false}, w, b, n, first == 0, out);
+            else
+                int8_matrix_of((int8_kind){0, 1, false}, w, b, n, first == 0, out);
+        }
 }
 
 /* ---- bf16 --------------------------------------------------------------------------------- */
@@ -103,11 +110,12 @@ LN_INLINE size_t bf16_row_bytes(size_t k) {
     return (k + TILE_COLS - 1) / TILE_COLS * TILE_COLS * 4;
 }
 
-static bf16_rows bf16_place(void *memory, size_t k) {
+static bf16_rows bf16_place(void *memory, size_t k, bool precise) {
+    (void)precise; /* both parts are always there */
     return (bf16_rows){.k = k, .width = bf16_row_bytes(k) / 4, .x = memory};
 }
 
-static void bf16_split(const bf16_rows *rows, size_t row, size_t k, const float *x) {
+static void bf16_put(const bf16_rows *rows, size_t row, size_t k, const float *x) {
     uint16_t *high = rows->x + row * rows->width * 2, *low = high + rows->width;
     for (size_t i = 0; i < rows->width; i += LANES) {
         size_t left = i < k ? k - i : 0;
@@ -117,10 +125,8 @@ static void bf16_split(const bf16_rows *rows, size_t row, size_t k, const float 
     }
 }
 
-/* The group of 16 rows at `row` against a packed panel: y [16][16]. */
-static void bf16_multiply(size_t n_rows, const uint8_t *panel, const bf16_rows *rows, size_t row,
-                          float *y) {
-    (void)n_rows; /* a tile is always whole */
+/* The group of 16 rows at `row` against a packed panel: y [16][UNIT]. */
+static void bf16_group(const uint8_t *panel, const bf16_rows *rows, size_t row, float *y) {
     float parts[2][MATRIX_ROWS * LANES] __attribute__((aligned(64)));
     uint8_t last[TILE_COLS / 2 * STEP_BYTES] __attribute__((aligned(64))) = {0};
     const uint16_t *x = rows->x + row * rows->width * 2;
@@ -142,8 +148,16 @@ static void bf16_multiply(size_t n_rows, const uint8_t *panel, const bf16_rows *
     _tile_stored(0, parts[0], STEP_BYTES);
     _tile_stored(1, parts[1], STEP_BYTES);
     for (size_t i = 0; i < MATRIX_ROWS; i++)
-        vf_store(y + i * LANES,
+        vf_store(y + i * UNIT,
                  vf_add(vf_load(parts[0] + i * LANES), vf_load(parts[1] + i * LANES)));
+}
+
+/* y [n_rows][UNIT] = rows of x against n_panels panels, panel_bytes apart. */
+static void bf16_multiply(size_t n_panels, const uint8_t *panels, size_t panel_bytes,
+                          const bf16_rows *rows, size_t n_rows, float *y) {
+    for (size_t p = 0; p < n_panels; p++)
+        for (size_t row = 0; row < n_rows; row += MATRIX_ROWS)
+            bf16_group(panels + p * panel_bytes, rows, row, y + row * UNIT + p * LANES);
 }
 
 #endif

@@ -15,5 +15,12 @@ LN_INLINE vi dot_nibbles(vi acc, vi w, vi x) {
 LN_INLINE vf dot_bf16(vf acc, vi w, vi x) {
     return _mm512_dpbf16_ps(acc, (__m512bh)w, (__m512bh)x);
 }
+enum { HAS_DOT_BF16 = 1 };
+/* The same for float32 x, which the kernels do not use here. */
+LN_INLINE vf dot_pair(vf acc, vi w, const float *x) {
+    vi even = _mm512_slli_epi32(w, 16), odd = _mm512_and_si512(w, vi_set((int32_t)0xffff0000u));
+    acc = vf_fma(_mm512_castsi512_ps(even), vf_set(x[0]), acc);
+    return vf_fma(_mm512_castsi512_ps(odd), vf_set(x[1]), acc);
+}
 
 #endif

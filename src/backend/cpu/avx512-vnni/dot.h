@@ -23,5 +23,11 @@ LN_INLINE vf dot_bf16(vf acc, vi w, vi x) {
     acc = vf_fma(even_bf16(w), even_bf16(x), acc);
     return vf_fma(odd_bf16(w), odd_bf16(x), acc);
 }
+enum { HAS_DOT_BF16 = 0 };
+/* The same for float32 x. */
+LN_INLINE vf dot_pair(vf acc, vi w, const float *x) {
+    acc = vf_fma(even_bf16(w), vf_set(x[0]), acc);
+    return vf_fma(odd_bf16(w), vf_set(x[1]), acc);
+}
 
 #endif

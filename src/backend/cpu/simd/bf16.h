@@ -1,89 +1,167 @@
-/* y = x W^T for weights packed as bf16 (backend/cpu/pack.h). x goes as the sum of two bf16, which
- * keeps 16 of its 24 bits: rounded to one, a layer's error would be near 1%. Float32 sums of pairs
- * of products in four chains (high and low parts, even and odd pairs), added at the end. A sum
- * depends on its row of x and its row of W alone. Bytes moved: 2 per weight, once for each
- * TILE_ROWS rows of x from the caches. */
+/* y = x W^T for weights packed as bf16 (backend/cpu/pack.h). Where there are dot products of bf16,
+ * x is rounded to bf16, or goes as the sum of two bf16, which keeps 16 of its 24 bits, when what
+ * follows magnifies errors (ln_op_linear.precise). Elsewhere x stays float32.
+ *
+ * Float32 sums of pairs of products in two chains, of even and odd pairs. After every SLICE_PAIRS
+ * pairs both are added to y. A sum depends on its row of x and its row of W alone.
+ *
+ * Bytes moved: 2 per weight from memory, once for all rows of x, which meet a slice of the panels
+ * while it is in the first-level cache. */
 #ifndef LN_BACKEND_CPU_SIMD_BF16_H
 #define LN_BACKEND_CPU_SIMD_BF16_H
 
+#include "backend/cpu/simd/int8.h"
 #include "base/half.h"
 
+enum { SLICE_PAIRS = 128, PAIR_BYTES = 64 /* of a panel */ };
+
+/* How x lies: pairs of columns as bf16, as high and low bf16, or as float32. */
+typedef enum bf16_form { BF16_ONE, BF16_TWO, BF16_FLOAT } bf16_form;
+
 typedef struct bf16_rows {
-    size_t n_pairs; /* of columns; an odd last one is filled up with 0 */
-    uint16_t *x;    /* [n][n_pairs][2 of the high parts, 2 of the low parts] */
+    bf16_form form;
+    size_t n_pairs;    /* of columns; an odd last one is filled up with 0 */
+    size_t pair_bytes; /* 4, or 8 */
+    uint8_t *x;        /* [n][n_pairs][pair_bytes] */
 } bf16_rows;
 
+/* Bytes of a row, in any form. */
 LN_INLINE size_t bf16_row_bytes(size_t k) {
     return (k + k % 2) * 4;
 }
 
-static bf16_rows bf16_place(void *memory, size_t k) {
-    return (bf16_rows){.n_pairs = (k + 1) / 2, .x = memory};
+static bf16_rows bf16_place(void *memory, size_t k, bool precise) {
+    bf16_form form = !HAS_DOT_BF16 ? BF16_FLOAT : precise ? BF16_TWO : BF16_ONE;
+    return (bf16_rows){
+        .form = form, .n_pairs = (k + 1) / 2, .pair_bytes = form == BF16_ONE ? 4 : 8, .x = memory};
 }
 
-static void bf16_split(const bf16_rows *rows, size_t row, size_t k, const float *x) {
-    uint16_t *out = rows->x + row * rows->n_pairs * 4;
+static void bf16_put_one(const bf16_rows *rows, uint8_t *row, size_t i, float value) {
+    uint8_t *pair = row + i / 2 * rows->pair_bytes;
+    if (rows->form == BF16_FLOAT) {
+        memcpy(pair + i % 2 * 4, &value, 4);
+        return;
+    }
+    uint16_t high = ln_bf16_from_f32(value);
+    uint16_t low = ln_bf16_from_f32(value - ln_f32_from_bf16(high));
+    memcpy(pair + i % 2 * 2, &high, 2);
+    if (rows->form == BF16_TWO)
+        memcpy(pair + 4 + i % 2 * 2, &low, 2);
+}
+
+static void bf16_put(const bf16_rows *rows, size_t row, size_t k, const float *x) {
+    uint8_t *out = rows->x + row * rows->n_pairs * rows->pair_bytes;
     size_t i = 0;
     for (; i + LANES <= k; i += LANES) {
+        uint8_t *pairs = out + i / 2 * rows->pair_bytes;
         uint16_t high[LANES], low[LANES];
+        if (rows->form == BF16_FLOAT) {
+            vf_store((float *)(void *)pairs, vf_load(x + i));
+            continue;
+        }
         vf_to_bf16(high, vf_load(x + i));
+        if (rows->form == BF16_ONE) {
+            memcpy(pairs, high, sizeof high);
+            continue;
+        }
         vf_to_bf16(low, vf_sub(vf_load(x + i), vf_from_bf16(high)));
         for (size_t j = 0; j < LANES; j += 2) {
-            memcpy(out + (i + j) * 2, high + j, 2 * sizeof *high);
-            memcpy(out + (i + j) * 2 + 2, low + j, 2 * sizeof *low);
+            memcpy(pairs + j * 4, high + j, 2 * sizeof *high);
+            memcpy(pairs + j * 4 + 4, low + j, 2 * sizeof *low);
         }
     }
-    for (; i < k + k % 2; i++) {
-        float value = i < k ? x[i] : 0.0f;
-        uint16_t *pair = out + i / 2 * 4 + i % 2;
-        pair[0] = ln_bf16_from_f32(value);
-        pair[2] = ln_bf16_from_f32(value - ln_f32_from_bf16(pair[0]));
-    }
+    for (; i < k + k % 2; i++)
+        bf16_put_one(rows, out, i, i < k ? x[i] : 0.0f);
 }
 
-enum { CHAINS = 4 }; /* high and low parts of even pairs, then of odd pairs */
-
-LN_INLINE vi pair_of(const bf16_rows *rows, size_t row, size_t pair, size_t part) {
-    return vi_spread((const int8_t *)(rows->x + (row * rows->n_pairs + pair) * 4 + part * 2));
+LN_INLINE vf pair_dot(bf16_form form, vf acc, vi w, const uint8_t *x) {
+    const int8_t *pair = (const int8_t *)x;
+    if (form == BF16_FLOAT)
+        return dot_pair(acc, w, (const float *)(const void *)x);
+    acc = dot_bf16(acc, w, vi_spread(pair));
+    return form == BF16_TWO ? dot_bf16(acc, w, vi_spread(pair + 4)) : acc;
 }
 
-LN_INLINE void bf16_tile(size_t n_rows, const uint8_t *panel, const bf16_rows *rows, size_t row,
-                         float *y) {
-    size_t n_pairs = rows->n_pairs;
-    vf sums[TILE_STEP][CHAINS];
-    for (size_t i = 0; i < n_rows; i++)
-        for (size_t chain = 0; chain < CHAINS; chain++)
-            sums[i][chain] = vf_set(0.0f);
-    for (size_t pair = 0; pair + 2 <= n_pairs; pair += 2) {
-#pragma GCC unroll 4
-        for (size_t chain = 0; chain < CHAINS; chain++) {
-            vi w = vi_load(panel + (pair + chain / 2) * 64);
-            for (size_t i = 0; i < n_rows; i++)
-                sums[i][chain] = dot_bf16(sums[i][chain], w,
-                                          pair_of(rows, row + i, pair + chain / 2, chain % 2));
-        }
-    }
+/* Pairs of n_rows rows of x, row_bytes apart, against n_panels panels, panel_bytes apart: added to
+ * y [n_rows][UNIT], or put there when these are the first pairs. */
+LN_INLINE void bf16_tile(bf16_form form, size_t n_rows, size_t n_panels, const uint8_t *panels,
+                         size_t panel_bytes, const uint8_t *x, size_t row_bytes, size_t n_pairs,
+                         bool first, float *y) {
+    const size_t pair_bytes = form == BF16_ONE ? 4 : 8;
+    vf sums[2][TILE_ROWS][TILE_PANELS];
 #pragma GCC unroll 2
-    for (size_t chain = 0; chain < 2; chain++) {
-        if (n_pairs % 2 == 0)
-            break;
-        vi w = vi_load(panel + (n_pairs - 1) * 64);
+    for (size_t chain = 0; chain < 2; chain++)
+#pragma GCC unroll 8
         for (size_t i = 0; i < n_rows; i++)
-            sums[i][chain] =
-                dot_bf16(sums[i][chain], w, pair_of(rows, row + i, n_pairs - 1, chain));
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++)
+                sums[chain][i][p] = vf_set(0.0f);
+    for (size_t pair = 0; pair + 2 <= n_pairs; pair += 2) {
+#pragma GCC unroll 2
+        for (size_t chain = 0; chain < 2; chain++) {
+            vi w[TILE_PANELS];
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++)
+                w[p] = vi_load(panels + p * panel_bytes + (pair + chain) * PAIR_BYTES);
+#pragma GCC unroll 8
+            for (size_t i = 0; i < n_rows; i++)
+#pragma GCC unroll 2
+                for (size_t p = 0; p < n_panels; p++)
+                    sums[chain][i][p] = pair_dot(form, sums[chain][i][p], w[p],
+                                                 x + i * row_bytes + (pair + chain) * pair_bytes);
+        }
     }
+    if (n_pairs % 2 != 0)
+#pragma GCC unroll 8
+        for (size_t i = 0; i < n_rows; i++)
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++)
+                sums[0][i][p] =
+                    pair_dot(form, sums[0][i][p],
+                             vi_load(panels + p * panel_bytes + (n_pairs - 1) * PAIR_BYTES),
+                             x + i * row_bytes + (n_pairs - 1) * pair_bytes);
+#pragma GCC unroll 8
     for (size_t i = 0; i < n_rows; i++)
-        vf_store(y + i * LANES,
-                 vf_add(vf_add(sums[i][0], sums[i][1]), vf_add(sums[i][2], sums[i][3])));
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++) {
+            float *out = y + i * UNIT + p * LANES;
+            vf sum = vf_add(sums[0][i][p], sums[1][i][p]);
+            vf_store(out, first ? sum : vf_add(vf_load(out), sum));
+        }
 }
 
-/* One row, or a multiple of TILE_STEP. */
-static void bf16_multiply(size_t n_rows, const uint8_t *panel, const bf16_rows *rows, size_t row,
-                          float *y) {
-    if (n_rows == 1)
-        bf16_tile(1, panel, rows, row, y);
-    for (size_t i = 0; n_rows > 1 && i < n_rows; i += TILE_STEP)
-        bf16_tile(TILE_STEP, panel, rows, row + i, y + i * LANES);
+LN_INLINE void bf16_rows_of(bf16_form form, size_t n_panels, const uint8_t *panels,
+                            size_t panel_bytes, const bf16_rows *rows, size_t n_rows, float *y) {
+    size_t row_bytes = rows->n_pairs * rows->pair_bytes;
+    for (size_t pair = 0; pair < rows->n_pairs; pair += SLICE_PAIRS) {
+        size_t left = rows->n_pairs - pair, n = left < SLICE_PAIRS ? left : SLICE_PAIRS;
+        const uint8_t *w = panels + pair * PAIR_BYTES, *x = rows->x + pair * rows->pair_bytes;
+        size_t i = 0;
+        for (; i + TILE_ROWS <= n_rows; i += TILE_ROWS)
+            bf16_tile(form, TILE_ROWS, n_panels, w, panel_bytes, x + i * row_bytes, row_bytes, n,
+                      pair == 0, y + i * UNIT);
+        for (; i < n_rows; i++)
+            bf16_tile(form, 1, n_panels, w, panel_bytes, x + i * row_bytes, row_bytes, n, pair == 0,
+                      y + i * UNIT);
+    }
+}
+
+/* y [n_rows][UNIT] = rows of x against n_panels panels, panel_bytes apart. */
+static void bf16_multiply(size_t n_panels, const uint8_t *panels, size_t panel_bytes,
+                          const bf16_rows *rows, size_t n_rows, float *y) {
+    bool whole = n_panels == TILE_PANELS;
+    if (rows->form == BF16_FLOAT && whole)
+        bf16_rows_of(BF16_FLOAT, TILE_PANELS, panels, panel_bytes, rows, n_rows, y);
+    else if (rows->form == BF16_FLOAT)
+        bf16_rows_of(BF16_FLOAT, 1, panels, panel_bytes, rows, n_rows, y);
+    else if (rows->form == BF16_TWO && whole)
+        bf16_rows_of(BF16_TWO, TILE_PANELS, panels, panel_bytes, rows, n_rows, y);
+    else if (rows->form == BF16_TWO)
+        bf16_rows_of(BF16_TWO, 1, panels, panel_bytes, rows, n_rows, y);
+    else if (whole)
+        bf16_rows_of(BF16_ONE, TILE_PANELS, panels, panel_bytes, rows, n_rows, y);
+    else
+        bf16_rows_of(BF16_ONE, 1, panels, panel_bytes, rows, n_rows, y);
 }
 
 #endif

@@ -4,16 +4,27 @@
  * A sum depends on its row of x and its row of W alone: int32 sums are exact, and every tile folds
  * block after block in the same way.
  *
- * Bytes moved by one row of x: the packed weights once. Many rows: a panel is unpacked once into
- * 640 bytes per block, which then meet all rows from the caches. */
+ * Bytes moved by one row of x: the packed weights once. Many rows: panels are unpacked
+ * UNPACK_BLOCKS blocks at a time, 640 bytes each, into the first-level cache, where they meet all
+ * rows; the sums rest in y meanwhile. A tile of TILE_ROWS x TILE_PANELS sums needs one broadcast of
+ * x for TILE_PANELS products. */
 #ifndef LN_BACKEND_CPU_SIMD_INT8_H
 #define LN_BACKEND_CPU_SIMD_INT8_H
+
+#include <stdbool.h>
 
 #include "backend/cpu/pack.h"
 
 /* An unpacked block: 8 steps, then two vectors of factors: the scale and 0, or the scale and the
  * minimum, or the scales of the two halves. */
 enum { STEPS = 8, STEP_BYTES = 64, UNPACKED_BYTES = STEPS * STEP_BYTES + 2 * 64 };
+
+/* Panels that a worker multiplies side by side: a row of y has UNIT columns. */
+enum {
+    UNIT = TILE_PANELS * LANES,
+    UNPACK_BLOCKS = 16,
+    UNPACKED_PANEL = UNPACK_BLOCKS * UNPACKED_BYTES
+};
 
 typedef struct int8_kind {
     int32_t offset;  /* of the stored quants */
@@ -54,21 +65,35 @@ static int8_rows int8_place(void *memory, size_t k) {
     return (int8_rows){.n_blocks = k / LN_PACK_COLS, .blocks = memory};
 }
 
-static void int8_quantize(const int8_rows *rows, size_t row, int8_kind kind, const float *x) {
-    int8_block *out = rows->blocks + row / GROUP_ROWS * rows->n_blocks;
-    size_t lane = row % GROUP_ROWS;
-    for (size_t block = 0; block < rows->n_blocks; block++, out++, x += LN_PACK_COLS) {
-        vf a = vf_load(x), b = vf_load(x + LANES);
-        float largest = vf_largest(vf_max(vf_abs(a), vf_abs(b)));
-        vf inverse = vf_set(largest > 0.0f ? 127.0f / largest : 0.0f);
-        vi p = vi_round(vf_mul(a, inverse)), q = vi_round(vf_mul(b, inverse));
-        vi_store_i8(out->q[lane], p);
-        vi_store_i8(out->q[lane] + LANES, q);
-        out->scale[lane] = largest * (1.0f / 127.0f);
-        int32_t first = vi_sum(p), second = vi_sum(q);
-        out->min_sum[lane] = -out->scale[lane] * (float)(first + second);
-        out->start[0][lane] = -kind.offset * (kind.n_scales == 2 ? first : first + second);
-        out->start[1][lane] = -kind.offset * second;
+/* The first n rows of a group of 16: block after block, so that each is written once. */
+static void int8_quantize(const int8_rows *rows, size_t group, int8_kind kind, size_t n,
+                          const float *const *x) {
+    int8_block *out = rows->blocks + group * rows->n_blocks;
+    for (size_t block = 0; block < rows->n_blocks; block++, out++) {
+        float largest[GROUP_ROWS] = {0}, inverse[GROUP_ROWS];
+        int32_t first[GROUP_ROWS] = {0}, second[GROUP_ROWS] = {0};
+        for (size_t i = 0; i < n; i++) {
+            const float *from = x[i] + block * LN_PACK_COLS;
+            largest[i] = vf_largest(vf_max(vf_abs(vf_load(from)), vf_abs(vf_load(from + LANES))));
+        }
+        vf most = vf_load(largest), scale = vf_mul(most, vf_set(1.0f / 127.0f));
+        /* rows of next to nothing become zeros */
+        vf_store(inverse, vf_div(vf_set(127.0f), vf_max(most, vf_set(1e-30f))));
+        for (size_t i = 0; i < n; i++) {
+            const float *from = x[i] + block * LN_PACK_COLS;
+            vi p = vi_round(vf_mul(vf_load(from), vf_set(inverse[i])));
+            vi q = vi_round(vf_mul(vf_load(from + LANES), vf_set(inverse[i])));
+            vi_store_i8(out->q[i], p);
+            vi_store_i8(out->q[i] + LANES, q);
+            first[i] = vi_sum(p);
+            second[i] = vi_sum(q);
+        }
+        vi one = vi_load(first), two = vi_load(second), both = vi_add(one, two);
+        vi factor = vi_set(-kind.offset);
+        vf_store(out->scale, scale);
+        vf_store(out->min_sum, vf_mul(vf_mul(scale, vf_set(-1.0f)), vf_from_i(both)));
+        vi_store(out->start[0], vi_mul(factor, kind.n_scales == 2 ? one : both));
+        vi_store(out->start[1], vi_mul(factor, two));
     }
 }
 
@@ -148,7 +173,7 @@ LN_INLINE vf fold(vf sum, vi acc, vf factor, float scale) {
     return vf_fma(vf_from_i(acc), vf_mul(factor, vf_set(scale)), sum);
 }
 
-/* The first n_rows of x against a packed panel: y [n_rows][16]. */
+/* The first n_rows of x against a packed panel: y [n_rows][UNIT]. */
 LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
                         float *y) {
     int8_kind kind = int8_kind_of(pack);
@@ -176,49 +201,67 @@ LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const
         }
     }
     for (size_t i = 0; i < n_rows; i++)
-        vf_store(y + i * LANES, sums[i]);
+        vf_store(y + i * UNIT, sums[i]);
 }
 
-/* n_rows of x from `row` on, all of one group, against an unpacked panel. */
-LN_INLINE void int8_many(int8_kind kind, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                         size_t row, float *y) {
-    const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks, *end = b + x->n_blocks;
-    const size_t steps = STEPS / kind.n_scales, lane = row % GROUP_ROWS;
-    vf sums[TILE_ROWS];
-    for (size_t i = 0; i < n_rows; i++)
-        sums[i] = vf_set(0.0f);
-    for (; b < end; b++, panel += UNPACKED_BYTES) {
-        const float *factors = (const float *)(const void *)(panel + STEPS * STEP_BYTES);
+/* Blocks of TILE_ROWS rows of x, from `lane` of their group on, against as many of unpacked panels:
+ * added to y [TILE_ROWS][UNIT], or put there when these are the first blocks. */
+LN_INLINE void int8_tile(int8_kind kind, size_t n_panels, const uint8_t *w, const int8_block *b,
+                         size_t lane, size_t n_blocks, bool first, float *y) {
+    const size_t steps = STEPS / kind.n_scales;
+    vf sums[TILE_ROWS][TILE_PANELS];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++)
+            sums[i][p] = first ? vf_set(0.0f) : vf_load(y + i * UNIT + p * LANES);
+    for (const int8_block *end = b + n_blocks; b < end; b++, w += UNPACKED_BYTES) {
+        const float *factors = (const float *)(const void *)(w + STEPS * STEP_BYTES);
         const int8_t *q = b->q[lane];
 #pragma GCC unroll 2
         for (size_t part = 0; part < kind.n_scales; part++) {
-            vi acc[TILE_ROWS];
-            for (size_t i = 0; i < n_rows; i++)
-                acc[i] = vi_set(b->start[part][lane + i]);
+            vi acc[TILE_ROWS][TILE_PANELS];
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+                for (size_t p = 0; p < n_panels; p++)
+                    acc[i][p] = vi_set(b->start[part][lane + i]);
 #pragma GCC unroll 8
             for (size_t step = part * steps; step < (part + 1) * steps; step++) {
-                vi w = vi_load(panel + step * STEP_BYTES);
-                for (size_t i = 0; i < n_rows; i++)
-                    acc[i] = dot_bytes(acc[i], w, vi_spread(q + i * LN_PACK_COLS + step * 4));
+                vi v[TILE_PANELS];
+#pragma GCC unroll 2
+                for (size_t p = 0; p < n_panels; p++)
+                    v[p] = vi_load(w + p * UNPACKED_PANEL + step * STEP_BYTES);
+#pragma GCC unroll 8
+                for (size_t i = 0; i < TILE_ROWS; i++) {
+                    vi x = vi_spread(q + i * LN_PACK_COLS + step * 4);
+#pragma GCC unroll 2
+                    for (size_t p = 0; p < n_panels; p++)
+                        acc[i][p] = dot_bytes(acc[i][p], v[p], x);
+                }
             }
-            vf factor = vf_load(factors + part * LANES);
-            for (size_t i = 0; i < n_rows; i++)
-                sums[i] = fold(sums[i], acc[i], factor, b->scale[lane + i]);
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++) {
+                vf factor = vf_load(factors + p * (UNPACKED_PANEL / 4) + part * LANES);
+#pragma GCC unroll 8
+                for (size_t i = 0; i < TILE_ROWS; i++)
+                    sums[i][p] = fold(sums[i][p], acc[i][p], factor, b->scale[lane + i]);
+            }
         }
         if (kind.has_min)
-            for (size_t i = 0; i < n_rows; i++)
-                sums[i] = vf_fma(vf_load(factors + LANES), vf_set(b->min_sum[lane + i]), sums[i]);
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++) {
+                vf min = vf_load(factors + p * (UNPACKED_PANEL / 4) + LANES);
+#pragma GCC unroll 8
+                for (size_t i = 0; i < TILE_ROWS; i++)
+                    sums[i][p] = vf_fma(min, vf_set(b->min_sum[lane + i]), sums[i][p]);
+            }
     }
-    for (size_t i = 0; i < n_rows; i++)
-        vf_store(y + i * LANES, sums[i]);
-}
-
-LN_INLINE void int8_many_of(int8_kind kind, size_t n_rows, const uint8_t *panel, const int8_rows *x,
-                            size_t row, float *y) {
-    if (n_rows == TILE_ROWS)
-        int8_many(kind, TILE_ROWS, panel, x, row, y);
-    else
-        int8_many(kind, TILE_STEP, panel, x, row, y);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++)
+            vf_store(y + i * UNIT + p * LANES, sums[i][p]);
 }
 
 LN_INLINE void int8_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
@@ -242,18 +285,10 @@ static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
     }
 }
 
-/* n_rows of x, TILE_ROWS or TILE_STEP, against an unpacked panel. */
-static void int8_multiply_many(ln_pack pack, size_t n_rows, const uint8_t *panel,
-                               const int8_rows *x, size_t row, float *y) {
-    switch (pack) {
-    case LN_PACK_Q4_K: int8_many_of((int8_kind){0, 1, true}, n_rows, panel, x, row, y); return;
-    case LN_PACK_Q6_K: int8_many_of((int8_kind){32, 2, false}, n_rows, panel, x, row, y); return;
-    default: int8_many_of((int8_kind){0, 1, false}, n_rows, panel, x, row, y); return;
-    }
-}
-
-LN_INLINE void int8_unpack_as(ln_pack pack, const uint8_t *panel, size_t n_blocks, uint8_t *out) {
-    for (size_t block = 0; block < n_blocks; block++, out += UNPACKED_BYTES) {
+/* Blocks [first, first + n) of a panel. */
+LN_INLINE void int8_unpack_as(ln_pack pack, const uint8_t *panel, size_t first, size_t n,
+                              uint8_t *out) {
+    for (size_t block = first; block < first + n; block++, out += UNPACKED_BYTES) {
         vi w[STEPS];
         vf factors[2] = {vf_set(0.0f), vf_set(0.0f)};
         unpack_block(pack, panel, block, w, factors);
@@ -264,14 +299,42 @@ LN_INLINE void int8_unpack_as(ln_pack pack, const uint8_t *panel, size_t n_block
     }
 }
 
-static void int8_unpack(ln_pack pack, const uint8_t *panel, size_t k, uint8_t *out) {
-    size_t n_blocks = k / LN_PACK_COLS;
+static void int8_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t n, uint8_t *out) {
     switch (pack) {
-    case LN_PACK_Q4_0: int8_unpack_as(LN_PACK_Q4_0, panel, n_blocks, out); return;
-    case LN_PACK_Q8_0: int8_unpack_as(LN_PACK_Q8_0, panel, n_blocks, out); return;
-    case LN_PACK_Q4_K: int8_unpack_as(LN_PACK_Q4_K, panel, n_blocks, out); return;
-    default: int8_unpack_as(LN_PACK_Q6_K, panel, n_blocks, out); return;
+    case LN_PACK_Q4_0: int8_unpack_as(LN_PACK_Q4_0, panel, first, n, out); return;
+    case LN_PACK_Q8_0: int8_unpack_as(LN_PACK_Q8_0, panel, first, n, out); return;
+    case LN_PACK_Q4_K: int8_unpack_as(LN_PACK_Q4_K, panel, first, n, out); return;
+    default: int8_unpack_as(LN_PACK_Q6_K, panel, first, n, out); return;
     }
+}
+
+/* All rows of x against n blocks, from number `first` on, of unpacked panels. */
+LN_INLINE void int8_rows_tiles(int8_kind kind, size_t n_panels, const uint8_t *w,
+                               const int8_rows *x, size_t n_rows, size_t first, size_t n,
+                               float *y) {
+    for (size_t row = 0; row < n_rows; row += TILE_ROWS) {
+        const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks + first;
+        int8_tile(kind, n_panels, w, b, row % GROUP_ROWS, n, first == 0, y + row * UNIT);
+    }
+}
+
+LN_INLINE void int8_rows_of(int8_kind kind, size_t n_panels, const uint8_t *w, const int8_rows *x,
+                            size_t n_rows, size_t first, size_t n, float *y) {
+    if (n_panels == TILE_PANELS)
+        int8_rows_tiles(kind, TILE_PANELS, w, x, n_rows, first, n, y);
+    else
+        int8_rows_tiles(kind, 1, w, x, n_rows, first, n, y);
+}
+
+static void int8_multiply_rows(ln_pack pack, size_t n_panels, const uint8_t *w, const int8_rows *x,
+                               size_t n_rows, size_t first, size_t n, float *y) {
+    int8_kind kind = int8_kind_of(pack);
+    if (kind.has_min)
+        int8_rows_of((int8_kind){0, 1, true}, n_panels, w, x, n_rows, first, n, y);
+    else if (kind.n_scales == 2)
+        int8_rows_of((int8_kind){0, 2, false}, n_panels, w, x, n_rows, first, n, y);
+    else
+        int8_rows_of((int8_kind){0, 1, false}, n_panels, w, x, n_rows, first, n, y);
 }
 
 #endif

@@ -1,9 +1,9 @@
-/* y = x W^T with its epilogue, for every layout of weights. A worker takes a range of panels of 16
- * output rows. Rows of x go in chunks that fit the L2 cache as the kernel wants them (int8, two
- * bf16); a panel then meets all rows of the chunk.
+/* y = x W^T with its epilogue, for every layout of weights. Workers take units of TILE_PANELS
+ * panels of 16 output rows, whoever is free the next one. Rows of x go in chunks, made ready as the
+ * kernel wants them (int8, bf16): a few by each worker for itself, more by all workers together.
  *
- * No thread writes what another reads, and a sum never depends on the chunk or the tile, so any
- * number of threads and rows gives the same bits. */
+ * A sum never depends on the chunk, the tile or the worker, so any number of threads and rows gives
+ * the same bits. */
 #ifndef LN_BACKEND_CPU_SIMD_LINEAR_H
 #define LN_BACKEND_CPU_SIMD_LINEAR_H
 
@@ -12,19 +12,18 @@
 #include "backend/cpu/simd/rows.h"
 
 enum {
-    MAX_CHUNK = 240, /* rows of x, whole groups */
+    MAX_CHUNK = 256, /* rows of x, whole groups */
     FEW_ROWS = 4,    /* up to here packed panels are unpacked in registers */
-    CHUNK_BYTES = 1 << 20
+    CHUNK_BYTES = 3 << 20,
+    TAKE_BYTES = 1 << 18 /* of weights that a worker takes at once for few rows */
 };
 
-/* One matrix in a running linear: how its rows of x lie, and where a panel is unpacked. */
+/* One matrix in a running linear: how its rows of x lie, and where a unit's sums go. */
 typedef struct operand {
     const ln_weight *weight;
     int8_rows int8;
     bf16_rows bf16;
-    float *panel; /* scratch: an unpacked panel, or 16 rows of float32 */
-    const uint8_t *packed;
-    const float *rows[LANES]; /* of W, layout LN_PACK_NONE */
+    float *y; /* [rows of the chunk, whole groups][UNIT] */
 } operand;
 
 typedef struct linear_job {
@@ -33,6 +32,9 @@ typedef struct linear_job {
     operand up, gate;
     size_t n;                   /* rows of the chunk */
     bool few;                   /* they meet packed int8 panels all at once */
+    bool shares_rows;           /* others may still read prepared rows in the shared memory */
+    uint8_t *unpacked;          /* [TILE_PANELS][UNPACKED_PANEL] */
+    float *w_rows;              /* [16][n_in], layout LN_PACK_NONE */
     size_t out_rows[MAX_CHUNK]; /* their numbers in `out` */
     const float *x[MAX_CHUNK];
 } linear_job;
@@ -54,79 +56,99 @@ static size_t row_bytes_of(const ln_weight *weight) {
     }
 }
 
-/* Floats of an unpacked panel, or of 16 rows. */
-static size_t panel_floats(size_t k) {
-    return round_up(k, LN_PACK_COLS) * LANES;
+/* Bytes of a row in any layout, for weight and gate. */
+static size_t most_row_bytes(size_t width) {
+    return 2 * round_up(4 * width + 128, 64);
 }
 
-/* Floats of a worker for weights of up to `width` columns: prepared rows of x and an unpacked
- * panel, for weight and gate each. */
+/* Floats of a worker for weights of up to `width` columns: a few rows of x as prepared, sums of
+ * weight and gate, unpacked panels, or 16 rows of float32. */
 static size_t linear_scratch(size_t width) {
-    size_t row = 2 * round_up(4 * width + 128, 64); /* no layout takes more for a row of x */
-    size_t chunk = row * GROUP_ROWS > CHUNK_BYTES ? row * GROUP_ROWS : CHUNK_BYTES;
-    return chunk / sizeof(float) + 2 * panel_floats(width);
+    size_t rows = most_row_bytes(width) * GROUP_ROWS;
+    size_t sums = 2 * MAX_CHUNK * UNIT * sizeof(float), unpacked = TILE_PANELS * UNPACKED_PANEL;
+    return (rows + sums + unpacked) / sizeof(float) + round_up(width, LANES) * LANES;
 }
 
-/* Rows of x that a chunk holds. */
-static size_t chunk_rows(const linear_job *job) {
+/* Bytes that the workers share: a chunk of prepared rows. */
+static size_t linear_shared(size_t width) {
+    size_t group = most_row_bytes(width) * GROUP_ROWS;
+    return group > CHUNK_BYTES ? group : CHUNK_BYTES;
+}
+
+/* Rows of x that a chunk of n holds: chunks of a linear are about equal. */
+static size_t chunk_rows(const linear_job *job, size_t n) {
     size_t row = row_bytes_of(job->up.weight);
     if (job->gate.weight != NULL && job->gate.weight->layout != job->up.weight->layout)
         row += row_bytes_of(job->gate.weight);
-    size_t fit = row > 0 ? CHUNK_BYTES / row / GROUP_ROWS * GROUP_ROWS : MAX_CHUNK;
-    if (fit < GROUP_ROWS)
-        return GROUP_ROWS;
-    return fit < MAX_CHUNK ? fit : MAX_CHUNK;
+    size_t most = row > 0 ? CHUNK_BYTES / row / GROUP_ROWS * GROUP_ROWS : MAX_CHUNK;
+    most = most > MAX_CHUNK ? MAX_CHUNK : most < GROUP_ROWS ? GROUP_ROWS : most;
+    size_t n_chunks = (n + most - 1) / most;
+    return n_chunks > 1 ? round_up((n + n_chunks - 1) / n_chunks, GROUP_ROWS) : most;
 }
 
-/* The chunk's rows of x in the form that the operand wants; returns the bytes used at `memory`. */
-static size_t prepare_rows(linear_job *job, operand *o, char *memory) {
+/* Rows [begin, end) of the chunk, `begin` at a group's first, in the form that the operand wants;
+ * returns the bytes that all take at `memory`. */
+static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end, char *memory) {
     size_t k = o->weight->n_cols;
     switch (o->weight->layout) {
     case LN_PACK_NONE: return 0;
     case LN_PACK_BF16:
-        o->bf16 = bf16_place(memory, k);
-        for (size_t i = 0; i < job->n; i++)
-            bf16_split(&o->bf16, i, k, job->x[i]);
+        o->bf16 = bf16_place(memory, k, job->p->precise);
+        for (size_t i = begin; i < end; i++)
+            bf16_put(&o->bf16, i, k, job->x[i]);
         break;
     default:
         o->int8 = int8_place(memory, k);
-        for (size_t i = 0; i < job->n; i++)
-            int8_quantize(&o->int8, i, int8_kind_of((ln_pack)o->weight->layout), job->x[i]);
+        for (size_t i = begin; i < end; i += GROUP_ROWS)
+            int8_quantize(&o->int8, i / GROUP_ROWS, int8_kind_of((ln_pack)o->weight->layout),
+                          end - i < GROUP_ROWS ? end - i : GROUP_ROWS, job->x + i);
     }
     return round_up(job->n, GROUP_ROWS) * row_bytes_of(o->weight);
 }
 
-static void load_panel(const linear_job *job, operand *o, size_t panel) {
+/* Float32 rows of W, and of x as they are. */
+static void multiply_plain(const linear_job *job, const operand *o, size_t panel, float *y) {
     const ln_weight *w = o->weight;
-    if (w->layout != LN_PACK_NONE) {
-        o->packed = (const uint8_t *)w->data + panel * LANES * w->row_bytes;
-        if (w->layout != LN_PACK_BF16 && !job->few)
-            int8_unpack((ln_pack)w->layout, o->packed, w->n_cols, (uint8_t *)o->panel);
-        return;
-    }
+    const float *rows[LANES];
     for (size_t lane = 0; lane < LANES; lane++) {
         size_t row = panel * LANES + lane;
-        o->rows[lane] = row < w->n_rows ? rows_load(w, row, o->panel + lane * w->n_cols)
-                                        : o->rows[lane - 1]; /* computed, never stored */
+        rows[lane] = row < w->n_rows ? rows_load(w, row, job->w_rows + lane * w->n_cols)
+                                     : job->w_rows; /* computed, never stored */
+    }
+    rows_multiply(job->n, job->x, rows, w->n_cols, y);
+}
+
+static void multiply_int8(const linear_job *job, const operand *o, const uint8_t *panels,
+                          size_t panel_bytes, size_t n_panels) {
+    ln_pack pack = (ln_pack)o->weight->layout;
+    for (size_t first = 0; first < o->int8.n_blocks; first += UNPACK_BLOCKS) {
+        size_t left = o->int8.n_blocks - first, n = left < UNPACK_BLOCKS ? left : UNPACK_BLOCKS;
+        for (size_t p = 0; p < n_panels; p++)
+            int8_unpack(pack, panels + p * panel_bytes, first, n,
+                        job->unpacked + p * UNPACKED_PANEL);
+        if (MATRIX_ROWS > 0)
+            int8_matrix(pack, n_panels, job->unpacked, &o->int8, job->n, first, n, o->y);
+        else
+            int8_multiply_rows(pack, n_panels, job->unpacked, &o->int8, job->n, first, n, o->y);
     }
 }
 
-/* y [height][16] = rows [row, row + height) of the chunk times the loaded panel. */
-static void multiply_tile(const linear_job *job, const operand *o, size_t row, size_t height,
-                          float *y) {
+/* o->y = the chunk's rows against n_panels panels from `panel` on. */
+static void multiply_unit(const linear_job *job, const operand *o, size_t panel, size_t n_panels) {
     const ln_weight *w = o->weight;
-    if (w->layout == LN_PACK_NONE) {
-        size_t n = row + height < job->n ? height : job->n - row;
-        rows_multiply(n, job->x + row, o->rows, w->n_cols, y);
-    } else if (w->layout == LN_PACK_BF16) {
-        bf16_multiply(height, o->packed, &o->bf16, row, y);
-    } else if (job->few) {
-        int8_multiply_few((ln_pack)w->layout, job->n, o->packed, &o->int8, y);
-    } else if (height == MATRIX_ROWS) {
-        int8_matrix((ln_pack)w->layout, (const uint8_t *)o->panel, &o->int8, row, y);
-    } else {
-        int8_multiply_many((ln_pack)w->layout, height, (const uint8_t *)o->panel, &o->int8, row, y);
-    }
+    size_t panel_bytes = LANES * w->row_bytes;
+    const uint8_t *panels = (const uint8_t *)w->data + panel * panel_bytes;
+    if (w->layout == LN_PACK_NONE)
+        for (size_t p = 0; p < n_panels; p++)
+            multiply_plain(job, o, panel + p, o->y + p * LANES);
+    else if (w->layout == LN_PACK_BF16)
+        bf16_multiply(n_panels, panels, panel_bytes, &o->bf16, job->n, o->y);
+    else if (job->few)
+        for (size_t p = 0; p < n_panels; p++)
+            int8_multiply_few((ln_pack)w->layout, job->n, panels + p * panel_bytes, &o->int8,
+                              o->y + p * LANES);
+    else
+        multiply_int8(job, o, panels, panel_bytes, n_panels);
 }
 
 static vf load_bias(const ln_weight *weight, size_t column, size_t n) {
@@ -157,61 +179,89 @@ static void finish(const linear_job *job, size_t row, size_t column, size_t n, v
         vf_store(out, y);
 }
 
-static bool any_bf16(const linear_job *job) {
-    const ln_weight *gate = job->gate.weight;
-    return job->up.weight->layout == LN_PACK_BF16 || (gate != NULL && gate->layout == LN_PACK_BF16);
-}
-
-static size_t tile_height(const linear_job *job, size_t row) {
-    size_t left = job->n - row;
-    if (job->few)
-        return job->n;
-    if (MATRIX_ROWS > 0 && (left > TILE_STEP || any_bf16(job)))
-        return MATRIX_ROWS;
-    if (job->n == 1)
-        return 1;
-    return left > TILE_STEP ? TILE_ROWS : TILE_STEP;
-}
-
-static void multiply_panel(linear_job *job, size_t panel) {
-    float up[LANES * LANES], gate[LANES * LANES];
-    size_t column = panel * LANES, left = job->p->weight->n_rows - column;
-    size_t n_columns = left < LANES ? left : LANES;
+static void finish_unit(const linear_job *job, size_t panel, size_t n_panels) {
     bool has_gate = job->gate.weight != NULL;
-    load_panel(job, &job->up, panel);
-    if (has_gate)
-        load_panel(job, &job->gate, panel);
-    for (size_t row = 0; row < job->n;) {
-        size_t height = tile_height(job, row);
-        multiply_tile(job, &job->up, row, height, up);
-        if (has_gate)
-            multiply_tile(job, &job->gate, row, height, gate);
-        for (size_t i = 0; i < height && row + i < job->n; i++)
-            finish(job, row + i, column, n_columns, vf_load(up + i * LANES),
-                   has_gate ? vf_load(gate + i * LANES) : vf_set(0.0f));
-        row += height;
+    for (size_t i = 0; i < job->n; i++)
+        for (size_t p = 0; p < n_panels; p++) {
+            size_t column = (panel + p) * LANES, left = job->p->weight->n_rows - column;
+            size_t at = i * UNIT + p * LANES;
+            finish(job, i, column, left < LANES ? left : LANES, vf_load(job->up.y + at),
+                   has_gate ? vf_load(job->gate.y + at) : vf_set(0.0f));
+        }
+}
+
+/* Panels that a worker takes at once: for few rows so many that streams are long, yet all workers
+ * end together. */
+static size_t panels_to_take(const linear_job *job, size_t n_panels) {
+    if (job->n > FEW_ROWS)
+        return TILE_PANELS;
+    size_t fair = n_panels / (job->worker->count * 8), row_bytes = job->up.weight->row_bytes;
+    size_t most = TAKE_BYTES / (row_bytes * LANES + 1);
+    fair = fair < most ? fair : most;
+    return fair > TILE_PANELS ? fair / TILE_PANELS * TILE_PANELS : TILE_PANELS;
+}
+
+static void multiply_panels(const linear_job *job) {
+    size_t n_panels = (job->up.weight->n_rows + LANES - 1) / LANES;
+    size_t step = panels_to_take(job, n_panels), item;
+    while (ln_cpu_take(job->worker, (n_panels + step - 1) / step, &item)) {
+        size_t end = (item + 1) * step < n_panels ? (item + 1) * step : n_panels;
+        for (size_t panel = item * step; panel < end; panel += TILE_PANELS) {
+            size_t n = end - panel < TILE_PANELS ? end - panel : TILE_PANELS;
+            multiply_unit(job, &job->up, panel, n);
+            if (job->gate.weight != NULL)
+                multiply_unit(job, &job->gate, panel, n);
+            finish_unit(job, panel, n);
+        }
     }
 }
 
-static void multiply_chunk(linear_job *job) {
-    char *memory = (char *)job->worker->scratch;
+/* The chunk's rows [begin, end) as weight and gate want them, at `memory`. */
+static void prepare_operands(linear_job *job, size_t begin, size_t end, char *memory) {
     operand *up = &job->up, *gate = &job->gate;
-    job->few = job->n <= FEW_ROWS && is_int8(up->weight) &&
-               (gate->weight == NULL || is_int8(gate->weight));
-    size_t width = up->weight->n_cols, used = prepare_rows(job, up, memory);
+    size_t used = prepare_rows(job, up, begin, end, memory);
     if (gate->weight != NULL && gate->weight->layout == up->weight->layout) {
         gate->int8 = up->int8;
         gate->bf16 = up->bf16;
     } else if (gate->weight != NULL) {
-        used += prepare_rows(job, gate, memory + used);
+        prepare_rows(job, gate, begin, end, memory + used);
     }
-    up->panel = (float *)(void *)(memory + used);
-    gate->panel = up->panel + panel_floats(width);
-    size_t begin, end, n_panels = (up->weight->n_rows + LANES - 1) / LANES;
-    ln_cpu_share(job->worker, n_panels, &begin, &end);
+}
+
+/* Whether the rows that the operation before this one prepared serve this one, too. */
+static bool rows_are_ready(const linear_job *job) {
+    const ln_op *before = job->worker->joins;
+    return before != NULL && job->n == job->p->n_rows && before->linear.gate == NULL &&
+           job->gate.weight == NULL && before->linear.precise == job->p->precise &&
+           before->linear.weight->layout == job->up.weight->layout;
+}
+
+static void multiply_chunk(linear_job *job) {
+    const ln_cpu_worker *worker = job->worker;
+    size_t sums = round_up(job->n, GROUP_ROWS) * UNIT;
+    size_t own_rows = most_row_bytes(job->up.weight->n_cols) * GROUP_ROWS;
+    job->few = job->n <= FEW_ROWS && is_int8(job->up.weight) &&
+               (job->gate.weight == NULL || is_int8(job->gate.weight));
+    job->up.y = worker->scratch + own_rows / sizeof(float);
+    job->gate.y = job->up.y + sums;
+    job->unpacked = (uint8_t *)(job->gate.y + sums);
+    job->w_rows = (float *)(void *)(job->unpacked + TILE_PANELS * UNPACKED_PANEL);
+    bool ready = rows_are_ready(job);
+    if (job->n <= (job->p->groups.n_groups > 0 ? (size_t)GROUP_ROWS : (size_t)FEW_ROWS)) {
+        prepare_operands(job, 0, ready ? 0 : job->n, (char *)worker->scratch);
+    } else {
+        size_t begin, end;
+        ln_cpu_share(worker, ready ? 0 : (job->n + GROUP_ROWS - 1) / GROUP_ROWS, &begin, &end);
+        if (!ready && job->shares_rows)
+            ln_cpu_barrier(worker);
+        end = end * GROUP_ROWS < job->n ? end * GROUP_ROWS : job->n;
+        prepare_operands(job, begin * GROUP_ROWS, end, worker->shared);
+        if (!ready)
+            ln_cpu_barrier(worker);
+        job->shares_rows = true;
+    }
     matrix_begin();
-    for (size_t panel = begin; panel < end; panel++)
-        multiply_panel(job, panel);
+    multiply_panels(job);
     matrix_end();
 }
 
@@ -226,7 +276,7 @@ static void multiply_group(linear_job *job, size_t group) {
     job->up = (operand){.weight = &p->weight[group]};
     job->gate = (operand){.weight = p->gate != NULL ? &p->gate[group] : NULL};
     size_t x_stride = p->x_stride > 0 ? p->x_stride : job->up.weight->n_cols;
-    size_t most = chunk_rows(job);
+    size_t most = chunk_rows(job, end > i ? (end - i + step - 1) / step : 1);
     while (i < end) {
         for (job->n = 0; job->n < most && i < end; job->n++, i += step) {
             size_t row = sorted ? (size_t)groups->order[i] : i;
@@ -238,7 +288,7 @@ static void multiply_group(linear_job *job, size_t group) {
 }
 
 static void linear(const ln_op *op, const ln_cpu_worker *worker) {
-    linear_job job = {.p = &op->linear, .worker = worker};
+    linear_job job = {.p = &op->linear, .worker = worker, .shares_rows = worker->joins != NULL};
     size_t n_groups = job.p->groups.n_groups > 0 ? job.p->groups.n_groups : 1;
     for (size_t group = 0; group < n_groups; group++)
         multiply_group(&job, group);

@@ -9,9 +9,9 @@ enum { MATRIX_ROWS = 0 }; /* rows of x that the matrix unit takes at once: none 
 
 LN_INLINE void matrix_begin(void) {}
 LN_INLINE void matrix_end(void) {}
-LN_INLINE void int8_matrix(ln_pack pack, const uint8_t *panel, const int8_rows *x, size_t row,
-                           float *y) {
-    int8_multiply_many(pack, TILE_ROWS, panel, x, row, y);
+LN_INLINE void int8_matrix(ln_pack pack, size_t n_panels, const uint8_t *w, const int8_rows *x,
+                           size_t n_rows, size_t first, size_t n, float *y) {
+    int8_multiply_rows(pack, n_panels, w, x, n_rows, first, n, y);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #define LN_BACKEND_CPU_SIMD_ROWS_H
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/simd/int8.h"
 #include "base/half.h"
 #include "format/quants.h"
 
@@ -31,7 +32,7 @@ static const float *rows_load(const ln_weight *weight, size_t row, float *scratc
     }
 }
 
-/* y[i][j] = x[i] . w[j] */
+/* y[i][j] = x[i] . w[j], y [n_x][UNIT] */
 LN_INLINE void rows_tile(size_t n_x, const float *const *x, const float *const *w, size_t k,
                          float *y) {
     vf sums[TILE_DOT][TILE_DOT];
@@ -56,19 +57,19 @@ LN_INLINE void rows_tile(size_t n_x, const float *const *x, const float *const *
                     vf_fma(vf_load_n(x[i] + at, k - at), vf_load_n(w[j] + at, k - at), sums[i][j]);
     for (size_t i = 0; i < n_x; i++)
         for (size_t j = 0; j < TILE_DOT; j++)
-            y[i * LANES + j] = vf_sum(sums[i][j]);
+            y[i * UNIT + j] = vf_sum(sums[i][j]);
 }
 
-/* n_rows of x against 16 rows of W: y [n_rows][16]. */
+/* n_rows of x against 16 rows of W: y [n_rows][UNIT]. */
 static void rows_multiply(size_t n_rows, const float *const *x, const float *const w[LANES],
                           size_t k, float *y) {
     for (size_t i = 0; i < n_rows;) {
         bool full = i + TILE_DOT <= n_rows;
         for (size_t j = 0; j < LANES; j += TILE_DOT) {
             if (full)
-                rows_tile(TILE_DOT, x + i, w + j, k, y + i * LANES + j);
+                rows_tile(TILE_DOT, x + i, w + j, k, y + i * UNIT + j);
             else
-                rows_tile(1, x + i, w + j, k, y + i * LANES + j);
+                rows_tile(1, x + i, w + j, k, y + i * UNIT + j);
         }
         i += full ? TILE_DOT : 1;
     }

@@ -20,12 +20,16 @@ static size_t plan_scratch(const ln_step_limits *limits) {
     return scalar > own ? scalar : own;
 }
 
+static size_t plan_shared(const ln_step_limits *limits) {
+    return linear_shared(limits->max_width);
+}
+
 #define LN_SIMD_TABLE(name)                                                                        \
     {                                                                                              \
         .isa = (name), .is_usable = is_usable, .supports_weight = supports_weight,                 \
         .packs = 1u << LN_PACK_Q4_0 | 1u << LN_PACK_Q8_0 | 1u << LN_PACK_Q4_K |                    \
                  1u << LN_PACK_Q6_K | 1u << LN_PACK_BF16,                                          \
-        .plan_scratch = plan_scratch,                                                              \
+        .plan_scratch = plan_scratch, .plan_shared = plan_shared,                                  \
         .kernels = {                                                                               \
             [LN_OP_EMBED] = embed,                                                                 \
             [LN_OP_NORM] = norm,                                                                   \

@@ -9,9 +9,9 @@
 
 #define LN_INLINE static inline __attribute__((always_inline, unused))
 
-/* Rows of x in registers at once: TILE_ROWS or TILE_STEP; for dot products
- * along K, TILE_DOT rows of x and as many of W. */
-enum { LANES = 16, TILE_ROWS = 2, TILE_STEP = 2, TILE_DOT = 2 };
+/* Sums in registers at once: TILE_ROWS rows of x by TILE_PANELS panels of 16 rows of W; for dot
+ * products along K, TILE_DOT rows of x and as many of W. */
+enum { LANES = 16, TILE_ROWS = 2, TILE_PANELS = 1, TILE_DOT = 2 };
 
 typedef struct vf {
     __m256 a, b;
@@ -157,6 +157,9 @@ LN_INLINE vi vi_set(int32_t x) {
 LN_INLINE vi vi_add(vi x, vi y) {
     return (vi){_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
 }
+LN_INLINE vi vi_mul(vi x, vi y) {
+    return (vi){_mm256_mullo_epi32(x.a, y.a), _mm256_mullo_epi32(x.b, y.b)};
+}
 LN_INLINE vi vi_and(vi x, vi y) {
     return (vi){_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
 }
@@ -221,6 +224,16 @@ LN_INLINE vf dot_bf16(vf acc, vi w, vi x) {
     acc.b = _mm256_fmadd_ps(even_bf16(w.b), even_bf16(x.b), acc.b);
     acc.a = _mm256_fmadd_ps(odd_bf16(w.a), odd_bf16(x.a), acc.a);
     acc.b = _mm256_fmadd_ps(odd_bf16(w.b), odd_bf16(x.b), acc.b);
+    return acc;
+}
+enum { HAS_DOT_BF16 = 0 };
+/* The same for float32 x. */
+LN_INLINE vf dot_pair(vf acc, vi w, const float *x) {
+    __m256 first = _mm256_set1_ps(x[0]), second = _mm256_set1_ps(x[1]);
+    acc.a = _mm256_fmadd_ps(even_bf16(w.a), first, acc.a);
+    acc.b = _mm256_fmadd_ps(even_bf16(w.b), first, acc.b);
+    acc.a = _mm256_fmadd_ps(odd_bf16(w.a), second, acc.a);
+    acc.b = _mm256_fmadd_ps(odd_bf16(w.b), second, acc.b);
     return acc;
 }
 

@@ -10,9 +10,9 @@
 
 #define LN_INLINE static inline __attribute__((always_inline, unused))
 
-/* Rows of x in registers at once: TILE_ROWS or TILE_STEP; for dot products
- * along K, TILE_DOT rows of x and as many of W. */
-enum { LANES = 16, TILE_ROWS = 8, TILE_STEP = 4, TILE_DOT = 4 };
+/* Sums in registers at once: TILE_ROWS rows of x by TILE_PANELS panels of 16 rows of W; for dot
+ * products along K, TILE_DOT rows of x and as many of W. */
+enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 2, TILE_DOT = 4 };
 
 typedef __m512 vf;  /* 16 float32 */
 typedef __m512i vi; /* 16 int32, or 16 groups of 4 bytes */
@@ -127,6 +127,9 @@ LN_INLINE vi vi_set(int32_t x) {
 }
 LN_INLINE vi vi_add(vi a, vi b) {
     return _mm512_add_epi32(a, b);
+}
+LN_INLINE vi vi_mul(vi a, vi b) {
+    return _mm512_mullo_epi32(a, b);
 }
 LN_INLINE vi vi_and(vi a, vi b) {
     return _mm512_and_si512(a, b);

@@ -2,7 +2,6 @@
 #include "cli/chat.h"
 
 #include <argp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,15 +84,18 @@ static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids) {
     request.sampling = chat->sampling;
     ln_strbuf text;
     ln_strbuf_init(&text);
-    ln_interrupt_hold();
+    if (!chat->editing)
+        ln_interrupt_hold();
     int status = ln_cli_generate(chat->engine, &request, false, &text, &chat->answered);
-    int number = ln_interrupt_release();
+    if (!chat->editing)
+        ln_interrupt_release();
+    ln_interrupt_forget();
     bool open = !chat->answered.stdout_closed;
     if (open && (text.len > 0 || status == 0))
         open = ln_cli_write("\n", 1);
     keep_answer(chat, &text);
     ln_strbuf_free(&text);
-    return open && number != SIGTERM;
+    return open;
 }
 
 bool ln_chat_answer(ln_chat *chat) {
@@ -178,12 +180,13 @@ static bool take(ln_chat *chat, ln_line_reader *reader, const ln_strbuf *text) {
 static int talk(ln_chat *chat) {
     bool editing = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     bool colour = editing && !getenv("NO_COLOR");
+    chat->editing = editing;
     const chat_prompts prompts = {colour ? "\1\033[1;36m\1>\1\033[0m\1 " : "> ", ". "};
     ln_line_reader *reader = ln_line_reader_create(editing);
     if (!reader)
         return ln_cli_fail("cannot read from the terminal");
     if (editing)
-        signal(SIGINT, SIG_IGN); /* outside answers it is a key */
+        ln_interrupt_hold(); /* while a line is typed, Ctrl-C is a key */
     ln_strbuf text;
     ln_strbuf_init(&text);
     ln_line_result result;

@@ -17,12 +17,13 @@ typedef struct ln_chat {
     linnet_sampling sampling;
     size_t max_tokens;          /* of an answer; 0: until the context is full */
     ln_cli_generation answered; /* the last answer */
+    bool editing;               /* on a terminal */
     bool quits;
 } ln_chat;
 
 /* Answers the conversation's last message on stdout and adds the answer to it; what was
  * interrupted counts as far as it came. Without an answer the message is dropped, and what failed
- * was printed. False when stdout is closed, or the program was asked to end. */
+ * was printed. False when stdout is closed. */
 bool ln_chat_answer(ln_chat *chat);
 
 /* Runs a line that begins with '/'. What it prints goes to stderr, but an answer to stdout. */

@@ -4,10 +4,11 @@
 #include <stddef.h>
 
 static volatile sig_atomic_t seen;
-static struct sigaction int_before, term_before; /* hold */
+static struct sigaction before_hold;
 
 static void on_signal(int number) {
-    seen = number;
+    (void)number;
+    seen = 1;
 }
 
 static struct sigaction make_action(int flags) {
@@ -28,14 +29,13 @@ bool ln_interrupt_seen(void) {
 
 void ln_interrupt_hold(void) {
     struct sigaction action = make_action(0);
-    sigaction(SIGINT, &action, &int_before);
-    sigaction(SIGTERM, &action, &term_before);
+    sigaction(SIGINT, &action, &before_hold);
 }
 
-int ln_interrupt_release(void) {
-    sigaction(SIGINT, &int_before, NULL);
-    sigaction(SIGTERM, &term_before, NULL);
-    int number = seen;
+void ln_interrupt_release(void) {
+    sigaction(SIGINT, &before_hold, NULL);
+}
+
+void ln_interrupt_forget(void) {
     seen = 0;
-    return number;
 }

@@ -11,9 +11,10 @@ enum { LN_INTERRUPT_POLL_MS = 100 };
 void ln_interrupt_catch(void);
 bool ln_interrupt_seen(void);
 
-/* For programs that go on: between hold and release all signals are only seen. Release gives them
- * the effect that they had before, and returns the number of the last one that came, or 0. */
+/* For programs that go on: between hold and release any number of SIGINT is only seen. Release
+ * gives it the effect that it had before; forget makes it unseen. */
 void ln_interrupt_hold(void);
-int ln_interrupt_release(void);
+void ln_interrupt_release(void);
+void ln_interrupt_forget(void);
 
 #endif

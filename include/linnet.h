@@ -125,6 +125,23 @@ LINNET_API linnet_status linnet_model_encode_chat(const linnet_model *model,
                                                   const char *messages_json, int32_t **ids,
                                                   size_t *n_ids, linnet_error *err);
 
+typedef struct linnet_chat_options {
+    size_t struct_bytes;
+    const char *messages_json;  /* as in linnet_model_encode_chat */
+    const char *tools_json;     /* a JSON array of objects for the template's `tools`; NULL: none */
+    const char *variables_json; /* a JSON object of further variables of the template, which do
+                                   not replace the usual ones; NULL: none */
+    bool omits_answer;          /* the template does not begin the assistant's answer */
+} linnet_chat_options;
+
+LINNET_API void linnet_chat_options_init(linnet_chat_options *options);
+
+/* linnet_model_encode_chat with tools and variables. *text, when `text` is not NULL, receives what
+ * the template rendered, NUL-terminated, malloc'd and owned by the caller (linnet_free). */
+LINNET_API linnet_status linnet_model_render_chat(const linnet_model *model,
+                                                  const linnet_chat_options *options, int32_t **ids,
+                                                  size_t *n_ids, char **text, linnet_error *err);
+
 LINNET_API void linnet_free(void *memory);
 
 /* ---- engine ----------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/options.h"
 #include "model/model.h"
 
 /* Sets `name` to a special token's text, as the template would see it in transformers: what
@@ -29,37 +30,60 @@ static int set_token(json_t *context, const linnet_model *model, const char *nam
     return json_object_set_new(context, name, json_stringn(text, n_bytes));
 }
 
-/* The template's variables; takes over the reference to `messages`. */
-static json_t *make_context(const linnet_model *model, json_t *messages) {
-    json_t *context = json_object();
+/* Parses an option's JSON: `what` is its name, an array of objects or one object. */
+static ln_status read_json(const char *text, const char *what, bool is_list, json_t **value,
+                           ln_error *err) {
+    json_error_t where;
+    *value = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    if (*value == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s: line %d, column %d: %s", what, where.line,
+                       where.column, where.text);
+    size_t index;
+    json_t *item;
+    bool fits = is_list ? json_is_array(*value) : json_is_object(*value);
+    json_array_foreach(*value, index, item) fits = fits && json_is_object(item);
+    if (fits)
+        return LINNET_OK;
+    json_decref(*value);
+    *value = NULL;
+    return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is not a JSON %s", what,
+                   is_list ? "array of objects" : "object");
+}
+
+/* The template's variables: further ones first, so that the usual ones replace them. */
+static ln_status make_context(const linnet_model *model, const linnet_chat_options *options,
+                              json_t **out, ln_error *err) {
+    json_t *messages = NULL, *tools = NULL, *context = NULL;
+    *out = NULL;
+    ln_status status = read_json(options->messages_json, "messages", true, &messages, err);
+    if (status == LINNET_OK && options->tools_json != NULL)
+        status = read_json(options->tools_json, "tools", true, &tools, err);
+    if (status == LINNET_OK && options->variables_json != NULL)
+        status = read_json(options->variables_json, "variables", false, &context, err);
+    if (status != LINNET_OK) {
+        json_decref(messages);
+        json_decref(tools);
+        return status;
+    }
+    if (context == NULL)
+        context = json_object();
     int failed = context == NULL;
     failed |= json_object_set_new(context, "messages", messages);
-    failed |= json_object_set_new(context, "add_generation_prompt", json_true());
-    failed |= json_object_set_new(context, "tools", json_null());
-    failed |= json_object_set_new(context, "documents", json_null());
+    failed |= json_object_set_new(context, "tools", tools != NULL ? tools : json_null());
+    failed |=
+        json_object_set_new(context, "add_generation_prompt", json_boolean(!options->omits_answer));
+    if (json_object_get(context, "documents") == NULL)
+        failed |= json_object_set_new(context, "documents", json_null());
     failed |= set_token(context, model, "bos_token", ln_tokenizer_bos(model->tokenizer));
     failed |= set_token(context, model, "eos_token", ln_tokenizer_eos(model->tokenizer));
     failed |= set_token(context, model, "unk_token", -1);
     failed |= set_token(context, model, "pad_token", -1);
-    if (!failed)
-        return context;
-    json_decref(context);
-    return NULL;
-}
-
-static ln_status read_messages(const char *text, json_t **messages, ln_error *err) {
-    json_error_t where;
-    *messages = json_loads(text, JSON_REJECT_DUPLICATES, &where);
-    if (*messages == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "messages: line %d, column %d: %s", where.line,
-                       where.column, where.text);
-    size_t index;
-    json_t *message;
-    json_array_foreach(*messages, index, message) if (!json_is_object(message)) break;
-    if (json_is_array(*messages) && index == json_array_size(*messages))
+    if (!failed) {
+        *out = context;
         return LINNET_OK;
-    json_decref(*messages);
-    return ln_fail(err, LINNET_ERR_ARGUMENT, "messages is not a JSON array of objects");
+    }
+    json_decref(context);
+    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
 }
 
 /* Says why there is no chat: no tokenizer, no template, or one that does not compile. */
@@ -80,16 +104,25 @@ static ln_status need_template(const linnet_model *model, ln_error *err) {
     return ln_fail(err, LINNET_ERR_STATE, "the chat template of %s did not compile", path);
 }
 
-linnet_status linnet_model_encode_chat(const linnet_model *model, const char *messages_json,
-                                       int32_t **ids, size_t *n_ids, linnet_error *err) {
-    json_t *messages;
+void linnet_chat_options_init(linnet_chat_options *options) {
+    *options = (linnet_chat_options){.struct_bytes = sizeof *options};
+}
+
+linnet_status linnet_model_render_chat(const linnet_model *model,
+                                       const linnet_chat_options *options, int32_t **ids,
+                                       size_t *n_ids, char **text, linnet_error *err) {
+    linnet_chat_options own;
+    json_t *context;
     *ids = NULL;
     *n_ids = 0;
+    if (text != NULL)
+        *text = NULL;
+    linnet_chat_options_init(&own);
+    LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_chat_options", err));
+    if (own.messages_json == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "messages_json is NULL");
     LN_TRY(need_template(model, err));
-    LN_TRY(read_messages(messages_json, &messages, err));
-    json_t *context = make_context(model, messages);
-    if (context == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
+    LN_TRY(make_context(model, &own, &context, err));
     time_t seconds = time(NULL);
     struct tm now;
     ln_template_output output = {0};
@@ -99,6 +132,12 @@ linnet_status linnet_model_encode_chat(const linnet_model *model, const char *me
     if (status == LINNET_OK)
         status = ln_tokenizer_encode_spans(model->tokenizer, output.text.data, output.text.len,
                                            output.spans, output.n_spans, &list, err);
+    if (status == LINNET_OK && text != NULL) {
+        ln_strbuf_append(&output.text, "", 0);
+        *text = ln_strbuf_take(&output.text);
+        if (*text == NULL)
+            status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
+    }
     if (status == LINNET_OK) {
         *ids = list.data;
         *n_ids = list.count;
@@ -108,4 +147,12 @@ linnet_status linnet_model_encode_chat(const linnet_model *model, const char *me
     ln_template_output_free(&output);
     json_decref(context);
     return status;
+}
+
+linnet_status linnet_model_encode_chat(const linnet_model *model, const char *messages_json,
+                                       int32_t **ids, size_t *n_ids, linnet_error *err) {
+    linnet_chat_options options;
+    linnet_chat_options_init(&options);
+    options.messages_json = messages_json;
+    return linnet_model_render_chat(model, &options, ids, n_ids, NULL, err);
 }

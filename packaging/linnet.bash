@@ -20,22 +20,27 @@ _linnet() {
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu' -- "$word") ;;
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0' -- "$word") ;;
-    -f | --file | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -f | --file | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --text | --now) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
     --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --seqs | --runs | --shape) ;;
+    --host | --port | --api-key | --served-name | --cors | --max-* | --*-timeout) ;;
     --temp | --top-k | --top-p | --min-p | --seed) ;;
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
     *)
         if ((COMP_CWORD == 1)); then
-            mapfile -t COMPREPLY < <(compgen -W "run chat inspect plan tokenize detokenize template
+            mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize template
                 logits bench convert quantize eval $general" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --max-tokens --stop --ignore-eos
                 --keep-special --print-ids --print-memory --quiet $sampling $engine" ;;
             chat) i="--system --max-tokens --quiet $sampling $engine" ;;
+            serve) i="--host --port --api-key --api-key-file --served-name --cors --tls-cert --tls-key
+                --log-json --no-log --max-waiting --max-connections --max-head-bytes --max-headers
+                --max-body-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
+                --unread-timeout --drain-timeout --hang-timeout $engine" ;;
             inspect) i='--tensors --json' ;;
             plan) i="--json $engine" ;;
             tokenize) i='--text --file --no-special' ;;

@@ -12,6 +12,7 @@ enum {
 /* argv[0] is the name for messages, such as "linnet run". */
 int ln_cli_run(int argc, char **argv);
 int ln_cli_chat(int argc, char **argv);
+int ln_cli_serve(int argc, char **argv);
 int ln_cli_inspect(int argc, char **argv);
 int ln_cli_plan(int argc, char **argv);
 int ln_cli_tokenize(int argc, char **argv);

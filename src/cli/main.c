@@ -14,6 +14,7 @@
 #define COMMANDS(X)                                                                                \
     X(run, "Generate text from a prompt")                                                          \
     X(chat, "Talk with a model")                                                                   \
+    X(serve, "Serve a model over HTTP, as OpenAI's API")                                           \
     X(inspect, "Show a model's architecture, tokenizer, metadata and tensors")                     \
     X(plan, "Show the memory that a model will take, before loading it")                           \
     X(tokenize, "Turn text into token ids")                                                        \

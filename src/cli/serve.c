@@ -1,0 +1,270 @@
+/* linnet serve: the HTTP server. */
+#include <argp.h>
+#include <linnet.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "server/server.h"
+
+enum { DEFAULT_MAX_SEQS = 16, MAX_KEYS = 1024 };
+
+enum {
+    KEY_HOST = LN_KEYS_COMMAND,
+    KEY_PORT,
+    KEY_API_KEY,
+    KEY_API_KEY_FILE,
+    KEY_SERVED_NAME,
+    KEY_CORS,
+    KEY_TLS_CERT,
+    KEY_TLS_KEY,
+    KEY_LOG_JSON,
+    KEY_NO_LOG,
+    KEY_MAX_WAITING,
+    KEY_MAX_CONNECTIONS,
+    KEY_MAX_HEAD_BYTES,
+    KEY_MAX_HEADERS,
+    KEY_MAX_BODY_BYTES,
+    KEY_MAX_UNREAD_BYTES,
+    KEY_HEAD_TIMEOUT,
+    KEY_BODY_TIMEOUT,
+    KEY_IDLE_TIMEOUT,
+    KEY_UNREAD_TIMEOUT,
+    KEY_DRAIN_TIMEOUT,
+    KEY_HANG_TIMEOUT
+};
+
+typedef struct serve_args {
+    const char *model; /* NULL: the demo model */
+    const char *key_file;
+    const char **keys; /* [server.n_api_keys], owned; the strings are argv's or of file_text */
+    char *file_text;   /* of key_file, owned */
+    bool is_silent;
+    ln_server_options server;
+    linnet_engine_options engine;
+} serve_args;
+
+static const struct argp_option options[] = {
+    {NULL, 0, NULL, 0, "Clients:", 1},
+    {"host", KEY_HOST, "HOST", 0, "Listen at this address or name (127.0.0.1)", 1},
+    {"port", KEY_PORT, "N", 0, "Listen at this port; 0: a free one, which is printed (8080)", 1},
+    {"api-key", KEY_API_KEY, "KEY", 0, "Ask for this key; may be repeated", 1},
+    {"api-key-file", KEY_API_KEY_FILE, "FILE", 0, "Ask for one of the keys in FILE, one a line", 1},
+    {"served-name", KEY_SERVED_NAME, "NAME", 0, "What clients call the model (its own name)", 1},
+    {"cors", KEY_CORS, "ORIGIN", 0, "Let pages of this origin call the server; *: of any", 1},
+    {"tls-cert", KEY_TLS_CERT, "FILE", 0, "Speak TLS with this certificate chain (PEM)", 1},
+    {"tls-key", KEY_TLS_KEY, "FILE", 0, "The certificate's key (PEM)", 1},
+    {"log-json", KEY_LOG_JSON, NULL, 0, "Write the log as JSON, one object a line", 1},
+    {"no-log", KEY_NO_LOG, NULL, 0, "Write no log", 1},
+    {NULL, 0, NULL, 0, "Limits:", 2},
+    {"max-waiting", KEY_MAX_WAITING, "N", 0,
+     "Sequences that may wait beside the running ones; more are refused with 429 (256)", 2},
+    {"max-connections", KEY_MAX_CONNECTIONS, "N", 0, "Open connections (16384)", 2},
+    {"max-head-bytes", KEY_MAX_HEAD_BYTES, "N", 0, "Bytes of a request's head (16384)", 2},
+    {"max-headers", KEY_MAX_HEADERS, "N", 0, "Headers of a request (100)", 2},
+    {"max-body-bytes", KEY_MAX_BODY_BYTES, "N", 0, "Bytes of a request's body (4194304)", 2},
+    {"max-unread-bytes", KEY_MAX_UNREAD_BYTES, "N", 0,
+     "Bytes that a client may leave unread before it is cut (262144)", 2},
+    {"head-timeout", KEY_HEAD_TIMEOUT, "MS", 0, "Time for a request's head (10000)", 2},
+    {"body-timeout", KEY_BODY_TIMEOUT, "MS", 0, "Time for a request's body (30000)", 2},
+    {"idle-timeout", KEY_IDLE_TIMEOUT, "MS", 0, "Time between requests (75000)", 2},
+    {"unread-timeout", KEY_UNREAD_TIMEOUT, "MS", 0,
+     "Time in which a client takes nothing of an answer before it is cut (30000)", 2},
+    {"drain-timeout", KEY_DRAIN_TIMEOUT, "MS", 0,
+     "How long SIGTERM waits for running requests (30000)", 2},
+    {"hang-timeout", KEY_HANG_TIMEOUT, "MS", 0,
+     "Time without progress of the engine before /health says so (60000)", 2},
+    {0}};
+
+static void add_key(struct argp_state *state, serve_args *args, const char *option,
+                    const char *key) {
+    size_t count = args->server.n_api_keys, n_bytes = strlen(key);
+    if (n_bytes == 0 || n_bytes > LN_SERVER_MAX_KEY_BYTES || count == MAX_KEYS)
+        argp_error(state, "%s: not 1 to %d keys of 1 to %d bytes", option, MAX_KEYS,
+                   LN_SERVER_MAX_KEY_BYTES);
+    for (const char *c = key; *c; c++)
+        if (*c <= ' ' || *c >= 0x7f)
+            argp_error(state, "%s: a key has characters other than printable ASCII", option);
+    const char **keys = realloc(args->keys, (count + 1) * sizeof *keys);
+    if (!keys) {
+        argp_failure(state, LN_EXIT_FAILURE, 0, "out of memory");
+        return;
+    }
+    args->keys = keys;
+    args->keys[args->server.n_api_keys++] = key;
+}
+
+/* Keys of the file: its lines, without empty ones and those that begin with #. */
+static void read_keys(struct argp_state *state, serve_args *args) {
+    size_t n_bytes, before = args->server.n_api_keys;
+    if (ln_cli_read_text(args->key_file, &args->file_text, &n_bytes) != 0)
+        exit(LN_EXIT_FAILURE);
+    char *rest = args->file_text;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        line[strcspn(line, "\r")] = '\0';
+        if (*line != '\0' && *line != '#')
+            add_key(state, args, "--api-key-file", line);
+    }
+    if (args->server.n_api_keys == before)
+        argp_error(state, "--api-key-file: %s has no key", args->key_file);
+}
+
+static void check(struct argp_state *state, serve_args *args) {
+    ln_http_address *address = &args->server.address;
+    if ((address->certificate == NULL) != (address->key == NULL))
+        argp_error(state, "--tls-cert and --tls-key need each other");
+    if (args->key_file)
+        read_keys(state, args);
+    args->server.api_keys = args->keys;
+}
+
+static uint32_t parse_ms(const struct argp_state *state, const char *option, const char *arg) {
+    enum { MAX_MS = 86400000 };
+    return (uint32_t)ln_cli_parse_count(state, option, arg, 1, MAX_MS);
+}
+
+static error_t parse_limit(int key, char *arg, struct argp_state *state) {
+    enum { MAX_BYTES = 1 << 30 };
+    ln_server_options *server = &((serve_args *)state->input)->server;
+    ln_http_limits *limits = &server->limits;
+    switch (key) {
+    case KEY_MAX_WAITING:
+        server->max_waiting = ln_cli_parse_count(state, "--max-waiting", arg, 0, 65536);
+        return 0;
+    case KEY_MAX_CONNECTIONS:
+        limits->max_connections = ln_cli_parse_count(state, "--max-connections", arg, 1, 1 << 20);
+        return 0;
+    case KEY_MAX_HEAD_BYTES:
+        limits->max_head_bytes = ln_cli_parse_count(state, "--max-head-bytes", arg, 256, 65536);
+        return 0;
+    case KEY_MAX_HEADERS:
+        limits->max_headers = ln_cli_parse_count(state, "--max-headers", arg, 8, 65536);
+        return 0;
+    case KEY_MAX_BODY_BYTES:
+        limits->max_body_bytes = ln_cli_parse_count(state, "--max-body-bytes", arg, 1, MAX_BYTES);
+        return 0;
+    case KEY_MAX_UNREAD_BYTES:
+        limits->max_unread_bytes =
+            ln_cli_parse_count(state, "--max-unread-bytes", arg, 4096, MAX_BYTES);
+        return 0;
+    case KEY_HEAD_TIMEOUT: limits->head_ms = parse_ms(state, "--head-timeout", arg); return 0;
+    case KEY_BODY_TIMEOUT: limits->body_ms = parse_ms(state, "--body-timeout", arg); return 0;
+    case KEY_IDLE_TIMEOUT: limits->idle_ms = parse_ms(state, "--idle-timeout", arg); return 0;
+    case KEY_UNREAD_TIMEOUT: limits->unread_ms = parse_ms(state, "--unread-timeout", arg); return 0;
+    case KEY_DRAIN_TIMEOUT: server->drain_ms = parse_ms(state, "--drain-timeout", arg); return 0;
+    case KEY_HANG_TIMEOUT: server->hang_ms = parse_ms(state, "--hang-timeout", arg); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    serve_args *args = state->input;
+    ln_server_options *server = &args->server;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; return 0;
+    case KEY_HOST: server->address.host = arg; return 0;
+    case KEY_PORT:
+        server->address.port = (uint16_t)ln_cli_parse_count(state, "--port", arg, 0, UINT16_MAX);
+        return 0;
+    case KEY_API_KEY: add_key(state, args, "--api-key", arg); return 0;
+    case KEY_API_KEY_FILE:
+        ln_cli_refuse_twice(state, "--api-key-file", args->key_file != NULL);
+        args->key_file = arg;
+        return 0;
+    case KEY_SERVED_NAME: server->served_name = arg; return 0;
+    case KEY_CORS: server->cors_origin = arg; return 0;
+    case KEY_TLS_CERT: server->address.certificate = arg; return 0;
+    case KEY_TLS_KEY: server->address.key = arg; return 0;
+    case KEY_LOG_JSON: server->logs_json = true; return 0;
+    case KEY_NO_LOG: args->is_silent = true; return 0;
+    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); return 0;
+    case ARGP_KEY_END: check(state, args); return 0;
+    default: return parse_limit(key, arg, state);
+    }
+}
+
+static const struct argp_child children[] = {
+    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 3}, {0}};
+
+static const struct argp serve_argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[MODEL]",
+    .doc = "Serves a model over HTTP, as OpenAI's API: /v1/completions, /v1/chat/completions, "
+           "/v1/models, /tokenize, /detokenize, /health, /ready, /metrics. MODEL is a GGUF file "
+           "or a Hugging Face folder; without it the demo model is served.\vThe log goes to "
+           "standard error. SIGTERM and SIGINT wait for the running requests and end the program "
+           "with status 0; a second one ends it at once. Without --max-seqs 16 sequences run in a "
+           "step.",
+    .children = children,
+};
+
+static void write_log(void *user, const char *line, size_t n_bytes) {
+    (void)user;
+    while (n_bytes > 0) {
+        ssize_t written = write(STDERR_FILENO, line, n_bytes);
+        if (written <= 0)
+            return; /* nobody reads it: the server goes on */
+        line += written;
+        n_bytes -= (size_t)written;
+    }
+}
+
+static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args) {
+    linnet_error err = {0};
+    linnet_engine *engine = NULL;
+    if (linnet_engine_create(model, &args->engine, &engine, &err) != LINNET_OK)
+        return ln_cli_fail_with(&err);
+    printf("listening at http%s://%s:%u\n", args->server.address.certificate ? "s" : "",
+           args->server.address.host, ln_server_get_port(server));
+    fflush(stdout);
+    int status = 0;
+    if (ln_server_run(server, model, engine, &err) != LINNET_OK)
+        status = ln_cli_fail_with(&err);
+    ln_server_close(server); /* its requests end before the engine */
+    linnet_engine_destroy(engine);
+    return status;
+}
+
+static int serve(const serve_args *args) {
+    linnet_error err = {0};
+    ln_server *server = NULL;
+    linnet_model *model = NULL;
+    char *demo = args->model ? NULL : ln_cli_find_demo_model();
+    const char *path = args->model ? args->model : demo;
+    int status;
+    if (!path) {
+        status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
+    } else if (ln_server_open(&args->server, &server, &err) != LINNET_OK) {
+        status = ln_cli_fail_with(&err);
+    } else if (linnet_model_open(path, &model, &err) != LINNET_OK) {
+        status = ln_cli_fail_with(&err);
+        ln_server_close(server);
+    } else {
+        status = serve_model(server, model, args);
+    }
+    linnet_model_close(model);
+    free(demo);
+    return status;
+}
+
+int ln_cli_serve(int argc, char **argv) {
+    serve_args args = {0};
+    ln_server_options_init(&args.server);
+    linnet_engine_options_init(&args.engine);
+    if (argp_parse(&serve_argp, argc, argv, 0, NULL, &args) != 0)
+        return LN_EXIT_USAGE;
+    if (args.engine.max_seqs == 0)
+        args.engine.max_seqs = DEFAULT_MAX_SEQS;
+    args.server.log = args.is_silent ? NULL : write_log;
+    int status = serve(&args);
+    free(args.keys);
+    free(args.file_text);
+    return status;
+}

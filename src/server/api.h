@@ -1,0 +1,68 @@
+/* A request for text as it was read from its JSON: what to generate, and how to show it. */
+#ifndef LN_SERVER_API_H
+#define LN_SERVER_API_H
+
+#include <jansson.h>
+#include <linnet.h>
+
+#include "server/fields.h"
+
+enum {
+    LN_API_MAX_PROMPTS = 1024,
+    LN_API_MAX_CHOICES = 128, /* n, best_of */
+    LN_API_MAX_STOPS = 16,
+    LN_API_MAX_TOP_LOGPROBS = 20
+};
+
+/* The fields that ln_api_read_common reads, and those that mean nothing here. */
+#define LN_API_COMMON_FIELDS                                                                       \
+    "model", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty",    \
+        "repetition_penalty", "repeat_last_n", "typical_p", "top_n_sigma", "xtc_probability",      \
+        "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "mirostat_tau",       \
+        "mirostat_eta", "seed", "n", "stream", "stream_options", "stop", "stop_token_ids",         \
+        "logit_bias", "min_tokens", "ignore_eos", "skip_special_tokens", "user", "metadata",       \
+        "store", "service_tier", "safety_identifier", "prompt_cache_key"
+
+typedef enum ln_api_kind { LN_API_COMPLETION = 0, LN_API_CHAT } ln_api_kind;
+
+typedef struct ln_prompt {
+    int32_t *ids; /* [n_ids], owned */
+    size_t n_ids;
+    char *text; /* [text_bytes], owned; with echo, else NULL */
+    size_t text_bytes;
+} ln_prompt;
+
+typedef struct ln_api_request {
+    ln_api_kind kind;
+    bool streams, includes_usage, echoes;
+    bool drops_output;  /* max_tokens 0: only the prompt is wanted */
+    ln_prompt *prompts; /* [n_prompts], owned */
+    size_t n_prompts;
+    size_t n;                       /* choices for each prompt */
+    linnet_request_options options; /* its arrays are those below */
+    const char **stop;              /* owned; the strings are the body's */
+    int32_t *stop_ids;              /* owned */
+    linnet_logit_bias *logit_bias;  /* owned */
+} ln_api_request;
+
+void ln_api_request_free(ln_api_request *request);
+
+/* Reads the fields that both kinds have into request->options and beside them. */
+bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
+                        ln_api_request *request);
+
+/* Read a whole body (its root lives as long as the request's strings are needed), and encode the
+ * prompts. False with the error set. */
+bool ln_api_read_completion(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                            ln_api_request *request);
+bool ln_api_read_chat(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                      ln_api_request *request);
+
+/* The ids of a JSON array of numbers, malloc'd; errors name `param`. */
+bool ln_api_read_ids(const json_t *array, const linnet_model_info *info, const char *param,
+                     int32_t **ids, size_t *n_ids, ln_api_error *error);
+
+/* What a failure of the library means to a client, about the field `param`. */
+bool ln_api_fail_with(ln_api_error *error, const linnet_error *err, const char *param);
+
+#endif

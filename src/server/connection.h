@@ -1,0 +1,95 @@
+/* Inside the HTTP server: a connection, shared by what reads its requests (http_read.c), what
+ * writes its responses (http_write.c), and its life (http.c). */
+#ifndef LN_SERVER_CONNECTION_H
+#define LN_SERVER_CONNECTION_H
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <http_parser.h>
+
+#include "server/http.h"
+#include "server/tls.h"
+
+typedef enum ln_connection_state {
+    LN_CONNECTION_IDLE,    /* between requests */
+    LN_CONNECTION_HEAD,    /* a request has begun */
+    LN_CONNECTION_BODY,    /* its head is whole */
+    LN_CONNECTION_RESPOND, /* it is whole, or its body is not wanted */
+    LN_CONNECTION_LINGER,  /* all is said: what the client still sends is thrown away */
+    LN_CONNECTION_DOOMED   /* waits for the reaper */
+} ln_connection_state;
+
+typedef struct ln_connection ln_connection;
+struct ln_connection {
+    ln_exchange exchange; /* first: an exchange is its connection */
+    ln_http *http;
+    ln_connection *next, *previous; /* of http->connections, or `next` of http->doomed */
+    int fd;
+    ln_tls_stream *tls; /* NULL: plain */
+    struct event *read_event, *write_event, *timer;
+    struct evbuffer *out;
+    ln_strbuf pending; /* bytes of requests to come, not parsed yet */
+    ln_connection_state state;
+    http_parser parser;
+    ln_strbuf field, value; /* the header that is being read */
+    ln_strbuf headers;      /* of the response, added by the handler */
+    size_t head_bytes, n_headers;
+    size_t lingered_bytes;
+    int refusal; /* status of a broken rule; 0: none */
+    const char *refusal_text;
+    char *target; /* owned, while the head is read */
+    unsigned n_hosts;
+    bool reads_value; /* the last callback was on_header_value */
+    bool skips_body;  /* on_head did not want it */
+    bool has_body;    /* the head announces one */
+    bool keeps_alive; /* after this exchange */
+    bool is_chunked;  /* the response in parts */
+    bool is_parsing;  /* inside the loop of ln_connection_feed */
+    bool is_active;   /* an exchange has begun and is not over */
+    bool is_whole;    /* the request was handed to on_request */
+    bool expects_continue;
+    bool finished; /* our side was shut down */
+    char peer[LN_HTTP_PEER_BYTES];
+};
+
+struct ln_http {
+    struct event_base *base;
+    ln_http_limits limits;
+    ln_http_hooks hooks;
+    struct evconnlistener *listener;
+    struct event *reaper, *retry;
+    ln_tls *tls;
+    ln_connection *connections, *doomed;
+    size_t n_connections;
+    uint64_t id_key, n_ids; /* of request ids */
+    uint16_t port;
+    bool is_draining, is_paused;
+    char date[40]; /* of `date_s` */
+    time_t date_s;
+    char scratch[65536]; /* what a read gives */
+};
+
+/* http.c */
+
+/* Ends a connection from the event loop, soon; its events stop now. */
+void ln_connection_doom(ln_connection *connection);
+void ln_connection_set_deadline(ln_connection *connection, uint32_t ms); /* 0: none */
+
+/* http_read.c */
+
+/* Parses bytes as far as requests may be taken now; the rest is kept as pending. */
+void ln_connection_feed(ln_connection *connection, const char *bytes, size_t n_bytes);
+/* Goes on with what is pending, after a response is over. */
+void ln_connection_resume(ln_connection *connection);
+
+/* http_write.c */
+
+/* Writes what the socket takes. */
+void ln_connection_flush(ln_connection *connection);
+/* Refuses the request that is being read; the connection closes after it. */
+void ln_connection_refuse(ln_connection *connection, int status, const char *message);
+/* Frees what belongs to an exchange, and makes the connection ready for the next. */
+void ln_exchange_reset(ln_connection *connection);
+
+#endif

@@ -1,0 +1,170 @@
+#include "server/fields.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 128 };
+
+bool ln_api_fail(ln_api_error *error, int status, const char *param, const char *format, ...) {
+    if (error->status != 0)
+        return false;
+    va_list arguments;
+    error->status = status;
+    error->type = status >= 500   ? "server_error"
+                  : status == 401 ? "authentication_error"
+                  : status == 404 ? "not_found_error"
+                  : status == 429 ? "rate_limit_error"
+                                  : "invalid_request_error";
+    snprintf(error->param, sizeof error->param, "%s", param != NULL ? param : "");
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* ---- parsing ---------------------------------------------------------------------------- */
+
+/* What a walk over JSON text sees without building anything. */
+typedef struct json_walk {
+    size_t depth, max_depth;
+    size_t key, key_end; /* the last key of the outermost object: its bytes, without quotes */
+} json_walk;
+
+/* Walks the first n_bytes, which need not be valid. */
+static json_walk walk(const char *text, size_t n_bytes) {
+    json_walk seen = {0};
+    bool is_key = false;
+    for (size_t i = 0; i < n_bytes; i++) {
+        char c = text[i];
+        if (c == '"') {
+            size_t begin = ++i;
+            while (i < n_bytes && text[i] != '"')
+                i += text[i] == '\\' ? 2 : 1;
+            if (seen.depth == 1 && is_key && i < n_bytes)
+                seen.key = begin, seen.key_end = i;
+            is_key = false;
+        } else if (c == '{' || c == '[') {
+            seen.depth++;
+            seen.max_depth = seen.depth > seen.max_depth ? seen.depth : seen.max_depth;
+            is_key = c == '{' && seen.depth == 1;
+        } else if (c == '}' || c == ']') {
+            seen.depth -= seen.depth > 0;
+        } else if (c == ',') {
+            is_key = seen.depth == 1;
+        }
+    }
+    return seen;
+}
+
+/* The field in which parsing stopped, as a parameter's name. */
+static void name_field(const json_walk *seen, const char *text, char *name, size_t capacity) {
+    size_t n_bytes = seen->key_end - seen->key;
+    name[0] = '\0';
+    if (n_bytes == 0 || n_bytes >= capacity)
+        return;
+    for (size_t i = 0; i < n_bytes; i++) {
+        char c = text[seen->key + i];
+        if (c < 0x20 || c > 0x7e)
+            return;
+    }
+    memcpy(name, text + seen->key, n_bytes);
+    name[n_bytes] = '\0';
+}
+
+json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error) {
+    char name[sizeof error->param];
+    json_walk all = walk(text, n_bytes);
+    if (n_bytes == 0) {
+        ln_api_fail(error, 400, NULL, "the body is empty");
+        return NULL;
+    }
+    if (all.max_depth > MAX_DEPTH) {
+        ln_api_fail(error, 400, NULL, "the body is nested deeper than %d levels", MAX_DEPTH);
+        return NULL;
+    }
+    json_error_t where;
+    json_t *root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    if (root == NULL) {
+        size_t position = where.position > 0 ? (size_t)where.position : 0;
+        json_walk seen = walk(text, position < n_bytes ? position : n_bytes);
+        name_field(&seen, text, name, sizeof name);
+        ln_api_fail(error, 400, name, "the body is not valid JSON: line %d, column %d: %s",
+                    where.line, where.column, where.text);
+        return NULL;
+    }
+    if (!json_is_object(root)) {
+        ln_api_fail(error, 400, NULL, "the body is not a JSON object");
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+/* ---- fields ----------------------------------------------------------------------------- */
+
+json_t *ln_fields_get(const ln_fields *fields, const char *name) {
+    json_t *value = json_object_get(fields->root, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+bool ln_fields_bool(const ln_fields *fields, const char *name, bool *out) {
+    const json_t *value = ln_fields_get(fields, name);
+    if (value != NULL && !json_is_boolean(value))
+        return ln_api_fail(fields->error, 400, name, "%s is not true or false", name);
+    if (value != NULL)
+        *out = json_is_true(value);
+    return fields->error->status == 0;
+}
+
+bool ln_fields_number(const ln_fields *fields, const char *name, double min, double max,
+                      float *out) {
+    const json_t *value = ln_fields_get(fields, name);
+    if (value == NULL)
+        return fields->error->status == 0;
+    double number = json_is_number(value) ? json_number_value(value) : NAN;
+    if (!(number >= min && number <= max))
+        return ln_api_fail(fields->error, 400, name, "%s is not a number from %g to %g", name, min,
+                           max);
+    *out = (float)number;
+    return fields->error->status == 0;
+}
+
+bool ln_fields_integer(const ln_fields *fields, const char *name, int64_t min, int64_t max,
+                       int64_t *out) {
+    const json_t *value = ln_fields_get(fields, name);
+    if (value == NULL)
+        return fields->error->status == 0;
+    if (!json_is_integer(value) || json_integer_value(value) < min ||
+        json_integer_value(value) > max)
+        return ln_api_fail(fields->error, 400, name, "%s is not a whole number from %lld to %lld",
+                           name, (long long)min, (long long)max);
+    *out = json_integer_value(value);
+    return fields->error->status == 0;
+}
+
+bool ln_fields_text(const ln_fields *fields, const char *name, const char **out) {
+    const json_t *value = ln_fields_get(fields, name);
+    if (value == NULL)
+        return fields->error->status == 0;
+    if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
+        return ln_api_fail(fields->error, 400, name, "%s is not a string, or has a NUL in it",
+                           name);
+    *out = json_string_value(value);
+    return fields->error->status == 0;
+}
+
+bool ln_fields_only(const ln_fields *fields, const char *const *names) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)fields->root, key, value) {
+        const char *const *name = names;
+        while (*name != NULL && strcmp(*name, key) != 0)
+            name++;
+        if (*name == NULL && !json_is_null(value))
+            return ln_api_fail(fields->error, 400, key, "the field '%.64s' is not supported here",
+                               key);
+    }
+    return fields->error->status == 0;
+}

@@ -1,0 +1,49 @@
+/* The body of a request: parsed within bounds, its fields read strictly. The first thing that is
+ * wrong becomes the error, with the field's name; later calls then do nothing. A field that is
+ * null counts as absent. */
+#ifndef LN_SERVER_FIELDS_H
+#define LN_SERVER_FIELDS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+/* An error as OpenAI's clients read it. */
+typedef struct ln_api_error {
+    int status;              /* 0: none */
+    const char *type, *code; /* static storage; code NULL: null */
+    char param[96];          /* "": null */
+    char message[1024];
+} ln_api_error;
+
+/* Fills an error that is not set yet; always false. */
+__attribute__((format(printf, 4, 5))) bool ln_api_fail(ln_api_error *error, int status,
+                                                       const char *param, const char *format, ...);
+
+typedef struct ln_fields {
+    const json_t *root;
+    ln_api_error *error;
+} ln_fields;
+
+/* Parses an object; NULL with the error set. The caller owns it (json_decref). */
+json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error);
+
+/* The field's value, or NULL when it is absent or null. */
+json_t *ln_fields_get(const ln_fields *fields, const char *name);
+
+/* These leave *out as it is when the field is absent, and are false after an error. */
+bool ln_fields_bool(const ln_fields *fields, const char *name, bool *out);
+bool ln_fields_number(const ln_fields *fields, const char *name, double min, double max,
+                      float *out);
+bool ln_fields_integer(const ln_fields *fields, const char *name, int64_t min, int64_t max,
+                       int64_t *out);
+/* A string without NUL, borrowed from the root. */
+bool ln_fields_text(const ln_fields *fields, const char *name, const char **out);
+
+/* Refuses the fields that are not listed; names ends with NULL. */
+bool ln_fields_only(const ln_fields *fields, const char *const *names);
+
+#endif

@@ -1,0 +1,89 @@
+/* The server's log: a line per exchange and about its own life, plain or as JSON. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "server/json_out.h"
+#include "server/state.h"
+
+typedef struct log_time {
+    char text[40];
+} log_time;
+
+static log_time time_text(void) {
+    struct timespec now;
+    struct tm fields;
+    log_time text;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &fields);
+    size_t n = strftime(text.text, sizeof text.text, "%Y-%m-%dT%H:%M:%S", &fields);
+    snprintf(text.text + n, sizeof text.text - n, ".%03ldZ", now.tv_nsec / 1000000);
+    return text;
+}
+
+static void emit(const ln_server *server, ln_strbuf *line) {
+    ln_strbuf_putc(line, '\n');
+    if (!line->failed)
+        server->options.log(server->options.log_user, line->data, line->len);
+    ln_strbuf_free(line);
+}
+
+void ln_server_log(const ln_server *server, const char *format, ...) {
+    if (server->options.log == NULL)
+        return;
+    char message[1200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    ln_strbuf line;
+    ln_strbuf_init(&line);
+    if (server->options.logs_json) {
+        ln_strbuf_printf(&line, "{\"time\":\"%s\",\"message\":", time_text().text);
+        ln_json_put_text(&line, message);
+        ln_strbuf_putc(&line, '}');
+    } else {
+        ln_strbuf_printf(&line, "%s %s", time_text().text, message);
+    }
+    emit(server, &line);
+}
+
+static void put_json(ln_strbuf *line, const ln_exchange *exchange, double ms) {
+    ln_strbuf_printf(line, "{\"time\":\"%s\",\"request_id\":", time_text().text);
+    ln_json_put_text(line, exchange->id);
+    ln_strbuf_puts(line, ",\"peer\":");
+    ln_json_put_text(line, exchange->peer);
+    ln_strbuf_puts(line, ",\"method\":");
+    ln_json_put_text(line, exchange->verb);
+    ln_strbuf_puts(line, ",\"path\":");
+    ln_json_put_text(line, exchange->path);
+    ln_strbuf_printf(line,
+                     ",\"status\":%d,\"bytes\":%zu,\"ms\":%.3f,\"prompt_tokens\":%zu,"
+                     "\"output_tokens\":%zu,\"cut\":%s}",
+                     exchange->status, exchange->sent_bytes, ms, exchange->n_prompt_tokens,
+                     exchange->n_output_tokens, exchange->was_cut ? "true" : "false");
+}
+
+void ln_server_log_access(const ln_server *server, const ln_exchange *exchange) {
+    if (server->options.log == NULL)
+        return;
+    double ms = (double)(ln_clock_ns() - exchange->begin_ns) / 1e6;
+    ln_strbuf line;
+    ln_strbuf_init(&line);
+    if (server->options.logs_json) {
+        put_json(&line, exchange, ms);
+    } else {
+        ln_strbuf_printf(&line, "%s %s %s \"%s %.512s\" %d %zu bytes %.1f ms", time_text().text,
+                         exchange->id, exchange->peer,
+                         exchange->verb != NULL ? exchange->verb : "-",
+                         exchange->path != NULL ? exchange->path : "-", exchange->status,
+                         exchange->sent_bytes, ms);
+        if (exchange->n_prompt_tokens > 0)
+            ln_strbuf_printf(&line, " %zu+%zu tokens", exchange->n_prompt_tokens,
+                             exchange->n_output_tokens);
+        if (exchange->was_cut)
+            ln_strbuf_puts(&line, " cut");
+    }
+    emit(server, &line);
+}

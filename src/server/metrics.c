@@ -1,0 +1,137 @@
+#include "server/metrics.h"
+
+#include <stdio.h>
+
+/* Upper bounds of buckets in seconds; 0 ends them. */
+static const double first_token_bounds[LN_HISTOGRAM_MAX_BOUNDS] = {
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
+    0.75,  1,     2.5,  5,    7.5,  10,   20,   40,  80};
+static const double token_bounds[LN_HISTOGRAM_MAX_BOUNDS] = {
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1,
+    0.15,   0.2,   0.3,    0.4,   0.5,  0.75,  1,    2.5};
+static const double request_bounds[LN_HISTOGRAM_MAX_BOUNDS] = {
+    0.01, 0.03, 0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240};
+
+static void observe(ln_histogram *histogram, const double *bounds, double seconds, size_t n) {
+    size_t bucket = 0;
+    while (bucket < LN_HISTOGRAM_MAX_BOUNDS && bounds[bucket] > 0 && seconds > bounds[bucket])
+        bucket++;
+    if (bucket < LN_HISTOGRAM_MAX_BOUNDS && bounds[bucket] <= 0)
+        bucket = LN_HISTOGRAM_MAX_BOUNDS;
+    histogram->counts[bucket] += n;
+    histogram->sum += seconds * (double)n;
+}
+
+void ln_metrics_first_token(ln_metrics *metrics, double seconds) {
+    observe(&metrics->first_token, first_token_bounds, seconds, 1);
+}
+
+void ln_metrics_tokens(ln_metrics *metrics, double seconds, size_t n) {
+    if (n > 0)
+        observe(&metrics->token, token_bounds, seconds / (double)n, n);
+}
+
+void ln_metrics_request(ln_metrics *metrics, double seconds) {
+    observe(&metrics->request, request_bounds, seconds, 1);
+}
+
+/* ---- text ------------------------------------------------------------------------------- */
+
+/* The label's value with what Prometheus wants escaped. */
+static void put_label(ln_strbuf *out, const char *value) {
+    for (; *value != '\0'; value++) {
+        if (*value == '\\' || *value == '"')
+            ln_strbuf_putc(out, '\\');
+        if (*value == '\n')
+            ln_strbuf_puts(out, "\\n");
+        else
+            ln_strbuf_putc(out, *value);
+    }
+}
+
+static void put_type(ln_strbuf *out, const char *name, const char *type, const char *help) {
+    ln_strbuf_printf(out, "# HELP linnet:%s %s\n# TYPE linnet:%s %s\n", name, help, name, type);
+}
+
+/* A sample; `label` is NULL, or name="value" beside the model's. */
+static void put_sample(ln_strbuf *out, const char *name, const char *model, const char *label,
+                       double value) {
+    ln_strbuf_printf(out, "linnet:%s{model_name=\"", name);
+    put_label(out, model);
+    ln_strbuf_printf(out, "\"%s%s} %.15g\n", label != NULL ? "," : "", label != NULL ? label : "",
+                     value);
+}
+
+static void put_one(ln_strbuf *out, const char *name, const char *type, const char *help,
+                    const char *model, double value) {
+    put_type(out, name, type, help);
+    put_sample(out, name, model, NULL, value);
+}
+
+static void put_histogram(ln_strbuf *out, const char *name, const char *help, const char *model,
+                          const ln_histogram *histogram, const double *bounds) {
+    char sample[96], label[32];
+    uint64_t total = 0;
+    put_type(out, name, "histogram", help);
+    snprintf(sample, sizeof sample, "%s_bucket", name);
+    for (size_t i = 0; i < LN_HISTOGRAM_MAX_BOUNDS && bounds[i] > 0; i++) {
+        total += histogram->counts[i];
+        snprintf(label, sizeof label, "le=\"%g\"", bounds[i]);
+        put_sample(out, sample, model, label, (double)total);
+    }
+    total += histogram->counts[LN_HISTOGRAM_MAX_BOUNDS];
+    put_sample(out, sample, model, "le=\"+Inf\"", (double)total);
+    snprintf(sample, sizeof sample, "%s_sum", name);
+    put_sample(out, sample, model, NULL, histogram->sum);
+    snprintf(sample, sizeof sample, "%s_count", name);
+    put_sample(out, sample, model, NULL, (double)total);
+}
+
+static void put_finishes(ln_strbuf *out, const char *model, const ln_metrics *metrics) {
+    static const char *const reasons[LN_METRICS_FINISHES] = {
+        [LINNET_FINISH_STOP] = "stop",       [LINNET_FINISH_LENGTH] = "length",
+        [LINNET_FINISH_CANCELLED] = "abort", [LINNET_FINISH_ERROR] = "error",
+        [LINNET_FINISH_TIMEOUT] = "timeout",
+    };
+    char label[48];
+    put_type(out, "request_success_total", "counter", "Outputs that ended, by reason.");
+    for (int i = 0; i < LN_METRICS_FINISHES; i++) {
+        if (reasons[i] == NULL)
+            continue;
+        snprintf(label, sizeof label, "finished_reason=\"%s\"", reasons[i]);
+        put_sample(out, "request_success_total", model, label, (double)metrics->n_finished[i]);
+    }
+}
+
+static void put_responses(ln_strbuf *out, const char *model, const ln_metrics *metrics) {
+    char label[32];
+    put_type(out, "http_responses_total", "counter", "Responses, by the class of their status.");
+    for (int i = 1; i < LN_METRICS_STATUSES; i++) {
+        snprintf(label, sizeof label, "status=\"%dxx\"", i);
+        put_sample(out, "http_responses_total", model, label, (double)metrics->n_responses[i]);
+    }
+}
+
+void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_strbuf *out) {
+    const char *model = now->model;
+    put_one(out, "num_requests_open", "gauge", "Sequences admitted and not over.", model,
+            (double)now->n_open);
+    put_one(out, "http_connections", "gauge", "Open connections.", model,
+            (double)now->n_connections);
+    put_one(out, "prompt_tokens_total", "counter", "Tokens of prompts.", model,
+            (double)metrics->n_prompt_tokens);
+    put_one(out, "generation_tokens_total", "counter", "Tokens of output.", model,
+            (double)metrics->n_output_tokens);
+    put_finishes(out, model, metrics);
+    put_one(out, "requests_refused_total", "counter", "Requests refused with 429.", model,
+            (double)metrics->n_refused);
+    put_one(out, "requests_cut_total", "counter", "Exchanges whose client went before their end.",
+            model, (double)metrics->n_cut);
+    put_responses(out, model, metrics);
+    put_histogram(out, "time_to_first_token_seconds", "From the request to its first token.", model,
+                  &metrics->first_token, first_token_bounds);
+    put_histogram(out, "time_per_output_token_seconds", "From a token to the next.", model,
+                  &metrics->token, token_bounds);
+    put_histogram(out, "e2e_request_latency_seconds", "From the request to its last token.", model,
+                  &metrics->request, request_bounds);
+}

@@ -1,0 +1,42 @@
+/* What the server counts, and its text in Prometheus' format. Names are vLLM's, with the prefix
+ * "linnet:". */
+#ifndef LN_SERVER_METRICS_H
+#define LN_SERVER_METRICS_H
+
+#include <linnet.h>
+
+#include "base/strbuf.h"
+
+enum { LN_HISTOGRAM_MAX_BOUNDS = 24 };
+
+typedef struct ln_histogram {
+    uint64_t counts[LN_HISTOGRAM_MAX_BOUNDS + 1]; /* per bucket, not summed up; the last: above */
+    double sum;
+} ln_histogram;
+
+enum { LN_METRICS_FINISHES = LINNET_FINISH_TIMEOUT + 1, LN_METRICS_STATUSES = 6 };
+
+typedef struct ln_metrics {
+    uint64_t n_prompt_tokens, n_output_tokens;
+    uint64_t n_finished[LN_METRICS_FINISHES];  /* outputs, by linnet_finish */
+    uint64_t n_responses[LN_METRICS_STATUSES]; /* by the hundreds of their status; 0: cut before */
+    uint64_t n_refused;                        /* with 429 */
+    uint64_t n_cut;                            /* whose client went before the end */
+    ln_histogram first_token, token, request;  /* in seconds */
+} ln_metrics;
+
+/* What is so now. */
+typedef struct ln_metrics_now {
+    const char *model;
+    size_t n_open; /* sequences admitted and not over */
+    size_t n_connections;
+} ln_metrics_now;
+
+void ln_metrics_first_token(ln_metrics *metrics, double seconds);
+/* n tokens took so long together. */
+void ln_metrics_tokens(ln_metrics *metrics, double seconds, size_t n);
+void ln_metrics_request(ln_metrics *metrics, double seconds);
+
+void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_strbuf *out);
+
+#endif

@@ -1,0 +1,249 @@
+#include "server/render.h"
+
+#include <string.h>
+
+#include "server/json_out.h"
+#include "text/utf8.h"
+
+/* ---- logprobs --------------------------------------------------------------------------- */
+
+/* What a token stands for in the middle of a text. */
+typedef struct token_text {
+    char bytes[1024];
+    size_t n_bytes;
+} token_text;
+
+static void spell(const ln_render *render, int32_t token, token_text *text) {
+    ln_detokenizer decoder;
+    text->n_bytes = 0;
+    if (render->tokenizer == NULL ||
+        ln_tokenizer_max_piece_bytes(render->tokenizer) > sizeof text->bytes)
+        return;
+    ln_detokenizer_init(&decoder, render->tokenizer, true);
+    decoder.started = decoder.wrote = true;
+    text->n_bytes = ln_detokenizer_push(&decoder, token, text->bytes, sizeof text->bytes);
+    memcpy(text->bytes + text->n_bytes, decoder.held, decoder.n_held); /* part of a code point */
+    text->n_bytes += decoder.n_held;
+}
+
+static void put_chat_token(ln_strbuf *out, const token_text *text, float logprob) {
+    ln_strbuf_puts(out, "{\"token\":");
+    ln_json_put_string(out, text->bytes, text->n_bytes);
+    ln_strbuf_puts(out, ",\"logprob\":");
+    ln_json_put_number(out, (double)logprob);
+    ln_strbuf_puts(out, ",\"bytes\":");
+    ln_json_put_bytes(out, text->bytes, text->n_bytes);
+}
+
+static void put_chat_logprob(const ln_render *render, ln_strbuf *out, const token_text *text,
+                             float logprob, const linnet_logprob *top, size_t n_top) {
+    token_text other;
+    put_chat_token(out, text, logprob);
+    ln_strbuf_puts(out, ",\"top_logprobs\":[");
+    for (size_t i = 0; i < n_top; i++) {
+        spell(render, top[i].id, &other);
+        if (i > 0)
+            ln_strbuf_putc(out, ',');
+        put_chat_token(out, &other, top[i].logprob);
+        ln_strbuf_putc(out, '}');
+    }
+    ln_strbuf_puts(out, "]}");
+}
+
+static size_t count_chars(const token_text *text) {
+    size_t count = 0;
+    for (size_t i = 0; i < text->n_bytes; i++)
+        count += ((unsigned char)text->bytes[i] & 0xc0) != 0x80;
+    return count;
+}
+
+/* {"text": logprob}: tokens that are spelled alike keep the best one. */
+static void put_top(const ln_render *render, ln_strbuf *out, const linnet_logprob *top,
+                    size_t n_top) {
+    token_text texts[2];
+    bool is_first = true;
+    ln_strbuf_putc(out, '{');
+    for (size_t i = 0; i < n_top; i++) {
+        bool is_known = false;
+        spell(render, top[i].id, &texts[0]);
+        for (size_t j = 0; j < i && !is_known; j++) {
+            spell(render, top[j].id, &texts[1]);
+            is_known = texts[0].n_bytes == texts[1].n_bytes &&
+                       memcmp(texts[0].bytes, texts[1].bytes, texts[0].n_bytes) == 0;
+        }
+        if (is_known)
+            continue;
+        if (!is_first)
+            ln_strbuf_putc(out, ',');
+        is_first = false;
+        ln_json_put_string(out, texts[0].bytes, texts[0].n_bytes);
+        ln_strbuf_putc(out, ':');
+        ln_json_put_number(out, (double)top[i].logprob);
+    }
+    ln_strbuf_putc(out, '}');
+}
+
+void ln_render_logprob(const ln_render *render, ln_choice *choice, int32_t token, bool has_logprob,
+                       float logprob, const linnet_logprob *top, size_t n_top) {
+    ln_strbuf *columns = choice->logprobs;
+    token_text text;
+    spell(render, token, &text);
+    size_t n_columns = render->request->kind == LN_API_CHAT ? 1 : LN_LOGPROBS_COLUMNS;
+    for (size_t i = 0; choice->n_logprobs > 0 && i < n_columns; i++)
+        ln_strbuf_putc(&columns[i], ',');
+    choice->n_logprobs++;
+    if (render->request->kind == LN_API_CHAT) {
+        put_chat_logprob(render, &columns[LN_LOGPROBS_TOKENS], &text, logprob, top, n_top);
+        return;
+    }
+    ln_json_put_string(&columns[LN_LOGPROBS_TOKENS], text.bytes, text.n_bytes);
+    if (has_logprob)
+        ln_json_put_number(&columns[LN_LOGPROBS_CHOSEN], (double)logprob);
+    else
+        ln_strbuf_puts(&columns[LN_LOGPROBS_CHOSEN], "null");
+    if (has_logprob && top != NULL)
+        put_top(render, &columns[LN_LOGPROBS_TOP], top, n_top);
+    else
+        ln_strbuf_puts(&columns[LN_LOGPROBS_TOP], "null");
+    ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", choice->offset_chars);
+    bool is_shown = render->request->options.keep_special || render->tokenizer == NULL ||
+                    !ln_tokenizer_is_special(render->tokenizer, token);
+    choice->offset_chars += is_shown ? count_chars(&text) : 0;
+}
+
+static void put_column(ln_strbuf *out, const char *name, const ln_strbuf *column) {
+    ln_strbuf_printf(out, "\"%s\":[", name);
+    ln_strbuf_append(out, column->data != NULL ? column->data : "", column->len);
+    ln_strbuf_putc(out, ']');
+}
+
+static void put_logprobs(const ln_render *render, const ln_choice *choice, ln_strbuf *out) {
+    const ln_strbuf *columns = choice->logprobs;
+    if (!render->request->options.logprobs) {
+        ln_strbuf_puts(out, "null");
+        return;
+    }
+    ln_strbuf_putc(out, '{');
+    if (render->request->kind == LN_API_CHAT) {
+        put_column(out, "content", &columns[LN_LOGPROBS_TOKENS]);
+        ln_strbuf_puts(out, ",\"refusal\":null}");
+        return;
+    }
+    put_column(out, "tokens", &columns[LN_LOGPROBS_TOKENS]);
+    ln_strbuf_putc(out, ',');
+    put_column(out, "token_logprobs", &columns[LN_LOGPROBS_CHOSEN]);
+    ln_strbuf_putc(out, ',');
+    put_column(out, "top_logprobs", &columns[LN_LOGPROBS_TOP]);
+    ln_strbuf_putc(out, ',');
+    put_column(out, "text_offset", &columns[LN_LOGPROBS_OFFSETS]);
+    ln_strbuf_putc(out, '}');
+}
+
+/* ---- answers ---------------------------------------------------------------------------- */
+
+static void put_head(const ln_render *render, const char *object, ln_strbuf *out) {
+    ln_strbuf_printf(out,
+                     "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", render->id,
+                     object, (long long)render->created_s);
+    ln_json_put_text(out, render->model);
+    ln_strbuf_puts(out, ",\"choices\":[");
+}
+
+static const char *finish_text(linnet_finish finish) {
+    switch (finish) {
+    case LINNET_FINISH_NONE: return NULL;
+    case LINNET_FINISH_LENGTH: return "length";
+    case LINNET_FINISH_TIMEOUT: return "timeout";
+    case LINNET_FINISH_CANCELLED: return "abort";
+    default: return "stop";
+    }
+}
+
+static void put_end(const ln_render *render, const ln_choice *choice, ln_strbuf *out) {
+    ln_strbuf_puts(out, ",\"logprobs\":");
+    put_logprobs(render, choice, out);
+    ln_strbuf_puts(out, ",\"finish_reason\":");
+    ln_json_put_text(out, finish_text(choice->finish));
+}
+
+static void put_usage(const ln_usage *usage, ln_strbuf *out) {
+    ln_strbuf_printf(out,
+                     "\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,"
+                     "\"total_tokens\":%zu}",
+                     usage->n_prompt_tokens, usage->n_output_tokens,
+                     usage->n_prompt_tokens + usage->n_output_tokens);
+}
+
+static const char *chunk_name(const ln_render *render) {
+    return render->request->kind == LN_API_CHAT ? "chat.completion.chunk" : "text_completion";
+}
+
+/* An event with one choice; `is_role` begins a chat's answer. */
+static void put_event(const ln_render *render, const ln_choice *choice, bool is_role,
+                      ln_strbuf *out) {
+    bool is_chat = render->request->kind == LN_API_CHAT;
+    ln_strbuf_puts(out, "data: ");
+    put_head(render, chunk_name(render), out);
+    ln_strbuf_printf(out, "{\"index\":%u,", choice->index);
+    if (is_role) {
+        ln_strbuf_puts(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
+                            "\"logprobs\":null,\"finish_reason\":null");
+    } else {
+        ln_strbuf_puts(out, is_chat ? "\"delta\":{" : "\"text\":");
+        if (is_chat && choice->text.len > 0)
+            ln_strbuf_puts(out, "\"content\":");
+        if (!is_chat || choice->text.len > 0)
+            ln_json_put_string(out, choice->text.data, choice->text.len);
+        if (is_chat)
+            ln_strbuf_putc(out, '}');
+        put_end(render, choice, out);
+    }
+    ln_strbuf_puts(out, render->request->includes_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
+}
+
+void ln_render_chunk(const ln_render *render, ln_choice *choice, ln_strbuf *out) {
+    if (!choice->has_begun && render->request->kind == LN_API_CHAT)
+        put_event(render, choice, true, out);
+    choice->has_begun = true;
+    choice->is_dirty = false;
+    if (choice->text.len == 0 && choice->n_logprobs == 0 && choice->finish == LINNET_FINISH_NONE)
+        return;
+    put_event(render, choice, false, out);
+    ln_strbuf_clear(&choice->text);
+    for (size_t i = 0; i < LN_LOGPROBS_COLUMNS; i++)
+        ln_strbuf_clear(&choice->logprobs[i]);
+    choice->n_logprobs = 0;
+}
+
+void ln_render_usage_chunk(const ln_render *render, const ln_usage *usage, ln_strbuf *out) {
+    ln_strbuf_puts(out, "data: ");
+    put_head(render, chunk_name(render), out);
+    ln_strbuf_puts(out, "],");
+    put_usage(usage, out);
+    ln_strbuf_puts(out, "}\n\n");
+}
+
+static void put_choice(const ln_render *render, const ln_choice *choice, ln_strbuf *out) {
+    bool is_chat = render->request->kind == LN_API_CHAT;
+    ln_strbuf_printf(out, "{\"index\":%u,", choice->index);
+    ln_strbuf_puts(out, is_chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
+    ln_json_put_string(out, choice->text.data, choice->text.len);
+    if (is_chat)
+        ln_strbuf_puts(out, ",\"refusal\":null}");
+    put_end(render, choice, out);
+    ln_strbuf_putc(out, '}');
+}
+
+void ln_render_whole(const ln_render *render, const ln_choice *choices, size_t n_choices,
+                     const ln_usage *usage, ln_strbuf *out) {
+    bool is_chat = render->request->kind == LN_API_CHAT;
+    put_head(render, is_chat ? "chat.completion" : "text_completion", out);
+    for (size_t i = 0; i < n_choices; i++) {
+        if (i > 0)
+            ln_strbuf_putc(out, ',');
+        put_choice(render, &choices[i], out);
+    }
+    ln_strbuf_puts(out, "],");
+    put_usage(usage, out);
+    ln_strbuf_putc(out, '}');
+}

@@ -1,0 +1,60 @@
+/* The JSON of completions and chats, whole or as chunks of a stream. */
+#ifndef LN_SERVER_RENDER_H
+#define LN_SERVER_RENDER_H
+
+#include <linnet.h>
+
+#include "server/api.h"
+#include "text/tokenizer.h"
+
+/* The columns that logprobs are collected in, as JSON without the outer brackets: chats have one,
+ * with an object per token; completions have four. */
+enum {
+    LN_LOGPROBS_TOKENS = 0,
+    LN_LOGPROBS_CHOSEN,
+    LN_LOGPROBS_TOP,
+    LN_LOGPROBS_OFFSETS,
+    LN_LOGPROBS_COLUMNS
+};
+
+/* One output of a prompt, and what of it was not shown yet. */
+typedef struct ln_choice {
+    uint32_t index;
+    const ln_prompt *prompt;
+    ln_strbuf text;
+    ln_strbuf logprobs[LN_LOGPROBS_COLUMNS];
+    size_t n_logprobs;   /* in the columns */
+    size_t offset_chars; /* where the next token begins, for text_offset */
+    size_t n_output_tokens, n_counted_tokens;
+    linnet_finish finish; /* NONE: not over */
+    bool has_begun;       /* some chunk was shown */
+    bool has_prompt;      /* the echo was taken */
+    bool is_dirty;        /* there is something to show */
+    uint64_t last_ns;     /* of its last token */
+} ln_choice;
+
+/* What all chunks of an answer have in common. */
+typedef struct ln_render {
+    const ln_api_request *request;
+    const ln_tokenizer *tokenizer; /* NULL: none */
+    const char *model;
+    char id[48];
+    int64_t created_s;
+} ln_render;
+
+typedef struct ln_usage {
+    size_t n_prompt_tokens, n_output_tokens;
+} ln_usage;
+
+/* Adds a token with its logprobs to a choice's columns; `has_logprob` false: null. */
+void ln_render_logprob(const ln_render *render, ln_choice *choice, int32_t token, bool has_logprob,
+                       float logprob, const linnet_logprob *top, size_t n_top);
+
+/* Server-sent events. chunk shows what the choice has, and its end when it is over. */
+void ln_render_chunk(const ln_render *render, ln_choice *choice, ln_strbuf *out);
+void ln_render_usage_chunk(const ln_render *render, const ln_usage *usage, ln_strbuf *out);
+
+void ln_render_whole(const ln_render *render, const ln_choice *choices, size_t n_choices,
+                     const ln_usage *usage, ln_strbuf *out);
+
+#endif

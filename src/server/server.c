@@ -1,0 +1,447 @@
+/* Routes, keys, and the life of the server: open, run, drain, close. */
+#include "server/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "model/model.h"
+#include "server/json_out.h"
+#include "server/state.h"
+
+void ln_server_options_init(ln_server_options *options) {
+    *options = (ln_server_options){
+        .address = {.host = "127.0.0.1", .port = 8080},
+        .limits = {.max_connections = 16384,
+                   .max_head_bytes = 16384,
+                   .max_headers = 100,
+                   .max_body_bytes = 4 << 20,
+                   .max_unread_bytes = 256 << 10,
+                   .head_ms = 10000,
+                   .body_ms = 30000,
+                   .idle_ms = 75000,
+                   .unread_ms = 30000},
+        .max_waiting = 256,
+        .drain_ms = 30000,
+        .hang_ms = 60000,
+    };
+}
+
+/* ---- answers without a job -------------------------------------------------------------- */
+
+static void answer_models(ln_server *server, ln_exchange *exchange) {
+    static const char prefix[] = "/v1/models/";
+    ln_strbuf *out = &server->scratch;
+    bool is_list = strncmp(exchange->path, prefix, sizeof prefix - 1) != 0;
+    if (!is_list && strcmp(exchange->path + sizeof prefix - 1, server->name) != 0) {
+        ln_api_error error = {0};
+        ln_api_fail(&error, 404, "model", "the model '%.128s' is not here",
+                    exchange->path + sizeof prefix - 1);
+        error.code = "model_not_found";
+        ln_reply_error(exchange, &error);
+        return;
+    }
+    ln_strbuf_clear(out);
+    ln_strbuf_puts(out, is_list ? "{\"object\":\"list\",\"data\":[" : "");
+    ln_strbuf_puts(out, "{\"id\":");
+    ln_json_put_text(out, server->name);
+    ln_strbuf_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"linnet\"",
+                     (long long)server->created_s);
+    ln_strbuf_printf(out, ",\"max_model_len\":%zu}%s", server->ctx_tokens, is_list ? "]}" : "");
+    ln_reply_json(server, exchange, out);
+}
+
+/* The engine makes no progress although it has work. */
+static bool is_hanging(const ln_server *server) {
+    return server->generations != NULL &&
+           ln_clock_ns() - server->progress_ns > (uint64_t)server->options.hang_ms * 1000000u;
+}
+
+static void answer_state(ln_exchange *exchange, int status, const char *text) {
+    char json[64];
+    int n_bytes = snprintf(json, sizeof json, "{\"status\":\"%s\"}", text);
+    ln_http_send(exchange, status, "application/json", json, (size_t)n_bytes);
+}
+
+static void answer_health(ln_server *server, ln_exchange *exchange) {
+    bool hangs = is_hanging(server);
+    answer_state(exchange, hangs ? 503 : 200, hangs ? "the engine makes no progress" : "ok");
+}
+
+static void answer_ready(ln_server *server, ln_exchange *exchange) {
+    bool hangs = is_hanging(server);
+    if (server->is_draining || hangs)
+        answer_state(exchange, 503, hangs ? "the engine makes no progress" : "draining");
+    else
+        answer_state(exchange, 200, "ready");
+}
+
+static void answer_metrics(ln_server *server, ln_exchange *exchange) {
+    ln_strbuf *out = &server->scratch;
+    ln_metrics_now now = {.model = server->name,
+                          .n_open = atomic_load(&server->n_open),
+                          .n_connections = ln_http_count_connections(server->http)};
+    ln_strbuf_clear(out);
+    ln_metrics_render(&server->metrics, &now, out);
+    ln_http_send(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", out->data, out->len);
+}
+
+/* ---- answers by a worker ---------------------------------------------------------------- */
+
+/* Hands the body to a worker, unless there is no room. */
+static void push_job(ln_server *server, ln_exchange *exchange, void (*work)(ln_job *),
+                     ln_api_kind kind, bool generates) {
+    ln_api_error error = {0};
+    if (server->workers.n_jobs >= LN_SERVER_MAX_JOBS)
+        ln_api_fail(&error, 429, NULL, "the server is busy: %d requests are being read",
+                    LN_SERVER_MAX_JOBS);
+    if (error.status == 0 && generates)
+        ln_server_reserve(server, 1, &error);
+    if (error.status != 0) {
+        server->metrics.n_refused += error.status == 429;
+        ln_reply_error(exchange, &error);
+        return;
+    }
+    ln_job *job = ln_job_create(server, exchange);
+    if (job == NULL) {
+        ln_server_release(server, generates);
+        ln_api_fail(&error, 503, NULL, "out of memory");
+        ln_reply_error(exchange, &error);
+        return;
+    }
+    job->n_reserved = generates;
+    job->work = work;
+    job->kind = kind;
+    exchange->job = job;
+    ln_workers_push(server, job);
+}
+
+static void answer_completion(ln_server *server, ln_exchange *exchange) {
+    push_job(server, exchange, ln_work_generate, LN_API_COMPLETION, true);
+}
+
+static void answer_chat(ln_server *server, ln_exchange *exchange) {
+    push_job(server, exchange, ln_work_generate, LN_API_CHAT, true);
+}
+
+static void answer_tokenize(ln_server *server, ln_exchange *exchange) {
+    push_job(server, exchange, ln_work_tokenize, LN_API_COMPLETION, false);
+}
+
+static void answer_detokenize(ln_server *server, ln_exchange *exchange) {
+    push_job(server, exchange, ln_work_detokenize, LN_API_COMPLETION, false);
+}
+
+/* A job is back from its worker. */
+static void on_job_done(ln_job *job) {
+    ln_exchange *exchange = job->exchange;
+    if (exchange == NULL) { /* the client has gone meanwhile */
+        ln_job_free(job);
+        return;
+    }
+    exchange->job = NULL;
+    if (job->error.status == 0 && job->n_handles > 0) {
+        ln_generation_begin(job);
+        return;
+    }
+    job->server->metrics.n_refused += job->error.status == 429;
+    if (job->error.status != 0)
+        ln_reply_error(exchange, &job->error);
+    else
+        ln_reply_json(job->server, exchange, &job->reply);
+    ln_job_free(job);
+}
+
+/* ---- routes ----------------------------------------------------------------------------- */
+
+typedef struct route {
+    ln_http_method method;
+    const char *path;
+    bool is_prefix, is_public;
+    void (*answer)(ln_server *server, ln_exchange *exchange);
+} route;
+
+static const route routes[] = {
+    {LN_HTTP_GET, "/health", false, true, answer_health},
+    {LN_HTTP_GET, "/ready", false, true, answer_ready},
+    {LN_HTTP_GET, "/metrics", false, false, answer_metrics},
+    {LN_HTTP_GET, "/v1/models", false, false, answer_models},
+    {LN_HTTP_GET, "/v1/models/", true, false, answer_models},
+    {LN_HTTP_POST, "/v1/completions", false, false, answer_completion},
+    {LN_HTTP_POST, "/v1/chat/completions", false, false, answer_chat},
+    {LN_HTTP_POST, "/tokenize", false, false, answer_tokenize},
+    {LN_HTTP_POST, "/detokenize", false, false, answer_detokenize},
+};
+
+static const route *find_route(const char *path) {
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        size_t n_bytes = strlen(routes[i].path);
+        if (routes[i].is_prefix ? strncmp(path, routes[i].path, n_bytes) == 0
+                                : strcmp(path, routes[i].path) == 0)
+            return &routes[i];
+    }
+    return NULL;
+}
+
+/* Compares with every key, each over the longest possible length, so that the time says nothing
+ * of where they differ. */
+static bool has_key(const ln_server *server, const ln_exchange *exchange) {
+    enum { MAX_BYTES = LN_SERVER_MAX_KEY_BYTES };
+    char given[MAX_BYTES] = {0}, key[MAX_BYTES];
+    const char *credential = exchange->credential != NULL ? exchange->credential : "";
+    size_t n_given = strlen(credential);
+    memcpy(given, credential, n_given < MAX_BYTES ? n_given : MAX_BYTES);
+    bool found = server->options.n_api_keys == 0;
+    for (size_t i = 0; i < server->options.n_api_keys; i++) {
+        size_t n_bytes = strlen(server->options.api_keys[i]);
+        volatile unsigned char difference = n_bytes != n_given;
+        memset(key, 0, sizeof key);
+        memcpy(key, server->options.api_keys[i], n_bytes < MAX_BYTES ? n_bytes : MAX_BYTES);
+        for (size_t j = 0; j < MAX_BYTES; j++)
+            difference = (unsigned char)(difference | (given[j] ^ key[j]));
+        found |= difference == 0;
+    }
+    return found;
+}
+
+/* ---- hooks of HTTP ---------------------------------------------------------------------- */
+
+static void add_cors(const ln_server *server, ln_exchange *exchange) {
+    const char *allowed = server->options.cors_origin;
+    if (allowed == NULL || exchange->origin == NULL)
+        return;
+    if (strcmp(allowed, "*") != 0 && strcmp(allowed, exchange->origin) != 0)
+        return;
+    ln_http_add_header(exchange, "Access-Control-Allow-Origin", allowed);
+    ln_http_add_header(exchange, "Vary", "Origin");
+    ln_http_add_header(exchange, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+}
+
+/* The body is wanted when the request has a route and a key; otherwise why not is the answer. */
+static bool on_head(void *user, ln_exchange *exchange) {
+    ln_server *server = user;
+    const route *found = find_route(exchange->path);
+    exchange->route = NULL;
+    if (found == NULL || found->method != exchange->method)
+        return false;
+    if (!found->is_public && !has_key(server, exchange))
+        return false;
+    exchange->route = found;
+    return true;
+}
+
+static void refuse(ln_server *server, ln_exchange *exchange) {
+    ln_api_error error = {0};
+    const route *found = find_route(exchange->path);
+    bool is_open = found != NULL && found->is_public;
+    if (!is_open && !has_key(server, exchange)) {
+        ln_api_fail(&error, 401, NULL, "the API key is missing or wrong");
+        error.code = "invalid_api_key";
+    } else if (found == NULL) {
+        ln_api_fail(&error, 404, NULL, "there is no %.256s", exchange->path);
+    } else {
+        ln_http_add_header(exchange, "Allow", found->method == LN_HTTP_GET ? "GET, HEAD" : "POST");
+        ln_api_fail(&error, 405, NULL, "%s is not possible for %.256s", exchange->verb,
+                    exchange->path);
+    }
+    ln_reply_error(exchange, &error);
+}
+
+static void on_request(void *user, ln_exchange *exchange) {
+    ln_server *server = user;
+    const route *found = exchange->route;
+    add_cors(server, exchange);
+    if (exchange->method == LN_HTTP_OPTIONS && server->options.cors_origin != NULL) {
+        ln_http_add_header(exchange, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+        ln_http_add_header(exchange, "Access-Control-Allow-Headers",
+                           "authorization, content-type, x-request-id");
+        ln_http_add_header(exchange, "Access-Control-Max-Age", "600");
+        ln_http_send(exchange, 204, NULL, NULL, 0);
+    } else if (found == NULL) {
+        refuse(server, exchange);
+    } else {
+        found->answer(server, exchange);
+    }
+}
+
+static void on_refuse(void *user, ln_exchange *exchange, int status, const char *message) {
+    (void)user;
+    ln_api_error error = {0};
+    ln_api_fail(&error, status, NULL, "%s", message);
+    ln_reply_error(exchange, &error);
+}
+
+static void on_gone(void *user, ln_exchange *exchange) {
+    (void)user;
+    ln_job *job = exchange->job;
+    if (job != NULL) {
+        job->exchange = NULL;
+        atomic_store(&job->is_gone, true);
+    }
+    if (exchange->generation != NULL)
+        ln_generation_cancel(exchange->generation);
+    exchange->job = exchange->generation = NULL;
+}
+
+static void on_end(void *user, ln_exchange *exchange) {
+    ln_server *server = user;
+    int class = exchange->status / 100;
+    server->metrics.n_cut += exchange->was_cut;
+    if (class >= 0 && class < LN_METRICS_STATUSES)
+        server->metrics.n_responses[class]++;
+    ln_server_log_access(server, exchange);
+}
+
+/* ---- drain ------------------------------------------------------------------------------ */
+
+static void on_drain_timer(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ln_server *server = argument;
+    if (!ln_http_is_busy(server->http) && server->workers.n_jobs == 0)
+        event_base_loopbreak(server->base);
+}
+
+static void on_cut_timer(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ln_server *server = argument;
+    ln_server_log(server, "%zu sequences are cut off", atomic_load(&server->n_open));
+    event_base_loopbreak(server->base);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *argument) {
+    (void)what;
+    ln_server *server = argument;
+    if (server->is_draining) {
+        on_cut_timer(-1, 0, server);
+        return;
+    }
+    static const struct timeval often = {.tv_usec = 10000};
+    uint32_t ms = server->options.drain_ms;
+    struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    server->is_draining = true;
+    ln_server_log(server, "%s: waiting for %zu sequences", number == SIGTERM ? "SIGTERM" : "SIGINT",
+                  atomic_load(&server->n_open));
+    ln_http_drain(server->http);
+    event_add(server->drain_timer, &often);
+    event_add(server->cut_timer, &later);
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+/* As many descriptors as the system allows: a connection takes one, and so does a request. */
+static void raise_descriptors(ln_server *server) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        limit.rlim_cur = before;
+    enum { SPARE = 256 }; /* for requests, files and libraries */
+    size_t room = limit.rlim_cur > 2 * SPARE ? (size_t)limit.rlim_cur - SPARE : SPARE;
+    if (server->options.limits.max_connections > room)
+        server->options.limits.max_connections = room;
+}
+
+static ln_status create_events(ln_server *server, ln_error *err) {
+    static const int numbers[] = {SIGINT, SIGTERM};
+    server->drain_timer = event_new(server->base, -1, EV_PERSIST, on_drain_timer, server);
+    server->cut_timer = evtimer_new(server->base, on_cut_timer, server);
+    bool created = server->drain_timer != NULL && server->cut_timer != NULL;
+    for (int i = 0; i < 2; i++) {
+        server->signals[i] = evsignal_new(server->base, numbers[i], on_signal, server);
+        created = created && server->signals[i] != NULL && event_add(server->signals[i], NULL) == 0;
+    }
+    if (!created)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+    return LINNET_OK;
+}
+
+static struct event_base *create_base(void) {
+    struct event_config *config = event_config_new();
+    if (config == NULL)
+        return NULL;
+    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
+    struct event_base *base = event_base_new_with_config(config);
+    event_config_free(config);
+    return base;
+}
+
+ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_error *err) {
+    *out = NULL;
+    ln_server *server = calloc(1, sizeof *server);
+    struct event_base *base = server != NULL ? create_base() : NULL;
+    if (base == NULL) {
+        free(server);
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+    }
+    server->options = *options;
+    server->base = base;
+    server->created_s = (int64_t)time(NULL);
+    atomic_init(&server->n_open, 0);
+    ln_strbuf_init(&server->scratch);
+    raise_descriptors(server);
+    const ln_http_hooks hooks = {.user = server,
+                                 .on_head = on_head,
+                                 .on_request = on_request,
+                                 .on_refuse = on_refuse,
+                                 .on_gone = on_gone,
+                                 .on_end = on_end};
+    ln_status status = ln_http_listen(server->base, &options->address, &server->options.limits,
+                                      &hooks, &server->http, err);
+    if (status == LINNET_OK)
+        *out = server;
+    else
+        ln_server_close(server);
+    return status;
+}
+
+void ln_server_close(ln_server *server) {
+    if (server == NULL)
+        return;
+    ln_workers_stop(server);
+    while (server->generations != NULL)
+        ln_generation_cancel(server->generations);
+    ln_http_destroy(server->http);
+    for (int i = 0; i < 2; i++)
+        if (server->signals[i] != NULL)
+            event_free(server->signals[i]);
+    if (server->drain_timer != NULL)
+        event_free(server->drain_timer);
+    if (server->cut_timer != NULL)
+        event_free(server->cut_timer);
+    event_base_free(server->base);
+    ln_strbuf_free(&server->scratch);
+    free(server);
+}
+
+uint16_t ln_server_get_port(const ln_server *server) {
+    return ln_http_get_port(server->http);
+}
+
+ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
+                        ln_error *err) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_engine_get_memory(engine, &plan);
+    server->model = model;
+    server->engine = engine;
+    server->tokenizer = model->tokenizer;
+    server->ctx_tokens = plan.ctx_tokens;
+    server->max_seqs = plan.max_seqs;
+    server->info.struct_bytes = sizeof server->info;
+    linnet_model_get_info(model, &server->info);
+    server->name =
+        server->options.served_name != NULL ? server->options.served_name : server->info.name;
+    LN_TRY(create_events(server, err));
+    LN_TRY(ln_workers_start(server, on_job_done, err));
+    ln_server_log(server, "serving %s at %s port %u", server->name, server->options.address.host,
+                  ln_server_get_port(server));
+    if (event_base_dispatch(server->base) < 0)
+        return ln_fail(err, LINNET_ERR_IO, "the event loop failed");
+    ln_server_log(server, "stopped");
+    return LINNET_OK;
+}

@@ -1,0 +1,46 @@
+/* The server: OpenAI's HTTP API over one model and its engine.
+ *
+ * One thread runs the event loop: connections, and the events of the engine's requests, which it
+ * learns of by their descriptors. Workers parse bodies, render templates and encode prompts, so
+ * that no long prompt holds up the loop. */
+#ifndef LN_SERVER_SERVER_H
+#define LN_SERVER_SERVER_H
+
+#include <linnet.h>
+
+#include "server/http.h"
+
+typedef struct ln_server ln_server;
+
+typedef struct ln_server_options {
+    ln_http_address address;
+    ln_http_limits limits;
+    const char *const *api_keys; /* [n_api_keys]; none: no key is asked for */
+    size_t n_api_keys;
+    const char *served_name; /* of the model; NULL: the checkpoint's */
+    const char *cors_origin; /* "*" or one origin; NULL: none */
+    size_t max_waiting;      /* sequences that may wait beside the running ones */
+    uint32_t drain_ms;       /* how long SIGTERM waits for running requests */
+    uint32_t hang_ms;        /* without progress of the engine before /health says so */
+    bool logs_json;
+    void (*log)(void *user, const char *line, size_t n_bytes); /* lines end with a newline */
+    void *log_user;
+} ln_server_options;
+
+enum { LN_SERVER_MAX_KEY_BYTES = 256 };
+
+void ln_server_options_init(ln_server_options *options);
+
+/* Binds the port; requests wait until run. What `options` points to must outlive the server.
+ * Errors name host and port. */
+ln_status ln_server_open(const ln_server_options *options, ln_server **server, ln_error *err);
+void ln_server_close(ln_server *server); /* before its engine; NULL is fine */
+
+uint16_t ln_server_get_port(const ln_server *server);
+
+/* Serves until SIGINT or SIGTERM, and then until the running requests are done; a second signal
+ * ends at once. */
+ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
+                        ln_error *err);
+
+#endif

@@ -1,0 +1,122 @@
+/* Inside the server: its state, jobs and generations. Everything here belongs to the server's
+ * thread, except what a job says about its workers. */
+#ifndef LN_SERVER_STATE_H
+#define LN_SERVER_STATE_H
+
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/api.h"
+#include "server/http.h"
+#include "server/metrics.h"
+#include "server/server.h"
+#include "text/tokenizer.h"
+
+typedef struct ln_job ln_job;
+typedef struct ln_generation ln_generation;
+
+/* The work on a body: goes to a worker and comes back. Meanwhile the server's thread touches
+ * `exchange` and `is_gone` only, and the worker everything else. */
+struct ln_job {
+    ln_server *server;
+    ln_exchange *exchange; /* the server thread's; NULL: the client is gone */
+    ln_job *next;          /* in a queue */
+    /* Reads the body; fills `reply`, or `request` and `handles`, or `error`. */
+    void (*work)(ln_job *job);
+    ln_api_kind kind;
+    uint64_t begin_ns; /* of ln_clock_ns */
+    ln_strbuf body;
+    atomic_bool is_gone; /* set by the server's thread: the work is not wanted any more */
+    size_t n_reserved;   /* sequences counted in the server's n_open */
+
+    ln_api_error error;
+    ln_strbuf reply;
+    ln_api_request request;
+    linnet_request **handles; /* [n_handles], one per prompt; owned */
+    size_t n_handles;
+};
+
+typedef struct ln_job_queue {
+    ln_job *first, *last;
+    size_t count;
+} ln_job_queue;
+
+enum { LN_SERVER_WORKERS = 2, LN_SERVER_MAX_JOBS = 4096 };
+
+typedef struct ln_workers {
+    pthread_t threads[LN_SERVER_WORKERS];
+    size_t n_threads;
+    pthread_mutex_t mutex;
+    pthread_cond_t work_came;
+    ln_job_queue todo, done; /* under the mutex */
+    bool is_stopping;        /* under the mutex */
+    int done_fd;             /* eventfd: readable when `done` has jobs */
+    struct event *done_event;
+    void (*on_done)(ln_job *job); /* on the server's thread */
+    size_t n_jobs;                /* the server thread's: pushed and not back */
+} ln_workers;
+
+struct ln_server {
+    ln_server_options options;
+    struct event_base *base;
+    ln_http *http;
+    const linnet_model *model;
+    linnet_engine *engine;
+    const ln_tokenizer *tokenizer; /* NULL: none */
+    linnet_model_info info;
+    size_t ctx_tokens, max_seqs;
+    const char *name; /* of the model, to clients */
+    int64_t created_s;
+    ln_workers workers;
+    ln_generation *generations;
+    atomic_size_t n_open; /* sequences that were admitted and are not over */
+    ln_metrics metrics;
+    struct event *signals[2], *drain_timer, *cut_timer;
+    bool is_draining;
+    uint64_t progress_ns; /* of the engine's last event, or when work came to an idle one */
+    ln_strbuf scratch;    /* what is being rendered */
+};
+
+/* workers.c */
+
+ln_status ln_workers_start(ln_server *server, void (*on_done)(ln_job *job), ln_error *err);
+/* Ends the threads; jobs that are left are freed. */
+void ln_workers_stop(ln_server *server);
+void ln_workers_push(ln_server *server, ln_job *job);
+
+ln_job *ln_job_create(ln_server *server, ln_exchange *exchange); /* takes the body; or NULL */
+void ln_job_free(ln_job *job);                                   /* closes its handles */
+
+/* Counts sequences in, or says with 429 that there is no room. Any thread. */
+bool ln_server_reserve(ln_server *server, size_t count, ln_api_error *error);
+void ln_server_release(ln_server *server, size_t count);
+
+/* work.c: what workers do */
+
+void ln_work_generate(ln_job *job);
+void ln_work_tokenize(ln_job *job);
+void ln_work_detokenize(ln_job *job);
+
+/* generation.c */
+
+/* Takes a job whose handles were submitted; answers its exchange from now on. */
+void ln_generation_begin(ln_job *job);
+/* The client has gone, or the server ends: cancels the requests. */
+void ln_generation_cancel(ln_generation *generation);
+
+/* reply.c */
+
+void ln_reply_error(ln_exchange *exchange, const ln_api_error *error);
+void ln_reply_json(ln_server *server, ln_exchange *exchange, const ln_strbuf *json);
+void ln_render_error(ln_strbuf *out, const ln_api_error *error);
+
+/* log.c */
+
+/* A line about the server itself. */
+__attribute__((format(printf, 2, 3))) void ln_server_log(const ln_server *server,
+                                                         const char *format, ...);
+/* The line of an exchange that is over. */
+void ln_server_log_access(const ln_server *server, const ln_exchange *exchange);
+
+#endif

@@ -1,0 +1,372 @@
+#include "server/client.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test.h"
+
+extern char **environ;
+
+enum { TIMEOUT_MS = 10000, MAX_ARGUMENTS = 64 };
+
+/* ---- the server ------------------------------------------------------------------------- */
+
+static pid_t spawn_server(const char *const *arguments, int out_fd, int log_fd) {
+    const char *argv[MAX_ARGUMENTS + 4] = {TEST_LINNET, "serve", "--port=0"};
+    for (int i = 0; arguments[i]; i++) {
+        assert_true(i < MAX_ARGUMENTS);
+        argv[3 + i] = arguments[i];
+    }
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, log_fd, STDERR_FILENO);
+    pid_t pid = 0;
+    int failed =
+        posix_spawn(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed)
+        fail_msg("cannot start %s: %s", argv[0], strerror(failed));
+    return pid;
+}
+
+/* The line "listening at http://HOST:PORT". */
+static uint16_t read_port(int fd) {
+    char line[256] = "";
+    size_t n = 0;
+    while (n + 1 < sizeof line && !strchr(line, '\n')) {
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        if (poll(&poll_fd, 1, 60000) <= 0 || read(fd, line + n, 1) != 1)
+            return 0;
+        line[++n] = '\0';
+    }
+    const char *colon = strrchr(line, ':');
+    return colon ? (uint16_t)atoi(colon + 1) : 0;
+}
+
+test_server server_start(const char *const *arguments) {
+    int out[2];
+    char name[] = "/tmp/linnet-log-XXXXXX";
+    signal(SIGPIPE, SIG_IGN);
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    int log_fd = mkostemp(name, O_CLOEXEC);
+    assert_true(log_fd >= 0);
+    unlink(name);
+    test_server started = {.pid = spawn_server(arguments, out[1], log_fd), .log_fd = log_fd};
+    close(out[1]);
+    started.port = read_port(out[0]);
+    close(out[0]);
+    if (started.port == 0) {
+        char *log;
+        int status = server_wait(&started, &log);
+        fail_msg("the server does not listen; status %d: %s", status, log);
+    }
+    return started;
+}
+
+static char *read_log(int fd) {
+    off_t n_bytes = lseek(fd, 0, SEEK_END);
+    char *log = calloc(1, (size_t)n_bytes + 1);
+    assert_non_null(log);
+    assert_int_equal(pread(fd, log, (size_t)n_bytes, 0), n_bytes);
+    return log;
+}
+
+int server_wait(test_server *server, char **log) {
+    int status = 0;
+    for (int ms = 0; waitpid(server->pid, &status, WNOHANG) == 0; ms += 10) {
+        if (ms > 60000) {
+            kill(server->pid, SIGKILL);
+            waitpid(server->pid, &status, 0);
+            fail_msg("the server does not end");
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    if (log)
+        *log = read_log(server->log_fd);
+    close(server->log_fd);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void server_stop(test_server *server) {
+    char *log;
+    kill(server->pid, SIGTERM);
+    int status = server_wait(server, &log);
+    if (status != 0)
+        fail_msg("the server ends with status %d: %s", status, log);
+    free(log);
+}
+
+bool server_is_alive(const test_server *server) {
+    return waitpid(server->pid, NULL, WNOHANG) == 0;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+int dial(const test_server *server) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(server->port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        fail_msg("cannot connect: %s", strerror(errno));
+    return fd;
+}
+
+void say(int fd, const void *message, size_t n_bytes) {
+    const char *at = message;
+    while (n_bytes > 0) {
+        struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+        if (poll(&poll_fd, 1, TIMEOUT_MS) <= 0)
+            fail_msg("the server reads nothing");
+        ssize_t n = send(fd, at, n_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN)
+            continue;
+        if (n <= 0)
+            return; /* it has closed: the answer says why */
+        at += n;
+        n_bytes -= (size_t)n;
+    }
+}
+
+void say_text(int fd, const char *text) {
+    say(fd, text, strlen(text));
+}
+
+void hang_up(int fd) {
+    close(fd);
+}
+
+bool is_closed_within(int fd, int timeout_ms) {
+    char byte;
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    return poll(&poll_fd, 1, timeout_ms) > 0 && recv(fd, &byte, 1, MSG_DONTWAIT) <= 0;
+}
+
+/* One byte: 1, or 0 at the end of the connection. */
+static int read_byte(int fd, char *byte) {
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    if (poll(&poll_fd, 1, TIMEOUT_MS) <= 0)
+        fail_msg("the server says nothing");
+    return recv(fd, byte, 1, 0) == 1;
+}
+
+/* A buffer that is read byte by byte or as a whole: nothing is read that belongs to what follows.
+ */
+typedef struct bytes {
+    char *data;
+    size_t bytes, capacity;
+} bytes;
+
+static void append(bytes *text, const char *more, size_t n_bytes) {
+    if (text->bytes + n_bytes + 1 > text->capacity) {
+        text->capacity = 2 * (text->bytes + n_bytes + 1);
+        text->data = realloc(text->data, text->capacity);
+        assert_non_null(text->data);
+    }
+    memcpy(text->data + text->bytes, more, n_bytes);
+    text->bytes += n_bytes;
+    text->data[text->bytes] = '\0';
+}
+
+static bool read_exactly(int fd, bytes *into, size_t n_bytes) {
+    while (n_bytes > 0) {
+        char chunk[65536];
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        if (poll(&poll_fd, 1, TIMEOUT_MS) <= 0)
+            fail_msg("the server says nothing");
+        ssize_t n = recv(fd, chunk, n_bytes < sizeof chunk ? n_bytes : sizeof chunk, 0);
+        if (n <= 0)
+            return false;
+        append(into, chunk, (size_t)n);
+        n_bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* Up to an ending, which is read too. */
+static bool read_until(int fd, bytes *into, const char *ending) {
+    size_t n_ending = strlen(ending);
+    char byte;
+    while (into->bytes < n_ending ||
+           memcmp(into->data + into->bytes - n_ending, ending, n_ending) != 0) {
+        if (!read_byte(fd, &byte))
+            return false;
+        append(into, &byte, 1);
+    }
+    return true;
+}
+
+static bool read_chunks(int fd, bytes *body) {
+    for (;;) {
+        bytes line = {0};
+        append(&line, "", 0);
+        bool read = read_until(fd, &line, "\r\n");
+        size_t n_bytes = read ? strtoul(line.data, NULL, 16) : 0;
+        free(line.data);
+        bytes end = {0};
+        append(&end, "", 0);
+        read = read && read_exactly(fd, body, n_bytes) && read_until(fd, &end, "\r\n");
+        free(end.data);
+        if (!read)
+            return false;
+        if (n_bytes == 0)
+            return true;
+    }
+}
+
+/* ---- responses -------------------------------------------------------------------------- */
+
+http_response hear(int fd, bool is_head) {
+    bytes head = {0}, body = {0};
+    append(&head, "", 0);
+    append(&body, "", 0);
+    http_response heard = {0};
+    bool whole = read_until(fd, &head, "\r\n\r\n");
+    heard.head = head.data;
+    if (whole)
+        heard.status = atoi(head.data + strlen("HTTP/1.1 "));
+    const char *length = response_header(&heard, "content-length");
+    const char *coding = response_header(&heard, "transfer-encoding");
+    if (whole && !is_head && heard.status != 204 && heard.status != 100) {
+        if (coding)
+            whole = read_chunks(fd, &body);
+        else if ((length = response_header(&heard, "content-length")) != NULL)
+            whole = read_exactly(fd, &body, strtoul(length, NULL, 10));
+        else
+            read_exactly(fd, &body, SIZE_MAX);
+    }
+    heard.body = body.data;
+    heard.body_bytes = body.bytes;
+    heard.is_cut = !whole;
+    return heard;
+}
+
+void response_free(http_response *response) {
+    free(response->head);
+    free(response->body);
+    response->head = response->body = NULL;
+}
+
+const char *response_header(const http_response *response, const char *name) {
+    static char value[512];
+    size_t n_name = strlen(name);
+    for (const char *line = response->head; (line = strstr(line, "\r\n")) != NULL;) {
+        line += 2;
+        if (strncasecmp(line, name, n_name) != 0 || line[n_name] != ':')
+            continue;
+        const char *at = line + n_name + 1 + strspn(line + n_name + 1, " ");
+        snprintf(value, sizeof value, "%.*s", (int)strcspn(at, "\r"), at);
+        return value;
+    }
+    return NULL;
+}
+
+const char *response_field(const http_response *response, const char *name) {
+    static char value[4096];
+    char key[128];
+    snprintf(key, sizeof key, "\"%s\":", name);
+    const char *at = response->body ? strstr(response->body, key) : NULL;
+    if (!at)
+        return NULL;
+    at += strlen(key);
+    size_t n = 0;
+    if (*at == '"') {
+        for (at++; *at && *at != '"' && n + 2 < sizeof value; at++) {
+            if (*at == '\\')
+                value[n++] = *at++;
+            value[n++] = *at;
+        }
+    } else {
+        while (*at && !strchr(",}]", *at) && n + 1 < sizeof value)
+            value[n++] = *at++;
+    }
+    value[n] = '\0';
+    return value;
+}
+
+http_response ask(const test_server *server, const char *method, const char *path,
+                  const char *headers, const char *body) {
+    char head[4096];
+    int fd = dial(server);
+    int n = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: localhost\r\n%s", method, path,
+                     headers);
+    if (body)
+        n += snprintf(head + n, sizeof head - (size_t)n, "Content-Length: %zu\r\n", strlen(body));
+    assert_true(n > 0 && (size_t)n + 2 < sizeof head);
+    memcpy(head + n, "\r\n", 3);
+    say_text(fd, head);
+    if (body)
+        say_text(fd, body);
+    http_response heard = hear(fd, strcmp(method, "HEAD") == 0);
+    hang_up(fd);
+    return heard;
+}
+
+http_response get(const test_server *server, const char *path) {
+    return ask(server, "GET", path, "", NULL);
+}
+
+http_response post(const test_server *server, const char *path, const char *body) {
+    return ask(server, "POST", path, "Content-Type: application/json\r\n", body);
+}
+
+/* ---- metrics and streams ---------------------------------------------------------------- */
+
+double metric(const test_server *server, const char *name, const char *label) {
+    http_response heard = get(server, "/metrics");
+    assert_int_equal(heard.status, 200);
+    double sum = 0;
+    bool found = false;
+    char start[128];
+    int n_start = snprintf(start, sizeof start, "linnet:%s{", name);
+    for (char *rest = heard.body, *line; (line = strsep(&rest, "\n")) != NULL;) {
+        const char *end = strrchr(line, '}');
+        if (strncmp(line, start, (size_t)n_start) != 0 || !end || (label && !strstr(line, label)))
+            continue;
+        sum += atof(end + 1);
+        found = true;
+    }
+    response_free(&heard);
+    return found ? sum : -1;
+}
+
+void wait_for_metric(const test_server *server, const char *name, const char *label, double value) {
+    double seen = -1;
+    for (int ms = 0; ms < TIMEOUT_MS; ms += 20) {
+        seen = metric(server, name, label);
+        if (seen == value)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    fail_msg("%s is %g and not %g", name, seen, value);
+}
+
+char *stream_text(const http_response *stream) {
+    bytes all = {0};
+    append(&all, "", 0);
+    const char *at = stream->body;
+    while ((at = strstr(at, "data: {")) != NULL) {
+        http_response event = {.body = strndup(at, strcspn(at, "\n"))};
+        const char *value = response_field(&event, "content");
+        if (!value)
+            value = response_field(&event, "text");
+        if (value)
+            append(&all, value, strlen(value));
+        free(event.body);
+        at++;
+    }
+    return all.data;
+}

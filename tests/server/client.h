@@ -1,0 +1,67 @@
+/* A server of linnet under test, and a client that says exactly what it is told to. */
+#ifndef LN_TESTS_SERVER_CLIENT_H
+#define LN_TESTS_SERVER_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct test_server {
+    pid_t pid;
+    uint16_t port;
+    int log_fd; /* its stderr, read when it stops */
+} test_server;
+
+/* Runs `linnet serve --port 0` with the arguments, which a NULL ends; fails the test when it does
+ * not begin to listen. */
+test_server server_start(const char *const *arguments);
+#define SERVER(...) server_start((const char *const[]){__VA_ARGS__, NULL})
+
+/* Waits for its end and returns the exit status, or 128 + the signal; *log is malloc'd unless
+ * NULL. */
+int server_wait(test_server *server, char **log);
+/* SIGTERM and wait; fails the test unless the status is 0. */
+void server_stop(test_server *server);
+bool server_is_alive(const test_server *server);
+
+/* A response, whole: its head and the body without the framing. */
+typedef struct http_response {
+    int status; /* 0: the connection closed without one */
+    char *head; /* NUL-terminated, malloc'd, as is body */
+    char *body;
+    size_t body_bytes;
+    bool is_cut; /* the connection closed within it */
+} http_response;
+void response_free(http_response *response);
+/* The value of a header, or NULL; valid until the next call. */
+const char *response_header(const http_response *response, const char *name);
+/* What follows `"name":` in the body, NUL-terminated where a value of no structure ends; NULL when
+ * it is not there. Valid until the next call. */
+const char *response_field(const http_response *response, const char *name);
+
+int dial(const test_server *server);
+void say(int fd, const void *message, size_t n_bytes); /* as much as the peer takes */
+void say_text(int fd, const char *text);
+/* Reads one response; what follows it stays for the next call with this descriptor. Fails the test
+ * when nothing comes within ten seconds. `is_head`: it has no body. */
+http_response hear(int fd, bool is_head);
+void hang_up(int fd);
+/* True when the peer closes within the time without saying anything more. */
+bool is_closed_within(int fd, int timeout_ms);
+
+/* One exchange on a connection of its own. `headers` are whole lines with \r\n. */
+http_response ask(const test_server *server, const char *method, const char *path,
+                  const char *headers, const char *body);
+http_response get(const test_server *server, const char *path);
+http_response post(const test_server *server, const char *path, const char *body);
+
+/* The value of a metric, summed over its labels that contain `label`; -1 when it is not there. */
+double metric(const test_server *server, const char *name, const char *label);
+/* Asks for the metric until it has the value; fails the test after ten seconds. */
+void wait_for_metric(const test_server *server, const char *name, const char *label, double value);
+
+/* The texts of a stream of server-sent events, concatenated (`"text":` or `"content":`). */
+char *stream_text(const http_response *response);
+
+#endif

@@ -1,0 +1,280 @@
+/* The API over the demo model: what clients ask for, and what they get. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/client.h"
+#include "test.h"
+
+static test_server shared;
+
+static int start(void **state) {
+    (void)state;
+    shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo");
+    return 0;
+}
+
+static int stop(void **state) {
+    (void)state;
+    server_stop(&shared);
+    return 0;
+}
+
+static void expect_field(const http_response *heard, const char *name, const char *value) {
+    const char *field = response_field(heard, name);
+    if (!field)
+        fail_msg("%s is not in %s", name, heard->body);
+    assert_string_equal(field, value);
+}
+
+static void expect_error(http_response heard, int status, const char *param) {
+    if (heard.status != status)
+        fail_msg("status %d and not %d: %s", heard.status, status, heard.body);
+    assert_non_null(response_field(&heard, "message"));
+    expect_field(&heard, "param", param);
+    response_free(&heard);
+}
+
+static void lists_its_model(void **state) {
+    (void)state;
+    http_response heard = get(&shared, "/v1/models");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "id", "demo");
+    expect_field(&heard, "max_model_len", "1024");
+    response_free(&heard);
+    heard = get(&shared, "/v1/models/demo");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "object", "model");
+    response_free(&heard);
+    expect_error(get(&shared, "/v1/models/other"), 404, "model");
+    expect_error(post(&shared, "/v1/completions", "{\"model\":\"other\",\"prompt\":\"x\"}"), 404,
+                 "model");
+}
+
+static void chats(void **state) {
+    (void)state;
+    static const struct {
+        const char *question, *answer;
+    } sums[] = {{"2+3=", "5"}, {"4+4=", "8"}, {"1+6=", "7"}};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{\"model\":\"demo\",\"temperature\":0,\"messages\":[{\"role\":\"user\","
+                 "\"content\":\"%s\"}]}",
+                 sums[i].question);
+        http_response heard = post(&shared, "/v1/chat/completions", body);
+        assert_int_equal(heard.status, 200);
+        expect_field(&heard, "object", "chat.completion");
+        expect_field(&heard, "content", sums[i].answer);
+        expect_field(&heard, "finish_reason", "stop");
+        response_free(&heard);
+    }
+}
+
+static void joins_text_parts(void **state) {
+    (void)state;
+    http_response heard =
+        post(&shared, "/v1/chat/completions",
+             "{\"temperature\":0,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+             "\"text\":\"2+3=\"}]}]}");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "content", "5");
+    response_free(&heard);
+    expect_error(post(&shared, "/v1/chat/completions",
+                      "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
+                      "\"image_url\":{}}]}]}"),
+                 400, "messages[0].content[0]");
+}
+
+/* The text of a control token in a message is text: it makes more tokens than the token would. */
+static void keeps_control_text_apart(void **state) {
+    (void)state;
+    http_response heard = post(&shared, "/v1/chat/completions",
+                               "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":"
+                               "\"<|endoftext|>\"}]}");
+    http_response plain = post(&shared, "/v1/chat/completions",
+                               "{\"max_tokens\":1,\"messages\":[{\"role\":\"user\",\"content\":"
+                               "\"a\"}]}");
+    int n_control = atoi(response_field(&heard, "prompt_tokens"));
+    int n_plain = atoi(response_field(&plain, "prompt_tokens"));
+    assert_true(n_control > n_plain + 1);
+    response_free(&heard);
+    response_free(&plain);
+}
+
+/* A stream says what the whole answer says. */
+static void streams(void **state) {
+    (void)state;
+    static const char whole_body[] =
+        "{\"prompt\":\"Once upon a time\",\"max_tokens\":40,\"seed\":7}";
+    static const char stream_body[] =
+        "{\"prompt\":\"Once upon a time\",\"max_tokens\":40,\"seed\":7,\"stream\":true,"
+        "\"stream_options\":{\"include_usage\":true}}";
+    http_response whole = post(&shared, "/v1/completions", whole_body);
+    http_response stream = post(&shared, "/v1/completions", stream_body);
+    assert_int_equal(whole.status, 200);
+    assert_int_equal(stream.status, 200);
+    assert_string_equal(response_header(&stream, "content-type"), "text/event-stream");
+    char *text = stream_text(&stream);
+    expect_field(&whole, "text", text);
+    assert_true(strlen(text) > 40);
+    free(text);
+    assert_non_null(strstr(stream.body, "\"finish_reason\":\"length\""));
+    assert_non_null(strstr(stream.body, "\"choices\":[],\"usage\":{\"prompt_tokens\":5,"
+                                        "\"completion_tokens\":40,\"total_tokens\":45}}\n\n"
+                                        "data: [DONE]\n\n"));
+    response_free(&whole);
+    response_free(&stream);
+}
+
+static void takes_many_prompts(void **state) {
+    (void)state;
+    http_response heard = post(&shared, "/v1/completions",
+                               "{\"prompt\":[\"Once upon\",\"There was\"],\"max_tokens\":3,"
+                               "\"temperature\":0,\"echo\":true}");
+    assert_int_equal(heard.status, 200);
+    assert_non_null(strstr(heard.body, "{\"index\":0,\"text\":\"Once upon a time"));
+    assert_non_null(strstr(heard.body, "{\"index\":1,\"text\":\"There was"));
+    expect_field(&heard, "completion_tokens", "6");
+    response_free(&heard);
+    heard = post(&shared, "/v1/completions",
+                 "{\"prompt\":[[5,6,7],[8,9]],\"max_tokens\":2,\"temperature\":0}");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "prompt_tokens", "5");
+    response_free(&heard);
+    expect_error(post(&shared, "/v1/completions", "{\"prompt\":[[5],[99999999]]}"), 400,
+                 "prompt[1]");
+}
+
+/* With echo and max_tokens 0 a prompt is scored, and nothing is written. */
+static void scores_prompts(void **state) {
+    (void)state;
+    http_response heard = post(&shared, "/v1/completions",
+                               "{\"prompt\":\"Once upon a time\",\"max_tokens\":0,\"echo\":true,"
+                               "\"logprobs\":2}");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "text", "Once upon a time");
+    expect_field(&heard, "completion_tokens", "0");
+    assert_non_null(strstr(heard.body, "\"token_logprobs\":[null,-"));
+    assert_non_null(strstr(heard.body, "\"text_offset\":[0,0,4,9,11]"));
+    response_free(&heard);
+}
+
+static void gives_logprobs(void **state) {
+    (void)state;
+    http_response heard =
+        post(&shared, "/v1/chat/completions",
+             "{\"temperature\":0,\"logprobs\":true,\"top_logprobs\":2,\"messages\":[{\"role\":"
+             "\"user\",\"content\":\"2+3=\"}]}");
+    assert_int_equal(heard.status, 200);
+    assert_non_null(strstr(heard.body, "\"logprobs\":{\"content\":[{\"token\":\"5\",\"logprob\":"));
+    assert_non_null(strstr(heard.body, "\"bytes\":[53],\"top_logprobs\":[{\"token\":\"5\""));
+    response_free(&heard);
+    expect_error(post(&shared, "/v1/chat/completions",
+                      "{\"top_logprobs\":2,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}"),
+                 400, "top_logprobs");
+}
+
+static void stops_at_strings(void **state) {
+    (void)state;
+    http_response heard = post(&shared, "/v1/completions",
+                               "{\"prompt\":\"Once upon a time there was a\",\"max_tokens\":60,"
+                               "\"temperature\":0,\"stop\":[\".\"]}");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "finish_reason", "stop");
+    assert_null(strchr(response_field(&heard, "text"), '.'));
+    response_free(&heard);
+}
+
+static void biases_logits(void **state) {
+    (void)state;
+    http_response heard = post(&shared, "/v1/completions",
+                               "{\"prompt\":\"Once\",\"max_tokens\":3,\"temperature\":0,"
+                               "\"logprobs\":0,\"logit_bias\":{\"1245\":100}}");
+    assert_int_equal(heard.status, 200);
+    assert_non_null(strstr(heard.body, "\"tokens\":["));
+    http_response ids = post(&shared, "/detokenize", "{\"tokens\":[1245,1245,1245]}");
+    char *text = strdup(response_field(&ids, "prompt"));
+    expect_field(&heard, "text", text);
+    free(text);
+    response_free(&ids);
+    response_free(&heard);
+}
+
+static void same_seed_same_text(void **state) {
+    (void)state;
+    static const char body[] = "{\"prompt\":\"The\",\"max_tokens\":20,\"seed\":3}";
+    http_response one = post(&shared, "/v1/completions", body);
+    http_response two = post(&shared, "/v1/completions", body);
+    char *text = strdup(response_field(&one, "text"));
+    expect_field(&two, "text", text);
+    free(text);
+    response_free(&one);
+    response_free(&two);
+}
+
+static void tokenizes(void **state) {
+    (void)state;
+    http_response heard = post(&shared, "/tokenize", "{\"prompt\":\"Hello world\"}");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "count", "3");
+    assert_non_null(strstr(heard.body, "\"tokens\":[0,"));
+    response_free(&heard);
+    heard = post(&shared, "/tokenize", "{\"prompt\":\"Hello world\",\"add_special_tokens\":false}");
+    expect_field(&heard, "count", "2");
+    char body[256];
+    const char *list = strstr(heard.body, "\"tokens\":");
+    snprintf(body, sizeof body, "{%s", list);
+    response_free(&heard);
+    heard = post(&shared, "/detokenize", body);
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "prompt", "Hello world");
+    response_free(&heard);
+}
+
+static void tells_its_state(void **state) {
+    (void)state;
+    http_response heard = get(&shared, "/health");
+    assert_int_equal(heard.status, 200);
+    expect_field(&heard, "status", "ok");
+    response_free(&heard);
+    heard = get(&shared, "/ready");
+    assert_int_equal(heard.status, 200);
+    response_free(&heard);
+    double before = metric(&shared, "generation_tokens_total", NULL);
+    heard = post(&shared, "/v1/completions", "{\"prompt\":\"The\",\"max_tokens\":5}");
+    response_free(&heard);
+    assert_true(metric(&shared, "generation_tokens_total", NULL) == before + 5);
+    assert_true(metric(&shared, "time_to_first_token_seconds_count", NULL) >= 1);
+    wait_for_metric(&shared, "num_requests_open", NULL, 0);
+}
+
+static void refuses_long_prompts(void **state) {
+    (void)state;
+    char body[16384] = "{\"prompt\":\"";
+    for (int i = 0; i < 1100; i++)
+        strcat(body, " once");
+    strcat(body, "\"}");
+    http_response heard = post(&shared, "/v1/completions", body);
+    expect_field(&heard, "code", "context_length_exceeded");
+    expect_error(heard, 400, "prompt");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_its_model),
+        cmocka_unit_test(chats),
+        cmocka_unit_test(joins_text_parts),
+        cmocka_unit_test(keeps_control_text_apart),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(takes_many_prompts),
+        cmocka_unit_test(scores_prompts),
+        cmocka_unit_test(gives_logprobs),
+        cmocka_unit_test(stops_at_strings),
+        cmocka_unit_test(biases_logits),
+        cmocka_unit_test(same_seed_same_text),
+        cmocka_unit_test(tokenizes),
+        cmocka_unit_test(tells_its_state),
+        cmocka_unit_test(refuses_long_prompts),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

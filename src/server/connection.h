@@ -34,11 +34,18 @@ struct ln_connection {
     http_parser parser;
     ln_strbuf field, value; /* the header that is being read */
     ln_strbuf headers;      /* of the response, added by the handler */
-    size_t head_bytes, n_headers;
+    size_t head_bytes, n_headers, n_blank;
     size_t lingered_bytes;
     int refusal; /* status of a broken rule; 0: none */
     const char *refusal_text;
     char *target; /* owned, while the head is read */
+    /* of the request's line, which the parser reads leniently: its spaces and last bytes */
+    unsigned n_line_spaces, n_line_tail;
+    char line_tail[9];
+    bool has_line;
+    char last_byte;     /* that the parser has used */
+    bool is_last_chunk; /* of the body */
+    bool ends_line;     /* the parser stopped behind the end of a line of the chunked coding */
     unsigned n_hosts;
     bool reads_value; /* the last callback was on_header_value */
     bool skips_body;  /* on_head did not want it */

@@ -6,7 +6,8 @@
 #include "base/clock.h"
 #include "server/connection.h"
 
-enum { MAX_PENDING_BYTES = 1 << 20 };
+/* Blank lines between requests are skipped, as the standard allows, but not without end. */
+enum { MAX_PENDING_BYTES = 1 << 20, MAX_BLANK = 8 };
 
 static ln_connection *of(http_parser *parser) {
     return parser->data;
@@ -176,10 +177,40 @@ static int take_target(ln_connection *connection, bool is_connect) {
     return 0;
 }
 
+/* Looks at the bytes of the request's line, before the parser does. */
+static void scan_line(ln_connection *connection, const char *bytes, size_t n_bytes) {
+    for (size_t i = 0; i < n_bytes && !connection->has_line; i++) {
+        enum { TAIL_BYTES = sizeof connection->line_tail };
+        if (bytes[i] == '\n') {
+            connection->has_line = true;
+            return;
+        }
+        connection->n_line_spaces += bytes[i] == ' ';
+        if (connection->n_line_tail == TAIL_BYTES)
+            memmove(connection->line_tail, connection->line_tail + 1, TAIL_BYTES - 1);
+        else
+            connection->n_line_tail++;
+        connection->line_tail[connection->n_line_tail - 1] = bytes[i];
+    }
+}
+
+static bool is_line_exact(const ln_connection *connection) {
+    static const char name[] = "HTTP/1.";
+    unsigned n = connection->n_line_tail;
+    const char *tail = connection->line_tail;
+    if (n > 0 && tail[n - 1] == '\r')
+        n--;
+    else
+        tail++; /* a line may end without \r */
+    return connection->n_line_spaces == 2 && n >= 8 && memcmp(tail, name, sizeof name - 1) == 0;
+}
+
 static int check_head(ln_connection *connection) {
     const http_parser *parser = &connection->parser;
     if (parser->http_major != 1 || parser->http_minor > 1)
         return refuse(connection, 505, "the version of HTTP is not 1.0 or 1.1");
+    if (!is_line_exact(connection))
+        return refuse(connection, 400, "the request's line is not METHOD TARGET HTTP/1.1");
     if (connection->n_hosts == 0 && parser->http_minor == 1)
         return refuse(connection, 400, "the host header is missing");
     bool has_length = parser->content_length != UINT64_MAX;
@@ -230,6 +261,22 @@ static int on_body(http_parser *parser, const char *at, size_t n_bytes) {
     if (n_bytes > connection->http->limits.max_body_bytes - body->len)
         return refuse(connection, 413, "the body is too large");
     return ln_strbuf_append(body, at, n_bytes) ? 0 : refuse(connection, 503, "out of memory");
+}
+
+/* The parser takes any two bytes for the end of a line here: it stops, and `parse` looks. */
+static int on_chunk_header(http_parser *parser) {
+    of(parser)->is_last_chunk = parser->content_length == 0;
+    of(parser)->ends_line = true;
+    http_parser_pause(parser, 1);
+    return 0;
+}
+
+static int on_chunk_complete(http_parser *parser) {
+    if (of(parser)->is_last_chunk)
+        return 0;
+    of(parser)->ends_line = true;
+    http_parser_pause(parser, 1);
+    return 0;
 }
 
 static int on_message_complete(http_parser *parser) {
@@ -290,17 +337,29 @@ static size_t parse(ln_connection *connection, const char *bytes, size_t n_bytes
                                                   .on_header_value = on_header_value,
                                                   .on_headers_complete = on_headers_complete,
                                                   .on_body = on_body,
+                                                  .on_chunk_header = on_chunk_header,
+                                                  .on_chunk_complete = on_chunk_complete,
                                                   .on_message_complete = on_message_complete};
     size_t limit = connection->http->limits.max_head_bytes;
     bool in_head = connection->state == LN_CONNECTION_HEAD;
     if (in_head && n_bytes > limit + 1 - connection->head_bytes)
         n_bytes = limit + 1 - connection->head_bytes;
+    if (in_head)
+        scan_line(connection, bytes, n_bytes);
     size_t n_used = http_parser_execute(&connection->parser, &settings, bytes, n_bytes);
     enum http_errno code = HTTP_PARSER_ERRNO(&connection->parser);
     if (in_head)
         connection->head_bytes += n_used;
+    char before = n_used > 1 ? bytes[n_used - 2] : connection->last_byte;
+    if (n_used > 0)
+        connection->last_byte = bytes[n_used - 1];
     if (connection->skips_body) {
         answer(connection);
+    } else if (code == HPE_PAUSED && connection->ends_line) {
+        connection->ends_line = false;
+        http_parser_pause(&connection->parser, 0);
+        if (before != '\r' || connection->last_byte != '\n')
+            ln_connection_refuse(connection, 400, "the chunked coding is malformed");
     } else if (code == HPE_PAUSED) {
         answer(connection);
     } else if (code != HPE_OK) {
@@ -330,7 +389,7 @@ void ln_connection_feed(ln_connection *connection, const char *bytes, size_t n_b
     connection->is_parsing = true;
     while (n_bytes > 0 && may_parse(connection)) {
         if (connection->state == LN_CONNECTION_IDLE) {
-            if (*bytes == '\r' || *bytes == '\n') { /* between requests, as the standard allows */
+            if ((*bytes == '\r' || *bytes == '\n') && connection->n_blank++ < MAX_BLANK) {
                 bytes++, n_bytes--;
                 continue;
             }

@@ -30,8 +30,10 @@ void ln_exchange_reset(ln_connection *connection) {
     ln_strbuf_init(&connection->value);
     ln_strbuf_init(&connection->headers);
     connection->target = NULL;
-    connection->head_bytes = connection->n_headers = 0;
+    connection->head_bytes = connection->n_headers = connection->n_blank = 0;
     connection->refusal = 0;
+    connection->n_line_spaces = connection->n_line_tail = 0;
+    connection->has_line = connection->is_last_chunk = connection->ends_line = false;
     connection->n_hosts = 0;
     connection->reads_value = connection->skips_body = connection->has_body = false;
     connection->expects_continue = connection->is_chunked = false;

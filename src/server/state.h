@@ -88,8 +88,9 @@ void ln_workers_push(ln_server *server, ln_job *job);
 ln_job *ln_job_create(ln_server *server, ln_exchange *exchange); /* takes the body; or NULL */
 void ln_job_free(ln_job *job);                                   /* closes its handles */
 
-/* Counts sequences in, or says with 429 that there is no room. Any thread. */
-bool ln_server_reserve(ln_server *server, size_t count, ln_api_error *error);
+/* Counts `more` sequences in beside the `own` ones that a request has, or says with 429 that there
+ * is no room, with 400 that there never is. Any thread. */
+bool ln_server_reserve(ln_server *server, size_t own, size_t more, ln_api_error *error);
 void ln_server_release(ln_server *server, size_t count);
 
 /* work.c: what workers do */

@@ -54,7 +54,7 @@ static bool read_generation(ln_job *job, const ln_fields *fields) {
         return false;
     /* one sequence was reserved before the body was read */
     size_t n_more = job->request.n_prompts * job->request.n - job->n_reserved;
-    if (n_more > 0 && !ln_server_reserve(server, n_more, &job->error))
+    if (n_more > 0 && !ln_server_reserve(server, job->n_reserved, n_more, &job->error))
         return false;
     job->n_reserved += n_more;
     return submit(job);

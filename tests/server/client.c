@@ -18,6 +18,8 @@
 
 extern char **environ;
 
+const char *client_context = "";
+
 enum { TIMEOUT_MS = 10000, MAX_ARGUMENTS = 64 };
 
 /* ---- the server ------------------------------------------------------------------------- */
@@ -159,7 +161,7 @@ bool is_closed_within(int fd, int timeout_ms) {
 static int read_byte(int fd, char *byte) {
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
     if (poll(&poll_fd, 1, TIMEOUT_MS) <= 0)
-        fail_msg("the server says nothing");
+        fail_msg("the server says nothing%s", client_context);
     return recv(fd, byte, 1, 0) == 1;
 }
 
@@ -186,7 +188,7 @@ static bool read_exactly(int fd, bytes *into, size_t n_bytes) {
         char chunk[65536];
         struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
         if (poll(&poll_fd, 1, TIMEOUT_MS) <= 0)
-            fail_msg("the server says nothing");
+            fail_msg("the server says nothing%s", client_context);
         ssize_t n = recv(fd, chunk, n_bytes < sizeof chunk ? n_bytes : sizeof chunk, 0);
         if (n <= 0)
             return false;

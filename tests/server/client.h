@@ -40,6 +40,9 @@ const char *response_header(const http_response *response, const char *name);
  * it is not there. Valid until the next call. */
 const char *response_field(const http_response *response, const char *name);
 
+/* What is going on, for the messages of failures; borrowed. */
+extern const char *client_context;
+
 int dial(const test_server *server);
 void say(int fd, const void *message, size_t n_bytes); /* as much as the peer takes */
 void say_text(int fd, const char *text);

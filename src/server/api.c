@@ -21,12 +21,25 @@ void ln_api_request_free(ln_api_request *request) {
     *request = (ln_api_request){0};
 }
 
+/* The field that the library's sentence begins with, when clients know it by that name. */
+static const char *named_field(const char *message) {
+    static const char *const names[] = {"n",          "best_of",    "priority",
+                                        "cache_salt", "min_tokens", "stop"};
+    size_t n_bytes = strcspn(message, " :");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n_bytes && strncmp(names[i], message, n_bytes) == 0)
+            return names[i];
+    return NULL;
+}
+
 bool ln_api_fail_with(ln_api_error *error, const linnet_error *err, const char *param) {
+    const char *named = named_field(err->message);
+    param = named != NULL ? named : param;
     int status = err->status == LINNET_ERR_NOMEM                                     ? 503
                  : err->status == LINNET_ERR_COMPUTE || err->status == LINNET_ERR_IO ? 500
                                                                                      : 400;
     ln_api_fail(error, status, param, "%s", err->message);
-    if (err->status == LINNET_ERR_LIMIT && error->code == NULL)
+    if (err->status == LINNET_ERR_LIMIT && named == NULL && error->code == NULL)
         error->code = "context_length_exceeded";
     return false;
 }
@@ -200,17 +213,26 @@ static bool read_stream(const ln_fields *fields, ln_api_request *request) {
            ln_fields_bool(&inner, "include_usage", &request->includes_usage);
 }
 
-/* Fields of which only the value that changes nothing is possible. */
-static bool refuse_unsupported(const ln_fields *fields) {
-    static const char *const ones[] = {"n", "best_of", NULL};
-    for (const char *const *name = ones; *name != NULL; name++) {
-        int64_t value = 1;
-        if (!ln_fields_integer(fields, *name, 1, LN_API_MAX_CHOICES, &value))
-            return false;
-        if (value != 1)
-            return ln_api_fail(fields->error, 400, *name, "%s above 1 is not supported yet", *name);
-    }
-    return fields->error->status == 0;
+/* How many outputs, which share the prompt, and in what company. */
+static bool read_group(const ln_fields *fields, ln_api_request *request) {
+    int64_t n = 1, best_of = 0, priority = 0;
+    if (!ln_fields_integer(fields, "n", 1, LN_API_MAX_CHOICES, &n) ||
+        !ln_fields_integer(fields, "best_of", 1, LN_API_MAX_CHOICES, &best_of) ||
+        !ln_fields_integer(fields, "priority", INT32_MIN, INT32_MAX, &priority) ||
+        !ln_fields_text(fields, "cache_salt", &request->options.cache_salt))
+        return false;
+    if (best_of > 0 && best_of < n)
+        return ln_api_fail(fields->error, 400, "best_of", "best_of is less than n");
+    if (best_of > n && request->streams)
+        return ln_api_fail(fields->error, 400, "best_of", "best_of above n cannot be streamed");
+    const char *salt = request->options.cache_salt;
+    if (salt != NULL && (*salt == '\0' || strlen(salt) > 256))
+        return ln_api_fail(fields->error, 400, "cache_salt", "cache_salt is not 1 to 256 bytes");
+    request->n = (size_t)n;
+    request->options.n = (uint32_t)n;
+    request->options.best_of = best_of > n ? (uint32_t)best_of : 0;
+    request->options.priority = (int32_t)priority;
+    return true;
 }
 
 bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
@@ -222,9 +244,9 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
     request->n = 1;
     int64_t min_tokens = 0;
     bool skips_special = true;
-    refuse_unsupported(fields);
     read_sampling(fields, &options->sampling);
     read_stream(fields, request);
+    read_group(fields, request);
     read_stop(fields, request);
     read_stop_ids(fields, info, request);
     read_logit_bias(fields, info, request);

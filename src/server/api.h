@@ -19,9 +19,9 @@ enum {
     "model", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty",    \
         "repetition_penalty", "repeat_last_n", "typical_p", "top_n_sigma", "xtc_probability",      \
         "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "mirostat_tau",       \
-        "mirostat_eta", "seed", "n", "stream", "stream_options", "stop", "stop_token_ids",         \
-        "logit_bias", "min_tokens", "ignore_eos", "skip_special_tokens", "user", "metadata",       \
-        "store", "service_tier", "safety_identifier", "prompt_cache_key"
+        "mirostat_eta", "seed", "n", "priority", "cache_salt", "stream", "stream_options", "stop", \
+        "stop_token_ids", "logit_bias", "min_tokens", "ignore_eos", "skip_special_tokens", "user", \
+        "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"
 
 typedef enum ln_api_kind { LN_API_COMPLETION = 0, LN_API_CHAT } ln_api_kind;
 
@@ -38,7 +38,7 @@ typedef struct ln_api_request {
     bool drops_output;  /* max_tokens 0: only the prompt is wanted */
     ln_prompt *prompts; /* [n_prompts], owned */
     size_t n_prompts;
-    size_t n;                       /* choices for each prompt */
+    size_t n;                       /* choices for each prompt, which share it */
     linnet_request_options options; /* its arrays are those below */
     const char **stop;              /* owned; the strings are the body's */
     int32_t *stop_ids;              /* owned */

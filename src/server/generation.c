@@ -148,7 +148,7 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
 
 static void take_event(struct request_source *source, const linnet_event *event) {
     ln_generation *generation = source->generation;
-    ln_choice *choice = &source->choices[0];
+    ln_choice *choice = &source->choices[event->index];
     if (generation->job->request.echoes && !choice->has_prompt &&
         event->finish != LINNET_FINISH_ERROR)
         take_echo(generation, choice, event);

@@ -112,12 +112,33 @@ static void put_responses(ln_strbuf *out, const char *model, const ln_metrics *m
     }
 }
 
+static void put_engine(ln_strbuf *out, const char *model, const linnet_engine_stats *engine) {
+    double n_blocks = engine->n_kv_blocks > 0 ? (double)engine->n_kv_blocks : 1;
+    put_one(out, "num_requests_running", "gauge", "Requests in the engine's steps.", model,
+            (double)engine->n_running);
+    put_one(out, "num_requests_waiting", "gauge", "Requests that wait for the engine.", model,
+            (double)engine->n_waiting);
+    put_one(out, "num_requests_swapped", "gauge", "Requests in the swap space.", model,
+            (double)engine->n_swapped);
+    put_one(out, "kv_cache_usage_perc", "gauge", "Share of KV blocks in use; 1 is all.", model,
+            (double)engine->n_kv_used / n_blocks);
+    put_one(out, "prefix_cache_queries_total", "counter", "Tokens looked up in the prefix cache.",
+            model, (double)engine->n_prefix_query_tokens);
+    put_one(out, "prefix_cache_hits_total", "counter", "Tokens found in the prefix cache.", model,
+            (double)engine->n_prefix_hit_tokens);
+    put_one(out, "num_preemptions_total", "counter", "Preemptions, by swap or to recompute.", model,
+            (double)(engine->n_swap_preemptions + engine->n_recompute_preemptions));
+    put_one(out, "engine_steps_total", "counter", "Forward passes.", model,
+            (double)engine->n_steps);
+}
+
 void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_strbuf *out) {
     const char *model = now->model;
     put_one(out, "num_requests_open", "gauge", "Sequences admitted and not over.", model,
             (double)now->n_open);
     put_one(out, "http_connections", "gauge", "Open connections.", model,
             (double)now->n_connections);
+    put_engine(out, model, &now->engine);
     put_one(out, "prompt_tokens_total", "counter", "Tokens of prompts.", model,
             (double)metrics->n_prompt_tokens);
     put_one(out, "generation_tokens_total", "counter", "Tokens of output.", model,

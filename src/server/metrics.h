@@ -30,6 +30,7 @@ typedef struct ln_metrics_now {
     const char *model;
     size_t n_open; /* sequences admitted and not over */
     size_t n_connections;
+    linnet_engine_stats engine;
 } ln_metrics_now;
 
 void ln_metrics_first_token(ln_metrics *metrics, double seconds);

@@ -55,8 +55,13 @@ static void answer_models(ln_server *server, ln_exchange *exchange) {
     ln_reply_json(server, exchange, out);
 }
 
-/* The engine makes no progress although it has work. */
-static bool is_hanging(const ln_server *server) {
+/* The engine makes no progress although it has work: neither events nor steps. */
+static bool is_hanging(ln_server *server) {
+    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+    linnet_engine_get_stats(server->engine, &stats);
+    if (stats.n_steps != server->n_steps)
+        server->progress_ns = ln_clock_ns(); /* a long prompt gives none */
+    server->n_steps = stats.n_steps;
     return server->generations != NULL &&
            ln_clock_ns() - server->progress_ns > (uint64_t)server->options.hang_ms * 1000000u;
 }
@@ -85,6 +90,8 @@ static void answer_metrics(ln_server *server, ln_exchange *exchange) {
     ln_metrics_now now = {.model = server->name,
                           .n_open = atomic_load(&server->n_open),
                           .n_connections = ln_http_count_connections(server->http)};
+    now.engine.struct_bytes = sizeof now.engine;
+    linnet_engine_get_stats(server->engine, &now.engine);
     ln_strbuf_clear(out);
     ln_metrics_render(&server->metrics, &now, out);
     ln_http_send(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", out->data, out->len);

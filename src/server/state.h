@@ -74,8 +74,10 @@ struct ln_server {
     ln_metrics metrics;
     struct event *signals[2], *drain_timer, *cut_timer;
     bool is_draining;
-    uint64_t progress_ns; /* of the engine's last event, or when work came to an idle one */
-    ln_strbuf scratch;    /* what is being rendered */
+    /* when the engine last gave an event or was seen to step, or work came to an idle one */
+    uint64_t progress_ns;
+    uint64_t n_steps;  /* of the engine, when last looked at */
+    ln_strbuf scratch; /* what is being rendered */
 };
 
 /* workers.c */

@@ -53,7 +53,9 @@ static bool read_generation(ln_job *job, const ln_fields *fields) {
         !read(fields, server->model, server->ctx_tokens, &job->request))
         return false;
     /* one sequence was reserved before the body was read */
-    size_t n_more = job->request.n_prompts * job->request.n - job->n_reserved;
+    size_t n_each =
+        job->request.options.best_of > 0 ? job->request.options.best_of : job->request.n;
+    size_t n_more = job->request.n_prompts * n_each - job->n_reserved;
     if (n_more > 0 && !ln_server_reserve(server, job->n_reserved, n_more, &job->error))
         return false;
     job->n_reserved += n_more;

@@ -1,0 +1,134 @@
+"""The calls of OpenAI's package against a server of linnet with the demo model.
+
+usage: openai_calls.py BASE_URL API_KEY
+"""
+import json
+import sys
+
+import openai
+
+client = openai.OpenAI(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0, timeout=60)
+QUESTION = [{"role": "user", "content": "2+3="}]
+STORY = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 30, "seed": 5}
+
+
+def models():
+    assert [model.id for model in client.models.list()] == ["demo"]
+    assert client.models.retrieve("demo").id == "demo"
+
+
+def completions():
+    done = client.completions.create(**STORY)
+    assert len(done.choices) == 1 and done.choices[0].finish_reason == "length"
+    assert len(done.choices[0].text) > 30
+    assert done.usage.completion_tokens == 30 and done.usage.prompt_tokens == 5
+    again = client.completions.create(**STORY)
+    assert again.choices[0].text == done.choices[0].text
+
+
+def completion_arrays():
+    done = client.completions.create(
+        model="demo", prompt=["Once", "There"], max_tokens=3, echo=True, temperature=0)
+    assert [choice.index for choice in done.choices] == [0, 1]
+    assert done.choices[0].text.startswith("Once") and done.choices[1].text.startswith("There")
+    done = client.completions.create(model="demo", prompt=[5, 6, 7], max_tokens=3)
+    assert done.usage.prompt_tokens == 3
+
+
+def completion_streams():
+    whole = client.completions.create(**STORY).choices[0].text
+    chunks = list(client.completions.create(
+        **STORY, stream=True, stream_options={"include_usage": True}))
+    assert "".join(c.choices[0].text for c in chunks if c.choices) == whole
+    assert chunks[-1].usage.completion_tokens == 30 and chunks[-1].choices == []
+
+
+def completion_logprobs():
+    done = client.completions.create(
+        model="demo", prompt="Once upon", max_tokens=4, logprobs=3, echo=True, temperature=0)
+    logprobs = done.choices[0].logprobs
+    assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.text_offset)
+    assert logprobs.token_logprobs[0] is None and logprobs.token_logprobs[1] < 0
+    assert len(logprobs.top_logprobs[-1]) == 3
+    for token, offset in zip(logprobs.tokens[1:], logprobs.text_offset[1:]):
+        assert done.choices[0].text[offset:offset + len(token)] == token
+
+
+def chats():
+    done = client.chat.completions.create(model="demo", messages=QUESTION, temperature=0)
+    assert done.choices[0].message.role == "assistant"
+    assert done.choices[0].message.content == "5", done
+    assert done.choices[0].finish_reason == "stop"
+
+
+def chat_streams():
+    stream = client.chat.completions.create(
+        model="demo", messages=QUESTION, temperature=0, stream=True)
+    chunks = list(stream)
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "5"
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
+def chat_logprobs():
+    done = client.chat.completions.create(
+        model="demo", messages=QUESTION, temperature=0, logprobs=True, top_logprobs=3)
+    first = done.choices[0].logprobs.content[0]
+    assert first.token == "5" and bytes(first.bytes) == b"5" and first.logprob <= 0
+    assert first.top_logprobs[0].token == "5" and len(first.top_logprobs) == 3
+
+
+def stops():
+    done = client.completions.create(
+        model="demo", prompt="Once upon a time", max_tokens=60, temperature=0, stop=["."])
+    assert "." not in done.choices[0].text and done.choices[0].finish_reason == "stop"
+
+
+def logit_bias():
+    done = client.completions.create(
+        model="demo", prompt="Once", max_tokens=3, temperature=0, logit_bias={"1245": 100})
+    assert len(set(done.choices[0].text.split())) == 1
+
+
+def fails(kind, param, call, **arguments):
+    try:
+        call(**arguments)
+    except kind as error:
+        assert param is None or error.param == param, error
+        return
+    raise AssertionError(f"no {kind.__name__} for {arguments}")
+
+
+def errors():
+    create = client.chat.completions.create
+    fails(openai.BadRequestError, "temperature", create, model="demo", messages=QUESTION,
+          temperature=-1)
+    fails(openai.BadRequestError, "messages", create, model="demo", messages=[])
+    fails(openai.BadRequestError, "prompt", client.completions.create, model="demo",
+          prompt=[10**9])
+    fails(openai.BadRequestError, "prompt", client.completions.create, model="demo",
+          prompt=" once" * 3000)
+    fails(openai.BadRequestError, "surprise", create, model="demo", messages=QUESTION,
+          extra_body={"surprise": 1})
+    fails(openai.NotFoundError, "model", create, model="other", messages=QUESTION)
+    stranger = client.with_options(api_key="wrong")
+    fails(openai.AuthenticationError, None, stranger.models.list)
+
+
+def raw_headers():
+    answer = client.chat.completions.with_raw_response.create(
+        model="demo", messages=QUESTION, extra_headers={"x-request-id": "suite-1"})
+    assert answer.headers["x-request-id"] == "suite-1"
+
+
+def main():
+    tests = [models, completions, completion_arrays, completion_streams, completion_logprobs,
+             chats, chat_streams, chat_logprobs, stops, logit_bias, errors, raw_headers]
+    tests += [test for name, test in globals().items() if name.startswith("also_")]
+    for test in tests:
+        test()
+        print("ok", test.__name__)
+    print(json.dumps({"calls": len(tests), "openai": openai.__version__}))
+
+
+main()

@@ -1,4 +1,4 @@
-/* base/: arenas, buffers, maps, half floats, random numbers, the thread pool. */
+/* base/: arenas, buffers, half floats, random numbers, the thread pool. */
 #include "test.h"
 
 #include <math.h>
@@ -7,7 +7,6 @@
 
 #include "base/arena.h"
 #include "base/half.h"
-#include "base/hashmap.h"
 #include "base/layout.h"
 #include "base/pool.h"
 #include "base/rng.h"
@@ -54,26 +53,6 @@ static void strbuf_appends_utf8(void **state) {
     assert_string_equal(buf.data, "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"
                                   "42");
     ln_strbuf_free(&buf);
-}
-
-static void hashmap_keeps_the_first_value(void **state) {
-    (void)state;
-    ln_arena arena;
-    ln_arena_init(&arena);
-    ln_hashmap map;
-    assert_true(ln_hashmap_init(&map, &arena, 1000));
-    char keys[1000][8];
-    for (uint32_t i = 0; i < 1000; i++) {
-        snprintf(keys[i], sizeof keys[i], "k%u", i);
-        assert_true(ln_hashmap_add(&map, keys[i], strlen(keys[i]), i));
-    }
-    assert_false(ln_hashmap_add(&map, "k7", 2, 99));
-    assert_false(ln_hashmap_add(&map, "full", 4, 1));
-    uint32_t value = 0;
-    assert_true(ln_hashmap_get(&map, "k7", 2, &value));
-    assert_int_equal(value, 7);
-    assert_false(ln_hashmap_get(&map, "k", 1, &value));
-    ln_arena_free(&arena);
 }
 
 static void halves_round_trip_every_value(void **state) {
@@ -152,7 +131,6 @@ int main(void) {
         cmocka_unit_test(arena_allocates_zeroed_and_refuses_overflow),
         cmocka_unit_test(layout_reports_overflow),
         cmocka_unit_test(strbuf_appends_utf8),
-        cmocka_unit_test(hashmap_keeps_the_first_value),
         cmocka_unit_test(halves_round_trip_every_value),
         cmocka_unit_test(philox_matches_its_reference),
         cmocka_unit_test(pool_barriers_hold_everyone),

@@ -14,7 +14,7 @@ CTEST       = ctest --output-on-failure --timeout 600 -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
 .PHONY: all run test check fuzz install format clean setup setup-check \
-        check-format check-tidy check-cppcheck check-asan check-tsan
+        check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 all: setup $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) >&2
@@ -40,7 +40,7 @@ $(BUILD)/build.ninja: | setup
 
 # ---- checks -------------------------------------------------------------------------------
 
-check: check-format check-asan check-tidy check-cppcheck check-tsan
+check: check-format check-asan check-tidy check-cppcheck check-tsan check-neon
 
 # Releases of clang-format disagree in details; the code is kept as 14 (Debian 12) formats it.
 check-format: setup-check
@@ -73,6 +73,13 @@ check-cppcheck: setup-check $(BUILD)/build.ninja
 	        invalidFunctionArg) \
 	    --suppress='arrayIndexOutOfBounds:src/backend/cpu/simd/*'
 
+# The kernels for 64-bit Arm, on an emulated processor.
+check-neon: setup-check
+	cmake -S . -B $(BUILD)-neon -G Ninja -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake \
+	    -DLINNET_BACKEND_ONLY=ON >&2
+	cmake --build $(BUILD)-neon -j $(JOBS) >&2
+	$(CTEST) --test-dir $(BUILD)-neon
+
 fuzz: setup-check
 	cmake -S . -B $(BUILD)-fuzz -G Ninja $(CHECK_FLAGS) -DLINNET_FUZZ=ON \
 	    -DLINNET_SANITIZE=address,undefined >&2
@@ -90,4 +97,4 @@ format: setup-check
 	clang-format -i $(SOURCES)
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan $(BUILD)-fuzz $(BUILD)-neon

@@ -37,6 +37,9 @@ if [ "${1:-build}" = check ]; then
     need clang-tidy command -v clang-tidy
     need clang-format command -v clang-format
     need cppcheck command -v cppcheck
+    need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
+    need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
+    need qemu-user command -v qemu-aarch64
 fi
 [ -n "$missing" ] || exit 0
 

@@ -34,6 +34,17 @@ ln_cpu_features ln_cpu_detect(void) {
                    all(d7, 1u << 22 | 1u << 24 | 1u << 25);
     return features;
 }
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+
+ln_cpu_features ln_cpu_detect(void) {
+    unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    bool dotprod = (first & HWCAP_ASIMDDP) != 0;
+    return (ln_cpu_features){.neon = (first & HWCAP_ASIMD) != 0,
+                             .dotprod = dotprod,
+                             .i8mm = dotprod && (second & HWCAP2_I8MM) != 0};
+}
 #else
 ln_cpu_features ln_cpu_detect(void) {
     return (ln_cpu_features){0};

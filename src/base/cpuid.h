@@ -5,14 +5,19 @@
 #include <stdbool.h>
 
 typedef struct ln_cpu_features {
+    /* x86-64 */
     bool avx2;   /* with FMA and F16C */
     bool avx512; /* F, BW, VL and DQ */
     bool vnni;   /* AVX-512 VNNI */
     bool bf16;   /* AVX-512 BF16 */
     bool amx;    /* AMX TILE, INT8 and BF16; a thread must still ask for its use */
+    /* aarch64 */
+    bool neon;    /* Advanced SIMD */
+    bool dotprod; /* SDOT */
+    bool i8mm;    /* USDOT and int8 matrix products */
 } ln_cpu_features;
 
-/* All false on processors other than x86-64. */
+/* All false on processors other than x86-64 and aarch64. */
 ln_cpu_features ln_cpu_detect(void);
 
 #endif

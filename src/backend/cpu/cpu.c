@@ -8,6 +8,8 @@
 #include "backend/cpu/prepare.h"
 #if defined(__x86_64__)
 #include "backend/cpu/x86.h"
+#elif defined(__aarch64__)
+#include "backend/cpu/arm.h"
 #endif
 #include "backend/cpu/scalar/scalar.h"
 #include "base/clock.h"
@@ -20,6 +22,10 @@ static const ln_cpu_kernels *const instruction_sets[] = {
 #if defined(__x86_64__)
     &ln_avx2_kernels,        &ln_avx512_kernels, &ln_avx512_vnni_kernels,
     &ln_avx512_bf16_kernels, &ln_amx_kernels,
+#elif defined(__aarch64__)
+    &ln_neon_kernels,
+    &ln_neon_dotprod_kernels,
+    &ln_neon_i8mm_kernels,
 #endif
 };
 

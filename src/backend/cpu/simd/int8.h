@@ -35,7 +35,7 @@ typedef struct int8_kind {
 LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
     switch (pack) {
     case LN_PACK_Q4_0: return (int8_kind){8, 1, false};
-    case LN_PACK_Q8_0: return (int8_kind){128, 1, false};
+    case LN_PACK_Q8_0: return (int8_kind){BYTE_OFFSET, 1, false};
     case LN_PACK_Q4_K: return (int8_kind){0, 1, true};
     case LN_PACK_Q6_K: return (int8_kind){32, 2, false};
     default: return (int8_kind){0, 1, false};
@@ -140,7 +140,7 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
         p = panel + block * 544;
         factors[0] = half_row(p);
         for (size_t step = 0; step < STEPS; step++)
-            w[step] = vi_load(p + 32 + step * STEP_BYTES);
+            w[step] = vi_load_bytes(p + 32 + step * STEP_BYTES);
         return;
     case LN_PACK_Q4_K:
         p = panel + block / 8 * 2368;

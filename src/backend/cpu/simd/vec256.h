@@ -237,4 +237,10 @@ LN_INLINE vf dot_pair(vf acc, vi w, const float *x) {
     return acc;
 }
 
+/* What dot_bytes takes: the quants as they are stored, unsigned. */
+enum { BYTE_OFFSET = 128 };
+LN_INLINE vi vi_load_bytes(const void *p) {
+    return vi_load(p);
+}
+
 #endif

@@ -157,4 +157,10 @@ LN_INLINE vi vi_spread(const int8_t *p) {
     return vi_set(bytes);
 }
 
+/* What dot_bytes takes: the quants as they are stored, unsigned. */
+enum { BYTE_OFFSET = 128 };
+LN_INLINE vi vi_load_bytes(const void *p) {
+    return vi_load(p);
+}
+
 #endif

@@ -1,0 +1,17 @@
+/* Kernels for aarch64 with dot products (SDOT);
+ * nothing elsewhere, so that tools can read every file. */
+#include "backend/cpu/arm.h"
+
+#if defined(__aarch64__)
+#include "backend/cpu/neon-dotprod/dot.h"
+
+#include "backend/cpu/simd/no_tiles.h"
+#include "backend/cpu/simd/table.h"
+
+static bool is_usable(void) {
+    ln_cpu_features features = ln_cpu_detect();
+    return features.dotprod;
+}
+
+const ln_cpu_kernels ln_neon_dotprod_kernels = LN_SIMD_TABLE("neon-dotprod");
+#endif

@@ -1,0 +1,191 @@
+/* Vectors of 16 lanes as quadruples of NEON registers. The names are those of vec512.h. */
+#ifndef LN_BACKEND_CPU_SIMD_VEC128_H
+#define LN_BACKEND_CPU_SIMD_VEC128_H
+
+#include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LN_INLINE static inline __attribute__((always_inline, unused))
+
+/* Sums in registers at once: TILE_ROWS rows of x by TILE_PANELS panels of 16 rows of W; for dot
+ * products along K, TILE_DOT rows of x and as many of W. */
+enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 1, TILE_DOT = 2 };
+
+enum { QUADS = 4 };
+typedef struct vf {
+    float32x4_t q[QUADS];
+} vf;
+typedef struct vi {
+    int32x4_t q[QUADS];
+} vi;
+
+LN_INLINE vf vf_load(const float *p) {
+    return (vf){{vld1q_f32(p), vld1q_f32(p + 4), vld1q_f32(p + 8), vld1q_f32(p + 12)}};
+}
+/* n < 16: the first n lanes; others load as 0 */
+LN_INLINE vf vf_load_n(const float *p, size_t n) {
+    float x[LANES] = {0};
+    memcpy(x, p, n * sizeof *x);
+    return vf_load(x);
+}
+LN_INLINE void vf_store(float *p, vf x) {
+    for (size_t i = 0; i < QUADS; i++)
+        vst1q_f32(p + i * 4, x.q[i]);
+}
+LN_INLINE void vf_store_n(float *p, vf x, size_t n) {
+    float y[LANES];
+    vf_store(y, x);
+    memcpy(p, y, n * sizeof *y);
+}
+LN_INLINE vf vf_set(float x) {
+    float32x4_t q = vdupq_n_f32(x);
+    return (vf){{q, q, q, q}};
+}
+
+#define LN_EACH_QUAD(type, name, arguments, expression)                                            \
+    LN_INLINE type name arguments {                                                                \
+        type each_;                                                                                \
+        for (size_t i = 0; i < QUADS; i++)                                                         \
+            each_.q[i] = expression;                                                               \
+        return each_;                                                                              \
+    }
+LN_EACH_QUAD(vf, vf_add, (vf a, vf b), vaddq_f32(a.q[i], b.q[i]))
+LN_EACH_QUAD(vf, vf_sub, (vf a, vf b), vsubq_f32(a.q[i], b.q[i]))
+LN_EACH_QUAD(vf, vf_mul, (vf a, vf b), vmulq_f32(a.q[i], b.q[i]))
+LN_EACH_QUAD(vf, vf_div, (vf a, vf b), vdivq_f32(a.q[i], b.q[i]))
+LN_EACH_QUAD(vf, vf_abs, (vf a), vabsq_f32(a.q[i]))
+LN_EACH_QUAD(vf, vf_fma, (vf a, vf b, vf c), vfmaq_f32(c.q[i], a.q[i], b.q[i]))
+LN_EACH_QUAD(vf, vf_from_i, (vi a), vcvtq_f32_s32(a.q[i]))
+LN_EACH_QUAD(vi, vi_round, (vf a), vcvtnq_s32_f32(a.q[i]))
+/* the second operand when one is NaN, as on x86 */
+LN_EACH_QUAD(vf, vf_max, (vf a, vf b), vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]))
+LN_EACH_QUAD(vf, vf_min, (vf a, vf b), vbslq_f32(vcltq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]))
+
+/* x * 2^n, n in -126..127 */
+LN_EACH_QUAD(vf, vf_scale2, (vf x, vi n),
+             vmulq_f32(x.q[i],
+                       vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n.q[i], vdupq_n_s32(127)), 23))))
+/* y where x is at least `limit`, else 0 */
+LN_EACH_QUAD(vf, vf_zero_below, (vf x, float limit, vf y),
+             vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(x.q[i], vdupq_n_f32(limit)),
+                                             vreinterpretq_u32_f32(y.q[i]))))
+
+/* Fixed trees: lanes i and i + 8, then 4, 2, 1. */
+LN_INLINE float vf_sum(vf x) {
+    float32x4_t a = vaddq_f32(vaddq_f32(x.q[0], x.q[2]), vaddq_f32(x.q[1], x.q[3]));
+    float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+    return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
+}
+LN_INLINE float vf_largest(vf x) {
+    float32x4_t a = vmaxnmq_f32(vmaxnmq_f32(x.q[0], x.q[2]), vmaxnmq_f32(x.q[1], x.q[3]));
+    return vmaxnmvq_f32(a);
+}
+
+LN_INLINE vf vf_from_f16(const uint16_t *p) {
+    vf y;
+    for (size_t i = 0; i < QUADS; i++)
+        y.q[i] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + i * 4)));
+    return y;
+}
+LN_INLINE vf vf_from_bf16(const uint16_t *p) {
+    vf y;
+    for (size_t i = 0; i < QUADS; i++)
+        y.q[i] = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + i * 4), 16));
+    return y;
+}
+LN_INLINE void vf_to_f16(uint16_t *p, vf x) {
+    for (size_t i = 0; i < QUADS; i++)
+        vst1_u16(p + i * 4, vreinterpret_u16_f16(vcvt_f16_f32(x.q[i])));
+}
+/* Rounds to nearest even; NaN stays NaN. */
+LN_INLINE void vf_to_bf16(uint16_t *p, vf x) {
+    for (size_t i = 0; i < QUADS; i++) {
+        uint32x4_t bits = vreinterpretq_u32_f32(x.q[i]);
+        uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+        uint32x4_t up = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+        up = vbslq_u32(vceqq_f32(x.q[i], x.q[i]), up, vdupq_n_u32(0x7fc00000));
+        vst1_u16(p + i * 4, vshrn_n_u32(up, 16));
+    }
+}
+LN_INLINE vf vf_from_u16s(uint16x8_t low, uint16x8_t high) {
+    return (vf){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))),
+                 vcvtq_f32_u32(vmovl_u16(vget_high_u16(low))),
+                 vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))),
+                 vcvtq_f32_u32(vmovl_u16(vget_high_u16(high)))}};
+}
+LN_INLINE vf vf_from_u8(const uint8_t *p) {
+    uint8x16_t x = vld1q_u8(p);
+    return vf_from_u16s(vmovl_u8(vget_low_u8(x)), vmovl_u8(vget_high_u8(x)));
+}
+LN_INLINE vf vf_from_i8(const int8_t *p) {
+    int8x16_t x = vld1q_s8(p);
+    int16x8_t low = vmovl_s8(vget_low_s8(x)), high = vmovl_s8(vget_high_s8(x));
+    return vf_from_i((vi){{vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)),
+                           vmovl_s16(vget_low_s16(high)), vmovl_s16(vget_high_s16(high))}});
+}
+
+LN_INLINE vi vi_load(const void *p) {
+    vi y;
+    for (size_t i = 0; i < QUADS; i++)
+        y.q[i] = vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)p + i * 16));
+    return y;
+}
+LN_INLINE void vi_store(void *p, vi x) {
+    for (size_t i = 0; i < QUADS; i++)
+        vst1q_u8((uint8_t *)p + i * 16, vreinterpretq_u8_s32(x.q[i]));
+}
+LN_INLINE vi vi_set(int32_t x) {
+    int32x4_t q = vdupq_n_s32(x);
+    return (vi){{q, q, q, q}};
+}
+LN_EACH_QUAD(vi, vi_add, (vi a, vi b), vaddq_s32(a.q[i], b.q[i]))
+LN_EACH_QUAD(vi, vi_mul, (vi a, vi b), vmulq_s32(a.q[i], b.q[i]))
+LN_EACH_QUAD(vi, vi_and, (vi a, vi b), vandq_s32(a.q[i], b.q[i]))
+LN_EACH_QUAD(vi, vi_or, (vi a, vi b), vorrq_s32(a.q[i], b.q[i]))
+LN_EACH_QUAD(vi, vi_shl, (vi a, int n), vshlq_s32(a.q[i], vdupq_n_s32(n)))
+LN_EACH_QUAD(vi, vi_shr, (vi a, int n),
+             vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a.q[i]), vdupq_n_s32(-n))))
+LN_INLINE int32_t vi_sum(vi x) {
+    return vaddvq_s32(vaddq_s32(vaddq_s32(x.q[0], x.q[1]), vaddq_s32(x.q[2], x.q[3])));
+}
+/* The low bytes of 16 numbers that fit in int8. */
+LN_INLINE void vi_store_i8(int8_t *p, vi x) {
+    int16x8_t low = vcombine_s16(vmovn_s32(x.q[0]), vmovn_s32(x.q[1]));
+    int16x8_t high = vcombine_s16(vmovn_s32(x.q[2]), vmovn_s32(x.q[3]));
+    vst1q_s8(p, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+}
+/* 4 bytes at p in every lane. */
+LN_INLINE vi vi_spread(const int8_t *p) {
+    int32_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return vi_set(bytes);
+}
+
+/* acc + w[0] x[0] + w[1] x[1] of bf16 pairs, in float32 */
+LN_INLINE float32x4_t odd_bf16(int32x4_t x) {
+    return vreinterpretq_f32_s32(vandq_s32(x, vdupq_n_s32((int32_t)0xffff0000u)));
+}
+LN_INLINE float32x4_t even_bf16(int32x4_t x) {
+    return vreinterpretq_f32_s32(vshlq_n_s32(x, 16));
+}
+LN_INLINE vf dot_bf16(vf acc, vi w, vi x) {
+    for (size_t i = 0; i < QUADS; i++) {
+        acc.q[i] = vfmaq_f32(acc.q[i], even_bf16(w.q[i]), even_bf16(x.q[i]));
+        acc.q[i] = vfmaq_f32(acc.q[i], odd_bf16(w.q[i]), odd_bf16(x.q[i]));
+    }
+    return acc;
+}
+
+enum { HAS_DOT_BF16 = 0 };
+/* The same for float32 x. */
+LN_INLINE vf dot_pair(vf acc, vi w, const float *x) {
+    for (size_t i = 0; i < QUADS; i++) {
+        acc.q[i] = vfmaq_n_f32(acc.q[i], even_bf16(w.q[i]), x[0]);
+        acc.q[i] = vfmaq_n_f32(acc.q[i], odd_bf16(w.q[i]), x[1]);
+    }
+    return acc;
+}
+
+#endif

@@ -39,51 +39,66 @@ bool ln_pack_panel_bytes(ln_pack pack, size_t n_cols, size_t *bytes) {
     return ln_mul(n, shapes[pack].bytes, bytes);
 }
 
-/* A vector of 4 columns of each row from quants q[16][32]. */
-static inline void put_step(const uint8_t *q, size_t step, uint8_t *out) {
-    for (size_t lane = 0; lane < LANES; lane++)
-        memcpy(out + lane * 4, q + lane * 32 + step * 4, 4);
+/* 16 quants of one row, 4 steps of 4. Written for vectors of 16 bytes, which every processor has.
+ */
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint32_t words4 __attribute__((vector_size(16)));
+
+static inline bytes16 load16(const uint8_t *p) {
+    bytes16 x;
+    memcpy(&x, p, sizeof x);
+    return x;
 }
 
-/* Steps i and i + 4 of 4-bit quants share a vector. */
-static void put_nibbles(const uint8_t *q, uint8_t *out) {
-    for (size_t step = 0; step < STEPS / 2; step++)
-        for (size_t lane = 0; lane < LANES; lane++)
-            for (size_t i = 0; i < 4; i++) {
-                const uint8_t *from = q + lane * 32 + step * 4 + i;
-                out[step * STEP_BYTES + lane * 4 + i] =
-                    (uint8_t)((from[0] & 0xf) | (from[16] & 0xf) << 4);
-            }
+/* Steps step .. step + 3 of 16 rows: out[step][lane] = word `step` of q[lane]. */
+static inline void put_steps(const bytes16 q[LANES], uint8_t *out) {
+    for (size_t lane = 0; lane < LANES; lane += 4) {
+        words4 a = (words4)q[lane], b = (words4)q[lane + 1];
+        words4 c = (words4)q[lane + 2], d = (words4)q[lane + 3];
+        words4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+        words4 cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+        words4 ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+        words4 cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+        words4 steps[4] = {__builtin_shufflevector(ab, cd, 0, 1, 4, 5),
+                           __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
+                           __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
+                           __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
+        for (size_t step = 0; step < 4; step++)
+            memcpy(out + step * STEP_BYTES + lane * 4, &steps[step], sizeof steps[step]);
+    }
 }
 
+/* Block `block` of each row, `bytes` long; of a row that is not there, zeros. */
+static inline const uint8_t *block_of(const uint8_t *const rows[LANES], size_t lane, size_t block,
+                                      size_t bytes) {
+    static const uint8_t zeros[256];
+    return rows[lane] != NULL ? rows[lane] + block * bytes : zeros;
+}
+
+/* Both halves of a byte of Q4_0 are what steps i and i + 4 share. */
 static void pack_q4_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
-    uint8_t q[LANES * 32];
+    bytes16 q[LANES];
     for (size_t block = 0; block < n_cols / 32; block++, out += 288) {
         for (size_t lane = 0; lane < LANES; lane++) {
-            static const uint8_t zeros[18];
-            const uint8_t *from = rows[lane] != NULL ? rows[lane] + block * 18 : zeros;
+            const uint8_t *from = block_of(rows, lane, block, 18);
             memcpy(out + lane * 2, from, 2);
-            for (size_t i = 0; i < 16; i++) {
-                q[lane * 32 + i] = from[2 + i] & 0xf;
-                q[lane * 32 + 16 + i] = from[2 + i] >> 4;
-            }
+            q[lane] = load16(from + 2);
         }
-        put_nibbles(q, out + 32);
+        put_steps(q, out + 32);
     }
 }
 
 static void pack_q8_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
-    uint8_t q[LANES * 32];
+    bytes16 q[2][LANES];
     for (size_t block = 0; block < n_cols / 32; block++, out += 544) {
         for (size_t lane = 0; lane < LANES; lane++) {
-            static const uint8_t zeros[34];
-            const uint8_t *from = rows[lane] != NULL ? rows[lane] + block * 34 : zeros;
+            const uint8_t *from = block_of(rows, lane, block, 34);
             memcpy(out + lane * 2, from, 2);
-            for (size_t i = 0; i < 32; i++)
-                q[lane * 32 + i] = from[2 + i] ^ 0x80;
+            q[0][lane] = load16(from + 2) ^ 0x80;
+            q[1][lane] = load16(from + 18) ^ 0x80;
         }
-        for (size_t step = 0; step < STEPS; step++)
-            put_step(q, step, out + 32 + step * STEP_BYTES);
+        put_steps(q[0], out + 32);
+        put_steps(q[1], out + 32 + 4 * STEP_BYTES);
     }
 }
 
@@ -99,71 +114,93 @@ static void read_scale(const uint8_t *s, size_t i, uint8_t *scale, uint8_t *min)
 }
 
 static void pack_q4_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
-    uint8_t q[LANES * 32];
-    static const uint8_t zeros[144];
+    bytes16 even[LANES], odd[LANES];
     for (size_t super = 0; super < n_cols / SUPER; super++, out += 64 + 256 + 8 * 256) {
         for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = rows[lane] != NULL ? rows[lane] + super * 144 : zeros;
+            const uint8_t *from = block_of(rows, lane, super, 144);
             memcpy(out + lane * 2, from, 2);
             memcpy(out + 32 + lane * 2, from + 2, 2);
             for (size_t i = 0; i < 8; i++)
                 read_scale(from + 4, i, &out[64 + i * LANES + lane],
                            &out[64 + 128 + i * LANES + lane]);
         }
-        for (size_t block = 0; block < 8; block++) {
+        for (size_t pair = 0; pair < 4; pair++) { /* of blocks that share bytes */
             for (size_t lane = 0; lane < LANES; lane++) {
-                const uint8_t *from = rows[lane] != NULL ? rows[lane] + super * 144 : zeros;
-                for (size_t i = 0; i < 32; i++)
-                    q[lane * 32 + i] = (uint8_t)(from[16 + block / 2 * 32 + i] >> block % 2 * 4);
+                const uint8_t *from = block_of(rows, lane, super, 144) + 16 + pair * 32;
+                bytes16 first = load16(from), second = load16(from + 16);
+                even[lane] = (first & 0xf) | second << 4;
+                odd[lane] = first >> 4 | (second & 0xf0);
             }
-            put_nibbles(q, out + 64 + 256 + block * 256);
+            put_steps(even, out + 64 + 256 + pair * 512);
+            put_steps(odd, out + 64 + 256 + pair * 512 + 256);
         }
     }
 }
 
-/* Quant i of Q6_K's 256: low 4 bits at 0, high 2 bits at 128. */
-static uint8_t read_q6(const uint8_t *from, size_t i) {
-    size_t half = i / 128, part = i % 128 / 32, at = i % 32;
-    uint8_t low = (uint8_t)(from[half * 64 + part % 2 * 32 + at] >> part / 2 * 4);
-    return (uint8_t)((low & 0xf) | (from[128 + half * 32 + at] >> part * 2 & 3) << 4);
+/* Block `block` of a super-block of Q6_K: the low 4 bits, of steps i and i + 4 in a byte; and the
+ * high 2 bits, of steps i, i + 2, i + 4 and i + 6. */
+static inline bytes16 q6_low(const uint8_t *from, size_t block) {
+    const uint8_t *p = from + block / 4 * 64 + block % 2 * 32;
+    bytes16 first = load16(p), second = load16(p + 16);
+    return block % 4 < 2 ? (first & 0xf) | second << 4 : first >> 4 | (second & 0xf0);
 }
 
-static void put_high_bits(const uint8_t *q, uint8_t *out) {
-    for (size_t vector = 0; vector < 2; vector++)
-        for (size_t lane = 0; lane < LANES; lane++)
-            for (size_t i = 0; i < 4; i++) {
-                const uint8_t *from = q + lane * 32 + vector * 4 + i;
-                out[vector * STEP_BYTES + lane * 4 + i] =
-                    (uint8_t)(from[0] >> 4 | (from[8] >> 4) << 2 | (from[16] >> 4) << 4 |
-                              (from[24] >> 4) << 6);
-            }
+static inline void q6_high(const uint8_t *from, size_t block, uint32_t words[2]) {
+    const uint8_t *p = from + 128 + block / 4 * 32;
+    uint8_t shift = (uint8_t)(block % 4 * 2);
+    bytes16 x = (load16(p) >> shift & 3) | (load16(p + 16) >> shift & 3) << 4;
+    words4 both = (words4)x;
+    words[0] = both[0] | both[2] << 2;
+    words[1] = both[1] | both[3] << 2;
 }
 
 static void pack_q6_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
-    uint8_t q[LANES * 32];
-    static const uint8_t zeros[210];
+    bytes16 low[LANES];
     for (size_t super = 0; super < n_cols / SUPER; super++, out += 32 + 256 + 8 * 384) {
         for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = rows[lane] != NULL ? rows[lane] + super * 210 : zeros;
+            const uint8_t *from = block_of(rows, lane, super, 210);
             memcpy(out + lane * 2, from + 208, 2);
             for (size_t i = 0; i < 16; i++)
                 out[32 + i * LANES + lane] = from[192 + i];
         }
         for (size_t block = 0; block < 8; block++) {
+            uint8_t *to = out + 32 + 256 + block * 384;
             for (size_t lane = 0; lane < LANES; lane++) {
-                const uint8_t *from = rows[lane] != NULL ? rows[lane] + super * 210 : zeros;
-                for (size_t i = 0; i < 32; i++)
-                    q[lane * 32 + i] = read_q6(from, block * 32 + i);
+                const uint8_t *from = block_of(rows, lane, super, 210);
+                uint32_t high[2];
+                low[lane] = q6_low(from, block);
+                q6_high(from, block, high);
+                memcpy(to + 256 + lane * 4, &high[0], 4);
+                memcpy(to + 256 + STEP_BYTES + lane * 4, &high[1], 4);
             }
-            put_nibbles(q, out + 32 + 256 + block * 384);
-            put_high_bits(q, out + 32 + 256 + block * 384 + 256);
+            put_steps(low, to);
         }
     }
 }
 
+/* 8 columns from `col` on, all of them there. */
+static inline bytes16 load_bf16(ln_dtype dtype, const uint8_t *row, size_t col) {
+    bytes16 x = load16(row + col * 2);
+    if (dtype == LN_DTYPE_F16) {
+        uint16_t half[8];
+        memcpy(half, &x, sizeof half);
+        for (size_t i = 0; i < 8; i++)
+            half[i] = ln_bf16_from_f32(ln_f32_from_f16(half[i]));
+        memcpy(&x, half, sizeof x);
+    }
+    return x;
+}
+
 static void pack_bf16(ln_dtype dtype, const uint8_t *const rows[LANES], size_t n_cols,
                       uint8_t *out) {
-    for (size_t col = 0; col < n_cols + n_cols % 2; col++)
+    bytes16 q[LANES];
+    size_t col = 0;
+    for (; col + 8 <= n_cols; col += 8) {
+        for (size_t lane = 0; lane < LANES; lane++)
+            q[lane] = rows[lane] != NULL ? load_bf16(dtype, rows[lane], col) : (bytes16){0};
+        put_steps(q, out + col / 2 * STEP_BYTES);
+    }
+    for (; col < n_cols + n_cols % 2; col++)
         for (size_t lane = 0; lane < LANES; lane++) {
             uint16_t bits = 0;
             if (rows[lane] != NULL && col < n_cols)

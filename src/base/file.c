@@ -58,6 +58,25 @@ ln_status ln_file_map_check(const ln_file_map *map, const char *path, ln_error *
     return ln_fail(err, LINNET_ERR_IO, "%s shrank while it was in use", path);
 }
 
+ln_status ln_file_map_read(const ln_file_map *map, uint64_t offset, void *out, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t n = pread(map->fd, out, bytes, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return LINNET_ERR_IO;
+        out = (char *)out + n;
+        offset += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return LINNET_OK;
+}
+
+void ln_file_map_drop_pages(const ln_file_map *map) {
+    if (map->data != NULL)
+        (void)madvise((void *)map->data, map->bytes, MADV_DONTNEED);
+}
+
 ln_status ln_file_read(const char *path, size_t max_bytes, ln_strbuf *out, ln_error *err) {
     int fd;
     size_t bytes;

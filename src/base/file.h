@@ -24,6 +24,13 @@ void ln_file_map_close(ln_file_map *map);
  * since may be zeros. */
 ln_status ln_file_map_check(const ln_file_map *map, const char *path, ln_error *err);
 
+/* Reads `bytes` bytes at `offset` without touching the map. LINNET_ERR_IO (no message: the caller
+ * knows the path) when they cannot be read, or are no longer there. */
+ln_status ln_file_map_read(const ln_file_map *map, uint64_t offset, void *out, size_t bytes);
+
+/* Gives back the memory of the map's pages; they are read anew when somebody looks at them. */
+void ln_file_map_drop_pages(const ln_file_map *map);
+
 /* Appends the whole file to `out`; more than max_bytes is LINNET_ERR_LIMIT. */
 ln_status ln_file_read(const char *path, size_t max_bytes, ln_strbuf *out, ln_error *err);
 

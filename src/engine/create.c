@@ -26,7 +26,6 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     LN_TRY(reserve_on_backend(backend, &engine->kv, bytes[LN_ARENA_KV], "KV cache", err));
     LN_TRY(reserve_on_backend(backend, &engine->activation_memory, bytes[LN_ARENA_ACTIVATIONS],
                               "activations", err));
-    LN_TRY(backend->vtable->reserve_scratch(backend, &plan->limits, err));
     engine->scratch_bytes = backend->vtable->plan_scratch(backend, &plan->limits);
     LN_TRY(reserve(&engine->blocks, bytes[LN_ARENA_BLOCKS], "block tables", err));
     LN_TRY(reserve(&engine->batch, bytes[LN_ARENA_BATCH], "batch", err));
@@ -82,8 +81,10 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     engine->backend = backend;
     engine->deadline_ns = UINT64_MAX;
     ln_weights_options weights_options = ln_engine_weights_options(&plan);
-    status = ln_weights_load(model->checkpoint, &model->spec, &weights_options, backend,
-                             &engine->weights, err);
+    status = backend->vtable->reserve_scratch(backend, &plan.limits, err); /* loading uses it */
+    if (status == LINNET_OK)
+        status = ln_weights_load(model->checkpoint, &model->spec, &weights_options, backend,
+                                 &engine->weights, err);
     if (status == LINNET_OK)
         status = prepare_memory(engine, err);
     if (status == LINNET_OK)

@@ -320,6 +320,8 @@ ln_status ln_checkpoint_open(const char *path, bool tokenizer_only, ln_checkpoin
     ln_status status = open_any(cp, path, tokenizer_only, err);
     if (status == LINNET_OK)
         status = ln_checkpoint_check(cp, err);
+    for (size_t i = 0; status == LINNET_OK && i < cp->tensors.count; i++)
+        cp->tensors.items[i].map = &cp->files[cp->tensors.items[i].file].map;
     if (status == LINNET_OK)
         *checkpoint = cp;
     else
@@ -377,6 +379,11 @@ ln_status ln_checkpoint_check(const ln_checkpoint *checkpoint, ln_error *err) {
     for (size_t i = 0; i < checkpoint->n_files; i++)
         LN_TRY(ln_file_map_check(&checkpoint->files[i].map, checkpoint->files[i].path, err));
     return LINNET_OK;
+}
+
+void ln_checkpoint_drop_pages(const ln_checkpoint *checkpoint) {
+    for (size_t i = 0; i < checkpoint->n_files; i++)
+        ln_file_map_drop_pages(&checkpoint->files[i].map);
 }
 
 size_t ln_checkpoint_header_bytes(const ln_checkpoint *checkpoint) {

@@ -41,6 +41,9 @@ const char *ln_checkpoint_file(const ln_checkpoint *checkpoint, size_t index, in
 /* LINNET_ERR_IO naming the data file that shrank while it was mapped, if one did. */
 ln_status ln_checkpoint_check(const ln_checkpoint *checkpoint, ln_error *err);
 
+/* Gives back the memory of all mapped pages; those still in use are read anew. */
+void ln_checkpoint_drop_pages(const ln_checkpoint *checkpoint);
+
 /* Bytes of heap and arena that the open checkpoint holds (headers, index), for the plan. */
 size_t ln_checkpoint_header_bytes(const ln_checkpoint *checkpoint);
 

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hashmap.h"
 #include "format/dtype.h"
 
@@ -24,6 +25,7 @@ typedef struct ln_tensor {
     const uint8_t *data; /* [bytes], mapped; alignment as in the file */
     uint32_t file;       /* index for ln_checkpoint_file */
     uint64_t file_offset;
+    const ln_file_map *map; /* of that file, the checkpoint's; NULL: there is only `data` */
 } ln_tensor;
 
 /* Tensors in the order of their files. Zero it before use. */

@@ -424,6 +424,7 @@ ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec,
         status = walk(&l);
         if (status == LINNET_OK)
             status = ln_checkpoint_check(checkpoint, err);
+        ln_checkpoint_drop_pages(checkpoint); /* what became copies was read once */
     }
     if (status != LINNET_OK)
         ln_weights_free(weights, backend);

@@ -29,7 +29,10 @@ static const ln_cpu_kernels *const instruction_sets[] = {
 #endif
 };
 
-enum { QUEUE_STRIDE = 4 };
+enum {
+    QUEUE_STRIDE = 4,
+    READ_BYTES = 128 << 10 /* of a file that a thread packs, at a time */
+};
 
 typedef struct cpu_backend {
     ln_backend base;
@@ -75,7 +78,13 @@ static ln_status plan_weight(const ln_backend *backend, const ln_weight_request 
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
     cpu_backend *self = (cpu_backend *)backend;
-    return ln_cpu_prepare_weight(request, choose_pack(self, request), self->pool, memory, weight,
+    ln_cpu_preparer preparer = {.pool = self->pool};
+    if (self->scratch != NULL) { /* no step runs yet; what stays in a core's cache is enough */
+        size_t bytes = self->scratch_bytes / ln_pool_size(self->pool); /* the shared ones too */
+        preparer.buffers = self->scratch;
+        preparer.buffer_bytes = bytes < READ_BYTES ? bytes : READ_BYTES;
+    }
+    return ln_cpu_prepare_weight(request, choose_pack(self, request), &preparer, memory, weight,
                                  err);
 }
 

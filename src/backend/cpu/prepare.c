@@ -1,5 +1,6 @@
 #include "backend/cpu/prepare.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,12 +112,17 @@ typedef struct packing {
     size_t n_workers;
     uint8_t *scratch; /* [n_workers][16][row_bytes], with a source whose rows are assembled */
     uint8_t *out;
+    uint8_t *buffers;        /* [n_workers][buffer_panels * 16 * row_bytes] */
+    size_t buffer_panels;    /* 0: rows are read where they are mapped */
+    atomic_bool was_cut_off; /* the file ended early */
 } packing;
 
-static void pack_share(void *context, size_t worker) {
-    const packing *p = context;
-    size_t n_panels = (p->n_rows + LN_PANEL_ROWS - 1) / LN_PANEL_ROWS;
-    size_t begin = n_panels * worker / p->n_workers, end = n_panels * (worker + 1) / p->n_workers;
+static void pack_panel(const packing *p, size_t panel, const uint8_t *const rows[LN_PANEL_ROWS]) {
+    ln_pack_panel(p->dtype, rows, p->request->n_cols, p->out + panel * p->panel_bytes);
+}
+
+/* Panels [begin, end) from rows where they are mapped or assembled. */
+static void pack_mapped(const packing *p, size_t worker, size_t begin, size_t end) {
     for (size_t panel = begin; panel < end; panel++) {
         const uint8_t *rows[LN_PANEL_ROWS];
         for (size_t lane = 0; lane < LN_PANEL_ROWS; lane++) {
@@ -126,17 +132,61 @@ static void pack_share(void *context, size_t worker) {
                 scratch += (worker * LN_PANEL_ROWS + lane) * p->row_bytes;
             rows[lane] = row < p->n_rows ? find_row(p->request, row, scratch, p->row_bytes) : NULL;
         }
-        ln_pack_panel(p->dtype, rows, p->request->n_cols, p->out + panel * p->panel_bytes);
+        pack_panel(p, panel, rows);
     }
 }
 
-static ln_status pack_weight(const ln_weight_request *request, ln_pack pack, ln_pool *pool,
-                             uint8_t *memory, ln_weight *weight, ln_error *err) {
+/* Panels [begin, end) from rows that are read into the worker's buffer, some panels at a time. */
+static void pack_read(packing *p, size_t worker, size_t begin, size_t end) {
+    const ln_weight_source *source = &p->request->sources[0];
+    size_t panel_rows_bytes = LN_PANEL_ROWS * p->row_bytes;
+    uint8_t *buffer = p->buffers + worker * p->buffer_panels * panel_rows_bytes;
+    for (size_t panel = begin; panel < end;) {
+        size_t n = end - panel < p->buffer_panels ? end - panel : p->buffer_panels;
+        size_t first = panel * LN_PANEL_ROWS, n_rows = n * LN_PANEL_ROWS;
+        n_rows = p->n_rows - first < n_rows ? p->n_rows - first : n_rows;
+        uint64_t offset = source->tensor->file_offset + (source->row_begin + first) * p->row_bytes;
+        if (ln_file_map_read(source->tensor->map, offset, buffer, n_rows * p->row_bytes) !=
+            LINNET_OK) {
+            atomic_store(&p->was_cut_off, true);
+            return;
+        }
+        for (size_t i = 0; i < n; i++, panel++) {
+            const uint8_t *rows[LN_PANEL_ROWS];
+            for (size_t lane = 0; lane < LN_PANEL_ROWS; lane++) {
+                size_t row = i * LN_PANEL_ROWS + lane;
+                rows[lane] = row < n_rows ? buffer + row * p->row_bytes : NULL;
+            }
+            pack_panel(p, panel, rows);
+        }
+    }
+}
+
+static void pack_share(void *context, size_t worker) {
+    packing *p = context;
+    size_t n_panels = (p->n_rows + LN_PANEL_ROWS - 1) / LN_PANEL_ROWS;
+    size_t begin = n_panels * worker / p->n_workers, end = n_panels * (worker + 1) / p->n_workers;
+    if (p->buffer_panels > 0)
+        pack_read(p, worker, begin, end);
+    else
+        pack_mapped(p, worker, begin, end);
+}
+
+/* Whether its rows follow one another in one file. */
+static bool can_be_read(const ln_weight_request *request) {
+    const ln_weight_source *source = &request->sources[0];
+    return request->n_sources == 1 && source->tensor->map != NULL && !source->transpose &&
+           source->packed.kind == LN_PACKED_NONE && source->n_rows <= source->run_rows;
+}
+
+static ln_status pack_weight(const ln_weight_request *request, ln_pack pack,
+                             const ln_cpu_preparer *preparer, uint8_t *memory, ln_weight *weight,
+                             ln_error *err) {
     packing p = {.request = request,
                  .dtype = weight->dtype,
                  .n_rows = weight->n_rows,
                  .row_bytes = weight->row_bytes,
-                 .n_workers = ln_pool_size(pool),
+                 .n_workers = ln_pool_size(preparer->pool),
                  .out = memory};
     bool any_assembled = false;
     for (size_t i = 0; i < request->n_sources; i++)
@@ -148,17 +198,25 @@ static ln_status pack_weight(const ln_weight_request *request, ln_pack pack, ln_
             return ln_fail(err, LINNET_ERR_NOMEM, "out of memory packing tensor %s",
                            request->sources[0].tensor->name);
     }
+    if (preparer->buffers != NULL && can_be_read(request)) {
+        p.buffers = preparer->buffers;
+        p.buffer_panels = preparer->buffer_bytes / (LN_PANEL_ROWS * p.row_bytes);
+    }
     if (!ln_pack_panel_bytes(pack, request->n_cols, &p.panel_bytes))
         p.panel_bytes = 0; /* plan_weight has checked it */
-    ln_pool_run(pool, pack_share, &p);
+    ln_pool_run(preparer->pool, pack_share, &p);
     free(p.scratch);
+    if (p.was_cut_off)
+        return ln_fail(err, LINNET_ERR_IO, "tensor %s: its file cannot be read, or shrank",
+                       request->sources[0].tensor->name);
     weight->layout = pack;
     weight->row_bytes = p.panel_bytes / LN_PANEL_ROWS;
     return LINNET_OK;
 }
 
-ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack, ln_pool *pool,
-                                void *memory, ln_weight *weight, ln_error *err) {
+ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack,
+                                const ln_cpu_preparer *preparer, void *memory, ln_weight *weight,
+                                ln_error *err) {
     size_t bytes;
     LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));
     const ln_weight_source *first = &request->sources[0];
@@ -172,7 +230,7 @@ ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack, 
         return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
                        first->tensor->name);
     if (pack != LN_PACK_NONE)
-        return pack_weight(request, pack, pool, memory, weight, err);
+        return pack_weight(request, pack, preparer, memory, weight, err);
     if (is_mapped(request)) {
         weight->data = first->tensor->data + first->row_begin * weight->row_bytes;
         return LINNET_OK;

@@ -283,7 +283,8 @@ static void gates_mix_types(void **state) {
                 norm += pow(want[i], 2);
             }
             if (!(sqrt(difference / norm) < 1.5e-2))
-                fail_msg("%s activation %d: error %g", sets[set], activation, sqrt(difference / norm));
+                fail_msg("%s activation %d: error %g", sets[set], activation,
+                         sqrt(difference / norm));
             free(plain[0]), free(plain[1]);
             oracle->vtable->destroy(oracle);
         }

@@ -86,6 +86,12 @@ static int open_partial(partial_file *partial, const char *path) {
             umask(mask);
             fchmod(fd, 0666 & ~mask);
             partial->file = fdopen(fd, "wb");
+            if (!partial->file) {
+                int error = errno;
+                close(fd);
+                unlink(partial->name);
+                errno = error;
+            }
         }
     }
     if (partial->file)

@@ -48,7 +48,7 @@ _linnet() {
             template) i='--context --now' ;;
             bench) i="--shape --type --write --prefill --decode --seqs --runs --profile --json $engine" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;
-            eval) i="--file --compare --stride --json $engine" ;;
+            eval) i="--file --compare --stride --chunks --json $engine" ;;
             quantize) i='--type --keep --threads' ;;
             logits) i="--ids --encoder-ids --out $engine" ;;
             esac

@@ -16,12 +16,19 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { KEY_FILE = LN_KEYS_COMMAND, KEY_COMPARE, KEY_STRIDE, KEY_JSON, DEFAULT_CTX = 512 };
+enum {
+    KEY_FILE = LN_KEYS_COMMAND,
+    KEY_COMPARE,
+    KEY_STRIDE,
+    KEY_CHUNKS,
+    KEY_JSON,
+    DEFAULT_CTX = 512
+};
 
 typedef struct eval_args {
     const char *model, *file, *compare;
     size_t stride;
-    bool json;
+    bool chunks, json;
     linnet_engine_options engine;
 } eval_args;
 
@@ -33,6 +40,10 @@ static const struct argp_option options[] = {
      "Tokens by which the window moves on (half of the context); each token is counted once, with "
      "what the window holds before it",
      1},
+    {"chunks", KEY_CHUNKS, NULL, 0,
+     "Count as llama-perplexity does: windows stand side by side, each begins with the "
+     "begin-of-sequence token if the model has one, and only its second half counts",
+     1},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object", 1},
     {0}};
 
@@ -43,12 +54,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_FILE: args->file = arg; break;
     case KEY_COMPARE: args->compare = arg; break;
     case KEY_STRIDE: args->stride = ln_cli_parse_count(state, "--stride", arg, 1, INT32_MAX); break;
+    case KEY_CHUNKS: args->chunks = true; break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
     case ARGP_KEY_END:
         if (!args->file)
             argp_error(state, "--file is missing");
+        if (args->chunks && args->stride)
+            argp_error(state, "--chunks and --stride exclude each other");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -102,6 +116,7 @@ typedef struct subject {
 typedef struct evaluation {
     subject subjects[2];
     size_t n_subjects, n_vocab, ctx, stride;
+    bool chunks;
     int32_t *ids; /* [n_ids], from linnet_model_encode */
     size_t n_ids;
     float *log_probs;   /* [ctx][n_vocab] the first checkpoint's; NULL: no second one */
@@ -182,13 +197,24 @@ static int score_window(evaluation *e) {
     return 0;
 }
 
+/* Places the window at hand: it moves on by the stride, and what no window counted yet counts; or
+ * chunks stand side by side, and a second half counts. False past the end of the text. */
+static bool place_window(evaluation *e) {
+    if (!e->chunks) {
+        e->end = e->begin + e->ctx < e->n_ids ? e->begin + e->ctx : e->n_ids;
+        return e->first < e->n_ids;
+    }
+    e->first = e->begin + e->ctx / 2 + 1;
+    e->end = e->begin + e->ctx;
+    return e->end <= e->n_ids;
+}
+
 static int score_all(evaluation *e) {
     ln_cli_bar bar = {.unit = "tokens"};
     int status = 0;
     e->first = 1;
     ln_interrupt_catch();
-    while (status == 0 && e->first < e->n_ids) {
-        e->end = e->begin + e->ctx < e->n_ids ? e->begin + e->ctx : e->n_ids;
+    while (status == 0 && place_window(e)) {
         status = ln_cli_bar_show(&bar, e->first, e->n_ids) ? score_window(e) : LN_EXIT_INTERRUPTED;
         e->first = e->end;
         e->begin += e->stride;
@@ -294,11 +320,26 @@ static int open_models(const eval_args *args, evaluation *e) {
     e->ctx = args->engine.ctx_tokens;
     if (e->ctx == 0)
         e->ctx = info.ctx_tokens < DEFAULT_CTX ? (size_t)info.ctx_tokens : DEFAULT_CTX;
-    e->stride = args->stride ? args->stride : (e->ctx + 1) / 2;
-    if (e->ctx < 2 || e->stride >= e->ctx) {
+    e->chunks = args->chunks;
+    e->stride = args->chunks ? e->ctx : args->stride ? args->stride : (e->ctx + 1) / 2;
+    if (e->ctx < 3 || (!e->chunks && e->stride >= e->ctx)) {
         ln_cli_fail("--stride: %zu tokens leave nothing of a context of %zu", e->stride, e->ctx);
         return LN_EXIT_USAGE;
     }
+    return 0;
+}
+
+/* Puts what the tokenizer sets before a text, usually one token, in place of each chunk's first. */
+static int begin_chunks(evaluation *e) {
+    int32_t *special;
+    size_t n_special;
+    linnet_error err = {0};
+    if (linnet_model_encode(e->subjects[0].model, "", 0, true, false, &special, &n_special, &err) !=
+        LINNET_OK)
+        return ln_cli_fail_with(&err);
+    for (size_t at = 0; n_special > 0 && at < e->n_ids; at += e->ctx)
+        e->ids[at] = special[0];
+    linnet_free(special);
     return 0;
 }
 
@@ -317,8 +358,11 @@ static int read_tokens(const eval_args *args, evaluation *e) {
     for (size_t i = 0; i < e->n_ids; i++)
         if (e->ids[i] < 0 || (size_t)e->ids[i] >= e->n_vocab)
             return ln_cli_fail("token %d has no logits", (int)e->ids[i]);
-    if (e->n_ids < 2)
-        return ln_cli_fail("%s has fewer than 2 tokens", args->file);
+    size_t least = e->chunks ? e->ctx : 2;
+    if (e->n_ids < least)
+        return ln_cli_fail("%s has fewer than %zu tokens", args->file, least);
+    if (e->chunks && (status = begin_chunks(e)) != 0)
+        return status;
     if (e->n_subjects < 2)
         return 0;
     e->log_probs = calloc(e->ctx * e->n_vocab, sizeof *e->log_probs);

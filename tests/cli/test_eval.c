@@ -82,6 +82,11 @@ static void perplexity_follows_from_logits(void **state) {
         eval_json(LINNET("eval", DEMO, "--file", file, "--ctx", "8", "--stride", "3", "--json"));
     assert_int_equal((int)real_of(narrow, "n_tokens"), n - 1);
     json_decref(narrow);
+    /* of each whole chunk of 9 tokens, those behind the fifth */
+    json_t *chunks =
+        eval_json(LINNET("eval", DEMO, "--file", file, "--ctx", "9", "--chunks", "--json"));
+    assert_int_equal((int)real_of(chunks, "n_tokens"), n / 9 * 4);
+    json_decref(chunks);
 }
 
 static void a_model_does_not_differ_from_itself(void **state) {

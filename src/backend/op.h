@@ -21,6 +21,9 @@ typedef struct ln_weight {
     uint32_t layout;   /* 0: rows as in the checkpoint; others are the backend's own */
     const void *data;  /* [n_rows][row_bytes]; mapped, or in the weights arena; NULL: absent */
     const float *bias; /* [n_rows] or NULL */
+    /* [n_cols]: column i meets element columns[i] of x, which a gather before the linear puts in
+     * its place; NULL: column i meets element i */
+    const int32_t *columns;
 } ln_weight;
 
 typedef enum ln_norm_kind {
@@ -105,6 +108,7 @@ typedef enum ln_op_kind {
     LN_OP_ROUTE,
     LN_OP_GROUP,
     LN_OP_COMBINE,
+    LN_OP_GATHER,
     LN_OP_COUNT
 } ln_op_kind;
 
@@ -156,8 +160,9 @@ typedef struct ln_op_linear {
 
 typedef enum ln_qk_norm {
     LN_QK_NORM_NONE,
-    LN_QK_NORM_HEAD, /* each head by itself; weights [head dim], or one row per head */
-    LN_QK_NORM_FULL  /* all heads of q, or of k, as one row */
+    LN_QK_NORM_HEAD, /* each head by itself; weights [head dim] */
+    LN_QK_NORM_FULL, /* all heads of q, or of k, as one row */
+    LN_QK_NORM_OWN   /* each head by itself; weights [n_heads][head dim] */
 } ln_qk_norm;
 
 /* In place: q and k norm, then RoPE; then K and V go to their slots. q is NULL for the keys and
@@ -257,6 +262,14 @@ typedef struct ln_op_combine {
     float *out; /* [n_tokens][dim]; may be `residual` */
 } ln_op_combine;
 
+/* out[row][i] = x[row][columns[i]] */
+typedef struct ln_op_gather {
+    const int32_t *columns; /* [dim] */
+    size_t n_rows, dim;
+    const float *x; /* [n_rows][dim] */
+    float *out;     /* [n_rows][dim], not `x` */
+} ln_op_gather;
+
 typedef struct ln_op {
     ln_op_kind kind;
     int32_t layer; /* -1: outside the layers */
@@ -271,6 +284,7 @@ typedef struct ln_op {
         ln_op_route route;
         ln_op_group group;
         ln_op_combine combine;
+        ln_op_gather gather;
     };
 } ln_op;
 

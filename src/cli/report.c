@@ -45,8 +45,10 @@ static const char *const placement_names[] = {[LN_PLACE_PRE] = "pre",
                                               [LN_PLACE_SANDWICH] = "sandwich",
                                               [LN_PLACE_PARALLEL] = "parallel",
                                               [LN_PLACE_AFTER] = "after"};
-static const char *const qk_norm_names[] = {
-    [LN_QK_NORM_NONE] = "none", [LN_QK_NORM_HEAD] = "head", [LN_QK_NORM_FULL] = "full"};
+static const char *const qk_norm_names[] = {[LN_QK_NORM_NONE] = "none",
+                                            [LN_QK_NORM_HEAD] = "head",
+                                            [LN_QK_NORM_FULL] = "full",
+                                            [LN_QK_NORM_OWN] = "own"};
 static const char *const activation_names[] = {
     [LN_ACT_NONE] = "none", [LN_ACT_SILU] = "silu",
     [LN_ACT_GELU] = "gelu", [LN_ACT_GELU_TANH] = "gelu_tanh",

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -12,6 +13,7 @@ enum { BLOCK = 32, NAME_BYTES = 200 };
 ln_dtype ln_packed_dtype(const ln_packed *packed) {
     switch (packed->kind) {
     case LN_PACKED_ON_LOAD: return packed->on_load;
+    case LN_PACKED_UNIT_ROWS: return LN_DTYPE_F32;
     case LN_PACKED_FP8: return LN_DTYPE_F8_G32;
     case LN_PACKED_INT8: return LN_DTYPE_I8_G32;
     case LN_PACKED_MXFP4: return LN_DTYPE_MXFP4;
@@ -110,6 +112,12 @@ static ln_status find_8_bit(const finder *f, ln_packed *p) {
     return check_scales(f, suffix, p);
 }
 
+static uint32_t word_at(const ln_tensor *tensor, size_t at) {
+    uint32_t word;
+    memcpy(&word, tensor->data + at * sizeof word, sizeof word);
+    return word;
+}
+
 /* Columns that share a scale, from quantization_config.group_size. */
 static ln_status find_groups(const finder *f, ln_packed *p, size_t *n_groups) {
     size_t group = setting(f, "group_size", 0);
@@ -123,24 +131,26 @@ static ln_status find_groups(const finder *f, ln_packed *p, size_t *n_groups) {
     return LINNET_OK;
 }
 
-/* A permutation of columns over groups is not representable in blocks. Flags of config.json cannot
- * be trusted about it, so the tensor itself is looked at. */
-static ln_status check_order(const finder *f, const ln_packed *p) {
-    const ln_tensor *order = find(f, ".g_idx");
+/* The order of columns over groups. Flags of config.json cannot be trusted about it, so the tensor
+ * itself is looked at: every group has as many columns as any other. */
+static ln_status find_order(const finder *f, const char *suffix, size_t n_groups, ln_packed *p) {
+    const ln_tensor *order = find(f, suffix);
     if (order == NULL)
         return LINNET_OK;
     if (order->dtype != LN_DTYPE_I32 || order->n_elems != p->n_cols)
-        return wrong(f, ".g_idx", "has a wrong shape");
-    for (size_t i = 0; i < p->n_cols; i++) {
-        int32_t group;
-        memcpy(&group, order->data + i * sizeof group, sizeof group);
-        if (group < 0 || (size_t)group != i / p->group_cols)
-            return ln_fail(f->err, LINNET_ERR_UNSUPPORTED,
-                           "%s: tensor %s.g_idx: columns in the order of activation (desc_act) are "
-                           "not supported",
-                           ln_checkpoint_path(f->checkpoint), f->module);
+        return wrong(f, suffix, "has a wrong shape or type");
+    size_t *counts = calloc(n_groups, sizeof *counts);
+    if (counts == NULL)
+        return ln_fail(f->err, LINNET_ERR_NOMEM, "out of memory reading tensor %s", order->name);
+    bool is_whole = true;
+    for (size_t i = 0; i < p->n_cols && is_whole; i++) {
+        uint32_t group = word_at(order, i);
+        is_whole = group < n_groups && counts[group]++ < p->group_cols;
+        if (group != i / p->group_cols)
+            p->order = order;
     }
-    return LINNET_OK;
+    free(counts);
+    return is_whole ? LINNET_OK : wrong(f, suffix, "does not give every group its columns");
 }
 
 static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
@@ -160,7 +170,7 @@ static ln_status find_gptq_or_awq(const finder *f, ln_packed *p) {
         return wrong(f, ".scales", "has a wrong shape or type");
     p->scale_rows = n_groups;
     p->scale_cols = rows;
-    return check_order(f, p);
+    return find_order(f, ".g_idx", n_groups, p);
 }
 
 static ln_status find_int4(const finder *f, ln_packed *p) {
@@ -176,14 +186,9 @@ static ln_status find_int4(const finder *f, ln_packed *p) {
         return wrong(f, ".weight_scale", "has a wrong shape or type");
     if (p->zeros != NULL && !has_shape(p->zeros, LN_DTYPE_I32, (p->n_rows + 7) / 8, n_groups))
         return wrong(f, ".weight_zero_point", "has a wrong shape or type");
-    if (find(f, ".weight_g_idx") != NULL)
-        return ln_fail(f->err, LINNET_ERR_UNSUPPORTED,
-                       "%s: tensor %s.weight_g_idx: columns in the order of activation are not "
-                       "supported",
-                       ln_checkpoint_path(f->checkpoint), f->module);
     p->scale_rows = p->n_rows;
     p->scale_cols = n_groups;
-    return LINNET_OK;
+    return find_order(f, ".weight_g_idx", n_groups, p);
 }
 
 static ln_status find_mxfp4(const finder *f, size_t n_experts, ln_packed *p) {
@@ -230,6 +235,27 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
     return status;
 }
 
+void ln_packed_columns(const ln_packed *packed, int32_t *out) {
+    size_t n_groups = packed->n_cols / packed->group_cols;
+    for (size_t group = 0; group < n_groups; group++)
+        for (size_t col = 0; col < packed->n_cols; col++)
+            if (word_at(packed->order, col) == group)
+                *out++ = (int32_t)col;
+}
+
+ln_status ln_packed_turn(const ln_checkpoint *checkpoint, ln_packed *packed, size_t first, size_t n,
+                         ln_error *err) {
+    bool is_8_bit = packed->kind == LN_PACKED_FP8 || packed->kind == LN_PACKED_INT8;
+    bool one_scale = packed->group_rows % BLOCK == 0 || packed->group_rows == packed->n_rows;
+    if (!is_8_bit || !one_scale || first % BLOCK != 0 || n % BLOCK != 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: tensor %s: quantised in a form that cannot be turned",
+                       ln_checkpoint_path(checkpoint), packed->numbers->name);
+    packed->first_turned = first;
+    packed->n_turned = n;
+    return LINNET_OK;
+}
+
 /* ---- on load ---------------------------------------------------------------------------- */
 
 bool ln_packed_on_load_type(const char *name, ln_dtype *dtype) {
@@ -258,6 +284,13 @@ ln_packed ln_packed_on_load(const ln_tensor *tensor, size_t n_rows, size_t n_col
                        .n_rows = n_rows,
                        .n_cols = n_cols,
                        .on_load = dtype};
+}
+
+ln_packed ln_packed_unit_rows(const ln_tensor *tensor, size_t n_rows, size_t n_cols) {
+    ln_packed packed = ln_packed_on_load(tensor, n_rows, n_cols, LN_DTYPE_F32);
+    if (packed.kind != LN_PACKED_NONE)
+        packed.kind = LN_PACKED_UNIT_ROWS;
+    return packed;
 }
 
 enum { LARGEST_BLOCK = 256 };
@@ -356,12 +389,6 @@ static float scale_at(const ln_packed *p, size_t row, size_t col) {
     return scales->dtype == LN_DTYPE_F16 ? ln_f32_from_f16(half) : ln_f32_from_bf16(half);
 }
 
-static uint32_t word_at(const ln_tensor *tensor, size_t at) {
-    uint32_t word;
-    memcpy(&word, tensor->data + at * sizeof word, sizeof word);
-    return word;
-}
-
 /* Where AWQ keeps the nibble of row r within its word. */
 static unsigned awq_shift(size_t row) {
     static const unsigned place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -391,6 +418,11 @@ static unsigned zero_at(const ln_packed *p, size_t row, size_t group) {
     }
 }
 
+/* The stored column of a row's column. */
+static size_t stored(const ln_packed *p, size_t col) {
+    return p->columns != NULL ? (size_t)p->columns[col] : col;
+}
+
 static void int4_row(const ln_packed *p, size_t row, uint8_t *out) {
     for (size_t col = 0; col < p->n_cols; col += BLOCK) {
         size_t group = col / p->group_cols;
@@ -399,8 +431,8 @@ static void int4_row(const ln_packed *p, size_t row, uint8_t *out) {
         memcpy(out, &scale, sizeof scale);
         out[4] = (uint8_t)zero_at(p, row, group);
         for (size_t i = 0; i < BLOCK / 2; i++)
-            out[5 + i] =
-                (uint8_t)(nibble_at(p, row, col + i) | nibble_at(p, row, col + i + BLOCK / 2) << 4);
+            out[5 + i] = (uint8_t)(nibble_at(p, row, stored(p, col + i)) |
+                                   nibble_at(p, row, stored(p, col + i + BLOCK / 2)) << 4);
         out += ln_dtype_block_bytes(LN_DTYPE_I4_G32);
     }
 }
@@ -413,6 +445,29 @@ static void byte_row(const ln_packed *p, size_t row, uint8_t *out) {
         memcpy(out + sizeof scale, numbers + col, BLOCK);
         out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
     }
+}
+
+/* A row of the turned matrix is a column of the stored one; 32 of its numbers share a scale. */
+static void turned_row(const ln_packed *p, size_t row, uint8_t *out) {
+    for (size_t col = 0; col < p->n_turned; col += BLOCK) {
+        size_t first = p->first_turned + col;
+        float scale = scale_at(p, first / p->group_rows, row / p->group_cols);
+        memcpy(out, &scale, sizeof scale);
+        for (size_t i = 0; i < BLOCK; i++)
+            out[sizeof scale + i] = p->numbers->data[(first + i) * p->n_cols + row];
+        out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
+    }
+}
+
+static void unit_row(const ln_packed *p, size_t row, uint8_t *out) {
+    float *x = (float *)(void *)out;
+    double sum = 0;
+    read_plain(p, row, 0, p->n_cols, x);
+    for (size_t i = 0; i < p->n_cols; i++)
+        sum += (double)x[i] * (double)x[i];
+    double length = fmax(sqrt(sum), 1e-12);
+    for (size_t i = 0; i < p->n_cols; i++)
+        x[i] = (float)((double)x[i] / length);
 }
 
 /* Stored: elements 2 i and 2 i + 1 in byte i. GGUF: elements i and i + 16. */
@@ -443,7 +498,13 @@ void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out) {
             row_on_load(packed, row, out);
         break;
     case LN_PACKED_FP8:
-    case LN_PACKED_INT8: byte_row(packed, row, out); break;
+    case LN_PACKED_INT8:
+        if (packed->n_turned > 0)
+            turned_row(packed, row, out);
+        else
+            byte_row(packed, row, out);
+        break;
+    case LN_PACKED_UNIT_ROWS: unit_row(packed, row, out); break;
     case LN_PACKED_GPTQ:
     case LN_PACKED_AWQ:
     case LN_PACKED_INT4: int4_row(packed, row, out); break;

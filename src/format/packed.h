@@ -17,17 +17,18 @@
 
 typedef enum ln_packed_kind {
     LN_PACKED_NONE = 0,
-    LN_PACKED_ON_LOAD, /* numbers of a plain type, quantised to on_load as they are read */
-    LN_PACKED_FP8,     /* numbers F8_E4M3 [rows][cols]; scales of one, of rows, or of tiles */
-    LN_PACKED_INT8,    /* numbers I8 [rows][cols]; scales of one or of rows */
-    LN_PACKED_GPTQ,    /* numbers I32 [cols / 8][rows]; zeros I32 [groups][rows / 8], minus one;
-                          scales [groups][rows] */
-    LN_PACKED_AWQ,     /* numbers I32 [cols][rows / 8]; zeros I32 [groups][rows / 8]; both in AWQ's
-                          order of nibbles; scales [groups][rows] */
-    LN_PACKED_INT4,    /* numbers I32 [rows][cols / 8], offset by 8; scales [rows][groups];
-                          zeros I32 [rows / 8][groups] or none */
-    LN_PACKED_MXFP4    /* numbers U8 [experts][rows][cols / 32][16]; scales U8
-                          [experts][rows][cols / 32] */
+    LN_PACKED_ON_LOAD,   /* numbers of a plain type, quantised to on_load as they are read */
+    LN_PACKED_UNIT_ROWS, /* numbers of a plain type, as F32 rows of length one */
+    LN_PACKED_FP8,       /* numbers F8_E4M3 [rows][cols]; scales of one, of rows, or of tiles */
+    LN_PACKED_INT8,      /* numbers I8 [rows][cols]; scales of one or of rows */
+    LN_PACKED_GPTQ,      /* numbers I32 [cols / 8][rows]; zeros I32 [groups][rows / 8], minus one;
+                            scales [groups][rows] */
+    LN_PACKED_AWQ,  /* numbers I32 [cols][rows / 8]; zeros I32 [groups][rows / 8]; both in AWQ's
+                       order of nibbles; scales [groups][rows] */
+    LN_PACKED_INT4, /* numbers I32 [rows][cols / 8], offset by 8; scales [rows][groups];
+                       zeros I32 [rows / 8][groups] or none */
+    LN_PACKED_MXFP4 /* numbers U8 [experts][rows][cols / 32][16]; scales U8
+                       [experts][rows][cols / 32] */
 } ln_packed_kind;
 
 typedef struct ln_packed {
@@ -38,7 +39,12 @@ typedef struct ln_packed {
                                                   and AWQ's [groups][rows] */
     size_t group_rows, group_cols;             /* rows and columns that share a scale */
     int zero_offset;                           /* GPTQ: added to a stored zero */
-    ln_dtype on_load;                          /* LN_PACKED_ON_LOAD */
+    const ln_tensor *order; /* GPTQ and INT4: the group of each column; NULL: ascending */
+    const int32_t *columns; /* [n_cols] the caller's: stored column of each column of a row, from
+                               ln_packed_columns; wanted where there is an order */
+    size_t first_turned, n_turned; /* FP8, INT8; n_turned > 0: row r holds column r of this many
+                                      stored rows from first_turned on */
+    ln_dtype on_load;              /* LN_PACKED_ON_LOAD */
 } ln_packed;
 
 /* The block type of the rows that ln_packed_row gives. */
@@ -57,6 +63,19 @@ bool ln_packed_on_load_type(const char *name, ln_dtype *dtype);
 /* Quantises a plain tensor [n_rows][n_cols] as it is read; kind NONE when its columns do not fit
  * the type's blocks, or its type is quantised already. */
 ln_packed ln_packed_on_load(const ln_tensor *tensor, size_t n_rows, size_t n_cols, ln_dtype dtype);
+
+/* Where groups of columns are not contiguous (p->order), rows are read with the columns of each
+ * group side by side: out[i] is the stored column of column i, for n_cols columns. What multiplies
+ * such a row is to be gathered likewise. */
+void ln_packed_columns(const ln_packed *packed, int32_t *out);
+
+/* Turns a matrix of 8-bit numbers: its n rows from `first` on become columns.
+ * LINNET_ERR_UNSUPPORTED where 32 of these do not share a scale; the error names the tensor. */
+ln_status ln_packed_turn(const ln_checkpoint *checkpoint, ln_packed *packed, size_t first, size_t n,
+                         ln_error *err);
+
+/* A plain tensor [n_rows][n_cols] whose rows are divided by their length. */
+ln_packed ln_packed_unit_rows(const ln_tensor *tensor, size_t n_rows, size_t n_cols);
 
 /* Row `row` as blocks of ln_packed_dtype. */
 void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out);

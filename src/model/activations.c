@@ -70,6 +70,7 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(shared_out, w.shared, row);
     PLACE(shared_gate, w.shared > 0 ? 1 : 0, row);
     PLACE(hidden, w.hidden, row);
+    PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
     PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
 #undef PLACE
 }

@@ -24,6 +24,7 @@ typedef struct ln_activations {
     float *expert_out;                     /* [max_tokens * n_used][dim] */
     float *shared_out, *shared_gate;       /* [max_tokens][dim], [max_tokens] */
     float *hidden;                         /* [max_tokens][max n_hidden] */
+    float *gathered;                       /* [max_tokens][widest weight], if spec.has_order */
     float *logits;                         /* [max_logits][n_vocab] */
 } ln_activations;
 

@@ -10,21 +10,10 @@ static ln_status refuse(const ln_convert_plan *plan, const char *what) {
                    ln_checkpoint_path(plan->checkpoint), plan->architecture, what);
 }
 
-/* Families without a GGUF architecture of their own that share one. */
-static const char *shared_architecture(const ln_family *family) {
-    static const char *const shared[][2] = {
-        {"mistral", "llama"}, {"mixtral", "llama"}, {"deepseek_v3", "deepseek2"}};
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        if (strcmp(family->name, shared[i][0]) == 0)
-            return shared[i][1];
-    return NULL;
-}
-
 static ln_status find_target(ln_convert_plan *plan) {
     const ln_family *family = plan->spec->family;
-    const char *names = family->gguf != NULL ? family->gguf : shared_architecture(family);
-    bool ours = strcmp(family->name, "olmo3") == 0; /* a name that llama.cpp does not know */
-    if (names == NULL || ours)
+    const char *names = family->gguf != NULL ? family->gguf : family->gguf_as;
+    if (names == NULL)
         return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
                        "%s: the architecture \"%s\" cannot be written as GGUF",
                        ln_checkpoint_path(plan->checkpoint), family->name);
@@ -42,18 +31,22 @@ static ln_status find_target(ln_convert_plan *plan) {
 /* Which layers see a window follows from the architecture. */
 static ln_status check_windows(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
-    bool is_llama = strcmp(plan->architecture, "llama") == 0;
+    ln_window_rule rule = plan->target->gguf_window != LN_WINDOW_NEVER ? plan->target->gguf_window
+                                                                       : plan->target->window;
     size_t window = 0;
     for (size_t i = 0; i < spec->n_layers; i++)
         if (spec->layers[i].attention.window > 0)
             window = spec->layers[i].attention.window;
     for (size_t i = 0; i < spec->n_layers && window > 0; i++) {
-        bool windowed = plan->target->window == LN_WINDOW_ALL || is_llama;
-        if (plan->target->window == LN_WINDOW_PERIOD)
+        bool windowed = rule == LN_WINDOW_ALL;
+        if (rule == LN_WINDOW_PERIOD)
             windowed = (i + 1) % plan->target->window_period != 0;
         if (spec->layers[i].attention.window != (windowed ? window : 0))
             return refuse(plan, "which layers see a sliding window");
     }
+    for (size_t i = 0; i < spec->n_layers && plan->target->local_rope; i++)
+        if ((spec->layers[i].attention.rope == 1) != (spec->layers[i].attention.window > 0))
+            return refuse(plan, "layers of the windowed kind without a window");
     return LINNET_OK;
 }
 
@@ -93,6 +86,8 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
             return refuse(plan, "dynamic RoPE scaling");
         if (i > 0 && !plain)
             return refuse(plan, "RoPE scaling of windowed layers");
+        if (i > 0 && plan->target->local_theta == 0 && rope->theta != spec->ropes[0].theta)
+            return refuse(plan, "a RoPE base of windowed layers");
         if (rope->scaling == LN_ROPE_LONGROPE && (rope->attention_factor > 0 || rope->factor > 0))
             return refuse(plan, "longrope with a factor of its own");
         if (rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
@@ -112,8 +107,11 @@ ln_status ln_convert_check(ln_convert_plan *plan) {
     LN_TRY(check_ropes(plan));
     if (spec->learned_offset > 0)
         return refuse(plan, "positions that do not begin at 0");
-    if (spec->positions != plan->target->positions)
-        return refuse(plan, "this kind of positions");
+    size_t n_alibi = plan->target->gguf_alibi_layers; /* the number of layers says which */
+    bool is_alibi = spec->positions == LN_POSITIONS_ALIBI;
+    if (n_alibi > 0 ? is_alibi != (spec->n_layers == n_alibi)
+                    : spec->positions != plan->target->positions)
+        return refuse(plan, "this kind of positions in so many layers");
     if (spec->positions == LN_POSITIONS_RELATIVE && spec->relative_max_distance != 128)
         return refuse(plan, "relative positions up to this distance");
     return LINNET_OK;

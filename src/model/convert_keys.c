@@ -52,9 +52,7 @@ double ln_convert_yarn_extra(const ln_rope_spec *rope) {
 double ln_convert_default_scale(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     const ln_attention_spec *a = &spec->layers[0].attention;
-    const char *arch = plan->architecture;
-    bool by_dim = (strcmp(arch, "gemma2") == 0 && spec->n_layers == 46) ||
-                  (strcmp(arch, "gemma3") == 0 && spec->n_layers == 62);
+    bool by_dim = spec->n_layers == plan->target->gguf_scale_layers;
     double under_root = by_dim                   ? (double)spec->dim / (double)a->n_heads
                         : a->latent.n_latent > 0 ? (double)(a->latent.n_plain + a->latent.n_rope)
                                                  : (double)a->k_dim;
@@ -126,7 +124,7 @@ static void put_rope(const putter *p) {
         return;
     put_size(p, "rope.dimension_count", rope->n_dims);
     put_real(p, "rope.freq_base", rope->theta);
-    if (spec->n_ropes > 1)
+    if (spec->n_ropes > 1 && p->plan->target->local_theta > 0)
         put_real(p, "rope.freq_base_swa", spec->ropes[1].theta);
     if (rope->scaling == LN_ROPE_LINEAR) {
         put_text(p, "rope.scaling.type", "linear");

@@ -12,10 +12,13 @@ static ln_status out_of_memory(const ln_convert_plan *plan) {
 }
 
 void ln_convert_plan_free(ln_convert_plan *plan) {
-    for (size_t i = 0; i < plan->n_parts; i++)
+    for (size_t i = 0; i < plan->n_parts; i++) {
         free((void *)plan->parts[i].values);
+        free((void *)plan->parts[i].columns);
+    }
     free(plan->parts);
     free(plan->tensors);
+    ln_unread_free(&plan->unread);
     plan->parts = NULL;
     plan->tensors = NULL;
 }
@@ -120,6 +123,7 @@ static ln_status add_request(ln_convert_plan *plan, ln_tensor_id id, size_t n_pa
         return LINNET_OK;
     if (!name_of(plan, id, name))
         return unnamed(plan, id);
+    ln_unread_mark_request(&plan->unread, request);
     part.source = request->sources[0];
     part.n_units = part.source.n_rows;
     part.n_cols = request->n_cols;
@@ -131,12 +135,30 @@ static ln_status add_request(ln_convert_plan *plan, ln_tensor_id id, size_t n_pa
 
 static const ln_convert_part as_is = {.scale = 1};
 
-static ln_status scaled_matrix(ln_convert_plan *plan, ln_tensor_id id, const ln_source_shape *shape,
-                               float scale) {
+/* Where the columns of a quantised matrix have an order of their own, the part keeps it. */
+static ln_status find_order(const ln_convert_plan *plan, ln_weight_request *request,
+                            ln_convert_part *part) {
+    ln_packed *packed = &request->sources[0].packed;
+    if (packed->order == NULL)
+        return LINNET_OK;
+    int32_t *columns = calloc(packed->n_cols, sizeof *columns);
+    if (columns == NULL)
+        return out_of_memory(plan);
+    ln_packed_columns(packed, columns);
+    part->columns = columns;
+    packed->columns = columns;
+    return LINNET_OK;
+}
+
+static ln_status matrix_of(ln_convert_plan *plan, ln_tensor_id id, const ln_source_shape *shape) {
     ln_weight_request request;
-    ln_convert_part part = {.scale = scale};
+    ln_convert_part part = as_is;
     LN_TRY(ln_source_matrix(plan->checkpoint, plan->spec, id, shape, &request, plan->err));
-    LN_TRY(add_request(plan, id, shape->n_packed, &request, part, false));
+    LN_TRY(find_order(plan, &request, &part));
+    ln_status status = add_request(plan, id, shape->n_packed, &request, part, false);
+    if (status != LINNET_OK)
+        free((void *)part.columns);
+    LN_TRY(status); /* from here on the plan owns them */
     LN_TRY(ln_source_bias(plan->checkpoint, plan->spec, id, shape, &request, plan->err));
     id.is_bias = true;
     return add_request(plan, id, shape->n_packed, &request, as_is, true);
@@ -144,14 +166,14 @@ static ln_status scaled_matrix(ln_convert_plan *plan, ln_tensor_id id, const ln_
 
 static ln_status matrix(ln_convert_plan *plan, ln_tensor_id id, size_t n_rows, size_t n_cols) {
     ln_source_shape shape = {1, n_rows, n_cols};
-    return scaled_matrix(plan, id, &shape, 1);
+    return matrix_of(plan, id, &shape);
 }
 
 static ln_status matrices(ln_convert_plan *plan, ln_tensor_id id, size_t n_packed, size_t n_rows,
                           size_t n_cols) {
     ln_source_shape shape = {n_packed, n_rows, n_cols};
     for (id.expert = 0; id.expert < n_packed; id.expert++)
-        LN_TRY(scaled_matrix(plan, id, &shape, 1));
+        LN_TRY(matrix_of(plan, id, &shape));
     return LINNET_OK;
 }
 
@@ -171,6 +193,23 @@ static ln_status norm(ln_convert_plan *plan, ln_tensor_id id, size_t n) {
     LN_TRY(vector(plan, id, n, moved ? 1 : 0));
     id.is_bias = true;
     return vector(plan, id, n, 0);
+}
+
+/* A norm of heads with weights [n_heads][dim], in one tensor or in one for each head. */
+static ln_status norm_by_head(ln_convert_plan *plan, ln_tensor_id id, size_t n_heads, size_t dim) {
+    bool numbered = ln_family_is_numbered(plan->spec->family, plan->checkpoint, id);
+    ln_source_shape shape = {1, n_heads, dim};
+    if (numbered)
+        shape = (ln_source_shape){n_heads, 1, dim};
+    for (id.expert = 0; id.expert < n_heads; id.expert++) {
+        ln_weight_request request;
+        LN_TRY(ln_source_matrix(plan->checkpoint, plan->spec, id, &shape, &request, plan->err));
+        request.sources[0].row_begin = numbered ? 0 : id.expert * dim;
+        request.sources[0].n_rows = request.sources[0].run_rows = dim;
+        request.n_cols = 1;
+        LN_TRY(add_request(plan, id, n_heads, &request, as_is, true));
+    }
+    return LINNET_OK;
 }
 
 static ln_tensor_id in_layer(ln_tensor_id id, ln_role role) {
@@ -203,7 +242,10 @@ static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_atte
         LN_TRY(vector(plan, in_layer(id, LN_ROLE_SINKS), a->n_heads, 0));
     if (a->latent.n_latent > 0)
         return latent(plan, id, a);
-    if (a->qk_norm != LN_QK_NORM_NONE) {
+    if (a->qk_norm == LN_QK_NORM_OWN) {
+        LN_TRY(norm_by_head(plan, in_layer(id, LN_ROLE_Q_NORM), a->n_heads, a->k_dim));
+        LN_TRY(norm_by_head(plan, in_layer(id, LN_ROLE_K_NORM), a->n_kv_heads, a->k_dim));
+    } else if (a->qk_norm != LN_QK_NORM_NONE) {
         LN_TRY(norm(plan, in_layer(id, LN_ROLE_Q_NORM), q_heads * a->k_dim));
         LN_TRY(norm(plan, in_layer(id, LN_ROLE_K_NORM), k_heads * a->k_dim));
     }
@@ -261,16 +303,26 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
 
 /* ---- the whole model -------------------------------------------------------------------- */
 
-/* The output; where the logits are scaled because it is tied, a scaled copy of the embedding. */
+static ln_status unit_output(ln_convert_plan *plan, ln_tensor_id id, const ln_source_shape *shape) {
+    ln_weight_request request;
+    LN_TRY(ln_source_matrix(plan->checkpoint, plan->spec, id, shape, &request, plan->err));
+    ln_weight_source *source = &request.sources[0];
+    if (source->packed.kind == LN_PACKED_NONE)
+        source->packed = ln_packed_unit_rows(source->tensor, shape->n_rows, shape->n_cols);
+    return add_request(plan, id, 1, &request, as_is, false);
+}
+
+/* The output. Where an architecture scales the logits because it is tied, a copy of the embedding,
+ * with the scale in it: not every reader would multiply by it. */
 static ln_status output(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
-    const ln_binding *binding;
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
-    bool own = !spec->tied && ln_family_find(spec->family, plan->checkpoint, id, &binding) != NULL;
     ln_source_shape shape = {1, spec->n_vocab, spec->dim};
-    if (own)
-        return scaled_matrix(plan, id, &shape, 1);
-    if (!plan->target->scale_tied_logits || spec->logit_scale == 1)
+    if (!spec->tied && spec->unit_output)
+        return unit_output(plan, id, &shape);
+    if (!spec->tied)
+        return matrix_of(plan, id, &shape);
+    if (!plan->target->scale_tied_logits)
         return LINNET_OK;
     ln_tensor_id embedding = {.role = LN_ROLE_EMBEDDING};
     ln_weight_request request;
@@ -353,6 +405,7 @@ static void sort_parts(ln_convert_plan *plan) {
 ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_tensor_id id = {.role = LN_ROLE_EMBEDDING};
+    LN_TRY(ln_unread_init(&plan->unread, plan->checkpoint, plan->err));
     LN_TRY(matrix(plan, id, spec->n_vocab, spec->dim));
     if (spec->positions == LN_POSITIONS_LEARNED)
         LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LEARNED_POSITIONS), spec->n_learned, spec->dim));
@@ -362,5 +415,5 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
         LN_TRY(stack(plan, spec->encoder_layers, spec->n_encoder_layers, true));
     LN_TRY(stack(plan, spec->layers, spec->n_layers, false));
     sort_parts(plan);
-    return LINNET_OK;
+    return ln_unread_check(&plan->unread, spec, plan->err);
 }

@@ -7,6 +7,7 @@
 #include "format/quantize_write.h"
 #include "model/family.h"
 #include "model/source.h"
+#include "model/unread.h"
 
 /* Some rows of a new tensor: a role's matrix, one row for each row; or a vector, one element for
  * each. */
@@ -14,8 +15,9 @@ typedef struct ln_convert_part {
     size_t tensor;                 /* index */
     size_t begin, n_units, n_cols; /* units from begin on: rows, or elements (n_cols 1) */
     ln_weight_source source;
-    const float *values; /* [n_units], owned, instead of a source */
-    size_t head_dim;     /* rows of a head whose first rope_dims change order; 0: none do */
+    const float *values;    /* [n_units], owned, instead of a source */
+    const int32_t *columns; /* [n_cols], owned: the order of the source's columns, or NULL */
+    size_t head_dim;        /* rows of a head whose first rope_dims change order; 0: none do */
     size_t rope_dims;
     float scale, offset; /* new value = old * scale + offset */
 } ln_convert_part;
@@ -40,6 +42,7 @@ typedef struct ln_convert_plan {
     ln_convert_tensor *tensors; /* [n_tensors], owned */
     ln_convert_part *parts;     /* [n_parts], owned; sorted by tensor and unit */
     size_t n_tensors, n_parts, tensor_capacity, part_capacity;
+    ln_unread unread; /* of the folder */
     ln_error *err;
 } ln_convert_plan;
 

@@ -16,18 +16,24 @@ static size_t rotated(const ln_convert_part *part, size_t unit) {
 
 static ln_status read_packed(const ln_weight_source *source, size_t row, size_t n_cols, float *out,
                              ln_error *err) {
-    ln_dtype dtype = ln_packed_dtype(&source->packed);
+    const ln_packed *packed = &source->packed;
+    ln_dtype dtype = ln_packed_dtype(packed);
     size_t bytes;
     if (!ln_dtype_row_bytes(dtype, n_cols, &bytes))
         return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
                        source->tensor->name);
     uint8_t *blocks = malloc(bytes + 1);
-    if (blocks == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for rows of tensors");
-    ln_packed_row(&source->packed, row, blocks);
-    ln_dequantize_row(dtype, blocks, out, n_cols);
+    float *ordered = calloc(n_cols, sizeof *ordered);
+    if (blocks != NULL && ordered != NULL) {
+        ln_packed_row(packed, row, blocks);
+        ln_dequantize_row(dtype, blocks, ordered, n_cols);
+        for (size_t i = 0; i < n_cols; i++)
+            out[packed->columns != NULL ? (size_t)packed->columns[i] : i] = ordered[i];
+    }
+    bool ok = blocks != NULL && ordered != NULL;
     free(blocks);
-    return LINNET_OK;
+    free(ordered);
+    return ok ? LINNET_OK : ln_fail(err, LINNET_ERR_NOMEM, "out of memory for rows of tensors");
 }
 
 static ln_status read_unit(const ln_convert_part *part, size_t unit, float *out, ln_error *err) {

@@ -93,18 +93,22 @@ typedef enum ln_rope_rule {
 
 struct ln_family {
     const char *name;
-    const char *hf_types;  /* model_type values, separated by '|' */
-    const char *gguf;      /* general.architecture values likewise, or NULL */
+    const char *hf_types; /* model_type values, separated by '|' */
+    const char *gguf;     /* general.architecture values likewise, or NULL */
+    const char *gguf_as;  /* the architecture that it is written as where `gguf` is NULL, or NULL */
     const char *hf_prefix; /* a prefix that tensor names of bare models lack, or NULL */
+    const char *ignored;   /* names of tensors that do not count, separated by '|', or NULL */
     const char *refused;   /* flags of config.json that must not be true ('!': false), or "" */
     ln_norm_kind norm, gguf_norm;
     ln_placement placement;
     const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */
     ln_qk_norm qk_norm;
+    const char *qk_norm_key;  /* a flag that says whether they are there; NULL: they are */
     ln_activation activation; /* when the checkpoint does not say */
     bool fixed_activation;    /* whatever the checkpoint says */
     bool plain_ffn;           /* no gate */
     ln_positions positions;
+    double rope_fraction;  /* of a head that rotates when the checkpoint does not say; 0: all */
     const char *rope_key;  /* positions are RoPE all the same where this key is there, or NULL */
     size_t learned_offset; /* first row of the learned positions that counts */
     ln_rope_style hf_rope, gguf_rope;
@@ -112,17 +116,22 @@ struct ln_family {
     bool local_rope;    /* windowed layers rotate by a table of their own */
     double local_theta; /* its base when the checkpoint does not say; 0: the other table's */
     ln_window_rule window;
+    ln_window_rule gguf_window; /* where it is another in GGUF */
     size_t window_period;
-    bool scale_embedding;   /* by sqrt(dim) */
-    bool divide_logits;     /* the logit scale divides */
-    ln_router router;       /* mixture of experts */
-    bool normalize_experts; /* when the checkpoint does not say */
+    size_t gguf_scale_layers; /* GGUF: with so many layers scores are scaled by heads of dim /
+                                 n_heads */
+    bool scale_embedding;     /* by sqrt(dim) */
+    bool divide_logits;       /* the logit scale divides */
+    ln_router router;         /* mixture of experts */
+    bool normalize_experts;   /* when the checkpoint does not say */
     bool shared_gate;
     bool sinks;
     bool has_encoder;
     bool unit_scale;            /* attention scores are q.k as they are */
     bool tied_by_default;       /* the output is the embedding unless the checkpoint says no */
     bool scale_tied_logits;     /* by 1 / sqrt(dim), when the output is tied */
+    size_t unit_output_vocab;   /* with so many tokens the output's rows count as of length one */
+    size_t gguf_alibi_layers;   /* GGUF: with so many layers ALiBi, else RoPE */
     const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };
@@ -152,6 +161,13 @@ void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_
  * without it. */
 const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *checkpoint,
                                 ln_tensor_id id, const ln_binding **binding);
+
+/* Whether one of the role's tensors is there, plainly or in a quantised form. */
+bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_tensor_id id);
+
+/* Whether a role is stored as one tensor for each head or expert. */
+bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpoint,
+                           ln_tensor_id id);
 
 /* The names that most families of llama's shape use; a family's table begins with its own. */
 #define LN_LLAMA_ENDS                                                                              \
@@ -192,6 +208,23 @@ const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *ch
         {.role = LN_ROLE_EXPERT_UP, .gguf = "blk.%d.ffn_up_exps"}, {                               \
         .role = LN_ROLE_EXPERT_DOWN, .gguf = "blk.%d.ffn_down_exps"                                \
     }
+#define LN_LLAMA_POST_NORMS                                                                        \
+    {.role = LN_ROLE_ATTENTION_POST_NORM,                                                          \
+     .hf = "model.layers.%d.post_attention_layernorm",                                             \
+     .gguf = "blk.%d.post_attention_norm"},                                                        \
+    {                                                                                              \
+        .role = LN_ROLE_FFN_POST_NORM, .hf = "model.layers.%d.post_feedforward_layernorm",         \
+        .gguf = "blk.%d.post_ffw_norm"                                                             \
+    }
+/* All four norms of a sandwich. */
+#define LN_GEMMA_NORMS                                                                             \
+    {.role = LN_ROLE_ATTENTION_NORM,                                                               \
+     .hf = "model.layers.%d.input_layernorm",                                                      \
+     .gguf = "blk.%d.attn_norm"},                                                                  \
+        {.role = LN_ROLE_FFN_NORM,                                                                 \
+         .hf = "model.layers.%d.pre_feedforward_layernorm",                                        \
+         .gguf = "blk.%d.ffn_norm"},                                                               \
+        LN_LLAMA_POST_NORMS
 #define LN_BINDINGS(table) .bindings = table, .n_bindings = sizeof(table) / sizeof *(table)
 
 #endif

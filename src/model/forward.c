@@ -1,6 +1,6 @@
 #include "model/forward.h"
 
-enum { OPS_PER_LAYER = 24, OPS_OUTSIDE = 4 };
+enum { OPS_PER_LAYER = 40, OPS_OUTSIDE = 4 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     return (spec->n_layers + spec->n_encoder_layers) * OPS_PER_LAYER + OPS_OUTSIDE;
@@ -51,7 +51,20 @@ static void norm(recorder *r, const ln_norm *weights, const float *x, const floa
     };
 }
 
+/* x in the order of the weight's columns. */
+static const float *gather(recorder *r, const ln_weight *weight, size_t n_rows, const float *x) {
+    if (weight->columns == NULL)
+        return x;
+    push(r, LN_OP_GATHER)->gather = (ln_op_gather){.columns = weight->columns,
+                                                   .n_rows = n_rows,
+                                                   .dim = weight->n_cols,
+                                                   .x = x,
+                                                   .out = r->a->gathered};
+    return r->a->gathered;
+}
+
 static void linear(recorder *r, const ln_weight *weight, const float *x, float *out) {
+    x = gather(r, weight, r->batch->n_tokens, x);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = weight, .n_rows = r->batch->n_tokens, .x = x, .scale = 1.0f, .out = out};
 }
@@ -70,6 +83,7 @@ static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm
         norm(r, post_norm, r->a->normed, r->a->x, r->a->x);
         return;
     }
+    x = gather(r, weight, r->batch->n_tokens, x);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){.weight = weight,
                                                    .n_rows = r->batch->n_tokens,
                                                    .x = x,
@@ -178,6 +192,7 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
 /* act(x gate) * (x up), without gate act(x up) */
 static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
                          ln_activation activation, const float *x, float *out) {
+    x = gather(r, up, r->batch->n_tokens, x); /* the gate has the same order */
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = up,
         .gate = gate,
@@ -330,10 +345,11 @@ static void logits(recorder *r) {
         .x = r->a->x,
         .out = r->a->normed,
     };
+    const float *x = gather(r, &r->weights->output, n_rows, r->a->normed);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = &r->weights->output,
         .n_rows = n_rows,
-        .x = r->a->normed,
+        .x = x,
         .scale = r->spec->logit_scale,
         .softcap = r->spec->logit_softcap,
         .out = r->a->logits,

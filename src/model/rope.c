@@ -80,8 +80,9 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
                    is_text ? value.string.data : "");
 }
 
-static ln_status read_dims(const rope_reader *r, size_t head_dim, size_t *n_dims) {
-    double fraction = 1.0;
+static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, size_t *n_dims) {
+    double fraction = source->fraction > 0 ? source->fraction : 1.0;
+    size_t head_dim = source->head_dim;
     char names[NAMES_BYTES];
     LN_TRY(ln_config_real(r->config, (ln_key){"partial_rotary_factor|rotary_pct|rope_pct", ""}, 0,
                           1, &fraction, r->err));
@@ -174,17 +175,20 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
                            .beta_slow = 1.0,
                            .extra_magnitude = 1.0,
                            .truncate = true};
-    LN_TRY(read_dims(&r, source->head_dim, &rope->n_dims));
+    LN_TRY(read_dims(&r, source, &rope->n_dims));
     LN_TRY(ln_config_real(config, (ln_key){"rope_theta|rotary_emb_base", "rope.freq_base"}, 1e-3,
                           1e15, &rope->theta, err));
+    LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
+                          err));
+    double ratio = 1; /* ChatGLM */
+    LN_TRY(ln_config_real(config, (ln_key){"rope_ratio", ""}, 1e-6, 1e9, &ratio, err));
+    rope->theta *= ratio;
     if (is_local_unnested(&r)) {
         if (source->local_theta > 0)
             rope->theta = source->local_theta;
         return ln_config_real(config, (ln_key){"rope_local_base_freq", "rope.freq_base_swa"}, 1e-3,
                               1e15, &rope->theta, err);
     }
-    LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
-                          err));
     LN_TRY(read_kind(&r, rope));
     if (rope->scaling == LN_ROPE_DYNAMIC)
         LN_TRY(ln_config_real(config, (ln_key){"max_position_embeddings", ""}, 1, 1e15,

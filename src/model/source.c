@@ -116,31 +116,47 @@ static bool is_packed(const ln_binding *binding, bool is_hf, const ln_source_sha
     return shape->n_packed > 1 && strstr(name, "%e") == NULL;
 }
 
-/* The role's matrix in one of the quantised forms of Hugging Face folders; kind NONE when none of
- * its names is stored so. */
+/* A binding's tensor in one of the quantised forms of Hugging Face folders. */
+static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                                     const ln_binding *binding, ln_tensor_id id,
+                                     const ln_source_shape *shape, ln_weight_source *source,
+                                     ln_error *err) {
+    char name[LN_TENSOR_NAME_BYTES];
+    size_t rows, n_cols = shape->n_cols;
+    bool packed = is_packed(binding, true, shape);
+    size_t n_packed = packed ? shape->n_packed : 1, index = packed ? id.expert : 0;
+    ln_binding_name(binding, LN_FORMAT_HF, id, name);
+    if (!binding->hf_bare)
+        name[strlen(name) - strlen(".weight")] = '\0';
+    if (binding->hf_part == LN_PART_KV_BY_HEAD) {
+        *source = latent_part(spec, id, shape->n_rows, &rows);
+        n_cols = spec->layers[id.layer].attention.latent.n_latent;
+        n_packed = 1;
+    } else {
+        *source = part_of(spec, binding->hf_part, id, shape->n_rows, &rows);
+        source->row_begin += index * rows;
+    }
+    LN_TRY(
+        ln_packed_find(checkpoint, name, n_packed, n_packed * rows, n_cols, &source->packed, err));
+    source->tensor = source->packed.numbers;
+    if (source->packed.kind == LN_PACKED_NONE || !source->transpose)
+        return LINNET_OK;
+    source->transpose = false;
+    return ln_packed_turn(checkpoint, &source->packed, source->col_begin, shape->n_cols, err);
+}
+
+/* The role's matrix in one of the quantised forms; kind NONE when none of its names is stored so.
+ */
 static ln_status find_packed(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
                              const ln_source_shape *shape, ln_weight_source *source,
                              ln_error *err) {
-    char name[LN_TENSOR_NAME_BYTES];
     const ln_binding *binding;
     *source = (ln_weight_source){0};
     for (size_t i = 0; source->packed.kind == LN_PACKED_NONE; i++) {
-        size_t rows;
         binding = ln_family_binding(spec->family, LN_FORMAT_HF, id, i);
         if (binding == NULL)
             return LINNET_OK;
-        ln_binding_name(binding, LN_FORMAT_HF, id, name);
-        if (!binding->hf_bare)
-            name[strlen(name) - strlen(".weight")] = '\0';
-        bool packed = is_packed(binding, true, shape);
-        size_t n_packed = packed ? shape->n_packed : 1, index = packed ? id.expert : 0;
-        if (binding->hf_part == LN_PART_KV_BY_HEAD)
-            continue; /* a transpose of blocks is not possible; the plain path refuses it */
-        *source = part_of(spec, binding->hf_part, id, shape->n_rows, &rows);
-        source->row_begin += index * rows;
-        LN_TRY(ln_packed_find(checkpoint, name, n_packed, n_packed * rows, shape->n_cols,
-                              &source->packed, err));
-        source->tensor = source->packed.numbers;
+        LN_TRY(find_packed_binding(checkpoint, spec, binding, id, shape, source, err));
     }
     return LINNET_OK;
 }

@@ -81,7 +81,8 @@ static ln_status read_table_rows(const ln_config *config, const ln_spec *spec, l
 static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *err) {
     LN_TRY(read_table_rows(config, spec, LN_ROLE_EMBEDDING, &spec->n_vocab, err));
     size_t claimed = spec->n_vocab;
-    LN_TRY(ln_config_size(config, (ln_key){"vocab_size", ""}, 1, MAX_VOCAB, &claimed, err));
+    LN_TRY(ln_config_size(config, (ln_key){"padded_vocab_size|vocab_size", ""}, 1, MAX_VOCAB,
+                          &claimed, err));
     if (claimed != spec->n_vocab)
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: the embedding has %zu rows, but vocab_size is %zu",
@@ -133,8 +134,11 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
     const ln_family *family = spec->family;
     ln_meta_value value;
     spec->positions = family->positions;
-    if (family->rope_key != NULL &&
-        ln_config_find(config, (ln_key){family->rope_key, ""}, &value, NULL))
+    if (config->is_gguf && family->gguf_alibi_layers > 0)
+        spec->positions =
+            spec->n_layers == family->gguf_alibi_layers ? LN_POSITIONS_ALIBI : LN_POSITIONS_ROPE;
+    else if (family->rope_key != NULL &&
+             ln_config_find(config, (ln_key){family->rope_key, ""}, &value, NULL))
         spec->positions = LN_POSITIONS_ROPE;
     if (spec->positions == LN_POSITIONS_RELATIVE)
         return read_relative(config, spec, err);
@@ -149,6 +153,27 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
     if (spec->ctx_tokens > spec->max_ctx_tokens)
         spec->ctx_tokens = spec->max_ctx_tokens;
     return LINNET_OK;
+}
+
+/* Whether the output is the embedding: by a flag of config.json, or because there is no other. A
+ * flag that is false wants the tensor. */
+static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err) {
+    ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
+    spec->tied = !ln_family_has(spec->family, config->checkpoint, id) ||
+                 (spec->family->tied_by_default && !config->is_gguf);
+    return ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &spec->tied, err);
+}
+
+/* Whether quantised matrices say which group a column belongs to. */
+static bool has_order(const ln_checkpoint *checkpoint) {
+    static const char ending[] = "g_idx";
+    for (size_t i = 0; i < ln_checkpoint_tensor_count(checkpoint); i++) {
+        const char *name = ln_checkpoint_tensor(checkpoint, i)->name;
+        size_t n = strlen(name), n_ending = sizeof ending - 1;
+        if (n > n_ending && memcmp(name + n - n_ending, ending, n_ending) == 0)
+            return true;
+    }
+    return false;
 }
 
 static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *err) {
@@ -166,14 +191,16 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
                                 "context_length"},
                        1, INT32_MAX, &spec->ctx_tokens, err));
     double eps = spec->norm_kind == LN_NORM_LAYER ? 1e-5 : 1e-6;
-    LN_TRY(ln_config_real(config,
-                          (ln_key){"rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_epsilon",
-                                   "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
-                          0, 1, &eps, err));
+    LN_TRY(ln_config_real(
+        config,
+        (ln_key){"rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_epsilon|layernorm_epsilon",
+                 "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
+        0, 1, &eps, err));
     spec->norm_eps = (float)eps;
-    spec->tied = spec->family->tied_by_default && !config->is_gguf;
-    LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &spec->tied, err));
+    LN_TRY(read_tied(config, spec, err));
     LN_TRY(read_vocab(config, spec, err));
+    spec->unit_output = !config->is_gguf && spec->n_vocab == spec->family->unit_output_vocab;
+    spec->has_order = has_order(config->checkpoint);
     LN_TRY(read_scales(config, spec, err));
     return read_positions(config, spec, err);
 }

@@ -15,6 +15,9 @@
 
 enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4 };
 
+/* No tensor of a real model is wider; products of two such numbers fit in 64 bits. */
+enum { LN_MAX_DIM = 1 << 20 };
+
 /* Where norms stand around attention and feed-forward. */
 typedef enum ln_placement {
     LN_PLACE_PRE,      /* x + f(norm(x)) */
@@ -140,6 +143,8 @@ typedef struct ln_spec {
     size_t n_encoder_layers;       /* 0: a decoder alone */
     ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
     size_t n_relative_buckets, relative_max_distance;
+    bool has_order;           /* columns of weights may be in another order than activations */
+    bool unit_output;         /* the output's rows count as of length one */
     int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;
 

@@ -2,7 +2,7 @@
 
 #include "model/family.h"
 
-enum { MAX_DIM = 1 << 20, MAX_EXPERTS = 4096 };
+enum { MAX_EXPERTS = 4096 };
 
 static ln_status read_router(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
     size_t number = 0; /* GGUF: 1 softmax, 2 sigmoid, 3 softmax over the chosen */
@@ -41,14 +41,23 @@ static ln_status read_groups(const ln_config *config, ln_moe_spec *moe, ln_error
     return LINNET_OK;
 }
 
-static ln_status read_shared(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
+/* The shared experts, as one: so many of the routed ones' size, or of a size of their own. GGUF
+ * files of before its key mean that of a dense layer. */
+static ln_status read_shared(const ln_config *config, const ln_family *family, size_t dense_hidden,
+                             ln_moe_spec *moe, ln_error *err) {
     size_t n_shared = 0;
     LN_TRY(ln_config_size(config, (ln_key){"n_shared_experts", "expert_shared_count"}, 0,
                           MAX_EXPERTS, &n_shared, err));
-    moe->shared_hidden = n_shared * moe->n_hidden;
+    if (config->is_gguf && family->shared_gate)
+        moe->shared_hidden = dense_hidden;
+    if (n_shared > 0)
+        moe->shared_hidden = n_shared * moe->n_hidden;
+    if (moe->shared_hidden > LN_MAX_DIM)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu shared experts of %zu are too wide",
+                       ln_checkpoint_path(config->checkpoint), n_shared, moe->n_hidden);
     return ln_config_size(
         config, (ln_key){"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, 0,
-        MAX_DIM, &moe->shared_hidden, err);
+        LN_MAX_DIM, &moe->shared_hidden, err);
 }
 
 ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, size_t dense_hidden,
@@ -66,7 +75,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
         config, (ln_key){"num_experts_per_tok|experts_per_token", "expert_used_count"}, 1,
         moe->n_experts, &moe->n_used, err));
     LN_TRY(ln_config_size(config, (ln_key){"moe_intermediate_size", "expert_feed_forward_length"},
-                          1, MAX_DIM, &moe->n_hidden, err));
+                          1, LN_MAX_DIM, &moe->n_hidden, err));
     LN_TRY(ln_config_flag(config, (ln_key){"norm_topk_prob", "expert_weights_norm"},
                           &moe->normalize, err));
     double scale = 1.0;
@@ -76,7 +85,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     LN_TRY(read_router(config, moe, err));
     moe->group_by_two = moe->router == LN_ROUTER_SIGMOID;
     LN_TRY(read_groups(config, moe, err));
-    LN_TRY(read_shared(config, moe, err));
+    LN_TRY(read_shared(config, family, dense_hidden, moe, err));
     moe->shared_gate = moe->shared_gate && moe->shared_hidden > 0;
     return LINNET_OK;
 }
@@ -100,28 +109,28 @@ ln_status ln_spec_read_latent(const ln_config *config, ln_attention_spec *attent
                               ln_error *err) {
     ln_latent_spec *latent = &attention->latent;
     size_t head = 0;
-    LN_TRY(ln_config_size(config, (ln_key){"kv_lora_rank", "attention.kv_lora_rank"}, 0, MAX_DIM,
+    LN_TRY(ln_config_size(config, (ln_key){"kv_lora_rank", "attention.kv_lora_rank"}, 0, LN_MAX_DIM,
                           &latent->n_latent, err));
     if (latent->n_latent == 0)
         return LINNET_OK;
-    LN_TRY(ln_config_size(config, (ln_key){"q_lora_rank", "attention.q_lora_rank"}, 0, MAX_DIM,
+    LN_TRY(ln_config_size(config, (ln_key){"q_lora_rank", "attention.q_lora_rank"}, 0, LN_MAX_DIM,
                           &latent->q_latent, err));
     LN_TRY(ln_config_need_size(config, (ln_key){"qk_rope_head_dim", "rope.dimension_count"}, 2,
-                               MAX_DIM, &latent->n_rope, err));
+                               LN_MAX_DIM, &latent->n_rope, err));
     LN_TRY(ln_config_need_size(
         config, (ln_key){"v_head_dim", "attention.value_length_mla|attention.value_length"}, 1,
-        MAX_DIM, &latent->v_dim, err));
+        LN_MAX_DIM, &latent->v_dim, err));
     if (config->is_gguf) {
         LN_TRY(ln_config_need_size(config,
                                    (ln_key){"", "attention.key_length_mla|attention.key_length"}, 1,
-                                   MAX_DIM, &head, err));
+                                   LN_MAX_DIM, &head, err));
         if (head <= latent->n_rope)
             return ln_fail(err, LINNET_ERR_FORMAT,
                            "%s: heads of %zu have no room for %zu rotary dimensions",
                            ln_checkpoint_path(config->checkpoint), head, latent->n_rope);
         latent->n_plain = head - latent->n_rope;
     } else {
-        LN_TRY(ln_config_need_size(config, (ln_key){"qk_nope_head_dim", ""}, 1, MAX_DIM,
+        LN_TRY(ln_config_need_size(config, (ln_key){"qk_nope_head_dim", ""}, 1, LN_MAX_DIM,
                                    &latent->n_plain, err));
     }
     attention->n_kv_heads = 1;

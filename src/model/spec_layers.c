@@ -18,7 +18,11 @@ static ln_status read_heads(const ln_config *config, bool encoder, size_t *n_hea
 
 static ln_status read_kv_heads(const ln_config *config, size_t n_heads, size_t *n_kv_heads,
                                ln_error *err) {
-    bool multi_query = false, grouped = true; /* Falcon says it in two flags */
+    static const ln_key key = {"num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num",
+                               "attention.head_count_kv"};
+    ln_meta_value value;
+    bool multi_query = false; /* Falcon says it in two flags, and first said it in one */
+    bool grouped = ln_config_find(config, (ln_key){"n_head_kv", ""}, &value, NULL);
     *n_kv_heads = n_heads;
     LN_TRY(ln_config_flag(config, (ln_key){"multi_query", ""}, &multi_query, err));
     LN_TRY(ln_config_flag(config, (ln_key){"new_decoder_architecture", ""}, &grouped, err));
@@ -26,18 +30,14 @@ static ln_status read_kv_heads(const ln_config *config, size_t n_heads, size_t *
         *n_kv_heads = 1;
         return LINNET_OK;
     }
-    return ln_config_size(config,
-                          (ln_key){"num_key_value_heads|num_kv_heads", "attention.head_count_kv"},
-                          1, MAX_HEADS, n_kv_heads, err);
+    return ln_config_size(config, key, 1, MAX_HEADS, n_kv_heads, err);
 }
 
 /* 1 / sqrt(head dim), unless the checkpoint gives it, or the number under the root. */
 static ln_status read_attention_scale(const ln_config *config, const ln_spec *spec,
                                       ln_attention_spec *attention, ln_error *err) {
     /* Gemma 2 and 3 at 27B; their GGUF files do not say it */
-    bool by_dim =
-        config->is_gguf && ((strcmp(config->arch, "gemma2") == 0 && spec->n_layers == 46) ||
-                            (strcmp(config->arch, "gemma3") == 0 && spec->n_layers == 62));
+    bool by_dim = config->is_gguf && spec->n_layers == spec->family->gguf_scale_layers;
     const ln_latent_spec *latent = &attention->latent;
     double under_root = by_dim                 ? (double)spec->dim / (double)attention->n_heads
                         : latent->n_latent > 0 ? (double)(latent->n_plain + latent->n_rope)
@@ -51,6 +51,22 @@ static ln_status read_attention_scale(const ln_config *config, const ln_spec *sp
     return LINNET_OK;
 }
 
+/* Where a family may have q/k norms, a flag says so, or in GGUF that their tensors are there. */
+static ln_status read_qk_norm(const ln_config *config, const ln_family *family, ln_qk_norm *qk_norm,
+                              ln_error *err) {
+    const ln_binding *binding;
+    ln_tensor_id id = {.role = LN_ROLE_Q_NORM};
+    *qk_norm = family->qk_norm;
+    if (family->qk_norm_key == NULL)
+        return LINNET_OK;
+    bool is_there =
+        config->is_gguf && ln_family_find(family, config->checkpoint, id, &binding) != NULL;
+    LN_TRY(ln_config_flag(config, (ln_key){family->qk_norm_key, ""}, &is_there, err));
+    if (!is_there)
+        *qk_norm = LN_QK_NORM_NONE;
+    return LINNET_OK;
+}
+
 static ln_status read_attention(const ln_config *config, ln_spec *spec, bool encoder,
                                 ln_attention_spec *attention, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
@@ -60,8 +76,8 @@ static ln_status read_attention(const ln_config *config, ln_spec *spec, bool enc
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
                        path, attention->n_heads, attention->n_kv_heads);
     attention->k_dim = spec->dim / attention->n_heads;
-    LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv", "attention.key_length"}, 1, LN_MAX_DIM,
-                          &attention->k_dim, err));
+    LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv|kv_channels", "attention.key_length"}, 1,
+                          LN_MAX_DIM, &attention->k_dim, err));
     if (attention->k_dim == 0)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads do not fit %zu dimensions", path,
                        attention->n_heads, spec->dim);
@@ -69,7 +85,7 @@ static ln_status read_attention(const ln_config *config, ln_spec *spec, bool enc
     LN_TRY(ln_config_size(config, (ln_key){"", "attention.value_length"}, 1, LN_MAX_DIM,
                           &attention->v_dim, err));
     LN_TRY(ln_spec_read_latent(config, attention, err));
-    attention->qk_norm = spec->family->qk_norm;
+    LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
     attention->sinks = spec->family->sinks;
     attention->rope = -1;
     double softcap = 0;
@@ -126,9 +142,10 @@ static ln_status kv_group_of(const ln_config *config, ln_spec *spec, ln_kv_kind 
     return LINNET_OK;
 }
 
-/* Whether a layer is windowed: by its entry in layer_types, or by the family's rule. */
+/* Whether a layer is windowed: by its entry in layer_types, or where there is a window by the
+ * family's rule. */
 static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec, size_t layer,
-                                   bool *windowed, ln_error *err) {
+                                   size_t window, bool *windowed, ln_error *err) {
     ln_meta_value types, item;
     char name[128];
     *windowed = false;
@@ -145,17 +162,21 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
                            layer);
         return LINNET_OK;
     }
-    bool is_llama = config->is_gguf && strcmp(config->arch, "llama") == 0; /* Mistral, too */
-    if (spec->family->window == LN_WINDOW_ALL || is_llama)
+    if (window == 0)
+        return LINNET_OK;
+    ln_window_rule rule = spec->family->window;
+    if (config->is_gguf && spec->family->gguf_window != LN_WINDOW_NEVER)
+        rule = spec->family->gguf_window;
+    if (rule == LN_WINDOW_ALL)
         *windowed = true;
-    if (spec->family->window == LN_WINDOW_PERIOD) {
+    if (rule == LN_WINDOW_PERIOD) {
         size_t period = spec->family->window_period;
         LN_TRY(ln_config_size(config,
                               (ln_key){"sliding_window_pattern|_sliding_window_pattern", ""}, 1,
                               LN_MAX_LAYERS, &period, err));
         *windowed = (layer + 1) % period != 0;
     }
-    if (spec->family->window == LN_WINDOW_ABOVE) {
+    if (rule == LN_WINDOW_ABOVE) {
         bool use = false;
         size_t from = spec->n_layers;
         LN_TRY(ln_config_flag(config, (ln_key){"use_sliding_window", ""}, &use, err));
@@ -198,6 +219,7 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
     for (size_t i = 0; i < spec->n_ropes; i++) {
         ln_rope_source source = {.style = config->is_gguf ? family->gguf_rope : family->hf_rope,
                                  .head_dim = head_dim,
+                                 .fraction = config->is_gguf ? 0 : family->rope_fraction,
                                  .local = i == 1,
                                  .local_theta = family->local_theta};
         LN_TRY(ln_rope_read(config, &source, arena, &spec->ropes[i], err));
@@ -295,7 +317,7 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(ln_spec_layer_is_dense(config, i, &dense, err));
     if (dense)
         layer->ffn.moe = (ln_moe_spec){0};
-    LN_TRY(layer_is_windowed(config, spec, i, &windowed, err));
+    LN_TRY(layer_is_windowed(config, spec, i, window, &windowed, err));
     LN_TRY(layer_rope(config, spec, i, windowed, &attention->rope, err));
     attention->window = windowed ? window : 0;
     LN_TRY(kv_group_of(config, spec, LN_KV_OWN, attention->window, &attention->kv_group, err));

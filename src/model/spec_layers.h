@@ -5,9 +5,6 @@
 #include "model/config.h"
 #include "model/spec.h"
 
-/* No tensor of a real model is wider; products of two such numbers fit in 64 bits. */
-enum { LN_MAX_DIM = 1 << 20 };
-
 /* Reads the layers, their rotations and KV groups, and the encoder's, once the rest of the spec
  * is there. Errors name the key. */
 ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec *spec,

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/layout.h"
+#include "format/quants.h"
 #include "model/family.h"
 #include "model/rope.h"
 #include "model/source.h"
+#include "model/unread.h"
 
 /* Planning and loading are one walk over all weights. While planning, both memories are NULL and
  * results go to scratch structs; both passes add the same parts to the layouts. */
@@ -22,7 +24,9 @@ typedef struct loader {
     ln_layout layout, table_layout;
     size_t mapped_bytes;
     ln_weights_options options;
-    bool encoder; /* the walk is in the encoder */
+    bool encoder;                /* the walk is in the encoder */
+    ln_unread *unread;           /* NULL while loading */
+    const ln_tensor *gate_order; /* of the columns of the last gate */
     ln_weights *weights;
     ln_error *err;
 } loader;
@@ -32,6 +36,8 @@ static ln_status prepare(loader *l, const ln_weight_request *request, ln_weight 
     const ln_tensor *tensor = request->sources[0].tensor;
     ln_dtype dtype = ln_weight_source_dtype(&request->sources[0]);
     size_t bytes;
+    if (l->unread != NULL)
+        ln_unread_mark_request(l->unread, request);
     if (!l->backend->vtable->supports_weight(l->backend, dtype))
         return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
                        "%s: tensor %s: weights of type %s are not supported",
@@ -88,12 +94,51 @@ static void quantize_on_load(const loader *l, ln_role role, ln_weight_source *so
                                        n_cols, *l->options.quantize);
 }
 
+/* Gate and up meet the same gathered activations; experts would need one gathering each. */
+static ln_status check_order(loader *l, ln_tensor_id id, size_t n_packed, const ln_packed *packed) {
+    bool is_gate = id.role == LN_ROLE_GATE || id.role == LN_ROLE_SHARED_GATE;
+    bool is_up = id.role == LN_ROLE_UP || id.role == LN_ROLE_SHARED_UP;
+    const ln_tensor *order = packed->order, *other = is_up ? l->gate_order : order;
+    bool is_same =
+        order == other || (order != NULL && other != NULL && order->bytes == other->bytes &&
+                           memcmp(order->data, other->data, order->bytes) == 0);
+    l->gate_order = is_gate ? order : NULL;
+    if (is_same && (order == NULL || n_packed == 1))
+        return LINNET_OK;
+    return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
+                   "%s: tensor %s: columns in an order of their own are not supported here",
+                   ln_checkpoint_path(l->checkpoint), order != NULL ? order->name : other->name);
+}
+
+/* Prepares a matrix whose columns have an order, and the order, which stays beside it. */
+static ln_status prepare_ordered(loader *l, ln_weight_request *request, ln_weight *weight) {
+    size_t n = request->n_cols;
+    int32_t *columns = calloc(n, sizeof *columns);
+    if (columns == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the order of columns");
+    if (l->writable != NULL)
+        ln_packed_columns(&request->sources[0].packed, columns);
+    request->sources[0].packed.columns = columns;
+    ln_status status = prepare(l, request, weight);
+    size_t offset = ln_layout_add(&l->layout, n, sizeof *columns);
+    if (status == LINNET_OK && l->writable != NULL) {
+        l->writable->vtable->upload(l->writable, l->memory + offset, columns, n * sizeof *columns);
+        weight->columns = (const int32_t *)(const void *)(l->memory + offset);
+    }
+    free(columns);
+    return status;
+}
+
 static ln_status matrix_of(loader *l, ln_tensor_id id, const ln_source_shape *shape,
                            ln_weight *weight) {
     ln_weight_request request;
     LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, shape, &request, l->err));
     quantize_on_load(l, id.role, &request.sources[0], shape->n_cols);
-    LN_TRY(prepare(l, &request, weight));
+    LN_TRY(check_order(l, id, shape->n_packed, &request.sources[0].packed));
+    if (request.sources[0].packed.order != NULL)
+        LN_TRY(prepare_ordered(l, &request, weight));
+    else
+        LN_TRY(prepare(l, &request, weight));
     LN_TRY(ln_source_bias(l->checkpoint, l->spec, id, shape, &request, l->err));
     return prepare_vector(l, &request, &weight->bias);
 }
@@ -134,8 +179,54 @@ static ln_status norm(loader *l, ln_role role, size_t layer, size_t dim, ln_norm
     return vector(l, id, dim, &out->bias);
 }
 
+/* Rows of one tensor for each head, as one array. */
+static ln_status gather_heads(loader *l, ln_tensor_id id, size_t n_heads, size_t dim,
+                              float *weights) {
+    ln_source_shape shape = {n_heads, 1, dim};
+    ln_weight_request request;
+    for (id.expert = 0; id.expert < n_heads; id.expert++) {
+        LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+        const ln_tensor *tensor = request.sources[0].tensor;
+        if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
+            return ln_fail(
+                l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: a norm of type %s is not supported",
+                ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(tensor->dtype));
+        if (l->unread != NULL)
+            ln_unread_mark_request(l->unread, &request);
+        if (l->writable != NULL)
+            ln_dequantize_row(tensor->dtype, tensor->data, weights + id.expert * dim, dim);
+    }
+    return LINNET_OK;
+}
+
+/* A norm of heads with weights [n_heads][dim]. */
+static ln_status norm_by_head(loader *l, ln_role role, size_t layer, size_t n_heads, size_t dim,
+                              ln_norm *out) {
+    ln_tensor_id id = {.role = role, .layer = layer};
+    *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
+    if (!ln_family_is_numbered(l->spec->family, l->checkpoint, id)) {
+        ln_source_shape shape = {1, n_heads, dim};
+        ln_weight_request request;
+        LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+        request.as_f32 = true;
+        return prepare_vector(l, &request, &out->weight);
+    }
+    float *weights = calloc(n_heads * dim, sizeof *weights);
+    if (weights == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the norms of heads");
+    ln_status status = gather_heads(l, id, n_heads, dim, weights);
+    if (status == LINNET_OK)
+        status = table(l, weights, n_heads * dim, &out->weight);
+    free(weights);
+    return status;
+}
+
 static ln_status qk_norms(loader *l, size_t layer, const ln_attention_spec *spec,
                           ln_layer_weights *w) {
+    if (spec->qk_norm == LN_QK_NORM_OWN) {
+        LN_TRY(norm_by_head(l, LN_ROLE_Q_NORM, layer, spec->n_heads, spec->k_dim, &w->q_norm));
+        return norm_by_head(l, LN_ROLE_K_NORM, layer, spec->n_kv_heads, spec->k_dim, &w->k_norm);
+    }
     size_t q_heads = spec->qk_norm == LN_QK_NORM_FULL ? spec->n_heads : 1;
     size_t k_heads = spec->qk_norm == LN_QK_NORM_FULL ? spec->n_kv_heads : 1;
     if (spec->qk_norm == LN_QK_NORM_NONE)
@@ -233,16 +324,19 @@ static ln_status layer_weights(loader *l, const ln_layer_spec *layer, size_t i,
 /* Frequency factors: longrope's lists, or the tensors that GGUF keeps for longrope and llama3. */
 static ln_status find_freq_factors(const loader *l, const ln_rope_spec *rope,
                                    const float **factors) {
+    static const char *const names[] = {"rope_freqs.weight", "rope_factors_short.weight",
+                                        "rope_factors_long.weight"};
     bool is_long = ln_rope_is_long(rope, l->options.ctx_tokens);
     *factors = NULL;
     if (ln_checkpoint_get_format(l->checkpoint) != LN_FORMAT_GGUF) {
         *factors = is_long ? rope->long_factors : rope->short_factors;
         return LINNET_OK;
     }
-    const char *name = rope->scaling != LN_ROPE_LONGROPE ? "rope_freqs.weight"
-                       : is_long                         ? "rope_factors_long.weight"
-                                                         : "rope_factors_short.weight";
-    const ln_tensor *tensor = ln_checkpoint_find(l->checkpoint, name);
+    size_t which = rope->scaling != LN_ROPE_LONGROPE ? 0 : is_long ? 2 : 1;
+    const ln_tensor *tensor = ln_checkpoint_find(l->checkpoint, names[which]);
+    for (size_t i = 0; i < 3 && l->unread != NULL; i++)
+        if ((i == 0) == (which == 0)) /* the context decides between the other two */
+            ln_unread_mark(l->unread, ln_checkpoint_find(l->checkpoint, names[i]));
     if (tensor == NULL)
         return LINNET_OK;
     LN_TRY(ln_source_check_vector(l->checkpoint, tensor, rope->n_dims / 2, l->err));
@@ -291,13 +385,30 @@ static ln_status alibi(loader *l) {
     return status;
 }
 
+/* An output whose rows are divided by their length, in float32. */
+static ln_status unit_output(loader *l, ln_tensor_id id, ln_weight *weight) {
+    ln_source_shape shape = {1, l->spec->n_vocab, l->spec->dim};
+    ln_weight_request request;
+    LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+    ln_weight_source *source = &request.sources[0];
+    if (source->packed.kind == LN_PACKED_NONE)
+        source->packed = ln_packed_unit_rows(source->tensor, shape.n_rows, shape.n_cols);
+    if (source->packed.kind != LN_PACKED_UNIT_ROWS)
+        return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
+                       "%s: tensor %s: a quantised output cannot be normalised",
+                       ln_checkpoint_path(l->checkpoint), source->tensor->name);
+    return prepare(l, &request, weight);
+}
+
 static ln_status output(loader *l) {
     const ln_binding *binding;
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
     w->output = w->embedding;
-    if (!spec->tied && ln_family_find(spec->family, l->checkpoint, id, &binding) != NULL)
+    if (!spec->tied && spec->unit_output)
+        LN_TRY(unit_output(l, id, &w->output));
+    else if (!spec->tied)
         LN_TRY(matrix(l, LN_ROLE_OUTPUT, 0, spec->n_vocab, spec->dim, &w->output));
     id.role = LN_ROLE_OUTPUT_BIAS;
     if (ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
@@ -382,13 +493,20 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
                                 const ln_weights_options *options, const ln_backend *backend,
                                 ln_weights_plan *plan, ln_error *err) {
     ln_weights weights = {0};
+    ln_unread unread;
+    LN_TRY(ln_unread_init(&unread, checkpoint, err));
     loader l = {.checkpoint = checkpoint,
                 .spec = spec,
                 .backend = backend,
                 .options = *options,
+                .unread = &unread,
                 .weights = &weights,
                 .err = err};
-    LN_TRY(walk(&l));
+    ln_status status = walk(&l);
+    if (status == LINNET_OK)
+        status = ln_unread_check(&unread, spec, err);
+    ln_unread_free(&unread);
+    LN_TRY(status);
     *plan = (ln_weights_plan){.prepared_bytes = l.layout.bytes,
                               .mapped_bytes = l.mapped_bytes,
                               .table_bytes = l.table_layout.bytes};

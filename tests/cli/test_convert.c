@@ -18,14 +18,13 @@ static char whole[256], small[256];
 static const struct {
     const char *model, *message;
 } refused[] = {
-    {"baichuan", "baichuan"},
+    {"baichuan", "this kind of positions"},
     {"bart", "bart"},
     {"bart_scaled", "bart"},
     {"deepseek_v3_yarn", "mscale"},
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},
     {"llama_dynamic", "dynamic RoPE"},
-    {"olmo3", "olmo3"},
     {"opt", "opt"},
     {"qwen2_window", "sliding window"},
     {"qwen3_moe_mixed", "dense layers"},

@@ -12,7 +12,7 @@
 
 static const char models[] = TEST_SOURCE_DIR "/tests/golden/models";
 
-enum { MAX_MODELS = 64, N_GREEDY = 32 };
+enum { MAX_MODELS = 256, N_GREEDY = 32 };
 static const double max_error = 1e-5;
 /* With keys and values in int8. Whatever is rounded in t5_gated, its logits move ten times as far
  * as those of the others. */

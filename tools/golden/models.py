@@ -44,6 +44,17 @@ VARIANTS = {
     "qwen3_moe_mixed": lambda: hf.Qwen3MoeConfig(
         **dict(LLAMA_LIKE, num_hidden_layers=4), num_experts=6, num_experts_per_tok=3,
         moe_intermediate_size=48, decoder_sparse_step=2, mlp_only_layers=[3], head_dim=16),
+    # q and k normalised head by head, each head with weights of its own
+    "cohere_qk_norm": lambda: hf.CohereConfig(**LLAMA_LIKE, use_qk_norm=True, logit_scale=0.25),
+    "stablelm_qk_norm": lambda: hf.StableLmConfig(**LLAMA_LIKE, qk_layernorm=True),
+    # windowed layers rotate by the same base, but without the scaling
+    "olmo3_yarn": lambda: hf.Olmo3Config(
+        **dict(LLAMA_LIKE, num_hidden_layers=5), sliding_window=16,
+        rope_parameters={
+            "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0},
+            "full_attention": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 4.0,
+                               "original_max_position_embeddings": 32, "attention_factor": 1.1,
+                               "beta_fast": 32.0, "beta_slow": 1.0}}),
     "arcee": lambda: hf.ArceeConfig(**LLAMA_LIKE),
     "bart_scaled": lambda: hf.BartConfig(
         **COMMON, d_model=64, encoder_layers=1, decoder_layers=3, encoder_attention_heads=2,
@@ -58,7 +69,7 @@ def randomize(model: torch.nn.Module) -> None:
     with torch.no_grad():
         for name, p in model.named_parameters():
             spread = 0.02 if p.ndim == 1 and "norm" not in name.lower() else 0.1
-            if p.ndim == 1 and ("norm" in name.lower() or "ln_" in name):
+            if (p.ndim == 1 and "ln_" in name) or "norm" in name.lower():
                 p.copy_(torch.randn_like(p) * 0.1 + (1.0 if name.endswith("weight") else 0.0))
             else:
                 p.copy_(torch.randn_like(p) * (2 * spread))

@@ -10,11 +10,12 @@ The packing of each form is written here from its published description.
 import json
 import pathlib
 import sys
+import tempfile
 
 import numpy as np
 import torch
 import transformers as hf
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import models
 
@@ -55,6 +56,18 @@ def gptq(w):
                "scales": scale.T.contiguous(),
                "g_idx": torch.arange(w.shape[1], dtype=torch.int32) // 64}
     return {f".{k}": v for k, v in tensors.items()}, value
+
+
+def gptq_order(w):
+    """Columns in the order of activation: any 64 of them are a group, as g_idx says."""
+    order = np.random.default_rng(w.shape[1]).permutation(w.shape[1])
+    codes, zero, scale, value = int4(w[:, order], 64, False, torch.float16)
+    back = np.argsort(order)
+    tensors = {"qweight": torch.tensor(words(codes[:, back]).T.copy()),
+               "qzeros": torch.tensor(words((zero - 1).T.copy())),
+               "scales": scale.T.contiguous(),
+               "g_idx": torch.tensor((back // 64).astype(np.int32))}
+    return {f".{k}": v for k, v in tensors.items()}, value[:, back]
 
 
 def awq(w):
@@ -115,6 +128,8 @@ def group(num_bits: int, kind: str, strategy: str) -> dict:
 FORMS = {
     "llama_gptq": (gptq, {"quant_method": "gptq", "bits": 4, "group_size": 64, "sym": False,
                           "desc_act": False}),
+    "llama_gptq_order": (gptq_order, {"quant_method": "gptq", "bits": 4, "group_size": 64,
+                                      "sym": False, "desc_act": True, "lm_head": True}),
     "llama_awq": (awq, {"quant_method": "awq", "bits": 4, "group_size": 64, "version": "gemm",
                         "zero_point": True}),
     "llama_int4": (packed_int4, {"quant_method": "compressed-tensors", "format": "pack-quantized",
@@ -142,7 +157,7 @@ def mxfp4(w: np.ndarray):
     return blocks, (exponent + 127).astype(np.uint8), value.reshape(w.shape).astype(np.float32)
 
 
-def llama(pack):
+def llama(pack, with_output):
     model = hf.AutoModelForCausalLM.from_config(hf.LlamaConfig(
         **dict(models.COMMON), hidden_size=192, intermediate_size=320, num_hidden_layers=2,
         num_attention_heads=6, num_key_value_heads=2, max_position_embeddings=512),
@@ -150,7 +165,8 @@ def llama(pack):
     models.randomize(model)
     tensors = {}
     for name, p in model.named_parameters():
-        if ".layers." not in name or p.ndim != 2:
+        is_matrix = ".layers." in name or (name == "lm_head.weight" and with_output)
+        if not is_matrix or p.ndim != 2:
             tensors[name] = p.detach().to(torch.bfloat16)
             continue
         packed, value = pack(p.detach().numpy())
@@ -178,13 +194,45 @@ def gpt_oss():
     return model, tensors
 
 
+def deepseek():
+    """DeepSeek V3 as it is published: every matrix of its layers but the router in tiles. Written
+    and read back by the library, which knows the names of the experts on disk."""
+    model = hf.AutoModelForCausalLM.from_config(hf.DeepseekV3Config(
+        **models.COMMON, hidden_size=160, intermediate_size=192, moe_intermediate_size=64,
+        num_hidden_layers=3, num_attention_heads=5, num_key_value_heads=5, q_lora_rank=64,
+        kv_lora_rank=96, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32,
+        n_routed_experts=8, num_experts_per_tok=2, n_shared_experts=1, n_group=4, topk_group=2,
+        first_k_dense_replace=1, max_position_embeddings=512),
+        attn_implementation="eager").float().eval()
+    models.randomize(model)
+    pack, tensors = fp8(tile_scales), {}
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        file = pathlib.Path(folder) / "model.safetensors"
+        plain = load_file(file)
+        for name, w in plain.items():
+            if ".layers." not in name or w.ndim != 2 or name.endswith("mlp.gate.weight"):
+                tensors[name] = w.to(torch.bfloat16)
+                plain[name] = tensors[name].float()
+                continue
+            packed, value = pack(w.numpy())
+            tensors |= {name.removesuffix(".weight") + k: v.contiguous() for k, v in packed.items()}
+            plain[name] = torch.tensor(value)
+        save_file(plain, file, {"format": "pt"})
+        model = hf.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager").eval()
+    return model, tensors
+
+
 def make(name: str, out: pathlib.Path) -> None:
     torch.manual_seed(sum(name.encode()))
-    if name == "gpt_oss_mxfp4":
+    if name == "deepseek_v3_fp8":
+        (model, tensors), settings = deepseek(), FORMS["llama_fp8_tiles"][1]
+    elif name == "gpt_oss_mxfp4":
         (model, tensors), settings = gpt_oss(), {"quant_method": "mxfp4"}
     else:
         pack, settings = FORMS[name]
-        model, tensors = llama(pack)
+        model, tensors = llama(pack, settings.get("lm_head", False))
     prompts = [torch.randint(3, 256, (n,)).tolist() for n in (5, 23, 70)]
     answers = [models.answer(model, p, False) for p in prompts]
     folder = out / name
@@ -203,5 +251,5 @@ def make(name: str, out: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4"]:
+    for each in sys.argv[2:] or [*FORMS, "gpt_oss_mxfp4", "deepseek_v3_fp8"]:
         make(each, pathlib.Path(sys.argv[1]))

@@ -1,5 +1,6 @@
 /* Baichuan: llama with q, k and v in one tensor; the 13B has ALiBi instead of rotation and, unlike
- * the 7B, no max_position_embeddings. */
+ * the 7B, no max_position_embeddings. Baichuan 2, which has 125,696 tokens, divides the output's
+ * rows by their length. */
 #include "model/family.h"
 
 #define QKV(r)                                                                                     \
@@ -13,12 +14,17 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_baichuan = {
     .name = "baichuan",
     .hf_types = "baichuan",
+    .gguf = "baichuan",
     .refused = "",
     .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_SILU,
     .positions = LN_POSITIONS_ALIBI,
     .rope_key = "max_position_embeddings",
+    .gguf_alibi_layers = 40,
     .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .unit_output_vocab = 125696,
     LN_BINDINGS(bindings),
 };

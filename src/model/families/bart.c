@@ -35,6 +35,7 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_bart = {
     .name = "bart",
     .hf_types = "bart",
+    .ignored = "model.encoder.embed_tokens.weight|model.decoder.embed_tokens.weight",
     .refused = "",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_AFTER,

@@ -7,6 +7,7 @@ static const ln_binding bindings[] = {
      .hf = "model.layers.%d.input_layernorm",
      .gguf = "blk.%d.attn_norm"},
     LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS, /* Command R+ */
     LN_LLAMA_FFN,
 };
 
@@ -14,10 +15,12 @@ const ln_family ln_family_cohere = {
     .name = "cohere",
     .hf_types = "cohere",
     .gguf = "command-r",
-    .refused = "use_qk_norm",
+    .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,
+    .qk_norm = LN_QK_NORM_OWN,
+    .qk_norm_key = "use_qk_norm",
     .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,

@@ -83,6 +83,7 @@ static const ln_binding v3_bindings[] = {
 const ln_family ln_family_deepseek_v3 = {
     .name = "deepseek_v3",
     .hf_types = "deepseek_v3",
+    .gguf_as = "deepseek2",
     .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

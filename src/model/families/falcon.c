@@ -33,7 +33,7 @@ static const ln_binding bindings[] = {
 
 const ln_family ln_family_falcon = {
     .name = "falcon",
-    .hf_types = "falcon",
+    .hf_types = "falcon|RefinedWeb|RefinedWebModel",
     .gguf = "falcon",
     .hf_prefix = "transformer.",
     .refused = "alibi|!parallel_attn",

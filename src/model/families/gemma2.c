@@ -2,23 +2,8 @@
  * windowed. */
 #include "model/family.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
-    {.role = LN_ROLE_ATTENTION_POST_NORM,
-     .hf = "model.layers.%d.post_attention_layernorm",
-     .gguf = "blk.%d.post_attention_norm"},
-    {.role = LN_ROLE_FFN_NORM,
-     .hf = "model.layers.%d.pre_feedforward_layernorm",
-     .gguf = "blk.%d.ffn_norm"},
-    {.role = LN_ROLE_FFN_POST_NORM,
-     .hf = "model.layers.%d.post_feedforward_layernorm",
-     .gguf = "blk.%d.post_ffw_norm"},
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_FFN,
-};
+static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
+                                      LN_LLAMA_FFN};
 
 const ln_family ln_family_gemma2 = {
     .name = "gemma2",
@@ -34,6 +19,7 @@ const ln_family ln_family_gemma2 = {
     .gguf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_PERIOD,
     .window_period = 2,
+    .gguf_scale_layers = 46, /* the 27B; its files do not say it */
     .scale_embedding = true,
     LN_BINDINGS(bindings),
 };

@@ -3,22 +3,7 @@
 #include "model/family.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_NORM,
-     .hf = "model.layers.%d.input_layernorm",
-     .gguf = "blk.%d.attn_norm"},
-    {.role = LN_ROLE_ATTENTION_POST_NORM,
-     .hf = "model.layers.%d.post_attention_layernorm",
-     .gguf = "blk.%d.post_attention_norm"},
-    {.role = LN_ROLE_FFN_NORM,
-     .hf = "model.layers.%d.pre_feedforward_layernorm",
-     .gguf = "blk.%d.ffn_norm"},
-    {.role = LN_ROLE_FFN_POST_NORM,
-     .hf = "model.layers.%d.post_feedforward_layernorm",
-     .gguf = "blk.%d.post_ffw_norm"},
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_QK_NORMS,
-    LN_LLAMA_FFN,
+    LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
 };
 
 const ln_family ln_family_gemma3 = {
@@ -38,6 +23,7 @@ const ln_family ln_family_gemma3 = {
     .local_theta = 10000.0,
     .window = LN_WINDOW_PERIOD,
     .window_period = 6,
+    .gguf_scale_layers = 62, /* the 27B; its files do not say it */
     .scale_embedding = true,
     LN_BINDINGS(bindings),
 };

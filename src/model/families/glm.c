@@ -1,4 +1,4 @@
-/* GLM-4 9B (and ChatGLM in GGUF): half of each head rotates, interleaved; gate and up in one
+/* GLM-4 9B: half of each head rotates, interleaved; gate and up in one
  * tensor. */
 #include "model/family.h"
 
@@ -29,6 +29,7 @@ const ln_family ln_family_glm = {
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_SILU,
+    .rope_fraction = 0.5,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),

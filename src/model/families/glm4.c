@@ -34,6 +34,7 @@ const ln_family ln_family_glm4 = {
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_SANDWICH,
     .activation = LN_ACT_SILU,
+    .rope_fraction = 0.5,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     LN_BINDINGS(bindings),

@@ -37,6 +37,7 @@ const ln_family ln_family_gpt_neox = {
     .parallel_key = "use_parallel_residual",
     .activation = LN_ACT_GELU,
     .plain_ffn = true,
+    .rope_fraction = 0.25,
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),

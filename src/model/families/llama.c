@@ -17,6 +17,7 @@ const ln_family ln_family_llama = {
     .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_window = LN_WINDOW_ALL, /* Mistral, too, is a llama there */
     .router = LN_ROUTER_SOFTMAX_CHOSEN,
     LN_BINDINGS(bindings),
 };

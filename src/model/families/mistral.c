@@ -7,6 +7,7 @@ static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_AT
 const ln_family ln_family_mistral = {
     .name = "mistral",
     .hf_types = "mistral|ministral",
+    .gguf_as = "llama",
     .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

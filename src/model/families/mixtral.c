@@ -14,6 +14,7 @@ static const ln_binding bindings[] = {
 const ln_family ln_family_mixtral = {
     .name = "mixtral",
     .hf_types = "mixtral",
+    .gguf_as = "llama",
     .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

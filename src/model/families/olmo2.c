@@ -1,22 +1,15 @@
-/* OLMo 2: norms stand behind the blocks, q and k are normalised over all heads at once. */
+/* OLMo 2: norms stand behind the blocks, q and k are normalised over all heads at once. OLMo 3: the
+ * same with three windowed layers to one that sees all; the windowed ones rotate without scaling.
+ * In GGUF both have one name, and OLMo 3 has a window. */
 #include "model/family.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    {.role = LN_ROLE_ATTENTION_POST_NORM,
-     .hf = "model.layers.%d.post_attention_layernorm",
-     .gguf = "blk.%d.post_attention_norm"},
-    {.role = LN_ROLE_FFN_POST_NORM,
-     .hf = "model.layers.%d.post_feedforward_layernorm",
-     .gguf = "blk.%d.post_ffw_norm"},
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_QK_NORMS,
-    LN_LLAMA_FFN,
+    LN_LLAMA_ENDS, LN_LLAMA_POST_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
 };
 
 const ln_family ln_family_olmo2 = {
     .name = "olmo2",
-    .hf_types = "olmo2",
+    .hf_types = "olmo2|olmo3",
     .gguf = "olmo2",
     .refused = "",
     .norm = LN_NORM_RMS,
@@ -26,5 +19,8 @@ const ln_family ln_family_olmo2 = {
     .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_HALF,
+    .local_rope = true,
+    .window = LN_WINDOW_PERIOD,
+    .window_period = 4,
     LN_BINDINGS(bindings),
 };

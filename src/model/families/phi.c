@@ -28,6 +28,7 @@ const ln_family ln_family_phi = {
     .placement = LN_PLACE_PARALLEL,
     .activation = LN_ACT_GELU_TANH,
     .plain_ffn = true,
+    .rope_fraction = 0.5,
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_HALF,
     LN_BINDINGS(bindings),

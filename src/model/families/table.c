@@ -5,10 +5,10 @@
 
 /* clang-format off */
 #define LN_FAMILIES(X)                                                                             \
-    X(arcee) X(baichuan) X(bart) X(bloom) X(cohere) X(cohere2) X(deepseek_v2)                      \
+    X(arcee) X(baichuan) X(bart) X(bloom) X(chatglm) X(cohere) X(cohere2) X(deepseek_v2)                      \
     X(deepseek_v3) X(falcon) X(gemma) X(gemma2) X(gemma3) X(glm) X(glm4) X(gpt2)                   \
     X(gpt_neox) X(gpt_oss) X(gptj) X(granite) X(llama) X(mistral) X(mixtral) X(olmo2)              \
-    X(olmo3) X(opt) X(phi) X(phi3) X(qwen2) X(qwen2_moe) X(qwen3) X(qwen3_moe) X(smollm3)          \
+    X(opt) X(phi) X(phi3) X(qwen2) X(qwen2_moe) X(qwen3) X(qwen3_moe) X(smollm3)          \
     X(stablelm) X(starcoder2) X(t5)
 /* clang-format on */
 
@@ -73,4 +73,31 @@ const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *ch
         if (tensor != NULL)
             return tensor;
     }
+}
+
+bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_tensor_id id) {
+    static const char *const numbers[] = {".qweight", ".weight_packed"};
+    const ln_binding *binding;
+    char name[LN_TENSOR_NAME_BYTES];
+    if (ln_family_find(family, checkpoint, id, &binding) != NULL)
+        return true;
+    if (ln_checkpoint_get_format(checkpoint) != LN_FORMAT_HF)
+        return false;
+    for (size_t i = 0; (binding = ln_family_binding(family, LN_FORMAT_HF, id, i)) != NULL; i++)
+        for (size_t j = 0; j < 2 && !binding->hf_bare; j++) {
+            ln_binding_name(binding, LN_FORMAT_HF, id, name);
+            size_t n = strlen(name) - strlen(".weight");
+            snprintf(name + n, sizeof name - n, "%s", numbers[j]);
+            if (ln_checkpoint_find(checkpoint, name) != NULL)
+                return true;
+        }
+    return false;
+}
+
+bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpoint,
+                           ln_tensor_id id) {
+    const ln_binding *binding;
+    ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
+    return ln_family_find(family, checkpoint, id, &binding) != NULL &&
+           strstr(pattern_of(binding, format), "%e") != NULL;
 }

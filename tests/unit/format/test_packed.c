@@ -113,8 +113,39 @@ static void plain_modules_stay_plain(void **state) {
     ln_checkpoint_close(checkpoint);
 }
 
+/* F32 rows of length one. */
+static void unit_rows_have_length_one(void **state) {
+    (void)state;
+    const float numbers[2][3] = {{3, 0, 4}, {0, 0, 0}};
+    ln_tensor tensor = {.name = "t", .dtype = LN_DTYPE_F32, .data = (const uint8_t *)numbers};
+    ln_packed packed = ln_packed_unit_rows(&tensor, 2, 3);
+    float row[3];
+    assert_int_equal(ln_packed_dtype(&packed), LN_DTYPE_F32);
+    ln_packed_row(&packed, 0, (uint8_t *)row);
+    assert_true(row[0] == 0.6f && row[1] == 0.0f && row[2] == 0.8f);
+    ln_packed_row(&packed, 1, (uint8_t *)row);
+    assert_true(row[0] == 0.0f && row[2] == 0.0f);
+}
+
+/* Columns of a group come side by side, in the order in which they are stored. */
+static void ordered_columns_are_gathered(void **state) {
+    (void)state;
+    int32_t groups[64], columns[64];
+    for (int i = 0; i < 64; i++)
+        groups[i] = i % 2 == 0; /* odd columns are group 0 */
+    ln_tensor order = {.name = "g_idx", .dtype = LN_DTYPE_I32, .data = (const uint8_t *)groups};
+    ln_packed packed = {.n_cols = 64, .group_cols = 32, .order = &order};
+    ln_packed_columns(&packed, columns);
+    assert_int_equal(columns[0], 1);
+    assert_int_equal(columns[31], 63);
+    assert_int_equal(columns[32], 0);
+    assert_int_equal(columns[63], 62);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unit_rows_have_length_one),
+        cmocka_unit_test(ordered_columns_are_gathered),
         cmocka_unit_test(internal_blocks_are_their_formulas),
         cmocka_unit_test(wrong_forms_are_refused_by_name),
         cmocka_unit_test(plain_modules_stay_plain),

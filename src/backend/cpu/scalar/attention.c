@@ -11,8 +11,12 @@ static void normalize_heads(ln_qk_norm kind, const ln_norm *norm, float *row, si
         ln_scalar_norm_row(norm, row, row);
         return;
     }
-    for (size_t head = 0; head < n_heads; head++)
-        ln_scalar_norm_row(norm, row + head * dim, row + head * dim);
+    ln_norm own = *norm;
+    for (size_t head = 0; head < n_heads; head++) {
+        ln_scalar_norm_row(&own, row + head * dim, row + head * dim);
+        if (kind == LN_QK_NORM_OWN)
+            own.weight += dim;
+    }
 }
 
 /* cos then sin of each angle: [n_dims / 2] each */

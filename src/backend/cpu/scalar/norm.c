@@ -1,4 +1,5 @@
-/* Norms, with the residual sum behind them. A worker takes a range of rows. */
+/* Norms, with the residual sum behind them, and the gathering of columns. A worker takes a range of
+ * rows. */
 #include "backend/cpu/scalar/scalar.h"
 
 #include <math.h>
@@ -42,6 +43,15 @@ void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out) {
             y += norm->bias[i];
         out[i] = y;
     }
+}
+
+void ln_scalar_gather(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_gather *p = &op->gather;
+    size_t begin, end;
+    ln_cpu_share(worker, p->n_rows, &begin, &end);
+    for (size_t row = begin; row < end; row++)
+        for (size_t i = 0; i < p->dim; i++)
+            p->out[row * p->dim + i] = p->x[row * p->dim + (size_t)p->columns[i]];
 }
 
 void ln_scalar_norm(const ln_op *op, const ln_cpu_worker *worker) {

@@ -51,5 +51,6 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_ROUTE] = ln_scalar_route,
             [LN_OP_GROUP] = ln_scalar_group,
             [LN_OP_COMBINE] = ln_scalar_combine,
+            [LN_OP_GATHER] = ln_scalar_gather,
         },
 };

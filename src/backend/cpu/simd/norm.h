@@ -79,8 +79,12 @@ static void norm_heads(ln_qk_norm kind, const ln_norm *norm, float *row, size_t 
         norm_row(norm, row, NULL, 1.0f, row);
         return;
     }
-    for (size_t head = 0; head < n_heads; head++)
-        norm_row(norm, row + head * dim, NULL, 1.0f, row + head * dim);
+    ln_norm own = *norm;
+    for (size_t head = 0; head < n_heads; head++) {
+        norm_row(&own, row + head * dim, NULL, 1.0f, row + head * dim);
+        if (kind == LN_QK_NORM_OWN)
+            own.weight += dim;
+    }
 }
 
 /* cos then sin of each angle: [n_dims / 2] each */

@@ -40,6 +40,7 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_ROUTE] = ln_scalar_route,                                                       \
             [LN_OP_GROUP] = ln_scalar_group,                                                       \
             [LN_OP_COMBINE] = ln_scalar_combine,                                                   \
+            [LN_OP_GATHER] = ln_scalar_gather,                                                     \
         },                                                                                         \
     }
 

@@ -1,0 +1,110 @@
+#include "model/unread.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/config.h"
+
+ln_status ln_unread_init(ln_unread *unread, const ln_checkpoint *checkpoint, ln_error *err) {
+    *unread = (ln_unread){.checkpoint = checkpoint};
+    unread->read = calloc(ln_checkpoint_tensor_count(checkpoint) + 1, sizeof *unread->read);
+    return unread->read != NULL ? LINNET_OK
+                                : ln_fail(err, LINNET_ERR_NOMEM, "out of memory reading %s",
+                                          ln_checkpoint_path(checkpoint));
+}
+
+void ln_unread_free(ln_unread *unread) {
+    free(unread->read);
+    *unread = (ln_unread){0};
+}
+
+void ln_unread_mark(ln_unread *unread, const ln_tensor *tensor) {
+    if (tensor != NULL)
+        unread->read[tensor - ln_checkpoint_tensor(unread->checkpoint, 0)] = true;
+}
+
+void ln_unread_mark_request(ln_unread *unread, const ln_weight_request *request) {
+    for (size_t i = 0; i < request->n_sources; i++) {
+        const ln_weight_source *source = &request->sources[i];
+        ln_unread_mark(unread, source->tensor);
+        ln_unread_mark(unread, source->packed.numbers);
+        ln_unread_mark(unread, source->packed.scales);
+        ln_unread_mark(unread, source->packed.zeros);
+        ln_unread_mark(unread, source->packed.order);
+    }
+}
+
+static bool ends_in(const char *name, const char *ending) {
+    size_t n = strlen(name), n_ending = strlen(ending);
+    return n >= n_ending && memcmp(name + n - n_ending, ending, n_ending) == 0;
+}
+
+static bool ends_in_any(const char *name, const char *const *endings, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (ends_in(name, endings[i]))
+            return true;
+    return false;
+}
+
+/* Tables that modelling code once saved although it can make them, and what is known about a
+ * quantised tensor beside its numbers: shapes, the order of columns (read with the numbers), and
+ * scales of activations and of the cache, which stay unquantised here. */
+static bool is_by_product(const ln_tensor *tensor) {
+    static const char *const endings[] = {
+        ".inv_freq",
+        ".masked_bias",
+        ".position_ids",
+        ".weight_shape",
+        ".g_idx",
+        ".input_scale",
+        ".output_scale",
+        ".k_scale",
+        ".v_scale",
+        ".kv_scale",
+        ".input_zero_point",
+        ".cos_cached",
+        ".sin_cached",
+        ".attn_rot_embd.weight",
+    };
+    static const char *const masks[] = {".attn.bias", ".attention.bias"};
+    bool is_mask = tensor->n_dims == 4 && ends_in_any(tensor->name, masks, 2);
+    return is_mask || ends_in_any(tensor->name, endings, sizeof endings / sizeof *endings);
+}
+
+/* The output of a model that uses its embedding instead. */
+static bool is_tied_output(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                           const ln_tensor *tensor) {
+    const ln_binding *binding;
+    ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
+    return spec->tied && ln_family_find(spec->family, checkpoint, id, &binding) == tensor;
+}
+
+/* Layers behind the last one predict several tokens at once; the model does not need them. */
+static bool is_prediction_layer(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                                const char *name) {
+    static const char prefix[] = "model.layers.";
+    ln_meta_value value;
+    return ln_checkpoint_meta(checkpoint, "num_nextn_predict_layers", &value) &&
+           value.kind == LN_META_INT && value.integer > 0 &&
+           strncmp(name, prefix, sizeof prefix - 1) == 0 &&
+           strtoul(name + sizeof prefix - 1, NULL, 10) >= spec->n_layers;
+}
+
+static bool is_ignored(const ln_family *family, const char *name) {
+    return family->ignored != NULL && ln_list_has(family->ignored, name, strlen(name));
+}
+
+ln_status ln_unread_check(const ln_unread *unread, const ln_spec *spec, ln_error *err) {
+    const ln_checkpoint *checkpoint = unread->checkpoint;
+    for (size_t i = 0; i < ln_checkpoint_tensor_count(checkpoint); i++) {
+        const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
+        if (!unread->read[i] && !is_by_product(tensor) &&
+            !is_tied_output(checkpoint, spec, tensor) &&
+            !is_prediction_layer(checkpoint, spec, tensor->name) &&
+            !is_ignored(spec->family, tensor->name))
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: tensor %s: nothing in the family %s reads it",
+                           ln_checkpoint_path(checkpoint), tensor->name, spec->family->name);
+    }
+    return LINNET_OK;
+}

@@ -365,7 +365,7 @@ static int read_tokens(const eval_args *args, evaluation *e) {
         return status;
     if (e->n_subjects < 2)
         return 0;
-    e->log_probs = calloc(e->ctx * e->n_vocab, sizeof *e->log_probs);
+    e->log_probs = calloc(e->ctx * e->n_vocab + 1, sizeof *e->log_probs);
     e->divergences = calloc(e->n_ids, sizeof *e->divergences);
     return e->log_probs && e->divergences ? 0 : ln_cli_fail("out of memory");
 }

@@ -26,6 +26,7 @@ _linnet() {
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
     --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --seqs | --runs | --shape) ;;
     --host | --port | --api-key | --served-name | --cors | --max-* | --*-timeout) ;;
+    --requests | --concurrency | --rate | --shared) ;;
     --temp | --top-k | --top-p | --min-p | --seed) ;;
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
     *)
@@ -46,7 +47,8 @@ _linnet() {
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
             template) i='--context --now' ;;
-            bench) i="--shape --type --write --prefill --decode --seqs --runs --profile --json $engine" ;;
+            bench) i="--shape --type --write --prefill --decode --seqs --runs --profile --json --serve-trace
+                --requests --concurrency --rate --shared $engine" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;
             eval) i="--file --compare --stride --chunks --json $engine" ;;
             quantize) i='--type --keep --threads' ;;

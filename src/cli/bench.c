@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/bench_serve.h"
 #include "cli/bench_shape.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -24,14 +25,27 @@ enum {
     KEY_SEQS,
     KEY_RUNS,
     KEY_PROFILE,
-    KEY_JSON
+    KEY_JSON,
+    KEY_SERVE_TRACE,
+    KEY_REQUESTS,
+    KEY_CONCURRENCY,
+    KEY_RATE,
+    KEY_SHARED
 };
-enum { MAX_RUNS = 100, MAX_TOKENS = 1 << 20, MAX_SEQS = 1024 };
+enum {
+    MAX_RUNS = 100,
+    MAX_TOKENS = 1 << 20,
+    MAX_SEQS = 1024,
+    MAX_REQUESTS = 100000,
+    MAX_SERVED = 256
+};
 
 typedef struct bench_args {
     const char *model, *shape, *type, *write;
     size_t n_prefill, n_decode, n_seqs, n_runs;
     bool profile, json;
+    bool serves;
+    ln_bench_load load;
     linnet_engine_options engine;
 } bench_args;
 
@@ -51,6 +65,14 @@ static const struct argp_option options[] = {
     {"runs", KEY_RUNS, "N", 0, "Runs, of which the median counts, after a warm-up (3)", 2},
     {"profile", KEY_PROFILE, NULL, 0, "Times of the kinds of operation, too", 2},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object", 2},
+    {NULL, 0, NULL, 0, "With --serve-trace, of --prefill and --decode tokens each:", 3},
+    {"serve-trace", KEY_SERVE_TRACE, NULL, 0,
+     "Measure many requests at once: throughput, time to the first token and per token", 3},
+    {"requests", KEY_REQUESTS, "N", 0, "Requests (32)", 3},
+    {"concurrency", KEY_CONCURRENCY, "N", 0,
+     "Requests that are open at any time (all; closed load)", 3},
+    {"rate", KEY_RATE, "R", 0, "Requests that come in a second, at random times (open load)", 3},
+    {"shared", KEY_SHARED, "N", 0, "Tokens that all prompts begin with (0)", 3},
     {0}};
 
 static void check_end(const struct argp_state *state, const bench_args *args) {
@@ -58,6 +80,14 @@ static void check_end(const struct argp_state *state, const bench_args *args) {
         argp_error(state, args->model ? "MODEL and --shape are both given" : "MODEL is missing");
     if (!args->shape && (args->type || args->write))
         argp_error(state, "%s needs --shape", args->type ? "--type" : "--write");
+    const ln_bench_load *load = &args->load;
+    if (!args->serves &&
+        (load->n_requests > 0 || load->concurrency > 0 || load->rate > 0 || load->n_shared > 0))
+        argp_error(state, "--requests, --concurrency, --rate and --shared need --serve-trace");
+    if (load->concurrency > 0 && load->rate > 0)
+        argp_error(state, "--concurrency and --rate are both given");
+    if (load->n_shared > args->n_prefill)
+        argp_error(state, "--shared is more than --prefill");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -75,6 +105,17 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         break;
     case KEY_SEQS: args->n_seqs = ln_cli_parse_count(state, "--seqs", arg, 1, MAX_SEQS); break;
     case KEY_RUNS: args->n_runs = ln_cli_parse_count(state, "--runs", arg, 1, MAX_RUNS); break;
+    case KEY_SERVE_TRACE: args->serves = true; break;
+    case KEY_REQUESTS:
+        args->load.n_requests = ln_cli_parse_count(state, "--requests", arg, 1, MAX_REQUESTS);
+        break;
+    case KEY_CONCURRENCY:
+        args->load.concurrency = ln_cli_parse_count(state, "--concurrency", arg, 1, MAX_SEQS);
+        break;
+    case KEY_RATE: args->load.rate = ln_cli_parse_number(state, "--rate", arg, 1e-3, 1e6); break;
+    case KEY_SHARED:
+        args->load.n_shared = ln_cli_parse_count(state, "--shared", arg, 0, MAX_TOKENS);
+        break;
     case KEY_PROFILE: args->profile = true; break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
@@ -85,14 +126,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 3}, {0}};
+    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 4}, {0}};
 
 static const struct argp bench_argp = {
     .options = options,
     .parser = parse,
     .args_doc = "[MODEL]",
     .doc = "Measures prefill (a prompt on an empty cache) and decode (one token after another from "
-           "an empty context) in tokens per second: one warm-up, then the median of the runs.",
+           "an empty context) in tokens per second: one warm-up, then the median of the runs; or "
+           "a load of requests.",
     .children = children,
 };
 
@@ -277,7 +319,44 @@ static int print(const bench_args *args, const linnet_engine *engine, const meas
 
 /* ---- the command -------------------------------------------------------------------------- */
 
+/* The load in full, and an engine that holds as much of it as runs at once. */
+static void fill_load(const bench_args *args, ln_bench_load *load, linnet_engine_options *engine) {
+    linnet_request_options defaults;
+    linnet_request_options_init(&defaults);
+    *load = args->load;
+    load->n_requests = load->n_requests > 0 ? load->n_requests : 32;
+    load->n_prompt = args->n_prefill;
+    load->n_output = args->n_decode;
+    load->sampling = defaults.sampling;
+    load->sampling.temperature = 0;
+    size_t most = load->concurrency > 0 ? load->concurrency : load->n_requests;
+    if (engine->ctx_tokens == 0)
+        engine->ctx_tokens = args->n_prefill + args->n_decode + 1;
+    if (engine->max_seqs == 0)
+        engine->max_seqs = most < MAX_SERVED ? most : MAX_SERVED;
+}
+
+static int bench_serve(const bench_args *args, const char *path) {
+    linnet_model *model = NULL;
+    linnet_engine *engine = NULL;
+    linnet_error err = {0};
+    linnet_engine_options engine_options = args->engine;
+    ln_bench_load load;
+    fill_load(args, &load, &engine_options);
+    int status;
+    if (linnet_model_open(path, &model, &err) != LINNET_OK ||
+        linnet_engine_create(model, &engine_options, &engine, &err) != LINNET_OK)
+        status = ln_cli_fail_with(&err);
+    else
+        status = ln_cli_bench_serve(model, engine, &load, args->json);
+    linnet_engine_destroy(engine);
+    linnet_model_close(model);
+    return status;
+}
+
 static int bench(const bench_args *args, const char *path) {
+    if (args->serves)
+        return bench_serve(args, path);
     linnet_model *model = NULL;
     linnet_engine *engine = NULL;
     linnet_error err = {0};

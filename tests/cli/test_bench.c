@@ -1,0 +1,71 @@
+/* linnet bench --serve-trace: what it prints adds up. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/spawn.h"
+#include "test.h"
+
+#define LLAMA TEST_SOURCE_DIR "/tests/golden/models/llama"
+
+/* The report is about all requests and all their tokens, whatever the load. */
+static void check(spawn_result result, const char *load, int most_open) {
+    if (result.status != 0)
+        fail_msg("%s", result.err);
+    json_t *report = json_loads(result.out, 0, NULL);
+    assert_non_null(report);
+    const char *kind;
+    int requests, open;
+    double seconds, output, total, ttft[3], tpot[3];
+    assert_int_equal(json_unpack(report,
+                                 "{s:s, s:i, s:i, s:F, s:F, s:F, s:{s:F, s:F, s:F}, "
+                                 "s:{s:F, s:F, s:F}}",
+                                 "load", &kind, "requests", &requests, "most_open", &open,
+                                 "seconds", &seconds, "output_tokens_per_s", &output,
+                                 "total_tokens_per_s", &total, "ttft_ms", "p50", &ttft[0], "p90",
+                                 &ttft[1], "p99", &ttft[2], "tpot_ms", "p50", &tpot[0], "p90",
+                                 &tpot[1], "p99", &tpot[2]),
+                     0);
+    assert_string_equal(kind, load);
+    assert_int_equal(requests, 12);
+    assert_in_range(open, 1, most_open);
+    assert_true(fabs(output * seconds - 12 * 8) < 1e-6);
+    assert_true(fabs(total * seconds - 12 * (8 + 20)) < 1e-6);
+    assert_true(ttft[0] > 0 && ttft[0] <= ttft[1] && ttft[1] <= ttft[2]);
+    assert_true(tpot[0] > 0 && tpot[0] <= tpot[1] && tpot[1] <= tpot[2]);
+    assert_true(ttft[2] <= seconds * 1000);
+    json_decref(report);
+    spawn_free(&result);
+}
+
+#define SERVE                                                                                      \
+    "bench", LLAMA, "--serve-trace", "--requests=12", "--prefill=20", "--decode=8", "--json"
+
+static void test_loads(void **state) {
+    (void)state;
+    check(LINNET(SERVE), "closed", 12);
+    check(LINNET(SERVE, "--concurrency=3"), "closed", 3);
+    check(LINNET(SERVE, "--rate=2000", "--shared=16", "--max-seqs=2"), "open", 12);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    const char *const message[] = {"need --serve-trace", "both given", "more than --prefill"};
+    spawn_result results[] = {LINNET("bench", LLAMA, "--requests=3"),
+                              LINNET(SERVE, "--rate=2", "--concurrency=2"),
+                              LINNET(SERVE, "--shared=21")};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(results[i].status, 2);
+        assert_non_null(strstr(results[i].err, message[i]));
+        spawn_free(&results[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loads),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

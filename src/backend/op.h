@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "backend/batch.h"
+#include "base/block_copy.h"
 #include "format/dtype.h"
 
 /* A matrix as a backend prepared it: y = x W^T, W [n_rows][n_cols]. */
@@ -109,6 +110,7 @@ typedef enum ln_op_kind {
     LN_OP_GROUP,
     LN_OP_COMBINE,
     LN_OP_GATHER,
+    LN_OP_COPY,
     LN_OP_COUNT
 } ln_op_kind;
 
@@ -270,6 +272,16 @@ typedef struct ln_op_gather {
     float *out;     /* [n_rows][dim], not `x` */
 } ln_op_gather;
 
+/* Copies KV blocks, as if one after another. The layers of the swap space are like those of the
+ * cache and lie in the host's memory; V that is the beginning of K goes with it. */
+typedef struct ln_op_copy {
+    const ln_kv_layer *layers; /* [n_layers] of the cache */
+    const ln_kv_layer *swap;   /* [n_layers] of the swap space, or NULL: there is none */
+    size_t n_layers;
+    const ln_block_copy *copies; /* [n_copies] */
+    size_t n_copies;
+} ln_op_copy;
+
 typedef struct ln_op {
     ln_op_kind kind;
     int32_t layer; /* -1: outside the layers */
@@ -285,6 +297,7 @@ typedef struct ln_op {
         ln_op_group group;
         ln_op_combine combine;
         ln_op_gather gather;
+        ln_op_copy copy;
     };
 } ln_op;
 

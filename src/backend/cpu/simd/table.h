@@ -41,6 +41,7 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_GROUP] = ln_scalar_group,                                                       \
             [LN_OP_COMBINE] = ln_scalar_combine,                                                   \
             [LN_OP_GATHER] = ln_scalar_gather,                                                     \
+            [LN_OP_COPY] = ln_scalar_copy,                                                         \
         },                                                                                         \
     }
 

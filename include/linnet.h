@@ -159,6 +159,25 @@ typedef enum linnet_kv_type {
     LINNET_KV_Q8_0 /* int8, one scale per token and head */
 } linnet_kv_type;
 
+/* What a step does first. */
+typedef enum linnet_policy {
+    LINNET_POLICY_CHUNKED = 0,   /* what is being generated goes on; prompts take what is left */
+    LINNET_POLICY_PREFILL_FIRST, /* prompts; meanwhile nothing is generated */
+} linnet_policy;
+
+/* Which request goes first. */
+typedef enum linnet_order {
+    LINNET_ORDER_FCFS = 0, /* who came first */
+    LINNET_ORDER_PRIORITY  /* the lowest `priority`; every 64th turn, who has waited longest */
+} linnet_order;
+
+/* What happens to the KV blocks of a request when others need the room. */
+typedef enum linnet_preemption {
+    LINNET_PREEMPTION_AUTO = 0, /* what costs less time, by measured speeds */
+    LINNET_PREEMPTION_SWAP,     /* they go to the swap space, while that has room */
+    LINNET_PREEMPTION_RECOMPUTE /* they are computed again */
+} linnet_preemption;
+
 typedef struct linnet_engine_options {
     size_t struct_bytes;
     linnet_precision precision;
@@ -173,6 +192,17 @@ typedef struct linnet_engine_options {
     /* NULL, or what matrices of float types become while they load: a GGUF type such as "q4_0" or
      * "q8_0", "int8" (one scale per row) or "int4" (scale and zero for 32 columns) */
     const char *quantize_on_load;
+    /* Tokens that the KV cache holds, rounded up to whole blocks; 0: max_seqs times ctx_tokens,
+     * which never makes a request give way to another. */
+    size_t kv_tokens;
+    bool prefix_cache; /* keep the blocks of ended requests for those that begin alike (true) */
+    size_t swap_bytes; /* memory for KV blocks that give way, at most */
+    linnet_preemption preemption;
+    linnet_policy policy;
+    linnet_order order;
+    /* At most so many prompts of more than long_prefill_tokens tokens are read at once, and shorter
+     * ones overtake them; 0: any number. */
+    size_t max_long_prefills, long_prefill_tokens;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);

@@ -4,7 +4,8 @@ _linnet() {
     local word=$2 before=$3 command=${COMP_WORDS[1]} i
     local general='--help --usage --version'
     local engine='--precision --backend --cpu --kv-type --ctx --max-seqs --max-batch-tokens
-        --threads --quantize-on-load'
+        --threads --quantize-on-load --kv-tokens --prefix-cache --swap-bytes --preemption
+        --policy --order --max-long-prefills --long-prefill-tokens'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'
     COMPREPLY=()
@@ -18,6 +19,10 @@ _linnet() {
     case $before in
     --precision) mapfile -t COMPREPLY < <(compgen -W 'exact fast' -- "$word") ;;
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu' -- "$word") ;;
+    --prefix-cache) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$word") ;;
+    --preemption) mapfile -t COMPREPLY < <(compgen -W 'auto swap recompute' -- "$word") ;;
+    --policy) mapfile -t COMPREPLY < <(compgen -W 'chunked prefill-first' -- "$word") ;;
+    --order) mapfile -t COMPREPLY < <(compgen -W 'fcfs priority' -- "$word") ;;
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0' -- "$word") ;;
     -f | --file | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
@@ -27,6 +32,7 @@ _linnet() {
     --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --seqs | --runs | --shape) ;;
     --host | --port | --api-key | --served-name | --cors | --max-* | --*-timeout) ;;
     --requests | --concurrency | --rate | --shared) ;;
+    --kv-tokens | --swap-bytes | --max-long-prefills | --long-prefill-tokens) ;;
     --temp | --top-k | --top-p | --min-p | --seed) ;;
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
     *)

@@ -89,7 +89,15 @@ enum {
     KEY_MAX_SEQS,
     KEY_MAX_BATCH_TOKENS,
     KEY_THREADS,
-    KEY_QUANTIZE_ON_LOAD
+    KEY_QUANTIZE_ON_LOAD,
+    KEY_KV_TOKENS,
+    KEY_PREFIX_CACHE,
+    KEY_SWAP_BYTES,
+    KEY_PREEMPTION,
+    KEY_POLICY,
+    KEY_ORDER,
+    KEY_MAX_LONG_PREFILLS,
+    KEY_LONG_PREFILL_TOKENS
 };
 
 static const struct argp_option engine_options[] = {
@@ -106,11 +114,30 @@ static const struct argp_option engine_options[] = {
     {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", 0, "Tokens in one step (512)", 0},
     {"quantize-on-load", KEY_QUANTIZE_ON_LOAD, "TYPE", 0,
      "Quantise matrices of float types while they load: q4_0, q8_0, q4_k ..., int8 or int4", 0},
+    {"kv-tokens", KEY_KV_TOKENS, "N", 0,
+     "Tokens that the KV cache holds (sequences in a step times the longest)", 0},
+    {"prefix-cache", KEY_PREFIX_CACHE, "on|off", 0,
+     "Keep the KV cache of what has ended for what begins alike (on)", 0},
+    {"swap-bytes", KEY_SWAP_BYTES, "N", 0,
+     "Memory for KV blocks that give way to others, in bytes (0)", 0},
+    {"preemption", KEY_PREEMPTION, "auto|swap|recompute", 0,
+     "What becomes of KV blocks that give way (auto: what costs less time)", 0},
+    {"policy", KEY_POLICY, "chunked|prefill-first", 0,
+     "What a step does first: go on with what is generated, or read prompts (chunked)", 0},
+    {"order", KEY_ORDER, "fcfs|priority", 0, "Which request goes first (fcfs: who came first)", 0},
+    {"max-long-prefills", KEY_MAX_LONG_PREFILLS, "N", 0,
+     "Long prompts that are read at once; 0: any number (0)", 0},
+    {"long-prefill-tokens", KEY_LONG_PREFILL_TOKENS, "N", 0,
+     "Tokens beyond which a prompt is long (1024)", 0},
     {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
     {0}};
 
 static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const precisions[] = {"fast", "exact"};
+    static const char *const switches[] = {"off", "on"};
+    static const char *const preemptions[] = {"auto", "swap", "recompute"};
+    static const char *const policies[] = {"chunked", "prefill-first"};
+    static const char *const orders[] = {"fcfs", "priority"};
     static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0"};
     enum { MAX_TOKENS = INT32_MAX, MAX_SEQS = 65536, MAX_THREADS = 1024 };
     linnet_engine_options *options = state->input;
@@ -140,6 +167,33 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         options->n_threads = ln_cli_parse_count(state, "--threads", arg, 1, MAX_THREADS);
         return 0;
     case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
+    case KEY_KV_TOKENS:
+        options->kv_tokens = ln_cli_parse_count(state, "--kv-tokens", arg, 1, MAX_TOKENS);
+        return 0;
+    case KEY_PREFIX_CACHE:
+        options->prefix_cache = parse_choice(state, "--prefix-cache", arg, switches, 2) == 1;
+        return 0;
+    case KEY_SWAP_BYTES:
+        options->swap_bytes = ln_cli_parse_count(state, "--swap-bytes", arg, 0, INT64_MAX);
+        return 0;
+    case KEY_PREEMPTION:
+        options->preemption =
+            (linnet_preemption)parse_choice(state, "--preemption", arg, preemptions, 3);
+        return 0;
+    case KEY_POLICY:
+        options->policy = (linnet_policy)parse_choice(state, "--policy", arg, policies, 2);
+        return 0;
+    case KEY_ORDER:
+        options->order = (linnet_order)parse_choice(state, "--order", arg, orders, 2);
+        return 0;
+    case KEY_MAX_LONG_PREFILLS:
+        options->max_long_prefills =
+            ln_cli_parse_count(state, "--max-long-prefills", arg, 0, MAX_SEQS);
+        return 0;
+    case KEY_LONG_PREFILL_TOKENS:
+        options->long_prefill_tokens =
+            ln_cli_parse_count(state, "--long-prefill-tokens", arg, 0, MAX_TOKENS);
+        return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }

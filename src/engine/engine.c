@@ -2,39 +2,66 @@
  * forward pass, sample, deliver, again. */
 #include "engine/engine.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "engine/request.h"
 #include "engine/request_rules.h"
 
 /* ---- statistics ------------------------------------------------------------------------- */
 
-/* What is so now; the rest is counted where it happens. */
+/* What is so now, and what the scheduler and the cache count. */
 static void show_state(linnet_engine *engine) {
     const ln_kv_cache *kv = &engine->cache;
-    size_t n_blocks = 0, n_free = 0;
+    const ln_scheduler *scheduler = &engine->scheduler;
+    ln_stats *stats = &engine->stats;
+    size_t n_blocks = 0, n_available = 0, n_cached = 0, n_swap = 0, n_swap_free = 0;
     for (size_t g = 0; g < kv->n_groups; g++) {
         n_blocks += kv->groups[g].pool.n_blocks;
-        n_free += kv->groups[g].pool.n_free;
+        n_cached += kv->groups[g].pool.n_cached;
+        n_available += ln_block_pool_available(&kv->groups[g].pool);
+        n_swap += kv->groups[g].swap.n_blocks;
+        n_swap_free += kv->groups[g].swap.n_free;
     }
-    ln_stat_set(&engine->stats.n_kv_blocks, n_blocks);
-    ln_stat_set(&engine->stats.n_kv_used, n_blocks - n_free);
-    ln_stat_set(&engine->stats.n_running, engine->scheduler.n_running);
-    ln_stat_set(&engine->stats.n_waiting, engine->scheduler.n_waiting);
+    ln_stat_set(&stats->n_kv_blocks, n_blocks);
+    ln_stat_set(&stats->n_kv_used, n_blocks - n_available);
+    ln_stat_set(&stats->n_kv_cached, n_cached);
+    ln_stat_set(&stats->n_swap_blocks, n_swap);
+    ln_stat_set(&stats->n_swap_used, n_swap - n_swap_free);
+    ln_stat_set(&stats->n_waiting, scheduler->waiting.n_groups);
+    ln_stat_set(&stats->n_running, scheduler->n_running);
+    ln_stat_set(&stats->n_swapped, scheduler->swapped.n_groups);
+    ln_stat_set(&stats->n_prompt_tokens, scheduler->n_prompt_tokens);
+    ln_stat_set(&stats->n_prefix_query_tokens, kv->n_query_tokens);
+    ln_stat_set(&stats->n_prefix_hit_tokens, kv->n_hit_tokens);
+    ln_stat_set(&stats->n_swap_preemptions, scheduler->n_swap_preemptions);
+    ln_stat_set(&stats->n_recompute_preemptions, scheduler->n_recompute_preemptions);
+    ln_stat_set(&stats->n_swapped_blocks, kv->n_swapped_blocks);
 }
 
 /* ---- ends of sequences ------------------------------------------------------------------ */
 
-static void end_running(linnet_engine *engine, ln_sequence *sequence, linnet_finish finish,
-                        const ln_error *err) {
+/* The sequence's group, and its request, may be gone afterwards. */
+static void end_sequence(linnet_engine *engine, ln_sequence *sequence, linnet_finish finish,
+                         const ln_error *err) {
+    linnet_request *request = sequence->group->request;
     ln_scheduler_end(&engine->scheduler, sequence);
-    ln_stat_add(&engine->stats.n_requests, 1);
+    ln_stat_add(&engine->stats.n_requests, sequence->group->n_live == 0);
     show_state(engine);
-    ln_request_give_end(sequence->request, finish, err);
+    ln_request_give_end(request, sequence->index, finish, err);
 }
 
-/* Why a sequence ends without a step, or NONE. */
-static linnet_finish finish_of(const ln_sequence *sequence, bool stopping, uint64_t now_ns) {
-    linnet_request *request = sequence->request;
+static void end_group(linnet_engine *engine, ln_sequence_group *group, linnet_finish finish,
+                      const ln_error *err) {
+    ln_scheduler_end_group(&engine->scheduler, group);
+    ln_stat_add(&engine->stats.n_requests, 1);
+    show_state(engine);
+    ln_request_give_end_to_all(group->request, finish, err);
+}
+
+/* Why a group ends without a step, or NONE. */
+static linnet_finish finish_of(const ln_sequence_group *group, bool stopping, uint64_t now_ns) {
+    linnet_request *request = group->request;
     if (stopping || ln_request_is_cancelled(request))
         return LINNET_FINISH_CANCELLED;
     bool is_late = request->deadline_ns > 0 && request->deadline_ns <= now_ns;
@@ -42,44 +69,39 @@ static linnet_finish finish_of(const ln_sequence *sequence, bool stopping, uint6
 }
 
 /* The first deadline of what is left, or UINT64_MAX. */
-static uint64_t earlier(uint64_t deadline_ns, const ln_sequence *sequence) {
-    uint64_t own_ns = sequence->request->deadline_ns;
+static uint64_t earlier(uint64_t deadline_ns, const ln_sequence_group *group) {
+    uint64_t own_ns = group->request->deadline_ns;
     return own_ns > 0 && own_ns < deadline_ns ? own_ns : deadline_ns;
 }
 
-/* Ends the sequences that were cancelled or are late, or all of them. */
+static void end_if_early(linnet_engine *engine, ln_sequence_group *group, bool stopping,
+                         uint64_t now_ns) {
+    linnet_finish finish = finish_of(group, stopping, now_ns);
+    if (finish != LINNET_FINISH_NONE)
+        end_group(engine, group, finish, NULL);
+    else
+        engine->deadline_ns = earlier(engine->deadline_ns, group);
+}
+
+/* Ends the groups that were cancelled or are late, or all of them. */
 static void end_early(linnet_engine *engine, bool stopping, uint64_t now_ns) {
     ln_scheduler *scheduler = &engine->scheduler;
+    ln_group_queue *queues[] = {&scheduler->swapped, &scheduler->waiting};
     engine->deadline_ns = UINT64_MAX;
-    for (size_t i = scheduler->n_running; i-- > 0;) {
-        ln_sequence *sequence = scheduler->running[i];
-        linnet_finish finish = finish_of(sequence, stopping, now_ns);
-        if (finish != LINNET_FINISH_NONE)
-            end_running(engine, sequence, finish, NULL);
-        else
-            engine->deadline_ns = earlier(engine->deadline_ns, sequence);
-    }
-    ln_sequence_queue waiting = scheduler->waiting;
-    scheduler->waiting = (ln_sequence_queue){0};
-    scheduler->n_waiting = 0;
-    for (ln_sequence *sequence; (sequence = ln_sequence_queue_pop(&waiting)) != NULL;) {
-        linnet_finish finish = finish_of(sequence, stopping, now_ns);
-        if (finish != LINNET_FINISH_NONE) {
-            ln_stat_add(&engine->stats.n_requests, 1);
-            ln_request_give_end(sequence->request, finish, NULL);
-            continue;
+    for (size_t i = scheduler->n_running; i-- > 0;)
+        end_if_early(engine, scheduler->running[i], stopping, now_ns);
+    for (size_t i = 0; i < 2; i++)
+        for (ln_sequence_group *group = queues[i]->first, *next; group != NULL; group = next) {
+            next = group->next;
+            end_if_early(engine, group, stopping, now_ns);
         }
-        engine->deadline_ns = earlier(engine->deadline_ns, sequence);
-        ln_sequence_queue_push(&scheduler->waiting, sequence);
-        scheduler->n_waiting++;
-    }
 }
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
 /* Samples a sequence's next token from its row of logits [n_vocab] and delivers it. */
 static void extend(linnet_engine *engine, ln_sequence *sequence, float *logits) {
-    linnet_request *request = sequence->request;
+    linnet_request *request = sequence->group->request;
     ln_sample_place place = {.tokens = sequence->tokens,
                              .n_tokens = sequence->n_tokens,
                              .index = sequence->index,
@@ -87,23 +109,35 @@ static void extend(linnet_engine *engine, ln_sequence *sequence, float *logits) 
                              .mirostat_excess = &sequence->mirostat_excess};
     int32_t token;
     ln_error err = {0};
-    ln_request_take_logprobs(request, &engine->sampler, logits);
+    ln_request_take_logprobs(request, sequence->index, &engine->sampler, logits);
     if (ln_sampler_sample(&engine->sampler, &request->options.sampling, &place, logits, &token,
                           &err) != LINNET_OK) {
-        end_running(engine, sequence, LINNET_FINISH_ERROR, &err);
+        end_sequence(engine, sequence, LINNET_FINISH_ERROR, &err);
         return;
     }
     if (ln_request_rules_stop(&request->rules, token)) {
-        end_running(engine, sequence, LINNET_FINISH_STOP, NULL);
+        end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
         return;
     }
     ln_stat_add(&engine->stats.n_output_tokens, 1);
-    bool stops = ln_request_give_token(request, &engine->sampler, token);
+    bool stops = ln_request_give_token(request, sequence->index, &engine->sampler, token);
     sequence->n_tokens++;
     if (stops)
-        end_running(engine, sequence, LINNET_FINISH_STOP, NULL);
+        end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
     else if (sequence->n_tokens == sequence->max_tokens)
-        end_running(engine, sequence, LINNET_FINISH_LENGTH, NULL);
+        end_sequence(engine, sequence, LINNET_FINISH_LENGTH, NULL);
+}
+
+/* The first token of every sequence of a group, from one row of logits. The last may end it. */
+static void begin_group(linnet_engine *engine, ln_sequence_group *group, const float *logits) {
+    size_t n_left = group->n_live, n_vocab = engine->model->spec.n_vocab;
+    for (ln_sequence *sequence = group->sequences; n_left > 0; sequence++) {
+        if (sequence->is_over)
+            continue;
+        n_left--;
+        memcpy(engine->logits, logits, n_vocab * sizeof *logits);
+        extend(engine, sequence, engine->logits);
+    }
 }
 
 /* Hands a chunk's rows of logits to on_logits. */
@@ -112,22 +146,28 @@ static void score(linnet_engine *engine, const ln_chunk *chunk, const float *log
     size_t n_vocab = engine->model->spec.n_vocab;
     size_t first = sequence->n_cached - chunk->n_logits;
     for (size_t i = 0; i < chunk->n_logits; i++)
-        ln_request_give_logits(sequence->request, first + i, logits + i * n_vocab, n_vocab);
+        ln_request_give_logits(sequence->group->request, first + i, logits + i * n_vocab, n_vocab);
     if (sequence->n_cached == sequence->n_tokens)
-        end_running(engine, sequence, LINNET_FINISH_STOP, NULL);
+        end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
 }
 
 /* Rows of a prompt give its logprobs, and the last row of all the next token. */
 static void generate(linnet_engine *engine, const ln_chunk *chunk, float *logits) {
     ln_sequence *sequence = chunk->sequence;
+    ln_sequence_group *group = sequence->group;
+    linnet_request *request = group->request;
     size_t n_vocab = engine->model->spec.n_vocab;
     size_t first = sequence->n_cached - chunk->n_logits;
-    for (size_t i = 0; sequence->wants_all_logits && i < chunk->n_logits; i++)
-        if (first + i < sequence->n_prompt)
-            ln_request_give_prompt_logprobs(sequence->request, &engine->sampler, first + i,
+    for (size_t i = 0; group->wants_all_logits && i < chunk->n_logits; i++)
+        if (first + i < group->n_prompt)
+            ln_request_give_prompt_logprobs(request, &engine->sampler, first + i,
                                             logits + i * n_vocab);
-    if (chunk->n_logits > 0 && sequence->n_cached == sequence->n_tokens)
-        extend(engine, sequence, logits + (chunk->n_logits - 1) * n_vocab);
+    group->wants_all_logits &= !request->has_prompt_logprobs;
+    float *last = logits + (chunk->n_logits - 1) * n_vocab;
+    if (chunk->begins_group)
+        begin_group(engine, group, last);
+    else if (chunk->n_logits > 0 && sequence->n_cached == sequence->n_tokens)
+        extend(engine, sequence, last);
 }
 
 /* What came of the step's chunks: their logits lie one after another. Encoders give none. */
@@ -136,7 +176,9 @@ static void deliver(linnet_engine *engine) {
     float *logits = engine->activations.logits;
     for (size_t i = 0; i < scheduler->n_chunks && !scheduler->is_encoding; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
-        if (chunk->sequence->request->options.kind == LINNET_REQUEST_SCORE)
+        if (chunk->n_logits == 0)
+            continue;
+        if (chunk->sequence->group->request->options.kind == LINNET_REQUEST_SCORE)
             score(engine, chunk, logits);
         else
             generate(engine, chunk, logits);
@@ -145,21 +187,38 @@ static void deliver(linnet_engine *engine) {
 }
 
 static void fail(linnet_engine *engine, const ln_error *err) {
-    for (size_t i = 0; i < engine->scheduler.n_chunks; i++)
-        end_running(engine, engine->scheduler.chunks[i].sequence, LINNET_FINISH_ERROR, err);
+    ln_scheduler *scheduler = &engine->scheduler;
+    ln_scheduler_fail(scheduler);
+    while (scheduler->n_running > 0)
+        end_group(engine, scheduler->running[scheduler->n_running - 1], LINNET_FINISH_ERROR, err);
+}
+
+/* What a token of a prompt costs: of steps that hardly do anything else, the later the more. */
+static void learn_cost(linnet_engine *engine, uint64_t step_ns) {
+    const ln_scheduler *scheduler = &engine->scheduler;
+    double *cost = &engine->scheduler.costs.ns_per_token;
+    double measured = (double)step_ns / (double)scheduler->n_tokens;
+    if (scheduler->n_tokens >= 4 * scheduler->n_chunks)
+        *cost += (measured - *cost) * (*cost > 0 ? 0.25 : 1);
 }
 
 static void run_step(linnet_engine *engine) {
     ln_error err = {0};
+    ln_op *ops = engine->ops;
+    uint64_t begin_ns = ln_clock_ns();
+    size_t n_ops = 0, n_copies = engine->cache.n_copies;
     ln_step_build(&engine->step, &engine->scheduler);
-    size_t n_ops = (engine->scheduler.is_encoding ? ln_forward_record_encoder : ln_forward_record)(
+    if (n_copies > 0)
+        ops[n_ops++] = ln_engine_copy_op(engine, engine->cache.copies, n_copies);
+    n_ops += (engine->scheduler.is_encoding ? ln_forward_record_encoder : ln_forward_record)(
         &engine->model->spec, &engine->weights, &engine->activations, engine->kv_layers,
-        &engine->step.batch, engine->ops);
-    if (engine->backend->vtable->run(engine->backend, engine->ops, n_ops, &err) != LINNET_OK ||
+        &engine->step.batch, ops + n_ops);
+    if (engine->backend->vtable->run(engine->backend, ops, n_ops, &err) != LINNET_OK ||
         ln_checkpoint_check(engine->model->checkpoint, &err) != LINNET_OK) {
         fail(engine, &err);
         return;
     }
+    learn_cost(engine, ln_clock_ns() - begin_ns);
     ln_stat_add(&engine->stats.n_steps, 1);
     ln_stat_add(&engine->stats.n_computed_tokens, engine->scheduler.n_tokens);
     ln_scheduler_commit(&engine->scheduler);
@@ -177,11 +236,10 @@ static bool wait_for_work(linnet_engine *engine) {
     while (!engine->stopping && engine->submitted.first == NULL &&
            ln_scheduler_is_idle(&engine->scheduler))
         pthread_cond_wait(&engine->work_came, &engine->mutex);
-    for (const ln_sequence *s = engine->submitted.first; s != NULL; s = s->next)
-        engine->deadline_ns = earlier(engine->deadline_ns, s);
-    ln_sequence_queue_append(&engine->scheduler.waiting, &engine->submitted);
-    engine->scheduler.n_waiting += engine->n_submitted;
-    engine->n_submitted = 0;
+    for (ln_sequence_group *group; (group = ln_group_queue_pop(&engine->submitted)) != NULL;) {
+        engine->deadline_ns = earlier(engine->deadline_ns, group);
+        ln_scheduler_add(&engine->scheduler, group);
+    }
     show_state(engine);
     bool stopping = engine->stopping;
     pthread_mutex_unlock(&engine->mutex);
@@ -199,10 +257,9 @@ void *ln_engine_main(void *argument) {
     return NULL;
 }
 
-void ln_engine_enqueue(linnet_engine *engine, ln_sequence *sequence) {
+void ln_engine_enqueue(linnet_engine *engine, ln_sequence_group *group) {
     pthread_mutex_lock(&engine->mutex);
-    ln_sequence_queue_push(&engine->submitted, sequence);
-    engine->n_submitted++;
+    ln_group_queue_insert(&engine->submitted, group, engine->submitted.last);
     pthread_cond_signal(&engine->work_came);
     pthread_mutex_unlock(&engine->mutex);
 }

@@ -23,11 +23,14 @@ struct linnet_engine {
     ln_backend *backend;
 
     ln_weights weights;
-    ln_reservation kv, activation_memory, blocks, batch, sampling; /* kv, activations: backend's */
+    ln_reservation kv, activation_memory; /* the backend's */
+    ln_reservation swap, blocks, batch, sampling;
     size_t scratch_bytes;
     ln_activations activations;
-    ln_kv_layer *kv_layers; /* [n_layers] */
-    ln_op *ops;             /* [ln_forward_max_ops] */
+    ln_kv_layer *kv_layers;   /* [ln_kv_layer_count] */
+    ln_kv_layer *swap_layers; /* [ln_kv_layer_count] */
+    ln_op *ops;               /* [1 + ln_forward_max_ops] */
+    float *logits;            /* [n_vocab] a copy, for what several sequences sample from */
 
     /* the engine thread's */
     ln_kv_cache cache;
@@ -40,8 +43,7 @@ struct linnet_engine {
     /* shared with the threads that submit */
     pthread_mutex_t mutex;
     pthread_cond_t work_came;
-    ln_sequence_queue submitted; /* under the mutex, like the next two */
-    size_t n_submitted;
+    ln_group_queue submitted; /* under the mutex, like `stopping` */
     bool stopping;
     atomic_bool cancel_came; /* some request was cancelled since the last look */
 
@@ -49,10 +51,22 @@ struct linnet_engine {
     bool has_mutex, has_thread;
 };
 
+/* The operation that makes copies[n_copies] of KV blocks. */
+static inline ln_op ln_engine_copy_op(const linnet_engine *engine, const ln_block_copy *copies,
+                                      size_t n_copies) {
+    return (ln_op){.kind = LN_OP_COPY,
+                   .layer = -1,
+                   .copy = {.layers = engine->kv_layers,
+                            .swap = engine->swap_layers,
+                            .n_layers = ln_kv_layer_count(&engine->model->spec),
+                            .copies = copies,
+                            .n_copies = n_copies}};
+}
+
 /* The engine thread: `argument` is the engine; ends once it is stopping. */
 void *ln_engine_main(void *argument);
 
-/* Hands a sequence to the engine thread. Any thread. */
-void ln_engine_enqueue(linnet_engine *engine, ln_sequence *sequence);
+/* Hands a group to the engine thread. Any thread. */
+void ln_engine_enqueue(linnet_engine *engine, ln_sequence_group *group);
 
 #endif

@@ -15,14 +15,18 @@ enum {
     DEFAULT_BATCH_TOKENS = 512,
     SMALLEST_CHOSEN_CTX = 512, /* taken even when memory looks too small for it */
     CTX_STEP = 256,            /* a context that memory limits is a multiple of this */
-    SCORE_ROWS = 64,           /* rows of logits in a step, when no more sequences run */
-    STACK_BYTES = 64 << 10,    /* what a thread touches of its stack */
-    LIBRARY_BYTES = 4 << 20    /* C library, dynamic linker, JSON and regex code */
+    LONG_PREFILL_TOKENS = 1024,
+    SCORE_ROWS = 64,        /* rows of logits in a step, when no more sequences run */
+    STACK_BYTES = 64 << 10, /* what a thread touches of its stack */
+    LIBRARY_BYTES = 4 << 20 /* C library, dynamic linker, JSON and regex code */
 };
 
 void linnet_engine_options_init(linnet_engine_options *options) {
-    *options =
-        (linnet_engine_options){.struct_bytes = sizeof *options, .backend = "auto", .cpu = "auto"};
+    *options = (linnet_engine_options){.struct_bytes = sizeof *options,
+                                       .backend = "auto",
+                                       .cpu = "auto",
+                                       .prefix_cache = true,
+                                       .long_prefill_tokens = LONG_PREFILL_TOKENS};
 }
 
 /* ---- arenas ----------------------------------------------------------------------------- */
@@ -33,37 +37,13 @@ ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *bu
     ln_layout scheduler = {0};
     ln_layout_add(layout, 1, sizeof(linnet_engine));
     e.kv_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
-    e.ops = ln_layout_add(layout, ln_forward_max_ops(spec), sizeof(ln_op));
+    e.swap_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
+    e.ops = ln_layout_add(layout, 1 + ln_forward_max_ops(spec), sizeof(ln_op));
     ln_scheduler_plan(budget, &scheduler);
     e.scheduler = ln_layout_add(layout, scheduler.bytes, 1);
     layout->overflow |= scheduler.overflow;
+    e.logits = ln_layout_add(layout, spec->n_vocab, sizeof(float));
     return e;
-}
-
-/* Of K or V: rows of `dim` elements, all heads. */
-static size_t block_bytes(const ln_engine_plan *plan, const ln_kv_layer *layer, size_t dim) {
-    return layer->n_heads * ln_kv_head_bytes(plan->kv_dtype, LN_KV_BLOCK_TOKENS, dim);
-}
-
-void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
-                          ln_kv_layer *kv_layers, void *memory) {
-    for (size_t i = 0; i < ln_kv_layer_count(spec); i++) {
-        ln_kv_layer layer = {0};
-        bool v_in_k;
-        ln_kv_layer_shape(spec, i, &layer, &v_in_k);
-        size_t n_blocks = plan->kv_shape.n_blocks[layer.group];
-        size_t k = ln_layout_add(layout, n_blocks, block_bytes(plan, &layer, layer.k_dim));
-        size_t v = k;
-        if (!v_in_k)
-            v = ln_layout_add(layout, n_blocks, block_bytes(plan, &layer, layer.v_dim));
-        if (kv_layers == NULL)
-            continue;
-        layer.dtype = plan->kv_dtype;
-        layer.block_tokens = LN_KV_BLOCK_TOKENS;
-        layer.k = (char *)memory + k;
-        layer.v = (char *)memory + v;
-        kv_layers[i] = layer;
-    }
 }
 
 size_t ln_engine_tokenizer_bytes(const linnet_model *model) {
@@ -77,34 +57,6 @@ size_t ln_engine_header_bytes(const linnet_model *model) {
 size_t ln_engine_max_encoder(const ln_engine_plan *plan) {
     size_t budget = plan->budget.max_tokens;
     return budget < plan->ctx_tokens ? budget : plan->ctx_tokens;
-}
-
-/* The blocks of each group's pool: what max_seqs sequences of ctx_tokens hold. */
-static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
-    ln_kv_shape *shape = &plan->kv_shape;
-    *shape = (ln_kv_shape){
-        .n_groups = spec->n_kv_groups,
-        .ctx_tokens = plan->ctx_tokens,
-        .max_seqs = plan->budget.max_seqs,
-        .max_chunk_tokens = plan->budget.max_tokens,
-    };
-    for (size_t g = 0; g < spec->n_kv_groups; g++) {
-        static const ln_kv_group_kind kinds[] = {[LN_KV_OWN] = LN_KV_GROUP_OWN,
-                                                 [LN_KV_CROSS] = LN_KV_GROUP_SOURCE,
-                                                 [LN_KV_ENCODER] = LN_KV_GROUP_ENCODER};
-        shape->kinds[g] = kinds[spec->kv_groups[g].kind];
-        shape->windows[g] = spec->kv_groups[g].window;
-        size_t needed = ln_kv_table_blocks(ln_engine_max_encoder(plan));
-        if (shape->kinds[g] == LN_KV_GROUP_OWN)
-            needed =
-                ln_kv_blocks_needed(plan->ctx_tokens, shape->windows[g], plan->budget.max_tokens);
-        if (!ln_mul(needed, shape->max_seqs, &shape->n_blocks[g]) ||
-            shape->n_blocks[g] > INT32_MAX / LN_KV_BLOCK_TOKENS)
-            return ln_fail(err, LINNET_ERR_LIMIT,
-                           "%zu sequences of %zu tokens are more than the KV cache can number",
-                           shape->max_seqs, plan->ctx_tokens);
-    }
-    return LINNET_OK;
 }
 
 static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
@@ -127,11 +79,7 @@ static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_
 /* Sizes all that depends on the context and the budget. */
 static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_engine_plan *plan,
                              ln_error *err) {
-    LN_TRY(shape_kv(spec, plan, err));
-    ln_layout kv = {0};
-    ln_engine_lay_out_kv(spec, plan, &kv, NULL, NULL);
-    LN_TRY(ln_layout_check(&kv, "KV cache", err));
-    plan->bytes[LN_ARENA_KV] = kv.bytes;
+    LN_TRY(ln_engine_size_kv(spec, plan, err));
     LN_TRY(size_host_arenas(spec, plan, err));
     LN_TRY(ln_activations_plan(spec, plan->budget.max_tokens, plan->budget.max_logits,
                                &plan->bytes[LN_ARENA_ACTIVATIONS], err));
@@ -212,6 +160,26 @@ static size_t choose_ctx(const ln_spec *spec, const ln_backend *backend,
     return low * CTX_STEP;
 }
 
+static ln_status check_scheduling(const linnet_engine_options *options, ln_error *err) {
+    const struct {
+        const char *name;
+        unsigned value, last;
+    } choices[] = {
+        {"preemption", (unsigned)options->preemption, LINNET_PREEMPTION_RECOMPUTE},
+        {"policy", (unsigned)options->policy, LINNET_POLICY_PREFILL_FIRST},
+        {"order", (unsigned)options->order, LINNET_ORDER_PRIORITY},
+    };
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (choices[i].value > choices[i].last)
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is %u, which is none", choices[i].name,
+                           choices[i].value);
+    if (options->kv_tokens > INT32_MAX)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "kv_tokens is at most %d", INT32_MAX);
+    if (options->preemption == LINNET_PREEMPTION_SWAP && options->swap_bytes == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "preemption by swap needs swap_bytes");
+    return LINNET_OK;
+}
+
 static ln_status check_options(const linnet_model *model, const linnet_engine_options *options,
                                ln_error *err) {
     const size_t most = INT32_MAX;
@@ -227,6 +195,7 @@ static ln_status check_options(const linnet_model *model, const linnet_engine_op
     if (options->ctx_tokens > most || options->max_seqs > most || options->max_batch_tokens > most)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "ctx_tokens, max_seqs and max_batch_tokens are at most %zu", most);
+    LN_TRY(check_scheduling(options, err));
     size_t max_ctx = model->spec.max_ctx_tokens;
     if (max_ctx > 0 && options->ctx_tokens > max_ctx)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
@@ -280,6 +249,16 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     plan->bytes[LN_ARENA_HEADERS] = ln_engine_header_bytes(model);
     plan->mapped_bytes = weights.mapped_bytes;
     plan->kv_dtype = choose_kv_dtype(options);
+    plan->kv_tokens = options->kv_tokens;
+    plan->swap_bytes = options->swap_bytes;
+    plan->shares_prefixes = options->prefix_cache;
+    plan->scheduler = (ln_scheduler_options){
+        .policy = options->policy,
+        .order = options->order,
+        .preemption = options->preemption,
+        .max_long_prefills = options->max_long_prefills,
+        .long_prefill_tokens = options->long_prefill_tokens,
+    };
     plan->ctx_tokens = options->ctx_tokens;
     if (plan->ctx_tokens == 0)
         plan->ctx_tokens = choose_ctx(&model->spec, backend, options, plan);

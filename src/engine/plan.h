@@ -14,6 +14,7 @@
     X(LN_ARENA_WEIGHTS, "weights")         /* prepared copies; mapped ones are not counted */      \
     X(LN_ARENA_TABLES, "tables")           /* of the weights */                                    \
     X(LN_ARENA_KV, "kv")                   /* blocks */                                            \
+    X(LN_ARENA_SWAP, "swap")               /* blocks that gave way */                              \
     X(LN_ARENA_BLOCKS, "blocks")           /* block pools and block tables */                      \
     X(LN_ARENA_ACTIVATIONS, "activations") /* and logits */                                        \
     X(LN_ARENA_SCRATCH, "scratch")         /* of the backend's kernels */                          \
@@ -35,6 +36,9 @@ typedef struct ln_engine_plan {
     bool quantizes; /* plain matrices become `quantize` while they load */
     ln_dtype quantize;
     ln_step_budget budget;
+    ln_scheduler_options scheduler;
+    size_t kv_tokens, swap_bytes; /* as asked for */
+    bool shares_prefixes;
     ln_kv_shape kv_shape;
     ln_kv_dtype kv_dtype;
     ln_step_limits limits; /* for the backend's scratch */
@@ -55,15 +59,18 @@ static inline ln_weights_options ln_engine_weights_options(const ln_engine_plan 
 
 /* Offsets in the engine's own arena, which begins with struct linnet_engine. */
 typedef struct ln_engine_layout {
-    size_t kv_layers, ops, scheduler;
+    size_t kv_layers, swap_layers, ops, scheduler, logits;
 } ln_engine_layout;
 ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *budget,
                                    ln_layout *layout);
 
-/* Lays out the K and V blocks of every layer in the KV arena; with kv_layers [ln_kv_layer_count],
- * points them into `memory` as well. */
-void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_layout *layout,
-                          ln_kv_layer *kv_layers, void *memory);
+/* Lays out n_blocks[groups] K and V blocks of every layer in the KV arena, or the swap arena; with
+ * kv_layers [ln_kv_layer_count], points them into `memory` as well. */
+void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, const size_t *n_blocks,
+                          ln_layout *layout, ln_kv_layer *kv_layers, void *memory);
+
+/* Chooses the blocks of the KV cache and of its swap space, and sizes both arenas. */
+ln_status ln_engine_size_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err);
 
 /* The longest text that an encoder reads, in tokens: one step, no longer than a context. */
 size_t ln_engine_max_encoder(const ln_engine_plan *plan);

@@ -3,189 +3,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "engine/options.h"
-#include "engine/request_check.h"
-#include "engine/request_rules.h"
 #include "sampling/logprobs.h"
-
-void linnet_request_options_init(linnet_request_options *options) {
-    *options = (linnet_request_options){
-        .struct_bytes = sizeof *options,
-        .sampling = {.temperature = 0.8f,
-                     .top_k = 40,
-                     .top_p = 0.95f,
-                     .repeat_penalty = 1,
-                     .repeat_last_n = 64,
-                     .xtc_threshold = 0.1f,
-                     .dry_base = 1.75f,
-                     .dry_allowed_length = 2,
-                     .dry_last_n = 1024,
-                     .mirostat_eta = 0.1f},
-        .length_penalty = 1,
-    };
-}
-
-/* ---- submit ----------------------------------------------------------------------------- */
-
-static size_t output_limit(const linnet_request_options *o, size_t ctx_tokens) {
-    size_t room = ctx_tokens - o->n_prompt_ids;
-    if (o->kind == LINNET_REQUEST_SCORE)
-        return 0;
-    return o->max_tokens > 0 && o->max_tokens < room ? o->max_tokens : room;
-}
-
-/* Sizes of the stop strings: their number, the longest, the sum. */
-typedef struct stop_sizes {
-    size_t count, longest, total;
-} stop_sizes;
-
-static stop_sizes measure_stops(const linnet_request_options *o) {
-    stop_sizes sizes = {.count = o->kind == LINNET_REQUEST_GENERATE ? o->n_stop : 0};
-    for (size_t i = 0; i < sizes.count; i++) {
-        size_t n_bytes = strlen(o->stop[i]);
-        sizes.longest = n_bytes > sizes.longest ? n_bytes : sizes.longest;
-        sizes.total += n_bytes;
-    }
-    return sizes;
-}
-
-/* Copies the stop strings to bytes[total], with their borders[total]. */
-static void copy_stops(const linnet_request_options *o, size_t count, ln_stop_string *stops,
-                       char *bytes, uint32_t *borders) {
-    for (size_t i = 0; i < count; i++) {
-        size_t n_bytes = strlen(o->stop[i]);
-        memcpy(bytes, o->stop[i], n_bytes);
-        ln_stop_string_init(&stops[i], bytes, n_bytes, borders);
-        bytes += n_bytes;
-        borders += n_bytes;
-    }
-}
-
-/* The arrays of logprobs, with those of tokens that they are about. */
-typedef struct logprob_layout {
-    size_t output, output_top, prompt, prompt_top;
-} logprob_layout;
-
-static logprob_layout lay_out_logprobs(const linnet_request_options *o, size_t max_output,
-                                       ln_layout *layout) {
-    size_t top_bytes = (size_t)o->top_logprobs * sizeof(linnet_logprob);
-    size_t n_output = o->logprobs ? max_output : 0;
-    size_t n_prompt = o->prompt_logprobs ? o->n_prompt_ids : 0;
-    return (logprob_layout){.output = ln_layout_add(layout, n_output, sizeof(float)),
-                            .output_top = ln_layout_add(layout, n_output, top_bytes),
-                            .prompt = ln_layout_add(layout, n_prompt, sizeof(float)),
-                            .prompt_top = ln_layout_add(layout, n_prompt, top_bytes)};
-}
-
-static void bind_logprobs(linnet_request *request, const linnet_request_options *o,
-                          const logprob_layout *at) {
-    char *base = (char *)request;
-    request->logprobs = (ln_request_logprobs){(float *)(void *)(base + at->output),
-                                              (linnet_logprob *)(void *)(base + at->output_top)};
-    request->prompt_logprobs = (ln_request_logprobs){
-        (float *)(void *)(base + at->prompt), (linnet_logprob *)(void *)(base + at->prompt_top)};
-    for (int32_t i = 0; o->prompt_logprobs && i < o->top_logprobs; i++)
-        request->prompt_logprobs.top[i].id = -1;
-}
-
-/* One allocation with everything in it; NULL when memory is out. */
-static linnet_request *allocate(const linnet_engine *engine, const linnet_request_options *o) {
-    const ln_tokenizer *tokenizer = engine->model->tokenizer;
-    size_t max_output = output_limit(o, engine->plan.ctx_tokens);
-    stop_sizes sizes = measure_stops(o);
-    ln_layout layout = {0};
-    ln_layout_add(&layout, 1, sizeof(linnet_request));
-    size_t tokens = ln_layout_add(&layout, o->n_prompt_ids + max_output, sizeof(int32_t));
-    size_t encoder_tokens = ln_layout_add(&layout, o->n_encoder_ids, sizeof(int32_t));
-    size_t rules = ln_request_rules_plan(&layout, engine->model, o);
-    logprob_layout logprobs = lay_out_logprobs(o, max_output, &layout);
-    size_t stops = ln_layout_add(&layout, sizes.count, sizeof(ln_stop_string));
-    size_t bytes = ln_layout_add(&layout, sizes.total, 1);
-    size_t borders = ln_layout_add(&layout, sizes.total, sizeof(uint32_t));
-    size_t stream = ln_text_stream_plan(&layout, tokenizer, sizes.count, sizes.longest);
-    size_t stop_stream = ln_text_stream_plan(&layout, tokenizer, sizes.count, sizes.longest);
-    char *base = layout.overflow ? NULL : calloc(1, layout.bytes);
-    if (base == NULL)
-        return NULL;
-
-    linnet_request *request = (linnet_request *)(void *)base;
-    request->n_prompt = o->n_prompt_ids;
-    request->max_output = max_output;
-    request->tokens = (int32_t *)(void *)(base + tokens);
-    memcpy(request->tokens, o->prompt_ids, o->n_prompt_ids * sizeof *o->prompt_ids);
-    request->encoder_tokens = (int32_t *)(void *)(base + encoder_tokens);
-    if (o->n_encoder_ids > 0)
-        memcpy(request->encoder_tokens, o->encoder_ids, o->n_encoder_ids * sizeof *o->encoder_ids);
-    ln_request_rules_init(&request->rules, engine->model, o, base + rules);
-    bind_logprobs(request, o, &logprobs);
-    ln_stop_string *own_stops = (ln_stop_string *)(void *)(base + stops);
-    copy_stops(o, sizes.count, own_stops, base + bytes, (uint32_t *)(void *)(base + borders));
-    request->has_stops = sizes.count > 0;
-    ln_text_stream_init(&request->stream, tokenizer, o->keep_special, own_stops, sizes.count,
-                        sizes.longest, base + stream);
-    ln_text_stream_init(&request->stop_stream, tokenizer, o->keep_special, own_stops, sizes.count,
-                        sizes.longest, base + stop_stream);
-    return request;
-}
-
-linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_options *options,
-                                    linnet_request **out, linnet_error *err) {
-    linnet_request_options own;
-    linnet_request_options_init(&own);
-    *out = NULL;
-    LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_request_options", err));
-    if (own.n_prompt_ids == 0 && own.n_encoder_ids > 0 && own.kind == LINNET_REQUEST_GENERATE) {
-        own.prompt_ids = &engine->model->spec.decoder_start_id;
-        own.n_prompt_ids = 1;
-    }
-    LN_TRY(ln_request_check(engine, &own, err));
-    linnet_request *request = allocate(engine, &own);
-    if (request == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a request of %zu tokens",
-                       own.n_prompt_ids);
-    request->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-    if (request->event_fd < 0) {
-        free(request);
-        return ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a request: %s",
-                       strerror(errno));
-    }
-    pthread_mutex_init(&request->on_logits_mutex, NULL);
-    own.prompt_ids = own.encoder_ids = NULL;
-    own.stop = NULL;
-    own.stop_ids = own.dry_breakers = NULL;
-    own.logit_bias = NULL;
-    own.bad_words = NULL;
-    own.cache_salt = NULL;
-    request->options = own;
-    request->engine = engine;
-    if (own.timeout_ms > 0)
-        request->deadline_ns = ln_clock_ns() + (uint64_t)own.timeout_ms * 1000000u;
-    atomic_init(&request->references, 2);
-    request->sequence = (ln_sequence){
-        .request = request,
-        .tokens = request->tokens,
-        .n_prompt = request->n_prompt,
-        .n_tokens = request->n_prompt,
-        .max_tokens = request->n_prompt + request->max_output,
-        .encoder_tokens = request->encoder_tokens,
-        .n_encoder = own.n_encoder_ids,
-        .needs_encoder = own.n_encoder_ids > 0,
-        .wants_all_logits = own.kind == LINNET_REQUEST_SCORE || own.prompt_logprobs,
-    };
-    *out = request;
-    ln_engine_enqueue(engine, &request->sequence);
-    return LINNET_OK;
-}
 
 /* ---- the engine thread's side ----------------------------------------------------------- */
 
-static void release(linnet_request *request) {
+void ln_request_release(linnet_request *request) {
     if (atomic_fetch_sub(&request->references, 1) > 1)
         return;
     close(request->event_fd);
@@ -203,11 +29,12 @@ static void count_event(const linnet_request *request) {
     LN_BUG_ON(written != sizeof one);
 }
 
-void ln_request_take_logprobs(linnet_request *request, ln_sampler *sampler, const float *logits) {
-    size_t at = atomic_load_explicit(&request->n_output, memory_order_relaxed);
-    size_t n_top = (size_t)request->options.top_logprobs;
-    if (request->options.logprobs)
-        ln_logprobs_take(sampler, logits, request->logprobs.top + at * n_top, n_top);
+void ln_request_take_logprobs(linnet_request *request, size_t index, ln_sampler *sampler,
+                              const float *logits) {
+    const ln_output *output = &request->outputs[index];
+    size_t n_top = request->options.logprobs ? (size_t)request->options.top_logprobs : 0;
+    if (request->options.logprobs || request->is_ranked)
+        ln_logprobs_take(sampler, logits, output->logprobs.top + output->n_made * n_top, n_top);
 }
 
 void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sampler, size_t position,
@@ -216,41 +43,103 @@ void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sample
     size_t next = position + 1, n_top = (size_t)request->options.top_logprobs;
     if (next < request->n_prompt) {
         ln_logprobs_take(sampler, logits, logprobs->top + next * n_top, n_top);
-        logprobs->chosen[next] = ln_logprobs_get(sampler, request->tokens[next]);
+        logprobs->chosen[next] = ln_logprobs_get(sampler, request->outputs[0].tokens[next]);
     }
     if (next + 1 >= request->n_prompt)
         request->has_prompt_logprobs = true;
 }
 
-bool ln_request_give_token(linnet_request *request, const ln_sampler *sampler, int32_t token) {
-    size_t n_output = atomic_load_explicit(&request->n_output, memory_order_relaxed);
-    LN_BUG_ON(n_output == request->max_output);
-    request->tokens[request->n_prompt + n_output] = token;
+/* Before the first event: what every event tells. */
+static void begin(linnet_request *request) {
+    if (!request->has_begun)
+        request->n_cached_tokens = request->group.n_prefix_hit;
+    request->has_begun = true;
+}
+
+bool ln_request_give_token(linnet_request *request, size_t index, const ln_sampler *sampler,
+                           int32_t token) {
+    ln_output *output = &request->outputs[index];
+    LN_BUG_ON(output->n_made == request->max_output);
     if (request->options.logprobs)
-        request->logprobs.chosen[n_output] = ln_logprobs_get(sampler, token);
-    atomic_store(&request->n_output, n_output + 1);
-    count_event(request);
+        output->logprobs.chosen[output->n_made] = ln_logprobs_get(sampler, token);
+    output->tokens[request->n_prompt + output->n_made++] = token;
+    begin(request);
+    if (request->is_ranked) {
+        output->score += (double)ln_logprobs_get(sampler, token);
+    } else {
+        atomic_store(&output->n_shown, output->n_made);
+        count_event(request);
+    }
     if (!request->has_stops)
         return false;
     size_t n_bytes;
-    ln_text_stream_push(&request->stop_stream, token, &n_bytes);
-    return request->stop_stream.stopped;
+    ln_text_stream_push(&output->stop_stream, token, &n_bytes);
+    return output->stop_stream.stopped;
 }
 
 void ln_request_give_logits(linnet_request *request, size_t position, const float *row,
                             size_t n_vocab) {
     pthread_mutex_lock(&request->on_logits_mutex);
-    if (!request->is_closed)
+    if (!request->is_closed && position == request->n_scored)
         request->options.on_logits(request->options.user, position, row, n_vocab);
+    request->n_scored += position == request->n_scored;
     pthread_mutex_unlock(&request->on_logits_mutex);
 }
 
-void ln_request_give_end(linnet_request *request, linnet_finish finish, const ln_error *error) {
+/* Shows how an output ended. */
+static void show_end(linnet_request *request, ln_output *output) {
+    atomic_fetch_sub(&request->n_open, 1);
+    atomic_store(&output->finish, (int)output->end);
+    count_event(request);
+}
+
+/* All have ended: the best are shown, ties in the order of their sequences. */
+static void show_best(linnet_request *request) {
+    size_t n_sequences = request->group.n_sequences, n_outputs = request->n_outputs;
+    for (size_t i = 1; i < n_sequences; i++) {
+        size_t rank = request->ranks[i], at = i;
+        double score = request->outputs[rank].score;
+        for (; at > 0 && score > request->outputs[request->ranks[at - 1]].score; at--)
+            request->ranks[at] = request->ranks[at - 1];
+        request->ranks[at] = rank;
+    }
+    for (size_t i = 0; i < n_outputs; i++) {
+        ln_output *output = &request->outputs[request->ranks[i]];
+        for (size_t token = 0; token < output->n_made; token++) {
+            atomic_store(&output->n_shown, token + 1);
+            count_event(request);
+        }
+        show_end(request, output);
+    }
+}
+
+static void end_output(linnet_request *request, size_t index, linnet_finish finish,
+                       const ln_error *error) {
+    ln_output *output = &request->outputs[index];
     if (error != NULL)
         request->error = *error;
-    atomic_store(&request->finish, (int)finish);
-    count_event(request);
-    release(request);
+    begin(request);
+    output->end = finish;
+    request->n_ended++;
+    if (!request->is_ranked)
+        show_end(request, output);
+    else if (request->n_ended == request->group.n_sequences)
+        show_best(request);
+}
+
+void ln_request_give_end(linnet_request *request, size_t index, linnet_finish finish,
+                         const ln_error *error) {
+    end_output(request, index, finish, error);
+    if (request->n_ended == request->group.n_sequences)
+        ln_request_release(request);
+}
+
+void ln_request_give_end_to_all(linnet_request *request, linnet_finish finish,
+                                const ln_error *error) {
+    for (size_t i = 0; i < request->group.n_sequences; i++)
+        if (request->outputs[i].end == LINNET_FINISH_NONE)
+            end_output(request, i, finish, error);
+    ln_request_release(request);
 }
 
 /* ---- the receiver's side ---------------------------------------------------------------- */
@@ -272,12 +161,13 @@ static ln_status wait_for_event(const linnet_request *request, int timeout_ms, l
 }
 
 /* Adds what was asked for of the logprobs; the event's token is taken. */
-static void show_logprobs(const linnet_request *request, linnet_event *event) {
+static void show_logprobs(const linnet_request *request, const ln_output *output,
+                          linnet_event *event) {
     size_t n_top = (size_t)request->options.top_logprobs;
     if (request->options.logprobs && event->token >= 0) {
-        event->logprob = request->logprobs.chosen[request->n_taken - 1];
+        event->logprob = output->logprobs.chosen[output->n_taken - 1];
         if (n_top > 0)
-            event->top_logprobs = request->logprobs.top + (request->n_taken - 1) * n_top;
+            event->top_logprobs = output->logprobs.top + (output->n_taken - 1) * n_top;
     }
     if (request->options.prompt_logprobs && request->has_prompt_logprobs) {
         event->prompt_logprobs = request->prompt_logprobs.chosen;
@@ -286,25 +176,47 @@ static void show_logprobs(const linnet_request *request, linnet_event *event) {
     }
 }
 
+/* Takes the next event of an output, if there is one. What was shown before the finish was seen
+ * comes before it. */
+static bool take_event(linnet_request *request, ln_output *output, linnet_event *event) {
+    if (output->is_over)
+        return false;
+    linnet_finish finish = (linnet_finish)atomic_load(&output->finish);
+    if (output->n_taken < atomic_load(&output->n_shown)) {
+        event->token = output->tokens[request->n_prompt + output->n_taken++];
+        event->text = ln_text_stream_push(&output->stream, event->token, &event->text_bytes);
+        return true;
+    }
+    if (finish == LINNET_FINISH_NONE)
+        return false;
+    event->finish = finish;
+    event->text = ln_text_stream_finish(&output->stream, &event->text_bytes);
+    event->score = (float)output->score;
+    if (finish == LINNET_FINISH_ERROR)
+        event->error = request->error.message;
+    output->is_over = true;
+    request->n_to_come--;
+    return true;
+}
+
 linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linnet_event *event,
                                   linnet_error *err) {
-    if (request->is_over)
+    if (request->n_to_come == 0)
         return ln_fail(err, LINNET_ERR_STATE, "the final event of this request was delivered");
     LN_TRY(wait_for_event(request, timeout_ms, err));
     *event = (linnet_event){.token = -1, .n_prompt_tokens = request->n_prompt};
-    if (request->n_taken < atomic_load(&request->n_output)) {
-        event->token = request->tokens[request->n_prompt + request->n_taken++];
-        event->text = ln_text_stream_push(&request->stream, event->token, &event->text_bytes);
-    } else {
-        event->finish = (linnet_finish)atomic_load(&request->finish);
-        event->text = ln_text_stream_finish(&request->stream, &event->text_bytes);
-        if (event->finish == LINNET_FINISH_ERROR)
-            event->error = request->error.message;
-        request->is_over = true;
+    size_t index = request->next, n_looked = 0;
+    while (!take_event(request, &request->outputs[request->ranks[index]], event)) {
+        index = (index + 1) % request->n_outputs;
+        LN_BUG_ON(++n_looked == request->n_outputs); /* the count says that there is one */
     }
-    event->n_output_tokens = request->n_taken;
-    event->n_open = request->is_over ? 0 : 1;
-    show_logprobs(request, event);
+    const ln_output *output = &request->outputs[request->ranks[index]];
+    request->next = (index + 1) % request->n_outputs;
+    event->index = (uint32_t)index;
+    event->n_open = (uint32_t)request->n_to_come;
+    event->n_output_tokens = output->n_taken;
+    event->n_cached_tokens = request->n_cached_tokens;
+    show_logprobs(request, output, event);
     return LINNET_OK;
 }
 
@@ -313,8 +225,7 @@ int linnet_request_get_fd(const linnet_request *request) {
 }
 
 void linnet_request_cancel(linnet_request *request) {
-    if (atomic_load(&request->finish) != LINNET_FINISH_NONE ||
-        atomic_exchange(&request->cancelled, true))
+    if (atomic_load(&request->n_open) == 0 || atomic_exchange(&request->cancelled, true))
         return;
     atomic_store(&request->engine->cancel_came, true);
 }
@@ -326,5 +237,5 @@ void linnet_request_close(linnet_request *request) {
     pthread_mutex_lock(&request->on_logits_mutex); /* a call of on_logits ends first */
     request->is_closed = true;
     pthread_mutex_unlock(&request->on_logits_mutex);
-    release(request);
+    ln_request_release(request);
 }

@@ -5,7 +5,8 @@
  * reference each.
  *
  * Tokens are the events: the engine thread writes them behind the prompt and then counts them in
- * n_output; the receiver follows. The eventfd is a semaphore that counts the events not taken. */
+ * the output's n_shown; the receiver follows. The eventfd is a semaphore that counts the events not
+ * taken. Where the best of several outputs are asked for, nothing is shown until all have ended. */
 #ifndef LN_ENGINE_REQUEST_H
 #define LN_ENGINE_REQUEST_H
 
@@ -21,28 +22,55 @@ typedef struct ln_request_logprobs {
     linnet_logprob *top; /* [tokens][top_logprobs] */
 } ln_request_logprobs;
 
-struct linnet_request {
-    atomic_uint references;
-    linnet_engine *engine;          /* not touched once `finish` is set */
-    linnet_request_options options; /* its pointers are NULL, but for on_logits and user */
-    size_t n_prompt, max_output;
-    int32_t *tokens;         /* [n_prompt + max_output]; the engine thread writes the output */
-    int32_t *encoder_tokens; /* [n_encoder_ids] */
-    ln_token_rules rules;
-    uint64_t deadline_ns;                          /* of ln_clock_ns; 0: none */
-    ln_request_logprobs logprobs, prompt_logprobs; /* as asked for; the engine thread writes them */
-    int event_fd;
+/* What comes of one sequence. */
+typedef struct ln_output {
+    int32_t *tokens;              /* [n_prompt + max_output] */
+    ln_request_logprobs logprobs; /* as asked for */
 
     /* the engine thread's */
-    ln_sequence sequence;
-    bool has_stops;
+    size_t n_made;              /* tokens written behind the prompt */
+    double score;               /* with is_ranked: sum of their logprobs */
+    linnet_finish end;          /* why it ended; NONE: it has not */
     ln_text_stream stop_stream; /* with has_stops */
 
     /* from the engine thread to the receiver */
-    atomic_size_t n_output;   /* tokens written behind the prompt */
+    atomic_size_t n_shown; /* of n_made */
+    atomic_int finish;     /* a linnet_finish, set after the last token and the request's `error` */
+
+    /* the receiver's */
+    ln_text_stream stream;
+    size_t n_taken; /* of n_shown */
+    bool is_over;   /* the final event was taken */
+} ln_output;
+
+struct linnet_request {
+    atomic_uint references;
+    linnet_engine *engine;          /* not touched once n_open is 0 */
+    linnet_request_options options; /* its pointers are NULL, but for on_logits and user */
+    size_t n_prompt, max_output;
+    int32_t *encoder_tokens; /* [n_encoder_ids] */
+    ln_token_rules rules;
+    uint64_t deadline_ns;                /* of ln_clock_ns; 0: none */
+    ln_request_logprobs prompt_logprobs; /* as asked for; the engine thread writes them */
+    int event_fd;
+    bool is_ranked; /* the best n of n_sequences are shown */
+    bool has_stops;
+    ln_output *outputs; /* [n_sequences] */
+    size_t n_outputs;   /* that are shown */
+    size_t *ranks;      /* [n_sequences] output i of the public API is outputs[ranks[i]] */
+
+    /* the engine thread's */
+    ln_sequence_group group;
+    ln_sequence *sequences; /* [n_sequences] */
+    size_t n_scored;        /* rows that on_logits got */
+    bool has_begun;         /* an event was given */
+    size_t n_ended;         /* outputs */
+
+    /* from the engine thread to the receiver */
     bool has_prompt_logprobs; /* set before the first token or the finish */
-    atomic_int finish;        /* a linnet_finish, set after the last token and `error` */
     linnet_error error;       /* with LINNET_FINISH_ERROR */
+    size_t n_cached_tokens;   /* set before the first token or the finish */
+    atomic_size_t n_open;     /* outputs without finish */
 
     /* from the caller to the engine thread */
     atomic_bool cancelled;
@@ -50,9 +78,8 @@ struct linnet_request {
     bool is_closed;                  /* under it: `user` may be gone */
 
     /* the receiver's */
-    ln_text_stream stream;
-    size_t n_taken; /* of n_output */
-    bool is_over;   /* the final event was taken */
+    size_t n_to_come; /* final events */
+    size_t next;      /* output that is looked at first */
 };
 
 /* The engine thread's side. */
@@ -61,19 +88,29 @@ static inline bool ln_request_is_cancelled(linnet_request *request) {
     return atomic_load(&request->cancelled);
 }
 
-/* Before the next token is sampled from logits [n_vocab]: looks at what logprobs need. */
-void ln_request_take_logprobs(linnet_request *request, ln_sampler *sampler, const float *logits);
+/* Before sequence `index` samples its next token from logits [n_vocab]: looks at what logprobs
+ * need. */
+void ln_request_take_logprobs(linnet_request *request, size_t index, ln_sampler *sampler,
+                              const float *logits);
 /* The logits after the prompt's token at `position`: those of the token that follows in it. */
 void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sampler, size_t position,
                                      const float *logits);
 
-/* Delivers the next token of the output; true when it completes a stop string. */
-bool ln_request_give_token(linnet_request *request, const ln_sampler *sampler, int32_t token);
-/* Calls on_logits, unless the request was closed. */
+/* Delivers the next token of sequence `index`; true when it completes a stop string. */
+bool ln_request_give_token(linnet_request *request, size_t index, const ln_sampler *sampler,
+                           int32_t token);
+/* Calls on_logits, unless the request was closed, or position was given before. */
 void ln_request_give_logits(linnet_request *request, size_t position, const float *row,
                             size_t n_vocab);
-/* Delivers the final event and gives up the engine's reference; `error` with
+/* Ends sequence `index`; the last end of all gives up the engine's reference. `error` with
  * LINNET_FINISH_ERROR. */
-void ln_request_give_end(linnet_request *request, linnet_finish finish, const ln_error *error);
+void ln_request_give_end(linnet_request *request, size_t index, linnet_finish finish,
+                         const ln_error *error);
+/* Ends all that have not ended. */
+void ln_request_give_end_to_all(linnet_request *request, linnet_finish finish,
+                                const ln_error *error);
+
+/* Frees it, with the last reference. */
+void ln_request_release(linnet_request *request);
 
 #endif

@@ -149,14 +149,59 @@ static ln_status check_score(const linnet_request_options *o, ln_error *err) {
     return LINNET_OK;
 }
 
-static ln_status check_group(const linnet_request_options *o, ln_error *err) {
+static ln_kv_need need_of(const linnet_request_options *o, size_t n_output) {
+    return (ln_kv_need){.n_sequences = ln_request_sequences(o),
+                        .n_prompt = o->n_prompt_ids,
+                        .max_tokens = o->n_prompt_ids + n_output,
+                        .n_encoder = o->n_encoder_ids};
+}
+
+size_t ln_request_room(const linnet_engine *engine, const linnet_request_options *o) {
+    size_t low = 0, high = engine->plan.ctx_tokens - o->n_prompt_ids;
+    while (low < high) { /* the most that fits is in [low, high] */
+        size_t middle = high - (high - low) / 2;
+        if (ln_kv_cache_fits(&engine->plan.kv_shape, need_of(o, middle)))
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+static ln_status check_group(const linnet_engine *engine, const linnet_request_options *o,
+                             ln_error *err) {
+    size_t n_sequences = ln_request_sequences(o), max_seqs = engine->plan.budget.max_seqs;
     if (o->cache_salt != NULL && strnlen(o->cache_salt, MAX_SALT_BYTES + 1) > MAX_SALT_BYTES)
         return ln_fail(err, LINNET_ERR_LIMIT, "cache_salt has more than %d bytes", MAX_SALT_BYTES);
-    if (o->n > 1 || o->best_of > 1 || o->beam_width > 0)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s is more than this version can do",
-                       o->n > 1         ? "n"
-                       : o->best_of > 1 ? "best_of"
-                                        : "beam_width");
+    if (o->beam_width > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "beam_width is more than this version can do");
+    if (o->best_of > 0 && o->best_of < o->n)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "best_of is %u and n %u; it must be at least n",
+                       (unsigned)o->best_of, (unsigned)o->n);
+    if (n_sequences > max_seqs)
+        return ln_fail(err, LINNET_ERR_LIMIT,
+                       "%s is %zu; a step holds %zu sequences, which max_seqs says",
+                       o->best_of > o->n ? "best_of" : "n", n_sequences, max_seqs);
+    if (n_sequences > 1 && o->kind != LINNET_REQUEST_GENERATE)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "n and best_of are for kind GENERATE");
+    return LINNET_OK;
+}
+
+/* Whether it can ever run, with all that may come of it. */
+static ln_status check_room(const linnet_engine *engine, const linnet_request_options *o,
+                            ln_error *err) {
+    bool generates = o->kind == LINNET_REQUEST_GENERATE;
+    size_t room = ln_request_room(engine, o), in_ctx = engine->plan.ctx_tokens - o->n_prompt_ids;
+    size_t wanted = o->max_tokens < in_ctx ? o->max_tokens : in_ctx;
+    if (!ln_kv_cache_fits(&engine->plan.kv_shape, need_of(o, generates ? 1 : 0)))
+        return ln_fail(err, LINNET_ERR_LIMIT,
+                       "the prompt has %zu tokens%s; the KV cache holds %zu tokens in all",
+                       o->n_prompt_ids, ln_request_sequences(o) > 1 ? ", and n sequences" : "",
+                       engine->plan.kv_shape.n_blocks[0] * LN_KV_BLOCK_TOKENS);
+    if (generates && wanted > room)
+        return ln_fail(err, LINNET_ERR_LIMIT,
+                       "max_tokens is %zu; the KV cache has room for %zu besides the prompt",
+                       o->max_tokens, room);
     return LINNET_OK;
 }
 
@@ -165,7 +210,8 @@ ln_status ln_request_check(const linnet_engine *engine, const linnet_request_opt
     const linnet_model *model = engine->model;
     LN_TRY(check_prompt(o, model->spec.n_vocab, engine->plan.ctx_tokens, err));
     LN_TRY(check_source(engine, o, err));
-    LN_TRY(check_group(o, err));
+    LN_TRY(check_group(engine, o, err));
+    LN_TRY(check_room(engine, o, err));
     switch (o->kind) {
     case LINNET_REQUEST_GENERATE: return check_generate(model, o, err);
     case LINNET_REQUEST_SCORE: return check_score(o, err);

@@ -8,4 +8,13 @@
 ln_status ln_request_check(const linnet_engine *engine, const linnet_request_options *options,
                            ln_error *err);
 
+/* The sequences of a request that has passed the check. */
+static inline size_t ln_request_sequences(const linnet_request_options *options) {
+    size_t n = options->n > 0 ? options->n : 1;
+    return options->best_of > n ? options->best_of : n;
+}
+
+/* The most tokens of output that each sequence has room for, in the context and in the cache. */
+size_t ln_request_room(const linnet_engine *engine, const linnet_request_options *options);
+
 #endif

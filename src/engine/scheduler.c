@@ -1,13 +1,26 @@
 #include "engine/scheduler.h"
 
+#include "engine/order.h"
+#include "engine/preempt.h"
+#include "kv/prefix.h"
+
+enum {
+    OVERDUE_TURN = 64, /* with priorities, every so many admissions go to who waits longest */
+    LOOK_AHEAD = 64    /* waiting groups that are looked at behind long prompts that must wait */
+};
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
 typedef struct scheduler_layout {
-    size_t running, chunks;
+    size_t running, chunks, rows, row_tokens;
 } scheduler_layout;
 
 static scheduler_layout lay_out(const ln_step_budget *budget, ln_layout *layout) {
     scheduler_layout s;
-    s.running = ln_layout_add(layout, budget->max_seqs, sizeof(ln_sequence *));
+    s.running = ln_layout_add(layout, budget->max_seqs, sizeof(ln_sequence_group *));
     s.chunks = ln_layout_add(layout, budget->max_seqs, sizeof(ln_chunk));
+    s.rows = ln_layout_add(layout, budget->max_seqs, sizeof(size_t));
+    s.row_tokens = ln_layout_add(layout, budget->max_seqs, sizeof(size_t));
     return s;
 }
 
@@ -15,123 +28,389 @@ void ln_scheduler_plan(const ln_step_budget *budget, ln_layout *layout) {
     lay_out(budget, layout);
 }
 
-void ln_scheduler_init(ln_scheduler *scheduler, const ln_step_budget *budget, ln_kv_cache *kv,
-                       void *memory) {
+void ln_scheduler_init(ln_scheduler *scheduler, const ln_step_budget *budget,
+                       const ln_scheduler_options *options, ln_kv_cache *kv, void *memory) {
     ln_layout layout = {0};
     scheduler_layout s = lay_out(budget, &layout);
+    char *base = memory;
     *scheduler = (ln_scheduler){
         .budget = *budget,
+        .options = *options,
         .kv = kv,
-        .running = (ln_sequence **)(void *)((char *)memory + s.running),
-        .chunks = (ln_chunk *)(void *)((char *)memory + s.chunks),
+        .running = (ln_sequence_group **)(void *)(base + s.running),
+        .chunks = (ln_chunk *)(void *)(base + s.chunks),
+        .rows = (size_t *)(void *)(base + s.rows),
+        .row_tokens = (size_t *)(void *)(base + s.row_tokens),
     };
 }
 
-bool ln_scheduler_is_idle(const ln_scheduler *scheduler) {
-    return scheduler->n_running == 0 && scheduler->waiting.first == NULL;
+bool ln_scheduler_is_idle(const ln_scheduler *s) {
+    return s->n_running == 0 && s->waiting.first == NULL && s->swapped.first == NULL;
 }
+
+void ln_scheduler_add(ln_scheduler *s, ln_sequence_group *group) {
+    group->arrival = s->n_arrivals++;
+    group->state = LN_GROUP_WAITING;
+    ln_order_insert(s, &s->waiting, group);
+}
+
+/* ---- what a sequence lacks -------------------------------------------------------------- */
 
 static size_t min_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+static ln_sequence *first_live(const ln_sequence_group *group) {
+    size_t i = 0;
+    while (group->sequences[i].is_over)
+        i++;
+    return &group->sequences[i];
+}
+
+/* Tokens that a sequence lacks and may compute now: the first of a group reads just the prompt for
+ * the others. */
 static size_t tokens_missing(const ln_sequence *sequence) {
-    return sequence->n_tokens - sequence->n_cached;
+    const ln_sequence_group *group = sequence->group;
+    if (!sequence->has_row || group->needs_encoder)
+        return 0;
+    bool reads_for_others = group->n_live > 1 && !group->is_forked;
+    return (reads_for_others ? group->n_prompt : sequence->n_tokens) - sequence->n_cached;
 }
 
-/* Adds as much of a sequence as the budget holds; false when that is nothing. */
-static bool add_chunk(ln_scheduler *s, ln_sequence *sequence) {
-    if (sequence->needs_encoder)
-        return false;
+static bool is_prefilling(const ln_sequence_group *group) {
+    for (size_t i = 0; i < group->n_sequences; i++)
+        if (tokens_missing(&group->sequences[i]) > 1)
+            return true;
+    return false;
+}
+
+static size_t count_decodes(const ln_scheduler *s) {
+    size_t n = 0;
+    for (size_t g = 0; g < s->n_running; g++)
+        for (size_t i = 0; i < s->running[g]->n_sequences; i++)
+            n += tokens_missing(&s->running[g]->sequences[i]) == 1;
+    return n;
+}
+
+/* ---- chunks ----------------------------------------------------------------------------- */
+
+/* Gives a sequence blocks, at the cost of groups behind `place` when there are none. */
+static bool make_room(ln_scheduler *s, const ln_sequence *sequence, size_t n_tokens, size_t place) {
+    while (!ln_kv_cache_extend(s->kv, sequence->kv_row, sequence->n_cached,
+                               sequence->n_cached + n_tokens)) {
+        if (s->n_running <= place + 1)
+            return false;
+        ln_preempt(s, s->running[s->n_running - 1]);
+    }
+    return true;
+}
+
+/* How much of a sequence the budget holds, beside the decodes that are still to come. */
+static ln_chunk plan_chunk(const ln_scheduler *s, ln_sequence *sequence) {
+    const ln_sequence_group *group = sequence->group;
     size_t missing = tokens_missing(sequence);
-    size_t n_tokens = min_size(missing, s->budget.max_tokens - s->n_tokens);
-    size_t rows_left = s->budget.max_logits - s->n_logits;
+    size_t kept = missing > 1 ? s->n_decodes_left : 0;
+    size_t n_tokens = min_size(missing, s->budget.max_tokens - s->n_tokens - kept);
+    size_t rows_left = s->budget.max_logits - s->n_logits - kept;
     size_t n_logits = 0;
-    if (sequence->wants_all_logits)
+    bool is_last = sequence->n_cached + n_tokens == sequence->n_tokens;
+    if (group->wants_all_logits)
         n_logits = n_tokens = min_size(n_tokens, rows_left);
-    else if (n_tokens == missing && rows_left > 0)
+    else if (is_last && rows_left > 0)
         n_logits = 1;
-    else if (n_tokens == missing) /* the last token waits for a row */
+    else if (is_last && n_tokens > 0) /* the last token waits for a row */
         n_tokens--;
-    if (n_tokens == 0)
+    return (ln_chunk){.sequence = sequence, .n_tokens = n_tokens, .n_logits = n_logits};
+}
+
+static void add_chunk(ln_scheduler *s, const ln_chunk *chunk) {
+    const ln_sequence *sequence = chunk->sequence;
+    s->chunks[s->n_chunks++] = *chunk;
+    s->n_tokens += chunk->n_tokens;
+    s->n_logits += chunk->n_logits;
+    ln_kv_prefix_add(s->kv, sequence->kv_row, sequence->tokens,
+                     sequence->n_cached + chunk->n_tokens);
+}
+
+/* Sequences that move together wait at their last token for the others. */
+static bool must_wait(const ln_sequence_group *group, const ln_chunk *chunk) {
+    return group->moves_together && group->is_forked && chunk->n_logits > 0 && is_prefilling(group);
+}
+
+/* The next tokens of a group's prompts. */
+static void add_prefill(ln_scheduler *s, size_t place) {
+    ln_sequence_group *group = s->running[place];
+    for (size_t i = 0; i < group->n_sequences; i++) {
+        ln_sequence *sequence = &group->sequences[i];
+        if (tokens_missing(sequence) < 2)
+            continue;
+        ln_chunk chunk = plan_chunk(s, sequence);
+        if (must_wait(group, &chunk)) {
+            chunk.n_logits = 0;
+            chunk.n_tokens--;
+        }
+        if (chunk.n_tokens > 0 && make_room(s, sequence, chunk.n_tokens, place))
+            add_chunk(s, &chunk);
+    }
+}
+
+/* Blocks for all decodes of a group, or for none: then it is preempted itself. */
+static bool make_room_for_decodes(ln_scheduler *s, size_t place) {
+    ln_sequence_group *group = s->running[place];
+    for (size_t i = 0; i < group->n_sequences; i++) {
+        const ln_sequence *sequence = &group->sequences[i];
+        if (tokens_missing(sequence) != 1 || make_room(s, sequence, 1, place))
+            continue;
+        LN_BUG_ON(place == 0);
+        ln_preempt(s, group);
         return false;
-    ln_kv_cache_extend(s->kv, sequence->kv_row, sequence->n_cached + n_tokens);
-    s->chunks[s->n_chunks++] = (ln_chunk){sequence, n_tokens, n_logits};
-    s->n_tokens += n_tokens;
-    s->n_logits += n_logits;
+    }
     return true;
 }
 
-/* Moves the first waiting sequence to the running ones; false when there is none, or no room. */
-static bool admit_next(ln_scheduler *s) {
-    ln_sequence *sequence = s->waiting.first;
-    if (sequence == NULL || s->n_running == s->budget.max_seqs)
+/* The decodes of a group; false when it was preempted. */
+static bool add_decodes(ln_scheduler *s, size_t place) {
+    ln_sequence_group *group = s->running[place];
+    bool waits = group->moves_together && group->is_forked && is_prefilling(group);
+    if (!waits && !make_room_for_decodes(s, place))
         return false;
-    ln_kv_need need = {sequence->max_tokens, sequence->n_encoder};
-    ln_kv_answer answer = ln_kv_cache_can_allocate(s->kv, need);
-    LN_BUG_ON(answer == LN_KV_NEVER);
-    if (answer != LN_KV_OK)
-        return false;
-    ln_sequence_queue_pop(&s->waiting);
-    s->n_waiting--;
-    sequence->kv_row = ln_kv_cache_admit(s->kv, need);
-    s->running[s->n_running++] = sequence;
+    for (size_t i = 0; i < group->n_sequences; i++) {
+        ln_sequence *sequence = &group->sequences[i];
+        if (tokens_missing(sequence) != 1)
+            continue;
+        s->n_decodes_left -= s->n_decodes_left > 0;
+        ln_chunk chunk = plan_chunk(s, sequence);
+        if (!waits && chunk.n_tokens > 0)
+            add_chunk(s, &chunk);
+    }
     return true;
 }
+
+/* What runs, in order. A group's decodes come before its prefills; preemption takes from the end,
+ * where nothing has a chunk yet. */
+static void add_running(ln_scheduler *s, bool decodes) {
+    s->n_decodes_left = decodes ? count_decodes(s) : 0;
+    for (size_t place = 0; place < s->n_running; place++) {
+        if (decodes && !add_decodes(s, place))
+            break; /* it was the last */
+        add_prefill(s, place);
+    }
+}
+
+/* ---- admission -------------------------------------------------------------------------- */
+
+static bool is_long(const ln_scheduler *s, size_t n_tokens) {
+    return s->options.max_long_prefills > 0 && n_tokens > s->options.long_prefill_tokens;
+}
+
+/* Whether so many long prompts are being read that this one has to wait. */
+static bool is_too_long(const ln_scheduler *s, const ln_sequence_group *group) {
+    size_t n_long = 0;
+    if (!is_long(s, first_live(group)->n_tokens))
+        return false;
+    for (size_t i = 0; i < s->n_running; i++)
+        n_long += s->running[i]->is_long && is_prefilling(s->running[i]);
+    return n_long >= s->options.max_long_prefills;
+}
+
+/* With priorities, the group that has waited longest is sometimes the first. */
+static void promote_oldest(ln_scheduler *s) {
+    ln_sequence_group *oldest = s->waiting.first;
+    if (s->options.order == LINNET_ORDER_FCFS || (s->n_admissions + 1) % OVERDUE_TURN != 0)
+        return;
+    for (ln_sequence_group *group = oldest; group != NULL; group = group->next)
+        if (group->arrival < oldest->arrival)
+            oldest = group;
+    ln_group_queue_remove(&s->waiting, oldest);
+    oldest->is_overdue = true;
+    ln_order_insert(s, &s->waiting, oldest);
+}
+
+/* Runs a waiting group; false when there is no room for it. */
+static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
+    ln_sequence *sequence = first_live(group);
+    ln_kv_arrival arrival = {.tokens = sequence->tokens,
+                             .n_tokens = sequence->n_tokens,
+                             .n_encoder = group->n_encoder,
+                             .root = group->root,
+                             .may_hit = !group->wants_all_logits,
+                             .is_alone = s->n_running == 0};
+    if (group->n_live > 1) /* the others go on from here */
+        arrival.n_tokens = group->n_prompt;
+    if (s->n_seqs + group->n_live > s->budget.max_seqs ||
+        !ln_kv_cache_admit(s->kv, &arrival, &sequence->kv_row, &sequence->n_cached))
+        return false;
+    sequence->has_row = true;
+    group->is_forked = group->n_live == 1;
+    group->is_long = is_long(s, sequence->n_tokens - sequence->n_cached);
+    if (!group->was_admitted) {
+        group->was_admitted = true;
+        group->n_prefix_hit = sequence->n_cached;
+        s->n_prompt_tokens += group->n_prompt;
+    }
+    s->n_admissions++;
+    ln_group_queue_remove(&s->waiting, group);
+    *place = ln_order_run(s, group);
+    return true;
+}
+
+/* The first waiting group that is not too long. */
+static ln_sequence_group *choose_waiting(ln_scheduler *s) {
+    size_t n_looked = 0;
+    if (s->waiting.first != NULL)
+        promote_oldest(s);
+    for (ln_sequence_group *group = s->waiting.first; group != NULL && n_looked < LOOK_AHEAD;
+         group = group->next, n_looked++)
+        if (!is_too_long(s, group))
+            return group;
+    return NULL;
+}
+
+/* A group that has just come in takes what room there is. */
+static void add_new(ln_scheduler *s, size_t place) {
+    ln_sequence_group *group = s->running[place];
+    for (size_t i = 0; i < group->n_sequences; i++) {
+        ln_sequence *sequence = &group->sequences[i];
+        if (tokens_missing(sequence) == 0)
+            continue;
+        ln_chunk chunk = plan_chunk(s, sequence);
+        if (must_wait(group, &chunk)) {
+            chunk.n_logits = 0;
+            chunk.n_tokens--;
+        }
+        if (chunk.n_tokens > 0 && ln_kv_cache_extend(s->kv, sequence->kv_row, sequence->n_cached,
+                                                     sequence->n_cached + chunk.n_tokens))
+            add_chunk(s, &chunk);
+    }
+}
+
+static void add_waiting(ln_scheduler *s) {
+    size_t place;
+    while (s->n_tokens < s->budget.max_tokens && s->swapped.first != NULL) {
+        if (!ln_preempt_resume(s, s->swapped.first, &place))
+            return;
+        add_new(s, place);
+    }
+    while (s->n_tokens < s->budget.max_tokens) {
+        ln_sequence_group *group = choose_waiting(s);
+        if (group == NULL || !admit(s, group, &place))
+            return;
+        add_new(s, place);
+    }
+}
+
+/* ---- a step ----------------------------------------------------------------------------- */
 
 /* Encoders that have not run yet, as many whole prompts as the budget holds. */
 static void add_encoders(ln_scheduler *s) {
     for (size_t i = 0; i < s->n_running; i++) {
-        ln_sequence *sequence = s->running[i];
-        if (!sequence->needs_encoder || s->n_tokens + sequence->n_encoder > s->budget.max_tokens)
+        const ln_sequence_group *group = s->running[i];
+        if (!group->needs_encoder || s->n_tokens + group->n_encoder > s->budget.max_tokens)
             continue;
-        s->chunks[s->n_chunks++] = (ln_chunk){sequence, sequence->n_encoder, 0};
-        s->n_tokens += sequence->n_encoder;
+        s->chunks[s->n_chunks++] =
+            (ln_chunk){.sequence = first_live(group), .n_tokens = group->n_encoder};
+        s->n_tokens += group->n_encoder;
     }
     s->is_encoding = s->n_chunks > 0;
 }
 
 static void add_decoders(ln_scheduler *s) {
-    for (size_t i = 0; i < s->n_running; i++)
-        if (tokens_missing(s->running[i]) == 1)
-            add_chunk(s, s->running[i]);
-    for (size_t i = 0; i < s->n_running; i++)
-        if (tokens_missing(s->running[i]) > 1)
-            add_chunk(s, s->running[i]);
-    while (s->n_tokens < s->budget.max_tokens && admit_next(s))
-        if (!add_chunk(s, s->running[s->n_running - 1]))
-            break;
+    uint64_t n_preempted = s->n_swap_preemptions + s->n_recompute_preemptions;
+    if (s->options.policy == LINNET_POLICY_PREFILL_FIRST) {
+        add_running(s, false);
+        add_waiting(s);
+        if (s->n_chunks > 0)
+            return;
+    }
+    add_running(s, true);
+    if (n_preempted == s->n_swap_preemptions + s->n_recompute_preemptions)
+        add_waiting(s);
 }
 
 size_t ln_scheduler_schedule(ln_scheduler *s) {
-    s->n_chunks = s->n_tokens = s->n_logits = 0;
+    s->n_chunks = s->n_tokens = s->n_logits = s->n_decodes_left = 0;
     add_encoders(s);
     if (!s->is_encoding)
         add_decoders(s);
     if (s->n_chunks == 0) /* what was admitted just now begins with its encoder */
         add_encoders(s);
+    LN_BUG_ON(s->n_chunks == 0 && !ln_scheduler_is_idle(s));
     return s->n_chunks;
 }
 
+/* The prompt has been read by the first of several: the others share it. */
+static void fork_group(ln_scheduler *s, ln_sequence_group *group, const ln_sequence *first) {
+    for (size_t i = 0; i < group->n_sequences; i++) {
+        ln_sequence *sequence = &group->sequences[i];
+        if (sequence->is_over || sequence == first)
+            continue;
+        sequence->kv_row = ln_kv_cache_take_row(s->kv);
+        sequence->has_row = true;
+        sequence->n_cached = first->n_cached;
+        ln_kv_cache_fork(s->kv, first->kv_row, sequence->kv_row);
+    }
+    group->is_forked = true;
+}
+
 void ln_scheduler_commit(ln_scheduler *s) {
+    s->kv->n_copies = 0;
     for (size_t i = 0; i < s->n_chunks; i++) {
-        ln_sequence *sequence = s->chunks[i].sequence;
+        ln_chunk *chunk = &s->chunks[i];
+        ln_sequence *sequence = chunk->sequence;
+        ln_sequence_group *group = sequence->group;
         if (s->is_encoding) {
-            sequence->needs_encoder = false;
+            group->needs_encoder = false;
             ln_kv_cache_drop_encoder(s->kv, sequence->kv_row);
             continue;
         }
-        sequence->n_cached += s->chunks[i].n_tokens;
+        sequence->n_cached += chunk->n_tokens;
         ln_kv_cache_trim(s->kv, sequence->kv_row, sequence->n_cached);
+        if (group->is_forked || sequence->n_cached < group->n_prompt)
+            continue;
+        fork_group(s, group, sequence);
+        chunk->begins_group = sequence->n_tokens == group->n_prompt;
     }
 }
 
+void ln_scheduler_fail(ln_scheduler *s) {
+    s->kv->n_copies = 0;
+    for (size_t i = 0; i < s->n_chunks; i++)
+        ln_kv_prefix_forget(s->kv, s->chunks[i].sequence->kv_row, s->chunks[i].sequence->n_cached);
+}
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+static void leave(ln_scheduler *s, ln_sequence_group *group) {
+    switch (group->state) {
+    case LN_GROUP_WAITING: ln_group_queue_remove(&s->waiting, group); break;
+    case LN_GROUP_SWAPPED: ln_group_queue_remove(&s->swapped, group); break;
+    case LN_GROUP_RUNNING: ln_order_unrun(s, group); break;
+    case LN_GROUP_NEW:
+    default: break;
+    }
+    group->state = LN_GROUP_NEW;
+}
+
 void ln_scheduler_end(ln_scheduler *s, ln_sequence *sequence) {
-    size_t at = 0;
-    while (at < s->n_running && s->running[at] != sequence)
-        at++;
-    LN_BUG_ON(at == s->n_running);
-    for (s->n_running--; at < s->n_running; at++)
-        s->running[at] = s->running[at + 1];
-    ln_kv_cache_release(s->kv, sequence->kv_row);
+    ln_sequence_group *group = sequence->group;
+    LN_BUG_ON(sequence->is_over);
+    if (group->n_live == 1)
+        leave(s, group);
+    else if (group->state == LN_GROUP_RUNNING)
+        s->n_seqs--;
+    if (sequence->has_row)
+        ln_kv_cache_release(s->kv, sequence->kv_row);
+    sequence->has_row = false;
+    sequence->is_over = true;
+    group->n_live--;
+}
+
+void ln_scheduler_end_group(ln_scheduler *s, ln_sequence_group *group) {
+    bool is_swapped = group->state == LN_GROUP_SWAPPED;
+    for (size_t i = 0; i < group->n_sequences; i++) {
+        ln_sequence *sequence = &group->sequences[i];
+        s->n_swap_rows -= is_swapped && sequence->has_row;
+        if (!sequence->is_over)
+            ln_scheduler_end(s, sequence);
+    }
 }

@@ -1,11 +1,18 @@
-/* The scheduler decides what a step computes. Sequences wait, then run, then end.
+/* The scheduler decides what a step computes. Groups of sequences wait, run, may be swapped out,
+ * and end.
  *
- * A step has a budget of tokens and of rows of logits. Decodes come first (sequences that lack one
- * token in the cache), then unfinished prefills in the order of their arrival, in chunks that fit
- * the budget, then waiting sequences, first come first served. A sequence is admitted when the KV
- * blocks of its whole possible length are free, so what runs can always go on.
+ * Groups have an order: first come, first served; or by priority, where every 64th admission goes
+ * to the group that has waited longest. A step has a budget of tokens and of rows of logits.
+ * Sequences that lack one token in the cache (decodes) always find room in it; the rest goes to
+ * unfinished prefills in order, in chunks; then to groups that were swapped out; then to waiting
+ * ones.
  *
- * With an encoder, a step either runs encoders, each prompt whole, or the decoder; sequences that
+ * A group is admitted when there are blocks for its known tokens. When a sequence grows and there
+ * is no block, the last group in order is preempted: its blocks go to the swap space, or are freed
+ * and computed again later. The first group in order is never preempted, and what is admitted fits
+ * alone, so every group ends.
+ *
+ * With an encoder, a step either runs encoders, each prompt whole, or the decoder; groups that
  * wait for their encoder come first. */
 #ifndef LN_ENGINE_SCHEDULER_H
 #define LN_ENGINE_SCHEDULER_H
@@ -21,40 +28,73 @@ typedef struct ln_step_budget {
     size_t max_logits;
 } ln_step_budget;
 
+typedef struct ln_scheduler_options {
+    linnet_policy policy;
+    linnet_order order;
+    linnet_preemption preemption;
+    size_t max_long_prefills;   /* of these at most so many are read at once; 0: any number */
+    size_t long_prefill_tokens; /* a prompt is long when more tokens than this are to be read */
+} ln_scheduler_options;
+
+/* What preemption costs, as measured; 0: not known. */
+typedef struct ln_preemption_costs {
+    double ns_per_token;                   /* of prefill */
+    double ns_per_block[LN_KV_MAX_GROUPS]; /* of a copy */
+} ln_preemption_costs;
+
 /* A sequence's part in a step: the next n_tokens that are not cached yet. The logits of the last
  * n_logits of them are wanted. */
 typedef struct ln_chunk {
     ln_sequence *sequence;
     size_t n_tokens, n_logits;
+    bool begins_group; /* after commit: the last row is the first of every sequence of the group */
 } ln_chunk;
 
 typedef struct ln_scheduler {
     ln_step_budget budget;
-    ln_kv_cache *kv; /* the engine's */
-    ln_sequence_queue waiting;
-    size_t n_waiting;
-    ln_sequence **running; /* [max_seqs], oldest first */
+    ln_scheduler_options options;
+    ln_preemption_costs costs; /* the engine writes them */
+    ln_kv_cache *kv;           /* the engine's */
+    ln_group_queue waiting, swapped;
+    ln_sequence_group **running; /* [max_seqs], in order */
     size_t n_running;
+    size_t n_seqs;                                      /* live sequences of running groups */
+    size_t n_swap_rows;                                 /* rows of swapped groups */
+    uint64_t n_arrivals, n_admissions, n_prompt_tokens; /* so far */
+    uint64_t n_swap_preemptions, n_recompute_preemptions;
     ln_chunk *chunks; /* [max_seqs], what the step computes */
     size_t n_chunks, n_tokens, n_logits;
-    bool is_encoding; /* the step runs encoders: chunks are whole encoder prompts */
+    size_t n_decodes_left; /* sequences that the budget keeps room for */
+    bool is_encoding;      /* the step runs encoders: chunks are whole encoder prompts */
+    size_t *rows;          /* [max_seqs] of a group that moves */
+    size_t *row_tokens;    /* [max_seqs] */
 } ln_scheduler;
 
 /* Adds the scheduler's arrays to an empty layout; init takes that many bytes, which outlive it. */
 void ln_scheduler_plan(const ln_step_budget *budget, ln_layout *layout);
-void ln_scheduler_init(ln_scheduler *scheduler, const ln_step_budget *budget, ln_kv_cache *kv,
-                       void *memory);
+void ln_scheduler_init(ln_scheduler *scheduler, const ln_step_budget *budget,
+                       const ln_scheduler_options *options, ln_kv_cache *kv, void *memory);
 
 bool ln_scheduler_is_idle(const ln_scheduler *scheduler);
 
+/* Adds a group that fits the cache alone (ln_kv_cache_fits). */
+void ln_scheduler_add(ln_scheduler *scheduler, ln_sequence_group *group);
+
 /* Chooses the chunks of the next step and gives them KV blocks; returns n_chunks, which is 0 only
- * when idle. Every waiting sequence fits the cache alone (can_allocate does not say never). */
+ * when idle. The cache's copies come before the step. */
 size_t ln_scheduler_schedule(ln_scheduler *scheduler);
 
-/* The step has run: its tokens are cached, and what fell out of windows is freed. */
+/* The step has run: its tokens are cached, what fell out of windows is freed, and groups whose
+ * prompt has been read are forked. */
 void ln_scheduler_commit(ln_scheduler *scheduler);
 
-/* Takes a running sequence out and frees its blocks. */
+/* The step has failed: what it should have written is not there. All running groups must end. */
+void ln_scheduler_fail(ln_scheduler *scheduler);
+
+/* Takes a sequence of a running group out and frees its blocks; the group's last one takes it out
+ * as well. */
 void ln_scheduler_end(ln_scheduler *scheduler, ln_sequence *sequence);
+/* The same for all sequences of a group in any state. */
+void ln_scheduler_end_group(ln_scheduler *scheduler, ln_sequence_group *group);
 
 #endif

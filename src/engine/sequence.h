@@ -1,60 +1,86 @@
-/* A sequence: one stream of tokens with its KV. Its memory, the tokens included, belongs to its
+/* Sequences: streams of tokens with their KV. Those of one request form a group; they begin with
+ * the same prompt, which the first of them reads for all. Memory, tokens included, belongs to the
  * request; once submitted, only the engine thread touches it. */
 #ifndef LN_ENGINE_SEQUENCE_H
 #define LN_ENGINE_SEQUENCE_H
 
 #include <linnet.h>
 
+typedef struct ln_sequence_group ln_sequence_group;
+
 typedef struct ln_sequence {
-    struct ln_sequence *next; /* in a queue */
-    linnet_request *request;  /* whose it is */
-    const int32_t *tokens;    /* [n_tokens] of [max_tokens]: prompt, then output */
-    size_t n_prompt, n_tokens;
-    size_t max_tokens;             /* the length that it may reach */
-    const int32_t *encoder_tokens; /* [n_encoder], with an encoder */
-    size_t n_encoder;
-    bool needs_encoder;     /* its encoder has not run yet */
-    size_t n_cached;        /* tokens whose K and V are in the cache */
-    size_t kv_row;          /* in the cache, while it runs */
+    ln_sequence_group *group;
+    const int32_t *tokens; /* [n_tokens] of [max_tokens]: prompt, then output */
+    size_t n_tokens;
+    size_t max_tokens; /* the length that it may reach */
+    size_t n_cached;   /* tokens whose K and V are in the cache */
+    size_t kv_row;     /* in the cache, with has_row */
+    bool has_row;
+    bool is_over;
     uint32_t index;         /* in its group: a counter of its random numbers */
-    bool wants_all_logits;  /* of every token; else of the last one */
     double mirostat_excess; /* the sampler's state */
 } ln_sequence;
 
-/* First in, first out. */
-typedef struct ln_sequence_queue {
-    ln_sequence *first, *last; /* NULL, NULL: empty */
-} ln_sequence_queue;
+typedef enum ln_group_state {
+    LN_GROUP_NEW = 0,
+    LN_GROUP_WAITING,
+    LN_GROUP_RUNNING,
+    LN_GROUP_SWAPPED
+} ln_group_state;
 
-static inline void ln_sequence_queue_push(ln_sequence_queue *queue, ln_sequence *sequence) {
-    sequence->next = NULL;
-    if (queue->last != NULL)
-        queue->last->next = sequence;
-    else
-        queue->first = sequence;
-    queue->last = sequence;
+struct ln_sequence_group {
+    ln_sequence_group *previous, *next; /* in a queue */
+    linnet_request *request;            /* whose it is */
+    ln_sequence *sequences;             /* [n_sequences] */
+    size_t n_sequences, n_live;         /* those that are not over */
+    size_t n_prompt;
+    const int32_t *encoder_tokens; /* [n_encoder], with an encoder */
+    size_t n_encoder;
+    bool needs_encoder;    /* its encoder has not run yet */
+    bool wants_all_logits; /* of every token; else of the last one */
+    bool moves_together;   /* its last tokens go through one step */
+    bool is_forked;   /* every sequence has its row; before, the first live one reads the prompt */
+    int32_t priority; /* lower goes first, where the scheduler looks at it */
+    uint64_t root;    /* of its prefixes: ln_kv_prefix_root */
+
+    /* the scheduler's */
+    ln_group_state state;
+    uint64_t arrival;
+    bool is_overdue; /* goes before all that are not */
+    bool is_long;    /* its prompt counts as a long one */
+    bool was_admitted;
+    size_t n_prefix_hit; /* tokens of the prompt that the prefix cache had when it was admitted */
+};
+
+/* Groups in an order; a group is in one queue at most. */
+typedef struct ln_group_queue {
+    ln_sequence_group *first, *last; /* NULL, NULL: empty */
+    size_t n_groups;
+} ln_group_queue;
+
+/* Puts the group behind `place`; NULL: in front of all. */
+static inline void ln_group_queue_insert(ln_group_queue *queue, ln_sequence_group *group,
+                                         ln_sequence_group *place) {
+    group->previous = place;
+    group->next = place != NULL ? place->next : queue->first;
+    *(place != NULL ? &place->next : &queue->first) = group;
+    *(group->next != NULL ? &group->next->previous : &queue->last) = group;
+    queue->n_groups++;
 }
 
-static inline ln_sequence *ln_sequence_queue_pop(ln_sequence_queue *queue) {
-    ln_sequence *sequence = queue->first;
-    if (sequence == NULL)
-        return NULL;
-    queue->first = sequence->next;
-    if (queue->first == NULL)
-        queue->last = NULL;
-    return sequence;
+static inline void ln_group_queue_remove(ln_group_queue *queue, ln_sequence_group *group) {
+    *(group->previous != NULL ? &group->previous->next : &queue->first) = group->next;
+    *(group->next != NULL ? &group->next->previous : &queue->last) = group->previous;
+    group->previous = group->next = NULL;
+    queue->n_groups--;
 }
 
-/* Moves all of `from` behind the end of `queue`. */
-static inline void ln_sequence_queue_append(ln_sequence_queue *queue, ln_sequence_queue *from) {
-    if (from->first == NULL)
-        return;
-    if (queue->last != NULL)
-        queue->last->next = from->first;
-    else
-        queue->first = from->first;
-    queue->last = from->last;
-    *from = (ln_sequence_queue){0};
+/* The first in order, taken out; NULL: there is none. */
+static inline ln_sequence_group *ln_group_queue_pop(ln_group_queue *queue) {
+    ln_sequence_group *group = queue->first;
+    if (group != NULL)
+        ln_group_queue_remove(queue, group);
+    return group;
 }
 
 #endif

@@ -10,7 +10,7 @@ void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_stats *stats) 
 #undef TAKE
     };
     pthread_mutex_lock(&engine->mutex);
-    full.n_waiting += engine->n_submitted;
+    full.n_waiting += engine->submitted.n_groups;
     pthread_mutex_unlock(&engine->mutex);
     ln_options_give(&full, sizeof full, stats);
 }

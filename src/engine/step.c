@@ -68,7 +68,7 @@ static void place(ln_step *step, const ln_scheduler *scheduler, const ln_chunk *
         const ln_block_table *table = &kv->groups[g].tables[sequence->kv_row];
         ln_step_group *group = &step->groups[g];
         bool is_own = kv->groups[g].kind == LN_KV_GROUP_OWN;
-        size_t length = is_own ? n_cached + chunk->n_tokens : sequence->n_encoder;
+        size_t length = is_own ? n_cached + chunk->n_tokens : sequence->group->n_encoder;
         memcpy(group->block_tables + index * kv->max_blocks, table->blocks,
                table->end * sizeof *table->blocks);
         group->lengths[index] = (int32_t)length;
@@ -84,7 +84,8 @@ void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
         const ln_chunk *chunk = &scheduler->chunks[index];
         const ln_sequence *sequence = chunk->sequence;
         size_t n_cached = encoding ? 0 : sequence->n_cached;
-        const int32_t *tokens = encoding ? sequence->encoder_tokens : sequence->tokens + n_cached;
+        const int32_t *tokens =
+            encoding ? sequence->group->encoder_tokens : sequence->tokens + n_cached;
         memcpy(step->tokens + n_tokens, tokens, chunk->n_tokens * sizeof *step->tokens);
         for (size_t i = 0; i < chunk->n_tokens; i++)
             step->positions[n_tokens + i] = (int32_t)(n_cached + i);

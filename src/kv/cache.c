@@ -1,5 +1,8 @@
 #include "kv/cache.h"
 
+#include "kv/prefix.h"
+#include "kv/reserve.h"
+
 size_t ln_kv_table_blocks(size_t ctx_tokens) {
     return ctx_tokens / LN_KV_BLOCK_TOKENS + (ctx_tokens % LN_KV_BLOCK_TOKENS != 0);
 }
@@ -15,19 +18,39 @@ size_t ln_kv_blocks_needed(size_t n_tokens, size_t window, size_t max_chunk_toke
     return seen < all ? seen : all;
 }
 
+/* ---- memory ----------------------------------------------------------------------------- */
+
 /* Offsets in the cache's memory. */
 typedef struct cache_layout {
-    size_t free_rows;
-    size_t pools[LN_KV_MAX_GROUPS], tables[LN_KV_MAX_GROUPS], blocks[LN_KV_MAX_GROUPS];
+    size_t rows, free_rows, chain, copies;
+    size_t n_rows, max_copies;
+    struct {
+        size_t pool, swap, tables, blocks, marks, found;
+        size_t n_marks;
+    } groups[LN_KV_MAX_GROUPS];
 } cache_layout;
 
 static cache_layout lay_out(const ln_kv_shape *shape, ln_layout *layout) {
-    cache_layout c = {.free_rows = ln_layout_add(layout, shape->max_seqs, sizeof(size_t))};
-    size_t row_bytes = ln_kv_table_blocks(shape->ctx_tokens) * sizeof(int32_t);
+    cache_layout c = {.n_rows = shape->max_seqs};
+    size_t max_blocks = ln_kv_table_blocks(shape->ctx_tokens);
     for (size_t g = 0; g < shape->n_groups; g++) {
-        c.pools[g] = ln_block_pool_plan(layout, shape->n_blocks[g]);
-        c.tables[g] = ln_layout_add(layout, shape->max_seqs, sizeof(ln_block_table));
-        c.blocks[g] = ln_layout_add(layout, shape->max_seqs, row_bytes);
+        c.max_copies += shape->max_seqs + 2 * shape->n_swap_blocks[g];
+        if (shape->n_swap_blocks[g] > 0)
+            c.n_rows = 2 * shape->max_seqs;
+    }
+    c.rows = ln_layout_add(layout, c.n_rows, sizeof(ln_kv_row));
+    c.free_rows = ln_layout_add(layout, c.n_rows, sizeof(size_t));
+    c.chain = ln_layout_add(layout, max_blocks, sizeof(uint64_t));
+    c.copies = ln_layout_add(layout, c.max_copies, sizeof(ln_block_copy));
+    for (size_t g = 0; g < shape->n_groups; g++) {
+        size_t n_blocks = shape->n_blocks[g], n_swap = shape->n_swap_blocks[g];
+        c.groups[g].n_marks = n_blocks > n_swap ? n_blocks : n_swap;
+        c.groups[g].pool = ln_block_pool_plan(layout, n_blocks);
+        c.groups[g].swap = ln_block_pool_plan(layout, n_swap);
+        c.groups[g].tables = ln_layout_add(layout, c.n_rows, sizeof(ln_block_table));
+        c.groups[g].blocks = ln_layout_add(layout, c.n_rows, max_blocks * sizeof(int32_t));
+        c.groups[g].marks = ln_layout_add(layout, c.groups[g].n_marks, sizeof(int32_t));
+        c.groups[g].found = ln_layout_add(layout, max_blocks, sizeof(int32_t));
     }
     return c;
 }
@@ -36,119 +59,261 @@ void ln_kv_cache_plan(const ln_kv_shape *shape, ln_layout *layout) {
     lay_out(shape, layout);
 }
 
+static void init_group(ln_kv_cache *cache, const ln_kv_shape *shape, size_t g,
+                       const cache_layout *c, char *base) {
+    ln_kv_group *group = &cache->groups[g];
+    int32_t *blocks = (int32_t *)(void *)(base + c->groups[g].blocks);
+    *group = (ln_kv_group){
+        .kind = shape->kinds[g],
+        .window = shape->windows[g],
+        .tables = (ln_block_table *)(void *)(base + c->groups[g].tables),
+        .marks = (int32_t *)(void *)(base + c->groups[g].marks),
+        .found = (int32_t *)(void *)(base + c->groups[g].found),
+    };
+    ln_block_pool_init(&group->pool, shape->n_blocks[g], base + c->groups[g].pool);
+    ln_block_pool_init(&group->swap, shape->n_swap_blocks[g], base + c->groups[g].swap);
+    for (size_t row = 0; row < cache->n_rows; row++)
+        group->tables[row] = (ln_block_table){.blocks = blocks + row * cache->max_blocks};
+    for (size_t i = 0; i < cache->n_rows * cache->max_blocks; i++)
+        blocks[i] = -1;
+    for (size_t i = 0; i < c->groups[g].n_marks; i++)
+        group->marks[i] = -1;
+}
+
 void ln_kv_cache_init(ln_kv_cache *cache, const ln_kv_shape *shape, void *memory) {
     ln_layout layout = {0};
     cache_layout c = lay_out(shape, &layout);
     char *base = memory;
     *cache = (ln_kv_cache){
         .n_groups = shape->n_groups,
-        .max_seqs = shape->max_seqs,
+        .n_rows = c.n_rows,
         .ctx_tokens = shape->ctx_tokens,
         .max_chunk_tokens = shape->max_chunk_tokens,
         .max_blocks = ln_kv_table_blocks(shape->ctx_tokens),
+        .shares_prefixes = shape->shares_prefixes,
+        .secret = {shape->secret[0], shape->secret[1]},
+        .rows = (ln_kv_row *)(void *)(base + c.rows),
         .free_rows = (size_t *)(void *)(base + c.free_rows),
-        .n_free_rows = shape->max_seqs,
+        .n_free_rows = c.n_rows,
+        .chain = (uint64_t *)(void *)(base + c.chain),
+        .copies = (ln_block_copy *)(void *)(base + c.copies),
+        .max_copies = c.max_copies,
     };
-    for (size_t row = 0; row < shape->max_seqs; row++)
-        cache->free_rows[row] = shape->max_seqs - 1 - row;
+    for (size_t row = 0; row < c.n_rows; row++)
+        cache->free_rows[row] = c.n_rows - 1 - row;
     for (size_t g = 0; g < shape->n_groups; g++) {
-        ln_kv_group *group = &cache->groups[g];
-        int32_t *blocks = (int32_t *)(void *)(base + c.blocks[g]);
-        group->kind = shape->kinds[g];
-        group->window = shape->windows[g];
-        group->tables = (ln_block_table *)(void *)(base + c.tables[g]);
-        ln_block_pool_init(&group->pool, shape->n_blocks[g], base + c.pools[g]);
-        for (size_t row = 0; row < shape->max_seqs; row++)
-            group->tables[row] = (ln_block_table){.blocks = blocks + row * cache->max_blocks};
-        for (size_t i = 0; i < shape->max_seqs * cache->max_blocks; i++)
-            blocks[i] = -1;
+        cache->shares_prefixes &= shape->kinds[g] == LN_KV_GROUP_OWN;
+        init_group(cache, shape, g, &c, base);
     }
 }
 
-static size_t blocks_needed(const ln_kv_cache *cache, const ln_kv_group *group, ln_kv_need need) {
-    if (group->kind != LN_KV_GROUP_OWN)
-        return ln_kv_table_blocks(need.n_encoder);
-    return ln_kv_blocks_needed(need.max_tokens, group->window, cache->max_chunk_tokens);
+/* ---- room ------------------------------------------------------------------------------- */
+
+bool ln_kv_cache_fits(const ln_kv_shape *shape, ln_kv_need need) {
+    if (need.max_tokens > shape->ctx_tokens || need.n_encoder > shape->ctx_tokens ||
+        need.n_sequences > shape->max_seqs)
+        return false;
+    for (size_t g = 0; g < shape->n_groups; g++) {
+        size_t window = shape->windows[g];
+        size_t own = ln_kv_blocks_needed(need.max_tokens, window, shape->max_chunk_tokens);
+        size_t shared = window == 0 ? need.n_prompt / LN_KV_BLOCK_TOKENS : 0;
+        size_t needed = shared + need.n_sequences * (own - shared);
+        if (shape->kinds[g] != LN_KV_GROUP_OWN)
+            needed = ln_kv_table_blocks(need.n_encoder);
+        if (needed > shape->n_blocks[g])
+            return false;
+    }
+    return true;
 }
 
-ln_kv_answer ln_kv_cache_can_allocate(const ln_kv_cache *cache, ln_kv_need need) {
-    ln_kv_answer answer = cache->n_free_rows > 0 ? LN_KV_OK : LN_KV_LATER;
-    if (need.max_tokens > cache->ctx_tokens || need.n_encoder > cache->ctx_tokens)
-        return LN_KV_NEVER;
+size_t ln_kv_reserve_wanted(const ln_kv_cache *cache, const ln_kv_group *group, size_t end,
+                            size_t n_tokens) {
+    size_t all = ln_kv_table_blocks(n_tokens), rest = all > end ? all - end : 0;
+    size_t most = ln_kv_blocks_needed(n_tokens, group->window, cache->max_chunk_tokens);
+    return rest < most ? rest : most;
+}
+
+/* Blocks of `found` from begin to end that somebody uses already do not count as taken. */
+static size_t count_cached(const ln_kv_group *group, size_t begin, size_t end) {
+    size_t n = 0;
+    for (size_t i = begin; i < end; i++)
+        n += group->pool.references[group->found[i]] == 0;
+    return n;
+}
+
+/* Whether there is room behind a prefix of n_found blocks. */
+static bool has_room(const ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t n_found) {
     for (size_t g = 0; g < cache->n_groups; g++) {
         const ln_kv_group *group = &cache->groups[g];
-        size_t needed = blocks_needed(cache, group, need);
-        if (needed > group->pool.n_blocks)
-            return LN_KV_NEVER;
-        if (needed > group->pool.n_blocks - group->n_promised)
-            answer = LN_KV_LATER;
+        size_t wanted = ln_kv_table_blocks(arrival->n_encoder), taken = 0;
+        if (group->kind == LN_KV_GROUP_OWN) {
+            size_t begin = ln_kv_first_seen(group->window, n_found * LN_KV_BLOCK_TOKENS);
+            taken = count_cached(group, begin, n_found);
+            wanted = ln_kv_reserve_wanted(cache, group, n_found, arrival->n_tokens);
+        }
+        if (!ln_kv_reserve_fits(group, taken + wanted, arrival->is_alone))
+            return false;
     }
-    return answer;
+    return true;
 }
 
-static void take_until(ln_kv_cache *cache, ln_kv_group *group, ln_block_table *table, size_t end) {
-    LN_BUG_ON(end > table->begin + table->n_promised || end > cache->max_blocks);
-    while (table->end < end) {
-        int32_t block = ln_block_pool_take(&group->pool);
-        LN_BUG_ON(block < 0);
-        table->blocks[table->end++] = block;
+static int32_t take_block(ln_kv_group *group, ln_block_table *table) {
+    if (table->n_reserved > 0) {
+        table->n_reserved--;
+        group->n_reserved--;
     }
+    int32_t block = ln_block_pool_take(&group->pool);
+    LN_BUG_ON(block < 0);
+    return block;
 }
 
-size_t ln_kv_cache_admit(ln_kv_cache *cache, ln_kv_need need) {
-    LN_BUG_ON(ln_kv_cache_can_allocate(cache, need) != LN_KV_OK);
+/* ---- a sequence's blocks ---------------------------------------------------------------- */
+
+size_t ln_kv_cache_take_row(ln_kv_cache *cache) {
+    LN_BUG_ON(cache->n_free_rows == 0);
     size_t row = cache->free_rows[--cache->n_free_rows];
-    for (size_t g = 0; g < cache->n_groups; g++) {
-        ln_kv_group *group = &cache->groups[g];
-        ln_block_table *table = &group->tables[row];
-        table->n_promised = blocks_needed(cache, group, need);
-        group->n_promised += table->n_promised;
-        if (group->kind != LN_KV_GROUP_OWN)
-            take_until(cache, group, table, table->n_promised);
-    }
+    cache->rows[row] = (ln_kv_row){0};
     return row;
 }
 
-void ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_tokens) {
-    for (size_t g = 0; g < cache->n_groups; g++) {
-        ln_kv_group *group = &cache->groups[g];
-        if (group->kind == LN_KV_GROUP_OWN)
-            take_until(cache, group, &group->tables[row], ln_kv_table_blocks(n_tokens));
+static void take_prefix(ln_kv_group *group, ln_block_table *table, size_t n_found) {
+    table->begin = ln_kv_first_seen(group->window, n_found * LN_KV_BLOCK_TOKENS);
+    table->end = n_found;
+    for (size_t i = table->begin; i < n_found; i++) {
+        table->blocks[i] = group->found[i];
+        ln_block_pool_share(&group->pool, table->blocks[i]);
     }
 }
 
-static void free_before(ln_kv_group *group, ln_block_table *table, size_t begin) {
-    for (; table->begin < begin && table->begin < table->end; table->begin++) {
-        ln_block_pool_release(&group->pool, table->blocks[table->begin]);
-        table->blocks[table->begin] = -1;
+bool ln_kv_cache_admit(ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t *out,
+                       size_t *n_cached) {
+    bool looks = arrival->may_hit && cache->shares_prefixes;
+    if (cache->n_free_rows == 0)
+        return false;
+    size_t n_found =
+        looks ? ln_kv_prefix_find(cache, arrival->tokens, arrival->n_tokens, arrival->root) : 0;
+    if (!has_room(cache, arrival, n_found))
+        return false;
+    size_t row = ln_kv_cache_take_row(cache);
+    cache->rows[row].n_keyed = n_found;
+    cache->rows[row].chain = n_found > 0 ? cache->chain[n_found - 1] : arrival->root;
+    for (size_t g = 0; g < cache->n_groups; g++) {
+        ln_kv_group *group = &cache->groups[g];
+        ln_block_table *table = &group->tables[row];
+        if (group->kind == LN_KV_GROUP_OWN) {
+            take_prefix(group, table, n_found);
+            ln_kv_reserve(cache, group, table, arrival->n_tokens);
+            continue;
+        }
+        for (size_t i = ln_kv_table_blocks(arrival->n_encoder); i > 0; i--)
+            table->blocks[table->end++] = take_block(group, table);
     }
+    cache->n_query_tokens += looks ? arrival->n_tokens : 0;
+    cache->n_hit_tokens += n_found * LN_KV_BLOCK_TOKENS;
+    *out = row;
+    *n_cached = n_found * LN_KV_BLOCK_TOKENS;
+    return true;
+}
+
+/* Whether the block that token n_cached is written to exists and is another's too. */
+static bool writes_to_shared(const ln_kv_group *group, const ln_block_table *table,
+                             size_t n_cached) {
+    size_t at = n_cached / LN_KV_BLOCK_TOKENS;
+    return at < table->end && group->pool.references[table->blocks[at]] > 1;
+}
+
+static bool can_extend(const ln_kv_group *group, const ln_block_table *table, size_t n_cached,
+                       size_t n_tokens) {
+    size_t end = ln_kv_table_blocks(n_tokens);
+    size_t wanted = end > table->end ? end - table->end : 0;
+    wanted += writes_to_shared(group, table, n_cached);
+    size_t others = group->n_reserved - table->n_reserved;
+    return wanted <= ln_block_pool_available(&group->pool) - others;
+}
+
+/* Writing to a shared block copies it first. */
+static void own_block(ln_kv_cache *cache, size_t g, ln_block_table *table, size_t at) {
+    ln_kv_group *group = &cache->groups[g];
+    int32_t shared = table->blocks[at];
+    LN_BUG_ON(cache->n_copies == cache->max_copies);
+    table->blocks[at] = take_block(group, table);
+    cache->copies[cache->n_copies++] =
+        (ln_block_copy){.from = shared, .to = table->blocks[at], .group = (int32_t)g};
+    ln_block_pool_release(&group->pool, shared);
+}
+
+bool ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_cached, size_t n_tokens) {
+    for (size_t g = 0; g < cache->n_groups; g++)
+        if (cache->groups[g].kind == LN_KV_GROUP_OWN &&
+            !can_extend(&cache->groups[g], &cache->groups[g].tables[row], n_cached, n_tokens))
+            return false;
+    for (size_t g = 0; g < cache->n_groups; g++) {
+        ln_kv_group *group = &cache->groups[g];
+        ln_block_table *table = &group->tables[row];
+        if (group->kind != LN_KV_GROUP_OWN)
+            continue;
+        LN_BUG_ON(ln_kv_table_blocks(n_tokens) > cache->max_blocks);
+        if (writes_to_shared(group, table, n_cached))
+            own_block(cache, g, table, n_cached / LN_KV_BLOCK_TOKENS);
+        while (table->end < ln_kv_table_blocks(n_tokens))
+            table->blocks[table->end++] = take_block(group, table);
+    }
+    return true;
+}
+
+static void free_block(ln_kv_group *group, ln_block_table *table, size_t at, bool is_swapped) {
+    ln_block_pool_release(is_swapped ? &group->swap : &group->pool, table->blocks[at]);
+    table->blocks[at] = -1;
 }
 
 void ln_kv_cache_trim(ln_kv_cache *cache, size_t row, size_t n_tokens) {
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
-        if (group->window == 0 || n_tokens < group->window)
-            continue;
-        size_t first_seen = n_tokens - group->window + 1;
-        free_before(group, &group->tables[row], first_seen / LN_KV_BLOCK_TOKENS);
+        ln_block_table *table = &group->tables[row];
+        size_t begin = ln_kv_first_seen(group->window, n_tokens);
+        for (; table->begin < begin && table->begin < table->end; table->begin++)
+            free_block(group, table, table->begin, false);
     }
 }
 
-static void release_table(ln_kv_group *group, ln_block_table *table) {
-    free_before(group, table, table->end);
-    group->n_promised -= table->n_promised;
-    table->begin = table->end = table->n_promised = 0;
+void ln_kv_cache_fork(ln_kv_cache *cache, size_t from, size_t to) {
+    cache->rows[to] = cache->rows[from];
+    for (size_t g = 0; g < cache->n_groups; g++) {
+        ln_kv_group *group = &cache->groups[g];
+        const ln_block_table *source = &group->tables[from];
+        ln_block_table *table = &group->tables[to];
+        LN_BUG_ON(table->end != 0);
+        table->begin = source->begin;
+        table->end = source->end;
+        for (size_t i = source->begin; i < source->end; i++) {
+            table->blocks[i] = source->blocks[i];
+            ln_block_pool_share(&group->pool, table->blocks[i]);
+        }
+    }
+}
+
+/* The last blocks first, so that they are evicted before those that they need. */
+static void clear_table(ln_kv_group *group, ln_block_table *table, bool is_swapped) {
+    for (size_t i = table->end; i > table->begin; i--)
+        free_block(group, table, i - 1, is_swapped);
+    group->n_reserved -= table->n_reserved;
+    table->begin = table->end = table->n_reserved = 0;
 }
 
 void ln_kv_cache_drop_encoder(ln_kv_cache *cache, size_t row) {
     for (size_t g = 0; g < cache->n_groups; g++)
         if (cache->groups[g].kind == LN_KV_GROUP_ENCODER)
-            release_table(&cache->groups[g], &cache->groups[g].tables[row]);
+            clear_table(&cache->groups[g], &cache->groups[g].tables[row], false);
+}
+
+void ln_kv_cache_clear(ln_kv_cache *cache, size_t row) {
+    for (size_t g = 0; g < cache->n_groups; g++)
+        clear_table(&cache->groups[g], &cache->groups[g].tables[row], cache->rows[row].is_swapped);
+    cache->rows[row] = (ln_kv_row){0};
 }
 
 void ln_kv_cache_release(ln_kv_cache *cache, size_t row) {
-    for (size_t g = 0; g < cache->n_groups; g++)
-        release_table(&cache->groups[g], &cache->groups[g].tables[row]);
+    ln_kv_cache_clear(cache, row);
     cache->free_rows[cache->n_free_rows++] = row;
 }
 
@@ -157,34 +322,4 @@ int32_t ln_kv_cache_slot(const ln_kv_cache *cache, size_t group, size_t row, siz
     size_t index = position / LN_KV_BLOCK_TOKENS;
     LN_BUG_ON(index < table->begin || index >= table->end);
     return table->blocks[index] * LN_KV_BLOCK_TOKENS + (int32_t)(position % LN_KV_BLOCK_TOKENS);
-}
-
-static bool check_group(const ln_kv_cache *cache, const ln_kv_group *group) {
-    size_t n_promised = 0;
-    for (size_t row = 0; row < cache->max_seqs; row++) {
-        const ln_block_table *table = &group->tables[row];
-        n_promised += table->n_promised;
-        if (table->end - table->begin > table->n_promised)
-            return false;
-        for (size_t i = 0; i < cache->max_blocks; i++)
-            if ((table->blocks[i] >= 0) != (i >= table->begin && i < table->end))
-                return false;
-    }
-    for (size_t block = 0; block < group->pool.n_blocks; block++) {
-        uint32_t times = 0;
-        for (size_t row = 0; row < cache->max_seqs; row++)
-            for (size_t i = 0; i < cache->max_blocks; i++)
-                times += group->tables[row].blocks[i] == (int32_t)block;
-        if (times != group->pool.references[block])
-            return false;
-    }
-    return n_promised == group->n_promised && n_promised <= group->pool.n_blocks &&
-           ln_block_pool_check(&group->pool);
-}
-
-bool ln_kv_cache_check(const ln_kv_cache *cache) {
-    for (size_t g = 0; g < cache->n_groups; g++)
-        if (!check_group(cache, &cache->groups[g]))
-            return false;
-    return true;
 }

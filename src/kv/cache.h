@@ -2,17 +2,26 @@
  * pool of blocks, and each sequence a block table in each group. In a group with a window the
  * blocks that fell wholly out of sight are given back while the sequence runs.
  *
- * Groups of kind SOURCE and ENCODER hold the tokens that a sequence's encoder reads, all from the
- * admission on; those of kind ENCODER are dropped once the encoder has run.
+ * Sequences share blocks: forks share all that they have in common, and a block that is written
+ * to while it is shared is copied first; full blocks whose tokens are known are found by others
+ * that begin with the same tokens (prefix.c). Copies are noted in order and made by the backend
+ * before the step.
  *
- * A sequence is admitted with the length that it may reach, and the blocks for that are promised
- * to it: extending an admitted sequence cannot fail. */
+ * Groups of kind SOURCE and ENCODER hold the tokens that a sequence's encoder reads, all from the
+ * admission on; those of kind ENCODER are dropped once the encoder has run. They are not found by
+ * their tokens, and with them nothing is.
+ *
+ * Blocks for all tokens that are known at admission are reserved, so that a prompt that was begun
+ * can be read; what comes after takes blocks as it grows, and extend says when there is none.
+ *
+ * A row names a sequence. A row that is swapped out (swap.c) has its blocks in the swap space. */
 #ifndef LN_KV_CACHE_H
 #define LN_KV_CACHE_H
 
+#include "base/block_copy.h"
 #include "kv/block_pool.h"
 
-enum { LN_KV_MAX_GROUPS = 4, LN_KV_BLOCK_TOKENS = 16 };
+enum { LN_KV_MAX_GROUPS = 4 };
 
 typedef enum ln_kv_group_kind {
     LN_KV_GROUP_OWN = 0,
@@ -20,19 +29,17 @@ typedef enum ln_kv_group_kind {
     LN_KV_GROUP_ENCODER
 } ln_kv_group_kind;
 
-/* What a sequence needs at most: tokens of its own, and those of its encoder. */
-typedef struct ln_kv_need {
-    size_t max_tokens, n_encoder;
-} ln_kv_need;
-
 typedef struct ln_kv_shape {
     size_t n_groups;
     ln_kv_group_kind kinds[LN_KV_MAX_GROUPS];
-    size_t windows[LN_KV_MAX_GROUPS];  /* tokens that stay visible; 0: all */
-    size_t n_blocks[LN_KV_MAX_GROUPS]; /* in each group's pool */
-    size_t ctx_tokens;                 /* of the longest sequence */
+    size_t windows[LN_KV_MAX_GROUPS];       /* tokens that stay visible; 0: all */
+    size_t n_blocks[LN_KV_MAX_GROUPS];      /* in each group's pool */
+    size_t n_swap_blocks[LN_KV_MAX_GROUPS]; /* in each group's swap space */
+    size_t ctx_tokens;                      /* of the longest sequence */
     size_t max_seqs;
     size_t max_chunk_tokens; /* tokens that one step adds to a sequence, at most */
+    bool shares_prefixes;
+    uint64_t secret[2]; /* of the hashes of prefixes */
 } ln_kv_shape;
 
 /* The most blocks that a sequence of n_tokens holds at once in a group with `window`. */
@@ -45,23 +52,39 @@ size_t ln_kv_table_blocks(size_t ctx_tokens);
 typedef struct ln_block_table {
     int32_t *blocks;   /* [max_blocks], the cache's; -1 outside [begin, end) */
     size_t begin, end; /* blocks before `begin` are behind the window */
-    size_t n_promised; /* blocks that it may hold at once */
+    size_t n_reserved; /* blocks kept for it besides */
 } ln_block_table;
 
 typedef struct ln_kv_group {
     ln_kv_group_kind kind;
     size_t window;
-    ln_block_pool pool;
-    size_t n_promised;      /* sum over the tables */
-    ln_block_table *tables; /* [max_seqs], by row */
+    ln_block_pool pool, swap; /* nothing is found in `swap` */
+    size_t n_reserved;        /* sum over the tables; never more than are available */
+    ln_block_table *tables;   /* [n_rows] */
+    int32_t *marks;           /* [blocks of the larger pool], -1 between calls */
+    int32_t *found;           /* [max_blocks] of a prefix */
 } ln_kv_group;
 
+typedef struct ln_kv_row {
+    uint64_t chain; /* hash of the blocks that were looked at for the prefix index */
+    size_t n_keyed; /* how many these are */
+    bool is_swapped;
+} ln_kv_row;
+
 typedef struct ln_kv_cache {
-    size_t n_groups, max_seqs, ctx_tokens, max_chunk_tokens;
+    size_t n_groups, n_rows, ctx_tokens, max_chunk_tokens;
     size_t max_blocks; /* entries of a block table */
+    bool shares_prefixes;
+    uint64_t secret[2];
     ln_kv_group groups[LN_KV_MAX_GROUPS];
-    size_t *free_rows; /* [max_seqs], the first n_free_rows count */
+    ln_kv_row *rows;   /* [n_rows] */
+    size_t *free_rows; /* [n_rows], the first n_free_rows count */
     size_t n_free_rows;
+    uint64_t *chain; /* [max_blocks] hashes of a prefix */
+    /* [n_copies] for the backend, in this order; whoever has made them sets n_copies to 0 */
+    ln_block_copy *copies;
+    size_t n_copies, max_copies;
+    uint64_t n_query_tokens, n_hit_tokens, n_swapped_blocks; /* so far */
 } ln_kv_cache;
 
 /* Adds the bookkeeping of a cache to an empty layout; init takes that many bytes, zeroed, which
@@ -69,23 +92,44 @@ typedef struct ln_kv_cache {
 void ln_kv_cache_plan(const ln_kv_shape *shape, ln_layout *layout);
 void ln_kv_cache_init(ln_kv_cache *cache, const ln_kv_shape *shape, void *memory);
 
-typedef enum ln_kv_answer {
-    LN_KV_OK,
-    LN_KV_LATER, /* once other sequences have ended */
-    LN_KV_NEVER  /* not even alone */
-} ln_kv_answer;
+/* What a group of sequences with one prompt may come to. */
+typedef struct ln_kv_need {
+    size_t n_sequences;
+    size_t n_prompt;
+    size_t max_tokens; /* of each sequence, prompt and output */
+    size_t n_encoder;
+} ln_kv_need;
 
-/* Whether a sequence with this need can be admitted. */
-ln_kv_answer ln_kv_cache_can_allocate(const ln_kv_cache *cache, ln_kv_need need);
+/* Whether that fits when there is nothing else. */
+bool ln_kv_cache_fits(const ln_kv_shape *shape, ln_kv_need need);
 
-/* Admits it (can_allocate must say ok); returns its row, which names it below. */
-size_t ln_kv_cache_admit(ln_kv_cache *cache, ln_kv_need need);
+/* A sequence that is to run. */
+typedef struct ln_kv_arrival {
+    const int32_t *tokens; /* [n_tokens] that are known, at least one */
+    size_t n_tokens;
+    size_t n_encoder;
+    uint64_t root; /* sequences find the blocks of others with the same root */
+    bool may_hit;  /* it may use blocks of others, for all but its last token */
+    bool is_alone; /* nothing else runs: no room is left for what does */
+} ln_kv_arrival;
+
+/* Gives it a row with the cached blocks of its prefix, whose tokens *n_cached counts, and reserves
+ * blocks for the rest; false, and nothing happens, when there is no room now. */
+bool ln_kv_cache_admit(ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t *row,
+                       size_t *n_cached);
+/* An empty row, for fork; there must be one in free_rows. */
+size_t ln_kv_cache_take_row(ln_kv_cache *cache);
 /* Its encoder has run: frees the blocks of kind ENCODER. */
 void ln_kv_cache_drop_encoder(ln_kv_cache *cache, size_t row);
-/* Gives it blocks for its first n_tokens tokens. */
-void ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_tokens);
+/* Gives it blocks of its own to write the tokens from n_cached to n_tokens to; false, and nothing
+ * happens, when there are not enough. */
+bool ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_cached, size_t n_tokens);
 /* n_tokens are cached and the next one comes: frees the blocks that it cannot see. */
 void ln_kv_cache_trim(ln_kv_cache *cache, size_t row, size_t n_tokens);
+/* `to` is empty, and shares all blocks of `from` from now on. */
+void ln_kv_cache_fork(ln_kv_cache *cache, size_t from, size_t to);
+/* Frees its blocks; the row stays. */
+void ln_kv_cache_clear(ln_kv_cache *cache, size_t row);
 /* The sequence has ended: frees its blocks and its row. */
 void ln_kv_cache_release(ln_kv_cache *cache, size_t row);
 
@@ -93,7 +137,7 @@ void ln_kv_cache_release(ln_kv_cache *cache, size_t row);
 int32_t ln_kv_cache_slot(const ln_kv_cache *cache, size_t group, size_t row, size_t position);
 
 /* Whether pools and tables agree: every block in use is in as many tables as it has references,
- * and no promise is exceeded. For tests. */
+ * every other one is cached or free, and what is reserved is there. For tests. */
 bool ln_kv_cache_check(const ln_kv_cache *cache);
 
 #endif

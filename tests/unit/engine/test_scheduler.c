@@ -25,7 +25,8 @@ static void setup(bench *b, const ln_step_budget *budget, const ln_kv_shape *sha
     b->scheduler_memory = calloc(1, scheduler.bytes);
     b->step_memory = calloc(1, step.bytes);
     ln_kv_cache_init(&b->kv, shape, b->kv_memory);
-    ln_scheduler_init(&b->scheduler, budget, &b->kv, b->scheduler_memory);
+    ln_scheduler_options options = {0};
+    ln_scheduler_init(&b->scheduler, budget, &options, &b->kv, b->scheduler_memory);
     ln_step_init(&b->step, budget, shape, b->step_memory);
 }
 
@@ -54,11 +55,24 @@ static const int32_t *counting(void) {
     return tokens;
 }
 
-static ln_sequence sequence_of(size_t n_prompt, size_t n_output) {
-    return (ln_sequence){.tokens = counting(),
-                         .n_prompt = n_prompt,
-                         .n_tokens = n_prompt,
-                         .max_tokens = n_prompt + n_output};
+/* A group of one sequence; init_work sets its pointers. */
+typedef struct work {
+    ln_sequence_group group;
+    ln_sequence sequence;
+} work;
+
+static void init_work(work *w, size_t n_prompt, size_t n_output) {
+    w->sequence = (ln_sequence){.group = &w->group,
+                                .tokens = counting(),
+                                .n_tokens = n_prompt,
+                                .max_tokens = n_prompt + n_output};
+    w->group = (ln_sequence_group){
+        .sequences = &w->sequence, .n_sequences = 1, .n_live = 1, .n_prompt = n_prompt};
+}
+
+static void add_work(bench *b, work *w, size_t n_prompt, size_t n_output) {
+    init_work(w, n_prompt, n_output);
+    ln_scheduler_add(&b->scheduler, &w->group);
 }
 
 /* A step runs: who got logits of the last token gets a new one, or ends. */
@@ -67,17 +81,17 @@ static void run_step(bench *b) {
     for (size_t i = 0; i < b->scheduler.n_chunks; i++) {
         ln_sequence *sequence = b->scheduler.chunks[i].sequence;
         bool all_cached = sequence->n_cached == sequence->n_tokens;
-        if (all_cached && !sequence->wants_all_logits)
+        if (all_cached && !sequence->group->wants_all_logits)
             sequence->n_tokens++;
         if (all_cached && sequence->n_tokens == sequence->max_tokens)
             ln_scheduler_end(&b->scheduler, sequence);
     }
 }
 
-static void expect_chunk(const bench *b, size_t index, const ln_sequence *sequence, size_t n_tokens,
+static void expect_chunk(const bench *b, size_t index, const work *w, size_t n_tokens,
                          size_t n_logits) {
     assert_true(index < b->scheduler.n_chunks);
-    assert_ptr_equal(b->scheduler.chunks[index].sequence, sequence);
+    assert_ptr_equal(b->scheduler.chunks[index].sequence, &w->sequence);
     assert_int_equal(b->scheduler.chunks[index].n_tokens, n_tokens);
     assert_int_equal(b->scheduler.chunks[index].n_logits, n_logits);
 }
@@ -88,12 +102,11 @@ static void decodes_come_first_and_prompts_in_chunks(void **state) {
     ln_kv_shape shape = shape_for(&budget, 0);
     bench b;
     setup(&b, &budget, &shape);
-    ln_sequence first = sequence_of(4, 20), second = sequence_of(23, 5), third = sequence_of(7, 3);
-    ln_sequence fourth = sequence_of(1, 3);
-    ln_sequence_queue_push(&b.scheduler.waiting, &first);
-    ln_sequence_queue_push(&b.scheduler.waiting, &second);
-    ln_sequence_queue_push(&b.scheduler.waiting, &third);
-    ln_sequence_queue_push(&b.scheduler.waiting, &fourth);
+    work first, second, third, fourth;
+    add_work(&b, &first, 4, 20);
+    add_work(&b, &second, 23, 5);
+    add_work(&b, &third, 7, 3);
+    add_work(&b, &fourth, 1, 3);
 
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
     expect_chunk(&b, 0, &first, 4, 1);
@@ -112,7 +125,7 @@ static void decodes_come_first_and_prompts_in_chunks(void **state) {
     expect_chunk(&b, 1, &second, 1, 1);
     expect_chunk(&b, 2, &third, 6, 1); /* the fourth has tokens to spare, but no sequence */
     run_step(&b);
-    assert_ptr_equal(b.scheduler.waiting.first, &fourth);
+    assert_ptr_equal(b.scheduler.waiting.first, &fourth.group);
     while (ln_scheduler_schedule(&b.scheduler) > 0) {
         assert_in_range(b.scheduler.n_tokens, 1, 10);
         run_step(&b);
@@ -128,21 +141,21 @@ static void rows_of_logits_bound_scores(void **state) {
     ln_kv_shape shape = shape_for(&budget, 0);
     bench b;
     setup(&b, &budget, &shape);
-    ln_sequence score = sequence_of(9, 0), generate = sequence_of(5, 2);
-    score.wants_all_logits = true;
-    ln_sequence_queue_push(&b.scheduler.waiting, &score);
-    ln_sequence_queue_push(&b.scheduler.waiting, &generate);
+    work score, generate;
+    add_work(&b, &score, 9, 0);
+    add_work(&b, &generate, 5, 2);
+    score.group.wants_all_logits = true;
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
     expect_chunk(&b, 0, &score, 4, 4);
     expect_chunk(&b, 1, &generate, 4, 0); /* the row of its last token is taken */
     run_step(&b);
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
-    expect_chunk(&b, 0, &generate, 1, 1);
-    expect_chunk(&b, 1, &score, 3, 3);
+    expect_chunk(&b, 0, &score, 3, 3); /* a row is kept for the other */
+    expect_chunk(&b, 1, &generate, 1, 1);
     run_step(&b);
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
-    expect_chunk(&b, 0, &generate, 1, 1);
-    expect_chunk(&b, 1, &score, 2, 2);
+    expect_chunk(&b, 0, &score, 2, 2);
+    expect_chunk(&b, 1, &generate, 1, 1);
     run_step(&b);
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 0);
     teardown(&b);
@@ -156,18 +169,23 @@ static void blocks_make_the_first_wait(void **state) {
     shape.n_blocks[1] = 10;
     bench b;
     setup(&b, &budget, &shape);
-    ln_sequence large = sequence_of(16, 80), larger = sequence_of(16, 100),
-                small = sequence_of(1, 4);
-    ln_sequence_queue_push(&b.scheduler.waiting, &large);
-    ln_sequence_queue_push(&b.scheduler.waiting, &larger);
-    ln_sequence_queue_push(&b.scheduler.waiting, &small);
-    while (b.scheduler.running == NULL || large.n_tokens < large.max_tokens) {
+    work large, larger, small;
+    add_work(&b, &large, 100, 60);
+    add_work(&b, &larger, 80, 80);
+    add_work(&b, &small, 1, 4);
+    while (large.sequence.n_tokens < 160) {
         assert_int_equal(ln_scheduler_schedule(&b.scheduler), 1); /* nobody overtakes */
-        expect_chunk(&b, 0, &large, large.n_cached == 0 ? 16 : 1, 1);
+        expect_chunk(&b, 0, &large,
+                     large.sequence.n_cached == 0    ? 64
+                     : large.sequence.n_cached == 64 ? 36
+                                                     : 1,
+                     large.sequence.n_cached == 0 ? 0 : 1);
         run_step(&b);
     }
+    ln_scheduler_schedule(&b.scheduler);
+    expect_chunk(&b, 0, &larger, 64, 0);
+    run_step(&b);
     assert_int_equal(ln_scheduler_schedule(&b.scheduler), 2);
-    expect_chunk(&b, 0, &larger, 16, 1);
     expect_chunk(&b, 1, &small, 1, 1);
     teardown(&b);
 }
@@ -218,14 +236,12 @@ static void random_work_keeps_the_contracts(void **state) {
         ln_kv_shape shape = shape_for(&budget, 1 + (size_t)rand() % 50);
         bench b;
         setup(&b, &budget, &shape);
-        ln_sequence sequences[N];
+        work works[N];
         for (size_t i = 0; i < N; i++) {
-            sequences[i] = sequence_of(1 + (size_t)rand() % 200, 1 + (size_t)rand() % 100);
-            if (rand() % 4 == 0) {
-                sequences[i].wants_all_logits = true;
-                sequences[i].max_tokens = sequences[i].n_prompt;
-            }
-            ln_sequence_queue_push(&b.scheduler.waiting, &sequences[i]);
+            bool scores = rand() % 4 == 0;
+            add_work(&b, &works[i], 1 + (size_t)rand() % 200,
+                     scores ? 0 : 1 + (size_t)rand() % 100);
+            works[i].group.wants_all_logits = scores;
         }
         while (ln_scheduler_schedule(&b.scheduler) > 0) {
             assert_in_range(b.scheduler.n_tokens, 1, budget.max_tokens);
@@ -237,7 +253,7 @@ static void random_work_keeps_the_contracts(void **state) {
             assert_true(ln_kv_cache_check(&b.kv));
         }
         for (size_t i = 0; i < N; i++)
-            assert_int_equal(sequences[i].n_tokens, sequences[i].max_tokens);
+            assert_int_equal(works[i].sequence.n_tokens, works[i].sequence.max_tokens);
         for (size_t g = 0; g < 2; g++)
             assert_int_equal(b.kv.groups[g].pool.n_free, shape.n_blocks[g]);
         teardown(&b);

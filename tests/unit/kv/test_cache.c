@@ -1,10 +1,11 @@
-/* kv/: the block pool, and the cache's tables, promises and windows. */
+/* kv/: the block pool, and the cache's tables, windows, prefixes, forks and swap space. */
 #include "test.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "kv/cache.h"
+#include "kv/prefix.h"
+#include "kv/swap.h"
 
 static uint64_t random_state = 0x9e3779b97f4a7c15u;
 static size_t random_below(size_t n) {
@@ -79,6 +80,20 @@ static void needs_cover_every_alignment(void **state) {
             }
 }
 
+static const int32_t *counting(void) {
+    static int32_t tokens[1000];
+    for (int32_t i = 0; i < 1000; i++)
+        tokens[i] = i;
+    return tokens;
+}
+
+/* A row for tokens that count up from `first`. */
+static bool admit(ln_kv_cache *cache, int32_t first, size_t n_tokens, size_t *row,
+                  size_t *n_cached) {
+    ln_kv_arrival arrival = {.tokens = counting() + first, .n_tokens = n_tokens, .may_hit = true};
+    return ln_kv_cache_admit(cache, &arrival, row, n_cached);
+}
+
 static void windows_give_blocks_back(void **state) {
     (void)state;
     ln_kv_shape shape = {
@@ -89,9 +104,11 @@ static void windows_give_blocks_back(void **state) {
     assert_int_equal(shape.n_blocks[1], 3);
     ln_kv_cache cache;
     void *memory = create(&cache, &shape);
-    size_t row = ln_kv_cache_admit(&cache, (ln_kv_need){200, 0});
+    size_t row, n_cached;
+    assert_true(admit(&cache, 0, 200, &row, &n_cached));
+    assert_int_equal(n_cached, 0);
     for (size_t n_tokens = 0; n_tokens < 200; n_tokens += 5) {
-        ln_kv_cache_extend(&cache, row, n_tokens + 5);
+        assert_true(ln_kv_cache_extend(&cache, row, n_tokens, n_tokens + 5));
         for (size_t position = 0; position < n_tokens + 5; position++) {
             const ln_block_table *table = &cache.groups[1].tables[row];
             bool seen = position + 20 > n_tokens; /* by the chunk's first token */
@@ -112,69 +129,296 @@ static void windows_give_blocks_back(void **state) {
     free(memory);
 }
 
-static void answers_ok_later_never(void **state) {
+static void what_fits_alone_is_known(void **state) {
+    (void)state;
+    ln_kv_shape shape = {
+        .n_groups = 1, .n_blocks = {10}, .ctx_tokens = 320, .max_seqs = 4, .max_chunk_tokens = 8};
+    assert_true(ln_kv_cache_fits(&shape, (ln_kv_need){1, 100, 160, 0}));
+    assert_false(ln_kv_cache_fits(&shape, (ln_kv_need){1, 100, 161, 0}));
+    assert_false(ln_kv_cache_fits(&shape, (ln_kv_need){1, 1, SIZE_MAX, 0}));
+    assert_false(ln_kv_cache_fits(&shape, (ln_kv_need){5, 1, 2, 0}));
+    assert_true(ln_kv_cache_fits(&shape, (ln_kv_need){2, 96, 128, 0})); /* 6 shared, 2 + 2 */
+    assert_false(ln_kv_cache_fits(&shape, (ln_kv_need){2, 95, 128, 0}));
+}
+
+static void prompts_wait_for_blocks_and_rows(void **state) {
     (void)state;
     ln_kv_shape shape = {
         .n_groups = 1, .n_blocks = {10}, .ctx_tokens = 320, .max_seqs = 2, .max_chunk_tokens = 8};
     ln_kv_cache cache;
     void *memory = create(&cache, &shape);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){160, 0}), LN_KV_OK);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){161, 0}), LN_KV_NEVER);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){321, 0}), LN_KV_NEVER);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){SIZE_MAX, 0}), LN_KV_NEVER);
-    size_t first = ln_kv_cache_admit(&cache, (ln_kv_need){81, 0});
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){65, 0}), LN_KV_LATER);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){64, 0}), LN_KV_OK);
-    size_t second = ln_kv_cache_admit(&cache, (ln_kv_need){1, 0});
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){1, 0}),
-                     LN_KV_LATER); /* no row */
-    ln_kv_cache_release(&cache, first);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){144, 0}), LN_KV_OK);
+    size_t first, second, third, n_cached;
+    assert_true(admit(&cache, 0, 81, &first, &n_cached));
+    assert_false(admit(&cache, 100, 65, &second, &n_cached));
+    assert_true(admit(&cache, 100, 64, &second, &n_cached));
+    assert_false(admit(&cache, 200, 1, &third, &n_cached)); /* no row */
+    assert_true(ln_kv_cache_extend(&cache, first, 0, 81));
+    assert_true(ln_kv_cache_extend(&cache, first, 81, 96));
+    assert_false(ln_kv_cache_extend(&cache, first, 96, 97)); /* the last are the second's */
+    assert_true(ln_kv_cache_check(&cache));
     ln_kv_cache_release(&cache, second);
-    assert_int_equal(ln_kv_cache_can_allocate(&cache, (ln_kv_need){160, 0}), LN_KV_OK);
+    assert_true(ln_kv_cache_extend(&cache, first, 96, 97));
+    assert_true(ln_kv_cache_check(&cache));
+    ln_kv_cache_release(&cache, first);
+    assert_int_equal(cache.groups[0].pool.n_free, 10);
+    free(memory);
+}
+
+/* ---- prefixes --------------------------------------------------------------------------- */
+
+/* Admits, writes and ends a sequence of tokens that count up. */
+static void visit(ln_kv_cache *cache, int32_t first, size_t n_tokens, size_t expected_hit) {
+    size_t row, n_cached;
+    assert_true(admit(cache, first, n_tokens, &row, &n_cached));
+    assert_int_equal(n_cached, expected_hit);
+    while (n_cached < n_tokens) {
+        size_t n = n_tokens - n_cached < 8 ? n_tokens - n_cached : 8;
+        assert_true(ln_kv_cache_extend(cache, row, n_cached, n_cached + n));
+        n_cached += n;
+        ln_kv_prefix_add(cache, row, counting() + first, n_cached);
+        ln_kv_cache_trim(cache, row, n_cached);
+        assert_true(ln_kv_cache_check(cache));
+    }
+    ln_kv_cache_release(cache, row);
+    assert_true(ln_kv_cache_check(cache));
+}
+
+static void prefixes_are_found_and_evicted_from_the_tail(void **state) {
+    (void)state;
+    ln_kv_shape shape = {.n_groups = 1,
+                         .n_blocks = {10},
+                         .ctx_tokens = 320,
+                         .max_seqs = 2,
+                         .max_chunk_tokens = 8,
+                         .shares_prefixes = true};
+    ln_kv_cache cache;
+    void *memory = create(&cache, &shape);
+    visit(&cache, 0, 100, 0);
+    visit(&cache, 0, 100, 96);
+    visit(&cache, 0, 96, 80);  /* the last token is computed, so its block is not taken */
+    visit(&cache, 0, 160, 96); /* a longer one goes on from there */
+    assert_int_equal(cache.groups[0].pool.n_cached, 10);
+    visit(&cache, 500, 40, 0); /* takes three blocks: the last of the other */
+    visit(&cache, 0, 160, 112);
+    visit(&cache, 16, 40, 0); /* the same tokens behind others are not the same */
+    assert_int_equal(cache.n_hit_tokens, 96 + 80 + 96 + 112);
+    free(memory);
+}
+
+static void salts_are_apart(void **state) {
+    (void)state;
+    ln_kv_shape shape = {.n_groups = 1,
+                         .n_blocks = {10},
+                         .ctx_tokens = 320,
+                         .max_seqs = 2,
+                         .max_chunk_tokens = 8,
+                         .shares_prefixes = true,
+                         .secret = {1, 2}};
+    ln_kv_cache cache;
+    void *memory = create(&cache, &shape);
+    const char *const salts[] = {"", "one", "two", "one"};
+    const size_t hits[] = {0, 0, 0, 32};
+    for (size_t i = 0; i < 4; i++) {
+        size_t row, n_cached;
+        ln_kv_arrival arrival = {.tokens = counting(), .n_tokens = 40, .may_hit = true};
+        arrival.root = ln_kv_prefix_root(&cache, salts[i], strlen(salts[i]));
+        assert_true(ln_kv_cache_admit(&cache, &arrival, &row, &n_cached));
+        assert_int_equal(n_cached, hits[i]);
+        assert_true(ln_kv_cache_extend(&cache, row, n_cached, 40));
+        ln_kv_prefix_add(&cache, row, counting(), 40);
+        ln_kv_cache_release(&cache, row);
+    }
+    free(memory);
+}
+
+/* A window needs the blocks that the next token sees, and no others. */
+static void windows_need_the_last_blocks_of_a_prefix(void **state) {
+    (void)state;
+    ln_kv_shape shape = {.n_groups = 2,
+                         .windows = {0, 20},
+                         .n_blocks = {40, 12},
+                         .ctx_tokens = 320,
+                         .max_seqs = 2,
+                         .max_chunk_tokens = 8,
+                         .shares_prefixes = true};
+    ln_kv_cache cache;
+    void *memory = create(&cache, &shape);
+    visit(&cache, 0, 100, 0);
+    size_t row, n_cached;
+    assert_true(admit(&cache, 0, 120, &row, &n_cached));
+    assert_int_equal(n_cached, 96);
+    assert_int_equal(cache.groups[1].tables[row].begin, (96 - 20 + 1) / 16);
+    assert_int_equal(cache.groups[1].tables[row].end, 6);
+    ln_kv_cache_release(&cache, row);
+    visit(&cache, 300, 200, 0); /* pushes the window's blocks out, not those of full attention */
+    assert_int_equal(ln_kv_prefix_find(&cache, counting(), 100, 0), 0);
+    visit(&cache, 0, 100, 0);
+    free(memory);
+}
+
+static void a_failed_step_is_forgotten(void **state) {
+    (void)state;
+    ln_kv_shape shape = {.n_groups = 1,
+                         .n_blocks = {10},
+                         .ctx_tokens = 320,
+                         .max_seqs = 2,
+                         .max_chunk_tokens = 80,
+                         .shares_prefixes = true};
+    ln_kv_cache cache;
+    void *memory = create(&cache, &shape);
+    size_t row, n_cached;
+    assert_true(admit(&cache, 0, 80, &row, &n_cached));
+    assert_true(ln_kv_cache_extend(&cache, row, 0, 32));
+    ln_kv_prefix_add(&cache, row, counting(), 32);
+    assert_true(ln_kv_cache_extend(&cache, row, 32, 80));
+    ln_kv_prefix_add(&cache, row, counting(), 80);
+    ln_kv_prefix_forget(&cache, row, 32);
+    ln_kv_cache_release(&cache, row);
+    assert_true(ln_kv_cache_check(&cache));
+    assert_int_equal(ln_kv_prefix_find(&cache, counting(), 80, 0), 2);
+    free(memory);
+}
+
+/* ---- forks and swap --------------------------------------------------------------------- */
+
+static void forks_copy_what_they_write_to(void **state) {
+    (void)state;
+    ln_kv_shape shape = {
+        .n_groups = 1, .n_blocks = {6}, .ctx_tokens = 320, .max_seqs = 3, .max_chunk_tokens = 80};
+    ln_kv_cache cache;
+    void *memory = create(&cache, &shape);
+    size_t first, n_cached;
+    assert_true(admit(&cache, 0, 40, &first, &n_cached));
+    assert_true(ln_kv_cache_extend(&cache, first, 0, 40));
+    size_t second = ln_kv_cache_take_row(&cache), third = ln_kv_cache_take_row(&cache);
+    ln_kv_cache_fork(&cache, first, second);
+    ln_kv_cache_fork(&cache, first, third);
+    assert_true(ln_kv_cache_check(&cache));
+    assert_int_equal(cache.groups[0].pool.n_free, 3);
+    const ln_block_table *tables = cache.groups[0].tables;
+    int32_t shared = tables[first].blocks[2];
+    assert_true(ln_kv_cache_extend(&cache, second, 40, 41));
+    assert_true(ln_kv_cache_extend(&cache, third, 40, 41));
+    assert_true(ln_kv_cache_extend(&cache, first, 40, 41)); /* the last writes where it is */
+    assert_int_equal(cache.n_copies, 2);
+    assert_int_equal(cache.copies[1].from, shared);
+    assert_int_equal(cache.copies[1].to, tables[third].blocks[2]);
+    assert_int_equal(tables[first].blocks[2], shared);
+    assert_int_equal(tables[second].blocks[1], tables[first].blocks[1]);
+    assert_true(ln_kv_cache_extend(&cache, first, 41, 49));
+    assert_false(ln_kv_cache_extend(&cache, second, 41, 49)); /* nothing is left */
+    assert_true(ln_kv_cache_check(&cache));
+    ln_kv_cache_release(&cache, first);
+    ln_kv_cache_release(&cache, third);
+    ln_kv_cache_release(&cache, second);
+    assert_int_equal(cache.groups[0].pool.n_free, 6);
+    free(memory);
+}
+
+static void swapped_rows_still_share(void **state) {
+    (void)state;
+    ln_kv_shape shape = {.n_groups = 1,
+                         .n_blocks = {6},
+                         .n_swap_blocks = {4},
+                         .ctx_tokens = 320,
+                         .max_seqs = 2,
+                         .max_chunk_tokens = 80};
+    ln_kv_cache cache;
+    void *memory = create(&cache, &shape);
+    size_t rows[2], n_cached, count;
+    assert_true(admit(&cache, 0, 40, &rows[0], &n_cached));
+    assert_true(ln_kv_cache_extend(&cache, rows[0], 0, 40));
+    rows[1] = ln_kv_cache_take_row(&cache);
+    ln_kv_cache_fork(&cache, rows[0], rows[1]);
+    assert_true(ln_kv_cache_extend(&cache, rows[1], 40, 41));
+    cache.n_copies = 0;
+    ln_kv_swap_count(&cache, rows, 2, &count);
+    assert_int_equal(count, 4);
+    assert_true(ln_kv_swap_out(&cache, rows, 2));
+    assert_true(ln_kv_cache_check(&cache));
+    assert_int_equal(cache.n_copies, 4);
+    assert_int_equal(cache.groups[0].pool.n_free, 6);
+    assert_int_equal(cache.groups[0].swap.n_free, 0);
+    size_t other;
+    assert_true(admit(&cache, 100, 40, &other, &n_cached));
+    assert_false(ln_kv_swap_in(&cache, rows, (size_t[]){41, 41}, 2, false));
+    assert_true(ln_kv_cache_extend(&cache, other, 0, 40));
+    assert_false(ln_kv_swap_out(&cache, &other, 1)); /* the swap space is full */
+    ln_kv_cache_release(&cache, other);
+    cache.n_copies = 0;
+    assert_true(ln_kv_swap_in(&cache, rows, (size_t[]){41, 50}, 2, false));
+    assert_true(ln_kv_cache_check(&cache));
+    assert_int_equal(cache.n_copies, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(cache.copies[i].direction, LN_COPY_IN);
+    const ln_block_table *tables = cache.groups[0].tables;
+    assert_int_equal(tables[rows[0]].blocks[1], tables[rows[1]].blocks[1]);
+    assert_true(tables[rows[0]].blocks[2] != tables[rows[1]].blocks[2]);
+    assert_true(ln_kv_swap_out(&cache, rows, 2));
+    ln_kv_cache_release(&cache, rows[0]); /* ends while it is out */
+    ln_kv_cache_release(&cache, rows[1]);
+    assert_true(ln_kv_cache_check(&cache));
+    assert_int_equal(cache.groups[0].swap.n_free, 4);
     free(memory);
 }
 
 static void random_sequences_keep_the_invariants(void **state) {
     (void)state;
-    enum { SEQS = 6, CTX = 150, CHUNK = 24 };
+    enum { SEQS = 6, CTX = 150, CHUNK = 24, ROWS = 2 * SEQS };
     ln_kv_shape shape = {.n_groups = 3,
                          .windows = {0, 33, 1},
-                         .n_blocks = {30, 18, 9},
+                         .n_blocks = {30, 18, 12},
+                         .n_swap_blocks = {8, 5, 3},
                          .ctx_tokens = CTX,
                          .max_seqs = SEQS,
-                         .max_chunk_tokens = CHUNK};
+                         .max_chunk_tokens = CHUNK,
+                         .shares_prefixes = true};
     ln_kv_cache cache;
     void *memory = create(&cache, &shape);
-    size_t lengths[SEQS], limits[SEQS] = {0};
-    for (int turn = 0; turn < 3000; turn++) {
-        size_t row = random_below(SEQS);
+    size_t lengths[ROWS], limits[ROWS] = {0};
+    for (int turn = 0; turn < 6000; turn++) {
+        size_t row = random_below(ROWS), n_cached, choice = random_below(20);
+        bool is_swapped = cache.rows[row].is_swapped;
+        cache.n_copies = 0;
         if (limits[row] == 0) {
             size_t limit = 1 + random_below(CTX);
-            if (ln_kv_cache_can_allocate(&cache, (ln_kv_need){limit, 0}) == LN_KV_OK) {
-                row = ln_kv_cache_admit(&cache, (ln_kv_need){limit, 0});
+            if (admit(&cache, (int32_t)random_below(2), limit, &row, &n_cached)) {
                 assert_int_equal(limits[row], 0);
                 limits[row] = limit;
-                lengths[row] = 0;
+                lengths[row] = n_cached;
             }
-        } else if (lengths[row] == limits[row] || random_below(20) == 0) {
+        } else if (lengths[row] == limits[row] || choice == 0) {
             ln_kv_cache_release(&cache, row);
             limits[row] = 0;
+        } else if (choice == 1 && !is_swapped && cache.n_free_rows > 0) {
+            size_t to = ln_kv_cache_take_row(&cache);
+            ln_kv_cache_fork(&cache, row, to);
+            lengths[to] = lengths[row];
+            limits[to] = limits[row];
+        } else if (is_swapped) {
+            ln_kv_swap_in(&cache, &row, &limits[row], 1, false);
+        } else if (choice == 2) {
+            ln_kv_swap_out(&cache, &row, 1);
         } else {
             size_t n = 1 + random_below(CHUNK);
             if (n > limits[row] - lengths[row])
                 n = limits[row] - lengths[row];
-            ln_kv_cache_extend(&cache, row, lengths[row] + n);
-            lengths[row] += n;
-            ln_kv_cache_trim(&cache, row, lengths[row]);
+            if (ln_kv_cache_extend(&cache, row, lengths[row], lengths[row] + n)) {
+                lengths[row] += n;
+                ln_kv_cache_trim(&cache, row, lengths[row]);
+            }
         }
         assert_true(ln_kv_cache_check(&cache));
     }
-    for (size_t row = 0; row < SEQS; row++)
+    for (size_t row = 0; row < ROWS; row++)
         if (limits[row] > 0)
             ln_kv_cache_release(&cache, row);
-    for (size_t g = 0; g < 3; g++)
-        assert_int_equal(cache.groups[g].pool.n_free, shape.n_blocks[g]);
+    for (size_t g = 0; g < 3; g++) {
+        assert_int_equal(ln_block_pool_available(&cache.groups[g].pool), shape.n_blocks[g]);
+        assert_int_equal(cache.groups[g].swap.n_free, shape.n_swap_blocks[g]);
+        assert_int_equal(cache.groups[g].n_reserved, 0);
+    }
+    assert_int_equal(cache.n_free_rows, ROWS);
     free(memory);
 }
 
@@ -183,7 +427,14 @@ int main(void) {
         cmocka_unit_test(pool_counts_references),
         cmocka_unit_test(needs_cover_every_alignment),
         cmocka_unit_test(windows_give_blocks_back),
-        cmocka_unit_test(answers_ok_later_never),
+        cmocka_unit_test(what_fits_alone_is_known),
+        cmocka_unit_test(prompts_wait_for_blocks_and_rows),
+        cmocka_unit_test(prefixes_are_found_and_evicted_from_the_tail),
+        cmocka_unit_test(salts_are_apart),
+        cmocka_unit_test(windows_need_the_last_blocks_of_a_prefix),
+        cmocka_unit_test(a_failed_step_is_forgotten),
+        cmocka_unit_test(forks_copy_what_they_write_to),
+        cmocka_unit_test(swapped_rows_still_share),
         cmocka_unit_test(random_sequences_keep_the_invariants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

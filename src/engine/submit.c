@@ -1,0 +1,215 @@
+/* The submission of a request: its checks, and its memory. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/options.h"
+#include "engine/request.h"
+#include "engine/request_check.h"
+#include "engine/request_rules.h"
+#include "kv/prefix.h"
+
+void linnet_request_options_init(linnet_request_options *options) {
+    *options = (linnet_request_options){
+        .struct_bytes = sizeof *options,
+        .sampling = {.temperature = 0.8f,
+                     .top_k = 40,
+                     .top_p = 0.95f,
+                     .repeat_penalty = 1,
+                     .repeat_last_n = 64,
+                     .xtc_threshold = 0.1f,
+                     .dry_base = 1.75f,
+                     .dry_allowed_length = 2,
+                     .dry_last_n = 1024,
+                     .mirostat_eta = 0.1f},
+        .length_penalty = 1,
+    };
+}
+
+static size_t output_limit(const linnet_engine *engine, const linnet_request_options *o) {
+    size_t room = ln_request_room(engine, o);
+    if (o->kind == LINNET_REQUEST_SCORE)
+        return 0;
+    return o->max_tokens > 0 && o->max_tokens < room ? o->max_tokens : room;
+}
+
+/* Sizes of the stop strings: their number, the longest, the sum. */
+typedef struct stop_sizes {
+    size_t count, longest, total;
+} stop_sizes;
+
+static stop_sizes measure_stops(const linnet_request_options *o) {
+    stop_sizes sizes = {.count = o->kind == LINNET_REQUEST_GENERATE ? o->n_stop : 0};
+    for (size_t i = 0; i < sizes.count; i++) {
+        size_t n_bytes = strlen(o->stop[i]);
+        sizes.longest = n_bytes > sizes.longest ? n_bytes : sizes.longest;
+        sizes.total += n_bytes;
+    }
+    return sizes;
+}
+
+/* Copies the stop strings to bytes[total], with their borders[total]. */
+static void copy_stops(const linnet_request_options *o, size_t count, ln_stop_string *stops,
+                       char *bytes, uint32_t *borders) {
+    for (size_t i = 0; i < count; i++) {
+        size_t n_bytes = strlen(o->stop[i]);
+        memcpy(bytes, o->stop[i], n_bytes);
+        ln_stop_string_init(&stops[i], bytes, n_bytes, borders);
+        bytes += n_bytes;
+        borders += n_bytes;
+    }
+}
+
+/* Where everything lies in the allocation; of an output, from its beginning. */
+typedef struct request_layout {
+    size_t encoder_tokens, rules, prompt_logprobs, prompt_top, stops, stop_bytes, borders;
+    size_t sequences, outputs, ranks, parts, part_bytes, total_bytes;
+    struct {
+        size_t tokens, logprobs, top, stream, stop_stream;
+    } part;
+    size_t n_sequences, max_output;
+    stop_sizes sizes;
+    bool overflow;
+} request_layout;
+
+static request_layout lay_out(const linnet_engine *engine, const linnet_request_options *o) {
+    const ln_tokenizer *tokenizer = engine->model->tokenizer;
+    size_t top_bytes = (size_t)o->top_logprobs * sizeof(linnet_logprob);
+    size_t n_prompt = o->prompt_logprobs ? o->n_prompt_ids : 0;
+    request_layout r = {.n_sequences = ln_request_sequences(o),
+                        .max_output = output_limit(engine, o),
+                        .sizes = measure_stops(o)};
+    size_t n_output = o->logprobs ? r.max_output : 0;
+    ln_layout all = {0}, part = {0};
+    ln_layout_add(&all, 1, sizeof(linnet_request));
+    r.encoder_tokens = ln_layout_add(&all, o->n_encoder_ids, sizeof(int32_t));
+    r.rules = ln_request_rules_plan(&all, engine->model, o);
+    r.prompt_logprobs = ln_layout_add(&all, n_prompt, sizeof(float));
+    r.prompt_top = ln_layout_add(&all, n_prompt, top_bytes);
+    r.stops = ln_layout_add(&all, r.sizes.count, sizeof(ln_stop_string));
+    r.stop_bytes = ln_layout_add(&all, r.sizes.total, 1);
+    r.borders = ln_layout_add(&all, r.sizes.total, sizeof(uint32_t));
+    r.sequences = ln_layout_add(&all, r.n_sequences, sizeof(ln_sequence));
+    r.outputs = ln_layout_add(&all, r.n_sequences, sizeof(ln_output));
+    r.ranks = ln_layout_add(&all, r.n_sequences, sizeof(size_t));
+    r.part.tokens = ln_layout_add(&part, o->n_prompt_ids + r.max_output, sizeof(int32_t));
+    r.part.logprobs = ln_layout_add(&part, n_output, sizeof(float));
+    r.part.top = ln_layout_add(&part, n_output, top_bytes);
+    r.part.stream = ln_text_stream_plan(&part, tokenizer, r.sizes.count, r.sizes.longest);
+    r.part.stop_stream = ln_text_stream_plan(&part, tokenizer, r.sizes.count, r.sizes.longest);
+    r.part_bytes = part.bytes;
+    r.parts = ln_layout_add(&all, r.n_sequences, part.bytes);
+    r.total_bytes = all.bytes;
+    r.overflow = all.overflow || part.overflow;
+    return r;
+}
+
+static void init_output(linnet_request *request, size_t index, const request_layout *at,
+                        const ln_tokenizer *tokenizer, const linnet_request_options *o) {
+    ln_output *output = &request->outputs[index];
+    char *base = (char *)request + at->parts + index * at->part_bytes;
+    const ln_stop_string *stops =
+        (const ln_stop_string *)(const void *)((char *)request + at->stops);
+    output->tokens = (int32_t *)(void *)(base + at->part.tokens);
+    memcpy(output->tokens, o->prompt_ids, o->n_prompt_ids * sizeof *o->prompt_ids);
+    output->logprobs = (ln_request_logprobs){(float *)(void *)(base + at->part.logprobs),
+                                             (linnet_logprob *)(void *)(base + at->part.top)};
+    ln_text_stream_init(&output->stream, tokenizer, o->keep_special, stops, at->sizes.count,
+                        at->sizes.longest, base + at->part.stream);
+    ln_text_stream_init(&output->stop_stream, tokenizer, o->keep_special, stops, at->sizes.count,
+                        at->sizes.longest, base + at->part.stop_stream);
+    request->ranks[index] = index;
+    request->sequences[index] = (ln_sequence){.group = &request->group,
+                                              .tokens = output->tokens,
+                                              .n_tokens = o->n_prompt_ids,
+                                              .max_tokens = o->n_prompt_ids + at->max_output,
+                                              .index = (uint32_t)index};
+}
+
+/* One allocation with everything in it; NULL when memory is out. */
+static linnet_request *allocate(const linnet_engine *engine, const linnet_request_options *o) {
+    request_layout at = lay_out(engine, o);
+    char *base = at.overflow ? NULL : calloc(1, at.total_bytes);
+    if (base == NULL)
+        return NULL;
+    linnet_request *request = (linnet_request *)(void *)base;
+    request->n_prompt = o->n_prompt_ids;
+    request->max_output = at.max_output;
+    request->encoder_tokens = (int32_t *)(void *)(base + at.encoder_tokens);
+    if (o->n_encoder_ids > 0)
+        memcpy(request->encoder_tokens, o->encoder_ids, o->n_encoder_ids * sizeof *o->encoder_ids);
+    ln_request_rules_init(&request->rules, engine->model, o, base + at.rules);
+    request->prompt_logprobs =
+        (ln_request_logprobs){(float *)(void *)(base + at.prompt_logprobs),
+                              (linnet_logprob *)(void *)(base + at.prompt_top)};
+    for (int32_t i = 0; o->prompt_logprobs && i < o->top_logprobs; i++)
+        request->prompt_logprobs.top[i].id = -1;
+    copy_stops(o, at.sizes.count, (ln_stop_string *)(void *)(base + at.stops), base + at.stop_bytes,
+               (uint32_t *)(void *)(base + at.borders));
+    request->has_stops = at.sizes.count > 0;
+    request->sequences = (ln_sequence *)(void *)(base + at.sequences);
+    request->outputs = (ln_output *)(void *)(base + at.outputs);
+    request->ranks = (size_t *)(void *)(base + at.ranks);
+    for (size_t i = 0; i < at.n_sequences; i++)
+        init_output(request, i, &at, engine->model->tokenizer, o);
+    request->n_outputs = o->n > 0 ? o->n : 1;
+    request->is_ranked = at.n_sequences > request->n_outputs;
+    request->n_to_come = request->n_outputs;
+    atomic_init(&request->n_open, request->n_outputs);
+    request->group = (ln_sequence_group){
+        .request = request,
+        .sequences = request->sequences,
+        .n_sequences = at.n_sequences,
+        .n_live = at.n_sequences,
+        .n_prompt = o->n_prompt_ids,
+        .encoder_tokens = request->encoder_tokens,
+        .n_encoder = o->n_encoder_ids,
+        .needs_encoder = o->n_encoder_ids > 0,
+        .wants_all_logits = o->kind == LINNET_REQUEST_SCORE || o->prompt_logprobs,
+        .priority = o->priority,
+    };
+    const char *salt = o->cache_salt != NULL ? o->cache_salt : "";
+    request->group.root = ln_kv_prefix_root(&engine->cache, salt, strlen(salt));
+    return request;
+}
+
+linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_options *options,
+                                    linnet_request **out, linnet_error *err) {
+    linnet_request_options own;
+    linnet_request_options_init(&own);
+    *out = NULL;
+    LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_request_options", err));
+    if (own.n_prompt_ids == 0 && own.n_encoder_ids > 0 && own.kind == LINNET_REQUEST_GENERATE) {
+        own.prompt_ids = &engine->model->spec.decoder_start_id;
+        own.n_prompt_ids = 1;
+    }
+    LN_TRY(ln_request_check(engine, &own, err));
+    linnet_request *request = allocate(engine, &own);
+    if (request == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a request of %zu tokens",
+                       own.n_prompt_ids);
+    request->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    if (request->event_fd < 0) {
+        free(request);
+        return ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a request: %s",
+                       strerror(errno));
+    }
+    pthread_mutex_init(&request->on_logits_mutex, NULL);
+    own.prompt_ids = own.encoder_ids = NULL;
+    own.stop = NULL;
+    own.stop_ids = own.dry_breakers = NULL;
+    own.logit_bias = NULL;
+    own.bad_words = NULL;
+    own.cache_salt = NULL;
+    request->options = own;
+    request->engine = engine;
+    if (own.timeout_ms > 0)
+        request->deadline_ns = ln_clock_ns() + (uint64_t)own.timeout_ms * 1000000u;
+    atomic_init(&request->references, 2);
+    *out = request;
+    ln_engine_enqueue(engine, &request->group);
+    return LINNET_OK;
+}

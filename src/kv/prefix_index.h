@@ -1,0 +1,44 @@
+/* Which block holds which tokens: full blocks by the keyed hash of their tokens and of all that
+ * came before them. A hit is confirmed by comparing the tokens. */
+#ifndef LN_KV_PREFIX_INDEX_H
+#define LN_KV_PREFIX_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/layout.h"
+
+enum { LN_KV_BLOCK_TOKENS = 16 };
+
+/* What a full block holds. */
+typedef struct ln_prefix_key {
+    uint64_t hash, parent; /* of all tokens up to its end, and up to its beginning */
+    int32_t tokens[LN_KV_BLOCK_TOKENS];
+} ln_prefix_key;
+
+/* The key of the block with tokens[LN_KV_BLOCK_TOKENS] behind `parent`, which for the first block
+ * is anything that tells unrelated sequences apart. */
+ln_prefix_key ln_prefix_key_of(const uint64_t secret[2], uint64_t parent, const int32_t *tokens);
+
+typedef struct ln_prefix_index {
+    size_t n_buckets;    /* a power of two */
+    int32_t *buckets;    /* [n_buckets] first block, or -1 */
+    int32_t *next;       /* [n_blocks] in its bucket, or -1 */
+    bool *has;           /* [n_blocks] */
+    ln_prefix_key *keys; /* [n_blocks] of those that it has */
+} ln_prefix_index;
+
+/* Adds the index of n_blocks blocks to a layout, and returns its offset; `memory` below is there.
+ */
+size_t ln_prefix_index_plan(ln_layout *layout, size_t n_blocks);
+void ln_prefix_index_init(ln_prefix_index *index, size_t n_blocks, void *memory);
+
+/* A block with these tokens, or -1. */
+int32_t ln_prefix_index_find(const ln_prefix_index *index, const ln_prefix_key *key);
+/* The block is not in the index, and find gives none for the key. */
+void ln_prefix_index_add(ln_prefix_index *index, int32_t block, const ln_prefix_key *key);
+/* The block is in the index. */
+void ln_prefix_index_remove(ln_prefix_index *index, int32_t block);
+
+#endif

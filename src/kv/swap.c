@@ -1,0 +1,86 @@
+#include "kv/swap.h"
+
+#include "kv/reserve.h"
+
+static size_t count_group(ln_kv_group *group, const size_t *rows, size_t n_rows) {
+    size_t n = 0;
+    for (size_t r = 0; r < n_rows; r++) {
+        const ln_block_table *table = &group->tables[rows[r]];
+        for (size_t i = table->begin; i < table->end; i++) {
+            n += group->marks[table->blocks[i]] < 0;
+            group->marks[table->blocks[i]] = 1;
+        }
+    }
+    for (size_t r = 0; r < n_rows; r++) {
+        const ln_block_table *table = &group->tables[rows[r]];
+        for (size_t i = table->begin; i < table->end; i++)
+            group->marks[table->blocks[i]] = -1;
+    }
+    return n;
+}
+
+void ln_kv_swap_count(ln_kv_cache *cache, const size_t *rows, size_t n_rows, size_t *counts) {
+    for (size_t g = 0; g < cache->n_groups; g++)
+        counts[g] = count_group(&cache->groups[g], rows, n_rows);
+}
+
+/* Moves the blocks of rows from one pool to the other, noting a copy of each. */
+static void move_group(ln_kv_cache *cache, size_t g, const size_t *rows, size_t n_rows,
+                       ln_copy_direction direction) {
+    ln_kv_group *group = &cache->groups[g];
+    ln_block_pool *from = direction == LN_COPY_OUT ? &group->pool : &group->swap;
+    ln_block_pool *to = direction == LN_COPY_OUT ? &group->swap : &group->pool;
+    size_t first = cache->n_copies;
+    for (size_t r = 0; r < n_rows; r++) {
+        ln_block_table *table = &group->tables[rows[r]];
+        for (size_t i = table->end; i-- > table->begin;) {
+            int32_t block = table->blocks[i], moved = group->marks[block];
+            if (moved >= 0) {
+                ln_block_pool_share(to, moved);
+            } else {
+                moved = group->marks[block] = ln_block_pool_take(to);
+                LN_BUG_ON(moved < 0 || cache->n_copies == cache->max_copies);
+                cache->copies[cache->n_copies++] = (ln_block_copy){
+                    .from = block, .to = moved, .group = (int32_t)g, .direction = direction};
+            }
+            table->blocks[i] = moved;
+            ln_block_pool_release(from, block);
+        }
+        group->n_reserved -= table->n_reserved;
+        table->n_reserved = 0;
+    }
+    for (size_t i = first; i < cache->n_copies; i++)
+        group->marks[cache->copies[i].from] = -1;
+    cache->n_swapped_blocks += cache->n_copies - first;
+}
+
+bool ln_kv_swap_out(ln_kv_cache *cache, const size_t *rows, size_t n_rows) {
+    for (size_t g = 0; g < cache->n_groups; g++)
+        if (count_group(&cache->groups[g], rows, n_rows) > cache->groups[g].swap.n_free)
+            return false;
+    for (size_t g = 0; g < cache->n_groups; g++)
+        move_group(cache, g, rows, n_rows, LN_COPY_OUT);
+    for (size_t r = 0; r < n_rows; r++)
+        cache->rows[rows[r]].is_swapped = true;
+    return true;
+}
+
+bool ln_kv_swap_in(ln_kv_cache *cache, const size_t *rows, const size_t *n_tokens, size_t n_rows,
+                   bool is_alone) {
+    for (size_t g = 0; g < cache->n_groups; g++) {
+        ln_kv_group *group = &cache->groups[g];
+        size_t wanted = count_group(group, rows, n_rows);
+        for (size_t r = 0; r < n_rows && group->kind == LN_KV_GROUP_OWN; r++)
+            wanted += ln_kv_reserve_wanted(cache, group, group->tables[rows[r]].end, n_tokens[r]);
+        if (!ln_kv_reserve_fits(group, wanted, is_alone))
+            return false;
+    }
+    for (size_t g = 0; g < cache->n_groups; g++) {
+        move_group(cache, g, rows, n_rows, LN_COPY_IN);
+        for (size_t r = 0; r < n_rows && cache->groups[g].kind == LN_KV_GROUP_OWN; r++)
+            ln_kv_reserve(cache, &cache->groups[g], &cache->groups[g].tables[rows[r]], n_tokens[r]);
+    }
+    for (size_t r = 0; r < n_rows; r++)
+        cache->rows[rows[r]].is_swapped = false;
+    return true;
+}

@@ -140,6 +140,30 @@ static void begin_group(linnet_engine *engine, ln_sequence_group *group, const f
     }
 }
 
+/* A step of a group's beams, whose rows lie together. */
+static void search(linnet_engine *engine, const ln_chunk *chunk, size_t n_chunks, float *logits) {
+    ln_sequence_group *group = chunk->sequence->group;
+    linnet_request *request = group->request;
+    LN_BUG_ON(n_chunks != (chunk->begins_group ? 1 : request->beams->width));
+    ln_stat_add(&engine->stats.n_output_tokens, request->beams->width);
+    if (!ln_beams_step(request->beams, group, &engine->cache, &engine->sampler, logits,
+                       chunk->begins_group))
+        return;
+    ln_scheduler_end_group(&engine->scheduler, group);
+    ln_stat_add(&engine->stats.n_requests, 1);
+    show_state(engine);
+    ln_request_give_beams(request);
+}
+
+/* Chunks from this one on that belong to its group. */
+static size_t count_chunks(const ln_scheduler *scheduler, size_t first) {
+    const ln_sequence_group *group = scheduler->chunks[first].sequence->group;
+    size_t end = first;
+    while (end < scheduler->n_chunks && scheduler->chunks[end].sequence->group == group)
+        end++;
+    return end - first;
+}
+
 /* Hands a chunk's rows of logits to on_logits. */
 static void score(linnet_engine *engine, const ln_chunk *chunk, const float *logits) {
     ln_sequence *sequence = chunk->sequence;
@@ -178,6 +202,13 @@ static void deliver(linnet_engine *engine) {
         const ln_chunk *chunk = &scheduler->chunks[i];
         if (chunk->n_logits == 0)
             continue;
+        if (chunk->sequence->group->request->beams != NULL) {
+            size_t n_chunks = count_chunks(scheduler, i);
+            search(engine, chunk, n_chunks, logits);
+            logits += n_chunks * engine->model->spec.n_vocab;
+            i += n_chunks - 1;
+            continue;
+        }
         if (chunk->sequence->group->request->options.kind == LINNET_REQUEST_SCORE)
             score(engine, chunk, logits);
         else

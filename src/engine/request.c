@@ -1,8 +1,10 @@
 #include "engine/request.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -132,6 +134,25 @@ void ln_request_give_end(linnet_request *request, size_t index, linnet_finish fi
     end_output(request, index, finish, error);
     if (request->n_ended == request->group.n_sequences)
         ln_request_release(request);
+}
+
+void ln_request_give_beams(linnet_request *request) {
+    const ln_beams *beams = request->beams;
+    for (size_t i = 0; i < beams->n_ended; i++) {
+        const ln_hypothesis *ended = &beams->ended[i];
+        ln_output *output = &request->outputs[i];
+        memcpy(output->tokens + request->n_prompt, ended->tokens,
+               ended->n_tokens * sizeof *ended->tokens);
+        output->n_made = ended->n_tokens;
+        output->score = ended->score;
+    }
+    for (size_t i = 0; i < beams->width; i++) {
+        if (i >= beams->n_ended) /* shorter than asked for: the vocabulary is used up */
+            request->outputs[i].score = -INFINITY;
+        end_output(request, i, i < beams->n_ended ? beams->ended[i].finish : LINNET_FINISH_LENGTH,
+                   NULL);
+    }
+    ln_request_release(request);
 }
 
 void ln_request_give_end_to_all(linnet_request *request, linnet_finish finish,

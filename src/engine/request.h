@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/beam.h"
 #include "engine/sequence.h"
 #include "engine/text_stream.h"
 #include "sampling/sampler.h"
@@ -53,7 +54,8 @@ struct linnet_request {
     uint64_t deadline_ns;                /* of ln_clock_ns; 0: none */
     ln_request_logprobs prompt_logprobs; /* as asked for; the engine thread writes them */
     int event_fd;
-    bool is_ranked; /* the best n of n_sequences are shown */
+    bool is_ranked;  /* the best n of n_sequences are shown */
+    ln_beams *beams; /* NULL: no beam search */
     bool has_stops;
     ln_output *outputs; /* [n_sequences] */
     size_t n_outputs;   /* that are shown */
@@ -109,6 +111,9 @@ void ln_request_give_end(linnet_request *request, size_t index, linnet_finish fi
 /* Ends all that have not ended. */
 void ln_request_give_end_to_all(linnet_request *request, linnet_finish finish,
                                 const ln_error *error);
+
+/* The beam search is over: shows its best hypotheses. As ln_request_give_end. */
+void ln_request_give_beams(linnet_request *request);
 
 /* Frees it, with the last reference. */
 void ln_request_release(linnet_request *request);

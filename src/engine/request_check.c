@@ -7,6 +7,7 @@
 
 enum {
     MAX_SALT_BYTES = 256,
+    MAX_BEAMS = 64,
     MAX_STOPS = 64,
     MAX_STOP_BYTES = 4096,
     MAX_RULES = 65536,
@@ -168,22 +169,59 @@ size_t ln_request_room(const linnet_engine *engine, const linnet_request_options
     return low;
 }
 
+/* Beams take the likeliest: what only sampling has is refused by name, but for the filters, which
+ * say nothing to them. */
+static ln_status check_beams(const linnet_engine *engine, const linnet_request_options *o,
+                             ln_error *err) {
+    const linnet_sampling *s = &o->sampling;
+    const struct {
+        const char *name;
+        bool is_given;
+    } others[] = {{"best_of", o->best_of > 0},
+                  {"stop", o->n_stop > 0},
+                  {"logprobs", o->logprobs},
+                  {"prompt_logprobs", o->prompt_logprobs},
+                  {"repeat_penalty", s->repeat_penalty != 1},
+                  {"frequency_penalty", s->frequency_penalty != 0},
+                  {"presence_penalty", s->presence_penalty != 0},
+                  {"dry_multiplier", s->dry_multiplier != 0},
+                  {"xtc_probability", s->xtc_probability != 0},
+                  {"mirostat_tau", s->mirostat_tau != 0}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].is_given)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s and beam_width do not combine",
+                           others[i].name);
+    if (o->beam_width > MAX_BEAMS || o->n > o->beam_width ||
+        o->beam_width > engine->model->spec.n_vocab)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "beam_width is %u; it must be from n to %d, and within the vocabulary",
+                       (unsigned)o->beam_width, MAX_BEAMS);
+    if (!(o->length_penalty >= -100 && o->length_penalty <= 100))
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "length_penalty is %g; it must be from -100 to 100",
+                       (double)o->length_penalty);
+    return LINNET_OK;
+}
+
 static ln_status check_group(const linnet_engine *engine, const linnet_request_options *o,
                              ln_error *err) {
     size_t n_sequences = ln_request_sequences(o), max_seqs = engine->plan.budget.max_seqs;
     if (o->cache_salt != NULL && strnlen(o->cache_salt, MAX_SALT_BYTES + 1) > MAX_SALT_BYTES)
         return ln_fail(err, LINNET_ERR_LIMIT, "cache_salt has more than %d bytes", MAX_SALT_BYTES);
     if (o->beam_width > 0)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "beam_width is more than this version can do");
+        LN_TRY(check_beams(engine, o, err));
     if (o->best_of > 0 && o->best_of < o->n)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "best_of is %u and n %u; it must be at least n",
                        (unsigned)o->best_of, (unsigned)o->n);
     if (n_sequences > max_seqs)
         return ln_fail(err, LINNET_ERR_LIMIT,
                        "%s is %zu; a step holds %zu sequences, which max_seqs says",
-                       o->best_of > o->n ? "best_of" : "n", n_sequences, max_seqs);
+                       o->beam_width > 0   ? "beam_width"
+                       : o->best_of > o->n ? "best_of"
+                                           : "n",
+                       n_sequences, max_seqs);
     if (n_sequences > 1 && o->kind != LINNET_REQUEST_GENERATE)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "n and best_of are for kind GENERATE");
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "n, best_of and beam_width are for kind GENERATE");
     return LINNET_OK;
 }
 

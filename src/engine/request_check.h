@@ -11,6 +11,8 @@ ln_status ln_request_check(const linnet_engine *engine, const linnet_request_opt
 /* The sequences of a request that has passed the check. */
 static inline size_t ln_request_sequences(const linnet_request_options *options) {
     size_t n = options->n > 0 ? options->n : 1;
+    if (options->beam_width > 0)
+        return options->beam_width;
     return options->best_of > n ? options->best_of : n;
 }
 

@@ -6,7 +6,8 @@ typedef struct rules_layout {
     size_t biases, bad_ids, bad_ends, stop_ids, breakers;
 } rules_layout;
 
-static size_t count_stop_ids(const linnet_model *model, const linnet_request_options *o) {
+size_t ln_request_stop_ids(const linnet_model *model, const linnet_request_options *options) {
+    const linnet_request_options *o = options;
     return o->n_stop_ids + (o->ignore_eos ? 0 : model->n_stop_ids);
 }
 
@@ -19,7 +20,7 @@ static rules_layout lay_out(const linnet_model *model, const linnet_request_opti
     r.biases = ln_layout_add(layout, o->n_logit_bias, sizeof(linnet_logit_bias));
     r.bad_ids = ln_layout_add(layout, n_bad_ids, sizeof(int32_t));
     r.bad_ends = ln_layout_add(layout, o->n_bad_words, sizeof(size_t));
-    r.stop_ids = ln_layout_add(layout, count_stop_ids(model, o), sizeof(int32_t));
+    r.stop_ids = ln_layout_add(layout, ln_request_stop_ids(model, o), sizeof(int32_t));
     r.breakers = ln_layout_add(layout, o->n_dry_breakers, sizeof(int32_t));
     return r;
 }
@@ -61,7 +62,7 @@ void ln_request_rules_init(ln_token_rules *rules, const linnet_model *model,
         .bad_ends = bad_ends,
         .n_bad_words = o->n_bad_words,
         .stop_ids = stop_ids,
-        .n_stop_ids = count_stop_ids(model, o),
+        .n_stop_ids = ln_request_stop_ids(model, o),
         .min_tokens = o->min_tokens > 0 ? o->n_prompt_ids + o->min_tokens : 0,
         .dry_breakers =
             copy(memory, r.breakers, o->dry_breakers, o->n_dry_breakers * sizeof(int32_t)),

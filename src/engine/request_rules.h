@@ -6,6 +6,9 @@
 #include "model/model.h"
 #include "sampling/sampler.h"
 
+/* How many ids stop it. */
+size_t ln_request_stop_ids(const linnet_model *model, const linnet_request_options *options);
+
 /* Adds the copies to a layout and returns their offset; init writes them to `memory` at it. Stop
  * ids are the request's and, unless it ignores them, the model's. */
 size_t ln_request_rules_plan(ln_layout *layout, const linnet_model *model,

@@ -269,15 +269,12 @@ static ln_sequence_group *choose_waiting(ln_scheduler *s) {
 /* A group that has just come in takes what room there is. */
 static void add_new(ln_scheduler *s, size_t place) {
     ln_sequence_group *group = s->running[place];
-    for (size_t i = 0; i < group->n_sequences; i++) {
+    bool moves = group->moves_together && group->is_forked; /* from the next step on */
+    for (size_t i = 0; i < group->n_sequences && !moves; i++) {
         ln_sequence *sequence = &group->sequences[i];
         if (tokens_missing(sequence) == 0)
             continue;
         ln_chunk chunk = plan_chunk(s, sequence);
-        if (must_wait(group, &chunk)) {
-            chunk.n_logits = 0;
-            chunk.n_tokens--;
-        }
         if (chunk.n_tokens > 0 && ln_kv_cache_extend(s->kv, sequence->kv_row, sequence->n_cached,
                                                      sequence->n_cached + chunk.n_tokens))
             add_chunk(s, &chunk);
@@ -334,6 +331,8 @@ size_t ln_scheduler_schedule(ln_scheduler *s) {
         add_decoders(s);
     if (s->n_chunks == 0) /* what was admitted just now begins with its encoder */
         add_encoders(s);
+    if (s->n_chunks == 0) /* or moves together */
+        add_running(s, true);
     LN_BUG_ON(s->n_chunks == 0 && !ln_scheduler_is_idle(s));
     return s->n_chunks;
 }

@@ -66,7 +66,7 @@ static void copy_stops(const linnet_request_options *o, size_t count, ln_stop_st
 /* Where everything lies in the allocation; of an output, from its beginning. */
 typedef struct request_layout {
     size_t encoder_tokens, rules, prompt_logprobs, prompt_top, stops, stop_bytes, borders;
-    size_t sequences, outputs, ranks, parts, part_bytes, total_bytes;
+    size_t sequences, outputs, ranks, beams, parts, part_bytes, total_bytes;
     struct {
         size_t tokens, logprobs, top, stream, stop_stream;
     } part;
@@ -95,6 +95,9 @@ static request_layout lay_out(const linnet_engine *engine, const linnet_request_
     r.sequences = ln_layout_add(&all, r.n_sequences, sizeof(ln_sequence));
     r.outputs = ln_layout_add(&all, r.n_sequences, sizeof(ln_output));
     r.ranks = ln_layout_add(&all, r.n_sequences, sizeof(size_t));
+    if (o->beam_width > 0)
+        r.beams = ln_beams_plan(&all, o->beam_width, ln_request_stop_ids(engine->model, o),
+                                engine->model->spec.n_vocab, r.max_output);
     r.part.tokens = ln_layout_add(&part, o->n_prompt_ids + r.max_output, sizeof(int32_t));
     r.part.logprobs = ln_layout_add(&part, n_output, sizeof(float));
     r.part.top = ln_layout_add(&part, n_output, top_bytes);
@@ -156,7 +159,10 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
     for (size_t i = 0; i < at.n_sequences; i++)
         init_output(request, i, &at, engine->model->tokenizer, o);
     request->n_outputs = o->n > 0 ? o->n : 1;
-    request->is_ranked = at.n_sequences > request->n_outputs;
+    request->is_ranked = at.n_sequences > request->n_outputs || o->beam_width > 0;
+    if (o->beam_width > 0)
+        request->beams = ln_beams_init(o->beam_width, ln_request_stop_ids(engine->model, o),
+                                       engine->model->spec.n_vocab, at.max_output, base + at.beams);
     request->n_to_come = request->n_outputs;
     atomic_init(&request->n_open, request->n_outputs);
     request->group = (ln_sequence_group){
@@ -170,6 +176,7 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
         .needs_encoder = o->n_encoder_ids > 0,
         .wants_all_logits = o->kind == LINNET_REQUEST_SCORE || o->prompt_logprobs,
         .priority = o->priority,
+        .moves_together = o->beam_width > 0,
     };
     const char *salt = o->cache_salt != NULL ? o->cache_salt : "";
     request->group.root = ln_kv_prefix_root(&engine->cache, salt, strlen(salt));

@@ -260,12 +260,71 @@ static void random_work_keeps_the_contracts(void **state) {
     }
 }
 
+/* An unending stream of requests that go first: who waits behind them gets a turn, and ends. */
+static void nobody_starves(void **state) {
+    (void)state;
+    enum { STREAM = 8, LAST = STREAM };
+    ln_step_budget budget = {.max_seqs = 3, .max_tokens = 16, .max_logits = 3};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    shape.n_blocks[0] = shape.n_blocks[1] = 9;
+    bench b;
+    setup(&b, &budget, &shape);
+    b.scheduler.options.order = LINNET_ORDER_PRIORITY;
+    work works[STREAM + 1];
+    for (size_t i = 0; i < STREAM; i++)
+        add_work(&b, &works[i], 20, 20);
+    init_work(&works[LAST], 60, 40);
+    works[LAST].group.priority = 1;
+    ln_scheduler_add(&b.scheduler, &works[LAST].group);
+    size_t n_steps = 0;
+    while (!works[LAST].sequence.is_over) {
+        assert_true(ln_scheduler_schedule(&b.scheduler) > 0);
+        run_step(&b);
+        assert_true(ln_kv_cache_check(&b.kv));
+        for (size_t i = 0; i < STREAM; i++)
+            if (works[i].sequence.is_over)
+                add_work(&b, &works[i], 20, 20);
+        assert_in_range(++n_steps, 1, 5000);
+    }
+    assert_in_range(b.scheduler.n_admissions, 64, 200);
+    teardown(&b);
+}
+
+/* First come, first served, and far too little room: everybody ends, in the time that all would
+ * take one after another. */
+static void pressure_delays_but_ends(void **state) {
+    (void)state;
+    enum { N = 20 };
+    ln_step_budget budget = {.max_seqs = 6, .max_tokens = 24, .max_logits = 6};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    shape.n_blocks[0] = shape.n_blocks[1] = 8;
+    for (size_t g = 0; g < 2; g++)
+        shape.n_swap_blocks[g] = 4;
+    bench b;
+    setup(&b, &budget, &shape);
+    work works[N];
+    for (size_t i = 0; i < N; i++)
+        add_work(&b, &works[i], 1 + i * 7 % 30, 80);
+    size_t n_steps = 0;
+    for (; ln_scheduler_schedule(&b.scheduler) > 0; n_steps++) {
+        run_step(&b);
+        assert_true(ln_kv_cache_check(&b.kv));
+    }
+    for (size_t i = 0; i < N; i++)
+        assert_true(works[i].sequence.is_over);
+    assert_true(b.scheduler.n_recompute_preemptions + b.scheduler.n_swap_preemptions > 0);
+    assert_in_range(n_steps, 1, N * 82);
+    teardown(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decodes_come_first_and_prompts_in_chunks),
         cmocka_unit_test(rows_of_logits_bound_scores),
         cmocka_unit_test(blocks_make_the_first_wait),
         cmocka_unit_test(random_work_keeps_the_contracts),
+        cmocka_unit_test(nobody_starves),
+        cmocka_unit_test(pressure_delays_but_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,4 +89,16 @@ int32_t ln_tokenizer_find(const ln_tokenizer *tokenizer, const char *piece, size
 const char *ln_tokenizer_piece(const ln_tokenizer *tokenizer, int32_t id, size_t *n_bytes);
 bool ln_tokenizer_is_special(const ln_tokenizer *tokenizer, int32_t id);
 
+/* What a token adds to a text, in bytes that may be parts of code points. */
+typedef struct ln_token_text {
+    const char *data; /* [n_bytes], the tokenizer's; a special token's is its piece */
+    size_t n_bytes;   /* 0: it adds nothing */
+    bool is_special;  /* adds its text only where special tokens are kept */
+    bool is_plain;    /* adds the same at the beginning of a text */
+} ln_token_text;
+ln_token_text ln_tokenizer_text(const ln_tokenizer *tokenizer, int32_t id);
+
+/* False when a text is not its tokens' texts joined, but for the first token's. */
+bool ln_tokenizer_joins(const ln_tokenizer *tokenizer);
+
 #endif

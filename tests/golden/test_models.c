@@ -16,7 +16,9 @@ enum { MAX_MODELS = 256, N_GREEDY = 32 };
 static const double max_error = 1e-5;
 /* With keys and values in int8. Whatever is rounded in t5_gated, its logits move ten times as far
  * as those of the others. */
-static const double max_q8_error = 5e-2, max_q8_error_t5_gated = 0.25;
+static const double max_q8_error = 5e-2;
+/* Of t5_gated, whose scores are not scaled, and deepseek_v3_fp8, where an expert changes. */
+static const double max_q8_error_sensitive = 0.25;
 static const double min_gap = 1e-3; /* below it either of two tokens is right */
 
 typedef struct reference {
@@ -236,7 +238,8 @@ static void test_model(void **state) {
     printf("%-18s relative error %.2e, %.2e with a q8_0 cache, %zu greedy ids equal\n", name, error,
            q8_error, n_steps);
     assert_true(error <= max_error);
-    assert_true(q8_error <= (strcmp(name, "t5_gated") == 0 ? max_q8_error_t5_gated : max_q8_error));
+    bool is_sensitive = strcmp(name, "t5_gated") == 0 || strcmp(name, "deepseek_v3_fp8") == 0;
+    assert_true(q8_error <= (is_sensitive ? max_q8_error_sensitive : max_q8_error));
     golden_close(&golden);
     free(folder);
 }

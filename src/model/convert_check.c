@@ -105,6 +105,11 @@ ln_status ln_convert_check(ln_convert_plan *plan) {
     LN_TRY(check_windows(plan));
     LN_TRY(check_layers(plan));
     LN_TRY(check_ropes(plan));
+    size_t n_normed = plan->target->gguf_qk_norm_layers;
+    bool has_norm = spec->layers[0].attention.qk_norm != LN_QK_NORM_NONE;
+    if (n_normed > 0 && has_norm != (spec->n_layers >= n_normed))
+        return refuse(plan,
+                      has_norm ? "q/k norms in so few layers" : "so many layers without q/k norms");
     if (spec->learned_offset > 0)
         return refuse(plan, "positions that do not begin at 0");
     size_t n_alibi = plan->target->gguf_alibi_layers; /* the number of layers says which */

@@ -103,10 +103,11 @@ struct ln_family {
     ln_placement placement;
     const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */
     ln_qk_norm qk_norm;
-    const char *qk_norm_key;  /* a flag that says whether they are there; NULL: they are */
-    ln_activation activation; /* when the checkpoint does not say */
-    bool fixed_activation;    /* whatever the checkpoint says */
-    bool plain_ffn;           /* no gate */
+    const char *qk_norm_key;    /* a flag that says whether they are there; NULL: they are */
+    size_t gguf_qk_norm_layers; /* GGUF's readers want them with so many layers, never with fewer */
+    ln_activation activation;   /* when the checkpoint does not say */
+    bool fixed_activation;      /* whatever the checkpoint says */
+    bool plain_ffn;             /* no gate */
     ln_positions positions;
     double rope_fraction;  /* of a head that rotates when the checkpoint does not say; 0: all */
     const char *rope_key;  /* positions are RoPE all the same where this key is there, or NULL */

@@ -21,6 +21,7 @@ static const struct {
     {"baichuan", "this kind of positions"},
     {"bart", "bart"},
     {"bart_scaled", "bart"},
+    {"cohere_qk_norm", "q/k norms in so few layers"},
     {"deepseek_v3_yarn", "mscale"},
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},

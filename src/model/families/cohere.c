@@ -21,6 +21,7 @@ const ln_family ln_family_cohere = {
     .placement = LN_PLACE_PARALLEL,
     .qk_norm = LN_QK_NORM_OWN,
     .qk_norm_key = "use_qk_norm",
+    .gguf_qk_norm_layers = 64,
     .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,

@@ -55,6 +55,8 @@ VARIANTS = {
             "full_attention": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 4.0,
                                "original_max_position_embeddings": 32, "attention_factor": 1.1,
                                "beta_fast": 32.0, "beta_slow": 1.0}}),
+    "gpt_bigcode": lambda: hf.GPTBigCodeConfig(
+        **COMMON, n_embd=64, n_layer=2, n_head=4, n_inner=128, n_positions=512),
     "arcee": lambda: hf.ArceeConfig(**LLAMA_LIKE),
     "bart_scaled": lambda: hf.BartConfig(
         **COMMON, d_model=64, encoder_layers=1, decoder_layers=3, encoder_attention_heads=2,

@@ -6,7 +6,7 @@
 /* clang-format off */
 #define LN_FAMILIES(X)                                                                             \
     X(arcee) X(baichuan) X(bart) X(bloom) X(chatglm) X(cohere) X(cohere2) X(deepseek_v2)                      \
-    X(deepseek_v3) X(falcon) X(gemma) X(gemma2) X(gemma3) X(glm) X(glm4) X(gpt2)                   \
+    X(deepseek_v3) X(falcon) X(gemma) X(gemma2) X(gemma3) X(glm) X(glm4) X(gpt2) X(gpt_bigcode)                   \
     X(gpt_neox) X(gpt_oss) X(gptj) X(granite) X(llama) X(mistral) X(mixtral) X(olmo2)              \
     X(opt) X(phi) X(phi3) X(qwen2) X(qwen2_moe) X(qwen3) X(qwen3_moe) X(smollm3)          \
     X(stablelm) X(starcoder2) X(t5)

@@ -29,7 +29,7 @@ _linnet() {
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --text | --now) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
-    --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --seqs | --runs | --shape) ;;
+    --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
     --host | --port | --api-key | --served-name | --cors | --max-* | --*-timeout) ;;
     --requests | --concurrency | --rate | --shared) ;;
     --kv-tokens | --swap-bytes | --max-long-prefills | --long-prefill-tokens) ;;
@@ -53,7 +53,7 @@ _linnet() {
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
             template) i='--context --now' ;;
-            bench) i="--shape --type --write --prefill --decode --seqs --runs --profile --json --serve-trace
+            bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --json --serve-trace
                 --requests --concurrency --rate --shared $engine" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;
             eval) i="--file --compare --stride --chunks --json $engine" ;;

@@ -56,6 +56,12 @@ typedef struct ln_backend_options {
 
 typedef struct ln_backend ln_backend;
 
+/* What the machine can do, measured with all threads of a backend. */
+typedef struct ln_ceilings {
+    double read_bytes;                    /* from memory, per second */
+    double int8_products, float_products; /* products and sums on registers, per second */
+} ln_ceilings;
+
 /* The operations of a backend. */
 typedef struct ln_backend_vtable {
     const char *name;
@@ -83,6 +89,9 @@ typedef struct ln_backend_vtable {
     /* Copies host bytes into reserved memory. */
     void (*upload)(ln_backend *backend, void *memory, const void *host, size_t bytes);
 
+    /* Measures the machine for a fraction of a second. NULL: not offered. */
+    ln_status (*measure)(ln_backend *backend, ln_ceilings *ceilings, ln_error *err);
+
     /* Executes ops[n_ops] in order and returns when all are done. Allocates nothing. */
     ln_status (*run)(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err);
 } ln_backend_vtable;
@@ -92,6 +101,8 @@ typedef struct ln_backend_vtable {
 typedef struct ln_profile {
     uint64_t ns[LN_OP_COUNT];
     uint64_t n_ops[LN_OP_COUNT];
+    uint64_t int8_products, float_products; /* of linears, by the unit that they need */
+    uint64_t weight_bytes;                  /* that linears read, once each */
 } ln_profile;
 
 struct ln_backend {

@@ -22,6 +22,7 @@ enum {
     KEY_WRITE,
     KEY_PREFILL,
     KEY_DECODE,
+    KEY_CONTEXT,
     KEY_SEQS,
     KEY_RUNS,
     KEY_PROFILE,
@@ -42,7 +43,7 @@ enum {
 
 typedef struct bench_args {
     const char *model, *shape, *type, *write;
-    size_t n_prefill, n_decode, n_seqs, n_runs;
+    size_t n_prefill, n_decode, n_context, n_seqs, n_runs;
     bool profile, json;
     bool serves;
     ln_bench_load load;
@@ -60,7 +61,8 @@ static const struct argp_option options[] = {
     {"write", KEY_WRITE, "FILE", 0, "With --shape: keep the checkpoint as FILE, in GGUF", 1},
     {NULL, 0, NULL, 0, "Measurement:", 2},
     {"prefill", KEY_PREFILL, "N", 0, "Tokens of the prompt, on an empty cache (512)", 2},
-    {"decode", KEY_DECODE, "N", 0, "Tokens to generate, from an empty context (64)", 2},
+    {"decode", KEY_DECODE, "N", 0, "Tokens to generate (64)", 2},
+    {"context", KEY_CONTEXT, "N", 0, "Tokens of context before the generated ones (1)", 2},
     {"seqs", KEY_SEQS, "N", 0, "Sequences that decode together (1)", 2},
     {"runs", KEY_RUNS, "N", 0, "Runs, of which the median counts, after a warm-up (3)", 2},
     {"profile", KEY_PROFILE, NULL, 0, "Times of the kinds of operation, too", 2},
@@ -103,6 +105,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_DECODE:
         args->n_decode = ln_cli_parse_count(state, "--decode", arg, 1, MAX_TOKENS);
         break;
+    case KEY_CONTEXT:
+        args->n_context = ln_cli_parse_count(state, "--context", arg, 1, MAX_TOKENS);
+        break;
     case KEY_SEQS: args->n_seqs = ln_cli_parse_count(state, "--seqs", arg, 1, MAX_SEQS); break;
     case KEY_RUNS: args->n_runs = ln_cli_parse_count(state, "--runs", arg, 1, MAX_RUNS); break;
     case KEY_SERVE_TRACE: args->serves = true; break;
@@ -132,36 +137,51 @@ static const struct argp bench_argp = {
     .options = options,
     .parser = parse,
     .args_doc = "[MODEL]",
-    .doc = "Measures prefill (a prompt on an empty cache) and decode (one token after another from "
-           "an empty context) in tokens per second: one warm-up, then the median of the runs; or "
-           "a load of requests.",
+    .doc =
+        "Measures prefill (a prompt on an empty cache) and decode (one token after another from "
+        "an empty context or after --context tokens) in tokens per second: one warm-up, then the "
+        "median of the runs; or a load of requests.",
     .children = children,
 };
 
 /* ---- measuring ---------------------------------------------------------------------------- */
 
+typedef struct bench_phase {
+    double tokens_per_s; /* of the median run */
+    ln_profile profile;  /* of all runs that count */
+    double seconds;      /* of these */
+    double of_units;     /* of the products per second that the vector units can do; 0: unknown */
+    double of_memory;    /* of the bytes per second that memory can, for reading weights alone */
+} bench_phase;
+
 typedef struct measurement {
-    double prefill, decode; /* tokens per second */
-    ln_profile prefill_profile, decode_profile;
-    double prefill_s, decode_s; /* seconds of the runs that the profiles saw */
+    bench_phase prefill, decode;
+    ln_ceilings ceilings;
 } measurement;
 
-static linnet_status submit(linnet_engine *engine, size_t n_prompt, size_t n_output,
+/* n_seqs prompts of n_prompt tokens, n_output tokens after each. */
+typedef struct bench_run {
+    size_t n_seqs, n_prompt, n_output;
+    size_t *n_submitted; /* so far, by all runs */
+} bench_run;
+
+/* `number` makes the prompt unlike the ones before, so that no cache of prefixes knows it. */
+static linnet_status submit(linnet_engine *engine, const bench_run *run, size_t number,
                             linnet_request **request, linnet_error *err) {
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(engine->model, &info);
-    int32_t *ids = calloc(n_prompt, sizeof *ids);
+    int32_t *ids = calloc(run->n_prompt, sizeof *ids);
     if (ids == NULL) {
         snprintf(err->message, sizeof err->message, "out of memory");
         return LINNET_ERR_NOMEM;
     }
-    for (size_t i = 0; i < n_prompt; i++)
-        ids[i] = (int32_t)((i * 7919 + 1) % (size_t)info.n_vocab);
+    for (size_t i = 0; i < run->n_prompt; i++)
+        ids[i] = (int32_t)((i * 7919 + number) % (size_t)info.n_vocab);
     linnet_request_options options_of;
     linnet_request_options_init(&options_of);
     options_of.prompt_ids = ids;
-    options_of.n_prompt_ids = n_prompt;
-    options_of.max_tokens = n_output;
+    options_of.n_prompt_ids = run->n_prompt;
+    options_of.max_tokens = run->n_output;
     options_of.ignore_eos = true;
     options_of.sampling.temperature = 0;
     linnet_status status = linnet_request_submit(engine, &options_of, request, err);
@@ -169,23 +189,14 @@ static linnet_status submit(linnet_engine *engine, size_t n_prompt, size_t n_out
     return status;
 }
 
-/* Receives all events of the requests; *first is when the last of them had its first token. */
-static linnet_status receive(linnet_request **requests, size_t n, uint64_t *first, uint64_t *last,
-                             linnet_error *err) {
-    *first = *last = 0;
+/* Receives all events of the requests. */
+static linnet_status receive(linnet_request **requests, size_t n, linnet_error *err) {
     for (size_t i = 0; i < n; i++) {
         linnet_event event = {0};
-        bool begun = false;
         while (event.finish == LINNET_FINISH_NONE) {
             linnet_status status = linnet_request_next(requests[i], -1, &event, err);
             if (status != LINNET_OK)
                 return status;
-            if (event.token < 0)
-                continue;
-            *last = ln_clock_ns();
-            if (!begun && i == 0)
-                *first = *last;
-            begun = true;
         }
         if (event.finish == LINNET_FINISH_ERROR) {
             snprintf(err->message, sizeof err->message, "%s", event.error);
@@ -195,21 +206,42 @@ static linnet_status receive(linnet_request **requests, size_t n, uint64_t *firs
     return LINNET_OK;
 }
 
-/* One run: n_seqs prompts of n_prompt tokens, n_output tokens after each. *seconds is the time to
- * the first token when n_output is 1, else from the first to the last. */
-static linnet_status run_once(linnet_engine *engine, size_t n_seqs, size_t n_prompt,
-                              size_t n_output, double *seconds, linnet_error *err) {
+static linnet_status run_once(linnet_engine *engine, const bench_run *run, ln_profile *profile,
+                              double *seconds, linnet_error *err) {
     static linnet_request *requests[MAX_SEQS];
     size_t n = 0;
-    uint64_t begin = ln_clock_ns(), first = 0, last = 0;
     linnet_status status = LINNET_OK;
-    for (; n < n_seqs && status == LINNET_OK; n++)
-        status = submit(engine, n_prompt, n_output, &requests[n], err);
+    engine->backend->profile = profile;
+    uint64_t begin = ln_clock_ns();
+    for (; n < run->n_seqs && status == LINNET_OK; n++)
+        status = submit(engine, run, ++*run->n_submitted, &requests[n], err);
     if (status == LINNET_OK)
-        status = receive(requests, n, &first, &last, err);
+        status = receive(requests, n, err);
+    *seconds = (double)(ln_clock_ns() - begin) * 1e-9;
+    engine->backend->profile = NULL;
     for (size_t i = 0; i < n; i++)
         linnet_request_close(requests[i]);
-    *seconds = (double)(n_output == 1 ? last - begin : last - first) * 1e-9;
+    return status;
+}
+
+/* What tokens cost: the run with them less the run that ends with the first one. */
+static linnet_status run_decode(linnet_engine *engine, const bench_run *run, ln_profile *profile,
+                                double *seconds, linnet_error *err) {
+    double before;
+    ln_profile begun = {0}, whole = {0};
+    linnet_status status =
+        run_once(engine, &(bench_run){run->n_seqs, run->n_prompt, 1, run->n_submitted}, &begun,
+                 &before, err);
+    if (status == LINNET_OK)
+        status = run_once(engine, run, &whole, seconds, err);
+    *seconds -= before;
+    for (size_t i = 0; i < LN_OP_COUNT; i++) {
+        profile->ns[i] += whole.ns[i] - begun.ns[i];
+        profile->n_ops[i] += whole.n_ops[i] - begun.n_ops[i];
+    }
+    profile->int8_products += whole.int8_products - begun.int8_products;
+    profile->float_products += whole.float_products - begun.float_products;
+    profile->weight_bytes += whole.weight_bytes - begun.weight_bytes;
     return status;
 }
 
@@ -219,37 +251,48 @@ static int compare(const void *a, const void *b) {
 }
 
 /* The median of the runs, after a warm-up. The profile sees the runs that count. */
-static linnet_status measure(linnet_engine *engine, const bench_args *args, bool decodes,
-                             ln_profile *profile, double *median, double *total,
-                             linnet_error *err) {
+static linnet_status measure(linnet_engine *engine, const bench_args *args, const bench_run *run,
+                             bench_phase *phase, linnet_error *err) {
     double seconds[MAX_RUNS];
-    *total = 0;
+    bool decodes = run->n_output > 1;
+    size_t n_tokens = decodes ? (run->n_output - 1) * run->n_seqs : run->n_prompt;
     for (size_t i = 0; i <= args->n_runs; i++) {
+        ln_profile warm_up = {0}, *profile = i > 0 ? &phase->profile : &warm_up;
         double *slot = &seconds[i > 0 ? i - 1 : 0];
-        engine->backend->profile = i > 0 && args->profile ? profile : NULL;
-        linnet_status status =
-            decodes ? run_once(engine, args->n_seqs, 1, args->n_decode + 1, slot, err)
-                    : run_once(engine, 1, args->n_prefill, 1, slot, err);
-        engine->backend->profile = NULL;
+        linnet_status status = decodes ? run_decode(engine, run, profile, slot, err)
+                                       : run_once(engine, run, profile, slot, err);
         if (status != LINNET_OK)
             return status;
-        *total += i > 0 ? *slot : 0;
+        phase->seconds += i > 0 ? *slot : 0;
     }
     qsort(seconds, args->n_runs, sizeof *seconds, compare);
-    *median = seconds[args->n_runs / 2];
+    phase->tokens_per_s = (double)n_tokens / seconds[args->n_runs / 2];
     return LINNET_OK;
+}
+
+/* The time that vector units and memory need at least, of the time that was taken. */
+static void compare_with(const ln_ceilings *c, bench_phase *phase) {
+    const ln_profile *p = &phase->profile;
+    if (c->read_bytes <= 0 || c->int8_products <= 0 || c->float_products <= 0)
+        return;
+    phase->of_units = ((double)p->int8_products / c->int8_products +
+                       (double)p->float_products / c->float_products) /
+                      phase->seconds;
+    phase->of_memory = (double)p->weight_bytes / c->read_bytes / phase->seconds;
 }
 
 static linnet_status measure_all(linnet_engine *engine, const bench_args *args, measurement *m,
                                  linnet_error *err) {
-    double median;
-    linnet_status status =
-        measure(engine, args, false, &m->prefill_profile, &median, &m->prefill_s, err);
-    if (status != LINNET_OK)
-        return status;
-    m->prefill = (double)args->n_prefill / median;
-    status = measure(engine, args, true, &m->decode_profile, &median, &m->decode_s, err);
-    m->decode = (double)(args->n_decode * args->n_seqs) / median;
+    size_t n_submitted = 0;
+    bench_run prefill = {1, args->n_prefill, 1, &n_submitted};
+    bench_run decode = {args->n_seqs, args->n_context, args->n_decode + 1, &n_submitted};
+    linnet_status status = measure(engine, args, &prefill, &m->prefill, err);
+    if (status == LINNET_OK)
+        status = measure(engine, args, &decode, &m->decode, err);
+    if (status == LINNET_OK && engine->backend->vtable->measure != NULL)
+        status = engine->backend->vtable->measure(engine->backend, &m->ceilings, err);
+    compare_with(&m->ceilings, &m->prefill);
+    compare_with(&m->ceilings, &m->decode);
     return status;
 }
 
@@ -263,29 +306,55 @@ static const char *const op_names[LN_OP_COUNT] = {
 };
 
 /* {"linear": percent, ..., "sum": percent} of the wall time. */
-static json_t *profile_json(const ln_profile *profile, double seconds) {
+static json_t *profile_json(const bench_phase *phase) {
     json_t *object = json_object();
     double sum = 0;
     for (size_t i = 0; i < LN_OP_COUNT; i++) {
-        double percent = (double)profile->ns[i] * 1e-7 / seconds;
+        double percent = (double)phase->profile.ns[i] * 1e-7 / phase->seconds;
         sum += percent;
-        if (profile->n_ops[i] > 0)
+        if (phase->profile.n_ops[i] > 0)
             json_object_set_new(object, op_names[i], json_real(percent));
     }
     json_object_set_new(object, "sum", json_real(sum));
     return object;
 }
 
-static void print_profile(const char *what, const ln_profile *profile, double seconds) {
+static void print_profile(const char *what, const bench_phase *phase) {
     double sum = 0;
     printf("%s, percent of the time:", what);
     for (size_t i = 0; i < LN_OP_COUNT; i++) {
-        double percent = (double)profile->ns[i] * 1e-7 / seconds;
+        double percent = (double)phase->profile.ns[i] * 1e-7 / phase->seconds;
         sum += percent;
-        if (profile->n_ops[i] > 0)
+        if (phase->profile.n_ops[i] > 0)
             printf(" %s %.1f", op_names[i], percent);
     }
     printf(", sum %.1f\n", sum);
+}
+
+static void print_shares(const bench_phase *phase) {
+    if (phase->of_units > 0)
+        printf("; of the vector units' peak %.0f%%, of the memory's %.0f%%", phase->of_units * 100,
+               phase->of_memory * 100);
+    printf("\n");
+}
+
+static void print_text(const bench_args *args, const measurement *m, size_t weights,
+                       size_t n_threads) {
+    printf("prefill %zu: %.2f tokens/s", args->n_prefill, m->prefill.tokens_per_s);
+    print_shares(&m->prefill);
+    printf("decode %zu x %zu: %.2f tokens/s", args->n_seqs, args->n_decode, m->decode.tokens_per_s);
+    print_shares(&m->decode);
+    printf("context %zu, %s of weights, %zu threads", args->n_context,
+           ln_cli_size_text(weights).text, n_threads);
+    if (m->ceilings.read_bytes > 0)
+        printf("; measured now: reading %.1f GB/s, int8 %.0f GOP/s, bf16 or f32 %.0f GFLOP/s",
+               m->ceilings.read_bytes * 1e-9, m->ceilings.int8_products * 2e-9,
+               m->ceilings.float_products * 2e-9);
+    printf("\n");
+    if (args->profile) {
+        print_profile("prefill", &m->prefill);
+        print_profile("decode", &m->decode);
+    }
 }
 
 static int print(const bench_args *args, const linnet_engine *engine, const measurement *m) {
@@ -293,26 +362,28 @@ static int print(const bench_args *args, const linnet_engine *engine, const meas
     linnet_engine_get_memory(engine, &plan);
     size_t weights = engine->weights.memory_bytes + plan.mapped_bytes;
     if (!args->json) {
-        printf("prefill %zu: %.2f tokens/s\ndecode %zu x %zu: %.2f tokens/s (%s of weights, %zu "
-               "threads)\n",
-               args->n_prefill, m->prefill, args->n_seqs, args->n_decode, m->decode,
-               ln_cli_size_text(weights).text, plan.n_threads);
-        if (args->profile) {
-            print_profile("prefill", &m->prefill_profile, m->prefill_s);
-            print_profile("decode", &m->decode_profile, m->decode_s);
-        }
+        print_text(args, m, weights, plan.n_threads);
         return 0;
     }
     json_t *object = json_pack(
-        "{s:I,s:I,s:I,s:I,s:I,s:f,s:f}", "threads", (json_int_t)plan.n_threads, "weight_bytes",
+        "{s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f}", "threads", (json_int_t)plan.n_threads, "weight_bytes",
         (json_int_t)weights, "prefill_tokens", (json_int_t)args->n_prefill, "decode_tokens",
-        (json_int_t)args->n_decode, "seqs", (json_int_t)args->n_seqs, "prefill_tokens_per_s",
-        m->prefill, "decode_tokens_per_s", m->decode);
+        (json_int_t)args->n_decode, "context_tokens", (json_int_t)args->n_context, "seqs",
+        (json_int_t)args->n_seqs, "prefill_tokens_per_s", m->prefill.tokens_per_s,
+        "decode_tokens_per_s", m->decode.tokens_per_s);
+    if (m->ceilings.read_bytes > 0 && object) {
+        json_t *ceilings = json_pack(
+            "{s:f,s:f,s:f}", "read_gb_per_s", m->ceilings.read_bytes * 1e-9, "int8_gop_per_s",
+            m->ceilings.int8_products * 2e-9, "float_gop_per_s", m->ceilings.float_products * 2e-9);
+        json_object_set_new(object, "measured", ceilings);
+        json_object_set_new(object, "prefill_percent_of_units",
+                            json_real(m->prefill.of_units * 100));
+        json_object_set_new(object, "decode_percent_of_memory",
+                            json_real(m->decode.of_memory * 100));
+    }
     if (args->profile && object) {
-        json_object_set_new(object, "prefill_profile",
-                            profile_json(&m->prefill_profile, m->prefill_s));
-        json_object_set_new(object, "decode_profile",
-                            profile_json(&m->decode_profile, m->decode_s));
+        json_object_set_new(object, "prefill_profile", profile_json(&m->prefill));
+        json_object_set_new(object, "decode_profile", profile_json(&m->decode));
     }
     return ln_cli_print_json(stdout, object, false);
 }
@@ -362,7 +433,8 @@ static int bench(const bench_args *args, const char *path) {
     linnet_error err = {0};
     measurement m = {0};
     linnet_engine_options engine_options = args->engine;
-    size_t ctx = args->n_prefill > args->n_decode ? args->n_prefill : args->n_decode;
+    size_t longest = args->n_context + args->n_decode;
+    size_t ctx = args->n_prefill > longest ? args->n_prefill : longest;
     if (engine_options.ctx_tokens == 0)
         engine_options.ctx_tokens = ctx + 2;
     if (engine_options.max_seqs == 0)
@@ -400,7 +472,7 @@ static int bench_shape(const bench_args *args) {
 }
 
 int ln_cli_bench(int argc, char **argv) {
-    bench_args args = {.n_prefill = 512, .n_decode = 64, .n_seqs = 1, .n_runs = 3};
+    bench_args args = {.n_prefill = 512, .n_decode = 64, .n_context = 1, .n_seqs = 1, .n_runs = 3};
     linnet_engine_options_init(&args.engine);
     args.engine.prefix_cache = false; /* each run reads its prompt */
     if (argp_parse(&bench_argp, argc, argv, 0, NULL, &args) != 0)

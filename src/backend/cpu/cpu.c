@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "backend/cpu/ceilings.h"
 #include "backend/cpu/prepare.h"
 #if defined(__x86_64__)
 #include "backend/cpu/x86.h"
@@ -137,6 +138,28 @@ static void upload(ln_backend *backend, void *memory, const void *host, size_t b
     memcpy(memory, host, bytes);
 }
 
+static ln_status measure(ln_backend *backend, ln_ceilings *ceilings, ln_error *err) {
+    cpu_backend *self = (cpu_backend *)backend;
+    size_t bytes = ln_pool_size(self->pool) * LN_CPU_MEASURE_BYTES;
+    void *memory;
+    LN_TRY(reserve(backend, bytes, "memory to measure reading with", &memory, err));
+    ln_cpu_measure(self->pool, self->kernels, memory, ceilings);
+    release(backend, memory, bytes);
+    return LINNET_OK;
+}
+
+/* Adds what a linear multiplies and reads. */
+static void count_linear(const ln_op_linear *p, ln_profile *profile) {
+    size_t n_weights = p->groups.n_groups > 0 ? p->groups.n_groups : 1;
+    size_t n_matrices = p->gate != NULL ? 2 : 1, n_rows = p->weight->n_rows;
+    uint64_t products = (uint64_t)n_matrices * n_rows * p->weight->n_cols * p->n_rows;
+    bool is_float = ln_dtype_block_elems(p->weight->dtype) == 1;
+    *(is_float ? &profile->float_products : &profile->int8_products) += products;
+    for (size_t i = 0; i < n_weights && p->n_rows > 0; i++)
+        if (p->groups.order == NULL || p->groups.starts[i] < p->groups.starts[i + 1])
+            profile->weight_bytes += (uint64_t)n_matrices * n_rows * p->weight[i].row_bytes;
+}
+
 /* Whether a linear needs no barrier behind the linear before it: both read the same rows of x, and
  * neither reads what the other writes. */
 static bool joins(const ln_op *before, const ln_op *op) {
@@ -165,6 +188,8 @@ static void walk(void *context, size_t index) {
         uint64_t now = ln_clock_ns();
         profile->ns[op->kind] += now - before;
         profile->n_ops[op->kind]++;
+        if (op->kind == LN_OP_LINEAR)
+            count_linear(&op->linear, profile);
         before = now;
     }
 }
@@ -189,6 +214,7 @@ static const ln_backend_vtable vtable = {
     .reserve = reserve,
     .release = release,
     .upload = upload,
+    .measure = measure,
     .run = run,
 };
 

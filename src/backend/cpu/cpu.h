@@ -57,6 +57,9 @@ typedef struct ln_cpu_kernels {
     uint32_t packs; /* bit 1 << ln_pack: weights that `fast` packs for these kernels */
     size_t (*plan_scratch)(const ln_step_limits *limits); /* floats a worker needs */
     size_t (*plan_shared)(const ln_step_limits *limits);  /* bytes that workers share; NULL: none */
+    /* Products per turn of the best instructions for int8 and for bf16 or float32, on registers;
+     * they run `turns` turns. NULL: unknown. */
+    size_t (*spin_int8)(size_t turns), (*spin_float)(size_t turns);
     ln_cpu_kernel kernels[LN_OP_COUNT];
 } ln_cpu_kernels;
 

@@ -19,6 +19,10 @@ static const pack_shape shapes[LN_PACK_COUNT] = {
     [LN_PACK_Q8_0] = {32, 32 + 512},
     [LN_PACK_Q4_K] = {SUPER, 64 + 256 + 8 * 256},
     [LN_PACK_Q6_K] = {SUPER, 32 + 256 + 8 * 384},
+    [LN_PACK_Q5_0] = {32, 32 + 320},
+    [LN_PACK_Q5_K] = {SUPER, 64 + 256 + 8 * 320},
+    [LN_PACK_Q3_K] = {SUPER, 32 + 256 + 8 * 256},
+    [LN_PACK_IQ4_NL] = {32, 32 + 256},
     [LN_PACK_BF16] = {2, STEP_BYTES},
 };
 
@@ -28,6 +32,10 @@ ln_pack ln_pack_of(ln_dtype dtype) {
     case LN_DTYPE_Q8_0: return LN_PACK_Q8_0;
     case LN_DTYPE_Q4_K: return LN_PACK_Q4_K;
     case LN_DTYPE_Q6_K: return LN_PACK_Q6_K;
+    case LN_DTYPE_Q5_0: return LN_PACK_Q5_0;
+    case LN_DTYPE_Q5_K: return LN_PACK_Q5_K;
+    case LN_DTYPE_Q3_K: return LN_PACK_Q3_K;
+    case LN_DTYPE_IQ4_NL: return LN_PACK_IQ4_NL;
     case LN_DTYPE_F16:
     case LN_DTYPE_BF16: return LN_PACK_BF16;
     default: return LN_PACK_NONE;
@@ -211,10 +219,99 @@ static void pack_bf16(ln_dtype dtype, const uint8_t *const rows[LANES], size_t n
         }
 }
 
+/* Steps i and i + 4 of the low 4 bits of quants q[16][32] share a vector. */
+static void put_nibbles(const uint8_t *q, uint8_t *out) {
+    for (size_t step = 0; step < STEPS / 2; step++)
+        for (size_t lane = 0; lane < LANES; lane++)
+            for (size_t i = 0; i < 4; i++) {
+                const uint8_t *from = q + lane * 32 + step * 4 + i;
+                out[step * STEP_BYTES + lane * 4 + i] =
+                    (uint8_t)((from[0] & 0xf) | (from[16] & 0xf) << 4);
+            }
+}
+
+/* Bit 4 of step i becomes bit i of a byte. */
+static void put_fifth_bits(const uint8_t *q, uint8_t *out) {
+    memset(out, 0, STEP_BYTES);
+    for (size_t lane = 0; lane < LANES; lane++)
+        for (size_t i = 0; i < 32; i++)
+            out[lane * 4 + i % 4] |= (uint8_t)((q[lane * 32 + i] >> 4 & 1) << i / 4);
+}
+
+static void pack_q5_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    uint8_t q[LANES * 32];
+    for (size_t block = 0; block < n_cols / 32; block++, out += 352) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, block, 22);
+            memcpy(out + lane * 2, from, 2);
+            for (size_t i = 0; i < 32; i++)
+                q[lane * 32 + i] = (uint8_t)((from[6 + i % 16] >> i / 16 * 4 & 0xf) |
+                                             (from[2 + i / 8] >> i % 8 & 1) << 4);
+        }
+        put_nibbles(q, out + 32);
+        put_fifth_bits(q, out + 32 + 256);
+    }
+}
+
+static void pack_q5_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    uint8_t q[LANES * 32];
+    for (size_t super = 0; super < n_cols / SUPER; super++, out += 64 + 256 + 8 * 320) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, super, 176);
+            memcpy(out + lane * 2, from, 2);
+            memcpy(out + 32 + lane * 2, from + 2, 2);
+            for (size_t i = 0; i < 8; i++)
+                read_scale(from + 4, i, &out[64 + i * LANES + lane],
+                           &out[64 + 128 + i * LANES + lane]);
+        }
+        for (size_t block = 0; block < 8; block++) {
+            for (size_t lane = 0; lane < LANES; lane++) {
+                const uint8_t *from = block_of(rows, lane, super, 176);
+                for (size_t i = 0; i < 32; i++)
+                    q[lane * 32 + i] =
+                        (uint8_t)((from[48 + block / 2 * 32 + i] >> block % 2 * 4 & 0xf) |
+                                  (from[16 + i] >> block & 1) << 4);
+            }
+            put_nibbles(q, out + 320 + block * 320);
+            put_fifth_bits(q, out + 320 + block * 320 + 256);
+        }
+    }
+}
+
+/* Quant i of Q3_K's 256, plus 4. */
+static uint8_t read_q3(const uint8_t *from, size_t i) {
+    int low = from[32 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+    return (uint8_t)(low | (from[i % 32] >> i / 32 & 1) << 2);
+}
+
+static void pack_q3_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    uint8_t q[LANES * 32];
+    for (size_t super = 0; super < n_cols / SUPER; super++, out += 32 + 256 + 8 * 256) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, super, 110), *scales = from + 96;
+            memcpy(out + lane * 2, from + 108, 2);
+            for (size_t i = 0; i < 16; i++)
+                out[32 + i * LANES + lane] = (uint8_t)(((scales[i % 8] >> i / 8 * 4 & 15) |
+                                                        (scales[8 + i % 4] >> i / 4 * 2 & 3) << 4) -
+                                                       32);
+        }
+        for (size_t block = 0; block < 8; block++) {
+            for (size_t lane = 0; lane < LANES; lane++)
+                for (size_t i = 0; i < 32; i++)
+                    q[lane * 32 + i] = read_q3(block_of(rows, lane, super, 110), block * 32 + i);
+            put_nibbles(q, out + 32 + 256 + block * 256);
+        }
+    }
+}
+
 void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], size_t n_cols,
                    uint8_t *panel) {
     switch (ln_pack_of(dtype)) {
+    case LN_PACK_IQ4_NL: /* its blocks lie in the same way */
     case LN_PACK_Q4_0: pack_q4_0(rows, n_cols, panel); return;
+    case LN_PACK_Q5_0: pack_q5_0(rows, n_cols, panel); return;
+    case LN_PACK_Q5_K: pack_q5_k(rows, n_cols, panel); return;
+    case LN_PACK_Q3_K: pack_q3_k(rows, n_cols, panel); return;
     case LN_PACK_Q8_0: pack_q8_0(rows, n_cols, panel); return;
     case LN_PACK_Q4_K: pack_q4_k(rows, n_cols, panel); return;
     case LN_PACK_Q6_K: pack_q6_k(rows, n_cols, panel); return;
@@ -235,6 +332,10 @@ static int nibble_at(const uint8_t *p, size_t lane, size_t i) {
     return p[i % 16 / 4 * STEP_BYTES + lane * 4 + i % 4] >> i / 16 * 4 & 0xf;
 }
 
+static int fifth_bit_at(const uint8_t *p, size_t lane, size_t i) {
+    return p[lane * 4 + i % 4] >> i / 4 & 1;
+}
+
 static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
     size_t block = i / 32, at = i % 32;
     switch (pack) {
@@ -245,6 +346,20 @@ static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
         return half_at(p, lane) * (float)p[64 + block * LANES + lane] *
                    (float)nibble_at(p + 320 + block * 256, lane, at) -
                half_at(p + 32, lane) * (float)p[192 + block * LANES + lane];
+    case LN_PACK_Q5_0:
+        return half_at(p, lane) *
+               (float)((nibble_at(p + 32, lane, i) | fifth_bit_at(p + 288, lane, i) << 4) - 16);
+    case LN_PACK_Q5_K: {
+        const uint8_t *q = p + 320 + block * 320;
+        int quant = nibble_at(q, lane, at) | fifth_bit_at(q + 256, lane, at) << 4;
+        return half_at(p, lane) * (float)p[64 + block * LANES + lane] * (float)quant -
+               half_at(p + 32, lane) * (float)p[192 + block * LANES + lane];
+    }
+    case LN_PACK_Q3_K:
+        return half_at(p, lane) * (float)(int8_t)p[32 + i / 16 * LANES + lane] *
+               (float)(nibble_at(p + 288 + block * 256, lane, at) - 4);
+    case LN_PACK_IQ4_NL:
+        return half_at(p, lane) * (float)(ln_pack_iq4[nibble_at(p + 32, lane, i)] - 128);
     case LN_PACK_Q6_K: {
         const uint8_t *q = p + 288 + block * 384;
         int high = q[256 + at / 4 % 2 * STEP_BYTES + lane * 4 + at % 4] >> at / 8 * 2 & 3;

@@ -13,7 +13,11 @@
  *          blocks of nibbles as above; offset 0
  *   Q6_K   per 256 columns: 16 f16 d, [16][16] signed scales, then 8 blocks of nibbles (the low 4
  *          bits) and 2 vectors with the high 2 bits of steps i, i + 2, i + 4, i + 6; offset 32
- *   BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits */
+ *   Q5_0   as Q4_0, and a vector of the fifth bits, bit i of a byte for step i; offset 16
+ *   Q5_K   as Q4_K, and a vector of fifth bits after each block's nibbles; offset 0
+ *   Q3_K   per 256 columns: 16 f16 d, [16][16] signed scales, then 8 blocks of nibbles, one bit
+ * more than the file has; offset 4 IQ4_NL as Q4_0; the nibbles are indices of ln_pack_iq4; offset
+ * 128 BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits */
 #ifndef LN_BACKEND_CPU_PACK_H
 #define LN_BACKEND_CPU_PACK_H
 
@@ -31,9 +35,17 @@ typedef enum ln_pack {
     LN_PACK_Q8_0,
     LN_PACK_Q4_K,
     LN_PACK_Q6_K,
+    LN_PACK_Q5_0,
+    LN_PACK_Q5_K,
+    LN_PACK_Q3_K,
+    LN_PACK_IQ4_NL,
     LN_PACK_BF16,
     LN_PACK_COUNT
 } ln_pack;
+
+/* The values of IQ4_NL's nibbles, plus 128. */
+static const uint8_t ln_pack_iq4[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                        129, 141, 153, 166, 181, 197, 217, 241};
 
 /* The layout that a type packs into; LN_PACK_NONE: there is none. */
 ln_pack ln_pack_of(ln_dtype dtype);

@@ -38,6 +38,10 @@ LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
     case LN_PACK_Q8_0: return (int8_kind){BYTE_OFFSET, 1, false};
     case LN_PACK_Q4_K: return (int8_kind){0, 1, true};
     case LN_PACK_Q6_K: return (int8_kind){32, 2, false};
+    case LN_PACK_Q5_0: return (int8_kind){16, 1, false};
+    case LN_PACK_Q5_K: return (int8_kind){0, 1, true};
+    case LN_PACK_Q3_K: return (int8_kind){4, 2, false};
+    case LN_PACK_IQ4_NL: return (int8_kind){128, 1, false};
     default: return (int8_kind){0, 1, false};
     }
 }
@@ -109,6 +113,17 @@ LN_INLINE void unpack_nibbles(const uint8_t *p, vi w[STEPS]) {
     }
 }
 
+/* Nibbles, then a vector whose bit i of a byte is bit 4 of step i. */
+LN_INLINE void unpack_five(const uint8_t *p, vi w[STEPS]) {
+    unpack_nibbles(p, w);
+    vi high = vi_load(p + 256), mask = vi_set(0x10101010);
+#pragma GCC unroll 4
+    for (int step = 0; step < 4; step++) {
+        w[step] = vi_or(w[step], vi_and(vi_shl(high, 4 - step), mask));
+        w[step + 4] = vi_or(w[step + 4], vi_and(vi_shr(high, step), mask));
+    }
+}
+
 LN_INLINE void unpack_q6_k(const uint8_t *p, vi w[STEPS]) {
     unpack_nibbles(p, w);
     vi mask = vi_set(0x30303030);
@@ -148,6 +163,32 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
         factors[1] = vf_mul(half_row(p + 32), vf_from_u8(p + 192 + at * LANES));
         unpack_nibbles(p + 320 + at * 256, w);
         return;
+    case LN_PACK_Q5_0:
+        p = panel + block * 352;
+        factors[0] = half_row(p);
+        unpack_five(p + 32, w);
+        return;
+    case LN_PACK_IQ4_NL:
+        p = panel + block * 288;
+        factors[0] = half_row(p);
+        unpack_nibbles(p + 32, w);
+        for (size_t step = 0; step < STEPS; step++)
+            w[step] = vi_lookup(ln_pack_iq4, w[step]);
+        return;
+    case LN_PACK_Q5_K:
+        p = panel + block / 8 * 2880;
+        factors[0] = vf_mul(half_row(p), vf_from_u8(p + 64 + at * LANES));
+        factors[1] = vf_mul(half_row(p + 32), vf_from_u8(p + 192 + at * LANES));
+        unpack_five(p + 320 + at * 320, w);
+        return;
+    case LN_PACK_Q3_K: {
+        p = panel + block / 8 * 2336;
+        const int8_t *scales = (const int8_t *)p + 32 + at * 2 * LANES;
+        factors[0] = vf_mul(half_row(p), vf_from_i8(scales));
+        factors[1] = vf_mul(half_row(p), vf_from_i8(scales + LANES));
+        unpack_nibbles(p + 288 + at * 256, w);
+        return;
+    }
     case LN_PACK_Q6_K: {
         p = panel + block / 8 * 3360;
         const int8_t *scales = (const int8_t *)p + 32 + at * 2 * LANES;
@@ -160,14 +201,6 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
     }
 }
 
-/* Asks for what block number `block` will be streaming shortly; the next panel follows this one. */
-LN_INLINE void prefetch_block(ln_pack pack, const uint8_t *panel, size_t block) {
-    enum { AHEAD_BYTES = 4096, LINE_BYTES = 64 };
-    size_t bytes = pack == LN_PACK_Q8_0 ? 544 : pack == LN_PACK_Q6_K ? 420 : 290;
-    for (size_t i = 0; i < bytes; i += LINE_BYTES)
-        __builtin_prefetch(panel + block * bytes + AHEAD_BYTES + i);
-}
-
 /* sum + acc * factor * scale of x */
 LN_INLINE vf fold(vf sum, vi acc, vf factor, float scale) {
     return vf_fma(vf_from_i(acc), vf_mul(factor, vf_set(scale)), sum);
@@ -178,7 +211,7 @@ LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const
                         float *y) {
     int8_kind kind = int8_kind_of(pack);
     size_t steps = STEPS / kind.n_scales;
-    bool narrow = pack == LN_PACK_Q4_0 || pack == LN_PACK_Q4_K;
+    bool narrow = pack == LN_PACK_Q4_0 || pack == LN_PACK_Q4_K || pack == LN_PACK_Q3_K;
     vf sums[4];
     for (size_t i = 0; i < n_rows; i++)
         sums[i] = vf_set(0.0f);
@@ -186,7 +219,6 @@ LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const
         vi w[STEPS];
         vf factors[2] = {vf_set(0.0f), vf_set(0.0f)};
         const int8_block *b = &x->blocks[block];
-        prefetch_block(pack, panel, block);
         unpack_block(pack, panel, block, w, factors);
         for (size_t i = 0; i < n_rows; i++) {
             for (size_t part = 0; part < kind.n_scales; part++) {
@@ -281,6 +313,10 @@ static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
     case LN_PACK_Q4_0: int8_few_of(LN_PACK_Q4_0, n_rows, panel, x, y); return;
     case LN_PACK_Q8_0: int8_few_of(LN_PACK_Q8_0, n_rows, panel, x, y); return;
     case LN_PACK_Q4_K: int8_few_of(LN_PACK_Q4_K, n_rows, panel, x, y); return;
+    case LN_PACK_Q5_0: int8_few_of(LN_PACK_Q5_0, n_rows, panel, x, y); return;
+    case LN_PACK_Q5_K: int8_few_of(LN_PACK_Q5_K, n_rows, panel, x, y); return;
+    case LN_PACK_Q3_K: int8_few_of(LN_PACK_Q3_K, n_rows, panel, x, y); return;
+    case LN_PACK_IQ4_NL: int8_few_of(LN_PACK_IQ4_NL, n_rows, panel, x, y); return;
     default: int8_few_of(LN_PACK_Q6_K, n_rows, panel, x, y); return;
     }
 }
@@ -304,6 +340,10 @@ static void int8_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t
     case LN_PACK_Q4_0: int8_unpack_as(LN_PACK_Q4_0, panel, first, n, out); return;
     case LN_PACK_Q8_0: int8_unpack_as(LN_PACK_Q8_0, panel, first, n, out); return;
     case LN_PACK_Q4_K: int8_unpack_as(LN_PACK_Q4_K, panel, first, n, out); return;
+    case LN_PACK_Q5_0: int8_unpack_as(LN_PACK_Q5_0, panel, first, n, out); return;
+    case LN_PACK_Q5_K: int8_unpack_as(LN_PACK_Q5_K, panel, first, n, out); return;
+    case LN_PACK_Q3_K: int8_unpack_as(LN_PACK_Q3_K, panel, first, n, out); return;
+    case LN_PACK_IQ4_NL: int8_unpack_as(LN_PACK_IQ4_NL, panel, first, n, out); return;
     default: int8_unpack_as(LN_PACK_Q6_K, panel, first, n, out); return;
     }
 }

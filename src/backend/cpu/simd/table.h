@@ -6,6 +6,7 @@
 #include "backend/cpu/simd/attention.h"
 #include "backend/cpu/simd/linear.h"
 #include "backend/cpu/simd/norm.h"
+#include "backend/cpu/simd/spin.h"
 #include "base/cpuid.h"
 
 static bool supports_weight(ln_dtype dtype) {
@@ -27,9 +28,8 @@ static size_t plan_shared(const ln_step_limits *limits) {
 #define LN_SIMD_TABLE(name)                                                                        \
     {                                                                                              \
         .isa = (name), .is_usable = is_usable, .supports_weight = supports_weight,                 \
-        .packs = 1u << LN_PACK_Q4_0 | 1u << LN_PACK_Q8_0 | 1u << LN_PACK_Q4_K |                    \
-                 1u << LN_PACK_Q6_K | 1u << LN_PACK_BF16,                                          \
-        .plan_scratch = plan_scratch, .plan_shared = plan_shared,                                  \
+        .packs = (1u << LN_PACK_COUNT) - (1u << (LN_PACK_NONE + 1)), .plan_scratch = plan_scratch, \
+        .plan_shared = plan_shared, .spin_int8 = spin_int8, .spin_float = spin_float,              \
         .kernels = {                                                                               \
             [LN_OP_EMBED] = embed,                                                                 \
             [LN_OP_NORM] = norm,                                                                   \

@@ -147,6 +147,13 @@ LN_EACH_QUAD(vi, vi_or, (vi a, vi b), vorrq_s32(a.q[i], b.q[i]))
 LN_EACH_QUAD(vi, vi_shl, (vi a, int n), vshlq_s32(a.q[i], vdupq_n_s32(n)))
 LN_EACH_QUAD(vi, vi_shr, (vi a, int n),
              vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a.q[i]), vdupq_n_s32(-n))))
+/* table[x] for each byte, below 16 */
+LN_INLINE vi vi_lookup(const uint8_t table[16], vi x) {
+    uint8x16_t row = vld1q_u8(table);
+    for (size_t i = 0; i < QUADS; i++)
+        x.q[i] = vreinterpretq_s32_u8(vqtbl1q_u8(row, vreinterpretq_u8_s32(x.q[i])));
+    return x;
+}
 LN_INLINE int32_t vi_sum(vi x) {
     return vaddvq_s32(vaddq_s32(vaddq_s32(x.q[0], x.q[1]), vaddq_s32(x.q[2], x.q[3])));
 }

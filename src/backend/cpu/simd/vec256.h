@@ -172,6 +172,11 @@ LN_INLINE vi vi_shl(vi x, int n) {
 LN_INLINE vi vi_shr(vi x, int n) {
     return (vi){_mm256_srli_epi16(x.a, n), _mm256_srli_epi16(x.b, n)};
 }
+/* table[x] for each byte, below 16 */
+LN_INLINE vi vi_lookup(const uint8_t table[16], vi x) {
+    __m256i row = _mm256_broadcastsi128_si256(load128(table));
+    return (vi){_mm256_shuffle_epi8(row, x.a), _mm256_shuffle_epi8(row, x.b)};
+}
 LN_INLINE int32_t vi_sum(vi x) {
     __m256i b = _mm256_add_epi32(x.a, x.b);
     __m128i c = _mm_add_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1));

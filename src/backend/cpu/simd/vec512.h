@@ -143,6 +143,11 @@ LN_INLINE vi vi_shl(vi a, int n) {
 LN_INLINE vi vi_shr(vi a, int n) {
     return _mm512_srli_epi32(a, (unsigned)n);
 }
+/* table[x] for each byte, below 16 */
+LN_INLINE vi vi_lookup(const uint8_t table[16], vi x) {
+    __m128i row = _mm_loadu_si128((const __m128i *)(const void *)table);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(row), x);
+}
 LN_INLINE int32_t vi_sum(vi a) {
     return _mm512_reduce_add_epi32(a);
 }

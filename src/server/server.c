@@ -33,11 +33,29 @@ void ln_server_options_init(ln_server_options *options) {
 
 /* ---- answers without a job -------------------------------------------------------------- */
 
+static int hex_digit(char c) {
+    const char *digits = "0123456789abcdef", *found = c != '\0' ? strchr(digits, c | 32) : NULL;
+    return found != NULL ? (int)(found - digits) : -1;
+}
+
+/* Whether a part of a path stands for the name, with %XX for some of its bytes. */
+static bool is_encoded(const char *part, const char *name) {
+    for (; *part != '\0' && *name != '\0'; name++) {
+        int high = *part == '%' ? hex_digit(part[1]) : -1;
+        int low = high >= 0 ? hex_digit(part[2]) : -1;
+        char byte = low >= 0 ? (char)(high << 4 | low) : *part;
+        if (byte != *name)
+            return false;
+        part += low >= 0 ? 3 : 1;
+    }
+    return *part == *name;
+}
+
 static void answer_models(ln_server *server, ln_exchange *exchange) {
     static const char prefix[] = "/v1/models/";
     ln_strbuf *out = &server->scratch;
     bool is_list = strncmp(exchange->path, prefix, sizeof prefix - 1) != 0;
-    if (!is_list && strcmp(exchange->path + sizeof prefix - 1, server->name) != 0) {
+    if (!is_list && !is_encoded(exchange->path + sizeof prefix - 1, server->name)) {
         ln_api_error error = {0};
         ln_api_fail(&error, 404, "model", "the model '%.128s' is not here",
                     exchange->path + sizeof prefix - 1);

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Runs the examples of docs/serving.md: every ```sh block, line by line. `linnet serve` starts a
+# server at a free port, which takes the place of the one before; curl lines speak to it. Every
+# option of `linnet serve` and every path that it serves must occur in an example.
+# usage: docs.sh LINNET PAGE
+set -eu
+linnet=$1 page=$2
+for tool in curl openssl; do
+    command -v "$tool" >/dev/null || {
+        echo "skipped: there is no $tool"
+        exit 77
+    }
+done
+folder=$(mktemp -d)
+server=
+stop() {
+    [ -z "$server" ] || {
+        kill "$server"
+        wait "$server" || fail "a server ended with status $?"
+    }
+    server=
+}
+fail() {
+    echo "$1"
+    cat "$folder/log" 2>/dev/null || true
+    exit 1
+}
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$folder"' EXIT
+cd "$folder"
+
+start() { # COMMAND: its arguments, with another port
+    arguments=$(echo "$1" | sed 's/^linnet serve//; s/--port [0-9]*//')
+    eval "\"\$linnet\" serve --port=0 --threads=1 $arguments >out 2>log &"
+    server=$!
+    i=0
+    until grep -q listening out 2>/dev/null; do
+        i=$((i + 1))
+        [ "$i" -lt 600 ] && kill -0 "$server" || fail "cannot start: $1"
+        sleep 0.1
+    done
+    port=$(sed -n 's/.*:\([0-9]*\)$/\1/p' out)
+}
+
+# commands, one a line
+awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$page" |
+    sed -e ':a' -e '/\\$/N; s/\\\n//; ta' >commands
+n=0
+while IFS= read -r command; do
+    n=$((n + 1))
+    case $command in
+    'linnet serve'*)
+        stop
+        start "$command"
+        ;;
+    *)
+        local=$(echo "$command" | sed "s/:8080/:$port/g")
+        eval "$local" >answer </dev/null || fail "fails: $command"
+        [ -s answer ] || case $command in curl*) fail "no answer: $command" ;; esac
+        ;;
+    esac
+done <commands
+stop
+
+"$linnet" serve --help | sed -n '/Engine, the same/q;p' | grep -oE -- '--[a-z]+(-[a-z]+)*' |
+    sort -u | while read -r option; do
+    case $option in --help | --usage | --version) continue ;; esac
+    grep -q -- "$option" commands || grep -q -- "\`$option\`" "$page" ||
+        fail "no example has $option"
+done
+for path in /v1/completions /v1/chat/completions /v1/models /tokenize /detokenize /health /ready \
+    /metrics; do
+    grep -q -- "$path" commands || fail "no example has $path"
+done
+echo "$n examples"

@@ -15,6 +15,7 @@ struct request_source {
     struct event *event;
     ln_choice *choices; /* [n] of the generation's */
     size_t n_open;
+    uint64_t wake_ns; /* when its events were last looked at */
 };
 
 struct ln_generation {
@@ -56,6 +57,7 @@ static void destroy(ln_generation *generation) {
         server->generations = generation->next;
     if (generation->next != NULL)
         generation->next->previous = generation->previous;
+    ln_strbuf_free(&generation->render.head);
     generation->job->n_handles = 0; /* they were the sources' */
     ln_job_free(generation->job);
     free(generation->sources);
@@ -197,11 +199,16 @@ static bool show(struct request_source *source) {
 
 static void on_events(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
-    enum { MAX_EVENTS = 256 }; /* then others have their turn */
+    /* Others have their turn after so many. A source that is slow to give events has given one: to
+     * look for another would cost as much again, and the loop comes back when there is one. */
+    enum { MAX_EVENTS = 256, SLOW_NS = 5000000 };
     struct request_source *source = argument;
     ln_generation *generation = source->generation;
     linnet_event event;
-    for (int i = 0; i < MAX_EVENTS && source->n_open > 0; i++) {
+    uint64_t now_ns = ln_clock_ns();
+    int n_most = now_ns - source->wake_ns > SLOW_NS ? 1 : MAX_EVENTS;
+    source->wake_ns = now_ns;
+    for (int i = 0; i < n_most && source->n_open > 0; i++) {
         if (linnet_request_next(source->request, 0, &event, NULL) != LINNET_OK)
             break;
         take_event(source, &event);
@@ -282,6 +289,7 @@ void ln_generation_begin(ln_job *job) {
                                      .created_s = (int64_t)time(NULL)};
     snprintf(generation->render.id, sizeof generation->render.id, "%s-%s",
              job->kind == LN_API_CHAT ? "chatcmpl" : "cmpl", exchange->serial);
+    ln_render_init(&generation->render);
     exchange->generation = generation;
     bool begun = true;
     for (size_t i = 0; i < job->n_handles; i++) {

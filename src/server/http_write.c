@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "server/connection.h"
 
@@ -197,6 +198,28 @@ void ln_http_begin(ln_exchange *exchange, int status, const char *type) {
     put_head(of(exchange), status, type, -1);
 }
 
+/* A part with its framing: to the socket at once when nothing waits before it, for that is cheap,
+ * and what the socket does not take to `out`. */
+static void write_part(ln_connection *connection, const void *bytes, size_t n_bytes) {
+    char size[24] = "";
+    if (connection->is_chunked)
+        snprintf(size, sizeof size, "%zx\r\n", n_bytes);
+    struct iovec parts[3] = {{size, strlen(size)},
+                             {(void *)(uintptr_t)bytes, n_bytes},
+                             {(void *)(uintptr_t) "\r\n", connection->is_chunked ? 2 : 0}};
+    size_t n_written = 0;
+    if (connection->tls == NULL && evbuffer_get_length(connection->out) == 0) {
+        ssize_t written = writev(connection->fd, parts, 3);
+        n_written = written > 0 ? (size_t)written : 0;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = n_written < parts[i].iov_len ? n_written : parts[i].iov_len;
+        if (n < parts[i].iov_len)
+            evbuffer_add(connection->out, (char *)parts[i].iov_base + n, parts[i].iov_len - n);
+        n_written -= n;
+    }
+}
+
 bool ln_http_write(ln_exchange *exchange, const void *bytes, size_t n_bytes) {
     ln_connection *connection = of(exchange);
     if (connection->state == LN_CONNECTION_DOOMED)
@@ -208,11 +231,7 @@ bool ln_http_write(ln_exchange *exchange, const void *bytes, size_t n_bytes) {
         ln_connection_doom(connection); /* the client does not read */
         return false;
     }
-    if (connection->is_chunked)
-        evbuffer_add_printf(connection->out, "%zx\r\n", n_bytes);
-    evbuffer_add(connection->out, bytes, n_bytes);
-    if (connection->is_chunked)
-        evbuffer_add(connection->out, "\r\n", 2);
+    write_part(connection, bytes, n_bytes);
     exchange->sent_bytes += n_bytes;
     if (!event_pending(connection->write_event, EV_WRITE, NULL))
         ln_connection_flush(connection);

@@ -178,12 +178,17 @@ static const char *chunk_name(const ln_render *render) {
     return render->request->kind == LN_API_CHAT ? "chat.completion.chunk" : "text_completion";
 }
 
+void ln_render_init(ln_render *render) {
+    ln_strbuf_init(&render->head);
+    ln_strbuf_puts(&render->head, "data: ");
+    put_head(render, chunk_name(render), &render->head);
+}
+
 /* An event with one choice; `is_role` begins a chat's answer. */
 static void put_event(const ln_render *render, const ln_choice *choice, bool is_role,
                       ln_strbuf *out) {
     bool is_chat = render->request->kind == LN_API_CHAT;
-    ln_strbuf_puts(out, "data: ");
-    put_head(render, chunk_name(render), out);
+    ln_strbuf_append(out, render->head.data, render->head.len);
     ln_strbuf_printf(out, "{\"index\":%u,", choice->index);
     if (is_role) {
         ln_strbuf_puts(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},"
@@ -216,8 +221,7 @@ void ln_render_chunk(const ln_render *render, ln_choice *choice, ln_strbuf *out)
 }
 
 void ln_render_usage_chunk(const ln_render *render, const ln_usage *usage, ln_strbuf *out) {
-    ln_strbuf_puts(out, "data: ");
-    put_head(render, chunk_name(render), out);
+    ln_strbuf_append(out, render->head.data, render->head.len);
     ln_strbuf_puts(out, "],");
     put_usage(usage, out);
     ln_strbuf_puts(out, "}\n\n");

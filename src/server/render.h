@@ -40,7 +40,11 @@ typedef struct ln_render {
     const char *model;
     char id[48];
     int64_t created_s;
+    ln_strbuf head; /* of every chunk, made by init; owned by the generation */
 } ln_render;
+
+/* Makes the head, once the other members are set. */
+void ln_render_init(ln_render *render);
 
 typedef struct ln_usage {
     size_t n_prompt_tokens, n_output_tokens;

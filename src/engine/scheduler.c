@@ -266,6 +266,10 @@ static ln_sequence_group *choose_waiting(ln_scheduler *s) {
     return NULL;
 }
 
+static uint64_t count_preempted(const ln_scheduler *s) {
+    return s->n_swap_preemptions + s->n_recompute_preemptions;
+}
+
 /* A group that has just come in takes what room there is. */
 static void add_new(ln_scheduler *s, size_t place) {
     ln_sequence_group *group = s->running[place];
@@ -281,8 +285,11 @@ static void add_new(ln_scheduler *s, size_t place) {
     }
 }
 
-static void add_waiting(ln_scheduler *s) {
+/* Not in a step that preempts: there is no room, and nothing moves out and in at once. */
+static void add_waiting(ln_scheduler *s, uint64_t n_preempted) {
     size_t place;
+    if (n_preempted != count_preempted(s))
+        return;
     while (s->n_tokens < s->budget.max_tokens && s->swapped.first != NULL) {
         if (!ln_preempt_resume(s, s->swapped.first, &place))
             return;
@@ -312,16 +319,15 @@ static void add_encoders(ln_scheduler *s) {
 }
 
 static void add_decoders(ln_scheduler *s) {
-    uint64_t n_preempted = s->n_swap_preemptions + s->n_recompute_preemptions;
+    uint64_t n_preempted = count_preempted(s);
     if (s->options.policy == LINNET_POLICY_PREFILL_FIRST) {
         add_running(s, false);
-        add_waiting(s);
+        add_waiting(s, n_preempted);
         if (s->n_chunks > 0)
             return;
     }
     add_running(s, true);
-    if (n_preempted == s->n_swap_preemptions + s->n_recompute_preemptions)
-        add_waiting(s);
+    add_waiting(s, n_preempted);
 }
 
 size_t ln_scheduler_schedule(ln_scheduler *s) {

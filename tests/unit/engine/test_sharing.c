@@ -92,6 +92,29 @@ static void a_shared_prefix_is_computed_once(void **state) {
         }
 }
 
+/* 16 requests with 1,024 tokens in common cost the work of one, and their tails. */
+static void a_long_prefix_is_computed_once(void **state) {
+    (void)state;
+    enum { LONG = 1024, TAIL = 5 };
+    linnet_engine *engine = engine_on(&g, exact_options(LONG + 32, MANY, 256, 2));
+    linnet_request *requests[MANY];
+    int32_t prompt[LONG + TAIL], ids[MAX_IDS];
+    linnet_finish finish;
+    for (size_t i = 0; i < MANY; i++) {
+        for (size_t at = 0; at < LONG + TAIL; at++)
+            prompt[at] = (int32_t)((at * 7 + (at < LONG ? 0 : i + 1)) % N_VOCAB);
+        linnet_request_options options = options_for(prompt, LONG + TAIL, i);
+        requests[i] = submit(engine, &options);
+    }
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(receive(requests[i], ids, &finish), 8);
+    linnet_engine_stats stats = stats_of(engine);
+    assert_int_equal(stats.n_computed_tokens, LONG + MANY * (TAIL + 7));
+    assert_int_equal(stats.n_prefix_hit_tokens, (MANY - 1) * LONG);
+    assert_in_range(stats.n_steps, LONG / 256, LONG / 256 + 12);
+    linnet_engine_destroy(engine);
+}
+
 static void events_tell_what_was_cached(void **state) {
     (void)state;
     static const char *const salts[] = {NULL, NULL, "tenant", "", "tenant"};
@@ -241,6 +264,7 @@ static void the_best_come_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shared_prefix_is_computed_once),
+        cmocka_unit_test(a_long_prefix_is_computed_once),
         cmocka_unit_test(events_tell_what_was_cached),
         cmocka_unit_test(models_answer_alike_after_a_hit),
         cmocka_unit_test(outputs_share_their_prompt),

@@ -328,6 +328,19 @@ typedef struct linnet_logprob {
     float logprob;
 } linnet_logprob;
 
+/* What the text of an answer must look like. Tokens that would leave it are never sampled, and stop
+ * ids only where it is complete; a complete text that nothing can follow ends with
+ * LINNET_FINISH_STOP. With LINNET_FINISH_LENGTH the text is a beginning only.
+ * docs/structured-output.md says what of each language is known. */
+typedef enum linnet_grammar_kind {
+    LINNET_GRAMMAR_NONE = 0,
+    LINNET_GRAMMAR_JSON,        /* any JSON object; no text */
+    LINNET_GRAMMAR_JSON_SCHEMA, /* text: a JSON schema */
+    LINNET_GRAMMAR_REGEX,       /* text: a regular expression for all of the answer */
+    LINNET_GRAMMAR_CHOICE,      /* text: a JSON array of strings, one of which is the answer */
+    LINNET_GRAMMAR_GBNF         /* text: rules, as llama.cpp writes them */
+} linnet_grammar_kind;
+
 #define LINNET_MAX_TOP_LOGPROBS 64
 
 typedef enum linnet_finish {
@@ -420,6 +433,12 @@ typedef struct linnet_request_options {
     /* Any kind: the prefix cache is shared among requests with the same salt only; NULL: none.
      * Copied by submit, at most 256 bytes. */
     const char *cache_salt;
+    /* Kind GENERATE only; compiled by submit, which refuses what cannot be: ARGUMENT, UNSUPPORTED
+     * naming the feature, LIMIT. Needs a tokenizer. Applied before everything that linnet_sampling
+     * names. */
+    linnet_grammar_kind grammar_kind;
+    const char *grammar; /* [grammar_bytes] in UTF-8, used during submit */
+    size_t grammar_bytes;
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the

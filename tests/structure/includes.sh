@@ -11,14 +11,15 @@ BEGIN {
     allow["base"] = "base"
     allow["format"] = "base format"
     allow["text"] = "base format text"
+    allow["grammar"] = "base format text grammar"
     allow["backend"] = "base format backend"
     allow["kv"] = "base kv"
     allow["sampling"] = "base sampling"
     allow["model"] = "base format text backend model"
-    allow["engine"] = "base format text backend kv sampling model engine"
+    allow["engine"] = "base format text grammar backend kv sampling model engine"
     allow["dist"] = "base dist"
-    allow["server"] = "base format text backend kv sampling model engine server"
-    allow["cli"] = "base format text backend kv sampling model engine server cli"
+    allow["server"] = "base format text grammar backend kv sampling model engine server"
+    allow["cli"] = "base format text grammar backend kv sampling model engine server cli"
 }
 function report(what) {
     printf "%s:%d: %s\n", FILENAME, FNR, what

@@ -1,0 +1,350 @@
+#include "grammar/automaton.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/layout.h"
+
+enum { NODE_HEADS = 4096, STATE_HEADS = 2048 };
+
+ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, ln_error *err) {
+    ln_layout layout = {0};
+    size_t nodes = ln_layout_add(&layout, LN_AUTOMATON_NODES, sizeof(ln_stack_node));
+    size_t states = ln_layout_add(&layout, LN_AUTOMATON_STATES, sizeof(ln_automaton_state));
+    size_t items = ln_layout_add(&layout, LN_AUTOMATON_ITEMS, sizeof(uint32_t));
+    size_t node_heads = ln_layout_add(&layout, NODE_HEADS, sizeof(uint32_t));
+    size_t state_heads = ln_layout_add(&layout, STATE_HEADS, sizeof(uint32_t));
+    size_t transitions = ln_layout_add(&layout, LN_AUTOMATON_TRANSITIONS, sizeof(uint64_t));
+    size_t work = ln_layout_add(&layout, 3 * (size_t)LN_AUTOMATON_NODES, sizeof(uint32_t));
+    char *base = calloc(1, layout.bytes);
+    if (base == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    uint32_t *scratch = (uint32_t *)(void *)(base + work);
+    *automaton = (ln_automaton){
+        .program = program,
+        .memory = base,
+        .nodes = (ln_stack_node *)(void *)(base + nodes),
+        .states = (ln_automaton_state *)(void *)(base + states),
+        .items = (uint32_t *)(void *)(base + items),
+        .node_heads = (uint32_t *)(void *)(base + node_heads),
+        .state_heads = (uint32_t *)(void *)(base + state_heads),
+        .transitions = (uint64_t *)(void *)(base + transitions),
+        .work = scratch,
+        .made = scratch + LN_AUTOMATON_NODES,
+        .renamed = scratch + 2 * (size_t)LN_AUTOMATON_NODES,
+        .n_nodes = 1,  /* node 0: the end of the text */
+        .n_states = 1, /* state 0: dead */
+        .generation = 1,
+    };
+    return LINNET_OK;
+}
+
+void ln_automaton_free(ln_automaton *automaton) {
+    free(automaton->memory);
+    *automaton = (ln_automaton){0};
+}
+
+/* ---- nodes ------------------------------------------------------------------------------ */
+
+static uint32_t mix(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    uint64_t hash = ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+    hash = (hash ^ ((uint64_t)c << 32 | d)) * 0xbf58476d1ce4e5b9u;
+    return (uint32_t)(hash >> 32 ^ hash >> 11);
+}
+
+/* The number of a node; 0 when memory is out, or it would be too deep. */
+static uint32_t intern_node(ln_automaton *a, uint32_t position, uint32_t terminal, uint32_t count,
+                            uint32_t parent) {
+    uint32_t *head = &a->node_heads[mix(position, terminal, count, parent) % NODE_HEADS];
+    for (uint32_t at = *head; at != 0; at = a->nodes[at].chain) {
+        const ln_stack_node *node = &a->nodes[at];
+        if (node->position == position && node->parent == parent && node->terminal == terminal &&
+            node->count == count)
+            return at;
+    }
+    uint32_t depth = a->nodes[parent].depth + 1;
+    if (depth > LN_AUTOMATON_DEPTH)
+        return 0;
+    if (a->n_nodes == LN_AUTOMATON_NODES) {
+        a->is_full = true;
+        return 0;
+    }
+    a->nodes[a->n_nodes] = (ln_stack_node){.position = position,
+                                           .terminal = terminal,
+                                           .count = count,
+                                           .parent = parent,
+                                           .depth = depth,
+                                           .chain = *head};
+    *head = (uint32_t)a->n_nodes++;
+    return *head;
+}
+
+/* ---- sets of stacks --------------------------------------------------------------------- */
+
+static void begin(ln_automaton *a) {
+    if (++a->epoch == 0) /* so many sets were made that the numbers begin anew */
+        for (size_t i = 0; i < a->n_nodes; i++)
+            a->nodes[i].mark = 0;
+    a->epoch += a->epoch == 0;
+    a->n_work = a->n_made = 0;
+    a->made_accepts = a->is_full = false;
+}
+
+/* True for a node that is new to the set. */
+static bool mark(ln_automaton *a, uint32_t node) {
+    if (node == 0 || a->nodes[node].mark == a->epoch)
+        return false;
+    a->nodes[node].mark = a->epoch;
+    return true;
+}
+
+/* Goes on after what has ended. */
+static void resume(ln_automaton *a, uint32_t node) {
+    if (node == 0)
+        a->made_accepts = true;
+    else if (mark(a, node))
+        a->work[a->n_work++] = node;
+}
+
+static void enter_state(ln_automaton *a, uint32_t position, uint32_t parent) {
+    uint32_t node = intern_node(a, position, LN_NO_TERMINAL, 0, parent);
+    if (mark(a, node))
+        a->work[a->n_work++] = node;
+}
+
+static ln_byte_set live_bytes(const ln_program *program, uint32_t terminal, uint32_t position,
+                              uint32_t count) {
+    const ln_terminal *t = &program->terminals[terminal];
+    const ln_dfa *dfa = &program->dfas[t->dfa];
+    return (dfa->counts && count >= t->max ? dfa->uncounted : dfa->live)[position];
+}
+
+static bool is_any_live(const ln_byte_set *set) {
+    return (set->bits[0] | set->bits[1] | set->bits[2] | set->bits[3]) != 0;
+}
+
+/* Stands in a terminal after `count` characters, and where it has ended when it may have. */
+static void enter_terminal(ln_automaton *a, uint32_t terminal, uint32_t position, uint32_t count,
+                           uint32_t parent) {
+    const ln_terminal *t = &a->program->terminals[terminal];
+    if (t->max == LN_NO_LIMIT && count > t->min)
+        count = t->min; /* more does not matter */
+    if (a->program->dfas[t->dfa].accepts[position] && count >= t->min)
+        resume(a, parent);
+    ln_byte_set live = live_bytes(a->program, terminal, position, count);
+    if (!is_any_live(&live))
+        return;
+    uint32_t node = intern_node(a, position, terminal, count, parent);
+    if (mark(a, node))
+        a->made[a->n_made++] = node;
+}
+
+/* What comes after a call that returns to `target` in the rule of `node`. */
+static uint32_t continuation(ln_automaton *a, uint32_t target, uint32_t parent, bool *fits) {
+    *fits = true;
+    if (a->program->is_end[target] && a->program->nfa.first[target] == 0)
+        return parent;
+    uint32_t node = intern_node(a, target, LN_NO_TERMINAL, 0, parent);
+    *fits = node != 0;
+    return node;
+}
+
+/* Follows all that needs no byte. */
+static void close_over(ln_automaton *a) {
+    const ln_program *program = a->program;
+    for (size_t i = 0; i < a->n_work; i++) {
+        uint32_t number = a->work[i];
+        ln_stack_node node = a->nodes[number];
+        bool is_item = node.terminal != LN_NO_TERMINAL;
+        uint32_t e = is_item ? 0 : program->nfa.first[node.position];
+        if (!is_item && program->is_end[node.position])
+            resume(a, node.parent);
+        for (; e != 0; e = program->nfa.edges[e].next) {
+            const ln_nfa_edge *edge = &program->nfa.edges[e];
+            bool fits = true;
+            uint32_t after = 0;
+            if (edge->kind == LN_EDGE_CALL || edge->kind == LN_EDGE_TERMINAL)
+                after = continuation(a, edge->target, node.parent, &fits);
+            if (!fits)
+                continue;
+            switch ((ln_edge_kind)edge->kind) {
+            case LN_EDGE_EMPTY: enter_state(a, edge->target, node.parent); break;
+            case LN_EDGE_CALL: enter_state(a, program->starts[edge->value], after); break;
+            case LN_EDGE_TERMINAL: enter_terminal(a, edge->value, LN_DFA_START, 0, after); break;
+            case LN_EDGE_BYTES:
+            default: is_item = true; break;
+            }
+        }
+        if (is_item)
+            a->made[a->n_made++] = number;
+    }
+}
+
+static void add_live(const ln_automaton *a, uint32_t item, ln_byte_set *live) {
+    const ln_stack_node *node = &a->nodes[item];
+    if (node->terminal != LN_NO_TERMINAL) {
+        ln_byte_set own = live_bytes(a->program, node->terminal, node->position, node->count);
+        for (int i = 0; i < 4; i++)
+            live->bits[i] |= own.bits[i];
+        return;
+    }
+    const ln_nfa *nfa = &a->program->nfa;
+    for (uint32_t e = nfa->first[node->position]; e != 0; e = nfa->edges[e].next)
+        for (unsigned byte = nfa->edges[e].low;
+             nfa->edges[e].kind == LN_EDGE_BYTES && byte <= nfa->edges[e].high; byte++)
+            live->bits[byte >> 6] |= 1ull << (byte & 63);
+}
+
+static void sort(uint32_t *items, size_t n) {
+    for (size_t gap = n / 2; gap > 0; gap /= 2) {
+        for (size_t i = gap; i < n; i++) {
+            uint32_t item = items[i];
+            size_t at = i;
+            for (; at >= gap && items[at - gap] > item; at -= gap)
+                items[at] = items[at - gap];
+            items[at] = item;
+        }
+    }
+}
+
+/* The number of the set that was made. */
+static uint32_t intern_made(ln_automaton *a) {
+    if (a->is_full)
+        return LN_STATE_FULL;
+    if (a->n_made == 0 && !a->made_accepts)
+        return LN_STATE_DEAD;
+    sort(a->made, a->n_made);
+    uint32_t hash = a->made_accepts;
+    for (size_t i = 0; i < a->n_made; i++)
+        hash = mix(hash, a->made[i], 0, 0);
+    uint32_t *head = &a->state_heads[hash % STATE_HEADS];
+    for (uint32_t at = *head; at != 0; at = a->states[at].chain) {
+        const ln_automaton_state *state = &a->states[at];
+        if (state->hash == hash && state->n_items == a->n_made &&
+            state->accepts == a->made_accepts &&
+            memcmp(a->items + state->items, a->made, a->n_made * sizeof *a->made) == 0)
+            return at;
+    }
+    if (a->n_states == LN_AUTOMATON_STATES || a->n_items + a->n_made > LN_AUTOMATON_ITEMS)
+        return LN_STATE_FULL;
+    ln_automaton_state *state = &a->states[a->n_states];
+    *state = (ln_automaton_state){.items = (uint32_t)a->n_items,
+                                  .n_items = (uint32_t)a->n_made,
+                                  .hash = hash,
+                                  .chain = *head,
+                                  .accepts = a->made_accepts};
+    memcpy(a->items + a->n_items, a->made, a->n_made * sizeof *a->made);
+    a->n_items += a->n_made;
+    for (size_t i = 0; i < a->n_made; i++)
+        add_live(a, a->made[i], &state->live);
+    *head = (uint32_t)a->n_states++;
+    return *head;
+}
+
+/* ---- the automaton ---------------------------------------------------------------------- */
+
+uint32_t ln_automaton_start(ln_automaton *a) {
+    begin(a);
+    enter_state(a, a->program->starts[a->program->root], 0);
+    close_over(a);
+    return intern_made(a);
+}
+
+uint32_t ln_automaton_resume(ln_automaton *a, uint32_t node) {
+    begin(a);
+    resume(a, node);
+    close_over(a);
+    return intern_made(a);
+}
+
+uint32_t ln_automaton_subset(ln_automaton *a, const uint32_t *items, size_t n_items) {
+    begin(a);
+    memcpy(a->made, items, n_items * sizeof *items);
+    a->n_made = n_items;
+    return intern_made(a);
+}
+
+static void step_item(ln_automaton *a, uint32_t item, uint8_t byte) {
+    ln_stack_node node = a->nodes[item];
+    const ln_program *program = a->program;
+    if (node.terminal != LN_NO_TERMINAL) {
+        const ln_terminal *t = &program->terminals[node.terminal];
+        const ln_dfa *dfa = &program->dfas[t->dfa];
+        uint16_t next = ln_dfa_step(dfa, node.position, byte);
+        bool counts = (next & LN_DFA_COUNTS) != 0;
+        if (next == LN_DFA_DEAD || (counts && node.count >= t->max))
+            return;
+        enter_terminal(a, node.terminal, next & ~(unsigned)LN_DFA_COUNTS, node.count + counts,
+                       node.parent);
+        return;
+    }
+    for (uint32_t e = program->nfa.first[node.position]; e != 0; e = program->nfa.edges[e].next) {
+        const ln_nfa_edge *edge = &program->nfa.edges[e];
+        if (edge->kind == LN_EDGE_BYTES && byte >= edge->low && byte <= edge->high)
+            enter_state(a, edge->target, node.parent);
+    }
+}
+
+uint32_t ln_automaton_step(ln_automaton *a, uint32_t state, uint8_t byte) {
+    if (!ln_byte_set_has(&a->states[state].live, byte))
+        return LN_STATE_DEAD;
+    uint32_t key = state << 8 | byte;
+    uint64_t *known = &a->transitions[key * 2654435761u >> 18];
+    if (*known >> 32 == key)
+        return (uint32_t)*known;
+    begin(a);
+    for (uint32_t i = 0; i < a->states[state].n_items; i++)
+        step_item(a, a->items[a->states[state].items + i], byte);
+    close_over(a);
+    uint32_t next = intern_made(a);
+    if (next != LN_STATE_FULL)
+        *known = (uint64_t)key << 32 | next;
+    return next;
+}
+
+bool ln_automaton_is_crowded(const ln_automaton *a) {
+    return a->n_nodes > LN_AUTOMATON_NODES / 2 || a->n_states > LN_AUTOMATON_STATES / 2 ||
+           a->n_items > LN_AUTOMATON_ITEMS / 2;
+}
+
+/* Moves the nodes below the marked ones down, parents before their children; a->renamed says
+ * where to. */
+static void compact(ln_automaton *a) {
+    size_t kept = 1;
+    for (size_t i = a->n_nodes; i-- > 1;)
+        if (a->nodes[i].mark == a->epoch)
+            a->nodes[a->nodes[i].parent].mark = a->epoch;
+    a->renamed[0] = 0;
+    memset(a->node_heads, 0, NODE_HEADS * sizeof *a->node_heads);
+    for (size_t i = 1; i < a->n_nodes; i++) {
+        if (a->nodes[i].mark != a->epoch)
+            continue;
+        ln_stack_node node = a->nodes[i];
+        node.parent = a->renamed[node.parent];
+        uint32_t hash = mix(node.position, node.terminal, node.count, node.parent);
+        uint32_t *head = &a->node_heads[hash % NODE_HEADS];
+        node.chain = *head;
+        *head = a->renamed[i] = (uint32_t)kept;
+        a->nodes[kept++] = node;
+    }
+    a->n_nodes = kept;
+}
+
+uint32_t ln_automaton_keep(ln_automaton *a, uint32_t number) {
+    ln_automaton_state state = a->states[number];
+    begin(a);
+    for (uint32_t i = 0; i < state.n_items; i++)
+        a->nodes[a->items[state.items + i]].mark = a->epoch;
+    compact(a);
+    begin(a);
+    for (uint32_t i = 0; i < state.n_items && i < LN_AUTOMATON_NODES; i++)
+        a->made[a->n_made++] = a->renamed[a->items[state.items + i]];
+    a->made_accepts = state.accepts;
+    a->n_states = 1;
+    a->n_items = 0;
+    a->generation++;
+    memset(a->state_heads, 0, STATE_HEADS * sizeof *a->state_heads);
+    memset(a->transitions, 0, LN_AUTOMATON_TRANSITIONS * sizeof *a->transitions);
+    return intern_made(a);
+}

@@ -1,0 +1,75 @@
+/* Runs a compiled grammar over bytes. A state is a set of stacks: where each way to read the text
+ * so far stands, and what comes after the rules that it is in. Stacks share their tails and equal
+ * sets have one number, so what is known of a state (its transitions, its mask of tokens) is known
+ * for every text that leads to it.
+ *
+ * All memory is one block of fixed size. When it runs full, everything but one state is forgotten
+ * and the numbers of states change: the generation says so. */
+#ifndef LN_GRAMMAR_AUTOMATON_H
+#define LN_GRAMMAR_AUTOMATON_H
+
+#include "grammar/program.h"
+
+enum {
+    LN_AUTOMATON_NODES = 8192,
+    LN_AUTOMATON_STATES = 4096,
+    LN_AUTOMATON_ITEMS = 32768,
+    LN_AUTOMATON_TRANSITIONS = 16384,
+    LN_AUTOMATON_DEPTH = 512 /* rules within rules of a text */
+};
+
+#define LN_STATE_DEAD 0u
+#define LN_STATE_FULL UINT32_MAX /* memory ran out: ln_automaton_keep, and again */
+
+#define LN_NO_TERMINAL UINT32_MAX
+
+/* A stack, seen from its top. */
+typedef struct ln_stack_node {
+    uint32_t position; /* a state of the program, or of a terminal's automaton */
+    uint32_t terminal; /* LN_NO_TERMINAL: none */
+    uint32_t count;    /* characters of it so far, where that matters */
+    uint32_t parent;   /* what comes after the rule or terminal; 0: the end of the text */
+    uint32_t depth;
+    uint32_t chain; /* in the index */
+    uint32_t mark;  /* of the set that is being made */
+} ln_stack_node;
+
+typedef struct ln_automaton_state {
+    uint32_t items, n_items; /* nodes that go on with bytes, ascending */
+    uint32_t hash, chain;
+    bool accepts; /* the text may end here */
+    ln_byte_set live;
+} ln_automaton_state;
+
+typedef struct ln_automaton {
+    const ln_program *program;
+    void *memory; /* owned */
+    ln_stack_node *nodes;
+    ln_automaton_state *states;
+    uint32_t *items;
+    uint32_t *node_heads, *state_heads; /* indexes by hash */
+    uint64_t *transitions;              /* (state << 8 | byte) << 32 | next */
+    uint32_t *work, *made, *renamed;    /* [LN_AUTOMATON_NODES] */
+    size_t n_nodes, n_states, n_items, n_work, n_made;
+    uint32_t epoch, generation;
+    bool made_accepts, is_full;
+} ln_automaton;
+
+ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, ln_error *err);
+void ln_automaton_free(ln_automaton *automaton);
+
+/* The state before any text. */
+uint32_t ln_automaton_start(ln_automaton *automaton);
+/* The state after a byte. */
+uint32_t ln_automaton_step(ln_automaton *automaton, uint32_t state, uint8_t byte);
+/* The state once what lies above `node` has ended; 0: the text's end. */
+uint32_t ln_automaton_resume(ln_automaton *automaton, uint32_t node);
+/* The state of some of a state's items. */
+uint32_t ln_automaton_subset(ln_automaton *automaton, const uint32_t *items, size_t n_items);
+
+/* Forgets all but one state, whose new number is returned. */
+uint32_t ln_automaton_keep(ln_automaton *automaton, uint32_t state);
+/* Whether memory is so full that it is better to do so now. */
+bool ln_automaton_is_crowded(const ln_automaton *automaton);
+
+#endif

@@ -1,0 +1,150 @@
+#include "grammar/dense.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A walk over the trie with one automaton; once to count what there is to keep, once to keep it. */
+typedef struct dense_walk {
+    const ln_dfa *dfa;
+    const ln_token_trie *trie;
+    ln_dense_table *table;
+    uint8_t *token_counts; /* [n_vocab] characters of each token inside, with counting automata */
+} dense_walk;
+
+static void keep_token(const dense_walk *w, int32_t id, uint32_t count) {
+    for (; id >= 0; id = w->trie->same[id]) {
+        w->table->inside[id / 64] |= 1ull << id % 64;
+        if (w->token_counts != NULL)
+            w->token_counts[id] = (uint8_t)count;
+    }
+}
+
+static bool goes_on(const ln_dfa *dfa, uint32_t state) {
+    const ln_byte_set *live = &dfa->live[state];
+    return (live->bits[0] | live->bits[1] | live->bits[2] | live->bits[3]) != 0;
+}
+
+/* With exits NULL they are only counted. */
+static void walk(const dense_walk *w, ln_dense_exit *exits) {
+    const ln_token_trie *trie = w->trie;
+    const ln_dfa *dfa = w->dfa;
+    uint16_t states[LN_TRIE_MAX_DEPTH + 1];
+    uint8_t counts[LN_TRIE_MAX_DEPTH + 1];
+    size_t n_exits = 0;
+    states[0] = (uint16_t)w->table->state;
+    counts[0] = 0;
+    for (uint32_t node = 1; node < trie->n_nodes;) {
+        size_t depth = trie->depth[node];
+        uint16_t next = ln_dfa_step(dfa, states[depth - 1], trie->byte[node]);
+        if (next == LN_DFA_DEAD) {
+            node = trie->end[node];
+            continue;
+        }
+        uint16_t state = next & (uint16_t)~LN_DFA_COUNTS;
+        states[depth] = state;
+        counts[depth] = (uint8_t)(counts[depth - 1] + ((next & LN_DFA_COUNTS) != 0));
+        if (goes_on(dfa, state) && trie->token[node] >= 0)
+            keep_token(w, trie->token[node], counts[depth]);
+        if (dfa->accepts[state]) {
+            if (exits != NULL)
+                exits[n_exits] = (ln_dense_exit){node, counts[depth]};
+            n_exits++;
+        }
+        node++;
+    }
+    w->table->n_exits = n_exits;
+}
+
+static ln_status out_of_memory(ln_error *err) {
+    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+}
+
+/* Sorts the tokens by how many characters they begin. */
+static ln_status fill_layers(const dense_walk *w, ln_arena *arena, ln_error *err) {
+    ln_dense_table *table = w->table;
+    size_t n_words = w->trie->n_words, n_vocab = w->trie->n_vocab;
+    table->layers = ln_arena_alloc(arena, LN_DENSE_LAYERS * n_words, sizeof *table->layers);
+    for (size_t id = 0; id < n_vocab; id++)
+        table->n_by_count += w->token_counts[id] >= LN_DENSE_LAYERS;
+    table->by_count = ln_arena_alloc(arena, table->n_by_count, sizeof *table->by_count);
+    table->counts = ln_arena_alloc(arena, table->n_by_count, sizeof *table->counts);
+    if (table->layers == NULL || table->by_count == NULL || table->counts == NULL)
+        return out_of_memory(err);
+    for (size_t id = 0; id < n_vocab; id++)
+        for (size_t n = w->token_counts[id]; n < LN_DENSE_LAYERS; n++)
+            table->layers[n * n_words + id / 64] |= table->inside[id / 64] & 1ull << id % 64;
+    size_t begin[LN_TRIE_MAX_DEPTH + 2] = {0}; /* a counting sort */
+    for (size_t id = 0; id < n_vocab; id++)
+        if (w->token_counts[id] >= LN_DENSE_LAYERS)
+            begin[w->token_counts[id] + 1]++;
+    for (size_t i = 1; i < sizeof begin / sizeof *begin; i++)
+        begin[i] += begin[i - 1];
+    for (size_t id = 0; id < n_vocab; id++) {
+        if (w->token_counts[id] < LN_DENSE_LAYERS)
+            continue;
+        size_t at = begin[w->token_counts[id]]++;
+        table->by_count[at] = (int32_t)id;
+        table->counts[at] = w->token_counts[id];
+    }
+    return LINNET_OK;
+}
+
+static ln_status build_table(ln_dense_table *table, ln_arena *arena, const ln_program *program,
+                             const ln_token_trie *trie, ln_error *err) {
+    dense_walk w = {.dfa = &program->dfas[table->dfa], .trie = trie, .table = table};
+    table->inside = ln_arena_alloc(arena, trie->n_words, sizeof *table->inside);
+    if (table->inside == NULL)
+        return out_of_memory(err);
+    walk(&w, NULL);
+    table->exits = ln_arena_alloc(arena, table->n_exits, sizeof *table->exits);
+    if (table->exits == NULL)
+        return out_of_memory(err);
+    if (w.dfa->counts) {
+        w.token_counts = calloc(trie->n_vocab + 1, 1);
+        if (w.token_counts == NULL)
+            return out_of_memory(err);
+    }
+    walk(&w, table->exits);
+    ln_status status = LINNET_OK;
+    if (w.token_counts != NULL)
+        status = fill_layers(&w, arena, err);
+    free(w.token_counts);
+    return status;
+}
+
+ln_status ln_dense_build(ln_dense *dense, ln_arena *arena, const ln_program *program,
+                         const ln_token_trie *trie, ln_error *err) {
+    for (uint32_t i = 0; i < program->n_dfas; i++) {
+        const ln_dfa *dfa = &program->dfas[i];
+        for (uint32_t state = LN_DFA_START; state < dfa->n_states; state++) {
+            if (ln_byte_set_count(&dfa->live[state]) < LN_DENSE_BYTES)
+                continue;
+            if (dense->n_tables == LN_DENSE_TABLES)
+                return LINNET_OK;
+            ln_dense_table *table = &dense->tables[dense->n_tables];
+            *table = (ln_dense_table){.dfa = i, .state = state};
+            LN_TRY(build_table(table, arena, program, trie, err));
+            dense->n_tables++;
+        }
+    }
+    return LINNET_OK;
+}
+
+const ln_dense_table *ln_dense_find(const ln_dense *dense, uint32_t dfa, uint32_t state) {
+    for (size_t i = 0; i < dense->n_tables; i++)
+        if (dense->tables[i].dfa == dfa && dense->tables[i].state == state)
+            return &dense->tables[i];
+    return NULL;
+}
+
+void ln_dense_add(const ln_dense_table *table, size_t n_words, uint32_t room, uint64_t *mask) {
+    const uint64_t *layer = table->inside;
+    size_t n = table->n_by_count;
+    bool is_limited = table->layers != NULL && n > 0 && room < table->counts[n - 1];
+    if (table->layers != NULL && (is_limited || room < LN_DENSE_LAYERS))
+        layer = table->layers + (room < LN_DENSE_LAYERS ? room : LN_DENSE_LAYERS - 1) * n_words;
+    for (size_t i = 0; i < n_words; i++)
+        mask[i] |= layer[i];
+    for (size_t i = 0; is_limited && i < n && table->counts[i] <= room; i++)
+        mask[table->by_count[i] / 64] |= 1ull << table->by_count[i] % 64;
+}

@@ -1,0 +1,250 @@
+#include "grammar/dfa.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/grow.h"
+
+/* Sets of the automaton's states, each a state of the new one. */
+typedef struct subset {
+    size_t begin; /* in `members` */
+    uint32_t count, chain;
+    uint32_t hash;
+} subset;
+
+typedef struct subset_builder {
+    const ln_nfa *nfa;
+    uint32_t *members; /* of all subsets, ascending in each */
+    size_t n_members, member_capacity;
+    subset *subsets;
+    size_t n_subsets, subset_capacity, max_subsets;
+    uint32_t heads[1024]; /* subset + 1 */
+    uint32_t *seen;       /* [n_states] epoch */
+    uint32_t epoch;
+    uint32_t *work; /* [n_states] */
+    size_t n_work;
+    uint16_t *next; /* [subsets][n_classes] */
+    size_t next_capacity;
+    uint8_t class_of[256], byte_of_class[256];
+    uint32_t n_classes;
+    uint64_t *fuel;
+    bool fits, failed;
+} subset_builder;
+
+static bool spend(subset_builder *b, uint64_t amount) {
+    if (*b->fuel < amount) {
+        *b->fuel = 0;
+        b->fits = false;
+        return false;
+    }
+    *b->fuel -= amount;
+    return true;
+}
+
+/* Bytes that no edge tells apart are one class. */
+static void find_classes(subset_builder *b, const uint32_t *states, size_t n_states) {
+    bool begins[257] = {true};
+    for (size_t i = 0; i < n_states; i++) {
+        const ln_nfa *nfa = b->nfa;
+        for (uint32_t e = nfa->first[states[i]]; e != 0; e = nfa->edges[e].next) {
+            if (nfa->edges[e].kind == LN_EDGE_BYTES) {
+                begins[nfa->edges[e].low] = true;
+                begins[nfa->edges[e].high + 1] = true;
+            }
+        }
+    }
+    b->n_classes = 0;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        if (begins[byte])
+            b->byte_of_class[b->n_classes++] = (uint8_t)byte;
+        b->class_of[byte] = (uint8_t)(b->n_classes - 1);
+    }
+}
+
+static void visit(subset_builder *b, uint32_t state) {
+    if (b->seen[state] == b->epoch)
+        return;
+    b->seen[state] = b->epoch;
+    b->work[b->n_work++] = state;
+}
+
+/* Follows empty edges from what `work` holds. */
+static void close_over(subset_builder *b) {
+    for (size_t i = 0; i < b->n_work; i++) {
+        uint32_t e = b->nfa->first[b->work[i]];
+        for (; e != 0 && spend(b, 1); e = b->nfa->edges[e].next)
+            if (b->nfa->edges[e].kind == LN_EDGE_EMPTY)
+                visit(b, b->nfa->edges[e].target);
+    }
+}
+
+static int compare_states(const void *a, const void *b) {
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* The number of the subset in `work`, which is added when it is new. */
+static uint32_t intern(subset_builder *b) {
+    uint32_t hash = 2166136261u;
+    qsort(b->work, b->n_work, sizeof *b->work, compare_states);
+    for (size_t i = 0; i < b->n_work; i++)
+        hash = (hash ^ b->work[i]) * 16777619u;
+    uint32_t *head = &b->heads[(hash ^ hash >> 15) % (sizeof b->heads / sizeof *b->heads)];
+    for (uint32_t at = *head; at != 0; at = b->subsets[at - 1].chain) {
+        const subset *s = &b->subsets[at - 1];
+        if (s->hash == hash && s->count == b->n_work &&
+            memcmp(b->members + s->begin, b->work, b->n_work * sizeof *b->work) == 0)
+            return at - 1;
+    }
+    if (b->n_subsets == b->max_subsets || !spend(b, b->n_work)) {
+        b->fits = false;
+        return 0;
+    }
+    if (!ln_grow((void **)&b->members, &b->member_capacity, b->n_members + b->n_work + 1,
+                 sizeof *b->members) ||
+        !ln_grow((void **)&b->subsets, &b->subset_capacity, b->n_subsets + 1, sizeof *b->subsets)) {
+        b->failed = true;
+        return 0;
+    }
+    if (b->n_work > 0)
+        memcpy(b->members + b->n_members, b->work, b->n_work * sizeof *b->work);
+    b->subsets[b->n_subsets] = (subset){b->n_members, (uint32_t)b->n_work, *head, hash};
+    b->n_members += b->n_work;
+    *head = (uint32_t)++b->n_subsets;
+    return *head - 1;
+}
+
+/* Where a subset goes along the bytes of a class. */
+static uint16_t step(subset_builder *b, uint32_t from, uint8_t byte) {
+    const ln_nfa *nfa = b->nfa;
+    subset s = b->subsets[from];
+    bool counts = false;
+    b->n_work = 0;
+    b->epoch++;
+    for (uint32_t i = 0; i < s.count; i++) {
+        uint32_t e = nfa->first[b->members[s.begin + i]];
+        for (; e != 0 && spend(b, 1); e = nfa->edges[e].next) {
+            const ln_nfa_edge *edge = &nfa->edges[e];
+            if (edge->kind != LN_EDGE_BYTES || byte < edge->low || byte > edge->high)
+                continue;
+            counts |= edge->counts;
+            visit(b, edge->target);
+        }
+    }
+    close_over(b);
+    uint32_t next = intern(b);
+    return (uint16_t)(next | (counts && next != LN_DFA_DEAD ? LN_DFA_COUNTS : 0));
+}
+
+static void explore(subset_builder *b, uint32_t from) {
+    b->epoch = 1;
+    b->n_work = 0;
+    intern(b); /* the dead state */
+    visit(b, from);
+    close_over(b);
+    intern(b); /* the start; never equal to the dead one */
+    for (size_t at = 0; at < b->n_subsets && b->fits && !b->failed; at++) {
+        if (!ln_grow((void **)&b->next, &b->next_capacity, (at + 1) * b->n_classes,
+                     sizeof *b->next)) {
+            b->failed = true;
+            return;
+        }
+        for (uint32_t c = 0; c < b->n_classes && b->fits && !b->failed; c++)
+            b->next[at * b->n_classes + c] = step(b, (uint32_t)at, b->byte_of_class[c]);
+    }
+}
+
+/* Removes transitions to states from which no end is reached. */
+static void trim(subset_builder *b, bool *accepts, bool *useful) {
+    memcpy(useful, accepts, b->n_subsets * sizeof *useful);
+    for (bool changed = true; changed && b->fits;) {
+        changed = false;
+        spend(b, b->n_subsets * b->n_classes);
+        for (size_t at = b->n_subsets; at-- > 1;)
+            for (uint32_t c = 0; c < b->n_classes && !useful[at]; c++)
+                if (useful[b->next[at * b->n_classes + c] & ~(unsigned)LN_DFA_COUNTS])
+                    useful[at] = changed = true;
+    }
+    for (size_t i = 0; i < b->n_subsets * b->n_classes; i++)
+        if (!useful[b->next[i] & ~(unsigned)LN_DFA_COUNTS])
+            b->next[i] = LN_DFA_DEAD;
+}
+
+static bool copy_out(subset_builder *b, ln_dfa *dfa, ln_arena *arena, uint32_t to) {
+    size_t n = b->n_subsets;
+    *dfa = (ln_dfa){.n_states = (uint32_t)n, .n_classes = b->n_classes};
+    memcpy(dfa->class_of, b->class_of, sizeof dfa->class_of);
+    dfa->next = ln_arena_alloc(arena, n * b->n_classes, sizeof *dfa->next);
+    dfa->accepts = ln_arena_alloc(arena, n, sizeof *dfa->accepts);
+    dfa->live = ln_arena_alloc(arena, n, sizeof *dfa->live);
+    dfa->uncounted = ln_arena_alloc(arena, n, sizeof *dfa->uncounted);
+    bool *useful = calloc(n + 1, sizeof *useful);
+    bool done = dfa->next != NULL && dfa->accepts != NULL && dfa->live != NULL &&
+                dfa->uncounted != NULL && useful != NULL;
+    for (size_t at = 0; done && at < n; at++)
+        for (uint32_t i = 0; i < b->subsets[at].count; i++)
+            dfa->accepts[at] |= b->members[b->subsets[at].begin + i] == to;
+    if (done) {
+        trim(b, dfa->accepts, useful);
+        memcpy(dfa->next, b->next, n * b->n_classes * sizeof *b->next);
+        if (!useful[LN_DFA_START])
+            dfa->n_states = 1;
+    }
+    for (size_t at = 0; done && at < n; at++) {
+        for (unsigned byte = 0; byte < 256; byte++) {
+            uint16_t next = ln_dfa_step(dfa, (uint32_t)at, (uint8_t)byte);
+            uint64_t bit = next != LN_DFA_DEAD ? 1ull << (byte & 63) : 0;
+            dfa->live[at].bits[byte >> 6] |= bit;
+            dfa->counts |= (next & LN_DFA_COUNTS) != 0;
+            if ((next & LN_DFA_COUNTS) == 0)
+                dfa->uncounted[at].bits[byte >> 6] |= bit;
+        }
+    }
+    free(useful);
+    return done;
+}
+
+/* The states that `from` reaches, to b->work. */
+static void find_states(subset_builder *b, uint32_t from) {
+    b->epoch = 1;
+    b->n_work = 0;
+    visit(b, from);
+    for (size_t i = 0; i < b->n_work; i++)
+        for (uint32_t e = b->nfa->first[b->work[i]]; e != 0; e = b->nfa->edges[e].next)
+            visit(b, b->nfa->edges[e].target);
+}
+
+ln_status ln_dfa_build(ln_dfa *dfa, ln_arena *arena, const ln_nfa *nfa, uint32_t from, uint32_t to,
+                       size_t max_states, uint64_t *fuel, bool *fits, ln_error *err) {
+    subset_builder *b = calloc(1, sizeof *b);
+    bool done = b != NULL;
+    *fits = true;
+    if (done) {
+        b->nfa = nfa;
+        b->fuel = fuel;
+        b->fits = true;
+        b->max_subsets = max_states < LN_DFA_MAX_STATES ? max_states : LN_DFA_MAX_STATES;
+        b->seen = calloc(nfa->n_states + 1, sizeof *b->seen);
+        b->work = malloc((nfa->n_states + 1) * sizeof *b->work);
+        done = b->seen != NULL && b->work != NULL;
+    }
+    if (done) {
+        find_states(b, from);
+        find_classes(b, b->work, b->n_work);
+        memset(b->seen, 0, nfa->n_states * sizeof *b->seen);
+        explore(b, from);
+        done = !b->failed;
+    }
+    if (done && b->fits)
+        done = copy_out(b, dfa, arena, to);
+    if (b != NULL) {
+        *fits = b->fits;
+        free(b->members);
+        free(b->subsets);
+        free(b->seen);
+        free(b->work);
+        free(b->next);
+        free(b);
+    }
+    return done ? LINNET_OK : ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+}

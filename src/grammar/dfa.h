@@ -1,0 +1,51 @@
+/* A deterministic automaton over bytes, made from a part of a nondeterministic one that has no
+ * calls (subset construction; Rabin and Scott, 1959). States from which no end can be reached are
+ * left out, so whatever begins can be finished. */
+#ifndef LN_GRAMMAR_DFA_H
+#define LN_GRAMMAR_DFA_H
+
+#include "grammar/nfa.h"
+
+enum {
+    LN_DFA_DEAD = 0,
+    LN_DFA_START = 1,
+    LN_DFA_COUNTS = 0x8000, /* in a transition: a character begins */
+    LN_DFA_MAX_STATES = 8192
+};
+
+typedef struct ln_byte_set {
+    uint64_t bits[4];
+} ln_byte_set;
+
+static inline bool ln_byte_set_has(const ln_byte_set *set, unsigned byte) {
+    return (set->bits[byte >> 6] >> (byte & 63) & 1) != 0;
+}
+
+typedef struct ln_dfa {
+    uint32_t n_states; /* with the dead one; 1: matches nothing */
+    uint32_t n_classes;
+    uint8_t class_of[256];
+    uint16_t *next;         /* [n_states][n_classes] state, or'ed with LN_DFA_COUNTS */
+    bool *accepts;          /* [n_states] */
+    ln_byte_set *live;      /* [n_states] bytes that lead on */
+    ln_byte_set *uncounted; /* [n_states] those of them where no character begins */
+    bool counts;            /* some transition does */
+} ln_dfa;
+
+/* The memory is the arena's. *fuel is what may be spent yet, in steps of work. *fits false: more
+ * than max_states, or the fuel is out. Errors: NOMEM. */
+ln_status ln_dfa_build(ln_dfa *dfa, ln_arena *arena, const ln_nfa *nfa, uint32_t from, uint32_t to,
+                       size_t max_states, uint64_t *fuel, bool *fits, ln_error *err);
+
+static inline uint16_t ln_dfa_step(const ln_dfa *dfa, uint32_t state, uint8_t byte) {
+    return dfa->next[state * dfa->n_classes + dfa->class_of[byte]];
+}
+
+static inline unsigned ln_byte_set_count(const ln_byte_set *set) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < 4; i++)
+        count += (unsigned)__builtin_popcountll(set->bits[i]);
+    return count;
+}
+
+#endif

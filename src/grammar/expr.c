@@ -1,0 +1,220 @@
+#include "grammar/expr.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/grow.h"
+
+void ln_grammar_builder_init(ln_grammar_builder *builder, ln_error *err) {
+    *builder = (ln_grammar_builder){.err = err};
+    ln_arena_init(&builder->arena);
+}
+
+void ln_grammar_builder_free(ln_grammar_builder *builder) {
+    ln_arena_free(&builder->arena);
+    free(builder->rules);
+    builder->rules = NULL;
+}
+
+ln_status ln_grammar_fail(ln_grammar_builder *builder, ln_status status, const char *format, ...) {
+    if (builder->status != LINNET_OK)
+        return builder->status;
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    builder->status = status;
+    return ln_fail(builder->err, status, "%s", text);
+}
+
+static void *allocate(ln_grammar_builder *builder, size_t count, size_t item_bytes) {
+    void *memory = ln_arena_alloc(&builder->arena, count, item_bytes);
+    if (memory == NULL)
+        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    return memory;
+}
+
+static ln_expr *create(ln_grammar_builder *builder, ln_expr_kind kind) {
+    if (builder->n_exprs == LN_GRAMMAR_MAX_EXPRS)
+        ln_grammar_fail(builder, LINNET_ERR_LIMIT, "the grammar has more than %d parts",
+                        LN_GRAMMAR_MAX_EXPRS);
+    ln_expr *expr = builder->status == LINNET_OK ? allocate(builder, 1, sizeof *expr) : NULL;
+    if (expr == NULL) {
+        builder->failed = (ln_expr){0};
+        return &builder->failed;
+    }
+    builder->n_exprs++;
+    expr->kind = kind;
+    return expr;
+}
+
+ln_expr *ln_expr_empty(ln_grammar_builder *builder) {
+    return create(builder, LN_EXPR_EMPTY);
+}
+
+ln_expr *ln_expr_bytes(ln_grammar_builder *builder, const char *bytes, size_t n_bytes) {
+    ln_expr *expr = create(builder, n_bytes > 0 ? LN_EXPR_BYTES : LN_EXPR_EMPTY);
+    char *copy = builder->status == LINNET_OK ? allocate(builder, n_bytes + 1, 1) : NULL;
+    if (copy == NULL)
+        return expr;
+    if (n_bytes > 0)
+        memcpy(copy, bytes, n_bytes);
+    expr->bytes = copy;
+    expr->count = (uint32_t)n_bytes;
+    return expr;
+}
+
+ln_expr *ln_expr_text(ln_grammar_builder *builder, const char *text) {
+    return ln_expr_bytes(builder, text, strlen(text));
+}
+
+/* ---- sets of code points ---------------------------------------------------------------- */
+
+static int compare_ranges(const void *a, const void *b) {
+    const ln_range *left = a, *right = b;
+    return (left->low > right->low) - (left->low < right->low);
+}
+
+/* Sorts and joins; returns how many are left. */
+static size_t join(ln_range *ranges, size_t n) {
+    size_t kept = 0;
+    qsort(ranges, n, sizeof *ranges, compare_ranges);
+    for (size_t i = 0; i < n; i++) {
+        if (kept > 0 && ranges[i].low <= ranges[kept - 1].high + 1) {
+            if (ranges[i].high > ranges[kept - 1].high)
+                ranges[kept - 1].high = ranges[i].high;
+        } else {
+            ranges[kept++] = ranges[i];
+        }
+    }
+    return kept;
+}
+
+/* What ranges[n] leave of the code points, to out[n + 1]. */
+static size_t complement(const ln_range *ranges, size_t n, ln_range *out) {
+    size_t kept = 0;
+    uint32_t next = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (ranges[i].low > next)
+            out[kept++] = (ln_range){next, ranges[i].low - 1};
+        next = ranges[i].high + 1;
+    }
+    if (next <= 0x10ffff)
+        out[kept++] = (ln_range){next, 0x10ffff};
+    return kept;
+}
+
+ln_expr *ln_expr_chars(ln_grammar_builder *builder, const ln_range *ranges, size_t n_ranges,
+                       bool negated) {
+    ln_expr *expr = create(builder, LN_EXPR_CHARS);
+    ln_range *sorted = NULL, *result = NULL;
+    if (builder->status == LINNET_OK)
+        sorted = allocate(builder, n_ranges + 2, sizeof *sorted);
+    if (sorted != NULL)
+        result = allocate(builder, n_ranges + 3, sizeof *result);
+    if (sorted == NULL || result == NULL)
+        return expr;
+    size_t n = 0;
+    for (size_t i = 0; i < n_ranges; i++)
+        if (ranges[i].low <= ranges[i].high && ranges[i].low <= 0x10ffff)
+            sorted[n++] =
+                (ln_range){ranges[i].low, ranges[i].high < 0x10ffff ? ranges[i].high : 0x10ffff};
+    n = join(sorted, n);
+    if (!negated) {
+        n = complement(sorted, n, result);
+        memcpy(sorted, result, n * sizeof *sorted);
+    }
+    sorted[n++] = (ln_range){0xd800, 0xdfff};
+    n = join(sorted, n);
+    expr->count = (uint32_t)complement(sorted, n, result);
+    expr->ranges = result;
+    return expr;
+}
+
+/* ---- structure -------------------------------------------------------------------------- */
+
+ln_expr *ln_expr_list(ln_grammar_builder *builder, ln_expr_kind kind) {
+    return create(builder, kind);
+}
+
+void ln_expr_add(ln_grammar_builder *builder, ln_expr *list, ln_expr *part) {
+    if (builder->status != LINNET_OK)
+        return;
+    LN_BUG_ON(part->next != NULL || part == list);
+    if (list->last != NULL)
+        list->last->next = part;
+    else
+        list->first = part;
+    list->last = part;
+}
+
+static ln_expr *add_all(ln_grammar_builder *builder, ln_expr_kind kind, va_list parts) {
+    ln_expr *list = create(builder, kind);
+    for (ln_expr *part; (part = va_arg(parts, ln_expr *)) != NULL;)
+        ln_expr_add(builder, list, part);
+    return list;
+}
+
+ln_expr *ln_expr_sequence(ln_grammar_builder *builder, ...) {
+    va_list parts;
+    va_start(parts, builder);
+    ln_expr *list = add_all(builder, LN_EXPR_SEQUENCE, parts);
+    va_end(parts);
+    return list;
+}
+
+ln_expr *ln_expr_choice(ln_grammar_builder *builder, ...) {
+    va_list parts;
+    va_start(parts, builder);
+    ln_expr *list = add_all(builder, LN_EXPR_CHOICE, parts);
+    va_end(parts);
+    return list;
+}
+
+ln_expr *ln_expr_repeat(ln_grammar_builder *builder, ln_expr *body, uint32_t min, uint32_t max) {
+    ln_expr *expr = create(builder, LN_EXPR_REPEAT);
+    expr->min = min;
+    expr->max = max;
+    ln_expr_add(builder, expr, body);
+    return expr;
+}
+
+ln_expr *ln_expr_optional(ln_grammar_builder *builder, ln_expr *body) {
+    return ln_expr_repeat(builder, body, 0, 1);
+}
+
+ln_expr *ln_expr_rule(ln_grammar_builder *builder, uint32_t rule) {
+    ln_expr *expr = create(builder, LN_EXPR_RULE);
+    expr->rule = rule;
+    return expr;
+}
+
+uint32_t ln_rule_add(ln_grammar_builder *builder, const char *name, size_t name_bytes,
+                     ln_expr *body) {
+    if (builder->status != LINNET_OK)
+        return 0;
+    if (builder->n_rules == LN_GRAMMAR_MAX_RULES) {
+        ln_grammar_fail(builder, LINNET_ERR_LIMIT, "the grammar has more than %d rules",
+                        LN_GRAMMAR_MAX_RULES);
+        return 0;
+    }
+    char *copy = ln_arena_copy(&builder->arena, name, name_bytes < 80 ? name_bytes : 80);
+    if (copy == NULL || !ln_grow((void **)&builder->rules, &builder->capacity, builder->n_rules + 1,
+                                 sizeof *builder->rules)) {
+        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        return 0;
+    }
+    builder->rules[builder->n_rules] =
+        (ln_rule){.body = body, .name = copy, .max_count = LN_NO_LIMIT};
+    return (uint32_t)builder->n_rules++;
+}
+
+uint32_t ln_rule_add_terminal(ln_grammar_builder *builder, const char *name, ln_expr *body) {
+    uint32_t rule = ln_rule_add(builder, name, strlen(name), body);
+    if (builder->status == LINNET_OK)
+        builder->rules[rule].kind = LN_RULE_TERMINAL;
+    return rule;
+}

@@ -1,0 +1,103 @@
+/* What every source of a grammar is translated to: rules, whose bodies are expressions over bytes
+ * and code points. Expressions live in the builder's arena; each stands in one place only, what is
+ * used twice is a rule. */
+#ifndef LN_GRAMMAR_EXPR_H
+#define LN_GRAMMAR_EXPR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+enum {
+    LN_GRAMMAR_MAX_TEXT = 1 << 20, /* bytes of a source */
+    LN_GRAMMAR_MAX_DEPTH = 128,    /* of nesting in a source */
+    LN_GRAMMAR_MAX_RULES = 1 << 15,
+    LN_GRAMMAR_MAX_EXPRS = 1 << 18,
+    LN_GRAMMAR_MAX_STATES = 1 << 18
+};
+
+#define LN_NO_LIMIT UINT32_MAX
+
+typedef enum ln_expr_kind {
+    LN_EXPR_EMPTY,
+    LN_EXPR_BYTES,
+    LN_EXPR_CHARS, /* one code point of a set, in UTF-8 */
+    LN_EXPR_SEQUENCE,
+    LN_EXPR_CHOICE,
+    LN_EXPR_REPEAT,
+    LN_EXPR_RULE
+} ln_expr_kind;
+
+typedef struct ln_range {
+    uint32_t low, high; /* code points, both included */
+} ln_range;
+
+typedef struct ln_expr {
+    ln_expr_kind kind;
+    bool counts;                  /* BYTES, CHARS: a character of a counted rule begins here */
+    struct ln_expr *next;         /* among the parts of the sequence or choice that holds it */
+    struct ln_expr *first, *last; /* parts; of REPEAT one */
+    uint32_t min, max;            /* REPEAT; max may be LN_NO_LIMIT */
+    uint32_t rule;                /* RULE */
+    uint32_t count;               /* of bytes or ranges */
+    const char *bytes;
+    const ln_range *ranges; /* ascending, apart */
+} ln_expr;
+
+typedef enum ln_rule_kind {
+    LN_RULE_AUTO,       /* compiled as it suits */
+    LN_RULE_STRUCTURAL, /* never part of a terminal */
+    LN_RULE_TERMINAL    /* regular: a deterministic automaton of its own */
+} ln_rule_kind;
+
+typedef struct ln_rule {
+    ln_expr *body; /* NULL: not defined yet */
+    const char *name;
+    ln_rule_kind kind;
+    uint32_t min_count, max_count; /* of characters, of a TERMINAL whose body counts them */
+} ln_rule;
+
+/* After a failure `status` is set, `err` says why, and further calls do nothing and return an
+ * expression that may be used like any other. */
+typedef struct ln_grammar_builder {
+    ln_arena arena;
+    ln_rule *rules; /* [n_rules] of [LN_GRAMMAR_MAX_RULES], grown */
+    size_t n_rules, capacity, n_exprs;
+    uint32_t root;
+    ln_status status;
+    ln_error *err;
+    ln_expr failed;
+} ln_grammar_builder;
+
+void ln_grammar_builder_init(ln_grammar_builder *builder, ln_error *err);
+void ln_grammar_builder_free(ln_grammar_builder *builder);
+
+/* Sets the failure, unless there is one; returns the builder's status. */
+__attribute__((format(printf, 3, 4))) ln_status
+ln_grammar_fail(ln_grammar_builder *builder, ln_status status, const char *format, ...);
+
+ln_expr *ln_expr_empty(ln_grammar_builder *builder);
+ln_expr *ln_expr_bytes(ln_grammar_builder *builder, const char *bytes, size_t n_bytes); /* copied */
+ln_expr *ln_expr_text(ln_grammar_builder *builder, const char *text);
+/* One code point of ranges[n_ranges], in any order, copied; surrogates are left out. An empty set
+ * matches nothing. */
+ln_expr *ln_expr_chars(ln_grammar_builder *builder, const ln_range *ranges, size_t n_ranges,
+                       bool negated);
+ln_expr *ln_expr_list(ln_grammar_builder *builder, ln_expr_kind kind); /* SEQUENCE or CHOICE */
+void ln_expr_add(ln_grammar_builder *builder, ln_expr *list, ln_expr *part);
+/* The parts up to a NULL. */
+ln_expr *ln_expr_sequence(ln_grammar_builder *builder, ...) __attribute__((sentinel));
+ln_expr *ln_expr_choice(ln_grammar_builder *builder, ...) __attribute__((sentinel));
+ln_expr *ln_expr_repeat(ln_grammar_builder *builder, ln_expr *body, uint32_t min, uint32_t max);
+ln_expr *ln_expr_optional(ln_grammar_builder *builder, ln_expr *body);
+ln_expr *ln_expr_rule(ln_grammar_builder *builder, uint32_t rule);
+
+/* The index of a new rule; `body` may be NULL and set later, `name` is for messages and copied. */
+uint32_t ln_rule_add(ln_grammar_builder *builder, const char *name, size_t name_bytes,
+                     ln_expr *body);
+uint32_t ln_rule_add_terminal(ln_grammar_builder *builder, const char *name, ln_expr *body);
+
+#endif

@@ -1,0 +1,319 @@
+#include "grammar/masker.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "grammar/grammar_state.h"
+
+typedef struct masker_layout {
+    size_t trie, masks, allowed;
+} masker_layout;
+
+static masker_layout lay_out(size_t n_vocab, size_t n_text_bytes, ln_layout *layout) {
+    return (masker_layout){
+        .trie = ln_token_trie_plan(n_vocab, n_text_bytes, layout),
+        .masks = ln_layout_add(layout, (n_vocab + 63) / 64, LN_MASK_SLOTS * sizeof(uint64_t)),
+        .allowed = ln_layout_add(layout, (n_vocab + 63) / 64, sizeof(uint64_t)),
+    };
+}
+
+void ln_masker_plan(size_t n_vocab, size_t n_text_bytes, ln_layout *layout) {
+    lay_out(n_vocab, n_text_bytes, layout);
+}
+
+void ln_masker_init(ln_masker *masker, size_t n_vocab, size_t n_text_bytes, void *memory) {
+    ln_layout layout = {0};
+    masker_layout at = lay_out(n_vocab, n_text_bytes, &layout);
+    *masker = (ln_masker){
+        .trie = {.n_vocab = n_vocab, .n_words = (n_vocab + 63) / 64},
+        .n_text_bytes = n_text_bytes,
+        .trie_memory = (char *)memory + at.trie,
+        .masks = (uint64_t *)(void *)((char *)memory + at.masks),
+        .allowed = (uint64_t *)(void *)((char *)memory + at.allowed),
+    };
+}
+
+ln_status ln_masker_load(ln_masker *masker, ln_token_text_fn text, const void *source,
+                         ln_error *err) {
+    if (masker->has_trie)
+        return LINNET_OK;
+    LN_TRY(ln_token_trie_build(&masker->trie, text, source, masker->trie.n_vocab,
+                               masker->n_text_bytes, masker->trie_memory, err));
+    masker->has_trie = true;
+    return LINNET_OK;
+}
+
+/* ---- making a mask ---------------------------------------------------------------------- */
+
+/* The walk over the vocabulary from a state. */
+typedef struct mask_walk {
+    const ln_token_trie *trie;
+    ln_grammar *grammar;
+    uint64_t *mask; /* [n_words] */
+    bool is_full;   /* the automaton's memory ran out */
+} mask_walk;
+
+static void allow(const mask_walk *w, int32_t id) {
+    for (; id >= 0; id = w->trie->same[id])
+        w->mask[id / 64] |= 1ull << id % 64;
+}
+
+/* Allows the tokens below `top` that can be read from `state`, which is where the automaton
+ * stands at `top`. */
+static void walk_states(mask_walk *w, uint32_t state, uint32_t top) {
+    const ln_token_trie *trie = w->trie;
+    ln_automaton *automaton = &w->grammar->automaton;
+    uint32_t states[LN_TRIE_MAX_DEPTH + 1];
+    uint32_t end = trie->end[top];
+    states[trie->depth[top]] = state;
+    for (uint32_t node = top + 1; node < end;) {
+        size_t depth = trie->depth[node];
+        uint32_t next = ln_automaton_step(automaton, states[depth - 1], trie->byte[node]);
+        if (next == LN_STATE_DEAD) {
+            node = trie->end[node];
+            continue;
+        }
+        if (next == LN_STATE_FULL) {
+            w->is_full = true;
+            return;
+        }
+        states[depth] = next;
+        if (trie->token[node] >= 0)
+            allow(w, trie->token[node]);
+        node++;
+    }
+}
+
+/* Where a terminal may have ended at a node of the trie: the tokens that end there, and those that
+ * go on with what comes after. */
+typedef struct terminal_exit {
+    uint32_t parent;
+    uint32_t after; /* the state there, LN_STATE_DEAD: not known yet */
+} terminal_exit;
+
+static void walk_exit(mask_walk *w, terminal_exit *exit, uint32_t node) {
+    allow(w, w->trie->token[node]);
+    if (exit->parent == 0 || w->trie->end[node] == node + 1)
+        return; /* nothing can follow */
+    if (exit->after == LN_STATE_DEAD)
+        exit->after = ln_automaton_resume(&w->grammar->automaton, exit->parent);
+    if (exit->after == LN_STATE_FULL)
+        w->is_full = true;
+    else if (exit->after != LN_STATE_DEAD)
+        walk_states(w, exit->after, node);
+}
+
+static void use_table(mask_walk *w, const ln_dense_table *table, const ln_stack_node *item,
+                      const ln_terminal *terminal) {
+    terminal_exit exit = {.parent = item->parent};
+    uint32_t room = terminal->max == LN_NO_LIMIT ? LN_NO_LIMIT : terminal->max - item->count;
+    uint32_t needed = terminal->min > item->count ? terminal->min - item->count : 0;
+    ln_dense_add(table, w->trie->n_words, room, w->mask);
+    for (size_t i = 0; i < table->n_exits && !w->is_full; i++)
+        if (table->exits[i].count >= needed && table->exits[i].count <= room)
+            walk_exit(w, &exit, table->exits[i].node);
+}
+
+/* The same without a table, for a terminal that few tokens go on with. */
+static void walk_terminal(mask_walk *w, const ln_stack_node *item, const ln_terminal *terminal) {
+    const ln_token_trie *trie = w->trie;
+    const ln_dfa *dfa = &w->grammar->program.dfas[terminal->dfa];
+    terminal_exit exit = {.parent = item->parent};
+    uint32_t states[LN_TRIE_MAX_DEPTH + 1], counts[LN_TRIE_MAX_DEPTH + 1];
+    states[0] = item->position;
+    counts[0] = item->count;
+    for (uint32_t node = 1; node < trie->n_nodes && !w->is_full;) {
+        size_t depth = trie->depth[node];
+        uint16_t next = ln_dfa_step(dfa, states[depth - 1], trie->byte[node]);
+        bool begins = (next & LN_DFA_COUNTS) != 0;
+        if (next == LN_DFA_DEAD || (begins && counts[depth - 1] >= terminal->max)) {
+            node = trie->end[node];
+            continue;
+        }
+        uint32_t state = next & ~(unsigned)LN_DFA_COUNTS;
+        states[depth] = state;
+        counts[depth] = counts[depth - 1] + begins;
+        const ln_byte_set *live =
+            dfa->counts && counts[depth] >= terminal->max ? dfa->uncounted : dfa->live;
+        const uint64_t *bits = live[state].bits;
+        if ((bits[0] | bits[1] | bits[2] | bits[3]) != 0)
+            allow(w, trie->token[node]);
+        if (dfa->accepts[state] && counts[depth] >= terminal->min)
+            walk_exit(w, &exit, node);
+        node++;
+    }
+}
+
+/* Terminals have walks of their own; what remains of the state is walked as one. */
+static bool make(mask_walk *w, uint32_t number) {
+    ln_automaton *automaton = &w->grammar->automaton;
+    const ln_program *program = &w->grammar->program;
+    const ln_automaton_state *state = &automaton->states[number];
+    uint32_t *others = automaton->renamed; /* free while nothing is kept */
+    size_t n_others = 0;
+    memset(w->mask, 0, w->trie->n_words * sizeof *w->mask);
+    for (uint32_t i = 0; i < state->n_items && !w->is_full; i++) {
+        uint32_t item = automaton->items[state->items + i];
+        ln_stack_node node = automaton->nodes[item];
+        if (node.terminal == LN_NO_TERMINAL) {
+            others[n_others++] = item;
+            continue;
+        }
+        const ln_terminal *terminal = &program->terminals[node.terminal];
+        const ln_dense_table *table =
+            ln_dense_find(&w->grammar->dense, terminal->dfa, node.position);
+        if (table != NULL)
+            use_table(w, table, &node, terminal);
+        else
+            walk_terminal(w, &node, terminal);
+    }
+    if (n_others > 0 && !w->is_full) {
+        uint32_t rest = ln_automaton_subset(automaton, others, n_others);
+        w->is_full |= rest == LN_STATE_FULL;
+        if (!w->is_full)
+            walk_states(w, rest, 0);
+    }
+    return !w->is_full;
+}
+
+/* ---- following a sequence --------------------------------------------------------------- */
+
+static ln_status too_ambiguous(ln_error *err) {
+    return ln_fail(err, LINNET_ERR_LIMIT,
+                   "the grammar can read the text in more ways than there is room for");
+}
+
+/* A step that makes room when there is none. */
+static ln_status step(ln_grammar *grammar, uint32_t *state, char byte, ln_error *err) {
+    uint32_t next = ln_automaton_step(&grammar->automaton, *state, (uint8_t)byte);
+    if (next == LN_STATE_FULL) {
+        *state = ln_automaton_keep(&grammar->automaton, *state);
+        next = ln_automaton_step(&grammar->automaton, *state, (uint8_t)byte);
+    }
+    if (next == LN_STATE_FULL)
+        return too_ambiguous(err);
+    *state = next;
+    return LINNET_OK;
+}
+
+/* The state before any text; what others stand at may be forgotten for it. */
+static ln_status start(ln_grammar *grammar, uint32_t *state, ln_error *err) {
+    *state = ln_automaton_start(&grammar->automaton);
+    if (*state == LN_STATE_FULL) {
+        ln_automaton_keep(&grammar->automaton, LN_STATE_DEAD);
+        *state = ln_automaton_start(&grammar->automaton);
+    }
+    return *state == LN_STATE_FULL ? too_ambiguous(err) : LINNET_OK;
+}
+
+static ln_status read_token(const ln_token_trie *trie, ln_grammar *grammar, uint32_t *state,
+                            int32_t id, ln_error *err) {
+    ln_token_text text = trie->text(trie->source, id);
+    if (text.is_special)
+        LN_TRY(step(grammar, state, LN_SPECIAL_MARK, err));
+    for (size_t i = 0; i < text.n_bytes && *state != LN_STATE_DEAD; i++)
+        LN_TRY(step(grammar, state, text.data[i], err));
+    if (*state == LN_STATE_DEAD || text.n_bytes == 0)
+        return ln_fail(err, LINNET_ERR_COMPUTE, "the grammar does not allow token %d", (int)id);
+    return LINNET_OK;
+}
+
+/* Brings the state up to the tokens. Where the automaton forgot it, or it is ahead of them, all of
+ * them are read again. */
+static ln_status catch_up(const ln_token_trie *trie, ln_grammar *grammar, ln_grammar_state *state,
+                          const int32_t *tokens, size_t n_tokens, ln_error *err) {
+    if (state->generation != grammar->automaton.generation || state->n_tokens > n_tokens) {
+        *state = (ln_grammar_state){0};
+        LN_TRY(start(grammar, &state->state, err));
+    }
+    while (state->n_tokens < n_tokens)
+        LN_TRY(read_token(trie, grammar, &state->state, tokens[state->n_tokens++], err));
+    if (ln_automaton_is_crowded(&grammar->automaton))
+        state->state = ln_automaton_keep(&grammar->automaton, state->state);
+    state->generation = grammar->automaton.generation;
+    return LINNET_OK;
+}
+
+static ln_mask_slot *find_slot(ln_masker *masker, const ln_grammar *grammar,
+                               const ln_grammar_state *state, bool *found) {
+    ln_mask_slot *oldest = &masker->slots[0];
+    *found = true;
+    for (size_t i = 0; i < LN_MASK_SLOTS; i++) {
+        ln_mask_slot *slot = &masker->slots[i];
+        if (slot->grammar == grammar->number && slot->state == state->state &&
+            slot->generation == state->generation)
+            return slot;
+        if (slot->used < oldest->used)
+            oldest = slot;
+    }
+    *found = false;
+    return oldest;
+}
+
+ln_status ln_masker_get(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,
+                        const int32_t *tokens, size_t n_tokens, const uint64_t **mask,
+                        bool *may_end, ln_error *err) {
+    bool found;
+    if (grammar->number == 0)
+        grammar->number = ++masker->n_grammars;
+    LN_TRY(catch_up(&masker->trie, grammar, state, tokens, n_tokens, err));
+    ln_mask_slot *slot = find_slot(masker, grammar, state, &found);
+    uint64_t *bits = masker->masks + (size_t)(slot - masker->slots) * masker->trie.n_words;
+    if (found) {
+        masker->n_found++;
+    } else {
+        slot->grammar = 0;
+        mask_walk w = {.trie = &masker->trie, .grammar = grammar, .mask = bits};
+        if (!make(&w, state->state)) {
+            state->state = ln_automaton_keep(&grammar->automaton, state->state);
+            state->generation = grammar->automaton.generation;
+            w.is_full = false;
+            if (!make(&w, state->state))
+                return too_ambiguous(err);
+        }
+        *slot = (ln_mask_slot){
+            .grammar = grammar->number, .generation = state->generation, .state = state->state};
+        masker->n_made++;
+    }
+    slot->used = ++masker->clock;
+    *mask = bits;
+    *may_end = grammar->automaton.states[state->state].accepts;
+    return LINNET_OK;
+}
+
+/* Makes 64 logits minus infinity where the word has no bit. */
+static void forbid(float *logits, uint64_t allowed, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if ((allowed >> i & 1) == 0)
+            logits[i] = -INFINITY;
+}
+
+ln_status ln_masker_apply(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,
+                          const int32_t *tokens, size_t n_tokens, const int32_t *stop_ids,
+                          size_t n_stop_ids, float *logits, bool *ended, ln_error *err) {
+    const ln_token_trie *trie = &masker->trie;
+    uint64_t *allowed = masker->allowed, any = 0;
+    const uint64_t *mask;
+    bool may_end;
+    LN_TRY(ln_masker_get(masker, grammar, state, tokens, n_tokens, &mask, &may_end, err));
+    memcpy(allowed, mask, trie->n_words * sizeof *allowed);
+    for (size_t i = 0; n_tokens == 0 && i < trie->n_words; i++)
+        allowed[i] &= ~trie->first_other[i];
+    for (size_t i = 0; i < n_stop_ids; i++)
+        allowed[stop_ids[i] / 64] &= ~(1ull << stop_ids[i] % 64);
+    for (size_t i = 0; i < trie->n_words; i++)
+        any |= allowed[i];
+    *ended = may_end && any == 0;
+    if (*ended)
+        return LINNET_OK;
+    if (any == 0)
+        return ln_fail(err, LINNET_ERR_COMPUTE,
+                       "no token of the vocabulary goes on with the grammar");
+    for (size_t i = 0; may_end && i < n_stop_ids; i++)
+        allowed[stop_ids[i] / 64] |= 1ull << stop_ids[i] % 64;
+    for (size_t i = 0; i < trie->n_words; i++)
+        if (allowed[i] != UINT64_MAX)
+            forbid(logits + i * 64, allowed[i],
+                   trie->n_vocab - i * 64 < 64 ? trie->n_vocab - i * 64 : 64);
+    return LINNET_OK;
+}

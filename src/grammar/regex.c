@@ -1,0 +1,375 @@
+#include "grammar/regex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar/grammar_state.h"
+#include "text/grow.h"
+#include "text/utf8.h"
+
+typedef struct regex_parser {
+    ln_grammar_builder *builder;
+    const char *text; /* [n_bytes] in UTF-8 */
+    size_t n_bytes, at;
+    ln_regex_mode mode;
+    ln_range *ranges; /* of the class that is read */
+    size_t n_ranges, range_capacity;
+    unsigned depth;
+    bool begins, ends; /* held by ^ and $ */
+} regex_parser;
+
+static void fail(regex_parser *p, const char *what) {
+    ln_grammar_fail(p->builder, LINNET_ERR_ARGUMENT, "regular expression, byte %zu: %s", p->at,
+                    what);
+}
+
+static void fail_unsupported(regex_parser *p, const char *what) {
+    ln_grammar_fail(p->builder, LINNET_ERR_UNSUPPORTED,
+                    "regular expression, byte %zu: %s is not supported", p->at, what);
+}
+
+static bool has_failed(const regex_parser *p) {
+    return p->builder->status != LINNET_OK;
+}
+
+static int peek(const regex_parser *p) {
+    return p->at < p->n_bytes ? (unsigned char)p->text[p->at] : -1;
+}
+
+static bool take(regex_parser *p, const char *text) {
+    size_t n = strlen(text);
+    if (p->n_bytes - p->at < n || memcmp(p->text + p->at, text, n) != 0)
+        return false;
+    p->at += n;
+    return true;
+}
+
+/* ---- sets ------------------------------------------------------------------------------- */
+
+static void add_range(regex_parser *p, uint32_t low, uint32_t high) {
+    if (!ln_grow((void **)&p->ranges, &p->range_capacity, p->n_ranges + 1, sizeof *p->ranges))
+        ln_grammar_fail(p->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    else
+        p->ranges[p->n_ranges++] = (ln_range){low, high};
+}
+
+static const ln_range digits[] = {{'0', '9'}};
+static const ln_range words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+static const ln_range spaces[] = {{'\t', '\r'}, {' ', ' '}};
+
+/* The set of \d, \w, \s or their negations; false for another letter. */
+static bool add_shorthand(regex_parser *p, int letter) {
+    const ln_range *ranges = NULL;
+    size_t n = 0;
+    switch (letter | 0x20) {
+    case 'd': ranges = digits, n = 1; break;
+    case 'w': ranges = words, n = 4; break;
+    case 's': ranges = spaces, n = 2; break;
+    default: return false;
+    }
+    uint32_t next = 0;
+    for (size_t i = 0; i < n; i++) {
+        if ((letter & 0x20) != 0)
+            add_range(p, ranges[i].low, ranges[i].high);
+        else if (ranges[i].low > next)
+            add_range(p, next, ranges[i].low - 1);
+        next = ranges[i].high + 1;
+    }
+    if ((letter & 0x20) == 0)
+        add_range(p, next, 0x10ffff);
+    return true;
+}
+
+static uint32_t read_hex(regex_parser *p, unsigned n_digits) {
+    uint32_t value = 0;
+    bool braces = take(p, "{");
+    for (unsigned i = 0; i < (braces ? 7 : n_digits); i++, p->at++) {
+        int c = peek(p);
+        if (braces && c == '}' && i > 0)
+            break;
+        int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+        if (digit < 0 || digit > 15 || (digit > 9 && (c | 0x20) > 'f')) {
+            fail(p, "an escape has no hexadecimal digits");
+            return 0;
+        }
+        value = value << 4 | (uint32_t)digit;
+    }
+    if ((braces && !take(p, "}")) || value > 0x10ffff || (value >= 0xd800 && value < 0xe000))
+        fail(p, "an escape is no code point");
+    return value;
+}
+
+/* The code point of an escape, after its backslash. */
+static uint32_t read_escape(regex_parser *p) {
+    int c = peek(p);
+    size_t n_bytes;
+    if (c < 0) {
+        fail(p, "it ends with a backslash");
+        return 0;
+    }
+    if (c >= 0x80) {
+        uint32_t code_point = ln_utf8_decode(p->text + p->at, &n_bytes);
+        p->at += n_bytes;
+        return code_point;
+    }
+    p->at++;
+    switch (c) {
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'f': return '\f';
+    case 'v': return '\v';
+    case 'x': return read_hex(p, 2);
+    case 'u': return read_hex(p, 4);
+    case '0': return 0;
+    default: break;
+    }
+    p->at--;
+    if (c >= '1' && c <= '9')
+        fail_unsupported(p, "a reference back");
+    else if (c == 'b' || c == 'B')
+        fail_unsupported(p, "a word boundary");
+    else if (c == 'p' || c == 'P')
+        fail_unsupported(p, "a Unicode property");
+    else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'z')
+        fail_unsupported(p, "this escape");
+    p->at++;
+    return (uint32_t)c;
+}
+
+static uint32_t read_char(regex_parser *p) {
+    size_t n_bytes;
+    if (take(p, "\\"))
+        return read_escape(p);
+    uint32_t c = ln_utf8_decode(p->text + p->at, &n_bytes);
+    p->at += n_bytes;
+    return c;
+}
+
+/* One or a range of a class. */
+static void read_class_item(regex_parser *p) {
+    if (peek(p) == '[' && p->at + 1 < p->n_bytes && strchr(":.=", p->text[p->at + 1]) != NULL)
+        fail_unsupported(p, "a class in a class");
+    if (peek(p) == '\\' && p->at + 1 < p->n_bytes && add_shorthand(p, p->text[p->at + 1])) {
+        p->at += 2;
+        return;
+    }
+    if (take(p, "\\b")) {
+        add_range(p, '\b', '\b');
+        return;
+    }
+    uint32_t low = read_char(p), high = low;
+    if (peek(p) == '-' && p->at + 1 < p->n_bytes && p->text[p->at + 1] != ']') {
+        p->at++;
+        if (peek(p) == '\\' && p->at + 1 < p->n_bytes && strchr("dDwWsS", p->text[p->at + 1]))
+            fail(p, "a range of a class ends with a set");
+        else
+            high = read_char(p);
+    }
+    if (high < low)
+        fail(p, "a range of a class goes backwards");
+    add_range(p, low, high);
+}
+
+static ln_expr *make_chars(regex_parser *p, bool negated) {
+    if (p->mode == LN_REGEX_IN_JSON)
+        return ln_json_chars(p->builder, p->ranges, p->n_ranges, negated);
+    return ln_expr_chars(p->builder, p->ranges, p->n_ranges, negated);
+}
+
+static ln_expr *read_class(regex_parser *p) {
+    p->at++;
+    p->n_ranges = 0;
+    bool negated = take(p, "^");
+    while (!has_failed(p) && peek(p) != ']') {
+        if (peek(p) < 0)
+            fail(p, "a class has no ]");
+        else
+            read_class_item(p);
+    }
+    p->at++;
+    return make_chars(p, negated);
+}
+
+static ln_expr *read_single(regex_parser *p) {
+    p->n_ranges = 0;
+    if (take(p, ".")) {
+        add_range(p, '\n', '\n');
+        add_range(p, '\r', '\r');
+        add_range(p, 0x2028, 0x2029);
+        return make_chars(p, true);
+    }
+    if (peek(p) == '\\' && p->at + 1 < p->n_bytes && add_shorthand(p, p->text[p->at + 1])) {
+        p->at += 2;
+        return make_chars(p, false);
+    }
+    uint32_t c = read_char(p);
+    if (has_failed(p))
+        return ln_expr_empty(p->builder);
+    if (p->mode == LN_REGEX_PLAIN) {
+        char bytes[4];
+        return ln_expr_bytes(p->builder, bytes, ln_utf8_encode(c, bytes));
+    }
+    add_range(p, c, c);
+    return make_chars(p, false);
+}
+
+/* ---- structure -------------------------------------------------------------------------- */
+
+static bool read_number(regex_parser *p, uint32_t *value) {
+    uint64_t sum = 0;
+    size_t begin = p->at;
+    for (; peek(p) >= '0' && peek(p) <= '9'; p->at++) {
+        sum = sum * 10 + (uint64_t)(peek(p) - '0');
+        sum = sum < LN_NO_LIMIT ? sum : LN_NO_LIMIT - 1;
+    }
+    *value = (uint32_t)sum;
+    return p->at > begin;
+}
+
+/* {m}, {m,} or {m,n}; a brace that begins none of them stands for itself. */
+static bool read_braces(regex_parser *p, uint32_t *min, uint32_t *max) {
+    size_t begin = p->at;
+    bool has_min = take(p, "{") && read_number(p, min);
+    *max = *min;
+    if (has_min && take(p, ",") && !read_number(p, max))
+        *max = LN_NO_LIMIT;
+    if (has_min && take(p, "}")) {
+        if (*max < *min)
+            fail(p, "a repetition's limits are backwards");
+        return true;
+    }
+    p->at = begin;
+    return false;
+}
+
+static ln_expr *read_repeats(regex_parser *p, ln_expr *body) {
+    uint32_t min = 0, max = LN_NO_LIMIT;
+    int c = peek(p);
+    if (c == '*' || c == '+' || c == '?') {
+        p->at++;
+        min = c == '+';
+        max = c == '?' ? 1 : LN_NO_LIMIT;
+    } else if (c != '{' || !read_braces(p, &min, &max)) {
+        return body;
+    }
+    if (peek(p) == '+')
+        fail_unsupported(p, "a possessive repetition");
+    else
+        take(p, "?"); /* lazy: the same texts */
+    c = peek(p);
+    if (c == '*' || c == '+' || c == '?')
+        fail(p, "a repetition of a repetition");
+    return ln_expr_repeat(p->builder, body, min, max);
+}
+
+static ln_expr *read_choice(regex_parser *p);
+
+static ln_expr *read_group(regex_parser *p) {
+    if (p->depth == LN_GRAMMAR_MAX_DEPTH) {
+        ln_grammar_fail(p->builder, LINNET_ERR_LIMIT,
+                        "the regular expression is nested more than %d groups deep",
+                        LN_GRAMMAR_MAX_DEPTH);
+        return ln_expr_empty(p->builder);
+    }
+    p->at++;
+    if (take(p, "?:")) {
+    } else if (take(p, "?P<") ||
+               (peek(p) == '?' && p->n_bytes - p->at > 2 && p->text[p->at + 1] == '<' &&
+                p->text[p->at + 2] != '=' && p->text[p->at + 2] != '!')) {
+        while (peek(p) >= 0 && peek(p) != '>')
+            p->at++;
+        take(p, ">");
+    } else if (peek(p) == '?') {
+        fail_unsupported(p, "look-around, or a flag,");
+    }
+    p->depth++;
+    ln_expr *expr = read_choice(p);
+    p->depth--;
+    if (!take(p, ")"))
+        fail(p, "a group has no )");
+    return expr;
+}
+
+/* ^ and $ are known at the ends of the expression only. */
+static bool take_anchor(regex_parser *p, bool is_first) {
+    if (peek(p) == '^') {
+        if (!is_first || p->depth > 0)
+            fail_unsupported(p, "^ within an expression");
+        p->begins = true;
+        p->at++;
+        return true;
+    }
+    if (peek(p) == '$') {
+        p->at++;
+        if (p->depth > 0 || p->at < p->n_bytes)
+            fail_unsupported(p, "$ within an expression");
+        p->ends = true;
+        return true;
+    }
+    return false;
+}
+
+static ln_expr *read_sequence(regex_parser *p) {
+    ln_expr *list = ln_expr_list(p->builder, LN_EXPR_SEQUENCE);
+    size_t begin = p->at;
+    while (!has_failed(p)) {
+        int c = peek(p);
+        ln_expr *part;
+        if (c < 0 || c == '|' || c == ')')
+            break;
+        if (take_anchor(p, p->at == begin && begin == 0))
+            continue;
+        if (c == '(') {
+            part = read_group(p);
+        } else if (c == '[') {
+            part = read_class(p);
+        } else if (c == '*' || c == '+' || c == '?') {
+            fail(p, "a repetition of nothing");
+            break;
+        } else {
+            part = read_single(p);
+        }
+        ln_expr_add(p->builder, list, read_repeats(p, part));
+    }
+    return list;
+}
+
+static ln_expr *read_choice(regex_parser *p) {
+    ln_expr *list = ln_expr_list(p->builder, LN_EXPR_CHOICE);
+    size_t n_parts = 1;
+    ln_expr_add(p->builder, list, read_sequence(p));
+    for (; !has_failed(p) && take(p, "|"); n_parts++)
+        ln_expr_add(p->builder, list, read_sequence(p));
+    if (p->depth == 0 && n_parts > 1 && (p->begins || p->ends))
+        fail_unsupported(p, "^ or $ beside | (put the choice in a group)");
+    return list;
+}
+
+ln_expr *ln_regex_read(ln_grammar_builder *builder, const char *text, size_t n_bytes,
+                       ln_regex_mode mode) {
+    regex_parser p = {.builder = builder, .text = text, .n_bytes = n_bytes, .mode = mode};
+    ln_expr *expr = read_choice(&p);
+    if (!has_failed(&p) && p.at < n_bytes)
+        fail(&p, "a ) has no group");
+    free(p.ranges);
+    if (mode == LN_REGEX_PLAIN || has_failed(&p))
+        return expr;
+    ln_expr *list = ln_expr_list(builder, LN_EXPR_SEQUENCE);
+    for (int side = 0; side < 3; side++) {
+        bool is_held = side == 0 ? p.begins : p.ends;
+        if (side == 1)
+            ln_expr_add(builder, list, expr);
+        else if (!is_held)
+            ln_expr_add(
+                builder, list,
+                ln_expr_repeat(builder, ln_json_chars(builder, NULL, 0, true), 0, LN_NO_LIMIT));
+    }
+    return list;
+}
+
+ln_status ln_grammar_read_regex(ln_grammar_builder *builder, const char *text, size_t n_bytes) {
+    ln_expr *expr = ln_regex_read(builder, text, n_bytes, LN_REGEX_PLAIN);
+    builder->root = ln_rule_add_terminal(builder, "the regular expression", expr);
+    return builder->status;
+}

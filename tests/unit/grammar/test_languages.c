@@ -1,0 +1,424 @@
+/* Which texts the grammars accept, and what is refused. */
+#include "grammar_test.h"
+
+enum { NO = 0, YES = 1, BEGINS = 2 }; /* BEGINS: the text is not complete, but may go on */
+
+typedef struct language_case {
+    linnet_grammar_kind kind;
+    const char *grammar, *text;
+    int expected;
+} language_case;
+
+static int matches(ln_grammar *grammar, const char *text) {
+    size_t n_accepted, n_bytes = strlen(text);
+    bool complete;
+    ln_error err = {0};
+    if (ln_grammar_match(grammar, text, n_bytes, &n_accepted, &complete, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    if (n_accepted < n_bytes)
+        return NO;
+    return complete ? YES : BEGINS;
+}
+
+static void check(const language_case *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        ln_grammar *grammar = compile(cases[i].kind, cases[i].grammar, NULL);
+        int result = matches(grammar, cases[i].text);
+        if (result != cases[i].expected)
+            fail_msg("%s\n%s\nis %d, not %d", cases[i].grammar, cases[i].text, result,
+                     cases[i].expected);
+        ln_grammar_release(grammar);
+    }
+}
+
+#define CHECK(cases) check(cases, sizeof(cases) / sizeof *(cases))
+#define REGEX        LINNET_GRAMMAR_REGEX
+#define GBNF         LINNET_GRAMMAR_GBNF
+#define SCHEMA       LINNET_GRAMMAR_JSON_SCHEMA
+#define JSON         LINNET_GRAMMAR_JSON
+
+static void regexes(void **state) {
+    (void)state;
+    static const language_case cases[] = {
+        {REGEX, "abc", "abc", YES},
+        {REGEX, "abc", "ab", BEGINS},
+        {REGEX, "abc", "abcd", NO},
+        {REGEX, "a|bc|", "bc", YES},
+        {REGEX, "a|bc|", "", YES},
+        {REGEX, "(ab)*c", "ababc", YES},
+        {REGEX, "(ab)*c", "abac", NO},
+        {REGEX, "a{2,3}", "a", BEGINS},
+        {REGEX, "a{2,3}", "aaa", YES},
+        {REGEX, "a{2,3}", "aaaa", NO},
+        {REGEX, "a{2,}?b", "aaaab", YES},
+        {REGEX, "x{a}", "x{a}", YES},
+        {REGEX, "[^a-c\\d]", "d", YES},
+        {REGEX, "[^a-c\\d]", "7", NO},
+        {REGEX, "[^a-c\\d]", "\xc3\xa9", YES},
+        {REGEX, "[^a-c\\d]", "\xc3", BEGINS},
+        {REGEX, "[^a-c\\d]", "\xed\xa0\x80", NO}, /* a surrogate */
+        {REGEX, "[\\]\\-x]+", "]-x", YES},
+        {REGEX, "\\w+\\s\\D", "a_9 x", YES},
+        {REGEX, "\\w+\\s\\D", "a_9 1", NO},
+        {REGEX, "^a.c$",
+         "a\xf0\x9f\x98\x80"
+         "c",
+         YES},
+        {REGEX, "a.c", "a\nc", NO},
+        {REGEX, "\\u00e9\\x41\\u{1f600}",
+         "\xc3\xa9"
+         "A\xf0\x9f\x98\x80",
+         YES},
+        {REGEX, "(?:a|(?P<n>b))+?", "abba", YES},
+        {REGEX, "[\\u0400-\\u04ff]{2}", "\xd0\xb6\xd3\xbf", YES},
+        {REGEX, "[\\u0400-\\u04ff]{2}", "\xd0\xb6\xd4\x80", NO},
+        {REGEX, "[\\u07ff-\\u0801\\uffff-\\u{10000}]*", "\xdf\xbf\xe0\xa0\x81\xf0\x90\x80\x80",
+         YES},
+        {REGEX, "\\(\\.\\*", "(.*", YES},
+    };
+    CHECK(cases);
+}
+
+static void gbnf(void **state) {
+    (void)state;
+    static const char arithmetic[] = "root ::= term (op term)* # all\nop ::= [-+*/]\n"
+                                     "term ::= num | \"(\" root \")\"\nnum ::= [0-9]+\n";
+    static const char pairs[] = "root ::= \"a\" root \"b\" |\n  \"\"";
+    static const language_case cases[] = {
+        {GBNF, arithmetic, "1+(2*3)-44", YES},
+        {GBNF, arithmetic, "1+(2*3", BEGINS},
+        {GBNF, arithmetic, "1++2", NO},
+        {GBNF, pairs, "aaabbb", YES},
+        {GBNF, pairs, "aaabb", BEGINS},
+        {GBNF, pairs, "aaabbbb", NO},
+        {GBNF, "root ::= [^\"\\\\]{2,} | \"\\x41\\u00e9\\n\"", "A\xc3\xa9\n", YES},
+        {GBNF, "root ::= ( \"a\"\n | \"b\" ) {2}\n", "ba", YES},
+        {GBNF, "root ::= x\nx ::= y \"1\" | \"2\"\ny ::= \"a\"?\n", "1", YES},
+        {GBNF, "root ::= (\"\"?)* \"z\"", "z", YES},
+        {GBNF, "root ::= . [a\\]]\n", "\xc3\xa9]", YES},
+        {GBNF, "root ::= \"b\" | \"a\" x\nx ::= \"(\" x \")\"", "a", NO}, /* never ends */
+    };
+    CHECK(cases);
+}
+
+static void json(void **state) {
+    (void)state;
+    static const language_case cases[] = {
+        {JSON, NULL, "{}", YES},
+        {JSON, NULL, "{\"a\": [1, -2.5e+3, true, null, {\"b\": \"\"}], \"c\": {}}", YES},
+        {JSON, NULL, "{\n  \"a\": 1\n}", YES},
+        {JSON, NULL, "[1]", NO},
+        {JSON, NULL, "{\"a\": 01}", NO},
+        {JSON, NULL, "{\"a\": 1,}", NO},
+        {JSON, NULL, "{\"a\": \"\\u00e9\\ud83d\\ude00\\n\"", BEGINS},
+        {JSON, NULL, "{\"a\": \"\\ud83d\"", NO},
+        {JSON, NULL, "{\"a\": \"\\u0000\"", NO},
+        {JSON, NULL, "{\"a\": \"\t\"", NO},
+        {JSON, NULL, "{\"a\": \"\xff\"", NO},
+        {JSON, NULL, "{} ", NO},
+    };
+    CHECK(cases);
+}
+
+static void schemas(void **state) {
+    (void)state;
+    static const char person[] =
+        "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\"}, \"age\": "
+        "{\"type\": \"integer\"}, \"x\": {\"type\": [\"null\", \"boolean\"]}}, \"required\": "
+        "[\"age\"]}";
+    static const char list[] = "{\"type\": \"object\", \"properties\": {\"v\": {\"type\": "
+                               "\"integer\"}, \"next\": {\"anyOf\": [{\"$ref\": \"#\"}, {\"type\": "
+                               "\"null\"}]}}, \"required\": [\"v\", \"next\"]}";
+    static const char all[] =
+        "{\"$defs\": {\"a\": {\"type\": \"object\", \"properties\": {\"p\": {\"const\": 1}}, "
+        "\"required\": [\"p\"]}}, \"allOf\": [{\"$ref\": \"#/$defs/a\"}, {\"properties\": "
+        "{\"q\": {\"enum\": [\"x\", {\"y\": [2]}]}}, \"required\": [\"q\"]}]}";
+    static const char others[] = "{\"type\": \"object\", \"properties\": {\"ab\": {\"type\": "
+                                 "\"null\"}}, \"additionalProperties\": {\"type\": \"boolean\"}}";
+    static const char tuple[] =
+        "{\"type\": \"array\", \"prefixItems\": [{\"type\": \"integer\"}, {\"type\": \"null\"}], "
+        "\"items\": {\"type\": \"boolean\"}, \"minItems\": 1, \"maxItems\": 3}";
+    static const char one[] =
+        "{\"oneOf\": [{\"type\": \"object\", \"properties\": {\"k\": {\"const\": \"a\"}}, "
+        "\"required\": [\"k\"]}, {\"type\": \"object\", \"properties\": {\"k\": {\"const\": "
+        "\"b\"}, \"n\": {\"type\": \"integer\"}}, \"required\": [\"k\", \"n\"]}]}";
+    static const language_case cases[] = {
+        {SCHEMA, person, "{\"name\": \"\", \"age\": 7, \"x\": null}", YES},
+        {SCHEMA, person, "{\"age\":7}", YES},
+        {SCHEMA, person, "{\"name\": \"a\"}", NO},
+        {SCHEMA, person, "{\"age\": 7, \"name\"", NO}, /* the schema's order */
+        {SCHEMA, person, "{\"age\": 7, \"z\"", NO},
+        {SCHEMA, person, "{\"age\": 1.5", NO},
+        {SCHEMA, list, "{\"v\": 1, \"next\": {\"v\": 2, \"next\": null}}", YES},
+        {SCHEMA, list, "{\"v\": 1, \"next\": {\"v\": 2, \"next\": null}", BEGINS},
+        {SCHEMA, all, "{\"p\": 1, \"q\": {\"y\":[2]}}", YES},
+        {SCHEMA, all, "{\"p\": 1}", NO},
+        {SCHEMA, others, "{\"ab\": null, \"a\": true, \"abc\": false}", YES},
+        {SCHEMA, others, "{\"ab\": true", NO},
+        {SCHEMA, others, "{\"x\": true, \"ab\"", NO},
+        {SCHEMA, others, "{\"\": true}", YES},
+        {SCHEMA, tuple, "[1]", YES},
+        {SCHEMA, tuple, "[1, null, true]", YES},
+        {SCHEMA, tuple, "[1, null, true,", NO},
+        {SCHEMA, tuple, "[]", NO},
+        {SCHEMA, one, "{\"k\": \"b\", \"n\": 3}", YES},
+        {SCHEMA, one, "{\"k\": \"a\", \"n\"", NO},
+        {SCHEMA, "{}", "[\"any\", {}]", YES},
+        {SCHEMA, "true", "12", YES},
+        {SCHEMA, "{\"type\": \"array\", \"items\": {\"type\": \"null\"}, \"minItems\": 2}",
+         "[null]", NO},
+        {SCHEMA, "{\"type\": \"string\", \"nullable\": true}", "null", YES},
+        {SCHEMA, "{\"enum\": [1, \"a\"], \"type\": \"string\"}", "1", NO},
+        {SCHEMA, "{\"type\": \"object\", \"required\": [\"z\"]}", "{\"z\": [], \"y\": 1}", YES},
+        {SCHEMA, "{\"type\": \"object\", \"required\": [\"z\"]}", "{\"y\": 1}", NO},
+        {SCHEMA, "{\"maxItems\": 0}", "[]", YES},
+        {SCHEMA, "{\"items\": [{\"type\": \"null\"}]}", "[null]", YES},
+        {SCHEMA, "{\"items\": [{\"type\": \"null\"}]}", "[null,", NO},
+    };
+    CHECK(cases);
+}
+
+static void strings_of_schemas(void **state) {
+    (void)state;
+    static const char length[] = "{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}";
+    static const language_case cases[] = {
+        {SCHEMA, length, "\"a\"", NO},
+        {SCHEMA, length, "\"\xc3\xa9\\n\"", YES},
+        {SCHEMA, length, "\"\\u00e9\xf0\x9f\x98\x80\\ud83d\\ude00\"", YES},
+        {SCHEMA, length, "\"abcd", NO},
+        {SCHEMA, "{\"pattern\": \"^a\\\"\\\\n[\\\\t-\\\\r]$\"}", "\"a\\\"\\n\\t\"", YES},
+        {SCHEMA, "{\"pattern\": \"^a\\\"\\\\n[\\\\t-\\\\r]$\"}", "\"a\\\"\\nx", NO},
+        {SCHEMA, "{\"pattern\": \"b+\"}", "\"xx\\\\b\\n\"", YES},
+        {SCHEMA, "{\"pattern\": \"b+\"}", "\"xx\"", NO},
+        {SCHEMA, "{\"format\": \"date\"}", "\"2024-12-31\"", YES},
+        {SCHEMA, "{\"format\": \"date\"}", "\"2024-04-31\"", NO},
+        {SCHEMA, "{\"format\": \"date-time\"}", "\"1999-02-28T23:59:59.5+05:30\"", YES},
+        {SCHEMA, "{\"format\": \"uuid\"}", "\"123e4567-e89b-12d3-a456-426614174000\"", YES},
+        {SCHEMA, "{\"format\": \"ipv4\"}", "\"255.0.10.1\"", YES},
+        {SCHEMA, "{\"format\": \"ipv4\"}", "\"256", NO},
+        {SCHEMA, "{\"format\": \"email\"}", "\"a.b@c-d.org\"", YES},
+        {SCHEMA, "{\"format\": \"uri\"}", "\"https://a.b/c?d=e#f\"", YES},
+    };
+    CHECK(cases);
+}
+
+/* Every integer from -130 to 130 against bounds around all of them. */
+static void integers_within_bounds(void **state) {
+    (void)state;
+    for (int low = -121; low <= 121; low += 11) {
+        for (int high = low; high <= 125; high += 9) {
+            char schema[128], text[16];
+            snprintf(schema, sizeof schema,
+                     "{\"type\": \"integer\", \"minimum\": %d, \"exclusiveMaximum\": %d}", low,
+                     high + 1);
+            ln_grammar *grammar = compile(SCHEMA, schema, NULL);
+            for (int value = -130; value <= 130; value++) {
+                snprintf(text, sizeof text, "%d", value);
+                bool expected = value >= low && value <= high;
+                if ((matches(grammar, text) == YES) != expected)
+                    fail_msg("%s: %d", schema, value);
+            }
+            ln_grammar_release(grammar);
+        }
+    }
+}
+
+static void numbers_within_bounds(void **state) {
+    (void)state;
+    static const double bounds[] = {-120.25, -3, -0.125, 0, 0.1, 0.75, 2, 99.5, 100, 1e6};
+    static const char *const texts[] = {
+        "-121",   "-120.3", "-120.25", "-120.2", "-3.01",   "-3",       "-2.9", "-0.2",
+        "-0.125", "-0.12",  "0",       "0.0",    "0.05",    "0.1",      "0.10", "0.11",
+        "0.75",   "0.8",    "1.9999",  "2",      "2.0",     "2.1",      "99.4", "99.5",
+        "99.51",  "100",    "101",     "5000",   "1000000", "1000000.5"};
+    size_t n = sizeof bounds / sizeof *bounds;
+    for (size_t i = 0; i < n * n; i++) {
+        double low = bounds[i / n], high = bounds[i % n];
+        char schema[128];
+        if (low >= high)
+            continue;
+        snprintf(schema, sizeof schema, "{\"exclusiveMinimum\": %g, \"maximum\": %g}", low, high);
+        ln_grammar *grammar = compile(SCHEMA, schema, NULL);
+        for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) {
+            double value = strtod(texts[j], NULL);
+            if ((matches(grammar, texts[j]) == YES) != (value > low && value <= high))
+                fail_msg("%s: %s", schema, texts[j]);
+        }
+        ln_grammar_release(grammar);
+    }
+}
+
+static void choices(void **state) {
+    (void)state;
+    ln_grammar *grammar =
+        compile(LINNET_GRAMMAR_CHOICE, "[\"yes\", \"yes, but\", \"\\u00e9\"]", NULL);
+    assert_int_equal(matches(grammar, "yes"), YES);
+    assert_int_equal(matches(grammar, "yes, but"), YES);
+    assert_int_equal(matches(grammar, "yes,"), BEGINS);
+    assert_int_equal(matches(grammar, "\xc3\xa9"), YES);
+    assert_int_equal(matches(grammar, "no"), NO);
+    ln_grammar_release(grammar);
+}
+
+/* ---- refusals --------------------------------------------------------------------------- */
+
+static void refuse(linnet_grammar_kind kind, const char *text, size_t n_bytes, ln_status expected,
+                   const char *message) {
+    ln_grammar *grammar = NULL;
+    ln_error err = {0};
+    ln_status status = ln_grammar_compile(kind, text, n_bytes, NULL, &grammar, &err);
+    if (status != expected || grammar != NULL || strstr(err.message, message) == NULL)
+        fail_msg("%.200s: %d, \"%s\", not \"%s\"", text, (int)status, err.message, message);
+}
+
+static void refusals_name_the_culprit(void **state) {
+    (void)state;
+    static const struct {
+        linnet_grammar_kind kind;
+        const char *text;
+        ln_status status;
+        const char *message;
+    } cases[] = {
+        {REGEX, "a(b", LINNET_ERR_ARGUMENT, "no )"},
+        {REGEX, "a)b", LINNET_ERR_ARGUMENT, "byte 1: a ) has no group"},
+        {REGEX, "[a", LINNET_ERR_ARGUMENT, "no ]"},
+        {REGEX, "*a", LINNET_ERR_ARGUMENT, "repetition of nothing"},
+        {REGEX, "a**", LINNET_ERR_ARGUMENT, "repetition of a repetition"},
+        {REGEX, "a\\", LINNET_ERR_ARGUMENT, "backslash"},
+        {REGEX, "[z-a]", LINNET_ERR_ARGUMENT, "backwards"},
+        {REGEX, "a{3,2}", LINNET_ERR_ARGUMENT, "backwards"},
+        {REGEX, "(?=a)", LINNET_ERR_UNSUPPORTED, "look-around"},
+        {REGEX, "(a)\\1", LINNET_ERR_UNSUPPORTED, "reference back"},
+        {REGEX, "\\bx", LINNET_ERR_UNSUPPORTED, "word boundary"},
+        {REGEX, "\\p{L}", LINNET_ERR_UNSUPPORTED, "property"},
+        {REGEX, "a{1000000000}", LINNET_ERR_LIMIT, "states"},
+        {REGEX, "((a{1000}){1000}){1000}", LINNET_ERR_LIMIT, "states"},
+        {REGEX, "[^\\d\\D]", LINNET_ERR_ARGUMENT, "no text"},
+        {GBNF, "", LINNET_ERR_ARGUMENT, "no rule \"root\""},
+        {GBNF, "root ::= x", LINNET_ERR_ARGUMENT, "no rule \"x\""},
+        {GBNF, "root ::= \"a\"\nroot ::= \"b\"", LINNET_ERR_ARGUMENT, "line 2"},
+        {GBNF, "root ::= \"a", LINNET_ERR_ARGUMENT, "literal"},
+        {GBNF, "root ::= \"a\" )", LINNET_ERR_ARGUMENT, "line 1"},
+        {GBNF, "root = \"a\"", LINNET_ERR_ARGUMENT, "::="},
+        {GBNF, "root ::= \"\\q\"", LINNET_ERR_ARGUMENT, "escape"},
+        {GBNF, "root ::= x \"a\"\nx ::= \"\" | root", LINNET_ERR_ARGUMENT, "refers to itself"},
+        {GBNF, "root ::= root \"a\" | \"b\"", LINNET_ERR_ARGUMENT, "root refers to itself"},
+        {GBNF, "root ::= \"(\" root \")\"", LINNET_ERR_ARGUMENT, "no text"},
+        {GBNF, "root ::= [a]{1000000000}", LINNET_ERR_LIMIT, "states"},
+        {GBNF, "root ::= \"a\"{4294967295,99999999999999999999}", LINNET_ERR_LIMIT, "states"},
+        {SCHEMA, "{", LINNET_ERR_ARGUMENT, "line 1"},
+        {SCHEMA, "[]", LINNET_ERR_UNSUPPORTED, "no object"},
+        {SCHEMA, "false", LINNET_ERR_UNSUPPORTED, "false"},
+        {SCHEMA, "{\"not\": {}}", LINNET_ERR_UNSUPPORTED, "\"not\""},
+        {SCHEMA, "{\"patternProperties\": {}}", LINNET_ERR_UNSUPPORTED, "patternProperties"},
+        {SCHEMA, "{\"type\": \"array\", \"uniqueItems\": true}", LINNET_ERR_UNSUPPORTED,
+         "uniqueItems"},
+        {SCHEMA, "{\"type\": \"strin\"}", LINNET_ERR_ARGUMENT, "strin"},
+        {SCHEMA, "{\"type\": 3}", LINNET_ERR_ARGUMENT, "\"type\""},
+        {SCHEMA, "{\"format\": \"nonsense\"}", LINNET_ERR_UNSUPPORTED, "nonsense"},
+        {SCHEMA, "{\"$ref\": \"#/a\"}", LINNET_ERR_ARGUMENT, "leads nowhere"},
+        {SCHEMA, "{\"$ref\": \"http://a\"}", LINNET_ERR_UNSUPPORTED, "http://a"},
+        {SCHEMA, "{\"$ref\": \"#\"}", LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"anyOf\": [{\"$ref\": \"#\"}, {\"type\": \"null\"}]}", LINNET_ERR_ARGUMENT,
+         "refers to itself"},
+        {SCHEMA, "{\"properties\": {\"a\": {\"$ref\": \"#\"}}, \"required\": [\"a\"]}",
+         LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"allOf\": [{\"$ref\": \"#\"}]}", LINNET_ERR_LIMIT, "deep"},
+        {SCHEMA, "{\"oneOf\": [{\"type\": \"string\"}, {\"minLength\": 1}]}",
+         LINNET_ERR_UNSUPPORTED, "oneOf"},
+        {SCHEMA, "{\"minimum\": 3, \"maximum\": 2}", LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"minLength\": 3, \"maxLength\": 2}", LINNET_ERR_ARGUMENT, "minLength"},
+        {SCHEMA, "{\"minLength\": -1}", LINNET_ERR_ARGUMENT, "minLength"},
+        {SCHEMA, "{\"type\": \"array\", \"minItems\": 1e9}", LINNET_ERR_LIMIT, "states"},
+        {SCHEMA, "{\"enum\": []}", LINNET_ERR_ARGUMENT, "enum"},
+        {SCHEMA, "{\"pattern\": \"(\"}", LINNET_ERR_ARGUMENT, "no )"},
+        {LINNET_GRAMMAR_CHOICE, "[]", LINNET_ERR_ARGUMENT, "choice"},
+        {LINNET_GRAMMAR_CHOICE, "[1]", LINNET_ERR_ARGUMENT, "string"},
+        {(linnet_grammar_kind)99, "", LINNET_ERR_ARGUMENT, "99"},
+        {REGEX, "\xff", LINNET_ERR_ARGUMENT, "UTF-8"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refuse(cases[i].kind, cases[i].text, strlen(cases[i].text), cases[i].status,
+               cases[i].message);
+}
+
+/* `before` n times, then `middle`, then `after` n times. */
+static char *nest(const char *before, const char *middle, const char *after, size_t n) {
+    size_t n_before = strlen(before), n_after = strlen(after), n_middle = strlen(middle);
+    char *text = malloc(n * (n_before + n_after) + n_middle + 1), *at = text;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++, at += n_before)
+        memcpy(at, before, n_before);
+    memcpy(at, middle, n_middle);
+    at += n_middle;
+    for (size_t i = 0; i < n; i++, at += n_after)
+        memcpy(at, after, n_after);
+    *at = '\0';
+    return text;
+}
+
+static void deep_nesting_is_refused(void **state) {
+    (void)state;
+    char *text = nest("(", "a", ")", 60000);
+    refuse(REGEX, text, strlen(text), LINNET_ERR_LIMIT, "deep");
+    free(text);
+    text = nest("(", "\"a\"", ")", 60000);
+    char *grammar = malloc(strlen(text) + 16);
+    assert_non_null(grammar);
+    snprintf(grammar, strlen(text) + 16, "root ::= %s", text);
+    refuse(GBNF, grammar, strlen(grammar), LINNET_ERR_LIMIT, "deep");
+    free(text);
+    free(grammar);
+    text = nest("{\"items\":", "{}", "}", 500);
+    refuse(SCHEMA, text, strlen(text), LINNET_ERR_LIMIT, "deep");
+    free(text);
+    text = nest("{\"items\":", "{}", "}", 60000);
+    refuse(SCHEMA, text, strlen(text), LINNET_ERR_ARGUMENT, "depth");
+    free(text);
+    text = nest("a", "", "", (1 << 20) + 1);
+    refuse(REGEX, text, strlen(text), LINNET_ERR_LIMIT, "bytes");
+    free(text);
+}
+
+/* A chain of rules as long as there may be compiles; what begins in more ways than the automaton
+ * has room for does not. */
+static void long_chains_of_rules(void **state) {
+    (void)state;
+    for (int with_more = 0; with_more < 2; with_more++) {
+        size_t n_bytes = 0;
+        char *text = malloc(1 << 20);
+        assert_non_null(text);
+        n_bytes += (size_t)snprintf(text, 64, "root ::= r0\n");
+        for (int i = 0; i < 20000; i++)
+            n_bytes += (size_t)snprintf(text + n_bytes, 64, "r%d ::= %sr%d\n", i,
+                                        with_more ? "\"a\" root \"b\" | " : "", i + 1);
+        snprintf(text + n_bytes, 64, "r20000 ::= \"x\" root | \"y\"\n");
+        if (with_more) {
+            refuse(GBNF, text, strlen(text), LINNET_ERR_LIMIT, "too many ways");
+        } else {
+            ln_grammar *grammar = NULL;
+            ln_error err = {0};
+            ln_status status = ln_grammar_compile(GBNF, text, strlen(text), NULL, &grammar, &err);
+            assert_true(status == LINNET_OK || status == LINNET_ERR_LIMIT);
+            ln_grammar_release(grammar);
+        }
+        free(text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regexes),
+        cmocka_unit_test(gbnf),
+        cmocka_unit_test(json),
+        cmocka_unit_test(schemas),
+        cmocka_unit_test(strings_of_schemas),
+        cmocka_unit_test(integers_within_bounds),
+        cmocka_unit_test(numbers_within_bounds),
+        cmocka_unit_test(choices),
+        cmocka_unit_test(refusals_name_the_culprit),
+        cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(long_chains_of_rules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -34,6 +34,7 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     LN_TRY(reserve(&engine->blocks, bytes[LN_ARENA_BLOCKS], "block tables", err));
     LN_TRY(reserve(&engine->batch, bytes[LN_ARENA_BATCH], "batch", err));
     LN_TRY(reserve(&engine->sampling, bytes[LN_ARENA_SAMPLER], "sampler", err));
+    LN_TRY(reserve(&engine->masks, bytes[LN_ARENA_GRAMMAR], "grammar", err));
 
     ln_layout own = {0}, kv = {0}, swap = {0};
     ln_engine_layout at = ln_engine_lay_out(spec, &plan->budget, &own);
@@ -53,7 +54,8 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
                       base + at.scheduler);
     ln_step_init(&engine->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
     ln_sampler_init(&engine->sampler, spec->n_vocab, plan->ctx_tokens, engine->sampling.memory);
-    return LINNET_OK;
+    return ln_constraints_init(&engine->constraints, engine->model, plan->token_text_bytes,
+                               engine->masks.memory, err);
 }
 
 /* How long the copy of a block takes, out and in, in each group: the fastest of several. */
@@ -148,6 +150,8 @@ void linnet_engine_destroy(linnet_engine *engine) {
         pthread_mutex_destroy(&engine->mutex);
     }
     ln_backend *backend = engine->backend;
+    ln_constraints_free(&engine->constraints);
+    ln_unreserve(engine->masks.memory, engine->masks.bytes);
     ln_unreserve(engine->sampling.memory, engine->sampling.bytes);
     ln_unreserve(engine->batch.memory, engine->batch.bytes);
     ln_unreserve(engine->blocks.memory, engine->blocks.bytes);
@@ -171,6 +175,7 @@ void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *p
         [LN_ARENA_SCRATCH] = engine->scratch_bytes,
         [LN_ARENA_BATCH] = engine->batch.bytes,
         [LN_ARENA_SAMPLER] = engine->sampling.bytes,
+        [LN_ARENA_GRAMMAR] = engine->masks.bytes,
         [LN_ARENA_ENGINE] = engine->plan.bytes[LN_ARENA_ENGINE],
         [LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(engine->model),
         [LN_ARENA_HEADERS] = ln_engine_header_bytes(engine->model),

@@ -107,11 +107,25 @@ static void extend(linnet_engine *engine, ln_sequence *sequence, float *logits) 
                              .index = sequence->index,
                              .rules = &request->rules,
                              .mirostat_excess = &sequence->mirostat_excess};
-    int32_t token;
+    int32_t token = 0;
+    bool is_complete = false; /* the grammar's text */
     ln_error err = {0};
+    ln_status status = LINNET_OK;
+    size_t n_prompt = sequence->group->n_prompt;
     ln_request_take_logprobs(request, sequence->index, &engine->sampler, logits);
-    if (ln_sampler_sample(&engine->sampler, &request->options.sampling, &place, logits, &token,
-                          &err) != LINNET_OK) {
+    if (request->grammar != NULL)
+        status = ln_masker_apply(&engine->constraints.masker, request->grammar,
+                                 &sequence->grammar_state, sequence->tokens + n_prompt,
+                                 sequence->n_tokens - n_prompt, request->rules.stop_ids,
+                                 request->rules.n_stop_ids, logits, &is_complete, &err);
+    if (is_complete) {
+        end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
+        return;
+    }
+    if (status == LINNET_OK)
+        status = ln_sampler_sample(&engine->sampler, &request->options.sampling, &place, logits,
+                                   &token, &err);
+    if (status != LINNET_OK) {
         end_sequence(engine, sequence, LINNET_FINISH_ERROR, &err);
         return;
     }

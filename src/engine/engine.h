@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/constraint.h"
 #include "engine/plan.h"
 #include "engine/stats.h"
 #include "engine/step.h"
@@ -24,7 +25,7 @@ struct linnet_engine {
 
     ln_weights weights;
     ln_reservation kv, activation_memory; /* the backend's */
-    ln_reservation swap, blocks, batch, sampling;
+    ln_reservation swap, blocks, batch, sampling, masks;
     size_t scratch_bytes;
     ln_activations activations;
     ln_kv_layer *kv_layers;   /* [ln_kv_layer_count] */
@@ -37,6 +38,7 @@ struct linnet_engine {
     ln_scheduler scheduler;
     ln_step step;
     ln_sampler sampler;
+    ln_constraints constraints;
     uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
     ln_stats stats;       /* any thread reads */
 

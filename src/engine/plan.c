@@ -60,19 +60,22 @@ size_t ln_engine_max_encoder(const ln_engine_plan *plan) {
 }
 
 static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
-    ln_layout blocks = {0}, batch = {0}, sampler = {0}, engine = {0};
+    ln_layout blocks = {0}, batch = {0}, sampler = {0}, engine = {0}, masks = {0};
     ln_kv_cache_plan(&plan->kv_shape, &blocks);
     ln_step_plan(&plan->budget, &plan->kv_shape, &batch);
     ln_sampler_plan(spec->n_vocab, plan->ctx_tokens, &sampler);
     ln_engine_lay_out(spec, &plan->budget, &engine);
+    ln_masker_plan(spec->n_vocab, plan->token_text_bytes, &masks);
     LN_TRY(ln_layout_check(&blocks, "block tables", err));
     LN_TRY(ln_layout_check(&batch, "batch", err));
     LN_TRY(ln_layout_check(&sampler, "sampler", err));
     LN_TRY(ln_layout_check(&engine, "engine", err));
+    LN_TRY(ln_layout_check(&masks, "grammar", err));
     plan->bytes[LN_ARENA_BLOCKS] = blocks.bytes;
     plan->bytes[LN_ARENA_BATCH] = batch.bytes;
     plan->bytes[LN_ARENA_SAMPLER] = sampler.bytes;
     plan->bytes[LN_ARENA_ENGINE] = engine.bytes;
+    plan->bytes[LN_ARENA_GRAMMAR] = masks.bytes;
     return LINNET_OK;
 }
 
@@ -248,6 +251,7 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     plan->bytes[LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(model);
     plan->bytes[LN_ARENA_HEADERS] = ln_engine_header_bytes(model);
     plan->mapped_bytes = weights.mapped_bytes;
+    plan->token_text_bytes = ln_constraints_measure(model);
     plan->kv_dtype = choose_kv_dtype(options);
     plan->kv_tokens = options->kv_tokens;
     plan->swap_bytes = options->swap_bytes;

@@ -20,6 +20,7 @@
     X(LN_ARENA_SCRATCH, "scratch")         /* of the backend's kernels */                          \
     X(LN_ARENA_BATCH, "batch")             /* arrays of a step */                                  \
     X(LN_ARENA_SAMPLER, "sampler")         /* candidates */                                        \
+    X(LN_ARENA_GRAMMAR, "grammar")         /* the vocabulary's trie, masks of tokens */            \
     X(LN_ARENA_ENGINE, "engine")           /* the engine itself, queues, operations */             \
     X(LN_ARENA_TOKENIZER, "tokenizer")     /* of the open model, as are headers */                 \
     X(LN_ARENA_HEADERS, "headers")
@@ -44,6 +45,7 @@ typedef struct ln_engine_plan {
     ln_step_limits limits; /* for the backend's scratch */
     size_t bytes[LN_ARENA_COUNT];
     size_t mapped_bytes;
+    size_t token_text_bytes; /* of the vocabulary, for the grammar arena */
 } ln_engine_plan;
 
 /* Checks the options, creates the backend that they name (the caller destroys it) and chooses

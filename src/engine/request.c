@@ -18,6 +18,7 @@ void ln_request_release(linnet_request *request) {
         return;
     close(request->event_fd);
     pthread_mutex_destroy(&request->on_logits_mutex);
+    ln_grammar_release(request->grammar);
     free(request);
 }
 

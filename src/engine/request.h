@@ -51,6 +51,7 @@ struct linnet_request {
     size_t n_prompt, max_output;
     int32_t *encoder_tokens; /* [n_encoder_ids] */
     ln_token_rules rules;
+    ln_grammar *grammar;                 /* a reference; NULL: none */
     uint64_t deadline_ns;                /* of ln_clock_ns; 0: none */
     ln_request_logprobs prompt_logprobs; /* as asked for; the engine thread writes them */
     int event_fd;

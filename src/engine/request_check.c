@@ -128,6 +128,8 @@ static ln_status check_generate(const linnet_model *model, const linnet_request_
                                 ln_error *err) {
     LN_TRY(ln_sampling_check(&o->sampling, err));
     LN_TRY(check_rules(o, model->spec.n_vocab, err));
+    if (o->beam_width > 0 && o->grammar_kind != LINNET_GRAMMAR_NONE)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "beam_width does not go with a grammar");
     LN_TRY(check_logprobs(o, model->spec.n_vocab, err));
     return check_stops(o, model->tokenizer, err);
 }
@@ -137,10 +139,15 @@ static ln_status check_score(const linnet_request_options *o, ln_error *err) {
     const struct {
         const char *name;
         bool is_given;
-    } others[] = {{"min_tokens", o->min_tokens > 0},       {"stop_ids", o->n_stop_ids > 0},
-                  {"logit_bias", o->n_logit_bias > 0},     {"bad_words", o->n_bad_words > 0},
-                  {"dry_breakers", o->n_dry_breakers > 0}, {"logprobs", o->logprobs},
-                  {"prompt_logprobs", o->prompt_logprobs}, {"top_logprobs", o->top_logprobs != 0}};
+    } others[] = {{"min_tokens", o->min_tokens > 0},
+                  {"stop_ids", o->n_stop_ids > 0},
+                  {"logit_bias", o->n_logit_bias > 0},
+                  {"bad_words", o->n_bad_words > 0},
+                  {"dry_breakers", o->n_dry_breakers > 0},
+                  {"logprobs", o->logprobs},
+                  {"grammar", o->grammar_kind != LINNET_GRAMMAR_NONE},
+                  {"prompt_logprobs", o->prompt_logprobs},
+                  {"top_logprobs", o->top_logprobs != 0}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].is_given)
             return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is for kind GENERATE; the kind is SCORE",

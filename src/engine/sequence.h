@@ -4,7 +4,7 @@
 #ifndef LN_ENGINE_SEQUENCE_H
 #define LN_ENGINE_SEQUENCE_H
 
-#include <linnet.h>
+#include "grammar/grammar.h"
 
 typedef struct ln_sequence_group ln_sequence_group;
 
@@ -17,8 +17,9 @@ typedef struct ln_sequence {
     size_t kv_row;     /* in the cache, with has_row */
     bool has_row;
     bool is_over;
-    uint32_t index;         /* in its group: a counter of its random numbers */
-    double mirostat_excess; /* the sampler's state */
+    uint32_t index;                 /* in its group: a counter of its random numbers */
+    double mirostat_excess;         /* the sampler's state */
+    ln_grammar_state grammar_state; /* with a grammar; a plain value, which a fork copies */
 } ln_sequence;
 
 typedef enum ln_group_state {

@@ -194,12 +194,18 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
         own.n_prompt_ids = 1;
     }
     LN_TRY(ln_request_check(engine, &own, err));
+    ln_grammar *grammar;
+    LN_TRY(ln_constraints_compile(&engine->constraints, &own, &grammar, err));
     linnet_request *request = allocate(engine, &own);
-    if (request == NULL)
+    if (request == NULL) {
+        ln_grammar_release(grammar);
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a request of %zu tokens",
                        own.n_prompt_ids);
+    }
+    request->grammar = grammar;
     request->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
     if (request->event_fd < 0) {
+        ln_grammar_release(grammar);
         free(request);
         return ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a request: %s",
                        strerror(errno));
@@ -210,7 +216,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
     own.stop_ids = own.dry_breakers = NULL;
     own.logit_bias = NULL;
     own.bad_words = NULL;
-    own.cache_salt = NULL;
+    own.cache_salt = own.grammar = NULL;
     request->options = own;
     request->engine = engine;
     if (own.timeout_ms > 0)

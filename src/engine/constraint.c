@@ -1,0 +1,104 @@
+#include "engine/constraint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static ln_token_text token_text(const void *tokenizer, int32_t id) {
+    return ln_tokenizer_text(tokenizer, id);
+}
+
+size_t ln_constraints_measure(const linnet_model *model) {
+    if (model->tokenizer == NULL)
+        return 0;
+    return ln_token_trie_measure(token_text, model->tokenizer, model->spec.n_vocab);
+}
+
+ln_status ln_constraints_init(ln_constraints *constraints, const linnet_model *model,
+                              size_t n_text_bytes, void *memory, ln_error *err) {
+    *constraints = (ln_constraints){0};
+    ln_masker_init(&constraints->masker, model->spec.n_vocab, n_text_bytes, memory);
+    if (pthread_mutex_init(&constraints->mutex, NULL) != 0)
+        return ln_fail(err, LINNET_ERR_NOMEM, "cannot create a mutex");
+    constraints->tokenizer = model->tokenizer;
+    return LINNET_OK;
+}
+
+static void forget(ln_kept_grammar *kept) {
+    ln_grammar_release(kept->grammar);
+    free(kept->text);
+    *kept = (ln_kept_grammar){0};
+}
+
+void ln_constraints_free(ln_constraints *constraints) {
+    if (constraints->masker.masks == NULL)
+        return;
+    for (size_t i = 0; i < LN_KEPT_GRAMMARS; i++)
+        forget(&constraints->kept[i]);
+    pthread_mutex_destroy(&constraints->mutex);
+}
+
+/* Under the mutex: the grammar if it is kept, and where it would be else. */
+static ln_kept_grammar *find(ln_constraints *c, const linnet_request_options *o, bool *found) {
+    ln_kept_grammar *oldest = &c->kept[0];
+    for (size_t i = 0; i < LN_KEPT_GRAMMARS; i++) {
+        ln_kept_grammar *kept = &c->kept[i];
+        *found = kept->grammar != NULL && kept->kind == o->grammar_kind &&
+                 kept->n_bytes == o->grammar_bytes &&
+                 (kept->n_bytes == 0 || memcmp(kept->text, o->grammar, kept->n_bytes) == 0);
+        if (*found)
+            return kept;
+        if (kept->used < oldest->used)
+            oldest = kept;
+    }
+    return oldest;
+}
+
+/* Keeps a grammar; without the memory it is compiled again next time. */
+static void keep(ln_constraints *c, const linnet_request_options *o, ln_grammar *grammar) {
+    char *text = malloc(o->grammar_bytes + 1);
+    if (text == NULL)
+        return;
+    if (o->grammar_bytes > 0)
+        memcpy(text, o->grammar, o->grammar_bytes);
+    pthread_mutex_lock(&c->mutex);
+    bool found;
+    ln_kept_grammar *place = find(c, o, &found);
+    forget(place);
+    *place = (ln_kept_grammar){.grammar = ln_grammar_retain(grammar),
+                               .kind = o->grammar_kind,
+                               .text = text,
+                               .n_bytes = o->grammar_bytes,
+                               .used = ++c->clock};
+    pthread_mutex_unlock(&c->mutex);
+}
+
+ln_status ln_constraints_compile(ln_constraints *c, const linnet_request_options *o,
+                                 ln_grammar **grammar, ln_error *err) {
+    bool found = false;
+    *grammar = NULL;
+    if (o->grammar_kind == LINNET_GRAMMAR_NONE)
+        return LINNET_OK;
+    if (c->tokenizer == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "the checkpoint has no tokenizer, so grammars are not possible");
+    if (!ln_tokenizer_joins(c->tokenizer))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "the texts of this tokenizer's tokens depend on what follows, so grammars "
+                       "are not possible");
+    if (o->grammar == NULL && o->grammar_bytes > 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "grammar is NULL");
+    pthread_mutex_lock(&c->mutex);
+    ln_status status = ln_masker_load(&c->masker, token_text, c->tokenizer, err);
+    ln_kept_grammar *kept = find(c, o, &found);
+    if (status == LINNET_OK && found) {
+        *grammar = ln_grammar_retain(kept->grammar);
+        kept->used = ++c->clock;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    if (status != LINNET_OK || found)
+        return status;
+    LN_TRY(ln_grammar_compile(o->grammar_kind, o->grammar, o->grammar_bytes, &c->masker.trie,
+                              grammar, err));
+    keep(c, o, *grammar);
+    return LINNET_OK;
+}

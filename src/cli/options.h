@@ -10,7 +10,12 @@
 #include <stdint.h>
 
 /* Keys of long options without a letter begin here; each group of options has its own range. */
-enum { LN_KEYS_COMMAND = 0x100, LN_KEYS_ENGINE = 0x200, LN_KEYS_SAMPLING = 0x300 };
+enum {
+    LN_KEYS_COMMAND = 0x100,
+    LN_KEYS_ENGINE = 0x200,
+    LN_KEYS_SAMPLING = 0x300,
+    LN_KEYS_GRAMMAR = 0x400
+};
 
 /* A child parser for the options of every command that makes an engine. Its input is an
  * initialised linnet_engine_options; strings in it are borrowed from argv. */

@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/generate.h"
+#include "cli/grammar_options.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -39,6 +40,7 @@ typedef struct run_args {
     bool chat, ignore_eos, keep_special, print_ids, print_memory, quiet;
     linnet_engine_options engine;
     linnet_sampling sampling;
+    ln_cli_grammar grammar;
 } run_args;
 
 static const struct argp_option options[] = {
@@ -90,7 +92,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &args->sampling;
-        state->child_inputs[1] = &args->engine;
+        state->child_inputs[1] = &args->grammar;
+        state->child_inputs[2] = &args->engine;
         break;
     case 'p': args->prompt = arg; break;
     case 'f': args->file = arg; break;
@@ -114,7 +117,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static const struct argp_child children[] = {
     {&ln_cli_sampling_argp, 0, "Sampling:", 3},
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 4},
+    {&ln_cli_grammar_argp, 0, "What the output must be (at most one of these):", 4},
+    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 5},
     {0}};
 
 static const struct argp run_argp = {
@@ -245,7 +249,7 @@ static void print_speed(const ln_cli_generation *generation) {
 }
 
 /* Generates with an engine that stands. */
-static int run_engine(linnet_engine *engine, const run_args *args, const char *path,
+static int run_engine(linnet_engine *engine, run_args *args, const char *path,
                       const linnet_model_info *info, const prompt_ids *prompt) {
     linnet_memory_plan memory = {.struct_bytes = sizeof memory};
     linnet_engine_get_memory(engine, &memory);
@@ -264,6 +268,9 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
     request.ignore_eos = args->ignore_eos;
     request.keep_special = args->keep_special;
     request.sampling = args->sampling;
+    int loaded = ln_cli_grammar_load(&args->grammar, &request);
+    if (loaded != 0)
+        return loaded;
     request.stop = args->stop;
     request.n_stop = args->n_stop;
 
@@ -283,7 +290,7 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
     return status;
 }
 
-static int run_model(const linnet_model *model, const run_args *args, const char *path) {
+static int run_model(const linnet_model *model, run_args *args, const char *path) {
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(model, &info);
     const int32_t *given = info.has_encoder ? args->encoder_ids.ids : args->ids.ids;
@@ -329,5 +336,6 @@ int ln_cli_run(int argc, char **argv) {
     free(args.ids.ids);
     free(args.encoder_ids.ids);
     free(args.stop);
+    free(args.grammar.text);
     return status;
 }

@@ -1,0 +1,42 @@
+#!/bin/sh
+# The commands of docs/structured-output.md, as they stand there.
+# usage: structured_output.sh LINNET SOURCE_DIR
+set -eu
+linnet=$1
+source=$2
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+cd "$folder"
+
+# The text of the fenced blocks of a language.
+blocks() {
+    awk -v fence='```'"$1" '$0 == fence { inside = 1; next } $0 == "```" { inside = 0 } inside' \
+        "$source/docs/structured-output.md"
+}
+fail() {
+    printf '%s\n' "$1"
+    exit 1
+}
+
+blocks gbnf >moves.gbnf
+{
+    # shellcheck disable=SC2016
+    printf 'linnet() { "%s" "$@" --seed 7 </dev/null; echo; }\nset -e\n' "$linnet"
+    blocks sh
+} >commands.sh
+sh commands.sh >output.txt || fail "a command of the page fails"
+
+lines=$(tr '\n' ' ' <output.txt)
+printf '%s\n' "$lines" | grep -qE '\{.*\} +[1-9][0-9]{0,2} +(yes|no|perhaps) +\{ *"name": ?".*, *"age": ?[0-9]+ *\} +([a-h][1-8]-[a-h][1-8](, )?){1,4} *$' ||
+    fail "the outputs are not what the page says: $lines"
+
+for command in "--json --regex a" "--regex (" "--grammar nowhere.gbnf"; do
+    # shellcheck disable=SC2086
+    if "$linnet" run -q -p x -n 4 $command >output.txt 2>error.txt; then
+        fail "$command is not refused"
+    fi
+    [ "$(wc -l <error.txt)" -le 2 ] && [ -s error.txt ] || fail "$command: $(cat error.txt)"
+done
+"$linnet" run -q -p x -n 4 --json-schema '{"not": {}}' 2>error.txt && fail "not is not refused"
+grep -q '"not" is not supported' error.txt || fail "$(cat error.txt)"
+echo "the examples hold"

@@ -338,7 +338,12 @@ typedef enum linnet_grammar_kind {
     LINNET_GRAMMAR_JSON_SCHEMA, /* text: a JSON schema */
     LINNET_GRAMMAR_REGEX,       /* text: a regular expression for all of the answer */
     LINNET_GRAMMAR_CHOICE,      /* text: a JSON array of strings, one of which is the answer */
-    LINNET_GRAMMAR_GBNF         /* text: rules, as llama.cpp writes them */
+    LINNET_GRAMMAR_GBNF,        /* text: rules, as llama.cpp writes them */
+    /* Calls of tools. text: a JSON object with `tools` as OpenAI's API has them, `syntax`:
+     * "hermes", "llama3", "mistral" or "deepseek", `name`: of the one tool to call, and `parallel`:
+     * true for more than one call. The markers of the calls may be special tokens, which
+     * keep_special shows. */
+    LINNET_GRAMMAR_TOOLS
 } linnet_grammar_kind;
 
 #define LINNET_MAX_TOP_LOGPROBS 64

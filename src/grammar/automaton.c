@@ -44,7 +44,9 @@ void ln_automaton_free(ln_automaton *automaton) {
     *automaton = (ln_automaton){0};
 }
 
-/* ---- nodes ------------------------------------------------------------------------------ */
+/* ---- nodes
+ * ------------------------------------------------------------------------------
+ */
 
 static uint32_t mix(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     uint64_t hash = ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u;
@@ -80,7 +82,8 @@ static uint32_t intern_node(ln_automaton *a, uint32_t position, uint32_t termina
     return *head;
 }
 
-/* ---- sets of stacks --------------------------------------------------------------------- */
+/* ---- sets of stacks
+ * --------------------------------------------------------------------- */
 
 static void begin(ln_automaton *a) {
     if (++a->epoch == 0) /* so many sets were made that the numbers begin anew */
@@ -124,7 +127,8 @@ static bool is_any_live(const ln_byte_set *set) {
     return (set->bits[0] | set->bits[1] | set->bits[2] | set->bits[3]) != 0;
 }
 
-/* Stands in a terminal after `count` characters, and where it has ended when it may have. */
+/* Stands in a terminal after `count` characters, and where it has ended when it
+ * may have. */
 static void enter_terminal(ln_automaton *a, uint32_t terminal, uint32_t position, uint32_t count,
                            uint32_t parent) {
     const ln_terminal *t = &a->program->terminals[terminal];
@@ -242,7 +246,8 @@ static uint32_t intern_made(ln_automaton *a) {
     return *head;
 }
 
-/* ---- the automaton ---------------------------------------------------------------------- */
+/* ---- the automaton
+ * ---------------------------------------------------------------------- */
 
 uint32_t ln_automaton_start(ln_automaton *a) {
     begin(a);
@@ -308,8 +313,8 @@ bool ln_automaton_is_crowded(const ln_automaton *a) {
            a->n_items > LN_AUTOMATON_ITEMS / 2;
 }
 
-/* Moves the nodes below the marked ones down, parents before their children; a->renamed says
- * where to. */
+/* Moves the nodes below the marked ones down, parents before their children;
+ * a->renamed says where to. */
 static void compact(ln_automaton *a) {
     size_t kept = 1;
     for (size_t i = a->n_nodes; i-- > 1;)

@@ -1,10 +1,12 @@
-/* Runs a compiled grammar over bytes. A state is a set of stacks: where each way to read the text
- * so far stands, and what comes after the rules that it is in. Stacks share their tails and equal
- * sets have one number, so what is known of a state (its transitions, its mask of tokens) is known
- * for every text that leads to it.
+/* Runs a compiled grammar over bytes. A state is a set of stacks: where each
+ * way to read the text so far stands, and what comes after the rules that it is
+ * in. Stacks share their tails and equal sets have one number, so what is known
+ * of a state (its transitions, its mask of tokens) is known for every text that
+ * leads to it.
  *
- * All memory is one block of fixed size. When it runs full, everything but one state is forgotten
- * and the numbers of states change: the generation says so. */
+ * All memory is one block of fixed size. When it runs full, everything but one
+ * state is forgotten and the numbers of states change: the generation says so.
+ */
 #ifndef LN_GRAMMAR_AUTOMATON_H
 #define LN_GRAMMAR_AUTOMATON_H
 
@@ -28,7 +30,8 @@ typedef struct ln_stack_node {
     uint32_t position; /* a state of the program, or of a terminal's automaton */
     uint32_t terminal; /* LN_NO_TERMINAL: none */
     uint32_t count;    /* characters of it so far, where that matters */
-    uint32_t parent;   /* what comes after the rule or terminal; 0: the end of the text */
+    uint32_t parent;   /* what comes after the rule or terminal; 0: the end of the
+                          text */
     uint32_t depth;
     uint32_t chain; /* in the index */
     uint32_t mark;  /* of the set that is being made */

@@ -1,5 +1,6 @@
-/* What makes a compiled grammar unusable: parts that can never end are taken out, so that whatever
- * begins can be finished; rules that call themselves before they match anything are refused. */
+/* What makes a compiled grammar unusable: parts that can never end are taken
+ * out, so that whatever begins can be finished; rules that call themselves
+ * before they match anything are refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@ typedef struct checker {
     const ln_grammar_builder *builder;
     uint32_t *owner;   /* [n_states] the rule that a state belongs to */
     bool *reached;     /* [n_states] */
-    uint32_t *waiting; /* [n_edges] the next call that waits for the same rule, 0: none */
+    uint32_t *waiting; /* [n_edges] the next call that waits for the same rule, 0:
+                          none */
     uint32_t *waiters; /* [n_rules] the first such call */
     bool *done;        /* [n_rules] its end was reached */
     uint32_t *work;    /* [n_states] */
@@ -35,8 +37,9 @@ static void reach(checker *c, uint32_t state) {
     c->work[c->n_work++] = state;
 }
 
-/* Follows an edge of a reached state; `matching`: also over what matches bytes. A call is followed
- * once its rule's end was reached; until then the state waits. */
+/* Follows an edge of a reached state; `matching`: also over what matches bytes.
+ * A call is followed once its rule's end was reached; until then the state
+ * waits. */
 static void follow(checker *c, const ln_nfa_edge *edge, bool matching) {
     switch ((ln_edge_kind)edge->kind) {
     case LN_EDGE_EMPTY: reach(c, edge->target); break;
@@ -57,8 +60,8 @@ static void follow(checker *c, const ln_nfa_edge *edge, bool matching) {
     }
 }
 
-/* Finds the rules whose ends can be reached from their starts. Each state is looked at once, and
- * once more for each rule that it waited for. */
+/* Finds the rules whose ends can be reached from their starts. Each state is
+ * looked at once, and once more for each rule that it waited for. */
 static void find_done(checker *c, bool matching) {
     const ln_nfa *nfa = &c->program->nfa;
     size_t n_rules = c->builder->n_rules;
@@ -99,7 +102,8 @@ static void find_owners(checker *c) {
     }
 }
 
-/* ---- what never ends -------------------------------------------------------------------- */
+/* ---- what never ends
+ * -------------------------------------------------------------------- */
 
 static bool can_pass(const checker *c, const ln_nfa_edge *edge) {
     if (edge->kind == LN_EDGE_CALL)
@@ -107,8 +111,8 @@ static bool can_pass(const checker *c, const ln_nfa_edge *edge) {
     return edge->kind != LN_EDGE_TERMINAL || !is_terminal_empty(c->program, edge);
 }
 
-/* Unlinks edges that cannot be passed, or lead to where no end is reached. `sources` and `incoming`
- * list the edges into each state. */
+/* Unlinks edges that cannot be passed, or lead to where no end is reached.
+ * `sources` and `incoming` list the edges into each state. */
 static void prune(checker *c, uint32_t *sources, uint32_t *incoming) {
     ln_nfa *nfa = &c->program->nfa;
     bool *useful = c->reached;
@@ -142,13 +146,14 @@ static void prune(checker *c, uint32_t *sources, uint32_t *incoming) {
     }
 }
 
-/* ---- left recursion --------------------------------------------------------------------- */
+/* ---- left recursion
+ * --------------------------------------------------------------------- */
 
 enum { WHITE, GREY, BLACK };
 
-/* Walks the calls that come before anything is matched, depth first over rules; a rule that is
- * met again on the way is refused. c->reached: states at which nothing was matched yet. The calls
- * of each rule are listed by next_call. */
+/* Walks the calls that come before anything is matched, depth first over rules;
+ * a rule that is met again on the way is refused. c->reached: states at which
+ * nothing was matched yet. The calls of each rule are listed by next_call. */
 static ln_status find_cycle(checker *c, const uint32_t *first_call, const uint32_t *next_call,
                             ln_error *err) {
     const ln_nfa *nfa = &c->program->nfa;

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A walk over the trie with one automaton; once to count what there is to keep, once to keep it. */
+/* A walk over the trie with one automaton. */
 typedef struct dense_walk {
     const ln_dfa *dfa;
     const ln_token_trie *trie;
     ln_dense_table *table;
-    uint8_t *token_counts; /* [n_vocab] characters of each token inside, with counting automata */
+    uint8_t *token_counts; /* [n_vocab] characters of each token inside, with
+                              counting automata */
 } dense_walk;
 
 static void keep_token(const dense_walk *w, int32_t id, uint32_t count) {
@@ -24,7 +25,7 @@ static bool goes_on(const ln_dfa *dfa, uint32_t state) {
     return (live->bits[0] | live->bits[1] | live->bits[2] | live->bits[3]) != 0;
 }
 
-/* With exits NULL they are only counted. */
+/* exits[n_nodes] have room for all that there may be. */
 static void walk(const dense_walk *w, ln_dense_exit *exits) {
     const ln_token_trie *trie = w->trie;
     const ln_dfa *dfa = w->dfa;
@@ -45,11 +46,8 @@ static void walk(const dense_walk *w, ln_dense_exit *exits) {
         counts[depth] = (uint8_t)(counts[depth - 1] + ((next & LN_DFA_COUNTS) != 0));
         if (goes_on(dfa, state) && trie->token[node] >= 0)
             keep_token(w, trie->token[node], counts[depth]);
-        if (dfa->accepts[state]) {
-            if (exits != NULL)
-                exits[n_exits] = (ln_dense_exit){node, counts[depth]};
-            n_exits++;
-        }
+        if (dfa->accepts[state])
+            exits[n_exits++] = (ln_dense_exit){node, counts[depth]};
         node++;
     }
     w->table->n_exits = n_exits;
@@ -95,18 +93,20 @@ static ln_status build_table(ln_dense_table *table, ln_arena *arena, const ln_pr
     table->inside = ln_arena_alloc(arena, trie->n_words, sizeof *table->inside);
     if (table->inside == NULL)
         return out_of_memory(err);
-    walk(&w, NULL);
-    table->exits = ln_arena_alloc(arena, table->n_exits, sizeof *table->exits);
-    if (table->exits == NULL)
-        return out_of_memory(err);
-    if (w.dfa->counts) {
+    ln_dense_exit *exits = malloc(trie->n_nodes * sizeof *exits);
+    if (w.dfa->counts)
         w.token_counts = calloc(trie->n_vocab + 1, 1);
-        if (w.token_counts == NULL)
-            return out_of_memory(err);
+    bool done = exits != NULL && (w.token_counts != NULL || !w.dfa->counts);
+    if (done) {
+        walk(&w, exits);
+        table->exits = ln_arena_alloc(arena, table->n_exits, sizeof *table->exits);
+        done = table->exits != NULL;
     }
-    walk(&w, table->exits);
-    ln_status status = LINNET_OK;
-    if (w.token_counts != NULL)
+    if (done && table->n_exits > 0)
+        memcpy(table->exits, exits, table->n_exits * sizeof *exits);
+    free(exits);
+    ln_status status = done ? LINNET_OK : out_of_memory(err);
+    if (done && w.token_counts != NULL)
         status = fill_layers(&w, arena, err);
     free(w.token_counts);
     return status;

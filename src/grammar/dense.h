@@ -1,14 +1,15 @@
-/* Tables for the states of terminals that go on with most bytes, such as the inside of a string:
- * the walk over the vocabulary that they would need takes long, so it is done once, when the
- * grammar is compiled. Tokens that end the terminal on their way depend on what comes after it;
- * their paths are walked from where it ends. */
+/* Tables for the states of terminals that go on with most bytes, such as the
+ * inside of a string: the walk over the vocabulary that they would need takes
+ * long, so it is done once, when the grammar is compiled. Tokens that end the
+ * terminal on their way depend on what comes after it; their paths are walked
+ * from where it ends. */
 #ifndef LN_GRAMMAR_DENSE_H
 #define LN_GRAMMAR_DENSE_H
 
 #include "grammar/program.h"
 #include "grammar/token_trie.h"
 
-enum { LN_DENSE_TABLES = 12, LN_DENSE_LAYERS = 16, LN_DENSE_BYTES = 24 };
+enum { LN_DENSE_TABLES = 24, LN_DENSE_LAYERS = 16, LN_DENSE_BYTES = 24 };
 
 /* Where the terminal may have ended. */
 typedef struct ln_dense_exit {
@@ -22,8 +23,10 @@ typedef struct ln_dense_table {
     ln_dense_exit *exits;
     size_t n_exits;
     /* where characters are counted: */
-    uint64_t *layers;  /* [LN_DENSE_LAYERS][n_words]: those of `inside` with at most so many */
-    int32_t *by_count; /* [n_by_count] those with LN_DENSE_LAYERS or more, the fewest first */
+    uint64_t *layers;  /* [LN_DENSE_LAYERS][n_words]: those of `inside` with at
+                          most so many */
+    int32_t *by_count; /* [n_by_count] those with LN_DENSE_LAYERS or more, the
+                          fewest first */
     uint8_t *counts;   /* [n_by_count] */
     size_t n_by_count;
 } ln_dense_table;
@@ -33,15 +36,16 @@ typedef struct ln_dense {
     size_t n_tables;
 } ln_dense;
 
-/* Finds the states that need one and fills their tables, as far as there are so many; the memory is
- * the arena's. */
+/* Finds the states that need one and fills their tables, as far as there are so
+ * many; the memory is the arena's. */
 ln_status ln_dense_build(ln_dense *dense, ln_arena *arena, const ln_program *program,
                          const ln_token_trie *trie, ln_error *err);
 
 /* NULL: it has none. */
 const ln_dense_table *ln_dense_find(const ln_dense *dense, uint32_t dfa, uint32_t state);
 
-/* Adds the tokens of `inside` that begin at most `room` characters to mask[n_words]. */
+/* Adds the tokens of `inside` that begin at most `room` characters to
+ * mask[n_words]. */
 void ln_dense_add(const ln_dense_table *table, size_t n_words, uint32_t room, uint64_t *mask);
 
 #endif

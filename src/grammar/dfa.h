@@ -1,6 +1,7 @@
-/* A deterministic automaton over bytes, made from a part of a nondeterministic one that has no
- * calls (subset construction; Rabin and Scott, 1959). States from which no end can be reached are
- * left out, so whatever begins can be finished. */
+/* A deterministic automaton over bytes, made from a part of a nondeterministic
+ * one that has no calls (subset construction; Rabin and Scott, 1959). States
+ * from which no end can be reached are left out, so whatever begins can be
+ * finished. */
 #ifndef LN_GRAMMAR_DFA_H
 #define LN_GRAMMAR_DFA_H
 
@@ -32,8 +33,8 @@ typedef struct ln_dfa {
     bool counts;            /* some transition does */
 } ln_dfa;
 
-/* The memory is the arena's. *fuel is what may be spent yet, in steps of work. *fits false: more
- * than max_states, or the fuel is out. Errors: NOMEM. */
+/* The memory is the arena's. *fuel is what may be spent yet, in steps of work.
+ * *fits false: more than max_states, or the fuel is out. Errors: NOMEM. */
 ln_status ln_dfa_build(ln_dfa *dfa, ln_arena *arena, const ln_nfa *nfa, uint32_t from, uint32_t to,
                        size_t max_states, uint64_t *fuel, bool *fits, ln_error *err);
 

@@ -71,7 +71,8 @@ ln_expr *ln_expr_text(ln_grammar_builder *builder, const char *text) {
     return ln_expr_bytes(builder, text, strlen(text));
 }
 
-/* ---- sets of code points ---------------------------------------------------------------- */
+/* ---- sets of code points
+ * ---------------------------------------------------------------- */
 
 static int compare_ranges(const void *a, const void *b) {
     const ln_range *left = a, *right = b;
@@ -134,7 +135,8 @@ ln_expr *ln_expr_chars(ln_grammar_builder *builder, const ln_range *ranges, size
     return expr;
 }
 
-/* ---- structure -------------------------------------------------------------------------- */
+/* ---- structure
+ * -------------------------------------------------------------------------- */
 
 ln_expr *ln_expr_list(ln_grammar_builder *builder, ln_expr_kind kind) {
     return create(builder, kind);

@@ -1,6 +1,6 @@
-/* What every source of a grammar is translated to: rules, whose bodies are expressions over bytes
- * and code points. Expressions live in the builder's arena; each stands in one place only, what is
- * used twice is a rule. */
+/* What every source of a grammar is translated to: rules, whose bodies are
+ * expressions over bytes and code points. Expressions live in the builder's
+ * arena; each stands in one place only, what is used twice is a rule. */
 #ifndef LN_GRAMMAR_EXPR_H
 #define LN_GRAMMAR_EXPR_H
 
@@ -60,8 +60,8 @@ typedef struct ln_rule {
     uint32_t min_count, max_count; /* of characters, of a TERMINAL whose body counts them */
 } ln_rule;
 
-/* After a failure `status` is set, `err` says why, and further calls do nothing and return an
- * expression that may be used like any other. */
+/* After a failure `status` is set, `err` says why, and further calls do nothing
+ * and return an expression that may be used like any other. */
 typedef struct ln_grammar_builder {
     ln_arena arena;
     ln_rule *rules; /* [n_rules] of [LN_GRAMMAR_MAX_RULES], grown */
@@ -82,8 +82,8 @@ ln_grammar_fail(ln_grammar_builder *builder, ln_status status, const char *forma
 ln_expr *ln_expr_empty(ln_grammar_builder *builder);
 ln_expr *ln_expr_bytes(ln_grammar_builder *builder, const char *bytes, size_t n_bytes); /* copied */
 ln_expr *ln_expr_text(ln_grammar_builder *builder, const char *text);
-/* One code point of ranges[n_ranges], in any order, copied; surrogates are left out. An empty set
- * matches nothing. */
+/* One code point of ranges[n_ranges], in any order, copied; surrogates are left
+ * out. An empty set matches nothing. */
 ln_expr *ln_expr_chars(ln_grammar_builder *builder, const ln_range *ranges, size_t n_ranges,
                        bool negated);
 ln_expr *ln_expr_list(ln_grammar_builder *builder, ln_expr_kind kind); /* SEQUENCE or CHOICE */
@@ -95,7 +95,8 @@ ln_expr *ln_expr_repeat(ln_grammar_builder *builder, ln_expr *body, uint32_t min
 ln_expr *ln_expr_optional(ln_grammar_builder *builder, ln_expr *body);
 ln_expr *ln_expr_rule(ln_grammar_builder *builder, uint32_t rule);
 
-/* The index of a new rule; `body` may be NULL and set later, `name` is for messages and copied. */
+/* The index of a new rule; `body` may be NULL and set later, `name` is for
+ * messages and copied. */
 uint32_t ln_rule_add(ln_grammar_builder *builder, const char *name, size_t name_bytes,
                      ln_expr *body);
 uint32_t ln_rule_add_terminal(ln_grammar_builder *builder, const char *name, ln_expr *body);

@@ -115,7 +115,8 @@ static uint32_t read_char(gbnf_parser *p) {
         p->at++;
     }
     if (n_digits == 0 || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) {
-        fail(p, "an escape is none of \\n \\r \\t \\\\ \\\" \\[ \\] \\^ \\- \\xHH \\uHHHH "
+        fail(p, "an escape is none of \\n \\r \\t \\\\ \\\" \\[ \\] \\^ \\- \\xHH "
+                "\\uHHHH "
                 "\\UHHHHHHHH");
         return 0;
     }
@@ -177,7 +178,8 @@ static uint32_t read_count(gbnf_parser *p) {
     return (uint32_t)value;
 }
 
-/* `*', `+', `?', `{m}', `{m,}', `{m,n}' or `{,n}' after `body', any number of them. */
+/* `*', `+', `?', `{m}', `{m,}', `{m,n}' or `{,n}' after `body', any number of
+ * them. */
 static ln_expr *read_repeats(gbnf_parser *p, ln_expr *body) {
     for (unsigned n = 0; !has_failed(p); n++) {
         skip_space(p, p->depth > 0);
@@ -305,7 +307,8 @@ static void read_rule(gbnf_parser *p) {
     p->builder->rules[rule].body = body;
     skip_space(p, false);
     if (p->at < p->n_bytes && peek(p) != '\n' && peek(p) != '\r')
-        fail(p, "a part of a rule is none of \"literal\", [class], (group), . and a rule's name");
+        fail(p, "a part of a rule is none of \"literal\", [class], (group), . and "
+                "a rule's name");
 }
 
 static ln_status read_rules(gbnf_parser *p) {

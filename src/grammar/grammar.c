@@ -18,6 +18,7 @@ static ln_status read_source(ln_grammar_builder *builder, linnet_grammar_kind ki
     case LINNET_GRAMMAR_JSON_SCHEMA: return ln_grammar_read_schema(builder, text, n_bytes);
     case LINNET_GRAMMAR_REGEX: return ln_grammar_read_regex(builder, text, n_bytes);
     case LINNET_GRAMMAR_CHOICE: return ln_grammar_read_choice(builder, text, n_bytes);
+    case LINNET_GRAMMAR_TOOLS: return ln_grammar_read_tools(builder, text, n_bytes);
     case LINNET_GRAMMAR_GBNF: return ln_grammar_read_gbnf(builder, text, n_bytes);
     case LINNET_GRAMMAR_NONE:
     default:
@@ -26,7 +27,8 @@ static ln_status read_source(ln_grammar_builder *builder, linnet_grammar_kind ki
     }
 }
 
-/* The start must fit the automaton's memory; later states are met when they come. */
+/* The start must fit the automaton's memory; later states are met when they
+ * come. */
 static ln_status check_start(ln_grammar *grammar, ln_error *err) {
     if (ln_automaton_start(&grammar->automaton) != LN_STATE_FULL)
         return LINNET_OK;

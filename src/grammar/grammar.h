@@ -1,9 +1,10 @@
 /* Structured output: a grammar says which tokens may come next.
  *
- * A source (JSON, a JSON schema, a regular expression, a choice, GBNF, calls of tools) is
- * translated to rules (expr.h), these to an automaton over bytes (program.h), which runs over a
- * token's bytes (automaton.h). The tokens that a state allows are found by walking the vocabulary's
- * trie (token_trie.h) and kept as a mask (masker.h). */
+ * A source (JSON, a JSON schema, a regular expression, a choice, GBNF, calls of
+ * tools) is translated to rules (expr.h), these to an automaton over bytes
+ * (program.h), which runs over a token's bytes (automaton.h). The tokens that a
+ * state allows are found by walking the vocabulary's trie (token_trie.h) and
+ * kept as a mask (masker.h). */
 #ifndef LN_GRAMMAR_GRAMMAR_H
 #define LN_GRAMMAR_GRAMMAR_H
 
@@ -12,27 +13,29 @@
 
 typedef struct ln_grammar ln_grammar;
 
-/* Compiles a source: text[n_bytes], or nothing for LINNET_GRAMMAR_JSON. In time and memory that are
- * bounded whatever the source. `trie`: the vocabulary that it will mask, which outlives it, for
- * tables that make its masks quick; NULL: none. Errors: ARGUMENT (malformed, never satisfied),
- * UNSUPPORTED (naming what), LIMIT, NOMEM. */
+/* Compiles a source: text[n_bytes], or nothing for LINNET_GRAMMAR_JSON. In time
+ * and memory that are bounded whatever the source. `trie`: the vocabulary that
+ * it will mask, which outlives it, for tables that make its masks quick; NULL:
+ * none. Errors: ARGUMENT (malformed, never satisfied), UNSUPPORTED (naming
+ * what), LIMIT, NOMEM. */
 ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t n_bytes,
                              const ln_token_trie *trie, ln_grammar **grammar, ln_error *err);
 
-/* A grammar may be shared; one thread at a time masks with it. Compiling gives the first
- * reference. */
+/* A grammar may be shared; one thread at a time masks with it. Compiling gives
+ * the first reference. */
 ln_grammar *ln_grammar_retain(ln_grammar *grammar);
 void ln_grammar_release(ln_grammar *grammar); /* NULL is fine */
 
-/* Where a sequence stands: a plain value that may be copied, kept and gone back to. Zeroed: before
- * the first token of output. */
+/* Where a sequence stands: a plain value that may be copied, kept and gone back
+ * to. Zeroed: before the first token of output. */
 typedef struct ln_grammar_state {
     uint32_t state, generation;
     size_t n_tokens; /* of output that it has seen */
 } ln_grammar_state;
 
-/* For tests and checkers: how many of the bytes the grammar accepts, all or as far as the first
- * that no text of the grammar has there; *complete: the text may end after them. */
+/* For tests and checkers: how many of the bytes the grammar accepts, all or as
+ * far as the first that no text of the grammar has there; *complete: the text
+ * may end after them. */
 ln_status ln_grammar_match(ln_grammar *grammar, const char *bytes, size_t n_bytes,
                            size_t *n_accepted, bool *complete, ln_error *err);
 

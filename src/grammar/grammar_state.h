@@ -16,11 +16,13 @@ struct ln_grammar {
     ln_dense dense;
 };
 
-/* The sources: each adds rules and sets the root. Errors as ln_grammar_compile. */
+/* The sources: each adds rules and sets the root. Errors as ln_grammar_compile.
+ */
 ln_status ln_grammar_read_gbnf(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 ln_status ln_grammar_read_regex(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 ln_status ln_grammar_read_choice(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 ln_status ln_grammar_read_json(ln_grammar_builder *builder);
+ln_status ln_grammar_read_tools(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 ln_status ln_grammar_read_schema(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 
 #endif

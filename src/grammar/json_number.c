@@ -1,5 +1,6 @@
-/* Decimal numbers between two bounds, digit by digit: as long as the digits so far are those of a
- * bound it decides about the next one, after that every digit is free. */
+/* Decimal numbers between two bounds, digit by digit: as long as the digits so
+ * far are those of a bound it decides about the next one, after that every
+ * digit is free. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ enum {
     MAX_SIGNIFICANT = 15 /* of numbers with a fraction, so that their doubles differ */
 };
 
-/* A bound without its sign: digits before the point, without leading zeros, and after it. */
+/* A bound without its sign: digits before the point, without leading zeros, and
+ * after it. */
 typedef struct decimal {
     char digits[MAX_DIGITS + 1];
     size_t n_digits;
@@ -67,9 +69,11 @@ static int compare(const decimal *a, const decimal *b) {
     return (order > 0) - (order < 0);
 }
 
-/* ---- digits before the point ------------------------------------------------------------ */
+/* ---- digits before the point
+ * ------------------------------------------------------------ */
 
-/* What follows the digits that are free, those of `low`, of `high`, or of both. */
+/* What follows the digits that are free, those of `low`, of `high`, or of both.
+ */
 typedef struct tails {
     ln_grammar_builder *builder;
     const decimal *low, *high;
@@ -111,9 +115,11 @@ static ln_expr *digits_from(const tails *t, size_t at, size_t n, bool at_low, bo
     return choice;
 }
 
-/* ---- digits after it -------------------------------------------------------------------- */
+/* ---- digits after it
+ * -------------------------------------------------------------------- */
 
-/* Whether the number may end after `at` digits that equal those of the bounds. */
+/* Whether the number may end after `at` digits that equal those of the bounds.
+ */
 static bool may_end(const tails *t, size_t at, bool at_low, bool at_high) {
     if (at_low && (at < t->low->n_fraction || t->low->excluded))
         return false;
@@ -171,7 +177,8 @@ static ln_expr *fraction(const tails *t, size_t n, bool at_low, bool at_high) {
     return choice;
 }
 
-/* ---- magnitudes ------------------------------------------------------------------------- */
+/* ---- magnitudes
+ * ------------------------------------------------------------------------- */
 
 /* Magnitudes from low to high, both of them 0 or more. */
 static ln_expr *magnitudes(ln_grammar_builder *b, const decimal *low, const decimal *high,
@@ -208,7 +215,8 @@ static ln_expr *bounded(ln_grammar_builder *b, const ln_number_bounds *bounds, b
     low.excluded = bounds->excludes_low;
     high.excluded = bounds->excludes_high;
     ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
-    if (low.negative) { /* -M, with M from the magnitude of high (or above 0) to that of low */
+    if (low.negative) { /* -M, with M from the magnitude of high (or above 0) to
+                           that of low */
         const decimal *least = high.negative ? &high : &above_zero;
         if (compare(least, &low) <= 0)
             ln_expr_add(b, choice,

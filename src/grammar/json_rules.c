@@ -82,7 +82,8 @@ ln_expr *ln_json_chars(ln_grammar_builder *b, const ln_range *ranges, size_t n_r
         ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
         return choice;
     }
-    /* what must be escaped is taken out by complement: outside of the set, or not plain */
+    /* what must be escaped is taken out by complement: outside of the set, or not
+     * plain */
     uint32_t next = 0;
     for (uint32_t i = 0; b->status == LINNET_OK && i < set->count; i++) {
         if (set->ranges[i].low > next)
@@ -106,7 +107,9 @@ ln_expr *ln_json_chars(ln_grammar_builder *b, const ln_range *ranges, size_t n_r
     return choice;
 }
 
-/* ---- values ----------------------------------------------------------------------------- */
+/* ---- values
+ * -----------------------------------------------------------------------------
+ */
 
 static ln_expr *space_body(ln_grammar_builder *b) {
     return ln_expr_optional(
@@ -176,7 +179,8 @@ void ln_json_rules_add(ln_grammar_builder *b, ln_json_rules *rules) {
                             ln_expr_text(b, "null"), NULL));
 }
 
-/* ---- keys and constants ----------------------------------------------------------------- */
+/* ---- keys and constants
+ * ----------------------------------------------------------------- */
 
 char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -199,8 +203,9 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Keys that leave the sorted names[n] after the `at` bytes that these share: by a character that
- * none of them has there. With `stops`, the beginnings of names that are none themselves instead.
+/* Keys that leave the sorted names[n] after the `at` bytes that these share: by
+ * a character that none of them has there. With `stops`, the beginnings of
+ * names that are none themselves instead.
  */
 static ln_expr *leave_names(ln_grammar_builder *b, const char *const *names, size_t n, size_t at,
                             bool stops) {
@@ -265,7 +270,9 @@ ln_expr *ln_json_other_key(ln_grammar_builder *b, const char *const *names, size
     return key;
 }
 
-/* ---- sources ---------------------------------------------------------------------------- */
+/* ---- sources
+ * ----------------------------------------------------------------------------
+ */
 
 json_t *ln_grammar_parse_json(ln_grammar_builder *builder, const char *text, size_t n_bytes,
                               const char *what) {

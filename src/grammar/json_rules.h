@@ -1,8 +1,9 @@
 /* Rules of JSON's own grammar, which schemas and calls of tools refer to.
  *
- * The texts are JSON as RFC 8259 has it, less what serves nobody in an answer: white space stands
- * after { [ , : and before } ], as at most one space or one new line with its indentation; numbers
- * have at most 18 digits before and 17 after the point, exponents two. */
+ * The texts are JSON as RFC 8259 has it, less what serves nobody in an answer:
+ * white space stands after { [ , : and before } ], as at most one space or one
+ * new line with its indentation; numbers have at most 18 digits before and 17
+ * after the point, exponents two. */
 #ifndef LN_GRAMMAR_JSON_RULES_H
 #define LN_GRAMMAR_JSON_RULES_H
 
@@ -20,7 +21,8 @@ void ln_json_rules_add(ln_grammar_builder *builder, ln_json_rules *rules);
 /* A structural rule with this body. */
 uint32_t ln_json_rule(ln_grammar_builder *builder, const char *name, ln_expr *body);
 
-/* The text of a value without white space; NULL: a failure, at the builder. Owned (free). */
+/* The text of a value without white space; NULL: a failure, at the builder.
+ * Owned (free). */
 char *ln_json_dump(ln_grammar_builder *builder, const json_t *value);
 
 /* The key of a member, its colon and the space after it. */
@@ -30,8 +32,8 @@ ln_expr *ln_json_member_key(ln_grammar_builder *builder, const ln_json_rules *ru
 /* A key as it is when it is none of names[n_names], without escapes. */
 ln_expr *ln_json_other_key(ln_grammar_builder *builder, const char *const *names, size_t n_names);
 
-/* Numbers from `low` to `high` (strings, NULL: none, such as "-12.5"), the bounds themselves unless
- * they are excluded. */
+/* Numbers from `low` to `high` (strings, NULL: none, such as "-12.5"), the
+ * bounds themselves unless they are excluded. */
 typedef struct ln_number_bounds {
     const char *low, *high;
     bool excludes_low, excludes_high;
@@ -39,12 +41,13 @@ typedef struct ln_number_bounds {
 ln_expr *ln_json_integer(ln_grammar_builder *builder, const ln_number_bounds *bounds);
 ln_expr *ln_json_number(ln_grammar_builder *builder, const ln_number_bounds *bounds);
 
-/* Adds rules for a schema and returns its rule. `root` is where $ref looks. Errors: at the builder,
- * UNSUPPORTED naming the keyword. */
+/* Adds rules for a schema and returns its rule. `root` is where $ref looks.
+ * Errors: at the builder, UNSUPPORTED naming the keyword. */
 uint32_t ln_schema_add(ln_grammar_builder *builder, const ln_json_rules *rules, json_t *root,
                        json_t *schema);
 
-/* Parses a JSON document; NULL: a failure, at the builder. Owned (json_decref). */
+/* Parses a JSON document; NULL: a failure, at the builder. Owned (json_decref).
+ */
 json_t *ln_grammar_parse_json(ln_grammar_builder *builder, const char *text, size_t n_bytes,
                               const char *what);
 

@@ -62,8 +62,9 @@ static ln_status add_chain(ln_nfa *nfa, const uint8_t *low, const uint8_t *high,
     return LINNET_OK;
 }
 
-/* Code points of one length in UTF-8. Ranges that are not all of the last bytes are cut into such
- * that are (as in "A regular expression for UTF-8", Thompson's method in RE2). */
+/* Code points of one length in UTF-8. Ranges that are not all of the last bytes
+ * are cut into such that are (as in "A regular expression for UTF-8",
+ * Thompson's method in RE2). */
 static ln_status add_range(ln_nfa *nfa, uint32_t low, uint32_t high, bool counts, uint32_t from,
                            uint32_t to, ln_error *err) {
     static const uint32_t last_of_length[] = {0x7f, 0x7ff, 0xffff, 0x10ffff};

@@ -1,4 +1,5 @@
-/* A nondeterministic automaton over bytes with calls: states and edges of all rules. */
+/* A nondeterministic automaton over bytes with calls: states and edges of all
+ * rules. */
 #ifndef LN_GRAMMAR_NFA_H
 #define LN_GRAMMAR_NFA_H
 
@@ -34,8 +35,9 @@ void ln_nfa_free(ln_nfa *nfa);
 ln_status ln_nfa_add_state(ln_nfa *nfa, uint32_t *state, ln_error *err);
 ln_status ln_nfa_add_edge(ln_nfa *nfa, uint32_t from, ln_nfa_edge edge, ln_error *err);
 
-/* Adds states and edges that lead from one state to another along what `expr` matches. A rule is
- * handed to on_rule; other expressions to on_part first, which may take them over. */
+/* Adds states and edges that lead from one state to another along what `expr`
+ * matches. A rule is handed to on_rule; other expressions to on_part first,
+ * which may take them over. */
 typedef struct ln_nfa_adder {
     ln_nfa *nfa;
     ln_status (*on_rule)(struct ln_nfa_adder *adder, const ln_expr *expr, uint32_t from,

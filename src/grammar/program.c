@@ -6,7 +6,7 @@
 #include "text/grow.h"
 
 enum {
-    FUEL = 30 * 1000 * 1000, /* steps of work for all deterministic automata of a grammar */
+    FUEL = 10 * 1000 * 1000, /* steps of work for all deterministic automata of a grammar */
     MAX_INLINE_HEIGHT = 24,  /* of rules within rules that become one terminal */
     MAX_INLINE_SIZE = 4096,  /* of expressions of such, rules written out */
     MAX_AUTO_STATES = 256,   /* of a terminal that was not asked for */
@@ -33,7 +33,8 @@ typedef struct compiler {
     uint64_t fuel;
 } compiler;
 
-/* ---- which rules are regular ------------------------------------------------------------ */
+/* ---- which rules are regular
+ * ------------------------------------------------------------ */
 
 /* Adds up a body, as far as its rules are known; false when one is not. */
 static bool measure(const compiler *c, const ln_expr *expr, rule_shape *shape, uint64_t times) {
@@ -59,7 +60,8 @@ static bool measure(const compiler *c, const ln_expr *expr, rule_shape *shape, u
     return true;
 }
 
-/* Rules without others are regular, then those that use only such, and so on upward. */
+/* Rules without others are regular, then those that use only such, and so on
+ * upward. */
 static void find_regular(compiler *c) {
     size_t n = c->builder->n_rules;
     for (uint32_t pass = 0; pass <= MAX_INLINE_HEIGHT; pass++) {
@@ -80,7 +82,8 @@ static void find_regular(compiler *c) {
     }
 }
 
-/* ---- terminals -------------------------------------------------------------------------- */
+/* ---- terminals
+ * -------------------------------------------------------------------------- */
 
 static ln_status inline_rule(ln_nfa_adder *adder, const ln_expr *expr, uint32_t from, uint32_t to,
                              ln_error *err) {
@@ -92,7 +95,8 @@ static ln_status out_of_memory(ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
 }
 
-/* The automaton of an expression that is regular; *fits false when it would be too large. */
+/* The automaton of an expression that is regular; *fits false when it would be
+ * too large. */
 static ln_status make_dfa(compiler *c, const ln_expr *expr, size_t max_states, uint32_t *number,
                           bool *fits, ln_error *err) {
     ln_program *program = c->program;
@@ -178,7 +182,9 @@ static ln_status try_rule(compiler *c, uint32_t index, ln_error *err) {
     return LINNET_OK;
 }
 
-/* ---- rules ------------------------------------------------------------------------------ */
+/* ---- rules
+ * ------------------------------------------------------------------------------
+ */
 
 static ln_status call_rule(ln_nfa_adder *adder, const ln_expr *expr, uint32_t from, uint32_t to,
                            ln_error *err) {
@@ -249,8 +255,8 @@ static ln_status compile_rules(compiler *c, uint32_t *ends, ln_error *err) {
     return LINNET_OK;
 }
 
-/* A target that only leads on by an empty edge gives way to where that leads: a call whose return
- * would do nothing else keeps nothing on the stack then. */
+/* A target that only leads on by an empty edge gives way to where that leads: a
+ * call whose return would do nothing else keeps nothing on the stack then. */
 static void shorten(ln_program *program) {
     ln_nfa *nfa = &program->nfa;
     for (size_t i = 1; i < nfa->n_edges; i++) {

@@ -1,5 +1,6 @@
-/* A compiled grammar: an automaton over bytes with calls (states, edges, the rules' starts), whose
- * regular parts are deterministic automata of their own, the terminals. */
+/* A compiled grammar: an automaton over bytes with calls (states, edges, the
+ * rules' starts), whose regular parts are deterministic automata of their own,
+ * the terminals. */
 #ifndef LN_GRAMMAR_PROGRAM_H
 #define LN_GRAMMAR_PROGRAM_H
 
@@ -7,7 +8,8 @@
 
 typedef struct ln_terminal {
     uint32_t dfa;
-    uint32_t min, max; /* characters, where the automaton counts them; max may be LN_NO_LIMIT */
+    uint32_t min, max; /* characters, where the automaton counts them; max may be
+                          LN_NO_LIMIT */
 } ln_terminal;
 
 typedef struct ln_program {
@@ -22,12 +24,14 @@ typedef struct ln_program {
     size_t n_terminals, terminal_capacity;
 } ln_program;
 
-/* Compiles the builder's rules, whose bodies are all there. Errors: LIMIT (too large), ARGUMENT
- * (a rule calls itself before it matches anything; nothing can ever match), NOMEM. */
+/* Compiles the builder's rules, whose bodies are all there. Errors: LIMIT (too
+ * large), ARGUMENT (a rule calls itself before it matches anything; nothing can
+ * ever match), NOMEM. */
 ln_status ln_program_compile(ln_program *program, const ln_grammar_builder *builder, ln_error *err);
 void ln_program_free(ln_program *program);
 
-/* Removes what can never end, refuses rules that call themselves first; part of compiling. */
+/* Removes what can never end, refuses rules that call themselves first; part of
+ * compiling. */
 ln_status ln_program_check(ln_program *program, const ln_grammar_builder *builder, ln_error *err);
 
 #endif

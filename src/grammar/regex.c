@@ -38,13 +38,15 @@ static int peek(const regex_parser *p) {
 
 static bool take(regex_parser *p, const char *text) {
     size_t n = strlen(text);
-    if (p->n_bytes - p->at < n || memcmp(p->text + p->at, text, n) != 0)
+    if (p->at > p->n_bytes || p->n_bytes - p->at < n || memcmp(p->text + p->at, text, n) != 0)
         return false;
     p->at += n;
     return true;
 }
 
-/* ---- sets ------------------------------------------------------------------------------- */
+/* ---- sets
+ * -------------------------------------------------------------------------------
+ */
 
 static void add_range(regex_parser *p, uint32_t low, uint32_t high) {
     if (!ln_grow((void **)&p->ranges, &p->range_capacity, p->n_ranges + 1, sizeof *p->ranges))
@@ -214,7 +216,8 @@ static ln_expr *read_single(regex_parser *p) {
     return make_chars(p, false);
 }
 
-/* ---- structure -------------------------------------------------------------------------- */
+/* ---- structure
+ * -------------------------------------------------------------------------- */
 
 static bool read_number(regex_parser *p, uint32_t *value) {
     uint64_t sum = 0;

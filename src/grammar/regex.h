@@ -1,5 +1,5 @@
-/* Regular expressions as ECMAScript, Python and Rust agree on them: no look-around, no references
- * back. */
+/* Regular expressions as ECMAScript, Python and Rust agree on them: no
+ * look-around, no references back. */
 #ifndef LN_GRAMMAR_REGEX_H
 #define LN_GRAMMAR_REGEX_H
 
@@ -8,8 +8,8 @@
 /* How the code points of a match are written. */
 typedef enum ln_regex_mode {
     LN_REGEX_PLAIN, /* as they are; the expression is about all of the text */
-    /* as in a JSON string, escaped where they must be; the expression may match anywhere in it,
-     * unless ^ and $ hold it, as JSON schemas have it */
+    /* as in a JSON string, escaped where they must be; the expression may match
+     * anywhere in it, unless ^ and $ hold it, as JSON schemas have it */
     LN_REGEX_IN_JSON
 } ln_regex_mode;
 

@@ -1,6 +1,7 @@
-/* The translation of one JSON schema (JSON Schema 2020-12, and what older drafts call the same
- * things); for the files schema*.c. Every valid text of the resulting grammar satisfies the schema;
- * what a grammar cannot ensure is refused. */
+/* The translation of one JSON schema (JSON Schema 2020-12, and what older
+ * drafts call the same things); for the files schema*.c. Every valid text of
+ * the resulting grammar satisfies the schema; what a grammar cannot ensure is
+ * refused. */
 #ifndef LN_GRAMMAR_SCHEMA_H
 #define LN_GRAMMAR_SCHEMA_H
 

@@ -3,7 +3,9 @@
 
 #include "grammar/schema.h"
 
-/* ---- objects ---------------------------------------------------------------------------- */
+/* ---- objects
+ * ----------------------------------------------------------------------------
+ */
 
 typedef struct property {
     const char *name;
@@ -87,9 +89,9 @@ static ln_expr *others(object_reader *o, bool is_first) {
     return ln_expr_optional(b, ln_expr_sequence(b, separated(s, true, o->other), more, NULL));
 }
 
-/* The members in the order of the schema, from the last one back: rest[f] is the rule of what may
- * come after property i, when none (f = 1) or some came before. A property that may be missing is
- * passed over. */
+/* The members in the order of the schema, from the last one back: rest[f] is
+ * the rule of what may come after property i, when none (f = 1) or some came
+ * before. A property that may be missing is passed over. */
 static uint32_t chain_members(object_reader *o) {
     ln_schema *s = o->schema;
     ln_grammar_builder *b = s->builder;
@@ -152,7 +154,8 @@ ln_expr *ln_schema_read_object(ln_schema *s, json_t *schema) {
         ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
     if (b->status == LINNET_OK)
         read_properties(&o, properties, required, additional);
-    /* where the schema leaves it open, there are none beside those that it names */
+    /* where the schema leaves it open, there are none beside those that it names
+     */
     if (b->status == LINNET_OK && !json_is_false(additional) &&
         (additional != NULL || properties == NULL))
         add_others(&o, additional != NULL ? additional : json_true());
@@ -165,7 +168,9 @@ ln_expr *ln_schema_read_object(ln_schema *s, json_t *schema) {
     return whole;
 }
 
-/* ---- arrays ----------------------------------------------------------------------------- */
+/* ---- arrays
+ * -----------------------------------------------------------------------------
+ */
 
 typedef struct array_reader {
     ln_schema *schema;

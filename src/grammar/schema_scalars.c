@@ -18,16 +18,21 @@ uint32_t ln_schema_count(ln_schema *s, json_t *schema, const char *keyword, uint
     return number < (double)(LN_NO_LIMIT - 1) ? (uint32_t)number : LN_NO_LIMIT - 1;
 }
 
-/* ---- strings ---------------------------------------------------------------------------- */
+/* ---- strings
+ * ----------------------------------------------------------------------------
+ */
 
 #define YEAR "[0-9]{4}"
 #define DATE_AFTER_0                                                                               \
     "([1-9][0-9]{3}-(0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|[1-9][0-9]{3}"                       \
-    "-(0[469]|11)-(0[1-9]|[12][0-9]|30)|[1-9][0-9]{3}-02-(0[1-9]|1[0-9]|2[0-8]))"
+    "-(0[469]|11)-(0[1-9]|[12][0-9]|30)|[1-9][0-9]{3}-02-(0[1-9]|1[0-9]|2[0-8])"                   \
+    ")"
 #define TIME                                                                                       \
-    "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]" \
+    "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|"                   \
+    "2[0-3]):[0-5][0-9]"                                                                           \
     ")"
 #define BYTE  "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+#define WORD  "[A-Za-z0-9]+"
 #define LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?"
 #define HEX   "[0-9a-fA-F]"
 
@@ -37,14 +42,14 @@ static const struct {
     {"date-time", DATE_AFTER_0 "T" TIME},
     {"date", DATE_AFTER_0},
     {"time", TIME},
-    {"duration", "P([0-9]{1,4}W|[0-9]{1,4}D(T[0-9]{1,4}H)?|T[0-9]{1,4}[HMS]|[0-9]{1,4}[YMD])"},
+    {"duration", "P([0-9]{1,4}W|[0-9]{1,4}D(T[0-9]{1,4}H)?|T[0-9]{1,4}[HMS]|[0-"
+                 "9]{1,4}[YMD])"},
     {"uuid", HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}"},
-    {"email", "[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,20})?@" LABEL "(\\." LABEL ")?"
-              "\\.[A-Za-z]{2,12}"},
+    {"email", WORD "([._+-]" WORD ")*@" WORD "([.-]" WORD ")*\\.[A-Za-z][A-Za-z]+"},
     {"ipv4", BYTE "(\\." BYTE "){3}"},
     {"ipv6", HEX "{1,4}(:" HEX "{1,4}){7}"},
     {"hostname", LABEL "(\\." LABEL "){0,3}"},
-    {"uri", "[A-Za-z][A-Za-z0-9+.-]{0,15}://" LABEL "(\\." LABEL "){0,3}(:[1-9][0-9]{0,3})?"
+    {"uri", "[A-Za-z][A-Za-z0-9+.-]*://" WORD "([.-]" WORD ")*(:[1-9][0-9]{0,3})?"
             "(/[A-Za-z0-9_.~-]*)*(\\?[A-Za-z0-9_.~=&-]*)?(#[A-Za-z0-9_.~-]*)?"},
 };
 
@@ -96,10 +101,12 @@ ln_expr *ln_schema_read_string(ln_schema *s, json_t *schema) {
     return ln_expr_rule(b, rule);
 }
 
-/* ---- numbers ---------------------------------------------------------------------------- */
+/* ---- numbers
+ * ----------------------------------------------------------------------------
+ */
 
-/* The shortest decimal that is this number, without an exponent; empty when no number that the
- * grammar knows lies beyond it. */
+/* The shortest decimal that is this number, without an exponent; empty when no
+ * number that the grammar knows lies beyond it. */
 static void write_bound(json_t *value, char text[64]) {
     double number = json_number_value(value);
     text[0] = '\0';

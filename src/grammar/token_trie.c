@@ -23,12 +23,8 @@ static unsigned char entry_byte(const entry *e, size_t at) {
 
 static int compare_entries(const void *a, const void *b) {
     const entry *left = a, *right = b;
-    if (left->is_special != right->is_special) {
-        const entry *plain = left->is_special ? right : left;
-        unsigned char mark = (unsigned char)LN_SPECIAL_MARK;
-        int order = (unsigned char)plain->data[0] <= mark ? -1 : 1;
-        return plain == left ? order : -order;
-    }
+    if (left->is_special != right->is_special)
+        return left->is_special ? 1 : -1; /* their mark is the greatest byte */
     size_t shared = left->n_bytes < right->n_bytes ? left->n_bytes : right->n_bytes;
     int order = memcmp(left->data, right->data, shared);
     if (order == 0)
@@ -36,11 +32,18 @@ static int compare_entries(const void *a, const void *b) {
     return order != 0 ? order : (left->id > right->id) - (left->id < right->id);
 }
 
+/* Whether a token is in the trie: it has a text, not too long, and without the
+ * mark of special tokens, which no text in UTF-8 has. */
+static bool is_usable(const ln_token_text *text) {
+    return text->n_bytes > 0 && text->n_bytes + text->is_special <= LN_TRIE_MAX_DEPTH &&
+           memchr(text->data, LN_SPECIAL_MARK, text->n_bytes) == NULL;
+}
+
 size_t ln_token_trie_measure(ln_token_text_fn text, const void *source, size_t n_vocab) {
     size_t n_bytes = 0;
     for (size_t id = 0; id < n_vocab; id++) {
         ln_token_text t = text(source, (int32_t)id);
-        if (t.n_bytes > 0 && t.n_bytes + t.is_special <= LN_TRIE_MAX_DEPTH)
+        if (is_usable(&t))
             n_bytes += t.n_bytes + t.is_special;
     }
     return n_bytes;
@@ -73,13 +76,14 @@ static size_t gather(ln_token_trie *trie, entry *entries) {
         trie->same[id] = -1;
         if (!t.is_plain)
             trie->first_other[id / 64] |= 1ull << id % 64;
-        if (t.n_bytes > 0 && t.n_bytes + t.is_special <= LN_TRIE_MAX_DEPTH)
+        if (is_usable(&t))
             entries[n++] = (entry){t.data, (uint32_t)t.n_bytes, (int32_t)id, t.is_special};
     }
     return n;
 }
 
-/* Adds sorted entries: the path to the last one is known, what two share is there already. */
+/* Adds sorted entries: the path to the last one is known, what two share is
+ * there already. */
 static void fill(ln_token_trie *trie, const entry *entries, size_t n) {
     uint32_t path[LN_TRIE_MAX_DEPTH + 1] = {0};
     size_t depth = 0;

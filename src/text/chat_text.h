@@ -15,13 +15,13 @@
 #include "base/strbuf.h"
 
 typedef enum ln_tool_syntax {
-  LN_TOOLS_NONE,   /* no calls */
-  LN_TOOLS_HERMES, /* <tool_call>{"name": ..., "arguments": ...}</tool_call> */
-  LN_TOOLS_LLAMA3, /* {"name": ..., "parameters": ...}, <|python_tag|> before it
-                      or not */
-  LN_TOOLS_MISTRAL, /* [TOOL_CALLS][{"name": ..., "arguments": ...}],
-                       [TOOL_CALLS]name[ARGS]{...} */
-  LN_TOOLS_DEEPSEEK /* <｜tool▁calls▁begin｜> ... <｜tool▁sep｜>name ... */
+    LN_TOOLS_NONE,    /* no calls */
+    LN_TOOLS_HERMES,  /* <tool_call>{"name": ..., "arguments": ...}</tool_call> */
+    LN_TOOLS_LLAMA3,  /* {"name": ..., "parameters": ...}, <|python_tag|> before it
+                         or not */
+    LN_TOOLS_MISTRAL, /* [TOOL_CALLS][{"name": ..., "arguments": ...}],
+                         [TOOL_CALLS]name[ARGS]{...} */
+    LN_TOOLS_DEEPSEEK /* <｜tool▁calls▁begin｜> ... <｜tool▁sep｜>name ... */
 } ln_tool_syntax;
 
 /* The syntax that a chat template's text speaks of. */
@@ -36,52 +36,49 @@ const char *ln_tool_syntax_name(ln_tool_syntax syntax);
 bool ln_chat_text_is_thinking(const char *prompt, size_t n_bytes);
 
 typedef enum ln_chat_piece_kind {
-  LN_PIECE_CONTENT,
-  LN_PIECE_REASONING,
-  LN_PIECE_CALL,     /* a call begins: the text is its name, whole */
-  LN_PIECE_ARGUMENTS /* of the call that began last: JSON, in fragments */
+    LN_PIECE_CONTENT,
+    LN_PIECE_REASONING,
+    LN_PIECE_CALL,     /* a call begins: the text is its name, whole */
+    LN_PIECE_ARGUMENTS /* of the call that began last: JSON, in fragments */
 } ln_chat_piece_kind;
 
 typedef struct ln_chat_piece {
-  ln_chat_piece_kind kind;
-  size_t call;      /* of CALL and ARGUMENTS: counted from 0 */
-  const char *text; /* [n_bytes], valid during the call */
-  size_t n_bytes;
+    ln_chat_piece_kind kind;
+    size_t call;      /* of CALL and ARGUMENTS: counted from 0 */
+    const char *text; /* [n_bytes], valid during the call */
+    size_t n_bytes;
 } ln_chat_piece;
 
 typedef void (*ln_chat_piece_fn)(void *user, const ln_chat_piece *piece);
 
 typedef struct ln_chat_text {
-  ln_tool_syntax syntax;
-  bool reasons; /* <think> at the beginning is looked for */
-  int state;    /* chat_text.c's */
-  ln_strbuf
-      held; /* a marker's beginning, or a call's text until it is certain */
-  ln_strbuf pending; /* text of a kind, handed on at the end of a feed */
-  ln_chat_piece_kind pending_kind;
-  size_t n_calls;
-  bool is_begun;      /* something but white space came */
-  bool in_list;       /* Mistral's [...] */
-  bool skips_newline; /* after </think>, calls */
-  /* the object of a call */
-  int object_state;
-  ln_strbuf word, name,
-      arguments; /* a key or the name; arguments that came before it */
-  bool has_name, is_announced, is_escaped, in_string, has_arguments, is_text;
-  unsigned depth;
-  ln_chat_piece_fn on_piece;
-  void *user;
+    ln_tool_syntax syntax;
+    bool reasons;      /* <think> at the beginning is looked for */
+    int state;         /* chat_text.c's */
+    ln_strbuf held;    /* a marker's beginning, or a call's text until it is certain */
+    ln_strbuf pending; /* text of a kind, handed on at the end of a feed */
+    ln_chat_piece_kind pending_kind;
+    size_t n_calls;
+    bool is_begun;      /* something but white space came */
+    bool in_list;       /* Mistral's [...] */
+    bool skips_newline; /* after </think>, calls */
+    /* the object of a call */
+    int object_state;
+    ln_strbuf word, name, arguments; /* a key or the name; arguments that came before it */
+    bool has_name, is_announced, is_escaped, in_string, has_arguments, is_text;
+    unsigned depth;
+    ln_chat_piece_fn on_piece;
+    void *user;
 } ln_chat_text;
 
 /* `is_thinking` as above. A message without reasoning is content from the
  * start. */
-void ln_chat_text_init(ln_chat_text *chat, ln_tool_syntax syntax, bool reasons,
-                       bool is_thinking, ln_chat_piece_fn on_piece, void *user);
+void ln_chat_text_init(ln_chat_text *chat, ln_tool_syntax syntax, bool reasons, bool is_thinking,
+                       ln_chat_piece_fn on_piece, void *user);
 void ln_chat_text_free(ln_chat_text *chat);
 
 /* Errors: NOMEM, after which the parser gives nothing more. */
-ln_status ln_chat_text_feed(ln_chat_text *chat, const char *text,
-                            size_t n_bytes, ln_error *err);
+ln_status ln_chat_text_feed(ln_chat_text *chat, const char *text, size_t n_bytes, ln_error *err);
 /* There is no more text: what is held is handed on. */
 ln_status ln_chat_text_finish(ln_chat_text *chat, ln_error *err);
 

@@ -1,5 +1,5 @@
-/* Grammars in tests, and a small vocabulary with parts of code points and tokens that cross the
- * borders of JSON's own. */
+/* Grammars in tests, and a small vocabulary with parts of code points and
+ * tokens that cross the borders of JSON's own. */
 #ifndef LN_TESTS_GRAMMAR_TEST_H
 #define LN_TESTS_GRAMMAR_TEST_H
 

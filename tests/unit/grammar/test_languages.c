@@ -122,26 +122,32 @@ static void json(void **state) {
 
 static void schemas(void **state) {
     (void)state;
-    static const char person[] =
-        "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\"}, \"age\": "
-        "{\"type\": \"integer\"}, \"x\": {\"type\": [\"null\", \"boolean\"]}}, \"required\": "
-        "[\"age\"]}";
+    static const char person[] = "{\"type\": \"object\", \"properties\": "
+                                 "{\"name\": {\"type\": \"string\"}, \"age\": "
+                                 "{\"type\": \"integer\"}, \"x\": {\"type\": "
+                                 "[\"null\", \"boolean\"]}}, \"required\": "
+                                 "[\"age\"]}";
     static const char list[] = "{\"type\": \"object\", \"properties\": {\"v\": {\"type\": "
                                "\"integer\"}, \"next\": {\"anyOf\": [{\"$ref\": \"#\"}, {\"type\": "
                                "\"null\"}]}}, \"required\": [\"v\", \"next\"]}";
     static const char all[] =
-        "{\"$defs\": {\"a\": {\"type\": \"object\", \"properties\": {\"p\": {\"const\": 1}}, "
-        "\"required\": [\"p\"]}}, \"allOf\": [{\"$ref\": \"#/$defs/a\"}, {\"properties\": "
+        "{\"$defs\": {\"a\": {\"type\": \"object\", \"properties\": {\"p\": "
+        "{\"const\": 1}}, "
+        "\"required\": [\"p\"]}}, \"allOf\": [{\"$ref\": \"#/$defs/a\"}, "
+        "{\"properties\": "
         "{\"q\": {\"enum\": [\"x\", {\"y\": [2]}]}}, \"required\": [\"q\"]}]}";
     static const char others[] = "{\"type\": \"object\", \"properties\": {\"ab\": {\"type\": "
                                  "\"null\"}}, \"additionalProperties\": {\"type\": \"boolean\"}}";
     static const char tuple[] =
-        "{\"type\": \"array\", \"prefixItems\": [{\"type\": \"integer\"}, {\"type\": \"null\"}], "
+        "{\"type\": \"array\", \"prefixItems\": [{\"type\": \"integer\"}, "
+        "{\"type\": \"null\"}], "
         "\"items\": {\"type\": \"boolean\"}, \"minItems\": 1, \"maxItems\": 3}";
-    static const char one[] =
-        "{\"oneOf\": [{\"type\": \"object\", \"properties\": {\"k\": {\"const\": \"a\"}}, "
-        "\"required\": [\"k\"]}, {\"type\": \"object\", \"properties\": {\"k\": {\"const\": "
-        "\"b\"}, \"n\": {\"type\": \"integer\"}}, \"required\": [\"k\", \"n\"]}]}";
+    static const char one[] = "{\"oneOf\": [{\"type\": \"object\", "
+                              "\"properties\": {\"k\": {\"const\": \"a\"}}, "
+                              "\"required\": [\"k\"]}, {\"type\": \"object\", "
+                              "\"properties\": {\"k\": {\"const\": "
+                              "\"b\"}, \"n\": {\"type\": \"integer\"}}, "
+                              "\"required\": [\"k\", \"n\"]}]}";
     static const language_case cases[] = {
         {SCHEMA, person, "{\"name\": \"\", \"age\": 7, \"x\": null}", YES},
         {SCHEMA, person, "{\"age\":7}", YES},
@@ -165,7 +171,9 @@ static void schemas(void **state) {
         {SCHEMA, one, "{\"k\": \"a\", \"n\"", NO},
         {SCHEMA, "{}", "[\"any\", {}]", YES},
         {SCHEMA, "true", "12", YES},
-        {SCHEMA, "{\"type\": \"array\", \"items\": {\"type\": \"null\"}, \"minItems\": 2}",
+        {SCHEMA,
+         "{\"type\": \"array\", \"items\": {\"type\": \"null\"}, \"minItems\": "
+         "2}",
          "[null]", NO},
         {SCHEMA, "{\"type\": \"string\", \"nullable\": true}", "null", YES},
         {SCHEMA, "{\"enum\": [1, \"a\"], \"type\": \"string\"}", "1", NO},
@@ -260,7 +268,9 @@ static void choices(void **state) {
     ln_grammar_release(grammar);
 }
 
-/* ---- refusals --------------------------------------------------------------------------- */
+/* ---- refusals
+ * ---------------------------------------------------------------------------
+ */
 
 static void refuse(linnet_grammar_kind kind, const char *text, size_t n_bytes, ln_status expected,
                    const char *message) {
@@ -380,8 +390,8 @@ static void deep_nesting_is_refused(void **state) {
     free(text);
 }
 
-/* A chain of rules as long as there may be compiles; what begins in more ways than the automaton
- * has room for does not. */
+/* A chain of rules as long as there may be compiles; what begins in more ways
+ * than the automaton has room for does not. */
 static void long_chains_of_rules(void **state) {
     (void)state;
     for (int with_more = 0; with_more < 2; with_more++) {

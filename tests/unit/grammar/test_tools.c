@@ -1,0 +1,138 @@
+/* Grammars for calls of tools: what they allow is what the parser of calls
+ * reads. */
+#include "grammar_test.h"
+
+#include "text/chat_text.h"
+
+#define TOOLS                                                                                      \
+    "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"get\", "                      \
+    "\"parameters\": "                                                                             \
+    "{\"type\": \"object\", \"properties\": {\"city\": {\"type\": "                                \
+    "\"string\"}}, \"required\": "                                                                 \
+    "[\"city\"]}}}, {\"type\": \"function\", \"function\": {\"name\": "                            \
+    "\"stop\"}}]"
+
+typedef struct calls_read {
+    char text[256];
+    size_t n;
+} calls_read;
+
+static void keep(void *user, const ln_chat_piece *piece) {
+    calls_read *calls = user;
+    assert_true(piece->kind == LN_PIECE_CALL || piece->kind == LN_PIECE_ARGUMENTS);
+    calls->n += (size_t)snprintf(calls->text + calls->n, sizeof calls->text - calls->n, "%s%.*s",
+                                 piece->kind == LN_PIECE_CALL ? "/" : " ", (int)piece->n_bytes,
+                                 piece->text);
+}
+
+#define BAR "\xef\xbd\x9c"
+#define LOW "\xe2\x96\x81"
+
+static void calls_are_what_the_parser_reads(void **state) {
+    (void)state;
+    static const struct {
+        const char *source;
+        ln_tool_syntax syntax;
+        const char *text, *expected; /* NULL: refused */
+    } cases[] = {
+        {"{\"syntax\": \"hermes\", " TOOLS "}", LN_TOOLS_HERMES,
+         "<tool_call>\n{\"name\": \"get\", \"arguments\": {\"city\": "
+         "\"x\"}}\n</tool_call>",
+         "/get {\"city\": \"x\"}"},
+        {"{\"syntax\": \"hermes\", " TOOLS "}", LN_TOOLS_HERMES,
+         "\xff<tool_call>\n{\"name\": \"get\", \"arguments\": {}", NULL},
+        {"{\"syntax\": \"hermes\", \"name\": \"stop\", " TOOLS "}", LN_TOOLS_HERMES,
+         "<tool_call>\n{\"name\": \"get\"", NULL},
+        {"{\"syntax\": \"hermes\", \"parallel\": true, " TOOLS "}", LN_TOOLS_HERMES,
+         "<tool_call>\n{\"name\": \"stop\", \"arguments\": "
+         "{}}\n</tool_call>\n<tool_call>\n"
+         "{\"name\": \"stop\", \"arguments\": {}}\n</tool_call>",
+         "/stop {}/stop {}"},
+        {"{\"syntax\": \"llama3\", " TOOLS "}", LN_TOOLS_LLAMA3,
+         "{\"name\": \"get\", \"parameters\": {\"city\": \"\"}}", "/get {\"city\": \"\"}"},
+        {"{\"syntax\": \"mistral\", " TOOLS "}", LN_TOOLS_MISTRAL,
+         "[TOOL_CALLS][{\"name\": \"get\", \"arguments\": {\"city\": \"\"}}]",
+         "/get {\"city\": \"\"}"},
+        {"{\"syntax\": \"deepseek\", " TOOLS "}", LN_TOOLS_DEEPSEEK,
+         "<" BAR "tool" LOW "calls" LOW "begin" BAR "><" BAR "tool" LOW "call" LOW "begin" BAR
+         ">function<" BAR "tool" LOW "sep" BAR ">get\n```json\n{\"city\": \"y\"}\n```<" BAR
+         "tool" LOW "call" LOW "end" BAR "><" BAR "tool" LOW "calls" LOW "end" BAR ">",
+         "/get {\"city\": \"y\"}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, cases[i].source, NULL);
+        size_t n_bytes = strlen(cases[i].text), n_accepted;
+        bool complete;
+        ln_error err = {0};
+        assert_int_equal(
+            ln_grammar_match(grammar, cases[i].text, n_bytes, &n_accepted, &complete, &err),
+            LINNET_OK);
+        ln_grammar_release(grammar);
+        if (cases[i].expected == NULL) {
+            assert_true(n_accepted < n_bytes);
+            continue;
+        }
+        if (n_accepted != n_bytes || !complete)
+            fail_msg("%s: %zu of %zu", cases[i].text, n_accepted, n_bytes);
+        calls_read calls = {.n = 0};
+        ln_chat_text chat;
+        ln_chat_text_init(&chat, cases[i].syntax, false, false, keep, &calls);
+        assert_int_equal(ln_chat_text_feed(&chat, cases[i].text, n_bytes, &err), LINNET_OK);
+        assert_int_equal(ln_chat_text_finish(&chat, &err), LINNET_OK);
+        ln_chat_text_free(&chat);
+        assert_string_equal(calls.text, cases[i].expected);
+    }
+}
+
+static void refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"{}", "syntax"},
+        {"{\"syntax\": \"none\"}", "syntax"},
+        {"{\"syntax\": \"hermes\"}", "no tool"},
+        {"{\"syntax\": \"hermes\", \"name\": \"put\", " TOOLS "}", "no tool put"},
+        {"{\"syntax\": \"hermes\", \"tools\": [{}]}", "no name"},
+        {"{\"syntax\": \"hermes\", \"tools\": [{\"name\": \"f\", \"parameters\": "
+         "{\"not\": 1}}]}",
+         "\"not\""},
+        {"[", "tools, line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_grammar *grammar;
+        ln_error err = {0};
+        assert_int_not_equal(ln_grammar_compile(LINNET_GRAMMAR_TOOLS, cases[i].text,
+                                                strlen(cases[i].text), NULL, &grammar, &err),
+                             LINNET_OK);
+        if (strstr(err.message, cases[i].message) == NULL)
+            fail_msg("%s: %s", cases[i].text, err.message);
+    }
+}
+
+/* A special token is no ordinary text, and the other way round. */
+static void special_tokens_are_marked(void **state) {
+    (void)state;
+    ln_masker masker;
+    void *memory = make_masker(&masker);
+    uint32_t node = 1;
+    assert_int_equal(masker.trie.depth[node], 1);
+    size_t n_marked = 0;
+    for (node = 1; node < masker.trie.n_nodes; node = masker.trie.end[node])
+        n_marked += masker.trie.byte[node] == 0xff;
+    assert_int_equal(n_marked, 1);
+    node = masker.trie.n_nodes - 1; /* <|end|> is last, and the ordinary \xff is not there */
+    assert_int_equal(masker.trie.token[node], TEST_SPECIAL);
+    assert_int_equal(masker.trie.depth[node], 8);
+    assert_int_equal(masker.trie.token[node - 7], -1);
+    free(memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_what_the_parser_reads),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(special_tokens_are_marked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

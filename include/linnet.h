@@ -203,6 +203,12 @@ typedef struct linnet_engine_options {
     /* At most so many prompts of more than long_prefill_tokens tokens are read at once, and shorter
      * ones overtake them; 0: any number. */
     size_t max_long_prefills, long_prefill_tokens;
+    bool pin_threads; /* each computing thread keeps to one of the processors that the process may
+                         run on, in their order */
+    /* NULL, or told by linnet_engine_create, on the thread that called it, how much of the weights
+     * is ready; the last call says `total_bytes` */
+    void (*on_load)(void *user, size_t ready_bytes, size_t total_bytes);
+    void *load_user; /* handed to on_load */
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);

@@ -4,7 +4,7 @@ _linnet() {
     local word=$2 before=$3 command=${COMP_WORDS[1]} i
     local general='--help --usage --version'
     local engine='--precision --backend --cpu --kv-type --ctx --max-seqs --max-batch-tokens
-        --threads --quantize-on-load --kv-tokens --prefix-cache --swap-bytes --preemption
+        --threads --pin --quantize-on-load --kv-tokens --prefix-cache --swap-bytes --preemption
         --policy --order --max-long-prefills --long-prefill-tokens'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'

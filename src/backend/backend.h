@@ -52,6 +52,7 @@ typedef struct ln_backend_options {
     const char *isa; /* "auto", "scalar", ... */
     size_t n_threads;
     bool exact;
+    bool pin; /* threads keep to a processor each; the caller's thread is its own matter */
 } ln_backend_options;
 
 typedef struct ln_backend ln_backend;

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,35 @@ ln_status ln_pool_create(size_t n_threads, ln_pool **out, ln_error *err) {
     }
     *out = pool;
     return LINNET_OK;
+}
+
+/* Number `index` of the processors in `all`, counting round; false: there is none. */
+static bool pick_processor(const cpu_set_t *all, size_t index, cpu_set_t *one) {
+    int n = CPU_COUNT(all);
+    size_t left = n > 0 ? index % (size_t)n : 0;
+    for (size_t cpu = 0; n > 0 && cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, all) || left-- > 0)
+            continue;
+        CPU_ZERO(one);
+        CPU_SET(cpu, one);
+        return true;
+    }
+    return false;
+}
+
+void ln_pool_pin(const ln_pool *pool) {
+    cpu_set_t all, one;
+    if (sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    for (size_t i = 1; i < pool->n_started; i++)
+        if (pick_processor(&all, i, &one))
+            (void)pthread_setaffinity_np(pool->workers[i].thread, sizeof one, &one);
+}
+
+void ln_pool_pin_caller(void) {
+    cpu_set_t all, one;
+    if (sched_getaffinity(0, sizeof all, &all) == 0 && pick_processor(&all, 0, &one))
+        (void)sched_setaffinity(0, sizeof one, &one);
 }
 
 void ln_pool_destroy(ln_pool *pool) {

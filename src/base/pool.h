@@ -12,6 +12,13 @@ typedef struct ln_pool ln_pool;
 typedef void (*ln_pool_fn)(void *context, size_t worker);
 
 ln_status ln_pool_create(size_t n_threads, ln_pool **pool, ln_error *err);
+
+/* Lets each thread that the pool started run on one processor only: worker i on number i of those
+ * that the calling thread may run on, counting round. Best effort. */
+void ln_pool_pin(const ln_pool *pool);
+/* The same for the calling thread, which is to be worker 0. */
+void ln_pool_pin_caller(void);
+
 void ln_pool_destroy(ln_pool *pool); /* NULL is fine */
 size_t ln_pool_size(const ln_pool *pool);
 

@@ -210,7 +210,8 @@ static int run_chat(ln_chat *chat, const chat_args *args, const char *path) {
         return ln_cli_fail("%s has an encoder: chats need a model that only decodes", path);
     if (!info.has_chat_template)
         return ln_cli_fail("%s has no chat template; `linnet run' continues plain text", path);
-    if (linnet_engine_create(chat->model, &args->engine, &chat->engine, &err) != LINNET_OK)
+    if (ln_cli_create_engine(chat->model, &args->engine, args->quiet, &chat->engine, &err) !=
+        LINNET_OK)
         return ln_cli_fail_with(&err);
     linnet_memory_plan memory = {.struct_bytes = sizeof memory};
     linnet_engine_get_memory(chat->engine, &memory);

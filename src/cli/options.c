@@ -97,7 +97,8 @@ enum {
     KEY_POLICY,
     KEY_ORDER,
     KEY_MAX_LONG_PREFILLS,
-    KEY_LONG_PREFILL_TOKENS
+    KEY_LONG_PREFILL_TOKENS,
+    KEY_PIN
 };
 
 static const struct argp_option engine_options[] = {
@@ -130,6 +131,7 @@ static const struct argp_option engine_options[] = {
     {"long-prefill-tokens", KEY_LONG_PREFILL_TOKENS, "N", 0,
      "Tokens beyond which a prompt is long (1024)", 0},
     {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
+    {"pin", KEY_PIN, NULL, 0, "Keep each thread that computes on one processor", 0},
     {0}};
 
 static error_t parse_engine(int key, char *arg, struct argp_state *state) {
@@ -166,6 +168,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     case KEY_THREADS:
         options->n_threads = ln_cli_parse_count(state, "--threads", arg, 1, MAX_THREADS);
         return 0;
+    case KEY_PIN: options->pin_threads = true; return 0;
     case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
     case KEY_KV_TOKENS:
         options->kv_tokens = ln_cli_parse_count(state, "--kv-tokens", arg, 1, MAX_TOKENS);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 
 int ln_cli_fail(const char *format, ...) {
@@ -92,4 +93,34 @@ int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
             (json_int_t)plan->mapped_bytes, "libraries_bytes", (json_int_t)plan->libraries_bytes);
     json_decref(arenas);
     return ln_cli_print_json(stream, value, false);
+}
+
+typedef struct load_bar {
+    uint64_t begin_ns;
+    int shown; /* percent; -1: nothing yet */
+} load_bar;
+
+static void draw_bar(void *user, size_t ready_bytes, size_t total_bytes) {
+    enum { WIDTH = 40, PATIENCE_NS = 300000000 };
+    static const char full[] = "########################################";
+    load_bar *bar = user;
+    int percent = total_bytes > 0 ? (int)((double)ready_bytes * 100 / (double)total_bytes) : 100;
+    if (percent == bar->shown || ln_clock_ns() - bar->begin_ns < PATIENCE_NS)
+        return;
+    bar->shown = percent;
+    fprintf(stderr, "\rloading   [%-*.*s] %3d%%", WIDTH, percent * WIDTH / 100, full, percent);
+}
+
+linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
+                                   bool quiet, linnet_engine **engine, linnet_error *err) {
+    linnet_engine_options own = *options;
+    load_bar bar = {.begin_ns = ln_clock_ns(), .shown = -1};
+    if (!quiet && isatty(STDERR_FILENO)) {
+        own.on_load = draw_bar;
+        own.load_user = &bar;
+    }
+    linnet_status status = linnet_engine_create(model, &own, engine, err);
+    if (bar.shown >= 0)
+        fputs("\r\033[K", stderr);
+    return status;
 }

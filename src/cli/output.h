@@ -32,6 +32,11 @@ ln_cli_size ln_cli_size_text(size_t bytes);
  * out. Returns the exit status. */
 int ln_cli_print_json(FILE *stream, json_t *value, bool indent);
 
+/* linnet_engine_create with a bar on standard error meanwhile, unless `quiet`, when that is a
+ * terminal and it takes a while. */
+linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
+                                   bool quiet, linnet_engine **engine, linnet_error *err);
+
 /* A memory plan as a JSON object on one line. Returns the exit status. */
 int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan);
 

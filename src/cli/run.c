@@ -303,7 +303,7 @@ static int run_model(const linnet_model *model, run_args *args, const char *path
     if (status == 0) {
         linnet_engine *engine = NULL;
         linnet_error err = {0};
-        if (linnet_engine_create(model, &args->engine, &engine, &err) != LINNET_OK)
+        if (ln_cli_create_engine(model, &args->engine, args->quiet, &engine, &err) != LINNET_OK)
             status = ln_cli_fail_with(&err);
         else
             status = run_engine(engine, args, path, &info, &prompt);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/pool.h"
 #include "engine/request.h"
 #include "engine/request_rules.h"
 
@@ -296,6 +297,8 @@ static bool wait_for_work(linnet_engine *engine) {
 
 void *ln_engine_main(void *argument) {
     linnet_engine *engine = argument;
+    if (engine->plan.pins_threads)
+        ln_pool_pin_caller();
     while (wait_for_work(engine))
         if (ln_scheduler_schedule(&engine->scheduler) > 0)
             run_step(engine);

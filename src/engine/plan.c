@@ -278,9 +278,12 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     *plan = (ln_engine_plan){0};
     LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_engine_options", err));
     LN_TRY(check_options(model, &own, err));
+    plan->pins_threads = own.pin_threads;
+    plan->progress = (ln_load_progress){own.on_load, own.load_user};
     plan->n_threads = own.n_threads > 0 ? own.n_threads : default_threads();
     ln_backend_options backend_options = {.isa = own.cpu,
                                           .n_threads = plan->n_threads,
+                                          .pin = own.pin_threads,
                                           .exact = own.precision == LINNET_PRECISION_EXACT};
     LN_TRY(ln_backend_create(own.backend, &backend_options, backend, err));
     ln_status status = choose(model, &own, *backend, plan, err);

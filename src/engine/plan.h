@@ -34,6 +34,8 @@ typedef enum ln_arena_id {
 
 typedef struct ln_engine_plan {
     size_t ctx_tokens, n_threads;
+    bool pins_threads;
+    ln_load_progress progress;
     bool quantizes; /* plain matrices become `quantize` while they load */
     ln_dtype quantize;
     ln_step_budget budget;
@@ -56,7 +58,8 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
 /* How the planned engine loads its weights; borrows from the plan. */
 static inline ln_weights_options ln_engine_weights_options(const ln_engine_plan *plan) {
     return (ln_weights_options){.ctx_tokens = plan->ctx_tokens,
-                                .quantize = plan->quantizes ? &plan->quantize : NULL};
+                                .quantize = plan->quantizes ? &plan->quantize : NULL,
+                                .progress = plan->progress};
 }
 
 /* Offsets in the engine's own arena, which begins with struct linnet_engine. */

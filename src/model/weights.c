@@ -23,6 +23,7 @@ typedef struct loader {
     char *table;          /* arrays of ln_weight, and the layers */
     ln_layout layout, table_layout;
     size_t mapped_bytes;
+    size_t total_bytes; /* prepared and mapped, when all is loaded */
     ln_weights_options options;
     bool encoder;                /* the walk is in the encoder */
     ln_unread *unread;           /* NULL while loading */
@@ -30,6 +31,12 @@ typedef struct loader {
     ln_weights *weights;
     ln_error *err;
 } loader;
+
+static void tell_progress(const loader *l) {
+    const ln_load_progress *progress = &l->options.progress;
+    if (progress->fn != NULL)
+        progress->fn(progress->user, l->layout.bytes + l->mapped_bytes, l->total_bytes);
+}
 
 /* Plans or prepares one request into the next part of the arena. */
 static ln_status prepare(loader *l, const ln_weight_request *request, ln_weight *weight) {
@@ -51,8 +58,10 @@ static ln_status prepare(loader *l, const ln_weight_request *request, ln_weight 
         *weight = (ln_weight){.data = tensor->data};
         return LINNET_OK;
     }
-    return l->writable->vtable->prepare_weight(
-        l->writable, request, bytes > 0 ? l->memory + offset : NULL, weight, l->err);
+    LN_TRY(l->writable->vtable->prepare_weight(
+        l->writable, request, bytes > 0 ? l->memory + offset : NULL, weight, l->err));
+    tell_progress(l);
+    return LINNET_OK;
 }
 
 /* float32 copies of vectors and small tables; *out stays NULL when the request is empty. */
@@ -536,10 +545,13 @@ ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec,
                     .writable = backend,
                     .memory = weights->memory,
                     .table = weights->table,
+                    .total_bytes = plan.prepared_bytes + plan.mapped_bytes,
                     .options = *options,
                     .weights = weights,
                     .err = err};
         status = walk(&l);
+        if (status == LINNET_OK)
+            tell_progress(&l);
         if (status == LINNET_OK)
             status = ln_checkpoint_check(checkpoint, err);
         ln_checkpoint_drop_pages(checkpoint); /* what became copies was read once */

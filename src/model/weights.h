@@ -46,10 +46,17 @@ typedef struct ln_weights {
     void *table;
 } ln_weights;
 
+/* Who is told how many of the weights' bytes, prepared and mapped, are ready; fn NULL: nobody. */
+typedef struct ln_load_progress {
+    void (*fn)(void *user, size_t ready_bytes, size_t total_bytes);
+    void *user;
+} ln_load_progress;
+
 typedef struct ln_weights_options {
     size_t ctx_tokens; /* the longest sequence */
     const ln_dtype
         *quantize; /* what plain matrices of layers and output become; NULL: as they are */
+    ln_load_progress progress;
 } ln_weights_options;
 
 /* What loading will take: prepared bytes in the backend's memory, bytes that stay mapped, and the

@@ -256,6 +256,8 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
     self->kernels = kernels;
     self->exact = options->exact;
     ln_status status = ln_pool_create(options->n_threads, &self->pool, err);
+    if (status == LINNET_OK && options->pin)
+        ln_pool_pin(self->pool);
     if (status == LINNET_OK) {
         self->workers = calloc(options->n_threads, sizeof *self->workers);
         self->queues = calloc(options->n_threads * QUEUE_STRIDE, sizeof *self->queues);

@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -126,6 +127,35 @@ static void pool_barriers_hold_everyone(void **state) {
     assert_int_equal(ln_pool_create(0, &pool, &err), LINNET_ERR_ARGUMENT);
 }
 
+/* How many processors each worker may run on. */
+static void count_processors(void *context, size_t worker) {
+    cpu_set_t set;
+    int *counts = context;
+    counts[worker] = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
+}
+
+static void pinned_threads_keep_to_one_processor(void **state) {
+    (void)state;
+    enum { THREADS = 5 };
+    cpu_set_t before;
+    int free_counts[THREADS], counts[THREADS];
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    ln_pool *pool;
+    assert_int_equal(ln_pool_create(THREADS, &pool, NULL), LINNET_OK);
+    ln_pool_run(pool, count_processors, free_counts);
+    ln_pool_pin(pool);
+    ln_pool_run(pool, count_processors, counts);
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(free_counts[i], CPU_COUNT(&before));
+        assert_int_equal(counts[i], i == 0 ? CPU_COUNT(&before) : 1);
+    }
+    ln_pool_pin_caller();
+    ln_pool_run(pool, count_processors, counts);
+    assert_int_equal(counts[0], 1);
+    ln_pool_destroy(pool);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arena_allocates_zeroed_and_refuses_overflow),
@@ -134,6 +164,7 @@ int main(void) {
         cmocka_unit_test(halves_round_trip_every_value),
         cmocka_unit_test(philox_matches_its_reference),
         cmocka_unit_test(pool_barriers_hold_everyone),
+        cmocka_unit_test(pinned_threads_keep_to_one_processor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -497,6 +497,44 @@ static void the_idle_engine_sleeps(void **state) {
     assert_in_range(spent_us, 0, 20000);
 }
 
+/* What on_load was told. */
+typedef struct load_report {
+    size_t n_calls, ready, total;
+    bool falls;
+} load_report;
+
+static void take_report(void *user, size_t ready_bytes, size_t total_bytes) {
+    load_report *report = user;
+    report->falls |= ready_bytes < report->ready || ready_bytes > total_bytes ||
+                     (report->n_calls > 0 && total_bytes != report->total);
+    report->n_calls++;
+    report->ready = ready_bytes;
+    report->total = total_bytes;
+}
+
+static void loading_says_how_far_it_is(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "llama");
+    for (int precision = LINNET_PRECISION_FAST; precision <= LINNET_PRECISION_EXACT; precision++) {
+        load_report report = {0};
+        linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+        linnet_engine_options options = exact_options(64, 1, 16, 2);
+        options.precision = (linnet_precision)precision;
+        options.on_load = take_report;
+        options.load_user = &report;
+        options.pin_threads = true;
+        linnet_engine *engine = engine_on(&g, options);
+        linnet_engine_get_memory(engine, &plan);
+        assert_false(report.falls);
+        assert_true(report.n_calls > 10);
+        assert_int_equal(report.ready, report.total);
+        assert_int_equal(report.total, arena(&plan, "weights") + plan.mapped_bytes);
+        linnet_engine_destroy(engine);
+    }
+    linnet_model_close(g.model);
+}
+
 int main(void) {
 #if COUNTS_MEMORY
     is_main = true;
@@ -504,6 +542,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_equals_what_is_reserved),
         cmocka_unit_test(windows_need_less_memory),
+        cmocka_unit_test(loading_says_how_far_it_is),
         cmocka_unit_test(the_engine_thread_allocates_nothing),
         cmocka_unit_test(running_out_of_memory_is_an_error),
         cmocka_unit_test(requests_are_refused_by_name),

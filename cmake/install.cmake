@@ -18,6 +18,7 @@ set(pc_file ${PROJECT_BINARY_DIR}/linnet.pc)
 install(CODE "
   set(PROJECT_VERSION \"${PROJECT_VERSION}\")
   set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
+  set(LINNET_CUDA_LIBS \"${LINNET_CUDA_LIBS}\")
   set(CMAKE_INSTALL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
   set(CMAKE_INSTALL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
   configure_file(\"${pc_template}\" \"${pc_file}\" @ONLY)")

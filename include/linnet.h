@@ -182,7 +182,7 @@ typedef struct linnet_engine_options {
     size_t struct_bytes;
     linnet_precision precision;
     linnet_kv_type kv_type;
-    const char *backend;     /* "auto" or "cpu" */
+    const char *backend;     /* "cpu", "cuda", "auto": a GPU if one is usable */
     const char *cpu;         /* instruction set: "auto" or "scalar" */
     size_t ctx_tokens;       /* longest sequence; 0: what the checkpoint and free memory allow */
     size_t max_seqs;         /* sequences in one step; 0: 1 */

@@ -19,7 +19,7 @@ _linnet() {
     fi
     case $before in
     --precision) mapfile -t COMPREPLY < <(compgen -W 'exact fast' -- "$word") ;;
-    --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu' -- "$word") ;;
+    --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu cuda' -- "$word") ;;
     --prefix-cache) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$word") ;;
     --preemption) mapfile -t COMPREPLY < <(compgen -W 'auto swap recompute' -- "$word") ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'chunked prefill-first' -- "$word") ;;

@@ -41,8 +41,10 @@ typedef struct ln_weight_request {
 /* Sizes that a step never exceeds. */
 typedef struct ln_step_limits {
     size_t max_tokens, max_seqs;
-    size_t max_ctx;   /* tokens of one sequence */
-    size_t max_width; /* columns of any weight */
+    size_t max_ctx;        /* tokens of one sequence */
+    size_t max_blocks;     /* entries of a sequence's block table */
+    size_t max_read_bytes; /* that read_back brings to the host */
+    size_t max_width;      /* columns of any weight */
     size_t max_head_dim;
     size_t max_heads;
     size_t max_experts;
@@ -67,6 +69,10 @@ typedef struct ln_ceilings {
 typedef struct ln_backend_vtable {
     const char *name;
     void (*destroy)(ln_backend *backend);
+
+    /* Bytes that reserve can still give, without swapping; SIZE_MAX when the system does not say.
+     */
+    size_t (*available_bytes)(const ln_backend *backend);
 
     /* Whether weights of this type can be multiplied and embedded. */
     bool (*supports_weight)(const ln_backend *backend, ln_dtype dtype);
@@ -95,6 +101,11 @@ typedef struct ln_backend_vtable {
 
     /* Executes ops[n_ops] in order and returns when all are done. Allocates nothing. */
     ln_status (*run)(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err);
+
+    /* What runs wrote to reserved memory, for the host to read and change until the next run: the
+     * memory itself, or a copy. At most the limits' max_read_bytes. */
+    ln_status (*read_back)(ln_backend *backend, void *memory, size_t bytes, void **host,
+                           ln_error *err);
 } ln_backend_vtable;
 
 /* Where the time of runs went, by kind of operation, from one thread's sight: with the wait for the
@@ -111,7 +122,8 @@ struct ln_backend {
     ln_profile *profile; /* the caller's, added to by every run; NULL: nobody asks */
 };
 
-/* "auto" or "cpu". Errors: ARGUMENT for a name or instruction set that is not there. */
+/* "cpu", "cuda", or "auto": the first usable of cuda and cpu. Errors: ARGUMENT for a name or
+ * instruction set that is not there, UNSUPPORTED for a device that is not. */
 ln_status ln_backend_create(const char *name, const ln_backend_options *options,
                             ln_backend **backend, ln_error *err);
 

@@ -104,7 +104,7 @@ enum {
 static const struct argp_option engine_options[] = {
     {"precision", KEY_PRECISION, "exact|fast", 0,
      "exact: float32 throughout; fast: the types that each kernel likes (fast)", 0},
-    {"backend", KEY_BACKEND, "auto|cpu", 0, "What computes (auto)", 0},
+    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "What computes (auto)", 0},
     {"cpu", KEY_CPU, "NAME", 0,
      "Instruction set of the CPU backend: auto, scalar, avx2, avx512, avx512-vnni, avx512-bf16", 0},
     {"kv-type", KEY_KV_TYPE, "f32|f16|bf16|q8_0", 0,

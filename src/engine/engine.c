@@ -210,9 +210,8 @@ static void generate(linnet_engine *engine, const ln_chunk *chunk, float *logits
 }
 
 /* What came of the step's chunks: their logits lie one after another. Encoders give none. */
-static void deliver(linnet_engine *engine) {
+static void deliver(linnet_engine *engine, float *logits) {
     const ln_scheduler *scheduler = &engine->scheduler;
-    float *logits = engine->activations.logits;
     for (size_t i = 0; i < scheduler->n_chunks && !scheduler->is_encoding; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
         if (chunk->n_logits == 0)
@@ -248,19 +247,32 @@ static void learn_cost(linnet_engine *engine, uint64_t step_ns) {
         *cost += (measured - *cost) * (*cost > 0 ? 0.25 : 1);
 }
 
+/* Runs the recorded operations; *logits [n_logits][n_vocab] are the host's to read and change. */
+static ln_status execute(linnet_engine *engine, size_t n_ops, float **logits, ln_error *err) {
+    ln_backend *backend = engine->backend;
+    size_t row_bytes = engine->model->spec.n_vocab * sizeof **logits;
+    size_t n_rows = engine->scheduler.is_encoding ? 0 : engine->step.batch.n_logits;
+    void *host;
+    LN_TRY(backend->vtable->run(backend, engine->ops, n_ops, err));
+    LN_TRY(backend->vtable->read_back(backend, engine->activations.logits, n_rows * row_bytes,
+                                      &host, err));
+    *logits = host;
+    return ln_checkpoint_check(engine->model->checkpoint, err);
+}
+
 static void run_step(linnet_engine *engine) {
     ln_error err = {0};
     ln_op *ops = engine->ops;
     uint64_t begin_ns = ln_clock_ns();
     size_t n_ops = 0, n_copies = engine->cache.n_copies;
+    float *logits;
     ln_step_build(&engine->step, &engine->scheduler);
     if (n_copies > 0)
         ops[n_ops++] = ln_engine_copy_op(engine, engine->cache.copies, n_copies);
     n_ops += (engine->scheduler.is_encoding ? ln_forward_record_encoder : ln_forward_record)(
         &engine->model->spec, &engine->weights, &engine->activations, engine->kv_layers,
         &engine->step.batch, ops + n_ops);
-    if (engine->backend->vtable->run(engine->backend, ops, n_ops, &err) != LINNET_OK ||
-        ln_checkpoint_check(engine->model->checkpoint, &err) != LINNET_OK) {
+    if (execute(engine, n_ops, &logits, &err) != LINNET_OK) {
         fail(engine, &err);
         return;
     }
@@ -269,7 +281,7 @@ static void run_step(linnet_engine *engine) {
     ln_stat_add(&engine->stats.n_computed_tokens, engine->scheduler.n_tokens);
     ln_scheduler_commit(&engine->scheduler);
     show_state(engine);
-    deliver(engine);
+    deliver(engine, logits);
 }
 
 /* ---- the thread ------------------------------------------------------------------------- */

@@ -88,6 +88,8 @@ static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_
                                &plan->bytes[LN_ARENA_ACTIVATIONS], err));
     plan->limits =
         ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
+    plan->limits.max_blocks = ln_kv_table_blocks(plan->ctx_tokens);
+    plan->limits.max_read_bytes = plan->budget.max_logits * spec->n_vocab * sizeof(float);
     plan->bytes[LN_ARENA_SCRATCH] = backend->vtable->plan_scratch(backend, &plan->limits);
     size_t total = 0;
     for (size_t i = 0; i < LN_ARENA_COUNT; i++)
@@ -97,20 +99,6 @@ static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_
 }
 
 /* ---- choices ---------------------------------------------------------------------------- */
-
-/* Memory that can be had without swapping, in bytes; SIZE_MAX when the system does not say. */
-static size_t available_bytes(void) {
-    size_t kib = SIZE_MAX;
-    char line[128];
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (file == NULL)
-        return SIZE_MAX;
-    while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
-            break;
-    fclose(file);
-    return kib < SIZE_MAX / 1024 ? kib * 1024 : SIZE_MAX;
-}
 
 /* What steps of max_batch_tokens tokens of such contexts hold. */
 static void choose_budget(const linnet_engine_options *options, ln_engine_plan *plan) {
@@ -146,7 +134,7 @@ static bool fits(const ln_spec *spec, const ln_backend *backend,
 
 static size_t choose_ctx(const ln_spec *spec, const ln_backend *backend,
                          const linnet_engine_options *options, ln_engine_plan *plan) {
-    size_t available = available_bytes();
+    size_t available = backend->vtable->available_bytes(backend);
     size_t most = spec->ctx_tokens < INT32_MAX ? spec->ctx_tokens : INT32_MAX;
     if (spec->max_ctx_tokens > 0 && spec->max_ctx_tokens < most)
         most = spec->max_ctx_tokens;

@@ -1,5 +1,6 @@
 /* Every folder of golden/models through the public API, against the reference answers that lie
- * in it: logits of the prompts, and greedy ids. README.md beside this file describes them. */
+ * in it: logits of the prompts, and greedy ids. README.md beside this file describes them.
+ * usage: golden_models [BACKEND]; without, the CPU */
 #include <dirent.h>
 #include <jansson.h>
 #include <linnet.h>
@@ -9,11 +10,13 @@
 
 #include "base/file.h"
 #include "test.h"
+#include "test_backend.h"
 
 static const char models[] = TEST_SOURCE_DIR "/tests/golden/models";
 
 enum { MAX_MODELS = 256, N_GREEDY = 32 };
-static const double max_error = 1e-5;
+static double max_error = 1e-5; /* 1e-4 on other backends */
+static const char *backend = "cpu";
 /* With keys and values in int8. Whatever is rounded in t5_gated, its logits move ten times as far
  * as those of the others. */
 static const double max_q8_error = 5e-2;
@@ -44,6 +47,7 @@ static void use_kv_type(reference *golden, linnet_kv_type kv_type) {
     options.precision = LINNET_PRECISION_EXACT;
     options.n_threads = 2;
     options.kv_type = kv_type;
+    options.backend = backend;
     linnet_engine_destroy(golden->engine);
     check(linnet_engine_create(golden->model, &options, &golden->engine, &err), &err);
 }
@@ -248,7 +252,13 @@ static int is_visible(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) {
+        backend = argv[1];
+        max_error = 1e-4;
+        if (!test_has_backend(backend))
+            return TEST_EXIT_SKIPPED;
+    }
     struct CMUnitTest tests[MAX_MODELS] = {0};
     struct dirent **entries = NULL;
     int n_entries = scandir(models, &entries, is_visible, alphasort);

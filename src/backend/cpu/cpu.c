@@ -128,6 +128,20 @@ static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, vo
     return LINNET_OK;
 }
 
+static size_t available_bytes(const ln_backend *backend) {
+    size_t kib = SIZE_MAX;
+    char line[128];
+    (void)backend;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file == NULL)
+        return SIZE_MAX;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
+            break;
+    fclose(file);
+    return kib < SIZE_MAX / 1024 ? kib * 1024 : SIZE_MAX;
+}
+
 static void release(ln_backend *backend, void *memory, size_t bytes) {
     (void)backend;
     ln_unreserve(memory, bytes);
@@ -203,9 +217,19 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     return LINNET_OK;
 }
 
+static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void **host,
+                           ln_error *err) {
+    (void)backend;
+    (void)bytes;
+    (void)err;
+    *host = memory;
+    return LINNET_OK;
+}
+
 static const ln_backend_vtable vtable = {
     .name = "cpu",
     .destroy = destroy,
+    .available_bytes = available_bytes,
     .supports_weight = supports_weight,
     .plan_weight = plan_weight,
     .prepare_weight = prepare_weight,
@@ -216,6 +240,7 @@ static const ln_backend_vtable vtable = {
     .upload = upload,
     .measure = measure,
     .run = run,
+    .read_back = read_back,
 };
 
 static ln_status refuse_isa(const char *isa, ln_error *err) {

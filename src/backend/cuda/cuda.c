@@ -1,0 +1,304 @@
+#include "backend/cuda/cuda.h"
+
+#include <stdlib.h>
+
+#include "backend/cuda/prepare.h"
+#include "backend/cuda/stage.h"
+#include "format/quants.h"
+
+static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
+    [LN_OP_EMBED] = ln_cuda_embed,     [LN_OP_NORM] = ln_cuda_norm,
+    [LN_OP_LINEAR] = ln_cuda_linear,   [LN_OP_QKV] = ln_cuda_qkv,
+    [LN_OP_LATENT] = ln_cuda_latent,   [LN_OP_ATTENTION] = ln_cuda_attention,
+    [LN_OP_ROUTE] = ln_cuda_route,     [LN_OP_GROUP] = ln_cuda_group,
+    [LN_OP_COMBINE] = ln_cuda_combine,
+};
+
+typedef struct cuda_backend {
+    ln_backend base;
+    ln_cuda_device_info device;
+    ln_cuda_stream stream;
+    ln_cuda_upload upload;
+    int upload_code; /* the first failure of an upload, for the next call that can say so */
+    ln_cuda_stage stage;
+    void *read; /* [read_bytes] page-locked: what the host reads */
+    size_t read_bytes;
+    ln_cuda_event *events; /* [n_events], for profiles */
+    size_t n_events;
+} cuda_backend;
+
+static ln_status fail_with(const cuda_backend *self, int code, const char *what, ln_error *err) {
+    return ln_fail(err, LINNET_ERR_COMPUTE, "%s on %s failed: %s", what, self->device.name,
+                   ln_cuda_error_text(code));
+}
+
+static void free_scratch(cuda_backend *self) {
+    if (self->stage.host != NULL)
+        ln_cuda_free_host(self->stage.host);
+    if (self->stage.device != NULL)
+        ln_cuda_free(self->stage.device);
+    if (self->read != NULL)
+        ln_cuda_free_host(self->read);
+    self->stage = (ln_cuda_stage){0};
+    self->read = NULL;
+}
+
+static void destroy(ln_backend *backend) {
+    cuda_backend *self = (cuda_backend *)backend;
+    if (self->stream != NULL) {
+        (void)ln_cuda_stream_wait(self->stream);
+        ln_cuda_stream_destroy(self->stream);
+    }
+    for (size_t i = 0; i < self->n_events; i++)
+        ln_cuda_event_destroy(self->events[i]);
+    free(self->events);
+    ln_cuda_upload_free(&self->upload);
+    free_scratch(self);
+    free(self);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+static size_t available_bytes(const ln_backend *backend) {
+    size_t bytes;
+    (void)backend;
+    return ln_cuda_device_free_bytes(&bytes) == 0 ? bytes : SIZE_MAX;
+}
+
+/* Says how much there is when memory runs out. */
+static ln_status fail_to_reserve(const cuda_backend *self, int code, size_t bytes, const char *what,
+                                 ln_error *err) {
+    size_t free_bytes;
+    if (!ln_cuda_is_out_of_memory(code) || ln_cuda_device_free_bytes(&free_bytes) != 0)
+        return fail_with(self, code, what, err);
+    return ln_fail(err, LINNET_ERR_NOMEM, "%s needs %zu MiB on %s, where %zu of %zu MiB are free",
+                   what, bytes >> 20, self->device.name, free_bytes >> 20,
+                   self->device.total_bytes >> 20);
+}
+
+static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, void **memory,
+                         ln_error *err) {
+    *memory = NULL;
+    if (bytes == 0)
+        return LINNET_OK;
+    int code = ln_cuda_malloc(bytes, memory);
+    if (code == 0)
+        return LINNET_OK;
+    return fail_to_reserve((const cuda_backend *)backend, code, bytes, what, err);
+}
+
+static void release(ln_backend *backend, void *memory, size_t bytes) {
+    (void)bytes;
+    (void)ln_cuda_stream_wait(((cuda_backend *)backend)->stream);
+    if (memory != NULL)
+        ln_cuda_free(memory);
+}
+
+static void upload(ln_backend *backend, void *memory, const void *host, size_t bytes) {
+    cuda_backend *self = (cuda_backend *)backend;
+    int code = ln_cuda_upload_rows(&self->upload, memory, bytes, host, bytes, 1, self->stream);
+    if (self->upload_code == 0)
+        self->upload_code = code;
+}
+
+static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void **host,
+                           ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    LN_BUG_ON(bytes > self->read_bytes);
+    *host = self->read;
+    if (bytes == 0)
+        return LINNET_OK;
+    int code = ln_cuda_copy_to_host(self->read, memory, bytes, self->stream);
+    if (code == 0)
+        code = ln_cuda_stream_wait(self->stream);
+    return code == 0 ? LINNET_OK : fail_with(self, code, "reading results", err);
+}
+
+/* ---- weights ------------------------------------------------------------------------------ */
+
+static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
+    (void)backend;
+    return ln_can_dequantize(dtype);
+}
+
+static ln_status plan_weight(const ln_backend *backend, const ln_weight_request *request,
+                             size_t *bytes, ln_error *err) {
+    (void)backend;
+    return ln_cuda_plan_weight(request, bytes, err);
+}
+
+static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
+                                ln_weight *weight, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    return ln_cuda_prepare_weight(request, &self->upload, self->stream, memory, weight, err);
+}
+
+/* ---- steps -------------------------------------------------------------------------------- */
+
+static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
+    (void)backend;
+    return ln_cuda_stage_bytes(limits);
+}
+
+/* The buffers of uploads go: the weights are there. */
+static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    int code = ln_cuda_stream_wait(self->stream);
+    if (code == 0)
+        code = self->upload_code;
+    if (code != 0)
+        return fail_with(self, code, "loading weights", err);
+    ln_cuda_upload_free(&self->upload);
+    free_scratch(self);
+    size_t bytes = ln_cuda_stage_bytes(limits);
+    void *host = NULL, *device = NULL;
+    code = ln_cuda_malloc(bytes, &device);
+    self->stage.device = device;
+    if (code != 0)
+        return fail_to_reserve(self, code, bytes, "the batch", err);
+    code = ln_cuda_malloc_host(bytes, &host);
+    self->stage.host = host;
+    self->stage.bytes = bytes;
+    if (code == 0 && limits->max_read_bytes > 0)
+        code = ln_cuda_malloc_host(limits->max_read_bytes, &self->read);
+    self->read_bytes = limits->max_read_bytes;
+    if (code != 0)
+        return ln_fail(err, LINNET_ERR_NOMEM, "cannot lock %zu MiB of host memory: %s",
+                       (bytes + limits->max_read_bytes) >> 20, ln_cuda_error_text(code));
+    return LINNET_OK;
+}
+
+static const ln_kv_layer *cache_of(const ln_op *op) {
+    switch (op->kind) {
+    case LN_OP_QKV: return op->qkv.kv;
+    case LN_OP_LATENT: return op->latent.kv;
+    case LN_OP_ATTENTION: return op->attention.kv;
+    default: return NULL;
+    }
+}
+
+/* Sends the batch that all operations share; one without a batch reads nothing of it. */
+static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cuda_step *step) {
+    size_t block_tokens[LN_MAX_KV_GROUPS] = {0};
+    *step = (ln_cuda_step){0};
+    if (ops[0].batch == NULL)
+        return 0;
+    for (size_t i = 0; i < n_ops; i++) {
+        const ln_kv_layer *kv = cache_of(&ops[i]);
+        if (kv != NULL)
+            block_tokens[kv->group] = kv->block_tokens;
+    }
+    return ln_cuda_stage_send(&self->stage, ops[0].batch, block_tokens, step, self->stream);
+}
+
+/* Makes sure of n events; false when memory ran out. */
+static bool have_events(cuda_backend *self, size_t n) {
+    if (n <= self->n_events)
+        return true;
+    ln_cuda_event *events = realloc(self->events, n * sizeof(ln_cuda_event));
+    if (events == NULL)
+        return false;
+    self->events = events;
+    while (self->n_events < n && ln_cuda_event_create(&events[self->n_events]) == 0)
+        self->n_events++;
+    return self->n_events >= n;
+}
+
+static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
+    ln_profile *profile = self->base.profile;
+    for (size_t i = 0; i < n_ops; i++) {
+        double ns;
+        if (ln_cuda_event_elapsed_ns(self->events[i], self->events[i + 1], &ns) != 0)
+            return;
+        profile->ns[ops[i].kind] += (uint64_t)ns;
+        profile->n_ops[ops[i].kind]++;
+    }
+}
+
+static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    ln_cuda_step step;
+    if (n_ops == 0)
+        return LINNET_OK;
+    bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
+    int code = profiles ? ln_cuda_event_record(self->events[0], self->stream) : 0;
+    if (code == 0)
+        code = send_batch(self, ops, n_ops, &step);
+    for (size_t i = 0; i < n_ops && code == 0; i++) {
+        if (kernels[ops[i].kind] == NULL)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the CUDA backend has no operation %d",
+                           (int)ops[i].kind);
+        code = kernels[ops[i].kind](&ops[i], &step, self->stream);
+        if (profiles && code == 0)
+            code = ln_cuda_event_record(self->events[i + 1], self->stream);
+    }
+    int wait_code = ln_cuda_stream_wait(self->stream);
+    if (code == 0)
+        code = wait_code;
+    if (code != 0)
+        return fail_with(self, code, "a step", err);
+    if (profiles)
+        add_profile(self, ops, n_ops);
+    return LINNET_OK;
+}
+
+/* ---- creation ----------------------------------------------------------------------------- */
+
+static const ln_backend_vtable vtable = {
+    .name = "cuda",
+    .destroy = destroy,
+    .available_bytes = available_bytes,
+    .supports_weight = supports_weight,
+    .plan_weight = plan_weight,
+    .prepare_weight = prepare_weight,
+    .plan_scratch = plan_scratch,
+    .reserve_scratch = reserve_scratch,
+    .reserve = reserve,
+    .release = release,
+    .upload = upload,
+    .run = run,
+    .read_back = read_back,
+};
+
+static ln_status open_device(ln_cuda_device_info *device, ln_error *err) {
+    enum { MIN_MAJOR = 8 };
+    int count;
+    int code = ln_cuda_device_count(&count);
+    if (code != 0 || count == 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "there is no NVIDIA GPU: %s",
+                       code != 0 ? ln_cuda_error_text(code) : "the driver lists none");
+    code = ln_cuda_device_open(0, device);
+    if (code != 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the GPU cannot be used: %s",
+                       ln_cuda_error_text(code));
+    if (device->major < MIN_MAJOR)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s has compute capability %d.%d; %d.0 or later is needed", device->name,
+                       device->major, device->minor, MIN_MAJOR);
+    return LINNET_OK;
+}
+
+bool ln_cuda_is_usable(void) {
+    ln_cuda_device_info device;
+    return open_device(&device, NULL) == LINNET_OK;
+}
+
+ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend, ln_error *err) {
+    (void)options;
+    ln_cuda_device_info device = {0};
+    LN_TRY(open_device(&device, err));
+    cuda_backend *self = calloc(1, sizeof *self);
+    if (self == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CUDA backend");
+    self->base.vtable = &vtable;
+    self->device = device;
+    int code = ln_cuda_stream_create(&self->stream);
+    if (code != 0) {
+        ln_status status = fail_with(self, code, "creating a stream", err);
+        self->stream = NULL;
+        destroy(&self->base);
+        return status;
+    }
+    *backend = &self->base;
+    return LINNET_OK;
+}

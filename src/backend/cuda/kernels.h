@@ -1,0 +1,38 @@
+/* The kernels' launchers, one for each kind of operation. They queue work on the stream and return
+ * 0, or the runtime's error code. All pointers of an operation are device memory, but for the
+ * structs that it points to (weights, norms, ropes, cache layers), which the launcher reads.
+ *
+ * Every sum runs in an order that depends on the row's own length alone. */
+#ifndef LN_BACKEND_CUDA_KERNELS_H
+#define LN_BACKEND_CUDA_KERNELS_H
+
+#include "backend/cuda/device.h"
+#include "backend/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The batch on the device. */
+typedef struct ln_cuda_step {
+    ln_batch batch;            /* its arrays in device memory; block tables cut to what is in use */
+    const int32_t *token_seqs; /* [n_tokens] the sequence of each token */
+} ln_cuda_step;
+
+typedef int (*ln_cuda_kernel)(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+
+int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_latent(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,85 @@
+#include "backend/cuda/stage.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum { ALIGN = 16 };
+
+static size_t align_up(size_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t array_bytes(size_t count) {
+    return align_up(count * sizeof(int32_t));
+}
+
+size_t ln_cuda_stage_bytes(const ln_step_limits *limits) {
+    size_t group = array_bytes(limits->max_seqs * limits->max_blocks) +
+                   array_bytes(limits->max_seqs) + array_bytes(limits->max_tokens);
+    return 4 * array_bytes(limits->max_tokens) + array_bytes(limits->max_seqs + 1) +
+           LN_MAX_KV_GROUPS * group;
+}
+
+/* Where the next array goes. */
+typedef struct writer {
+    ln_cuda_stage *stage;
+    size_t at; /* bytes used */
+} writer;
+
+/* Room for n ids: to be filled at the result, and found by kernels at *device. */
+static int32_t *add(writer *w, size_t n, const int32_t **device) {
+    int32_t *host = (int32_t *)(void *)(w->stage->host + w->at);
+    *device = (const int32_t *)(const void *)(w->stage->device + w->at);
+    w->at += array_bytes(n);
+    LN_BUG_ON(w->at > w->stage->bytes);
+    return host;
+}
+
+static void add_copy(writer *w, const int32_t *ids, size_t n, const int32_t **device) {
+    memcpy(add(w, n, device), ids, n * sizeof *ids);
+}
+
+static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *group,
+                      size_t block_tokens, ln_batch_group *out) {
+    size_t longest = 0;
+    for (size_t seq = 0; seq < batch->n_seqs; seq++)
+        if ((size_t)group->lengths[seq] > longest)
+            longest = (size_t)group->lengths[seq];
+    size_t n_blocks = (longest + block_tokens - 1) / block_tokens;
+    LN_BUG_ON(n_blocks > group->max_blocks);
+    int32_t *tables = add(w, batch->n_seqs * n_blocks, &out->block_tables);
+    for (size_t seq = 0; seq < batch->n_seqs; seq++)
+        memcpy(tables + seq * n_blocks, group->block_tables + seq * group->max_blocks,
+               n_blocks * sizeof *tables);
+    out->max_blocks = n_blocks;
+    add_copy(w, group->lengths, batch->n_seqs, &out->lengths);
+    add_copy(w, group->slots, batch->n_tokens, &out->slots);
+}
+
+int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t *block_tokens,
+                       ln_cuda_step *step, ln_cuda_stream stream) {
+    writer w = {.stage = stage};
+    *step = (ln_cuda_step){.batch = *batch};
+    ln_batch *out = &step->batch;
+    if (batch->tokens != NULL)
+        add_copy(&w, batch->tokens, batch->n_tokens, &out->tokens);
+    if (batch->positions != NULL)
+        add_copy(&w, batch->positions, batch->n_tokens, &out->positions);
+    if (batch->logit_rows != NULL)
+        add_copy(&w, batch->logit_rows, batch->n_logits, &out->logit_rows);
+    if (batch->seq_starts != NULL) {
+        add_copy(&w, batch->seq_starts, batch->n_seqs + 1, &out->seq_starts);
+        int32_t *seqs = add(&w, batch->n_tokens, &step->token_seqs);
+        for (size_t seq = 0; seq < batch->n_seqs; seq++)
+            for (int32_t token = batch->seq_starts[seq]; token < batch->seq_starts[seq + 1];
+                 token++)
+                seqs[token] = (int32_t)seq;
+    }
+    for (size_t g = 0; g < LN_MAX_KV_GROUPS; g++) {
+        out->groups[g] = (ln_batch_group){0};
+        if (block_tokens[g] > 0)
+            add_group(&w, batch, &batch->groups[g], block_tokens[g], &out->groups[g]);
+    }
+    return ln_cuda_copy_to_device(stage->device, stage->host, w.at, stream);
+}

@@ -1,0 +1,22 @@
+/* The arrays of a batch, gathered in page-locked memory and sent to the device in one copy. */
+#ifndef LN_BACKEND_CUDA_STAGE_H
+#define LN_BACKEND_CUDA_STAGE_H
+
+#include "backend/backend.h"
+#include "backend/cuda/kernels.h"
+
+typedef struct ln_cuda_stage {
+    char *host;   /* [bytes] page-locked; whose copy is under way while a step runs */
+    char *device; /* [bytes] */
+    size_t bytes;
+} ln_cuda_stage;
+
+/* Bytes for steps within the limits. */
+size_t ln_cuda_stage_bytes(const ln_step_limits *limits);
+
+/* Queues the copy of `batch` and says where it will lie. Block tables are cut to the blocks that
+ * lengths reach: block_tokens[group]; 0 for a group without operations, which stays away. */
+int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t *block_tokens,
+                       ln_cuda_step *step, ln_cuda_stream stream);
+
+#endif

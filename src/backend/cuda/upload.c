@@ -1,0 +1,79 @@
+#include "backend/cuda/upload.h"
+
+#include <stdint.h>
+#include <string.h>
+
+void ln_cuda_upload_free(ln_cuda_upload *upload) {
+    for (size_t i = 0; i < LN_UPLOAD_BUFFERS; i++) {
+        if (upload->buffers[i] != NULL)
+            ln_cuda_free_host(upload->buffers[i]);
+        if (upload->done[i] != NULL)
+            ln_cuda_event_destroy(upload->done[i]);
+    }
+    *upload = (ln_cuda_upload){0};
+}
+
+/* The buffer whose turn it is, once what it held has arrived. */
+static int next_buffer(ln_cuda_upload *upload, size_t *index) {
+    size_t i = upload->n_begun++ % LN_UPLOAD_BUFFERS;
+    int code = 0;
+    *index = i;
+    if (upload->buffers[i] != NULL)
+        return ln_cuda_event_wait(upload->done[i]);
+    code = ln_cuda_malloc_host(LN_UPLOAD_BUFFER_BYTES, &upload->buffers[i]);
+    if (code == 0 && upload->done[i] == NULL)
+        code = ln_cuda_event_create(&upload->done[i]);
+    return code;
+}
+
+static int upload_dense(ln_cuda_upload *upload, void *device, const void *host, size_t bytes,
+                        ln_cuda_stream stream) {
+    int code = 0;
+    for (size_t done = 0; done < bytes && code == 0;) {
+        size_t n = bytes - done < LN_UPLOAD_BUFFER_BYTES ? bytes - done : LN_UPLOAD_BUFFER_BYTES;
+        size_t i;
+        code = next_buffer(upload, &i);
+        if (code != 0)
+            break;
+        memcpy(upload->buffers[i], (const uint8_t *)host + done, n);
+        code = ln_cuda_copy_to_device((uint8_t *)device + done, upload->buffers[i], n, stream);
+        if (code == 0)
+            code = ln_cuda_event_record(upload->done[i], stream);
+        done += n;
+    }
+    return code;
+}
+
+/* Rows that fit a buffer with what lies between them, which is zero. */
+static int upload_padded(ln_cuda_upload *upload, uint8_t *device, size_t pitch, const uint8_t *host,
+                         size_t row_bytes, size_t n_rows, ln_cuda_stream stream) {
+    size_t rows_at_once = LN_UPLOAD_BUFFER_BYTES / pitch;
+    int code = 0;
+    for (size_t row = 0; row < n_rows && code == 0; row += rows_at_once) {
+        size_t n = n_rows - row < rows_at_once ? n_rows - row : rows_at_once, i;
+        code = next_buffer(upload, &i);
+        if (code != 0)
+            break;
+        uint8_t *buffer = upload->buffers[i];
+        memset(buffer, 0, n * pitch);
+        for (size_t j = 0; j < n; j++)
+            memcpy(buffer + j * pitch, host + (row + j) * row_bytes, row_bytes);
+        code = ln_cuda_copy_to_device(device + row * pitch, buffer, n * pitch, stream);
+        if (code == 0)
+            code = ln_cuda_event_record(upload->done[i], stream);
+    }
+    return code;
+}
+
+int ln_cuda_upload_rows(ln_cuda_upload *upload, void *device, size_t pitch, const void *host,
+                        size_t row_bytes, size_t n_rows, ln_cuda_stream stream) {
+    if (pitch == row_bytes)
+        return upload_dense(upload, device, host, row_bytes * n_rows, stream);
+    if (pitch <= LN_UPLOAD_BUFFER_BYTES)
+        return upload_padded(upload, device, pitch, host, row_bytes, n_rows, stream);
+    int code = 0;
+    for (size_t row = 0; row < n_rows && code == 0; row++)
+        code = upload_dense(upload, (uint8_t *)device + row * pitch,
+                            (const uint8_t *)host + row * row_bytes, row_bytes, stream);
+    return code;
+}

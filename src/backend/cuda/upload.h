@@ -1,0 +1,28 @@
+/* Host bytes to device memory, through two page-locked buffers in turn: while one is copied to the
+ * device, the next one is filled. */
+#ifndef LN_BACKEND_CUDA_UPLOAD_H
+#define LN_BACKEND_CUDA_UPLOAD_H
+
+#include <stddef.h>
+
+#include "backend/cuda/device.h"
+
+enum { LN_UPLOAD_BUFFERS = 2, LN_UPLOAD_BUFFER_BYTES = 16 << 20 };
+
+/* Zero it before use. */
+typedef struct ln_cuda_upload {
+    void *buffers[LN_UPLOAD_BUFFERS]; /* allocated by the first upload */
+    ln_cuda_event done[LN_UPLOAD_BUFFERS];
+    size_t n_begun; /* buffers that were queued so far */
+} ln_cuda_upload;
+
+/* Frees the buffers; a later upload allocates them again. Nothing may be under way. */
+void ln_cuda_upload_free(ln_cuda_upload *upload);
+
+/* Copies n_rows rows of row_bytes, dense at `host`, to every `pitch` bytes of `device`; what lies
+ * between stays. `host` may change when this returns; later work on the stream sees the copy. 0,
+ * or the runtime's error code. */
+int ln_cuda_upload_rows(ln_cuda_upload *upload, void *device, size_t pitch, const void *host,
+                        size_t row_bytes, size_t n_rows, ln_cuda_stream stream);
+
+#endif

@@ -1,0 +1,248 @@
+/* q/k norm, RoPE, the KV write and attention, over steps that mix sequences and cut prompts. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* Two sequences; the first has two thirds of the tokens. */
+enum { BLOCK = 16, MAX_BLOCKS = 40, N_TOKENS = 420, N_FIRST = 280, BUCKETS = 16 };
+
+typedef struct attention_case {
+    const char *name;
+    ln_kv_dtype dtype;
+    size_t n_heads, kv_heads, k_dim, v_dim, window;
+    float softcap;
+    bool alibi, sinks, relative, sees_all, rotates;
+    ln_rope_style style;
+    ln_qk_norm qk_norm;
+    size_t n_latent; /* > 0: latent attention, k_dim = v_dim + rope dims */
+} attention_case;
+
+typedef struct attention_data {
+    float *q, *k, *v, *slopes, *sinks, *table, *inv_freq, *q_norm, *k_norm;
+    int32_t tables[2 * MAX_BLOCKS];
+} attention_data;
+
+/* The tokens of a step: n of each sequence, from a position on. */
+typedef struct span {
+    size_t begin[2], n[2];
+} span;
+
+typedef struct step {
+    ln_batch batch;
+    int32_t positions[N_TOKENS], slots[N_TOKENS], starts[3], lengths[2], tables[2 * MAX_BLOCKS];
+    size_t rows[N_TOKENS]; /* of each token in the data */
+} step;
+
+static void make_step(step *s, const attention_data *data, const span *part) {
+    size_t n_seqs = 0, n = 0;
+    for (size_t seq = 0; seq < 2; seq++) {
+        if (part->n[seq] == 0)
+            continue;
+        const int32_t *blocks = data->tables + seq * MAX_BLOCKS;
+        memcpy(s->tables + n_seqs * MAX_BLOCKS, blocks, MAX_BLOCKS * sizeof *blocks);
+        s->starts[n_seqs] = (int32_t)n;
+        s->lengths[n_seqs++] = (int32_t)(part->begin[seq] + part->n[seq]);
+        for (size_t i = 0; i < part->n[seq]; i++, n++) {
+            size_t position = part->begin[seq] + i;
+            s->positions[n] = (int32_t)position;
+            s->slots[n] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
+            s->rows[n] = seq * N_FIRST + position;
+        }
+    }
+    s->starts[n_seqs] = (int32_t)n;
+    s->batch = (ln_batch){.n_tokens = n,
+                          .n_seqs = n_seqs,
+                          .n_groups = 1,
+                          .positions = s->positions,
+                          .seq_starts = s->starts,
+                          .groups = {{s->tables, MAX_BLOCKS, s->lengths, s->slots}}};
+}
+
+static float *put_rows(side *s, const step *st, const float *x, size_t width) {
+    size_t n = st->batch.n_tokens;
+    float *rows = malloc((n * width + 1) * sizeof *rows);
+    assert_non_null(rows);
+    for (size_t i = 0; i < n; i++)
+        memcpy(rows + i * width, x + st->rows[i] * width, width * sizeof *rows);
+    float *memory = put(s, rows, n * width);
+    free(rows);
+    return memory;
+}
+
+/* What stays on a side over the steps of a case. */
+typedef struct placed {
+    ln_kv_layer kv;
+    ln_rope rope;
+    ln_norm q_norm, k_norm;
+    const float *slopes, *sinks, *table;
+} placed;
+
+static placed place(side *s, const attention_case *c, const attention_data *d) {
+    size_t n_slots = (size_t)2 * MAX_BLOCKS * BLOCK;
+    bool full = c->qk_norm == LN_QK_NORM_FULL;
+    placed p = {.kv = {.dtype = c->dtype,
+                       .block_tokens = BLOCK,
+                       .n_heads = c->kv_heads,
+                       .k_dim = c->k_dim,
+                       .v_dim = c->v_dim,
+                       .v_stride = c->n_latent > 0 ? c->k_dim : c->v_dim}};
+    p.kv.k = put_zeros(s, n_slots * c->kv_heads * c->k_dim * sizeof(float));
+    p.kv.v = p.kv.k;
+    if (c->n_latent == 0)
+        p.kv.v = put_zeros(s, n_slots * c->kv_heads * c->v_dim * sizeof(float));
+    p.rope = (ln_rope){.style = c->style,
+                       .n_dims = c->n_latent > 0 ? c->k_dim - c->n_latent : c->k_dim / 4 * 2,
+                       .inv_freq = put(s, d->inv_freq, c->k_dim),
+                       .magnitude = 1.1f};
+    p.q_norm = (ln_norm){.kind = LN_NORM_RMS, .eps = 1e-5f, .dim = c->k_dim};
+    p.k_norm = p.q_norm;
+    if (full) {
+        p.q_norm.dim *= c->n_heads;
+        p.k_norm.dim *= c->kv_heads;
+    }
+    if (c->n_latent > 0)
+        p.k_norm.dim = c->n_latent;
+    p.q_norm.weight = put(s, d->q_norm, p.q_norm.dim);
+    p.k_norm.weight = put(s, d->k_norm, p.k_norm.dim);
+    p.slopes = put(s, d->slopes, c->n_heads);
+    p.sinks = put(s, d->sinks, c->n_heads);
+    p.table = put(s, d->table, BUCKETS * c->n_heads);
+    return p;
+}
+
+/* Runs one step and copies its rows into out [N_TOKENS][n_heads * v_dim]. */
+static void run_step(side *s, const attention_case *c, const attention_data *d, const placed *p,
+                     const span *part, float *out) {
+    step st;
+    make_step(&st, d, part);
+    size_t n = st.batch.n_tokens, width = c->n_heads * c->v_dim, n_plain = c->k_dim / 2;
+    bool is_latent = c->n_latent > 0;
+    size_t q_width = is_latent ? n_plain + p->rope.n_dims : c->k_dim;
+    float *q = put_rows(s, &st, d->q, c->n_heads * q_width);
+    float *k = put_rows(s, &st, d->k, c->kv_heads * c->k_dim);
+    float *attended = put(s, NULL, n * width);
+    ln_op ops[2] = {{.batch = &st.batch}, {.kind = LN_OP_ATTENTION, .batch = &st.batch}};
+    float *query = q;
+    if (is_latent) {
+        query = put_rows(s, &st, d->v, c->n_heads * c->k_dim); /* what a linear put there */
+        ops[0].kind = LN_OP_LATENT;
+        ops[0].latent = (ln_op_latent){.q = q,
+                                       .latent = k,
+                                       .norm = &p->k_norm,
+                                       .rope = &p->rope,
+                                       .n_heads = c->n_heads,
+                                       .n_plain = n_plain,
+                                       .kv = &p->kv,
+                                       .out = query};
+    } else {
+        ops[0].kind = LN_OP_QKV;
+        ops[0].qkv = (ln_op_qkv){.q = q,
+                                 .k = k,
+                                 .v = put_rows(s, &st, d->v, c->kv_heads * c->v_dim),
+                                 .n_heads = c->n_heads,
+                                 .qk_norm = c->qk_norm,
+                                 .q_norm = &p->q_norm,
+                                 .k_norm = &p->k_norm,
+                                 .rope = c->rotates ? &p->rope : NULL,
+                                 .kv = &p->kv};
+    }
+    ops[1].attention = (ln_op_attention){.q = query,
+                                         .kv = &p->kv,
+                                         .n_heads = c->n_heads,
+                                         .scale = 0.3f,
+                                         .softcap = c->softcap,
+                                         .window = c->window,
+                                         .alibi_slopes = c->alibi ? p->slopes : NULL,
+                                         .sinks = c->sinks ? p->sinks : NULL,
+                                         .sees_all = c->sees_all,
+                                         .out = attended};
+    if (c->relative)
+        ops[1].attention.relative = (ln_relative_bias){p->table, BUCKETS, 64, c->sees_all};
+    run_ops(s, ops, 2);
+    float *rows = get(s, attended, n * width);
+    for (size_t i = 0; i < n; i++)
+        memcpy(out + st.rows[i] * width, rows + i * width, width * sizeof *rows);
+    free(rows);
+}
+
+/* All tokens, chunk of each sequence at a time; malloc'd. */
+static float *run_attention(side *s, const attention_case *c, const attention_data *d,
+                            size_t chunk) {
+    float *out = noise_rows(N_TOKENS * c->n_heads * c->v_dim);
+    placed p = place(s, c, d);
+    size_t n_kept = s->n_placed, lengths[2] = {N_FIRST, N_TOKENS - N_FIRST};
+    for (size_t begin = 0; begin < N_FIRST; begin += chunk) {
+        span part = {.begin = {begin, begin}};
+        for (size_t seq = 0; seq < 2; seq++)
+            if (begin < lengths[seq])
+                part.n[seq] = lengths[seq] - begin < chunk ? lengths[seq] - begin : chunk;
+        run_step(s, c, d, &p, &part, out);
+        while (s->n_placed > n_kept) { /* the step's own */
+            size_t i = --s->n_placed;
+            s->backend->vtable->release(s->backend, s->memory[i], s->bytes[i]);
+        }
+    }
+    free_placed(s);
+    return out;
+}
+
+/* A key that differs in its last bit may round to another number in the cache. */
+static const double most[] = {
+    [LN_KV_F32] = 5e-6, [LN_KV_F16] = 5e-5, [LN_KV_BF16] = 4e-4, [LN_KV_Q8_0] = 1e-3};
+
+static void check_attention(const attention_case *c) {
+    size_t v_width = c->n_latent > 0 ? c->n_heads * c->k_dim : c->kv_heads * c->v_dim;
+    attention_data d = {.q = noise_rows(N_TOKENS * c->n_heads * c->k_dim),
+                        .k = noise_rows(N_TOKENS * c->kv_heads * c->k_dim),
+                        .v = noise_rows(N_TOKENS * v_width),
+                        .slopes = noise_rows(c->n_heads),
+                        .sinks = noise_rows(c->n_heads),
+                        .table = noise_rows(BUCKETS * c->n_heads),
+                        .inv_freq = noise_rows(c->k_dim),
+                        .q_norm = noise_rows(c->n_heads * c->k_dim),
+                        .k_norm = noise_rows(c->n_heads * c->k_dim)};
+    for (size_t i = 0; i < c->n_heads; i++)
+        d.slopes[i] = 0.05f * fabsf(d.slopes[i]);
+    for (int32_t i = 0; i < 2 * MAX_BLOCKS; i++)
+        d.tables[i] = i * 37 % (2 * MAX_BLOCKS);
+    size_t n = N_TOKENS * c->n_heads * c->v_dim;
+    float *want = run_attention(&oracle, c, &d, N_TOKENS);
+    float *whole = run_attention(&subject, c, &d, N_TOKENS);
+    assert_near(c->name, whole, want, n, most[c->dtype]);
+    static const size_t chunks[] = {61, 7};
+    for (size_t i = 0; i < 2 && !c->sees_all; i++) {
+        float *parts = run_attention(&subject, c, &d, chunks[i]);
+        assert_memory_equal(parts, whole, n * sizeof *parts);
+        free(parts);
+    }
+    free(d.q), free(d.k), free(d.v), free(d.slopes), free(d.sinks), free(d.table);
+    free(d.inv_freq), free(d.q_norm), free(d.k_norm), free(want), free(whole);
+}
+
+static void attention_is_that_of_scalar(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {"plain f16", LN_KV_F16, 8, 2, 64, 64, 0, 0, .rotates = true},
+        {"head 128", LN_KV_F16, 8, 2, 128, 128, 0, 0, .rotates = true},
+        {"odd dims", LN_KV_F32, 6, 3, 12, 20, 17, 0, .rotates = true, .style = LN_ROPE_INTERLEAVED},
+        {"sinks", LN_KV_BF16, 2, 2, 40, 33, 190, 2.0f, .sinks = true},
+        {"alibi", LN_KV_F16, 4, 4, 16, 80, 0, 0, .alibi = true},
+        {"encoder", LN_KV_F32, 4, 4, 16, 16, 0, 0, .relative = true, .sees_all = true},
+        {"relative", LN_KV_F16, 20, 5, 8, 8, 100, 1.5f, .sinks = true, .relative = true},
+        {"head norm", LN_KV_F16, 6, 2, 256, 256, 0, 0, .rotates = true, .qk_norm = LN_QK_NORM_HEAD},
+        {"full norm", LN_KV_F32, 6, 2, 24, 24, 0, 0, .rotates = true, .qk_norm = LN_QK_NORM_FULL},
+        {"latent", LN_KV_F16, 4, 1, 144, 128, 0, 0, .n_latent = 128},
+        {"int8", LN_KV_Q8_0, 8, 2, 64, 64, 0, 0, .rotates = true},
+        {"int8, odd dims", LN_KV_Q8_0, 4, 2, 27, 33, 50, 0, .sinks = true},
+        {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_attention(&cases[i]);
+}
+
+const struct CMUnitTest attention_tests[] = {
+    cmocka_unit_test(attention_is_that_of_scalar),
+};
+const size_t n_attention_tests = sizeof attention_tests / sizeof *attention_tests;

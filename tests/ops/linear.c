@@ -1,0 +1,286 @@
+/* Linears and embeddings, over every type that matrices come in. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/quants.h"
+#include "ops/ops.h"
+
+static const double most = 3e-6;
+
+/* A number of columns that the type's blocks divide. */
+static size_t columns_of(ln_dtype dtype, size_t least) {
+    size_t elems = ln_dtype_block_elems(dtype);
+    return (least + elems - 1) / elems * elems;
+}
+
+typedef struct linear_case {
+    ln_dtype dtype, gate_dtype;
+    size_t n_rows, n_in, n_out;
+    bool has_gate, has_bias, has_residual;
+    ln_activation activation;
+    float scale, softcap;
+} linear_case;
+
+typedef struct linear_data {
+    matrix weight, gate;
+    float *x, *bias, *residual;
+} linear_data;
+
+/* Rows first .. n_rows of the case; malloc'd [n_rows - first][n_out]. */
+static float *run_linear(side *s, const linear_case *c, const linear_data *d, size_t first) {
+    size_t n = c->n_rows - first;
+    ln_weight weight = put_weight(s, &d->weight, c->has_bias ? d->bias : NULL), gate = {0};
+    if (c->has_gate)
+        gate = put_weight(s, &d->gate, c->has_bias ? d->bias + c->n_out : NULL);
+    float *out = put(s, NULL, n * c->n_out);
+    ln_op op = {.kind = LN_OP_LINEAR,
+                .linear = {.weight = &weight,
+                           .gate = c->has_gate ? &gate : NULL,
+                           .activation = c->activation,
+                           .n_rows = n,
+                           .x = put(s, d->x + first * c->n_in, n * c->n_in),
+                           .scale = c->scale,
+                           .softcap = c->softcap,
+                           .out = out}};
+    if (c->has_residual)
+        op.linear.residual = put(s, d->residual + first * c->n_out, n * c->n_out);
+    run_ops(s, &op, 1);
+    float *result = get(s, out, n * c->n_out);
+    free_placed(s);
+    return result;
+}
+
+static void check_linear(const linear_case *c) {
+    linear_data d = {.weight = make_matrix(c->dtype, c->n_out, c->n_in),
+                     .gate = make_matrix(c->gate_dtype, c->n_out, c->n_in),
+                     .x = noise_rows(c->n_rows * c->n_in),
+                     .bias = noise_rows(2 * c->n_out),
+                     .residual = noise_rows(c->n_rows * c->n_out)};
+    float *want = run_linear(&oracle, c, &d, 0), *got = run_linear(&subject, c, &d, 0);
+    assert_near(ln_dtype_name(c->dtype), got, want, c->n_rows * c->n_out, most);
+    static const size_t counts[] = {1, 2, 5, 9};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] < c->n_rows; i++) {
+        float *some = run_linear(&subject, c, &d, c->n_rows - counts[i]);
+        assert_memory_equal(some, got + (c->n_rows - counts[i]) * c->n_out,
+                            counts[i] * c->n_out * sizeof *got);
+        free(some);
+    }
+    free_matrix(&d.weight), free_matrix(&d.gate);
+    free(d.x), free(d.bias), free(d.residual), free(want), free(got);
+}
+
+static void linear_multiplies_every_type(void **state) {
+    (void)state;
+    for (int dtype = 0; dtype < LN_DTYPE_COUNT; dtype++) {
+        if (!ln_can_dequantize((ln_dtype)dtype))
+            continue;
+        linear_case c = {.dtype = (ln_dtype)dtype,
+                         .gate_dtype = dtype % 2 ? (ln_dtype)dtype : LN_DTYPE_F16,
+                         .n_rows = 11,
+                         .n_out = 29,
+                         .n_in = columns_of((ln_dtype)dtype, 77),
+                         .scale = 1.0f};
+        check_linear(&c);
+        c.n_rows = 35;
+        c.n_in = columns_of((ln_dtype)dtype, 1000);
+        c.n_out = 65;
+        c.has_gate = c.has_bias = c.has_residual = true;
+        c.activation = LN_ACT_SILU;
+        c.scale = 0.5f;
+        check_linear(&c);
+    }
+}
+
+static void linear_ends_with_every_activation(void **state) {
+    (void)state;
+    for (int activation = LN_ACT_NONE; activation <= LN_ACT_SWIGLU_CLAMPED; activation++)
+        for (int has_gate = activation == LN_ACT_SWIGLU_CLAMPED; has_gate < 2; has_gate++) {
+            linear_case c = {.dtype = LN_DTYPE_F32,
+                             .n_rows = 3,
+                             .n_out = 40,
+                             .n_in = 333,
+                             .activation = (ln_activation)activation,
+                             .has_gate = has_gate,
+                             .has_bias = true,
+                             .has_residual = activation % 2,
+                             .scale = 0.7f,
+                             .softcap = activation % 2 ? 0.0f : 3.0f};
+            check_linear(&c);
+        }
+}
+
+/* Large enough for every kernel that a backend may have for many rows. */
+static void linear_multiplies_large_shapes(void **state) {
+    (void)state;
+    static const ln_dtype types[] = {LN_DTYPE_F32, LN_DTYPE_BF16, LN_DTYPE_Q4_K, LN_DTYPE_Q8_0};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        check_linear(&(linear_case){.dtype = types[i],
+                                    .n_rows = 150,
+                                    .n_out = 200,
+                                    .n_in = 2048,
+                                    .has_gate = i % 2,
+                                    .gate_dtype = types[i],
+                                    .activation = LN_ACT_GELU_TANH,
+                                    .scale = 1.0f});
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+enum { N_EXPERTS = 7, N_ROWS = 45, IN = 96, OUT = 50 };
+
+typedef struct expert_data {
+    matrix up[N_EXPERTS], gate[N_EXPERTS];
+    const float *bias[N_EXPERTS];
+    float *x;
+    int32_t order[N_ROWS], starts[N_EXPERTS + 1];
+} expert_data;
+
+/* Rows of x are shared by three; `scattered`: weights lie anywhere. */
+static float *run_experts(side *s, const expert_data *d, bool scattered) {
+    ln_weight up[N_EXPERTS], gate[N_EXPERTS];
+    if (scattered)
+        for (size_t i = 0; i < N_EXPERTS; i++) {
+            up[i] = put_weight(s, &d->up[i], d->bias[i]);
+            gate[i] = put_weight(s, &d->gate[i], NULL);
+        }
+    else {
+        put_weights(s, d->up, d->bias, N_EXPERTS, up);
+        put_weights(s, d->gate, NULL, N_EXPERTS, gate);
+    }
+    float *out = put(s, NULL, N_ROWS * OUT);
+    ln_op op = {.kind = LN_OP_LINEAR,
+                .linear = {.weight = up,
+                           .gate = gate,
+                           .groups = {.n_groups = N_EXPERTS,
+                                      .order = put_ids(s, d->order, N_ROWS),
+                                      .starts = put_ids(s, d->starts, N_EXPERTS + 1)},
+                           .activation = LN_ACT_SILU,
+                           .n_rows = N_ROWS,
+                           .rows_per_x = 3,
+                           .x = put(s, d->x, N_ROWS / 3 * IN),
+                           .scale = 1.0f,
+                           .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, N_ROWS * OUT);
+    free_placed(s);
+    return result;
+}
+
+static void linear_gives_rows_to_experts(void **state) {
+    (void)state;
+    for (int scattered = 0; scattered < 2; scattered++) {
+        expert_data d = {.x = noise_rows(N_ROWS * IN)};
+        int32_t expert_of[N_ROWS], n = 0;
+        for (size_t i = 0; i < N_ROWS; i++)
+            expert_of[i] = (int32_t)draw(N_EXPERTS - 1); /* the last has no row */
+        for (int32_t e = 0; e < N_EXPERTS; e++) {
+            ln_dtype dtype = scattered && e % 2 ? LN_DTYPE_Q4_0 : LN_DTYPE_Q8_0;
+            d.up[e] = make_matrix(dtype, OUT, IN);
+            d.gate[e] = make_matrix(LN_DTYPE_BF16, OUT, IN);
+            d.bias[e] = noise_rows(OUT);
+            d.starts[e] = n;
+            for (int32_t row = 0; row < N_ROWS; row++)
+                if (expert_of[row] == e)
+                    d.order[n++] = row;
+        }
+        d.starts[N_EXPERTS] = n;
+        float *want = run_experts(&oracle, &d, scattered);
+        float *got = run_experts(&subject, &d, scattered);
+        assert_near("experts", got, want, N_ROWS * OUT, most);
+        for (size_t e = 0; e < N_EXPERTS; e++) {
+            free_matrix(&d.up[e]), free_matrix(&d.gate[e]);
+            free((void *)(uintptr_t)d.bias[e]);
+        }
+        free(d.x), free(want), free(got);
+    }
+}
+
+/* One matrix per head, between strided rows. */
+static float *run_heads(side *s, const matrix *m, size_t n_heads, size_t n_rows, size_t x_stride,
+                        size_t out_stride, const float *x) {
+    ln_weight weights[8];
+    put_weights(s, m, NULL, n_heads, weights);
+    float *out = put(s, NULL, n_rows * out_stride);
+    ln_op op = {.kind = LN_OP_LINEAR,
+                .linear = {.weight = weights,
+                           .groups = {.n_groups = n_heads},
+                           .n_rows = n_rows,
+                           .x_stride = x_stride,
+                           .out_stride = out_stride,
+                           .x = put(s, x, n_rows * x_stride),
+                           .scale = 1.0f,
+                           .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, n_rows * out_stride);
+    free_placed(s);
+    return result;
+}
+
+static void linear_has_a_matrix_per_head(void **state) {
+    (void)state;
+    enum { HEADS = 5, TOKENS = 13, HEAD_IN = 24, HEAD_OUT = 36, X_STRIDE = 31, OUT_STRIDE = 41 };
+    matrix m[HEADS];
+    for (size_t i = 0; i < HEADS; i++)
+        m[i] = make_matrix(LN_DTYPE_F16, HEAD_OUT, HEAD_IN);
+    float *x = noise_rows(HEADS * TOKENS * X_STRIDE);
+    size_t n_rows = (size_t)HEADS * TOKENS;
+    float *want = run_heads(&oracle, m, HEADS, n_rows, X_STRIDE, OUT_STRIDE, x);
+    float *got = run_heads(&subject, m, HEADS, n_rows, X_STRIDE, OUT_STRIDE, x);
+    assert_near("heads", got, want, n_rows * OUT_STRIDE, most);
+    float *one = run_heads(&subject, m, HEADS, HEADS, X_STRIDE, OUT_STRIDE, x);
+    assert_memory_equal(one, got, HEADS * OUT_STRIDE * sizeof *one);
+    for (size_t i = 0; i < HEADS; i++)
+        free_matrix(&m[i]);
+    free(x), free(want), free(got), free(one);
+}
+
+/* ---- embed ---------------------------------------------------------------------------------- */
+
+enum { VOCAB = 35, N_TOKENS = 6 };
+
+static float *run_embed(side *s, const matrix *table, const matrix *learned, size_t dim) {
+    static const int32_t tokens[N_TOKENS] = {0, 15, 16, 34, 31, 0},
+                         positions[N_TOKENS] = {3, 4, 5, 0, 1, 2};
+    ln_batch batch = {.n_tokens = N_TOKENS, .tokens = tokens, .positions = positions};
+    ln_weight weights[2] = {put_weight(s, table, NULL), {0}};
+    if (learned != NULL)
+        weights[1] = put_weight(s, learned, NULL);
+    float *out = put(s, NULL, N_TOKENS * dim);
+    ln_op op = {.kind = LN_OP_EMBED,
+                .batch = &batch,
+                .embed = {.table = &weights[0],
+                          .learned = learned != NULL ? &weights[1] : NULL,
+                          .learned_offset = 2,
+                          .scale = 1.5f,
+                          .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, N_TOKENS * dim);
+    free_placed(s);
+    return result;
+}
+
+static void embed_looks_rows_up(void **state) {
+    (void)state;
+    for (int dtype = 0; dtype < LN_DTYPE_COUNT; dtype++) {
+        if (!ln_can_dequantize((ln_dtype)dtype))
+            continue;
+        size_t dim = columns_of((ln_dtype)dtype, 77);
+        matrix table = make_matrix((ln_dtype)dtype, VOCAB, dim);
+        matrix learned = make_matrix(LN_DTYPE_F16, 8, dim);
+        float *want = run_embed(&oracle, &table, dtype % 2 ? &learned : NULL, dim);
+        float *got = run_embed(&subject, &table, dtype % 2 ? &learned : NULL, dim);
+        assert_near(ln_dtype_name((ln_dtype)dtype), got, want, N_TOKENS * dim, 1e-7);
+        free_matrix(&table), free_matrix(&learned);
+        free(want), free(got);
+    }
+}
+
+const struct CMUnitTest linear_tests[] = {
+    cmocka_unit_test(linear_multiplies_every_type),
+    cmocka_unit_test(linear_ends_with_every_activation),
+    cmocka_unit_test(linear_multiplies_large_shapes),
+    cmocka_unit_test(linear_gives_rows_to_experts),
+    cmocka_unit_test(linear_has_a_matrix_per_head),
+    cmocka_unit_test(embed_looks_rows_up),
+};
+const size_t n_linear_tests = sizeof linear_tests / sizeof *linear_tests;

@@ -1,0 +1,206 @@
+#include "ops/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/rng.h"
+#include "format/quants.h"
+
+side subject, oracle;
+uint64_t ops_seed = 7;
+static uint64_t draws;
+
+static float uniform(void) {
+    return ln_rng_uniform(ops_seed, 0, draws++, 0);
+}
+
+float noise(void) {
+    return 2.0f * uniform() - 1.0f;
+}
+
+size_t draw(size_t n) {
+    return (size_t)(uniform() * (float)n) % n;
+}
+
+float *noise_rows(size_t n) {
+    float *x = malloc((n + 1) * sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = noise();
+    return x;
+}
+
+/* ---- memory of a side --------------------------------------------------------------------- */
+
+void *put_zeros(side *s, size_t bytes) {
+    assert_true(s->n_placed < MAX_PLACED);
+    size_t i = s->n_placed++;
+    s->bytes[i] = bytes + 64;
+    assert_int_equal(
+        s->backend->vtable->reserve(s->backend, bytes + 64, "test", &s->memory[i], NULL),
+        LINNET_OK);
+    return s->memory[i];
+}
+
+static void *put_bytes(side *s, const void *x, size_t bytes) {
+    void *memory = put_zeros(s, bytes);
+    if (x != NULL && bytes > 0)
+        s->backend->vtable->upload(s->backend, memory, x, bytes);
+    return memory;
+}
+
+float *put(side *s, const float *x, size_t n) {
+    return put_bytes(s, x, n * sizeof *x);
+}
+
+int32_t *put_ids(side *s, const int32_t *ids, size_t n) {
+    return put_bytes(s, ids, n * sizeof *ids);
+}
+
+void free_placed(side *s) {
+    while (s->n_placed > 0) {
+        size_t i = --s->n_placed;
+        s->backend->vtable->release(s->backend, s->memory[i], s->bytes[i]);
+    }
+}
+
+void run_ops(side *s, const ln_op *ops, size_t n_ops) {
+    ln_error err = {0};
+    if (s->backend->vtable->run(s->backend, ops, n_ops, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+}
+
+float *get(side *s, float *x, size_t n) {
+    void *host;
+    ln_error err = {0};
+    if (s->backend->vtable->read_back(s->backend, x, n * sizeof *x, &host, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    float *copy = malloc((n + 1) * sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, host, n * sizeof *copy);
+    return copy;
+}
+
+void assert_near(const char *what, const float *got, const float *want, size_t n, double most) {
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += pow((double)got[i] - (double)want[i], 2);
+        norm += pow((double)want[i], 2);
+    }
+    if (!(sqrt(difference) <= most * sqrt(norm)))
+        fail_msg("%s: error %g", what, sqrt(difference / norm));
+}
+
+/* ---- matrices ------------------------------------------------------------------------------- */
+
+/* Where a block's scales lie in it, in bytes; float16 each. */
+static size_t scale_offsets(ln_dtype dtype, size_t offsets[2]) {
+    switch (dtype) {
+    case LN_DTYPE_Q2_K: offsets[0] = 80, offsets[1] = 82; return 2;
+    case LN_DTYPE_Q3_K: offsets[0] = 108; return 1;
+    case LN_DTYPE_Q4_1:
+    case LN_DTYPE_Q5_1:
+    case LN_DTYPE_Q4_K:
+    case LN_DTYPE_Q5_K: offsets[0] = 0, offsets[1] = 2; return 2;
+    case LN_DTYPE_Q6_K: offsets[0] = 208; return 1;
+    case LN_DTYPE_TQ1_0: offsets[0] = 52; return 1;
+    case LN_DTYPE_TQ2_0: offsets[0] = 64; return 1;
+    default: offsets[0] = 0; return 1;
+    }
+}
+
+/* Makes a block of random bits one of moderate numbers. */
+static void tame_block(ln_dtype dtype, uint8_t *block) {
+    size_t bytes = ln_dtype_block_bytes(dtype), offsets[2];
+    float scale = 0.01f + 0.005f * noise();
+    switch (dtype) {
+    case LN_DTYPE_F32:
+    case LN_DTYPE_I4_G32:
+    case LN_DTYPE_I8_G32:
+    case LN_DTYPE_F8_G32:
+        memcpy(block, &scale, sizeof scale);
+        for (size_t i = 4; i < bytes && dtype == LN_DTYPE_F8_G32; i++)
+            block[i] &= 0xbf; /* E4M3 without its largest numbers, and NaN */
+        return;
+    case LN_DTYPE_F64: memcpy(block, &(double){scale}, sizeof(double)); return;
+    case LN_DTYPE_BF16: memcpy(block, &(uint16_t){ln_bf16_from_f32(scale)}, 2); return;
+    case LN_DTYPE_MXFP4: block[0] = (uint8_t)(118 + draw(6)); return;
+    case LN_DTYPE_IQ1_M: /* 0x2115 in the upper nibbles of four words */
+        for (size_t i = 0; i < 4; i++) {
+            static const uint8_t nibbles[4] = {0x50, 0x10, 0x10, 0x20};
+            block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | nibbles[i]);
+        }
+        return;
+    default:
+        for (size_t i = scale_offsets(dtype, offsets); i-- > 0;) {
+            uint16_t half = ln_f16_from_f32(scale * (i == 0 ? 1.0f : 0.7f));
+            memcpy(block + offsets[i], &half, sizeof half);
+        }
+    }
+}
+
+matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
+    matrix m = {.n_rows = n_rows, .n_cols = n_cols};
+    size_t row_bytes, bytes = ln_dtype_block_bytes(dtype);
+    assert_true(ln_dtype_row_bytes(dtype, n_cols, &row_bytes));
+    size_t n = row_bytes * n_rows;
+    uint8_t *data = malloc(n + 1);
+    assert_non_null(data);
+    for (size_t i = 0; i < n; i++)
+        data[i] = (uint8_t)draw(256);
+    for (size_t i = 0; i < n; i += bytes)
+        tame_block(dtype, data + i);
+    m.tensor = (ln_tensor){.name = "w",
+                           .dtype = dtype,
+                           .n_dims = 2,
+                           .dims = {n_rows, n_cols},
+                           .data = data,
+                           .bytes = n};
+    return m;
+}
+
+void free_matrix(matrix *m) {
+    free((void *)(uintptr_t)m->tensor.data);
+}
+
+/* Plans or prepares n matrices and biases in a row, as ln_weights_load does; the sum of bytes. */
+static size_t lay_out(side *s, const matrix *m, const float *const *bias, size_t n, char *memory,
+                      ln_weight *weights) {
+    size_t at = 0;
+    for (size_t i = 0; i < n; i++) {
+        const ln_backend_vtable *vtable = s->backend->vtable;
+        ln_weight_request request = {
+            .n_sources = 1,
+            .sources = {{.tensor = &m[i].tensor, .n_rows = m[i].n_rows, .run_rows = m[i].n_rows}},
+            .n_cols = m[i].n_cols};
+        size_t bytes;
+        ln_error err = {0};
+        assert_int_equal(vtable->plan_weight(s->backend, &request, &bytes, NULL), LINNET_OK);
+        if (memory != NULL &&
+            vtable->prepare_weight(s->backend, &request, bytes > 0 ? memory + at : NULL,
+                                   &weights[i], &err) != LINNET_OK)
+            fail_msg("%s", err.message);
+        at += (bytes + 63) / 64 * 64;
+        if (bias == NULL || bias[i] == NULL)
+            continue;
+        if (memory != NULL) {
+            vtable->upload(s->backend, memory + at, bias[i], m[i].n_rows * sizeof(float));
+            weights[i].bias = (const float *)(const void *)(memory + at);
+        }
+        at += (m[i].n_rows * sizeof(float) + 63) / 64 * 64;
+    }
+    return at;
+}
+
+void put_weights(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight *weights) {
+    size_t bytes = lay_out(s, m, bias, n, NULL, NULL);
+    lay_out(s, m, bias, n, put_zeros(s, bytes), weights);
+}
+
+ln_weight put_weight(side *s, const matrix *m, const float *bias) {
+    ln_weight weight;
+    put_weights(s, m, &bias, 1, &weight);
+    return weight;
+}

@@ -1,0 +1,56 @@
+/* What the tests of operations share: random inputs on two backends, the one under test and the
+ * scalar oracle, and the comparison of what they give. */
+#ifndef LN_TESTS_OPS_H
+#define LN_TESTS_OPS_H
+
+#include "backend/backend.h"
+#include "test.h"
+
+enum { MAX_PLACED = 512 };
+
+/* A backend and the memory that the current case has on it. */
+typedef struct side {
+    ln_backend *backend;
+    bool is_oracle;
+    void *memory[MAX_PLACED];
+    size_t bytes[MAX_PLACED];
+    size_t n_placed;
+} side;
+
+extern side subject, oracle;
+extern uint64_t ops_seed; /* of what is random */
+
+/* A number in [-1, 1), and n of them (malloc). */
+float noise(void);
+float *noise_rows(size_t n);
+size_t draw(size_t n); /* below n */
+
+/* n floats or ids on a side; NULL x: zeros. */
+float *put(side *s, const float *x, size_t n);
+int32_t *put_ids(side *s, const int32_t *ids, size_t n);
+void *put_zeros(side *s, size_t bytes);
+void free_placed(side *s);
+
+void run_ops(side *s, const ln_op *ops, size_t n_ops);
+/* What lies at n floats (or ids) of a side; malloc. */
+float *get(side *s, float *x, size_t n);
+
+/* Relative to the norm of `want`; fails above `most` or for NaN. */
+void assert_near(const char *what, const float *got, const float *want, size_t n, double most);
+
+/* A matrix in a file's format, of random blocks. */
+typedef struct matrix {
+    ln_tensor tensor;
+    size_t n_rows, n_cols;
+} matrix;
+
+matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols);
+void free_matrix(matrix *m);
+ln_weight put_weight(side *s, const matrix *m, const float *bias);
+/* n of one shape, one after another as a model's experts lie; *weights are put. */
+void put_weights(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight *weights);
+
+extern const struct CMUnitTest linear_tests[], row_tests[], attention_tests[];
+extern const size_t n_linear_tests, n_row_tests, n_attention_tests;
+
+#endif

@@ -1,0 +1,166 @@
+/* Norms, and what chooses experts and sums what they gave. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* ---- norm ------------------------------------------------------------------------------------ */
+
+typedef struct norm_case {
+    ln_norm_kind kind;
+    size_t dim, n_rows;
+    bool has_rows, has_residual, in_place;
+} norm_case;
+
+enum { MAX_ROWS = 9 };
+static const int32_t picked[MAX_ROWS] = {8, 0, 3, 3, 5, 1, 7, 2, 6};
+
+static float *run_norm(side *s, const norm_case *c, const float *x, const float *residual,
+                       const float *weight, const float *bias) {
+    ln_norm norm = {.kind = c->kind, .eps = 1e-5f, .dim = c->dim};
+    if (c->kind != LN_NORM_NONE)
+        norm.weight = put(s, weight, c->dim);
+    if (c->kind == LN_NORM_LAYER)
+        norm.bias = put(s, bias, c->dim);
+    ln_batch batch = {.n_logits = c->n_rows, .n_tokens = MAX_ROWS, .logit_rows = picked};
+    float *x_memory = put(s, x, MAX_ROWS * c->dim);
+    float *out = c->in_place ? x_memory : put(s, NULL, MAX_ROWS * c->dim);
+    ln_op op = {.kind = LN_OP_NORM,
+                .batch = &batch,
+                .norm = {.norm = &norm,
+                         .n_rows = c->n_rows,
+                         .rows = c->has_rows ? batch.logit_rows : NULL,
+                         .x = x_memory,
+                         .residual = c->has_residual ? put(s, residual, MAX_ROWS * c->dim) : NULL,
+                         .scale = 0.7f,
+                         .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, c->n_rows * c->dim);
+    free_placed(s);
+    return result;
+}
+
+static void norm_is_that_of_scalar(void **state) {
+    (void)state;
+    static const size_t dims[] = {1, 83, 1024, 5001};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int kind = LN_NORM_RMS; kind <= LN_NORM_NONE; kind++)
+            for (int variant = 0; variant < 4; variant++) {
+                norm_case c = {.kind = (ln_norm_kind)kind, .dim = dims[i], .n_rows = MAX_ROWS};
+                c.has_rows = variant == 1;
+                c.has_residual = variant >= 2;
+                c.in_place = variant == 3;
+                size_t n = MAX_ROWS * c.dim;
+                float *x = noise_rows(n), *residual = noise_rows(n);
+                float *weight = noise_rows(c.dim), *bias = noise_rows(c.dim);
+                float *want = run_norm(&oracle, &c, x, residual, weight, bias);
+                float *got = run_norm(&subject, &c, x, residual, weight, bias);
+                assert_near("norm", got, want, n, 2e-6);
+                c.n_rows = 2;
+                float *some = run_norm(&subject, &c, x, residual, weight, bias);
+                assert_memory_equal(some, got, c.n_rows * c.dim * sizeof *some);
+                free(x), free(residual), free(weight), free(bias);
+                free(want), free(got), free(some);
+            }
+}
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+enum { TOKENS = 33, DIM = 301, MAX_USED = 8 };
+
+typedef struct route_case {
+    ln_router router;
+    size_t n_experts, n_used, n_groups, n_groups_used;
+    bool group_by_two, normalize, has_bias;
+} route_case;
+
+typedef struct route_result {
+    int32_t *experts, *order, *starts;
+    float *weights, *sums;
+} route_result;
+
+static route_result run_route(side *s, const route_case *c, size_t n_tokens, const float *logits,
+                              const float *bias, const float *x) {
+    size_t n_rows = n_tokens * c->n_used;
+    ln_batch batch = {.n_tokens = n_tokens};
+    ln_op ops[3] = {{.kind = LN_OP_ROUTE, .batch = &batch},
+                    {.kind = LN_OP_GROUP, .batch = &batch},
+                    {.kind = LN_OP_COMBINE, .batch = &batch}};
+    ops[0].route = (ln_op_route){.logits = put(s, logits, n_tokens * c->n_experts),
+                                 .bias = c->has_bias ? put(s, bias, c->n_experts) : NULL,
+                                 .router = c->router,
+                                 .n_experts = c->n_experts,
+                                 .n_used = c->n_used,
+                                 .n_groups = c->n_groups,
+                                 .n_groups_used = c->n_groups_used,
+                                 .group_by_two = c->group_by_two,
+                                 .normalize = c->normalize,
+                                 .scale = 1.3f,
+                                 .experts = put_ids(s, NULL, n_rows),
+                                 .weights = put(s, NULL, n_rows)};
+    ops[1].group = (ln_op_group){.experts = ops[0].route.experts,
+                                 .n_rows = n_rows,
+                                 .n_experts = c->n_experts,
+                                 .order = put_ids(s, NULL, n_rows),
+                                 .starts = put_ids(s, NULL, c->n_experts + 1)};
+    ops[2].combine = (ln_op_combine){.x = put(s, x, n_rows * DIM),
+                                     .weights = ops[0].route.weights,
+                                     .n_used = c->n_used,
+                                     .dim = DIM,
+                                     .scale = 0.9f,
+                                     .out = put(s, NULL, n_tokens * DIM)};
+    if (c->normalize) {
+        ops[2].combine.shared = put(s, x, n_tokens * DIM);
+        ops[2].combine.residual = put(s, x, n_tokens * DIM);
+    }
+    if (c->has_bias && c->normalize)
+        ops[2].combine.shared_gate = put(s, x, n_tokens);
+    run_ops(s, ops, 3);
+    route_result r = {.weights = get(s, ops[0].route.weights, n_rows),
+                      .sums = get(s, ops[2].combine.out, n_tokens * DIM)};
+    r.experts = (int32_t *)(void *)get(s, (float *)(void *)ops[0].route.experts, n_rows);
+    r.order = (int32_t *)(void *)get(s, (float *)(void *)ops[1].group.order, n_rows);
+    r.starts = (int32_t *)(void *)get(s, (float *)(void *)ops[1].group.starts, c->n_experts + 1);
+    free_placed(s);
+    return r;
+}
+
+static void free_route(route_result *r) {
+    free(r->experts), free(r->order), free(r->starts), free(r->weights), free(r->sums);
+}
+
+static void experts_are_those_of_scalar(void **state) {
+    (void)state;
+    static const route_case cases[] = {
+        {LN_ROUTER_SOFTMAX, 8, 2, 0, 0, false, true, false},
+        {LN_ROUTER_SOFTMAX, 60, 4, 0, 0, false, false, false},
+        {LN_ROUTER_SOFTMAX_CHOSEN, 32, 4, 0, 0, false, false, false},
+        {LN_ROUTER_SIGMOID, 256, 8, 8, 4, true, true, true},
+        {LN_ROUTER_SOFTMAX, 64, 6, 8, 3, false, false, true},
+        {LN_ROUTER_SOFTMAX, 5, 5, 0, 0, false, true, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const route_case *c = &cases[i];
+        float *logits = noise_rows(TOKENS * c->n_experts), *bias = noise_rows(c->n_experts);
+        float *x = noise_rows((size_t)TOKENS * MAX_USED * DIM);
+        logits[1] = logits[0]; /* a tie */
+        size_t n = TOKENS * c->n_used;
+        route_result want = run_route(&oracle, c, TOKENS, logits, bias, x);
+        route_result got = run_route(&subject, c, TOKENS, logits, bias, x);
+        assert_memory_equal(got.experts, want.experts, n * sizeof *got.experts);
+        assert_memory_equal(got.order, want.order, n * sizeof *got.order);
+        assert_memory_equal(got.starts, want.starts, (c->n_experts + 1) * sizeof *got.starts);
+        assert_near("weights of experts", got.weights, want.weights, n, 2e-6);
+        assert_near("sums of experts", got.sums, want.sums, (size_t)TOKENS * DIM, 2e-6);
+        route_result one = run_route(&subject, c, 1, logits, bias, x);
+        assert_memory_equal(one.weights, got.weights, c->n_used * sizeof *one.weights);
+        free_route(&want), free_route(&got), free_route(&one);
+        free(logits), free(bias), free(x);
+    }
+}
+
+const struct CMUnitTest row_tests[] = {
+    cmocka_unit_test(norm_is_that_of_scalar),
+    cmocka_unit_test(experts_are_those_of_scalar),
+};
+const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

@@ -231,6 +231,7 @@ typedef struct linnet_memory_plan {
     size_t total_bytes;
     size_t mapped_bytes;
     size_t libraries_bytes;
+    size_t device_bytes; /* of the total: in the GPU's memory */
 } linnet_memory_plan;
 
 /* Computes every arena from headers alone; `options` NULL: the defaults. A context that was not

@@ -68,6 +68,7 @@ typedef struct ln_ceilings {
 /* The operations of a backend. */
 typedef struct ln_backend_vtable {
     const char *name;
+    bool on_device; /* what it reserves is memory of a device, which the host cannot read */
     void (*destroy)(ln_backend *backend);
 
     /* Bytes that reserve can still give, without swapping; SIZE_MAX when the system does not say.

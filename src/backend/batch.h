@@ -3,6 +3,7 @@
 #ifndef LN_BACKEND_BATCH_H
 #define LN_BACKEND_BATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,8 @@ typedef struct ln_batch {
     const int32_t *seq_starts; /* [n_seqs + 1] first token of each sequence, then n_tokens */
     const int32_t *logit_rows; /* [n_logits] tokens whose logits are wanted, ascending */
     ln_batch_group groups[LN_MAX_KV_GROUPS];
+    bool repeats; /* what operations point to (weights, norms, caches) stays as it is from step to
+                     step: equal operations may be replayed */
 } ln_batch;
 
 #endif

@@ -55,6 +55,8 @@ static void print_plan(const linnet_memory_plan *plan) {
     for (size_t i = 0; i < plan->n_arenas && i < LINNET_MAX_ARENAS; i++)
         print_row(plan->arenas[i].name, plan->arenas[i].bytes);
     print_row("total", plan->total_bytes);
+    if (plan->device_bytes > 0)
+        print_row("of these on the GPU", plan->device_bytes);
     putchar('\n');
     print_row("mapped from files", plan->mapped_bytes);
     print_row("libraries (estimate)", plan->libraries_bytes);

@@ -274,6 +274,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .pin = own.pin_threads,
                                           .exact = own.precision == LINNET_PRECISION_EXACT};
     LN_TRY(ln_backend_create(own.backend, &backend_options, backend, err));
+    plan->on_device = (*backend)->vtable->on_device;
     ln_status status = choose(model, &own, *backend, plan, err);
     if (status != LINNET_OK) {
         (*backend)->vtable->destroy(*backend);
@@ -304,6 +305,9 @@ void ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes,
         full.arenas[i].bytes = bytes[i];
         full.total_bytes += bytes[i];
     }
+    if (plan->on_device)
+        full.device_bytes = bytes[LN_ARENA_WEIGHTS] + bytes[LN_ARENA_KV] +
+                            bytes[LN_ARENA_ACTIVATIONS] + bytes[LN_ARENA_SCRATCH];
     ln_options_give(&full, sizeof full, report);
 }
 

@@ -42,6 +42,7 @@ void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape
     bind(step, budget, shape, &(binder){.layout = &layout, .memory = memory});
     step->batch = (ln_batch){
         .n_groups = shape->n_groups,
+        .repeats = true,
         .tokens = step->tokens,
         .positions = step->positions,
         .seq_starts = step->seq_starts,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "backend/cuda/graphs.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/stage.h"
 #include "format/quants.h"
@@ -21,6 +22,7 @@ typedef struct cuda_backend {
     ln_cuda_upload upload;
     int upload_code; /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
+    ln_cuda_graphs graphs;
     void *read; /* [read_bytes] page-locked: what the host reads */
     size_t read_bytes;
     ln_cuda_event *events; /* [n_events], for profiles */
@@ -49,10 +51,12 @@ static void destroy(ln_backend *backend) {
         (void)ln_cuda_stream_wait(self->stream);
         ln_cuda_stream_destroy(self->stream);
     }
+    ln_cuda_graphs_free(&self->graphs);
     for (size_t i = 0; i < self->n_events; i++)
         ln_cuda_event_destroy(self->events[i]);
     free(self->events);
     ln_cuda_upload_free(&self->upload);
+    ln_pool_destroy(self->upload.pool);
     free_scratch(self);
     free(self);
 }
@@ -149,6 +153,8 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     if (code != 0)
         return fail_with(self, code, "loading weights", err);
     ln_cuda_upload_free(&self->upload);
+    ln_pool_destroy(self->upload.pool);
+    self->upload.pool = NULL;
     free_scratch(self);
     size_t bytes = ln_cuda_stage_bytes(limits);
     void *host = NULL, *device = NULL;
@@ -215,23 +221,48 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     }
 }
 
+static int run_op(cuda_backend *self, const ln_op *op, const ln_cuda_step *step) {
+    return kernels[op->kind](op, step, self->stream);
+}
+
+/* ln_cuda_launch_all */
+static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
+    cuda_backend *self = context;
+    int code = 0;
+    for (size_t i = 0; i < n_ops && code == 0; i++)
+        code = run_op(self, &ops[i], step);
+    return code;
+}
+
+/* With an event between operations. */
+static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
+                        const ln_cuda_step *step) {
+    int code = ln_cuda_event_record(self->events[0], self->stream);
+    for (size_t i = 0; i < n_ops && code == 0; i++) {
+        code = run_op(self, &ops[i], step);
+        if (code == 0)
+            code = ln_cuda_event_record(self->events[i + 1], self->stream);
+    }
+    return code;
+}
+
 static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
     cuda_backend *self = (cuda_backend *)backend;
     ln_cuda_step step;
     if (n_ops == 0)
         return LINNET_OK;
-    bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
-    int code = profiles ? ln_cuda_event_record(self->events[0], self->stream) : 0;
-    if (code == 0)
-        code = send_batch(self, ops, n_ops, &step);
-    for (size_t i = 0; i < n_ops && code == 0; i++) {
+    for (size_t i = 0; i < n_ops; i++)
         if (kernels[ops[i].kind] == NULL)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the CUDA backend has no operation %d",
                            (int)ops[i].kind);
-        code = kernels[ops[i].kind](&ops[i], &step, self->stream);
-        if (profiles && code == 0)
-            code = ln_cuda_event_record(self->events[i + 1], self->stream);
-    }
+    bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
+    int code = send_batch(self, ops, n_ops, &step);
+    if (code == 0 && profiles)
+        code = launch_timed(self, ops, n_ops, &step);
+    else if (code == 0 && ln_cuda_graphs_suit(ops[0].batch))
+        code = ln_cuda_graphs_run(&self->graphs, ops, n_ops, &step, launch_all, self, self->stream);
+    else if (code == 0)
+        code = launch_all(self, ops, n_ops, &step);
     int wait_code = ln_cuda_stream_wait(self->stream);
     if (code == 0)
         code = wait_code;
@@ -246,6 +277,7 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
 
 static const ln_backend_vtable vtable = {
     .name = "cuda",
+    .on_device = true,
     .destroy = destroy,
     .available_bytes = available_bytes,
     .supports_weight = supports_weight,
@@ -284,7 +316,8 @@ bool ln_cuda_is_usable(void) {
 }
 
 ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend, ln_error *err) {
-    (void)options;
+    enum { MAX_THREADS = 16 }; /* more do not load faster */
+    size_t n_threads = options->n_threads < MAX_THREADS ? options->n_threads : MAX_THREADS;
     ln_cuda_device_info device = {0};
     LN_TRY(open_device(&device, err));
     cuda_backend *self = calloc(1, sizeof *self);
@@ -292,10 +325,13 @@ ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CUDA backend");
     self->base.vtable = &vtable;
     self->device = device;
-    int code = ln_cuda_stream_create(&self->stream);
+    ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
+    int code = status == LINNET_OK ? ln_cuda_stream_create(&self->stream) : 0;
     if (code != 0) {
-        ln_status status = fail_with(self, code, "creating a stream", err);
+        status = fail_with(self, code, "creating a stream", err);
         self->stream = NULL;
+    }
+    if (status != LINNET_OK) {
         destroy(&self->base);
         return status;
     }

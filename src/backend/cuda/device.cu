@@ -109,3 +109,26 @@ int ln_cuda_event_elapsed_ns(ln_cuda_event begin, ln_cuda_event end, double *ns)
     *ns = (double)ms * 1e6;
     return code;
 }
+
+int ln_cuda_capture_begin(ln_cuda_stream stream) {
+    return cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+}
+
+int ln_cuda_capture_end(ln_cuda_stream stream, ln_cuda_graph *graph) {
+    cudaGraph_t captured = NULL;
+    *graph = NULL;
+    cudaError_t code = cudaStreamEndCapture(stream, &captured);
+    if (code == cudaSuccess)
+        code = cudaGraphInstantiate(graph, captured, 0);
+    if (captured != NULL)
+        (void)cudaGraphDestroy(captured);
+    return code;
+}
+
+int ln_cuda_graph_launch(ln_cuda_graph graph, ln_cuda_stream stream) {
+    return cudaGraphLaunch(graph, stream);
+}
+
+void ln_cuda_graph_destroy(ln_cuda_graph graph) {
+    (void)cudaGraphExecDestroy(graph);
+}

@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-typedef struct CUstream_st *ln_cuda_stream; /* cudaStream_t */
-typedef struct CUevent_st *ln_cuda_event;   /* cudaEvent_t */
+typedef struct CUstream_st *ln_cuda_stream;   /* cudaStream_t */
+typedef struct CUevent_st *ln_cuda_event;     /* cudaEvent_t */
+typedef struct CUgraphExec_st *ln_cuda_graph; /* cudaGraphExec_t */
 
 typedef struct ln_cuda_device_info {
     char name[256];
@@ -49,6 +50,13 @@ int ln_cuda_event_record(ln_cuda_event event, ln_cuda_stream stream);
 int ln_cuda_event_wait(ln_cuda_event event);
 /* Nanoseconds from one recorded event to another, both done. */
 int ln_cuda_event_elapsed_ns(ln_cuda_event begin, ln_cuda_event end, double *ns);
+
+/* What is queued on the stream from begin to end is not run but becomes a graph, which launch
+ * queues as a whole. After an error *graph is NULL. */
+int ln_cuda_capture_begin(ln_cuda_stream stream);
+int ln_cuda_capture_end(ln_cuda_stream stream, ln_cuda_graph *graph);
+int ln_cuda_graph_launch(ln_cuda_graph graph, ln_cuda_stream stream);
+void ln_cuda_graph_destroy(ln_cuda_graph graph);
 
 #ifdef __cplusplus
 }

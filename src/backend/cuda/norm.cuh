@@ -1,4 +1,4 @@
-/* A norm's statistics over a block of LN_NORM_THREADS threads, and its formula. */
+/* A norm's statistics over a block, and its formula. */
 #ifndef LN_BACKEND_CUDA_NORM_CUH
 #define LN_BACKEND_CUDA_NORM_CUH
 
@@ -15,16 +15,17 @@ static __device__ __forceinline__ void ln_norm_statistics(const ln_norm &norm, c
     *inverse = 1.0f;
     if (norm.kind == LN_NORM_NONE)
         return;
+    unsigned dim = (unsigned)norm.dim;
     if (norm.kind == LN_NORM_LAYER) {
         float sum = 0.0f;
-        for (size_t i = threadIdx.x; i < norm.dim; i += blockDim.x)
+        for (unsigned i = threadIdx.x; i < dim; i += blockDim.x)
             sum += x[i];
-        *mean = ln_block_sum(sum, shared) / (float)norm.dim;
+        *mean = ln_block_sum(sum, shared) / (float)dim;
     }
     float squares = 0.0f;
-    for (size_t i = threadIdx.x; i < norm.dim; i += blockDim.x)
+    for (unsigned i = threadIdx.x; i < dim; i += blockDim.x)
         squares = fmaf(x[i] - *mean, x[i] - *mean, squares);
-    *inverse = 1.0f / sqrtf(ln_block_sum(squares, shared) / (float)norm.dim + norm.eps);
+    *inverse = 1.0f / sqrtf(ln_block_sum(squares, shared) / (float)dim + norm.eps);
 }
 
 /* Element i of the result. */
@@ -39,5 +40,9 @@ static __device__ __forceinline__ float ln_norm_apply(const ln_norm &norm, float
         y += norm.bias[i];
     return y;
 }
+
+/* out[i] = residual[i] + scale * norm(x[rows[i]]) as in ln_op_norm; rows in device memory. */
+int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, const float *x,
+                   const float *residual, float scale, float *out, ln_cuda_stream stream);
 
 #endif

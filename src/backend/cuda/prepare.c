@@ -40,7 +40,8 @@ ln_status ln_cuda_prepare_weight(const ln_weight_request *request, ln_cuda_uploa
     size_t host_bytes, pitch;
     LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, &host_bytes, err));
     LN_TRY(ln_reserve(host_bytes, name, &assembled, err));
-    ln_status status = ln_cpu_prepare_weight(request, LN_PACK_NONE, NULL, assembled, weight, err);
+    ln_status status =
+        ln_cpu_prepare_weight(request, LN_PACK_NONE, upload->pool, assembled, weight, err);
     if (status == LINNET_OK && !row_pitch(request, weight->dtype, &pitch))
         status = ln_fail(err, LINNET_ERR_LIMIT, "tensor %s: its size overflows", name);
     if (status == LINNET_OK) {

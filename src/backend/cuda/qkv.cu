@@ -1,73 +1,43 @@
-/* q/k norm, RoPE and the KV write.
- *
- * Grid: a block of 256 threads per token, which walks through its heads. Shared memory: cos and
- * sin of the token's angles, n_dims floats. Moves q and k once or twice each way, v once. */
+/* q/k norm, RoPE and the KV write. */
 #include "backend/cuda/norm.cuh"
 
-/* One head by one warp. */
-static __device__ void normalize_head(const ln_norm &norm, float *x) {
-    unsigned lane = threadIdx.x % LN_WARP;
-    float mean = 0.0f, sum = 0.0f, squares = 0.0f;
-    if (norm.kind == LN_NORM_LAYER) {
-        for (size_t i = lane; i < norm.dim; i += LN_WARP)
-            sum += x[i];
-        mean = ln_warp_sum(sum) / (float)norm.dim;
-    }
-    for (size_t i = lane; i < norm.dim; i += LN_WARP)
-        squares = fmaf(x[i] - mean, x[i] - mean, squares);
-    float inverse = 1.0f / sqrtf(ln_warp_sum(squares) / (float)norm.dim + norm.eps);
-    for (size_t i = lane; i < norm.dim; i += LN_WARP)
-        x[i] = ln_norm_apply(norm, x[i], i, mean, inverse);
-}
-
-static __device__ void normalize_row(ln_qk_norm kind, const ln_norm &norm, float *row,
-                                     size_t n_heads, size_t dim, float *shared) {
-    if (kind == LN_QK_NORM_FULL) {
-        float mean, inverse;
-        ln_norm_statistics(norm, row, shared, &mean, &inverse);
-        for (size_t i = threadIdx.x; i < norm.dim; i += blockDim.x)
-            row[i] = ln_norm_apply(norm, row[i], i, mean, inverse);
-        return;
-    }
-    for (size_t head = threadIdx.x / LN_WARP; head < n_heads; head += blockDim.x / LN_WARP)
-        normalize_head(norm, row + head * dim);
-}
-
-/* cos then sin of each angle: [n_dims / 2] each */
+/* cos then sin of each angle: [n_dims / 2] each; by a block */
 static __device__ void fill_angles(const ln_rope &rope, int32_t position, float *cos_sin) {
-    size_t half = rope.n_dims / 2;
-    for (size_t i = threadIdx.x; i < half; i += blockDim.x) {
+    unsigned half = (unsigned)rope.n_dims / 2;
+    for (unsigned i = threadIdx.x; i < half; i += blockDim.x) {
         float angle = (float)position * rope.inv_freq[i];
         cos_sin[i] = cosf(angle) * rope.magnitude;
         cos_sin[half + i] = sinf(angle) * rope.magnitude;
     }
 }
 
+/* Where the two numbers of pair i are in a head. */
+static __device__ __forceinline__ void find_pair(const ln_rope &rope, unsigned i, unsigned *first,
+                                                 unsigned *second) {
+    unsigned half = (unsigned)rope.n_dims / 2;
+    *first = rope.style == LN_ROPE_HALF ? i : 2 * i;
+    *second = rope.style == LN_ROPE_HALF ? i + half : 2 * i + 1;
+}
+
 /* Pair i of a head: from x to out, which may be x. */
 static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const float *cos_sin,
-                                                   size_t i, const float *x, float *out) {
-    size_t half = rope.n_dims / 2;
-    size_t first = rope.style == LN_ROPE_HALF ? i : 2 * i;
-    size_t second = rope.style == LN_ROPE_HALF ? i + half : 2 * i + 1;
+                                                   unsigned i, const float *x, float *out) {
+    unsigned half = (unsigned)rope.n_dims / 2, first, second;
+    find_pair(rope, i, &first, &second);
     float a = x[first], b = x[second];
     out[first] = a * cos_sin[i] - b * cos_sin[half + i];
     out[second] = b * cos_sin[i] + a * cos_sin[half + i];
 }
 
-static __device__ void rotate_heads(const ln_rope &rope, const float *cos_sin, float *row,
-                                    size_t n_heads, size_t dim) {
-    size_t half = rope.n_dims / 2;
-    for (size_t at = threadIdx.x; at < n_heads * half; at += blockDim.x) {
-        float *head = row + at / half * dim;
-        rotate_pair(rope, cos_sin, at % half, head, head);
-    }
-}
+/* ---- q, k and v ------------------------------------------------------------------------------ */
+
+enum { QKV_WARPS = 8 };
 
 typedef struct qkv_args {
     float *q, *k;
     const float *v;
-    size_t n_heads;
-    ln_qk_norm qk_norm;
+    unsigned n_heads;
+    bool normalizes; /* each head by itself */
     ln_norm q_norm, k_norm;
     bool has_rope;
     ln_rope rope;
@@ -76,45 +46,84 @@ typedef struct qkv_args {
     const int32_t *positions, *slots;
 } qkv_args;
 
-static __global__ void write_qkv(const __grid_constant__ qkv_args p) {
-    extern __shared__ float cos_sin[];
-    __shared__ float shared[LN_MAX_WARPS];
-    const ln_kv_layer &kv = p.kv;
-    size_t token = blockIdx.x, k_dim = kv.k_dim, v_dim = kv.v_dim;
-    float *q = p.q != NULL ? p.q + token * p.n_heads * k_dim : NULL;
-    float *k = p.k + token * kv.n_heads * k_dim;
-    const float *v = p.v + token * kv.n_heads * v_dim;
-    if (p.qk_norm != LN_QK_NORM_NONE) {
-        normalize_row(p.qk_norm, p.q_norm, q, p.n_heads, k_dim, shared);
-        normalize_row(p.qk_norm, p.k_norm, k, kv.n_heads, k_dim, shared);
+/* Norm of one head and its rotation, in place, by a warp. */
+static __device__ void finish_head(const qkv_args &p, const ln_norm &norm, int32_t position,
+                                   unsigned dim, float *x) {
+    unsigned lane = threadIdx.x % LN_WARP, n_rotated = 0;
+    float mean = 0.0f, inverse = 1.0f;
+    if (p.normalizes) {
+        float sum = 0.0f, squares = 0.0f;
+        for (unsigned i = lane; i < dim && norm.kind == LN_NORM_LAYER; i += LN_WARP)
+            sum += x[i];
+        if (norm.kind == LN_NORM_LAYER)
+            mean = ln_warp_sum(sum) / (float)dim;
+        for (unsigned i = lane; i < dim; i += LN_WARP)
+            squares = fmaf(x[i] - mean, x[i] - mean, squares);
+        inverse = 1.0f / sqrtf(ln_warp_sum(squares) / (float)dim + norm.eps);
     }
     if (p.has_rope) {
-        fill_angles(p.rope, p.positions[token], cos_sin);
-        __syncthreads();
-        rotate_heads(p.rope, cos_sin, q, p.n_heads, k_dim);
-        rotate_heads(p.rope, cos_sin, k, kv.n_heads, k_dim);
+        n_rotated = (unsigned)p.rope.n_dims;
+        for (unsigned i = lane; i < n_rotated / 2; i += LN_WARP) {
+            unsigned first, second;
+            find_pair(p.rope, i, &first, &second);
+            float angle = (float)position * p.rope.inv_freq[i], a = x[first], b = x[second];
+            if (p.normalizes) {
+                a = ln_norm_apply(norm, a, first, mean, inverse);
+                b = ln_norm_apply(norm, b, second, mean, inverse);
+            }
+            float c = cosf(angle) * p.rope.magnitude, s = sinf(angle) * p.rope.magnitude;
+            x[first] = a * c - b * s;
+            x[second] = b * c + a * s;
+        }
     }
-    __syncthreads();
-    size_t slot = (size_t)p.slots[token];
-    size_t warp = threadIdx.x / LN_WARP, n_warps = blockDim.x / LN_WARP;
-    for (size_t head = warp; head < kv.n_heads; head += n_warps) {
-        size_t row = ln_kv_row(kv, slot, head);
-        ln_kv_store(p.keys, row, k + head * k_dim, k_dim);
-        ln_kv_store(p.values, row, v + head * v_dim, v_dim);
+    for (unsigned i = n_rotated + lane; i < dim && p.normalizes; i += LN_WARP)
+        x[i] = ln_norm_apply(norm, x[i], i, mean, inverse);
+    __syncwarp();
+}
+
+/* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
+ * once. */
+static __global__ void write_qkv(const __grid_constant__ qkv_args p) {
+    const ln_kv_layer &kv = p.kv;
+    unsigned kv_heads = (unsigned)kv.n_heads, k_dim = (unsigned)kv.k_dim;
+    unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
+    size_t token = blockIdx.x;
+    int32_t position = p.has_rope ? p.positions[token] : 0;
+    if (item < p.n_heads) {
+        if (p.q != NULL && (p.normalizes || p.has_rope))
+            finish_head(p, p.q_norm, position, k_dim,
+                        p.q + (token * p.n_heads + item) * k_dim);
+        return;
     }
+    item -= p.n_heads;
+    if (item >= 2 * kv_heads)
+        return;
+    unsigned head = item % kv_heads;
+    size_t row = ln_kv_row(kv, (size_t)p.slots[token], head);
+    if (item >= kv_heads) {
+        ln_kv_store(p.values, row, p.v + (token * kv_heads + head) * kv.v_dim, kv.v_dim);
+        return;
+    }
+    float *k = p.k + (token * kv_heads + head) * k_dim;
+    finish_head(p, p.k_norm, position, k_dim, k);
+    ln_kv_store(p.keys, row, k, k_dim);
 }
 
 int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op_qkv *p = &op->qkv;
+    size_t n_tokens = step->batch.n_tokens;
     qkv_args args = {};
     args.q = p->q;
     args.k = p->k;
     args.v = p->v;
-    args.n_heads = p->n_heads;
-    args.qk_norm = p->qk_norm;
-    if (p->qk_norm != LN_QK_NORM_NONE) {
+    args.n_heads = (unsigned)p->n_heads;
+    args.normalizes = p->qk_norm == LN_QK_NORM_HEAD;
+    if (args.normalizes) {
         args.q_norm = *p->q_norm;
         args.k_norm = *p->k_norm;
+    } else if (p->qk_norm == LN_QK_NORM_FULL) {
+        ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, stream);
+        ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, stream);
     }
     args.has_rope = p->rope != NULL;
     if (args.has_rope)
@@ -124,10 +133,12 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
     args.values = ln_kv_values(p->kv);
     args.positions = step->batch.positions;
     args.slots = step->batch.groups[p->kv->group].slots;
-    size_t shared = args.rope.n_dims * sizeof(float);
-    write_qkv<<<(unsigned)step->batch.n_tokens, LN_NORM_THREADS, shared, stream>>>(args);
+    dim3 grid((unsigned)n_tokens, ln_ceil_div(p->n_heads + 2 * p->kv->n_heads, QKV_WARPS));
+    write_qkv<<<grid, QKV_WARPS * LN_WARP, 0, stream>>>(args);
     return cudaGetLastError();
 }
+
+/* ---- latents --------------------------------------------------------------------------------- */
 
 typedef struct latent_args {
     const float *q, *latent;
@@ -140,21 +151,23 @@ typedef struct latent_args {
     const int32_t *positions, *slots;
 } latent_args;
 
-/* Shared memory: cos and sin, n_dims floats, and the row of the cache, k_dim floats. */
+/* Grid: a block of 256 threads per token. Shared memory: cos and sin, n_dims floats, and the row
+ * of the cache, k_dim floats. */
 static __global__ void write_latent(const __grid_constant__ latent_args p) {
     extern __shared__ float cos_sin[];
     __shared__ float shared[LN_MAX_WARPS];
-    size_t token = blockIdx.x, n_latent = p.norm.dim, n_rope = p.rope.n_dims, half = n_rope / 2;
+    size_t token = blockIdx.x;
+    unsigned n_latent = (unsigned)p.norm.dim, n_rope = (unsigned)p.rope.n_dims, half = n_rope / 2;
     float *row = cos_sin + n_rope, mean, inverse;
     const float *latent = p.latent + token * p.kv.k_dim;
     fill_angles(p.rope, p.positions[token], cos_sin);
     ln_norm_statistics(p.norm, latent, shared, &mean, &inverse);
     __syncthreads();
-    for (size_t i = threadIdx.x; i < half; i += blockDim.x)
+    for (unsigned i = threadIdx.x; i < half; i += blockDim.x)
         rotate_pair(p.rope, cos_sin, i, latent + n_latent, row + n_latent);
-    for (size_t i = threadIdx.x; i < n_latent; i += blockDim.x)
+    for (unsigned i = threadIdx.x; i < n_latent; i += blockDim.x)
         row[i] = ln_norm_apply(p.norm, latent[i], i, mean, inverse);
-    for (size_t at = threadIdx.x; at < p.n_heads * half; at += blockDim.x) {
+    for (unsigned at = threadIdx.x; at < (unsigned)p.n_heads * half; at += blockDim.x) {
         size_t head = token * p.n_heads + at / half;
         rotate_pair(p.rope, cos_sin, at % half, p.q + head * (p.n_plain + n_rope) + p.n_plain,
                     p.out + head * p.kv.k_dim + n_latent);

@@ -40,14 +40,23 @@ static void add_copy(writer *w, const int32_t *ids, size_t n, const int32_t **de
     memcpy(add(w, n, device), ids, n * sizeof *ids);
 }
 
+/* Widths of block tables are powers of two, so that steps that follow another keep their layout. */
+static size_t width_of_table(size_t n_blocks) {
+    size_t width = 16;
+    while (width < n_blocks)
+        width *= 2;
+    return width;
+}
+
 static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *group,
                       size_t block_tokens, ln_batch_group *out) {
     size_t longest = 0;
     for (size_t seq = 0; seq < batch->n_seqs; seq++)
         if ((size_t)group->lengths[seq] > longest)
             longest = (size_t)group->lengths[seq];
-    size_t n_blocks = (longest + block_tokens - 1) / block_tokens;
-    LN_BUG_ON(n_blocks > group->max_blocks);
+    LN_BUG_ON((longest + block_tokens - 1) / block_tokens > group->max_blocks);
+    size_t n_blocks = width_of_table((longest + block_tokens - 1) / block_tokens);
+    n_blocks = n_blocks < group->max_blocks ? n_blocks : group->max_blocks;
     int32_t *tables = add(w, batch->n_seqs * n_blocks, &out->block_tables);
     for (size_t seq = 0; seq < batch->n_seqs; seq++)
         memcpy(tables + seq * n_blocks, group->block_tables + seq * group->max_blocks,

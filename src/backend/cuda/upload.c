@@ -10,8 +10,43 @@ void ln_cuda_upload_free(ln_cuda_upload *upload) {
         if (upload->done[i] != NULL)
             ln_cuda_event_destroy(upload->done[i]);
     }
-    *upload = (ln_cuda_upload){0};
+    *upload = (ln_cuda_upload){.pool = upload->pool};
 }
+
+/* ---- filling a buffer --------------------------------------------------------------------- */
+
+typedef struct filling {
+    uint8_t *out;
+    const uint8_t *host;
+    size_t row_bytes, pitch, n_rows; /* dense bytes are rows of one byte */
+    size_t n_workers;
+} filling;
+
+static void fill_share(void *context, size_t worker) {
+    const filling *f = context;
+    size_t begin = f->n_rows * worker / f->n_workers, end = f->n_rows * (worker + 1) / f->n_workers;
+    if (f->pitch == f->row_bytes) {
+        memcpy(f->out + begin * f->pitch, f->host + begin * f->pitch, (end - begin) * f->pitch);
+        return;
+    }
+    for (size_t row = begin; row < end; row++) {
+        memcpy(f->out + row * f->pitch, f->host + row * f->row_bytes, f->row_bytes);
+        memset(f->out + row * f->pitch + f->row_bytes, 0, f->pitch - f->row_bytes);
+    }
+}
+
+static void fill(ln_pool *pool, filling f) {
+    enum { WORTH_THREADS = 1 << 20 }; /* bytes */
+    f.n_workers = 1;
+    if (pool == NULL || f.n_rows * f.row_bytes < WORTH_THREADS) {
+        fill_share(&f, 0);
+        return;
+    }
+    f.n_workers = ln_pool_size(pool);
+    ln_pool_run(pool, fill_share, &f);
+}
+
+/* ---- uploads ------------------------------------------------------------------------------ */
 
 /* The buffer whose turn it is, once what it held has arrived. */
 static int next_buffer(ln_cuda_upload *upload, size_t *index) {
@@ -35,7 +70,11 @@ static int upload_dense(ln_cuda_upload *upload, void *device, const void *host, 
         code = next_buffer(upload, &i);
         if (code != 0)
             break;
-        memcpy(upload->buffers[i], (const uint8_t *)host + done, n);
+        fill(upload->pool, (filling){.out = upload->buffers[i],
+                                     .host = (const uint8_t *)host + done,
+                                     .row_bytes = 1,
+                                     .pitch = 1,
+                                     .n_rows = n});
         code = ln_cuda_copy_to_device((uint8_t *)device + done, upload->buffers[i], n, stream);
         if (code == 0)
             code = ln_cuda_event_record(upload->done[i], stream);
@@ -55,9 +94,11 @@ static int upload_padded(ln_cuda_upload *upload, uint8_t *device, size_t pitch, 
         if (code != 0)
             break;
         uint8_t *buffer = upload->buffers[i];
-        memset(buffer, 0, n * pitch);
-        for (size_t j = 0; j < n; j++)
-            memcpy(buffer + j * pitch, host + (row + j) * row_bytes, row_bytes);
+        fill(upload->pool, (filling){.out = buffer,
+                                     .host = host + row * row_bytes,
+                                     .row_bytes = row_bytes,
+                                     .pitch = pitch,
+                                     .n_rows = n});
         code = ln_cuda_copy_to_device(device + row * pitch, buffer, n * pitch, stream);
         if (code == 0)
             code = ln_cuda_event_record(upload->done[i], stream);

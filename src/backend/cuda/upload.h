@@ -1,16 +1,18 @@
 /* Host bytes to device memory, through two page-locked buffers in turn: while one is copied to the
- * device, the next one is filled. */
+ * device, the next one is filled, by several threads: one alone reads slower than the bus takes. */
 #ifndef LN_BACKEND_CUDA_UPLOAD_H
 #define LN_BACKEND_CUDA_UPLOAD_H
 
 #include <stddef.h>
 
 #include "backend/cuda/device.h"
+#include "base/pool.h"
 
 enum { LN_UPLOAD_BUFFERS = 2, LN_UPLOAD_BUFFER_BYTES = 16 << 20 };
 
-/* Zero it before use. */
+/* Zero it before use, but for the pool. */
 typedef struct ln_cuda_upload {
+    ln_pool *pool;                    /* the caller's; NULL: this thread fills alone */
     void *buffers[LN_UPLOAD_BUFFERS]; /* allocated by the first upload */
     ln_cuda_event done[LN_UPLOAD_BUFFERS];
     size_t n_begun; /* buffers that were queued so far */

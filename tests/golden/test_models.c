@@ -1,6 +1,6 @@
 /* Every folder of golden/models through the public API, against the reference answers that lie
  * in it: logits of the prompts, and greedy ids. README.md beside this file describes them.
- * usage: golden_models [BACKEND]; without, the CPU */
+ * usage: golden_models [BACKEND [fast]]; without, the CPU, exact */
 #include <dirent.h>
 #include <jansson.h>
 #include <linnet.h>
@@ -17,12 +17,13 @@ static const char models[] = TEST_SOURCE_DIR "/tests/golden/models";
 enum { MAX_MODELS = 256, N_GREEDY = 32 };
 static double max_error = 1e-5; /* 1e-4 on other backends */
 static const char *backend = "cpu";
+static linnet_precision precision = LINNET_PRECISION_EXACT;
 /* With keys and values in int8. Whatever is rounded in t5_gated, its logits move ten times as far
  * as those of the others. */
 static const double max_q8_error = 5e-2;
 /* Of t5_gated, whose scores are not scaled, and deepseek_v3_fp8, where an expert changes. */
 static const double max_q8_error_sensitive = 0.25;
-static const double min_gap = 1e-3; /* below it either of two tokens is right */
+static double min_gap = 1e-3; /* below it either of two tokens is right */
 
 typedef struct reference {
     json_t *json;
@@ -44,7 +45,7 @@ static void use_kv_type(reference *golden, linnet_kv_type kv_type) {
     linnet_error err = {0};
     linnet_engine_options options;
     linnet_engine_options_init(&options);
-    options.precision = LINNET_PRECISION_EXACT;
+    options.precision = precision;
     options.n_threads = 2;
     options.kv_type = kv_type;
     options.backend = backend;
@@ -258,6 +259,11 @@ int main(int argc, char **argv) {
         max_error = 1e-4;
         if (!test_has_backend(backend))
             return TEST_EXIT_SKIPPED;
+    }
+    if (argc > 2 && strcmp(argv[2], "fast") == 0) {
+        precision = LINNET_PRECISION_FAST;
+        max_error = 2e-2;
+        min_gap = 0.2;
     }
     struct CMUnitTest tests[MAX_MODELS] = {0};
     struct dirent **entries = NULL;

@@ -5,8 +5,8 @@
 
 #include "ops/ops.h"
 
-/* Two sequences; the first has two thirds of the tokens. */
-enum { BLOCK = 16, MAX_BLOCKS = 40, N_TOKENS = 420, N_FIRST = 280, BUCKETS = 16 };
+/* Two sequences, the first longer than two slices. */
+enum { BLOCK = 16, MAX_BLOCKS = 40, N_TOKENS = 600, N_FIRST = 540, BUCKETS = 16 };
 
 typedef struct attention_case {
     const char *name;
@@ -211,8 +211,8 @@ static void check_attention(const attention_case *c) {
     float *want = run_attention(&oracle, c, &d, N_TOKENS);
     float *whole = run_attention(&subject, c, &d, N_TOKENS);
     assert_near(c->name, whole, want, n, most[c->dtype]);
-    static const size_t chunks[] = {61, 7};
-    for (size_t i = 0; i < 2 && !c->sees_all; i++) {
+    static const size_t chunks[] = {61, 7, 1};
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks && !c->sees_all; i++) {
         float *parts = run_attention(&subject, c, &d, chunks[i]);
         assert_memory_equal(parts, whole, n * sizeof *parts);
         free(parts);
@@ -236,6 +236,11 @@ static void attention_is_that_of_scalar(void **state) {
         {"latent", LN_KV_F16, 4, 1, 144, 128, 0, 0, .n_latent = 128},
         {"int8", LN_KV_Q8_0, 8, 2, 64, 64, 0, 0, .rotates = true},
         {"int8, odd dims", LN_KV_Q8_0, 4, 2, 27, 33, 50, 0, .sinks = true},
+        {"bf16 window", LN_KV_BF16, 6, 2, 80, 80, 130, 0, .rotates = true},
+        {"alibi 96", LN_KV_F16, 4, 4, 96, 96, 0, 0, .alibi = true},
+        {"one kv head", LN_KV_F16, 19, 1, 64, 64, 300, 5.0f, .sinks = true},
+        {"int8 128", LN_KV_Q8_0, 8, 1, 128, 128, 270, 0, .rotates = true},
+        {"encoder 64", LN_KV_F16, 4, 4, 64, 64, 0, 0, .relative = true, .sees_all = true},
         {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -1,14 +1,15 @@
 /* Every operation of a backend against the scalar kernels, on fresh random inputs and odd shapes;
  * and the same bits for a row whatever else is in the batch.
- * usage: linnet-ops-test [--backend NAME] [--seed N]; exit status 77: there is no such device. */
+ * usage: linnet-ops-test [--backend NAME] [--precision fast] [--seed N]; exit status 77: there is
+ * no such device. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/ops.h"
 #include "test_backend.h"
 
-static ln_status create(const char *name, const char *isa, side *s, ln_error *err) {
-    ln_backend_options options = {.isa = isa, .n_threads = 2, .exact = true};
+static ln_status create(const char *name, const char *isa, bool exact, side *s, ln_error *err) {
+    ln_backend_options options = {.isa = isa, .n_threads = 2, .exact = exact};
     ln_step_limits limits = {.max_tokens = 1024,
                              .max_seqs = 8,
                              .max_ctx = 2048,
@@ -24,23 +25,27 @@ static ln_status create(const char *name, const char *isa, side *s, ln_error *er
 
 int main(int argc, char **argv) {
     const char *name = "cpu";
+    bool exact = true;
     ln_error err = {0};
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--backend") == 0)
             name = argv[i + 1];
+        else if (strcmp(argv[i], "--precision") == 0)
+            exact = strcmp(argv[i + 1], "exact") == 0;
         else if (strcmp(argv[i], "--seed") == 0)
             ops_seed = strtoull(argv[i + 1], NULL, 10);
     }
-    ln_status status = create(name, "auto", &subject, &err);
+    ln_status status = create(name, "auto", exact, &subject, &err);
     if (status == LINNET_ERR_UNSUPPORTED || (status == LINNET_ERR_ARGUMENT && argc > 1)) {
         printf("skipped: %s\n", err.message);
         return TEST_EXIT_SKIPPED;
     }
-    if (status != LINNET_OK || create("cpu", "scalar", &oracle, &err) != LINNET_OK) {
+    if (status != LINNET_OK || create("cpu", "scalar", true, &oracle, &err) != LINNET_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
     oracle.is_oracle = true;
+    ops_tolerance = exact ? 0 : 2e-2;
     int failed = _cmocka_run_group_tests("linear", linear_tests, n_linear_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("rows", row_tests, n_row_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("attention", attention_tests, n_attention_tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 side subject, oracle;
 uint64_t ops_seed = 7;
+double ops_tolerance;
 static uint64_t draws;
 
 static float uniform(void) {
@@ -89,6 +90,7 @@ void assert_near(const char *what, const float *got, const float *want, size_t n
         difference += pow((double)got[i] - (double)want[i], 2);
         norm += pow((double)want[i], 2);
     }
+    most = most > ops_tolerance ? most : ops_tolerance;
     if (!(sqrt(difference) <= most * sqrt(norm)))
         fail_msg("%s: error %g", what, sqrt(difference / norm));
 }

@@ -18,7 +18,8 @@ typedef struct side {
 } side;
 
 extern side subject, oracle;
-extern uint64_t ops_seed; /* of what is random */
+extern uint64_t ops_seed;    /* of what is random */
+extern double ops_tolerance; /* assert_near's least: what `fast` may be off */
 
 /* A number in [-1, 1), and n of them (malloc). */
 float noise(void);

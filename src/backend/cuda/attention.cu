@@ -1,74 +1,24 @@
-/* Attention over the paged cache, for every head size and every variant.
+/* Attention over the paged cache: for every head size and variant here, in float32; some go to
+ * attention_fast.cu.
  *
  * Grid: (n_heads, n_tokens) blocks of 128 threads; a block owns one head of one token and walks
  * its slices in order. In a slice each warp scores every fourth key, lanes across k_dim; then each
  * thread sums its elements of v_dim over the slice's values. Shared memory: the query, the scores
  * of a slice and the running sum, (k_dim + LN_ATTENTION_SLICE + v_dim) floats. K and V are read
  * once for each query head. */
-#include "backend/cuda/common.cuh"
+#include "backend/cuda/attention.cuh"
 
 enum { THREADS = 128, WARPS = THREADS / LN_WARP };
 
-typedef struct attention_args {
-    const float *q;
-    ln_kv_layer kv;
-    ln_kv_array keys, values;
-    size_t n_heads;
-    float scale, softcap;
-    size_t window;
-    const float *alibi_slopes, *sinks;
-    ln_relative_bias relative;
-    float relative_growth; /* log(max distance / exact buckets) */
-    bool sees_all;
-    float *out;
-    const int32_t *block_tables, *lengths, *positions, *token_seqs;
-    size_t max_blocks;
-} attention_args;
-
-/* As ln_scalar_relative_bucket. The logarithm passes through double precision, so that the borders
- * of buckets are those of a correctly rounded single one. */
-static __device__ size_t relative_bucket(const attention_args &p, size_t query, size_t key) {
-    const ln_relative_bias &relative = p.relative;
-    size_t n = relative.both_ways ? relative.n_buckets / 2 : relative.n_buckets;
-    size_t first = relative.both_ways && key > query ? n : 0;
-    size_t exact = n / 2;
-    size_t distance = key > query ? (relative.both_ways ? key - query : 0) : query - key;
-    if (distance < exact)
-        return first + distance;
-    float growth = (float)log((double)((float)distance / (float)exact)) / p.relative_growth;
-    size_t bucket = exact + (size_t)(growth * (float)(n - exact));
-    return first + (bucket < n ? bucket : n - 1);
-}
-
-/* The slot of a position, as a row of the cache. */
-static __device__ __forceinline__ size_t cache_row(const attention_args &p, const int32_t *table,
-                                                   size_t position, size_t kv_head) {
-    size_t block = (size_t)table[position / p.kv.block_tokens];
-    return (block * p.kv.n_heads + kv_head) * p.kv.block_tokens + position % p.kv.block_tokens;
-}
-
-/* What scale, cap and biases make of q.k. */
-static __device__ float finish_score(const attention_args &p, float dot, size_t head,
-                                     size_t position, size_t key) {
-    float score = p.scale * dot;
-    if (p.softcap > 0.0f)
-        score = p.softcap * tanhf(score / p.softcap);
-    if (p.alibi_slopes != NULL)
-        score -= p.alibi_slopes[head] * (float)(position - key);
-    if (p.relative.table != NULL)
-        score += p.relative.table[relative_bucket(p, position, key) * p.n_heads + head];
-    return score;
-}
-
-static __global__ void attend(const __grid_constant__ attention_args p) {
+static __global__ void attend(const __grid_constant__ ln_attention_args p) {
     extern __shared__ float q[];
     __shared__ float reduce[LN_MAX_WARPS];
     float *scores = q + p.kv.k_dim, *sum = scores + LN_ATTENTION_SLICE;
     size_t head = blockIdx.x, token = blockIdx.y;
     size_t kv_head = head / (p.n_heads / p.kv.n_heads), item = token * p.n_heads + head;
     size_t seq = (size_t)p.token_seqs[token], position = (size_t)p.positions[token];
-    size_t end = p.sees_all ? (size_t)p.lengths[seq] : position + 1;
-    size_t begin = p.window > 0 && end > p.window ? end - p.window : 0;
+    size_t begin, end;
+    ln_key_range(p, seq, position, &begin, &end);
     const int32_t *table = p.block_tables + seq * p.max_blocks;
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
     float largest = p.sinks != NULL ? p.sinks[head] : -INFINITY;
@@ -82,13 +32,13 @@ static __global__ void attend(const __grid_constant__ attention_args p) {
         size_t slice_end = (begin / LN_ATTENTION_SLICE + 1) * LN_ATTENTION_SLICE;
         size_t n = (slice_end < end ? slice_end : end) - begin;
         for (size_t i = warp; i < n; i += WARPS) {
-            size_t row = cache_row(p, table, begin + i, kv_head);
+            size_t row = ln_cache_row(p, table, begin + i, kv_head);
             float dot = 0.0f;
             for (size_t k = lane; k < p.kv.k_dim; k += LN_WARP)
                 dot = fmaf(q[k], ln_kv_load(p.keys, row, k), dot);
             dot = ln_warp_sum(dot);
             if (lane == 0)
-                scores[i] = finish_score(p, dot, head, position, begin + i);
+                scores[i] = ln_finish_score(p, dot, head, position, begin + i);
         }
         __syncthreads();
         float most = -INFINITY, weights = 0.0f;
@@ -103,7 +53,7 @@ static __global__ void attend(const __grid_constant__ attention_args p) {
         for (size_t d = threadIdx.x; d < p.kv.v_dim; d += THREADS) {
             float slice = 0.0f;
             for (size_t i = 0; i < n; i++) {
-                size_t row = cache_row(p, table, begin + i, kv_head);
+                size_t row = ln_cache_row(p, table, begin + i, kv_head);
                 slice = fmaf(scores[i], ln_kv_load(p.values, row, d), slice);
             }
             sum[d] = sum[d] * keep + slice * add;
@@ -120,7 +70,7 @@ static __global__ void attend(const __grid_constant__ attention_args p) {
 int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op_attention *p = &op->attention;
     const ln_batch_group *group = &step->batch.groups[p->kv->group];
-    attention_args args = {};
+    ln_attention_args args = {};
     args.q = p->q;
     args.kv = *p->kv;
     args.keys = ln_kv_keys(p->kv);
@@ -143,12 +93,15 @@ int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream 
     args.lengths = group->lengths;
     args.positions = step->batch.positions;
     args.token_seqs = step->token_seqs;
+    args.seq_starts = step->batch.seq_starts;
+    if (ln_takes_fast_attention(p, step))
+        return ln_fast_attention(&args, step, stream);
     size_t shared = (p->kv->k_dim + LN_ATTENTION_SLICE + p->kv->v_dim) * sizeof(float);
     static const size_t max_tokens = 65535; /* of a grid */
     size_t n_tokens = step->batch.n_tokens;
     for (size_t done = 0; done < n_tokens; done += max_tokens) {
         size_t n = n_tokens - done < max_tokens ? n_tokens - done : max_tokens;
-        attention_args part = args;
+        ln_attention_args part = args;
         part.q += done * p->n_heads * p->kv->k_dim;
         part.out += done * p->n_heads * p->kv->v_dim;
         part.positions += done;

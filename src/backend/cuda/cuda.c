@@ -20,6 +20,9 @@ typedef struct cuda_backend {
     ln_cuda_device_info device;
     ln_cuda_stream stream;
     ln_cuda_upload upload;
+    bool exact;
+    void *scratch; /* [scratch_bytes] device memory, between two kernels */
+    size_t scratch_bytes;
     int upload_code; /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
     ln_cuda_graphs graphs;
@@ -41,7 +44,11 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free(self->stage.device);
     if (self->read != NULL)
         ln_cuda_free_host(self->read);
+    if (self->scratch != NULL)
+        ln_cuda_free(self->scratch);
     self->stage = (ln_cuda_stage){0};
+    self->scratch = NULL;
+    self->scratch_bytes = 0;
     self->read = NULL;
 }
 
@@ -139,9 +146,15 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
 
 /* ---- steps -------------------------------------------------------------------------------- */
 
+static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
+    if (self->exact)
+        return 0;
+    return ln_cuda_attention_bytes(limits->max_seqs, limits->max_heads, limits->max_ctx,
+                                   limits->max_head_dim);
+}
+
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
-    (void)backend;
-    return ln_cuda_stage_bytes(limits);
+    return ln_cuda_stage_bytes(limits) + kernel_scratch((const cuda_backend *)backend, limits);
 }
 
 /* The buffers of uploads go: the weights are there. */
@@ -162,6 +175,11 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     self->stage.device = device;
     if (code != 0)
         return fail_to_reserve(self, code, bytes, "the batch", err);
+    self->scratch_bytes = kernel_scratch(self, limits);
+    if (self->scratch_bytes > 0)
+        code = ln_cuda_malloc(self->scratch_bytes, &self->scratch);
+    if (code != 0)
+        return fail_to_reserve(self, code, self->scratch_bytes, "scratch of attention", err);
     code = ln_cuda_malloc_host(bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;
@@ -257,6 +275,9 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
                            (int)ops[i].kind);
     bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
     int code = send_batch(self, ops, n_ops, &step);
+    step.exact = self->exact;
+    step.scratch = self->scratch;
+    step.scratch_bytes = self->scratch_bytes;
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
     else if (code == 0 && ln_cuda_graphs_suit(ops[0].batch))
@@ -325,6 +346,7 @@ ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CUDA backend");
     self->base.vtable = &vtable;
     self->device = device;
+    self->exact = options->exact;
     ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
     int code = status == LINNET_OK ? ln_cuda_stream_create(&self->stream) : 0;
     if (code != 0) {

@@ -17,7 +17,15 @@ extern "C" {
 typedef struct ln_cuda_step {
     ln_batch batch;            /* its arrays in device memory; block tables cut to what is in use */
     const int32_t *token_seqs; /* [n_tokens] the sequence of each token */
+    size_t least_tokens, most_tokens; /* of one sequence */
+    bool exact;                       /* float32 throughout */
+    void *scratch;                    /* [scratch_bytes] for what lies between two kernels */
+    size_t scratch_bytes;
 } ln_cuda_step;
+
+/* Scratch for attention of max_tokens tokens in each of max_seqs sequences. */
+size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tokens,
+                               size_t head_dim);
 
 typedef int (*ln_cuda_kernel)(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 

@@ -80,10 +80,15 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
     if (batch->seq_starts != NULL) {
         add_copy(&w, batch->seq_starts, batch->n_seqs + 1, &out->seq_starts);
         int32_t *seqs = add(&w, batch->n_tokens, &step->token_seqs);
-        for (size_t seq = 0; seq < batch->n_seqs; seq++)
+        step->least_tokens = batch->n_tokens;
+        for (size_t seq = 0; seq < batch->n_seqs; seq++) {
+            size_t n = (size_t)(batch->seq_starts[seq + 1] - batch->seq_starts[seq]);
+            step->least_tokens = n < step->least_tokens ? n : step->least_tokens;
+            step->most_tokens = n > step->most_tokens ? n : step->most_tokens;
             for (int32_t token = batch->seq_starts[seq]; token < batch->seq_starts[seq + 1];
                  token++)
                 seqs[token] = (int32_t)seq;
+        }
     }
     for (size_t g = 0; g < LN_MAX_KV_GROUPS; g++) {
         out->groups[g] = (ln_batch_group){0};

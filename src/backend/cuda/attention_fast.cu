@@ -1,0 +1,377 @@
+/* Attention for `fast`, on tensor cores: caches of 16-bit numbers or int8, heads of 16 to 128.
+ *
+ * Sequences that bring one token (decode) are split over their slices: a warp takes one slice of
+ * one KV head, with the query heads that share it as the rows of a tile; another kernel merges the
+ * slices in order. Sequences that bring more (prefill) are cut into tiles of 128 rows (tokens times
+ * query heads of a KV head), which walk their slices one after another. */
+#include "backend/cuda/attention_tile.cuh"
+
+enum { SPLIT_WARPS = 2, MANY_WARPS = 8, MAX_SPLIT_HEADS = 16 };
+
+/* What the kernels need beside the operation. */
+typedef struct fast_args {
+    ln_attention_args a;
+    unsigned heads_per_kv, n_slices; /* n_slices: that the block tables can hold */
+    bool splits;                     /* sequences of one token are the split kernel's */
+    float *sums;                     /* [n_seqs][n_heads][n_slices][D] */
+    float2 *stats;                   /* [n_seqs][n_heads][n_slices] largest score, total */
+} fast_args;
+
+/* Types of the cache: the operands of products are bf16 for BF16, else f16. */
+#define IS_BF16(DTYPE) ((DTYPE) == LN_KV_BF16)
+#define IS_INT8(DTYPE) ((DTYPE) == LN_KV_Q8_0)
+
+/* Rows of the cache, as loads of tiles take them. */
+typedef struct tile_source {
+    const int32_t *table;
+    size_t kv_head;
+    unsigned low, high; /* keys that are there */
+    unsigned thread, n_threads;
+} tile_source;
+
+template <int D, int DTYPE>
+static __device__ __forceinline__ void load(const fast_args &p, const ln_kv_array &array,
+                                            const tile_source &from, unsigned first,
+                                            uint16_t *tile) {
+    ln_load_tile<D, IS_INT8(DTYPE)>(p.a, array, from.table, from.kv_head, first, from.low,
+                                    from.high, from.thread, from.n_threads, tile);
+}
+
+/* ---- decode ---------------------------------------------------------------------------------- */
+
+/* The tiles of one slice by one warp: while a tile is scored its values arrive, and while it is
+ * weighed the next keys do. */
+template <int D, int DTYPE>
+static __device__ __forceinline__ void walk_slice(const fast_args &p, const tile_source &from,
+                                                  const ln_rows &rows,
+                                                  const uint32_t q[D / 16][4], unsigned first,
+                                                  unsigned end, uint16_t *keys, uint16_t *values,
+                                                  ln_slice<D> *slice) {
+    ln_begin_slice(slice);
+    load<D, DTYPE>(p, p.a.keys, from, first, keys);
+    ln_copy_commit();
+    load<D, DTYPE>(p, p.a.values, from, first, values);
+    ln_copy_commit();
+    for (; first < end; first += LN_KEYS) {
+        float s[LN_KEY_TILES][4];
+        ln_copy_wait<1>();
+        __syncwarp();
+        ln_score<D, IS_BF16(DTYPE)>(q, keys, s);
+        __syncwarp();
+        if (first + LN_KEYS < end)
+            load<D, DTYPE>(p, p.a.keys, from, first + LN_KEYS, keys);
+        ln_copy_commit();
+        ln_finish_scores(p.a, rows, first, s);
+        ln_add_scores<D>(s, slice);
+        ln_copy_wait<1>();
+        __syncwarp();
+        ln_add_values<D, IS_BF16(DTYPE)>(s, values, slice);
+        __syncwarp();
+        if (first + LN_KEYS < end)
+            load<D, DTYPE>(p, p.a.values, from, first + LN_KEYS, values);
+        ln_copy_commit();
+    }
+}
+
+/* Grid: (slices by two, KV heads, sequences), a warp per slice. Shared memory: a tile of K and one
+ * of V per warp. Reads K and V once. */
+template <int D, int DTYPE>
+static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
+    attend_split(const __grid_constant__ fast_args p) {
+    extern __shared__ __align__(16) uint16_t tiles[];
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    unsigned s = blockIdx.x * SPLIT_WARPS + warp, kv_head = blockIdx.y, seq = blockIdx.z;
+    size_t token = (size_t)p.a.seq_starts[seq], begin, end;
+    if (p.a.seq_starts[seq + 1] - (int32_t)token != 1)
+        return;
+    size_t position = (size_t)p.a.positions[token];
+    ln_key_range(p.a, seq, position, &begin, &end);
+    unsigned slice_begin = s * LN_ATTENTION_SLICE, slice_end = slice_begin + LN_ATTENTION_SLICE;
+    if (slice_begin >= end || slice_end <= begin)
+        return;
+    ln_rows rows;
+    const float *q_rows[2];
+    for (int i = 0; i < 2; i++) {
+        unsigned row = lane / 4 + 8 * i, head = kv_head * p.heads_per_kv + row;
+        bool is_there = row < p.heads_per_kv;
+        rows.head[i] = is_there ? head : kv_head * p.heads_per_kv;
+        rows.position[i] = position;
+        rows.begin[i] = begin;
+        rows.end[i] = end;
+        q_rows[i] = is_there ? p.a.q + (token * p.a.n_heads + head) * D : NULL;
+    }
+    uint32_t q[D / 16][4];
+    ln_load_query<D, IS_BF16(DTYPE)>(q_rows[0], q_rows[1], q);
+    ln_slice<D> slice;
+    uint16_t *keys = tiles + warp * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
+    tile_source from = {p.a.block_tables + seq * p.a.max_blocks,
+                        kv_head,
+                        (unsigned)begin,
+                        (unsigned)end,
+                        lane,
+                        LN_WARP};
+    unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
+    walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end,
+                         keys, values, &slice);
+    for (int i = 0; i < 2; i++) {
+        float total = ln_row_total(slice.total[i]);
+        if (q_rows[i] == NULL)
+            continue;
+        size_t at = (seq * p.a.n_heads + rows.head[i]) * p.n_slices + s;
+        if (lane % 4 == 0)
+            p.stats[at] = make_float2(slice.largest[i], total);
+        for (int d = 0; d < D / 8; d++)
+            *(float2 *)(p.sums + at * D + 8 * d + lane % 4 * 2) =
+                make_float2(slice.sum[d][2 * i], slice.sum[d][2 * i + 1]);
+    }
+}
+
+/* Grid: (heads, sequences), a thread per element of the head. */
+template <int D>
+static __global__ void merge_slices(const __grid_constant__ fast_args p) {
+    size_t head = blockIdx.x, seq = blockIdx.y, begin, end;
+    size_t token = (size_t)p.a.seq_starts[seq];
+    if (p.a.seq_starts[seq + 1] - (int32_t)token != 1)
+        return;
+    ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
+    size_t item = token * p.a.n_heads + head;
+    float largest = -INFINITY, total = 0.0f, whole = 0.0f;
+    if (p.a.sinks != NULL) {
+        largest = p.a.sinks[head] * 1.44269504088896340736f;
+        total = 1.0f;
+    }
+    unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
+#pragma unroll 4
+    for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
+        size_t at = (seq * p.a.n_heads + head) * p.n_slices + s;
+        float2 stats = p.stats[at];
+        float sum = p.sums[at * D + threadIdx.x], keep, add;
+        ln_merge_factors(&largest, stats.x, &keep, &add);
+        total = ln_merge(total, keep, stats.y, add);
+        whole = ln_merge(whole, keep, sum, add);
+    }
+    p.a.out[item * D + threadIdx.x] = whole / total;
+}
+
+/* ---- prefill --------------------------------------------------------------------------------- */
+
+/* What is merged of a warp's rows: sums in shared memory, in the order of fragments. */
+typedef struct whole_rows {
+    float largest[2], total[2];
+    float4 *sums; /* [D / 8][32] */
+} whole_rows;
+
+template <int D>
+static __device__ __forceinline__ void merge_slice(whole_rows *whole, const ln_slice<D> &slice) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    float keep[2], add[2];
+    for (int i = 0; i < 2; i++) {
+        ln_merge_factors(&whole->largest[i], slice.largest[i], &keep[i], &add[i]);
+        whole->total[i] = ln_merge(whole->total[i], keep[i], ln_row_total(slice.total[i]), add[i]);
+    }
+#pragma unroll
+    for (int d = 0; d < D / 8; d++) {
+        float4 sum = whole->sums[d * LN_WARP + lane];
+        sum.x = ln_merge(sum.x, keep[0], slice.sum[d][0], add[0]);
+        sum.y = ln_merge(sum.y, keep[0], slice.sum[d][1], add[0]);
+        sum.z = ln_merge(sum.z, keep[1], slice.sum[d][2], add[1]);
+        sum.w = ln_merge(sum.w, keep[1], slice.sum[d][3], add[1]);
+        whole->sums[d * LN_WARP + lane] = sum;
+    }
+}
+
+/* The rows of this lane, of which some may not be there: [begin, end) is empty for these. */
+static __device__ __forceinline__ void find_rows(const fast_args &p, size_t seq, size_t kv_head,
+                                                 unsigned first_row, unsigned n_rows,
+                                                 ln_rows *rows, size_t items[2]) {
+    size_t first_token = (size_t)p.a.seq_starts[seq];
+    for (int i = 0; i < 2; i++) {
+        unsigned row = first_row + threadIdx.x % LN_WARP / 4 + 8 * i;
+        bool is_there = row < n_rows;
+        row = is_there ? row : n_rows - 1;
+        size_t token = first_token + row / p.heads_per_kv;
+        rows->head[i] = kv_head * p.heads_per_kv + row % p.heads_per_kv;
+        rows->position[i] = (size_t)p.a.positions[token];
+        ln_key_range(p.a, seq, rows->position[i], &rows->begin[i], &rows->end[i]);
+        items[i] = token * p.a.n_heads + rows->head[i];
+        if (!is_there) {
+            rows->begin[i] = rows->end[i] = 0;
+            items[i] = SIZE_MAX;
+        }
+    }
+}
+
+/* Grid: (tiles of rows, the last first; KV heads; sequences), eight warps of 16 rows. Shared
+ * memory: two tiles of K and of V, and the sums of all rows. Every tile of K and V is read once for
+ * 128 rows. */
+template <int D, int DTYPE>
+static __global__ void __launch_bounds__(MANY_WARPS *LN_WARP, 1)
+    attend_many(const __grid_constant__ fast_args p) {
+    extern __shared__ __align__(16) uint16_t tiles[];
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    size_t kv_head = blockIdx.y, seq = blockIdx.z;
+    unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
+    unsigned n_rows = n_tokens * p.heads_per_kv;
+    unsigned first_row = (gridDim.x - 1 - blockIdx.x) * MANY_WARPS * 16;
+    if (first_row >= n_rows || (p.splits && n_tokens == 1))
+        return;
+    ln_rows rows;
+    size_t items[2], begin, end, last_begin, last_end;
+    find_rows(p, seq, kv_head, first_row + 16 * warp, n_rows, &rows, items);
+    unsigned last_row = min(first_row + MANY_WARPS * 16, n_rows) - 1;
+    size_t token0 = (size_t)p.a.seq_starts[seq];
+    ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + first_row / p.heads_per_kv], &begin,
+                 &end);
+    ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + last_row / p.heads_per_kv], &last_begin,
+                 &last_end);
+    uint32_t q[D / 16][4];
+    ln_load_query<D, IS_BF16(DTYPE)>(items[0] != SIZE_MAX ? p.a.q + items[0] * D : NULL,
+                                     items[1] != SIZE_MAX ? p.a.q + items[1] * D : NULL, q);
+    whole_rows whole;
+    whole.sums = (float4 *)(tiles + 4 * LN_TILE_HALVES(D)) + warp * (D / 8) * LN_WARP;
+    for (int d = 0; d < D / 8; d++)
+        whole.sums[d * LN_WARP + lane] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (int i = 0; i < 2; i++) {
+        bool has_sink = p.a.sinks != NULL;
+        whole.largest[i] = has_sink ? p.a.sinks[rows.head[i]] * 1.44269504088896340736f : -INFINITY;
+        whole.total[i] = has_sink ? 1.0f : 0.0f;
+    }
+    /* keys that any row of this warp sees */
+    unsigned warp_begin = (unsigned)min(rows.begin[0], rows.begin[1]);
+    unsigned warp_end = (unsigned)max(rows.end[0], rows.end[1]);
+    warp_begin = __reduce_min_sync(0xffffffffu, warp_begin);
+    warp_end = __reduce_max_sync(0xffffffffu, warp_end);
+
+    tile_source from = {p.a.block_tables + seq * p.a.max_blocks,
+                        kv_head,
+                        (unsigned)begin,
+                        (unsigned)last_end,
+                        threadIdx.x,
+                        MANY_WARPS * LN_WARP};
+    unsigned first = (unsigned)begin / LN_KEYS * LN_KEYS, stop = (unsigned)last_end;
+    ln_slice<D> slice;
+    ln_begin_slice(&slice);
+    load<D, DTYPE>(p, p.a.keys, from, first, tiles);
+    load<D, DTYPE>(p, p.a.values, from, first, tiles + LN_TILE_HALVES(D));
+    ln_copy_commit();
+    for (unsigned n = 0; first < stop; first += LN_KEYS, n++) {
+        uint16_t *keys = tiles + n % 2 * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
+        uint16_t *next = tiles + (n + 1) % 2 * 2 * LN_TILE_HALVES(D);
+        if (first + LN_KEYS < stop) {
+            load<D, DTYPE>(p, p.a.keys, from, first + LN_KEYS, next);
+            load<D, DTYPE>(p, p.a.values, from, first + LN_KEYS, next + LN_TILE_HALVES(D));
+        }
+        ln_copy_commit();
+        ln_copy_wait<1>();
+        __syncthreads();
+        if (first < warp_end && first + LN_KEYS > warp_begin) {
+            float s[LN_KEY_TILES][4];
+            ln_score<D, IS_BF16(DTYPE)>(q, keys, s);
+            ln_finish_scores(p.a, rows, first, s);
+            ln_add_scores<D>(s, &slice);
+            ln_add_values<D, IS_BF16(DTYPE)>(s, values, &slice);
+        }
+        if ((first + LN_KEYS) % LN_ATTENTION_SLICE == 0 || first + LN_KEYS >= stop) {
+            merge_slice<D>(&whole, slice);
+            ln_begin_slice(&slice);
+        }
+        __syncthreads();
+    }
+    for (int i = 0; i < 2; i++)
+        for (int d = 0; d < D / 8 && items[i] != SIZE_MAX; d++) {
+            float4 sum = whole.sums[d * LN_WARP + lane];
+            *(float2 *)(p.a.out + items[i] * D + 8 * d + lane % 4 * 2) =
+                make_float2((i == 0 ? sum.x : sum.z) / whole.total[i],
+                            (i == 0 ? sum.y : sum.w) / whole.total[i]);
+        }
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+template <int D, int DTYPE>
+static int launch_split(const fast_args &args, size_t n_seqs, cudaStream_t stream) {
+    size_t shared = SPLIT_WARPS * 2 * LN_TILE_HALVES(D) * sizeof(uint16_t);
+    cudaError_t code = cudaFuncSetAttribute(
+        attend_split<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (code != cudaSuccess)
+        return code;
+    dim3 grid(ln_ceil_div(args.n_slices, SPLIT_WARPS), (unsigned)args.a.kv.n_heads,
+              (unsigned)n_seqs);
+    attend_split<D, DTYPE><<<grid, SPLIT_WARPS * LN_WARP, shared, stream>>>(args);
+    merge_slices<D><<<dim3((unsigned)args.a.n_heads, (unsigned)n_seqs), D, 0, stream>>>(args);
+    return cudaGetLastError();
+}
+
+template <int D, int DTYPE>
+static int launch_many(const fast_args &args, size_t n_seqs, size_t most_tokens,
+                       cudaStream_t stream) {
+    size_t shared = 4 * LN_TILE_HALVES(D) * sizeof(uint16_t) +
+                    (size_t)MANY_WARPS * 16 * D * sizeof(float);
+    cudaError_t code = cudaFuncSetAttribute(
+        attend_many<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+    if (code != cudaSuccess)
+        return code;
+    dim3 grid(ln_ceil_div(most_tokens * args.heads_per_kv, MANY_WARPS * 16),
+              (unsigned)args.a.kv.n_heads, (unsigned)n_seqs);
+    attend_many<D, DTYPE><<<grid, MANY_WARPS * LN_WARP, shared, stream>>>(args);
+    return cudaGetLastError();
+}
+
+template <int D, int DTYPE>
+static int launch(const fast_args &args, const ln_cuda_step *step, cudaStream_t stream) {
+    int code = 0;
+    if (args.splits && step->least_tokens == 1)
+        code = launch_split<D, DTYPE>(args, step->batch.n_seqs, stream);
+    if (code == 0 && (!args.splits || step->most_tokens > 1))
+        code = launch_many<D, DTYPE>(args, step->batch.n_seqs, step->most_tokens, stream);
+    return code;
+}
+
+template <int D>
+static int launch_dtype(const fast_args &args, const ln_cuda_step *step, cudaStream_t stream) {
+    switch (args.a.kv.dtype) {
+    case LN_KV_F16: return launch<D, LN_KV_F16>(args, step, stream);
+    case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, step, stream);
+    default: return launch<D, LN_KV_Q8_0>(args, step, stream);
+    }
+}
+
+static size_t slices_of(size_t n_tokens) {
+    return (n_tokens + LN_ATTENTION_SLICE - 1) / LN_ATTENTION_SLICE;
+}
+
+size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tokens,
+                               size_t head_dim) {
+    return max_seqs * max_heads * slices_of(max_tokens) * (head_dim + 2) * sizeof(float);
+}
+
+bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step) {
+    const ln_kv_layer *kv = op->kv;
+    size_t d = kv->k_dim;
+    uintptr_t addresses = (uintptr_t)kv->k | (uintptr_t)kv->v | (uintptr_t)op->q |
+                          (uintptr_t)op->out;
+    return !step->exact && kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d &&
+           kv->v != kv->k && (d == 16 || d == 32 || d == 64 || d == 80 || d == 96 || d == 128) && addresses % 16 == 0 &&
+           (kv->dtype != LN_KV_Q8_0 ||
+            ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0);
+}
+
+int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step, cudaStream_t stream) {
+    fast_args args;
+    args.a = *a;
+    args.heads_per_kv = (unsigned)(a->n_heads / a->kv.n_heads);
+    args.n_slices = (unsigned)slices_of(a->max_blocks * a->kv.block_tokens);
+    size_t n_items = step->batch.n_seqs * a->n_heads * args.n_slices;
+    args.splits = args.heads_per_kv <= MAX_SPLIT_HEADS &&
+                  n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
+    args.sums = (float *)step->scratch;
+    args.stats = (float2 *)(args.sums + n_items * a->kv.k_dim);
+    switch (a->kv.k_dim) {
+    case 16: return launch_dtype<16>(args, step, stream);
+    case 32: return launch_dtype<32>(args, step, stream);
+    case 64: return launch_dtype<64>(args, step, stream);
+    case 80: return launch_dtype<80>(args, step, stream);
+    case 96: return launch_dtype<96>(args, step, stream);
+    default: return launch_dtype<128>(args, step, stream);
+    }
+}

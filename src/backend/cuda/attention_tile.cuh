@@ -1,0 +1,278 @@
+/* Attention on tensor cores, by a warp: 16 rows (tokens and heads that share K and V) meet the 64
+ * keys of a tile in shared memory, by mma.sync m16n8k16 with float32 sums.
+ *
+ * One recurrence serves decode and prefill, so that both give a row the same bits: tiles begin at
+ * multiples of 64 positions, a slice of LN_ATTENTION_SLICE positions starts from nothing, and
+ * slices merge in order. What is masked changes nothing, bit for bit: its weight is 0 and it moves
+ * no maximum. Scores are kept times log2(e).
+ *
+ * Fragments: lane 4 g + t holds of a 16 x 8 result (g, 2 t), (g, 2 t + 1), (g + 8, 2 t),
+ * (g + 8, 2 t + 1). Rows of shared memory have 16 bytes more than their numbers, which spreads
+ * them over the banks. */
+#ifndef LN_BACKEND_CUDA_ATTENTION_TILE_CUH
+#define LN_BACKEND_CUDA_ATTENTION_TILE_CUH
+
+#include "backend/cuda/attention.cuh"
+
+enum { LN_KEYS = 64, LN_KEY_TILES = LN_KEYS / 8, LN_PAD = 8 };
+
+/* Numbers of one tile of K or V in shared memory. */
+#define LN_TILE_HALVES(D) (LN_KEYS * ((D) + LN_PAD))
+
+/* A slice's softmax for rows g and g + 8: largest score, sum of weights (of this lane's keys), and
+ * weighted sum of values. */
+template <int D> struct ln_slice {
+    float largest[2], total[2];
+    float sum[D / 8][4];
+};
+
+/* What a lane knows of its two rows. */
+typedef struct ln_rows {
+    size_t head[2], position[2];
+    size_t begin[2], end[2]; /* keys that the row sees; nothing for rows that are not there */
+} ln_rows;
+
+static __device__ __forceinline__ uint32_t ln_shared_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+static __device__ __forceinline__ void ln_copy_async(void *shared, const void *global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(ln_shared_address(shared)),
+                 "l"(global));
+}
+
+static __device__ __forceinline__ void ln_copy_commit(void) {
+    asm volatile("cp.async.commit_group;");
+}
+
+/* Waits until at most N groups are under way. */
+template <int N> static __device__ __forceinline__ void ln_copy_wait(void) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+template <bool BF16> static __device__ __forceinline__ uint32_t ln_pack(float low, float high) {
+    uint32_t packed;
+    if (BF16)
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    else
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+/* c += a b */
+template <bool BF16>
+static __device__ __forceinline__ void ln_mma(float c[4], const uint32_t a[4], uint32_t b0,
+                                              uint32_t b1) {
+    if (BF16)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
+                     "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+                     "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+static __device__ __forceinline__ void ln_load_matrices(uint32_t r[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(ln_shared_address(row)));
+}
+
+static __device__ __forceinline__ void ln_load_transposed(uint32_t r[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(ln_shared_address(row)));
+}
+
+/* The fragments of 16 rows of queries; NULL: a row of zeros. */
+template <int D, bool BF16>
+static __device__ __forceinline__ void ln_load_query(const float *row0, const float *row1,
+                                                     uint32_t q[D / 16][4]) {
+    unsigned t = threadIdx.x % 4;
+#pragma unroll
+    for (int k = 0; k < D / 16; k++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            unsigned at = 16 * k + 8 * half + 2 * t;
+            float2 a = row0 != NULL ? *(const float2 *)(row0 + at) : make_float2(0.0f, 0.0f);
+            float2 b = row1 != NULL ? *(const float2 *)(row1 + at) : make_float2(0.0f, 0.0f);
+            q[k][2 * half] = ln_pack<BF16>(a.x, a.y);
+            q[k][2 * half + 1] = ln_pack<BF16>(b.x, b.y);
+        }
+}
+
+/* s = q k^T; keys [LN_KEYS][D + LN_PAD] */
+template <int D, bool BF16>
+static __device__ __forceinline__ void ln_score(const uint32_t q[D / 16][4], const uint16_t *keys,
+                                                float s[LN_KEY_TILES][4]) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    /* matrices of ldmatrix: keys 0..7 and 8..15, each with dims 0..7 and 8..15 */
+    const uint16_t *row = keys + (lane % 8 + lane / 16 * 8) * (D + LN_PAD) + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int n = 0; n < LN_KEY_TILES; n++)
+        s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
+#pragma unroll
+    for (int k = 0; k < D / 16; k++)
+#pragma unroll
+        for (int n = 0; n < LN_KEY_TILES; n += 2) {
+            uint32_t b[4];
+            ln_load_matrices(b, row + n * 8 * (D + LN_PAD) + 16 * k);
+            ln_mma<BF16>(s[n], q[k], b[0], b[1]);
+            ln_mma<BF16>(s[n + 1], q[k], b[2], b[3]);
+        }
+}
+
+/* Scale, cap, biases and mask; s becomes log2(e) times the scores of keys `first` and on. */
+static __device__ __forceinline__ void ln_finish_scores(const ln_attention_args &p,
+                                                        const ln_rows &rows, size_t first,
+                                                        float s[LN_KEY_TILES][4]) {
+    unsigned t = threadIdx.x % 4;
+    bool is_plain = p.softcap <= 0.0f && p.alibi_slopes == NULL && p.relative.table == NULL;
+    bool sees_tile = first >= rows.begin[0] && first + LN_KEYS <= rows.end[0] &&
+                     first >= rows.begin[1] && first + LN_KEYS <= rows.end[1];
+    float scale = p.scale * 1.44269504088896340736f;
+#pragma unroll
+    for (int n = 0; n < LN_KEY_TILES; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            size_t key = first + 8 * n + 2 * t + i % 2;
+            int row = i / 2;
+            if (!sees_tile && (key < rows.begin[row] || key >= rows.end[row])) {
+                s[n][i] = -INFINITY;
+                continue;
+            }
+            s[n][i] = is_plain ? s[n][i] * scale
+                               : ln_finish_score(p, s[n][i], rows.head[row], rows.position[row],
+                                                 key) *
+                                     1.44269504088896340736f;
+        }
+}
+
+/* 2^(x - largest), 0 where nothing was seen yet */
+static __device__ __forceinline__ float ln_weigh(float x, float largest) {
+    return largest == -INFINITY ? 0.0f : exp2f(x - largest);
+}
+
+/* Takes a tile's scores into the slice; s becomes weights. */
+template <int D>
+static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4],
+                                                     ln_slice<D> *slice) {
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        float largest = slice->largest[row];
+#pragma unroll
+        for (int n = 0; n < LN_KEY_TILES; n++)
+            largest = fmaxf(largest, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+        float keep = largest == slice->largest[row] ? 1.0f
+                                                    : ln_weigh(slice->largest[row], largest);
+        float total = slice->total[row] * keep;
+#pragma unroll
+        for (int n = 0; n < LN_KEY_TILES; n++)
+#pragma unroll
+            for (int i = 2 * row; i < 2 * row + 2; i++) {
+                s[n][i] = ln_weigh(s[n][i], largest);
+                total += s[n][i];
+            }
+        slice->largest[row] = largest;
+        slice->total[row] = total;
+#pragma unroll
+        for (int d = 0; d < D / 8; d++) {
+            slice->sum[d][2 * row] *= keep;
+            slice->sum[d][2 * row + 1] *= keep;
+        }
+    }
+}
+
+/* sum += weights v; values [LN_KEYS][D + LN_PAD] */
+template <int D, bool BF16>
+static __device__ __forceinline__ void ln_add_values(const float s[LN_KEY_TILES][4],
+                                                     const uint16_t *values, ln_slice<D> *slice) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    const uint16_t *row = values + lane % 16 * (D + LN_PAD) + lane / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < LN_KEYS / 16; k++) {
+        const uint32_t a[4] = {ln_pack<BF16>(s[2 * k][0], s[2 * k][1]),
+                               ln_pack<BF16>(s[2 * k][2], s[2 * k][3]),
+                               ln_pack<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]),
+                               ln_pack<BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
+#pragma unroll
+        for (int d = 0; d < D / 8; d += 2) {
+            uint32_t b[4];
+            ln_load_transposed(b, row + k * 16 * (D + LN_PAD) + d * 8);
+            ln_mma<BF16>(slice->sum[d], a, b[0], b[1]);
+            ln_mma<BF16>(slice->sum[d + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+template <int D> static __device__ __forceinline__ void ln_begin_slice(ln_slice<D> *slice) {
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        slice->largest[row] = -INFINITY;
+        slice->total[row] = 0.0f;
+    }
+#pragma unroll
+    for (int d = 0; d < D / 8; d++)
+        slice->sum[d][0] = slice->sum[d][1] = slice->sum[d][2] = slice->sum[d][3] = 0.0f;
+}
+
+/* The sum of weights over the lanes that share a row. */
+static __device__ __forceinline__ float ln_row_total(float total) {
+    total += __shfl_xor_sync(0xffffffffu, total, 1);
+    return total + __shfl_xor_sync(0xffffffffu, total, 2);
+}
+
+/* How a slice is merged into all before it: whole = whole * keep + slice * add. */
+static __device__ __forceinline__ void ln_merge_factors(float *whole_largest, float slice_largest,
+                                                        float *keep, float *add) {
+    float largest = fmaxf(*whole_largest, slice_largest);
+    *keep = largest == *whole_largest ? 1.0f : ln_weigh(*whole_largest, largest);
+    *add = ln_weigh(slice_largest, largest);
+    *whole_largest = largest;
+}
+
+static __device__ __forceinline__ float ln_merge(float whole, float keep, float slice, float add) {
+    return fmaf(whole, keep, slice * add);
+}
+
+/* ---- tiles to shared memory ------------------------------------------------------------------ */
+
+/* Copies n_threads' share of a tile: rows of the cache for keys first .. first + 63, those outside
+ * [low, high) replaced by ones inside. Without int8 the copy is queued, and to be committed. */
+template <int D, bool INT8>
+static __device__ __forceinline__ void ln_load_tile(const ln_attention_args &p,
+                                                    const ln_kv_array &array, const int32_t *table,
+                                                    size_t kv_head, unsigned first, unsigned low,
+                                                    unsigned high, unsigned thread,
+                                                    unsigned n_threads, uint16_t *tile) {
+    enum { PER_COPY = INT8 ? 16 : 8, COPIES = D / PER_COPY };
+    for (unsigned at = thread; at < LN_KEYS * COPIES; at += n_threads) {
+        unsigned row = at / COPIES, column = at % COPIES * PER_COPY;
+        unsigned key = min(max(first + row, low), high - 1);
+        size_t from = ln_cache_row(p, table, key, kv_head);
+        uint16_t *to = tile + row * (D + LN_PAD) + column;
+        if (!INT8) {
+            ln_copy_async(to, (const uint16_t *)array.data + from * D + column);
+            continue;
+        }
+        float scale = *ln_kv_scale(array, from);
+        uint4 quants = *(const uint4 *)(ln_kv_int8(array, from) + column);
+        const uint32_t words[4] = {quants.x, quants.y, quants.z, quants.w};
+        uint32_t out[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            uint32_t word = words[i / 2] >> i % 2 * 16;
+            out[i] = ln_pack<false>((float)(int8_t)word * scale,
+                                    (float)(int8_t)(word >> 8) * scale);
+        }
+        ((uint4 *)to)[0] = make_uint4(out[0], out[1], out[2], out[3]);
+        ((uint4 *)to)[1] = make_uint4(out[4], out[5], out[6], out[7]);
+    }
+}
+
+#endif

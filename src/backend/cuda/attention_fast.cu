@@ -12,6 +12,7 @@ enum { SPLIT_WARPS = 2, MANY_WARPS = 8, MAX_SPLIT_HEADS = 16 };
 typedef struct fast_args {
     ln_attention_args a;
     unsigned heads_per_kv, n_slices; /* n_slices: that the block tables can hold */
+    unsigned block_shift;            /* a block has 1 << block_shift tokens */
     bool splits;                     /* sequences of one token are the split kernel's */
     float *sums;                     /* [n_seqs][n_heads][n_slices][D] */
     float2 *stats;                   /* [n_seqs][n_heads][n_slices] largest score, total */
@@ -21,20 +22,35 @@ typedef struct fast_args {
 #define IS_BF16(DTYPE) ((DTYPE) == LN_KV_BF16)
 #define IS_INT8(DTYPE) ((DTYPE) == LN_KV_Q8_0)
 
-/* Rows of the cache, as loads of tiles take them. */
-typedef struct tile_source {
-    const int32_t *table;
-    size_t kv_head;
-    unsigned low, high; /* keys that are there */
-    unsigned thread, n_threads;
-} tile_source;
-
+/* A tile of one array. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void load(const fast_args &p, const ln_kv_array &array,
-                                            const tile_source &from, unsigned first,
-                                            uint16_t *tile) {
-    ln_load_tile<D, IS_INT8(DTYPE)>(p.a, array, from.table, from.kv_head, first, from.low,
-                                    from.high, from.thread, from.n_threads, tile);
+static __device__ __forceinline__ void load(const ln_tile_source &from, unsigned first,
+                                            const ln_kv_array &array, uint16_t *tile) {
+    ln_load_tile<D, IS_INT8(DTYPE), false>(from, first, array, tile, array, NULL);
+}
+
+/* A tile of K, and behind it one of V. */
+template <int D, int DTYPE>
+static __device__ __forceinline__ void load_both(const fast_args &p, const ln_tile_source &from,
+                                                 unsigned first, uint16_t *tiles) {
+    ln_load_tile<D, IS_INT8(DTYPE), true>(from, first, p.a.keys, tiles, p.a.values,
+                                          tiles + LN_TILE_HALVES(D));
+}
+
+static __device__ __forceinline__ ln_tile_source make_source(const fast_args &p, size_t seq,
+                                                             size_t kv_head, size_t low,
+                                                             size_t high, unsigned thread,
+                                                             unsigned n_threads) {
+    ln_tile_source from;
+    from.table = p.a.block_tables + seq * p.a.max_blocks;
+    from.kv_head = (unsigned)kv_head;
+    from.n_heads = (unsigned)p.a.kv.n_heads;
+    from.block_shift = p.block_shift;
+    from.low = (unsigned)low;
+    from.high = (unsigned)high;
+    from.thread = thread;
+    from.n_threads = n_threads;
+    return from;
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */
@@ -42,15 +58,15 @@ static __device__ __forceinline__ void load(const fast_args &p, const ln_kv_arra
 /* The tiles of one slice by one warp: while a tile is scored its values arrive, and while it is
  * weighed the next keys do. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void walk_slice(const fast_args &p, const tile_source &from,
+static __device__ __forceinline__ void walk_slice(const fast_args &p, const ln_tile_source &from,
                                                   const ln_rows &rows,
                                                   const uint32_t q[D / 16][4], unsigned first,
                                                   unsigned end, uint16_t *keys, uint16_t *values,
                                                   ln_slice<D> *slice) {
     ln_begin_slice(slice);
-    load<D, DTYPE>(p, p.a.keys, from, first, keys);
+    load<D, DTYPE>(from, first, p.a.keys, keys);
     ln_copy_commit();
-    load<D, DTYPE>(p, p.a.values, from, first, values);
+    load<D, DTYPE>(from, first, p.a.values, values);
     ln_copy_commit();
     for (; first < end; first += LN_KEYS) {
         float s[LN_KEY_TILES][4];
@@ -59,7 +75,7 @@ static __device__ __forceinline__ void walk_slice(const fast_args &p, const tile
         ln_score<D, IS_BF16(DTYPE)>(q, keys, s);
         __syncwarp();
         if (first + LN_KEYS < end)
-            load<D, DTYPE>(p, p.a.keys, from, first + LN_KEYS, keys);
+            load<D, DTYPE>(from, first + LN_KEYS, p.a.keys, keys);
         ln_copy_commit();
         ln_finish_scores(p.a, rows, first, s);
         ln_add_scores<D>(s, slice);
@@ -68,9 +84,32 @@ static __device__ __forceinline__ void walk_slice(const fast_args &p, const tile
         ln_add_values<D, IS_BF16(DTYPE)>(s, values, slice);
         __syncwarp();
         if (first + LN_KEYS < end)
-            load<D, DTYPE>(p, p.a.values, from, first + LN_KEYS, values);
+            load<D, DTYPE>(from, first + LN_KEYS, p.a.values, values);
         ln_copy_commit();
     }
+}
+
+/* What is there before the first slice. */
+static __device__ __forceinline__ void begin_whole(const fast_args &p, size_t head, float *largest,
+                                                   float *total) {
+    *largest = p.a.sinks != NULL ? p.a.sinks[head] * 1.44269504088896340736f : -INFINITY;
+    *total = p.a.sinks != NULL ? 1.0f : 0.0f;
+}
+
+/* The result for row i of a lane where there is one slice, by the same sums as merge_slices. */
+template <int D>
+static __device__ __forceinline__ void write_only_slice(const fast_args &p, size_t item,
+                                                        size_t head, const ln_slice<D> &slice,
+                                                        int i, float slice_total) {
+    float largest, total, keep, add;
+    begin_whole(p, head, &largest, &total);
+    ln_merge_factors(&largest, slice.largest[i], &keep, &add);
+    total = ln_merge(total, keep, slice_total, add);
+#pragma unroll
+    for (int d = 0; d < D / 8; d++)
+        *(float2 *)(p.a.out + item * D + 8 * d + threadIdx.x % 4 * 2) =
+            make_float2(ln_merge(0.0f, keep, slice.sum[d][2 * i], add) / total,
+                        ln_merge(0.0f, keep, slice.sum[d][2 * i + 1], add) / total);
 }
 
 /* Grid: (slices by two, KV heads, sequences), a warp per slice. Shared memory: a tile of K and one
@@ -104,12 +143,7 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     ln_load_query<D, IS_BF16(DTYPE)>(q_rows[0], q_rows[1], q);
     ln_slice<D> slice;
     uint16_t *keys = tiles + warp * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
-    tile_source from = {p.a.block_tables + seq * p.a.max_blocks,
-                        kv_head,
-                        (unsigned)begin,
-                        (unsigned)end,
-                        lane,
-                        LN_WARP};
+    ln_tile_source from = make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
     unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
     walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end,
                          keys, values, &slice);
@@ -117,6 +151,11 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
         float total = ln_row_total(slice.total[i]);
         if (q_rows[i] == NULL)
             continue;
+        if (p.n_slices == 1) { /* nothing else is to be merged */
+            write_only_slice<D>(p, token * p.a.n_heads + rows.head[i], rows.head[i], slice, i,
+                                total);
+            continue;
+        }
         size_t at = (seq * p.a.n_heads + rows.head[i]) * p.n_slices + s;
         if (lane % 4 == 0)
             p.stats[at] = make_float2(slice.largest[i], total);
@@ -135,11 +174,8 @@ static __global__ void merge_slices(const __grid_constant__ fast_args p) {
         return;
     ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
     size_t item = token * p.a.n_heads + head;
-    float largest = -INFINITY, total = 0.0f, whole = 0.0f;
-    if (p.a.sinks != NULL) {
-        largest = p.a.sinks[head] * 1.44269504088896340736f;
-        total = 1.0f;
-    }
+    float largest, total, whole = 0.0f;
+    begin_whole(p, head, &largest, &total);
     unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
 #pragma unroll 4
     for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
@@ -231,36 +267,26 @@ static __global__ void __launch_bounds__(MANY_WARPS *LN_WARP, 1)
     whole.sums = (float4 *)(tiles + 4 * LN_TILE_HALVES(D)) + warp * (D / 8) * LN_WARP;
     for (int d = 0; d < D / 8; d++)
         whole.sums[d * LN_WARP + lane] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    for (int i = 0; i < 2; i++) {
-        bool has_sink = p.a.sinks != NULL;
-        whole.largest[i] = has_sink ? p.a.sinks[rows.head[i]] * 1.44269504088896340736f : -INFINITY;
-        whole.total[i] = has_sink ? 1.0f : 0.0f;
-    }
+    for (int i = 0; i < 2; i++)
+        begin_whole(p, rows.head[i], &whole.largest[i], &whole.total[i]);
     /* keys that any row of this warp sees */
     unsigned warp_begin = (unsigned)min(rows.begin[0], rows.begin[1]);
     unsigned warp_end = (unsigned)max(rows.end[0], rows.end[1]);
     warp_begin = __reduce_min_sync(0xffffffffu, warp_begin);
     warp_end = __reduce_max_sync(0xffffffffu, warp_end);
 
-    tile_source from = {p.a.block_tables + seq * p.a.max_blocks,
-                        kv_head,
-                        (unsigned)begin,
-                        (unsigned)last_end,
-                        threadIdx.x,
-                        MANY_WARPS * LN_WARP};
+    ln_tile_source from =
+        make_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS * LN_WARP);
     unsigned first = (unsigned)begin / LN_KEYS * LN_KEYS, stop = (unsigned)last_end;
     ln_slice<D> slice;
     ln_begin_slice(&slice);
-    load<D, DTYPE>(p, p.a.keys, from, first, tiles);
-    load<D, DTYPE>(p, p.a.values, from, first, tiles + LN_TILE_HALVES(D));
+    load_both<D, DTYPE>(p, from, first, tiles);
     ln_copy_commit();
     for (unsigned n = 0; first < stop; first += LN_KEYS, n++) {
         uint16_t *keys = tiles + n % 2 * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
         uint16_t *next = tiles + (n + 1) % 2 * 2 * LN_TILE_HALVES(D);
-        if (first + LN_KEYS < stop) {
-            load<D, DTYPE>(p, p.a.keys, from, first + LN_KEYS, next);
-            load<D, DTYPE>(p, p.a.values, from, first + LN_KEYS, next + LN_TILE_HALVES(D));
-        }
+        if (first + LN_KEYS < stop)
+            load_both<D, DTYPE>(p, from, first + LN_KEYS, next);
         ln_copy_commit();
         ln_copy_wait<1>();
         __syncthreads();
@@ -298,7 +324,8 @@ static int launch_split(const fast_args &args, size_t n_seqs, cudaStream_t strea
     dim3 grid(ln_ceil_div(args.n_slices, SPLIT_WARPS), (unsigned)args.a.kv.n_heads,
               (unsigned)n_seqs);
     attend_split<D, DTYPE><<<grid, SPLIT_WARPS * LN_WARP, shared, stream>>>(args);
-    merge_slices<D><<<dim3((unsigned)args.a.n_heads, (unsigned)n_seqs), D, 0, stream>>>(args);
+    if (args.n_slices > 1)
+        merge_slices<D><<<dim3((unsigned)args.a.n_heads, (unsigned)n_seqs), D, 0, stream>>>(args);
     return cudaGetLastError();
 }
 
@@ -350,7 +377,8 @@ bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step
     size_t d = kv->k_dim;
     uintptr_t addresses = (uintptr_t)kv->k | (uintptr_t)kv->v | (uintptr_t)op->q |
                           (uintptr_t)op->out;
-    return !step->exact && kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d &&
+    bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
+    return !step->exact && is_power && kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d &&
            kv->v != kv->k && (d == 16 || d == 32 || d == 64 || d == 80 || d == 96 || d == 128) && addresses % 16 == 0 &&
            (kv->dtype != LN_KV_Q8_0 ||
             ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0);
@@ -360,6 +388,8 @@ int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step, cuda
     fast_args args;
     args.a = *a;
     args.heads_per_kv = (unsigned)(a->n_heads / a->kv.n_heads);
+    for (args.block_shift = 0; (size_t)1 << args.block_shift < a->kv.block_tokens;)
+        args.block_shift++;
     args.n_slices = (unsigned)slices_of(a->max_blocks * a->kv.block_tokens);
     size_t n_items = step->batch.n_seqs * a->n_heads * args.n_slices;
     args.splits = args.heads_per_kv <= MAX_SPLIT_HEADS &&

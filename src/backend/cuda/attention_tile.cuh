@@ -151,9 +151,15 @@ static __device__ __forceinline__ void ln_finish_scores(const ln_attention_args 
         }
 }
 
+static __device__ __forceinline__ float ln_exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* 2^(x - largest), 0 where nothing was seen yet */
 static __device__ __forceinline__ float ln_weigh(float x, float largest) {
-    return largest == -INFINITY ? 0.0f : exp2f(x - largest);
+    return ln_exp2(x - (largest == -INFINITY ? 0.0f : largest)); /* then x is -infinity too */
 }
 
 /* Takes a tile's scores into the slice; s becomes weights. */
@@ -242,36 +248,58 @@ static __device__ __forceinline__ float ln_merge(float whole, float keep, float 
 
 /* ---- tiles to shared memory ------------------------------------------------------------------ */
 
-/* Copies n_threads' share of a tile: rows of the cache for keys first .. first + 63, those outside
- * [low, high) replaced by ones inside. Without int8 the copy is queued, and to be committed. */
+/* Rows of the cache, as loads of tiles take them. */
+typedef struct ln_tile_source {
+    const int32_t *table;
+    unsigned kv_head, n_heads, block_shift; /* a block has 1 << block_shift tokens */
+    unsigned low, high;                     /* keys that are there */
+    unsigned thread, n_threads;
+} ln_tile_source;
+
+/* The row of the cache that stands for a key: its own, or of one that is there. */
+static __device__ __forceinline__ size_t ln_find_row(const ln_tile_source &from, unsigned key) {
+    key = min(max(key, from.low), from.high - 1);
+    size_t block = (size_t)from.table[key >> from.block_shift];
+    return ((block * from.n_heads + from.kv_head) << from.block_shift) +
+           (key & ((1u << from.block_shift) - 1));
+}
+
+/* 16 bytes of a row: 8 numbers, or 16 of int8 as 32 bytes of f16. */
 template <int D, bool INT8>
-static __device__ __forceinline__ void ln_load_tile(const ln_attention_args &p,
-                                                    const ln_kv_array &array, const int32_t *table,
-                                                    size_t kv_head, unsigned first, unsigned low,
-                                                    unsigned high, unsigned thread,
-                                                    unsigned n_threads, uint16_t *tile) {
-    enum { PER_COPY = INT8 ? 16 : 8, COPIES = D / PER_COPY };
-    for (unsigned at = thread; at < LN_KEYS * COPIES; at += n_threads) {
-        unsigned row = at / COPIES, column = at % COPIES * PER_COPY;
-        unsigned key = min(max(first + row, low), high - 1);
-        size_t from = ln_cache_row(p, table, key, kv_head);
-        uint16_t *to = tile + row * (D + LN_PAD) + column;
-        if (!INT8) {
-            ln_copy_async(to, (const uint16_t *)array.data + from * D + column);
-            continue;
-        }
-        float scale = *ln_kv_scale(array, from);
-        uint4 quants = *(const uint4 *)(ln_kv_int8(array, from) + column);
-        const uint32_t words[4] = {quants.x, quants.y, quants.z, quants.w};
-        uint32_t out[8];
+static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, size_t row,
+                                                    unsigned column, uint16_t *to) {
+    if (!INT8) {
+        ln_copy_async(to, (const uint16_t *)array.data + row * D + column);
+        return;
+    }
+    float scale = *ln_kv_scale(array, row);
+    uint4 quants = *(const uint4 *)(ln_kv_int8(array, row) + column);
+    const uint32_t words[4] = {quants.x, quants.y, quants.z, quants.w};
+    uint32_t out[8];
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            uint32_t word = words[i / 2] >> i % 2 * 16;
-            out[i] = ln_pack<false>((float)(int8_t)word * scale,
-                                    (float)(int8_t)(word >> 8) * scale);
-        }
-        ((uint4 *)to)[0] = make_uint4(out[0], out[1], out[2], out[3]);
-        ((uint4 *)to)[1] = make_uint4(out[4], out[5], out[6], out[7]);
+    for (int i = 0; i < 8; i++) {
+        uint32_t word = words[i / 2] >> i % 2 * 16;
+        out[i] =
+            ln_pack<false>((float)(int8_t)word * scale, (float)(int8_t)(word >> 8) * scale);
+    }
+    ((uint4 *)to)[0] = make_uint4(out[0], out[1], out[2], out[3]);
+    ((uint4 *)to)[1] = make_uint4(out[4], out[5], out[6], out[7]);
+}
+
+/* Copies a thread's share of a tile of one array, or of K and V (`b` and tile_b, else NULL): keys
+ * first .. first + 63. Without int8 the copies are queued, and to be committed. */
+template <int D, bool INT8, bool BOTH>
+static __device__ __forceinline__ void ln_load_tile(const ln_tile_source &from, unsigned first,
+                                                    const ln_kv_array &a, uint16_t *tile_a,
+                                                    const ln_kv_array &b, uint16_t *tile_b) {
+    enum { PER_COPY = INT8 ? 16 : 8, COPIES = D / PER_COPY };
+#pragma unroll 4
+    for (unsigned at = from.thread; at < LN_KEYS * COPIES; at += from.n_threads) {
+        unsigned row = at / COPIES, column = at % COPIES * PER_COPY;
+        size_t cached = ln_find_row(from, first + row);
+        ln_copy_part<D, INT8>(a, cached, column, tile_a + row * (D + LN_PAD) + column);
+        if (BOTH)
+            ln_copy_part<D, INT8>(b, cached, column, tile_b + row * (D + LN_PAD) + column);
     }
 }
 

@@ -8,10 +8,15 @@
 #include "format/quants.h"
 
 static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
-    [LN_OP_EMBED] = ln_cuda_embed,     [LN_OP_NORM] = ln_cuda_norm,
-    [LN_OP_LINEAR] = ln_cuda_linear,   [LN_OP_QKV] = ln_cuda_qkv,
-    [LN_OP_LATENT] = ln_cuda_latent,   [LN_OP_ATTENTION] = ln_cuda_attention,
-    [LN_OP_ROUTE] = ln_cuda_route,     [LN_OP_GROUP] = ln_cuda_group,
+    [LN_OP_COPY] = ln_cuda_copy,
+    [LN_OP_EMBED] = ln_cuda_embed,
+    [LN_OP_NORM] = ln_cuda_norm,
+    [LN_OP_LINEAR] = ln_cuda_linear,
+    [LN_OP_QKV] = ln_cuda_qkv,
+    [LN_OP_LATENT] = ln_cuda_latent,
+    [LN_OP_ATTENTION] = ln_cuda_attention,
+    [LN_OP_ROUTE] = ln_cuda_route,
+    [LN_OP_GROUP] = ln_cuda_group,
     [LN_OP_COMBINE] = ln_cuda_combine,
 };
 
@@ -157,9 +162,8 @@ static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limi
     return ln_cuda_stage_bytes(limits) + kernel_scratch((const cuda_backend *)backend, limits);
 }
 
-/* The buffers of uploads go: the weights are there. */
-static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
-    cuda_backend *self = (cuda_backend *)backend;
+/* The first step finds the weights there: the buffers of uploads go. */
+static ln_status end_upload(cuda_backend *self, ln_error *err) {
     int code = ln_cuda_stream_wait(self->stream);
     if (code == 0)
         code = self->upload_code;
@@ -168,6 +172,12 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     ln_cuda_upload_free(&self->upload);
     ln_pool_destroy(self->upload.pool);
     self->upload.pool = NULL;
+    return LINNET_OK;
+}
+
+static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    int code = 0;
     free_scratch(self);
     size_t bytes = ln_cuda_stage_bytes(limits);
     void *host = NULL, *device = NULL;
@@ -205,14 +215,15 @@ static const ln_kv_layer *cache_of(const ln_op *op) {
 static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cuda_step *step) {
     size_t block_tokens[LN_MAX_KV_GROUPS] = {0};
     *step = (ln_cuda_step){0};
-    if (ops[0].batch == NULL)
+    const ln_batch *batch = ops[n_ops - 1].batch; /* copies come first, and have none */
+    if (batch == NULL)
         return 0;
     for (size_t i = 0; i < n_ops; i++) {
         const ln_kv_layer *kv = cache_of(&ops[i]);
         if (kv != NULL)
             block_tokens[kv->group] = kv->block_tokens;
     }
-    return ln_cuda_stage_send(&self->stage, ops[0].batch, block_tokens, step, self->stream);
+    return ln_cuda_stage_send(&self->stage, batch, block_tokens, step, self->stream);
 }
 
 /* Makes sure of n events; false when memory ran out. */
@@ -269,6 +280,8 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     ln_cuda_step step;
     if (n_ops == 0)
         return LINNET_OK;
+    if (self->upload.pool != NULL)
+        LN_TRY(end_upload(self, err));
     for (size_t i = 0; i < n_ops; i++)
         if (kernels[ops[i].kind] == NULL)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the CUDA backend has no operation %d",
@@ -280,7 +293,7 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     step.scratch_bytes = self->scratch_bytes;
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
-    else if (code == 0 && ln_cuda_graphs_suit(ops[0].batch))
+    else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))
         code = ln_cuda_graphs_run(&self->graphs, ops, n_ops, &step, launch_all, self, self->stream);
     else if (code == 0)
         code = launch_all(self, ops, n_ops, &step);

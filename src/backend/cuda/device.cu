@@ -87,6 +87,10 @@ int ln_cuda_copy_to_host(void *host, const void *device, size_t bytes, ln_cuda_s
     return cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream);
 }
 
+int ln_cuda_copy_any(void *to, const void *from, size_t bytes, ln_cuda_stream stream) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
+}
+
 int ln_cuda_event_create(ln_cuda_event *event) {
     return cudaEventCreate(event);
 }

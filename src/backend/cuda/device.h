@@ -44,6 +44,9 @@ int ln_cuda_stream_wait(ln_cuda_stream stream);
 int ln_cuda_copy_to_device(void *device, const void *host, size_t bytes, ln_cuda_stream stream);
 int ln_cuda_copy_to_host(void *host, const void *device, size_t bytes, ln_cuda_stream stream);
 
+/* Queues a copy between any two places; memory of the host need not be page-locked. */
+int ln_cuda_copy_any(void *to, const void *from, size_t bytes, ln_cuda_stream stream);
+
 int ln_cuda_event_create(ln_cuda_event *event);
 void ln_cuda_event_destroy(ln_cuda_event event);
 int ln_cuda_event_record(ln_cuda_event event, ln_cuda_stream stream);

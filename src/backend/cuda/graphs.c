@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool ln_cuda_graphs_suit(const ln_batch *batch) {
+bool ln_cuda_graphs_suit(const ln_op *ops, size_t n_ops) {
+    const ln_batch *batch = ops[n_ops - 1].batch;
+    for (size_t i = 0; i < n_ops; i++)
+        if (ops[i].kind == LN_OP_COPY)
+            return false;
     return batch != NULL && batch->repeats && batch->n_tokens == batch->n_seqs;
 }
 

@@ -28,8 +28,9 @@ typedef struct ln_cuda_graphs {
 typedef int (*ln_cuda_launch_all)(void *context, const ln_op *ops, size_t n_ops,
                                   const ln_cuda_step *step);
 
-/* Whether a step is of the kind that comes again: a decode, of operations that repeat. */
-bool ln_cuda_graphs_suit(const ln_batch *batch);
+/* Whether a step is of the kind that comes again: a decode, of operations that repeat, without
+ * copies. */
+bool ln_cuda_graphs_suit(const ln_op *ops, size_t n_ops);
 
 /* Replays the step, after a capture when it is new. 0, or the runtime's error code. */
 int ln_cuda_graphs_run(ln_cuda_graphs *graphs, const ln_op *ops, size_t n_ops,

@@ -29,6 +29,7 @@ size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tok
 
 typedef int (*ln_cuda_kernel)(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 
+int ln_cuda_copy(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);

@@ -36,12 +36,13 @@ ln_status ln_cuda_prepare_weight(const ln_weight_request *request, ln_cuda_uploa
                                  ln_cuda_stream stream, void *memory, ln_weight *weight,
                                  ln_error *err) {
     const char *name = request->sources[0].tensor->name;
+    ln_cpu_preparer preparer = {.pool = upload->pool};
     void *assembled = NULL;
     size_t host_bytes, pitch;
     LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, &host_bytes, err));
     LN_TRY(ln_reserve(host_bytes, name, &assembled, err));
     ln_status status =
-        ln_cpu_prepare_weight(request, LN_PACK_NONE, upload->pool, assembled, weight, err);
+        ln_cpu_prepare_weight(request, LN_PACK_NONE, &preparer, assembled, weight, err);
     if (status == LINNET_OK && !row_pitch(request, weight->dtype, &pitch))
         status = ln_fail(err, LINNET_ERR_LIMIT, "tensor %s: its size overflows", name);
     if (status == LINNET_OK) {

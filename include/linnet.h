@@ -209,6 +209,13 @@ typedef struct linnet_engine_options {
      * is ready; the last call says `total_bytes` */
     void (*on_load)(void *user, size_t ready_bytes, size_t total_bytes);
     void *load_user; /* handed to on_load */
+    /* Speculative decoding: up to so many tokens of a sequence are guessed, and checked in one
+     * step; the output is the same, bit for bit. 0: off. Guesses are what followed when the last
+     * tokens came before ("prompt lookup"), or a draft model's. */
+    size_t draft_tokens;
+    /* NULL, or the path of the draft model: a smaller checkpoint with the same vocabulary, which
+     * the engine opens. */
+    const char *draft_model;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -276,6 +283,8 @@ typedef struct linnet_engine_stats {
     uint64_t n_recompute_preemptions;  /* of requests, by computing their blocks again */
     uint64_t n_swapped_blocks;         /* copied out or in */
     uint64_t n_requests;               /* that have ended, for whatever reason */
+    uint64_t n_draft_tokens;           /* guessed by speculation and checked, */
+    uint64_t n_accepted_tokens;        /* and right */
 } linnet_engine_stats;
 
 /* Fills `stats` as far as its struct_bytes says. Any thread; never waits for a step. */

@@ -5,7 +5,7 @@ _linnet() {
     local general='--help --usage --version'
     local engine='--precision --backend --cpu --kv-type --ctx --max-seqs --max-batch-tokens
         --threads --pin --quantize-on-load --kv-tokens --prefix-cache --swap-bytes --preemption
-        --policy --order --max-long-prefills --long-prefill-tokens'
+        --policy --order --max-long-prefills --long-prefill-tokens --draft-tokens --draft-model'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'
     local grammar='--json --json-schema --regex --choice --grammar'

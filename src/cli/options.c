@@ -90,6 +90,8 @@ enum {
     KEY_MAX_BATCH_TOKENS,
     KEY_THREADS,
     KEY_QUANTIZE_ON_LOAD,
+    KEY_DRAFT_TOKENS,
+    KEY_DRAFT_MODEL,
     KEY_KV_TOKENS,
     KEY_PREFIX_CACHE,
     KEY_SWAP_BYTES,
@@ -130,6 +132,14 @@ static const struct argp_option engine_options[] = {
      "Long prompts that are read at once; 0: any number (0)", 0},
     {"long-prefill-tokens", KEY_LONG_PREFILL_TOKENS, "N", 0,
      "Tokens beyond which a prompt is long (1024)", 0},
+    {"draft-tokens", KEY_DRAFT_TOKENS, "N", 0,
+     "Guess up to N tokens of a sequence and check them in one step; the output stays the same (0; "
+     "4 with --draft-model)",
+     0},
+    {"draft-model", KEY_DRAFT_MODEL, "MODEL", 0,
+     "A smaller model with the same vocabulary that guesses (what came after the last tokens "
+     "before)",
+     0},
     {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
     {"pin", KEY_PIN, NULL, 0, "Keep each thread that computes on one processor", 0},
     {0}};
@@ -170,6 +180,13 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_PIN: options->pin_threads = true; return 0;
     case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
+    case KEY_DRAFT_TOKENS:
+        options->draft_tokens = ln_cli_parse_count(state, "--draft-tokens", arg, 0, 64);
+        return 0;
+    case KEY_DRAFT_MODEL:
+        options->draft_model = arg;
+        options->draft_tokens = options->draft_tokens > 0 ? options->draft_tokens : 4;
+        return 0;
     case KEY_KV_TOKENS:
         options->kv_tokens = ln_cli_parse_count(state, "--kv-tokens", arg, 1, MAX_TOKENS);
         return 0;

@@ -54,8 +54,9 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
                       base + at.scheduler);
     ln_step_init(&engine->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
     ln_sampler_init(&engine->sampler, spec->n_vocab, plan->ctx_tokens, engine->sampling.memory);
-    return ln_constraints_init(&engine->constraints, engine->model, plan->token_text_bytes,
-                               engine->masks.memory, err);
+    LN_TRY(ln_constraints_init(&engine->constraints, engine->model, plan->token_text_bytes,
+                               engine->masks.memory, err));
+    return ln_draft_init(&engine->draft, plan, backend, err);
 }
 
 /* How long the copy of a block takes, out and in, in each group: the fastest of several. */
@@ -107,6 +108,7 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     ln_status status = ln_reserve(plan.bytes[LN_ARENA_ENGINE], "engine", &memory, err);
     if (status != LINNET_OK) {
         backend->vtable->destroy(backend);
+        linnet_model_close(plan.draft.model);
         return status;
     }
     linnet_engine *engine = memory;
@@ -152,6 +154,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
     ln_backend *backend = engine->backend;
     ln_constraints_free(&engine->constraints);
     ln_unreserve(engine->masks.memory, engine->masks.bytes);
+    ln_draft_free(&engine->draft, backend);
     ln_unreserve(engine->sampling.memory, engine->sampling.bytes);
     ln_unreserve(engine->batch.memory, engine->batch.bytes);
     ln_unreserve(engine->blocks.memory, engine->blocks.bytes);
@@ -161,6 +164,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
     backend->vtable->release(backend, engine->kv.memory, engine->kv.bytes);
     ln_weights_free(&engine->weights, backend);
     backend->vtable->destroy(backend);
+    linnet_model_close(engine->plan.draft.model);
     ln_unreserve(engine, engine->plan.bytes[LN_ARENA_ENGINE]);
 }
 
@@ -176,6 +180,7 @@ void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *p
         [LN_ARENA_BATCH] = engine->batch.bytes,
         [LN_ARENA_SAMPLER] = engine->sampling.bytes,
         [LN_ARENA_GRAMMAR] = engine->masks.bytes,
+        [LN_ARENA_DRAFT] = ln_draft_bytes(&engine->draft),
         [LN_ARENA_ENGINE] = engine->plan.bytes[LN_ARENA_ENGINE],
         [LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(engine->model),
         [LN_ARENA_HEADERS] = ln_engine_header_bytes(engine->model),

@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "engine/request.h"
 #include "engine/request_rules.h"
+#include "engine/speculate.h"
 
 /* ---- statistics ------------------------------------------------------------------------- */
 
@@ -100,8 +101,9 @@ static void end_early(linnet_engine *engine, bool stopping, uint64_t now_ns) {
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
-/* Samples a sequence's next token from its row of logits [n_vocab] and delivers it. */
-static void extend(linnet_engine *engine, ln_sequence *sequence, float *logits) {
+/* Samples a sequence's next token from its row of logits [n_vocab] and delivers it; false when that
+ * ends the sequence, which may be gone then. */
+static bool extend(linnet_engine *engine, ln_sequence *sequence, float *logits) {
     linnet_request *request = sequence->group->request;
     ln_sample_place place = {.tokens = sequence->tokens,
                              .n_tokens = sequence->n_tokens,
@@ -121,26 +123,70 @@ static void extend(linnet_engine *engine, ln_sequence *sequence, float *logits) 
                                  request->rules.n_stop_ids, logits, &is_complete, &err);
     if (is_complete) {
         end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
-        return;
+        return false;
     }
     if (status == LINNET_OK)
         status = ln_sampler_sample(&engine->sampler, &request->options.sampling, &place, logits,
                                    &token, &err);
     if (status != LINNET_OK) {
         end_sequence(engine, sequence, LINNET_FINISH_ERROR, &err);
-        return;
+        return false;
     }
     if (ln_request_rules_stop(&request->rules, token)) {
         end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
-        return;
+        return false;
     }
     ln_stat_add(&engine->stats.n_output_tokens, 1);
     bool stops = ln_request_give_token(request, sequence->index, &engine->sampler, token);
     sequence->n_tokens++;
-    if (stops)
-        end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
-    else if (sequence->n_tokens == sequence->max_tokens)
-        end_sequence(engine, sequence, LINNET_FINISH_LENGTH, NULL);
+    if (!stops && sequence->n_tokens < sequence->max_tokens)
+        return true;
+    end_sequence(engine, sequence, stops ? LINNET_FINISH_STOP : LINNET_FINISH_LENGTH, NULL);
+    return false;
+}
+
+/* Samples where the guesses stand, for as long as they are right, and once more. */
+static void check_draft(linnet_engine *engine, const ln_chunk *chunk, float *logits) {
+    ln_sequence *sequence = chunk->sequence;
+    size_t n_draft = chunk->n_draft, n_accepted = 0;
+    ln_stat_add(&engine->stats.n_draft_tokens, n_draft);
+    for (;; logits += engine->model->spec.n_vocab) {
+        size_t at = sequence->n_tokens;
+        int32_t guessed = n_accepted < n_draft ? sequence->tokens[at] : -1;
+        if (!extend(engine, sequence, logits))
+            return;
+        if (sequence->tokens[at] != guessed)
+            break;
+        sequence->n_cached++;
+        n_accepted++;
+        ln_stat_add(&engine->stats.n_accepted_tokens, 1);
+    }
+    ln_speculate_learn(sequence, n_draft, n_accepted);
+}
+
+/* Guesses what all sequences that decode may say next. */
+static void guess(linnet_engine *engine) {
+    ln_draft *draft = &engine->draft;
+    size_t most = engine->plan.draft_tokens, n_decoding = 0;
+    for (size_t g = 0; g < engine->scheduler.n_running && most > 0; g++) {
+        const ln_sequence_group *group = engine->scheduler.running[g];
+        for (size_t i = 0; i < group->n_sequences; i++) {
+            ln_sequence *sequence = &group->sequences[i];
+            sequence->n_draft = ln_speculate_length(sequence, most);
+            if (sequence->n_draft == 0)
+                continue;
+            size_t end = sequence->n_tokens + sequence->n_draft;
+            if (draft->plan->model == NULL)
+                sequence->n_draft = ln_speculate_lookup(group->request->outputs[i].tokens,
+                                                        sequence->n_tokens, sequence->n_draft);
+            else if (ln_kv_cache_extend(&engine->cache, sequence->kv_row, sequence->n_cached, end))
+                draft->decoding[n_decoding++] = sequence;
+            else
+                sequence->n_draft = 0;
+        }
+    }
+    if (n_decoding > 0)
+        ln_draft_guess(engine, n_decoding);
 }
 
 /* The first token of every sequence of a group, from one row of logits. The last may end it. */
@@ -202,8 +248,10 @@ static void generate(linnet_engine *engine, const ln_chunk *chunk, float *logits
             ln_request_give_prompt_logprobs(request, &engine->sampler, first + i,
                                             logits + i * n_vocab);
     group->wants_all_logits &= !request->has_prompt_logprobs;
-    float *last = logits + (chunk->n_logits - 1) * n_vocab;
-    if (chunk->begins_group)
+    float *last = logits + (chunk->n_logits - 1 - chunk->n_draft) * n_vocab;
+    if (chunk->n_draft > 0)
+        check_draft(engine, chunk, last);
+    else if (chunk->begins_group)
         begin_group(engine, group, last);
     else if (chunk->n_logits > 0 && sequence->n_cached == sequence->n_tokens)
         extend(engine, sequence, last);
@@ -311,9 +359,11 @@ void *ln_engine_main(void *argument) {
     linnet_engine *engine = argument;
     if (engine->plan.pins_threads)
         ln_pool_pin_caller();
-    while (wait_for_work(engine))
+    while (wait_for_work(engine)) {
+        guess(engine);
         if (ln_scheduler_schedule(&engine->scheduler) > 0)
             run_step(engine);
+    }
     return NULL;
 }
 

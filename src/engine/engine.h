@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "engine/constraint.h"
+#include "engine/draft.h"
 #include "engine/plan.h"
 #include "engine/stats.h"
 #include "engine/step.h"
@@ -39,6 +40,7 @@ struct linnet_engine {
     ln_step step;
     ln_sampler sampler;
     ln_constraints constraints;
+    ln_draft draft;
     uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
     ln_stats stats;       /* any thread reads */
 

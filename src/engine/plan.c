@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "engine/draft.h"
 #include "engine/engine.h"
 #include "engine/options.h"
 #include "engine/step.h"
@@ -16,6 +17,7 @@ enum {
     SMALLEST_CHOSEN_CTX = 512, /* taken even when memory looks too small for it */
     CTX_STEP = 256,            /* a context that memory limits is a multiple of this */
     LONG_PREFILL_TOKENS = 1024,
+    MAX_DRAFT_TOKENS = 64,
     SCORE_ROWS = 64,        /* rows of logits in a step, when no more sequences run */
     STACK_BYTES = 64 << 10, /* what a thread touches of its stack */
     LIBRARY_BYTES = 4 << 20 /* C library, dynamic linker, JSON and regex code */
@@ -90,6 +92,7 @@ static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_
         ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
     plan->limits.max_blocks = ln_kv_table_blocks(plan->ctx_tokens);
     plan->limits.max_read_bytes = plan->budget.max_logits * spec->n_vocab * sizeof(float);
+    LN_TRY(ln_draft_plan_rest(plan, err));
     plan->bytes[LN_ARENA_SCRATCH] = backend->vtable->plan_scratch(backend, &plan->limits);
     size_t total = 0;
     for (size_t i = 0; i < LN_ARENA_COUNT; i++)
@@ -109,7 +112,8 @@ static void choose_budget(const linnet_engine_options *options, ln_engine_plan *
             plan->ctx_tokens < DEFAULT_BATCH_TOKENS ? plan->ctx_tokens : DEFAULT_BATCH_TOKENS;
         max_tokens = max_tokens < max_seqs ? max_seqs : max_tokens;
     }
-    size_t max_logits = max_seqs < SCORE_ROWS ? SCORE_ROWS : max_seqs;
+    size_t max_logits = max_seqs * (1 + options->draft_tokens);
+    max_logits = max_logits < SCORE_ROWS ? SCORE_ROWS : max_logits;
     plan->budget = (ln_step_budget){
         .max_seqs = max_seqs,
         .max_tokens = max_tokens,
@@ -186,6 +190,12 @@ static ln_status check_options(const linnet_model *model, const linnet_engine_op
     if (options->ctx_tokens > most || options->max_seqs > most || options->max_batch_tokens > most)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "ctx_tokens, max_seqs and max_batch_tokens are at most %zu", most);
+    if (options->draft_model != NULL && options->draft_tokens == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "draft_model is given, but draft_tokens is 0: it would guess nothing");
+    if (options->draft_tokens > MAX_DRAFT_TOKENS)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "draft_tokens is %zu; at most %d are possible",
+                       options->draft_tokens, MAX_DRAFT_TOKENS);
     LN_TRY(check_scheduling(options, err));
     size_t max_ctx = model->spec.max_ctx_tokens;
     if (max_ctx > 0 && options->ctx_tokens > max_ctx)
@@ -240,10 +250,12 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     plan->bytes[LN_ARENA_HEADERS] = ln_engine_header_bytes(model);
     plan->mapped_bytes = weights.mapped_bytes;
     plan->token_text_bytes = ln_constraints_measure(model);
+    LN_TRY(ln_draft_plan_weights(plan, backend, err));
     plan->kv_dtype = choose_kv_dtype(options);
     plan->kv_tokens = options->kv_tokens;
     plan->swap_bytes = options->swap_bytes;
     plan->shares_prefixes = options->prefix_cache;
+    plan->draft_tokens = options->draft_tokens;
     plan->scheduler = (ln_scheduler_options){
         .policy = options->policy,
         .order = options->order,
@@ -275,8 +287,11 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .exact = own.precision == LINNET_PRECISION_EXACT};
     LN_TRY(ln_backend_create(own.backend, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
-    ln_status status = choose(model, &own, *backend, plan, err);
+    ln_status status = ln_draft_open(model, own.draft_model, &plan->draft, err);
+    if (status == LINNET_OK)
+        status = choose(model, &own, *backend, plan, err);
     if (status != LINNET_OK) {
+        linnet_model_close(plan->draft.model);
         (*backend)->vtable->destroy(*backend);
         *backend = NULL;
     }
@@ -317,6 +332,7 @@ linnet_status linnet_plan_memory(const linnet_model *model, const linnet_engine_
     ln_backend *backend;
     LN_TRY(ln_engine_plan_make(model, options, &backend, &own, err));
     backend->vtable->destroy(backend);
+    linnet_model_close(own.draft.model);
     ln_engine_plan_report(&own, own.bytes, plan);
     return LINNET_OK;
 }

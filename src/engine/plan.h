@@ -21,6 +21,7 @@
     X(LN_ARENA_BATCH, "batch")             /* arrays of a step */                                  \
     X(LN_ARENA_SAMPLER, "sampler")         /* candidates */                                        \
     X(LN_ARENA_GRAMMAR, "grammar")         /* the vocabulary's trie, masks of tokens */            \
+    X(LN_ARENA_DRAFT, "draft")             /* all of the draft model */                            \
     X(LN_ARENA_ENGINE, "engine")           /* the engine itself, queues, operations */             \
     X(LN_ARENA_TOKENIZER, "tokenizer")     /* of the open model, as are headers */                 \
     X(LN_ARENA_HEADERS, "headers")
@@ -32,6 +33,13 @@ typedef enum ln_arena_id {
         LN_ARENA_COUNT
 } ln_arena_id;
 
+/* What a draft model takes; all but its model is 0 without one. */
+typedef struct ln_draft_plan {
+    linnet_model *model;             /* whoever made the plan closes it */
+    size_t groups[LN_KV_MAX_GROUPS]; /* whose block tables serve each of its KV groups */
+    size_t weight_bytes, kv_bytes, activation_bytes, host_bytes;
+} ln_draft_plan;
+
 typedef struct ln_engine_plan {
     size_t ctx_tokens, n_threads;
     bool pins_threads;
@@ -42,6 +50,8 @@ typedef struct ln_engine_plan {
     ln_scheduler_options scheduler;
     size_t kv_tokens, swap_bytes; /* as asked for */
     bool shares_prefixes;
+    size_t draft_tokens; /* of a sequence in a step */
+    ln_draft_plan draft;
     ln_kv_shape kv_shape;
     ln_kv_dtype kv_dtype;
     ln_step_limits limits; /* for the backend's scratch */
@@ -51,8 +61,8 @@ typedef struct ln_engine_plan {
     bool on_device; /* the backend's arenas are not in this machine's memory */
 } ln_engine_plan;
 
-/* Checks the options, creates the backend that they name (the caller destroys it) and chooses
- * every size. Reads no tensor data. */
+/* Checks the options, creates the backend that they name (the caller destroys it), opens the draft
+ * model (the caller closes it) and chooses every size. Reads no tensor data. */
 ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
                               ln_backend **backend, ln_engine_plan *plan, ln_error *err);
 

@@ -193,7 +193,8 @@ static ln_status check_beams(const linnet_engine *engine, const linnet_request_o
                   {"presence_penalty", s->presence_penalty != 0},
                   {"dry_multiplier", s->dry_multiplier != 0},
                   {"xtc_probability", s->xtc_probability != 0},
-                  {"mirostat_tau", s->mirostat_tau != 0}};
+                  {"mirostat_tau", s->mirostat_tau != 0},
+                  {"speculation (draft_tokens)", engine->plan.draft_tokens > 0}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].is_given)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s and beam_width do not combine",

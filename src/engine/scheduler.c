@@ -123,13 +123,31 @@ static ln_chunk plan_chunk(const ln_scheduler *s, ln_sequence *sequence) {
     return (ln_chunk){.sequence = sequence, .n_tokens = n_tokens, .n_logits = n_logits};
 }
 
+/* Guesses for which the budget and the cache have room besides what is certain. */
+static void add_draft(ln_scheduler *s, ln_chunk *chunk) {
+    const ln_sequence *sequence = chunk->sequence;
+    size_t n_tokens = s->n_tokens + chunk->n_tokens + s->n_decodes_left;
+    size_t n_logits = s->n_logits + chunk->n_logits + s->n_decodes_left;
+    if (chunk->n_logits == 0 || n_tokens >= s->budget.max_tokens ||
+        n_logits >= s->budget.max_logits)
+        return;
+    size_t n_draft = min_size(sequence->n_draft, s->budget.max_tokens - n_tokens);
+    n_draft = min_size(n_draft, s->budget.max_logits - n_logits);
+    if (n_draft == 0 || !ln_kv_cache_extend(s->kv, sequence->kv_row, sequence->n_cached,
+                                            sequence->n_cached + chunk->n_tokens + n_draft))
+        return;
+    chunk->n_draft = n_draft;
+    chunk->n_tokens += n_draft;
+    chunk->n_logits += n_draft;
+}
+
 static void add_chunk(ln_scheduler *s, const ln_chunk *chunk) {
     const ln_sequence *sequence = chunk->sequence;
     s->chunks[s->n_chunks++] = *chunk;
     s->n_tokens += chunk->n_tokens;
     s->n_logits += chunk->n_logits;
     ln_kv_prefix_add(s->kv, sequence->kv_row, sequence->tokens,
-                     sequence->n_cached + chunk->n_tokens);
+                     sequence->n_cached + chunk->n_tokens - chunk->n_draft);
 }
 
 /* Sequences that move together wait at their last token for the others. */
@@ -180,8 +198,10 @@ static bool add_decodes(ln_scheduler *s, size_t place) {
             continue;
         s->n_decodes_left -= s->n_decodes_left > 0;
         ln_chunk chunk = plan_chunk(s, sequence);
-        if (!waits && chunk.n_tokens > 0)
-            add_chunk(s, &chunk);
+        if (waits || chunk.n_tokens == 0)
+            continue;
+        add_draft(s, &chunk);
+        add_chunk(s, &chunk);
     }
     return true;
 }
@@ -241,6 +261,7 @@ static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
         !ln_kv_cache_admit(s->kv, &arrival, &sequence->kv_row, &sequence->n_cached))
         return false;
     sequence->has_row = true;
+    sequence->n_draft_cached = 0;
     group->is_forked = group->n_live == 1;
     group->is_long = is_long(s, sequence->n_tokens - sequence->n_cached);
     if (!group->was_admitted) {
@@ -351,6 +372,7 @@ static void fork_group(ln_scheduler *s, ln_sequence_group *group, const ln_seque
             continue;
         sequence->kv_row = ln_kv_cache_take_row(s->kv);
         sequence->has_row = true;
+        sequence->n_draft_cached = 0;
         sequence->n_cached = first->n_cached;
         ln_kv_cache_fork(s->kv, first->kv_row, sequence->kv_row);
     }
@@ -368,7 +390,7 @@ void ln_scheduler_commit(ln_scheduler *s) {
             ln_kv_cache_drop_encoder(s->kv, sequence->kv_row);
             continue;
         }
-        sequence->n_cached += chunk->n_tokens;
+        sequence->n_cached += chunk->n_tokens - chunk->n_draft; /* guesses are to be checked */
         ln_kv_cache_trim(s->kv, sequence->kv_row, sequence->n_cached);
         if (group->is_forked || sequence->n_cached < group->n_prompt)
             continue;

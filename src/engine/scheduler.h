@@ -47,6 +47,7 @@ typedef struct ln_preemption_costs {
 typedef struct ln_chunk {
     ln_sequence *sequence;
     size_t n_tokens, n_logits;
+    size_t n_draft;    /* of n_tokens and n_logits, the last: guesses */
     bool begins_group; /* after commit: the last row is the first of every sequence of the group */
 } ln_chunk;
 

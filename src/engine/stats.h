@@ -24,7 +24,9 @@
     X(n_swap_preemptions)                                                                          \
     X(n_recompute_preemptions)                                                                     \
     X(n_swapped_blocks)                                                                            \
-    X(n_requests)
+    X(n_requests)                                                                                  \
+    X(n_draft_tokens)                                                                              \
+    X(n_accepted_tokens)
 
 typedef struct ln_stats {
 #define LN_STATS_FIELD(name) _Atomic uint64_t name;

@@ -85,6 +85,8 @@ static void apply(setup *s, const char *name) {
         o->logit_bias = &bias, o->n_logit_bias = 1, o->min_tokens = 2;
     else if (strcmp(name, "deadline") == 0)
         o->timeout_ms = 600000;
+    else if (strcmp(name, "speculation") == 0)
+        s->engine.draft_tokens = 4;
     else if (strcmp(name, "priority") == 0)
         s->engine.order = LINNET_ORDER_PRIORITY, o->priority = 1;
     else
@@ -160,6 +162,7 @@ static void check_pair(const golden goldens[3], const char *first, const char *s
     s.engine.kv_tokens = 0; /* what only schedules changes nothing */
     s.engine.max_batch_tokens = 128;
     s.engine.prefix_cache = false;
+    s.engine.draft_tokens = 0;
     s.engine.order = LINNET_ORDER_FCFS;
     assert_int_equal(run_pair(g, &s), sum);
 }

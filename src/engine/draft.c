@@ -1,0 +1,210 @@
+#include "engine/draft.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+
+/* ---- the checkpoint ----------------------------------------------------------------------- */
+
+/* Whether both turn every id into the same bytes. */
+static bool says_the_same(const linnet_model *a, const linnet_model *b) {
+    bool is_same = true;
+    if (a->tokenizer == NULL || b->tokenizer == NULL)
+        return true;
+    for (size_t id = 0; id < a->spec.n_vocab && is_same; id++) {
+        int32_t token = (int32_t)id;
+        char *texts[2] = {NULL, NULL};
+        size_t n_bytes[2] = {0, 0};
+        linnet_status status[2] = {
+            linnet_model_decode(a, &token, 1, true, &texts[0], &n_bytes[0], NULL),
+            linnet_model_decode(b, &token, 1, true, &texts[1], &n_bytes[1], NULL)};
+        is_same = status[0] == status[1] && n_bytes[0] == n_bytes[1] &&
+                  (status[0] != LINNET_OK || memcmp(texts[0], texts[1], n_bytes[0]) == 0);
+        linnet_free(texts[0]);
+        linnet_free(texts[1]);
+    }
+    return is_same;
+}
+
+/* The model's group whose block tables hold all that the draft's group sees. */
+static bool map_group(const ln_spec *model, size_t window, size_t *group) {
+    for (*group = 0; *group < model->n_kv_groups; (*group)++) {
+        size_t kept = model->kv_groups[*group].window;
+        if (model->kv_groups[*group].kind == LN_KV_OWN &&
+            (kept == 0 || (window > 0 && window <= kept)))
+            return true;
+    }
+    return false;
+}
+
+static ln_status check(const linnet_model *model, const char *path, ln_draft_plan *draft,
+                       ln_error *err) {
+    const ln_spec *spec = &draft->model->spec;
+    if (spec->n_encoder_layers > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s has an encoder and cannot draft", path);
+    if (spec->n_vocab != model->spec.n_vocab || !says_the_same(model, draft->model))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s has another vocabulary than the model and cannot draft for it", path);
+    for (size_t g = 0; g < spec->n_kv_groups; g++)
+        if (!map_group(&model->spec, spec->kv_groups[g].window, &draft->groups[g]))
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s looks further back than the model keeps blocks and cannot draft "
+                           "for it",
+                           path);
+    return LINNET_OK;
+}
+
+ln_status ln_draft_open(const linnet_model *model, const char *path, ln_draft_plan *draft,
+                        ln_error *err) {
+    *draft = (ln_draft_plan){0};
+    if (path == NULL)
+        return LINNET_OK;
+    LN_TRY(linnet_model_open(path, &draft->model, err));
+    ln_status status = check(model, path, draft, err);
+    if (status != LINNET_OK) {
+        linnet_model_close(draft->model);
+        draft->model = NULL;
+    }
+    return status;
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+ln_status ln_draft_plan_weights(ln_engine_plan *plan, const ln_backend *backend, ln_error *err) {
+    ln_draft_plan *draft = &plan->draft;
+    ln_weights_plan weights;
+    if (draft->model == NULL)
+        return LINNET_OK;
+    ln_weights_options options = ln_engine_weights_options(plan);
+    LN_TRY(ln_weights_plan_bytes(draft->model->checkpoint, &draft->model->spec, &options, backend,
+                                 &weights, err));
+    draft->weight_bytes = weights.prepared_bytes + weights.table_bytes;
+    plan->mapped_bytes += weights.mapped_bytes;
+    return LINNET_OK;
+}
+
+/* K and V blocks of every layer; with `layers`, these are bound to `memory`. */
+static void lay_out_kv(const ln_engine_plan *plan, ln_layout *layout, ln_kv_layer *layers,
+                       void *memory) {
+    size_t n_blocks[LN_KV_MAX_GROUPS];
+    const ln_spec *spec = &plan->draft.model->spec;
+    for (size_t g = 0; g < spec->n_kv_groups; g++)
+        n_blocks[g] = plan->kv_shape.n_blocks[plan->draft.groups[g]];
+    ln_engine_lay_out_kv(spec, plan, n_blocks, layout, layers, memory);
+}
+
+/* The shape of its steps: tables as long as the model's. */
+static ln_kv_shape step_shape(const ln_engine_plan *plan) {
+    return (ln_kv_shape){.n_groups = plan->draft.model->spec.n_kv_groups,
+                         .ctx_tokens = plan->ctx_tokens,
+                         .max_seqs = plan->budget.max_seqs,
+                         .max_chunk_tokens = plan->budget.max_tokens};
+}
+
+typedef struct draft_layout {
+    size_t layers, ops, decoding, asked, step;
+} draft_layout;
+
+static draft_layout lay_out(const ln_engine_plan *plan, ln_layout *layout) {
+    const ln_spec *spec = &plan->draft.model->spec;
+    ln_kv_shape shape = step_shape(plan);
+    ln_layout step = {0};
+    draft_layout d;
+    ln_step_plan(&plan->budget, &shape, &step);
+    d.layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
+    d.ops = ln_layout_add(layout, ln_forward_max_ops(spec), sizeof(ln_op));
+    d.decoding = ln_layout_add(layout, plan->budget.max_seqs, sizeof(ln_sequence *));
+    d.asked = ln_layout_add(layout, plan->budget.max_seqs, sizeof(ln_sequence *));
+    d.step = ln_layout_add(layout, step.bytes, 1);
+    layout->overflow |= step.overflow;
+    return d;
+}
+
+static size_t greater(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* The backend's scratch serves both. */
+static void widen_limits(ln_step_limits *limits, const ln_step_limits *other) {
+    limits->max_width = greater(limits->max_width, other->max_width);
+    limits->max_head_dim = greater(limits->max_head_dim, other->max_head_dim);
+    limits->max_heads = greater(limits->max_heads, other->max_heads);
+    limits->max_experts = greater(limits->max_experts, other->max_experts);
+}
+
+ln_status ln_draft_plan_rest(ln_engine_plan *plan, ln_error *err) {
+    ln_draft_plan *draft = &plan->draft;
+    const ln_step_budget *budget = &plan->budget;
+    ln_layout kv = {0}, host = {0};
+    plan->bytes[LN_ARENA_DRAFT] = 0;
+    if (draft->model == NULL)
+        return LINNET_OK;
+    lay_out_kv(plan, &kv, NULL, NULL);
+    lay_out(plan, &host);
+    LN_TRY(ln_layout_check(&kv, "KV cache of the draft model", err));
+    LN_TRY(ln_layout_check(&host, "draft model", err));
+    LN_TRY(ln_activations_plan(&draft->model->spec, budget->max_tokens, budget->max_seqs,
+                               &draft->activation_bytes, err));
+    draft->kv_bytes = kv.bytes;
+    draft->host_bytes = host.bytes;
+    ln_step_limits limits = ln_step_limits_of(&draft->model->spec, budget->max_tokens,
+                                              budget->max_seqs, plan->ctx_tokens);
+    widen_limits(&plan->limits, &limits);
+    size_t total = ln_engine_tokenizer_bytes(draft->model) + ln_engine_header_bytes(draft->model);
+    if (!ln_add(total, draft->weight_bytes, &total) || !ln_add(total, kv.bytes, &total) ||
+        !ln_add(total, host.bytes, &total) || !ln_add(total, draft->activation_bytes, &total))
+        return ln_fail(err, LINNET_ERR_LIMIT, "the memory of the draft model overflows");
+    plan->bytes[LN_ARENA_DRAFT] = total;
+    return LINNET_OK;
+}
+
+ln_status ln_draft_init(ln_draft *draft, const ln_engine_plan *plan, ln_backend *backend,
+                        ln_error *err) {
+    const ln_draft_plan *own = &plan->draft;
+    *draft = (ln_draft){.plan = own};
+    if (own->model == NULL)
+        return LINNET_OK;
+    const ln_spec *spec = &own->model->spec;
+    ln_weights_options options = ln_engine_weights_options(plan);
+    LN_TRY(ln_weights_load(own->model->checkpoint, spec, &options, backend, &draft->weights, err));
+    draft->has_weights = true;
+    LN_TRY(backend->vtable->reserve(backend, own->kv_bytes, "KV cache of the draft model",
+                                    &draft->kv, err));
+    LN_TRY(backend->vtable->reserve(backend, own->activation_bytes,
+                                    "activations of the draft model", &draft->activation_memory,
+                                    err));
+    LN_TRY(ln_reserve(own->host_bytes, "draft model", &draft->memory, err));
+    ln_layout host = {0}, kv = {0};
+    ln_kv_shape shape = step_shape(plan);
+    draft_layout at = lay_out(plan, &host);
+    char *base = draft->memory;
+    draft->layers = (ln_kv_layer *)(void *)(base + at.layers);
+    draft->ops = (ln_op *)(void *)(base + at.ops);
+    draft->decoding = (ln_sequence **)(void *)(base + at.decoding);
+    draft->asked = (ln_sequence **)(void *)(base + at.asked);
+    lay_out_kv(plan, &kv, draft->layers, draft->kv);
+    ln_activations_bind(spec, plan->budget.max_tokens, plan->budget.max_seqs,
+                        draft->activation_memory, &draft->activations);
+    ln_step_init(&draft->step, &plan->budget, &shape, base + at.step);
+    return LINNET_OK;
+}
+
+void ln_draft_free(ln_draft *draft, ln_backend *backend) {
+    const ln_draft_plan *plan = draft->plan;
+    if (plan == NULL || plan->model == NULL)
+        return;
+    ln_unreserve(draft->memory, plan->host_bytes);
+    backend->vtable->release(backend, draft->activation_memory, plan->activation_bytes);
+    backend->vtable->release(backend, draft->kv, plan->kv_bytes);
+    if (draft->has_weights)
+        ln_weights_free(&draft->weights, backend);
+}
+
+size_t ln_draft_bytes(const ln_draft *draft) {
+    const ln_draft_plan *plan = draft->plan;
+    if (plan->model == NULL)
+        return 0;
+    return draft->weights.memory_bytes + draft->weights.table_bytes + plan->kv_bytes +
+           plan->activation_bytes + plan->host_bytes + ln_engine_tokenizer_bytes(plan->model) +
+           ln_engine_header_bytes(plan->model);
+}

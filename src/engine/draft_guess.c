@@ -1,0 +1,139 @@
+/* The draft model's steps: first the tokens that it has not read, then guess after guess, all
+ * sequences together. */
+#include <string.h>
+
+#include "engine/draft.h"
+#include "engine/engine.h"
+#include "engine/request.h"
+
+/* Adds tokens [begin, end) of a sequence, guesses included, to the batch; the logits of the last
+ * one are wanted or not. */
+static void add(ln_draft *draft, const ln_kv_cache *kv, const ln_sequence *sequence, size_t begin,
+                size_t end, bool wants_logits) {
+    ln_step *step = &draft->step;
+    ln_batch *batch = &step->batch;
+    size_t n = end - begin, first = batch->n_tokens;
+    memcpy(step->tokens + first, sequence->tokens + begin, n * sizeof *step->tokens);
+    for (size_t i = 0; i < n; i++)
+        step->positions[first + i] = (int32_t)(begin + i);
+    for (size_t g = 0; g < batch->n_groups; g++) {
+        size_t of_model = draft->plan->groups[g];
+        const ln_block_table *table = &kv->groups[of_model].tables[sequence->kv_row];
+        memcpy(step->groups[g].block_tables + batch->n_seqs * kv->max_blocks, table->blocks,
+               table->end * sizeof *table->blocks);
+        step->groups[g].lengths[batch->n_seqs] = (int32_t)end;
+        for (size_t i = 0; i < n; i++)
+            step->groups[g].slots[first + i] =
+                ln_kv_cache_slot(kv, of_model, sequence->kv_row, begin + i);
+    }
+    batch->n_tokens += n;
+    step->seq_starts[++batch->n_seqs] = (int32_t)batch->n_tokens;
+    if (wants_logits)
+        step->logit_rows[batch->n_logits++] = (int32_t)batch->n_tokens - 1;
+}
+
+static void begin_batch(ln_draft *draft) {
+    draft->step.batch.n_tokens = draft->step.batch.n_seqs = draft->step.batch.n_logits = 0;
+    draft->step.seq_starts[0] = 0;
+}
+
+static bool run_batch(linnet_engine *engine) {
+    ln_draft *draft = &engine->draft;
+    if (draft->step.batch.n_tokens == 0)
+        return true;
+    size_t n_ops =
+        ln_forward_record(&draft->plan->model->spec, &draft->weights, &draft->activations,
+                          draft->layers, &draft->step.batch, draft->ops);
+    return engine->backend->vtable->run(engine->backend, draft->ops, n_ops, NULL) == LINNET_OK;
+}
+
+/* Samples guess number `place` as the model would; false when there is none. */
+static bool sample(linnet_engine *engine, const ln_sequence *sequence, size_t number,
+                   float *logits) {
+    const linnet_request *request = sequence->group->request;
+    double excess = sequence->mirostat_excess;
+    ln_sample_place place = {.tokens = sequence->tokens,
+                             .n_tokens = sequence->n_tokens + number,
+                             .index = sequence->index,
+                             .rules = &request->rules,
+                             .mirostat_excess = &excess};
+    int32_t token;
+    if (ln_sampler_sample(&engine->sampler, &request->options.sampling, &place, logits, &token,
+                          NULL) != LINNET_OK)
+        return false;
+    request->outputs[sequence->index].tokens[place.n_tokens] = token;
+    return true;
+}
+
+/* Where to begin, not before `begin`: all that the token there sees is in blocks that the sequence
+ * still has. The model keeps them for its next token. */
+static size_t first_readable(const ln_draft *draft, const ln_kv_cache *kv,
+                             const ln_sequence *sequence, size_t begin) {
+    const ln_spec *spec = &draft->plan->model->spec;
+    for (size_t g = 0; g < spec->n_kv_groups; g++) {
+        const ln_kv_group *group = &kv->groups[draft->plan->groups[g]];
+        size_t first_block = group->tables[sequence->kv_row].begin;
+        size_t first = first_block * LN_KV_BLOCK_TOKENS + spec->kv_groups[g].window - 1;
+        begin = first_block > 0 && begin < first ? first : begin;
+    }
+    return begin;
+}
+
+/* Reads what the draft has not read of its sequences; those that it comes to the end of are asked.
+ * What does not fit in a step is read in the next. */
+static size_t read_tokens(linnet_engine *engine, ln_sequence **sequences, size_t n) {
+    ln_draft *draft = &engine->draft;
+    size_t n_asked = 0;
+    begin_batch(draft);
+    for (size_t i = 0; i < n; i++) {
+        ln_sequence *sequence = sequences[i];
+        size_t begin = sequence->n_draft_cached, end = sequence->n_tokens;
+        size_t room = engine->plan.budget.max_tokens - draft->step.batch.n_tokens;
+        begin = begin < end ? begin : end - 1;
+        begin = first_readable(draft, &engine->cache, sequence, begin);
+        bool is_whole = end - begin <= room;
+        end = is_whole ? end : begin + room;
+        if (begin == end)
+            is_whole = false;
+        else
+            add(draft, &engine->cache, sequence, begin, end, is_whole);
+        sequence->n_draft_cached = end;
+        if (is_whole)
+            draft->asked[n_asked++] = sequence;
+        else
+            sequence->n_draft = 0;
+    }
+    return n_asked;
+}
+
+/* Guess `number` of those that are asked, from their rows of logits; keeps those that want another
+ * one and puts it into the next batch. */
+static size_t take_guesses(linnet_engine *engine, size_t n_asked, size_t number) {
+    ln_draft *draft = &engine->draft;
+    size_t n_left = 0, n_vocab = draft->plan->model->spec.n_vocab;
+    begin_batch(draft);
+    for (size_t i = 0; i < n_asked; i++) {
+        ln_sequence *sequence = draft->asked[i];
+        if (!sample(engine, sequence, number, draft->activations.logits + i * n_vocab))
+            sequence->n_draft = number;
+        if (sequence->n_draft <= number + 1)
+            continue;
+        size_t at = sequence->n_tokens + number;
+        add(draft, &engine->cache, sequence, at, at + 1, true);
+        sequence->n_draft_cached = at + 1;
+        draft->asked[n_left++] = sequence;
+    }
+    return n_left;
+}
+
+void ln_draft_guess(linnet_engine *engine, size_t n) {
+    ln_sequence **sequences = engine->draft.decoding;
+    size_t n_asked = read_tokens(engine, sequences, n);
+    bool runs = run_batch(engine);
+    for (size_t number = 0; runs && n_asked > 0; number++) {
+        n_asked = take_guesses(engine, n_asked, number);
+        runs = run_batch(engine);
+    }
+    for (size_t i = 0; !runs && i < n; i++)
+        sequences[i]->n_draft = 0;
+}

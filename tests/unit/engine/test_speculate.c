@@ -1,0 +1,292 @@
+/* Speculation: guesses, and that nothing but the number of steps depends on them. */
+#include "engine_test.h"
+
+#include "engine/speculate.h"
+
+enum { LONG = 90, MAX_OUTPUTS = 4 };
+
+/* ---- guesses ------------------------------------------------------------------------------ */
+
+static void check_lookup(const int32_t *given, size_t n, size_t n_most, const int32_t *expected,
+                         size_t n_expected) {
+    int32_t tokens[64];
+    memcpy(tokens, given, n * sizeof *tokens);
+    assert_int_equal(ln_speculate_lookup(tokens, n, n_most), n_expected);
+    for (size_t i = 0; i < n_expected; i++)
+        assert_int_equal(tokens[n + i], expected[i]);
+}
+#define LOOKUP(given, n_most, expected)                                                            \
+    check_lookup(given, sizeof given / sizeof *given, n_most, expected,                            \
+                 sizeof expected / sizeof *expected)
+
+static void lookup_follows_the_longest_agreement(void **state) {
+    (void)state;
+    const int32_t once[] = {1, 2, 3, 4, 5, 1, 2};
+    LOOKUP(once, 3, ((int32_t[]){3, 4, 5}));
+    const int32_t longest[] = {9, 1, 2, 7, 3, 1, 2, 8, 9, 1, 2}; /* "9 1 2" beats the later "1 2" */
+    LOOKUP(longest, 2, ((int32_t[]){7, 3}));
+    const int32_t latest[] = {1, 2, 7, 1, 2, 8, 1, 2};
+    LOOKUP(latest, 1, ((int32_t[]){8}));
+    const int32_t loop[] = {4, 5, 6, 5, 6}; /* what it writes is read again */
+    LOOKUP(loop, 5, ((int32_t[]){5, 6, 5, 6, 5}));
+    int32_t none[8];
+    const int32_t alone[] = {1, 2, 3, 2}; /* one token that agrees is not enough */
+    check_lookup(alone, 4, 4, none, 0);
+    check_lookup(alone, 1, 4, none, 0);
+    check_lookup(alone, 0, 4, none, 0);
+}
+
+/* ---- bits --------------------------------------------------------------------------------- */
+
+/* What a request gives: ids and logprobs of its outputs, how they ended. */
+typedef struct answer {
+    size_t n_ids[MAX_OUTPUTS];
+    int32_t ids[MAX_OUTPUTS][LONG];
+    float logprobs[MAX_OUTPUTS][LONG];
+    linnet_finish finish[MAX_OUTPUTS];
+} answer;
+
+static void take(linnet_request *request, size_t n_outputs, answer *a) {
+    memset(a, 0, sizeof *a);
+    for (size_t n_over = 0; n_over < n_outputs;) {
+        linnet_event event;
+        assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_OK);
+        size_t i = event.index;
+        assert_in_range(i, 0, n_outputs - 1);
+        if (event.token >= 0) {
+            a->logprobs[i][a->n_ids[i]] = event.logprob;
+            a->ids[i][a->n_ids[i]++] = event.token;
+        } else {
+            a->finish[i] = event.finish;
+            n_over++;
+        }
+    }
+    linnet_request_close(request);
+}
+
+static void assert_same(const answer *a, const answer *b) {
+    assert_memory_equal(a, b, sizeof *a);
+}
+
+typedef struct speculation {
+    size_t draft_tokens;
+    const char *draft_model; /* NULL: prompt lookup */
+    size_t n_drafted, n_accepted, n_steps;
+} speculation;
+
+/* Runs requests at once on an engine with these options; what speculation did goes to `spec`. */
+static void run_all(const golden *g, linnet_engine_options options, speculation *spec,
+                    const linnet_request_options *requests, size_t n, answer *answers) {
+    linnet_request *open[16];
+    options.draft_tokens = spec->draft_tokens;
+    options.draft_model = spec->draft_model;
+    linnet_engine *engine = engine_on(g, options);
+    for (size_t i = 0; i < n; i++)
+        open[i] = submit(engine, &requests[i]);
+    for (size_t i = 0; i < n; i++)
+        take(open[i], requests[i].n > 0 ? requests[i].n : 1, &answers[i]);
+    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+    linnet_engine_get_stats(engine, &stats);
+    assert_int_equal(stats.n_kv_used, 0);
+    assert_true(stats.n_accepted_tokens <= stats.n_draft_tokens);
+    spec->n_drafted = (size_t)stats.n_draft_tokens;
+    spec->n_accepted = (size_t)stats.n_accepted_tokens;
+    spec->n_steps = (size_t)stats.n_steps;
+    linnet_engine_destroy(engine);
+}
+
+/* Requests of every sort: greedy and sampled, penalties, logprobs, several outputs, biases. */
+static size_t mixed_requests(const golden *g, linnet_request_options *requests) {
+    static const linnet_logit_bias bias = {.id = 7, .bias = 2};
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(g->model, &info);
+    size_t n = 0;
+    for (size_t i = 0; i < 9; i++) {
+        linnet_request_options *o = &requests[n++];
+        *o = greedy_options(g, i % GOLDEN_PROMPTS);
+        o->max_tokens = LONG - 8 * i;
+        if (info.has_encoder) {
+            o->encoder_ids = o->prompt_ids;
+            o->n_encoder_ids = o->n_prompt_ids;
+            o->prompt_ids = NULL;
+            o->n_prompt_ids = 0;
+        }
+        o->logprobs = i % 2 == 0;
+        o->sampling.seed = i;
+        if (i % 3 > 0) {
+            o->sampling.temperature = i % 3 == 1 ? 0.2f : 1;
+            o->sampling.top_k = 20;
+            o->sampling.top_p = 0.9f;
+        }
+        if (i == 3) {
+            o->sampling.repeat_penalty = 1.1f;
+            o->sampling.repeat_last_n = 16;
+            o->prompt_logprobs = true;
+        }
+        if (i == 4)
+            o->n = 3;
+        if (i == 5) {
+            o->logit_bias = &bias;
+            o->n_logit_bias = 1;
+            o->sampling.mirostat_tau = 2;
+        }
+    }
+    return n;
+}
+
+static void compare(const char *name, linnet_engine_options options, const char *draft_model,
+                    size_t least_accepted) {
+    golden g;
+    linnet_request_options requests[16];
+    static answer plain[16], speculative[16];
+    golden_open(&g, name);
+    size_t n = mixed_requests(&g, requests);
+    if (options.max_seqs == 1) /* several outputs do not fit */
+        requests[4].n = 1;
+    speculation off = {0}, on = {.draft_tokens = 5, .draft_model = draft_model};
+    run_all(&g, options, &off, requests, n, plain);
+    run_all(&g, options, &on, requests, n, speculative);
+    for (size_t i = 0; i < n; i++)
+        assert_same(&plain[i], &speculative[i]);
+    assert_int_equal(off.n_drafted, 0);
+    assert_true(on.n_accepted >= least_accepted);
+    print_message("%s: %zu of %zu guesses right, %zu steps for %zu\n", name, on.n_accepted,
+                  on.n_drafted, on.n_steps, off.n_steps);
+    linnet_model_close(g.model);
+}
+
+static void bits_do_not_depend_on_guesses(void **state) {
+    (void)state;
+    compare("llama", exact_options(256, 16, 128, 2), NULL, 1);
+    compare("qwen3", exact_options(256, 4, 32, 1), NULL, 10);
+    compare("llama", exact_options(256, 1, 16, 1), NULL, 1);
+    compare("gemma3", exact_options(256, 6, 64, 1), NULL, 100); /* windows */
+    compare("gpt_oss", exact_options(256, 6, 64, 1), NULL, 1);
+    compare("t5", exact_options(256, 6, 128, 1), NULL, 100); /* an encoder */
+}
+
+static void few_blocks_do_not_change_them_either(void **state) {
+    (void)state;
+    linnet_engine_options options = exact_options(256, 8, 64, 1);
+    options.kv_tokens = 320;
+    compare("qwen3", options, NULL, 10);
+    options.swap_bytes = 1 << 20;
+    options.preemption = LINNET_PREEMPTION_SWAP;
+    compare("qwen3", options, NULL, 10);
+}
+
+/* ---- draft models ------------------------------------------------------------------------- */
+
+#define MODEL(name) TEST_SOURCE_DIR "/tests/golden/models/" name
+
+/* Nothing changes, whoever guesses; and who is the model itself guesses right, sampled tokens
+ * too. */
+static void draft_models_do_not_change_bits(void **state) {
+    (void)state;
+    compare("llama", exact_options(256, 16, 128, 1), MODEL("llama"), 100);
+    compare("llama", exact_options(256, 4, 32, 1), MODEL("qwen3"), 1);
+    compare("gpt_oss", exact_options(256, 6, 64, 1), MODEL("llama"), 0);
+    compare("gemma3", exact_options(256, 6, 64, 1), MODEL("gemma3"), 100);
+    compare("t5", exact_options(256, 6, 128, 1), MODEL("llama"), 0);
+    linnet_engine_options options = exact_options(256, 8, 64, 1);
+    options.kv_tokens = 320;
+    options.swap_bytes = 1 << 20;
+    compare("qwen3", options, MODEL("qwen3"), 100);
+}
+
+static void the_same_model_guesses_right(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "llama");
+    linnet_request_options request = greedy_options(&g, 1);
+    static answer answers;
+    request.max_tokens = LONG;
+    request.sampling.temperature = 1.5f;
+    speculation on = {.draft_tokens = 5, .draft_model = MODEL("llama")};
+    run_all(&g, exact_options(256, 1, 64, 1), &on, &request, 1, &answers);
+    assert_int_equal(on.n_accepted, on.n_drafted);
+    assert_in_range(on.n_steps, LONG / 6, LONG / 6 + 3);
+    linnet_model_close(g.model);
+}
+
+static void draft_models_are_planned_to_the_byte(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "llama");
+    linnet_engine_options options = exact_options(256, 4, 32, 1);
+    linnet_memory_plan without = {.struct_bytes = sizeof without}, plan = without, real = without;
+    linnet_error err = {0};
+    assert_int_equal(linnet_plan_memory(g.model, &options, &without, &err), LINNET_OK);
+    options.draft_tokens = 3;
+    options.draft_model = MODEL("qwen3");
+    assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), LINNET_OK);
+    linnet_engine *engine = engine_on(&g, options);
+    linnet_engine_get_memory(engine, &real);
+    assert_memory_equal(&plan, &real, sizeof plan);
+    assert_true(plan.total_bytes > without.total_bytes + 100000);
+    linnet_engine_destroy(engine);
+    linnet_model_close(g.model);
+}
+
+static void unfit_draft_models_are_refused_by_name(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "mistral"); /* keeps a window */
+    const struct {
+        const char *path, *message;
+        size_t draft_tokens;
+        linnet_status status;
+    } cases[] = {
+        {MODEL("t5"), "has an encoder", 4, LINNET_ERR_UNSUPPORTED},
+        {MODEL("llama"), "further back", 4, LINNET_ERR_UNSUPPORTED},
+        {TEST_SOURCE_DIR "/models/demo.gguf", "another vocabulary", 4, LINNET_ERR_UNSUPPORTED},
+        {MODEL("nowhere"), "nowhere", 4, LINNET_ERR_IO},
+        {MODEL("mistral"), "draft_tokens is 0", 0, LINNET_ERR_ARGUMENT},
+        {NULL, "at most 64", 65, LINNET_ERR_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        linnet_engine_options options = exact_options(256, 4, 32, 1);
+        linnet_engine *engine;
+        linnet_error err = {0};
+        options.draft_tokens = cases[i].draft_tokens;
+        options.draft_model = cases[i].path;
+        assert_int_equal(linnet_engine_create(g.model, &options, &engine, &err), cases[i].status);
+        if (strstr(err.message, cases[i].message) == NULL)
+            fail_msg("'%s' lacks '%s'", err.message, cases[i].message);
+    }
+    linnet_model_close(g.model);
+}
+
+static void loops_take_few_steps(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "llama");
+    linnet_request_options request = greedy_options(&g, 0);
+    static const linnet_logit_bias bias = {.id = 9, .bias = 100}; /* says one thing for ever */
+    static answer plain, speculative;
+    request.max_tokens = LONG;
+    request.logit_bias = &bias;
+    request.n_logit_bias = 1;
+    speculation off = {0}, on = {.draft_tokens = 7};
+    run_all(&g, exact_options(256, 1, 64, 1), &off, &request, 1, &plain);
+    run_all(&g, exact_options(256, 1, 64, 1), &on, &request, 1, &speculative);
+    assert_same(&plain, &speculative);
+    assert_int_equal(off.n_steps, LONG);
+    assert_in_range(on.n_steps, LONG / 8, LONG / 8 + 6);
+    assert_int_equal(on.n_accepted, on.n_drafted);
+    linnet_model_close(g.model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lookup_follows_the_longest_agreement),
+        cmocka_unit_test(bits_do_not_depend_on_guesses),
+        cmocka_unit_test(few_blocks_do_not_change_them_either),
+        cmocka_unit_test(draft_models_do_not_change_bits),
+        cmocka_unit_test(the_same_model_guesses_right),
+        cmocka_unit_test(draft_models_are_planned_to_the_byte),
+        cmocka_unit_test(unfit_draft_models_are_refused_by_name),
+        cmocka_unit_test(loops_take_few_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

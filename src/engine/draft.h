@@ -22,6 +22,7 @@ typedef struct ln_draft {
     ln_op *ops;                      /* [ln_forward_max_ops] */
     ln_sequence **decoding, **asked; /* [max_seqs] that could have guesses, that wait for one */
     ln_step step;
+    float *logits; /* of the last batch [n_logits][n_vocab], the host's */
 } ln_draft;
 
 /* Opens the checkpoint and checks that it can draft for `model`; with path NULL draft->model is

@@ -44,7 +44,15 @@ static bool run_batch(linnet_engine *engine) {
     size_t n_ops =
         ln_forward_record(&draft->plan->model->spec, &draft->weights, &draft->activations,
                           draft->layers, &draft->step.batch, draft->ops);
-    return engine->backend->vtable->run(engine->backend, draft->ops, n_ops, NULL) == LINNET_OK;
+    const ln_backend_vtable *vtable = engine->backend->vtable;
+    size_t row_bytes = draft->plan->model->spec.n_vocab * sizeof(float);
+    void *logits = NULL;
+    bool runs =
+        vtable->run(engine->backend, draft->ops, n_ops, NULL) == LINNET_OK &&
+        vtable->read_back(engine->backend, draft->activations.logits,
+                          draft->step.batch.n_logits * row_bytes, &logits, NULL) == LINNET_OK;
+    draft->logits = logits;
+    return runs;
 }
 
 /* Samples guess number `place` as the model would; false when there is none. */
@@ -114,7 +122,7 @@ static size_t take_guesses(linnet_engine *engine, size_t n_asked, size_t number)
     begin_batch(draft);
     for (size_t i = 0; i < n_asked; i++) {
         ln_sequence *sequence = draft->asked[i];
-        if (!sample(engine, sequence, number, draft->activations.logits + i * n_vocab))
+        if (!sample(engine, sequence, number, draft->logits + i * n_vocab))
             sequence->n_draft = number;
         if (sequence->n_draft <= number + 1)
             continue;

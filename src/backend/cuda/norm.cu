@@ -1,4 +1,4 @@
-/* Norms, with the residual sum behind them. A block per row.
+/* Norms, with the residual sum behind them, and the gathering of columns. A block per row.
  *
  * Bytes moved: n_rows * dim * 4 * (2, or 3 with a residual). Rows of a multiple of four elements up
  * to MAX_HELD * 2048 are held in registers between the sums and the result; others are read
@@ -98,4 +98,18 @@ int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
     const ln_op_norm *p = &op->norm;
     const int32_t *rows = p->rows != NULL ? step->batch.logit_rows : NULL;
     return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale, p->out, stream);
+}
+
+static __global__ void gather_columns(const __grid_constant__ ln_op_gather p) {
+    size_t row = (size_t)blockIdx.x * p.dim;
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+        p.out[row + i] = p.x[row + (size_t)p.columns[i]];
+}
+
+int ln_cuda_gather(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    (void)step;
+    if (op->gather.n_rows == 0)
+        return 0;
+    gather_columns<<<(unsigned)op->gather.n_rows, LN_NORM_THREADS, 0, stream>>>(op->gather);
+    return cudaGetLastError();
 }

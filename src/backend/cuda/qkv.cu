@@ -38,6 +38,7 @@ typedef struct qkv_args {
     const float *v;
     unsigned n_heads;
     bool normalizes; /* each head by itself */
+    bool own_norms;  /* with weights of its own */
     ln_norm q_norm, k_norm;
     bool has_rope;
     ln_rope rope;
@@ -47,8 +48,10 @@ typedef struct qkv_args {
 } qkv_args;
 
 /* Norm of one head and its rotation, in place, by a warp. */
-static __device__ void finish_head(const qkv_args &p, const ln_norm &norm, int32_t position,
-                                   unsigned dim, float *x) {
+static __device__ void finish_head(const qkv_args &p, ln_norm norm, unsigned head,
+                                   int32_t position, unsigned dim, float *x) {
+    if (p.own_norms)
+        norm.weight += (size_t)head * dim;
     unsigned lane = threadIdx.x % LN_WARP, n_rotated = 0;
     float mean = 0.0f, inverse = 1.0f;
     if (p.normalizes) {
@@ -91,7 +94,7 @@ static __global__ void write_qkv(const __grid_constant__ qkv_args p) {
     int32_t position = p.has_rope ? p.positions[token] : 0;
     if (item < p.n_heads) {
         if (p.q != NULL && (p.normalizes || p.has_rope))
-            finish_head(p, p.q_norm, position, k_dim,
+            finish_head(p, p.q_norm, item, position, k_dim,
                         p.q + (token * p.n_heads + item) * k_dim);
         return;
     }
@@ -105,7 +108,7 @@ static __global__ void write_qkv(const __grid_constant__ qkv_args p) {
         return;
     }
     float *k = p.k + (token * kv_heads + head) * k_dim;
-    finish_head(p, p.k_norm, position, k_dim, k);
+    finish_head(p, p.k_norm, head, position, k_dim, k);
     ln_kv_store(p.keys, row, k, k_dim);
 }
 
@@ -117,7 +120,8 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
     args.k = p->k;
     args.v = p->v;
     args.n_heads = (unsigned)p->n_heads;
-    args.normalizes = p->qk_norm == LN_QK_NORM_HEAD;
+    args.own_norms = p->qk_norm == LN_QK_NORM_OWN;
+    args.normalizes = p->qk_norm == LN_QK_NORM_HEAD || args.own_norms;
     if (args.normalizes) {
         args.q_norm = *p->q_norm;
         args.k_norm = *p->k_norm;

@@ -23,8 +23,8 @@ void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, const
             continue;
         layer.dtype = plan->kv_dtype;
         layer.block_tokens = LN_KV_BLOCK_TOKENS;
-        layer.k = (char *)memory + k;
-        layer.v = (char *)memory + v;
+        layer.k = memory != NULL ? (char *)memory + k : NULL; /* no swap space */
+        layer.v = memory != NULL ? (char *)memory + v : NULL;
         kv_layers[i] = layer;
     }
 }

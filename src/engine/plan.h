@@ -58,7 +58,7 @@ typedef struct ln_engine_plan {
     size_t bytes[LN_ARENA_COUNT];
     size_t mapped_bytes;
     size_t token_text_bytes; /* of the vocabulary, for the grammar arena */
-    bool on_device; /* the backend's arenas are not in this machine's memory */
+    bool on_device;          /* the backend's arenas are not in this machine's memory */
 } ln_engine_plan;
 
 /* Checks the options, creates the backend that they name (the caller destroys it), opens the draft

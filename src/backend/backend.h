@@ -30,12 +30,20 @@ static inline ln_dtype ln_weight_source_dtype(const ln_weight_source *source) {
                                                  : source->tensor->dtype;
 }
 
+/* What becomes of a matrix, where a backend may prepare it accordingly. */
+typedef enum ln_weight_use {
+    LN_USE_LINEAR = 0, /* one for all rows, or a table */
+    LN_USE_GROUPED,    /* one of several, of which each row meets one */
+    LN_USE_ROUTER      /* few rows, which choose experts: small errors have large effects */
+} ln_weight_use;
+
 /* A matrix to prepare: the rows of its sources, one source after another. */
 typedef struct ln_weight_request {
     size_t n_sources;
     ln_weight_source sources[LN_MAX_SOURCES];
     size_t n_cols;
     bool as_f32; /* small vectors (norms, biases): float32, n_cols is 1 */
+    ln_weight_use use;
 } ln_weight_request;
 
 /* Sizes that a step never exceeds. */

@@ -19,9 +19,10 @@ typedef struct model_shape {
 static const model_shape shapes[] = {
     {"tinyllama-1.1b", 2048, 22, 32, 4, 5632, 32000, 10000.0f},
     {"llama-2-7b", 4096, 32, 32, 32, 11008, 32000, 10000.0f},
+    {"mistral-7b", 4096, 32, 32, 8, 14336, 32000, 1000000.0f},
     {"llama-3-8b", 4096, 32, 32, 8, 14336, 128256, 500000.0f},
 };
-const char ln_cli_shape_names[] = "tinyllama-1.1b, llama-2-7b or llama-3-8b";
+const char ln_cli_shape_names[] = "tinyllama-1.1b, llama-2-7b, mistral-7b or llama-3-8b";
 
 /* The types of most matrices, of those that get more bits in some layers, and of the output. */
 typedef struct mixture {

@@ -5,6 +5,7 @@
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/stage.h"
+#include "backend/cuda/tiles.h"
 #include "format/quants.h"
 
 static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
@@ -32,7 +33,8 @@ typedef struct cuda_backend {
     int upload_code; /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
     ln_cuda_graphs graphs;
-    void *read; /* [read_bytes] page-locked: what the host reads */
+    ln_tile_x x; /* unless exact */
+    void *read;  /* [read_bytes] page-locked: what the host reads */
     size_t read_bytes;
     ln_cuda_event *events; /* [n_events], for profiles */
     size_t n_events;
@@ -52,7 +54,10 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free_host(self->read);
     if (self->scratch != NULL)
         ln_cuda_free(self->scratch);
+    if (self->x.memory != NULL)
+        ln_cuda_free(self->x.memory);
     self->stage = (ln_cuda_stage){0};
+    self->x = (ln_tile_x){0};
     self->scratch = NULL;
     self->scratch_bytes = 0;
     self->read = NULL;
@@ -140,17 +145,21 @@ static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
 
 static ln_status plan_weight(const ln_backend *backend, const ln_weight_request *request,
                              size_t *bytes, ln_error *err) {
-    (void)backend;
-    return ln_cuda_plan_weight(request, bytes, err);
+    return ln_cuda_plan_weight(request, ((const cuda_backend *)backend)->exact, bytes, err);
 }
 
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
     cuda_backend *self = (cuda_backend *)backend;
-    return ln_cuda_prepare_weight(request, &self->upload, self->stream, memory, weight, err);
+    return ln_cuda_prepare_weight(request, self->exact, &self->upload, self->stream, memory, weight,
+                                  err);
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
+
+static size_t x_bytes(const cuda_backend *self, const ln_step_limits *limits) {
+    return self->exact ? 0 : ln_tile_x_bytes(limits->max_tokens, limits->max_width);
+}
 
 static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
     if (self->exact)
@@ -160,7 +169,8 @@ static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *lim
 }
 
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
-    return ln_cuda_stage_bytes(limits) + kernel_scratch((const cuda_backend *)backend, limits);
+    const cuda_backend *self = (const cuda_backend *)backend;
+    return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits);
 }
 
 /* The first step finds the weights there: the buffers of uploads go. */
@@ -191,6 +201,10 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
         code = ln_cuda_malloc(self->scratch_bytes, &self->scratch);
     if (code != 0)
         return fail_to_reserve(self, code, self->scratch_bytes, "scratch of attention", err);
+    if (x_bytes(self, limits) > 0)
+        code = ln_cuda_malloc(x_bytes(self, limits), &self->x.memory);
+    if (code != 0)
+        return fail_to_reserve(self, code, x_bytes(self, limits), "rows of linears", err);
     code = ln_cuda_malloc_host(bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;
@@ -251,7 +265,16 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     }
 }
 
+/* Rows of x that were converted for one linear serve the next ones, as long as nothing else runs.
+ */
 static int run_op(cuda_backend *self, const ln_op *op, const ln_cuda_step *step) {
+    if (op->kind == LN_OP_LINEAR && ln_cuda_takes_tiles(&op->linear)) {
+        int code = ln_cuda_tile_linear(&op->linear, &self->x, self->stream);
+        if (op->linear.out == self->x.of)
+            self->x.of = NULL;
+        return code;
+    }
+    self->x.of = NULL;
     return kernels[op->kind](op, step, self->stream);
 }
 
@@ -259,6 +282,7 @@ static int run_op(cuda_backend *self, const ln_op *op, const ln_cuda_step *step)
 static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
     cuda_backend *self = context;
     int code = 0;
+    self->x.of = NULL;
     for (size_t i = 0; i < n_ops && code == 0; i++)
         code = run_op(self, &ops[i], step);
     return code;
@@ -268,6 +292,7 @@ static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cu
 static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step) {
     int code = ln_cuda_event_record(self->events[0], self->stream);
+    self->x.of = NULL;
     for (size_t i = 0; i < n_ops && code == 0; i++) {
         code = run_op(self, &ops[i], step);
         if (code == 0)

@@ -2,6 +2,7 @@
  *
  * Grid: a block of 128 threads per token, eight elements at a time. */
 #include "backend/cuda/dequantize_iq.cuh"
+#include "backend/cuda/tiles.cuh"
 
 enum { EMBED_THREADS = 128 };
 
@@ -9,13 +10,18 @@ typedef struct table {
     const uint8_t *data; /* NULL: none */
     ln_dtype dtype;
     size_t row_bytes;
+    int tiles; /* ln_tile_kind */
 } table;
 
 static __device__ void add_row(const table &t, size_t row, size_t dim, float scale, bool adds,
                                float *out) {
     for (size_t k = threadIdx.x * LN_GROUP; k < dim; k += EMBED_THREADS * LN_GROUP) {
         float values[LN_GROUP];
-        ln_load_any(t.dtype, t.data + row * t.row_bytes, k, values);
+        if (t.tiles != LN_TILE_NONE)
+            for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
+                values[i] = ln_tile_value(t.tiles, t.data, dim, row, k + i);
+        else
+            ln_load_any(t.dtype, t.data + row * t.row_bytes, k, values);
         for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
             out[k + i] = adds ? out[k + i] + values[i] : values[i] * scale;
     }
@@ -38,6 +44,7 @@ static table table_of(const ln_weight *weight) {
         t.data = (const uint8_t *)weight->data;
         t.dtype = weight->dtype;
         t.row_bytes = weight->row_bytes;
+        t.tiles = (int)weight->layout;
     }
     return t;
 }

@@ -7,6 +7,8 @@
  * Grid: (ceil(n_out / 8), tiles of rows, groups), blocks of 8 warps. Each weight is read once for
  * ROWS rows, x from the caches. */
 #include "backend/cuda/dequantize_iq.cuh"
+#include "backend/cuda/epilogue.cuh"
+#include "backend/cuda/tiles.cuh"
 
 enum { WARPS = 8, MANY = 8 };
 
@@ -17,6 +19,7 @@ typedef struct matrices {
     size_t data_stride;  /* bytes to the next group's */
     size_t bias_stride;  /* floats */
     size_t row_bytes;
+    int tiles; /* ln_tile_kind */
 } matrices;
 
 typedef struct linear_args {
@@ -50,6 +53,25 @@ static __device__ __forceinline__ void load_weights(ln_dtype dtype, const uint8_
     }
 }
 
+/* Eight elements of a row of tiles, where no kernel takes tiles as they are. */
+static __device__ void load_tiled(int kind, const uint8_t *matrix, size_t n_cols, size_t row,
+                                  size_t k, float *out) {
+    for (size_t i = 0; i < LN_GROUP; i++)
+        out[i] = k + i < n_cols ? ln_tile_value(kind, matrix, n_cols, row, k + i) : 0.0f;
+}
+
+/* Elements k .. k + 7 of a column's row in a group's matrix. */
+template <int T>
+static __device__ __forceinline__ void load_row(const linear_args &p, const matrices &m,
+                                                ln_dtype dtype, size_t group, size_t column,
+                                                size_t k, float *out) {
+    const uint8_t *matrix = m.data + group * m.data_stride;
+    if (T == LN_DTYPE_COUNT && m.tiles != LN_TILE_NONE)
+        load_tiled(m.tiles, matrix, p.n_in, column, k, out);
+    else
+        load_weights<T>(dtype, matrix + column * m.row_bytes, k, out);
+}
+
 static __device__ __forceinline__ void load_x(const linear_args &p, const float *x, size_t k,
                                               float *out) {
     if (p.x_is_aligned) {
@@ -66,42 +88,21 @@ static __device__ __forceinline__ float dot_group(const float *w, const float *x
     return sum;
 }
 
-static __device__ float activate(ln_activation activation, float x) {
-    switch (activation) {
-    case LN_ACT_SILU: return x / (1.0f + expf(-x));
-    case LN_ACT_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
-    case LN_ACT_GELU_TANH:
-        return 0.5f * x * (1.0f + tanhf(0.79788456080286535588f * (x + 0.044715f * x * x * x)));
-    case LN_ACT_RELU: return x > 0.0f ? x : 0.0f;
-    case LN_ACT_RELU_SQUARED: return x > 0.0f ? x * x : 0.0f;
-    default: return x;
-    }
-}
-
-/* act(g) * u, or act(u) without a gate */
-static __device__ float gated(ln_activation activation, bool has_gate, float g, float u) {
-    if (!has_gate)
-        return activate(activation, u);
-    if (activation != LN_ACT_SWIGLU_CLAMPED)
-        return activate(activation, g) * u;
-    g = fminf(g, 7.0f);
-    u = fminf(fmaxf(u, -7.0f), 7.0f);
-    return (u + 1.0f) * (g / (1.0f + expf(-1.702f * g)));
-}
-
 /* What becomes of the sums of a row and a column. */
 static __device__ void finish(const linear_args &p, size_t group, size_t row, size_t column,
                               float u, float g) {
-    if (p.weight.bias != NULL)
-        u += p.weight.bias[group * p.weight.bias_stride + column];
-    if (p.gate.bias != NULL)
-        g += p.gate.bias[group * p.gate.bias_stride + column];
-    float y = p.scale * gated(p.activation, p.gate.data != NULL, g, u);
-    if (p.residual != NULL)
-        y = p.residual[row * p.n_out + column] + y;
-    if (p.softcap > 0.0f)
-        y = p.softcap * tanhf(y / p.softcap);
-    p.out[row * p.out_stride + column] = y;
+    ln_epilogue e = {};
+    e.bias = p.weight.bias != NULL ? p.weight.bias + group * p.weight.bias_stride : NULL;
+    e.gate_bias = p.gate.bias != NULL ? p.gate.bias + group * p.gate.bias_stride : NULL;
+    e.has_gate = p.gate.data != NULL;
+    e.activation = p.activation;
+    e.residual = p.residual;
+    e.scale = p.scale;
+    e.softcap = p.softcap;
+    e.n_out = p.n_out;
+    e.out_stride = p.out_stride;
+    e.out = p.out;
+    ln_finish(e, row, column, u, g);
 }
 
 /* Rows i .. i + ROWS - 1 of a group, of which n are there, with one column. */
@@ -109,10 +110,7 @@ template <int T, int ROWS>
 static __device__ __forceinline__ void multiply(const linear_args &p, size_t group, size_t column,
                                                 size_t i, size_t n) {
     unsigned lane = threadIdx.x % LN_WARP;
-    const uint8_t *w = p.weight.data + group * p.weight.data_stride + column * p.weight.row_bytes;
-    const uint8_t *g = p.gate.data != NULL
-                           ? p.gate.data + group * p.gate.data_stride + column * p.gate.row_bytes
-                           : NULL;
+    bool has_gate = p.gate.data != NULL;
     size_t rows[ROWS];
     const float *x[ROWS];
     float u_sum[ROWS], g_sum[ROWS];
@@ -125,20 +123,20 @@ static __device__ __forceinline__ void multiply(const linear_args &p, size_t gro
     }
     for (size_t k = lane * LN_GROUP; k < p.n_in; k += LN_WARP * LN_GROUP) {
         float u_weights[LN_GROUP], g_weights[LN_GROUP], values[LN_GROUP];
-        load_weights<T>(p.dtype, w, k, u_weights);
-        if (g != NULL)
-            load_weights<T>(p.gate_dtype, g, k, g_weights);
+        load_row<T>(p, p.weight, p.dtype, group, column, k, u_weights);
+        if (has_gate)
+            load_row<T>(p, p.gate, p.gate_dtype, group, column, k, g_weights);
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             load_x(p, x[r], k, values);
             u_sum[r] = dot_group(u_weights, values, u_sum[r]);
-            if (g != NULL)
+            if (has_gate)
                 g_sum[r] = dot_group(g_weights, values, g_sum[r]);
         }
     }
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        float u = ln_warp_sum(u_sum[r]), z = g != NULL ? ln_warp_sum(g_sum[r]) : 0.0f;
+        float u = ln_warp_sum(u_sum[r]), z = has_gate ? ln_warp_sum(g_sum[r]) : 0.0f;
         if (lane == (unsigned)r && (size_t)r < n)
             finish(p, group, rows[r], column, u, z);
     }
@@ -177,6 +175,7 @@ template <int T> static int launch(const linear_args &args, size_t n_groups, cud
 
 static int launch_type(const linear_args &args, size_t n_groups, cudaStream_t stream) {
     bool is_mixed = args.gate.data != NULL && args.gate_dtype != args.dtype;
+    is_mixed = is_mixed || args.weight.tiles != LN_TILE_NONE || args.gate.tiles != LN_TILE_NONE;
     switch (is_mixed ? LN_DTYPE_COUNT : args.dtype) {
     case LN_DTYPE_F32: return launch<LN_DTYPE_F32>(args, n_groups, stream);
     case LN_DTYPE_F16: return launch<LN_DTYPE_F16>(args, n_groups, stream);
@@ -198,6 +197,7 @@ static bool describe(const ln_weight *weights, size_t n, matrices *out) {
     out->data = (const uint8_t *)weights[0].data;
     out->bias = weights[0].bias;
     out->row_bytes = weights[0].row_bytes;
+    out->tiles = (int)weights[0].layout;
     if (n < 2)
         return true;
     out->data_stride = (size_t)((const uint8_t *)weights[1].data - out->data);

@@ -1,6 +1,7 @@
 #include "backend/cuda/prepare.h"
 
 #include "backend/cpu/prepare.h"
+#include "backend/cuda/tiles.h"
 #include "base/checked.h"
 #include "base/layout.h"
 
@@ -21,39 +22,82 @@ static ln_dtype prepared_dtype(const ln_weight_request *request) {
     return request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(&request->sources[0]);
 }
 
-ln_status ln_cuda_plan_weight(const ln_weight_request *request, size_t *bytes, ln_error *err) {
+static ln_tile_kind kind_of(const ln_weight_request *request, bool exact) {
+    if (exact || request->as_f32 || request->use != LN_USE_LINEAR)
+        return LN_TILE_NONE;
+    return ln_tile_kind_of(prepared_dtype(request));
+}
+
+static ln_status fail_overflow(const ln_weight_request *request, ln_error *err) {
+    return ln_fail(err, LINNET_ERR_LIMIT, "tensor %s: its size overflows",
+                   request->sources[0].tensor->name);
+}
+
+ln_status ln_cuda_plan_weight(const ln_weight_request *request, bool exact, size_t *bytes,
+                              ln_error *err) {
     size_t n_rows = 0, pitch;
     LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, bytes, err)); /* checks the request */
     for (size_t i = 0; i < request->n_sources; i++)
         n_rows += request->sources[i].n_rows;
-    if (!row_pitch(request, prepared_dtype(request), &pitch) || !ln_mul(pitch, n_rows, bytes))
-        return ln_fail(err, LINNET_ERR_LIMIT, "tensor %s: its size overflows",
-                       request->sources[0].tensor->name);
-    return LINNET_OK;
+    ln_tile_kind kind = kind_of(request, exact);
+    bool fits = kind != LN_TILE_NONE ? ln_tile_matrix_bytes(kind, n_rows, request->n_cols, bytes)
+                                     : row_pitch(request, prepared_dtype(request), &pitch) &&
+                                           ln_mul(pitch, n_rows, bytes);
+    return fits ? LINNET_OK : fail_overflow(request, err);
 }
 
-ln_status ln_cuda_prepare_weight(const ln_weight_request *request, ln_cuda_upload *upload,
-                                 ln_cuda_stream stream, void *memory, ln_weight *weight,
-                                 ln_error *err) {
-    const char *name = request->sources[0].tensor->name;
-    ln_cpu_preparer preparer = {.pool = upload->pool};
-    void *assembled = NULL;
-    size_t host_bytes, pitch;
-    LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, &host_bytes, err));
-    LN_TRY(ln_reserve(host_bytes, name, &assembled, err));
-    ln_status status =
-        ln_cpu_prepare_weight(request, LN_PACK_NONE, &preparer, assembled, weight, err);
-    if (status == LINNET_OK && !row_pitch(request, weight->dtype, &pitch))
-        status = ln_fail(err, LINNET_ERR_LIMIT, "tensor %s: its size overflows", name);
-    if (status == LINNET_OK) {
-        int code = ln_cuda_upload_rows(upload, memory, pitch, weight->data, weight->row_bytes,
-                                       weight->n_rows, stream);
-        if (code != 0)
-            status = ln_fail(err, LINNET_ERR_COMPUTE, "tensor %s: its way to the GPU failed: %s",
-                             name, ln_cuda_error_text(code));
-        weight->data = memory;
+/* Rows go to the device as they are, some at a time, and are packed there. */
+static int upload_tiles(const ln_weight *weight, ln_cuda_upload *upload, ln_cuda_stream stream,
+                        void *memory) {
+    size_t at_once = LN_UPLOAD_BUFFER_BYTES / weight->row_bytes / LN_TILE_ROWS * LN_TILE_ROWS;
+    at_once = at_once > 0 ? at_once : LN_TILE_ROWS;
+    void *rows;
+    int code = ln_cuda_upload_staging(upload, at_once * weight->row_bytes, stream, &rows);
+    for (size_t row = 0; row < weight->n_rows && code == 0; row += at_once) {
+        size_t n = weight->n_rows - row < at_once ? weight->n_rows - row : at_once;
+        code = ln_cuda_upload_rows(upload, rows, weight->row_bytes,
+                                   (const uint8_t *)weight->data + row * weight->row_bytes,
+                                   weight->row_bytes, n, stream);
+        if (code == 0)
+            code = ln_cuda_pack_tiles(weight->dtype, rows, weight->row_bytes, row, n,
+                                      weight->n_cols, memory, stream);
+    }
+    return code;
+}
+
+/* Sends what lies assembled at weight->data, and makes the weight say where it lies then. */
+static ln_status send(const ln_weight_request *request, ln_tile_kind kind, ln_cuda_upload *upload,
+                      ln_cuda_stream stream, void *memory, ln_weight *weight, ln_error *err) {
+    size_t pitch;
+    int code;
+    if (!row_pitch(request, weight->dtype, &pitch))
+        return fail_overflow(request, err);
+    if (kind != LN_TILE_NONE) {
+        code = upload_tiles(weight, upload, stream, memory);
+        weight->layout = (uint32_t)kind;
+    } else {
+        code = ln_cuda_upload_rows(upload, memory, pitch, weight->data, weight->row_bytes,
+                                   weight->n_rows, stream);
         weight->row_bytes = pitch;
     }
+    weight->data = memory;
+    return code == 0 ? LINNET_OK
+                     : ln_fail(err, LINNET_ERR_COMPUTE, "tensor %s: its way to the GPU failed: %s",
+                               request->sources[0].tensor->name, ln_cuda_error_text(code));
+}
+
+ln_status ln_cuda_prepare_weight(const ln_weight_request *request, bool exact,
+                                 ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
+                                 ln_weight *weight, ln_error *err) {
+    ln_cpu_preparer preparer = {.pool = upload->pool};
+    void *assembled = NULL;
+    size_t host_bytes;
+    LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, &host_bytes, err));
+    LN_TRY(ln_reserve(host_bytes, request->sources[0].tensor->name, &assembled, err));
+    ln_status status =
+        ln_cpu_prepare_weight(request, LN_PACK_NONE, &preparer, assembled, weight, err);
+    if (status == LINNET_OK)
+        status = send(request, kind_of(request, exact), upload, stream, memory, weight, err);
     ln_unreserve(assembled, host_bytes);
     return status;
 }

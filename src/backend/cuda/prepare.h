@@ -1,14 +1,16 @@
-/* Weights as the GPU's kernels read them: rows of the checkpoint's blocks; plain numbers padded
- * with zeros to whole groups of eight, so that loads are aligned. */
+/* Weights as the GPU's kernels read them. Tiles (tiles.h) unless `exact`, for matrices that rows
+ * share and types that have a kind of tiles. Else rows of the checkpoint's blocks; plain numbers
+ * padded with zeros to whole groups of eight, so that loads are aligned. */
 #ifndef LN_BACKEND_CUDA_PREPARE_H
 #define LN_BACKEND_CUDA_PREPARE_H
 
 #include "backend/backend.h"
 #include "backend/cuda/upload.h"
 
-ln_status ln_cuda_plan_weight(const ln_weight_request *request, size_t *bytes, ln_error *err);
-ln_status ln_cuda_prepare_weight(const ln_weight_request *request, ln_cuda_upload *upload,
-                                 ln_cuda_stream stream, void *memory, ln_weight *weight,
-                                 ln_error *err);
+ln_status ln_cuda_plan_weight(const ln_weight_request *request, bool exact, size_t *bytes,
+                              ln_error *err);
+ln_status ln_cuda_prepare_weight(const ln_weight_request *request, bool exact,
+                                 ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
+                                 ln_weight *weight, ln_error *err);
 
 #endif

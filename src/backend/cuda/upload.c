@@ -10,7 +10,27 @@ void ln_cuda_upload_free(ln_cuda_upload *upload) {
         if (upload->done[i] != NULL)
             ln_cuda_event_destroy(upload->done[i]);
     }
+    if (upload->rows != NULL)
+        ln_cuda_free(upload->rows);
     *upload = (ln_cuda_upload){.pool = upload->pool};
+}
+
+int ln_cuda_upload_staging(ln_cuda_upload *upload, size_t bytes, ln_cuda_stream stream,
+                           void **rows) {
+    int code = 0;
+    if (bytes > upload->rows_bytes) {
+        code = ln_cuda_stream_wait(stream);
+        if (upload->rows != NULL)
+            ln_cuda_free(upload->rows);
+        upload->rows = NULL;
+        upload->rows_bytes = 0;
+        if (code == 0)
+            code = ln_cuda_malloc(bytes, &upload->rows);
+        if (code == 0)
+            upload->rows_bytes = bytes;
+    }
+    *rows = upload->rows;
+    return code;
 }
 
 /* ---- filling a buffer --------------------------------------------------------------------- */

@@ -16,10 +16,17 @@ typedef struct ln_cuda_upload {
     void *buffers[LN_UPLOAD_BUFFERS]; /* allocated by the first upload */
     ln_cuda_event done[LN_UPLOAD_BUFFERS];
     size_t n_begun; /* buffers that were queued so far */
+    void *rows;     /* [rows_bytes] device memory for rows that are packed next, or NULL */
+    size_t rows_bytes;
 } ln_cuda_upload;
 
 /* Frees the buffers; a later upload allocates them again. Nothing may be under way. */
 void ln_cuda_upload_free(ln_cuda_upload *upload);
+
+/* Device memory of at least so many bytes, whose last use was queued before; upload_free frees it.
+ */
+int ln_cuda_upload_staging(ln_cuda_upload *upload, size_t bytes, ln_cuda_stream stream,
+                           void **rows);
 
 /* Copies n_rows rows of row_bytes, dense at `host`, to every `pitch` bytes of `device`; what lies
  * between stays. `host` may change when this returns; later work on the stream sees the copy. 0,

@@ -1,0 +1,70 @@
+/* Tiles: matrices in the order in which tensor cores take them, for `fast`.
+ *
+ * A tile holds 16 rows by 64 columns (BF16) or 256 columns (INT8, INT4); tiles lie one after
+ * another along the columns, then row of tiles after row of tiles. Rows and columns that fill up
+ * the last tiles are zero. Within a tile lane 4 g + t of a warp owns rows g and g + 8, and of each
+ * block of 32 columns the columns 8 t .. 8 t + 7:
+ *
+ *   BF16  [4 steps][32 lanes] 16 bytes: (row g, columns c, c + 1), (g + 8, the same), (g, c + 2,
+ *         c + 3), (g + 8, the same), with c = 32 (step / 2) + 8 t + 4 (step % 2)
+ *   INT8  [8 blocks][32 lanes] 16 bytes: (g, 8 t .. 8 t + 3), (g + 8, the same), (g, 8 t + 4 ..),
+ *         (g + 8, the same); then [16 rows][8 blocks] f16 scales
+ *   INT4  as INT8 with rows g and g + 8 in the low and high halves of a byte, two blocks in 16
+ *         bytes; signed nibbles, read as 16 times their value, and scales / 16
+ *
+ * The columns of a slice, LN_TILE_SLICES of them, are summed one tile after another, and slices
+ * are merged in order: the bits of a sum depend on the number of columns alone. */
+#ifndef LN_BACKEND_CUDA_TILES_H
+#define LN_BACKEND_CUDA_TILES_H
+
+#include <stdbool.h>
+
+#include "backend/cuda/device.h"
+#include "backend/cuda/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* In ln_weight.layout. */
+typedef enum ln_tile_kind {
+    LN_TILE_NONE = 0, /* rows of the checkpoint's blocks */
+    LN_TILE_BF16,
+    LN_TILE_INT8,
+    LN_TILE_INT4
+} ln_tile_kind;
+
+enum { LN_TILE_ROWS = 16, LN_TILE_SLICES = 8, LN_TILE_MAX_COLS = 256 };
+
+/* The kind that weights of a type become: BF16 and F16 to BF16, Q8_0 to INT8, Q4_0 to INT4. */
+ln_tile_kind ln_tile_kind_of(ln_dtype dtype);
+/* Bytes of a matrix; false when they overflow. */
+bool ln_tile_matrix_bytes(ln_tile_kind kind, size_t n_rows, size_t n_cols, size_t *bytes);
+
+/* Packs rows row_begin .. row_begin + n_rows - 1 of a matrix of n_cols columns, of which `rows`
+ * (device memory, `pitch` bytes apart) holds just these, into `tiles`. row_begin is a multiple of
+ * 16, and so is n_rows unless these are the last rows. */
+int ln_cuda_pack_tiles(ln_dtype dtype, const void *rows, size_t pitch, size_t row_begin,
+                       size_t n_rows, size_t n_cols, void *tiles, ln_cuda_stream stream);
+
+/* Bytes for x in the form that tiles meet: up to n_rows rows of n_cols columns. */
+size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols);
+
+/* What ln_cuda_tile_linear keeps between operations: x as it was converted last. */
+typedef struct ln_tile_x {
+    void *memory; /* ln_tile_x_bytes of device memory */
+    const float *of;
+    size_t n_rows, n_cols, stride;
+    bool is_int8, precise;
+} ln_tile_x;
+
+/* Whether the operation's matrices are tiles that ln_cuda_tile_linear multiplies. */
+bool ln_cuda_takes_tiles(const ln_op_linear *op);
+/* A linear whose weights are tiles, without groups. */
+int ln_cuda_tile_linear(const ln_op_linear *op, ln_tile_x *x, ln_cuda_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -366,7 +366,7 @@ static int read_tokens(const eval_args *args, evaluation *e) {
     if (e->n_subjects < 2)
         return 0;
     e->log_probs = calloc(e->ctx * e->n_vocab + 1, sizeof *e->log_probs);
-    e->divergences = calloc(e->n_ids, sizeof *e->divergences);
+    e->divergences = calloc(e->n_ids + 1, sizeof *e->divergences);
     return e->log_probs && e->divergences ? 0 : ln_cli_fail("out of memory");
 }
 

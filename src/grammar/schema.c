@@ -110,7 +110,9 @@ static void merge_member(ln_schema *s, json_t *into, const char *key, json_t *va
         return;
     } else if (strcmp(key, "required") == 0 && json_is_array(other) && json_is_array(value)) {
         json_t *both = json_copy(other);
-        json_array_foreach(value, i, child) json_array_append(both, child);
+        json_array_foreach(value, i, child) {
+            json_array_append(both, child);
+        }
         json_object_set_new(into, key, both);
     } else if (strcmp(key, "properties") == 0 && json_is_object(other) && json_is_object(value)) {
         json_t *both = json_copy(other);

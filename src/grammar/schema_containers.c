@@ -119,8 +119,9 @@ static void read_properties(object_reader *o, json_t *properties, json_t *requir
     const char *name;
     json_t *value;
     size_t i;
-    json_object_foreach(properties, name, value)
+    json_object_foreach(properties, name, value) {
         add_property(o, name, value, is_required(s, required, name));
+    }
     json_array_foreach(required, i, value) { /* those that are required only */
         bool is_known = false;
         for (size_t j = 0; j < o->n && json_is_string(value); j++)

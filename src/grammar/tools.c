@@ -121,7 +121,9 @@ static void read_tools(tools_reader *t) {
                         "tools: the syntax is none of hermes, llama3, mistral and deepseek");
         return;
     }
-    json_array_foreach(tools, i, tool) read_tool(t, tool);
+    json_array_foreach(tools, i, tool) {
+        read_tool(t, tool);
+    }
     if (t->n_tools == 0)
         ln_grammar_fail(b, LINNET_ERR_ARGUMENT, "tools: there is no tool%s%.80s",
                         t->wanted != NULL ? " " : "", t->wanted != NULL ? t->wanted : "");

@@ -347,7 +347,7 @@ double metric(const test_server *server, const char *name, const char *label) {
 
 void wait_for_metric(const test_server *server, const char *name, const char *label, double value) {
     double seen = -1;
-    for (int ms = 0; ms < TIMEOUT_MS; ms += 20) {
+    for (int ms = 0; ms < 6 * TIMEOUT_MS; ms += 20) {
         seen = metric(server, name, label);
         if (seen == value)
             return;

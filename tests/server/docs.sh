@@ -30,6 +30,7 @@ cd "$folder"
 
 start() { # COMMAND: its arguments, with another port
     arguments=$(echo "$1" | sed 's/^linnet serve//; s/--port [0-9]*//')
+    rm -f out # of the server before
     eval "\"\$linnet\" serve --port=0 --threads=1 $arguments >out 2>log &"
     server=$!
     i=0

@@ -149,13 +149,17 @@ static json_t *merge(ln_schema *s, json_t *schema, const char *left_out, json_t 
     if (reference != NULL) {
         json_t *target = ln_schema_find(s, reference);
         json_t *whole = target != NULL ? merge(s, part, "$ref", target, depth + 1) : NULL;
-        json_object_foreach(whole, key, value) merge_member(s, into, key, value);
+        json_object_foreach(whole, key, value) {
+            merge_member(s, into, key, value);
+        }
         json_decref(whole);
         return into;
     }
     if (!json_is_object(part) && !json_is_true(part))
         ln_schema_unsupported(s, "a schema that is false");
-    json_object_foreach(part, key, value) merge_member(s, into, key, value);
+    json_object_foreach(part, key, value) {
+        merge_member(s, into, key, value);
+    }
     return into;
 }
 
@@ -232,7 +236,9 @@ static unsigned types_of(json_t *schema) {
         bits = IS_NULL;
     if (!json_is_array(type))
         return bits | type_bit(json_string_value(type));
-    json_array_foreach(type, i, name) bits |= type_bit(json_string_value(name));
+    json_array_foreach(type, i, name) {
+        bits |= type_bit(json_string_value(name));
+    }
     return bits;
 }
 
@@ -249,7 +255,9 @@ static bool values_differ(json_t *left, json_t *right) {
     bool differ = json_is_array(lefts) && json_is_array(rights);
     size_t i, j;
     json_array_foreach(lefts, i, a) {
-        json_array_foreach(rights, j, b) differ = differ && !json_equal(a, b);
+        json_array_foreach(rights, j, b) {
+            differ = differ && !json_equal(a, b);
+        }
     }
     json_decref(lefts);
     json_decref(rights);
@@ -384,8 +392,9 @@ static ln_expr *read_types(ln_schema *s, json_t *schema) {
     if (!json_is_array(type))
         return read_type(s, schema, json_string_value(type));
     ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
-    json_array_foreach(type, i, name)
+    json_array_foreach(type, i, name) {
         ln_expr_add(b, choice, read_type(s, schema, json_string_value(name)));
+    }
     return choice;
 }
 

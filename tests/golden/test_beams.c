@@ -112,8 +112,10 @@ static void search_all(const linnet_model *model, bool has_encoder, const json_t
     linnet_engine_stats stats = {.struct_bytes = sizeof stats};
     linnet_engine_get_stats(engine, &stats);
     assert_int_equal(stats.n_kv_used + stats.n_swap_used, 0);
+#if !defined(__SANITIZE_THREAD__) /* which slows submitting down so much that they may not meet */
     if (options->kv_tokens > 0)
         assert_true(stats.n_swap_preemptions + stats.n_recompute_preemptions > 0);
+#endif
     linnet_engine_destroy(engine);
 }
 

@@ -41,7 +41,7 @@ LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
     case LN_PACK_Q5_0: return (int8_kind){16, 1, false};
     case LN_PACK_Q5_K: return (int8_kind){0, 1, true};
     case LN_PACK_Q3_K: return (int8_kind){4, 2, false};
-    case LN_PACK_IQ4_NL: return (int8_kind){128, 1, false};
+    case LN_PACK_IQ4_NL: return (int8_kind){BYTE_OFFSET, 1, false};
     default: return (int8_kind){0, 1, false};
     }
 }
@@ -168,13 +168,17 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
         factors[0] = half_row(p);
         unpack_five(p + 32, w);
         return;
-    case LN_PACK_IQ4_NL:
+    case LN_PACK_IQ4_NL: {
         p = panel + block * 288;
         factors[0] = half_row(p);
         unpack_nibbles(p + 32, w);
+        uint8_t values[16]; /* as dot_bytes takes them */
+        for (size_t i = 0; i < sizeof values; i++)
+            values[i] = (uint8_t)(ln_pack_iq4[i] - 128 + BYTE_OFFSET);
         for (size_t step = 0; step < STEPS; step++)
-            w[step] = vi_lookup(ln_pack_iq4, w[step]);
+            w[step] = vi_lookup(values, w[step]);
         return;
+    }
     case LN_PACK_Q5_K:
         p = panel + block / 8 * 2880;
         factors[0] = vf_mul(half_row(p), vf_from_u8(p + 64 + at * LANES));

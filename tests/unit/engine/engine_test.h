@@ -3,6 +3,7 @@
 #ifndef LN_TESTS_UNIT_ENGINE_ENGINE_TEST_H
 #define LN_TESTS_UNIT_ENGINE_ENGINE_TEST_H
 
+#include "gate.h"
 #include "test.h"
 
 #include <jansson.h>

@@ -349,47 +349,27 @@ static void events_wait_and_poll(void **state) {
     linnet_request_close(request);
 }
 
-static void on_logits_waits(void *user, size_t position, const float *row, size_t n_vocab) {
-    (void)row;
-    (void)n_vocab;
-    if (position == 0) {
-        pthread_mutex_lock(user);
-        pthread_mutex_unlock(user);
-    }
-}
-
-/* A request that holds the engine in on_logits until `gate` is unlocked. */
-static linnet_request *hold_engine(linnet_engine *engine, const golden *g, pthread_mutex_t *gate) {
-    linnet_request_options options = greedy_options(g, 0);
-    options.kind = LINNET_REQUEST_SCORE;
-    options.on_logits = on_logits_waits;
-    options.user = gate;
-    return submit(engine, &options);
-}
-
 static void cancelling_takes_one_step(void **state) {
     (void)state;
-    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    gate held;
     linnet_engine *engine = engine_on(&shared, exact_options(100, 2, 16, 2));
     linnet_event event;
     int32_t ids[MAX_IDS];
     linnet_finish finish;
-    pthread_mutex_lock(&gate);
-    linnet_request *holder = hold_engine(engine, &shared, &gate);
+    gate_hold(&held, engine);
     linnet_request_options options = greedy_options(&shared, 1);
     linnet_request *running = submit(engine, &options), *waiting = submit(engine, &options);
     linnet_request *other = submit(engine, &options);
     assert_int_equal(linnet_request_next(running, 20, &event, NULL), LINNET_ERR_TIMEOUT);
     linnet_request_cancel(running);
     linnet_request_cancel(waiting);
-    pthread_mutex_unlock(&gate);
-    assert_in_range(receive(running, ids, &finish), 0, 1); /* the step was under way */
+    gate_release(&held);
+    assert_int_equal(receive(running, ids, &finish), 0);
     assert_int_equal(finish, LINNET_FINISH_CANCELLED);
     assert_int_equal(receive(waiting, ids, &finish), 0);
     assert_int_equal(finish, LINNET_FINISH_CANCELLED);
     assert_int_equal(receive(other, ids, &finish), GOLDEN_OUTPUT);
     assert_memory_equal(ids, shared.greedy[1], sizeof shared.greedy[1]);
-    receive(holder, ids, &finish);
     linnet_engine_destroy(engine);
 }
 

@@ -52,6 +52,9 @@ static void ask(linnet_engine *engine, bool together, crowd *out) {
     linnet_request *requests[CROWD];
     int32_t prompt[MAX_IDS], ids[MAX_IDS];
     linnet_finish finish;
+    gate held;
+    if (together)
+        gate_hold(&held, engine);
     for (size_t i = 0; i < CROWD; i++) {
         linnet_request_options options = make_request(i, prompt);
         requests[i] = submit(engine, &options);
@@ -60,6 +63,8 @@ static void ask(linnet_engine *engine, bool together, crowd *out) {
             memcpy(out->ids[i], ids, sizeof out->ids[i]);
         }
     }
+    if (together)
+        gate_release(&held);
     for (size_t i = 0; together && i < CROWD; i++) {
         assert_int_equal(receive(requests[i], ids, &finish), LENGTH);
         memcpy(out->ids[i], ids, sizeof out->ids[i]);
@@ -133,6 +138,8 @@ static void everything_else_survives_too(void **state) {
     linnet_engine *engine = engine_on(&g, options);
     linnet_request *requests[N];
     size_t next[N] = {0}, n_tokens[N] = {0};
+    gate held;
+    gate_hold(&held, engine);
     for (size_t i = 0; i < N; i++) {
         int32_t prompt[MAX_IDS];
         linnet_request_options o = make_request(i, prompt);
@@ -148,6 +155,7 @@ static void everything_else_survives_too(void **state) {
         }
         requests[i] = submit(engine, &o);
     }
+    gate_release(&held);
     for (size_t i = 0; i < N; i++) {
         linnet_event event;
         do {

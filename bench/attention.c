@@ -1,0 +1,170 @@
+/* Attention on a backend: prefill in TFLOP/s (of the causal half), decode in GB/s of keys and
+ * values, for head sizes and types of cache.
+ *
+ *   bench_attention [BACKEND [TOKENS [SEQS]]]
+ *
+ * Prefill is one prompt of TOKENS; decode is one token of SEQS sequences with TOKENS cached. 32
+ * query heads share 8 KV heads. The fastest of several runs, by the backend's own profile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/rng.h"
+
+enum { N_HEADS = 32, N_KV_HEADS = 8, BLOCK_TOKENS = 16, N_RUNS = 5 };
+
+typedef struct work {
+    size_t n_seqs, n_cached, n_new; /* of each sequence */
+    size_t dim;
+    ln_kv_dtype dtype;
+} work;
+
+static void *check(void *memory) {
+    if (memory == NULL) {
+        fprintf(stderr, "out of memory\n");
+        exit(1);
+    }
+    return memory;
+}
+
+static void *reserve(ln_backend *backend, size_t bytes) {
+    void *memory;
+    ln_error err = {0};
+    if (backend->vtable->reserve(backend, bytes, "bench", &memory, &err) != LINNET_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        exit(1);
+    }
+    return memory;
+}
+
+/* Random numbers, half of each sign. */
+static void fill(ln_backend *backend, float *x, size_t n) {
+    float *host = check(malloc(n * sizeof *host));
+    for (size_t i = 0; i < n; i++)
+        host[i] = 2 * ln_rng_uniform(1, 2, i, 3) - 1;
+    backend->vtable->upload(backend, x, host, n * sizeof *host);
+    free(host);
+}
+
+/* A cache of small numbers that are no zeros, whatever the type. */
+static void fill_cache(ln_backend *backend, char *cache, size_t bytes) {
+    enum { PART = 1 << 20 };
+    uint16_t *host = check(malloc(PART));
+    for (size_t i = 0; i < PART / 2; i++)
+        host[i] = (uint16_t)(0x2c00 + i * 2654435761u % 0x1000); /* f16 0.0625 .. 1 */
+    for (size_t at = 0; at < bytes; at += PART)
+        backend->vtable->upload(backend, cache + at, host, bytes - at < PART ? bytes - at : PART);
+    free(host);
+}
+
+static void run(ln_backend *backend, const work *w) {
+    size_t length = w->n_cached + w->n_new, n_tokens = w->n_seqs * w->n_new;
+    size_t n_blocks = (length + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
+    size_t kv_bytes =
+        w->n_seqs * n_blocks * N_KV_HEADS * ln_kv_head_bytes(w->dtype, BLOCK_TOKENS, w->dim);
+    size_t q_floats = n_tokens * N_HEADS * w->dim;
+    int32_t *tables = check(malloc(w->n_seqs * n_blocks * sizeof *tables));
+    int32_t *lengths = check(malloc(w->n_seqs * sizeof *lengths));
+    int32_t *starts = check(malloc((w->n_seqs + 1) * sizeof *starts));
+    int32_t *positions = check(malloc(n_tokens * sizeof *positions));
+    for (size_t i = 0; i < w->n_seqs * n_blocks; i++) /* blocks lie apart */
+        tables[i] = (int32_t)(i * 7919 % (w->n_seqs * n_blocks));
+    for (size_t seq = 0; seq <= w->n_seqs; seq++)
+        starts[seq] = (int32_t)(seq * w->n_new);
+    for (size_t seq = 0; seq < w->n_seqs; seq++)
+        lengths[seq] = (int32_t)length;
+    for (size_t i = 0; i < n_tokens; i++)
+        positions[i] = (int32_t)(w->n_cached + i % w->n_new);
+    ln_step_limits limits = {.max_tokens = n_tokens,
+                             .max_seqs = w->n_seqs,
+                             .max_ctx = length,
+                             .max_blocks = n_blocks,
+                             .max_width = N_HEADS * w->dim,
+                             .max_head_dim = w->dim,
+                             .max_heads = N_HEADS};
+    ln_error err = {0};
+    if (backend->vtable->reserve_scratch(backend, &limits, &err) != LINNET_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        exit(1);
+    }
+    ln_kv_layer kv = {.dtype = w->dtype,
+                      .block_tokens = BLOCK_TOKENS,
+                      .n_heads = N_KV_HEADS,
+                      .k_dim = w->dim,
+                      .v_dim = w->dim,
+                      .v_stride = w->dim,
+                      .k = reserve(backend, kv_bytes),
+                      .v = reserve(backend, kv_bytes)};
+    float *q = reserve(backend, q_floats * sizeof *q), *out = reserve(backend, q_floats * 4);
+    fill(backend, q, q_floats);
+    fill_cache(backend, kv.k, kv_bytes);
+    fill_cache(backend, kv.v, kv_bytes);
+    ln_batch batch = {.n_tokens = n_tokens,
+                      .n_seqs = w->n_seqs,
+                      .n_groups = 1,
+                      .positions = positions,
+                      .seq_starts = starts,
+                      .groups = {{.block_tables = tables,
+                                  .max_blocks = n_blocks,
+                                  .lengths = lengths,
+                                  .slots = positions}}}; /* nothing is written */
+    ln_op op = {.kind = LN_OP_ATTENTION,
+                .batch = &batch,
+                .attention = {.q = q, .kv = &kv, .n_heads = N_HEADS, .scale = 0.1f, .out = out}};
+    double best = 0;
+    for (int i = 0; i < N_RUNS; i++) {
+        ln_profile profile = {0};
+        backend->profile = &profile;
+        if (backend->vtable->run(backend, &op, 1, &err) != LINNET_OK) {
+            fprintf(stderr, "%s\n", err.message);
+            exit(1);
+        }
+        double seconds = (double)profile.ns[LN_OP_ATTENTION] * 1e-9;
+        best = i == 0 || seconds < best ? seconds : best;
+    }
+    backend->profile = NULL;
+    static const char *const types[] = {"f32", "f16", "bf16", "q8_0"};
+    double pairs = 0; /* of a query and a key that it sees */
+    for (size_t i = 0; i < w->n_new; i++)
+        pairs += (double)(w->n_cached + i + 1) * (double)w->n_seqs;
+    if (w->n_new > 1)
+        printf("prefill  head %3zu %-5s tokens %5zu          %9.1f us %8.1f TFLOP/s\n", w->dim,
+               types[w->dtype], w->n_new, best * 1e6,
+               pairs * 4 * N_HEADS * (double)w->dim / best * 1e-12);
+    else
+        printf("decode   head %3zu %-5s tokens %5zu seqs %3zu %9.1f us %8.1f GB/s\n", w->dim,
+               types[w->dtype], length, w->n_seqs, best * 1e6, 2 * (double)kv_bytes / best * 1e-9);
+    fflush(stdout);
+    backend->vtable->release(backend, kv.k, kv_bytes);
+    backend->vtable->release(backend, kv.v, kv_bytes);
+    backend->vtable->release(backend, q, q_floats * 4);
+    backend->vtable->release(backend, out, q_floats * 4);
+    free(tables);
+    free(lengths);
+    free(starts);
+    free(positions);
+}
+
+int main(int argc, char **argv) {
+    static const size_t dims[] = {128, 64, 80, 96, 256};
+    static const ln_kv_dtype dtypes[] = {LN_KV_F16, LN_KV_Q8_0};
+    const char *name = argc > 1 ? argv[1] : "auto";
+    size_t n_tokens = argc > 2 ? strtoul(argv[2], NULL, 10) : 8192;
+    size_t n_seqs = argc > 3 ? strtoul(argv[3], NULL, 10) : 64;
+    ln_backend *backend;
+    ln_error err = {0};
+    ln_backend_options options = {.isa = "auto", .n_threads = 8};
+    if (ln_backend_create(name, &options, &backend, &err) != LINNET_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (size_t j = 0; j < sizeof dtypes / sizeof *dtypes; j++) {
+            run(backend, &(work){1, 0, n_tokens, dims[i], dtypes[j]});
+            run(backend, &(work){n_seqs, n_tokens - 1, 1, dims[i], dtypes[j]});
+            run(backend, &(work){1, n_tokens - 1, 1, dims[i], dtypes[j]});
+        }
+    backend->vtable->destroy(backend);
+    return 0;
+}

@@ -5,6 +5,7 @@
 
 #include "gate.h"
 #include "test.h"
+#include "test_backend.h"
 
 #include <jansson.h>
 #include <linnet.h>
@@ -12,6 +13,16 @@
 #include <string.h>
 
 enum { GOLDEN_PROMPTS = 3, GOLDEN_OUTPUT = 32, MAX_IDS = 256, N_VOCAB = 256 };
+
+/* What exact_options names: the program's argument, when it has one. */
+static const char *engine_test_backend = "cpu";
+
+/* Takes the program's arguments; false when the backend that they name is not there. */
+static inline bool engine_test_begin(int argc, char **argv) {
+    if (argc > 1)
+        engine_test_backend = argv[1];
+    return test_has_backend(engine_test_backend);
+}
 
 typedef struct golden {
     linnet_model *model;
@@ -48,6 +59,7 @@ static inline linnet_engine_options exact_options(size_t ctx, size_t seqs, size_
                                                   size_t threads) {
     linnet_engine_options options;
     linnet_engine_options_init(&options);
+    options.backend = engine_test_backend;
     options.precision = LINNET_PRECISION_EXACT;
     options.ctx_tokens = ctx;
     options.max_seqs = seqs;

@@ -183,7 +183,9 @@ static void every_pair_works_or_is_refused(void **state) {
         linnet_model_close(goldens[i].model);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (!engine_test_begin(argc, argv))
+        return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_works_or_is_refused),
     };

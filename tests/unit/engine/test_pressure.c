@@ -289,7 +289,9 @@ static void random_operations_end_with_every_block_free(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (!engine_test_begin(argc, argv))
+        return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_crowd_changes_nothing),
         cmocka_unit_test(everything_else_survives_too),

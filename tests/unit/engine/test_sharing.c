@@ -264,7 +264,9 @@ static void the_best_come_first(void **state) {
     linnet_engine_destroy(engine);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (!engine_test_begin(argc, argv))
+        return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shared_prefix_is_computed_once),
         cmocka_unit_test(a_long_prefix_is_computed_once),

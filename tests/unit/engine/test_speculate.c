@@ -277,7 +277,9 @@ static void loops_take_few_steps(void **state) {
     linnet_model_close(g.model);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (!engine_test_begin(argc, argv))
+        return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lookup_follows_the_longest_agreement),
         cmocka_unit_test(bits_do_not_depend_on_guesses),

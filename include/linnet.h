@@ -364,6 +364,14 @@ typedef enum linnet_grammar_kind {
 
 #define LINNET_MAX_TOP_LOGPROBS 64
 
+/* When a beam search is over that has as many ended hypotheses as beams. */
+typedef enum linnet_early_stopping {
+    LINNET_EARLY_STOPPING_OFF = 0, /* no beam has, at its present length, a better score than the
+                                      worst of them */
+    LINNET_EARLY_STOPPING_ON,      /* at once */
+    LINNET_EARLY_STOPPING_NEVER    /* no beam can come to a better one, however long it gets */
+} linnet_early_stopping;
+
 typedef enum linnet_finish {
     LINNET_FINISH_NONE = 0,
     LINNET_FINISH_STOP,   /* a stop id, a stop string, or all that SCORE asked for */
@@ -460,6 +468,7 @@ typedef struct linnet_request_options {
     linnet_grammar_kind grammar_kind;
     const char *grammar; /* [grammar_bytes] in UTF-8, used during submit */
     size_t grammar_bytes;
+    linnet_early_stopping early_stopping; /* with beam_width */
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the

@@ -167,6 +167,19 @@ static void look_at_rows(ln_beams *beams, const ln_sequence_group *group, ln_sam
     }
 }
 
+/* Whether what would go on, with outputs of this length, no longer matters. */
+static bool is_decided(const ln_beams *beams, const linnet_request *request, size_t length) {
+    const linnet_request_options *o = &request->options;
+    if (beams->n_ended < beams->width)
+        return false;
+    if (o->early_stopping == LINNET_EARLY_STOPPING_ON)
+        return true;
+    if (o->early_stopping == LINNET_EARLY_STOPPING_NEVER && o->length_penalty > 0)
+        length = request->max_output;
+    return !(penalised(request, beams->next[0].score, length) >
+             beams->ended[beams->width - 1].score);
+}
+
 bool ln_beams_step(ln_beams *beams, ln_sequence_group *group, ln_kv_cache *kv, ln_sampler *sampler,
                    float *logits, bool begins) {
     const linnet_request *request = group->request;
@@ -183,9 +196,7 @@ bool ln_beams_step(ln_beams *beams, ln_sequence_group *group, ln_kv_cache *kv, l
         else if (!ends && n_next < beams->width)
             beams->next[n_next++] = *step;
     }
-    if (n_next < beams->width ||
-        (beams->n_ended == beams->width && !(penalised(request, beams->next[0].score, length) >
-                                             beams->ended[beams->width - 1].score)))
+    if (n_next < beams->width || is_decided(beams, request, length))
         return true;
     move_beams(beams, group, kv, begins);
     return false;

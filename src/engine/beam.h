@@ -2,8 +2,7 @@
  * a common past, and change places by forking. Hypotheses that ended are kept apart until no
  * running beam can beat the worst of them.
  *
- * The algorithm, its scores and its end are those of the Hugging Face implementation without early
- * stopping. */
+ * The algorithm, its scores and its ends are those of the Hugging Face implementation. */
 #ifndef LN_ENGINE_BEAM_H
 #define LN_ENGINE_BEAM_H
 

@@ -204,6 +204,10 @@ static ln_status check_beams(const linnet_engine *engine, const linnet_request_o
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "beam_width is %u; it must be from n to %d, and within the vocabulary",
                        (unsigned)o->beam_width, MAX_BEAMS);
+    if ((int)o->early_stopping < LINNET_EARLY_STOPPING_OFF ||
+        o->early_stopping > LINNET_EARLY_STOPPING_NEVER)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "early_stopping is %d, which is none",
+                       (int)o->early_stopping);
     if (!(o->length_penalty >= -100 && o->length_penalty <= 100))
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "length_penalty is %g; it must be from -100 to 100",

@@ -47,6 +47,10 @@ static linnet_request *submit(linnet_engine *engine, const json_t *prompt, bool 
     options.n = options.beam_width = (uint32_t)width;
     options.length_penalty = (float)json_real_value(json_object_get(expected, "length_penalty"));
     options.max_tokens = max_tokens;
+    const json_t *early = json_object_get(expected, "early_stopping");
+    if (!json_is_false(early))
+        options.early_stopping =
+            json_is_true(early) ? LINNET_EARLY_STOPPING_ON : LINNET_EARLY_STOPPING_NEVER;
     options.ignore_eos = true;
     options.stop_ids = stop_ids;
     options.n_stop_ids = read_ids(json_object_get(expected, "stop_ids"), stop_ids);
@@ -100,8 +104,6 @@ static void search_all(const linnet_model *model, bool has_encoder, const json_t
         gate_hold(&held, engine);
     json_t *expected;
     json_array_foreach(searches, index, expected) {
-        if (!json_is_false(json_object_get(expected, "early_stopping")))
-            continue; /* the others end in other ways */
         size_t prompt = (size_t)json_integer_value(json_object_get(expected, "prompt"));
         all[n] = (search){expected,
                           submit(engine, json_array_get(json_object_get(golden, "prompts"), prompt),

@@ -128,8 +128,6 @@ static ln_status check_generate(const linnet_model *model, const linnet_request_
                                 ln_error *err) {
     LN_TRY(ln_sampling_check(&o->sampling, err));
     LN_TRY(check_rules(o, model->spec.n_vocab, err));
-    if (o->beam_width > 0 && o->grammar_kind != LINNET_GRAMMAR_NONE)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "beam_width does not go with a grammar");
     LN_TRY(check_logprobs(o, model->spec.n_vocab, err));
     return check_stops(o, model->tokenizer, err);
 }
@@ -186,6 +184,7 @@ static ln_status check_beams(const linnet_engine *engine, const linnet_request_o
         bool is_given;
     } others[] = {{"best_of", o->best_of > 0},
                   {"stop", o->n_stop > 0},
+                  {"grammar", o->grammar_kind != LINNET_GRAMMAR_NONE},
                   {"logprobs", o->logprobs},
                   {"prompt_logprobs", o->prompt_logprobs},
                   {"repeat_penalty", s->repeat_penalty != 1},

@@ -1,5 +1,5 @@
 /* docs/features.md: every pair of its table works together, or is refused by the names of both. */
-#include "engine_test.h"
+#include "text_test.h"
 
 enum { MAX_FEATURES = 32, LENGTH = 10, AT_ONCE = 3 };
 
@@ -55,7 +55,9 @@ typedef struct setup {
     bool has_encoder;
 } setup;
 
-static const linnet_logit_bias bias = {.id = 3, .bias = 2};
+static const linnet_logit_bias bias = {.id = FIRST_BYTE_ID + 'a', .bias = 2};
+static const char *const stops[] = {"never said", "\n\n"};
+static const char printable[] = "[ -~]{40}";
 
 static void apply(setup *s, const char *name) {
     linnet_request_options *o = &s->request;
@@ -83,6 +85,11 @@ static void apply(setup *s, const char *name) {
         o->sampling.repeat_penalty = 1.3f;
     else if (strcmp(name, "rules") == 0)
         o->logit_bias = &bias, o->n_logit_bias = 1, o->min_tokens = 2;
+    else if (strcmp(name, "stop strings") == 0)
+        o->stop = stops, o->n_stop = 2;
+    else if (strcmp(name, "grammar") == 0)
+        o->grammar_kind = LINNET_GRAMMAR_REGEX, o->grammar = printable,
+        o->grammar_bytes = strlen(printable);
     else if (strcmp(name, "deadline") == 0)
         o->timeout_ms = 600000;
     else if (strcmp(name, "speculation") == 0)
@@ -104,6 +111,8 @@ static uint64_t receive_all(linnet_request *request, const linnet_request_option
             n_tokens++;
             sum += (uint64_t)(event.token + 1) * (event.n_output_tokens * 31 + event.index * 7 + 1);
             assert_true(!o->logprobs || event.logprob < 0);
+            if (o->grammar_kind != LINNET_GRAMMAR_NONE)
+                assert_in_range(event.token, FIRST_BYTE_ID + ' ', FIRST_BYTE_ID + '~');
         } else {
             assert_int_equal(event.finish, LINNET_FINISH_LENGTH);
         }
@@ -171,16 +180,23 @@ static void every_pair_works_or_is_refused(void **state) {
     (void)state;
     static table t;
     static golden goldens[3];
-    golden_open(&goldens[0], "llama");
-    golden_open(&goldens[1], "mistral");
-    golden_open(&goldens[2], "t5");
+    static const char *const models[] = {"llama", "mistral", "t5"};
+    text_folder folders[3];
+    for (size_t i = 0; i < 3; i++) {
+        golden_open(&goldens[i], models[i]);
+        linnet_model_close(goldens[i].model);
+        text_folder_make(&folders[i], models[i]);
+        goldens[i].model = text_folder_open(&folders[i]);
+    }
     read_table(&t);
     for (size_t i = 0; i < t.n_names; i++)
         for (size_t j = i + 1; j < t.n_names; j++)
             if (strcmp(t.cells[i][j], "none") != 0)
                 check_pair(goldens, t.names[i], t.names[j], t.cells[i][j]);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++) {
         linnet_model_close(goldens[i].model);
+        text_folder_remove(&folders[i]);
+    }
 }
 
 int main(int argc, char **argv) {

@@ -1,102 +1,43 @@
-/* engine/: text of a request, stop strings, chats, stop ids, a chosen context. The checkpoint is a
- * golden one beside a tokenizer made here: id 3 + b is byte b, and 0, 1, 2 are control tokens. */
-#include "engine_test.h"
+/* engine/: text of a request, stop strings, chats, stop ids, a chosen context. */
+#include "text_test.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/text_stream.h"
-#include "model/model.h"
-#include "text/utf8.h"
 
 #define TEMPLATE                                                                                   \
     "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"  \
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
-static char folder[] = "/tmp/linnet-text-XXXXXX";
+static text_folder folder;
 static golden g; /* its model is of `folder` */
 
-static void path_in(char path[256], const char *name) {
-    snprintf(path, 256, "%s/%s", folder, name);
-}
-
-static void write_json(const char *name, json_t *value) {
-    char path[256];
-    path_in(path, name);
-    assert_int_equal(json_dump_file(value, path, 0), 0);
-    json_decref(value);
-}
-
-static void write_tokenizer(void) {
-    static const char *const control[] = {"<s>", "<|im_start|>", "<|im_end|>"};
-    json_t *vocab = json_object(), *added = json_array();
-    for (unsigned byte = 0; byte < 253; byte++) {
-        char piece[5] = {0};
-        ln_utf8_encode(ln_byte_to_char((unsigned char)byte), piece);
-        json_object_set_new(vocab, piece, json_integer(3 + byte));
-    }
-    for (int id = 0; id < 3; id++) {
-        json_object_set_new(vocab, control[id], json_integer(id));
-        json_array_append_new(added, json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}", "id", id, "content",
-                                               control[id], "single_word", 0, "lstrip", 0, "rstrip",
-                                               0, "normalized", 0, "special", 1));
-    }
-    write_json("tokenizer.json",
-               json_pack("{s:s,s:o,s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},"
-                         "s:{s:s,s:o,s:[]}}",
-                         "version", "1.0", "added_tokens", added, "normalizer", "pre_tokenizer",
-                         "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 0, "use_regex",
-                         0, "post_processor", "decoder", "type", "ByteLevel", "add_prefix_space", 0,
-                         "trim_offsets", 0, "use_regex", 0, "model", "type", "BPE", "vocab", vocab,
-                         "merges"));
-}
-
 static void write_template(const char *source) {
-    write_json("tokenizer_config.json",
-               json_pack("{s:s,s:{s:s},s:s}", "bos_token", "<s>", "eos_token", "content",
-                         "<|im_end|>", "chat_template", source));
+    text_folder_write(&folder, "tokenizer_config.json",
+                      json_pack("{s:s,s:{s:s},s:s}", "bos_token", "<s>", "eos_token", "content",
+                                "<|im_end|>", "chat_template", source));
 }
 
 static void write_generation(const char *eos) {
-    write_json("generation_config.json",
-               json_pack("{s:o}", "eos_token_id", json_loads(eos, JSON_DECODE_ANY, NULL)));
-}
-
-static void link_golden(const char *name) {
-    char from[1024], to[256];
-    snprintf(from, sizeof from, "%s/tests/golden/models/llama/%s", TEST_SOURCE_DIR, name);
-    path_in(to, name);
-    assert_int_equal(symlink(from, to), 0);
+    text_folder_write(&folder, "generation_config.json",
+                      json_pack("{s:o}", "eos_token_id", json_loads(eos, JSON_DECODE_ANY, NULL)));
 }
 
 static int setup(void **state) {
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    link_golden("config.json");
-    link_golden("model.safetensors");
-    write_tokenizer();
+    text_folder_make(&folder, "llama");
     write_template(TEMPLATE);
     write_generation("[7, 2, 250, 7]");
     golden_open(&g, "llama");
     linnet_model_close(g.model);
-    linnet_error err = {0};
-    if (linnet_model_open(folder, &g.model, &err) != LINNET_OK)
-        fail_msg("%s", err.message);
+    g.model = text_folder_open(&folder);
     return 0;
 }
 
 static int teardown(void **state) {
     (void)state;
-    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
-                                        "tokenizer_config.json", "generation_config.json"};
     linnet_model_close(g.model);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char path[256];
-        path_in(path, files[i]);
-        unlink(path);
-    }
-    rmdir(folder);
+    text_folder_remove(&folder);
     return 0;
 }
 
@@ -270,16 +211,16 @@ static void stop_ids_are_the_union(void **state) {
     assert_memory_equal(info.stop_ids, ((int32_t[]){2, 7, 250}), 3 * sizeof(int32_t));
     assert_int_equal(info.n_vocab, N_VOCAB);
     assert_true(info.has_tokenizer && info.has_chat_template);
-    assert_string_equal(info.name, strrchr(folder, '/') + 1);
+    assert_string_equal(info.name, strrchr(folder.path, '/') + 1);
     assert_string_equal(info.architecture, "llama");
 
     linnet_model *model;
     linnet_error err = {0};
     write_generation("[2, 256]");
-    assert_int_equal(linnet_model_open(folder, &model, &err), LINNET_ERR_FORMAT);
+    assert_int_equal(linnet_model_open(folder.path, &model, &err), LINNET_ERR_FORMAT);
     assert_non_null(strstr(err.message, "eos_token_id in generation_config.json is 256"));
     write_generation("\"two\"");
-    assert_int_equal(linnet_model_open(folder, &model, &err), LINNET_ERR_FORMAT);
+    assert_int_equal(linnet_model_open(folder.path, &model, &err), LINNET_ERR_FORMAT);
     assert_null(model);
     write_generation("2");
 }
@@ -288,16 +229,16 @@ static void stop_ids_are_the_union(void **state) {
 static void a_chosen_context_fits_free_memory(void **state) {
     (void)state;
     char path[256];
-    path_in(path, "config.json");
+    text_folder_path(&folder, path, "config.json");
     json_t *config = json_load_file(path, 0, NULL);
     json_object_set_new(config, "max_position_embeddings", json_integer(1 << 30));
     unlink(path);
-    write_json("config.json", config);
+    text_folder_write(&folder, "config.json", config);
     linnet_model *model;
     linnet_error err = {0};
     linnet_engine_options options = exact_options(0, 1, 0, 1);
     linnet_memory_plan plan = {.struct_bytes = sizeof plan}, crowd = plan, given = plan;
-    if (linnet_model_open(folder, &model, &err) != LINNET_OK ||
+    if (linnet_model_open(folder.path, &model, &err) != LINNET_OK ||
         linnet_plan_memory(model, &options, &plan, &err) != LINNET_OK)
         fail_msg("%s", err.message);
     size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = (size_t)sysconf(_SC_PAGESIZE);
@@ -312,7 +253,7 @@ static void a_chosen_context_fits_free_memory(void **state) {
     assert_memory_equal(&given, &crowd, sizeof given);
     linnet_model_close(model);
     unlink(path);
-    link_golden("config.json");
+    text_folder_link(&folder, "llama", "config.json");
 }
 
 /* ---- chats ------------------------------------------------------------------------------ */
@@ -368,7 +309,7 @@ static void chats_are_refused_with_a_reason(void **state) {
     linnet_model *model;
     linnet_error err = {0};
     write_template("{% for m in %}");
-    if (linnet_model_open(folder, &model, &err) != LINNET_OK)
+    if (linnet_model_open(folder.path, &model, &err) != LINNET_OK)
         fail_msg("%s", err.message);
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(model, &info);
@@ -380,7 +321,7 @@ static void chats_are_refused_with_a_reason(void **state) {
     linnet_model_close(model);
 
     write_template("{{ raise_exception('roles must alternate') }}");
-    assert_int_equal(linnet_model_open(folder, &model, &err), LINNET_OK);
+    assert_int_equal(linnet_model_open(folder.path, &model, &err), LINNET_OK);
     refuse_chat(model, "[]", LINNET_ERR_ARGUMENT, "roles must alternate");
     linnet_model_close(model);
     write_template(TEMPLATE);

@@ -71,6 +71,53 @@ ln_expr *ln_expr_text(ln_grammar_builder *builder, const char *text) {
     return ln_expr_bytes(builder, text, strlen(text));
 }
 
+/* ---- many texts
+ * ----------------------------------------------------------------------- */
+
+static int compare_texts(const void *a, const void *b) {
+    const ln_text *left = a, *right = b;
+    size_t n_bytes = left->n_bytes < right->n_bytes ? left->n_bytes : right->n_bytes;
+    int order = n_bytes > 0 ? memcmp(left->bytes, right->bytes, n_bytes) : 0;
+    return order != 0 ? order : (left->n_bytes > right->n_bytes) - (left->n_bytes < right->n_bytes);
+}
+
+/* How far the sorted texts are alike, from byte `at` on. */
+static size_t count_alike(const ln_text *texts, size_t n, size_t at) {
+    const ln_text *first = &texts[0], *last = &texts[n - 1];
+    size_t end = at;
+    while (end < first->n_bytes && end < last->n_bytes && first->bytes[end] == last->bytes[end])
+        end++;
+    return end - at;
+}
+
+/* What follows byte `at` of sorted texts. Deep only where texts are long: no deeper than the root
+ * of twice their bytes. */
+static ln_expr *add_texts(ln_grammar_builder *builder, const ln_text *texts, size_t n, size_t at) {
+    size_t n_alike = count_alike(texts, n, at), end = at + n_alike, i = 0;
+    ln_expr *alike = ln_expr_bytes(builder, texts[0].bytes + at, n_alike);
+    ln_expr *choice = ln_expr_list(builder, LN_EXPR_CHOICE);
+    bool ends_here = texts[0].n_bytes == end;
+    while (i < n && texts[i].n_bytes == end)
+        i++;
+    if (i == n)
+        return alike;
+    while (i < n && builder->status == LINNET_OK) {
+        size_t begin = i;
+        while (i < n && texts[i].bytes[end] == texts[begin].bytes[end])
+            i++;
+        ln_expr_add(builder, choice, add_texts(builder, texts + begin, i - begin, end));
+    }
+    ln_expr *rest = ends_here ? ln_expr_optional(builder, choice) : choice;
+    return n_alike > 0 ? ln_expr_sequence(builder, alike, rest, NULL) : rest;
+}
+
+ln_expr *ln_expr_texts(ln_grammar_builder *builder, ln_text *texts, size_t n) {
+    if (n == 0 || builder->status != LINNET_OK)
+        return ln_expr_list(builder, LN_EXPR_CHOICE);
+    qsort(texts, n, sizeof *texts, compare_texts);
+    return add_texts(builder, texts, n, 0);
+}
+
 /* ---- sets of code points
  * ---------------------------------------------------------------- */
 

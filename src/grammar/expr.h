@@ -82,6 +82,13 @@ ln_grammar_fail(ln_grammar_builder *builder, ln_status status, const char *forma
 ln_expr *ln_expr_empty(ln_grammar_builder *builder);
 ln_expr *ln_expr_bytes(ln_grammar_builder *builder, const char *bytes, size_t n_bytes); /* copied */
 ln_expr *ln_expr_text(ln_grammar_builder *builder, const char *text);
+/* One of texts[n], which are sorted meanwhile: what they begin with alike is
+ * there once, so that many of them can be followed like one. */
+typedef struct ln_text {
+    const char *bytes; /* [n_bytes] */
+    size_t n_bytes;
+} ln_text;
+ln_expr *ln_expr_texts(ln_grammar_builder *builder, ln_text *texts, size_t n);
 /* One code point of ranges[n_ranges], in any order, copied; surrogates are left
  * out. An empty set matches nothing. */
 ln_expr *ln_expr_chars(ln_grammar_builder *builder, const ln_range *ranges, size_t n_ranges,

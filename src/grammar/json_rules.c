@@ -295,22 +295,23 @@ ln_status ln_grammar_read_json(ln_grammar_builder *builder) {
 
 ln_status ln_grammar_read_choice(ln_grammar_builder *builder, const char *text, size_t n_bytes) {
     json_t *root = ln_grammar_parse_json(builder, text, n_bytes, "the choice");
-    ln_expr *choice = ln_expr_list(builder, LN_EXPR_CHOICE);
-    size_t i;
+    size_t i, n = json_array_size(root);
+    ln_text *texts = calloc(n + 1, sizeof *texts);
     json_t *value;
-    if (root != NULL && json_array_size(root) == 0)
+    if (texts == NULL)
+        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    if (root != NULL && n == 0)
         ln_grammar_fail(builder, LINNET_ERR_ARGUMENT,
                         "the choice is no JSON array of at least one string");
     json_array_foreach(root, i, value) {
-        if (!json_is_string(value) || json_string_length(value) == 0)
+        if (json_string_length(value) == 0)
             ln_grammar_fail(builder, LINNET_ERR_ARGUMENT,
                             "the choice has a value that is no string, or empty");
-        else
-            ln_expr_add(
-                builder, choice,
-                ln_expr_bytes(builder, json_string_value(value), json_string_length(value)));
+        else if (texts != NULL)
+            texts[i] = (ln_text){json_string_value(value), json_string_length(value)};
     }
-    builder->root = ln_rule_add_terminal(builder, "the choice", choice);
+    builder->root = ln_rule_add_terminal(builder, "the choice", ln_expr_texts(builder, texts, n));
+    free(texts);
     json_decref(root);
     return builder->status;
 }

@@ -2,6 +2,7 @@
  * arrays are schema_containers.c's, strings and numbers schema_scalars.c's. */
 #include "grammar/schema.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Keywords that say nothing about which values are valid. */
@@ -323,16 +324,22 @@ static ln_expr *read_any_of(ln_schema *s, json_t *schema, const char *keyword) {
 
 static ln_expr *read_values(ln_schema *s, json_t *values) {
     ln_grammar_builder *b = s->builder;
-    ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
-    size_t i;
+    size_t i, n = json_array_size(values);
+    ln_text *texts = calloc(n + 1, sizeof *texts);
     json_t *value;
-    if (!json_is_array(values) || json_array_size(values) == 0)
+    if (texts == NULL)
+        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    if (n == 0)
         ln_schema_malformed(s, "enum", "an array of values");
-    json_array_foreach(values, i, value) {
-        char *text = ln_json_dump(b, value);
-        ln_expr_add(b, choice, ln_expr_text(b, text ? text : ""));
-        free(text);
+    for (i = 0; i < n && b->status == LINNET_OK; i++) {
+        value = json_array_get(values, i);
+        texts[i].bytes = ln_json_dump(b, value); /* owned until all are copied */
+        texts[i].n_bytes = texts[i].bytes != NULL ? strlen(texts[i].bytes) : 0;
     }
+    ln_expr *choice = ln_expr_texts(b, texts, n);
+    for (i = 0; texts != NULL && i < n; i++)
+        free((char *)(uintptr_t)texts[i].bytes);
+    free(texts);
     return ln_expr_rule(b, ln_rule_add_terminal(b, "a value of an enum", choice));
 }
 

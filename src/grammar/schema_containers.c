@@ -32,13 +32,11 @@ static void add_property(object_reader *o, const char *name, json_t *schema, boo
     o->properties[o->n++] = (property){name, ln_json_rule(b, "a property", member), is_required};
 }
 
-static bool is_required(ln_schema *s, json_t *required, const char *name) {
+static bool is_required(json_t *required, const char *name) {
     size_t i;
     json_t *item;
     json_array_foreach(required, i, item) {
-        if (!json_is_string(item))
-            ln_schema_malformed(s, "required", "an array of names");
-        else if (strcmp(json_string_value(item), name) == 0)
+        if (json_is_string(item) && strcmp(json_string_value(item), name) == 0)
             return true;
     }
     return false;
@@ -120,7 +118,7 @@ static void read_properties(object_reader *o, json_t *properties, json_t *requir
     json_t *value;
     size_t i;
     json_object_foreach(properties, name, value) {
-        add_property(o, name, value, is_required(s, required, name));
+        add_property(o, name, value, is_required(required, name));
     }
     json_array_foreach(required, i, value) { /* those that are required only */
         bool is_known = false;
@@ -140,10 +138,16 @@ ln_expr *ln_schema_read_object(ln_schema *s, json_t *schema) {
     json_t *required = json_object_get(schema, "required");
     json_t *additional = json_object_get(schema, "additionalProperties");
     object_reader o = {.schema = s};
+    json_t *name;
+    size_t i;
     if (properties != NULL && !json_is_object(properties))
         ln_schema_malformed(s, "properties", "an object");
     if (required != NULL && !json_is_array(required))
         ln_schema_malformed(s, "required", "an array of names");
+    json_array_foreach(required, i, name) {
+        if (!json_is_string(name))
+            ln_schema_malformed(s, "required", "an array of names");
+    }
     if (properties == NULL && json_array_size(required) == 0 &&
         (additional == NULL || json_is_true(additional)))
         return ln_expr_rule(b, s->rules->object);

@@ -268,6 +268,27 @@ static void choices(void **state) {
     ln_grammar_release(grammar);
 }
 
+/* More strings than a table has room for, with and without beginnings in common. */
+static void many_choices(void **state) {
+    (void)state;
+    enum { N = 30000, BYTES = 32 };
+    char *source = calloc(N, BYTES);
+    assert_non_null(source);
+    size_t n_bytes = 0;
+    for (unsigned i = 0; i < N; i++)
+        n_bytes += (size_t)sprintf(source + n_bytes, "%c\"key%u%s\"", i == 0 ? '[' : ',',
+                                   i * 7919u % N, i % 2 ? "" : "-even");
+    source[n_bytes] = ']';
+    ln_grammar *grammar = compile(LINNET_GRAMMAR_CHOICE, source, NULL);
+    free(source);
+    assert_int_equal(matches(grammar, "key7919"), YES);
+    assert_int_equal(matches(grammar, "key7919-even"), NO);
+    assert_int_equal(matches(grammar, "key15838-even"), YES);
+    assert_int_equal(matches(grammar, "key15838"), BEGINS);
+    assert_int_equal(matches(grammar, "key30000"), NO);
+    ln_grammar_release(grammar);
+}
+
 /* ---- refusals
  * ---------------------------------------------------------------------------
  */
@@ -341,6 +362,7 @@ static void refusals_name_the_culprit(void **state) {
         {SCHEMA, "{\"minLength\": -1}", LINNET_ERR_ARGUMENT, "minLength"},
         {SCHEMA, "{\"type\": \"array\", \"minItems\": 1e9}", LINNET_ERR_LIMIT, "states"},
         {SCHEMA, "{\"enum\": []}", LINNET_ERR_ARGUMENT, "enum"},
+        {SCHEMA, "{\"required\": [1]}", LINNET_ERR_ARGUMENT, "required"},
         {SCHEMA, "{\"pattern\": \"(\"}", LINNET_ERR_ARGUMENT, "no )"},
         {LINNET_GRAMMAR_CHOICE, "[]", LINNET_ERR_ARGUMENT, "choice"},
         {LINNET_GRAMMAR_CHOICE, "[1]", LINNET_ERR_ARGUMENT, "string"},
@@ -426,6 +448,7 @@ int main(void) {
         cmocka_unit_test(integers_within_bounds),
         cmocka_unit_test(numbers_within_bounds),
         cmocka_unit_test(choices),
+        cmocka_unit_test(many_choices),
         cmocka_unit_test(refusals_name_the_culprit),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(long_chains_of_rules),

@@ -97,8 +97,10 @@ ln_status ln_constraints_compile(ln_constraints *c, const linnet_request_options
     pthread_mutex_unlock(&c->mutex);
     if (status != LINNET_OK || found)
         return status;
-    LN_TRY(ln_grammar_compile(o->grammar_kind, o->grammar, o->grammar_bytes, &c->masker.trie,
-                              grammar, err));
+    status = ln_grammar_compile(o->grammar_kind, o->grammar, o->grammar_bytes, &c->masker.trie,
+                                grammar, err);
+    if (status != LINNET_OK)
+        return ln_error_prefix(err, status, "grammar");
     keep(c, o, *grammar);
     return LINNET_OK;
 }

@@ -121,6 +121,8 @@ static bool extend(linnet_engine *engine, ln_sequence *sequence, float *logits) 
                                  &sequence->grammar_state, sequence->tokens + n_prompt,
                                  sequence->n_tokens - n_prompt, request->rules.stop_ids,
                                  request->rules.n_stop_ids, logits, &is_complete, &err);
+    if (status != LINNET_OK)
+        ln_error_prefix(&err, status, "grammar");
     if (is_complete) {
         end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
         return false;

@@ -18,6 +18,7 @@ void ln_api_request_free(ln_api_request *request) {
     free(request->stop);
     free(request->stop_ids);
     free(request->logit_bias);
+    free(request->grammar);
     *request = (ln_api_request){0};
 }
 
@@ -42,6 +43,16 @@ bool ln_api_fail_with(ln_api_error *error, const linnet_error *err, const char *
     if (err->status == LINNET_ERR_LIMIT && named == NULL && error->code == NULL)
         error->code = "context_length_exceeded";
     return false;
+}
+
+bool ln_api_fail_grammar(ln_api_error *error, int status, const char *message,
+                         const ln_api_request *request) {
+    static const char grammar[] = "grammar: ";
+    const char *param = request->grammar_param;
+    if (param[0] == '\0' || strncmp(message, grammar, sizeof grammar - 1) != 0)
+        return false;
+    ln_api_fail(error, status, param, "%s: %s", param, message + sizeof grammar - 1);
+    return true;
 }
 
 /* ---- numbers ---------------------------------------------------------------------------- */
@@ -250,6 +261,7 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
     read_stop(fields, request);
     read_stop_ids(fields, info, request);
     read_logit_bias(fields, info, request);
+    ln_api_read_grammar(fields, request);
     ln_fields_integer(fields, "min_tokens", 0, INT32_MAX, &min_tokens);
     ln_fields_bool(fields, "ignore_eos", &options->ignore_eos);
     ln_fields_bool(fields, "skip_special_tokens", &skips_special);

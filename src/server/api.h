@@ -21,7 +21,9 @@ enum {
         "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "mirostat_tau",       \
         "mirostat_eta", "seed", "n", "priority", "cache_salt", "stream", "stream_options", "stop", \
         "stop_token_ids", "logit_bias", "min_tokens", "ignore_eos", "skip_special_tokens", "user", \
-        "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"
+        "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",              \
+        "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",   \
+        "guided_grammar", "grammar", "json_schema"
 
 typedef enum ln_api_kind { LN_API_COMPLETION = 0, LN_API_CHAT } ln_api_kind;
 
@@ -43,6 +45,8 @@ typedef struct ln_api_request {
     const char **stop;              /* owned; the strings are the body's */
     int32_t *stop_ids;              /* owned */
     linnet_logit_bias *logit_bias;  /* owned */
+    char *grammar;                  /* options.grammar, owned */
+    char grammar_param[64];         /* the field that it comes from; "": there is none */
 } ln_api_request;
 
 void ln_api_request_free(ln_api_request *request);
@@ -50,6 +54,12 @@ void ln_api_request_free(ln_api_request *request);
 /* Reads the fields that both kinds have into request->options and beside them. */
 bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
                         ln_api_request *request);
+
+/* Reads what the answer must look like, by whichever field says it: at most one. */
+bool ln_api_read_grammar(const ln_fields *fields, ln_api_request *request);
+/* Makes a grammar the request's: `source` is a string's text or a value as JSON. */
+bool ln_api_set_grammar(ln_api_request *request, linnet_grammar_kind kind, const json_t *source,
+                        const char *param, ln_api_error *error);
 
 /* Read a whole body (its root lives as long as the request's strings are needed), and encode the
  * prompts. False with the error set. */
@@ -64,5 +74,8 @@ bool ln_api_read_ids(const json_t *array, const linnet_model_info *info, const c
 
 /* What a failure of the library means to a client, about the field `param`. */
 bool ln_api_fail_with(ln_api_error *error, const linnet_error *err, const char *param);
+/* The same about the field of the request's grammar; false when the message is not about it. */
+bool ln_api_fail_grammar(ln_api_error *error, int status, const char *message,
+                         const ln_api_request *request);
 
 #endif

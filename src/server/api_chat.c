@@ -15,7 +15,6 @@ static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
                                            "tools",
                                            "tool_choice",
                                            "parallel_tool_calls",
-                                           "response_format",
                                            "chat_template_kwargs",
                                            "reasoning_effort",
                                            NULL};
@@ -184,17 +183,6 @@ static bool read_tool_choice(const ln_fields *fields, const json_t *tools, bool 
                        "tool_choice is not none, auto, required or a named function");
 }
 
-static bool read_response_format(const ln_fields *fields) {
-    const json_t *format = ln_fields_get(fields, "response_format");
-    if (format == NULL)
-        return fields->error->status == 0;
-    const char *type = json_string_value(json_object_get(format, "type"));
-    if (type == NULL || strcmp(type, "text") != 0)
-        return ln_api_fail(fields->error, 400, "response_format",
-                           "response_format: only the type text is supported yet");
-    return true;
-}
-
 /* ---- the prompt ------------------------------------------------------------------------- */
 
 /* Further variables of the template. */
@@ -243,8 +231,7 @@ static bool read_prompt(const ln_fields *fields, const linnet_model *model, size
     const json_t *tools = ln_fields_get(fields, "tools");
     bool hides_tools = false;
     if (!shape_messages(messages, error) || (tools != NULL && !check_tools(tools, error)) ||
-        !read_tool_choice(fields, tools, &hides_tools) || !read_response_format(fields) ||
-        !read_variables(fields, &variables))
+        !read_tool_choice(fields, tools, &hides_tools) || !read_variables(fields, &variables))
         return false;
     if (hides_tools || json_array_size(tools) == 0)
         tools = NULL;

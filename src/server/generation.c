@@ -140,9 +140,10 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
     if (is_dropped && event->finish == LINNET_FINISH_STOP)
         choice->finish = LINNET_FINISH_LENGTH;
     server->metrics.n_finished[event->finish]++;
-    if (event->finish == LINNET_FINISH_ERROR)
-        ln_api_fail(&generation->error, 500, NULL, "%s",
-                    event->error != NULL ? event->error : "the engine failed");
+    const char *error = event->error != NULL ? event->error : "the engine failed";
+    if (event->finish == LINNET_FINISH_ERROR &&
+        !ln_api_fail_grammar(&generation->error, 400, error, &generation->job->request))
+        ln_api_fail(&generation->error, 500, NULL, "%s", error);
     if (!is_dropped)
         generation->usage.n_output_tokens += event->n_output_tokens;
     generation->n_open--;

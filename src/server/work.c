@@ -19,6 +19,13 @@ static bool check_model(const ln_fields *fields, const ln_server *server) {
 
 /* ---- generation ------------------------------------------------------------------------- */
 
+static bool fail_submit(ln_job *job, const linnet_error *err) {
+    int status = err->status == LINNET_ERR_NOMEM ? 503 : 400;
+    if (!ln_api_fail_grammar(&job->error, status, err->message, &job->request))
+        ln_api_fail_with(&job->error, err, job->kind == LN_API_CHAT ? "messages" : "prompt");
+    return false;
+}
+
 /* One request of the engine for each prompt. */
 static bool submit(ln_job *job) {
     ln_server *server = job->server;
@@ -38,8 +45,7 @@ static bool submit(ln_job *job) {
             options.n_prompt_ids = prompt->n_ids;
         }
         if (linnet_request_submit(server->engine, &options, &job->handles[i], &err) != LINNET_OK)
-            return ln_api_fail_with(&job->error, &err,
-                                    request->kind == LN_API_CHAT ? "messages" : "prompt");
+            return fail_submit(job, &err);
         job->n_handles++;
     }
     return true;

@@ -3,12 +3,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,30 +17,29 @@
 
 #include "test.h"
 
-extern char **environ;
-
 const char *client_context = "";
 
 enum { TIMEOUT_MS = 10000, MAX_ARGUMENTS = 64 };
 
 /* ---- the server ------------------------------------------------------------------------- */
 
+/* The server ends with the test program, however that ends. */
 static pid_t spawn_server(const char *const *arguments, int out_fd, int log_fd) {
     const char *argv[MAX_ARGUMENTS + 4] = {TEST_LINNET, "serve", "--port=0"};
     for (int i = 0; arguments[i]; i++) {
         assert_true(i < MAX_ARGUMENTS);
         argv[3 + i] = arguments[i];
     }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, log_fd, STDERR_FILENO);
-    pid_t pid = 0;
-    int failed =
-        posix_spawn(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failed)
-        fail_msg("cannot start %s: %s", argv[0], strerror(failed));
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        bool is_ready = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+                        dup2(out_fd, STDOUT_FILENO) >= 0 && dup2(log_fd, STDERR_FILENO) >= 0;
+        if (is_ready)
+            execv(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    if (pid < 0)
+        fail_msg("cannot start %s: %s", argv[0], strerror(errno));
     return pid;
 }
 
@@ -354,6 +354,21 @@ void wait_for_metric(const test_server *server, const char *name, const char *la
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     fail_msg("%s is %g and not %g", name, seen, value);
+}
+
+char *stream_content(const http_response *stream) {
+    bytes all = {0};
+    append(&all, "", 0);
+    for (const char *at = stream->body; (at = strstr(at, "data: {")) != NULL; at++) {
+        json_t *event = json_loadb(at + 6, strcspn(at + 6, "\n"), 0, NULL);
+        assert_non_null(event);
+        json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
+        json_t *content = json_object_get(json_object_get(choice, "delta"), "content");
+        if (json_is_string(content))
+            append(&all, json_string_value(content), json_string_length(content));
+        json_decref(event);
+    }
+    return all.data;
 }
 
 char *stream_text(const http_response *stream) {

@@ -14,7 +14,7 @@ typedef struct test_server {
 } test_server;
 
 /* Runs `linnet serve --port 0` with the arguments, which a NULL ends; fails the test when it does
- * not begin to listen. */
+ * not begin to listen. It ends with the test program, if not before. */
 test_server server_start(const char *const *arguments);
 #define SERVER(...) server_start((const char *const[]){__VA_ARGS__, NULL})
 
@@ -66,5 +66,7 @@ void wait_for_metric(const test_server *server, const char *name, const char *la
 
 /* The texts of a stream of server-sent events, concatenated (`"text":` or `"content":`). */
 char *stream_text(const http_response *response);
+/* Those of a chat's first choice, read as JSON. */
+char *stream_content(const http_response *response);
 
 #endif

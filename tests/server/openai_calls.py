@@ -4,11 +4,14 @@ usage: openai_calls.py BASE_URL API_KEY
 """
 import json
 import sys
+import typing
 
 import openai
+import pydantic
 
 client = openai.OpenAI(base_url=sys.argv[1], api_key=sys.argv[2], max_retries=0, timeout=60)
 QUESTION = [{"role": "user", "content": "2+3="}]
+PERSON = [{"role": "user", "content": "A person as JSON"}]
 STORY = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 30, "seed": 5}
 
 
@@ -90,6 +93,35 @@ def logit_bias():
     assert len(set(done.choices[0].text.split())) == 1
 
 
+def structured_outputs():
+    create = client.chat.completions.create
+    done = create(model="demo", messages=PERSON, max_tokens=200,
+                  response_format={"type": "json_object"})
+    assert isinstance(json.loads(done.choices[0].message.content), dict)
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"],
+              "additionalProperties": False}
+    done = create(model="demo", messages=PERSON, n=2, response_format={
+        "type": "json_schema", "json_schema": {"name": "s", "strict": True, "schema": schema}})
+    assert all(set(json.loads(c.message.content)) == {"ok"} for c in done.choices)
+    done = create(model="demo", messages=PERSON, extra_body={"guided_choice": ["red", "blue"]})
+    assert done.choices[0].message.content in ("red", "blue")
+
+
+class Pet(pydantic.BaseModel):
+    name: str = pydantic.Field(max_length=12)
+    legs: int = pydantic.Field(ge=0, le=8)
+    colour: typing.Optional[typing.Literal["black", "white"]]
+
+
+def parsed_outputs():
+    done = client.chat.completions.parse(
+        model="demo", messages=PERSON, max_tokens=200, response_format=Pet)
+    assert isinstance(done.choices[0].message.parsed, Pet)
+    with client.chat.completions.stream(
+            model="demo", messages=PERSON, max_tokens=200, response_format=Pet) as stream:
+        assert isinstance(stream.get_final_completion().choices[0].message.parsed, Pet)
+
+
 def fails(kind, param, call, **arguments):
     try:
         call(**arguments)
@@ -110,6 +142,9 @@ def errors():
           prompt=" once" * 3000)
     fails(openai.BadRequestError, "surprise", create, model="demo", messages=QUESTION,
           extra_body={"surprise": 1})
+    fails(openai.BadRequestError, "response_format.json_schema.schema", create, model="demo",
+          messages=QUESTION, response_format={"type": "json_schema", "json_schema": {
+              "name": "s", "schema": {"not": {}}}})
     fails(openai.NotFoundError, "model", create, model="other", messages=QUESTION)
     stranger = client.with_options(api_key="wrong")
     fails(openai.AuthenticationError, None, stranger.models.list)
@@ -123,7 +158,8 @@ def raw_headers():
 
 def main():
     tests = [models, completions, completion_arrays, completion_streams, completion_logprobs,
-             chats, chat_streams, chat_logprobs, stops, logit_bias, errors, raw_headers]
+             chats, chat_streams, chat_logprobs, stops, logit_bias, structured_outputs,
+             parsed_outputs, errors, raw_headers]
     tests += [test for name, test in globals().items() if name.startswith("also_")]
     for test in tests:
         test()

@@ -216,6 +216,10 @@ typedef struct linnet_engine_options {
     /* NULL, or the path of the draft model: a smaller checkpoint with the same vocabulary, which
      * the engine opens. */
     const char *draft_model;
+    /* How many layers, the last ones, run on `backend` with the output; those before them run on
+     * the CPU. -1: as many as fit the memory of a GPU; 0: the CPU runs all. A model with an encoder
+     * runs on one of them. */
+    int32_t gpu_layers;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -239,6 +243,7 @@ typedef struct linnet_memory_plan {
     size_t mapped_bytes;
     size_t libraries_bytes;
     size_t device_bytes; /* of the total: in the GPU's memory */
+    size_t gpu_layers;   /* that run there */
 } linnet_memory_plan;
 
 /* Computes every arena from headers alone; `options` NULL: the defaults. A context that was not

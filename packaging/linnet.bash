@@ -3,7 +3,7 @@
 _linnet() {
     local word=$2 before=$3 command=${COMP_WORDS[1]} i
     local general='--help --usage --version'
-    local engine='--precision --backend --cpu --kv-type --ctx --max-seqs --max-batch-tokens
+    local engine='--precision --backend --gpu-layers --cpu --kv-type --ctx --max-seqs --max-batch-tokens
         --threads --pin --quantize-on-load --kv-tokens --prefix-cache --swap-bytes --preemption
         --policy --order --max-long-prefills --long-prefill-tokens --draft-tokens --draft-model'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
@@ -33,7 +33,7 @@ _linnet() {
     --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
     --host | --port | --api-key | --served-name | --cors | --max-* | --*-timeout) ;;
     --requests | --concurrency | --rate | --shared) ;;
-    --kv-tokens | --swap-bytes | --max-long-prefills | --long-prefill-tokens) ;;
+    --gpu-layers | --kv-tokens | --swap-bytes | --max-long-prefills | --long-prefill-tokens) ;;
     --temp | --top-k | --top-p | --min-p | --seed) ;;
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
     *)

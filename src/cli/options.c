@@ -100,13 +100,16 @@ enum {
     KEY_ORDER,
     KEY_MAX_LONG_PREFILLS,
     KEY_LONG_PREFILL_TOKENS,
-    KEY_PIN
+    KEY_PIN,
+    KEY_GPU_LAYERS
 };
 
 static const struct argp_option engine_options[] = {
     {"precision", KEY_PRECISION, "exact|fast", 0,
      "exact: float32 throughout; fast: the types that each kernel likes (fast)", 0},
     {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "What computes (auto)", 0},
+    {"gpu-layers", KEY_GPU_LAYERS, "N", 0,
+     "Layers on the GPU, the last ones; the CPU runs the others (all that fit)", 0},
     {"cpu", KEY_CPU, "NAME", 0,
      "Instruction set of the CPU backend: auto, scalar, avx2, avx512, avx512-vnni, avx512-bf16", 0},
     {"kv-type", KEY_KV_TYPE, "f32|f16|bf16|q8_0", 0,
@@ -161,6 +164,9 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_BACKEND: options->backend = arg; return 0;
     case KEY_CPU: options->cpu = arg; return 0;
+    case KEY_GPU_LAYERS:
+        options->gpu_layers = (int32_t)ln_cli_parse_count(state, "--gpu-layers", arg, 0, INT32_MAX);
+        return 0;
     case KEY_KV_TYPE:
         options->kv_type =
             (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 4));

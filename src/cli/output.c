@@ -86,13 +86,13 @@ int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
     json_t *value = NULL;
     if (!failed)
         value =
-            json_pack("{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:I}", "ctx_tokens",
+            json_pack("{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:I, s:I}", "ctx_tokens",
                       (json_int_t)plan->ctx_tokens, "max_seqs", (json_int_t)plan->max_seqs,
                       "max_batch_tokens", (json_int_t)plan->max_batch_tokens, "n_threads",
                       (json_int_t)plan->n_threads, "arenas", arenas, "total_bytes",
                       (json_int_t)plan->total_bytes, "mapped_bytes", (json_int_t)plan->mapped_bytes,
                       "libraries_bytes", (json_int_t)plan->libraries_bytes, "device_bytes",
-                      (json_int_t)plan->device_bytes);
+                      (json_int_t)plan->device_bytes, "gpu_layers", (json_int_t)plan->gpu_layers);
     json_decref(arenas);
     return ln_cli_print_json(stream, value, false);
 }

@@ -57,6 +57,8 @@ static void print_plan(const linnet_memory_plan *plan) {
     print_row("total", plan->total_bytes);
     if (plan->device_bytes > 0)
         print_row("of these on the GPU", plan->device_bytes);
+    if (plan->gpu_layers > 0)
+        printf("%-22s %16zu\n", "layers on the GPU", plan->gpu_layers);
     putchar('\n');
     print_row("mapped from files", plan->mapped_bytes);
     print_row("libraries (estimate)", plan->libraries_bytes);

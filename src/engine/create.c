@@ -43,9 +43,10 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     engine->ops = (ln_op *)(void *)(base + at.ops);
     engine->swap_layers = (ln_kv_layer *)(void *)(base + at.swap_layers);
     engine->logits = (float *)(void *)(base + at.logits);
-    ln_engine_lay_out_kv(spec, plan, plan->kv_shape.n_blocks, &kv, engine->kv_layers,
-                         engine->kv.memory);
-    ln_engine_lay_out_kv(spec, plan, plan->kv_shape.n_swap_blocks, &swap, engine->swap_layers,
+    const ln_kv_range all = {0, ln_kv_layer_count(spec)};
+    ln_engine_lay_out_kv(spec, plan, ln_engine_back_layers(engine), plan->kv_shape.n_blocks, &kv,
+                         engine->kv_layers, engine->kv.memory);
+    ln_engine_lay_out_kv(spec, plan, all, plan->kv_shape.n_swap_blocks, &swap, engine->swap_layers,
                          engine->swap.memory);
     ln_activations_bind(spec, plan->budget.max_tokens, plan->budget.max_logits,
                         engine->activation_memory.memory, &engine->activations);
@@ -56,6 +57,7 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     ln_sampler_init(&engine->sampler, spec->n_vocab, plan->ctx_tokens, engine->sampling.memory);
     LN_TRY(ln_constraints_init(&engine->constraints, engine->model, plan->token_text_bytes,
                                engine->masks.memory, err));
+    LN_TRY(ln_front_init(&engine->front, engine->model, plan, engine->kv_layers, err));
     return ln_draft_init(&engine->draft, plan, backend, err);
 }
 
@@ -68,7 +70,7 @@ static ln_status measure_copies(linnet_engine *engine, ln_error *err) {
             continue;
         const ln_block_copy copies[] = {{.group = (int32_t)g, .direction = LN_COPY_OUT},
                                         {.group = (int32_t)g, .direction = LN_COPY_IN}};
-        ln_op op = ln_engine_copy_op(engine, copies, 2);
+        ln_op op = ln_engine_copy_op(engine, ln_engine_back_layers(engine), copies, 2);
         double best_ns = 0;
         for (int i = 0; i < N_TIMES; i++) {
             uint64_t begin_ns = ln_clock_ns();
@@ -107,8 +109,7 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     LN_TRY(ln_engine_plan_make(model, options, &backend, &plan, err));
     ln_status status = ln_reserve(plan.bytes[LN_ARENA_ENGINE], "engine", &memory, err);
     if (status != LINNET_OK) {
-        backend->vtable->destroy(backend);
-        linnet_model_close(plan.draft.model);
+        ln_engine_plan_free(&plan, backend);
         return status;
     }
     linnet_engine *engine = memory;
@@ -120,6 +121,7 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     if (getrandom(secret, sizeof plan.kv_shape.secret, 0) != (ssize_t)sizeof plan.kv_shape.secret)
         secret[0] ^= ln_clock_ns() ^ (uintptr_t)engine;
     ln_weights_options weights_options = ln_engine_weights_options(&plan);
+    weights_options.progress.after_bytes = plan.front.weight_bytes + plan.front.mapped_bytes;
     status = backend->vtable->reserve_scratch(backend, &plan.limits, err); /* loading uses it */
     if (status == LINNET_OK)
         status = ln_weights_load(model->checkpoint, &model->spec, &weights_options, backend,
@@ -155,6 +157,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
     ln_constraints_free(&engine->constraints);
     ln_unreserve(engine->masks.memory, engine->masks.bytes);
     ln_draft_free(&engine->draft, backend);
+    ln_front_free(&engine->front);
     ln_unreserve(engine->sampling.memory, engine->sampling.bytes);
     ln_unreserve(engine->batch.memory, engine->batch.bytes);
     ln_unreserve(engine->blocks.memory, engine->blocks.bytes);
@@ -163,8 +166,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
                              engine->activation_memory.bytes);
     backend->vtable->release(backend, engine->kv.memory, engine->kv.bytes);
     ln_weights_free(&engine->weights, backend);
-    backend->vtable->destroy(backend);
-    linnet_model_close(engine->plan.draft.model);
+    ln_engine_plan_free(&engine->plan, backend);
     ln_unreserve(engine, engine->plan.bytes[LN_ARENA_ENGINE]);
 }
 
@@ -181,6 +183,7 @@ void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *p
         [LN_ARENA_SAMPLER] = engine->sampling.bytes,
         [LN_ARENA_GRAMMAR] = engine->masks.bytes,
         [LN_ARENA_DRAFT] = ln_draft_bytes(&engine->draft),
+        [LN_ARENA_FRONT] = ln_front_bytes(&engine->front),
         [LN_ARENA_ENGINE] = engine->plan.bytes[LN_ARENA_ENGINE],
         [LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(engine->model),
         [LN_ARENA_HEADERS] = ln_engine_header_bytes(engine->model),

@@ -76,8 +76,10 @@ ln_status ln_draft_plan_weights(ln_engine_plan *plan, const ln_backend *backend,
     if (draft->model == NULL)
         return LINNET_OK;
     ln_weights_options options = ln_engine_weights_options(plan);
+    options.first_layer = 0;
     LN_TRY(ln_weights_plan_bytes(draft->model->checkpoint, &draft->model->spec, &options, backend,
                                  &weights, err));
+    draft->prepared_bytes = weights.prepared_bytes;
     draft->weight_bytes = weights.prepared_bytes + weights.table_bytes;
     plan->mapped_bytes += weights.mapped_bytes;
     return LINNET_OK;
@@ -90,7 +92,8 @@ static void lay_out_kv(const ln_engine_plan *plan, ln_layout *layout, ln_kv_laye
     const ln_spec *spec = &plan->draft.model->spec;
     for (size_t g = 0; g < spec->n_kv_groups; g++)
         n_blocks[g] = plan->kv_shape.n_blocks[plan->draft.groups[g]];
-    ln_engine_lay_out_kv(spec, plan, n_blocks, layout, layers, memory);
+    const ln_kv_range all = {0, ln_kv_layer_count(spec)};
+    ln_engine_lay_out_kv(spec, plan, all, n_blocks, layout, layers, memory);
 }
 
 /* The shape of its steps: tables as long as the model's. */
@@ -166,6 +169,7 @@ ln_status ln_draft_init(ln_draft *draft, const ln_engine_plan *plan, ln_backend 
         return LINNET_OK;
     const ln_spec *spec = &own->model->spec;
     ln_weights_options options = ln_engine_weights_options(plan);
+    options.first_layer = 0;
     LN_TRY(ln_weights_load(own->model->checkpoint, spec, &options, backend, &draft->weights, err));
     draft->has_weights = true;
     LN_TRY(backend->vtable->reserve(backend, own->kv_bytes, "KV cache of the draft model",

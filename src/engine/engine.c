@@ -297,12 +297,14 @@ static void learn_cost(linnet_engine *engine, uint64_t step_ns) {
         *cost += (measured - *cost) * (*cost > 0 ? 0.25 : 1);
 }
 
-/* Runs the recorded operations; *logits [n_logits][n_vocab] are the host's to read and change. */
+/* Runs the first layers, if they run apart, and the recorded operations; *logits
+ * [n_logits][n_vocab] are the host's to read and change. */
 static ln_status execute(linnet_engine *engine, size_t n_ops, float **logits, ln_error *err) {
     ln_backend *backend = engine->backend;
     size_t row_bytes = engine->model->spec.n_vocab * sizeof **logits;
     size_t n_rows = engine->scheduler.is_encoding ? 0 : engine->step.batch.n_logits;
     void *host;
+    LN_TRY(ln_front_run(engine, engine->ops + n_ops, err));
     LN_TRY(backend->vtable->run(backend, engine->ops, n_ops, err));
     LN_TRY(backend->vtable->read_back(backend, engine->activations.logits, n_rows * row_bytes,
                                       &host, err));
@@ -318,7 +320,8 @@ static void run_step(linnet_engine *engine) {
     float *logits;
     ln_step_build(&engine->step, &engine->scheduler);
     if (n_copies > 0)
-        ops[n_ops++] = ln_engine_copy_op(engine, engine->cache.copies, n_copies);
+        ops[n_ops++] = ln_engine_copy_op(engine, ln_engine_back_layers(engine),
+                                         engine->cache.copies, n_copies);
     n_ops += (engine->scheduler.is_encoding ? ln_forward_record_encoder : ln_forward_record)(
         &engine->model->spec, &engine->weights, &engine->activations, engine->kv_layers,
         &engine->step.batch, ops + n_ops);

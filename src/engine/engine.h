@@ -7,6 +7,7 @@
 
 #include "engine/constraint.h"
 #include "engine/draft.h"
+#include "engine/front.h"
 #include "engine/plan.h"
 #include "engine/stats.h"
 #include "engine/step.h"
@@ -31,7 +32,7 @@ struct linnet_engine {
     ln_activations activations;
     ln_kv_layer *kv_layers;   /* [ln_kv_layer_count] */
     ln_kv_layer *swap_layers; /* [ln_kv_layer_count] */
-    ln_op *ops;               /* [1 + ln_forward_max_ops] */
+    ln_op *ops;               /* [1 + ln_forward_max_ops], of each backend */
     float *logits;            /* [n_vocab] a copy, for what several sequences sample from */
 
     /* the engine thread's */
@@ -41,6 +42,7 @@ struct linnet_engine {
     ln_sampler sampler;
     ln_constraints constraints;
     ln_draft draft;
+    ln_front front;
     uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
     ln_stats stats;       /* any thread reads */
 
@@ -55,16 +57,21 @@ struct linnet_engine {
     bool has_mutex, has_thread;
 };
 
-/* The operation that makes copies[n_copies] of KV blocks. */
-static inline ln_op ln_engine_copy_op(const linnet_engine *engine, const ln_block_copy *copies,
-                                      size_t n_copies) {
+/* The operation that makes copies[n_copies] of KV blocks in the layers of the range. */
+static inline ln_op ln_engine_copy_op(const linnet_engine *engine, ln_kv_range range,
+                                      const ln_block_copy *copies, size_t n_copies) {
     return (ln_op){.kind = LN_OP_COPY,
                    .layer = -1,
-                   .copy = {.layers = engine->kv_layers,
-                            .swap = engine->swap_layers,
-                            .n_layers = ln_kv_layer_count(&engine->model->spec),
+                   .copy = {.layers = engine->kv_layers + range.first,
+                            .swap = engine->swap_layers + range.first,
+                            .n_layers = range.end - range.first,
                             .copies = copies,
                             .n_copies = n_copies}};
+}
+
+/* The layers of the engine's backend. */
+static inline ln_kv_range ln_engine_back_layers(const linnet_engine *engine) {
+    return (ln_kv_range){engine->plan.front.n_layers, ln_kv_layer_count(&engine->model->spec)};
 }
 
 /* The engine thread: `argument` is the engine; ends once it is stopping. */

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "engine/draft.h"
 #include "engine/engine.h"
+#include "engine/front.h"
 #include "engine/options.h"
 #include "engine/step.h"
 #include "model/forward.h"
@@ -27,6 +28,7 @@ void linnet_engine_options_init(linnet_engine_options *options) {
     *options = (linnet_engine_options){.struct_bytes = sizeof *options,
                                        .backend = "auto",
                                        .cpu = "auto",
+                                       .gpu_layers = -1,
                                        .prefix_cache = true,
                                        .long_prefill_tokens = LONG_PREFILL_TOKENS};
 }
@@ -40,7 +42,7 @@ ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *bu
     ln_layout_add(layout, 1, sizeof(linnet_engine));
     e.kv_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
     e.swap_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
-    e.ops = ln_layout_add(layout, 1 + ln_forward_max_ops(spec), sizeof(ln_op));
+    e.ops = ln_layout_add(layout, 2 * (1 + ln_forward_max_ops(spec)), sizeof(ln_op));
     ln_scheduler_plan(budget, &scheduler);
     e.scheduler = ln_layout_add(layout, scheduler.bytes, 1);
     layout->overflow |= scheduler.overflow;
@@ -81,9 +83,8 @@ static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_
     return LINNET_OK;
 }
 
-/* Sizes all that depends on the context and the budget. */
-static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_engine_plan *plan,
-                             ln_error *err) {
+ln_status ln_engine_size_arenas(const ln_spec *spec, const ln_backend *backend,
+                                ln_engine_plan *plan, ln_error *err) {
     LN_TRY(ln_engine_size_kv(spec, plan, err));
     LN_TRY(size_host_arenas(spec, plan, err));
     LN_TRY(ln_activations_plan(spec, plan->budget.max_tokens, plan->budget.max_logits,
@@ -92,6 +93,7 @@ static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_
         ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
     plan->limits.max_blocks = ln_kv_table_blocks(plan->ctx_tokens);
     plan->limits.max_read_bytes = plan->budget.max_logits * spec->n_vocab * sizeof(float);
+    LN_TRY(ln_front_plan_rest(spec, plan, err));
     LN_TRY(ln_draft_plan_rest(plan, err));
     plan->bytes[LN_ARENA_SCRATCH] = backend->vtable->plan_scratch(backend, &plan->limits);
     size_t total = 0;
@@ -103,8 +105,7 @@ static ln_status size_arenas(const ln_spec *spec, const ln_backend *backend, ln_
 
 /* ---- choices ---------------------------------------------------------------------------- */
 
-/* What steps of max_batch_tokens tokens of such contexts hold. */
-static void choose_budget(const linnet_engine_options *options, ln_engine_plan *plan) {
+void ln_engine_choose_budget(const linnet_engine_options *options, ln_engine_plan *plan) {
     size_t max_seqs = options->max_seqs > 0 ? options->max_seqs : 1;
     size_t max_tokens = options->max_batch_tokens;
     if (max_tokens == 0) {
@@ -126,8 +127,8 @@ static bool fits(const ln_spec *spec, const ln_backend *backend,
                  const linnet_engine_options *options, size_t ctx_tokens, size_t available,
                  ln_engine_plan *plan) {
     plan->ctx_tokens = ctx_tokens;
-    choose_budget(options, plan);
-    if (size_arenas(spec, backend, plan, NULL) != LINNET_OK)
+    ln_engine_choose_budget(options, plan);
+    if (ln_engine_size_arenas(spec, backend, plan, NULL) != LINNET_OK)
         return false;
     size_t weights = plan->bytes[LN_ARENA_WEIGHTS] + plan->mapped_bytes;
     size_t others = 0;
@@ -190,6 +191,9 @@ static ln_status check_options(const linnet_model *model, const linnet_engine_op
     if (options->ctx_tokens > most || options->max_seqs > most || options->max_batch_tokens > most)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "ctx_tokens, max_seqs and max_batch_tokens are at most %zu", most);
+    if (options->gpu_layers < -1)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "gpu_layers is %d; -1 means as many layers as fit",
+                       (int)options->gpu_layers);
     if (options->draft_model != NULL && options->draft_tokens == 0)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "draft_model is given, but draft_tokens is 0: it would guess nothing");
@@ -231,9 +235,20 @@ static ln_kv_dtype choose_kv_dtype(const linnet_engine_options *options) {
 
 /* ---- the plan --------------------------------------------------------------------------- */
 
+ln_status ln_engine_size_weights(const linnet_model *model, const ln_backend *backend,
+                                 ln_engine_plan *plan, ln_error *err) {
+    ln_weights_plan weights;
+    ln_weights_options options = ln_engine_weights_options(plan);
+    LN_TRY(
+        ln_weights_plan_bytes(model->checkpoint, &model->spec, &options, backend, &weights, err));
+    plan->bytes[LN_ARENA_WEIGHTS] = weights.prepared_bytes;
+    plan->bytes[LN_ARENA_TABLES] = weights.table_bytes;
+    plan->mapped_bytes = weights.mapped_bytes;
+    return ln_draft_plan_weights(plan, backend, err);
+}
+
 static ln_status choose(const linnet_model *model, const linnet_engine_options *options,
                         const ln_backend *backend, ln_engine_plan *plan, ln_error *err) {
-    ln_weights_plan weights;
     if (options->quantize_on_load != NULL) {
         plan->quantizes = true;
         if (!ln_packed_on_load_type(options->quantize_on_load, &plan->quantize))
@@ -241,16 +256,10 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
                            "quantize_on_load is \"%s\", which is no type to quantise to",
                            options->quantize_on_load);
     }
-    ln_weights_options weights_options = ln_engine_weights_options(plan);
-    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &model->spec, &weights_options, backend,
-                                 &weights, err));
-    plan->bytes[LN_ARENA_WEIGHTS] = weights.prepared_bytes;
-    plan->bytes[LN_ARENA_TABLES] = weights.table_bytes;
+    LN_TRY(ln_engine_size_weights(model, backend, plan, err));
     plan->bytes[LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(model);
     plan->bytes[LN_ARENA_HEADERS] = ln_engine_header_bytes(model);
-    plan->mapped_bytes = weights.mapped_bytes;
     plan->token_text_bytes = ln_constraints_measure(model);
-    LN_TRY(ln_draft_plan_weights(plan, backend, err));
     plan->kv_dtype = choose_kv_dtype(options);
     plan->kv_tokens = options->kv_tokens;
     plan->swap_bytes = options->swap_bytes;
@@ -266,8 +275,22 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     plan->ctx_tokens = options->ctx_tokens;
     if (plan->ctx_tokens == 0)
         plan->ctx_tokens = choose_ctx(&model->spec, backend, options, plan);
-    choose_budget(options, plan);
-    return size_arenas(&model->spec, backend, plan, err);
+    ln_engine_choose_budget(options, plan);
+    return ln_engine_size_arenas(&model->spec, backend, plan, err);
+}
+
+/* The backend of the last layers. */
+static ln_status create_backend(const linnet_engine_options *options,
+                                const ln_backend_options *backend_options, ln_backend **backend,
+                                ln_error *err) {
+    const char *name = options->gpu_layers == 0 ? "cpu" : options->backend;
+    LN_TRY(ln_backend_create(name, backend_options, backend, err));
+    if (options->gpu_layers <= 0 || (*backend)->vtable->on_device || strcmp(name, "auto") != 0)
+        return LINNET_OK;
+    (*backend)->vtable->destroy(*backend);
+    *backend = NULL;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "gpu_layers is %d, but no GPU can be used",
+                   (int)options->gpu_layers);
 }
 
 ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
@@ -279,23 +302,39 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_engine_options", err));
     LN_TRY(check_options(model, &own, err));
     plan->pins_threads = own.pin_threads;
-    plan->progress = (ln_load_progress){own.on_load, own.load_user};
+    plan->progress = (ln_load_progress){.fn = own.on_load, .user = own.load_user};
     plan->n_threads = own.n_threads > 0 ? own.n_threads : default_threads();
     ln_backend_options backend_options = {.isa = own.cpu,
                                           .n_threads = plan->n_threads,
                                           .pin = own.pin_threads,
                                           .exact = own.precision == LINNET_PRECISION_EXACT};
-    LN_TRY(ln_backend_create(own.backend, &backend_options, backend, err));
+    LN_TRY(create_backend(&own, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
+    plan->n_layers = model->spec.n_layers;
     ln_status status = ln_draft_open(model, own.draft_model, &plan->draft, err);
     if (status == LINNET_OK)
         status = choose(model, &own, *backend, plan, err);
+    if (status == LINNET_OK)
+        status = ln_front_plan_make(model, &own, *backend, &backend_options, plan, err);
     if (status != LINNET_OK) {
-        linnet_model_close(plan->draft.model);
-        (*backend)->vtable->destroy(*backend);
+        ln_engine_plan_free(plan, *backend);
         *backend = NULL;
     }
     return status;
+}
+
+void ln_engine_plan_free(ln_engine_plan *plan, ln_backend *backend) {
+    linnet_model_close(plan->draft.model);
+    if (plan->front.backend != NULL)
+        plan->front.backend->vtable->destroy(plan->front.backend);
+    backend->vtable->destroy(backend);
+}
+
+size_t ln_engine_device_bytes(const ln_engine_plan *plan, const size_t *bytes) {
+    const ln_draft_plan *draft = &plan->draft;
+    return bytes[LN_ARENA_WEIGHTS] + bytes[LN_ARENA_KV] + bytes[LN_ARENA_ACTIVATIONS] +
+           bytes[LN_ARENA_SCRATCH] + draft->prepared_bytes + draft->kv_bytes +
+           draft->activation_bytes;
 }
 
 void ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes,
@@ -312,7 +351,7 @@ void ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes,
         .max_batch_tokens = plan->budget.max_tokens,
         .n_threads = plan->n_threads,
         .n_arenas = LN_ARENA_COUNT,
-        .mapped_bytes = plan->mapped_bytes,
+        .mapped_bytes = plan->mapped_bytes + plan->front.mapped_bytes,
         .libraries_bytes = LIBRARY_BYTES + plan->n_threads * STACK_BYTES,
     };
     for (size_t i = 0; i < LN_ARENA_COUNT; i++) {
@@ -321,8 +360,8 @@ void ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes,
         full.total_bytes += bytes[i];
     }
     if (plan->on_device)
-        full.device_bytes = bytes[LN_ARENA_WEIGHTS] + bytes[LN_ARENA_KV] +
-                            bytes[LN_ARENA_ACTIVATIONS] + bytes[LN_ARENA_SCRATCH];
+        full.device_bytes = ln_engine_device_bytes(plan, bytes);
+    full.gpu_layers = plan->on_device ? plan->n_layers - plan->front.n_layers : 0;
     ln_options_give(&full, sizeof full, report);
 }
 
@@ -331,8 +370,7 @@ linnet_status linnet_plan_memory(const linnet_model *model, const linnet_engine_
     ln_engine_plan own;
     ln_backend *backend;
     LN_TRY(ln_engine_plan_make(model, options, &backend, &own, err));
-    backend->vtable->destroy(backend);
-    linnet_model_close(own.draft.model);
+    ln_engine_plan_free(&own, backend);
     ln_engine_plan_report(&own, own.bytes, plan);
     return LINNET_OK;
 }

@@ -22,6 +22,7 @@
     X(LN_ARENA_SAMPLER, "sampler")         /* candidates */                                        \
     X(LN_ARENA_GRAMMAR, "grammar")         /* the vocabulary's trie, masks of tokens */            \
     X(LN_ARENA_DRAFT, "draft")             /* all of the draft model */                            \
+    X(LN_ARENA_FRONT, "cpu layers")        /* all of the layers that a GPU leaves to the CPU */    \
     X(LN_ARENA_ENGINE, "engine")           /* the engine itself, queues, operations */             \
     X(LN_ARENA_TOKENIZER, "tokenizer")     /* of the open model, as are headers */                 \
     X(LN_ARENA_HEADERS, "headers")
@@ -38,7 +39,16 @@ typedef struct ln_draft_plan {
     linnet_model *model;             /* whoever made the plan closes it */
     size_t groups[LN_KV_MAX_GROUPS]; /* whose block tables serve each of its KV groups */
     size_t weight_bytes, kv_bytes, activation_bytes, host_bytes;
+    size_t prepared_bytes; /* of weight_bytes: in the backend's memory */
 } ln_draft_plan;
+
+/* What the first layers take where they run on the CPU and the others on a GPU. */
+typedef struct ln_front_plan {
+    size_t n_layers;     /* 0: there are none, and the rest is 0, too */
+    ln_backend *backend; /* whoever made the plan destroys it */
+    size_t weight_bytes, table_bytes, mapped_bytes;
+    size_t kv_bytes, activation_bytes, scratch_bytes;
+} ln_front_plan;
 
 typedef struct ln_engine_plan {
     size_t ctx_tokens, n_threads;
@@ -52,6 +62,7 @@ typedef struct ln_engine_plan {
     bool shares_prefixes;
     size_t draft_tokens; /* of a sequence in a step */
     ln_draft_plan draft;
+    ln_front_plan front;
     ln_kv_shape kv_shape;
     ln_kv_dtype kv_dtype;
     ln_step_limits limits; /* for the backend's scratch */
@@ -59,16 +70,31 @@ typedef struct ln_engine_plan {
     size_t mapped_bytes;
     size_t token_text_bytes; /* of the vocabulary, for the grammar arena */
     bool on_device;          /* the backend's arenas are not in this machine's memory */
+    size_t n_layers;         /* of the decoder, wherever they run */
 } ln_engine_plan;
 
-/* Checks the options, creates the backend that they name (the caller destroys it), opens the draft
- * model (the caller closes it) and chooses every size. Reads no tensor data. */
+/* Checks the options, creates the backend that they name, opens the draft model and chooses every
+ * size. Reads no tensor data. */
 ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
                               ln_backend **backend, ln_engine_plan *plan, ln_error *err);
+/* Destroys the backends and closes the draft model. */
+void ln_engine_plan_free(ln_engine_plan *plan, ln_backend *backend);
+
+/* What steps of the options hold, for plan->ctx_tokens. */
+void ln_engine_choose_budget(const linnet_engine_options *options, ln_engine_plan *plan);
+
+/* Sizes all that depends on the layers of the backend: the weights, then the other arenas. */
+ln_status ln_engine_size_weights(const linnet_model *model, const ln_backend *backend,
+                                 ln_engine_plan *plan, ln_error *err);
+ln_status ln_engine_size_arenas(const ln_spec *spec, const ln_backend *backend,
+                                ln_engine_plan *plan, ln_error *err);
+/* What the backend reserves, of the draft model only weights and KV cache. */
+size_t ln_engine_device_bytes(const ln_engine_plan *plan, const size_t *bytes);
 
 /* How the planned engine loads its weights; borrows from the plan. */
 static inline ln_weights_options ln_engine_weights_options(const ln_engine_plan *plan) {
     return (ln_weights_options){.ctx_tokens = plan->ctx_tokens,
+                                .first_layer = plan->front.n_layers,
                                 .quantize = plan->quantizes ? &plan->quantize : NULL,
                                 .progress = plan->progress};
 }
@@ -80,10 +106,16 @@ typedef struct ln_engine_layout {
 ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *budget,
                                    ln_layout *layout);
 
-/* Lays out n_blocks[groups] K and V blocks of every layer in the KV arena, or the swap arena; with
+/* Layers of the KV cache, of all that ln_kv_layer_count counts. */
+typedef struct ln_kv_range {
+    size_t first, end;
+} ln_kv_range;
+
+/* Lays out n_blocks[groups] K and V blocks of these layers in the KV arena, or the swap arena; with
  * kv_layers [ln_kv_layer_count], points them into `memory` as well. */
-void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, const size_t *n_blocks,
-                          ln_layout *layout, ln_kv_layer *kv_layers, void *memory);
+void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
+                          const size_t *n_blocks, ln_layout *layout, ln_kv_layer *kv_layers,
+                          void *memory);
 
 /* Chooses the blocks of the KV cache and of its swap space, and sizes both arenas. */
 ln_status ln_engine_size_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err);

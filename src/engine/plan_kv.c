@@ -8,9 +8,10 @@ static size_t block_bytes(const ln_engine_plan *plan, const ln_kv_layer *layer, 
     return layer->n_heads * ln_kv_head_bytes(plan->kv_dtype, LN_KV_BLOCK_TOKENS, dim);
 }
 
-void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, const size_t *n_blocks,
-                          ln_layout *layout, ln_kv_layer *kv_layers, void *memory) {
-    for (size_t i = 0; i < ln_kv_layer_count(spec); i++) {
+void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
+                          const size_t *n_blocks, ln_layout *layout, ln_kv_layer *kv_layers,
+                          void *memory) {
+    for (size_t i = range.first; i < range.end; i++) {
         ln_kv_layer layer = {0};
         bool v_in_k;
         ln_kv_layer_shape(spec, i, &layer, &v_in_k);
@@ -70,12 +71,19 @@ static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *e
 
 ln_status ln_engine_size_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
     ln_kv_shape *shape = &plan->kv_shape;
-    ln_layout kv = {0}, swap = {0};
+    ln_layout kv = {0}, front = {0}, swap = {0};
+    const ln_kv_range all = {0, ln_kv_layer_count(spec)};
+    const size_t n_front = plan->front.n_layers;
     LN_TRY(shape_kv(spec, plan, err));
-    ln_engine_lay_out_kv(spec, plan, shape->n_blocks, &kv, NULL, NULL);
+    ln_engine_lay_out_kv(spec, plan, (ln_kv_range){0, n_front}, shape->n_blocks, &front, NULL,
+                         NULL);
+    ln_engine_lay_out_kv(spec, plan, (ln_kv_range){n_front, all.end}, shape->n_blocks, &kv, NULL,
+                         NULL);
     LN_TRY(ln_layout_check(&kv, "KV cache", err));
+    LN_TRY(ln_layout_check(&front, "KV cache of the first layers", err));
     /* the same share of every pool */
-    double share = kv.bytes > 0 ? (double)plan->swap_bytes / (double)kv.bytes : 0;
+    double kv_bytes = (double)kv.bytes + (double)front.bytes;
+    double share = kv_bytes > 0 ? (double)plan->swap_bytes / kv_bytes : 0;
     for (size_t g = 0; g < shape->n_groups; g++) {
         double n_blocks = share * (double)shape->n_blocks[g];
         if (n_blocks > INT32_MAX / LN_KV_BLOCK_TOKENS)
@@ -84,9 +92,10 @@ ln_status ln_engine_size_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error 
                            plan->swap_bytes);
         shape->n_swap_blocks[g] = (size_t)n_blocks;
     }
-    ln_engine_lay_out_kv(spec, plan, shape->n_swap_blocks, &swap, NULL, NULL);
+    ln_engine_lay_out_kv(spec, plan, all, shape->n_swap_blocks, &swap, NULL, NULL);
     LN_TRY(ln_layout_check(&swap, "swap space", err));
     plan->bytes[LN_ARENA_KV] = kv.bytes;
+    plan->front.kv_bytes = front.bytes;
     plan->bytes[LN_ARENA_SWAP] = swap.bytes;
     return LINNET_OK;
 }

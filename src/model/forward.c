@@ -412,16 +412,17 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                   .batch = batch,
                   .layer = -1,
                   .ops = ops};
-    embed(&r);
+    if (weights->first_layer == 0)
+        embed(&r);
     if (weights->embedding_norm.dim > 0)
         norm(&r, &weights->embedding_norm, activations->x, NULL, activations->x);
-    for (size_t i = 0; i < spec->n_layers; i++) {
+    for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
         r.layer = (int32_t)i;
         r.layer_kv = &kv[i];
         layer(&r, &spec->layers[i], &weights->layers[i]);
     }
     r.layer = -1;
-    if (batch->n_logits > 0)
+    if (batch->n_logits > 0 && weights->end_layer == spec->n_layers)
         logits(&r);
     keep_choices(&r);
     return r.n_ops;

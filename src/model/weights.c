@@ -24,6 +24,7 @@ typedef struct loader {
     ln_layout layout, table_layout;
     size_t mapped_bytes;
     size_t total_bytes; /* prepared and mapped, when all is loaded */
+    size_t first_layer, end_layer;
     ln_weights_options options;
     bool encoder;                /* the walk is in the encoder */
     ln_unread *unread;           /* NULL while loading */
@@ -35,7 +36,8 @@ typedef struct loader {
 static void tell_progress(const loader *l) {
     const ln_load_progress *progress = &l->options.progress;
     if (progress->fn != NULL)
-        progress->fn(progress->user, l->layout.bytes + l->mapped_bytes, l->total_bytes);
+        progress->fn(progress->user, progress->before_bytes + l->layout.bytes + l->mapped_bytes,
+                     progress->before_bytes + l->total_bytes + progress->after_bytes);
 }
 
 /* Plans or prepares one request into the next part of the arena. */
@@ -421,11 +423,12 @@ static ln_status output(loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
+    ln_role role = spec->tied ? LN_ROLE_EMBEDDING : LN_ROLE_OUTPUT;
     w->output = w->embedding;
     if (!spec->tied && spec->unit_output)
         LN_TRY(unit_output(l, id, &w->output));
-    else if (!spec->tied)
-        LN_TRY(matrix(l, LN_ROLE_OUTPUT, 0, spec->n_vocab, spec->dim, &w->output));
+    else if (!spec->tied || l->first_layer > 0)
+        LN_TRY(matrix(l, role, 0, spec->n_vocab, spec->dim, &w->output));
     id.role = LN_ROLE_OUTPUT_BIAS;
     if (ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
         return LINNET_OK;
@@ -469,7 +472,8 @@ static ln_status stack(loader *l, const ln_layer_spec *specs, size_t n_layers,
     if (l->table != NULL)
         *layers = (ln_layer_weights *)(void *)(l->table + offset);
     for (size_t i = 0; i < n_layers; i++)
-        LN_TRY(layer_weights(l, &specs[i], i, *layers != NULL ? &(*layers)[i] : &planned));
+        if (l->encoder || (i >= l->first_layer && i < l->end_layer))
+            LN_TRY(layer_weights(l, &specs[i], i, *layers != NULL ? &(*layers)[i] : &planned));
     return LINNET_OK;
 }
 
@@ -488,14 +492,27 @@ static ln_status encoder(loader *l) {
     return LINNET_OK;
 }
 
-static ln_status walk(loader *l) {
+/* What comes before the first layer. */
+static ln_status embedding(loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
     LN_TRY(matrix(l, LN_ROLE_EMBEDDING, 0, spec->n_vocab, spec->dim, &w->embedding));
     LN_TRY(learned_positions(l, &w->learned_positions));
-    LN_TRY(norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->embedding_norm));
-    LN_TRY(last_norm(l, &w->output_norm));
-    LN_TRY(output(l));
+    return norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->embedding_norm);
+}
+
+static ln_status walk(loader *l) {
+    const ln_spec *spec = l->spec;
+    ln_weights *w = l->weights;
+    size_t end = l->options.end_layer;
+    l->first_layer = w->first_layer = l->options.first_layer;
+    l->end_layer = w->end_layer = end > 0 ? end : spec->n_layers;
+    if (l->first_layer == 0)
+        LN_TRY(embedding(l));
+    if (l->end_layer == spec->n_layers) {
+        LN_TRY(last_norm(l, &w->output_norm));
+        LN_TRY(output(l));
+    }
     LN_TRY(ropes(l));
     LN_TRY(alibi(l));
     LN_TRY(relative_bias(l, &w->relative_bias));
@@ -519,7 +536,7 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
                 .weights = &weights,
                 .err = err};
     ln_status status = walk(&l);
-    if (status == LINNET_OK)
+    if (status == LINNET_OK && l.first_layer == 0 && l.end_layer == spec->n_layers)
         status = ln_unread_check(&unread, spec, err);
     ln_unread_free(&unread);
     LN_TRY(status);

@@ -30,6 +30,8 @@ typedef struct ln_weights {
     ln_norm embedding_norm;      /* right after the embedding; dim 0: none */
     ln_norm output_norm;
     ln_weight output;            /* [n_vocab][dim]; the embedding when tied */
+    size_t first_layer;          /* those before it are left out, and the embedding with them */
+    size_t end_layer;            /* those from it on are left out, and the output with them */
     ln_layer_weights *layers;    /* [n_layers] */
     ln_rope ropes[LN_MAX_ROPES]; /* [n_ropes] */
     const float *alibi_slopes;   /* [n_heads] or NULL */
@@ -50,10 +52,14 @@ typedef struct ln_weights {
 typedef struct ln_load_progress {
     void (*fn)(void *user, size_t ready_bytes, size_t total_bytes);
     void *user;
+    size_t before_bytes, after_bytes; /* of other loads that count as one with this */
 } ln_load_progress;
 
 typedef struct ln_weights_options {
     size_t ctx_tokens; /* the longest sequence */
+    /* Layers that run here, where a model without an encoder is split over backends; end_layer 0:
+     * to the last one. The embedding goes with the first layer, the output with the last. */
+    size_t first_layer, end_layer;
     const ln_dtype
         *quantize; /* what plain matrices of layers and output become; NULL: as they are */
     ln_load_progress progress;

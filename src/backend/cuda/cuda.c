@@ -1,6 +1,7 @@
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/prepare.h"
@@ -116,9 +117,20 @@ static void release(ln_backend *backend, void *memory, size_t bytes) {
         ln_cuda_free(memory);
 }
 
+/* Between steps the buffer for results serves, while weights load those of uploads. */
+static int send_bytes(cuda_backend *self, void *memory, const void *host, size_t bytes) {
+    if (self->upload.pool != NULL || bytes > self->read_bytes)
+        return ln_cuda_upload_rows(&self->upload, memory, bytes, host, bytes, 1, self->stream);
+    int code = ln_cuda_stream_wait(self->stream);
+    if (code != 0)
+        return code;
+    memcpy(self->read, host, bytes);
+    return ln_cuda_copy_to_device(memory, self->read, bytes, self->stream);
+}
+
 static void upload(ln_backend *backend, void *memory, const void *host, size_t bytes) {
     cuda_backend *self = (cuda_backend *)backend;
-    int code = ln_cuda_upload_rows(&self->upload, memory, bytes, host, bytes, 1, self->stream);
+    int code = send_bytes(self, memory, host, bytes);
     if (self->upload_code == 0)
         self->upload_code = code;
 }
@@ -312,6 +324,8 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
         if (kernels[ops[i].kind] == NULL)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the CUDA backend has no operation %d",
                            (int)ops[i].kind);
+    if (self->upload_code != 0)
+        return fail_with(self, self->upload_code, "an upload", err);
     bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
     int code = send_batch(self, ops, n_ops, &step);
     step.exact = self->exact;

@@ -1,0 +1,125 @@
+/* Layers split over two backends: the last ones on the one under test, the others on the CPU. */
+#include "engine_test.h"
+
+/* Greedy ids of a golden model's prompts, one request after another, and the plan. */
+static void answer(const golden *g, linnet_engine_options options, int32_t ids[][MAX_IDS]) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan}, memory = {.struct_bytes = sizeof plan};
+    linnet_error err = {0};
+    if (linnet_plan_memory(g->model, &options, &plan, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    linnet_engine *engine = engine_on(g, options);
+    linnet_engine_get_memory(engine, &memory);
+    assert_memory_equal(&plan, &memory, sizeof plan);
+    linnet_request *requests[GOLDEN_PROMPTS];
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        linnet_request_options request = greedy_options(g, i);
+        requests[i] = submit(engine, &request);
+    }
+    for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
+        linnet_finish finish;
+        assert_int_equal(receive(requests[i], ids[i], &finish), GOLDEN_OUTPUT);
+        assert_int_equal(finish, LINNET_FINISH_LENGTH);
+    }
+    linnet_engine_destroy(engine);
+}
+
+static void any_split_gives_the_same_ids(void **state) {
+    (void)state;
+    static const char *const names[] = {"llama", "gemma3",      "qwen3_moe", "gpt2",
+                                        "bloom", "deepseek_v2", "gpt_oss",   "phi3_window"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        golden g;
+        golden_open(&g, names[i]);
+        linnet_model_info info = {.struct_bytes = sizeof info};
+        linnet_model_get_info(g.model, &info);
+        for (int32_t n = 0; n <= (int32_t)info.n_layers + 1; n++) {
+            int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
+            linnet_engine_options options = exact_options(192, 3, 40, 2);
+            options.gpu_layers = n;
+            answer(&g, options, ids);
+            for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
+                for (size_t k = 0; k < GOLDEN_OUTPUT; k++)
+                    if (ids[p][k] != g.greedy[p][k])
+                        fail_msg("%s, %d layers, prompt %zu: id %zu is %d, not %d", names[i],
+                                 (int)n, p, k, (int)ids[p][k], (int)g.greedy[p][k]);
+        }
+        linnet_model_close(g.model);
+    }
+}
+
+/* Few blocks and a swap space: blocks of both sides move. */
+static void blocks_of_both_sides_move(void **state) {
+    (void)state;
+    static const linnet_preemption ways[] = {LINNET_PREEMPTION_SWAP, LINNET_PREEMPTION_RECOMPUTE};
+    golden g;
+    golden_open(&g, "llama");
+    for (size_t i = 0; i < 2; i++) {
+        linnet_engine_options options = exact_options(96, 8, 32, 1);
+        options.gpu_layers = 1;
+        options.kv_tokens = 192;
+        options.swap_bytes = 1 << 20;
+        options.preemption = ways[i];
+        linnet_engine *engine = engine_on(&g, options);
+        linnet_request *requests[8];
+        for (size_t r = 0; r < 8; r++) {
+            linnet_request_options request = greedy_options(&g, r % GOLDEN_PROMPTS);
+            request.n = 1 + r % 2;
+            requests[r] = submit(engine, &request);
+        }
+        for (size_t r = 0; r < 8; r++) {
+            linnet_event event = {0};
+            size_t n_ids[2] = {0};
+            for (size_t n_ends = 0; n_ends < 1 + r % 2; n_ends += event.finish != 0) {
+                assert_int_equal(linnet_request_next(requests[r], -1, &event, NULL), LINNET_OK);
+                if (event.token < 0)
+                    continue;
+                assert_int_equal(event.token, g.greedy[r % GOLDEN_PROMPTS][n_ids[event.index]++]);
+            }
+            linnet_request_close(requests[r]);
+        }
+        linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+        linnet_engine_get_stats(engine, &stats);
+        assert_true(stats.n_swap_preemptions + stats.n_recompute_preemptions > 0);
+        assert_true(i > 0 || stats.n_swapped_blocks > 0);
+        linnet_engine_destroy(engine);
+    }
+    linnet_model_close(g.model);
+}
+
+static void refuse(const golden *g, linnet_engine_options options, linnet_status status,
+                   const char *text) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_error err = {0};
+    assert_int_equal(linnet_plan_memory(g->model, &options, &plan, &err), status);
+    if (strstr(err.message, text) == NULL)
+        fail_msg("\"%s\" is not in: %s", text, err.message);
+}
+
+static void what_cannot_be_split_is_refused(void **state) {
+    (void)state;
+    golden g;
+    linnet_engine_options options = exact_options(64, 1, 0, 1);
+    golden_open(&g, "t5");
+    options.gpu_layers = 1;
+    refuse(&g, options, LINNET_ERR_UNSUPPORTED, "encoder");
+    linnet_model_close(g.model);
+    golden_open(&g, "llama");
+    options.gpu_layers = -2;
+    refuse(&g, options, LINNET_ERR_ARGUMENT, "gpu_layers");
+    options.gpu_layers = 1;
+    options.backend = "auto";
+    if (!test_has_backend("cuda"))
+        refuse(&g, options, LINNET_ERR_UNSUPPORTED, "no GPU");
+    linnet_model_close(g.model);
+}
+
+int main(int argc, char **argv) {
+    if (!engine_test_begin(argc, argv))
+        return TEST_EXIT_SKIPPED;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_split_gives_the_same_ids),
+        cmocka_unit_test(blocks_of_both_sides_move),
+        cmocka_unit_test(what_cannot_be_split_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -44,9 +44,7 @@ void ln_automaton_free(ln_automaton *automaton) {
     *automaton = (ln_automaton){0};
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static uint32_t mix(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     uint64_t hash = ((uint64_t)a << 32 | b) * 0x9e3779b97f4a7c15u;
@@ -82,8 +80,7 @@ static uint32_t intern_node(ln_automaton *a, uint32_t position, uint32_t termina
     return *head;
 }
 
-/* ---- sets of stacks
- * --------------------------------------------------------------------- */
+/* ---- sets of stacks -------------------------------------------------------------------------- */
 
 static void begin(ln_automaton *a) {
     if (++a->epoch == 0) /* so many sets were made that the numbers begin anew */
@@ -246,8 +243,7 @@ static uint32_t intern_made(ln_automaton *a) {
     return *head;
 }
 
-/* ---- the automaton
- * ---------------------------------------------------------------------- */
+/* ---- the automaton --------------------------------------------------------------------------- */
 
 uint32_t ln_automaton_start(ln_automaton *a) {
     begin(a);

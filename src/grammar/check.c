@@ -102,8 +102,7 @@ static void find_owners(checker *c) {
     }
 }
 
-/* ---- what never ends
- * -------------------------------------------------------------------- */
+/* ---- what never ends ------------------------------------------------------------------------- */
 
 static bool can_pass(const checker *c, const ln_nfa_edge *edge) {
     if (edge->kind == LN_EDGE_CALL)
@@ -146,8 +145,7 @@ static void prune(checker *c, uint32_t *sources, uint32_t *incoming) {
     }
 }
 
-/* ---- left recursion
- * --------------------------------------------------------------------- */
+/* ---- left recursion -------------------------------------------------------------------------- */
 
 enum { WHITE, GREY, BLACK };
 

@@ -69,8 +69,11 @@ static ln_status fill_layers(const dense_walk *w, ln_arena *arena, ln_error *err
     if (table->layers == NULL || table->by_count == NULL || table->counts == NULL)
         return out_of_memory(err);
     for (size_t id = 0; id < n_vocab; id++)
-        for (size_t n = w->token_counts[id]; n < LN_DENSE_LAYERS; n++)
-            table->layers[n * n_words + id / 64] |= table->inside[id / 64] & 1ull << id % 64;
+        if (w->token_counts[id] < LN_DENSE_LAYERS)
+            table->layers[w->token_counts[id] * n_words + id / 64] |=
+                table->inside[id / 64] & 1ull << id % 64;
+    for (size_t i = n_words; i < LN_DENSE_LAYERS * n_words; i++)
+        table->layers[i] |= table->layers[i - n_words];
     size_t begin[LN_TRIE_MAX_DEPTH + 2] = {0}; /* a counting sort */
     for (size_t id = 0; id < n_vocab; id++)
         if (w->token_counts[id] >= LN_DENSE_LAYERS)

@@ -71,8 +71,7 @@ ln_expr *ln_expr_text(ln_grammar_builder *builder, const char *text) {
     return ln_expr_bytes(builder, text, strlen(text));
 }
 
-/* ---- many texts
- * ----------------------------------------------------------------------- */
+/* ---- many texts ------------------------------------------------------------------------------ */
 
 static int compare_texts(const void *a, const void *b) {
     const ln_text *left = a, *right = b;
@@ -118,8 +117,7 @@ ln_expr *ln_expr_texts(ln_grammar_builder *builder, ln_text *texts, size_t n) {
     return add_texts(builder, texts, n, 0);
 }
 
-/* ---- sets of code points
- * ---------------------------------------------------------------- */
+/* ---- sets of code points --------------------------------------------------------------------- */
 
 static int compare_ranges(const void *a, const void *b) {
     const ln_range *left = a, *right = b;
@@ -182,8 +180,7 @@ ln_expr *ln_expr_chars(ln_grammar_builder *builder, const ln_range *ranges, size
     return expr;
 }
 
-/* ---- structure
- * -------------------------------------------------------------------------- */
+/* ---- structure ------------------------------------------------------------------------------- */
 
 ln_expr *ln_expr_list(ln_grammar_builder *builder, ln_expr_kind kind) {
     return create(builder, kind);

@@ -69,8 +69,7 @@ static int compare(const decimal *a, const decimal *b) {
     return (order > 0) - (order < 0);
 }
 
-/* ---- digits before the point
- * ------------------------------------------------------------ */
+/* ---- digits before the point ----------------------------------------------------------------- */
 
 /* What follows the digits that are free, those of `low`, of `high`, or of both.
  */
@@ -115,8 +114,7 @@ static ln_expr *digits_from(const tails *t, size_t at, size_t n, bool at_low, bo
     return choice;
 }
 
-/* ---- digits after it
- * -------------------------------------------------------------------- */
+/* ---- digits after it ------------------------------------------------------------------------- */
 
 /* Whether the number may end after `at` digits that equal those of the bounds.
  */
@@ -177,8 +175,7 @@ static ln_expr *fraction(const tails *t, size_t n, bool at_low, bool at_high) {
     return choice;
 }
 
-/* ---- magnitudes
- * ------------------------------------------------------------------------- */
+/* ---- magnitudes ------------------------------------------------------------------------------ */
 
 /* Magnitudes from low to high, both of them 0 or more. */
 static ln_expr *magnitudes(ln_grammar_builder *b, const decimal *low, const decimal *high,

@@ -107,9 +107,7 @@ ln_expr *ln_json_chars(ln_grammar_builder *b, const ln_range *ranges, size_t n_r
     return choice;
 }
 
-/* ---- values
- * -----------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static ln_expr *space_body(ln_grammar_builder *b) {
     return ln_expr_optional(
@@ -179,8 +177,7 @@ void ln_json_rules_add(ln_grammar_builder *b, ln_json_rules *rules) {
                             ln_expr_text(b, "null"), NULL));
 }
 
-/* ---- keys and constants
- * ----------------------------------------------------------------- */
+/* ---- keys and constants ---------------------------------------------------------------------- */
 
 char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -270,9 +267,7 @@ ln_expr *ln_json_other_key(ln_grammar_builder *b, const char *const *names, size
     return key;
 }
 
-/* ---- sources
- * ----------------------------------------------------------------------------
- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 json_t *ln_grammar_parse_json(ln_grammar_builder *builder, const char *text, size_t n_bytes,
                               const char *what) {

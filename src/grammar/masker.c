@@ -43,8 +43,7 @@ ln_status ln_masker_load(ln_masker *masker, ln_token_text_fn text, const void *s
     return LINNET_OK;
 }
 
-/* ---- making a mask
- * ---------------------------------------------------------------------- */
+/* ---- making a mask --------------------------------------------------------------------------- */
 
 /* The walk over the vocabulary from a state. */
 typedef struct mask_walk {
@@ -178,8 +177,7 @@ static bool make(mask_walk *w, uint32_t number) {
     return !w->is_full;
 }
 
-/* ---- following a sequence
- * --------------------------------------------------------------- */
+/* ---- following a sequence -------------------------------------------------------------------- */
 
 static ln_status too_ambiguous(ln_error *err) {
     return ln_fail(err, LINNET_ERR_LIMIT,
@@ -293,19 +291,24 @@ static const four_words keeps[16] = {
     KEEPS(0), KEEPS(1), KEEPS(2),  KEEPS(3),  KEEPS(4),  KEEPS(5),  KEEPS(6),  KEEPS(7),
     KEEPS(8), KEEPS(9), KEEPS(10), KEEPS(11), KEEPS(12), KEEPS(13), KEEPS(14), KEEPS(15)};
 
-/* Makes n of up to 64 logits minus infinity where the word has no bit. */
-static void forbid(float *logits, uint64_t allowed, size_t n) {
+/* Makes logits[64] minus infinity where the word has no bit; mostly it has nearly all or none. */
+static void forbid(float *logits, uint64_t allowed) {
     const uint32_t minus_infinity = 0xff800000u;
     const four_words all = {minus_infinity, minus_infinity, minus_infinity, minus_infinity};
-    for (size_t i = 0; i + 4 <= n; i += 4) {
+    if (allowed == 0) {
+        for (size_t i = 0; i < 64; i += 4)
+            memcpy(logits + i, &all, sizeof all);
+        return;
+    }
+    uint64_t rest = ~allowed;
+    for (int few = 6; rest != 0 && few > 0; few--, rest &= rest - 1)
+        logits[__builtin_ctzll(rest)] = -INFINITY;
+    for (size_t i = 0; rest != 0 && i < 64; i += 4) {
         four_words keep = keeps[allowed >> i & 15], words;
         memcpy(&words, logits + i, sizeof words);
         words = (words & keep) | (all & ~keep);
         memcpy(logits + i, &words, sizeof words);
     }
-    for (size_t i = n & ~(size_t)3; i < n; i++)
-        if ((allowed >> i & 1) == 0)
-            logits[i] = -INFINITY;
 }
 
 ln_status ln_masker_apply(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,
@@ -331,9 +334,10 @@ ln_status ln_masker_apply(ln_masker *masker, ln_grammar *grammar, ln_grammar_sta
                        "no token of the vocabulary goes on with the grammar");
     for (size_t i = 0; may_end && i < n_stop_ids; i++)
         allowed[stop_ids[i] / 64] |= 1ull << stop_ids[i] % 64;
-    for (size_t i = 0; i < trie->n_words; i++)
-        if (allowed[i] != UINT64_MAX)
-            forbid(logits + i * 64, allowed[i],
-                   trie->n_vocab - i * 64 < 64 ? trie->n_vocab - i * 64 : 64);
+    for (size_t i = 0; i < trie->n_vocab / 64; i++)
+        forbid(logits + i * 64, allowed[i]);
+    for (size_t id = trie->n_vocab / 64 * 64; id < trie->n_vocab; id++)
+        if ((allowed[id / 64] >> id % 64 & 1) == 0)
+            logits[id] = -INFINITY;
     return LINNET_OK;
 }

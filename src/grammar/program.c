@@ -33,8 +33,7 @@ typedef struct compiler {
     uint64_t fuel;
 } compiler;
 
-/* ---- which rules are regular
- * ------------------------------------------------------------ */
+/* ---- which rules are regular ----------------------------------------------------------------- */
 
 /* Adds up a body, as far as its rules are known; false when one is not. */
 static bool measure(const compiler *c, const ln_expr *expr, rule_shape *shape, uint64_t times) {
@@ -82,8 +81,7 @@ static void find_regular(compiler *c) {
     }
 }
 
-/* ---- terminals
- * -------------------------------------------------------------------------- */
+/* ---- terminals ------------------------------------------------------------------------------- */
 
 static ln_status inline_rule(ln_nfa_adder *adder, const ln_expr *expr, uint32_t from, uint32_t to,
                              ln_error *err) {
@@ -182,9 +180,7 @@ static ln_status try_rule(compiler *c, uint32_t index, ln_error *err) {
     return LINNET_OK;
 }
 
-/* ---- rules
- * ------------------------------------------------------------------------------
- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static ln_status call_rule(ln_nfa_adder *adder, const ln_expr *expr, uint32_t from, uint32_t to,
                            ln_error *err) {

@@ -44,9 +44,7 @@ static bool take(regex_parser *p, const char *text) {
     return true;
 }
 
-/* ---- sets
- * -------------------------------------------------------------------------------
- */
+/* ---- sets ------------------------------------------------------------------------------------ */
 
 static void add_range(regex_parser *p, uint32_t low, uint32_t high) {
     if (!ln_grow((void **)&p->ranges, &p->range_capacity, p->n_ranges + 1, sizeof *p->ranges))
@@ -216,8 +214,7 @@ static ln_expr *read_single(regex_parser *p) {
     return make_chars(p, false);
 }
 
-/* ---- structure
- * -------------------------------------------------------------------------- */
+/* ---- structure ------------------------------------------------------------------------------- */
 
 static bool read_number(regex_parser *p, uint32_t *value) {
     uint64_t sum = 0;

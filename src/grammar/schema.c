@@ -55,8 +55,7 @@ static void check_keywords(ln_schema *s, json_t *schema) {
     }
 }
 
-/* ---- references
- * ------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 static json_t *step_into(json_t *at, const char *name, size_t n_bytes) {
     char key[256];
@@ -97,8 +96,7 @@ json_t *ln_schema_find(ln_schema *s, json_t *reference) {
     return at;
 }
 
-/* ---- combining
- * -------------------------------------------------------------------------- */
+/* ---- combining ------------------------------------------------------------------------------- */
 
 static void merge_member(ln_schema *s, json_t *into, const char *key, json_t *value) {
     json_t *other = json_object_get(into, key);
@@ -202,9 +200,7 @@ static ln_expr *read_all_of(ln_schema *s, json_t *schema) {
     return all != NULL ? ln_schema_read(s, all) : ln_expr_empty(s->builder);
 }
 
-/* ---- unions
- * -----------------------------------------------------------------------------
- */
+/* ---- unions ---------------------------------------------------------------------------------- */
 
 enum {
     IS_NULL = 1,
@@ -319,8 +315,7 @@ static ln_expr *read_any_of(ln_schema *s, json_t *schema, const char *keyword) {
     return choice;
 }
 
-/* ---- one schema
- * ------------------------------------------------------------------------- */
+/* ---- one schema ------------------------------------------------------------------------------ */
 
 static ln_expr *read_values(ln_schema *s, json_t *values) {
     ln_grammar_builder *b = s->builder;
@@ -476,9 +471,7 @@ ln_expr *ln_schema_read(ln_schema *s, json_t *schema) {
     return expr;
 }
 
-/* ---- rules
- * ------------------------------------------------------------------------------
- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 /* The rule of a schema that $ref leads to; it may still be without a body, when
  * it refers to itself. */

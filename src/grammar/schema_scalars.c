@@ -18,9 +18,7 @@ uint32_t ln_schema_count(ln_schema *s, json_t *schema, const char *keyword, uint
     return number < (double)(LN_NO_LIMIT - 1) ? (uint32_t)number : LN_NO_LIMIT - 1;
 }
 
-/* ---- strings
- * ----------------------------------------------------------------------------
- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 #define YEAR "[0-9]{4}"
 #define DATE_AFTER_0                                                                               \
@@ -101,9 +99,7 @@ ln_expr *ln_schema_read_string(ln_schema *s, json_t *schema) {
     return ln_expr_rule(b, rule);
 }
 
-/* ---- numbers
- * ----------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* The shortest decimal that is this number, without an exponent; empty when no
  * number that the grammar knows lies beyond it. */

@@ -289,9 +289,7 @@ static void many_choices(void **state) {
     ln_grammar_release(grammar);
 }
 
-/* ---- refusals
- * ---------------------------------------------------------------------------
- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static void refuse(linnet_grammar_kind kind, const char *text, size_t n_bytes, ln_status expected,
                    const char *message) {

@@ -131,8 +131,7 @@ static void masks_are_what_trying_gives(void **state) {
     free(memory);
 }
 
-/* ---- random texts
- * ----------------------------------------------------------------------- */
+/* ---- random texts ---------------------------------------------------------------------------- */
 
 static void check_rich(const json_t *value) {
     const char *key;
@@ -219,9 +218,7 @@ static void random_texts_are_valid(void **state) {
     free(memory);
 }
 
-/* ---- states
- * -----------------------------------------------------------------------------
- */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 static void states_are_copied_and_gone_back_to(void **state) {
     (void)state;

@@ -1,0 +1,208 @@
+/* Times the masks of structured output on large vocabularies: compiling a grammar, the first mask,
+ * and each one after it, over texts of random allowed tokens.
+ *
+ *     build/bench/bench_grammar 131072 VOCABULARY.gguf...
+ *
+ * Several vocabularies are one: the texts of all, each once; what is missing to so many tokens are
+ * two of them joined. Prints microseconds. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/hashmap.h"
+#include "base/rng.h"
+#include "format/checkpoint.h"
+#include "grammar/masker.h"
+
+enum { MAX_VOCAB = 400000, MAX_TOKENS = 400, TEXTS = 20 };
+
+static const struct {
+    const char *name;
+    linnet_grammar_kind kind;
+    const char *text;
+} grammars[] = {
+    {"any object", LINNET_GRAMMAR_JSON, NULL},
+    {"person", LINNET_GRAMMAR_JSON_SCHEMA,
+     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"age\":{\"type\":"
+     "\"integer\",\"minimum\":0,\"maximum\":130},\"email\":{\"type\":\"string\",\"format\":"
+     "\"email\"},\"tags\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},\"address\":{"
+     "\"type\":\"object\",\"properties\":{\"street\":{\"type\":\"string\"},\"city\":{\"type\":"
+     "\"string\"}},\"required\":[\"street\",\"city\"]}},\"required\":[\"name\",\"age\",\"email\","
+     "\"tags\",\"address\"]}"},
+    {"lengths", LINNET_GRAMMAR_JSON_SCHEMA,
+     "{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"string\",\"minLength\":3,"
+     "\"maxLength\":12},\"text\":{\"type\":\"string\",\"maxLength\":200},\"state\":{\"enum\":["
+     "\"open\",\"closed\",\"in "
+     "progress\"]},\"when\":{\"type\":\"string\",\"format\":\"date-time\"}},"
+     "\"required\":[\"id\",\"text\",\"state\",\"when\"]}"},
+    {"recursive", LINNET_GRAMMAR_JSON_SCHEMA,
+     "{\"type\":\"object\",\"properties\":{\"label\":{\"type\":\"string\"},\"children\":{\"type\":"
+     "\"array\",\"items\":{\"$ref\":\"#\"}}},\"required\":[\"label\",\"children\"]}"},
+    {"map", LINNET_GRAMMAR_JSON_SCHEMA,
+     "{\"type\":\"object\",\"properties\":{\"kind\":{\"type\":\"string\"}},"
+     "\"additionalProperties\":"
+     "{\"type\":[\"number\",\"string\",\"null\"]}}"},
+    {"regex", LINNET_GRAMMAR_REGEX, "([A-Z][a-z]+ ){2,6}[0-9]{1,3}\\."},
+};
+
+typedef struct texts {
+    ln_token_text items[MAX_VOCAB];
+    size_t n;
+} texts;
+
+static ln_token_text get_text(const void *source, int32_t id) {
+    const texts *all = source;
+    return (size_t)id < all->n ? all->items[id] : (ln_token_text){.is_plain = true};
+}
+
+static void add(texts *all, ln_hashmap *seen, ln_token_text text) {
+    if (all->n < MAX_VOCAB && ln_hashmap_add(seen, text.data, text.n_bytes, 0))
+        all->items[all->n++] = text;
+}
+
+static size_t draw_below(size_t n, uint32_t at, uint32_t draw) {
+    return (size_t)((double)ln_rng_uniform(0, at, draw, 0) * (double)n);
+}
+
+/* Adds pairs of short tokens until there are n. */
+static void join(texts *all, ln_hashmap *seen, ln_arena *arena, size_t n) {
+    size_t n_parts = all->n;
+    for (uint32_t at = 0; n_parts > 0 && all->n < n && at < 10 * n; at++) {
+        const ln_token_text *left = &all->items[draw_below(n_parts, at, 0)],
+                            *right = &all->items[draw_below(n_parts, at, 1)];
+        if (left->n_bytes > 6 || right->n_bytes > 6)
+            continue;
+        char *data = ln_arena_alloc(arena, left->n_bytes + right->n_bytes, 1);
+        if (data == NULL)
+            return;
+        memcpy(data, left->data, left->n_bytes);
+        memcpy(data + left->n_bytes, right->data, right->n_bytes);
+        add(all, seen,
+            (ln_token_text){
+                .data = data, .n_bytes = left->n_bytes + right->n_bytes, .is_plain = true});
+    }
+}
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return 1e6 * (double)t.tv_sec + 1e-3 * (double)t.tv_nsec;
+}
+
+static int compare(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static int die(const linnet_error *err) {
+    fprintf(stderr, "%s\n", err->message);
+    return 1;
+}
+
+/* The greatest of random logits: strings end now and then. */
+static int32_t draw(const texts *all, const float *logits, uint64_t seed, size_t n) {
+    int32_t best = -1;
+    float best_score = -INFINITY;
+    for (size_t id = 0; id < all->n; id++) {
+        if (logits[id] == -INFINITY)
+            continue;
+        float score = ln_rng_uniform(seed, (uint32_t)id, n, 0);
+        if (memchr(all->items[id].data, '"', all->items[id].n_bytes) != NULL ||
+            memchr(all->items[id].data, '}', all->items[id].n_bytes) != NULL)
+            score += ln_rng_uniform(seed, 0, n, 1) < 0.3f ? 1 : 0;
+        if (score > best_score) {
+            best = (int32_t)id;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static int measure(ln_masker *masker, const texts *all, size_t which, float *logits) {
+    static double times[TEXTS * MAX_TOKENS];
+    ln_grammar *grammar;
+    linnet_error err = {0};
+    const char *text = grammars[which].text;
+    double began = now_us(), first = 0, total = 0;
+    if (ln_grammar_compile(grammars[which].kind, text, text != NULL ? strlen(text) : 0,
+                           &masker->trie, &grammar, &err) != LINNET_OK)
+        return die(&err);
+    double compiled = now_us() - began;
+    size_t n_times = 0;
+    for (uint64_t seed = 0; seed < TEXTS; seed++) {
+        int32_t tokens[MAX_TOKENS];
+        ln_grammar_state state = {0};
+        for (size_t n = 0; n < MAX_TOKENS; n++) {
+            bool ended;
+            memset(logits, 0, masker->trie.n_vocab * sizeof *logits);
+            began = now_us();
+            if (ln_masker_apply(masker, grammar, &state, tokens, n, NULL, 0, logits, &ended,
+                                &err) != LINNET_OK)
+                return die(&err);
+            double took = now_us() - began;
+            if (seed == 0 && n == 0)
+                first = took;
+            else
+                times[n_times++] = took;
+            if (ended || (tokens[n] = draw(all, logits, seed, n)) < 0)
+                break;
+        }
+    }
+    qsort(times, n_times, sizeof *times, compare);
+    for (size_t i = 0; i < n_times; i++)
+        total += times[i];
+    printf("%-12s %9.0f %8.0f %8.1f %8.1f %8.1f %8.1f %8zu\n", grammars[which].name, compiled,
+           first, total / (double)n_times, times[n_times / 2], times[n_times * 99 / 100],
+           times[n_times - 1], n_times);
+    ln_grammar_release(grammar);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static texts all;
+    linnet_error err = {0};
+    ln_arena arena;
+    ln_hashmap seen;
+    ln_masker masker;
+    ln_layout layout = {0};
+    ln_arena_init(&arena);
+    if (!ln_hashmap_init(&seen, &arena, MAX_VOCAB))
+        return 1;
+    size_t n_vocab = argc > 2 ? strtoull(argv[1], NULL, 10) : 0;
+    for (int i = 2; i < argc; i++) {
+        ln_checkpoint *checkpoint;
+        ln_tokenizer *tokenizer;
+        if (ln_checkpoint_open(argv[i], true, &checkpoint, &err) != LINNET_OK ||
+            ln_tokenizer_open(checkpoint, &tokenizer, &err) != LINNET_OK)
+            return die(&err);
+        for (size_t id = 0; id < ln_tokenizer_vocab_size(tokenizer); id++) {
+            ln_token_text text = ln_tokenizer_text(tokenizer, (int32_t)id);
+            text.is_plain = true;
+            if (text.n_bytes > 0 && !text.is_special)
+                add(&all, &seen, text);
+        }
+    }
+    join(&all, &seen, &arena, n_vocab < MAX_VOCAB ? n_vocab : MAX_VOCAB);
+    size_t n_bytes = ln_token_trie_measure(get_text, &all, all.n);
+    ln_masker_plan(all.n, n_bytes, &layout);
+    void *memory = calloc(1, layout.bytes);
+    float *logits = malloc((all.n + 1) * sizeof *logits);
+    if (memory == NULL || logits == NULL || all.n == 0)
+        return 1;
+    ln_masker_init(&masker, all.n, n_bytes, memory);
+    double began = now_us();
+    if (ln_masker_load(&masker, get_text, &all, &err) != LINNET_OK)
+        return die(&err);
+    printf("%zu tokens, trie of %u nodes in %.0f ms, arena %.1f MB\n\n", all.n, masker.trie.n_nodes,
+           (now_us() - began) * 1e-3, (double)layout.bytes * 1e-6);
+    printf("%-12s %9s %8s %8s %8s %8s %8s %8s\n", "grammar", "compile", "first", "mean", "median",
+           "p99", "most", "tokens");
+    for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++)
+        if (measure(&masker, &all, i, logits) != 0)
+            return 1;
+    free(logits);
+    free(memory);
+    return 0;
+}

@@ -298,6 +298,7 @@ LINNET_API void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_sta
 /* ---- requests --------------------------------------------------------------------------- */
 
 typedef struct linnet_request linnet_request;
+typedef struct linnet_mailbox linnet_mailbox; /* see below */
 
 typedef enum linnet_request_kind {
     LINNET_REQUEST_GENERATE = 0,
@@ -430,7 +431,7 @@ typedef struct linnet_request_options {
      * row[n_vocab] is valid during the call. Not called again once close has returned; it must
      * not close the request itself. */
     void (*on_logits)(void *user, size_t position, const float *row, size_t n_vocab);
-    void *user;
+    void *user; /* any kind: linnet_request_get_user gives it back */
     /* [n_encoder_ids], copied by submit: what an encoder reads, for models that have one. It is
      * encoded in one step, so it is at most max_batch_tokens long. With an encoder, prompt_ids are
      * the decoder's; a GENERATE request without any begins with the model's start token. */
@@ -474,6 +475,9 @@ typedef struct linnet_request_options {
     const char *grammar; /* [grammar_bytes] in UTF-8, used during submit */
     size_t grammar_bytes;
     linnet_early_stopping early_stopping; /* with beam_width */
+    /* Any kind: where the request says that it has events; it then has no descriptor of its own.
+     * NULL: none. */
+    linnet_mailbox *mailbox;
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the
@@ -489,18 +493,37 @@ LINNET_API linnet_status linnet_request_submit(linnet_engine *engine,
                                                linnet_request **request, linnet_error *err);
 
 /* Waits at most timeout_ms (negative: for ever, 0: not at all) for the next event. One thread at a
- * time receives. Errors: TIMEOUT (no event yet), STATE (the final event was delivered before). */
+ * time receives. Errors: TIMEOUT (no event yet), STATE (the final event was delivered before),
+ * ARGUMENT (with a mailbox timeout_ms must be 0). */
 LINNET_API linnet_status linnet_request_next(linnet_request *request, int timeout_ms,
                                              linnet_event *event, linnet_error *err);
 
-/* A file descriptor (eventfd) that polls readable while events wait; the request owns it. */
+/* A file descriptor (eventfd) that polls readable while events wait; the request owns it. -1 with
+ * a mailbox. */
 LINNET_API int linnet_request_get_fd(const linnet_request *request);
+LINNET_API void *linnet_request_get_user(const linnet_request *request); /* of its options */
 
 /* Ends a request within one step; its final event still comes. Idempotent, never blocks. */
 LINNET_API void linnet_request_cancel(linnet_request *request);
 /* Cancels if still running and gives the request up; NULL is fine. Waits for on_logits when that
  * is running, for nothing else. */
 LINNET_API void linnet_request_close(linnet_request *request);
+
+/* ---- mailboxes -------------------------------------------------------------------------- */
+
+/* Where many requests say that they have events, for a receiver of all of them: however many got a
+ * token in a step, the receiver is woken once. Errors: NOMEM, LIMIT (no descriptor is left). */
+LINNET_API linnet_status linnet_mailbox_create(linnet_mailbox **mailbox, linnet_error *err);
+/* Gives it up; NULL is fine. Its requests may be closed before or after. */
+LINNET_API void linnet_mailbox_destroy(linnet_mailbox *mailbox);
+/* A file descriptor that polls readable from when a request has events until next gave NULL; the
+ * mailbox owns it. */
+LINNET_API int linnet_mailbox_get_fd(const linnet_mailbox *mailbox);
+/* The next open request that got events since it was last given, or NULL; linnet_request_next with
+ * timeout_ms 0 gives the events, none where they were taken already, until it says
+ * LINNET_ERR_TIMEOUT, or LINNET_ERR_STATE behind the final event. One thread at a time calls this
+ * and closes the mailbox's requests. */
+LINNET_API linnet_request *linnet_mailbox_next(linnet_mailbox *mailbox);
 
 #ifdef __cplusplus
 }

@@ -261,6 +261,7 @@ static void generate(linnet_engine *engine, const ln_chunk *chunk, float *logits
 
 /* What came of the step's chunks: their logits lie one after another. Encoders give none. */
 static void deliver(linnet_engine *engine, float *logits) {
+    enum { MAX_UNPOSTED = 64 }; /* where sampling takes long, the first do not wait for all */
     const ln_scheduler *scheduler = &engine->scheduler;
     for (size_t i = 0; i < scheduler->n_chunks && !scheduler->is_encoding; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
@@ -278,6 +279,8 @@ static void deliver(linnet_engine *engine, float *logits) {
         else
             generate(engine, chunk, logits);
         logits += chunk->n_logits * engine->model->spec.n_vocab;
+        if (i % MAX_UNPOSTED == MAX_UNPOSTED - 1)
+            ln_mail_round_post(&engine->mail, ln_request_release);
     }
 }
 
@@ -357,6 +360,7 @@ static bool wait_for_work(linnet_engine *engine) {
     uint64_t now_ns = engine->deadline_ns < UINT64_MAX ? ln_clock_ns() : 0;
     if (cancelled || stopping || now_ns >= engine->deadline_ns)
         end_early(engine, stopping, now_ns);
+    ln_mail_round_post(&engine->mail, ln_request_release);
     return !stopping;
 }
 
@@ -368,6 +372,7 @@ void *ln_engine_main(void *argument) {
         guess(engine);
         if (ln_scheduler_schedule(&engine->scheduler) > 0)
             run_step(engine);
+        ln_mail_round_post(&engine->mail, ln_request_release);
     }
     return NULL;
 }

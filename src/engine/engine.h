@@ -8,6 +8,7 @@
 #include "engine/constraint.h"
 #include "engine/draft.h"
 #include "engine/front.h"
+#include "engine/mailbox.h"
 #include "engine/plan.h"
 #include "engine/stats.h"
 #include "engine/step.h"
@@ -45,6 +46,7 @@ struct linnet_engine {
     ln_front front;
     uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
     ln_stats stats;       /* any thread reads */
+    ln_mail_round mail;   /* of the step that is being delivered */
 
     /* shared with the threads that submit */
     pthread_mutex_t mutex;

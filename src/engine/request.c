@@ -16,16 +16,23 @@
 void ln_request_release(linnet_request *request) {
     if (atomic_fetch_sub(&request->references, 1) > 1)
         return;
-    close(request->event_fd);
+    ln_mail_free(&request->mail);
+    if (request->event_fd >= 0)
+        close(request->event_fd);
     pthread_mutex_destroy(&request->on_logits_mutex);
     ln_grammar_release(request->grammar);
     free(request);
 }
 
 /* One more event waits. The counter of an eventfd holds 2^64 - 2, so the write cannot fail. */
-static void count_event(const linnet_request *request) {
+static void count_event(linnet_request *request) {
     uint64_t one = 1;
     ssize_t written;
+    if (request->mail.mailbox != NULL) {
+        if (ln_mail_round_add(&request->engine->mail, &request->mail))
+            atomic_fetch_add(&request->references, 1);
+        return;
+    }
     do
         written = write(request->event_fd, &one, sizeof one);
     while (written < 0 && errno == EINTR);
@@ -168,6 +175,10 @@ void ln_request_give_end_to_all(linnet_request *request, linnet_finish finish,
 
 /* Takes one from the eventfd's count, waiting until it is there or the time is up. */
 static ln_status wait_for_event(const linnet_request *request, int timeout_ms, ln_error *err) {
+    if (request->mail.mailbox != NULL)
+        return timeout_ms == 0 ? LINNET_OK
+                               : ln_fail(err, LINNET_ERR_ARGUMENT,
+                                         "a request with a mailbox cannot be waited for");
     uint64_t deadline_ns = ln_clock_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000u : 0);
     for (;;) {
         uint64_t one;
@@ -230,7 +241,10 @@ linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linne
     size_t index = request->next, n_looked = 0;
     while (!take_event(request, &request->outputs[request->ranks[index]], event)) {
         index = (index + 1) % request->n_outputs;
-        LN_BUG_ON(++n_looked == request->n_outputs); /* the count says that there is one */
+        if (++n_looked < request->n_outputs)
+            continue;
+        LN_BUG_ON(request->mail.mailbox == NULL); /* the count says that there is one */
+        return ln_fail(err, LINNET_ERR_TIMEOUT, "there is no event");
     }
     const ln_output *output = &request->outputs[request->ranks[index]];
     request->next = (index + 1) % request->n_outputs;
@@ -246,6 +260,10 @@ int linnet_request_get_fd(const linnet_request *request) {
     return request->event_fd;
 }
 
+void *linnet_request_get_user(const linnet_request *request) {
+    return request->options.user;
+}
+
 void linnet_request_cancel(linnet_request *request) {
     if (atomic_load(&request->n_open) == 0 || atomic_exchange(&request->cancelled, true))
         return;
@@ -256,6 +274,7 @@ void linnet_request_close(linnet_request *request) {
     if (request == NULL)
         return;
     linnet_request_cancel(request);
+    ln_mail_close(&request->mail);
     pthread_mutex_lock(&request->on_logits_mutex); /* a call of on_logits ends first */
     request->is_closed = true;
     pthread_mutex_unlock(&request->on_logits_mutex);

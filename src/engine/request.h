@@ -6,7 +6,8 @@
  *
  * Tokens are the events: the engine thread writes them behind the prompt and then counts them in
  * the output's n_shown; the receiver follows. The eventfd is a semaphore that counts the events not
- * taken. Where the best of several outputs are asked for, nothing is shown until all have ended. */
+ * taken; a request with a mailbox has none, and is noted for the end of the step instead. Where the
+ * best of several outputs are asked for, nothing is shown until all have ended. */
 #ifndef LN_ENGINE_REQUEST_H
 #define LN_ENGINE_REQUEST_H
 
@@ -14,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "engine/beam.h"
+#include "engine/mailbox.h"
 #include "engine/sequence.h"
 #include "engine/text_stream.h"
 #include "sampling/sampler.h"
@@ -54,7 +56,8 @@ struct linnet_request {
     ln_grammar *grammar;                 /* a reference; NULL: none */
     uint64_t deadline_ns;                /* of ln_clock_ns; 0: none */
     ln_request_logprobs prompt_logprobs; /* as asked for; the engine thread writes them */
-    int event_fd;
+    int event_fd;                        /* -1: there is a mailbox */
+    ln_mail mail;
     bool is_ranked;  /* the best n of n_sequences are shown */
     ln_beams *beams; /* NULL: no beam search */
     bool has_stops;

@@ -203,13 +203,15 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
                        own.n_prompt_ids);
     }
     request->grammar = grammar;
-    request->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-    if (request->event_fd < 0) {
+    request->event_fd =
+        own.mailbox != NULL ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    if (own.mailbox == NULL && request->event_fd < 0) {
         ln_grammar_release(grammar);
         free(request);
         return ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a request: %s",
                        strerror(errno));
     }
+    ln_mail_init(&request->mail, request, own.mailbox);
     pthread_mutex_init(&request->on_logits_mutex, NULL);
     own.prompt_ids = own.encoder_ids = NULL;
     own.stop = NULL;

@@ -1,5 +1,6 @@
-/* A generation: the requests of one exchange from submit to the last token. Their descriptors wake
- * the event loop; what has come since is shown in one piece. */
+/* A generation: the requests of one exchange from submit to the last token. Their mailbox wakes the
+ * event loop once for all that a step gave; what has come to a request since is shown in one
+ * piece. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,24 +9,13 @@
 #include "server/render.h"
 #include "server/state.h"
 
-/* One request of the engine, which gives the outputs of one prompt. */
-struct request_source {
-    ln_generation *generation;
-    linnet_request *request; /* NULL: over */
-    struct event *event;
-    ln_choice *choices; /* [n] of the generation's */
-    size_t n_open;
-    uint64_t wake_ns; /* when its events were last looked at */
-};
-
 struct ln_generation {
     ln_server *server;
     ln_job *job;
     ln_generation *next, *previous; /* of server->generations */
     ln_render render;
     ln_usage usage;
-    struct request_source *sources; /* [n_sources] */
-    size_t n_sources, n_open;
+    size_t n_open;      /* choices that are not over */
     ln_choice *choices; /* [n_choices] */
     size_t n_choices;
     ln_api_error error; /* of the first request that failed */
@@ -33,19 +23,8 @@ struct ln_generation {
 
 /* ---- ends ------------------------------------------------------------------------------- */
 
-static void close_source(struct request_source *source) {
-    if (source->event != NULL)
-        event_free(source->event);
-    source->event = NULL;
-    if (source->request != NULL)
-        linnet_request_close(source->request);
-    source->request = NULL;
-}
-
 static void destroy(ln_generation *generation) {
     ln_server *server = generation->server;
-    for (size_t i = 0; i < generation->n_sources; i++)
-        close_source(&generation->sources[i]);
     for (size_t i = 0; i < generation->n_choices; i++) {
         ln_strbuf_free(&generation->choices[i].text);
         for (size_t j = 0; j < LN_LOGPROBS_COLUMNS; j++)
@@ -58,9 +37,7 @@ static void destroy(ln_generation *generation) {
     if (generation->next != NULL)
         generation->next->previous = generation->previous;
     ln_strbuf_free(&generation->render.head);
-    generation->job->n_handles = 0; /* they were the sources' */
     ln_job_free(generation->job);
-    free(generation->sources);
     free(generation->choices);
     free(generation);
 }
@@ -149,7 +126,7 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
     generation->n_open--;
 }
 
-static void take_event(struct request_source *source, const linnet_event *event) {
+static void take_event(ln_source *source, const linnet_event *event) {
     ln_generation *generation = source->generation;
     ln_choice *choice = &source->choices[event->index];
     if (generation->job->request.echoes && !choice->has_prompt &&
@@ -165,11 +142,9 @@ static void take_event(struct request_source *source, const linnet_event *event)
 }
 
 /* Times of the tokens that came together. */
-static void measure(struct request_source *source) {
+static void measure(ln_source *source, uint64_t now_ns) {
     ln_generation *generation = source->generation;
     ln_metrics *metrics = &generation->server->metrics;
-    uint64_t now_ns = ln_clock_ns();
-    generation->server->progress_ns = now_ns;
     for (size_t i = 0; i < generation->job->request.n; i++) {
         ln_choice *choice = &source->choices[i];
         size_t n_new = choice->n_output_tokens - choice->n_counted_tokens;
@@ -188,7 +163,7 @@ static void measure(struct request_source *source) {
 }
 
 /* Shows what the source's choices have; false once the client takes nothing any more. */
-static bool show(struct request_source *source) {
+static bool show(ln_source *source) {
     ln_generation *generation = source->generation;
     ln_strbuf *out = &generation->server->scratch;
     ln_strbuf_clear(out);
@@ -198,48 +173,97 @@ static bool show(struct request_source *source) {
     return ln_http_write(generation->job->exchange, out->data, out->len);
 }
 
-static void on_events(evutil_socket_t fd, short what, void *argument) {
-    (void)fd, (void)what;
-    /* Others have their turn after so many. A source that is slow to give events has given one: to
-     * look for another would cost as much again, and the loop comes back when there is one. */
-    enum { MAX_EVENTS = 256, SLOW_NS = 5000000 };
-    struct request_source *source = argument;
+/* Takes what has come to a source, and shows it; false when the generation is over, and gone. */
+static bool look_at(ln_source *source, uint64_t now_ns) {
     ln_generation *generation = source->generation;
     linnet_event event;
-    uint64_t now_ns = ln_clock_ns();
-    int n_most = now_ns - source->wake_ns > SLOW_NS ? 1 : MAX_EVENTS;
-    source->wake_ns = now_ns;
-    for (int i = 0; i < n_most && source->n_open > 0; i++) {
-        if (linnet_request_next(source->request, 0, &event, NULL) != LINNET_OK)
-            break;
+    while (source->n_open > 0 && linnet_request_next(source->request, 0, &event, NULL) == LINNET_OK)
         take_event(source, &event);
+    measure(source, now_ns);
+    if (source->n_open == 0) {
+        linnet_request_close(source->request);
+        source->request = NULL;
     }
-    measure(source);
-    if (source->n_open == 0)
-        close_source(source);
     if (generation->job->request.streams && !show(source))
-        return; /* on_gone follows */
-    if (generation->n_open == 0)
-        finish(generation);
+        return true; /* on_gone follows */
+    if (generation->n_open > 0)
+        return true;
+    finish(generation);
+    return false;
+}
+
+/* ---- mail ------------------------------------------------------------------------------- */
+
+/* After a look at the mailbox that took long, the next comes after as long a rest, so that tokens
+ * of fast steps go out together and the loop has time for the rest. */
+static void plan_rest(ln_server *server, uint64_t begin_ns) {
+    enum { LONG_NS = 1000000, MAX_REST_NS = 4000000 };
+    uint64_t end_ns = ln_clock_ns(), rest_ns = end_ns - begin_ns;
+    rest_ns = rest_ns < LONG_NS ? 0 : rest_ns > MAX_REST_NS ? MAX_REST_NS : rest_ns;
+    server->rest_until_ns = end_ns + rest_ns;
+}
+
+static void on_mail(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ln_server *server = argument;
+    uint64_t now_ns = ln_clock_ns();
+    if (now_ns < server->rest_until_ns) {
+        struct timeval rest = {.tv_usec = (suseconds_t)((server->rest_until_ns - now_ns) / 1000)};
+        event_del(server->mail_event);
+        event_add(server->rest_timer, &rest);
+        return;
+    }
+    server->progress_ns = now_ns;
+    /* once for each request that is open, and the NULL behind them */
+    linnet_request *request;
+    for (size_t n = atomic_load(&server->n_open) + 1;
+         n > 0 && (request = linnet_mailbox_next(server->mailbox)) != NULL; n--) {
+        ln_source *source = linnet_request_get_user(request);
+        if (source->generation != NULL)
+            look_at(source, now_ns);
+    }
+    plan_rest(server, now_ns);
+}
+
+static void on_rest_over(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ln_server *server = argument;
+    event_add(server->mail_event, NULL);
+}
+
+ln_status ln_generations_start(ln_server *server, ln_error *err) {
+    LN_TRY(linnet_mailbox_create(&server->mailbox, err));
+    server->mail_event = event_new(server->base, linnet_mailbox_get_fd(server->mailbox),
+                                   EV_READ | EV_PERSIST, on_mail, server);
+    server->rest_timer = evtimer_new(server->base, on_rest_over, server);
+    if (server->mail_event == NULL || server->rest_timer == NULL ||
+        event_add(server->mail_event, NULL) != 0)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+    return LINNET_OK;
+}
+
+void ln_generations_stop(ln_server *server) {
+    while (server->generations != NULL)
+        ln_generation_cancel(server->generations);
+    if (server->mail_event != NULL)
+        event_free(server->mail_event);
+    if (server->rest_timer != NULL)
+        event_free(server->rest_timer);
+    linnet_mailbox_destroy(server->mailbox);
 }
 
 /* ---- begin ------------------------------------------------------------------------------ */
 
-static bool begin_source(ln_generation *generation, size_t index) {
-    struct request_source *source = &generation->sources[index];
+static void begin_source(ln_generation *generation, size_t index) {
+    ln_source *source = &generation->job->sources[index];
     const ln_api_request *request = &generation->job->request;
-    linnet_request *handle = generation->job->handles[index];
-    *source = (struct request_source){.generation = generation,
-                                      .request = handle,
-                                      .choices = &generation->choices[index * request->n],
-                                      .n_open = request->n};
+    source->generation = generation;
+    source->choices = &generation->choices[index * request->n];
+    source->n_open = request->n;
     for (size_t i = 0; i < request->n; i++) {
         source->choices[i].index = (uint32_t)(index * request->n + i);
         source->choices[i].prompt = &request->prompts[index];
     }
-    source->event = event_new(generation->server->base, linnet_request_get_fd(handle),
-                              EV_READ | EV_PERSIST, on_events, source);
-    return source->event != NULL && event_add(source->event, NULL) == 0;
 }
 
 static void link_generation(ln_generation *generation) {
@@ -261,11 +285,8 @@ static ln_generation *create(ln_job *job) {
     generation->job = job;
     generation->n_choices = request->n_prompts * request->n;
     generation->choices = calloc(generation->n_choices, sizeof *generation->choices);
-    generation->sources = calloc(job->n_handles, sizeof *generation->sources);
-    if (generation->choices != NULL && generation->sources != NULL)
+    if (generation->choices != NULL)
         return generation;
-    free(generation->choices);
-    free(generation->sources);
     free(generation);
     return NULL;
 }
@@ -292,19 +313,15 @@ void ln_generation_begin(ln_job *job) {
              job->kind == LN_API_CHAT ? "chatcmpl" : "cmpl", exchange->serial);
     ln_render_init(&generation->render);
     exchange->generation = generation;
-    bool begun = true;
-    for (size_t i = 0; i < job->n_handles; i++) {
+    for (size_t i = 0; i < job->n_sources; i++) {
         generation->usage.n_prompt_tokens += job->request.prompts[i].n_ids;
-        generation->n_sources++;
-        begun = begin_source(generation, i) && begun;
+        begin_source(generation, i);
     }
     server->metrics.n_prompt_tokens += generation->usage.n_prompt_tokens;
-    if (!begun) {
-        exchange->generation = NULL;
-        ln_reply_error(exchange, &out_of_memory);
-        ln_generation_cancel(generation);
-        return;
-    }
     if (job->request.streams)
         ln_http_begin(exchange, 200, "text/event-stream");
+    /* what came before the job was back */
+    uint64_t now_ns = ln_clock_ns();
+    for (size_t i = 0; i < job->n_sources && look_at(&job->sources[i], now_ns); i++)
+        continue;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "server/connection.h"
 
@@ -198,26 +197,46 @@ void ln_http_begin(ln_exchange *exchange, int status, const char *type) {
     put_head(of(exchange), status, type, -1);
 }
 
-/* A part with its framing: to the socket at once when nothing waits before it, for that is cheap,
- * and what the socket does not take to `out`. */
-static void write_part(ln_connection *connection, const void *bytes, size_t n_bytes) {
-    char size[24] = "";
-    if (connection->is_chunked)
-        snprintf(size, sizeof size, "%zx\r\n", n_bytes);
-    struct iovec parts[3] = {{size, strlen(size)},
-                             {(void *)(uintptr_t)bytes, n_bytes},
-                             {(void *)(uintptr_t) "\r\n", connection->is_chunked ? 2 : 0}};
-    size_t n_written = 0;
-    if (connection->tls == NULL && evbuffer_get_length(connection->out) == 0) {
-        ssize_t written = writev(connection->fd, parts, 3);
-        n_written = written > 0 ? (size_t)written : 0;
+/* The line before a part of n_bytes; returns its length. */
+static size_t put_size(char *line, size_t n_bytes) {
+    static const char digits[] = "0123456789abcdef";
+    size_t n = 0;
+    unsigned shift = 0;
+    while (n_bytes >> shift >= 16)
+        shift += 4;
+    for (;; shift -= 4) {
+        line[n++] = digits[n_bytes >> shift & 15];
+        if (shift == 0)
+            break;
     }
-    for (size_t i = 0; i < 3; i++) {
-        size_t n = n_written < parts[i].iov_len ? n_written : parts[i].iov_len;
-        if (n < parts[i].iov_len)
-            evbuffer_add(connection->out, (char *)parts[i].iov_base + n, parts[i].iov_len - n);
-        n_written -= n;
+    line[n++] = '\r';
+    line[n++] = '\n';
+    return n;
+}
+
+/* A part with its framing. Where nothing waits before it and it is short, as those with a token
+ * are, it goes to the socket at once and in one piece; what the socket does not take goes to
+ * `out`. */
+static void write_part(ln_connection *connection, const char *bytes, size_t n_bytes) {
+    enum { SHORT_BYTES = 4096, SIZE_BYTES = 2 * sizeof n_bytes + 2 };
+    char line[SIZE_BYTES], whole[SHORT_BYTES + SIZE_BYTES + 2];
+    size_t n_line = connection->is_chunked ? put_size(line, n_bytes) : 0;
+    size_t n_end = connection->is_chunked ? 2 : 0;
+    if (connection->tls != NULL || n_bytes > SHORT_BYTES ||
+        evbuffer_get_length(connection->out) > 0) {
+        evbuffer_add(connection->out, line, n_line);
+        evbuffer_add(connection->out, bytes, n_bytes);
+        evbuffer_add(connection->out, "\r\n", n_end);
+        return;
     }
+    memcpy(whole, line, n_line);
+    memcpy(whole + n_line, bytes, n_bytes);
+    memcpy(whole + n_line + n_bytes, "\r\n", n_end);
+    size_t n_whole = n_line + n_bytes + n_end;
+    ssize_t written = send(connection->fd, whole, n_whole, MSG_NOSIGNAL);
+    size_t n_written = written > 0 ? (size_t)written : 0;
+    if (n_written < n_whole)
+        evbuffer_add(connection->out, whole + n_written, n_whole - n_written);
 }
 
 bool ln_http_write(ln_exchange *exchange, const void *bytes, size_t n_bytes) {

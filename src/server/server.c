@@ -169,7 +169,7 @@ static void on_job_done(ln_job *job) {
         return;
     }
     exchange->job = NULL;
-    if (job->error.status == 0 && job->n_handles > 0) {
+    if (job->error.status == 0 && job->n_sources > 0) {
         ln_generation_begin(job);
         return;
     }
@@ -429,8 +429,7 @@ void ln_server_close(ln_server *server) {
     if (server == NULL)
         return;
     ln_workers_stop(server);
-    while (server->generations != NULL)
-        ln_generation_cancel(server->generations);
+    ln_generations_stop(server);
     ln_http_destroy(server->http);
     for (int i = 0; i < 2; i++)
         if (server->signals[i] != NULL)
@@ -462,6 +461,7 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     server->name =
         server->options.served_name != NULL ? server->options.served_name : server->info.name;
     LN_TRY(create_events(server, err));
+    LN_TRY(ln_generations_start(server, err));
     LN_TRY(ln_workers_start(server, on_job_done, err));
     ln_server_log(server, "serving %s at %s port %u", server->name, server->options.address.host,
                   ln_server_get_port(server));

@@ -16,13 +16,22 @@
 typedef struct ln_job ln_job;
 typedef struct ln_generation ln_generation;
 
+/* One request of the engine, which gives the outputs of one prompt. It is the user of its request.
+ */
+typedef struct ln_source {
+    linnet_request *request;   /* NULL: over */
+    ln_generation *generation; /* NULL: the job is not back yet */
+    struct ln_choice *choices; /* [n] of the generation's */
+    size_t n_open;
+} ln_source;
+
 /* The work on a body: goes to a worker and comes back. Meanwhile the server's thread touches
  * `exchange` and `is_gone` only, and the worker everything else. */
 struct ln_job {
     ln_server *server;
     ln_exchange *exchange; /* the server thread's; NULL: the client is gone */
     ln_job *next;          /* in a queue */
-    /* Reads the body; fills `reply`, or `request` and `handles`, or `error`. */
+    /* Reads the body; fills `reply`, or `request` and `sources`, or `error`. */
     void (*work)(ln_job *job);
     ln_api_kind kind;
     uint64_t begin_ns; /* of ln_clock_ns */
@@ -33,8 +42,8 @@ struct ln_job {
     ln_api_error error;
     ln_strbuf reply;
     ln_api_request request;
-    linnet_request **handles; /* [n_handles], one per prompt; owned */
-    size_t n_handles;
+    ln_source *sources; /* [n_sources], one per prompt; owned */
+    size_t n_sources;
 };
 
 typedef struct ln_job_queue {
@@ -70,7 +79,10 @@ struct ln_server {
     int64_t created_s;
     ln_workers workers;
     ln_generation *generations;
-    atomic_size_t n_open; /* sequences that were admitted and are not over */
+    linnet_mailbox *mailbox; /* of all requests */
+    struct event *mail_event, *rest_timer;
+    uint64_t rest_until_ns; /* the mailbox is not looked at before */
+    atomic_size_t n_open;   /* sequences that were admitted and are not over */
     ln_metrics metrics;
     struct event *signals[2], *drain_timer, *cut_timer;
     bool is_draining;
@@ -88,7 +100,7 @@ void ln_workers_stop(ln_server *server);
 void ln_workers_push(ln_server *server, ln_job *job);
 
 ln_job *ln_job_create(ln_server *server, ln_exchange *exchange); /* takes the body; or NULL */
-void ln_job_free(ln_job *job);                                   /* closes its handles */
+void ln_job_free(ln_job *job);                                   /* closes its requests */
 
 /* Counts `more` sequences in beside the `own` ones that a request has, or says with 429 that there
  * is no room, with 400 that there never is. Any thread. */
@@ -103,7 +115,10 @@ void ln_work_detokenize(ln_job *job);
 
 /* generation.c */
 
-/* Takes a job whose handles were submitted; answers its exchange from now on. */
+/* Creates the mailbox, and looks at it from now on. */
+ln_status ln_generations_start(ln_server *server, ln_error *err);
+void ln_generations_stop(ln_server *server); /* cancels what is left */
+/* Takes a job whose requests were submitted; answers its exchange from now on. */
 void ln_generation_begin(ln_job *job);
 /* The client has gone, or the server ends: cancels the requests. */
 void ln_generation_cancel(ln_generation *generation);

@@ -31,8 +31,8 @@ static bool submit(ln_job *job) {
     ln_server *server = job->server;
     ln_api_request *request = &job->request;
     linnet_error err = {0};
-    job->handles = calloc(request->n_prompts, sizeof *job->handles);
-    if (job->handles == NULL)
+    job->sources = calloc(request->n_prompts, sizeof *job->sources);
+    if (job->sources == NULL)
         return ln_api_fail(&job->error, 503, NULL, "out of memory");
     for (size_t i = 0; i < request->n_prompts; i++) {
         linnet_request_options options = request->options;
@@ -44,9 +44,12 @@ static bool submit(ln_job *job) {
             options.prompt_ids = prompt->ids;
             options.n_prompt_ids = prompt->n_ids;
         }
-        if (linnet_request_submit(server->engine, &options, &job->handles[i], &err) != LINNET_OK)
+        options.mailbox = server->mailbox;
+        options.user = &job->sources[i];
+        if (linnet_request_submit(server->engine, &options, &job->sources[i].request, &err) !=
+            LINNET_OK)
             return fail_submit(job, &err);
-        job->n_handles++;
+        job->n_sources++;
     }
     return true;
 }

@@ -28,9 +28,9 @@ ln_job *ln_job_create(ln_server *server, ln_exchange *exchange) {
 void ln_job_free(ln_job *job) {
     if (job == NULL)
         return;
-    for (size_t i = 0; i < job->n_handles; i++)
-        linnet_request_close(job->handles[i]);
-    free(job->handles);
+    for (size_t i = 0; i < job->n_sources; i++)
+        linnet_request_close(job->sources[i].request);
+    free(job->sources);
     ln_server_release(job->server, job->n_reserved);
     ln_api_request_free(&job->request);
     ln_strbuf_free(&job->body);

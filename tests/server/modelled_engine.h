@@ -1,0 +1,40 @@
+/* An engine that computes nothing: a step gives each request a token, and steps come with the clock
+ * or when they are asked for. It takes the place of the library's engine in programs that link it:
+ * what a server does beside the engine shows, and when. */
+#ifndef LN_TESTS_SERVER_MODELLED_ENGINE_H
+#define LN_TESTS_SERVER_MODELLED_ENGINE_H
+
+#include <linnet.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/mailbox.h"
+
+struct linnet_engine {
+    size_t max_seqs;
+    uint64_t step_ns; /* between steps of the clock */
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t work_came;
+    linnet_request *submitted; /* under the mutex, as is_stopping */
+    bool is_stopping;
+    linnet_request *running; /* the stepping thread's, as what follows */
+    ln_mail_round mail;
+    atomic_uint_fast64_t n_steps;
+    uint64_t n_late; /* steps of the clock that came over a step late */
+    /* requests that ended */
+    size_t n_finished, n_cancelled, n_failed;
+};
+
+/* Steps by hand: a token's text is its number in its output. */
+void modelled_engine_init(linnet_engine *engine, size_t max_seqs);
+void modelled_engine_step(linnet_engine *engine); /* of one thread */
+void modelled_engine_fail(linnet_engine *engine); /* a step that ends all requests with errors */
+size_t modelled_engine_count(const linnet_engine *engine); /* running requests; of that thread */
+
+/* Steps with the clock, on a thread, while there are requests: a token's text is the time of its
+ * step, as ln_clock_ns has it. 0, or an error number. */
+int modelled_engine_start(linnet_engine *engine, uint64_t step_ns);
+void modelled_engine_stop(linnet_engine *engine);
+
+#endif

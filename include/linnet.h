@@ -460,8 +460,9 @@ typedef struct linnet_request_options {
     uint32_t n;       /* 0: 1 */
     uint32_t best_of; /* 0: n */
     /* Kind GENERATE only: beam search of this width (0: none), which gives its n best hypotheses
-     * when it is over, best first. A score is the sum of logprobs / (tokens of
-     * output)^length_penalty. */
+     * when it is over, best first. A score is the sum of logprobs, as logit_bias and penalties
+     * change them, / (tokens of output)^length_penalty. Where fewer texts are possible than n, the
+     * last outputs are empty, of score minus infinity. */
     uint32_t beam_width;
     float length_penalty;
     int32_t priority; /* any kind, for engines that look at it: lower numbers go first */

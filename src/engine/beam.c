@@ -11,41 +11,50 @@
 /* ---- memory ----------------------------------------------------------------------------- */
 
 typedef struct beams_layout {
-    size_t self, top, steps, next, scores, slots, taken, ended, tokens, n_steps;
+    size_t self, top, chosen, shown, steps, next, scores, slots, taken, ended, tokens;
+    size_t ended_chosen, ended_top, probe, n_steps, n_kept, n_top;
 } beams_layout;
 
-static beams_layout lay_out(ln_layout *layout, size_t width, size_t n_stop_ids, size_t n_vocab,
-                            size_t max_output) {
+static beams_layout lay_out(ln_layout *layout, const ln_beams_shape *shape) {
     beams_layout b;
-    size_t n_steps = (n_stop_ids > 0 ? 1 + n_stop_ids : 2) * width;
-    b.n_steps = n_steps < n_vocab ? n_steps : n_vocab;
+    size_t width = shape->width;
+    size_t n_steps = (shape->n_stop_ids > 0 ? 1 + shape->n_stop_ids : 2) * width;
+    b.n_steps = n_steps < shape->n_vocab ? n_steps : shape->n_vocab;
+    b.n_kept = shape->has_logprobs ? shape->max_output : 0;
+    b.n_top = shape->has_logprobs ? shape->n_top : 0;
     b.self = ln_layout_add(layout, 1, sizeof(ln_beams));
     b.top = ln_layout_add(layout, width, b.n_steps * sizeof(linnet_logprob));
+    b.chosen = ln_layout_add(layout, width, b.n_steps * sizeof(float));
+    b.shown = ln_layout_add(layout, width, b.n_top * sizeof(linnet_logprob));
     b.steps = ln_layout_add(layout, b.n_steps, sizeof(ln_beam_step));
     b.next = ln_layout_add(layout, width, sizeof(ln_beam_step));
     b.scores = ln_layout_add(layout, width, sizeof(float));
     b.slots = ln_layout_add(layout, width, sizeof(size_t));
     b.taken = ln_layout_add(layout, width, sizeof(bool));
     b.ended = ln_layout_add(layout, width, sizeof(ln_hypothesis));
-    b.tokens = ln_layout_add(layout, width, max_output * sizeof(int32_t));
+    b.tokens = ln_layout_add(layout, width, shape->max_output * sizeof(int32_t));
+    b.ended_chosen = ln_layout_add(layout, width, b.n_kept * sizeof(float));
+    b.ended_top = ln_layout_add(layout, width * b.n_top, b.n_kept * sizeof(linnet_logprob));
+    b.probe = ln_text_stream_plan(layout, shape->tokenizer, shape->n_stops, shape->longest_stop);
     return b;
 }
 
-size_t ln_beams_plan(ln_layout *layout, size_t width, size_t n_stop_ids, size_t n_vocab,
-                     size_t max_output) {
-    return lay_out(layout, width, n_stop_ids, n_vocab, max_output).self;
+size_t ln_beams_plan(ln_layout *layout, const ln_beams_shape *shape) {
+    return lay_out(layout, shape).self;
 }
 
-ln_beams *ln_beams_init(size_t width, size_t n_stop_ids, size_t n_vocab, size_t max_output,
-                        void *memory) {
+ln_beams *ln_beams_init(const ln_beams_shape *shape, void *memory) {
     ln_layout layout = {0};
-    beams_layout at = lay_out(&layout, width, n_stop_ids, n_vocab, max_output);
+    beams_layout at = lay_out(&layout, shape);
     char *base = memory;
     ln_beams *beams = memory;
     *beams = (ln_beams){
-        .width = width,
+        .width = shape->width,
         .n_steps = at.n_steps,
+        .n_top = at.n_top,
         .top = (linnet_logprob *)(void *)(base + at.top),
+        .chosen = (float *)(void *)(base + at.chosen),
+        .shown = (linnet_logprob *)(void *)(base + at.shown),
         .steps = (ln_beam_step *)(void *)(base + at.steps),
         .next = (ln_beam_step *)(void *)(base + at.next),
         .scores = (float *)(void *)(base + at.scores),
@@ -53,12 +62,69 @@ ln_beams *ln_beams_init(size_t width, size_t n_stop_ids, size_t n_vocab, size_t 
         .taken = (bool *)(base + at.taken),
         .ended = (ln_hypothesis *)(void *)(base + at.ended),
     };
-    for (size_t i = 0; i < width; i++)
-        beams->ended[i].tokens = (int32_t *)(void *)(base + at.tokens) + i * max_output;
+    ln_text_stream_init(&beams->probe, shape->tokenizer, false, NULL, shape->n_stops,
+                        shape->longest_stop, base + at.probe);
+    for (size_t i = 0; i < shape->width; i++) {
+        ln_hypothesis *own = &beams->ended[i];
+        own->tokens = (int32_t *)(void *)(base + at.tokens) + i * shape->max_output;
+        own->logprobs.chosen = (float *)(void *)(base + at.ended_chosen) + i * at.n_kept;
+        own->logprobs.top =
+            (linnet_logprob *)(void *)(base + at.ended_top) + i * at.n_kept * at.n_top;
+    }
     return beams;
 }
 
 /* ---- candidates ------------------------------------------------------------------------- */
+
+/* A row's candidates, none of which may follow. */
+static void forbid_row(ln_beams *beams, size_t row) {
+    for (size_t i = 0; i < beams->n_steps; i++) {
+        beams->top[row * beams->n_steps + i] = (linnet_logprob){.logprob = -INFINITY};
+        beams->chosen[row * beams->n_steps + i] = -INFINITY;
+    }
+}
+
+static ln_status check_numbers(const float *logprobs, size_t n, ln_error *err) {
+    for (size_t i = 0; i < n; i++)
+        if (isnan(logprobs[i]))
+            return ln_fail(err, LINNET_ERR_COMPUTE, "the logit of token %zu is not a number", i);
+    return LINNET_OK;
+}
+
+/* The best ways to go on with a beam, from its logits, which become logprobs. *is_complete: there
+ * is none, for its text is what the grammar asks for. */
+static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_beams_tools *tools,
+                             size_t row, float *logits, bool *is_complete, ln_error *err) {
+    const linnet_request *request = sequence->group->request;
+    ln_sampler *sampler = tools->sampler;
+    size_t n_prompt = request->n_prompt;
+    linnet_logprob *top = beams->top + row * beams->n_steps;
+    const linnet_sampling *sampling = &request->options.sampling;
+    ln_sample_place place = {
+        .tokens = sequence->tokens, .n_tokens = sequence->n_tokens, .rules = &request->rules};
+    ln_logprobs_take(sampler, logits, beams->shown + row * beams->n_top, beams->n_top);
+    ln_logprobs_get_all(sampler, logits);
+    if (request->grammar != NULL)
+        LN_TRY(
+            ln_error_prefix(err,
+                            ln_masker_apply(tools->masker, request->grammar,
+                                            &sequence->grammar_state, sequence->tokens + n_prompt,
+                                            sequence->n_tokens - n_prompt, request->rules.stop_ids,
+                                            request->rules.n_stop_ids, logits, is_complete, err),
+                            "grammar"));
+    if (*is_complete) {
+        forbid_row(beams, row);
+        return LINNET_OK;
+    }
+    ln_rules_apply(&place, logits);
+    ln_penalties_apply(sampler, sampling, &place, logits);
+    ln_dry_apply(sampler, sampling, &place, logits);
+    LN_TRY(check_numbers(logits, sampler->n_vocab, err));
+    ln_logprobs_select(sampler, logits, top, beams->n_steps);
+    for (size_t i = 0; i < beams->n_steps; i++)
+        beams->chosen[row * beams->n_steps + i] = ln_logprobs_get(sampler, top[i].id);
+    return LINNET_OK;
+}
 
 /* The best n_steps ways to go on, of all beams: their lists, each best first, merge. */
 static void choose_steps(ln_beams *beams, size_t n_rows) {
@@ -69,10 +135,10 @@ static void choose_steps(ln_beams *beams, size_t n_rows) {
         for (size_t row = 0; row < n_rows; row++) {
             if (at[row] == beams->n_steps)
                 continue;
-            const linnet_logprob *top = &beams->top[row * beams->n_steps + at[row]];
-            float score = beams->scores[row] + top->logprob;
+            size_t place = row * beams->n_steps + at[row];
+            float score = beams->scores[row] + beams->top[place].logprob;
             if (best.token < 0 || score > best.score)
-                best = (ln_beam_step){row, top->id, score};
+                best = (ln_beam_step){row, beams->top[place].id, score, beams->chosen[place]};
         }
         at[best.parent]++;
         beams->steps[i] = best;
@@ -85,12 +151,11 @@ static double penalised(const linnet_request *request, float score, size_t lengt
     return (double)score / pow((double)length, (double)request->options.length_penalty);
 }
 
-/* Keeps a hypothesis when it is among the best so far. */
-static void add_ended(ln_beams *beams, const linnet_request *request, const ln_beam_step *step,
-                      bool stops) {
-    const ln_output *parent = &request->outputs[step->parent];
-    size_t n_tokens = parent->n_made;
-    double score = penalised(request, step->score, n_tokens + 1);
+/* Keeps what a beam has said, and `last` unless it is NULL, when it is among the best so far. */
+static void add_ended(ln_beams *beams, const linnet_request *request, size_t parent,
+                      const ln_beam_step *last, double score, linnet_finish finish) {
+    const ln_output *from = &request->outputs[parent];
+    size_t n_tokens = from->n_made, n_top = beams->n_top;
     bool is_full = beams->n_ended == beams->width;
     if (is_full && !(score > beams->ended[beams->width - 1].score))
         return;
@@ -98,12 +163,20 @@ static void add_ended(ln_beams *beams, const linnet_request *request, const ln_b
     ln_hypothesis own = beams->ended[at];
     for (; at > 0 && score > beams->ended[at - 1].score; at--)
         beams->ended[at] = beams->ended[at - 1];
-    memcpy(own.tokens, parent->tokens + request->n_prompt, n_tokens * sizeof *own.tokens);
-    if (!stops)
-        own.tokens[n_tokens++] = step->token;
+    ln_output_copy_logprobs(request, &own.logprobs, &from->logprobs, n_tokens);
+    memcpy(own.tokens, from->tokens + request->n_prompt, n_tokens * sizeof *own.tokens);
+    if (last != NULL) {
+        own.tokens[n_tokens] = last->token;
+        if (request->options.logprobs) {
+            own.logprobs.chosen[n_tokens] = last->logprob;
+            memcpy(own.logprobs.top + n_tokens * n_top, beams->shown + parent * n_top,
+                   n_top * sizeof *beams->shown);
+        }
+        n_tokens++;
+    }
     own.n_tokens = n_tokens;
     own.score = score;
-    own.finish = stops ? LINNET_FINISH_STOP : LINNET_FINISH_LENGTH;
+    own.finish = finish;
     beams->ended[at] = own;
 }
 
@@ -129,42 +202,106 @@ static void find_slots(ln_beams *beams, bool begins) {
     }
 }
 
+/* Makes the beam at `slot` what the one at `parent` is. */
+static void fork_beam(ln_sequence_group *group, ln_kv_cache *kv, size_t parent, size_t slot) {
+    linnet_request *request = group->request;
+    ln_output *to = &request->outputs[slot];
+    const ln_output *from = &request->outputs[parent];
+    memcpy(to->tokens + request->n_prompt, from->tokens + request->n_prompt,
+           from->n_made * sizeof *to->tokens);
+    ln_output_copy_logprobs(request, &to->logprobs, &from->logprobs, from->n_made);
+    if (request->has_stops)
+        ln_text_stream_copy(&to->stop_stream, &from->stop_stream);
+    group->sequences[slot].grammar_state = group->sequences[parent].grammar_state;
+    ln_kv_cache_clear(kv, group->sequences[slot].kv_row);
+    ln_kv_cache_fork(kv, group->sequences[parent].kv_row, group->sequences[slot].kv_row);
+}
+
 static void move_beams(ln_beams *beams, ln_sequence_group *group, ln_kv_cache *kv, bool begins) {
     linnet_request *request = group->request;
+    size_t n_top = beams->n_top, n_bytes;
     find_slots(beams, begins);
-    for (size_t i = 0; i < beams->width && !begins; i++) {
-        size_t slot = beams->slots[i], parent = beams->next[i].parent;
-        if (slot == parent)
-            continue;
-        ln_output *to = &request->outputs[slot];
-        const ln_output *from = &request->outputs[parent];
-        memcpy(to->tokens + request->n_prompt, from->tokens + request->n_prompt,
-               from->n_made * sizeof *to->tokens);
-        ln_kv_cache_clear(kv, group->sequences[slot].kv_row);
-        ln_kv_cache_fork(kv, group->sequences[parent].kv_row, group->sequences[slot].kv_row);
-    }
+    for (size_t i = 0; i < beams->width && !begins; i++)
+        if (beams->slots[i] != beams->next[i].parent)
+            fork_beam(group, kv, beams->next[i].parent, beams->slots[i]);
     for (size_t i = 0; i < beams->width; i++) {
+        const ln_beam_step *step = &beams->next[i];
         ln_output *output = &request->outputs[beams->slots[i]];
-        output->tokens[request->n_prompt + output->n_made++] = beams->next[i].token;
-        output->score = (double)beams->next[i].score;
-        beams->scores[beams->slots[i]] = beams->next[i].score;
+        if (request->options.logprobs) {
+            output->logprobs.chosen[output->n_made] = step->logprob;
+            memcpy(output->logprobs.top + output->n_made * n_top,
+                   beams->shown + step->parent * n_top, n_top * sizeof *beams->shown);
+        }
+        if (request->has_stops)
+            ln_text_stream_push(&output->stop_stream, step->token, &n_bytes);
+        output->tokens[request->n_prompt + output->n_made++] = step->token;
+        output->score = (double)step->score;
+        beams->scores[beams->slots[i]] = step->score;
         group->sequences[beams->slots[i]].n_tokens++;
     }
 }
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
-static void look_at_rows(ln_beams *beams, const ln_sequence_group *group, ln_sampler *sampler,
-                         float *logits, size_t n_rows) {
+/* The ways to go on with all beams; those whose text is complete end. */
+static ln_status look_at_rows(ln_beams *beams, ln_sequence_group *group,
+                              const ln_beams_tools *tools, float *logits, size_t n_rows,
+                              ln_error *err) {
+    const linnet_request *request = group->request;
     for (size_t row = 0; row < n_rows; row++) {
-        const ln_sequence *sequence = &group->sequences[row];
-        ln_sample_place place = {.tokens = sequence->tokens,
-                                 .n_tokens = sequence->n_tokens,
-                                 .rules = &group->request->rules};
-        float *own = logits + row * sampler->n_vocab;
-        ln_rules_apply(&place, own);
-        ln_logprobs_take(sampler, own, beams->top + row * beams->n_steps, beams->n_steps);
+        bool is_complete = false;
+        size_t length = request->outputs[row].n_made;
+        if (beams->scores[row] == -INFINITY) {
+            forbid_row(beams, row);
+            continue;
+        }
+        LN_TRY(look_at_row(beams, &group->sequences[row], tools, row,
+                           logits + row * tools->sampler->n_vocab, &is_complete, err));
+        if (is_complete)
+            add_ended(beams, request, row, NULL,
+                      penalised(request, beams->scores[row], length > 0 ? length : 1),
+                      LINNET_FINISH_STOP);
     }
+    return LINNET_OK;
+}
+
+/* Whether a way to go on completes a stop string. */
+static bool completes_stop(ln_beams *beams, const linnet_request *request,
+                           const ln_beam_step *step) {
+    size_t n_bytes;
+    if (!request->has_stops)
+        return false;
+    ln_text_stream_copy(&beams->probe, &request->outputs[step->parent].stop_stream);
+    ln_text_stream_push(&beams->probe, step->token, &n_bytes);
+    return beams->probe.stopped;
+}
+
+/* Why a way to go on ends, with outputs of this length, or NONE; *is_said: its token is shown. */
+static linnet_finish finish_of(ln_beams *beams, const linnet_request *request,
+                               const ln_beam_step *step, size_t length, bool *is_said) {
+    *is_said = !ln_request_rules_stop(&request->rules, step->token);
+    if (!*is_said || completes_stop(beams, request, step))
+        return LINNET_FINISH_STOP;
+    return length == request->max_output ? LINNET_FINISH_LENGTH : LINNET_FINISH_NONE;
+}
+
+/* Sorts the candidates into those that end and those that run on; returns how many of the latter
+ * there are. */
+static size_t take_steps(ln_beams *beams, const linnet_request *request, size_t length) {
+    size_t n_next = 0;
+    for (size_t i = 0; i < beams->n_steps; i++) {
+        const ln_beam_step *step = &beams->steps[i];
+        bool is_said;
+        if (step->score == -INFINITY || (i >= beams->width && n_next == beams->width))
+            break;
+        linnet_finish finish = finish_of(beams, request, step, length, &is_said);
+        if (finish == LINNET_FINISH_NONE && n_next < beams->width)
+            beams->next[n_next++] = *step;
+        else if (finish != LINNET_FINISH_NONE && i < beams->width)
+            add_ended(beams, request, step->parent, is_said ? step : NULL,
+                      penalised(request, step->score, length), finish);
+    }
+    return n_next;
 }
 
 /* Whether what would go on, with outputs of this length, no longer matters. */
@@ -180,24 +317,19 @@ static bool is_decided(const ln_beams *beams, const linnet_request *request, siz
              beams->ended[beams->width - 1].score);
 }
 
-bool ln_beams_step(ln_beams *beams, ln_sequence_group *group, ln_kv_cache *kv, ln_sampler *sampler,
-                   float *logits, bool begins) {
+ln_status ln_beams_step(ln_beams *beams, ln_sequence_group *group, const ln_beams_tools *tools,
+                        float *logits, bool begins, bool *is_over, ln_error *err) {
     const linnet_request *request = group->request;
-    size_t n_rows = begins ? 1 : beams->width, n_next = 0;
+    size_t n_rows = begins ? 1 : beams->width;
     size_t length = request->outputs[0].n_made + 1;
-    look_at_rows(beams, group, sampler, logits, n_rows);
+    LN_TRY(look_at_rows(beams, group, tools, logits, n_rows, err));
     choose_steps(beams, n_rows);
-    for (size_t i = 0; i < beams->n_steps; i++) {
-        const ln_beam_step *step = &beams->steps[i];
-        bool stops = ln_request_rules_stop(&request->rules, step->token);
-        bool ends = stops || length == request->max_output;
-        if (ends && i < beams->width)
-            add_ended(beams, request, step, stops);
-        else if (!ends && n_next < beams->width)
-            beams->next[n_next++] = *step;
-    }
-    if (n_next < beams->width || is_decided(beams, request, length))
-        return true;
-    move_beams(beams, group, kv, begins);
-    return false;
+    size_t n_next = take_steps(beams, request, length);
+    *is_over = n_next == 0 || is_decided(beams, request, length);
+    if (*is_over)
+        return LINNET_OK;
+    for (; n_next < beams->width; n_next++) /* these give nothing */
+        beams->next[n_next] = (ln_beam_step){.score = -INFINITY, .logprob = -INFINITY};
+    move_beams(beams, group, tools->kv, begins);
+    return LINNET_OK;
 }

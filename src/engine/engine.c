@@ -203,14 +203,39 @@ static void begin_group(linnet_engine *engine, ln_sequence_group *group, const f
     }
 }
 
-/* A step of a group's beams, whose rows lie together. */
-static void search(linnet_engine *engine, const ln_chunk *chunk, size_t n_chunks, float *logits) {
-    ln_sequence_group *group = chunk->sequence->group;
+/* Rows of a prompt give its logprobs. */
+static void read_prompt(linnet_engine *engine, const ln_chunk *chunk, const float *logits) {
+    ln_sequence *sequence = chunk->sequence;
+    ln_sequence_group *group = sequence->group;
     linnet_request *request = group->request;
+    size_t first = sequence->n_cached - chunk->n_logits;
+    for (size_t i = 0; group->wants_all_logits && i < chunk->n_logits; i++)
+        if (first + i < group->n_prompt)
+            ln_request_give_prompt_logprobs(request, &engine->sampler, first + i,
+                                            logits + i * engine->model->spec.n_vocab);
+    group->wants_all_logits &= !request->has_prompt_logprobs;
+}
+
+/* A step of a group's beams, whose rows lie together; the last of a prompt's rows begins it. */
+static void search(linnet_engine *engine, const ln_chunk *chunk, size_t n_chunks, float *logits) {
+    const ln_sequence *sequence = chunk->sequence;
+    ln_sequence_group *group = sequence->group;
+    linnet_request *request = group->request;
+    ln_beams_tools tools = {&engine->cache, &engine->sampler, &engine->constraints.masker};
+    ln_error err = {0};
+    bool is_over = false;
+    read_prompt(engine, chunk, logits);
+    if (!chunk->begins_group && sequence->n_cached < sequence->n_tokens)
+        return;
     LN_BUG_ON(n_chunks != (chunk->begins_group ? 1 : request->beams->width));
     ln_stat_add(&engine->stats.n_output_tokens, request->beams->width);
-    if (!ln_beams_step(request->beams, group, &engine->cache, &engine->sampler, logits,
-                       chunk->begins_group))
+    logits += (chunk->n_logits - 1) * engine->model->spec.n_vocab;
+    if (ln_beams_step(request->beams, group, &tools, logits, chunk->begins_group, &is_over, &err) !=
+        LINNET_OK) {
+        end_group(engine, group, LINNET_FINISH_ERROR, &err);
+        return;
+    }
+    if (!is_over)
         return;
     ln_scheduler_end_group(&engine->scheduler, group);
     ln_stat_add(&engine->stats.n_requests, 1);
@@ -238,18 +263,12 @@ static void score(linnet_engine *engine, const ln_chunk *chunk, const float *log
         end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
 }
 
-/* Rows of a prompt give its logprobs, and the last row of all the next token. */
+/* The last row of all gives the next token. */
 static void generate(linnet_engine *engine, const ln_chunk *chunk, float *logits) {
     ln_sequence *sequence = chunk->sequence;
     ln_sequence_group *group = sequence->group;
-    linnet_request *request = group->request;
     size_t n_vocab = engine->model->spec.n_vocab;
-    size_t first = sequence->n_cached - chunk->n_logits;
-    for (size_t i = 0; group->wants_all_logits && i < chunk->n_logits; i++)
-        if (first + i < group->n_prompt)
-            ln_request_give_prompt_logprobs(request, &engine->sampler, first + i,
-                                            logits + i * n_vocab);
-    group->wants_all_logits &= !request->has_prompt_logprobs;
+    read_prompt(engine, chunk, logits);
     float *last = logits + (chunk->n_logits - 1 - chunk->n_draft) * n_vocab;
     if (chunk->n_draft > 0)
         check_draft(engine, chunk, last);
@@ -268,9 +287,11 @@ static void deliver(linnet_engine *engine, float *logits) {
         if (chunk->n_logits == 0)
             continue;
         if (chunk->sequence->group->request->beams != NULL) {
-            size_t n_chunks = count_chunks(scheduler, i);
+            size_t n_chunks = count_chunks(scheduler, i), n_rows = 0;
+            for (size_t j = 0; j < n_chunks; j++)
+                n_rows += chunk[j].n_logits;
             search(engine, chunk, n_chunks, logits);
-            logits += n_chunks * engine->model->spec.n_vocab;
+            logits += n_rows * engine->model->spec.n_vocab;
             i += n_chunks - 1;
             continue;
         }

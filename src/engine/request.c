@@ -49,7 +49,7 @@ void ln_request_take_logprobs(linnet_request *request, size_t index, ln_sampler 
 
 void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sampler, size_t position,
                                      const float *logits) {
-    const ln_request_logprobs *logprobs = &request->prompt_logprobs;
+    const ln_logprob_lists *logprobs = &request->prompt_logprobs;
     size_t next = position + 1, n_top = (size_t)request->options.top_logprobs;
     if (next < request->n_prompt) {
         ln_logprobs_take(sampler, logits, logprobs->top + next * n_top, n_top);
@@ -144,6 +144,16 @@ void ln_request_give_end(linnet_request *request, size_t index, linnet_finish fi
         ln_request_release(request);
 }
 
+void ln_output_copy_logprobs(const linnet_request *request, ln_logprob_lists *to,
+                             const ln_logprob_lists *from, size_t n) {
+    size_t n_top = (size_t)request->options.top_logprobs;
+    if (!request->options.logprobs || n == 0)
+        return;
+    memcpy(to->chosen, from->chosen, n * sizeof *to->chosen);
+    if (n_top > 0)
+        memcpy(to->top, from->top, n * n_top * sizeof *to->top);
+}
+
 void ln_request_give_beams(linnet_request *request) {
     const ln_beams *beams = request->beams;
     for (size_t i = 0; i < beams->n_ended; i++) {
@@ -151,12 +161,15 @@ void ln_request_give_beams(linnet_request *request) {
         ln_output *output = &request->outputs[i];
         memcpy(output->tokens + request->n_prompt, ended->tokens,
                ended->n_tokens * sizeof *ended->tokens);
+        ln_output_copy_logprobs(request, &output->logprobs, &ended->logprobs, ended->n_tokens);
         output->n_made = ended->n_tokens;
         output->score = ended->score;
     }
     for (size_t i = 0; i < beams->width; i++) {
-        if (i >= beams->n_ended) /* shorter than asked for: the vocabulary is used up */
+        if (i >= beams->n_ended) { /* there are no more */
             request->outputs[i].score = -INFINITY;
+            request->outputs[i].n_made = 0;
+        }
         end_output(request, i, i < beams->n_ended ? beams->ended[i].finish : LINNET_FINISH_LENGTH,
                    NULL);
     }

@@ -20,15 +20,10 @@
 #include "engine/text_stream.h"
 #include "sampling/sampler.h"
 
-typedef struct ln_request_logprobs {
-    float *chosen;       /* [tokens] */
-    linnet_logprob *top; /* [tokens][top_logprobs] */
-} ln_request_logprobs;
-
 /* What comes of one sequence. */
 typedef struct ln_output {
-    int32_t *tokens;              /* [n_prompt + max_output] */
-    ln_request_logprobs logprobs; /* as asked for */
+    int32_t *tokens;           /* [n_prompt + max_output] */
+    ln_logprob_lists logprobs; /* as asked for */
 
     /* the engine thread's */
     size_t n_made;              /* tokens written behind the prompt */
@@ -53,10 +48,10 @@ struct linnet_request {
     size_t n_prompt, max_output;
     int32_t *encoder_tokens; /* [n_encoder_ids] */
     ln_token_rules rules;
-    ln_grammar *grammar;                 /* a reference; NULL: none */
-    uint64_t deadline_ns;                /* of ln_clock_ns; 0: none */
-    ln_request_logprobs prompt_logprobs; /* as asked for; the engine thread writes them */
-    int event_fd;                        /* -1: there is a mailbox */
+    ln_grammar *grammar;              /* a reference; NULL: none */
+    uint64_t deadline_ns;             /* of ln_clock_ns; 0: none */
+    ln_logprob_lists prompt_logprobs; /* as asked for; the engine thread writes them */
+    int event_fd;                     /* -1: there is a mailbox */
     ln_mail mail;
     bool is_ranked;  /* the best n of n_sequences are shown */
     ln_beams *beams; /* NULL: no beam search */
@@ -115,6 +110,10 @@ void ln_request_give_end(linnet_request *request, size_t index, linnet_finish fi
 /* Ends all that have not ended. */
 void ln_request_give_end_to_all(linnet_request *request, linnet_finish finish,
                                 const ln_error *error);
+
+/* Copies those of n tokens, as the request asks for them. */
+void ln_output_copy_logprobs(const linnet_request *request, ln_logprob_lists *to,
+                             const ln_logprob_lists *from, size_t n);
 
 /* The beam search is over: shows its best hypotheses. As ln_request_give_end. */
 void ln_request_give_beams(linnet_request *request);

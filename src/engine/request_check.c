@@ -174,8 +174,8 @@ size_t ln_request_room(const linnet_engine *engine, const linnet_request_options
     return low;
 }
 
-/* Beams take the likeliest: what only sampling has is refused by name, but for the filters, which
- * say nothing to them. */
+/* Beams take the likeliest: what only drawing has is refused by name, but for temperature and the
+ * filters, which say nothing to them. */
 static ln_status check_beams(const linnet_engine *engine, const linnet_request_options *o,
                              ln_error *err) {
     const linnet_sampling *s = &o->sampling;
@@ -183,14 +183,6 @@ static ln_status check_beams(const linnet_engine *engine, const linnet_request_o
         const char *name;
         bool is_given;
     } others[] = {{"best_of", o->best_of > 0},
-                  {"stop", o->n_stop > 0},
-                  {"grammar", o->grammar_kind != LINNET_GRAMMAR_NONE},
-                  {"logprobs", o->logprobs},
-                  {"prompt_logprobs", o->prompt_logprobs},
-                  {"repeat_penalty", s->repeat_penalty != 1},
-                  {"frequency_penalty", s->frequency_penalty != 0},
-                  {"presence_penalty", s->presence_penalty != 0},
-                  {"dry_multiplier", s->dry_multiplier != 0},
                   {"xtc_probability", s->xtc_probability != 0},
                   {"mirostat_tau", s->mirostat_tau != 0},
                   {"speculation (draft_tokens)", engine->plan.draft_tokens > 0}};

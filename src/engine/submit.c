@@ -75,6 +75,19 @@ typedef struct request_layout {
     bool overflow;
 } request_layout;
 
+static ln_beams_shape shape_beams(const linnet_engine *engine, const linnet_request_options *o,
+                                  const request_layout *at) {
+    return (ln_beams_shape){.width = o->beam_width,
+                            .n_stop_ids = ln_request_stop_ids(engine->model, o),
+                            .n_vocab = engine->model->spec.n_vocab,
+                            .max_output = at->max_output,
+                            .has_logprobs = o->logprobs,
+                            .n_top = (size_t)o->top_logprobs,
+                            .tokenizer = engine->model->tokenizer,
+                            .n_stops = at->sizes.count,
+                            .longest_stop = at->sizes.longest};
+}
+
 static request_layout lay_out(const linnet_engine *engine, const linnet_request_options *o) {
     const ln_tokenizer *tokenizer = engine->model->tokenizer;
     size_t top_bytes = (size_t)o->top_logprobs * sizeof(linnet_logprob);
@@ -95,9 +108,10 @@ static request_layout lay_out(const linnet_engine *engine, const linnet_request_
     r.sequences = ln_layout_add(&all, r.n_sequences, sizeof(ln_sequence));
     r.outputs = ln_layout_add(&all, r.n_sequences, sizeof(ln_output));
     r.ranks = ln_layout_add(&all, r.n_sequences, sizeof(size_t));
-    if (o->beam_width > 0)
-        r.beams = ln_beams_plan(&all, o->beam_width, ln_request_stop_ids(engine->model, o),
-                                engine->model->spec.n_vocab, r.max_output);
+    if (o->beam_width > 0) {
+        ln_beams_shape shape = shape_beams(engine, o, &r);
+        r.beams = ln_beams_plan(&all, &shape);
+    }
     r.part.tokens = ln_layout_add(&part, o->n_prompt_ids + r.max_output, sizeof(int32_t));
     r.part.logprobs = ln_layout_add(&part, n_output, sizeof(float));
     r.part.top = ln_layout_add(&part, n_output, top_bytes);
@@ -118,8 +132,8 @@ static void init_output(linnet_request *request, size_t index, const request_lay
         (const ln_stop_string *)(const void *)((char *)request + at->stops);
     output->tokens = (int32_t *)(void *)(base + at->part.tokens);
     memcpy(output->tokens, o->prompt_ids, o->n_prompt_ids * sizeof *o->prompt_ids);
-    output->logprobs = (ln_request_logprobs){(float *)(void *)(base + at->part.logprobs),
-                                             (linnet_logprob *)(void *)(base + at->part.top)};
+    output->logprobs = (ln_logprob_lists){(float *)(void *)(base + at->part.logprobs),
+                                          (linnet_logprob *)(void *)(base + at->part.top)};
     ln_text_stream_init(&output->stream, tokenizer, o->keep_special, stops, at->sizes.count,
                         at->sizes.longest, base + at->part.stream);
     ln_text_stream_init(&output->stop_stream, tokenizer, o->keep_special, stops, at->sizes.count,
@@ -145,9 +159,8 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
     if (o->n_encoder_ids > 0)
         memcpy(request->encoder_tokens, o->encoder_ids, o->n_encoder_ids * sizeof *o->encoder_ids);
     ln_request_rules_init(&request->rules, engine->model, o, base + at.rules);
-    request->prompt_logprobs =
-        (ln_request_logprobs){(float *)(void *)(base + at.prompt_logprobs),
-                              (linnet_logprob *)(void *)(base + at.prompt_top)};
+    request->prompt_logprobs = (ln_logprob_lists){(float *)(void *)(base + at.prompt_logprobs),
+                                                  (linnet_logprob *)(void *)(base + at.prompt_top)};
     for (int32_t i = 0; o->prompt_logprobs && i < o->top_logprobs; i++)
         request->prompt_logprobs.top[i].id = -1;
     copy_stops(o, at.sizes.count, (ln_stop_string *)(void *)(base + at.stops), base + at.stop_bytes,
@@ -160,9 +173,10 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
         init_output(request, i, &at, engine->model->tokenizer, o);
     request->n_outputs = o->n > 0 ? o->n : 1;
     request->is_ranked = at.n_sequences > request->n_outputs || o->beam_width > 0;
-    if (o->beam_width > 0)
-        request->beams = ln_beams_init(o->beam_width, ln_request_stop_ids(engine->model, o),
-                                       engine->model->spec.n_vocab, at.max_output, base + at.beams);
+    if (o->beam_width > 0) {
+        ln_beams_shape shape = shape_beams(engine, o, &at);
+        request->beams = ln_beams_init(&shape, base + at.beams);
+    }
     request->n_to_come = request->n_outputs;
     atomic_init(&request->n_open, request->n_outputs);
     request->group = (ln_sequence_group){

@@ -47,6 +47,18 @@ void ln_text_stream_init(ln_text_stream *stream, const ln_tokenizer *tokenizer, 
         ln_detokenizer_init(&stream->decoder, tokenizer, keep_special);
 }
 
+void ln_text_stream_copy(ln_text_stream *to, const ln_text_stream *from) {
+    size_t *n_matched = to->n_matched;
+    char *buffer = to->buffer;
+    *to = *from;
+    to->n_matched = n_matched;
+    to->buffer = buffer;
+    if (from->n_stops > 0)
+        memcpy(n_matched, from->n_matched, from->n_stops * sizeof *n_matched);
+    if (from->end > 0)
+        memcpy(buffer, from->buffer, from->end);
+}
+
 /* Follows one more byte of text; returns the length of the longest stop string that it completes,
  * or 0. */
 static size_t match_byte(ln_text_stream *stream, char byte) {

@@ -41,6 +41,9 @@ void ln_text_stream_init(ln_text_stream *stream, const ln_tokenizer *tokenizer, 
                          const ln_stop_string *stops, size_t n_stops, size_t max_stop_bytes,
                          void *memory);
 
+/* Makes a stream stand where another of the same tokenizer and stop strings stands. */
+void ln_text_stream_copy(ln_text_stream *to, const ln_text_stream *from);
+
 /* The text that `id` settles: whole code points, valid until the next call. */
 const char *ln_text_stream_push(ln_text_stream *stream, int32_t id, size_t *n_bytes);
 /* There are no more ids: what was held back. */

@@ -30,6 +30,11 @@ float ln_logprobs_get(const ln_sampler *sampler, int32_t token) {
     return (float)(below - sampler->raw_log_total);
 }
 
+void ln_logprobs_get_all(const ln_sampler *sampler, float *logprobs) {
+    for (size_t i = 0; i < sampler->n_vocab; i++)
+        logprobs[i] = ln_logprobs_get(sampler, (int32_t)i);
+}
+
 /* candidates[n] is short. */
 static void sort(ln_candidate *candidates, size_t n) {
     for (size_t i = 1; i < n; i++) {
@@ -41,6 +46,24 @@ static void sort(ln_candidate *candidates, size_t n) {
     }
 }
 
+void ln_logprobs_select(ln_sampler *sampler, const float *values, linnet_logprob *top,
+                        size_t n_top) {
+    size_t n = sampler->n_vocab;
+    ln_candidate *candidates = sampler->candidates;
+    if (n_top == 0)
+        return;
+    if (n_top <= n / 2) {
+        ln_select_logits(values, n, n_top, candidates);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            candidates[i] = (ln_candidate){.logit = values[i], .id = (int32_t)i};
+        ln_select_count(candidates, n, n_top);
+    }
+    sort(candidates, n_top);
+    for (size_t i = 0; i < n_top; i++)
+        top[i] = (linnet_logprob){.id = candidates[i].id, .logprob = candidates[i].logit};
+}
+
 void ln_logprobs_take(ln_sampler *sampler, const float *logits, linnet_logprob *top, size_t n_top) {
     size_t n = sampler->n_vocab;
     float best = -INFINITY;
@@ -49,18 +72,7 @@ void ln_logprobs_take(ln_sampler *sampler, const float *logits, linnet_logprob *
         best = logits[i] > best ? logits[i] : best;
     sampler->raw_best = best;
     sampler->raw_log_total = best > -INFINITY ? log_total(logits, n, best) : 0;
-    if (n_top == 0)
-        return;
-    if (n_top <= n / 2) {
-        ln_select_logits(logits, n, n_top, sampler->candidates);
-    } else {
-        for (size_t i = 0; i < n; i++)
-            sampler->candidates[i] = (ln_candidate){.logit = logits[i], .id = (int32_t)i};
-        ln_select_count(sampler->candidates, n, n_top);
-    }
-    sort(sampler->candidates, n_top);
-    for (size_t i = 0; i < n_top; i++) {
-        int32_t id = sampler->candidates[i].id;
-        top[i] = (linnet_logprob){.id = id, .logprob = ln_logprobs_get(sampler, id)};
-    }
+    ln_logprobs_select(sampler, logits, top, n_top);
+    for (size_t i = 0; i < n_top; i++)
+        top[i].logprob = ln_logprobs_get(sampler, top[i].id);
 }

@@ -4,6 +4,12 @@
 
 #include "sampling/sampler.h"
 
+/* Those of a sequence's tokens, as far as a request asks for them. */
+typedef struct ln_logprob_lists {
+    float *chosen;       /* [tokens] */
+    linnet_logprob *top; /* [tokens][top_logprobs] */
+} ln_logprob_lists;
+
 /* Looks at a row of logits[n_vocab], which is kept: ln_logprobs_get answers from it until the next
  * call. top[n_top] gets the likeliest tokens, best first, ties to the lowest id; n_top <= n_vocab.
  * A row without a finite or infinite best gives minus infinity for all. */
@@ -11,5 +17,11 @@ void ln_logprobs_take(ln_sampler *sampler, const float *logits, linnet_logprob *
 
 /* Of one token. */
 float ln_logprobs_get(const ln_sampler *sampler, int32_t token);
+/* Of all: logprobs[n_vocab]. */
+void ln_logprobs_get_all(const ln_sampler *sampler, float *logprobs);
+
+/* The n_top greatest of values[n_vocab], none NaN, with their ids; in the same order. */
+void ln_logprobs_select(ln_sampler *sampler, const float *values, linnet_logprob *top,
+                        size_t n_top);
 
 #endif

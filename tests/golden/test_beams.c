@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_IDS = 256, MAX_BEAMS = 8 };
+enum { MAX_IDS = 256, MAX_BEAMS = 8, MAX_BAD_WORDS = 4 };
 
 static size_t read_ids(const json_t *list, int32_t *ids) {
     size_t index;
@@ -54,6 +54,19 @@ static linnet_request *submit(linnet_engine *engine, const json_t *prompt, bool 
     options.ignore_eos = true;
     options.stop_ids = stop_ids;
     options.n_stop_ids = read_ids(json_object_get(expected, "stop_ids"), stop_ids);
+    int32_t bad_ids[MAX_BAD_WORDS][MAX_IDS];
+    linnet_token_list bad_words[MAX_BAD_WORDS];
+    const json_t *words = json_object_get(expected, "bad_words");
+    options.n_bad_words = json_array_size(words);
+    assert_in_range(options.n_bad_words, 0, MAX_BAD_WORDS);
+    options.bad_words = bad_words;
+    for (size_t i = 0; i < options.n_bad_words; i++)
+        bad_words[i] =
+            (linnet_token_list){bad_ids[i], read_ids(json_array_get(words, i), bad_ids[i])};
+    if (json_object_get(expected, "repeat_penalty") != NULL)
+        options.sampling.repeat_penalty =
+            (float)json_real_value(json_object_get(expected, "repeat_penalty"));
+    options.sampling.repeat_last_n = MAX_IDS;
     linnet_request *request;
     linnet_error err = {0};
     if (linnet_request_submit(engine, &options, &request, &err) != LINNET_OK)

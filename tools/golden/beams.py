@@ -32,14 +32,15 @@ CASES = [
 ]
 
 
-def search(model, prompt: list[int], length_penalty, early_stopping, stop_ids: list[int]):
+def search(model, prompt: list[int], length_penalty, early_stopping, stop_ids: list[int],
+           **more):
     """The beams, best first: their ids, each with the stop id that ended it, and scores."""
     ids = torch.tensor([prompt])
     out = model.generate(
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=MAX_TOKENS, num_beams=WIDTH,
         num_return_sequences=WIDTH, do_sample=False, length_penalty=length_penalty,
         early_stopping=early_stopping, eos_token_id=stop_ids or None, pad_token_id=0,
-        return_dict_in_generate=True, output_scores=True)
+        return_dict_in_generate=True, output_scores=True, **more)
     begin = 1 if model.config.is_encoder_decoder else len(prompt)
     beams = []
     for row in out.sequences.tolist():
@@ -60,6 +61,21 @@ def choose_stop_ids(beams: list[list[int]]) -> list[int]:
     return sorted(token for token, _ in chosen)
 
 
+def say_less(model, number: int, prompt: list[int], beams: list[list[int]]) -> list[dict]:
+    """Searches that lower or forbid what the best of beams[] says."""
+    best = beams[0]
+    bad_words = [[best[0]], best[1:3]]
+    searches = []
+    for repeat_penalty, words in ((1.3, []), (1.0, bad_words), (1.15, bad_words)):
+        more = {"repetition_penalty": repeat_penalty, "bad_words_ids": words or None}
+        found, scores = search(model, prompt, 1.0, False, [], **more)
+        searches.append({
+            "prompt": number, "length_penalty": 1.0, "early_stopping": False, "stop_ids": [],
+            "repeat_penalty": repeat_penalty, "bad_words": words, "beams": found,
+            "scores": scores})
+    return searches
+
+
 def run(folder: pathlib.Path) -> dict:
     config = hf.AutoConfig.from_pretrained(folder)
     kind = hf.AutoModelForSeq2SeqLM if config.is_encoder_decoder else hf.AutoModelForCausalLM
@@ -73,11 +89,12 @@ def run(folder: pathlib.Path) -> dict:
             beams, scores = search(model, prompt, length_penalty, early_stopping,
                                    stop_ids if stops else [])
             if not stops:
-                stop_ids = choose_stop_ids(beams)
+                stop_ids, unstopped = choose_stop_ids(beams), beams
             searches.append({
                 "prompt": number, "length_penalty": length_penalty,
                 "early_stopping": early_stopping, "stop_ids": stop_ids if stops else [],
                 "beams": beams, "scores": scores})
+        searches += say_less(model, number, prompt, unstopped)
     return {"width": WIDTH, "max_tokens": MAX_TOKENS, "transformers": hf.__version__,
             "torch": torch.__version__, "searches": searches}
 

@@ -21,8 +21,13 @@ static const pack_shape shapes[LN_PACK_COUNT] = {
     [LN_PACK_Q6_K] = {SUPER, 32 + 256 + 8 * 384},
     [LN_PACK_Q5_0] = {32, 32 + 320},
     [LN_PACK_Q5_K] = {SUPER, 64 + 256 + 8 * 320},
-    [LN_PACK_Q3_K] = {SUPER, 32 + 256 + 8 * 256},
+    [LN_PACK_Q3_K] = {SUPER, 32 + 256 + 8 * 192},
     [LN_PACK_IQ4_NL] = {32, 32 + 256},
+    [LN_PACK_Q4_1] = {32, 64 + 256},
+    [LN_PACK_Q5_1] = {32, 64 + 320},
+    [LN_PACK_MXFP4] = {32, 16 + 256},
+    [LN_PACK_Q2_K] = {SUPER, 64 + 256 + 8 * 128},
+    [LN_PACK_IQ4_XS] = {SUPER, 32 + 128 + 8 * 256},
     [LN_PACK_BF16] = {2, STEP_BYTES},
 };
 
@@ -36,6 +41,11 @@ ln_pack ln_pack_of(ln_dtype dtype) {
     case LN_DTYPE_Q5_K: return LN_PACK_Q5_K;
     case LN_DTYPE_Q3_K: return LN_PACK_Q3_K;
     case LN_DTYPE_IQ4_NL: return LN_PACK_IQ4_NL;
+    case LN_DTYPE_Q4_1: return LN_PACK_Q4_1;
+    case LN_DTYPE_Q5_1: return LN_PACK_Q5_1;
+    case LN_DTYPE_MXFP4: return LN_PACK_MXFP4;
+    case LN_DTYPE_Q2_K: return LN_PACK_Q2_K;
+    case LN_DTYPE_IQ4_XS: return LN_PACK_IQ4_XS;
     case LN_DTYPE_F16:
     case LN_DTYPE_BF16: return LN_PACK_BF16;
     default: return LN_PACK_NONE;
@@ -58,8 +68,8 @@ static inline bytes16 load16(const uint8_t *p) {
     return x;
 }
 
-/* Steps step .. step + 3 of 16 rows: out[step][lane] = word `step` of q[lane]. */
-static inline void put_steps(const bytes16 q[LANES], uint8_t *out) {
+/* The first n_steps of 4 steps of 16 rows: out[step][lane] = word `step` of q[lane]. */
+static inline void put_steps(const bytes16 q[LANES], size_t n_steps, uint8_t *out) {
     for (size_t lane = 0; lane < LANES; lane += 4) {
         words4 a = (words4)q[lane], b = (words4)q[lane + 1];
         words4 c = (words4)q[lane + 2], d = (words4)q[lane + 3];
@@ -71,7 +81,7 @@ static inline void put_steps(const bytes16 q[LANES], uint8_t *out) {
                            __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
                            __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
                            __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
-        for (size_t step = 0; step < 4; step++)
+        for (size_t step = 0; step < n_steps; step++)
             memcpy(out + step * STEP_BYTES + lane * 4, &steps[step], sizeof steps[step]);
     }
 }
@@ -83,16 +93,50 @@ static inline const uint8_t *block_of(const uint8_t *const rows[LANES], size_t l
     return rows[lane] != NULL ? rows[lane] + block * bytes : zeros;
 }
 
-/* Both halves of a byte of Q4_0 are what steps i and i + 4 share. */
-static void pack_q4_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+/* Where the parts of a block of 32 columns lie in a row of the file. */
+typedef struct nibble_block {
+    size_t bytes;
+    size_t scale_bytes; /* each */
+    size_t n_scales;    /* scale and minimum */
+    size_t bits;        /* where the u32 of fifth bits is; 0: there is none */
+    size_t nibbles;
+} nibble_block;
+
+/* Byte i of a u32 becomes word i, with bit j of it in the lowest bit of a byte of its own. */
+static inline bytes16 spread_bits(const uint8_t *from, size_t half) {
+    bytes16 bit = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
+    uint8_t low = from[half * 2], high = from[half * 2 + 1];
+    bytes16 x = {low,  low,  low,  low,  low,  low,  low,  low,
+                 high, high, high, high, high, high, high, high};
+    return x >> bit & 1;
+}
+
+/* One vector of fifth bits: bit i of byte j is that of column 4 i + j. */
+static inline void put_fifth_bits(const uint8_t *bits, uint8_t *out) {
+    words4 low = (words4)spread_bits(bits, 0), high = (words4)spread_bits(bits, 1);
+    uint32_t all = 0;
+    for (int step = 0; step < 4; step++)
+        all |= low[step] << step | high[step] << (step + 4);
+    memcpy(out, &all, sizeof all);
+}
+
+/* Both halves of a byte of nibbles are what steps i and i + 4 share. */
+static inline void pack_nibble_blocks(const uint8_t *const rows[LANES], size_t n_cols,
+                                      nibble_block b, uint8_t *out) {
     bytes16 q[LANES];
-    for (size_t block = 0; block < n_cols / 32; block++, out += 288) {
+    for (size_t block = 0; block < n_cols / 32; block++) {
+        uint8_t *nibbles = out + b.n_scales * b.scale_bytes * LANES;
         for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = block_of(rows, lane, block, 18);
-            memcpy(out + lane * 2, from, 2);
-            q[lane] = load16(from + 2);
+            const uint8_t *from = block_of(rows, lane, block, b.bytes);
+            for (size_t i = 0; i < b.n_scales; i++)
+                memcpy(out + (i * LANES + lane) * b.scale_bytes, from + i * b.scale_bytes,
+                       b.scale_bytes);
+            q[lane] = load16(from + b.nibbles);
+            if (b.bits > 0)
+                put_fifth_bits(from + b.bits, nibbles + 256 + lane * 4);
         }
-        put_steps(q, out + 32);
+        put_steps(q, 4, nibbles);
+        out = nibbles + 256 + (b.bits > 0 ? STEP_BYTES : 0);
     }
 }
 
@@ -105,8 +149,8 @@ static void pack_q8_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *
             q[0][lane] = load16(from + 2) ^ 0x80;
             q[1][lane] = load16(from + 18) ^ 0x80;
         }
-        put_steps(q[0], out + 32);
-        put_steps(q[1], out + 32 + 4 * STEP_BYTES);
+        put_steps(q[0], 4, out + 32);
+        put_steps(q[1], 4, out + 32 + 4 * STEP_BYTES);
     }
 }
 
@@ -139,49 +183,38 @@ static void pack_q4_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *
                 even[lane] = (first & 0xf) | second << 4;
                 odd[lane] = first >> 4 | (second & 0xf0);
             }
-            put_steps(even, out + 64 + 256 + pair * 512);
-            put_steps(odd, out + 64 + 256 + pair * 512 + 256);
+            put_steps(even, 4, out + 64 + 256 + pair * 512);
+            put_steps(odd, 4, out + 64 + 256 + pair * 512 + 256);
         }
     }
 }
 
-/* Block `block` of a super-block of Q6_K: the low 4 bits, of steps i and i + 4 in a byte; and the
- * high 2 bits, of steps i, i + 2, i + 4 and i + 6. */
-static inline bytes16 q6_low(const uint8_t *from, size_t block) {
-    const uint8_t *p = from + block / 4 * 64 + block % 2 * 32;
-    bytes16 first = load16(p), second = load16(p + 16);
-    return block % 4 < 2 ? (first & 0xf) | second << 4 : first >> 4 | (second & 0xf0);
-}
-
-static inline void q6_high(const uint8_t *from, size_t block, uint32_t words[2]) {
-    const uint8_t *p = from + 128 + block / 4 * 32;
-    uint8_t shift = (uint8_t)(block % 4 * 2);
-    bytes16 x = (load16(p) >> shift & 3) | (load16(p + 16) >> shift & 3) << 4;
-    words4 both = (words4)x;
-    words[0] = both[0] | both[2] << 2;
-    words[1] = both[1] | both[3] << 2;
+/* 16 quants of a super-block of Q6_K, from number `at` on, which 16 divides. */
+static inline bytes16 q6_quants(const uint8_t *from, size_t at) {
+    size_t half = at / 128, group = at % 128 / 32;
+    bytes16 low = load16(from + half * 64 + group % 2 * 32 + at % 32);
+    bytes16 high = load16(from + 128 + half * 32 + at % 32) >> (uint8_t)(group * 2) & 3;
+    return (group < 2 ? low & 0xf : low >> 4) | high << 4;
 }
 
 static void pack_q6_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
-    bytes16 low[LANES];
     for (size_t super = 0; super < n_cols / SUPER; super++, out += 32 + 256 + 8 * 384) {
+        const uint8_t *from[LANES];
         for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = block_of(rows, lane, super, 210);
-            memcpy(out + lane * 2, from + 208, 2);
+            from[lane] = block_of(rows, lane, super, 210);
+            memcpy(out + lane * 2, from[lane] + 208, 2);
             for (size_t i = 0; i < 16; i++)
-                out[32 + i * LANES + lane] = from[192 + i];
+                out[32 + i * LANES + lane] = from[lane][192 + i];
         }
-        for (size_t block = 0; block < 8; block++) {
-            uint8_t *to = out + 32 + 256 + block * 384;
+        for (size_t at = 0; at < SUPER; at += 16) {
+            bytes16 q[LANES];
             for (size_t lane = 0; lane < LANES; lane++) {
-                const uint8_t *from = block_of(rows, lane, super, 210);
-                uint32_t high[2];
-                low[lane] = q6_low(from, block);
-                q6_high(from, block, high);
-                memcpy(to + 256 + lane * 4, &high[0], 4);
-                memcpy(to + 256 + STEP_BYTES + lane * 4, &high[1], 4);
+                words4 steps = (words4)q6_quants(from[lane], at);
+                bytes16 last = (bytes16)__builtin_shufflevector(steps, steps, 3, 3, 3, 3);
+                bytes16 shift = {0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6};
+                q[lane] = (bytes16)steps | (last >> shift & 3) << 6;
             }
-            put_steps(low, to);
+            put_steps(q, 3, out + 32 + 256 + at / 16 * 192);
         }
     }
 }
@@ -206,7 +239,7 @@ static void pack_bf16(ln_dtype dtype, const uint8_t *const rows[LANES], size_t n
     for (; col + 8 <= n_cols; col += 8) {
         for (size_t lane = 0; lane < LANES; lane++)
             q[lane] = rows[lane] != NULL ? load_bf16(dtype, rows[lane], col) : (bytes16){0};
-        put_steps(q, out + col / 2 * STEP_BYTES);
+        put_steps(q, 4, out + col / 2 * STEP_BYTES);
     }
     for (; col < n_cols + n_cols % 2; col++)
         for (size_t lane = 0; lane < LANES; lane++) {
@@ -219,42 +252,39 @@ static void pack_bf16(ln_dtype dtype, const uint8_t *const rows[LANES], size_t n
         }
 }
 
-/* Steps i and i + 4 of the low 4 bits of quants q[16][32] share a vector. */
-static void put_nibbles(const uint8_t *q, uint8_t *out) {
-    for (size_t step = 0; step < STEPS / 2; step++)
-        for (size_t lane = 0; lane < LANES; lane++)
-            for (size_t i = 0; i < 4; i++) {
-                const uint8_t *from = q + lane * 32 + step * 4 + i;
-                out[step * STEP_BYTES + lane * 4 + i] =
-                    (uint8_t)((from[0] & 0xf) | (from[16] & 0xf) << 4);
-            }
-}
-
-/* Bit 4 of step i becomes bit i of a byte. */
-static void put_fifth_bits(const uint8_t *q, uint8_t *out) {
-    memset(out, 0, STEP_BYTES);
+/* Steps i and i + 4 of 32 quants of each row share a vector. */
+static void put_nibbles(uint8_t q[LANES][32], uint8_t *out) {
+    bytes16 both[LANES];
     for (size_t lane = 0; lane < LANES; lane++)
-        for (size_t i = 0; i < 32; i++)
-            out[lane * 4 + i % 4] |= (uint8_t)((q[lane * 32 + i] >> 4 & 1) << i / 4);
+        both[lane] = (load16(q[lane]) & 0xf) | load16(q[lane] + 16) << 4;
+    put_steps(both, 4, out);
 }
 
-static void pack_q5_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
-    uint8_t q[LANES * 32];
-    for (size_t block = 0; block < n_cols / 32; block++, out += 352) {
-        for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = block_of(rows, lane, block, 22);
-            memcpy(out + lane * 2, from, 2);
-            for (size_t i = 0; i < 32; i++)
-                q[lane * 32 + i] = (uint8_t)((from[6 + i % 16] >> i / 16 * 4 & 0xf) |
-                                             (from[2 + i / 8] >> i % 8 & 1) << 4);
+/* Bit `bit` of step i becomes bit i of a byte. */
+static void put_bits(uint8_t q[LANES][32], uint8_t bit, uint8_t *out) {
+    for (size_t lane = 0; lane < LANES; lane++) {
+        words4 low = (words4)(load16(q[lane]) >> bit & 1);
+        words4 high = (words4)(load16(q[lane] + 16) >> bit & 1);
+        uint32_t all = 0;
+        for (int step = 0; step < 4; step++)
+            all |= low[step] << step | high[step] << (step + 4);
+        memcpy(out + lane * 4, &all, sizeof all);
+    }
+}
+
+/* The low 2 bits of steps i, i + 2, i + 4 and i + 6 share a vector. */
+static void put_twos(uint8_t q[LANES][32], uint8_t *out) {
+    for (size_t lane = 0; lane < LANES; lane++) {
+        words4 low = (words4)(load16(q[lane]) & 3), high = (words4)(load16(q[lane] + 16) & 3);
+        for (size_t i = 0; i < 2; i++) {
+            uint32_t all = low[i] | low[i + 2] << 2 | high[i] << 4 | high[i + 2] << 6;
+            memcpy(out + i * STEP_BYTES + lane * 4, &all, sizeof all);
         }
-        put_nibbles(q, out + 32);
-        put_fifth_bits(q, out + 32 + 256);
     }
 }
 
 static void pack_q5_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
-    uint8_t q[LANES * 32];
+    uint8_t q[LANES][32];
     for (size_t super = 0; super < n_cols / SUPER; super++, out += 64 + 256 + 8 * 320) {
         for (size_t lane = 0; lane < LANES; lane++) {
             const uint8_t *from = block_of(rows, lane, super, 176);
@@ -268,53 +298,124 @@ static void pack_q5_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *
             for (size_t lane = 0; lane < LANES; lane++) {
                 const uint8_t *from = block_of(rows, lane, super, 176);
                 for (size_t i = 0; i < 32; i++)
-                    q[lane * 32 + i] =
-                        (uint8_t)((from[48 + block / 2 * 32 + i] >> block % 2 * 4 & 0xf) |
-                                  (from[16 + i] >> block & 1) << 4);
+                    q[lane][i] = (uint8_t)((from[48 + block / 2 * 32 + i] >> block % 2 * 4 & 0xf) |
+                                           (from[16 + i] >> block & 1) << 4);
             }
             put_nibbles(q, out + 320 + block * 320);
-            put_fifth_bits(q, out + 320 + block * 320 + 256);
+            put_bits(q, 4, out + 320 + block * 320 + 256);
         }
     }
 }
 
-/* Quant i of Q3_K's 256, plus 4. */
-static uint8_t read_q3(const uint8_t *from, size_t i) {
-    int low = from[32 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
-    return (uint8_t)(low | (from[i % 32] >> i / 32 & 1) << 2);
+/* Scale i of Q3_K, signed. */
+static uint8_t read_q3_scale(const uint8_t *scales, size_t i) {
+    int low = scales[i % 8] >> i / 8 * 4 & 0xf;
+    int high = scales[8 + i % 4] >> i / 4 * 2 & 3;
+    return (uint8_t)((low | high << 4) - 32);
 }
 
 static void pack_q3_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
-    uint8_t q[LANES * 32];
-    for (size_t super = 0; super < n_cols / SUPER; super++, out += 32 + 256 + 8 * 256) {
+    uint8_t q[LANES][32];
+    for (size_t super = 0; super < n_cols / SUPER; super++, out += 32 + 256 + 8 * 192) {
         for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = block_of(rows, lane, super, 110), *scales = from + 96;
+            const uint8_t *from = block_of(rows, lane, super, 110);
             memcpy(out + lane * 2, from + 108, 2);
             for (size_t i = 0; i < 16; i++)
-                out[32 + i * LANES + lane] = (uint8_t)(((scales[i % 8] >> i / 8 * 4 & 15) |
-                                                        (scales[8 + i % 4] >> i / 4 * 2 & 3) << 4) -
-                                                       32);
+                out[32 + i * LANES + lane] = read_q3_scale(from + 96, i);
+        }
+        for (size_t block = 0; block < 8; block++) {
+            for (size_t lane = 0; lane < LANES; lane++) {
+                const uint8_t *from = block_of(rows, lane, super, 110);
+                for (size_t i = 0; i < 32; i++)
+                    q[lane][i] = (uint8_t)((from[32 + block / 4 * 32 + i] >> block % 4 * 2 & 3) |
+                                           (from[i] >> block & 1) << 2);
+            }
+            put_twos(q, out + 288 + block * 192);
+            put_bits(q, 2, out + 288 + block * 192 + 128);
+        }
+    }
+}
+
+static void pack_q2_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    uint8_t q[LANES][32];
+    for (size_t super = 0; super < n_cols / SUPER; super++, out += 64 + 256 + 8 * 128) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, super, 84);
+            memcpy(out + lane * 2, from + 80, 2);
+            memcpy(out + 32 + lane * 2, from + 82, 2);
+            for (size_t i = 0; i < 16; i++)
+                out[64 + i * LANES + lane] = from[i];
+        }
+        for (size_t block = 0; block < 8; block++) {
+            for (size_t lane = 0; lane < LANES; lane++) {
+                const uint8_t *from = block_of(rows, lane, super, 84) + 16 + block / 4 * 32;
+                for (size_t i = 0; i < 32; i++)
+                    q[lane][i] = from[i] >> block % 4 * 2 & 3;
+            }
+            put_twos(q, out + 320 + block * 128);
+        }
+    }
+}
+
+/* Scale i of IQ4_XS, signed. */
+static uint8_t read_iq4_scale(const uint8_t *from, size_t i) {
+    int high = (from[2] | from[3] << 8) >> 2 * i & 3;
+    return (uint8_t)(((from[4 + i / 2] >> i % 2 * 4 & 0xf) | high << 4) - 32);
+}
+
+static void pack_iq4_xs(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    bytes16 q[LANES];
+    for (size_t super = 0; super < n_cols / SUPER; super++, out += 32 + 128 + 8 * 256) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, super, 136);
+            memcpy(out + lane * 2, from, 2);
+            for (size_t i = 0; i < 8; i++)
+                out[32 + i * LANES + lane] = read_iq4_scale(from, i);
         }
         for (size_t block = 0; block < 8; block++) {
             for (size_t lane = 0; lane < LANES; lane++)
-                for (size_t i = 0; i < 32; i++)
-                    q[lane * 32 + i] = read_q3(block_of(rows, lane, super, 110), block * 32 + i);
-            put_nibbles(q, out + 32 + 256 + block * 256);
+                q[lane] = load16(block_of(rows, lane, super, 136) + 8 + block * 16);
+            put_steps(q, 4, out + 160 + block * 256);
         }
+    }
+}
+
+/* The layouts whose blocks of 32 columns are nibbles. */
+static void pack_nibbles(ln_pack pack, const uint8_t *const rows[LANES], size_t n_cols,
+                         uint8_t *out) {
+    switch (pack) {
+    case LN_PACK_Q4_1:
+        pack_nibble_blocks(rows, n_cols, (nibble_block){20, 2, 2, 0, 4}, out);
+        return;
+    case LN_PACK_Q5_0:
+        pack_nibble_blocks(rows, n_cols, (nibble_block){22, 2, 1, 2, 6}, out);
+        return;
+    case LN_PACK_Q5_1:
+        pack_nibble_blocks(rows, n_cols, (nibble_block){24, 2, 2, 4, 8}, out);
+        return;
+    case LN_PACK_MXFP4:
+        pack_nibble_blocks(rows, n_cols, (nibble_block){17, 1, 1, 0, 1}, out);
+        return;
+    default: pack_nibble_blocks(rows, n_cols, (nibble_block){18, 2, 1, 0, 2}, out); return;
     }
 }
 
 void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], size_t n_cols,
                    uint8_t *panel) {
     switch (ln_pack_of(dtype)) {
-    case LN_PACK_IQ4_NL: /* its blocks lie in the same way */
-    case LN_PACK_Q4_0: pack_q4_0(rows, n_cols, panel); return;
-    case LN_PACK_Q5_0: pack_q5_0(rows, n_cols, panel); return;
-    case LN_PACK_Q5_K: pack_q5_k(rows, n_cols, panel); return;
-    case LN_PACK_Q3_K: pack_q3_k(rows, n_cols, panel); return;
+    case LN_PACK_Q4_0:
+    case LN_PACK_Q4_1:
+    case LN_PACK_Q5_0:
+    case LN_PACK_Q5_1:
+    case LN_PACK_IQ4_NL:
+    case LN_PACK_MXFP4: pack_nibbles(ln_pack_of(dtype), rows, n_cols, panel); return;
     case LN_PACK_Q8_0: pack_q8_0(rows, n_cols, panel); return;
+    case LN_PACK_Q2_K: pack_q2_k(rows, n_cols, panel); return;
+    case LN_PACK_Q3_K: pack_q3_k(rows, n_cols, panel); return;
     case LN_PACK_Q4_K: pack_q4_k(rows, n_cols, panel); return;
+    case LN_PACK_Q5_K: pack_q5_k(rows, n_cols, panel); return;
     case LN_PACK_Q6_K: pack_q6_k(rows, n_cols, panel); return;
+    case LN_PACK_IQ4_XS: pack_iq4_xs(rows, n_cols, panel); return;
     case LN_PACK_BF16: pack_bf16(dtype, rows, n_cols, panel); return;
     case LN_PACK_NONE:
     case LN_PACK_COUNT: return;
@@ -332,8 +433,24 @@ static int nibble_at(const uint8_t *p, size_t lane, size_t i) {
     return p[i % 16 / 4 * STEP_BYTES + lane * 4 + i % 4] >> i / 16 * 4 & 0xf;
 }
 
-static int fifth_bit_at(const uint8_t *p, size_t lane, size_t i) {
+static int bit_at(const uint8_t *p, size_t lane, size_t i) {
     return p[lane * 4 + i % 4] >> i / 4 & 1;
+}
+
+static int two_at(const uint8_t *p, size_t lane, size_t i) {
+    return p[i / 4 % 2 * STEP_BYTES + lane * 4 + i % 4] >> i / 8 * 2 & 3;
+}
+
+static int six_at(const uint8_t *p, size_t lane, size_t i) {
+    const uint8_t *q = p + i / 16 * 3 * STEP_BYTES + lane * 4 + i % 4;
+    size_t step = i / 4 % 4;
+    return step < 3 ? q[step * STEP_BYTES] & 63
+                    : q[0] >> 6 | q[STEP_BYTES] >> 6 << 2 | q[2 * STEP_BYTES] >> 6 << 4;
+}
+
+/* As the file's dequantisation has it. */
+static float e8m0_half(uint8_t exponent) {
+    return ln_f32_from_bits(exponent < 2 ? 0x200000u << exponent : (exponent - 1u) << 23);
 }
 
 static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
@@ -348,24 +465,40 @@ static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
                half_at(p + 32, lane) * (float)p[192 + block * LANES + lane];
     case LN_PACK_Q5_0:
         return half_at(p, lane) *
-               (float)((nibble_at(p + 32, lane, i) | fifth_bit_at(p + 288, lane, i) << 4) - 16);
+               (float)((nibble_at(p + 32, lane, i) | bit_at(p + 288, lane, i) << 4) - 16);
     case LN_PACK_Q5_K: {
         const uint8_t *q = p + 320 + block * 320;
-        int quant = nibble_at(q, lane, at) | fifth_bit_at(q + 256, lane, at) << 4;
+        int quant = nibble_at(q, lane, at) | bit_at(q + 256, lane, at) << 4;
         return half_at(p, lane) * (float)p[64 + block * LANES + lane] * (float)quant -
                half_at(p + 32, lane) * (float)p[192 + block * LANES + lane];
     }
     case LN_PACK_Q3_K:
         return half_at(p, lane) * (float)(int8_t)p[32 + i / 16 * LANES + lane] *
-               (float)(nibble_at(p + 288 + block * 256, lane, at) - 4);
+               (float)((two_at(p + 288 + block * 192, lane, at) |
+                        bit_at(p + 288 + block * 192 + 128, lane, at) << 2) -
+                       4);
+    case LN_PACK_Q2_K: {
+        uint8_t scales = p[64 + i / 16 * LANES + lane];
+        return half_at(p, lane) * (float)(scales & 15) *
+                   (float)two_at(p + 320 + block * 128, lane, at) -
+               half_at(p + 32, lane) * (float)(scales >> 4);
+    }
+    case LN_PACK_IQ4_XS:
+        return half_at(p, lane) * (float)(int8_t)p[32 + block * LANES + lane] *
+               (float)(ln_pack_iq4[nibble_at(p + 160 + block * 256, lane, at)] - 128);
+    case LN_PACK_Q4_1:
+        return half_at(p, lane) * (float)nibble_at(p + 64, lane, i) + half_at(p + 32, lane);
+    case LN_PACK_Q5_1:
+        return half_at(p, lane) *
+                   (float)(nibble_at(p + 64, lane, i) | bit_at(p + 320, lane, i) << 4) +
+               half_at(p + 32, lane);
+    case LN_PACK_MXFP4:
+        return e8m0_half(p[lane]) * (float)(ln_pack_fp4[nibble_at(p + 16, lane, i)] - 128);
     case LN_PACK_IQ4_NL:
         return half_at(p, lane) * (float)(ln_pack_iq4[nibble_at(p + 32, lane, i)] - 128);
-    case LN_PACK_Q6_K: {
-        const uint8_t *q = p + 288 + block * 384;
-        int high = q[256 + at / 4 % 2 * STEP_BYTES + lane * 4 + at % 4] >> at / 8 * 2 & 3;
-        int quant = (nibble_at(q, lane, at) | high << 4) - 32;
-        return half_at(p, lane) * (float)(int8_t)p[32 + i / 16 * LANES + lane] * (float)quant;
-    }
+    case LN_PACK_Q6_K:
+        return half_at(p, lane) * (float)(int8_t)p[32 + i / 16 * LANES + lane] *
+               (float)(six_at(p + 288 + block * 384, lane, at) - 32);
     case LN_PACK_BF16: {
         uint16_t bits;
         memcpy(&bits, p + lane * 4 + i * 2, 2);

@@ -9,15 +9,23 @@
  *   Q8_0   per block: 16 f16 scales, 8 steps of bytes; offset 128
  *   Q4_0   per block: 16 f16 scales, 4 vectors of nibbles: the low ones are step i, the high ones
  *          step i + 4; offset 8
+ *   Q4_1   per block: 16 f16 scales, 16 f16 minimums, nibbles as in Q4_0; offset 0
+ *   Q5_0   as Q4_0, and a vector of the fifth bits, bit i of a byte for step i; offset 16
+ *   Q5_1   as Q4_1, and a vector of fifth bits; offset 0
+ *   IQ4_NL as Q4_0; the nibbles are indices of ln_pack_iq4; offset 128
+ *   MXFP4  per block: 16 E8M0 scales, nibbles, which are indices of ln_pack_fp4; offset 128
  *   Q4_K   per 256 columns: 16 f16 d, 16 f16 dmin, [8][16] scales, [8][16] mins (bytes), then 8
  *          blocks of nibbles as above; offset 0
- *   Q6_K   per 256 columns: 16 f16 d, [16][16] signed scales, then 8 blocks of nibbles (the low 4
- *          bits) and 2 vectors with the high 2 bits of steps i, i + 2, i + 4, i + 6; offset 32
- *   Q5_0   as Q4_0, and a vector of the fifth bits, bit i of a byte for step i; offset 16
  *   Q5_K   as Q4_K, and a vector of fifth bits after each block's nibbles; offset 0
- *   Q3_K   per 256 columns: 16 f16 d, [16][16] signed scales, then 8 blocks of nibbles, one bit
- * more than the file has; offset 4 IQ4_NL as Q4_0; the nibbles are indices of ln_pack_iq4; offset
- * 128 BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits */
+ *   Q6_K   per 256 columns: 16 f16 d, [16][16] signed scales, then 8 blocks of 6 vectors: three for
+ *          each 4 steps, 6 bits of the first three steps, above them 2 bits of the last; offset 32
+ *   Q3_K   per 256 columns: 16 f16 d, [16][16] signed scales, then 8 blocks of 2 vectors with the
+ *          low 2 bits of steps i, i + 2, i + 4, i + 6, and a vector of third bits; offset 4
+ *   Q2_K   per 256 columns: 16 f16 d, 16 f16 dmin, [16][16] bytes (scale, above it the minimum),
+ *          then 8 blocks of 2 vectors as in Q3_K; offset 0
+ *   IQ4_XS per 256 columns: 16 f16 d, [8][16] signed scales, then 8 blocks of nibbles, which are
+ *          indices of ln_pack_iq4; offset 128
+ *   BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits */
 #ifndef LN_BACKEND_CPU_PACK_H
 #define LN_BACKEND_CPU_PACK_H
 
@@ -39,6 +47,11 @@ typedef enum ln_pack {
     LN_PACK_Q5_K,
     LN_PACK_Q3_K,
     LN_PACK_IQ4_NL,
+    LN_PACK_Q4_1,
+    LN_PACK_Q5_1,
+    LN_PACK_MXFP4,
+    LN_PACK_Q2_K,
+    LN_PACK_IQ4_XS,
     LN_PACK_BF16,
     LN_PACK_COUNT
 } ln_pack;
@@ -46,6 +59,10 @@ typedef enum ln_pack {
 /* The values of IQ4_NL's nibbles, plus 128. */
 static const uint8_t ln_pack_iq4[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                         129, 141, 153, 166, 181, 197, 217, 241};
+
+/* Twice the values of E2M1, plus 128. */
+static const uint8_t ln_pack_fp4[16] = {128, 129, 130, 131, 132, 134, 136, 140,
+                                        128, 127, 126, 125, 124, 122, 120, 116};
 
 /* The layout that a type packs into; LN_PACK_NONE: there is none. */
 ln_pack ln_pack_of(ln_dtype dtype);

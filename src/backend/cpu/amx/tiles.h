@@ -10,7 +10,7 @@
 #ifndef LN_BACKEND_CPU_AMX_TILES_H
 #define LN_BACKEND_CPU_AMX_TILES_H
 
-#include "backend/cpu/simd/int8.h"
+#include "backend/cpu/simd/super.h"
 #include "base/half.h"
 
 enum { MATRIX_ROWS = 16, TILE_COLS = 32 /* of bf16 */ };
@@ -45,7 +45,7 @@ LN_INLINE void fold_rows(vf sums[MATRIX_ROWS], const int32_t *tile, const int32_
 
 LN_INLINE void int8_matrix_of(int8_kind kind, const uint8_t *panel, const int8_block *b,
                               size_t n_blocks, bool first, float *y) {
-    int32_t tiles[2][MATRIX_ROWS * LANES] __attribute__((aligned(64)));
+    int32_t tile[MATRIX_ROWS * LANES] __attribute__((aligned(64)));
     vf sums[MATRIX_ROWS];
 #pragma GCC unroll 16
     for (size_t i = 0; i < MATRIX_ROWS; i++)
@@ -53,24 +53,11 @@ LN_INLINE void int8_matrix_of(int8_kind kind, const uint8_t *panel, const int8_b
     for (size_t block = 0; block < n_blocks; block++, b++, panel += UNPACKED_BYTES) {
         const float *factors = (const float *)(const void *)(panel + STEPS * STEP_BYTES);
         _tile_zero(0);
-        if (kind.n_scales == 2) {
-            _tile_loadd(4, b->q[0], LN_PACK_COLS);
-            _tile_loadd(5, panel, STEP_BYTES);
-            _tile_dpbsud(0, 4, 5);
-            _tile_zero(1);
-            _tile_loadd(4, b->q[0] + LN_PACK_COLS / 2, LN_PACK_COLS);
-            _tile_loadd(5, panel + STEPS / 2 * STEP_BYTES, STEP_BYTES);
-            _tile_dpbsud(1, 4, 5);
-            _tile_stored(1, tiles[1], STEP_BYTES);
-        } else {
-            _tile_loadd(2, b->q[0], LN_PACK_COLS);
-            _tile_loadd(3, panel, STEP_BYTES);
-            _tile_dpbsud(0, 2, 3);
-        }
-        _tile_stored(0, tiles[0], STEP_BYTES);
-        fold_rows(sums, tiles[0], b->start[0], vf_load(factors), b->scale);
-        if (kind.n_scales == 2)
-            fold_rows(sums, tiles[1], b->start[1], vf_load(factors + LANES), b->scale);
+        _tile_loadd(2, b->q[0], LN_PACK_COLS);
+        _tile_loadd(3, panel, STEP_BYTES);
+        _tile_dpbsud(0, 2, 3);
+        _tile_stored(0, tile, STEP_BYTES);
+        fold_rows(sums, tile, b->start, vf_load(factors), b->scale);
         if (kind.has_min)
 #pragma GCC unroll 16
             for (size_t i = 0; i < MATRIX_ROWS; i++)
@@ -91,12 +78,73 @@ static void int8_matrix(ln_pack pack, size_t n_panels, const uint8_t *w, const i
             const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks + first;
             float *out = y + row * UNIT;
             if (kind.has_min)
-                int8_matrix_of((int8_kind){0, 1, true}, w, b, n, first == 0, out);
-            else if (kind.n_scales == 2)
-                int8_matrix_of((int8_kind){0, 2, false}, w, b, n, first == 0, out);
+                int8_matrix_of((int8_kind){0, true}, w, b, n, first == 0, out);
             else
-                int8_matrix_of((int8_kind){0, 1, false}, w, b, n, first == 0, out);
+                int8_matrix_of((int8_kind){0, false}, w, b, n, first == 0, out);
         }
+}
+
+/* 16 rows of x against 256 columns of an unpacked panel: the exact sums of products. */
+LN_INLINE void super_matrix_totals(super_kind kind, const uint8_t *panel, const super_block *b,
+                                   vi totals[MATRIX_ROWS]) {
+    int32_t tile[MATRIX_ROWS * LANES] __attribute__((aligned(64)));
+    for (size_t part = 0; part < SUPER_BLOCKS * kind.n_parts; part++) {
+        const uint8_t *w = panel + part / kind.n_parts * UNPACKED_BYTES;
+        size_t at = part % kind.n_parts, cols = LN_PACK_COLS / kind.n_parts;
+        _tile_zero(0);
+        if (kind.n_parts == 2) {
+            _tile_loadd(4, b->q[0] + part * cols, SUPER_COLS);
+            _tile_loadd(5, w + at * STEPS / 2 * STEP_BYTES, STEP_BYTES);
+            _tile_dpbsud(0, 4, 5);
+        } else {
+            _tile_loadd(2, b->q[0] + part * cols, SUPER_COLS);
+            _tile_loadd(3, w, STEP_BYTES);
+            _tile_dpbsud(0, 2, 3);
+        }
+        _tile_stored(0, tile, STEP_BYTES);
+        vi scale = vi_load(w + (STEPS + at) * STEP_BYTES);
+        for (size_t i = 0; i < MATRIX_ROWS; i++) {
+            vi sums = vi_load(tile + i * LANES);
+            if (!kind.has_min)
+                sums = vi_add(sums, vi_set(b->start[part][i]));
+            totals[i] = vi_add(totals[i], vi_mul(sums, scale));
+        }
+    }
+}
+
+/* 16 rows of x against 256 columns of an unpacked panel: added to y [16][UNIT], or put there. */
+LN_INLINE void super_matrix_of(super_kind kind, const uint8_t *panel, const super_block *b,
+                               bool first, float *y) {
+    const uint8_t *mins = panel + SUPER_BLOCKS * UNPACKED_BYTES;
+    const float *factors = (const float *)(const void *)(mins + MIN_BYTES);
+    vi totals[MATRIX_ROWS];
+    for (size_t i = 0; i < MATRIX_ROWS; i++)
+        totals[i] = vi_set(0);
+    super_matrix_totals(kind, panel, b, totals);
+    for (size_t i = 0; i < MATRIX_ROWS; i++) {
+        vf sum = first ? vf_set(0.0f) : vf_load(y + i * UNIT);
+        sum = super_fold(sum, totals[i], vf_load(factors), b->scale[i]);
+        vi total = vi_set(0);
+        for (size_t pair = 0; kind.has_min && pair < SUPER_BLOCKS * kind.n_parts / 2; pair++)
+            total = dot_words(total, vi_load(mins + pair * STEP_BYTES),
+                              vi_spread((const int8_t *)&b->sums[i][pair * 2]));
+        if (kind.has_min)
+            sum = super_fold(sum, total, vf_load(factors + LANES), b->scale[i]);
+        vf_store(y + i * UNIT, sum);
+    }
+}
+
+/* The same for layouts whose scales are integers under one for 256 columns. */
+static void super_matrix(ln_pack pack, size_t n_panels, const uint8_t *w, const super_rows *x,
+                         size_t n_rows, size_t first, size_t n, float *y) {
+    super_kind kind = super_kind_of(pack);
+    for (size_t p = 0; p < n_panels; p++, w += UNPACKED_PANEL, y += LANES)
+        for (size_t row = 0; row < n_rows; row += MATRIX_ROWS)
+            for (size_t super = 0; super < n; super++) {
+                const super_block *b = x->supers + row / GROUP_ROWS * x->n_supers + first + super;
+                super_matrix_of(kind, w + super * UNPACKED_SUPER, b, first + super == 0,
+                                y + row * UNIT);
+            }
 }
 
 /* ---- bf16 --------------------------------------------------------------------------------- */

@@ -11,6 +11,10 @@ LN_INLINE vi dot_bytes(vi acc, vi w, vi x) {
 LN_INLINE vi dot_nibbles(vi acc, vi w, vi x) {
     return dot_bytes(acc, w, x);
 }
+/* acc + w[0] x[0] + w[1] x[1] of int16 in each lane */
+LN_INLINE vi dot_words(vi acc, vi w, vi x) {
+    return _mm512_dpwssd_epi32(acc, w, x);
+}
 /* acc + w[0] x[0] + w[1] x[1] of bf16 pairs, in float32 */
 LN_INLINE vf dot_bf16(vf acc, vi w, vi x) {
     return _mm512_dpbf16_ps(acc, (__m512bh)w, (__m512bh)x);

@@ -11,6 +11,10 @@ LN_INLINE vi dot_bytes(vi acc, vi w, vi x) {
 LN_INLINE vi dot_nibbles(vi acc, vi w, vi x) {
     return dot_bytes(acc, w, x);
 }
+/* acc + w[0] x[0] + w[1] x[1] of int16 in each lane */
+LN_INLINE vi dot_words(vi acc, vi w, vi x) {
+    return _mm512_dpwssd_epi32(acc, w, x);
+}
 
 LN_INLINE vf odd_bf16(vi x) {
     return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)));

@@ -16,6 +16,10 @@ LN_INLINE vi dot_bytes(vi acc, vi w, vi x) {
     acc = dot_nibbles(acc, _mm512_and_si512(w, low), x);
     return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(16)));
 }
+/* acc + w[0] x[0] + w[1] x[1] of int16 in each lane */
+LN_INLINE vi dot_words(vi acc, vi w, vi x) {
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(w, x));
+}
 
 LN_INLINE vf odd_bf16(vi x) {
     return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000u)));

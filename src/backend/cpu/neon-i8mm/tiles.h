@@ -6,7 +6,7 @@
 #define LN_BACKEND_CPU_NEON_I8MM_TILES_H
 
 #include "backend/cpu/simd/bf16.h"
-#include "backend/cpu/simd/int8.h"
+#include "backend/cpu/simd/super.h"
 
 enum { MATRIX_ROWS = 4, X_PAIRS = MATRIX_ROWS / 2, W_PAIRS = LANES / 2 };
 
@@ -18,18 +18,18 @@ typedef struct pair_sums {
     int32x4_t q[X_PAIRS][W_PAIRS];
 } pair_sums;
 
-/* 8 columns of two rows of x. */
-LN_INLINE int8x16_t x_pair(const int8_block *b, size_t lane, size_t column) {
-    return vcombine_s8(vld1_s8(b->q[lane] + column), vld1_s8(b->q[lane + 1] + column));
+/* 8 columns of two rows of x, row_bytes apart. */
+LN_INLINE int8x16_t x_pair(const int8_t *q, size_t row_bytes) {
+    return vcombine_s8(vld1_s8(q), vld1_s8(q + row_bytes));
 }
 
-/* Adds the products of two steps, 8 columns. */
-LN_INLINE void add_steps(pair_sums *acc, const uint8_t *panel, size_t step, const int8_block *b,
-                         size_t lane) {
+/* Adds the products of two steps, 8 columns, of which those of x are at q. */
+LN_INLINE void add_steps(pair_sums *acc, const uint8_t *panel, size_t step, const int8_t *q,
+                         size_t row_bytes) {
     vi even = vi_load(panel + step * STEP_BYTES), odd = vi_load(panel + (step + 1) * STEP_BYTES);
     int8x16_t x[X_PAIRS];
     for (size_t i = 0; i < X_PAIRS; i++)
-        x[i] = x_pair(b, lane + 2 * i, step * 4);
+        x[i] = x_pair(q + 2 * i * row_bytes, row_bytes);
     for (size_t j = 0; j < W_PAIRS; j++) {
         int32x4_t e = even.q[j / 2], o = odd.q[j / 2];
         uint8x16_t w = vreinterpretq_u8_s32(j % 2 == 0 ? vzip1q_s32(e, o) : vzip2q_s32(e, o));
@@ -52,26 +52,21 @@ LN_INLINE vi row_of(const pair_sums *acc, size_t i) {
  * to y [4][UNIT], or put there when these are the first blocks. */
 LN_INLINE void int8_matrix_of(int8_kind kind, const uint8_t *panel, const int8_block *b,
                               size_t lane, size_t n_blocks, bool first, float *y) {
-    const size_t steps = STEPS / kind.n_scales;
     vf sums[MATRIX_ROWS];
     for (size_t i = 0; i < MATRIX_ROWS; i++)
         sums[i] = first ? vf_set(0.0f) : vf_load(y + i * UNIT);
     for (const int8_block *end = b + n_blocks; b < end; b++, panel += UNPACKED_BYTES) {
         const float *factors = (const float *)(const void *)(panel + STEPS * STEP_BYTES);
-#pragma GCC unroll 2
-        for (size_t part = 0; part < kind.n_scales; part++) {
-            pair_sums acc = {{{vdupq_n_s32(0)}}};
+        pair_sums acc = {{{vdupq_n_s32(0)}}};
 #pragma GCC unroll 4
-            for (size_t step = part * steps; step < (part + 1) * steps; step += 2)
-                add_steps(&acc, panel, step, b, lane);
-            vf factor = vf_load(factors + part * LANES);
-            for (size_t i = 0; i < MATRIX_ROWS; i++)
-                sums[i] = fold(sums[i], vi_add(row_of(&acc, i), vi_set(b->start[part][lane + i])),
-                               factor, b->scale[lane + i]);
-        }
-        if (kind.has_min)
-            for (size_t i = 0; i < MATRIX_ROWS; i++)
+        for (size_t step = 0; step < STEPS; step += 2)
+            add_steps(&acc, panel, step, b->q[lane] + step * 4, LN_PACK_COLS);
+        for (size_t i = 0; i < MATRIX_ROWS; i++) {
+            sums[i] = fold(sums[i], vi_add(row_of(&acc, i), vi_set(b->start[lane + i])),
+                           vf_load(factors), b->scale[lane + i]);
+            if (kind.has_min)
                 sums[i] = vf_fma(vf_load(factors + LANES), vf_set(b->min_sum[lane + i]), sums[i]);
+        }
     }
     for (size_t i = 0; i < MATRIX_ROWS; i++)
         vf_store(y + i * UNIT, sums[i]);
@@ -85,15 +80,52 @@ static void int8_matrix(ln_pack pack, size_t n_panels, const uint8_t *w, const i
     for (size_t p = 0; p < n_panels; p++, w += UNPACKED_PANEL, y += LANES)
         for (size_t row = 0; row < n_rows; row += MATRIX_ROWS) {
             const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks + first;
-            size_t lane = row % GROUP_ROWS;
-            float *out = y + row * UNIT;
-            if (kind.has_min)
-                int8_matrix_of((int8_kind){0, 1, true}, w, b, lane, n, first == 0, out);
-            else if (kind.n_scales == 2)
-                int8_matrix_of((int8_kind){0, 2, false}, w, b, lane, n, first == 0, out);
-            else
-                int8_matrix_of((int8_kind){0, 1, false}, w, b, lane, n, first == 0, out);
+            int8_matrix_of(kind, w, b, row % GROUP_ROWS, n, first == 0, y + row * UNIT);
         }
+}
+
+/* The exact sums of 4 rows of x against 256 columns of an unpacked panel. */
+LN_INLINE void super_matrix_totals(super_kind kind, const uint8_t *panel, const super_block *b,
+                                   size_t lane, vi totals[MATRIX_ROWS][TILE_PANELS]) {
+    size_t steps = STEPS / kind.n_parts;
+    for (size_t part = 0; part < SUPER_BLOCKS * kind.n_parts; part++) {
+        const uint8_t *w = panel + part / kind.n_parts * UNPACKED_BYTES;
+        size_t at = part % kind.n_parts;
+        const int8_t *q = b->q[lane] + part * steps * 4;
+        pair_sums acc = {{{vdupq_n_s32(0)}}};
+        for (size_t step = 0; step < steps; step += 2)
+            add_steps(&acc, w, at * steps + step, q + step * 4, SUPER_COLS);
+        for (size_t i = 0; i < MATRIX_ROWS; i++) {
+            vi sums = row_of(&acc, i);
+            if (!kind.has_min)
+                sums = vi_add(sums, vi_set(b->start[part][lane + i]));
+            vi scaled = vi_mul(sums, vi_load(w + (STEPS + at) * STEP_BYTES));
+            totals[i][0] = vi_add(totals[i][0], scaled);
+        }
+    }
+}
+
+/* The same for layouts whose scales are integers under one for 256 columns. */
+static void super_matrix(ln_pack pack, size_t n_panels, const uint8_t *w, const super_rows *x,
+                         size_t n_rows, size_t first, size_t n, float *y) {
+    super_kind kind = super_kind_of(pack);
+    for (size_t p = 0; p < n_panels; p++, w += UNPACKED_PANEL, y += LANES)
+        for (size_t row = 0; row < n_rows; row += MATRIX_ROWS)
+            for (size_t super = 0; super < n; super++) {
+                const super_block *b = x->supers + row / GROUP_ROWS * x->n_supers + first + super;
+                const uint8_t *panel = w + super * UNPACKED_SUPER;
+                const uint8_t *mins = panel + SUPER_BLOCKS * UNPACKED_BYTES;
+                const float *factors = (const float *)(const void *)(mins + MIN_BYTES);
+                size_t lane = row % GROUP_ROWS;
+                vi totals[MATRIX_ROWS][TILE_PANELS] = {{vi_set(0)}};
+                super_matrix_totals(kind, panel, b, lane, totals);
+                super_tile_fold(1, factors, b->scale + lane, totals, first + super == 0,
+                                y + row * UNIT);
+                if (!kind.has_min)
+                    continue;
+                super_tile_mins(kind, 1, mins, b, lane, totals);
+                super_tile_fold(1, factors + LANES, b->scale + lane, totals, false, y + row * UNIT);
+            }
 }
 
 #endif

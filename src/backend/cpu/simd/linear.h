@@ -7,9 +7,9 @@
 #ifndef LN_BACKEND_CPU_SIMD_LINEAR_H
 #define LN_BACKEND_CPU_SIMD_LINEAR_H
 
-#include "backend/cpu/simd/int8.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/rows.h"
+#include "backend/cpu/simd/super.h"
 
 enum {
     MAX_CHUNK = 256, /* rows of x, whole groups */
@@ -22,6 +22,7 @@ enum {
 typedef struct operand {
     const ln_weight *weight;
     int8_rows int8;
+    super_rows super;
     bf16_rows bf16;
     float *y; /* [rows of the chunk, whole groups][UNIT] */
 } operand;
@@ -52,8 +53,10 @@ static size_t row_bytes_of(const ln_weight *weight) {
     switch (weight->layout) {
     case LN_PACK_NONE: return 0;
     case LN_PACK_BF16: return round_up(bf16_row_bytes(weight->n_cols), 64);
-    default: return round_up(int8_row_bytes(weight->n_cols), 64);
+    default: break;
     }
+    bool super = is_super((ln_pack)weight->layout);
+    return round_up(super ? super_row_bytes(weight->n_cols) : int8_row_bytes(weight->n_cols), 64);
 }
 
 /* Bytes of a row in any layout, for weight and gate. */
@@ -90,6 +93,7 @@ static size_t chunk_rows(const linear_job *job, size_t n) {
  * returns the bytes that all take at `memory`. */
 static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end, char *memory) {
     size_t k = o->weight->n_cols;
+    ln_pack pack = (ln_pack)o->weight->layout;
     switch (o->weight->layout) {
     case LN_PACK_NONE: return 0;
     case LN_PACK_BF16:
@@ -99,9 +103,14 @@ static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end
         break;
     default:
         o->int8 = int8_place(memory, k);
-        for (size_t i = begin; i < end; i += GROUP_ROWS)
-            int8_quantize(&o->int8, i / GROUP_ROWS, int8_kind_of((ln_pack)o->weight->layout),
-                          end - i < GROUP_ROWS ? end - i : GROUP_ROWS, job->x + i);
+        o->super = super_place(memory, k);
+        for (size_t i = begin; i < end; i += GROUP_ROWS) {
+            size_t n = end - i < GROUP_ROWS ? end - i : GROUP_ROWS;
+            if (is_super(pack))
+                super_quantize(&o->super, i / GROUP_ROWS, super_kind_of(pack), n, job->x + i);
+            else
+                int8_quantize(&o->int8, i / GROUP_ROWS, int8_kind_of(pack), n, job->x + i);
+        }
     }
     return round_up(job->n, GROUP_ROWS) * row_bytes_of(o->weight);
 }
@@ -133,6 +142,30 @@ static void multiply_int8(const linear_job *job, const operand *o, const uint8_t
     }
 }
 
+static void multiply_super(const linear_job *job, const operand *o, const uint8_t *panels,
+                           size_t panel_bytes, size_t n_panels) {
+    ln_pack pack = (ln_pack)o->weight->layout;
+    for (size_t first = 0; first < o->super.n_supers; first += UNPACK_SUPERS) {
+        size_t left = o->super.n_supers - first, n = left < UNPACK_SUPERS ? left : UNPACK_SUPERS;
+        for (size_t p = 0; p < n_panels; p++)
+            super_unpack(pack, panels + p * panel_bytes, first, n,
+                         job->unpacked + p * UNPACKED_PANEL);
+        if (MATRIX_ROWS > 0)
+            super_matrix(pack, n_panels, job->unpacked, &o->super, job->n, first, n, o->y);
+        else
+            super_multiply_rows(pack, n_panels, job->unpacked, &o->super, job->n, first, n, o->y);
+    }
+}
+
+/* Up to FEW_ROWS rows against one packed panel. */
+static void multiply_few(const linear_job *job, const operand *o, const uint8_t *panel, float *y) {
+    ln_pack pack = (ln_pack)o->weight->layout;
+    if (is_super(pack))
+        super_multiply_few(pack, job->n, panel, &o->super, y);
+    else
+        int8_multiply_few(pack, job->n, panel, &o->int8, y);
+}
+
 /* o->y = the chunk's rows against n_panels panels from `panel` on. */
 static void multiply_unit(const linear_job *job, const operand *o, size_t panel, size_t n_panels) {
     const ln_weight *w = o->weight;
@@ -145,8 +178,9 @@ static void multiply_unit(const linear_job *job, const operand *o, size_t panel,
         bf16_multiply(n_panels, panels, panel_bytes, &o->bf16, job->n, o->y);
     else if (job->few)
         for (size_t p = 0; p < n_panels; p++)
-            int8_multiply_few((ln_pack)w->layout, job->n, panels + p * panel_bytes, &o->int8,
-                              o->y + p * LANES);
+            multiply_few(job, o, panels + p * panel_bytes, o->y + p * LANES);
+    else if (is_super((ln_pack)w->layout))
+        multiply_super(job, o, panels, panel_bytes, n_panels);
     else
         multiply_int8(job, o, panels, panel_bytes, n_panels);
 }

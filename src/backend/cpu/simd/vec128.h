@@ -109,21 +109,21 @@ LN_INLINE void vf_to_bf16(uint16_t *p, vf x) {
         vst1_u16(p + i * 4, vshrn_n_u32(up, 16));
     }
 }
-LN_INLINE vf vf_from_u16s(uint16x8_t low, uint16x8_t high) {
-    return (vf){{vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))),
-                 vcvtq_f32_u32(vmovl_u16(vget_high_u16(low))),
-                 vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))),
-                 vcvtq_f32_u32(vmovl_u16(vget_high_u16(high)))}};
+LN_INLINE vi vi_from_words(int16x8_t low, int16x8_t high) {
+    return (vi){{vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)),
+                 vmovl_s16(vget_low_s16(high)), vmovl_s16(vget_high_s16(high))}};
 }
-LN_INLINE vf vf_from_u8(const uint8_t *p) {
+LN_INLINE vi vi_from_u8(const uint8_t *p) {
     uint8x16_t x = vld1q_u8(p);
-    return vf_from_u16s(vmovl_u8(vget_low_u8(x)), vmovl_u8(vget_high_u8(x)));
+    return vi_from_words(vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(x))),
+                         vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(x))));
+}
+LN_INLINE vi vi_from_i8(const int8_t *p) {
+    int8x16_t x = vld1q_s8(p);
+    return vi_from_words(vmovl_s8(vget_low_s8(x)), vmovl_s8(vget_high_s8(x)));
 }
 LN_INLINE vf vf_from_i8(const int8_t *p) {
-    int8x16_t x = vld1q_s8(p);
-    int16x8_t low = vmovl_s8(vget_low_s8(x)), high = vmovl_s8(vget_high_s8(x));
-    return vf_from_i((vi){{vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)),
-                           vmovl_s16(vget_low_s16(high)), vmovl_s16(vget_high_s16(high))}});
+    return vf_from_i(vi_from_i8(p));
 }
 
 LN_INLINE vi vi_load(const void *p) {
@@ -144,6 +144,9 @@ LN_EACH_QUAD(vi, vi_add, (vi a, vi b), vaddq_s32(a.q[i], b.q[i]))
 LN_EACH_QUAD(vi, vi_mul, (vi a, vi b), vmulq_s32(a.q[i], b.q[i]))
 LN_EACH_QUAD(vi, vi_and, (vi a, vi b), vandq_s32(a.q[i], b.q[i]))
 LN_EACH_QUAD(vi, vi_or, (vi a, vi b), vorrq_s32(a.q[i], b.q[i]))
+/* a | (b & mask) */
+LN_EACH_QUAD(vi, vi_or_masked, (vi a, vi b, vi mask),
+             vorrq_s32(a.q[i], vandq_s32(b.q[i], mask.q[i])))
 LN_EACH_QUAD(vi, vi_shl, (vi a, int n), vshlq_s32(a.q[i], vdupq_n_s32(n)))
 LN_EACH_QUAD(vi, vi_shr, (vi a, int n),
              vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a.q[i]), vdupq_n_s32(-n))))
@@ -169,6 +172,14 @@ LN_INLINE vi vi_spread(const int8_t *p) {
     memcpy(&bytes, p, sizeof bytes);
     return vi_set(bytes);
 }
+
+/* acc + w[0] x[0] + w[1] x[1] of int16 in each lane */
+LN_INLINE int32x4_t dot_words_of(int32x4_t acc, int16x8_t w, int16x8_t x) {
+    int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(x));
+    return vaddq_s32(acc, vpaddq_s32(low, vmull_s16(vget_high_s16(w), vget_high_s16(x))));
+}
+LN_EACH_QUAD(vi, dot_words, (vi acc, vi w, vi x),
+             dot_words_of(acc.q[i], vreinterpretq_s16_s32(w.q[i]), vreinterpretq_s16_s32(x.q[i])))
 
 /* acc + w[0] x[0] + w[1] x[1] of bf16 pairs, in float32 */
 LN_INLINE float32x4_t odd_bf16(int32x4_t x) {

@@ -132,13 +132,16 @@ LN_INLINE vf vf_zero_below(vf x, float limit, vf y) {
     return (vf){_mm256_and_ps(_mm256_cmp_ps(x.a, least, _CMP_GE_OQ), y.a),
                 _mm256_and_ps(_mm256_cmp_ps(x.b, least, _CMP_GE_OQ), y.b)};
 }
-LN_INLINE vf vf_from_u8(const uint8_t *p) {
+LN_INLINE vi vi_from_u8(const uint8_t *p) {
     __m128i x = load128(p);
-    return vf_from_i((vi){_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8))});
+    return (vi){_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8))};
+}
+LN_INLINE vi vi_from_i8(const int8_t *p) {
+    __m128i x = load128(p);
+    return (vi){_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8))};
 }
 LN_INLINE vf vf_from_i8(const int8_t *p) {
-    __m128i x = load128(p);
-    return vf_from_i((vi){_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8))});
+    return vf_from_i(vi_from_i8(p));
 }
 
 LN_INLINE vi vi_load(const void *p) {
@@ -166,11 +169,15 @@ LN_INLINE vi vi_and(vi x, vi y) {
 LN_INLINE vi vi_or(vi x, vi y) {
     return (vi){_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)};
 }
+/* a | (b & mask) */
+LN_INLINE vi vi_or_masked(vi x, vi y, vi mask) {
+    return vi_or(x, vi_and(y, mask));
+}
 LN_INLINE vi vi_shl(vi x, int n) {
-    return (vi){_mm256_slli_epi16(x.a, n), _mm256_slli_epi16(x.b, n)};
+    return (vi){_mm256_slli_epi32(x.a, n), _mm256_slli_epi32(x.b, n)};
 }
 LN_INLINE vi vi_shr(vi x, int n) {
-    return (vi){_mm256_srli_epi16(x.a, n), _mm256_srli_epi16(x.b, n)};
+    return (vi){_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)};
 }
 /* table[x] for each byte, below 16 */
 LN_INLINE vi vi_lookup(const uint8_t table[16], vi x) {
@@ -215,6 +222,12 @@ LN_INLINE vi dot_bytes(vi acc, vi w, vi x) {
 /* The same for w below 16. */
 LN_INLINE vi dot_nibbles(vi acc, vi w, vi x) {
     return (vi){dot4_half(acc.a, w.a, x.a), dot4_half(acc.b, w.b, x.b)};
+}
+
+/* acc + w[0] x[0] + w[1] x[1] of int16 in each lane */
+LN_INLINE vi dot_words(vi acc, vi w, vi x) {
+    return (vi){_mm256_add_epi32(acc.a, _mm256_madd_epi16(w.a, x.a)),
+                _mm256_add_epi32(acc.b, _mm256_madd_epi16(w.b, x.b))};
 }
 
 /* acc + w[0] x[0] + w[1] x[1] of bf16 pairs, in float32 */

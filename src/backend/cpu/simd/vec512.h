@@ -109,13 +109,16 @@ LN_INLINE void vf_to_bf16(uint16_t *p, vf x) {
 LN_INLINE vf vf_zero_below(vf x, float limit, vf y) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, vf_set(limit), _CMP_GE_OQ), y);
 }
-LN_INLINE vf vf_from_u8(const uint8_t *p) {
-    return vf_from_i(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+
+LN_INLINE vi vi_from_u8(const uint8_t *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+LN_INLINE vi vi_from_i8(const int8_t *p) {
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 LN_INLINE vf vf_from_i8(const int8_t *p) {
-    return vf_from_i(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+    return vf_from_i(vi_from_i8(p));
 }
-
 LN_INLINE vi vi_load(const void *p) {
     return _mm512_loadu_si512(p);
 }
@@ -136,6 +139,10 @@ LN_INLINE vi vi_and(vi a, vi b) {
 }
 LN_INLINE vi vi_or(vi a, vi b) {
     return _mm512_or_si512(a, b);
+}
+/* a | (b & mask) */
+LN_INLINE vi vi_or_masked(vi a, vi b, vi mask) {
+    return _mm512_ternarylogic_epi32(a, b, mask, 0xf8);
 }
 LN_INLINE vi vi_shl(vi a, int n) {
     return _mm512_slli_epi32(a, (unsigned)n);

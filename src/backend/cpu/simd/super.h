@@ -1,0 +1,376 @@
+/* y = x W^T for packed weights whose blocks have integer scales under one float16 scale for 256
+ * columns (backend/cpu/pack.h): x in int8 with one float32 scale per 256 columns. Sums of products,
+ * times the integer scales, are exact in int32 over all 256 columns; so are the sums of x times the
+ * integer minimums. Only then do they become float32.
+ *
+ * A sum depends on its row of x and its row of W alone, as in int8.h, which says how panels are
+ * unpacked and tiled. */
+#ifndef LN_BACKEND_CPU_SIMD_SUPER_H
+#define LN_BACKEND_CPU_SIMD_SUPER_H
+
+#include "backend/cpu/simd/int8.h"
+
+enum { SUPER_COLS = 256, SUPER_BLOCKS = SUPER_COLS / LN_PACK_COLS, MAX_PARTS = 16 };
+
+/* Unpacked: 8 blocks, each 8 steps and the int32 scales of its parts; then pairs of minimums as
+ * int16 [8][16], the scale, and what the minimums are multiplied by. */
+enum {
+    UNPACK_SUPERS = 2,
+    MIN_BYTES = MAX_PARTS / 2 * 64,
+    UNPACKED_SUPER = SUPER_BLOCKS * UNPACKED_BYTES + MIN_BYTES + 2 * 64
+};
+
+typedef struct super_kind {
+    int32_t offset; /* of the stored quants */
+    size_t n_parts; /* of a block: 1 or 2, each with its scale */
+    bool has_min;   /* w = q * scale - min, and then there is no offset */
+} super_kind;
+
+LN_INLINE super_kind super_kind_of(ln_pack pack) {
+    switch (pack) {
+    case LN_PACK_Q6_K: return (super_kind){32, 2, false};
+    case LN_PACK_Q3_K: return (super_kind){4, 2, false};
+    case LN_PACK_IQ4_XS: return (super_kind){BYTE_OFFSET, 1, false};
+    case LN_PACK_Q2_K: return (super_kind){0, 2, true};
+    default: return (super_kind){0, 1, true};
+    }
+}
+
+LN_INLINE bool is_super(ln_pack pack) {
+    return pack == LN_PACK_Q2_K || pack == LN_PACK_Q3_K || pack == LN_PACK_Q4_K ||
+           pack == LN_PACK_Q5_K || pack == LN_PACK_Q6_K || pack == LN_PACK_IQ4_XS;
+}
+
+/* 256 columns of 16 rows of x, quantised for one kind of weight. */
+typedef struct super_block {
+    int8_t q[GROUP_ROWS][SUPER_COLS];
+    float scale[GROUP_ROWS];
+    int32_t start[MAX_PARTS][GROUP_ROWS]; /* -offset * sum(q) over each part */
+    int16_t sums[GROUP_ROWS][MAX_PARTS];  /* sum(q) over each part: what minimums meet */
+} super_block;
+
+typedef struct super_rows {
+    size_t n_supers;
+    super_block *supers; /* [n_rows / 16][n_supers] */
+} super_rows;
+
+/* Bytes per row, of whole groups of rows. */
+LN_INLINE size_t super_row_bytes(size_t k) {
+    return k / SUPER_COLS * (sizeof(super_block) / GROUP_ROWS);
+}
+
+static super_rows super_place(void *memory, size_t k) {
+    return (super_rows){.n_supers = k / SUPER_COLS, .supers = memory};
+}
+
+/* 256 columns of one row. */
+LN_INLINE void super_quantize_row(super_kind kind, const float *from, super_block *out,
+                                  size_t row) {
+    vf most = vf_abs(vf_load(from));
+    for (size_t i = LANES; i < SUPER_COLS; i += LANES)
+        most = vf_max(most, vf_abs(vf_load(from + i)));
+    float largest = vf_largest(most), least = 1e-30f; /* a row of next to nothing becomes zeros */
+    vf inverse = vf_set(127.0f / (largest > least ? largest : least));
+    int32_t sums[SUPER_COLS / LANES];
+    for (size_t i = 0; i < SUPER_COLS; i += LANES) {
+        vi q = vi_round(vf_mul(vf_load(from + i), inverse));
+        vi_store_i8(out->q[row] + i, q);
+        sums[i / LANES] = vi_sum(q);
+    }
+    out->scale[row] = largest * (1.0f / 127.0f);
+    size_t per_part = 2 / kind.n_parts;
+    for (size_t part = 0; part < SUPER_BLOCKS * kind.n_parts; part++) {
+        int32_t sum = sums[part * per_part] + (per_part == 2 ? sums[part * per_part + 1] : 0);
+        out->start[part][row] = -kind.offset * sum;
+        out->sums[row][part] = (int16_t)sum;
+    }
+}
+
+/* The first n rows of a group of 16. */
+static void super_quantize(const super_rows *rows, size_t group, super_kind kind, size_t n,
+                           const float *const *x) {
+    super_block *out = rows->supers + group * rows->n_supers;
+    for (size_t super = 0; super < rows->n_supers; super++, out++)
+        for (size_t i = 0; i < n; i++)
+            super_quantize_row(kind, x[i] + super * SUPER_COLS, out, i);
+}
+
+/* Bytes of 256 columns of a panel. */
+LN_INLINE size_t super_bytes(ln_pack pack) {
+    switch (pack) {
+    case LN_PACK_Q4_K: return 2368;
+    case LN_PACK_Q5_K: return 2880;
+    case LN_PACK_Q3_K: return 1824;
+    case LN_PACK_Q2_K: return 1344;
+    case LN_PACK_IQ4_XS: return 2208;
+    default: return 3360; /* Q6_K */
+    }
+}
+
+/* The scales of a block's two parts that lie as int8. */
+LN_INLINE void load_scales(const uint8_t *p, vi scales[2]) {
+    scales[0] = vi_from_i8((const int8_t *)p);
+    scales[1] = vi_from_i8((const int8_t *)p + LANES);
+}
+
+/* Block `at` of the 256 columns at p. */
+LN_INLINE void super_unpack_block(ln_pack pack, const uint8_t *p, size_t at, vi w[STEPS],
+                                  vi scales[2]) {
+    switch (pack) {
+    case LN_PACK_Q4_K:
+        scales[0] = vi_from_u8(p + 64 + at * LANES);
+        unpack_nibbles(p + 320 + at * 256, w);
+        return;
+    case LN_PACK_Q5_K:
+        scales[0] = vi_from_u8(p + 64 + at * LANES);
+        unpack_nibbles(p + 320 + at * 320, w);
+        unpack_bits(p + 320 + at * 320 + 256, 4, w);
+        return;
+    case LN_PACK_Q3_K:
+        load_scales(p + 32 + at * 2 * LANES, scales);
+        unpack_twos(p + 288 + at * 192, w);
+        unpack_bits(p + 288 + at * 192 + 128, 2, w);
+        return;
+    case LN_PACK_Q2_K:
+        scales[0] = vi_and(vi_from_u8(p + 64 + at * 2 * LANES), vi_set(0xf));
+        scales[1] = vi_and(vi_from_u8(p + 64 + (at * 2 + 1) * LANES), vi_set(0xf));
+        unpack_twos(p + 320 + at * 128, w);
+        return;
+    case LN_PACK_IQ4_XS:
+        scales[0] = vi_from_i8((const int8_t *)p + 32 + at * LANES);
+        unpack_nibbles(p + 160 + at * 256, w);
+        look_up(ln_pack_iq4, w);
+        return;
+    default: /* Q6_K */
+        load_scales(p + 32 + at * 2 * LANES, scales);
+        unpack_sixes(p + 288 + at * 384, w);
+        return;
+    }
+}
+
+/* Minimums 2 i and 2 i + 1 of the 256 columns at p, side by side as int16. */
+LN_INLINE vi super_min_pair(ln_pack pack, const uint8_t *p, size_t i) {
+    const uint8_t *mins = p + (pack == LN_PACK_Q2_K ? 64 : 192) + i * 2 * LANES;
+    vi even = vi_from_u8(mins), odd = vi_from_u8(mins + LANES);
+    if (pack == LN_PACK_Q2_K) { /* upper nibbles */
+        even = vi_shr(even, 4);
+        odd = vi_shr(odd, 4);
+    }
+    return vi_or(even, vi_shl(odd, 16));
+}
+
+/* sum + the exact sums over 256 columns, times scales of W and of x */
+LN_INLINE vf super_fold(vf sum, vi total, vf factor, float scale) {
+    return vf_fma(vf_from_i(total), vf_mul(factor, vf_set(scale)), sum);
+}
+
+/* The first n_rows of x against a packed panel: y [n_rows][UNIT]. */
+LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const super_rows *x,
+                         float *y) {
+    super_kind kind = super_kind_of(pack);
+    const size_t steps = STEPS / kind.n_parts;
+    vf sums[4];
+    for (size_t i = 0; i < n_rows; i++)
+        sums[i] = vf_set(0.0f);
+    for (size_t super = 0; super < x->n_supers; super++, p += super_bytes(pack)) {
+        const super_block *b = &x->supers[super];
+        vi totals[4];
+        for (size_t i = 0; i < n_rows; i++)
+            totals[i] = vi_set(0);
+        for (size_t at = 0; at < SUPER_BLOCKS; at++) {
+            vi w[STEPS], scales[2];
+            super_unpack_block(pack, p, at, w, scales);
+            for (size_t i = 0; i < n_rows; i++)
+                for (size_t part = 0; part < kind.n_parts; part++) {
+                    size_t number = at * kind.n_parts + part;
+                    vi start = vi_set(kind.has_min ? 0 : b->start[number][i]);
+                    vi acc = dot_steps(is_narrow(pack), start, w, b->q[i] + at * LN_PACK_COLS,
+                                       part * steps, (part + 1) * steps);
+                    totals[i] = vi_add(totals[i], vi_mul(acc, scales[part]));
+                }
+        }
+        for (size_t i = 0; i < n_rows; i++)
+            sums[i] = super_fold(sums[i], totals[i], half_row(p), b->scale[i]);
+        if (!kind.has_min)
+            continue;
+        vf factor = vf_mul(half_row(p + 32), vf_set(-1.0f));
+        for (size_t i = 0; i < n_rows; i++)
+            totals[i] = vi_set(0);
+        for (size_t pair = 0; pair < SUPER_BLOCKS * kind.n_parts / 2; pair++) {
+            vi mins = super_min_pair(pack, p, pair);
+            for (size_t i = 0; i < n_rows; i++)
+                totals[i] =
+                    dot_words(totals[i], mins, vi_spread((const int8_t *)&b->sums[i][pair * 2]));
+        }
+        for (size_t i = 0; i < n_rows; i++)
+            sums[i] = super_fold(sums[i], totals[i], factor, b->scale[i]);
+    }
+    for (size_t i = 0; i < n_rows; i++)
+        vf_store(y + i * UNIT, sums[i]);
+}
+
+LN_INLINE void super_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, const super_rows *x,
+                            float *y) {
+    switch (n_rows) {
+    case 1: super_few(pack, 1, panel, x, y); return;
+    case 2: super_few(pack, 2, panel, x, y); return;
+    case 3: super_few(pack, 3, panel, x, y); return;
+    default: super_few(pack, 4, panel, x, y); return;
+    }
+}
+
+/* The first rows of x, up to 4, against a packed panel. */
+static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
+                               const super_rows *x, float *y) {
+    switch (pack) {
+    case LN_PACK_Q4_K: super_few_of(LN_PACK_Q4_K, n_rows, panel, x, y); return;
+    case LN_PACK_Q5_K: super_few_of(LN_PACK_Q5_K, n_rows, panel, x, y); return;
+    case LN_PACK_Q3_K: super_few_of(LN_PACK_Q3_K, n_rows, panel, x, y); return;
+    case LN_PACK_Q2_K: super_few_of(LN_PACK_Q2_K, n_rows, panel, x, y); return;
+    case LN_PACK_IQ4_XS: super_few_of(LN_PACK_IQ4_XS, n_rows, panel, x, y); return;
+    default: super_few_of(LN_PACK_Q6_K, n_rows, panel, x, y); return;
+    }
+}
+
+/* 256 columns at p. */
+LN_INLINE void super_unpack_as(ln_pack pack, const uint8_t *p, uint8_t *out) {
+    super_kind kind = super_kind_of(pack);
+    for (size_t at = 0; at < SUPER_BLOCKS; at++, out += UNPACKED_BYTES) {
+        vi w[STEPS], scales[2];
+        super_unpack_block(pack, p, at, w, scales);
+        for (size_t step = 0; step < STEPS; step++)
+            vi_store(out + step * STEP_BYTES, w[step]);
+        for (size_t part = 0; part < kind.n_parts; part++)
+            vi_store(out + (STEPS + part) * STEP_BYTES, scales[part]);
+    }
+    for (size_t pair = 0; kind.has_min && pair < SUPER_BLOCKS * kind.n_parts / 2; pair++)
+        vi_store(out + pair * STEP_BYTES, super_min_pair(pack, p, pair));
+    float *factors = (float *)(void *)(out + MIN_BYTES);
+    vf_store(factors, half_row(p));
+    if (kind.has_min)
+        vf_store(factors + LANES, vf_mul(half_row(p + 32), vf_set(-1.0f)));
+}
+
+/* n times 256 columns of a panel, from number `first` on. */
+static void super_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t n, uint8_t *out) {
+    const uint8_t *p = panel + first * super_bytes(pack);
+    for (size_t i = 0; i < n; i++, p += super_bytes(pack), out += UNPACKED_SUPER)
+        switch (pack) {
+        case LN_PACK_Q4_K: super_unpack_as(LN_PACK_Q4_K, p, out); break;
+        case LN_PACK_Q5_K: super_unpack_as(LN_PACK_Q5_K, p, out); break;
+        case LN_PACK_Q3_K: super_unpack_as(LN_PACK_Q3_K, p, out); break;
+        case LN_PACK_Q2_K: super_unpack_as(LN_PACK_Q2_K, p, out); break;
+        case LN_PACK_IQ4_XS: super_unpack_as(LN_PACK_IQ4_XS, p, out); break;
+        default: super_unpack_as(LN_PACK_Q6_K, p, out); break;
+        }
+}
+
+/* The exact sums of TILE_ROWS rows of x, from `lane` of their group on, against 256 columns of
+ * unpacked panels. */
+LN_INLINE void super_tile_totals(super_kind kind, size_t n_panels, const uint8_t *w,
+                                 const super_block *b, size_t lane,
+                                 vi totals[TILE_ROWS][TILE_PANELS]) {
+    const size_t steps = STEPS / kind.n_parts;
+#pragma GCC unroll 1
+    for (size_t at = 0; at < SUPER_BLOCKS; at++, w += UNPACKED_BYTES) {
+#pragma GCC unroll 2
+        for (size_t part = 0; part < kind.n_parts; part++) {
+            const int32_t *start = b->start[at * kind.n_parts + part] + lane;
+            vi acc[TILE_ROWS][TILE_PANELS];
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+                for (size_t p = 0; p < n_panels; p++)
+                    acc[i][p] = vi_set(kind.has_min ? 0 : start[i]);
+            tile_steps(n_panels, w, b->q[lane] + at * LN_PACK_COLS, SUPER_COLS, part * steps,
+                       (part + 1) * steps, acc);
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++) {
+                vi scale = vi_load(w + p * UNPACKED_PANEL + (STEPS + part) * STEP_BYTES);
+#pragma GCC unroll 8
+                for (size_t i = 0; i < TILE_ROWS; i++)
+                    totals[i][p] = vi_add(totals[i][p], vi_mul(acc[i][p], scale));
+            }
+        }
+    }
+}
+
+/* The sums of x times the minimums, which lie at w. */
+LN_INLINE void super_tile_mins(super_kind kind, size_t n_panels, const uint8_t *w,
+                               const super_block *b, size_t lane,
+                               vi totals[TILE_ROWS][TILE_PANELS]) {
+#pragma GCC unroll 8
+    for (size_t pair = 0; pair < SUPER_BLOCKS * kind.n_parts / 2; pair++)
+#pragma GCC unroll 8
+        for (size_t i = 0; i < TILE_ROWS; i++) {
+            vi sums = vi_spread((const int8_t *)&b->sums[lane + i][pair * 2]);
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++)
+                totals[i][p] = dot_words(totals[i][p],
+                                         vi_load(w + p * UNPACKED_PANEL + pair * STEP_BYTES), sums);
+        }
+}
+
+/* Times scales of W, at `factors`, and of x: added to y [TILE_ROWS][UNIT], or put there. */
+LN_INLINE void super_tile_fold(size_t n_panels, const float *factors, const float *scales,
+                               vi totals[TILE_ROWS][TILE_PANELS], bool first, float *y) {
+#pragma GCC unroll 2
+    for (size_t p = 0; p < n_panels; p++) {
+        vf factor = vf_load(factors + p * (UNPACKED_PANEL / 4));
+#pragma GCC unroll 8
+        for (size_t i = 0; i < TILE_ROWS; i++) {
+            float *out = y + i * UNIT + p * LANES;
+            vf_store(out, super_fold(first ? vf_set(0.0f) : vf_load(out), totals[i][p], factor,
+                                     scales[i]));
+            totals[i][p] = vi_set(0);
+        }
+    }
+}
+
+/* TILE_ROWS rows of x against n times 256 columns of unpacked panels. */
+LN_INLINE void super_tile(super_kind kind, size_t n_panels, const uint8_t *w, const super_block *b,
+                          size_t lane, size_t n, bool first, float *y) {
+    vi totals[TILE_ROWS][TILE_PANELS];
+    for (size_t i = 0; i < TILE_ROWS; i++)
+        for (size_t p = 0; p < n_panels; p++)
+            totals[i][p] = vi_set(0);
+    for (size_t super = 0; super < n; super++, b++, w += UNPACKED_SUPER) {
+        const uint8_t *mins = w + SUPER_BLOCKS * UNPACKED_BYTES;
+        const float *factors = (const float *)(const void *)(mins + MIN_BYTES);
+        super_tile_totals(kind, n_panels, w, b, lane, totals);
+        super_tile_fold(n_panels, factors, b->scale + lane, totals, first && super == 0, y);
+        if (!kind.has_min)
+            continue;
+        super_tile_mins(kind, n_panels, mins, b, lane, totals);
+        super_tile_fold(n_panels, factors + LANES, b->scale + lane, totals, false, y);
+    }
+}
+
+LN_INLINE void super_rows_of(super_kind kind, size_t n_panels, const uint8_t *w,
+                             const super_rows *x, size_t n_rows, size_t first, size_t n, float *y) {
+    for (size_t row = 0; row < n_rows; row += TILE_ROWS) {
+        const super_block *b = x->supers + row / GROUP_ROWS * x->n_supers + first;
+        float *out = y + row * UNIT;
+        if (n_panels == TILE_PANELS)
+            super_tile(kind, TILE_PANELS, w, b, row % GROUP_ROWS, n, first == 0, out);
+        else
+            super_tile(kind, 1, w, b, row % GROUP_ROWS, n, first == 0, out);
+    }
+}
+
+/* All rows of x against n times 256 columns, from number `first` on, of unpacked panels. */
+static void super_multiply_rows(ln_pack pack, size_t n_panels, const uint8_t *w,
+                                const super_rows *x, size_t n_rows, size_t first, size_t n,
+                                float *y) {
+    super_kind kind = super_kind_of(pack);
+    if (kind.has_min && kind.n_parts == 2)
+        super_rows_of((super_kind){0, 2, true}, n_panels, w, x, n_rows, first, n, y);
+    else if (kind.has_min)
+        super_rows_of((super_kind){0, 1, true}, n_panels, w, x, n_rows, first, n, y);
+    else if (kind.n_parts == 2)
+        super_rows_of((super_kind){0, 2, false}, n_panels, w, x, n_rows, first, n, y);
+    else
+        super_rows_of((super_kind){0, 1, false}, n_panels, w, x, n_rows, first, n, y);
+}
+
+#endif

@@ -127,14 +127,23 @@ static void multiply_plain(const linear_job *job, const operand *o, size_t panel
     rows_multiply(job->n, job->x, rows, w->n_cols, y);
 }
 
+/* The next `bytes` of a panel, which will be unpacked after all rows have met the current ones. */
+LN_INLINE void fetch_ahead(const uint8_t *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(p + i, 0, 2);
+}
+
 static void multiply_int8(const linear_job *job, const operand *o, const uint8_t *panels,
                           size_t panel_bytes, size_t n_panels) {
     ln_pack pack = (ln_pack)o->weight->layout;
     for (size_t first = 0; first < o->int8.n_blocks; first += UNPACK_BLOCKS) {
         size_t left = o->int8.n_blocks - first, n = left < UNPACK_BLOCKS ? left : UNPACK_BLOCKS;
-        for (size_t p = 0; p < n_panels; p++)
-            int8_unpack(pack, panels + p * panel_bytes, first, n,
-                        job->unpacked + p * UNPACKED_PANEL);
+        size_t bytes = panel_bytes / o->int8.n_blocks * n;
+        for (size_t p = 0; p < n_panels; p++) {
+            const uint8_t *panel = panels + p * panel_bytes;
+            int8_unpack(pack, panel, first, n, job->unpacked + p * UNPACKED_PANEL);
+            fetch_ahead(panel + panel_bytes / o->int8.n_blocks * (first + n), bytes);
+        }
         if (MATRIX_ROWS > 0)
             int8_matrix(pack, n_panels, job->unpacked, &o->int8, job->n, first, n, o->y);
         else
@@ -147,9 +156,11 @@ static void multiply_super(const linear_job *job, const operand *o, const uint8_
     ln_pack pack = (ln_pack)o->weight->layout;
     for (size_t first = 0; first < o->super.n_supers; first += UNPACK_SUPERS) {
         size_t left = o->super.n_supers - first, n = left < UNPACK_SUPERS ? left : UNPACK_SUPERS;
-        for (size_t p = 0; p < n_panels; p++)
-            super_unpack(pack, panels + p * panel_bytes, first, n,
-                         job->unpacked + p * UNPACKED_PANEL);
+        for (size_t p = 0; p < n_panels; p++) {
+            const uint8_t *panel = panels + p * panel_bytes;
+            super_unpack(pack, panel, first, n, job->unpacked + p * UNPACKED_PANEL);
+            fetch_ahead(panel + (first + n) * super_bytes(pack), n * super_bytes(pack));
+        }
         if (MATRIX_ROWS > 0)
             super_matrix(pack, n_panels, job->unpacked, &o->super, job->n, first, n, o->y);
         else

@@ -177,6 +177,7 @@ LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const su
         vi totals[4];
         for (size_t i = 0; i < n_rows; i++)
             totals[i] = vi_set(0);
+#pragma GCC unroll 1
         for (size_t at = 0; at < SUPER_BLOCKS; at++) {
             vi w[STEPS], scales[2];
             super_unpack_block(pack, p, at, w, scales);
@@ -235,6 +236,7 @@ static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel
 /* 256 columns at p. */
 LN_INLINE void super_unpack_as(ln_pack pack, const uint8_t *p, uint8_t *out) {
     super_kind kind = super_kind_of(pack);
+#pragma GCC unroll 1
     for (size_t at = 0; at < SUPER_BLOCKS; at++, out += UNPACKED_BYTES) {
         vi w[STEPS], scales[2];
         super_unpack_block(pack, p, at, w, scales);

@@ -98,6 +98,7 @@ static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_be
     const linnet_request *request = sequence->group->request;
     ln_sampler *sampler = tools->sampler;
     size_t n_prompt = request->n_prompt;
+    ln_status status = LINNET_OK;
     linnet_logprob *top = beams->top + row * beams->n_steps;
     const linnet_sampling *sampling = &request->options.sampling;
     ln_sample_place place = {
@@ -105,13 +106,12 @@ static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_be
     ln_logprobs_take(sampler, logits, beams->shown + row * beams->n_top, beams->n_top);
     ln_logprobs_get_all(sampler, logits);
     if (request->grammar != NULL)
-        LN_TRY(
-            ln_error_prefix(err,
-                            ln_masker_apply(tools->masker, request->grammar,
-                                            &sequence->grammar_state, sequence->tokens + n_prompt,
-                                            sequence->n_tokens - n_prompt, request->rules.stop_ids,
-                                            request->rules.n_stop_ids, logits, is_complete, err),
-                            "grammar"));
+        status = ln_masker_apply(tools->masker, request->grammar, &sequence->grammar_state,
+                                 sequence->tokens + n_prompt, sequence->n_tokens - n_prompt,
+                                 request->rules.stop_ids, request->rules.n_stop_ids, logits,
+                                 is_complete, err);
+    if (status != LINNET_OK)
+        return ln_error_prefix(err, status, "grammar");
     if (*is_complete) {
         forbid_row(beams, row);
         return LINNET_OK;

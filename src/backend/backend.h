@@ -8,6 +8,7 @@
 
 #include "backend/op.h"
 #include "base/error.h"
+#include "base/pool.h"
 #include "format/checkpoint.h"
 #include "format/packed.h"
 
@@ -115,6 +116,10 @@ typedef struct ln_backend_vtable {
      * memory itself, or a copy. At most the limits' max_read_bytes. */
     ln_status (*read_back)(ln_backend *backend, void *memory, size_t bytes, void **host,
                            ln_error *err);
+
+    /* Calls fn(context, worker) on every thread that computes and returns when all have: for work
+     * of the host between runs. NULL: there is none but the caller. */
+    void (*share)(ln_backend *backend, ln_pool_fn fn, void *context);
 } ln_backend_vtable;
 
 /* Where the time of runs went, by kind of operation, from one thread's sight: with the wait for the

@@ -54,7 +54,7 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     ln_scheduler_init(&engine->scheduler, &plan->budget, &plan->scheduler, &engine->cache,
                       base + at.scheduler);
     ln_step_init(&engine->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
-    ln_sampler_init(&engine->sampler, spec->n_vocab, plan->ctx_tokens, engine->sampling.memory);
+    LN_TRY(ln_rows_init(&engine->rows, plan, spec->n_vocab, backend, engine->sampling.memory, err));
     LN_TRY(ln_constraints_init(&engine->constraints, engine->model, plan->token_text_bytes,
                                engine->masks.memory, err));
     LN_TRY(ln_front_init(&engine->front, engine->model, plan, engine->kv_layers, err));
@@ -158,6 +158,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
     ln_unreserve(engine->masks.memory, engine->masks.bytes);
     ln_draft_free(&engine->draft, backend);
     ln_front_free(&engine->front);
+    ln_rows_free(&engine->rows);
     ln_unreserve(engine->sampling.memory, engine->sampling.bytes);
     ln_unreserve(engine->batch.memory, engine->batch.bytes);
     ln_unreserve(engine->blocks.memory, engine->blocks.bytes);

@@ -66,8 +66,8 @@ static bool sample(linnet_engine *engine, const ln_sequence *sequence, size_t nu
                              .rules = &request->rules,
                              .mirostat_excess = &excess};
     int32_t token;
-    if (ln_sampler_sample(&engine->sampler, &request->options.sampling, &place, logits, &token,
-                          NULL) != LINNET_OK)
+    if (ln_sampler_sample(ln_engine_sampler(engine), &request->options.sampling, &place, logits,
+                          &token, NULL) != LINNET_OK)
         return false;
     request->outputs[sequence->index].tokens[place.n_tokens] = token;
     return true;

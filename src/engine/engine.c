@@ -101,49 +101,31 @@ static void end_early(linnet_engine *engine, bool stopping, uint64_t now_ns) {
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
+/* Delivers what was chosen; false when that ends the sequence, which may be gone then. */
+static bool accept(linnet_engine *engine, const ln_row *row) {
+    ln_sequence *sequence = row->sequence;
+    linnet_finish finish = row->finish;
+    if (row->token >= 0) {
+        ln_stat_add(&engine->stats.n_output_tokens, 1);
+        ln_request_show_token(sequence->group->request, sequence->index);
+        sequence->n_tokens++;
+        if (finish == LINNET_FINISH_NONE && sequence->n_tokens == sequence->max_tokens)
+            finish = LINNET_FINISH_LENGTH;
+    }
+    if (finish == LINNET_FINISH_NONE)
+        return true;
+    end_sequence(engine, sequence, finish, NULL);
+    return false;
+}
+
 /* Samples a sequence's next token from its row of logits [n_vocab] and delivers it; false when that
  * ends the sequence, which may be gone then. */
 static bool extend(linnet_engine *engine, ln_sequence *sequence, float *logits) {
-    linnet_request *request = sequence->group->request;
-    ln_sample_place place = {.tokens = sequence->tokens,
-                             .n_tokens = sequence->n_tokens,
-                             .index = sequence->index,
-                             .rules = &request->rules,
-                             .mirostat_excess = &sequence->mirostat_excess};
-    int32_t token = 0;
-    bool is_complete = false; /* the grammar's text */
+    ln_row row = {.sequence = sequence, .logits = logits};
     ln_error err = {0};
-    ln_status status = LINNET_OK;
-    size_t n_prompt = sequence->group->n_prompt;
-    ln_request_take_logprobs(request, sequence->index, &engine->sampler, logits);
-    if (request->grammar != NULL)
-        status = ln_masker_apply(&engine->constraints.masker, request->grammar,
-                                 &sequence->grammar_state, sequence->tokens + n_prompt,
-                                 sequence->n_tokens - n_prompt, request->rules.stop_ids,
-                                 request->rules.n_stop_ids, logits, &is_complete, &err);
-    if (status != LINNET_OK)
-        ln_error_prefix(&err, status, "grammar");
-    if (is_complete) {
-        end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
-        return false;
-    }
-    if (status == LINNET_OK)
-        status = ln_sampler_sample(&engine->sampler, &request->options.sampling, &place, logits,
-                                   &token, &err);
-    if (status != LINNET_OK) {
-        end_sequence(engine, sequence, LINNET_FINISH_ERROR, &err);
-        return false;
-    }
-    if (ln_request_rules_stop(&request->rules, token)) {
-        end_sequence(engine, sequence, LINNET_FINISH_STOP, NULL);
-        return false;
-    }
-    ln_stat_add(&engine->stats.n_output_tokens, 1);
-    bool stops = ln_request_give_token(request, sequence->index, &engine->sampler, token);
-    sequence->n_tokens++;
-    if (!stops && sequence->n_tokens < sequence->max_tokens)
-        return true;
-    end_sequence(engine, sequence, stops ? LINNET_FINISH_STOP : LINNET_FINISH_LENGTH, NULL);
+    if (ln_row_choose(engine, ln_engine_sampler(engine), &row, &err) == LINNET_OK)
+        return accept(engine, &row);
+    end_sequence(engine, sequence, LINNET_FINISH_ERROR, &err);
     return false;
 }
 
@@ -211,7 +193,7 @@ static void read_prompt(linnet_engine *engine, const ln_chunk *chunk, const floa
     size_t first = sequence->n_cached - chunk->n_logits;
     for (size_t i = 0; group->wants_all_logits && i < chunk->n_logits; i++)
         if (first + i < group->n_prompt)
-            ln_request_give_prompt_logprobs(request, &engine->sampler, first + i,
+            ln_request_give_prompt_logprobs(request, ln_engine_sampler(engine), first + i,
                                             logits + i * engine->model->spec.n_vocab);
     group->wants_all_logits &= !request->has_prompt_logprobs;
 }
@@ -221,7 +203,7 @@ static void search(linnet_engine *engine, const ln_chunk *chunk, size_t n_chunks
     const ln_sequence *sequence = chunk->sequence;
     ln_sequence_group *group = sequence->group;
     linnet_request *request = group->request;
-    ln_beams_tools tools = {&engine->cache, &engine->sampler, &engine->constraints.masker};
+    ln_beams_tools tools = {&engine->cache, ln_engine_sampler(engine), &engine->constraints.masker};
     ln_error err = {0};
     bool is_over = false;
     read_prompt(engine, chunk, logits);
@@ -278,30 +260,59 @@ static void generate(linnet_engine *engine, const ln_chunk *chunk, float *logits
         extend(engine, sequence, last);
 }
 
+/* Whether a chunk's one row of logits is for the next token of its sequence. */
+static bool is_plain(const ln_chunk *chunk) {
+    const ln_sequence *sequence = chunk->sequence;
+    const linnet_request *request = sequence->group->request;
+    return chunk->n_logits == 1 && chunk->n_draft == 0 && !chunk->begins_group &&
+           sequence->n_cached == sequence->n_tokens && !sequence->group->wants_all_logits &&
+           request->beams == NULL && request->options.kind == LINNET_REQUEST_GENERATE;
+}
+
+/* Chooses tokens from rows that need nothing else, together; row i is chunk i's. */
+static void choose_together(linnet_engine *engine, float *logits) {
+    const ln_scheduler *scheduler = &engine->scheduler;
+    ln_rows *rows = &engine->rows;
+    rows->n_rows = scheduler->n_chunks;
+    for (size_t i = 0; i < scheduler->n_chunks; i++) {
+        const ln_chunk *chunk = &scheduler->chunks[i];
+        rows->rows[i] =
+            (ln_row){.sequence = chunk->sequence, .logits = is_plain(chunk) ? logits : NULL};
+        logits += chunk->n_logits * engine->model->spec.n_vocab;
+    }
+    ln_rows_choose(engine);
+}
+
+/* Rows of logits of the chunks[n_chunks]. */
+static size_t count_rows(const ln_chunk *chunks, size_t n_chunks) {
+    size_t n_rows = 0;
+    for (size_t i = 0; i < n_chunks; i++)
+        n_rows += chunks[i].n_logits;
+    return n_rows;
+}
+
 /* What came of the step's chunks: their logits lie one after another. Encoders give none. */
 static void deliver(linnet_engine *engine, float *logits) {
-    enum { MAX_UNPOSTED = 64 }; /* where sampling takes long, the first do not wait for all */
     const ln_scheduler *scheduler = &engine->scheduler;
-    for (size_t i = 0; i < scheduler->n_chunks && !scheduler->is_encoding; i++) {
+    size_t n_chunks, n_rows;
+    if (scheduler->is_encoding)
+        return;
+    choose_together(engine, logits);
+    for (size_t i = 0; i < scheduler->n_chunks; i += n_chunks) {
         const ln_chunk *chunk = &scheduler->chunks[i];
-        if (chunk->n_logits == 0)
-            continue;
-        if (chunk->sequence->group->request->beams != NULL) {
-            size_t n_chunks = count_chunks(scheduler, i), n_rows = 0;
-            for (size_t j = 0; j < n_chunks; j++)
-                n_rows += chunk[j].n_logits;
+        const linnet_request *request = chunk->sequence->group->request;
+        bool is_chosen = engine->rows.rows[i].is_chosen;
+        n_chunks = request->beams != NULL ? count_chunks(scheduler, i) : 1;
+        n_rows = count_rows(chunk, n_chunks);
+        if (is_chosen)
+            accept(engine, &engine->rows.rows[i]);
+        else if (n_rows > 0 && request->beams != NULL)
             search(engine, chunk, n_chunks, logits);
-            logits += n_rows * engine->model->spec.n_vocab;
-            i += n_chunks - 1;
-            continue;
-        }
-        if (chunk->sequence->group->request->options.kind == LINNET_REQUEST_SCORE)
+        else if (n_rows > 0 && request->options.kind == LINNET_REQUEST_SCORE)
             score(engine, chunk, logits);
-        else
+        else if (n_rows > 0)
             generate(engine, chunk, logits);
-        logits += chunk->n_logits * engine->model->spec.n_vocab;
-        if (i % MAX_UNPOSTED == MAX_UNPOSTED - 1)
-            ln_mail_round_post(&engine->mail, ln_request_release);
+        logits += n_rows * engine->model->spec.n_vocab;
     }
 }
 

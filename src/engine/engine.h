@@ -10,6 +10,7 @@
 #include "engine/front.h"
 #include "engine/mailbox.h"
 #include "engine/plan.h"
+#include "engine/rows.h"
 #include "engine/stats.h"
 #include "engine/step.h"
 #include "model/forward.h"
@@ -40,7 +41,7 @@ struct linnet_engine {
     ln_kv_cache cache;
     ln_scheduler scheduler;
     ln_step step;
-    ln_sampler sampler;
+    ln_rows rows;
     ln_constraints constraints;
     ln_draft draft;
     ln_front front;
@@ -58,6 +59,11 @@ struct linnet_engine {
     pthread_t thread;
     bool has_mutex, has_thread;
 };
+
+/* What samples rows that the engine thread looks at by itself. */
+static inline ln_sampler *ln_engine_sampler(linnet_engine *engine) {
+    return &engine->rows.samplers[0];
+}
 
 /* The operation that makes copies[n_copies] of KV blocks in the layers of the range. */
 static inline ln_op ln_engine_copy_op(const linnet_engine *engine, ln_kv_range range,

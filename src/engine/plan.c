@@ -67,7 +67,7 @@ static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_
     ln_layout blocks = {0}, batch = {0}, sampler = {0}, engine = {0}, masks = {0};
     ln_kv_cache_plan(&plan->kv_shape, &blocks);
     ln_step_plan(&plan->budget, &plan->kv_shape, &batch);
-    ln_sampler_plan(spec->n_vocab, plan->ctx_tokens, &sampler);
+    ln_rows_plan(plan, spec->n_vocab, &sampler);
     ln_engine_lay_out(spec, &plan->budget, &engine);
     ln_masker_plan(spec->n_vocab, plan->token_text_bytes, &masks);
     LN_TRY(ln_layout_check(&blocks, "block tables", err));

@@ -66,25 +66,30 @@ static void begin(linnet_request *request) {
     request->has_begun = true;
 }
 
-bool ln_request_give_token(linnet_request *request, size_t index, const ln_sampler *sampler,
+bool ln_request_note_token(linnet_request *request, size_t index, const ln_sampler *sampler,
                            int32_t token) {
     ln_output *output = &request->outputs[index];
     LN_BUG_ON(output->n_made == request->max_output);
     if (request->options.logprobs)
         output->logprobs.chosen[output->n_made] = ln_logprobs_get(sampler, token);
-    output->tokens[request->n_prompt + output->n_made++] = token;
-    begin(request);
-    if (request->is_ranked) {
+    output->tokens[request->n_prompt + output->n_made] = token;
+    if (request->is_ranked)
         output->score += (double)ln_logprobs_get(sampler, token);
-    } else {
-        atomic_store(&output->n_shown, output->n_made);
-        count_event(request);
-    }
     if (!request->has_stops)
         return false;
     size_t n_bytes;
     ln_text_stream_push(&output->stop_stream, token, &n_bytes);
     return output->stop_stream.stopped;
+}
+
+void ln_request_show_token(linnet_request *request, size_t index) {
+    ln_output *output = &request->outputs[index];
+    output->n_made++;
+    begin(request);
+    if (request->is_ranked)
+        return;
+    atomic_store(&output->n_shown, output->n_made);
+    count_event(request);
 }
 
 void ln_request_give_logits(linnet_request *request, size_t position, const float *row,

@@ -97,9 +97,12 @@ void ln_request_take_logprobs(linnet_request *request, size_t index, ln_sampler 
 void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sampler, size_t position,
                                      const float *logits);
 
-/* Delivers the next token of sequence `index`; true when it completes a stop string. */
-bool ln_request_give_token(linnet_request *request, size_t index, const ln_sampler *sampler,
+/* The next token of sequence `index`, which is then shown; true when it completes a stop string.
+ * Touches nothing that other sequences have, but for what the sampler keeps. */
+bool ln_request_note_token(linnet_request *request, size_t index, const ln_sampler *sampler,
                            int32_t token);
+/* Delivers the token that was noted. */
+void ln_request_show_token(linnet_request *request, size_t index);
 /* Calls on_logits, unless the request was closed, or position was given before. */
 void ln_request_give_logits(linnet_request *request, size_t position, const float *row,
                             size_t n_vocab);

@@ -217,6 +217,10 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     return LINNET_OK;
 }
 
+static void share(ln_backend *backend, ln_pool_fn fn, void *context) {
+    ln_pool_run(((cpu_backend *)backend)->pool, fn, context);
+}
+
 static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void **host,
                            ln_error *err) {
     (void)backend;
@@ -241,6 +245,7 @@ static const ln_backend_vtable vtable = {
     .measure = measure,
     .run = run,
     .read_back = read_back,
+    .share = share,
 };
 
 static ln_status refuse_isa(const char *isa, ln_error *err) {

@@ -168,7 +168,9 @@ typedef enum linnet_policy {
 /* Which request goes first. */
 typedef enum linnet_order {
     LINNET_ORDER_FCFS = 0, /* who came first */
-    LINNET_ORDER_PRIORITY  /* the lowest `priority`; every 64th turn, who has waited longest */
+    /* the lowest `priority`, in the place of who runs with a higher one; every 64th turn, who has
+     * waited longest */
+    LINNET_ORDER_PRIORITY
 } linnet_order;
 
 /* What happens to the KV blocks of a request when others need the room. */

@@ -291,6 +291,21 @@ static uint64_t count_preempted(const ln_scheduler *s) {
     return s->n_swap_preemptions + s->n_recompute_preemptions;
 }
 
+/* With priorities, who waits with a higher one takes the place of who runs with a lower one, the
+ * last first. Those whose turn it is, having waited longest, neither take places so nor lose them.
+ */
+static void make_way(ln_scheduler *s) {
+    size_t place;
+    while (s->options.order == LINNET_ORDER_PRIORITY && s->n_running > 0) {
+        ln_sequence_group *first = choose_waiting(s), *last = s->running[s->n_running - 1];
+        if (first == NULL || first->is_overdue || last->is_overdue ||
+            first->priority >= last->priority)
+            return;
+        if (!admit(s, first, &place))
+            ln_preempt(s, last);
+    }
+}
+
 /* A group that has just come in takes what room there is. */
 static void add_new(ln_scheduler *s, size_t place) {
     ln_sequence_group *group = s->running[place];
@@ -341,6 +356,7 @@ static void add_encoders(ln_scheduler *s) {
 
 static void add_decoders(ln_scheduler *s) {
     uint64_t n_preempted = count_preempted(s);
+    make_way(s);
     if (s->options.policy == LINNET_POLICY_PREFILL_FIRST) {
         add_running(s, false);
         add_waiting(s, n_preempted);

@@ -7,6 +7,9 @@
  * unfinished prefills in order, in chunks; then to groups that were swapped out; then to waiting
  * ones.
  *
+ * By priority, a waiting group also takes the place of running ones whose priority is lower; they
+ * are preempted as below.
+ *
  * A group is admitted when there are blocks for its known tokens. When a sequence grows and there
  * is no block, the last group in order is preempted: its blocks go to the swap space, or are freed
  * and computed again later. The first group in order is never preempted, and what is admitted fits

@@ -290,6 +290,74 @@ static void nobody_starves(void **state) {
     teardown(&b);
 }
 
+static bool runs(const work *w) {
+    return w->group.state == LN_GROUP_RUNNING;
+}
+
+/* Who waits with a higher priority takes the place of who runs with a lower one, the last of them;
+ * who has the same waits. */
+static void priorities_take_places(void **state) {
+    (void)state;
+    ln_step_budget budget = {.max_seqs = 2, .max_tokens = 16, .max_logits = 2};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    bench b;
+    setup(&b, &budget, &shape);
+    b.scheduler.options.order = LINNET_ORDER_PRIORITY;
+    work works[4];
+    static const int32_t priorities[] = {5, 7, 7, 2};
+    for (size_t i = 0; i < 4; i++) {
+        init_work(&works[i], 4, 10);
+        works[i].group.priority = priorities[i];
+        ln_scheduler_add(&b.scheduler, &works[i].group);
+        ln_scheduler_schedule(&b.scheduler);
+        if (i == 2) /* no place for it */
+            assert_true(runs(&works[0]) && runs(&works[1]) && !runs(&works[2]));
+        run_step(&b);
+        assert_true(ln_kv_cache_check(&b.kv));
+    }
+    assert_true(runs(&works[0]) && runs(&works[3]) && !runs(&works[1]));
+    assert_int_equal(b.scheduler.n_recompute_preemptions, 1);
+    while (ln_scheduler_schedule(&b.scheduler) > 0)
+        run_step(&b);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(works[i].sequence.is_over);
+    assert_int_equal(b.scheduler.n_recompute_preemptions, 1);
+    teardown(&b);
+}
+
+/* So many long prompts are read at once and no more; short ones go by. */
+static void long_prompts_wait_for_each_other(void **state) {
+    (void)state;
+    enum { N = 6 };
+    ln_step_budget budget = {.max_seqs = N, .max_tokens = 30, .max_logits = N};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    for (size_t most = 0; most <= 2; most++) {
+        bench b;
+        setup(&b, &budget, &shape);
+        b.scheduler.options.max_long_prefills = most;
+        b.scheduler.options.long_prefill_tokens = 50;
+        work works[N];
+        for (size_t i = 0; i < N; i++)
+            add_work(&b, &works[i], i < 4 ? 100 : 5, 3);
+        size_t most_seen = 0, first_short = 0;
+        for (size_t n_steps = 1; ln_scheduler_schedule(&b.scheduler) > 0; n_steps++) {
+            size_t n_long = 0;
+            for (size_t i = 0; i < 4; i++)
+                n_long += runs(&works[i]) && works[i].sequence.n_cached < 100;
+            most_seen = n_long > most_seen ? n_long : most_seen;
+            run_step(&b);
+            if (first_short == 0 && works[4].sequence.n_tokens > 5)
+                first_short = n_steps;
+        }
+        for (size_t i = 0; i < N; i++)
+            assert_true(works[i].sequence.is_over);
+        /* the first takes all of three steps; then there is room beside its last tokens */
+        assert_int_equal(most_seen, most == 1 ? 1 : 2);
+        assert_int_equal(first_short <= 4, most == 1);
+        teardown(&b);
+    }
+}
+
 /* First come, first served, and far too little room: everybody ends, in the time that all would
  * take one after another. */
 static void pressure_delays_but_ends(void **state) {
@@ -324,6 +392,8 @@ int main(void) {
         cmocka_unit_test(blocks_make_the_first_wait),
         cmocka_unit_test(random_work_keeps_the_contracts),
         cmocka_unit_test(nobody_starves),
+        cmocka_unit_test(priorities_take_places),
+        cmocka_unit_test(long_prompts_wait_for_each_other),
         cmocka_unit_test(pressure_delays_but_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

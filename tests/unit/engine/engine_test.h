@@ -76,6 +76,12 @@ static inline linnet_engine *engine_on(const golden *g, linnet_engine_options op
     return engine;
 }
 
+static inline linnet_engine_stats stats_of(linnet_engine *engine) {
+    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+    linnet_engine_get_stats(engine, &stats);
+    return stats;
+}
+
 /* Greedy, without stop ids. */
 static inline linnet_request_options greedy_options(const golden *g, size_t prompt) {
     linnet_request_options options;

@@ -1,5 +1,5 @@
 /* engine/: memory to the byte, no allocation while running, refusals, cancelling, ends. */
-#include "engine_test.h"
+#include "text_test.h"
 
 #include <errno.h>
 #include <math.h>
@@ -149,6 +149,80 @@ static void the_engine_thread_allocates_nothing(void **state) {
     linnet_request_close(requests[0]);
     linnet_engine_destroy(engine);
     linnet_model_close(g.model);
+#else
+    skip();
+#endif
+}
+
+#if COUNTS_MEMORY
+/* Of every kind that a step treats in its own way. */
+static linnet_request_options make_request(const golden *g, size_t i) {
+    static const char *const stops[] = {"never said"};
+    static const char printable[] = "[ -~]{40}";
+    linnet_request_options o = greedy_options(g, 1 + i % 2);
+    o.sampling.temperature = 0.9f;
+    o.sampling.seed = i;
+    o.logprobs = i % 2 == 0;
+    o.top_logprobs = i % 2 == 0 ? 3 : 0;
+    o.stop = stops;
+    o.n_stop = i % 3 == 0;
+    switch (i % 5) {
+    case 0: o.n = 3; break;
+    case 1: o.beam_width = o.n = 3; break;
+    case 2:
+        o.grammar_kind = LINNET_GRAMMAR_REGEX;
+        o.grammar = printable;
+        o.grammar_bytes = strlen(printable);
+        break;
+    case 3: o.best_of = 2; break;
+    default: o.sampling.dry_multiplier = o.sampling.xtc_probability = 0.5f;
+    }
+    return o;
+}
+#endif
+
+/* Nor when requests give way, fork, search and follow grammars. */
+static void nor_under_pressure(void **state) {
+    (void)state;
+#if COUNTS_MEMORY
+    enum { N = 15 };
+    golden g;
+    text_folder folder;
+    golden_open(&g, "llama");
+    linnet_model_close(g.model);
+    text_folder_make(&folder, "llama");
+    g.model = text_folder_open(&folder);
+    for (size_t variant = 0; variant < 2; variant++) {
+        linnet_engine_options options = exact_options(112, 7, 40, 2);
+        options.kv_tokens = 256;
+        options.swap_bytes = variant == 0 ? 400000 : 0;
+        options.preemption = variant == 0 ? LINNET_PREEMPTION_SWAP : LINNET_PREEMPTION_RECOMPUTE;
+        linnet_engine *engine = engine_on(&g, options);
+        linnet_request *requests[N];
+        linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+        gate held;
+        gate_hold(&held, engine);
+        for (size_t i = 0; i < N; i++) {
+            linnet_request_options o = make_request(&g, i);
+            requests[i] = submit(engine, &o);
+        }
+        size_t before = atomic_load(&engine_allocations);
+        gate_release(&held);
+        for (size_t i = 0; i < N; i++) {
+            linnet_event event;
+            do
+                assert_int_equal(linnet_request_next(requests[i], -1, &event, NULL), LINNET_OK);
+            while (event.n_open > 0);
+            assert_int_equal(event.finish, LINNET_FINISH_LENGTH);
+            linnet_request_close(requests[i]);
+        }
+        assert_int_equal(atomic_load(&engine_allocations), before);
+        linnet_engine_get_stats(engine, &stats);
+        assert_true((variant == 0 ? stats.n_swap_preemptions : stats.n_recompute_preemptions) > 0);
+        linnet_engine_destroy(engine);
+    }
+    linnet_model_close(g.model);
+    text_folder_remove(&folder);
 #else
     skip();
 #endif
@@ -524,6 +598,7 @@ int main(void) {
         cmocka_unit_test(windows_need_less_memory),
         cmocka_unit_test(loading_says_how_far_it_is),
         cmocka_unit_test(the_engine_thread_allocates_nothing),
+        cmocka_unit_test(nor_under_pressure),
         cmocka_unit_test(running_out_of_memory_is_an_error),
         cmocka_unit_test(requests_are_refused_by_name),
         cmocka_unit_test(engines_are_refused_by_name),

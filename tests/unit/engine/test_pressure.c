@@ -20,12 +20,6 @@ static int close_model(void **state) {
     return 0;
 }
 
-static linnet_engine_stats stats_of(linnet_engine *engine) {
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-    linnet_engine_get_stats(engine, &stats);
-    return stats;
-}
-
 /* Request i of a crowd: prompts of 1 to 48 tokens, some with a common beginning; greedy, sampled
  * with penalties, mirostat. */
 static linnet_request_options make_request(size_t i, int32_t *prompt) {

@@ -18,12 +18,6 @@ static int close_model(void **state) {
     return 0;
 }
 
-static linnet_engine_stats stats_of(linnet_engine *engine) {
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-    linnet_engine_get_stats(engine, &stats);
-    return stats;
-}
-
 /* A prompt of n_ids: the first PREFIX are the same for all, the rest is `own`'s. */
 static void make_prompt(int32_t *ids, size_t n_ids, size_t own) {
     for (size_t i = 0; i < n_ids; i++)

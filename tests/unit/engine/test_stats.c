@@ -1,12 +1,6 @@
 /* linnet_engine_get_stats counts what requests cost. */
 #include "engine_test.h"
 
-static linnet_engine_stats stats_of(linnet_engine *engine) {
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-    linnet_engine_get_stats(engine, &stats);
-    return stats;
-}
-
 static void tokens_steps_and_requests_are_counted(void **state) {
     (void)state;
     golden g;

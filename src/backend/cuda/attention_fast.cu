@@ -1,22 +1,15 @@
-/* Attention for `fast`, on tensor cores: caches of 16-bit numbers or int8, heads of 16 to 128.
+/* Attention for `fast`, on tensor cores: caches of 16-bit numbers or int8, heads of 16 to 256.
  *
  * Sequences that bring one token (decode) are split over their slices: a warp takes one slice of
  * one KV head, with the query heads that share it as the rows of a tile; another kernel merges the
  * slices in order. Sequences that bring more (prefill) are cut into tiles of 128 rows (tokens times
  * query heads of a KV head), which walk their slices one after another. */
-#include "backend/cuda/attention_tile.cuh"
+#include "backend/cuda/attention_fast.cuh"
 
-enum { SPLIT_WARPS = 2, MANY_WARPS = 8, MAX_SPLIT_HEADS = 16 };
+enum { SPLIT_WARPS = 2, MAX_SPLIT_HEADS = 16 };
 
-/* What the kernels need beside the operation. */
-typedef struct fast_args {
-    ln_attention_args a;
-    unsigned heads_per_kv, n_slices; /* n_slices: that the block tables can hold */
-    unsigned block_shift;            /* a block has 1 << block_shift tokens */
-    bool splits;                     /* sequences of one token are the split kernel's */
-    float *sums;                     /* [n_seqs][n_heads][n_slices][D] */
-    float2 *stats;                   /* [n_seqs][n_heads][n_slices] largest score, total */
-} fast_args;
+/* Warps of a tile of rows: fewer where the sums of a row are many. */
+#define MANY_WARPS(D) ((D) > 128 ? 4 : 8)
 
 /* Types of the cache: the operands of products are bf16 for BF16, else f16. */
 #define IS_BF16(DTYPE) ((DTYPE) == LN_KV_BF16)
@@ -31,13 +24,13 @@ static __device__ __forceinline__ void load(const ln_tile_source &from, unsigned
 
 /* A tile of K, and behind it one of V. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void load_both(const fast_args &p, const ln_tile_source &from,
+static __device__ __forceinline__ void load_both(const ln_fast_args &p, const ln_tile_source &from,
                                                  unsigned first, uint16_t *tiles) {
     ln_load_tile<D, IS_INT8(DTYPE), true>(from, first, p.a.keys, tiles, p.a.values,
                                           tiles + LN_TILE_HALVES(D));
 }
 
-static __device__ __forceinline__ ln_tile_source make_source(const fast_args &p, size_t seq,
+static __device__ __forceinline__ ln_tile_source make_source(const ln_fast_args &p, size_t seq,
                                                              size_t kv_head, size_t low,
                                                              size_t high, unsigned thread,
                                                              unsigned n_threads) {
@@ -58,11 +51,10 @@ static __device__ __forceinline__ ln_tile_source make_source(const fast_args &p,
 /* The tiles of one slice by one warp: while a tile is scored its values arrive, and while it is
  * weighed the next keys do. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void walk_slice(const fast_args &p, const ln_tile_source &from,
-                                                  const ln_rows &rows,
-                                                  const uint32_t q[D / 16][4], unsigned first,
-                                                  unsigned end, uint16_t *keys, uint16_t *values,
-                                                  ln_slice<D> *slice) {
+static __device__ __forceinline__ void walk_slice(const ln_fast_args &p, const ln_tile_source &from,
+                                                  const ln_rows &rows, const uint32_t q[D / 16][4],
+                                                  unsigned first, unsigned end, uint16_t *keys,
+                                                  uint16_t *values, ln_slice<D> *slice) {
     ln_begin_slice(slice);
     load<D, DTYPE>(from, first, p.a.keys, keys);
     ln_copy_commit();
@@ -89,20 +81,13 @@ static __device__ __forceinline__ void walk_slice(const fast_args &p, const ln_t
     }
 }
 
-/* What is there before the first slice. */
-static __device__ __forceinline__ void begin_whole(const fast_args &p, size_t head, float *largest,
-                                                   float *total) {
-    *largest = p.a.sinks != NULL ? p.a.sinks[head] * 1.44269504088896340736f : -INFINITY;
-    *total = p.a.sinks != NULL ? 1.0f : 0.0f;
-}
-
 /* The result for row i of a lane where there is one slice, by the same sums as merge_slices. */
 template <int D>
-static __device__ __forceinline__ void write_only_slice(const fast_args &p, size_t item,
+static __device__ __forceinline__ void write_only_slice(const ln_fast_args &p, size_t item,
                                                         size_t head, const ln_slice<D> &slice,
                                                         int i, float slice_total) {
     float largest, total, keep, add;
-    begin_whole(p, head, &largest, &total);
+    ln_begin_whole(p, head, &largest, &total);
     ln_merge_factors(&largest, slice.largest[i], &keep, &add);
     total = ln_merge(total, keep, slice_total, add);
 #pragma unroll
@@ -116,7 +101,7 @@ static __device__ __forceinline__ void write_only_slice(const fast_args &p, size
  * of V per warp. Reads K and V once. */
 template <int D, int DTYPE>
 static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
-    attend_split(const __grid_constant__ fast_args p) {
+    attend_split(const __grid_constant__ ln_fast_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned s = blockIdx.x * SPLIT_WARPS + warp, kv_head = blockIdx.y, seq = blockIdx.z;
@@ -145,8 +130,8 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     uint16_t *keys = tiles + warp * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
     ln_tile_source from = make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
     unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
-    walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end,
-                         keys, values, &slice);
+    walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end, keys,
+                         values, &slice);
     for (int i = 0; i < 2; i++) {
         float total = ln_row_total(slice.total[i]);
         if (q_rows[i] == NULL)
@@ -166,8 +151,7 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
 }
 
 /* Grid: (heads, sequences), a thread per element of the head. */
-template <int D>
-static __global__ void merge_slices(const __grid_constant__ fast_args p) {
+template <int D> static __global__ void merge_slices(const __grid_constant__ ln_fast_args p) {
     size_t head = blockIdx.x, seq = blockIdx.y, begin, end;
     size_t token = (size_t)p.a.seq_starts[seq];
     if (p.a.seq_starts[seq + 1] - (int32_t)token != 1)
@@ -175,7 +159,7 @@ static __global__ void merge_slices(const __grid_constant__ fast_args p) {
     ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
     size_t item = token * p.a.n_heads + head;
     float largest, total, whole = 0.0f;
-    begin_whole(p, head, &largest, &total);
+    ln_begin_whole(p, head, &largest, &total);
     unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
 #pragma unroll 4
     for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
@@ -216,45 +200,24 @@ static __device__ __forceinline__ void merge_slice(whole_rows *whole, const ln_s
     }
 }
 
-/* The rows of this lane, of which some may not be there: [begin, end) is empty for these. */
-static __device__ __forceinline__ void find_rows(const fast_args &p, size_t seq, size_t kv_head,
-                                                 unsigned first_row, unsigned n_rows,
-                                                 ln_rows *rows, size_t items[2]) {
-    size_t first_token = (size_t)p.a.seq_starts[seq];
-    for (int i = 0; i < 2; i++) {
-        unsigned row = first_row + threadIdx.x % LN_WARP / 4 + 8 * i;
-        bool is_there = row < n_rows;
-        row = is_there ? row : n_rows - 1;
-        size_t token = first_token + row / p.heads_per_kv;
-        rows->head[i] = kv_head * p.heads_per_kv + row % p.heads_per_kv;
-        rows->position[i] = (size_t)p.a.positions[token];
-        ln_key_range(p.a, seq, rows->position[i], &rows->begin[i], &rows->end[i]);
-        items[i] = token * p.a.n_heads + rows->head[i];
-        if (!is_there) {
-            rows->begin[i] = rows->end[i] = 0;
-            items[i] = SIZE_MAX;
-        }
-    }
-}
-
 /* Grid: (tiles of rows, the last first; KV heads; sequences), eight warps of 16 rows. Shared
  * memory: two tiles of K and of V, and the sums of all rows. Every tile of K and V is read once for
  * 128 rows. */
 template <int D, int DTYPE>
-static __global__ void __launch_bounds__(MANY_WARPS *LN_WARP, 1)
-    attend_many(const __grid_constant__ fast_args p) {
+static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
+    attend_many(const __grid_constant__ ln_fast_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     size_t kv_head = blockIdx.y, seq = blockIdx.z;
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
     unsigned n_rows = n_tokens * p.heads_per_kv;
-    unsigned first_row = (gridDim.x - 1 - blockIdx.x) * MANY_WARPS * 16;
+    unsigned first_row = (gridDim.x - 1 - blockIdx.x) * MANY_WARPS(D) * 16;
     if (first_row >= n_rows || (p.splits && n_tokens == 1))
         return;
     ln_rows rows;
     size_t items[2], begin, end, last_begin, last_end;
-    find_rows(p, seq, kv_head, first_row + 16 * warp, n_rows, &rows, items);
-    unsigned last_row = min(first_row + MANY_WARPS * 16, n_rows) - 1;
+    ln_find_rows(p, seq, kv_head, first_row + 16 * warp, n_rows, &rows, items);
+    unsigned last_row = min(first_row + MANY_WARPS(D) * 16, n_rows) - 1;
     size_t token0 = (size_t)p.a.seq_starts[seq];
     ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + first_row / p.heads_per_kv], &begin,
                  &end);
@@ -268,7 +231,7 @@ static __global__ void __launch_bounds__(MANY_WARPS *LN_WARP, 1)
     for (int d = 0; d < D / 8; d++)
         whole.sums[d * LN_WARP + lane] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int i = 0; i < 2; i++)
-        begin_whole(p, rows.head[i], &whole.largest[i], &whole.total[i]);
+        ln_begin_whole(p, rows.head[i], &whole.largest[i], &whole.total[i]);
     /* keys that any row of this warp sees */
     unsigned warp_begin = (unsigned)min(rows.begin[0], rows.begin[1]);
     unsigned warp_end = (unsigned)max(rows.end[0], rows.end[1]);
@@ -276,7 +239,7 @@ static __global__ void __launch_bounds__(MANY_WARPS *LN_WARP, 1)
     warp_end = __reduce_max_sync(0xffffffffu, warp_end);
 
     ln_tile_source from =
-        make_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS * LN_WARP);
+        make_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS(D) * LN_WARP);
     unsigned first = (unsigned)begin / LN_KEYS * LN_KEYS, stop = (unsigned)last_end;
     ln_slice<D> slice;
     ln_begin_slice(&slice);
@@ -315,7 +278,7 @@ static __global__ void __launch_bounds__(MANY_WARPS *LN_WARP, 1)
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE>
-static int launch_split(const fast_args &args, size_t n_seqs, cudaStream_t stream) {
+static int launch_split(const ln_fast_args &args, size_t n_seqs, cudaStream_t stream) {
     size_t shared = SPLIT_WARPS * 2 * LN_TILE_HALVES(D) * sizeof(uint16_t);
     cudaError_t code = cudaFuncSetAttribute(
         attend_split<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
@@ -330,32 +293,34 @@ static int launch_split(const fast_args &args, size_t n_seqs, cudaStream_t strea
 }
 
 template <int D, int DTYPE>
-static int launch_many(const fast_args &args, size_t n_seqs, size_t most_tokens,
+static int launch_many(const ln_fast_args &args, size_t n_seqs, size_t most_tokens,
                        cudaStream_t stream) {
-    size_t shared = 4 * LN_TILE_HALVES(D) * sizeof(uint16_t) +
-                    (size_t)MANY_WARPS * 16 * D * sizeof(float);
+    size_t shared =
+        4 * LN_TILE_HALVES(D) * sizeof(uint16_t) + (size_t)MANY_WARPS(D) * 16 * D * sizeof(float);
     cudaError_t code = cudaFuncSetAttribute(
         attend_many<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != cudaSuccess)
         return code;
-    dim3 grid(ln_ceil_div(most_tokens * args.heads_per_kv, MANY_WARPS * 16),
+    dim3 grid(ln_ceil_div(most_tokens * args.heads_per_kv, MANY_WARPS(D) * 16),
               (unsigned)args.a.kv.n_heads, (unsigned)n_seqs);
-    attend_many<D, DTYPE><<<grid, MANY_WARPS * LN_WARP, shared, stream>>>(args);
+    attend_many<D, DTYPE><<<grid, MANY_WARPS(D) * LN_WARP, shared, stream>>>(args);
     return cudaGetLastError();
 }
 
 template <int D, int DTYPE>
-static int launch(const fast_args &args, const ln_cuda_step *step, cudaStream_t stream) {
+static int launch(const ln_fast_args &args, const ln_cuda_step *step, cudaStream_t stream) {
     int code = 0;
     if (args.splits && step->least_tokens == 1)
         code = launch_split<D, DTYPE>(args, step->batch.n_seqs, stream);
     if (code == 0 && (!args.splits || step->most_tokens > 1))
-        code = launch_many<D, DTYPE>(args, step->batch.n_seqs, step->most_tokens, stream);
+        code = ln_takes_wide_attention(&args)
+                   ? ln_wide_attention(&args, step->batch.n_seqs, step->most_tokens, stream)
+                   : launch_many<D, DTYPE>(args, step->batch.n_seqs, step->most_tokens, stream);
     return code;
 }
 
 template <int D>
-static int launch_dtype(const fast_args &args, const ln_cuda_step *step, cudaStream_t stream) {
+static int launch_dtype(const ln_fast_args &args, const ln_cuda_step *step, cudaStream_t stream) {
     switch (args.a.kv.dtype) {
     case LN_KV_F16: return launch<D, LN_KV_F16>(args, step, stream);
     case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, step, stream);
@@ -372,20 +337,29 @@ size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tok
     return max_seqs * max_heads * slices_of(max_tokens) * (head_dim + 2) * sizeof(float);
 }
 
+static bool is_size(size_t dim) {
+    static const size_t sizes[] = {16, 32, 64, 80, 96, 128, 256};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i] == dim)
+            return true;
+    return false;
+}
+
 bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step) {
     const ln_kv_layer *kv = op->kv;
     size_t d = kv->k_dim;
-    uintptr_t addresses = (uintptr_t)kv->k | (uintptr_t)kv->v | (uintptr_t)op->q |
-                          (uintptr_t)op->out;
+    uintptr_t addresses =
+        (uintptr_t)kv->k | (uintptr_t)kv->v | (uintptr_t)op->q | (uintptr_t)op->out;
     bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
-    return !step->exact && is_power && kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d &&
-           kv->v != kv->k && (d == 16 || d == 32 || d == 64 || d == 80 || d == 96 || d == 128) && addresses % 16 == 0 &&
-           (kv->dtype != LN_KV_Q8_0 ||
-            ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0);
+    bool has_whole_rows =
+        kv->dtype != LN_KV_Q8_0 || ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0;
+    return !step->exact && is_power && kv->dtype != LN_KV_F32 && kv->v_dim == d &&
+           kv->v_stride == d && kv->v != kv->k && is_size(d) && addresses % 16 == 0 &&
+           has_whole_rows;
 }
 
 int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step, cudaStream_t stream) {
-    fast_args args;
+    ln_fast_args args;
     args.a = *a;
     args.heads_per_kv = (unsigned)(a->n_heads / a->kv.n_heads);
     for (args.block_shift = 0; (size_t)1 << args.block_shift < a->kv.block_tokens;)
@@ -402,6 +376,7 @@ int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step, cuda
     case 64: return launch_dtype<64>(args, step, stream);
     case 80: return launch_dtype<80>(args, step, stream);
     case 96: return launch_dtype<96>(args, step, stream);
-    default: return launch_dtype<128>(args, step, stream);
+    case 128: return launch_dtype<128>(args, step, stream);
+    default: return launch_dtype<256>(args, step, stream);
     }
 }

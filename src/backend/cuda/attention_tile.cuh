@@ -125,6 +125,22 @@ static __device__ __forceinline__ void ln_score(const uint32_t q[D / 16][4], con
         }
 }
 
+/* Masks keys `first` and on that a row does not see. */
+static __device__ __forceinline__ void ln_mask_scores(const ln_rows &rows, size_t first,
+                                                      float s[LN_KEY_TILES][4]) {
+    int key = (int)(first + 2 * (threadIdx.x % 4));
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        int begin = (int)rows.begin[row] - key, end = (int)rows.end[row] - key;
+#pragma unroll
+        for (int n = 0; n < LN_KEY_TILES; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                if (8 * n + i < begin || 8 * n + i >= end)
+                    s[n][2 * row + i] = -INFINITY;
+    }
+}
+
 /* Scale, cap, biases and mask; s becomes log2(e) times the scores of keys `first` and on. */
 static __device__ __forceinline__ void ln_finish_scores(const ln_attention_args &p,
                                                         const ln_rows &rows, size_t first,
@@ -134,21 +150,26 @@ static __device__ __forceinline__ void ln_finish_scores(const ln_attention_args 
     bool sees_tile = first >= rows.begin[0] && first + LN_KEYS <= rows.end[0] &&
                      first >= rows.begin[1] && first + LN_KEYS <= rows.end[1];
     float scale = p.scale * 1.44269504088896340736f;
+    if (is_plain) {
 #pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++)
+        for (int n = 0; n < LN_KEY_TILES; n++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            size_t key = first + 8 * n + 2 * t + i % 2;
-            int row = i / 2;
-            if (!sees_tile && (key < rows.begin[row] || key >= rows.end[row])) {
-                s[n][i] = -INFINITY;
-                continue;
+            for (int i = 0; i < 4; i++)
+                s[n][i] *= scale;
+    } else {
+#pragma unroll
+        for (int n = 0; n < LN_KEY_TILES; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                size_t key = first + 8 * n + 2 * t + i % 2;
+                int row = i / 2;
+                if (key >= rows.begin[row] && key < rows.end[row])
+                    s[n][i] = ln_finish_score(p, s[n][i], rows.head[row], rows.position[row], key) *
+                              1.44269504088896340736f;
             }
-            s[n][i] = is_plain ? s[n][i] * scale
-                               : ln_finish_score(p, s[n][i], rows.head[row], rows.position[row],
-                                                 key) *
-                                     1.44269504088896340736f;
-        }
+    }
+    if (!sees_tile)
+        ln_mask_scores(rows, first, s);
 }
 
 static __device__ __forceinline__ float ln_exp2(float x) {
@@ -164,8 +185,7 @@ static __device__ __forceinline__ float ln_weigh(float x, float largest) {
 
 /* Takes a tile's scores into the slice; s becomes weights. */
 template <int D>
-static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4],
-                                                     ln_slice<D> *slice) {
+static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], ln_slice<D> *slice) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         float largest = slice->largest[row];
@@ -174,8 +194,7 @@ static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4],
             largest = fmaxf(largest, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        float keep = largest == slice->largest[row] ? 1.0f
-                                                    : ln_weigh(slice->largest[row], largest);
+        float keep = largest == slice->largest[row] ? 1.0f : ln_weigh(slice->largest[row], largest);
         float total = slice->total[row] * keep;
 #pragma unroll
         for (int n = 0; n < LN_KEY_TILES; n++)
@@ -264,6 +283,12 @@ static __device__ __forceinline__ size_t ln_find_row(const ln_tile_source &from,
            (key & ((1u << from.block_shift) - 1));
 }
 
+/* Byte i, less 128, without a slow conversion: it becomes the low bits of 2^23 + byte. */
+static __device__ __forceinline__ float ln_byte(uint32_t word, int i) {
+    return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7650u + (unsigned)i)) -
+           (8388608.0f + 128.0f);
+}
+
 /* 16 bytes of a row: 8 numbers, or 16 of int8 as 32 bytes of f16. */
 template <int D, bool INT8>
 static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, size_t row,
@@ -278,9 +303,9 @@ static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, si
     uint32_t out[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        uint32_t word = words[i / 2] >> i % 2 * 16;
+        uint32_t word = words[i / 2] ^ 0x80808080u; /* 128 more, without a sign */
         out[i] =
-            ln_pack<false>((float)(int8_t)word * scale, (float)(int8_t)(word >> 8) * scale);
+            ln_pack<false>(ln_byte(word, i % 2 * 2) * scale, ln_byte(word, i % 2 * 2 + 1) * scale);
     }
     ((uint4 *)to)[0] = make_uint4(out[0], out[1], out[2], out[3]);
     ((uint4 *)to)[1] = make_uint4(out[4], out[5], out[6], out[7]);

@@ -1,0 +1,53 @@
+/* What the kernels of fast attention share: their arguments, the rows of a lane, the start of a
+ * row's sums. */
+#ifndef LN_BACKEND_CUDA_ATTENTION_FAST_CUH
+#define LN_BACKEND_CUDA_ATTENTION_FAST_CUH
+
+#include "backend/cuda/attention_tile.cuh"
+
+/* What the kernels need beside the operation. */
+typedef struct ln_fast_args {
+    ln_attention_args a;
+    unsigned heads_per_kv, n_slices; /* n_slices: that the block tables can hold */
+    unsigned block_shift;            /* a block has 1 << block_shift tokens */
+    bool splits;                     /* sequences of one token are the split kernel's */
+    float *sums;                     /* [n_seqs][n_heads][n_slices][D] */
+    float2 *stats;                   /* [n_seqs][n_heads][n_slices] largest score, total */
+} ln_fast_args;
+
+/* What is there before the first slice. */
+static __device__ __forceinline__ void ln_begin_whole(const ln_fast_args &p, size_t head,
+                                                      float *largest, float *total) {
+    *largest = p.a.sinks != NULL ? p.a.sinks[head] * 1.44269504088896340736f : -INFINITY;
+    *total = p.a.sinks != NULL ? 1.0f : 0.0f;
+}
+
+/* The rows of this lane, of which some may not be there: [begin, end) is empty for these. */
+static __device__ __forceinline__ void ln_find_rows(const ln_fast_args &p, size_t seq,
+                                                    size_t kv_head, unsigned first_row,
+                                                    unsigned n_rows, ln_rows *rows,
+                                                    size_t items[2]) {
+    size_t first_token = (size_t)p.a.seq_starts[seq];
+    for (int i = 0; i < 2; i++) {
+        unsigned row = first_row + threadIdx.x % LN_WARP / 4 + 8 * i;
+        bool is_there = row < n_rows;
+        row = is_there ? row : n_rows - 1;
+        size_t token = first_token + row / p.heads_per_kv;
+        rows->head[i] = kv_head * p.heads_per_kv + row % p.heads_per_kv;
+        rows->position[i] = (size_t)p.a.positions[token];
+        ln_key_range(p.a, seq, rows->position[i], &rows->begin[i], &rows->end[i]);
+        items[i] = token * p.a.n_heads + rows->head[i];
+        if (!is_there) {
+            rows->begin[i] = rows->end[i] = 0;
+            items[i] = SIZE_MAX;
+        }
+    }
+}
+
+/* Prefill on Hopper's tensor cores (attention_wide.cu), with the bits of the kernel for every GPU.
+ */
+bool ln_takes_wide_attention(const ln_fast_args *args);
+int ln_wide_attention(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
+                      cudaStream_t stream);
+
+#endif

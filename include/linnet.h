@@ -292,6 +292,8 @@ typedef struct linnet_engine_stats {
     uint64_t n_requests;               /* that have ended, for whatever reason */
     uint64_t n_draft_tokens;           /* guessed by speculation and checked, */
     uint64_t n_accepted_tokens;        /* and right */
+    uint64_t is_lost;                  /* 1: the GPU failed for good, every request ends with an
+                                          error */
 } linnet_engine_stats;
 
 /* Fills `stats` as far as its struct_bytes says. Any thread; never waits for a step. */

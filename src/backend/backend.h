@@ -103,6 +103,11 @@ typedef struct ln_backend_vtable {
     ln_status (*reserve)(ln_backend *backend, size_t bytes, const char *what, void **memory,
                          ln_error *err);
     void (*release)(ln_backend *backend, void *memory, size_t bytes);
+    /* Memory of the host, zeroed, which copies to and from reserved memory are fast with: for the
+     * swap space. Both NULL: any memory is. */
+    ln_status (*reserve_host)(ln_backend *backend, size_t bytes, const char *what, void **memory,
+                              ln_error *err);
+    void (*release_host)(ln_backend *backend, void *memory, size_t bytes);
     /* Copies host bytes into reserved memory. */
     void (*upload)(ln_backend *backend, void *memory, const void *host, size_t bytes);
 
@@ -120,6 +125,8 @@ typedef struct ln_backend_vtable {
     /* Calls fn(context, worker) on every thread that computes and returns when all have: for work
      * of the host between runs. NULL: there is none but the caller. */
     void (*share)(ln_backend *backend, ln_pool_fn fn, void *context);
+    /* Whether a run failed in a way that makes all others fail, too. NULL: that cannot be. */
+    bool (*is_lost)(const ln_backend *backend);
 } ln_backend_vtable;
 
 /* Where the time of runs went, by kind of operation, from one thread's sight: with the wait for the

@@ -20,6 +20,24 @@ static ln_status reserve_on_backend(ln_backend *backend, ln_reservation *reserva
     return LINNET_OK;
 }
 
+static ln_status reserve_swap(linnet_engine *engine, ln_error *err) {
+    const ln_backend_vtable *vtable = engine->backend->vtable;
+    size_t bytes = engine->plan.bytes[LN_ARENA_SWAP];
+    if (vtable->reserve_host == NULL)
+        return reserve(&engine->swap, bytes, "swap space", err);
+    LN_TRY(vtable->reserve_host(engine->backend, bytes, "swap space", &engine->swap.memory, err));
+    engine->swap.bytes = bytes;
+    return LINNET_OK;
+}
+
+static void release_swap(linnet_engine *engine) {
+    const ln_backend_vtable *vtable = engine->backend->vtable;
+    if (vtable->reserve_host == NULL)
+        ln_unreserve(engine->swap.memory, engine->swap.bytes);
+    else
+        vtable->release_host(engine->backend, engine->swap.memory, engine->swap.bytes);
+}
+
 /* Reserves and binds what steps work on. */
 static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     const ln_engine_plan *plan = &engine->plan;
@@ -30,7 +48,7 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     LN_TRY(reserve_on_backend(backend, &engine->activation_memory, bytes[LN_ARENA_ACTIVATIONS],
                               "activations", err));
     engine->scratch_bytes = backend->vtable->plan_scratch(backend, &plan->limits);
-    LN_TRY(reserve(&engine->swap, bytes[LN_ARENA_SWAP], "swap space", err));
+    LN_TRY(reserve_swap(engine, err));
     LN_TRY(reserve(&engine->blocks, bytes[LN_ARENA_BLOCKS], "block tables", err));
     LN_TRY(reserve(&engine->batch, bytes[LN_ARENA_BATCH], "batch", err));
     LN_TRY(reserve(&engine->sampling, bytes[LN_ARENA_SAMPLER], "sampler", err));
@@ -162,7 +180,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
     ln_unreserve(engine->sampling.memory, engine->sampling.bytes);
     ln_unreserve(engine->batch.memory, engine->batch.bytes);
     ln_unreserve(engine->blocks.memory, engine->blocks.bytes);
-    ln_unreserve(engine->swap.memory, engine->swap.bytes);
+    release_swap(engine);
     backend->vtable->release(backend, engine->activation_memory.memory,
                              engine->activation_memory.bytes);
     backend->vtable->release(backend, engine->kv.memory, engine->kv.bytes);

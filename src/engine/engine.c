@@ -318,6 +318,9 @@ static void deliver(linnet_engine *engine, float *logits) {
 
 static void fail(linnet_engine *engine, const ln_error *err) {
     ln_scheduler *scheduler = &engine->scheduler;
+    const ln_backend *backend = engine->backend;
+    if (backend->vtable->is_lost != NULL && backend->vtable->is_lost(backend))
+        ln_stat_set(&engine->stats.is_lost, 1);
     ln_scheduler_fail(scheduler);
     while (scheduler->n_running > 0)
         end_group(engine, scheduler->running[scheduler->n_running - 1], LINNET_FINISH_ERROR, err);

@@ -26,7 +26,8 @@
     X(n_swapped_blocks)                                                                            \
     X(n_requests)                                                                                  \
     X(n_draft_tokens)                                                                              \
-    X(n_accepted_tokens)
+    X(n_accepted_tokens)                                                                           \
+    X(is_lost)
 
 typedef struct ln_stats {
 #define LN_STATS_FIELD(name) _Atomic uint64_t name;

@@ -337,22 +337,38 @@ static void on_cut_timer(evutil_socket_t fd, short what, void *argument) {
     event_base_loopbreak(server->base);
 }
 
-static void on_signal(evutil_socket_t number, short what, void *argument) {
-    (void)what;
-    ln_server *server = argument;
-    if (server->is_draining) {
-        on_cut_timer(-1, 0, server);
-        return;
-    }
+static void drain(ln_server *server, const char *why) {
     static const struct timeval often = {.tv_usec = 10000};
     uint32_t ms = server->options.drain_ms;
     struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     server->is_draining = true;
-    ln_server_log(server, "%s: waiting for %zu sequences", number == SIGTERM ? "SIGTERM" : "SIGINT",
-                  atomic_load(&server->n_open));
+    ln_server_log(server, "%s: waiting for %zu sequences", why, atomic_load(&server->n_open));
     ln_http_drain(server->http);
     event_add(server->drain_timer, &often);
     event_add(server->cut_timer, &later);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *argument) {
+    (void)what;
+    ln_server *server = argument;
+    if (server->is_draining)
+        on_cut_timer(-1, 0, server);
+    else
+        drain(server, number == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+/* Without its GPU the engine answers nothing but errors: whoever started the server may start it
+ * again. */
+static void on_watch_timer(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ln_server *server = argument;
+    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+    linnet_engine_get_stats(server->engine, &stats);
+    if (stats.is_lost == 0 || server->is_lost)
+        return;
+    server->is_lost = true;
+    if (!server->is_draining)
+        drain(server, "the GPU failed");
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -374,9 +390,12 @@ static void raise_descriptors(ln_server *server) {
 
 static ln_status create_events(ln_server *server, ln_error *err) {
     static const int numbers[] = {SIGINT, SIGTERM};
+    static const struct timeval second = {.tv_sec = 1};
     server->drain_timer = event_new(server->base, -1, EV_PERSIST, on_drain_timer, server);
     server->cut_timer = evtimer_new(server->base, on_cut_timer, server);
-    bool created = server->drain_timer != NULL && server->cut_timer != NULL;
+    server->watch_timer = event_new(server->base, -1, EV_PERSIST, on_watch_timer, server);
+    bool created = server->drain_timer != NULL && server->cut_timer != NULL &&
+                   server->watch_timer != NULL && event_add(server->watch_timer, &second) == 0;
     for (int i = 0; i < 2; i++) {
         server->signals[i] = evsignal_new(server->base, numbers[i], on_signal, server);
         created = created && server->signals[i] != NULL && event_add(server->signals[i], NULL) == 0;
@@ -438,6 +457,8 @@ void ln_server_close(ln_server *server) {
         event_free(server->drain_timer);
     if (server->cut_timer != NULL)
         event_free(server->cut_timer);
+    if (server->watch_timer != NULL)
+        event_free(server->watch_timer);
     event_base_free(server->base);
     ln_strbuf_free(&server->scratch);
     free(server);
@@ -468,5 +489,7 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     if (event_base_dispatch(server->base) < 0)
         return ln_fail(err, LINNET_ERR_IO, "the event loop failed");
     ln_server_log(server, "stopped");
+    if (server->is_lost)
+        return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU failed for good; the server has ended");
     return LINNET_OK;
 }

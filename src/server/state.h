@@ -84,7 +84,8 @@ struct ln_server {
     uint64_t rest_until_ns; /* the mailbox is not looked at before */
     atomic_size_t n_open;   /* sequences that were admitted and are not over */
     ln_metrics metrics;
-    struct event *signals[2], *drain_timer, *cut_timer;
+    struct event *signals[2], *drain_timer, *cut_timer, *watch_timer;
+    bool is_lost; /* the engine's GPU failed for good */
     bool is_draining;
     /* when the engine last gave an event or was seen to step, or work came to an idle one */
     uint64_t progress_ns;

@@ -39,11 +39,22 @@ typedef struct cuda_backend {
     size_t read_bytes;
     ln_cuda_event *events; /* [n_events], for profiles */
     size_t n_events;
+    bool is_lost; /* every call of the runtime fails */
 } cuda_backend;
 
 static ln_status fail_with(const cuda_backend *self, int code, const char *what, ln_error *err) {
     return ln_fail(err, LINNET_ERR_COMPUTE, "%s on %s failed: %s", what, self->device.name,
                    ln_cuda_error_text(code));
+}
+
+/* What failed may have left the device unusable. */
+static ln_status fail_to_run(cuda_backend *self, int code, const char *what, ln_error *err) {
+    self->is_lost |= ln_cuda_device_check() != 0;
+    return fail_with(self, code, what, err);
+}
+
+static bool is_lost(const ln_backend *backend) {
+    return ((const cuda_backend *)backend)->is_lost;
 }
 
 static void free_scratch(cuda_backend *self) {
@@ -117,6 +128,31 @@ static void release(ln_backend *backend, void *memory, size_t bytes) {
         ln_cuda_free(memory);
 }
 
+/* Page-locked: the device reads and writes it by itself. */
+static ln_status reserve_host(ln_backend *backend, size_t bytes, const char *what, void **memory,
+                              ln_error *err) {
+    const cuda_backend *self = (const cuda_backend *)backend;
+    *memory = NULL;
+    if (bytes == 0)
+        return LINNET_OK;
+    int code = ln_cuda_malloc_host(bytes, memory);
+    if (code == 0) {
+        memset(*memory, 0, bytes);
+        return LINNET_OK;
+    }
+    if (!ln_cuda_is_out_of_memory(code))
+        return fail_with(self, code, what, err);
+    return ln_fail(err, LINNET_ERR_NOMEM, "%s: %zu MiB of host memory cannot be locked", what,
+                   bytes >> 20);
+}
+
+static void release_host(ln_backend *backend, void *memory, size_t bytes) {
+    (void)bytes;
+    (void)ln_cuda_stream_wait(((cuda_backend *)backend)->stream);
+    if (memory != NULL)
+        ln_cuda_free_host(memory);
+}
+
 /* Between steps the buffer for results serves, while weights load those of uploads. */
 static int send_bytes(cuda_backend *self, void *memory, const void *host, size_t bytes) {
     if (self->upload.pool != NULL || bytes > self->read_bytes)
@@ -145,7 +181,7 @@ static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void
     int code = ln_cuda_copy_to_host(self->read, memory, bytes, self->stream);
     if (code == 0)
         code = ln_cuda_stream_wait(self->stream);
-    return code == 0 ? LINNET_OK : fail_with(self, code, "reading results", err);
+    return code == 0 ? LINNET_OK : fail_to_run(self, code, "reading results", err);
 }
 
 /* ---- weights ------------------------------------------------------------------------------ */
@@ -341,7 +377,7 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     if (code == 0)
         code = wait_code;
     if (code != 0)
-        return fail_with(self, code, "a step", err);
+        return fail_to_run(self, code, "a step", err);
     if (profiles)
         add_profile(self, ops, n_ops);
     return LINNET_OK;
@@ -361,9 +397,12 @@ static const ln_backend_vtable vtable = {
     .reserve_scratch = reserve_scratch,
     .reserve = reserve,
     .release = release,
+    .reserve_host = reserve_host,
+    .release_host = release_host,
     .upload = upload,
     .run = run,
     .read_back = read_back,
+    .is_lost = is_lost,
 };
 
 static ln_status open_device(ln_cuda_device_info *device, ln_error *err) {

@@ -67,6 +67,11 @@ void ln_cuda_free_host(void *memory) {
     (void)cudaFreeHost(memory);
 }
 
+int ln_cuda_device_check(void) {
+    (void)cudaGetLastError(); /* it has been told */
+    return cudaDeviceSynchronize();
+}
+
 int ln_cuda_stream_create(ln_cuda_stream *stream) {
     return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
 }

@@ -35,6 +35,9 @@ void ln_cuda_free(void *memory);
 int ln_cuda_malloc_host(size_t bytes, void **memory);
 void ln_cuda_free_host(void *memory);
 
+/* After an error: 0 when the device can be used on, else the error that stays. */
+int ln_cuda_device_check(void);
+
 int ln_cuda_stream_create(ln_cuda_stream *stream);
 void ln_cuda_stream_destroy(ln_cuda_stream stream);
 /* Waits for all that was queued; an error is one of any of it. */

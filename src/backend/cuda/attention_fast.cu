@@ -5,6 +5,7 @@
  * slices in order. Sequences that bring more (prefill) are cut into tiles of 128 rows (tokens times
  * query heads of a KV head), which walk their slices one after another. */
 #include "backend/cuda/attention_fast.cuh"
+#include "backend/cuda/launch.cuh"
 
 enum { SPLIT_WARPS = 2, MAX_SPLIT_HEADS = 16 };
 
@@ -103,6 +104,7 @@ template <int D, int DTYPE>
 static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     attend_split(const __grid_constant__ ln_fast_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
+    ln_follow_last();
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned s = blockIdx.x * SPLIT_WARPS + warp, kv_head = blockIdx.y, seq = blockIdx.z;
     size_t token = (size_t)p.a.seq_starts[seq], begin, end;
@@ -152,6 +154,7 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
 
 /* Grid: (heads, sequences), a thread per element of the head. */
 template <int D> static __global__ void merge_slices(const __grid_constant__ ln_fast_args p) {
+    ln_follow_last();
     size_t head = blockIdx.x, seq = blockIdx.y, begin, end;
     size_t token = (size_t)p.a.seq_starts[seq];
     if (p.a.seq_starts[seq + 1] - (int32_t)token != 1)
@@ -207,6 +210,7 @@ template <int D, int DTYPE>
 static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     attend_many(const __grid_constant__ ln_fast_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
+    ln_follow_last();
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     size_t kv_head = blockIdx.y, seq = blockIdx.z;
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
@@ -286,10 +290,12 @@ static int launch_split(const ln_fast_args &args, size_t n_seqs, cudaStream_t st
         return code;
     dim3 grid(ln_ceil_div(args.n_slices, SPLIT_WARPS), (unsigned)args.a.kv.n_heads,
               (unsigned)n_seqs);
-    attend_split<D, DTYPE><<<grid, SPLIT_WARPS * LN_WARP, shared, stream>>>(args);
-    if (args.n_slices > 1)
-        merge_slices<D><<<dim3((unsigned)args.a.n_heads, (unsigned)n_seqs), D, 0, stream>>>(args);
-    return cudaGetLastError();
+    int queued =
+        ln_launch(attend_split<D, DTYPE>, grid, SPLIT_WARPS * LN_WARP, shared, stream, args);
+    if (queued != 0 || args.n_slices == 1)
+        return queued;
+    return ln_launch(merge_slices<D>, dim3((unsigned)args.a.n_heads, (unsigned)n_seqs), D, 0,
+                     stream, args);
 }
 
 template <int D, int DTYPE>
@@ -303,8 +309,7 @@ static int launch_many(const ln_fast_args &args, size_t n_seqs, size_t most_toke
         return code;
     dim3 grid(ln_ceil_div(most_tokens * args.heads_per_kv, MANY_WARPS(D) * 16),
               (unsigned)args.a.kv.n_heads, (unsigned)n_seqs);
-    attend_many<D, DTYPE><<<grid, MANY_WARPS(D) * LN_WARP, shared, stream>>>(args);
-    return cudaGetLastError();
+    return ln_launch(attend_many<D, DTYPE>, grid, MANY_WARPS(D) * LN_WARP, shared, stream, args);
 }
 
 template <int D, int DTYPE>

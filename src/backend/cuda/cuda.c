@@ -313,17 +313,23 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     }
 }
 
-/* Rows of x that were converted for one linear serve the next ones, as long as nothing else runs.
- */
-static int run_op(cuda_backend *self, const ln_op *op, const ln_cuda_step *step) {
-    if (op->kind == LN_OP_LINEAR && ln_cuda_takes_tiles(&op->linear)) {
-        int code = ln_cuda_tile_linear(&op->linear, &self->x, self->stream);
-        if (op->linear.out == self->x.of)
-            self->x.of = NULL;
-        return code;
+/* Runs the first operation, or the first few where one kernel serves them; how many these are. Rows
+ * of x that were converted for one linear serve the next ones, as long as nothing else runs. */
+static size_t run_first(cuda_backend *self, const ln_op *ops, size_t n_ops,
+                        const ln_cuda_step *step, int *code) {
+    size_t n = ln_cuda_tile_linears(ops, n_ops);
+    if (n > 0) {
+        *code = ln_cuda_tile_linear(ops, n, &self->x, self->stream);
+        return n;
+    }
+    n = ops->kind == LN_OP_NORM ? ln_cuda_tile_linears(ops + 1, n_ops - 1) : 0;
+    if (n > 0) {
+        *code = ln_cuda_tile_norm(ops, ops + 1, n, step, &self->x, self->stream);
+        return 1;
     }
     self->x.of = NULL;
-    return kernels[op->kind](op, step, self->stream);
+    *code = kernels[ops->kind](ops, step, self->stream);
+    return 1;
 }
 
 /* ln_cuda_launch_all */
@@ -331,19 +337,19 @@ static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cu
     cuda_backend *self = context;
     int code = 0;
     self->x.of = NULL;
-    for (size_t i = 0; i < n_ops && code == 0; i++)
-        code = run_op(self, &ops[i], step);
+    for (size_t i = 0; i < n_ops && code == 0;)
+        i += run_first(self, ops + i, n_ops - i, step, &code);
     return code;
 }
 
-/* With an event between operations. */
+/* With an event between operations; those that one kernel serves count as the first of them. */
 static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step) {
     int code = ln_cuda_event_record(self->events[0], self->stream);
     self->x.of = NULL;
-    for (size_t i = 0; i < n_ops && code == 0; i++) {
-        code = run_op(self, &ops[i], step);
-        if (code == 0)
+    for (size_t i = 0; i < n_ops && code == 0;) {
+        size_t n = run_first(self, ops + i, n_ops - i, step, &code);
+        for (; n > 0 && code == 0; n--, i++)
             code = ln_cuda_event_record(self->events[i + 1], self->stream);
     }
     return code;

@@ -3,6 +3,7 @@
 #define LN_BACKEND_CUDA_NORM_CUH
 
 #include "backend/cuda/common.cuh"
+#include "backend/cuda/tile_x.cuh"
 
 enum { LN_NORM_THREADS = 256 };
 
@@ -41,8 +42,11 @@ static __device__ __forceinline__ float ln_norm_apply(const ln_norm &norm, float
     return y;
 }
 
-/* out[i] = residual[i] + scale * norm(x[rows[i]]) as in ln_op_norm; rows in device memory. */
+/* out[i] = residual[i] + scale * norm(x[rows[i]]) as in ln_op_norm; rows in device memory. With
+ * `to` the result is converted, too, which takes ln_norm_converts. */
 int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, const float *x,
-                   const float *residual, float scale, float *out, ln_cuda_stream stream);
+                   const float *residual, float scale, float *out, const ln_tile_x_parts *to,
+                   ln_cuda_stream stream);
+bool ln_norm_converts(const ln_op_norm *op);
 
 #endif

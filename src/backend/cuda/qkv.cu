@@ -1,4 +1,5 @@
 /* q/k norm, RoPE and the KV write. */
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/norm.cuh"
 
 /* cos then sin of each angle: [n_dims / 2] each; by a block */
@@ -48,8 +49,8 @@ typedef struct qkv_args {
 } qkv_args;
 
 /* Norm of one head and its rotation, in place, by a warp. */
-static __device__ void finish_head(const qkv_args &p, ln_norm norm, unsigned head,
-                                   int32_t position, unsigned dim, float *x) {
+static __device__ void finish_head(const qkv_args &p, ln_norm norm, unsigned head, int32_t position,
+                                   unsigned dim, float *x) {
     if (p.own_norms)
         norm.weight += (size_t)head * dim;
     unsigned lane = threadIdx.x % LN_WARP, n_rotated = 0;
@@ -87,6 +88,7 @@ static __device__ void finish_head(const qkv_args &p, ln_norm norm, unsigned hea
 /* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
  * once. */
 static __global__ void write_qkv(const __grid_constant__ qkv_args p) {
+    ln_follow_last();
     const ln_kv_layer &kv = p.kv;
     unsigned kv_heads = (unsigned)kv.n_heads, k_dim = (unsigned)kv.k_dim;
     unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
@@ -126,8 +128,8 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
         args.q_norm = *p->q_norm;
         args.k_norm = *p->k_norm;
     } else if (p->qk_norm == LN_QK_NORM_FULL) {
-        ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, stream);
-        ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, stream);
+        ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, NULL, stream);
+        ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
     }
     args.has_rope = p->rope != NULL;
     if (args.has_rope)
@@ -138,8 +140,7 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
     args.positions = step->batch.positions;
     args.slots = step->batch.groups[p->kv->group].slots;
     dim3 grid((unsigned)n_tokens, ln_ceil_div(p->n_heads + 2 * p->kv->n_heads, QKV_WARPS));
-    write_qkv<<<grid, QKV_WARPS * LN_WARP, 0, stream>>>(args);
-    return cudaGetLastError();
+    return ln_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, args);
 }
 
 /* ---- latents --------------------------------------------------------------------------------- */

@@ -1,47 +1,69 @@
-/* Rows of x to bf16, or to int8 with a scale for each block of 32 columns: the largest magnitude of
- * a block becomes 127; a block with a NaN gets an infinite scale, which spoils its sums as the NaN
- * would. Grid: blocks of 256 columns, row after row; a thread per column. */
+/* Rows of x to the form that tiles meet. Grid: blocks of 1,024 columns, row after row; a thread
+ * for four columns. */
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_x.cuh"
 
-enum { CONVERT_THREADS = 256 };
+enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, MANY_ROWS = 64 };
 
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
-    size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols);
+    size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols), panel = LN_TILE_PANEL(LN_TILE_BF16);
+    n_rows = (n_rows + panel - 1) / panel * panel;
     return n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
 }
 
-static __global__ void to_bf16(const float *x, size_t stride, size_t n_cols, ln_tile_x_parts parts) {
-    size_t per_row = (parts.cols + CONVERT_THREADS - 1) / CONVERT_THREADS;
-    size_t col = blockIdx.x % per_row * CONVERT_THREADS + threadIdx.x, row = blockIdx.x / per_row;
-    if (col >= parts.cols)
+typedef struct convert_args {
+    const float *x;
+    size_t stride, n_cols;
+    bool is_aligned;
+    ln_tile_x_parts to;
+} convert_args;
+
+static __global__ void convert(const __grid_constant__ convert_args p) {
+    ln_follow_last();
+    unsigned per_row = ((unsigned)p.to.cols + CONVERT_COLS - 1) / CONVERT_COLS;
+    size_t row = blockIdx.x / per_row;
+    size_t col = blockIdx.x % per_row * CONVERT_COLS + 4 * threadIdx.x;
+    if (col >= p.to.cols)
         return;
-    float value = col < n_cols ? x[row * stride + col] : 0.0f;
-    __nv_bfloat16 rounded = __float2bfloat16_rn(value);
-    parts.bf16[row * parts.cols + col] = rounded;
-    if (parts.rest != NULL)
-        parts.rest[row * parts.cols + col] =
-            __float2bfloat16_rn(value - __bfloat162float(rounded));
+    const float *x = p.x + row * p.stride + col;
+    float v[4];
+    if (p.is_aligned && col < p.n_cols) {
+        float4 four = *(const float4 *)x;
+        v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+    } else {
+        for (int i = 0; i < 4; i++)
+            v[i] = col + i < p.n_cols ? x[i] : 0.0f;
+    }
+    ln_tile_x_put(p.to, row, col, v);
 }
 
-static __global__ void to_int8(const float *x, size_t stride, size_t n_cols, ln_tile_x_parts parts) {
-    size_t per_row = (parts.cols + CONVERT_THREADS - 1) / CONVERT_THREADS;
-    size_t col = blockIdx.x % per_row * CONVERT_THREADS + threadIdx.x, row = blockIdx.x / per_row;
-    float value = col < n_cols ? x[row * stride + col] : 0.0f;
-    float largest = ln_warp_max(isnan(value) ? INFINITY : fabsf(value));
-    float scale = largest / 127.0f, inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
-    size_t place = col / 64 * 64 + col % 32 / 8 * 16 + col % 64 / 32 * 8 + col % 8;
-    parts.int8[row * parts.cols + place] = (int8_t)__float2int_rn(value * inverse);
-    if (col % LN_TILE_BLOCK == 0)
-        parts.scales[(row * parts.cols + col) / LN_TILE_BLOCK] = scale;
+bool ln_tile_x_wants(const ln_op_linear *p, bool precise, ln_tile_x *x) {
+    ln_tile_x now = {};
+    size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
+    now.memory = x->memory;
+    now.of = p->x;
+    now.n_cols = p->weight->n_cols;
+    now.n_rows = (p->n_rows + rows_per_x - 1) / rows_per_x;
+    now.stride = p->x_stride > 0 ? p->x_stride : now.n_cols;
+    now.is_int8 = p->weight->layout != LN_TILE_BF16;
+    now.precise = precise && !now.is_int8;
+    now.in_panels = p->n_rows > MANY_ROWS && rows_per_x == 1 && ln_runs_hopper_code();
+    bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&
+                    x->stride == now.stride && x->is_int8 == now.is_int8 &&
+                    x->in_panels == now.in_panels && (x->precise || !now.precise);
+    if (!is_there)
+        *x = now;
+    return !is_there;
 }
 
-int ln_tile_x_convert(const float *x, size_t stride, bool is_int8, bool precise, size_t n_rows,
-                      size_t n_cols, void *memory, cudaStream_t stream) {
-    ln_tile_x_parts parts = ln_tile_x_divide(memory, is_int8, precise, n_rows, n_cols);
-    unsigned grid = (unsigned)(ln_ceil_div(parts.cols, CONVERT_THREADS) * n_rows);
-    if (is_int8)
-        to_int8<<<grid, CONVERT_THREADS, 0, stream>>>(x, stride, n_cols, parts);
-    else
-        to_bf16<<<grid, CONVERT_THREADS, 0, stream>>>(x, stride, n_cols, parts);
-    return cudaGetLastError();
+int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream) {
+    convert_args args = {};
+    args.x = x->of;
+    args.stride = x->stride;
+    args.n_cols = x->n_cols;
+    args.is_aligned =
+        x->n_cols % 4 == 0 && x->stride % 4 == 0 && (uintptr_t)x->of % sizeof(float4) == 0;
+    args.to = ln_tile_x_divide(x);
+    unsigned grid = (unsigned)(ln_ceil_div(args.to.cols, CONVERT_COLS) * x->n_rows);
+    return ln_launch(convert, dim3(grid), CONVERT_THREADS, 0, stream, args);
 }

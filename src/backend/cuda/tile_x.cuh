@@ -1,34 +1,124 @@
-/* Rows of x in the form that tiles meet. With tiles of BF16: rows of bf16, and
- * for precise linears what rounding left, in bf16 too. With INT8 and INT4: rows
- * of int8 in which two blocks of 32 columns are interleaved by eight, so that what lane t needs of
- * both is 16 bytes, [n_cols / 64][4 t][2 blocks][8]; and a float32 scale for each block. Columns
- * are filled up with zeros to whole tiles. */
+/* Rows of x in the form that tiles meet, filled up with zeros to whole tiles of columns.
+ *
+ * For few rows, one row after another: of bf16, and for precise linears what rounding left, in
+ * bf16 too; or of int8 in which two blocks of 32 columns are interleaved by eight, so that what
+ * lane t needs of both is 16 bytes, [n_cols / 64][4 t][2 blocks][8], with a float32 scale for each
+ * block.
+ *
+ * For many rows, in panels of LN_TILE_PANEL(kind) rows as WGMMA takes its B operand from shared
+ * memory: for each 128 bytes of columns [rows][128 bytes], the 16 bytes at i of row r being at
+ * i ^ r % 8; scales as [panel][block][rows]. Columns stand in the order in which tiles have them:
+ * the 32 of a block as [step of 16 bytes or 16 numbers][lane t]. */
 #ifndef LN_BACKEND_CUDA_TILE_X_CUH
 #define LN_BACKEND_CUDA_TILE_X_CUH
 
 #include "backend/cuda/tiles.cuh"
 
-/* The parts of ln_tile_x.memory for rows of n_cols columns. */
+#define LN_TILE_PANEL(KIND) ((KIND) == LN_TILE_BF16 ? 128u : 64u)
+
+/* The parts of ln_tile_x.memory. */
 typedef struct ln_tile_x_parts {
-    size_t cols; /* filled up */
+    size_t cols;    /* filled up */
+    unsigned panel; /* rows in one; 0: row after row */
+    bool is_int8;
     __nv_bfloat16 *bf16, *rest; /* rest: NULL unless precise */
     int8_t *int8;
     float *scales; /* [n_rows][cols / 32] */
 } ln_tile_x_parts;
 
-static inline ln_tile_x_parts ln_tile_x_divide(void *memory, bool is_int8, bool precise,
-                                               size_t n_rows, size_t n_cols) {
+static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
     ln_tile_x_parts parts = {};
-    parts.cols = ln_tile_padded_cols(is_int8 ? LN_TILE_INT8 : LN_TILE_BF16, n_cols);
-    parts.bf16 = (__nv_bfloat16 *)memory;
-    parts.rest = precise ? parts.bf16 + n_rows * parts.cols : NULL;
-    parts.int8 = (int8_t *)memory;
-    parts.scales = (float *)((char *)memory + n_rows * parts.cols);
+    int kind = x->is_int8 ? LN_TILE_INT8 : LN_TILE_BF16;
+    parts.cols = ln_tile_padded_cols(kind, x->n_cols);
+    parts.panel = x->in_panels ? LN_TILE_PANEL(kind) : 0;
+    parts.is_int8 = x->is_int8;
+    size_t n_rows = x->n_rows;
+    if (x->in_panels)
+        n_rows = (n_rows + parts.panel - 1) / parts.panel * parts.panel;
+    parts.bf16 = (__nv_bfloat16 *)x->memory;
+    parts.rest = x->precise ? parts.bf16 + n_rows * parts.cols : NULL;
+    parts.int8 = (int8_t *)x->memory;
+    parts.scales = (float *)((char *)x->memory + n_rows * parts.cols);
     return parts;
 }
 
-/* Converts x into memory. */
-int ln_tile_x_convert(const float *x, size_t stride, bool is_int8, bool precise, size_t n_rows,
-                      size_t n_cols, void *memory, cudaStream_t stream);
+static __device__ __forceinline__ uint32_t ln_pack_bf16(float low, float high) {
+    return (uint32_t)__bfloat16_as_ushort(__float2bfloat16_rn(low)) |
+           (uint32_t)__bfloat16_as_ushort(__float2bfloat16_rn(high)) << 16;
+}
+
+/* Byte of the 16 at `chunk`, `lane` words behind their start, of 128 bytes of columns `part`. */
+static __device__ __forceinline__ size_t ln_panel_byte(const ln_tile_x_parts &x, size_t row,
+                                                       size_t parts_across, size_t part,
+                                                       unsigned chunk, unsigned lane) {
+    size_t in_panel = row % x.panel, first = row / x.panel * parts_across + part;
+    return (first * x.panel + in_panel) * 128 + (chunk ^ (unsigned)in_panel % 8) * 16 + lane * 4;
+}
+
+/* Four columns of one row, from `col` on, a multiple of four. */
+static __device__ __forceinline__ void ln_tile_x_put_bf16(const ln_tile_x_parts &x,
+                                                          __nv_bfloat16 *to, size_t row, size_t col,
+                                                          uint32_t low, uint32_t high) {
+    if (x.panel == 0) {
+        *(uint2 *)(to + row * x.cols + col) = make_uint2(low, high);
+        return;
+    }
+    unsigned step = (unsigned)col % 64 / 32 * 2 + (unsigned)col % 8 / 4;
+    unsigned lane = (unsigned)col % 32 / 8;
+    char *bytes = (char *)to;
+    *(uint32_t *)(bytes + ln_panel_byte(x, row, x.cols / 64, col / 64, 2 * step, lane)) = low;
+    *(uint32_t *)(bytes + ln_panel_byte(x, row, x.cols / 64, col / 64, 2 * step + 1, lane)) = high;
+}
+
+static __device__ __forceinline__ void ln_tile_x_put_int8(const ln_tile_x_parts &x, size_t row,
+                                                          size_t col, uint32_t word, float scale) {
+    size_t at, scale_at;
+    unsigned lane = (unsigned)col % 32 / 8, half = (unsigned)col % 8 / 4;
+    if (x.panel == 0) {
+        at = row * x.cols + col / 64 * 64 + lane * 16 + col % 64 / 32 * 8 + half * 4;
+        scale_at = (row * x.cols + col) / LN_TILE_BLOCK;
+    } else {
+        unsigned chunk = (unsigned)col % 128 / 32 * 2 + half;
+        at = ln_panel_byte(x, row, x.cols / 128, col / 128, chunk, lane);
+        scale_at = (row / x.panel * (x.cols / LN_TILE_BLOCK) + col / LN_TILE_BLOCK) * x.panel +
+                   row % x.panel;
+    }
+    *(uint32_t *)(x.int8 + at) = word;
+    if (col % LN_TILE_BLOCK == 0)
+        x.scales[scale_at] = scale;
+}
+
+/* Converts four columns of a row. The eight lanes that hold a block of 32 columns call together.
+ * The largest magnitude of a block becomes 127; a block with a NaN gets an infinite scale, which
+ * spoils its sums as the NaN would. */
+static __device__ __forceinline__ void ln_tile_x_put(const ln_tile_x_parts &x, size_t row,
+                                                     size_t col, const float v[4]) {
+    if (!x.is_int8) {
+        ln_tile_x_put_bf16(x, x.bf16, row, col, ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
+        if (x.rest == NULL)
+            return;
+        float rest[4];
+        for (int i = 0; i < 4; i++)
+            rest[i] = v[i] - __bfloat162float(__float2bfloat16_rn(v[i]));
+        ln_tile_x_put_bf16(x, x.rest, row, col, ln_pack_bf16(rest[0], rest[1]),
+                           ln_pack_bf16(rest[2], rest[3]));
+        return;
+    }
+    float largest = 0.0f;
+    for (int i = 0; i < 4; i++)
+        largest = fmaxf(largest, isnan(v[i]) ? INFINITY : fabsf(v[i]));
+    unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
+    for (int step = 4; step > 0; step /= 2)
+        largest = fmaxf(largest, __shfl_xor_sync(block_lanes, largest, step));
+    float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    uint32_t word = 0;
+    for (int i = 0; i < 4; i++)
+        word |= (uint32_t)(__float2int_rn(v[i] * inverse) & 255) << 8 * i;
+    ln_tile_x_put_int8(x, row, col, word, largest / 127.0f);
+}
+
+/* Makes *x say in which form the linear takes its x; whether that is yet to be made. */
+bool ln_tile_x_wants(const ln_op_linear *p, bool precise, ln_tile_x *x);
+int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream);
 
 #endif

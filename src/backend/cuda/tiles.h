@@ -50,18 +50,22 @@ int ln_cuda_pack_tiles(ln_dtype dtype, const void *rows, size_t pitch, size_t ro
 /* Bytes for x in the form that tiles meet: up to n_rows rows of n_cols columns. */
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols);
 
-/* What ln_cuda_tile_linear keeps between operations: x as it was converted last. */
+/* What is kept between operations: x as it was converted last. */
 typedef struct ln_tile_x {
     void *memory; /* ln_tile_x_bytes of device memory */
     const float *of;
     size_t n_rows, n_cols, stride;
-    bool is_int8, precise;
+    bool is_int8, precise, in_panels;
 } ln_tile_x;
 
-/* Whether the operation's matrices are tiles that ln_cuda_tile_linear multiplies. */
-bool ln_cuda_takes_tiles(const ln_op_linear *op);
-/* A linear whose weights are tiles, without groups. */
-int ln_cuda_tile_linear(const ln_op_linear *op, ln_tile_x *x, ln_cuda_stream stream);
+/* How many of the operations, from the first on, are linears of tiles that go together: those
+ * that multiply the same x, without gate and residual. 0: the first is for other kernels. */
+size_t ln_cuda_tile_linears(const ln_op *ops, size_t n_ops);
+/* Runs as many. */
+int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_stream stream);
+/* A norm whose result these linears multiply, which is converted on the way. */
+int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
+                      ln_tile_x *x, ln_cuda_stream stream);
 
 #ifdef __cplusplus
 }

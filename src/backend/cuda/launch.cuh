@@ -1,0 +1,55 @@
+/* Launches that overlap. A kernel queued by ln_launch may start while the one before it still runs,
+ * as soon as all blocks of that have called ln_let_next_start; it reads nothing but weights, and
+ * writes nothing, before ln_wait_for_last. */
+#ifndef LN_BACKEND_CUDA_LAUNCH_CUH
+#define LN_BACKEND_CUDA_LAUNCH_CUH
+
+#include <cuda_runtime.h>
+
+static __device__ __forceinline__ void ln_let_next_start(void) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+static __device__ __forceinline__ void ln_wait_for_last(void) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* What kernels without weights begin with. */
+static __device__ __forceinline__ void ln_follow_last(void) {
+    ln_let_next_start();
+    ln_wait_for_last();
+}
+
+/* Whether the current device runs the code for Hopper alone, in which kernels wait by themselves.
+ */
+static inline bool ln_runs_hopper_code(void) {
+    int device, major = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
+               cudaSuccess &&
+           major == 9;
+}
+
+/* Queues kernel(args), which calls ln_wait_for_last. */
+template <typename T>
+static int ln_launch(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
+                     cudaStream_t stream, const T &args) {
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = ln_runs_hopper_code() ? 1 : 0;
+    void *values[] = {(void *)&args};
+    return cudaLaunchKernelExC(&config, (const void *)kernel, values);
+}
+
+#endif

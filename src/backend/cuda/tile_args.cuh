@@ -1,0 +1,57 @@
+/* What the kernels for linears of tiles take. */
+#ifndef LN_BACKEND_CUDA_TILE_ARGS_CUH
+#define LN_BACKEND_CUDA_TILE_ARGS_CUH
+
+#include "backend/cuda/epilogue.cuh"
+#include "backend/cuda/launch.cuh"
+#include "backend/cuda/tile_x.cuh"
+
+enum { LN_TILE_MAX_PARTS = 3 };
+
+/* One of the linears that multiply the same x. */
+typedef struct ln_tile_part {
+    const uint8_t *weight, *gate; /* gate NULL: none */
+    bool precise;
+    ln_epilogue epilogue;
+} ln_tile_part;
+
+typedef struct ln_tile_args {
+    ln_tile_part parts[LN_TILE_MAX_PARTS];
+    unsigned n_parts, n_tiles; /* n_tiles: along the columns */
+    size_t n_rows, rows_per_x;
+    ln_tile_x_parts x;
+} ln_tile_args;
+
+/* Blocks of `columns` columns of the results, part after part. */
+static inline unsigned ln_tile_blocks(const ln_tile_args &args, unsigned columns) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < args.n_parts; i++)
+        n += ln_ceil_div(args.parts[i].epilogue.n_out, columns);
+    return n;
+}
+
+/* The part that a block belongs to; *block becomes its number there. */
+static __device__ __forceinline__ const ln_tile_part &
+ln_tile_find_part(const ln_tile_args &args, unsigned columns, unsigned *block) {
+    unsigned part = 0;
+    for (; part + 1 < args.n_parts; part++) {
+        unsigned n = ((unsigned)args.parts[part].epilogue.n_out + columns - 1) / columns;
+        if (*block < n)
+            break;
+        *block -= n;
+    }
+    return args.parts[part];
+}
+
+/* Whether any part has a gate (then all are one), and whether any is precise. */
+static inline bool ln_tile_is_precise(const ln_tile_args &args) {
+    bool precise = false;
+    for (unsigned i = 0; i < args.n_parts; i++)
+        precise |= args.parts[i].precise;
+    return precise;
+}
+
+/* For many rows, whose x is in panels. */
+int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream);
+
+#endif

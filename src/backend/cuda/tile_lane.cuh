@@ -1,0 +1,187 @@
+/* A lane's share of tiles and of x, and their products by mma.sync: what kernels for few rows are
+ * made of. They take a tile in units of UNIT columns, so that few registers hold what is under way.
+ *
+ * A product of int8 numbers is a sum of at most 2^22 in magnitude. It is added to the bits of
+ * START as a float, so that (bits - START) * weight scale is one operation: weight scales are f16,
+ * and START times one is exact. */
+#ifndef LN_BACKEND_CUDA_TILE_LANE_CUH
+#define LN_BACKEND_CUDA_TILE_LANE_CUH
+
+#include "backend/cuda/tile_x.cuh"
+
+enum { LN_INT_START_BITS = 0x4b400000 };
+#define LN_INT_START 12582912.0f
+
+template <int KIND> struct ln_lane_tile;
+template <> struct ln_lane_tile<LN_TILE_BF16> {
+    enum { UNIT = 64 };
+    uint4 steps[4];
+};
+template <> struct ln_lane_tile<LN_TILE_INT8> {
+    enum { UNIT = 128 };
+    uint4 blocks[4];
+    uint32_t scales[2][2]; /* of rows g and g + 8 */
+};
+template <> struct ln_lane_tile<LN_TILE_INT4> {
+    enum { UNIT = 256 };
+    uint4 blocks[4];
+    uint32_t scales[2][4];
+};
+
+/* A lane's share of eight rows of x in the columns of a unit. */
+template <int KIND, bool PRECISE> struct ln_lane_x {
+    enum { BLOCKS = ln_lane_tile<KIND>::UNIT / LN_TILE_BLOCK };
+    uint4 values[BLOCKS / 2];
+    float scales[2][BLOCKS]; /* of rows 2 t and 2 t + 1 */
+};
+template <bool PRECISE> struct ln_lane_x<LN_TILE_BF16, PRECISE> {
+    uint4 values[2], rest[PRECISE ? 2 : 1];
+};
+
+static __device__ __forceinline__ uint4 ln_load_streamed(const uint8_t *at) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at));
+    return v;
+}
+
+/* Unit `unit` of a row of tiles. */
+template <int KIND>
+static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsigned unit,
+                                                    unsigned lane, ln_lane_tile<KIND> &out) {
+    constexpr unsigned PER_TILE = ln_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
+    const uint8_t *tile = tiles + (size_t)(unit / PER_TILE) * ln_tile_bytes(KIND);
+    const uint8_t *values = tile + unit % PER_TILE * 2048 + lane * 16;
+    if constexpr (KIND == LN_TILE_BF16) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            out.steps[i] = ln_load_streamed(values + i * 512);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            out.blocks[i] = ln_load_streamed(values + i * 512);
+        const uint8_t *scales = tile + ln_tile_scale_at(KIND, lane / 4, 0);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            if constexpr (KIND == LN_TILE_INT8) {
+                uint2 two = __ldg((const uint2 *)(scales + i * 128) + unit % PER_TILE);
+                out.scales[i][0] = two.x, out.scales[i][1] = two.y;
+            } else {
+                uint4 four = ln_load_streamed(scales + i * 128);
+                out.scales[i][0] = four.x, out.scales[i][1] = four.y;
+                out.scales[i][2] = four.z, out.scales[i][3] = four.w;
+            }
+        }
+    }
+}
+
+static __device__ __forceinline__ void ln_mma_bf16(float c[4], const uint4 &a, uint32_t b0,
+                                                   uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+/* START + the sums. */
+static __device__ __forceinline__ void ln_mma_int8(float c[4], const uint4 &a, uint32_t b0,
+                                                   uint32_t b1) {
+    int bits[4];
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+        : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "r"(LN_INT_START_BITS));
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        c[i] = __int_as_float(bits[i]);
+}
+
+/* sum + c * w * x, c being START + a sum, w a weight scale and w_start -START * w. */
+static __device__ __forceinline__ float ln_add_scaled(float c, float w, float w_start, float x,
+                                                      float sum) {
+    return fmaf(fmaf(c, w, w_start), x, sum);
+}
+
+static __device__ __forceinline__ float ln_tile_scale(const uint32_t *scales, int block) {
+    return ln_f16((uint16_t)(scales[block / 2] >> block % 2 * 16));
+}
+
+/* Two blocks of INT4 from 16 bytes: the A operand of one of them. */
+static __device__ __forceinline__ uint4 ln_unpack_int4(const uint4 &two, int block) {
+    uint32_t first = block % 2 ? two.z : two.x, second = block % 2 ? two.w : two.y;
+    return make_uint4(first << 4 & 0xf0f0f0f0u, first & 0xf0f0f0f0u, second << 4 & 0xf0f0f0f0u,
+                      second & 0xf0f0f0f0u);
+}
+
+/* The share of eight rows of x: values and rest of row `g`, scales of rows 2 t and 2 t + 1; all
+ * are offsets in elements. By plain loads: those of constant data may come before a wait. */
+template <int KIND, bool PRECISE>
+static __device__ __forceinline__ void ln_load_x(const ln_tile_x_parts &x, size_t row, size_t row0,
+                                                 size_t row1, unsigned unit, unsigned lane,
+                                                 ln_lane_x<KIND, PRECISE> &out) {
+    constexpr int UNIT = ln_lane_tile<KIND>::UNIT;
+    size_t col = (size_t)unit * UNIT;
+    if constexpr (KIND == LN_TILE_BF16) {
+        const uint4 *values = (const uint4 *)(x.bf16 + row + col + lane % 4 * 8);
+        out.values[0] = values[0], out.values[1] = values[4];
+        if constexpr (PRECISE) {
+            const uint4 *rest = (const uint4 *)(x.rest + row + col + lane % 4 * 8);
+            out.rest[0] = rest[0], out.rest[1] = rest[4];
+        }
+    } else {
+        const uint4 *values = (const uint4 *)(x.int8 + row + col + lane % 4 * 16);
+        const float4 *s0 = (const float4 *)(x.scales + (row0 + col) / LN_TILE_BLOCK);
+        const float4 *s1 = (const float4 *)(x.scales + (row1 + col) / LN_TILE_BLOCK);
+#pragma unroll
+        for (int i = 0; i < UNIT / 64; i++)
+            out.values[i] = values[i * 4];
+#pragma unroll
+        for (int i = 0; i < UNIT / 128; i++) {
+            *(float4 *)&out.scales[0][4 * i] = s0[i];
+            *(float4 *)&out.scales[1][4 * i] = s1[i];
+        }
+    }
+}
+
+/* Adds the products of a unit. */
+template <int KIND, bool PRECISE>
+static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<KIND> &tile,
+                                                   const ln_lane_x<KIND, PRECISE> &x, bool precise,
+                                                   float sum[4]) {
+    if constexpr (KIND == LN_TILE_BF16) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            ln_mma_bf16(sum, tile.steps[2 * i], x.values[i].x, x.values[i].y);
+            ln_mma_bf16(sum, tile.steps[2 * i + 1], x.values[i].z, x.values[i].w);
+        }
+        if constexpr (PRECISE) {
+            if (!precise)
+                return;
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                ln_mma_bf16(sum, tile.steps[2 * i], x.rest[i].x, x.rest[i].y);
+                ln_mma_bf16(sum, tile.steps[2 * i + 1], x.rest[i].z, x.rest[i].w);
+            }
+        }
+    } else {
+#pragma unroll
+        for (int block = 0; block < ln_lane_x<KIND, PRECISE>::BLOCKS; block++) {
+            uint4 a, two = x.values[block / 2];
+            if constexpr (KIND == LN_TILE_INT8)
+                a = tile.blocks[block];
+            else
+                a = ln_unpack_int4(tile.blocks[block / 2], block);
+            float c[4], w0 = ln_tile_scale(tile.scales[0], block);
+            float w1 = ln_tile_scale(tile.scales[1], block);
+            float start0 = -LN_INT_START * w0, start1 = -LN_INT_START * w1;
+            ln_mma_int8(c, a, block % 2 ? two.z : two.x, block % 2 ? two.w : two.y);
+            sum[0] = ln_add_scaled(c[0], w0, start0, x.scales[0][block], sum[0]);
+            sum[1] = ln_add_scaled(c[1], w0, start0, x.scales[1][block], sum[1]);
+            sum[2] = ln_add_scaled(c[2], w1, start1, x.scales[0][block], sum[2]);
+            sum[3] = ln_add_scaled(c[3], w1, start1, x.scales[1][block], sum[3]);
+        }
+    }
+}
+
+#endif

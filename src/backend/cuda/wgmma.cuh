@@ -1,0 +1,131 @@
+/* WGMMA with the A operand in registers and the B operand in shared memory, and the barriers and
+ * bulk copies that feed it. For Hopper alone. */
+#ifndef LN_BACKEND_CUDA_WGMMA_CUH
+#define LN_BACKEND_CUDA_WGMMA_CUH
+
+#include "backend/cuda/common.cuh"
+
+static __device__ __forceinline__ uint32_t ln_shared_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+static __device__ __forceinline__ void ln_barrier_init(uint64_t *barrier, unsigned arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ln_shared_address(barrier)),
+                 "r"(arrivals)
+                 : "memory");
+}
+
+/* Makes barriers that were initialised known to the copy engine. */
+static __device__ __forceinline__ void ln_barriers_ready(void) {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+static __device__ __forceinline__ void ln_barrier_arrive(uint64_t *barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ln_shared_address(barrier))
+                 : "memory");
+}
+
+/* Arrives, and makes the barrier wait for so many bytes. */
+static __device__ __forceinline__ void ln_barrier_expect(uint64_t *barrier, unsigned bytes) {
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ln_shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
+}
+
+static __device__ __forceinline__ void ln_barrier_wait(uint64_t *barrier, unsigned parity) {
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(ln_shared_address(barrier)),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* Copies bytes, a multiple of 16, to shared memory; the barrier learns of their arrival. */
+static __device__ __forceinline__ void ln_bulk_copy(void *to, const void *from, unsigned bytes,
+                                                    uint64_t *barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(ln_shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(ln_shared_address(barrier))
+                 : "memory");
+}
+
+/* Rows of 128 bytes, the 16 bytes at i of row r being at i ^ r % 8; `at` begins eight rows, or is
+ * 32 bytes times a step behind such a place. */
+static __device__ __forceinline__ uint64_t ln_wgmma_rows(const void *at) {
+    return (uint64_t)(ln_shared_address(at) >> 4 & 0x3fff) | (uint64_t)1 << 16 |
+           (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
+}
+
+static __device__ __forceinline__ void ln_wgmma_fence(void) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+static __device__ __forceinline__ void ln_wgmma_commit(void) {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* After these, what the compiler does with registers that products under way read or write comes
+ * after the wait. */
+static __device__ __forceinline__ void ln_wgmma_keep(uint4 &a) {
+    asm volatile("" : "+r"(a.x), "+r"(a.y), "+r"(a.z), "+r"(a.w)::"memory");
+}
+
+template <int N> static __device__ __forceinline__ void ln_wgmma_keep(float (&sums)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+template <int N> static __device__ __forceinline__ void ln_wgmma_keep(int (&sums)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+r"(sums[i])::"memory");
+}
+
+/* Waits for all products. */
+static __device__ __forceinline__ void ln_wgmma_wait(void) {
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+/* c [64 rows][128] += A B of 16 columns. */
+static __device__ __forceinline__ void ln_wgmma_bf16(float c[64], const uint4 &a, uint64_t b) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"
+        " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47,"
+        " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "{%64, %65, %66, %67}, %68, 1, 1, 1, 0;"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),
+          "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]),
+          "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]),
+          "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]),
+          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]),
+          "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]),
+          "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]),
+          "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
+          "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+          "+f"(c[63])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+}
+
+/* c [64 rows][64] += A B of 32 columns. */
+static __device__ __forceinline__ void ln_wgmma_int8(int c[32], const uint4 &a, uint64_t b) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "{%32, %33, %34, %35}, %36, 1;"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]),
+          "+r"(c[7]), "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]),
+          "+r"(c[14]), "+r"(c[15]), "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]),
+          "+r"(c[21]), "+r"(c[22]), "+r"(c[23]), "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]),
+          "+r"(c[28]), "+r"(c[29]), "+r"(c[30]), "+r"(c[31])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+}
+
+#endif

@@ -294,6 +294,7 @@ typedef struct linnet_engine_stats {
     uint64_t n_accepted_tokens;        /* and right */
     uint64_t is_lost;                  /* 1: the GPU failed for good, every request ends with an
                                           error */
+    uint64_t n_failed_steps; /* in a row, up to now; each ended its requests with an error */
 } linnet_engine_stats;
 
 /* Fills `stats` as far as its struct_bytes says. Any thread; never waits for a step. */

@@ -321,6 +321,7 @@ static void fail(linnet_engine *engine, const ln_error *err) {
     const ln_backend *backend = engine->backend;
     if (backend->vtable->is_lost != NULL && backend->vtable->is_lost(backend))
         ln_stat_set(&engine->stats.is_lost, 1);
+    ln_stat_add(&engine->stats.n_failed_steps, 1);
     ln_scheduler_fail(scheduler);
     while (scheduler->n_running > 0)
         end_group(engine, scheduler->running[scheduler->n_running - 1], LINNET_FINISH_ERROR, err);
@@ -369,6 +370,7 @@ static void run_step(linnet_engine *engine) {
     }
     learn_cost(engine, ln_clock_ns() - begin_ns);
     ln_stat_add(&engine->stats.n_steps, 1);
+    ln_stat_set(&engine->stats.n_failed_steps, 0);
     ln_stat_add(&engine->stats.n_computed_tokens, engine->scheduler.n_tokens);
     ln_scheduler_commit(&engine->scheduler);
     show_state(engine);

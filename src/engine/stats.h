@@ -27,7 +27,8 @@
     X(n_requests)                                                                                  \
     X(n_draft_tokens)                                                                              \
     X(n_accepted_tokens)                                                                           \
-    X(is_lost)
+    X(is_lost)                                                                                     \
+    X(n_failed_steps)
 
 typedef struct ln_stats {
 #define LN_STATS_FIELD(name) _Atomic uint64_t name;

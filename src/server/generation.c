@@ -42,11 +42,14 @@ static void destroy(ln_generation *generation) {
     free(generation);
 }
 
-void ln_generation_cancel(ln_generation *generation) {
-    ln_server *server = generation->server;
+static void count_cancelled(ln_generation *generation) {
     for (size_t i = 0; i < generation->n_choices; i++)
         if (generation->choices[i].finish == LINNET_FINISH_NONE)
-            server->metrics.n_finished[LINNET_FINISH_CANCELLED]++;
+            generation->server->metrics.n_finished[LINNET_FINISH_CANCELLED]++;
+}
+
+void ln_generation_cancel(ln_generation *generation) {
+    count_cancelled(generation);
     destroy(generation);
 }
 
@@ -240,6 +243,15 @@ ln_status ln_generations_start(ln_server *server, ln_error *err) {
         event_add(server->mail_event, NULL) != 0)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
     return LINNET_OK;
+}
+
+void ln_generations_end(ln_server *server) {
+    while (server->generations != NULL) {
+        ln_generation *generation = server->generations;
+        count_cancelled(generation);
+        ln_api_fail(&generation->error, 503, NULL, "the server ends");
+        finish(generation);
+    }
 }
 
 void ln_generations_stop(ln_server *server) {

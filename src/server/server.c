@@ -73,34 +73,36 @@ static void answer_models(ln_server *server, ln_exchange *exchange) {
     ln_reply_json(server, exchange, out);
 }
 
-/* The engine makes no progress although it has work: neither events nor steps. */
-static bool is_hanging(ln_server *server) {
+/* What is wrong with the engine, or NULL: it makes no progress although it has work, neither events
+ * nor steps, or it fails step after step. */
+static const char *find_trouble(ln_server *server) {
+    enum { MAX_FAILED_STEPS = 2 };
     linnet_engine_stats stats = {.struct_bytes = sizeof stats};
     linnet_engine_get_stats(server->engine, &stats);
     if (stats.n_steps != server->n_steps)
         server->progress_ns = ln_clock_ns(); /* a long prompt gives none */
     server->n_steps = stats.n_steps;
-    return server->generations != NULL &&
-           ln_clock_ns() - server->progress_ns > (uint64_t)server->options.hang_ms * 1000000u;
+    if (stats.n_failed_steps > MAX_FAILED_STEPS)
+        return "the engine fails";
+    bool hangs = server->generations != NULL &&
+                 ln_clock_ns() - server->progress_ns > (uint64_t)server->options.hang_ms * 1000000u;
+    return hangs ? "the engine makes no progress" : NULL;
 }
 
-static void answer_state(ln_exchange *exchange, int status, const char *text) {
+static void answer_state(ln_exchange *exchange, const char *trouble, const char *otherwise) {
     char json[64];
-    int n_bytes = snprintf(json, sizeof json, "{\"status\":\"%s\"}", text);
-    ln_http_send(exchange, status, "application/json", json, (size_t)n_bytes);
+    int n_bytes =
+        snprintf(json, sizeof json, "{\"status\":\"%s\"}", trouble != NULL ? trouble : otherwise);
+    ln_http_send(exchange, trouble != NULL ? 503 : 200, "application/json", json, (size_t)n_bytes);
 }
 
 static void answer_health(ln_server *server, ln_exchange *exchange) {
-    bool hangs = is_hanging(server);
-    answer_state(exchange, hangs ? 503 : 200, hangs ? "the engine makes no progress" : "ok");
+    answer_state(exchange, find_trouble(server), "ok");
 }
 
 static void answer_ready(ln_server *server, ln_exchange *exchange) {
-    bool hangs = is_hanging(server);
-    if (server->is_draining || hangs)
-        answer_state(exchange, 503, hangs ? "the engine makes no progress" : "draining");
-    else
-        answer_state(exchange, 200, "ready");
+    const char *trouble = find_trouble(server);
+    answer_state(exchange, server->is_draining ? "draining" : trouble, "ready");
 }
 
 static void answer_metrics(ln_server *server, ln_exchange *exchange) {
@@ -169,6 +171,8 @@ static void on_job_done(ln_job *job) {
         return;
     }
     exchange->job = NULL;
+    if (job->server->is_cut_off)
+        ln_api_fail(&job->error, 503, NULL, "the server ends");
     if (job->error.status == 0 && job->n_sources > 0) {
         ln_generation_begin(job);
         return;
@@ -330,11 +334,22 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *argument) {
         event_base_loopbreak(server->base);
 }
 
+/* Ends what still runs, each with a last word, and leaves soon. */
+static void cut_off(ln_server *server) {
+    static const struct timeval soon = {.tv_sec = 1};
+    ln_server_log(server, "%zu sequences are cut off", atomic_load(&server->n_open));
+    server->is_cut_off = true;
+    ln_generations_end(server);
+    event_add(server->cut_timer, &soon);
+}
+
 static void on_cut_timer(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_server *server = argument;
-    ln_server_log(server, "%zu sequences are cut off", atomic_load(&server->n_open));
-    event_base_loopbreak(server->base);
+    if (server->is_cut_off)
+        event_base_loopbreak(server->base);
+    else
+        cut_off(server);
 }
 
 static void drain(ln_server *server, const char *why) {
@@ -352,7 +367,7 @@ static void on_signal(evutil_socket_t number, short what, void *argument) {
     (void)what;
     ln_server *server = argument;
     if (server->is_draining)
-        on_cut_timer(-1, 0, server);
+        on_cut_timer(-1, 0, server); /* now, and at a third signal at once */
     else
         drain(server, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }

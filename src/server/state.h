@@ -87,6 +87,7 @@ struct ln_server {
     struct event *signals[2], *drain_timer, *cut_timer, *watch_timer;
     bool is_lost; /* the engine's GPU failed for good */
     bool is_draining;
+    bool is_cut_off; /* what ran until the end of the drain was ended */
     /* when the engine last gave an event or was seen to step, or work came to an idle one */
     uint64_t progress_ns;
     uint64_t n_steps;  /* of the engine, when last looked at */
@@ -118,6 +119,8 @@ void ln_work_detokenize(ln_job *job);
 
 /* Creates the mailbox, and looks at it from now on. */
 ln_status ln_generations_start(ln_server *server, ln_error *err);
+/* Ends all generations, each with an error that says why. */
+void ln_generations_end(ln_server *server);
 void ln_generations_stop(ln_server *server); /* cancels what is left */
 /* Takes a job whose requests were submitted; answers its exchange from now on. */
 void ln_generation_begin(ln_job *job);

@@ -24,15 +24,12 @@ enum { TIMEOUT_MS = 10000, MAX_ARGUMENTS = 64 };
 /* ---- the server ------------------------------------------------------------------------- */
 
 /* The server ends with the test program, however that ends. */
-static pid_t spawn_server(const char *const *arguments, int out_fd, int log_fd) {
-    const char *argv[MAX_ARGUMENTS + 4] = {TEST_LINNET, "serve", "--port=0"};
-    for (int i = 0; arguments[i]; i++) {
-        assert_true(i < MAX_ARGUMENTS);
-        argv[3 + i] = arguments[i];
-    }
+/* Runs argv with these as its standard input (-1: the test's), output and error. */
+static pid_t spawn_server(const char *const *argv, int in_fd, int out_fd, int log_fd) {
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         bool is_ready = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+                        (in_fd < 0 || dup2(in_fd, STDIN_FILENO) >= 0) &&
                         dup2(out_fd, STDOUT_FILENO) >= 0 && dup2(log_fd, STDERR_FILENO) >= 0;
         if (is_ready)
             execv(argv[0], (char *const *)(uintptr_t)argv);
@@ -57,7 +54,8 @@ static uint16_t read_port(int fd) {
     return colon ? (uint16_t)atoi(colon + 1) : 0;
 }
 
-test_server server_start(const char *const *arguments) {
+/* Starts argv and waits until it listens. *out_fd: where its output goes on, when not NULL. */
+static test_server start(const char *const *argv, int in_fd, int *out_fd) {
     int out[2];
     char name[] = "/tmp/linnet-log-XXXXXX";
     signal(SIGPIPE, SIG_IGN);
@@ -65,16 +63,74 @@ test_server server_start(const char *const *arguments) {
     int log_fd = mkostemp(name, O_CLOEXEC);
     assert_true(log_fd >= 0);
     unlink(name);
-    test_server started = {.pid = spawn_server(arguments, out[1], log_fd), .log_fd = log_fd};
+    test_server started = {.pid = spawn_server(argv, in_fd, out[1], log_fd),
+                           .log_fd = log_fd,
+                           .command_fd = -1,
+                           .reply_fd = -1};
     close(out[1]);
     started.port = read_port(out[0]);
-    close(out[0]);
+    if (out_fd)
+        *out_fd = out[0];
+    else
+        close(out[0]);
     if (started.port == 0) {
         char *log;
         int status = server_wait(&started, &log);
         fail_msg("the server does not listen; status %d: %s", status, log);
     }
     return started;
+}
+
+test_server server_start(const char *const *arguments) {
+    const char *argv[MAX_ARGUMENTS + 4] = {TEST_LINNET, "serve", "--port=0"};
+    for (int i = 0; arguments[i]; i++) {
+        assert_true(i < MAX_ARGUMENTS);
+        argv[3 + i] = arguments[i];
+    }
+    return start(argv, -1, NULL);
+}
+
+test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
+                           unsigned drain_ms) {
+    char numbers[4][16];
+    const unsigned values[4] = {max_seqs, max_waiting, hang_ms, drain_ms};
+    const char *argv[7] = {TEST_MODELLED, "models/demo.gguf"};
+    for (int i = 0; i < 4; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "%u", values[i]);
+        argv[2 + i] = numbers[i];
+    }
+    int in[2], reply_fd;
+    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+    test_server started = start(argv, in[0], &reply_fd);
+    close(in[0]);
+    started.command_fd = in[1];
+    started.reply_fd = reply_fd;
+    return started;
+}
+
+static modelled_counts command(test_server *server, char letter) {
+    char line[128] = "";
+    size_t n = 0;
+    modelled_counts counts = {0};
+    assert_int_equal(write(server->command_fd, &letter, 1), 1);
+    while (n + 1 < sizeof line && !strchr(line, '\n')) {
+        struct pollfd poll_fd = {.fd = server->reply_fd, .events = POLLIN};
+        if (poll(&poll_fd, 1, 6 * TIMEOUT_MS) <= 0 || read(server->reply_fd, line + n, 1) != 1)
+            fail_msg("the modelled server does not answer");
+        line[++n] = '\0';
+    }
+    assert_int_equal(sscanf(line, "%zu %zu %zu %zu", &counts.n_running, &counts.n_finished,
+                            &counts.n_cancelled, &counts.n_failed),
+                     4);
+    return counts;
+}
+
+modelled_counts modelled_step(test_server *server) {
+    return command(server, 's');
+}
+
+modelled_counts modelled_fail(test_server *server) {
+    return command(server, 'f');
 }
 
 static char *read_log(int fd) {
@@ -98,6 +154,10 @@ int server_wait(test_server *server, char **log) {
     if (log)
         *log = read_log(server->log_fd);
     close(server->log_fd);
+    if (server->command_fd >= 0) {
+        close(server->command_fd);
+        close(server->reply_fd);
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

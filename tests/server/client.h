@@ -10,13 +10,27 @@
 typedef struct test_server {
     pid_t pid;
     uint16_t port;
-    int log_fd; /* its stderr, read when it stops */
+    int log_fd;               /* its stderr, read when it stops */
+    int command_fd, reply_fd; /* of a modelled one; else -1 */
 } test_server;
 
 /* Runs `linnet serve --port 0` with the arguments, which a NULL ends; fails the test when it does
  * not begin to listen. It ends with the test program, if not before. */
 test_server server_start(const char *const *arguments);
 #define SERVER(...) server_start((const char *const[]){__VA_ARGS__, NULL})
+
+/* A server over an engine whose steps come when modelled_step says so; times in milliseconds. */
+test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
+                           unsigned drain_ms);
+
+/* What became of requests, from the start. */
+typedef struct modelled_counts {
+    size_t n_running, n_finished, n_cancelled, n_failed;
+} modelled_counts;
+
+/* One step: a token for each request, or its end. */
+modelled_counts modelled_step(test_server *server);
+modelled_counts modelled_fail(test_server *server); /* ends all requests with an error */
 
 /* Waits for its end and returns the exit status, or 128 + the signal; *log is malloc'd unless
  * NULL. */

@@ -70,7 +70,8 @@ static void step(linnet_engine *engine, uint64_t now_ns, bool fails) {
                                                     : LINNET_FINISH_LENGTH);
         release(request);
     }
-    atomic_fetch_add(&engine->n_steps, 1);
+    atomic_fetch_add(&engine->n_steps, !fails);
+    atomic_store(&engine->n_failed_steps, fails ? atomic_load(&engine->n_failed_steps) + 1 : 0);
     ln_mail_round_post(&engine->mail, release);
 }
 
@@ -217,5 +218,6 @@ void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *p
 
 void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_stats *stats) {
     *stats = (linnet_engine_stats){.struct_bytes = sizeof *stats,
-                                   .n_steps = atomic_load(&engine->n_steps)};
+                                   .n_steps = atomic_load(&engine->n_steps),
+                                   .n_failed_steps = atomic_load(&engine->n_failed_steps)};
 }

@@ -20,7 +20,7 @@ struct linnet_engine {
     bool is_stopping;
     linnet_request *running; /* the stepping thread's, as what follows */
     ln_mail_round mail;
-    atomic_uint_fast64_t n_steps;
+    atomic_uint_fast64_t n_steps, n_failed_steps; /* the latter in a row */
     uint64_t n_late; /* steps of the clock that came over a step late */
     /* requests that ended */
     size_t n_finished, n_cancelled, n_failed;

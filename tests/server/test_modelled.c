@@ -1,0 +1,245 @@
+/* The server over an engine whose steps the test asks for: nothing here depends on time. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/client.h"
+#include "test.h"
+
+enum { NEVER_MS = 3600000 };
+
+/* A completion of one token of prompt. */
+static int begin(const test_server *server, unsigned max_tokens, const char *streams) {
+    char body[128], head[256];
+    int fd = dial(server);
+    snprintf(body, sizeof body, "{\"prompt\":[5],\"max_tokens\":%u,\"stream\":%s}", max_tokens,
+             streams);
+    snprintf(head, sizeof head,
+             "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
+             strlen(body), body);
+    say_text(fd, head);
+    return fd;
+}
+
+/* So many prompts, of a token each, have been submitted since the start. */
+static void wait_for_submitted(const test_server *server, unsigned count) {
+    wait_for_metric(server, "prompt_tokens_total", NULL, count);
+}
+
+static void expect_status(http_response heard, int status) {
+    if (heard.status != status)
+        fail_msg("status %d and not %d: %s", heard.status, status, heard.body);
+    response_free(&heard);
+}
+
+static void wait_for_health(const test_server *server, int status) {
+    for (int times = 0; times < 3000; times++) {
+        http_response heard = get(server, "/health");
+        int seen = heard.status;
+        response_free(&heard);
+        if (seen == status)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    fail_msg("/health does not become %d", status);
+}
+
+/* The text of a stream of `count` tokens. */
+static void expect_tokens(const http_response *heard, unsigned count) {
+    char *text = stream_text(heard), *expected = calloc(count + 1, 12);
+    assert_non_null(expected);
+    for (unsigned i = 0; i < count; i++)
+        sprintf(expected + strlen(expected), "%u ", i);
+    assert_string_equal(text, expected);
+    free(text);
+    free(expected);
+}
+
+static unsigned count_of(const char *text, const char *part) {
+    unsigned count = 0;
+    for (; (text = strstr(text, part)) != NULL; text++)
+        count++;
+    return count;
+}
+
+/* ---- tokens ------------------------------------------------------------------------------ */
+
+static void loses_no_tokens(void **state) {
+    (void)state;
+    enum { STREAMS = 20, TOKENS = 400 };
+    test_server server = modelled_start(STREAMS, 0, NEVER_MS, NEVER_MS);
+    int fds[STREAMS];
+    for (int i = 0; i < STREAMS; i++)
+        fds[i] = begin(&server, TOKENS, "true");
+    wait_for_submitted(&server, STREAMS);
+    for (int i = 0; i <= TOKENS; i++) /* as fast as they go: tokens go out together */
+        modelled_step(&server);
+    for (int i = 0; i < STREAMS; i++) {
+        http_response heard = hear(fds[i], false);
+        assert_int_equal(heard.status, 200);
+        assert_false(heard.is_cut);
+        expect_tokens(&heard, TOKENS);
+        assert_int_equal(count_of(heard.body, "\"finish_reason\":\"length\""), 1);
+        assert_int_equal(count_of(heard.body, "[DONE]"), 1);
+        response_free(&heard);
+        hang_up(fds[i]);
+    }
+    server_stop(&server);
+}
+
+/* ---- disconnects ------------------------------------------------------------------------- */
+
+/* Who leaves is cancelled by the next step, and nobody else. */
+static void cancels_within_a_step(void **state) {
+    (void)state;
+    test_server server = modelled_start(8, 8, NEVER_MS, NEVER_MS);
+    int stream = begin(&server, 1000, "true"), whole = begin(&server, 1000, "false"),
+        stays = begin(&server, 5, "true");
+    wait_for_submitted(&server, 3);
+    modelled_step(&server);
+    assert_int_equal(modelled_step(&server).n_running, 3);
+    hang_up(stream);
+    hang_up(whole);
+    wait_for_metric(&server, "requests_cut_total", NULL, 2);
+    wait_for_metric(&server, "num_requests_open", NULL, 1);
+    modelled_counts counts = modelled_step(&server);
+    assert_int_equal(counts.n_cancelled, 2);
+    assert_int_equal(counts.n_running, 1);
+    int late = begin(&server, 1000, "true"); /* leaves before any step sees it */
+    wait_for_submitted(&server, 4);
+    hang_up(late);
+    wait_for_metric(&server, "requests_cut_total", NULL, 3);
+    counts = modelled_step(&server);
+    assert_int_equal(counts.n_cancelled, 3);
+    modelled_step(&server);
+    counts = modelled_step(&server);
+    assert_int_equal(counts.n_finished, 1);
+    assert_int_equal(counts.n_running, 0);
+    http_response heard = hear(stays, false);
+    expect_tokens(&heard, 5);
+    response_free(&heard);
+    assert_true(metric(&server, "request_success_total", "abort") == 3);
+    assert_true(metric(&server, "request_success_total", "length") == 1);
+    assert_true(metric(&server, "num_requests_open", NULL) == 0);
+    hang_up(stays);
+    server_stop(&server);
+}
+
+/* ---- health ------------------------------------------------------------------------------ */
+
+static void tells_of_an_engine_that_hangs(void **state) {
+    (void)state;
+    test_server server = modelled_start(8, 8, 50, NEVER_MS);
+    int fd = begin(&server, 1, "false");
+    wait_for_health(&server, 503);
+    http_response heard = get(&server, "/ready");
+    assert_int_equal(heard.status, 503);
+    assert_string_equal(response_field(&heard, "status"), "the engine makes no progress");
+    response_free(&heard);
+    wait_for_submitted(&server, 1);
+    modelled_step(&server);
+    assert_int_equal(modelled_step(&server).n_finished, 1);
+    expect_status(hear(fd, false), 200);
+    expect_status(get(&server, "/health"), 200); /* nothing to do is no hang */
+    hang_up(fd);
+    server_stop(&server);
+}
+
+static void tells_of_an_engine_that_fails(void **state) {
+    (void)state;
+    test_server server = modelled_start(8, 8, NEVER_MS, NEVER_MS);
+    for (unsigned i = 0; i < 3; i++) {
+        expect_status(get(&server, "/health"), 200);
+        int whole = begin(&server, 5, "false"), stream = begin(&server, 5, "true");
+        wait_for_submitted(&server, 2 * i + 2);
+        assert_int_equal(modelled_fail(&server).n_failed, 2 * i + 2);
+        expect_status(hear(whole, false), 500);
+        http_response heard = hear(stream, false);
+        assert_non_null(strstr(heard.body, "the step failed"));
+        assert_false(heard.is_cut);
+        response_free(&heard);
+        hang_up(whole);
+        hang_up(stream);
+    }
+    expect_status(get(&server, "/health"), 503);
+    int fd = begin(&server, 1, "false");
+    wait_for_submitted(&server, 7);
+    modelled_step(&server);
+    modelled_step(&server);
+    expect_status(hear(fd, false), 200);
+    expect_status(get(&server, "/health"), 200);
+    hang_up(fd);
+    server_stop(&server);
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+static void drains(void **state) {
+    (void)state;
+    test_server server = modelled_start(8, 8, NEVER_MS, NEVER_MS);
+    int fd = begin(&server, 3, "true"), idle = dial(&server);
+    wait_for_submitted(&server, 1);
+    modelled_step(&server);
+    kill(server.pid, SIGTERM);
+    assert_true(is_closed_within(idle, 60000));
+    for (int i = 0; i < 3; i++)
+        modelled_step(&server);
+    http_response heard = hear(fd, false);
+    expect_tokens(&heard, 3);
+    assert_non_null(strstr(heard.body, "[DONE]"));
+    response_free(&heard);
+    assert_int_equal(server_wait(&server, NULL), 0);
+    hang_up(fd);
+    hang_up(idle);
+}
+
+/* What a drain does not wait for ends with one event, or an error. */
+static void ends_streams_with_a_last_word(bool asks_twice) {
+    test_server server = modelled_start(8, 8, NEVER_MS, asks_twice ? NEVER_MS : 50);
+    int stream = begin(&server, 30, "true"), whole = begin(&server, 30, "false"),
+        idle = dial(&server);
+    wait_for_submitted(&server, 2);
+    modelled_step(&server);
+    kill(server.pid, SIGTERM);
+    assert_true(is_closed_within(idle, 60000));
+    if (asks_twice)
+        kill(server.pid, SIGTERM);
+    http_response heard = hear(stream, false);
+    assert_int_equal(heard.status, 200);
+    assert_false(heard.is_cut);
+    assert_int_equal(count_of(heard.body, "the server ends"), 1);
+    assert_int_equal(count_of(heard.body, "data: [DONE]\n\n"), 1);
+    response_free(&heard);
+    expect_status(hear(whole, false), 503);
+    char *log;
+    assert_int_equal(server_wait(&server, &log), 0);
+    assert_non_null(strstr(log, "2 sequences are cut off"));
+    free(log);
+    hang_up(stream);
+    hang_up(whole);
+    hang_up(idle);
+}
+
+static void drains_for_so_long(void **state) {
+    (void)state;
+    ends_streams_with_a_last_word(false);
+}
+
+static void ends_when_asked_twice(void **state) {
+    (void)state;
+    ends_streams_with_a_last_word(true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loses_no_tokens),
+        cmocka_unit_test(cancels_within_a_step),
+        cmocka_unit_test(tells_of_an_engine_that_hangs),
+        cmocka_unit_test(tells_of_an_engine_that_fails),
+        cmocka_unit_test(drains),
+        cmocka_unit_test(drains_for_so_long),
+        cmocka_unit_test(ends_when_asked_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

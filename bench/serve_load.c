@@ -1,13 +1,14 @@
 /* Loads a server on this machine, for a bounded time, and prints what it saw.
  *
- * usage: bench_serve_load PORT SECONDS [PID] [streams=N] [tokens=N] [rate=N] [idle=N] [slow=N]
- * [unread=N] streams  N streams of `tokens` tokens each, from a server whose tokens are times
+ * usage: bench_serve_load PORT SECONDS [PID] [KIND=N]...
+ *   streams  N streams of `tokens` tokens each, from a server whose tokens are times
  *            (bench_serve_modelled): how late they come
  *   rate     N requests a second of `tokens` tokens, whatever becomes of the others: goodput,
  *            refusals and their times
  *   idle     N connections that say nothing
  *   slow     N connections that say a byte of a head each second, and come back when closed
- *   unread   N streams that are never read, and come back when cut
+ *   unread   N streams of 16 tokens that are never read, and come back when they are cut or closed
+ *   settle   so many seconds go by before anything is counted
  * PID: the server's, for its memory and CPU time. /health is asked ten times a second. */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -25,7 +26,7 @@
 
 #include "base/clock.h"
 
-enum { MAX_CONNECTIONS = 20000, MAX_SECONDS = 150, MAX_SAMPLES = 1 << 22 };
+enum { MAX_CONNECTIONS = 20000, MAX_SECONDS = 150, MAX_SAMPLES = 1 << 22, UNREAD_TOKENS = 16 };
 
 typedef enum connection_kind {
     KIND_FREE = 0,
@@ -37,21 +38,23 @@ typedef enum connection_kind {
     KIND_HEALTH
 } connection_kind;
 
-typedef struct connection {
+typedef struct connection connection;
+struct connection {
+    connection *next_free; /* without a question, of its kind */
     int fd;
     connection_kind kind;
     bool is_waiting; /* for an answer */
     uint64_t begin_ns;
     size_t n_in;
     char in[4096]; /* of the answer, or the end of a line of a stream */
-} connection;
+};
 
 typedef struct samples {
     float *ms;
     size_t count;
 } samples;
 
-static connection *connections;
+static connection *connections, *first_free[KIND_HEALTH + 1];
 static size_t n_connections;
 static int epoll_fd;
 static unsigned short port;
@@ -105,10 +108,10 @@ static void open_socket(connection *c) {
 }
 
 static connection *add_connection(connection_kind kind) {
-    for (size_t i = 0; i < n_connections; i++) {
-        connection *c = &connections[i];
-        if (c->kind == kind && !c->is_waiting && (kind == KIND_RATE || kind == KIND_HEALTH))
-            return c; /* kept alive */
+    connection *kept = first_free[kind];
+    if (kept != NULL) {
+        first_free[kind] = kept->next_free;
+        return kept;
     }
     if (n_connections == MAX_CONNECTIONS)
         return NULL;
@@ -116,6 +119,15 @@ static connection *add_connection(connection_kind kind) {
     *c = (connection){.kind = kind};
     open_socket(c);
     return c;
+}
+
+/* The connection may be used again. */
+static void set_free(connection *c) {
+    c->is_waiting = false;
+    if (c->kind != KIND_RATE && c->kind != KIND_HEALTH)
+        return;
+    c->next_free = first_free[c->kind];
+    first_free[c->kind] = c;
 }
 
 static void say(connection *c, const char *text) {
@@ -133,7 +145,7 @@ static void ask(connection *c, bool streams) {
     snprintf(body, sizeof body,
              "{\"prompt\":\"Once upon a time\",\"max_tokens\":%zu,\"ignore_eos\":true,"
              "\"stream\":%s}",
-             n_tokens, streams ? "true" : "false");
+             c->kind == KIND_UNREAD ? UNREAD_TOKENS : n_tokens, streams ? "true" : "false");
     snprintf(request, sizeof request,
              "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
              strlen(body), body);
@@ -181,7 +193,7 @@ static void take_answer(connection *c, const char *bytes, size_t n_bytes) {
         return;
     double ms = (double)(ln_clock_ns() - c->begin_ns) / 1e6;
     int status = atoi(c->in + 9);
-    c->is_waiting = false;
+    set_free(c);
     if (c->kind == KIND_HEALTH) {
         add_sample(&health, ms);
         n_other += status != 200;
@@ -202,8 +214,9 @@ static void on_closed(connection *c) {
     n_slow_closed += c->kind == KIND_SLOW;
     n_cut += c->kind == KIND_UNREAD;
     n_lost += c->is_waiting && (c->kind == KIND_RATE || c->kind == KIND_HEALTH);
-    c->is_waiting = false;
     open_socket(c);
+    if (c->is_waiting)
+        set_free(c);
     if (c->kind == KIND_UNREAD)
         ask(c, true);
 }
@@ -326,7 +339,8 @@ static void run(double seconds, double rate) {
             second++;
             trickle();
         }
-        int n = epoll_wait(epoll_fd, events, 256, rate > 0 ? 1 : 20);
+        double next_s = rate > 0 ? (double)n_asked / rate - elapsed : 1;
+        int n = epoll_wait(epoll_fd, events, 256, next_s < 0.02 ? (int)(next_s * 1000) + 1 : 20);
         for (int i = 0; i < n; i++)
             on_readable(events[i].data.ptr, events[i].events);
     }
@@ -350,6 +364,9 @@ int main(int argc, char **argv) {
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     double before_mb = resident_mb(pid);
     begin(argc, argv);
+    run((double)option(argc, argv, "settle", 0), rate);
+    lateness.count = answers.count = refusals.count = health.count = 0;
+    n_ok = n_refused = n_other = n_lost = n_slow_closed = n_cut = n_stream_tokens = n_chunks = 0;
     double begin_mb = resident_mb(pid), begin_cpu_s = cpu_s(pid);
     run(seconds, rate);
     printf(

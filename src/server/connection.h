@@ -45,16 +45,17 @@ struct ln_connection {
     bool has_line;
     char last_byte;     /* that the parser has used */
     bool is_last_chunk; /* of the body */
-    bool ends_line;     /* the parser stopped behind the end of a line of the chunked coding */
-    unsigned n_hosts;
-    bool reads_value; /* the last callback was on_header_value */
-    bool skips_body;  /* on_head did not want it */
-    bool has_body;    /* the head announces one */
-    bool keeps_alive; /* after this exchange */
-    bool is_chunked;  /* the response in parts */
-    bool is_parsing;  /* inside the loop of ln_connection_feed */
-    bool is_active;   /* an exchange has begun and is not over */
-    bool is_whole;    /* the request was handed to on_request */
+    bool ends_line;     /* the parser stopped behind the end of a line of the chunked coding, */
+    bool ends_size;     /* namely that of a size */
+    unsigned n_hosts, n_codings; /* headers */
+    bool reads_value;            /* the last callback was on_header_value */
+    bool skips_body;             /* on_head did not want it */
+    bool has_body;               /* the head announces one */
+    bool keeps_alive;            /* after this exchange */
+    bool is_chunked;             /* the response in parts */
+    bool is_parsing;             /* inside the loop of ln_connection_feed */
+    bool is_active;              /* an exchange has begun and is not over */
+    bool is_whole;               /* the request was handed to on_request */
     bool expects_continue;
     bool finished; /* our side was shut down */
     char peer[LN_HTTP_PEER_BYTES];

@@ -79,6 +79,35 @@ static void take_id(ln_exchange *exchange, const ln_strbuf *value) {
     memcpy(exchange->id, value->data, value->len + 1);
 }
 
+/* Whether a value can be that of a host header: it may be empty. */
+static bool is_host(const ln_strbuf *value) {
+    for (size_t i = 0; i < value->len; i++) {
+        char c = value->data[i];
+        bool is_alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!is_alnum && strchr("-._~:[]%!$&'()*+,;=", c) == NULL)
+            return false;
+    }
+    return true;
+}
+
+static int take_host(ln_connection *connection, const ln_strbuf *value) {
+    if (connection->n_hosts++ > 0)
+        return refuse(connection, 400, "there is more than one host header");
+    return is_host(value) ? 0 : refuse(connection, 400, "the host header is malformed");
+}
+
+/* What comes behind a body in chunks has no meaning here, and must not look as if it had: its names
+ * are not those that say how a request is framed, sent or allowed. */
+static int check_trailer(ln_connection *connection, const ln_strbuf *name) {
+    static const char *const forbidden[] = {
+        "authorization", "content-encoding", "content-length", "content-type", "expect",
+        "host",          "transfer-encoding"};
+    for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
+        if (is(name, forbidden[i]))
+            return refuse(connection, 400, "there is a header that cannot come behind a body");
+    return 0;
+}
+
 /* The header in field and value is whole. */
 static int take_header(ln_connection *connection) {
     ln_strbuf *name = &connection->field, *value = &connection->value;
@@ -94,9 +123,13 @@ static int take_header(ln_connection *connection) {
     if (++connection->n_headers > connection->http->limits.max_headers)
         return refuse(connection, 431, "there are too many headers");
     int status = 0;
-    if (is(name, "host")) {
-        if (connection->n_hosts++ > 0)
-            status = refuse(connection, 400, "there is more than one host header");
+    if (connection->state == LN_CONNECTION_BODY) {
+        status = check_trailer(connection, name);
+    } else if (is(name, "host")) {
+        status = take_host(connection, value);
+    } else if (is(name, "transfer-encoding")) {
+        if (connection->n_codings++ > 0)
+            status = refuse(connection, 400, "there is more than one transfer-encoding header");
     } else if (is(name, "authorization")) {
         status = take_authorization(connection, value->data);
     } else if (is(name, "origin")) {
@@ -266,7 +299,7 @@ static int on_body(http_parser *parser, const char *at, size_t n_bytes) {
 /* The parser takes any two bytes for the end of a line here: it stops, and `parse` looks. */
 static int on_chunk_header(http_parser *parser) {
     of(parser)->is_last_chunk = parser->content_length == 0;
-    of(parser)->ends_line = true;
+    of(parser)->ends_line = of(parser)->ends_size = true;
     http_parser_pause(parser, 1);
     return 0;
 }
@@ -275,11 +308,14 @@ static int on_chunk_complete(http_parser *parser) {
     if (of(parser)->is_last_chunk)
         return 0;
     of(parser)->ends_line = true;
+    of(parser)->ends_size = false;
     http_parser_pause(parser, 1);
     return 0;
 }
 
 static int on_message_complete(http_parser *parser) {
+    if (of(parser)->state == LN_CONNECTION_BODY && take_header(of(parser)) != 0) /* a trailer */
+        return -1;
     of(parser)->state = LN_CONNECTION_RESPOND;
     http_parser_pause(parser, 1);
     return 0;
@@ -330,6 +366,15 @@ static void refuse_error(ln_connection *connection) {
         ln_connection_refuse(connection, 400, http_errno_description(code));
 }
 
+/* The line that ends here has no control characters; what of it came with an earlier read is not
+ * looked at. */
+static bool is_line_clean(const char *bytes, size_t n_bytes) {
+    for (size_t i = n_bytes > 2 ? n_bytes - 2 : 0; i-- > 0 && bytes[i] != '\n';)
+        if (((unsigned char)bytes[i] < 0x20 && bytes[i] != '\t') || bytes[i] == 0x7f)
+            return false;
+    return true;
+}
+
 /* Parses some of the bytes; returns how many. */
 static size_t parse(ln_connection *connection, const char *bytes, size_t n_bytes) {
     static const http_parser_settings settings = {.on_url = on_url,
@@ -358,7 +403,8 @@ static size_t parse(ln_connection *connection, const char *bytes, size_t n_bytes
     } else if (code == HPE_PAUSED && connection->ends_line) {
         connection->ends_line = false;
         http_parser_pause(&connection->parser, 0);
-        if (before != '\r' || connection->last_byte != '\n')
+        if (before != '\r' || connection->last_byte != '\n' ||
+            (connection->ends_size && !is_line_clean(bytes, n_used)))
             ln_connection_refuse(connection, 400, "the chunked coding is malformed");
     } else if (code == HPE_PAUSED) {
         answer(connection);

@@ -34,7 +34,7 @@ void ln_exchange_reset(ln_connection *connection) {
     connection->refusal = 0;
     connection->n_line_spaces = connection->n_line_tail = 0;
     connection->has_line = connection->is_last_chunk = connection->ends_line = false;
-    connection->n_hosts = 0;
+    connection->n_hosts = connection->n_codings = 0;
     connection->reads_value = connection->skips_body = connection->has_body = false;
     connection->expects_continue = connection->is_chunked = false;
     connection->is_active = connection->is_whole = false;

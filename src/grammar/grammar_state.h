@@ -7,6 +7,7 @@
 #include "grammar/automaton.h"
 #include "grammar/dense.h"
 #include "grammar/grammar.h"
+#include "text/tool_syntax.h"
 
 struct ln_grammar {
     atomic_uint references;
@@ -16,6 +17,9 @@ struct ln_grammar {
     ln_dense dense;
 };
 
+/* Any source. */
+ln_status ln_grammar_read(ln_grammar_builder *builder, linnet_grammar_kind kind, const char *text,
+                          size_t n_bytes);
 /* The sources: each adds rules and sets the root. Errors as ln_grammar_compile.
  */
 ln_status ln_grammar_read_gbnf(ln_grammar_builder *builder, const char *text, size_t n_bytes);
@@ -24,5 +28,10 @@ ln_status ln_grammar_read_choice(ln_grammar_builder *builder, const char *text, 
 ln_status ln_grammar_read_json(ln_grammar_builder *builder);
 ln_status ln_grammar_read_tools(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 ln_status ln_grammar_read_schema(ln_grammar_builder *builder, const char *text, size_t n_bytes);
+
+/* Text that a vocabulary may have as one special token. */
+ln_expr *ln_expr_marker(ln_grammar_builder *builder, const char *text);
+/* Lets reasoning come before the root. */
+void ln_grammar_add_reasoning(ln_grammar_builder *builder, ln_reasoning reasoning);
 
 #endif

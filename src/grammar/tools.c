@@ -4,7 +4,7 @@
 
 #include "grammar/grammar_state.h"
 #include "grammar/json_rules.h"
-#include "text/chat_text.h"
+#include "text/tool_syntax.h"
 
 typedef struct tools_reader {
     ln_grammar_builder *builder;
@@ -15,22 +15,6 @@ typedef struct tools_reader {
     ln_expr *calls;     /* a choice */
     size_t n_tools;
 } tools_reader;
-
-/* Text that a vocabulary may have as one special token. */
-static ln_expr *marker(ln_grammar_builder *b, const char *text) {
-    char special[64] = {LN_SPECIAL_MARK};
-    LN_BUG_ON(strlen(text) + 2 > sizeof special);
-    strcpy(special + 1, text);
-    return ln_expr_choice(b, ln_expr_text(b, special), ln_expr_text(b, text), NULL);
-}
-
-#define CALLS(what)                                                                                \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "calls\xe2\x96\x81" what "\xef\xbd\x9c>"
-#define CALL(what)                                                                                 \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "call\xe2\x96\x81" what "\xef\xbd\x9c>"
-#define SEP "<\xef\xbd\x9ctool\xe2\x96\x81sep\xef\xbd\x9c>"
 
 /* {"name": NAME, "arguments": ARGUMENTS} */
 static ln_expr *call_object(tools_reader *t, const char *name, const char *key,
@@ -50,14 +34,15 @@ static ln_expr *read_call(tools_reader *t, const char *name, ln_expr *arguments)
     ln_grammar_builder *b = t->builder;
     switch (t->syntax) {
     case LN_TOOLS_HERMES:
-        return ln_expr_sequence(b, marker(b, "<tool_call>"), ln_expr_text(b, "\n"),
+        return ln_expr_sequence(b, ln_expr_marker(b, "<tool_call>"), ln_expr_text(b, "\n"),
                                 call_object(t, name, ", \"arguments\": ", arguments),
-                                ln_expr_text(b, "\n"), marker(b, "</tool_call>"), NULL);
+                                ln_expr_text(b, "\n"), ln_expr_marker(b, "</tool_call>"), NULL);
     case LN_TOOLS_DEEPSEEK:
-        return ln_expr_sequence(b, marker(b, CALL("begin")), ln_expr_text(b, "function"),
-                                marker(b, SEP), ln_expr_text(b, name),
-                                ln_expr_text(b, "\n```json\n"), arguments, ln_expr_text(b, "\n```"),
-                                marker(b, CALL("end")), NULL);
+        return ln_expr_sequence(b, ln_expr_marker(b, LN_DEEPSEEK_CALL("begin")),
+                                ln_expr_text(b, "function"), ln_expr_marker(b, LN_DEEPSEEK_SEP),
+                                ln_expr_text(b, name), ln_expr_text(b, "\n```json\n"), arguments,
+                                ln_expr_text(b, "\n```"),
+                                ln_expr_marker(b, LN_DEEPSEEK_CALL("end")), NULL);
     case LN_TOOLS_LLAMA3: return call_object(t, name, ", \"parameters\": ", arguments);
     case LN_TOOLS_MISTRAL:
     case LN_TOOLS_NONE:
@@ -100,11 +85,12 @@ static ln_expr *frame(tools_reader *t, uint32_t call, bool parallel) {
     ln_expr *calls = ln_expr_sequence(b, ln_expr_rule(b, call),
                                       ln_expr_repeat(b, more, 0, parallel ? LN_NO_LIMIT : 0), NULL);
     if (t->syntax == LN_TOOLS_MISTRAL)
-        return ln_expr_sequence(b, marker(b, "[TOOL_CALLS]"),
+        return ln_expr_sequence(b, ln_expr_marker(b, "[TOOL_CALLS]"),
                                 ln_expr_optional(b, ln_expr_text(b, " ")), ln_expr_text(b, "["),
                                 calls, ln_expr_text(b, "]"), NULL);
     if (t->syntax == LN_TOOLS_DEEPSEEK)
-        return ln_expr_sequence(b, marker(b, CALLS("begin")), calls, marker(b, CALLS("end")), NULL);
+        return ln_expr_sequence(b, ln_expr_marker(b, LN_DEEPSEEK_CALLS("begin")), calls,
+                                ln_expr_marker(b, LN_DEEPSEEK_CALLS("end")), NULL);
     return calls;
 }
 
@@ -134,11 +120,32 @@ static void read_tools(tools_reader *t) {
     b->root = ln_json_rule(b, "calls", frame(t, call, parallel));
 }
 
+/* {"kind": a linnet_grammar_kind, "text": its text} */
+static void read_answer(ln_grammar_builder *b, const json_t *answer) {
+    const json_t *text = json_object_get(answer, "text");
+    json_int_t kind = json_integer_value(json_object_get(answer, "kind"));
+    if (kind <= LINNET_GRAMMAR_NONE || kind >= LINNET_GRAMMAR_TOOLS)
+        ln_grammar_fail(b, LINNET_ERR_ARGUMENT, "tools: the answer has no kind");
+    else
+        ln_grammar_read(b, (linnet_grammar_kind)kind,
+                        json_is_string(text) ? json_string_value(text) : "",
+                        json_string_length(text));
+}
+
+/* Instead of tools there may be an `answer` of another kind; `reasoning`, "open" or "may come",
+ * comes before either. */
 ln_status ln_grammar_read_tools(ln_grammar_builder *builder, const char *text, size_t n_bytes) {
     tools_reader t = {.builder = builder};
     t.root = ln_grammar_parse_json(builder, text, n_bytes, "tools");
-    if (t.root != NULL)
+    const json_t *answer = json_object_get(t.root, "answer");
+    const char *reasoning = json_string_value(json_object_get(t.root, "reasoning"));
+    if (answer != NULL)
+        read_answer(builder, answer);
+    else if (t.root != NULL)
         read_tools(&t);
+    if (reasoning != NULL)
+        ln_grammar_add_reasoning(builder, strcmp(reasoning, "open") == 0 ? LN_REASONING_OPEN
+                                                                         : LN_REASONING_MAY_COME);
     json_decref(t.root);
     return builder->status;
 }

@@ -4,24 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_BEGIN                                                                                \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "calls\xe2\x96\x81"                                                                            \
-    "begin\xef\xbd\x9c>"
-#define CALLS_END                                                                                  \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "calls\xe2\x96\x81"                                                                            \
-    "end\xef\xbd\x9c>"
-#define CALL_BEGIN                                                                                 \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "call\xe2\x96\x81"                                                                             \
-    "begin\xef\xbd\x9c>"
-#define CALL_END                                                                                   \
-    "<\xef\xbd\x9ctool\xe2\x96\x81"                                                                \
-    "call\xe2\x96\x81"                                                                             \
-    "end\xef\xbd\x9c>"
-#define CALL_SEP "<\xef\xbd\x9ctool\xe2\x96\x81sep\xef\xbd\x9c>"
-
 enum { MAX_HELD = 64 << 10, MAX_NAME = 256 };
 
 /* Where the parser stands. A byte at a time decides, so it does not matter how
@@ -50,69 +32,7 @@ enum {
     AFTER_VALUE,
 };
 
-/* ---- syntaxes
- * ---------------------------------------------------------------------------
- */
-
-static const char *const syntax_names[] = {"none", "hermes", "llama3", "mistral", "deepseek"};
-
-const char *ln_tool_syntax_name(ln_tool_syntax syntax) {
-    return syntax_names[syntax];
-}
-
-bool ln_tool_syntax_find(const char *name, ln_tool_syntax *syntax) {
-    for (size_t i = 0; i < sizeof syntax_names / sizeof *syntax_names; i++) {
-        if (strcmp(name, syntax_names[i]) != 0)
-            continue;
-        *syntax = (ln_tool_syntax)i;
-        return true;
-    }
-    return false;
-}
-
-static bool contains(const char *text, size_t n_bytes, const char *part) {
-    return memmem(text, n_bytes, part, strlen(part)) != NULL;
-}
-
-ln_tool_syntax ln_tool_syntax_detect(const char *chat_template, size_t n_bytes) {
-    if (contains(chat_template, n_bytes, "<tool_call>"))
-        return LN_TOOLS_HERMES;
-    if (contains(chat_template, n_bytes, "[TOOL_CALLS]"))
-        return LN_TOOLS_MISTRAL;
-    if (contains(chat_template, n_bytes, CALLS_BEGIN))
-        return LN_TOOLS_DEEPSEEK;
-    if (contains(chat_template, n_bytes, "<function="))
-        return LN_TOOLS_NONE; /* functionary's own */
-    if (contains(chat_template, n_bytes, "<|python_tag|>") ||
-        (contains(chat_template, n_bytes, "<|start_header_id|>") &&
-         contains(chat_template, n_bytes, "\"parameters\": ")))
-        return LN_TOOLS_LLAMA3;
-    return LN_TOOLS_NONE;
-}
-
-bool ln_chat_text_is_thinking(const char *prompt, size_t n_bytes) {
-    static const char open[] = "<think>";
-    while (n_bytes > 0 && strchr(" \n\r\t", prompt[n_bytes - 1]) != NULL)
-        n_bytes--;
-    return n_bytes >= sizeof open - 1 &&
-           memcmp(prompt + n_bytes - (sizeof open - 1), open, sizeof open - 1) == 0;
-}
-
-/* The text that begins calls, outside of AT_BEGINNING. */
-static const char *calls_marker(const ln_chat_text *c) {
-    switch (c->syntax) {
-    case LN_TOOLS_HERMES: return "<tool_call>";
-    case LN_TOOLS_LLAMA3: return "<|python_tag|>";
-    case LN_TOOLS_MISTRAL: return "[TOOL_CALLS]";
-    case LN_TOOLS_DEEPSEEK: return CALLS_BEGIN;
-    case LN_TOOLS_NONE:
-    default: return NULL;
-    }
-}
-
-/* ---- pieces
- * -----------------------------------------------------------------------------
- */
+/* ---- pieces ----------------------------------------------------------------------------- */
 
 static void flush(ln_chat_text *c) {
     if (c->pending.len > 0) {
@@ -185,9 +105,7 @@ static void give_up(ln_chat_text *c) {
     c->state = IN_CONTENT;
 }
 
-/* ---- JSON
- * -------------------------------------------------------------------------------
- */
+/* ---- JSON ------------------------------------------------------------------------------- */
 
 /* Whether a value ends with this byte. A number or word ends before the byte,
  * which is then not taken. */
@@ -353,8 +271,7 @@ static bool step_object(ln_chat_text *c, char byte) {
     }
 }
 
-/* ---- between calls
- * ---------------------------------------------------------------------- */
+/* ---- between calls ---------------------------------------------------------------------- */
 
 /* Adds a byte to what is held and compares it with markers: the index of the
  * one that is complete, -1 when one may still come, -2 when none can. */
@@ -407,7 +324,7 @@ static void again(ln_chat_text *c, int state) {
 
 /* The first bytes: <think>, a call that has no marker, or content. */
 static void step_beginning(ln_chat_text *c, char byte) {
-    static const char *const think[] = {"<think>"};
+    static const char *const think[] = {LN_THINK_BEGIN};
     if (c->held.len == 0 && is_space(byte)) {
         if (!c->skips_newline)
             ln_strbuf_putc(&c->word, byte); /* of content that begins with it */
@@ -436,7 +353,7 @@ static void step_beginning(ln_chat_text *c, char byte) {
 
 /* After the marker of calls, or between two: where the next one begins. */
 static void step_before_call(ln_chat_text *c, char byte) {
-    static const char *const deepseek[] = {CALL_BEGIN, CALLS_END};
+    static const char *const deepseek[] = {LN_DEEPSEEK_CALL("begin"), LN_DEEPSEEK_CALLS("end")};
     if (c->syntax == LN_TOOLS_DEEPSEEK) {
         if (c->held.len == 0 && is_space(byte))
             return;
@@ -460,8 +377,9 @@ static void step_before_call(ln_chat_text *c, char byte) {
     }
     begin_object(c);
     bool is_header = byte != '{' && c->syntax == LN_TOOLS_MISTRAL && !c->in_list;
-    if (!is_header && c->syntax != LN_TOOLS_LLAMA3)
-        ln_strbuf_puts(&c->held, calls_marker(c)); /* content, should there be no call */
+    if (!is_header && c->syntax != LN_TOOLS_LLAMA3 && !c->hides_marker)
+        ln_strbuf_puts(&c->held,
+                       ln_tool_syntax_marker(c->syntax)); /* content, should there be no call */
     ln_strbuf_putc(&c->held, byte);
     if (is_header)
         c->state = IN_HEADER;
@@ -473,9 +391,9 @@ static void step_before_call(ln_chat_text *c, char byte) {
  * `name[CALL_ID]id[ARGS]{', `function<sep>name\n```json\n{', `name<sep>{'. */
 static void take_header(ln_chat_text *c) {
     const char *text = c->held.data, *end = text + c->held.len - 1; /* less the { */
-    const char *sep = memmem(text, c->held.len, CALL_SEP, strlen(CALL_SEP));
+    const char *sep = memmem(text, c->held.len, LN_DEEPSEEK_SEP, strlen(LN_DEEPSEEK_SEP));
     if (c->syntax == LN_TOOLS_DEEPSEEK && sep != NULL) {
-        const char *after = sep + strlen(CALL_SEP);
+        const char *after = sep + strlen(LN_DEEPSEEK_SEP);
         if ((size_t)(sep - text) == 8 && memcmp(text, "function", 8) == 0)
             text = after;
         else
@@ -514,7 +432,7 @@ static void step_header(ln_chat_text *c, char byte) {
 
 /* What closes a call. */
 static void step_after_call(ln_chat_text *c, char byte) {
-    const char *marker = c->syntax == LN_TOOLS_HERMES ? "</tool_call>" : CALL_END;
+    const char *marker = c->syntax == LN_TOOLS_HERMES ? "</tool_call>" : LN_DEEPSEEK_CALL("end");
     if (c->syntax == LN_TOOLS_MISTRAL) {
         c->state = BETWEEN;
         step(c, byte);
@@ -551,14 +469,13 @@ static void step_between(ln_chat_text *c, char byte) {
     step(c, byte);
 }
 
-/* ---- the parser
- * ------------------------------------------------------------------------- */
+/* ---- the parser ------------------------------------------------------------------------- */
 
 static void step(ln_chat_text *c, char byte) {
     switch (c->state) {
     case AT_BEGINNING: step_beginning(c, byte); return;
     case IN_CONTENT:
-        if (step_text(c, byte, calls_marker(c))) {
+        if (step_text(c, byte, ln_tool_syntax_marker(c->syntax))) {
             c->in_list = false;
             c->state = BEFORE_CALL;
         }
@@ -567,7 +484,7 @@ static void step(ln_chat_text *c, char byte) {
         if (c->skips_newline && is_space(byte) && c->held.len == 0)
             return;
         c->skips_newline = false;
-        if (step_text(c, byte, "</think>")) {
+        if (step_text(c, byte, LN_THINK_END)) {
             c->skips_newline = true;
             c->state = AT_BEGINNING;
         }
@@ -624,6 +541,10 @@ ln_status ln_chat_text_feed(ln_chat_text *c, const char *text, size_t n_bytes, l
     LN_TRY(check(c, err));
     flush(c);
     return LINNET_OK;
+}
+
+bool ln_chat_text_is_reasoning(const ln_chat_text *chat) {
+    return chat->state == IN_REASONING;
 }
 
 ln_status ln_chat_text_finish(ln_chat_text *c, ln_error *err) {

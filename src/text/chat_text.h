@@ -13,27 +13,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
-
-typedef enum ln_tool_syntax {
-    LN_TOOLS_NONE,    /* no calls */
-    LN_TOOLS_HERMES,  /* <tool_call>{"name": ..., "arguments": ...}</tool_call> */
-    LN_TOOLS_LLAMA3,  /* {"name": ..., "parameters": ...}, <|python_tag|> before it
-                         or not */
-    LN_TOOLS_MISTRAL, /* [TOOL_CALLS][{"name": ..., "arguments": ...}],
-                         [TOOL_CALLS]name[ARGS]{...} */
-    LN_TOOLS_DEEPSEEK /* <｜tool▁calls▁begin｜> ... <｜tool▁sep｜>name ... */
-} ln_tool_syntax;
-
-/* The syntax that a chat template's text speaks of. */
-ln_tool_syntax ln_tool_syntax_detect(const char *chat_template, size_t n_bytes);
-/* By name ("hermes", "llama3", "mistral", "deepseek", "none"); false when there
- * is none such. */
-bool ln_tool_syntax_find(const char *name, ln_tool_syntax *syntax);
-const char *ln_tool_syntax_name(ln_tool_syntax syntax);
-
-/* Whether a rendered prompt ends within an open <think>, so that the answer
- * begins with reasoning. */
-bool ln_chat_text_is_thinking(const char *prompt, size_t n_bytes);
+#include "text/tool_syntax.h"
 
 typedef enum ln_chat_piece_kind {
     LN_PIECE_CONTENT,
@@ -54,6 +34,7 @@ typedef void (*ln_chat_piece_fn)(void *user, const ln_chat_piece *piece);
 typedef struct ln_chat_text {
     ln_tool_syntax syntax;
     bool reasons;      /* <think> at the beginning is looked for */
+    bool hides_marker; /* what begins calls is no content when no call follows */
     int state;         /* chat_text.c's */
     ln_strbuf held;    /* a marker's beginning, or a call's text until it is certain */
     ln_strbuf pending; /* text of a kind, handed on at the end of a feed */
@@ -79,6 +60,8 @@ void ln_chat_text_free(ln_chat_text *chat);
 
 /* Errors: NOMEM, after which the parser gives nothing more. */
 ln_status ln_chat_text_feed(ln_chat_text *chat, const char *text, size_t n_bytes, ln_error *err);
+/* What was fed last is reasoning. */
+bool ln_chat_text_is_reasoning(const ln_chat_text *chat);
 /* There is no more text: what is held is handed on. */
 ln_status ln_chat_text_finish(ln_chat_text *chat, ln_error *err);
 

@@ -128,11 +128,49 @@ static void special_tokens_are_marked(void **state) {
     free(memory);
 }
 
+/* What comes before </think> is any text; what comes after it is the grammar's. */
+static void reasoning_comes_first(void **state) {
+    (void)state;
+    static const struct {
+        const char *reasoning, *text;
+        bool is_complete;
+    } cases[] = {
+        {"open", "yes < no <<\xc3\xa9 </thin </think </</think>\n\n42", true},
+        {"open", "</think>7", true},
+        {"open", "\xff</think>7", true}, /* as one token */
+        {"open", "42", false},
+        {"open", "a</think>", false},
+        {"may come", "<think>\nhm</think>\n42", true},
+        {"may come", "42", true},
+        {"may come", "<think>\nhm", false},
+    };
+    static const char *const wrong[] = {"hm</think> 4", "hm</think>\n\n\n4", "hm</think>x"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases + 3; i++) {
+        char source[256];
+        ln_error err = {0};
+        bool is_wrong = i >= sizeof cases / sizeof *cases, is_complete;
+        const char *text = is_wrong ? wrong[i - sizeof cases / sizeof *cases] : cases[i].text;
+        size_t n_accepted;
+        snprintf(source, sizeof source,
+                 "{\"answer\": {\"kind\": %d, \"text\": \"[0-9]+\"}, \"reasoning\": \"%s\"}",
+                 (int)LINNET_GRAMMAR_REGEX, is_wrong ? "open" : cases[i].reasoning);
+        ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
+        assert_int_equal(
+            ln_grammar_match(grammar, text, strlen(text), &n_accepted, &is_complete, &err),
+            LINNET_OK);
+        if ((n_accepted < strlen(text)) != is_wrong ||
+            (!is_wrong && is_complete != cases[i].is_complete))
+            fail_msg("%s: %zu bytes, complete %d", text, n_accepted, is_complete);
+        ln_grammar_release(grammar);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_what_the_parser_reads),
         cmocka_unit_test(refusals),
         cmocka_unit_test(special_tokens_are_marked),
+        cmocka_unit_test(reasoning_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

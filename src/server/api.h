@@ -6,12 +6,14 @@
 #include <linnet.h>
 
 #include "server/fields.h"
+#include "text/tool_syntax.h"
 
 enum {
     LN_API_MAX_PROMPTS = 1024,
     LN_API_MAX_CHOICES = 128, /* n, best_of */
     LN_API_MAX_STOPS = 16,
-    LN_API_MAX_TOP_LOGPROBS = 20
+    LN_API_MAX_TOP_LOGPROBS = 20,
+    LN_API_MAX_MARKERS = 16
 };
 
 /* The fields that ln_api_read_common reads, and those that mean nothing here. */
@@ -47,6 +49,15 @@ typedef struct ln_api_request {
     linnet_logit_bias *logit_bias;  /* owned */
     char *grammar;                  /* options.grammar, owned */
     char grammar_param[64];         /* the field that it comes from; "": there is none */
+    /* how a chat's answer is taken apart */
+    ln_tool_syntax syntax;                 /* of calls; NONE: none are looked for */
+    ln_reasoning reasoning;                /* how it begins */
+    bool model_reasons;                    /* at times */
+    bool calls_once;                       /* calls after the first are left out */
+    bool hides_markers;                    /* of calls: they are special tokens */
+    bool hides_special;                    /* special tokens, but for those that mark the parts */
+    int32_t shown_ids[LN_API_MAX_MARKERS]; /* [n_shown_ids] which they are */
+    size_t n_shown_ids;
 } ln_api_request;
 
 void ln_api_request_free(ln_api_request *request);
@@ -60,6 +71,10 @@ bool ln_api_read_grammar(const ln_fields *fields, ln_api_request *request);
 /* Makes a grammar the request's: `source` is a string's text or a value as JSON. */
 bool ln_api_set_grammar(ln_api_request *request, linnet_grammar_kind kind, const json_t *source,
                         const char *param, ln_api_error *error);
+/* Takes it back, */
+void ln_api_clear_grammar(ln_api_request *request);
+/* or lets reasoning come before what it is about. */
+bool ln_api_defer_grammar(ln_api_request *request, ln_api_error *error);
 
 /* Read a whole body (its root lives as long as the request's strings are needed), and encode the
  * prompts. False with the error set. */

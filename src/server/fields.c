@@ -102,6 +102,15 @@ json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error) {
     return root;
 }
 
+json_t *ln_fields_parse_value(const json_t *text) {
+    size_t n_bytes = json_string_length(text);
+    const char *bytes = json_string_value(text);
+    if (bytes == NULL || walk(bytes, n_bytes).max_depth > MAX_DEPTH)
+        return NULL;
+    return json_loadb(bytes, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY,
+                      NULL);
+}
+
 /* ---- fields ----------------------------------------------------------------------------- */
 
 json_t *ln_fields_get(const ln_fields *fields, const char *name) {

@@ -31,6 +31,9 @@ typedef struct ln_fields {
 /* Parses an object; NULL with the error set. The caller owns it (json_decref). */
 json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error);
 
+/* The value that a string holds as JSON, within the same bounds; NULL: none. Owned. */
+json_t *ln_fields_parse_value(const json_t *text);
+
 /* The field's value, or NULL when it is absent or null. */
 json_t *ln_fields_get(const ln_fields *fields, const char *name);
 

@@ -27,6 +27,7 @@ static void destroy(ln_generation *generation) {
     ln_server *server = generation->server;
     for (size_t i = 0; i < generation->n_choices; i++) {
         ln_strbuf_free(&generation->choices[i].text);
+        ln_answer_free(&generation->choices[i].answer);
         for (size_t j = 0; j < LN_LOGPROBS_COLUMNS; j++)
             ln_strbuf_free(&generation->choices[i].logprobs[j]);
     }
@@ -103,11 +104,33 @@ static void take_echo(ln_generation *generation, ln_choice *choice, const linnet
     }
 }
 
+/* Bytes of the event's text without a special token's at its end that is not for clients. */
+static size_t count_shown(const ln_generation *generation, const linnet_event *event) {
+    const ln_api_request *request = &generation->job->request;
+    const ln_tokenizer *tokenizer = generation->server->tokenizer;
+    size_t n_bytes;
+    if (!request->hides_special || event->token < 0 ||
+        !ln_tokenizer_is_special(tokenizer, event->token))
+        return event->text_bytes;
+    for (size_t i = 0; i < request->n_shown_ids; i++)
+        if (request->shown_ids[i] == event->token)
+            return event->text_bytes;
+    const char *piece = ln_tokenizer_piece(tokenizer, event->token, &n_bytes);
+    bool is_whole = piece != NULL && n_bytes <= event->text_bytes &&
+                    memcmp(event->text + event->text_bytes - n_bytes, piece, n_bytes) == 0;
+    return event->text_bytes - (is_whole ? n_bytes : 0);
+}
+
 static void take_token(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
     const ln_api_request *request = &generation->job->request;
     if (request->drops_output)
         return;
-    ln_strbuf_append(&choice->text, event->text, event->text_bytes);
+    if (request->kind == LN_API_CHAT)
+        ln_answer_feed(&choice->answer, event->text, count_shown(generation, event));
+    else
+        ln_strbuf_append(&choice->text, event->text, event->text_bytes);
+    if (event->token >= 0 && ln_chat_text_is_reasoning(&choice->answer.parser))
+        generation->usage.n_reasoning_tokens++;
     if (event->token >= 0 && request->options.logprobs)
         ln_render_logprob(&generation->render, choice, event->token, true, event->logprob,
                           event->top_logprobs, (size_t)request->options.top_logprobs);
@@ -117,6 +140,10 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
     ln_server *server = generation->server;
     bool is_dropped = generation->job->request.drops_output;
     choice->finish = event->finish;
+    if (generation->job->request.kind == LN_API_CHAT)
+        ln_answer_finish(&choice->answer);
+    if (choice->answer.failed)
+        ln_api_fail(&generation->error, 503, NULL, "out of memory");
     if (is_dropped && event->finish == LINNET_FINISH_STOP)
         choice->finish = LINNET_FINISH_LENGTH;
     server->metrics.n_finished[event->finish]++;
@@ -137,6 +164,10 @@ static void take_event(ln_source *source, const linnet_event *event) {
         take_echo(generation, choice, event);
     take_token(generation, choice, event);
     choice->n_output_tokens = event->n_output_tokens;
+    if (event->n_cached_tokens > source->n_cached_tokens) {
+        generation->usage.n_cached_tokens += event->n_cached_tokens - source->n_cached_tokens;
+        source->n_cached_tokens = event->n_cached_tokens;
+    }
     choice->is_dirty = true;
     if (event->finish != LINNET_FINISH_NONE) {
         take_end(generation, choice, event);
@@ -275,6 +306,8 @@ static void begin_source(ln_generation *generation, size_t index) {
     for (size_t i = 0; i < request->n; i++) {
         source->choices[i].index = (uint32_t)(index * request->n + i);
         source->choices[i].prompt = &request->prompts[index];
+        if (request->kind == LN_API_CHAT)
+            ln_answer_init(&source->choices[i].answer, request, &source->choices[i].text);
     }
 }
 

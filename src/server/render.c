@@ -143,8 +143,9 @@ static void put_logprobs(const ln_render *render, const ln_choice *choice, ln_st
 
 static void put_head(const ln_render *render, const char *object, ln_strbuf *out) {
     ln_strbuf_printf(out,
-                     "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", render->id,
-                     object, (long long)render->created_s);
+                     "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,"
+                     "\"system_fingerprint\":\"linnet-%s\",\"model\":",
+                     render->id, object, (long long)render->created_s, linnet_version());
     ln_json_put_text(out, render->model);
     ln_strbuf_puts(out, ",\"choices\":[");
 }
@@ -159,19 +160,26 @@ static const char *finish_text(linnet_finish finish) {
     }
 }
 
+static const char *choice_finish(const ln_choice *choice) {
+    bool is_calls = choice->answer.n_calls > 0 && choice->finish == LINNET_FINISH_STOP;
+    return is_calls ? "tool_calls" : finish_text(choice->finish);
+}
+
 static void put_end(const ln_render *render, const ln_choice *choice, ln_strbuf *out) {
     ln_strbuf_puts(out, ",\"logprobs\":");
     put_logprobs(render, choice, out);
     ln_strbuf_puts(out, ",\"finish_reason\":");
-    ln_json_put_text(out, finish_text(choice->finish));
+    ln_json_put_text(out, choice_finish(choice));
 }
 
 static void put_usage(const ln_usage *usage, ln_strbuf *out) {
     ln_strbuf_printf(out,
                      "\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,"
-                     "\"total_tokens\":%zu}",
+                     "\"total_tokens\":%zu,\"prompt_tokens_details\":{\"cached_tokens\":%zu},"
+                     "\"completion_tokens_details\":{\"reasoning_tokens\":%zu}}",
                      usage->n_prompt_tokens, usage->n_output_tokens,
-                     usage->n_prompt_tokens + usage->n_output_tokens);
+                     usage->n_prompt_tokens + usage->n_output_tokens, usage->n_cached_tokens,
+                     usage->n_reasoning_tokens);
 }
 
 static const char *chunk_name(const ln_render *render) {
@@ -185,8 +193,7 @@ void ln_render_init(ln_render *render) {
 }
 
 /* An event with one choice; `is_role` begins a chat's answer. */
-static void put_event(const ln_render *render, const ln_choice *choice, bool is_role,
-                      ln_strbuf *out) {
+static void put_event(const ln_render *render, ln_choice *choice, bool is_role, ln_strbuf *out) {
     bool is_chat = render->request->kind == LN_API_CHAT;
     ln_strbuf_append(out, render->head.data, render->head.len);
     ln_strbuf_printf(out, "{\"index\":%u,", choice->index);
@@ -195,9 +202,9 @@ static void put_event(const ln_render *render, const ln_choice *choice, bool is_
                             "\"logprobs\":null,\"finish_reason\":null");
     } else {
         ln_strbuf_puts(out, is_chat ? "\"delta\":{" : "\"text\":");
-        if (is_chat && choice->text.len > 0)
-            ln_strbuf_puts(out, "\"content\":");
-        if (!is_chat || choice->text.len > 0)
+        if (is_chat)
+            ln_answer_put_delta(&choice->answer, render->id, choice->index, out);
+        else
             ln_json_put_string(out, choice->text.data, choice->text.len);
         if (is_chat)
             ln_strbuf_putc(out, '}');
@@ -211,7 +218,8 @@ void ln_render_chunk(const ln_render *render, ln_choice *choice, ln_strbuf *out)
         put_event(render, choice, true, out);
     choice->has_begun = true;
     choice->is_dirty = false;
-    if (choice->text.len == 0 && choice->n_logprobs == 0 && choice->finish == LINNET_FINISH_NONE)
+    if (choice->text.len == 0 && choice->n_logprobs == 0 && choice->finish == LINNET_FINISH_NONE &&
+        !ln_answer_is_pending(&choice->answer))
         return;
     put_event(render, choice, false, out);
     ln_strbuf_clear(&choice->text);
@@ -230,10 +238,13 @@ void ln_render_usage_chunk(const ln_render *render, const ln_usage *usage, ln_st
 static void put_choice(const ln_render *render, const ln_choice *choice, ln_strbuf *out) {
     bool is_chat = render->request->kind == LN_API_CHAT;
     ln_strbuf_printf(out, "{\"index\":%u,", choice->index);
-    ln_strbuf_puts(out, is_chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
-    ln_json_put_string(out, choice->text.data, choice->text.len);
+    ln_strbuf_puts(out, is_chat ? "\"message\":{" : "\"text\":");
     if (is_chat)
-        ln_strbuf_puts(out, ",\"refusal\":null}");
+        ln_answer_put_message(&choice->answer, render->id, choice->index, out);
+    else
+        ln_json_put_string(out, choice->text.data, choice->text.len);
+    if (is_chat)
+        ln_strbuf_putc(out, '}');
     put_end(render, choice, out);
     ln_strbuf_putc(out, '}');
 }

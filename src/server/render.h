@@ -4,6 +4,7 @@
 
 #include <linnet.h>
 
+#include "server/answer.h"
 #include "server/api.h"
 #include "text/tokenizer.h"
 
@@ -21,7 +22,8 @@ enum {
 typedef struct ln_choice {
     uint32_t index;
     const ln_prompt *prompt;
-    ln_strbuf text;
+    ln_strbuf text;   /* of a chat: content */
+    ln_answer answer; /* of a chat: the rest, and what takes it apart */
     ln_strbuf logprobs[LN_LOGPROBS_COLUMNS];
     size_t n_logprobs;   /* in the columns */
     size_t offset_chars; /* where the next token begins, for text_offset */
@@ -48,6 +50,7 @@ void ln_render_init(ln_render *render);
 
 typedef struct ln_usage {
     size_t n_prompt_tokens, n_output_tokens;
+    size_t n_cached_tokens, n_reasoning_tokens; /* of these */
 } ln_usage;
 
 /* Adds a token with its logprobs to a choice's columns; `has_logprob` false: null. */

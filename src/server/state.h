@@ -22,7 +22,7 @@ typedef struct ln_source {
     linnet_request *request;   /* NULL: over */
     ln_generation *generation; /* NULL: the job is not back yet */
     struct ln_choice *choices; /* [n] of the generation's */
-    size_t n_open;
+    size_t n_open, n_cached_tokens;
 } ln_source;
 
 /* The work on a body: goes to a worker and comes back. Meanwhile the server's thread touches

@@ -1,0 +1,235 @@
+/* Calls of tools and reasoning over HTTP. The demo model knows neither: grammars make it say what
+ * models that do would say. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/client.h"
+#include "test.h"
+
+#define TOOLS                                                                                      \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get\",\"parameters\":{\"type\":"   \
+    "\"object\",\"properties\":{\"city\":{\"type\":\"string\",\"maxLength\":8}},\"required\":["    \
+    "\"city\"]}}},{\"type\":\"function\",\"function\":{\"name\":\"stop\"}}]"
+#define NAMED(name) "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"" name "\"}}"
+#define SAYS(text)  "\"guided_choice\":[\"" text "\"]"
+#define HERMES                                                                                     \
+    "Hm.\\n<tool_call>\\n{\\\"name\\\": \\\"get\\\", \\\"arguments\\\": {\\\"city\\\": "           \
+    "\\\"Rome\\\"}}\\n</tool_call>\\n<tool_call>{\\\"name\\\": \\\"stop\\\", \\\"arguments\\\": "  \
+    "{}}</tool_call>"
+
+static test_server shared;
+
+static int start(void **state) {
+    (void)state;
+    shared = SERVER("--threads=1", "--max-seqs=4");
+    return 0;
+}
+
+static int stop(void **state) {
+    (void)state;
+    server_stop(&shared);
+    return 0;
+}
+
+/* A chat whose body ends with these fields. */
+static json_t *chat(const test_server *server, const char *fields) {
+    char body[4096];
+    snprintf(body, sizeof body,
+             "{\"seed\":3,\"messages\":[{\"role\":\"user\",\"content\":\"Weather?"
+             "\"}],%s}",
+             fields);
+    http_response heard = post(server, "/v1/chat/completions", body);
+    if (heard.status != 200)
+        fail_msg("%s gives %d %s", fields, heard.status, heard.body);
+    json_t *root = json_loads(heard.body, 0, NULL);
+    assert_non_null(root);
+    response_free(&heard);
+    return root;
+}
+
+static json_t *choice_of(json_t *root, size_t index) {
+    return json_array_get(json_object_get(root, "choices"), index);
+}
+
+static const char *text_of(json_t *object, const char *name) {
+    return json_string_value(json_object_get(object, name));
+}
+
+/* The first call is of this tool and holds its schema. */
+static void expect_calls(json_t *choice, const char *name, size_t n_calls) {
+    json_t *calls = json_object_get(json_object_get(choice, "message"), "tool_calls");
+    assert_int_equal(json_array_size(calls), n_calls);
+    assert_string_equal(text_of(choice, "finish_reason"), "tool_calls");
+    json_t *function = json_object_get(json_array_get(calls, 0), "function");
+    assert_string_equal(text_of(function, "name"), name);
+    json_t *arguments = json_loads(text_of(function, "arguments"), 0, NULL);
+    assert_true(json_is_object(arguments));
+    if (strcmp(name, "get") == 0) {
+        assert_true(json_is_string(json_object_get(arguments, "city")));
+        assert_int_equal(json_object_size(arguments), 1);
+    }
+    json_decref(arguments);
+}
+
+static void calls_what_it_must(void **state) {
+    (void)state;
+    json_t *root = chat(&shared, TOOLS ",\"n\":3," NAMED("get"));
+    for (size_t i = 0; i < 3; i++)
+        expect_calls(choice_of(root, i), "get", 1);
+    json_decref(root);
+    root = chat(&shared, TOOLS "," NAMED("stop"));
+    expect_calls(choice_of(root, 0), "stop", 1);
+    assert_true(
+        json_is_null(json_object_get(json_object_get(choice_of(root, 0), "message"), "content")));
+    json_decref(root);
+    root = chat(&shared, TOOLS ",\"tool_choice\":\"required\",\"parallel_tool_calls\":false,"
+                               "\"logprobs\":true,\"response_format\":{\"type\":\"json_object\"}");
+    json_t *calls = json_object_get(json_object_get(choice_of(root, 0), "message"), "tool_calls");
+    assert_int_equal(json_array_size(calls), 1);
+    json_decref(root);
+}
+
+static void finds_calls_in_text(void **state) {
+    (void)state;
+    json_t *root = chat(&shared, TOOLS "," SAYS(HERMES));
+    expect_calls(choice_of(root, 0), "get", 2);
+    assert_string_equal(text_of(json_object_get(choice_of(root, 0), "message"), "content"),
+                        "Hm.\n");
+    json_decref(root);
+    root = chat(&shared, TOOLS ",\"parallel_tool_calls\":false," SAYS(HERMES));
+    expect_calls(choice_of(root, 0), "get", 1);
+    json_decref(root);
+    /* without tools it is text */
+    root = chat(&shared, TOOLS ",\"tool_choice\":\"none\"," SAYS("<tool_call>{}"));
+    json_t *message = json_object_get(choice_of(root, 0), "message");
+    assert_string_equal(text_of(message, "content"), "<tool_call>{}");
+    assert_null(json_object_get(message, "tool_calls"));
+    json_decref(root);
+}
+
+static void streams_calls(void **state) {
+    (void)state;
+    http_response heard = post(&shared, "/v1/chat/completions",
+                               "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":"
+                               "\"a\"}]," TOOLS "," SAYS(HERMES) "}");
+    assert_int_equal(heard.status, 200);
+    char *content = stream_content(&heard);
+    assert_string_equal(content, "Hm.\n");
+    free(content);
+    assert_null(strstr(heard.body, "tool_call>"));
+    assert_non_null(strstr(heard.body, "\"tool_calls\":[{\"index\":0,\"id\":\""));
+    assert_non_null(strstr(heard.body, "\"function\":{\"name\":\"get\",\"arguments\":\""));
+    assert_non_null(strstr(heard.body, "\"tool_calls\":[{\"index\":1,\"id\":\""));
+    assert_non_null(strstr(heard.body, "\"finish_reason\":\"tool_calls\""));
+    response_free(&heard);
+}
+
+/* Calls and their answers in the messages reach the template as it expects them. */
+static void takes_calls_back(void **state) {
+    (void)state;
+    static const char history[] =
+        "{\"temperature\":0,\"messages\":[{\"role\":\"user\",\"content\":\"2+3=\"},{\"role\":"
+        "\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\","
+        "\"function\":{\"name\":\"get\",\"arguments\":%s}}]},{\"role\":\"tool\",\"tool_call_id\":"
+        "\"a\",\"content\":[{\"type\":\"text\",\"text\":\"6\"}]},{\"role\":\"user\",\"content\":"
+        "\"2+3=\"}]}";
+    static const char *const arguments[] = {"\"{\\\"a\\\": 1}\"", "\"\"", "{}", "null"};
+    char body[1024];
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++) {
+        snprintf(body, sizeof body, history, arguments[i]);
+        http_response heard = post(&shared, "/v1/chat/completions", body);
+        if (heard.status != 200 || !strstr(heard.body, "\"content\":\"5\""))
+            fail_msg("%s gives %d %s", arguments[i], heard.status, heard.body);
+        response_free(&heard);
+    }
+    snprintf(body, sizeof body, history, "\"[1]\"");
+    http_response heard = post(&shared, "/v1/chat/completions", body);
+    assert_int_equal(heard.status, 400);
+    assert_string_equal(response_field(&heard, "param"), "messages[1].tool_calls");
+    response_free(&heard);
+}
+
+/* ---- reasoning -------------------------------------------------------------------------- */
+
+/* The demo model with another chat template, of the same length. */
+static void write_model(const char *path, const char *chat_template) {
+    static const char begin[] = "{% for message in messages %}", end[] = "{% endif %}";
+    FILE *file = fopen("models/demo.gguf", "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    size_t n_bytes = (size_t)ftell(file);
+    char *model = malloc(n_bytes);
+    assert_non_null(model);
+    rewind(file);
+    assert_int_equal(fread(model, 1, n_bytes, file), n_bytes);
+    fclose(file);
+    char *first = memmem(model, n_bytes, begin, sizeof begin - 1);
+    assert_non_null(first);
+    char *last = memmem(first, 1024, end, sizeof end - 1);
+    assert_non_null(last);
+    size_t room = (size_t)(last - first) + sizeof end - 1, n = strlen(chat_template);
+    assert_true(n + 4 <= room);
+    memset(first, ' ', room);
+    memcpy(first, chat_template, n);
+    memcpy(first + n, "{#", 2);
+    memcpy(first + room - 2, "#}", 2);
+    file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(model, 1, n_bytes, file), n_bytes);
+    assert_int_equal(fclose(file), 0);
+    free(model);
+}
+
+#define TURNS                                                                                      \
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"     \
+    "<|im_start|>assistant\n"
+
+static test_server start_with(const char *chat_template) {
+    char path[] = "/tmp/linnet-model-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    write_model(path, chat_template);
+    test_server server = SERVER(path, "--threads=1", "--max-seqs=2");
+    unlink(path);
+    return server;
+}
+
+static void tells_reasoning_apart(void **state) {
+    (void)state;
+    test_server server = start_with(TURNS "{# <think> #}");
+    json_t *root = chat(&server, "\"max_tokens\":20," SAYS("<think>\\nSo.\\n</think>\\n\\nYes"));
+    json_t *message = json_object_get(choice_of(root, 0), "message");
+    const char *thoughts = text_of(message, "reasoning_content");
+    assert_true(thoughts != NULL && strlen(thoughts) > 0 && strstr(thoughts, "think>") == NULL);
+    assert_string_equal(text_of(message, "reasoning"), thoughts);
+    json_decref(root);
+    server_stop(&server);
+}
+
+/* A grammar holds after </think> only. */
+static void grammars_wait_for_reasoning(void **state) {
+    (void)state;
+    test_server server = start_with(TURNS "<think>\n");
+    json_t *root =
+        chat(&server, "\"ignore_eos\":true,\"max_tokens\":20,\"guided_regex\":\"[0-9]\"");
+    json_t *choice = choice_of(root, 0), *message = json_object_get(choice, "message");
+    json_t *details = json_object_get(json_object_get(root, "usage"), "completion_tokens_details");
+    assert_true(strlen(text_of(message, "reasoning_content")) > 10);
+    assert_string_equal(text_of(message, "content"), "");
+    assert_string_equal(text_of(choice, "finish_reason"), "length");
+    assert_int_equal(json_integer_value(json_object_get(details, "reasoning_tokens")), 20);
+    json_decref(root);
+    server_stop(&server);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_what_it_must),    cmocka_unit_test(finds_calls_in_text),
+        cmocka_unit_test(streams_calls),         cmocka_unit_test(takes_calls_back),
+        cmocka_unit_test(tells_reasoning_apart), cmocka_unit_test(grammars_wait_for_reasoning),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

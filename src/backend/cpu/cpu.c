@@ -301,6 +301,7 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
     for (size_t i = 0; i < options->n_threads; i++)
         self->workers[i] = (ln_cpu_worker){.index = i,
                                            .count = options->n_threads,
+                                           .exact = options->exact,
                                            .pool = self->pool,
                                            .queue = &self->queues[i * QUEUE_STRIDE]};
     *backend = &self->base;

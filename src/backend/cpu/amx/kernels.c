@@ -5,6 +5,7 @@
 #include "backend/cpu/avx512-vnni/dot.h"
 
 #include "backend/cpu/amx/tiles.h"
+#include "backend/cpu/simd/narrow.h"
 #include "backend/cpu/simd/table.h"
 #include "backend/cpu/x86.h"
 

@@ -28,6 +28,14 @@ LN_INLINE vf dot_bf16(vf acc, vi w, vi x) {
     return vf_fma(odd_bf16(w), odd_bf16(x), acc);
 }
 enum { HAS_DOT_BF16 = 0 };
+/* What attention would store as bf16, were there products of them. */
+LN_INLINE void bf16_store(uint16_t *p, vf x) {
+    vf_to_bf16(p, x);
+}
+LN_INLINE vf bf16_pairs(vf x, vf y) {
+    (void)y;
+    return x;
+}
 /* The same for float32 x. */
 LN_INLINE vf dot_pair(vf acc, vi w, const float *x) {
     acc = vf_fma(even_bf16(w), vf_set(x[0]), acc);

@@ -109,7 +109,7 @@ static void kv_load(ln_kv_dtype dtype, const void *cache, size_t at, size_t n, f
         for (; i < n; i++)
             out[i] = ln_f32_from_bf16(half[i]);
         return;
-    case LN_KV_Q8_0: return; /* kv_load_int8_keys and kv_load_int8_value have them */
+    case LN_KV_Q8_0: return; /* kv_load_int8_keys and kv_load_int8_row have them */
     }
 }
 
@@ -121,14 +121,16 @@ static void kv_load_int8_keys(const ln_kv_layer *kv, size_t row, float *out) {
         vf_store(out + i * LANES, vf_mul(vf_from_i8((int8_t *)rows + i * LANES), scales));
 }
 
-static void kv_load_int8_value(const ln_kv_layer *kv, size_t row, float *out) {
-    char *rows = kv_int8_rows(kv, kv->v, row, kv->v_stride);
-    const int8_t *quants = (int8_t *)rows + row % kv->block_tokens * kv->v_stride;
-    float scale = kv_scales(kv, rows, kv->v_stride)[row % kv->block_tokens];
+/* The first n elements of a row of `dim` int8 that follow one another. */
+static void kv_load_int8_row(const ln_kv_layer *kv, void *cache, size_t row, size_t dim, size_t n,
+                             float *out) {
+    char *rows = kv_int8_rows(kv, cache, row, dim);
+    const int8_t *quants = (int8_t *)rows + row % kv->block_tokens * dim;
+    float scale = kv_scales(kv, rows, dim)[row % kv->block_tokens];
     size_t i = 0;
-    for (; i + LANES <= kv->v_dim; i += LANES)
+    for (; i + LANES <= n; i += LANES)
         vf_store(out + i, vf_mul(vf_from_i8(quants + i), vf_set(scale)));
-    for (; i < kv->v_dim; i++)
+    for (; i < n; i++)
         out[i] = (float)quants[i] * scale;
 }
 
@@ -140,10 +142,18 @@ static void kv_load_keys(const ln_kv_layer *kv, size_t row, float *out) {
         kv_load(kv->dtype, kv->k, row * kv->k_dim, LANES * kv->k_dim, out);
 }
 
+/* The key of row number `row` where keys are not transposed: out [k_dim]. */
+static void kv_load_key_row(const ln_kv_layer *kv, size_t row, float *out) {
+    if (kv->dtype == LN_KV_Q8_0)
+        kv_load_int8_row(kv, kv->k, row, kv->k_dim, kv->k_dim, out);
+    else
+        kv_load(kv->dtype, kv->k, row * kv->k_dim, kv->k_dim, out);
+}
+
 /* The value of row number `row`: out [v_dim]. */
 static void kv_load_value(const ln_kv_layer *kv, size_t row, float *out) {
     if (kv->dtype == LN_KV_Q8_0)
-        kv_load_int8_value(kv, row, out);
+        kv_load_int8_row(kv, kv->v, row, kv->v_stride, kv->v_dim, out);
     else
         kv_load(kv->dtype, kv->v, row * kv->v_stride, kv->v_dim, out);
 }

@@ -22,7 +22,8 @@ static size_t plan_scratch(const ln_step_limits *limits) {
 }
 
 static size_t plan_shared(const ln_step_limits *limits) {
-    return linear_shared(limits->max_width);
+    size_t multiply = linear_shared(limits->max_width);
+    return multiply > ATTENTION_SHARED ? multiply : ATTENTION_SHARED;
 }
 
 #define LN_SIMD_TABLE(name)                                                                        \

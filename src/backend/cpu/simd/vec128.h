@@ -13,6 +13,9 @@
  * products along K, TILE_DOT rows of x and as many of W. */
 enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 1, TILE_DOT = 2 };
 
+/* The same in attention: query rows by vectors of keys, or of elements of values. */
+enum { QUERIES_AT_ONCE = 2, VECTORS_AT_ONCE = 2 };
+
 enum { QUADS = 4 };
 typedef struct vf {
     float32x4_t q[QUADS];
@@ -204,6 +207,13 @@ LN_INLINE vf dot_pair(vf acc, vi w, const float *x) {
         acc.q[i] = vfmaq_n_f32(acc.q[i], odd_bf16(w.q[i]), x[1]);
     }
     return acc;
+}
+
+/* out[column][row] = in[row][column] of 16 x 16 floats, rows `stride` floats apart in `in` */
+LN_INLINE void vf_transpose(const float *in, size_t stride, float *out) {
+    for (size_t row = 0; row < LANES; row++)
+        for (size_t column = 0; column < LANES; column++)
+            out[column * LANES + row] = in[row * stride + column];
 }
 
 #endif

@@ -13,6 +13,9 @@
  * products along K, TILE_DOT rows of x and as many of W. */
 enum { LANES = 16, TILE_ROWS = 2, TILE_PANELS = 1, TILE_DOT = 2 };
 
+/* The same in attention: query rows by vectors of keys, or of elements of values. */
+enum { QUERIES_AT_ONCE = 2, VECTORS_AT_ONCE = 2 };
+
 typedef struct vf {
     __m256 a, b;
 } vf;
@@ -259,6 +262,13 @@ LN_INLINE vf dot_pair(vf acc, vi w, const float *x) {
 enum { BYTE_OFFSET = 128 };
 LN_INLINE vi vi_load_bytes(const void *p) {
     return vi_load(p);
+}
+
+/* out[column][row] = in[row][column] of 16 x 16 floats, rows `stride` floats apart in `in` */
+LN_INLINE void vf_transpose(const float *in, size_t stride, float *out) {
+    for (size_t row = 0; row < LANES; row++)
+        for (size_t column = 0; column < LANES; column++)
+            out[column * LANES + row] = in[row * stride + column];
 }
 
 #endif

@@ -14,6 +14,9 @@
  * products along K, TILE_DOT rows of x and as many of W. */
 enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 2, TILE_DOT = 4 };
 
+/* The same in attention: query rows by vectors of keys, or of elements of values. */
+enum { QUERIES_AT_ONCE = 8, VECTORS_AT_ONCE = 2 };
+
 typedef __m512 vf;  /* 16 float32 */
 typedef __m512i vi; /* 16 int32, or 16 groups of 4 bytes */
 
@@ -173,6 +176,15 @@ LN_INLINE vi vi_spread(const int8_t *p) {
 enum { BYTE_OFFSET = 128 };
 LN_INLINE vi vi_load_bytes(const void *p) {
     return vi_load(p);
+}
+
+/* out[column][row] = in[row][column] of 16 x 16 floats, rows `stride` floats apart in `in` */
+LN_INLINE void vf_transpose(const float *in, size_t stride, float *out) {
+    const __m512i rows =
+        _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                           vi_set((int32_t)stride));
+    for (size_t column = 0; column < LANES; column++)
+        vf_store(out + column * LANES, _mm512_i32gather_ps(rows, in + column, sizeof(float)));
 }
 
 #endif

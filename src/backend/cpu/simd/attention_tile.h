@@ -196,6 +196,8 @@ static row_group group_at(const query_tile *t, size_t row, size_t start) {
 LN_INLINE void score_rows(bool words, const query_tile *t, const row_group *g, size_t base,
                           size_t limit) {
     size_t first = most_of(g->first, base), last = g->last < limit ? g->last : limit;
+    if (first >= last)
+        return;
     switch (g->n_rows) {
     case 8: score_group(AT_ONCE(8), words, t, g->row, base, first, last); return;
     case 4: score_group(AT_ONCE(4), words, t, g->row, base, first, last); return;
@@ -427,11 +429,13 @@ static void attend_slice(query_tile *t, size_t start, softmax_rows *alone, float
     stage_values(t, start, first, last);
     for (size_t row = 0; row < t->n_rows;) {
         row_group group = group_at(t, row, start);
+        row += group.n_rows;
+        if (group.first == group.last)
+            continue;
         if (NARROW_VALUES != 0 && t->halves)
             value_rows(true, t, &group, first, &to);
         else
             value_rows(false, t, &group, first, &to);
-        row += group.n_rows;
     }
 }
 

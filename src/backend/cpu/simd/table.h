@@ -5,6 +5,7 @@
 #include "backend/cpu/scalar/scalar.h"
 #include "backend/cpu/simd/attention.h"
 #include "backend/cpu/simd/linear.h"
+#include "backend/cpu/simd/moe.h"
 #include "backend/cpu/simd/norm.h"
 #include "backend/cpu/simd/spin.h"
 #include "base/cpuid.h"
@@ -32,16 +33,11 @@ static size_t plan_shared(const ln_step_limits *limits) {
         .packs = (1u << LN_PACK_COUNT) - (1u << (LN_PACK_NONE + 1)), .plan_scratch = plan_scratch, \
         .plan_shared = plan_shared, .spin_int8 = spin_int8, .spin_float = spin_float,              \
         .kernels = {                                                                               \
-            [LN_OP_EMBED] = embed,                                                                 \
-            [LN_OP_NORM] = norm,                                                                   \
-            [LN_OP_LINEAR] = linear,                                                               \
-            [LN_OP_QKV] = qkv,                                                                     \
-            [LN_OP_LATENT] = ln_scalar_latent,                                                     \
-            [LN_OP_ATTENTION] = attention,                                                         \
-            [LN_OP_ROUTE] = ln_scalar_route,                                                       \
-            [LN_OP_GROUP] = ln_scalar_group,                                                       \
-            [LN_OP_COMBINE] = ln_scalar_combine,                                                   \
-            [LN_OP_GATHER] = ln_scalar_gather,                                                     \
+            [LN_OP_EMBED] = embed,           [LN_OP_NORM] = norm,                                  \
+            [LN_OP_LINEAR] = linear,         [LN_OP_QKV] = qkv,                                    \
+            [LN_OP_LATENT] = latent,         [LN_OP_ATTENTION] = attention,                        \
+            [LN_OP_ROUTE] = ln_scalar_route, [LN_OP_GROUP] = ln_scalar_group,                      \
+            [LN_OP_COMBINE] = combine,       [LN_OP_GATHER] = ln_scalar_gather,                    \
             [LN_OP_COPY] = ln_scalar_copy,                                                         \
         },                                                                                         \
     }

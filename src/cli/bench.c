@@ -53,7 +53,8 @@ typedef struct bench_args {
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Instead of MODEL:", 1},
     {"shape", KEY_SHAPE, "NAME", 0,
-     "Random weights in the shape of NAME: tinyllama-1.1b, llama-2-7b, mistral-7b or llama-3-8b",
+     "Random weights in the shape of NAME: tinyllama-1.1b, llama-2-7b, mistral-7b, llama-3-8b, "
+     "small-mixtral or small-deepseek",
      1},
     {"type", KEY_TYPE, "TYPE", 0,
      "With --shape: types as a file of that name has them, q4_0, q8_0, q4_k_m, f16, bf16 or f32 "
@@ -163,10 +164,12 @@ typedef struct measurement {
 /* n_seqs prompts of n_prompt tokens, n_output tokens after each. */
 typedef struct bench_run {
     size_t n_seqs, n_prompt, n_output;
-    size_t *n_submitted; /* so far, by all runs */
+    size_t *n_submitted; /* so far, by all runs whose prompts are new */
+    size_t first;        /* > 0: prompts with the numbers from here on, whoever had them before */
 } bench_run;
 
-/* `number` makes the prompt unlike the ones before, so that no cache of prefixes knows it. */
+/* `number` makes the prompt unlike those of other numbers, so that no cache of prefixes knows it.
+ */
 static linnet_status submit(linnet_engine *engine, const bench_run *run, size_t number,
                             linnet_request **request, linnet_error *err) {
     linnet_model_info info = {.struct_bytes = sizeof info};
@@ -215,7 +218,8 @@ static linnet_status run_once(linnet_engine *engine, const bench_run *run, ln_pr
     engine->backend->profile = profile;
     uint64_t begin = ln_clock_ns();
     for (; n < run->n_seqs && status == LINNET_OK; n++)
-        status = submit(engine, run, ++*run->n_submitted, &requests[n], err);
+        status = submit(engine, run, run->first > 0 ? run->first + n : ++*run->n_submitted,
+                        &requests[n], err);
     if (status == LINNET_OK)
         status = receive(requests, n, err);
     *seconds = (double)(ln_clock_ns() - begin) * 1e-9;
@@ -225,14 +229,15 @@ static linnet_status run_once(linnet_engine *engine, const bench_run *run, ln_pr
     return status;
 }
 
-/* What tokens cost: the run with them less the run that ends with the first one. */
+/* What tokens cost: the run with them less the run that ends with the first one. The prefix cache
+ * has the prompts of both, so that little is taken off. */
 static linnet_status run_decode(linnet_engine *engine, const bench_run *run, ln_profile *profile,
                                 double *seconds, linnet_error *err) {
     double before;
     ln_profile begun = {0}, whole = {0};
-    linnet_status status =
-        run_once(engine, &(bench_run){run->n_seqs, run->n_prompt, 1, run->n_submitted}, &begun,
-                 &before, err);
+    bench_run prompts = *run;
+    prompts.n_output = 1;
+    linnet_status status = run_once(engine, &prompts, &begun, &before, err);
     if (status == LINNET_OK)
         status = run_once(engine, run, &whole, seconds, err);
     *seconds -= before;
@@ -252,11 +257,18 @@ static int compare(const void *a, const void *b) {
 }
 
 /* The median of the runs, after a warm-up. The profile sees the runs that count. */
-static linnet_status measure(linnet_engine *engine, const bench_args *args, const bench_run *run,
+static linnet_status measure(linnet_engine *engine, const bench_args *args, bench_run *run,
                              bench_phase *phase, linnet_error *err) {
-    double seconds[MAX_RUNS];
+    double seconds[MAX_RUNS], unused;
     bool decodes = run->n_output > 1;
     size_t n_tokens = decodes ? (run->n_output - 1) * run->n_seqs : run->n_prompt;
+    if (decodes) { /* fills the prefix cache */
+        bench_run prompts = {run->n_seqs, run->n_prompt, 1, run->n_submitted, 0};
+        run->first = *run->n_submitted + 1;
+        linnet_status status = run_once(engine, &prompts, NULL, &unused, err);
+        if (status != LINNET_OK)
+            return status;
+    }
     for (size_t i = 0; i <= args->n_runs; i++) {
         ln_profile warm_up = {0}, *profile = i > 0 ? &phase->profile : &warm_up;
         double *slot = &seconds[i > 0 ? i - 1 : 0];
@@ -285,8 +297,8 @@ static void compare_with(const ln_ceilings *c, bench_phase *phase) {
 static linnet_status measure_all(linnet_engine *engine, const bench_args *args, measurement *m,
                                  linnet_error *err) {
     size_t n_submitted = 0;
-    bench_run prefill = {1, args->n_prefill, 1, &n_submitted};
-    bench_run decode = {args->n_seqs, args->n_context, args->n_decode + 1, &n_submitted};
+    bench_run prefill = {1, args->n_prefill, 1, &n_submitted, 0};
+    bench_run decode = {args->n_seqs, args->n_context, args->n_decode + 1, &n_submitted, 0};
     linnet_status status = measure(engine, args, &prefill, &m->prefill, err);
     if (status == LINNET_OK)
         status = measure(engine, args, &decode, &m->decode, err);

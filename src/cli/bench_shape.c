@@ -14,15 +14,24 @@ typedef struct model_shape {
     const char *name;
     uint32_t dim, n_layers, n_heads, n_kv_heads, n_hidden, n_vocab;
     float rope_base;
+    uint32_t n_experts, n_used, expert_hidden;           /* n_experts 0: none */
+    uint32_t n_latent, q_latent, n_rope, n_plain, v_dim; /* n_latent 0: no latent attention */
+    uint32_t n_dense;                                    /* layers before the first mixture */
 } model_shape;
 
 static const model_shape shapes[] = {
-    {"tinyllama-1.1b", 2048, 22, 32, 4, 5632, 32000, 10000.0f},
-    {"llama-2-7b", 4096, 32, 32, 32, 11008, 32000, 10000.0f},
-    {"mistral-7b", 4096, 32, 32, 8, 14336, 32000, 1000000.0f},
-    {"llama-3-8b", 4096, 32, 32, 8, 14336, 128256, 500000.0f},
+    {"tinyllama-1.1b", 2048, 22, 32, 4, 5632, 32000, .rope_base = 10000.0f},
+    {"llama-2-7b", 4096, 32, 32, 32, 11008, 32000, .rope_base = 10000.0f},
+    {"mistral-7b", 4096, 32, 32, 8, 14336, 32000, .rope_base = 1000000.0f},
+    {"llama-3-8b", 4096, 32, 32, 8, 14336, 128256, .rope_base = 500000.0f},
+    {"small-mixtral", 1024, 16, 16, 4, 2048, 32000, .rope_base = 10000.0f, .n_experts = 8,
+     .n_used = 2, .expert_hidden = 2048},
+    {"small-deepseek", 1024, 12, 16, 1, 4096, 32000, .rope_base = 10000.0f, .n_experts = 32,
+     .n_used = 4, .expert_hidden = 512, .n_latent = 512, .q_latent = 768, .n_rope = 64,
+     .n_plain = 128, .v_dim = 128, .n_dense = 1},
 };
-const char ln_cli_shape_names[] = "tinyllama-1.1b, llama-2-7b, mistral-7b or llama-3-8b";
+const char ln_cli_shape_names[] =
+    "tinyllama-1.1b, llama-2-7b, mistral-7b, llama-3-8b, small-mixtral or small-deepseek";
 
 /* The types of most matrices, of those that get more bits in some layers, and of the output. */
 typedef struct mixture {
@@ -44,6 +53,7 @@ enum { ALIGN = 32, CTX_TOKENS = 8192, MAX_TENSORS = 1024, BYTE_TOKENS = 256 };
 
 typedef struct tensor_plan {
     char name[48];
+    uint32_t n_matrices;     /* one behind the other; 1: a matrix or vector */
     uint32_t n_rows, n_cols; /* n_cols 0: a vector of n_rows */
     ln_dtype dtype;
 } tensor_plan;
@@ -52,7 +62,7 @@ typedef struct writer {
     FILE *file;
     const model_shape *shape;
     const mixture *types;
-    size_t n_tensors;
+    size_t n_tensors, n_keys;
     tensor_plan tensors[MAX_TENSORS];
     uint64_t state; /* of the random bytes */
 } writer;
@@ -78,9 +88,21 @@ static void put_string(writer *w, const char *text) {
     put(w, text, strlen(text));
 }
 
+static bool is_latent(const model_shape *s) {
+    return s->n_latent > 0;
+}
+
+/* A key that begins with a dot is the architecture's. */
 static void put_key(writer *w, const char *key, uint32_t type) {
-    put_string(w, key);
+    char name[64];
+    snprintf(name, sizeof name, "%s%s",
+             key[0] != '.'         ? ""
+             : is_latent(w->shape) ? "deepseek2"
+                                   : "llama",
+             key);
+    put_string(w, name);
     put_u32(w, type);
+    w->n_keys++;
 }
 
 static void put_text(writer *w, const char *key, const char *text) {
@@ -136,38 +158,74 @@ static void put_vocabulary(writer *w) {
     put_number(w, "tokenizer.ggml.eos_token_id", 2);
 }
 
-static void put_metadata(writer *w) {
+static void put_latent(writer *w) {
     const model_shape *s = w->shape;
-    enum { N_FIXED = 12, N_VOCABULARY = 6 };
+    put_number(w, ".attention.q_lora_rank", s->q_latent);
+    put_number(w, ".attention.kv_lora_rank", s->n_latent);
+    put_number(w, ".attention.key_length", s->n_latent + s->n_rope);
+    put_number(w, ".attention.value_length", s->n_latent);
+    put_number(w, ".attention.key_length_mla", s->n_plain + s->n_rope);
+    put_number(w, ".attention.value_length_mla", s->v_dim);
+    put_number(w, ".leading_dense_block_count", s->n_dense);
+    put_number(w, ".expert_shared_count", 1);
+    put_float(w, ".expert_weights_scale", 1.0f);
+}
+
+/* The header, with the number of keys that follow it. */
+static void put_header(writer *w) {
     put(w, "GGUF", 4);
     put_u32(w, 3);
     put_u64(w, w->n_tensors);
-    put_u64(w, N_FIXED + N_VOCABULARY);
-    put_text(w, "general.architecture", "llama");
+    put_u64(w, w->n_keys);
+}
+
+static void put_metadata(writer *w) {
+    const model_shape *s = w->shape;
+    put_header(w); /* once more when keys are counted */
+    put_text(w, "general.architecture", is_latent(s) ? "deepseek2" : "llama");
     put_text(w, "general.name", s->name);
-    put_number(w, "llama.block_count", s->n_layers);
-    put_number(w, "llama.context_length", CTX_TOKENS);
-    put_number(w, "llama.embedding_length", s->dim);
-    put_number(w, "llama.feed_forward_length", s->n_hidden);
-    put_number(w, "llama.attention.head_count", s->n_heads);
-    put_number(w, "llama.attention.head_count_kv", s->n_kv_heads);
-    put_number(w, "llama.rope.dimension_count", s->dim / s->n_heads);
-    put_number(w, "llama.vocab_size", s->n_vocab);
-    put_float(w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    put_float(w, "llama.rope.freq_base", s->rope_base);
+    put_number(w, ".block_count", s->n_layers);
+    put_number(w, ".context_length", CTX_TOKENS);
+    put_number(w, ".embedding_length", s->dim);
+    put_number(w, ".feed_forward_length", s->n_hidden);
+    put_number(w, ".attention.head_count", s->n_heads);
+    put_number(w, ".attention.head_count_kv", s->n_kv_heads);
+    put_number(w, ".rope.dimension_count", is_latent(s) ? s->n_rope : s->dim / s->n_heads);
+    put_number(w, ".vocab_size", s->n_vocab);
+    put_float(w, ".attention.layer_norm_rms_epsilon", 1e-5f);
+    put_float(w, ".rope.freq_base", s->rope_base);
+    if (s->n_experts > 0) {
+        put_number(w, ".expert_count", s->n_experts);
+        put_number(w, ".expert_used_count", s->n_used);
+        put_number(w, ".expert_feed_forward_length", s->expert_hidden);
+    }
+    if (is_latent(s))
+        put_latent(w);
     put_vocabulary(w);
+    long end = ftell(w->file);
+    rewind(w->file);
+    put_header(w);
+    fseek(w->file, end, SEEK_SET);
 }
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
-static void add(writer *w, ln_dtype dtype, uint32_t n_rows, uint32_t n_cols, int layer,
-                const char *name) {
+static void add_stack(writer *w, ln_dtype dtype, uint32_t n_matrices, uint32_t n_rows,
+                      uint32_t n_cols, int layer, const char *name) {
     tensor_plan *t = &w->tensors[w->n_tensors++];
-    *t = (tensor_plan){.n_rows = n_rows, .n_cols = n_cols, .dtype = dtype};
+    if (n_cols % ln_dtype_block_elems(dtype) != 0) /* too narrow for blocks of 256 */
+        dtype = LN_DTYPE_Q8_0;
+    *t =
+        (tensor_plan){.n_matrices = n_matrices, .n_rows = n_rows, .n_cols = n_cols, .dtype = dtype};
     if (layer < 0)
         snprintf(t->name, sizeof t->name, "%s.weight", name);
     else
         snprintf(t->name, sizeof t->name, "blk.%d.%s.weight", layer, name);
+}
+
+static void add(writer *w, ln_dtype dtype, uint32_t n_rows, uint32_t n_cols, int layer,
+                const char *name) {
+    add_stack(w, dtype, 1, n_rows, n_cols, layer, name);
 }
 
 /* The layers whose V and down projections get more bits: the first and last eighth, and every
@@ -176,23 +234,56 @@ static bool gets_more(uint32_t layer, uint32_t n) {
     return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
 }
 
+static void plan_attention(writer *w, int layer, ln_dtype most, ln_dtype more) {
+    const model_shape *s = w->shape;
+    uint32_t kv = s->dim / s->n_heads * s->n_kv_heads, heads = s->n_heads;
+    if (!is_latent(s)) {
+        add(w, most, s->dim, s->dim, layer, "attn_q");
+        add(w, most, kv, s->dim, layer, "attn_k");
+        add(w, more, kv, s->dim, layer, "attn_v");
+        add(w, most, s->dim, s->dim, layer, "attn_output");
+        return;
+    }
+    add(w, most, s->q_latent, s->dim, layer, "attn_q_a");
+    add(w, LN_DTYPE_F32, s->q_latent, 0, layer, "attn_q_a_norm");
+    add(w, most, heads * (s->n_plain + s->n_rope), s->q_latent, layer, "attn_q_b");
+    add(w, most, s->n_latent + s->n_rope, s->dim, layer, "attn_kv_a_mqa");
+    add(w, LN_DTYPE_F32, s->n_latent, 0, layer, "attn_kv_a_norm");
+    add_stack(w, most, heads, s->n_latent, s->n_plain, layer, "attn_k_b");
+    add_stack(w, more, heads, s->v_dim, s->n_latent, layer, "attn_v_b");
+    add(w, most, s->dim, heads * s->v_dim, layer, "attn_output");
+}
+
+static void plan_feed_forward(writer *w, int layer, ln_dtype most, ln_dtype more) {
+    const model_shape *s = w->shape;
+    if (s->n_experts == 0 || (uint32_t)layer < s->n_dense) {
+        add(w, most, s->n_hidden, s->dim, layer, "ffn_gate");
+        add(w, most, s->n_hidden, s->dim, layer, "ffn_up");
+        add(w, more, s->dim, s->n_hidden, layer, "ffn_down");
+        return;
+    }
+    add(w, LN_DTYPE_F32, s->n_experts, s->dim, layer, "ffn_gate_inp");
+    add_stack(w, most, s->n_experts, s->expert_hidden, s->dim, layer, "ffn_gate_exps");
+    add_stack(w, most, s->n_experts, s->expert_hidden, s->dim, layer, "ffn_up_exps");
+    add_stack(w, more, s->n_experts, s->dim, s->expert_hidden, layer, "ffn_down_exps");
+    if (!is_latent(s))
+        return;
+    add(w, most, s->expert_hidden, s->dim, layer, "ffn_gate_shexp");
+    add(w, most, s->expert_hidden, s->dim, layer, "ffn_up_shexp");
+    add(w, more, s->dim, s->expert_hidden, layer, "ffn_down_shexp");
+}
+
 static void plan_tensors(writer *w) {
     const model_shape *s = w->shape;
     const mixture *m = w->types;
-    uint32_t kv = s->dim / s->n_heads * s->n_kv_heads;
     add(w, m->most, s->n_vocab, s->dim, -1, "token_embd");
     for (uint32_t i = 0; i < s->n_layers; i++) {
         int layer = (int)i;
         ln_dtype more = gets_more(i, s->n_layers) ? m->more : m->most;
         add(w, LN_DTYPE_F32, s->dim, 0, layer, "attn_norm");
-        add(w, m->most, s->dim, s->dim, layer, "attn_q");
-        add(w, m->most, kv, s->dim, layer, "attn_k");
-        add(w, more, kv, s->dim, layer, "attn_v");
-        add(w, m->most, s->dim, s->dim, layer, "attn_output");
+        plan_attention(w, layer, m->most, more);
         add(w, LN_DTYPE_F32, s->dim, 0, layer, "ffn_norm");
-        add(w, m->most, s->n_hidden, s->dim, layer, "ffn_gate");
-        add(w, m->most, s->n_hidden, s->dim, layer, "ffn_up");
-        add(w, more, s->dim, s->n_hidden, layer, "ffn_down");
+        plan_feed_forward(w, layer, m->most, more);
     }
     add(w, LN_DTYPE_F32, s->dim, 0, -1, "output_norm");
     add(w, m->output, s->n_vocab, s->dim, -1, "output");
@@ -214,7 +305,7 @@ static size_t row_bytes(const tensor_plan *t) {
 }
 
 static size_t tensor_bytes(const tensor_plan *t) {
-    return row_bytes(t) * (t->n_cols > 0 ? t->n_rows : 1);
+    return row_bytes(t) * (t->n_cols > 0 ? (size_t)t->n_rows * t->n_matrices : 1);
 }
 
 static size_t aligned(size_t n) {
@@ -226,10 +317,12 @@ static void put_tensor_infos(writer *w) {
     for (size_t i = 0; i < w->n_tensors; i++) {
         const tensor_plan *t = &w->tensors[i];
         put_string(w, t->name);
-        put_u32(w, t->n_cols > 0 ? 2 : 1);
+        put_u32(w, t->n_matrices > 1 ? 3 : t->n_cols > 0 ? 2 : 1);
         if (t->n_cols > 0)
             put_u64(w, t->n_cols);
         put_u64(w, t->n_rows);
+        if (t->n_matrices > 1)
+            put_u64(w, t->n_matrices);
         put_u32(w, gguf_type(t->dtype));
         put_u64(w, offset);
         offset += aligned(tensor_bytes(t));
@@ -288,7 +381,8 @@ static void fill_row(writer *w, const tensor_plan *t, uint8_t *row, size_t n_byt
 
 static void put_tensor(writer *w, const tensor_plan *t, uint8_t *row) {
     size_t n_bytes = row_bytes(t), written = 0;
-    for (uint32_t i = 0; i < (t->n_cols > 0 ? t->n_rows : 1); i++, written += n_bytes) {
+    uint32_t n_rows = t->n_cols > 0 ? t->n_rows * t->n_matrices : 1;
+    for (uint32_t i = 0; i < n_rows; i++, written += n_bytes) {
         float one = 1.0f;
         for (size_t j = 0; t->n_cols == 0 && j < t->n_rows; j++)
             memcpy(row + j * sizeof one, &one, sizeof one);

@@ -219,6 +219,7 @@ typedef struct ln_op_attention {
     const float *sinks;        /* [n_heads] or NULL: a score without a value */
     ln_relative_bias relative;
     bool sees_all; /* encoders and cross-attention: not causal */
+    bool precise;  /* what follows magnifies errors: kernels do not round values and weights */
     float *out;    /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
 

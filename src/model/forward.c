@@ -376,6 +376,8 @@ static void keep_choices(recorder *r) {
     for (size_t i = 0; any && i < r->n_ops; i++)
         if (r->ops[i].kind == LN_OP_LINEAR)
             r->ops[i].linear.precise = true;
+        else if (r->ops[i].kind == LN_OP_ATTENTION)
+            r->ops[i].attention.precise = true;
 }
 
 size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,

@@ -71,7 +71,7 @@ static void place_tile(query_tile *t, const ln_op_attention *p, bool exact, floa
     bool narrow = !exact && kv->dtype != LN_KV_F32;
     t->p = p;
     t->words = NARROW_KEYS != 0 && narrow;
-    t->halves = NARROW_VALUES != 0 && narrow;
+    t->halves = NARROW_VALUES != 0 && narrow && !p->precise;
     t->k_steps = t->words ? (kv->k_dim + 1) / 2 : kv->k_dim;
     t->q_stride = whole_vectors(t->k_steps);
     t->v_width = whole_vectors(kv->v_dim);

@@ -1,11 +1,11 @@
 /* What the engine's thread does beside the forward pass: the real engine over a backend that only
  * waits. 256 requests generate at once and a thread receives their events as a server does.
  *
- *     build/bench/bench_engine_step MODEL [STEP_US]         (10,000: steps of 10 ms)
+ *     build/bench/bench_engine_step MODEL [STEP_US [THREADS]]
  *
- * Prints, for requests of several kinds, the processor time that the engine's thread took for each
- * step, and its share of the step's time. The first lines have no receiver that waits: events are
- * taken when all have come. */
+ * Steps take 10 ms; the backend has a thread per processor. Prints, for requests of several kinds,
+ * the processor time that the engine's thread took for each step, and its share of the step's time.
+ * The first lines have no receiver that waits: events are taken when all have come. */
 #include <linnet.h>
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +143,7 @@ int main(int argc, char **argv) {
     linnet_engine *engine;
     linnet_error err;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s MODEL [STEP_US]\n", argv[0]);
+        fprintf(stderr, "usage: %s MODEL [STEP_US [THREADS]]\n", argv[0]);
         return 2;
     }
     step_ns = (argc > 2 ? strtoull(argv[2], NULL, 10) : 10000) * 1000;
@@ -151,6 +151,7 @@ int main(int argc, char **argv) {
     options.backend = "cpu";
     options.ctx_tokens = N_OUTPUT + 1;
     options.max_seqs = N_REQUESTS;
+    options.n_threads = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
     if (linnet_model_open(argv[1], &model, &err) != LINNET_OK ||
         linnet_engine_create(model, &options, &engine, &err) != LINNET_OK)
         stop(argv[1], &err);

@@ -200,9 +200,17 @@ static void stop_strings_end_beams(void **state) {
     o.length_penalty = 0;
     search(&o, beams);
     for (size_t i = 0; i < WIDTH; i++) {
+        size_t n_before = 0; /* tokens before the stop string */
+        for (; n_before + 2 <= beams[i].n_ids; n_before++)
+            if (beams[i].ids[n_before] == FIRST_BYTE_ID + stop[0] &&
+                beams[i].ids[n_before + 1] == FIRST_BYTE_ID + stop[1])
+                break;
         assert_null(strstr(beams[i].text, stop));
-        if (beams[i].n_ids == LENGTH)
+        if (beams[i].finish == LINNET_FINISH_LENGTH) {
+            assert_int_equal(n_before, LENGTH - 1);
             continue;
+        }
+        assert_int_equal(n_before + 2, beams[i].n_ids);
         n_stopped++;
         assert_int_equal(beams[i].finish, LINNET_FINISH_STOP);
         assert_int_equal(strlen(beams[i].text) + 2, beams[i].n_ids);

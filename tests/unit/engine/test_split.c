@@ -1,6 +1,8 @@
 /* Layers split over two backends: the last ones on the one under test, the others on the CPU. */
 #include "engine_test.h"
 
+#include "engine/front.h"
+
 /* Greedy ids of a golden model's prompts, one request after another, and the plan. */
 static void answer(const golden *g, linnet_engine_options options, int32_t ids[][MAX_IDS]) {
     linnet_memory_plan plan = {.struct_bytes = sizeof plan}, memory = {.struct_bytes = sizeof plan};
@@ -86,6 +88,68 @@ static void blocks_of_both_sides_move(void **state) {
     linnet_model_close(g.model);
 }
 
+/* A GPU of so much free memory, played by a CPU backend. */
+static size_t free_bytes;
+
+static size_t played_available_bytes(const ln_backend *backend) {
+    (void)backend;
+    return free_bytes;
+}
+
+/* Plans as for a GPU with so much free memory. */
+static ln_status plan_for(const golden *g, linnet_engine_options options, size_t bytes,
+                          ln_engine_plan *plan, ln_error *err) {
+    ln_backend *backend;
+    ln_backend_options backend_options = {.isa = "scalar", .n_threads = 1, .exact = true};
+    options.gpu_layers = INT32_MAX; /* whole, until it is asked what fits */
+    assert_int_equal(ln_engine_plan_make(g->model, &options, &backend, plan, err), LINNET_OK);
+    ln_backend_vtable vtable = *backend->vtable;
+    const ln_backend_vtable *real = backend->vtable;
+    vtable.available_bytes = played_available_bytes;
+    backend->vtable = &vtable;
+    plan->on_device = true;
+    free_bytes = bytes;
+    options.gpu_layers = -1;
+    ln_status status = ln_front_plan_make(g->model, &options, backend, &backend_options, plan, err);
+    backend->vtable = real;
+    ln_engine_plan_free(plan, backend);
+    return status;
+}
+
+static void as_many_layers_run_there_as_fit(void **state) {
+    (void)state;
+    enum { MARGIN_BYTES = 256 << 20 };
+    static const char *const names[] = {"gemma3", "gpt2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        golden g;
+        golden_open(&g, names[i]);
+        linnet_engine_options options = exact_options(128, 2, 32, 1);
+        ln_engine_plan plan;
+        ln_error err = {0};
+        options.backend = "cpu";
+        size_t bytes = MARGIN_BYTES, n_layers, n_front = 0;
+        assert_int_equal(plan_for(&g, options, SIZE_MAX, &plan, &err), LINNET_OK);
+        n_layers = plan.n_layers;
+        assert_int_equal(plan.front.n_layers, 0);
+        assert_int_equal(plan.bytes[LN_ARENA_FRONT], 0);
+        /* one byte less than fits makes one layer more move */
+        for (bytes += ln_engine_device_bytes(&plan, plan.bytes); n_front < n_layers - 1;) {
+            assert_int_equal(plan_for(&g, options, bytes, &plan, &err), LINNET_OK);
+            assert_int_equal(plan.front.n_layers, n_front);
+            assert_int_equal(plan_for(&g, options, bytes - 1, &plan, &err), LINNET_OK);
+            assert_int_equal(plan.front.n_layers, ++n_front);
+            assert_true(plan.bytes[LN_ARENA_FRONT] > 0);
+            size_t fewer = ln_engine_device_bytes(&plan, plan.bytes) + MARGIN_BYTES;
+            assert_true(fewer < bytes);
+            bytes = fewer;
+        }
+        assert_int_equal(plan_for(&g, options, bytes - 1, &plan, &err), LINNET_ERR_NOMEM);
+        if (strstr(err.message, "not one of the") == NULL)
+            fail_msg("%s", err.message);
+        linnet_model_close(g.model);
+    }
+}
+
 static void refuse(const golden *g, linnet_engine_options options, linnet_status status,
                    const char *text) {
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
@@ -119,6 +183,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_split_gives_the_same_ids),
         cmocka_unit_test(blocks_of_both_sides_move),
+        cmocka_unit_test(as_many_layers_run_there_as_fit),
         cmocka_unit_test(what_cannot_be_split_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

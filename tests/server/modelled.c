@@ -34,7 +34,7 @@ static void write_log(void *user, const char *line, size_t n_bytes) {
 int main(int argc, char **argv) {
     linnet_error err = {0};
     linnet_model *model;
-    linnet_engine engine;
+    static linnet_engine engine; /* its thread outlives this function */
     ln_server *server;
     ln_server_options options;
     pthread_t commands;
@@ -67,5 +67,6 @@ int main(int argc, char **argv) {
     if (status != LINNET_OK)
         fprintf(stderr, "%s\n", err.message);
     ln_server_close(server);
-    return status != LINNET_OK; /* the engine and its thread end with the process */
+    linnet_model_close(model);
+    return status != LINNET_OK;
 }

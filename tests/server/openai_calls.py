@@ -122,6 +122,34 @@ def parsed_outputs():
         assert isinstance(stream.get_final_completion().choices[0].message.parsed, Pet)
 
 
+TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "maxLength": 8}},
+    "required": ["city"], "additionalProperties": False}}}]
+
+
+def tools():
+    create = client.chat.completions.create
+    named = {"type": "function", "function": {"name": "weather"}}
+    for choice in named, "required":
+        done = create(model="demo", messages=PERSON, tools=TOOLS, tool_choice=choice,
+                      parallel_tool_calls=False).choices[0]
+        assert done.finish_reason == "tool_calls" and done.message.content is None
+        call = done.message.tool_calls[0]
+        assert call.function.name == "weather"
+        assert isinstance(json.loads(call.function.arguments)["city"], str)
+    again = create(model="demo", temperature=0, messages=[
+        PERSON[0], done.message, {"role": "tool", "tool_call_id": call.id, "content": "wet"},
+        QUESTION[0]])
+    assert again.choices[0].message.content == "5"
+    text = '<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call>'
+    with client.chat.completions.stream(model="demo", messages=PERSON, tools=TOOLS,
+                                        extra_body={"guided_choice": [text]}) as stream:
+        message = stream.get_final_completion().choices[0].message
+    assert json.loads(message.tool_calls[0].function.arguments) == {"city": "Oslo"}
+    fails(openai.BadRequestError, "tool_choice", create, model="demo", messages=PERSON,
+          tools=TOOLS, tool_choice={"type": "function", "function": {"name": "other"}})
+
+
 def fails(kind, param, call, **arguments):
     try:
         call(**arguments)
@@ -159,7 +187,7 @@ def raw_headers():
 def main():
     tests = [models, completions, completion_arrays, completion_streams, completion_logprobs,
              chats, chat_streams, chat_logprobs, stops, logit_bias, structured_outputs,
-             parsed_outputs, errors, raw_headers]
+             parsed_outputs, tools, errors, raw_headers]
     tests += [test for name, test in globals().items() if name.startswith("also_")]
     for test in tests:
         test()

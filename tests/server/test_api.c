@@ -120,8 +120,10 @@ static void streams(void **state) {
     free(text);
     assert_non_null(strstr(stream.body, "\"finish_reason\":\"length\""));
     assert_non_null(strstr(stream.body, "\"choices\":[],\"usage\":{\"prompt_tokens\":5,"
-                                        "\"completion_tokens\":40,\"total_tokens\":45}}\n\n"
-                                        "data: [DONE]\n\n"));
+                                        "\"completion_tokens\":40,\"total_tokens\":45,"));
+    static const char end[] = "}}\n\ndata: [DONE]\n\n";
+    assert_true(stream.body_bytes >= sizeof end - 1);
+    assert_string_equal(stream.body + stream.body_bytes - (sizeof end - 1), end);
     response_free(&whole);
     response_free(&stream);
 }

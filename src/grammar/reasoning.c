@@ -34,7 +34,7 @@ static ln_expr *thoughts(ln_grammar_builder *b) {
     const ln_range less = {'<', '<'};
     ln_expr *plain = ln_expr_chars(b, &less, 1, true);
     ln_expr *other =
-        ln_expr_sequence(b, ln_expr_text(b, "<"), rest_from(b, LN_THINK_END + 1), NULL);
+        ln_expr_sequence(b, ln_expr_text(b, "<"), rest_from(b, &LN_THINK_END[1]), NULL);
     ln_expr *text = ln_expr_sequence(b, ln_expr_repeat(b, plain, 0, LN_NO_LIMIT),
                                      ln_expr_repeat(b, other, 0, LN_NO_LIMIT), NULL);
     uint32_t rule = ln_rule_add_terminal(b, "reasoning", text);

@@ -219,17 +219,30 @@ static void pack_q6_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *
     }
 }
 
-/* 8 columns from `col` on, all of them there. */
+typedef uint16_t halves8 __attribute__((vector_size(16)));
+typedef float floats4 __attribute__((vector_size(16)));
+
+/* 4 numbers from f16, in the lower halves of words, to bf16 in the upper halves. */
+static inline words4 widen_f16(words4 x) {
+    words4 rest = (x & 0x7fff) << 13, sign = (x & 0x8000) << 16;
+    words4 is_special = (words4)(rest >= 0x0f800000); /* infinity, NaN */
+    words4 bits = (words4)((floats4)rest * 0x1p112f); /* exact, subnormal numbers too */
+    bits |= is_special & (rest | 0x7f800000);
+    words4 is_nan = (words4)(bits > 0x7f800000);
+    words4 rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return (rounded & ~is_nan) | ((bits | 0x400000) & is_nan) | sign;
+}
+
+/* 8 columns from `col` on, all of them there; f16 as ln_bf16_from_f32(ln_f32_from_f16(x)) has it.
+ */
 static inline bytes16 load_bf16(ln_dtype dtype, const uint8_t *row, size_t col) {
-    bytes16 x = load16(row + col * 2);
-    if (dtype == LN_DTYPE_F16) {
-        uint16_t half[8];
-        memcpy(half, &x, sizeof half);
-        for (size_t i = 0; i < 8; i++)
-            half[i] = ln_bf16_from_f32(ln_f32_from_f16(half[i]));
-        memcpy(&x, half, sizeof x);
-    }
-    return x;
+    halves8 x = (halves8)load16(row + col * 2), zero = {0};
+    if (dtype != LN_DTYPE_F16)
+        return (bytes16)x;
+    words4 low = (words4)__builtin_shufflevector(x, zero, 0, 8, 1, 9, 2, 10, 3, 11);
+    words4 high = (words4)__builtin_shufflevector(x, zero, 4, 12, 5, 13, 6, 14, 7, 15);
+    return (bytes16)__builtin_shufflevector((halves8)widen_f16(low), (halves8)widen_f16(high), 1, 3,
+                                            5, 7, 9, 11, 13, 15);
 }
 
 static void pack_bf16(ln_dtype dtype, const uint8_t *const rows[LANES], size_t n_cols,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "backend/cpu/pack.h"
 #include "base/half.h"
 #include "base/rng.h"
 #include "format/quants.h"
@@ -220,8 +221,9 @@ static void linear_multiplies(void **state) {
 /* More rows than a chunk, and three linears of one x one after another, as of q, k and v. */
 static void chunks_give_the_bits_of_single_rows(void **state) {
     (void)state;
-    enum { ROWS = 530, OUT = 37, IN = 64 };
-    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_BF16};
+    enum { ROWS = 530, OUT = 37, IN = 256 };
+    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_BF16,
+                                     LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q2_K, LN_DTYPE_Q5_1};
     enum { N = sizeof types / sizeof *types };
     float *x = noise_rows(ROWS * IN), *one = noise_rows(OUT), *all[N];
     for (size_t threads = 1; threads <= 5; threads += 2) {
@@ -248,6 +250,29 @@ static void chunks_give_the_bits_of_single_rows(void **state) {
         backend->vtable->destroy(backend);
     }
     free(x), free(one);
+}
+
+/* Every number of f16 packs as the bf16 that is nearest to it. */
+static void halves_are_rounded_when_packed(void **state) {
+    (void)state;
+    enum { COLS = 4096 };
+    uint16_t *values = malloc(LN_PANEL_ROWS * COLS * sizeof *values);
+    uint8_t *panel = malloc(LN_PANEL_ROWS * COLS * sizeof *values);
+    const uint8_t *rows[LN_PANEL_ROWS];
+    assert_true(values != NULL && panel != NULL);
+    for (size_t row = 0; row < LN_PANEL_ROWS; row++) {
+        rows[row] = (const uint8_t *)(values + row * COLS);
+        for (size_t i = 0; i < COLS; i++)
+            values[row * COLS + i] = (uint16_t)(row * COLS + i);
+    }
+    ln_pack_panel(LN_DTYPE_F16, rows, COLS, panel);
+    for (size_t row = 0; row < LN_PANEL_ROWS; row++)
+        for (size_t i = 0; i < COLS; i++) {
+            uint16_t got;
+            memcpy(&got, panel + i / 2 * 64 + row * 4 + i % 2 * 2, sizeof got);
+            assert_int_equal(got, ln_bf16_from_f32(ln_f32_from_f16(values[row * COLS + i])));
+        }
+    free(values), free(panel);
 }
 
 /* Two matrices of different types in one gated linear, with everything that follows. */
@@ -546,6 +571,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_set_of_the_emulator_is_tested),
         cmocka_unit_test(linear_multiplies),
+        cmocka_unit_test(halves_are_rounded_when_packed),
         cmocka_unit_test(gates_mix_types),
         cmocka_unit_test(embed_reads_the_prepared_layout),
         cmocka_unit_test(norms_are_those_of_scalar),

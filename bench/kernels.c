@@ -5,8 +5,9 @@
  *         build/liblinnet.a -o kernels -ljansson -lpcre2-8 -lutf8proc -lxxhash -lm -lpthread
  *     ./kernels [avx512-bf16]
  *
- * Prints GB/s of weights for one row of x beside what a plain read of as many bytes reaches, and
- * GOP/s for 256 rows beside what dot products on registers reach. */
+ * Prints GB/s of weights for one row of x, of a matrix that lies in the caches and of one that does
+ * not, beside what a plain read of as many bytes reaches; and GOP/s for 240 rows beside what dot
+ * products on registers reach. */
 #include <immintrin.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include "backend/backend.h"
 #include "format/quants.h"
 
-enum { N_OUT = 32000, N_IN = 2048, SMALL_OUT = 2048, MANY = 240, RUNS = 5 };
+enum { N_OUT = 32000, N_IN = 2048, SMALL_OUT = 2048, CACHED_OUT = 256, MANY = 240, RUNS = 7 };
 
 static double seconds(void) {
     struct timespec now;
@@ -63,15 +64,16 @@ static double dot_peak(void) {
     return 128.0 * CHAINS * TURNS / best * 1e-9;
 }
 
-static double time_linear(ln_backend *backend, const ln_weight *weight, size_t n_rows,
+static double time_linear(ln_backend *backend, const ln_weight *weight, size_t n_rows, int times,
                           const float *x, float *out) {
     double best = 1e9;
     ln_op op = {.kind = LN_OP_LINEAR,
                 .linear = {.weight = weight, .n_rows = n_rows, .x = x, .scale = 1.0f, .out = out}};
     for (int run = 0; run < RUNS; run++) {
         double begin = seconds();
-        backend->vtable->run(backend, &op, 1, NULL);
-        double took = seconds() - begin;
+        for (int i = 0; i < times; i++)
+            backend->vtable->run(backend, &op, 1, NULL);
+        double took = (seconds() - begin) / times;
         best = took < best ? took : best;
     }
     return best;
@@ -92,15 +94,17 @@ static ln_weight prepare(ln_backend *backend, ln_dtype dtype, size_t n_out, size
     ln_weight weight;
     void *memory = NULL;
     backend->vtable->plan_weight(backend, &request, bytes, NULL);
-    backend->vtable->reserve(backend, *bytes, "weights", &memory, NULL);
+    if (*bytes > 0)
+        backend->vtable->reserve(backend, *bytes, "weights", &memory, NULL);
     backend->vtable->prepare_weight(backend, &request, memory, &weight, NULL);
     *bytes = row_bytes * n_out;
     return weight;
 }
 
 int main(int argc, char **argv) {
-    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K,
-                                     LN_DTYPE_Q6_K, LN_DTYPE_BF16, LN_DTYPE_F32};
+    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q8_0,  LN_DTYPE_Q4_K, LN_DTYPE_Q6_K,
+                                     LN_DTYPE_Q5_K, LN_DTYPE_Q3_K,  LN_DTYPE_Q2_K, LN_DTYPE_IQ4_XS,
+                                     LN_DTYPE_Q4_1, LN_DTYPE_MXFP4, LN_DTYPE_BF16, LN_DTYPE_F32};
     ln_backend *backend;
     ln_error err = {0};
     ln_backend_options options = {.isa = argc > 1 ? argv[1] : "auto", .n_threads = 1};
@@ -116,15 +120,20 @@ int main(int argc, char **argv) {
     uint8_t *buffer = malloc(256 << 20);
     memset(buffer, 1, 256 << 20);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        size_t large, small;
+        size_t large, small, cached;
         ln_weight weight = prepare(backend, types[i], N_OUT, &large);
-        double one = time_linear(backend, &weight, 1, x, out);
+        double one = time_linear(backend, &weight, 1, 1, x, out);
         double read = read_bandwidth(buffer, large);
         weight = prepare(backend, types[i], SMALL_OUT, &small);
-        double many = time_linear(backend, &weight, MANY, x, out), peak = dot_peak();
+        double many = time_linear(backend, &weight, MANY, 1, x, out), peak = dot_peak();
+        weight = prepare(backend, types[i], CACHED_OUT, &cached);
+        double hot = time_linear(backend, &weight, 1, 50, x, out);
         double ops = 2.0 * MANY * SMALL_OUT * N_IN / many * 1e-9;
-        printf("%-5s 1 row: %6.1f GB/s (read %6.1f)   %d rows: %7.1f GOP/s (vpdpbusd %7.1f)\n",
-               ln_dtype_name(types[i]), (double)large / one * 1e-9, read, MANY, ops, peak);
+        printf("%-6s 1 row: cached %5.1f GB/s, not %5.1f (read %5.1f)   %d rows: %6.1f GOP/s "
+               "(vpdpbusd %6.1f)\n",
+               ln_dtype_name(types[i]), (double)cached / hot * 1e-9, (double)large / one * 1e-9,
+               read, MANY, ops, peak);
+        fflush(stdout);
     }
     return 0;
 }

@@ -43,7 +43,8 @@ ln_pack ln_pack_of(ln_dtype dtype) {
     case LN_DTYPE_IQ4_NL: return LN_PACK_IQ4_NL;
     case LN_DTYPE_Q4_1: return LN_PACK_Q4_1;
     case LN_DTYPE_Q5_1: return LN_PACK_Q5_1;
-    case LN_DTYPE_MXFP4: return LN_PACK_MXFP4;
+    /* Not MXFP4: int8 activations take the logits of its models, which have experts, past the 2e-2
+     * that fast may differ by. */
     case LN_DTYPE_Q2_K: return LN_PACK_Q2_K;
     case LN_DTYPE_IQ4_XS: return LN_PACK_IQ4_XS;
     case LN_DTYPE_F16:

@@ -303,25 +303,22 @@ static void weigh_row(const query_tile *t, size_t i, size_t start, size_t first,
  * take up the slice's largest and total. */
 static void merge_totals(softmax_rows *sums, const softmax_rows *slice, size_t n_rows, float *keep,
                          float *add) {
-    float most[QUERY_ROWS];
     for (size_t i = 0; i < whole_vectors(n_rows); i++) {
-        most[i] = -INFINITY;
         keep[i] = add[i] = -INFINITY;
         if (i >= n_rows)
             continue;
-        most[i] = sums->largest[i] > slice->largest[i] ? sums->largest[i] : slice->largest[i];
+        float old = sums->largest[i], most = old > slice->largest[i] ? old : slice->largest[i];
         bool sees = slice->largest[i] != -INFINITY;
-        keep[i] = sees ? sums->largest[i] - most[i] : 0.0f;
-        add[i] = sees ? slice->largest[i] - most[i] : -INFINITY;
+        keep[i] = sees ? old - most : 0.0f;
+        add[i] = sees ? slice->largest[i] - most : -INFINITY;
+        sums->largest[i] = most;
     }
     for (size_t i = 0; i < n_rows; i += LANES) {
         vf_store(keep + i, vf_exp(vf_load(keep + i)));
         vf_store(add + i, vf_exp(vf_load(add + i)));
     }
-    for (size_t i = 0; i < n_rows; i++) {
-        sums->largest[i] = most[i];
+    for (size_t i = 0; i < n_rows; i++)
         sums->total[i] = sums->total[i] * keep[i] + slice->total[i] * add[i];
-    }
 }
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -409,7 +406,10 @@ LN_INLINE void value_rows(bool halves, const query_tile *t, const row_group *g, 
 /* The slice that begins at position `start`: merged into the tile's sums, or alone as `alone` and
  * in parts [n_rows][v_width]. */
 static void attend_slice(query_tile *t, size_t start, softmax_rows *alone, float *parts) {
-    softmax_rows own, *slice = alone != NULL ? alone : &own;
+    softmax_rows own;
+    softmax_rows *slice = &own;
+    if (alone != NULL)
+        slice = alone;
     float keep[QUERY_ROWS], add[QUERY_ROWS];
     size_t begin = most_of(t->begin, start);
     size_t end = t->end < start + SLICE ? t->end : start + SLICE;

@@ -108,9 +108,33 @@ void ln_cli_bar_end(ln_cli_bar *bar) {
     bar->drawn = false;
 }
 
-int ln_cli_report_file(const char *path) {
+/* ---- the conversion --------------------------------------------------------------------- */
+
+static int report_file(const char *path) {
     struct stat info;
     if (stat(path, &info) == 0)
         fprintf(stderr, "%s: %s\n", path, ln_cli_size_text((size_t)info.st_size).text);
     return 0;
+}
+
+int ln_cli_conversion_run(const ln_cli_conversion *conversion, const char *from, const char *to,
+                          ln_cli_write_fn *write, void *user) {
+    ln_checkpoint *checkpoint = NULL;
+    linnet_error err = {0};
+    ln_cli_bar bar = {0};
+    ln_interrupt_catch();
+    ln_quantize_options how = {.mix = conversion->mix,
+                               .rules = conversion->rules,
+                               .n_rules = conversion->n_rules,
+                               .n_threads = conversion->n_threads,
+                               .progress = ln_cli_bar_show,
+                               .user = &bar};
+    linnet_status status = ln_checkpoint_open(from, false, &checkpoint, &err);
+    if (status == LINNET_OK)
+        status = write(user, checkpoint, &how, &err);
+    ln_cli_bar_end(&bar);
+    ln_checkpoint_close(checkpoint);
+    if (status == LINNET_ERR_CANCELLED)
+        return LN_EXIT_INTERRUPTED;
+    return status == LINNET_OK ? report_file(to) : ln_cli_fail_with(&err);
 }

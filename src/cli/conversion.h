@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "format/quantize_gguf.h"
 #include "format/quantize_mix.h"
 
 typedef struct ln_cli_conversion {
@@ -35,7 +36,11 @@ bool ln_cli_bar_show(void *user, uint64_t done, uint64_t total);
 /* Wipes the bar, before anything else is printed. */
 void ln_cli_bar_end(ln_cli_bar *bar);
 
-/* Prints the file's size to stderr; returns the exit status 0. */
-int ln_cli_report_file(const char *path);
+/* Opens the checkpoint `from` and has `write` make the file `to` of it, with a bar, until SIGINT or
+ * SIGTERM. Says the file's size on stderr. Returns the exit status. */
+typedef linnet_status ln_cli_write_fn(void *user, const ln_checkpoint *checkpoint,
+                                      const ln_quantize_options *how, linnet_error *err);
+int ln_cli_conversion_run(const ln_cli_conversion *conversion, const char *from, const char *to,
+                          ln_cli_write_fn *write, void *user);
 
 #endif

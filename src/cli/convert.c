@@ -5,9 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/conversion.h"
-#include "cli/interrupt.h"
 #include "cli/options.h"
-#include "cli/output.h"
 #include "model/convert.h"
 
 enum { KEY_NO_TOKENIZER = LN_KEYS_COMMAND };
@@ -49,32 +47,17 @@ static const struct argp convert_argp = {
     .children = children,
 };
 
-static int convert(const convert_args *args) {
-    ln_checkpoint *checkpoint = NULL;
-    linnet_error err = {0};
-    ln_cli_bar bar = {0};
-    ln_interrupt_catch();
-    ln_quantize_options how = {.mix = args->conversion.mix,
-                               .rules = args->conversion.rules,
-                               .n_rules = args->conversion.n_rules,
-                               .n_threads = args->conversion.n_threads,
-                               .progress = ln_cli_bar_show,
-                               .user = &bar};
-    linnet_status status = ln_checkpoint_open(args->from, false, &checkpoint, &err);
-    if (status == LINNET_OK)
-        status = ln_convert(checkpoint, args->to, !args->no_tokenizer, &how, &err);
-    ln_cli_bar_end(&bar);
-    ln_checkpoint_close(checkpoint);
-    if (status == LINNET_ERR_CANCELLED)
-        return LN_EXIT_INTERRUPTED;
-    return status == LINNET_OK ? ln_cli_report_file(args->to) : ln_cli_fail_with(&err);
+static linnet_status convert(void *user, const ln_checkpoint *checkpoint,
+                             const ln_quantize_options *how, linnet_error *err) {
+    const convert_args *args = user;
+    return ln_convert(checkpoint, args->to, !args->no_tokenizer, how, err);
 }
 
 int ln_cli_convert(int argc, char **argv) {
     convert_args args = {0};
     int status = LN_EXIT_USAGE;
     if (argp_parse(&convert_argp, argc, argv, 0, NULL, &args) == 0)
-        status = convert(&args);
+        status = ln_cli_conversion_run(&args.conversion, args.from, args.to, convert, &args);
     ln_cli_conversion_free(&args.conversion);
     return status;
 }

@@ -5,8 +5,6 @@
 
 #include "cli/commands.h"
 #include "cli/conversion.h"
-#include "cli/interrupt.h"
-#include "cli/output.h"
 #include "format/quantize_gguf.h"
 
 typedef struct quantize_args {
@@ -43,32 +41,17 @@ static const struct argp quantize_argp = {
     .children = children,
 };
 
-static int quantize(const quantize_args *args) {
-    ln_checkpoint *checkpoint = NULL;
-    linnet_error err = {0};
-    ln_cli_bar bar = {0};
-    ln_interrupt_catch();
-    ln_quantize_options options = {.mix = args->conversion.mix,
-                                   .rules = args->conversion.rules,
-                                   .n_rules = args->conversion.n_rules,
-                                   .n_threads = args->conversion.n_threads,
-                                   .progress = ln_cli_bar_show,
-                                   .user = &bar};
-    linnet_status status = ln_checkpoint_open(args->from, false, &checkpoint, &err);
-    if (status == LINNET_OK)
-        status = ln_quantize_gguf(checkpoint, args->to, &options, &err);
-    ln_cli_bar_end(&bar);
-    ln_checkpoint_close(checkpoint);
-    if (status == LINNET_ERR_CANCELLED)
-        return LN_EXIT_INTERRUPTED;
-    return status == LINNET_OK ? ln_cli_report_file(args->to) : ln_cli_fail_with(&err);
+static linnet_status quantize(void *user, const ln_checkpoint *checkpoint,
+                              const ln_quantize_options *how, linnet_error *err) {
+    const quantize_args *args = user;
+    return ln_quantize_gguf(checkpoint, args->to, how, err);
 }
 
 int ln_cli_quantize(int argc, char **argv) {
     quantize_args args = {0};
     int status = LN_EXIT_USAGE;
     if (argp_parse(&quantize_argp, argc, argv, 0, NULL, &args) == 0)
-        status = quantize(&args);
+        status = ln_cli_conversion_run(&args.conversion, args.from, args.to, quantize, &args);
     ln_cli_conversion_free(&args.conversion);
     return status;
 }

@@ -230,17 +230,20 @@ static linnet_status run_once(linnet_engine *engine, const bench_run *run, ln_pr
 }
 
 /* What tokens cost: the run with them less the run that ends with the first one. The prefix cache
- * has the prompts of both, so that little is taken off. */
+ * has the prompts of both, so that little is taken off. profile NULL: nobody asks. */
 static linnet_status run_decode(linnet_engine *engine, const bench_run *run, ln_profile *profile,
                                 double *seconds, linnet_error *err) {
     double before;
     ln_profile begun = {0}, whole = {0};
     bench_run prompts = *run;
     prompts.n_output = 1;
-    linnet_status status = run_once(engine, &prompts, &begun, &before, err);
+    linnet_status status =
+        run_once(engine, &prompts, profile != NULL ? &begun : NULL, &before, err);
     if (status == LINNET_OK)
-        status = run_once(engine, run, &whole, seconds, err);
+        status = run_once(engine, run, profile != NULL ? &whole : NULL, seconds, err);
     *seconds -= before;
+    if (profile == NULL)
+        return status;
     for (size_t i = 0; i < LN_OP_COUNT; i++) {
         profile->ns[i] += whole.ns[i] - begun.ns[i];
         profile->n_ops[i] += whole.n_ops[i] - begun.n_ops[i];
@@ -256,11 +259,13 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median of the runs, after a warm-up. The profile sees the runs that count. */
+/* The median of the runs, after a warm-up. The profile sees the runs that count, where somebody
+ * asks for it: on a device it costs time. */
 static linnet_status measure(linnet_engine *engine, const bench_args *args, bench_run *run,
                              bench_phase *phase, linnet_error *err) {
     double seconds[MAX_RUNS], unused;
     bool decodes = run->n_output > 1;
+    bool profiles = args->profile || engine->backend->vtable->measure != NULL;
     size_t n_tokens = decodes ? (run->n_output - 1) * run->n_seqs : run->n_prompt;
     if (decodes) { /* fills the prefix cache */
         bench_run prompts = {run->n_seqs, run->n_prompt, 1, run->n_submitted, 0};
@@ -270,7 +275,7 @@ static linnet_status measure(linnet_engine *engine, const bench_args *args, benc
             return status;
     }
     for (size_t i = 0; i <= args->n_runs; i++) {
-        ln_profile warm_up = {0}, *profile = i > 0 ? &phase->profile : &warm_up;
+        ln_profile *profile = profiles && i > 0 ? &phase->profile : NULL;
         double *slot = &seconds[i > 0 ? i - 1 : 0];
         linnet_status status = decodes ? run_decode(engine, run, profile, slot, err)
                                        : run_once(engine, run, profile, slot, err);

@@ -227,6 +227,8 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
     int status = 0;
     if (ln_server_run(server, model, engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
+    if (ln_server_is_engine_hung(server))
+        _exit(status);       /* nothing would end its thread */
     ln_server_close(server); /* its requests end before the engine */
     linnet_engine_destroy(engine);
     return status;

@@ -147,6 +147,8 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
     if (is_dropped && event->finish == LINNET_FINISH_STOP)
         choice->finish = LINNET_FINISH_LENGTH;
     server->metrics.n_finished[event->finish]++;
+    if (event->finish == LINNET_FINISH_ERROR)
+        ln_watch_note_failure(server);
     const char *error = event->error != NULL ? event->error : "the engine failed";
     if (event->finish == LINNET_FINISH_ERROR &&
         !ln_api_fail_grammar(&generation->error, 400, error, &generation->job->request))
@@ -314,7 +316,7 @@ static void begin_source(ln_generation *generation, size_t index) {
 static void link_generation(ln_generation *generation) {
     ln_server *server = generation->server;
     if (server->generations == NULL)
-        server->progress_ns = ln_clock_ns();
+        ln_watch_begin(server);
     generation->next = server->generations;
     if (generation->next != NULL)
         generation->next->previous = generation;

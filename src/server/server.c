@@ -73,22 +73,6 @@ static void answer_models(ln_server *server, ln_exchange *exchange) {
     ln_reply_json(server, exchange, out);
 }
 
-/* What is wrong with the engine, or NULL: it makes no progress although it has work, neither events
- * nor steps, or it fails step after step. */
-static const char *find_trouble(ln_server *server) {
-    enum { MAX_FAILED_STEPS = 2 };
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-    linnet_engine_get_stats(server->engine, &stats);
-    if (stats.n_steps != server->n_steps)
-        server->progress_ns = ln_clock_ns(); /* a long prompt gives none */
-    server->n_steps = stats.n_steps;
-    if (stats.n_failed_steps > MAX_FAILED_STEPS)
-        return "the engine fails";
-    bool hangs = server->generations != NULL &&
-                 ln_clock_ns() - server->progress_ns > (uint64_t)server->options.hang_ms * 1000000u;
-    return hangs ? "the engine makes no progress" : NULL;
-}
-
 static void answer_state(ln_exchange *exchange, const char *trouble, const char *otherwise) {
     char json[64];
     int n_bytes =
@@ -97,11 +81,11 @@ static void answer_state(ln_exchange *exchange, const char *trouble, const char 
 }
 
 static void answer_health(ln_server *server, ln_exchange *exchange) {
-    answer_state(exchange, find_trouble(server), "ok");
+    answer_state(exchange, ln_watch_find_trouble(server), "ok");
 }
 
 static void answer_ready(ln_server *server, ln_exchange *exchange) {
-    const char *trouble = find_trouble(server);
+    const char *trouble = ln_watch_find_trouble(server);
     answer_state(exchange, server->is_draining ? "draining" : trouble, "ready");
 }
 
@@ -334,10 +318,9 @@ static void on_drain_timer(evutil_socket_t fd, short what, void *argument) {
         event_base_loopbreak(server->base);
 }
 
-/* Ends what still runs, each with a last word, and leaves soon. */
-static void cut_off(ln_server *server) {
+void ln_server_cut_off(ln_server *server, const char *why) {
     static const struct timeval soon = {.tv_sec = 1};
-    ln_server_log(server, "%zu sequences are cut off", atomic_load(&server->n_open));
+    ln_server_log(server, "%s: %zu sequences are cut off", why, atomic_load(&server->n_open));
     server->is_cut_off = true;
     ln_generations_end(server);
     event_add(server->cut_timer, &soon);
@@ -349,10 +332,10 @@ static void on_cut_timer(evutil_socket_t fd, short what, void *argument) {
     if (server->is_cut_off)
         event_base_loopbreak(server->base);
     else
-        cut_off(server);
+        ln_server_cut_off(server, "the drain is over");
 }
 
-static void drain(ln_server *server, const char *why) {
+void ln_server_drain(ln_server *server, const char *why) {
     static const struct timeval often = {.tv_usec = 10000};
     uint32_t ms = server->options.drain_ms;
     struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
@@ -369,21 +352,7 @@ static void on_signal(evutil_socket_t number, short what, void *argument) {
     if (server->is_draining)
         on_cut_timer(-1, 0, server); /* now, and at a third signal at once */
     else
-        drain(server, number == SIGTERM ? "SIGTERM" : "SIGINT");
-}
-
-/* Without its GPU the engine answers nothing but errors: whoever started the server may start it
- * again. */
-static void on_watch_timer(evutil_socket_t fd, short what, void *argument) {
-    (void)fd, (void)what;
-    ln_server *server = argument;
-    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
-    linnet_engine_get_stats(server->engine, &stats);
-    if (stats.is_lost == 0 || server->is_lost)
-        return;
-    server->is_lost = true;
-    if (!server->is_draining)
-        drain(server, "the GPU failed");
+        ln_server_drain(server, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -405,12 +374,9 @@ static void raise_descriptors(ln_server *server) {
 
 static ln_status create_events(ln_server *server, ln_error *err) {
     static const int numbers[] = {SIGINT, SIGTERM};
-    static const struct timeval second = {.tv_sec = 1};
     server->drain_timer = event_new(server->base, -1, EV_PERSIST, on_drain_timer, server);
     server->cut_timer = evtimer_new(server->base, on_cut_timer, server);
-    server->watch_timer = event_new(server->base, -1, EV_PERSIST, on_watch_timer, server);
-    bool created = server->drain_timer != NULL && server->cut_timer != NULL &&
-                   server->watch_timer != NULL && event_add(server->watch_timer, &second) == 0;
+    bool created = server->drain_timer != NULL && server->cut_timer != NULL;
     for (int i = 0; i < 2; i++) {
         server->signals[i] = evsignal_new(server->base, numbers[i], on_signal, server);
         created = created && server->signals[i] != NULL && event_add(server->signals[i], NULL) == 0;
@@ -472,8 +438,7 @@ void ln_server_close(ln_server *server) {
         event_free(server->drain_timer);
     if (server->cut_timer != NULL)
         event_free(server->cut_timer);
-    if (server->watch_timer != NULL)
-        event_free(server->watch_timer);
+    ln_watch_stop(server);
     event_base_free(server->base);
     ln_strbuf_free(&server->scratch);
     free(server);
@@ -492,11 +457,13 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     server->tokenizer = model->tokenizer;
     server->ctx_tokens = plan.ctx_tokens;
     server->max_seqs = plan.max_seqs;
+    server->has_gpu = plan.device_bytes > 0;
     server->info.struct_bytes = sizeof server->info;
     linnet_model_get_info(model, &server->info);
     server->name =
         server->options.served_name != NULL ? server->options.served_name : server->info.name;
     LN_TRY(create_events(server, err));
+    LN_TRY(ln_watch_start(server, err));
     LN_TRY(ln_generations_start(server, err));
     LN_TRY(ln_workers_start(server, on_job_done, err));
     ln_server_log(server, "serving %s at %s port %u", server->name, server->options.address.host,
@@ -504,7 +471,13 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     if (event_base_dispatch(server->base) < 0)
         return ln_fail(err, LINNET_ERR_IO, "the event loop failed");
     ln_server_log(server, "stopped");
+    if (server->is_hung)
+        return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU hangs; the server has ended");
     if (server->is_lost)
         return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU failed for good; the server has ended");
     return LINNET_OK;
+}
+
+bool ln_server_is_engine_hung(const ln_server *server) {
+    return server->is_hung;
 }

@@ -21,7 +21,8 @@ typedef struct ln_server_options {
     const char *cors_origin; /* "*" or one origin; NULL: none */
     size_t max_waiting;      /* sequences that may wait beside the running ones */
     uint32_t drain_ms;       /* how long SIGTERM waits for running requests */
-    uint32_t hang_ms;        /* without progress of the engine before /health says so */
+    uint32_t hang_ms;        /* without progress of the engine before /health says so; after twice
+                                as long on a GPU the server ends */
     bool logs_json;
     void (*log)(void *user, const char *line, size_t n_bytes); /* lines end with a newline */
     void *log_user;
@@ -39,8 +40,11 @@ void ln_server_close(ln_server *server); /* before its engine; NULL is fine */
 uint16_t ln_server_get_port(const ln_server *server);
 
 /* Serves until SIGINT or SIGTERM, and then until the running requests are done; a second signal
- * ends at once. */
+ * ends at once. Errors: COMPUTE when the engine's GPU failed for good or hangs, after what was left
+ * of the requests ended with errors. */
 ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
                         ln_error *err);
+/* Why run ended: the engine's thread does not come back, so the engine cannot be destroyed. */
+bool ln_server_is_engine_hung(const ln_server *server);
 
 #endif

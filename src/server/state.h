@@ -84,8 +84,11 @@ struct ln_server {
     uint64_t rest_until_ns; /* the mailbox is not looked at before */
     atomic_size_t n_open;   /* sequences that were admitted and are not over */
     ln_metrics metrics;
-    struct event *signals[2], *drain_timer, *cut_timer, *watch_timer;
-    bool is_lost; /* the engine's GPU failed for good */
+    struct event *signals[2], *drain_timer, *cut_timer;
+    struct event *failure_event, *hang_timer; /* watch.c's */
+    bool has_gpu; /* the engine's */
+    bool is_lost; /* it failed for good */
+    bool is_hung; /* and it made no progress for so long that the server ends */
     bool is_draining;
     bool is_cut_off; /* what ran until the end of the drain was ended */
     /* when the engine last gave an event or was seen to step, or work came to an idle one */
@@ -114,6 +117,25 @@ void ln_server_release(ln_server *server, size_t count);
 void ln_work_generate(ln_job *job);
 void ln_work_tokenize(ln_job *job);
 void ln_work_detokenize(ln_job *job);
+
+/* server.c */
+
+/* No more requests; the server ends when those that run are done. */
+void ln_server_drain(ln_server *server, const char *why);
+/* Ends what still runs, each with a last word, and leaves soon. */
+void ln_server_cut_off(ln_server *server, const char *why);
+
+/* watch.c */
+
+ln_status ln_watch_start(ln_server *server, ln_error *err);
+void ln_watch_stop(ln_server *server);
+/* What is wrong with the engine, or NULL: it makes no progress although it has work, neither events
+ * nor steps, or it fails step after step. */
+const char *ln_watch_find_trouble(ln_server *server);
+/* Work has come to an engine that had none. */
+void ln_watch_begin(ln_server *server);
+/* A request ended with an error. */
+void ln_watch_note_failure(ln_server *server);
 
 /* generation.c */
 

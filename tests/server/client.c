@@ -90,12 +90,10 @@ test_server server_start(const char *const *arguments) {
     return start(argv, -1, NULL);
 }
 
-test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
-                           unsigned drain_ms) {
-    char numbers[4][16];
-    const unsigned values[4] = {max_seqs, max_waiting, hang_ms, drain_ms};
-    const char *argv[7] = {TEST_MODELLED, "models/demo.gguf"};
-    for (int i = 0; i < 4; i++) {
+static test_server start_modelled(const unsigned values[5]) {
+    char numbers[5][16];
+    const char *argv[8] = {TEST_MODELLED, "models/demo.gguf"};
+    for (int i = 0; i < 5; i++) {
         snprintf(numbers[i], sizeof numbers[i], "%u", values[i]);
         argv[2 + i] = numbers[i];
     }
@@ -106,6 +104,16 @@ test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned han
     started.command_fd = in[1];
     started.reply_fd = reply_fd;
     return started;
+}
+
+test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
+                           unsigned drain_ms) {
+    return start_modelled((const unsigned[]){max_seqs, max_waiting, hang_ms, drain_ms, 0});
+}
+
+test_server modelled_start_gpu(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
+                               unsigned drain_ms) {
+    return start_modelled((const unsigned[]){max_seqs, max_waiting, hang_ms, drain_ms, 1});
 }
 
 static modelled_counts command(test_server *server, char letter) {
@@ -131,6 +139,10 @@ modelled_counts modelled_step(test_server *server) {
 
 modelled_counts modelled_fail(test_server *server) {
     return command(server, 'f');
+}
+
+modelled_counts modelled_lose(test_server *server) {
+    return command(server, 'l');
 }
 
 static char *read_log(int fd) {

@@ -22,6 +22,9 @@ test_server server_start(const char *const *arguments);
 /* A server over an engine whose steps come when modelled_step says so; times in milliseconds. */
 test_server modelled_start(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
                            unsigned drain_ms);
+/* The same over an engine that says that it has a GPU. */
+test_server modelled_start_gpu(unsigned max_seqs, unsigned max_waiting, unsigned hang_ms,
+                               unsigned drain_ms);
 
 /* What became of requests, from the start. */
 typedef struct modelled_counts {
@@ -31,6 +34,7 @@ typedef struct modelled_counts {
 /* One step: a token for each request, or its end. */
 modelled_counts modelled_step(test_server *server);
 modelled_counts modelled_fail(test_server *server); /* ends all requests with an error */
+modelled_counts modelled_lose(test_server *server); /* likewise, and for good */
 
 /* Waits for its end and returns the exit status, or 128 + the signal; *log is malloc'd unless
  * NULL. */

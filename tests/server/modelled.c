@@ -1,9 +1,10 @@
 /* `linnet serve` over an engine whose steps are asked for: what depends on when a step comes is
  * tested without depending on time.
  *
- * usage: modelled_server MODEL MAX_SEQS MAX_WAITING HANG_MS DRAIN_MS     (port 0, which is printed)
- * Each byte of standard input is a command: s steps, f fails a step. When it is done, a line with
- * the engine's counts is the answer: those of running, finished, cancelled and failed requests. */
+ * usage: modelled_server MODEL MAX_SEQS MAX_WAITING HANG_MS DRAIN_MS HAS_GPU  (it prints its port)
+ * Each byte of standard input is a command: s steps, f fails a step, l loses the GPU in a step.
+ * When it is done, a line with the engine's counts is the answer: those of running, finished,
+ * cancelled and failed requests. */
 #include <linnet.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +19,9 @@ static void *obey(void *argument) {
     linnet_engine *engine = argument;
     char command;
     while (read(STDIN_FILENO, &command, 1) == 1) {
-        (command == 'f' ? modelled_engine_fail : modelled_engine_step)(engine);
+        if (command == 'l')
+            atomic_store(&engine->is_lost, true);
+        (command == 'f' || command == 'l' ? modelled_engine_fail : modelled_engine_step)(engine);
         printf("%zu %zu %zu %zu\n", modelled_engine_count(engine), engine->n_finished,
                engine->n_cancelled, engine->n_failed);
         fflush(stdout);
@@ -38,12 +41,13 @@ int main(int argc, char **argv) {
     ln_server *server;
     ln_server_options options;
     pthread_t commands;
-    if (argc != 6) {
-        fprintf(stderr, "usage: %s MODEL MAX_SEQS MAX_WAITING HANG_MS DRAIN_MS\n", argv[0]);
+    if (argc != 7) {
+        fprintf(stderr, "usage: %s MODEL MAX_SEQS MAX_WAITING HANG_MS DRAIN_MS HAS_GPU\n", argv[0]);
         return 2;
     }
     signal(SIGPIPE, SIG_IGN);
     modelled_engine_init(&engine, strtoull(argv[2], NULL, 10));
+    engine.has_gpu = atoi(argv[6]) > 0;
     ln_server_options_init(&options);
     options.address.port = 0;
     options.max_waiting = strtoull(argv[3], NULL, 10);

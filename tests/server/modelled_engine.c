@@ -214,10 +214,12 @@ void linnet_request_close(linnet_request *request) {
 void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan) {
     plan->ctx_tokens = 1 << 20;
     plan->max_seqs = engine->max_seqs;
+    plan->device_bytes = engine->has_gpu;
 }
 
 void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_stats *stats) {
     *stats = (linnet_engine_stats){.struct_bytes = sizeof *stats,
+                                   .is_lost = atomic_load(&engine->is_lost),
                                    .n_steps = atomic_load(&engine->n_steps),
                                    .n_failed_steps = atomic_load(&engine->n_failed_steps)};
 }

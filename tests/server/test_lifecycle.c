@@ -1,4 +1,5 @@
 /* What the server does when clients are slow, gone, many or unwelcome, and when it is to end. */
+#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,6 +168,50 @@ static void waits_for_free_connections(void **state) {
     expect_status(hear(fds[2], false), 200);
     hang_up(fds[1]);
     hang_up(fds[2]);
+    server_stop(&server);
+}
+
+/* ---- nothing to do ----------------------------------------------------------------------- */
+
+/* How often the server's threads went to sleep: once more for each time that one was woken. */
+static long count_sleeps(pid_t pid) {
+    char path[64], line[256];
+    long sum = 0, count;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    assert_non_null(threads);
+    for (const struct dirent *entry; (entry = readdir(threads)) != NULL;) {
+        char status[512];
+        snprintf(status, sizeof status, "%s/%s/status", path, entry->d_name);
+        FILE *file = entry->d_name[0] != '.' ? fopen(status, "r") : NULL;
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1)
+                sum += count;
+        if (file)
+            fclose(file);
+    }
+    closedir(threads);
+    return sum;
+}
+
+/* Neither a timer nor a poll wakes an idle server, one that has served and that has a connection.
+ */
+static void sleeps_when_idle(void **state) {
+    (void)state;
+    enum { TIMES = 10, WATCHED_MS = 1500 };
+    test_server server = SERVER("--threads=2");
+    int fd = dial(&server);
+    say_post(fd, "/v1/completions", "{\"prompt\":\"x\",\"max_tokens\":2}");
+    expect_status(hear(fd, false), 200);
+    bool slept = false;
+    for (int times = 0; times < TIMES && !slept; times++) { /* what served goes to sleep first */
+        long before = count_sleeps(server.pid);
+        assert_true(before > 0);
+        sleep_ms(WATCHED_MS);
+        slept = count_sleeps(server.pid) == before;
+    }
+    assert_true(slept);
+    hang_up(fd);
     server_stop(&server);
 }
 
@@ -387,6 +432,7 @@ int main(void) {
         cmocka_unit_test(cuts_unread_streams),
         cmocka_unit_test(refuses_when_full),
         cmocka_unit_test(waits_for_free_connections),
+        cmocka_unit_test(sleeps_when_idle),
         cmocka_unit_test(keeps_connections),
         cmocka_unit_test(answers_long_pipelines),
         cmocka_unit_test(serves_http_1_0),

@@ -173,6 +173,41 @@ static void tells_of_an_engine_that_fails(void **state) {
     server_stop(&server);
 }
 
+/* Each stream ends with an error, and the server with a status. */
+static void ends_when_the_gpu_is_lost(void **state) {
+    (void)state;
+    test_server server = modelled_start_gpu(8, 8, NEVER_MS, NEVER_MS);
+    int stream = begin(&server, 5, "true"), whole = begin(&server, 5, "false");
+    wait_for_submitted(&server, 2);
+    assert_int_equal(modelled_lose(&server).n_failed, 2);
+    http_response heard = hear(stream, false);
+    assert_non_null(strstr(heard.body, "the step failed"));
+    assert_false(heard.is_cut);
+    response_free(&heard);
+    expect_status(hear(whole, false), 500);
+    char *log;
+    assert_int_equal(server_wait(&server, &log), 1);
+    assert_non_null(strstr(log, "the GPU failed for good"));
+    free(log);
+    hang_up(stream);
+    hang_up(whole);
+}
+
+static void ends_when_the_gpu_hangs(void **state) {
+    (void)state;
+    test_server server = modelled_start_gpu(8, 8, 50, NEVER_MS);
+    int stream = begin(&server, 5, "true");
+    http_response heard = hear(stream, false); /* of an engine that never steps */
+    assert_non_null(strstr(heard.body, "the server ends"));
+    assert_int_equal(count_of(heard.body, "data: [DONE]\n\n"), 1);
+    response_free(&heard);
+    char *log;
+    assert_int_equal(server_wait(&server, &log), 1);
+    assert_non_null(strstr(log, "the GPU hangs"));
+    free(log);
+    hang_up(stream);
+}
+
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void drains(void **state) {
@@ -237,6 +272,8 @@ int main(void) {
         cmocka_unit_test(cancels_within_a_step),
         cmocka_unit_test(tells_of_an_engine_that_hangs),
         cmocka_unit_test(tells_of_an_engine_that_fails),
+        cmocka_unit_test(ends_when_the_gpu_is_lost),
+        cmocka_unit_test(ends_when_the_gpu_hangs),
         cmocka_unit_test(drains),
         cmocka_unit_test(drains_for_so_long),
         cmocka_unit_test(ends_when_asked_twice),

@@ -103,6 +103,13 @@ static void answer_metrics(ln_server *server, ln_exchange *exchange) {
 
 /* ---- answers by a worker ---------------------------------------------------------------- */
 
+static void count_refusal(ln_server *server, const ln_api_error *error) {
+    if (error->status != 429)
+        return;
+    server->metrics.n_refused++;
+    server->rests = true;
+}
+
 /* Hands the body to a worker, unless there is no room. */
 static void push_job(ln_server *server, ln_exchange *exchange, void (*work)(ln_job *),
                      ln_api_kind kind, bool generates) {
@@ -113,7 +120,7 @@ static void push_job(ln_server *server, ln_exchange *exchange, void (*work)(ln_j
     if (error.status == 0 && generates)
         ln_server_reserve(server, 0, 1, &error);
     if (error.status != 0) {
-        server->metrics.n_refused += error.status == 429;
+        count_refusal(server, &error);
         ln_reply_error(exchange, &error);
         return;
     }
@@ -161,7 +168,7 @@ static void on_job_done(ln_job *job) {
         ln_generation_begin(job);
         return;
     }
-    job->server->metrics.n_refused += job->error.status == 429;
+    count_refusal(job->server, &job->error);
     if (job->error.status != 0)
         ln_reply_error(exchange, &job->error);
     else
@@ -448,6 +455,21 @@ uint16_t ln_server_get_port(const ln_server *server) {
     return ln_http_get_port(server->http);
 }
 
+/* Turns of the event loop. One that refused a request for want of room is followed by a rest, so
+ * that under overload what comes meanwhile is refused in one turn: each would wake this thread
+ * else, and take the processor from the engine's. */
+static ln_status run_loop(ln_server *server, ln_error *err) {
+    static const struct timespec rest = {.tv_nsec = LN_SERVER_REST_MS * 1000000};
+    do {
+        if (server->rests && !server->is_draining)
+            nanosleep(&rest, NULL);
+        server->rests = false;
+        if (event_base_loop(server->base, EVLOOP_ONCE) < 0)
+            return ln_fail(err, LINNET_ERR_IO, "the event loop failed");
+    } while (!event_base_got_break(server->base));
+    return LINNET_OK;
+}
+
 ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
                         ln_error *err) {
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
@@ -468,8 +490,7 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     LN_TRY(ln_workers_start(server, on_job_done, err));
     ln_server_log(server, "serving %s at %s port %u", server->name, server->options.address.host,
                   ln_server_get_port(server));
-    if (event_base_dispatch(server->base) < 0)
-        return ln_fail(err, LINNET_ERR_IO, "the event loop failed");
+    LN_TRY(run_loop(server, err));
     ln_server_log(server, "stopped");
     if (server->is_hung)
         return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU hangs; the server has ended");

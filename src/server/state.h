@@ -51,6 +51,7 @@ typedef struct ln_job_queue {
     size_t count;
 } ln_job_queue;
 
+enum { LN_SERVER_REST_MS = 5 };
 enum { LN_SERVER_WORKERS = 2, LN_SERVER_MAX_JOBS = 4096 };
 
 typedef struct ln_workers {
@@ -86,6 +87,7 @@ struct ln_server {
     ln_metrics metrics;
     struct event *signals[2], *drain_timer, *cut_timer;
     struct event *failure_event, *hang_timer; /* watch.c's */
+    bool rests;   /* this turn of the event loop refused a request for want of room */
     bool has_gpu; /* the engine's */
     bool is_lost; /* it failed for good */
     bool is_hung; /* and it made no progress for so long that the server ends */

@@ -102,6 +102,12 @@ typedef struct linnet_model_info {
 /* Fills `info` as far as its struct_bytes says (set by the caller to sizeof *info). */
 LINNET_API void linnet_model_get_info(const linnet_model *model, linnet_model_info *info);
 
+/* Replaces the checkpoint's chat template by `source` (n_bytes of Jinja, which are copied). Before
+ * engines, requests or other threads use the model. On failure the model stays as it was. Errors:
+ * STATE (no tokenizer), FORMAT, UNSUPPORTED, LIMIT, NOMEM. */
+LINNET_API linnet_status linnet_model_set_chat_template(linnet_model *model, const char *source,
+                                                        size_t n_bytes, linnet_error *err);
+
 /* Encodes `text` (n_bytes of any bytes) to token ids. add_special: let the tokenizer add BOS and
  * the like. parse_special: recognise the text of control tokens inside `text` (trusted text
  * only). *ids is allocated with malloc and owned by the caller (linnet_free). */
@@ -115,7 +121,7 @@ LINNET_API linnet_status linnet_model_decode(const linnet_model *model, const in
                                              size_t n_ids, bool keep_special, char **text,
                                              size_t *n_bytes, linnet_error *err);
 
-/* Renders the checkpoint's chat template over `messages_json` (a JSON array of objects with
+/* Renders the chat template over `messages_json` (a JSON array of objects with
  * role and content), up to where the assistant answers, and encodes the result, so that
  * special-token text inside contents stays text. Nothing is added to what the template writes:
  * BOS is there when the template writes it. *ids as in linnet_model_encode. Errors: STATE (no

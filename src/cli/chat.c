@@ -14,11 +14,12 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { KEY_SYSTEM = LN_KEYS_COMMAND };
+enum { KEY_SYSTEM = LN_KEYS_COMMAND, KEY_CHAT_TEMPLATE };
 
 typedef struct chat_args {
-    const char *model;  /* NULL: the demo model */
-    const char *system; /* NULL: none */
+    const char *model;         /* NULL: the demo model */
+    const char *system;        /* NULL: none */
+    const char *chat_template; /* a file; NULL: the model's own */
     size_t max_tokens;
     bool quiet;
     linnet_engine_options engine;
@@ -27,6 +28,8 @@ typedef struct chat_args {
 
 static const struct argp_option options[] = {
     {"system", KEY_SYSTEM, "TEXT", 0, "A system message before the conversation", 1},
+    {"chat-template", KEY_CHAT_TEMPLATE, "FILE", 0,
+     "Jinja that takes the place of the model's chat template", 1},
     {"max-tokens", 'n', "N", 0, "At most N tokens in an answer", 1},
     {"quiet", 'q', NULL, 0, "Print nothing but the answers, and errors", 1},
     {0}};
@@ -39,6 +42,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[1] = &args->engine;
         return 0;
     case KEY_SYSTEM: args->system = arg; return 0;
+    case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
     case 'n': args->max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX); return 0;
     case 'q': args->quiet = true; return 0;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); return 0;
@@ -204,6 +208,8 @@ static int talk(ln_chat *chat) {
 
 static int run_chat(ln_chat *chat, const chat_args *args, const char *path) {
     linnet_error err = {0};
+    if (args->chat_template && ln_cli_set_chat_template(chat->model, args->chat_template) != 0)
+        return LN_EXIT_FAILURE;
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(chat->model, &info);
     if (info.has_encoder)

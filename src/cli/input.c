@@ -37,6 +37,17 @@ int ln_cli_read_text(const char *path, char **text, size_t *n_bytes) {
     return status;
 }
 
+int ln_cli_set_chat_template(linnet_model *model, const char *path) {
+    char *source = NULL;
+    size_t n_bytes = 0;
+    linnet_error err = {0};
+    int status = ln_cli_read_text(path, &source, &n_bytes);
+    if (status == 0 && linnet_model_set_chat_template(model, source, n_bytes, &err) != LINNET_OK)
+        status = ln_cli_fail("%s: %s", path, err.message);
+    free(source);
+    return status;
+}
+
 char *ln_cli_find_demo_model(void) {
     /* beside the program; in the source tree, from build/; installed, from bin/ */
     static const char *const places[] = {"models", "../models", "../share/linnet/models"};

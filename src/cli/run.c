@@ -21,6 +21,7 @@ enum {
     KEY_ENCODER_IDS,
     KEY_CHAT,
     KEY_SYSTEM,
+    KEY_CHAT_TEMPLATE,
     KEY_STOP,
     KEY_IGNORE_EOS,
     KEY_KEEP_SPECIAL,
@@ -29,11 +30,12 @@ enum {
 };
 
 typedef struct run_args {
-    const char *model;  /* NULL: the demo model */
-    const char *prompt; /* NULL: not given */
-    const char *file;   /* NULL: not given */
-    const char *system; /* NULL: none */
-    const char **stop;  /* [n_stop], owned; the strings are argv's */
+    const char *model;         /* NULL: the demo model */
+    const char *prompt;        /* NULL: not given */
+    const char *file;          /* NULL: not given */
+    const char *system;        /* NULL: none */
+    const char *chat_template; /* a file; NULL: the model's own */
+    const char **stop;         /* [n_stop], owned; the strings are argv's */
     size_t n_stop;
     size_t max_tokens; /* 0: until the context is full */
     ln_cli_ids ids, encoder_ids;
@@ -52,6 +54,8 @@ static const struct argp_option options[] = {
      "What the encoder reads, for models that have one (a prompt is the encoder's text, too)", 1},
     {"chat", KEY_CHAT, NULL, 0, "The prompt is a user's message: apply the chat template", 1},
     {"system", KEY_SYSTEM, "TEXT", 0, "With --chat: a system message before it", 1},
+    {"chat-template", KEY_CHAT_TEMPLATE, "FILE", 0,
+     "With --chat: Jinja that takes the place of the model's chat template", 1},
     {NULL, 0, NULL, 0, "Output:", 2},
     {"max-tokens", 'n', "N", 0, "At most N tokens (until a stop, or the context is full)", 2},
     {"stop", KEY_STOP, "TEXT", 0, "End before TEXT appears in the output; may be repeated", 2},
@@ -85,6 +89,8 @@ static void check_prompt(struct argp_state *state, const run_args *args) {
         argp_error(state, "--chat and --ids exclude each other");
     if (args->system && !args->chat)
         argp_error(state, "--system needs --chat");
+    if (args->chat_template && !args->chat)
+        argp_error(state, "--chat-template needs --chat");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -101,6 +107,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_ENCODER_IDS: ln_cli_parse_ids(state, arg, false, &args->encoder_ids); break;
     case KEY_CHAT: args->chat = true; break;
     case KEY_SYSTEM: args->system = arg; break;
+    case KEY_CHAT_TEMPLATE: args->chat_template = arg; break;
     case 'n': args->max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX); break;
     case KEY_STOP: add_stop(state, args, arg); break;
     case KEY_IGNORE_EOS: args->ignore_eos = true; break;
@@ -329,7 +336,8 @@ int ln_cli_run(int argc, char **argv) {
         status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
     else if (linnet_model_open(path, &model, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
-    else
+    else if (!args.chat_template ||
+             (status = ln_cli_set_chat_template(model, args.chat_template)) == 0)
         status = run_model(model, &args, path);
     linnet_model_close(model);
     free(demo);

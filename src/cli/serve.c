@@ -21,6 +21,7 @@ enum {
     KEY_API_KEY,
     KEY_API_KEY_FILE,
     KEY_SERVED_NAME,
+    KEY_CHAT_TEMPLATE,
     KEY_CORS,
     KEY_TLS_CERT,
     KEY_TLS_KEY,
@@ -43,6 +44,7 @@ enum {
 typedef struct serve_args {
     const char *model; /* NULL: the demo model */
     const char *key_file;
+    const char *chat_template; /* a file; NULL: the model's own */
     const char **keys; /* [server.n_api_keys], owned; the strings are argv's or of file_text */
     char *file_text;   /* of key_file, owned */
     bool is_silent;
@@ -57,6 +59,8 @@ static const struct argp_option options[] = {
     {"api-key", KEY_API_KEY, "KEY", 0, "Ask for this key; may be repeated", 1},
     {"api-key-file", KEY_API_KEY_FILE, "FILE", 0, "Ask for one of the keys in FILE, one a line", 1},
     {"served-name", KEY_SERVED_NAME, "NAME", 0, "What clients call the model (its own name)", 1},
+    {"chat-template", KEY_CHAT_TEMPLATE, "FILE", 0,
+     "Jinja that takes the place of the model's chat template", 1},
     {"cors", KEY_CORS, "ORIGIN", 0, "Let pages of this origin call the server; *: of any", 1},
     {"tls-cert", KEY_TLS_CERT, "FILE", 0, "Speak TLS with this certificate chain (PEM)", 1},
     {"tls-key", KEY_TLS_KEY, "FILE", 0, "The certificate's key (PEM)", 1},
@@ -178,6 +182,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         args->key_file = arg;
         return 0;
     case KEY_SERVED_NAME: server->served_name = arg; return 0;
+    case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
     case KEY_CORS: server->cors_origin = arg; return 0;
     case KEY_TLS_CERT: server->address.certificate = arg; return 0;
     case KEY_TLS_KEY: server->address.key = arg; return 0;
@@ -247,6 +252,9 @@ static int serve(const serve_args *args) {
         status = ln_cli_fail_with(&err);
     } else if (linnet_model_open(path, &model, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
+        ln_server_close(server);
+    } else if (args->chat_template &&
+               (status = ln_cli_set_chat_template(model, args->chat_template)) != 0) {
         ln_server_close(server);
     } else {
         status = serve_model(server, model, args);

@@ -89,7 +89,7 @@ static ln_status make_context(const linnet_model *model, const linnet_chat_optio
 /* Says why there is no chat: no tokenizer, no template, or one that does not compile. */
 static ln_status need_template(const linnet_model *model, ln_error *err) {
     const char *path = ln_checkpoint_path(model->checkpoint);
-    const char *source = ln_checkpoint_chat_template(model->checkpoint);
+    const char *source = model->chat_source;
     if (model->chat_template != NULL)
         return LINNET_OK;
     if (model->tokenizer == NULL)

@@ -130,7 +130,7 @@ static ln_status read_text(linnet_model *model, ln_error *err) {
         return status == LINNET_ERR_STATE ? LINNET_OK : status;
     }
     model->bos_id = ln_tokenizer_bos(model->tokenizer);
-    const char *source = ln_checkpoint_chat_template(model->checkpoint);
+    const char *source = model->chat_source = ln_checkpoint_chat_template(model->checkpoint);
     ln_error template_error = {0};
     if (source != NULL && ln_template_compile(source, strlen(source), "chat template",
                                               &model->chat_template, &template_error) != LINNET_OK)
@@ -168,6 +168,7 @@ void linnet_model_close(linnet_model *model) {
         return;
     free(model->stop_ids);
     free(model->name);
+    free(model->own_source);
     if (model->chat_template != NULL)
         ln_template_free(model->chat_template);
     if (model->tokenizer != NULL)
@@ -202,6 +203,24 @@ static ln_status need_tokenizer(const linnet_model *model, ln_error *err) {
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_STATE, "%s has no tokenizer",
                    ln_checkpoint_path(model->checkpoint));
+}
+
+linnet_status linnet_model_set_chat_template(linnet_model *model, const char *source,
+                                             size_t n_bytes, linnet_error *err) {
+    ln_template *compiled;
+    LN_TRY(need_tokenizer(model, err));
+    LN_TRY(ln_template_compile(source, n_bytes, "chat template", &compiled, err));
+    char *own = strndup(source, n_bytes);
+    if (own == NULL) {
+        ln_template_free(compiled);
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
+    }
+    if (model->chat_template != NULL)
+        ln_template_free(model->chat_template);
+    free(model->own_source);
+    model->chat_source = model->own_source = own;
+    model->chat_template = compiled;
+    return LINNET_OK;
 }
 
 linnet_status linnet_model_encode(const linnet_model *model, const char *text, size_t n_bytes,

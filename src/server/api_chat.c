@@ -76,7 +76,7 @@ static bool check_length(size_t n_ids, size_t ctx_tokens, ln_api_error *error) {
 static bool read_prompt(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
                         const ln_api_tools *tools, ln_api_request *request, char **text) {
     ln_api_error *error = fields->error;
-    const char *source = ln_checkpoint_chat_template(model->checkpoint);
+    const char *source = model->chat_source;
     json_t *messages = ln_fields_get(fields, "messages"), *variables = NULL;
     bool knows_calls = source != NULL && strstr(source, "tool_calls") != NULL;
     if (!ln_api_shape_messages(messages, !knows_calls, error) ||
@@ -108,7 +108,7 @@ static void show_markers(const ln_tokenizer *tokenizer, const char *const *marke
 static void choose_parts(const linnet_model *model, const ln_api_tools *tools, const char *prompt,
                          ln_api_request *request) {
     static const char *const thoughts[] = {LN_THINK_BEGIN, LN_THINK_END, NULL};
-    const char *source = ln_checkpoint_chat_template(model->checkpoint);
+    const char *source = model->chat_source;
     size_t n_bytes = source != NULL ? strlen(source) : 0;
     linnet_grammar_kind kind = request->options.grammar_kind;
     bool is_json = kind == LINNET_GRAMMAR_JSON || kind == LINNET_GRAMMAR_JSON_SCHEMA;

@@ -80,13 +80,47 @@ static void test_bad_messages_are_refused(void **state) {
     spawn_free(&result);
 }
 
+/* A template of one's own takes the place of the model's: here it asks something else. */
+static void test_chat_template(void **state) {
+    (void)state;
+    static const char other[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ '2+3=' if m.role "
+        "== 'user' else m.content }}<|im_end|>\n{% endfor %}"
+        "<|im_start|>assistant\n{##}";
+    char *folder = temp_create();
+    const char *file = path_in(folder, "other.jinja"), *broken = path_in(folder, "broken.jinja");
+    write_file(file, other, sizeof other - 1);
+    write_file(broken, "{% for", 6);
+    spawn_options options = {.input = "1+1=\n"};
+    spawn_result result =
+        LINNET_WITH(&options, "chat", DEMO, "--temp", "0", "--chat-template", file);
+    assert_string_equal(result.out, "5\n");
+    spawn_free(&result);
+    result =
+        LINNET("run", DEMO, "-q", "--chat", "--temp", "0", "-p", "1+1=", "--chat-template", file);
+    assert_string_equal(result.out, "5");
+    spawn_free(&result);
+    static const char *const commands[] = {"chat", "serve"};
+    for (size_t i = 0; i < 2; i++) {
+        result = LINNET(commands[i], DEMO, "--chat-template", broken);
+        assert_int_equal(result.status, 1);
+        assert_contains(result.err, "broken.jinja: chat template, line 1");
+        spawn_free(&result);
+    }
+    result = LINNET("run", DEMO, "-p", "x", "--chat-template", file);
+    assert_int_equal(result.status, 2);
+    assert_contains(result.err, "--chat-template needs --chat");
+    spawn_free(&result);
+    temp_remove(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_line_is_a_message),
         cmocka_unit_test(test_messages_of_many_lines),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_bad_messages_are_refused),
-
+        cmocka_unit_test(test_chat_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

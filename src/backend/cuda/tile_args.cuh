@@ -53,5 +53,7 @@ static inline bool ln_tile_is_precise(const ln_tile_args &args) {
 
 /* For many rows, whose x is in panels. */
 int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream);
+/* The same of INT8 and INT4. */
+int ln_tile_gemm_int(int kind, const ln_tile_args &args, cudaStream_t stream);
 
 #endif

@@ -1,321 +1,421 @@
-/* y = x W^T with its epilogue, W in tiles, for many rows of x, on WGMMA: the tiles are the A
- * operand, from registers, and x, in panels, the B operand. The order of every sum is that of
- * tile_linear.
+/* y = x W^T with its epilogue, W in tiles of BF16, for many rows of x, on WGMMA: the tiles are the
+ * A operand, from registers, and x, in panels of 128 rows, the B operand. The order of every sum is
+ * that of tile_linear.
  *
- * Grid: (panels of x, blocks of 128 columns of the results, or of 64 with a gate). Block: two
- * groups of four warps, each with 64 rows of W (with a gate, one has the gate's and the other the
- * weight's), and a warp that brings what they read: stages of one tile of columns, of W and x, by
- * bulk copies. Shared memory: the stages, and then the results on their way out. */
+ * Grid: a block per core, which takes one tile of results after another, COLUMNS of them (half as
+ * many with a gate, when half of the warps have the gate's) of 128 rows. Block: GROUPS groups of
+ * four warps that multiply, and one whose first thread brings what they read by tensor copies, in
+ * stages of one tile of columns, also while the results of the tile before are written. Shared
+ * memory: the stages, and for each warp sixteen rows of its results on their way out. */
 #include "backend/cuda/tile_args.cuh"
-#include "backend/cuda/tile_lane.cuh"
 #include "backend/cuda/wgmma.cuh"
 
-enum { WORKERS = 256, GEMM_THREADS = WORKERS + LN_WARP, GEMM_ROWS = 128, MAX_STAGES = 8 };
-enum { OUT_STRIDE = GEMM_ROWS + 4 }; /* floats from a row of results to the next */
+enum { GROUPS = 3, GROUP_THREADS = 4 * LN_WARP, WARPS = 4 * GROUPS, WORKERS = WARPS * LN_WARP };
+enum { GEMM_THREADS = WORKERS + GROUP_THREADS, REGISTERS = 160, FEW_REGISTERS = 32 };
+enum { PANEL = LN_TILE_PANEL(LN_TILE_BF16), COLUMNS = 64 * GROUPS, TILE_BYTES = 2048 };
+enum { X_BYTES = PANEL * 128, W_BYTES = WARPS * TILE_BYTES, MAX_SHARED = 226 * 1024 };
+enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* of a warp */
+enum { OUT_BYTES = WARPS * OUT_FLOATS * 4 };
 
-/* What a stage holds, in bytes: x in panels, what is left of it or its scales, then eight tiles. */
-template <int KIND, bool PRECISE> struct stage_shape {
-    static constexpr unsigned PANEL = LN_TILE_PANEL(KIND);
-    static constexpr unsigned X_BYTES = PANEL * (KIND == LN_TILE_BF16 ? 128 : 256);
-    static constexpr unsigned MORE_BYTES = KIND != LN_TILE_BF16 ? PANEL * 8 * 4
-                                           : PRECISE            ? X_BYTES
-                                                                : 0;
-    static constexpr unsigned TILE_BYTES = ln_tile_bytes(KIND), N_TILES = GEMM_ROWS / LN_TILE_ROWS;
-    static constexpr unsigned TILES_AT = X_BYTES + MORE_BYTES;
-    static constexpr unsigned BYTES = TILES_AT + N_TILES * TILE_BYTES;
-    static constexpr unsigned BLOCKS_AT_ONCE = KIND == LN_TILE_BF16 ? 1 : 2; /* that share a core */
-    static constexpr unsigned N_STAGES = 224 * 1024 / BLOCKS_AT_ONCE / BYTES;
+/* A stage: x, with PRECISE what rounding left of it, and the tiles of each warp. */
+template <bool PRECISE> struct stage_shape {
+    static constexpr unsigned TILES_AT = X_BYTES * (PRECISE ? 2 : 1), BYTES = TILES_AT + W_BYTES;
+    static constexpr unsigned N_STAGES = (MAX_SHARED - OUT_BYTES) / BYTES;
+    static constexpr unsigned SHARED = N_STAGES * BYTES + OUT_BYTES;
 };
 
+/* What is multiplied, as tensors of rows of 128 bytes. */
+typedef struct gemm_args {
+    ln_tile_args p;
+    CUtensorMap x, rest, gate, weights[LN_TILE_MAX_PARTS];
+} gemm_args;
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+enum { MAX_STAGES = 8 };
 
 typedef struct pipe {
     uint64_t full[MAX_STAGES], empty[MAX_STAGES];
 } pipe;
 
-/* The row of tiles that warp `warp` of the workers multiplies. */
+typedef struct place { /* in the ring of stages */
+    unsigned stage, parity;
+} place;
+
+template <unsigned N> static __device__ __forceinline__ void advance(place &at) {
+    if (++at.stage == N)
+        at.stage = 0, at.parity ^= 1;
+}
+
+/* Which results a block makes: a panel of x, a part of the linears and a block of its columns. */
+typedef struct job {
+    unsigned panel, part, block;
+} job;
+
+/* Neighbours have different rows and the same columns, so that weights are read once. */
 template <bool GATE>
-static __device__ __forceinline__ const uint8_t *tiles_of(const ln_tile_args &p,
-                                                          const ln_tile_part &part, unsigned block,
-                                                          unsigned warp, size_t tile_bytes) {
-    unsigned last = ((unsigned)part.epilogue.n_out - 1) / LN_TILE_ROWS;
-    unsigned row = GATE ? block * 4 + warp % 4 : block * 8 + warp;
-    const uint8_t *matrix = GATE && warp < 4 ? part.gate : part.weight;
-    return matrix + (size_t)min(row, last) * p.n_tiles * tile_bytes;
+static __device__ __forceinline__ bool find_job(const ln_tile_args &p, unsigned number, job &out) {
+    constexpr unsigned OWN = COLUMNS / (GATE ? 2 : 1);
+    unsigned n_panels = ((unsigned)p.n_rows + PANEL - 1) / PANEL;
+    out.panel = number % n_panels;
+    out.block = number / n_panels;
+    for (out.part = 0; out.part < p.n_parts; out.part++) {
+        unsigned n = ((unsigned)p.parts[out.part].epilogue.n_out + OWN - 1) / OWN;
+        if (out.block < n)
+            return true;
+        out.block -= n;
+    }
+    return false;
 }
 
-/* Brings stage after stage; by one warp. */
-template <int KIND, bool GATE, bool PRECISE>
-static __device__ void bring(const ln_tile_args &p, const ln_tile_part &part, unsigned block,
-                             char *stages, pipe &pipe) {
-    typedef stage_shape<KIND, PRECISE> shape;
-    unsigned lane = threadIdx.x % LN_WARP;
-    const char *from = NULL;
-    unsigned bytes = 0, at = 0, step = 0; /* this lane's copies */
-    size_t panel_at = (size_t)blockIdx.x * p.n_tiles;
-    if (lane < shape::N_TILES) {
-        from = (const char *)tiles_of<GATE>(p, part, block, lane, shape::TILE_BYTES);
-        bytes = step = shape::TILE_BYTES;
-        at = shape::TILES_AT + lane * shape::TILE_BYTES;
-    } else if (lane == shape::N_TILES) {
-        from = KIND == LN_TILE_BF16 ? (const char *)p.x.bf16 : (const char *)p.x.int8;
-        bytes = step = shape::X_BYTES;
-        from += panel_at * step;
-    } else if (lane == shape::N_TILES + 1 && shape::MORE_BYTES > 0) {
-        from = KIND == LN_TILE_BF16 ? (const char *)p.x.rest : (const char *)p.x.scales;
-        bytes = step = shape::MORE_BYTES;
-        from += panel_at * step;
-        at = shape::X_BYTES;
-    }
-    for (unsigned tile = 0; tile < p.n_tiles; tile++) {
-        unsigned stage = tile % shape::N_STAGES, round = tile / shape::N_STAGES;
-        if (round > 0)
-            ln_barrier_wait(&pipe.empty[stage], (round - 1) % 2);
-        if (lane == 0)
-            ln_barrier_expect(&pipe.full[stage], shape::BYTES);
-        __syncwarp();
-        if (bytes > 0)
-            ln_bulk_copy(stages + stage * shape::BYTES + at, from + (size_t)tile * step, bytes,
-                         &pipe.full[stage]);
+/* Brings stage after stage for one job after another; by one thread. */
+template <bool GATE, bool PRECISE>
+static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
+    typedef stage_shape<PRECISE> shape;
+    constexpr unsigned TILES = WARPS / (GATE ? 2 : 1); /* of a matrix */
+    place at = {0, 1};
+    job job;
+    for (unsigned number = blockIdx.x; find_job<GATE>(g.p, number, job); number += gridDim.x) {
+        int row = (int)(job.block * TILES), x_at = (int)(job.panel * g.p.n_tiles * PANEL);
+        for (unsigned tile = 0; tile < g.p.n_tiles; tile++, x_at += PANEL) {
+            uint64_t *full = &pipe.full[at.stage];
+            char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
+            int tile_at = (int)(tile * (TILE_BYTES / 128));
+            ln_barrier_wait(&pipe.empty[at.stage], at.parity);
+            ln_barrier_expect(full, shape::BYTES);
+            if (GATE)
+                ln_copy_box(w, &g.gate, 0, tile_at, row, full);
+            ln_copy_box(w + W_BYTES - TILES * TILE_BYTES, &g.weights[job.part], 0, tile_at, row,
+                        full);
+            ln_copy_box(x, &g.x, 0, x_at, full);
+            if (PRECISE)
+                ln_copy_box(x + X_BYTES, &g.rest, 0, x_at, full);
+            advance<shape::N_STAGES>(at);
+        }
     }
 }
 
-/* A worker has rows 16 * warp + lane / 4 (+ 8) of 128, and of x rows 8 j + 2 (lane % 4) (+ 1). */
+static __device__ __forceinline__ void release(uint64_t *empty, unsigned lane) {
+    if (lane == 0)
+        ln_barrier_arrive(empty);
+}
 
-/* The workers' loop for BF16: while a tile is multiplied, the next one comes to registers. */
+/* A warp's weights of a step of 16 columns. */
+static __device__ __forceinline__ uint4 load_step(const char *w, int step) {
+    return *(const uint4 *)(w + step * 512);
+}
+
+/* Sums of a tile of results: warp `warp` has columns 16 * warp + lane / 4 (+ 8), and of x rows
+ * 8 j + 2 (lane % 4) (+ 1). A tile of columns is two groups of products; while one is under way the
+ * weights of the next come to registers. */
 template <bool PRECISE>
-static __device__ void work_bf16(const ln_tile_args &p, bool precise, char *stages, pipe &pipe,
-                                 float total[64]) {
-    typedef stage_shape<LN_TILE_BF16, PRECISE> shape;
+static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool precise,
+                                                const char *stages, pipe &pipe, place &at,
+                                                float total[64]) {
+    typedef stage_shape<PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES, in_slice = 0;
-    const char *tiles = stages + shape::TILES_AT + warp * shape::TILE_BYTES + lane * 16;
+    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
+    const char *weights = stages + shape::TILES_AT + warp * TILE_BYTES + lane * 16;
     float sum[64];
-    uint4 steps[4];
+    uint4 a[4];
 #pragma unroll
     for (int i = 0; i < 64; i++)
-        sum[i] = 0.0f, total[i] = -0.0f; /* -0 + x is x */
-    ln_barrier_wait(&pipe.full[0], 0);
+        total[i] = -0.0f; /* -0 + x is x */
+    ln_barrier_wait(&pipe.full[at.stage], at.parity);
+    a[0] = load_step(weights + at.stage * shape::BYTES, 0);
+    a[1] = load_step(weights + at.stage * shape::BYTES, 1);
+    for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
+        unsigned end = min(begin + per_slice, p.n_tiles), last = 0;
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        steps[i] = *(const uint4 *)(tiles + i * 512);
-    for (unsigned tile = 0; tile < p.n_tiles; tile++) {
-        unsigned stage = tile % shape::N_STAGES, next = (tile + 1) % shape::N_STAGES;
-        const char *x = stages + stage * shape::BYTES;
-        uint4 coming[4];
-        ln_wgmma_fence();
+        for (int i = 0; i < 64; i++)
+            sum[i] = 0.0f;
+        for (unsigned tile = begin; tile < end; tile++) {
+            const char *x = stages + at.stage * shape::BYTES;
+            const char *w = weights + at.stage * shape::BYTES;
+            ln_wgmma_fence();
+            ln_wgmma_bf16(sum, a[0], ln_wgmma_rows(x));
+            ln_wgmma_bf16(sum, a[1], ln_wgmma_rows(x + 32));
+            ln_wgmma_commit();
+            ln_wgmma_wait<1>(); /* the last tile's second half */
+            ln_wgmma_keep(a[2]);
+            ln_wgmma_keep(a[3]);
+            if (tile > begin)
+                release(&pipe.empty[last], lane);
+            a[2] = load_step(w, 2);
+            a[3] = load_step(w, 3);
+            ln_wgmma_fence();
+            ln_wgmma_bf16(sum, a[2], ln_wgmma_rows(x + 64));
+            ln_wgmma_bf16(sum, a[3], ln_wgmma_rows(x + 96));
+            if constexpr (PRECISE) {
+                if (precise) {
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            ln_wgmma_bf16(sum, steps[i], ln_wgmma_rows(x + i * 32));
-        if constexpr (PRECISE) {
-            if (precise) {
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    ln_wgmma_bf16(sum, steps[i], ln_wgmma_rows(x + shape::X_BYTES + i * 32));
+                    for (int i = 0; i < 4; i++)
+                        ln_wgmma_bf16(sum, a[i], ln_wgmma_rows(x + X_BYTES + i * 32));
+                }
+                ln_wgmma_commit();
+                ln_wgmma_wait<0>();
+            } else {
+                ln_wgmma_commit();
+                ln_wgmma_wait<1>();
+            }
+            ln_wgmma_keep(a[0]);
+            ln_wgmma_keep(a[1]);
+            last = at.stage;
+            advance<shape::N_STAGES>(at);
+            if (tile + 1 < p.n_tiles) {
+                ln_barrier_wait(&pipe.full[at.stage], at.parity);
+                a[0] = load_step(weights + at.stage * shape::BYTES, 0);
+                a[1] = load_step(weights + at.stage * shape::BYTES, 1);
             }
         }
-        ln_wgmma_commit();
-        if (tile + 1 < p.n_tiles) {
-            ln_barrier_wait(&pipe.full[next], (tile + 1) / shape::N_STAGES % 2);
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                coming[i] = *(const uint4 *)(tiles + next * shape::BYTES + i * 512);
-        }
-        ln_wgmma_wait();
+        ln_wgmma_wait<0>();
         ln_wgmma_keep(sum);
+        ln_wgmma_keep(a[2]);
+        ln_wgmma_keep(a[3]);
+        release(&pipe.empty[last], lane);
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            ln_wgmma_keep(steps[i]);
-        if (lane == 0)
-            ln_barrier_arrive(&pipe.empty[stage]);
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            steps[i] = coming[i];
-        if (++in_slice == per_slice || tile + 1 == p.n_tiles) {
-            in_slice = 0;
-#pragma unroll
-            for (int i = 0; i < 64; i++) {
-                total[i] += sum[i];
-                sum[i] = 0.0f;
-            }
-        }
+        for (int i = 0; i < 64; i++)
+            total[i] += sum[i];
     }
-}
-
-/* The A operand of a block of a tile of int8 or int4 numbers. */
-template <int KIND>
-static __device__ __forceinline__ uint4 load_block(const char *tile, unsigned lane, int block) {
-    if constexpr (KIND == LN_TILE_INT8)
-        return *(const uint4 *)(tile + (block * 32 + lane) * 16);
-    else
-        return ln_unpack_int4(*(const uint4 *)(tile + (block / 2 * 32 + lane) * 16), block);
-}
-
-/* START + the products of a block. */
-static __device__ __forceinline__ void multiply_block(uint4 a, const char *x, int block,
-                                                      int (&c)[32]) {
-#pragma unroll
-    for (int i = 0; i < 32; i++)
-        c[i] = LN_INT_START_BITS;
-    ln_wgmma_fence();
-    ln_wgmma_int8(c, a, ln_wgmma_rows(x + block / 4 * (64 * 128) + block % 4 * 32));
-    ln_wgmma_commit();
-    ln_wgmma_wait();
-    ln_wgmma_keep(a);
-    ln_wgmma_keep(c);
-}
-
-static __device__ __forceinline__ void add_block(const int c[32], float w0, float w1,
-                                                 const float *x_scales, float sum[32]) {
-    float start0 = -LN_INT_START * w0, start1 = -LN_INT_START * w1;
-#pragma unroll
-    for (int j = 0; j < 8; j++) {
-        float2 x = *(const float2 *)(x_scales + 8 * j);
-        float *s = sum + 4 * j;
-        s[0] = ln_add_scaled(__int_as_float(c[4 * j]), w0, start0, x.x, s[0]);
-        s[1] = ln_add_scaled(__int_as_float(c[4 * j + 1]), w0, start0, x.y, s[1]);
-        s[2] = ln_add_scaled(__int_as_float(c[4 * j + 2]), w1, start1, x.x, s[2]);
-        s[3] = ln_add_scaled(__int_as_float(c[4 * j + 3]), w1, start1, x.y, s[3]);
-    }
-}
-
-/* The workers' loop for INT8 and INT4: while one group scales a block another multiplies one. */
-template <int KIND>
-static __device__ void work_int8(const ln_tile_args &p, char *stages, pipe &pipe, float total[32]) {
-    typedef stage_shape<KIND, false> shape;
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES, in_slice = 0;
-    float sum[32];
-#pragma unroll
-    for (int i = 0; i < 32; i++)
-        sum[i] = 0.0f, total[i] = -0.0f; /* -0 + x is x */
-    for (unsigned tile = 0; tile < p.n_tiles; tile++) {
-        unsigned stage = tile % shape::N_STAGES;
-        const char *x = stages + stage * shape::BYTES;
-        const char *w = x + shape::TILES_AT + warp * shape::TILE_BYTES;
-        const float *x_scales = (const float *)(x + shape::X_BYTES) + lane % 4 * 2;
-        int c[32];
-        ln_barrier_wait(&pipe.full[stage], tile / shape::N_STAGES % 2);
-        uint4 w_scales[2];
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-            w_scales[i] = *(const uint4 *)(w + ln_tile_scale_at(KIND, lane / 4 + 8 * i, 0));
-#pragma unroll
-        for (int block = 0; block < 8; block++) {
-            multiply_block(load_block<KIND>(w, lane, block), x, block, c);
-            add_block(c, ln_tile_scale((const uint32_t *)&w_scales[0], block),
-                      ln_tile_scale((const uint32_t *)&w_scales[1], block), x_scales + block * 64,
-                      sum);
-        }
-        __syncwarp();
-        if (lane == 0)
-            ln_barrier_arrive(&pipe.empty[stage]);
-        if (++in_slice == per_slice || tile + 1 == p.n_tiles) {
-            in_slice = 0;
-#pragma unroll
-            for (int i = 0; i < 32; i++) {
-                total[i] += sum[i];
-                sum[i] = 0.0f;
-            }
-        }
-    }
-}
-
-/* Slices without columns add a zero, which turns -0 into 0. */
-template <int N>
-static __device__ __forceinline__ void add_empty_slices(const ln_tile_args &p, float total[N]) {
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
+    /* Slices without columns add a zero, which turns -0 into 0. */
     if ((p.n_tiles + per_slice - 1) / per_slice < LN_TILE_SLICES)
 #pragma unroll
-        for (int i = 0; i < N; i++)
+        for (int i = 0; i < 64; i++)
             total[i] += 0.0f;
 }
 
-/* Sums go through shared memory, so that rows are written in order. */
-template <int N, bool GATE>
-static __device__ void finish(const ln_tile_args &p, const ln_tile_part &part, unsigned block,
-                              const float total[N], float *out) {
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    asm volatile("bar.sync 1, 256;" ::: "memory"); /* all stages are read */
+/* Rows 16 pass .. 16 pass + 15 of a warp's sums to shared memory. */
+template <int PASS>
+static __device__ __forceinline__ void put_rows(const float total[64], float *out, unsigned lane) {
 #pragma unroll
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < 8; i++) {
         unsigned row = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        out[row * OUT_STRIDE + warp * 16 + lane / 4 + i % 4 / 2 * 8] = total[i];
+        out[row * OUT_STRIDE + lane / 4 + i % 4 / 2 * 8] = total[PASS * 8 + i];
     }
-    asm volatile("bar.sync 1, 256;" ::: "memory");
-    constexpr unsigned COLUMNS = GATE ? GEMM_ROWS / 2 : GEMM_ROWS;
-    size_t first = (size_t)blockIdx.x * (2 * N);
-    for (unsigned i = threadIdx.x; i < 2 * N * COLUMNS; i += WORKERS) {
-        unsigned row = i / COLUMNS, column = i % COLUMNS;
-        const float *sums = out + row * OUT_STRIDE + column;
-        size_t at = (size_t)block * COLUMNS + column;
-        if (first + row < p.n_rows && at < part.epilogue.n_out)
-            ln_finish(part.epilogue, first + row, at, GATE ? sums[COLUMNS] : sums[0],
-                      GATE ? sums[0] : 0.0f);
+}
+
+static __device__ __forceinline__ void put_pass(int pass, const float total[64], float *out,
+                                                unsigned lane) {
+    switch (pass) {
+    case 0: put_rows<0>(total, out, lane); return;
+    case 1: put_rows<1>(total, out, lane); return;
+    case 2: put_rows<2>(total, out, lane); return;
+    case 3: put_rows<3>(total, out, lane); return;
+    case 4: put_rows<4>(total, out, lane); return;
+    case 5: put_rows<5>(total, out, lane); return;
+    case 6: put_rows<6>(total, out, lane); return;
+    default: put_rows<7>(total, out, lane); return;
+    }
+}
+
+/* The warps of a pair, one of which has the gate's sums. */
+static __device__ __forceinline__ void meet_pair(unsigned pair) {
+    asm volatile("bar.sync %0, 64;" ::"r"(pair + 1) : "memory");
+}
+
+/* Results go through shared memory, so that rows are written in order: any epilogue. */
+template <bool GATE>
+static __device__ __forceinline__ void finish(const ln_tile_args &p, const job &job,
+                                              const float total[64], float *outs) {
+    constexpr unsigned PAIRS = WARPS / 2, ROWS = GATE ? PAIRS : WARPS;
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    const ln_epilogue &e = p.parts[job.part].epilogue;
+    float *own = outs + warp * OUT_FLOATS;
+    const float *gates = outs + warp % PAIRS * OUT_FLOATS, *ups = gates + PAIRS * OUT_FLOATS;
+    bool is_aligned = ln_epilogue_is_aligned(e);
+    size_t column = ((size_t)job.block * ROWS + warp % ROWS) * LN_TILE_ROWS + lane % 4 * 4;
+#pragma unroll 1
+    for (int pass = 0; pass < PANEL / OUT_ROWS; pass++) {
+        put_pass(pass, total, own, lane);
+        if (GATE)
+            meet_pair(warp % PAIRS);
+        else
+            __syncwarp();
+        size_t first = (size_t)job.panel * PANEL + (unsigned)pass * OUT_ROWS;
+#pragma unroll
+        for (unsigned i = 0; i < (GATE ? 1 : 2); i++) {
+            unsigned row = (GATE ? warp / PAIRS : i) * 8 + lane / 4;
+            unsigned at = row * OUT_STRIDE + lane % 4 * 4;
+            const float *u = (GATE ? ups : own) + at, *g = (GATE ? gates : own) + at;
+            if (first + row >= p.n_rows || column >= e.n_out)
+                continue;
+            if (is_aligned) {
+                ln_finish_four(e, first + row, column, *(const float4 *)u, *(const float4 *)g);
+                continue;
+            }
+#pragma unroll 1
+            for (unsigned j = 0; j < 4 && column + j < e.n_out; j++)
+                ln_finish(e, first + row, column + j, u[j], g[j]);
+        }
+        if (GATE)
+            meet_pair(warp % PAIRS);
+        else
+            __syncwarp();
+    }
+}
+
+/* Whether finish_plainly will do. */
+static __device__ __forceinline__ bool is_plain(const ln_epilogue &e) {
+    return !e.has_gate && e.activation == LN_ACT_NONE && e.softcap <= 0.0f &&
+           ln_epilogue_is_aligned(e);
+}
+
+/* What ln_epilogue_value is then. */
+static __device__ __forceinline__ float plain_value(const ln_epilogue &e, float u, float bias,
+                                                    float residual) {
+    float y = e.scale * (e.bias != NULL ? u + bias : u);
+    return e.residual != NULL ? residual + y : y;
+}
+
+/* The same for aligned rows with no more than bias and residual, HELD of which are loaded at once.
+ */
+static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, const job &job,
+                                                      const float total[64], float *outs) {
+    enum { HELD = 8 };
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    const ln_epilogue &e = p.parts[job.part].epilogue;
+    float *own = outs + warp * OUT_FLOATS;
+    size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS + lane % 4 * 4;
+    size_t first = (size_t)job.panel * PANEL + lane / 4;
+    unsigned n = column < e.n_out && first < p.n_rows ? (unsigned)(p.n_rows - first + 7) / 8 : 0;
+    unsigned n_residual = e.residual != NULL ? n : 0;
+    const float *from = e.residual + first * e.n_out + column;
+    float *to = e.out + first * e.out_stride + column;
+    float4 bias = {}, residual[HELD];
+    if (e.bias != NULL && n > 0)
+        bias = *(const float4 *)(e.bias + column);
+#pragma unroll
+    for (unsigned i = 0; i < PANEL / 8; i++) {
+        if (i % HELD == 0)
+#pragma unroll
+            for (unsigned j = 0; j < HELD; j++)
+                residual[j] = i + j < n_residual
+                                  ? __ldcg((const float4 *)(from + (i + j) * 8 * e.n_out))
+                                  : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (i % 2 == 0) {
+            __syncwarp();
+            put_pass((int)i / 2, total, own, lane);
+            __syncwarp();
+        }
+        float4 u = *(const float4 *)(own + (i % 2 * 8 + lane / 4) * OUT_STRIDE + lane % 4 * 4), y;
+        float4 r = residual[i % HELD];
+        y.x = plain_value(e, u.x, bias.x, r.x);
+        y.y = plain_value(e, u.y, bias.y, r.y);
+        y.z = plain_value(e, u.z, bias.z, r.z);
+        y.w = plain_value(e, u.w, bias.w, r.w);
+        if (i < n)
+            __stwb((float4 *)(to + i * 8 * e.out_stride), y);
     }
 }
 
 #endif
 
-template <int KIND, bool GATE, bool PRECISE>
-static __global__ void __launch_bounds__(GEMM_THREADS, (stage_shape<KIND, PRECISE>::BLOCKS_AT_ONCE))
-    gemm(const __grid_constant__ ln_tile_args p) {
+template <bool GATE, bool PRECISE>
+static __global__ void __launch_bounds__(GEMM_THREADS, 1)
+    gemm(const __grid_constant__ gemm_args g) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    typedef stage_shape<KIND, PRECISE> shape;
+    typedef stage_shape<PRECISE> shape;
     extern __shared__ __align__(1024) char stages[];
     __shared__ pipe pipe;
-    constexpr int N = LN_TILE_PANEL(KIND) / 2;
-    unsigned block = blockIdx.y;
-    const ln_tile_part &part = ln_tile_find_part(p, GATE ? GEMM_ROWS / 2 : GEMM_ROWS, &block);
     ln_let_next_start();
     if (threadIdx.x == 0) {
         for (unsigned i = 0; i < shape::N_STAGES; i++) {
             ln_barrier_init(&pipe.full[i], 1);
-            ln_barrier_init(&pipe.empty[i], WORKERS / LN_WARP);
+            ln_barrier_init(&pipe.empty[i], WARPS);
         }
         ln_barriers_ready();
     }
     __syncthreads();
     ln_wait_for_last();
     if (threadIdx.x >= WORKERS) {
-        bring<KIND, GATE, PRECISE>(p, part, block, stages, pipe);
+        ln_leave_registers<FEW_REGISTERS>();
+        if (threadIdx.x == WORKERS)
+            bring<GATE, PRECISE>(g, stages, pipe);
         return;
     }
-    float total[N];
-    if constexpr (KIND == LN_TILE_BF16)
-        work_bf16<PRECISE>(p, part.precise, stages, pipe, total);
-    else
-        work_int8<KIND>(p, stages, pipe, total);
-    add_empty_slices<N>(p, total);
-    finish<N, GATE>(p, part, block, total, (float *)stages);
+    ln_take_registers<REGISTERS>();
+    const ln_tile_args &p = g.p;
+    float *outs = (float *)(stages + shape::N_STAGES * shape::BYTES);
+    place at = {0, 0};
+    job job;
+    for (unsigned number = blockIdx.x; find_job<GATE>(p, number, job); number += gridDim.x) {
+        float total[64];
+        multiply<PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
+        if (!GATE && is_plain(p.parts[job.part].epilogue))
+            finish_plainly(p, job, total, outs);
+        else
+            finish<GATE>(p, job, total, outs);
+    }
 #endif
 }
 
-template <int KIND, bool GATE, bool PRECISE>
+/* A row of tiles after another, in boxes of `rows` of them and a tile of columns. */
+static int map_tiles(const ln_tile_args &args, const uint8_t *matrix, size_t n_out, unsigned rows,
+                     CUtensorMap *map) {
+    ln_tensor tensor = {};
+    tensor.data = (void *)matrix;
+    tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    tensor.n_dims = 3;
+    tensor.dims[0] = tensor.box[0] = tensor.strides[0] = 128;
+    tensor.dims[1] = (size_t)args.n_tiles * (TILE_BYTES / 128);
+    tensor.dims[2] = ln_ceil_div(n_out, LN_TILE_ROWS);
+    tensor.strides[1] = (size_t)args.n_tiles * TILE_BYTES;
+    tensor.box[1] = TILE_BYTES / 128;
+    tensor.box[2] = rows;
+    return ln_tensor_map(&tensor, map);
+}
+
+static int map_x(const ln_tile_args &args, const void *x, CUtensorMap *map) {
+    ln_tensor tensor = {};
+    tensor.data = (void *)x;
+    tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    tensor.n_dims = 2;
+    tensor.dims[0] = tensor.box[0] = tensor.strides[0] = 128;
+    tensor.dims[1] = (size_t)ln_ceil_div(args.n_rows, PANEL) * PANEL * args.n_tiles;
+    tensor.box[1] = PANEL;
+    return ln_tensor_map(&tensor, map);
+}
+
+template <bool GATE, bool PRECISE> static int make_maps(gemm_args &g) {
+    unsigned rows = WARPS / (GATE ? 2 : 1);
+    const ln_tile_part *parts = g.p.parts;
+    int code = map_x(g.p, g.p.x.bf16, &g.x);
+    if (code == 0 && PRECISE)
+        code = map_x(g.p, g.p.x.rest, &g.rest);
+    for (unsigned i = 0; i < g.p.n_parts && code == 0; i++)
+        code = map_tiles(g.p, parts[i].weight, parts[i].epilogue.n_out, rows, &g.weights[i]);
+    if (code == 0 && GATE)
+        code = map_tiles(g.p, parts[0].gate, parts[0].epilogue.n_out, rows, &g.gate);
+    return code;
+}
+
+template <bool GATE, bool PRECISE>
 static int launch(const ln_tile_args &args, cudaStream_t stream) {
-    typedef stage_shape<KIND, PRECISE> shape;
-    int shared = (int)(shape::N_STAGES * shape::BYTES);
-    cudaError_t code = cudaFuncSetAttribute(gemm<KIND, GATE, PRECISE>,
-                                            cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-    if (code != cudaSuccess)
+    typedef stage_shape<PRECISE> shape;
+    gemm_args g = {args, {}, {}, {}, {}};
+    int device, n_cores = 0, code = make_maps<GATE, PRECISE>(g);
+    if (code == 0)
+        code = cudaGetDevice(&device);
+    if (code == 0)
+        code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
+    if (code == 0)
+        code = cudaFuncSetAttribute(gemm<GATE, PRECISE>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, shape::SHARED);
+    if (code != 0)
         return code;
-    dim3 grid(ln_ceil_div(args.n_rows, shape::PANEL),
-              ln_tile_blocks(args, GATE ? GEMM_ROWS / 2 : GEMM_ROWS));
-    return ln_launch(gemm<KIND, GATE, PRECISE>, grid, GEMM_THREADS, (size_t)shared, stream, args);
+    unsigned jobs =
+        ln_tile_blocks(args, COLUMNS / (GATE ? 2 : 1)) * ln_ceil_div(args.n_rows, PANEL);
+    dim3 grid(min(jobs, (unsigned)n_cores));
+    return ln_launch(gemm<GATE, PRECISE>, grid, GEMM_THREADS, shape::SHARED, stream, g);
 }
 
-template <int KIND, bool PRECISE>
-static int launch_gate(const ln_tile_args &args, cudaStream_t stream) {
-    return args.parts[0].gate != NULL ? launch<KIND, true, PRECISE>(args, stream)
-                                      : launch<KIND, false, PRECISE>(args, stream);
-}
-
+#ifndef LAB
 int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream) {
-    switch (kind) {
-    case LN_TILE_BF16:
-        return ln_tile_is_precise(args) ? launch_gate<LN_TILE_BF16, true>(args, stream)
-                                        : launch_gate<LN_TILE_BF16, false>(args, stream);
-    case LN_TILE_INT8: return launch_gate<LN_TILE_INT8, false>(args, stream);
-    default: return launch_gate<LN_TILE_INT4, false>(args, stream);
-    }
+    if (kind != LN_TILE_BF16)
+        return ln_tile_gemm_int(kind, args, stream);
+    bool has_gate = args.parts[0].gate != NULL;
+    if (ln_tile_is_precise(args))
+        return has_gate ? launch<true, true>(args, stream) : launch<false, true>(args, stream);
+    return has_gate ? launch<true, false>(args, stream) : launch<false, false>(args, stream);
 }
+#endif

@@ -4,6 +4,7 @@
 #define LN_BACKEND_CUDA_WGMMA_CUH
 
 #include "backend/cuda/common.cuh"
+#include "backend/cuda/tensor_map.cuh"
 
 static __device__ __forceinline__ uint32_t ln_shared_address(const void *p) {
     return (uint32_t)__cvta_generic_to_shared(p);
@@ -53,6 +54,32 @@ static __device__ __forceinline__ void ln_bulk_copy(void *to, const void *from, 
                  : "memory");
 }
 
+/* A box of a tensor, from these indices on, to shared memory. */
+static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *map, int column,
+                                                   int row, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(ln_shared_address(to)),
+                 "l"(map), "r"(column), "r"(row), "r"(ln_shared_address(barrier))
+                 : "memory");
+}
+
+static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *map, int column,
+                                                   int row, int layer, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(ln_shared_address(to)),
+                 "l"(map), "r"(column), "r"(row), "r"(layer), "r"(ln_shared_address(barrier))
+                 : "memory");
+}
+
+/* A block's registers, given from warps that need few to those that need many. */
+template <int N> static __device__ __forceinline__ void ln_take_registers(void) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+template <int N> static __device__ __forceinline__ void ln_leave_registers(void) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+
 /* Rows of 128 bytes, the 16 bytes at i of row r being at i ^ r % 8; `at` begins eight rows, or is
  * 32 bytes times a step behind such a place. */
 static __device__ __forceinline__ uint64_t ln_wgmma_rows(const void *at) {
@@ -86,9 +113,9 @@ template <int N> static __device__ __forceinline__ void ln_wgmma_keep(int (&sums
         asm volatile("" : "+r"(sums[i])::"memory");
 }
 
-/* Waits for all products. */
-static __device__ __forceinline__ void ln_wgmma_wait(void) {
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+/* Waits until at most N groups of products are under way. */
+template <int N> static __device__ __forceinline__ void ln_wgmma_wait(void) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
 /* c [64 rows][128] += A B of 16 columns. */

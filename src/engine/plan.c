@@ -109,8 +109,8 @@ void ln_engine_choose_budget(const linnet_engine_options *options, ln_engine_pla
     size_t max_seqs = options->max_seqs > 0 ? options->max_seqs : 1;
     size_t max_tokens = options->max_batch_tokens;
     if (max_tokens == 0) {
-        max_tokens =
-            plan->ctx_tokens < DEFAULT_BATCH_TOKENS ? plan->ctx_tokens : DEFAULT_BATCH_TOKENS;
+        const size_t most = plan->ctx_tokens * max_seqs; /* neither is over INT32_MAX */
+        max_tokens = most < DEFAULT_BATCH_TOKENS ? most : DEFAULT_BATCH_TOKENS;
         max_tokens = max_tokens < max_seqs ? max_seqs : max_tokens;
     }
     size_t max_logits = max_seqs * (1 + options->draft_tokens);

@@ -365,6 +365,23 @@ static void engines_are_refused_by_name(void **state) {
     assert_true(plan.total_bytes > (size_t)1 << 40);
 }
 
+/* A step holds the prompts of several sequences, however short these are. */
+static void steps_are_as_long_as_sequences_can_fill(void **state) {
+    (void)state;
+    static const size_t expected[][3] = {/* ctx_tokens, max_seqs, max_batch_tokens */
+                                         {64, 1, 64},
+                                         {64, 3, 192},
+                                         {64, 32, 512},
+                                         {512, 1, 512},
+                                         {16, 1000, 1000}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const linnet_engine_options o = exact_options(expected[i][0], expected[i][1], 0, 1);
+        linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+        assert_int_equal(linnet_plan_memory(shared.model, &o, &plan, NULL), LINNET_OK);
+        assert_int_equal(plan.max_batch_tokens, expected[i][2]);
+    }
+}
+
 /* ---- the life of a request -------------------------------------------------------------- */
 
 static void stop_ids_stop(void **state) {
@@ -602,6 +619,7 @@ int main(void) {
         cmocka_unit_test(running_out_of_memory_is_an_error),
         cmocka_unit_test(requests_are_refused_by_name),
         cmocka_unit_test(engines_are_refused_by_name),
+        cmocka_unit_test(steps_are_as_long_as_sequences_can_fill),
         cmocka_unit_test(stop_ids_stop),
         cmocka_unit_test(lengths_are_kept),
         cmocka_unit_test(events_wait_and_poll),

@@ -101,7 +101,8 @@ static ln_status measure_copies(linnet_engine *engine, ln_error *err) {
     return LINNET_OK;
 }
 
-static ln_status start_thread(linnet_engine *engine, ln_error *err) {
+static ln_status start_threads(linnet_engine *engine, ln_error *err) {
+    LN_TRY(ln_delivery_start(&engine->delivery, err));
     int code = pthread_mutex_init(&engine->mutex, NULL);
     if (code == 0) {
         code = pthread_cond_init(&engine->work_came, NULL);
@@ -149,7 +150,7 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     if (status == LINNET_OK)
         status = measure_copies(engine, err);
     if (status == LINNET_OK)
-        status = start_thread(engine, err);
+        status = start_threads(engine, err);
     if (status == LINNET_OK)
         *out = engine;
     else
@@ -167,6 +168,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
         pthread_mutex_unlock(&engine->mutex);
         pthread_join(engine->thread, NULL);
     }
+    ln_delivery_stop(&engine->delivery);
     if (engine->has_mutex) {
         pthread_cond_destroy(&engine->work_came);
         pthread_mutex_destroy(&engine->mutex);

@@ -107,7 +107,7 @@ static bool accept(linnet_engine *engine, const ln_row *row) {
     linnet_finish finish = row->finish;
     if (row->token >= 0) {
         ln_stat_add(&engine->stats.n_output_tokens, 1);
-        ln_request_show_token(sequence->group->request, sequence->index);
+        ln_request_add_token(sequence->group->request, sequence->index);
         sequence->n_tokens++;
         if (finish == LINNET_FINISH_NONE && sequence->n_tokens == sequence->max_tokens)
             finish = LINNET_FINISH_LENGTH;
@@ -397,7 +397,7 @@ static bool wait_for_work(linnet_engine *engine) {
     uint64_t now_ns = engine->deadline_ns < UINT64_MAX ? ln_clock_ns() : 0;
     if (cancelled || stopping || now_ns >= engine->deadline_ns)
         end_early(engine, stopping, now_ns);
-    ln_mail_round_post(&engine->mail, ln_request_release);
+    ln_delivery_hand_over(&engine->delivery);
     return !stopping;
 }
 
@@ -409,7 +409,7 @@ void *ln_engine_main(void *argument) {
         guess(engine);
         if (ln_scheduler_schedule(&engine->scheduler) > 0)
             run_step(engine);
-        ln_mail_round_post(&engine->mail, ln_request_release);
+        ln_delivery_hand_over(&engine->delivery);
     }
     return NULL;
 }

@@ -6,9 +6,9 @@
 #include <stdatomic.h>
 
 #include "engine/constraint.h"
+#include "engine/delivery.h"
 #include "engine/draft.h"
 #include "engine/front.h"
-#include "engine/mailbox.h"
 #include "engine/plan.h"
 #include "engine/rows.h"
 #include "engine/stats.h"
@@ -47,7 +47,8 @@ struct linnet_engine {
     ln_front front;
     uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
     ln_stats stats;       /* any thread reads */
-    ln_mail_round mail;   /* of the step that is being delivered */
+
+    ln_delivery delivery;
 
     /* shared with the threads that submit */
     pthread_mutex_t mutex;

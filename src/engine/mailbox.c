@@ -113,7 +113,7 @@ void ln_mail_close(ln_mail *mail) {
     pthread_mutex_unlock(&mailbox->mutex);
 }
 
-/* ---- the engine thread's side ------------------------------------------------------------- */
+/* ---- the side of who makes events --------------------------------------------------------- */
 
 bool ln_mail_round_add(ln_mail_round *round, ln_mail *mail) {
     if (mail->is_in_round)
@@ -143,6 +143,10 @@ void ln_mail_round_post(ln_mail_round *round, void (*give_back)(linnet_request *
     *round = (ln_mail_round){0};
     for (ln_mail *mail = begin; mail != NULL;) {
         linnet_mailbox *mailbox = mail->mailbox;
+        if (mailbox == NULL) {
+            mail = mail->next_in_round;
+            continue;
+        }
         pthread_mutex_lock(&mailbox->mutex);
         for (; mail != NULL && mail->mailbox == mailbox; mail = mail->next_in_round)
             if (!mail->is_listed && !mail->is_closed)

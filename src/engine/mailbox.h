@@ -1,9 +1,9 @@
 /* Mailboxes: where many requests say that they have events, for receivers that wait for all of them
  * at once.
  *
- * The engine thread notes the requests that a step gave events to and posts them when the step is
- * over: one lock and at most one write for all, however many they are. A mailbox's list links
- * requests that are open, each once; close takes them off. */
+ * The requests that a step gave events to form a round, which is posted when the step is over: one
+ * lock and at most one write for all, however many they are. A mailbox's list links requests that
+ * are open, each once; close takes them off. */
 #ifndef LN_ENGINE_MAILBOX_H
 #define LN_ENGINE_MAILBOX_H
 
@@ -19,12 +19,12 @@ struct ln_mail {
     ln_mail *next, *previous; /* in its list */
     bool is_listed;
     bool is_closed; /* the request is never listed again */
-    /* the engine thread's */
+    /* of who has the round */
     ln_mail *next_in_round;
     bool is_in_round;
 };
 
-/* Requests with events that were not posted yet; the engine thread's. */
+/* Requests with events that were not posted yet, with a mailbox or without. */
 typedef struct ln_mail_round {
     ln_mail *first, *last;
 } ln_mail_round;

@@ -24,21 +24,6 @@ void ln_request_release(linnet_request *request) {
     free(request);
 }
 
-/* One more event waits. The counter of an eventfd holds 2^64 - 2, so the write cannot fail. */
-static void count_event(linnet_request *request) {
-    uint64_t one = 1;
-    ssize_t written;
-    if (request->mail.mailbox != NULL) {
-        if (ln_mail_round_add(&request->engine->mail, &request->mail))
-            atomic_fetch_add(&request->references, 1);
-        return;
-    }
-    do
-        written = write(request->event_fd, &one, sizeof one);
-    while (written < 0 && errno == EINTR);
-    LN_BUG_ON(written != sizeof one);
-}
-
 void ln_request_take_logprobs(linnet_request *request, size_t index, ln_sampler *sampler,
                               const float *logits) {
     const ln_output *output = &request->outputs[index];
@@ -82,14 +67,10 @@ bool ln_request_note_token(linnet_request *request, size_t index, const ln_sampl
     return output->stop_stream.stopped;
 }
 
-void ln_request_show_token(linnet_request *request, size_t index) {
-    ln_output *output = &request->outputs[index];
-    output->n_made++;
+void ln_request_add_token(linnet_request *request, size_t index) {
+    ln_delivery_note(&request->engine->delivery, &request->mail);
+    request->outputs[index].n_made++;
     begin(request);
-    if (request->is_ranked)
-        return;
-    atomic_store(&output->n_shown, output->n_made);
-    count_event(request);
 }
 
 void ln_request_give_logits(linnet_request *request, size_t position, const float *row,
@@ -101,52 +82,21 @@ void ln_request_give_logits(linnet_request *request, size_t position, const floa
     pthread_mutex_unlock(&request->on_logits_mutex);
 }
 
-/* Shows how an output ended. */
-static void show_end(linnet_request *request, ln_output *output) {
-    atomic_fetch_sub(&request->n_open, 1);
-    atomic_store(&output->finish, (int)output->end);
-    count_event(request);
-}
-
-/* All have ended: the best are shown, ties in the order of their sequences. */
-static void show_best(linnet_request *request) {
-    size_t n_sequences = request->group.n_sequences, n_outputs = request->n_outputs;
-    for (size_t i = 1; i < n_sequences; i++) {
-        size_t rank = request->ranks[i], at = i;
-        double score = request->outputs[rank].score;
-        for (; at > 0 && score > request->outputs[request->ranks[at - 1]].score; at--)
-            request->ranks[at] = request->ranks[at - 1];
-        request->ranks[at] = rank;
-    }
-    for (size_t i = 0; i < n_outputs; i++) {
-        ln_output *output = &request->outputs[request->ranks[i]];
-        for (size_t token = 0; token < output->n_made; token++) {
-            atomic_store(&output->n_shown, token + 1);
-            count_event(request);
-        }
-        show_end(request, output);
-    }
-}
-
+/* After a note: an output has ended. */
 static void end_output(linnet_request *request, size_t index, linnet_finish finish,
                        const ln_error *error) {
-    ln_output *output = &request->outputs[index];
     if (error != NULL)
         request->error = *error;
     begin(request);
-    output->end = finish;
+    request->outputs[index].end = finish;
     request->n_ended++;
-    if (!request->is_ranked)
-        show_end(request, output);
-    else if (request->n_ended == request->group.n_sequences)
-        show_best(request);
 }
 
 void ln_request_give_end(linnet_request *request, size_t index, linnet_finish finish,
                          const ln_error *error) {
+    ln_delivery_note(&request->engine->delivery, &request->mail);
     end_output(request, index, finish, error);
-    if (request->n_ended == request->group.n_sequences)
-        ln_request_release(request);
+    request->is_over = request->n_ended == request->group.n_sequences;
 }
 
 void ln_output_copy_logprobs(const linnet_request *request, ln_logprob_lists *to,
@@ -161,6 +111,7 @@ void ln_output_copy_logprobs(const linnet_request *request, ln_logprob_lists *to
 
 void ln_request_give_beams(linnet_request *request) {
     const ln_beams *beams = request->beams;
+    ln_delivery_note(&request->engine->delivery, &request->mail);
     for (size_t i = 0; i < beams->n_ended; i++) {
         const ln_hypothesis *ended = &beams->ended[i];
         ln_output *output = &request->outputs[i];
@@ -178,15 +129,65 @@ void ln_request_give_beams(linnet_request *request) {
         end_output(request, i, i < beams->n_ended ? beams->ended[i].finish : LINNET_FINISH_LENGTH,
                    NULL);
     }
-    ln_request_release(request);
+    request->is_over = true;
 }
 
 void ln_request_give_end_to_all(linnet_request *request, linnet_finish finish,
                                 const ln_error *error) {
+    ln_delivery_note(&request->engine->delivery, &request->mail);
     for (size_t i = 0; i < request->group.n_sequences; i++)
         if (request->outputs[i].end == LINNET_FINISH_NONE)
             end_output(request, i, finish, error);
-    ln_request_release(request);
+    request->is_over = true;
+}
+
+/* ---- the delivery thread's side --------------------------------------------------------- */
+
+/* So many more events wait. The counter of an eventfd holds 2^64 - 2, so the write cannot fail. */
+static void count_events(const linnet_request *request, uint64_t n_events) {
+    ssize_t written;
+    if (n_events == 0 || request->mail.mailbox != NULL)
+        return;
+    do
+        written = write(request->event_fd, &n_events, sizeof n_events);
+    while (written < 0 && errno == EINTR);
+    LN_BUG_ON(written != sizeof n_events);
+}
+
+/* All have ended: the best come first, ties in the order of their sequences. */
+static void rank(linnet_request *request) {
+    for (size_t i = 1; i < request->group.n_sequences; i++) {
+        size_t rank = request->ranks[i], at = i;
+        double score = request->outputs[rank].score;
+        for (; at > 0 && score > request->outputs[request->ranks[at - 1]].score; at--)
+            request->ranks[at] = request->ranks[at - 1];
+        request->ranks[at] = rank;
+    }
+}
+
+void ln_request_show(linnet_request *request) {
+    uint64_t n_events = 0;
+    if (request->is_ranked && request->n_ended < request->group.n_sequences)
+        return;
+    if (request->is_ranked)
+        rank(request);
+    for (size_t i = 0; i < request->n_outputs; i++) {
+        ln_output *output = &request->outputs[request->ranks[i]];
+        n_events += output->n_made - atomic_load(&output->n_shown);
+        atomic_store(&output->n_shown, output->n_made);
+        if (output->end == LINNET_FINISH_NONE ||
+            atomic_load(&output->finish) != (int)LINNET_FINISH_NONE)
+            continue;
+        atomic_fetch_sub(&request->n_open, 1);
+        atomic_store(&output->finish, (int)output->end);
+        n_events++;
+    }
+    count_events(request, n_events);
+}
+
+void ln_request_end_showing(linnet_request *request) {
+    if (request->is_over)
+        ln_request_release(request);
 }
 
 /* ---- the receiver's side ---------------------------------------------------------------- */

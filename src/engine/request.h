@@ -4,10 +4,10 @@
  * tokens of prompt and output, logprobs, the text streams. The caller and the engine hold a
  * reference each.
  *
- * Tokens are the events: the engine thread writes them behind the prompt and then counts them in
- * the output's n_shown; the receiver follows. The eventfd is a semaphore that counts the events not
- * taken; a request with a mailbox has none, and is noted for the end of the step instead. Where the
- * best of several outputs are asked for, nothing is shown until all have ended. */
+ * Tokens are the events: the engine thread writes them behind the prompt, the delivery thread counts
+ * them in the output's n_shown, and the receiver follows. The eventfd is a semaphore that counts
+ * the events not taken; a request with a mailbox has none. Where the best of several outputs are
+ * asked for, nothing is shown until all have ended. */
 #ifndef LN_ENGINE_REQUEST_H
 #define LN_ENGINE_REQUEST_H
 
@@ -25,13 +25,13 @@ typedef struct ln_output {
     int32_t *tokens;           /* [n_prompt + max_output] */
     ln_logprob_lists logprobs; /* as asked for */
 
-    /* the engine thread's */
+    /* the engine thread's; the delivery thread reads them while it shows the request */
     size_t n_made;              /* tokens written behind the prompt */
     double score;               /* with is_ranked: sum of their logprobs */
     linnet_finish end;          /* why it ended; NONE: it has not */
     ln_text_stream stop_stream; /* with has_stops */
 
-    /* from the engine thread to the receiver */
+    /* from the delivery thread to the receiver */
     atomic_size_t n_shown; /* of n_made */
     atomic_int finish;     /* a linnet_finish, set after the last token and the request's `error` */
 
@@ -65,7 +65,8 @@ struct linnet_request {
     ln_sequence *sequences; /* [n_sequences] */
     size_t n_scored;        /* rows that on_logits got */
     bool has_begun;         /* an event was given */
-    size_t n_ended;         /* outputs */
+    size_t n_ended;         /* outputs; the delivery thread reads it while it shows them */
+    bool is_over;           /* the engine is done with it: showing it gives up its reference */
 
     /* from the engine thread to the receiver */
     bool has_prompt_logprobs; /* set before the first token or the finish */
@@ -102,12 +103,12 @@ void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sample
 bool ln_request_note_token(linnet_request *request, size_t index, const ln_sampler *sampler,
                            int32_t token);
 /* Delivers the token that was noted. */
-void ln_request_show_token(linnet_request *request, size_t index);
+void ln_request_add_token(linnet_request *request, size_t index);
 /* Calls on_logits, unless the request was closed, or position was given before. */
 void ln_request_give_logits(linnet_request *request, size_t position, const float *row,
                             size_t n_vocab);
-/* Ends sequence `index`; the last end of all gives up the engine's reference. `error` with
- * LINNET_FINISH_ERROR. */
+/* Ends sequence `index`; once the last end of all is shown, the engine's reference is given up.
+ * `error` with LINNET_FINISH_ERROR. */
 void ln_request_give_end(linnet_request *request, size_t index, linnet_finish finish,
                          const ln_error *error);
 /* Ends all that have not ended. */
@@ -120,6 +121,11 @@ void ln_output_copy_logprobs(const linnet_request *request, ln_logprob_lists *to
 
 /* The beam search is over: shows its best hypotheses. As ln_request_give_end. */
 void ln_request_give_beams(linnet_request *request);
+
+/* The delivery thread's side: shows what was added since it was last shown; ... */
+void ln_request_show(linnet_request *request);
+/* ... and gives up the engine's reference when it is over. */
+void ln_request_end_showing(linnet_request *request);
 
 /* Frees it, with the last reference. */
 void ln_request_release(linnet_request *request);

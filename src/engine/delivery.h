@@ -1,0 +1,43 @@
+/* Delivery: a thread of the engine's that shows receivers what came of a step, while the next step
+ * runs.
+ *
+ * The engine thread notes the requests that a step gave tokens or ends to, and hands all of them
+ * over when the step is done. The thread then shows their new tokens and ends, wakes receivers
+ * (eventfds, mailboxes) and gives up requests that are over. It waits for nothing but mutexes that
+ * are held briefly, no receiver among them, and allocates nothing.
+ *
+ * What the thread shows lies in the requests, so no queue can be full. Between a hand-over and the
+ * end of its showing nobody else touches that part of them: the next note waits for it. */
+#ifndef LN_ENGINE_DELIVERY_H
+#define LN_ENGINE_DELIVERY_H
+
+#include <pthread.h>
+
+#include "base/error.h"
+#include "engine/mailbox.h"
+
+typedef struct ln_delivery {
+    pthread_t thread;
+    bool has_mutex, has_thread;
+
+    /* the engine thread's; the delivery thread's while handed over */
+    ln_mail_round round;
+    bool is_noting; /* the last round was shown: more may be noted */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t round_came, round_done;
+    bool is_handed, stopping; /* under the mutex */
+} ln_delivery;
+
+/* Starts the thread; `delivery` is zeroed memory. After a failure stop is called, too. Errors:
+ * NOMEM. */
+ln_status ln_delivery_start(ln_delivery *delivery, ln_error *err);
+/* Ends the thread once it has shown what was handed over. Zeroed memory is fine. */
+void ln_delivery_stop(ln_delivery *delivery);
+
+/* The engine thread's: before it changes what the receiver will see of a request. */
+void ln_delivery_note(ln_delivery *delivery, ln_mail *mail);
+/* The step's changes are complete: they are shown from now on. */
+void ln_delivery_hand_over(ln_delivery *delivery);
+
+#endif

@@ -5,9 +5,11 @@
  *
  * Steps take 10 ms; the backend has a thread per processor. Prints, for requests of several kinds,
  * the processor time that the engine's thread took for each step, and its share of the step's time.
- * The first lines have no receiver that waits: events are taken when all have come. */
+ * The first lines have no receiver that waits: events are taken when all have come. The
+ * others are woken for each request, or with a mailbox once a step. */
 #include <linnet.h>
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@ enum { N_REQUESTS = 256, N_OUTPUT = 96 };
 
 typedef struct variant {
     const char *name;
-    bool receives_late, samples, has_stops, has_logprobs;
+    bool receives_late, samples, has_stops, has_logprobs, has_mailbox;
 } variant;
 
 static uint64_t step_ns;
@@ -51,7 +53,8 @@ static void fill(float *logits, size_t n) {
     }
 }
 
-static linnet_request *submit(linnet_engine *engine, const variant *v, size_t number) {
+static linnet_request *submit(linnet_engine *engine, const variant *v, size_t number,
+                              linnet_mailbox *mailbox) {
     static const char *const stops[] = {"\n\nUser:", "<|end_of_answer|>"};
     linnet_request_options options;
     linnet_error err;
@@ -68,6 +71,7 @@ static linnet_request *submit(linnet_engine *engine, const variant *v, size_t nu
     options.logprobs = v->has_logprobs;
     options.stop = stops;
     options.n_stop = v->has_stops ? 2 : 0;
+    options.mailbox = mailbox;
     if (linnet_request_submit(engine, &options, &request, &err) != LINNET_OK)
         stop("submit", &err);
     return request;
@@ -99,6 +103,16 @@ static void receive(linnet_request **requests) {
     }
 }
 
+static void receive_mail(linnet_mailbox *mailbox) {
+    struct pollfd poll_fd = {.fd = linnet_mailbox_get_fd(mailbox), .events = POLLIN};
+    for (size_t n_open = N_REQUESTS; n_open > 0;) {
+        linnet_request *request;
+        poll(&poll_fd, 1, -1);
+        while ((request = linnet_mailbox_next(mailbox)) != NULL)
+            n_open -= take(request);
+    }
+}
+
 static double thread_us(linnet_engine *engine) {
     clockid_t clock;
     struct timespec now;
@@ -117,12 +131,20 @@ static void measure(linnet_engine *engine, const variant *v) {
     static linnet_request *requests[N_REQUESTS];
     double begin_us = thread_us(engine);
     uint64_t begin_steps = count_steps(engine);
+    linnet_mailbox *mailbox = NULL;
+    linnet_error err;
+    if (v->has_mailbox && linnet_mailbox_create(&mailbox, &err) != LINNET_OK)
+        stop("mailbox", &err);
     for (size_t i = 0; i < N_REQUESTS; i++)
-        requests[i] = submit(engine, v, i);
+        requests[i] = submit(engine, v, i, mailbox);
     if (v->receives_late)
         while (count_steps(engine) < begin_steps + N_OUTPUT)
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    receive(requests);
+    if (v->has_mailbox)
+        receive_mail(mailbox);
+    else
+        receive(requests);
+    linnet_mailbox_destroy(mailbox);
     double n_steps = (double)(count_steps(engine) - begin_steps);
     double us = (thread_us(engine) - begin_us) / n_steps;
     printf("%-36s %8.1f us a step %6.2f%%\n", v->name, us, us / (double)step_ns * 1e5);
@@ -134,6 +156,8 @@ int main(int argc, char **argv) {
         {"and stop strings", .receives_late = true, .has_stops = true},
         {"greedy", .samples = false},
         {"greedy, stop strings", .has_stops = true},
+        {"greedy, a mailbox", .has_mailbox = true},
+        {"greedy, stop strings, a mailbox", .has_stops = true, .has_mailbox = true},
         {"sampled", .samples = true},
         {"sampled, stop strings, logprobs", .samples = true, .has_stops = true,
          .has_logprobs = true},

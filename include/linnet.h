@@ -425,6 +425,10 @@ typedef struct linnet_event {
     /* in an output's final event with best_of > n or beams: the sum of its tokens' logprobs,
      * divided as length_penalty says for beams; else 0 */
     float score;
+    /* When a step gave the request its first token, since submit, however late the receiver: in
+     * events of tokens and the last of all. In the latter when it gave the last one, too. Else, or
+     * without tokens, 0. */
+    uint64_t first_token_ns, last_token_ns;
 } linnet_event;
 
 typedef struct linnet_request_options {

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -18,10 +17,9 @@ static bool write_event(const linnet_event *event, bool print_ids, bool is_first
 }
 
 /* Takes events until the final one. */
-static int receive(linnet_request *request, bool print_ids, ln_strbuf *kept, uint64_t start_ns,
+static int receive(linnet_request *request, bool print_ids, ln_strbuf *kept,
                    ln_cli_generation *generation) {
-    uint64_t first_ns = 0;
-    bool is_cancelled = false;
+    bool is_cancelled = false, is_first = true;
     for (;;) {
         linnet_event event;
         linnet_error err = {0};
@@ -37,24 +35,18 @@ static int receive(linnet_request *request, bool print_ids, ln_strbuf *kept, uin
             ln_cli_fail_with(&err);
             return LN_EXIT_FAILURE;
         }
-        bool is_first = first_ns == 0;
-        if (event.token >= 0) {
-            uint64_t now_ns = ln_clock_ns();
-            if (is_first) {
-                first_ns = now_ns;
-                generation->prompt_ns = now_ns - start_ns;
-            }
-            generation->output_ns = now_ns - first_ns;
-        }
         if (kept)
             ln_strbuf_append(kept, event.text, event.text_bytes);
         if (!generation->stdout_closed && !write_event(&event, print_ids, is_first))
             generation->stdout_closed = true;
+        is_first = false;
         if (event.finish == LINNET_FINISH_NONE)
             continue;
         generation->finish = event.finish;
         generation->n_prompt_tokens = event.n_prompt_tokens;
         generation->n_output_tokens = event.n_output_tokens;
+        generation->prompt_ns = event.first_token_ns;
+        generation->output_ns = event.last_token_ns - event.first_token_ns;
         if (event.finish == LINNET_FINISH_ERROR)
             return ln_cli_fail("%s", event.error ? event.error : "the engine failed");
         return generation->interrupted ? LN_EXIT_INTERRUPTED : 0;
@@ -66,10 +58,9 @@ int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options
     *generation = (ln_cli_generation){0};
     linnet_request *request = NULL;
     linnet_error err = {0};
-    uint64_t start_ns = ln_clock_ns();
     if (linnet_request_submit(engine, options, &request, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
-    int status = receive(request, print_ids, kept, start_ns, generation);
+    int status = receive(request, print_ids, kept, generation);
     linnet_request_close(request);
     if (print_ids && !generation->stdout_closed)
         ln_cli_write("\n", 1);

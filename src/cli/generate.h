@@ -13,7 +13,8 @@ typedef struct ln_cli_generation {
     linnet_finish finish;
     bool interrupted, stdout_closed;
     size_t n_prompt_tokens, n_output_tokens;
-    uint64_t prompt_ns; /* from the submit to the first token */
+    /* by the engine's clock, however slowly the text is written: */
+    uint64_t prompt_ns; /* from the submit to the first token; 0: there was none */
     uint64_t output_ns; /* from the first token to the last */
 } ln_cli_generation;
 

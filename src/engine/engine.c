@@ -211,6 +211,7 @@ static void search(linnet_engine *engine, const ln_chunk *chunk, size_t n_chunks
         return;
     LN_BUG_ON(n_chunks != (chunk->begins_group ? 1 : request->beams->width));
     ln_stat_add(&engine->stats.n_output_tokens, request->beams->width);
+    ln_request_note_time(request);
     logits += (chunk->n_logits - 1) * engine->model->spec.n_vocab;
     if (ln_beams_step(request->beams, group, &tools, logits, chunk->begins_group, &is_over, &err) !=
         LINNET_OK) {
@@ -368,7 +369,8 @@ static void run_step(linnet_engine *engine) {
         fail(engine, &err);
         return;
     }
-    learn_cost(engine, ln_clock_ns() - begin_ns);
+    engine->step_end_ns = ln_clock_ns();
+    learn_cost(engine, engine->step_end_ns - begin_ns);
     ln_stat_add(&engine->stats.n_steps, 1);
     ln_stat_set(&engine->stats.n_failed_steps, 0);
     ln_stat_add(&engine->stats.n_computed_tokens, engine->scheduler.n_tokens);

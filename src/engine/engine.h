@@ -45,6 +45,7 @@ struct linnet_engine {
     ln_constraints constraints;
     ln_draft draft;
     ln_front front;
+    uint64_t step_end_ns; /* when the last step's logits were there */
     uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
     ln_stats stats;       /* any thread reads */
 

@@ -67,8 +67,15 @@ bool ln_request_note_token(linnet_request *request, size_t index, const ln_sampl
     return output->stop_stream.stopped;
 }
 
+void ln_request_note_time(linnet_request *request) {
+    request->last_token_ns = request->engine->step_end_ns;
+    if (request->first_token_ns == 0)
+        request->first_token_ns = request->last_token_ns;
+}
+
 void ln_request_add_token(linnet_request *request, size_t index) {
     ln_delivery_note(&request->engine->delivery, &request->mail);
+    ln_request_note_time(request);
     request->outputs[index].n_made++;
     begin(request);
 }
@@ -228,6 +235,16 @@ static void show_logprobs(const linnet_request *request, const ln_output *output
     }
 }
 
+/* The engine writes the first time before the first token, and the last one until all is over. */
+static void show_times(const linnet_request *request, linnet_event *event) {
+    bool is_last = event->n_open == 0;
+    if ((event->token < 0 && !is_last) || request->first_token_ns == 0)
+        return;
+    event->first_token_ns = request->first_token_ns - request->submit_ns;
+    if (is_last)
+        event->last_token_ns = request->last_token_ns - request->submit_ns;
+}
+
 /* Takes the next event of an output, if there is one. What was shown before the finish was seen
  * comes before it. */
 static bool take_event(linnet_request *request, ln_output *output, linnet_event *event) {
@@ -271,6 +288,7 @@ linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linne
     event->n_open = (uint32_t)request->n_to_come;
     event->n_output_tokens = output->n_taken;
     event->n_cached_tokens = request->n_cached_tokens;
+    show_times(request, event);
     show_logprobs(request, output, event);
     return LINNET_OK;
 }

@@ -4,10 +4,10 @@
  * tokens of prompt and output, logprobs, the text streams. The caller and the engine hold a
  * reference each.
  *
- * Tokens are the events: the engine thread writes them behind the prompt, the delivery thread counts
- * them in the output's n_shown, and the receiver follows. The eventfd is a semaphore that counts
- * the events not taken; a request with a mailbox has none. Where the best of several outputs are
- * asked for, nothing is shown until all have ended. */
+ * Tokens are the events: the engine thread writes them behind the prompt, the delivery thread
+ * counts them in the output's n_shown, and the receiver follows. The eventfd is a semaphore that
+ * counts the events not taken; a request with a mailbox has none. Where the best of several outputs
+ * are asked for, nothing is shown until all have ended. */
 #ifndef LN_ENGINE_REQUEST_H
 #define LN_ENGINE_REQUEST_H
 
@@ -49,7 +49,7 @@ struct linnet_request {
     int32_t *encoder_tokens; /* [n_encoder_ids] */
     ln_token_rules rules;
     ln_grammar *grammar;              /* a reference; NULL: none */
-    uint64_t deadline_ns;             /* of ln_clock_ns; 0: none */
+    uint64_t submit_ns, deadline_ns;  /* of ln_clock_ns; deadline 0: none */
     ln_logprob_lists prompt_logprobs; /* as asked for; the engine thread writes them */
     int event_fd;                     /* -1: there is a mailbox */
     ln_mail mail;
@@ -72,6 +72,8 @@ struct linnet_request {
     bool has_prompt_logprobs; /* set before the first token or the finish */
     linnet_error error;       /* with LINNET_FINISH_ERROR */
     size_t n_cached_tokens;   /* set before the first token or the finish */
+    uint64_t first_token_ns;  /* of ln_clock_ns; 0: none yet; set before the first token */
+    uint64_t last_token_ns;   /* set before the last finish */
     atomic_size_t n_open;     /* outputs without finish */
 
     /* from the caller to the engine thread */
@@ -102,6 +104,8 @@ void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sample
  * Touches nothing that other sequences have, but for what the sampler keeps. */
 bool ln_request_note_token(linnet_request *request, size_t index, const ln_sampler *sampler,
                            int32_t token);
+/* The last step gave the request a token. */
+void ln_request_note_time(linnet_request *request);
 /* Delivers the token that was noted. */
 void ln_request_add_token(linnet_request *request, size_t index);
 /* Calls on_logits, unless the request was closed, or position was given before. */

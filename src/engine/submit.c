@@ -235,8 +235,9 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
     own.cache_salt = own.grammar = NULL;
     request->options = own;
     request->engine = engine;
+    request->submit_ns = ln_clock_ns();
     if (own.timeout_ms > 0)
-        request->deadline_ns = ln_clock_ns() + (uint64_t)own.timeout_ms * 1000000u;
+        request->deadline_ns = request->submit_ns + (uint64_t)own.timeout_ms * 1000000u;
     atomic_init(&request->references, 2);
     *out = request;
     ln_engine_enqueue(engine, &request->group);

@@ -4,7 +4,9 @@
  *     build/bench/bench_engine_step MODEL [STEP_US [THREADS]]
  *
  * Steps take 10 ms; the backend has a thread per processor. Prints, for requests of several kinds,
- * the processor time that the engine's thread took for each step, and its share of the step's time.
+ * the processor time that the engine's thread took for each step, and how long the backend waited
+ * for the next one: of that, until the rows of logits were tokens (with two threads or more), and
+ * the rest, in which the step is delivered and the next one scheduled, built and recorded.
  * The first lines have no receiver that waits: events are taken when all have come. The
  * others are woken for each request, or with a mailbox once a step. */
 #include <linnet.h>
@@ -28,16 +30,29 @@ typedef struct variant {
 } variant;
 
 static uint64_t step_ns;
-static uint64_t next_ns;
+static const ln_backend_vtable *real;
+/* Since the variant began: when the last step ended, the time between steps, and their number. */
+static uint64_t end_ns, gap_ns, share_ns, n_gaps;
+
 static ln_status wait_for_step(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
     (void)backend, (void)ops, (void)n_ops, (void)err;
-    uint64_t now_ns = ln_clock_ns();
-    next_ns = (next_ns + step_ns > now_ns ? next_ns : now_ns) + step_ns;
+    uint64_t begin_ns = ln_clock_ns(), next_ns = begin_ns + step_ns;
+    if (end_ns > 0) {
+        gap_ns += begin_ns - end_ns;
+        n_gaps++;
+    }
     struct timespec until = {.tv_sec = (time_t)(next_ns / 1000000000u),
                              .tv_nsec = (long)(next_ns % 1000000000u)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
         continue;
+    end_ns = ln_clock_ns();
     return LINNET_OK;
+}
+
+static void timed_share(ln_backend *backend, ln_pool_fn fn, void *context) {
+    uint64_t begin_ns = ln_clock_ns();
+    real->share(backend, fn, context);
+    share_ns += ln_clock_ns() - begin_ns;
 }
 
 static _Noreturn void stop(const char *what, const linnet_error *err) {
@@ -130,6 +145,7 @@ static uint64_t count_steps(linnet_engine *engine) {
 static void measure(linnet_engine *engine, const variant *v) {
     static linnet_request *requests[N_REQUESTS];
     double begin_us = thread_us(engine);
+    end_ns = gap_ns = share_ns = n_gaps = 0;
     uint64_t begin_steps = count_steps(engine);
     linnet_mailbox *mailbox = NULL;
     linnet_error err;
@@ -147,7 +163,10 @@ static void measure(linnet_engine *engine, const variant *v) {
     linnet_mailbox_destroy(mailbox);
     double n_steps = (double)(count_steps(engine) - begin_steps);
     double us = (thread_us(engine) - begin_us) / n_steps;
-    printf("%-36s %8.1f us a step %6.2f%%\n", v->name, us, us / (double)step_ns * 1e5);
+    double gap_us = (double)gap_ns * 1e-3 / (double)n_gaps;
+    double share_us = (double)share_ns * 1e-3 / (double)n_gaps;
+    printf("%-36s %8.1f us a step; between steps %8.1f us, tokens %8.1f, the rest %6.1f\n", v->name,
+           us, gap_us, share_us, gap_us - share_us);
 }
 
 int main(int argc, char **argv) {
@@ -179,8 +198,10 @@ int main(int argc, char **argv) {
     if (linnet_model_open(argv[1], &model, &err) != LINNET_OK ||
         linnet_engine_create(model, &options, &engine, &err) != LINNET_OK)
         stop(argv[1], &err);
-    ln_backend_vtable vtable = *engine->backend->vtable;
+    real = engine->backend->vtable;
+    ln_backend_vtable vtable = *real;
     vtable.run = wait_for_step;
+    vtable.share = timed_share;
     engine->backend->vtable = &vtable; /* the thread has not looked at it yet: it has no work */
     for (size_t i = 0; i < N_REQUESTS; i++)
         fill(engine->activations.logits + i * engine->model->spec.n_vocab,

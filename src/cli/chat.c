@@ -13,6 +13,8 @@
 #include "cli/line_reader.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/spoken.h"
+#include "model/model.h"
 
 enum { KEY_SYSTEM = LN_KEYS_COMMAND, KEY_CHAT_TEMPLATE };
 
@@ -79,26 +81,27 @@ static void keep_answer(ln_chat *chat, const ln_strbuf *text) {
         ln_cli_fail("out of memory: the answer is not part of the conversation");
 }
 
-static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids) {
+static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids, const char *prompt) {
+    ln_spoken spoken;
+    ln_spoken_init(&spoken, chat->model->tokenizer, prompt, chat->has_colour);
     linnet_request_options request;
     linnet_request_options_init(&request);
     request.prompt_ids = ids;
     request.n_prompt_ids = n_ids;
     request.max_tokens = chat->max_tokens;
     request.sampling = chat->sampling;
-    ln_strbuf text;
-    ln_strbuf_init(&text);
+    request.keep_special = spoken.shows_markers;
     if (!chat->editing)
         ln_interrupt_hold();
-    int status = ln_cli_generate(chat->engine, &request, false, &text, &chat->answered);
+    int status = ln_cli_generate(chat->engine, &request, false, &spoken.sink, &chat->answered);
     if (!chat->editing)
         ln_interrupt_release();
     ln_interrupt_forget();
-    bool open = !chat->answered.stdout_closed;
-    if (open && (text.len > 0 || status == 0))
+    bool open = ln_spoken_finish(&spoken);
+    if (open && (spoken.text.len > 0 || status == 0))
         open = ln_cli_write("\n", 1);
-    keep_answer(chat, &text);
-    ln_strbuf_free(&text);
+    keep_answer(chat, &spoken.text);
+    ln_spoken_free(&spoken);
     return open;
 }
 
@@ -106,13 +109,16 @@ bool ln_chat_answer(ln_chat *chat) {
     linnet_error err = {0};
     int32_t *ids = NULL;
     size_t n_ids = 0;
-    if (ln_conversation_encode(&chat->conversation, chat->model, &ids, &n_ids, &err) != LINNET_OK) {
+    char *prompt = NULL;
+    if (ln_conversation_encode(&chat->conversation, chat->model, &ids, &n_ids, &prompt, &err) !=
+        LINNET_OK) {
         ln_cli_fail_with(&err);
         ln_conversation_drop_last(&chat->conversation, "user");
         return true;
     }
-    bool goes_on = generate(chat, ids, n_ids);
+    bool goes_on = generate(chat, ids, n_ids, prompt);
     linnet_free(ids);
+    linnet_free(prompt);
     return goes_on;
 }
 
@@ -183,9 +189,10 @@ static bool take(ln_chat *chat, ln_line_reader *reader, const ln_strbuf *text) {
 
 static int talk(ln_chat *chat) {
     bool editing = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    bool colour = editing && !getenv("NO_COLOR");
     chat->editing = editing;
-    const chat_prompts prompts = {colour ? "\1\033[1;36m\1>\1\033[0m\1 " : "> ", ". "};
+    chat->has_colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    const chat_prompts prompts = {
+        editing && chat->has_colour ? "\1\033[1;36m\1>\1\033[0m\1 " : "> ", ". "};
     ln_line_reader *reader = ln_line_reader_create(editing);
     if (!reader)
         return ln_cli_fail("cannot read from the terminal");

@@ -18,6 +18,7 @@ typedef struct ln_chat {
     size_t max_tokens;          /* of an answer; 0: until the context is full */
     ln_cli_generation answered; /* the last answer */
     bool editing;               /* on a terminal */
+    bool has_colour;            /* stdout is a terminal that may show it */
     bool quits;
 } ln_chat;
 

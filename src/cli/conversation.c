@@ -56,13 +56,17 @@ void ln_conversation_clear(ln_conversation *conversation) {
 }
 
 linnet_status ln_conversation_encode(const ln_conversation *conversation, const linnet_model *model,
-                                     int32_t **ids, size_t *n_ids, linnet_error *err) {
+                                     int32_t **ids, size_t *n_ids, char **prompt,
+                                     linnet_error *err) {
     char *text = json_dumps(conversation->messages, JSON_COMPACT);
     if (!text) {
         *err = (linnet_error){.status = LINNET_ERR_NOMEM, .message = "out of memory"};
         return LINNET_ERR_NOMEM;
     }
-    linnet_status status = linnet_model_encode_chat(model, text, ids, n_ids, err);
+    linnet_chat_options options;
+    linnet_chat_options_init(&options);
+    options.messages_json = text;
+    linnet_status status = linnet_model_render_chat(model, &options, ids, n_ids, prompt, err);
     free(text);
     return status;
 }

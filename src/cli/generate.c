@@ -17,7 +17,7 @@ static bool write_event(const linnet_event *event, bool print_ids, bool is_first
 }
 
 /* Takes events until the final one. */
-static int receive(linnet_request *request, bool print_ids, ln_strbuf *kept,
+static int receive(linnet_request *request, bool print_ids, const ln_cli_sink *sink,
                    ln_cli_generation *generation) {
     bool is_cancelled = false, is_first = true;
     for (;;) {
@@ -35,9 +35,8 @@ static int receive(linnet_request *request, bool print_ids, ln_strbuf *kept,
             ln_cli_fail_with(&err);
             return LN_EXIT_FAILURE;
         }
-        if (kept)
-            ln_strbuf_append(kept, event.text, event.text_bytes);
-        if (!generation->stdout_closed && !write_event(&event, print_ids, is_first))
+        if (!generation->stdout_closed &&
+            !(sink ? sink->take(sink->user, &event) : write_event(&event, print_ids, is_first)))
             generation->stdout_closed = true;
         is_first = false;
         if (event.finish == LINNET_FINISH_NONE)
@@ -54,13 +53,13 @@ static int receive(linnet_request *request, bool print_ids, ln_strbuf *kept,
 }
 
 int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options, bool print_ids,
-                    ln_strbuf *kept, ln_cli_generation *generation) {
+                    const ln_cli_sink *sink, ln_cli_generation *generation) {
     *generation = (ln_cli_generation){0};
     linnet_request *request = NULL;
     linnet_error err = {0};
     if (linnet_request_submit(engine, options, &request, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
-    int status = receive(request, print_ids, kept, generation);
+    int status = receive(request, print_ids, sink, generation);
     linnet_request_close(request);
     if (print_ids && !generation->stdout_closed)
         ln_cli_write("\n", 1);

@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/strbuf.h"
-
 typedef struct ln_cli_generation {
     linnet_finish finish;
     bool interrupted, stdout_closed;
@@ -18,11 +16,17 @@ typedef struct ln_cli_generation {
     uint64_t output_ns; /* from the first token to the last */
 } ln_cli_generation;
 
+/* Takes each event, in place of what is written to stdout; false when stdout is closed. */
+typedef struct ln_cli_sink {
+    bool (*take)(void *user, const linnet_event *event);
+    void *user;
+} ln_cli_sink;
+
 /* Submits `options` and writes the text of each event to stdout as it comes, or with `print_ids`
- * the ids, separated by spaces, on one line; `kept` takes the text, too, unless it is NULL. A first
- * SIGINT, or a stdout that is closed, cancels the request; what was written stays. Prints what
- * failed; returns the exit status. */
+ * the ids, separated by spaces, on one line; `sink` takes the events instead, unless it is NULL. A
+ * first SIGINT, or a stdout that is closed, cancels the request; what was written stays. Prints
+ * what failed; returns the exit status. */
 int ln_cli_generate(linnet_engine *engine, const linnet_request_options *options, bool print_ids,
-                    ln_strbuf *kept, ln_cli_generation *generation);
+                    const ln_cli_sink *sink, ln_cli_generation *generation);
 
 #endif

@@ -108,17 +108,12 @@ static void take_echo(ln_generation *generation, ln_choice *choice, const linnet
 static size_t count_shown(const ln_generation *generation, const linnet_event *event) {
     const ln_api_request *request = &generation->job->request;
     const ln_tokenizer *tokenizer = generation->server->tokenizer;
-    size_t n_bytes;
-    if (!request->hides_special || event->token < 0 ||
-        !ln_tokenizer_is_special(tokenizer, event->token))
+    if (!request->hides_special || event->token < 0)
         return event->text_bytes;
     for (size_t i = 0; i < request->n_shown_ids; i++)
         if (request->shown_ids[i] == event->token)
             return event->text_bytes;
-    const char *piece = ln_tokenizer_piece(tokenizer, event->token, &n_bytes);
-    bool is_whole = piece != NULL && n_bytes <= event->text_bytes &&
-                    memcmp(event->text + event->text_bytes - n_bytes, piece, n_bytes) == 0;
-    return event->text_bytes - (is_whole ? n_bytes : 0);
+    return ln_tokenizer_count_plain(tokenizer, event->token, event->text, event->text_bytes);
 }
 
 static void take_token(ln_generation *generation, ln_choice *choice, const linnet_event *event) {

@@ -298,6 +298,17 @@ bool ln_tokenizer_is_special(const ln_tokenizer *tokenizer, int32_t id) {
            (tokenizer->vocab.pieces[id].flags & LN_TOKEN_SPECIAL) != 0;
 }
 
+size_t ln_tokenizer_count_plain(const ln_tokenizer *tokenizer, int32_t id, const char *text,
+                                size_t n_bytes) {
+    size_t n_piece = 0;
+    if (!ln_tokenizer_is_special(tokenizer, id))
+        return n_bytes;
+    const char *piece = ln_tokenizer_piece(tokenizer, id, &n_piece);
+    bool is_whole = piece != NULL && n_piece <= n_bytes &&
+                    memcmp(text + n_bytes - n_piece, piece, n_piece) == 0;
+    return n_bytes - (is_whole ? n_piece : 0);
+}
+
 #define FOUR(b)       (b), (b) + 1, (b) + 2, (b) + 3
 #define SIXTEEN(b)    FOUR(b), FOUR((b) + 4), FOUR((b) + 8), FOUR((b) + 12)
 #define SIXTY_FOUR(b) SIXTEEN(b), SIXTEEN((b) + 16), SIXTEEN((b) + 32), SIXTEEN((b) + 48)

@@ -88,6 +88,10 @@ int32_t ln_tokenizer_find(const ln_tokenizer *tokenizer, const char *piece, size
 /* The bytes that the token stands for in the vocabulary (a borrowed piece), for inspection. */
 const char *ln_tokenizer_piece(const ln_tokenizer *tokenizer, int32_t id, size_t *n_bytes);
 bool ln_tokenizer_is_special(const ln_tokenizer *tokenizer, int32_t id);
+/* How many bytes of `text`, which token `id` has ended, are left without the token's own when it is
+ * special. */
+size_t ln_tokenizer_count_plain(const ln_tokenizer *tokenizer, int32_t id, const char *text,
+                                size_t n_bytes);
 
 /* What a token adds to a text, in bytes that may be parts of code points. */
 typedef struct ln_token_text {

@@ -213,7 +213,8 @@ static bool read_stream(const ln_fields *fields, ln_api_request *request) {
     json_t *value = ln_fields_get(fields, "stream_options");
     if (value == NULL || fields->error->status != 0)
         return fields->error->status == 0;
-    static const char *const known[] = {"include_usage", "include_obfuscation", NULL};
+    static const char *const known[] = {"include_usage", "include_obfuscation",
+                                        "continuous_usage_stats=false", NULL};
     if (!json_is_object(value))
         return ln_api_fail(fields->error, 400, "stream_options", "stream_options is no object");
     if (!request->streams)

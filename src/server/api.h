@@ -16,7 +16,8 @@ enum {
     LN_API_MAX_MARKERS = 16
 };
 
-/* The fields that ln_api_read_common reads, and those that mean nothing here. */
+/* The fields that ln_api_read_common reads, those that mean nothing here, and what vLLM's clients
+ * send although it changes nothing. */
 #define LN_API_COMMON_FIELDS                                                                       \
     "model", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty",    \
         "repetition_penalty", "repeat_last_n", "typical_p", "top_n_sigma", "xtc_probability",      \
@@ -25,7 +26,9 @@ enum {
         "stop_token_ids", "logit_bias", "min_tokens", "ignore_eos", "skip_special_tokens", "user", \
         "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",              \
         "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",   \
-        "guided_grammar", "grammar", "json_schema"
+        "guided_grammar", "grammar", "json_schema", "use_beam_search=false", "length_penalty=1",   \
+        "length_penalty=1.0", "include_stop_str_in_output=false", "detokenize=true",               \
+        "spaces_between_special_tokens=true", "return_tokens_as_token_ids=false"
 
 typedef enum ln_api_kind { LN_API_COMPLETION = 0, LN_API_CHAT } ln_api_kind;
 

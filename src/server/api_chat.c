@@ -17,6 +17,11 @@ static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
                                            "parallel_tool_calls",
                                            "chat_template_kwargs",
                                            "reasoning_effort",
+                                           "modalities=[\"text\"]",
+                                           "best_of=1",
+                                           "echo=false",
+                                           "add_generation_prompt=true",
+                                           "continue_final_message=false",
                                            NULL};
 
 /* ---- the prompt ------------------------------------------------------------------------- */

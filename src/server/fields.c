@@ -164,12 +164,25 @@ bool ln_fields_text(const ln_fields *fields, const char *name, const char **out)
     return fields->error->status == 0;
 }
 
+/* Whether `listed` is "KEY", or "KEY=VALUE" and this is the value. */
+static bool allows(const char *listed, const char *key, const json_t *value) {
+    size_t n_bytes = strlen(key);
+    if (strncmp(listed, key, n_bytes) != 0 || (listed[n_bytes] != '\0' && listed[n_bytes] != '='))
+        return false;
+    if (listed[n_bytes] == '\0')
+        return true;
+    json_t *only = json_loads(listed + n_bytes + 1, JSON_DECODE_ANY, NULL);
+    bool is_same = only != NULL && json_equal(only, value);
+    json_decref(only);
+    return is_same;
+}
+
 bool ln_fields_only(const ln_fields *fields, const char *const *names) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)fields->root, key, value) {
         const char *const *name = names;
-        while (*name != NULL && strcmp(*name, key) != 0)
+        while (*name != NULL && !allows(*name, key, value))
             name++;
         if (*name == NULL && !json_is_null(value))
             return ln_api_fail(fields->error, 400, key, "the field '%.64s' is not supported here",

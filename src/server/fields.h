@@ -46,7 +46,8 @@ bool ln_fields_integer(const ln_fields *fields, const char *name, int64_t min, i
 /* A string without NUL, borrowed from the root. */
 bool ln_fields_text(const ln_fields *fields, const char *name, const char **out);
 
-/* Refuses the fields that are not listed; names ends with NULL. */
+/* Refuses the fields that are not listed; names ends with NULL. "NAME=VALUE" lists a field with the
+ * one value, as compact JSON, that asks for nothing else than what happens anyway. */
 bool ln_fields_only(const ln_fields *fields, const char *const *names);
 
 #endif

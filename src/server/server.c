@@ -89,6 +89,13 @@ static void answer_ready(ln_server *server, ln_exchange *exchange) {
     answer_state(exchange, server->is_draining ? "draining" : trouble, "ready");
 }
 
+static void answer_version(ln_server *server, ln_exchange *exchange) {
+    ln_strbuf *out = &server->scratch;
+    ln_strbuf_clear(out);
+    ln_strbuf_printf(out, "{\"version\":\"%s\"}", linnet_version());
+    ln_reply_json(server, exchange, out);
+}
+
 static void answer_metrics(ln_server *server, ln_exchange *exchange) {
     ln_strbuf *out = &server->scratch;
     ln_metrics_now now = {.model = server->name,
@@ -189,6 +196,7 @@ static const route routes[] = {
     {LN_HTTP_GET, "/health", false, true, answer_health},
     {LN_HTTP_GET, "/ready", false, true, answer_ready},
     {LN_HTTP_GET, "/metrics", false, false, answer_metrics},
+    {LN_HTTP_GET, "/version", false, false, answer_version},
     {LN_HTTP_GET, "/v1/models", false, false, answer_models},
     {LN_HTTP_GET, "/v1/models/", true, false, answer_models},
     {LN_HTTP_POST, "/v1/completions", false, false, answer_completion},

@@ -69,7 +69,7 @@ stop
         fail "no example has $option"
 done
 for path in /v1/completions /v1/chat/completions /v1/models /tokenize /detokenize /health /ready \
-    /metrics; do
+    /metrics /version; do
     grep -q -- "$path" commands || fail "no example has $path"
 done
 echo "$n examples"

@@ -261,6 +261,57 @@ static void refuses_long_prompts(void **state) {
     expect_error(heard, 400, "prompt");
 }
 
+/* What clients send although it changes nothing is accepted, and refused where it would. */
+static void bears_what_changes_nothing(void **state) {
+    (void)state;
+    static const struct {
+        const char *field, *nothing, *something;
+        bool is_chat;
+    } fields[] = {
+        {"use_beam_search", "false", "true", false},
+        {"length_penalty", "1", "2", false},
+        {"length_penalty", "1.0", "1.5", false},
+        {"include_stop_str_in_output", "false", "0", false},
+        {"detokenize", "true", "false", false},
+        {"modalities", "[\"text\"]", "[\"text\",\"audio\"]", true},
+        {"best_of", "1", "2", true},
+        {"echo", "false", "true", true},
+        {"add_generation_prompt", "true", "false", true},
+        {"continue_final_message", "false", "[]", true},
+        {"modalities_", "null", "[\"text\"]", true},
+        {"modalit", "null", "[\"text\"]", true},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        for (int something = 0; something < 2; something++) {
+            char body[256];
+            snprintf(body, sizeof body, "{%s,\"max_tokens\":1,\"%s\":%s}",
+                     fields[i].is_chat ? "\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]"
+                                       : "\"prompt\":\"a\"",
+                     fields[i].field, something ? fields[i].something : fields[i].nothing);
+            http_response heard =
+                post(&shared, fields[i].is_chat ? "/v1/chat/completions" : "/v1/completions", body);
+            if (something) {
+                expect_error(heard, 400, fields[i].field);
+                continue;
+            }
+            if (heard.status != 200)
+                fail_msg("%s gives %d %s", body, heard.status, heard.body);
+            response_free(&heard);
+        }
+}
+
+static void tells_its_version(void **state) {
+    (void)state;
+    http_response heard = get(&shared, "/version");
+    assert_int_equal(heard.status, 200);
+    assert_true(*response_field(&heard, "version") >= '0');
+    response_free(&heard);
+    heard = post(&shared, "/v1/embeddings", "{\"model\":\"demo\",\"input\":\"a\"}");
+    assert_int_equal(heard.status, 404);
+    assert_non_null(strstr(heard.body, "/v1/embeddings"));
+    response_free(&heard);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_its_model),
@@ -276,6 +327,8 @@ int main(void) {
         cmocka_unit_test(same_seed_same_text),
         cmocka_unit_test(tokenizes),
         cmocka_unit_test(tells_its_state),
+        cmocka_unit_test(bears_what_changes_nothing),
+        cmocka_unit_test(tells_its_version),
         cmocka_unit_test(refuses_long_prompts),
     };
     return cmocka_run_group_tests(tests, start, stop);

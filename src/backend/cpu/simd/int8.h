@@ -226,6 +226,119 @@ LN_INLINE void int8_tile(int8_kind kind, size_t n_panels, const uint8_t *w, cons
             vf_store(y + i * UNIT + p * LANES, sums[i][p]);
 }
 
+/* Whether tiles read a panel as it is packed: unpacking then hides behind the products. */
+LN_INLINE bool is_direct(ln_pack pack) {
+    return DIRECT_TILES && (pack == LN_PACK_Q4_0 || pack == LN_PACK_Q8_0);
+}
+
+/* Bytes of a block of 32 columns of a panel that tiles read directly. */
+LN_INLINE size_t direct_bytes(ln_pack pack) {
+    return pack == LN_PACK_Q8_0 ? 544 : 288;
+}
+
+/* The same as tile_steps over a whole block, of packed panels, panel_bytes apart. */
+LN_INLINE void direct_steps(ln_pack pack, size_t n_panels, const uint8_t *w, size_t panel_bytes,
+                            const int8_t *q, vi acc[TILE_ROWS][TILE_PANELS]) {
+    const size_t halves = pack == LN_PACK_Q8_0 ? 1 : 2;
+#pragma GCC unroll 8
+    for (size_t step = 0; step < STEPS / halves; step++) {
+        vi v[2][TILE_PANELS];
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++) {
+            vi both = vi_load(w + p * panel_bytes + 32 + step * STEP_BYTES);
+            v[0][p] = halves == 1 ? both : low_nibbles(both);
+            v[1][p] = halves == 1 ? both : low_nibbles(vi_shr(both, 4));
+        }
+#pragma GCC unroll 2
+        for (size_t half = 0; half < halves; half++)
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TILE_ROWS; i++) {
+                vi x = vi_spread(q + i * LN_PACK_COLS + (step + half * STEPS / 2) * 4);
+#pragma GCC unroll 2
+                for (size_t p = 0; p < n_panels; p++)
+                    acc[i][p] = dot_bytes(acc[i][p], v[half][p], x);
+            }
+    }
+}
+
+/* int8_tile over blocks of packed panels, panel_bytes apart; the same bits. */
+LN_INLINE void direct_tile(ln_pack pack, size_t n_panels, const uint8_t *w, size_t panel_bytes,
+                           const int8_block *b, size_t lane, size_t n_blocks, bool first,
+                           float *y) {
+    vf sums[TILE_ROWS][TILE_PANELS];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++)
+            sums[i][p] = first ? vf_set(0.0f) : vf_load(y + i * UNIT + p * LANES);
+    for (const int8_block *end = b + n_blocks; b < end; b++, w += direct_bytes(pack)) {
+        vi acc[TILE_ROWS][TILE_PANELS];
+#pragma GCC unroll 8
+        for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+            for (size_t p = 0; p < n_panels; p++)
+                acc[i][p] = vi_set(b->start[lane + i]);
+        direct_steps(pack, n_panels, w, panel_bytes, b->q[lane], acc);
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++) {
+            vf factor = half_row(w + p * panel_bytes);
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TILE_ROWS; i++)
+                sums[i][p] = fold(sums[i][p], acc[i][p], factor, b->scale[lane + i]);
+        }
+    }
+#pragma GCC unroll 8
+    for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+        for (size_t p = 0; p < n_panels; p++)
+            vf_store(y + i * UNIT + p * LANES, sums[i][p]);
+}
+
+/* Lines of the next panels that are fetched while the current ones meet n_rows rows: some by each
+ * tile, so that they do not wait for one another. */
+typedef struct fetcher {
+    const uint8_t *at[TILE_PANELS];
+    size_t bytes; /* of each */
+} fetcher;
+
+LN_INLINE void fetch_some(fetcher *f, size_t n_panels, size_t bytes) {
+    bytes = bytes < f->bytes ? bytes : f->bytes;
+    for (size_t p = 0; p < n_panels; p++) {
+        for (size_t i = 0; i < bytes; i += 64)
+            __builtin_prefetch(f->at[p] + i, 0, 2);
+        f->at[p] += bytes;
+    }
+    f->bytes -= bytes;
+}
+
+LN_INLINE void direct_rows_of(ln_pack pack, size_t n_panels, const uint8_t *w, size_t panel_bytes,
+                              fetcher next, const int8_rows *x, size_t n_rows, size_t first,
+                              size_t n, float *y) {
+    size_t n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
+    size_t share = (next.bytes / n_tiles + 63) / 64 * 64;
+    for (size_t row = 0; row < n_rows; row += TILE_ROWS) {
+        const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks + first;
+        fetch_some(&next, n_panels, share);
+        direct_tile(pack, n_panels, w, panel_bytes, b, row % GROUP_ROWS, n, first == 0,
+                    y + row * UNIT);
+    }
+}
+
+/* All rows of x against n blocks, from number `first` on, of packed panels. */
+static void direct_multiply_rows(ln_pack pack, size_t n_panels, const uint8_t *w,
+                                 size_t panel_bytes, fetcher next, const int8_rows *x,
+                                 size_t n_rows, size_t first, size_t n, float *y) {
+    bool whole = n_panels == TILE_PANELS;
+    if (pack == LN_PACK_Q4_0 && whole)
+        direct_rows_of(LN_PACK_Q4_0, TILE_PANELS, w, panel_bytes, next, x, n_rows, first, n, y);
+    else if (pack == LN_PACK_Q4_0)
+        direct_rows_of(LN_PACK_Q4_0, 1, w, panel_bytes, next, x, n_rows, first, n, y);
+    else if (whole)
+        direct_rows_of(LN_PACK_Q8_0, TILE_PANELS, w, panel_bytes, next, x, n_rows, first, n, y);
+    else
+        direct_rows_of(LN_PACK_Q8_0, 1, w, panel_bytes, next, x, n_rows, first, n, y);
+}
+
 LN_INLINE void int8_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
                            float *y) {
     switch (n_rows) {

@@ -139,6 +139,15 @@ static void multiply_int8(const linear_job *job, const operand *o, const uint8_t
     for (size_t first = 0; first < o->int8.n_blocks; first += UNPACK_BLOCKS) {
         size_t left = o->int8.n_blocks - first, n = left < UNPACK_BLOCKS ? left : UNPACK_BLOCKS;
         size_t bytes = panel_bytes / o->int8.n_blocks * n;
+        if (MATRIX_ROWS == 0 && is_direct(pack)) {
+            const uint8_t *w = panels + first * direct_bytes(pack);
+            fetcher next = {.bytes = bytes};
+            for (size_t p = 0; p < n_panels; p++)
+                next.at[p] = w + p * panel_bytes + bytes;
+            direct_multiply_rows(pack, n_panels, w, panel_bytes, next, &o->int8, job->n, first, n,
+                                 o->y);
+            continue;
+        }
         for (size_t p = 0; p < n_panels; p++) {
             const uint8_t *panel = panels + p * panel_bytes;
             int8_unpack(pack, panel, first, n, job->unpacked + p * UNPACKED_PANEL);

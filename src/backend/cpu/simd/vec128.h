@@ -13,6 +13,9 @@
  * products along K, TILE_DOT rows of x and as many of W. */
 enum { LANES = 16, TILE_ROWS = 4, TILE_PANELS = 1, TILE_DOT = 2 };
 
+/* Whether tiles unpack nibbles on their way to the products. */
+enum { DIRECT_TILES = 0 };
+
 /* The same in attention: query rows by vectors of keys, or of elements of values. */
 enum { QUERIES_AT_ONCE = 2, VECTORS_AT_ONCE = 2 };
 

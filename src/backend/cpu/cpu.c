@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "backend/cpu/ceilings.h"
 #include "backend/cpu/prepare.h"
@@ -76,6 +77,15 @@ static ln_status plan_weight(const ln_backend *backend, const ln_weight_request 
                               err);
 }
 
+/* Huge pages for what is read from end to end, which then misses the TLB less. Not for the cache
+ * and activations: the first token touches a few bytes in many places, and a huge page would be
+ * cleared for each. A refusal is no matter. */
+static void ask_for_huge_pages(void *memory, size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), over = (uintptr_t)memory % page;
+    if (bytes > 0)
+        (void)madvise((char *)memory - over, bytes + over, MADV_HUGEPAGE);
+}
+
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
     cpu_backend *self = (cpu_backend *)backend;
@@ -85,8 +95,11 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
         preparer.buffers = self->scratch;
         preparer.buffer_bytes = bytes < READ_BYTES ? bytes : READ_BYTES;
     }
-    return ln_cpu_prepare_weight(request, choose_pack(self, request), &preparer, memory, weight,
-                                 err);
+    ln_pack pack = choose_pack(self, request);
+    size_t bytes;
+    LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));
+    ask_for_huge_pages(memory, bytes);
+    return ln_cpu_prepare_weight(request, pack, &preparer, memory, weight, err);
 }
 
 /* A worker's scratch is a whole number of cache lines. */
@@ -120,12 +133,8 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
 
 static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, void **memory,
                          ln_error *err) {
-    enum { HUGE_PAGE_BYTES = 2 << 20 };
     (void)backend;
-    LN_TRY(ln_reserve(bytes, what, memory, err));
-    if (bytes >= HUGE_PAGE_BYTES) /* weights stream with fewer TLB misses; a refusal is no matter */
-        (void)madvise(*memory, bytes, MADV_HUGEPAGE);
-    return LINNET_OK;
+    return ln_reserve(bytes, what, memory, err);
 }
 
 static size_t available_bytes(const ln_backend *backend) {
@@ -157,6 +166,7 @@ static ln_status measure(ln_backend *backend, ln_ceilings *ceilings, ln_error *e
     size_t bytes = ln_pool_size(self->pool) * LN_CPU_MEASURE_BYTES;
     void *memory;
     LN_TRY(reserve(backend, bytes, "memory to measure reading with", &memory, err));
+    ask_for_huge_pages(memory, bytes);
     ln_cpu_measure(self->pool, self->kernels, memory, ceilings);
     release(backend, memory, bytes);
     return LINNET_OK;

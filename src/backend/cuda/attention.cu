@@ -67,8 +67,7 @@ static __global__ void attend(const __grid_constant__ ln_attention_args p) {
         p.out[item * p.kv.v_dim + i] = sum[i] / total;
 }
 
-int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
-    const ln_op_attention *p = &op->attention;
+ln_attention_args ln_make_attention_args(const ln_op_attention *p, const ln_cuda_step *step) {
     const ln_batch_group *group = &step->batch.groups[p->kv->group];
     ln_attention_args args = {};
     args.q = p->q;
@@ -94,6 +93,12 @@ int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream 
     args.positions = step->batch.positions;
     args.token_seqs = step->token_seqs;
     args.seq_starts = step->batch.seq_starts;
+    return args;
+}
+
+int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_attention *p = &op->attention;
+    ln_attention_args args = ln_make_attention_args(p, step);
     if (ln_takes_fast_attention(p, step))
         return ln_fast_attention(&args, step, stream);
     size_t shared = (p->kv->k_dim + LN_ATTENTION_SLICE + p->kv->v_dim) * sizeof(float);

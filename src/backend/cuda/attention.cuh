@@ -47,18 +47,16 @@ static __device__ __forceinline__ size_t ln_cache_row(const ln_attention_args &p
 
 /* What scale, cap and biases make of q.k. */
 static __device__ __forceinline__ float ln_finish_score(const ln_attention_args &p, float dot,
-                                                        size_t head, size_t position,
-                                                        size_t key) {
+                                                        size_t head, size_t position, size_t key) {
     float score = p.scale * dot;
     if (p.softcap > 0.0f)
         score = p.softcap * tanhf(score / p.softcap);
     if (p.alibi_slopes != NULL)
         score -= p.alibi_slopes[head] * (float)(position - key);
     if (p.relative.table != NULL)
-        score += p.relative
-                     .table[ln_relative_bucket(p.relative, p.relative_growth, position, key) *
-                                p.n_heads +
-                            head];
+        score += p.relative.table[ln_relative_bucket(p.relative, p.relative_growth, position, key) *
+                                      p.n_heads +
+                                  head];
     return score;
 }
 
@@ -69,10 +67,11 @@ static __device__ __forceinline__ void ln_key_range(const ln_attention_args &p, 
     *begin = p.window > 0 && *end > p.window ? *end - p.window : 0;
 }
 
+ln_attention_args ln_make_attention_args(const ln_op_attention *p, const ln_cuda_step *step);
+
 /* Attention on tensor cores (attention_fast.cu), for cases that it takes. `partials` is scratch of
  * ln_cuda_attention_bytes. */
 bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step);
-int ln_fast_attention(const ln_attention_args *args, const ln_cuda_step *step,
-                      cudaStream_t stream);
+int ln_fast_attention(const ln_attention_args *args, const ln_cuda_step *step, cudaStream_t stream);
 
 #endif

@@ -31,22 +31,6 @@ static __device__ __forceinline__ void load_both(const ln_fast_args &p, const ln
                                           tiles + LN_TILE_HALVES(D));
 }
 
-static __device__ __forceinline__ ln_tile_source make_source(const ln_fast_args &p, size_t seq,
-                                                             size_t kv_head, size_t low,
-                                                             size_t high, unsigned thread,
-                                                             unsigned n_threads) {
-    ln_tile_source from;
-    from.table = p.a.block_tables + seq * p.a.max_blocks;
-    from.kv_head = (unsigned)kv_head;
-    from.n_heads = (unsigned)p.a.kv.n_heads;
-    from.block_shift = p.block_shift;
-    from.low = (unsigned)low;
-    from.high = (unsigned)high;
-    from.thread = thread;
-    from.n_threads = n_threads;
-    return from;
-}
-
 /* ---- decode ---------------------------------------------------------------------------------- */
 
 /* The tiles of one slice by one warp: while a tile is scored its values arrive, and while it is
@@ -130,7 +114,7 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     ln_load_query<D, IS_BF16(DTYPE)>(q_rows[0], q_rows[1], q);
     ln_slice<D> slice;
     uint16_t *keys = tiles + warp * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
-    ln_tile_source from = make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
+    ln_tile_source from = ln_make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
     unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
     walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end, keys,
                          values, &slice);
@@ -155,25 +139,9 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
 /* Grid: (heads, sequences), a thread per element of the head. */
 template <int D> static __global__ void merge_slices(const __grid_constant__ ln_fast_args p) {
     ln_follow_last();
-    size_t head = blockIdx.x, seq = blockIdx.y, begin, end;
-    size_t token = (size_t)p.a.seq_starts[seq];
-    if (p.a.seq_starts[seq + 1] - (int32_t)token != 1)
-        return;
-    ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
-    size_t item = token * p.a.n_heads + head;
-    float largest, total, whole = 0.0f;
-    ln_begin_whole(p, head, &largest, &total);
-    unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
-#pragma unroll 4
-    for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
-        size_t at = (seq * p.a.n_heads + head) * p.n_slices + s;
-        float2 stats = p.stats[at];
-        float sum = p.sums[at * D + threadIdx.x], keep, add;
-        ln_merge_factors(&largest, stats.x, &keep, &add);
-        total = ln_merge(total, keep, stats.y, add);
-        whole = ln_merge(whole, keep, sum, add);
-    }
-    p.a.out[item * D + threadIdx.x] = whole / total;
+    size_t seq = blockIdx.y;
+    if (p.a.seq_starts[seq + 1] - p.a.seq_starts[seq] == 1)
+        ln_merge_slices<D>(p, seq, (size_t)p.a.seq_starts[seq], blockIdx.x, threadIdx.x);
 }
 
 /* ---- prefill --------------------------------------------------------------------------------- */
@@ -243,7 +211,7 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     warp_end = __reduce_max_sync(0xffffffffu, warp_end);
 
     ln_tile_source from =
-        make_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS(D) * LN_WARP);
+        ln_make_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS(D) * LN_WARP);
     unsigned first = (unsigned)begin / LN_KEYS * LN_KEYS, stop = (unsigned)last_end;
     ln_slice<D> slice;
     ln_begin_slice(&slice);
@@ -363,7 +331,7 @@ bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step
            has_whole_rows;
 }
 
-int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step, cudaStream_t stream) {
+ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *step) {
     ln_fast_args args;
     args.a = *a;
     args.heads_per_kv = (unsigned)(a->n_heads / a->kv.n_heads);
@@ -375,6 +343,11 @@ int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step, cuda
                   n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
     args.sums = (float *)step->scratch;
     args.stats = (float2 *)(args.sums + n_items * a->kv.k_dim);
+    return args;
+}
+
+int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step, cudaStream_t stream) {
+    ln_fast_args args = ln_make_fast_args(a, step);
     switch (a->kv.k_dim) {
     case 16: return launch_dtype<16>(args, step, stream);
     case 32: return launch_dtype<32>(args, step, stream);

@@ -44,6 +44,47 @@ static __device__ __forceinline__ void ln_find_rows(const ln_fast_args &p, size_
     }
 }
 
+static __device__ __forceinline__ ln_tile_source ln_make_source(const ln_fast_args &p, size_t seq,
+                                                                size_t kv_head, size_t low,
+                                                                size_t high, unsigned thread,
+                                                                unsigned n_threads) {
+    ln_tile_source from;
+    from.table = p.a.block_tables + seq * p.a.max_blocks;
+    from.kv_head = (unsigned)kv_head;
+    from.n_heads = (unsigned)p.a.kv.n_heads;
+    from.block_shift = p.block_shift;
+    from.low = (unsigned)low;
+    from.high = (unsigned)high;
+    from.thread = thread;
+    from.n_threads = n_threads;
+    return from;
+}
+
+/* Merges the slices of a head's row in order: element d of the result. */
+template <int D>
+static __device__ __forceinline__ void ln_merge_slices(const ln_fast_args &p, size_t seq,
+                                                       size_t token, size_t head, unsigned d) {
+    size_t begin, end;
+    ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
+    size_t item = token * p.a.n_heads + head;
+    float largest, total, whole = 0.0f;
+    ln_begin_whole(p, head, &largest, &total);
+    unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
+#pragma unroll 4
+    for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
+        size_t at = (seq * p.a.n_heads + head) * p.n_slices + s;
+        float2 stats = p.stats[at];
+        float sum = p.sums[at * D + d], keep, add;
+        ln_merge_factors(&largest, stats.x, &keep, &add);
+        total = ln_merge(total, keep, stats.y, add);
+        whole = ln_merge(whole, keep, sum, add);
+    }
+    p.a.out[item * D + d] = whole / total;
+}
+
+/* args->splits: whether sequences of one token can be split over their slices. */
+ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *step);
+
 /* Prefill on Hopper's tensor cores (attention_wide.cu), with the bits of the kernel for every GPU.
  */
 bool ln_takes_wide_attention(const ln_fast_args *args);

@@ -1,12 +1,10 @@
 /* Norms, with the residual sum behind them, and the gathering of columns. A block per row.
  *
  * Bytes moved: n_rows * dim * 4 * (2, or 3 with a residual). Rows of a multiple of four elements up
- * to MAX_HELD * 2048 are held in registers between the sums and the result; others are read
+ * to LN_MAX_HELD * 2048 are held in registers between the sums and the result; others are read
  * again. */
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/norm.cuh"
-
-enum { WIDE_THREADS = 512, MAX_HELD = 4 };
 
 typedef struct norm_args {
     ln_norm norm;
@@ -32,49 +30,29 @@ static __global__ void norm_rows(const __grid_constant__ norm_args p) {
     }
 }
 
-static __device__ __forceinline__ float part(const float4 &x, int i) {
-    return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
-}
-
-/* HELD float4 of a row in each of WIDE_THREADS threads. */
 template <int HELD>
-static __global__ void __launch_bounds__(WIDE_THREADS)
+static __global__ void __launch_bounds__(LN_HELD_THREADS)
     norm_held_rows(const __grid_constant__ norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
     ln_follow_last();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
-    unsigned n = (unsigned)p.norm.dim / 4;
-    const float4 *x = (const float4 *)(p.x + from * p.norm.dim);
-    float4 held[HELD];
-    float mean = 0.0f, inverse = 1.0f, sum = 0.0f, squares = 0.0f;
+    float mean, inverse;
+    ln_held_row<HELD, 1> held;
+    ln_hold_row(p.x + from * p.norm.dim, p.norm.dim, held);
+    ln_held_statistics(p.norm, held, shared, &mean, &inverse);
 #pragma unroll
     for (int h = 0; h < HELD; h++) {
-        unsigned i = h * WIDE_THREADS + threadIdx.x;
-        held[h] = i < n ? x[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        sum += held[h].x + held[h].y + (held[h].z + held[h].w);
-    }
-    if (p.norm.kind == LN_NORM_LAYER)
-        mean = ln_block_sum(sum, shared) / (float)p.norm.dim;
-#pragma unroll
-    for (int h = 0; h < HELD; h++)
-        for (int i = 0; i < 4; i++) {
-            float y = h * WIDE_THREADS + threadIdx.x < n ? part(held[h], i) - mean : 0.0f;
-            squares = fmaf(y, y, squares);
-        }
-    if (p.norm.kind != LN_NORM_NONE)
-        inverse = 1.0f / sqrtf(ln_block_sum(squares, shared) / (float)p.norm.dim + p.norm.eps);
-#pragma unroll
-    for (int h = 0; h < HELD; h++) {
-        unsigned i = h * WIDE_THREADS + threadIdx.x;
-        if (i >= n)
+        unsigned i = ln_held_index<1>(0, h);
+        if (i >= (unsigned)p.norm.dim / 4)
             continue;
         float y[4];
         for (int j = 0; j < 4; j++)
-            y[j] = ln_norm_apply(p.norm, part(held[h], j), 4 * (size_t)i + j, mean, inverse);
+            y[j] =
+                ln_norm_apply(p.norm, ln_part(held.at[0][h], j), 4 * (size_t)i + j, mean, inverse);
         if (p.residual != NULL) {
             float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
             for (int j = 0; j < 4; j++)
-                y[j] = part(r, j) + p.scale * y[j];
+                y[j] = ln_part(r, j) + p.scale * y[j];
         }
         ((float4 *)(p.out + row * p.norm.dim))[i] = make_float4(y[0], y[1], y[2], y[3]);
         if (p.converts)
@@ -83,8 +61,8 @@ static __global__ void __launch_bounds__(WIDE_THREADS)
 }
 
 static bool is_held(const ln_norm *norm, const float *x, const float *residual, const float *out) {
-    return norm->dim % 4 == 0 && norm->dim >= WIDE_THREADS &&
-           norm->dim <= MAX_HELD * 4 * WIDE_THREADS &&
+    return norm->dim % 4 == 0 && norm->dim >= LN_HELD_THREADS &&
+           norm->dim <= LN_MAX_HELD * 4 * LN_HELD_THREADS &&
            ((uintptr_t)x | (uintptr_t)residual | (uintptr_t)out) % 16 == 0;
 }
 
@@ -103,11 +81,12 @@ int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, cons
         args.to = *to;
     dim3 grid((unsigned)n_rows);
     bool held = is_held(norm, x, residual, out);
-    switch (held ? ln_ceil_div(norm->dim, 4 * WIDE_THREADS) : 0) {
-    case 1: return ln_launch(norm_held_rows<1>, grid, WIDE_THREADS, 0, stream, args);
-    case 2: return ln_launch(norm_held_rows<2>, grid, WIDE_THREADS, 0, stream, args);
+    switch (held ? ln_ceil_div(norm->dim, 4 * LN_HELD_THREADS) : 0) {
+    case 1: return ln_launch(norm_held_rows<1>, grid, LN_HELD_THREADS, 0, stream, args);
+    case 2: return ln_launch(norm_held_rows<2>, grid, LN_HELD_THREADS, 0, stream, args);
     case 3:
-    case MAX_HELD: return ln_launch(norm_held_rows<MAX_HELD>, grid, WIDE_THREADS, 0, stream, args);
+    case LN_MAX_HELD:
+        return ln_launch(norm_held_rows<LN_MAX_HELD>, grid, LN_HELD_THREADS, 0, stream, args);
     default: return ln_launch(norm_rows, grid, LN_NORM_THREADS, 0, stream, args);
     }
 }

@@ -1,6 +1,7 @@
 /* q/k norm, RoPE and the KV write. */
+#include "backend/cuda/qkv.cuh"
+
 #include "backend/cuda/launch.cuh"
-#include "backend/cuda/norm.cuh"
 
 /* cos then sin of each angle: [n_dims / 2] each; by a block */
 static __device__ void fill_angles(const ln_rope &rope, int32_t position, float *cos_sin) {
@@ -12,19 +13,11 @@ static __device__ void fill_angles(const ln_rope &rope, int32_t position, float 
     }
 }
 
-/* Where the two numbers of pair i are in a head. */
-static __device__ __forceinline__ void find_pair(const ln_rope &rope, unsigned i, unsigned *first,
-                                                 unsigned *second) {
-    unsigned half = (unsigned)rope.n_dims / 2;
-    *first = rope.style == LN_ROPE_HALF ? i : 2 * i;
-    *second = rope.style == LN_ROPE_HALF ? i + half : 2 * i + 1;
-}
-
 /* Pair i of a head: from x to out, which may be x. */
 static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const float *cos_sin,
                                                    unsigned i, const float *x, float *out) {
     unsigned half = (unsigned)rope.n_dims / 2, first, second;
-    find_pair(rope, i, &first, &second);
+    ln_find_pair(rope, i, &first, &second);
     float a = x[first], b = x[second];
     out[first] = a * cos_sin[i] - b * cos_sin[half + i];
     out[second] = b * cos_sin[i] + a * cos_sin[half + i];
@@ -34,60 +27,9 @@ static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const fl
 
 enum { QKV_WARPS = 8 };
 
-typedef struct qkv_args {
-    float *q, *k;
-    const float *v;
-    unsigned n_heads;
-    bool normalizes; /* each head by itself */
-    bool own_norms;  /* with weights of its own */
-    ln_norm q_norm, k_norm;
-    bool has_rope;
-    ln_rope rope;
-    ln_kv_layer kv;
-    ln_kv_array keys, values;
-    const int32_t *positions, *slots;
-} qkv_args;
-
-/* Norm of one head and its rotation, in place, by a warp. */
-static __device__ void finish_head(const qkv_args &p, ln_norm norm, unsigned head, int32_t position,
-                                   unsigned dim, float *x) {
-    if (p.own_norms)
-        norm.weight += (size_t)head * dim;
-    unsigned lane = threadIdx.x % LN_WARP, n_rotated = 0;
-    float mean = 0.0f, inverse = 1.0f;
-    if (p.normalizes) {
-        float sum = 0.0f, squares = 0.0f;
-        for (unsigned i = lane; i < dim && norm.kind == LN_NORM_LAYER; i += LN_WARP)
-            sum += x[i];
-        if (norm.kind == LN_NORM_LAYER)
-            mean = ln_warp_sum(sum) / (float)dim;
-        for (unsigned i = lane; i < dim; i += LN_WARP)
-            squares = fmaf(x[i] - mean, x[i] - mean, squares);
-        inverse = 1.0f / sqrtf(ln_warp_sum(squares) / (float)dim + norm.eps);
-    }
-    if (p.has_rope) {
-        n_rotated = (unsigned)p.rope.n_dims;
-        for (unsigned i = lane; i < n_rotated / 2; i += LN_WARP) {
-            unsigned first, second;
-            find_pair(p.rope, i, &first, &second);
-            float angle = (float)position * p.rope.inv_freq[i], a = x[first], b = x[second];
-            if (p.normalizes) {
-                a = ln_norm_apply(norm, a, first, mean, inverse);
-                b = ln_norm_apply(norm, b, second, mean, inverse);
-            }
-            float c = cosf(angle) * p.rope.magnitude, s = sinf(angle) * p.rope.magnitude;
-            x[first] = a * c - b * s;
-            x[second] = b * c + a * s;
-        }
-    }
-    for (unsigned i = n_rotated + lane; i < dim && p.normalizes; i += LN_WARP)
-        x[i] = ln_norm_apply(norm, x[i], i, mean, inverse);
-    __syncwarp();
-}
-
 /* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
  * once. */
-static __global__ void write_qkv(const __grid_constant__ qkv_args p) {
+static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     ln_follow_last();
     const ln_kv_layer &kv = p.kv;
     unsigned kv_heads = (unsigned)kv.n_heads, k_dim = (unsigned)kv.k_dim;
@@ -95,9 +37,9 @@ static __global__ void write_qkv(const __grid_constant__ qkv_args p) {
     size_t token = blockIdx.x;
     int32_t position = p.has_rope ? p.positions[token] : 0;
     if (item < p.n_heads) {
+        float *q = p.q + (token * p.n_heads + item) * k_dim;
         if (p.q != NULL && (p.normalizes || p.has_rope))
-            finish_head(p, p.q_norm, item, position, k_dim,
-                        p.q + (token * p.n_heads + item) * k_dim);
+            ln_finish_head(p, p.q_norm, item, position, k_dim, q, q);
         return;
     }
     item -= p.n_heads;
@@ -110,14 +52,12 @@ static __global__ void write_qkv(const __grid_constant__ qkv_args p) {
         return;
     }
     float *k = p.k + (token * kv_heads + head) * k_dim;
-    finish_head(p, p.k_norm, head, position, k_dim, k);
+    ln_finish_head(p, p.k_norm, head, position, k_dim, k, k);
     ln_kv_store(p.keys, row, k, k_dim);
 }
 
-int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
-    const ln_op_qkv *p = &op->qkv;
-    size_t n_tokens = step->batch.n_tokens;
-    qkv_args args = {};
+ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step) {
+    ln_qkv_args args = {};
     args.q = p->q;
     args.k = p->k;
     args.v = p->v;
@@ -127,9 +67,6 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
     if (args.normalizes) {
         args.q_norm = *p->q_norm;
         args.k_norm = *p->k_norm;
-    } else if (p->qk_norm == LN_QK_NORM_FULL) {
-        ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, NULL, stream);
-        ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
     }
     args.has_rope = p->rope != NULL;
     if (args.has_rope)
@@ -139,8 +76,18 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
     args.values = ln_kv_values(p->kv);
     args.positions = step->batch.positions;
     args.slots = step->batch.groups[p->kv->group].slots;
+    return args;
+}
+
+int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_qkv *p = &op->qkv;
+    size_t n_tokens = step->batch.n_tokens;
+    if (p->qk_norm == LN_QK_NORM_FULL) {
+        ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, NULL, stream);
+        ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
+    }
     dim3 grid((unsigned)n_tokens, ln_ceil_div(p->n_heads + 2 * p->kv->n_heads, QKV_WARPS));
-    return ln_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, args);
+    return ln_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, ln_make_qkv_args(p, step));
 }
 
 /* ---- latents --------------------------------------------------------------------------------- */

@@ -83,8 +83,8 @@ static __device__ __forceinline__ void ln_load_q5_0(const uint8_t *row, size_t k
     float scale = ln_half_at(block);
     uint32_t high = ln_u32(block + 2);
     for (int i = 0, j = (int)(k % 32); i < LN_GROUP; i++)
-        out[i] = scale * (float)((ln_nibble(block + 6, j + i) | (int)(high >> (j + i) & 1) << 4) -
-                                 16);
+        out[i] =
+            scale * (float)((ln_nibble(block + 6, j + i) | (int)(high >> (j + i) & 1) << 4) - 16);
 }
 
 static __device__ __forceinline__ void ln_load_q5_1(const uint8_t *row, size_t k, float *out) {
@@ -212,14 +212,18 @@ static __device__ __forceinline__ void ln_load_q5_k(const uint8_t *row, size_t k
     }
 }
 
+/* Blocks have 210 bytes: two at a time can be loaded. */
 static __device__ __forceinline__ void ln_load_q6_k(const uint8_t *row, size_t k, float *out) {
-    const uint8_t *block = row + k / 256 * 210, *high = block + 128;
-    int j = (int)(k % 256);
+    const uint8_t *block = row + k / 256 * 210;
+    unsigned j = (unsigned)(k % 256), half = j / 128;
+    const uint16_t *low = (const uint16_t *)(block + half * 64 + j % 64);
+    const uint16_t *high = (const uint16_t *)(block + 128 + half * 32 + j % 32);
+    unsigned low_shift = j % 128 / 64 * 4, high_shift = j % 128 / 32 * 2;
     float scale = ln_half_at(block + 208) * (float)(int8_t)block[192 + j / 16];
     for (int i = 0; i < LN_GROUP; i++) {
-        int at = j + i;
-        int nibble = block[at / 128 * 64 + at % 64] >> at % 128 / 64 * 4 & 15;
-        out[i] = scale * (float)((nibble | ln_two_bits(high, at) << 4) - 32);
+        int nibble = low[i / 2] >> (i % 2 * 8 + low_shift) & 15;
+        int upper = high[i / 2] >> (i % 2 * 8 + high_shift) & 3;
+        out[i] = scale * (float)((nibble | upper << 4) - 32);
     }
 }
 

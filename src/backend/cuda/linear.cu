@@ -121,6 +121,8 @@ static __device__ __forceinline__ void multiply(const linear_args &p, size_t gro
         x[r] = p.x + rows[r] / p.rows_per_x * p.x_stride;
         u_sum[r] = g_sum[r] = 0.0f;
     }
+    constexpr int AT_ONCE = ROWS == 1 && T != LN_DTYPE_COUNT ? 4 : 1; /* loads under way */
+#pragma unroll AT_ONCE
     for (size_t k = lane * LN_GROUP; k < p.n_in; k += LN_WARP * LN_GROUP) {
         float u_weights[LN_GROUP], g_weights[LN_GROUP], values[LN_GROUP];
         load_row<T>(p, p.weight, p.dtype, group, column, k, u_weights);
@@ -225,8 +227,7 @@ static linear_args make_args(const ln_op_linear *p) {
     args.rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
     args.x_stride = p->x_stride > 0 ? p->x_stride : n_in;
     args.out_stride = p->out_stride > 0 ? p->out_stride : args.n_out;
-    args.x_is_aligned =
-        n_in % LN_GROUP == 0 && args.x_stride % 4 == 0 && (uintptr_t)p->x % 16 == 0;
+    args.x_is_aligned = n_in % LN_GROUP == 0 && args.x_stride % 4 == 0 && (uintptr_t)p->x % 16 == 0;
     args.x = p->x;
     args.residual = p->residual;
     args.scale = p->scale;

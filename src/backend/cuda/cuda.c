@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/chain.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/stage.h"
@@ -31,7 +32,8 @@ typedef struct cuda_backend {
     bool exact;
     void *scratch; /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
-    int upload_code; /* the first failure of an upload, for the next call that can say so */
+    unsigned *arrived; /* of chains; device memory */
+    int upload_code;   /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
     ln_cuda_graphs graphs;
     ln_tile_x x; /* unless exact */
@@ -68,9 +70,12 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free(self->scratch);
     if (self->x.memory != NULL)
         ln_cuda_free(self->x.memory);
+    if (self->arrived != NULL)
+        ln_cuda_free(self->arrived);
     self->stage = (ln_cuda_stage){0};
     self->x = (ln_tile_x){0};
     self->scratch = NULL;
+    self->arrived = NULL;
     self->scratch_bytes = 0;
     self->read = NULL;
 }
@@ -218,7 +223,8 @@ static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *lim
 
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
-    return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits);
+    return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits) +
+           sizeof *self->arrived;
 }
 
 /* The first step finds the weights there: the buffers of uploads go. */
@@ -253,6 +259,11 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
         code = ln_cuda_malloc(x_bytes(self, limits), &self->x.memory);
     if (code != 0)
         return fail_to_reserve(self, code, x_bytes(self, limits), "rows of linears", err);
+    void *arrived = NULL;
+    code = ln_cuda_malloc(sizeof *self->arrived, &arrived);
+    self->arrived = arrived;
+    if (code != 0)
+        return fail_to_reserve(self, code, sizeof *self->arrived, "a counter", err);
     code = ln_cuda_malloc_host(bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;
@@ -317,7 +328,13 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
  * of x that were converted for one linear serve the next ones, as long as nothing else runs. */
 static size_t run_first(cuda_backend *self, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step, int *code) {
-    size_t n = ln_cuda_tile_linears(ops, n_ops);
+    size_t n = ln_cuda_chain_ops(ops, n_ops, step);
+    if (n > 0) {
+        self->x.of = NULL;
+        *code = ln_cuda_chain(ops, n, step, self->stream);
+        return n;
+    }
+    n = ln_cuda_tile_linears(ops, n_ops);
     if (n > 0) {
         *code = ln_cuda_tile_linear(ops, n, &self->x, self->stream);
         return n;
@@ -342,7 +359,8 @@ static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cu
     return code;
 }
 
-/* With an event between operations; those that one kernel serves count as the first of them. */
+/* With an event between operations, and so without chains; those that one kernel serves count as
+ * the first of them. */
 static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step) {
     int code = ln_cuda_event_record(self->events[0], self->stream);
@@ -373,6 +391,7 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     step.exact = self->exact;
     step.scratch = self->scratch;
     step.scratch_bytes = self->scratch_bytes;
+    step.arrived = profiles ? NULL : self->arrived;
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
     else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))

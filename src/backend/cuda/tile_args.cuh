@@ -15,6 +15,8 @@ typedef struct ln_tile_part {
     ln_epilogue epilogue;
 } ln_tile_part;
 
+ln_tile_part ln_tile_make_part(const ln_op_linear *p);
+
 typedef struct ln_tile_args {
     ln_tile_part parts[LN_TILE_MAX_PARTS];
     unsigned n_parts, n_tiles; /* n_tiles: along the columns */

@@ -76,6 +76,28 @@ static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsign
     }
 }
 
+/* A unit of a tile in shared memory. */
+template <int KIND>
+static __device__ __forceinline__ void ln_take_unit(const uint8_t *tile, unsigned unit,
+                                                    unsigned lane, ln_lane_tile<KIND> &out) {
+    const uint8_t *values = tile + unit * 2048 + lane * 16;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if constexpr (KIND == LN_TILE_BF16)
+            out.steps[i] = *(const uint4 *)(values + i * 512);
+        else
+            out.blocks[i] = *(const uint4 *)(values + i * 512);
+    if constexpr (KIND != LN_TILE_BF16) {
+        const uint8_t *scales = tile + ln_tile_scale_at(KIND, lane / 4, 0);
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            if constexpr (KIND == LN_TILE_INT8)
+                *(uint2 *)out.scales[i] = *((const uint2 *)(scales + i * 128) + unit);
+            else
+                *(uint4 *)out.scales[i] = *(const uint4 *)(scales + i * 128);
+    }
+}
+
 static __device__ __forceinline__ void ln_mma_bf16(float c[4], const uint4 &a, uint32_t b0,
                                                    uint32_t b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "

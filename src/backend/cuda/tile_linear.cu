@@ -192,7 +192,7 @@ size_t ln_cuda_tile_linears(const ln_op *ops, size_t n_ops) {
     return n;
 }
 
-static ln_tile_part make_part(const ln_op_linear *p) {
+ln_tile_part ln_tile_make_part(const ln_op_linear *p) {
     ln_tile_part part = {};
     part.weight = (const uint8_t *)p->weight->data;
     part.gate = p->gate != NULL ? (const uint8_t *)p->gate->data : NULL;
@@ -251,7 +251,7 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
     args.n_rows = p->n_rows;
     args.rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
     for (size_t i = 0; i < n_ops; i++) {
-        args.parts[i] = make_part(&ops[i].linear);
+        args.parts[i] = ln_tile_make_part(&ops[i].linear);
         if (ops[i].linear.out == x->of)
             x->of = NULL;
     }

@@ -110,11 +110,11 @@ static __device__ __forceinline__ void ln_tile_x_put(const ln_tile_x_parts &x, s
     unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
     for (int step = 4; step > 0; step /= 2)
         largest = fmaxf(largest, __shfl_xor_sync(block_lanes, largest, step));
-    float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    float inverse = largest > 0.0f ? __fdividef(127.0f, largest) : 0.0f;
     uint32_t word = 0;
     for (int i = 0; i < 4; i++)
         word |= (uint32_t)(__float2int_rn(v[i] * inverse) & 255) << 8 * i;
-    ln_tile_x_put_int8(x, row, col, word, largest / 127.0f);
+    ln_tile_x_put_int8(x, row, col, word, largest * (1.0f / 127.0f));
 }
 
 /* Makes *x say in which form the linear takes its x; whether that is yet to be made. */

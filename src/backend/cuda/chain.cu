@@ -1,0 +1,287 @@
+/* Decode as one kernel: norms, linears of tiles and attention for up to four rows of x.
+ *
+ * Grid: a block of 16 warps on every multiprocessor, which meet at a barrier between stages. A
+ * stage is the linears that multiply the same x, after their norm if there is one, or the end of q,
+ * k and v with the attention behind. Each block makes x for itself; the weights of all linears of
+ * the chain run through rings in shared memory from the start on, whatever stage it is, so that
+ * memory is read while blocks wait, and before the kernel in front has ended.
+ *
+ * Shared memory: rings [16 warps][n_slots][tile]; what a stage works on: a slice's K and V, or the
+ * sums of two rows of tiles [2 teams][2][up, gate][8 slices][16][n_rows | 1] and x as tile_x.cuh
+ * has it; barriers [16][n_slots]. */
+#include "backend/cuda/chain.h"
+
+#include "backend/cuda/chain_attention.cuh"
+#include "backend/cuda/chain_linear.cuh"
+
+enum {
+    MAX_ROWS = 4,
+    SHARED_BYTES = 227 * 1024 - 5 * 1024, /* beside what is declared in kernels */
+    MIN_SLOTS = 2,
+};
+
+/* Word `threadIdx.x` of a stage, `linear` and `attention` being the numbers of the next of each. */
+static __device__ __forceinline__ uint32_t stage_word(const ln_chain_args &p, unsigned stage,
+                                                      unsigned linear, unsigned attention) {
+    size_t bytes = sizeof(ln_chain_linear);
+    const void *from = &p.linears[linear];
+    if (stage < p.n_stages && p.is_attention[stage])
+        from = &p.attentions[attention], bytes = sizeof(ln_chain_attention);
+    bool is_there = stage < p.n_stages && threadIdx.x < bytes / sizeof(uint32_t);
+    return is_there ? ((const uint32_t *)from)[threadIdx.x] : 0;
+}
+
+static_assert(sizeof(ln_chain_stage) <= LN_CHAIN_THREADS * sizeof(uint32_t), "a word a thread");
+
+static __device__ __forceinline__ void put_stage(ln_chain_stage *to, uint32_t word) {
+    if (threadIdx.x < sizeof *to / sizeof word)
+        ((uint32_t *)to)[threadIdx.x] = word;
+}
+
+template <int KIND, int D>
+static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
+    run_chain(const __grid_constant__ ln_chain_args p) {
+    extern __shared__ __align__(128) uint8_t memory[];
+    __shared__ float shared[LN_MAX_WARPS];
+    __shared__ ln_chain_weights weights[LN_CHAIN_LINEARS];
+    __shared__ ln_chain_stage stages[2];
+    ln_chain_ring ring;
+    unsigned n_tile_rows = 0, linear = 0, attention = 0;
+    ln_let_next_start();
+    for (unsigned i = threadIdx.x; i < p.n_linears * sizeof *weights / 4; i += LN_CHAIN_THREADS)
+        ((uint32_t *)weights)[i] = ((const uint32_t *)p.weights)[i];
+    put_stage(&stages[0], stage_word(p, 0, 0, 0));
+    __syncthreads();
+    ln_chain_begin<KIND>(p, weights, memory, &ring);
+    ln_wait_for_last();
+    for (unsigned stage = 0; stage < p.n_stages; stage++) {
+        const ln_chain_stage &now = stages[stage % 2];
+        bool attends = p.is_attention[stage];
+        linear += !attends, attention += attends;
+        uint32_t word = stage_word(p, stage + 1, linear, attention); /* arrives in the meantime */
+        if (!attends)
+            ln_chain_multiply<KIND>(p, weights, now.linear, memory, shared, &ring, &n_tile_rows);
+        else if constexpr (D > 0)
+            ln_chain_attend<D>(p, now.attention, memory);
+        if (stage + 1 == p.n_stages)
+            break;
+        put_stage(&stages[(stage + 1) % 2], word);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            ln_meet_blocks(p.arrived);
+        else if (threadIdx.x / LN_WARP == 1 && !p.is_attention[stage + 1])
+            ln_chain_expect_norm(stages[(stage + 1) % 2].linear);
+        __syncthreads();
+    }
+}
+
+/* ---- what makes a chain ---------------------------------------------------------------------- */
+
+/* A chain that is being put together. */
+typedef struct chain {
+    ln_chain_args args;
+    int kind; /* of tiles */
+    size_t head_dim;
+    size_t work_bytes;
+} chain;
+
+static size_t align_up(size_t bytes) {
+    return (bytes + 127) / 128 * 128;
+}
+
+static size_t sums_bytes(size_t n_rows) {
+    return align_up(4 * LN_CHAIN_WARPS * LN_TILE_ROWS * (n_rows | 1) * sizeof(float));
+}
+
+/* Slots of a ring beside so much work memory, with their barriers. */
+static size_t slots_beside(const chain *c, size_t work_bytes) {
+    size_t rest = align_up(work_bytes), most = LN_CHAIN_MAX_SLOTS;
+    size_t per_slot = LN_CHAIN_WARPS * (ln_tile_bytes(c->kind) + sizeof(uint64_t));
+    size_t n = rest < SHARED_BYTES ? (SHARED_BYTES - rest) / per_slot : 0;
+    return n < most ? n : most;
+}
+
+/* Makes sure of work memory for another stage. */
+static bool make_room(chain *c, size_t bytes) {
+    if (c->args.n_stages == LN_CHAIN_STAGES || slots_beside(c, bytes) < MIN_SLOTS)
+        return false;
+    c->work_bytes = bytes > c->work_bytes ? bytes : c->work_bytes;
+    return true;
+}
+
+/* Columns of x in shared memory, where rows begin in different banks, and its bytes. */
+static size_t x_bytes(int kind, size_t n_rows, ln_chain_linear *l) {
+    size_t cols = l->n_tiles * ln_tile_cols(kind) + (kind == LN_TILE_BF16 ? 32 : 128);
+    l->x_cols = (unsigned)cols;
+    if (kind == LN_TILE_BF16)
+        return n_rows * cols * sizeof(__nv_bfloat16) * (l->precise ? 2 : 1);
+    return n_rows * (cols + cols / LN_TILE_BLOCK * sizeof(float));
+}
+
+/* Whether the norm's result can be made by the blocks that multiply it. */
+static bool take_norm(const ln_op_norm *p, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
+                      ln_chain_linear *l) {
+    const ln_op_linear *linear = &ops->linear;
+    size_t dim = p->norm->dim;
+    for (size_t i = 0; i < n_ops; i++)
+        if (ops[i].linear.out == p->x)
+            return false;
+    if (linear->x != p->out || p->out == p->x || p->residual != NULL ||
+        p->n_rows != linear->n_rows || l->n_cols != dim || l->stride != dim ||
+        ln_tile_padded_cols((int)linear->weight->layout, dim) != dim || !ln_norm_converts(p))
+        return false;
+    l->x = p->x;
+    l->normalizes = true;
+    l->norm = *p->norm;
+    l->rows = p->rows != NULL ? step->batch.logit_rows : NULL;
+    l->normed = p->out;
+    return true;
+}
+
+/* Adds linears, behind a norm unless that is NULL. */
+static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size_t n_ops,
+                        const ln_cuda_step *step) {
+    const ln_op_linear *p = &ops->linear;
+    int kind = (int)p->weight->layout;
+    ln_chain_args *args = &c->args;
+    if (args->n_linears == LN_CHAIN_LINEARS || p->rows_per_x > 1 || p->n_rows > MAX_ROWS ||
+        (args->n_stages > 0 && p->n_rows != args->n_rows) ||
+        (args->n_linears > 0 && kind != c->kind))
+        return false;
+    ln_chain_linear *l = &args->linears[args->n_linears];
+    *l = {};
+    l->n_parts = (unsigned)n_ops;
+    l->n_cols = (unsigned)p->weight->n_cols;
+    l->stride = p->x_stride > 0 ? (unsigned)p->x_stride : l->n_cols;
+    l->n_tiles = (unsigned)(ln_tile_padded_cols(kind, p->weight->n_cols) / ln_tile_cols(kind));
+    l->has_gate = p->gate != NULL;
+    l->x = p->x;
+    for (size_t i = 0; i < n_ops; i++) {
+        l->parts[i] = ln_tile_make_part(&ops[i].linear);
+        l->precise |= l->parts[i].precise;
+        l->n_tile_rows += ln_ceil_div(l->parts[i].epilogue.n_out, LN_TILE_ROWS);
+    }
+    if (norm != NULL && !take_norm(norm, ops, n_ops, step, l))
+        return false;
+    if (l->n_cols % 4 != 0 || l->stride % 4 != 0 || (uintptr_t)l->x % 16 != 0)
+        return false;
+    c->kind = kind;
+    args->n_rows = (unsigned)p->n_rows;
+    if (!make_room(c, sums_bytes(p->n_rows) + x_bytes(kind, p->n_rows, l)))
+        return false;
+    ln_chain_weights *w = &args->weights[args->n_linears];
+    *w = {};
+    w->gate = l->parts[0].gate;
+    w->n_tiles = l->n_tiles;
+    for (size_t i = 0, end = 0; i < LN_TILE_MAX_PARTS; i++) {
+        end += i < n_ops ? ln_ceil_div(l->parts[i].epilogue.n_out, LN_TILE_ROWS) : 0;
+        w->parts[i] = i < n_ops ? l->parts[i].weight : NULL;
+        w->ends[i] = (unsigned)end;
+    }
+    args->is_attention[args->n_stages++] = 0;
+    args->n_linears++;
+    return true;
+}
+
+static size_t attention_bytes(size_t head_dim) {
+    return head_dim == 64 ? sizeof(ln_chain_slice_memory<64>) : sizeof(ln_chain_slice_memory<128>);
+}
+
+/* Adds the end of q, k and v and the attention behind it. */
+static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention *p,
+                          const ln_cuda_step *step) {
+    ln_chain_args *args = &c->args;
+    const ln_kv_layer *kv = p->kv;
+    size_t d = kv->k_dim;
+    if (args->n_attentions == LN_CHAIN_ATTENTIONS || args->n_stages == 0 ||
+        step->batch.n_tokens != args->n_rows || step->least_tokens != 1 || step->most_tokens != 1 ||
+        qkv->kv != kv || qkv->q != p->q || p->sees_all || qkv->n_heads != p->n_heads ||
+        qkv->qk_norm == LN_QK_NORM_FULL)
+        return false;
+    if ((d != 64 && d != 128) || kv->dtype != LN_KV_F16 ||
+        (args->n_attentions > 0 && d != c->head_dim) || !ln_takes_fast_attention(p, step))
+        return false;
+    ln_chain_attention *a = &args->attentions[args->n_attentions];
+    ln_attention_args plain = ln_make_attention_args(p, step);
+    a->qkv = ln_make_qkv_args(qkv, step);
+    a->fast = ln_make_fast_args(&plain, step);
+    if (!a->fast.splits || a->fast.heads_per_kv > LN_CHAIN_MAX_HEADS ||
+        !make_room(c, attention_bytes(d)))
+        return false;
+    c->head_dim = d;
+    args->is_attention[args->n_stages++] = 1;
+    args->n_attentions++;
+    return true;
+}
+
+/* Puts the longest chain together; the number of its operations. */
+static size_t build(chain *c, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
+    c->args.n_rows = c->args.n_linears = c->args.n_attentions = c->args.n_stages = 0;
+    c->work_bytes = c->head_dim = 0;
+    if (step->arrived == NULL || !ln_runs_hopper_code())
+        return 0;
+    for (size_t i = 0, n;;) {
+        const ln_op *op = &ops[i];
+        size_t left = n_ops - i;
+        bool added = false;
+        if (left > 1 && op->kind == LN_OP_NORM) {
+            n = ln_cuda_tile_linears(op + 1, left - 1);
+            added = n > 0 && add_linears(c, &op->norm, op + 1, n++, step);
+        } else if (left > 1 && op->kind == LN_OP_QKV && op[1].kind == LN_OP_ATTENTION) {
+            added = add_attention(c, &op->qkv, &op[1].attention, step);
+            n = 2;
+        } else if (left > 0) {
+            n = ln_cuda_tile_linears(op, left);
+            added = n > 0 && add_linears(c, NULL, op, n, step);
+        }
+        if (!added)
+            return i;
+        i += n;
+    }
+}
+
+size_t ln_cuda_chain_ops(const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
+    if (ops->kind != LN_OP_NORM && ops->kind != LN_OP_LINEAR)
+        return 0;
+    chain c;
+    return build(&c, ops, n_ops, step);
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+template <int KIND, int D> static int launch(chain *c, cudaStream_t stream) {
+    int device, n_processors;
+    ln_chain_args *args = &c->args;
+    cudaError_t code = cudaGetDevice(&device);
+    if (code == cudaSuccess)
+        code = cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device);
+    if (code == cudaSuccess)
+        code = cudaFuncSetAttribute(run_chain<KIND, D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    SHARED_BYTES);
+    if (code != cudaSuccess)
+        return code;
+    args->n_slots = (unsigned)slots_beside(c, c->work_bytes);
+    args->sums_at = (unsigned)(args->n_slots * LN_CHAIN_WARPS * ln_tile_bytes(KIND));
+    args->work_at = args->sums_at + (unsigned)sums_bytes(args->n_rows);
+    args->barriers_at = args->sums_at + (unsigned)align_up(c->work_bytes);
+    /* all of it, so that blocks do not share a multiprocessor */
+    return ln_launch(run_chain<KIND, D>, dim3((unsigned)n_processors), LN_CHAIN_THREADS,
+                     SHARED_BYTES, stream, *args);
+}
+
+template <int KIND> static int launch_kind(chain *c, cudaStream_t stream) {
+    if (c->args.n_attentions == 0)
+        return launch<KIND, 0>(c, stream);
+    return c->head_dim == 64 ? launch<KIND, 64>(c, stream) : launch<KIND, 128>(c, stream);
+}
+
+int ln_cuda_chain(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_cuda_stream stream) {
+    chain c;
+    build(&c, ops, n_ops, step);
+    c.args.arrived = step->arrived;
+    switch (c.kind) {
+    case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(&c, stream);
+    case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(&c, stream);
+    default: return launch_kind<LN_TILE_INT4>(&c, stream);
+    }
+}

@@ -1,0 +1,94 @@
+/* What chain.cu's kernel takes, and its grid's barrier. */
+#ifndef LN_BACKEND_CUDA_CHAIN_CUH
+#define LN_BACKEND_CUDA_CHAIN_CUH
+
+#include "backend/cuda/attention_fast.cuh"
+#include "backend/cuda/qkv.cuh"
+#include "backend/cuda/tile_args.cuh"
+
+enum {
+    LN_CHAIN_TEAM = LN_TILE_SLICES * LN_WARP, /* threads that share a row of tiles */
+    LN_CHAIN_TEAMS = 2,
+    LN_CHAIN_THREADS = LN_CHAIN_TEAMS * LN_CHAIN_TEAM,
+    LN_CHAIN_WARPS = LN_CHAIN_THREADS / LN_WARP,
+    LN_CHAIN_LINEARS = 48,
+    LN_CHAIN_ATTENTIONS = 12,
+    LN_CHAIN_STAGES = LN_CHAIN_LINEARS + LN_CHAIN_ATTENTIONS,
+    LN_CHAIN_MAX_SLOTS = 16
+};
+
+/* Linears that multiply the same x: the rows themselves, or their norms, which `normed` receives,
+ * too. */
+typedef struct ln_chain_linear {
+    ln_tile_part parts[LN_TILE_MAX_PARTS];
+    unsigned n_parts, n_tiles; /* n_tiles: along the columns */
+    unsigned n_tile_rows;      /* of all parts */
+    unsigned x_cols;           /* of x in shared memory, from row to row */
+    bool has_gate, precise;
+    const float *x;
+    unsigned stride, n_cols; /* floats from row to row of x, and of a row */
+    bool normalizes;
+    ln_norm norm;
+    const int32_t *rows; /* that norms gather, or NULL */
+    float *normed;
+} ln_chain_linear;
+
+/* Heads of q, k and v are finished, k and v cached, and q attends. */
+typedef struct ln_chain_attention {
+    ln_qkv_args qkv;
+    ln_fast_args fast;
+} ln_chain_attention;
+
+/* A stage as shared memory holds it. */
+typedef union ln_chain_stage {
+    ln_chain_linear linear;
+    ln_chain_attention attention;
+} ln_chain_stage;
+
+/* What copies of weights need to know of a linear. */
+typedef struct ln_chain_weights {
+    const uint8_t *parts[LN_TILE_MAX_PARTS], *gate;
+    unsigned ends[LN_TILE_MAX_PARTS]; /* rows of tiles up to a part's end */
+    unsigned n_tiles;
+} ln_chain_weights;
+
+typedef struct ln_chain_args {
+    unsigned n_rows, n_linears, n_attentions, n_stages;
+    unsigned n_slots;                       /* of a warp's ring */
+    unsigned work_at, sums_at, barriers_at; /* bytes of shared memory */
+    unsigned *arrived;                      /* what blocks count at barriers; 0 at first */
+    uint8_t is_attention[LN_CHAIN_STAGES];
+    ln_chain_weights weights[LN_CHAIN_LINEARS]; /* of linears */
+    ln_chain_linear linears[LN_CHAIN_LINEARS];
+    ln_chain_attention attentions[LN_CHAIN_ATTENTIONS];
+} ln_chain_args;
+
+static_assert(sizeof(ln_chain_args) < 32700, "kernels take so many bytes");
+
+/* Waits for the threads of one's team. */
+static __device__ __forceinline__ void ln_team_barrier(void) {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / LN_CHAIN_TEAM),
+                 "r"((unsigned)LN_CHAIN_TEAM)
+                 : "memory");
+}
+
+/* Waits for all blocks, whose writes are seen then; by one thread of each, between barriers of the
+ * block. They count to 2^31, from where the next barrier counts on. */
+static __device__ __forceinline__ void ln_meet_blocks(unsigned *arrived) {
+    unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1, now;
+    __threadfence();
+    unsigned before = atomicAdd(arrived, add);
+    do
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+    while (((before ^ now) & 0x80000000u) == 0);
+    __threadfence();
+}
+
+static __device__ __forceinline__ void ln_grid_barrier(unsigned *arrived) {
+    __syncthreads();
+    if (threadIdx.x == 0)
+        ln_meet_blocks(arrived);
+    __syncthreads();
+}
+
+#endif

@@ -32,11 +32,11 @@ typedef struct json_walk {
     size_t key, key_end; /* the last key of the outermost object: its bytes, without quotes */
 } json_walk;
 
-/* Walks the first n_bytes, which need not be valid. */
+/* Walks the first n_bytes, which need not be valid, as far as they are not nested too deep. */
 static json_walk walk(const char *text, size_t n_bytes) {
     json_walk seen = {0};
     bool is_key = false;
-    for (size_t i = 0; i < n_bytes; i++) {
+    for (size_t i = 0; i < n_bytes && seen.max_depth <= MAX_DEPTH; i++) {
         char c = text[i];
         if (c == '"') {
             size_t begin = ++i;
@@ -81,7 +81,8 @@ json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error) {
         return NULL;
     }
     if (all.max_depth > MAX_DEPTH) {
-        ln_api_fail(error, 400, NULL, "the body is nested deeper than %d levels", MAX_DEPTH);
+        name_field(&all, text, name, sizeof name);
+        ln_api_fail(error, 400, name, "the body is nested deeper than %d levels", MAX_DEPTH);
         return NULL;
     }
     json_error_t where;

@@ -125,7 +125,7 @@ static void push_job(ln_server *server, ln_exchange *exchange, void (*work)(ln_j
         ln_api_fail(&error, 429, NULL, "the server is busy: %d requests are being read",
                     LN_SERVER_MAX_JOBS);
     if (error.status == 0 && generates)
-        ln_server_reserve(server, 0, 1, &error);
+        ln_server_reserve(server, 0, 1, NULL, &error);
     if (error.status != 0) {
         count_refusal(server, &error);
         ln_reply_error(exchange, &error);

@@ -110,8 +110,9 @@ ln_job *ln_job_create(ln_server *server, ln_exchange *exchange); /* takes the bo
 void ln_job_free(ln_job *job);                                   /* closes its requests */
 
 /* Counts `more` sequences in beside the `own` ones that a request has, or says with 429 that there
- * is no room, with 400 that there never is. Any thread. */
-bool ln_server_reserve(ln_server *server, size_t own, size_t more, ln_api_error *error);
+ * is no room, with 400 that there never is, for which the field `culprit` asks. Any thread. */
+bool ln_server_reserve(ln_server *server, size_t own, size_t more, const char *culprit,
+                       ln_api_error *error);
 void ln_server_release(ln_server *server, size_t count);
 
 /* work.c: what workers do */

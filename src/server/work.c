@@ -65,7 +65,10 @@ static bool read_generation(ln_job *job, const ln_fields *fields) {
     size_t n_each =
         job->request.options.best_of > 0 ? job->request.options.best_of : job->request.n;
     size_t n_more = job->request.n_prompts * n_each - job->n_reserved;
-    if (n_more > 0 && !ln_server_reserve(server, job->n_reserved, n_more, &job->error))
+    const char *culprit = job->request.n_prompts > 1                      ? "prompt"
+                          : job->request.options.best_of > job->request.n ? "best_of"
+                                                                          : "n";
+    if (n_more > 0 && !ln_server_reserve(server, job->n_reserved, n_more, culprit, &job->error))
         return false;
     job->n_reserved += n_more;
     return submit(job);
@@ -83,6 +86,21 @@ void ln_work_generate(ln_job *job) {
 }
 
 /* ---- text and ids ----------------------------------------------------------------------- */
+
+/* Ids, which are not negative, with commas between them: millions, at times. */
+static void put_ids(ln_strbuf *out, const int32_t *ids, size_t n_ids) {
+    char text[16];
+    for (size_t i = 0; i < n_ids; i++) {
+        char *begin = text + sizeof text;
+        uint32_t rest = (uint32_t)ids[i];
+        do
+            *--begin = (char)('0' + rest % 10);
+        while ((rest /= 10) > 0);
+        if (i > 0)
+            *--begin = ',';
+        ln_strbuf_append(out, begin, (size_t)(text + sizeof text - begin));
+    }
+}
 
 static bool tokenize(ln_job *job, const ln_fields *fields) {
     static const char *const known[] = {"model",         "prompt", "content", "add_special_tokens",
@@ -104,8 +122,7 @@ static bool tokenize(ln_job *job, const ln_fields *fields) {
         return ln_api_fail_with(&job->error, &err, "prompt");
     ln_strbuf_printf(&job->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", n_ids,
                      job->server->ctx_tokens);
-    for (size_t i = 0; i < n_ids; i++)
-        ln_strbuf_printf(&job->reply, "%s%d", i > 0 ? "," : "", (int)ids[i]);
+    put_ids(&job->reply, ids, n_ids);
     ln_strbuf_puts(&job->reply, "]}");
     linnet_free(ids);
     return true;

@@ -38,14 +38,15 @@ void ln_job_free(ln_job *job) {
     free(job);
 }
 
-bool ln_server_reserve(ln_server *server, size_t own, size_t more, ln_api_error *error) {
+bool ln_server_reserve(ln_server *server, size_t own, size_t more, const char *culprit,
+                       ln_api_error *error) {
     size_t limit = server->max_seqs + server->options.max_waiting;
     size_t before = atomic_fetch_add(&server->n_open, more);
     if (before + more <= limit)
         return true;
     atomic_fetch_sub(&server->n_open, more);
     if (own + more > limit)
-        return ln_api_fail(error, 400, "prompt",
+        return ln_api_fail(error, 400, culprit,
                            "the request makes more than %zu sequences, all that the server holds",
                            limit);
     return ln_api_fail(error, 429, NULL, "the server is busy: %zu sequences run or wait", before);

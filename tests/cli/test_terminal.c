@@ -12,8 +12,12 @@
 #include "cli/spawn.h"
 #include "test.h"
 
-#define DEMO   TEST_SOURCE_DIR "/models/demo.gguf"
+static const char demo[] = TEST_SOURCE_DIR "/models/demo.gguf";
 #define PROMPT "\033[1;36m>\033[0m "
+
+/* A chat template without the beginning of an answer. */
+#define TURNS                                                                                      \
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
 
 enum { MAX_BYTES = 1 << 20, TIMEOUT_MS = 60000 };
 
@@ -111,7 +115,7 @@ static int close_terminal(terminal *in) {
 }
 
 #define OPEN(folder, ...)                                                                          \
-    open_terminal(folder, NULL, (const char *const[]){"chat", DEMO, __VA_ARGS__, NULL})
+    open_terminal(folder, NULL, (const char *const[]){"chat", demo, __VA_ARGS__, NULL})
 
 static char *file_of(const char *folder, const char *name) {
     size_t n_bytes;
@@ -186,8 +190,7 @@ static void test_talk(void **state) {
 /* An answer that would go on for many thousand tokens ends at Ctrl-C, and the talk goes on. */
 static void test_stop(void **state) {
     (void)state;
-    static const char endless[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
-                                  "<|im_end|>\n{% endfor %}<|im_start|>assistant";
+    static const char endless[] = TURNS "<|im_start|>assistant";
     char *folder = temp_create(), keys[512];
     const char *file = path_in(folder, "endless.jinja");
     write_file(file, endless, sizeof endless - 1);
@@ -214,8 +217,7 @@ static void test_stop(void **state) {
 
 static void test_colour(void **state) {
     (void)state;
-    static const char thinks[] = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
-                                 "<|im_end|>\n{% endfor %}<|im_start|>assistant\n<think>{##}";
+    static const char thinks[] = TURNS "<|im_start|>assistant\n<think>{##}";
     char *folder = temp_create();
     const char *file = path_in(folder, "thinks.jinja");
     write_file(file, thinks, sizeof thinks - 1);
@@ -227,7 +229,7 @@ static void test_colour(void **state) {
     wait_for(&chat, "\033[0m\r\n");
     assert_int_equal(close_terminal(&chat), 0);
     chat = open_terminal(folder, "1",
-                         (const char *const[]){"chat", DEMO, "--temp", "0", "-n", "8", "-q",
+                         (const char *const[]){"chat", demo, "--temp", "0", "-n", "8", "-q",
                                                "--chat-template", file, NULL});
     wait_for(&chat, "> ");
     type(&chat, "What is it?\n");

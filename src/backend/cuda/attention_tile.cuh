@@ -32,10 +32,6 @@ typedef struct ln_rows {
     size_t begin[2], end[2]; /* keys that the row sees; nothing for rows that are not there */
 } ln_rows;
 
-static __device__ __forceinline__ uint32_t ln_shared_address(const void *p) {
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 static __device__ __forceinline__ void ln_copy_async(void *shared, const void *global) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(ln_shared_address(shared)),
                  "l"(global));

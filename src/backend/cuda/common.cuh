@@ -15,6 +15,11 @@ static inline unsigned ln_ceil_div(size_t a, size_t b) {
     return (unsigned)((a + b - 1) / b);
 }
 
+/* Where instructions find shared memory. */
+static __device__ __forceinline__ uint32_t ln_shared_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
 /* The sum of all lanes, in every lane. */
 static __device__ __forceinline__ float ln_warp_sum(float x) {
     for (int step = LN_WARP / 2; step > 0; step /= 2)

@@ -1,18 +1,15 @@
-/* Barriers in shared memory and bulk copies that arrive there, for Hopper. */
+/* A slot of a ring in shared memory: a barrier that one bulk copy at a time ends a phase of.
+ * Kernels with rings are compiled for other GPUs, too, where these do nothing and nothing calls
+ * them. */
 #ifndef LN_BACKEND_CUDA_RING_CUH
 #define LN_BACKEND_CUDA_RING_CUH
 
-#include <cuda_runtime.h>
-
-static __device__ __forceinline__ uint32_t ln_ring_address(const void *p) {
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
+#include "backend/cuda/wgmma.cuh"
 
 static __device__ __forceinline__ void ln_ring_init(uint64_t *barrier) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
-                 "fence.mbarrier_init.release.cluster;" ::"r"(ln_ring_address(barrier))
-                 : "memory");
+    ln_barrier_init(barrier, 1);
+    ln_barriers_ready();
 #endif
 }
 
@@ -20,27 +17,14 @@ static __device__ __forceinline__ void ln_ring_init(uint64_t *barrier) {
 static __device__ __forceinline__ void ln_ring_fetch(void *to, const void *from, unsigned bytes,
                                                      uint64_t *barrier) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ln_ring_address(barrier)),
-        "r"(bytes)
-        : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1], %2, [%3];" ::"r"(ln_ring_address(to)),
-                 "l"(from), "r"(bytes), "r"(ln_ring_address(barrier))
-                 : "memory");
+    ln_barrier_expect(barrier, bytes);
+    ln_bulk_copy(to, from, bytes, barrier);
 #endif
 }
 
 static __device__ __forceinline__ void ln_ring_wait(uint64_t *barrier, unsigned parity) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(ln_ring_address(barrier)),
-                 "r"(parity)
-                 : "memory");
+    ln_barrier_wait(barrier, parity);
 #endif
 }
 

@@ -6,10 +6,6 @@
 #include "backend/cuda/common.cuh"
 #include "backend/cuda/tensor_map.cuh"
 
-static __device__ __forceinline__ uint32_t ln_shared_address(const void *p) {
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 static __device__ __forceinline__ void ln_barrier_init(uint64_t *barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ln_shared_address(barrier)),
                  "r"(arrivals)

@@ -193,8 +193,16 @@ static linnet_status submit(linnet_engine *engine, const bench_run *run, size_t 
     return status;
 }
 
-/* Receives all events of the requests. */
-static linnet_status receive(linnet_request **requests, size_t n, linnet_error *err) {
+/* What a run took: all of it, and from the first token of any sequence to the last of all, by the
+ * times that the engine gave them. */
+typedef struct run_times {
+    double seconds, decode_seconds;
+} run_times;
+
+/* Receives all events of the requests, which were submitted at submit_ns[n]. */
+static linnet_status receive(linnet_request **requests, const uint64_t *submit_ns, size_t n,
+                             run_times *times, linnet_error *err) {
+    uint64_t first_ns = UINT64_MAX, last_ns = 0;
     for (size_t i = 0; i < n; i++) {
         linnet_event event = {0};
         while (event.finish == LINNET_FINISH_NONE) {
@@ -206,51 +214,34 @@ static linnet_status receive(linnet_request **requests, size_t n, linnet_error *
             snprintf(err->message, sizeof err->message, "%s", event.error);
             return err->status = LINNET_ERR_COMPUTE;
         }
+        uint64_t first = submit_ns[i] + event.first_token_ns;
+        uint64_t last = submit_ns[i] + event.last_token_ns;
+        first_ns = first < first_ns ? first : first_ns;
+        last_ns = last > last_ns ? last : last_ns;
     }
+    times->decode_seconds = (double)(last_ns - first_ns) * 1e-9;
     return LINNET_OK;
 }
 
 static linnet_status run_once(linnet_engine *engine, const bench_run *run, ln_profile *profile,
-                              double *seconds, linnet_error *err) {
+                              run_times *times, linnet_error *err) {
     static linnet_request *requests[MAX_SEQS];
+    static uint64_t submit_ns[MAX_SEQS];
     size_t n = 0;
     linnet_status status = LINNET_OK;
     engine->backend->profile = profile;
     uint64_t begin = ln_clock_ns();
-    for (; n < run->n_seqs && status == LINNET_OK; n++)
+    for (; n < run->n_seqs && status == LINNET_OK; n++) {
+        submit_ns[n] = ln_clock_ns();
         status = submit(engine, run, run->first > 0 ? run->first + n : ++*run->n_submitted,
                         &requests[n], err);
+    }
     if (status == LINNET_OK)
-        status = receive(requests, n, err);
-    *seconds = (double)(ln_clock_ns() - begin) * 1e-9;
+        status = receive(requests, submit_ns, n, times, err);
+    times->seconds = (double)(ln_clock_ns() - begin) * 1e-9;
     engine->backend->profile = NULL;
     for (size_t i = 0; i < n; i++)
         linnet_request_close(requests[i]);
-    return status;
-}
-
-/* What tokens cost: the run with them less the run that ends with the first one. The prefix cache
- * has the prompts of both, so that little is taken off. profile NULL: nobody asks. */
-static linnet_status run_decode(linnet_engine *engine, const bench_run *run, ln_profile *profile,
-                                double *seconds, linnet_error *err) {
-    double before;
-    ln_profile begun = {0}, whole = {0};
-    bench_run prompts = *run;
-    prompts.n_output = 1;
-    linnet_status status =
-        run_once(engine, &prompts, profile != NULL ? &begun : NULL, &before, err);
-    if (status == LINNET_OK)
-        status = run_once(engine, run, profile != NULL ? &whole : NULL, seconds, err);
-    *seconds -= before;
-    if (profile == NULL)
-        return status;
-    for (size_t i = 0; i < LN_OP_COUNT; i++) {
-        profile->ns[i] += whole.ns[i] - begun.ns[i];
-        profile->n_ops[i] += whole.n_ops[i] - begun.n_ops[i];
-    }
-    profile->int8_products += whole.int8_products - begun.int8_products;
-    profile->float_products += whole.float_products - begun.float_products;
-    profile->weight_bytes += whole.weight_bytes - begun.weight_bytes;
     return status;
 }
 
@@ -260,28 +251,26 @@ static int compare(const void *a, const void *b) {
 }
 
 /* The median of the runs, after a warm-up. The profile sees the runs that count, where somebody
- * asks for it: on a device it costs time. */
+ * asks for it: on a device it costs time. Of decode it sees the end of the prompts, too: the rest
+ * of them is in the prefix cache. */
 static linnet_status measure(linnet_engine *engine, const bench_args *args, bench_run *run,
                              bench_phase *phase, linnet_error *err) {
-    double seconds[MAX_RUNS], unused;
+    double seconds[MAX_RUNS];
+    run_times times;
     bool decodes = run->n_output > 1;
     bool profiles = args->profile || engine->backend->vtable->measure != NULL;
     size_t n_tokens = decodes ? (run->n_output - 1) * run->n_seqs : run->n_prompt;
     if (decodes) { /* fills the prefix cache */
         bench_run prompts = {run->n_seqs, run->n_prompt, 1, run->n_submitted, 0};
         run->first = *run->n_submitted + 1;
-        linnet_status status = run_once(engine, &prompts, NULL, &unused, err);
-        if (status != LINNET_OK)
-            return status;
+        LN_TRY(run_once(engine, &prompts, NULL, &times, err));
     }
     for (size_t i = 0; i <= args->n_runs; i++) {
-        ln_profile *profile = profiles && i > 0 ? &phase->profile : NULL;
-        double *slot = &seconds[i > 0 ? i - 1 : 0];
-        linnet_status status = decodes ? run_decode(engine, run, profile, slot, err)
-                                       : run_once(engine, run, profile, slot, err);
-        if (status != LINNET_OK)
-            return status;
-        phase->seconds += i > 0 ? *slot : 0;
+        LN_TRY(run_once(engine, run, profiles && i > 0 ? &phase->profile : NULL, &times, err));
+        if (i == 0)
+            continue;
+        seconds[i - 1] = decodes ? times.decode_seconds : times.seconds;
+        phase->seconds += times.seconds;
     }
     qsort(seconds, args->n_runs, sizeof *seconds, compare);
     phase->tokens_per_s = (double)n_tokens / seconds[args->n_runs / 2];

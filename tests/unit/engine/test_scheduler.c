@@ -325,6 +325,53 @@ static void priorities_take_places(void **state) {
     teardown(&b);
 }
 
+/* A group whose turn has come, as it has waited longest, waits for a place of its own and keeps it:
+ * it neither takes that of a lower priority nor gives way to a higher one. */
+static void overdue_groups_neither_take_nor_lose_places(void **state) {
+    (void)state;
+    enum { BEFORE_THE_TURN = 63 };
+    ln_step_budget budget = {.max_seqs = 1, .max_tokens = 16, .max_logits = 1};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    bench b;
+    setup(&b, &budget, &shape);
+    b.scheduler.options.order = LINNET_ORDER_PRIORITY;
+    enum { LOW, OVERDUE, HIGH, COUNT };
+    static const int32_t priorities[COUNT] = {[LOW] = 7, [OVERDUE] = 5, [HIGH] = 2};
+    work works[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        init_work(&works[i], 4, 10);
+        works[i].group.priority = priorities[i];
+    }
+    ln_scheduler_add(&b.scheduler, &works[LOW].group);
+    ln_scheduler_schedule(&b.scheduler);
+    run_step(&b);
+    b.scheduler.n_admissions = BEFORE_THE_TURN;
+    ln_scheduler_add(&b.scheduler, &works[OVERDUE].group);
+    ln_scheduler_schedule(&b.scheduler);
+    run_step(&b);
+    assert_true(works[OVERDUE].group.is_overdue && !runs(&works[OVERDUE]) && runs(&works[LOW]));
+    for (size_t next = LOW; next <= OVERDUE;
+         next++) { /* they end in the order in which they came */
+        while (!works[next].sequence.is_over) {
+            ln_scheduler_schedule(&b.scheduler);
+            expect_chunk(&b, 0, &works[next], 1, 1);
+            run_step(&b);
+            assert_true(ln_kv_cache_check(&b.kv));
+        }
+        if (next == LOW) { /* the place is free */
+            ln_scheduler_schedule(&b.scheduler);
+            run_step(&b);
+            assert_true(runs(&works[OVERDUE]));
+            ln_scheduler_add(&b.scheduler, &works[HIGH].group);
+        }
+    }
+    assert_int_equal(b.scheduler.n_recompute_preemptions + b.scheduler.n_swap_preemptions, 0);
+    while (ln_scheduler_schedule(&b.scheduler) > 0)
+        run_step(&b);
+    assert_true(works[HIGH].sequence.is_over);
+    teardown(&b);
+}
+
 /* So many long prompts are read at once and no more; short ones go by. */
 static void long_prompts_wait_for_each_other(void **state) {
     (void)state;
@@ -393,6 +440,7 @@ int main(void) {
         cmocka_unit_test(random_work_keeps_the_contracts),
         cmocka_unit_test(nobody_starves),
         cmocka_unit_test(priorities_take_places),
+        cmocka_unit_test(overdue_groups_neither_take_nor_lose_places),
         cmocka_unit_test(long_prompts_wait_for_each_other),
         cmocka_unit_test(pressure_delays_but_ends),
     };

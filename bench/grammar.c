@@ -127,7 +127,7 @@ static int measure(ln_masker *masker, const texts *all, size_t which, float *log
     const char *text = grammars[which].text;
     double began = now_us(), first = 0, total = 0;
     if (ln_grammar_compile(grammars[which].kind, text, text != NULL ? strlen(text) : 0,
-                           &masker->trie, &grammar, &err) != LINNET_OK)
+                           LINNET_REASONING_NONE, &masker->trie, &grammar, &err) != LINNET_OK)
         return die(&err);
     double compiled = now_us() - began;
     size_t n_times = 0;

@@ -379,6 +379,14 @@ typedef enum linnet_grammar_kind {
     LINNET_GRAMMAR_TOOLS
 } linnet_grammar_kind;
 
+/* What comes before the text that a grammar is about: what a model thinks aloud, any text, between
+ * <think> and </think>, which may be special tokens. */
+typedef enum linnet_reasoning {
+    LINNET_REASONING_NONE = 0,
+    LINNET_REASONING_MAY_COME, /* the answer may begin with <think> */
+    LINNET_REASONING_OPEN      /* it begins after a <think>: the prompt ended with that */
+} linnet_reasoning;
+
 #define LINNET_MAX_TOP_LOGPROBS 64
 
 /* When a beam search is over that has as many ended hypotheses as beams. */
@@ -494,6 +502,7 @@ typedef struct linnet_request_options {
     /* Any kind: where the request says that it has events; it then has no descriptor of its own.
      * NULL: none. */
     linnet_mailbox *mailbox;
+    linnet_reasoning reasoning; /* with a grammar, which then is about what follows it */
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the

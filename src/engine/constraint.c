@@ -43,7 +43,7 @@ static ln_kept_grammar *find(ln_constraints *c, const linnet_request_options *o,
     for (size_t i = 0; i < LN_KEPT_GRAMMARS; i++) {
         ln_kept_grammar *kept = &c->kept[i];
         *found = kept->grammar != NULL && kept->kind == o->grammar_kind &&
-                 kept->n_bytes == o->grammar_bytes &&
+                 kept->reasoning == o->reasoning && kept->n_bytes == o->grammar_bytes &&
                  (kept->n_bytes == 0 || memcmp(kept->text, o->grammar, kept->n_bytes) == 0);
         if (*found)
             return kept;
@@ -66,6 +66,7 @@ static void keep(ln_constraints *c, const linnet_request_options *o, ln_grammar 
     forget(place);
     *place = (ln_kept_grammar){.grammar = ln_grammar_retain(grammar),
                                .kind = o->grammar_kind,
+                               .reasoning = o->reasoning,
                                .text = text,
                                .n_bytes = o->grammar_bytes,
                                .used = ++c->clock};
@@ -97,8 +98,8 @@ ln_status ln_constraints_compile(ln_constraints *c, const linnet_request_options
     pthread_mutex_unlock(&c->mutex);
     if (status != LINNET_OK || found)
         return status;
-    status = ln_grammar_compile(o->grammar_kind, o->grammar, o->grammar_bytes, &c->masker.trie,
-                                grammar, err);
+    status = ln_grammar_compile(o->grammar_kind, o->grammar, o->grammar_bytes, o->reasoning,
+                                &c->masker.trie, grammar, err);
     if (status != LINNET_OK)
         return ln_error_prefix(err, status, "grammar");
     keep(c, o, *grammar);

@@ -14,6 +14,7 @@ enum { LN_KEPT_GRAMMARS = 8 };
 typedef struct ln_kept_grammar {
     ln_grammar *grammar; /* a reference; NULL: free */
     linnet_grammar_kind kind;
+    linnet_reasoning reasoning;
     char *text; /* [n_bytes], owned */
     size_t n_bytes;
     uint64_t used;

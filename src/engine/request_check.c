@@ -126,6 +126,9 @@ static ln_status check_logprobs(const linnet_request_options *o, size_t n_vocab,
 
 static ln_status check_generate(const linnet_model *model, const linnet_request_options *o,
                                 ln_error *err) {
+    if ((unsigned)o->reasoning > LINNET_REASONING_OPEN)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "reasoning is %d, which is none",
+                       (int)o->reasoning);
     LN_TRY(ln_sampling_check(&o->sampling, err));
     LN_TRY(check_rules(o, model->spec.n_vocab, err));
     LN_TRY(check_logprobs(o, model->spec.n_vocab, err));

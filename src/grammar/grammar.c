@@ -36,7 +36,8 @@ static ln_status check_start(ln_grammar *grammar, ln_error *err) {
 }
 
 ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t n_bytes,
-                             const ln_token_trie *trie, ln_grammar **out, ln_error *err) {
+                             linnet_reasoning reasoning, const ln_token_trie *trie,
+                             ln_grammar **out, ln_error *err) {
     ln_grammar_builder builder;
     *out = NULL;
     ln_grammar *grammar = calloc(1, sizeof *grammar);
@@ -44,6 +45,8 @@ ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t 
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
     ln_grammar_builder_init(&builder, err);
     ln_status status = ln_grammar_read(&builder, kind, text, n_bytes);
+    if (status == LINNET_OK)
+        ln_grammar_add_reasoning(&builder, reasoning);
     if (status == LINNET_OK)
         status = builder.status;
     if (status == LINNET_OK)

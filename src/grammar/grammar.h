@@ -13,13 +13,14 @@
 
 typedef struct ln_grammar ln_grammar;
 
-/* Compiles a source: text[n_bytes], or nothing for LINNET_GRAMMAR_JSON. In time
- * and memory that are bounded whatever the source. `trie`: the vocabulary that
- * it will mask, which outlives it, for tables that make its masks quick; NULL:
+/* Compiles a source: text[n_bytes], or nothing for LINNET_GRAMMAR_JSON; its text
+ * comes behind the `reasoning`. In time and memory that are bounded whatever the source. `trie`:
+ * the vocabulary that it will mask, which outlives it, for tables that make its masks quick; NULL:
  * none. Errors: ARGUMENT (malformed, never satisfied), UNSUPPORTED (naming
  * what), LIMIT, NOMEM. */
 ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t n_bytes,
-                             const ln_token_trie *trie, ln_grammar **grammar, ln_error *err);
+                             linnet_reasoning reasoning, const ln_token_trie *trie,
+                             ln_grammar **grammar, ln_error *err);
 
 /* A grammar may be shared; one thread at a time masks with it. Compiling gives
  * the first reference. */

@@ -32,6 +32,6 @@ ln_status ln_grammar_read_schema(ln_grammar_builder *builder, const char *text, 
 /* Text that a vocabulary may have as one special token. */
 ln_expr *ln_expr_marker(ln_grammar_builder *builder, const char *text);
 /* Lets reasoning come before the root. */
-void ln_grammar_add_reasoning(ln_grammar_builder *builder, ln_reasoning reasoning);
+void ln_grammar_add_reasoning(ln_grammar_builder *builder, linnet_reasoning reasoning);
 
 #endif

@@ -41,12 +41,12 @@ static ln_expr *thoughts(ln_grammar_builder *b) {
     return ln_expr_rule(b, rule);
 }
 
-void ln_grammar_add_reasoning(ln_grammar_builder *b, ln_reasoning reasoning) {
-    if (reasoning == LN_REASONING_NONE || b->status != LINNET_OK)
+void ln_grammar_add_reasoning(ln_grammar_builder *b, linnet_reasoning reasoning) {
+    if (reasoning == LINNET_REASONING_NONE || b->status != LINNET_OK)
         return;
     ln_expr *space = ln_expr_repeat(b, ln_expr_text(b, "\n"), 0, 2);
     ln_expr *after = ln_expr_sequence(b, thoughts(b), ln_expr_marker(b, LN_THINK_END), space, NULL);
-    if (reasoning == LN_REASONING_MAY_COME)
+    if (reasoning == LINNET_REASONING_MAY_COME)
         after = ln_expr_optional(
             b, ln_expr_sequence(b, ln_expr_marker(b, LN_THINK_BEGIN), after, NULL));
     ln_expr *whole = ln_expr_sequence(b, after, ln_expr_rule(b, b->root), NULL);

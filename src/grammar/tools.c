@@ -120,32 +120,11 @@ static void read_tools(tools_reader *t) {
     b->root = ln_json_rule(b, "calls", frame(t, call, parallel));
 }
 
-/* {"kind": a linnet_grammar_kind, "text": its text} */
-static void read_answer(ln_grammar_builder *b, const json_t *answer) {
-    const json_t *text = json_object_get(answer, "text");
-    json_int_t kind = json_integer_value(json_object_get(answer, "kind"));
-    if (kind <= LINNET_GRAMMAR_NONE || kind >= LINNET_GRAMMAR_TOOLS)
-        ln_grammar_fail(b, LINNET_ERR_ARGUMENT, "tools: the answer has no kind");
-    else
-        ln_grammar_read(b, (linnet_grammar_kind)kind,
-                        json_is_string(text) ? json_string_value(text) : "",
-                        json_string_length(text));
-}
-
-/* Instead of tools there may be an `answer` of another kind; `reasoning`, "open" or "may come",
- * comes before either. */
 ln_status ln_grammar_read_tools(ln_grammar_builder *builder, const char *text, size_t n_bytes) {
     tools_reader t = {.builder = builder};
     t.root = ln_grammar_parse_json(builder, text, n_bytes, "tools");
-    const json_t *answer = json_object_get(t.root, "answer");
-    const char *reasoning = json_string_value(json_object_get(t.root, "reasoning"));
-    if (answer != NULL)
-        read_answer(builder, answer);
-    else if (t.root != NULL)
+    if (t.root != NULL)
         read_tools(&t);
-    if (reasoning != NULL)
-        ln_grammar_add_reasoning(builder, strcmp(reasoning, "open") == 0 ? LN_REASONING_OPEN
-                                                                         : LN_REASONING_MAY_COME);
     json_decref(t.root);
     return builder->status;
 }

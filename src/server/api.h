@@ -74,10 +74,8 @@ bool ln_api_read_grammar(const ln_fields *fields, ln_api_request *request);
 /* Makes a grammar the request's: `source` is a string's text or a value as JSON. */
 bool ln_api_set_grammar(ln_api_request *request, linnet_grammar_kind kind, const json_t *source,
                         const char *param, ln_api_error *error);
-/* Takes it back, */
+/* Takes it back. */
 void ln_api_clear_grammar(ln_api_request *request);
-/* or lets reasoning come before what it is about. */
-bool ln_api_defer_grammar(ln_api_request *request, ln_api_error *error);
 
 /* Read a whole body (its root lives as long as the request's strings are needed), and encode the
  * prompts. False with the error set. */

@@ -128,6 +128,7 @@ static void choose_parts(const linnet_model *model, const ln_api_tools *tools, c
     request->model_reasons = ln_template_reasons(source, n_bytes);
     if (request->model_reasons)
         request->reasoning = ln_prompt_reasoning(prompt, strlen(prompt));
+    request->options.reasoning = (linnet_reasoning)request->reasoning;
     if (request->reasoning != LN_REASONING_NONE)
         show_markers(model->tokenizer, thoughts, request);
     if (request->n_shown_ids > 0 && !request->options.keep_special)
@@ -145,7 +146,7 @@ static bool read_answer(const ln_fields *fields, const linnet_model *model, size
     linnet_free(text);
     if (done && tools.must_call)
         done = ln_api_require_calls(&tools, request, fields->error);
-    return done && ln_api_defer_grammar(request, fields->error);
+    return done;
 }
 
 /* ---- the body --------------------------------------------------------------------------- */

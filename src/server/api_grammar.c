@@ -76,28 +76,6 @@ void ln_api_clear_grammar(ln_api_request *request) {
     request->options.grammar_bytes = 0;
 }
 
-bool ln_api_defer_grammar(ln_api_request *request, ln_api_error *error) {
-    linnet_request_options *options = &request->options;
-    linnet_grammar_kind kind = options->grammar_kind;
-    char param[sizeof request->grammar_param];
-    if (kind == LINNET_GRAMMAR_NONE || request->reasoning == LN_REASONING_NONE)
-        return true;
-    const char *reasoning = request->reasoning == LN_REASONING_OPEN ? "open" : "may come";
-    const char *text = request->grammar != NULL ? request->grammar : "";
-    json_t *source = kind == LINNET_GRAMMAR_TOOLS
-                         ? json_loadb(text, options->grammar_bytes, 0, NULL)
-                         : json_pack("{s:{s:i, s:s%}}", "answer", "kind", (int)kind, "text", text,
-                                     options->grammar_bytes);
-    memcpy(param, request->grammar_param, sizeof param);
-    ln_api_clear_grammar(request);
-    if (source == NULL)
-        return ln_api_fail(error, 400, param, "%s is not Unicode text", param);
-    json_object_set_new(source, "reasoning", json_string(reasoning));
-    bool done = ln_api_set_grammar(request, LINNET_GRAMMAR_TOOLS, source, param, error);
-    json_decref(source);
-    return done;
-}
-
 static bool is_list_of_strings(const json_t *value) {
     size_t index;
     json_t *item;

@@ -3,6 +3,7 @@
 #ifndef LN_TEXT_TOOL_SYNTAX_H
 #define LN_TEXT_TOOL_SYNTAX_H
 
+#include <linnet.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -19,9 +20,9 @@ typedef enum ln_tool_syntax {
 /* Whether an answer begins with what a model thinks aloud, between <think> and
  * </think>. */
 typedef enum ln_reasoning {
-    LN_REASONING_NONE,
-    LN_REASONING_MAY_COME, /* it may begin with <think> */
-    LN_REASONING_OPEN      /* the prompt ends with <think> */
+    LN_REASONING_NONE = LINNET_REASONING_NONE,
+    LN_REASONING_MAY_COME = LINNET_REASONING_MAY_COME, /* it may begin with <think> */
+    LN_REASONING_OPEN = LINNET_REASONING_OPEN          /* the prompt ends with <think> */
 } ln_reasoning;
 
 /* The markers of DeepSeek's syntax. */

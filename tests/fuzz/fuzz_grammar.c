@@ -64,8 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     if (ln_masker_load(&masker, token_text, all, &err) != LINNET_OK)
         __builtin_trap();
     linnet_grammar_kind kind = kinds[data[0] % 5];
-    if (ln_grammar_compile(kind, (const char *)data + 1, bytes - 1, &masker.trie, &grammar, &err) ==
-        LINNET_OK)
+    linnet_reasoning reasoning = (linnet_reasoning)(data[0] / 5 % 3);
+    if (ln_grammar_compile(kind, (const char *)data + 1, bytes - 1, reasoning, &masker.trie,
+                           &grammar, &err) == LINNET_OK)
         generate(&masker, grammar, data, bytes);
     else if (err.message[0] == '\0')
         __builtin_trap();

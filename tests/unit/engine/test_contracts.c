@@ -319,6 +319,8 @@ static void requests_are_refused_by_name(void **state) {
     refuse_request(&o, LINNET_ERR_ARGUMENT, "prompt_ids[2] is -1");
     o = good, o.kind = (linnet_request_kind)9;
     refuse_request(&o, LINNET_ERR_ARGUMENT, "kind is 9");
+    o = good, o.reasoning = (linnet_reasoning)3;
+    refuse_request(&o, LINNET_ERR_ARGUMENT, "reasoning is 3");
     o = good, o.sampling.top_p = NAN;
     refuse_request(&o, LINNET_ERR_ARGUMENT, "top_p");
     o = good, o.n_stop = 1, o.stop = (const char *const[]){"x"};

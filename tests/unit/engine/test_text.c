@@ -358,6 +358,50 @@ static void text_goes_to_ids_and_back(void **state) {
     linnet_free(ids);
 }
 
+/* What comes before a grammar's text is a field of the request, for any grammar; equal texts with
+ * other reasoning are other grammars. */
+static void reasoning_comes_before_grammars(void **state) {
+    (void)state;
+    static const struct {
+        linnet_reasoning reasoning;
+        bool begins; /* '<' is the likeliest */
+        linnet_finish finish;
+        const char *text; /* NULL: no matter, of max_tokens */
+    } cases[] = {
+        {LINNET_REASONING_OPEN, false, LINNET_FINISH_LENGTH, NULL},
+        {LINNET_REASONING_NONE, false, LINNET_FINISH_STOP, "77"},
+        {LINNET_REASONING_NONE, true, LINNET_FINISH_STOP, "77"},
+        {LINNET_REASONING_MAY_COME, true, LINNET_FINISH_LENGTH, "<think>"},
+        {LINNET_REASONING_MAY_COME, false, LINNET_FINISH_STOP, "77"},
+    };
+    int32_t less[2], ids[MAX_IDS];
+    assert_int_equal(ids_of("<7", less), 2);
+    linnet_engine *engine = engine_on(&g, exact_options(96, 1, 64, 1));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const linnet_logit_bias bias = {less[cases[i].begins ? 0 : 1], 100};
+        linnet_request_options o = greedy_options(&g, 0);
+        linnet_finish finish;
+        linnet_error err = {0};
+        char *text;
+        size_t n_bytes;
+        o.max_tokens = 7;
+        o.logit_bias = &bias;
+        o.n_logit_bias = 1;
+        o.grammar_kind = LINNET_GRAMMAR_REGEX;
+        o.grammar = cases[i].begins ? "7[7]" : "[0-9]{2}";
+        o.grammar_bytes = strlen(o.grammar);
+        o.reasoning = cases[i].reasoning;
+        size_t n_ids = receive(submit(engine, &o), ids, &finish);
+        assert_int_equal(finish, cases[i].finish);
+        assert_int_equal(linnet_model_decode(g.model, ids, n_ids, true, &text, &n_bytes, &err),
+                         LINNET_OK);
+        if (cases[i].text != NULL)
+            assert_string_equal(text, cases[i].text);
+        linnet_free(text);
+    }
+    linnet_engine_destroy(engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_strings_are_cut),
@@ -368,6 +412,7 @@ int main(void) {
         cmocka_unit_test(chats_keep_contents_text),
         cmocka_unit_test(chats_are_refused_with_a_reason),
         cmocka_unit_test(text_goes_to_ids_and_back),
+        cmocka_unit_test(reasoning_comes_before_grammars),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -10,14 +10,19 @@
 
 #include "grammar/masker.h"
 
-static inline ln_grammar *compile(linnet_grammar_kind kind, const char *text,
-                                  const ln_token_trie *trie) {
+static inline ln_grammar *compile_after(linnet_reasoning reasoning, linnet_grammar_kind kind,
+                                        const char *text, const ln_token_trie *trie) {
     ln_grammar *grammar;
     ln_error err = {0};
-    if (ln_grammar_compile(kind, text, text != NULL ? strlen(text) : 0, trie, &grammar, &err) !=
-        LINNET_OK)
+    if (ln_grammar_compile(kind, text, text != NULL ? strlen(text) : 0, reasoning, trie, &grammar,
+                           &err) != LINNET_OK)
         fail_msg("%s\n%s", err.message, text != NULL ? text : "");
     return grammar;
+}
+
+static inline ln_grammar *compile(linnet_grammar_kind kind, const char *text,
+                                  const ln_token_trie *trie) {
+    return compile_after(LINNET_REASONING_NONE, kind, text, trie);
 }
 
 static const char *const test_pieces[] = {"{",

@@ -295,7 +295,8 @@ static void refuse(linnet_grammar_kind kind, const char *text, size_t n_bytes, l
                    const char *message) {
     ln_grammar *grammar = NULL;
     ln_error err = {0};
-    ln_status status = ln_grammar_compile(kind, text, n_bytes, NULL, &grammar, &err);
+    ln_status status =
+        ln_grammar_compile(kind, text, n_bytes, LINNET_REASONING_NONE, NULL, &grammar, &err);
     if (status != expected || grammar != NULL || strstr(err.message, message) == NULL)
         fail_msg("%.200s: %d, \"%s\", not \"%s\"", text, (int)status, err.message, message);
 }
@@ -428,7 +429,8 @@ static void long_chains_of_rules(void **state) {
         } else {
             ln_grammar *grammar = NULL;
             ln_error err = {0};
-            ln_status status = ln_grammar_compile(GBNF, text, strlen(text), NULL, &grammar, &err);
+            ln_status status = ln_grammar_compile(GBNF, text, strlen(text), LINNET_REASONING_NONE,
+                                                  NULL, &grammar, &err);
             assert_true(status == LINNET_OK || status == LINNET_ERR_LIMIT);
             ln_grammar_release(grammar);
         }

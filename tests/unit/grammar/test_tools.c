@@ -103,7 +103,8 @@ static void refusals(void **state) {
         ln_grammar *grammar;
         ln_error err = {0};
         assert_int_not_equal(ln_grammar_compile(LINNET_GRAMMAR_TOOLS, cases[i].text,
-                                                strlen(cases[i].text), NULL, &grammar, &err),
+                                                strlen(cases[i].text), LINNET_REASONING_NONE, NULL,
+                                                &grammar, &err),
                              LINNET_OK);
         if (strstr(err.message, cases[i].message) == NULL)
             fail_msg("%s: %s", cases[i].text, err.message);
@@ -132,29 +133,27 @@ static void special_tokens_are_marked(void **state) {
 static void reasoning_comes_first(void **state) {
     (void)state;
     static const struct {
-        const char *reasoning, *text;
+        linnet_reasoning reasoning;
+        const char *text;
         bool is_complete;
     } cases[] = {
-        {"open", "yes < no <<\xc3\xa9 </thin </think </</think>\n\n42", true},
-        {"open", "</think>7", true},
-        {"open", "\xff</think>7", true}, /* as one token */
-        {"open", "42", false},
-        {"open", "a</think>", false},
-        {"may come", "<think>\nhm</think>\n42", true},
-        {"may come", "42", true},
-        {"may come", "<think>\nhm", false},
+        {LINNET_REASONING_OPEN, "yes < no <<\xc3\xa9 </thin </think </</think>\n\n42", true},
+        {LINNET_REASONING_OPEN, "</think>7", true},
+        {LINNET_REASONING_OPEN, "\xff</think>7", true}, /* as one token */
+        {LINNET_REASONING_OPEN, "42", false},
+        {LINNET_REASONING_OPEN, "a</think>", false},
+        {LINNET_REASONING_MAY_COME, "<think>\nhm</think>\n42", true},
+        {LINNET_REASONING_MAY_COME, "42", true},
+        {LINNET_REASONING_MAY_COME, "<think>\nhm", false},
     };
     static const char *const wrong[] = {"hm</think> 4", "hm</think>\n\n\n4", "hm</think>x"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases + 3; i++) {
-        char source[256];
         ln_error err = {0};
         bool is_wrong = i >= sizeof cases / sizeof *cases, is_complete;
         const char *text = is_wrong ? wrong[i - sizeof cases / sizeof *cases] : cases[i].text;
         size_t n_accepted;
-        snprintf(source, sizeof source,
-                 "{\"answer\": {\"kind\": %d, \"text\": \"[0-9]+\"}, \"reasoning\": \"%s\"}",
-                 (int)LINNET_GRAMMAR_REGEX, is_wrong ? "open" : cases[i].reasoning);
-        ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
+        ln_grammar *grammar = compile_after(is_wrong ? LINNET_REASONING_OPEN : cases[i].reasoning,
+                                            LINNET_GRAMMAR_REGEX, "[0-9]+", NULL);
         assert_int_equal(
             ln_grammar_match(grammar, text, strlen(text), &n_accepted, &is_complete, &err),
             LINNET_OK);

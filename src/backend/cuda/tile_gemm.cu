@@ -129,6 +129,7 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
 #pragma unroll
         for (int i = 0; i < 64; i++)
             sum[i] = 0.0f;
+#pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
             const char *x = stages + at.stage * shape::BYTES;
             const char *w = weights + at.stage * shape::BYTES;
@@ -184,27 +185,33 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
             total[i] += 0.0f;
 }
 
-/* Rows 16 pass .. 16 pass + 15 of a warp's sums to shared memory. */
-template <int PASS>
-static __device__ __forceinline__ void put_rows(const float total[64], float *out, unsigned lane) {
+/* threadIdx.x, in a way that keeps what is made of it from taking registers before. */
+static __device__ __forceinline__ unsigned this_thread(void) {
+    unsigned thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
+/* A warp's sums of sixteen rows to shared memory. */
+static __device__ __forceinline__ void put_rows(const float *sums, float *out, unsigned lane) {
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         unsigned row = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        out[row * OUT_STRIDE + lane / 4 + i % 4 / 2 * 8] = total[PASS * 8 + i];
+        out[row * OUT_STRIDE + lane / 4 + i % 4 / 2 * 8] = sums[i];
     }
 }
 
 static __device__ __forceinline__ void put_pass(int pass, const float total[64], float *out,
                                                 unsigned lane) {
     switch (pass) {
-    case 0: put_rows<0>(total, out, lane); return;
-    case 1: put_rows<1>(total, out, lane); return;
-    case 2: put_rows<2>(total, out, lane); return;
-    case 3: put_rows<3>(total, out, lane); return;
-    case 4: put_rows<4>(total, out, lane); return;
-    case 5: put_rows<5>(total, out, lane); return;
-    case 6: put_rows<6>(total, out, lane); return;
-    default: put_rows<7>(total, out, lane); return;
+    case 0: put_rows(total, out, lane); return;
+    case 1: put_rows(total + 8, out, lane); return;
+    case 2: put_rows(total + 16, out, lane); return;
+    case 3: put_rows(total + 24, out, lane); return;
+    case 4: put_rows(total + 32, out, lane); return;
+    case 5: put_rows(total + 40, out, lane); return;
+    case 6: put_rows(total + 48, out, lane); return;
+    default: put_rows(total + 56, out, lane); return;
     }
 }
 
@@ -218,7 +225,7 @@ template <bool GATE>
 static __device__ __forceinline__ void finish(const ln_tile_args &p, const job &job,
                                               const float total[64], float *outs) {
     constexpr unsigned PAIRS = WARPS / 2, ROWS = GATE ? PAIRS : WARPS;
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
     const ln_epilogue &e = p.parts[job.part].epilogue;
     float *own = outs + warp * OUT_FLOATS;
     const float *gates = outs + warp % PAIRS * OUT_FLOATS, *ups = gates + PAIRS * OUT_FLOATS;
@@ -254,10 +261,11 @@ static __device__ __forceinline__ void finish(const ln_tile_args &p, const job &
     }
 }
 
-/* Whether finish_plainly will do. */
+/* Whether finish_plainly, or finish_gated, will do. */
 static __device__ __forceinline__ bool is_plain(const ln_epilogue &e) {
-    return !e.has_gate && e.activation == LN_ACT_NONE && e.softcap <= 0.0f &&
-           ln_epilogue_is_aligned(e);
+    bool is_bare = e.bias == NULL && e.gate_bias == NULL && e.residual == NULL;
+    bool suits = e.has_gate ? e.activation == LN_ACT_SILU && is_bare : e.activation == LN_ACT_NONE;
+    return suits && e.softcap <= 0.0f && ln_epilogue_is_aligned(e);
 }
 
 /* What ln_epilogue_value is then. */
@@ -267,17 +275,16 @@ static __device__ __forceinline__ float plain_value(const ln_epilogue &e, float 
     return e.residual != NULL ? residual + y : y;
 }
 
-/* The same for aligned rows with no more than bias and residual, HELD of which are loaded at once.
- */
-static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, const job &job,
-                                                      const float total[64], float *outs) {
+/* Writes scale * sums of 16 * PASSES rows, with bias and residual, HELD rows of which are loaded at
+ * once. */
+template <int PASSES>
+static __device__ __forceinline__ void write_rows(const ln_epilogue &e, const float *sums,
+                                                  size_t first, size_t n_rows, size_t column,
+                                                  float *own) {
     enum { HELD = 8 };
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const ln_epilogue &e = p.parts[job.part].epilogue;
-    float *own = outs + warp * OUT_FLOATS;
-    size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS + lane % 4 * 4;
-    size_t first = (size_t)job.panel * PANEL + lane / 4;
-    unsigned n = column < e.n_out && first < p.n_rows ? (unsigned)(p.n_rows - first + 7) / 8 : 0;
+    unsigned lane = this_thread() % LN_WARP;
+    first += lane / 4;
+    unsigned n = column < e.n_out && first < n_rows ? (unsigned)(n_rows - first + 7) / 8 : 0;
     unsigned n_residual = e.residual != NULL ? n : 0;
     const float *from = e.residual + first * e.n_out + column;
     float *to = e.out + first * e.out_stride + column;
@@ -285,7 +292,7 @@ static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, con
     if (e.bias != NULL && n > 0)
         bias = *(const float4 *)(e.bias + column);
 #pragma unroll
-    for (unsigned i = 0; i < PANEL / 8; i++) {
+    for (unsigned i = 0; i < 2 * PASSES; i++) {
         if (i % HELD == 0)
 #pragma unroll
             for (unsigned j = 0; j < HELD; j++)
@@ -294,7 +301,7 @@ static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, con
                                   : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (i % 2 == 0) {
             __syncwarp();
-            put_pass((int)i / 2, total, own, lane);
+            put_rows(sums + i * 4, own, lane);
             __syncwarp();
         }
         float4 u = *(const float4 *)(own + (i % 2 * 8 + lane / 4) * OUT_STRIDE + lane % 4 * 4), y;
@@ -306,6 +313,59 @@ static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, con
         if (i < n)
             __stwb((float4 *)(to + i * 8 * e.out_stride), y);
     }
+    __syncwarp();
+}
+
+static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, const job &job,
+                                                      const float total[64], float *outs) {
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
+    size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS + lane % 4 * 4;
+    write_rows<PANEL / OUT_ROWS>(p.parts[job.part].epilogue, total, (size_t)job.panel * PANEL,
+                                 p.n_rows, column, outs + warp * OUT_FLOATS);
+}
+
+/* The warps of a pair give each other half of their sums: the gate's warp has the upper rows. */
+static __device__ __forceinline__ void finish_gated(const ln_tile_args &p, const job &job,
+                                                    const float total[64], float *outs) {
+    enum { PAIRS = WARPS / 2, OWN = PANEL / 4, AT_ONCE = 8 };
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP,
+             pair = warp % PAIRS;
+    const ln_epilogue &e = p.parts[job.part].epilogue;
+    bool is_gate = warp < PAIRS;
+    float *own = outs + warp * OUT_FLOATS;
+    const float *other = outs + (is_gate ? warp + PAIRS : pair) * OUT_FLOATS;
+    float y[OWN];
+#pragma unroll
+    for (int begin = 0; begin < OWN; begin += AT_ONCE) {
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            own[i * LN_WARP + lane] = is_gate ? total[OWN + begin + i] : total[begin + i];
+        meet_pair(pair);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            float mine = is_gate ? total[begin + i] : total[OWN + begin + i];
+            float others = other[i * LN_WARP + lane];
+            y[begin + i] =
+                ln_gated(LN_ACT_SILU, true, is_gate ? mine : others, is_gate ? others : mine);
+        }
+        meet_pair(pair);
+    }
+    size_t column = ((size_t)job.block * PAIRS + pair) * LN_TILE_ROWS + lane % 4 * 4;
+    size_t first = (size_t)job.panel * PANEL + (is_gate ? 0 : PANEL / 2);
+    write_rows<PANEL / OUT_ROWS / 2>(e, y, first, p.n_rows, column, own);
+}
+
+/* What results will be added to comes to the L2 cache; a warp has 64 bytes of each row. */
+static __device__ __forceinline__ void expect_residual(const ln_tile_args &p, const job &job) {
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    const ln_epilogue &e = p.parts[job.part].epilogue;
+    size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS;
+    if (e.residual == NULL || column >= e.n_out)
+        return;
+    for (size_t row = (size_t)job.panel * PANEL + lane, i = 0; i < PANEL / LN_WARP; i++)
+        if (row + i * LN_WARP < p.n_rows)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(e.residual +
+                                                          (row + i * LN_WARP) * e.n_out + column));
 }
 
 #endif
@@ -340,11 +400,17 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     job job;
     for (unsigned number = blockIdx.x; find_job<GATE>(p, number, job); number += gridDim.x) {
         float total[64];
+        if (!GATE)
+            expect_residual(p, job);
         multiply<PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
-        if (!GATE && is_plain(p.parts[job.part].epilogue))
-            finish_plainly(p, job, total, outs);
-        else
+        asm volatile("" : "+r"(number)); /* the job is found again, and takes no registers before */
+        find_job<GATE>(p, number, job);
+        if (!is_plain(p.parts[job.part].epilogue))
             finish<GATE>(p, job, total, outs);
+        else if (GATE)
+            finish_gated(p, job, total, outs);
+        else
+            finish_plainly(p, job, total, outs);
     }
 #endif
 }

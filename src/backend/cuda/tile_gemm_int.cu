@@ -183,13 +183,21 @@ static __device__ void finish(const ln_tile_args &p, const ln_tile_part &part, u
     asm volatile("bar.sync 1, 256;" ::: "memory");
     constexpr unsigned COLUMNS = GATE ? GEMM_ROWS / 2 : GEMM_ROWS;
     size_t first = (size_t)blockIdx.x * PANEL;
-    for (unsigned i = threadIdx.x; i < PANEL * COLUMNS; i += WORKERS) {
-        unsigned row = i / COLUMNS, column = i % COLUMNS;
-        const float *sums = out + row * OUT_STRIDE + column;
+    bool is_aligned = ln_epilogue_is_aligned(part.epilogue);
+    for (unsigned i = threadIdx.x; i < PANEL * COLUMNS / 4; i += WORKERS) {
+        unsigned row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
+        const float *sums = out + row * OUT_STRIDE + column, *ups = GATE ? sums + COLUMNS : sums;
         size_t at = (size_t)block * COLUMNS + column;
-        if (first + row < p.n_rows && at < part.epilogue.n_out)
-            ln_finish(part.epilogue, first + row, at, GATE ? sums[COLUMNS] : sums[0],
-                      GATE ? sums[0] : 0.0f);
+        if (first + row >= p.n_rows || at >= part.epilogue.n_out)
+            continue;
+        if (is_aligned) {
+            ln_finish_four(part.epilogue, first + row, at, *(const float4 *)ups,
+                           *(const float4 *)sums);
+            continue;
+        }
+#pragma unroll 1
+        for (unsigned j = 0; j < 4 && at + j < part.epilogue.n_out; j++)
+            ln_finish(part.epilogue, first + row, at + j, ups[j], sums[j]);
     }
 }
 

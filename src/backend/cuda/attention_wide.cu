@@ -10,9 +10,8 @@
  * Grid: (tiles of rows, the last first; KV heads; sequences). Shared memory: the queries, and SLOTS
  * tiles, rows of 64 numbers with the 16-byte parts of row r exchanged by r % 8. Every tile of K and
  * V is read once for 128 rows. */
-#include <cuda.h>
-
 #include "backend/cuda/attention_fast.cuh"
+#include "backend/cuda/wgmma.cuh"
 
 enum {
     GROUP = 128, /* threads of a warpgroup */
@@ -33,47 +32,6 @@ enum {
 
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
 
-/* ---- barriers and copies --------------------------------------------------------------------- */
-
-static __device__ __forceinline__ void init_barrier(uint64_t *barrier, unsigned n_arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ln_shared_address(barrier)),
-                 "r"(n_arrivals));
-}
-
-static __device__ __forceinline__ void arrive(uint64_t *barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ln_shared_address(barrier))
-                 : "memory");
-}
-
-static __device__ __forceinline__ void arrive_expecting(uint64_t *barrier, unsigned bytes) {
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ln_shared_address(barrier)),
-        "r"(bytes)
-        : "memory");
-}
-
-static __device__ __forceinline__ void wait(uint64_t *barrier, unsigned parity) {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "AGAIN:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@done bra DONE;\n"
-                 "bra AGAIN;\n"
-                 "DONE:\n"
-                 "}" ::"r"(ln_shared_address(barrier)),
-                 "r"(parity)
-                 : "memory");
-}
-
-/* A box of the map's tensor, from (column, row) on, to shared memory. */
-static __device__ __forceinline__ void copy_box(void *shared, const CUtensorMap *map, int column,
-                                                int row, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(ln_shared_address(shared)),
-                 "l"(map), "r"(column), "r"(row), "r"(ln_shared_address(barrier))
-                 : "memory");
-}
-
 /* ---- warpgroup products ---------------------------------------------------------------------- */
 
 /* Of a tile whose rows are 128 bytes; `leading`: bytes from one half of the columns to the next. */
@@ -81,19 +39,6 @@ static __device__ __forceinline__ uint64_t describe(const void *shared, unsigned
     enum { SWIZZLE_128_BYTES = 1 };
     return (uint64_t)(ln_shared_address(shared) >> 4 & 0x3fff) | (uint64_t)(leading >> 4) << 16 |
            (uint64_t)(SWIZZLE_GROUP >> 4) << 32 | (uint64_t)SWIZZLE_128_BYTES << 62;
-}
-
-static __device__ __forceinline__ void fence_products(void) {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-static __device__ __forceinline__ void commit_products(void) {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-/* Waits until at most N groups of products are under way. */
-template <int N> static __device__ __forceinline__ void wait_products(void) {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
 /* Keeps the compiler from using registers of products before or after their time. */
@@ -223,7 +168,7 @@ static __device__ __forceinline__ void queue_scores(const char *queries, const c
         unsigned at = k / 4 * HALF_BYTES + k % 4 * 32;
         multiply_keys<BF16>(s, describe(queries + at, 16), describe(keys + at, 16), k > 0);
     }
-    commit_products();
+    ln_wgmma_commit();
 }
 
 /* Queues sum += weights v. */
@@ -238,7 +183,7 @@ static __device__ __forceinline__ void queue_values(const uint32_t weights[LN_KE
         else
             multiply_values_128<BF16>(sum, weights[k], v);
     }
-    commit_products();
+    ln_wgmma_commit();
 }
 
 /* As ln_add_scores, but for the sums, which are to be multiplied by keep. */
@@ -336,24 +281,24 @@ static __device__ __forceinline__ void bring(const ln_fast_args &p, const wide_w
         unsigned block = lane < n_boxes ? (unsigned)table[block_key >> p.block_shift] : 0;
         unsigned row = ((block * (unsigned)p.a.kv.n_heads + kv_head) << p.block_shift) +
                        (key & ((1u << p.block_shift) - 1));
-        wait(&w.empty[slot], (item / SLOTS & 1) ^ 1);
+        ln_barrier_wait(&w.empty[slot], (item / SLOTS & 1) ^ 1);
         if (lane == 0)
-            arrive_expecting(&w.full[slot], HALVES * HALF_BYTES);
+            ln_barrier_expect(&w.full[slot], HALVES * HALF_BYTES);
         __syncwarp();
         if (lane < n_boxes)
-            copy_box(to + half * HALF_BYTES + box * box_rows * HALF * 2,
-                     item % 2 == 0 ? keys : values, (int)(half * HALF), (int)row, &w.full[slot]);
+            ln_copy_box(to + half * HALF_BYTES + box * box_rows * HALF * 2,
+                        item % 2 == 0 ? keys : values, (int)(half * HALF), (int)row, &w.full[slot]);
     }
 }
 
 /* Tells that this warp has read the slot. */
 static __device__ __forceinline__ void leave(const wide_walk &w, unsigned item) {
     if (threadIdx.x % LN_WARP == 0)
-        arrive(&w.empty[item % SLOTS]);
+        ln_barrier_arrive(&w.empty[item % SLOTS]);
 }
 
 static __device__ __forceinline__ char *enter(const wide_walk &w, unsigned item, unsigned bytes) {
-    wait(&w.full[item % SLOTS], item / SLOTS & 1);
+    ln_barrier_wait(&w.full[item % SLOTS], item / SLOTS & 1);
     return w.slots + item % SLOTS * bytes;
 }
 
@@ -408,9 +353,9 @@ static __device__ __forceinline__ void work(const ln_fast_args &p, const wide_wa
     uint32_t weights[LN_KEYS / 16][4];
     ln_begin_slice(&slice);
     const char *keys = enter(w, 0, TILE_BYTES);
-    fence_products();
+    ln_wgmma_fence();
     queue_scores<D, BF16>(queries, keys, s);
-    wait_products<0>();
+    ln_wgmma_wait<0>();
     hold<LN_KEY_TILES>(s);
     leave(w, 0);
     finish_plain(p, rows, w.first, s);
@@ -424,10 +369,10 @@ static __device__ __forceinline__ void work(const ln_fast_args &p, const wide_wa
         keys = enter(w, 2 * n + 2, TILE_BYTES);
         hold<LN_KEY_TILES>(s);
         hold<D / 8>(slice.sum);
-        fence_products();
+        ln_wgmma_fence();
         queue_scores<D, BF16>(queries, keys, s);
         queue_values<D, BF16>(weights, values, slice.sum);
-        wait_products<1>();
+        ln_wgmma_wait<1>();
         hold<LN_KEY_TILES>(s);
         leave(w, 2 * n + 2);
 #pragma unroll
@@ -439,7 +384,7 @@ static __device__ __forceinline__ void work(const ln_fast_args &p, const wide_wa
         }
         finish_plain(p, rows, next, s);
         weigh_scores<D>(s, &slice, keep);
-        wait_products<0>();
+        ln_wgmma_wait<0>();
         hold<D / 8>(slice.sum);
         leave(w, 2 * n + 1);
         if (begins)
@@ -450,9 +395,9 @@ static __device__ __forceinline__ void work(const ln_fast_args &p, const wide_wa
     }
     const char *values = enter_values<D>(w, w.n_tiles - 1, group);
     hold<D / 8>(slice.sum);
-    fence_products();
+    ln_wgmma_fence();
     queue_values<D, BF16>(weights, values, slice.sum);
-    wait_products<0>();
+    ln_wgmma_wait<0>();
     hold<D / 8>(slice.sum);
     merge_wide<D>(whole, slice.largest, slice.total);
 }
@@ -489,20 +434,20 @@ static __global__ void __launch_bounds__(THREADS, 1)
     w.empty = empty;
     if (threadIdx.x == 0) {
         for (int i = 0; i < SLOTS; i++) {
-            init_barrier(&full[i], 1);
-            init_barrier(&empty[i], WORKERS * GROUP / LN_WARP);
+            ln_barrier_init(&full[i], 1);
+            ln_barrier_init(&empty[i], WORKERS * GROUP / LN_WARP);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        ln_barriers_ready();
     }
     __syncthreads();
     unsigned group = threadIdx.x / GROUP; /* 0 brings, the others work */
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        ln_leave_registers<24>();
         if (threadIdx.x < LN_WARP)
             bring<D>(p, w, seq, (unsigned)kv_head, &keys, &values, box_rows);
         return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    ln_take_registers<240>();
     group--;
     unsigned warp = threadIdx.x / LN_WARP % 4, lane = threadIdx.x % LN_WARP;
     unsigned warp_row = first_row + 64 * group + 16 * warp;
@@ -534,20 +479,19 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-typedef CUresult (*encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                                 const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                                 const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
 /* The cache's rows as a tensor, in boxes of some rows and half a row's numbers. */
-static int map_rows(encode_tiled encode, const ln_kv_array *array, unsigned box_rows,
-                    CUtensorMap *map) {
-    const cuuint64_t dims[] = {array->dim, INT32_MAX}, strides[] = {array->dim * 2};
-    const cuuint32_t box[] = {HALF, box_rows}, steps[] = {1, 1};
-    CUresult code = encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, array->data, dims, strides, box,
-                           steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return code == CUDA_SUCCESS ? 0 : cudaErrorInvalidValue;
+static int map_rows(const ln_kv_array *array, unsigned box_rows, CUtensorMap *map) {
+    ln_tensor tensor = {};
+    tensor.data = array->data;
+    tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT16;
+    tensor.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+    tensor.n_dims = 2;
+    tensor.dims[0] = array->dim;
+    tensor.dims[1] = INT32_MAX;
+    tensor.strides[0] = array->dim * 2;
+    tensor.box[0] = HALF;
+    tensor.box[1] = box_rows;
+    return ln_tensor_map(&tensor, map);
 }
 
 template <int D, bool BF16>
@@ -557,20 +501,13 @@ static int launch(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
     unsigned block_tokens = 1u << args->block_shift;
     unsigned box_rows = block_tokens < LN_KEYS ? block_tokens : (unsigned)LN_KEYS;
     CUtensorMap keys, values;
-    cudaDriverEntryPointQueryResult found;
-    void *encode = NULL;
-    cudaError_t code = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000,
-                                                        cudaEnableDefault, &found);
-    if (code == cudaSuccess && (found != cudaDriverEntryPointSuccess || encode == NULL))
-        code = cudaErrorNotSupported;
-    if (code == cudaSuccess)
-        code = (cudaError_t)map_rows((encode_tiled)encode, &args->a.keys, box_rows, &keys);
-    if (code == cudaSuccess)
-        code = (cudaError_t)map_rows((encode_tiled)encode, &args->a.values, box_rows, &values);
-    if (code == cudaSuccess)
+    int code = map_rows(&args->a.keys, box_rows, &keys);
+    if (code == 0)
+        code = map_rows(&args->a.values, box_rows, &values);
+    if (code == 0)
         code = cudaFuncSetAttribute(attend_wide<D, BF16>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    if (code != cudaSuccess)
+    if (code != 0)
         return code;
     dim3 grid(ln_ceil_div(most_tokens * args->heads_per_kv, WIDE_ROWS),
               (unsigned)args->a.kv.n_heads, (unsigned)n_seqs);

@@ -24,7 +24,8 @@ _linnet() {
     --preemption) mapfile -t COMPREPLY < <(compgen -W 'auto swap recompute' -- "$word") ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'chunked prefill-first' -- "$word") ;;
     --order) mapfile -t COMPREPLY < <(compgen -W 'fcfs priority' -- "$word") ;;
-    --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar' -- "$word") ;;
+    --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar avx2 avx512 avx512-vnni avx512-bf16 amx neon
+        neon-dotprod neon-i8mm' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0' -- "$word") ;;
     -f | --file | --chat-template | --json-schema | --grammar | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --text | --now | --regex | --choice) ;;
@@ -39,7 +40,10 @@ _linnet() {
     *)
         if ((COMP_CWORD == 1)); then
             mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize template
-                logits bench convert quantize eval $general" -- "$word")
+                logits bench convert quantize eval help $general" -- "$word")
+        elif [[ $command == help ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize template
+                logits bench convert quantize eval engine" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --ignore-eos

@@ -81,7 +81,9 @@ static const struct argp_option options[] = {
 
 static void check_end(const struct argp_state *state, const bench_args *args) {
     if (!args->model == !args->shape)
-        argp_error(state, args->model ? "MODEL and --shape are both given" : "MODEL is missing");
+        argp_error(state, args->model
+                              ? "MODEL and --shape are both given"
+                              : "MODEL is missing; --shape NAME makes one of random weights");
     if (!args->shape && (args->type || args->write))
         argp_error(state, "%s needs --shape", args->type ? "--type" : "--write");
     const ln_bench_load *load = &args->load;
@@ -132,8 +134,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 4}, {0}};
+static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 4},
+                                             {0}};
 
 static const struct argp bench_argp = {
     .options = options,
@@ -142,7 +144,10 @@ static const struct argp bench_argp = {
     .doc =
         "Measures prefill (a prompt on an empty cache) and decode (one token after another from "
         "an empty context or after --context tokens) in tokens per second: one warm-up, then the "
-        "median of the runs; or a load of requests.",
+        "median of the runs; or a load of requests.\vThe shares behind a speed compare it with "
+        "this machine, measured right after it: how much of the time the vector units would take "
+        "for the products of the matrices alone, and memory for reading their weights once a "
+        "step. The greater of the two says what holds the speed back.",
     .children = children,
 };
 
@@ -353,8 +358,8 @@ static void print_text(const bench_args *args, const measurement *m, size_t weig
     print_shares(&m->prefill);
     printf("decode %zu x %zu: %.2f tokens/s", args->n_seqs, args->n_decode, m->decode.tokens_per_s);
     print_shares(&m->decode);
-    printf("context %zu, %s of weights, %zu threads", args->n_context,
-           ln_cli_size_text(weights).text, n_threads);
+    printf("context %zu, %s of weights, %s", args->n_context, ln_cli_size_text(weights).text,
+           ln_cli_count_text(n_threads, "thread").text);
     if (m->ceilings.read_bytes > 0)
         printf("; measured now: reading %.1f GB/s, int8 %.0f GOP/s, bf16 or f32 %.0f GFLOP/s",
                m->ceilings.read_bytes * 1e-9, m->ceilings.int8_products * 2e-9,
@@ -425,7 +430,7 @@ static int bench_serve(const bench_args *args, const char *path) {
     fill_load(args, &load, &engine_options);
     int status;
     if (linnet_model_open(path, &model, &err) != LINNET_OK ||
-        linnet_engine_create(model, &engine_options, &engine, &err) != LINNET_OK)
+        ln_cli_create_engine(model, &engine_options, false, &engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
         status = ln_cli_bench_serve(model, engine, &load, args->json);
@@ -450,7 +455,7 @@ static int bench(const bench_args *args, const char *path) {
         engine_options.max_seqs = args->n_seqs;
     int status = 0;
     if (linnet_model_open(path, &model, &err) != LINNET_OK ||
-        linnet_engine_create(model, &engine_options, &engine, &err) != LINNET_OK ||
+        ln_cli_create_engine(model, &engine_options, false, &engine, &err) != LINNET_OK ||
         measure_all(engine, args, &m, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
@@ -484,7 +489,7 @@ int ln_cli_bench(int argc, char **argv) {
     bench_args args = {.n_prefill = 512, .n_decode = 64, .n_seqs = 1, .n_runs = 3};
     linnet_engine_options_init(&args.engine);
     args.engine.prefix_cache = false; /* each run reads its prompt */
-    if (argp_parse(&bench_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&bench_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     return args.shape ? bench_shape(&args) : bench(&args, args.model);
 }

@@ -52,10 +52,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_sampling_argp, 0, "Sampling:", 2},
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 3},
-    {0}};
+static const struct argp_child children[] = {{&ln_cli_sampling_argp, 0, "Sampling:", 2},
+                                             {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3},
+                                             {0}};
 
 static const struct argp chat_argp = {
     .options = options,
@@ -230,15 +229,16 @@ static int run_chat(ln_chat *chat, const chat_args *args, const char *path) {
     linnet_engine_get_memory(chat->engine, &memory);
     chat->ctx_tokens = memory.ctx_tokens;
     if (!args->quiet)
-        fprintf(stderr, "%s: %s, %d layers, context %zu tokens. /help lists the commands.\n", path,
-                info.architecture, (int)info.n_layers, memory.ctx_tokens);
+        fprintf(stderr, "%s: %s, %s, context of %s. /help lists the commands.\n", path,
+                info.architecture, ln_cli_count_text((size_t)info.n_layers, "layer").text,
+                ln_cli_count_text(memory.ctx_tokens, "token").text);
     return talk(chat);
 }
 
 int ln_cli_chat(int argc, char **argv) {
     chat_args args = {0};
     linnet_engine_options_init(&args.engine);
-    if (argp_parse(&chat_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&chat_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     char *demo = args.model ? NULL : ln_cli_find_demo_model();
     const char *path = args.model ? args.model : demo;

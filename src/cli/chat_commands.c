@@ -35,7 +35,8 @@ static void load(ln_chat *chat, char *argument) {
     if (*argument == '\0')
         ln_cli_fail("/load needs a file");
     else if (ln_conversation_load(&chat->conversation, argument) == 0)
-        fprintf(stderr, "%zu messages\n", json_array_size(chat->conversation.messages));
+        fprintf(stderr, "%s\n",
+                ln_cli_count_text(json_array_size(chat->conversation.messages), "message").text);
 }
 
 static void retry(ln_chat *chat, char *argument) {
@@ -52,11 +53,12 @@ static void print_stats(ln_chat *chat, char *argument) {
     const ln_cli_generation *last = &chat->answered;
     double prompt_s = (double)last->prompt_ns / 1e9;
     double output_s = (double)last->output_ns / 1e9;
-    fprintf(stderr, "conversation  %zu messages, %zu of %zu tokens\n",
-            json_array_size(chat->conversation.messages),
+    fprintf(stderr, "conversation  %s, %zu of %zu tokens\n",
+            ln_cli_count_text(json_array_size(chat->conversation.messages), "message").text,
             last->n_prompt_tokens + last->n_output_tokens, chat->ctx_tokens);
     if (prompt_s > 0)
-        fprintf(stderr, "prompt        %zu tokens in %.2f s\n", last->n_prompt_tokens, prompt_s);
+        fprintf(stderr, "prompt        %s in %.2f s\n",
+                ln_cli_count_text(last->n_prompt_tokens, "token").text, prompt_s);
     if (output_s > 0 && last->n_output_tokens > 1)
         fprintf(stderr, "answer        %zu tokens, %.1f tokens/s\n", last->n_output_tokens,
                 (double)(last->n_output_tokens - 1) / output_s);
@@ -67,9 +69,25 @@ static void quit(ln_chat *chat, char *argument) {
     chat->quits = true;
 }
 
-static void list_settings(void) {
-    for (const struct argp_option *o = ln_cli_sampling_argp.options; o->name; o++)
-        fprintf(stderr, "  /set %-18s %-3s %s\n", o->name, o->arg, o->doc);
+/* "temp 0.8": an option of sampling, and the value that it has now. */
+static void print_setting(const linnet_sampling *sampling, const char *name, const char *meaning) {
+    char value[32];
+    ln_cli_sampling_value(sampling, name, value, sizeof value);
+    if (*meaning)
+        fprintf(stderr, "  %-18s %-10s %s\n", name, value, meaning);
+    else
+        fprintf(stderr, "  %s %s\n", name, value);
+}
+
+static void list_settings(const linnet_sampling *sampling) {
+    for (const struct argp_option *o = ln_cli_sampling_argp.options; o->name; o++) {
+        char meaning[128];
+        snprintf(meaning, sizeof meaning, "%s", o->doc);
+        char *initial = strrchr(meaning, '(');
+        if (initial)
+            *initial = '\0'; /* what holds at the start */
+        print_setting(sampling, o->name, meaning);
+    }
 }
 
 /* The sampling options of the command line read the value, with their ranges and messages. */
@@ -81,8 +99,16 @@ static void set(ln_chat *chat, char *argument) {
     const struct argp_option *option = ln_cli_sampling_argp.options;
     while (option->name && strcmp(option->name, argument) != 0)
         option++;
+    if (*argument == '\0') {
+        list_settings(&chat->sampling);
+        return;
+    }
     if (!option->name) {
-        list_settings();
+        ln_cli_fail("there is no option '%s'; /set lists them", argument);
+        return;
+    }
+    if (*value == '\0') {
+        print_setting(&chat->sampling, option->name, "");
         return;
     }
     char *message = NULL, name[] = "linnet";
@@ -99,10 +125,12 @@ static void set(ln_chat *chat, char *argument) {
                                .out_stream = errors};
     ln_cli_sampling_argp.parser(option->key, value, &state);
     fclose(errors);
-    if (n_bytes == 0)
+    if (n_bytes == 0) {
         chat->sampling = sampling;
-    else
+        print_setting(&sampling, option->name, "");
+    } else {
         fprintf(stderr, "%.*s\n", (int)strcspn(message, "\n"), message);
+    }
     free(message);
 }
 
@@ -115,7 +143,7 @@ static const chat_command commands[] = {
     {"load", "FILE", "continue a conversation that was saved", load},
     {"stats", NULL, "show how long the conversation is, and how fast the last answer came",
      print_stats},
-    {"set", "NAME VALUE", "set a sampling option; without NAME list them", set},
+    {"set", "NAME VALUE", "set a sampling option; without VALUE or NAME show what is set", set},
     {"quit", NULL, "end (Ctrl-D does, too)", quit},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -56,7 +56,7 @@ static linnet_status convert(void *user, const ln_checkpoint *checkpoint,
 int ln_cli_convert(int argc, char **argv) {
     convert_args args = {0};
     int status = LN_EXIT_USAGE;
-    if (argp_parse(&convert_argp, argc, argv, 0, NULL, &args) == 0)
+    if (ln_cli_parse(&convert_argp, argc, argv, &args) == 0)
         status = ln_cli_conversion_run(&args.conversion, args.from, args.to, convert, &args);
     ln_cli_conversion_free(&args.conversion);
     return status;

@@ -69,8 +69,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 2}, {0}};
+static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2},
+                                             {0}};
 
 static const struct argp eval_argp = {
     .options = options,
@@ -375,7 +375,7 @@ static int create_engines(const eval_args *args, evaluation *e) {
     linnet_engine_options how = args->engine;
     how.ctx_tokens = e->ctx;
     for (size_t i = 0; i < e->n_subjects; i++)
-        if (linnet_engine_create(e->subjects[i].model, &how, &e->subjects[i].engine, &err) !=
+        if (ln_cli_create_engine(e->subjects[i].model, &how, false, &e->subjects[i].engine, &err) !=
             LINNET_OK)
             return ln_cli_fail_with(&err);
     return 0;
@@ -385,7 +385,7 @@ int ln_cli_eval(int argc, char **argv) {
     eval_args args = {0};
     evaluation e = {0};
     linnet_engine_options_init(&args.engine);
-    if (argp_parse(&eval_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&eval_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     int status = open_models(&args, &e);
     if (status == 0)

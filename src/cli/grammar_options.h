@@ -17,8 +17,9 @@ typedef struct ln_cli_grammar {
 /* A child parser; its input is a zeroed ln_cli_grammar. */
 extern const struct argp ln_cli_grammar_argp;
 
-/* Reads the files that are named and fills in the request. Prints what failed and returns the exit
- * status. `grammar` outlives the submission; its text is freed by the caller. */
+/* Reads the files that are named, fills in the request, and checks that the grammar compiles; takes
+ * no model. Prints what failed and returns the exit status. `grammar` outlives the submission; its
+ * text is freed by the caller. */
 int ln_cli_grammar_load(ln_cli_grammar *grammar, linnet_request_options *request);
 
 #endif

@@ -37,6 +37,11 @@ int ln_cli_read_text(const char *path, char **text, size_t *n_bytes) {
     return status;
 }
 
+void ln_cli_tell_stdin(const char *what) {
+    if (isatty(STDIN_FILENO))
+        fprintf(stderr, "Type %s; Ctrl-D on a line of its own ends it.\n", what);
+}
+
 int ln_cli_set_chat_template(linnet_model *model, const char *path) {
     char *source = NULL;
     size_t n_bytes = 0;

@@ -9,6 +9,9 @@
  * is NUL-terminated and malloc'd. Prints what failed and returns the exit status. */
 int ln_cli_read_text(const char *path, char **text, size_t *n_bytes);
 
+/* Says on a terminal that `what` is read from there. */
+void ln_cli_tell_stdin(const char *what);
+
 /* Lets the chat template of a file take the place of the model's. Prints what failed and returns
  * the exit status. */
 int ln_cli_set_chat_template(linnet_model *model, const char *path);

@@ -159,7 +159,7 @@ static void print_object(json_t *object, int indent) {
 
 int ln_cli_inspect(int argc, char **argv) {
     inspect_args args = {0};
-    if (argp_parse(&inspect_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&inspect_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
 
     linnet_model *model = NULL;

@@ -52,8 +52,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 2}, {0}};
+static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2},
+                                             {0}};
 
 static const struct argp logits_argp = {
     .options = options,
@@ -147,14 +147,14 @@ static int score(linnet_engine *engine, const logits_args *args) {
 int ln_cli_logits(int argc, char **argv) {
     logits_args args = {0};
     linnet_engine_options_init(&args.engine);
-    if (argp_parse(&logits_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&logits_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     linnet_model *model = NULL;
     linnet_engine *engine = NULL;
     linnet_error err = {0};
     int status;
     if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
-        linnet_engine_create(model, &args.engine, &engine, &err) != LINNET_OK)
+        ln_cli_create_engine(model, &args.engine, false, &engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
         status = score(engine, &args);

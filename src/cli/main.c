@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <linnet.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/output.h"
 
 /* name, summary */
@@ -24,13 +27,16 @@
     X(logits, "Write the logits of a token sequence to a file")                                    \
     X(convert, "Write a GGUF file from a Hugging Face folder")                                     \
     X(quantize, "Write a GGUF file with matrices in another type")                                 \
-    X(eval, "Measure perplexity, or how far two checkpoints are apart")
+    X(eval, "Measure perplexity, or how far apart two checkpoints are")                            \
+    X(help, "Show the options of a command, or of the engine")
 
 typedef struct command {
     const char *name;
     const char *argv0; /* for messages */
     int (*main)(int argc, char **argv);
 } command;
+
+static int ln_cli_help(int argc, char **argv);
 
 static const command commands[] = {
 #define COMMAND_ENTRY(name, summary) {#name, "linnet " #name, ln_cli_##name},
@@ -39,24 +45,61 @@ static const command commands[] = {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
+static const command *find_command(const char *name) {
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
 typedef struct main_args {
     const command *command;
     int index; /* of the command's name in argv */
 } main_args;
 
-static const struct argp_option options[] = {
-#define COMMAND_OPTION(name, summary) {#name, 0, NULL, OPTION_DOC, summary, 1},
-    COMMANDS(COMMAND_OPTION)
-#undef COMMAND_OPTION
-        {0}};
+enum { KEY_USAGE = 0x100 };
+
+static const struct argp_option options[] = {{"help", 'h', NULL, OPTION_HIDDEN, "", 0},
+                                             {NULL, '?', NULL, OPTION_HIDDEN, "", 0},
+                                             {"usage", KEY_USAGE, NULL, OPTION_HIDDEN, "", 0},
+                                             {"version", 'V', NULL, OPTION_HIDDEN, "", 0},
+                                             {NULL, 'v', NULL, OPTION_HIDDEN, "", 0},
+                                             {0}};
+
+static void print_help(FILE *stream) {
+    fputs("Usage: linnet COMMAND [OPTION...] [ARGUMENT...]\n"
+          "linnet runs language models: it loads a checkpoint (a GGUF file or a Hugging Face\n"
+          "folder) and generates text.\n\n",
+          stream);
+#define PRINT_COMMAND(name, summary) fprintf(stream, "  %-12s %s\n", #name, summary);
+    COMMANDS(PRINT_COMMAND)
+#undef PRINT_COMMAND
+    fputs(
+        "\n`linnet COMMAND --help' lists the options of a command, `linnet --version' says which\n"
+        "linnet this is, and `man linnet' says more. Try:\n\n"
+        "  linnet run -p \"Once upon a time\"              # with the demo model\n"
+        "  linnet chat\n"
+        "  linnet run MODEL --chat -p \"Name three birds.\"\n\n"
+        "The exit status is 0 on success, 1 when a model is broken or something fails, and 2\n"
+        "when the arguments are wrong.\n",
+        stream);
+}
+
+static void print_version(FILE *stream, struct argp_state *state) {
+    (void)state;
+    fprintf(stream, "linnet %s\n", linnet_version());
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     main_args *args = state->input;
     switch (key) {
+    case 'h':
+    case '?':
+    case KEY_USAGE: print_help(state->out_stream); exit(ln_cli_finish_stdout(0));
+    case 'V':
+    case 'v': print_version(state->out_stream, state); exit(ln_cli_finish_stdout(0));
     case ARGP_KEY_ARG:
-        for (size_t i = 0; i < N_COMMANDS; i++)
-            if (strcmp(arg, commands[i].name) == 0)
-                args->command = &commands[i];
+        args->command = find_command(arg);
         if (!args->command)
             argp_error(state, "unknown command '%s'", arg);
         args->index = state->next - 1;
@@ -71,15 +114,32 @@ static const struct argp main_argp = {
     .options = options,
     .parser = parse,
     .args_doc = "COMMAND [ARGUMENT...]",
-    .doc = "linnet runs language models: it loads a checkpoint (a GGUF file or a Hugging Face "
-           "folder) and generates text.\vCommands take options of their own: linnet COMMAND "
-           "--help lists them. The exit status is 0 on success, 1 when a model is broken or "
-           "something fails, and 2 when the arguments are wrong.",
 };
 
-static void print_version(FILE *stream, struct argp_state *state) {
-    (void)state;
-    fprintf(stream, "linnet %s\n", linnet_version());
+/* linnet help [COMMAND]: what --help says. */
+static int ln_cli_help(int argc, char **argv) {
+    static char program[] = "linnet", option[] = "--help";
+    char name[32];
+    const command *about = argc > 1 ? find_command(argv[1]) : NULL;
+    char *own[] = {name, option, NULL};
+    bool is_own = argc < 2 || argv[1][0] == '-' || (about && about->main == ln_cli_help);
+    snprintf(name, sizeof name, "%s", about ? about->argv0 : program);
+    if (argc > 2) {
+        ln_cli_fail("help: unexpected argument '%s'", argv[2]);
+        return LN_EXIT_USAGE;
+    }
+    if (is_own) {
+        print_help(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "engine") == 0) {
+        ln_cli_print_engine_help(stdout);
+        return 0;
+    }
+    if (about)
+        return about->main(2, own);
+    ln_cli_fail("help: there is no command '%s'; `linnet help' lists them", argv[1]);
+    return LN_EXIT_USAGE;
 }
 
 /* A descriptor that is closed at the start must not become that of a model's file. */
@@ -102,7 +162,7 @@ int main(int argc, char **argv) {
     static char program[] = "linnet";
     argv[0] = program;
     main_args args = {0};
-    if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, &args) != 0)
+    if (argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &args) != 0)
         return LN_EXIT_USAGE;
     char argv0[32];
     snprintf(argv0, sizeof argv0, "%s", args.command->argv0);

@@ -9,6 +9,30 @@
 
 #include "cli/commands.h"
 
+/* ---- a command's arguments -------------------------------------------------------------- */
+
+static error_t parse_help(int key, char *arg, struct argp_state *state) {
+    (void)arg;
+    if (key != 'h')
+        return ARGP_ERR_UNKNOWN;
+    argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
+    return 0;
+}
+
+error_t ln_cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
+    enum { MAX_CHILDREN = 6 };
+    static const struct argp_option help_options[] = {{NULL, 'h', NULL, OPTION_HIDDEN, "", 0}, {0}};
+    static const struct argp help_argp = {.options = help_options, .parser = parse_help};
+    struct argp_child children[MAX_CHILDREN + 2] = {{0}};
+    struct argp whole = *argp;
+    size_t n = 0;
+    for (; argp->children && argp->children[n].argp && n < MAX_CHILDREN; n++)
+        children[n] = argp->children[n];
+    children[n] = (struct argp_child){&help_argp, 0, NULL, -1};
+    whole.children = children;
+    return argp_parse(&whole, argc, argv, 0, NULL, input);
+}
+
 uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, const char *text,
                             uint64_t min, uint64_t max) {
     uint64_t value = 0;
@@ -104,48 +128,72 @@ enum {
     KEY_GPU_LAYERS
 };
 
+/* Those that few people need are hidden from --help. */
+enum { RARE = OPTION_HIDDEN };
+
 static const struct argp_option engine_options[] = {
-    {"precision", KEY_PRECISION, "exact|fast", 0,
-     "exact: float32 throughout; fast: the types that each kernel likes (fast)", 0},
-    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0, "What computes (auto)", 0},
+    {"backend", KEY_BACKEND, "auto|cpu|cuda", 0,
+     "What computes (auto: a GPU where one can be used)", 0},
     {"gpu-layers", KEY_GPU_LAYERS, "N", 0,
      "Layers on the GPU, the last ones; the CPU runs the others (all that fit)", 0},
-    {"cpu", KEY_CPU, "NAME", 0,
-     "Instruction set of the CPU backend: auto, scalar, avx2, avx512, avx512-vnni, avx512-bf16", 0},
+    {"ctx", KEY_CTX, "N", 0,
+     "Longest sequence in tokens (what the model was made for, if the memory allows)", 0},
     {"kv-type", KEY_KV_TYPE, "f32|f16|bf16|q8_0", 0,
      "Type of the KV cache (f16 when fast, f32 when exact)", 0},
-    {"ctx", KEY_CTX, "N", 0,
-     "Longest sequence in tokens (what the checkpoint and the free memory allow)", 0},
-    {"max-seqs", KEY_MAX_SEQS, "N", 0, "Sequences in one step (1)", 0},
-    {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", 0, "Tokens in one step (512)", 0},
     {"quantize-on-load", KEY_QUANTIZE_ON_LOAD, "TYPE", 0,
      "Quantise matrices of float types while they load: q4_0, q8_0, q4_k ..., int8 or int4", 0},
-    {"kv-tokens", KEY_KV_TOKENS, "N", 0,
+    {"precision", KEY_PRECISION, "exact|fast", 0,
+     "exact: float32 throughout; fast: the types that each kernel likes (fast)", 0},
+    {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
+    {"max-seqs", KEY_MAX_SEQS, "N", 0, "Sequences in one step (1)", 0},
+    {"cpu", KEY_CPU, "NAME", RARE,
+     "Instruction set of the CPU backend: auto, scalar, avx2, avx512, avx512-vnni, avx512-bf16, "
+     "amx, neon, neon-dotprod or neon-i8mm",
+     0},
+    {"pin", KEY_PIN, NULL, RARE, "Keep each thread that computes on one processor", 0},
+    {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", RARE, "Tokens in one step (512)", 0},
+    {"kv-tokens", KEY_KV_TOKENS, "N", RARE,
      "Tokens that the KV cache holds (sequences in a step times the longest)", 0},
-    {"prefix-cache", KEY_PREFIX_CACHE, "on|off", 0,
+    {"prefix-cache", KEY_PREFIX_CACHE, "on|off", RARE,
      "Keep the KV cache of what has ended for what begins alike (on)", 0},
-    {"swap-bytes", KEY_SWAP_BYTES, "N", 0,
+    {"swap-bytes", KEY_SWAP_BYTES, "N", RARE,
      "Memory for KV blocks that give way to others, in bytes (0)", 0},
-    {"preemption", KEY_PREEMPTION, "auto|swap|recompute", 0,
+    {"preemption", KEY_PREEMPTION, "auto|swap|recompute", RARE,
      "What becomes of KV blocks that give way (auto: what costs less time)", 0},
-    {"policy", KEY_POLICY, "chunked|prefill-first", 0,
+    {"policy", KEY_POLICY, "chunked|prefill-first", RARE,
      "What a step does first: go on with what is generated, or read prompts (chunked)", 0},
-    {"order", KEY_ORDER, "fcfs|priority", 0, "Which request goes first (fcfs: who came first)", 0},
-    {"max-long-prefills", KEY_MAX_LONG_PREFILLS, "N", 0,
+    {"order", KEY_ORDER, "fcfs|priority", RARE, "Which request goes first (fcfs: who came first)",
+     0},
+    {"max-long-prefills", KEY_MAX_LONG_PREFILLS, "N", RARE,
      "Long prompts that are read at once; 0: any number (0)", 0},
-    {"long-prefill-tokens", KEY_LONG_PREFILL_TOKENS, "N", 0,
+    {"long-prefill-tokens", KEY_LONG_PREFILL_TOKENS, "N", RARE,
      "Tokens beyond which a prompt is long (1024)", 0},
-    {"draft-tokens", KEY_DRAFT_TOKENS, "N", 0,
+    {"draft-tokens", KEY_DRAFT_TOKENS, "N", RARE,
      "Guess up to N tokens of a sequence and check them in one step; the output stays the same (0; "
      "4 with --draft-model)",
      0},
-    {"draft-model", KEY_DRAFT_MODEL, "MODEL", 0,
+    {"draft-model", KEY_DRAFT_MODEL, "MODEL", RARE,
      "A smaller model with the same vocabulary that guesses (what came after the last tokens "
      "before)",
      0},
-    {"threads", KEY_THREADS, "N", 0, "Threads that compute (one per processor)", 0},
-    {"pin", KEY_PIN, NULL, 0, "Keep each thread that computes on one processor", 0},
     {0}};
+
+void ln_cli_print_engine_help(FILE *stream) {
+    enum { N_OPTIONS = sizeof engine_options / sizeof *engine_options };
+    struct argp_option all[N_OPTIONS];
+    char name[] = "linnet";
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        all[i] = engine_options[i];
+        all[i].flags &= ~RARE;
+        all[i].group = i < N_OPTIONS - 1 ? 1 : 0;
+    }
+    const struct argp argp = {
+        .options = all,
+        .doc = "Options of the engine, the same for run, chat, serve, plan, bench, logits and eval "
+               "(what holds without them):",
+    };
+    argp_help(&argp, stream, ARGP_HELP_PRE_DOC | ARGP_HELP_LONG, name);
+}
 
 static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const precisions[] = {"fast", "exact"};
@@ -310,3 +358,29 @@ static error_t parse_sampling(int key, char *arg, struct argp_state *state) {
 }
 
 const struct argp ln_cli_sampling_argp = {.options = sampling_options, .parser = parse_sampling};
+
+void ln_cli_sampling_value(const linnet_sampling *sampling, const char *name, char *text,
+                           size_t n_bytes) {
+    const struct {
+        int key;
+        double value;
+    } values[] = {
+        {KEY_TEMP, (double)sampling->temperature},
+        {KEY_TOP_K, sampling->top_k},
+        {KEY_TOP_P, (double)sampling->top_p},
+        {KEY_MIN_P, (double)sampling->min_p},
+        {KEY_REPEAT_PENALTY, (double)sampling->repeat_penalty},
+        {KEY_REPEAT_LAST_N, sampling->repeat_last_n},
+        {KEY_FREQUENCY_PENALTY, (double)sampling->frequency_penalty},
+        {KEY_PRESENCE_PENALTY, (double)sampling->presence_penalty},
+    };
+    const struct argp_option *option = sampling_options;
+    while (option->name && strcmp(option->name, name) != 0)
+        option++;
+    *text = '\0';
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (values[i].key == option->key)
+            snprintf(text, n_bytes, "%.6g", values[i].value);
+    if (option->key == KEY_SEED)
+        snprintf(text, n_bytes, "%llu", (unsigned long long)sampling->seed);
+}

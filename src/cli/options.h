@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Keys of long options without a letter begin here; each group of options has its own range. */
 enum {
@@ -20,10 +21,20 @@ enum {
 /* A child parser for the options of every command that makes an engine. Its input is an
  * initialised linnet_engine_options; strings in it are borrowed from argv. */
 extern const struct argp ln_cli_engine_argp;
+#define LN_CLI_ENGINE_HEADER "Engine (`linnet help engine' lists all of its options):"
 
 /* A child parser for the sampling options. Its input is a linnet_sampling, which it initialises
  * with the library's defaults and a random seed. */
 extern const struct argp ln_cli_sampling_argp;
+/* The value of the sampling option `name` ("top-k"), as text. */
+void ln_cli_sampling_value(const linnet_sampling *sampling, const char *name, char *text,
+                           size_t n_bytes);
+
+/* argp_parse for a command: -h asks for help, too. */
+error_t ln_cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+/* Prints all options of the engine, those that --help leaves out too. */
+void ln_cli_print_engine_help(FILE *stream);
 
 /* A whole number from min to max. `option` is what the message calls it ("--ctx"). */
 uint64_t ln_cli_parse_count(const struct argp_state *state, const char *option, const char *text,

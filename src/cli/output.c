@@ -1,5 +1,6 @@
 #include "cli/output.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -20,8 +21,67 @@ int ln_cli_fail(const char *format, ...) {
     return LN_EXIT_FAILURE;
 }
 
+void ln_cli_warn(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fflush(stdout);
+    fputs("linnet: warning: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+/* What the library calls fields of its structs, and a user options. */
+static const char *const fields[][2] = {
+    {"ctx_tokens", "--ctx"},
+    {"max_seqs", "--max-seqs"},
+    {"max_batch_tokens", "--max-batch-tokens"},
+    {"kv_tokens", "--kv-tokens"},
+    {"kv_type", "--kv-type"},
+    {"swap_bytes", "--swap-bytes"},
+    {"gpu_layers", "--gpu-layers"},
+    {"quantize_on_load", "--quantize-on-load"},
+    {"draft_tokens", "--draft-tokens"},
+    {"draft_model", "--draft-model"},
+    {"max_tokens", "--max-tokens"},
+    {"prompt_ids", "--ids"},
+    {"encoder_ids", "--encoder-ids"},
+};
+
+static bool is_of_name(char c) {
+    return strchr("_-./", c) ? c != '\0' : isalnum((unsigned char)c) != 0;
+}
+
+/* The option for the field that begins at `at`, and the field's length; NULL: none does. */
+static const char *find_option(const char *message, const char *at, size_t *length) {
+    if (at > message && is_of_name(at[-1]))
+        return NULL;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        *length = strlen(fields[i][0]);
+        if (strncmp(at, fields[i][0], *length) == 0 && !is_of_name(at[*length]))
+            return fields[i][1];
+    }
+    return NULL;
+}
+
+/* Prints the message of a library that knows no options. */
+static void print_message(const char *message) {
+    fflush(stdout);
+    fputs("linnet: ", stderr);
+    for (const char *at = message; *at;) {
+        size_t length = 1;
+        const char *option = find_option(message, at, &length);
+        if (option)
+            fputs(option, stderr);
+        else
+            fputc(*at, stderr);
+        at += option ? length : 1;
+    }
+    fputc('\n', stderr);
+}
+
 int ln_cli_fail_with(const linnet_error *err) {
-    ln_cli_fail("%s", err->message);
+    print_message(err->message);
     return err->status == LINNET_ERR_ARGUMENT ? LN_EXIT_USAGE : LN_EXIT_FAILURE;
 }
 
@@ -97,6 +157,23 @@ int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
     return ln_cli_print_json(stream, value, false);
 }
 
+ln_cli_count ln_cli_count_text(size_t count, const char *noun) {
+    ln_cli_count text;
+    snprintf(text.text, sizeof text.text, "%zu %s%s", count, noun, count == 1 ? "" : "s");
+    return text;
+}
+
+/* ---- an engine -------------------------------------------------------------------------- */
+
+void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens) {
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(model, &info);
+    if (info.ctx_tokens > 0 && ctx_tokens > (size_t)info.ctx_tokens)
+        ln_cli_warn("the context is %zu tokens, but the model was made for %lld; what it says "
+                    "behind these may make no sense",
+                    ctx_tokens, (long long)info.ctx_tokens);
+}
+
 typedef struct load_bar {
     uint64_t begin_ns;
     int shown; /* percent; -1: nothing yet */
@@ -124,5 +201,10 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
     linnet_status status = linnet_engine_create(model, &own, engine, err);
     if (bar.shown >= 0)
         fputs("\r\033[K", stderr);
+    if (status == LINNET_OK && !quiet) {
+        linnet_memory_plan memory = {.struct_bytes = sizeof memory};
+        linnet_engine_get_memory(*engine, &memory);
+        ln_cli_check_ctx(model, memory.ctx_tokens);
+    }
     return status;
 }

@@ -11,8 +11,11 @@
 /* Prints "linnet: ..." as one line to stderr and returns LN_EXIT_FAILURE. */
 __attribute__((format(printf, 1, 2))) int ln_cli_fail(const char *format, ...);
 
-/* Prints the message of `err`; returns LN_EXIT_USAGE when an argument was to blame, otherwise
- * LN_EXIT_FAILURE. */
+/* Prints "linnet: warning: ..." as one line to stderr. */
+__attribute__((format(printf, 1, 2))) void ln_cli_warn(const char *format, ...);
+
+/* Prints the message of `err`, with options in the place of the library's fields; returns
+ * LN_EXIT_USAGE when an argument was to blame, otherwise LN_EXIT_FAILURE. */
 int ln_cli_fail_with(const linnet_error *err);
 
 /* Writes to stdout at once, unbuffered by us; false once stdout is closed or broken. */
@@ -32,8 +35,17 @@ ln_cli_size ln_cli_size_text(size_t bytes);
  * out. Returns the exit status. */
 int ln_cli_print_json(FILE *stream, json_t *value, bool indent);
 
-/* linnet_engine_create with a bar on standard error meanwhile, unless `quiet`, when that is a
- * terminal and it takes a while. */
+/* Warns when a context is longer than what the model was made for. */
+void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens);
+
+/* "1 token", "2 tokens"; the plural ends in s. */
+typedef struct ln_cli_count {
+    char text[48];
+} ln_cli_count;
+ln_cli_count ln_cli_count_text(size_t count, const char *noun);
+
+/* linnet_engine_create with a bar on standard error meanwhile, when that is a terminal and it takes
+ * a while, and the warning about the context; with `quiet` without both. */
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err);
 

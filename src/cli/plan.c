@@ -31,8 +31,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 2}, {0}};
+static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2},
+                                             {0}};
 
 static const struct argp plan_argp = {
     .options = options,
@@ -64,10 +64,18 @@ static void print_plan(const linnet_memory_plan *plan) {
     print_row("libraries (estimate)", plan->libraries_bytes);
 }
 
+static int print(const linnet_model *model, const linnet_memory_plan *plan, bool as_json) {
+    ln_cli_check_ctx(model, plan->ctx_tokens);
+    if (as_json)
+        return ln_cli_print_memory(stdout, plan);
+    print_plan(plan);
+    return 0;
+}
+
 int ln_cli_plan(int argc, char **argv) {
     plan_args args = {0};
     linnet_engine_options_init(&args.engine);
-    if (argp_parse(&plan_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&plan_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
 
     linnet_model *model = NULL;
@@ -77,10 +85,8 @@ int ln_cli_plan(int argc, char **argv) {
     if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
         linnet_plan_memory(model, &args.engine, &plan, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
-    else if (args.json)
-        status = ln_cli_print_memory(stdout, &plan);
     else
-        print_plan(&plan);
+        status = print(model, &plan, args.json);
     linnet_model_close(model);
     return status;
 }

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/conversion.h"
+#include "cli/options.h"
 #include "format/quantize_gguf.h"
 
 typedef struct quantize_args {
@@ -50,7 +51,7 @@ static linnet_status quantize(void *user, const ln_checkpoint *checkpoint,
 int ln_cli_quantize(int argc, char **argv) {
     quantize_args args = {0};
     int status = LN_EXIT_USAGE;
-    if (argp_parse(&quantize_argp, argc, argv, 0, NULL, &args) == 0)
+    if (ln_cli_parse(&quantize_argp, argc, argv, &args) == 0)
         status = ln_cli_conversion_run(&args.conversion, args.from, args.to, quantize, &args);
     ln_cli_conversion_free(&args.conversion);
     return status;

@@ -43,6 +43,7 @@ typedef struct run_args {
     linnet_engine_options engine;
     linnet_sampling sampling;
     ln_cli_grammar grammar;
+    linnet_request_options request; /* what the grammar says */
 } run_args;
 
 static const struct argp_option options[] = {
@@ -125,7 +126,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp_child children[] = {
     {&ln_cli_sampling_argp, 0, "Sampling:", 3},
     {&ln_cli_grammar_argp, 0, "What the output must be (at most one of these):", 4},
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 5},
+    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 5},
     {0}};
 
 static const struct argp run_argp = {
@@ -179,8 +180,8 @@ static int encode_text(const linnet_model *model, const run_args *args, int32_t 
     if (args->prompt) {
         n_bytes = strlen(args->prompt);
     } else {
-        if (!args->file && !args->quiet && isatty(STDIN_FILENO))
-            fputs("Type the prompt; Ctrl-D on a line of its own ends it.\n", stderr);
+        if (!args->file && !args->quiet)
+            ln_cli_tell_stdin("the prompt");
         int status = ln_cli_read_text(args->file, &text, &n_bytes);
         if (status != 0)
             return status;
@@ -222,10 +223,12 @@ static int encode_prompt(const linnet_model *model, const run_args *args, bool h
 
 static void print_settings(const run_args *args, const char *path, const linnet_model_info *info,
                            const linnet_memory_plan *memory) {
-    fprintf(stderr, "model     %s: %s, %d layers, %d tokens\n", path, info->architecture,
-            (int)info->n_layers, (int)info->n_vocab);
-    fprintf(stderr, "engine    context %zu tokens, threads %zu, %s reserved, %s mapped\n",
-            memory->ctx_tokens, memory->n_threads, ln_cli_size_text(memory->total_bytes).text,
+    fprintf(stderr, "model     %s: %s, %s, vocabulary of %d\n", path, info->architecture,
+            ln_cli_count_text((size_t)info->n_layers, "layer").text, (int)info->n_vocab);
+    fprintf(stderr, "engine    context of %s, %s, %s reserved, %s mapped\n",
+            ln_cli_count_text(memory->ctx_tokens, "token").text,
+            ln_cli_count_text(memory->n_threads, "thread").text,
+            ln_cli_size_text(memory->total_bytes).text,
             ln_cli_size_text(memory->mapped_bytes).text);
     const linnet_sampling *sampling = &args->sampling;
     if (sampling->temperature > 0)
@@ -244,11 +247,11 @@ static void print_speed(const ln_cli_generation *generation) {
     };
     double prompt_s = (double)generation->prompt_ns / 1e9;
     double output_s = (double)generation->output_ns / 1e9;
-    fprintf(stderr, "prompt    %zu tokens", generation->n_prompt_tokens);
+    fprintf(stderr, "prompt    %s", ln_cli_count_text(generation->n_prompt_tokens, "token").text);
     if (prompt_s > 0)
         fprintf(stderr, " in %.2f s (%.1f tokens/s)", prompt_s,
                 (double)generation->n_prompt_tokens / prompt_s);
-    fprintf(stderr, "\noutput    %zu tokens", generation->n_output_tokens);
+    fprintf(stderr, "\noutput    %s", ln_cli_count_text(generation->n_output_tokens, "token").text);
     if (output_s > 0 && generation->n_output_tokens > 1)
         fprintf(stderr, " in %.2f s (%.1f tokens/s)", output_s,
                 (double)(generation->n_output_tokens - 1) / output_s);
@@ -256,7 +259,7 @@ static void print_speed(const ln_cli_generation *generation) {
 }
 
 /* Generates with an engine that stands. */
-static int run_engine(linnet_engine *engine, run_args *args, const char *path,
+static int run_engine(linnet_engine *engine, const run_args *args, const char *path,
                       const linnet_model_info *info, const prompt_ids *prompt) {
     linnet_memory_plan memory = {.struct_bytes = sizeof memory};
     linnet_engine_get_memory(engine, &memory);
@@ -265,8 +268,7 @@ static int run_engine(linnet_engine *engine, run_args *args, const char *path,
     if (args->print_memory && ln_cli_print_memory(stderr, &memory) != 0)
         return LN_EXIT_FAILURE;
 
-    linnet_request_options request;
-    linnet_request_options_init(&request);
+    linnet_request_options request = args->request; /* with the grammar */
     request.prompt_ids = prompt->ids;
     request.n_prompt_ids = prompt->n_ids;
     request.encoder_ids = prompt->encoder_ids;
@@ -275,9 +277,6 @@ static int run_engine(linnet_engine *engine, run_args *args, const char *path,
     request.ignore_eos = args->ignore_eos;
     request.keep_special = args->keep_special;
     request.sampling = args->sampling;
-    int loaded = ln_cli_grammar_load(&args->grammar, &request);
-    if (loaded != 0)
-        return loaded;
     request.stop = args->stop;
     request.n_stop = args->n_stop;
 
@@ -297,7 +296,7 @@ static int run_engine(linnet_engine *engine, run_args *args, const char *path,
     return status;
 }
 
-static int run_model(const linnet_model *model, run_args *args, const char *path) {
+static int run_model(const linnet_model *model, const run_args *args, const char *path) {
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(model, &info);
     const int32_t *given = info.has_encoder ? args->encoder_ids.ids : args->ids.ids;
@@ -321,25 +320,33 @@ static int run_model(const linnet_model *model, run_args *args, const char *path
     return status;
 }
 
-int ln_cli_run(int argc, char **argv) {
-    run_args args = {0};
-    linnet_engine_options_init(&args.engine);
-    if (argp_parse(&run_argp, argc, argv, 0, NULL, &args) != 0)
-        return LN_EXIT_USAGE;
-
-    char *demo = args.model ? NULL : ln_cli_find_demo_model();
-    const char *path = args.model ? args.model : demo;
-    int status;
+static int open_and_run(const run_args *args, const char *path) {
     linnet_model *model = NULL;
     linnet_error err = {0};
+    int status = 0;
     if (!path)
         status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
     else if (linnet_model_open(path, &model, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
-    else if (!args.chat_template ||
-             (status = ln_cli_set_chat_template(model, args.chat_template)) == 0)
-        status = run_model(model, &args, path);
+    else if (args->chat_template)
+        status = ln_cli_set_chat_template(model, args->chat_template);
+    if (status == 0)
+        status = run_model(model, args, path);
     linnet_model_close(model);
+    return status;
+}
+
+int ln_cli_run(int argc, char **argv) {
+    run_args args = {0};
+    linnet_engine_options_init(&args.engine);
+    if (ln_cli_parse(&run_argp, argc, argv, &args) != 0)
+        return LN_EXIT_USAGE;
+
+    char *demo = args.model ? NULL : ln_cli_find_demo_model();
+    linnet_request_options_init(&args.request);
+    int status = ln_cli_grammar_load(&args.grammar, &args.request);
+    if (status == 0)
+        status = open_and_run(&args, args.model ? args.model : demo);
     free(demo);
     free(args.ids.ids);
     free(args.encoder_ids.ids);

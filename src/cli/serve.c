@@ -194,8 +194,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, "Engine, the same for every command:", 3}, {0}};
+static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3},
+                                             {0}};
 
 static const struct argp serve_argp = {
     .options = options,
@@ -224,7 +224,7 @@ static void write_log(void *user, const char *line, size_t n_bytes) {
 static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args) {
     linnet_error err = {0};
     linnet_engine *engine = NULL;
-    if (linnet_engine_create(model, &args->engine, &engine, &err) != LINNET_OK)
+    if (ln_cli_create_engine(model, &args->engine, false, &engine, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
     printf("listening at http%s://%s:%u\n", args->server.address.certificate ? "s" : "",
            args->server.address.host, ln_server_get_port(server));
@@ -268,7 +268,7 @@ int ln_cli_serve(int argc, char **argv) {
     serve_args args = {0};
     ln_server_options_init(&args.server);
     linnet_engine_options_init(&args.engine);
-    if (argp_parse(&serve_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&serve_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     if (args.engine.max_seqs == 0)
         args.engine.max_seqs = DEFAULT_MAX_SEQS;

@@ -25,7 +25,7 @@ static ln_status fail(gbnf_parser *p, const char *what) {
     size_t line = 1;
     for (size_t i = 0; i < p->at && i < p->n_bytes; i++)
         line += p->text[i] == '\n';
-    return ln_grammar_fail(p->builder, LINNET_ERR_ARGUMENT, "grammar, line %zu: %s", line, what);
+    return ln_grammar_fail(p->builder, LINNET_ERR_ARGUMENT, "line %zu: %s", line, what);
 }
 
 static bool has_failed(const gbnf_parser *p) {
@@ -318,7 +318,7 @@ static ln_status read_rules(gbnf_parser *p) {
         read_rule(p);
     for (size_t i = 0; i < builder->n_rules && !has_failed(p); i++)
         if (builder->rules[i].body == NULL)
-            ln_grammar_fail(builder, LINNET_ERR_ARGUMENT, "grammar: there is no rule \"%s\"",
+            ln_grammar_fail(builder, LINNET_ERR_ARGUMENT, "there is no rule \"%s\"",
                             builder->rules[i].name);
     builder->root = root;
     return builder->status;

@@ -49,15 +49,46 @@ static void test_engine_options_are_everywhere(void **state) {
     (void)state;
     static const char *const with_engine[] = {"run", "plan", "logits"};
     static const char *const options[] = {
-        "--precision", "--backend",  "--cpu",     "--kv-type",
-        "--ctx",       "--max-seqs", "--threads", "--max-batch-tokens"};
+        "--precision", "--backend", "--gpu-layers", "--kv-type",
+        "--ctx",       "--threads", "--max-seqs",   "--quantize-on-load"};
     for (size_t i = 0; i < sizeof with_engine / sizeof *with_engine; i++) {
         spawn_result result = LINNET(with_engine[i], "--help");
         for (size_t j = 0; j < sizeof options / sizeof *options; j++)
             if (!strstr(result.out, options[j]))
                 fail_msg("%s lacks %s", with_engine[i], options[j]);
+        assert_non_null(strstr(result.out, "linnet help engine"));
+        assert_null(strstr(result.out, "--long-prefill-tokens"));
         spawn_free(&result);
     }
+    spawn_result all = LINNET("help", "engine");
+    assert_int_equal(all.status, 0);
+    for (size_t j = 0; j < sizeof options / sizeof *options; j++)
+        assert_non_null(strstr(all.out, options[j]));
+    assert_non_null(strstr(all.out, "--long-prefill-tokens"));
+    spawn_free(&all);
+}
+
+/* Both commands succeed and print the same to stdout. */
+static void assert_same(spawn_result one, spawn_result other) {
+    assert_int_equal(one.status, 0);
+    assert_int_equal(other.status, 0);
+    assert_string_equal(one.err, "");
+    assert_string_equal(one.out, other.out);
+    spawn_free(&one);
+    spawn_free(&other);
+}
+
+static void test_ways_to_ask_for_help(void **state) {
+    (void)state;
+    assert_same(LINNET("-h"), LINNET("--help"));
+    assert_same(LINNET("help"), LINNET("--help"));
+    assert_same(LINNET("help", "help"), LINNET("--help"));
+    assert_same(LINNET("help", "run"), LINNET("run", "--help"));
+    assert_same(LINNET("help", "quantize"), LINNET("quantize", "--help"));
+    assert_same(LINNET("run", "some-model", "-h"), LINNET("run", "--help"));
+    assert_same(LINNET("-v"), LINNET("--version"));
+    assert_usage_error(LINNET("help", "fly"), "linnet: help: ", "no command 'fly'");
+    assert_usage_error(LINNET("help", "run", "chat"), "linnet: help: ", "'chat'");
 }
 
 static void test_version(void **state) {
@@ -87,9 +118,9 @@ static void test_missing_and_surplus_arguments(void **state) {
                        "linnet logits: ", "MODEL is missing");
     assert_usage_error(LINNET("logits", "m", "--ids", "1"), "linnet logits: ", "--out is missing");
     assert_usage_error(LINNET("logits", "m", "--out", "x"), "linnet logits: ", "--ids is missing");
-    assert_usage_error(LINNET("tokenize", "m"), "linnet tokenize: ", "either --text or --file");
     assert_usage_error(LINNET("tokenize", "m", "--text", "a", "--file", "b"),
-                       "linnet tokenize: ", "either --text or --file");
+                       "linnet tokenize: ", "--text and --file exclude each other");
+    assert_usage_error(LINNET("bench"), "linnet bench: ", "--shape NAME makes one");
     assert_usage_error(LINNET("detokenize", "m"), "linnet detokenize: ", "--ids is missing");
     assert_usage_error(LINNET("template", "m"), "linnet template: ", "--context is missing");
     assert_usage_error(LINNET("run", "m", "n"), "linnet run: ", "unexpected argument 'n'");
@@ -144,6 +175,24 @@ static void test_bad_values(void **state) {
     }
 }
 
+/* What the output must be is read before the model, which is not there. */
+static void test_bad_grammars(void **state) {
+    (void)state;
+    assert_usage_error(LINNET("run", "m", "--regex", "("), "linnet: --regex: ", "byte 1");
+    assert_usage_error(LINNET("run", "m", "--choice", "yes"),
+                       "linnet: --choice: ", "it takes a JSON array such as '[\"yes\", \"no\"]'");
+    assert_usage_error(LINNET("run", "m", "--choice", "[]"), "linnet: --choice: ", "array");
+    assert_usage_error(LINNET("run", "m", "--json-schema", "{\"not\": {}}"),
+                       "linnet: --json-schema: JSON schema: ", "\"not\" is not supported");
+    assert_usage_error(LINNET("run", "m", "--json-schema", "false"), "linnet: --json-schema: ", "");
+    char *folder = temp_create(), prefix[512];
+    const char *file = path_in(folder, "a.gbnf");
+    write_file(file, "root ::= other\n", 15);
+    snprintf(prefix, sizeof prefix, "linnet: --grammar: %s: there is no rule", file);
+    assert_usage_error(LINNET("run", "m", "--grammar", file), prefix, "\"other\"");
+    temp_remove(folder);
+}
+
 static void test_bad_times(void **state) {
     (void)state;
     static const char *const bad[] = {"2026-02-30T00:00:00",  "2026-11-20",
@@ -159,10 +208,12 @@ int main(void) {
         cmocka_unit_test(test_help_lists_every_command),
         cmocka_unit_test(test_help_of_every_command),
         cmocka_unit_test(test_engine_options_are_everywhere),
+        cmocka_unit_test(test_ways_to_ask_for_help),
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_commands_and_options),
         cmocka_unit_test(test_missing_and_surplus_arguments),
         cmocka_unit_test(test_bad_values),
+        cmocka_unit_test(test_bad_grammars),
         cmocka_unit_test(test_bad_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ static void assert_contains(const char *text, const char *part) {
 
 static spawn_result chat(const char *input) {
     spawn_options options = {.input = input};
-    return LINNET_WITH(&options, "chat", DEMO, "--temp", "0");
+    return LINNET_WITH(&options, "chat", DEMO, "--temp", "0", "--seed", "5");
 }
 
 static void test_each_line_is_a_message(void **state) {
@@ -53,7 +53,8 @@ static void test_commands(void **state) {
     write_file(broken, "[{\"role\": 1}]", 13);
     snprintf(input, sizeof input,
              "/system Be brief.\nWhat is 1 + 2?\n/save %s\n/clear\n/load %s\n/load %s\n/stats\n"
-             "/retry\n/set top-k 1e9\n/set top-k 1\n/nothing\n/clear now\n/quit\nWho are you?\n",
+             "/retry\n/set top-k 1e9\n/set top-k 1\n/set top_k 5\n/set "
+             "seed\n/set\n/nothing\n/clear now\n/quit\nWho are you?\n",
              file, file, broken);
     spawn_result result = chat(input);
     assert_int_equal(result.status, 0);
@@ -61,6 +62,10 @@ static void test_commands(void **state) {
     assert_contains(result.err, "role and content");
     assert_contains(result.err, "conversation  3 messages");
     assert_contains(result.err, "--top-k: '1e9' is not a whole number");
+    assert_contains(result.err, "\n  top-k 1\n");
+    assert_contains(result.err, "there is no option 'top_k'; /set lists them");
+    assert_contains(result.err, "\n  seed 6\n"); /* /retry took the next one */
+    assert_contains(result.err, "\n  top-k              1          Draw");
     assert_contains(result.err, "no command '/nothing'");
     assert_contains(result.err, "/clear takes no argument");
     assert_null(strstr(result.out, "demo model"));

@@ -245,6 +245,37 @@ static void test_values_that_the_model_refuses(void **state) {
                    "4");
 }
 
+/* The library's fields have the names of options. */
+static void test_messages_name_options(void **state) {
+    (void)state;
+    assert_refused(LINNET("run", LLAMA, "-q", "--ids", "5", "--print-ids", "--quantize-on-load=x"),
+                   2, "linnet: --quantize-on-load is \"x\"");
+    assert_refused(LINNET("run", LLAMA, "-q", "--ids", "5,99999", "--print-ids"), 2,
+                   "linnet: --ids[1] is 99999");
+    assert_refused(LINNET("plan", LLAMA, "--preemption", "swap"), 2, "needs --swap-bytes");
+    assert_refused(LINNET("plan", LLAMA, "--max-seqs=8", "--max-batch-tokens=4"), 2,
+                   "--max-batch-tokens is 4 and --max-seqs 8");
+}
+
+/* The demo model was made for 1,024 tokens. */
+static void test_long_contexts_are_warned_of(void **state) {
+    (void)state;
+    static const char warning[] = "linnet: warning: the context is 2048 tokens";
+    spawn_result results[] = {
+        LINNET("run", DEMO, "-p", "a", "-n", "1", "--ctx", "2048"),
+        LINNET("plan", DEMO, "--ctx", "2048"),
+        LINNET("logits", DEMO, "--ids", "5", "--ctx", "2048", "--out", "/dev/null"),
+        LINNET("run", DEMO, "-p", "a", "-n", "1", "--ctx", "1024"),
+        LINNET("run", DEMO, "-p", "a", "-n", "1", "--ctx", "2048", "-q"),
+        LINNET("plan", DEMO),
+    };
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        assert_int_equal(results[i].status, 0);
+        assert_int_equal(strstr(results[i].err, warning) != NULL, i < 3);
+        spawn_free(&results[i]);
+    }
+}
+
 /* Every command that opens a model refuses `path` with exit status 1. */
 static void assert_broken(const char *path, const char *cause) {
     assert_refused(LINNET("run", path, "-q", "--ids", "5", "--print-ids"), 1, cause);
@@ -292,6 +323,8 @@ int main(void) {
         cmocka_unit_test(test_reader_that_goes_away),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_values_that_the_model_refuses),
+        cmocka_unit_test(test_messages_name_options),
+        cmocka_unit_test(test_long_contexts_are_warned_of),
         cmocka_unit_test(test_broken_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

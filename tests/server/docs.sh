@@ -62,7 +62,7 @@ while IFS= read -r command; do
 done <commands
 stop
 
-"$linnet" serve --help | sed -n '/Engine, the same/q;p' | grep -oE -- '--[a-z]+(-[a-z]+)*' |
+"$linnet" serve --help | sed -n '/Engine (/q;p' | grep -oE -- '--[a-z]+(-[a-z]+)*' |
     sort -u | while read -r option; do
     case $option in --help | --usage | --version) continue ;; esac
     grep -q -- "$option" commands || grep -q -- "\`$option\`" "$page" ||

@@ -110,11 +110,57 @@ void ln_cli_bar_end(ln_cli_bar *bar) {
 
 /* ---- the conversion --------------------------------------------------------------------- */
 
-static int report_file(const char *path) {
-    struct stat info;
-    if (stat(path, &info) == 0)
-        fprintf(stderr, "%s: %s\n", path, ln_cli_size_text((size_t)info.st_size).text);
+/* The new file must not be one of those that are read: what they say would be lost. */
+static int check_target(const ln_checkpoint *checkpoint, const char *to) {
+    struct stat target, source;
+    if (stat(to, &target) != 0)
+        return 0; /* a new one */
+    if (S_ISDIR(target.st_mode)) {
+        ln_cli_fail("%s is a folder; name the new file", to);
+        return LN_EXIT_USAGE;
+    }
+    for (size_t i = 0; i < ln_checkpoint_file_count(checkpoint); i++) {
+        int fd;
+        size_t bytes;
+        ln_checkpoint_file(checkpoint, i, &fd, &bytes);
+        if (fstat(fd, &source) == 0 && source.st_dev == target.st_dev &&
+            source.st_ino == target.st_ino) {
+            ln_cli_fail("%s is the file that is read; give the new one another name", to);
+            return LN_EXIT_USAGE;
+        }
+    }
     return 0;
+}
+
+/* Warns where matrices that are quantised already would be quantised again. */
+static void warn_of_loss(const ln_checkpoint *checkpoint, const ln_mix *mix) {
+    size_t n_again = 0, n_same = 0;
+    const char *type = "";
+    for (size_t i = 0; mix && i < ln_checkpoint_tensor_count(checkpoint); i++) {
+        const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
+        if (tensor->n_dims < 2 || ln_dtype_block_elems(tensor->dtype) == 1)
+            continue;
+        if (tensor->dtype == mix->base) {
+            n_same++;
+        } else if (n_again++ == 0) {
+            type = ln_dtype_name(tensor->dtype);
+        }
+    }
+    if (mix && ln_dtype_block_elems(mix->base) > 1 && n_again > n_same)
+        ln_cli_warn("the matrices are quantised already (%s): their error adds to that of %s; the "
+                    "original model would give a better file",
+                    type, mix->name);
+}
+
+static void report_file(const char *path, const struct stat *replaced) {
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return;
+    fprintf(stderr, "%s: %s", path, ln_cli_size_text((size_t)info.st_size).text);
+    if (replaced->st_ino != 0)
+        fprintf(stderr, " (in the place of an older file of %s)",
+                ln_cli_size_text((size_t)replaced->st_size).text);
+    fputc('\n', stderr);
 }
 
 int ln_cli_conversion_run(const ln_cli_conversion *conversion, const char *from, const char *to,
@@ -122,6 +168,7 @@ int ln_cli_conversion_run(const ln_cli_conversion *conversion, const char *from,
     ln_checkpoint *checkpoint = NULL;
     linnet_error err = {0};
     ln_cli_bar bar = {0};
+    struct stat replaced = {0};
     ln_interrupt_catch();
     ln_quantize_options how = {.mix = conversion->mix,
                                .rules = conversion->rules,
@@ -129,12 +176,20 @@ int ln_cli_conversion_run(const ln_cli_conversion *conversion, const char *from,
                                .n_threads = conversion->n_threads,
                                .progress = ln_cli_bar_show,
                                .user = &bar};
-    linnet_status status = ln_checkpoint_open(from, false, &checkpoint, &err);
-    if (status == LINNET_OK)
-        status = write(user, checkpoint, &how, &err);
-    ln_cli_bar_end(&bar);
+    if (ln_checkpoint_open(from, false, &checkpoint, &err) != LINNET_OK)
+        return ln_cli_fail_with(&err);
+    int status = check_target(checkpoint, to);
+    if (status == 0) {
+        warn_of_loss(checkpoint, conversion->mix);
+        if (stat(to, &replaced) != 0)
+            replaced = (struct stat){0};
+        linnet_status written = write(user, checkpoint, &how, &err);
+        ln_cli_bar_end(&bar);
+        if (written == LINNET_OK)
+            report_file(to, &replaced);
+        else
+            status = written == LINNET_ERR_CANCELLED ? LN_EXIT_INTERRUPTED : ln_cli_fail_with(&err);
+    }
     ln_checkpoint_close(checkpoint);
-    if (status == LINNET_ERR_CANCELLED)
-        return LN_EXIT_INTERRUPTED;
-    return status == LINNET_OK ? report_file(to) : ln_cli_fail_with(&err);
+    return status;
 }

@@ -125,6 +125,8 @@ ln_status ln_quantize_gguf(const ln_checkpoint *checkpoint, const char *path,
     ln_write_job job = {.tensors = tensors,
                         .n_tensors = n_tensors,
                         .n_threads = options->n_threads,
+                        .rules = options->rules,
+                        .n_rules = options->n_rules,
                         .rows = read_rows,
                         .progress = options->progress,
                         .user = options->user};

@@ -70,7 +70,7 @@ const char *ln_mix_names(void) {
 ln_status ln_keep_rule_init(ln_keep_rule *rule, const char *text, ln_error *err) {
     const char *equals = strrchr(text, '=');
     char type[16] = "";
-    *rule = (ln_keep_rule){0};
+    *rule = (ln_keep_rule){.text = text};
     for (size_t i = 0; equals != NULL && equals[1 + i] != '\0' && i + 1 < sizeof type; i++)
         type[i] = (char)(equals[1 + i] >= 'a' && equals[1 + i] <= 'z' ? equals[1 + i] - 32
                                                                       : equals[1 + i]);
@@ -93,6 +93,10 @@ ln_status ln_keep_rule_init(ln_keep_rule *rule, const char *text, ln_error *err)
 
 void ln_keep_rule_free(ln_keep_rule *rule) {
     regfree(&rule->regex);
+}
+
+bool ln_keep_rule_matches(const ln_keep_rule *rule, const char *name, int n_dims) {
+    return n_dims >= 2 && regexec(&rule->regex, name, 0, NULL, 0) == 0;
 }
 
 /* ---- the choice ------------------------------------------------------------------------- */
@@ -245,8 +249,8 @@ static ln_dtype fit_row(ln_dtype dtype, uint64_t n_cols) {
 ln_dtype ln_mix_choose(const ln_mix_choice *choice, const char *name, int n_dims,
                        const uint64_t *dims) {
     uint64_t n_cols = n_dims > 0 ? dims[n_dims - 1] : 0;
-    for (size_t i = 0; i < choice->n_rules && n_dims >= 2; i++)
-        if (regexec(&choice->rules[i].regex, name, 0, NULL, 0) == 0)
+    for (size_t i = 0; i < choice->n_rules; i++)
+        if (ln_keep_rule_matches(&choice->rules[i], name, n_dims))
             return fit_row(choice->rules[i].dtype, n_cols);
     if (!is_quantised(name, n_dims))
         return LN_DTYPE_F32;

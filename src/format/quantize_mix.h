@@ -26,13 +26,15 @@ const char *ln_mix_names(void);
 
 /* A rule --keep REGEX=TYPE: matrices whose name the regex matches somewhere get the type. */
 typedef struct ln_keep_rule {
-    regex_t regex; /* POSIX, extended; owned */
+    regex_t regex;    /* POSIX, extended; owned */
+    const char *text; /* "REGEX=TYPE", as given; borrowed */
     ln_dtype dtype;
 } ln_keep_rule;
 
-/* Reads "REGEX=TYPE". Errors: ARGUMENT. */
+/* Reads "REGEX=TYPE", a text that outlives the rule. Errors: ARGUMENT. */
 ln_status ln_keep_rule_init(ln_keep_rule *rule, const char *text, ln_error *err);
 void ln_keep_rule_free(ln_keep_rule *rule);
+bool ln_keep_rule_matches(const ln_keep_rule *rule, const char *name, int n_dims);
 
 /* What a mix must know of the model. */
 typedef struct ln_mix_model {

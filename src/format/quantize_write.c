@@ -162,9 +162,24 @@ static ln_status write_all(work *w, ln_error *err) {
     return LINNET_OK;
 }
 
+/* A rule that says nothing of this file is likely misspelt. */
+static ln_status check_rules(const ln_write_job *job, ln_error *err) {
+    for (size_t i = 0; i < job->n_rules; i++) {
+        bool matches = false;
+        for (size_t j = 0; j < job->n_tensors && !matches; j++)
+            matches =
+                ln_keep_rule_matches(&job->rules[i], job->tensors[j].name, job->tensors[j].n_dims);
+        if (!matches)
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "the rule '%s' matches the name of no matrix",
+                           job->rules[i].text);
+    }
+    return LINNET_OK;
+}
+
 ln_status ln_write_gguf(ln_gguf_writer *writer, const char *path, const ln_write_job *job,
                         ln_error *err) {
     work w = {.writer = writer, .job = job};
+    LN_TRY(check_rules(job, err));
     for (size_t i = 0; i < job->n_tensors; i++) {
         const ln_write_tensor *tensor = &job->tensors[i];
         LN_TRY(ln_gguf_add_tensor(writer, tensor->name, tensor->dtype, tensor->n_dims, tensor->dims,

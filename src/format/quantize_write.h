@@ -4,6 +4,7 @@
 #define LN_FORMAT_QUANTIZE_WRITE_H
 
 #include "format/gguf_write.h"
+#include "format/quantize_mix.h"
 
 typedef struct ln_write_tensor {
     const char *name;
@@ -17,6 +18,8 @@ typedef struct ln_write_tensor {
 typedef struct ln_write_job {
     const ln_write_tensor *tensors; /* [n_tensors] */
     size_t n_tensors, n_threads;
+    const ln_keep_rule *rules; /* [n_rules] by which their types were chosen */
+    size_t n_rules;
     /* Fills out[n_rows][n_cols] with rows of a tensor, counted over all outer dimensions. Called
      * from several threads. */
     ln_status (*rows)(const ln_write_tensor *tensor, size_t row, size_t n_rows, float *out,
@@ -27,8 +30,8 @@ typedef struct ln_write_job {
 } ln_write_job;
 
 /* Adds the tensors to a writer that holds the metadata, writes the file and gives it its name.
- * Errors as in gguf_write.h; FORMAT for a value that is not finite and cannot be quantised,
- * CANCELLED when progress says so. */
+ * Errors as in gguf_write.h; ARGUMENT for a rule that no tensor matches; FORMAT for a value that is
+ * not finite and cannot be quantised, CANCELLED when progress says so. */
 ln_status ln_write_gguf(ln_gguf_writer *writer, const char *path, const ln_write_job *job,
                         ln_error *err);
 

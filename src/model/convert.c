@@ -77,6 +77,8 @@ static ln_status write_file(const ln_convert_plan *plan, const char *path, bool 
     ln_write_job job = {.tensors = tensors,
                         .n_tensors = plan->n_tensors,
                         .n_threads = options->n_threads,
+                        .rules = options->rules,
+                        .n_rules = options->n_rules,
                         .rows = ln_convert_rows,
                         .progress = options->progress,
                         .user = options->user};

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/spawn.h"
 #include "test.h"
@@ -164,6 +165,41 @@ static void quantised_files_load(void **state) {
     remove(whole);
 }
 
+/* Nothing is lost by a slip of the hand. */
+static void targets_are_checked(void **state) {
+    (void)state;
+    const char *again = path_in(folder, "again.gguf"), *linked = path_in(folder, "linked.gguf");
+    assert_status(LINNET("convert", MODELS "/llama_int8", whole, "--no-tokenizer", "--type", "f16"),
+                  0, "MiB");
+    assert_int_equal(symlink(whole, linked), 0);
+    assert_status(LINNET("quantize", whole, whole, "--type", "Q8_0"), 2,
+                  "is the file that is read");
+    assert_status(LINNET("quantize", whole, linked, "--type", "Q8_0"), 2,
+                  "is the file that is read");
+    assert_status(LINNET("quantize", whole, folder, "--type", "Q8_0"), 2, "is a folder");
+    assert_status(LINNET("quantize", whole, again, "--type", "Q8_0", "--keep", "atn_v=Q4_0"), 2,
+                  "'atn_v=Q4_0' matches the name of no matrix");
+    assert_status(LINNET("convert", MODELS "/llama", again, "--keep", "atn_v=Q4_0"), 2,
+                  "'atn_v=Q4_0' matches the name of no matrix");
+    assert_int_equal(count_files(), 2);
+    spawn_result first = LINNET("quantize", whole, small, "--type", "Q8_0");
+    assert_int_equal(first.status, 0);
+    assert_null(strstr(first.err, "warning"));
+    assert_null(strstr(first.err, "older file"));
+    spawn_free(&first);
+    assert_status(LINNET("quantize", whole, small, "--type", "Q8_0"), 0, "an older file of");
+    assert_status(LINNET("quantize", small, again, "--type", "Q4_0"), 0,
+                  "warning: the matrices are quantised already (Q8_0)");
+    spawn_result widened = LINNET("quantize", small, again, "--type", "F16");
+    assert_int_equal(widened.status, 0);
+    assert_null(strstr(widened.err, "warning"));
+    spawn_free(&widened);
+    remove(again);
+    remove(linked);
+    remove(small);
+    remove(whole);
+}
+
 static void bad_arguments_are_named(void **state) {
     (void)state;
     const char *out = path_in(folder, "a.gguf");
@@ -196,6 +232,7 @@ static int remove_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goldens_keep_their_logits),
+        cmocka_unit_test(targets_are_checked),
         cmocka_unit_test(quantised_files_load),
         cmocka_unit_test(bad_arguments_are_named),
     };

@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "format/checkpoint.h"
 #include "text/template.h"
+#include "text/template_tokens.h"
 
 enum { KEY_CONTEXT = LN_KEYS_COMMAND, KEY_NOW };
 
@@ -67,13 +68,27 @@ static const struct argp template_argp = {
     .args_doc = "FILE.jinja\nMODEL",
     .doc = "Renders a chat template, from a file or from a checkpoint, over the variables of a "
            "JSON object, and prints the result with nothing added. The usual variables are "
-           "messages, add_generation_prompt, bos_token and eos_token.",
+           "messages and add_generation_prompt, and bos_token and eos_token, which a checkpoint "
+           "gives where the object does not.",
 };
 
-/* The template's text: of a checkpoint (a folder or a .gguf file), or the file itself. */
-static int read_source(const char *path, char **source, size_t *n_bytes) {
+/* Special tokens of a checkpoint as variables; none where it has no tokenizer. */
+static json_t *read_tokens(const ln_checkpoint *checkpoint) {
+    json_t *tokens = json_object();
+    ln_tokenizer *tokenizer = NULL;
+    linnet_error ignored = {0};
+    if (tokens && ln_tokenizer_open(checkpoint, &tokenizer, &ignored) == LINNET_OK)
+        ln_template_set_tokens(tokens, checkpoint, tokenizer);
+    ln_tokenizer_close(tokenizer);
+    return tokens;
+}
+
+/* The template's text: of a checkpoint (a folder or a .gguf file) with its special tokens, or the
+ * file itself, whose *tokens are NULL. */
+static int read_source(const char *path, char **source, size_t *n_bytes, json_t **tokens) {
     size_t length = strlen(path);
     bool is_gguf = length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+    *tokens = NULL;
     if (!is_gguf && !ln_file_is_folder(path))
         return ln_cli_read_text(path, source, n_bytes);
 
@@ -85,7 +100,7 @@ static int read_source(const char *path, char **source, size_t *n_bytes) {
     int status = 0;
     if (!text)
         status = ln_cli_fail("%s has no chat template", path);
-    else if (!(*source = strdup(text)))
+    else if (!(*source = strdup(text)) || !(*tokens = read_tokens(checkpoint)))
         status = ln_cli_fail("out of memory");
     else
         *n_bytes = strlen(text);
@@ -126,17 +141,20 @@ static int render(const template_args *args, const char *source, size_t n_bytes,
 
 int ln_cli_template(int argc, char **argv) {
     template_args args = {0};
-    if (argp_parse(&template_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&template_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     char *source = NULL;
     size_t n_bytes = 0;
-    json_t *context = NULL;
-    int status = read_source(args.source, &source, &n_bytes);
+    json_t *context = NULL, *tokens = NULL;
+    int status = read_source(args.source, &source, &n_bytes, &tokens);
     if (status == 0)
         status = read_context(args.context, &context);
+    if (status == 0 && tokens && json_object_update_missing(context, tokens) != 0)
+        status = ln_cli_fail("out of memory");
     if (status == 0)
         status = render(&args, source, n_bytes, context);
     json_decref(context);
+    json_decref(tokens);
     free(source);
     return status;
 }

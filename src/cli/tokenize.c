@@ -36,7 +36,7 @@ typedef struct tokenize_args {
 } tokenize_args;
 
 static const struct argp_option tokenize_options[] = {
-    {"text", KEY_TEXT, "TEXT", 0, "The text", 0},
+    {"text", KEY_TEXT, "TEXT", 0, "The text (standard input)", 0},
     {"file", KEY_FILE, "FILE", 0, "The text of FILE, byte for byte", 0},
     {"no-special", KEY_NO_SPECIAL, NULL, 0, "Add no BOS, EOS or the like", 0},
     {0}};
@@ -50,8 +50,8 @@ static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
     case ARGP_KEY_END:
-        if (!args->text == !args->file)
-            argp_error(state, "give either --text or --file");
+        if (args->text && args->file)
+            argp_error(state, "--text and --file exclude each other");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -62,14 +62,17 @@ static const struct argp tokenize_argp = {
     .options = tokenize_options,
     .parser = parse_tokenize,
     .args_doc = "MODEL",
-    .doc = "Prints the token ids of a text as a JSON array. " MODEL_DOC "\vThe text of added "
+    .doc = "Prints the token ids of a text, or of standard input, as a JSON array. " MODEL_DOC
+           "\vThe text of added "
            "tokens is recognised inside the text, with --no-special too.",
 };
 
 static int print_ids(const tokenize_args *args, const ln_tokenizer *tokenizer) {
     char *owned = NULL;
     size_t n_bytes = args->text ? strlen(args->text) : 0;
-    if (args->file) {
+    if (!args->text) {
+        if (!args->file)
+            ln_cli_tell_stdin("the text");
         int status = ln_cli_read_text(args->file, &owned, &n_bytes);
         if (status != 0)
             return status;
@@ -78,7 +81,7 @@ static int print_ids(const tokenize_args *args, const ln_tokenizer *tokenizer) {
     ln_ids ids = {0};
     linnet_error err = {0};
     linnet_status encoded =
-        ln_tokenizer_encode(tokenizer, args->file ? owned : args->text, n_bytes, flags, &ids, &err);
+        ln_tokenizer_encode(tokenizer, args->text ? args->text : owned, n_bytes, flags, &ids, &err);
     free(owned);
     int status = encoded == LINNET_OK ? 0 : ln_cli_fail("%s", err.message);
     if (status == 0) {
@@ -93,7 +96,7 @@ static int print_ids(const tokenize_args *args, const ln_tokenizer *tokenizer) {
 
 int ln_cli_tokenize(int argc, char **argv) {
     tokenize_args args = {0};
-    if (argp_parse(&tokenize_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&tokenize_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     ln_checkpoint *checkpoint = NULL;
     ln_tokenizer *tokenizer = NULL;
@@ -165,7 +168,7 @@ static int print_text(const detokenize_args *args, const ln_tokenizer *tokenizer
 
 int ln_cli_detokenize(int argc, char **argv) {
     detokenize_args args = {0};
-    if (argp_parse(&detokenize_argp, argc, argv, 0, NULL, &args) != 0)
+    if (ln_cli_parse(&detokenize_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     ln_checkpoint *checkpoint = NULL;
     ln_tokenizer *tokenizer = NULL;

@@ -1,34 +1,11 @@
 /* Chats: messages through the checkpoint's chat template to ids. */
 #include <jansson.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine/options.h"
 #include "model/model.h"
-
-/* Sets `name` to a special token's text, as the template would see it in transformers: what
- * tokenizer_config.json says (a string, or an object with `content`), else the piece of `id`. */
-static int set_token(json_t *context, const linnet_model *model, const char *name, int32_t id) {
-    char key[64];
-    ln_meta_value value;
-    snprintf(key, sizeof key, "%s.content", name);
-    bool found = ln_checkpoint_tokenizer_meta(model->checkpoint, name, &value) &&
-                 value.kind == LN_META_STRING;
-    found = found || (ln_checkpoint_tokenizer_meta(model->checkpoint, key, &value) &&
-                      value.kind == LN_META_STRING);
-    size_t n_bytes = 0;
-    const char *text = NULL;
-    if (found) {
-        text = value.string.data;
-        n_bytes = value.string.bytes;
-    } else if (id >= 0) {
-        text = ln_tokenizer_piece(model->tokenizer, id, &n_bytes);
-    }
-    if (text == NULL)
-        return 0;
-    return json_object_set_new(context, name, json_stringn(text, n_bytes));
-}
+#include "text/template_tokens.h"
 
 /* Parses an option's JSON: `what` is its name, an array of objects or one object. */
 static ln_status read_json(const char *text, const char *what, bool is_list, json_t **value,
@@ -74,10 +51,7 @@ static ln_status make_context(const linnet_model *model, const linnet_chat_optio
         json_object_set_new(context, "add_generation_prompt", json_boolean(!options->omits_answer));
     if (json_object_get(context, "documents") == NULL)
         failed |= json_object_set_new(context, "documents", json_null());
-    failed |= set_token(context, model, "bos_token", ln_tokenizer_bos(model->tokenizer));
-    failed |= set_token(context, model, "eos_token", ln_tokenizer_eos(model->tokenizer));
-    failed |= set_token(context, model, "unk_token", -1);
-    failed |= set_token(context, model, "pad_token", -1);
+    failed |= ln_template_set_tokens(context, model->checkpoint, model->tokenizer);
     if (!failed) {
         *out = context;
         return LINNET_OK;

@@ -133,6 +133,15 @@ static void test_tokenizer_failures(void **state) {
 
 /* ---- template --------------------------------------------------------------------------- */
 
+static void test_tokenize_stdin(void **state) {
+    (void)state;
+    spawn_options typed = {.input = "Hello world"};
+    spawn_result given = LINNET("tokenize", DEMO, "--text", "Hello world");
+    assert_result(LINNET_WITH(&typed, "tokenize", DEMO), 0, given.out, "");
+    assert_true(given.out_bytes > 4);
+    spawn_free(&given);
+}
+
 static void test_template(void **state) {
     (void)state;
     char *folder = temp_create();
@@ -172,6 +181,21 @@ static void test_template_of_a_model(void **state) {
     assert_int_equal(result.status, 0);
     assert_non_null(strstr(result.out, "Hi there"));
     spawn_free(&result);
+    /* a model's special tokens, unless the context has its own; a file has none */
+    static const char source[] = "{{ bos_token }} {{ eos_token }}",
+                      other[] = "{\"eos_token\": \"E\"}";
+    write_file(context, other, strlen(other));
+    write_file(path_in(folder, "config.json"), "{}", 2);
+    write_file(path_in(folder, "chat_template.jinja"), source, strlen(source));
+    assert_result(LINNET("template", path_in(folder, "chat_template.jinja"), "--context", context),
+                  0, " E", "");
+    size_t n_bytes;
+    char *tokenizer = read_file(TOKENIZER "/tokenizer.json", &n_bytes);
+    write_file(path_in(folder, "tokenizer.json"), tokenizer, n_bytes);
+    free(tokenizer);
+    static const char config[] = "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"</s>\"}";
+    write_file(path_in(folder, "tokenizer_config.json"), config, strlen(config));
+    assert_result(LINNET("template", folder, "--context", context), 0, "<s> E", "");
     temp_remove(folder);
 }
 
@@ -234,6 +258,7 @@ int main(void) {
         cmocka_unit_test(test_inspect_without_a_family),
         cmocka_unit_test(test_tokenize_and_back),
         cmocka_unit_test(test_tokenizer_failures),
+        cmocka_unit_test(test_tokenize_stdin),
         cmocka_unit_test(test_template),
         cmocka_unit_test(test_template_of_a_model),
         cmocka_unit_test(test_logits),

@@ -478,6 +478,18 @@ static ln_status run_loop(ln_server *server, ln_error *err) {
     return LINNET_OK;
 }
 
+/* What clients call the model: with nothing that a path or a shell would take apart. */
+static void choose_name(ln_server *server) {
+    server->name = server->options.served_name;
+    if (server->name != NULL)
+        return;
+    snprintf(server->own_name, sizeof server->own_name, "%s", server->info.name);
+    for (char *c = server->own_name; *c != '\0'; c++)
+        if (strchr(" \t\"'%?#&\\<>", *c) != NULL || (unsigned char)*c < ' ')
+            *c = '-';
+    server->name = server->own_name;
+}
+
 ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
                         ln_error *err) {
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
@@ -490,8 +502,7 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     server->has_gpu = plan.device_bytes > 0;
     server->info.struct_bytes = sizeof server->info;
     linnet_model_get_info(model, &server->info);
-    server->name =
-        server->options.served_name != NULL ? server->options.served_name : server->info.name;
+    choose_name(server);
     LN_TRY(create_events(server, err));
     LN_TRY(ln_watch_start(server, err));
     LN_TRY(ln_generations_start(server, err));

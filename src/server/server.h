@@ -17,7 +17,7 @@ typedef struct ln_server_options {
     ln_http_limits limits;
     const char *const *api_keys; /* [n_api_keys]; none: no key is asked for */
     size_t n_api_keys;
-    const char *served_name; /* of the model; NULL: the checkpoint's */
+    const char *served_name; /* of the model; NULL: the checkpoint's, without spaces */
     const char *cors_origin; /* "*" or one origin; NULL: none */
     size_t max_waiting;      /* sequences that may wait beside the running ones */
     uint32_t drain_ms;       /* how long SIGTERM waits for running requests */

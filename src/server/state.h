@@ -77,6 +77,7 @@ struct ln_server {
     linnet_model_info info;
     size_t ctx_tokens, max_seqs;
     const char *name; /* of the model, to clients */
+    char own_name[256];
     int64_t created_s;
     ln_workers workers;
     ln_generation *generations;

@@ -11,7 +11,11 @@ install(FILES packaging/linnet.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES packaging/linnet.bash RENAME linnet
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 install(FILES models/demo.gguf DESTINATION ${LINNET_DATA_DIR}/models)
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# as README.md and the documents link to one another
+install(FILES LICENSE README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+install(FILES tools/demo-model/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tools/demo-model)
+install(FILES examples/hello.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 set(pc_template ${PROJECT_SOURCE_DIR}/packaging/linnet.pc.in)
 set(pc_file ${PROJECT_BINARY_DIR}/linnet.pc)

@@ -15,6 +15,15 @@ for file in bin/linnet lib/liblinnet.a lib/liblinnet.so include/linnet.h lib/pkg
     [ -e "$usr/$file" ] || { echo "$file is missing"; exit 1; }
 done
 
+# Installed documents link to what is there.
+cd "$usr/share/doc/linnet"
+for page in $(find . -name '*.md'); do
+    for link in $(grep -o '][(][^)]*' "$page" | sed 's/^..//; s/#.*//'); do
+        case $link in http*) continue ;; esac
+        [ -e "$(dirname "$page")/$link" ] || { echo "$page links to $link, which is missing"; exit 1; }
+    done
+done
+
 # From a folder that holds nothing else, the program finds the installed demo model.
 cd "$root"
 text=$("$usr/bin/linnet" run -p 'Once upon a time' -n 8 --temp 0 2>stderr)

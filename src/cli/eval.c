@@ -322,8 +322,13 @@ static int open_models(const eval_args *args, evaluation *e) {
         e->ctx = info.ctx_tokens < DEFAULT_CTX ? (size_t)info.ctx_tokens : DEFAULT_CTX;
     e->chunks = args->chunks;
     e->stride = args->chunks ? e->ctx : args->stride ? args->stride : (e->ctx + 1) / 2;
-    if (e->ctx < 3 || (!e->chunks && e->stride >= e->ctx)) {
-        ln_cli_fail("--stride: %zu tokens leave nothing of a context of %zu", e->stride, e->ctx);
+    if (e->ctx < 3) {
+        ln_cli_fail("--ctx is %zu; a window has at least 3 tokens", e->ctx);
+        return LN_EXIT_USAGE;
+    }
+    if (!e->chunks && e->stride >= e->ctx) {
+        ln_cli_fail("--stride is %zu; it must be less than the context, which is %zu", e->stride,
+                    e->ctx);
         return LN_EXIT_USAGE;
     }
     return 0;

@@ -59,12 +59,10 @@ typedef struct main_args {
 
 enum { KEY_USAGE = 0x100 };
 
-static const struct argp_option options[] = {{"help", 'h', NULL, OPTION_HIDDEN, "", 0},
-                                             {NULL, '?', NULL, OPTION_HIDDEN, "", 0},
-                                             {"usage", KEY_USAGE, NULL, OPTION_HIDDEN, "", 0},
-                                             {"version", 'V', NULL, OPTION_HIDDEN, "", 0},
-                                             {NULL, 'v', NULL, OPTION_HIDDEN, "", 0},
-                                             {0}};
+static const struct argp_option options[] = {
+    {"help", 'h', NULL, OPTION_HIDDEN, "", 0},        {NULL, '?', NULL, OPTION_HIDDEN, "", 0},
+    {"usage", KEY_USAGE, NULL, OPTION_HIDDEN, "", 0}, {"version", 'V', NULL, OPTION_HIDDEN, "", 0},
+    {NULL, 'v', NULL, OPTION_HIDDEN, "", 0},          {0}};
 
 static void print_help(FILE *stream) {
     fputs("Usage: linnet COMMAND [OPTION...] [ARGUMENT...]\n"

@@ -53,7 +53,8 @@ static void print_plan(const linnet_memory_plan *plan) {
            plan->ctx_tokens, plan->max_seqs, plan->max_batch_tokens, plan->n_threads);
     printf("%-22s %16s\n", "reserved", "bytes");
     for (size_t i = 0; i < plan->n_arenas && i < LINNET_MAX_ARENAS; i++)
-        print_row(plan->arenas[i].name, plan->arenas[i].bytes);
+        if (plan->arenas[i].bytes > 0)
+            print_row(plan->arenas[i].name, plan->arenas[i].bytes);
     print_row("total", plan->total_bytes);
     if (plan->device_bytes > 0)
         print_row("of these on the GPU", plan->device_bytes);

@@ -225,11 +225,15 @@ static void print_settings(const run_args *args, const char *path, const linnet_
                            const linnet_memory_plan *memory) {
     fprintf(stderr, "model     %s: %s, %s, vocabulary of %d\n", path, info->architecture,
             ln_cli_count_text((size_t)info->n_layers, "layer").text, (int)info->n_vocab);
-    fprintf(stderr, "engine    context of %s, %s, %s reserved, %s mapped\n",
+    fprintf(stderr, "engine    context of %s, %s, %s reserved",
             ln_cli_count_text(memory->ctx_tokens, "token").text,
             ln_cli_count_text(memory->n_threads, "thread").text,
-            ln_cli_size_text(memory->total_bytes).text,
-            ln_cli_size_text(memory->mapped_bytes).text);
+            ln_cli_size_text(memory->total_bytes).text);
+    if (memory->mapped_bytes > 0)
+        fprintf(stderr, ", %s mapped", ln_cli_size_text(memory->mapped_bytes).text);
+    if (memory->gpu_layers > 0)
+        fprintf(stderr, ", %s on the GPU", ln_cli_count_text(memory->gpu_layers, "layer").text);
+    fputc('\n', stderr);
     const linnet_sampling *sampling = &args->sampling;
     if (sampling->temperature > 0)
         fprintf(stderr, "sampling  --temp %g --top-k %d --top-p %g --seed %llu\n",

@@ -62,9 +62,9 @@ static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *e
         shape->kinds[g] = kinds[spec->kv_groups[g].kind];
         shape->windows[g] = spec->kv_groups[g].window;
         if (!count_blocks(plan, g, &shape->n_blocks[g]))
-            return ln_fail(err, LINNET_ERR_LIMIT,
-                           "%zu sequences of %zu tokens are more than the KV cache can number",
-                           shape->max_seqs, plan->ctx_tokens);
+            return ln_fail(
+                err, LINNET_ERR_LIMIT, "%zu %s of %zu tokens are more than the KV cache can number",
+                shape->max_seqs, shape->max_seqs == 1 ? "sequence" : "sequences", plan->ctx_tokens);
     }
     return LINNET_OK;
 }

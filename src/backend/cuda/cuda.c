@@ -435,7 +435,7 @@ static ln_status open_device(ln_cuda_device_info *device, ln_error *err) {
     int count;
     int code = ln_cuda_device_count(&count);
     if (code != 0 || count == 0)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "there is no NVIDIA GPU: %s",
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "no NVIDIA GPU can be used: %s",
                        code != 0 ? ln_cuda_error_text(code) : "the driver lists none");
     code = ln_cuda_device_open(0, device);
     if (code != 0)

@@ -74,6 +74,8 @@ typedef struct ln_ceilings {
     double int8_products, float_products; /* products and sums on registers, per second */
 } ln_ceilings;
 
+enum { LN_MAX_STARTED = 2, LN_STARTED_BYTES = 1 << 16 };
+
 /* The operations of a backend. */
 typedef struct ln_backend_vtable {
     const char *name;
@@ -121,6 +123,16 @@ typedef struct ln_backend_vtable {
      * memory itself, or a copy. At most the limits' max_read_bytes. */
     ln_status (*read_back)(ln_backend *backend, void *memory, size_t bytes, void **host,
                            ln_error *err);
+
+    /* run and read_back in two halves, for steps that follow one another. start queues ops[n_ops]
+     * behind what was started before, and the copy of `bytes` of what they write to `memory`: at
+     * most LN_MAX_STARTED runs may be under way, each but a lone one with at most
+     * LN_STARTED_BYTES. What was recorded may change once it returns. finish waits for the first
+     * one under way; *host is valid until the next but one start. What a failed start queued is of
+     * no use, and is not to be finished. Both NULL: not offered, nor is LN_OP_SAMPLE. */
+    ln_status (*start)(ln_backend *backend, const ln_op *ops, size_t n_ops, void *memory,
+                       size_t bytes, ln_error *err);
+    ln_status (*finish)(ln_backend *backend, void **host, ln_error *err);
 
     /* Calls fn(context, worker) on every thread that computes and returns when all have: for work
      * of the host between runs. NULL: there is none but the caller. */

@@ -20,13 +20,15 @@ typedef struct ln_batch_group {
 
 typedef struct ln_batch {
     size_t n_tokens, n_seqs, n_logits, n_groups;
-    const int32_t *tokens;     /* [n_tokens] ids, each below n_vocab */
+    const int32_t *tokens;     /* [n_tokens] ids, each below n_vocab; with has_device_tokens in the
+                                  backend's memory, where the step before writes them */
     const int32_t *positions;  /* [n_tokens] absolute, contiguous within a sequence */
     const int32_t *seq_starts; /* [n_seqs + 1] first token of each sequence, then n_tokens */
     const int32_t *logit_rows; /* [n_logits] tokens whose logits are wanted, ascending */
     ln_batch_group groups[LN_MAX_KV_GROUPS];
     bool repeats; /* what operations point to (weights, norms, caches) stays as it is from step to
                      step: equal operations may be replayed */
+    bool has_device_tokens;
 } ln_batch;
 
 #endif

@@ -111,6 +111,7 @@ typedef enum ln_op_kind {
     LN_OP_COMBINE,
     LN_OP_GATHER,
     LN_OP_COPY,
+    LN_OP_SAMPLE,
     LN_OP_COUNT
 } ln_op_kind;
 
@@ -283,6 +284,15 @@ typedef struct ln_op_copy {
     size_t n_copies;
 } ln_op_copy;
 
+/* ids[row] is the best of logits[row], the lowest of equal ones, and best[row] its logit. With NaN
+ * among them it is the first of these; a row of minus infinity gives 0. */
+typedef struct ln_op_sample {
+    const float *logits; /* [n_rows][n_vocab] */
+    size_t n_rows, n_vocab;
+    int32_t *ids; /* [n_rows] */
+    float *best;  /* [n_rows] */
+} ln_op_sample;
+
 typedef struct ln_op {
     ln_op_kind kind;
     int32_t layer; /* -1: outside the layers */
@@ -299,6 +309,7 @@ typedef struct ln_op {
         ln_op_combine combine;
         ln_op_gather gather;
         ln_op_copy copy;
+        ln_op_sample sample;
     };
 } ln_op;
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/pool.h"
+#include "engine/execute.h"
 #include "engine/request.h"
 #include "engine/request_rules.h"
 #include "engine/speculate.h"
@@ -271,15 +272,21 @@ static bool is_plain(const ln_chunk *chunk) {
 }
 
 /* Chooses tokens from rows that need nothing else, together; row i is chunk i's. */
-static void choose_together(linnet_engine *engine, float *logits) {
+static void choose_together(linnet_engine *engine) {
     const ln_scheduler *scheduler = &engine->scheduler;
     ln_rows *rows = &engine->rows;
+    size_t at = 0, n_vocab = engine->model->spec.n_vocab;
     rows->n_rows = scheduler->n_chunks;
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
-        rows->rows[i] =
-            (ln_row){.sequence = chunk->sequence, .logits = is_plain(chunk) ? logits : NULL};
-        logits += chunk->n_logits * engine->model->spec.n_vocab;
+        ln_row *row = &rows->rows[i];
+        row->sequence = chunk->sequence;
+        row->is_sampled &= chunk->sequence != NULL;
+        row->is_chosen = false;
+        row->logits = NULL;
+        if (chunk->sequence != NULL && !row->is_sampled && is_plain(chunk))
+            row->logits = ln_rows_logits(rows, at, n_vocab);
+        at += chunk->n_logits;
     }
     ln_rows_choose(engine);
 }
@@ -292,28 +299,49 @@ static size_t count_rows(const ln_chunk *chunks, size_t n_chunks) {
     return n_rows;
 }
 
+/* What a row that the backend chose a token of comes to, when that is none. */
+static void end_sampled(linnet_engine *engine, ln_row *row) {
+    ln_error err = {0};
+    LN_BUG_ON(ln_row_choose(engine, ln_engine_sampler(engine), row, &err) == LINNET_OK);
+    end_sequence(engine, row->sequence, LINNET_FINISH_ERROR, &err);
+}
+
+/* What came of n_chunks chunks of one request, whose rows of logits begin with number `at`. */
+static void deliver_chunks(linnet_engine *engine, size_t first, size_t n_chunks, size_t at) {
+    const ln_chunk *chunk = &engine->scheduler.chunks[first];
+    const linnet_request *request = chunk->sequence->group->request;
+    ln_row *row = &engine->rows.rows[first];
+    if (row->is_chosen)
+        accept(engine, row);
+    else if (row->is_sampled)
+        end_sampled(engine, row);
+    if (row->is_chosen || row->is_sampled || count_rows(chunk, n_chunks) == 0)
+        return;
+    float *logits = ln_rows_logits(&engine->rows, at, engine->model->spec.n_vocab);
+    if (request->beams != NULL)
+        search(engine, chunk, n_chunks, logits);
+    else if (request->options.kind == LINNET_REQUEST_SCORE)
+        score(engine, chunk, logits);
+    else
+        generate(engine, chunk, logits);
+}
+
 /* What came of the step's chunks: their logits lie one after another. Encoders give none. */
-static void deliver(linnet_engine *engine, float *logits) {
+static void deliver(linnet_engine *engine) {
     const ln_scheduler *scheduler = &engine->scheduler;
-    size_t n_chunks, n_rows;
+    size_t n_chunks, n_rows, at = 0;
     if (scheduler->is_encoding)
         return;
-    choose_together(engine, logits);
+    choose_together(engine);
     for (size_t i = 0; i < scheduler->n_chunks; i += n_chunks) {
         const ln_chunk *chunk = &scheduler->chunks[i];
-        const linnet_request *request = chunk->sequence->group->request;
-        bool is_chosen = engine->rows.rows[i].is_chosen;
-        n_chunks = request->beams != NULL ? count_chunks(scheduler, i) : 1;
+        bool is_open = chunk->sequence != NULL;
+        bool has_beams = is_open && chunk->sequence->group->request->beams != NULL;
+        n_chunks = has_beams ? count_chunks(scheduler, i) : 1;
         n_rows = count_rows(chunk, n_chunks);
-        if (is_chosen)
-            accept(engine, &engine->rows.rows[i]);
-        else if (n_rows > 0 && request->beams != NULL)
-            search(engine, chunk, n_chunks, logits);
-        else if (n_rows > 0 && request->options.kind == LINNET_REQUEST_SCORE)
-            score(engine, chunk, logits);
-        else if (n_rows > 0)
-            generate(engine, chunk, logits);
-        logits += n_rows * engine->model->spec.n_vocab;
+        if (is_open)
+            deliver_chunks(engine, i, n_chunks, at);
+        at += n_rows;
     }
 }
 
@@ -323,6 +351,9 @@ static void fail(linnet_engine *engine, const ln_error *err) {
     if (backend->vtable->is_lost != NULL && backend->vtable->is_lost(backend))
         ln_stat_set(&engine->stats.is_lost, 1);
     ln_stat_add(&engine->stats.n_failed_steps, 1);
+    if (engine->is_ahead)
+        ln_execute_drop(engine);
+    engine->is_ahead = false;
     ln_scheduler_fail(scheduler);
     while (scheduler->n_running > 0)
         end_group(engine, scheduler->running[scheduler->n_running - 1], LINNET_FINISH_ERROR, err);
@@ -337,46 +368,44 @@ static void learn_cost(linnet_engine *engine, uint64_t step_ns) {
         *cost += (measured - *cost) * (*cost > 0 ? 0.25 : 1);
 }
 
-/* Runs the first layers, if they run apart, and the recorded operations; *logits
- * [n_logits][n_vocab] are the host's to read and change. */
-static ln_status execute(linnet_engine *engine, size_t n_ops, float **logits, ln_error *err) {
-    ln_backend *backend = engine->backend;
-    size_t row_bytes = engine->model->spec.n_vocab * sizeof **logits;
-    size_t n_rows = engine->scheduler.is_encoding ? 0 : engine->step.batch.n_logits;
-    void *host;
-    LN_TRY(ln_front_run(engine, engine->ops + n_ops, err));
-    LN_TRY(backend->vtable->run(backend, engine->ops, n_ops, err));
-    LN_TRY(backend->vtable->read_back(backend, engine->activations.logits, n_rows * row_bytes,
-                                      &host, err));
-    *logits = host;
-    return ln_checkpoint_check(engine->model->checkpoint, err);
+/* Starts the scheduler's step; false when that has failed. */
+static bool begin_step(linnet_engine *engine) {
+    ln_error err = {0};
+    engine->step_begin_ns = ln_clock_ns();
+    if (ln_execute_start(engine, &err) == LINNET_OK)
+        return true;
+    fail(engine, &err);
+    return false;
 }
 
-static void run_step(linnet_engine *engine) {
+/* Waits for the step that was started first, and delivers what comes of it, while the one behind
+ * it runs if it is known. */
+static void end_step(linnet_engine *engine) {
     ln_error err = {0};
-    ln_op *ops = engine->ops;
-    uint64_t begin_ns = ln_clock_ns();
-    size_t n_ops = 0, n_copies = engine->cache.n_copies;
-    float *logits;
-    ln_step_build(&engine->step, &engine->scheduler);
-    if (n_copies > 0)
-        ops[n_ops++] = ln_engine_copy_op(engine, ln_engine_back_layers(engine),
-                                         engine->cache.copies, n_copies);
-    n_ops += (engine->scheduler.is_encoding ? ln_forward_record_encoder : ln_forward_record)(
-        &engine->model->spec, &engine->weights, &engine->activations, engine->kv_layers,
-        &engine->step.batch, ops + n_ops);
-    if (execute(engine, n_ops, &logits, &err) != LINNET_OK) {
+    bool is_ahead = engine->is_ahead = ln_execute_start_next(engine);
+    if (ln_execute_finish(engine, &err) != LINNET_OK) {
         fail(engine, &err);
         return;
     }
-    engine->step_end_ns = ln_clock_ns();
+    uint64_t begin_ns = engine->step_begin_ns;
+    engine->step_end_ns = engine->step_begin_ns = ln_clock_ns();
     learn_cost(engine, engine->step_end_ns - begin_ns);
     ln_stat_add(&engine->stats.n_steps, 1);
     ln_stat_set(&engine->stats.n_failed_steps, 0);
     ln_stat_add(&engine->stats.n_computed_tokens, engine->scheduler.n_tokens);
     ln_scheduler_commit(&engine->scheduler);
     show_state(engine);
-    deliver(engine, logits);
+    deliver(engine);
+    if (is_ahead)
+        ln_scheduler_follow(&engine->scheduler);
+}
+
+/* Nobody waits for the step ahead any more: it ends before the engine sleeps. */
+static void drop_if_idle(linnet_engine *engine) {
+    if (!engine->is_ahead || !ln_scheduler_is_idle(&engine->scheduler))
+        return;
+    ln_execute_drop(engine);
+    engine->is_ahead = false;
 }
 
 /* ---- the thread ------------------------------------------------------------------------- */
@@ -408,11 +437,17 @@ void *ln_engine_main(void *argument) {
     if (engine->plan.pins_threads)
         ln_pool_pin_caller();
     while (wait_for_work(engine)) {
-        guess(engine);
-        if (ln_scheduler_schedule(&engine->scheduler) > 0)
-            run_step(engine);
+        bool is_under_way = engine->is_ahead;
+        if (!is_under_way)
+            guess(engine);
+        if (!is_under_way && ln_scheduler_schedule(&engine->scheduler) > 0)
+            is_under_way = begin_step(engine);
+        if (is_under_way)
+            end_step(engine);
         ln_delivery_hand_over(&engine->delivery);
+        drop_if_idle(engine);
     }
+    drop_if_idle(engine);
     return NULL;
 }
 

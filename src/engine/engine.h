@@ -34,7 +34,7 @@ struct linnet_engine {
     ln_activations activations;
     ln_kv_layer *kv_layers;   /* [ln_kv_layer_count] */
     ln_kv_layer *swap_layers; /* [ln_kv_layer_count] */
-    ln_op *ops;               /* [1 + ln_forward_max_ops], of each backend */
+    ln_op *ops;               /* [2 + ln_forward_max_ops], of each backend */
     float *logits;            /* [n_vocab] a copy, for what several sequences sample from */
 
     /* the engine thread's */
@@ -45,9 +45,11 @@ struct linnet_engine {
     ln_constraints constraints;
     ln_draft draft;
     ln_front front;
-    uint64_t step_end_ns; /* when the last step's logits were there */
-    uint64_t deadline_ns; /* no request is late before; UINT64_MAX: none has a deadline */
-    ln_stats stats;       /* any thread reads */
+    bool is_ahead;          /* the step behind the one that is finished next has been started */
+    uint64_t step_begin_ns; /* when the step that is finished next began */
+    uint64_t step_end_ns;   /* when the last step's logits were there */
+    uint64_t deadline_ns;   /* no request is late before; UINT64_MAX: none has a deadline */
+    ln_stats stats;         /* any thread reads */
 
     ln_delivery delivery;
 

@@ -42,7 +42,7 @@ ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *bu
     ln_layout_add(layout, 1, sizeof(linnet_engine));
     e.kv_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
     e.swap_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
-    e.ops = ln_layout_add(layout, 2 * (1 + ln_forward_max_ops(spec)), sizeof(ln_op));
+    e.ops = ln_layout_add(layout, 2 * (2 + ln_forward_max_ops(spec)), sizeof(ln_op));
     ln_scheduler_plan(budget, &scheduler);
     e.scheduler = ln_layout_add(layout, scheduler.bytes, 1);
     layout->overflow |= scheduler.overflow;

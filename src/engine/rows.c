@@ -79,9 +79,15 @@ ln_status ln_row_choose(linnet_engine *engine, ln_sampler *sampler, ln_row *row,
     size_t n_prompt = sequence->group->n_prompt;
     bool is_complete = false; /* the grammar's text */
     ln_status status = LINNET_OK;
-    int32_t token;
+    int32_t token = row->sampled;
     row->token = -1;
     row->finish = LINNET_FINISH_NONE;
+    if (row->is_sampled) {
+        LN_TRY(ln_sampler_check_best(row->sampled, row->sampled_logit, err));
+        take_token(row, sampler, token);
+        row->is_chosen = true;
+        return LINNET_OK;
+    }
     ln_request_take_logprobs(request, sequence->index, sampler, row->logits);
     if (request->grammar != NULL)
         status = ln_masker_apply(&engine->constraints.masker, request->grammar,
@@ -114,7 +120,8 @@ static void choose_share(void *context, size_t worker) {
         return;
     for (size_t i; (i = atomic_fetch_add(&work->next, 1)) < rows->n_rows;) {
         ln_row *row = &rows->rows[i];
-        if (row->logits != NULL && row->sequence->group->request->grammar == NULL)
+        if (row->is_sampled ||
+            (row->logits != NULL && row->sequence->group->request->grammar == NULL))
             (void)ln_row_choose(work->engine, &rows->samplers[worker], row, NULL);
     }
 }

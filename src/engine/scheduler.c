@@ -400,6 +400,8 @@ void ln_scheduler_commit(ln_scheduler *s) {
     for (size_t i = 0; i < s->n_chunks; i++) {
         ln_chunk *chunk = &s->chunks[i];
         ln_sequence *sequence = chunk->sequence;
+        if (sequence == NULL)
+            continue;
         ln_sequence_group *group = sequence->group;
         if (s->is_encoding) {
             group->needs_encoder = false;
@@ -417,8 +419,50 @@ void ln_scheduler_commit(ln_scheduler *s) {
 
 void ln_scheduler_fail(ln_scheduler *s) {
     s->kv->n_copies = 0;
+    for (size_t i = 0; i < s->n_chunks; i++) {
+        const ln_sequence *sequence = s->chunks[i].sequence;
+        if (sequence != NULL)
+            ln_kv_prefix_forget(s->kv, sequence->kv_row, sequence->n_cached);
+    }
+}
+
+/* ---- a step behind a step --------------------------------------------------------------- */
+
+/* Whether the sequence lacks one token after the step, unless that gives it an end. */
+static bool goes_on(const ln_chunk *chunk) {
+    const ln_sequence *sequence = chunk->sequence;
+    return sequence != NULL && sequence->group->n_sequences == 1 && chunk->n_logits == 1 &&
+           chunk->n_draft == 0 && sequence->n_cached + chunk->n_tokens == sequence->n_tokens &&
+           sequence->n_tokens + 1 < sequence->max_tokens;
+}
+
+/* A lone sequence shares no block that it writes to, so there are no copies. */
+bool ln_scheduler_can_follow(ln_scheduler *s) {
+    bool is_full = s->n_seqs == s->budget.max_seqs && s->options.order == LINNET_ORDER_FCFS;
+    if (s->is_encoding || s->n_chunks < s->n_seqs || s->swapped.first != NULL ||
+        (s->waiting.first != NULL && !is_full))
+        return false;
     for (size_t i = 0; i < s->n_chunks; i++)
-        ln_kv_prefix_forget(s->kv, s->chunks[i].sequence->kv_row, s->chunks[i].sequence->n_cached);
+        if (!goes_on(&s->chunks[i]))
+            return false;
+    for (size_t i = 0; i < s->n_chunks; i++) {
+        const ln_sequence *sequence = s->chunks[i].sequence;
+        if (!ln_kv_cache_extend(s->kv, sequence->kv_row, sequence->n_tokens,
+                                sequence->n_tokens + 1))
+            return false;
+    }
+    return true;
+}
+
+void ln_scheduler_follow(ln_scheduler *s) {
+    for (size_t i = 0; i < s->n_chunks; i++) {
+        ln_chunk *chunk = &s->chunks[i];
+        chunk->n_tokens = chunk->n_logits = 1;
+        if (chunk->sequence != NULL)
+            ln_kv_prefix_add(s->kv, chunk->sequence->kv_row, chunk->sequence->tokens,
+                             chunk->sequence->n_tokens);
+    }
+    s->n_tokens = s->n_logits = s->n_chunks;
 }
 
 /* ---- ends ------------------------------------------------------------------------------- */
@@ -443,6 +487,9 @@ void ln_scheduler_end(ln_scheduler *s, ln_sequence *sequence) {
         s->n_seqs--;
     if (sequence->has_row)
         ln_kv_cache_release(s->kv, sequence->kv_row);
+    for (size_t i = 0; i < s->n_chunks; i++)
+        if (s->chunks[i].sequence == sequence)
+            s->chunks[i].sequence = NULL;
     sequence->has_row = false;
     sequence->is_over = true;
     group->n_live--;

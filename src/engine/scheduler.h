@@ -48,7 +48,7 @@ typedef struct ln_preemption_costs {
 /* A sequence's part in a step: the next n_tokens that are not cached yet. The logits of the last
  * n_logits of them are wanted. */
 typedef struct ln_chunk {
-    ln_sequence *sequence;
+    ln_sequence *sequence; /* NULL: it has ended since the step was started */
     size_t n_tokens, n_logits;
     size_t n_draft;    /* of n_tokens and n_logits, the last: guesses */
     bool begins_group; /* after commit: the last row is the first of every sequence of the group */
@@ -87,6 +87,13 @@ void ln_scheduler_add(ln_scheduler *scheduler, ln_sequence_group *group);
 /* Chooses the chunks of the next step and gives them KV blocks; returns n_chunks, which is 0 only
  * when idle. The cache's copies come before the step. */
 size_t ln_scheduler_schedule(ln_scheduler *scheduler);
+
+/* Whether the next step is sure to be that of the chunks' sequences, one more token each, unless
+ * some end: then it has blocks for these tokens, and follow is called after commit, once the tokens
+ * that the step gave are known. It makes chunks of the next step of these, where a sequence that
+ * has ended leaves its chunk to nobody. */
+bool ln_scheduler_can_follow(ln_scheduler *scheduler);
+void ln_scheduler_follow(ln_scheduler *scheduler);
 
 /* The step has run: its tokens are cached, what fell out of windows is freed, and groups whose
  * prompt has been read are forked. */

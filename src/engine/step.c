@@ -57,23 +57,22 @@ void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape
         };
 }
 
-/* Where a chunk's keys and values lie in each group. Tokens of the decoder are written to groups
- * of its own and see the source; those of an encoder are written to the others. */
-static void place(ln_step *step, const ln_scheduler *scheduler, const ln_chunk *chunk, size_t index,
-                  size_t first_token) {
+/* Where keys and values of n_tokens tokens from n_cached on lie in each group. Tokens of the
+ * decoder are written to groups of its own and see the source; those of an encoder are written to
+ * the others. */
+static void place(ln_step *step, const ln_scheduler *scheduler, const ln_sequence *sequence,
+                  size_t n_cached, size_t n_tokens, size_t index, size_t first_token) {
     const ln_kv_cache *kv = scheduler->kv;
-    const ln_sequence *sequence = chunk->sequence;
     bool encoding = scheduler->is_encoding;
-    size_t n_cached = encoding ? 0 : sequence->n_cached;
     for (size_t g = 0; g < kv->n_groups; g++) {
         const ln_block_table *table = &kv->groups[g].tables[sequence->kv_row];
         ln_step_group *group = &step->groups[g];
         bool is_own = kv->groups[g].kind == LN_KV_GROUP_OWN;
-        size_t length = is_own ? n_cached + chunk->n_tokens : sequence->group->n_encoder;
+        size_t length = is_own ? n_cached + n_tokens : sequence->group->n_encoder;
         memcpy(group->block_tables + index * kv->max_blocks, table->blocks,
                table->end * sizeof *table->blocks);
         group->lengths[index] = (int32_t)length;
-        for (size_t i = 0; i < chunk->n_tokens && is_own != encoding; i++)
+        for (size_t i = 0; i < n_tokens && is_own != encoding; i++)
             group->slots[first_token + i] = ln_kv_cache_slot(kv, g, sequence->kv_row, n_cached + i);
     }
 }
@@ -90,14 +89,31 @@ void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
         memcpy(step->tokens + n_tokens, tokens, chunk->n_tokens * sizeof *step->tokens);
         for (size_t i = 0; i < chunk->n_tokens; i++)
             step->positions[n_tokens + i] = (int32_t)(n_cached + i);
-        place(step, scheduler, chunk, index, n_tokens);
+        place(step, scheduler, sequence, n_cached, chunk->n_tokens, index, n_tokens);
         step->seq_starts[index] = (int32_t)n_tokens;
         n_tokens += chunk->n_tokens;
         for (size_t i = chunk->n_logits; i > 0; i--)
             step->logit_rows[n_logits++] = (int32_t)(n_tokens - i);
     }
     step->seq_starts[scheduler->n_chunks] = (int32_t)n_tokens;
+    step->batch.tokens = step->tokens;
+    step->batch.has_device_tokens = false;
     step->batch.n_tokens = n_tokens;
     step->batch.n_seqs = scheduler->n_chunks;
     step->batch.n_logits = n_logits;
+}
+
+void ln_step_follow(ln_step *step, const ln_scheduler *scheduler, const int32_t *tokens) {
+    size_t n_chunks = scheduler->n_chunks;
+    for (size_t index = 0; index < n_chunks; index++) {
+        const ln_chunk *chunk = &scheduler->chunks[index];
+        size_t position = chunk->sequence->n_cached + chunk->n_tokens;
+        step->positions[index] = (int32_t)position;
+        place(step, scheduler, chunk->sequence, position, 1, index, index);
+        step->seq_starts[index] = step->logit_rows[index] = (int32_t)index;
+    }
+    step->seq_starts[n_chunks] = (int32_t)n_chunks;
+    step->batch.tokens = tokens;
+    step->batch.has_device_tokens = true;
+    step->batch.n_tokens = step->batch.n_seqs = step->batch.n_logits = n_chunks;
 }

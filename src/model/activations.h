@@ -26,6 +26,7 @@ typedef struct ln_activations {
     float *hidden;                         /* [max_tokens][max n_hidden] */
     float *gathered;                       /* [max_tokens][widest weight], if spec.has_order */
     float *logits;                         /* [max_logits][n_vocab] */
+    int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats */
 } ln_activations;
 
 /* Bytes for steps of max_tokens tokens and max_logits rows of logits, then the pointers into

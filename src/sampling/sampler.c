@@ -102,21 +102,31 @@ static bool greatest(const float *logits, size_t n, float *best) {
     return n_nan[0] == 0;
 }
 
+ln_status ln_sampler_check_best(int32_t id, float logit, ln_error *err) {
+    if (isnan(logit))
+        return ln_fail(err, LINNET_ERR_COMPUTE, "the logit of token %d is not a number", (int)id);
+    if (logit == -INFINITY)
+        return ln_fail(err, LINNET_ERR_COMPUTE, "the logits of all tokens are minus infinity");
+    return LINNET_OK;
+}
+
+bool ln_sampler_takes_best(const linnet_sampling *s, const ln_sample_place *place) {
+    const ln_token_rules *rules = place->rules;
+    bool has_rules = rules != NULL && (rules->n_biases > 0 || rules->n_bad_words > 0 ||
+                                       place->n_tokens < rules->min_tokens);
+    return s->temperature == 0 && !has_rules && s->repeat_penalty == 1 &&
+           s->frequency_penalty == 0 && s->presence_penalty == 0 && s->dry_multiplier == 0;
+}
+
 /* The first in order. */
 static ln_status find_best(const float *logits, size_t n_vocab, int32_t *best, ln_error *err) {
     float value;
     size_t at = 0;
-    if (!greatest(logits, n_vocab, &value)) {
-        while (!isnan(logits[at]))
-            at++;
-        return ln_fail(err, LINNET_ERR_COMPUTE, "the logit of token %zu is not a number", at);
-    }
-    if (value == -INFINITY)
-        return ln_fail(err, LINNET_ERR_COMPUTE, "the logits of all tokens are minus infinity");
-    while (logits[at] != value)
+    bool is_number = greatest(logits, n_vocab, &value);
+    while (is_number ? logits[at] != value : !isnan(logits[at]))
         at++;
     *best = (int32_t)at;
-    return LINNET_OK;
+    return ln_sampler_check_best(*best, logits[at], err);
 }
 
 /* Gives candidates[n] their weights. Logits of plus infinity share everything. */

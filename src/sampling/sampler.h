@@ -9,6 +9,7 @@
 #ifndef LN_SAMPLING_SAMPLER_H
 #define LN_SAMPLING_SAMPLER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,5 +68,11 @@ typedef struct ln_sample_place {
 ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling,
                             const ln_sample_place *place, float *logits, int32_t *token,
                             ln_error *err);
+
+/* Whether that is the best of the logits, the lowest id of equal ones, whatever they are. */
+bool ln_sampler_takes_best(const linnet_sampling *sampling, const ln_sample_place *place);
+/* ln_sampler_sample's errors, for a row whose best token `id` has this logit: the first one that is
+ * NaN if any is. */
+ln_status ln_sampler_check_best(int32_t id, float logit, ln_error *err);
 
 #endif

@@ -1,4 +1,5 @@
 /* Norms, and what chooses experts and sums what they gave. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,8 +160,64 @@ static void experts_are_those_of_scalar(void **state) {
     }
 }
 
+/* ---- samples --------------------------------------------------------------------------------- */
+
+enum { SAMPLED = 7 };
+
+/* ids [SAMPLED], then the logits of these */
+static int32_t *run_sample(side *s, const float *logits, size_t n_rows, size_t n_vocab) {
+    ln_batch batch = {.n_logits = n_rows};
+    int32_t *ids = put_ids(s, NULL, 2 * SAMPLED);
+    ln_op op = {.kind = LN_OP_SAMPLE,
+                .batch = &batch,
+                .sample = {.logits = put(s, logits, n_rows * n_vocab),
+                           .n_rows = n_rows,
+                           .n_vocab = n_vocab,
+                           .ids = ids,
+                           .best = (float *)(void *)(ids + SAMPLED)}};
+    run_ops(s, &op, 1);
+    int32_t *got = (int32_t *)(void *)get(s, (float *)(void *)ids, 2 * SAMPLED);
+    free_placed(s);
+    return got;
+}
+
+static void samples_are_those_of_scalar(void **state) {
+    (void)state;
+    static const size_t vocabularies[] = {1, 5, 31, 1000, 1023, 32000, 50257};
+    for (size_t i = 0; i < sizeof vocabularies / sizeof *vocabularies; i++) {
+        size_t n = vocabularies[i], last = n - 1;
+        float *logits = noise_rows(SAMPLED * n);
+        int32_t wanted[SAMPLED] = {-1, -1, (int32_t)last, 0, -1, 0, (int32_t)(last / 2)};
+        logits[n + draw(n)] = 3; /* two of the best: the lower id */
+        logits[n + draw(n)] = 3;
+        logits[2 * n + last] = INFINITY;
+        for (size_t id = 0; id < n; id++)
+            logits[3 * n + id] = -INFINITY;
+        logits[4 * n + draw(n)] = NAN; /* the first one */
+        logits[4 * n + draw(n)] = -NAN;
+        logits[4 * n + draw(n)] = INFINITY;
+        for (size_t id = 0; id < n; id++) /* zeros of both signs are equal */
+            logits[5 * n + id] = id == 0 ? -0.0f : 0.0f;
+        for (size_t id = 0; id < n; id++)
+            logits[6 * n + id] = id == last / 2 ? -1 : -2;
+        int32_t *want = run_sample(&oracle, logits, SAMPLED, n);
+        int32_t *got = run_sample(&subject, logits, SAMPLED, n);
+        int32_t *one = run_sample(&subject, logits + n, 1, n);
+        for (size_t row = 0; row < SAMPLED; row++) {
+            float best, logit = logits[row * n + (size_t)want[row]];
+            assert_int_equal(got[row], want[row]);
+            assert_true(wanted[row] < 0 || want[row] == wanted[row]);
+            memcpy(&best, &got[SAMPLED + row], sizeof best);
+            assert_memory_equal(&best, &logit, sizeof best);
+        }
+        assert_int_equal(one[0], got[1]);
+        free(logits), free(want), free(got), free(one);
+    }
+}
+
 const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(norm_is_that_of_scalar),
     cmocka_unit_test(experts_are_those_of_scalar),
+    cmocka_unit_test(samples_are_those_of_scalar),
 };
 const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

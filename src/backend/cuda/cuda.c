@@ -22,7 +22,14 @@ static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
     [LN_OP_GROUP] = ln_cuda_group,
     [LN_OP_COMBINE] = ln_cuda_combine,
     [LN_OP_GATHER] = ln_cuda_gather,
+    [LN_OP_SAMPLE] = ln_cuda_sample,
 };
+
+/* A run that was started. */
+typedef struct started_run {
+    void *host; /* what was copied */
+    ln_cuda_event done;
+} started_run;
 
 typedef struct cuda_backend {
     ln_backend base;
@@ -41,7 +48,10 @@ typedef struct cuda_backend {
     size_t read_bytes;
     ln_cuda_event *events; /* [n_events], for profiles */
     size_t n_events;
-    bool is_lost; /* every call of the runtime fails */
+    char *few; /* [LN_MAX_STARTED][LN_STARTED_BYTES] page-locked: small results of started runs */
+    started_run started[LN_MAX_STARTED];
+    size_t n_started, n_finished; /* so far */
+    bool is_lost;                 /* every call of the runtime fails */
 } cuda_backend;
 
 static ln_status fail_with(const cuda_backend *self, int code, const char *what, ln_error *err) {
@@ -66,6 +76,8 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free(self->stage.device);
     if (self->read != NULL)
         ln_cuda_free_host(self->read);
+    if (self->few != NULL)
+        ln_cuda_free_host(self->few);
     if (self->scratch != NULL)
         ln_cuda_free(self->scratch);
     if (self->x.memory != NULL)
@@ -78,6 +90,7 @@ static void free_scratch(cuda_backend *self) {
     self->arrived = NULL;
     self->scratch_bytes = 0;
     self->read = NULL;
+    self->few = NULL;
 }
 
 static void destroy(ln_backend *backend) {
@@ -89,6 +102,9 @@ static void destroy(ln_backend *backend) {
     ln_cuda_graphs_free(&self->graphs);
     for (size_t i = 0; i < self->n_events; i++)
         ln_cuda_event_destroy(self->events[i]);
+    for (size_t i = 0; i < LN_MAX_STARTED; i++)
+        if (self->started[i].done != NULL)
+            ln_cuda_event_destroy(self->started[i].done);
     free(self->events);
     ln_cuda_upload_free(&self->upload);
     ln_pool_destroy(self->upload.pool);
@@ -264,9 +280,13 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     self->arrived = arrived;
     if (code != 0)
         return fail_to_reserve(self, code, sizeof *self->arrived, "a counter", err);
-    code = ln_cuda_malloc_host(bytes, &host);
+    code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;
+    void *few = NULL;
+    if (code == 0)
+        code = ln_cuda_malloc_host(LN_MAX_STARTED * LN_STARTED_BYTES, &few);
+    self->few = few;
     if (code == 0 && limits->max_read_bytes > 0)
         code = ln_cuda_malloc_host(limits->max_read_bytes, &self->read);
     self->read_bytes = limits->max_read_bytes;
@@ -373,11 +393,9 @@ static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
     return code;
 }
 
-static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
-    cuda_backend *self = (cuda_backend *)backend;
+/* Queues ops[n_ops], at least one; a profile waits for them. */
+static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_error *err) {
     ln_cuda_step step;
-    if (n_ops == 0)
-        return LINNET_OK;
     if (self->upload.pool != NULL)
         LN_TRY(end_upload(self, err));
     for (size_t i = 0; i < n_ops; i++)
@@ -398,14 +416,55 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
         code = ln_cuda_graphs_run(&self->graphs, ops, n_ops, &step, launch_all, self, self->stream);
     else if (code == 0)
         code = launch_all(self, ops, n_ops, &step);
-    int wait_code = ln_cuda_stream_wait(self->stream);
-    if (code == 0)
-        code = wait_code;
+    if (code == 0 && profiles)
+        code = ln_cuda_stream_wait(self->stream);
     if (code != 0)
         return fail_to_run(self, code, "a step", err);
     if (profiles)
         add_profile(self, ops, n_ops);
     return LINNET_OK;
+}
+
+static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    if (n_ops == 0)
+        return LINNET_OK;
+    LN_TRY(queue(self, ops, n_ops, err));
+    int code = ln_cuda_stream_wait(self->stream);
+    return code == 0 ? LINNET_OK : fail_to_run(self, code, "a step", err);
+}
+
+static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void *memory,
+                       size_t bytes, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    size_t turn = self->n_started % LN_MAX_STARTED,
+           n_under_way = self->n_started - self->n_finished;
+    started_run *run = &self->started[turn];
+    bool is_small = bytes <= LN_STARTED_BYTES;
+    int code = 0;
+    LN_BUG_ON(n_under_way == LN_MAX_STARTED);
+    LN_BUG_ON(!is_small && (n_under_way > 0 || bytes > self->read_bytes));
+    run->host = is_small ? self->few + turn * LN_STARTED_BYTES : self->read;
+    LN_TRY(queue(self, ops, n_ops, err));
+    if (run->done == NULL)
+        code = ln_cuda_event_create(&run->done);
+    if (code == 0 && bytes > 0)
+        code = ln_cuda_copy_to_host(run->host, memory, bytes, self->stream);
+    if (code == 0)
+        code = ln_cuda_event_record(run->done, self->stream);
+    if (code != 0)
+        return fail_to_run(self, code, "a step", err);
+    self->n_started++;
+    return LINNET_OK;
+}
+
+static ln_status finish(ln_backend *backend, void **host, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    LN_BUG_ON(self->n_finished == self->n_started);
+    const started_run *run = &self->started[self->n_finished++ % LN_MAX_STARTED];
+    *host = run->host;
+    int code = ln_cuda_event_wait(run->done);
+    return code == 0 ? LINNET_OK : fail_to_run(self, code, "a step", err);
 }
 
 /* ---- creation ----------------------------------------------------------------------------- */
@@ -427,6 +486,8 @@ static const ln_backend_vtable vtable = {
     .upload = upload,
     .run = run,
     .read_back = read_back,
+    .start = start,
+    .finish = finish,
     .is_lost = is_lost,
 };
 

@@ -29,7 +29,8 @@ typedef struct writer {
 
 /* Room for n ids: to be filled at the result, and found by kernels at *device. */
 static int32_t *add(writer *w, size_t n, const int32_t **device) {
-    int32_t *host = (int32_t *)(void *)(w->stage->host + w->at);
+    char *turn = w->stage->host + w->stage->turn * w->stage->bytes;
+    int32_t *host = (int32_t *)(void *)(turn + w->at);
     *device = (const int32_t *)(const void *)(w->stage->device + w->at);
     w->at += array_bytes(n);
     LN_BUG_ON(w->at > w->stage->bytes);
@@ -69,9 +70,12 @@ static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *gr
 int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t *block_tokens,
                        ln_cuda_step *step, ln_cuda_stream stream) {
     writer w = {.stage = stage};
+    stage->turn = (stage->turn + 1) % LN_MAX_STARTED;
     *step = (ln_cuda_step){.batch = *batch};
     ln_batch *out = &step->batch;
-    if (batch->tokens != NULL)
+    if (batch->tokens != NULL && batch->has_device_tokens)
+        add(&w, batch->n_tokens, &out->tokens);
+    else if (batch->tokens != NULL)
         add_copy(&w, batch->tokens, batch->n_tokens, &out->tokens);
     if (batch->positions != NULL)
         add_copy(&w, batch->positions, batch->n_tokens, &out->positions);
@@ -95,5 +99,10 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
         if (block_tokens[g] > 0)
             add_group(&w, batch, &batch->groups[g], block_tokens[g], &out->groups[g]);
     }
-    return ln_cuda_copy_to_device(stage->device, stage->host, w.at, stream);
+    int code = ln_cuda_copy_to_device(stage->device, stage->host + stage->turn * stage->bytes, w.at,
+                                      stream);
+    if (code == 0 && batch->tokens != NULL && batch->has_device_tokens) /* they come first */
+        code = ln_cuda_copy_any(stage->device, batch->tokens, batch->n_tokens * sizeof(int32_t),
+                                stream);
+    return code;
 }

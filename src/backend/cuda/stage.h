@@ -6,9 +6,10 @@
 #include "backend/cuda/kernels.h"
 
 typedef struct ln_cuda_stage {
-    char *host;   /* [bytes] page-locked; whose copy is under way while a step runs */
+    /* [LN_MAX_STARTED][bytes] page-locked, in turn: whose copy may be under way */
+    char *host;
     char *device; /* [bytes] */
-    size_t bytes;
+    size_t bytes, turn;
 } ln_cuda_stage;
 
 /* Bytes for steps within the limits. */

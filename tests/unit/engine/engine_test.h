@@ -3,6 +3,7 @@
 #ifndef LN_TESTS_UNIT_ENGINE_ENGINE_TEST_H
 #define LN_TESTS_UNIT_ENGINE_ENGINE_TEST_H
 
+#include "ahead.h"
 #include "gate.h"
 #include "test.h"
 #include "test_backend.h"
@@ -16,11 +17,15 @@ enum { GOLDEN_PROMPTS = 3, GOLDEN_OUTPUT = 32, MAX_IDS = 256, N_VOCAB = 256 };
 
 /* What exact_options names: the program's argument, when it has one. */
 static const char *engine_test_backend = "cpu";
+static bool engine_test_ahead; /* "ahead": a CPU that starts steps behind one another */
 
 /* Takes the program's arguments; false when the backend that they name is not there. */
 static inline bool engine_test_begin(int argc, char **argv) {
     if (argc > 1)
         engine_test_backend = argv[1];
+    engine_test_ahead = strcmp(engine_test_backend, "ahead") == 0;
+    if (engine_test_ahead)
+        engine_test_backend = "cpu";
     return test_has_backend(engine_test_backend);
 }
 
@@ -73,6 +78,8 @@ static inline linnet_engine *engine_on(const golden *g, linnet_engine_options op
     linnet_error err = {0};
     if (linnet_engine_create(g->model, &options, &engine, &err) != LINNET_OK)
         fail_msg("%s", err.message);
+    if (engine_test_ahead)
+        ahead_play(engine);
     return engine;
 }
 

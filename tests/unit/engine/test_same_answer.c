@@ -2,10 +2,6 @@
  * usage: unit_engine_same_answer [BACKEND] */
 #include "engine_test.h"
 
-#include "test_backend.h"
-
-static const char *backend = "cpu";
-
 enum { ROWS = 96 };
 
 /* What a setting answers: logits of a prompt's rows, greedy ids, sampled ids. */
@@ -56,7 +52,6 @@ static void receive_kind(linnet_request *request, size_t kind, int32_t answer[GO
 /* Asks for all, one after another or together. */
 static void ask(const golden *g, linnet_engine_options engine_options, bool together,
                 answers *out) {
-    engine_options.backend = backend;
     linnet_engine *engine = engine_on(g, engine_options);
     linnet_request *requests[N_REQUESTS];
     score_target targets[GOLDEN_PROMPTS];
@@ -131,9 +126,7 @@ static void latents_in_an_int8_cache(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1)
-        backend = argv[1];
-    if (!test_has_backend(backend))
+    if (!engine_test_begin(argc, argv))
         return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama_exact),

@@ -53,5 +53,6 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_COMBINE] = ln_scalar_combine,
             [LN_OP_GATHER] = ln_scalar_gather,
             [LN_OP_COPY] = ln_scalar_copy,
+            [LN_OP_SAMPLE] = ln_scalar_sample,
         },
 };

@@ -21,6 +21,7 @@ void ln_scalar_group(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_combine(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_gather(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_copy(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_sample(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker);
 
 /* sum of a[i] * b[i] over n elements, in the order above */

@@ -38,7 +38,7 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_LATENT] = latent,         [LN_OP_ATTENTION] = attention,                        \
             [LN_OP_ROUTE] = ln_scalar_route, [LN_OP_GROUP] = ln_scalar_group,                      \
             [LN_OP_COMBINE] = combine,       [LN_OP_GATHER] = ln_scalar_gather,                    \
-            [LN_OP_COPY] = ln_scalar_copy,                                                         \
+            [LN_OP_COPY] = ln_scalar_copy,   [LN_OP_SAMPLE] = ln_scalar_sample,                    \
         },                                                                                         \
     }
 

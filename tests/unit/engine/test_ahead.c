@@ -1,0 +1,201 @@
+/* Steps that are started before the tokens of the step before are known: the same tokens, and
+ * nothing is left of a step that nobody asks for any more. */
+#include "engine_test.h"
+
+static golden g;
+
+static int open_model(void **state) {
+    (void)state;
+    golden_open(&g, "llama");
+    return 0;
+}
+static int close_model(void **state) {
+    (void)state;
+    linnet_model_close(g.model);
+    return 0;
+}
+
+/* Every block and row is free, and no step is under way. */
+static void expect_nothing_left(linnet_engine *engine) {
+    const ln_kv_cache *cache = &engine->cache;
+    assert_true(ln_kv_cache_check(cache));
+    for (size_t group = 0; group < cache->n_groups; group++) {
+        const ln_block_pool *pool = &cache->groups[group].pool;
+        assert_int_equal(ln_block_pool_available(pool), pool->n_blocks);
+    }
+    assert_int_equal(cache->n_free_rows, cache->n_rows);
+}
+
+/* The engine's thread has ended: what it started is finished. */
+static void destroy(linnet_engine *engine) {
+    const ahead_backend *backend = ahead_of(engine->backend);
+    linnet_engine_destroy(engine);
+    assert_int_equal(backend->n_started, backend->n_finished);
+}
+
+static void expect_golden(linnet_request *request, size_t prompt) {
+    int32_t ids[MAX_IDS];
+    linnet_finish finish;
+    assert_int_equal(receive(request, ids, &finish), GOLDEN_OUTPUT);
+    assert_int_equal(finish, LINNET_FINISH_LENGTH);
+    assert_memory_equal(ids, g.greedy[prompt], sizeof g.greedy[prompt]);
+}
+
+static void only_the_first_token_waits_for_the_host(void **state) {
+    (void)state;
+    linnet_engine *engine = engine_on(&g, exact_options(128, 1, 0, 1));
+    const ahead_backend *backend = ahead_of(engine->backend);
+    linnet_request_options options = greedy_options(&g, 1);
+    expect_golden(submit(engine, &options), 1);
+    assert_int_equal(backend->n_ahead, GOLDEN_OUTPUT - 1);
+    assert_int_equal(backend->n_started, GOLDEN_OUTPUT);
+    expect_nothing_left(engine);
+    destroy(engine);
+}
+
+/* Some end by a stop id, where a step that has their next token is under way. */
+static void who_ends_leaves_the_step_ahead(void **state) {
+    (void)state;
+    enum { CROWD = 12 };
+    linnet_engine *engine = engine_on(&g, exact_options(128, 4, 0, 2));
+    for (size_t turn = 0; turn < 2; turn++) {
+        linnet_request *requests[CROWD];
+        gate held;
+        gate_hold(&held, engine);
+        for (size_t i = 0; i < CROWD; i++) {
+            size_t prompt = i % GOLDEN_PROMPTS;
+            linnet_request_options options = greedy_options(&g, prompt);
+            options.stop_ids = &g.greedy[prompt][i];
+            options.n_stop_ids = i % 4 > 0;
+            requests[i] = submit(engine, &options);
+        }
+        gate_release(&held);
+        for (size_t i = 0; i < CROWD; i++) {
+            const int32_t *want = g.greedy[i % GOLDEN_PROMPTS];
+            int32_t ids[MAX_IDS];
+            linnet_finish finish;
+            size_t n_want = 0, n = receive(requests[i], ids, &finish);
+            while (n_want < GOLDEN_OUTPUT && (i % 4 == 0 || want[n_want] != want[i]))
+                n_want++;
+            assert_int_equal(n, n_want);
+            assert_memory_equal(ids, want, n * sizeof *ids);
+            assert_int_equal(finish, i % 4 > 0 ? LINNET_FINISH_STOP : LINNET_FINISH_LENGTH);
+        }
+        expect_nothing_left(engine);
+    }
+    assert_true(ahead_of(engine->backend)->n_ahead > 0);
+    destroy(engine);
+}
+
+/* Some rows need the host: then all of the step wait for it, and have the same tokens. */
+static void rows_of_the_host_and_the_device_mix(void **state) {
+    (void)state;
+    linnet_engine *engine = engine_on(&g, exact_options(128, 8, 0, 2));
+    linnet_request *requests[2 * GOLDEN_PROMPTS];
+    int32_t ids[MAX_IDS], again[MAX_IDS];
+    linnet_finish finish;
+    gate held;
+    gate_hold(&held, engine);
+    for (size_t i = 0; i < 2 * GOLDEN_PROMPTS; i++) {
+        linnet_request_options options = greedy_options(&g, i % GOLDEN_PROMPTS);
+        options.sampling.temperature = i == 1 || i == 4 ? 1.5f : 0;
+        options.sampling.seed = 3;
+        options.logprobs = i == 3;
+        requests[i] = submit(engine, &options);
+    }
+    gate_release(&held);
+    for (size_t i = 0; i < 2 * GOLDEN_PROMPTS; i++) {
+        if (i != 1 && i != 4)
+            expect_golden(requests[i], i % GOLDEN_PROMPTS);
+        else
+            assert_int_equal(receive(requests[i], i == 1 ? ids : again, &finish), GOLDEN_OUTPUT);
+    }
+    assert_memory_equal(ids, again, GOLDEN_OUTPUT * sizeof *ids);
+    expect_nothing_left(engine);
+    destroy(engine);
+}
+
+/* Requests that are closed at any time: the others do not notice. */
+static void requests_come_and_go(void **state) {
+    (void)state;
+    enum { OPEN = 6, TURNS = 400 };
+    uint64_t seed = 7;
+    linnet_engine_options engine_options = exact_options(128, 4, 16, 2);
+    engine_options.kv_tokens = 320;
+    linnet_engine *engine = engine_on(&g, engine_options);
+    linnet_request *requests[OPEN] = {0};
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        size_t i = (size_t)(seed >> 33) % OPEN, prompt = i % GOLDEN_PROMPTS;
+        unsigned deed = (unsigned)(seed >> 60);
+        linnet_event event;
+        if (requests[i] == NULL) {
+            linnet_request_options options = greedy_options(&g, prompt);
+            options.logprobs = deed == 1;
+            options.timeout_ms = deed == 2 ? 1 : 0;
+            requests[i] = submit(engine, &options);
+        } else if (deed < 4) {
+            linnet_request_cancel(requests[i]);
+            while (linnet_request_next(requests[i], -1, &event, NULL) == LINNET_OK) {
+            }
+            linnet_request_close(requests[i]);
+            requests[i] = NULL;
+        } else if (linnet_request_next(requests[i], -1, &event, NULL) == LINNET_OK &&
+                   event.token >= 0) {
+            assert_int_equal(event.token, g.greedy[prompt][event.n_output_tokens - 1]);
+        } else {
+            linnet_request_close(requests[i]);
+            requests[i] = NULL;
+        }
+    }
+    for (size_t i = 0; i < OPEN; i++)
+        if (requests[i] != NULL)
+            linnet_request_close(requests[i]);
+    linnet_request_options options = greedy_options(&g, 0);
+    expect_golden(submit(engine, &options), 0);
+    destroy(engine);
+}
+
+static void expect_failure(linnet_engine *engine) {
+    linnet_request_options options = greedy_options(&g, 0);
+    linnet_request *request = submit(engine, &options);
+    linnet_event event;
+    do
+        assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_OK);
+    while (event.finish == LINNET_FINISH_NONE);
+    assert_int_equal(event.finish, LINNET_FINISH_ERROR);
+    assert_non_null(strstr(event.error, "failed"));
+    assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_ERR_STATE);
+    linnet_request_close(request);
+    expect_nothing_left(engine);
+}
+
+static void failures_end_requests_once(void **state) {
+    (void)state;
+    linnet_engine *engine = engine_on(&g, exact_options(128, 1, 0, 1));
+    ahead_backend *backend = ahead_of(engine->backend);
+    linnet_request_options options = greedy_options(&g, 2);
+    for (size_t n = 1; n < 5; n++) {
+        backend->fails_finish = n;
+        expect_failure(engine);
+    }
+    backend->fails_start = 1;
+    expect_failure(engine);
+    for (size_t n = 2; n < 5; n++) { /* one ahead: the step is started again when its turn comes */
+        backend->fails_start = n;
+        expect_golden(submit(engine, &options), 2);
+    }
+    destroy(engine);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_first_token_waits_for_the_host),
+        cmocka_unit_test(who_ends_leaves_the_step_ahead),
+        cmocka_unit_test(rows_of_the_host_and_the_device_mix),
+        cmocka_unit_test(requests_come_and_go),
+        cmocka_unit_test(failures_end_requests_once),
+    };
+    engine_test_ahead = true;
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}

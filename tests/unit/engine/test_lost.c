@@ -18,6 +18,13 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     return acted.real->run(backend, ops, n_ops, err);
 }
 
+static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void *memory,
+                       size_t bytes, ln_error *err) {
+    if (acted.is_broken)
+        return ln_fail(err, LINNET_ERR_COMPUTE, "a step failed");
+    return acted.real->start(backend, ops, n_ops, memory, bytes, err);
+}
+
 static bool is_lost(const ln_backend *backend) {
     (void)backend;
     return acted.is_lost;
@@ -27,6 +34,7 @@ static bool is_lost(const ln_backend *backend) {
 static void play(linnet_engine *engine) {
     acted = (fragile){.vtable = *engine->backend->vtable, .real = engine->backend->vtable};
     acted.vtable.run = run;
+    acted.vtable.start = acted.real->start != NULL ? start : NULL;
     acted.vtable.is_lost = is_lost;
     engine->backend->vtable = &acted.vtable;
 }

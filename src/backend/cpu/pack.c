@@ -105,11 +105,11 @@ typedef struct nibble_block {
 
 /* Byte i of a u32 becomes word i, with bit j of it in the lowest bit of a byte of its own. */
 static inline bytes16 spread_bits(const uint8_t *from, size_t half) {
-    bytes16 bit = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
+    bytes16 bit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     uint8_t low = from[half * 2], high = from[half * 2 + 1];
     bytes16 x = {low,  low,  low,  low,  low,  low,  low,  low,
                  high, high, high, high, high, high, high, high};
-    return x >> bit & 1;
+    return (bytes16)((x & bit) != 0) & 1;
 }
 
 /* One vector of fifth bits: bit i of byte j is that of column 4 i + j. */
@@ -194,8 +194,8 @@ static void pack_q4_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *
 static inline bytes16 q6_quants(const uint8_t *from, size_t at) {
     size_t half = at / 128, group = at % 128 / 32;
     bytes16 low = load16(from + half * 64 + group % 2 * 32 + at % 32);
-    bytes16 high = load16(from + 128 + half * 32 + at % 32) >> (uint8_t)(group * 2) & 3;
-    return (group < 2 ? low & 0xf : low >> 4) | high << 4;
+    words4 high = (words4)load16(from + 128 + half * 32 + at % 32) >> (uint32_t)(group * 2);
+    return (group < 2 ? low & 0xf : low >> 4) | (bytes16)((high & 0x03030303) << 4);
 }
 
 static void pack_q6_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
@@ -211,9 +211,9 @@ static void pack_q6_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *
             bytes16 q[LANES];
             for (size_t lane = 0; lane < LANES; lane++) {
                 words4 steps = (words4)q6_quants(from[lane], at);
-                bytes16 last = (bytes16)__builtin_shufflevector(steps, steps, 3, 3, 3, 3);
-                bytes16 shift = {0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6};
-                q[lane] = (bytes16)steps | (last >> shift & 3) << 6;
+                uint32_t last = steps[3];
+                words4 parts = {last << 6, last << 4, last << 2, last};
+                q[lane] = (bytes16)(steps | (parts & 0xc0c0c0c0));
             }
             put_steps(q, 3, out + 32 + 256 + at / 16 * 192);
         }

@@ -228,6 +228,11 @@ typedef struct linnet_engine_options {
      * the CPU. -1: as many as fit the memory of a GPU; 0: the CPU runs all. A model with an encoder
      * runs on one of them. */
     int32_t gpu_layers;
+    /* Where half of the free memory holds the model: matrices become what the CPU's kernels read
+     * not while loading, but in the first steps that use them. The first token comes sooner, the
+     * next four steps take longer, and the bits are the same. The files must stay as they are till
+     * then. */
+    bool lazy_weights;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);

@@ -33,7 +33,8 @@ static inline ln_dtype ln_weight_source_dtype(const ln_weight_source *source) {
 
 /* What becomes of a matrix, where a backend may prepare it accordingly. */
 typedef enum ln_weight_use {
-    LN_USE_LINEAR = 0, /* one for all rows, or a table */
+    LN_USE_LINEAR = 0, /* one for all rows */
+    LN_USE_TABLE,      /* rows are looked up */
     LN_USE_GROUPED,    /* one of several, of which each row meets one */
     LN_USE_ROUTER      /* few rows, which choose experts: small errors have large effects */
 } ln_weight_use;
@@ -63,7 +64,8 @@ typedef struct ln_backend_options {
     const char *isa; /* "auto", "scalar", ... */
     size_t n_threads;
     bool exact;
-    bool pin; /* threads keep to a processor each; the caller's thread is its own matter */
+    bool pin;  /* threads keep to a processor each; the caller's thread is its own matter */
+    bool lazy; /* weights may stay in their file until a run needs them */
 } ln_backend_options;
 
 typedef struct ln_backend ln_backend;

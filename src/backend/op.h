@@ -19,9 +19,10 @@ typedef struct ln_weight {
     ln_dtype dtype;
     size_t n_rows, n_cols;
     size_t row_bytes;
-    uint32_t layout;   /* 0: rows as in the checkpoint; others are the backend's own */
-    const void *data;  /* [n_rows][row_bytes]; mapped, or in the weights arena; NULL: absent */
-    const float *bias; /* [n_rows] or NULL */
+    uint32_t layout;      /* 0: rows as in the checkpoint; others are the backend's own */
+    const void *data;     /* [n_rows][row_bytes]; mapped, or in the weights arena; NULL: absent */
+    struct ln_lazy *lazy; /* where it is until it lies at `data`; the backend's own, or NULL */
+    const float *bias;    /* [n_rows] or NULL */
     /* [n_cols]: column i meets element columns[i] of x, which a gather before the linear puts in
      * its place; NULL: column i meets element i */
     const int32_t *columns;

@@ -343,6 +343,7 @@ static int open_and_run(const run_args *args, const char *path) {
 int ln_cli_run(int argc, char **argv) {
     run_args args = {0};
     linnet_engine_options_init(&args.engine);
+    args.engine.lazy_weights = true;
     if (ln_cli_parse(&run_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
 

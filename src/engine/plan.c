@@ -307,6 +307,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     ln_backend_options backend_options = {.isa = own.cpu,
                                           .n_threads = plan->n_threads,
                                           .pin = own.pin_threads,
+                                          .lazy = own.lazy_weights,
                                           .exact = own.precision == LINNET_PRECISION_EXACT};
     LN_TRY(create_backend(&own, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;

@@ -140,7 +140,9 @@ static ln_status prepare_ordered(loader *l, ln_weight_request *request, ln_weigh
     return status;
 }
 
-static ln_weight_use use_of(ln_role role, const ln_source_shape *shape) {
+static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_shape *shape) {
+    if (role == LN_ROLE_LEARNED_POSITIONS || (role == LN_ROLE_EMBEDDING && !spec->tied))
+        return LN_USE_TABLE;
     if (role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER)
         return LN_USE_ROUTER;
     return shape->n_packed > 1 ? LN_USE_GROUPED : LN_USE_LINEAR;
@@ -150,7 +152,7 @@ static ln_status matrix_of(loader *l, ln_tensor_id id, const ln_source_shape *sh
                            ln_weight *weight) {
     ln_weight_request request;
     LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, shape, &request, l->err));
-    request.use = use_of(id.role, shape);
+    request.use = use_of(l->spec, id.role, shape);
     quantize_on_load(l, id.role, &request.sources[0], shape->n_cols);
     LN_TRY(check_order(l, id, shape->n_packed, &request.sources[0].packed));
     if (request.sources[0].packed.order != NULL)

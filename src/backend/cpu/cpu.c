@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backend/cpu/ceilings.h"
+#include "backend/cpu/lazy.h"
 #include "backend/cpu/prepare.h"
 #if defined(__x86_64__)
 #include "backend/cpu/x86.h"
@@ -39,7 +40,9 @@ enum {
 typedef struct cpu_backend {
     ln_backend base;
     const ln_cpu_kernels *kernels;
-    bool exact;
+    bool exact, lazy;
+    size_t lazy_bytes; /* of weights that may be lazy, at most; 0: not asked yet */
+    ln_lazy_list waiting;
     ln_pool *pool;
     ln_cpu_worker *workers; /* [pool size] */
     ln_cpu_queue *queues;   /* [pool size][QUEUE_STRIDE]: cache lines of their own */
@@ -55,6 +58,7 @@ static void destroy(ln_backend *backend) {
         return;
     ln_pool_destroy(self->pool);
     ln_unreserve(self->scratch, self->scratch_bytes);
+    ln_lazy_free(&self->waiting);
     free(self->workers);
     free(self->queues);
     free(self);
@@ -67,7 +71,8 @@ static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
 /* The layout of a weight's prepared copy. */
 static ln_pack choose_pack(const cpu_backend *self, const ln_weight_request *request) {
     ln_pack pack = ln_pack_of(ln_weight_source_dtype(&request->sources[0]));
-    bool packs = !self->exact && !request->as_f32 && (self->kernels->packs >> pack & 1) != 0;
+    bool packs = !self->exact && !request->as_f32 && request->use != LN_USE_TABLE &&
+                 (self->kernels->packs >> pack & 1) != 0;
     return packs ? pack : LN_PACK_NONE;
 }
 
@@ -86,6 +91,30 @@ static void ask_for_huge_pages(void *memory, size_t bytes) {
         (void)madvise((char *)memory - over, bytes + over, MADV_HUGEPAGE);
 }
 
+static size_t available_bytes(const ln_backend *backend) {
+    size_t kib = SIZE_MAX;
+    char line[128];
+    (void)backend;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file == NULL)
+        return SIZE_MAX;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
+            break;
+    fclose(file);
+    return kib < SIZE_MAX / 1024 ? kib * 1024 : SIZE_MAX;
+}
+
+/* A matrix may be packed by runs, if it is asked for: as long as the file stays in the page cache
+ * meanwhile, beside what is packed, which it does where half of the free memory holds either. */
+static bool can_wait(cpu_backend *self, const ln_weight_request *request, size_t bytes) {
+    if (!self->lazy || !ln_lazy_can(request))
+        return false;
+    if (self->lazy_bytes == 0)
+        self->lazy_bytes = available_bytes(&self->base) / 2;
+    return self->waiting.total_bytes + bytes <= self->lazy_bytes;
+}
+
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
     cpu_backend *self = (cpu_backend *)backend;
@@ -99,13 +128,22 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
     size_t bytes;
     LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));
     ask_for_huge_pages(memory, bytes);
+    if (pack != LN_PACK_NONE && can_wait(self, request, bytes))
+        return ln_lazy_add(&self->waiting, request, pack, memory, weight, err);
     return ln_cpu_prepare_weight(request, pack, &preparer, memory, weight, err);
 }
 
-/* A worker's scratch is a whole number of cache lines. */
-static size_t worker_scratch(const cpu_backend *self, const ln_step_limits *limits) {
+/* Floats for the kernels, in whole cache lines. */
+static size_t kernel_scratch(const cpu_backend *self, const ln_step_limits *limits) {
     size_t per_line = LN_LAYOUT_ALIGN / sizeof(float);
     return (self->kernels->plan_scratch(limits) + per_line - 1) / per_line * per_line;
+}
+
+/* A worker's floats: behind the kernels', room for panels of weights that are not packed yet. */
+static size_t worker_scratch(const cpu_backend *self, const ln_step_limits *limits) {
+    bool may_wait = !self->exact && self->kernels->packs != 0;
+    size_t room = may_wait ? ln_lazy_room_bytes(limits->max_width) / sizeof(float) : 0;
+    return kernel_scratch(self, limits) + room;
 }
 
 static size_t plan_shared(const cpu_backend *self, const ln_step_limits *limits) {
@@ -127,6 +165,9 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     for (size_t i = 0; i < ln_pool_size(self->pool); i++)
         self->workers[i].scratch = (float *)self->scratch + i * n_floats;
     for (size_t i = 0; i < ln_pool_size(self->pool); i++)
+        self->workers[i].panels =
+            (uint8_t *)(self->workers[i].scratch + kernel_scratch(self, limits));
+    for (size_t i = 0; i < ln_pool_size(self->pool); i++)
         self->workers[i].shared = (float *)self->scratch + ln_pool_size(self->pool) * n_floats;
     return LINNET_OK;
 }
@@ -135,20 +176,6 @@ static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, vo
                          ln_error *err) {
     (void)backend;
     return ln_reserve(bytes, what, memory, err);
-}
-
-static size_t available_bytes(const ln_backend *backend) {
-    size_t kib = SIZE_MAX;
-    char line[128];
-    (void)backend;
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (file == NULL)
-        return SIZE_MAX;
-    while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1)
-            break;
-    fclose(file);
-    return kib < SIZE_MAX / 1024 ? kib * 1024 : SIZE_MAX;
 }
 
 static void release(ln_backend *backend, void *memory, size_t bytes) {
@@ -219,12 +246,12 @@ static void walk(void *context, size_t index) {
 }
 
 static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
-    (void)err;
     cpu_backend *self = (cpu_backend *)backend;
     self->ops = ops;
     self->n_ops = n_ops;
+    ln_lazy_begin(&self->waiting, ops, n_ops);
     ln_pool_run(self->pool, walk, self);
-    return LINNET_OK;
+    return ln_lazy_end(&self->waiting, err);
 }
 
 static void share(ln_backend *backend, ln_pool_fn fn, void *context) {
@@ -295,6 +322,7 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
     self->base.vtable = &vtable;
     self->kernels = kernels;
     self->exact = options->exact;
+    self->lazy = options->lazy;
     ln_status status = ln_pool_create(options->n_threads, &self->pool, err);
     if (status == LINNET_OK && options->pin)
         ln_pool_pin(self->pool);

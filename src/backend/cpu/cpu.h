@@ -19,9 +19,10 @@ typedef struct ln_cpu_queue {
 /* One thread's view of a running operation. */
 typedef struct ln_cpu_worker {
     size_t index, count;
-    bool exact;     /* float32 throughout, whatever else is faster */
-    float *scratch; /* its own, as large as the kernels' plan_scratch says; 64-byte aligned */
-    void *shared;   /* of all workers, as large as the kernels' plan_shared says; 64-byte aligned */
+    bool exact;      /* float32 throughout, whatever else is faster */
+    float *scratch;  /* its own, as large as the kernels' plan_scratch says; 64-byte aligned */
+    uint8_t *panels; /* its own, for ln_lazy_panels; 64-byte aligned */
+    void *shared; /* of all workers, as large as the kernels' plan_shared says; 64-byte aligned */
     ln_pool *pool;
     ln_cpu_queue *queue; /* its own */
     const ln_op *joins;  /* the linear of the same rows of x just before this one, which other

@@ -104,11 +104,60 @@ static const uint8_t *find_row(const ln_weight_request *request, size_t row, uin
     return scratch;
 }
 
+bool ln_cpu_can_read(const ln_weight_request *request) {
+    const ln_weight_source *source = &request->sources[0];
+    return request->n_sources == 1 && source->tensor->map != NULL && !source->transpose &&
+           source->packed.kind == LN_PACKED_NONE && source->n_rows <= source->run_rows;
+}
+
+ln_status ln_cpu_panel_source(const ln_weight_request *request, ln_pack pack,
+                              ln_panel_source *source, ln_error *err) {
+    const ln_weight_source *from = &request->sources[0];
+    *source = (ln_panel_source){.map = from->tensor->map,
+                                .offset = from->tensor->file_offset,
+                                .dtype = ln_weight_source_dtype(from),
+                                .n_rows = total_rows(request),
+                                .n_cols = request->n_cols};
+    if (!ln_dtype_row_bytes(source->dtype, source->n_cols, &source->row_bytes))
+        return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
+                       from->tensor->name);
+    if (!ln_pack_panel_bytes(pack, source->n_cols, &source->panel_bytes))
+        return ln_fail(err, LINNET_ERR_LIMIT, "tensor %s: its size overflows", from->tensor->name);
+    source->offset += from->row_begin * source->row_bytes;
+    return LINNET_OK;
+}
+
+static size_t count_panels(size_t n_rows) {
+    return (n_rows + LN_PANEL_ROWS - 1) / LN_PANEL_ROWS;
+}
+
+size_t ln_panel_source_bytes(const ln_panel_source *source) {
+    return count_panels(source->n_rows) * source->panel_bytes;
+}
+
+bool ln_panel_source_read(const ln_panel_source *source, size_t panel, size_t n_panels,
+                          uint8_t *rows, uint8_t *out) {
+    size_t row_bytes = source->row_bytes, first = panel * LN_PANEL_ROWS;
+    size_t left = source->n_rows - first, n_rows = n_panels * LN_PANEL_ROWS;
+    n_rows = left < n_rows ? left : n_rows;
+    if (ln_file_map_read(source->map, source->offset + first * row_bytes, rows,
+                         n_rows * row_bytes) != LINNET_OK)
+        return false;
+    for (size_t i = 0; i < n_panels; i++, out += source->panel_bytes) {
+        const uint8_t *lanes[LN_PANEL_ROWS];
+        for (size_t lane = 0; lane < LN_PANEL_ROWS; lane++) {
+            size_t row = i * LN_PANEL_ROWS + lane;
+            lanes[lane] = row < n_rows ? rows + row * row_bytes : NULL;
+        }
+        ln_pack_panel(source->dtype, lanes, source->n_cols, out);
+    }
+    return true;
+}
+
 /* Packing a matrix, panels shared out among the threads. */
 typedef struct packing {
     const ln_weight_request *request;
-    ln_dtype dtype;
-    size_t n_rows, row_bytes, panel_bytes;
+    ln_panel_source source; /* its map and offset, when it is read */
     size_t n_workers;
     uint8_t *scratch; /* [n_workers][16][row_bytes], with a source whose rows are assembled */
     uint8_t *out;
@@ -117,54 +166,41 @@ typedef struct packing {
     atomic_bool was_cut_off; /* the file ended early */
 } packing;
 
-static void pack_panel(const packing *p, size_t panel, const uint8_t *const rows[LN_PANEL_ROWS]) {
-    ln_pack_panel(p->dtype, rows, p->request->n_cols, p->out + panel * p->panel_bytes);
-}
-
 /* Panels [begin, end) from rows where they are mapped or assembled. */
 static void pack_mapped(const packing *p, size_t worker, size_t begin, size_t end) {
+    const ln_panel_source *source = &p->source;
+    size_t row_bytes = source->row_bytes;
     for (size_t panel = begin; panel < end; panel++) {
         const uint8_t *rows[LN_PANEL_ROWS];
         for (size_t lane = 0; lane < LN_PANEL_ROWS; lane++) {
             size_t row = panel * LN_PANEL_ROWS + lane;
             uint8_t *scratch = p->scratch;
             if (scratch != NULL)
-                scratch += (worker * LN_PANEL_ROWS + lane) * p->row_bytes;
-            rows[lane] = row < p->n_rows ? find_row(p->request, row, scratch, p->row_bytes) : NULL;
+                scratch += (worker * LN_PANEL_ROWS + lane) * row_bytes;
+            rows[lane] =
+                row < source->n_rows ? find_row(p->request, row, scratch, row_bytes) : NULL;
         }
-        pack_panel(p, panel, rows);
+        ln_pack_panel(source->dtype, rows, source->n_cols, p->out + panel * source->panel_bytes);
     }
 }
 
 /* Panels [begin, end) from rows that are read into the worker's buffer, some panels at a time. */
 static void pack_read(packing *p, size_t worker, size_t begin, size_t end) {
-    const ln_weight_source *source = &p->request->sources[0];
-    size_t panel_rows_bytes = LN_PANEL_ROWS * p->row_bytes;
-    uint8_t *buffer = p->buffers + worker * p->buffer_panels * panel_rows_bytes;
-    for (size_t panel = begin; panel < end;) {
-        size_t n = end - panel < p->buffer_panels ? end - panel : p->buffer_panels;
-        size_t first = panel * LN_PANEL_ROWS, n_rows = n * LN_PANEL_ROWS;
-        n_rows = p->n_rows - first < n_rows ? p->n_rows - first : n_rows;
-        uint64_t offset = source->tensor->file_offset + (source->row_begin + first) * p->row_bytes;
-        if (ln_file_map_read(source->tensor->map, offset, buffer, n_rows * p->row_bytes) !=
-            LINNET_OK) {
+    const ln_panel_source *source = &p->source;
+    size_t most = p->buffer_panels;
+    uint8_t *buffer = p->buffers + worker * most * LN_PANEL_ROWS * source->row_bytes;
+    for (size_t panel = begin; panel < end; panel += most) {
+        size_t n = end - panel < most ? end - panel : most;
+        if (!ln_panel_source_read(source, panel, n, buffer, p->out + panel * source->panel_bytes)) {
             atomic_store(&p->was_cut_off, true);
             return;
-        }
-        for (size_t i = 0; i < n; i++, panel++) {
-            const uint8_t *rows[LN_PANEL_ROWS];
-            for (size_t lane = 0; lane < LN_PANEL_ROWS; lane++) {
-                size_t row = i * LN_PANEL_ROWS + lane;
-                rows[lane] = row < n_rows ? buffer + row * p->row_bytes : NULL;
-            }
-            pack_panel(p, panel, rows);
         }
     }
 }
 
 static void pack_share(void *context, size_t worker) {
     packing *p = context;
-    size_t n_panels = (p->n_rows + LN_PANEL_ROWS - 1) / LN_PANEL_ROWS;
+    size_t n_panels = count_panels(p->source.n_rows);
     size_t begin = n_panels * worker / p->n_workers, end = n_panels * (worker + 1) / p->n_workers;
     if (p->buffer_panels > 0)
         pack_read(p, worker, begin, end);
@@ -172,45 +208,32 @@ static void pack_share(void *context, size_t worker) {
         pack_mapped(p, worker, begin, end);
 }
 
-/* Whether its rows follow one another in one file. */
-static bool can_be_read(const ln_weight_request *request) {
-    const ln_weight_source *source = &request->sources[0];
-    return request->n_sources == 1 && source->tensor->map != NULL && !source->transpose &&
-           source->packed.kind == LN_PACKED_NONE && source->n_rows <= source->run_rows;
-}
-
 static ln_status pack_weight(const ln_weight_request *request, ln_pack pack,
                              const ln_cpu_preparer *preparer, uint8_t *memory, ln_weight *weight,
                              ln_error *err) {
-    packing p = {.request = request,
-                 .dtype = weight->dtype,
-                 .n_rows = weight->n_rows,
-                 .row_bytes = weight->row_bytes,
-                 .n_workers = ln_pool_size(preparer->pool),
-                 .out = memory};
+    packing p = {.request = request, .n_workers = ln_pool_size(preparer->pool), .out = memory};
+    LN_TRY(ln_cpu_panel_source(request, pack, &p.source, err));
     bool any_assembled = false;
     for (size_t i = 0; i < request->n_sources; i++)
         any_assembled |=
             request->sources[i].transpose || request->sources[i].packed.kind != LN_PACKED_NONE;
     if (any_assembled) {
-        p.scratch = calloc(p.n_workers * LN_PANEL_ROWS, p.row_bytes);
+        p.scratch = calloc(p.n_workers * LN_PANEL_ROWS, p.source.row_bytes);
         if (p.scratch == NULL)
             return ln_fail(err, LINNET_ERR_NOMEM, "out of memory packing tensor %s",
                            request->sources[0].tensor->name);
     }
-    if (preparer->buffers != NULL && can_be_read(request)) {
+    if (preparer->buffers != NULL && ln_cpu_can_read(request)) {
         p.buffers = preparer->buffers;
-        p.buffer_panels = preparer->buffer_bytes / (LN_PANEL_ROWS * p.row_bytes);
+        p.buffer_panels = preparer->buffer_bytes / (LN_PANEL_ROWS * p.source.row_bytes);
     }
-    if (!ln_pack_panel_bytes(pack, request->n_cols, &p.panel_bytes))
-        p.panel_bytes = 0; /* plan_weight has checked it */
     ln_pool_run(preparer->pool, pack_share, &p);
     free(p.scratch);
     if (p.was_cut_off)
         return ln_fail(err, LINNET_ERR_IO, "tensor %s: its file cannot be read, or shrank",
                        request->sources[0].tensor->name);
     weight->layout = pack;
-    weight->row_bytes = p.panel_bytes / LN_PANEL_ROWS;
+    weight->row_bytes = p.source.panel_bytes / LN_PANEL_ROWS;
     return LINNET_OK;
 }
 

@@ -15,6 +15,26 @@ typedef struct ln_cpu_preparer {
     size_t buffer_bytes;
 } ln_cpu_preparer;
 
+/* Rows that follow one another in one file, and become panels. */
+typedef struct ln_panel_source {
+    const ln_file_map *map; /* the checkpoint's */
+    uint64_t offset;        /* of the first row in it */
+    ln_dtype dtype;
+    size_t n_rows, n_cols, row_bytes;
+    size_t panel_bytes; /* of a packed panel */
+} ln_panel_source;
+
+/* Whether its rows do so. */
+bool ln_cpu_can_read(const ln_weight_request *request);
+ln_status ln_cpu_panel_source(const ln_weight_request *request, ln_pack pack,
+                              ln_panel_source *source, ln_error *err);
+/* Bytes of all packed panels. */
+size_t ln_panel_source_bytes(const ln_panel_source *source);
+/* Reads and packs panels from `panel` on; `rows`: room for their rows as the file has them. False:
+ * the file cannot be read, or has become shorter. */
+bool ln_panel_source_read(const ln_panel_source *source, size_t panel, size_t n_panels,
+                          uint8_t *rows, uint8_t *out);
+
 /* `pack`: the layout to give it; LN_PACK_NONE: rows as in the checkpoint. */
 ln_status ln_cpu_plan_weight(const ln_weight_request *request, ln_pack pack, size_t *bytes,
                              ln_error *err);

@@ -1,16 +1,11 @@
 /* The kernels of every instruction set that this processor has, against the scalar ones on odd
  * shapes; and the same bits for one row and many, and for any number of threads. */
-#include "test.h"
+#include "matrix.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/backend.h"
 #include "backend/cpu/pack.h"
-#include "base/half.h"
-#include "base/rng.h"
-#include "format/quants.h"
 
 static const char *const sets[] = {"scalar", "avx2", "avx512",       "avx512-vnni", "avx512-bf16",
                                    "amx",    "neon", "neon-dotprod", "neon-i8mm"};
@@ -22,20 +17,6 @@ enum { IS_EMULATED = 1 };
 #else
 enum { IS_EMULATED = 0 };
 #endif
-
-static uint64_t draws;
-
-static float noise(void) {
-    return 2.0f * ln_rng_uniform(43, 0, draws++, 0) - 1.0f;
-}
-
-static float *noise_rows(size_t n) {
-    float *x = malloc((n + 1) * sizeof *x);
-    assert_non_null(x);
-    for (size_t i = 0; i < n; i++)
-        x[i] = noise();
-    return x;
-}
 
 /* NULL: this processor, or this build, has no such instructions. */
 static ln_backend *make_backend(const char *isa, size_t n_threads, bool exact) {
@@ -59,64 +40,6 @@ static void run(ln_backend *backend, const ln_op *op) {
 }
 
 /* ---- linear ------------------------------------------------------------------------------- */
-
-/* A random matrix in the file's format, and the same as float32. */
-typedef struct matrix {
-    ln_tensor tensor;
-    float *values; /* [n_rows][n_cols] */
-    size_t n_rows, n_cols;
-} matrix;
-
-/* The random bits of a block become scales that keep the weights near [-1, 1]. */
-static void tame_scales(ln_dtype dtype, uint8_t *data, size_t n_blocks) {
-    size_t bytes = ln_dtype_block_bytes(dtype);
-    for (size_t i = 0; i < n_blocks; i++) {
-        uint16_t d = ln_f16_from_f32(0.0005f + 0.0005f * noise()), m = ln_f16_from_f32(0.002f);
-        uint8_t *block = data + i * bytes;
-        memcpy(dtype == LN_DTYPE_Q6_K ? block + 208 : block, &d, 2);
-        if (dtype == LN_DTYPE_Q4_K)
-            memcpy(block + 2, &m, 2);
-    }
-}
-
-static matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
-    matrix m = {.n_rows = n_rows, .n_cols = n_cols};
-    size_t row_bytes, n = n_rows * n_cols;
-    assert_true(ln_dtype_row_bytes(dtype, n_cols, &row_bytes));
-    uint8_t *data = malloc(row_bytes * n_rows);
-    m.values = noise_rows(n);
-    assert_non_null(data);
-    if (dtype == LN_DTYPE_F32)
-        memcpy(data, m.values, n * sizeof(float));
-    else if (dtype == LN_DTYPE_F16 || dtype == LN_DTYPE_BF16)
-        for (size_t i = 0; i < n; i++) { /* exact in both types */
-            uint16_t bf16 = ln_bf16_from_f32(m.values[i]), f16;
-            f16 = ln_f16_from_f32(ln_f32_from_bf16(bf16));
-            memcpy(data + i * 2, dtype == LN_DTYPE_F16 ? &f16 : &bf16, 2);
-        }
-    else if (ln_can_quantize(dtype))
-        for (size_t i = 0; i < n_rows; i++)
-            ln_quantize_row(dtype, m.values + i * n_cols, data + i * row_bytes, n_cols);
-    else {
-        for (size_t i = 0; i < row_bytes * n_rows; i++)
-            data[i] = (uint8_t)(ln_rng_uniform(44, 0, draws++, 0) * 255.9f);
-        tame_scales(dtype, data, row_bytes * n_rows / ln_dtype_block_bytes(dtype));
-    }
-    for (size_t i = 0; i < n_rows; i++)
-        ln_dequantize_row(dtype, data + i * row_bytes, m.values + i * n_cols, n_cols);
-    m.tensor = (ln_tensor){.name = "w",
-                           .dtype = dtype,
-                           .n_dims = 2,
-                           .dims = {n_rows, n_cols},
-                           .data = data,
-                           .bytes = row_bytes * n_rows};
-    return m;
-}
-
-static void free_matrix(matrix *m) {
-    free((void *)(uintptr_t)m->tensor.data);
-    free(m->values);
-}
 
 /* Prepares it; *memory is to be freed. */
 static ln_weight prepare(ln_backend *backend, const matrix *m, void **memory) {

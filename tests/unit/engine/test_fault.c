@@ -71,9 +71,36 @@ static void a_truncated_file_ends_its_requests(void **state) {
     rmdir(folder);
 }
 
+/* Weights that still wait in the file: the same tokens, and one error once it is cut off. */
+static void a_truncated_file_ends_requests_that_need_it(void **state) {
+    (void)state;
+    char path[] = "/tmp/linnet-fault-XXXXXX", error[256];
+    linnet_model *model;
+    linnet_engine *engine;
+    linnet_engine_options options;
+    linnet_engine_options_init(&options);
+    options.backend = "cpu";
+    options.lazy_weights = true;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    copy_file(TEST_SOURCE_DIR "/models/demo.gguf", path);
+    assert_int_equal(linnet_model_open(path, &model, NULL), LINNET_OK);
+    assert_int_equal(linnet_engine_create(model, &options, &engine, NULL), LINNET_OK);
+    assert_int_equal(truncate(path, 1 << 20), 0);
+    for (int i = 0; i < 2; i++) { /* it stays so */
+        assert_int_equal(generate(engine, error), LINNET_FINISH_ERROR);
+        assert_non_null(strstr(error, "its file cannot be read, or shrank"));
+    }
+    linnet_engine_destroy(engine);
+    linnet_model_close(model);
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_truncated_file_ends_its_requests),
+        cmocka_unit_test(a_truncated_file_ends_requests_that_need_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

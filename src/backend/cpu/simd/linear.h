@@ -7,6 +7,7 @@
 #ifndef LN_BACKEND_CPU_SIMD_LINEAR_H
 #define LN_BACKEND_CPU_SIMD_LINEAR_H
 
+#include "backend/cpu/lazy.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/rows.h"
 #include "backend/cpu/simd/super.h"
@@ -190,11 +191,13 @@ static void multiply_few(const linear_job *job, const operand *o, const uint8_t 
 static void multiply_unit(const linear_job *job, const operand *o, size_t panel, size_t n_panels) {
     const ln_weight *w = o->weight;
     size_t panel_bytes = LANES * w->row_bytes;
-    const uint8_t *panels = (const uint8_t *)w->data + panel * panel_bytes;
-    if (w->layout == LN_PACK_NONE)
+    if (w->layout == LN_PACK_NONE) {
         for (size_t p = 0; p < n_panels; p++)
             multiply_plain(job, o, panel + p, o->y + p * LANES);
-    else if (w->layout == LN_PACK_BF16)
+        return;
+    }
+    const uint8_t *panels = ln_lazy_panels(w, panel, n_panels, job->worker->panels);
+    if (w->layout == LN_PACK_BF16)
         bf16_multiply(n_panels, panels, panel_bytes, &o->bf16, job->n, o->y);
     else if (job->few)
         for (size_t p = 0; p < n_panels; p++)
@@ -349,10 +352,11 @@ static void linear(const ln_op *op, const ln_cpu_worker *worker) {
 }
 
 /* Row `row` of a weight as float32: where it lies, or in scratch [n_cols]. */
-static const float *read_row(const ln_weight *weight, size_t row, float *scratch) {
+static const float *read_row(const ln_weight *weight, size_t row, const ln_cpu_worker *worker) {
+    float *scratch = worker->scratch;
     if (weight->layout == LN_PACK_NONE)
         return rows_load(weight, row, scratch);
-    const uint8_t *panel = (const uint8_t *)weight->data + row / LANES * LANES * weight->row_bytes;
+    const uint8_t *panel = ln_lazy_panels(weight, row / LANES, 1, worker->panels);
     ln_pack_read_row((ln_pack)weight->layout, panel, row % LANES, weight->n_cols, scratch);
     return scratch;
 }
@@ -364,14 +368,14 @@ static void embed(const ln_op *op, const ln_cpu_worker *worker) {
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
-        const float *row = read_row(p->table, (size_t)batch->tokens[token], worker->scratch);
+        const float *row = read_row(p->table, (size_t)batch->tokens[token], worker);
         float *out = p->out + token * dim;
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * p->scale;
         if (p->learned == NULL)
             continue;
         size_t position = (size_t)batch->positions[token] + p->learned_offset;
-        row = read_row(p->learned, position, worker->scratch);
+        row = read_row(p->learned, position, worker);
         for (size_t i = 0; i < dim; i++)
             out[i] += row[i];
     }

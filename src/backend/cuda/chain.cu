@@ -195,8 +195,8 @@ static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention 
     size_t d = kv->k_dim;
     if (args->n_attentions == LN_CHAIN_ATTENTIONS || args->n_stages == 0 ||
         step->batch.n_tokens != args->n_rows || step->least_tokens != 1 || step->most_tokens != 1 ||
-        qkv->kv != kv || qkv->q != p->q || p->sees_all || qkv->n_heads != p->n_heads ||
-        qkv->qk_norm == LN_QK_NORM_FULL)
+        step->shares_new || qkv->kv != kv || qkv->q != p->q || p->sees_all ||
+        qkv->n_heads != p->n_heads || qkv->qk_norm == LN_QK_NORM_FULL)
         return false;
     if ((d != 64 && d != 128) || kv->dtype != LN_KV_F16 ||
         (args->n_attentions > 0 && d != c->head_dim) || !ln_takes_fast_attention(p, step))

@@ -18,8 +18,9 @@ typedef struct ln_cuda_step {
     ln_batch batch;            /* its arrays in device memory; block tables cut to what is in use */
     const int32_t *token_seqs; /* [n_tokens] the sequence of each token */
     size_t least_tokens, most_tokens; /* of one sequence */
-    bool exact;                       /* float32 throughout */
-    void *scratch;                    /* [scratch_bytes] for what lies between two kernels */
+    bool shares_new; /* a sequence of one token reads what another one writes in this step */
+    bool exact;      /* float32 throughout */
+    void *scratch;   /* [scratch_bytes] for what lies between two kernels */
     size_t scratch_bytes;
     unsigned *arrived; /* what the blocks of a chain count at their barriers; NULL: no chains */
 } ln_cuda_step;

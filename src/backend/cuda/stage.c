@@ -67,6 +67,22 @@ static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *gr
     add_copy(w, group->slots, batch->n_tokens, &out->slots);
 }
 
+/* Whether one of few sequences of one token has the block of another that its token goes to. */
+static bool shares_new(const ln_batch *batch, const ln_batch_group *group, size_t block_tokens) {
+    enum { FEW = 8 };
+    if (batch->n_tokens != batch->n_seqs || batch->n_seqs > FEW)
+        return false;
+    for (size_t owner = 0; owner < batch->n_seqs; owner++) {
+        size_t last = (size_t)group->lengths[owner] - 1, index = last / block_tokens;
+        for (size_t seq = 0; seq < batch->n_seqs; seq++)
+            if (seq != owner && (size_t)group->lengths[seq] > last &&
+                group->block_tables[seq * group->max_blocks + index] ==
+                    group->block_tables[owner * group->max_blocks + index])
+                return true;
+    }
+    return false;
+}
+
 int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t *block_tokens,
                        ln_cuda_step *step, ln_cuda_stream stream) {
     writer w = {.stage = stage};
@@ -96,8 +112,10 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
     }
     for (size_t g = 0; g < LN_MAX_KV_GROUPS; g++) {
         out->groups[g] = (ln_batch_group){0};
-        if (block_tokens[g] > 0)
-            add_group(&w, batch, &batch->groups[g], block_tokens[g], &out->groups[g]);
+        if (block_tokens[g] == 0)
+            continue;
+        add_group(&w, batch, &batch->groups[g], block_tokens[g], &out->groups[g]);
+        step->shares_new |= shares_new(batch, &batch->groups[g], block_tokens[g]);
     }
     int code = ln_cuda_copy_to_device(stage->device, stage->host + stage->turn * stage->bytes, w.at,
                                       stream);

@@ -38,6 +38,17 @@ static __device__ __forceinline__ void put_stage(ln_chain_stage *to, uint32_t wo
         ((uint32_t *)to)[threadIdx.x] = word;
 }
 
+/* What of a stage can begin before blocks have met, by all warps but the first. */
+template <int D>
+static __device__ __forceinline__ void expect_stage(const ln_chain_args &p, unsigned number,
+                                                    const ln_chain_stage &stage, uint8_t *memory) {
+    if constexpr (D > 0)
+        if (p.is_attention[number])
+            ln_chain_expect_slice<D>(p, stage.attention, memory);
+    if (!p.is_attention[number] && threadIdx.x / LN_WARP == 1)
+        ln_chain_expect_norm(stage.linear);
+}
+
 template <int KIND, int D>
 static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
     run_chain(const __grid_constant__ ln_chain_args p) {
@@ -54,6 +65,7 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
     __syncthreads();
     ln_chain_begin<KIND>(p, weights, memory, &ring);
     ln_wait_for_last();
+    unsigned turn = ln_chain_turn(p.arrived); /* thread 0's is kept */
     for (unsigned stage = 0; stage < p.n_stages; stage++) {
         const ln_chain_stage &now = stages[stage % 2];
         bool attends = p.is_attention[stage];
@@ -62,15 +74,15 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
         if (!attends)
             ln_chain_multiply<KIND>(p, weights, now.linear, memory, shared, &ring, &n_tile_rows);
         else if constexpr (D > 0)
-            ln_chain_attend<D>(p, now.attention, memory);
+            ln_chain_attend<D>(p, now.attention, memory, &turn);
         if (stage + 1 == p.n_stages)
             break;
         put_stage(&stages[(stage + 1) % 2], word);
         __syncthreads();
         if (threadIdx.x == 0)
-            ln_meet_blocks(p.arrived);
-        else if (threadIdx.x / LN_WARP == 1 && !p.is_attention[stage + 1])
-            ln_chain_expect_norm(stages[(stage + 1) % 2].linear);
+            ln_meet_blocks(p.arrived, &turn);
+        else if (threadIdx.x >= LN_WARP)
+            expect_stage<D>(p, stage + 1, stages[(stage + 1) % 2], memory);
         __syncthreads();
     }
 }
@@ -183,8 +195,9 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
     return true;
 }
 
-static size_t attention_bytes(size_t head_dim) {
-    return head_dim == 64 ? sizeof(ln_chain_slice_memory<64>) : sizeof(ln_chain_slice_memory<128>);
+static size_t attention_bytes(size_t head_dim, unsigned heads_per_kv) {
+    return head_dim == 64 ? ln_chain_slice_bytes<64>(heads_per_kv)
+                          : ln_chain_slice_bytes<128>(heads_per_kv);
 }
 
 /* Adds the end of q, k and v and the attention behind it. */
@@ -206,7 +219,7 @@ static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention 
     a->qkv = ln_make_qkv_args(qkv, step);
     a->fast = ln_make_fast_args(&plain, step);
     if (!a->fast.splits || a->fast.heads_per_kv > LN_CHAIN_MAX_HEADS ||
-        !make_room(c, attention_bytes(d)))
+        !make_room(c, attention_bytes(d, a->fast.heads_per_kv)))
         return false;
     c->head_dim = d;
     args->is_attention[args->n_stages++] = 1;

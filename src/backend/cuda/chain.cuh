@@ -72,22 +72,29 @@ static __device__ __forceinline__ void ln_team_barrier(void) {
                  : "memory");
 }
 
-/* Waits for all blocks, whose writes are seen then; by one thread of each, between barriers of the
- * block. They count to 2^31, from where the next barrier counts on. */
-static __device__ __forceinline__ void ln_meet_blocks(unsigned *arrived) {
-    unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1, now;
-    __threadfence();
-    unsigned before = atomicAdd(arrived, add);
-    do
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
-    while (((before ^ now) & 0x80000000u) == 0);
-    __threadfence();
+/* Bit 31 of what blocks count, which is turned at every barrier; before the first one of this
+ * block. */
+static __device__ __forceinline__ unsigned ln_chain_turn(const unsigned *arrived) {
+    unsigned now;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+    return now & 0x80000000u;
 }
 
-static __device__ __forceinline__ void ln_grid_barrier(unsigned *arrived) {
+/* Waits for all blocks, whose writes are seen then; by one thread of each, between barriers of the
+ * block. They count to 2^31, from where the next barrier counts on. */
+static __device__ __forceinline__ void ln_meet_blocks(unsigned *arrived, unsigned *turn) {
+    unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1, now;
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(arrived), "r"(add) : "memory");
+    do
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
+    while (((*turn ^ now) & 0x80000000u) == 0);
+    *turn ^= 0x80000000u;
+}
+
+static __device__ __forceinline__ void ln_grid_barrier(unsigned *arrived, unsigned *turn) {
     __syncthreads();
     if (threadIdx.x == 0)
-        ln_meet_blocks(arrived);
+        ln_meet_blocks(arrived, turn);
     __syncthreads();
 }
 

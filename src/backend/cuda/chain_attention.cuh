@@ -1,7 +1,8 @@
 /* A chain's attention: sequences of one token each, whose heads are finished and cached on the way.
  * A block takes a slice of a KV head: a warp scores each of its tiles, then every warp weighs all
- * of them for 16 columns of V. For f16 caches. The recurrence is that of attention_tile.cuh, bit
- * for bit. */
+ * of them for 16 columns of V. What was cached by earlier steps is under way before blocks have met
+ * that make q, k and v. For f16 caches. The recurrence is that of attention_tile.cuh, bit for bit.
+ */
 #ifndef LN_BACKEND_CUDA_CHAIN_ATTENTION_CUH
 #define LN_BACKEND_CUDA_CHAIN_ATTENTION_CUH
 
@@ -13,52 +14,148 @@ enum {
     LN_CHAIN_MAX_HEAD_DIM = 128 /* what shared memory has room for */
 };
 
-/* A block's work memory: tiles of K, then of V; finished heads, then weights. */
+/* A block's work memory: tiles of K, behind them, and then where these were, of V; finished heads,
+ * then weights, of rows 8 and on only where a KV head has so many heads. */
 template <int D> struct ln_chain_slice_memory {
     uint16_t tiles[LN_CHAIN_TILES][LN_TILE_HALVES(D)];
+    float largest[LN_CHAIN_TILES][16];
     union {
         struct {
-            float q[LN_CHAIN_MAX_HEADS][D], k[D];
+            float k[D], q[LN_CHAIN_MAX_HEADS][D];
         } heads;
-        float4 weights[LN_CHAIN_TILES][LN_KEY_TILES][LN_WARP];
+        float2 weights[2][LN_CHAIN_TILES][LN_KEY_TILES][LN_WARP];
     };
-    float largest[LN_CHAIN_TILES][16];
 };
 
-/* Finishes the query heads, and k where the slice is the token's own, which goes to the cache with
- * v. A warp for a head. */
+/* Bytes of it that KV heads with so many heads take. */
+template <int D> static size_t ln_chain_slice_bytes(unsigned heads_per_kv) {
+    size_t spared = heads_per_kv > 8 ? 0 : sizeof(((ln_chain_slice_memory<D> *)0)->weights[1]);
+    return sizeof(ln_chain_slice_memory<D>) - spared;
+}
+
+static_assert(9 * LN_CHAIN_MAX_HEAD_DIM * sizeof(float) <=
+                  sizeof(ln_chain_slice_memory<64>::weights[0]),
+              "eight heads and k lie within the weights of eight rows");
+
+/* A slice of a KV head; sequence `token` has one token, that one. */
+typedef struct ln_chain_slice_place {
+    unsigned token, kv_head, s;
+    size_t position, begin, end; /* of the token; keys that it sees */
+    unsigned first, n_tiles;     /* of the slice; none where the token sees nothing of it */
+    bool is_own;                 /* has the token's own key */
+} ln_chain_slice_place;
+
+/* Slice `number` of all. */
+static __device__ __forceinline__ ln_chain_slice_place ln_chain_find_slice(const ln_fast_args &p,
+                                                                           unsigned number) {
+    ln_chain_slice_place at;
+    unsigned kv_heads = (unsigned)p.a.kv.n_heads;
+    at.s = number % p.n_slices;
+    at.kv_head = number / p.n_slices % kv_heads;
+    at.token = number / p.n_slices / kv_heads;
+    at.position = (size_t)p.a.positions[at.token];
+    ln_key_range(p.a, at.token, at.position, &at.begin, &at.end);
+    unsigned begin = at.s * LN_ATTENTION_SLICE, end = begin + LN_ATTENTION_SLICE;
+    bool is_seen = begin < at.end && end > at.begin;
+    end = min(end, (unsigned)at.end);
+    at.first = begin > at.begin ? begin : (unsigned)at.begin / LN_KEYS * LN_KEYS;
+    at.n_tiles = is_seen ? (end - at.first + LN_KEYS - 1) / LN_KEYS : 0;
+    at.is_own = at.position / LN_ATTENTION_SLICE == at.s;
+    return at;
+}
+
+/* Where a tile of V lies: those of K are in front, and few leave room for it. */
+static __device__ __forceinline__ unsigned ln_chain_value_slot(const ln_chain_slice_place &at,
+                                                               unsigned tile) {
+    return (at.n_tiles + tile) % LN_CHAIN_TILES;
+}
+
+static __device__ __forceinline__ bool ln_chain_is_early(const ln_chain_slice_place &at,
+                                                         unsigned tile) {
+    return at.n_tiles + tile < LN_CHAIN_TILES;
+}
+
+/* Queues the copies of a tile without the token's own row, for which others see to; rows that are
+ * not there become zeros. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_heads(const ln_chain_attention &c, size_t token,
-                                                      unsigned kv_head, bool is_own,
+static __device__ __forceinline__ void
+ln_chain_load_cached(const ln_tile_source &from, const ln_chain_slice_place &at, unsigned tile,
+                     const ln_kv_array &array, uint16_t *to) {
+    enum { COPIES = D / 8 };
+    for (unsigned i = from.thread; i < LN_KEYS * COPIES; i += from.n_threads) {
+        unsigned row = i / COPIES, column = i % COPIES * 8, key = at.first + tile * LN_KEYS + row;
+        uint16_t *place = to + row * (D + LN_PAD) + column;
+        if (key >= from.low && key < from.high)
+            ln_copy_part<D, false>(array, ln_find_row(from, key), column, place);
+        else if (key != at.position)
+            *(uint4 *)place = make_uint4(0, 0, 0, 0);
+    }
+}
+
+/* Queues what earlier steps cached of a slice, as far as there is room. */
+template <int D>
+static __device__ __forceinline__ void
+ln_chain_load_early(const ln_fast_args &p, const ln_chain_slice_place &at, unsigned thread,
+                    unsigned n_threads, ln_chain_slice_memory<D> &m) {
+    size_t end = at.end < at.position ? at.end : at.position;
+    ln_tile_source from = ln_make_source(p, at.token, at.kv_head, at.begin, end, thread, n_threads);
+    for (unsigned tile = 0; tile < at.n_tiles; tile++)
+        ln_chain_load_cached<D>(from, at, tile, p.a.keys, m.tiles[tile]);
+    for (unsigned tile = 0; tile < at.n_tiles && ln_chain_is_early(at, tile); tile++)
+        ln_chain_load_cached<D>(from, at, tile, p.a.values, m.tiles[ln_chain_value_slot(at, tile)]);
+    ln_copy_commit();
+}
+
+/* Queues the tiles of V that there was no room for, the token's own row among them. */
+template <int D>
+static __device__ __forceinline__ void ln_chain_load_late(const ln_fast_args &p,
+                                                          const ln_chain_slice_place &at,
+                                                          ln_chain_slice_memory<D> &m) {
+    ln_tile_source from =
+        ln_make_source(p, at.token, at.kv_head, at.begin, at.end, threadIdx.x, LN_CHAIN_THREADS);
+    for (unsigned tile = 0; tile < at.n_tiles; tile++)
+        if (!ln_chain_is_early(at, tile))
+            ln_load_tile<D, false, false>(from, at.first + tile * LN_KEYS, p.a.values,
+                                          m.tiles[ln_chain_value_slot(at, tile)], p.a.values, NULL);
+    ln_copy_commit();
+}
+
+/* A row as the cache has it, by a warp. */
+template <int D>
+static __device__ __forceinline__ void ln_chain_put_row(const float *x, uint16_t *to) {
+    for (unsigned i = threadIdx.x % LN_WARP; i < D; i += LN_WARP)
+        to[i] = __half_as_ushort(__float2half_rn(x[i]));
+}
+
+/* Finishes the query heads, and k where the slice is the token's own, which goes to the cache and
+ * to the tiles with v. A warp for a head. */
+template <int D>
+static __device__ __forceinline__ void ln_chain_heads(const ln_chain_attention &c,
+                                                      const ln_chain_slice_place &at,
                                                       ln_chain_slice_memory<D> &m) {
     const ln_qkv_args &qkv = c.qkv;
     unsigned warp = threadIdx.x / LN_WARP, kv_heads = (unsigned)qkv.kv.n_heads;
-    int32_t position = qkv.positions[token];
+    int32_t position = (int32_t)at.position;
     for (unsigned h = warp; h < c.fast.heads_per_kv; h += LN_CHAIN_WARPS) {
-        unsigned head = kv_head * c.fast.heads_per_kv + h;
-        ln_finish_head(qkv, qkv.q_norm, head, position, D, qkv.q + (token * qkv.n_heads + head) * D,
-                       m.heads.q[h]);
+        unsigned head = at.kv_head * c.fast.heads_per_kv + h;
+        ln_finish_head(qkv, qkv.q_norm, head, position, D,
+                       qkv.q + ((size_t)at.token * qkv.n_heads + head) * D, m.heads.q[h]);
     }
-    if (!is_own || warp < LN_CHAIN_WARPS - 2)
+    if (!at.is_own || warp < LN_CHAIN_WARPS - 2)
         return;
-    size_t at = (token * kv_heads + kv_head) * D;
-    size_t row = ln_kv_row(qkv.kv, (size_t)qkv.slots[token], kv_head);
+    size_t from = ((size_t)at.token * kv_heads + at.kv_head) * D;
+    size_t row = ln_kv_row(qkv.kv, (size_t)qkv.slots[at.token], at.kv_head);
+    unsigned tile = (unsigned)(at.position - at.first) / LN_KEYS;
+    unsigned in_tile = (unsigned)at.position % LN_KEYS * (D + LN_PAD);
     if (warp == LN_CHAIN_WARPS - 2) {
-        ln_kv_store(qkv.values, row, qkv.v + at, D);
+        ln_kv_store(qkv.values, row, qkv.v + from, D);
+        if (ln_chain_is_early(at, tile))
+            ln_chain_put_row<D>(qkv.v + from, m.tiles[ln_chain_value_slot(at, tile)] + in_tile);
         return;
     }
-    ln_finish_head(qkv, qkv.k_norm, kv_head, position, D, qkv.k + at, m.heads.k);
+    ln_finish_head(qkv, qkv.k_norm, at.kv_head, position, D, qkv.k + from, m.heads.k);
     ln_kv_store(qkv.keys, row, m.heads.k, D);
-}
-
-template <int D>
-static __device__ __forceinline__ void ln_chain_load(const ln_tile_source &from, unsigned first,
-                                                     unsigned n_tiles, const ln_kv_array &array,
-                                                     ln_chain_slice_memory<D> &m) {
-    for (unsigned tile = 0; tile < n_tiles; tile++)
-        ln_load_tile<D, false, false>(from, first + tile * LN_KEYS, array, m.tiles[tile], array,
-                                      NULL);
-    ln_copy_commit();
+    ln_chain_put_row<D>(m.heads.k, m.tiles[tile] + in_tile);
 }
 
 /* The scores of this warp's tile, and the largest of each row to m.largest. */
@@ -88,7 +185,7 @@ ln_chain_score(const ln_chain_attention &c, const ln_rows &rows, unsigned first,
 /* Scores of this warp's tile to weights, given the tiles before it. */
 template <int D>
 static __device__ __forceinline__ void ln_chain_weigh(const float s[LN_KEY_TILES][4],
-                                                      ln_chain_slice_memory<D> &m) {
+                                                      bool has_upper, ln_chain_slice_memory<D> &m) {
     unsigned lane = threadIdx.x % LN_WARP, tile = threadIdx.x / LN_WARP;
     float largest[2] = {-INFINITY, -INFINITY};
     for (unsigned t = 0; t <= tile; t++)
@@ -96,23 +193,31 @@ static __device__ __forceinline__ void ln_chain_weigh(const float s[LN_KEY_TILES
             largest[i] = fmaxf(largest[i], m.largest[t][lane / 4 + 8 * i]);
 #pragma unroll
     for (int n = 0; n < LN_KEY_TILES; n++)
-        m.weights[tile][n][lane] =
-            make_float4(ln_weigh(s[n][0], largest[0]), ln_weigh(s[n][1], largest[0]),
-                        ln_weigh(s[n][2], largest[1]), ln_weigh(s[n][3], largest[1]));
+        m.weights[0][tile][n][lane] =
+            make_float2(ln_weigh(s[n][0], largest[0]), ln_weigh(s[n][1], largest[0]));
+    if (!has_upper)
+        return;
+#pragma unroll
+    for (int n = 0; n < LN_KEY_TILES; n++)
+        m.weights[1][tile][n][lane] =
+            make_float2(ln_weigh(s[n][2], largest[1]), ln_weigh(s[n][3], largest[1]));
 }
 
 /* Columns 16 * warp and on of the slice's sums, as ln_add_scores and ln_add_values make them. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_values(const ln_chain_slice_memory<D> &m,
-                                                       unsigned n_tiles, float largest[2],
-                                                       float total[2], float sum[2][4]) {
+static __device__ __forceinline__ void
+ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &at, bool has_upper,
+                float largest[2], float total[2], float sum[2][4]) {
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16;
-    for (unsigned tile = 0; tile < n_tiles; tile++) {
+    for (unsigned tile = 0; tile < at.n_tiles; tile++) {
         float4 w[LN_KEY_TILES];
         float keep[2];
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
-            w[n] = m.weights[tile][n][lane];
+        for (int n = 0; n < LN_KEY_TILES; n++) {
+            float2 low = m.weights[0][tile][n][lane];
+            float2 high = has_upper ? m.weights[1][tile][n][lane] : make_float2(0.0f, 0.0f);
+            w[n] = make_float4(low.x, low.y, high.x, high.y);
+        }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             float now = fmaxf(largest[i], m.largest[tile][lane / 4 + 8 * i]);
@@ -132,7 +237,8 @@ static __device__ __forceinline__ void ln_chain_values(const ln_chain_slice_memo
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 sum[d][i] *= keep[i / 2];
-        const uint16_t *row = m.tiles[tile] + lane % 16 * (D + LN_PAD) + lane / 16 * 8 + column;
+        const uint16_t *values = m.tiles[ln_chain_value_slot(at, tile)];
+        const uint16_t *row = values + lane % 16 * (D + LN_PAD) + lane / 16 * 8 + column;
 #pragma unroll
         for (int k = 0; k < LN_KEYS / 16; k++) {
             const float4 &a = w[2 * k], &b = w[2 * k + 1];
@@ -180,66 +286,76 @@ ln_chain_leave_slice(const ln_fast_args &p, size_t token, unsigned kv_head, unsi
     }
 }
 
-/* One slice of a KV head; sequence `token` has one token, that one. */
+/* One slice, what of it was cached early being under way. */
 template <int D>
-static __device__ __forceinline__ void
-ln_chain_attend_slice(const ln_chain_attention &c, size_t token, unsigned kv_head, unsigned s,
-                      ln_chain_slice_memory<D> &m) {
+static __device__ __forceinline__ void ln_chain_attend_slice(const ln_chain_attention &c,
+                                                             const ln_chain_slice_place &at,
+                                                             ln_chain_slice_memory<D> &m) {
     const ln_fast_args &p = c.fast;
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    size_t position = (size_t)p.a.positions[token], begin, end;
-    ln_key_range(p.a, token, position, &begin, &end);
-    unsigned slice_begin = s * LN_ATTENTION_SLICE, slice_end = slice_begin + LN_ATTENTION_SLICE;
-    if (slice_begin >= end || slice_end <= begin)
-        return;
-    slice_end = min(slice_end, (unsigned)end);
-    unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
-    unsigned n_tiles = (slice_end - first + LN_KEYS - 1) / LN_KEYS;
-    ln_chain_heads<D>(c, token, kv_head, position / LN_ATTENTION_SLICE == s, m);
-    __syncthreads();
+    ln_chain_heads<D>(c, at, m);
     ln_rows rows;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
-        rows.head[i] = kv_head * p.heads_per_kv + (row < p.heads_per_kv ? row : 0);
-        rows.position[i] = position;
-        rows.begin[i] = begin;
-        rows.end[i] = end;
+        rows.head[i] = at.kv_head * p.heads_per_kv + (row < p.heads_per_kv ? row : 0);
+        rows.position[i] = at.position;
+        rows.begin[i] = at.begin;
+        rows.end[i] = at.end;
     }
-    ln_tile_source from =
-        ln_make_source(p, token, kv_head, begin, end, threadIdx.x, LN_CHAIN_THREADS);
     float scores[LN_KEY_TILES][4], largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
     float sum[2][4] = {};
-    ln_chain_load<D>(from, first, n_tiles, p.a.keys, m);
     ln_copy_wait<0>();
     __syncthreads();
-    if (warp < n_tiles)
-        ln_chain_score<D>(c, rows, first, m, scores);
+    if (warp < at.n_tiles)
+        ln_chain_score<D>(c, rows, at.first, m, scores);
     __syncthreads();
-    ln_chain_load<D>(from, first, n_tiles, p.a.values, m);
-    if (warp < n_tiles)
-        ln_chain_weigh<D>(scores, m);
+    ln_chain_load_late<D>(p, at, m);
+    if (warp < at.n_tiles)
+        ln_chain_weigh<D>(scores, p.heads_per_kv > 8, m);
     ln_copy_wait<0>();
     __syncthreads();
     if (warp < D / 16) {
-        ln_chain_values<D>(m, n_tiles, largest, total, sum);
-        ln_chain_leave_slice<D>(p, token, kv_head, s, largest, total, sum);
+        ln_chain_values<D>(m, at, p.heads_per_kv > 8, largest, total, sum);
+        ln_chain_leave_slice<D>(p, at.token, at.kv_head, at.s, largest, total, sum);
     }
 }
 
-/* One stage, with the barrier between its two parts where slices are to be merged. */
+/* How many slices there are of all tokens and KV heads; every gridDim.x-th is a block's own. */
+static __device__ __forceinline__ unsigned ln_chain_n_slices(const ln_chain_args &p,
+                                                             const ln_fast_args &fast) {
+    return p.n_rows * (unsigned)fast.a.kv.n_heads * fast.n_slices;
+}
+
+/* Has the cached part of the block's first slice brought near, by all warps but the first; when
+ * nobody uses the work memory any more. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_attend(const ln_chain_args &p, const ln_chain_attention &c, uint8_t *memory) {
+ln_chain_expect_slice(const ln_chain_args &p, const ln_chain_attention &c, uint8_t *memory) {
     ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)(memory + p.sums_at);
-    unsigned kv_heads = (unsigned)c.fast.a.kv.n_heads, n_slices = c.fast.n_slices;
-    for (unsigned i = blockIdx.x; i < p.n_rows * kv_heads * n_slices; i += gridDim.x) {
-        unsigned s = i % n_slices, head = i / n_slices % kv_heads;
-        ln_chain_attend_slice<D>(c, i / n_slices / kv_heads, head, s, m);
+    if (blockIdx.x < ln_chain_n_slices(p, c.fast))
+        ln_chain_load_early<D>(c.fast, ln_chain_find_slice(c.fast, blockIdx.x),
+                               threadIdx.x - LN_WARP, LN_CHAIN_THREADS - LN_WARP, m);
+}
+
+/* One stage, with the barrier between its two parts where slices are to be merged. The cached part
+ * of the first slice is under way. */
+template <int D>
+static __device__ __forceinline__ void ln_chain_attend(const ln_chain_args &p,
+                                                       const ln_chain_attention &c, uint8_t *memory,
+                                                       unsigned *turn) {
+    ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)(memory + p.sums_at);
+    for (unsigned i = blockIdx.x; i < ln_chain_n_slices(p, c.fast); i += gridDim.x) {
+        ln_chain_slice_place at = ln_chain_find_slice(c.fast, i);
+        if (at.n_tiles == 0)
+            continue;
+        if (i != blockIdx.x)
+            ln_chain_load_early<D>(c.fast, at, threadIdx.x, LN_CHAIN_THREADS, m);
+        ln_chain_attend_slice<D>(c, at, m);
         __syncthreads();
     }
-    if (n_slices == 1)
+    if (c.fast.n_slices == 1)
         return;
-    ln_grid_barrier(p.arrived);
+    ln_grid_barrier(p.arrived, turn);
     unsigned n_heads = (unsigned)c.fast.a.n_heads, per_block = LN_CHAIN_THREADS / D;
     for (unsigned i = blockIdx.x * per_block + threadIdx.x / D; i < p.n_rows * n_heads;
          i += gridDim.x * per_block)

@@ -266,6 +266,18 @@ static __device__ __forceinline__ float ln_chain_merge(const float *sums, unsign
     return total;
 }
 
+/* What is added to a sum, loaded ahead of it. */
+typedef struct ln_chain_end {
+    float bias, gate_bias, residual;
+} ln_chain_end;
+
+static __device__ __forceinline__ void ln_chain_load_end(const ln_epilogue &e, size_t row,
+                                                         size_t column, ln_chain_end *end) {
+    end->bias = e.bias != NULL ? e.bias[column] : 0.0f;
+    end->gate_bias = e.gate_bias != NULL ? e.gate_bias[column] : 0.0f;
+    end->residual = e.residual != NULL ? e.residual[row * e.n_out + column] : 0.0f;
+}
+
 /* One stage: rows of tiles in turns with the other teams. *n counts them. */
 template <int KIND>
 static __device__ __forceinline__ void
@@ -283,6 +295,13 @@ ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const
          tile_row += ln_chain_step(), ++*n) {
         unsigned row_of_part = tile_row;
         const ln_tile_part &part = ln_chain_part(l, &row_of_part);
+        /* the warps take turns, so that none falls behind */
+        unsigned row = (warp - *n) % LN_TILE_SLICES;
+        size_t column = (size_t)row_of_part * LN_TILE_ROWS + lane;
+        bool finishes = row < p.n_rows && lane < LN_TILE_ROWS && column < part.epilogue.n_out;
+        ln_chain_end end_of_row = {};
+        if (finishes)
+            ln_chain_load_end(part.epilogue, row, column, &end_of_row);
         float up[4] = {}, gate[4] = {};
         for (unsigned tile = begin; tile < end; tile++) {
             ln_chain_add<KIND>(p, weights, r, x, rows, tile * PER_TILE, part.precise, up);
@@ -295,12 +314,11 @@ ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const
         if (l.has_gate)
             ln_chain_leave(p.n_rows, sums + per_sum, gate);
         ln_team_barrier();
-        /* the warps take turns, so that none falls behind */
-        unsigned row = (warp - *n) % LN_TILE_SLICES;
-        size_t column = (size_t)row_of_part * LN_TILE_ROWS + lane;
-        if (row < p.n_rows && lane < LN_TILE_ROWS && column < part.epilogue.n_out)
-            ln_finish(part.epilogue, row, column, ln_chain_merge(sums, lane, row, width),
-                      l.has_gate ? ln_chain_merge(sums + per_sum, lane, row, width) : 0.0f);
+        if (finishes)
+            part.epilogue.out[row * part.epilogue.out_stride + column] = ln_epilogue_value(
+                part.epilogue, ln_chain_merge(sums, lane, row, width),
+                l.has_gate ? ln_chain_merge(sums + per_sum, lane, row, width) : 0.0f,
+                end_of_row.bias, end_of_row.gate_bias, end_of_row.residual);
     }
 }
 

@@ -16,7 +16,7 @@ static size_t columns_of(ln_dtype dtype, size_t least) {
 typedef struct linear_case {
     ln_dtype dtype, gate_dtype;
     size_t n_rows, n_in, n_out;
-    bool has_gate, has_bias, has_residual;
+    bool has_gate, has_bias, has_residual, precise;
     ln_activation activation;
     float scale, softcap;
 } linear_case;
@@ -41,6 +41,7 @@ static float *run_linear(side *s, const linear_case *c, const linear_data *d, si
                            .x = put(s, d->x + first * c->n_in, n * c->n_in),
                            .scale = c->scale,
                            .softcap = c->softcap,
+                           .precise = c->precise,
                            .out = out}};
     if (c->has_residual)
         op.linear.residual = put(s, d->residual + first * c->n_out, n * c->n_out);
@@ -122,6 +123,20 @@ static void linear_multiplies_large_shapes(void **state) {
                                     .has_gate = i % 2,
                                     .gate_dtype = types[i / 2],
                                     .activation = LN_ACT_GELU_TANH,
+                                    .scale = 1.0f});
+}
+
+/* Rows of many columns, which no block's shared memory holds, and precise ones. */
+static void linear_multiplies_long_rows(void **state) {
+    (void)state;
+    for (int precise = 0; precise < 2; precise++)
+        check_linear(&(linear_case){.dtype = LN_DTYPE_BF16,
+                                    .n_rows = 40,
+                                    .n_out = 330,
+                                    .n_in = 12800,
+                                    .has_bias = true,
+                                    .has_residual = true,
+                                    .precise = precise,
                                     .scale = 1.0f});
 }
 
@@ -280,6 +295,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_every_type),
     cmocka_unit_test(linear_ends_with_every_activation),
     cmocka_unit_test(linear_multiplies_large_shapes),
+    cmocka_unit_test(linear_multiplies_long_rows),
     cmocka_unit_test(linear_gives_rows_to_experts),
     cmocka_unit_test(linear_has_a_matrix_per_head),
     cmocka_unit_test(embed_looks_rows_up),

@@ -256,7 +256,8 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
             x->of = NULL;
     }
     if (args.x.panel > 0)
-        return ln_tile_gemm(kind, args, stream);
+        return args.n_rows > LN_TILE_FEW_ROWS ? ln_tile_gemm(kind, args, stream)
+                                              : ln_tile_cluster(args, stream);
     switch (kind) {
     case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);
     case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(args, stream);

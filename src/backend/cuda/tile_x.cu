@@ -3,7 +3,8 @@
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_x.cuh"
 
-enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, MANY_ROWS = 64 };
+enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS };
+enum { MIN_PANEL_ROWS = 9 }; /* of BF16 */
 
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
     size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols), panel = LN_TILE_PANEL(LN_TILE_BF16);
@@ -47,7 +48,8 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, ln_tile_x *x) {
     now.stride = p->x_stride > 0 ? p->x_stride : now.n_cols;
     now.is_int8 = p->weight->layout != LN_TILE_BF16;
     now.precise = precise && !now.is_int8;
-    now.in_panels = p->n_rows > MANY_ROWS && rows_per_x == 1 && ln_runs_hopper_code();
+    size_t least = now.is_int8 ? LN_TILE_FEW_ROWS + 1 : (size_t)MIN_PANEL_ROWS;
+    now.in_panels = p->n_rows >= least && rows_per_x == 1 && ln_runs_hopper_code();
     bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&
                     x->stride == now.stride && x->is_int8 == now.is_int8 &&
                     x->in_panels == now.in_panels && (x->precise || !now.precise);

@@ -5,16 +5,18 @@
  * lane t needs of both is 16 bytes, [n_cols / 64][4 t][2 blocks][8], with a float32 scale for each
  * block.
  *
- * For many rows, in panels of LN_TILE_PANEL(kind) rows as WGMMA takes its B operand from shared
- * memory: for each 128 bytes of columns [rows][128 bytes], the 16 bytes at i of row r being at
- * i ^ r % 8; scales as [panel][block][rows]. Columns stand in the order in which tiles have them:
- * the 32 of a block as [step of 16 bytes or 16 numbers][lane t]. */
+ * For many rows, in panels of LN_TILE_PANEL(kind) rows (64 where there are no more) as WGMMA takes
+ * its B operand from shared memory: for each 128 bytes of columns [rows][128 bytes], the 16 bytes
+ * at i of row r being at i ^ r % 8; scales as [panel][block][rows]. Columns stand in the order in
+ * which tiles have them: the 32 of a block as [step of 16 bytes or 16 numbers][lane t]. */
 #ifndef LN_BACKEND_CUDA_TILE_X_CUH
 #define LN_BACKEND_CUDA_TILE_X_CUH
 
 #include "backend/cuda/tiles.cuh"
 
 #define LN_TILE_PANEL(KIND) ((KIND) == LN_TILE_BF16 ? 128u : 64u)
+
+#define LN_TILE_FEW_ROWS 64u /* that one panel of as many rows serves */
 
 /* The parts of ln_tile_x.memory. */
 typedef struct ln_tile_x_parts {
@@ -30,9 +32,10 @@ static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
     ln_tile_x_parts parts = {};
     int kind = x->is_int8 ? LN_TILE_INT8 : LN_TILE_BF16;
     parts.cols = ln_tile_padded_cols(kind, x->n_cols);
-    parts.panel = x->in_panels ? LN_TILE_PANEL(kind) : 0;
-    parts.is_int8 = x->is_int8;
     size_t n_rows = x->n_rows;
+    if (x->in_panels)
+        parts.panel = n_rows > LN_TILE_FEW_ROWS ? LN_TILE_PANEL(kind) : LN_TILE_FEW_ROWS;
+    parts.is_int8 = x->is_int8;
     if (x->in_panels)
         n_rows = (n_rows + parts.panel - 1) / parts.panel * parts.panel;
     parts.bf16 = (__nv_bfloat16 *)x->memory;

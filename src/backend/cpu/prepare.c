@@ -237,6 +237,25 @@ static ln_status pack_weight(const ln_weight_request *request, ln_pack pack,
     return LINNET_OK;
 }
 
+/* Putting the rows of all sources behind one another, shared out among the threads. */
+typedef struct assembly {
+    const ln_weight_request *request;
+    uint8_t *out;
+    size_t n_rows, row_bytes, n_workers;
+} assembly;
+
+static void assemble_share(void *context, size_t worker) {
+    const assembly *a = context;
+    size_t end = a->n_rows * (worker + 1) / a->n_workers;
+    for (size_t row = a->n_rows * worker / a->n_workers; row < end; row++) {
+        const ln_weight_source *source = a->request->sources;
+        size_t own = row;
+        for (; own >= source->n_rows; source++)
+            own -= source->n_rows;
+        copy_row(a->request, source, own, a->out + row * a->row_bytes, a->row_bytes);
+    }
+}
+
 ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack,
                                 const ln_cpu_preparer *preparer, void *memory, ln_weight *weight,
                                 ln_error *err) {
@@ -258,9 +277,12 @@ ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack,
         weight->data = first->tensor->data + first->row_begin * weight->row_bytes;
         return LINNET_OK;
     }
-    uint8_t *out = memory;
-    for (size_t i = 0; i < request->n_sources; i++)
-        for (size_t row = 0; row < request->sources[i].n_rows; row++, out += weight->row_bytes)
-            copy_row(request, &request->sources[i], row, out, weight->row_bytes);
+    assembly a = {request, memory, weight->n_rows, weight->row_bytes, 1};
+    if (preparer->pool != NULL)
+        a.n_workers = ln_pool_size(preparer->pool);
+    if (a.n_workers > 1)
+        ln_pool_run(preparer->pool, assemble_share, &a);
+    else
+        assemble_share(&a, 0);
     return LINNET_OK;
 }

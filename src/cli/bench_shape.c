@@ -371,8 +371,10 @@ static void fill_row(writer *w, const tensor_plan *t, uint8_t *row, size_t n_byt
             scale_block(t->dtype, row + i, deviation);
         return;
     }
-    for (size_t i = 0; i < t->n_cols; i++) {
-        float unit = (float)(next_random(w) >> 40) * 0x1p-23f - 1.0f;
+    uint64_t bits = 0;
+    for (size_t i = 0; i < t->n_cols; i++, bits >>= 16) {
+        bits = i % 4 == 0 ? next_random(w) : bits;
+        float unit = (float)(bits & 0xffff) * 0x1p-15f - 1.0f;
         float value = t->n_cols > 0 ? unit * 1.73f * deviation : 1.0f;
         uint16_t half = t->dtype == LN_DTYPE_F16 ? ln_f16_from_f32(value) : ln_bf16_from_f32(value);
         memcpy(row + i * block_bytes, block_bytes == 4 ? (const void *)&value : &half, block_bytes);

@@ -17,6 +17,7 @@ typedef struct linear_case {
     ln_dtype dtype, gate_dtype;
     size_t n_rows, n_in, n_out;
     bool has_gate, has_bias, has_residual, precise;
+    bool has_row_scales; /* int8 with one scale per row, whatever the types say */
     ln_activation activation;
     float scale, softcap;
 } linear_case;
@@ -52,14 +53,16 @@ static float *run_linear(side *s, const linear_case *c, const linear_data *d, si
 }
 
 static void check_linear(const linear_case *c) {
-    linear_data d = {.weight = make_matrix(c->dtype, c->n_out, c->n_in),
-                     .gate = make_matrix(c->gate_dtype, c->n_out, c->n_in),
+    linear_data d = {.weight = c->has_row_scales ? make_int8_matrix(c->n_out, c->n_in)
+                                                 : make_matrix(c->dtype, c->n_out, c->n_in),
+                     .gate = c->has_row_scales ? make_int8_matrix(c->n_out, c->n_in)
+                                               : make_matrix(c->gate_dtype, c->n_out, c->n_in),
                      .x = noise_rows(c->n_rows * c->n_in),
                      .bias = noise_rows(2 * c->n_out),
                      .residual = noise_rows(c->n_rows * c->n_out)};
     float *want = run_linear(&oracle, c, &d, 0), *got = run_linear(&subject, c, &d, 0);
     assert_near(ln_dtype_name(c->dtype), got, want, c->n_rows * c->n_out, most);
-    static const size_t counts[] = {1, 2, 5, 9, 120, 149};
+    static const size_t counts[] = {1, 2, 5, 9, 64, 120, 149};
     for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] < c->n_rows; i++) {
         float *some = run_linear(&subject, c, &d, c->n_rows - counts[i]);
         assert_memory_equal(some, got + (c->n_rows - counts[i]) * c->n_out,
@@ -113,8 +116,8 @@ static void linear_ends_with_every_activation(void **state) {
 /* Large enough for every kernel that a backend may have for many rows. */
 static void linear_multiplies_large_shapes(void **state) {
     (void)state;
-    static const ln_dtype types[] = {LN_DTYPE_F32, LN_DTYPE_BF16, LN_DTYPE_Q4_K, LN_DTYPE_Q8_0,
-                                     LN_DTYPE_Q4_0};
+    static const ln_dtype types[] = {LN_DTYPE_F32,  LN_DTYPE_BF16, LN_DTYPE_Q4_K, LN_DTYPE_Q8_0,
+                                     LN_DTYPE_Q4_0, LN_DTYPE_Q5_K, LN_DTYPE_Q6_K};
     for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++)
         check_linear(&(linear_case){.dtype = types[i / 2],
                                     .n_rows = 150,
@@ -137,6 +140,22 @@ static void linear_multiplies_long_rows(void **state) {
                                     .has_bias = true,
                                     .has_residual = true,
                                     .precise = precise,
+                                    .scale = 1.0f});
+}
+
+static void linear_multiplies_int8_with_a_scale_per_row(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++)
+        check_linear(&(linear_case){.dtype = LN_DTYPE_I8_G32,
+                                    .gate_dtype = LN_DTYPE_I8_G32,
+                                    .has_row_scales = true,
+                                    .n_rows = i < 4 ? 35 : 300,
+                                    .n_in = i < 4 ? 32 + 160 * (size_t)i : 608,
+                                    .n_out = i % 2 ? 77 : 260,
+                                    .has_gate = i % 2,
+                                    .has_bias = i / 2 % 2,
+                                    .has_residual = i / 2 % 2,
+                                    .activation = i % 2 ? LN_ACT_SILU : LN_ACT_NONE,
                                     .scale = 1.0f});
 }
 
@@ -296,6 +315,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_ends_with_every_activation),
     cmocka_unit_test(linear_multiplies_large_shapes),
     cmocka_unit_test(linear_multiplies_long_rows),
+    cmocka_unit_test(linear_multiplies_int8_with_a_scale_per_row),
     cmocka_unit_test(linear_gives_rows_to_experts),
     cmocka_unit_test(linear_has_a_matrix_per_head),
     cmocka_unit_test(embed_looks_rows_up),

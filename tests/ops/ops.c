@@ -163,8 +163,44 @@ matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
     return m;
 }
 
+matrix make_int8_matrix(size_t n_rows, size_t n_cols) {
+    matrix m = make_matrix(LN_DTYPE_I8_G32, n_rows, n_cols); /* as many bytes, and more */
+    float *scales = malloc(n_rows * sizeof *scales);
+    assert_non_null(scales);
+    for (size_t i = 0; i < n_rows; i++)
+        scales[i] = 0.01f + 0.005f * noise();
+    m.tensor.dtype = LN_DTYPE_I8;
+    for (size_t i = 0; i < n_rows * n_cols; i++)
+        ((uint8_t *)(uintptr_t)m.tensor.data)[i] = (uint8_t)draw(256);
+    m.scales = (ln_tensor){.name = "s",
+                           .dtype = LN_DTYPE_F32,
+                           .n_dims = 1,
+                           .dims = {n_rows},
+                           .n_elems = n_rows,
+                           .data = (const uint8_t *)scales,
+                           .bytes = n_rows * sizeof *scales};
+    m.has_row_scales = true;
+    return m;
+}
+
 void free_matrix(matrix *m) {
     free((void *)(uintptr_t)m->tensor.data);
+    free((void *)(uintptr_t)m->scales.data);
+}
+
+/* What a checkpoint says of a matrix with row scales. */
+static ln_packed packed_of(const matrix *m) {
+    if (!m->has_row_scales)
+        return (ln_packed){0};
+    return (ln_packed){.kind = LN_PACKED_INT8,
+                       .numbers = &m->tensor,
+                       .scales = &m->scales,
+                       .n_rows = m->n_rows,
+                       .n_cols = m->n_cols,
+                       .scale_rows = m->n_rows,
+                       .scale_cols = 1,
+                       .group_rows = 1,
+                       .group_cols = m->n_cols};
 }
 
 /* Plans or prepares n matrices and biases in a row, as ln_weights_load does; the sum of bytes. */
@@ -173,10 +209,12 @@ static size_t lay_out(side *s, const matrix *m, const float *const *bias, size_t
     size_t at = 0;
     for (size_t i = 0; i < n; i++) {
         const ln_backend_vtable *vtable = s->backend->vtable;
-        ln_weight_request request = {
-            .n_sources = 1,
-            .sources = {{.tensor = &m[i].tensor, .n_rows = m[i].n_rows, .run_rows = m[i].n_rows}},
-            .n_cols = m[i].n_cols};
+        ln_weight_request request = {.n_sources = 1,
+                                     .sources = {{.tensor = &m[i].tensor,
+                                                  .n_rows = m[i].n_rows,
+                                                  .run_rows = m[i].n_rows,
+                                                  .packed = packed_of(&m[i])}},
+                                     .n_cols = m[i].n_cols};
         size_t bytes;
         ln_error err = {0};
         assert_int_equal(vtable->plan_weight(s->backend, &request, &bytes, NULL), LINNET_OK);

@@ -41,11 +41,14 @@ void assert_near(const char *what, const float *got, const float *want, size_t n
 
 /* A matrix in a file's format, of random blocks. */
 typedef struct matrix {
-    ln_tensor tensor;
+    ln_tensor tensor, scales;
     size_t n_rows, n_cols;
+    bool has_row_scales; /* `scales` [n_rows] belongs to it */
 } matrix;
 
 matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols);
+/* Of int8 with one scale per row. */
+matrix make_int8_matrix(size_t n_rows, size_t n_cols);
 void free_matrix(matrix *m);
 ln_weight put_weight(side *s, const matrix *m, const float *bias);
 /* n of one shape, one after another as a model's experts lie; *weights are put. */

@@ -156,8 +156,8 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
     const ln_op_linear *p = &ops->linear;
     int kind = (int)p->weight->layout;
     ln_chain_args *args = &c->args;
-    if (args->n_linears == LN_CHAIN_LINEARS || p->rows_per_x > 1 || p->n_rows > MAX_ROWS ||
-        (args->n_stages > 0 && p->n_rows != args->n_rows) ||
+    if (kind > LN_TILE_INT4 || args->n_linears == LN_CHAIN_LINEARS || p->rows_per_x > 1 ||
+        p->n_rows > MAX_ROWS || (args->n_stages > 0 && p->n_rows != args->n_rows) ||
         (args->n_linears > 0 && kind != c->kind))
         return false;
     ln_chain_linear *l = &args->linears[args->n_linears];

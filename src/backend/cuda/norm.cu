@@ -40,23 +40,34 @@ static __global__ void __launch_bounds__(LN_HELD_THREADS)
     ln_held_row<HELD, 1> held;
     ln_hold_row(p.x + from * p.norm.dim, p.norm.dim, held);
     ln_held_statistics(p.norm, held, shared, &mean, &inverse);
+    float y[HELD][4], largest = 0.0f;
 #pragma unroll
     for (int h = 0; h < HELD; h++) {
         unsigned i = ln_held_index<1>(0, h);
         if (i >= (unsigned)p.norm.dim / 4)
             continue;
-        float y[4];
         for (int j = 0; j < 4; j++)
-            y[j] =
+            y[h][j] =
                 ln_norm_apply(p.norm, ln_part(held.at[0][h], j), 4 * (size_t)i + j, mean, inverse);
         if (p.residual != NULL) {
             float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
             for (int j = 0; j < 4; j++)
-                y[j] = ln_part(r, j) + p.scale * y[j];
+                y[h][j] = ln_part(r, j) + p.scale * y[h][j];
         }
-        ((float4 *)(p.out + row * p.norm.dim))[i] = make_float4(y[0], y[1], y[2], y[3]);
-        if (p.converts)
-            ln_tile_x_put(p.to, row, 4 * (size_t)i, y);
+        ((float4 *)(p.out + row * p.norm.dim))[i] = make_float4(y[h][0], y[h][1], y[h][2], y[h][3]);
+        if (p.converts && p.to.by_row)
+            largest = fmaxf(largest, ln_largest_of_four(y[h]));
+        else if (p.converts)
+            ln_tile_x_put(p.to, row, 4 * (size_t)i, y[h]);
+    }
+    if (!p.converts || !p.to.by_row)
+        return;
+    largest = ln_block_max(largest, shared);
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = ln_held_index<1>(0, h);
+        if (i < (unsigned)p.norm.dim / 4)
+            ln_tile_x_put_by_row(p.to, row, 4 * (size_t)i, y[h], largest);
     }
 }
 

@@ -22,9 +22,24 @@ static ln_dtype prepared_dtype(const ln_weight_request *request) {
     return request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(&request->sources[0]);
 }
 
+/* Whether all of a row's numbers are int8 and share a scale. */
+static bool has_row_scales(const ln_weight_request *request) {
+    for (size_t i = 0; i < request->n_sources; i++) {
+        const ln_packed *p = &request->sources[i].packed;
+        bool is_stored =
+            p->kind == LN_PACKED_INT8 && p->group_cols == p->n_cols && p->n_turned == 0;
+        bool is_made = p->kind == LN_PACKED_ON_LOAD && p->on_load == LN_DTYPE_I8_G32;
+        if (!is_stored && !is_made)
+            return false;
+    }
+    return true;
+}
+
 static ln_tile_kind kind_of(const ln_weight_request *request, bool exact) {
     if (exact || request->as_f32 || request->use != LN_USE_LINEAR)
         return LN_TILE_NONE;
+    if (has_row_scales(request))
+        return LN_TILE_INT8_ROW;
     return ln_tile_kind_of(prepared_dtype(request));
 }
 
@@ -59,8 +74,7 @@ static int upload_tiles(const ln_weight *weight, ln_cuda_upload *upload, ln_cuda
                                    (const uint8_t *)weight->data + row * weight->row_bytes,
                                    weight->row_bytes, n, stream);
         if (code == 0)
-            code = ln_cuda_pack_tiles(weight->dtype, rows, weight->row_bytes, row, n,
-                                      weight->n_cols, memory, stream);
+            code = ln_cuda_pack_tiles(weight, rows, row, n, memory, stream);
     }
     return code;
 }
@@ -73,8 +87,8 @@ static ln_status send(const ln_weight_request *request, ln_tile_kind kind, ln_cu
     if (!row_pitch(request, weight->dtype, &pitch))
         return fail_overflow(request, err);
     if (kind != LN_TILE_NONE) {
-        code = upload_tiles(weight, upload, stream, memory);
         weight->layout = (uint32_t)kind;
+        code = upload_tiles(weight, upload, stream, memory);
     } else {
         code = ln_cuda_upload_rows(upload, memory, pitch, weight->data, weight->row_bytes,
                                    weight->n_rows, stream);

@@ -59,5 +59,7 @@ int ln_tile_cluster(const ln_tile_args &args, cudaStream_t stream);
 int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream);
 /* The same of INT8 and INT4. */
 int ln_tile_gemm_int(int kind, const ln_tile_args &args, cudaStream_t stream);
+/* The same of INT8_ROW. */
+int ln_tile_gemm_wide(int kind, const ln_tile_args &args, cudaStream_t stream);
 
 #endif

@@ -1,6 +1,6 @@
-/* y = x W^T with its epilogue, W in tiles of BF16, for many rows of x, on WGMMA: the tiles are the
- * A operand, from registers, and x, in panels of 128 rows, the B operand. The order of every sum is
- * that of tile_linear.
+/* y = x W^T with its epilogue, W in tiles that meet x of 16 bits, for many rows of x, on WGMMA: the
+ * tiles are the A operand, from registers, where those of few bits become f16, and x, in panels of
+ * 128 rows, the B operand. The order of every sum is that of tile_linear.
  *
  * Grid: a block per core, which takes one tile of results after another, COLUMNS of them (half as
  * many with a gate, when half of the warps have the gate's) of 128 rows. Block: GROUPS groups of
@@ -8,14 +8,17 @@
  * stages of one tile of columns, also while the results of the tile before are written. Shared
  * memory: the stages, and for each warp sixteen rows of its results on their way out. */
 #include "backend/cuda/tile_job.cuh"
+#include "backend/cuda/tile_lane.cuh"
 
-enum { PANEL = LN_TILE_PANEL(LN_TILE_BF16), TILE_BYTES = 2048 };
-enum { X_BYTES = PANEL * 128, W_BYTES = WARPS * TILE_BYTES };
+enum { PANEL = LN_TILE_PANEL(LN_TILE_BF16), X_BYTES = PANEL * 128 };
 
 /* A stage: x, with PRECISE what rounding left of it, and the tiles of each warp. */
-template <bool PRECISE> struct stage_shape {
-    static constexpr unsigned TILES_AT = X_BYTES * (PRECISE ? 2 : 1), BYTES = TILES_AT + W_BYTES;
-    static constexpr unsigned N_STAGES = (MAX_SHARED - OUT_BYTES) / BYTES;
+template <int KIND, bool PRECISE> struct stage_shape {
+    static constexpr unsigned TILE_BYTES = ln_tile_bytes(KIND), W_BYTES = WARPS * TILE_BYTES;
+    static constexpr unsigned TILES_AT = X_BYTES * (PRECISE ? 2 : 1);
+    static constexpr unsigned USED = TILES_AT + W_BYTES, BYTES = (USED + 1023) / 1024 * 1024;
+    static constexpr unsigned MOST = (MAX_SHARED - OUT_BYTES) / BYTES;
+    static constexpr unsigned N_STAGES = MOST < 8 ? MOST : 8;
     static constexpr unsigned SHARED = N_STAGES * BYTES + OUT_BYTES;
 };
 
@@ -28,9 +31,9 @@ typedef struct gemm_args {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Brings stage after stage for one job after another; by one thread. */
-template <bool GATE, bool PRECISE>
+template <int KIND, bool GATE, bool PRECISE>
 static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
-    typedef stage_shape<PRECISE> shape;
+    typedef stage_shape<KIND, PRECISE> shape;
     constexpr unsigned TILES = WARPS / (GATE ? 2 : 1); /* of a matrix */
     place at = {0, 1};
     job job;
@@ -40,13 +43,13 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
         for (unsigned tile = 0; tile < g.p.n_tiles; tile++, x_at += PANEL) {
             uint64_t *full = &pipe.full[at.stage];
             char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
-            int tile_at = (int)(tile * (TILE_BYTES / 128));
+            int tile_at = (int)(tile * (shape::TILE_BYTES / 128));
             ln_barrier_wait(&pipe.empty[at.stage], at.parity);
-            ln_barrier_expect(full, shape::BYTES);
+            ln_barrier_expect(full, shape::USED);
             if (GATE)
                 ln_copy_box(w, &g.gate, 0, tile_at, row, full);
-            ln_copy_box(w + W_BYTES - TILES * TILE_BYTES, &g.weights[job.part], 0, tile_at, row,
-                        full);
+            ln_copy_box(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weights[job.part], 0,
+                        tile_at, row, full);
             ln_copy_box(x, &g.x, 0, x_at, full);
             if (PRECISE)
                 ln_copy_box(x + X_BYTES, &g.rest, 0, x_at, full);
@@ -55,30 +58,64 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
     }
 }
 
-/* A warp's weights of a step of 16 columns. */
-static __device__ __forceinline__ uint4 load_step(const char *w, int step) {
-    return *(const uint4 *)(w + step * 512);
+/* Half of a warp's weights: two steps of 16 columns. */
+template <int KIND>
+static __device__ __forceinline__ void load_half(const char *tile, int half, unsigned lane,
+                                                 uint4 a[2]) {
+    if constexpr (ln_tile_is_narrow(KIND)) {
+        const char *scales = tile + ln_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
+        uint2 numbers = *(const uint2 *)(tile + lane * 16 + half * 8);
+        uint32_t above = 0;
+        if constexpr (KIND != LN_TILE_Q4)
+            above = *(const uint32_t *)(tile + 512 + lane * 8 + half * 4);
+        ln_widen<KIND>(numbers, above, *(const uint32_t *)scales, *(const uint32_t *)(scales + 64),
+                       lane, a);
+    } else {
+        a[0] = *(const uint4 *)(tile + half * 1024 + lane * 16);
+        a[1] = *(const uint4 *)(tile + half * 1024 + 512 + lane * 16);
+    }
+}
+
+/* Begins the products of 16 columns. */
+template <int KIND>
+static __device__ __forceinline__ void multiply_step(float sum[64], const uint4 &a, const char *x) {
+    if constexpr (ln_tile_is_narrow(KIND))
+        ln_wgmma_f16(sum, a, ln_wgmma_rows(x));
+    else
+        ln_wgmma_bf16(sum, a, ln_wgmma_rows(x));
+}
+
+/* What sums stand for where rows of x have scales. */
+static __device__ __forceinline__ void scale_sums(const float *x_scales, float (&total)[64]) {
+    x_scales += threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < PANEL / 8; j++) {
+        float2 x = *(const float2 *)(x_scales + 8 * j);
+        total[4 * j] *= x.x;
+        total[4 * j + 1] *= x.y;
+        total[4 * j + 2] *= x.x;
+        total[4 * j + 3] *= x.y;
+    }
 }
 
 /* Sums of a tile of results: warp `warp` has columns 16 * warp + lane / 4 (+ 8), and of x rows
  * 8 j + 2 (lane % 4) (+ 1). A tile of columns is two groups of products; while one is under way the
  * weights of the next come to registers. */
-template <bool PRECISE>
+template <int KIND, bool PRECISE>
 static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool precise,
                                                 const char *stages, pipe &pipe, place &at,
                                                 float (&total)[64]) {
-    typedef stage_shape<PRECISE> shape;
+    typedef stage_shape<KIND, PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
-    const char *weights = stages + shape::TILES_AT + warp * TILE_BYTES + lane * 16;
+    const char *weights = stages + shape::TILES_AT + warp * shape::TILE_BYTES;
     float sum[64];
     uint4 a[4];
 #pragma unroll
     for (int i = 0; i < 64; i++)
         total[i] = -0.0f; /* -0 + x is x */
     ln_barrier_wait(&pipe.full[at.stage], at.parity);
-    a[0] = load_step(weights + at.stage * shape::BYTES, 0);
-    a[1] = load_step(weights + at.stage * shape::BYTES, 1);
+    load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
     for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
         unsigned end = min(begin + per_slice, p.n_tiles), last = 0;
 #pragma unroll
@@ -89,24 +126,23 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
             const char *x = stages + at.stage * shape::BYTES;
             const char *w = weights + at.stage * shape::BYTES;
             ln_wgmma_fence();
-            ln_wgmma_bf16(sum, a[0], ln_wgmma_rows(x));
-            ln_wgmma_bf16(sum, a[1], ln_wgmma_rows(x + 32));
+            multiply_step<KIND>(sum, a[0], x);
+            multiply_step<KIND>(sum, a[1], x + 32);
             ln_wgmma_commit();
             ln_wgmma_wait<1>(); /* the last tile's second half */
             ln_wgmma_keep(a[2]);
             ln_wgmma_keep(a[3]);
             if (tile > begin)
                 release(&pipe.empty[last], lane);
-            a[2] = load_step(w, 2);
-            a[3] = load_step(w, 3);
+            load_half<KIND>(w, 1, lane, a + 2);
             ln_wgmma_fence();
-            ln_wgmma_bf16(sum, a[2], ln_wgmma_rows(x + 64));
-            ln_wgmma_bf16(sum, a[3], ln_wgmma_rows(x + 96));
+            multiply_step<KIND>(sum, a[2], x + 64);
+            multiply_step<KIND>(sum, a[3], x + 96);
             if constexpr (PRECISE) {
                 if (precise) {
 #pragma unroll
                     for (int i = 0; i < 4; i++)
-                        ln_wgmma_bf16(sum, a[i], ln_wgmma_rows(x + X_BYTES + i * 32));
+                        multiply_step<KIND>(sum, a[i], x + X_BYTES + i * 32);
                 }
                 ln_wgmma_commit();
                 ln_wgmma_wait<0>();
@@ -120,8 +156,7 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
             advance<shape::N_STAGES>(at);
             if (tile + 1 < p.n_tiles) {
                 ln_barrier_wait(&pipe.full[at.stage], at.parity);
-                a[0] = load_step(weights + at.stage * shape::BYTES, 0);
-                a[1] = load_step(weights + at.stage * shape::BYTES, 1);
+                load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
             }
         }
         ln_wgmma_wait<0>();
@@ -138,11 +173,11 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
 
 #endif
 
-template <bool GATE, bool PRECISE>
+template <int KIND, bool GATE, bool PRECISE>
 static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     gemm(const __grid_constant__ gemm_args g) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    typedef stage_shape<PRECISE> shape;
+    typedef stage_shape<KIND, PRECISE> shape;
     extern __shared__ __align__(1024) char stages[];
     __shared__ pipe pipe;
     ln_let_next_start();
@@ -151,7 +186,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     if (threadIdx.x >= WORKERS) {
         ln_leave_registers<FEW_REGISTERS>();
         if (threadIdx.x == WORKERS)
-            bring<GATE, PRECISE>(g, stages, pipe);
+            bring<KIND, GATE, PRECISE>(g, stages, pipe);
         return;
     }
     ln_take_registers<REGISTERS>();
@@ -163,13 +198,17 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         float total[64];
         if (!GATE)
             expect_residual<PANEL>(p, job);
-        multiply<PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
+        multiply<KIND, PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
+        if constexpr (ln_tile_scales_rows(KIND)) {
+            find_job<PANEL, GATE>(p, number, job);
+            scale_sums(p.x.scales + job.panel * PANEL, total);
+        }
         finish<PANEL, GATE>(p, number, total, outs);
     }
 #endif
 }
 
-template <bool GATE, bool PRECISE>
+template <int KIND, bool GATE, bool PRECISE>
 static int launch(const ln_tile_args &args, cudaStream_t stream) {
     gemm_args g = {args, {}, {}, {}, {}};
     size_t n_rows = (size_t)ln_ceil_div(args.n_rows, PANEL) * PANEL * args.n_tiles;
@@ -177,19 +216,30 @@ static int launch(const ln_tile_args &args, cudaStream_t stream) {
     if (code == 0 && PRECISE)
         code = map_rows(args.x.rest, n_rows, PANEL, &g.rest);
     if (code == 0)
-        code = map_weights(LN_TILE_BF16, args, g.weights, &g.gate);
+        code = map_weights(KIND, args, g.weights, &g.gate);
     if (code != 0)
         return code;
-    return launch_jobs(gemm<GATE, PRECISE>, g, PANEL, stage_shape<PRECISE>::SHARED, stream);
+    return launch_jobs(gemm<KIND, GATE, PRECISE>, g, PANEL, stage_shape<KIND, PRECISE>::SHARED,
+                       stream);
 }
 
-#ifndef LAB
-int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream) {
-    if (kind != LN_TILE_BF16)
-        return ln_tile_gemm_int(kind, args, stream);
+template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_t stream) {
     bool has_gate = args.parts[0].gate != NULL;
-    if (ln_tile_is_precise(args))
-        return has_gate ? launch<true, true>(args, stream) : launch<false, true>(args, stream);
-    return has_gate ? launch<true, false>(args, stream) : launch<false, false>(args, stream);
+    if constexpr (KIND == LN_TILE_BF16)
+        if (ln_tile_is_precise(args))
+            return has_gate ? launch<KIND, true, true>(args, stream)
+                            : launch<KIND, false, true>(args, stream);
+    return has_gate ? launch<KIND, true, false>(args, stream)
+                    : launch<KIND, false, false>(args, stream);
 }
-#endif
+
+int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream) {
+    switch (kind) {
+    case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);
+    case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);
+    case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
+    case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
+    case LN_TILE_INT8_ROW: return ln_tile_gemm_wide(kind, args, stream);
+    default: return ln_tile_gemm_int(kind, args, stream);
+    }
+}

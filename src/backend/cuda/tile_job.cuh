@@ -12,8 +12,12 @@
 #include "backend/cuda/tile_args.cuh"
 #include "backend/cuda/wgmma.cuh"
 
-enum { GROUPS = 3, GROUP_THREADS = 4 * LN_WARP, WARPS = 4 * GROUPS, WORKERS = WARPS * LN_WARP };
-enum { GEMM_THREADS = WORKERS + GROUP_THREADS, REGISTERS = 160, FEW_REGISTERS = 32 };
+#ifndef LN_JOB_GROUPS /* two, with more registers each, or three */
+#define LN_JOB_GROUPS 3
+#endif
+enum { GROUPS = LN_JOB_GROUPS, GROUP_THREADS = 4 * LN_WARP };
+enum { WARPS = 4 * GROUPS, WORKERS = WARPS * LN_WARP, GEMM_THREADS = WORKERS + GROUP_THREADS };
+enum { REGISTERS = GROUPS == 2 ? 240 : 160, FEW_REGISTERS = GROUPS == 2 ? 24 : 32 };
 enum { COLUMNS = 64 * GROUPS, MAX_SHARED = 226 * 1024 };
 enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* of a warp */
 enum { OUT_BYTES = WARPS * OUT_FLOATS * 4 };
@@ -29,7 +33,7 @@ static int map_tiles(int kind, const ln_tile_args &args, const uint8_t *matrix, 
     tensor.dims[0] = tensor.box[0] = tensor.strides[0] = 128;
     tensor.dims[1] = (size_t)args.n_tiles * (tile_bytes / 128);
     tensor.dims[2] = ln_ceil_div(n_out, LN_TILE_ROWS);
-    tensor.strides[1] = (size_t)args.n_tiles * tile_bytes;
+    tensor.strides[1] = ln_tile_row_bytes(kind, args.n_tiles);
     tensor.box[1] = tile_bytes / 128;
     tensor.box[2] = rows;
     return ln_tensor_map(&tensor, map);
@@ -159,20 +163,13 @@ static __device__ __forceinline__ void put_rows(const float *sums, float *out, u
     }
 }
 
-template <int N>
+template <int N, int PASS = 0>
 static __device__ __forceinline__ void put_pass(int pass, const float (&total)[N], float *out,
                                                 unsigned lane) {
-    constexpr int HALF = N > 32 ? 32 : 0; /* what the last four passes begin with */
-    switch (pass) {
-    case 0: put_rows(total, out, lane); return;
-    case 1: put_rows(total + 8, out, lane); return;
-    case 2: put_rows(total + 16, out, lane); return;
-    case 3: put_rows(total + 24, out, lane); return;
-    case 4: put_rows(total + HALF, out, lane); return;
-    case 5: put_rows(total + HALF + 8, out, lane); return;
-    case 6: put_rows(total + HALF + 16, out, lane); return;
-    default: put_rows(total + HALF + 24, out, lane); return;
-    }
+    if (pass == PASS)
+        put_rows(total + 8 * PASS, out, lane);
+    else if constexpr (8 * (PASS + 1) < N)
+        put_pass<N, PASS + 1>(pass, total, out, lane);
 }
 
 /* The warps of a pair, one of which has the gate's sums. */

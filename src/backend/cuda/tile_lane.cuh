@@ -17,10 +17,22 @@ template <> struct ln_lane_tile<LN_TILE_BF16> {
     enum { UNIT = 64 };
     uint4 steps[4];
 };
+struct ln_lane_narrow {
+    enum { UNIT = 64 };
+    uint4 numbers;
+    uint2 above, scales[2]; /* of rows g and g + 8 */
+};
+template <> struct ln_lane_tile<LN_TILE_Q4> : ln_lane_narrow {};
+template <> struct ln_lane_tile<LN_TILE_Q5> : ln_lane_narrow {};
+template <> struct ln_lane_tile<LN_TILE_Q6> : ln_lane_narrow {};
 template <> struct ln_lane_tile<LN_TILE_INT8> {
     enum { UNIT = 128 };
     uint4 blocks[4];
     uint32_t scales[2][2]; /* of rows g and g + 8 */
+};
+template <> struct ln_lane_tile<LN_TILE_INT8_ROW> {
+    enum { UNIT = 128 };
+    uint4 blocks[4];
 };
 template <> struct ln_lane_tile<LN_TILE_INT4> {
     enum { UNIT = 256 };
@@ -37,6 +49,11 @@ template <int KIND, bool PRECISE> struct ln_lane_x {
 template <bool PRECISE> struct ln_lane_x<LN_TILE_BF16, PRECISE> {
     uint4 values[2], rest[PRECISE ? 2 : 1];
 };
+template <bool PRECISE> struct ln_lane_x<LN_TILE_Q4, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_TILE_Q5, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_TILE_Q6, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
+
+template <bool PRECISE> struct ln_lane_x<LN_TILE_INT8_ROW, PRECISE> { uint4 values[2]; };
 
 static __device__ __forceinline__ uint4 ln_load_streamed(const uint8_t *at) {
     uint4 v;
@@ -53,7 +70,13 @@ static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsign
     constexpr unsigned PER_TILE = ln_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     const uint8_t *tile = tiles + (size_t)(unit / PER_TILE) * ln_tile_bytes(KIND);
     const uint8_t *values = tile + unit % PER_TILE * 2048 + lane * 16;
-    if constexpr (KIND == LN_TILE_BF16) {
+    if constexpr (ln_tile_is_narrow(KIND)) {
+        out.numbers = ln_load_streamed(values);
+        if constexpr (KIND != LN_TILE_Q4)
+            out.above = __ldg((const uint2 *)(tile + 512) + lane);
+        out.scales[0] = __ldg((const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4, 0)));
+        out.scales[1] = __ldg((const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4 + 8, 0)));
+    } else if constexpr (KIND == LN_TILE_BF16) {
 #pragma unroll
         for (int i = 0; i < 4; i++)
             out.steps[i] = ln_load_streamed(values + i * 512);
@@ -61,6 +84,8 @@ static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsign
 #pragma unroll
         for (int i = 0; i < 4; i++)
             out.blocks[i] = ln_load_streamed(values + i * 512);
+    }
+    if constexpr (KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4) {
         const uint8_t *scales = tile + ln_tile_scale_at(KIND, lane / 4, 0);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -87,7 +112,7 @@ static __device__ __forceinline__ void ln_take_unit(const uint8_t *tile, unsigne
             out.steps[i] = *(const uint4 *)(values + i * 512);
         else
             out.blocks[i] = *(const uint4 *)(values + i * 512);
-    if constexpr (KIND != LN_TILE_BF16) {
+    if constexpr (KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4) {
         const uint8_t *scales = tile + ln_tile_scale_at(KIND, lane / 4, 0);
 #pragma unroll
         for (int i = 0; i < 2; i++)
@@ -98,9 +123,45 @@ static __device__ __forceinline__ void ln_take_unit(const uint8_t *tile, unsigne
     }
 }
 
+/* Steps 2 * half and 2 * half + 1, as of BF16 but in f16, from a lane's share of a tile of Q4, Q5
+ * or Q6: two words of numbers, the word of the bits above (not of Q4), the pairs of rows g and g
+ * + 8.
+ */
+template <int KIND>
+static __device__ __forceinline__ void ln_widen(uint2 numbers, uint32_t above, uint32_t pair0,
+                                                uint32_t pair1, unsigned lane, uint4 steps[2]) {
+    /* 1024 + q as f16 is 0x6400 | q */
+    const uint32_t middle = 0x64006400u + (uint32_t)ln_tile_middle(KIND) * 0x10001u;
+    unsigned low = KIND == LN_TILE_Q6 && lane % 4 >= 2 ? 0x3232 : 0x1010;
+    uint32_t scales[2] = {__byte_perm(pair0, 0, low), __byte_perm(pair1, 0, low)};
+    uint32_t offsets[2] = {__byte_perm(pair0, 0, 0x3232), __byte_perm(pair1, 0, 0x3232)};
+    uint32_t words[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        uint32_t q = (i < 4 ? numbers.x : numbers.y) >> i % 4 * 4 & 0x000f000fu;
+        if constexpr (KIND != LN_TILE_Q4)
+            q |= (i < 2 ? above << (4 - 2 * i) : above >> (2 * i - 4)) & 0x00300030u;
+        q |= 0x64006400u;
+        __half2 x = __hsub2(*(__half2 *)&q, *(const __half2 *)&middle);
+        __half2 scale = *(__half2 *)&scales[i % 2], offset = *(__half2 *)&offsets[i % 2];
+        x = KIND == LN_TILE_Q6 ? __hmul2(x, scale) : __hfma2(x, scale, offset);
+        words[i] = *(uint32_t *)&x;
+    }
+    steps[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    steps[1] = make_uint4(words[4], words[5], words[6], words[7]);
+}
+
 static __device__ __forceinline__ void ln_mma_bf16(float c[4], const uint4 &a, uint32_t b0,
                                                    uint32_t b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+static __device__ __forceinline__ void ln_mma_f16(float c[4], const uint4 &a, uint32_t b0,
+                                                  uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
         "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
@@ -117,6 +178,30 @@ static __device__ __forceinline__ void ln_mma_int8(float c[4], const uint4 &a, u
 #pragma unroll
     for (int i = 0; i < 4; i++)
         c[i] = __int_as_float(bits[i]);
+}
+
+/* c += the sums, of whole numbers whose bits stand in floats. */
+static __device__ __forceinline__ void ln_mma_whole(float c[4], const uint4 &a, uint32_t b0,
+                                                    uint32_t b1) {
+    int s[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        s[i] = __float_as_int(c[i]);
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(s[0]), "+r"(s[1]), "+r"(s[2]), "+r"(s[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        c[i] = __int_as_float(s[i]);
+}
+
+/* The sum of two slices: of whole numbers that of INT8_ROW. */
+template <int KIND> static __device__ __forceinline__ float ln_add_slices(float a, float b) {
+    if constexpr (KIND == LN_TILE_INT8_ROW)
+        return __int_as_float(__float_as_int(a) + __float_as_int(b));
+    else
+        return a + b;
 }
 
 /* sum + c * w * x, c being START + a sum, w a weight scale and w_start -START * w. */
@@ -144,7 +229,7 @@ static __device__ __forceinline__ void ln_load_x(const ln_tile_x_parts &x, size_
                                                  ln_lane_x<KIND, PRECISE> &out) {
     constexpr int UNIT = ln_lane_tile<KIND>::UNIT;
     size_t col = (size_t)unit * UNIT;
-    if constexpr (KIND == LN_TILE_BF16) {
+    if constexpr (ln_tile_meets_16(KIND)) {
         const uint4 *values = (const uint4 *)(x.bf16 + row + col + lane % 4 * 8);
         out.values[0] = values[0], out.values[1] = values[4];
         if constexpr (PRECISE) {
@@ -153,11 +238,13 @@ static __device__ __forceinline__ void ln_load_x(const ln_tile_x_parts &x, size_
         }
     } else {
         const uint4 *values = (const uint4 *)(x.int8 + row + col + lane % 4 * 16);
-        const float4 *s0 = (const float4 *)(x.scales + (row0 + col) / LN_TILE_BLOCK);
-        const float4 *s1 = (const float4 *)(x.scales + (row1 + col) / LN_TILE_BLOCK);
 #pragma unroll
         for (int i = 0; i < UNIT / 64; i++)
             out.values[i] = values[i * 4];
+    }
+    if constexpr (KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4) {
+        const float4 *s0 = (const float4 *)(x.scales + (row0 + col) / LN_TILE_BLOCK);
+        const float4 *s1 = (const float4 *)(x.scales + (row1 + col) / LN_TILE_BLOCK);
 #pragma unroll
         for (int i = 0; i < UNIT / 128; i++) {
             *(float4 *)&out.scales[0][4 * i] = s0[i];
@@ -171,7 +258,19 @@ template <int KIND, bool PRECISE>
 static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<KIND> &tile,
                                                    const ln_lane_x<KIND, PRECISE> &x, bool precise,
                                                    float sum[4]) {
-    if constexpr (KIND == LN_TILE_BF16) {
+    if constexpr (ln_tile_is_narrow(KIND)) {
+        unsigned lane = threadIdx.x % LN_WARP;
+        uint4 steps[4];
+        ln_widen<KIND>(make_uint2(tile.numbers.x, tile.numbers.y), tile.above.x, tile.scales[0].x,
+                       tile.scales[1].x, lane, steps);
+        ln_widen<KIND>(make_uint2(tile.numbers.z, tile.numbers.w), tile.above.y, tile.scales[0].y,
+                       tile.scales[1].y, lane, steps + 2);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            ln_mma_f16(sum, steps[2 * i], x.values[i].x, x.values[i].y);
+            ln_mma_f16(sum, steps[2 * i + 1], x.values[i].z, x.values[i].w);
+        }
+    } else if constexpr (KIND == LN_TILE_BF16) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             ln_mma_bf16(sum, tile.steps[2 * i], x.values[i].x, x.values[i].y);
@@ -185,6 +284,13 @@ static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<KIND> &til
                 ln_mma_bf16(sum, tile.steps[2 * i], x.rest[i].x, x.rest[i].y);
                 ln_mma_bf16(sum, tile.steps[2 * i + 1], x.rest[i].z, x.rest[i].w);
             }
+        }
+    } else if constexpr (KIND == LN_TILE_INT8_ROW) {
+#pragma unroll
+        for (int block = 0; block < 4; block++) {
+            uint4 two = x.values[block / 2];
+            ln_mma_whole(sum, tile.blocks[block], block % 2 ? two.z : two.x,
+                         block % 2 ? two.w : two.y);
         }
     } else {
 #pragma unroll

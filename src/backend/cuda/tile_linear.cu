@@ -41,7 +41,7 @@ multiply(const ln_tile_args &p, const ln_tile_part &part, unsigned tile_row, siz
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
     unsigned begin = min(slice * per_slice, p.n_tiles) * PER_TILE;
     unsigned end = min((slice + 1) * per_slice, p.n_tiles) * PER_TILE;
-    size_t row_at = (size_t)tile_row * p.n_tiles * ln_tile_bytes(KIND);
+    size_t row_at = tile_row * ln_tile_row_bytes(KIND, p.n_tiles);
     const uint8_t *up_tiles = part.weight + row_at, *gate_tiles = GATE ? part.gate + row_at : NULL;
     ln_lane_tile<KIND> up[AHEAD], gate[GATE ? AHEAD : 1];
 #pragma unroll
@@ -55,7 +55,7 @@ multiply(const ln_tile_args &p, const ln_tile_part &part, unsigned tile_row, siz
     find_rows<GROUPS>(p, first, rows);
     ln_tile_x_parts x = p.x;
     size_t x_at = first / p.rows_per_x * x.cols;
-    x.bf16 += x_at, x.int8 += x_at, x.scales += x_at / LN_TILE_BLOCK;
+    x.bf16 += x_at, x.int8 += x_at, x.scales += x_at / LN_TILE_BLOCK; /* these of blocks */
     if constexpr (PRECISE)
         x.rest += x_at;
     ln_wait_for_last();
@@ -87,7 +87,7 @@ template <int GROUPS> struct slices { float sums[LN_TILE_SLICES][LN_TILE_ROWS][8
 
 /* Merges the slices in order: total[i] is that of element threadIdx.x + i * TILE_THREADS of
  * [8 * GROUPS rows of x][16 rows of tiles]. */
-template <int GROUPS>
+template <int KIND, int GROUPS>
 static __device__ __forceinline__ void merge(slices<GROUPS> &shared, const float sum[GROUPS][4],
                                              float *total) {
     unsigned lane = threadIdx.x % LN_WARP, slice = threadIdx.x / LN_WARP;
@@ -108,8 +108,21 @@ static __device__ __forceinline__ void merge(slices<GROUPS> &shared, const float
         total[i] = shared.sums[0][column][row];
 #pragma unroll
         for (int s = 1; s < LN_TILE_SLICES; s++)
-            total[i] += shared.sums[s][column][row];
+            total[i] = ln_add_slices<KIND>(total[i], shared.sums[s][column][row]);
     }
+}
+
+/* What the sum of a row and a column of a row of tiles stands for, where rows of x have scales. */
+template <int KIND>
+static __device__ __forceinline__ float scale_sum(const ln_tile_args &p, const uint8_t *tiles,
+                                                  unsigned tile_row, size_t row, size_t column,
+                                                  float sum) {
+    float x = p.x.scales[row / p.rows_per_x];
+    if constexpr (KIND != LN_TILE_INT8_ROW)
+        return sum * x;
+    const uint8_t *at = tiles + tile_row * ln_tile_row_bytes(KIND, p.n_tiles);
+    float w = ln_tile_row_scales(at, p.n_tiles)[column % LN_TILE_ROWS];
+    return (float)__float_as_int(sum) * (w * x);
 }
 
 template <int KIND, int GROUPS, int AHEAD, bool GATE, bool PRECISE>
@@ -124,16 +137,23 @@ __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_B
     unsigned tile_row = blockIdx.x;
     const ln_tile_part &part = ln_tile_find_part(p, LN_TILE_ROWS, &tile_row);
     multiply<KIND, GROUPS, AHEAD, GATE, PRECISE>(p, part, tile_row, first, up_sum, gate_sum);
-    merge<GROUPS>(shared, up_sum, up);
+    merge<KIND, GROUPS>(shared, up_sum, up);
     if constexpr (GATE)
-        merge<GROUPS>(shared, gate_sum, gate);
+        merge<KIND, GROUPS>(shared, gate_sum, gate);
 #pragma unroll
     for (int i = 0; i < (GROUPS + 1) / 2; i++) {
         unsigned element = threadIdx.x + i * TILE_THREADS;
         size_t row = first + element / LN_TILE_ROWS;
         size_t column = (size_t)tile_row * LN_TILE_ROWS + element % LN_TILE_ROWS;
-        if (element < 8 * GROUPS * LN_TILE_ROWS && row < p.n_rows && column < part.epilogue.n_out)
-            ln_finish(part.epilogue, row, column, up[i], gate[i]);
+        if (element >= 8 * GROUPS * LN_TILE_ROWS || row >= p.n_rows ||
+            column >= part.epilogue.n_out)
+            continue;
+        if constexpr (ln_tile_scales_rows(KIND)) {
+            up[i] = scale_sum<KIND>(p, part.weight, tile_row, row, column, up[i]);
+            if constexpr (GATE)
+                gate[i] = scale_sum<KIND>(p, part.gate, tile_row, row, column, gate[i]);
+        }
+        ln_finish(part.epilogue, row, column, up[i], gate[i]);
     }
 }
 
@@ -141,7 +161,8 @@ __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_B
 
 template <int KIND, int GROUPS, bool GATE, bool PRECISE>
 static int launch(const ln_tile_args &args, cudaStream_t stream) {
-    constexpr int AHEAD = GROUPS > 2 ? 1 : (KIND == LN_TILE_BF16 ? 4 : 2) / (GATE ? 2 : 1);
+    constexpr int MOST = ln_tile_is_narrow(KIND) ? 8 : KIND == LN_TILE_BF16 ? 4 : 2;
+    constexpr int AHEAD = GROUPS > 2 ? 1 : MOST / (GATE ? 2 : 1);
     dim3 grid(ln_tile_blocks(args, LN_TILE_ROWS), ln_ceil_div(args.n_rows, 8 * GROUPS));
     return ln_launch(tile_linear<KIND, GROUPS, AHEAD, GATE, PRECISE>, grid, TILE_THREADS, 0, stream,
                      args);
@@ -261,6 +282,10 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
     switch (kind) {
     case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);
     case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(args, stream);
+    case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);
+    case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
+    case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
+    case LN_TILE_INT8_ROW: return launch_kind<LN_TILE_INT8_ROW>(args, stream);
     default: return launch_kind<LN_TILE_INT4>(args, stream);
     }
 }

@@ -1,9 +1,9 @@
 /* Rows of x to the form that tiles meet. Grid: blocks of 1,024 columns, row after row; a thread
- * for four columns. */
+ * for four columns. Where rows have one scale each, a block for each row, which it reads twice. */
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_x.cuh"
 
-enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS };
+enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
 enum { MIN_PANEL_ROWS = 9 }; /* of BF16 */
 
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
@@ -19,15 +19,10 @@ typedef struct convert_args {
     ln_tile_x_parts to;
 } convert_args;
 
-static __global__ void convert(const __grid_constant__ convert_args p) {
-    ln_follow_last();
-    unsigned per_row = ((unsigned)p.to.cols + CONVERT_COLS - 1) / CONVERT_COLS;
-    size_t row = blockIdx.x / per_row;
-    size_t col = blockIdx.x % per_row * CONVERT_COLS + 4 * threadIdx.x;
-    if (col >= p.to.cols)
-        return;
+/* Four columns of a row; past its end zeros. */
+static __device__ __forceinline__ void load_four(const convert_args &p, size_t row, size_t col,
+                                                 float v[4]) {
     const float *x = p.x + row * p.stride + col;
-    float v[4];
     if (p.is_aligned && col < p.n_cols) {
         float4 four = *(const float4 *)x;
         v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
@@ -35,7 +30,37 @@ static __global__ void convert(const __grid_constant__ convert_args p) {
         for (int i = 0; i < 4; i++)
             v[i] = col + i < p.n_cols ? x[i] : 0.0f;
     }
+}
+
+static __global__ void convert(const __grid_constant__ convert_args p) {
+    ln_follow_last();
+    unsigned per_row = ((unsigned)p.to.cols + CONVERT_COLS - 1) / CONVERT_COLS;
+    size_t row = blockIdx.x / per_row;
+    size_t col = blockIdx.x % per_row * CONVERT_COLS + 4 * threadIdx.x;
+    if (col >= p.to.cols)
+        return;
+    float v[4];
+    load_four(p, row, col, v);
     ln_tile_x_put(p.to, row, col, v);
+}
+
+static __global__ void __launch_bounds__(ROW_THREADS)
+    convert_rows(const __grid_constant__ convert_args p) {
+    __shared__ float shared[LN_MAX_WARPS];
+    ln_follow_last();
+    size_t row = blockIdx.x;
+    float v[4], largest = 0.0f;
+#pragma unroll 4
+    for (size_t col = 4 * threadIdx.x; col < p.n_cols; col += 4 * ROW_THREADS) {
+        load_four(p, row, col, v);
+        largest = fmaxf(largest, ln_largest_of_four(v));
+    }
+    largest = ln_block_max(largest, shared);
+#pragma unroll 4
+    for (size_t col = 4 * threadIdx.x; col < p.to.cols; col += 4 * ROW_THREADS) {
+        load_four(p, row, col, v);
+        ln_tile_x_put_by_row(p.to, row, col, v, largest);
+    }
 }
 
 bool ln_tile_x_wants(const ln_op_linear *p, bool precise, ln_tile_x *x) {
@@ -46,13 +71,16 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, ln_tile_x *x) {
     now.n_cols = p->weight->n_cols;
     now.n_rows = (p->n_rows + rows_per_x - 1) / rows_per_x;
     now.stride = p->x_stride > 0 ? p->x_stride : now.n_cols;
-    now.is_int8 = p->weight->layout != LN_TILE_BF16;
-    now.precise = precise && !now.is_int8;
-    size_t least = now.is_int8 ? LN_TILE_FEW_ROWS + 1 : (size_t)MIN_PANEL_ROWS;
+    now.is_int8 = !ln_tile_meets_16((int)p->weight->layout);
+    now.by_row = ln_tile_scales_rows((int)p->weight->layout);
+    now.precise = precise && p->weight->layout == LN_TILE_BF16;
+    size_t least =
+        p->weight->layout == LN_TILE_BF16 ? (size_t)MIN_PANEL_ROWS : LN_TILE_FEW_ROWS + 1;
     now.in_panels = p->n_rows >= least && rows_per_x == 1 && ln_runs_hopper_code();
     bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&
                     x->stride == now.stride && x->is_int8 == now.is_int8 &&
-                    x->in_panels == now.in_panels && (x->precise || !now.precise);
+                    x->by_row == now.by_row && x->in_panels == now.in_panels &&
+                    (x->precise || !now.precise);
     if (!is_there)
         *x = now;
     return !is_there;
@@ -66,6 +94,8 @@ int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream) {
     args.is_aligned =
         x->n_cols % 4 == 0 && x->stride % 4 == 0 && (uintptr_t)x->of % sizeof(float4) == 0;
     args.to = ln_tile_x_divide(x);
+    if (x->by_row)
+        return ln_launch(convert_rows, dim3((unsigned)x->n_rows), ROW_THREADS, 0, stream, args);
     unsigned grid = (unsigned)(ln_ceil_div(args.to.cols, CONVERT_COLS) * x->n_rows);
     return ln_launch(convert, dim3(grid), CONVERT_THREADS, 0, stream, args);
 }

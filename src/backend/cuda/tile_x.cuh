@@ -1,9 +1,10 @@
 /* Rows of x in the form that tiles meet, filled up with zeros to whole tiles of columns.
  *
- * For few rows, one row after another: of bf16, and for precise linears what rounding left, in
- * bf16 too; or of int8 in which two blocks of 32 columns are interleaved by eight, so that what
- * lane t needs of both is 16 bytes, [n_cols / 64][4 t][2 blocks][8], with a float32 scale for each
- * block.
+ * For few rows, one row after another: of bf16, or of f16 with a scale for each row, a power of
+ * two, and for precise linears what rounding left, in bf16 too; or of int8 in which two blocks of
+ * 32 columns are interleaved by eight, so that what lane t needs of both is 16 bytes, [n_cols /
+ * 64][4 t][2 blocks][8], with a float32 scale for each block, or for each row where INT8_ROW wants
+ * it.
  *
  * For many rows, in panels of LN_TILE_PANEL(kind) rows (64 where there are no more) as WGMMA takes
  * its B operand from shared memory: for each 128 bytes of columns [rows][128 bytes], the 16 bytes
@@ -14,7 +15,8 @@
 
 #include "backend/cuda/tiles.cuh"
 
-#define LN_TILE_PANEL(KIND) ((KIND) == LN_TILE_BF16 ? 128u : 64u)
+#define LN_TILE_PANEL(KIND)                                                                        \
+    ((KIND) == LN_TILE_INT8_ROW ? 256u : ln_tile_meets_16(KIND) ? 128u : 64u)
 
 #define LN_TILE_FEW_ROWS 64u /* that one panel of as many rows serves */
 
@@ -22,16 +24,17 @@
 typedef struct ln_tile_x_parts {
     size_t cols;    /* filled up */
     unsigned panel; /* rows in one; 0: row after row */
-    bool is_int8;
+    bool is_int8, by_row;
     __nv_bfloat16 *bf16, *rest; /* rest: NULL unless precise */
     int8_t *int8;
-    float *scales; /* [n_rows][cols / 32] */
+    float *scales; /* [n_rows][cols / 32], by_row [n_rows] */
 } ln_tile_x_parts;
 
 static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
     ln_tile_x_parts parts = {};
-    int kind = x->is_int8 ? LN_TILE_INT8 : LN_TILE_BF16;
+    int kind = !x->is_int8 ? LN_TILE_BF16 : x->by_row ? LN_TILE_INT8_ROW : LN_TILE_INT8;
     parts.cols = ln_tile_padded_cols(kind, x->n_cols);
+    parts.by_row = x->by_row;
     size_t n_rows = x->n_rows;
     if (x->in_panels)
         parts.panel = n_rows > LN_TILE_FEW_ROWS ? LN_TILE_PANEL(kind) : LN_TILE_FEW_ROWS;
@@ -41,13 +44,8 @@ static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
     parts.bf16 = (__nv_bfloat16 *)x->memory;
     parts.rest = x->precise ? parts.bf16 + n_rows * parts.cols : NULL;
     parts.int8 = (int8_t *)x->memory;
-    parts.scales = (float *)((char *)x->memory + n_rows * parts.cols);
+    parts.scales = (float *)((char *)x->memory + n_rows * parts.cols * (x->is_int8 ? 1 : 2));
     return parts;
-}
-
-static __device__ __forceinline__ uint32_t ln_pack_bf16(float low, float high) {
-    return (uint32_t)__bfloat16_as_ushort(__float2bfloat16_rn(low)) |
-           (uint32_t)__bfloat16_as_ushort(__float2bfloat16_rn(high)) << 16;
 }
 
 /* Byte of the 16 at `chunk`, `lane` words behind their start, of 128 bytes of columns `part`. */
@@ -59,9 +57,9 @@ static __device__ __forceinline__ size_t ln_panel_byte(const ln_tile_x_parts &x,
 }
 
 /* Four columns of one row, from `col` on, a multiple of four. */
-static __device__ __forceinline__ void ln_tile_x_put_bf16(const ln_tile_x_parts &x,
-                                                          __nv_bfloat16 *to, size_t row, size_t col,
-                                                          uint32_t low, uint32_t high) {
+static __device__ __forceinline__ void ln_tile_x_put_16(const ln_tile_x_parts &x, __nv_bfloat16 *to,
+                                                        size_t row, size_t col, uint32_t low,
+                                                        uint32_t high) {
     if (x.panel == 0) {
         *(uint2 *)(to + row * x.cols + col) = make_uint2(low, high);
         return;
@@ -71,6 +69,26 @@ static __device__ __forceinline__ void ln_tile_x_put_bf16(const ln_tile_x_parts 
     char *bytes = (char *)to;
     *(uint32_t *)(bytes + ln_panel_byte(x, row, x.cols / 64, col / 64, 2 * step, lane)) = low;
     *(uint32_t *)(bytes + ln_panel_byte(x, row, x.cols / 64, col / 64, 2 * step + 1, lane)) = high;
+}
+
+/* Four numbers of int8 from four of x, by 1 / scale; and the largest magnitude among them. */
+static __device__ __forceinline__ uint32_t ln_quantize_four(const float v[4], float inverse) {
+    uint32_t word = 0;
+    for (int i = 0; i < 4; i++)
+        word |= (uint32_t)(__float2int_rn(v[i] * inverse) & 255) << 8 * i;
+    return word;
+}
+
+static __device__ __forceinline__ float ln_largest_of_four(const float v[4]) {
+    float largest = 0.0f;
+    for (int i = 0; i < 4; i++)
+        largest = fmaxf(largest, isnan(v[i]) ? INFINITY : fabsf(v[i]));
+    return largest;
+}
+
+/* What numbers whose largest magnitude is this are multiplied with. */
+static __device__ __forceinline__ float ln_inverse_scale(float largest) {
+    return largest > 0.0f ? __fdividef(127.0f, largest) : 0.0f;
 }
 
 static __device__ __forceinline__ void ln_tile_x_put_int8(const ln_tile_x_parts &x, size_t row,
@@ -87,37 +105,56 @@ static __device__ __forceinline__ void ln_tile_x_put_int8(const ln_tile_x_parts 
                    row % x.panel;
     }
     *(uint32_t *)(x.int8 + at) = word;
-    if (col % LN_TILE_BLOCK == 0)
-        x.scales[scale_at] = scale;
+    if (x.by_row ? col == 0 : col % LN_TILE_BLOCK == 0)
+        x.scales[x.by_row ? row : scale_at] = scale;
 }
 
-/* Converts four columns of a row. The eight lanes that hold a block of 32 columns call together.
- * The largest magnitude of a block becomes 127; a block with a NaN gets an infinite scale, which
- * spoils its sums as the NaN would. */
+/* The exponent of the power of two that brings a row to f16: its largest magnitude becomes 2^14 and
+ * more. A row with what is no number gets an infinite scale. */
+static __device__ __forceinline__ int ln_f16_exponent(float largest) {
+    return max((int)(__float_as_uint(largest) >> 23) - 127, -112) - 14;
+}
+
+/* Converts four columns of a row whose largest magnitude is known, by_row. */
+static __device__ __forceinline__ void ln_tile_x_put_by_row(const ln_tile_x_parts &x, size_t row,
+                                                            size_t col, const float v[4],
+                                                            float largest) {
+    if (x.is_int8) {
+        ln_tile_x_put_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
+                           largest * (1.0f / 127.0f));
+        return;
+    }
+    int exponent = ln_f16_exponent(largest);
+    float inverse = __uint_as_float((uint32_t)(127 - exponent) << 23);
+    ln_tile_x_put_16(x, x.bf16, row, col, ln_pack_f16(v[0] * inverse, v[1] * inverse),
+                     ln_pack_f16(v[2] * inverse, v[3] * inverse));
+    if (col == 0)
+        x.scales[row] =
+            largest < INFINITY ? __uint_as_float((uint32_t)(127 + exponent) << 23) : INFINITY;
+}
+
+/* Converts four columns of a row, not by_row. The eight lanes that hold a block of 32 columns call
+ * together. The largest magnitude of a block becomes 127; a block with a NaN gets an infinite
+ * scale, which spoils its sums as the NaN would. */
 static __device__ __forceinline__ void ln_tile_x_put(const ln_tile_x_parts &x, size_t row,
                                                      size_t col, const float v[4]) {
     if (!x.is_int8) {
-        ln_tile_x_put_bf16(x, x.bf16, row, col, ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
+        ln_tile_x_put_16(x, x.bf16, row, col, ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
         if (x.rest == NULL)
             return;
         float rest[4];
         for (int i = 0; i < 4; i++)
             rest[i] = v[i] - __bfloat162float(__float2bfloat16_rn(v[i]));
-        ln_tile_x_put_bf16(x, x.rest, row, col, ln_pack_bf16(rest[0], rest[1]),
-                           ln_pack_bf16(rest[2], rest[3]));
+        ln_tile_x_put_16(x, x.rest, row, col, ln_pack_bf16(rest[0], rest[1]),
+                         ln_pack_bf16(rest[2], rest[3]));
         return;
     }
-    float largest = 0.0f;
-    for (int i = 0; i < 4; i++)
-        largest = fmaxf(largest, isnan(v[i]) ? INFINITY : fabsf(v[i]));
+    float largest = ln_largest_of_four(v);
     unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
     for (int step = 4; step > 0; step /= 2)
         largest = fmaxf(largest, __shfl_xor_sync(block_lanes, largest, step));
-    float inverse = largest > 0.0f ? __fdividef(127.0f, largest) : 0.0f;
-    uint32_t word = 0;
-    for (int i = 0; i < 4; i++)
-        word |= (uint32_t)(__float2int_rn(v[i] * inverse) & 255) << 8 * i;
-    ln_tile_x_put_int8(x, row, col, word, largest * (1.0f / 127.0f));
+    ln_tile_x_put_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
+                       largest * (1.0f / 127.0f));
 }
 
 /* Makes *x say in which form the linear takes its x; whether that is yet to be made. */

@@ -7,18 +7,54 @@
 
 enum { LN_TILE_BLOCK = 32 };
 
+/* Whether numbers of few bits become f16 on their way to the tensor cores. */
+static __host__ __device__ constexpr bool ln_tile_is_narrow(int kind) {
+    return kind == LN_TILE_Q4 || kind == LN_TILE_Q5 || kind == LN_TILE_Q6;
+}
+
+/* Whether x has 16 bits, and whether it has a scale for each row. */
+static __host__ __device__ constexpr bool ln_tile_meets_16(int kind) {
+    return kind == LN_TILE_BF16 || ln_tile_is_narrow(kind);
+}
+
+static __host__ __device__ constexpr bool ln_tile_scales_rows(int kind) {
+    return kind == LN_TILE_INT8_ROW || ln_tile_is_narrow(kind);
+}
+
 /* Columns and bytes of a tile, of the kinds that are there. */
 static __host__ __device__ constexpr size_t ln_tile_cols(int kind) {
-    return kind == LN_TILE_BF16 ? 64 : 256;
+    return ln_tile_meets_16(kind) ? 64 : kind == LN_TILE_INT8_ROW ? 128 : 256;
 }
 
 static __host__ __device__ constexpr size_t ln_tile_bytes(int kind) {
-    return kind == LN_TILE_BF16 ? 2048 : (kind == LN_TILE_INT8 ? 4096 : 2048) + 256;
+    switch (kind) {
+    case LN_TILE_Q4: return 640;
+    case LN_TILE_Q5:
+    case LN_TILE_Q6: return 896;
+    case LN_TILE_INT8: return 4096 + 256;
+    case LN_TILE_INT4: return 2048 + 256;
+    default: return 2048;
+    }
+}
+
+/* Bytes of a row of n tiles. */
+static __host__ __device__ constexpr size_t ln_tile_row_bytes(int kind, size_t n) {
+    return n * ln_tile_bytes(kind) + (kind == LN_TILE_INT8_ROW ? 128 : 0);
 }
 
 static __host__ __device__ inline size_t ln_tile_padded_cols(int kind, size_t n_cols) {
     size_t cols = ln_tile_cols(kind);
     return (n_cols + cols - 1) / cols * cols;
+}
+
+static __device__ __forceinline__ uint32_t ln_pack_f16(float low, float high) {
+    return (uint32_t)__half_as_ushort(__float2half_rn(low)) |
+           (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;
+}
+
+static __device__ __forceinline__ uint32_t ln_pack_bf16(float low, float high) {
+    return (uint32_t)__bfloat16_as_ushort(__float2bfloat16_rn(low)) |
+           (uint32_t)__bfloat16_as_ushort(__float2bfloat16_rn(high)) << 16;
 }
 
 /* Where an element lies in its tile: the byte, and for INT4 the half of it. */
@@ -31,10 +67,13 @@ typedef struct ln_tile_place {
 static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned row, unsigned col) {
     unsigned lane = row % 8 * 4 + col % 32 / 8, upper = row / 8, block = col / 32;
     ln_tile_place place = {0, 0};
-    if (kind == LN_TILE_BF16) {
+    if (ln_tile_is_narrow(kind)) {
+        place.byte = lane * 16 + block * 8 + col % 8 / 4 * 4 + col % 2 * 2 + col % 4 / 2;
+        place.shift = upper * 4;
+    } else if (kind == LN_TILE_BF16) {
         unsigned step = block * 2 + col % 8 / 4, word = col % 4 / 2 * 2 + upper;
         place.byte = (step * 32 + lane) * 16 + word * 4 + col % 2 * 2;
-    } else if (kind == LN_TILE_INT8) {
+    } else if (kind == LN_TILE_INT8 || kind == LN_TILE_INT8_ROW) {
         place.byte = (block * 32 + lane) * 16 + (col % 8 / 4 * 2 + upper) * 4 + col % 4;
     } else {
         place.byte = (block / 2 * 32 + lane) * 16 + block % 2 * 8 + col % 8 / 4 * 4 + col % 4;
@@ -43,21 +82,62 @@ static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned 
     return place;
 }
 
-/* Where the scale of a row and a block of 32 columns lies in a tile of INT8 or INT4. */
-static __host__ __device__ inline size_t ln_tile_scale_at(int kind, unsigned row, unsigned block) {
+/* Where the two bits above lie. */
+static __host__ __device__ inline ln_tile_place ln_tile_find_above(unsigned row, unsigned col) {
+    unsigned lane = row % 8 * 4 + col % 32 / 8;
+    ln_tile_place place = {512 + lane * 8 + col / 32 * 4 + col % 2 * 2 + col % 8 / 4,
+                           (col % 4 / 2 * 2 + row / 8) * 2};
+    return place;
+}
+
+/* Where the scale of a row and a block of 32 columns lies in a tile, or the pair of f16. */
+static __host__ __device__ constexpr size_t ln_tile_scale_at(int kind, unsigned row,
+                                                             unsigned block) {
+    if (ln_tile_is_narrow(kind))
+        return ln_tile_bytes(kind) - 128 + (row * 2 + block) * 4;
     return ln_tile_bytes(kind) - 256 + (row * 8 + block) * 2;
+}
+
+/* The scales of a row of n tiles of INT8_ROW. */
+static __device__ __forceinline__ const float *ln_tile_row_scales(const uint8_t *tile_row,
+                                                                  size_t n) {
+    return (const float *)(tile_row + n * ln_tile_bytes(LN_TILE_INT8_ROW));
+}
+
+/* What is taken off the numbers of Q4, Q5 or Q6. */
+static __host__ __device__ constexpr int ln_tile_middle(int kind) {
+    return kind == LN_TILE_Q4 ? 8 : kind == LN_TILE_Q5 ? 16 : 32;
+}
+
+/* An element of a tile of Q4, Q5 or Q6, before it is rounded. */
+static __device__ inline float ln_tile_narrow_value(int kind, const uint8_t *tile, unsigned row,
+                                                    unsigned col) {
+    ln_tile_place place = ln_tile_find(kind, row, col), above = ln_tile_find_above(row, col);
+    int q = tile[place.byte] >> place.shift & 15;
+    if (kind != LN_TILE_Q4)
+        q |= (tile[above.byte] >> above.shift & 3) << 4;
+    uint32_t pair = *(const uint32_t *)(tile + ln_tile_scale_at(kind, row, col / LN_TILE_BLOCK));
+    float low = ln_f16((uint16_t)pair), high = ln_f16((uint16_t)(pair >> 16));
+    float number = (float)(q - ln_tile_middle(kind));
+    if (kind == LN_TILE_Q6)
+        return number * (col % LN_TILE_BLOCK < 16 ? low : high);
+    return fmaf(number, low, high);
 }
 
 /* An element of a matrix of tiles. */
 static __device__ inline float ln_tile_value(int kind, const uint8_t *tiles, size_t n_cols,
                                              size_t row, size_t col) {
     size_t cols = ln_tile_cols(kind), n_tiles = ln_tile_padded_cols(kind, n_cols) / cols;
-    const uint8_t *tile =
-        tiles + (row / LN_TILE_ROWS * n_tiles + col / cols) * ln_tile_bytes(kind);
+    const uint8_t *tile_row = tiles + row / LN_TILE_ROWS * ln_tile_row_bytes(kind, n_tiles);
+    const uint8_t *tile = tile_row + col / cols * ln_tile_bytes(kind);
     unsigned r = (unsigned)(row % LN_TILE_ROWS), c = (unsigned)(col % cols);
     ln_tile_place place = ln_tile_find(kind, r, c);
+    if (ln_tile_is_narrow(kind))
+        return ln_tile_narrow_value(kind, tile, r, c);
     if (kind == LN_TILE_BF16)
         return ln_bf16(*(const uint16_t *)(tile + place.byte));
+    if (kind == LN_TILE_INT8_ROW)
+        return ln_tile_row_scales(tile_row, n_tiles)[r] * (float)(int8_t)tile[place.byte];
     float scale = ln_f16(*(const uint16_t *)(tile + ln_tile_scale_at(kind, r, c / LN_TILE_BLOCK)));
     int8_t value = (int8_t)tile[place.byte];
     if (kind == LN_TILE_INT4)

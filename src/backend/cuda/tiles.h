@@ -1,9 +1,9 @@
 /* Tiles: matrices in the order in which tensor cores take them, for `fast`.
  *
- * A tile holds 16 rows by 64 columns (BF16) or 256 columns (INT8, INT4); tiles lie one after
- * another along the columns, then row of tiles after row of tiles. Rows and columns that fill up
- * the last tiles are zero. Within a tile lane 4 g + t of a warp owns rows g and g + 8, and of each
- * block of 32 columns the columns 8 t .. 8 t + 7:
+ * A tile holds 16 rows by 64 columns (BF16, Q4, Q5, Q6), 128 (INT8_ROW) or 256 (INT8, INT4); tiles
+ * lie one after another along the columns, then row of tiles after row of tiles. Rows and columns
+ * that fill up the last tiles are zero. Within a tile lane 4 g + t of a warp owns rows g and g + 8
+ * and, of each block of 32 columns, the columns 8 t .. 8 t + 7:
  *
  *   BF16  [4 steps][32 lanes] 16 bytes: (row g, columns c, c + 1), (g + 8, the same), (g, c + 2,
  *         c + 3), (g + 8, the same), with c = 32 (step / 2) + 8 t + 4 (step % 2)
@@ -11,9 +11,22 @@
  *         (g + 8, the same); then [16 rows][8 blocks] f16 scales
  *   INT4  as INT8 with rows g and g + 8 in the low and high halves of a byte, two blocks in 16
  *         bytes; signed nibbles, read as 16 times their value, and scales / 16
+ *   Q4    [32 lanes] 16 bytes: word s has the numbers of step s of BF16, of its word w bits 4 w ..
+ *         4 w + 3 of the lower and of the upper half; then [16 rows][2 blocks] of f16 (a, b). The
+ *         value is a (q - 8) + b, which kernels round to f16
+ *   Q5    as Q4, with [32 lanes] 8 bytes of two more bits behind the numbers: of steps 2 i and
+ *         2 i + 1 in word i, bits 8 (s % 2) + 2 w of each half; the value is a (q - 16) + b
+ *   Q6    as Q5; [16 rows][4] f16 scales of 16 columns each; the value is scale (q - 32)
+ *   INT8_ROW  [4 blocks][32 lanes] as INT8; behind a row of tiles 16 float32 scales, one for each
+ *         row, and 64 bytes of nothing
  *
- * The columns of a slice, LN_TILE_SLICES of them, are summed one tile after another, and slices
- * are merged in order: the bits of a sum depend on the number of columns alone. */
+ * BF16 meets x in bf16, INT8 and INT4 meet int8 with a scale for each block, INT8_ROW int8 with a
+ * scale for each row (W8A8), and Q4, Q5 and Q6 f16 with a power of two for each row, which keeps
+ * numbers of any size within the range of f16.
+ *
+ * Sums of INT8_ROW are whole numbers, exact in any order, and become float32 at their end. Of the
+ * others the columns of a slice, LN_TILE_SLICES of them, are summed one tile after another, and
+ * slices are merged in order: the bits of a sum depend on the number of columns alone. */
 #ifndef LN_BACKEND_CUDA_TILES_H
 #define LN_BACKEND_CUDA_TILES_H
 
@@ -31,21 +44,25 @@ typedef enum ln_tile_kind {
     LN_TILE_NONE = 0, /* rows of the checkpoint's blocks */
     LN_TILE_BF16,
     LN_TILE_INT8,
-    LN_TILE_INT4
+    LN_TILE_INT4,
+    LN_TILE_INT8_ROW,
+    LN_TILE_Q4,
+    LN_TILE_Q5,
+    LN_TILE_Q6
 } ln_tile_kind;
 
 enum { LN_TILE_ROWS = 16, LN_TILE_SLICES = 8, LN_TILE_MAX_COLS = 256 };
 
-/* The kind that weights of a type become: BF16 and F16 to BF16, Q8_0 to INT8, Q4_0 to INT4. */
+/* The kind that weights of a type become; LN_TILE_NONE: there is none. */
 ln_tile_kind ln_tile_kind_of(ln_dtype dtype);
 /* Bytes of a matrix; false when they overflow. */
 bool ln_tile_matrix_bytes(ln_tile_kind kind, size_t n_rows, size_t n_cols, size_t *bytes);
 
-/* Packs rows row_begin .. row_begin + n_rows - 1 of a matrix of n_cols columns, of which `rows`
- * (device memory, `pitch` bytes apart) holds just these, into `tiles`. row_begin is a multiple of
- * 16, and so is n_rows unless these are the last rows. */
-int ln_cuda_pack_tiles(ln_dtype dtype, const void *rows, size_t pitch, size_t row_begin,
-                       size_t n_rows, size_t n_cols, void *tiles, ln_cuda_stream stream);
+/* Packs rows row_begin .. row_begin + n_rows - 1 of a matrix, of which `rows` (device memory,
+ * weight->row_bytes apart) holds just these, into `tiles` of the kind weight->layout. row_begin is
+ * a multiple of 16, and so is n_rows unless these are the last rows. */
+int ln_cuda_pack_tiles(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
+                       void *tiles, ln_cuda_stream stream);
 
 /* Bytes for x in the form that tiles meet: up to n_rows rows of n_cols columns. */
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols);
@@ -55,7 +72,7 @@ typedef struct ln_tile_x {
     void *memory; /* ln_tile_x_bytes of device memory */
     const float *of;
     size_t n_rows, n_cols, stride;
-    bool is_int8, precise, in_panels;
+    bool is_int8, by_row, precise, in_panels;
 } ln_tile_x;
 
 /* How many of the operations, from the first on, are linears of tiles that go together: those

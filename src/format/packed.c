@@ -70,6 +70,14 @@ static bool config_is(const finder *f, const char *key, const char *text) {
            memcmp(value.string.data, text, value.string.bytes) == 0;
 }
 
+static bool wants_int8_activations(const ln_checkpoint *checkpoint) {
+    ln_meta_value value;
+    return ln_checkpoint_meta(
+               checkpoint, "quantization_config.config_groups.group_0.input_activations.num_bits",
+               &value) &&
+           value.kind == LN_META_INT && value.integer == 8;
+}
+
 static bool has_shape(const ln_tensor *tensor, ln_dtype dtype, size_t a, size_t b) {
     return tensor->dtype == dtype && tensor->n_dims == 2 && tensor->dims[0] == a &&
            tensor->dims[1] == b;
@@ -218,6 +226,7 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
         status = find_8_bit(&f, &p);
     } else if (p.numbers != NULL && p.numbers->dtype == LN_DTYPE_I8) {
         p.kind = LN_PACKED_INT8;
+        p.meets_int8 = wants_int8_activations(checkpoint);
         status = find_8_bit(&f, &p);
     } else if ((p.numbers = find(&f, ".qweight")) != NULL) {
         status = find_gptq_or_awq(&f, &p);

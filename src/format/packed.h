@@ -45,6 +45,7 @@ typedef struct ln_packed {
     size_t first_turned, n_turned; /* FP8, INT8; n_turned > 0: row r holds column r of this many
                                       stored rows from first_turned on */
     ln_dtype on_load;              /* LN_PACKED_ON_LOAD */
+    bool meets_int8;               /* INT8: the checkpoint wants the activations in int8, too */
 } ln_packed;
 
 /* The block type of the rows that ln_packed_row gives. */

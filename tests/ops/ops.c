@@ -199,6 +199,7 @@ static ln_packed packed_of(const matrix *m) {
                        .n_cols = m->n_cols,
                        .scale_rows = m->n_rows,
                        .scale_cols = 1,
+                       .meets_int8 = true,
                        .group_rows = 1,
                        .group_cols = m->n_cols};
 }

@@ -22,12 +22,12 @@ static ln_dtype prepared_dtype(const ln_weight_request *request) {
     return request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(&request->sources[0]);
 }
 
-/* Whether all of a row's numbers are int8 and share a scale. */
-static bool has_row_scales(const ln_weight_request *request) {
+/* Whether all of a row's numbers are int8 with one scale, and are to meet such activations. */
+static bool meets_int8_rows(const ln_weight_request *request) {
     for (size_t i = 0; i < request->n_sources; i++) {
         const ln_packed *p = &request->sources[i].packed;
-        bool is_stored =
-            p->kind == LN_PACKED_INT8 && p->group_cols == p->n_cols && p->n_turned == 0;
+        bool is_stored = p->kind == LN_PACKED_INT8 && p->meets_int8 && p->group_cols == p->n_cols &&
+                         p->n_turned == 0;
         bool is_made = p->kind == LN_PACKED_ON_LOAD && p->on_load == LN_DTYPE_I8_G32;
         if (!is_stored && !is_made)
             return false;
@@ -38,7 +38,7 @@ static bool has_row_scales(const ln_weight_request *request) {
 static ln_tile_kind kind_of(const ln_weight_request *request, bool exact) {
     if (exact || request->as_f32 || request->use != LN_USE_LINEAR)
         return LN_TILE_NONE;
-    if (has_row_scales(request))
+    if (meets_int8_rows(request))
         return LN_TILE_INT8_ROW;
     return ln_tile_kind_of(prepared_dtype(request));
 }

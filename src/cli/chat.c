@@ -189,7 +189,7 @@ static bool take(ln_chat *chat, ln_line_reader *reader, const ln_strbuf *text) {
 static int talk(ln_chat *chat) {
     bool editing = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     chat->editing = editing;
-    chat->has_colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+    chat->has_colour = ln_cli_is_terminal(STDOUT_FILENO) && !getenv("NO_COLOR");
     const chat_prompts prompts = {
         editing && chat->has_colour ? "\1\033[1;36m\1>\1\033[0m\1 " : "> ", ". "};
     ln_line_reader *reader = ln_line_reader_create(editing);

@@ -83,9 +83,9 @@ static void list_settings(const linnet_sampling *sampling) {
     for (const struct argp_option *o = ln_cli_sampling_argp.options; o->name; o++) {
         char meaning[128];
         snprintf(meaning, sizeof meaning, "%s", o->doc);
-        char *initial = strrchr(meaning, '(');
+        char *initial = strstr(meaning, " ("); /* what holds at the start */
         if (initial)
-            *initial = '\0'; /* what holds at the start */
+            *initial = '\0';
         print_setting(sampling, o->name, meaning);
     }
 }

@@ -84,7 +84,7 @@ bool ln_cli_bar_show(void *user, uint64_t done, uint64_t total) {
     uint64_t now = ln_clock_ns();
     if (ln_interrupt_seen())
         return false;
-    if (!isatty(STDERR_FILENO) || (bar->drawn && now - bar->drawn_ns < REDRAW_NS))
+    if (!ln_cli_is_terminal(STDERR_FILENO) || (bar->drawn && now - bar->drawn_ns < REDRAW_NS))
         return true;
     double part = total > 0 ? (double)done / (double)total : 1;
     char line[WIDTH + 1];

@@ -18,8 +18,11 @@ int ln_cli_read_text(const char *path, char **text, size_t *n_bytes) {
     ln_strbuf buf;
     ln_strbuf_init(&buf);
     char chunk[65536];
-    for (size_t n; (n = fread(chunk, 1, sizeof chunk, file)) > 0;)
+    size_t n;
+    do { /* a terminal's end is not asked for twice */
+        n = fread(chunk, 1, sizeof chunk, file);
         ln_strbuf_append(&buf, chunk, n);
+    } while (n == sizeof chunk);
     int status = 0;
     if (ferror(file))
         status = ln_cli_fail("cannot read %s: %s", name, strerror(errno));

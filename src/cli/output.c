@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -110,6 +111,11 @@ int ln_cli_finish_stdout(int status) {
     return status ? status : LN_EXIT_FAILURE;
 }
 
+bool ln_cli_is_terminal(int fd) {
+    const char *term = getenv("TERM");
+    return isatty(fd) && term && strcmp(term, "dumb") != 0;
+}
+
 ln_cli_size ln_cli_size_text(size_t bytes) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     ln_cli_size size;
@@ -194,7 +200,7 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
                                    bool quiet, linnet_engine **engine, linnet_error *err) {
     linnet_engine_options own = *options;
     load_bar bar = {.begin_ns = ln_clock_ns(), .shown = -1};
-    if (!quiet && isatty(STDERR_FILENO)) {
+    if (!quiet && ln_cli_is_terminal(STDERR_FILENO)) {
         own.on_load = draw_bar;
         own.load_user = &bar;
     }

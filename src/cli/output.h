@@ -25,6 +25,9 @@ bool ln_cli_write(const char *bytes, size_t n_bytes);
  * gone away is no failure. */
 int ln_cli_finish_stdout(int status);
 
+/* Whether a stream is a terminal that knows escape sequences. */
+bool ln_cli_is_terminal(int fd);
+
 /* "7.4 MiB"; the text is `text`. */
 typedef struct ln_cli_size {
     char text[24];

@@ -300,6 +300,16 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
     return status;
 }
 
+/* A prompt that no context holds is refused before the model is loaded for it. */
+static int check_length(const run_args *args, const linnet_model_info *info,
+                        const prompt_ids *prompt) {
+    size_t most = args->engine.ctx_tokens > 0 ? args->engine.ctx_tokens : (size_t)info->ctx_tokens;
+    if (most == 0 || prompt->n_ids < most)
+        return 0;
+    return ln_cli_fail("the prompt has %s, which a context of %zu does not hold with an answer",
+                       ln_cli_count_text(prompt->n_ids, "token").text, most);
+}
+
 static int run_model(const linnet_model *model, const run_args *args, const char *path) {
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(model, &info);
@@ -310,6 +320,8 @@ static int run_model(const linnet_model *model, const run_args *args, const char
 
     prompt_ids prompt;
     int status = encode_prompt(model, args, info.has_encoder, &prompt);
+    if (status == 0)
+        status = check_length(args, &info, &prompt);
     if (status == 0) {
         linnet_engine *engine = NULL;
         linnet_error err = {0};

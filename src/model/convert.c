@@ -90,7 +90,8 @@ static ln_status write_file(const ln_convert_plan *plan, const char *path, bool 
 ln_status ln_convert(const ln_checkpoint *checkpoint, const char *path, bool with_tokenizer,
                      const ln_quantize_options *options, ln_error *err) {
     if (ln_checkpoint_get_format(checkpoint) != LN_FORMAT_HF)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is not a Hugging Face folder",
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "%s is not a Hugging Face folder; a GGUF file is quantised",
                        ln_checkpoint_path(checkpoint));
     ln_arena arena;
     ln_spec spec;

@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct ln_tls {
     SSL_CTX *context;
@@ -16,6 +17,9 @@ struct ln_tls_stream {
 
 /* OpenSSL's reason for the last failure. */
 static const char *reason(void) {
+    unsigned long first = ERR_peek_error();
+    if (ERR_SYSTEM_ERROR(first)) /* such as a file that is not there */
+        return strerror(ERR_GET_REASON(first));
     const char *text = ERR_reason_error_string(ERR_peek_last_error());
     return text != NULL ? text : "unknown";
 }

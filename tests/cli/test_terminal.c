@@ -215,6 +215,23 @@ static void test_stop(void **state) {
     temp_remove(folder);
 }
 
+/* One Ctrl-D ends a text that is typed. */
+static void test_typed_text(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    terminal in =
+        open_terminal(folder, NULL, (const char *const[]){"tokenize", demo, "--no-special", NULL});
+    wait_for(&in, "ends it.\r\n");
+    press(&in, "a\n\x04");
+    wait_for(&in, "]\r\n");
+    int status;
+    assert_int_equal(waitpid(in.pid, &status, 0), in.pid);
+    assert_int_equal(status, 0);
+    close(in.fd);
+    free(in.shown);
+    temp_remove(folder);
+}
+
 static void test_colour(void **state) {
     (void)state;
     static const char thinks[] = TURNS "<|im_start|>assistant\n<think>{##}";
@@ -242,6 +259,7 @@ static void test_colour(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_talk), cmocka_unit_test(test_stop),
+                                       cmocka_unit_test(test_typed_text),
                                        cmocka_unit_test(test_colour)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

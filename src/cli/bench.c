@@ -1,6 +1,8 @@
 /* linnet bench: how fast a model runs. */
 #include <argp.h>
+#include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <linnet.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -463,23 +465,42 @@ static int bench(const bench_args *args, const char *path) {
     return status;
 }
 
-/* Writes the checkpoint of --shape, runs it, and removes it unless --write keeps it. */
+/* A file without a name: whatever ends the program, nothing is left of it. `path` opens it. */
+static int open_unnamed(const char *folder, char *path, size_t path_bytes) {
+    snprintf(path, path_bytes, "%s/linnet-bench-XXXXXX", folder);
+    int fd = mkstemp(path);
+    if (fd < 0) {
+        ln_cli_fail("cannot make a file in %s: %s", folder, strerror(errno));
+        return -1;
+    }
+    unlink(path);
+    snprintf(path, path_bytes, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+/* Writes the checkpoint of --shape, which --write keeps, and runs it. */
 static int bench_shape(const bench_args *args) {
-    char path[] = "/tmp/linnet-bench-XXXXXX";
+    const char *folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+    const char *type = args->type ? args->type : "q4_0";
+    char path[PATH_MAX];
+    bool tells = ln_cli_is_terminal(STDERR_FILENO);
     linnet_error err = {0};
-    int fd = args->write ? -1 : mkstemp(path);
+    int fd = args->write ? -1 : open_unnamed(folder, path, sizeof path);
     if (!args->write && fd < 0)
-        return ln_cli_fail("cannot make a file in /tmp");
+        return LN_EXIT_FAILURE;
+    const char *file = args->write ? args->write : path;
+    if (tells)
+        fprintf(stderr, "making random weights");
+    linnet_status written = ln_cli_write_shape(args->shape, type, file, &err);
+    if (tells)
+        fputs("\r\033[K", stderr);
+    int status = 0;
+    if (written == LINNET_ERR_IO && !args->write)
+        status = ln_cli_fail("%s (a file in %s)", err.message, folder);
+    else
+        status = written == LINNET_OK ? bench(args, file) : ln_cli_fail_with(&err);
     if (fd >= 0)
         close(fd);
-    const char *file = args->write ? args->write : path;
-    int status = 0;
-    if (ln_cli_write_shape(args->shape, args->type ? args->type : "q4_0", file, &err) != LINNET_OK)
-        status = ln_cli_fail_with(&err);
-    else
-        status = bench(args, file);
-    if (!args->write)
-        unlink(path);
     return status;
 }
 

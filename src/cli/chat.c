@@ -101,6 +101,10 @@ static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids, const char
         open = ln_cli_write("\n", 1);
     keep_answer(chat, &spoken.text);
     ln_spoken_free(&spoken);
+    if (status == 0 && chat->answered.finish == LINNET_FINISH_LENGTH &&
+        chat->answered.n_prompt_tokens + chat->answered.n_output_tokens >= chat->ctx_tokens)
+        ln_cli_warn("the answer ends where the context of %zu tokens is full; /clear begins anew",
+                    chat->ctx_tokens);
     return open;
 }
 
@@ -115,7 +119,15 @@ bool ln_chat_answer(ln_chat *chat) {
         ln_conversation_drop_last(&chat->conversation, "user");
         return true;
     }
-    bool goes_on = generate(chat, ids, n_ids, prompt);
+    bool goes_on = true;
+    if (n_ids < chat->ctx_tokens) {
+        goes_on = generate(chat, ids, n_ids, prompt);
+    } else {
+        ln_cli_fail("the conversation has %zu tokens, too many for the context of %zu; /clear "
+                    "begins anew, and --ctx N gives more room",
+                    n_ids, chat->ctx_tokens);
+        ln_conversation_drop_last(&chat->conversation, "user");
+    }
     linnet_free(ids);
     linnet_free(prompt);
     return goes_on;

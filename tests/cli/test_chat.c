@@ -85,6 +85,20 @@ static void test_bad_messages_are_refused(void **state) {
     spawn_free(&result);
 }
 
+/* A context that is full is told, and the chat goes on. */
+static void test_full_context(void **state) {
+    (void)state;
+    spawn_options options = {
+        .input = "Tell me a story.\nTell me a long story of a bird and a king and a small fox.\n"
+                 "/clear\n1+1=\n"};
+    spawn_result result = LINNET_WITH(&options, "chat", DEMO, "--temp", "0", "--ctx", "24");
+    assert_int_equal(result.status, 0);
+    assert_contains(result.err, "warning: the answer ends where the context of 24 tokens is full");
+    assert_contains(result.err, "too many for the context of 24; /clear begins anew");
+    assert_contains(result.out, "\n2\n");
+    spawn_free(&result);
+}
+
 /* A template of one's own takes the place of the model's: here it asks something else. */
 static void test_chat_template(void **state) {
     (void)state;
@@ -125,6 +139,7 @@ int main(void) {
         cmocka_unit_test(test_messages_of_many_lines),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_bad_messages_are_refused),
+        cmocka_unit_test(test_full_context),
         cmocka_unit_test(test_chat_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

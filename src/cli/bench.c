@@ -66,7 +66,7 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Measurement:", 2},
     {"prefill", KEY_PREFILL, "N", 0, "Tokens of the prompt, on an empty cache (512)", 2},
     {"decode", KEY_DECODE, "N", 0, "Tokens to generate (64)", 2},
-    {"context", KEY_CONTEXT, "N", 0, "Tokens of context before the generated ones (1)", 2},
+    {"context", KEY_CONTEXT, "N", 0, "Tokens of context before those that decode (0)", 2},
     {"seqs", KEY_SEQS, "N", 0, "Sequences that decode together (1)", 2},
     {"runs", KEY_RUNS, "N", 0, "Runs, of which the median counts, after a warm-up (3)", 2},
     {"profile", KEY_PROFILE, NULL, 0, "Times of the kinds of operation, too", 2},
@@ -112,7 +112,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         args->n_decode = ln_cli_parse_count(state, "--decode", arg, 1, MAX_TOKENS);
         break;
     case KEY_CONTEXT:
-        args->n_context = ln_cli_parse_count(state, "--context", arg, 1, MAX_TOKENS);
+        args->n_context = ln_cli_parse_count(state, "--context", arg, 0, MAX_TOKENS);
         break;
     case KEY_SEQS: args->n_seqs = ln_cli_parse_count(state, "--seqs", arg, 1, MAX_SEQS); break;
     case KEY_RUNS: args->n_runs = ln_cli_parse_count(state, "--runs", arg, 1, MAX_RUNS); break;
@@ -299,7 +299,9 @@ static linnet_status measure_all(linnet_engine *engine, const bench_args *args, 
                                  linnet_error *err) {
     size_t n_submitted = 0;
     bench_run prefill = {1, args->n_prefill, 1, &n_submitted, 0};
-    bench_run decode = {args->n_seqs, args->n_context, args->n_decode + 1, &n_submitted, 0};
+    /* Whole blocks of the context lie in the prefix cache: after a multiple of 16, no step but
+     * those of decode. */
+    bench_run decode = {args->n_seqs, args->n_context + 1, args->n_decode + 1, &n_submitted, 0};
     linnet_status status = measure(engine, args, &prefill, &m->prefill, err);
     if (status == LINNET_OK)
         status = measure(engine, args, &decode, &m->decode, err);
@@ -447,7 +449,7 @@ static int bench(const bench_args *args, const char *path) {
     linnet_error err = {0};
     measurement m = {0};
     linnet_engine_options engine_options = args->engine;
-    size_t longest = args->n_context + args->n_decode;
+    size_t longest = args->n_context + 1 + args->n_decode;
     size_t ctx = args->n_prefill > longest ? args->n_prefill : longest;
     if (engine_options.ctx_tokens == 0)
         engine_options.ctx_tokens = ctx + 2;
@@ -505,7 +507,7 @@ static int bench_shape(const bench_args *args) {
 }
 
 int ln_cli_bench(int argc, char **argv) {
-    bench_args args = {.n_prefill = 512, .n_decode = 64, .n_context = 1, .n_seqs = 1, .n_runs = 3};
+    bench_args args = {.n_prefill = 512, .n_decode = 64, .n_seqs = 1, .n_runs = 3};
     linnet_engine_options_init(&args.engine);
     args.engine.prefix_cache = false; /* each run reads its prompt */
     if (ln_cli_parse(&bench_argp, argc, argv, &args) != 0)

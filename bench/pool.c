@@ -8,12 +8,21 @@
  * a barrier behind each operation, as the backend does. `omp barrier`: the same with one parallel
  * region. `omp fork`: a parallel region per operation. `uneven`: one thread's items take twice as
  * long as the other's, taken from a list (`schedule(dynamic)` in OpenMP). The last column is the
- * processor time that the process uses in 200 ms of rest after the steps. */
+ * processor time that the process uses in 200 ms of rest after the steps.
+ *
+ * The last lines are of a pool beside busy loops, one on each of the first processors: the mean of
+ * steps of the pool, and of one thread, over a second each. */
+#define _GNU_SOURCE
 #include <omp.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/pool.h"
 
@@ -36,12 +45,11 @@ static void work(size_t item) {
 
 static void walk_pool(void *context, size_t worker) {
     (void)context;
-    (void)worker;
     for (size_t op = 0; op < OPS; op++) {
         if (turns > 0)
             for (size_t item; (item = ln_pool_take(pool)) < ITEMS;)
                 work(item);
-        ln_pool_barrier(pool);
+        ln_pool_barrier(pool, worker);
     }
 }
 
@@ -105,6 +113,49 @@ static void step_alone(void) {
             work(item);
 }
 
+/* Milliseconds of a step on average, over a second. */
+static double mean_ms(void (*step)(void)) {
+    size_t n = 0;
+    double begin = now(CLOCK_MONOTONIC), end;
+    do {
+        step();
+        n++;
+        end = now(CLOCK_MONOTONIC);
+    } while (end < begin + 1);
+    return (end - begin) / (double)n * 1e3;
+}
+
+static pid_t start_busy_loop(int processor) {
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    sched_setaffinity(0, sizeof set, &set);
+    for (;;)
+        __asm__ volatile("" ::: "memory");
+}
+
+static void report_shared(void) {
+    enum { MOST = 2 };
+    pid_t loops[MOST];
+    turns = 12000;
+    for (int n = 0; n <= MOST; n++) {
+        if (n > 0)
+            loops[n - 1] = start_busy_loop(n - 1);
+        printf("%d busy loops: %6.2f ms a step, %6.2f of one thread\n", n, mean_ms(step_pool),
+               mean_ms(step_alone));
+        fflush(stdout);
+    }
+    for (int n = 0; n < MOST; n++)
+        if (loops[n] > 0) {
+            kill(loops[n], SIGKILL);
+            waitpid(loops[n], NULL, 0);
+        }
+}
+
 int main(int argc, char **argv) {
     n_threads = argc > 1 ? strtoull(argv[1], NULL, 10) : 2;
     if (ln_pool_create(n_threads, &pool, NULL) != LINNET_OK)
@@ -114,6 +165,7 @@ int main(int argc, char **argv) {
     report("pool", step_pool, alone);
     report("omp barrier", step_omp_barrier, alone);
     report("omp fork", step_omp_fork, alone);
+    report_shared();
     ln_pool_destroy(pool);
     return 0;
 }

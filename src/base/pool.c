@@ -11,7 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SPIN_TURNS = 4000 };
+enum {
+    SPIN_TURNS = 4000,
+    LOOK_TURNS = 16 /* before a waiting thread asks who else is on its processor */
+};
 
 /* A counter that threads wait on. `sleepers` lets a signal without sleepers skip the system
  * call. */
@@ -24,6 +27,9 @@ typedef struct worker {
     struct ln_pool *pool;
     size_t index;
     pthread_t thread;
+    char before[64];       /* a cache line of its own */
+    _Atomic int processor; /* where it last began to wait, plus 1 */
+    char behind[64];
 } worker;
 
 struct ln_pool {
@@ -50,10 +56,26 @@ static void pause_cpu(void) {
 #endif
 }
 
-static void gate_wait(gate *g, uint32_t turn, int spin_turns) {
-    for (int i = 0; i < spin_turns; i++) {
+/* Whether another worker was last seen on this one's processor. If so, it may be waiting for the
+ * processor on which this one spins. */
+static bool shares_processor(const ln_pool *pool, const worker *self) {
+    int own = atomic_load_explicit(&self->processor, memory_order_relaxed);
+    bool shares = false;
+    for (size_t i = 0; i < pool->n_threads && own > 0; i++)
+        shares |= i != self->index &&
+                  atomic_load_explicit(&pool->workers[i].processor, memory_order_relaxed) == own;
+    return shares;
+}
+
+static void gate_wait(ln_pool *pool, gate *g, uint32_t turn, size_t index) {
+    worker *self = &pool->workers[index];
+    if (pool->spin_turns > 0)
+        atomic_store_explicit(&self->processor, sched_getcpu() + 1, memory_order_relaxed);
+    for (int i = 0; i < pool->spin_turns; i++) {
         if (atomic_load_explicit(&g->turn, memory_order_acquire) != turn)
             return;
+        if (i == LOOK_TURNS && shares_processor(pool, self))
+            break;
         pause_cpu();
     }
     atomic_fetch_add(&g->sleepers, 1);
@@ -72,7 +94,7 @@ size_t ln_pool_take(ln_pool *pool) {
     return atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
 }
 
-void ln_pool_barrier(ln_pool *pool) {
+void ln_pool_barrier(ln_pool *pool, size_t index) {
     if (pool->n_threads == 1) {
         pool->next = 0;
         return;
@@ -83,7 +105,7 @@ void ln_pool_barrier(ln_pool *pool) {
         atomic_store_explicit(&pool->next, 0, memory_order_relaxed); /* the gate publishes it */
         gate_open(&pool->barrier);
     } else {
-        gate_wait(&pool->barrier, turn, pool->spin_turns);
+        gate_wait(pool, &pool->barrier, turn, index);
     }
 }
 
@@ -91,11 +113,11 @@ static void *worker_main(void *argument) {
     worker *self = argument;
     ln_pool *pool = self->pool;
     for (uint32_t turn = 0;; turn++) {
-        gate_wait(&pool->start, turn, pool->spin_turns);
+        gate_wait(pool, &pool->start, turn, self->index);
         if (atomic_load(&pool->stop))
             return NULL;
         pool->fn(pool->context, self->index);
-        ln_pool_barrier(pool);
+        ln_pool_barrier(pool, self->index);
     }
 }
 
@@ -183,5 +205,5 @@ void ln_pool_run(ln_pool *pool, ln_pool_fn fn, void *context) {
     pool->context = context;
     gate_open(&pool->start);
     fn(context, 0);
-    ln_pool_barrier(pool);
+    ln_pool_barrier(pool, 0);
 }

@@ -44,7 +44,7 @@ static inline bool ln_cpu_take(const ln_cpu_worker *worker, size_t n, size_t *it
 
 /* Waits for all workers; lists begin anew. */
 static inline void ln_cpu_barrier(const ln_cpu_worker *worker) {
-    ln_pool_barrier(worker->pool);
+    ln_pool_barrier(worker->pool, worker->index);
     *worker->queue = (ln_cpu_queue){0};
 }
 

@@ -100,20 +100,19 @@ typedef struct pool_probe {
 } pool_probe;
 
 static void walk_together(void *context, size_t worker) {
-    (void)worker;
     pool_probe *probe = context;
     for (int round = 0; round < ROUNDS; round++) {
         atomic_fetch_add(&probe->steps[round], 1);
-        ln_pool_barrier(probe->pool);
+        ln_pool_barrier(probe->pool, worker);
         if (atomic_load(&probe->steps[round]) % ln_pool_size(probe->pool) != 0)
             atomic_fetch_add(&probe->failures, 1);
-        ln_pool_barrier(probe->pool);
+        ln_pool_barrier(probe->pool, worker);
     }
 }
 
 static void pool_barriers_hold_everyone(void **state) {
     (void)state;
-    for (size_t n = 1; n <= 5; n += 2) {
+    for (size_t n = 1; n <= 5; n++) {
         pool_probe probe = {0};
         assert_int_equal(ln_pool_create(n, &probe.pool, NULL), LINNET_OK);
         for (int run = 0; run < 5; run++)
@@ -125,6 +124,15 @@ static void pool_barriers_hold_everyone(void **state) {
     ln_error err = {0};
     ln_pool *pool;
     assert_int_equal(ln_pool_create(0, &pool, &err), LINNET_ERR_ARGUMENT);
+}
+
+/* Threads that spin would wait for one another here. */
+static void pool_barriers_hold_on_one_processor(void **state) {
+    cpu_set_t before;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    ln_pool_pin_caller(); /* and all that it starts */
+    pool_barriers_hold_everyone(state);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 /* How many processors each worker may run on. */
@@ -164,6 +172,7 @@ int main(void) {
         cmocka_unit_test(halves_round_trip_every_value),
         cmocka_unit_test(philox_matches_its_reference),
         cmocka_unit_test(pool_barriers_hold_everyone),
+        cmocka_unit_test(pool_barriers_hold_on_one_processor),
         cmocka_unit_test(pinned_threads_keep_to_one_processor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

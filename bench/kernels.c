@@ -102,9 +102,9 @@ static ln_weight prepare(ln_backend *backend, ln_dtype dtype, size_t n_out, size
 }
 
 int main(int argc, char **argv) {
-    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q8_0,  LN_DTYPE_Q4_K, LN_DTYPE_Q6_K,
-                                     LN_DTYPE_Q5_K, LN_DTYPE_Q3_K,  LN_DTYPE_Q2_K, LN_DTYPE_IQ4_XS,
-                                     LN_DTYPE_Q4_1, LN_DTYPE_MXFP4, LN_DTYPE_BF16, LN_DTYPE_F32};
+    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K, LN_DTYPE_Q6_K,
+                                     LN_DTYPE_Q5_K, LN_DTYPE_Q3_K, LN_DTYPE_Q2_K, LN_DTYPE_IQ4_XS,
+                                     LN_DTYPE_Q4_1, LN_DTYPE_BF16, LN_DTYPE_F32};
     ln_backend *backend;
     ln_error err = {0};
     ln_backend_options options = {.isa = argc > 1 ? argv[1] : "auto", .n_threads = 1};

@@ -25,7 +25,6 @@ static const pack_shape shapes[LN_PACK_COUNT] = {
     [LN_PACK_IQ4_NL] = {32, 32 + 256},
     [LN_PACK_Q4_1] = {32, 64 + 256},
     [LN_PACK_Q5_1] = {32, 64 + 320},
-    [LN_PACK_MXFP4] = {32, 16 + 256},
     [LN_PACK_Q2_K] = {SUPER, 64 + 256 + 8 * 128},
     [LN_PACK_IQ4_XS] = {SUPER, 32 + 128 + 8 * 256},
     [LN_PACK_BF16] = {2, STEP_BYTES},
@@ -43,8 +42,8 @@ ln_pack ln_pack_of(ln_dtype dtype) {
     case LN_DTYPE_IQ4_NL: return LN_PACK_IQ4_NL;
     case LN_DTYPE_Q4_1: return LN_PACK_Q4_1;
     case LN_DTYPE_Q5_1: return LN_PACK_Q5_1;
-    /* Not MXFP4: int8 activations take the logits of its models, which have experts, past the 2e-2
-     * that fast may differ by. */
+    /* MXFP4 has none: int8 activations take the logits of its models, which have experts, past the
+     * 2e-2 that fast may differ by. */
     case LN_DTYPE_Q2_K: return LN_PACK_Q2_K;
     case LN_DTYPE_IQ4_XS: return LN_PACK_IQ4_XS;
     case LN_DTYPE_F16:
@@ -97,9 +96,8 @@ static inline const uint8_t *block_of(const uint8_t *const rows[LANES], size_t l
 /* Where the parts of a block of 32 columns lie in a row of the file. */
 typedef struct nibble_block {
     size_t bytes;
-    size_t scale_bytes; /* each */
-    size_t n_scales;    /* scale and minimum */
-    size_t bits;        /* where the u32 of fifth bits is; 0: there is none */
+    size_t n_scales; /* scale and minimum, 2 bytes each */
+    size_t bits;     /* where the u32 of fifth bits is; 0: there is none */
     size_t nibbles;
 } nibble_block;
 
@@ -126,12 +124,11 @@ static inline void pack_nibble_blocks(const uint8_t *const rows[LANES], size_t n
                                       nibble_block b, uint8_t *out) {
     bytes16 q[LANES];
     for (size_t block = 0; block < n_cols / 32; block++) {
-        uint8_t *nibbles = out + b.n_scales * b.scale_bytes * LANES;
+        uint8_t *nibbles = out + b.n_scales * 2 * LANES;
         for (size_t lane = 0; lane < LANES; lane++) {
             const uint8_t *from = block_of(rows, lane, block, b.bytes);
             for (size_t i = 0; i < b.n_scales; i++)
-                memcpy(out + (i * LANES + lane) * b.scale_bytes, from + i * b.scale_bytes,
-                       b.scale_bytes);
+                memcpy(out + (i * LANES + lane) * 2, from + i * 2, 2);
             q[lane] = load16(from + b.nibbles);
             if (b.bits > 0)
                 put_fifth_bits(from + b.bits, nibbles + 256 + lane * 4);
@@ -398,19 +395,10 @@ static void pack_iq4_xs(const uint8_t *const rows[LANES], size_t n_cols, uint8_t
 static void pack_nibbles(ln_pack pack, const uint8_t *const rows[LANES], size_t n_cols,
                          uint8_t *out) {
     switch (pack) {
-    case LN_PACK_Q4_1:
-        pack_nibble_blocks(rows, n_cols, (nibble_block){20, 2, 2, 0, 4}, out);
-        return;
-    case LN_PACK_Q5_0:
-        pack_nibble_blocks(rows, n_cols, (nibble_block){22, 2, 1, 2, 6}, out);
-        return;
-    case LN_PACK_Q5_1:
-        pack_nibble_blocks(rows, n_cols, (nibble_block){24, 2, 2, 4, 8}, out);
-        return;
-    case LN_PACK_MXFP4:
-        pack_nibble_blocks(rows, n_cols, (nibble_block){17, 1, 1, 0, 1}, out);
-        return;
-    default: pack_nibble_blocks(rows, n_cols, (nibble_block){18, 2, 1, 0, 2}, out); return;
+    case LN_PACK_Q4_1: pack_nibble_blocks(rows, n_cols, (nibble_block){20, 2, 0, 4}, out); return;
+    case LN_PACK_Q5_0: pack_nibble_blocks(rows, n_cols, (nibble_block){22, 1, 2, 6}, out); return;
+    case LN_PACK_Q5_1: pack_nibble_blocks(rows, n_cols, (nibble_block){24, 2, 4, 8}, out); return;
+    default: pack_nibble_blocks(rows, n_cols, (nibble_block){18, 1, 0, 2}, out); return;
     }
 }
 
@@ -421,8 +409,7 @@ void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], siz
     case LN_PACK_Q4_1:
     case LN_PACK_Q5_0:
     case LN_PACK_Q5_1:
-    case LN_PACK_IQ4_NL:
-    case LN_PACK_MXFP4: pack_nibbles(ln_pack_of(dtype), rows, n_cols, panel); return;
+    case LN_PACK_IQ4_NL: pack_nibbles(ln_pack_of(dtype), rows, n_cols, panel); return;
     case LN_PACK_Q8_0: pack_q8_0(rows, n_cols, panel); return;
     case LN_PACK_Q2_K: pack_q2_k(rows, n_cols, panel); return;
     case LN_PACK_Q3_K: pack_q3_k(rows, n_cols, panel); return;
@@ -460,11 +447,6 @@ static int six_at(const uint8_t *p, size_t lane, size_t i) {
     size_t step = i / 4 % 4;
     return step < 3 ? q[step * STEP_BYTES] & 63
                     : q[0] >> 6 | q[STEP_BYTES] >> 6 << 2 | q[2 * STEP_BYTES] >> 6 << 4;
-}
-
-/* As the file's dequantisation has it. */
-static float e8m0_half(uint8_t exponent) {
-    return ln_f32_from_bits(exponent < 2 ? 0x200000u << exponent : (exponent - 1u) << 23);
 }
 
 static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
@@ -506,8 +488,6 @@ static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
         return half_at(p, lane) *
                    (float)(nibble_at(p + 64, lane, i) | bit_at(p + 320, lane, i) << 4) +
                half_at(p + 32, lane);
-    case LN_PACK_MXFP4:
-        return e8m0_half(p[lane]) * (float)(ln_pack_fp4[nibble_at(p + 16, lane, i)] - 128);
     case LN_PACK_IQ4_NL:
         return half_at(p, lane) * (float)(ln_pack_iq4[nibble_at(p + 32, lane, i)] - 128);
     case LN_PACK_Q6_K:

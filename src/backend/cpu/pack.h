@@ -13,7 +13,6 @@
  *   Q5_0   as Q4_0, and a vector of the fifth bits, bit i of a byte for step i; offset 16
  *   Q5_1   as Q4_1, and a vector of fifth bits; offset 0
  *   IQ4_NL as Q4_0; the nibbles are indices of ln_pack_iq4; offset 128
- *   MXFP4  per block: 16 E8M0 scales, nibbles, which are indices of ln_pack_fp4; offset 128
  *   Q4_K   per 256 columns: 16 f16 d, 16 f16 dmin, [8][16] scales, [8][16] mins (bytes), then 8
  *          blocks of nibbles as above; offset 0
  *   Q5_K   as Q4_K, and a vector of fifth bits after each block's nibbles; offset 0
@@ -49,7 +48,6 @@ typedef enum ln_pack {
     LN_PACK_IQ4_NL,
     LN_PACK_Q4_1,
     LN_PACK_Q5_1,
-    LN_PACK_MXFP4,
     LN_PACK_Q2_K,
     LN_PACK_IQ4_XS,
     LN_PACK_BF16,
@@ -59,10 +57,6 @@ typedef enum ln_pack {
 /* The values of IQ4_NL's nibbles, plus 128. */
 static const uint8_t ln_pack_iq4[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                         129, 141, 153, 166, 181, 197, 217, 241};
-
-/* Twice the values of E2M1, plus 128. */
-static const uint8_t ln_pack_fp4[16] = {128, 129, 130, 131, 132, 134, 136, 140,
-                                        128, 127, 126, 125, 124, 122, 120, 116};
 
 /* The layout that a type packs into; LN_PACK_NONE: there is none. */
 ln_pack ln_pack_of(ln_dtype dtype);

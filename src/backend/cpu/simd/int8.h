@@ -32,8 +32,7 @@ LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
     case LN_PACK_Q4_0: return (int8_kind){8, false};
     case LN_PACK_Q5_0: return (int8_kind){16, false};
     case LN_PACK_Q8_0:
-    case LN_PACK_IQ4_NL:
-    case LN_PACK_MXFP4: return (int8_kind){BYTE_OFFSET, false};
+    case LN_PACK_IQ4_NL: return (int8_kind){BYTE_OFFSET, false};
     default: return (int8_kind){0, true};
     }
 }
@@ -108,12 +107,6 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
         unpack_nibbles(p + 32, w);
         if (pack == LN_PACK_IQ4_NL)
             look_up(ln_pack_iq4, w);
-        return;
-    case LN_PACK_MXFP4:
-        p = panel + block * 272; /* half of 2 ^ (exponent - 127) */
-        factors[0] = vf_scale2(vf_set(0.5f), vi_add(vi_from_u8(p), vi_set(-127)));
-        unpack_nibbles(p + 16, w);
-        look_up(ln_pack_fp4, w);
         return;
     case LN_PACK_Q5_0:
         p = panel + block * 352;
@@ -357,7 +350,6 @@ static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
     case LN_PACK_Q8_0: int8_few_of(LN_PACK_Q8_0, n_rows, panel, x, y); return;
     case LN_PACK_Q5_0: int8_few_of(LN_PACK_Q5_0, n_rows, panel, x, y); return;
     case LN_PACK_IQ4_NL: int8_few_of(LN_PACK_IQ4_NL, n_rows, panel, x, y); return;
-    case LN_PACK_MXFP4: int8_few_of(LN_PACK_MXFP4, n_rows, panel, x, y); return;
     case LN_PACK_Q4_1: int8_few_of(LN_PACK_Q4_1, n_rows, panel, x, y); return;
     default: int8_few_of(LN_PACK_Q5_1, n_rows, panel, x, y); return;
     }
@@ -383,7 +375,6 @@ static void int8_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t
     case LN_PACK_Q8_0: int8_unpack_as(LN_PACK_Q8_0, panel, first, n, out); return;
     case LN_PACK_Q5_0: int8_unpack_as(LN_PACK_Q5_0, panel, first, n, out); return;
     case LN_PACK_IQ4_NL: int8_unpack_as(LN_PACK_IQ4_NL, panel, first, n, out); return;
-    case LN_PACK_MXFP4: int8_unpack_as(LN_PACK_MXFP4, panel, first, n, out); return;
     case LN_PACK_Q4_1: int8_unpack_as(LN_PACK_Q4_1, panel, first, n, out); return;
     default: int8_unpack_as(LN_PACK_Q5_1, panel, first, n, out); return;
     }

@@ -224,18 +224,17 @@ static void write_log(void *user, const char *line, size_t n_bytes) {
 static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args) {
     linnet_error err = {0};
     linnet_engine *engine = NULL;
-    if (ln_cli_create_engine(model, &args->engine, false, &engine, &err) != LINNET_OK)
+    if (ln_cli_create_engine(model, &args->engine, false, &engine, &err) != LINNET_OK) {
+        ln_server_close(server);
         return ln_cli_fail_with(&err);
+    }
     printf("listening at http%s://%s:%u\n", args->server.address.certificate ? "s" : "",
            args->server.address.host, ln_server_get_port(server));
     fflush(stdout);
     int status = 0;
     if (ln_server_run(server, model, engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
-    if (ln_server_is_engine_hung(server))
-        _exit(status);       /* nothing would end its thread */
-    ln_server_close(server); /* its requests end before the engine */
-    linnet_engine_destroy(engine);
+    ln_server_end(server, engine, status);
     return status;
 }
 

@@ -57,6 +57,8 @@ struct ln_connection {
     bool is_active;              /* an exchange has begun and is not over */
     bool is_whole;               /* the request was handed to on_request */
     bool expects_continue;
+    bool is_timed; /* the deadline of its first head runs since it was accepted */
+    bool is_late;  /* it was accepted while the server drains */
     bool finished; /* our side was shut down */
     char peer[LN_HTTP_PEER_BYTES];
 };

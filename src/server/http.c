@@ -226,9 +226,11 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     http->connections = connection;
     if (++http->n_connections >= http->limits.max_connections)
         pause_listener(http);
-    /* TLS: the handshake is part of the first head */
+    connection->is_late = http->is_draining;
+    /* a handshake is part of the first head */
+    connection->is_timed = http->tls != NULL || connection->is_late;
     ln_connection_set_deadline(connection,
-                               http->tls != NULL ? http->limits.head_ms : http->limits.idle_ms);
+                               connection->is_timed ? http->limits.head_ms : http->limits.idle_ms);
     event_add(connection->read_event, NULL);
 }
 
@@ -352,16 +354,18 @@ size_t ln_http_count_connections(const ln_http *http) {
 bool ln_http_is_busy(const ln_http *http) {
     for (const ln_connection *connection = http->connections; connection != NULL;
          connection = connection->next)
-        if (connection->is_active || evbuffer_get_length(connection->out) > 0)
+        if (!connection->is_late &&
+            (connection->is_active || evbuffer_get_length(connection->out) > 0))
             return true;
     return http->doomed != NULL;
 }
 
+bool ln_http_is_late(const ln_exchange *exchange) {
+    return ((const ln_connection *)(const void *)exchange)->is_late;
+}
+
 void ln_http_drain(ln_http *http) {
     http->is_draining = true;
-    if (http->listener != NULL)
-        evconnlistener_free(http->listener);
-    http->listener = NULL;
     for (ln_connection *connection = http->connections, *next; connection; connection = next) {
         next = connection->next;
         if (connection->state == LN_CONNECTION_IDLE && evbuffer_get_length(connection->out) == 0)

@@ -89,12 +89,13 @@ void ln_http_destroy(ln_http *http); /* cuts what is left, without calling hooks
 uint16_t ln_http_get_port(const ln_http *http);
 size_t ln_http_count_connections(const ln_http *http);
 
-/* Some exchange is not over, or some response not sent. */
+/* Some exchange is not over, or some response not sent, of a connection that is not late. */
 bool ln_http_is_busy(const ln_http *http);
 
-/* No more connections and no more requests: idle connections close now, the others after the
- * exchange that they are in. */
+/* Idle connections close now, the others after the exchange that they are in. Those that are
+ * accepted from now on are late: they have one exchange, and nobody waits for them. */
 void ln_http_drain(ln_http *http);
+bool ln_http_is_late(const ln_exchange *exchange);
 
 /* Adds a header to the response that has not begun. */
 void ln_http_add_header(ln_exchange *exchange, const char *name, const char *value);

@@ -339,7 +339,9 @@ static void begin_request(ln_connection *connection) {
     connection->is_active = true;
     exchange->begin_ns = ln_clock_ns();
     make_id(connection->http, exchange);
-    ln_connection_set_deadline(connection, connection->http->limits.head_ms);
+    if (!connection->is_timed)
+        ln_connection_set_deadline(connection, connection->http->limits.head_ms);
+    connection->is_timed = false;
 }
 
 static void answer(ln_connection *connection) {
@@ -418,7 +420,7 @@ static size_t parse(ln_connection *connection, const char *bytes, size_t n_bytes
 
 static bool may_parse(const ln_connection *connection) {
     if (connection->state == LN_CONNECTION_IDLE)
-        return !connection->http->is_draining &&
+        return (!connection->http->is_draining || connection->is_late) &&
                evbuffer_get_length(connection->out) <= connection->http->limits.max_unread_bytes;
     return connection->state == LN_CONNECTION_HEAD || connection->state == LN_CONNECTION_BODY;
 }

@@ -20,7 +20,7 @@ void ln_reply_error(ln_exchange *exchange, const ln_api_error *error) {
     ln_strbuf json;
     ln_strbuf_init(&json);
     ln_render_error(&json, error);
-    if (error->status == 429)
+    if (error->status == 429 || error->status == 503)
         ln_http_add_header(exchange, "Retry-After", "1");
     if (error->status == 401)
         ln_http_add_header(exchange, "WWW-Authenticate", "Bearer");

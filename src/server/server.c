@@ -57,8 +57,8 @@ static void answer_models(ln_server *server, ln_exchange *exchange) {
     bool is_list = strncmp(exchange->path, prefix, sizeof prefix - 1) != 0;
     if (!is_list && !is_encoded(exchange->path + sizeof prefix - 1, server->name)) {
         ln_api_error error = {0};
-        ln_api_fail(&error, 404, "model", "the model '%.128s' is not here",
-                    exchange->path + sizeof prefix - 1);
+        ln_api_fail(&error, 404, "model", "there is no model '%.128s'; this server has '%.128s'",
+                    exchange->path + sizeof prefix - 1, server->name);
         error.code = "model_not_found";
         ln_reply_error(exchange, &error);
         return;
@@ -121,7 +121,9 @@ static void count_refusal(ln_server *server, const ln_api_error *error) {
 static void push_job(ln_server *server, ln_exchange *exchange, void (*work)(ln_job *),
                      ln_api_kind kind, bool generates) {
     ln_api_error error = {0};
-    if (server->workers.n_jobs >= LN_SERVER_MAX_JOBS)
+    if (ln_http_is_late(exchange))
+        ln_api_fail(&error, 503, NULL, "the server is about to end");
+    else if (server->workers.n_jobs >= LN_SERVER_MAX_JOBS)
         ln_api_fail(&error, 429, NULL, "the server is busy: %d requests are being read",
                     LN_SERVER_MAX_JOBS);
     if (error.status == 0 && generates)
@@ -192,7 +194,10 @@ typedef struct route {
     void (*answer)(ln_server *server, ln_exchange *exchange);
 } route;
 
+static void answer_root(ln_server *server, ln_exchange *exchange);
+
 static const route routes[] = {
+    {LN_HTTP_GET, "/", false, false, answer_root},
     {LN_HTTP_GET, "/health", false, true, answer_health},
     {LN_HTTP_GET, "/ready", false, true, answer_ready},
     {LN_HTTP_GET, "/metrics", false, false, answer_metrics},
@@ -204,6 +209,21 @@ static const route routes[] = {
     {LN_HTTP_POST, "/tokenize", false, false, answer_tokenize},
     {LN_HTTP_POST, "/detokenize", false, false, answer_detokenize},
 };
+
+/* For who looks by hand: what there is. */
+static void answer_root(ln_server *server, ln_exchange *exchange) {
+    ln_strbuf *out = &server->scratch;
+    ln_strbuf_clear(out);
+    ln_strbuf_puts(out, "{\"message\":\"linnet serves OpenAI's API\",\"model\":");
+    ln_json_put_text(out, server->name);
+    ln_strbuf_puts(out, ",\"endpoints\":[");
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (!routes[i].is_prefix)
+            ln_strbuf_printf(out, "%s\"%s %s\"", i > 0 ? "," : "",
+                             routes[i].method == LN_HTTP_GET ? "GET" : "POST", routes[i].path);
+    ln_strbuf_puts(out, "]}");
+    ln_reply_json(server, exchange, out);
+}
 
 static const route *find_route(const char *path) {
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
@@ -270,7 +290,8 @@ static void refuse(ln_server *server, ln_exchange *exchange) {
         ln_api_fail(&error, 401, NULL, "the API key is missing or wrong");
         error.code = "invalid_api_key";
     } else if (found == NULL) {
-        ln_api_fail(&error, 404, NULL, "there is no %.256s", exchange->path);
+        ln_api_fail(&error, 404, NULL, "there is no %.256s; GET / names what there is",
+                    exchange->path);
     } else {
         ln_http_add_header(exchange, "Allow", found->method == LN_HTTP_GET ? "GET, HEAD" : "POST");
         ln_api_fail(&error, 405, NULL, "%s is not possible for %.256s", exchange->verb,
@@ -342,12 +363,13 @@ void ln_server_cut_off(ln_server *server, const char *why) {
 }
 
 static void on_cut_timer(evutil_socket_t fd, short what, void *argument) {
-    (void)fd, (void)what;
+    (void)fd;
     ln_server *server = argument;
     if (server->is_cut_off)
         event_base_loopbreak(server->base);
     else
-        ln_server_cut_off(server, "the drain is over");
+        ln_server_cut_off(server,
+                          what == EV_TIMEOUT ? "the drain's time is up" : "a second signal");
 }
 
 void ln_server_drain(ln_server *server, const char *why) {
@@ -516,8 +538,4 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     if (server->is_lost)
         return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU failed for good; the server has ended");
     return LINNET_OK;
-}
-
-bool ln_server_is_engine_hung(const ln_server *server) {
-    return server->is_hung;
 }

@@ -35,7 +35,7 @@ void ln_server_options_init(ln_server_options *options);
 /* Binds the port; requests wait until run. What `options` points to must outlive the server.
  * Errors name host and port. */
 ln_status ln_server_open(const ln_server_options *options, ln_server **server, ln_error *err);
-void ln_server_close(ln_server *server); /* before its engine; NULL is fine */
+void ln_server_close(ln_server *server); /* one that did not run; NULL is fine */
 
 uint16_t ln_server_get_port(const ln_server *server);
 
@@ -44,7 +44,8 @@ uint16_t ln_server_get_port(const ln_server *server);
  * of the requests ended with errors. */
 ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_engine *engine,
                         ln_error *err);
-/* Why run ended: the engine's thread does not come back, so the engine cannot be destroyed. */
-bool ln_server_is_engine_hung(const ln_server *server);
+/* Closes the server and destroys its engine. Where that does not come to an end within some
+ * seconds, because a device hangs, the program ends with `status`: nothing else would end it. */
+void ln_server_end(ln_server *server, linnet_engine *engine, int status);
 
 #endif

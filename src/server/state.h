@@ -51,7 +51,7 @@ typedef struct ln_job_queue {
     size_t count;
 } ln_job_queue;
 
-enum { LN_SERVER_REST_MS = 5 };
+enum { LN_SERVER_REST_MS = 5, LN_SERVER_END_S = 3 };
 enum { LN_SERVER_WORKERS = 2, LN_SERVER_MAX_JOBS = 4096 };
 
 typedef struct ln_workers {

@@ -1,6 +1,10 @@
 /* What the server knows of its engine's health, without looking while there is nothing to do: a
  * request that ends with an error may tell of a GPU that is lost, and while requests run on a GPU a
  * timer sees to it that the engine does not hang for ever. */
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "server/state.h"
 
@@ -68,6 +72,39 @@ static void on_hang_timer(evutil_socket_t fd, short what, void *argument) {
     }
     server->is_hung = true;
     ln_server_cut_off(server, "the GPU hangs");
+}
+
+static void *end_late(void *argument) {
+    static const struct timespec end = {.tv_sec = LN_SERVER_END_S};
+    struct timespec rest = end;
+    int status = *(int *)argument;
+    free(argument);
+    while (nanosleep(&rest, &rest) != 0)
+        continue;
+    _exit(status);
+}
+
+/* A thread that the end of the program ends, if it comes. */
+static void start_end_late(int status) {
+    pthread_attr_t detached;
+    pthread_t thread;
+    int *argument = malloc(sizeof *argument);
+    if (argument == NULL)
+        return;
+    *argument = status;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &detached, end_late, argument) != 0)
+        free(argument);
+    pthread_attr_destroy(&detached);
+}
+
+void ln_server_end(ln_server *server, linnet_engine *engine, int status) {
+    if (server->is_hung)
+        _exit(status);
+    start_end_late(status);
+    ln_server_close(server); /* its requests end before the engine */
+    linnet_engine_destroy(engine);
 }
 
 void ln_watch_begin(ln_server *server) {

@@ -145,6 +145,10 @@ modelled_counts modelled_lose(test_server *server) {
     return command(server, 'l');
 }
 
+void modelled_get_stuck(test_server *server) {
+    command(server, 'h');
+}
+
 static char *read_log(int fd) {
     off_t n_bytes = lseek(fd, 0, SEEK_END);
     char *log = calloc(1, (size_t)n_bytes + 1);

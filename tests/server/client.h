@@ -36,6 +36,9 @@ modelled_counts modelled_step(test_server *server);
 modelled_counts modelled_fail(test_server *server); /* ends all requests with an error */
 modelled_counts modelled_lose(test_server *server); /* likewise, and for good */
 
+/* Makes the engine one whose destruction never comes to an end. */
+void modelled_get_stuck(test_server *server);
+
 /* Waits for its end and returns the exit status, or 128 + the signal; *log is malloc'd unless
  * NULL. */
 int server_wait(test_server *server, char **log);

@@ -2,7 +2,8 @@
  * tested without depending on time.
  *
  * usage: modelled_server MODEL MAX_SEQS MAX_WAITING HANG_MS DRAIN_MS HAS_GPU  (it prints its port)
- * Each byte of standard input is a command: s steps, f fails a step, l loses the GPU in a step.
+ * Each byte of standard input is a command: s steps, f fails a step, l loses the GPU in a step, h
+ * makes the engine one that cannot be destroyed.
  * When it is done, a line with the engine's counts is the answer: those of running, finished,
  * cancelled and failed requests. */
 #include <linnet.h>
@@ -21,7 +22,12 @@ static void *obey(void *argument) {
     while (read(STDIN_FILENO, &command, 1) == 1) {
         if (command == 'l')
             atomic_store(&engine->is_lost, true);
-        (command == 'f' || command == 'l' ? modelled_engine_fail : modelled_engine_step)(engine);
+        if (command == 'h')
+            atomic_store(&engine->is_stuck, true);
+        else if (command == 's')
+            modelled_engine_step(engine);
+        else
+            modelled_engine_fail(engine);
         printf("%zu %zu %zu %zu\n", modelled_engine_count(engine), engine->n_finished,
                engine->n_cancelled, engine->n_failed);
         fflush(stdout);
@@ -70,7 +76,7 @@ int main(int argc, char **argv) {
     linnet_status status = ln_server_run(server, model, &engine, &err);
     if (status != LINNET_OK)
         fprintf(stderr, "%s\n", err.message);
-    ln_server_close(server);
+    ln_server_end(server, &engine, status != LINNET_OK);
     linnet_model_close(model);
     return status != LINNET_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -209,6 +210,11 @@ void linnet_request_close(linnet_request *request) {
     atomic_store(&request->is_cancelled, true);
     ln_mail_close(&request->mail);
     release(request);
+}
+
+void linnet_engine_destroy(linnet_engine *engine) {
+    while (atomic_load(&engine->is_stuck))
+        pause();
 }
 
 void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan) {

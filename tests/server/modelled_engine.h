@@ -12,9 +12,10 @@
 
 struct linnet_engine {
     size_t max_seqs;
-    bool has_gpu;        /* it says so */
-    atomic_bool is_lost; /* likewise */
-    uint64_t step_ns;    /* between steps of the clock */
+    bool has_gpu;         /* it says so */
+    atomic_bool is_lost;  /* likewise */
+    atomic_bool is_stuck; /* it cannot be destroyed */
+    uint64_t step_ns;     /* between steps of the clock */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t work_came;

@@ -229,6 +229,55 @@ static void drains(void **state) {
     hang_up(idle);
 }
 
+/* Who comes now is told so, and nobody waits for those who come and say little. */
+static void tells_that_it_drains(void **state) {
+    (void)state;
+    test_server server = modelled_start(8, 8, NEVER_MS, NEVER_MS);
+    int fd = begin(&server, 2, "true"), idle = dial(&server);
+    wait_for_submitted(&server, 1);
+    kill(server.pid, SIGTERM);
+    assert_true(is_closed_within(idle, 60000));
+    http_response heard = get(&server, "/ready");
+    assert_int_equal(heard.status, 503);
+    assert_string_equal(response_field(&heard, "status"), "draining");
+    response_free(&heard);
+    expect_status(get(&server, "/health"), 200);
+    heard = post(&server, "/v1/completions", "{\"prompt\":[5]}");
+    assert_int_equal(heard.status, 503);
+    assert_non_null(response_header(&heard, "retry-after"));
+    response_free(&heard);
+    int slow = dial(&server), once = dial(&server);
+    say_text(slow, "GET /rea");
+    say_text(once, "GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\n");
+    expect_status(hear(once, false), 200);
+    assert_true(is_closed_within(once, 60000));
+    for (int i = 0; i < 3; i++)
+        modelled_step(&server);
+    heard = hear(fd, false);
+    expect_tokens(&heard, 2);
+    response_free(&heard);
+    assert_int_equal(server_wait(&server, NULL), 0);
+    hang_up(fd);
+    hang_up(idle);
+    hang_up(slow);
+    hang_up(once);
+}
+
+/* As one whose device hangs, and cannot be waited for. */
+static void ends_with_a_stuck_engine(void **state) {
+    (void)state;
+    test_server server = modelled_start(8, 8, NEVER_MS, 50);
+    int fd = begin(&server, 5, "true");
+    wait_for_submitted(&server, 1);
+    modelled_get_stuck(&server);
+    kill(server.pid, SIGTERM);
+    http_response heard = hear(fd, false);
+    assert_int_equal(count_of(heard.body, "the server ends"), 1);
+    response_free(&heard);
+    assert_int_equal(server_wait(&server, NULL), 0);
+    hang_up(fd);
+}
+
 /* What a drain does not wait for ends with one event, or an error. */
 static void ends_streams_with_a_last_word(bool asks_twice) {
     test_server server = modelled_start(8, 8, NEVER_MS, asks_twice ? NEVER_MS : 50);
@@ -249,7 +298,9 @@ static void ends_streams_with_a_last_word(bool asks_twice) {
     expect_status(hear(whole, false), 503);
     char *log;
     assert_int_equal(server_wait(&server, &log), 0);
-    assert_non_null(strstr(log, "2 sequences are cut off"));
+    assert_non_null(strstr(log, asks_twice ? "a second signal: 2 sequences are cut off"
+                                           : "the drain's time is up: 2 sequences are cut off"));
+    assert_int_equal(count_of(log, "1 tokens in, 1 out"), 2);
     free(log);
     hang_up(stream);
     hang_up(whole);
@@ -275,6 +326,8 @@ int main(void) {
         cmocka_unit_test(ends_when_the_gpu_is_lost),
         cmocka_unit_test(ends_when_the_gpu_hangs),
         cmocka_unit_test(drains),
+        cmocka_unit_test(tells_that_it_drains),
+        cmocka_unit_test(ends_with_a_stuck_engine),
         cmocka_unit_test(drains_for_so_long),
         cmocka_unit_test(ends_when_asked_twice),
     };

@@ -225,6 +225,35 @@ static void times_slow_handshakes(void **state) {
     expect_served();
 }
 
+/* Of a head that begins late in the time that it shares with its handshake, a second: ms until it
+ * is refused. */
+static double time_late_head(void) {
+    char answer[256] = "";
+    struct timespec begun, ended;
+    client late = begin(TLS1_2_VERSION, 0);
+    nanosleep(&(struct timespec){.tv_nsec = 600000000}, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    if (SSL_connect(late.ssl) == 1 && SSL_write(late.ssl, "GET /", 5) == 5)
+        SSL_read(late.ssl, answer, sizeof answer - 1);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    end(&late);
+    if (strncmp(answer, "HTTP/1.1 408 ", 13) != 0)
+        return 1e9; /* this machine was late */
+    return (double)(ended.tv_sec - begun.tv_sec) * 1e3 +
+           (double)(ended.tv_nsec - begun.tv_nsec) * 1e-6;
+}
+
+/* Handshake and head have one deadline together: one of the head alone would let a second go by
+ * each time. */
+static void times_handshake_and_head_as_one(void **state) {
+    (void)state;
+    enum { TIMES = 20 };
+    double ms = 1e9;
+    for (int times = 0; times < TIMES && ms >= 1000; times++)
+        ms = time_late_head();
+    assert_true(ms < 1000);
+}
+
 /* A client may ask for it, and gets none. */
 static void does_not_renegotiate(void **state) {
     (void)state;
@@ -284,6 +313,7 @@ int main(void) {
         cmocka_unit_test(refuses_versions_of_the_past),
         cmocka_unit_test(bears_cut_and_broken_handshakes),
         cmocka_unit_test(times_slow_handshakes),
+        cmocka_unit_test(times_handshake_and_head_as_one),
         cmocka_unit_test(does_not_renegotiate),
         cmocka_unit_test(bears_half_open_clients),
         cmocka_unit_test(cancels_those_who_leave),

@@ -24,8 +24,8 @@ void ln_api_request_free(ln_api_request *request) {
 
 /* The field that the library's sentence begins with, when clients know it by that name. */
 static const char *named_field(const char *message) {
-    static const char *const names[] = {"n",          "best_of",    "priority",
-                                        "cache_salt", "min_tokens", "stop"};
+    static const char *const names[] = {"n",          "best_of", "priority",  "cache_salt",
+                                        "min_tokens", "stop",    "max_tokens"};
     size_t n_bytes = strcspn(message, " :");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n_bytes && strncmp(names[i], message, n_bytes) == 0)
@@ -47,11 +47,16 @@ bool ln_api_fail_with(ln_api_error *error, const linnet_error *err, const char *
 
 bool ln_api_fail_grammar(ln_api_error *error, int status, const char *message,
                          const ln_api_request *request) {
-    static const char grammar[] = "grammar: ";
+    static const char grammar[] = "grammar: ", line[] = "grammar, ";
     const char *param = request->grammar_param;
     if (param[0] == '\0' || strncmp(message, grammar, sizeof grammar - 1) != 0)
         return false;
-    ln_api_fail(error, status, param, "%s: %s", param, message + sizeof grammar - 1);
+    message += sizeof grammar - 1;
+    /* what the sentence itself calls it gives way to the field's name */
+    if (strncmp(message, grammar, sizeof grammar - 1) == 0 ||
+        strncmp(message, line, sizeof line - 1) == 0)
+        message += sizeof grammar - 1;
+    ln_api_fail(error, status, param, "%s: %s", param, message);
     return true;
 }
 

@@ -130,8 +130,11 @@ bool ln_api_shape_messages(json_t *messages, bool fills_content, ln_api_error *e
     enum { MAX_MESSAGES = 10000 };
     size_t index;
     json_t *message;
-    if (!json_is_array(messages) || json_array_size(messages) == 0)
-        return ln_api_fail(error, 400, "messages", "messages is missing or not a list of messages");
+    if (!json_is_array(messages))
+        return ln_api_fail(error, 400, "messages", "messages is %s",
+                           messages == NULL ? "missing" : "not a list of messages");
+    if (json_array_size(messages) == 0)
+        return ln_api_fail(error, 400, "messages", "messages is empty; it needs one at least");
     if (json_array_size(messages) > MAX_MESSAGES)
         return ln_api_fail(error, 400, "messages", "messages has more than %d items", MAX_MESSAGES);
     json_array_foreach(messages, index, message) {

@@ -49,7 +49,18 @@ static void count_cancelled(ln_generation *generation) {
             generation->server->metrics.n_finished[LINNET_FINISH_CANCELLED]++;
 }
 
+/* For the log, those of choices that did not come to their end, too. */
+static void note_tokens(const ln_generation *generation) {
+    ln_exchange *exchange = generation->job->exchange;
+    exchange->n_prompt_tokens = generation->usage.n_prompt_tokens;
+    exchange->n_output_tokens = generation->usage.n_output_tokens;
+    for (size_t i = 0; i < generation->n_choices; i++)
+        if (generation->choices[i].finish == LINNET_FINISH_NONE)
+            exchange->n_output_tokens += generation->choices[i].n_output_tokens;
+}
+
 void ln_generation_cancel(ln_generation *generation) {
+    note_tokens(generation);
     count_cancelled(generation);
     destroy(generation);
 }
@@ -62,8 +73,7 @@ static void finish(ln_generation *generation) {
     ln_strbuf *out = &server->scratch;
     ln_metrics_request(&server->metrics, (double)(ln_clock_ns() - generation->job->begin_ns) / 1e9);
     exchange->generation = NULL;
-    exchange->n_prompt_tokens = generation->usage.n_prompt_tokens;
-    exchange->n_output_tokens = generation->usage.n_output_tokens;
+    note_tokens(generation);
     ln_strbuf_clear(out);
     if (request->streams) {
         if (generation->error.status != 0) {

@@ -80,10 +80,10 @@ void ln_server_log_access(const ln_server *server, const ln_exchange *exchange) 
                          exchange->path != NULL ? exchange->path : "-", exchange->status,
                          exchange->sent_bytes, ms);
         if (exchange->n_prompt_tokens > 0)
-            ln_strbuf_printf(&line, " %zu+%zu tokens", exchange->n_prompt_tokens,
+            ln_strbuf_printf(&line, " %zu tokens in, %zu out", exchange->n_prompt_tokens,
                              exchange->n_output_tokens);
         if (exchange->was_cut)
-            ln_strbuf_puts(&line, " cut");
+            ln_strbuf_puts(&line, ", cut: the client went or did not read");
     }
     emit(server, &line);
 }

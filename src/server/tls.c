@@ -15,13 +15,17 @@ struct ln_tls_stream {
     SSL *ssl;
 };
 
-/* OpenSSL's reason for the last failure. */
-static const char *reason(void) {
-    unsigned long first = ERR_peek_error();
-    if (ERR_SYSTEM_ERROR(first)) /* such as a file that is not there */
-        return strerror(ERR_GET_REASON(first));
-    const char *text = ERR_reason_error_string(ERR_peek_last_error());
-    return text != NULL ? text : "unknown";
+/* Why OpenSSL could not use a file. */
+static ln_status fail(const char *what, const char *path, ln_error *err) {
+    unsigned long code = ERR_peek_error();
+    const char *text = ERR_reason_error_string(code);
+    if (ERR_SYSTEM_ERROR(code))
+        return ln_fail(err, LINNET_ERR_IO, "cannot read the %s %s: %s", what, path,
+                       strerror(ERR_GET_REASON(code)));
+    if (ERR_GET_LIB(code) == ERR_LIB_PEM)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s has no %s in PEM form", path, what);
+    return ln_fail(err, LINNET_ERR_ARGUMENT, "cannot use the %s %s: %s", what, path,
+                   text != NULL ? text : "unknown");
 }
 
 ln_status ln_tls_create(const char *certificate, const char *key, ln_tls **out, ln_error *err) {
@@ -40,10 +44,9 @@ ln_status ln_tls_create(const char *certificate, const char *key, ln_tls **out, 
                                   SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
     if (SSL_CTX_use_certificate_chain_file(context, certificate) != 1)
-        status =
-            ln_fail(err, LINNET_ERR_IO, "cannot use the certificate %s: %s", certificate, reason());
+        status = fail("certificate", certificate, err);
     else if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
-        status = ln_fail(err, LINNET_ERR_IO, "cannot use the key %s: %s", key, reason());
+        status = fail("key", key, err);
     else if (SSL_CTX_check_private_key(context) != 1)
         status =
             ln_fail(err, LINNET_ERR_ARGUMENT, "the key %s is not that of %s", key, certificate);

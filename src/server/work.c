@@ -11,8 +11,8 @@ static bool check_model(const ln_fields *fields, const ln_server *server) {
         return false;
     if (name == NULL || strcmp(name, server->name) == 0)
         return true;
-    ln_api_fail(fields->error, 404, "model", "the model '%.128s' is not here; '%.128s' is", name,
-                server->name);
+    ln_api_fail(fields->error, 404, "model", "there is no model '%.128s'; this server has '%.128s'",
+                name, server->name);
     fields->error->code = "model_not_found";
     return false;
 }

@@ -2,13 +2,16 @@
  *
  * usage: bench_serve_load PORT SECONDS [PID] [KIND=N]...
  *   streams  N streams of `tokens` tokens each, from a server whose tokens are times
- *            (bench_serve_modelled): how late they come
+ *            (bench_serve_modelled): how late they arrive at this side's sockets, as the kernel
+ *            notes it, and how late this program has read them, for which it needs a core as well
  *   rate     N requests a second of `tokens` tokens, whatever becomes of the others: goodput,
  *            refusals and their times
  *   idle     N connections that say nothing
  *   slow     N connections that say a byte of a head each second, and come back when closed
  *   unread   N streams of 16 tokens that are never read, and come back when they are cut or closed
  *   settle   so many seconds go by before anything is counted
+ *   nap      N microseconds of rest after each look at the sockets: a client on another machine
+ *            would not have to be woken by the server
  * PID: the server's, for its memory and CPU time. /health is asked ten times a second. */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -58,8 +61,9 @@ static connection *connections, *first_free[KIND_HEALTH + 1];
 static size_t n_connections;
 static int epoll_fd;
 static unsigned short port;
-static size_t n_tokens = 16;
-static samples lateness, answers, refusals, health;
+static size_t n_tokens = 16, nap_us;
+static samples arrivals, lateness, answers, refusals, health;
+static int64_t real_ns; /* the real clock, less the monotonic one */
 static size_t n_ok, n_refused, n_other, n_lost, n_slow_closed, n_cut, n_stream_tokens, n_chunks;
 
 static void add_sample(samples *to, double ms) {
@@ -97,6 +101,9 @@ static void open_socket(connection *c) {
         fprintf(stderr, "cannot connect: %s\n", strerror(errno));
         exit(1);
     }
+    int yes = 1;
+    if (c->kind == KIND_STREAM)
+        setsockopt(c->fd, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes);
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
     struct epoll_event event = {.events = c->kind == KIND_UNREAD ? EPOLLRDHUP : EPOLLIN,
                                 .data.ptr = c};
@@ -155,7 +162,7 @@ static void ask(connection *c, bool streams) {
 /* ---- what comes ---------------------------------------------------------------------------- */
 
 /* The times in the text of an event. */
-static void take_line(const char *line) {
+static void take_line(const char *line, uint64_t arrived_ns) {
     const char *at = strstr(line, "\"text\":\"");
     uint64_t now_ns = ln_clock_ns();
     if (at == NULL)
@@ -165,16 +172,18 @@ static void take_line(const char *line) {
         char *end;
         uint64_t then_ns = strtoull(at, &end, 10);
         add_sample(&lateness, (double)(now_ns - then_ns) / 1e6);
+        if (arrived_ns > then_ns)
+            add_sample(&arrivals, (double)(arrived_ns - then_ns) / 1e6);
         n_stream_tokens++;
         at = end + (*end == ' ');
     }
 }
 
-static void take_stream(connection *c, const char *bytes, size_t n_bytes) {
+static void take_stream(connection *c, const char *bytes, size_t n_bytes, uint64_t arrived_ns) {
     for (size_t i = 0; i < n_bytes; i++) {
         if (bytes[i] == '\n') {
             c->in[c->n_in] = '\0';
-            take_line(c->in);
+            take_line(c->in, arrived_ns);
             c->n_in = 0;
         } else if (c->n_in + 1 < sizeof c->in) {
             c->in[c->n_in++] = bytes[i];
@@ -221,6 +230,39 @@ static void on_closed(connection *c) {
         ask(c, true);
 }
 
+/* Reads, and says when the last of it arrived; 0: the kernel does not say. */
+static ssize_t receive(int fd, char *bytes, size_t capacity, uint64_t *arrived_ns) {
+    union {
+        char bytes[256];
+        struct cmsghdr aligned;
+    } control;
+    struct iovec part = {bytes, capacity};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+    ssize_t n = recvmsg(fd, &message, 0);
+    *arrived_ns = 0;
+    if (n <= 0)
+        return n;
+    for (struct cmsghdr *part_of = CMSG_FIRSTHDR(&message); part_of != NULL;
+         part_of = CMSG_NXTHDR(&message, part_of)) {
+        struct timespec when;
+        if (part_of->cmsg_level != SOL_SOCKET || part_of->cmsg_type != SCM_TIMESTAMPNS)
+            continue;
+        memcpy(&when, CMSG_DATA(part_of), sizeof when);
+        *arrived_ns =
+            (uint64_t)((int64_t)when.tv_sec * 1000000000 + (int64_t)when.tv_nsec - real_ns);
+    }
+    return n;
+}
+
+static void note_clocks(void) {
+    struct timespec real;
+    clock_gettime(CLOCK_REALTIME, &real);
+    real_ns = (int64_t)real.tv_sec * 1000000000 + (int64_t)real.tv_nsec - (int64_t)ln_clock_ns();
+}
+
 static void on_readable(connection *c, unsigned events) {
     char bytes[65536];
     if (c->kind == KIND_UNREAD) {
@@ -228,13 +270,14 @@ static void on_readable(connection *c, unsigned events) {
             on_closed(c);
         return;
     }
-    ssize_t n = recv(c->fd, bytes, sizeof bytes, 0);
+    uint64_t arrived_ns;
+    ssize_t n = receive(c->fd, bytes, sizeof bytes, &arrived_ns);
     if (n < 0 && errno == EAGAIN)
         return;
     if (n <= 0)
         on_closed(c);
     else if (c->kind == KIND_STREAM)
-        take_stream(c, bytes, (size_t)n);
+        take_stream(c, bytes, (size_t)n, arrived_ns);
     else if (c->kind == KIND_RATE || c->kind == KIND_HEALTH)
         take_answer(c, bytes, (size_t)n);
 }
@@ -343,6 +386,8 @@ static void run(double seconds, double rate) {
         int n = epoll_wait(epoll_fd, events, 256, next_s < 0.02 ? (int)(next_s * 1000) + 1 : 20);
         for (int i = 0; i < n; i++)
             on_readable(events[i].data.ptr, events[i].events);
+        if (nap_us > 0)
+            nanosleep(&(struct timespec){.tv_nsec = (long)nap_us * 1000}, NULL);
     }
 }
 
@@ -360,12 +405,14 @@ int main(int argc, char **argv) {
     int pid = argc > 3 ? atoi(argv[3]) : 0;
     double rate = (double)option(argc, argv, "rate", 0);
     n_tokens = option(argc, argv, "tokens", 16);
+    nap_us = option(argc, argv, "nap", 0);
+    note_clocks();
     connections = calloc(MAX_CONNECTIONS, sizeof *connections);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     double before_mb = resident_mb(pid);
     begin(argc, argv);
     run((double)option(argc, argv, "settle", 0), rate);
-    lateness.count = answers.count = refusals.count = health.count = 0;
+    arrivals.count = lateness.count = answers.count = refusals.count = health.count = 0;
     n_ok = n_refused = n_other = n_lost = n_slow_closed = n_cut = n_stream_tokens = n_chunks = 0;
     double begin_mb = resident_mb(pid), begin_cpu_s = cpu_s(pid);
     run(seconds, rate);
@@ -380,7 +427,8 @@ int main(int argc, char **argv) {
         "heads closed, %zu unread streams cut; %zu tokens in %zu chunks\n",
         (double)n_ok / seconds, n_ok, n_refused, n_other, n_lost, n_slow_closed, n_cut,
         n_stream_tokens, n_chunks);
-    print_samples("lateness", &lateness);
+    print_samples("arrival", &arrivals);
+    print_samples("reading", &lateness);
     print_samples("answers", &answers);
     print_samples("refusals", &refusals);
     print_samples("health", &health);

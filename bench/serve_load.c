@@ -12,6 +12,7 @@
  *   settle   so many seconds go by before anything is counted
  *   nap      N microseconds of rest after each look at the sockets: a client on another machine
  *            would not have to be woken by the server
+ * Answers, refusals and /health count until they arrive, as the kernel notes it.
  * PID: the server's, for its memory and CPU time. /health is asked ten times a second. */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -102,7 +103,7 @@ static void open_socket(connection *c) {
         exit(1);
     }
     int yes = 1;
-    if (c->kind == KIND_STREAM)
+    if (c->kind == KIND_STREAM || c->kind == KIND_RATE || c->kind == KIND_HEALTH)
         setsockopt(c->fd, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes);
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
     struct epoll_event event = {.events = c->kind == KIND_UNREAD ? EPOLLRDHUP : EPOLLIN,
@@ -191,7 +192,7 @@ static void take_stream(connection *c, const char *bytes, size_t n_bytes, uint64
     }
 }
 
-static void take_answer(connection *c, const char *bytes, size_t n_bytes) {
+static void take_answer(connection *c, const char *bytes, size_t n_bytes, uint64_t arrived_ns) {
     size_t room = sizeof c->in - 1 - c->n_in;
     memcpy(c->in + c->n_in, bytes, n_bytes < room ? n_bytes : room);
     c->n_in += n_bytes < room ? n_bytes : room;
@@ -200,7 +201,8 @@ static void take_answer(connection *c, const char *bytes, size_t n_bytes) {
     if (body == NULL || length == NULL ||
         c->n_in < (size_t)(body + 4 - c->in) + strtoul(length + 16, NULL, 10))
         return;
-    double ms = (double)(ln_clock_ns() - c->begin_ns) / 1e6;
+    double ms =
+        (double)((arrived_ns > c->begin_ns ? arrived_ns : ln_clock_ns()) - c->begin_ns) / 1e6;
     int status = atoi(c->in + 9);
     set_free(c);
     if (c->kind == KIND_HEALTH) {
@@ -279,7 +281,7 @@ static void on_readable(connection *c, unsigned events) {
     else if (c->kind == KIND_STREAM)
         take_stream(c, bytes, (size_t)n, arrived_ns);
     else if (c->kind == KIND_RATE || c->kind == KIND_HEALTH)
-        take_answer(c, bytes, (size_t)n);
+        take_answer(c, bytes, (size_t)n, arrived_ns);
 }
 
 /* ---- the server's process ------------------------------------------------------------------ */

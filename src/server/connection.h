@@ -5,7 +5,6 @@
 
 #include <event2/buffer.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 #include <http_parser.h>
 
 #include "server/http.h"
@@ -63,19 +62,24 @@ struct ln_connection {
     char peer[LN_HTTP_PEER_BYTES];
 };
 
+/* What may come in crowds, which must not hold up others: so many of each in a turn of the loop. */
+enum { LN_TURN_ACCEPTED = 0, LN_TURN_LATE, LN_TURN_REAPED, LN_TURN_KINDS };
+
 struct ln_http {
     struct event_base *base;
     ln_http_limits limits;
     ln_http_hooks hooks;
-    struct evconnlistener *listener;
-    struct event *reaper, *retry;
+    int listen_fd; /* -1: none */
+    struct event *accepter, *reaper, *retry;
     ln_tls *tls;
     ln_connection *connections, *doomed;
     size_t n_connections;
     uint64_t id_key, n_ids; /* of request ids */
     uint16_t port;
     bool is_draining, is_paused;
-    char date[40]; /* of `date_s` */
+    struct timeval turn;               /* of the loop, as its cached time says, */
+    unsigned n_in_turn[LN_TURN_KINDS]; /* and what was done in it */
+    char date[40];                     /* of `date_s` */
     time_t date_s;
     char scratch[65536]; /* what a read gives */
 };

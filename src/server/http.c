@@ -27,17 +27,27 @@ void ln_connection_set_deadline(ln_connection *connection, uint32_t ms) {
 }
 
 static void pause_listener(ln_http *http) {
-    if (http->listener != NULL && !http->is_paused)
-        evconnlistener_disable(http->listener);
+    event_del(http->accepter);
     http->is_paused = true;
 }
 
 static void resume_listener(ln_http *http) {
-    if (http->is_paused && http->listener != NULL &&
-        http->n_connections < http->limits.max_connections) {
+    if (http->is_paused && http->n_connections < http->limits.max_connections) {
         http->is_paused = false;
-        evconnlistener_enable(http->listener);
+        event_add(http->accepter, NULL);
     }
+}
+
+/* Whether one more of a kind may be done in this turn of the loop. */
+static bool may_do(ln_http *http, int kind) {
+    enum { MAX_IN_TURN = 64 };
+    struct timeval turn;
+    event_base_gettimeofday_cached(http->base, &turn);
+    if (evutil_timercmp(&turn, &http->turn, !=)) {
+        http->turn = turn;
+        memset(http->n_in_turn, 0, sizeof http->n_in_turn);
+    }
+    return http->n_in_turn[kind]++ < MAX_IN_TURN;
 }
 
 void ln_connection_doom(ln_connection *connection) {
@@ -78,8 +88,13 @@ static void free_connection(ln_connection *connection) {
 /* Frees the doomed; their exchanges go back first. */
 static void on_reaper(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
+    static const struct timeval soon = {.tv_usec = 1000};
     ln_http *http = argument;
     while (http->doomed != NULL) {
+        if (!may_do(http, LN_TURN_REAPED)) {
+            event_add(http->reaper, &soon);
+            break;
+        }
         ln_connection *connection = http->doomed;
         http->doomed = connection->next;
         ln_exchange *exchange = &connection->exchange;
@@ -100,7 +115,9 @@ static void on_reaper(evutil_socket_t fd, short what, void *argument) {
 static void on_timer(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_connection *connection = argument;
-    if (connection->state == LN_CONNECTION_HEAD)
+    if (!may_do(connection->http, LN_TURN_LATE))
+        ln_connection_set_deadline(connection, 1);
+    else if (connection->state == LN_CONNECTION_HEAD)
         ln_connection_refuse(connection, 408, "the head of the request did not come in time");
     else if (connection->state == LN_CONNECTION_BODY)
         ln_connection_refuse(connection, 408, "the body of the request did not come in time");
@@ -208,10 +225,7 @@ static ln_connection *create_connection(ln_http *http, int fd) {
     return NULL;
 }
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
-                      int n_bytes, void *argument) {
-    (void)listener, (void)n_bytes;
-    ln_http *http = argument;
+static void accept_connection(ln_http *http, int fd, const struct sockaddr *address) {
     ln_connection *connection = create_connection(http, fd);
     if (connection == NULL) {
         close(fd);
@@ -234,13 +248,25 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     event_add(connection->read_event, NULL);
 }
 
-/* No descriptors are left, say: tries again soon, for the kernel would report it without end. */
-static void on_accept_error(struct evconnlistener *listener, void *argument) {
-    (void)listener;
+static void on_acceptable(evutil_socket_t listen_fd, short what, void *argument) {
+    (void)what;
     ln_http *http = argument;
-    struct timeval soon = {.tv_usec = RETRY_MS * 1000};
-    pause_listener(http);
-    event_add(http->retry, &soon);
+    while (!http->is_paused && may_do(http, LN_TURN_ACCEPTED)) {
+        struct sockaddr_storage address = {0};
+        socklen_t n_bytes = sizeof address;
+        int fd =
+            accept4(listen_fd, (struct sockaddr *)&address, &n_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            accept_connection(http, fd, (const struct sockaddr *)&address);
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            /* no descriptors are left, say: the kernel would report it without end */
+            struct timeval soon = {.tv_usec = RETRY_MS * 1000};
+            pause_listener(http);
+            event_add(http->retry, &soon);
+        }
+    }
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *argument) {
@@ -293,13 +319,10 @@ static ln_status open_listener(ln_http *http, const ln_http_address *address, ln
         LN_TRY(ln_tls_create(address->certificate, address->key, &http->tls, err));
     LN_TRY(bind_socket(address, &fd, err));
     http->port = port_of(fd);
-    http->listener = evconnlistener_new(http->base, on_accept, http,
-                                        LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-    if (http->listener == NULL) {
-        close(fd);
+    http->listen_fd = fd;
+    http->accepter = event_new(http->base, fd, EV_READ | EV_PERSIST, on_acceptable, http);
+    if (http->accepter == NULL || event_add(http->accepter, NULL) != 0)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
-    }
-    evconnlistener_set_error_cb(http->listener, on_accept_error);
     return LINNET_OK;
 }
 
@@ -311,6 +334,7 @@ ln_status ln_http_listen(struct event_base *base, const ln_http_address *address
     if (http == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
     http->base = base;
+    http->listen_fd = -1;
     http->limits = *limits;
     http->hooks = *hooks;
     if (getrandom(&http->id_key, sizeof http->id_key, 0) != sizeof http->id_key)
@@ -333,8 +357,10 @@ void ln_http_destroy(ln_http *http) {
         http->doomed = connection->next;
         free_connection(connection);
     }
-    if (http->listener != NULL)
-        evconnlistener_free(http->listener);
+    if (http->accepter != NULL)
+        event_free(http->accepter);
+    if (http->listen_fd >= 0)
+        close(http->listen_fd);
     if (http->reaper != NULL)
         event_free(http->reaper);
     if (http->retry != NULL)

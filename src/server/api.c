@@ -195,8 +195,8 @@ static bool read_logit_bias(const ln_fields *fields, const linnet_model_info *in
         return ln_api_fail(fields->error, 503, NULL, "out of memory");
     request->options.logit_bias = request->logit_bias;
     json_object_foreach(object, key, value) {
-        char *end;
-        long id = strspn(key, "0123456789") == strlen(key) && *key ? strtol(key, &end, 10) : -1;
+        bool is_id = strspn(key, "0123456789") == strlen(key) && *key && (*key != '0' || !key[1]);
+        long id = is_id ? strtol(key, NULL, 10) : -1;
         double bias = json_is_number(value) ? json_number_value(value) : NAN;
         if (id < 0 || id >= info->n_vocab)
             return ln_api_fail(fields->error, 400, "logit_bias",
@@ -252,6 +252,21 @@ static bool read_group(const ln_fields *fields, ln_api_request *request) {
     return true;
 }
 
+/* What means nothing here has its type nevertheless. */
+static bool check_unused(const ln_fields *fields) {
+    static const char *const texts[] = {"user", "service_tier", "safety_identifier",
+                                        "prompt_cache_key"};
+    const json_t *metadata = ln_fields_get(fields, "metadata");
+    const char *text;
+    bool flag;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        ln_fields_text(fields, texts[i], &text);
+    ln_fields_bool(fields, "store", &flag);
+    if (metadata != NULL && !json_is_object(metadata))
+        ln_api_fail(fields->error, 400, "metadata", "metadata is not an object");
+    return fields->error->status == 0;
+}
+
 bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
                         ln_api_request *request) {
     linnet_request_options *options = &request->options;
@@ -261,6 +276,7 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
     request->n = 1;
     int64_t min_tokens = 0;
     bool skips_special = true;
+    check_unused(fields);
     read_sampling(fields, &options->sampling);
     read_stream(fields, request);
     read_group(fields, request);
@@ -274,4 +290,11 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
     options->min_tokens = (size_t)min_tokens;
     options->keep_special = !skips_special;
     return fields->error->status == 0;
+}
+
+bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error) {
+    if (options->max_tokens == 0 || options->min_tokens <= options->max_tokens)
+        return true;
+    return ln_api_fail(error, 400, "min_tokens", "min_tokens is %zu and max_tokens %zu",
+                       options->min_tokens, options->max_tokens);
 }

@@ -69,6 +69,9 @@ void ln_api_request_free(ln_api_request *request);
 bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
                         ln_api_request *request);
 
+/* min_tokens within max_tokens, once both are read. */
+bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error);
+
 /* Reads what the answer must look like, by whichever field says it: at most one. */
 bool ln_api_read_grammar(const ln_fields *fields, ln_api_request *request);
 /* Makes a grammar the request's: `source` is a string's text or a value as JSON. */

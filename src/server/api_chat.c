@@ -181,5 +181,6 @@ bool ln_api_read_chat(const ln_fields *fields, const linnet_model *model, size_t
         max_tokens = max_completion;
     request->drops_output = max_tokens == 0;
     options->max_tokens = max_tokens > 0 ? (size_t)max_tokens : max_tokens == 0 ? 1 : 0;
-    return read_answer(fields, model, ctx_tokens, request);
+    return ln_api_check_lengths(options, fields->error) &&
+           read_answer(fields, model, ctx_tokens, request);
 }

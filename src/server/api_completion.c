@@ -110,6 +110,8 @@ bool ln_api_read_completion(const ln_fields *fields, const linnet_model *model, 
         return false;
     request->drops_output = max_tokens == 0;
     options->max_tokens = max_tokens > 0 ? (size_t)max_tokens : 1;
+    if (!ln_api_check_lengths(options, fields->error))
+        return false;
     options->logprobs = n_logprobs >= 0;
     options->top_logprobs = n_logprobs > 0 ? (int32_t)n_logprobs : 0;
     if (options->top_logprobs > info.n_vocab)

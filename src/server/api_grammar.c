@@ -82,7 +82,8 @@ static bool is_list_of_strings(const json_t *value) {
     if (!json_is_array(value) || json_array_size(value) == 0)
         return false;
     json_array_foreach(value, index, item) {
-        if (json_string_length(item) == 0)
+        if (json_string_length(item) == 0 ||
+            strlen(json_string_value(item)) != json_string_length(item))
             return false;
     }
     return true;
@@ -90,9 +91,10 @@ static bool is_list_of_strings(const json_t *value) {
 
 static bool take_source(const source_field *field, const json_t *value, const char *param,
                         ln_api_request *request, ln_api_error *error) {
-    static const char *const shapes[] = {[SHAPE_TEXT] = "a string",
+    static const char *const shapes[] = {[SHAPE_TEXT] = "a string that is not empty",
                                          [SHAPE_SCHEMA] = "a JSON schema",
-                                         [SHAPE_CHOICE] = "a list of strings that are not empty",
+                                         [SHAPE_CHOICE] =
+                                             "a list of strings that are not empty and have no NUL",
                                          [SHAPE_FLAG] = "true or false"};
     bool fits = false;
     switch (field->shape) {

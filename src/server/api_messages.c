@@ -99,6 +99,16 @@ static bool is_known_role(const char *role) {
     return *known != NULL;
 }
 
+/* A member that is a string where it is there at all. */
+static bool check_text(const json_t *message, size_t index, const char *name, ln_api_error *error) {
+    const json_t *value = json_object_get(message, name);
+    char param[96];
+    if (value == NULL || json_is_null(value) || json_is_string(value))
+        return true;
+    snprintf(param, sizeof param, "messages[%zu].%s", index, name);
+    return ln_api_fail(error, 400, param, "%s is not a string", param);
+}
+
 static bool shape_message(json_t *message, size_t index, bool fills_content, ln_api_error *error) {
     char param[96];
     const json_t *role = json_object_get(message, "role");
@@ -123,7 +133,9 @@ static bool shape_message(json_t *message, size_t index, bool fills_content, ln_
     } else if (!json_is_string(content)) {
         return ln_api_fail(error, 400, param, "%s is not a string or a list of parts", param);
     }
-    return open_calls(message, index, error) && shape_reasoning(message, index, error);
+    return check_text(message, index, "name", error) &&
+           check_text(message, index, "tool_call_id", error) && open_calls(message, index, error) &&
+           shape_reasoning(message, index, error);
 }
 
 bool ln_api_shape_messages(json_t *messages, bool fills_content, ln_api_error *error) {

@@ -23,6 +23,7 @@ static bool check_tool(const json_t *tool, size_t index, ln_api_error *error) {
     const json_t *function = json_object_get(tool, "function");
     const json_t *parameters = json_object_get(function, "parameters");
     const json_t *description = json_object_get(function, "description");
+    const json_t *strict = json_object_get(function, "strict");
     char param[96];
     snprintf(param, sizeof param, "tools[%zu]", index);
     if (!is_word(json_object_get(tool, "type"), "function") || !json_is_object(function))
@@ -35,6 +36,8 @@ static bool check_tool(const json_t *tool, size_t index, ln_api_error *error) {
         return ln_api_fail(error, 400, param, "%s: parameters is not an object", param);
     if (description != NULL && !json_is_string(description) && !json_is_null(description))
         return ln_api_fail(error, 400, param, "%s: description is not a string", param);
+    if (strict != NULL && !json_is_boolean(strict) && !json_is_null(strict))
+        return ln_api_fail(error, 400, param, "%s: strict is not true or false", param);
     return true;
 }
 

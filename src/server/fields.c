@@ -51,6 +51,8 @@ static json_walk walk(const char *text, size_t n_bytes) {
             is_key = c == '{' && seen.depth == 1;
         } else if (c == '}' || c == ']') {
             seen.depth -= seen.depth > 0;
+            if (seen.depth == 0) /* what follows belongs to no field */
+                seen.key = seen.key_end = 0;
         } else if (c == ',') {
             is_key = seen.depth == 1;
         }

@@ -112,8 +112,10 @@ static bool tokenize(ln_job *job, const ln_fields *fields) {
         !ln_fields_bool(fields, "add_special_tokens", &adds_special) ||
         !ln_fields_bool(fields, "parse_special", &parses_special))
         return false;
+    if (*name == 'c' && ln_fields_get(fields, "prompt") != NULL)
+        return ln_api_fail(&job->error, 400, name, "content and prompt exclude each other");
     if (!json_is_string(text))
-        return ln_api_fail(&job->error, 400, "prompt", "prompt is missing or not a string");
+        return ln_api_fail(&job->error, 400, name, "%s is missing or not a string", name);
     int32_t *ids;
     size_t n_ids;
     linnet_error err = {0};

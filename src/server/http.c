@@ -43,7 +43,7 @@ static bool may_do(ln_http *http, int kind) {
     enum { MAX_IN_TURN = 64 };
     struct timeval turn;
     event_base_gettimeofday_cached(http->base, &turn);
-    if (evutil_timercmp(&turn, &http->turn, !=)) {
+    if (turn.tv_sec != http->turn.tv_sec || turn.tv_usec != http->turn.tv_usec) {
         http->turn = turn;
         memset(http->n_in_turn, 0, sizeof http->n_in_turn);
     }

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +16,26 @@ struct ln_tls_stream {
     SSL *ssl;
 };
 
-/* Why OpenSSL could not use a file. */
-static ln_status fail(const char *what, const char *path, ln_error *err) {
+/* Why OpenSSL could not use a file: it cannot be read, or what is in it is not `expected`. */
+static ln_status fail(const char *what, const char *path, const char *expected, ln_error *err) {
     unsigned long code = ERR_peek_error();
-    const char *text = ERR_reason_error_string(code);
     if (ERR_SYSTEM_ERROR(code))
         return ln_fail(err, LINNET_ERR_IO, "cannot read the %s %s: %s", what, path,
                        strerror(ERR_GET_REASON(code)));
-    if (ERR_GET_LIB(code) == ERR_LIB_PEM)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s has no %s in PEM form", path, what);
-    return ln_fail(err, LINNET_ERR_ARGUMENT, "cannot use the %s %s: %s", what, path,
-                   text != NULL ? text : "unknown");
+    return ln_fail(err, LINNET_ERR_ARGUMENT, "%s has no %s", path, expected);
+}
+
+/* A server does not ask whoever started it. */
+static int give_no_passphrase(char *text, int capacity, int writes, void *user) {
+    (void)text, (void)capacity, (void)writes, (void)user;
+    return -1;
+}
+
+static bool is_mismatch(void) {
+    unsigned long code = ERR_peek_last_error();
+    return ERR_GET_LIB(code) == ERR_LIB_X509 &&
+           (ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH ||
+            ERR_GET_REASON(code) == X509_R_KEY_TYPE_MISMATCH);
 }
 
 ln_status ln_tls_create(const char *certificate, const char *key, ln_tls **out, ln_error *err) {
@@ -43,10 +53,11 @@ ln_status ln_tls_create(const char *certificate, const char *key, ln_tls **out, 
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_default_passwd_cb(context, give_no_passphrase);
     if (SSL_CTX_use_certificate_chain_file(context, certificate) != 1)
-        status = fail("certificate", certificate, err);
-    else if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
-        status = fail("key", key, err);
+        status = fail("certificate", certificate, "certificate chain in PEM form", err);
+    else if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 && !is_mismatch())
+        status = fail("key", key, "key in PEM form without a passphrase", err);
     else if (SSL_CTX_check_private_key(context) != 1)
         status =
             ln_fail(err, LINNET_ERR_ARGUMENT, "the key %s is not that of %s", key, certificate);

@@ -306,6 +306,38 @@ static void cancels_those_who_leave(void **state) {
     expect_served();
 }
 
+/* What the program says of two files that it cannot use. */
+static void expect_complaint(const char *certificate, const char *key, const char *expected) {
+    char command[512], said[512] = "";
+    snprintf(command, sizeof command,
+             TEST_LINNET " serve --port=0 --threads=1 --tls-cert=%s --tls-key=%s 2>&1 </dev/null",
+             certificate, key);
+    FILE *program = popen(command, "r"); // NOLINT(bugprone-command-processor, cert-env33-c)
+    assert_non_null(program);
+    size_t n = fread(said, 1, sizeof said - 1, program);
+    assert_true(n > 0);
+    assert_int_not_equal(pclose(program), 0);
+    if (!strstr(said, expected))
+        fail_msg("'%s' does not say '%s'", said, expected);
+}
+
+static void names_files_that_do_not_do(void **state) {
+    (void)state;
+    char certificate[] = "/tmp/linnet-cert-XXXXXX", key[] = "/tmp/linnet-key-XXXXXX";
+    char other[] = "/tmp/linnet-cert-XXXXXX", other_key[] = "/tmp/linnet-key-XXXXXX";
+    make_certificate(certificate, key);
+    make_certificate(other, other_key);
+    expect_complaint("/nowhere.pem", key, "cannot read the certificate /nowhere.pem");
+    expect_complaint(certificate, "/nowhere.pem", "cannot read the key /nowhere.pem");
+    expect_complaint(key, key, "has no certificate chain in PEM form");
+    expect_complaint(certificate, certificate, "has no key in PEM form");
+    expect_complaint(certificate, other_key, "is not that of /tmp/linnet-cert-");
+    unlink(certificate);
+    unlink(key);
+    unlink(other);
+    unlink(other_key);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(serves),
@@ -317,6 +349,7 @@ int main(void) {
         cmocka_unit_test(does_not_renegotiate),
         cmocka_unit_test(bears_half_open_clients),
         cmocka_unit_test(cancels_those_who_leave),
+        cmocka_unit_test(names_files_that_do_not_do),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -60,16 +60,16 @@ while IFS= read -r command; do
         ;;
     esac
 done <commands
+curl -sf "http://127.0.0.1:$port/" | grep -oE '"(GET|POST) [^"]*' | sed 's/.* //' >paths
+[ "$(wc -l <paths)" -ge 10 ] || fail "GET / does not name the endpoints"
 stop
 
 "$linnet" serve --help | sed -n '/Engine (/q;p' | grep -oE -- '--[a-z]+(-[a-z]+)*' |
     sort -u | while read -r option; do
     case $option in --help | --usage | --version) continue ;; esac
-    grep -q -- "$option" commands || grep -q -- "\`$option\`" "$page" ||
-        fail "no example has $option"
+    grep -qE -- "$option( |=|\$)" commands || fail "no example has $option"
 done
-for path in /v1/completions /v1/chat/completions /v1/models /tokenize /detokenize /health /ready \
-    /metrics /version; do
-    grep -q -- "$path" commands || fail "no example has $path"
-done
+while read -r path; do
+    grep -qE -- ":8080$path( |\$)" commands || fail "no example has $path"
+done <paths
 echo "$n examples"

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/draw.h"
+
 enum { LN_MAX_KV_GROUPS = 4 };
 
 /* Where the batch's keys and values lie in one KV group (layers that cache alike). A slot is
@@ -25,6 +27,7 @@ typedef struct ln_batch {
     const int32_t *positions;  /* [n_tokens] absolute, contiguous within a sequence */
     const int32_t *seq_starts; /* [n_seqs + 1] first token of each sequence, then n_tokens */
     const int32_t *logit_rows; /* [n_logits] tokens whose logits are wanted, ascending */
+    const ln_draw *draws;      /* [n_logits] for LN_OP_SAMPLE; NULL: it takes the best */
     ln_batch_group groups[LN_MAX_KV_GROUPS];
     bool repeats; /* what operations point to (weights, norms, caches) stays as it is from step to
                      step: equal operations may be replayed */

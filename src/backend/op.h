@@ -285,8 +285,9 @@ typedef struct ln_op_copy {
     size_t n_copies;
 } ln_op_copy;
 
-/* ids[row] is the best of logits[row], the lowest of equal ones, and best[row] its logit. With NaN
- * among them it is the first of these; a row of minus infinity gives 0. */
+/* best[row] is the greatest of logits[row], and ids[row] what the batch's draw of the row chooses;
+ * the best are in order of their logits, equal ones of their ids. With NaN among them both are of
+ * the first of these; a row of minus infinity gives 0. */
 typedef struct ln_op_sample {
     const float *logits; /* [n_rows][n_vocab] */
     size_t n_rows, n_vocab;

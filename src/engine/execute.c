@@ -5,39 +5,56 @@
 
 /* ---- what the backend chooses ----------------------------------------------------------- */
 
-/* Whether all that comes of a chunk is the best token of its one row. */
-static bool suits(const ln_chunk *chunk) {
+/* Whether all that comes of a chunk is the token that `draw`, which is then filled, says of its one
+ * row, with n_more tokens behind the sequence's. */
+static bool suits(const ln_chunk *chunk, size_t n_more, ln_draw *draw) {
     const ln_sequence *sequence = chunk->sequence;
     const ln_sequence_group *group = sequence->group;
     const linnet_request *request = group->request;
-    ln_sample_place place = {.n_tokens = sequence->n_tokens, .rules = &request->rules};
+    ln_sample_place place = {.n_tokens = sequence->n_tokens + n_more,
+                             .index = sequence->index,
+                             .rules = &request->rules};
     return chunk->n_logits == 1 && chunk->n_draft == 0 && group->is_forked &&
            sequence->n_cached + chunk->n_tokens == sequence->n_tokens && !group->wants_all_logits &&
            request->options.kind == LINNET_REQUEST_GENERATE && request->beams == NULL &&
            request->grammar == NULL && !request->options.logprobs && !request->is_ranked &&
-           ln_sampler_takes_best(&request->options.sampling, &place);
+           ln_sampler_is_draw(&request->options.sampling, &place, draw);
 }
 
 /* Divides the rows of logits between the backend and the host. */
 static void divide_rows(linnet_engine *engine) {
     const ln_scheduler *scheduler = &engine->scheduler;
     ln_rows *rows = &engine->rows;
+    ln_draw *draws = engine->step.draws;
     size_t end = 0, n_rows = scheduler->is_encoding ? 0 : scheduler->n_logits;
     bool samples = engine->backend->vtable->start != NULL && !scheduler->is_encoding &&
                    n_rows * (sizeof(int32_t) + sizeof(float)) <= LN_STARTED_BYTES;
+    bool draws_any = false;
     rows->n_sampled = 0;
     rows->first_logits = rows->end_logits = n_rows;
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
         size_t begin = end;
-        rows->rows[i].is_sampled = samples && suits(chunk);
-        rows->n_sampled += rows->rows[i].is_sampled;
         end += chunk->n_logits;
-        if (rows->rows[i].is_sampled || chunk->n_logits == 0)
-            continue;
-        rows->first_logits = begin < rows->first_logits ? begin : rows->first_logits;
-        rows->end_logits = end;
+        for (size_t row = begin; row < end; row++)
+            draws[row] = (ln_draw){0}; /* the best, whoever needs it */
+        rows->rows[i].is_sampled = samples && suits(chunk, 0, &draws[begin]);
+        rows->n_sampled += rows->rows[i].is_sampled;
+        if (rows->rows[i].is_sampled)
+            draws_any |= draws[begin].temperature > 0;
+        else if (chunk->n_logits > 0) {
+            rows->first_logits = begin < rows->first_logits ? begin : rows->first_logits;
+            rows->end_logits = end;
+        }
     }
+    engine->step.batch.draws = draws_any ? draws : NULL;
+}
+
+/* The draws of the step behind the one of the chunks, all of which are sampled, in their order. */
+static void follow_draws(linnet_engine *engine) {
+    const ln_scheduler *scheduler = &engine->scheduler;
+    for (size_t i = 0; i < scheduler->n_chunks; i++)
+        LN_BUG_ON(!suits(&scheduler->chunks[i], 1, &engine->step.draws[i]));
 }
 
 /* ---- starting ---------------------------------------------------------------------------- */
@@ -102,6 +119,7 @@ bool ln_execute_start_next(linnet_engine *engine) {
         !ln_scheduler_can_follow(scheduler))
         return false;
     ln_step_follow(&engine->step, scheduler, engine->activations.chosen);
+    follow_draws(engine);
     return start(engine, NULL) == LINNET_OK; /* a failure shows in the next step, too */
 }
 

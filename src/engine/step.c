@@ -22,6 +22,9 @@ static void bind(ln_step *step, const ln_step_budget *budget, const ln_kv_shape 
     add(b, &step->positions, budget->max_tokens, 1);
     add(b, &step->seq_starts, budget->max_seqs + 1, 1);
     add(b, &step->logit_rows, budget->max_logits, 1);
+    size_t draws = ln_layout_add(b->layout, budget->max_logits, sizeof *step->draws);
+    if (b->memory != NULL)
+        step->draws = (ln_draw *)(void *)(b->memory + draws);
     for (size_t g = 0; g < shape->n_groups; g++) {
         size_t max_blocks = ln_kv_table_blocks(shape->ctx_tokens);
         add(b, &step->groups[g].block_tables, budget->max_seqs, max_blocks);

@@ -15,6 +15,7 @@ typedef struct ln_step {
     int32_t *tokens, *positions; /* [max_tokens] */
     int32_t *seq_starts;         /* [max_seqs + 1] */
     int32_t *logit_rows;         /* [max_logits] */
+    ln_draw *draws;              /* [max_logits] */
     ln_step_group groups[LN_KV_MAX_GROUPS];
     ln_batch batch; /* points to the arrays above */
 } ln_step;

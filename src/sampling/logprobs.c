@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "sampling/portable_math.h"
+#include "base/portable_math.h"
 #include "sampling/select.h"
 
 /* The logarithm of the sum of exponentials, less the best logit. */

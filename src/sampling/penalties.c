@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "sampling/portable_math.h"
+#include "base/portable_math.h"
 
 void ln_rules_apply(const ln_sample_place *place, float *logits) {
     const ln_token_rules *rules = place->rules;

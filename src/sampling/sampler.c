@@ -2,10 +2,10 @@
 
 #include <math.h>
 
+#include "base/portable_math.h"
 #include "base/rng.h"
 #include "sampling/filters.h"
 #include "sampling/penalties.h"
-#include "sampling/portable_math.h"
 #include "sampling/select.h"
 
 /* Numbers of the draws of a position. */
@@ -110,12 +110,24 @@ ln_status ln_sampler_check_best(int32_t id, float logit, ln_error *err) {
     return LINNET_OK;
 }
 
-bool ln_sampler_takes_best(const linnet_sampling *s, const ln_sample_place *place) {
+bool ln_sampler_is_draw(const linnet_sampling *s, const ln_sample_place *place, ln_draw *draw) {
     const ln_token_rules *rules = place->rules;
     bool has_rules = rules != NULL && (rules->n_biases > 0 || rules->n_bad_words > 0 ||
                                        place->n_tokens < rules->min_tokens);
-    return s->temperature == 0 && !has_rules && s->repeat_penalty == 1 &&
-           s->frequency_penalty == 0 && s->presence_penalty == 0 && s->dry_multiplier == 0;
+    bool has_penalties = s->repeat_penalty != 1 || s->frequency_penalty != 0 ||
+                         s->presence_penalty != 0 || s->dry_multiplier != 0;
+    bool is_typical = s->typical_p > 0 && s->typical_p < 1;
+    bool is_usual = s->top_k > 0 && s->top_k <= LN_DRAW_MOST && s->top_n_sigma == 0 &&
+                    !is_typical && s->xtc_probability == 0 && s->mirostat_tau == 0;
+    if (has_rules || has_penalties || (s->temperature > 0 && !is_usual))
+        return false;
+    *draw = (ln_draw){.temperature = s->temperature,
+                      .top_p = s->top_p,
+                      .min_p = s->min_p,
+                      .top_k = (uint32_t)s->top_k};
+    if (s->temperature > 0)
+        draw->uniform = ln_rng_uniform(s->seed, place->index, place->n_tokens, DRAW_TOKEN);
+    return true;
 }
 
 /* The first in order. */
@@ -140,7 +152,7 @@ static void weigh(ln_candidate *candidates, size_t n, float best, float temperat
         }
         ln_exp_nonpositive_each(some);
         for (size_t i = 0; i < n_some; i++)
-            candidates[begin + i].weight = some[i];
+            candidates[begin + i].weight = ln_round_weight(some[i]);
     }
 }
 

@@ -3,9 +3,9 @@
  *
  * The order of candidates is total: higher logit first, among equals the lower id. Top-k and
  * top-p keep a prefix of that order, found by selection without sorting; every filter takes time
- * linear in the vocabulary. The draw inverts the distribution function over ascending ids. Sums run
- * in double precision in a fixed order, exponential and logarithm are our own: a seed gives the
- * same tokens on every machine. */
+ * linear in the vocabulary. The draw inverts the distribution function over ascending ids. Weights
+ * are rounded so that sums of them are exact, exponential and logarithm are our own: a seed gives
+ * the same tokens on every machine, a GPU that draws by itself (ln_draw) included. */
 #ifndef LN_SAMPLING_SAMPLER_H
 #define LN_SAMPLING_SAMPLER_H
 
@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/draw.h"
 #include "base/layout.h"
 
 typedef struct ln_candidate {
@@ -69,8 +70,10 @@ ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling
                             const ln_sample_place *place, float *logits, int32_t *token,
                             ln_error *err);
 
-/* Whether that is the best of the logits, the lowest id of equal ones, whatever they are. */
-bool ln_sampler_takes_best(const linnet_sampling *sampling, const ln_sample_place *place);
+/* Whether that is what `draw` says, which it then fills, of logits as they are. `place` needs
+ * neither tokens nor mirostat_excess. */
+bool ln_sampler_is_draw(const linnet_sampling *sampling, const ln_sample_place *place,
+                        ln_draw *draw);
 /* ln_sampler_sample's errors, for a row whose best token `id` has this logit: the first one that is
  * NaN if any is. */
 ln_status ln_sampler_check_best(int32_t id, float logit, ln_error *err);

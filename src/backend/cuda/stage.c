@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-enum { ALIGN = 16 };
+enum { ALIGN = 16, DRAW_WORDS = sizeof(ln_draw) / sizeof(int32_t) };
 
 static size_t align_up(size_t bytes) {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -17,8 +17,8 @@ static size_t array_bytes(size_t count) {
 size_t ln_cuda_stage_bytes(const ln_step_limits *limits) {
     size_t group = array_bytes(limits->max_seqs * limits->max_blocks) +
                    array_bytes(limits->max_seqs) + array_bytes(limits->max_tokens);
-    return 4 * array_bytes(limits->max_tokens) + array_bytes(limits->max_seqs + 1) +
-           LN_MAX_KV_GROUPS * group;
+    return 4 * array_bytes(limits->max_tokens) + array_bytes(limits->max_tokens * DRAW_WORDS) +
+           array_bytes(limits->max_seqs + 1) + LN_MAX_KV_GROUPS * group;
 }
 
 /* Where the next array goes. */
@@ -97,6 +97,11 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
         add_copy(&w, batch->positions, batch->n_tokens, &out->positions);
     if (batch->logit_rows != NULL)
         add_copy(&w, batch->logit_rows, batch->n_logits, &out->logit_rows);
+    const int32_t *draws = NULL;
+    if (batch->draws != NULL)
+        memcpy(add(&w, batch->n_logits * DRAW_WORDS, &draws), batch->draws,
+               batch->n_logits * sizeof *batch->draws);
+    out->draws = (const ln_draw *)(const void *)draws;
     if (batch->seq_starts != NULL) {
         add_copy(&w, batch->seq_starts, batch->n_seqs + 1, &out->seq_starts);
         int32_t *seqs = add(&w, batch->n_tokens, &step->token_seqs);

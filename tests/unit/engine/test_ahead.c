@@ -99,6 +99,7 @@ static void rows_of_the_host_and_the_device_mix(void **state) {
     for (size_t i = 0; i < 2 * GOLDEN_PROMPTS; i++) {
         linnet_request_options options = greedy_options(&g, i % GOLDEN_PROMPTS);
         options.sampling.temperature = i == 1 || i == 4 ? 1.5f : 0;
+        options.sampling.top_k = 0; /* is for the host */
         options.sampling.seed = 3;
         options.logprobs = i == 3;
         requests[i] = submit(engine, &options);
@@ -113,6 +114,44 @@ static void rows_of_the_host_and_the_device_mix(void **state) {
     assert_memory_equal(ids, again, GOLDEN_OUTPUT * sizeof *ids);
     expect_nothing_left(engine);
     destroy(engine);
+}
+
+/* Draws of the device and the host, alone and together, ahead or not. */
+static void draws_are_those_of_the_host(void **state) {
+    (void)state;
+    enum { N = 9 };
+    int32_t ids[3][N][MAX_IDS];
+    for (size_t turn = 0; turn < 3; turn++) { /* the host alone, one by one, all together */
+        engine_test_ahead = turn > 0;
+        linnet_engine *engine = engine_on(&g, exact_options(128, N, 0, 2));
+        linnet_request *requests[N];
+        linnet_finish finish;
+        gate held;
+        if (turn == 2)
+            gate_hold(&held, engine);
+        for (size_t i = 0; i < N; i++) {
+            linnet_request_options options = greedy_options(&g, i % GOLDEN_PROMPTS);
+            options.sampling = (linnet_sampling){.temperature = i == 8 ? 0 : 0.5f + 0.5f * (float)i,
+                                                 .top_k = i == 1 ? 1 : (int32_t)(20 * i + 10),
+                                                 .top_p = i % 3 == 0 ? 0.7f : 1,
+                                                 .min_p = i % 4 == 0 ? 0.05f : 0,
+                                                 .repeat_penalty = 1,
+                                                 .seed = i};
+            requests[i] = submit(engine, &options);
+            if (turn < 2)
+                assert_int_equal(receive(requests[i], ids[turn][i], &finish), GOLDEN_OUTPUT);
+        }
+        if (turn == 2)
+            gate_release(&held);
+        for (size_t i = 0; turn == 2 && i < N; i++)
+            assert_int_equal(receive(requests[i], ids[turn][i], &finish), GOLDEN_OUTPUT);
+        for (size_t i = 0; i < N; i++)
+            assert_memory_equal(ids[turn][i], ids[0][i], GOLDEN_OUTPUT * sizeof(int32_t));
+        if (turn == 1)
+            assert_int_equal(ahead_of(engine->backend)->n_ahead, N * (GOLDEN_OUTPUT - 1));
+        linnet_engine_destroy(engine);
+    }
+    engine_test_ahead = true;
 }
 
 /* Requests that are closed at any time: the others do not notice. */
@@ -193,6 +232,7 @@ int main(void) {
         cmocka_unit_test(only_the_first_token_waits_for_the_host),
         cmocka_unit_test(who_ends_leaves_the_step_ahead),
         cmocka_unit_test(rows_of_the_host_and_the_device_mix),
+        cmocka_unit_test(draws_are_those_of_the_host),
         cmocka_unit_test(requests_come_and_go),
         cmocka_unit_test(failures_end_requests_once),
     };

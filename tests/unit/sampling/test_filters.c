@@ -2,8 +2,8 @@
  * mathematics below them. */
 #include "sampling_test.h"
 
+#include "base/portable_math.h"
 #include "sampling/logprobs.h"
-#include "sampling/portable_math.h"
 
 static const float tenth = (float)-2.302585093;
 

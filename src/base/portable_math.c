@@ -1,4 +1,4 @@
-#include "sampling/portable_math.h"
+#include "base/portable_math.h"
 
 #include <stdint.h>
 #include <string.h>

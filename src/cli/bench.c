@@ -509,7 +509,6 @@ static int bench_shape(const bench_args *args) {
 int ln_cli_bench(int argc, char **argv) {
     bench_args args = {.n_prefill = 512, .n_decode = 64, .n_seqs = 1, .n_runs = 3};
     linnet_engine_options_init(&args.engine);
-    args.engine.prefix_cache = false; /* each run reads its prompt */
     if (ln_cli_parse(&bench_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     return args.shape ? bench_shape(&args) : bench(&args, args.model);

@@ -31,7 +31,7 @@ ln_cpu_features ln_cpu_detect(void) {
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d))
         features.bf16 = features.avx512 && (a & 1u << 5) != 0;
     features.amx = features.avx512 && (state & TILE_STATE) == TILE_STATE &&
-                   all(d7, 1u << 22 | 1u << 24 | 1u << 25);
+                   all(d7, 1u << 22 | 1u << 24);
     return features;
 }
 #elif defined(__aarch64__)

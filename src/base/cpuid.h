@@ -10,7 +10,7 @@ typedef struct ln_cpu_features {
     bool avx512; /* F, BW, VL and DQ */
     bool vnni;   /* AVX-512 VNNI */
     bool bf16;   /* AVX-512 BF16 */
-    bool amx;    /* AMX TILE, INT8 and BF16; a thread must still ask for its use */
+    bool amx;    /* AMX TILE and BF16; a thread must still ask for its use */
     /* aarch64 */
     bool neon;    /* Advanced SIMD */
     bool dotprod; /* SDOT */

@@ -1,6 +1,7 @@
 /* Kernels for AVX-512 with VNNI and BF16. */
 #include "backend/cpu/avx512-bf16/dot.h"
 
+#include "backend/cpu/simd/bf16.h"
 #include "backend/cpu/simd/narrow.h"
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"

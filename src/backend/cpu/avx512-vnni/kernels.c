@@ -1,6 +1,7 @@
 /* Kernels for AVX-512 with VNNI. */
 #include "backend/cpu/avx512-vnni/dot.h"
 
+#include "backend/cpu/simd/bf16.h"
 #include "backend/cpu/simd/narrow.h"
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"

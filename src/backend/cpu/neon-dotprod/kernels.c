@@ -5,6 +5,7 @@
 #if defined(__aarch64__)
 #include "backend/cpu/neon-dotprod/dot.h"
 
+#include "backend/cpu/simd/bf16.h"
 #include "backend/cpu/simd/no_narrow.h"
 #include "backend/cpu/simd/no_tiles.h"
 #include "backend/cpu/simd/table.h"

@@ -6,6 +6,7 @@
 #include "backend/cpu/neon-i8mm/dot.h"
 
 #include "backend/cpu/neon-i8mm/tiles.h"
+#include "backend/cpu/simd/bf16.h"
 #include "backend/cpu/simd/no_narrow.h"
 #include "backend/cpu/simd/table.h"
 

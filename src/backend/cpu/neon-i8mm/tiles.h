@@ -5,13 +5,9 @@
 #ifndef LN_BACKEND_CPU_NEON_I8MM_TILES_H
 #define LN_BACKEND_CPU_NEON_I8MM_TILES_H
 
-#include "backend/cpu/simd/bf16.h"
 #include "backend/cpu/simd/super.h"
 
 enum { MATRIX_ROWS = 4, X_PAIRS = MATRIX_ROWS / 2, W_PAIRS = LANES / 2 };
-
-LN_INLINE void matrix_begin(void) {}
-LN_INLINE void matrix_end(void) {}
 
 /* The sums of rows of x and W, 2 x 2 to a register: w0 x0, w0 x1, w1 x0, w1 x1. */
 typedef struct pair_sums {

@@ -146,6 +146,10 @@ LN_INLINE void bf16_rows_of(bf16_form form, size_t n_panels, const uint8_t *pane
     }
 }
 
+/* Around all products of a linear, for processors that must make ready. */
+LN_INLINE void bf16_begin(void) {}
+LN_INLINE void bf16_end(void) {}
+
 /* y [n_rows][UNIT] = rows of x against n_panels panels, panel_bytes apart. */
 static void bf16_multiply(size_t n_panels, const uint8_t *panels, size_t panel_bytes,
                           const bf16_rows *rows, size_t n_rows, float *y) {

@@ -317,9 +317,9 @@ static void multiply_chunk(linear_job *job) {
             ln_cpu_barrier(worker);
         job->shares_rows = true;
     }
-    matrix_begin();
+    bf16_begin();
     multiply_panels(job);
-    matrix_end();
+    bf16_end();
 }
 
 /* The rows of one group, chunk after chunk. */

@@ -1,5 +1,6 @@
 #include "backend/cpu/pack.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -27,6 +28,9 @@ static const pack_shape shapes[LN_PACK_COUNT] = {
     [LN_PACK_Q5_1] = {32, 64 + 320},
     [LN_PACK_Q2_K] = {SUPER, 64 + 256 + 8 * 128},
     [LN_PACK_IQ4_XS] = {SUPER, 32 + 128 + 8 * 256},
+    [LN_PACK_I8] = {32, 64 + 512},
+    [LN_PACK_I4] = {32, 64 + 16 + 256},
+    [LN_PACK_MXFP4] = {32, 16 + 256},
     [LN_PACK_BF16] = {2, STEP_BYTES},
 };
 
@@ -42,10 +46,11 @@ ln_pack ln_pack_of(ln_dtype dtype) {
     case LN_DTYPE_IQ4_NL: return LN_PACK_IQ4_NL;
     case LN_DTYPE_Q4_1: return LN_PACK_Q4_1;
     case LN_DTYPE_Q5_1: return LN_PACK_Q5_1;
-    /* MXFP4 has none: int8 activations take the logits of its models, which have experts, past the
-     * 2e-2 that fast may differ by. */
     case LN_DTYPE_Q2_K: return LN_PACK_Q2_K;
     case LN_DTYPE_IQ4_XS: return LN_PACK_IQ4_XS;
+    case LN_DTYPE_I8_G32: return LN_PACK_I8;
+    case LN_DTYPE_I4_G32: return LN_PACK_I4;
+    case LN_DTYPE_MXFP4: return LN_PACK_MXFP4;
     case LN_DTYPE_F16:
     case LN_DTYPE_BF16: return LN_PACK_BF16;
     default: return LN_PACK_NONE;
@@ -138,17 +143,38 @@ static inline void pack_nibble_blocks(const uint8_t *const rows[LANES], size_t n
     }
 }
 
-static void pack_q8_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+/* Bytes with a scale of scale_bytes before them. */
+static void pack_bytes(const uint8_t *const rows[LANES], size_t n_cols, size_t scale_bytes,
+                       uint8_t *out) {
     bytes16 q[2][LANES];
-    for (size_t block = 0; block < n_cols / 32; block++, out += 544) {
+    for (size_t block = 0; block < n_cols / 32; block++) {
         for (size_t lane = 0; lane < LANES; lane++) {
-            const uint8_t *from = block_of(rows, lane, block, 34);
-            memcpy(out + lane * 2, from, 2);
-            q[0][lane] = load16(from + 2) ^ 0x80;
-            q[1][lane] = load16(from + 18) ^ 0x80;
+            const uint8_t *from = block_of(rows, lane, block, scale_bytes + 32);
+            memcpy(out + lane * scale_bytes, from, scale_bytes);
+            q[0][lane] = load16(from + scale_bytes) ^ 0x80;
+            q[1][lane] = load16(from + scale_bytes + 16) ^ 0x80;
         }
-        put_steps(q[0], 4, out + 32);
-        put_steps(q[1], 4, out + 32 + 4 * STEP_BYTES);
+        out += LANES * scale_bytes;
+        put_steps(q[0], 4, out);
+        put_steps(q[1], 4, out + 4 * STEP_BYTES);
+        out += 8 * STEP_BYTES;
+    }
+}
+
+/* Nibbles after a float32 scale of scale_bytes (4 or 0) and a byte. */
+static void pack_nibbles_and_byte(const uint8_t *const rows[LANES], size_t n_cols,
+                                  size_t scale_bytes, uint8_t *out) {
+    bytes16 q[LANES];
+    for (size_t block = 0; block < n_cols / 32; block++) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, block, scale_bytes + 1 + 16);
+            memcpy(out + lane * scale_bytes, from, scale_bytes);
+            out[LANES * scale_bytes + lane] = from[scale_bytes];
+            q[lane] = load16(from + scale_bytes + 1);
+        }
+        out += LANES * (scale_bytes + 1);
+        put_steps(q, 4, out);
+        out += 4 * STEP_BYTES;
     }
 }
 
@@ -410,7 +436,10 @@ void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], siz
     case LN_PACK_Q5_0:
     case LN_PACK_Q5_1:
     case LN_PACK_IQ4_NL: pack_nibbles(ln_pack_of(dtype), rows, n_cols, panel); return;
-    case LN_PACK_Q8_0: pack_q8_0(rows, n_cols, panel); return;
+    case LN_PACK_Q8_0: pack_bytes(rows, n_cols, 2, panel); return;
+    case LN_PACK_I8: pack_bytes(rows, n_cols, 4, panel); return;
+    case LN_PACK_I4: pack_nibbles_and_byte(rows, n_cols, 4, panel); return;
+    case LN_PACK_MXFP4: pack_nibbles_and_byte(rows, n_cols, 0, panel); return;
     case LN_PACK_Q2_K: pack_q2_k(rows, n_cols, panel); return;
     case LN_PACK_Q3_K: pack_q3_k(rows, n_cols, panel); return;
     case LN_PACK_Q4_K: pack_q4_k(rows, n_cols, panel); return;
@@ -427,6 +456,12 @@ static float half_at(const uint8_t *p, size_t lane) {
     uint16_t bits;
     memcpy(&bits, p + lane * 2, 2);
     return ln_f32_from_f16(bits);
+}
+
+static float float_at(const uint8_t *p, size_t lane) {
+    float x;
+    memcpy(&x, p + lane * 4, 4);
+    return x;
 }
 
 /* The 4-bit quant of column i of a block of nibbles. */
@@ -493,6 +528,11 @@ static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
     case LN_PACK_Q6_K:
         return half_at(p, lane) * (float)(int8_t)p[32 + i / 16 * LANES + lane] *
                (float)(six_at(p + 288 + block * 384, lane, at) - 32);
+    case LN_PACK_I8:
+        return float_at(p, lane) * (float)(p[64 + i / 4 * STEP_BYTES + lane * 4 + i % 4] - 128);
+    case LN_PACK_I4: return float_at(p, lane) * (float)(nibble_at(p + 80, lane, i) - p[64 + lane]);
+    case LN_PACK_MXFP4:
+        return (float)(ln_pack_fp4[nibble_at(p + 16, lane, i)] - 128) * ldexpf(0.5f, p[lane] - 127);
     case LN_PACK_BF16: {
         uint16_t bits;
         memcpy(&bits, p + lane * 4 + i * 2, 2);

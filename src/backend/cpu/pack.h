@@ -24,7 +24,11 @@
  *          then 8 blocks of 2 vectors as in Q3_K; offset 0
  *   IQ4_XS per 256 columns: 16 f16 d, [8][16] signed scales, then 8 blocks of nibbles, which are
  *          indices of ln_pack_iq4; offset 128
- *   BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits */
+ *   I8     as Q8_0, but float32 scales; offset 128
+ *   MXFP4  per block: 16 bytes, exponents plus 127, and nibbles as in Q4_0, which are indices of
+ *          ln_pack_fp4; w = value / 2 * 2^exponent; offset 128
+ *   I4     per block: 16 float32 scales, 16 bytes of zeros, nibbles as in Q4_0; w = (q - zero) *
+ * scale BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits */
 #ifndef LN_BACKEND_CPU_PACK_H
 #define LN_BACKEND_CPU_PACK_H
 
@@ -50,6 +54,9 @@ typedef enum ln_pack {
     LN_PACK_Q5_1,
     LN_PACK_Q2_K,
     LN_PACK_IQ4_XS,
+    LN_PACK_I8,
+    LN_PACK_I4,
+    LN_PACK_MXFP4,
     LN_PACK_BF16,
     LN_PACK_COUNT
 } ln_pack;
@@ -57,6 +64,10 @@ typedef enum ln_pack {
 /* The values of IQ4_NL's nibbles, plus 128. */
 static const uint8_t ln_pack_iq4[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                         129, 141, 153, 166, 181, 197, 217, 241};
+
+/* Twice the values of MXFP4's nibbles, plus 128. */
+static const uint8_t ln_pack_fp4[16] = {128, 129, 130, 131, 132, 134, 136, 140,
+                                        128, 127, 126, 125, 124, 122, 120, 116};
 
 /* The layout that a type packs into; LN_PACK_NONE: there is none. */
 ln_pack ln_pack_of(ln_dtype dtype);

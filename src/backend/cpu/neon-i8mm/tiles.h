@@ -75,7 +75,7 @@ static void int8_matrix(ln_pack pack, size_t n_panels, const uint8_t *w, const i
     int8_kind kind = int8_kind_of(pack);
     for (size_t p = 0; p < n_panels; p++, w += UNPACKED_PANEL, y += LANES)
         for (size_t row = 0; row < n_rows; row += MATRIX_ROWS) {
-            const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks + first;
+            const int8_block *b = int8_at(x, row, first);
             int8_matrix_of(kind, w, b, row % GROUP_ROWS, n, first == 0, y + row * UNIT);
         }
 }

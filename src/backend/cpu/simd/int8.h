@@ -1,5 +1,7 @@
 /* y = x W^T for packed int8 and narrower weights (backend/cpu/pack.h): x in blocks of 32 int8 with
- * a float32 scale, exact int32 sums within a block, float32 sums over the blocks in order.
+ * a float32 scale, exact int32 sums within a block, float32 sums over the blocks in order. Weights
+ * of checkpoints that know nothing of this rounding (I8, I4, MXFP4) meet x in 16 bits, as 256 times
+ * one block and another one, whose sums are one sum in int32.
  *
  * A sum depends on its row of x and its row of W alone: int32 sums are exact, and every tile folds
  * block after block in the same way.
@@ -25,15 +27,19 @@ enum { UNIT = TILE_PANELS * LANES, UNPACK_BLOCKS = 16, UNPACKED_PANEL = 2 * 9 * 
 typedef struct int8_kind {
     int32_t offset; /* of the stored quants */
     bool has_min;   /* w = q * scale + min */
+    size_t n_parts; /* blocks of int8 that 32 columns of x are: 1, or 2, the high parts first */
 } int8_kind;
 
 LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
     switch (pack) {
-    case LN_PACK_Q4_0: return (int8_kind){8, false};
-    case LN_PACK_Q5_0: return (int8_kind){16, false};
+    case LN_PACK_Q4_0: return (int8_kind){8, false, 1};
+    case LN_PACK_Q5_0: return (int8_kind){16, false, 1};
     case LN_PACK_Q8_0:
-    case LN_PACK_IQ4_NL: return (int8_kind){BYTE_OFFSET, false};
-    default: return (int8_kind){0, true};
+    case LN_PACK_IQ4_NL: return (int8_kind){BYTE_OFFSET, false, 1};
+    case LN_PACK_I8:
+    case LN_PACK_MXFP4: return (int8_kind){BYTE_OFFSET, false, 2};
+    case LN_PACK_I4: return (int8_kind){0, true, 2};
+    default: return (int8_kind){0, true, 1};
     }
 }
 
@@ -42,51 +48,85 @@ enum { GROUP_ROWS = 16 };
 typedef struct int8_block {
     int8_t q[GROUP_ROWS][LN_PACK_COLS];
     float scale[GROUP_ROWS];
-    float min_sum[GROUP_ROWS]; /* scale * sum(q): what a minimum is multiplied by */
+    float min_sum[GROUP_ROWS]; /* scale * sum(q): what a minimum is multiplied by; both are in the
+                                  first of two parts, for both */
     int32_t start[GROUP_ROWS]; /* -offset * sum(q) */
 } int8_block;
 
 typedef struct int8_rows {
-    size_t n_blocks;
-    int8_block *blocks; /* [n_rows / 16][n_blocks] */
+    size_t n_blocks, n_parts;
+    int8_block *blocks; /* [n_rows / 16][n_blocks][n_parts] */
 } int8_rows;
 
 /* Bytes per row, of whole groups of rows. */
-LN_INLINE size_t int8_row_bytes(size_t k) {
-    return k / LN_PACK_COLS * (sizeof(int8_block) / GROUP_ROWS);
+LN_INLINE size_t int8_row_bytes(int8_kind kind, size_t k) {
+    return k / LN_PACK_COLS * kind.n_parts * (sizeof(int8_block) / GROUP_ROWS);
 }
 
-static int8_rows int8_place(void *memory, size_t k) {
-    return (int8_rows){.n_blocks = k / LN_PACK_COLS, .blocks = memory};
+static int8_rows int8_place(void *memory, int8_kind kind, size_t k) {
+    return (int8_rows){.n_blocks = k / LN_PACK_COLS, .n_parts = kind.n_parts, .blocks = memory};
+}
+
+/* Where block `block` of the group of `row` begins. */
+LN_INLINE const int8_block *int8_at(const int8_rows *x, size_t row, size_t block) {
+    return x->blocks + (row / GROUP_ROWS * x->n_blocks + block) * x->n_parts;
+}
+
+/* q of up to 16 bits becomes 256 times what is put at `high`, and what is put at `low`. */
+LN_INLINE void split_words(vi q, int8_t *high, int8_t *low) {
+    vi up = vi_add(vi_shr(vi_add(q, vi_set(0x8080)), 8), vi_set(-0x80));
+    vi_store_i8(high, up);
+    vi_store_i8(low, vi_add(q, vi_mul(up, vi_set(-0x100))));
 }
 
 /* The first n rows of a group of 16: block after block, so that each is written once. */
-static void int8_quantize(const int8_rows *rows, size_t group, int8_kind kind, size_t n,
-                          const float *const *x) {
-    int8_block *out = rows->blocks + group * rows->n_blocks;
-    for (size_t block = 0; block < rows->n_blocks; block++, out++) {
+LN_INLINE void int8_quantize_as(const int8_rows *rows, size_t group, int8_kind kind, size_t n,
+                                const float *const *x) {
+    const float range = kind.n_parts == 2 ? 127.0f * 256.0f : 127.0f;
+    int8_block *out = rows->blocks + group * rows->n_blocks * kind.n_parts;
+    for (size_t block = 0; block < rows->n_blocks; block++, out += kind.n_parts) {
         float largest[GROUP_ROWS] = {0}, inverse[GROUP_ROWS];
-        int32_t sums[GROUP_ROWS] = {0};
+        int32_t sums[2][GROUP_ROWS] = {{0}};
         for (size_t i = 0; i < n; i++) {
             const float *from = x[i] + block * LN_PACK_COLS;
             largest[i] = vf_largest(vf_max(vf_abs(vf_load(from)), vf_abs(vf_load(from + LANES))));
         }
-        vf most = vf_load(largest), scale = vf_mul(most, vf_set(1.0f / 127.0f));
+        vf most = vf_load(largest), scale = vf_mul(most, vf_set(1.0f / range));
         /* rows of next to nothing become zeros */
-        vf_store(inverse, vf_div(vf_set(127.0f), vf_max(most, vf_set(1e-30f))));
+        vf_store(inverse, vf_div(vf_set(range), vf_max(most, vf_set(1e-30f))));
         for (size_t i = 0; i < n; i++) {
             const float *from = x[i] + block * LN_PACK_COLS;
             vi p = vi_round(vf_mul(vf_load(from), vf_set(inverse[i])));
             vi q = vi_round(vf_mul(vf_load(from + LANES), vf_set(inverse[i])));
-            vi_store_i8(out->q[i], p);
-            vi_store_i8(out->q[i] + LANES, q);
-            sums[i] = vi_sum(vi_add(p, q));
+            sums[0][i] = vi_sum(vi_add(p, q));
+            if (kind.n_parts == 1) {
+                vi_store_i8(out->q[i], p);
+                vi_store_i8(out->q[i] + LANES, q);
+                continue;
+            }
+            split_words(p, out[0].q[i], out[1].q[i]);
+            split_words(q, out[0].q[i] + LANES, out[1].q[i] + LANES);
+            sums[1][i] = vi_sum(vi_add(vi_from_i8(out[1].q[i]), vi_from_i8(out[1].q[i] + LANES)));
         }
-        vi sum = vi_load(sums);
+        vi sum = vi_load(sums[0]), low = vi_load(sums[1]);
         vf_store(out->scale, scale);
         vf_store(out->min_sum, vf_mul(scale, vf_from_i(sum)));
-        vi_store(out->start, vi_mul(vi_set(-kind.offset), sum));
+        if (kind.n_parts == 2) { /* the sum is 256 of the high parts' and that of the low parts */
+            vi_store(out[1].start, vi_mul(vi_set(-kind.offset), low));
+            for (size_t i = 0; i < GROUP_ROWS; i++)
+                out->start[i] = -kind.offset * ((sums[0][i] - sums[1][i]) / 256);
+        } else {
+            vi_store(out->start, vi_mul(vi_set(-kind.offset), sum));
+        }
     }
+}
+
+static void int8_quantize(const int8_rows *rows, size_t group, int8_kind kind, size_t n,
+                          const float *const *x) {
+    if (kind.n_parts == 2)
+        int8_quantize_as(rows, group, (int8_kind){kind.offset, kind.has_min, 2}, n, x);
+    else
+        int8_quantize_as(rows, group, (int8_kind){kind.offset, kind.has_min, 1}, n, x);
 }
 
 /* Block number `block` of a panel into registers. */
@@ -99,6 +139,24 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
         factors[0] = half_row(p);
         for (size_t step = 0; step < STEPS; step++)
             w[step] = vi_load_bytes(p + 32 + step * STEP_BYTES);
+        return;
+    case LN_PACK_I8:
+        p = panel + block * 576;
+        factors[0] = float_row(p);
+        for (size_t step = 0; step < STEPS; step++)
+            w[step] = vi_load_bytes(p + 64 + step * STEP_BYTES);
+        return;
+    case LN_PACK_I4:
+        p = panel + block * 336;
+        factors[0] = float_row(p);
+        factors[1] = vf_mul(vf_from_i(vi_mul(vi_from_u8(p + 64), vi_set(-1))), factors[0]);
+        unpack_nibbles(p + 80, w);
+        return;
+    case LN_PACK_MXFP4:
+        p = panel + block * 272;
+        factors[0] = vf_scale2(vf_set(0.5f), vi_add(vi_from_u8(p), vi_set(-127)));
+        unpack_nibbles(p + 16, w);
+        look_up(ln_pack_fp4, w);
         return;
     case LN_PACK_Q4_0:
     case LN_PACK_IQ4_NL:
@@ -136,6 +194,11 @@ LN_INLINE vf fold(vf sum, vi acc, vf factor, float scale) {
     return vf_fma(vf_from_i(acc), vf_mul(factor, vf_set(scale)), sum);
 }
 
+/* From the sums of high parts, what those of low parts are added to. */
+LN_INLINE vi next_part(vi acc, int32_t start) {
+    return vi_add(vi_shl(acc, 8), vi_set(start));
+}
+
 /* The first n_rows of x against a packed panel: y [n_rows][UNIT]. */
 LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
                         float *y) {
@@ -146,10 +209,13 @@ LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const
     for (size_t block = 0; block < x->n_blocks; block++) {
         vi w[STEPS];
         vf factors[2] = {vf_set(0.0f), vf_set(0.0f)};
-        const int8_block *b = &x->blocks[block];
+        const int8_block *b = &x->blocks[block * kind.n_parts];
         unpack_block(pack, panel, block, w, factors);
         for (size_t i = 0; i < n_rows; i++) {
             vi acc = dot_steps(is_narrow(pack), vi_set(b->start[i]), w, b->q[i], 0, STEPS);
+            if (kind.n_parts == 2)
+                acc = dot_steps(is_narrow(pack), next_part(acc, b[1].start[i]), w, b[1].q[i], 0,
+                                STEPS);
             sums[i] = fold(sums[i], acc, factors[0], b->scale[i]);
             if (kind.has_min)
                 sums[i] = vf_fma(factors[1], vf_set(b->min_sum[i]), sums[i]);
@@ -189,7 +255,8 @@ LN_INLINE void int8_tile(int8_kind kind, size_t n_panels, const uint8_t *w, cons
 #pragma GCC unroll 2
         for (size_t p = 0; p < n_panels; p++)
             sums[i][p] = first ? vf_set(0.0f) : vf_load(y + i * UNIT + p * LANES);
-    for (const int8_block *end = b + n_blocks; b < end; b++, w += UNPACKED_BYTES) {
+    for (const int8_block *end = b + n_blocks * kind.n_parts; b < end;
+         b += kind.n_parts, w += UNPACKED_BYTES) {
         const float *factors = (const float *)(const void *)(w + STEPS * STEP_BYTES);
         vi acc[TILE_ROWS][TILE_PANELS];
 #pragma GCC unroll 8
@@ -198,6 +265,14 @@ LN_INLINE void int8_tile(int8_kind kind, size_t n_panels, const uint8_t *w, cons
             for (size_t p = 0; p < n_panels; p++)
                 acc[i][p] = vi_set(b->start[lane + i]);
         tile_steps(n_panels, w, b->q[lane], LN_PACK_COLS, 0, STEPS, acc);
+        if (kind.n_parts == 2) {
+#pragma GCC unroll 8
+            for (size_t i = 0; i < TILE_ROWS; i++)
+#pragma GCC unroll 2
+                for (size_t p = 0; p < n_panels; p++)
+                    acc[i][p] = next_part(acc[i][p], b[1].start[lane + i]);
+            tile_steps(n_panels, w, b[1].q[lane], LN_PACK_COLS, 0, STEPS, acc);
+        }
 #pragma GCC unroll 2
         for (size_t p = 0; p < n_panels; p++) {
             vf factor = vf_load(factors + p * (UNPACKED_PANEL / 4));
@@ -310,7 +385,7 @@ LN_INLINE void direct_rows_of(ln_pack pack, size_t n_panels, const uint8_t *w, s
     size_t n_tiles = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
     size_t share = (next.bytes / n_tiles + 63) / 64 * 64;
     for (size_t row = 0; row < n_rows; row += TILE_ROWS) {
-        const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks + first;
+        const int8_block *b = int8_at(x, row, first);
         fetch_some(&next, n_panels, share);
         direct_tile(pack, n_panels, w, panel_bytes, b, row % GROUP_ROWS, n, first == 0,
                     y + row * UNIT);
@@ -351,6 +426,9 @@ static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
     case LN_PACK_Q5_0: int8_few_of(LN_PACK_Q5_0, n_rows, panel, x, y); return;
     case LN_PACK_IQ4_NL: int8_few_of(LN_PACK_IQ4_NL, n_rows, panel, x, y); return;
     case LN_PACK_Q4_1: int8_few_of(LN_PACK_Q4_1, n_rows, panel, x, y); return;
+    case LN_PACK_I8: int8_few_of(LN_PACK_I8, n_rows, panel, x, y); return;
+    case LN_PACK_I4: int8_few_of(LN_PACK_I4, n_rows, panel, x, y); return;
+    case LN_PACK_MXFP4: int8_few_of(LN_PACK_MXFP4, n_rows, panel, x, y); return;
     default: int8_few_of(LN_PACK_Q5_1, n_rows, panel, x, y); return;
     }
 }
@@ -376,6 +454,9 @@ static void int8_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t
     case LN_PACK_Q5_0: int8_unpack_as(LN_PACK_Q5_0, panel, first, n, out); return;
     case LN_PACK_IQ4_NL: int8_unpack_as(LN_PACK_IQ4_NL, panel, first, n, out); return;
     case LN_PACK_Q4_1: int8_unpack_as(LN_PACK_Q4_1, panel, first, n, out); return;
+    case LN_PACK_I8: int8_unpack_as(LN_PACK_I8, panel, first, n, out); return;
+    case LN_PACK_I4: int8_unpack_as(LN_PACK_I4, panel, first, n, out); return;
+    case LN_PACK_MXFP4: int8_unpack_as(LN_PACK_MXFP4, panel, first, n, out); return;
     default: int8_unpack_as(LN_PACK_Q5_1, panel, first, n, out); return;
     }
 }
@@ -385,7 +466,7 @@ LN_INLINE void int8_rows_tiles(int8_kind kind, size_t n_panels, const uint8_t *w
                                const int8_rows *x, size_t n_rows, size_t first, size_t n,
                                float *y) {
     for (size_t row = 0; row < n_rows; row += TILE_ROWS) {
-        const int8_block *b = x->blocks + row / GROUP_ROWS * x->n_blocks + first;
+        const int8_block *b = int8_at(x, row, first);
         int8_tile(kind, n_panels, w, b, row % GROUP_ROWS, n, first == 0, y + row * UNIT);
     }
 }
@@ -400,10 +481,15 @@ LN_INLINE void int8_rows_of(int8_kind kind, size_t n_panels, const uint8_t *w, c
 
 static void int8_multiply_rows(ln_pack pack, size_t n_panels, const uint8_t *w, const int8_rows *x,
                                size_t n_rows, size_t first, size_t n, float *y) {
-    if (int8_kind_of(pack).has_min)
-        int8_rows_of((int8_kind){0, true}, n_panels, w, x, n_rows, first, n, y);
+    int8_kind kind = int8_kind_of(pack);
+    if (kind.n_parts == 2 && kind.has_min)
+        int8_rows_of((int8_kind){0, true, 2}, n_panels, w, x, n_rows, first, n, y);
+    else if (kind.n_parts == 2)
+        int8_rows_of((int8_kind){0, false, 2}, n_panels, w, x, n_rows, first, n, y);
+    else if (kind.has_min)
+        int8_rows_of((int8_kind){0, true, 1}, n_panels, w, x, n_rows, first, n, y);
     else
-        int8_rows_of((int8_kind){0, false}, n_panels, w, x, n_rows, first, n, y);
+        int8_rows_of((int8_kind){0, false, 1}, n_panels, w, x, n_rows, first, n, y);
 }
 
 #endif

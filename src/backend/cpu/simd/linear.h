@@ -56,8 +56,10 @@ static size_t row_bytes_of(const ln_weight *weight) {
     case LN_PACK_BF16: return round_up(bf16_row_bytes(weight->n_cols), 64);
     default: break;
     }
-    bool super = is_super((ln_pack)weight->layout);
-    return round_up(super ? super_row_bytes(weight->n_cols) : int8_row_bytes(weight->n_cols), 64);
+    ln_pack pack = (ln_pack)weight->layout;
+    return round_up(is_super(pack) ? super_row_bytes(weight->n_cols)
+                                   : int8_row_bytes(int8_kind_of(pack), weight->n_cols),
+                    64);
 }
 
 /* Bytes of a row in any layout, for weight and gate. */
@@ -103,7 +105,7 @@ static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end
             bf16_put(&o->bf16, i, k, job->x[i]);
         break;
     default:
-        o->int8 = int8_place(memory, k);
+        o->int8 = int8_place(memory, int8_kind_of(pack), k);
         o->super = super_place(memory, k);
         for (size_t i = begin; i < end; i += GROUP_ROWS) {
             size_t n = end - i < GROUP_ROWS ? end - i : GROUP_ROWS;
@@ -154,7 +156,7 @@ static void multiply_int8(const linear_job *job, const operand *o, const uint8_t
             int8_unpack(pack, panel, first, n, job->unpacked + p * UNPACKED_PANEL);
             fetch_ahead(panel + panel_bytes / o->int8.n_blocks * (first + n), bytes);
         }
-        if (MATRIX_ROWS > 0)
+        if (MATRIX_ROWS > 0 && o->int8.n_parts == 1)
             int8_matrix(pack, n_panels, job->unpacked, &o->int8, job->n, first, n, o->y);
         else
             int8_multiply_rows(pack, n_panels, job->unpacked, &o->int8, job->n, first, n, o->y);

@@ -68,10 +68,14 @@ LN_INLINE vf half_row(const uint8_t *p) {
     return vf_from_f16((const uint16_t *)(const void *)p);
 }
 
+LN_INLINE vf float_row(const uint8_t *p) {
+    return vf_load((const float *)(const void *)p);
+}
+
 /* Whether the stored quants are below 16. */
 LN_INLINE bool is_narrow(ln_pack pack) {
-    return pack == LN_PACK_Q4_0 || pack == LN_PACK_Q4_1 || pack == LN_PACK_Q4_K ||
-           pack == LN_PACK_Q3_K || pack == LN_PACK_Q2_K;
+    return pack == LN_PACK_I4 || pack == LN_PACK_Q4_0 || pack == LN_PACK_Q4_1 ||
+           pack == LN_PACK_Q4_K || pack == LN_PACK_Q3_K || pack == LN_PACK_Q2_K;
 }
 
 /* acc + the products of steps [begin, end) with 32 columns of a row of x. Two chains of exact sums

@@ -3,9 +3,9 @@
  *
  *   bench_linears [BACKEND [ROWS [TYPE ..]]]
  *
- * Types: bf16, q8_0, q4_0, q4_k, q6_k, and int8, numbers of 8 bits with one scale per row. A run
- * multiplies with COPIES matrices of each size, so that caches do not hold them; the fastest of
- * N_RUNS runs, by the backend's own profile, with the conversion of x. */
+ * Types: bf16, q8_0, q4_0, q4_k, q6_k, fp8_w, E4M3 with one scale per row, and int8, where x
+ * becomes int8, too. A run multiplies with COPIES matrices of each size, so that caches do not hold
+ * them; the fastest of N_RUNS runs, by the backend's own profile, with the conversion of x. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +32,10 @@ typedef struct type {
     bool has_row_scales;
 } type;
 
-static const type types[] = {{"bf16", LN_DTYPE_BF16, false}, {"q8_0", LN_DTYPE_Q8_0, false},
-                             {"q4_0", LN_DTYPE_Q4_0, false}, {"q4_k", LN_DTYPE_Q4_K, false},
-                             {"q6_k", LN_DTYPE_Q6_K, false}, {"int8", LN_DTYPE_I8, true}};
+static const type types[] = {{"bf16", LN_DTYPE_BF16, false},   {"q8_0", LN_DTYPE_Q8_0, false},
+                             {"q4_0", LN_DTYPE_Q4_0, false},   {"q4_k", LN_DTYPE_Q4_K, false},
+                             {"q6_k", LN_DTYPE_Q6_K, false},   {"int8", LN_DTYPE_I8, true},
+                             {"fp8_w", LN_DTYPE_F8_E4M3, true}};
 enum { N_TYPES = sizeof types / sizeof *types };
 
 static void *check(void *memory) {
@@ -65,8 +66,11 @@ static void tame(ln_dtype dtype, uint8_t *block, uint32_t random) {
     size_t at = dtype == LN_DTYPE_Q6_K ? 208 : 0;
     if (dtype == LN_DTYPE_BF16)
         scale = ln_bf16_from_f32(((float)(random & 0xffff) - 32768.0f) * 1e-6f);
-    if (dtype == LN_DTYPE_I8)
+    if (dtype == LN_DTYPE_I8 || dtype == LN_DTYPE_F8_E4M3) {
+        *block &=
+            dtype == LN_DTYPE_I8 ? 0xff : 0xbf; /* E4M3 without its largest numbers, and NaN */
         return;
+    }
     memcpy(block + at, &scale, sizeof scale);
     if (dtype == LN_DTYPE_Q4_K)
         memcpy(block + 2, &scale, sizeof scale);
@@ -104,16 +108,17 @@ static ln_weight put(ln_backend *backend, const type *t, size_t n_rows, size_t n
                          .data = (const uint8_t *)scales};
     ln_weight_source source = {.tensor = &numbers, .n_rows = n_rows, .run_rows = n_rows};
     if (t->has_row_scales)
-        source.packed = (ln_packed){.kind = LN_PACKED_INT8,
-                                    .numbers = &numbers,
-                                    .scales = &of_rows,
-                                    .n_rows = n_rows,
-                                    .n_cols = n_cols,
-                                    .scale_rows = n_rows,
-                                    .scale_cols = 1,
-                                    .group_rows = 1,
-                                    .group_cols = n_cols,
-                                    .meets_int8 = true};
+        source.packed =
+            (ln_packed){.kind = t->dtype == LN_DTYPE_I8 ? LN_PACKED_INT8 : LN_PACKED_FP8,
+                        .numbers = &numbers,
+                        .scales = &of_rows,
+                        .n_rows = n_rows,
+                        .n_cols = n_cols,
+                        .scale_rows = n_rows,
+                        .scale_cols = 1,
+                        .group_rows = 1,
+                        .group_cols = n_cols,
+                        .meets_int8 = t->dtype == LN_DTYPE_I8};
     ln_weight_request request = {.n_sources = 1, .sources = {source}, .n_cols = n_cols};
     ln_weight weight;
     ln_error err = {0};

@@ -117,7 +117,7 @@ static void linear_ends_with_every_activation(void **state) {
 static void linear_multiplies_large_shapes(void **state) {
     (void)state;
     static const ln_dtype types[] = {LN_DTYPE_F32,  LN_DTYPE_BF16, LN_DTYPE_Q4_K, LN_DTYPE_Q8_0,
-                                     LN_DTYPE_Q4_0, LN_DTYPE_Q5_K, LN_DTYPE_Q6_K};
+                                     LN_DTYPE_Q4_0, LN_DTYPE_Q5_K, LN_DTYPE_Q6_K, LN_DTYPE_F8_G32};
     for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++)
         check_linear(&(linear_case){.dtype = types[i / 2],
                                     .n_rows = 150,

@@ -62,7 +62,11 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
 template <int KIND>
 static __device__ __forceinline__ void load_half(const char *tile, int half, unsigned lane,
                                                  uint4 a[2]) {
-    if constexpr (ln_tile_is_narrow(KIND)) {
+    if constexpr (KIND == LN_TILE_F8) {
+        const char *scales = tile + ln_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
+        ln_widen_f8(*(const uint4 *)(tile + half * 512 + lane * 16), *(const uint32_t *)scales,
+                    *(const uint32_t *)(scales + 64), a);
+    } else if constexpr (ln_tile_is_narrow(KIND)) {
         const char *scales = tile + ln_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
         uint2 numbers = *(const uint2 *)(tile + lane * 16 + half * 8);
         uint32_t above = 0;
@@ -85,16 +89,24 @@ static __device__ __forceinline__ void multiply_step(float sum[64], const uint4 
         ln_wgmma_bf16(sum, a, ln_wgmma_rows(x));
 }
 
-/* What sums stand for where rows of x have scales. */
-static __device__ __forceinline__ void scale_sums(const float *x_scales, float (&total)[64]) {
-    x_scales += threadIdx.x % 4 * 2;
+/* What sums stand for where rows of x, and maybe of weights, have scales. */
+template <int KIND, bool GATE>
+static __device__ __forceinline__ void scale_sums(const ln_tile_args &p, const job &job,
+                                                  float (&total)[64]) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    const float *x_scales = p.x.scales + job.panel * PANEL + lane % 4 * 2;
+    float w0 = 1.0f, w1 = 1.0f;
+    if constexpr (ln_tile_has_row_scales(KIND)) {
+        const float *scales = find_row_scales<KIND, GATE>(p, job);
+        w0 = scales[lane / 4], w1 = scales[lane / 4 + 8];
+    }
 #pragma unroll
     for (int j = 0; j < PANEL / 8; j++) {
         float2 x = *(const float2 *)(x_scales + 8 * j);
-        total[4 * j] *= x.x;
-        total[4 * j + 1] *= x.y;
-        total[4 * j + 2] *= x.x;
-        total[4 * j + 3] *= x.y;
+        total[4 * j] *= w0 * x.x;
+        total[4 * j + 1] *= w0 * x.y;
+        total[4 * j + 2] *= w1 * x.x;
+        total[4 * j + 3] *= w1 * x.y;
     }
 }
 
@@ -201,7 +213,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         multiply<KIND, PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
         if constexpr (ln_tile_scales_rows(KIND)) {
             find_job<PANEL, GATE>(p, number, job);
-            scale_sums(p.x.scales + job.panel * PANEL, total);
+            scale_sums<KIND, GATE>(p, job, total);
         }
         finish<PANEL, GATE>(p, number, total, outs);
     }
@@ -239,6 +251,7 @@ int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream) {
     case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);
     case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
     case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
+    case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
     case LN_TILE_INT8_ROW: return ln_tile_gemm_wide(kind, args, stream);
     default: return ln_tile_gemm_int(kind, args, stream);
     }

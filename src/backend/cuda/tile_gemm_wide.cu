@@ -111,16 +111,10 @@ template <bool GATE>
 static __device__ __forceinline__ void scale_sums(const ln_tile_args &p, const job &job,
                                                   const int (&sum)[N_SUMS],
                                                   float (&total)[N_SUMS]) {
-    constexpr unsigned ROWS = WARPS / (GATE ? 2 : 1);
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const ln_tile_part &part = p.parts[job.part];
-    unsigned tile_row = job.block * ROWS + warp % ROWS;
-    unsigned last = ((unsigned)part.epilogue.n_out - 1) / LN_TILE_ROWS;
-    const uint8_t *tiles = GATE && warp < ROWS ? part.gate : part.weight;
-    tiles += min(tile_row, last) * ln_tile_row_bytes(LN_TILE_INT8_ROW, p.n_tiles);
-    const float *scales = ln_tile_row_scales(tiles, p.n_tiles) + lane / 4;
+    unsigned lane = threadIdx.x % LN_WARP;
     const float *x_scales = p.x.scales + job.panel * PANEL + lane % 4 * 2;
-    float w0 = scales[0], w1 = scales[8];
+    const float *scales = find_row_scales<LN_TILE_INT8_ROW, GATE>(p, job);
+    float w0 = scales[lane / 4], w1 = scales[lane / 4 + 8];
 #pragma unroll
     for (int j = 0; j < PANEL / 8; j++) {
         float2 x = *(const float2 *)(x_scales + 8 * j);

@@ -120,6 +120,19 @@ static __device__ __forceinline__ bool find_job(const ln_tile_args &p, unsigned 
     return false;
 }
 
+/* The scales of the rows that a warp has the tiles of. */
+template <int KIND, bool GATE>
+static __device__ __forceinline__ const float *find_row_scales(const ln_tile_args &p,
+                                                               const job &job) {
+    constexpr unsigned ROWS = WARPS / (GATE ? 2 : 1);
+    unsigned warp = threadIdx.x / LN_WARP, tile_row = job.block * ROWS + warp % ROWS;
+    const ln_tile_part &part = p.parts[job.part];
+    unsigned last = ((unsigned)part.epilogue.n_out - 1) / LN_TILE_ROWS;
+    const uint8_t *tiles = GATE && warp < ROWS ? part.gate : part.weight;
+    return ln_tile_row_scales(
+        KIND, tiles + min(tile_row, last) * ln_tile_row_bytes(KIND, p.n_tiles), p.n_tiles);
+}
+
 static __device__ __forceinline__ void release(uint64_t *empty, unsigned lane) {
     if (lane == 0)
         ln_barrier_arrive(empty);

@@ -25,6 +25,11 @@ struct ln_lane_narrow {
 template <> struct ln_lane_tile<LN_TILE_Q4> : ln_lane_narrow {};
 template <> struct ln_lane_tile<LN_TILE_Q5> : ln_lane_narrow {};
 template <> struct ln_lane_tile<LN_TILE_Q6> : ln_lane_narrow {};
+template <> struct ln_lane_tile<LN_TILE_F8> {
+    enum { UNIT = 64 };
+    uint4 blocks[2];
+    uint2 scales[2];
+};
 template <> struct ln_lane_tile<LN_TILE_INT8> {
     enum { UNIT = 128 };
     uint4 blocks[4];
@@ -53,6 +58,7 @@ template <bool PRECISE> struct ln_lane_x<LN_TILE_Q4, PRECISE> : ln_lane_x<LN_TIL
 template <bool PRECISE> struct ln_lane_x<LN_TILE_Q5, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
 template <bool PRECISE> struct ln_lane_x<LN_TILE_Q6, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
 
+template <bool PRECISE> struct ln_lane_x<LN_TILE_F8, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
 template <bool PRECISE> struct ln_lane_x<LN_TILE_INT8_ROW, PRECISE> { uint4 values[2]; };
 
 static __device__ __forceinline__ uint4 ln_load_streamed(const uint8_t *at) {
@@ -71,8 +77,13 @@ static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsign
     const uint8_t *tile = tiles + (size_t)(unit / PER_TILE) * ln_tile_bytes(KIND);
     const uint8_t *values = tile + unit % PER_TILE * 2048 + lane * 16;
     if constexpr (ln_tile_is_narrow(KIND)) {
-        out.numbers = ln_load_streamed(values);
-        if constexpr (KIND != LN_TILE_Q4)
+        if constexpr (KIND == LN_TILE_F8) {
+            out.blocks[0] = ln_load_streamed(values);
+            out.blocks[1] = ln_load_streamed(values + 512);
+        } else {
+            out.numbers = ln_load_streamed(values);
+        }
+        if constexpr (KIND == LN_TILE_Q5 || KIND == LN_TILE_Q6)
             out.above = __ldg((const uint2 *)(tile + 512) + lane);
         out.scales[0] = __ldg((const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4, 0)));
         out.scales[1] = __ldg((const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4 + 8, 0)));
@@ -149,6 +160,38 @@ static __device__ __forceinline__ void ln_widen(uint2 numbers, uint32_t above, u
     }
     steps[0] = make_uint4(words[0], words[1], words[2], words[3]);
     steps[1] = make_uint4(words[4], words[5], words[6], words[7]);
+}
+
+/* The same from a block of F8. */
+static __device__ __forceinline__ void ln_widen_f8(const uint4 &block, uint32_t pair0,
+                                                   uint32_t pair1, uint4 steps[2]) {
+    const uint32_t from[4] = {block.x, block.y, block.z, block.w};
+    uint32_t words[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        uint32_t scale = __byte_perm(i % 2 ? pair1 : pair0, 0, 0x1010);
+        __half2 x = ln_two_f8(from[i / 4 * 2 + i % 2] >> i % 4 / 2 * 16 & 0xffff);
+        x = __hmul2(x, *(__half2 *)&scale);
+        words[i] = *(uint32_t *)&x;
+    }
+    steps[0] = make_uint4(words[0], words[1], words[2], words[3]);
+    steps[1] = make_uint4(words[4], words[5], words[6], words[7]);
+}
+
+/* The four steps of a unit. */
+template <int KIND>
+static __device__ __forceinline__ void ln_widen_unit(const ln_lane_tile<KIND> &tile,
+                                                     uint4 steps[4]) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    if constexpr (KIND == LN_TILE_F8) {
+        ln_widen_f8(tile.blocks[0], tile.scales[0].x, tile.scales[1].x, steps);
+        ln_widen_f8(tile.blocks[1], tile.scales[0].y, tile.scales[1].y, steps + 2);
+    } else {
+        ln_widen<KIND>(make_uint2(tile.numbers.x, tile.numbers.y), tile.above.x, tile.scales[0].x,
+                       tile.scales[1].x, lane, steps);
+        ln_widen<KIND>(make_uint2(tile.numbers.z, tile.numbers.w), tile.above.y, tile.scales[0].y,
+                       tile.scales[1].y, lane, steps + 2);
+    }
 }
 
 static __device__ __forceinline__ void ln_mma_bf16(float c[4], const uint4 &a, uint32_t b0,
@@ -259,12 +302,8 @@ static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<KIND> &til
                                                    const ln_lane_x<KIND, PRECISE> &x, bool precise,
                                                    float sum[4]) {
     if constexpr (ln_tile_is_narrow(KIND)) {
-        unsigned lane = threadIdx.x % LN_WARP;
         uint4 steps[4];
-        ln_widen<KIND>(make_uint2(tile.numbers.x, tile.numbers.y), tile.above.x, tile.scales[0].x,
-                       tile.scales[1].x, lane, steps);
-        ln_widen<KIND>(make_uint2(tile.numbers.z, tile.numbers.w), tile.above.y, tile.scales[0].y,
-                       tile.scales[1].y, lane, steps + 2);
+        ln_widen_unit<KIND>(tile, steps);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             ln_mma_f16(sum, steps[2 * i], x.values[i].x, x.values[i].y);

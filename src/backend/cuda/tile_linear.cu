@@ -118,11 +118,11 @@ static __device__ __forceinline__ float scale_sum(const ln_tile_args &p, const u
                                                   unsigned tile_row, size_t row, size_t column,
                                                   float sum) {
     float x = p.x.scales[row / p.rows_per_x];
-    if constexpr (KIND != LN_TILE_INT8_ROW)
+    if constexpr (!ln_tile_has_row_scales(KIND))
         return sum * x;
     const uint8_t *at = tiles + tile_row * ln_tile_row_bytes(KIND, p.n_tiles);
-    float w = ln_tile_row_scales(at, p.n_tiles)[column % LN_TILE_ROWS];
-    return (float)__float_as_int(sum) * (w * x);
+    float w = ln_tile_row_scales(KIND, at, p.n_tiles)[column % LN_TILE_ROWS];
+    return (KIND == LN_TILE_INT8_ROW ? (float)__float_as_int(sum) : sum) * (w * x);
 }
 
 template <int KIND, int GROUPS, int AHEAD, bool GATE, bool PRECISE>
@@ -285,6 +285,7 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
     case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);
     case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
     case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
+    case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
     case LN_TILE_INT8_ROW: return launch_kind<LN_TILE_INT8_ROW>(args, stream);
     default: return launch_kind<LN_TILE_INT4>(args, stream);
     }

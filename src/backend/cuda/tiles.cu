@@ -18,6 +18,7 @@ ln_tile_kind ln_tile_kind_of(ln_dtype dtype) {
     case LN_DTYPE_Q5_K: return LN_TILE_Q5;
     case LN_DTYPE_Q3_K:
     case LN_DTYPE_Q6_K: return LN_TILE_Q6;
+    case LN_DTYPE_F8_G32: return LN_TILE_F8;
     default: return LN_TILE_NONE;
     }
 }
@@ -33,11 +34,12 @@ bool ln_tile_matrix_bytes(ln_tile_kind kind, size_t n_rows, size_t n_cols, size_
            !__builtin_mul_overflow(tiles_down, row_bytes, bytes);
 }
 
-/* A signed element of a block of Q8_0 (34 bytes), I8_G32 (36) or Q4_0 (18), and the block's scale.
+/* A signed element, or its bits, of a block of Q8_0 (34 bytes), I8_G32 and F8_G32 (36) or Q4_0
+ * (18), and the block's scale.
  */
 static __device__ int block_value(ln_dtype dtype, const uint8_t *row, size_t col) {
     unsigned i = (unsigned)(col % 32);
-    if (dtype == LN_DTYPE_I8_G32)
+    if (dtype == LN_DTYPE_I8_G32 || dtype == LN_DTYPE_F8_G32)
         return (int8_t)row[col / 32 * 36 + 4 + i];
     if (dtype == LN_DTYPE_Q8_0)
         return (int8_t)row[col / 32 * 34 + 2 + i];
@@ -71,7 +73,7 @@ static __device__ void pack_element(const pack_args &p, uint8_t *tile, size_t ro
         return;
     }
     int value = inside ? block_value(p.dtype, from, col) : 0;
-    if (KIND == LN_TILE_INT8_ROW) {
+    if (KIND == LN_TILE_INT8_ROW || KIND == LN_TILE_F8) {
         tile[place.byte] = (uint8_t)value;
         return;
     }
@@ -87,6 +89,21 @@ static __device__ void pack_element(const pack_args &p, uint8_t *tile, size_t ro
             __half_as_ushort(__float2half_rn(inside ? block_scale(p.dtype, from, col) : 0.0f));
 }
 
+/* The largest scale of each row, behind the row's tiles. Grid: a warp for each row of whole tiles.
+ */
+template <int KIND> static __global__ void pack_row_scales(const pack_args p) {
+    size_t row = (size_t)blockIdx.x * LN_TILE_ROWS + threadIdx.x / LN_WARP;
+    float most = 0.0f;
+    for (size_t block = threadIdx.x % LN_WARP; row < p.n_rows && block < p.n_cols / LN_TILE_BLOCK;
+         block += LN_WARP)
+        most = fmaxf(most, fabsf(ln_float_at(p.rows + row * p.pitch + block * 36)));
+    most = ln_warp_max(most);
+    float *scales = (float *)(p.tiles + (blockIdx.x + 1) * ln_tile_row_bytes(KIND, p.n_tiles)) - 32;
+    if (threadIdx.x % LN_WARP < 2) /* and what fills the row up */
+        scales[threadIdx.x % LN_WARP * LN_TILE_ROWS + threadIdx.x / LN_WARP] =
+            threadIdx.x % LN_WARP == 0 ? most : 0.0f;
+}
+
 /* Grid: (tiles across, tiles down). */
 template <int KIND> static __global__ void pack(const pack_args p) {
     size_t first_row = (size_t)blockIdx.y * LN_TILE_ROWS;
@@ -96,11 +113,14 @@ template <int KIND> static __global__ void pack(const pack_args p) {
     for (size_t i = threadIdx.x; i < LN_TILE_ROWS * ln_tile_cols(KIND); i += PACK_THREADS)
         pack_element<KIND>(p, tile, first_row + i / ln_tile_cols(KIND),
                            first_col + i % ln_tile_cols(KIND));
-    size_t row = first_row + threadIdx.x;
-    if (KIND == LN_TILE_INT8_ROW && blockIdx.x == 0 && threadIdx.x < 2 * LN_TILE_ROWS)
-        ((float *)(tile_row + ln_tile_row_bytes(KIND, p.n_tiles) - 128))[threadIdx.x] =
-            threadIdx.x < LN_TILE_ROWS && row < p.n_rows ? ln_float_at(p.rows + row * p.pitch)
-                                                         : 0.0f;
+    if (KIND == LN_TILE_F8 && threadIdx.x < 2 * LN_TILE_ROWS) {
+        unsigned r = threadIdx.x / 2, block = threadIdx.x % 2;
+        size_t row = first_row + r, at = first_col / LN_TILE_BLOCK + block;
+        float most = ln_tile_row_scales(KIND, tile_row, p.n_tiles)[r];
+        bool inside = row < p.n_rows && at * LN_TILE_BLOCK < p.n_cols && most > 0.0f;
+        float scale = inside ? ln_float_at(p.rows + row * p.pitch + at * 36) / most : 0.0f;
+        *(uint32_t *)(tile + ln_tile_scale_at(KIND, r, block)) = ln_pack_f16(scale, 0.0f);
+    }
 }
 
 /* ---- numbers of fewer bits ------------------------------------------------------------------ */
@@ -211,7 +231,12 @@ int ln_cuda_pack_tiles(const ln_weight *weight, const void *rows, size_t row_beg
                       (uint8_t *)tiles +
                           row_begin / LN_TILE_ROWS * ln_tile_row_bytes(kind, n_tiles)};
     dim3 grid((unsigned)n_tiles, ln_ceil_div(n_rows, LN_TILE_ROWS));
+    if (kind == LN_TILE_INT8_ROW)
+        pack_row_scales<LN_TILE_INT8_ROW><<<grid.y, 512, 0, stream>>>(args);
+    if (kind == LN_TILE_F8)
+        pack_row_scales<LN_TILE_F8><<<grid.y, 512, 0, stream>>>(args);
     switch (kind) {
+    case LN_TILE_F8: pack<LN_TILE_F8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_BF16: pack<LN_TILE_BF16><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_INT8: pack<LN_TILE_INT8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_Q4: pack_narrow<LN_TILE_Q4><<<grid, PACK_THREADS, 0, stream>>>(args); break;

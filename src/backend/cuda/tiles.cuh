@@ -2,6 +2,8 @@
 #ifndef LN_BACKEND_CUDA_TILES_CUH
 #define LN_BACKEND_CUDA_TILES_CUH
 
+#include <cuda_fp8.h>
+
 #include "backend/cuda/common.cuh"
 #include "backend/cuda/tiles.h"
 
@@ -9,7 +11,7 @@ enum { LN_TILE_BLOCK = 32 };
 
 /* Whether numbers of few bits become f16 on their way to the tensor cores. */
 static __host__ __device__ constexpr bool ln_tile_is_narrow(int kind) {
-    return kind == LN_TILE_Q4 || kind == LN_TILE_Q5 || kind == LN_TILE_Q6;
+    return kind == LN_TILE_Q4 || kind == LN_TILE_Q5 || kind == LN_TILE_Q6 || kind == LN_TILE_F8;
 }
 
 /* Whether x has 16 bits, and whether it has a scale for each row. */
@@ -19,6 +21,11 @@ static __host__ __device__ constexpr bool ln_tile_meets_16(int kind) {
 
 static __host__ __device__ constexpr bool ln_tile_scales_rows(int kind) {
     return kind == LN_TILE_INT8_ROW || ln_tile_is_narrow(kind);
+}
+
+/* Whether float32 scales lie behind a row of tiles. */
+static __host__ __device__ constexpr bool ln_tile_has_row_scales(int kind) {
+    return kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8;
 }
 
 /* Columns and bytes of a tile, of the kinds that are there. */
@@ -31,6 +38,7 @@ static __host__ __device__ constexpr size_t ln_tile_bytes(int kind) {
     case LN_TILE_Q4: return 640;
     case LN_TILE_Q5:
     case LN_TILE_Q6: return 896;
+    case LN_TILE_F8: return 1024 + 128;
     case LN_TILE_INT8: return 4096 + 256;
     case LN_TILE_INT4: return 2048 + 256;
     default: return 2048;
@@ -39,7 +47,7 @@ static __host__ __device__ constexpr size_t ln_tile_bytes(int kind) {
 
 /* Bytes of a row of n tiles. */
 static __host__ __device__ constexpr size_t ln_tile_row_bytes(int kind, size_t n) {
-    return n * ln_tile_bytes(kind) + (kind == LN_TILE_INT8_ROW ? 128 : 0);
+    return n * ln_tile_bytes(kind) + (ln_tile_has_row_scales(kind) ? 128 : 0);
 }
 
 static __host__ __device__ inline size_t ln_tile_padded_cols(int kind, size_t n_cols) {
@@ -67,13 +75,13 @@ typedef struct ln_tile_place {
 static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned row, unsigned col) {
     unsigned lane = row % 8 * 4 + col % 32 / 8, upper = row / 8, block = col / 32;
     ln_tile_place place = {0, 0};
-    if (ln_tile_is_narrow(kind)) {
+    if (ln_tile_is_narrow(kind) && kind != LN_TILE_F8) {
         place.byte = lane * 16 + block * 8 + col % 8 / 4 * 4 + col % 2 * 2 + col % 4 / 2;
         place.shift = upper * 4;
     } else if (kind == LN_TILE_BF16) {
         unsigned step = block * 2 + col % 8 / 4, word = col % 4 / 2 * 2 + upper;
         place.byte = (step * 32 + lane) * 16 + word * 4 + col % 2 * 2;
-    } else if (kind == LN_TILE_INT8 || kind == LN_TILE_INT8_ROW) {
+    } else if (kind == LN_TILE_INT8 || kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8) {
         place.byte = (block * 32 + lane) * 16 + (col % 8 / 4 * 2 + upper) * 4 + col % 4;
     } else {
         place.byte = (block / 2 * 32 + lane) * 16 + block % 2 * 8 + col % 8 / 4 * 4 + col % 4;
@@ -98,10 +106,16 @@ static __host__ __device__ constexpr size_t ln_tile_scale_at(int kind, unsigned 
     return ln_tile_bytes(kind) - 256 + (row * 8 + block) * 2;
 }
 
-/* The scales of a row of n tiles of INT8_ROW. */
-static __device__ __forceinline__ const float *ln_tile_row_scales(const uint8_t *tile_row,
+/* The scales behind a row of n tiles. */
+static __device__ __forceinline__ const float *ln_tile_row_scales(int kind, const uint8_t *tile_row,
                                                                   size_t n) {
-    return (const float *)(tile_row + n * ln_tile_bytes(LN_TILE_INT8_ROW));
+    return (const float *)(tile_row + n * ln_tile_bytes(kind));
+}
+
+/* Two numbers of E4M3 in f16. */
+static __device__ __forceinline__ __half2 ln_two_f8(uint32_t bits) {
+    __half2_raw raw = __nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)bits, __NV_E4M3);
+    return *(__half2 *)&raw;
 }
 
 /* What is taken off the numbers of Q4, Q5 or Q6. */
@@ -109,10 +123,13 @@ static __host__ __device__ constexpr int ln_tile_middle(int kind) {
     return kind == LN_TILE_Q4 ? 8 : kind == LN_TILE_Q5 ? 16 : 32;
 }
 
-/* An element of a tile of Q4, Q5 or Q6, before it is rounded. */
+/* An element of a tile of Q4, Q5, Q6 or F8, before it is rounded. */
 static __device__ inline float ln_tile_narrow_value(int kind, const uint8_t *tile, unsigned row,
                                                     unsigned col) {
     ln_tile_place place = ln_tile_find(kind, row, col), above = ln_tile_find_above(row, col);
+    const uint8_t *ratio = tile + ln_tile_scale_at(kind, row, col / LN_TILE_BLOCK);
+    if (kind == LN_TILE_F8)
+        return __low2float(ln_two_f8(tile[place.byte])) * ln_f16(*(const uint16_t *)ratio);
     int q = tile[place.byte] >> place.shift & 15;
     if (kind != LN_TILE_Q4)
         q |= (tile[above.byte] >> above.shift & 3) << 4;
@@ -132,12 +149,15 @@ static __device__ inline float ln_tile_value(int kind, const uint8_t *tiles, siz
     const uint8_t *tile = tile_row + col / cols * ln_tile_bytes(kind);
     unsigned r = (unsigned)(row % LN_TILE_ROWS), c = (unsigned)(col % cols);
     ln_tile_place place = ln_tile_find(kind, r, c);
+    float row_scale = 1.0f;
+    if (ln_tile_has_row_scales(kind))
+        row_scale = ln_tile_row_scales(kind, tile_row, n_tiles)[r];
     if (ln_tile_is_narrow(kind))
-        return ln_tile_narrow_value(kind, tile, r, c);
+        return ln_tile_narrow_value(kind, tile, r, c) * row_scale;
     if (kind == LN_TILE_BF16)
         return ln_bf16(*(const uint16_t *)(tile + place.byte));
     if (kind == LN_TILE_INT8_ROW)
-        return ln_tile_row_scales(tile_row, n_tiles)[r] * (float)(int8_t)tile[place.byte];
+        return row_scale * (float)(int8_t)tile[place.byte];
     float scale = ln_f16(*(const uint16_t *)(tile + ln_tile_scale_at(kind, r, c / LN_TILE_BLOCK)));
     int8_t value = (int8_t)tile[place.byte];
     if (kind == LN_TILE_INT4)

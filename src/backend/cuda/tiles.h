@@ -1,9 +1,9 @@
 /* Tiles: matrices in the order in which tensor cores take them, for `fast`.
  *
- * A tile holds 16 rows by 64 columns (BF16, Q4, Q5, Q6), 128 (INT8_ROW) or 256 (INT8, INT4); tiles
- * lie one after another along the columns, then row of tiles after row of tiles. Rows and columns
- * that fill up the last tiles are zero. Within a tile lane 4 g + t of a warp owns rows g and g + 8
- * and, of each block of 32 columns, the columns 8 t .. 8 t + 7:
+ * A tile holds 16 rows by 64 columns (BF16, Q4, Q5, Q6, F8), 128 (INT8_ROW) or 256 (INT8, INT4);
+ * tiles lie one after another along the columns, then row of tiles after row of tiles. Rows and
+ * columns that fill up the last tiles are zero. Within a tile lane 4 g + t of a warp owns rows g
+ * and g + 8 and, of each block of 32 columns, the columns 8 t .. 8 t + 7:
  *
  *   BF16  [4 steps][32 lanes] 16 bytes: (row g, columns c, c + 1), (g + 8, the same), (g, c + 2,
  *         c + 3), (g + 8, the same), with c = 32 (step / 2) + 8 t + 4 (step % 2)
@@ -17,12 +17,15 @@
  *   Q5    as Q4, with [32 lanes] 8 bytes of two more bits behind the numbers: of steps 2 i and
  *         2 i + 1 in word i, bits 8 (s % 2) + 2 w of each half; the value is a (q - 16) + b
  *   Q6    as Q5; [16 rows][4] f16 scales of 16 columns each; the value is scale (q - 32)
+ *   F8    [2 blocks][32 lanes] E4M3 as INT8; then [16 rows][2 blocks] of f16 and two bytes of
+ *         nothing: a block's scale over the largest of its row. Behind a row of tiles 16 float32,
+ *         the largest scale of each row, and 64 bytes of nothing
  *   INT8_ROW  [4 blocks][32 lanes] as INT8; behind a row of tiles 16 float32 scales, one for each
  *         row, and 64 bytes of nothing
  *
  * BF16 meets x in bf16, INT8 and INT4 meet int8 with a scale for each block, INT8_ROW int8 with a
- * scale for each row (W8A8), and Q4, Q5 and Q6 f16 with a power of two for each row, which keeps
- * numbers of any size within the range of f16.
+ * scale for each row (W8A8), and Q4, Q5, Q6 and F8 f16 with a power of two for each row, which
+ * keeps numbers of any size within the range of f16.
  *
  * Sums of INT8_ROW are whole numbers, exact in any order, and become float32 at their end. Of the
  * others the columns of a slice, LN_TILE_SLICES of them, are summed one tile after another, and
@@ -48,7 +51,8 @@ typedef enum ln_tile_kind {
     LN_TILE_INT8_ROW,
     LN_TILE_Q4,
     LN_TILE_Q5,
-    LN_TILE_Q6
+    LN_TILE_Q6,
+    LN_TILE_F8
 } ln_tile_kind;
 
 enum { LN_TILE_ROWS = 16, LN_TILE_SLICES = 8, LN_TILE_MAX_COLS = 256 };

@@ -1,11 +1,12 @@
 /* Linears on a backend, at the sizes of a layer of Mistral 7B: TOP/s and GB/s of weights for so
  * many rows of x.
  *
- *   bench_linears [BACKEND [ROWS [TYPE ..]]]
+ *   bench_linears [BACKEND [ROWS [TYPE ..]]] [vary]
  *
  * Types: bf16, q8_0, q4_0, q4_k, q6_k, fp8_w, E4M3 with one scale per row, and int8, where x
  * becomes int8, too. A run multiplies with COPIES matrices of each size, so that caches do not hold
- * them; the fastest of N_RUNS runs, by the backend's own profile, with the conversion of x. */
+ * them; the fastest of N_RUNS runs, by the backend's own profile, with the conversion of x. vary:
+ * the bits of a row may depend on the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +186,9 @@ int main(int argc, char **argv) {
     size_t n_rows = argc > 2 ? strtoul(argv[2], NULL, 10) : 2048, n = n_rows * 2 * WIDEST;
     ln_backend *backend;
     ln_error err = {0};
-    ln_backend_options options = {.isa = "auto", .n_threads = 8};
+    bool varies = argc > 1 && strcmp(argv[argc - 1], "vary") == 0; /* lets_rows_vary */
+    argc -= varies;
+    ln_backend_options options = {.isa = "auto", .n_threads = 8, .lets_rows_vary = varies};
     check_status(ln_backend_create(name, &options, &backend, &err), &err);
     float *host = check(malloc(n * sizeof *host));
     for (size_t i = 0; i < n; i++)

@@ -233,6 +233,12 @@ typedef struct linnet_engine_options {
      * next four steps take longer, and the bits are the same. The files must stay as they are till
      * then. */
     bool lazy_weights;
+    /* The logits of a sequence have the same bits whatever runs beside it and however its prompt is
+     * divided (true). false: where a GPU is faster without, the last bits may differ. Matrices of
+     * bf16 and f16 lie in its memory twice then, and cuBLASLt multiplies prompts of 256 tokens and
+     * more; it must be installed, and the first step takes longer. The CPU and `exact` are not
+     * affected. */
+    bool batch_invariant;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);

@@ -4,7 +4,7 @@ _linnet() {
     local word=$2 before=$3 command=${COMP_WORDS[1]} i
     local general='--help --usage --version'
     local engine='--precision --backend --gpu-layers --cpu --kv-type --ctx --max-seqs --max-batch-tokens
-        --threads --pin --quantize-on-load --kv-tokens --prefix-cache --swap-bytes --preemption
+        --threads --pin --quantize-on-load --batch-invariant --kv-tokens --prefix-cache --swap-bytes --preemption
         --policy --order --max-long-prefills --long-prefill-tokens --draft-tokens --draft-model'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'
@@ -20,7 +20,7 @@ _linnet() {
     case $before in
     --precision) mapfile -t COMPREPLY < <(compgen -W 'exact fast' -- "$word") ;;
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu cuda' -- "$word") ;;
-    --prefix-cache) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$word") ;;
+    --prefix-cache | --batch-invariant) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$word") ;;
     --preemption) mapfile -t COMPREPLY < <(compgen -W 'auto swap recompute' -- "$word") ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'chunked prefill-first' -- "$word") ;;
     --order) mapfile -t COMPREPLY < <(compgen -W 'fcfs priority' -- "$word") ;;

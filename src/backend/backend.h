@@ -66,6 +66,7 @@ typedef struct ln_backend_options {
     bool exact;
     bool pin;  /* threads keep to a processor each; the caller's thread is its own matter */
     bool lazy; /* weights may stay in their file until a run needs them */
+    bool lets_rows_vary; /* the bits of a row may depend on the other rows, where that is faster */
 } ln_backend_options;
 
 typedef struct ln_backend ln_backend;

@@ -2,7 +2,8 @@
  * executes the array in order. An operation reads what earlier ones wrote.
  *
  * Activations are float32 rows in the backend's memory: `x [n_rows][width]`, rows contiguous.
- * Every operation gives the same bits for a row whatever other rows are in the batch. */
+ * Every operation gives the same bits for a row whatever other rows are in the batch, unless the
+ * backend was created with lets_rows_vary. */
 #ifndef LN_BACKEND_OP_H
 #define LN_BACKEND_OP_H
 

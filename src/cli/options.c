@@ -125,7 +125,8 @@ enum {
     KEY_MAX_LONG_PREFILLS,
     KEY_LONG_PREFILL_TOKENS,
     KEY_PIN,
-    KEY_GPU_LAYERS
+    KEY_GPU_LAYERS,
+    KEY_BATCH_INVARIANT
 };
 
 /* Those that few people need are hidden from --help. */
@@ -151,6 +152,11 @@ static const struct argp_option engine_options[] = {
      "amx, neon, neon-dotprod or neon-i8mm",
      0},
     {"pin", KEY_PIN, NULL, RARE, "Keep each thread that computes on one processor", 0},
+    {"batch-invariant", KEY_BATCH_INVARIANT, "on|off", RARE,
+     "The same answer bit for bit whatever else runs; off: prompts of bf16 and f16 weights are "
+     "read "
+     "faster on a GPU, which holds these twice (on)",
+     0},
     {"max-batch-tokens", KEY_MAX_BATCH_TOKENS, "N", RARE, "Tokens in one step (512)", 0},
     {"kv-tokens", KEY_KV_TOKENS, "N", RARE,
      "Tokens that the KV cache holds (sequences in a step times the longest)", 0},
@@ -246,6 +252,9 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_PREFIX_CACHE:
         options->prefix_cache = parse_choice(state, "--prefix-cache", arg, switches, 2) == 1;
+        return 0;
+    case KEY_BATCH_INVARIANT:
+        options->batch_invariant = parse_choice(state, "--batch-invariant", arg, switches, 2) == 1;
         return 0;
     case KEY_SWAP_BYTES:
         options->swap_bytes = ln_cli_parse_count(state, "--swap-bytes", arg, 0, INT64_MAX);

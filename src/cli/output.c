@@ -42,6 +42,7 @@ static const char *const fields[][2] = {
     {"swap_bytes", "--swap-bytes"},
     {"gpu_layers", "--gpu-layers"},
     {"quantize_on_load", "--quantize-on-load"},
+    {"batch_invariant", "--batch-invariant"},
     {"draft_tokens", "--draft-tokens"},
     {"draft_model", "--draft-model"},
     {"max_tokens", "--max-tokens"},

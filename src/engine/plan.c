@@ -29,6 +29,7 @@ void linnet_engine_options_init(linnet_engine_options *options) {
                                        .backend = "auto",
                                        .cpu = "auto",
                                        .gpu_layers = -1,
+                                       .batch_invariant = true,
                                        .prefix_cache = true,
                                        .long_prefill_tokens = LONG_PREFILL_TOKENS};
 }
@@ -308,6 +309,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .n_threads = plan->n_threads,
                                           .pin = own.pin_threads,
                                           .lazy = own.lazy_weights,
+                                          .lets_rows_vary = !own.batch_invariant,
                                           .exact = own.precision == LINNET_PRECISION_EXACT};
     LN_TRY(create_backend(&own, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;

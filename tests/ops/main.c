@@ -1,15 +1,15 @@
 /* Every operation of a backend against the scalar kernels, on fresh random inputs and odd shapes;
  * and the same bits for a row whatever else is in the batch.
- * usage: linnet-ops-test [--backend NAME] [--precision fast] [--seed N]; exit status 77: there is
- * no such device. */
+ * usage: linnet-ops-test [--backend NAME] [--precision fast] [--batch-invariant off] [--seed N];
+ * exit status 77: there is no such device. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ops/ops.h"
 #include "test_backend.h"
 
-static ln_status create(const char *name, const char *isa, bool exact, side *s, ln_error *err) {
-    ln_backend_options options = {.isa = isa, .n_threads = 2, .exact = exact};
+static ln_status create(const char *name, const ln_backend_options *options, side *s,
+                        ln_error *err) {
     ln_step_limits limits = {.max_tokens = 1024,
                              .max_seqs = 8,
                              .max_ctx = 2048,
@@ -19,33 +19,37 @@ static ln_status create(const char *name, const char *isa, bool exact, side *s, 
                              .max_head_dim = 640,
                              .max_heads = 128,
                              .max_experts = 512};
-    LN_TRY(ln_backend_create(name, &options, &s->backend, err));
+    LN_TRY(ln_backend_create(name, options, &s->backend, err));
     return s->backend->vtable->reserve_scratch(s->backend, &limits, err);
 }
 
 int main(int argc, char **argv) {
     const char *name = "cpu";
-    bool exact = true;
+    ln_backend_options options = {.isa = "auto", .n_threads = 2, .exact = true};
+    ln_backend_options of_oracle = {.isa = "scalar", .n_threads = 2, .exact = true};
     ln_error err = {0};
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--backend") == 0)
             name = argv[i + 1];
         else if (strcmp(argv[i], "--precision") == 0)
-            exact = strcmp(argv[i + 1], "exact") == 0;
+            options.exact = strcmp(argv[i + 1], "exact") == 0;
+        else if (strcmp(argv[i], "--batch-invariant") == 0)
+            options.lets_rows_vary = strcmp(argv[i + 1], "off") == 0;
         else if (strcmp(argv[i], "--seed") == 0)
             ops_seed = strtoull(argv[i + 1], NULL, 10);
     }
-    ln_status status = create(name, "auto", exact, &subject, &err);
+    ln_status status = create(name, &options, &subject, &err);
     if (status == LINNET_ERR_UNSUPPORTED || (status == LINNET_ERR_ARGUMENT && argc > 1)) {
         printf("skipped: %s\n", err.message);
         return TEST_EXIT_SKIPPED;
     }
-    if (status != LINNET_OK || create("cpu", "scalar", true, &oracle, &err) != LINNET_OK) {
+    if (status != LINNET_OK || create("cpu", &of_oracle, &oracle, &err) != LINNET_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
     oracle.is_oracle = true;
-    ops_tolerance = exact ? 0 : 2e-2;
+    ops_rows_vary = options.lets_rows_vary;
+    ops_tolerance = options.exact ? 0 : 2e-2;
     int failed = _cmocka_run_group_tests("linear", linear_tests, n_linear_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("rows", row_tests, n_row_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("attention", attention_tests, n_attention_tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 side subject, oracle;
 uint64_t ops_seed = 7;
+bool ops_rows_vary;
 double ops_tolerance;
 static uint64_t draws;
 

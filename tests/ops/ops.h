@@ -19,6 +19,7 @@ typedef struct side {
 
 extern side subject, oracle;
 extern uint64_t ops_seed;    /* of what is random */
+extern bool ops_rows_vary;   /* bits of a row need not be the same in another batch */
 extern double ops_tolerance; /* assert_near's least: what `fast` may be off */
 
 /* A number in [-1, 1), and n of them (malloc). */

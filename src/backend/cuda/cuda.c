@@ -36,8 +36,8 @@ typedef struct cuda_backend {
     ln_cuda_device_info device;
     ln_cuda_stream stream;
     ln_cuda_upload upload;
-    bool exact;
-    void *scratch; /* [scratch_bytes] device memory, between two kernels */
+    ln_cuda_use use; /* its blas is the owner's */
+    void *scratch;   /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
     unsigned *arrived; /* of chains; device memory */
     int upload_code;   /* the first failure of an upload, for the next call that can say so */
@@ -109,6 +109,7 @@ static void destroy(ln_backend *backend) {
     ln_cuda_upload_free(&self->upload);
     ln_pool_destroy(self->upload.pool);
     free_scratch(self);
+    ln_cuda_blas_destroy(self->use.blas);
     free(self);
 }
 
@@ -214,33 +215,37 @@ static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
 
 static ln_status plan_weight(const ln_backend *backend, const ln_weight_request *request,
                              size_t *bytes, ln_error *err) {
-    return ln_cuda_plan_weight(request, ((const cuda_backend *)backend)->exact, bytes, err);
+    return ln_cuda_plan_weight(request, &((const cuda_backend *)backend)->use, bytes, err);
 }
 
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
     cuda_backend *self = (cuda_backend *)backend;
-    return ln_cuda_prepare_weight(request, self->exact, &self->upload, self->stream, memory, weight,
+    return ln_cuda_prepare_weight(request, &self->use, &self->upload, self->stream, memory, weight,
                                   err);
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
 
 static size_t x_bytes(const cuda_backend *self, const ln_step_limits *limits) {
-    return self->exact ? 0 : ln_tile_x_bytes(limits->max_tokens, limits->max_width);
+    return self->use.exact ? 0 : ln_tile_x_bytes(limits->max_tokens, limits->max_width);
 }
 
 static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
-    if (self->exact)
+    if (self->use.exact)
         return 0;
     return ln_cuda_attention_bytes(limits->max_seqs, limits->max_heads, limits->max_ctx,
                                    limits->max_head_dim);
 }
 
+static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits) {
+    return self->use.blas == NULL ? 0 : ln_cuda_blas_bytes(limits->max_tokens, limits->max_width);
+}
+
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
     return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits) +
-           sizeof *self->arrived;
+           blas_bytes(self, limits) + sizeof *self->arrived;
 }
 
 /* The first step finds the weights there: the buffers of uploads go. */
@@ -275,6 +280,11 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
         code = ln_cuda_malloc(x_bytes(self, limits), &self->x.memory);
     if (code != 0)
         return fail_to_reserve(self, code, x_bytes(self, limits), "rows of linears", err);
+    self->x.blas = self->use.blas;
+    if (self->use.blas != NULL)
+        code = ln_cuda_blas_reserve(self->use.blas, limits->max_tokens, limits->max_width);
+    if (code != 0)
+        return fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
     void *arrived = NULL;
     code = ln_cuda_malloc(sizeof *self->arrived, &arrived);
     self->arrived = arrived;
@@ -405,8 +415,12 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     if (self->upload_code != 0)
         return fail_with(self, self->upload_code, "an upload", err);
     bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
-    int code = send_batch(self, ops, n_ops, &step);
-    step.exact = self->exact;
+    int code = 0;
+    if (self->use.blas != NULL)
+        code = ln_cuda_blas_tune(self->use.blas, self->x.memory, self->stream);
+    if (code == 0)
+        code = send_batch(self, ops, n_ops, &step);
+    step.exact = self->use.exact;
     step.scratch = self->scratch;
     step.scratch_bytes = self->scratch_bytes;
     step.arrived = profiles ? NULL : self->arrived;
@@ -514,6 +528,15 @@ bool ln_cuda_is_usable(void) {
     return open_device(&device, NULL) == LINNET_OK;
 }
 
+static ln_status open_blas(cuda_backend *self, ln_error *err) {
+    const char *problem;
+    self->use.blas = ln_cuda_blas_create(&problem);
+    if (self->use.blas != NULL)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "batch_invariant is off, for which cuBLASLt cannot be used: %s", problem);
+}
+
 ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend, ln_error *err) {
     enum { MAX_THREADS = 16 }; /* more do not load faster */
     size_t n_threads = options->n_threads < MAX_THREADS ? options->n_threads : MAX_THREADS;
@@ -524,13 +547,15 @@ ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CUDA backend");
     self->base.vtable = &vtable;
     self->device = device;
-    self->exact = options->exact;
+    self->use.exact = options->exact;
     ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
     int code = status == LINNET_OK ? ln_cuda_stream_create(&self->stream) : 0;
     if (code != 0) {
         status = fail_with(self, code, "creating a stream", err);
         self->stream = NULL;
     }
+    if (status == LINNET_OK && options->lets_rows_vary && !options->exact)
+        status = open_blas(self, err);
     if (status != LINNET_OK) {
         destroy(&self->base);
         return status;

@@ -48,22 +48,32 @@ static ln_status fail_overflow(const ln_weight_request *request, ln_error *err) 
                    request->sources[0].tensor->name);
 }
 
-ln_status ln_cuda_plan_weight(const ln_weight_request *request, bool exact, size_t *bytes,
-                              ln_error *err) {
+/* Whether a matrix of this kind has plain rows, too. */
+static bool has_plain_rows(const ln_cuda_use *use, ln_tile_kind kind) {
+    return use->blas != NULL && kind == LN_TILE_BF16;
+}
+
+ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_use *use,
+                              size_t *bytes, ln_error *err) {
     size_t n_rows = 0, pitch;
     LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, bytes, err)); /* checks the request */
     for (size_t i = 0; i < request->n_sources; i++)
         n_rows += request->sources[i].n_rows;
-    ln_tile_kind kind = kind_of(request, exact);
-    bool fits = kind != LN_TILE_NONE ? ln_tile_matrix_bytes(kind, n_rows, request->n_cols, bytes)
-                                     : row_pitch(request, prepared_dtype(request), &pitch) &&
-                                           ln_mul(pitch, n_rows, bytes);
+    ln_tile_kind kind = kind_of(request, use->exact);
+    bool fits;
+    if (has_plain_rows(use, kind))
+        fits = ln_cuda_blas_matrix_bytes(n_rows, request->n_cols, bytes);
+    else if (kind != LN_TILE_NONE)
+        fits = ln_tile_matrix_bytes(kind, n_rows, request->n_cols, bytes);
+    else
+        fits = row_pitch(request, prepared_dtype(request), &pitch) && ln_mul(pitch, n_rows, bytes);
     return fits ? LINNET_OK : fail_overflow(request, err);
 }
 
 /* Rows go to the device as they are, some at a time, and are packed there. */
-static int upload_tiles(const ln_weight *weight, ln_cuda_upload *upload, ln_cuda_stream stream,
-                        void *memory) {
+static int upload_tiles(const ln_weight *weight, const ln_cuda_use *use, ln_cuda_upload *upload,
+                        ln_cuda_stream stream, void *memory) {
+    bool is_plain = has_plain_rows(use, (ln_tile_kind)weight->layout);
     size_t at_once = LN_UPLOAD_BUFFER_BYTES / weight->row_bytes / LN_TILE_ROWS * LN_TILE_ROWS;
     at_once = at_once > 0 ? at_once : LN_TILE_ROWS;
     void *rows;
@@ -75,32 +85,38 @@ static int upload_tiles(const ln_weight *weight, ln_cuda_upload *upload, ln_cuda
                                    weight->row_bytes, n, stream);
         if (code == 0)
             code = ln_cuda_pack_tiles(weight, rows, row, n, memory, stream);
+        if (code == 0 && is_plain)
+            code = ln_cuda_blas_pack(weight, rows, row, n, memory, stream);
     }
     return code;
 }
 
 /* Sends what lies assembled at weight->data, and makes the weight say where it lies then. */
-static ln_status send(const ln_weight_request *request, ln_tile_kind kind, ln_cuda_upload *upload,
-                      ln_cuda_stream stream, void *memory, ln_weight *weight, ln_error *err) {
+static ln_status send(const ln_weight_request *request, const ln_cuda_use *use,
+                      ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
+                      ln_weight *weight, ln_error *err) {
+    ln_tile_kind kind = kind_of(request, use->exact);
     size_t pitch;
     int code;
     if (!row_pitch(request, weight->dtype, &pitch))
         return fail_overflow(request, err);
     if (kind != LN_TILE_NONE) {
         weight->layout = (uint32_t)kind;
-        code = upload_tiles(weight, upload, stream, memory);
+        code = upload_tiles(weight, use, upload, stream, memory);
     } else {
         code = ln_cuda_upload_rows(upload, memory, pitch, weight->data, weight->row_bytes,
                                    weight->n_rows, stream);
         weight->row_bytes = pitch;
     }
     weight->data = memory;
+    if (has_plain_rows(use, kind))
+        ln_cuda_blas_add(use->blas, weight);
     return code == 0 ? LINNET_OK
                      : ln_fail(err, LINNET_ERR_COMPUTE, "tensor %s: its way to the GPU failed: %s",
                                request->sources[0].tensor->name, ln_cuda_error_text(code));
 }
 
-ln_status ln_cuda_prepare_weight(const ln_weight_request *request, bool exact,
+ln_status ln_cuda_prepare_weight(const ln_weight_request *request, const ln_cuda_use *use,
                                  ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
                                  ln_weight *weight, ln_error *err) {
     ln_cpu_preparer preparer = {.pool = upload->pool};
@@ -111,7 +127,7 @@ ln_status ln_cuda_prepare_weight(const ln_weight_request *request, bool exact,
     ln_status status =
         ln_cpu_prepare_weight(request, LN_PACK_NONE, &preparer, assembled, weight, err);
     if (status == LINNET_OK)
-        status = send(request, kind_of(request, exact), upload, stream, memory, weight, err);
+        status = send(request, use, upload, stream, memory, weight, err);
     ln_unreserve(assembled, host_bytes);
     return status;
 }

@@ -5,11 +5,18 @@
 #define LN_BACKEND_CUDA_PREPARE_H
 
 #include "backend/backend.h"
+#include "backend/cuda/blas.h"
 #include "backend/cuda/upload.h"
 
-ln_status ln_cuda_plan_weight(const ln_weight_request *request, bool exact, size_t *bytes,
-                              ln_error *err);
-ln_status ln_cuda_prepare_weight(const ln_weight_request *request, bool exact,
+/* What matrices are prepared for. */
+typedef struct ln_cuda_use {
+    bool exact;
+    ln_cuda_blas *blas; /* what else reads them and hears of their shapes, or NULL */
+} ln_cuda_use;
+
+ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_use *use,
+                              size_t *bytes, ln_error *err);
+ln_status ln_cuda_prepare_weight(const ln_weight_request *request, const ln_cuda_use *use,
                                  ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
                                  ln_weight *weight, ln_error *err);
 

@@ -5,6 +5,7 @@
  * merged in order through shared memory. A lane reads 16 bytes at a time and a warp 512 in a row;
  * weights are read once for 8 * GROUPS rows of x, x comes from the caches. The first weights are
  * under way before the kernel that makes x has ended. */
+#include "backend/cuda/blas.h"
 #include "backend/cuda/norm.cuh"
 #include "backend/cuda/tile_args.cuh"
 #include "backend/cuda/tile_lane.cuh"
@@ -243,8 +244,10 @@ int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const l
     const ln_op_norm *p = &norm->norm;
     const ln_op_linear *linear = &ops->linear;
     ln_tile_x wanted = {};
+    wanted.blas = x->blas;
     wanted.memory = x->memory;
-    ln_tile_x_wants(linear, any_precise(ops, n_ops), &wanted);
+    bool by_blas = ln_cuda_blas_takes(x->blas, ops, n_ops);
+    ln_tile_x_wants(linear, any_precise(ops, n_ops), by_blas, &wanted);
     ln_tile_x_parts to = ln_tile_x_divide(&wanted);
     bool fits = linear->x == p->out && wanted.n_rows == p->n_rows &&
                 wanted.stride == p->norm->dim && to.cols == p->norm->dim;
@@ -260,11 +263,14 @@ int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const l
 int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_stream stream) {
     const ln_op_linear *p = &ops->linear;
     int kind = (int)p->weight->layout;
-    if (ln_tile_x_wants(p, any_precise(ops, n_ops), x)) {
+    bool by_blas = ln_cuda_blas_takes(x->blas, ops, n_ops);
+    if (ln_tile_x_wants(p, any_precise(ops, n_ops), by_blas, x)) {
         int code = ln_tile_x_convert(x, stream);
         if (code != 0)
             return code;
     }
+    if (by_blas)
+        return ln_cuda_blas_linears(x->blas, ops, n_ops, x, stream);
     ln_tile_args args = {};
     args.x = ln_tile_x_divide(x);
     args.n_parts = (unsigned)n_ops;

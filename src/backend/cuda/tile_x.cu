@@ -63,9 +63,10 @@ static __global__ void __launch_bounds__(ROW_THREADS)
     }
 }
 
-bool ln_tile_x_wants(const ln_op_linear *p, bool precise, ln_tile_x *x) {
+bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x *x) {
     ln_tile_x now = {};
     size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
+    now.blas = x->blas;
     now.memory = x->memory;
     now.of = p->x;
     now.n_cols = p->weight->n_cols;
@@ -73,10 +74,10 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, ln_tile_x *x) {
     now.stride = p->x_stride > 0 ? p->x_stride : now.n_cols;
     now.is_int8 = !ln_tile_meets_16((int)p->weight->layout);
     now.by_row = ln_tile_scales_rows((int)p->weight->layout);
-    now.precise = precise && p->weight->layout == LN_TILE_BF16;
+    now.precise = precise && !plain && p->weight->layout == LN_TILE_BF16;
     size_t least =
         p->weight->layout == LN_TILE_BF16 ? (size_t)MIN_PANEL_ROWS : LN_TILE_FEW_ROWS + 1;
-    now.in_panels = p->n_rows >= least && rows_per_x == 1 && ln_runs_hopper_code();
+    now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && ln_runs_hopper_code();
     bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&
                     x->stride == now.stride && x->is_int8 == now.is_int8 &&
                     x->by_row == now.by_row && x->in_panels == now.in_panels &&

@@ -157,8 +157,9 @@ static __device__ __forceinline__ void ln_tile_x_put(const ln_tile_x_parts &x, s
                        largest * (1.0f / 127.0f));
 }
 
-/* Makes *x say in which form the linear takes its x; whether that is yet to be made. */
-bool ln_tile_x_wants(const ln_op_linear *p, bool precise, ln_tile_x *x);
+/* Makes *x say in which form the linear takes its x; whether that is yet to be made. `plain`: in
+ * rows of bf16, however many. */
+bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x *x);
 int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream);
 
 #endif

@@ -71,9 +71,12 @@ int ln_cuda_pack_tiles(const ln_weight *weight, const void *rows, size_t row_beg
 /* Bytes for x in the form that tiles meet: up to n_rows rows of n_cols columns. */
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols);
 
+typedef struct ln_cuda_blas ln_cuda_blas; /* blas.h */
+
 /* What is kept between operations: x as it was converted last. */
 typedef struct ln_tile_x {
-    void *memory; /* ln_tile_x_bytes of device memory */
+    ln_cuda_blas *blas; /* what may serve linears of many rows, or NULL */
+    void *memory;       /* ln_tile_x_bytes of device memory */
     const float *of;
     size_t n_rows, n_cols, stride;
     bool is_int8, by_row, precise, in_panels;

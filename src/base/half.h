@@ -1,4 +1,5 @@
-/* 16-bit floats: IEEE binary16 and bfloat16, bit-exact conversions with round to nearest even. */
+/* Floats of 16 bits, IEEE binary16 and bfloat16, by bit-exact conversions that round to nearest
+ * even; and E4M3 of 8 bits. */
 #ifndef LN_BASE_HALF_H
 #define LN_BASE_HALF_H
 
@@ -15,6 +16,16 @@ static inline uint32_t ln_bits_from_f32(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+/* E4M3 has no infinities; NaN is all ones. */
+static inline float ln_f32_from_e4m3(uint8_t byte) {
+    uint32_t exponent = byte >> 3 & 15, mantissa = byte & 7;
+    float value = exponent == 0 ? (float)mantissa * 0x1p-9f
+                                : ln_f32_from_bits((exponent + 120) << 23 | mantissa << 20);
+    if ((byte & 0x7f) == 0x7f)
+        value = ln_f32_from_bits(0x7fc00000u);
+    return byte & 0x80 ? -value : value;
 }
 
 static inline float ln_f32_from_bf16(uint16_t half) {

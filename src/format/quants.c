@@ -78,16 +78,6 @@ static void block_mxfp4(const uint8_t *block, float *out) {
         out[i] = scale * (float)values[block[1 + i % 16] >> 4 * (i / 16) & 15];
 }
 
-/* E4M3: no infinities, NaN is all ones */
-static float f8_e4m3(uint8_t byte) {
-    uint32_t exponent = byte >> 3 & 15, mantissa = byte & 7;
-    float value = exponent == 0 ? (float)mantissa * 0x1p-9f
-                                : ln_f32_from_bits((exponent + 120) << 23 | mantissa << 20);
-    if ((byte & 0x7f) == 0x7f)
-        value = ln_f32_from_bits(0x7fc00000u);
-    return byte & 0x80 ? -value : value;
-}
-
 static float block_f32_scale(const uint8_t *block) {
     float scale;
     memcpy(&scale, block, sizeof scale);
@@ -110,7 +100,7 @@ static void block_i8_g32(const uint8_t *block, float *out) {
 static void block_f8_g32(const uint8_t *block, float *out) {
     float scale = block_f32_scale(block);
     for (int i = 0; i < 32; i++)
-        out[i] = f8_e4m3(block[4 + i]) * scale;
+        out[i] = ln_f32_from_e4m3(block[4 + i]) * scale;
 }
 
 static ln_block_fn block_fn(ln_dtype dtype) {

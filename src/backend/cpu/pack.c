@@ -31,6 +31,7 @@ static const pack_shape shapes[LN_PACK_COUNT] = {
     [LN_PACK_I8] = {32, 64 + 512},
     [LN_PACK_I4] = {32, 64 + 16 + 256},
     [LN_PACK_MXFP4] = {32, 16 + 256},
+    [LN_PACK_F8] = {32, 64 + 512},
     [LN_PACK_BF16] = {2, STEP_BYTES},
 };
 
@@ -51,6 +52,7 @@ ln_pack ln_pack_of(ln_dtype dtype) {
     case LN_DTYPE_I8_G32: return LN_PACK_I8;
     case LN_DTYPE_I4_G32: return LN_PACK_I4;
     case LN_DTYPE_MXFP4: return LN_PACK_MXFP4;
+    case LN_DTYPE_F8_G32: return LN_PACK_F8;
     case LN_DTYPE_F16:
     case LN_DTYPE_BF16: return LN_PACK_BF16;
     default: return LN_PACK_NONE;
@@ -176,6 +178,16 @@ static void pack_nibbles_and_byte(const uint8_t *const rows[LANES], size_t n_col
         put_steps(q, 4, out);
         out += 4 * STEP_BYTES;
     }
+}
+
+static void pack_f8(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    for (size_t block = 0; block < n_cols / 32; block++, out += 64 + 512)
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, block, 36);
+            memcpy(out + lane * 4, from, 4);
+            for (size_t i = 0; i < 32; i++)
+                out[64 + i * LANES + lane] = from[4 + i];
+        }
 }
 
 /* Scale and minimum number i of Q4_K's twelve bytes of 6-bit numbers. */
@@ -440,6 +452,7 @@ void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], siz
     case LN_PACK_I8: pack_bytes(rows, n_cols, 4, panel); return;
     case LN_PACK_I4: pack_nibbles_and_byte(rows, n_cols, 4, panel); return;
     case LN_PACK_MXFP4: pack_nibbles_and_byte(rows, n_cols, 0, panel); return;
+    case LN_PACK_F8: pack_f8(rows, n_cols, panel); return;
     case LN_PACK_Q2_K: pack_q2_k(rows, n_cols, panel); return;
     case LN_PACK_Q3_K: pack_q3_k(rows, n_cols, panel); return;
     case LN_PACK_Q4_K: pack_q4_k(rows, n_cols, panel); return;
@@ -533,6 +546,7 @@ static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
     case LN_PACK_I4: return float_at(p, lane) * (float)(nibble_at(p + 80, lane, i) - p[64 + lane]);
     case LN_PACK_MXFP4:
         return (float)(ln_pack_fp4[nibble_at(p + 16, lane, i)] - 128) * ldexpf(0.5f, p[lane] - 127);
+    case LN_PACK_F8: return float_at(p, lane) * ln_f32_from_e4m3(p[64 + i * LANES + lane]);
     case LN_PACK_BF16: {
         uint16_t bits;
         memcpy(&bits, p + lane * 4 + i * 2, 2);

@@ -57,6 +57,7 @@ typedef enum ln_pack {
     LN_PACK_I8,
     LN_PACK_I4,
     LN_PACK_MXFP4,
+    LN_PACK_F8,
     LN_PACK_BF16,
     LN_PACK_COUNT
 } ln_pack;

@@ -39,11 +39,13 @@ static inline void tame_scales(ln_dtype dtype, uint8_t *data, size_t n_blocks) {
     for (size_t i = 0; i < n_blocks; i++) {
         uint16_t d = ln_f16_from_f32(0.0005f + 0.0005f * noise()), m = ln_f16_from_f32(0.002f);
         uint8_t *block = data + i * bytes;
-        if (dtype == LN_DTYPE_I4_G32 || dtype == LN_DTYPE_I8_G32) {
+        if (dtype == LN_DTYPE_I4_G32 || dtype == LN_DTYPE_I8_G32 || dtype == LN_DTYPE_F8_G32) {
             float scale = ln_f32_from_f16(d);
             memcpy(block, &scale, sizeof scale);
             if (dtype == LN_DTYPE_I4_G32)
                 block[4] %= 17; /* GPTQ's zeros reach 16 */
+            for (size_t at = 4; at < bytes && dtype == LN_DTYPE_F8_G32; at++)
+                block[at] &= 0xbf; /* E4M3 without its largest numbers, and NaN */
             continue;
         }
         memcpy(dtype == LN_DTYPE_Q6_K ? block + 208 : block, &d, 2);

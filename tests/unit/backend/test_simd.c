@@ -93,7 +93,8 @@ static void check_linear(const char *isa, bool exact, bool precise, ln_dtype dty
     matrix w = make_matrix(dtype, n_out, n_in);
     float *x = noise_rows(ROWS * n_in), *all = noise_rows(ROWS * n_out);
     float *some = noise_rows(ROWS * n_out);
-    bool is_int8 = ln_dtype_block_elems(dtype) > 1 && !exact && strcmp(isa, "scalar") != 0;
+    bool is_int8 = ln_dtype_block_elems(dtype) > 1 && dtype != LN_DTYPE_F8_G32 && !exact &&
+                   strcmp(isa, "scalar") != 0;
     bool is_int16 = dtype == LN_DTYPE_I8_G32 || dtype == LN_DTYPE_I4_G32 || dtype == LN_DTYPE_MXFP4;
     for (size_t t = 0; t < (IS_EMULATED ? 2 : 3); t++) {
         void *memory;
@@ -129,10 +130,10 @@ static void check_linear(const char *isa, bool exact, bool precise, ln_dtype dty
 static void linear_multiplies(void **state) {
     (void)state;
     static const ln_dtype types[] = {
-        LN_DTYPE_F32,    LN_DTYPE_F16,    LN_DTYPE_BF16, LN_DTYPE_Q4_0,   LN_DTYPE_Q8_0,
-        LN_DTYPE_Q4_K,   LN_DTYPE_Q6_K,   LN_DTYPE_Q5_K, LN_DTYPE_IQ4_NL, LN_DTYPE_Q5_0,
-        LN_DTYPE_Q3_K,   LN_DTYPE_Q4_1,   LN_DTYPE_Q5_1, LN_DTYPE_Q2_K,   LN_DTYPE_IQ4_XS,
-        LN_DTYPE_I8_G32, LN_DTYPE_I4_G32, LN_DTYPE_MXFP4};
+        LN_DTYPE_F32,    LN_DTYPE_F16,    LN_DTYPE_BF16,   LN_DTYPE_Q4_0,   LN_DTYPE_Q8_0,
+        LN_DTYPE_Q4_K,   LN_DTYPE_Q6_K,   LN_DTYPE_Q5_K,   LN_DTYPE_IQ4_NL, LN_DTYPE_Q5_0,
+        LN_DTYPE_Q3_K,   LN_DTYPE_Q4_1,   LN_DTYPE_Q5_1,   LN_DTYPE_Q2_K,   LN_DTYPE_IQ4_XS,
+        LN_DTYPE_I8_G32, LN_DTYPE_I4_G32, LN_DTYPE_F8_G32, LN_DTYPE_MXFP4};
     for (size_t set = 0; set < N_SETS; set++) {
         ln_backend *backend = make_backend(sets[set], 1, false);
         if (backend == NULL)
@@ -261,10 +262,10 @@ static void gates_mix_types(void **state) {
 static void embed_reads_the_prepared_layout(void **state) {
     (void)state;
     static const ln_dtype types[] = {
-        LN_DTYPE_F16,    LN_DTYPE_BF16, LN_DTYPE_Q4_0, LN_DTYPE_Q8_0,   LN_DTYPE_Q4_K,
-        LN_DTYPE_Q6_K,   LN_DTYPE_Q5_0, LN_DTYPE_Q5_K, LN_DTYPE_Q3_K,   LN_DTYPE_IQ4_NL,
-        LN_DTYPE_Q4_1,   LN_DTYPE_Q5_1, LN_DTYPE_Q2_K, LN_DTYPE_IQ4_XS, LN_DTYPE_I8_G32,
-        LN_DTYPE_I4_G32, LN_DTYPE_MXFP4};
+        LN_DTYPE_F16,    LN_DTYPE_BF16,   LN_DTYPE_Q4_0, LN_DTYPE_Q8_0,   LN_DTYPE_Q4_K,
+        LN_DTYPE_Q6_K,   LN_DTYPE_Q5_0,   LN_DTYPE_Q5_K, LN_DTYPE_Q3_K,   LN_DTYPE_IQ4_NL,
+        LN_DTYPE_Q4_1,   LN_DTYPE_Q5_1,   LN_DTYPE_Q2_K, LN_DTYPE_IQ4_XS, LN_DTYPE_I8_G32,
+        LN_DTYPE_I4_G32, LN_DTYPE_F8_G32, LN_DTYPE_MXFP4};
     enum { VOCAB = 35, DIM = 512 };
     int32_t tokens[] = {0, 15, 16, 34, 31};
     ln_batch batch = {.n_tokens = 5, .tokens = tokens};

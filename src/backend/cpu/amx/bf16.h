@@ -22,10 +22,15 @@ typedef struct tile_palette {
 } tile_palette;
 
 typedef struct bf16_rows {
-    size_t k, n_steps; /* columns; tiles along them, the last filled up with 0 */
-    size_t n_parts;    /* 1: rounded to bf16; 2: high and low parts */
-    uint8_t *x;        /* [n / 16][n_steps][n_parts][16][32] of bf16 */
+    size_t n_steps; /* tiles along the columns, the last filled up with 0 */
+    size_t n_parts; /* 1: rounded to bf16; 2: high and low parts */
+    uint8_t *x;     /* [n / 16][n_steps][n_parts][16][32] of bf16 */
 } bf16_rows;
+
+/* Columns that panels hold: the first is a multiple of 32. */
+typedef struct bf16_range {
+    size_t first, n;
+} bf16_range;
 
 /* Bytes of a row, in either form. */
 LN_INLINE size_t bf16_row_bytes(size_t k) {
@@ -33,10 +38,8 @@ LN_INLINE size_t bf16_row_bytes(size_t k) {
 }
 
 static bf16_rows bf16_place(void *memory, size_t k, bool precise) {
-    return (bf16_rows){.k = k,
-                       .n_steps = (k + BF16_COLS - 1) / BF16_COLS,
-                       .n_parts = precise ? 2 : 1,
-                       .x = memory};
+    return (bf16_rows){
+        .n_steps = (k + BF16_COLS - 1) / BF16_COLS, .n_parts = precise ? 2 : 1, .x = memory};
 }
 
 static void bf16_put(const bf16_rows *rows, size_t row, size_t k, const float *x) {
@@ -67,18 +70,20 @@ LN_INLINE void bf16_end(void) {
 
 /* n_groups groups of 16 rows from `row` on against n_panels panels, both 1 or 2. */
 LN_INLINE void bf16_tiles(size_t n_groups, size_t n_panels, const uint8_t *panels,
-                          size_t panel_bytes, const bf16_rows *rows, size_t row, float *y) {
+                          size_t panel_bytes, const bf16_rows *rows, bf16_range range, size_t row,
+                          float *y) {
     enum { Y_STRIDE = UNIT * sizeof *y };
     uint8_t last[TILE_PANELS][TILE_BYTES] __attribute__((aligned(64)));
     size_t group_bytes = rows->n_steps * rows->n_parts * TILE_BYTES;
-    const uint8_t *x = rows->x + row / BF16_ROWS * group_bytes;
+    const uint8_t *x = rows->x + row / BF16_ROWS * group_bytes +
+                       range.first / BF16_COLS * rows->n_parts * TILE_BYTES;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (size_t step = 0; step < rows->n_steps; step++) {
-        const uint8_t *w = panels + step * TILE_BYTES;
-        size_t stride = panel_bytes, left = rows->k - step * BF16_COLS;
+    for (size_t col = 0; col < range.n; col += BF16_COLS) {
+        const uint8_t *w = panels + col / BF16_COLS * TILE_BYTES;
+        size_t stride = panel_bytes, left = range.n - col;
         if (left < BF16_COLS) {
             memset(last, 0, sizeof last);
             for (size_t p = 0; p < n_panels; p++)
@@ -113,21 +118,22 @@ LN_INLINE void bf16_tiles(size_t n_groups, size_t n_panels, const uint8_t *panel
 }
 
 LN_INLINE void bf16_panels(size_t n_panels, const uint8_t *panels, size_t panel_bytes,
-                           const bf16_rows *rows, size_t n_rows, float *y) {
+                           const bf16_rows *rows, bf16_range range, size_t n_rows, float *y) {
     size_t row = 0;
     for (; row + BF16_ROWS < n_rows; row += 2 * BF16_ROWS)
-        bf16_tiles(2, n_panels, panels, panel_bytes, rows, row, y + row * UNIT);
+        bf16_tiles(2, n_panels, panels, panel_bytes, rows, range, row, y + row * UNIT);
     if (row < n_rows)
-        bf16_tiles(1, n_panels, panels, panel_bytes, rows, row, y + row * UNIT);
+        bf16_tiles(1, n_panels, panels, panel_bytes, rows, range, row, y + row * UNIT);
 }
 
-/* y [n_rows, filled up to 16s][UNIT] = rows of x against n_panels panels, panel_bytes apart. */
+/* y [n_rows, filled up to 16s][UNIT] = a range of rows of x against n_panels panels of it,
+ * panel_bytes apart. */
 static void bf16_multiply(size_t n_panels, const uint8_t *panels, size_t panel_bytes,
-                          const bf16_rows *rows, size_t n_rows, float *y) {
+                          const bf16_rows *rows, bf16_range range, size_t n_rows, float *y) {
     if (n_panels == TILE_PANELS)
-        bf16_panels(TILE_PANELS, panels, panel_bytes, rows, n_rows, y);
+        bf16_panels(TILE_PANELS, panels, panel_bytes, rows, range, n_rows, y);
     else
-        bf16_panels(1, panels, panel_bytes, rows, n_rows, y);
+        bf16_panels(1, panels, panel_bytes, rows, range, n_rows, y);
 }
 
 #endif

@@ -25,6 +25,11 @@ typedef struct bf16_rows {
     uint8_t *x;        /* [n][n_pairs][pair_bytes] */
 } bf16_rows;
 
+/* Columns that panels hold: the first is a multiple of 32. */
+typedef struct bf16_range {
+    size_t first, n;
+} bf16_range;
+
 /* Bytes of a row, in any form. */
 LN_INLINE size_t bf16_row_bytes(size_t k) {
     return (k + k % 2) * 4;
@@ -131,11 +136,13 @@ LN_INLINE void bf16_tile(bf16_form form, size_t n_rows, size_t n_panels, const u
 }
 
 LN_INLINE void bf16_rows_of(bf16_form form, size_t n_panels, const uint8_t *panels,
-                            size_t panel_bytes, const bf16_rows *rows, size_t n_rows, float *y) {
-    size_t row_bytes = rows->n_pairs * rows->pair_bytes;
-    for (size_t pair = 0; pair < rows->n_pairs; pair += SLICE_PAIRS) {
-        size_t left = rows->n_pairs - pair, n = left < SLICE_PAIRS ? left : SLICE_PAIRS;
-        const uint8_t *w = panels + pair * PAIR_BYTES, *x = rows->x + pair * rows->pair_bytes;
+                            size_t panel_bytes, const bf16_rows *rows, bf16_range range,
+                            size_t n_rows, float *y) {
+    size_t row_bytes = rows->n_pairs * rows->pair_bytes, n_pairs = (range.n + 1) / 2;
+    for (size_t pair = 0; pair < n_pairs; pair += SLICE_PAIRS) {
+        size_t left = n_pairs - pair, n = left < SLICE_PAIRS ? left : SLICE_PAIRS;
+        const uint8_t *w = panels + pair * PAIR_BYTES;
+        const uint8_t *x = rows->x + (range.first / 2 + pair) * rows->pair_bytes;
         size_t i = 0;
         for (; i + TILE_ROWS <= n_rows; i += TILE_ROWS)
             bf16_tile(form, TILE_ROWS, n_panels, w, panel_bytes, x + i * row_bytes, row_bytes, n,
@@ -150,22 +157,22 @@ LN_INLINE void bf16_rows_of(bf16_form form, size_t n_panels, const uint8_t *pane
 LN_INLINE void bf16_begin(void) {}
 LN_INLINE void bf16_end(void) {}
 
-/* y [n_rows][UNIT] = rows of x against n_panels panels, panel_bytes apart. */
+/* y [n_rows][UNIT] = a range of rows of x against n_panels panels of it, panel_bytes apart. */
 static void bf16_multiply(size_t n_panels, const uint8_t *panels, size_t panel_bytes,
-                          const bf16_rows *rows, size_t n_rows, float *y) {
+                          const bf16_rows *rows, bf16_range range, size_t n_rows, float *y) {
     bool whole = n_panels == TILE_PANELS;
     if (rows->form == BF16_FLOAT && whole)
-        bf16_rows_of(BF16_FLOAT, TILE_PANELS, panels, panel_bytes, rows, n_rows, y);
+        bf16_rows_of(BF16_FLOAT, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, y);
     else if (rows->form == BF16_FLOAT)
-        bf16_rows_of(BF16_FLOAT, 1, panels, panel_bytes, rows, n_rows, y);
+        bf16_rows_of(BF16_FLOAT, 1, panels, panel_bytes, rows, range, n_rows, y);
     else if (rows->form == BF16_TWO && whole)
-        bf16_rows_of(BF16_TWO, TILE_PANELS, panels, panel_bytes, rows, n_rows, y);
+        bf16_rows_of(BF16_TWO, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, y);
     else if (rows->form == BF16_TWO)
-        bf16_rows_of(BF16_TWO, 1, panels, panel_bytes, rows, n_rows, y);
+        bf16_rows_of(BF16_TWO, 1, panels, panel_bytes, rows, range, n_rows, y);
     else if (whole)
-        bf16_rows_of(BF16_ONE, TILE_PANELS, panels, panel_bytes, rows, n_rows, y);
+        bf16_rows_of(BF16_ONE, TILE_PANELS, panels, panel_bytes, rows, range, n_rows, y);
     else
-        bf16_rows_of(BF16_ONE, 1, panels, panel_bytes, rows, n_rows, y);
+        bf16_rows_of(BF16_ONE, 1, panels, panel_bytes, rows, range, n_rows, y);
 }
 
 #endif

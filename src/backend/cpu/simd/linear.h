@@ -8,6 +8,7 @@
 #define LN_BACKEND_CPU_SIMD_LINEAR_H
 
 #include "backend/cpu/lazy.h"
+#include "backend/cpu/simd/f8.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/rows.h"
 #include "backend/cpu/simd/super.h"
@@ -32,11 +33,12 @@ typedef struct linear_job {
     const ln_op_linear *p;
     const ln_cpu_worker *worker;
     operand up, gate;
-    size_t n;                   /* rows of the chunk */
-    bool few;                   /* they meet packed int8 panels all at once */
-    bool shares_rows;           /* others may still read prepared rows in the shared memory */
-    uint8_t *unpacked;          /* [TILE_PANELS][UNPACKED_PANEL] */
-    float *w_rows;              /* [16][n_in], layout LN_PACK_NONE */
+    size_t n;          /* rows of the chunk */
+    bool few;          /* they meet packed int8 panels all at once */
+    bool shares_rows;  /* others may still read prepared rows in the shared memory */
+    uint8_t *unpacked; /* [TILE_PANELS][UNPACKED_PANEL] */
+    float *sums;       /* as an operand's y, of LN_PACK_F8 without scales */
+    float *w_rows;     /* [16][n_in], layout LN_PACK_NONE; two panels of bf16, LN_PACK_F8 */
     size_t out_rows[MAX_CHUNK]; /* their numbers in `out` */
     const float *x[MAX_CHUNK];
 } linear_job;
@@ -46,13 +48,15 @@ LN_INLINE size_t round_up(size_t n, size_t step) {
 }
 
 static bool is_int8(const ln_weight *weight) {
-    return weight->layout != LN_PACK_NONE && weight->layout != LN_PACK_BF16;
+    return weight->layout != LN_PACK_NONE && weight->layout != LN_PACK_F8 &&
+           weight->layout != LN_PACK_BF16;
 }
 
 /* Bytes of one prepared row of x. */
 static size_t row_bytes_of(const ln_weight *weight) {
     switch (weight->layout) {
     case LN_PACK_NONE: return 0;
+    case LN_PACK_F8:
     case LN_PACK_BF16: return round_up(bf16_row_bytes(weight->n_cols), 64);
     default: break;
     }
@@ -71,7 +75,7 @@ static size_t most_row_bytes(size_t width) {
  * weight and gate, unpacked panels, or 16 rows of float32. */
 static size_t linear_scratch(size_t width) {
     size_t rows = most_row_bytes(width) * GROUP_ROWS;
-    size_t sums = 2 * MAX_CHUNK * UNIT * sizeof(float), unpacked = TILE_PANELS * UNPACKED_PANEL;
+    size_t sums = 3 * MAX_CHUNK * UNIT * sizeof(float), unpacked = TILE_PANELS * UNPACKED_PANEL;
     return (rows + sums + unpacked) / sizeof(float) + round_up(width, LANES) * LANES;
 }
 
@@ -99,6 +103,7 @@ static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end
     ln_pack pack = (ln_pack)o->weight->layout;
     switch (o->weight->layout) {
     case LN_PACK_NONE: return 0;
+    case LN_PACK_F8:
     case LN_PACK_BF16:
         o->bf16 = bf16_place(memory, k, job->p->precise);
         for (size_t i = begin; i < end; i++)
@@ -180,6 +185,22 @@ static void multiply_super(const linear_job *job, const operand *o, const uint8_
     }
 }
 
+static void multiply_f8(const linear_job *job, const operand *o, const uint8_t *panels,
+                        size_t panel_bytes, size_t n_panels) {
+    size_t n_blocks = o->weight->n_cols / LN_PACK_COLS, n;
+    size_t w_bytes = o->weight->n_cols / 2 * STEP_BYTES;
+    uint8_t *w = (uint8_t *)job->w_rows;
+    for (size_t first = 0; first < n_blocks; first += n) {
+        const uint8_t *blocks = panels + first * F8_BLOCK_BYTES;
+        n = f8_run(blocks, panel_bytes, n_panels, n_blocks - first);
+        for (size_t p = 0; p < n_panels; p++)
+            f8_unpack(blocks + p * panel_bytes, n, w + p * w_bytes);
+        bf16_range range = {first * LN_PACK_COLS, n * LN_PACK_COLS};
+        bf16_multiply(n_panels, w, w_bytes, &o->bf16, range, job->n, job->sums);
+        f8_fold(blocks, panel_bytes, n_panels, job->n, job->sums, first == 0, o->y);
+    }
+}
+
 /* Up to FEW_ROWS rows against one packed panel. */
 static void multiply_few(const linear_job *job, const operand *o, const uint8_t *panel, float *y) {
     ln_pack pack = (ln_pack)o->weight->layout;
@@ -200,7 +221,10 @@ static void multiply_unit(const linear_job *job, const operand *o, size_t panel,
     }
     const uint8_t *panels = ln_lazy_panels(w, panel, n_panels, job->worker->panels);
     if (w->layout == LN_PACK_BF16)
-        bf16_multiply(n_panels, panels, panel_bytes, &o->bf16, job->n, o->y);
+        bf16_multiply(n_panels, panels, panel_bytes, &o->bf16, (bf16_range){0, w->n_cols}, job->n,
+                      o->y);
+    else if (w->layout == LN_PACK_F8)
+        multiply_f8(job, o, panels, panel_bytes, n_panels);
     else if (job->few)
         for (size_t p = 0; p < n_panels; p++)
             multiply_few(job, o, panels + p * panel_bytes, o->y + p * LANES);
@@ -303,7 +327,8 @@ static void multiply_chunk(linear_job *job) {
                (job->gate.weight == NULL || is_int8(job->gate.weight));
     job->up.y = worker->scratch + own_rows / sizeof(float);
     job->gate.y = job->up.y + sums;
-    job->unpacked = (uint8_t *)(job->gate.y + sums);
+    job->sums = job->gate.y + sums;
+    job->unpacked = (uint8_t *)(job->sums + sums);
     job->w_rows = (float *)(void *)(job->unpacked + TILE_PANELS * UNPACKED_PANEL);
     bool ready = rows_are_ready(job);
     if (job->n <= (job->p->groups.n_groups > 0 ? (size_t)GROUP_ROWS : (size_t)FEW_ROWS)) {

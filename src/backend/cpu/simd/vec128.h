@@ -115,6 +115,19 @@ LN_INLINE void vf_to_bf16(uint16_t *p, vf x) {
         vst1_u16(p + i * 4, vshrn_n_u32(up, 16));
     }
 }
+/* The same bits. */
+LN_INLINE vf vf_of_bits(vi x) {
+    vf y;
+    for (size_t i = 0; i < QUADS; i++)
+        y.q[i] = vreinterpretq_f32_s32(x.q[i]);
+    return y;
+}
+LN_INLINE vi vi_of_bits(vf x) {
+    vi y;
+    for (size_t i = 0; i < QUADS; i++)
+        y.q[i] = vreinterpretq_s32_f32(x.q[i]);
+    return y;
+}
 LN_INLINE vi vi_from_words(int16x8_t low, int16x8_t high) {
     return (vi){{vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)),
                  vmovl_s16(vget_low_s16(high)), vmovl_s16(vget_high_s16(high))}};

@@ -138,6 +138,13 @@ LN_INLINE vf vf_zero_below(vf x, float limit, vf y) {
     return (vf){_mm256_and_ps(_mm256_cmp_ps(x.a, least, _CMP_GE_OQ), y.a),
                 _mm256_and_ps(_mm256_cmp_ps(x.b, least, _CMP_GE_OQ), y.b)};
 }
+/* The same bits. */
+LN_INLINE vf vf_of_bits(vi x) {
+    return (vf){_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
+}
+LN_INLINE vi vi_of_bits(vf x) {
+    return (vi){_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)};
+}
 LN_INLINE vi vi_from_u8(const uint8_t *p) {
     __m128i x = load128(p);
     return (vi){_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8))};

@@ -116,6 +116,14 @@ LN_INLINE vf vf_zero_below(vf x, float limit, vf y) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, vf_set(limit), _CMP_GE_OQ), y);
 }
 
+/* The same bits. */
+LN_INLINE vf vf_of_bits(vi x) {
+    return _mm512_castsi512_ps(x);
+}
+LN_INLINE vi vi_of_bits(vf x) {
+    return _mm512_castps_si512(x);
+}
+
 LN_INLINE vi vi_from_u8(const uint8_t *p) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
 }

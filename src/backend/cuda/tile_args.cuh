@@ -17,11 +17,18 @@ typedef struct ln_tile_part {
 
 ln_tile_part ln_tile_make_part(const ln_op_linear *p);
 
+/* Where blocks leave sums that others merge. */
+typedef struct ln_tile_split {
+    float *sums;    /* [LN_TILE_SPLIT_BLOCKS][LN_TILE_SPLIT_SUMS] */
+    unsigned *left; /* [LN_TILE_SPLIT_BLOCKS][8 warps] 1: they are there; 0 between kernels */
+} ln_tile_split;
+
 typedef struct ln_tile_args {
     ln_tile_part parts[LN_TILE_MAX_PARTS];
     unsigned n_parts, n_tiles; /* n_tiles: along the columns */
     size_t n_rows, rows_per_x;
     ln_tile_x_parts x;
+    ln_tile_split split;
 } ln_tile_args;
 
 /* Blocks of `columns` columns of the results, part after part. */
@@ -54,7 +61,7 @@ static inline bool ln_tile_is_precise(const ln_tile_args &args) {
 }
 
 /* For few rows of BF16, whose x is in one panel; on Hopper. */
-int ln_tile_cluster(const ln_tile_args &args, cudaStream_t stream);
+int ln_tile_few(const ln_tile_args &args, cudaStream_t stream);
 /* For many rows, whose x is in panels. */
 int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream);
 /* The same of INT8 and INT4. */

@@ -273,6 +273,8 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
         return ln_cuda_blas_linears(x->blas, ops, n_ops, x, stream);
     ln_tile_args args = {};
     args.x = ln_tile_x_divide(x);
+    args.split.left = (unsigned *)x->memory;
+    args.split.sums = (float *)x->memory + LN_TILE_SPLIT_WORDS;
     args.n_parts = (unsigned)n_ops;
     args.n_tiles = (unsigned)(args.x.cols / ln_tile_cols(kind));
     args.n_rows = p->n_rows;
@@ -284,7 +286,7 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
     }
     if (args.x.panel > 0)
         return args.n_rows > LN_TILE_FEW_ROWS ? ln_tile_gemm(kind, args, stream)
-                                              : ln_tile_cluster(args, stream);
+                                              : ln_tile_few(args, stream);
     switch (kind) {
     case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);
     case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(args, stream);

@@ -9,7 +9,8 @@ enum { MIN_PANEL_ROWS = 9 }; /* of BF16 */
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
     size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols), panel = LN_TILE_PANEL(LN_TILE_BF16);
     n_rows = (n_rows + panel - 1) / panel * panel;
-    return n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
+    return LN_TILE_SPLIT_BYTES +
+           n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
 }
 
 typedef struct convert_args {

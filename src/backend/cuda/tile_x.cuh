@@ -20,6 +20,15 @@
 
 #define LN_TILE_FEW_ROWS 64u /* that one panel of as many rows serves */
 
+/* In front of ln_tile_x.memory: what blocks leave for each other that divide columns of x among
+ * them (tile_few.cu), and the words of each one's eight warps that say so. */
+enum {
+    LN_TILE_SPLIT_BLOCKS = 132,
+    LN_TILE_SPLIT_SUMS = 64 * 64, /* floats of a block */
+    LN_TILE_SPLIT_WORDS = 8 * LN_TILE_SPLIT_BLOCKS,
+    LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_BLOCKS * LN_TILE_SPLIT_SUMS)
+};
+
 /* The parts of ln_tile_x.memory. */
 typedef struct ln_tile_x_parts {
     size_t cols;    /* filled up */
@@ -41,10 +50,11 @@ static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
     parts.is_int8 = x->is_int8;
     if (x->in_panels)
         n_rows = (n_rows + parts.panel - 1) / parts.panel * parts.panel;
-    parts.bf16 = (__nv_bfloat16 *)x->memory;
+    char *memory = (char *)x->memory + LN_TILE_SPLIT_BYTES;
+    parts.bf16 = (__nv_bfloat16 *)memory;
     parts.rest = x->precise ? parts.bf16 + n_rows * parts.cols : NULL;
-    parts.int8 = (int8_t *)x->memory;
-    parts.scales = (float *)((char *)x->memory + n_rows * parts.cols * (x->is_int8 ? 1 : 2));
+    parts.int8 = (int8_t *)memory;
+    parts.scales = (float *)(memory + n_rows * parts.cols * (x->is_int8 ? 1 : 2));
     return parts;
 }
 

@@ -28,6 +28,8 @@ typedef struct ln_batch {
     const int32_t *seq_starts; /* [n_seqs + 1] first token of each sequence, then n_tokens */
     const int32_t *logit_rows; /* [n_logits] tokens whose logits are wanted, ascending */
     const ln_draw *draws;      /* [n_logits] for LN_OP_SAMPLE; NULL: it takes the best */
+    const int32_t *edits;      /* [n_edit_rows][LN_DRAW_WORDS] of these draws, or NULL */
+    size_t n_edit_rows;        /* at most n_seqs */
     ln_batch_group groups[LN_MAX_KV_GROUPS];
     bool repeats; /* what operations point to (weights, norms, caches) stays as it is from step to
                      step: equal operations may be replayed */

@@ -286,14 +286,15 @@ typedef struct ln_op_copy {
     size_t n_copies;
 } ln_op_copy;
 
-/* best[row] is the greatest of logits[row], and ids[row] what the batch's draw of the row chooses;
- * the best are in order of their logits, equal ones of their ids. With NaN among them both are of
- * the first of these; a row of minus infinity gives 0. */
+/* ids[row] is what the batch's draw of the row chooses of logits[row], which it edits, and
+ * best[row] the greatest logit then; the best are in order of their logits, equal ones of their
+ * ids. With NaN among them both are of the first of these; a row of minus infinity gives 0. */
 typedef struct ln_op_sample {
-    const float *logits; /* [n_rows][n_vocab] */
+    float *logits; /* [n_rows][n_vocab] */
     size_t n_rows, n_vocab;
-    int32_t *ids; /* [n_rows] */
-    float *best;  /* [n_rows] */
+    int32_t *ids;            /* [n_rows] */
+    float *best;             /* [n_rows] */
+    ln_draw_report *reports; /* [n_rows], of those that are asked for; NULL: none is */
 } ln_op_sample;
 
 typedef struct ln_op {

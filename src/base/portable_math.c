@@ -3,22 +3,9 @@
 #include <stdint.h>
 #include <string.h>
 
-static const double ln2_high = 0.6931471803691238, ln2_low = 1.9082149292705877e-10;
+static const double ln2_high = LN_LN2_HIGH, ln2_low = LN_LN2_LOW;
 
-static const double inverse_factorials[] = {1.0,
-                                            1.0,
-                                            1.0 / 2,
-                                            1.0 / 6,
-                                            1.0 / 24,
-                                            1.0 / 120,
-                                            1.0 / 720,
-                                            1.0 / 5040,
-                                            1.0 / 40320,
-                                            1.0 / 362880,
-                                            1.0 / 3628800,
-                                            1.0 / 39916800,
-                                            1.0 / 479001600,
-                                            1.0 / 6227020800};
+static const double inverse_factorials[LN_EXP_TERMS] = LN_EXP_FACTORS;
 
 /* Two lanes: every machine has vectors of that size, or the compiler does them one by one. */
 typedef double lanes __attribute__((vector_size(16)));
@@ -26,16 +13,16 @@ typedef int64_t integer_lanes __attribute__((vector_size(16)));
 enum { N_LANES = 2 };
 
 /* x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor series of e^r, whose error is below 1e-15
- * relative. Adding 1.5 * 2^52 rounds to a whole number, which then stands in the lowest bits. */
+ * relative. */
 static inline void exponential(lanes *at) {
-    const double round = 0x1.8p52;
-    integer_lanes is_seen = *at > -700.0;
+    const double round = LN_EXP_ROUND;
+    integer_lanes is_seen = *at > LN_EXP_LEAST;
     lanes x = (lanes)((integer_lanes)*at & is_seen);
-    lanes shifted = x * 1.4426950408889634 + round;
+    lanes shifted = x * LN_LOG2_E + round;
     lanes n = shifted - round;
     lanes r = (x - n * ln2_high) - n * ln2_low;
-    lanes sum = inverse_factorials[13] + (lanes){0};
-    for (int k = 12; k >= 0; k--)
+    lanes sum = inverse_factorials[LN_EXP_TERMS - 1] + (lanes){0};
+    for (int k = LN_EXP_TERMS - 2; k >= 0; k--)
         sum = inverse_factorials[k] + sum * r;
     lanes scale = (lanes)(((integer_lanes)shifted + 1023) << 52);
     *at = (lanes)((integer_lanes)(sum * scale) & is_seen);

@@ -5,20 +5,53 @@
 
 /* ---- what the backend chooses ----------------------------------------------------------- */
 
+/* Whether logprobs are made of each row. */
+static bool wants_report(const ln_sequence_group *group) {
+    return group->request->options.logprobs || group->request->is_ranked;
+}
+
 /* Whether all that comes of a chunk is the token that `draw`, which is then filled, says of its one
- * row, with n_more tokens behind the sequence's. */
-static bool suits(const ln_chunk *chunk, size_t n_more, ln_draw *draw) {
+ * row, with n_more tokens behind the sequence's; `words` are its edits. */
+static bool suits(const ln_chunk *chunk, size_t n_more, ln_draw *draw, int32_t *words) {
     const ln_sequence *sequence = chunk->sequence;
     const ln_sequence_group *group = sequence->group;
     const linnet_request *request = group->request;
-    ln_sample_place place = {.n_tokens = sequence->n_tokens + n_more,
+    const linnet_request_options *options = &request->options;
+    size_t n_top = options->logprobs ? (size_t)options->top_logprobs : 0;
+    ln_sample_place place = {.tokens = sequence->tokens,
+                             .n_tokens = sequence->n_tokens + n_more,
                              .index = sequence->index,
                              .rules = &request->rules};
-    return chunk->n_logits == 1 && chunk->n_draft == 0 && group->is_forked &&
-           sequence->n_cached + chunk->n_tokens == sequence->n_tokens && !group->wants_all_logits &&
-           request->options.kind == LINNET_REQUEST_GENERATE && request->beams == NULL &&
-           request->grammar == NULL && !request->options.logprobs && !request->is_ranked &&
-           ln_sampler_is_draw(&request->options.sampling, &place, draw);
+    bool is_draw = chunk->n_logits == 1 && chunk->n_draft == 0 && group->is_forked &&
+                   sequence->n_cached + chunk->n_tokens == sequence->n_tokens &&
+                   !group->wants_all_logits && options->kind == LINNET_REQUEST_GENERATE &&
+                   request->beams == NULL && request->grammar == NULL && n_top <= LN_DRAW_TOP &&
+                   ln_sampler_is_draw(&options->sampling, &place, draw, words);
+    if (is_draw && wants_report(group))
+        draw->reports = 1 + (uint32_t)n_top;
+    return is_draw;
+}
+
+/* The draws of a batch, as they are put together. */
+static void begin_draws(ln_step *step) {
+    step->batch.draws = NULL; /* nothing but the best */
+    step->batch.edits = NULL;
+    step->batch.n_edit_rows = 0;
+}
+
+/* The draw of a row is there, with its edits behind those of the rows before. */
+static void add_draw(ln_step *step, ln_draw *draw) {
+    ln_batch *batch = &step->batch;
+    if (draw->temperature > 0 || draw->n_biases > 0 || draw->penalizes || draw->reports > 0)
+        batch->draws = step->draws;
+    if (draw->n_biases == 0 && !draw->penalizes)
+        return;
+    draw->edits_at = (uint32_t)batch->n_edit_rows++;
+    batch->edits = step->edits;
+}
+
+static int32_t *next_words(const ln_step *step) {
+    return step->edits + step->batch.n_edit_rows * LN_DRAW_WORDS;
 }
 
 /* Divides the rows of logits between the backend and the host. */
@@ -29,32 +62,56 @@ static void divide_rows(linnet_engine *engine) {
     size_t end = 0, n_rows = scheduler->is_encoding ? 0 : scheduler->n_logits;
     bool samples = engine->backend->vtable->start != NULL && !scheduler->is_encoding &&
                    n_rows * (sizeof(int32_t) + sizeof(float)) <= LN_STARTED_BYTES;
-    bool draws_any = false;
+    bool reports = n_rows * LN_CHOSEN_BYTES <= LN_STARTED_BYTES;
+    begin_draws(&engine->step);
     rows->n_sampled = 0;
     rows->first_logits = rows->end_logits = n_rows;
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
         const ln_chunk *chunk = &scheduler->chunks[i];
         size_t begin = end;
         end += chunk->n_logits;
+        ln_draw draw;
         for (size_t row = begin; row < end; row++)
             draws[row] = (ln_draw){0}; /* the best, whoever needs it */
-        rows->rows[i].is_sampled = samples && suits(chunk, 0, &draws[begin]);
+        rows->rows[i].is_sampled = samples && suits(chunk, 0, &draw, next_words(&engine->step)) &&
+                                   (reports || draw.reports == 0);
         rows->n_sampled += rows->rows[i].is_sampled;
-        if (rows->rows[i].is_sampled)
-            draws_any |= draws[begin].temperature > 0;
-        else if (chunk->n_logits > 0) {
+        if (rows->rows[i].is_sampled) {
+            draws[begin] = draw;
+            add_draw(&engine->step, &draws[begin]);
+        } else if (chunk->n_logits > 0) {
             rows->first_logits = begin < rows->first_logits ? begin : rows->first_logits;
             rows->end_logits = end;
         }
     }
-    engine->step.batch.draws = draws_any ? draws : NULL;
 }
 
-/* The draws of the step behind the one of the chunks, all of which are sampled, in their order. */
-static void follow_draws(linnet_engine *engine) {
+/* The draws of the step behind the one of the chunks, all of which are sampled, in their order;
+ * false: not all can be. */
+static bool follow_draws(linnet_engine *engine) {
     const ln_scheduler *scheduler = &engine->scheduler;
-    for (size_t i = 0; i < scheduler->n_chunks; i++)
-        LN_BUG_ON(!suits(&scheduler->chunks[i], 1, &engine->step.draws[i]));
+    ln_step *step = &engine->step;
+    begin_draws(step);
+    for (size_t i = 0; i < scheduler->n_chunks; i++) {
+        if (!suits(&scheduler->chunks[i], 1, &step->draws[i], next_words(step)))
+            return false;
+        add_draw(step, &step->draws[i]);
+    }
+    return true;
+}
+
+/* Whether logprobs are asked for of a row that is sampled. */
+static bool any_reports(const linnet_engine *engine) {
+    const ln_draw *draws = engine->step.batch.draws;
+    bool any = false;
+    for (size_t i = 0; draws != NULL && i < engine->step.batch.n_logits && !any; i++)
+        any = draws[i].reports > 0;
+    return any;
+}
+
+/* Behind the ids of a step, which begin at `chosen`, and their logits. */
+static const ln_draw_report *reports_behind(const int32_t *chosen, size_t n_logits) {
+    return (const ln_draw_report *)(const void *)(chosen + 2 * n_logits);
 }
 
 /* ---- starting ---------------------------------------------------------------------------- */
@@ -65,6 +122,7 @@ static size_t record(linnet_engine *engine) {
     const ln_batch *batch = &engine->step.batch;
     size_t n_ops = 0, n_copies = engine->cache.n_copies;
     int32_t *chosen = engine->activations.chosen;
+    size_t n_logits = batch->n_logits;
     if (n_copies > 0)
         ops[n_ops++] = ln_engine_copy_op(engine, ln_engine_back_layers(engine),
                                          engine->cache.copies, n_copies);
@@ -76,10 +134,12 @@ static size_t record(linnet_engine *engine) {
                                .layer = -1,
                                .batch = batch,
                                .sample = {.logits = engine->activations.logits,
-                                          .n_rows = batch->n_logits,
+                                          .n_rows = n_logits,
                                           .n_vocab = engine->model->spec.n_vocab,
                                           .ids = chosen,
-                                          .best = (float *)(void *)(chosen + batch->n_logits)}};
+                                          .best = (float *)(void *)(chosen + n_logits)}};
+    if (engine->rows.n_sampled > 0 && any_reports(engine))
+        ops[n_ops - 1].sample.reports = (ln_draw_report *)(void *)(chosen + 2 * n_logits);
     return n_ops;
 }
 
@@ -92,13 +152,14 @@ static ln_status start(linnet_engine *engine, ln_error *err) {
     ln_backend *backend = engine->backend;
     const ln_rows *rows = &engine->rows;
     const ln_activations *a = &engine->activations;
-    size_t n_ops = record(engine);
+    size_t n_ops = record(engine), n_logits = engine->step.batch.n_logits;
+    size_t chosen_bytes =
+        n_logits * (any_reports(engine) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
     LN_TRY(ln_front_run(engine, engine->ops + n_ops, err));
     if (backend->vtable->start == NULL)
         LN_TRY(backend->vtable->run(backend, engine->ops, n_ops, err));
     else if (rows->n_sampled > 0)
-        LN_TRY(backend->vtable->start(backend, engine->ops, n_ops, a->chosen,
-                                      2 * engine->step.batch.n_logits * sizeof *a->chosen, err));
+        LN_TRY(backend->vtable->start(backend, engine->ops, n_ops, a->chosen, chosen_bytes, err));
     else
         LN_TRY(backend->vtable->start(backend, engine->ops, n_ops, a->logits,
                                       rows->end_logits * row_bytes(engine), err));
@@ -116,23 +177,25 @@ bool ln_execute_start_next(linnet_engine *engine) {
     ln_scheduler *scheduler = &engine->scheduler;
     if (engine->rows.n_sampled < scheduler->n_chunks || engine->plan.front.n_layers > 0 ||
         engine->plan.draft_tokens > 0 || engine->backend->profile != NULL ||
-        !ln_scheduler_can_follow(scheduler))
+        !ln_scheduler_can_follow(scheduler) || !follow_draws(engine))
         return false;
     ln_step_follow(&engine->step, scheduler, engine->activations.chosen);
-    follow_draws(engine);
     return start(engine, NULL) == LINNET_OK; /* a failure shows in the next step, too */
 }
 
 /* ---- finishing ---------------------------------------------------------------------------- */
 
-/* chosen: [n_logits] ids, then [n_logits] logits. */
+/* chosen: [n_logits] ids, then [n_logits] logits, then reports of those that have one. */
 static void take_chosen(linnet_engine *engine, const int32_t *chosen) {
     const ln_scheduler *scheduler = &engine->scheduler;
     const float *best = (const float *)(const void *)(chosen + scheduler->n_logits);
+    const ln_draw_report *reports = reports_behind(chosen, scheduler->n_logits);
     size_t row = 0;
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
         ln_row *out = &engine->rows.rows[i];
         if (out->is_sampled) {
+            const ln_sequence *sequence = scheduler->chunks[i].sequence; /* NULL: it has ended */
+            out->report = sequence != NULL && wants_report(sequence->group) ? &reports[row] : NULL;
             out->sampled = chosen[row];
             out->sampled_logit = best[row];
         }

@@ -1,10 +1,10 @@
 /* Steps on the backend: built, recorded and started, then waited for.
  *
  * Where the backend can start a step behind another one, it also chooses tokens: of rows whose
- * choice is an ln_draw of their logits as they are. When all rows of a step are such, the step that
- * follows is that of the same sequences, with these tokens, whatever they are; it is started before
- * they are known here, and the device never waits for the host. A sequence that turns out to have
- * ended loses its row of that step. */
+ * choice is an ln_draw with its edits, and what logprobs take comes with them. When all rows of a
+ * step are such, the step that follows is that of the same sequences, with these tokens, whatever
+ * they are; it is started before they are known here, and the device never waits for the host. A
+ * sequence that turns out to have ended loses its row of that step. */
 #ifndef LN_ENGINE_EXECUTE_H
 #define LN_ENGINE_EXECUTE_H
 

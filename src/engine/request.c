@@ -32,6 +32,13 @@ void ln_request_take_logprobs(linnet_request *request, size_t index, ln_sampler 
         ln_logprobs_take(sampler, logits, output->logprobs.top + output->n_made * n_top, n_top);
 }
 
+void ln_request_put_logprobs(linnet_request *request, size_t index, ln_sampler *sampler,
+                             const ln_draw_report *report, int32_t token) {
+    const ln_output *output = &request->outputs[index];
+    size_t n_top = request->options.logprobs ? (size_t)request->options.top_logprobs : 0;
+    ln_logprobs_put(sampler, report, token, output->logprobs.top + output->n_made * n_top, n_top);
+}
+
 void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sampler, size_t position,
                                      const float *logits) {
     const ln_logprob_lists *logprobs = &request->prompt_logprobs;

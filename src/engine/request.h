@@ -96,6 +96,9 @@ static inline bool ln_request_is_cancelled(linnet_request *request) {
  * need. */
 void ln_request_take_logprobs(linnet_request *request, size_t index, ln_sampler *sampler,
                               const float *logits);
+/* The same after the backend sampled `token`. */
+void ln_request_put_logprobs(linnet_request *request, size_t index, ln_sampler *sampler,
+                             const ln_draw_report *report, int32_t token);
 /* The logits after the prompt's token at `position`: those of the token that follows in it. */
 void ln_request_give_prompt_logprobs(linnet_request *request, ln_sampler *sampler, size_t position,
                                      const float *logits);

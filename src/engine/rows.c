@@ -84,6 +84,8 @@ ln_status ln_row_choose(linnet_engine *engine, ln_sampler *sampler, ln_row *row,
     row->finish = LINNET_FINISH_NONE;
     if (row->is_sampled) {
         LN_TRY(ln_sampler_check_best(row->sampled, row->sampled_logit, err));
+        if (row->report != NULL)
+            ln_request_put_logprobs(request, sequence->index, sampler, row->report, token);
         take_token(row, sampler, token);
         row->is_chosen = true;
         return LINNET_OK;

@@ -17,6 +17,7 @@ typedef struct ln_row {
     bool is_sampled; /* the backend has chosen `sampled`, for its logit */
     int32_t sampled;
     float sampled_logit;
+    const ln_draw_report *report; /* of it, where logprobs are asked for; else NULL */
     float *logits;        /* else: [n_vocab], changed by the choice; NULL: it is for other things */
     bool is_chosen;       /* false: not yet, or it failed */
     int32_t token;        /* -1: none */

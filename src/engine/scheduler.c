@@ -431,12 +431,15 @@ void ln_scheduler_fail(ln_scheduler *s) {
 /* Whether the sequence lacks one token after the step, unless that gives it an end. */
 static bool goes_on(const ln_chunk *chunk) {
     const ln_sequence *sequence = chunk->sequence;
-    return sequence != NULL && sequence->group->n_sequences == 1 && chunk->n_logits == 1 &&
-           chunk->n_draft == 0 && sequence->n_cached + chunk->n_tokens == sequence->n_tokens &&
+    if (sequence == NULL || sequence->group->moves_together || !sequence->group->is_forked)
+        return false;
+    return chunk->n_logits == 1 && chunk->n_draft == 0 &&
+           sequence->n_cached + chunk->n_tokens == sequence->n_tokens &&
            sequence->n_tokens + 1 < sequence->max_tokens;
 }
 
-/* A lone sequence shares no block that it writes to, so there are no copies. */
+/* Sequences whose first own tokens are under way share no block that they write to, so there are no
+ * copies. */
 bool ln_scheduler_can_follow(ln_scheduler *s) {
     bool is_full = s->n_seqs == s->budget.max_seqs && s->options.order == LINNET_ORDER_FCFS;
     if (s->is_encoding || s->n_chunks < s->n_seqs || s->swapped.first != NULL ||

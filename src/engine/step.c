@@ -22,6 +22,7 @@ static void bind(ln_step *step, const ln_step_budget *budget, const ln_kv_shape 
     add(b, &step->positions, budget->max_tokens, 1);
     add(b, &step->seq_starts, budget->max_seqs + 1, 1);
     add(b, &step->logit_rows, budget->max_logits, 1);
+    add(b, &step->edits, budget->max_seqs, LN_DRAW_WORDS);
     size_t draws = ln_layout_add(b->layout, budget->max_logits, sizeof *step->draws);
     if (b->memory != NULL)
         step->draws = (ln_draw *)(void *)(b->memory + draws);

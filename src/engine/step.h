@@ -16,6 +16,7 @@ typedef struct ln_step {
     int32_t *seq_starts;         /* [max_seqs + 1] */
     int32_t *logit_rows;         /* [max_logits] */
     ln_draw *draws;              /* [max_logits] */
+    int32_t *edits;              /* [max_seqs][LN_DRAW_WORDS] */
     ln_step_group groups[LN_KV_MAX_GROUPS];
     ln_batch batch; /* points to the arrays above */
 } ln_step;

@@ -72,7 +72,7 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(hidden, w.hidden, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
     PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
-    PLACE(chosen, 2, max_logits * sizeof(int32_t));
+    PLACE(chosen, LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
 }
 

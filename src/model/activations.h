@@ -26,8 +26,11 @@ typedef struct ln_activations {
     float *hidden;                         /* [max_tokens][max n_hidden] */
     float *gathered;                       /* [max_tokens][widest weight], if spec.has_order */
     float *logits;                         /* [max_logits][n_vocab] */
-    int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats */
+    int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
+                        then reports */
 } ln_activations;
+
+enum { LN_CHOSEN_BYTES = 2 * sizeof(int32_t) + sizeof(ln_draw_report) };
 
 /* Bytes for steps of max_tokens tokens and max_logits rows of logits, then the pointers into
  * `memory` of that size. */

@@ -6,9 +6,15 @@
 #include "base/portable_math.h"
 #include "sampling/select.h"
 
-/* The logarithm of the sum of exponentials, less the best logit. */
+static double log_of(uint64_t total) {
+    return ln_log((double)total * 0x1p-40);
+}
+
+/* The logarithm of the sum of exponentials, less the best logit. They are rounded, so that the sum
+ * has the same bits in any order, a device's too. */
 static double log_total(const float *logits, size_t n, float best) {
-    double total = 0, some[LN_EXP_EACH] = {0};
+    double some[LN_EXP_EACH] = {0};
+    uint64_t total = 0;
     for (size_t begin = 0; begin < n; begin += LN_EXP_EACH) {
         size_t n_some = n - begin < LN_EXP_EACH ? n - begin : LN_EXP_EACH;
         for (size_t i = 0; i < n_some; i++) {
@@ -16,10 +22,12 @@ static double log_total(const float *logits, size_t n, float best) {
             some[i] = logit == best ? 0 : (double)logit - (double)best;
         }
         ln_exp_nonpositive_each(some);
+        double sum = 0;
         for (size_t i = 0; i < n_some; i++)
-            total += some[i];
+            sum += ln_round_fine(some[i]);
+        total += (uint64_t)(sum * 0x1p40);
     }
-    return ln_log(total);
+    return log_of(total);
 }
 
 float ln_logprobs_get(const ln_sampler *sampler, int32_t token) {
@@ -75,4 +83,16 @@ void ln_logprobs_take(ln_sampler *sampler, const float *logits, linnet_logprob *
     ln_logprobs_select(sampler, logits, top, n_top);
     for (size_t i = 0; i < n_top; i++)
         top[i].logprob = ln_logprobs_get(sampler, top[i].id);
+}
+
+void ln_logprobs_put(ln_sampler *sampler, const ln_draw_report *report, int32_t token,
+                     linnet_logprob *top, size_t n_top) {
+    sampler->raw_best = report->best;
+    sampler->raw_log_total = report->best > -INFINITY ? log_of(report->total) : 0;
+    for (size_t i = 0; i < n_top; i++) {
+        sampler->raw[report->top[i]] = report->logits[i];
+        top[i].id = report->top[i];
+        top[i].logprob = ln_logprobs_get(sampler, report->top[i]);
+    }
+    sampler->raw[token] = report->chosen;
 }

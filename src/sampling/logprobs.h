@@ -15,6 +15,11 @@ typedef struct ln_logprob_lists {
  * A row without a finite or infinite best gives minus infinity for all. */
 void ln_logprobs_take(ln_sampler *sampler, const float *logits, linnet_logprob *top, size_t n_top);
 
+/* The same from what a device reports of a row whose token it chose: only that token's is known
+ * then. */
+void ln_logprobs_put(ln_sampler *sampler, const ln_draw_report *report, int32_t token,
+                     linnet_logprob *top, size_t n_top);
+
 /* Of one token. */
 float ln_logprobs_get(const ln_sampler *sampler, int32_t token);
 /* Of all: logprobs[n_vocab]. */

@@ -1,6 +1,7 @@
 #include "sampling/sampler.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/portable_math.h"
 #include "base/rng.h"
@@ -110,21 +111,65 @@ ln_status ln_sampler_check_best(int32_t id, float logit, ln_error *err) {
     return LINNET_OK;
 }
 
-bool ln_sampler_is_draw(const linnet_sampling *s, const ln_sample_place *place, ln_draw *draw) {
+static void put_pair(int32_t *words, size_t at, int32_t id, float bias) {
+    words[2 * at] = id;
+    memcpy(&words[2 * at + 1], &bias, sizeof bias);
+}
+
+/* The rules as pairs of words; false: there are too many, or they look at the last tokens. */
+static bool put_rules(const ln_sample_place *place, ln_draw *draw, int32_t *words) {
     const ln_token_rules *rules = place->rules;
-    bool has_rules = rules != NULL && (rules->n_biases > 0 || rules->n_bad_words > 0 ||
-                                       place->n_tokens < rules->min_tokens);
-    bool has_penalties = s->repeat_penalty != 1 || s->frequency_penalty != 0 ||
-                         s->presence_penalty != 0 || s->dry_multiplier != 0;
+    if (rules == NULL)
+        return true;
+    size_t n = 0, n_stops = place->n_tokens < rules->min_tokens ? rules->n_stop_ids : 0;
+    if (rules->n_biases + rules->n_bad_words + n_stops > LN_DRAW_WORDS / 2)
+        return false;
+    for (size_t i = 0; i < rules->n_biases; i++)
+        put_pair(words, n++, rules->biases[i].id, rules->biases[i].bias);
+    for (size_t i = 0; i < rules->n_bad_words; i++) {
+        if (rules->bad_ends[i] != i + 1) /* one of more than a token */
+            return false;
+        put_pair(words, n++, rules->bad_ids[i], NAN);
+    }
+    for (size_t i = 0; i < n_stops; i++)
+        put_pair(words, n++, rules->stop_ids[i], NAN);
+    draw->n_biases = (uint32_t)n;
+    return true;
+}
+
+/* The tokens that are penalised but for the last, behind the rules. */
+static bool put_said(const linnet_sampling *s, const ln_sample_place *place, ln_draw *draw,
+                     int32_t *words) {
+    size_t n = place->n_tokens, last_n = (size_t)s->repeat_last_n;
+    bool has_penalties =
+        s->repeat_penalty != 1 || s->frequency_penalty != 0 || s->presence_penalty != 0;
+    if (!has_penalties || last_n == 0 || n == 0)
+        return true;
+    n = n < last_n ? n : last_n;
+    if (2 * (size_t)draw->n_biases + n > LN_DRAW_WORDS)
+        return false;
+    memcpy(words + 2 * (size_t)draw->n_biases, place->tokens + place->n_tokens - n,
+           (n - 1) * sizeof *words);
+    draw->n_said = (uint32_t)(n - 1);
+    draw->penalizes = 1;
+    draw->repeat = s->repeat_penalty;
+    draw->frequency = s->frequency_penalty;
+    draw->presence = s->presence_penalty;
+    return true;
+}
+
+bool ln_sampler_is_draw(const linnet_sampling *s, const ln_sample_place *place, ln_draw *draw,
+                        int32_t *words) {
     bool is_typical = s->typical_p > 0 && s->typical_p < 1;
     bool is_usual = s->top_k > 0 && s->top_k <= LN_DRAW_MOST && s->top_n_sigma == 0 &&
                     !is_typical && s->xtc_probability == 0 && s->mirostat_tau == 0;
-    if (has_rules || has_penalties || (s->temperature > 0 && !is_usual))
-        return false;
     *draw = (ln_draw){.temperature = s->temperature,
                       .top_p = s->top_p,
                       .min_p = s->min_p,
                       .top_k = (uint32_t)s->top_k};
+    if (s->dry_multiplier != 0 || (s->temperature > 0 && !is_usual) ||
+        !put_rules(place, draw, words) || !put_said(s, place, draw, words))
+        return false;
     if (s->temperature > 0)
         draw->uniform = ln_rng_uniform(s->seed, place->index, place->n_tokens, DRAW_TOKEN);
     return true;

@@ -70,10 +70,11 @@ ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling
                             const ln_sample_place *place, float *logits, int32_t *token,
                             ln_error *err);
 
-/* Whether that is what `draw` says, which it then fills, of logits as they are. `place` needs
- * neither tokens nor mirostat_excess. */
+/* Whether that is what `draw` says with the edits words[LN_DRAW_WORDS], both of which it then
+ * fills, but for edits_at and reports. `place` needs neither its last token, which is to be the
+ * row's own, nor mirostat_excess. */
 bool ln_sampler_is_draw(const linnet_sampling *sampling, const ln_sample_place *place,
-                        ln_draw *draw);
+                        ln_draw *draw, int32_t *words);
 /* ln_sampler_sample's errors, for a row whose best token `id` has this logit: the first one that is
  * NaN if any is. */
 ln_status ln_sampler_check_best(int32_t id, float logit, ln_error *err);

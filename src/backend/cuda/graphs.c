@@ -18,7 +18,7 @@ static bool is_same_step(const ln_cuda_step *a, const ln_cuda_step *b) {
         x->n_tokens == y->n_tokens && x->n_seqs == y->n_seqs && x->n_logits == y->n_logits &&
         x->n_groups == y->n_groups && x->tokens == y->tokens && x->positions == y->positions &&
         x->seq_starts == y->seq_starts && x->logit_rows == y->logit_rows && x->draws == y->draws &&
-        a->token_seqs == b->token_seqs && a->shares_new == b->shares_new;
+        x->edits == y->edits && a->token_seqs == b->token_seqs && a->shares_new == b->shares_new;
     for (size_t g = 0; g < x->n_groups && same; g++)
         same = x->groups[g].block_tables == y->groups[g].block_tables &&
                x->groups[g].max_blocks == y->groups[g].max_blocks &&

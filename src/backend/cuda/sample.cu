@@ -3,9 +3,10 @@
  * A block takes a row. Each thread finds the best of its share of the logits. As many of these as
  * candidates are wanted are among the best of the row, so the least of them bounds what is read
  * again: a list a little longer than wanted, which is sorted. Weights are integers, multiples of
- * 2^-32: their sums are exact. */
+ * 2^-32, or 2^-40 in a report: their sums are exact. */
 #include "backend/cuda/common.cuh"
 #include "backend/cuda/launch.cuh"
+#include "base/portable_math.h"
 
 enum { THREADS = LN_DRAW_MOST, MOST = 2 * THREADS };
 
@@ -114,28 +115,15 @@ static __device__ void select(const float *logits, unsigned n, unsigned count, s
 
 /* ln_exp_nonpositive of base/portable_math.h: the same operations, without contraction. */
 static __device__ double exp_nonpositive(double x) {
-    const double factors[] = {1.0,
-                              1.0,
-                              1.0 / 2,
-                              1.0 / 6,
-                              1.0 / 24,
-                              1.0 / 120,
-                              1.0 / 720,
-                              1.0 / 5040,
-                              1.0 / 40320,
-                              1.0 / 362880,
-                              1.0 / 3628800,
-                              1.0 / 39916800,
-                              1.0 / 479001600,
-                              1.0 / 6227020800};
-    if (!(x > -700.0))
+    const double factors[LN_EXP_TERMS] = LN_EXP_FACTORS;
+    if (!(x > LN_EXP_LEAST))
         return 0;
-    double shifted = x * 1.4426950408889634 + 0x1.8p52;
-    double n = shifted - 0x1.8p52;
-    double r = (x - n * 0.6931471803691238) - n * 1.9082149292705877e-10;
-    double sum = factors[13];
+    double shifted = x * LN_LOG2_E + LN_EXP_ROUND;
+    double n = shifted - LN_EXP_ROUND;
+    double r = (x - n * LN_LN2_HIGH) - n * LN_LN2_LOW;
+    double sum = factors[LN_EXP_TERMS - 1];
 #pragma unroll
-    for (int k = 12; k >= 0; k--)
+    for (int k = LN_EXP_TERMS - 2; k >= 0; k--)
         sum = factors[k] + sum * r;
     return sum * __longlong_as_double((__double_as_longlong(shifted) + 1023) << 52);
 }
@@ -143,7 +131,7 @@ static __device__ double exp_nonpositive(double x) {
 /* In units of 2^-32. */
 static __device__ unsigned long long weight_of(float logit, float best, float temperature) {
     double x = logit == best ? 0 : ((double)logit - (double)best) / (double)temperature;
-    return (unsigned long long)((exp_nonpositive(x) + 0x1.8p20 - 0x1.8p20) * 0x1p32);
+    return (unsigned long long)((exp_nonpositive(x) + LN_WEIGHT_ROUND - LN_WEIGHT_ROUND) * 0x1p32);
 }
 
 /* The sum of the weights of threads up to this one; `shared` as above. */
@@ -196,29 +184,153 @@ static __device__ unsigned draw(const ln_draw &d, const float *logits, unsigned 
     return *chosen;
 }
 
+/* ---- edits and reports ---------------------------------------------------------------------- */
+
 typedef struct sample_args {
     ln_op_sample op;
-    const ln_draw *draws; /* [n_rows] or NULL */
+    const ln_draw *draws;      /* [n_rows] or NULL */
+    const int32_t *edits;      /* [..][LN_DRAW_WORDS] */
+    const int32_t *tokens;     /* of the batch */
+    const int32_t *logit_rows; /* [n_rows] */
 } sample_args;
+
+/* The ids that a thread edits, of the pairs and of what came, with their logits before; -1: none.
+ */
+typedef struct share {
+    int bias_id, said_id;
+    float bias_logit, said_logit;
+} share;
+
+/* Token i of those that came: the row's own is the last. */
+static __device__ __forceinline__ int said_at(const ln_draw &d, const int32_t *words, int own,
+                                              unsigned i) {
+    return i < d.n_said ? words[2 * d.n_biases + i] : own;
+}
+
+static __device__ share find_share(const ln_draw &d, const int32_t *words, int own,
+                                   const float *logits) {
+    unsigned i = threadIdx.x;
+    share s = {-1, -1, 0.0f, 0.0f};
+    if (i < d.n_biases) {
+        s.bias_id = words[2 * i];
+        s.bias_logit = logits[s.bias_id];
+    }
+    if (d.penalizes && i <= d.n_said) {
+        s.said_id = said_at(d, words, own, i);
+        s.said_logit = logits[s.said_id];
+    }
+    __syncthreads();
+    return s;
+}
+
+/* Each id is edited by the thread that has it first. */
+static __device__ void edit(const ln_draw &d, const int32_t *words, int own, const share &s,
+                            float *logits) {
+    unsigned i = threadIdx.x, count = 0;
+    bool is_first = s.bias_id >= 0;
+    for (unsigned j = 0; j < i && is_first; j++)
+        is_first = words[2 * j] != s.bias_id;
+    if (is_first) {
+        float logit = s.bias_logit;
+        for (unsigned j = i; j < d.n_biases; j++) {
+            float bias = __int_as_float(words[2 * j + 1]);
+            if (words[2 * j] == s.bias_id)
+                logit = isnan(bias) ? -INFINITY : logit + bias;
+        }
+        logits[s.bias_id] = logit;
+    }
+    __syncthreads();
+    is_first = s.said_id >= 0;
+    for (unsigned j = 0; j <= d.n_said && is_first; j++) {
+        bool is_same = said_at(d, words, own, j) == s.said_id;
+        is_first = !is_same || j >= i;
+        count += is_same;
+    }
+    if (is_first) {
+        float logit = logits[s.said_id];
+        logit = logit > 0 ? logit / d.repeat : logit * d.repeat;
+        logits[s.said_id] = logit - d.frequency * (float)count - d.presence;
+    }
+    __syncthreads();
+}
+
+/* All of a report but the chosen token's logit; `own` as in select. */
+static __device__ void report(const ln_draw &d, const float *logits, unsigned n, sample_key own,
+                              sample_key *list, unsigned *n_listed, sample_key *shared,
+                              ln_draw_report *out) {
+    float best = logits[id_of(block_greatest(own, shared))];
+    unsigned long long total = 0;
+    unsigned n_top = d.reports - 1;
+    for (unsigned i = threadIdx.x; i < n && best > -INFINITY; i += THREADS) {
+        double x = logits[i] == best ? 0 : (double)logits[i] - (double)best;
+        total +=
+            (unsigned long long)((exp_nonpositive(x) + LN_FINE_ROUND - LN_FINE_ROUND) * 0x1p40);
+    }
+    total = block_prefix(total, shared);
+    if (threadIdx.x == THREADS - 1) {
+        out->total = total;
+        out->best = best;
+    }
+    if (n_top == 0)
+        return;
+    select(logits, n, n_top, own, list, n_listed, shared);
+    if (threadIdx.x < n_top) {
+        unsigned id = id_of(list[threadIdx.x]);
+        out->top[threadIdx.x] = (int)id;
+        out->logits[threadIdx.x] = logits[id];
+    }
+    __syncthreads();
+}
+
+/* What `id`'s logit was before edits; `plain` is shared. */
+static __device__ void report_chosen(const share &s, int id, float logit, float *plain,
+                                     ln_draw_report *out) {
+    if (threadIdx.x == 0)
+        *plain = logit;
+    __syncthreads();
+    if (s.bias_id == id)
+        *plain = s.bias_logit;
+    if (s.said_id == id)
+        *plain = s.said_logit;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        out->chosen = *plain;
+}
 
 /* Grid: a block per row; 25 KB of shared memory. */
 static __global__ void __launch_bounds__(THREADS) sample(sample_args args) {
     __shared__ sample_key list[MOST];
     __shared__ unsigned long long weights[THREADS], shared[LN_MAX_WARPS];
     __shared__ unsigned n_listed, chosen;
+    __shared__ float plain;
     ln_follow_last();
     const ln_op_sample &p = args.op;
-    const float *logits = p.logits + blockIdx.x * p.n_vocab;
+    float *logits = p.logits + blockIdx.x * p.n_vocab;
     unsigned n = (unsigned)p.n_vocab;
+    ln_draw d = {};
+    if (args.draws != NULL)
+        d = args.draws[blockIdx.x];
+    bool reports = d.reports > 0 && p.reports != NULL, edits = d.n_biases > 0 || d.penalizes;
+    share s = {-1, -1, 0.0f, 0.0f};
     sample_key own = greatest_below(logits, n, ~0ull);
+    if (reports)
+        report(d, logits, n, own, list, &n_listed, shared, &p.reports[blockIdx.x]);
+    if (edits) {
+        const int32_t *words = args.edits + (size_t)d.edits_at * LN_DRAW_WORDS;
+        int token = d.penalizes ? args.tokens[args.logit_rows[blockIdx.x]] : 0;
+        s = find_share(d, words, token, logits);
+        edit(d, words, token, s, logits);
+        own = greatest_below(logits, n, ~0ull);
+    }
     unsigned id = id_of(block_greatest(own, shared));
     float best = logits[id];
-    if (args.draws != NULL && args.draws[blockIdx.x].temperature > 0 && best > -INFINITY) {
-        ln_draw d = args.draws[blockIdx.x];
+    if (d.temperature > 0 && best > -INFINITY) {
         unsigned count = d.top_k < n ? d.top_k : n;
         select(logits, n, count, own, list, &n_listed, shared);
         id = draw(d, logits, count, list, weights, &chosen, shared);
     }
+    if (reports)
+        report_chosen(s, (int)id, logits[id], &plain, &p.reports[blockIdx.x]);
     if (threadIdx.x != 0)
         return;
     p.ids[blockIdx.x] = (int)id;
@@ -228,6 +340,7 @@ static __global__ void __launch_bounds__(THREADS) sample(sample_args args) {
 int ln_cuda_sample(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     if (op->sample.n_rows == 0)
         return 0;
-    sample_args args = {op->sample, step->batch.draws};
+    const ln_batch *batch = &step->batch;
+    sample_args args = {op->sample, batch->draws, batch->edits, batch->tokens, batch->logit_rows};
     return ln_launch(sample, dim3((unsigned)op->sample.n_rows), THREADS, 0, stream, args);
 }

@@ -18,7 +18,8 @@ size_t ln_cuda_stage_bytes(const ln_step_limits *limits) {
     size_t group = array_bytes(limits->max_seqs * limits->max_blocks) +
                    array_bytes(limits->max_seqs) + array_bytes(limits->max_tokens);
     return 4 * array_bytes(limits->max_tokens) + array_bytes(limits->max_tokens * DRAW_WORDS) +
-           array_bytes(limits->max_seqs + 1) + LN_MAX_KV_GROUPS * group;
+           array_bytes(limits->max_seqs + 1) + LN_MAX_KV_GROUPS * group +
+           array_bytes(limits->max_seqs * LN_DRAW_WORDS);
 }
 
 /* Where the next array goes. */
@@ -122,6 +123,9 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
         add_group(&w, batch, &batch->groups[g], block_tokens[g], &out->groups[g]);
         step->shares_new |= shares_new(batch, &batch->groups[g], block_tokens[g]);
     }
+    out->edits = NULL;
+    if (batch->edits != NULL) /* last, as their number changes from step to step */
+        add_copy(&w, batch->edits, batch->n_edit_rows * LN_DRAW_WORDS, &out->edits);
     int code = ln_cuda_copy_to_device(stage->device, stage->host + stage->turn * stage->bytes, w.at,
                                       stream);
     if (code == 0 && batch->tokens != NULL && batch->has_device_tokens) /* they come first */

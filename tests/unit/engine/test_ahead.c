@@ -2,6 +2,8 @@
  * nothing is left of a step that nobody asks for any more. */
 #include "engine_test.h"
 
+#include <math.h>
+
 static golden g;
 
 static int open_model(void **state) {
@@ -154,6 +156,83 @@ static void draws_are_those_of_the_host(void **state) {
     engine_test_ahead = true;
 }
 
+enum { N_OUTPUTS = 3, N_TOP = 4 };
+
+/* All that a request gave. */
+typedef struct given {
+    int32_t ids[N_OUTPUTS][MAX_IDS];
+    float logprobs[N_OUTPUTS][MAX_IDS];
+    linnet_logprob top[N_OUTPUTS][MAX_IDS][N_TOP];
+} given;
+
+static void take_all(linnet_request *request, size_t n_outputs, size_t n_top, given *out) {
+    size_t n_ids[N_OUTPUTS] = {0};
+    *out = (given){0};
+    for (size_t n_ended = 0; n_ended < n_outputs;) {
+        linnet_event event;
+        assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_OK);
+        n_ended += event.finish != LINNET_FINISH_NONE;
+        if (event.token < 0)
+            continue;
+        size_t output = event.index, at = n_ids[output]++;
+        out->ids[output][at] = event.token;
+        out->logprobs[output][at] = event.logprob;
+        if (n_top > 0)
+            memcpy(out->top[output][at], event.top_logprobs, n_top * sizeof *event.top_logprobs);
+    }
+    for (size_t i = 0; i < n_outputs; i++)
+        assert_int_equal(n_ids[i], GOLDEN_OUTPUT);
+    linnet_request_close(request);
+}
+
+/* Penalties, biases, logprobs and several samples of a prompt, on the host and the device. */
+static void edits_and_logprobs_are_those_of_the_host(void **state) {
+    (void)state;
+    enum { N = 8 };
+    static given all[3][N];
+    const linnet_logit_bias biases[] = {{.id = g.greedy[0][0], .bias = -4},
+                                        {.id = g.greedy[1][1], .bias = 3},
+                                        {.id = g.greedy[0][2], .bias = -INFINITY}};
+    for (size_t turn = 0; turn < 3; turn++) { /* the host alone, one by one, all together */
+        engine_test_ahead = turn > 0;
+        linnet_engine *engine = engine_on(&g, exact_options(128, N * N_OUTPUTS, 0, 2));
+        linnet_request *requests[N];
+        gate held;
+        if (turn == 2)
+            gate_hold(&held, engine);
+        for (size_t i = 0; i < N; i++) {
+            linnet_request_options options = greedy_options(&g, i % GOLDEN_PROMPTS);
+            options.sampling = (linnet_sampling){.temperature = i % 4 == 3 ? 0 : 0.7f,
+                                                 .top_k = 30,
+                                                 .top_p = 0.9f,
+                                                 .repeat_penalty = i % 2 ? 1.4f : 1,
+                                                 .repeat_last_n = i == 5 ? 3 : 64,
+                                                 .frequency_penalty = i > 5 ? 0.5f : 0,
+                                                 .presence_penalty = i == 4 ? 0.5f : 0,
+                                                 .seed = i};
+            options.logit_bias = biases;
+            options.n_logit_bias = i % 3;
+            options.logprobs = i % 4 > 0;
+            options.top_logprobs = i % 4 > 1 ? N_TOP : 0;
+            options.n = i == 6 ? N_OUTPUTS : 1;
+            options.min_tokens = i == 2 ? 5 : 0;
+            requests[i] = submit(engine, &options);
+            if (turn < 2)
+                take_all(requests[i], i == 6 ? N_OUTPUTS : 1, i % 4 > 1 ? N_TOP : 0, &all[turn][i]);
+        }
+        if (turn == 2)
+            gate_release(&held);
+        for (size_t i = 0; turn == 2 && i < N; i++)
+            take_all(requests[i], i == 6 ? N_OUTPUTS : 1, i % 4 > 1 ? N_TOP : 0, &all[turn][i]);
+        for (size_t i = 0; i < N; i++)
+            assert_memory_equal(&all[turn][i], &all[0][i], sizeof all[0][i]);
+        if (turn == 1) /* what follows the prompt of several comes from the host */
+            assert_int_equal(ahead_of(engine->backend)->n_ahead, N * (GOLDEN_OUTPUT - 1) - 1);
+        linnet_engine_destroy(engine);
+    }
+    engine_test_ahead = true;
+}
+
 /* Requests that are closed at any time: the others do not notice. */
 static void requests_come_and_go(void **state) {
     (void)state;
@@ -233,6 +312,7 @@ int main(void) {
         cmocka_unit_test(who_ends_leaves_the_step_ahead),
         cmocka_unit_test(rows_of_the_host_and_the_device_mix),
         cmocka_unit_test(draws_are_those_of_the_host),
+        cmocka_unit_test(edits_and_logprobs_are_those_of_the_host),
         cmocka_unit_test(requests_come_and_go),
         cmocka_unit_test(failures_end_requests_once),
     };

@@ -33,6 +33,7 @@ static const ln_cpu_kernels *const instruction_sets[] = {
 };
 
 enum {
+    N_SETS = sizeof instruction_sets / sizeof *instruction_sets,
     QUEUE_STRIDE = 4,
     READ_BYTES = 128 << 10 /* of a file that a thread packs, at a time */
 };
@@ -285,9 +286,13 @@ static const ln_backend_vtable vtable = {
     .share = share,
 };
 
+const ln_cpu_kernels *ln_cpu_set(size_t index) {
+    return index < N_SETS ? instruction_sets[index] : NULL;
+}
+
 static ln_status refuse_isa(const char *isa, ln_error *err) {
     char names[128] = "";
-    for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++) {
+    for (size_t i = 0; i < N_SETS; i++) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
                  instruction_sets[i]->isa);
@@ -299,7 +304,7 @@ static ln_status refuse_isa(const char *isa, ln_error *err) {
 static ln_status choose_kernels(const char *isa, const ln_cpu_kernels **kernels, ln_error *err) {
     bool any = strcmp(isa, "auto") == 0;
     *kernels = NULL;
-    for (size_t i = 0; i < sizeof instruction_sets / sizeof *instruction_sets; i++) {
+    for (size_t i = 0; i < N_SETS; i++) {
         const ln_cpu_kernels *set = instruction_sets[i];
         if (!any && strcmp(isa, set->isa) != 0)
             continue;

@@ -65,6 +65,9 @@ typedef struct ln_cpu_kernels {
     ln_cpu_kernel kernels[LN_OP_COUNT];
 } ln_cpu_kernels;
 
+/* Number `index` of the tables of this build, best last; NULL: there are no more. */
+const ln_cpu_kernels *ln_cpu_set(size_t index);
+
 /* The half-open range of `n` items that a worker handles. */
 static inline void ln_cpu_share(const ln_cpu_worker *worker, size_t n, size_t *begin, size_t *end) {
     *begin = n * worker->index / worker->count;

@@ -1,13 +1,10 @@
 /* Loading a model beside a plain copy of its file, both with warm page cache.
  *
- *     cc -O2 -Iinclude bench/load.c build/liblinnet.a -o load \
- *         $(pkg-config --libs jansson libpcre2-8 libutf8proc libxxhash) -lm -pthread
- *     ./load MODEL.gguf [RUNS]
+ *     build/bench/bench_load MODEL.gguf [RUNS]
  *
  * The copy: two threads read halves of the file with pread into fresh memory that asks for huge
  * pages. The load: linnet_engine_create with two threads, a context of 512 tokens. They take turns;
  * the medians are compared. Resident memory is that of the process with one engine. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <linnet.h>
 #include <pthread.h>

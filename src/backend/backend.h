@@ -96,9 +96,13 @@ typedef struct ln_backend_vtable {
      * From shapes and types alone. */
     ln_status (*plan_weight)(const ln_backend *backend, const ln_weight_request *request,
                              size_t *bytes, ln_error *err);
-    /* Prepares it into `memory` (as planned; NULL for 0 bytes). The bias stays NULL. */
+    /* Prepares it into `memory` (as planned; NULL for 0 bytes). The bias stays NULL. What comes
+     * from a file may be put off until finish_weights. */
     ln_status (*prepare_weight)(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err);
+    /* Prepares what was put off; before any run, and before such memory is released. NULL: nothing
+     * is put off. */
+    ln_status (*finish_weights)(ln_backend *backend, ln_error *err);
 
     /* Working memory of its own for steps within `limits`, in bytes; reserve_scratch takes it. */
     size_t (*plan_scratch)(const ln_backend *backend, const ln_step_limits *limits);

@@ -199,6 +199,7 @@ size_t ln_pool_size(const ln_pool *pool) {
 void ln_pool_run(ln_pool *pool, ln_pool_fn fn, void *context) {
     if (pool->n_threads == 1) {
         fn(context, 0);
+        pool->next = 0;
         return;
     }
     pool->fn = fn;

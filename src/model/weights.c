@@ -576,6 +576,11 @@ ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec,
                     .weights = weights,
                     .err = err};
         status = walk(&l);
+        if (backend->vtable->finish_weights != NULL) {
+            ln_status end =
+                backend->vtable->finish_weights(backend, status == LINNET_OK ? err : NULL);
+            status = status == LINNET_OK ? end : status;
+        }
         if (status == LINNET_OK)
             tell_progress(&l);
         if (status == LINNET_OK)

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "backend/cpu/bulk.h"
 #include "backend/cpu/ceilings.h"
 #include "backend/cpu/lazy.h"
 #include "backend/cpu/prepare.h"
@@ -44,6 +45,7 @@ typedef struct cpu_backend {
     bool exact, lazy;
     size_t lazy_bytes; /* of weights that may be lazy, at most; 0: not asked yet */
     ln_lazy_list waiting;
+    ln_bulk *bulk; /* while weights are loaded; NULL: none was put off */
     ln_pool *pool;
     ln_cpu_worker *workers; /* [pool size] */
     ln_cpu_queue *queues;   /* [pool size][QUEUE_STRIDE]: cache lines of their own */
@@ -60,6 +62,7 @@ static void destroy(ln_backend *backend) {
     ln_pool_destroy(self->pool);
     ln_unreserve(self->scratch, self->scratch_bytes);
     ln_lazy_free(&self->waiting);
+    free(self->bulk);
     free(self->workers);
     free(self->queues);
     free(self);
@@ -83,13 +86,13 @@ static ln_status plan_weight(const ln_backend *backend, const ln_weight_request 
                               err);
 }
 
-/* Huge pages for what is read from end to end, which then misses the TLB less. Not for the cache
- * and activations: the first token touches a few bytes in many places, and a huge page would be
- * cleared for each. A refusal is no matter. */
-static void ask_for_huge_pages(void *memory, size_t bytes) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), over = (uintptr_t)memory % page;
+/* Huge pages for what is read from end to end, which then misses the TLB less; `page`: the ends are
+ * moved outward to multiples of it. Not for the cache and activations: the first token touches a
+ * few bytes in many places, and a huge page would be cleared for each. A refusal is no matter. */
+static void ask_for_huge_pages(void *memory, size_t bytes, size_t page) {
+    size_t before = (uintptr_t)memory % page, all = before + bytes;
     if (bytes > 0)
-        (void)madvise((char *)memory - over, bytes + over, MADV_HUGEPAGE);
+        (void)madvise((char *)memory - before, (all + page - 1) / page * page, MADV_HUGEPAGE);
 }
 
 static size_t available_bytes(const ln_backend *backend) {
@@ -116,22 +119,43 @@ static bool can_wait(cpu_backend *self, const ln_weight_request *request, size_t
     return self->waiting.total_bytes + bytes <= self->lazy_bytes;
 }
 
+/* No step runs yet, so threads read into their working memory; what stays in a core's cache is
+ * enough. */
+static ln_cpu_preparer make_preparer(const cpu_backend *self) {
+    size_t bytes = self->scratch_bytes / ln_pool_size(self->pool); /* the shared ones too */
+    return (ln_cpu_preparer){.pool = self->pool,
+                             .packer = self->kernels->packer,
+                             .buffers = self->scratch,
+                             .buffer_bytes = bytes < READ_BYTES ? bytes : READ_BYTES};
+}
+
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
     cpu_backend *self = (cpu_backend *)backend;
-    ln_cpu_preparer preparer = {.pool = self->pool};
-    if (self->scratch != NULL) { /* no step runs yet; what stays in a core's cache is enough */
-        size_t bytes = self->scratch_bytes / ln_pool_size(self->pool); /* the shared ones too */
-        preparer.buffers = self->scratch;
-        preparer.buffer_bytes = bytes < READ_BYTES ? bytes : READ_BYTES;
-    }
+    ln_cpu_preparer preparer = make_preparer(self);
     ln_pack pack = choose_pack(self, request);
     size_t bytes;
     LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));
-    ask_for_huge_pages(memory, bytes);
+    ask_for_huge_pages(memory, bytes,
+                       self->lazy ? (size_t)sysconf(_SC_PAGESIZE) : LN_HUGE_PAGE_BYTES);
     if (pack != LN_PACK_NONE && can_wait(self, request, bytes))
         return ln_lazy_add(&self->waiting, request, pack, memory, weight, err);
-    return ln_cpu_prepare_weight(request, pack, &preparer, memory, weight, err);
+    if (!ln_bulk_can(&preparer, request, pack))
+        return ln_cpu_prepare_weight(request, pack, &preparer, memory, weight, err);
+    if (self->bulk == NULL && (self->bulk = calloc(1, sizeof *self->bulk)) == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory loading weights");
+    return ln_bulk_add(self->bulk, &preparer, request, pack, memory, weight, err);
+}
+
+static ln_status finish_weights(ln_backend *backend, ln_error *err) {
+    cpu_backend *self = (cpu_backend *)backend;
+    ln_cpu_preparer preparer = make_preparer(self);
+    if (self->bulk == NULL)
+        return LINNET_OK;
+    ln_status status = ln_bulk_finish(self->bulk, &preparer, err);
+    free(self->bulk);
+    self->bulk = NULL;
+    return status;
 }
 
 /* Floats for the kernels, in whole cache lines. */
@@ -194,7 +218,7 @@ static ln_status measure(ln_backend *backend, ln_ceilings *ceilings, ln_error *e
     size_t bytes = ln_pool_size(self->pool) * LN_CPU_MEASURE_BYTES;
     void *memory;
     LN_TRY(reserve(backend, bytes, "memory to measure reading with", &memory, err));
-    ask_for_huge_pages(memory, bytes);
+    ask_for_huge_pages(memory, bytes, LN_HUGE_PAGE_BYTES);
     ln_cpu_measure(self->pool, self->kernels, memory, ceilings);
     release(backend, memory, bytes);
     return LINNET_OK;
@@ -275,6 +299,7 @@ static const ln_backend_vtable vtable = {
     .supports_weight = supports_weight,
     .plan_weight = plan_weight,
     .prepare_weight = prepare_weight,
+    .finish_weights = finish_weights,
     .plan_scratch = plan_scratch,
     .reserve_scratch = reserve_scratch,
     .reserve = reserve,
@@ -328,6 +353,7 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
     self->kernels = kernels;
     self->exact = options->exact;
     self->lazy = options->lazy;
+    self->waiting.packer = kernels->packer;
     ln_status status = ln_pool_create(options->n_threads, &self->pool, err);
     if (status == LINNET_OK && options->pin)
         ln_pool_pin(self->pool);

@@ -16,18 +16,13 @@ ln_status ln_lazy_add(ln_lazy_list *list, const ln_weight_request *request, ln_p
                        request->sources[0].tensor->name);
     lazy->next = list->first;
     list->first = lazy;
-    LN_TRY(ln_cpu_panel_source(request, pack, &lazy->source, err));
+    LN_TRY(ln_cpu_panel_source(request, pack, list->packer, &lazy->source, err));
     lazy->name = request->sources[0].tensor->name;
     lazy->memory = memory;
     list->n_unpacked++;
     list->total_bytes += ln_panel_source_bytes(&lazy->source);
-    *weight = (ln_weight){.dtype = lazy->source.dtype,
-                          .n_rows = lazy->source.n_rows,
-                          .n_cols = lazy->source.n_cols,
-                          .row_bytes = lazy->source.panel_bytes / LN_PANEL_ROWS,
-                          .layout = pack,
-                          .data = memory,
-                          .lazy = lazy};
+    LN_TRY(ln_cpu_describe_weight(request, pack, memory, weight, err));
+    weight->lazy = lazy;
     return LINNET_OK;
 }
 

@@ -33,6 +33,7 @@ typedef struct ln_lazy_list {
     size_t n_unpacked;
     size_t total_bytes; /* that they take, packed */
     size_t n_runs;      /* up to now, while any are not packed */
+    ln_panel_packer packer;
 } ln_lazy_list;
 
 /* Whether a matrix can wait: its rows follow one another in one file. */

@@ -76,7 +76,10 @@ ln_pack ln_pack_of(ln_dtype dtype);
 /* Bytes of one panel of n_cols columns; false on overflow. */
 bool ln_pack_panel_bytes(ln_pack pack, size_t n_cols, size_t *bytes);
 
-/* Packs 16 rows of `dtype`, each where rows[i] points (NULL: zeros). */
+/* Packs 16 rows of `dtype`, each where rows[i] points (NULL: zeros). Instruction sets may have a
+ * faster one, which writes the same bytes. */
+typedef void (*ln_panel_packer)(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS],
+                                size_t n_cols, uint8_t *panel);
 void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], size_t n_cols,
                    uint8_t *panel);
 

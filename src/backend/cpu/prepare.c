@@ -1,6 +1,5 @@
 #include "backend/cpu/prepare.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,13 +110,14 @@ bool ln_cpu_can_read(const ln_weight_request *request) {
 }
 
 ln_status ln_cpu_panel_source(const ln_weight_request *request, ln_pack pack,
-                              ln_panel_source *source, ln_error *err) {
+                              ln_panel_packer packer, ln_panel_source *source, ln_error *err) {
     const ln_weight_source *from = &request->sources[0];
     *source = (ln_panel_source){.map = from->tensor->map,
                                 .offset = from->tensor->file_offset,
                                 .dtype = ln_weight_source_dtype(from),
                                 .n_rows = total_rows(request),
-                                .n_cols = request->n_cols};
+                                .n_cols = request->n_cols,
+                                .packer = packer};
     if (!ln_dtype_row_bytes(source->dtype, source->n_cols, &source->row_bytes))
         return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
                        from->tensor->name);
@@ -149,7 +149,7 @@ bool ln_panel_source_read(const ln_panel_source *source, size_t panel, size_t n_
             size_t row = i * LN_PANEL_ROWS + lane;
             lanes[lane] = row < n_rows ? rows + row * row_bytes : NULL;
         }
-        ln_pack_panel(source->dtype, lanes, source->n_cols, out);
+        source->packer(source->dtype, lanes, source->n_cols, out);
     }
     return true;
 }
@@ -157,20 +157,18 @@ bool ln_panel_source_read(const ln_panel_source *source, size_t panel, size_t n_
 /* Packing a matrix, panels shared out among the threads. */
 typedef struct packing {
     const ln_weight_request *request;
-    ln_panel_source source; /* its map and offset, when it is read */
+    ln_panel_source source; /* its map and offset do not count */
     size_t n_workers;
     uint8_t *scratch; /* [n_workers][16][row_bytes], with a source whose rows are assembled */
     uint8_t *out;
-    uint8_t *buffers;        /* [n_workers][buffer_panels * 16 * row_bytes] */
-    size_t buffer_panels;    /* 0: rows are read where they are mapped */
-    atomic_bool was_cut_off; /* the file ended early */
 } packing;
 
-/* Panels [begin, end) from rows where they are mapped or assembled. */
-static void pack_mapped(const packing *p, size_t worker, size_t begin, size_t end) {
+static void pack_share(void *context, size_t worker) {
+    const packing *p = context;
     const ln_panel_source *source = &p->source;
-    size_t row_bytes = source->row_bytes;
-    for (size_t panel = begin; panel < end; panel++) {
+    size_t n_panels = count_panels(source->n_rows), row_bytes = source->row_bytes;
+    size_t end = n_panels * (worker + 1) / p->n_workers;
+    for (size_t panel = n_panels * worker / p->n_workers; panel < end; panel++) {
         const uint8_t *rows[LN_PANEL_ROWS];
         for (size_t lane = 0; lane < LN_PANEL_ROWS; lane++) {
             size_t row = panel * LN_PANEL_ROWS + lane;
@@ -180,39 +178,14 @@ static void pack_mapped(const packing *p, size_t worker, size_t begin, size_t en
             rows[lane] =
                 row < source->n_rows ? find_row(p->request, row, scratch, row_bytes) : NULL;
         }
-        ln_pack_panel(source->dtype, rows, source->n_cols, p->out + panel * source->panel_bytes);
+        source->packer(source->dtype, rows, source->n_cols, p->out + panel * source->panel_bytes);
     }
-}
-
-/* Panels [begin, end) from rows that are read into the worker's buffer, some panels at a time. */
-static void pack_read(packing *p, size_t worker, size_t begin, size_t end) {
-    const ln_panel_source *source = &p->source;
-    size_t most = p->buffer_panels;
-    uint8_t *buffer = p->buffers + worker * most * LN_PANEL_ROWS * source->row_bytes;
-    for (size_t panel = begin; panel < end; panel += most) {
-        size_t n = end - panel < most ? end - panel : most;
-        if (!ln_panel_source_read(source, panel, n, buffer, p->out + panel * source->panel_bytes)) {
-            atomic_store(&p->was_cut_off, true);
-            return;
-        }
-    }
-}
-
-static void pack_share(void *context, size_t worker) {
-    packing *p = context;
-    size_t n_panels = count_panels(p->source.n_rows);
-    size_t begin = n_panels * worker / p->n_workers, end = n_panels * (worker + 1) / p->n_workers;
-    if (p->buffer_panels > 0)
-        pack_read(p, worker, begin, end);
-    else
-        pack_mapped(p, worker, begin, end);
 }
 
 static ln_status pack_weight(const ln_weight_request *request, ln_pack pack,
-                             const ln_cpu_preparer *preparer, uint8_t *memory, ln_weight *weight,
-                             ln_error *err) {
+                             const ln_cpu_preparer *preparer, uint8_t *memory, ln_error *err) {
     packing p = {.request = request, .n_workers = ln_pool_size(preparer->pool), .out = memory};
-    LN_TRY(ln_cpu_panel_source(request, pack, &p.source, err));
+    LN_TRY(ln_cpu_panel_source(request, pack, preparer->packer, &p.source, err));
     bool any_assembled = false;
     for (size_t i = 0; i < request->n_sources; i++)
         any_assembled |=
@@ -223,18 +196,41 @@ static ln_status pack_weight(const ln_weight_request *request, ln_pack pack,
             return ln_fail(err, LINNET_ERR_NOMEM, "out of memory packing tensor %s",
                            request->sources[0].tensor->name);
     }
-    if (preparer->buffers != NULL && ln_cpu_can_read(request)) {
-        p.buffers = preparer->buffers;
-        p.buffer_panels = preparer->buffer_bytes / (LN_PANEL_ROWS * p.source.row_bytes);
-    }
     ln_pool_run(preparer->pool, pack_share, &p);
     free(p.scratch);
-    if (p.was_cut_off)
-        return ln_fail(err, LINNET_ERR_IO, "tensor %s: its file cannot be read, or shrank",
-                       request->sources[0].tensor->name);
-    weight->layout = pack;
-    weight->row_bytes = p.source.panel_bytes / LN_PANEL_ROWS;
     return LINNET_OK;
+}
+
+ln_status ln_cpu_describe_weight(const ln_weight_request *request, ln_pack pack, void *memory,
+                                 ln_weight *weight, ln_error *err) {
+    const ln_weight_source *first = &request->sources[0];
+    *weight = (ln_weight){
+        .dtype = request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(first),
+        .n_rows = total_rows(request),
+        .n_cols = request->n_cols,
+        .layout = pack,
+        .data = memory,
+    };
+    if (!ln_dtype_row_bytes(weight->dtype, weight->n_cols, &weight->row_bytes))
+        return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
+                       first->tensor->name);
+    size_t panel_bytes;
+    if (pack != LN_PACK_NONE && ln_pack_panel_bytes(pack, weight->n_cols, &panel_bytes))
+        weight->row_bytes = panel_bytes / LN_PANEL_ROWS;
+    else if (is_mapped(request))
+        weight->data = first->tensor->data + first->row_begin * weight->row_bytes;
+    return LINNET_OK;
+}
+
+void ln_cpu_copy_rows(const ln_weight_request *request, size_t begin, size_t end, size_t row_bytes,
+                      uint8_t *out) {
+    for (size_t row = begin; row < end; row++) {
+        const ln_weight_source *source = request->sources;
+        size_t own = row;
+        for (; own >= source->n_rows; source++)
+            own -= source->n_rows;
+        copy_row(request, source, own, out + row * row_bytes, row_bytes);
+    }
 }
 
 /* Putting the rows of all sources behind one another, shared out among the threads. */
@@ -246,14 +242,8 @@ typedef struct assembly {
 
 static void assemble_share(void *context, size_t worker) {
     const assembly *a = context;
-    size_t end = a->n_rows * (worker + 1) / a->n_workers;
-    for (size_t row = a->n_rows * worker / a->n_workers; row < end; row++) {
-        const ln_weight_source *source = a->request->sources;
-        size_t own = row;
-        for (; own >= source->n_rows; source++)
-            own -= source->n_rows;
-        copy_row(a->request, source, own, a->out + row * a->row_bytes, a->row_bytes);
-    }
+    ln_cpu_copy_rows(a->request, a->n_rows * worker / a->n_workers,
+                     a->n_rows * (worker + 1) / a->n_workers, a->row_bytes, a->out);
 }
 
 ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack,
@@ -261,22 +251,11 @@ ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack,
                                 ln_error *err) {
     size_t bytes;
     LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));
-    const ln_weight_source *first = &request->sources[0];
-    *weight = (ln_weight){
-        .dtype = request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(first),
-        .n_rows = total_rows(request),
-        .n_cols = request->n_cols,
-        .data = memory,
-    };
-    if (!ln_dtype_row_bytes(weight->dtype, weight->n_cols, &weight->row_bytes))
-        return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
-                       first->tensor->name);
+    LN_TRY(ln_cpu_describe_weight(request, pack, memory, weight, err));
     if (pack != LN_PACK_NONE)
-        return pack_weight(request, pack, preparer, memory, weight, err);
-    if (is_mapped(request)) {
-        weight->data = first->tensor->data + first->row_begin * weight->row_bytes;
+        return pack_weight(request, pack, preparer, memory, err);
+    if (is_mapped(request))
         return LINNET_OK;
-    }
     assembly a = {request, memory, weight->n_rows, weight->row_bytes, 1};
     if (preparer->pool != NULL)
         a.n_workers = ln_pool_size(preparer->pool);

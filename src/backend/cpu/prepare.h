@@ -7,11 +7,11 @@
 #include "backend/cpu/pack.h"
 #include "base/pool.h"
 
-/* The threads that prepare, and memory of each to read into; without it files are read where they
- * are mapped. */
+/* The threads that prepare, and memory of each to read into. */
 typedef struct ln_cpu_preparer {
-    ln_pool *pool;
-    uint8_t *buffers; /* [pool size][buffer_bytes], or NULL */
+    ln_pool *pool;          /* NULL for LN_PACK_NONE: the calling thread alone */
+    ln_panel_packer packer; /* not for LN_PACK_NONE */
+    uint8_t *buffers;       /* [pool size][buffer_bytes], for ln_bulk_add */
     size_t buffer_bytes;
 } ln_cpu_preparer;
 
@@ -22,12 +22,13 @@ typedef struct ln_panel_source {
     ln_dtype dtype;
     size_t n_rows, n_cols, row_bytes;
     size_t panel_bytes; /* of a packed panel */
+    ln_panel_packer packer;
 } ln_panel_source;
 
 /* Whether its rows do so. */
 bool ln_cpu_can_read(const ln_weight_request *request);
 ln_status ln_cpu_panel_source(const ln_weight_request *request, ln_pack pack,
-                              ln_panel_source *source, ln_error *err);
+                              ln_panel_packer packer, ln_panel_source *source, ln_error *err);
 /* Bytes of all packed panels. */
 size_t ln_panel_source_bytes(const ln_panel_source *source);
 /* Reads and packs panels from `panel` on; `rows`: room for their rows as the file has them. False:
@@ -38,8 +39,15 @@ bool ln_panel_source_read(const ln_panel_source *source, size_t panel, size_t n_
 /* `pack`: the layout to give it; LN_PACK_NONE: rows as in the checkpoint. */
 ln_status ln_cpu_plan_weight(const ln_weight_request *request, ln_pack pack, size_t *bytes,
                              ln_error *err);
+/* Fills *weight as it will be, and prepares nothing. */
+ln_status ln_cpu_describe_weight(const ln_weight_request *request, ln_pack pack, void *memory,
+                                 ln_weight *weight, ln_error *err);
 ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack,
                                 const ln_cpu_preparer *preparer, void *memory, ln_weight *weight,
                                 ln_error *err);
+/* out[end - begin][row_bytes] = rows of a weight that is not packed, assembled from its sources;
+ * `out`: where row 0 is to lie. */
+void ln_cpu_copy_rows(const ln_weight_request *request, size_t begin, size_t end, size_t row_bytes,
+                      uint8_t *out);
 
 #endif

@@ -80,6 +80,7 @@ static void load(loaded *l, const file *f, size_t n_threads, bool lazy) {
             vtable->prepare_weight(l->backend, &request, l->memory[i], &l->weights[i], NULL),
             LINNET_OK);
     }
+    assert_int_equal(vtable->finish_weights(l->backend, NULL), LINNET_OK);
 }
 
 static void unload(loaded *l) {

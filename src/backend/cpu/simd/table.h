@@ -27,11 +27,16 @@ static size_t plan_shared(const ln_step_limits *limits) {
     return multiply > ATTENTION_SHARED ? multiply : ATTENTION_SHARED;
 }
 
+#ifndef LN_PACKER
+#define LN_PACKER ln_pack_panel
+#endif
+
 #define LN_SIMD_TABLE(name)                                                                        \
     {                                                                                              \
         .isa = (name), .is_usable = is_usable, .supports_weight = supports_weight,                 \
-        .packs = (1u << LN_PACK_COUNT) - (1u << (LN_PACK_NONE + 1)), .plan_scratch = plan_scratch, \
-        .plan_shared = plan_shared, .spin_int8 = spin_int8, .spin_float = spin_float,              \
+        .packer = LN_PACKER, .packs = (1u << LN_PACK_COUNT) - (1u << (LN_PACK_NONE + 1)),          \
+        .plan_scratch = plan_scratch, .plan_shared = plan_shared, .spin_int8 = spin_int8,          \
+        .spin_float = spin_float,                                                                  \
         .kernels = {                                                                               \
             [LN_OP_EMBED] = embed,           [LN_OP_NORM] = norm,                                  \
             [LN_OP_LINEAR] = linear,         [LN_OP_QKV] = qkv,                                    \

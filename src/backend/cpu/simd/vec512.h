@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "backend/cpu/avx512/pack.h"
+
+#define LN_PACKER ln_avx512_pack_panel
 #define LN_INLINE static inline __attribute__((always_inline, unused))
 
 /* Sums in registers at once: TILE_ROWS rows of x by TILE_PANELS panels of 16 rows of W; for dot

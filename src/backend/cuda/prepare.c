@@ -76,17 +76,18 @@ static int upload_tiles(const ln_weight *weight, const ln_cuda_use *use, ln_cuda
     bool is_plain = has_plain_rows(use, (ln_tile_kind)weight->layout);
     size_t at_once = LN_UPLOAD_BUFFER_BYTES / weight->row_bytes / LN_TILE_ROWS * LN_TILE_ROWS;
     at_once = at_once > 0 ? at_once : LN_TILE_ROWS;
-    void *rows;
-    int code = ln_cuda_upload_staging(upload, at_once * weight->row_bytes, stream, &rows);
+    int code = 0;
     for (size_t row = 0; row < weight->n_rows && code == 0; row += at_once) {
         size_t n = weight->n_rows - row < at_once ? weight->n_rows - row : at_once;
-        code = ln_cuda_upload_rows(upload, rows, weight->row_bytes,
-                                   (const uint8_t *)weight->data + row * weight->row_bytes,
-                                   weight->row_bytes, n, stream);
+        const uint8_t *from = (const uint8_t *)weight->data + row * weight->row_bytes;
+        void *rows;
+        code = ln_cuda_upload_to_pack(upload, from, weight->row_bytes, n, stream, &rows);
         if (code == 0)
             code = ln_cuda_pack_tiles(weight, rows, row, n, memory, stream);
         if (code == 0 && is_plain)
             code = ln_cuda_blas_pack(weight, rows, row, n, memory, stream);
+        if (code == 0)
+            code = ln_cuda_upload_pack_ends(upload, stream);
     }
     return code;
 }

@@ -3,34 +3,29 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "backend/cuda/follow.h"
+
 void ln_cuda_upload_free(ln_cuda_upload *upload) {
+    if (upload->copies != NULL) {
+        (void)ln_cuda_stream_wait(upload->copies);
+        ln_cuda_stream_destroy(upload->copies);
+    }
     for (size_t i = 0; i < LN_UPLOAD_BUFFERS; i++) {
         if (upload->buffers[i] != NULL)
             ln_cuda_free_host(upload->buffers[i]);
         if (upload->done[i] != NULL)
             ln_cuda_event_destroy(upload->done[i]);
     }
-    if (upload->rows != NULL)
-        ln_cuda_free(upload->rows);
-    *upload = (ln_cuda_upload){.pool = upload->pool};
-}
-
-int ln_cuda_upload_staging(ln_cuda_upload *upload, size_t bytes, ln_cuda_stream stream,
-                           void **rows) {
-    int code = 0;
-    if (bytes > upload->rows_bytes) {
-        code = ln_cuda_stream_wait(stream);
-        if (upload->rows != NULL)
-            ln_cuda_free(upload->rows);
-        upload->rows = NULL;
-        upload->rows_bytes = 0;
-        if (code == 0)
-            code = ln_cuda_malloc(bytes, &upload->rows);
-        if (code == 0)
-            upload->rows_bytes = bytes;
+    for (size_t i = 0; i < LN_UPLOAD_STAGES; i++) {
+        const ln_cuda_upload_stage *stage = &upload->stages[i];
+        if (stage->rows != NULL)
+            ln_cuda_free(stage->rows);
+        if (stage->arrived != NULL)
+            ln_cuda_event_destroy(stage->arrived);
+        if (stage->packed != NULL)
+            ln_cuda_event_destroy(stage->packed);
     }
-    *rows = upload->rows;
-    return code;
+    *upload = (ln_cuda_upload){.pool = upload->pool};
 }
 
 /* ---- filling a buffer --------------------------------------------------------------------- */
@@ -137,4 +132,51 @@ int ln_cuda_upload_rows(ln_cuda_upload *upload, void *device, size_t pitch, cons
         code = upload_dense(upload, (uint8_t *)device + row * pitch,
                             (const uint8_t *)host + row * row_bytes, row_bytes, stream);
     return code;
+}
+
+/* ---- rows that are packed ----------------------------------------------------------------- */
+
+/* Makes sure of a stage's memory and events; what it held is packed once this returns, or the
+ * stream of copies waits for it. */
+static int prepare_stage(ln_cuda_upload *upload, ln_cuda_upload_stage *stage, size_t bytes) {
+    int code = 0;
+    bytes = bytes > LN_UPLOAD_BUFFER_BYTES ? bytes : LN_UPLOAD_BUFFER_BYTES;
+    if (upload->copies == NULL)
+        code = ln_cuda_stream_create(&upload->copies);
+    if (code == 0 && stage->arrived == NULL)
+        code = ln_cuda_event_create(&stage->arrived);
+    if (code == 0 && stage->packed == NULL)
+        code = ln_cuda_event_create(&stage->packed);
+    if (code != 0 || bytes <= stage->bytes)
+        return code != 0 ? code : ln_cuda_follow(upload->copies, stage->packed);
+    code = ln_cuda_event_wait(stage->packed);
+    if (stage->rows != NULL)
+        ln_cuda_free(stage->rows);
+    stage->rows = NULL;
+    stage->bytes = 0;
+    if (code == 0)
+        code = ln_cuda_malloc(bytes, &stage->rows);
+    if (code == 0)
+        stage->bytes = bytes;
+    return code;
+}
+
+int ln_cuda_upload_to_pack(ln_cuda_upload *upload, const void *host, size_t row_bytes,
+                           size_t n_rows, ln_cuda_stream stream, void **rows) {
+    ln_cuda_upload_stage *stage = &upload->stages[upload->n_staged % LN_UPLOAD_STAGES];
+    int code = prepare_stage(upload, stage, n_rows * row_bytes);
+    if (code == 0)
+        code = ln_cuda_upload_rows(upload, stage->rows, row_bytes, host, row_bytes, n_rows,
+                                   upload->copies);
+    if (code == 0)
+        code = ln_cuda_event_record(stage->arrived, upload->copies);
+    if (code == 0)
+        code = ln_cuda_follow(stream, stage->arrived);
+    *rows = stage->rows;
+    return code;
+}
+
+int ln_cuda_upload_pack_ends(ln_cuda_upload *upload, ln_cuda_stream stream) {
+    return ln_cuda_event_record(upload->stages[upload->n_staged++ % LN_UPLOAD_STAGES].packed,
+                                stream);
 }

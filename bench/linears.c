@@ -3,10 +3,10 @@
  *
  *   bench_linears [BACKEND [ROWS [TYPE ..]]] [vary]
  *
- * Types: bf16, q8_0, q4_0, q4_k, q6_k, fp8_w, E4M3 with one scale per row, and int8, where x
- * becomes int8, too. A run multiplies with COPIES matrices of each size, so that caches do not hold
- * them; the fastest of N_RUNS runs, by the backend's own profile, with the conversion of x. vary:
- * the bits of a row may depend on the others. */
+ * Types: bf16, q8_0, q4_0, q4_k, q6_k, fp8_w, E4M3 with one scale per row, and fp8 and int8, where
+ * x becomes such numbers, too. A run multiplies with COPIES matrices of each size, so that caches
+ * do not hold them; the fastest of N_RUNS runs, by the backend's own profile, with the conversion
+ * of x. vary: the bits of a row may depend on the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +30,14 @@ static const size sizes[] = {{"q k v", 4096, 3, {4096, 1024, 1024}, false, false
 typedef struct type {
     const char *name;
     ln_dtype dtype;
-    bool has_row_scales;
+    bool has_row_scales, meets_8_bits;
 } type;
 
-static const type types[] = {{"bf16", LN_DTYPE_BF16, false},   {"q8_0", LN_DTYPE_Q8_0, false},
-                             {"q4_0", LN_DTYPE_Q4_0, false},   {"q4_k", LN_DTYPE_Q4_K, false},
-                             {"q6_k", LN_DTYPE_Q6_K, false},   {"int8", LN_DTYPE_I8, true},
-                             {"fp8_w", LN_DTYPE_F8_E4M3, true}};
+static const type types[] = {
+    {"bf16", LN_DTYPE_BF16, false, false},    {"q8_0", LN_DTYPE_Q8_0, false, false},
+    {"q4_0", LN_DTYPE_Q4_0, false, false},    {"q4_k", LN_DTYPE_Q4_K, false, false},
+    {"q6_k", LN_DTYPE_Q6_K, false, false},    {"int8", LN_DTYPE_I8, true, true},
+    {"fp8_w", LN_DTYPE_F8_E4M3, true, false}, {"fp8", LN_DTYPE_F8_E4M3, true, true}};
 enum { N_TYPES = sizeof types / sizeof *types };
 
 static void *check(void *memory) {
@@ -119,7 +120,7 @@ static ln_weight put(ln_backend *backend, const type *t, size_t n_rows, size_t n
                         .scale_cols = 1,
                         .group_rows = 1,
                         .group_cols = n_cols,
-                        .meets_int8 = t->dtype == LN_DTYPE_I8};
+                        .meets_8_bits = t->meets_8_bits};
     ln_weight_request request = {.n_sources = 1, .sources = {source}, .n_cols = n_cols};
     ln_weight weight;
     ln_error err = {0};

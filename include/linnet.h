@@ -197,8 +197,8 @@ typedef struct linnet_engine_options {
     size_t max_batch_tokens; /* tokens in one step, at least max_seqs; 0: 512, or max_seqs times
                                 ctx_tokens when that is less */
     size_t n_threads;        /* 0: one per processor that the process may run on */
-    /* NULL, or what matrices of float types become while they load: a GGUF type such as "q4_0" or
-     * "q8_0", "int8" (one scale per row) or "int4" (scale and zero for 32 columns) */
+    /* NULL, or what matrices of float types become while they load: a GGUF type such as "q4_0",
+     * "int8" or "fp8" (one scale per row), or "int4" (scale and zero for 32 columns) */
     const char *quantize_on_load;
     /* Tokens that the KV cache holds, rounded up to whole blocks; 0: max_seqs times ctx_tokens,
      * which never makes a request give way to another. */

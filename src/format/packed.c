@@ -70,12 +70,17 @@ static bool config_is(const finder *f, const char *key, const char *text) {
            memcmp(value.string.data, text, value.string.bytes) == 0;
 }
 
-static bool wants_int8_activations(const ln_checkpoint *checkpoint) {
+/* Whether activations are to have 8 bits where the numbers have: compressed-tensors says how many,
+ * other methods of FP8 when their scales are found. */
+static bool wants_8_bit_activations(const finder *f) {
     ln_meta_value value;
-    return ln_checkpoint_meta(
-               checkpoint, "quantization_config.config_groups.group_0.input_activations.num_bits",
-               &value) &&
-           value.kind == LN_META_INT && value.integer == 8;
+    if (ln_checkpoint_meta(f->checkpoint,
+                           "quantization_config.config_groups.group_0.input_activations.num_bits",
+                           &value))
+        return value.kind == LN_META_INT && value.integer == 8;
+    const char *scheme = "quantization_config.activation_scheme";
+    return config_is(f, "quantization_config.quant_method", "fbgemm_fp8") ||
+           config_is(f, scheme, "dynamic") || config_is(f, scheme, "static");
 }
 
 static bool has_shape(const ln_tensor *tensor, ln_dtype dtype, size_t a, size_t b) {
@@ -223,10 +228,11 @@ ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size
         return LINNET_OK;
     if ((p.numbers = find(&f, ".weight")) != NULL && p.numbers->dtype == LN_DTYPE_F8_E4M3) {
         p.kind = LN_PACKED_FP8;
+        p.meets_8_bits = wants_8_bit_activations(&f);
         status = find_8_bit(&f, &p);
     } else if (p.numbers != NULL && p.numbers->dtype == LN_DTYPE_I8) {
         p.kind = LN_PACKED_INT8;
-        p.meets_int8 = wants_int8_activations(checkpoint);
+        p.meets_8_bits = wants_8_bit_activations(&f);
         status = find_8_bit(&f, &p);
     } else if ((p.numbers = find(&f, ".qweight")) != NULL) {
         status = find_gptq_or_awq(&f, &p);
@@ -272,6 +278,8 @@ bool ln_packed_on_load_type(const char *name, ln_dtype *dtype) {
     size_t n = 0;
     if (strcmp(name, "int8") == 0)
         *dtype = LN_DTYPE_I8_G32;
+    else if (strcmp(name, "fp8") == 0)
+        *dtype = LN_DTYPE_F8_G32;
     else if (strcmp(name, "int4") == 0)
         *dtype = LN_DTYPE_I4_G32;
     else {
@@ -332,15 +340,27 @@ static int code_of(float x, int low, int high) {
     return x < (float)high ? (int)lrintf(x) : high;
 }
 
-/* One scale for the whole row: its largest number becomes 127. */
-static void int8_on_load(const ln_packed *p, size_t row, uint8_t *out) {
-    float x[BLOCK], scale = usable(largest_of(p, row) / 127.0f);
+/* The nearest number of E4M3, to even ones; what is larger than 448, and NaN, becomes 448. */
+static uint8_t f8_of(float x) {
+    uint32_t bits = ln_bits_from_f32(x), sign = bits >> 24 & 0x80;
+    bits &= 0x7fffffff;
+    if (bits < ln_bits_from_f32(0x1p-6f)) /* below the normal numbers 2^-9 apart */
+        return (uint8_t)(sign | (uint32_t)lrintf(ln_f32_from_bits(bits) * 512.0f));
+    bits = ((bits + 0x7ffff + (bits >> 20 & 1)) >> 20) - (120 << 3);
+    return (uint8_t)(sign | (bits < 0x7e ? bits : 0x7e));
+}
+
+/* One scale for the whole row: its largest number becomes 127, or 448. */
+static void byte_on_load(const ln_packed *p, size_t row, uint8_t *out) {
+    bool is_int8 = p->on_load == LN_DTYPE_I8_G32;
+    float x[BLOCK], scale = usable(largest_of(p, row) / (is_int8 ? 127.0f : 448.0f));
     float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
     for (size_t col = 0; col < p->n_cols; col += BLOCK) {
         read_plain(p, row, col, BLOCK, x);
         memcpy(out, &scale, sizeof scale);
         for (size_t i = 0; i < BLOCK; i++)
-            out[4 + i] = (uint8_t)(int8_t)code_of(x[i] * inverse, -127, 127);
+            out[4 + i] = is_int8 ? (uint8_t)(int8_t)code_of(x[i] * inverse, -127, 127)
+                                 : f8_of(x[i] * inverse);
         out += ln_dtype_block_bytes(LN_DTYPE_I8_G32);
     }
 }
@@ -499,8 +519,8 @@ void ln_packed_row(const ln_packed *packed, size_t row, uint8_t *out) {
     switch (packed->kind) {
     case LN_PACKED_NONE: break;
     case LN_PACKED_ON_LOAD:
-        if (packed->on_load == LN_DTYPE_I8_G32)
-            int8_on_load(packed, row, out);
+        if (packed->on_load == LN_DTYPE_I8_G32 || packed->on_load == LN_DTYPE_F8_G32)
+            byte_on_load(packed, row, out);
         else if (packed->on_load == LN_DTYPE_I4_G32)
             int4_on_load(packed, row, out);
         else

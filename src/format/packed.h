@@ -45,7 +45,7 @@ typedef struct ln_packed {
     size_t first_turned, n_turned; /* FP8, INT8; n_turned > 0: row r holds column r of this many
                                       stored rows from first_turned on */
     ln_dtype on_load;              /* LN_PACKED_ON_LOAD */
-    bool meets_int8;               /* INT8: the checkpoint wants the activations in int8, too */
+    bool meets_8_bits;             /* INT8, FP8: the checkpoint wants activations so, too */
 } ln_packed;
 
 /* The block type of the rows that ln_packed_row gives. */
@@ -57,8 +57,8 @@ ln_dtype ln_packed_dtype(const ln_packed *packed);
 ln_status ln_packed_find(const ln_checkpoint *checkpoint, const char *name, size_t n_experts,
                          size_t n_rows, size_t n_cols, ln_packed *packed, ln_error *err);
 
-/* The type that a name given to "quantise on load" stands for: any that ln_can_quantize, "int8"
- * (one scale per row) or "int4" (scale and zero for 32 columns). False: there is none. */
+/* The type that a name given to "quantise on load" stands for: any that ln_can_quantize, "int8" or
+ * "fp8" (one scale per row), or "int4" (scale and zero for 32 columns). False: there is none. */
 bool ln_packed_on_load_type(const char *name, ln_dtype *dtype);
 
 /* Quantises a plain tensor [n_rows][n_cols] as it is read; kind NONE when its columns do not fit

@@ -17,7 +17,7 @@ typedef struct linear_case {
     ln_dtype dtype, gate_dtype;
     size_t n_rows, n_in, n_out;
     bool has_gate, has_bias, has_residual, precise;
-    bool has_row_scales; /* int8 with one scale per row, whatever the types say */
+    ln_dtype byte_dtype; /* unless F32, I8 or F8_E4M3 with one scale per row is the weights' type */
     ln_activation activation;
     float scale, softcap;
 } linear_case;
@@ -52,14 +52,34 @@ static float *run_linear(side *s, const linear_case *c, const linear_data *d, si
     return result;
 }
 
+/* Rounds rows of x to E4M3, so that a backend whose x are such numbers errs by its sums alone. */
+static void round_to_f8(float *x, size_t n_rows, size_t n_cols) {
+    ln_tensor tensor = {.dtype = LN_DTYPE_F32, .data = (const uint8_t *)x};
+    ln_packed packed = ln_packed_on_load(&tensor, n_rows, n_cols, LN_DTYPE_F8_G32);
+    size_t bytes;
+    assert_true(ln_dtype_row_bytes(LN_DTYPE_F8_G32, n_cols, &bytes));
+    uint8_t *row = malloc(bytes);
+    assert_non_null(row);
+    for (size_t i = 0; i < n_rows; i++) {
+        ln_packed_row(&packed, i, row);
+        ln_dequantize_row(LN_DTYPE_F8_G32, row, x + i * n_cols, n_cols);
+    }
+    free(row);
+}
+
+static matrix make_weights(const linear_case *c, ln_dtype dtype) {
+    return c->byte_dtype != LN_DTYPE_F32 ? make_byte_matrix(c->byte_dtype, c->n_out, c->n_in)
+                                         : make_matrix(dtype, c->n_out, c->n_in);
+}
+
 static void check_linear(const linear_case *c) {
-    linear_data d = {.weight = c->has_row_scales ? make_int8_matrix(c->n_out, c->n_in)
-                                                 : make_matrix(c->dtype, c->n_out, c->n_in),
-                     .gate = c->has_row_scales ? make_int8_matrix(c->n_out, c->n_in)
-                                               : make_matrix(c->gate_dtype, c->n_out, c->n_in),
+    linear_data d = {.weight = make_weights(c, c->dtype),
+                     .gate = make_weights(c, c->gate_dtype),
                      .x = noise_rows(c->n_rows * c->n_in),
                      .bias = noise_rows(2 * c->n_out),
                      .residual = noise_rows(c->n_rows * c->n_out)};
+    if (c->byte_dtype == LN_DTYPE_F8_E4M3)
+        round_to_f8(d.x, c->n_rows, c->n_in);
     float *want = run_linear(&oracle, c, &d, 0), *got = run_linear(&subject, c, &d, 0);
     assert_near(ln_dtype_name(c->dtype), got, want, c->n_rows * c->n_out, most);
     static const size_t counts[] = {1, 2, 5, 9, 64, 120, 149};
@@ -142,16 +162,22 @@ static void linear_multiplies_long_rows(void **state) {
                                     .has_residual = true,
                                     .precise = precise,
                                     .scale = 1.0f});
+    for (int has_gate = 0; has_gate < 2; has_gate++)
+        check_linear(&(linear_case){.byte_dtype = LN_DTYPE_F8_E4M3,
+                                    .n_rows = 20,
+                                    .n_out = 40,
+                                    .n_in = has_gate ? 28672 : 14336,
+                                    .has_gate = has_gate,
+                                    .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 1.0f});
 }
 
-static void linear_multiplies_int8_with_a_scale_per_row(void **state) {
+static void linear_multiplies_bytes_with_a_scale_per_row(void **state) {
     (void)state;
-    for (int i = 0; i < 8; i++)
-        check_linear(&(linear_case){.dtype = LN_DTYPE_I8_G32,
-                                    .gate_dtype = LN_DTYPE_I8_G32,
-                                    .has_row_scales = true,
-                                    .n_rows = i < 4 ? 35 : 300,
-                                    .n_in = i < 4 ? 32 + 160 * (size_t)i : 608,
+    for (int i = 0; i < 16; i++)
+        check_linear(&(linear_case){.byte_dtype = i < 8 ? LN_DTYPE_I8 : LN_DTYPE_F8_E4M3,
+                                    .n_rows = i % 8 < 4 ? 35 : 300,
+                                    .n_in = i % 8 < 4 ? 32 + 160 * (size_t)(i % 8) : 608,
                                     .n_out = i % 2 ? 77 : 260,
                                     .has_gate = i % 2,
                                     .has_bias = i / 2 % 2,
@@ -376,7 +402,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_ends_with_every_activation),
     cmocka_unit_test(linear_multiplies_large_shapes),
     cmocka_unit_test(linear_multiplies_long_rows),
-    cmocka_unit_test(linear_multiplies_int8_with_a_scale_per_row),
+    cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_long_prompts),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),
     cmocka_unit_test(linear_gives_rows_to_experts),

@@ -164,15 +164,16 @@ matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
     return m;
 }
 
-matrix make_int8_matrix(size_t n_rows, size_t n_cols) {
+matrix make_byte_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
     matrix m = make_matrix(LN_DTYPE_I8_G32, n_rows, n_cols); /* as many bytes, and more */
     float *scales = malloc(n_rows * sizeof *scales);
     assert_non_null(scales);
     for (size_t i = 0; i < n_rows; i++)
         scales[i] = 0.01f + 0.005f * noise();
-    m.tensor.dtype = LN_DTYPE_I8;
-    for (size_t i = 0; i < n_rows * n_cols; i++)
-        ((uint8_t *)(uintptr_t)m.tensor.data)[i] = (uint8_t)draw(256);
+    m.tensor.dtype = dtype;
+    for (size_t i = 0; i < n_rows * n_cols; i++) /* E4M3 without its largest numbers, and NaN */
+        ((uint8_t *)(uintptr_t)m.tensor.data)[i] =
+            (uint8_t)(draw(256) & (dtype == LN_DTYPE_I8 ? 0xff : 0xbf));
     m.scales = (ln_tensor){.name = "s",
                            .dtype = LN_DTYPE_F32,
                            .n_dims = 1,
@@ -193,14 +194,14 @@ void free_matrix(matrix *m) {
 static ln_packed packed_of(const matrix *m) {
     if (!m->has_row_scales)
         return (ln_packed){0};
-    return (ln_packed){.kind = LN_PACKED_INT8,
+    return (ln_packed){.kind = m->tensor.dtype == LN_DTYPE_I8 ? LN_PACKED_INT8 : LN_PACKED_FP8,
                        .numbers = &m->tensor,
                        .scales = &m->scales,
                        .n_rows = m->n_rows,
                        .n_cols = m->n_cols,
                        .scale_rows = m->n_rows,
                        .scale_cols = 1,
-                       .meets_int8 = true,
+                       .meets_8_bits = true,
                        .group_rows = 1,
                        .group_cols = m->n_cols};
 }

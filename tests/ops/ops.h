@@ -48,8 +48,8 @@ typedef struct matrix {
 } matrix;
 
 matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols);
-/* Of int8 with one scale per row. */
-matrix make_int8_matrix(size_t n_rows, size_t n_cols);
+/* Of I8 or F8_E4M3 with one scale per row, which is to meet such activations. */
+matrix make_byte_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols);
 void free_matrix(matrix *m);
 ln_weight put_weight(side *s, const matrix *m, const float *bias);
 /* n of one shape, one after another as a model's experts lie; *weights are put. */

@@ -22,13 +22,15 @@ static ln_dtype prepared_dtype(const ln_weight_request *request) {
     return request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(&request->sources[0]);
 }
 
-/* Whether all of a row's numbers are int8 with one scale, and are to meet such activations. */
-static bool meets_int8_rows(const ln_weight_request *request) {
+/* Whether all of a row's numbers are of this type of 8 bits with one scale, and are to meet such
+ * activations. */
+static bool meets_8_bits(const ln_weight_request *request, ln_dtype dtype) {
     for (size_t i = 0; i < request->n_sources; i++) {
         const ln_packed *p = &request->sources[i].packed;
-        bool is_stored = p->kind == LN_PACKED_INT8 && p->meets_int8 && p->group_cols == p->n_cols &&
-                         p->n_turned == 0;
-        bool is_made = p->kind == LN_PACKED_ON_LOAD && p->on_load == LN_DTYPE_I8_G32;
+        bool is_stored = (p->kind == LN_PACKED_INT8 || p->kind == LN_PACKED_FP8) &&
+                         ln_packed_dtype(p) == dtype && p->meets_8_bits &&
+                         p->group_cols == p->n_cols && p->n_turned == 0;
+        bool is_made = p->kind == LN_PACKED_ON_LOAD && p->on_load == dtype;
         if (!is_stored && !is_made)
             return false;
     }
@@ -38,8 +40,10 @@ static bool meets_int8_rows(const ln_weight_request *request) {
 static ln_tile_kind kind_of(const ln_weight_request *request, bool exact) {
     if (exact || request->as_f32 || request->use != LN_USE_LINEAR)
         return LN_TILE_NONE;
-    if (meets_int8_rows(request))
+    if (meets_8_bits(request, LN_DTYPE_I8_G32))
         return LN_TILE_INT8_ROW;
+    if (meets_8_bits(request, LN_DTYPE_F8_G32) && ln_tile_takes_f8_rows())
+        return LN_TILE_F8_ROW;
     return ln_tile_kind_of(prepared_dtype(request));
 }
 

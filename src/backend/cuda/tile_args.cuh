@@ -62,6 +62,8 @@ static inline bool ln_tile_is_precise(const ln_tile_args &args) {
 
 /* For few rows of BF16, whose x is in one panel; on Hopper. */
 int ln_tile_few(const ln_tile_args &args, cudaStream_t stream);
+/* For up to eight rows of F8_ROW. */
+int ln_tile_few_f8(const ln_tile_args &args, cudaStream_t stream);
 /* For many rows, whose x is in panels. */
 int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream);
 /* The same of INT8 and INT4. */

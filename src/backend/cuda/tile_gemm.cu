@@ -1,6 +1,7 @@
-/* y = x W^T with its epilogue, W in tiles that meet x of 16 bits, for many rows of x, on WGMMA: the
- * tiles are the A operand, from registers, where those of few bits become f16, and x, in panels of
- * 128 rows, the B operand. The order of every sum is that of tile_linear.
+/* y = x W^T with its epilogue, W in tiles that meet x of 16 bits or of E4M3, for many rows of x, on
+ * WGMMA: the tiles are the A operand, from registers, where those of few bits become f16, and x, in
+ * panels of 128 rows, the B operand. The order of every sum is that of tile_linear, and
+ * tile_few_f8.
  *
  * Grid: a block per core, which takes one tile of results after another, COLUMNS of them (half as
  * many with a gate, when half of the warps have the gate's) of 128 rows. Block: GROUPS groups of
@@ -80,11 +81,13 @@ static __device__ __forceinline__ void load_half(const char *tile, int half, uns
     }
 }
 
-/* Begins the products of 16 columns. */
+/* Begins the products of 16 columns, or 32 of E4M3. */
 template <int KIND>
 static __device__ __forceinline__ void multiply_step(float sum[64], const uint4 &a, const char *x) {
     if constexpr (ln_tile_is_narrow(KIND))
         ln_wgmma_f16(sum, a, ln_wgmma_rows(x));
+    else if constexpr (KIND == LN_TILE_F8_ROW)
+        ln_wgmma_f8(sum, a, ln_wgmma_rows(x));
     else
         ln_wgmma_bf16(sum, a, ln_wgmma_rows(x));
 }
@@ -252,6 +255,7 @@ int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream) {
     case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
     case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
     case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
+    case LN_TILE_F8_ROW: return launch_kind<LN_TILE_F8_ROW>(args, stream);
     case LN_TILE_INT8_ROW: return ln_tile_gemm_wide(kind, args, stream);
     default: return ln_tile_gemm_int(kind, args, stream);
     }

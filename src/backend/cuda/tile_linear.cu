@@ -193,7 +193,8 @@ template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_
 static bool takes_tiles(const ln_op *op) {
     const ln_op_linear *p = &op->linear;
     return op->kind == LN_OP_LINEAR && p->n_rows > 0 && p->weight->layout != LN_TILE_NONE &&
-           p->groups.n_groups == 0 && (p->gate == NULL || p->gate->layout == p->weight->layout);
+           p->groups.n_groups == 0 && (p->gate == NULL || p->gate->layout == p->weight->layout) &&
+           (p->weight->layout != LN_TILE_F8_ROW || p->rows_per_x <= 1);
 }
 
 static bool is_plain(const ln_op_linear *p) {
@@ -285,9 +286,11 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
             x->of = NULL;
     }
     if (args.x.panel > 0)
-        return args.n_rows > LN_TILE_FEW_ROWS ? ln_tile_gemm(kind, args, stream)
-                                              : ln_tile_few(args, stream);
+        return args.n_rows > LN_TILE_FEW_ROWS || kind == LN_TILE_F8_ROW
+                   ? ln_tile_gemm(kind, args, stream)
+                   : ln_tile_few(args, stream);
     switch (kind) {
+    case LN_TILE_F8_ROW: return ln_tile_few_f8(args, stream);
     case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);
     case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(args, stream);
     case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);

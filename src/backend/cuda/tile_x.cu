@@ -4,7 +4,7 @@
 #include "backend/cuda/tile_x.cuh"
 
 enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
-enum { MIN_PANEL_ROWS = 9 }; /* of BF16 */
+enum { MIN_PANEL_ROWS = 9 }; /* of BF16 and F8_ROW */
 
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
     size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols), panel = LN_TILE_PANEL(LN_TILE_BF16);
@@ -75,12 +75,15 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x 
     now.stride = p->x_stride > 0 ? p->x_stride : now.n_cols;
     now.is_int8 = !ln_tile_meets_16((int)p->weight->layout);
     now.by_row = ln_tile_scales_rows((int)p->weight->layout);
+    now.is_f8 = p->weight->layout == LN_TILE_F8_ROW;
     now.precise = precise && !plain && p->weight->layout == LN_TILE_BF16;
-    size_t least =
-        p->weight->layout == LN_TILE_BF16 ? (size_t)MIN_PANEL_ROWS : LN_TILE_FEW_ROWS + 1;
+    bool is_few = now.is_f8 || p->weight->layout == LN_TILE_BF16;
+    size_t least = is_few ? (size_t)MIN_PANEL_ROWS : LN_TILE_FEW_ROWS + 1;
     now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && ln_runs_hopper_code();
+    size_t with_ends = now.n_cols + LN_TILE_SLICES * ln_tile_cols(LN_TILE_F8_ROW);
+    now.in_panels |= now.is_f8 && now.n_rows * with_ends > LN_TILE_FEW_F8_BYTES;
     bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&
-                    x->stride == now.stride && x->is_int8 == now.is_int8 &&
+                    x->stride == now.stride && x->is_int8 == now.is_int8 && x->is_f8 == now.is_f8 &&
                     x->by_row == now.by_row && x->in_panels == now.in_panels &&
                     (x->precise || !now.precise);
     if (!is_there)

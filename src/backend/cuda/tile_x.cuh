@@ -4,7 +4,7 @@
  * two, and for precise linears what rounding left, in bf16 too; or of int8 in which two blocks of
  * 32 columns are interleaved by eight, so that what lane t needs of both is 16 bytes, [n_cols /
  * 64][4 t][2 blocks][8], with a float32 scale for each block, or for each row where INT8_ROW wants
- * it.
+ * it. E4M3 for F8_ROW stands as WGMMA takes it, too, without gaps: [16 columns][rows][16 bytes].
  *
  * For many rows, in panels of LN_TILE_PANEL(kind) rows (64 where there are no more) as WGMMA takes
  * its B operand from shared memory: for each 128 bytes of columns [rows][128 bytes], the 16 bytes
@@ -16,9 +16,13 @@
 #include "backend/cuda/tiles.cuh"
 
 #define LN_TILE_PANEL(KIND)                                                                        \
-    ((KIND) == LN_TILE_INT8_ROW ? 256u : ln_tile_meets_16(KIND) ? 128u : 64u)
+    ((KIND) == LN_TILE_INT8_ROW                           ? 256u                                   \
+     : ln_tile_meets_16(KIND) || (KIND) == LN_TILE_F8_ROW ? 128u                                   \
+                                                          : 64u)
 
 #define LN_TILE_FEW_ROWS 64u /* that one panel of as many rows serves */
+#define LN_TILE_FEW_F8_BYTES                                                                       \
+    (200u * 1024) /* of rows of F8_ROW that are in no panel, with slices' ends */
 
 /* In front of ln_tile_x.memory: what blocks leave for each other that divide columns of x among
  * them (tile_few.cu), and the words of each one's eight warps that say so. */
@@ -33,7 +37,8 @@ enum {
 typedef struct ln_tile_x_parts {
     size_t cols;    /* filled up */
     unsigned panel; /* rows in one; 0: row after row */
-    bool is_int8, by_row;
+    bool is_int8, is_f8, by_row;
+    unsigned n_few;             /* rows of F8_ROW that are in no panel */
     __nv_bfloat16 *bf16, *rest; /* rest: NULL unless precise */
     int8_t *int8;
     float *scales; /* [n_rows][cols / 32], by_row [n_rows] */
@@ -41,12 +46,18 @@ typedef struct ln_tile_x_parts {
 
 static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
     ln_tile_x_parts parts = {};
-    int kind = !x->is_int8 ? LN_TILE_BF16 : x->by_row ? LN_TILE_INT8_ROW : LN_TILE_INT8;
+    int kind = x->is_f8      ? LN_TILE_F8_ROW
+               : !x->is_int8 ? LN_TILE_BF16
+               : x->by_row   ? LN_TILE_INT8_ROW
+                             : LN_TILE_INT8;
     parts.cols = ln_tile_padded_cols(kind, x->n_cols);
     parts.by_row = x->by_row;
+    parts.is_f8 = x->is_f8;
+    parts.n_few = (unsigned)x->n_rows;
     size_t n_rows = x->n_rows;
     if (x->in_panels)
-        parts.panel = n_rows > LN_TILE_FEW_ROWS ? LN_TILE_PANEL(kind) : LN_TILE_FEW_ROWS;
+        parts.panel =
+            n_rows > LN_TILE_FEW_ROWS || x->is_f8 ? LN_TILE_PANEL(kind) : LN_TILE_FEW_ROWS;
     parts.is_int8 = x->is_int8;
     if (x->in_panels)
         n_rows = (n_rows + parts.panel - 1) / parts.panel * parts.panel;
@@ -105,7 +116,10 @@ static __device__ __forceinline__ void ln_tile_x_put_int8(const ln_tile_x_parts 
                                                           size_t col, uint32_t word, float scale) {
     size_t at, scale_at;
     unsigned lane = (unsigned)col % 32 / 8, half = (unsigned)col % 8 / 4;
-    if (x.panel == 0) {
+    if (x.panel == 0 && x.is_f8) {
+        at = ((col / 32 * 2 + half) * x.n_few + row) * 16 + lane * 4;
+        scale_at = 0;
+    } else if (x.panel == 0) {
         at = row * x.cols + col / 64 * 64 + lane * 16 + col % 64 / 32 * 8 + half * 4;
         scale_at = (row * x.cols + col) / LN_TILE_BLOCK;
     } else {
@@ -119,6 +133,16 @@ static __device__ __forceinline__ void ln_tile_x_put_int8(const ln_tile_x_parts 
         x.scales[x.by_row ? row : scale_at] = scale;
 }
 
+/* Four numbers of E4M3 from a row of this largest magnitude, which becomes 448; a row with what is
+ * no number gets an infinite scale. */
+static __device__ __forceinline__ uint32_t ln_f8_four(const float v[4], float largest) {
+    float inverse = largest >= 0x1p-110f ? __fdividef(448.0f, largest) : 0.0f;
+    float2 low = make_float2(v[0] * inverse, v[1] * inverse);
+    float2 high = make_float2(v[2] * inverse, v[3] * inverse);
+    return (uint32_t)__nv_cvt_float2_to_fp8x2(low, __NV_SATFINITE, __NV_E4M3) |
+           (uint32_t)__nv_cvt_float2_to_fp8x2(high, __NV_SATFINITE, __NV_E4M3) << 16;
+}
+
 /* The exponent of the power of two that brings a row to f16: its largest magnitude becomes 2^14 and
  * more. A row with what is no number gets an infinite scale. */
 static __device__ __forceinline__ int ln_f16_exponent(float largest) {
@@ -129,6 +153,10 @@ static __device__ __forceinline__ int ln_f16_exponent(float largest) {
 static __device__ __forceinline__ void ln_tile_x_put_by_row(const ln_tile_x_parts &x, size_t row,
                                                             size_t col, const float v[4],
                                                             float largest) {
+    if (x.is_f8) {
+        ln_tile_x_put_int8(x, row, col, ln_f8_four(v, largest), largest * (1.0f / 448.0f));
+        return;
+    }
     if (x.is_int8) {
         ln_tile_x_put_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
                            largest * (1.0f / 127.0f));

@@ -1,8 +1,9 @@
 /* Packing rows of blocks into tiles, at load. */
 #include "backend/cuda/dequantize_iq.cuh"
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/tiles.cuh"
 
-enum { PACK_THREADS = 256 };
+enum { PACK_THREADS = 256, ROW_THREADS = LN_TILE_ROWS * LN_WARP };
 
 ln_tile_kind ln_tile_kind_of(ln_dtype dtype) {
     switch (dtype) {
@@ -21,6 +22,10 @@ ln_tile_kind ln_tile_kind_of(ln_dtype dtype) {
     case LN_DTYPE_F8_G32: return LN_TILE_F8;
     default: return LN_TILE_NONE;
     }
+}
+
+bool ln_tile_takes_f8_rows(void) {
+    return ln_runs_hopper_code();
 }
 
 bool ln_tile_matrix_bytes(ln_tile_kind kind, size_t n_rows, size_t n_cols, size_t *bytes) {
@@ -73,7 +78,7 @@ static __device__ void pack_element(const pack_args &p, uint8_t *tile, size_t ro
         return;
     }
     int value = inside ? block_value(p.dtype, from, col) : 0;
-    if (KIND == LN_TILE_INT8_ROW || KIND == LN_TILE_F8) {
+    if (ln_tile_has_row_scales(KIND)) {
         tile[place.byte] = (uint8_t)value;
         return;
     }
@@ -89,15 +94,19 @@ static __device__ void pack_element(const pack_args &p, uint8_t *tile, size_t ro
             __half_as_ushort(__float2half_rn(inside ? block_scale(p.dtype, from, col) : 0.0f));
 }
 
-/* The largest scale of each row, behind the row's tiles. Grid: a warp for each row of whole tiles.
- */
+/* The scale of each row, of F8 the largest, behind the row's tiles. Grid: a warp for each row of
+ * whole tiles. */
 template <int KIND> static __global__ void pack_row_scales(const pack_args p) {
     size_t row = (size_t)blockIdx.x * LN_TILE_ROWS + threadIdx.x / LN_WARP;
+    size_t n_blocks = row < p.n_rows ? p.n_cols / LN_TILE_BLOCK : 0;
     float most = 0.0f;
-    for (size_t block = threadIdx.x % LN_WARP; row < p.n_rows && block < p.n_cols / LN_TILE_BLOCK;
-         block += LN_WARP)
-        most = fmaxf(most, fabsf(ln_float_at(p.rows + row * p.pitch + block * 36)));
-    most = ln_warp_max(most);
+    if (KIND == LN_TILE_F8) {
+        for (size_t block = threadIdx.x % LN_WARP; block < n_blocks; block += LN_WARP)
+            most = fmaxf(most, fabsf(ln_float_at(p.rows + row * p.pitch + block * 36)));
+        most = ln_warp_max(most);
+    } else if (n_blocks > 0) {
+        most = ln_float_at(p.rows + row * p.pitch);
+    }
     float *scales = (float *)(p.tiles + (blockIdx.x + 1) * ln_tile_row_bytes(KIND, p.n_tiles)) - 32;
     if (threadIdx.x % LN_WARP < 2) /* and what fills the row up */
         scales[threadIdx.x % LN_WARP * LN_TILE_ROWS + threadIdx.x / LN_WARP] =
@@ -231,11 +240,12 @@ int ln_cuda_pack_tiles(const ln_weight *weight, const void *rows, size_t row_beg
                       (uint8_t *)tiles +
                           row_begin / LN_TILE_ROWS * ln_tile_row_bytes(kind, n_tiles)};
     dim3 grid((unsigned)n_tiles, ln_ceil_div(n_rows, LN_TILE_ROWS));
-    if (kind == LN_TILE_INT8_ROW)
-        pack_row_scales<LN_TILE_INT8_ROW><<<grid.y, 512, 0, stream>>>(args);
     if (kind == LN_TILE_F8)
-        pack_row_scales<LN_TILE_F8><<<grid.y, 512, 0, stream>>>(args);
+        pack_row_scales<LN_TILE_F8><<<grid.y, ROW_THREADS, 0, stream>>>(args);
+    else if (ln_tile_has_row_scales(kind))
+        pack_row_scales<LN_TILE_F8_ROW><<<grid.y, ROW_THREADS, 0, stream>>>(args);
     switch (kind) {
+    case LN_TILE_F8_ROW: pack<LN_TILE_F8_ROW><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_F8: pack<LN_TILE_F8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_BF16: pack<LN_TILE_BF16><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_INT8: pack<LN_TILE_INT8><<<grid, PACK_THREADS, 0, stream>>>(args); break;

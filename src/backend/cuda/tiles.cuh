@@ -20,17 +20,17 @@ static __host__ __device__ constexpr bool ln_tile_meets_16(int kind) {
 }
 
 static __host__ __device__ constexpr bool ln_tile_scales_rows(int kind) {
-    return kind == LN_TILE_INT8_ROW || ln_tile_is_narrow(kind);
+    return kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8_ROW || ln_tile_is_narrow(kind);
 }
 
 /* Whether float32 scales lie behind a row of tiles. */
 static __host__ __device__ constexpr bool ln_tile_has_row_scales(int kind) {
-    return kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8;
+    return kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8_ROW || kind == LN_TILE_F8;
 }
 
 /* Columns and bytes of a tile, of the kinds that are there. */
 static __host__ __device__ constexpr size_t ln_tile_cols(int kind) {
-    return ln_tile_meets_16(kind) ? 64 : kind == LN_TILE_INT8_ROW ? 128 : 256;
+    return ln_tile_meets_16(kind) ? 64 : ln_tile_scales_rows(kind) ? 128 : 256;
 }
 
 static __host__ __device__ constexpr size_t ln_tile_bytes(int kind) {
@@ -81,7 +81,7 @@ static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned 
     } else if (kind == LN_TILE_BF16) {
         unsigned step = block * 2 + col % 8 / 4, word = col % 4 / 2 * 2 + upper;
         place.byte = (step * 32 + lane) * 16 + word * 4 + col % 2 * 2;
-    } else if (kind == LN_TILE_INT8 || kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8) {
+    } else if (kind == LN_TILE_INT8 || ln_tile_has_row_scales(kind)) {
         place.byte = (block * 32 + lane) * 16 + (col % 8 / 4 * 2 + upper) * 4 + col % 4;
     } else {
         place.byte = (block / 2 * 32 + lane) * 16 + block % 2 * 8 + col % 8 / 4 * 4 + col % 4;
@@ -158,6 +158,8 @@ static __device__ inline float ln_tile_value(int kind, const uint8_t *tiles, siz
         return ln_bf16(*(const uint16_t *)(tile + place.byte));
     if (kind == LN_TILE_INT8_ROW)
         return row_scale * (float)(int8_t)tile[place.byte];
+    if (kind == LN_TILE_F8_ROW)
+        return row_scale * __low2float(ln_two_f8(tile[place.byte]));
     float scale = ln_f16(*(const uint16_t *)(tile + ln_tile_scale_at(kind, r, c / LN_TILE_BLOCK)));
     int8_t value = (int8_t)tile[place.byte];
     if (kind == LN_TILE_INT4)

@@ -1,9 +1,9 @@
 /* Tiles: matrices in the order in which tensor cores take them, for `fast`.
  *
- * A tile holds 16 rows by 64 columns (BF16, Q4, Q5, Q6, F8), 128 (INT8_ROW) or 256 (INT8, INT4);
- * tiles lie one after another along the columns, then row of tiles after row of tiles. Rows and
- * columns that fill up the last tiles are zero. Within a tile lane 4 g + t of a warp owns rows g
- * and g + 8 and, of each block of 32 columns, the columns 8 t .. 8 t + 7:
+ * A tile holds 16 rows by 64 columns (BF16, Q4, Q5, Q6, F8), 128 (INT8_ROW, F8_ROW) or 256 (INT8,
+ * INT4); tiles lie one after another along the columns, then row of tiles after row of tiles. Rows
+ * and columns that fill up the last tiles are zero. Within a tile lane 4 g + t of a warp owns rows
+ * g and g + 8 and, of each block of 32 columns, the columns 8 t .. 8 t + 7:
  *
  *   BF16  [4 steps][32 lanes] 16 bytes: (row g, columns c, c + 1), (g + 8, the same), (g, c + 2,
  *         c + 3), (g + 8, the same), with c = 32 (step / 2) + 8 t + 4 (step % 2)
@@ -22,10 +22,11 @@
  *         the largest scale of each row, and 64 bytes of nothing
  *   INT8_ROW  [4 blocks][32 lanes] as INT8; behind a row of tiles 16 float32 scales, one for each
  *         row, and 64 bytes of nothing
+ *   F8_ROW  the same with E4M3
  *
  * BF16 meets x in bf16, INT8 and INT4 meet int8 with a scale for each block, INT8_ROW int8 with a
- * scale for each row (W8A8), and Q4, Q5, Q6 and F8 f16 with a power of two for each row, which
- * keeps numbers of any size within the range of f16.
+ * scale for each row (W8A8), F8_ROW E4M3 with a scale for each row, and Q4, Q5, Q6 and F8 f16 with
+ * a power of two for each row, which keeps numbers of any size within the range of f16.
  *
  * Sums of INT8_ROW are whole numbers, exact in any order, and become float32 at their end. Of the
  * others the columns of a slice, LN_TILE_SLICES of them, are summed one tile after another, and
@@ -52,13 +53,16 @@ typedef enum ln_tile_kind {
     LN_TILE_Q4,
     LN_TILE_Q5,
     LN_TILE_Q6,
-    LN_TILE_F8
+    LN_TILE_F8,
+    LN_TILE_F8_ROW /* on Hopper alone */
 } ln_tile_kind;
 
 enum { LN_TILE_ROWS = 16, LN_TILE_SLICES = 8, LN_TILE_MAX_COLS = 256 };
 
 /* The kind that weights of a type become; LN_TILE_NONE: there is none. */
 ln_tile_kind ln_tile_kind_of(ln_dtype dtype);
+/* Whether the device has kernels for F8_ROW. */
+bool ln_tile_takes_f8_rows(void);
 /* Bytes of a matrix; false when they overflow. */
 bool ln_tile_matrix_bytes(ln_tile_kind kind, size_t n_rows, size_t n_cols, size_t *bytes);
 
@@ -79,7 +83,7 @@ typedef struct ln_tile_x {
     void *memory;       /* ln_tile_x_bytes of device memory */
     const float *of;
     size_t n_rows, n_cols, stride;
-    bool is_int8, by_row, precise, in_panels;
+    bool is_int8, is_f8, by_row, precise, in_panels; /* is_f8: E4M3 where int8 would be */
 } ln_tile_x;
 
 /* How many of the operations, from the first on, are linears of tiles that go together: those

@@ -83,6 +83,14 @@ static __device__ __forceinline__ uint64_t ln_wgmma_rows(const void *at) {
            (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
+/* Cores of 16 bytes of eight rows, 16 bytes apart, in any places: `across` bytes from the first 16
+ * bytes of a step of 32 to the second, `down` from eight rows to the next. */
+static __device__ __forceinline__ uint64_t ln_wgmma_cores(const void *at, unsigned across,
+                                                          unsigned down) {
+    return (uint64_t)(ln_shared_address(at) >> 4 & 0x3fff) | (uint64_t)(across >> 4) << 16 |
+           (uint64_t)(down >> 4) << 32;
+}
+
 static __device__ __forceinline__ void ln_wgmma_fence(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -114,16 +122,16 @@ template <int N> static __device__ __forceinline__ void ln_wgmma_wait(void) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* c [64 rows][128] += A B of 16 columns. */
-#define LN_WGMMA_16(NAME, TYPES)                                                                   \
+/* c [64 rows][128] += A B of 32 bytes of columns. */
+#define LN_WGMMA_128(NAME, TYPES, REST)                                                            \
     static __device__ __forceinline__ void NAME(float c[64], const uint4 &a, uint64_t b) {         \
         asm volatile(                                                                              \
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPES " "                               \
+            "wgmma.mma_async.sync.aligned.m64n128" TYPES " "                                       \
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"               \
             " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"     \
             " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47,"     \
             " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "   \
-            "{%64, %65, %66, %67}, %68, 1, 1, 1, 0;"                                               \
+            "{%64, %65, %66, %67}, %68, 1, 1, 1" REST ";"                                          \
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),  \
               "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]),           \
               "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]),        \
@@ -138,9 +146,21 @@ template <int N> static __device__ __forceinline__ void ln_wgmma_wait(void) {
             : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                                     \
     }
 
-LN_WGMMA_16(ln_wgmma_bf16, "bf16.bf16")
-LN_WGMMA_16(ln_wgmma_f16, "f16.f16")
-#undef LN_WGMMA_16
+LN_WGMMA_128(ln_wgmma_bf16, "k16.f32.bf16.bf16", ", 0")
+LN_WGMMA_128(ln_wgmma_f16, "k16.f32.f16.f16", ", 0")
+LN_WGMMA_128(ln_wgmma_f8, "k32.f32.e4m3.e4m3", "")
+#undef LN_WGMMA_128
+
+/* c [64 rows][32] += A B of 32 columns of E4M3. */
+static __device__ __forceinline__ void ln_wgmma_f8_few(float (&c)[16], const uint4 &a, uint64_t b) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+                 "{%16, %17, %18, %19}, %20, 1, 1, 1;"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
+                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
+                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+}
 
 /* c [64 rows][64] = A B of 32 columns. */
 static __device__ __forceinline__ void ln_wgmma_int8(int (&c)[32], const uint4 &a, uint64_t b) {

@@ -60,8 +60,8 @@ static void coarser_types_move_the_logits_further(void **state) {
         const char *type;
         double least, most; /* relative distance of the logits */
     } cases[] = {
-        {"bf16", 0, 0},        {"f16", 0, 1e-4},    {"q8_0", 1e-4, 0.06}, {"int8", 1e-4, 0.06},
-        {"q5_1", 0.005, 0.35}, {"q4_0", 0.01, 0.7}, {"int4", 0.01, 0.7},
+        {"bf16", 0, 0},     {"f16", 0, 1e-4},      {"q8_0", 1e-4, 0.06}, {"int8", 1e-4, 0.06},
+        {"fp8", 1e-3, 0.2}, {"q5_1", 0.005, 0.35}, {"q4_0", 0.01, 0.7},  {"int4", 0.01, 0.7},
     };
     linnet_model *model;
     assert_int_equal(linnet_model_open(folder, &model, NULL), LINNET_OK);

@@ -104,6 +104,63 @@ static void wrong_forms_are_refused_by_name(void **state) {
     }
 }
 
+/* Whether activations become numbers of 8 bits, too, is what the checkpoint says. */
+static void activations_follow_the_checkpoint(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from, *to;
+        bool meets_8_bits;
+    } cases[] = {
+        {"llama_fp8_rows", "\"targets\"", "\"targets\"", false},
+        {"llama_fp8_rows", "\"targets\"", "\"input_activations\": {\"num_bits\": 8}, \"targets\"",
+         true},
+        {"llama_fp8_rows", "\"targets\"", "\"input_activations\": {\"num_bits\": 4}, \"targets\"",
+         false},
+        {"llama_int8", "\"targets\"", "\"input_activations\": {\"num_bits\": 8}, \"targets\"",
+         true},
+        {"llama_fp8_tiles", "\"fp8\"", "\"fp8\"", false},
+        {"llama_fp8_tiles", "\"fp8\"", "\"fp8\", \"activation_scheme\": \"dynamic\"", true},
+        {"llama_fp8_tiles", "\"fp8\"", "\"fp8\", \"activation_scheme\": \"static\"", true},
+        {"llama_fp8_tiles", "\"fp8\"", "\"fbgemm_fp8\"", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_checkpoint *checkpoint = open_edited(cases[i].golden, cases[i].from, cases[i].to);
+        ln_packed packed;
+        assert_int_equal(ln_packed_find(checkpoint, "model.layers.0.self_attn.q_proj", 1, 192, 192,
+                                        &packed, NULL),
+                         LINNET_OK);
+        if (packed.meets_8_bits != cases[i].meets_8_bits)
+            fail_msg("case %zu", i);
+        ln_checkpoint_close(checkpoint);
+    }
+}
+
+/* A row's largest number becomes 448, and each the nearest of the numbers of E4M3. */
+static void fp8_on_load_is_the_nearest(void **state) {
+    (void)state;
+    enum { N_COLS = 1024 };
+    uint8_t rows[N_COLS / 32 * 36], codes[256 / 32 * 36] = {0};
+    float x[N_COLS], out[N_COLS], values[256], one = 1.0f;
+    ln_tensor tensor = {.dtype = LN_DTYPE_F32, .data = (const uint8_t *)x};
+    ln_packed packed = ln_packed_on_load(&tensor, 1, N_COLS, LN_DTYPE_F8_G32);
+    for (size_t i = 0; i < 256; i++) {
+        memcpy(codes + i / 32 * 36, &one, sizeof one);
+        codes[i / 32 * 36 + 4 + i % 32] = (uint8_t)i;
+    }
+    ln_dequantize_row(LN_DTYPE_F8_G32, codes, values, 256);
+    for (int i = 0; i < N_COLS; i++) /* from 448 down to where all is rounded to 0 */
+        x[i] = (i % 2 ? -448.0f : 448.0f) * powf(2.0f, -(float)i / 45.0f);
+    ln_packed_row(&packed, 0, rows);
+    ln_dequantize_row(LN_DTYPE_F8_G32, rows, out, N_COLS);
+    for (int i = 0; i < N_COLS; i++) {
+        float nearest = INFINITY;
+        for (int code = 0; code < 256; code++)
+            nearest = fminf(nearest, fabsf(values[code] - x[i])); /* passes over NaN */
+        assert_true(fabsf(out[i] - x[i]) == nearest);
+    }
+    assert_true(out[0] == 448.0f && out[N_COLS - 1] == 0.0f);
+}
+
 static void plain_modules_stay_plain(void **state) {
     (void)state;
     ln_checkpoint *checkpoint = open_edited("llama_gptq", "\"bits\"", "\"bits\"");
@@ -144,6 +201,8 @@ static void ordered_columns_are_gathered(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(activations_follow_the_checkpoint),
+        cmocka_unit_test(fp8_on_load_is_the_nearest),
         cmocka_unit_test(unit_rows_have_length_one),
         cmocka_unit_test(ordered_columns_are_gathered),
         cmocka_unit_test(internal_blocks_are_their_formulas),

@@ -5,17 +5,18 @@
  *
  * Grid: rows of tiles. Block: eight warps, each a slice of the columns, merged in order. Four warps
  * multiply together, which WGMMA means for 64 rows of one matrix that meet the same x: so B is x of
- * all four slices, 32 columns of sums, of which each warp keeps the eight of its own. A lane reads
- * 16 bytes of weights at a time, the first before the kernel that makes x has ended.
+ * all four slices, 32 columns of sums, of which each warp keeps the eight of its own. The first
+ * weights are under way before the kernel that makes x has ended.
  *
  * Shared memory: x as tile_x.cuh has it, [16 columns][rows][16 bytes] with what fills up the
- * slices; what WGMMA reads behind a row as further rows is of no consequence. */
+ * slices; what WGMMA reads behind a row as further rows is of no consequence, and has room at the
+ * end. */
 #include "backend/cuda/tile_args.cuh"
 #include "backend/cuda/tile_lane.cuh"
 #include "backend/cuda/wgmma.cuh"
 
 enum { FEW_THREADS = LN_TILE_SLICES * LN_WARP, FEW_ROWS = 8, STEPS = 4 };
-enum { GROUP = 4, CORE_BYTES = 128 };
+enum { GROUP = 4, OPERAND_BYTES = 32 * 32 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -24,12 +25,20 @@ typedef struct lane_tile {
     uint4 steps[STEPS];
 } lane_tile;
 
+static __device__ __forceinline__ uint32_t load_word(const uint8_t *at) {
+    uint32_t v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.u32 %0, [%1];" : "=r"(v) : "l"(at));
+    return v;
+}
+
 static __device__ __forceinline__ void load_tile(const uint8_t *tiles, unsigned tile,
                                                  lane_tile &out) {
-    const uint8_t *from = tiles + (size_t)tile * ln_tile_bytes(LN_TILE_F8_ROW);
+    const uint8_t *from =
+        tiles + (size_t)tile * ln_tile_bytes(LN_TILE_F8_ROW) + threadIdx.x % LN_WARP * 4;
 #pragma unroll
-    for (int i = 0; i < STEPS; i++)
-        out.steps[i] = ln_load_streamed(from + threadIdx.x % LN_WARP * 16 + i * 512);
+    for (int i = 0; i < STEPS; i++, from += 256)
+        out.steps[i] = make_uint4(load_word(from), load_word(from + 1024), load_word(from + 128),
+                                  load_word(from + 1152));
 }
 
 /* Brings x to shared memory, when it is there. */
@@ -184,7 +193,7 @@ static int launch(const ln_tile_args &args, unsigned shared_bytes, cudaStream_t 
 
 int ln_tile_few_f8(const ln_tile_args &args, cudaStream_t stream) {
     unsigned per_slice = (args.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
-    unsigned bytes = LN_TILE_SLICES * per_slice * 128 * (unsigned)args.n_rows + CORE_BYTES;
+    unsigned bytes = LN_TILE_SLICES * per_slice * 128 * (unsigned)args.n_rows + OPERAND_BYTES;
     return args.parts[0].gate != NULL ? launch<2, true>(args, bytes, stream)
                                       : launch<4, false>(args, bytes, stream);
 }

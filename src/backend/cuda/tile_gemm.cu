@@ -1,7 +1,7 @@
 /* y = x W^T with its epilogue, W in tiles that meet x of 16 bits or of E4M3, for many rows of x, on
  * WGMMA: the tiles are the A operand, from registers, where those of few bits become f16, and x, in
- * panels of 128 rows, the B operand. The order of every sum is that of tile_linear, and
- * tile_few_f8.
+ * panels of 128 rows, the B operand; E4M3 is multiplied from shared memory. The order of every sum
+ * is that of tile_linear, and tile_few_f8.
  *
  * Grid: a block per core, which takes one tile of results after another, COLUMNS of them (half as
  * many with a gate, when half of the warps have the gate's) of 128 rows. Block: GROUPS groups of
@@ -81,13 +81,11 @@ static __device__ __forceinline__ void load_half(const char *tile, int half, uns
     }
 }
 
-/* Begins the products of 16 columns, or 32 of E4M3. */
+/* Begins the products of 16 columns. */
 template <int KIND>
 static __device__ __forceinline__ void multiply_step(float sum[64], const uint4 &a, const char *x) {
     if constexpr (ln_tile_is_narrow(KIND))
         ln_wgmma_f16(sum, a, ln_wgmma_rows(x));
-    else if constexpr (KIND == LN_TILE_F8_ROW)
-        ln_wgmma_f8(sum, a, ln_wgmma_rows(x));
     else
         ln_wgmma_bf16(sum, a, ln_wgmma_rows(x));
 }
@@ -186,6 +184,48 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
     add_empty_slices(p.n_tiles, total);
 }
 
+/* The same of F8_ROW, a tile of columns at a time. */
+static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, const char *stages,
+                                                   pipe &pipe, place &at, float (&total)[64]) {
+    typedef stage_shape<LN_TILE_F8_ROW, false> shape;
+    unsigned group = threadIdx.x / GROUP_THREADS, lane = threadIdx.x % LN_WARP, last = 0;
+    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
+    const char *weights = stages + shape::TILES_AT + group * 4 * shape::TILE_BYTES;
+    float sum[64];
+#pragma unroll
+    for (int i = 0; i < 64; i++)
+        total[i] = -0.0f;
+    for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
+        unsigned end = min(begin + per_slice, p.n_tiles);
+#pragma unroll
+        for (int i = 0; i < 64; i++)
+            sum[i] = 0.0f;
+#pragma unroll 1
+        for (unsigned tile = begin; tile < end; tile++) {
+            const char *x = stages + at.stage * shape::BYTES;
+            const char *w = weights + at.stage * shape::BYTES;
+            ln_barrier_wait(&pipe.full[at.stage], at.parity);
+            ln_wgmma_fence();
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                ln_wgmma_f8(sum, ln_wgmma_cores(w + i * 256, 128, 1024), ln_wgmma_rows(x + i * 32));
+            ln_wgmma_commit();
+            ln_wgmma_wait<1>();
+            if (tile > begin)
+                release(&pipe.empty[last], lane);
+            last = at.stage;
+            advance<shape::N_STAGES>(at);
+        }
+        ln_wgmma_wait<0>();
+        ln_wgmma_keep(sum);
+        release(&pipe.empty[last], lane);
+#pragma unroll
+        for (int i = 0; i < 64; i++)
+            total[i] += sum[i];
+    }
+    add_empty_slices(p.n_tiles, total);
+}
+
 #endif
 
 template <int KIND, bool GATE, bool PRECISE>
@@ -213,7 +253,10 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         float total[64];
         if (!GATE)
             expect_residual<PANEL>(p, job);
-        multiply<KIND, PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
+        if constexpr (KIND == LN_TILE_F8_ROW)
+            multiply_f8(p, stages, pipe, at, total);
+        else
+            multiply<KIND, PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
         if constexpr (ln_tile_scales_rows(KIND)) {
             find_job<PANEL, GATE>(p, number, job);
             scale_sums<KIND, GATE>(p, job, total);

@@ -81,6 +81,9 @@ static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned 
     } else if (kind == LN_TILE_BF16) {
         unsigned step = block * 2 + col % 8 / 4, word = col % 4 / 2 * 2 + upper;
         place.byte = (step * 32 + lane) * 16 + word * 4 + col % 2 * 2;
+    } else if (kind == LN_TILE_F8_ROW) {
+        place.byte =
+            upper * 1024 + (block * 2 + col % 8 / 4) * 128 + row % 8 * 16 + lane % 4 * 4 + col % 4;
     } else if (kind == LN_TILE_INT8 || ln_tile_has_row_scales(kind)) {
         place.byte = (block * 32 + lane) * 16 + (col % 8 / 4 * 2 + upper) * 4 + col % 4;
     } else {

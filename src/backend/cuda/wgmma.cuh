@@ -1,5 +1,5 @@
-/* WGMMA with the A operand in registers and the B operand in shared memory, and the barriers and
- * bulk copies that feed it. For Hopper alone. */
+/* WGMMA with the A operand mostly in registers and the B operand in shared memory, and the barriers
+ * and bulk copies that feed it. For Hopper alone. */
 #ifndef LN_BACKEND_CUDA_WGMMA_CUH
 #define LN_BACKEND_CUDA_WGMMA_CUH
 
@@ -122,16 +122,17 @@ template <int N> static __device__ __forceinline__ void ln_wgmma_wait(void) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* c [64 rows][128] += A B of 32 bytes of columns. */
-#define LN_WGMMA_128(NAME, TYPES, REST)                                                            \
-    static __device__ __forceinline__ void NAME(float c[64], const uint4 &a, uint64_t b) {         \
+/* c [64 rows][128] += A B of 32 bytes of columns: A in registers, or of E4M3 in shared memory, too.
+ */
+#define LN_WGMMA_128(NAME, A, TYPES, FROM, REST, ...)                                              \
+    static __device__ __forceinline__ void NAME(float c[64], const A a, uint64_t b) {              \
         asm volatile(                                                                              \
             "wgmma.mma_async.sync.aligned.m64n128" TYPES " "                                       \
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"               \
             " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"     \
             " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47,"     \
-            " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "   \
-            "{%64, %65, %66, %67}, %68, 1, 1, 1" REST ";"                                          \
+            " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, "         \
+            "%63}, " FROM ", 1, 1, 1" REST ";"                                                     \
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),  \
               "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]),           \
               "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]),        \
@@ -143,12 +144,16 @@ template <int N> static __device__ __forceinline__ void ln_wgmma_wait(void) {
               "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),        \
               "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]),        \
               "+f"(c[61]), "+f"(c[62]), "+f"(c[63])                                                \
-            : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                                     \
+            : __VA_ARGS__);                                                                        \
     }
 
-LN_WGMMA_128(ln_wgmma_bf16, "k16.f32.bf16.bf16", ", 0")
-LN_WGMMA_128(ln_wgmma_f16, "k16.f32.f16.f16", ", 0")
-LN_WGMMA_128(ln_wgmma_f8, "k32.f32.e4m3.e4m3", "")
+#define LN_WGMMA_FROM_REGISTERS "{%64, %65, %66, %67}, %68"
+LN_WGMMA_128(ln_wgmma_bf16, uint4 &, "k16.f32.bf16.bf16", LN_WGMMA_FROM_REGISTERS, ", 0", "r"(a.x),
+             "r"(a.y), "r"(a.z), "r"(a.w), "l"(b))
+LN_WGMMA_128(ln_wgmma_f16, uint4 &, "k16.f32.f16.f16", LN_WGMMA_FROM_REGISTERS, ", 0", "r"(a.x),
+             "r"(a.y), "r"(a.z), "r"(a.w), "l"(b))
+LN_WGMMA_128(ln_wgmma_f8, uint64_t, "k32.f32.e4m3.e4m3", "%64, %65", "", "l"(a), "l"(b))
+#undef LN_WGMMA_FROM_REGISTERS
 #undef LN_WGMMA_128
 
 /* c [64 rows][32] += A B of 32 columns of E4M3. */

@@ -310,9 +310,7 @@ static __device__ __forceinline__ float plain_value(const ln_epilogue &e, float 
     return e.residual != NULL ? residual + y : y;
 }
 
-/* N results of a lane, from number `first` on: of rows `row` + 8 j (+ 1) and columns `column` (+
- * 8).
- */
+/* N results of a lane from number `first` on: rows `row` + 8 j (+ 1), columns `column` (+ 8). */
 template <int N> struct few_results {
     size_t row, column;
     int first;

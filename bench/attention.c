@@ -1,12 +1,13 @@
 /* Attention on a backend: prefill in TFLOP/s (of the causal half), decode in GB/s of keys and
  * values, for head sizes and types of cache.
  *
- *   bench_attention [BACKEND [TOKENS [SEQS [THREADS [SET]]]]]
+ *   bench_attention [BACKEND [TOKENS [SEQS [THREADS [SET [KV_HEADS [LAYERS [DIM]]]]]]]]
  *
  * Prefill is one prompt of TOKENS; decode is one token of SEQS sequences with TOKENS cached. 32
- * query heads share 8 KV heads. The fastest of several runs, by the backend's own profile; with one
- * thread by the processor time that it took, so that busy neighbours matter less. SET is an
- * instruction set of the CPU. */
+ * query heads share KV_HEADS (8). LAYERS (1) caches are read one after another, so that none stays
+ * in the processor's. The fastest of several runs, for a layer, by the backend's own profile; with
+ * one thread by the processor time that it took, so that busy neighbours matter less. SET is an
+ * instruction set of the CPU. With DIM, heads of this size only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,13 @@
 #include "backend/backend.h"
 #include "base/rng.h"
 
-enum { N_HEADS = 32, N_KV_HEADS = 8, BLOCK_TOKENS = 16, N_RUNS = 5 };
+enum { N_HEADS = 32, BLOCK_TOKENS = 16, N_RUNS = 5, MAX_LAYERS = 64 };
 
 typedef struct work {
     size_t n_seqs, n_cached, n_new; /* of each sequence */
     size_t dim;
     ln_kv_dtype dtype;
+    size_t n_kv_heads, n_layers;
 } work;
 
 static bool by_processor_time;
@@ -73,7 +75,7 @@ static void run(ln_backend *backend, const work *w) {
     size_t length = w->n_cached + w->n_new, n_tokens = w->n_seqs * w->n_new;
     size_t n_blocks = (length + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
     size_t kv_bytes =
-        w->n_seqs * n_blocks * N_KV_HEADS * ln_kv_head_bytes(w->dtype, BLOCK_TOKENS, w->dim);
+        w->n_seqs * n_blocks * w->n_kv_heads * ln_kv_head_bytes(w->dtype, BLOCK_TOKENS, w->dim);
     size_t q_floats = n_tokens * N_HEADS * w->dim;
     int32_t *tables = check(malloc(w->n_seqs * n_blocks * sizeof *tables));
     int32_t *lengths = check(malloc(w->n_seqs * sizeof *lengths));
@@ -99,18 +101,22 @@ static void run(ln_backend *backend, const work *w) {
         fprintf(stderr, "%s\n", err.message);
         exit(1);
     }
-    ln_kv_layer kv = {.dtype = w->dtype,
-                      .block_tokens = BLOCK_TOKENS,
-                      .n_heads = N_KV_HEADS,
-                      .k_dim = w->dim,
-                      .v_dim = w->dim,
-                      .v_stride = w->dim,
-                      .k = reserve(backend, kv_bytes),
-                      .v = reserve(backend, kv_bytes)};
+    ln_kv_layer layers[MAX_LAYERS];
+    size_t cache_bytes = w->n_layers * kv_bytes;
+    char *keys = reserve(backend, cache_bytes), *values = reserve(backend, cache_bytes);
+    for (size_t i = 0; i < w->n_layers; i++)
+        layers[i] = (ln_kv_layer){.dtype = w->dtype,
+                                  .block_tokens = BLOCK_TOKENS,
+                                  .n_heads = w->n_kv_heads,
+                                  .k_dim = w->dim,
+                                  .v_dim = w->dim,
+                                  .v_stride = w->dim,
+                                  .k = keys + i * kv_bytes,
+                                  .v = values + i * kv_bytes};
     float *q = reserve(backend, q_floats * sizeof *q), *out = reserve(backend, q_floats * 4);
     fill(backend, q, q_floats);
-    fill_cache(backend, kv.k, kv_bytes);
-    fill_cache(backend, kv.v, kv_bytes);
+    fill_cache(backend, keys, cache_bytes);
+    fill_cache(backend, values, cache_bytes);
     ln_batch batch = {.n_tokens = n_tokens,
                       .n_seqs = w->n_seqs,
                       .n_groups = 1,
@@ -120,20 +126,24 @@ static void run(ln_backend *backend, const work *w) {
                                   .max_blocks = n_blocks,
                                   .lengths = lengths,
                                   .slots = positions}}}; /* nothing is written */
-    ln_op op = {.kind = LN_OP_ATTENTION,
-                .batch = &batch,
-                .attention = {.q = q, .kv = &kv, .n_heads = N_HEADS, .scale = 0.1f, .out = out}};
+    ln_op ops[MAX_LAYERS];
+    for (size_t i = 0; i < w->n_layers; i++)
+        ops[i] = (ln_op){
+            .kind = LN_OP_ATTENTION,
+            .batch = &batch,
+            .attention = {.q = q, .kv = &layers[i], .n_heads = N_HEADS, .scale = 0.1f, .out = out}};
     double best = 0;
     for (int i = 0; i < N_RUNS; i++) {
         ln_profile profile = {0};
         backend->profile = &profile;
         double begin = seconds_of_thread();
-        if (backend->vtable->run(backend, &op, 1, &err) != LINNET_OK) {
+        if (backend->vtable->run(backend, ops, w->n_layers, &err) != LINNET_OK) {
             fprintf(stderr, "%s\n", err.message);
             exit(1);
         }
         double seconds = by_processor_time ? seconds_of_thread() - begin
                                            : (double)profile.ns[LN_OP_ATTENTION] * 1e-9;
+        seconds /= (double)w->n_layers;
         best = i == 0 || seconds < best ? seconds : best;
     }
     backend->profile = NULL;
@@ -149,8 +159,8 @@ static void run(ln_backend *backend, const work *w) {
         printf("decode   head %3zu %-5s tokens %5zu seqs %3zu %9.1f us %8.1f GB/s\n", w->dim,
                types[w->dtype], length, w->n_seqs, best * 1e6, 2 * (double)kv_bytes / best * 1e-9);
     fflush(stdout);
-    backend->vtable->release(backend, kv.k, kv_bytes);
-    backend->vtable->release(backend, kv.v, kv_bytes);
+    backend->vtable->release(backend, keys, cache_bytes);
+    backend->vtable->release(backend, values, cache_bytes);
     backend->vtable->release(backend, q, q_floats * 4);
     backend->vtable->release(backend, out, q_floats * 4);
     free(tables);
@@ -169,16 +179,26 @@ int main(int argc, char **argv) {
     ln_error err = {0};
     ln_backend_options options = {.isa = argc > 5 ? argv[5] : "auto",
                                   .n_threads = argc > 4 ? strtoul(argv[4], NULL, 10) : 8};
+    size_t n_kv_heads = argc > 6 ? strtoul(argv[6], NULL, 10) : 8;
+    size_t n_layers = argc > 7 ? strtoul(argv[7], NULL, 10) : 1;
+    size_t only = argc > 8 ? strtoul(argv[8], NULL, 10) : 0;
     by_processor_time = options.n_threads == 1;
     if (ln_backend_create(name, &options, &backend, &err) != LINNET_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
+    if (n_kv_heads == 0 || N_HEADS % n_kv_heads != 0 || n_layers == 0 || n_layers > MAX_LAYERS) {
+        fprintf(stderr, "KV_HEADS divides %d, and LAYERS is 1 to %d\n", N_HEADS, MAX_LAYERS);
+        return 1;
+    }
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         for (size_t j = 0; j < sizeof dtypes / sizeof *dtypes; j++) {
-            run(backend, &(work){1, 0, n_tokens, dims[i], dtypes[j]});
-            run(backend, &(work){n_seqs, n_tokens - 1, 1, dims[i], dtypes[j]});
-            run(backend, &(work){1, n_tokens - 1, 1, dims[i], dtypes[j]});
+            size_t d = dims[i];
+            if (only != 0 && d != only)
+                continue;
+            run(backend, &(work){1, 0, n_tokens, d, dtypes[j], n_kv_heads, n_layers});
+            run(backend, &(work){n_seqs, n_tokens - 1, 1, d, dtypes[j], n_kv_heads, n_layers});
+            run(backend, &(work){1, n_tokens - 1, 1, d, dtypes[j], n_kv_heads, n_layers});
         }
     backend->vtable->destroy(backend);
     return 0;

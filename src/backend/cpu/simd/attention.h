@@ -4,7 +4,7 @@
 #ifndef LN_BACKEND_CPU_SIMD_ATTENTION_H
 #define LN_BACKEND_CPU_SIMD_ATTENTION_H
 
-#include "backend/cpu/simd/attention_tile.h"
+#include "backend/cpu/simd/attention_few.h"
 
 enum { ATTENTION_SHARED = 2 << 20 }; /* bytes of slices that wait to be merged */
 
@@ -14,8 +14,9 @@ typedef struct tiling {
     const ln_op *op;
     size_t shared; /* heads that share a KV head */
     size_t n_heads, n_tokens;
-    size_t per_token; /* tiles of one token's heads */
-    size_t n_tiles;
+    size_t per_token;       /* tiles of one token's heads */
+    size_t n_tiles, n_rows; /* and the most rows that one has */
+    size_t together;        /* tiles whose slices are one item: one after another of one sequence */
     size_t seq, before; /* a sequence, and the tiles before its first: where the search goes on */
 } tiling;
 
@@ -31,8 +32,17 @@ static tiling cut_tiles(const ln_op *op) {
     cut.n_heads = cut.shared < QUERY_ROWS ? cut.shared : QUERY_ROWS;
     cut.n_tokens = QUERY_ROWS / cut.n_heads;
     cut.per_token = (cut.shared + cut.n_heads - 1) / cut.n_heads * p->kv->n_heads;
-    for (size_t seq = 0; seq < op->batch->n_seqs; seq++)
-        cut.n_tiles += tiles_of(&cut, seq);
+    cut.together = cut.per_token;
+    for (size_t seq = 0; seq < op->batch->n_seqs; seq++) {
+        const int32_t *starts = op->batch->seq_starts;
+        size_t n = (size_t)(starts[seq + 1] - starts[seq]), n_tiles = tiles_of(&cut, seq);
+        cut.n_tiles += n_tiles;
+        cut.n_rows = most_of(cut.n_rows, (n < cut.n_tokens ? n : cut.n_tokens) * cut.n_heads);
+        if (n_tiles != cut.per_token)
+            cut.together = 1;
+    }
+    while ((cut.n_rows & (cut.n_rows - 1)) != 0) /* a power of two */
+        cut.n_rows += cut.n_rows & -cut.n_rows;
     return cut;
 }
 
@@ -75,13 +85,30 @@ static void fill_tile(tiling *cut, size_t number, query_tile *t) {
     find_range(t);
 }
 
+static void attend_tile(query_tile *t) {
+    bool few = is_few(t);
+    stage_queries(t);
+    for (size_t i = 0; i < t->n_rows; i++)
+        begin_sums(t->p, t->rows[i].head, &t->sums.largest[i], &t->sums.total[i]);
+    memset(t->whole, 0, t->n_rows * t->v_width * sizeof *t->whole);
+    for (size_t start = t->begin / SLICE * SLICE; start < t->end; start += SLICE)
+        if (few)
+            attend_few_slice(t, start, NULL, NULL);
+        else
+            attend_slice(t, start, NULL, NULL);
+    for (size_t i = 0; i < t->n_rows; i++)
+        for (size_t d = 0; d < t->p->kv->v_dim; d++)
+            t->rows[i].out[d] = t->whole[i * t->v_width + d] / t->sums.total[i];
+}
+
 /* ---- slices as items ---------------------------------------------------------------------- */
 
 /* In the shared memory: the rows of every tile as they are merged so far, and its slices of this
  * round. */
 typedef struct waiting {
     softmax_rows *sums;   /* [n_tiles][1 + n_slices], the merged ones first */
-    float *rows;          /* [n_tiles][1 + n_slices][QUERY_ROWS][v_width] */
+    float *rows;          /* [n_tiles][1 + n_slices][n_rows][v_width] */
+    size_t n_rows;        /* of a tile, at most */
     size_t n_slices;      /* of a round */
     size_t first, n_used; /* the round's first slice, and how many */
 } waiting;
@@ -91,7 +118,7 @@ static softmax_rows *waiting_sums(const waiting *w, size_t tile, size_t slice) {
 }
 
 static float *waiting_rows(const waiting *w, const query_tile *t, size_t tile, size_t slice) {
-    return w->rows + (tile * (1 + w->n_slices) + slice) * QUERY_ROWS * t->v_width;
+    return w->rows + (tile * (1 + w->n_slices) + slice) * w->n_rows * t->v_width;
 }
 
 /* Slices of the longest sequence. */
@@ -143,22 +170,60 @@ static void each_row(tiling *cut, query_tile *t, const waiting *w, const ln_cpu_
     }
 }
 
+/* What slice `slice` of the round is of the keys and values of the tiles from `tile` on. */
+static kv_ahead keys_of(tiling *cut, query_tile *t, const waiting *w, size_t tile, size_t slice) {
+    size_t start = (w->first + slice) * SLICE, parts = cut->per_token / t->p->kv->n_heads;
+    fill_tile(cut, tile, t);
+    size_t begin = most_of(t->begin, start), end = t->end < start + SLICE ? t->end : start + SLICE;
+    if (begin >= end)
+        return (kv_ahead){0};
+    return (kv_ahead){.blocks = t->block_table + begin / LANES,
+                      .n_blocks = (end + LANES - 1) / LANES - begin / LANES,
+                      .head = t->kv_head,
+                      .n_heads = (cut->together + parts - 1) / parts};
+}
+
+/* Slice `slice` of the round of one tile. */
+static void attend_part(tiling *cut, query_tile *t, const waiting *w, size_t tile, size_t slice) {
+    size_t start = (w->first + slice) * SLICE;
+    fill_tile(cut, tile, t);
+    if (start + SLICE <= t->begin || start >= t->end)
+        return;
+    stage_queries(t);
+    softmax_rows *sums = waiting_sums(w, tile, 1 + slice);
+    float *rows = waiting_rows(w, t, tile, 1 + slice);
+    if (is_few(t))
+        attend_few_slice(t, start, sums, rows);
+    else
+        attend_slice(t, start, sums, rows);
+}
+
+/* The slices of a round. While a worker is at one, it knows which one it has next. */
+static void attend_round(tiling *cut, query_tile *t, const ln_cpu_worker *worker,
+                         const waiting *w) {
+    size_t n_items = cut->n_tiles / cut->together * w->n_used, item, next;
+    bool has = ln_cpu_take(worker, n_items, &item);
+    while (has) {
+        size_t tile = item / w->n_used * cut->together, slice = item % w->n_used;
+        has = ln_cpu_take(worker, n_items, &next);
+        t->ahead = (kv_ahead){0};
+        if (has)
+            t->ahead = keys_of(cut, t, w, next / w->n_used * cut->together, next % w->n_used);
+        for (size_t i = 0; i < cut->together; i++) {
+            attend_part(cut, t, w, tile + i, slice);
+            t->ahead.chunk += SLICE / LANES;
+        }
+        item = next;
+    }
+}
+
 static void attend_split(tiling *cut, query_tile *t, const ln_cpu_worker *worker, waiting *w) {
-    size_t n = most_slices(cut->op), item;
+    size_t n = most_slices(cut->op);
     each_row(cut, t, w, worker, true, false);
     for (w->first = 0; w->first < n; w->first += w->n_slices) {
         bool is_last = w->first + w->n_slices >= n;
         w->n_used = is_last ? n - w->first : w->n_slices;
-        while (ln_cpu_take(worker, cut->n_tiles * w->n_used, &item)) {
-            size_t tile = item / w->n_used, slice = item % w->n_used;
-            size_t start = (w->first + slice) * SLICE;
-            fill_tile(cut, tile, t);
-            if (start + SLICE <= t->begin || start >= t->end)
-                continue;
-            stage_queries(t);
-            attend_slice(t, start, waiting_sums(w, tile, 1 + slice),
-                         waiting_rows(w, t, tile, 1 + slice));
-        }
+        attend_round(cut, t, worker, w);
         ln_cpu_barrier(worker);
         each_row(cut, t, w, worker, false, is_last);
         if (!is_last)
@@ -166,16 +231,21 @@ static void attend_split(tiling *cut, query_tile *t, const ln_cpu_worker *worker
     }
 }
 
-/* Whether slices are to be items: tiles do not go round, and there is room for a slice of each. */
-static bool splits(const tiling *cut, const query_tile *t, const ln_cpu_worker *worker,
-                   waiting *w) {
-    size_t record = sizeof(softmax_rows) + QUERY_ROWS * t->v_width * sizeof(float);
+/* Whether slices are to be items: of many tiles together if these are enough for all workers, as
+ * memory is read from end to end then; or where tiles do not go round. There must be room for a
+ * slice of each. */
+static bool splits(tiling *cut, const query_tile *t, const ln_cpu_worker *worker, waiting *w) {
+    size_t record = sizeof(softmax_rows) + cut->n_rows * t->v_width * sizeof(float);
     size_t room = ATTENTION_SHARED / record / most_of(cut->n_tiles, 1);
     size_t n_slices = most_slices(cut->op);
     bool is_even = cut->n_tiles % worker->count == 0 || cut->n_tiles >= 8 * worker->count;
-    if (worker->count == 1 || is_even || n_slices < 2 || room < 2)
+    while (cut->together > 1 && (cut->per_token % cut->together != 0 ||
+                                 cut->n_tiles / cut->together * n_slices < 4 * worker->count))
+        cut->together--;
+    if (n_slices < 2 || room < 2 || (cut->together == 1 && (worker->count == 1 || is_even)))
         return false;
     w->n_slices = room - 1 < n_slices ? room - 1 : n_slices;
+    w->n_rows = cut->n_rows;
     w->sums = worker->shared;
     w->rows = (float *)(void *)(w->sums + cut->n_tiles * (1 + w->n_slices));
     return true;

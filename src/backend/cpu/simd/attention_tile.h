@@ -30,6 +30,13 @@ typedef struct softmax_rows {
     float largest[QUERY_ROWS], total[QUERY_ROWS];
 } softmax_rows;
 
+/* Keys and values that the worker is going to have next: of which blocks, and of which heads. */
+typedef struct kv_ahead {
+    const int32_t *blocks; /* [n_blocks] */
+    size_t n_blocks, head, n_heads;
+    size_t chunk; /* heads of blocks that it has come to, without those of the current tile */
+} kv_ahead;
+
 typedef struct query_tile {
     const ln_op_attention *p;
     const int32_t *block_table;
@@ -41,6 +48,7 @@ typedef struct query_tile {
     size_t v_width;    /* v_dim, filled up to whole vectors */
     bool words;        /* queries and keys are int16 */
     bool halves;       /* values and weights are bf16 */
+    kv_ahead ahead;
     query_row rows[QUERY_ROWS];
     softmax_rows sums;
     float *queries; /* [QUERY_ROWS][q_stride] */
@@ -70,6 +78,7 @@ static void place_tile(query_tile *t, const ln_op_attention *p, bool exact, floa
     const ln_kv_layer *kv = p->kv;
     bool narrow = !exact && kv->dtype != LN_KV_F32;
     t->p = p;
+    t->ahead = (kv_ahead){0};
     t->words = NARROW_KEYS != 0 && narrow;
     t->halves = NARROW_VALUES != 0 && narrow && !p->precise;
     t->k_steps = t->words ? (kv->k_dim + 1) / 2 : kv->k_dim;
@@ -325,12 +334,13 @@ static void merge_totals(softmax_rows *sums, const softmax_rows *slice, size_t n
 
 /* The values of the key blocks [first, last) of the slice at `start`, of keys [begin, end) only;
  * zeros for others. */
-static void stage_values(const query_tile *t, size_t start, size_t first, size_t last) {
+static void stage_values(const query_tile *t, size_t start, size_t first, size_t last,
+                         float *staged) {
     const ln_kv_layer *kv = t->p->kv;
     size_t step = t->halves ? 2 : 1;
     for (size_t key = first * LANES; key < last * LANES; key += step) {
         size_t position = start + key;
-        float *out = t->staged + (key - first * LANES) / step * t->v_width;
+        float *out = staged + (key - first * LANES) / step * t->v_width;
         size_t block = (size_t)t->block_table[position / LANES];
         size_t row = (block * kv->n_heads + t->kv_head) * LANES + position % LANES;
         size_t left = position < t->end ? t->end - position : 0, n = left < step ? left : step;
@@ -352,6 +362,13 @@ typedef struct value_sums {
     float *out;              /* [rows][v_width] */
 } value_sums;
 
+LN_INLINE void put_sums(vf sums, const value_sums *to, size_t row, size_t v_width, size_t at) {
+    float *out = to->out + row * v_width + at;
+    if (to->keep != NULL)
+        sums = vf_fma(sums, vf_set(to->add[row]), vf_mul(vf_load(out), vf_set(to->keep[row])));
+    vf_store(out, sums);
+}
+
 /* sum over steps of weights[i][step] * values[step], n_vectors wide. */
 LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n_steps,
                           const float *weights, const float *values, size_t v_width,
@@ -369,13 +386,8 @@ LN_INLINE void value_tile(size_t n_rows, size_t n_vectors, bool halves, size_t n
                 sums[i][j] = multiply(false, halves, sums[i][j], v[j], weights + i * SLICE + step);
     }
     for (size_t i = 0; i < n_rows; i++)
-        for (size_t j = 0; j < n_vectors; j++) {
-            float *out = to->out + (row + i) * v_width + at + j * LANES;
-            if (to->keep != NULL)
-                sums[i][j] = vf_fma(sums[i][j], vf_set(to->add[row + i]),
-                                    vf_mul(vf_load(out), vf_set(to->keep[row + i])));
-            vf_store(out, sums[i][j]);
-        }
+        for (size_t j = 0; j < n_vectors; j++)
+            put_sums(sums[i][j], to, row + i, v_width, at + j * LANES);
 }
 
 LN_INLINE void value_group(size_t n_rows, bool halves, const query_tile *t, const row_group *g,
@@ -426,7 +438,7 @@ static void attend_slice(query_tile *t, size_t start, softmax_rows *alone, float
         merge_totals(&t->sums, slice, t->n_rows, keep, add);
         to = (value_sums){keep, add, t->whole};
     }
-    stage_values(t, start, first, last);
+    stage_values(t, start, first, last, t->staged);
     for (size_t row = 0; row < t->n_rows;) {
         row_group group = group_at(t, row, start);
         row += group.n_rows;
@@ -466,18 +478,6 @@ static void stage_queries(query_tile *t) {
 static void begin_sums(const ln_op_attention *p, size_t head, float *largest, float *total) {
     *largest = p->sinks != NULL ? p->sinks[head] : -INFINITY;
     *total = p->sinks != NULL ? 1.0f : 0.0f;
-}
-
-static void attend_tile(query_tile *t) {
-    stage_queries(t);
-    for (size_t i = 0; i < t->n_rows; i++)
-        begin_sums(t->p, t->rows[i].head, &t->sums.largest[i], &t->sums.total[i]);
-    memset(t->whole, 0, t->n_rows * t->v_width * sizeof *t->whole);
-    for (size_t start = t->begin / SLICE * SLICE; start < t->end; start += SLICE)
-        attend_slice(t, start, NULL, NULL);
-    for (size_t i = 0; i < t->n_rows; i++)
-        for (size_t d = 0; d < t->p->kv->v_dim; d++)
-            t->rows[i].out[d] = t->whole[i * t->v_width + d] / t->sums.total[i];
 }
 
 #endif

@@ -101,10 +101,18 @@ LN_INLINE vf words_pair(vi even, vi odd) {
 /* The largest magnitudes of 16 keys [dim][16]: without their signs, bits are in the order of the
  * numbers. */
 LN_INLINE vf largest_halves(bool is_f16, const uint16_t *keys, size_t dim) {
-    __m512i magnitude = _mm512_set1_epi16(0x7fff), most = _mm512_setzero_si512();
+    __m512i magnitude = _mm512_set1_epi16(0x7fff), most = _mm512_setzero_si512(), other = most;
     size_t i = 0;
-    for (; i + 2 <= dim; i += 2)
+    for (; i + 4 <= dim; i += 4) {
         most = _mm512_max_epu16(most, _mm512_and_si512(vi_load(keys + i * LANES), magnitude));
+        other =
+            _mm512_max_epu16(other, _mm512_and_si512(vi_load(keys + (i + 2) * LANES), magnitude));
+    }
+    most = _mm512_max_epu16(most, other);
+    if (i + 2 <= dim) {
+        most = _mm512_max_epu16(most, _mm512_and_si512(vi_load(keys + i * LANES), magnitude));
+        i += 2;
+    }
     __m256i low =
         _mm256_max_epu16(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
     if (i < dim) {
@@ -116,53 +124,100 @@ LN_INLINE vf largest_halves(bool is_f16, const uint16_t *keys, size_t dim) {
     return load_halves(is_f16, bits);
 }
 
-/* 16 keys of f16 or bf16 [dim][16] as int16 [pairs][16][2]. An odd element is rounded in the upper
- * half of its lane. */
-LN_INLINE void words_of_halves(bool is_f16, const uint16_t *keys, size_t dim, float *out,
-                               float *scales) {
-    vf largest = largest_halves(is_f16, keys, dim), limit = vf_set(words_limit(dim));
+/* 16 keys of a transposed block on their way to int16. */
+typedef struct narrow_keys {
+    const void *keys;        /* [dim][16] */
+    vf inverse, inverse_odd; /* 1 / scale, and 65536 times that */
+} narrow_keys;
+
+/* The keys of a head's block that begins with row number `row`, and their scales [16]. */
+LN_INLINE narrow_keys begin_keys(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row,
+                                 float *scales) {
+    if (dtype == LN_KV_Q8_0) {
+        char *rows = kv_int8_rows(kv, kv->k, row, kv->k_dim);
+        vf_store(scales, vf_load(kv_scales(kv, rows, kv->k_dim)));
+        return (narrow_keys){rows, vf_set(1.0f), vf_set(1.0f)};
+    }
+    const uint16_t *keys = (const uint16_t *)kv->k + row * kv->k_dim;
+    vf largest = largest_halves(dtype == LN_KV_F16, keys, kv->k_dim);
+    vf limit = vf_set(words_limit(kv->k_dim));
     __mmask16 counts = _mm512_cmp_ps_mask(largest, vf_set(1e-30f), _CMP_NLE_UQ);
     vf inverse = _mm512_maskz_div_ps(counts, limit, largest);
-    vf inverse_odd = vf_mul(inverse, vf_set(65536.0f));
     vf_store(scales, _mm512_maskz_div_ps(counts, largest, limit));
-    size_t i = 0;
-    for (; i + 2 <= dim; i += 2) {
-        vf even = load_halves(is_f16, keys + i * LANES);
-        vf odd = load_halves(is_f16, keys + (i + 1) * LANES);
-        vi high = vi_round(vf_fma(odd, inverse_odd, vf_set(32768.0f)));
-        vf_store(out + i / 2 * LANES, words_pair(vi_round(vf_mul(even, inverse)), high));
-    }
-    if (i < dim) {
-        vi even = vi_round(vf_mul(load_halves(is_f16, keys + i * LANES), inverse));
-        vf_store(out + i / 2 * LANES, words_pair(even, vi_set(0)));
-    }
+    return (narrow_keys){keys, inverse, vf_mul(inverse, vf_set(65536.0f))};
 }
 
 LN_INLINE vi load_int8(const int8_t *p) {
     return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
-static void words_of_int8(const ln_kv_layer *kv, size_t row, float *out, float *scales) {
-    char *rows = kv_int8_rows(kv, kv->k, row, kv->k_dim);
-    const int8_t *keys = (const int8_t *)rows;
-    vf_store(scales, vf_load(kv_scales(kv, rows, kv->k_dim)));
+/* Elements i and i + 1 of the keys as pairs of int16. An odd one is rounded in the upper half of
+ * its lane. */
+LN_INLINE vf two_of_keys(ln_kv_dtype dtype, const narrow_keys *k, size_t i) {
+    if (dtype == LN_KV_Q8_0) {
+        const int8_t *keys = (const int8_t *)k->keys + i * LANES;
+        return words_pair(load_int8(keys), vi_shl(load_int8(keys + LANES), 16));
+    }
+    const uint16_t *keys = (const uint16_t *)k->keys + i * LANES;
+    vf even = load_halves(dtype == LN_KV_F16, keys);
+    vf odd = load_halves(dtype == LN_KV_F16, keys + LANES);
+    vi high = vi_round(vf_fma(odd, k->inverse_odd, vf_set(32768.0f)));
+    return words_pair(vi_round(vf_mul(even, k->inverse)), high);
+}
+
+/* Element i of the keys, which is the last, paired with zeros. */
+LN_INLINE vf one_of_keys(ln_kv_dtype dtype, const narrow_keys *k, size_t i) {
+    if (dtype == LN_KV_Q8_0)
+        return words_pair(load_int8((const int8_t *)k->keys + i * LANES), vi_set(0));
+    vf last = load_halves(dtype == LN_KV_F16, (const uint16_t *)k->keys + i * LANES);
+    return words_pair(vi_round(vf_mul(last, k->inverse)), vi_set(0));
+}
+
+LN_INLINE void words_keys_of(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row, float *out,
+                             float *scales) {
+    narrow_keys keys = begin_keys(dtype, kv, row, scales);
     size_t i = 0;
     for (; i + 2 <= kv->k_dim; i += 2)
-        vf_store(out + i / 2 * LANES, words_pair(load_int8(keys + i * LANES),
-                                                 vi_shl(load_int8(keys + (i + 1) * LANES), 16)));
+        vf_store(out + i / 2 * LANES, two_of_keys(dtype, &keys, i));
     if (i < kv->k_dim)
-        vf_store(out + i / 2 * LANES, words_pair(load_int8(keys + i * LANES), vi_set(0)));
+        vf_store(out + i / 2 * LANES, one_of_keys(dtype, &keys, i));
 }
 
 /* The 16 keys of a transposed block as int16 [pairs][16][2], and their scales [16]. */
 static void words_keys(const ln_kv_layer *kv, size_t row, float *out, float *scales) {
-    const uint16_t *halves = (const uint16_t *)kv->k + row * kv->k_dim;
     if (kv->dtype == LN_KV_Q8_0)
-        words_of_int8(kv, row, out, scales);
+        words_keys_of(LN_KV_Q8_0, kv, row, out, scales);
     else if (kv->dtype == LN_KV_F16)
-        words_of_halves(true, halves, kv->k_dim, out, scales);
+        words_keys_of(LN_KV_F16, kv, row, out, scales);
     else
-        words_of_halves(false, halves, kv->k_dim, out, scales);
+        words_keys_of(LN_KV_BF16, kv, row, out, scales);
+}
+
+/* The values of a head's block: [16][v_stride]. */
+typedef struct narrow_values {
+    const void *values;
+    const float *scales; /* [16] of int8 */
+    size_t stride;
+} narrow_values;
+
+LN_INLINE narrow_values begin_values(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row) {
+    if (dtype == LN_KV_Q8_0) {
+        char *rows = kv_int8_rows(kv, kv->v, row, kv->v_stride);
+        return (narrow_values){rows, kv_scales(kv, rows, kv->v_stride), kv->v_stride};
+    }
+    return (narrow_values){(const uint16_t *)kv->v + row * kv->v_stride, NULL, kv->v_stride};
+}
+
+/* 16 elements from number `at` on of the values of tokens i and i + 1, as pairs of bf16. */
+LN_INLINE vf two_values(ln_kv_dtype dtype, const narrow_values *v, size_t i, size_t at) {
+    if (dtype == LN_KV_Q8_0) {
+        const int8_t *values = (const int8_t *)v->values + i * v->stride + at;
+        return bf16_pairs(vf_mul(vf_from_i8(values), vf_set(v->scales[i])),
+                          vf_mul(vf_from_i8(values + v->stride), vf_set(v->scales[i + 1])));
+    }
+    const uint16_t *values = (const uint16_t *)v->values + i * v->stride + at;
+    return bf16_pairs(load_halves(dtype == LN_KV_F16, values),
+                      load_halves(dtype == LN_KV_F16, values + v->stride));
 }
 
 LN_INLINE void halves_of_halves(bool is_f16, const uint16_t *values, size_t stride, size_t dim,

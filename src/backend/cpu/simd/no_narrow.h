@@ -28,6 +28,35 @@ LN_INLINE float words_query(const float *q, size_t dim, float *out) {
     out[0] = q[dim - 1];
     return 0.0f;
 }
+
+typedef struct narrow_keys {
+    float scale;
+} narrow_keys;
+LN_INLINE narrow_keys begin_keys(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row,
+                                 float *scales) {
+    (void)dtype;
+    (void)kv;
+    scales[0] = (float)row;
+    return (narrow_keys){0.0f};
+}
+LN_INLINE vf two_of_keys(ln_kv_dtype dtype, const narrow_keys *k, size_t i) {
+    (void)dtype;
+    return vf_set(k->scale + (float)i);
+}
+
+typedef struct narrow_values {
+    float scale;
+} narrow_values;
+LN_INLINE narrow_values begin_values(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row) {
+    (void)dtype;
+    (void)kv;
+    return (narrow_values){(float)row};
+}
+LN_INLINE vf two_values(ln_kv_dtype dtype, const narrow_values *v, size_t i, size_t at) {
+    (void)dtype;
+    return vf_set(v->scale + (float)(i + at));
+}
+
 LN_INLINE void words_keys(const ln_kv_layer *kv, size_t row, float *out, float *scales) {
     (void)kv;
     out[0] = scales[0] = (float)row;

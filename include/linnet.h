@@ -196,7 +196,8 @@ typedef struct linnet_engine_options {
     size_t max_seqs;         /* sequences in one step; 0: 1 */
     size_t max_batch_tokens; /* tokens in one step, at least max_seqs; 0: 512, or max_seqs times
                                 ctx_tokens when that is less */
-    size_t n_threads;        /* 0: one per processor that the process may run on */
+    size_t n_threads;        /* 0: one per processor that the process may run on; steps that are
+                                 too small to be shared out then run on one of them */
     /* NULL, or what matrices of float types become while they load: a GGUF type such as "q4_0",
      * "int8" or "fp8" (one scale per row), or "int4" (scale and zero for 32 columns) */
     const char *quantize_on_load;

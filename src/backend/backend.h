@@ -64,8 +64,9 @@ typedef struct ln_backend_options {
     const char *isa; /* "auto", "scalar", ... */
     size_t n_threads;
     bool exact;
-    bool pin;  /* threads keep to a processor each; the caller's thread is its own matter */
-    bool lazy; /* weights may stay in their file until a run needs them */
+    bool pin;    /* threads keep to a processor each; the caller's thread is its own matter */
+    bool adapts; /* a run that is too small to be shared out uses one of the threads */
+    bool lazy;   /* weights may stay in their file until a run needs them */
     bool lets_rows_vary; /* the bits of a row may depend on the other rows, where that is faster */
 } ln_backend_options;
 

@@ -308,6 +308,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     ln_backend_options backend_options = {.isa = own.cpu,
                                           .n_threads = plan->n_threads,
                                           .pin = own.pin_threads,
+                                          .adapts = own.n_threads == 0,
                                           .lazy = own.lazy_weights,
                                           .lets_rows_vary = !own.batch_invariant,
                                           .exact = own.precision == LINNET_PRECISION_EXACT};

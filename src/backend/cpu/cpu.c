@@ -10,6 +10,7 @@
 #include "backend/cpu/ceilings.h"
 #include "backend/cpu/lazy.h"
 #include "backend/cpu/prepare.h"
+#include "backend/cpu/small.h"
 #if defined(__x86_64__)
 #include "backend/cpu/x86.h"
 #elif defined(__aarch64__)
@@ -42,11 +43,11 @@ enum {
 typedef struct cpu_backend {
     ln_backend base;
     const ln_cpu_kernels *kernels;
-    bool exact, lazy;
+    bool exact, lazy, adapts;
     size_t lazy_bytes; /* of weights that may be lazy, at most; 0: not asked yet */
     ln_lazy_list waiting;
-    ln_bulk *bulk; /* while weights are loaded; NULL: none was put off */
-    ln_pool *pool;
+    ln_bulk *bulk;          /* while weights are loaded; NULL: none was put off */
+    ln_pool *pool, *alone;  /* all threads; the caller, for small steps */
     ln_cpu_worker *workers; /* [pool size] */
     ln_cpu_queue *queues;   /* [pool size][QUEUE_STRIDE]: cache lines of their own */
     void *scratch;
@@ -60,6 +61,7 @@ static void destroy(ln_backend *backend) {
     if (self == NULL)
         return;
     ln_pool_destroy(self->pool);
+    ln_pool_destroy(self->alone);
     ln_unreserve(self->scratch, self->scratch_bytes);
     ln_lazy_free(&self->waiting);
     free(self->bulk);
@@ -246,10 +248,8 @@ static bool joins(const ln_op *before, const ln_op *op) {
            a->residual == NULL && b->residual == NULL && a->weight->n_cols == b->weight->n_cols;
 }
 
-static void walk(void *context, size_t index) {
-    cpu_backend *self = context;
-    ln_cpu_worker *worker = &self->workers[index];
-    ln_profile *profile = index == 0 ? self->base.profile : NULL;
+static void walk(cpu_backend *self, ln_cpu_worker *worker) {
+    ln_profile *profile = worker->index == 0 ? self->base.profile : NULL;
     uint64_t before = profile != NULL ? ln_clock_ns() : 0;
     *worker->queue = (ln_cpu_queue){0};
     worker->joins = NULL;
@@ -270,12 +270,24 @@ static void walk(void *context, size_t index) {
     }
 }
 
+static void walk_share(void *context, size_t index) {
+    cpu_backend *self = context;
+    walk(self, &self->workers[index]);
+}
+
 static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
     cpu_backend *self = (cpu_backend *)backend;
     self->ops = ops;
     self->n_ops = n_ops;
     ln_lazy_begin(&self->waiting, ops, n_ops);
-    ln_pool_run(self->pool, walk, self);
+    if (self->adapts && ln_cpu_is_small(ops, n_ops)) {
+        ln_cpu_worker alone = self->workers[0];
+        alone.count = 1;
+        alone.pool = self->alone;
+        walk(self, &alone);
+    } else {
+        ln_pool_run(self->pool, walk_share, self);
+    }
     return ln_lazy_end(&self->waiting, err);
 }
 
@@ -353,8 +365,11 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
     self->kernels = kernels;
     self->exact = options->exact;
     self->lazy = options->lazy;
+    self->adapts = options->adapts;
     self->waiting.packer = kernels->packer;
     ln_status status = ln_pool_create(options->n_threads, &self->pool, err);
+    if (status == LINNET_OK)
+        status = ln_pool_create(1, &self->alone, err);
     if (status == LINNET_OK && options->pin)
         ln_pool_pin(self->pool);
     if (status == LINNET_OK) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,14 @@ static double now_s(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Of all threads, in the system too. */
+static double processor_s(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
 static void fail(const char *what) {
@@ -59,10 +68,10 @@ static void *copy_part(void *argument) {
     return NULL;
 }
 
-/* Seconds of a plain copy. */
-static double copy_file(const char *path, size_t bytes) {
+/* Seconds of a plain copy, and of processors. */
+static double copy_file(const char *path, size_t bytes, double *busy_s) {
     int fd = open(path, O_RDONLY);
-    double start = now_s();
+    double start = now_s(), before_s = processor_s();
     char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fd < 0 || memory == MAP_FAILED)
         fail("cannot open the file, or no memory");
@@ -76,13 +85,15 @@ static double copy_file(const char *path, size_t bytes) {
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     double seconds = now_s() - start;
+    *busy_s = processor_s() - before_s;
     munmap(memory, bytes);
     close(fd);
     return seconds;
 }
 
-/* Seconds of opening the model and of creating its engine. */
-static void load(const char *path, double *open_s, double *create_s, size_t bytes[3]) {
+/* Seconds of opening the model and of creating its engine, and of processors for the latter. */
+static void load(const char *path, double *open_s, double *create_s, double *busy_s,
+                 size_t bytes[3]) {
     linnet_error err;
     linnet_model *model;
     linnet_engine *engine;
@@ -94,11 +105,12 @@ static void load(const char *path, double *open_s, double *create_s, size_t byte
     double start = now_s();
     if (linnet_model_open(path, &model, &err) != LINNET_OK)
         fail(err.message);
-    double opened = now_s();
+    double opened = now_s(), before_s = processor_s();
     if (linnet_engine_create(model, &options, &engine, &err) != LINNET_OK)
         fail(err.message);
     *open_s = opened - start;
     *create_s = now_s() - opened;
+    *busy_s = processor_s() - before_s;
     linnet_engine_get_memory(engine, &plan);
     bytes[0] = resident_bytes("VmRSS:");
     bytes[1] = plan.total_bytes;
@@ -121,20 +133,24 @@ int main(int argc, char **argv) {
     struct stat info;
     size_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 5, bytes[3];
     double copies[MAX_RUNS], opens[MAX_RUNS], creates[MAX_RUNS];
+    double copies_busy[MAX_RUNS], creates_busy[MAX_RUNS];
     if (argc < 2 || stat(argv[1], &info) != 0 || runs == 0 || runs > MAX_RUNS)
         fail("usage: load MODEL.gguf [RUNS]");
-    copy_file(argv[1], (size_t)info.st_size);
+    copy_file(argv[1], (size_t)info.st_size, &copies_busy[0]);
     for (size_t i = 0; i < runs; i++) {
-        copies[i] = copy_file(argv[1], (size_t)info.st_size);
-        load(argv[1], &opens[i], &creates[i], bytes);
+        copies[i] = copy_file(argv[1], (size_t)info.st_size, &copies_busy[i]);
+        load(argv[1], &opens[i], &creates[i], &creates_busy[i], bytes);
     }
     double size = (double)info.st_size, copy = median(copies, runs);
     double create = median(creates, runs);
+    double copy_busy = median(copies_busy, runs), create_busy = median(creates_busy, runs);
     printf("file        %.1f MB\n", size / 1e6);
     printf("plain copy  %.3f s, %.2f GB/s\n", copy, size / copy / 1e9);
     printf("open        %.3f s\n", median(opens, runs));
     printf("load        %.3f s, %.2f GB/s, %.2f of the copy\n", create, size / create / 1e9,
            copy / create);
+    printf("processors  %.3f s of the copy, %.3f s of the load: %.2f\n", copy_busy, create_busy,
+           copy_busy / create_busy);
     printf("resident    %.1f MB; planned %.1f MB, mapped %.1f MB\n", (double)bytes[0] / 1e6,
            (double)bytes[1] / 1e6, (double)bytes[2] / 1e6);
     return 0;

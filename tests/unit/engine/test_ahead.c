@@ -1,21 +1,8 @@
 /* Steps that are started before the tokens of the step before are known: the same tokens, and
  * nothing is left of a step that nobody asks for any more. */
-#include "engine_test.h"
+#include "golden_llama.h"
 
 #include <math.h>
-
-static golden g;
-
-static int open_model(void **state) {
-    (void)state;
-    golden_open(&g, "llama");
-    return 0;
-}
-static int close_model(void **state) {
-    (void)state;
-    linnet_model_close(g.model);
-    return 0;
-}
 
 /* Every block and row is free, and no step is under way. */
 static void expect_nothing_left(linnet_engine *engine) {

@@ -1,24 +1,11 @@
 /* Too many requests for too small a cache: what gives way comes back, and nobody can tell. */
-#include "engine_test.h"
+#include "golden_llama.h"
 
 #include <pthread.h>
 
 #include "engine/engine.h"
 
 enum { CROWD = 64, LENGTH = 24, KV_TOKENS = 640 };
-
-static golden g;
-
-static int open_model(void **state) {
-    (void)state;
-    golden_open(&g, "llama");
-    return 0;
-}
-static int close_model(void **state) {
-    (void)state;
-    linnet_model_close(g.model);
-    return 0;
-}
 
 /* Request i of a crowd: prompts of 1 to 48 tokens, some with a common beginning; greedy, sampled
  * with penalties, mirostat. */

@@ -1,22 +1,9 @@
 /* The prefix cache and groups of sequences: what is shared, and that nobody can tell. */
-#include "engine_test.h"
+#include "golden_llama.h"
 
 #include "engine/engine.h"
 
 enum { PREFIX = 96, MANY = 16 };
-
-static golden g;
-
-static int open_model(void **state) {
-    (void)state;
-    golden_open(&g, "llama");
-    return 0;
-}
-static int close_model(void **state) {
-    (void)state;
-    linnet_model_close(g.model);
-    return 0;
-}
 
 /* A prompt of n_ids: the first PREFIX are the same for all, the rest is `own`'s. */
 static void make_prompt(int32_t *ids, size_t n_ids, size_t own) {

@@ -59,7 +59,7 @@ _linnet() {
             detokenize) i='--ids --keep-special' ;;
             template) i='--context --now' ;;
             bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --json --serve-trace
-                --requests --concurrency --rate --shared $engine" ;;
+                --requests --concurrency --rate --shared $sampling $engine" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;
             eval) i="--file --compare --stride --chunks --json $engine" ;;
             quantize) i='--type --keep --threads' ;;

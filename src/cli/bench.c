@@ -50,6 +50,7 @@ typedef struct bench_args {
     bool serves;
     ln_bench_load load;
     linnet_engine_options engine;
+    linnet_sampling sampling;
 } bench_args;
 
 static const struct argp_option options[] = {
@@ -101,7 +102,11 @@ static void check_end(const struct argp_state *state, const bench_args *args) {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     bench_args *args = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->sampling;
+        state->child_inputs[1] = &args->sampling;
+        state->child_inputs[2] = &args->engine;
+        break;
     case KEY_SHAPE: args->shape = arg; break;
     case KEY_TYPE: args->type = arg; break;
     case KEY_WRITE: args->write = arg; break;
@@ -136,8 +141,22 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 4},
-                                             {0}};
+/* Behind the options of sampling, which begin with what run does. */
+static error_t begin_greedy(int key, char *arg, struct argp_state *state) {
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
+        return ARGP_ERR_UNKNOWN;
+    linnet_sampling *sampling = state->input;
+    sampling->temperature = 0;
+    return 0;
+}
+
+static const struct argp greedy_argp = {.parser = begin_greedy};
+static const struct argp_child children[] = {
+    {&ln_cli_sampling_argp, 0, "Sampling, with --temp (without: the most likely token):", 4},
+    {&greedy_argp, 0, NULL, 0},
+    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 5},
+    {0}};
 
 static const struct argp bench_argp = {
     .options = options,
@@ -173,6 +192,7 @@ typedef struct bench_run {
     size_t n_seqs, n_prompt, n_output;
     size_t *n_submitted; /* so far, by all runs whose prompts are new */
     size_t first;        /* > 0: prompts with the numbers from here on, whoever had them before */
+    const linnet_sampling *sampling;
 } bench_run;
 
 /* `number` makes the prompt unlike those of other numbers, so that no cache of prefixes knows it.
@@ -194,7 +214,7 @@ static linnet_status submit(linnet_engine *engine, const bench_run *run, size_t 
     options_of.n_prompt_ids = run->n_prompt;
     options_of.max_tokens = run->n_output;
     options_of.ignore_eos = true;
-    options_of.sampling.temperature = 0;
+    options_of.sampling = *run->sampling;
     linnet_status status = linnet_request_submit(engine, &options_of, request, err);
     free(ids);
     return status;
@@ -268,7 +288,7 @@ static linnet_status measure(linnet_engine *engine, const bench_args *args, benc
     bool profiles = args->profile || engine->backend->vtable->measure != NULL;
     size_t n_tokens = decodes ? (run->n_output - 1) * run->n_seqs : run->n_prompt;
     if (decodes) { /* fills the prefix cache */
-        bench_run prompts = {run->n_seqs, run->n_prompt, 1, run->n_submitted, 0};
+        bench_run prompts = {run->n_seqs, run->n_prompt, 1, run->n_submitted, 0, run->sampling};
         run->first = *run->n_submitted + 1;
         LN_TRY(run_once(engine, &prompts, NULL, &times, err));
     }
@@ -298,10 +318,14 @@ static void compare_with(const ln_ceilings *c, bench_phase *phase) {
 static linnet_status measure_all(linnet_engine *engine, const bench_args *args, measurement *m,
                                  linnet_error *err) {
     size_t n_submitted = 0;
-    bench_run prefill = {1, args->n_prefill, 1, &n_submitted, 0};
+    bench_run prefill = {1, args->n_prefill, 1, &n_submitted, 0, &args->sampling};
     /* Whole blocks of the context lie in the prefix cache: after a multiple of 16, no step but
      * those of decode. */
-    bench_run decode = {args->n_seqs, args->n_context + 1, args->n_decode + 1, &n_submitted, 0};
+    bench_run decode = {.n_seqs = args->n_seqs,
+                        .n_prompt = args->n_context + 1,
+                        .n_output = args->n_decode + 1,
+                        .n_submitted = &n_submitted,
+                        .sampling = &args->sampling};
     linnet_status status = measure(engine, args, &prefill, &m->prefill, err);
     if (status == LINNET_OK)
         status = measure(engine, args, &decode, &m->decode, err);
@@ -408,14 +432,11 @@ static int print(const bench_args *args, const linnet_engine *engine, const meas
 
 /* The load in full, and an engine that holds as much of it as runs at once. */
 static void fill_load(const bench_args *args, ln_bench_load *load, linnet_engine_options *engine) {
-    linnet_request_options defaults;
-    linnet_request_options_init(&defaults);
     *load = args->load;
     load->n_requests = load->n_requests > 0 ? load->n_requests : 32;
     load->n_prompt = args->n_prefill;
     load->n_output = args->n_decode;
-    load->sampling = defaults.sampling;
-    load->sampling.temperature = 0;
+    load->sampling = args->sampling;
     size_t most = load->concurrency > 0 ? load->concurrency : load->n_requests;
     if (engine->ctx_tokens == 0)
         engine->ctx_tokens = args->n_prefill + args->n_decode + 1;

@@ -49,6 +49,21 @@ static void test_loads(void **state) {
     check(LINNET(SERVE, "--rate=2000", "--shared=16", "--max-seqs=2"), "open", 12);
 }
 
+/* Tokens may be drawn, which changes nothing about their number. */
+static void test_sampling(void **state) {
+    (void)state;
+    check(LINNET(SERVE, "--temp=1", "--top-k=5", "--top-p=0.9", "--min-p=0.1", "--seed=7"),
+          "closed", 12);
+    spawn_result plain = LINNET("bench", LLAMA, "--prefill=8", "--decode=4", "--runs=1", "--temp=1",
+                                "--repeat-penalty=1.1", "--json");
+    assert_int_equal(plain.status, 0);
+    assert_non_null(strstr(plain.out, "decode_tokens_per_s"));
+    spawn_free(&plain);
+    spawn_result wrong = LINNET(SERVE, "--temp=-1");
+    assert_int_equal(wrong.status, 2);
+    spawn_free(&wrong);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     const char *const message[] = {"need --serve-trace", "both given", "more than --prefill"};
@@ -65,6 +80,7 @@ static void test_refusals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loads),
+        cmocka_unit_test(test_sampling),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

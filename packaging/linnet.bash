@@ -28,7 +28,7 @@ _linnet() {
         neon-dotprod neon-i8mm' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0' -- "$word") ;;
     -f | --file | --chat-template | --json-schema | --grammar | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
-    -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --text | --now | --regex | --choice) ;;
+    -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --beams | --text | --now | --regex | --choice) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
     --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
@@ -46,7 +46,7 @@ _linnet() {
                 logits bench convert quantize eval engine" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
-            run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --ignore-eos
+            run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --beams --ignore-eos
                 --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine" ;;
             chat) i="--system --chat-template --max-tokens --quiet $sampling $engine" ;;
             serve) i="--host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key

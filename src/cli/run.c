@@ -23,11 +23,14 @@ enum {
     KEY_SYSTEM,
     KEY_CHAT_TEMPLATE,
     KEY_STOP,
+    KEY_BEAMS,
     KEY_IGNORE_EOS,
     KEY_KEEP_SPECIAL,
     KEY_PRINT_IDS,
     KEY_PRINT_MEMORY
 };
+
+enum { MAX_BEAMS = 1024 };
 
 typedef struct run_args {
     const char *model;         /* NULL: the demo model */
@@ -38,6 +41,7 @@ typedef struct run_args {
     const char **stop;         /* [n_stop], owned; the strings are argv's */
     size_t n_stop;
     size_t max_tokens; /* 0: until the context is full */
+    size_t n_beams;    /* 0: none */
     ln_cli_ids ids, encoder_ids;
     bool chat, ignore_eos, keep_special, print_ids, print_memory, quiet;
     linnet_engine_options engine;
@@ -60,6 +64,9 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Output:", 2},
     {"max-tokens", 'n', "N", 0, "At most N tokens (until a stop, or the context is full)", 2},
     {"stop", KEY_STOP, "TEXT", 0, "End before TEXT appears in the output; may be repeated", 2},
+    {"beams", KEY_BEAMS, "N", 0,
+     "Search for the likeliest text with N beams instead of drawing tokens; it comes at the end",
+     2},
     {"ignore-eos", KEY_IGNORE_EOS, NULL, 0, "Do not end at the model's stop tokens", 2},
     {"keep-special", KEY_KEEP_SPECIAL, NULL, 0, "Write control tokens as their text", 2},
     {"print-ids", KEY_PRINT_IDS, NULL, 0, "Print the ids instead of the text, on one line", 2},
@@ -111,13 +118,18 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_CHAT_TEMPLATE: args->chat_template = arg; break;
     case 'n': args->max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX); break;
     case KEY_STOP: add_stop(state, args, arg); break;
+    case KEY_BEAMS: args->n_beams = ln_cli_parse_count(state, "--beams", arg, 1, MAX_BEAMS); break;
     case KEY_IGNORE_EOS: args->ignore_eos = true; break;
     case KEY_KEEP_SPECIAL: args->keep_special = true; break;
     case KEY_PRINT_IDS: args->print_ids = true; break;
     case KEY_PRINT_MEMORY: args->print_memory = true; break;
     case 'q': args->quiet = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
-    case ARGP_KEY_END: check_prompt(state, args); break;
+    case ARGP_KEY_END:
+        check_prompt(state, args);
+        if (args->engine.max_seqs < args->n_beams) /* a beam is a sequence */
+            args->engine.max_seqs = args->n_beams;
+        break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return 0;
@@ -235,7 +247,9 @@ static void print_settings(const run_args *args, const char *path, const linnet_
         fprintf(stderr, ", %s on the GPU", ln_cli_count_text(memory->gpu_layers, "layer").text);
     fputc('\n', stderr);
     const linnet_sampling *sampling = &args->sampling;
-    if (sampling->temperature > 0)
+    if (args->n_beams > 0)
+        fprintf(stderr, "search    %s\n", ln_cli_count_text(args->n_beams, "beam").text);
+    else if (sampling->temperature > 0)
         fprintf(stderr, "sampling  --temp %g --top-k %d --top-p %g --seed %llu\n",
                 (double)sampling->temperature, (int)sampling->top_k, (double)sampling->top_p,
                 (unsigned long long)sampling->seed);
@@ -281,6 +295,7 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
     request.ignore_eos = args->ignore_eos;
     request.keep_special = args->keep_special;
     request.sampling = args->sampling;
+    request.beam_width = (uint32_t)args->n_beams;
     request.stop = args->stop;
     request.n_stop = args->n_stop;
 

@@ -53,6 +53,27 @@ static void test_greedy_ids(void **state) {
     json_decref(golden);
 }
 
+/* The best of four beams, as the reference has it. */
+static void test_beams(void **state) {
+    (void)state;
+    json_t *golden = json_load_file(LLAMA "/golden.json", 0, NULL);
+    json_t *beams = json_load_file(LLAMA "/beams.json", 0, NULL);
+    const json_t *search = json_array_get(json_object_get(beams, "searches"), 0);
+    json_int_t prompt_index = json_integer_value(json_object_get(search, "prompt"));
+    json_t *prompts = json_object_get(golden, "prompts");
+    char *ids = join_ids(json_array_get(prompts, (size_t)prompt_index), ",");
+    char *expected = join_ids(json_array_get(json_object_get(search, "beams"), 0), " ");
+    char *out = take_output(LINNET("run", LLAMA, "--ids", ids, "-n", "24", "--beams", "4",
+                                   "--ignore-eos", "--print-ids", "--precision", "exact"));
+    strcat(expected, "\n");
+    assert_string_equal(out, expected);
+    free(out);
+    free(expected);
+    free(ids);
+    json_decref(beams);
+    json_decref(golden);
+}
+
 static void test_stdout_holds_only_the_text(void **state) {
     (void)state;
     spawn_result quiet = LINNET("run", DEMO, "-q", "-p", prompt, "-n", "24", "--temp", "0");
@@ -312,6 +333,7 @@ static void test_broken_models(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_ids),
+        cmocka_unit_test(test_beams),
         cmocka_unit_test(test_stdout_holds_only_the_text),
         cmocka_unit_test(test_prompt_from_everywhere),
         cmocka_unit_test(test_seed),

@@ -3,6 +3,7 @@
 #include <linnet.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -44,8 +45,36 @@ static const struct argp plan_argp = {
     .children = children,
 };
 
-static void print_row(const char *name, size_t bytes) {
-    printf("%-22s %16zu %12s\n", name, bytes, ln_cli_size_text(bytes).text);
+/* What lies in an arena. */
+static const char *explain(const char *arena) {
+    static const struct {
+        const char *arena, *what;
+    } all[] = {
+        {"weights", "copies of matrices as the kernels read them, and vectors"},
+        {"tables", "where each weight lies"},
+        {"kv", "keys and values of the tokens in all contexts"},
+        {"swap", "keys and values that gave way to others"},
+        {"blocks", "which sequence has which part of kv"},
+        {"activations", "what the layers hand on in a step, and logits"},
+        {"scratch", "working memory of the threads that compute"},
+        {"batch", "tokens and positions of a step"},
+        {"sampler", "candidates for the next tokens"},
+        {"grammar", "which tokens structured output allows"},
+        {"draft", "the draft model, all of it"},
+        {"cpu layers", "the layers that the CPU runs, all of them"},
+        {"engine", "queues and the operations of a step"},
+        {"tokenizer", "vocabulary and merges"},
+        {"headers", "names, shapes and metadata of the files"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].arena, arena) == 0)
+            return all[i].what;
+    return "";
+}
+
+static void print_row(const char *name, size_t bytes, const char *what) {
+    printf("%-22s %16zu %12s%s%s\n", name, bytes, ln_cli_size_text(bytes).text,
+           *what != '\0' ? "  " : "", what);
 }
 
 static void print_plan(const linnet_memory_plan *plan) {
@@ -54,15 +83,15 @@ static void print_plan(const linnet_memory_plan *plan) {
     printf("%-22s %16s\n", "reserved", "bytes");
     for (size_t i = 0; i < plan->n_arenas && i < LINNET_MAX_ARENAS; i++)
         if (plan->arenas[i].bytes > 0)
-            print_row(plan->arenas[i].name, plan->arenas[i].bytes);
-    print_row("total", plan->total_bytes);
+            print_row(plan->arenas[i].name, plan->arenas[i].bytes, explain(plan->arenas[i].name));
+    print_row("total", plan->total_bytes, "");
     if (plan->device_bytes > 0)
-        print_row("of these on the GPU", plan->device_bytes);
+        print_row("of these on the GPU", plan->device_bytes, "");
     if (plan->gpu_layers > 0)
         printf("%-22s %16zu\n", "layers on the GPU", plan->gpu_layers);
     putchar('\n');
-    print_row("mapped from files", plan->mapped_bytes);
-    print_row("libraries (estimate)", plan->libraries_bytes);
+    print_row("mapped from files", plan->mapped_bytes, "weights that are used where they lie");
+    print_row("libraries (estimate)", plan->libraries_bytes, "and stacks of threads");
 }
 
 static int print(const linnet_model *model, const linnet_memory_plan *plan, bool as_json) {

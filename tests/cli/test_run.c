@@ -278,6 +278,23 @@ static void test_messages_name_options(void **state) {
                    "--max-batch-tokens is 4 and --max-seqs 8");
 }
 
+/* Each arena of a plan has a sentence behind its size. */
+static void test_plan_explains_arenas(void **state) {
+    (void)state;
+    char *out = take_output(LINNET("plan", DEMO, "--max-seqs=2", "--swap-bytes=1000000"));
+    char *rows = strstr(out, "bytes\n"), *total = strstr(out, "\ntotal");
+    assert_true(rows != NULL && total != NULL);
+    size_t n_rows = 0;
+    *total = '\0';
+    for (char *row = strtok(rows + strlen("bytes\n"), "\n"); row != NULL;
+         row = strtok(NULL, "\n")) {
+        assert_true(strlen(row) > 60);
+        n_rows++;
+    }
+    assert_true(n_rows >= 12);
+    free(out);
+}
+
 /* The demo model was made for 1,024 tokens. */
 static void test_long_contexts_are_warned_of(void **state) {
     (void)state;
@@ -346,6 +363,7 @@ int main(void) {
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_values_that_the_model_refuses),
         cmocka_unit_test(test_messages_name_options),
+        cmocka_unit_test(test_plan_explains_arenas),
         cmocka_unit_test(test_long_contexts_are_warned_of),
         cmocka_unit_test(test_broken_models),
     };

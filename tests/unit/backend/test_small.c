@@ -58,8 +58,11 @@ static ln_backend *make_backend(bool adapts) {
 static void bits_are_those_of_all_threads(void **state) {
     (void)state;
     static const size_t counts[] = {1, ROWS, 1, 3, ROWS, 2};
+    static const int32_t tokens[] = {74, 0, 16, 5, 31};
+    static const ln_batch batch = {.n_tokens = 5, .tokens = tokens};
     matrix m = make_matrix(LN_DTYPE_Q4_0, OUT, IN);
     float *x = noise_rows(ROWS * IN), *y[2] = {noise_rows(ROWS * OUT), noise_rows(ROWS * OUT)};
+    float *rows[2] = {noise_rows(5 * IN), noise_rows(5 * IN)};
     ln_backend *backends[2] = {make_backend(false), make_backend(true)};
     ln_weight weights[2];
     void *memory[2];
@@ -80,16 +83,18 @@ static void bits_are_those_of_all_threads(void **state) {
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         size_t n = counts[i];
         for (size_t b = 0; b < 2; b++) {
-            ln_op op = multiply(&weights[b], n);
-            op.linear.x = x, op.linear.out = y[b], op.linear.scale = 1.0f;
-            assert_int_equal(ln_cpu_is_small(&op, 1), n < 4);
-            assert_int_equal(backends[b]->vtable->run(backends[b], &op, 1, NULL), LINNET_OK);
+            ln_op ops[2] = {multiply(&weights[b], n), {.kind = LN_OP_EMBED, .batch = &batch}};
+            ops[0].linear.x = x, ops[0].linear.out = y[b], ops[0].linear.scale = 1.0f;
+            ops[1].embed = (ln_op_embed){.table = &weights[b], .scale = 1.0f, .out = rows[b]};
+            assert_int_equal(ln_cpu_is_small(ops, 2), n < 4);
+            assert_int_equal(backends[b]->vtable->run(backends[b], ops, 2, NULL), LINNET_OK);
         }
+        assert_memory_equal(rows[0], rows[1], 5 * IN * sizeof *x);
         assert_memory_equal(y[0], y[1], n * OUT * sizeof *x);
     }
     for (size_t b = 0; b < 2; b++) {
         backends[b]->vtable->destroy(backends[b]);
-        free(memory[b]), free(y[b]);
+        free(memory[b]), free(y[b]), free(rows[b]);
     }
     free(x);
     free_matrix(&m);

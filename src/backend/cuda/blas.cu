@@ -343,7 +343,8 @@ static int fill_x(const ln_cuda_blas *blas, const shape *shape, void *x, ln_cuda
     return code;
 }
 
-int ln_cuda_blas_tune(ln_cuda_blas *blas, void *x, ln_cuda_stream stream) {
+int ln_cuda_blas_tune(ln_cuda_blas *blas, const ln_tile_x *x, ln_cuda_stream stream) {
+    void *rows = ln_tile_x_divide(x).bf16;
     ln_cuda_event events[2] = {};
     if (blas->n_tuned == blas->n_shapes || blas->memory == NULL)
         return 0;
@@ -352,10 +353,10 @@ int ln_cuda_blas_tune(ln_cuda_blas *blas, void *x, ln_cuda_stream stream) {
         code = ln_cuda_event_create(&events[1]);
     for (; blas->n_tuned < blas->n_shapes && code == 0; blas->n_tuned++) {
         shape *shape = &blas->shapes[blas->n_tuned];
-        code = fill_x(blas, shape, x, stream);
+        code = fill_x(blas, shape, rows, stream);
         for (size_t bucket = 0; bucket <= bucket_of(blas->max_rows); bucket++)
             for (int type = 0; type < N_OUTS && code == 0; type++)
-                code = tune_bucket(blas, shape, bucket, type, x, events, stream);
+                code = tune_bucket(blas, shape, bucket, type, rows, events, stream);
     }
     for (size_t i = 0; i < 2; i++)
         if (events[i] != NULL)
@@ -447,7 +448,7 @@ static int finish_linear(const ln_op_linear *p, const void *sums, const void *ga
         x->n_rows = p->n_rows;
         x->n_cols = args.e.n_out;
         x->stride = args.e.out_stride;
-        x->is_int8 = x->by_row = x->precise = x->in_panels = false;
+        x->is_int8 = x->is_f8 = x->by_row = x->precise = x->in_panels = false;
         args.to = ln_tile_x_divide(x);
     }
     unsigned grid = (unsigned)(ln_ceil_div(args.e.n_out, COLS) * p->n_rows);
@@ -459,7 +460,7 @@ static int run_linear(ln_cuda_blas *blas, const ln_op_linear *p, bool is_last, l
     char *sums = blas->memory + WORKSPACE_BYTES;
     size_t n_out = p->weight->n_rows, cols = padded_cols(p->weight->n_cols);
     product q = {plain_rows(p->weight),
-                 x->memory,
+                 ln_tile_x_divide(x).bf16,
                  NULL,
                  sums,
                  n_out,
@@ -526,7 +527,7 @@ int ln_cuda_blas_pack(const ln_weight *, const void *, size_t, size_t, void *, l
 
 void ln_cuda_blas_add(ln_cuda_blas *, const ln_weight *) {}
 
-int ln_cuda_blas_tune(ln_cuda_blas *, void *, ln_cuda_stream) {
+int ln_cuda_blas_tune(ln_cuda_blas *, const ln_tile_x *, ln_cuda_stream) {
     return 0;
 }
 

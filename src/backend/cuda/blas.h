@@ -35,9 +35,9 @@ int ln_cuda_blas_pack(const ln_weight *weight, const void *rows, size_t row_begi
 /* Remembers the shape of a matrix that was packed so, which lies there till the next run at least.
  */
 void ln_cuda_blas_add(ln_cuda_blas *blas, const ln_weight *weight);
-/* Chooses kernels for shapes that were added since, with the memory for rows of x to write to;
- * waits for the stream. 0, or the runtime's error code. */
-int ln_cuda_blas_tune(ln_cuda_blas *blas, void *x, ln_cuda_stream stream);
+/* Chooses kernels for shapes that were added since, with x's memory for rows to write to; waits for
+ * the stream. 0, or the runtime's error code. */
+int ln_cuda_blas_tune(ln_cuda_blas *blas, const ln_tile_x *x, ln_cuda_stream stream);
 
 /* Whether the library serves these linears, as ln_cuda_tile_linears found them; `blas` may be NULL.
  */

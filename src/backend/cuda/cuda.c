@@ -417,7 +417,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
     int code = 0;
     if (self->use.blas != NULL)
-        code = ln_cuda_blas_tune(self->use.blas, self->x.memory, self->stream);
+        code = ln_cuda_blas_tune(self->use.blas, &self->x, self->stream);
     if (code == 0)
         code = send_batch(self, ops, n_ops, &step);
     step.exact = self->use.exact;

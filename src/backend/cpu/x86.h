@@ -8,6 +8,6 @@ extern const ln_cpu_kernels ln_avx2_kernels;        /* AVX2, FMA, F16C */
 extern const ln_cpu_kernels ln_avx512_kernels;      /* AVX-512 F, BW, VL, DQ */
 extern const ln_cpu_kernels ln_avx512_vnni_kernels; /* with VNNI: int8 dot products */
 extern const ln_cpu_kernels ln_avx512_bf16_kernels; /* with VNNI and BF16 dot products */
-extern const ln_cpu_kernels ln_amx_kernels;         /* with VNNI, BF16 and AMX BF16 */
+extern const ln_cpu_kernels ln_amx_kernels;         /* with VNNI and AMX BF16 */
 
 #endif

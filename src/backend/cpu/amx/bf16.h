@@ -2,8 +2,9 @@
  * in four tiles of sums, so that each tile of x and of W serves two products (Intel SDM volume 1,
  * chapter 18).
  *
- * A sum takes 32 columns at a time, x's low parts after its high ones where x is two bf16. Tiles of
- * 16 rows serve any number of rows, one included, so that this order is the same for all.
+ * x goes as the sum of two bf16, since the unit has products to spare: a sum takes 32 columns at a
+ * time, x's low parts after its high ones. Tiles of 16 rows serve any number of rows, one included,
+ * so that this order is the same for all.
  *
  * Bytes moved: 2 per weight, once per 32 rows of x, from the caches; x lies tile after tile, as
  * rows that are a power of two apart would share few sets of a cache. */
@@ -13,7 +14,13 @@
 #include "backend/cpu/simd/int8.h"
 #include "base/half.h"
 
-enum { BF16_ROWS = 16, BF16_COLS = 32, TILE_BYTES = BF16_ROWS * BF16_COLS * 2, TILE_STRIDE = 64 };
+enum {
+    BF16_ROWS = 16,
+    BF16_COLS = 32,
+    BF16_PARTS = 2,
+    TILE_STRIDE = BF16_COLS * 2,
+    TILE_BYTES = BF16_ROWS * TILE_STRIDE
+};
 
 typedef struct tile_palette {
     uint8_t palette, start_row, reserved[14];
@@ -23,8 +30,7 @@ typedef struct tile_palette {
 
 typedef struct bf16_rows {
     size_t n_steps; /* tiles along the columns, the last filled up with 0 */
-    size_t n_parts; /* 1: rounded to bf16; 2: high and low parts */
-    uint8_t *x;     /* [n / 16][n_steps][n_parts][16][32] of bf16 */
+    uint8_t *x;     /* [n / 16][n_steps][high, low][16][32] of bf16 */
 } bf16_rows;
 
 /* Columns that panels hold: the first is a multiple of 32. */
@@ -32,26 +38,25 @@ typedef struct bf16_range {
     size_t first, n;
 } bf16_range;
 
-/* Bytes of a row, in either form. */
+/* Bytes of a row. */
 LN_INLINE size_t bf16_row_bytes(size_t k) {
-    return (k + BF16_COLS - 1) / BF16_COLS * BF16_COLS * 4;
+    return (k + BF16_COLS - 1) / BF16_COLS * BF16_PARTS * TILE_STRIDE;
 }
 
 static bf16_rows bf16_place(void *memory, size_t k, bool precise) {
-    return (bf16_rows){
-        .n_steps = (k + BF16_COLS - 1) / BF16_COLS, .n_parts = precise ? 2 : 1, .x = memory};
+    (void)precise; /* both parts are always there */
+    return (bf16_rows){.n_steps = (k + BF16_COLS - 1) / BF16_COLS, .x = memory};
 }
 
 static void bf16_put(const bf16_rows *rows, size_t row, size_t k, const float *x) {
-    uint8_t *group = rows->x + row / BF16_ROWS * rows->n_steps * rows->n_parts * TILE_BYTES;
+    uint8_t *group = rows->x + row / BF16_ROWS * rows->n_steps * BF16_PARTS * TILE_BYTES;
     for (size_t i = 0; i < rows->n_steps * BF16_COLS; i += LANES) {
-        uint8_t *tile = group + i / BF16_COLS * rows->n_parts * TILE_BYTES;
+        uint8_t *tile = group + i / BF16_COLS * BF16_PARTS * TILE_BYTES;
         uint16_t *high = (uint16_t *)(void *)(tile + row % BF16_ROWS * TILE_STRIDE) + i % BF16_COLS;
         size_t left = i < k ? k - i : 0;
         vf value = left < LANES ? vf_load_n(x + i, left) : vf_load(x + i);
         vf_to_bf16(high, value);
-        if (rows->n_parts == 2)
-            vf_to_bf16(high + TILE_BYTES / sizeof *high, vf_sub(value, vf_from_bf16(high)));
+        vf_to_bf16(high + TILE_BYTES / sizeof *high, vf_sub(value, vf_from_bf16(high)));
     }
 }
 
@@ -74,9 +79,9 @@ LN_INLINE void bf16_tiles(size_t n_groups, size_t n_panels, const uint8_t *panel
                           float *y) {
     enum { Y_STRIDE = UNIT * sizeof *y };
     uint8_t last[TILE_PANELS][TILE_BYTES] __attribute__((aligned(64)));
-    size_t group_bytes = rows->n_steps * rows->n_parts * TILE_BYTES;
-    const uint8_t *x = rows->x + row / BF16_ROWS * group_bytes +
-                       range.first / BF16_COLS * rows->n_parts * TILE_BYTES;
+    size_t group_bytes = rows->n_steps * BF16_PARTS * TILE_BYTES;
+    const uint8_t *x =
+        rows->x + row / BF16_ROWS * group_bytes + range.first / BF16_COLS * BF16_PARTS * TILE_BYTES;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -94,7 +99,7 @@ LN_INLINE void bf16_tiles(size_t n_groups, size_t n_panels, const uint8_t *panel
         _tile_loadd(6, w, TILE_STRIDE);
         if (n_panels == 2)
             _tile_loadd(7, w + stride, TILE_STRIDE);
-        for (size_t part = 0; part < rows->n_parts; part++, x += TILE_BYTES) {
+        for (size_t part = 0; part < BF16_PARTS; part++, x += TILE_BYTES) {
             _tile_loadd(4, x, TILE_STRIDE);
             _tile_dpbf16ps(0, 4, 6);
             if (n_panels == 2)

@@ -1,9 +1,9 @@
-/* Kernels for AVX-512 with VNNI and BF16, and the matrix unit AMX for bf16. Its int8 products were
+/* Kernels for AVX-512 with VNNI, and the matrix unit AMX for bf16. Its int8 products were
  * no faster than VNNI's: each block's sums leave the unit to meet their scales. */
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backend/cpu/avx512-bf16/dot.h"
+#include "backend/cpu/avx512-vnni/dot.h"
 
 #include "backend/cpu/amx/bf16.h"
 #include "backend/cpu/simd/narrow.h"
@@ -15,7 +15,7 @@
 static bool is_usable(void) {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     ln_cpu_features features = ln_cpu_detect();
-    return features.vnni && features.bf16 && features.amx &&
+    return features.vnni && features.amx &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 

@@ -30,8 +30,8 @@ ln_cpu_features ln_cpu_detect(void) {
     features.vnni = features.avx512 && all(c7, bit_AVX512VNNI);
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d))
         features.bf16 = features.avx512 && (a & 1u << 5) != 0;
-    features.amx = features.avx512 && (state & TILE_STATE) == TILE_STATE &&
-                   all(d7, 1u << 22 | 1u << 24);
+    features.amx =
+        features.avx512 && (state & TILE_STATE) == TILE_STATE && all(d7, 1u << 22 | 1u << 24);
     return features;
 }
 #elif defined(__aarch64__)

@@ -30,7 +30,7 @@ enum {
     KEY_PRINT_MEMORY
 };
 
-enum { MAX_BEAMS = 1024 };
+enum { MAX_BEAMS = 64 }; /* the engine's */
 
 typedef struct run_args {
     const char *model;         /* NULL: the demo model */
@@ -65,7 +65,9 @@ static const struct argp_option options[] = {
     {"max-tokens", 'n', "N", 0, "At most N tokens (until a stop, or the context is full)", 2},
     {"stop", KEY_STOP, "TEXT", 0, "End before TEXT appears in the output; may be repeated", 2},
     {"beams", KEY_BEAMS, "N", 0,
-     "Search for the likeliest text with N beams instead of drawing tokens; it comes at the end",
+     "Search for the likeliest text with N beams (1 to 64), each a sequence of --max-seqs, instead "
+     "of "
+     "drawing tokens; it comes at the end",
      2},
     {"ignore-eos", KEY_IGNORE_EOS, NULL, 0, "Do not end at the model's stop tokens", 2},
     {"keep-special", KEY_KEEP_SPECIAL, NULL, 0, "Write control tokens as their text", 2},
@@ -127,6 +129,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_END:
         check_prompt(state, args);
+        if (args->n_beams > 0 && args->engine.draft_tokens > 0)
+            argp_error(state, "--beams does not combine with --draft-tokens or --draft-model");
         if (args->engine.max_seqs < args->n_beams) /* a beam is a sequence */
             args->engine.max_seqs = args->n_beams;
         break;

@@ -254,7 +254,8 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
         plan->quantizes = true;
         if (!ln_packed_on_load_type(options->quantize_on_load, &plan->quantize))
             return ln_fail(err, LINNET_ERR_ARGUMENT,
-                           "quantize_on_load is \"%s\", which is no type to quantise to",
+                           "quantize_on_load is \"%s\"; it must be int8, fp8, int4 or a type that "
+                           "`linnet quantize' makes, such as q4_0, q8_0 or q4_k",
                            options->quantize_on_load);
     }
     LN_TRY(ln_engine_size_weights(model, backend, plan, err));

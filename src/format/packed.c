@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/half.h"
 #include "format/quants.h"
@@ -276,11 +277,11 @@ ln_status ln_packed_turn(const ln_checkpoint *checkpoint, ln_packed *packed, siz
 bool ln_packed_on_load_type(const char *name, ln_dtype *dtype) {
     char upper[16];
     size_t n = 0;
-    if (strcmp(name, "int8") == 0)
+    if (strcasecmp(name, "int8") == 0)
         *dtype = LN_DTYPE_I8_G32;
-    else if (strcmp(name, "fp8") == 0)
+    else if (strcasecmp(name, "fp8") == 0)
         *dtype = LN_DTYPE_F8_G32;
-    else if (strcmp(name, "int4") == 0)
+    else if (strcasecmp(name, "int4") == 0)
         *dtype = LN_DTYPE_I4_G32;
     else {
         for (; name[n] != '\0' && n < sizeof upper - 1; n++)

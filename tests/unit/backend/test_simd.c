@@ -302,6 +302,60 @@ static void gates_mix_types(void **state) {
 }
 
 /* The rows of an embedding are those of the file, whatever layout the backend gave it. */
+/* silu(gate x) * up x in double precision, from the weights as they are. */
+static void gate_in_double(const matrix *up, const matrix *gate, size_t n_rows, const float *x,
+                           float *out) {
+    for (size_t i = 0; i < n_rows; i++)
+        for (size_t j = 0; j < up->n_rows; j++) {
+            double u = 0, g = 0;
+            for (size_t k = 0; k < up->n_cols; k++) {
+                u += (double)x[i * up->n_cols + k] * up->values[j * up->n_cols + k];
+                g += (double)x[i * up->n_cols + k] * gate->values[j * up->n_cols + k];
+            }
+            out[i * up->n_rows + j] = (float)(g / (1.0 + exp(-g)) * u);
+        }
+}
+
+/* As models have them: both of one type, for one row and for more. */
+static void gates_of_one_type(void **state) {
+    (void)state;
+    enum { ROWS = 6, OUT = 21, IN = 512 };
+    static const ln_dtype types[] = {
+        LN_DTYPE_F32,    LN_DTYPE_F16,    LN_DTYPE_BF16,   LN_DTYPE_Q4_0,   LN_DTYPE_Q4_1,
+        LN_DTYPE_Q5_0,   LN_DTYPE_Q5_1,   LN_DTYPE_Q8_0,   LN_DTYPE_Q2_K,   LN_DTYPE_Q3_K,
+        LN_DTYPE_Q4_K,   LN_DTYPE_Q5_K,   LN_DTYPE_Q6_K,   LN_DTYPE_IQ4_NL, LN_DTYPE_IQ4_XS,
+        LN_DTYPE_I8_G32, LN_DTYPE_I4_G32, LN_DTYPE_F8_G32, LN_DTYPE_MXFP4};
+    float *x = noise_rows(ROWS * IN), *want = noise_rows(ROWS * OUT), *got = noise_rows(ROWS * OUT);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        matrix up = make_matrix(types[i], OUT, IN), gate = make_matrix(types[i], OUT, IN);
+        gate_in_double(&up, &gate, ROWS, x, want);
+        for (size_t set = 0; set < N_SETS; set++) {
+            void *memory[2];
+            ln_backend *backend = make_backend(sets[set], 1, false);
+            if (backend == NULL)
+                continue;
+            ln_weight weights[2] = {prepare(backend, &up, &memory[0]),
+                                    prepare(backend, &gate, &memory[1])};
+            for (size_t n_rows = 1; n_rows <= ROWS; n_rows += ROWS - 1) {
+                ln_op op = linear_op(&weights[0], &weights[1], n_rows, x, got);
+                double difference = 0, norm = 0;
+                run(backend, &op);
+                for (size_t j = 0; j < n_rows * OUT; j++) {
+                    difference += pow((double)got[j] - (double)want[j], 2);
+                    norm += pow(want[j], 2);
+                }
+                if (!(sqrt(difference / norm) < 2e-2))
+                    fail_msg("%s %s, %zu rows: error %g", sets[set], ln_dtype_name(types[i]),
+                             n_rows, sqrt(difference / norm));
+            }
+            free(memory[0]), free(memory[1]);
+            backend->vtable->destroy(backend);
+        }
+        free_matrix(&up), free_matrix(&gate);
+    }
+    free(x), free(want), free(got);
+}
+
 static void embed_reads_the_prepared_layout(void **state) {
     (void)state;
     static const ln_dtype types[] = {
@@ -548,6 +602,7 @@ int main(void) {
         cmocka_unit_test(halves_are_rounded_when_packed),
         cmocka_unit_test(panels_are_those_of_the_plain_packer),
         cmocka_unit_test(gates_mix_types),
+        cmocka_unit_test(gates_of_one_type),
         cmocka_unit_test(embed_reads_the_prepared_layout),
         cmocka_unit_test(norms_are_those_of_scalar),
         cmocka_unit_test(attention_is_that_of_scalar),

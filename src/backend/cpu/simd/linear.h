@@ -305,6 +305,7 @@ static void prepare_operands(linear_job *job, size_t begin, size_t end, char *me
     size_t used = prepare_rows(job, up, begin, end, memory);
     if (gate->weight != NULL && gate->weight->layout == up->weight->layout) {
         gate->int8 = up->int8;
+        gate->super = up->super;
         gate->bf16 = up->bf16;
     } else if (gate->weight != NULL) {
         prepare_rows(job, gate, begin, end, memory + used);

@@ -235,10 +235,10 @@ typedef struct linnet_engine_options {
      * then. */
     bool lazy_weights;
     /* The logits of a sequence have the same bits whatever runs beside it and however its prompt is
-     * divided (true). false: where a GPU is faster without, the last bits may differ. Matrices of
-     * bf16 and f16 lie in its memory twice then, and cuBLASLt multiplies prompts of 256 tokens and
-     * more; it must be installed, and the first step takes longer. The CPU and `exact` are not
-     * affected. */
+     * divided (true). false: where a GPU is faster without, they may differ. Matrices of bf16 and
+     * f16 lie in its memory twice then, and cuBLASLt multiplies steps of 256 rows and more, with x
+     * rounded to bf16 in all of them; it must be installed, and the first step takes longer. The
+     * CPU and `exact` are not affected. */
     bool batch_invariant;
 } linnet_engine_options;
 

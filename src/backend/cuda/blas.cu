@@ -302,8 +302,7 @@ static int tune_bucket(const ln_cuda_blas *blas, shape *shape, size_t bucket, in
     size_t n_rows = (size_t)LN_BLAS_MIN_ROWS << bucket;
     size_t fit = blas->sums_bytes / (shape->n_out * sizeof(float));
     n_rows = n_rows < blas->max_rows && bucket + 1 < MAX_BUCKETS ? n_rows : blas->max_rows;
-    n_rows = n_rows < fit ? n_rows : fit;
-    if (n_rows == 0)
+    if (n_rows == 0 || n_rows > fit) /* tiles serve it */
         return 0;
     product p = {shape->rows,  x,           NULL,   blas->memory + WORKSPACE_BYTES,
                  shape->n_out, shape->cols, n_rows, shape->n_out,

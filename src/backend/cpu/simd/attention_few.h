@@ -163,9 +163,9 @@ static void value_few_rows(size_t n_rows, const query_tile *t, const few_values 
 
 /* As attend_slice; its tile is_few, and in `parts` there is room for rows up to a power of two. */
 static void attend_few_slice(query_tile *t, size_t start, softmax_rows *alone, float *parts) {
-    softmax_rows own;
+    softmax_rows own = {0};
     softmax_rows *slice = alone != NULL ? alone : &own;
-    float keep[QUERY_ROWS], add[QUERY_ROWS];
+    float keep[QUERY_ROWS] = {0}, add[QUERY_ROWS] = {0}; /* also of rows that fill up */
     size_t begin = most_of(t->begin, start);
     size_t end = t->end < start + SLICE ? t->end : start + SLICE;
     few_values v = {.start = start,

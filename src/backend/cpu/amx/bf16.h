@@ -33,11 +33,6 @@ typedef struct bf16_rows {
     uint8_t *x;     /* [n / 16][n_steps][high, low][16][32] of bf16 */
 } bf16_rows;
 
-/* Columns that panels hold: the first is a multiple of 32. */
-typedef struct bf16_range {
-    size_t first, n;
-} bf16_range;
-
 /* Bytes of a row. */
 LN_INLINE size_t bf16_row_bytes(size_t k) {
     return (k + BF16_COLS - 1) / BF16_COLS * BF16_PARTS * TILE_STRIDE;

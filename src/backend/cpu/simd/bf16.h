@@ -25,11 +25,6 @@ typedef struct bf16_rows {
     uint8_t *x;        /* [n][n_pairs][pair_bytes] */
 } bf16_rows;
 
-/* Columns that panels hold: the first is a multiple of 32. */
-typedef struct bf16_range {
-    size_t first, n;
-} bf16_range;
-
 /* Bytes of a row, in any form. */
 LN_INLINE size_t bf16_row_bytes(size_t k) {
     return (k + k % 2) * 4;

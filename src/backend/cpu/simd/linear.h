@@ -72,7 +72,7 @@ static size_t most_row_bytes(size_t width) {
 }
 
 /* Floats of a worker for weights of up to `width` columns: a few rows of x as prepared, sums of
- * weight and gate, unpacked panels, or 16 rows of float32. */
+ * weight and gate, and of FP8 without scales, unpacked panels, 16 rows of float32. */
 static size_t linear_scratch(size_t width) {
     size_t rows = most_row_bytes(width) * GROUP_ROWS;
     size_t sums = 3 * MAX_CHUNK * UNIT * sizeof(float), unpacked = TILE_PANELS * UNPACKED_PANEL;

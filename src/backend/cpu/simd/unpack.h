@@ -7,6 +7,11 @@
 
 enum { STEPS = 8, STEP_BYTES = 64 };
 
+/* Columns of a matrix of which panels of bf16 are at hand: the first is a multiple of 32. */
+typedef struct bf16_range {
+    size_t first, n;
+} bf16_range;
+
 LN_INLINE vi low_nibbles(vi x) {
     return vi_and(x, vi_set(0x0f0f0f0f));
 }

@@ -215,7 +215,7 @@ typedef struct linnet_engine_options {
     bool pin_threads; /* each computing thread keeps to one of the processors that the process may
                          run on, in their order */
     /* NULL, or told by linnet_engine_create, on the thread that called it, how much of the weights
-     * is ready; the last call says `total_bytes` */
+     * is ready, of which a part may still be under way; the last call says `total_bytes` */
     void (*on_load)(void *user, size_t ready_bytes, size_t total_bytes);
     void *load_user; /* handed to on_load */
     /* Speculative decoding: up to so many tokens of a sequence are guessed, and checked in one

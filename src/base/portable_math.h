@@ -7,9 +7,8 @@
 #define LN_LOG2_E   1.4426950408889634
 #define LN_LN2_HIGH 0.6931471803691238
 #define LN_LN2_LOW  1.9082149292705877e-10
-#define LN_EXP_ROUND                                                                               \
-    0x1.8p52                  /* added, it rounds to a whole number, which is in the lowest bits   \
-                               */
+/* Added, it rounds to a whole number, which is in the lowest bits. */
+#define LN_EXP_ROUND 0x1.8p52
 #define LN_EXP_LEAST (-700.0) /* below it is 0 */
 enum { LN_EXP_TERMS = 14 };
 #define LN_EXP_FACTORS                                                                             \

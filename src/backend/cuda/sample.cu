@@ -11,8 +11,7 @@
 enum { THREADS = LN_DRAW_MOST, MOST = 2 * THREADS };
 
 /* A candidate: a greater key is a better logit, among equals a lower id; NaN comes before all.
- * Zeros of both signs are equal. No candidate has the key 0 or the
- * greatest of all. */
+ * Zeros of both signs are equal. No candidate has the key 0 or the greatest of all. */
 typedef unsigned long long sample_key;
 
 static __device__ __forceinline__ sample_key key_of(float logit, unsigned id) {

@@ -24,7 +24,7 @@
  *         row, and 64 bytes of nothing
  *   F8_ROW  E4M3 as WGMMA takes it from shared memory: [2 halves of the rows][4 blocks][2][8 rows]
  *         16 bytes: of lane t = 0 .. 3 the columns 8 t .. 8 t + 3, then 8 t + 4 .. 8 t + 7; scales
- * as of INT8_ROW
+ *         as of INT8_ROW
  *
  * BF16 meets x in bf16, INT8 and INT4 meet int8 with a scale for each block, INT8_ROW int8 with a
  * scale for each row (W8A8), F8_ROW E4M3 with a scale for each row, and Q4, Q5, Q6 and F8 f16 with

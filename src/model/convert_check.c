@@ -95,6 +95,8 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
             return refuse(plan, "YaRN whose mscale and mscale_all_dim differ");
         if (rope->style != plan->target->gguf_rope && rope->style != LN_ROPE_HALF)
             return refuse(plan, "rotation of interleaved pairs");
+        if (rope->style != plan->target->gguf_rope && spec->layers[0].attention.latent.n_latent > 0)
+            return refuse(plan, "latent attention that rotates halves");
     }
     return LINNET_OK;
 }

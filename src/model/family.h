@@ -81,6 +81,7 @@ typedef enum ln_window_rule {
     LN_WINDOW_NEVER = 0,
     LN_WINDOW_ALL,   /* every layer, when a window is given */
     LN_WINDOW_ABOVE, /* layers from max_window_layers on, when use_sliding_window is set */
+    LN_WINDOW_USED,  /* every layer, when use_sliding_window is set */
     LN_WINDOW_PERIOD /* all but every window_period-th layer */
 } ln_window_rule;
 

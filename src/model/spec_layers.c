@@ -176,11 +176,13 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
                               LN_MAX_LAYERS, &period, err));
         *windowed = (layer + 1) % period != 0;
     }
-    if (rule == LN_WINDOW_ABOVE) {
+    if (rule == LN_WINDOW_ABOVE || rule == LN_WINDOW_USED) {
         bool use = false;
-        size_t from = spec->n_layers;
+        size_t from = rule == LN_WINDOW_USED ? 0 : spec->n_layers;
         LN_TRY(ln_config_flag(config, (ln_key){"use_sliding_window", ""}, &use, err));
-        LN_TRY(ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
+        if (rule == LN_WINDOW_ABOVE)
+            LN_TRY(
+                ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
         *windowed = use && layer >= from;
     }
     return LINNET_OK;
@@ -222,6 +224,9 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
                                  .fraction = config->is_gguf ? 0 : family->rope_fraction,
                                  .local = i == 1,
                                  .local_theta = family->local_theta};
+        bool interleaved = source.style == LN_ROPE_INTERLEAVED;
+        LN_TRY(ln_config_flag(config, (ln_key){"rope_interleave", ""}, &interleaved, err));
+        source.style = interleaved ? LN_ROPE_INTERLEAVED : LN_ROPE_HALF;
         LN_TRY(ln_rope_read(config, &source, arena, &spec->ropes[i], err));
     }
     return LINNET_OK;

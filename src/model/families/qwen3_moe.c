@@ -31,7 +31,7 @@ const ln_family ln_family_qwen3_moe = {
     .activation = LN_ACT_SILU,
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_HALF,
-    .window = LN_WINDOW_ABOVE,
+    .window = LN_WINDOW_USED,
     .router = LN_ROUTER_SOFTMAX,
     .normalize_experts = true,
     LN_BINDINGS(bindings),

@@ -322,6 +322,12 @@ static ln_status output(ln_convert_plan *plan) {
         return unit_output(plan, id, &shape);
     if (!spec->tied)
         return matrix_of(plan, id, &shape);
+    const ln_binding *binding;
+    ln_tensor_id bias = {.role = LN_ROLE_OUTPUT, .is_bias = true};
+    if (ln_family_find(spec->family, plan->checkpoint, bias, &binding) != NULL)
+        return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
+                       "%s: GGUF's \"%s\" has no form for a bias of a tied output",
+                       ln_checkpoint_path(plan->checkpoint), plan->architecture);
     if (!plan->target->scale_tied_logits)
         return LINNET_OK;
     ln_tensor_id embedding = {.role = LN_ROLE_EMBEDDING};

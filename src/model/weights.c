@@ -432,6 +432,8 @@ static ln_status output(loader *l) {
     else if (!spec->tied || l->first_layer > 0)
         LN_TRY(matrix(l, role, 0, spec->n_vocab, spec->dim, &w->output));
     id.role = LN_ROLE_OUTPUT_BIAS;
+    if (spec->tied && ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
+        id = (ln_tensor_id){.role = LN_ROLE_OUTPUT, .is_bias = true};
     if (ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
         return LINNET_OK;
     return vector(l, id, spec->n_vocab, &w->output.bias);

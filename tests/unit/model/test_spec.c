@@ -131,6 +131,9 @@ static void bad_values_are_refused_by_name(void **state) {
         {"llama3", "\"tie_word_embeddings\": true", "\"nothing\": true", NULL},
         {"falcon", "\"model_type\": \"falcon\"", "\"model_type\": \"RefinedWebModel\"", NULL},
         {"falcon", "\"new_decoder_architecture\": false", "\"nothing\": true", NULL},
+        {"phi", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", NULL},
+        {"bart", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
+         "key tie_word_embeddings: false is not supported"},
         {"deepseek_v3", "\"n_group\": 2", "\"n_group\": 3", "in 3 groups"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -170,6 +173,31 @@ static void old_spellings_are_read(void **state) {
     ln_arena_free(&arena);
 }
 
+/* What the reference implementations do with a flag that real models leave as it is. */
+static void rare_flags_are_heeded(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_edited("deepseek_v3", "\"rope_interleave\": true",
+                                 "\"rope_interleave\": false", &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_int_equal(spec.ropes[0].style, LN_ROPE_HALF);
+    assert_int_equal(read_edited("deepseek_v3", "\"rope_interleave\": true", "\"nothing\": true",
+                                 &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_int_equal(spec.ropes[0].style, LN_ROPE_INTERLEAVED);
+    /* every layer of Qwen3-MoE is windowed then, whatever max_window_layers says */
+    static const char off[] = "\"sliding_window\": null,\n  \"tie_word_embeddings\": false,\n  "
+                              "\"transformers_version\": \"5.17.0\",\n  \"use_cache\": true,\n  "
+                              "\"use_sliding_window\": false";
+    static const char on[] = "\"sliding_window\": 16, \"use_sliding_window\": true";
+    assert_int_equal(read_edited("qwen3_moe", off, on, &spec, &arena, NULL), LINNET_OK);
+    assert_int_equal(spec.n_kv_groups, 1);
+    assert_int_equal(spec.kv_groups[0].window, 16);
+    ln_arena_free(&arena);
+}
+
 static void windows_make_groups(void **state) {
     (void)state;
     ln_spec spec;
@@ -204,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_values_are_refused_by_name),
         cmocka_unit_test(old_spellings_are_read),
+        cmocka_unit_test(rare_flags_are_heeded),
         cmocka_unit_test(windows_make_groups),
         cmocka_unit_test(dynamic_rope_follows_the_chosen_context),
     };

@@ -61,10 +61,11 @@ static ln_status add_stop_value(linnet_model *model, const id_source *source,
     if (value->kind != LN_META_INT)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %s in %s is no token id", path, source->key,
                        source->file);
-    if (value->integer < 0 || (uint64_t)value->integer >= model->spec.n_vocab)
-        return ln_fail(err, LINNET_ERR_FORMAT,
-                       "%s: %s in %s is %lld; the vocabulary has %zu tokens", path, source->key,
-                       source->file, (long long)value->integer, model->spec.n_vocab);
+    if (value->integer < 0 || value->integer > INT32_MAX)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %s in %s is %lld, which is no token id", path,
+                       source->key, source->file, (long long)value->integer);
+    if ((uint64_t)value->integer >= model->spec.n_vocab)
+        return LINNET_OK; /* it cannot be sampled: a small model that kept a default */
     return add_stop(model, (int32_t)value->integer, err);
 }
 

@@ -216,9 +216,16 @@ static void stop_ids_are_the_union(void **state) {
 
     linnet_model *model;
     linnet_error err = {0};
-    write_generation("[2, 256]");
+    write_generation("[2, 256, 7]"); /* 256 cannot be sampled */
+    assert_int_equal(linnet_model_open(folder.path, &model, &err), LINNET_OK);
+    linnet_model_get_info(model, &info);
+    assert_int_equal(info.n_stop_ids, 2);
+    assert_memory_equal(info.stop_ids, ((int32_t[]){2, 7}), 2 * sizeof(int32_t));
+    linnet_model_close(model);
+    model = NULL;
+    write_generation("[2, -1]");
     assert_int_equal(linnet_model_open(folder.path, &model, &err), LINNET_ERR_FORMAT);
-    assert_non_null(strstr(err.message, "eos_token_id in generation_config.json is 256"));
+    assert_non_null(strstr(err.message, "eos_token_id in generation_config.json is -1"));
     write_generation("\"two\"");
     assert_int_equal(linnet_model_open(folder.path, &model, &err), LINNET_ERR_FORMAT);
     assert_null(model);

@@ -396,12 +396,22 @@ static ln_status read_all(reader *r, const ln_meta_value *model, ln_error *err) 
                    model->string.bytes < 60 ? (int)model->string.bytes : 60, model->string.data);
 }
 
+/* Whether the file says so itself that there is none. */
+static bool says_none(const ln_meta_value *model) {
+    static const char *const names[] = {"none", "no_vocab"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (model->string.bytes == strlen(names[i]) &&
+            memcmp(model->string.data, names[i], model->string.bytes) == 0)
+            return true;
+    return false;
+}
+
 ln_status ln_tokenizer_from_gguf(const ln_checkpoint *checkpoint, ln_tokenizer **tokenizer,
                                  ln_error *err) {
     *tokenizer = NULL;
     ln_meta_value model;
     if (!ln_checkpoint_meta(checkpoint, "tokenizer.ggml.model", &model) ||
-        model.kind != LN_META_STRING)
+        model.kind != LN_META_STRING || says_none(&model))
         return ln_fail(err, LINNET_ERR_STATE, "the checkpoint holds no tokenizer");
     reader r = {.checkpoint = checkpoint, .t = ln_tokenizer_new(), .bos = -1, .eos = -1, .sep = -1};
     ln_status status = r.t != NULL ? read_all(&r, &model, err) : out_of_memory(err);

@@ -244,6 +244,19 @@ static void broken_metadata_is_refused(void **state) {
     ln_tokenizer_close(t);
 }
 
+/* A file that says that it has none is like one that says nothing. */
+static void no_tokenizer_is_no_fault(void **state) {
+    (void)state;
+    static const char *const names[] = {"none", "no_vocab"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        ln_error err = {0};
+        writer w = {0};
+        add_text(&w, "model", names[i]);
+        assert_null(open_gguf(&w, &err));
+        assert_int_equal(err.status, LINNET_ERR_STATE);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_level_bpe),
@@ -251,6 +264,7 @@ int main(void) {
         cmocka_unit_test(sentencepiece_models),
         cmocka_unit_test(wordpiece),
         cmocka_unit_test(broken_metadata_is_refused),
+        cmocka_unit_test(no_tokenizer_is_no_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,8 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Instead of MODEL:", 1},
     {"shape", KEY_SHAPE, "NAME", 0,
      "Random weights in the shape of NAME: tinyllama-1.1b, llama-2-7b, mistral-7b, llama-3-8b, "
-     "small-mixtral or small-deepseek",
+     "small-mixtral, mixtral-2-layers, qwen3-moe-4-layers (a few layers as those of Mixtral 8x7B "
+     "and Qwen3 30B-A3B) or small-deepseek",
      1},
     {"type", KEY_TYPE, "TYPE", 0,
      "With --shape: types as a file of that name has them, q4_0, q8_0, q4_k_m, f16, bf16 or f32 "

@@ -26,12 +26,17 @@ static const model_shape shapes[] = {
     {"llama-3-8b", 4096, 32, 32, 8, 14336, 128256, .rope_base = 500000.0f},
     {"small-mixtral", 1024, 16, 16, 4, 2048, 32000, .rope_base = 10000.0f, .n_experts = 8,
      .n_used = 2, .expert_hidden = 2048},
+    {"mixtral-2-layers", 4096, 2, 32, 8, 14336, 32000, .rope_base = 1000000.0f, .n_experts = 8,
+     .n_used = 2, .expert_hidden = 14336},
+    {"qwen3-moe-4-layers", 2048, 4, 16, 4, 6144, 32000, .rope_base = 1000000.0f, .n_experts = 128,
+     .n_used = 8, .expert_hidden = 768},
     {"small-deepseek", 1024, 12, 16, 1, 4096, 32000, .rope_base = 10000.0f, .n_experts = 32,
      .n_used = 4, .expert_hidden = 512, .n_latent = 512, .q_latent = 768, .n_rope = 64,
      .n_plain = 128, .v_dim = 128, .n_dense = 1},
 };
 const char ln_cli_shape_names[] =
-    "tinyllama-1.1b, llama-2-7b, mistral-7b, llama-3-8b, small-mixtral or small-deepseek";
+    "tinyllama-1.1b, llama-2-7b, mistral-7b, llama-3-8b, small-mixtral, mixtral-2-layers, "
+    "qwen3-moe-4-layers or small-deepseek";
 
 /* The types of most matrices, of those that get more bits in some layers, and of the output. */
 typedef struct mixture {

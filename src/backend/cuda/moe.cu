@@ -1,9 +1,9 @@
 /* Mixture of experts: choosing them, sorting the rows by expert, summing what they gave. All of it
  * is small beside the experts' linears. */
 #include "backend/cuda/common.cuh"
+#include "backend/cuda/launch.cuh"
 
 /* ---- route ---------------------------------------------------------------------------------- */
-
 
 /* The best of x[n] and its index, ties to the lower; NaN never wins over a number. One warp. */
 static __device__ size_t best_of(const float *x, size_t n) {
@@ -94,6 +94,7 @@ static __device__ void weigh(const ln_op_route &p, float *weights) {
 /* Grid: a warp per token. Shared memory: scores, contest and group scores, 3 n_experts floats. */
 static __global__ void route(const __grid_constant__ ln_op_route p) {
     extern __shared__ float scores[];
+    ln_follow_last();
     float *contest = scores + p.n_experts;
     size_t token = blockIdx.x;
     int32_t *experts = p.experts + token * p.n_used;
@@ -120,47 +121,97 @@ static __global__ void route(const __grid_constant__ ln_op_route p) {
 
 int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     size_t shared = 3 * op->route.n_experts * sizeof(float);
-    route<<<(unsigned)step->batch.n_tokens, LN_WARP, shared, stream>>>(op->route);
-    return cudaGetLastError();
+    return ln_launch(route, dim3((unsigned)step->batch.n_tokens), LN_WARP, shared, stream,
+                     op->route);
 }
 
 /* ---- group ---------------------------------------------------------------------------------- */
 
-enum { GROUP_THREADS = 512 };
+enum { MAX_GROUP_WARPS = 16, GROUP_SHARED = 48 * 1024 };
 
-/* A stable counting sort by one block; a thread owns an expert. Shared memory: n_experts + 1
- * counts. */
-static __global__ void group_rows(const __grid_constant__ ln_op_group p) {
-    extern __shared__ int counts[];
-    for (size_t i = threadIdx.x; i <= p.n_experts; i += GROUP_THREADS)
-        counts[i] = 0;
-    __syncthreads();
-    for (size_t row = threadIdx.x; row < p.n_rows; row += GROUP_THREADS)
+/* What one warp counts of the rows begin .. end - 1, by expert. */
+static __device__ void count_rows(const ln_op_group &p, size_t begin, size_t end, int *counts) {
+    for (size_t row = begin + threadIdx.x % LN_WARP; row < end; row += LN_WARP)
         atomicAdd(&counts[p.experts[row]], 1);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        int total = 0;
-        for (size_t i = 0; i <= p.n_experts; i++) {
-            int count = counts[i];
-            counts[i] = total; /* where this expert begins */
-            p.starts[i] = total;
-            total += count;
+}
+
+/* counts [n_warps][n_experts] become where each warp's rows of each expert begin; by one warp. */
+static __device__ void place_rows(const ln_op_group &p, int *counts, unsigned n_warps) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    int total = 0;
+    for (size_t first = 0; first < p.n_experts; first += LN_WARP) {
+        size_t expert = first + lane;
+        bool is_there = expert < p.n_experts;
+        int own = 0;
+        for (unsigned warp = 0; warp < n_warps && is_there; warp++)
+            own += counts[warp * p.n_experts + expert];
+        int through = own;
+        for (int step = 1; step < LN_WARP; step *= 2) {
+            int before = __shfl_up_sync(0xffffffffu, through, step);
+            through += (int)lane >= step ? before : 0;
         }
+        int next = total + through - own;
+        if (is_there)
+            p.starts[expert] = next;
+        for (unsigned warp = 0; warp < n_warps && is_there; warp++) {
+            int count = counts[warp * p.n_experts + expert];
+            counts[warp * p.n_experts + expert] = next;
+            next += count;
+        }
+        total += __shfl_sync(0xffffffffu, through, LN_WARP - 1);
     }
-    __syncthreads();
-    for (size_t expert = threadIdx.x; expert < p.n_experts; expert += GROUP_THREADS) {
-        int next = counts[expert], end = counts[expert + 1];
-        for (size_t row = 0; next < end; row++)
-            if (p.experts[row] == (int32_t)expert)
-                p.order[next++] = (int32_t)row;
+    if (lane == 0)
+        p.starts[p.n_experts] = total;
+}
+
+/* Puts one warp's rows to where they belong, in order; next [n_experts] */
+static __device__ void sort_rows(const ln_op_group &p, size_t begin, size_t end, int *next) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    for (size_t first = begin; first < end; first += LN_WARP) {
+        size_t row = first + lane;
+        int expert = row < end ? p.experts[row] : -1;
+        unsigned alike = __match_any_sync(0xffffffffu, expert);
+        unsigned before = __popc(alike & ((1u << lane) - 1));
+        int at = expert >= 0 ? next[expert] + (int)before : 0;
+        __syncwarp();
+        if (expert >= 0 && before == 0)
+            next[expert] += __popc(alike);
+        __syncwarp();
+        if (expert >= 0)
+            p.order[at] = (int32_t)row;
     }
 }
 
+/* A stable counting sort by one block, of whose warps each has a share of the rows. Shared memory:
+ * counts [n_warps][n_experts]. */
+static __global__ void group_rows(const __grid_constant__ ln_op_group p) {
+    extern __shared__ int counts[];
+    unsigned warp = threadIdx.x / LN_WARP, n_warps = blockDim.x / LN_WARP;
+    size_t share = (p.n_rows + n_warps - 1) / n_warps;
+    size_t begin = min(warp * share, p.n_rows), end = min(begin + share, p.n_rows);
+    ln_let_next_start();
+    for (size_t i = threadIdx.x; i < n_warps * p.n_experts; i += blockDim.x)
+        counts[i] = 0;
+    __syncthreads();
+    ln_wait_for_last();
+    count_rows(p, begin, end, counts + warp * p.n_experts);
+    __syncthreads();
+    if (warp == 0)
+        place_rows(p, counts, n_warps);
+    __syncthreads();
+    sort_rows(p, begin, end, counts + warp * p.n_experts);
+}
+
 int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    enum { WORTH_A_WARP = 64 }; /* rows */
     (void)step;
-    size_t shared = (op->group.n_experts + 1) * sizeof(int);
-    group_rows<<<1, GROUP_THREADS, shared, stream>>>(op->group);
-    return cudaGetLastError();
+    size_t bytes = op->group.n_experts * sizeof(int), most = GROUP_SHARED / bytes;
+    size_t n_warps = ln_ceil_div(op->group.n_rows, WORTH_A_WARP);
+    most = most < MAX_GROUP_WARPS ? most : (size_t)MAX_GROUP_WARPS;
+    n_warps = n_warps < most ? n_warps : most;
+    n_warps = n_warps > 0 ? n_warps : 1;
+    return ln_launch(group_rows, dim3(1), (unsigned)n_warps * LN_WARP, n_warps * bytes, stream,
+                     op->group);
 }
 
 /* ---- combine -------------------------------------------------------------------------------- */
@@ -169,6 +220,7 @@ enum { COMBINE_THREADS = 256 };
 
 /* Grid: (dim / 256, n_tokens). Reads n_used + up to 2 rows and writes one. */
 static __global__ void combine(const __grid_constant__ ln_op_combine p) {
+    ln_follow_last();
     size_t i = (size_t)blockIdx.x * COMBINE_THREADS + threadIdx.x;
     if (i >= p.dim)
         return;
@@ -179,8 +231,7 @@ static __global__ void combine(const __grid_constant__ ln_op_combine p) {
         sum = fmaf(p.weights[row], p.x[row * p.dim + i], sum);
     }
     if (p.shared != NULL) {
-        float weight =
-            p.shared_gate != NULL ? 1.0f / (1.0f + expf(-p.shared_gate[token])) : 1.0f;
+        float weight = p.shared_gate != NULL ? 1.0f / (1.0f + expf(-p.shared_gate[token])) : 1.0f;
         sum = fmaf(weight, p.shared[at], sum);
     }
     sum *= p.scale;
@@ -204,7 +255,9 @@ int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream st
         if (p->residual != NULL)
             part.residual += done * p->dim;
         dim3 grid(ln_ceil_div(p->dim, COMBINE_THREADS), (unsigned)n);
-        combine<<<grid, COMBINE_THREADS, 0, stream>>>(part);
+        int code = ln_launch(combine, grid, COMBINE_THREADS, 0, stream, part);
+        if (code != 0)
+            return code;
     }
-    return cudaGetLastError();
+    return 0;
 }

@@ -1,21 +1,14 @@
-/* y = x W^T with its epilogue, W in tiles (tiles.h), on tensor cores: the tiles are the A operand
- * of mma.sync, rows of x the B operand, eight at a time.
+/* y = x W^T with its epilogue, W in tiles (tiles.h), on tensor cores (tile_slice.cuh).
  *
- * Grid: (rows of tiles, rows of x by 8 * GROUPS). Block: eight warps, each a slice of the columns,
- * merged in order through shared memory. A lane reads 16 bytes at a time and a warp 512 in a row;
- * weights are read once for 8 * GROUPS rows of x, x comes from the caches. The first weights are
- * under way before the kernel that makes x has ended. */
+ * Grid: (rows of tiles, rows of x by 8 * GROUPS). Block: eight warps. The first weights are under
+ * way before the kernel that makes x has ended. */
 #include "backend/cuda/blas.h"
 #include "backend/cuda/norm.cuh"
-#include "backend/cuda/tile_args.cuh"
-#include "backend/cuda/tile_lane.cuh"
+#include "backend/cuda/tile_slice.cuh"
 
-enum { TILE_THREADS = LN_TILE_SLICES * LN_WARP, MAX_GROUPS = 8 };
+enum { MAX_GROUPS = 8 };
 
-/* Where a lane finds its shares of 8 * GROUPS rows of x: offsets from the first. Rows past the last
- * one repeat it: what comes of them is not written. */
-template <int GROUPS> struct lane_rows { unsigned own[GROUPS], scales[GROUPS][2]; };
-
+/* Offsets from the first row. */
 template <int GROUPS>
 static __device__ __forceinline__ void find_rows(const ln_tile_args &p, size_t first,
                                                  lane_rows<GROUPS> &rows) {
@@ -32,100 +25,6 @@ static __device__ __forceinline__ void find_rows(const ln_tile_args &p, size_t f
     }
 }
 
-/* This warp's slice of a row of tiles with 8 * GROUPS rows of x. AHEAD units are under way. */
-template <int KIND, int GROUPS, int AHEAD, bool GATE, bool PRECISE>
-static __device__ __forceinline__ void
-multiply(const ln_tile_args &p, const ln_tile_part &part, unsigned tile_row, size_t first,
-         float up_sum[GROUPS][4], float gate_sum[GROUPS][4]) {
-    constexpr unsigned PER_TILE = ln_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
-    unsigned lane = threadIdx.x % LN_WARP, slice = threadIdx.x / LN_WARP;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
-    unsigned begin = min(slice * per_slice, p.n_tiles) * PER_TILE;
-    unsigned end = min((slice + 1) * per_slice, p.n_tiles) * PER_TILE;
-    size_t row_at = tile_row * ln_tile_row_bytes(KIND, p.n_tiles);
-    const uint8_t *up_tiles = part.weight + row_at, *gate_tiles = GATE ? part.gate + row_at : NULL;
-    ln_lane_tile<KIND> up[AHEAD], gate[GATE ? AHEAD : 1];
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++)
-        if (begin + i < end) {
-            ln_load_unit<KIND>(up_tiles, begin + i, lane, up[i]);
-            if constexpr (GATE)
-                ln_load_unit<KIND>(gate_tiles, begin + i, lane, gate[i]);
-        }
-    lane_rows<GROUPS> rows;
-    find_rows<GROUPS>(p, first, rows);
-    ln_tile_x_parts x = p.x;
-    size_t x_at = first / p.rows_per_x * x.cols;
-    x.bf16 += x_at, x.int8 += x_at, x.scales += x_at / LN_TILE_BLOCK; /* these of blocks */
-    if constexpr (PRECISE)
-        x.rest += x_at;
-    ln_wait_for_last();
-    for (unsigned base = begin; base < end; base += AHEAD) {
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            unsigned unit = base + i;
-            if (unit >= end)
-                break;
-#pragma unroll
-            for (int group = 0; group < GROUPS; group++) {
-                ln_lane_x<KIND, PRECISE> share;
-                ln_load_x<KIND, PRECISE>(x, rows.own[group], rows.scales[group][0],
-                                         rows.scales[group][1], unit, lane, share);
-                ln_add_unit<KIND, PRECISE>(up[i], share, part.precise, up_sum[group]);
-                if constexpr (GATE)
-                    ln_add_unit<KIND, PRECISE>(gate[i], share, part.precise, gate_sum[group]);
-            }
-            if (unit + AHEAD < end) {
-                ln_load_unit<KIND>(up_tiles, unit + AHEAD, lane, up[i]);
-                if constexpr (GATE)
-                    ln_load_unit<KIND>(gate_tiles, unit + AHEAD, lane, gate[i]);
-            }
-        }
-    }
-}
-
-template <int GROUPS> struct slices { float sums[LN_TILE_SLICES][LN_TILE_ROWS][8 * GROUPS + 1]; };
-
-/* Merges the slices in order: total[i] is that of element threadIdx.x + i * TILE_THREADS of
- * [8 * GROUPS rows of x][16 rows of tiles]. */
-template <int KIND, int GROUPS>
-static __device__ __forceinline__ void merge(slices<GROUPS> &shared, const float sum[GROUPS][4],
-                                             float *total) {
-    unsigned lane = threadIdx.x % LN_WARP, slice = threadIdx.x / LN_WARP;
-    __syncthreads();
-#pragma unroll
-    for (int group = 0; group < GROUPS; group++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            shared.sums[slice][lane / 4 + i / 2 * 8][group * 8 + lane % 4 * 2 + i % 2] =
-                sum[group][i];
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < (GROUPS + 1) / 2; i++) {
-        unsigned element = threadIdx.x + i * TILE_THREADS;
-        unsigned row = element / LN_TILE_ROWS, column = element % LN_TILE_ROWS;
-        if (row >= 8 * GROUPS)
-            continue;
-        total[i] = shared.sums[0][column][row];
-#pragma unroll
-        for (int s = 1; s < LN_TILE_SLICES; s++)
-            total[i] = ln_add_slices<KIND>(total[i], shared.sums[s][column][row]);
-    }
-}
-
-/* What the sum of a row and a column of a row of tiles stands for, where rows of x have scales. */
-template <int KIND>
-static __device__ __forceinline__ float scale_sum(const ln_tile_args &p, const uint8_t *tiles,
-                                                  unsigned tile_row, size_t row, size_t column,
-                                                  float sum) {
-    float x = p.x.scales[row / p.rows_per_x];
-    if constexpr (!ln_tile_has_row_scales(KIND))
-        return sum * x;
-    const uint8_t *at = tiles + tile_row * ln_tile_row_bytes(KIND, p.n_tiles);
-    float w = ln_tile_row_scales(KIND, at, p.n_tiles)[column % LN_TILE_ROWS];
-    return (KIND == LN_TILE_INT8_ROW ? (float)__float_as_int(sum) : sum) * (w * x);
-}
-
 template <int KIND, int GROUPS, int AHEAD, bool GATE, bool PRECISE>
 static __global__ void
 __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_BF16) ? 2 : 1)
@@ -137,7 +36,18 @@ __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_B
     size_t first = (size_t)blockIdx.y * 8 * GROUPS;
     unsigned tile_row = blockIdx.x;
     const ln_tile_part &part = ln_tile_find_part(p, LN_TILE_ROWS, &tile_row);
-    multiply<KIND, GROUPS, AHEAD, GATE, PRECISE>(p, part, tile_row, first, up_sum, gate_sum);
+    lane_slice<KIND, AHEAD, GATE> slice;
+    begin_slice<KIND>(p, part.weight, part.gate, tile_row, slice);
+    lane_rows<GROUPS> rows;
+    find_rows<GROUPS>(p, first, rows);
+    ln_tile_x_parts x = p.x;
+    size_t x_at = first / p.rows_per_x * x.cols;
+    x.bf16 += x_at, x.int8 += x_at, x.scales += x_at / LN_TILE_BLOCK; /* these of blocks */
+    if constexpr (PRECISE)
+        x.rest += x_at;
+    ln_wait_for_last();
+    multiply_slice<KIND, GROUPS, AHEAD, GATE, PRECISE>(x, rows, part.precise, slice, up_sum,
+                                                       gate_sum);
     merge<KIND, GROUPS>(shared, up_sum, up);
     if constexpr (GATE)
         merge<KIND, GROUPS>(shared, gate_sum, gate);
@@ -162,8 +72,7 @@ __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_B
 
 template <int KIND, int GROUPS, bool GATE, bool PRECISE>
 static int launch(const ln_tile_args &args, cudaStream_t stream) {
-    constexpr int MOST = ln_tile_is_narrow(KIND) ? 8 : KIND == LN_TILE_BF16 ? 4 : 2;
-    constexpr int AHEAD = GROUPS > 2 ? 1 : MOST / (GATE ? 2 : 1);
+    constexpr int AHEAD = units_ahead<KIND, GROUPS, GATE>();
     dim3 grid(ln_tile_blocks(args, LN_TILE_ROWS), ln_ceil_div(args.n_rows, 8 * GROUPS));
     return ln_launch(tile_linear<KIND, GROUPS, AHEAD, GATE, PRECISE>, grid, TILE_THREADS, 0, stream,
                      args);

@@ -48,6 +48,8 @@ typedef struct ln_weight_request {
     ln_weight_use use;
 } ln_weight_request;
 
+enum { LN_GROUPED_COLUMNS = 256 };
+
 /* Sizes that a step never exceeds. */
 typedef struct ln_step_limits {
     size_t max_tokens, max_seqs;
@@ -55,6 +57,9 @@ typedef struct ln_step_limits {
     size_t max_blocks;     /* entries of a sequence's block table */
     size_t max_read_bytes; /* that read_back brings to the host */
     size_t max_width;      /* columns of any weight */
+    /* columns, each row's filled up to whole LN_GROUPED_COLUMNS, of all rows of a token that a
+     * linear with a matrix for each group of rows multiplies */
+    size_t max_grouped_width;
     size_t max_head_dim;
     size_t max_heads;
     size_t max_experts;

@@ -16,6 +16,7 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
                              .max_blocks = 128,
                              .max_read_bytes = 64 << 20,
                              .max_width = 28672,
+                             .max_grouped_width = 28672,
                              .max_head_dim = 640,
                              .max_heads = 128,
                              .max_experts = 512};

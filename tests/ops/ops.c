@@ -217,7 +217,8 @@ static size_t lay_out(side *s, const matrix *m, const float *const *bias, size_t
                                                   .n_rows = m[i].n_rows,
                                                   .run_rows = m[i].n_rows,
                                                   .packed = packed_of(&m[i])}},
-                                     .n_cols = m[i].n_cols};
+                                     .n_cols = m[i].n_cols,
+                                     .use = n > 1 ? LN_USE_GROUPED : LN_USE_LINEAR};
         size_t bytes;
         ln_error err = {0};
         assert_int_equal(vtable->plan_weight(s->backend, &request, &bytes, NULL), LINNET_OK);

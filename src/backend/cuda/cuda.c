@@ -228,7 +228,9 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
 /* ---- steps -------------------------------------------------------------------------------- */
 
 static size_t x_bytes(const cuda_backend *self, const ln_step_limits *limits) {
-    return self->use.exact ? 0 : ln_tile_x_bytes(limits->max_tokens, limits->max_width);
+    size_t width = limits->max_width > limits->max_grouped_width ? limits->max_width
+                                                                 : limits->max_grouped_width;
+    return self->use.exact ? 0 : ln_tile_x_bytes(limits->max_tokens, width);
 }
 
 static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
@@ -372,6 +374,10 @@ static size_t run_first(cuda_backend *self, const ln_op *ops, size_t n_ops,
     n = ops->kind == LN_OP_NORM ? ln_cuda_tile_linears(ops + 1, n_ops - 1) : 0;
     if (n > 0) {
         *code = ln_cuda_tile_norm(ops, ops + 1, n, step, &self->x, self->stream);
+        return 1;
+    }
+    if (ln_cuda_tile_takes_groups(ops)) {
+        *code = ln_cuda_tile_groups(ops, &self->x, self->stream);
         return 1;
     }
     self->x.of = NULL;

@@ -8,23 +8,14 @@
  * ROWS rows, x from the caches. */
 #include "backend/cuda/dequantize_iq.cuh"
 #include "backend/cuda/epilogue.cuh"
+#include "backend/cuda/matrices.cuh"
 #include "backend/cuda/tiles.cuh"
 
 enum { WARPS = 8, MANY = 8 };
 
-/* One matrix per group, at equal distances. */
-typedef struct matrices {
-    const uint8_t *data; /* NULL: none */
-    const float *bias;   /* or NULL */
-    size_t data_stride;  /* bytes to the next group's */
-    size_t bias_stride;  /* floats */
-    size_t row_bytes;
-    int tiles; /* ln_tile_kind */
-} matrices;
-
 typedef struct linear_args {
     ln_dtype dtype, gate_dtype;
-    matrices weight, gate;
+    ln_matrices weight, gate;
     size_t n_in, n_out, n_rows;
     size_t first_group, group_step; /* group_step: of n_groups groups without order, else 1 */
     const int32_t *order, *starts;
@@ -62,10 +53,10 @@ static __device__ void load_tiled(int kind, const uint8_t *matrix, size_t n_cols
 
 /* Elements k .. k + 7 of a column's row in a group's matrix. */
 template <int T>
-static __device__ __forceinline__ void load_row(const linear_args &p, const matrices &m,
+static __device__ __forceinline__ void load_row(const linear_args &p, const ln_matrices &m,
                                                 ln_dtype dtype, size_t group, size_t column,
                                                 size_t k, float *out) {
-    const uint8_t *matrix = m.data + group * m.data_stride;
+    const uint8_t *matrix = ln_matrix_of_group(m, group);
     if (T == LN_DTYPE_COUNT && m.tiles != LN_TILE_NONE)
         load_tiled(m.tiles, matrix, p.n_in, column, k, out);
     else
@@ -92,8 +83,8 @@ static __device__ __forceinline__ float dot_group(const float *w, const float *x
 static __device__ void finish(const linear_args &p, size_t group, size_t row, size_t column,
                               float u, float g) {
     ln_epilogue e = {};
-    e.bias = p.weight.bias != NULL ? p.weight.bias + group * p.weight.bias_stride : NULL;
-    e.gate_bias = p.gate.bias != NULL ? p.gate.bias + group * p.gate.bias_stride : NULL;
+    e.bias = ln_bias_of_group(p.weight, group);
+    e.gate_bias = ln_bias_of_group(p.gate, group);
     e.has_gate = p.gate.data != NULL;
     e.activation = p.activation;
     e.residual = p.residual;
@@ -191,28 +182,6 @@ static int launch_type(const linear_args &args, size_t n_groups, cudaStream_t st
     }
 }
 
-/* Whether weights[n] are of one type and lie at equal distances, and how they lie. */
-static bool describe(const ln_weight *weights, size_t n, matrices *out) {
-    *out = {};
-    if (weights == NULL)
-        return true;
-    out->data = (const uint8_t *)weights[0].data;
-    out->bias = weights[0].bias;
-    out->row_bytes = weights[0].row_bytes;
-    out->tiles = (int)weights[0].layout;
-    if (n < 2)
-        return true;
-    out->data_stride = (size_t)((const uint8_t *)weights[1].data - out->data);
-    if (out->bias != NULL && weights[1].bias != NULL)
-        out->bias_stride = (size_t)(weights[1].bias - out->bias);
-    for (size_t i = 1; i < n; i++)
-        if (weights[i].dtype != weights[0].dtype ||
-            weights[i].data != out->data + i * out->data_stride ||
-            weights[i].bias != (out->bias != NULL ? out->bias + i * out->bias_stride : NULL))
-            return false;
-    return true;
-}
-
 static linear_args make_args(const ln_op_linear *p) {
     linear_args args = {};
     size_t n_in = p->weight->n_cols;
@@ -243,16 +212,16 @@ int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream str
         return 0;
     linear_args args = make_args(p);
     size_t n_groups = p->groups.n_groups > 0 ? p->groups.n_groups : 1;
-    bool is_even =
-        describe(p->weight, n_groups, &args.weight) & describe(p->gate, n_groups, &args.gate);
+    bool is_even = ln_describe_matrices(p->weight, n_groups, &args.weight) &
+                   ln_describe_matrices(p->gate, n_groups, &args.gate);
     size_t at_once = is_even ? n_groups : 1;
     for (size_t i = 0; i < n_groups; i += at_once) {
         args.first_group = i;
         args.dtype = p->weight[i].dtype;
         args.gate_dtype = p->gate != NULL ? p->gate[i].dtype : args.dtype;
         if (!is_even) {
-            describe(p->weight + i, 1, &args.weight);
-            describe(p->gate != NULL ? p->gate + i : NULL, 1, &args.gate);
+            ln_describe_matrices(p->weight + i, 1, &args.weight);
+            ln_describe_matrices(p->gate != NULL ? p->gate + i : NULL, 1, &args.gate);
         }
         int code = launch_type(args, at_once, stream);
         if (code != 0)

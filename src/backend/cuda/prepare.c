@@ -38,11 +38,12 @@ static bool meets_8_bits(const ln_weight_request *request, ln_dtype dtype) {
 }
 
 static ln_tile_kind kind_of(const ln_weight_request *request, bool exact) {
-    if (exact || request->as_f32 || request->use != LN_USE_LINEAR)
+    bool by_group = request->use == LN_USE_GROUPED;
+    if (exact || request->as_f32 || (request->use != LN_USE_LINEAR && !by_group))
         return LN_TILE_NONE;
     if (meets_8_bits(request, LN_DTYPE_I8_G32))
         return LN_TILE_INT8_ROW;
-    if (meets_8_bits(request, LN_DTYPE_F8_G32) && ln_tile_takes_f8_rows())
+    if (meets_8_bits(request, LN_DTYPE_F8_G32) && !by_group && ln_tile_takes_f8_rows())
         return LN_TILE_F8_ROW;
     return ln_tile_kind_of(prepared_dtype(request));
 }
@@ -53,8 +54,9 @@ static ln_status fail_overflow(const ln_weight_request *request, ln_error *err) 
 }
 
 /* Whether a matrix of this kind has plain rows, too. */
-static bool has_plain_rows(const ln_cuda_use *use, ln_tile_kind kind) {
-    return use->blas != NULL && kind == LN_TILE_BF16;
+static bool has_plain_rows(const ln_weight_request *request, const ln_cuda_use *use,
+                           ln_tile_kind kind) {
+    return use->blas != NULL && kind == LN_TILE_BF16 && request->use == LN_USE_LINEAR;
 }
 
 ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_use *use,
@@ -65,7 +67,7 @@ ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_us
         n_rows += request->sources[i].n_rows;
     ln_tile_kind kind = kind_of(request, use->exact);
     bool fits;
-    if (has_plain_rows(use, kind))
+    if (has_plain_rows(request, use, kind))
         fits = ln_cuda_blas_matrix_bytes(n_rows, request->n_cols, bytes);
     else if (kind != LN_TILE_NONE)
         fits = ln_tile_matrix_bytes(kind, n_rows, request->n_cols, bytes);
@@ -75,9 +77,8 @@ ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_us
 }
 
 /* Rows go to the device as they are, some at a time, and are packed there. */
-static int upload_tiles(const ln_weight *weight, const ln_cuda_use *use, ln_cuda_upload *upload,
+static int upload_tiles(const ln_weight *weight, bool is_plain, ln_cuda_upload *upload,
                         ln_cuda_stream stream, void *memory) {
-    bool is_plain = has_plain_rows(use, (ln_tile_kind)weight->layout);
     size_t at_once = LN_UPLOAD_BUFFER_BYTES / weight->row_bytes / LN_TILE_ROWS * LN_TILE_ROWS;
     at_once = at_once > 0 ? at_once : LN_TILE_ROWS;
     int code = 0;
@@ -107,14 +108,14 @@ static ln_status send(const ln_weight_request *request, const ln_cuda_use *use,
         return fail_overflow(request, err);
     if (kind != LN_TILE_NONE) {
         weight->layout = (uint32_t)kind;
-        code = upload_tiles(weight, use, upload, stream, memory);
+        code = upload_tiles(weight, has_plain_rows(request, use, kind), upload, stream, memory);
     } else {
         code = ln_cuda_upload_rows(upload, memory, pitch, weight->data, weight->row_bytes,
                                    weight->n_rows, stream);
         weight->row_bytes = pitch;
     }
     weight->data = memory;
-    if (has_plain_rows(use, kind))
+    if (has_plain_rows(request, use, kind))
         ln_cuda_blas_add(use->blas, weight);
     return code == 0 ? LINNET_OK
                      : ln_fail(err, LINNET_ERR_COMPUTE, "tensor %s: its way to the GPU failed: %s",

@@ -1,6 +1,7 @@
-/* Weights as the GPU's kernels read them. Tiles (tiles.h) unless `exact`, for matrices that rows
- * share and types that have a kind of tiles. Else rows of the checkpoint's blocks; plain numbers
- * padded with zeros to whole groups of eight, so that loads are aligned. */
+/* Weights as the GPU's kernels read them. Tiles (tiles.h) unless `exact`, for matrices that
+ * multiply, alone or one for each group of rows, and types that have a kind of tiles. Else rows of
+ * the checkpoint's blocks; plain numbers padded with zeros to whole groups of eight, so that loads
+ * are aligned. */
 #ifndef LN_BACKEND_CUDA_PREPARE_H
 #define LN_BACKEND_CUDA_PREPARE_H
 

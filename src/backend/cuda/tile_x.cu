@@ -79,7 +79,8 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x 
     now.precise = precise && !plain && p->weight->layout == LN_TILE_BF16;
     bool is_few = now.is_f8 || p->weight->layout == LN_TILE_BF16;
     size_t least = is_few ? (size_t)MIN_PANEL_ROWS : LN_TILE_FEW_ROWS + 1;
-    now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && ln_runs_hopper_code();
+    now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && p->groups.n_groups == 0 &&
+                    ln_runs_hopper_code();
     size_t with_ends = now.n_cols + LN_TILE_SLICES * ln_tile_cols(LN_TILE_F8_ROW);
     now.in_panels |= now.is_f8 && now.n_rows * with_ends > LN_TILE_FEW_F8_BYTES;
     bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&

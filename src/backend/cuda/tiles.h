@@ -93,6 +93,10 @@ typedef struct ln_tile_x {
 size_t ln_cuda_tile_linears(const ln_op *ops, size_t n_ops);
 /* Runs as many. */
 int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_stream stream);
+/* Whether the operation is a linear of tiles with one matrix for each group of rows, and runs it.
+ */
+bool ln_cuda_tile_takes_groups(const ln_op *op);
+int ln_cuda_tile_groups(const ln_op *op, ln_tile_x *x, ln_cuda_stream stream);
 /* A norm whose result these linears multiply, which is converted on the way. */
 int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
                       ln_tile_x *x, ln_cuda_stream stream);

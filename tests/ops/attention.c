@@ -167,10 +167,33 @@ static void run_step(side *s, const attention_case *c, const attention_data *d, 
     free(rows);
 }
 
+/* Leaves NaN in the memory that a backend's kernels share, of which attention must read nothing
+ * that it did not write. */
+static void spoil_memory(side *s) {
+    enum { N_ROWS = 64, N_COLS = 8192 };
+    matrix m = make_matrix(LN_DTYPE_BF16, 1, N_COLS);
+    ln_weight weight = put_weight(s, &m, NULL);
+    float *x = malloc(N_ROWS * N_COLS * sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < N_ROWS * N_COLS; i++)
+        x[i] = NAN;
+    ln_op op = {.kind = LN_OP_LINEAR,
+                .linear = {.weight = &weight,
+                           .n_rows = N_ROWS,
+                           .x = put(s, x, N_ROWS * N_COLS),
+                           .scale = 1.0f,
+                           .out = put(s, NULL, N_ROWS)}};
+    run_ops(s, &op, 1);
+    free_placed(s);
+    free_matrix(&m);
+    free(x);
+}
+
 /* All tokens, chunk of each sequence at a time; malloc'd. */
 static float *run_attention(side *s, const attention_case *c, const attention_data *d,
                             size_t chunk) {
     float *out = noise_rows(N_TOKENS * c->n_heads * c->v_dim);
+    spoil_memory(s);
     placed p = place(s, c, d);
     size_t n_kept = s->n_placed, lengths[2] = {N_FIRST, N_TOKENS - N_FIRST};
     for (size_t begin = 0; begin < N_FIRST; begin += chunk) {

@@ -138,8 +138,8 @@ static void merge_row(const query_tile *t, const waiting *w, size_t tile, size_t
     one.total[0] = merged->total[i];
     for (size_t n = 0; n < w->n_used; n++) {
         size_t start = (w->first + n) * SLICE;
-        if (start + SLICE <= t->begin || start >= t->end)
-            continue;
+        if (start + SLICE <= t->rows[i].begin || start >= t->rows[i].end)
+            continue; /* nobody wrote what would count as zeros */
         slice.largest[0] = waiting_sums(w, tile, 1 + n)->largest[i];
         slice.total[0] = waiting_sums(w, tile, 1 + n)->total[i];
         const float *part = waiting_rows(w, t, tile, 1 + n) + i * t->v_width;

@@ -402,6 +402,10 @@ bool ln_checkpoint_meta(const ln_checkpoint *checkpoint, const char *key, ln_met
     return ln_hf_config_find(&checkpoint->hf, key, value);
 }
 
+bool ln_checkpoint_meta_is_null(const ln_checkpoint *checkpoint, const char *key) {
+    return checkpoint->format == LN_FORMAT_HF && ln_hf_config_is_null(&checkpoint->hf, key);
+}
+
 static bool find_json(const json_t *root, const char *key, ln_meta_value *value) {
     const json_t *found = ln_json_find(root, key);
     *value = ln_json_meta(found);

@@ -51,6 +51,9 @@ size_t ln_checkpoint_header_bytes(const ln_checkpoint *checkpoint);
  * ("rope_parameters.rope_theta"). False when it is absent; JSON null counts as absent. */
 bool ln_checkpoint_meta(const ln_checkpoint *checkpoint, const char *key, ln_meta_value *value);
 
+/* Whether config.json holds the key as null, for those to whom that is not the same. */
+bool ln_checkpoint_meta_is_null(const ln_checkpoint *checkpoint, const char *key);
+
 /* The same for generation_config.json and tokenizer_config.json of a folder; false in GGUF. */
 bool ln_checkpoint_generation_meta(const ln_checkpoint *checkpoint, const char *key,
                                    ln_meta_value *value);

@@ -156,3 +156,8 @@ bool ln_hf_config_find(const ln_hf_config *hf, const char *key, ln_meta_value *v
     *value = ln_json_meta(found);
     return found != NULL;
 }
+
+bool ln_hf_config_is_null(const ln_hf_config *hf, const char *key) {
+    return json_is_null(json_object_get(hf->config, key)) ||
+           json_is_null(json_object_get(ln_json_find(hf->config, "text_config"), key));
+}

@@ -27,6 +27,9 @@ void ln_hf_config_close(ln_hf_config *hf);
 /* A dotted key of config.json; a key that the top level lacks is looked up in text_config. */
 bool ln_hf_config_find(const ln_hf_config *hf, const char *key, ln_meta_value *value);
 
+/* Whether a key (not dotted) is there, but null. */
+bool ln_hf_config_is_null(const ln_hf_config *hf, const char *key);
+
 /* The template in the JSON of tokenizer_config.json or chat_template.json: the string
  * chat_template, or the one named "default" in a list. *text is malloc'd, NULL when there is
  * none. Errors: FORMAT, NOMEM. */

@@ -6,6 +6,29 @@
 
 enum { NAME_BYTES = 128 };
 
+/* The default of one of `names`, where the file does not hold that key, not even as null. */
+static bool find_default(const ln_config *config, const char *names, ln_meta_value *value) {
+    const ln_config_default *known = config->is_gguf ? NULL : config->defaults;
+    for (; known != NULL && known->key != NULL; known++) {
+        if (!ln_list_has(names, known->key, strlen(known->key)) ||
+            (known->type != NULL && strcmp(known->type, config->arch) != 0) ||
+            ln_checkpoint_meta_is_null(config->checkpoint, known->key))
+            continue;
+        bool whole = known->value == floor(known->value);
+        *value = (ln_meta_value){.kind = known->is_flag ? LN_META_BOOL
+                                         : whole        ? LN_META_INT
+                                                        : LN_META_FLOAT};
+        if (known->is_flag)
+            value->boolean = known->value != 0;
+        else if (whole)
+            value->integer = (int64_t)known->value;
+        else
+            value->real = known->value;
+        return true;
+    }
+    return false;
+}
+
 bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value,
                     char name[NAME_BYTES]) {
     char buffer[NAME_BYTES];
@@ -23,7 +46,7 @@ bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value,
             return true;
         names += length + (names[length] == '|');
     }
-    return false;
+    return find_default(config, key.hf, value);
 }
 
 static ln_status wrong(const ln_config *config, const char *name, const char *what, ln_error *err) {

@@ -9,10 +9,19 @@
 #include "base/error.h"
 #include "format/checkpoint.h"
 
+/* What the reference implementation takes where config.json lacks a key. */
+typedef struct ln_config_default {
+    const char *key;
+    double value; /* a number, or a flag as 0 or 1 */
+    bool is_flag;
+    const char *type; /* for this model_type of the family alone, or NULL */
+} ln_config_default;
+
 typedef struct ln_config {
     const ln_checkpoint *checkpoint;
     bool is_gguf;
-    char arch[64]; /* GGUF: the prefix of keys */
+    char arch[64];                     /* model_type; GGUF: the prefix of keys */
+    const ln_config_default *defaults; /* of the family, up to a NULL key; or NULL */
 } ln_config;
 
 /* A quantity's names: HF keys (dotted, alternatives separated by '|') and the GGUF key after the
@@ -21,7 +30,8 @@ typedef struct ln_key {
     const char *hf, *gguf;
 } ln_key;
 
-/* Finds a key's value; false when absent. `name` (or NULL) receives the key for messages. */
+/* Finds a key's value, in config.json or else the family's default, which a null suppresses;
+ * false when absent. `name` (or NULL) receives the key for messages. */
 bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value, char name[128]);
 
 /* Each leaves *out alone when the key is absent (the caller sets the default). A wrong type or a

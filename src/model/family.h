@@ -3,6 +3,7 @@
 #ifndef LN_MODEL_FAMILY_H
 #define LN_MODEL_FAMILY_H
 
+#include "model/config.h"
 #include "model/spec.h"
 
 /* What a weight is for. Every role may have a bias beside it. */
@@ -99,7 +100,8 @@ struct ln_family {
     const char *gguf_as;  /* the architecture that it is written as where `gguf` is NULL, or NULL */
     const char *hf_prefix; /* a prefix that tensor names of bare models lack, or NULL */
     const char *ignored;   /* names of tensors that do not count, separated by '|', or NULL */
-    const char *refused;   /* flags of config.json that must not be true ('!': false), or "" */
+    const ln_config_default *defaults; /* of keys that config.json may lack, or NULL */
+    const char *refused; /* flags of config.json that must not be true ('!': false), or "" */
     ln_norm_kind norm, gguf_norm;
     ln_placement placement;
     const char *parallel_key; /* a flag that says whether the residual is parallel, or NULL */
@@ -227,6 +229,13 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
          .hf = "model.layers.%d.pre_feedforward_layernorm",                                        \
          .gguf = "blk.%d.ffn_norm"},                                                               \
         LN_LLAMA_POST_NORMS
+/* Rows of a table of defaults, which ends with {0}; the last kind for one model_type alone. */
+#define LN_DEFAULT(name, number)                                                                   \
+    { .key = name, .value = number }
+#define LN_DEFAULT_FLAG(name, flag)                                                                \
+    { .key = name, .value = flag, .is_flag = true }
+#define LN_DEFAULT_OF(model, name, number)                                                         \
+    { .key = name, .value = number, .type = model }
 #define LN_BINDINGS(table) .bindings = table, .n_bindings = sizeof(table) / sizeof *(table)
 
 #endif

@@ -28,6 +28,7 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
         spec->family = family;
         memcpy(config->arch, value.string.data, value.string.bytes);
         config->arch[value.string.bytes] = '\0';
+        config->defaults = family->defaults;
         return LINNET_OK;
     }
     return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: the architecture \"%.*s\" is not supported",

@@ -9,10 +9,13 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
+static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5), {0}};
+
 const ln_family ln_family_arcee = {
     .name = "arcee",
     .hf_types = "arcee",
     .gguf = "arcee",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,

@@ -11,10 +11,14 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("logit_scale", 0.0625), LN_DEFAULT("rope_theta", 500000), {0}};
+
 const ln_family ln_family_cohere = {
     .name = "cohere",
     .hf_types = "cohere",
     .gguf = "command-r",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,

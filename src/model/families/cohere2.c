@@ -10,10 +10,14 @@ static const ln_binding bindings[] = {
     LN_LLAMA_FFN,
 };
 
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("logit_scale", 0.0625), LN_DEFAULT("sliding_window", 4096), {0}};
+
 const ln_family ln_family_cohere2 = {
     .name = "cohere2",
     .hf_types = "cohere2",
     .gguf = "cohere2",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,

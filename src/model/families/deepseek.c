@@ -58,10 +58,19 @@ static const ln_binding v2_bindings[] = {
      .optional = true},
 };
 
+static const ln_config_default v2_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
+                                                LN_DEFAULT("q_lora_rank", 1536),
+                                                LN_DEFAULT("qk_nope_head_dim", 128),
+                                                LN_DEFAULT("qk_rope_head_dim", 64),
+                                                LN_DEFAULT("v_head_dim", 128),
+                                                LN_DEFAULT("n_shared_experts", 2),
+                                                {0}};
+
 const ln_family ln_family_deepseek_v2 = {
     .name = "deepseek_v2",
     .hf_types = "deepseek_v2",
     .gguf = "deepseek2",
+    .defaults = v2_defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
@@ -80,10 +89,25 @@ static const ln_binding v3_bindings[] = {
      .hf_bare = true},
 };
 
+static const ln_config_default v3_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
+                                                LN_DEFAULT("q_lora_rank", 1536),
+                                                LN_DEFAULT("qk_nope_head_dim", 128),
+                                                LN_DEFAULT("qk_rope_head_dim", 64),
+                                                LN_DEFAULT("v_head_dim", 128),
+                                                LN_DEFAULT("n_shared_experts", 1),
+                                                LN_DEFAULT("n_routed_experts", 256),
+                                                LN_DEFAULT("num_experts_per_tok", 8),
+                                                LN_DEFAULT("n_group", 8),
+                                                LN_DEFAULT("topk_group", 4),
+                                                LN_DEFAULT("routed_scaling_factor", 2.5),
+                                                LN_DEFAULT("first_k_dense_replace", 3),
+                                                {0}};
+
 const ln_family ln_family_deepseek_v3 = {
     .name = "deepseek_v3",
     .hf_types = "deepseek_v3",
     .gguf_as = "deepseek2",
+    .defaults = v3_defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

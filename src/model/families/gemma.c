@@ -5,10 +5,14 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};
 
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("head_dim", 256), LN_DEFAULT("num_key_value_heads", 16), {0}};
+
 const ln_family ln_family_gemma = {
     .name = "gemma",
     .hf_types = "gemma",
     .gguf = "gemma",
+    .defaults = defaults,
     .refused = "use_bidirectional_attention",
     .norm = LN_NORM_RMS_PLUS_ONE,
     .gguf_norm = LN_NORM_RMS,

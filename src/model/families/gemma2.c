@@ -5,10 +5,19 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};
 
+static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 256),
+                                             LN_DEFAULT("num_key_value_heads", 4),
+                                             LN_DEFAULT("query_pre_attn_scalar", 256),
+                                             LN_DEFAULT("attn_logit_softcapping", 50),
+                                             LN_DEFAULT("final_logit_softcapping", 30),
+                                             LN_DEFAULT("sliding_window", 4096),
+                                             {0}};
+
 const ln_family ln_family_gemma2 = {
     .name = "gemma2",
     .hf_types = "gemma2",
     .gguf = "gemma2",
+    .defaults = defaults,
     .refused = "use_bidirectional_attention",
     .norm = LN_NORM_RMS_PLUS_ONE,
     .gguf_norm = LN_NORM_RMS,

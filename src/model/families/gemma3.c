@@ -6,10 +6,18 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
 };
 
+static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 256),
+                                             LN_DEFAULT("num_key_value_heads", 4),
+                                             LN_DEFAULT("query_pre_attn_scalar", 256),
+                                             LN_DEFAULT("rope_theta", 1e6),
+                                             LN_DEFAULT("sliding_window", 4096),
+                                             {0}};
+
 const ln_family ln_family_gemma3 = {
     .name = "gemma3",
     .hf_types = "gemma3_text",
     .gguf = "gemma3",
+    .defaults = defaults,
     .refused = "use_bidirectional_attention",
     .norm = LN_NORM_RMS_PLUS_ONE,
     .gguf_norm = LN_NORM_RMS,

@@ -20,10 +20,16 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
+static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("num_key_value_heads", 2),
+                                             LN_DEFAULT("rms_norm_eps", 1.5625e-7),
+                                             {0}};
+
 const ln_family ln_family_glm = {
     .name = "glm",
     .hf_types = "glm",
     .gguf = "chatglm",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,

@@ -36,10 +36,16 @@ static const ln_binding bindings[] = {
      .hf_bare = true},
 };
 
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("head_dim", 64),           LN_DEFAULT("num_key_value_heads", 8),
+    LN_DEFAULT("num_experts_per_tok", 4), LN_DEFAULT("sliding_window", 128),
+    LN_DEFAULT("rms_norm_eps", 1e-5),     {0}};
+
 const ln_family ln_family_gpt_oss = {
     .name = "gpt_oss",
     .hf_types = "gpt_oss",
     .gguf = "gpt-oss",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,

@@ -15,10 +15,13 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "transformer.h.%d.mlp.fc_out"},
 };
 
+static const ln_config_default defaults[] = {LN_DEFAULT("rotary_dim", 64), {0}};
+
 const ln_family ln_family_gptj = {
     .name = "gptj",
     .hf_types = "gptj",
     .hf_prefix = "transformer.",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_LAYER,
     .placement = LN_PLACE_PARALLEL,

@@ -4,10 +4,14 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN};
 
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("num_key_value_heads", 8), LN_DEFAULT("sliding_window", 4096), {0}};
+
 const ln_family ln_family_mistral = {
     .name = "mistral",
     .hf_types = "mistral|ministral",
     .gguf_as = "llama",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

@@ -11,10 +11,16 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w2"},
 };
 
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("num_key_value_heads", 8), LN_DEFAULT("rope_theta", 1e6),
+    LN_DEFAULT("rms_norm_eps", 1e-5),     LN_DEFAULT("num_local_experts", 8),
+    LN_DEFAULT("num_experts_per_tok", 2), {0}};
+
 const ln_family ln_family_mixtral = {
     .name = "mixtral",
     .hf_types = "mixtral",
     .gguf_as = "llama",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

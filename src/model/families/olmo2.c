@@ -7,10 +7,16 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_LLAMA_POST_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
 };
 
+static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             LN_DEFAULT_OF("olmo3", "rope_theta", 500000),
+                                             LN_DEFAULT_OF("olmo3", "sliding_window", 4096),
+                                             {0}};
+
 const ln_family ln_family_olmo2 = {
     .name = "olmo2",
     .hf_types = "olmo2|olmo3",
     .gguf = "olmo2",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,

@@ -19,10 +19,17 @@ static const ln_binding bindings[] = {
      .gguf = "blk.%d.ffn_down_exps"},
 };
 
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 4),
+                                             LN_DEFAULT("num_experts_per_tok", 8),
+                                             LN_DEFAULT("moe_intermediate_size", 768),
+                                             LN_DEFAULT_FLAG("norm_topk_prob", false),
+                                             {0}};
+
 const ln_family ln_family_qwen3_moe = {
     .name = "qwen3_moe",
     .hf_types = "qwen3_moe",
     .gguf = "qwen3moe",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,

@@ -9,10 +9,13 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.c_proj", .gguf = "blk.%d.ffn_down"},
 };
 
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 2), {0}};
+
 const ln_family ln_family_starcoder2 = {
     .name = "starcoder2",
     .hf_types = "starcoder2",
     .gguf = "starcoder2",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_LAYER,
     .gguf_norm = LN_NORM_LAYER,

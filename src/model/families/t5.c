@@ -73,12 +73,15 @@ static const ln_binding bindings[] = {
      .gguf = "dec.blk.%d.cross_attn_o"},
 };
 
+static const ln_config_default defaults[] = {LN_DEFAULT("d_kv", 64), {0}};
+
 const ln_family ln_family_t5 = {
     .name = "t5",
     .hf_types = "t5|mt5",
     .gguf = "t5",
     .ignored = "encoder.embed_tokens.weight|decoder.embed_tokens.weight|"
                "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,

@@ -198,6 +198,42 @@ static void rare_flags_are_heeded(void **state) {
     ln_arena_free(&arena);
 }
 
+/* Where config.json lacks a key, the reference implementation has a value; null is another. */
+static void missing_keys_have_defaults(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_error err = {0};
+    ln_arena_init(&arena);
+    static const char *const cases[][3] = {
+        {"mixtral", "\"rope_parameters\"", "\"nothing\""},
+        {"olmo3", "\"rope_parameters\"", "\"nothing\""},
+        {"cohere", "\"logit_scale\"", "\"nothing\""},
+        {"granite", "\"attention_multiplier\"", "\"nothing\""},
+        {"qwen3_moe", "\"norm_topk_prob\"", "\"nothing\""},
+        {"gemma2", "\"final_logit_softcapping\"", "\"nothing\""},
+        {"gemma2", "\"attn_logit_softcapping\": 20.0", "\"attn_logit_softcapping\": null"},
+        {"olmo2", "\"rms_norm_eps\"", "\"nothing\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (read_edited(cases[i][0], cases[i][1], cases[i][2], &spec, &arena, &err) != LINNET_OK)
+            fail_msg("%s", err.message);
+        double expected[] = {1e6, 5e5, 0.0625, 1, 0, 30, 0, 1e-5};
+        double got[] = {spec.ropes[0].theta,
+                        spec.ropes[0].theta,
+                        spec.logit_scale,
+                        spec.layers[0].attention.scale,
+                        spec.layers[0].ffn.moe.normalize,
+                        spec.logit_softcap,
+                        spec.layers[0].attention.softcap,
+                        spec.norm_eps};
+        if (fabs(got[i] - expected[i]) > 1e-6 * expected[i])
+            fail_msg("%s without %s: %g instead of %g", cases[i][0], cases[i][1], got[i],
+                     expected[i]);
+    }
+    ln_arena_free(&arena);
+}
+
 static void windows_make_groups(void **state) {
     (void)state;
     ln_spec spec;
@@ -233,6 +269,7 @@ int main(void) {
         cmocka_unit_test(bad_values_are_refused_by_name),
         cmocka_unit_test(old_spellings_are_read),
         cmocka_unit_test(rare_flags_are_heeded),
+        cmocka_unit_test(missing_keys_have_defaults),
         cmocka_unit_test(windows_make_groups),
         cmocka_unit_test(dynamic_rope_follows_the_chosen_context),
     };

@@ -129,6 +129,26 @@ static void int8_quantize(const int8_rows *rows, size_t group, int8_kind kind, s
         int8_quantize_as(rows, group, (int8_kind){kind.offset, kind.has_min, 1}, n, x);
 }
 
+/* Blocks of int8 that a row takes alone. */
+LN_INLINE size_t int8_alone_blocks(const int8_rows *rows) {
+    return (rows->n_blocks + GROUP_ROWS - 1) / GROUP_ROWS * rows->n_parts;
+}
+
+/* A row that lies alone, as few rows do: 16 blocks of its columns are where a block of 16 rows
+ * would be. All of it then fits the first-level cache beside the weights that stream through. */
+static void int8_quantize_alone(const int8_rows *rows, size_t row, int8_kind kind, const float *x) {
+    int8_rows part = {.n_blocks = 1, .n_parts = kind.n_parts};
+    part.blocks = rows->blocks + row * int8_alone_blocks(rows);
+    for (size_t first = 0; first < rows->n_blocks; first += GROUP_ROWS) {
+        const float *blocks[GROUP_ROWS];
+        size_t left = rows->n_blocks - first, n = left < GROUP_ROWS ? left : GROUP_ROWS;
+        for (size_t i = 0; i < n; i++)
+            blocks[i] = x + (first + i) * LN_PACK_COLS;
+        int8_quantize(&part, 0, kind, n, blocks);
+        part.blocks += kind.n_parts;
+    }
+}
+
 /* Block number `block` of a panel into registers. */
 LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi w[STEPS],
                             vf factors[2]) {
@@ -199,26 +219,28 @@ LN_INLINE vi next_part(vi acc, int32_t start) {
     return vi_add(vi_shl(acc, 8), vi_set(start));
 }
 
-/* The first n_rows of x against a packed panel: y [n_rows][UNIT]. */
+/* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. */
 LN_INLINE void int8_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
                         float *y) {
     int8_kind kind = int8_kind_of(pack);
+    const size_t row_blocks = int8_alone_blocks(x);
     vf sums[4];
     for (size_t i = 0; i < n_rows; i++)
         sums[i] = vf_set(0.0f);
     for (size_t block = 0; block < x->n_blocks; block++) {
         vi w[STEPS];
         vf factors[2] = {vf_set(0.0f), vf_set(0.0f)};
-        const int8_block *b = &x->blocks[block * kind.n_parts];
+        const int8_block *b = &x->blocks[block / GROUP_ROWS * kind.n_parts];
+        size_t at = block % GROUP_ROWS;
         unpack_block(pack, panel, block, w, factors);
-        for (size_t i = 0; i < n_rows; i++) {
-            vi acc = dot_steps(is_narrow(pack), vi_set(b->start[i]), w, b->q[i], 0, STEPS);
+        for (size_t i = 0; i < n_rows; i++, b += row_blocks) {
+            vi acc = dot_steps(is_narrow(pack), vi_set(b->start[at]), w, b->q[at], 0, STEPS);
             if (kind.n_parts == 2)
-                acc = dot_steps(is_narrow(pack), next_part(acc, b[1].start[i]), w, b[1].q[i], 0,
+                acc = dot_steps(is_narrow(pack), next_part(acc, b[1].start[at]), w, b[1].q[at], 0,
                                 STEPS);
-            sums[i] = fold(sums[i], acc, factors[0], b->scale[i]);
+            sums[i] = fold(sums[i], acc, factors[0], b->scale[at]);
             if (kind.has_min)
-                sums[i] = vf_fma(factors[1], vf_set(b->min_sum[i]), sums[i]);
+                sums[i] = vf_fma(factors[1], vf_set(b->min_sum[at]), sums[i]);
         }
     }
     for (size_t i = 0; i < n_rows; i++)
@@ -417,7 +439,7 @@ LN_INLINE void int8_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, co
     }
 }
 
-/* The first rows of x, up to 4, against a packed panel. */
+/* The first rows of x, up to 4, which lie alone, against a packed panel. */
 static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
                               float *y) {
     switch (pack) {

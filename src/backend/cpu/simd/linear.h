@@ -71,10 +71,25 @@ static size_t most_row_bytes(size_t width) {
     return 2 * round_up(4 * width + 128, 64);
 }
 
+/* Bytes of up to FEW_ROWS rows that lie alone, for one of both; they are less than those of 16 rows
+ * but where a row has few columns. */
+static size_t alone_bytes(size_t width) {
+    size_t blocks = width / LN_PACK_COLS / GROUP_ROWS + 1,
+           supers = width / SUPER_COLS / GROUP_ROWS + 1;
+    size_t small = blocks * 2 * sizeof(int8_block), large = supers * sizeof(super_block);
+    return FEW_ROWS * (small > large ? small : large);
+}
+
+/* Bytes of a worker's own rows. */
+static size_t own_bytes(size_t width) {
+    size_t whole = most_row_bytes(width) * GROUP_ROWS, alone = 2 * alone_bytes(width);
+    return round_up(whole > alone ? whole : alone, 64);
+}
+
 /* Floats of a worker for weights of up to `width` columns: a few rows of x as prepared, sums of
  * weight and gate, and of FP8 without scales, unpacked panels, 16 rows of float32. */
 static size_t linear_scratch(size_t width) {
-    size_t rows = most_row_bytes(width) * GROUP_ROWS;
+    size_t rows = own_bytes(width);
     size_t sums = 3 * MAX_CHUNK * UNIT * sizeof(float), unpacked = TILE_PANELS * UNPACKED_PANEL;
     return (rows + sums + unpacked) / sizeof(float) + round_up(width, LANES) * LANES;
 }
@@ -112,6 +127,15 @@ static size_t prepare_rows(linear_job *job, operand *o, size_t begin, size_t end
     default:
         o->int8 = int8_place(memory, int8_kind_of(pack), k);
         o->super = super_place(memory, k);
+        if (job->few) {
+            for (size_t i = begin; i < end; i++) {
+                if (is_super(pack))
+                    super_quantize_alone(&o->super, i, super_kind_of(pack), job->x[i]);
+                else
+                    int8_quantize_alone(&o->int8, i, int8_kind_of(pack), job->x[i]);
+            }
+            return alone_bytes(k);
+        }
         for (size_t i = begin; i < end; i += GROUP_ROWS) {
             size_t n = end - i < GROUP_ROWS ? end - i : GROUP_ROWS;
             if (is_super(pack))
@@ -323,7 +347,7 @@ static bool rows_are_ready(const linear_job *job) {
 static void multiply_chunk(linear_job *job) {
     const ln_cpu_worker *worker = job->worker;
     size_t sums = round_up(job->n, GROUP_ROWS) * UNIT;
-    size_t own_rows = most_row_bytes(job->up.weight->n_cols) * GROUP_ROWS;
+    size_t own_rows = own_bytes(job->up.weight->n_cols);
     job->few = job->n <= FEW_ROWS && is_int8(job->up.weight) &&
                (job->gate.weight == NULL || is_int8(job->gate.weight));
     job->up.y = worker->scratch + own_rows / sizeof(float);

@@ -95,6 +95,20 @@ static void super_quantize(const super_rows *rows, size_t group, super_kind kind
             super_quantize_row(kind, x[i] + super * SUPER_COLS, out, i);
 }
 
+/* Blocks of 256 columns that a row takes alone. */
+LN_INLINE size_t super_alone_blocks(const super_rows *rows) {
+    return (rows->n_supers + GROUP_ROWS - 1) / GROUP_ROWS;
+}
+
+/* A row that lies alone, as int8_quantize_alone has it. */
+static void super_quantize_alone(const super_rows *rows, size_t row, super_kind kind,
+                                 const float *x) {
+    super_block *out = rows->supers + row * super_alone_blocks(rows);
+    for (size_t super = 0; super < rows->n_supers; super++)
+        super_quantize_row(kind, x + super * SUPER_COLS, out + super / GROUP_ROWS,
+                           super % GROUP_ROWS);
+}
+
 /* Bytes of 256 columns of a panel. */
 LN_INLINE size_t super_bytes(ln_pack pack) {
     switch (pack) {
@@ -164,16 +178,17 @@ LN_INLINE vf super_fold(vf sum, vi total, vf factor, float scale) {
     return vf_fma(vf_from_i(total), vf_mul(factor, vf_set(scale)), sum);
 }
 
-/* The first n_rows of x against a packed panel: y [n_rows][UNIT]. */
+/* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. */
 LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const super_rows *x,
                          float *y) {
     super_kind kind = super_kind_of(pack);
-    const size_t steps = STEPS / kind.n_parts;
+    const size_t steps = STEPS / kind.n_parts, row_blocks = super_alone_blocks(x);
     vf sums[4];
     for (size_t i = 0; i < n_rows; i++)
         sums[i] = vf_set(0.0f);
     for (size_t super = 0; super < x->n_supers; super++, p += super_bytes(pack)) {
-        const super_block *b = &x->supers[super];
+        const super_block *first = &x->supers[super / GROUP_ROWS];
+        size_t here = super % GROUP_ROWS;
         vi totals[4];
         for (size_t i = 0; i < n_rows; i++)
             totals[i] = vi_set(0);
@@ -181,17 +196,19 @@ LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const su
         for (size_t at = 0; at < SUPER_BLOCKS; at++) {
             vi w[STEPS], scales[2];
             super_unpack_block(pack, p, at, w, scales);
-            for (size_t i = 0; i < n_rows; i++)
+            const super_block *b = first;
+            for (size_t i = 0; i < n_rows; i++, b += row_blocks)
                 for (size_t part = 0; part < kind.n_parts; part++) {
                     size_t number = at * kind.n_parts + part;
-                    vi start = vi_set(kind.has_min ? 0 : b->start[number][i]);
-                    vi acc = dot_steps(is_narrow(pack), start, w, b->q[i] + at * LN_PACK_COLS,
+                    vi start = vi_set(kind.has_min ? 0 : b->start[number][here]);
+                    vi acc = dot_steps(is_narrow(pack), start, w, b->q[here] + at * LN_PACK_COLS,
                                        part * steps, (part + 1) * steps);
                     totals[i] = vi_add(totals[i], vi_mul(acc, scales[part]));
                 }
         }
         for (size_t i = 0; i < n_rows; i++)
-            sums[i] = super_fold(sums[i], totals[i], half_row(p), b->scale[i]);
+            sums[i] =
+                super_fold(sums[i], totals[i], half_row(p), first[i * row_blocks].scale[here]);
         if (!kind.has_min)
             continue;
         vf factor = vf_mul(half_row(p + 32), vf_set(-1.0f));
@@ -200,11 +217,12 @@ LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const su
         for (size_t pair = 0; pair < SUPER_BLOCKS * kind.n_parts / 2; pair++) {
             vi mins = super_min_pair(pack, p, pair);
             for (size_t i = 0; i < n_rows; i++)
-                totals[i] =
-                    dot_words(totals[i], mins, vi_spread((const int8_t *)&b->sums[i][pair * 2]));
+                totals[i] = dot_words(
+                    totals[i], mins,
+                    vi_spread((const int8_t *)&first[i * row_blocks].sums[here][pair * 2]));
         }
         for (size_t i = 0; i < n_rows; i++)
-            sums[i] = super_fold(sums[i], totals[i], factor, b->scale[i]);
+            sums[i] = super_fold(sums[i], totals[i], factor, first[i * row_blocks].scale[here]);
     }
     for (size_t i = 0; i < n_rows; i++)
         vf_store(y + i * UNIT, sums[i]);
@@ -220,7 +238,7 @@ LN_INLINE void super_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, c
     }
 }
 
-/* The first rows of x, up to 4, against a packed panel. */
+/* The first rows of x, up to 4, which lie alone, against a packed panel. */
 static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
                                const super_rows *x, float *y) {
     switch (pack) {

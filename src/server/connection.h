@@ -46,6 +46,10 @@ struct ln_connection {
     bool is_last_chunk; /* of the body */
     bool ends_line;     /* the parser stopped behind the end of a line of the chunked coding, */
     bool ends_size;     /* namely that of a size */
+    bool is_dirty;      /* the line that is read has control characters, */
+    bool is_quoted;     /* and is in a quoted string, */
+    bool is_escaped;    /* behind a backslash, */
+    bool is_return;     /* behind a carriage return */
     unsigned n_hosts, n_codings; /* headers */
     bool reads_value;            /* the last callback was on_header_value */
     bool skips_body;             /* on_head did not want it */

@@ -368,13 +368,25 @@ static void refuse_error(ln_connection *connection) {
         ln_connection_refuse(connection, 400, http_errno_description(code));
 }
 
-/* The line that ends here has no control characters; what of it came with an earlier read is not
- * looked at. */
-static bool is_line_clean(const char *bytes, size_t n_bytes) {
-    for (size_t i = n_bytes > 2 ? n_bytes - 2 : 0; i-- > 0 && bytes[i] != '\n';)
-        if (((unsigned char)bytes[i] < 0x20 && bytes[i] != '\t') || bytes[i] == 0x7f)
-            return false;
-    return true;
+/* Follows the last line in these bytes, which may be that of a chunk's size and go on in the next
+ * read: whether it has control characters, and whether a quoted string in it ends. */
+static void follow_line(ln_connection *connection, const char *bytes, size_t n_bytes, bool begins) {
+    size_t at = n_bytes > 0 && bytes[n_bytes - 1] == '\n' ? n_bytes - 1 : n_bytes;
+    while (at > 0 && bytes[at - 1] != '\n')
+        at--;
+    if (at > 0 || begins)
+        connection->is_dirty = connection->is_quoted = connection->is_escaped =
+            connection->is_return = false;
+    for (; at < n_bytes && bytes[at] != '\n'; at++) {
+        unsigned char byte = (unsigned char)bytes[at];
+        connection->is_dirty |=
+            connection->is_return || byte == 0x7f || (byte < 0x20 && byte != '\t' && byte != '\r');
+        connection->is_return = byte == '\r';
+        bool escapes = connection->is_quoted && !connection->is_escaped && byte == '\\';
+        if (byte == '"' && !connection->is_escaped)
+            connection->is_quoted = !connection->is_quoted;
+        connection->is_escaped = escapes;
+    }
 }
 
 /* Parses some of the bytes; returns how many. */
@@ -398,6 +410,8 @@ static size_t parse(ln_connection *connection, const char *bytes, size_t n_bytes
     if (in_head)
         connection->head_bytes += n_used;
     char before = n_used > 1 ? bytes[n_used - 2] : connection->last_byte;
+    if (connection->parser.flags & F_CHUNKED)
+        follow_line(connection, bytes, n_used, connection->last_byte == '\n');
     if (n_used > 0)
         connection->last_byte = bytes[n_used - 1];
     if (connection->skips_body) {
@@ -406,7 +420,7 @@ static size_t parse(ln_connection *connection, const char *bytes, size_t n_bytes
         connection->ends_line = false;
         http_parser_pause(&connection->parser, 0);
         if (before != '\r' || connection->last_byte != '\n' ||
-            (connection->ends_size && !is_line_clean(bytes, n_used)))
+            (connection->ends_size && (connection->is_dirty || connection->is_quoted)))
             ln_connection_refuse(connection, 400, "the chunked coding is malformed");
     } else if (code == HPE_PAUSED) {
         answer(connection);

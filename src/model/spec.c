@@ -54,6 +54,24 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
     return LINNET_OK;
 }
 
+/* How a folder's matrices are quantised; tensors of other methods may have the same names. */
+static ln_status check_quantised(const ln_config *config, ln_error *err) {
+    static const char known[] = "fp8|fbgemm_fp8|compressed-tensors|gptq|awq|mxfp4";
+    ln_meta_value value;
+    char name[128];
+    ln_key key = {"quantization_config.quant_method", ""};
+    if (!ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    bool is_text = value.kind == LN_META_STRING;
+    if (is_text && ln_list_has(known, value.string.data, value.string.bytes))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: key %s: weights quantised as \"%.*s\" are not supported",
+                   ln_checkpoint_path(config->checkpoint), name,
+                   is_text && value.string.bytes < 64 ? (int)value.string.bytes : 0,
+                   is_text ? value.string.data : "");
+}
+
 /* The first dimension of a table that must be there. */
 static ln_status read_table_rows(const ln_config *config, const ln_spec *spec, ln_role role,
                                  size_t *n_rows, ln_error *err) {
@@ -213,6 +231,7 @@ ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec
     *spec = (ln_spec){.decoder_start_id = -1};
     LN_TRY(find_family(&config, spec, err));
     LN_TRY(check_refused(&config, spec->family, err));
+    LN_TRY(check_quantised(&config, err));
     spec->norm_kind = config.is_gguf ? spec->family->gguf_norm : spec->family->norm;
     LN_TRY(read_common(&config, spec, err));
     return ln_spec_read_layers(&config, arena, spec, err);

@@ -134,6 +134,8 @@ static void bad_values_are_refused_by_name(void **state) {
         {"phi", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", NULL},
         {"bart", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
          "key tie_word_embeddings: false is not supported"},
+        {"llama_gptq", "\"quant_method\": \"gptq\"", "\"quant_method\": \"auto-round\"",
+         "quant_method: weights quantised as \"auto-round\" are not supported"},
         {"deepseek_v3", "\"n_group\": 2", "\"n_group\": 3", "in 3 groups"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

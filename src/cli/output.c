@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cli/commands.h"
+#include "engine/engine.h"
 
 int ln_cli_fail(const char *format, ...) {
     va_list args;
@@ -197,6 +198,15 @@ static void draw_bar(void *user, size_t ready_bytes, size_t total_bytes) {
     fprintf(stderr, "\rloading   [%-*.*s] %3d%%", WIDTH, percent * WIDTH / 100, full, percent);
 }
 
+/* Says that --quantize-on-load left matrices as they are. */
+static void tell_quantized(const linnet_engine *engine, const char *type) {
+    const ln_weights *weights = &engine->weights;
+    if (type && weights->n_quantized < weights->n_matrices)
+        ln_cli_warn("--quantize-on-load %s: %zu of %zu matrices stay as they are: quantised "
+                    "already, stored transposed, or of a width that its blocks do not divide",
+                    type, weights->n_matrices - weights->n_quantized, weights->n_matrices);
+}
+
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err) {
     linnet_engine_options own = *options;
@@ -212,6 +222,7 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
         linnet_memory_plan memory = {.struct_bytes = sizeof memory};
         linnet_engine_get_memory(*engine, &memory);
         ln_cli_check_ctx(model, memory.ctx_tokens);
+        tell_quantized(*engine, own.quantize_on_load);
     }
     return status;
 }

@@ -99,10 +99,14 @@ static void quantize_on_load(const loader *l, ln_role role, ln_weight_source *so
                              size_t n_cols) {
     if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
         role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_ROUTER ||
-        role == LN_ROLE_SHARED_ROUTER || source->packed.kind != LN_PACKED_NONE || source->transpose)
+        role == LN_ROLE_SHARED_ROUTER)
+        return;
+    l->weights->n_matrices++;
+    if (source->packed.kind != LN_PACKED_NONE || source->transpose)
         return;
     source->packed = ln_packed_on_load(source->tensor, (size_t)(source->tensor->n_elems / n_cols),
                                        n_cols, *l->options.quantize);
+    l->weights->n_quantized += source->packed.kind != LN_PACKED_NONE;
 }
 
 /* Gate and up meet the same gathered activations; experts would need one gathering each. */

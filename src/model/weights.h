@@ -46,6 +46,7 @@ typedef struct ln_weights {
     size_t memory_bytes;
     size_t table_bytes; /* of `layers` and the like, host memory */
     void *table;
+    size_t n_matrices, n_quantized; /* asked to be quantised on load, and those that were */
 } ln_weights;
 
 /* Who is told how many of the weights' bytes, prepared and mapped, are ready; fn NULL: nobody. */

@@ -243,6 +243,31 @@ static json_t *files_value(const ln_checkpoint *checkpoint) {
     return files;
 }
 
+static bool ends_in(const char *name, const char *ending) {
+    size_t n = strlen(name), n_ending = strlen(ending);
+    return n >= n_ending && strcmp(name + n - n_ending, ending) == 0;
+}
+
+/* Parameters in a tensor: where numbers are packed into larger words, each of them; none in what
+ * only says how they are packed. */
+static size_t parameters_of(const ln_checkpoint *checkpoint, const ln_tensor *tensor) {
+    static const char *const beside[] = {
+        ".scales",       ".qzeros",       ".g_idx",  ".weight_scale", ".weight_scale_inv",
+        ".weight_shape", ".weight_g_idx", "_scales", ".input_scale",  ".weight_zero_point",
+        ".output_scale", ".k_scale",      ".v_scale"};
+    const char *name = tensor->name;
+    if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
+        return tensor->n_elems;
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        if (ends_in(name, beside[i]))
+            return 0;
+    if (tensor->dtype == LN_DTYPE_I32 &&
+        (ends_in(name, ".qweight") || ends_in(name, ".weight_packed")))
+        return tensor->n_elems * 8;
+    return tensor->dtype == LN_DTYPE_U8 && ends_in(name, "_blocks") ? tensor->n_elems * 2
+                                                                    : tensor->n_elems;
+}
+
 static json_t *types_value(const ln_checkpoint *checkpoint, size_t *n_parameters) {
     size_t counts[LN_DTYPE_COUNT] = {0}, bytes[LN_DTYPE_COUNT] = {0};
     *n_parameters = 0;
@@ -250,7 +275,7 @@ static json_t *types_value(const ln_checkpoint *checkpoint, size_t *n_parameters
         const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
         counts[tensor->dtype]++;
         bytes[tensor->dtype] += tensor->bytes;
-        *n_parameters += tensor->n_elems;
+        *n_parameters += parameters_of(checkpoint, tensor);
     }
     json_t *types = json_array();
     for (size_t dtype = 0; dtype < LN_DTYPE_COUNT; dtype++) {

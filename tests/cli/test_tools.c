@@ -56,6 +56,27 @@ static void test_inspect_json(void **state) {
     spawn_free(&result);
 }
 
+/* Numbers that are packed into words count one by one, their scales not at all. */
+static void test_inspect_counts_packed_numbers(void **state) {
+    (void)state;
+    static const char *const names[] = {"llama_gptq", "llama_awq", "llama_int4", "llama_int8"};
+    json_int_t plain = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[512];
+        snprintf(path, sizeof path, TEST_SOURCE_DIR "/tests/golden/models/%s", names[i]);
+        spawn_result result = LINNET("inspect", path, "--json");
+        json_t *report = json_loads(result.out, 0, NULL);
+        json_int_t n = json_integer_value(json_object_get(report, "n_parameters"));
+        plain = i == 0 ? n : plain;
+        assert_int_equal(n, plain);
+        json_decref(report);
+        spawn_free(&result);
+    }
+    /* 2 x 256 x 192 outside the layers; in both: q, k, v, o, three of the FFN, two norms */
+    assert_int_equal(plain, 2 * 256 * 192 + 192 +
+                                2 * (2 * 192 * 192 + 2 * 64 * 192 + 3 * 320 * 192 + 2 * 192));
+}
+
 static void test_inspect_without_a_family(void **state) {
     (void)state;
     char *folder = temp_create();
@@ -254,6 +275,7 @@ static void test_logits_that_fail_leave_the_file_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inspect),
+        cmocka_unit_test(test_inspect_counts_packed_numbers),
         cmocka_unit_test(test_inspect_json),
         cmocka_unit_test(test_inspect_without_a_family),
         cmocka_unit_test(test_tokenize_and_back),

@@ -9,24 +9,33 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { KEY_JSON = LN_KEYS_COMMAND };
+enum { KEY_JSON = LN_KEYS_COMMAND, KEY_BEAMS };
+enum { MAX_BEAMS = 64 };
 
 typedef struct plan_args {
     const char *model;
     bool json;
+    size_t n_beams; /* 0: none */
     linnet_engine_options engine;
 } plan_args;
 
 static const struct argp_option options[] = {
-    {"json", KEY_JSON, NULL, 0, "Print one JSON object, sizes in bytes", 1}, {0}};
+    {"beams", KEY_BEAMS, "N", 0, "As for `linnet run --beams N'", 1},
+    {"json", KEY_JSON, NULL, 0, "Print one JSON object, sizes in bytes", 1},
+    {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     plan_args *args = state->input;
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
+    case KEY_BEAMS: args->n_beams = ln_cli_parse_count(state, "--beams", arg, 1, MAX_BEAMS); break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
+    case ARGP_KEY_END:
+        if (args->engine.max_seqs < args->n_beams) /* a beam is a sequence */
+            args->engine.max_seqs = args->n_beams;
+        break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return 0;

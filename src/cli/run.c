@@ -65,9 +65,8 @@ static const struct argp_option options[] = {
     {"max-tokens", 'n', "N", 0, "At most N tokens (until a stop, or the context is full)", 2},
     {"stop", KEY_STOP, "TEXT", 0, "End before TEXT appears in the output; may be repeated", 2},
     {"beams", KEY_BEAMS, "N", 0,
-     "Search for the likeliest text with N beams (1 to 64), each a sequence of --max-seqs, instead "
-     "of "
-     "drawing tokens; it comes at the end",
+     "Search for the likeliest text with N beams (1 to 64), each a sequence of --max-seqs, "
+     "instead of drawing tokens; it comes at the end",
      2},
     {"ignore-eos", KEY_IGNORE_EOS, NULL, 0, "Do not end at the model's stop tokens", 2},
     {"keep-special", KEY_KEEP_SPECIAL, NULL, 0, "Write control tokens as their text", 2},

@@ -278,6 +278,32 @@ static void test_messages_name_options(void **state) {
                    "--max-batch-tokens is 4 and --max-seqs 8");
 }
 
+/* Of llama's matrices none has columns for a block of Q4_K, all have for those of Q8_0. */
+static void test_quantize_on_load_says_what_stays(void **state) {
+    (void)state;
+    spawn_result none =
+        LINNET("run", LLAMA, "--ids", "5", "--print-ids", "-n", "1", "--quantize-on-load=q4_k");
+    assert_int_equal(none.status, 0);
+    assert_non_null(
+        strstr(none.err, "--quantize-on-load q4_k: 15 of 15 matrices stay as they are"));
+    spawn_free(&none);
+    spawn_result all =
+        LINNET("run", LLAMA, "--ids", "5", "--print-ids", "-n", "1", "--quantize-on-load=q8_0");
+    assert_int_equal(all.status, 0);
+    assert_null(strstr(all.err, "stay as they are"));
+    spawn_free(&all);
+}
+
+/* A plan for beams is that for as many sequences. */
+static void test_plan_of_beams(void **state) {
+    (void)state;
+    char *beams = take_output(LINNET("plan", LLAMA, "--json", "--ctx=128", "--beams=4"));
+    char *seqs = take_output(LINNET("plan", LLAMA, "--json", "--ctx=128", "--max-seqs=4"));
+    assert_string_equal(beams, seqs);
+    free(beams);
+    free(seqs);
+}
+
 /* Each arena of a plan has a sentence behind its size. */
 static void test_plan_explains_arenas(void **state) {
     (void)state;
@@ -363,6 +389,8 @@ int main(void) {
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_values_that_the_model_refuses),
         cmocka_unit_test(test_messages_name_options),
+        cmocka_unit_test(test_quantize_on_load_says_what_stays),
+        cmocka_unit_test(test_plan_of_beams),
         cmocka_unit_test(test_plan_explains_arenas),
         cmocka_unit_test(test_long_contexts_are_warned_of),
         cmocka_unit_test(test_broken_models),

@@ -48,6 +48,7 @@ typedef struct bench_args {
     size_t n_prefill, n_decode, n_context, n_seqs, n_runs;
     bool profile, json;
     bool serves;
+    const char *of_runs; /* the last option given that --serve-trace has no use for, or NULL */
     ln_bench_load load;
     linnet_engine_options engine;
     linnet_sampling sampling;
@@ -94,6 +95,8 @@ static void check_end(const struct argp_state *state, const bench_args *args) {
     if (!args->serves &&
         (load->n_requests > 0 || load->concurrency > 0 || load->rate > 0 || load->n_shared > 0))
         argp_error(state, "--requests, --concurrency, --rate and --shared need --serve-trace");
+    if (args->serves && args->of_runs)
+        argp_error(state, "%s does not combine with --serve-trace", args->of_runs);
     if (load->concurrency > 0 && load->rate > 0)
         argp_error(state, "--concurrency and --rate are both given");
     if (load->n_shared > args->n_prefill)
@@ -118,10 +121,17 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         args->n_decode = ln_cli_parse_count(state, "--decode", arg, 1, MAX_TOKENS);
         break;
     case KEY_CONTEXT:
+        args->of_runs = "--context";
         args->n_context = ln_cli_parse_count(state, "--context", arg, 0, MAX_TOKENS);
         break;
-    case KEY_SEQS: args->n_seqs = ln_cli_parse_count(state, "--seqs", arg, 1, MAX_SEQS); break;
-    case KEY_RUNS: args->n_runs = ln_cli_parse_count(state, "--runs", arg, 1, MAX_RUNS); break;
+    case KEY_SEQS:
+        args->of_runs = "--seqs";
+        args->n_seqs = ln_cli_parse_count(state, "--seqs", arg, 1, MAX_SEQS);
+        break;
+    case KEY_RUNS:
+        args->of_runs = "--runs";
+        args->n_runs = ln_cli_parse_count(state, "--runs", arg, 1, MAX_RUNS);
+        break;
     case KEY_SERVE_TRACE: args->serves = true; break;
     case KEY_REQUESTS:
         args->load.n_requests = ln_cli_parse_count(state, "--requests", arg, 1, MAX_REQUESTS);
@@ -133,7 +143,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_SHARED:
         args->load.n_shared = ln_cli_parse_count(state, "--shared", arg, 0, MAX_TOKENS);
         break;
-    case KEY_PROFILE: args->profile = true; break;
+    case KEY_PROFILE:
+        args->of_runs = "--profile";
+        args->profile = true;
+        break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_END: check_end(state, args); break;
@@ -374,8 +387,9 @@ static void print_profile(const char *what, const bench_phase *phase) {
 
 static void print_shares(const bench_phase *phase) {
     if (phase->of_units > 0)
-        printf("; of the vector units' peak %.0f%%, of the memory's %.0f%%", phase->of_units * 100,
-               phase->of_memory * 100);
+        printf("; of the vector units' peak %.0f%%, of the memory's %.0f%%%s",
+               phase->of_units * 100, phase->of_memory * 100,
+               phase->of_memory > 1 ? " (the processor's caches hold weights)" : "");
     printf("\n");
 }
 
@@ -392,6 +406,9 @@ static void print_text(const bench_args *args, const measurement *m, size_t weig
                m->ceilings.read_bytes * 1e-9, m->ceilings.int8_products * 2e-9,
                m->ceilings.float_products * 2e-9);
     printf("\n");
+    if (args->sampling.temperature > 0)
+        printf("sampling --temp %g --seed %llu\n", (double)args->sampling.temperature,
+               (unsigned long long)args->sampling.seed);
     if (args->profile) {
         print_profile("prefill", &m->prefill);
         print_profile("decode", &m->decode);
@@ -422,6 +439,8 @@ static int print(const bench_args *args, const linnet_engine *engine, const meas
         json_object_set_new(object, "decode_percent_of_memory",
                             json_real(m->decode.of_memory * 100));
     }
+    if (args->sampling.temperature > 0 && object)
+        json_object_set_new(object, "seed", json_integer((json_int_t)args->sampling.seed));
     if (args->profile && object) {
         json_object_set_new(object, "prefill_profile", profile_json(&m->prefill));
         json_object_set_new(object, "decode_profile", profile_json(&m->decode));

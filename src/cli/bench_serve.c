@@ -201,20 +201,25 @@ static json_t *percentiles_json(const percentiles *p) {
     return json_pack("{s:f,s:f,s:f}", "p50", p->p50, "p90", p->p90, "p99", p->p99);
 }
 
+static int print_as_json(const bench_run *run, const result *r) {
+    const ln_bench_load *load = run->load;
+    json_t *object = json_pack(
+        "{s:I,s:s,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:o,s:o}", "requests",
+        (json_int_t)load->n_requests, "load", load->rate > 0 ? "open" : "closed", "rate",
+        load->rate, "most_open", (json_int_t)run->most_open, "prompt_tokens",
+        (json_int_t)load->n_prompt, "shared_tokens", (json_int_t)load->n_shared, "output_tokens",
+        (json_int_t)load->n_output, "seconds", r->seconds, "output_tokens_per_s", r->output_per_s,
+        "total_tokens_per_s", r->total_per_s, "ttft_ms", percentiles_json(&r->ttft_ms), "tpot_ms",
+        percentiles_json(&r->tpot_ms));
+    if (load->sampling.temperature > 0 && object)
+        json_object_set_new(object, "seed", json_integer((json_int_t)load->sampling.seed));
+    return ln_cli_print_json(stdout, object, false);
+}
+
 static int print(const bench_run *run, const result *r, bool json) {
     const ln_bench_load *load = run->load;
     if (json)
-        return ln_cli_print_json(
-            stdout,
-            json_pack("{s:I,s:s,s:f,s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:o,s:o}", "requests",
-                      (json_int_t)load->n_requests, "load", load->rate > 0 ? "open" : "closed",
-                      "rate", load->rate, "most_open", (json_int_t)run->most_open, "prompt_tokens",
-                      (json_int_t)load->n_prompt, "shared_tokens", (json_int_t)load->n_shared,
-                      "output_tokens", (json_int_t)load->n_output, "seconds", r->seconds,
-                      "output_tokens_per_s", r->output_per_s, "total_tokens_per_s", r->total_per_s,
-                      "ttft_ms", percentiles_json(&r->ttft_ms), "tpot_ms",
-                      percentiles_json(&r->tpot_ms)),
-            false);
+        return print_as_json(run, r);
     printf("%zu requests of %zu + %zu tokens, at most %zu open: %.2f s\n", load->n_requests,
            load->n_prompt, load->n_output, run->most_open, r->seconds);
     printf("throughput: %.2f output tokens/s, %.2f with prompts\n", r->output_per_s,
@@ -223,6 +228,9 @@ static int print(const bench_run *run, const result *r, bool json) {
            r->ttft_ms.p99);
     printf("each further token, ms: p50 %.2f  p90 %.2f  p99 %.2f\n", r->tpot_ms.p50, r->tpot_ms.p90,
            r->tpot_ms.p99);
+    if (load->sampling.temperature > 0)
+        printf("sampling --temp %g --seed %llu\n", (double)load->sampling.temperature,
+               (unsigned long long)load->sampling.seed);
     return 0;
 }
 

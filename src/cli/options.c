@@ -298,7 +298,7 @@ enum {
 };
 
 static const struct argp_option sampling_options[] = {
-    {"temp", KEY_TEMP, "T", 0, "Temperature; 0: the most likely token (0.8)", 0},
+    {"temp", KEY_TEMP, "T", 0, "Temperature; 0: the most likely token (0.8; bench: 0)", 0},
     {"top-k", KEY_TOP_K, "N", 0, "Draw from the N most likely tokens; 0: off (40)", 0},
     {"top-p", KEY_TOP_P, "P", 0,
      "Draw from the most likely tokens that together reach probability P; 1: off (0.95)", 0},

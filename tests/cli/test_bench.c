@@ -58,6 +58,13 @@ static void test_sampling(void **state) {
                                 "--repeat-penalty=1.1", "--json");
     assert_int_equal(plain.status, 0);
     assert_non_null(strstr(plain.out, "decode_tokens_per_s"));
+    assert_non_null(strstr(plain.out, "\"seed\":"));
+    spawn_free(&plain);
+    plain = LINNET("bench", LLAMA, "--prefill=8", "--decode=4", "--runs=1", "--temp=1", "--seed=7");
+    assert_non_null(strstr(plain.out, "--temp 1 --seed 7"));
+    spawn_free(&plain);
+    plain = LINNET("bench", LLAMA, "--prefill=8", "--decode=4", "--runs=1");
+    assert_null(strstr(plain.out, "seed"));
     spawn_free(&plain);
     spawn_result wrong = LINNET(SERVE, "--temp=-1");
     assert_int_equal(wrong.status, 2);
@@ -66,11 +73,17 @@ static void test_sampling(void **state) {
 
 static void test_refusals(void **state) {
     (void)state;
-    const char *const message[] = {"need --serve-trace", "both given", "more than --prefill"};
-    spawn_result results[] = {LINNET("bench", LLAMA, "--requests=3"),
-                              LINNET(SERVE, "--rate=2", "--concurrency=2"),
-                              LINNET(SERVE, "--shared=21")};
-    for (size_t i = 0; i < 3; i++) {
+    const char *const message[] = {"need --serve-trace",
+                                   "both given",
+                                   "more than --prefill",
+                                   "--seqs does not combine with --serve-trace",
+                                   "--context does not combine with --serve-trace",
+                                   "--profile does not combine with --serve-trace"};
+    spawn_result results[] = {
+        LINNET("bench", LLAMA, "--requests=3"), LINNET(SERVE, "--rate=2", "--concurrency=2"),
+        LINNET(SERVE, "--shared=21"),           LINNET(SERVE, "--seqs=2"),
+        LINNET(SERVE, "--context=9"),           LINNET(SERVE, "--profile")};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         assert_int_equal(results[i].status, 2);
         assert_non_null(strstr(results[i].err, message[i]));
         spawn_free(&results[i]);

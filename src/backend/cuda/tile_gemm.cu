@@ -8,20 +8,7 @@
  * four warps that multiply, and one whose first thread brings what they read by tensor copies, in
  * stages of one tile of columns, also while the results of the tile before are written. Shared
  * memory: the stages, and for each warp sixteen rows of its results on their way out. */
-#include "backend/cuda/tile_job.cuh"
-#include "backend/cuda/tile_lane.cuh"
-
-enum { PANEL = LN_TILE_PANEL(LN_TILE_BF16), X_BYTES = PANEL * 128 };
-
-/* A stage: x, with PRECISE what rounding left of it, and the tiles of each warp. */
-template <int KIND, bool PRECISE> struct stage_shape {
-    static constexpr unsigned TILE_BYTES = ln_tile_bytes(KIND), W_BYTES = WARPS * TILE_BYTES;
-    static constexpr unsigned TILES_AT = X_BYTES * (PRECISE ? 2 : 1);
-    static constexpr unsigned USED = TILES_AT + W_BYTES, BYTES = (USED + 1023) / 1024 * 1024;
-    static constexpr unsigned MOST = (MAX_SHARED - OUT_BYTES) / BYTES;
-    static constexpr unsigned N_STAGES = MOST < 8 ? MOST : 8;
-    static constexpr unsigned SHARED = N_STAGES * BYTES + OUT_BYTES;
-};
+#include "backend/cuda/tile_panel.cuh"
 
 /* What is multiplied, as tensors of rows of 128 bytes. */
 typedef struct gemm_args {
@@ -57,131 +44,6 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
             advance<shape::N_STAGES>(at);
         }
     }
-}
-
-/* Half of a warp's weights: two steps of 16 columns. */
-template <int KIND>
-static __device__ __forceinline__ void load_half(const char *tile, int half, unsigned lane,
-                                                 uint4 a[2]) {
-    if constexpr (KIND == LN_TILE_F8) {
-        const char *scales = tile + ln_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
-        ln_widen_f8(*(const uint4 *)(tile + half * 512 + lane * 16), *(const uint32_t *)scales,
-                    *(const uint32_t *)(scales + 64), a);
-    } else if constexpr (ln_tile_is_narrow(KIND)) {
-        const char *scales = tile + ln_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
-        uint2 numbers = *(const uint2 *)(tile + lane * 16 + half * 8);
-        uint32_t above = 0;
-        if constexpr (KIND != LN_TILE_Q4)
-            above = *(const uint32_t *)(tile + 512 + lane * 8 + half * 4);
-        ln_widen<KIND>(numbers, above, *(const uint32_t *)scales, *(const uint32_t *)(scales + 64),
-                       lane, a);
-    } else {
-        a[0] = *(const uint4 *)(tile + half * 1024 + lane * 16);
-        a[1] = *(const uint4 *)(tile + half * 1024 + 512 + lane * 16);
-    }
-}
-
-/* Begins the products of 16 columns. */
-template <int KIND>
-static __device__ __forceinline__ void multiply_step(float sum[64], const uint4 &a, const char *x) {
-    if constexpr (ln_tile_is_narrow(KIND))
-        ln_wgmma_f16(sum, a, ln_wgmma_rows(x));
-    else
-        ln_wgmma_bf16(sum, a, ln_wgmma_rows(x));
-}
-
-/* What sums stand for where rows of x, and maybe of weights, have scales. */
-template <int KIND, bool GATE>
-static __device__ __forceinline__ void scale_sums(const ln_tile_args &p, const job &job,
-                                                  float (&total)[64]) {
-    unsigned lane = threadIdx.x % LN_WARP;
-    const float *x_scales = p.x.scales + job.panel * PANEL + lane % 4 * 2;
-    float w0 = 1.0f, w1 = 1.0f;
-    if constexpr (ln_tile_has_row_scales(KIND)) {
-        const float *scales = find_row_scales<KIND, GATE>(p, job);
-        w0 = scales[lane / 4], w1 = scales[lane / 4 + 8];
-    }
-#pragma unroll
-    for (int j = 0; j < PANEL / 8; j++) {
-        float2 x = *(const float2 *)(x_scales + 8 * j);
-        total[4 * j] *= w0 * x.x;
-        total[4 * j + 1] *= w0 * x.y;
-        total[4 * j + 2] *= w1 * x.x;
-        total[4 * j + 3] *= w1 * x.y;
-    }
-}
-
-/* Sums of a tile of results: warp `warp` has columns 16 * warp + lane / 4 (+ 8), and of x rows
- * 8 j + 2 (lane % 4) (+ 1). A tile of columns is two groups of products; while one is under way the
- * weights of the next come to registers. */
-template <int KIND, bool PRECISE>
-static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool precise,
-                                                const char *stages, pipe &pipe, place &at,
-                                                float (&total)[64]) {
-    typedef stage_shape<KIND, PRECISE> shape;
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
-    const char *weights = stages + shape::TILES_AT + warp * shape::TILE_BYTES;
-    float sum[64];
-    uint4 a[4];
-#pragma unroll
-    for (int i = 0; i < 64; i++)
-        total[i] = -0.0f; /* -0 + x is x */
-    ln_barrier_wait(&pipe.full[at.stage], at.parity);
-    load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
-    for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
-        unsigned end = min(begin + per_slice, p.n_tiles), last = 0;
-#pragma unroll
-        for (int i = 0; i < 64; i++)
-            sum[i] = 0.0f;
-#pragma unroll 1
-        for (unsigned tile = begin; tile < end; tile++) {
-            const char *x = stages + at.stage * shape::BYTES;
-            const char *w = weights + at.stage * shape::BYTES;
-            ln_wgmma_fence();
-            multiply_step<KIND>(sum, a[0], x);
-            multiply_step<KIND>(sum, a[1], x + 32);
-            ln_wgmma_commit();
-            ln_wgmma_wait<1>(); /* the last tile's second half */
-            ln_wgmma_keep(a[2]);
-            ln_wgmma_keep(a[3]);
-            if (tile > begin)
-                release(&pipe.empty[last], lane);
-            load_half<KIND>(w, 1, lane, a + 2);
-            ln_wgmma_fence();
-            multiply_step<KIND>(sum, a[2], x + 64);
-            multiply_step<KIND>(sum, a[3], x + 96);
-            if constexpr (PRECISE) {
-                if (precise) {
-#pragma unroll
-                    for (int i = 0; i < 4; i++)
-                        multiply_step<KIND>(sum, a[i], x + X_BYTES + i * 32);
-                }
-                ln_wgmma_commit();
-                ln_wgmma_wait<0>();
-            } else {
-                ln_wgmma_commit();
-                ln_wgmma_wait<1>();
-            }
-            ln_wgmma_keep(a[0]);
-            ln_wgmma_keep(a[1]);
-            last = at.stage;
-            advance<shape::N_STAGES>(at);
-            if (tile + 1 < p.n_tiles) {
-                ln_barrier_wait(&pipe.full[at.stage], at.parity);
-                load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
-            }
-        }
-        ln_wgmma_wait<0>();
-        ln_wgmma_keep(sum);
-        ln_wgmma_keep(a[2]);
-        ln_wgmma_keep(a[3]);
-        release(&pipe.empty[last], lane);
-#pragma unroll
-        for (int i = 0; i < 64; i++)
-            total[i] += sum[i];
-    }
-    add_empty_slices(p.n_tiles, total);
 }
 
 /* The same of F8_ROW, a tile of columns at a time. */
@@ -259,7 +121,10 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
             multiply<KIND, PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
         if constexpr (ln_tile_scales_rows(KIND)) {
             find_job<PANEL, GATE>(p, number, job);
-            scale_sums<KIND, GATE>(p, job, total);
+            const float *scales = NULL;
+            if constexpr (ln_tile_has_row_scales(KIND))
+                scales = find_row_scales<KIND, GATE>(p, job);
+            scale_sums<KIND>(p.x.scales + job.panel * PANEL, scales, total);
         }
         finish<PANEL, GATE>(p, number, total, outs);
     }
@@ -298,6 +163,8 @@ int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream) {
     case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
     case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
     case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
+    case LN_TILE_MXFP4: return launch_kind<LN_TILE_MXFP4>(args, stream);
+    case LN_TILE_I8: return launch_kind<LN_TILE_I8>(args, stream);
     case LN_TILE_F8_ROW: return launch_kind<LN_TILE_F8_ROW>(args, stream);
     case LN_TILE_INT8_ROW: return ln_tile_gemm_wide(kind, args, stream);
     default: return ln_tile_gemm_int(kind, args, stream);

@@ -120,17 +120,25 @@ static __device__ __forceinline__ bool find_job(const ln_tile_args &p, unsigned 
     return false;
 }
 
-/* The scales of the rows that a warp has the tiles of. */
+/* The scales of the rows that a warp has the tiles of, in a block of the columns of n_out. */
+template <int KIND, bool GATE>
+static __device__ __forceinline__ const float *find_row_scales(const uint8_t *weight,
+                                                               const uint8_t *gate, size_t n_out,
+                                                               unsigned n_tiles, unsigned block) {
+    constexpr unsigned ROWS = WARPS / (GATE ? 2 : 1);
+    unsigned warp = threadIdx.x / LN_WARP, tile_row = block * ROWS + warp % ROWS;
+    unsigned last = ((unsigned)n_out - 1) / LN_TILE_ROWS;
+    const uint8_t *tiles = GATE && warp < ROWS ? gate : weight;
+    return ln_tile_row_scales(KIND, tiles + min(tile_row, last) * ln_tile_row_bytes(KIND, n_tiles),
+                              n_tiles);
+}
+
 template <int KIND, bool GATE>
 static __device__ __forceinline__ const float *find_row_scales(const ln_tile_args &p,
                                                                const job &job) {
-    constexpr unsigned ROWS = WARPS / (GATE ? 2 : 1);
-    unsigned warp = threadIdx.x / LN_WARP, tile_row = job.block * ROWS + warp % ROWS;
     const ln_tile_part &part = p.parts[job.part];
-    unsigned last = ((unsigned)part.epilogue.n_out - 1) / LN_TILE_ROWS;
-    const uint8_t *tiles = GATE && warp < ROWS ? part.gate : part.weight;
-    return ln_tile_row_scales(
-        KIND, tiles + min(tile_row, last) * ln_tile_row_bytes(KIND, p.n_tiles), p.n_tiles);
+    return find_row_scales<KIND, GATE>(part.weight, part.gate, part.epilogue.n_out, p.n_tiles,
+                                       job.block);
 }
 
 static __device__ __forceinline__ void release(uint64_t *empty, unsigned lane) {
@@ -190,17 +198,27 @@ static __device__ __forceinline__ void meet_pair(unsigned pair) {
     asm volatile("bar.sync %0, 64;" ::"r"(pair + 1) : "memory");
 }
 
+/* The rows of a tile of results: row i is order[first + i], or first + i * step. */
+typedef struct job_rows {
+    const int32_t *order; /* or NULL */
+    size_t first, step, n;
+} job_rows;
+
+static __device__ __forceinline__ size_t find_row(const job_rows &rows, unsigned i) {
+    return rows.order != NULL ? (size_t)rows.order[rows.first + i] : rows.first + i * rows.step;
+}
+
 /* Results go through shared memory, so that rows are written in order: any epilogue. */
 template <int PANEL, bool GATE>
-static __device__ __forceinline__ void finish_any(const ln_tile_args &p, const job &job,
+static __device__ __forceinline__ void finish_any(const ln_epilogue &e, unsigned block,
+                                                  const job_rows &rows,
                                                   const float (&total)[PANEL / 2], float *outs) {
     constexpr unsigned PAIRS = WARPS / 2, ROWS = GATE ? PAIRS : WARPS;
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
-    const ln_epilogue &e = p.parts[job.part].epilogue;
     float *own = outs + warp * OUT_FLOATS;
     const float *gates = outs + warp % PAIRS * OUT_FLOATS, *ups = gates + PAIRS * OUT_FLOATS;
     bool is_aligned = ln_epilogue_is_aligned(e);
-    size_t column = ((size_t)job.block * ROWS + warp % ROWS) * LN_TILE_ROWS + lane % 4 * 4;
+    size_t column = ((size_t)block * ROWS + warp % ROWS) * LN_TILE_ROWS + lane % 4 * 4;
 #pragma unroll 1
     for (int pass = 0; pass < PANEL / OUT_ROWS; pass++) {
         put_pass(pass, total, own, lane);
@@ -208,21 +226,22 @@ static __device__ __forceinline__ void finish_any(const ln_tile_args &p, const j
             meet_pair(warp % PAIRS);
         else
             __syncwarp();
-        size_t first = (size_t)job.panel * PANEL + (unsigned)pass * OUT_ROWS;
 #pragma unroll
         for (unsigned i = 0; i < (GATE ? 1 : 2); i++) {
-            unsigned row = (GATE ? warp / PAIRS : i) * 8 + lane / 4;
-            unsigned at = row * OUT_STRIDE + lane % 4 * 4;
+            unsigned in_pass = (GATE ? warp / PAIRS : i) * 8 + lane / 4;
+            unsigned at = in_pass * OUT_STRIDE + lane % 4 * 4;
             const float *u = (GATE ? ups : own) + at, *g = (GATE ? gates : own) + at;
-            if (first + row >= p.n_rows || column >= e.n_out)
+            unsigned number = (unsigned)pass * OUT_ROWS + in_pass;
+            if (number >= rows.n || column >= e.n_out)
                 continue;
+            size_t row = find_row(rows, number);
             if (is_aligned) {
-                ln_finish_four(e, first + row, column, *(const float4 *)u, *(const float4 *)g);
+                ln_finish_four(e, row, column, *(const float4 *)u, *(const float4 *)g);
                 continue;
             }
 #pragma unroll 1
             for (unsigned j = 0; j < 4 && column + j < e.n_out; j++)
-                ln_finish(e, first + row, column + j, u[j], g[j]);
+                ln_finish(e, row, column + j, u[j], g[j]);
         }
         if (GATE)
             meet_pair(warp % PAIRS);
@@ -349,8 +368,10 @@ static __device__ __forceinline__ void finish(const ln_tile_args &p, unsigned &n
     job job;
     asm volatile("" : "+r"(number));
     find_job<PANEL, GATE>(p, number, job);
+    size_t first = (size_t)job.panel * PANEL;
+    job_rows rows = {NULL, first, 1, p.n_rows - first};
     if (!is_plain(p.parts[job.part].epilogue))
-        finish_any<PANEL, GATE>(p, job, total, outs);
+        finish_any<PANEL, GATE>(p.parts[job.part].epilogue, job.block, rows, total, outs);
     else if (GATE)
         finish_gated<PANEL>(p, job, total, outs);
     else

@@ -25,11 +25,14 @@ struct ln_lane_narrow {
 template <> struct ln_lane_tile<LN_TILE_Q4> : ln_lane_narrow {};
 template <> struct ln_lane_tile<LN_TILE_Q5> : ln_lane_narrow {};
 template <> struct ln_lane_tile<LN_TILE_Q6> : ln_lane_narrow {};
-template <> struct ln_lane_tile<LN_TILE_F8> {
+template <> struct ln_lane_tile<LN_TILE_MXFP4> : ln_lane_narrow {};
+struct ln_lane_bytes {
     enum { UNIT = 64 };
     uint4 blocks[2];
     uint2 scales[2];
 };
+template <> struct ln_lane_tile<LN_TILE_F8> : ln_lane_bytes {};
+template <> struct ln_lane_tile<LN_TILE_I8> : ln_lane_bytes {};
 template <> struct ln_lane_tile<LN_TILE_INT8> {
     enum { UNIT = 128 };
     uint4 blocks[4];
@@ -57,8 +60,10 @@ template <bool PRECISE> struct ln_lane_x<LN_TILE_BF16, PRECISE> {
 template <bool PRECISE> struct ln_lane_x<LN_TILE_Q4, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
 template <bool PRECISE> struct ln_lane_x<LN_TILE_Q5, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
 template <bool PRECISE> struct ln_lane_x<LN_TILE_Q6, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
-
+template <bool PRECISE>
+struct ln_lane_x<LN_TILE_MXFP4, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
 template <bool PRECISE> struct ln_lane_x<LN_TILE_F8, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_TILE_I8, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
 template <bool PRECISE> struct ln_lane_x<LN_TILE_INT8_ROW, PRECISE> { uint4 values[2]; };
 
 static __device__ __forceinline__ uint4 ln_load_streamed(const uint8_t *at) {
@@ -77,13 +82,13 @@ static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsign
     const uint8_t *tile = tiles + (size_t)(unit / PER_TILE) * ln_tile_bytes(KIND);
     const uint8_t *values = tile + unit % PER_TILE * 2048 + lane * 16;
     if constexpr (ln_tile_is_narrow(KIND)) {
-        if constexpr (KIND == LN_TILE_F8) {
+        if constexpr (ln_tile_widens_bytes(KIND)) {
             out.blocks[0] = ln_load_streamed(values);
             out.blocks[1] = ln_load_streamed(values + 512);
         } else {
             out.numbers = ln_load_streamed(values);
         }
-        if constexpr (KIND == LN_TILE_Q5 || KIND == LN_TILE_Q6)
+        if constexpr (ln_tile_has_bits_above(KIND))
             out.above = __ldg((const uint2 *)(tile + 512) + lane);
         out.scales[0] = __ldg((const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4, 0)));
         out.scales[1] = __ldg((const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4 + 8, 0)));
@@ -134,10 +139,15 @@ static __device__ __forceinline__ void ln_take_unit(const uint8_t *tile, unsigne
     }
 }
 
-/* Steps 2 * half and 2 * half + 1, as of BF16 but in f16, from a lane's share of a tile of Q4, Q5
- * or Q6: two words of numbers, the word of the bits above (not of Q4), the pairs of rows g and g
- * + 8.
- */
+/* The numbers of E2M1 at bits 4 i of either half, as two of f16, 2^-14 times as large. */
+static __device__ __forceinline__ uint32_t ln_two_f4(uint32_t numbers, int i) {
+    uint32_t magnitudes = i < 3 ? numbers << (9 - 4 * i) : numbers >> 3;
+    return (numbers << (12 - 4 * i) & 0x80008000u) | (magnitudes & 0x0e000e00u);
+}
+
+/* Steps 2 * half and 2 * half + 1, as of BF16 but in f16, from a lane's share of a tile of Q4, Q5,
+ * Q6 or MXFP4: two words of numbers, the word of the bits above (of Q5 and Q6), the pairs of rows g
+ * and g + 8. */
 template <int KIND>
 static __device__ __forceinline__ void ln_widen(uint2 numbers, uint32_t above, uint32_t pair0,
                                                 uint32_t pair1, unsigned lane, uint4 steps[2]) {
@@ -149,8 +159,14 @@ static __device__ __forceinline__ void ln_widen(uint2 numbers, uint32_t above, u
     uint32_t words[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
+        if constexpr (KIND == LN_TILE_MXFP4) {
+            uint32_t two = ln_two_f4(i < 4 ? numbers.x : numbers.y, i % 4);
+            __half2 scaled = __hmul2(*(__half2 *)&two, *(__half2 *)&scales[i % 2]);
+            words[i] = *(uint32_t *)&scaled;
+            continue;
+        }
         uint32_t q = (i < 4 ? numbers.x : numbers.y) >> i % 4 * 4 & 0x000f000fu;
-        if constexpr (KIND != LN_TILE_Q4)
+        if constexpr (ln_tile_has_bits_above(KIND))
             q |= (i < 2 ? above << (4 - 2 * i) : above >> (2 * i - 4)) & 0x00300030u;
         q |= 0x64006400u;
         __half2 x = __hsub2(*(__half2 *)&q, *(const __half2 *)&middle);
@@ -162,15 +178,17 @@ static __device__ __forceinline__ void ln_widen(uint2 numbers, uint32_t above, u
     steps[1] = make_uint4(words[4], words[5], words[6], words[7]);
 }
 
-/* The same from a block of F8. */
-static __device__ __forceinline__ void ln_widen_f8(const uint4 &block, uint32_t pair0,
-                                                   uint32_t pair1, uint4 steps[2]) {
+/* The same from a block of F8 or I8. */
+template <int KIND>
+static __device__ __forceinline__ void ln_widen_bytes(const uint4 &block, uint32_t pair0,
+                                                      uint32_t pair1, uint4 steps[2]) {
     const uint32_t from[4] = {block.x, block.y, block.z, block.w};
     uint32_t words[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         uint32_t scale = __byte_perm(i % 2 ? pair1 : pair0, 0, 0x1010);
-        __half2 x = ln_two_f8(from[i / 4 * 2 + i % 2] >> i % 4 / 2 * 16 & 0xffff);
+        uint32_t two = from[i / 4 * 2 + i % 2] >> i % 4 / 2 * 16 & 0xffff;
+        __half2 x = KIND == LN_TILE_F8 ? ln_two_f8(two) : ln_two_i8(two);
         x = __hmul2(x, *(__half2 *)&scale);
         words[i] = *(uint32_t *)&x;
     }
@@ -183,9 +201,9 @@ template <int KIND>
 static __device__ __forceinline__ void ln_widen_unit(const ln_lane_tile<KIND> &tile,
                                                      uint4 steps[4]) {
     unsigned lane = threadIdx.x % LN_WARP;
-    if constexpr (KIND == LN_TILE_F8) {
-        ln_widen_f8(tile.blocks[0], tile.scales[0].x, tile.scales[1].x, steps);
-        ln_widen_f8(tile.blocks[1], tile.scales[0].y, tile.scales[1].y, steps + 2);
+    if constexpr (ln_tile_widens_bytes(KIND)) {
+        ln_widen_bytes<KIND>(tile.blocks[0], tile.scales[0].x, tile.scales[1].x, steps);
+        ln_widen_bytes<KIND>(tile.blocks[1], tile.scales[0].y, tile.scales[1].y, steps + 2);
     } else {
         ln_widen<KIND>(make_uint2(tile.numbers.x, tile.numbers.y), tile.above.x, tile.scales[0].x,
                        tile.scales[1].x, lane, steps);

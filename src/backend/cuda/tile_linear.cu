@@ -156,6 +156,7 @@ int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const l
     ln_tile_x wanted = {};
     wanted.blas = x->blas;
     wanted.memory = x->memory;
+    wanted.bytes = x->bytes;
     bool by_blas = ln_cuda_blas_takes(x->blas, ops, n_ops);
     ln_tile_x_wants(linear, any_precise(ops, n_ops), by_blas, &wanted);
     ln_tile_x_parts to = ln_tile_x_divide(&wanted);
@@ -206,6 +207,8 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
     case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
     case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
     case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
+    case LN_TILE_MXFP4: return launch_kind<LN_TILE_MXFP4>(args, stream);
+    case LN_TILE_I8: return launch_kind<LN_TILE_I8>(args, stream);
     case LN_TILE_INT8_ROW: return launch_kind<LN_TILE_INT8_ROW>(args, stream);
     default: return launch_kind<LN_TILE_INT4>(args, stream);
     }

@@ -9,9 +9,15 @@
 
 enum { LN_TILE_BLOCK = 32 };
 
+/* Whether numbers of a byte become f16 on their way to the tensor cores. */
+static __host__ __device__ constexpr bool ln_tile_widens_bytes(int kind) {
+    return kind == LN_TILE_F8 || kind == LN_TILE_I8;
+}
+
 /* Whether numbers of few bits become f16 on their way to the tensor cores. */
 static __host__ __device__ constexpr bool ln_tile_is_narrow(int kind) {
-    return kind == LN_TILE_Q4 || kind == LN_TILE_Q5 || kind == LN_TILE_Q6 || kind == LN_TILE_F8;
+    return kind == LN_TILE_Q4 || kind == LN_TILE_Q5 || kind == LN_TILE_Q6 ||
+           kind == LN_TILE_MXFP4 || ln_tile_widens_bytes(kind);
 }
 
 /* Whether x has 16 bits, and whether it has a scale for each row. */
@@ -25,7 +31,8 @@ static __host__ __device__ constexpr bool ln_tile_scales_rows(int kind) {
 
 /* Whether float32 scales lie behind a row of tiles. */
 static __host__ __device__ constexpr bool ln_tile_has_row_scales(int kind) {
-    return kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8_ROW || kind == LN_TILE_F8;
+    return kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8_ROW || kind == LN_TILE_MXFP4 ||
+           ln_tile_widens_bytes(kind);
 }
 
 /* Columns and bytes of a tile, of the kinds that are there. */
@@ -35,10 +42,12 @@ static __host__ __device__ constexpr size_t ln_tile_cols(int kind) {
 
 static __host__ __device__ constexpr size_t ln_tile_bytes(int kind) {
     switch (kind) {
-    case LN_TILE_Q4: return 640;
+    case LN_TILE_Q4:
+    case LN_TILE_MXFP4: return 640;
     case LN_TILE_Q5:
     case LN_TILE_Q6: return 896;
-    case LN_TILE_F8: return 1024 + 128;
+    case LN_TILE_F8:
+    case LN_TILE_I8: return 1024 + 128;
     case LN_TILE_INT8: return 4096 + 256;
     case LN_TILE_INT4: return 2048 + 256;
     default: return 2048;
@@ -75,7 +84,7 @@ typedef struct ln_tile_place {
 static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned row, unsigned col) {
     unsigned lane = row % 8 * 4 + col % 32 / 8, upper = row / 8, block = col / 32;
     ln_tile_place place = {0, 0};
-    if (ln_tile_is_narrow(kind) && kind != LN_TILE_F8) {
+    if (ln_tile_is_narrow(kind) && !ln_tile_widens_bytes(kind)) {
         place.byte = lane * 16 + block * 8 + col % 8 / 4 * 4 + col % 2 * 2 + col % 4 / 2;
         place.shift = upper * 4;
     } else if (kind == LN_TILE_BF16) {
@@ -93,7 +102,12 @@ static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned 
     return place;
 }
 
-/* Where the two bits above lie. */
+/* Whether two bits of a number lie apart from the other four. */
+static __host__ __device__ constexpr bool ln_tile_has_bits_above(int kind) {
+    return kind == LN_TILE_Q5 || kind == LN_TILE_Q6;
+}
+
+/* Where they lie. */
 static __host__ __device__ inline ln_tile_place ln_tile_find_above(unsigned row, unsigned col) {
     unsigned lane = row % 8 * 4 + col % 32 / 8;
     ln_tile_place place = {512 + lane * 8 + col / 32 * 4 + col % 2 * 2 + col % 8 / 4,
@@ -121,6 +135,13 @@ static __device__ __forceinline__ __half2 ln_two_f8(uint32_t bits) {
     return *(__half2 *)&raw;
 }
 
+/* Two of int8. */
+static __device__ __forceinline__ __half2 ln_two_i8(uint32_t bits) {
+    const uint32_t middle = 0x64806480u; /* 1024 + 128; 1024 + q as f16 is 0x6400 | q */
+    uint32_t two = __byte_perm(bits ^ 0x8080u, 0x64u, 0x4140);
+    return __hsub2(*(__half2 *)&two, *(const __half2 *)&middle);
+}
+
 /* What is taken off the numbers of Q4, Q5 or Q6. */
 static __host__ __device__ constexpr int ln_tile_middle(int kind) {
     return kind == LN_TILE_Q4 ? 8 : kind == LN_TILE_Q5 ? 16 : 32;
@@ -133,8 +154,12 @@ static __device__ inline float ln_tile_narrow_value(int kind, const uint8_t *til
     const uint8_t *ratio = tile + ln_tile_scale_at(kind, row, col / LN_TILE_BLOCK);
     if (kind == LN_TILE_F8)
         return __low2float(ln_two_f8(tile[place.byte])) * ln_f16(*(const uint16_t *)ratio);
+    if (kind == LN_TILE_I8)
+        return (float)(int8_t)tile[place.byte] * ln_f16(*(const uint16_t *)ratio);
     int q = tile[place.byte] >> place.shift & 15;
-    if (kind != LN_TILE_Q4)
+    if (kind == LN_TILE_MXFP4) /* E2M1 as f16 is 2^-14 times as large */
+        return ln_f16((uint16_t)((q & 8) << 12 | (q & 7) << 9)) * ln_f16(*(const uint16_t *)ratio);
+    if (ln_tile_has_bits_above(kind))
         q |= (tile[above.byte] >> above.shift & 3) << 4;
     uint32_t pair = *(const uint32_t *)(tile + ln_tile_scale_at(kind, row, col / LN_TILE_BLOCK));
     float low = ln_f16((uint16_t)pair), high = ln_f16((uint16_t)(pair >> 16));

@@ -1,9 +1,9 @@
 /* Tiles: matrices in the order in which tensor cores take them, for `fast`.
  *
- * A tile holds 16 rows by 64 columns (BF16, Q4, Q5, Q6, F8), 128 (INT8_ROW, F8_ROW) or 256 (INT8,
- * INT4); tiles lie one after another along the columns, then row of tiles after row of tiles. Rows
- * and columns that fill up the last tiles are zero. Within a tile lane 4 g + t of a warp owns rows
- * g and g + 8 and, of each block of 32 columns, the columns 8 t .. 8 t + 7:
+ * A tile holds 16 rows by 64 columns (BF16, Q4, Q5, Q6, MXFP4, F8, I8), 128 (INT8_ROW, F8_ROW) or
+ * 256 (INT8, INT4); tiles lie one after another along the columns, then row of tiles after row of
+ * tiles. Rows and columns that fill up the last tiles are zero. Within a tile lane 4 g + t of a
+ * warp owns rows g and g + 8 and, of each block of 32 columns, the columns 8 t .. 8 t + 7:
  *
  *   BF16  [4 steps][32 lanes] 16 bytes: (row g, columns c, c + 1), (g + 8, the same), (g, c + 2,
  *         c + 3), (g + 8, the same), with c = 32 (step / 2) + 8 t + 4 (step % 2)
@@ -17,9 +17,12 @@
  *   Q5    as Q4, with [32 lanes] 8 bytes of two more bits behind the numbers: of steps 2 i and
  *         2 i + 1 in word i, bits 8 (s % 2) + 2 w of each half; the value is a (q - 16) + b
  *   Q6    as Q5; [16 rows][4] f16 scales of 16 columns each; the value is scale (q - 32)
+ *   MXFP4 numbers of E2M1 as Q4; [16 rows][2 blocks] of f16 and two bytes of nothing: 2^14 times a
+ *         block's scale over the largest of its row; the largest as of F8
  *   F8    [2 blocks][32 lanes] E4M3 as INT8; then [16 rows][2 blocks] of f16 and two bytes of
  *         nothing: a block's scale over the largest of its row. Behind a row of tiles 16 float32,
  *         the largest scale of each row, and 64 bytes of nothing
+ *   I8    numbers of int8, else as F8
  *   INT8_ROW  [4 blocks][32 lanes] as INT8; behind a row of tiles 16 float32 scales, one for each
  *         row, and 64 bytes of nothing
  *   F8_ROW  E4M3 as WGMMA takes it from shared memory: [2 halves of the rows][4 blocks][2][8 rows]
@@ -27,8 +30,9 @@
  *         as of INT8_ROW
  *
  * BF16 meets x in bf16, INT8 and INT4 meet int8 with a scale for each block, INT8_ROW int8 with a
- * scale for each row (W8A8), F8_ROW E4M3 with a scale for each row, and Q4, Q5, Q6 and F8 f16 with
- * a power of two for each row, which keeps numbers of any size within the range of f16.
+ * scale for each row (W8A8), F8_ROW E4M3 with a scale for each row, and Q4, Q5, Q6, MXFP4, F8
+ * and I8 f16 with a power of two for each row, which keeps numbers of any size within the range of
+ * f16.
  *
  * Sums of INT8_ROW are whole numbers, exact in any order, and become float32 at their end. Of the
  * others the columns of a slice, LN_TILE_SLICES of them, are summed one tile after another, and
@@ -56,7 +60,9 @@ typedef enum ln_tile_kind {
     LN_TILE_Q5,
     LN_TILE_Q6,
     LN_TILE_F8,
-    LN_TILE_F8_ROW /* on Hopper alone */
+    LN_TILE_F8_ROW, /* on Hopper alone */
+    LN_TILE_MXFP4,
+    LN_TILE_I8
 } ln_tile_kind;
 
 enum { LN_TILE_ROWS = 16, LN_TILE_SLICES = 8, LN_TILE_MAX_COLS = 256 };
@@ -76,13 +82,16 @@ int ln_cuda_pack_tiles(const ln_weight *weight, const void *rows, size_t row_beg
 
 /* Bytes for x in the form that tiles meet: up to n_rows rows of n_cols columns. */
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols);
+/* Bytes more for what fills up the panels of so many groups of rows. */
+size_t ln_tile_x_groups_bytes(size_t n_groups, size_t n_cols);
 
 typedef struct ln_cuda_blas ln_cuda_blas; /* blas.h */
 
 /* What is kept between operations: x as it was converted last. */
 typedef struct ln_tile_x {
     ln_cuda_blas *blas; /* what may serve linears of many rows, or NULL */
-    void *memory;       /* ln_tile_x_bytes of device memory */
+    void *memory;       /* [bytes] of device memory, at least ln_tile_x_bytes */
+    size_t bytes;
     const float *of;
     size_t n_rows, n_cols, stride;
     bool is_int8, is_f8, by_row, precise, in_panels; /* is_f8: E4M3 where int8 would be */

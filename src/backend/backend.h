@@ -58,8 +58,9 @@ typedef struct ln_step_limits {
     size_t max_read_bytes; /* that read_back brings to the host */
     size_t max_width;      /* columns of any weight */
     /* columns, each row's filled up to whole LN_GROUPED_COLUMNS, of all rows of a token that a
-     * linear with a matrix for each group of rows multiplies */
+     * linear with a matrix for each group of rows has */
     size_t max_grouped_width;
+    size_t max_expert_width; /* columns of an expert's matrix, filled up so */
     size_t max_head_dim;
     size_t max_heads;
     size_t max_experts;

@@ -131,6 +131,7 @@ static size_t greater(size_t a, size_t b) {
 static void widen_limits(ln_step_limits *limits, const ln_step_limits *other) {
     limits->max_width = greater(limits->max_width, other->max_width);
     limits->max_grouped_width = greater(limits->max_grouped_width, other->max_grouped_width);
+    limits->max_expert_width = greater(limits->max_expert_width, other->max_expert_width);
     limits->max_head_dim = greater(limits->max_head_dim, other->max_head_dim);
     limits->max_heads = greater(limits->max_heads, other->max_heads);
     limits->max_experts = greater(limits->max_experts, other->max_experts);

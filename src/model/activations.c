@@ -111,10 +111,13 @@ void ln_kv_layer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv, bool 
     kv->v_stride = *v_in_k ? attention->k_dim : attention->v_dim;
 }
 
+static size_t fill_up(size_t n_cols) {
+    return (n_cols + LN_GROUPED_COLUMNS - 1) / LN_GROUPED_COLUMNS * LN_GROUPED_COLUMNS;
+}
+
 /* Rows of one token, with their columns, that meet a matrix for each group of them. */
 static void grow_grouped(ln_step_limits *limits, size_t n_rows, size_t n_cols) {
-    n_cols = (n_cols + LN_GROUPED_COLUMNS - 1) / LN_GROUPED_COLUMNS * LN_GROUPED_COLUMNS;
-    grow(&limits->max_grouped_width, n_rows * n_cols);
+    grow(&limits->max_grouped_width, n_rows * fill_up(n_cols));
 }
 
 ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t max_seqs,
@@ -137,8 +140,12 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_width, moe->n_hidden);
         grow(&limits.max_width, moe->shared_hidden);
         grow(&limits.max_experts, moe->n_experts);
-        grow_grouped(&limits, 1, moe->n_experts > 0 ? spec->dim : 0);
-        grow_grouped(&limits, moe->n_used, moe->n_hidden);
+        if (moe->n_experts > 0) {
+            grow_grouped(&limits, moe->n_used, spec->dim);
+            grow_grouped(&limits, moe->n_used, moe->n_hidden);
+            grow(&limits.max_expert_width, fill_up(spec->dim));
+            grow(&limits.max_expert_width, fill_up(moe->n_hidden));
+        }
         if (attention->latent.n_latent > 0) {
             grow_grouped(&limits, attention->n_heads, attention->latent.n_plain);
             grow_grouped(&limits, attention->n_heads, attention->latent.n_latent);

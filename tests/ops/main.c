@@ -17,6 +17,7 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
                              .max_read_bytes = 64 << 20,
                              .max_width = 28672,
                              .max_grouped_width = 28672,
+                             .max_expert_width = 1024,
                              .max_head_dim = 640,
                              .max_heads = 128,
                              .max_experts = 512};

@@ -230,7 +230,10 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
 static size_t x_bytes(const cuda_backend *self, const ln_step_limits *limits) {
     size_t width = limits->max_width > limits->max_grouped_width ? limits->max_width
                                                                  : limits->max_grouped_width;
-    return self->use.exact ? 0 : ln_tile_x_bytes(limits->max_tokens, width);
+    if (self->use.exact)
+        return 0;
+    return ln_tile_x_bytes(limits->max_tokens, width) +
+           ln_tile_x_groups_bytes(limits->max_experts, limits->max_expert_width);
 }
 
 static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
@@ -282,6 +285,7 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
         code = ln_cuda_malloc(x_bytes(self, limits), &self->x.memory);
     if (code != 0)
         return fail_to_reserve(self, code, x_bytes(self, limits), "rows of linears", err);
+    self->x.bytes = x_bytes(self, limits);
     self->x.blas = self->use.blas;
     if (self->use.blas != NULL)
         code = ln_cuda_blas_reserve(self->use.blas, limits->max_tokens, limits->max_width);
@@ -356,8 +360,27 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     }
 }
 
+/* Whether a norm's result goes to a router and the experts that it chooses, to those in the form
+ * that few rows take. */
+static bool feeds_experts(const ln_op *ops, size_t n_ops) {
+    enum { ROUTER = 1, ROUTE, GROUP, EXPERTS, MANY_ROWS = 32 };
+    if (n_ops <= EXPERTS || ops->kind != LN_OP_NORM || ops[ROUTER].kind != LN_OP_LINEAR ||
+        ops[ROUTE].kind != LN_OP_ROUTE || ops[GROUP].kind != LN_OP_GROUP ||
+        !ln_cuda_tile_takes_groups(&ops[EXPERTS]))
+        return false;
+    const ln_op_linear *p = &ops[EXPERTS].linear;
+    return p->rows_per_x > 1 && p->n_rows < MANY_ROWS * p->groups.n_groups;
+}
+
+/* Whether rows that were converted are still what they were after an operation. */
+static bool keeps_x(const ln_op *op, const ln_tile_x *x) {
+    return op->kind == LN_OP_ROUTE || op->kind == LN_OP_GROUP ||
+           (op->kind == LN_OP_LINEAR && op->linear.out != x->of);
+}
+
 /* Runs the first operation, or the first few where one kernel serves them; how many these are. Rows
- * of x that were converted for one linear serve the next ones, as long as nothing else runs. */
+ * of x that were converted for one linear serve the next ones, as long as nothing but what chooses
+ * experts runs. */
 static size_t run_first(cuda_backend *self, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step, int *code) {
     size_t n = ln_cuda_chain_ops(ops, n_ops, step);
@@ -376,11 +399,16 @@ static size_t run_first(cuda_backend *self, const ln_op *ops, size_t n_ops,
         *code = ln_cuda_tile_norm(ops, ops + 1, n, step, &self->x, self->stream);
         return 1;
     }
+    if (feeds_experts(ops, n_ops)) {
+        *code = ln_cuda_tile_norm(ops, ops + 4, 1, step, &self->x, self->stream);
+        return 1;
+    }
     if (ln_cuda_tile_takes_groups(ops)) {
         *code = ln_cuda_tile_groups(ops, &self->x, self->stream);
         return 1;
     }
-    self->x.of = NULL;
+    if (!keeps_x(ops, &self->x))
+        self->x.of = NULL;
     *code = kernels[ops->kind](ops, step, self->stream);
     return 1;
 }

@@ -6,7 +6,7 @@ typedef CUresult (*encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t,
                                  CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
 int ln_tensor_map(const ln_tensor *tensor, CUtensorMap *map) {
-    static const cuuint32_t steps[] = {1, 1, 1};
+    static const cuuint32_t steps[] = {1, 1, 1, 1};
     cudaDriverEntryPointQueryResult found;
     void *encode = NULL;
     cudaError_t code = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000,

@@ -9,10 +9,10 @@ typedef struct ln_tensor {
     void *data;
     CUtensorMapDataType type;
     CUtensorMapSwizzle swizzle; /* of what a box becomes in shared memory */
-    unsigned n_dims;            /* 2 or 3 */
-    cuuint64_t dims[3];         /* elements, the innermost first */
-    cuuint64_t strides[2];      /* bytes from one index of dimension 1, 2 to the next */
-    cuuint32_t box[3];          /* elements */
+    unsigned n_dims;            /* 2 to 4 */
+    cuuint64_t dims[4];         /* elements, the innermost first */
+    cuuint64_t strides[3];      /* bytes from one index of dimension 1, 2, 3 to the next */
+    cuuint32_t box[4];          /* elements */
 } ln_tensor;
 
 /* Encodes a tensor; 0, or an error code. */

@@ -2,7 +2,8 @@
  * cores (tile_slice.cuh). Every sum has the order of tile_linear, however many rows a group has.
  *
  * Grid: rows of tiles, slot after slot of 8 * GROUPS rows (tile_groups.cuh), so that the matrices
- * of groups without rows are not read. Block: eight warps. */
+ * of groups without rows are not read. Block: eight warps. Where groups have many rows WGMMA
+ * multiplies (tile_group_gemm.cu). */
 #include "backend/cuda/tile_groups.cuh"
 #include "backend/cuda/tile_slice.cuh"
 
@@ -62,6 +63,18 @@ __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_B
     }
 }
 
+/* Grid: a warp for each slot that there may be. */
+template <unsigned ROWS>
+static __global__ void list_slots(const __grid_constant__ ln_grouped_args a) {
+    ln_follow_last();
+    unsigned number = blockIdx.x * (TILE_THREADS / LN_WARP) + threadIdx.x / LN_WARP;
+    if (number >= a.n_slots)
+        return;
+    ln_listed_slot listed = ln_find_in_list<ROWS>(a.groups, a.p.n_rows, number);
+    if (threadIdx.x % LN_WARP == 0)
+        a.slots[number] = listed;
+}
+
 /* ---- launching ------------------------------------------------------------------------------ */
 
 template <int KIND, int GROUPS, bool GATE, bool PRECISE>
@@ -96,6 +109,64 @@ template <int KIND> static int launch_kind(const ln_grouped_args &args, cudaStre
                     : launch_rows<KIND, false, false>(args, stream);
 }
 
+static int launch_tiles(int kind, const ln_grouped_args &args, cudaStream_t stream) {
+    switch (kind) {
+    case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);
+    case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(args, stream);
+    case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);
+    case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
+    case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
+    case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
+    case LN_TILE_MXFP4: return launch_kind<LN_TILE_MXFP4>(args, stream);
+    case LN_TILE_I8: return launch_kind<LN_TILE_I8>(args, stream);
+    case LN_TILE_INT8_ROW: return launch_kind<LN_TILE_INT8_ROW>(args, stream);
+    default: return launch_kind<LN_TILE_INT4>(args, stream);
+    }
+}
+
+/* ---- many rows: panels by group ---------------------------------------------------------------
+ */
+
+/* Whether WGMMA is worth its panels, which may be filled up with nothing, and there is room for
+ * them; *x becomes what they are, args->slots where their list goes. */
+static bool takes_panels(const ln_op_linear *p, ln_grouped_args *args, ln_tile_x *x) {
+    enum { LEAST_ROWS = 32 }; /* of a group */
+    int kind = (int)p->weight->layout;
+    bool is_even = args->groups.order != NULL || p->n_rows % args->groups.n_groups == 0;
+    if (p->n_rows < (size_t)LEAST_ROWS * args->groups.n_groups || kind == LN_TILE_INT8_ROW ||
+        !is_even || !ln_runs_hopper_code())
+        return false;
+    size_t panel = LN_TILE_PANEL(kind), n = ln_most_slots(args->groups, p->n_rows, panel);
+    size_t cols = ln_tile_padded_cols(kind, p->weight->n_cols);
+    x->n_rows = n * panel;
+    x->in_panels = true;
+    size_t row_bytes = x->is_int8 ? cols + cols / LN_TILE_BLOCK * sizeof(float)
+                                  : cols * (x->precise ? 4 : 2) + sizeof(float);
+    args->slots = (ln_listed_slot *)((float *)x->memory + LN_TILE_SPLIT_WORDS);
+    args->n_slots = (unsigned)n;
+    size_t list_bytes = LN_TILE_SPLIT_BYTES - LN_TILE_SPLIT_WORDS * sizeof(float);
+    return n <= list_bytes / sizeof(ln_listed_slot) &&
+           x->n_rows <= (x->bytes - LN_TILE_SPLIT_BYTES) / row_bytes &&
+           x->n_rows > LN_TILE_FEW_ROWS;
+}
+
+template <unsigned ROWS> static int list(const ln_grouped_args &args, cudaStream_t stream) {
+    return ln_launch(list_slots<ROWS>, dim3(ln_ceil_div(args.n_slots, TILE_THREADS / LN_WARP)),
+                     TILE_THREADS, 0, stream, args);
+}
+
+static int multiply_panels(const ln_op_linear *p, ln_grouped_args &args, const ln_tile_x &x,
+                           cudaStream_t stream) {
+    int kind = (int)p->weight->layout;
+    args.p.x = ln_tile_x_divide(&x);
+    int code = args.p.x.panel == 64 ? list<64>(args, stream) : list<128>(args, stream);
+    if (code == 0)
+        code = ln_tile_x_convert_groups(&x, args.groups, args.slots, args.p.rows_per_x, stream);
+    return code != 0 ? code : ln_tile_group_gemm(kind, args, stream);
+}
+
+/* ---- any number ------------------------------------------------------------------------------ */
+
 static size_t x_rows(const ln_op_linear *p) {
     size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
     return (p->n_rows + rows_per_x - 1) / rows_per_x;
@@ -114,18 +185,11 @@ bool ln_cuda_tile_takes_groups(const ln_op *op) {
     return are_even && x_rows(p) <= UINT32_MAX / cols; /* which a lane's offsets count */
 }
 
-int ln_cuda_tile_groups(const ln_op *op, ln_tile_x *x, ln_cuda_stream stream) {
-    const ln_op_linear *p = &op->linear;
-    int kind = (int)p->weight->layout;
-    if (ln_tile_x_wants(p, p->precise, false, x)) {
-        int code = ln_tile_x_convert(x, stream);
-        if (code != 0)
-            return code;
-    }
+static ln_grouped_args make_args(const ln_op_linear *p) {
     ln_grouped_args args = {};
-    args.p.x = ln_tile_x_divide(x);
+    int kind = (int)p->weight->layout;
     args.p.n_parts = 1;
-    args.p.n_tiles = (unsigned)(args.p.x.cols / ln_tile_cols(kind));
+    args.p.n_tiles = (unsigned)(ln_tile_padded_cols(kind, p->weight->n_cols) / ln_tile_cols(kind));
     args.p.n_rows = p->n_rows;
     args.p.rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
     args.p.parts[0] = ln_tile_make_part(p);
@@ -134,16 +198,27 @@ int ln_cuda_tile_groups(const ln_op *op, ln_tile_x *x, ln_cuda_stream stream) {
     args.groups.starts = p->groups.starts;
     ln_describe_matrices(p->weight, p->groups.n_groups, &args.groups.weight);
     ln_describe_matrices(p->gate, p->groups.n_groups, &args.groups.gate);
+    return args;
+}
+
+int ln_cuda_tile_groups(const ln_op *op, ln_tile_x *x, ln_cuda_stream stream) {
+    const ln_op_linear *p = &op->linear;
+    ln_grouped_args args = make_args(p);
+    ln_tile_x panels = {};
+    panels.memory = x->memory;
+    panels.bytes = x->bytes;
+    ln_tile_x_wants(p, p->precise, false, &panels);
+    if (takes_panels(p, &args, &panels)) {
+        x->of = NULL;
+        return multiply_panels(p, args, panels, stream);
+    }
+    if (ln_tile_x_wants(p, p->precise, false, x)) {
+        int code = ln_tile_x_convert(x, stream);
+        if (code != 0)
+            return code;
+    }
+    args.p.x = ln_tile_x_divide(x);
     if (p->out == x->of)
         x->of = NULL;
-    switch (kind) {
-    case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);
-    case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(args, stream);
-    case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);
-    case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
-    case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
-    case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
-    case LN_TILE_INT8_ROW: return launch_kind<LN_TILE_INT8_ROW>(args, stream);
-    default: return launch_kind<LN_TILE_INT4>(args, stream);
-    }
+    return launch_tiles((int)p->weight->layout, args, stream);
 }

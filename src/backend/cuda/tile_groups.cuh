@@ -15,17 +15,34 @@ typedef struct ln_tile_groups {
     ln_matrices weight, gate;
 } ln_tile_groups;
 
-/* What a kernel by groups takes: parts[0] is that of the first group. */
-typedef struct ln_grouped_args {
-    ln_tile_args p;
-    ln_tile_groups groups;
-} ln_grouped_args;
-
 /* n rows of a group, from its row `begin` on (in order, with an order); n 0: none. */
 typedef struct ln_group_slot {
     unsigned group, n;
     size_t begin;
 } ln_group_slot;
+
+/* As it stands in a list, which one kernel makes for others. */
+typedef struct ln_listed_slot {
+    ln_group_slot slot;
+    unsigned first, count; /* of its group's slots */
+} ln_listed_slot;
+
+/* What a kernel by groups takes: parts[0] is that of the first group. */
+typedef struct ln_grouped_args {
+    ln_tile_args p;
+    ln_tile_groups groups;
+    ln_listed_slot *slots; /* [n_slots] for panels: those without rows last */
+    unsigned n_slots;
+} ln_grouped_args;
+
+/* For many rows, whose x is in panels by slot. */
+int ln_tile_group_gemm(int kind, const ln_grouped_args &args, cudaStream_t stream);
+/* The same of INT8 and INT4. */
+int ln_tile_group_gemm_int(int kind, const ln_grouped_args &args, cudaStream_t stream);
+
+/* Converts rows of x to panels, each with the rows of a slot; x->n_rows: of all panels. */
+int ln_tile_x_convert_groups(const ln_tile_x *x, const ln_tile_groups &groups,
+                             const ln_listed_slot *slots, size_t rows_per_x, ln_cuda_stream stream);
 
 /* Slots for n_rows rows at the most. */
 static inline size_t ln_most_slots(const ln_tile_groups &g, size_t n_rows, unsigned rows) {
@@ -80,6 +97,24 @@ static __device__ __forceinline__ ln_group_slot ln_find_slot(const ln_tile_group
     slot.n = __shfl_sync(0xffffffffu, slot.n, (int)from);
     slot.begin = __shfl_sync(0xffffffffu, (unsigned long long)slot.begin, (int)from);
     return slot;
+}
+
+/* Slot `number` and which others its group has. */
+template <unsigned ROWS>
+static __device__ __forceinline__ ln_listed_slot ln_find_in_list(const ln_tile_groups &g,
+                                                                 size_t n_rows, unsigned number) {
+    ln_listed_slot listed = {ln_find_slot<ROWS>(g, n_rows, number), 0, 0};
+    const ln_group_slot &slot = listed.slot;
+    if (slot.n == 0)
+        return listed;
+    size_t begin = 0, n = (n_rows - slot.group + g.n_groups - 1) / g.n_groups;
+    if (g.order != NULL) {
+        begin = (size_t)g.starts[slot.group];
+        n = (size_t)g.starts[slot.group + 1] - begin;
+    }
+    listed.first = number - (unsigned)((slot.begin - begin) / ROWS);
+    listed.count = (unsigned)((n + ROWS - 1) / ROWS);
+    return listed;
 }
 
 /* The row of the result that row i of a slot is. */

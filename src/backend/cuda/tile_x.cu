@@ -1,7 +1,7 @@
 /* Rows of x to the form that tiles meet. Grid: blocks of 1,024 columns, row after row; a thread
  * for four columns. Where rows have one scale each, a block for each row, which it reads twice. */
 #include "backend/cuda/launch.cuh"
-#include "backend/cuda/tile_x.cuh"
+#include "backend/cuda/tile_groups.cuh"
 
 enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
 enum { MIN_PANEL_ROWS = 9 }; /* of BF16 and F8_ROW */
@@ -13,11 +13,19 @@ size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
            n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
 }
 
+size_t ln_tile_x_groups_bytes(size_t n_groups, size_t n_cols) {
+    size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols);
+    return n_groups * LN_TILE_PANEL(LN_TILE_BF16) * cols * 2 * sizeof(__nv_bfloat16);
+}
+
 typedef struct convert_args {
     const float *x;
     size_t stride, n_cols;
     bool is_aligned;
     ln_tile_x_parts to;
+    ln_tile_groups groups;       /* where rows go to panels by group: */
+    const ln_listed_slot *slots; /* of a panel each */
+    size_t rows_per_x;
 } convert_args;
 
 /* Four columns of a row; past its end zeros. */
@@ -33,33 +41,51 @@ static __device__ __forceinline__ void load_four(const convert_args &p, size_t r
     }
 }
 
-static __global__ void convert(const __grid_constant__ convert_args p) {
+/* The row of x that goes to `row`; false: none does. */
+template <bool BY_GROUP>
+static __device__ __forceinline__ bool find_source(const convert_args &p, size_t row,
+                                                   size_t *from) {
+    *from = row;
+    if (!BY_GROUP)
+        return true;
+    ln_group_slot slot = p.slots[row / p.to.panel].slot;
+    unsigned i = (unsigned)(row % p.to.panel);
+    if (i >= slot.n)
+        return false;
+    *from = ln_slot_row(p.groups, slot, i) / p.rows_per_x;
+    return true;
+}
+
+template <bool BY_GROUP> static __global__ void convert(const __grid_constant__ convert_args p) {
     ln_follow_last();
     unsigned per_row = ((unsigned)p.to.cols + CONVERT_COLS - 1) / CONVERT_COLS;
-    size_t row = blockIdx.x / per_row;
+    size_t row = blockIdx.x / per_row, from;
     size_t col = blockIdx.x % per_row * CONVERT_COLS + 4 * threadIdx.x;
-    if (col >= p.to.cols)
+    if (col >= p.to.cols || !find_source<BY_GROUP>(p, row, &from))
         return;
     float v[4];
-    load_four(p, row, col, v);
+    load_four(p, from, col, v);
     ln_tile_x_put(p.to, row, col, v);
 }
 
+template <bool BY_GROUP>
 static __global__ void __launch_bounds__(ROW_THREADS)
     convert_rows(const __grid_constant__ convert_args p) {
     __shared__ float shared[LN_MAX_WARPS];
     ln_follow_last();
-    size_t row = blockIdx.x;
+    size_t row = blockIdx.x, from;
+    if (!find_source<BY_GROUP>(p, row, &from))
+        return;
     float v[4], largest = 0.0f;
 #pragma unroll 4
     for (size_t col = 4 * threadIdx.x; col < p.n_cols; col += 4 * ROW_THREADS) {
-        load_four(p, row, col, v);
+        load_four(p, from, col, v);
         largest = fmaxf(largest, ln_largest_of_four(v));
     }
     largest = ln_block_max(largest, shared);
 #pragma unroll 4
     for (size_t col = 4 * threadIdx.x; col < p.to.cols; col += 4 * ROW_THREADS) {
-        load_four(p, row, col, v);
+        load_four(p, from, col, v);
         ln_tile_x_put_by_row(p.to, row, col, v, largest);
     }
 }
@@ -69,6 +95,7 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x 
     size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
     now.blas = x->blas;
     now.memory = x->memory;
+    now.bytes = x->bytes;
     now.of = p->x;
     now.n_cols = p->weight->n_cols;
     now.n_rows = (p->n_rows + rows_per_x - 1) / rows_per_x;
@@ -92,7 +119,7 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x 
     return !is_there;
 }
 
-int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream) {
+static convert_args make_args(const ln_tile_x *x) {
     convert_args args = {};
     args.x = x->of;
     args.stride = x->stride;
@@ -100,8 +127,28 @@ int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream) {
     args.is_aligned =
         x->n_cols % 4 == 0 && x->stride % 4 == 0 && (uintptr_t)x->of % sizeof(float4) == 0;
     args.to = ln_tile_x_divide(x);
-    if (x->by_row)
-        return ln_launch(convert_rows, dim3((unsigned)x->n_rows), ROW_THREADS, 0, stream, args);
-    unsigned grid = (unsigned)(ln_ceil_div(args.to.cols, CONVERT_COLS) * x->n_rows);
-    return ln_launch(convert, dim3(grid), CONVERT_THREADS, 0, stream, args);
+    return args;
+}
+
+template <bool BY_GROUP>
+static int launch(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+    if (args.to.by_row)
+        return ln_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream,
+                         args);
+    unsigned grid = (unsigned)(ln_ceil_div(args.to.cols, CONVERT_COLS) * n_rows);
+    return ln_launch(convert<BY_GROUP>, dim3(grid), CONVERT_THREADS, 0, stream, args);
+}
+
+int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream) {
+    return launch<false>(make_args(x), x->n_rows, stream);
+}
+
+int ln_tile_x_convert_groups(const ln_tile_x *x, const ln_tile_groups &groups,
+                             const ln_listed_slot *slots, size_t rows_per_x,
+                             ln_cuda_stream stream) {
+    convert_args args = make_args(x);
+    args.groups = groups;
+    args.slots = slots;
+    args.rows_per_x = rows_per_x;
+    return launch<true>(args, x->n_rows, stream);
 }

@@ -67,6 +67,16 @@ static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *
                  : "memory");
 }
 
+static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *map, int column,
+                                                   int row, int layer, int group,
+                                                   uint64_t *barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(ln_shared_address(to)),
+                 "l"(map), "r"(column), "r"(row), "r"(layer), "r"(group),
+                 "r"(ln_shared_address(barrier))
+                 : "memory");
+}
+
 /* A block's registers, given from warps that need few to those that need many. */
 template <int N> static __device__ __forceinline__ void ln_take_registers(void) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));

@@ -137,8 +137,9 @@ static void linear_ends_with_every_activation(void **state) {
 /* Large enough for every kernel that a backend may have for many rows. */
 static void linear_multiplies_large_shapes(void **state) {
     (void)state;
-    static const ln_dtype types[] = {LN_DTYPE_F32,  LN_DTYPE_BF16, LN_DTYPE_Q4_K, LN_DTYPE_Q8_0,
-                                     LN_DTYPE_Q4_0, LN_DTYPE_Q5_K, LN_DTYPE_Q6_K, LN_DTYPE_F8_G32};
+    static const ln_dtype types[] = {LN_DTYPE_F32,   LN_DTYPE_BF16,  LN_DTYPE_Q4_K, LN_DTYPE_Q8_0,
+                                     LN_DTYPE_Q4_0,  LN_DTYPE_Q5_K,  LN_DTYPE_Q6_K, LN_DTYPE_F8_G32,
+                                     LN_DTYPE_MXFP4, LN_DTYPE_I8_G32};
     for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++)
         check_linear(&(linear_case){.dtype = types[i / 2],
                                     .n_rows = 150,

@@ -104,10 +104,14 @@ static __device__ __forceinline__ void ln_load_q8_0(const uint8_t *row, size_t k
 }
 
 /* E2M1, doubled, behind a halved scale */
+/* Half of 2^(exponent - 127). */
+static __device__ __forceinline__ float ln_half_e8m0(uint32_t exponent) {
+    return __uint_as_float(exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23);
+}
+
 static __device__ __forceinline__ void ln_load_mxfp4(const uint8_t *row, size_t k, float *out) {
     const uint8_t *block = row + k / 32 * 17;
-    uint32_t exponent = block[0];
-    float scale = __uint_as_float(exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23);
+    float scale = ln_half_e8m0(block[0]);
     for (int i = 0, j = (int)(k % 32); i < LN_GROUP; i++) {
         int code = ln_nibble(block + 1, j + i), e = code >> 1 & 3, m = code & 1;
         int value = e == 0 ? m : (2 + m) << (e - 1);

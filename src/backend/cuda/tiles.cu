@@ -20,6 +20,8 @@ ln_tile_kind ln_tile_kind_of(ln_dtype dtype) {
     case LN_DTYPE_Q3_K:
     case LN_DTYPE_Q6_K: return LN_TILE_Q6;
     case LN_DTYPE_F8_G32: return LN_TILE_F8;
+    case LN_DTYPE_MXFP4: return LN_TILE_MXFP4;
+    case LN_DTYPE_I8_G32: return LN_TILE_I8;
     default: return LN_TILE_NONE;
     }
 }
@@ -94,15 +96,19 @@ static __device__ void pack_element(const pack_args &p, uint8_t *tile, size_t ro
             __half_as_ushort(__float2half_rn(inside ? block_scale(p.dtype, from, col) : 0.0f));
 }
 
-/* The scale of each row, of F8 the largest, behind the row's tiles. Grid: a warp for each row of
- * whole tiles. */
+/* The scale of each row, of F8, I8 and MXFP4 the largest, behind the row's tiles. Grid: a warp for
+ * each row of whole tiles. */
 template <int KIND> static __global__ void pack_row_scales(const pack_args p) {
     size_t row = (size_t)blockIdx.x * LN_TILE_ROWS + threadIdx.x / LN_WARP;
     size_t n_blocks = row < p.n_rows ? p.n_cols / LN_TILE_BLOCK : 0;
     float most = 0.0f;
-    if (KIND == LN_TILE_F8) {
+    if (ln_tile_widens_bytes(KIND)) {
         for (size_t block = threadIdx.x % LN_WARP; block < n_blocks; block += LN_WARP)
             most = fmaxf(most, fabsf(ln_float_at(p.rows + row * p.pitch + block * 36)));
+        most = ln_warp_max(most);
+    } else if (KIND == LN_TILE_MXFP4) {
+        for (size_t block = threadIdx.x % LN_WARP; block < n_blocks; block += LN_WARP)
+            most = fmaxf(most, 2.0f * ln_half_e8m0(p.rows[row * p.pitch + block * 17]));
         most = ln_warp_max(most);
     } else if (n_blocks > 0) {
         most = ln_float_at(p.rows + row * p.pitch);
@@ -122,7 +128,7 @@ template <int KIND> static __global__ void pack(const pack_args p) {
     for (size_t i = threadIdx.x; i < LN_TILE_ROWS * ln_tile_cols(KIND); i += PACK_THREADS)
         pack_element<KIND>(p, tile, first_row + i / ln_tile_cols(KIND),
                            first_col + i % ln_tile_cols(KIND));
-    if (KIND == LN_TILE_F8 && threadIdx.x < 2 * LN_TILE_ROWS) {
+    if (ln_tile_widens_bytes(KIND) && threadIdx.x < 2 * LN_TILE_ROWS) {
         unsigned r = threadIdx.x / 2, block = threadIdx.x % 2;
         size_t row = first_row + r, at = first_col / LN_TILE_BLOCK + block;
         float most = ln_tile_row_scales(KIND, tile_row, p.n_tiles)[r];
@@ -183,6 +189,8 @@ static __device__ uint32_t narrow_number(const pack_args &p, size_t row, size_t 
     if (row >= p.n_rows || col >= p.n_cols)
         return 0;
     const uint8_t *from = p.rows + row * p.pitch;
+    if (KIND == LN_TILE_MXFP4)
+        return (uint32_t)ln_nibble(from + col / 32 * 17 + 1, (int)(col % 32));
     float values[LN_GROUP];
     ln_load_any(p.dtype, from, col / LN_GROUP * LN_GROUP, values);
     line l = line_of(p.dtype, from, col);
@@ -190,12 +198,15 @@ static __device__ uint32_t narrow_number(const pack_args &p, size_t row, size_t 
     return (uint32_t)fminf(fmaxf(q, 0.0f), (float)(2 * ln_tile_middle(KIND) - 1));
 }
 
-/* What a tile says of the values of 32 columns of a row. */
+/* What a tile says of the values of 32 columns of a row; most: behind the row of tiles, if there.
+ */
 template <int KIND>
-static __device__ uint32_t narrow_scales(const pack_args &p, size_t row, size_t col) {
+static __device__ uint32_t narrow_scales(const pack_args &p, size_t row, size_t col, float most) {
     if (row >= p.n_rows || col >= p.n_cols)
         return 0;
     const uint8_t *from = p.rows + row * p.pitch;
+    if (KIND == LN_TILE_MXFP4)
+        return ln_pack_f16(2.0f * ln_half_e8m0(from[col / 32 * 17]) / most * 0x1p14f, 0.0f);
     line l = line_of(p.dtype, from, col);
     float second = fmaf((float)ln_tile_middle(KIND), l.scale, l.offset);
     if (KIND == LN_TILE_Q6)
@@ -209,8 +220,8 @@ template <int KIND> static __global__ void pack_narrow(const pack_args p) {
     static_assert(PACK_THREADS == 8 * 32, "a thread for each four elements");
     unsigned i = threadIdx.x, r = i / 32, c = i % 32 / 2 * 4 + i % 2;
     size_t row = (size_t)blockIdx.y * LN_TILE_ROWS, col = (size_t)blockIdx.x * ln_tile_cols(KIND);
-    uint8_t *tile = p.tiles + blockIdx.y * ln_tile_row_bytes(KIND, p.n_tiles) +
-                    blockIdx.x * ln_tile_bytes(KIND);
+    uint8_t *tile_row = p.tiles + blockIdx.y * ln_tile_row_bytes(KIND, p.n_tiles);
+    uint8_t *tile = tile_row + blockIdx.x * ln_tile_bytes(KIND);
     uint32_t above = 0;
     for (unsigned pair = 0; pair < 2; pair++) {
         uint32_t first = narrow_number<KIND>(p, row + r, col + c + 2 * pair);
@@ -219,11 +230,15 @@ template <int KIND> static __global__ void pack_narrow(const pack_args p) {
             (uint8_t)((first & 15) | (second & 15) << 4);
         above |= (first >> 4 | second >> 4 << 2) << 4 * pair;
     }
-    if (KIND != LN_TILE_Q4)
+    if (ln_tile_has_bits_above(KIND))
         tile[ln_tile_find_above(r, c).byte] = (uint8_t)above;
-    if (i < 2 * LN_TILE_ROWS)
+    if (i < 2 * LN_TILE_ROWS) {
+        float most = 0.0f;
+        if (ln_tile_has_row_scales(KIND))
+            most = ln_tile_row_scales(KIND, tile_row, p.n_tiles)[i / 2];
         *(uint32_t *)(tile + ln_tile_scale_at(KIND, i / 2, i % 2)) =
-            narrow_scales<KIND>(p, row + i / 2, col + i % 2 * LN_TILE_BLOCK);
+            narrow_scales<KIND>(p, row + i / 2, col + i % 2 * LN_TILE_BLOCK, most);
+    }
 }
 
 int ln_cuda_pack_tiles(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
@@ -240,18 +255,22 @@ int ln_cuda_pack_tiles(const ln_weight *weight, const void *rows, size_t row_beg
                       (uint8_t *)tiles +
                           row_begin / LN_TILE_ROWS * ln_tile_row_bytes(kind, n_tiles)};
     dim3 grid((unsigned)n_tiles, ln_ceil_div(n_rows, LN_TILE_ROWS));
-    if (kind == LN_TILE_F8)
+    if (ln_tile_widens_bytes(kind)) /* alike */
         pack_row_scales<LN_TILE_F8><<<grid.y, ROW_THREADS, 0, stream>>>(args);
+    else if (kind == LN_TILE_MXFP4)
+        pack_row_scales<LN_TILE_MXFP4><<<grid.y, ROW_THREADS, 0, stream>>>(args);
     else if (ln_tile_has_row_scales(kind))
         pack_row_scales<LN_TILE_F8_ROW><<<grid.y, ROW_THREADS, 0, stream>>>(args);
     switch (kind) {
     case LN_TILE_F8_ROW: pack<LN_TILE_F8_ROW><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_F8: pack<LN_TILE_F8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
+    case LN_TILE_I8: pack<LN_TILE_I8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_BF16: pack<LN_TILE_BF16><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_INT8: pack<LN_TILE_INT8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_Q4: pack_narrow<LN_TILE_Q4><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_Q5: pack_narrow<LN_TILE_Q5><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_Q6: pack_narrow<LN_TILE_Q6><<<grid, PACK_THREADS, 0, stream>>>(args); break;
+    case LN_TILE_MXFP4: pack_narrow<LN_TILE_MXFP4><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     case LN_TILE_INT8_ROW: pack<LN_TILE_INT8_ROW><<<grid, PACK_THREADS, 0, stream>>>(args); break;
     default: pack<LN_TILE_INT4><<<grid, PACK_THREADS, 0, stream>>>(args);
     }

@@ -30,29 +30,33 @@ static const model_shape shapes[] = {
      .n_used = 2, .expert_hidden = 14336},
     {"qwen3-moe-4-layers", 2048, 4, 16, 4, 6144, 32000, .rope_base = 1000000.0f, .n_experts = 128,
      .n_used = 8, .expert_hidden = 768},
+    {"gpt-oss-4-layers", 2880, 4, 45, 9, 2880, 32000, .rope_base = 150000.0f, .n_experts = 32,
+     .n_used = 4, .expert_hidden = 2880},
     {"small-deepseek", 1024, 12, 16, 1, 4096, 32000, .rope_base = 10000.0f, .n_experts = 32,
      .n_used = 4, .expert_hidden = 512, .n_latent = 512, .q_latent = 768, .n_rope = 64,
      .n_plain = 128, .v_dim = 128, .n_dense = 1},
 };
 const char ln_cli_shape_names[] =
     "tinyllama-1.1b, llama-2-7b, mistral-7b, llama-3-8b, small-mixtral, mixtral-2-layers, "
-    "qwen3-moe-4-layers or small-deepseek";
+    "qwen3-moe-4-layers, gpt-oss-4-layers or small-deepseek";
 
-/* The types of most matrices, of those that get more bits in some layers, and of the output. */
+/* The types of most matrices, of those that get more bits in some layers, of the output, and of
+ * experts (F32: as the others). */
 typedef struct mixture {
     const char *name;
-    ln_dtype most, more, output;
+    ln_dtype most, more, output, experts;
 } mixture;
 
 static const mixture mixtures[] = {
-    {"q4_0", LN_DTYPE_Q4_0, LN_DTYPE_Q4_0, LN_DTYPE_Q6_K},
-    {"q8_0", LN_DTYPE_Q8_0, LN_DTYPE_Q8_0, LN_DTYPE_Q8_0},
-    {"q4_k_m", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K},
-    {"f16", LN_DTYPE_F16, LN_DTYPE_F16, LN_DTYPE_F16},
-    {"bf16", LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_BF16},
-    {"f32", LN_DTYPE_F32, LN_DTYPE_F32, LN_DTYPE_F32},
+    {"q4_0", LN_DTYPE_Q4_0, LN_DTYPE_Q4_0, LN_DTYPE_Q6_K, LN_DTYPE_F32},
+    {"q8_0", LN_DTYPE_Q8_0, LN_DTYPE_Q8_0, LN_DTYPE_Q8_0, LN_DTYPE_F32},
+    {"q4_k_m", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, LN_DTYPE_F32},
+    {"f16", LN_DTYPE_F16, LN_DTYPE_F16, LN_DTYPE_F16, LN_DTYPE_F32},
+    {"bf16", LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_F32},
+    {"f32", LN_DTYPE_F32, LN_DTYPE_F32, LN_DTYPE_F32, LN_DTYPE_F32},
+    {"mxfp4_moe", LN_DTYPE_Q8_0, LN_DTYPE_Q8_0, LN_DTYPE_Q8_0, LN_DTYPE_MXFP4},
 };
-const char ln_cli_mixture_names[] = "q4_0, q8_0, q4_k_m, f16, bf16 or f32";
+const char ln_cli_mixture_names[] = "q4_0, q8_0, q4_k_m, mxfp4_moe, f16, bf16 or f32";
 
 enum { ALIGN = 32, CTX_TOKENS = 8192, MAX_TENSORS = 1024, BYTE_TOKENS = 256 };
 
@@ -267,10 +271,12 @@ static void plan_feed_forward(writer *w, int layer, ln_dtype most, ln_dtype more
         add(w, more, s->dim, s->n_hidden, layer, "ffn_down");
         return;
     }
+    ln_dtype experts = w->types->experts != LN_DTYPE_F32 ? w->types->experts : most;
+    ln_dtype experts_down = w->types->experts != LN_DTYPE_F32 ? w->types->experts : more;
     add(w, LN_DTYPE_F32, s->n_experts, s->dim, layer, "ffn_gate_inp");
-    add_stack(w, most, s->n_experts, s->expert_hidden, s->dim, layer, "ffn_gate_exps");
-    add_stack(w, most, s->n_experts, s->expert_hidden, s->dim, layer, "ffn_up_exps");
-    add_stack(w, more, s->n_experts, s->dim, s->expert_hidden, layer, "ffn_down_exps");
+    add_stack(w, experts, s->n_experts, s->expert_hidden, s->dim, layer, "ffn_gate_exps");
+    add_stack(w, experts, s->n_experts, s->expert_hidden, s->dim, layer, "ffn_up_exps");
+    add_stack(w, experts_down, s->n_experts, s->dim, s->expert_hidden, layer, "ffn_down_exps");
     if (!is_latent(s))
         return;
     add(w, most, s->expert_hidden, s->dim, layer, "ffn_gate_shexp");
@@ -359,6 +365,9 @@ static void scale_block(ln_dtype dtype, uint8_t *block, float deviation) {
         put_half(block + 2, deviation / (32.0f * 4.6f) * 7.5f);
         return;
     case LN_DTYPE_Q6_K: put_half(block + 208, deviation / (74.0f * 18.0f)); return;
+    case LN_DTYPE_MXFP4: /* 2^(exponent - 127) */
+        block[0] = (uint8_t)(127 + (int)lroundf(log2f(deviation / 3.0f)));
+        return;
     default: return;
     }
 }

@@ -23,13 +23,16 @@ static const struct {
     {"bart", "bart"},
     {"bart_scaled", "bart"},
     {"cohere_qk_norm", "q/k norms in so few layers"},
+    {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},
     {"llama_dynamic", "dynamic RoPE"},
     {"opt", "opt"},
+    {"phi_tied", "a bias of a tied output"},
     {"qwen2_window", "sliding window"},
     {"qwen3_moe_mixed", "dense layers"},
+    {"qwen3_moe_window", "sliding window"},
     {"smollm3", "layers without positions"},
 };
 enum { N_REFUSED = sizeof refused / sizeof *refused };

@@ -57,6 +57,18 @@ VARIANTS = {
                                "beta_fast": 32.0, "beta_slow": 1.0}}),
     "gpt_bigcode": lambda: hf.GPTBigCodeConfig(
         **COMMON, n_embd=64, n_layer=2, n_head=4, n_inner=128, n_positions=512),
+    # the output is the embedding, and has a bias all the same
+    "phi_tied": lambda: hf.PhiConfig(**LLAMA_LIKE, tie_word_embeddings=True),
+    # latent attention that rotates halves
+    "deepseek_v3_half": lambda: hf.DeepseekV3Config(
+        **dict(LLAMA_LIKE, num_key_value_heads=4), moe_intermediate_size=48, n_routed_experts=4,
+        num_experts_per_tok=2, n_shared_experts=1, n_group=2, topk_group=1, q_lora_rank=24,
+        kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16,
+        first_k_dense_replace=1, rope_interleave=False),
+    # all layers windowed, whatever max_window_layers says
+    "qwen3_moe_window": lambda: hf.Qwen3MoeConfig(
+        **LLAMA_LIKE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=48, head_dim=16,
+        norm_topk_prob=True, use_sliding_window=True, sliding_window=16, max_window_layers=2),
     "arcee": lambda: hf.ArceeConfig(**LLAMA_LIKE),
     "bart_scaled": lambda: hf.BartConfig(
         **COMMON, d_model=64, encoder_layers=1, decoder_layers=3, encoder_attention_heads=2,

@@ -7,12 +7,12 @@
 #ifndef LN_BACKEND_CPU_BULK_H
 #define LN_BACKEND_CPU_BULK_H
 
+#include "backend/cpu/pages.h"
 #include "backend/cpu/prepare.h"
 
 enum {
     LN_BULK_JOBS = 64,
-    LN_BULK_BYTES = 64 << 20, /* of memory, after which they are prepared */
-    LN_HUGE_PAGE_BYTES = 2 << 20
+    LN_BULK_BYTES = 64 << 20 /* of memory, after which they are prepared */
 };
 
 /* Panels to pack, or a vector to copy. */

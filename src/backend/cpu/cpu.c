@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "backend/cpu/bulk.h"
 #include "backend/cpu/ceilings.h"
 #include "backend/cpu/lazy.h"
+#include "backend/cpu/pages.h"
 #include "backend/cpu/prepare.h"
 #include "backend/cpu/small.h"
 #if defined(__x86_64__)
@@ -88,15 +88,6 @@ static ln_status plan_weight(const ln_backend *backend, const ln_weight_request 
                               err);
 }
 
-/* Huge pages for what is read from end to end, which then misses the TLB less; `page`: the ends are
- * moved outward to multiples of it. Not for the cache and activations: the first token touches a
- * few bytes in many places, and a huge page would be cleared for each. A refusal is no matter. */
-static void ask_for_huge_pages(void *memory, size_t bytes, size_t page) {
-    size_t before = (uintptr_t)memory % page, all = before + bytes;
-    if (bytes > 0)
-        (void)madvise((char *)memory - before, (all + page - 1) / page * page, MADV_HUGEPAGE);
-}
-
 static size_t available_bytes(const ln_backend *backend) {
     size_t kib = SIZE_MAX;
     char line[128];
@@ -138,8 +129,8 @@ static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *re
     ln_pack pack = choose_pack(self, request);
     size_t bytes;
     LN_TRY(ln_cpu_plan_weight(request, pack, &bytes, err));
-    ask_for_huge_pages(memory, bytes,
-                       self->lazy ? (size_t)sysconf(_SC_PAGESIZE) : LN_HUGE_PAGE_BYTES);
+    ln_cpu_ask_for_huge_pages(memory, bytes,
+                              self->lazy ? (size_t)sysconf(_SC_PAGESIZE) : LN_HUGE_PAGE_BYTES);
     if (pack != LN_PACK_NONE && can_wait(self, request, bytes))
         return ln_lazy_add(&self->waiting, request, pack, memory, weight, err);
     if (!ln_bulk_can(&preparer, request, pack))
@@ -220,7 +211,7 @@ static ln_status measure(ln_backend *backend, ln_ceilings *ceilings, ln_error *e
     size_t bytes = ln_pool_size(self->pool) * LN_CPU_MEASURE_BYTES;
     void *memory;
     LN_TRY(reserve(backend, bytes, "memory to measure reading with", &memory, err));
-    ask_for_huge_pages(memory, bytes, LN_HUGE_PAGE_BYTES);
+    ln_cpu_ask_for_huge_pages(memory, bytes, LN_HUGE_PAGE_BYTES);
     ln_cpu_measure(self->pool, self->kernels, memory, ceilings);
     release(backend, memory, bytes);
     return LINNET_OK;
@@ -280,6 +271,7 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     self->ops = ops;
     self->n_ops = n_ops;
     ln_lazy_begin(&self->waiting, ops, n_ops);
+    ln_cpu_widen_cache(ops, n_ops);
     if (self->adapts && ln_cpu_is_small(ops, n_ops)) {
         ln_cpu_worker alone = self->workers[0];
         alone.count = 1;

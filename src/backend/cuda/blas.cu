@@ -245,19 +245,23 @@ static size_t bucket_of(size_t n_rows) {
     return bucket;
 }
 
-static const shape *find_shape(const ln_cuda_blas *blas, size_t n_out, size_t cols) {
+static shape *find_shape(ln_cuda_blas *blas, size_t n_out, size_t cols) {
     for (size_t i = 0; i < blas->n_shapes; i++)
         if (blas->shapes[i].n_out == n_out && blas->shapes[i].cols == cols)
             return &blas->shapes[i];
     return NULL;
 }
 
-static int multiply(const ln_cuda_blas *blas, const product &p, ln_cuda_stream stream) {
-    const shape *shape = find_shape(blas, p.n_out, p.cols);
+/* A kernel that the library refuses is not asked for again. */
+static int multiply(ln_cuda_blas *blas, const product &p, ln_cuda_stream stream) {
+    shape *shape = find_shape(blas, p.n_out, p.cols);
+    size_t bucket = bucket_of(p.n_rows);
     int code = shape_layouts(blas, p);
-    if (code != 0)
-        return code;
-    return multiply_by(blas, p, &shape->algos[p.out_type][bucket_of(p.n_rows)], stream);
+    if (code == 0)
+        code = multiply_by(blas, p, &shape->algos[p.out_type][bucket], stream);
+    if (code == cudaErrorNotSupported)
+        shape->is_there[p.out_type][bucket] = false;
+    return code;
 }
 
 /* ---- choosing kernels ----------------------------------------------------------------------- */
@@ -378,7 +382,7 @@ static bool is_aligned(const ln_epilogue &e) {
     return at % 16 == 0 && e.n_out % 8 == 0 && e.out_stride % 8 == 0;
 }
 
-static bool takes(const ln_cuda_blas *blas, const ln_op_linear *p) {
+static bool takes(ln_cuda_blas *blas, const ln_op_linear *p) {
     const ln_weight *w = p->weight;
     if (w->layout != LN_TILE_BF16 || p->n_rows < LN_BLAS_MIN_ROWS || p->rows_per_x > 1)
         return false;
@@ -390,7 +394,7 @@ static bool takes(const ln_cuda_blas *blas, const ln_op_linear *p) {
            p->n_rows <= blas->max_rows && is_aligned(part.epilogue);
 }
 
-bool ln_cuda_blas_takes(const ln_cuda_blas *blas, const ln_op *ops, size_t n_ops) {
+bool ln_cuda_blas_takes(ln_cuda_blas *blas, const ln_op *ops, size_t n_ops) {
     bool all = blas != NULL && blas->memory != NULL;
     for (size_t i = 0; i < n_ops && all; i++)
         all = takes(blas, &ops[i].linear);
@@ -530,7 +534,7 @@ int ln_cuda_blas_tune(ln_cuda_blas *, const ln_tile_x *, ln_cuda_stream) {
     return 0;
 }
 
-bool ln_cuda_blas_takes(const ln_cuda_blas *, const ln_op *, size_t) {
+bool ln_cuda_blas_takes(ln_cuda_blas *, const ln_op *, size_t) {
     return false;
 }
 

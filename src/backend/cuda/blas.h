@@ -41,8 +41,9 @@ int ln_cuda_blas_tune(ln_cuda_blas *blas, const ln_tile_x *x, ln_cuda_stream str
 
 /* Whether the library serves these linears, as ln_cuda_tile_linears found them; `blas` may be NULL.
  */
-bool ln_cuda_blas_takes(const ln_cuda_blas *blas, const ln_op *ops, size_t n_ops);
-/* Runs them with x converted; that of the next linear is converted on the way where it can be. */
+bool ln_cuda_blas_takes(ln_cuda_blas *blas, const ln_op *ops, size_t n_ops);
+/* Runs them with x converted; that of the next linear is converted on the way where it can be.
+ * cudaErrorNotSupported: the library refused one of them, and what they read is as it was. */
 int ln_cuda_blas_linears(ln_cuda_blas *blas, const ln_op *ops, size_t n_ops, ln_tile_x *x,
                          ln_cuda_stream stream);
 

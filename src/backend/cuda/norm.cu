@@ -30,11 +30,24 @@ static __global__ void norm_rows(const __grid_constant__ norm_args p) {
     }
 }
 
+static __device__ __forceinline__ float4 load_constant(const float *from, unsigned i) {
+    return from != NULL ? ((const float4 *)from)[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+
 template <int HELD>
 static __global__ void __launch_bounds__(LN_HELD_THREADS)
     norm_held_rows(const __grid_constant__ norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
-    ln_follow_last();
+    ln_let_next_start();
+    float4 weight[HELD], bias[HELD]; /* under way before the kernel in front has ended */
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = ln_held_index<1>(0, h);
+        bool is_there = i < (unsigned)p.norm.dim / 4;
+        weight[h] = load_constant(is_there ? p.norm.weight : NULL, i);
+        bias[h] = load_constant(is_there ? p.norm.bias : NULL, i);
+    }
+    ln_wait_for_last();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
     float mean, inverse;
     ln_held_row<HELD, 1> held;
@@ -47,8 +60,8 @@ static __global__ void __launch_bounds__(LN_HELD_THREADS)
         if (i >= (unsigned)p.norm.dim / 4)
             continue;
         for (int j = 0; j < 4; j++)
-            y[h][j] =
-                ln_norm_apply(p.norm, ln_part(held.at[0][h], j), 4 * (size_t)i + j, mean, inverse);
+            y[h][j] = ln_norm_weigh(p.norm, ln_part(held.at[0][h], j), ln_part(weight[h], j),
+                                    ln_part(bias[h], j), mean, inverse);
         if (p.residual != NULL) {
             float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
             for (int j = 0; j < 4; j++)
@@ -74,7 +87,10 @@ static __global__ void __launch_bounds__(LN_HELD_THREADS)
 static bool is_held(const ln_norm *norm, const float *x, const float *residual, const float *out) {
     return norm->dim % 4 == 0 && norm->dim >= LN_HELD_THREADS &&
            norm->dim <= LN_MAX_HELD * 4 * LN_HELD_THREADS &&
-           ((uintptr_t)x | (uintptr_t)residual | (uintptr_t)out) % 16 == 0;
+           ((uintptr_t)x | (uintptr_t)residual | (uintptr_t)out | (uintptr_t)norm->weight |
+            (uintptr_t)norm->bias) %
+                   16 ==
+               0;
 }
 
 bool ln_norm_converts(const ln_op_norm *op) {

@@ -173,6 +173,21 @@ static void linear_multiplies_long_rows(void **state) {
                                     .scale = 1.0f});
 }
 
+/* So many columns that what is divided among a GPU's multiprocessors is many pieces for each. */
+static void linear_multiplies_many_columns(void **state) {
+    (void)state;
+    static const ln_dtype types[] = {LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_Q4_0};
+    for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++)
+        check_linear(&(linear_case){.dtype = types[i / 2],
+                                    .n_rows = i % 2 ? 20 : 40,
+                                    .n_out = i % 2 ? 5000 : 9000,
+                                    .n_in = 320,
+                                    .has_gate = i % 2,
+                                    .gate_dtype = types[i / 2],
+                                    .activation = i % 2 ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 1.0f});
+}
+
 static void linear_multiplies_bytes_with_a_scale_per_row(void **state) {
     (void)state;
     for (int i = 0; i < 16; i++)
@@ -204,8 +219,8 @@ static void linear_multiplies_long_prompts(void **state) {
                                     .scale = i % 3 ? 1.0f : 0.5f});
 }
 
-/* A gate and what it weighs, then another matrix. */
-static float *run_gated(side *s, const matrix *m, size_t n_rows, const float *x) {
+/* A gate and what it weighs, then another matrix; in one run, or `apart`. */
+static float *run_gated(side *s, const matrix *m, size_t n_rows, const float *x, bool apart) {
     ln_weight up = put_weight(s, &m[0], NULL), gate = put_weight(s, &m[1], NULL);
     ln_weight down = put_weight(s, &m[2], NULL);
     float *inner = put(s, NULL, n_rows * up.n_rows), *stream = put(s, x, n_rows * up.n_cols);
@@ -224,7 +239,9 @@ static float *run_gated(side *s, const matrix *m, size_t n_rows, const float *x)
                                .residual = stream,
                                .scale = 0.5f,
                                .out = stream}}};
-    run_ops(s, ops, 2);
+    run_ops(s, ops, apart ? 1 : 2);
+    if (apart)
+        run_ops(s, ops + 1, 1);
     float *result = get(s, stream, n_rows * up.n_cols);
     free_placed(s);
     return result;
@@ -239,11 +256,14 @@ static void linear_multiplies_what_a_gate_gave(void **state) {
                       make_matrix(LN_DTYPE_BF16, inner, DIM),
                       make_matrix(LN_DTYPE_BF16, DIM, inner)};
         float *x = noise_rows(n_rows * DIM);
-        float *want = run_gated(&oracle, m, n_rows, x), *got = run_gated(&subject, m, n_rows, x);
+        float *want = run_gated(&oracle, m, n_rows, x, false);
+        float *got = run_gated(&subject, m, n_rows, x, false);
+        float *apart = run_gated(&subject, m, n_rows, x, true);
         assert_near("gate", got, want, n_rows * DIM, most);
+        assert_memory_equal(apart, got, n_rows * DIM * sizeof *got);
         for (size_t j = 0; j < 3; j++)
             free_matrix(&m[j]);
-        free(x), free(want), free(got);
+        free(x), free(want), free(got), free(apart);
     }
 }
 
@@ -492,6 +512,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_ends_with_every_activation),
     cmocka_unit_test(linear_multiplies_large_shapes),
     cmocka_unit_test(linear_multiplies_long_rows),
+    cmocka_unit_test(linear_multiplies_many_columns),
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_long_prompts),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),

@@ -6,8 +6,9 @@
  * query heads of a KV head), which walk their slices one after another. */
 #include "backend/cuda/attention_fast.cuh"
 #include "backend/cuda/launch.cuh"
+#include "backend/cuda/tile_x.cuh"
 
-enum { SPLIT_WARPS = 2, MAX_SPLIT_HEADS = 16 };
+enum { SPLIT_WARPS = 2, MAX_SPLIT_HEADS = 16, MERGE_THREADS = 128 };
 
 /* Warps of a tile of rows: fewer where the sums of a row are many. */
 #define MANY_WARPS(D) ((D) > 128 ? 4 : 8)
@@ -33,18 +34,25 @@ static __device__ __forceinline__ void load_both(const ln_fast_args &p, const ln
 
 /* ---- decode ---------------------------------------------------------------------------------- */
 
-/* The tiles of one slice by one warp: while a tile is scored its values arrive, and while it is
- * weighed the next keys do. */
+/* Queues the first keys and values of a slice. */
+template <int D, int DTYPE>
+static __device__ __forceinline__ void begin_walk(const ln_fast_args &p, const ln_tile_source &from,
+                                                  unsigned first, uint16_t *keys,
+                                                  uint16_t *values) {
+    load<D, DTYPE>(from, first, p.a.keys, keys);
+    ln_copy_commit();
+    load<D, DTYPE>(from, first, p.a.values, values);
+    ln_copy_commit();
+}
+
+/* The tiles of one slice by one warp, the first of which are queued: while a tile is scored its
+ * values arrive, and while it is weighed the next keys do. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void walk_slice(const ln_fast_args &p, const ln_tile_source &from,
                                                   const ln_rows &rows, const uint32_t q[D / 16][4],
                                                   unsigned first, unsigned end, uint16_t *keys,
                                                   uint16_t *values, ln_slice<D> *slice) {
     ln_begin_slice(slice);
-    load<D, DTYPE>(from, first, p.a.keys, keys);
-    ln_copy_commit();
-    load<D, DTYPE>(from, first, p.a.values, values);
-    ln_copy_commit();
     for (; first < end; first += LN_KEYS) {
         float s[LN_KEY_TILES][4];
         ln_copy_wait<1>();
@@ -83,12 +91,13 @@ static __device__ __forceinline__ void write_only_slice(const ln_fast_args &p, s
 }
 
 /* Grid: (slices by two, KV heads, sequences), a warp per slice. Shared memory: a tile of K and one
- * of V per warp. Reads K and V once. */
+ * of V per warp. Reads K and V once. What other steps have cached is under way before the kernel in
+ * front, which writes this step's rows, has ended. */
 template <int D, int DTYPE>
 static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     attend_split(const __grid_constant__ ln_fast_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
-    ln_follow_last();
+    ln_let_next_start();
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned s = blockIdx.x * SPLIT_WARPS + warp, kv_head = blockIdx.y, seq = blockIdx.z;
     size_t token = (size_t)p.a.seq_starts[seq], begin, end;
@@ -99,6 +108,15 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     unsigned slice_begin = s * LN_ATTENTION_SLICE, slice_end = slice_begin + LN_ATTENTION_SLICE;
     if (slice_begin >= end || slice_end <= begin)
         return;
+    uint16_t *keys = tiles + warp * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
+    ln_tile_source from = ln_make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
+    unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
+    bool is_cached = p.keeps_old && !p.a.sees_all && first + LN_KEYS <= position;
+    if (is_cached)
+        begin_walk<D, DTYPE>(p, from, first, keys, values);
+    ln_wait_for_last();
+    if (!is_cached)
+        begin_walk<D, DTYPE>(p, from, first, keys, values);
     ln_rows rows;
     const float *q_rows[2];
     for (int i = 0; i < 2; i++) {
@@ -113,9 +131,6 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     uint32_t q[D / 16][4];
     ln_load_query<D, IS_BF16(DTYPE)>(q_rows[0], q_rows[1], q);
     ln_slice<D> slice;
-    uint16_t *keys = tiles + warp * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
-    ln_tile_source from = ln_make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
-    unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
     walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end, keys,
                          values, &slice);
     for (int i = 0; i < 2; i++) {
@@ -136,12 +151,58 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     }
 }
 
-/* Grid: (heads, sequences), a thread per element of the head. */
-template <int D> static __global__ void merge_slices(const __grid_constant__ ln_fast_args p) {
-    ln_follow_last();
-    size_t seq = blockIdx.y;
-    if (p.a.seq_starts[seq + 1] - p.a.seq_starts[seq] == 1)
-        ln_merge_slices<D>(p, seq, (size_t)p.a.seq_starts[seq], blockIdx.x, threadIdx.x);
+typedef struct merge_args {
+    ln_fast_args f;
+    bool converts; /* the result, for the linear behind */
+    ln_tile_x_parts to;
+} merge_args;
+
+/* Merges the slices of four columns of a token that sees keys [begin, end), in the order of
+ * ln_merge_slices. */
+template <int D>
+static __device__ __forceinline__ void merge_four(const ln_fast_args &p, size_t seq, size_t begin,
+                                                  size_t end, unsigned col, float whole[4]) {
+    size_t head = col / D;
+    float largest, total;
+    ln_begin_whole(p, head, &largest, &total);
+    unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
+    whole[0] = whole[1] = whole[2] = whole[3] = 0.0f;
+#pragma unroll 4
+    for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
+        size_t at = (seq * p.a.n_heads + head) * p.n_slices + s;
+        float2 stats = p.stats[at];
+        float4 sum = *(const float4 *)(p.sums + at * D + col % D);
+        float keep, add;
+        ln_merge_factors(&largest, stats.x, &keep, &add);
+        total = ln_merge(total, keep, stats.y, add);
+        whole[0] = ln_merge(whole[0], keep, sum.x, add);
+        whole[1] = ln_merge(whole[1], keep, sum.y, add);
+        whole[2] = ln_merge(whole[2], keep, sum.z, add);
+        whole[3] = ln_merge(whole[3], keep, sum.w, add);
+    }
+    for (int i = 0; i < 4; i++)
+        whole[i] /= total;
+}
+
+/* Grid: (blocks of columns of a token, sequences), a thread for four columns. */
+template <int D>
+static __global__ void __launch_bounds__(MERGE_THREADS)
+    merge_slices(const __grid_constant__ merge_args m) {
+    const ln_fast_args &p = m.f;
+    unsigned seq = blockIdx.y, col = 4 * (blockIdx.x * MERGE_THREADS + threadIdx.x);
+    ln_let_next_start();
+    size_t token = (size_t)p.a.seq_starts[seq], n_cols = p.a.n_heads * D, begin, end;
+    bool is_single = p.a.seq_starts[seq + 1] - (int32_t)token == 1;
+    ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
+    ln_wait_for_last();
+    if (!is_single || col >= n_cols)
+        return;
+    float whole[4];
+    merge_four<D>(p, seq, begin, end, col, whole);
+    *(float4 *)(p.a.out + token * n_cols + col) =
+        make_float4(whole[0], whole[1], whole[2], whole[3]);
+    if (m.converts)
+        ln_tile_x_put(m.to, token, col, whole);
 }
 
 /* ---- prefill --------------------------------------------------------------------------------- */
@@ -250,7 +311,8 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE>
-static int launch_split(const ln_fast_args &args, size_t n_seqs, cudaStream_t stream) {
+static int launch_split(const ln_fast_args &args, size_t n_seqs, const ln_tile_x_parts *to,
+                        cudaStream_t stream) {
     size_t shared = SPLIT_WARPS * 2 * LN_TILE_HALVES(D) * sizeof(uint16_t);
     cudaError_t code = cudaFuncSetAttribute(
         attend_split<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
@@ -262,8 +324,11 @@ static int launch_split(const ln_fast_args &args, size_t n_seqs, cudaStream_t st
         ln_launch(attend_split<D, DTYPE>, grid, SPLIT_WARPS * LN_WARP, shared, stream, args);
     if (queued != 0 || args.n_slices == 1)
         return queued;
-    return ln_launch(merge_slices<D>, dim3((unsigned)args.a.n_heads, (unsigned)n_seqs), D, 0,
-                     stream, args);
+    merge_args merge = {args, to != NULL, {}};
+    if (to != NULL)
+        merge.to = *to;
+    dim3 blocks(ln_ceil_div(args.a.n_heads * D, 4 * MERGE_THREADS), (unsigned)n_seqs);
+    return ln_launch(merge_slices<D>, blocks, MERGE_THREADS, 0, stream, merge);
 }
 
 template <int D, int DTYPE>
@@ -281,10 +346,11 @@ static int launch_many(const ln_fast_args &args, size_t n_seqs, size_t most_toke
 }
 
 template <int D, int DTYPE>
-static int launch(const ln_fast_args &args, const ln_cuda_step *step, cudaStream_t stream) {
+static int launch(const ln_fast_args &args, const ln_cuda_step *step, const ln_tile_x_parts *to,
+                  cudaStream_t stream) {
     int code = 0;
     if (args.splits && step->least_tokens == 1)
-        code = launch_split<D, DTYPE>(args, step->batch.n_seqs, stream);
+        code = launch_split<D, DTYPE>(args, step->batch.n_seqs, to, stream);
     if (code == 0 && (!args.splits || step->most_tokens > 1))
         code = ln_takes_wide_attention(&args)
                    ? ln_wide_attention(&args, step->batch.n_seqs, step->most_tokens, stream)
@@ -293,11 +359,12 @@ static int launch(const ln_fast_args &args, const ln_cuda_step *step, cudaStream
 }
 
 template <int D>
-static int launch_dtype(const ln_fast_args &args, const ln_cuda_step *step, cudaStream_t stream) {
+static int launch_dtype(const ln_fast_args &args, const ln_cuda_step *step,
+                        const ln_tile_x_parts *to, cudaStream_t stream) {
     switch (args.a.kv.dtype) {
-    case LN_KV_F16: return launch<D, LN_KV_F16>(args, step, stream);
-    case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, step, stream);
-    default: return launch<D, LN_KV_Q8_0>(args, step, stream);
+    case LN_KV_F16: return launch<D, LN_KV_F16>(args, step, to, stream);
+    case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, step, to, stream);
+    default: return launch<D, LN_KV_Q8_0>(args, step, to, stream);
     }
 }
 
@@ -341,20 +408,27 @@ ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *s
     size_t n_items = step->batch.n_seqs * a->n_heads * args.n_slices;
     args.splits = args.heads_per_kv <= MAX_SPLIT_HEADS &&
                   n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
+    args.keeps_old = !step->shares_new && step->most_tokens == 1;
     args.sums = (float *)step->scratch;
     args.stats = (float2 *)(args.sums + n_items * a->kv.k_dim);
     return args;
 }
 
-int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step, cudaStream_t stream) {
+bool ln_fast_attention_converts(const ln_attention_args *a, const ln_cuda_step *step) {
+    ln_fast_args args = ln_make_fast_args(a, step);
+    return args.splits && args.n_slices > 1 && step->most_tokens == 1 && step->least_tokens == 1;
+}
+
+int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step,
+                      const ln_tile_x_parts *to, cudaStream_t stream) {
     ln_fast_args args = ln_make_fast_args(a, step);
     switch (a->kv.k_dim) {
-    case 16: return launch_dtype<16>(args, step, stream);
-    case 32: return launch_dtype<32>(args, step, stream);
-    case 64: return launch_dtype<64>(args, step, stream);
-    case 80: return launch_dtype<80>(args, step, stream);
-    case 96: return launch_dtype<96>(args, step, stream);
-    case 128: return launch_dtype<128>(args, step, stream);
-    default: return launch_dtype<256>(args, step, stream);
+    case 16: return launch_dtype<16>(args, step, to, stream);
+    case 32: return launch_dtype<32>(args, step, to, stream);
+    case 64: return launch_dtype<64>(args, step, to, stream);
+    case 80: return launch_dtype<80>(args, step, to, stream);
+    case 96: return launch_dtype<96>(args, step, to, stream);
+    case 128: return launch_dtype<128>(args, step, to, stream);
+    default: return launch_dtype<256>(args, step, to, stream);
     }
 }

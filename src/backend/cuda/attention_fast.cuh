@@ -11,8 +11,9 @@ typedef struct ln_fast_args {
     unsigned heads_per_kv, n_slices; /* n_slices: that the block tables can hold */
     unsigned block_shift;            /* a block has 1 << block_shift tokens */
     bool splits;                     /* sequences of one token are the split kernel's */
-    float *sums;                     /* [n_seqs][n_heads][n_slices][D] */
-    float2 *stats;                   /* [n_seqs][n_heads][n_slices] largest score, total */
+    bool keeps_old; /* of the rows they read, this step writes none but their own */
+    float *sums;    /* [n_seqs][n_heads][n_slices][D] */
+    float2 *stats;  /* [n_seqs][n_heads][n_slices] largest score, total */
 } ln_fast_args;
 
 /* What is there before the first slice. */

@@ -394,13 +394,17 @@ static size_t run_first(cuda_backend *self, const ln_op *ops, size_t n_ops,
         *code = ln_cuda_tile_linear(ops, n, &self->x, self->stream);
         return n;
     }
-    n = ops->kind == LN_OP_NORM ? ln_cuda_tile_linears(ops + 1, n_ops - 1) : 0;
-    if (n > 0) {
+    n = ln_cuda_tile_linears(ops + 1, n_ops - 1);
+    if (n > 0 && ops->kind == LN_OP_NORM) {
         *code = ln_cuda_tile_norm(ops, ops + 1, n, step, &self->x, self->stream);
         return 1;
     }
     if (feeds_experts(ops, n_ops)) {
         *code = ln_cuda_tile_norm(ops, ops + 4, 1, step, &self->x, self->stream);
+        return 1;
+    }
+    if (n > 0 && ops->kind == LN_OP_ATTENTION) {
+        *code = ln_cuda_tile_attention(ops, ops + 1, n, step, &self->x, self->stream);
         return 1;
     }
     if (ln_cuda_tile_takes_groups(ops)) {

@@ -68,11 +68,14 @@ static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *gr
     add_copy(w, group->slots, batch->n_tokens, &out->slots);
 }
 
-/* Whether one of few sequences of one token has the block of another that its token goes to. */
+/* Whether, of sequences of one token, one has the block of another that its token goes to; of many
+ * it may. */
 static bool shares_new(const ln_batch *batch, const ln_batch_group *group, size_t block_tokens) {
-    enum { FEW = 8 };
-    if (batch->n_tokens != batch->n_seqs || batch->n_seqs > FEW)
+    enum { MANY = 128 };
+    if (batch->n_tokens != batch->n_seqs)
         return false;
+    if (batch->n_seqs > MANY)
+        return true;
     for (size_t owner = 0; owner < batch->n_seqs; owner++) {
         size_t last = (size_t)group->lengths[owner] - 1, index = last / block_tokens;
         for (size_t seq = 0; seq < batch->n_seqs; seq++)

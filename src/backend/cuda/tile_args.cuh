@@ -19,8 +19,8 @@ ln_tile_part ln_tile_make_part(const ln_op_linear *p);
 
 /* Where blocks leave sums that others merge. */
 typedef struct ln_tile_split {
-    float *sums;    /* [LN_TILE_SPLIT_BLOCKS][LN_TILE_SPLIT_SUMS] */
-    unsigned *left; /* [LN_TILE_SPLIT_BLOCKS][8 warps] 1: they are there; 0 between kernels */
+    float *sums;    /* [LN_TILE_SPLIT_PLACES][LN_TILE_SPLIT_SUMS] */
+    unsigned *left; /* [LN_TILE_SPLIT_WORDS] 0 between kernels */
 } ln_tile_split;
 
 typedef struct ln_tile_args {
@@ -60,8 +60,10 @@ static inline bool ln_tile_is_precise(const ln_tile_args &args) {
     return precise;
 }
 
-/* For few rows of BF16, whose x is in one panel; on Hopper. */
-int ln_tile_few(const ln_tile_args &args, cudaStream_t stream);
+/* For few rows of BF16, INT8 and INT4, whose x is in one panel; on Hopper. */
+int ln_tile_few(int kind, const ln_tile_args &args, cudaStream_t stream);
+/* The same of INT8 and INT4. */
+int ln_tile_few_int(int kind, const ln_tile_args &args, cudaStream_t stream);
 /* For up to eight rows of F8_ROW. */
 int ln_tile_few_f8(const ln_tile_args &args, cudaStream_t stream);
 /* For many rows, whose x is in panels. */

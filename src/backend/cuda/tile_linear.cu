@@ -2,6 +2,7 @@
  *
  * Grid: (rows of tiles, rows of x by 8 * GROUPS). Block: eight warps. The first weights are under
  * way before the kernel that makes x has ended. */
+#include "backend/cuda/attention.cuh"
 #include "backend/cuda/blas.h"
 #include "backend/cuda/norm.cuh"
 #include "backend/cuda/tile_slice.cuh"
@@ -149,39 +150,71 @@ static bool any_precise(const ln_op *ops, size_t n_ops) {
     return precise;
 }
 
+/* What these linears want x to be, which is `out`, n_rows rows of `dim`. Whether another operation
+ * can make it so: if each row lies as it is wanted. */
+static bool wants_result(const ln_op *ops, size_t n_ops, const float *out, size_t n_rows,
+                         size_t dim, const ln_tile_x *x, ln_tile_x *wanted) {
+    *wanted = {};
+    wanted->blas = x->blas;
+    wanted->memory = x->memory;
+    wanted->bytes = x->bytes;
+    bool by_blas = ln_cuda_blas_takes(x->blas, ops, n_ops);
+    ln_tile_x_wants(&ops->linear, any_precise(ops, n_ops), by_blas, wanted);
+    return ops->linear.x == out && wanted->n_rows == n_rows && wanted->stride == dim &&
+           ln_tile_x_divide(wanted).cols == dim;
+}
+
 int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
                       ln_tile_x *x, ln_cuda_stream stream) {
     const ln_op_norm *p = &norm->norm;
-    const ln_op_linear *linear = &ops->linear;
-    ln_tile_x wanted = {};
-    wanted.blas = x->blas;
-    wanted.memory = x->memory;
-    wanted.bytes = x->bytes;
-    bool by_blas = ln_cuda_blas_takes(x->blas, ops, n_ops);
-    ln_tile_x_wants(linear, any_precise(ops, n_ops), by_blas, &wanted);
-    ln_tile_x_parts to = ln_tile_x_divide(&wanted);
-    bool fits = linear->x == p->out && wanted.n_rows == p->n_rows &&
-                wanted.stride == p->norm->dim && to.cols == p->norm->dim;
+    ln_tile_x wanted;
+    bool fits = wants_result(ops, n_ops, p->out, p->n_rows, p->norm->dim, x, &wanted);
     x->of = NULL;
     if (!fits || !ln_norm_converts(p))
         return ln_cuda_norm(norm, step, stream);
     *x = wanted;
+    ln_tile_x_parts to = ln_tile_x_divide(&wanted);
     const int32_t *rows = p->rows != NULL ? step->batch.logit_rows : NULL;
     return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale, p->out, &to,
                           stream);
 }
 
+int ln_cuda_tile_attention(const ln_op *attention, const ln_op *ops, size_t n_ops,
+                           const ln_cuda_step *step, ln_tile_x *x, ln_cuda_stream stream) {
+    const ln_op_attention *p = &attention->attention;
+    ln_tile_x wanted;
+    bool fits = wants_result(ops, n_ops, p->out, step->batch.n_tokens, p->n_heads * p->kv->v_dim, x,
+                             &wanted);
+    x->of = NULL;
+    ln_attention_args args = ln_make_attention_args(p, step);
+    if (!fits || wanted.by_row || !ln_takes_fast_attention(p, step) ||
+        !ln_fast_attention_converts(&args, step))
+        return ln_cuda_attention(attention, step, stream);
+    *x = wanted;
+    ln_tile_x_parts to = ln_tile_x_divide(&wanted);
+    return ln_fast_attention(&args, step, &to, stream);
+}
+
+/* Sees to x being in the form that these linears take. */
+static int prepare_x(const ln_op *ops, size_t n_ops, bool by_blas, ln_tile_x *x,
+                     ln_cuda_stream stream) {
+    bool is_missing = ln_tile_x_wants(&ops->linear, any_precise(ops, n_ops), by_blas, x);
+    return is_missing ? ln_tile_x_convert(x, stream) : 0;
+}
+
 int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_stream stream) {
     const ln_op_linear *p = &ops->linear;
     int kind = (int)p->weight->layout;
-    bool by_blas = ln_cuda_blas_takes(x->blas, ops, n_ops);
-    if (ln_tile_x_wants(p, any_precise(ops, n_ops), by_blas, x)) {
-        int code = ln_tile_x_convert(x, stream);
-        if (code != 0)
+    if (ln_cuda_blas_takes(x->blas, ops, n_ops)) {
+        int code = prepare_x(ops, n_ops, true, x, stream);
+        if (code == 0)
+            code = ln_cuda_blas_linears(x->blas, ops, n_ops, x, stream);
+        if (code != cudaErrorNotSupported) /* tiles serve what the library refuses */
             return code;
     }
-    if (by_blas)
-        return ln_cuda_blas_linears(x->blas, ops, n_ops, x, stream);
+    int code = prepare_x(ops, n_ops, false, x, stream);
+    if (code != 0)
+        return code;
     ln_tile_args args = {};
     args.x = ln_tile_x_divide(x);
     args.split.left = (unsigned *)x->memory;
@@ -198,7 +231,7 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
     if (args.x.panel > 0)
         return args.n_rows > LN_TILE_FEW_ROWS || kind == LN_TILE_F8_ROW
                    ? ln_tile_gemm(kind, args, stream)
-                   : ln_tile_few(args, stream);
+                   : ln_tile_few(kind, args, stream);
     switch (kind) {
     case LN_TILE_F8_ROW: return ln_tile_few_f8(args, stream);
     case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);

@@ -1,10 +1,11 @@
 /* Rows of x to the form that tiles meet. Grid: blocks of 1,024 columns, row after row; a thread
- * for four columns. Where rows have one scale each, a block for each row, which it reads twice. */
+ * for four columns. Where rows have one scale each, a block for each row, which it holds in
+ * registers, or, where it is long, reads twice. */
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_groups.cuh"
 
 enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
-enum { MIN_PANEL_ROWS = 9 }; /* of BF16 and F8_ROW */
+enum { MIN_PANEL_ROWS = 9, MIN_INT_PANEL_ROWS = 17 }; /* of BF16 and F8_ROW; of INT8 and INT4 */
 
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
     size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols), panel = LN_TILE_PANEL(LN_TILE_BF16);
@@ -90,6 +91,47 @@ static __global__ void __launch_bounds__(ROW_THREADS)
     }
 }
 
+/* The same of rows of at most HELD * 4 * ROW_THREADS columns. */
+template <int HELD>
+static __global__ void __launch_bounds__(ROW_THREADS)
+    convert_held_rows(const __grid_constant__ convert_args p) {
+    __shared__ float shared[LN_MAX_WARPS];
+    ln_follow_last();
+    size_t row = blockIdx.x;
+    float v[HELD][4] = {}, largest = 0.0f;
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        size_t col = 4 * ((size_t)h * ROW_THREADS + threadIdx.x);
+        if (col < p.n_cols)
+            load_four(p, row, col, v[h]);
+    }
+#pragma unroll
+    for (int h = 0; h < HELD; h++)
+        largest = fmaxf(largest, ln_largest_of_four(v[h]));
+    largest = ln_block_max(largest, shared);
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        size_t col = 4 * ((size_t)h * ROW_THREADS + threadIdx.x);
+        if (col < p.to.cols)
+            ln_tile_x_put_by_row(p.to, row, col, v[h], largest);
+    }
+}
+
+template <bool BY_GROUP>
+static int launch_rows(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+    dim3 grid((unsigned)n_rows);
+    switch (BY_GROUP ? 0 : ln_ceil_div(args.to.cols, 4 * ROW_THREADS)) {
+    case 1: return ln_launch(convert_held_rows<1>, grid, ROW_THREADS, 0, stream, args);
+    case 2: return ln_launch(convert_held_rows<2>, grid, ROW_THREADS, 0, stream, args);
+    case 3:
+    case 4: return ln_launch(convert_held_rows<4>, grid, ROW_THREADS, 0, stream, args);
+    case 5:
+    case 6:
+    case 7: return ln_launch(convert_held_rows<7>, grid, ROW_THREADS, 0, stream, args);
+    default: return ln_launch(convert_rows<BY_GROUP>, grid, ROW_THREADS, 0, stream, args);
+    }
+}
+
 bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x *x) {
     ln_tile_x now = {};
     size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
@@ -104,8 +146,11 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x 
     now.by_row = ln_tile_scales_rows((int)p->weight->layout);
     now.is_f8 = p->weight->layout == LN_TILE_F8_ROW;
     now.precise = precise && !plain && p->weight->layout == LN_TILE_BF16;
-    bool is_few = now.is_f8 || p->weight->layout == LN_TILE_BF16;
-    size_t least = is_few ? (size_t)MIN_PANEL_ROWS : LN_TILE_FEW_ROWS + 1;
+    size_t least = LN_TILE_FEW_ROWS + 1;
+    if (now.is_f8 || p->weight->layout == LN_TILE_BF16)
+        least = MIN_PANEL_ROWS;
+    else if (p->weight->layout == LN_TILE_INT8 || p->weight->layout == LN_TILE_INT4)
+        least = MIN_INT_PANEL_ROWS;
     now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && p->groups.n_groups == 0 &&
                     ln_runs_hopper_code();
     size_t with_ends = now.n_cols + LN_TILE_SLICES * ln_tile_cols(LN_TILE_F8_ROW);
@@ -133,8 +178,7 @@ static convert_args make_args(const ln_tile_x *x) {
 template <bool BY_GROUP>
 static int launch(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
     if (args.to.by_row)
-        return ln_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream,
-                         args);
+        return launch_rows<BY_GROUP>(args, n_rows, stream);
     unsigned grid = (unsigned)(ln_ceil_div(args.to.cols, CONVERT_COLS) * n_rows);
     return ln_launch(convert<BY_GROUP>, dim3(grid), CONVERT_THREADS, 0, stream, args);
 }

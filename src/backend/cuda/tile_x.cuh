@@ -24,13 +24,14 @@
 #define LN_TILE_FEW_F8_BYTES                                                                       \
     (200u * 1024) /* of rows of F8_ROW that are in no panel, with slices' ends */
 
-/* In front of ln_tile_x.memory: what blocks leave for each other that divide columns of x among
- * them (tile_few.cu), and the words of each one's eight warps that say so. */
+/* In front of ln_tile_x.memory: words by which blocks that divide columns of x among them
+ * (tile_few.cu) say what they have left for each other, and places for that. */
 enum {
     LN_TILE_SPLIT_BLOCKS = 132,
-    LN_TILE_SPLIT_SUMS = 64 * 64, /* floats of a block */
+    LN_TILE_SPLIT_PLACES = 4 * LN_TILE_SPLIT_BLOCKS,
+    LN_TILE_SPLIT_SUMS = 64 * 128, /* floats of a place */
     LN_TILE_SPLIT_WORDS = 8 * LN_TILE_SPLIT_BLOCKS,
-    LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_BLOCKS * LN_TILE_SPLIT_SUMS)
+    LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_PLACES * LN_TILE_SPLIT_SUMS)
 };
 
 /* The parts of ln_tile_x.memory. */

@@ -127,36 +127,39 @@ LN_INLINE void load_scales(const uint8_t *p, vi scales[2]) {
     scales[1] = vi_from_i8((const int8_t *)p + LANES);
 }
 
-/* Block `at` of the 256 columns at p. */
-LN_INLINE void super_unpack_block(ln_pack pack, const uint8_t *p, size_t at, vi w[STEPS],
-                                  vi scales[2]) {
+/* What comes before the quants of 256 columns, at most; it may take some of the quants along. */
+enum { HEAD_BYTES = 320 };
+
+/* Block `at` of the 256 columns at p, whose scales are those at `head`. */
+LN_INLINE void super_unpack_block(ln_pack pack, const uint8_t *head, const uint8_t *p, size_t at,
+                                  vi w[STEPS], vi scales[2]) {
     switch (pack) {
     case LN_PACK_Q4_K:
-        scales[0] = vi_from_u8(p + 64 + at * LANES);
+        scales[0] = vi_from_u8(head + 64 + at * LANES);
         unpack_nibbles(p + 320 + at * 256, w);
         return;
     case LN_PACK_Q5_K:
-        scales[0] = vi_from_u8(p + 64 + at * LANES);
+        scales[0] = vi_from_u8(head + 64 + at * LANES);
         unpack_nibbles(p + 320 + at * 320, w);
         unpack_bits(p + 320 + at * 320 + 256, 4, w);
         return;
     case LN_PACK_Q3_K:
-        load_scales(p + 32 + at * 2 * LANES, scales);
+        load_scales(head + 32 + at * 2 * LANES, scales);
         unpack_twos(p + 288 + at * 192, w);
         unpack_bits(p + 288 + at * 192 + 128, 2, w);
         return;
     case LN_PACK_Q2_K:
-        scales[0] = vi_and(vi_from_u8(p + 64 + at * 2 * LANES), vi_set(0xf));
-        scales[1] = vi_and(vi_from_u8(p + 64 + (at * 2 + 1) * LANES), vi_set(0xf));
+        scales[0] = vi_and(vi_from_u8(head + 64 + at * 2 * LANES), vi_set(0xf));
+        scales[1] = vi_and(vi_from_u8(head + 64 + (at * 2 + 1) * LANES), vi_set(0xf));
         unpack_twos(p + 320 + at * 128, w);
         return;
     case LN_PACK_IQ4_XS:
-        scales[0] = vi_from_i8((const int8_t *)p + 32 + at * LANES);
+        scales[0] = vi_from_i8((const int8_t *)head + 32 + at * LANES);
         unpack_nibbles(p + 160 + at * 256, w);
         look_up(ln_pack_iq4, w);
         return;
     default: /* Q6_K */
-        load_scales(p + 32 + at * 2 * LANES, scales);
+        load_scales(head + 32 + at * 2 * LANES, scales);
         unpack_sixes(p + 288 + at * 384, w);
         return;
     }
@@ -178,7 +181,8 @@ LN_INLINE vf super_fold(vf sum, vi total, vf factor, float scale) {
     return vf_fma(vf_from_i(total), vf_mul(factor, vf_set(scale)), sum);
 }
 
-/* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. */
+/* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. The
+ * head of 256 columns is copied first, so that memory is read from end to end. */
 LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const super_rows *x,
                          float *y) {
     super_kind kind = super_kind_of(pack);
@@ -189,13 +193,16 @@ LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const su
     for (size_t super = 0; super < x->n_supers; super++, p += super_bytes(pack)) {
         const super_block *first = &x->supers[super / GROUP_ROWS];
         size_t here = super % GROUP_ROWS;
+        uint8_t head[HEAD_BYTES];
+        for (size_t i = 0; i < HEAD_BYTES; i += 64)
+            vi_store(head + i, vi_load(p + i));
         vi totals[4];
         for (size_t i = 0; i < n_rows; i++)
             totals[i] = vi_set(0);
 #pragma GCC unroll 1
         for (size_t at = 0; at < SUPER_BLOCKS; at++) {
             vi w[STEPS], scales[2];
-            super_unpack_block(pack, p, at, w, scales);
+            super_unpack_block(pack, head, p, at, w, scales);
             const super_block *b = first;
             for (size_t i = 0; i < n_rows; i++, b += row_blocks)
                 for (size_t part = 0; part < kind.n_parts; part++) {
@@ -208,14 +215,14 @@ LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const su
         }
         for (size_t i = 0; i < n_rows; i++)
             sums[i] =
-                super_fold(sums[i], totals[i], half_row(p), first[i * row_blocks].scale[here]);
+                super_fold(sums[i], totals[i], half_row(head), first[i * row_blocks].scale[here]);
         if (!kind.has_min)
             continue;
-        vf factor = vf_mul(half_row(p + 32), vf_set(-1.0f));
+        vf factor = vf_mul(half_row(head + 32), vf_set(-1.0f));
         for (size_t i = 0; i < n_rows; i++)
             totals[i] = vi_set(0);
         for (size_t pair = 0; pair < SUPER_BLOCKS * kind.n_parts / 2; pair++) {
-            vi mins = super_min_pair(pack, p, pair);
+            vi mins = super_min_pair(pack, head, pair);
             for (size_t i = 0; i < n_rows; i++)
                 totals[i] = dot_words(
                     totals[i], mins,
@@ -257,7 +264,7 @@ LN_INLINE void super_unpack_as(ln_pack pack, const uint8_t *p, uint8_t *out) {
 #pragma GCC unroll 1
     for (size_t at = 0; at < SUPER_BLOCKS; at++, out += UNPACKED_BYTES) {
         vi w[STEPS], scales[2];
-        super_unpack_block(pack, p, at, w, scales);
+        super_unpack_block(pack, p, p, at, w, scales);
         for (size_t step = 0; step < STEPS; step++)
             vi_store(out + step * STEP_BYTES, w[step]);
         for (size_t part = 0; part < kind.n_parts; part++)

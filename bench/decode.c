@@ -163,7 +163,7 @@ static double median(const double *values) {
 }
 
 static void print(void) {
-    double ratios[MAX_TURNS];
+    double ratios[MAX_TURNS] = {0};
     size_t best = 0;
     printf("%zu tokens, %.1f MB of weights\n", n_turns, (double)total_bytes * 1e-6);
     printf("  %-24s %6.1f GB/s\n", "decode", median(decode_rates));

@@ -52,8 +52,8 @@ static int map_rows(const void *data, size_t n_rows, unsigned box, CUtensorMap *
 }
 
 /* Of all matrices. */
-static int map_weights(int kind, const ln_tile_args &args, CUtensorMap *weights,
-                       CUtensorMap *gate) {
+static inline int map_weights(int kind, const ln_tile_args &args, CUtensorMap *weights,
+                              CUtensorMap *gate) {
     const ln_tile_part *parts = args.parts;
     unsigned rows = WARPS / (parts[0].gate != NULL ? 2 : 1);
     int code = 0;

@@ -360,16 +360,18 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     }
 }
 
+/* A mixture of experts, as models queue it behind a norm. */
+enum { ROUTER = 1, ROUTE, GROUP, EXPERTS };
+
 /* Whether a norm's result goes to a router and the experts that it chooses, to those in the form
  * that few rows take. */
 static bool feeds_experts(const ln_op *ops, size_t n_ops) {
-    enum { ROUTER = 1, ROUTE, GROUP, EXPERTS, MANY_ROWS = 32 };
     if (n_ops <= EXPERTS || ops->kind != LN_OP_NORM || ops[ROUTER].kind != LN_OP_LINEAR ||
         ops[ROUTE].kind != LN_OP_ROUTE || ops[GROUP].kind != LN_OP_GROUP ||
         !ln_cuda_tile_takes_groups(&ops[EXPERTS]))
         return false;
     const ln_op_linear *p = &ops[EXPERTS].linear;
-    return p->rows_per_x > 1 && p->n_rows < MANY_ROWS * p->groups.n_groups;
+    return p->rows_per_x > 1 && p->n_rows < LN_TILE_PANEL_ROWS * p->groups.n_groups;
 }
 
 /* Whether rows that were converted are still what they were after an operation. */
@@ -400,7 +402,7 @@ static size_t run_first(cuda_backend *self, const ln_op *ops, size_t n_ops,
         return 1;
     }
     if (feeds_experts(ops, n_ops)) {
-        *code = ln_cuda_tile_norm(ops, ops + 4, 1, step, &self->x, self->stream);
+        *code = ln_cuda_tile_norm(ops, ops + EXPERTS, 1, step, &self->x, self->stream);
         return 1;
     }
     if (n > 0 && ops->kind == LN_OP_ATTENTION) {

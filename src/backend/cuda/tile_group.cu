@@ -130,18 +130,17 @@ static int launch_tiles(int kind, const ln_grouped_args &args, cudaStream_t stre
 /* Whether WGMMA is worth its panels, which may be filled up with nothing, and there is room for
  * them; *x becomes what they are, args->slots where their list goes. */
 static bool takes_panels(const ln_op_linear *p, ln_grouped_args *args, ln_tile_x *x) {
-    enum { LEAST_ROWS = 32 }; /* of a group */
     int kind = (int)p->weight->layout;
     bool is_even = args->groups.order != NULL || p->n_rows % args->groups.n_groups == 0;
-    if (p->n_rows < (size_t)LEAST_ROWS * args->groups.n_groups || kind == LN_TILE_INT8_ROW ||
-        !is_even || !ln_runs_hopper_code())
+    if (p->n_rows < (size_t)LN_TILE_PANEL_ROWS * args->groups.n_groups ||
+        kind == LN_TILE_INT8_ROW || !is_even || !ln_runs_hopper_code())
         return false;
     size_t panel = LN_TILE_PANEL(kind), n = ln_most_slots(args->groups, p->n_rows, panel);
     size_t cols = ln_tile_padded_cols(kind, p->weight->n_cols);
     x->n_rows = n * panel;
     x->in_panels = true;
     size_t row_bytes = x->is_int8 ? cols + cols / LN_TILE_BLOCK * sizeof(float)
-                                  : cols * (x->precise ? 4 : 2) + sizeof(float);
+                                  : cols * (x->precise ? 4 : 2) + (x->by_row ? sizeof(float) : 0);
     args->slots = (ln_listed_slot *)((float *)x->memory + LN_TILE_SPLIT_WORDS);
     args->n_slots = (unsigned)n;
     size_t list_bytes = LN_TILE_SPLIT_BYTES - LN_TILE_SPLIT_WORDS * sizeof(float);

@@ -66,6 +66,8 @@ typedef enum ln_tile_kind {
 } ln_tile_kind;
 
 enum { LN_TILE_ROWS = 16, LN_TILE_SLICES = 8, LN_TILE_MAX_COLS = 256 };
+/* Rows of x for each group, on average, from which on they lie in panels. */
+enum { LN_TILE_PANEL_ROWS = 32 };
 
 /* The kind that weights of a type become; LN_TILE_NONE: there is none. */
 ln_tile_kind ln_tile_kind_of(ln_dtype dtype);

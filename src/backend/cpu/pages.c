@@ -40,6 +40,9 @@ void ln_cpu_widen_cache(const ln_op *ops, size_t n_ops) {
         if (first < 0)
             continue;
         size_t block_tokens = kv->block_tokens;
+        size_t n_written = batch->n_tokens / block_tokens + batch->n_seqs;
+        if ((size_t)(last - first) / block_tokens > 2 * n_written)
+            continue; /* scattered: most of what lies between is not this step's */
         widen(kv, kv->k, kv->k_dim, (size_t)first / block_tokens, (size_t)last / block_tokens);
         widen(kv, kv->v, kv->v_stride, (size_t)first / block_tokens, (size_t)last / block_tokens);
     }

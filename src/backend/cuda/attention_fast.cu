@@ -408,7 +408,7 @@ ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *s
     size_t n_items = step->batch.n_seqs * a->n_heads * args.n_slices;
     args.splits = args.heads_per_kv <= MAX_SPLIT_HEADS &&
                   n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
-    args.keeps_old = !step->shares_new && step->most_tokens == 1;
+    args.keeps_old = !step->shares_new && step->least_tokens == 1 && step->most_tokens == 1;
     args.sums = (float *)step->scratch;
     args.stats = (float2 *)(args.sums + n_items * a->kv.k_dim);
     return args;

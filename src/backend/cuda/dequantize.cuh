@@ -103,12 +103,12 @@ static __device__ __forceinline__ void ln_load_q8_0(const uint8_t *row, size_t k
         out[i] = (float)(int8_t)block[2 + j + i] * scale;
 }
 
-/* E2M1, doubled, behind a halved scale */
 /* Half of 2^(exponent - 127). */
 static __device__ __forceinline__ float ln_half_e8m0(uint32_t exponent) {
     return __uint_as_float(exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23);
 }
 
+/* E2M1, doubled, behind a halved scale */
 static __device__ __forceinline__ void ln_load_mxfp4(const uint8_t *row, size_t k, float *out) {
     const uint8_t *block = row + k / 32 * 17;
     float scale = ln_half_e8m0(block[0]);

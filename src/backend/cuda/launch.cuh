@@ -1,6 +1,7 @@
 /* Launches that overlap. A kernel queued by ln_launch may start while the one before it still runs,
- * as soon as all blocks of that have called ln_let_next_start; it reads nothing but weights, and
- * writes nothing, before ln_wait_for_last. */
+ * as soon as all blocks of that have called ln_let_next_start; before ln_wait_for_last it writes
+ * nothing, and reads nothing but weights, the batch, and cached rows of earlier steps. So what
+ * writes to those within a step must be a copy, which does not overlap, and no kernel. */
 #ifndef LN_BACKEND_CUDA_LAUNCH_CUH
 #define LN_BACKEND_CUDA_LAUNCH_CUH
 

@@ -1,7 +1,8 @@
 /* Every operation of a backend against the scalar kernels, on fresh random inputs and odd shapes;
  * and the same bits for a row whatever else is in the batch.
- * usage: linnet-ops-test [--backend NAME] [--precision fast] [--batch-invariant off] [--seed N];
- * exit status 77: there is no such device. */
+ * usage: linnet-ops-test [--backend NAME] [--precision fast] [--batch-invariant off] [--seed N]
+ * [--only PATTERN]; a pattern of names of tests has * for any part. Exit status 77: there is no
+ * such device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +40,8 @@ int main(int argc, char **argv) {
             options.lets_rows_vary = strcmp(argv[i + 1], "off") == 0;
         else if (strcmp(argv[i], "--seed") == 0)
             ops_seed = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--only") == 0)
+            cmocka_set_test_filter(argv[i + 1]);
     }
     ln_status status = create(name, &options, &subject, &err);
     if (status == LINNET_ERR_UNSUPPORTED || (status == LINNET_ERR_ARGUMENT && argc > 1)) {

@@ -52,11 +52,17 @@ typedef struct ln_chain_weights {
     unsigned n_tiles;
 } ln_chain_weights;
 
+/* A block's shared memory. */
+typedef struct ln_chain_memory {
+    unsigned n_slots;                       /* of a warp's ring */
+    unsigned work_at, sums_at, barriers_at; /* bytes */
+} ln_chain_memory;
+
 typedef struct ln_chain_args {
     unsigned n_rows, n_linears, n_attentions, n_stages;
-    unsigned n_slots;                       /* of a warp's ring */
-    unsigned work_at, sums_at, barriers_at; /* bytes of shared memory */
-    unsigned *arrived;                      /* what blocks count at barriers; 0 at first */
+    unsigned n_attending;        /* blocks that take slices of attention, the first ones */
+    ln_chain_memory memories[2]; /* theirs, and that of the others */
+    unsigned *arrived;           /* what blocks count at barriers; 0 at first */
     uint8_t is_attention[LN_CHAIN_STAGES];
     ln_chain_weights weights[LN_CHAIN_LINEARS]; /* of linears */
     ln_chain_linear linears[LN_CHAIN_LINEARS];

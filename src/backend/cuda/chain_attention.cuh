@@ -1,7 +1,8 @@
 /* A chain's attention: sequences of one token each, whose heads are finished and cached on the way.
- * A block takes a slice of a KV head: a warp scores each of its tiles, then every warp weighs all
- * of them for 16 columns of V. What was cached by earlier steps is under way before blocks have met
- * that make q, k and v. For f16 caches. The recurrence is that of attention_tile.cuh, bit for bit.
+ * A block takes a slice of a KV head: four warps score each of its tiles, then every warp weighs
+ * all of them for 16 columns of V. Before blocks have met that make q, k and v, what was cached by
+ * earlier steps is under way, and what positions turn heads by is known. For f16 caches. The
+ * recurrence is that of attention_tile.cuh, bit for bit.
  */
 #ifndef LN_BACKEND_CUDA_CHAIN_ATTENTION_CUH
 #define LN_BACKEND_CUDA_CHAIN_ATTENTION_CUH
@@ -10,15 +11,30 @@
 
 enum {
     LN_CHAIN_TILES = LN_ATTENTION_SLICE / LN_KEYS,
+    LN_CHAIN_PARTS = LN_CHAIN_WARPS / LN_CHAIN_TILES, /* of a tile's keys, a warp each */
+    LN_CHAIN_PART_KEYS = LN_KEYS / LN_CHAIN_PARTS,
     LN_CHAIN_MAX_HEADS = 16,    /* query heads that share K and V */
     LN_CHAIN_MAX_HEAD_DIM = 128 /* what shared memory has room for */
 };
+
+static_assert(LN_CHAIN_PARTS == 4 && LN_CHAIN_PART_KEYS == 16, "a float4, and two steps of keys");
+
+/* A slice of a KV head; sequence `token` has one token, that one. */
+typedef struct ln_chain_slice_place {
+    unsigned token, kv_head, s;
+    unsigned position, begin, end; /* of the token; keys that it sees */
+    unsigned first, n_tiles;       /* of the slice; none where the token sees nothing of it */
+    bool is_own;                   /* has the token's own key */
+    size_t row;                    /* then, of the token in the cache */
+} ln_chain_slice_place;
 
 /* A block's work memory: tiles of K, behind them, and then where these were, of V; finished heads,
  * then weights, of rows 8 and on only where a KV head has so many heads. */
 template <int D> struct ln_chain_slice_memory {
     uint16_t tiles[LN_CHAIN_TILES][LN_TILE_HALVES(D)];
-    float largest[LN_CHAIN_TILES][16];
+    float4 largest[LN_CHAIN_TILES][16]; /* of each part of the keys */
+    ln_chain_slice_place place;         /* of the block's first slice */
+    float2 turns[D / 2];                /* cosine and sine for each pair of a head */
     union {
         struct {
             float k[D], q[LN_CHAIN_MAX_HEADS][D];
@@ -37,31 +53,36 @@ static_assert(9 * LN_CHAIN_MAX_HEAD_DIM * sizeof(float) <=
                   sizeof(ln_chain_slice_memory<64>::weights[0]),
               "eight heads and k lie within the weights of eight rows");
 
-/* A slice of a KV head; sequence `token` has one token, that one. */
-typedef struct ln_chain_slice_place {
-    unsigned token, kv_head, s;
-    size_t position, begin, end; /* of the token; keys that it sees */
-    unsigned first, n_tiles;     /* of the slice; none where the token sees nothing of it */
-    bool is_own;                 /* has the token's own key */
-} ln_chain_slice_place;
-
 /* Slice `number` of all. */
-static __device__ __forceinline__ ln_chain_slice_place ln_chain_find_slice(const ln_fast_args &p,
-                                                                           unsigned number) {
+static __device__ __forceinline__ ln_chain_slice_place
+ln_chain_find_slice(const ln_chain_attention &c, unsigned number) {
+    const ln_fast_args &p = c.fast;
     ln_chain_slice_place at;
     unsigned kv_heads = (unsigned)p.a.kv.n_heads;
+    size_t position, from, to;
     at.s = number % p.n_slices;
     at.kv_head = number / p.n_slices % kv_heads;
     at.token = number / p.n_slices / kv_heads;
-    at.position = (size_t)p.a.positions[at.token];
-    ln_key_range(p.a, at.token, at.position, &at.begin, &at.end);
+    position = (size_t)p.a.positions[at.token];
+    ln_key_range(p.a, at.token, position, &from, &to);
+    at.position = (unsigned)position, at.begin = (unsigned)from, at.end = (unsigned)to;
     unsigned begin = at.s * LN_ATTENTION_SLICE, end = begin + LN_ATTENTION_SLICE;
     bool is_seen = begin < at.end && end > at.begin;
-    end = min(end, (unsigned)at.end);
-    at.first = begin > at.begin ? begin : (unsigned)at.begin / LN_KEYS * LN_KEYS;
+    end = min(end, at.end);
+    at.first = begin > at.begin ? begin : at.begin / LN_KEYS * LN_KEYS;
     at.n_tiles = is_seen ? (end - at.first + LN_KEYS - 1) / LN_KEYS : 0;
     at.is_own = at.position / LN_ATTENTION_SLICE == at.s;
+    at.row = ln_kv_row(c.qkv.kv, (size_t)c.qkv.slots[at.token], at.kv_head);
     return at;
+}
+
+/* By what positions turn pairs of a head; as ln_finish_head has it. */
+static __device__ __forceinline__ void
+ln_chain_find_turns(const ln_qkv_args &qkv, unsigned position, unsigned pair, float2 *turns) {
+    if (!qkv.has_rope || pair >= (unsigned)qkv.rope.n_dims / 2)
+        return;
+    float angle = (float)(int32_t)position * qkv.rope.inv_freq[pair];
+    turns[pair] = make_float2(cosf(angle) * qkv.rope.magnitude, sinf(angle) * qkv.rope.magnitude);
 }
 
 /* Where a tile of V lies: those of K are in front, and few leave room for it. */
@@ -97,7 +118,7 @@ template <int D>
 static __device__ __forceinline__ void
 ln_chain_load_early(const ln_fast_args &p, const ln_chain_slice_place &at, unsigned thread,
                     unsigned n_threads, ln_chain_slice_memory<D> &m) {
-    size_t end = at.end < at.position ? at.end : at.position;
+    unsigned end = min(at.end, at.position);
     ln_tile_source from = ln_make_source(p, at.token, at.kv_head, at.begin, end, thread, n_threads);
     for (unsigned tile = 0; tile < at.n_tiles; tile++)
         ln_chain_load_cached<D>(from, at, tile, p.a.keys, m.tiles[tile]);
@@ -120,11 +141,67 @@ static __device__ __forceinline__ void ln_chain_load_late(const ln_fast_args &p,
     ln_copy_commit();
 }
 
-/* A row as the cache has it, by a warp. */
+/* A finished head of k, or one of v, to its rows of the cache and of a tile (or NULL); by a warp.
+ */
 template <int D>
-static __device__ __forceinline__ void ln_chain_put_row(const float *x, uint16_t *to) {
-    for (unsigned i = threadIdx.x % LN_WARP; i < D; i += LN_WARP)
-        to[i] = __half_as_ushort(__float2half_rn(x[i]));
+static __device__ __forceinline__ void ln_chain_keep(const float *x, const ln_kv_array &array,
+                                                     size_t row, uint16_t *in_tile) {
+    uint16_t *cached = (uint16_t *)array.data + row * D;
+    float held[D / LN_WARP];
+#pragma unroll
+    for (int j = 0; j < D / LN_WARP; j++)
+        held[j] = x[threadIdx.x % LN_WARP + j * LN_WARP];
+#pragma unroll
+    for (int j = 0; j < D / LN_WARP; j++) {
+        unsigned i = threadIdx.x % LN_WARP + j * LN_WARP;
+        uint16_t bits = __half_as_ushort(__float2half_rn(held[j]));
+        cached[i] = bits;
+        if (in_tile != NULL)
+            in_tile[i] = bits;
+    }
+}
+
+/* ln_finish_head of a head without a norm, whose turns are known. */
+template <int D>
+static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsigned n_rotated,
+                                                     const float2 *turns, const float *x,
+                                                     float *out) {
+    enum { PAIRS = D / 2 / LN_WARP };
+    unsigned lane = threadIdx.x % LN_WARP, first[PAIRS], second[PAIRS];
+    float2 held[PAIRS];
+#pragma unroll
+    for (int j = 0; j < PAIRS; j++) {
+        unsigned pair = lane + j * LN_WARP;
+        bool turns_pair = pair < n_rotated / 2;
+        first[j] = 2 * pair, second[j] = 2 * pair + 1;
+        if (turns_pair)
+            ln_find_pair(rope, pair, &first[j], &second[j]);
+        held[j] = make_float2(x[first[j]], x[second[j]]);
+    }
+#pragma unroll
+    for (int j = 0; j < PAIRS; j++) {
+        float a = held[j].x, b = held[j].y;
+        if (lane + j * LN_WARP < n_rotated / 2) {
+            float2 turn = turns[lane + j * LN_WARP];
+            out[first[j]] = a * turn.x - b * turn.y;
+            out[second[j]] = b * turn.x + a * turn.y;
+        } else {
+            out[first[j]] = a;
+            out[second[j]] = b;
+        }
+    }
+    __syncwarp();
+}
+
+/* A head of q or k; by a warp. */
+template <int D>
+static __device__ __forceinline__ void
+ln_chain_finish(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsigned position,
+                const float2 *turns, const float *x, float *out) {
+    if (qkv.normalizes)
+        ln_finish_head(qkv, norm, head, (int32_t)position, D, x, out);
+    else
+        ln_chain_turn<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x, out);
 }
 
 /* Finishes the query heads, and k where the slice is the token's own, which goes to the cache and
@@ -135,72 +212,85 @@ static __device__ __forceinline__ void ln_chain_heads(const ln_chain_attention &
                                                       ln_chain_slice_memory<D> &m) {
     const ln_qkv_args &qkv = c.qkv;
     unsigned warp = threadIdx.x / LN_WARP, kv_heads = (unsigned)qkv.kv.n_heads;
-    int32_t position = (int32_t)at.position;
     for (unsigned h = warp; h < c.fast.heads_per_kv; h += LN_CHAIN_WARPS) {
         unsigned head = at.kv_head * c.fast.heads_per_kv + h;
-        ln_finish_head(qkv, qkv.q_norm, head, position, D,
-                       qkv.q + ((size_t)at.token * qkv.n_heads + head) * D, m.heads.q[h]);
+        ln_chain_finish<D>(qkv, qkv.q_norm, head, at.position, m.turns,
+                           qkv.q + (at.token * qkv.n_heads + head) * D, m.heads.q[h]);
     }
     if (!at.is_own || warp < LN_CHAIN_WARPS - 2)
         return;
-    size_t from = ((size_t)at.token * kv_heads + at.kv_head) * D;
-    size_t row = ln_kv_row(qkv.kv, (size_t)qkv.slots[at.token], at.kv_head);
-    unsigned tile = (unsigned)(at.position - at.first) / LN_KEYS;
-    unsigned in_tile = (unsigned)at.position % LN_KEYS * (D + LN_PAD);
+    unsigned from = (at.token * kv_heads + at.kv_head) * D;
+    unsigned tile = (at.position - at.first) / LN_KEYS;
+    unsigned in_tile = at.position % LN_KEYS * (D + LN_PAD);
     if (warp == LN_CHAIN_WARPS - 2) {
-        ln_kv_store(qkv.values, row, qkv.v + from, D);
-        if (ln_chain_is_early(at, tile))
-            ln_chain_put_row<D>(qkv.v + from, m.tiles[ln_chain_value_slot(at, tile)] + in_tile);
+        bool is_early = ln_chain_is_early(at, tile);
+        ln_chain_keep<D>(qkv.v + from, qkv.values, at.row,
+                         is_early ? m.tiles[ln_chain_value_slot(at, tile)] + in_tile : NULL);
         return;
     }
-    ln_finish_head(qkv, qkv.k_norm, at.kv_head, position, D, qkv.k + from, m.heads.k);
-    ln_kv_store(qkv.keys, row, m.heads.k, D);
-    ln_chain_put_row<D>(m.heads.k, m.tiles[tile] + in_tile);
+    ln_chain_finish<D>(qkv, qkv.k_norm, at.kv_head, at.position, m.turns, qkv.k + from, m.heads.k);
+    ln_chain_keep<D>(m.heads.k, qkv.keys, at.row, m.tiles[tile] + in_tile);
 }
 
-/* The scores of this warp's tile, and the largest of each row to m.largest. */
+static __device__ __forceinline__ float ln_largest_of_parts(const float4 &x) {
+    return fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w));
+}
+
+/* The scores of this warp's part of its tile, and the largest of each row to m.largest. */
 template <int D>
-static __device__ __forceinline__ void
-ln_chain_score(const ln_chain_attention &c, const ln_rows &rows, unsigned first,
-               ln_chain_slice_memory<D> &m, float s[LN_KEY_TILES][4]) {
-    unsigned lane = threadIdx.x % LN_WARP, tile = threadIdx.x / LN_WARP, row = lane / 4;
+static __device__ __forceinline__ void ln_chain_score(const ln_chain_attention &c,
+                                                      const ln_rows &rows, unsigned first,
+                                                      ln_chain_slice_memory<D> &m, float s[2][4]) {
+    unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP, row = lane / 4;
+    unsigned tile = warp / LN_CHAIN_PARTS, part = warp % LN_CHAIN_PARTS;
     uint32_t q[D / 16][4];
     ln_load_query<D, false>(row < c.fast.heads_per_kv ? m.heads.q[row] : NULL,
                             row + 8 < c.fast.heads_per_kv ? m.heads.q[row + 8] : NULL, q);
-    ln_score<D, false>(q, m.tiles[tile], s);
-    ln_finish_scores(c.fast.a, rows, first + tile * LN_KEYS, s);
+    const uint16_t *keys = m.tiles[tile] + part * LN_CHAIN_PART_KEYS * (D + LN_PAD) +
+                           (lane % 8 + lane / 16 * 8) * (D + LN_PAD) + lane / 8 % 2 * 8;
+    float all[LN_KEY_TILES][4] = {}; /* of which the part has two */
+#pragma unroll
+    for (int k = 0; k < D / 16; k++) {
+        uint32_t b[4];
+        ln_load_matrices(b, keys + 16 * k);
+        ln_mma<false>(all[0], q[k], b[0], b[1]);
+        ln_mma<false>(all[1], q[k], b[2], b[3]);
+    }
+    ln_finish_scores(c.fast.a, rows, first + tile * LN_KEYS + part * LN_CHAIN_PART_KEYS, all);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        s[i / 4][i % 4] = all[i / 4][i % 4];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float largest = -INFINITY;
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
+        for (int n = 0; n < 2; n++)
             largest = fmaxf(largest, fmaxf(s[n][2 * i], s[n][2 * i + 1]));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
         if (lane % 4 == 0)
-            m.largest[tile][row + 8 * i] = largest;
+            ((float *)&m.largest[tile][row + 8 * i])[part] = largest;
     }
 }
 
-/* Scores of this warp's tile to weights, given the tiles before it. */
+/* Scores of this warp's part to weights, given the tiles before it. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_weigh(const float s[LN_KEY_TILES][4],
-                                                      bool has_upper, ln_chain_slice_memory<D> &m) {
-    unsigned lane = threadIdx.x % LN_WARP, tile = threadIdx.x / LN_WARP;
-    float largest[2] = {-INFINITY, -INFINITY};
-    for (unsigned t = 0; t <= tile; t++)
-        for (int i = 0; i < 2; i++)
-            largest[i] = fmaxf(largest[i], m.largest[t][lane / 4 + 8 * i]);
+static __device__ __forceinline__ void ln_chain_weigh(const float s[2][4], bool has_upper,
+                                                      ln_chain_slice_memory<D> &m) {
+    unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
+    unsigned tile = warp / LN_CHAIN_PARTS, first = warp % LN_CHAIN_PARTS * 2;
 #pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++)
-        m.weights[0][tile][n][lane] =
-            make_float2(ln_weigh(s[n][0], largest[0]), ln_weigh(s[n][1], largest[0]));
-    if (!has_upper)
-        return;
+    for (int i = 0; i < 2; i++) {
+        float largest = -INFINITY;
+        if (i == 1 && !has_upper)
+            break;
+        for (unsigned t = 0; t <= tile; t++)
+            largest = fmaxf(largest, ln_largest_of_parts(m.largest[t][lane / 4 + 8 * i]));
 #pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++)
-        m.weights[1][tile][n][lane] =
-            make_float2(ln_weigh(s[n][2], largest[1]), ln_weigh(s[n][3], largest[1]));
+        for (unsigned n = 0; n < 2; n++)
+            m.weights[i][tile][first + n][lane] =
+                make_float2(ln_weigh(s[n][2 * i], largest), ln_weigh(s[n][2 * i + 1], largest));
+    }
 }
 
 /* Columns 16 * warp and on of the slice's sums, as ln_add_scores and ln_add_values make them. */
@@ -220,7 +310,7 @@ ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &a
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float now = fmaxf(largest[i], m.largest[tile][lane / 4 + 8 * i]);
+            float now = fmaxf(largest[i], ln_largest_of_parts(m.largest[tile][lane / 4 + 8 * i]));
             keep[i] = now == largest[i] ? 1.0f : ln_weigh(largest[i], now);
             largest[i] = now;
             total[i] *= keep[i];
@@ -302,15 +392,15 @@ static __device__ __forceinline__ void ln_chain_attend_slice(const ln_chain_atte
         rows.begin[i] = at.begin;
         rows.end[i] = at.end;
     }
-    float scores[LN_KEY_TILES][4], largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
+    float scores[2][4], largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
     float sum[2][4] = {};
     ln_copy_wait<0>();
     __syncthreads();
-    if (warp < at.n_tiles)
+    if (warp / LN_CHAIN_PARTS < at.n_tiles)
         ln_chain_score<D>(c, rows, at.first, m, scores);
     __syncthreads();
     ln_chain_load_late<D>(p, at, m);
-    if (warp < at.n_tiles)
+    if (warp / LN_CHAIN_PARTS < at.n_tiles)
         ln_chain_weigh<D>(scores, p.heads_per_kv > 8, m);
     ln_copy_wait<0>();
     __syncthreads();
@@ -321,36 +411,46 @@ static __device__ __forceinline__ void ln_chain_attend_slice(const ln_chain_atte
 }
 
 /* How many slices there are of all tokens and KV heads; every gridDim.x-th is a block's own. */
-static __device__ __forceinline__ unsigned ln_chain_n_slices(const ln_chain_args &p,
-                                                             const ln_fast_args &fast) {
-    return p.n_rows * (unsigned)fast.a.kv.n_heads * fast.n_slices;
+static __host__ __device__ __forceinline__ unsigned ln_chain_n_slices(unsigned n_rows,
+                                                                      const ln_fast_args &fast) {
+    return n_rows * (unsigned)fast.a.kv.n_heads * fast.n_slices;
 }
 
 /* Has the cached part of the block's first slice brought near, by all warps but the first; when
  * nobody uses the work memory any more. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_expect_slice(const ln_chain_args &p, const ln_chain_attention &c, uint8_t *memory) {
-    ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)(memory + p.sums_at);
-    if (blockIdx.x < ln_chain_n_slices(p, c.fast))
-        ln_chain_load_early<D>(c.fast, ln_chain_find_slice(c.fast, blockIdx.x),
-                               threadIdx.x - LN_WARP, LN_CHAIN_THREADS - LN_WARP, m);
+ln_chain_expect_slice(const ln_chain_args &p, const ln_chain_attention &c, uint8_t *work) {
+    ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)work;
+    unsigned thread = threadIdx.x - LN_WARP;
+    if (blockIdx.x >= ln_chain_n_slices(p.n_rows, c.fast))
+        return;
+    ln_chain_slice_place at = ln_chain_find_slice(c, blockIdx.x);
+    ln_chain_load_early<D>(c.fast, at, thread, LN_CHAIN_THREADS - LN_WARP, m);
+    ln_chain_find_turns(c.qkv, at.position, thread, m.turns);
+    if (thread == 0)
+        m.place = at;
 }
 
 /* One stage, with the barrier between its two parts where slices are to be merged. The cached part
  * of the first slice is under way. */
 template <int D>
 static __device__ __forceinline__ void ln_chain_attend(const ln_chain_args &p,
-                                                       const ln_chain_attention &c, uint8_t *memory,
+                                                       const ln_chain_attention &c, uint8_t *work,
                                                        unsigned *turn) {
-    ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)(memory + p.sums_at);
-    for (unsigned i = blockIdx.x; i < ln_chain_n_slices(p, c.fast); i += gridDim.x) {
-        ln_chain_slice_place at = ln_chain_find_slice(c.fast, i);
-        if (at.n_tiles == 0)
-            continue;
-        if (i != blockIdx.x)
+    ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)work;
+    for (unsigned i = blockIdx.x; i < ln_chain_n_slices(p.n_rows, c.fast); i += gridDim.x) {
+        ln_chain_slice_place at;
+        if (i == blockIdx.x) {
+            at = m.place;
+        } else {
+            at = ln_chain_find_slice(c, i);
             ln_chain_load_early<D>(c.fast, at, threadIdx.x, LN_CHAIN_THREADS, m);
-        ln_chain_attend_slice<D>(c, at, m);
+            ln_chain_find_turns(c.qkv, at.position, threadIdx.x, m.turns);
+            __syncthreads();
+        }
+        if (at.n_tiles > 0)
+            ln_chain_attend_slice<D>(c, at, m);
         __syncthreads();
     }
     if (c.fast.n_slices == 1)

@@ -1,0 +1,203 @@
+/* A chain's x: rows, or their norms, in the form that tiles meet, which every block makes in its
+ * shared memory: as tile_x.cuh has it, row after row. What is asked of a linear is read once, ahead
+ * of the writes, and arithmetic is of 32 bits: with 16 warps on a multiprocessor it is the number
+ * of instructions that costs time here. */
+#ifndef LN_BACKEND_CUDA_CHAIN_X_CUH
+#define LN_BACKEND_CUDA_CHAIN_X_CUH
+
+#include "backend/cuda/chain.cuh"
+
+static_assert((int)LN_HELD_THREADS == LN_CHAIN_THREADS && LN_CHAIN_WARPS <= LN_MAX_WARPS / 2,
+              "sums as norm.cuh has them, in two places by turns");
+
+/* Columns from one float4 of a thread to its next. */
+enum { LN_CHAIN_COLS = 4 * LN_CHAIN_THREADS };
+
+/* ln_tile_x_put of rows that are in no panel. */
+template <int KIND>
+static __device__ __forceinline__ void ln_chain_put(const ln_tile_x_parts &to, unsigned row,
+                                                    unsigned col, const float v[4]) {
+    unsigned cols = (unsigned)to.cols;
+    if constexpr (KIND == LN_TILE_BF16) {
+        unsigned at = row * cols + col;
+        uint2 low = make_uint2(ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
+        *(uint2 *)(to.bf16 + at) = low;
+        if (to.rest == NULL)
+            return;
+        float rest[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            rest[i] = v[i] - ln_bf16((uint16_t)((i < 2 ? low.x : low.y) >> i % 2 * 16));
+        *(uint2 *)(to.rest + at) =
+            make_uint2(ln_pack_bf16(rest[0], rest[1]), ln_pack_bf16(rest[2], rest[3]));
+    } else {
+        float largest = ln_largest_of_four(v);
+        unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
+#pragma unroll
+        for (int step = 4; step > 0; step /= 2)
+            largest = fmaxf(largest, __shfl_xor_sync(block_lanes, largest, step));
+        unsigned in_pair = col % 32 / 8 * 16 + col % 64 / 32 * 8 + col % 8;
+        *(uint32_t *)(to.int8 + row * cols + col / 64 * 64 + in_pair) =
+            ln_quantize_four(v, ln_inverse_scale(largest));
+        if (col % LN_TILE_BLOCK == 0)
+            to.scales[(row * cols + col) / LN_TILE_BLOCK] = largest * (1.0f / 127.0f);
+    }
+}
+
+/* Four of a row, zeros past its end. */
+static __device__ __forceinline__ float4 ln_chain_four(const float *row, unsigned col,
+                                                       unsigned n_cols) {
+    return col < n_cols ? *(const float4 *)(row + col) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+
+/* Rows as they are, filled up with zeros to `padded` columns. */
+template <int KIND>
+static __device__ __forceinline__ void ln_chain_convert(const ln_chain_linear &l, unsigned n_rows,
+                                                        const ln_tile_x_parts &to,
+                                                        unsigned padded) {
+    enum { AT_ONCE = 8 };
+    const float *x = l.x;
+    const unsigned n_cols = l.n_cols, stride = l.stride;
+    for (unsigned row = 0; row < n_rows; row++, x += stride) {
+        for (unsigned first = 0; first < padded; first += AT_ONCE * LN_CHAIN_COLS) {
+            unsigned col = first + threadIdx.x * 4;
+            float4 held[AT_ONCE];
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                held[i] = ln_chain_four(x, col + i * LN_CHAIN_COLS, n_cols);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                if (first + i * LN_CHAIN_COLS >= padded) /* for all threads */
+                    break;
+                const float v[4] = {held[i].x, held[i].y, held[i].z, held[i].w};
+                if (col + i * LN_CHAIN_COLS < padded)
+                    ln_chain_put<KIND>(to, row, col + i * LN_CHAIN_COLS, v);
+            }
+        }
+    }
+}
+
+/* ln_held_sum; `shared` [LN_CHAIN_WARPS] is used again only behind another barrier. */
+static __device__ __forceinline__ float ln_chain_sum(float x, float *shared) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    x = ln_warp_sum(x);
+    if (lane == 0)
+        shared[threadIdx.x / LN_WARP] = x;
+    __syncthreads();
+    return ln_warp_sum(lane < LN_CHAIN_WARPS ? shared[lane] : 0.0f);
+}
+
+/* Mean and 1 / deviation of the row that the block holds, by ln_held_statistics. */
+template <int HELD>
+static __device__ __forceinline__ void ln_chain_statistics(const ln_norm &norm, unsigned dim,
+                                                           const float4 x[HELD], float *shared,
+                                                           float *mean, float *inverse) {
+    float sum = 0.0f, squares = 0.0f;
+    bool is_layer = norm.kind == LN_NORM_LAYER;
+    *mean = 0.0f;
+    if (is_layer) {
+#pragma unroll
+        for (int h = 0; h < HELD; h++)
+            sum += x[h].x + x[h].y + (x[h].z + x[h].w);
+        *mean = ln_chain_sum(sum, shared) / (float)dim;
+        __syncthreads();
+    }
+#pragma unroll
+    for (int h = 0; h < HELD; h++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            /* what is not there is 0 already, but for the mean */
+            bool counts = !is_layer || threadIdx.x * 4 + h * LN_CHAIN_COLS < dim;
+            float y = counts ? ln_part(x[h], i) - *mean : 0.0f;
+            squares = fmaf(y, y, squares);
+        }
+    *inverse = 1.0f / sqrtf(ln_chain_sum(squares, shared) / (float)dim + norm.eps);
+    if (norm.kind == LN_NORM_NONE)
+        *inverse = 1.0f;
+}
+
+/* The norms of rows, of which every block writes a share to l.normed. shared [LN_MAX_WARPS] */
+template <int KIND, int HELD>
+static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear &l, unsigned n_rows,
+                                                          const ln_tile_x_parts &to,
+                                                          float *shared) {
+    const ln_norm norm = l.norm;
+    const float *const x = l.x;
+    const int32_t *const rows = l.rows;
+    float *const normed = l.normed;
+    const unsigned dim = (unsigned)norm.dim, first = threadIdx.x * 4;
+    const unsigned share = (dim / 4 + gridDim.x - 1) / gridDim.x * 4, own = blockIdx.x * share;
+    const bool weighs = norm.weight != NULL && norm.kind != LN_NORM_NONE;
+    const bool adds = norm.bias != NULL && norm.kind != LN_NORM_NONE;
+    const float plus = norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f;
+    float4 held[HELD], weight[HELD] = {}, bias[HELD] = {};
+    for (unsigned row = 0; row < n_rows; row++) {
+        const float *from = x + (rows != NULL ? (size_t)rows[row] : row) * dim;
+        float mean, inverse;
+#pragma unroll
+        for (int h = 0; h < HELD; h++)
+            held[h] = ln_chain_four(from, first + h * LN_CHAIN_COLS, dim);
+#pragma unroll
+        for (int h = 0; h < HELD && row == 0; h++) {
+            if (weighs)
+                weight[h] = ln_chain_four(norm.weight, first + h * LN_CHAIN_COLS, dim);
+            if (adds)
+                bias[h] = ln_chain_four(norm.bias, first + h * LN_CHAIN_COLS, dim);
+        }
+        ln_chain_statistics<HELD>(norm, dim, held, shared + row % 2 * LN_CHAIN_WARPS, &mean,
+                                  &inverse);
+#pragma unroll
+        for (int h = 0; h < HELD; h++) {
+            unsigned col = first + h * LN_CHAIN_COLS;
+            if (col >= dim)
+                break;
+            float y[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                y[i] = (ln_part(held[h], i) - mean) * inverse;
+                if (weighs)
+                    y[i] *= ln_part(weight[h], i) + plus;
+                if (adds)
+                    y[i] += ln_part(bias[h], i);
+            }
+            if (col - own < share)
+                *(float4 *)(normed + row * dim + col) = make_float4(y[0], y[1], y[2], y[3]);
+            ln_chain_put<KIND>(to, row, col, y);
+        }
+    }
+}
+
+/* Has the norm's weights brought near; by one warp. */
+static __device__ __forceinline__ void ln_chain_expect_norm(const ln_chain_linear &l) {
+    enum { LINE = 128 / sizeof(float) };
+    for (unsigned i = threadIdx.x % LN_WARP * LINE;
+         l.normalizes && l.norm.weight != NULL && i < (unsigned)l.norm.dim; i += LN_WARP * LINE)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(l.norm.weight + i));
+}
+
+/* Makes x at `work`. shared [LN_MAX_WARPS] */
+template <int KIND>
+static __device__ __forceinline__ ln_tile_x_parts ln_chain_x(const ln_chain_linear &l,
+                                                             unsigned n_rows, uint8_t *work,
+                                                             float *shared) {
+    ln_tile_x_parts x = {};
+    x.cols = l.x_cols;
+    x.is_int8 = KIND != LN_TILE_BF16;
+    x.bf16 = (__nv_bfloat16 *)work;
+    x.rest = l.precise ? x.bf16 + n_rows * x.cols : NULL;
+    x.int8 = (int8_t *)work;
+    x.scales = (float *)(work + n_rows * x.cols);
+    unsigned held = l.normalizes ? ((unsigned)l.norm.dim + LN_CHAIN_COLS - 1) / LN_CHAIN_COLS : 0;
+    if (held == 1)
+        ln_chain_normalize<KIND, 1>(l, n_rows, x, shared);
+    else if (held == 2)
+        ln_chain_normalize<KIND, 2>(l, n_rows, x, shared);
+    else if (held > 2)
+        ln_chain_normalize<KIND, LN_MAX_HELD>(l, n_rows, x, shared);
+    else
+        ln_chain_convert<KIND>(l, n_rows, x, l.n_tiles * (unsigned)ln_tile_cols(KIND));
+    __syncthreads();
+    return x;
+}
+
+#endif

@@ -3,27 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/chain.h"
+#include "backend/cuda/dispatch.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/stage.h"
 #include "backend/cuda/tiles.h"
 #include "format/quants.h"
-
-static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
-    [LN_OP_COPY] = ln_cuda_copy,
-    [LN_OP_EMBED] = ln_cuda_embed,
-    [LN_OP_NORM] = ln_cuda_norm,
-    [LN_OP_LINEAR] = ln_cuda_linear,
-    [LN_OP_QKV] = ln_cuda_qkv,
-    [LN_OP_LATENT] = ln_cuda_latent,
-    [LN_OP_ATTENTION] = ln_cuda_attention,
-    [LN_OP_ROUTE] = ln_cuda_route,
-    [LN_OP_GROUP] = ln_cuda_group,
-    [LN_OP_COMBINE] = ln_cuda_combine,
-    [LN_OP_GATHER] = ln_cuda_gather,
-    [LN_OP_SAMPLE] = ln_cuda_sample,
-};
 
 /* A run that was started. */
 typedef struct started_run {
@@ -360,72 +345,13 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     }
 }
 
-/* A mixture of experts, as models queue it behind a norm. */
-enum { ROUTER = 1, ROUTE, GROUP, EXPERTS };
-
-/* Whether a norm's result goes to a router and the experts that it chooses, to those in the form
- * that few rows take. */
-static bool feeds_experts(const ln_op *ops, size_t n_ops) {
-    if (n_ops <= EXPERTS || ops->kind != LN_OP_NORM || ops[ROUTER].kind != LN_OP_LINEAR ||
-        ops[ROUTE].kind != LN_OP_ROUTE || ops[GROUP].kind != LN_OP_GROUP ||
-        !ln_cuda_tile_takes_groups(&ops[EXPERTS]))
-        return false;
-    const ln_op_linear *p = &ops[EXPERTS].linear;
-    return p->rows_per_x > 1 && p->n_rows < LN_TILE_PANEL_ROWS * p->groups.n_groups;
-}
-
-/* Whether rows that were converted are still what they were after an operation. */
-static bool keeps_x(const ln_op *op, const ln_tile_x *x) {
-    return op->kind == LN_OP_ROUTE || op->kind == LN_OP_GROUP ||
-           (op->kind == LN_OP_LINEAR && op->linear.out != x->of);
-}
-
-/* Runs the first operation, or the first few where one kernel serves them; how many these are. Rows
- * of x that were converted for one linear serve the next ones, as long as nothing but what chooses
- * experts runs. */
-static size_t run_first(cuda_backend *self, const ln_op *ops, size_t n_ops,
-                        const ln_cuda_step *step, int *code) {
-    size_t n = ln_cuda_chain_ops(ops, n_ops, step);
-    if (n > 0) {
-        self->x.of = NULL;
-        *code = ln_cuda_chain(ops, n, step, self->stream);
-        return n;
-    }
-    n = ln_cuda_tile_linears(ops, n_ops);
-    if (n > 0) {
-        *code = ln_cuda_tile_linear(ops, n, &self->x, self->stream);
-        return n;
-    }
-    n = ln_cuda_tile_linears(ops + 1, n_ops - 1);
-    if (n > 0 && ops->kind == LN_OP_NORM) {
-        *code = ln_cuda_tile_norm(ops, ops + 1, n, step, &self->x, self->stream);
-        return 1;
-    }
-    if (feeds_experts(ops, n_ops)) {
-        *code = ln_cuda_tile_norm(ops, ops + EXPERTS, 1, step, &self->x, self->stream);
-        return 1;
-    }
-    if (n > 0 && ops->kind == LN_OP_ATTENTION) {
-        *code = ln_cuda_tile_attention(ops, ops + 1, n, step, &self->x, self->stream);
-        return 1;
-    }
-    if (ln_cuda_tile_takes_groups(ops)) {
-        *code = ln_cuda_tile_groups(ops, &self->x, self->stream);
-        return 1;
-    }
-    if (!keeps_x(ops, &self->x))
-        self->x.of = NULL;
-    *code = kernels[ops->kind](ops, step, self->stream);
-    return 1;
-}
-
 /* ln_cuda_launch_all */
 static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
     cuda_backend *self = context;
     int code = 0;
     self->x.of = NULL;
     for (size_t i = 0; i < n_ops && code == 0;)
-        i += run_first(self, ops + i, n_ops - i, step, &code);
+        i += ln_cuda_dispatch(ops + i, n_ops - i, step, &self->x, self->stream, &code);
     return code;
 }
 
@@ -436,7 +362,7 @@ static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
     int code = ln_cuda_event_record(self->events[0], self->stream);
     self->x.of = NULL;
     for (size_t i = 0; i < n_ops && code == 0;) {
-        size_t n = run_first(self, ops + i, n_ops - i, step, &code);
+        size_t n = ln_cuda_dispatch(ops + i, n_ops - i, step, &self->x, self->stream, &code);
         for (; n > 0 && code == 0; n--, i++)
             code = ln_cuda_event_record(self->events[i + 1], self->stream);
     }
@@ -449,7 +375,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     if (self->upload.pool != NULL)
         LN_TRY(end_upload(self, err));
     for (size_t i = 0; i < n_ops; i++)
-        if (kernels[ops[i].kind] == NULL)
+        if (!ln_cuda_has_kernel(ops[i].kind))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the CUDA backend has no operation %d",
                            (int)ops[i].kind);
     if (self->upload_code != 0)

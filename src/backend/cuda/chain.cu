@@ -7,9 +7,8 @@
  * memory is read while blocks wait, and before the kernel in front has ended.
  *
  * Shared memory: rings [16 warps][n_slots][tile]; what a stage works on: a slice's K and V, or the
- * sums of rows of tiles [2 teams, or turns where there is a gate][2 turns, or up and gate]
- * [8 slices][16][n_rows | 1] and x as tile_x.cuh has it; barriers [16][n_slots]. Blocks that do not
- * attend have longer rings. */
+ * places of sums [2 teams][2], or [4][up, gate], [8 slices][16][n_rows | 1] and x as tile_x.cuh has
+ * it; barriers [16][n_slots]. */
 #include "backend/cuda/chain.h"
 
 #include "backend/cuda/chain_attention.cuh"
@@ -57,15 +56,18 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ ln_chain_weights weights[LN_CHAIN_LINEARS];
     __shared__ ln_chain_stage stages[2];
+    __shared__ ln_chain_meeting meetings[LN_CHAIN_MEETINGS];
     ln_chain_ring ring;
-    const ln_chain_memory where = p.memories[blockIdx.x >= p.n_attending];
+    ln_chain_met met = {};
     unsigned linear = 0, attention = 0;
     ln_let_next_start();
     for (unsigned i = threadIdx.x; i < p.n_linears * sizeof *weights / 4; i += LN_CHAIN_THREADS)
         ((uint32_t *)weights)[i] = ((const uint32_t *)p.weights)[i];
     put_stage(&stages[0], stage_word(p, 0, 0, 0));
+    if (threadIdx.x == 0)
+        ln_chain_init_meetings(p.n_rows, meetings);
     __syncthreads();
-    ln_chain_begin<KIND>(p, where, weights, memory, &ring);
+    ln_chain_begin<KIND>(p, weights, memory, &ring);
     ln_wait_for_last();
     unsigned turn = ln_chain_turn(p.arrived); /* thread 0's is kept */
     for (unsigned stage = 0; stage < p.n_stages; stage++) {
@@ -74,9 +76,10 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
         linear += !attends, attention += attends;
         uint32_t word = stage_word(p, stage + 1, linear, attention); /* arrives in the meantime */
         if (!attends)
-            ln_chain_multiply<KIND>(p, where, weights, now.linear, memory, shared, &ring);
+            ln_chain_multiply<KIND>(p, weights, now.linear, memory + p.work_at, shared, meetings,
+                                    &ring, &met);
         else if constexpr (D > 0)
-            ln_chain_attend<D>(p, now.attention, memory + where.sums_at, &turn);
+            ln_chain_attend<D>(p, now.attention, memory + p.work_at, &turn);
         if (stage + 1 == p.n_stages)
             break;
         put_stage(&stages[(stage + 1) % 2], word);
@@ -84,7 +87,7 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
         if (threadIdx.x == 0)
             ln_meet_blocks(p.arrived, &turn);
         else if (threadIdx.x >= LN_WARP)
-            expect_stage<D>(p, stage + 1, stages[(stage + 1) % 2], memory + where.sums_at);
+            expect_stage<D>(p, stage + 1, stages[(stage + 1) % 2], memory + p.work_at);
         __syncthreads();
     }
 }
@@ -96,15 +99,11 @@ typedef struct chain {
     ln_chain_args args;
     int kind; /* of tiles */
     size_t head_dim;
-    size_t linear_bytes, work_bytes; /* what linears take, and all stages */
+    size_t work_bytes;
 } chain;
 
 static size_t align_up(size_t bytes) {
     return (bytes + 127) / 128 * 128;
-}
-
-static size_t sums_bytes(size_t n_rows) {
-    return align_up(4 * LN_TILE_SLICES * LN_TILE_ROWS * (n_rows | 1) * sizeof(float));
 }
 
 /* Slots of a ring beside so much work memory, with their barriers. */
@@ -181,10 +180,9 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
         return false;
     c->kind = kind;
     args->n_rows = (unsigned)p->n_rows;
-    if (!make_room(c, sums_bytes(p->n_rows) + x_bytes(kind, p->n_rows, l)))
+    size_t sums_bytes = ln_chain_place_floats(args->n_rows, l->has_gate) * sizeof(float);
+    if (!make_room(c, sums_bytes + x_bytes(kind, p->n_rows, l)))
         return false;
-    if (c->linear_bytes < sums_bytes(p->n_rows) + x_bytes(kind, p->n_rows, l))
-        c->linear_bytes = sums_bytes(p->n_rows) + x_bytes(kind, p->n_rows, l);
     ln_chain_weights *w = &args->weights[args->n_linears];
     *w = {};
     w->gate = l->parts[0].gate;
@@ -226,8 +224,6 @@ static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention 
         !make_room(c, attention_bytes(d, a->fast.heads_per_kv)))
         return false;
     c->head_dim = d;
-    if (args->n_attending < ln_chain_n_slices(args->n_rows, a->fast))
-        args->n_attending = ln_chain_n_slices(args->n_rows, a->fast);
     args->is_attention[args->n_stages++] = 1;
     args->n_attentions++;
     return true;
@@ -236,8 +232,7 @@ static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention 
 /* Puts the longest chain together; the number of its operations. */
 static size_t build(chain *c, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
     c->args.n_rows = c->args.n_linears = c->args.n_attentions = c->args.n_stages = 0;
-    c->args.n_attending = 0;
-    c->linear_bytes = c->work_bytes = c->head_dim = 0;
+    c->work_bytes = c->head_dim = 0;
     if (step->arrived == NULL || !ln_runs_hopper_code())
         return 0;
     for (size_t i = 0, n;;) {
@@ -269,16 +264,6 @@ size_t ln_cuda_chain_ops(const ln_op *ops, size_t n_ops, const ln_cuda_step *ste
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-/* Shared memory with so much for work. */
-static ln_chain_memory divide(const chain *c, size_t work_bytes) {
-    ln_chain_memory m;
-    m.n_slots = (unsigned)slots_beside(c, work_bytes);
-    m.sums_at = (unsigned)(m.n_slots * LN_CHAIN_WARPS * ln_tile_bytes(c->kind));
-    m.work_at = m.sums_at + (unsigned)sums_bytes(c->args.n_rows);
-    m.barriers_at = m.sums_at + (unsigned)align_up(work_bytes);
-    return m;
-}
-
 template <int KIND, int D> static int launch(chain *c, cudaStream_t stream) {
     int device, n_processors;
     ln_chain_args *args = &c->args;
@@ -290,8 +275,9 @@ template <int KIND, int D> static int launch(chain *c, cudaStream_t stream) {
                                     SHARED_BYTES);
     if (code != cudaSuccess)
         return code;
-    args->memories[0] = divide(c, c->work_bytes);
-    args->memories[1] = divide(c, c->linear_bytes);
+    args->n_slots = (unsigned)slots_beside(c, c->work_bytes);
+    args->work_at = (unsigned)(args->n_slots * LN_CHAIN_WARPS * ln_tile_bytes(KIND));
+    args->barriers_at = args->work_at + (unsigned)align_up(c->work_bytes);
     /* all of it, so that blocks do not share a multiprocessor */
     return ln_launch(run_chain<KIND, D>, dim3((unsigned)n_processors), LN_CHAIN_THREADS,
                      SHARED_BYTES, stream, *args);

@@ -52,17 +52,11 @@ typedef struct ln_chain_weights {
     unsigned n_tiles;
 } ln_chain_weights;
 
-/* A block's shared memory. */
-typedef struct ln_chain_memory {
-    unsigned n_slots;                       /* of a warp's ring */
-    unsigned work_at, sums_at, barriers_at; /* bytes */
-} ln_chain_memory;
-
 typedef struct ln_chain_args {
     unsigned n_rows, n_linears, n_attentions, n_stages;
-    unsigned n_attending;        /* blocks that take slices of attention, the first ones */
-    ln_chain_memory memories[2]; /* theirs, and that of the others */
-    unsigned *arrived;           /* what blocks count at barriers; 0 at first */
+    unsigned n_slots;              /* of a warp's ring */
+    unsigned work_at, barriers_at; /* bytes of shared memory */
+    unsigned *arrived;             /* what blocks count at barriers; 0 at first */
     uint8_t is_attention[LN_CHAIN_STAGES];
     ln_chain_weights weights[LN_CHAIN_LINEARS]; /* of linears */
     ln_chain_linear linears[LN_CHAIN_LINEARS];
@@ -70,13 +64,6 @@ typedef struct ln_chain_args {
 } ln_chain_args;
 
 static_assert(sizeof(ln_chain_args) < 32700, "kernels take so many bytes");
-
-/* Waits for the threads of one's team. */
-static __device__ __forceinline__ void ln_team_barrier(void) {
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + threadIdx.x / LN_CHAIN_TEAM),
-                 "r"((unsigned)LN_CHAIN_TEAM)
-                 : "memory");
-}
 
 /* Bit 31 of what blocks count, which is turned at every barrier; before the first one of this
  * block. */

@@ -13,7 +13,7 @@
 typedef struct ln_chain_ring {
     uint8_t *slots;
     uint64_t *barriers;
-    unsigned n_slots, slot, parity; /* slot, parity: to be met next */
+    unsigned slot, parity; /* to be met next */
     /* of lane 0 */
     unsigned linear, round;
     unsigned left; /* tiles of the row; 0: there are no more */
@@ -84,19 +84,18 @@ static __device__ __forceinline__ void ln_chain_fetch(const ln_chain_args &p,
 }
 
 template <int KIND>
-static __device__ __forceinline__ void
-ln_chain_begin(const ln_chain_args &p, const ln_chain_memory &where,
-               const ln_chain_weights *weights, uint8_t *memory, ln_chain_ring *r) {
+static __device__ __forceinline__ void ln_chain_begin(const ln_chain_args &p,
+                                                      const ln_chain_weights *weights,
+                                                      uint8_t *memory, ln_chain_ring *r) {
     unsigned warp = threadIdx.x / LN_WARP;
     *r = {};
-    r->n_slots = where.n_slots;
-    r->slots = memory + (size_t)warp * r->n_slots * ln_tile_bytes(KIND);
-    r->barriers = (uint64_t *)(memory + where.barriers_at) + warp * r->n_slots;
+    r->slots = memory + (size_t)warp * p.n_slots * ln_tile_bytes(KIND);
+    r->barriers = (uint64_t *)(memory + p.barriers_at) + warp * p.n_slots;
     if (threadIdx.x % LN_WARP == 0) {
         ln_chain_next_row<KIND>(p, weights, r);
-        for (unsigned slot = 0; slot < r->n_slots; slot++)
+        for (unsigned slot = 0; slot < p.n_slots; slot++)
             ln_ring_init(&r->barriers[slot]);
-        for (unsigned slot = 0; slot < r->n_slots; slot++)
+        for (unsigned slot = 0; slot < p.n_slots; slot++)
             ln_chain_fetch<KIND>(p, weights, r, slot);
     }
     __syncwarp();
@@ -132,18 +131,62 @@ ln_chain_add(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_r
     __syncwarp();
     if (lane == 0)
         ln_chain_fetch<KIND>(p, weights, r, r->slot);
-    bool wraps = r->slot + 1 == r->n_slots;
+    bool wraps = r->slot + 1 == p.n_slots;
     r->parity ^= wraps;
     r->slot = wraps ? 0 : r->slot + 1;
 }
 
-/* Puts a slice's sums where the others meet them. */
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* Where sums of slices meet: the eight of a team's row, or the sixteen of a row and its gate. Warps
+ * put them to places by turns and go on; who finishes a row waits for them, and warps wait only
+ * where a place is not empty again yet. */
+enum {
+    LN_CHAIN_TEAM_PLACES = 2,
+    LN_CHAIN_GATE_PLACES = 4,
+    LN_CHAIN_MEETINGS = LN_CHAIN_TEAMS + 1 /* of teams, and of the block */
+};
+
+typedef struct ln_chain_meeting {
+    uint64_t full[LN_CHAIN_GATE_PLACES], empty[LN_CHAIN_GATE_PLACES]; /* barriers */
+} ln_chain_meeting;
+
+/* Rows that this warp has met others for, of the chain so far. */
+typedef struct ln_chain_met {
+    unsigned by_team, by_block;
+} ln_chain_met;
+
+/* By one thread, before the block's first barrier. */
+static __device__ __forceinline__ void ln_chain_init_meetings(unsigned n_rows,
+                                                              ln_chain_meeting *meetings) {
+    for (unsigned m = 0; m < LN_CHAIN_MEETINGS; m++)
+        for (unsigned i = 0; i < LN_CHAIN_GATE_PLACES; i++) {
+            ln_ring_init_for(&meetings[m].full[i],
+                             m == LN_CHAIN_TEAMS ? LN_CHAIN_WARPS : LN_TILE_SLICES);
+            ln_ring_init_for(&meetings[m].empty[i], n_rows);
+        }
+}
+
+/* Floats of a slice's sums of all warps of a team. */
+static __host__ __device__ __forceinline__ unsigned ln_chain_sum_floats(unsigned n_rows) {
+    return LN_TILE_SLICES * LN_TILE_ROWS * (n_rows | 1);
+}
+
+/* And of all places. */
+static __host__ __device__ __forceinline__ unsigned ln_chain_place_floats(unsigned n_rows,
+                                                                          bool has_gate) {
+    return (has_gate ? 2 * LN_CHAIN_GATE_PLACES : LN_CHAIN_TEAMS * LN_CHAIN_TEAM_PLACES) *
+           ln_chain_sum_floats(n_rows);
+}
+
+/* Puts a slice's sums where the others meet them. ONE: of one row of x. */
+template <bool ONE>
 static __device__ __forceinline__ void ln_chain_leave(unsigned n_rows, float *sums,
                                                       const float sum[4]) {
     unsigned lane = threadIdx.x % LN_WARP, width = n_rows | 1;
     unsigned slice = threadIdx.x / LN_WARP % LN_TILE_SLICES;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i += ONE ? 2 : 1) {
         unsigned column = lane / 4 + i / 2 * 8, row = lane % 4 * 2 + i % 2;
         if (row < n_rows)
             sums[(slice * LN_TILE_ROWS + column) * width + row] = sum[i];
@@ -171,41 +214,36 @@ static __device__ __forceinline__ void ln_chain_load_end(const ln_epilogue &e, s
     end->residual = e.residual != NULL ? e.residual[row * e.n_out + column] : 0.0f;
 }
 
-/* Waits for the slices of both teams' row and its gate, or of the own team's row. */
-static __device__ __forceinline__ void ln_chain_meet(bool has_gate) {
-    if (has_gate)
-        __syncthreads();
-    else
-        ln_team_barrier();
-}
+/* ---- a stage --------------------------------------------------------------------------------- */
 
-/* One stage: rows of tiles in turns with the other teams. */
-template <int KIND>
+/* Rows of tiles in turns with the other teams. ONE: of one row of x, where sums of others that
+ * products bring along are spared. */
+template <int KIND, bool ONE>
 static __device__ __forceinline__ void
-ln_chain_multiply(const ln_chain_args &p, const ln_chain_memory &where,
-                  const ln_chain_weights *weights, const ln_chain_linear &l, uint8_t *memory,
-                  float *shared, ln_chain_ring *r) {
+ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_chain_linear &l,
+              const ln_tile_x_parts &x, float *all_sums, ln_chain_meeting *meetings,
+              ln_chain_ring *r, ln_chain_met *met) {
     constexpr unsigned PER_TILE = ln_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
-    unsigned lane = threadIdx.x % LN_WARP, team = threadIdx.x / LN_CHAIN_TEAM, begin, end;
-    ln_tile_x_parts x = ln_chain_x<KIND>(l, p.n_rows, memory + where.work_at, shared);
-    unsigned last = p.n_rows - 1, cols = (unsigned)x.cols;
+    const unsigned lane = threadIdx.x % LN_WARP, team = threadIdx.x / LN_CHAIN_TEAM;
+    const unsigned n_rows = ONE ? 1 : p.n_rows, last = n_rows - 1, cols = (unsigned)x.cols;
     const unsigned rows[3] = {min(lane / 4, last) * cols, min(lane % 4 * 2, last) * cols,
                               min(lane % 4 * 2 + 1, last) * cols};
-    const unsigned width = p.n_rows | 1, per_sum = LN_TILE_SLICES * LN_TILE_ROWS * width;
-    const unsigned n_tile_rows = l.n_tile_rows;
+    const unsigned per_sum = ln_chain_sum_floats(n_rows), n_tile_rows = l.n_tile_rows;
     const bool has_gate = l.has_gate;
-    float *all_sums = (float *)(memory + where.sums_at);
+    const unsigned places = has_gate ? LN_CHAIN_GATE_PLACES : LN_CHAIN_TEAM_PLACES;
+    ln_chain_meeting &meeting = meetings[has_gate ? LN_CHAIN_TEAMS : team];
+    unsigned n_met = has_gate ? met->by_block : met->by_team, begin, end;
     ln_chain_slice(l.n_tiles, &begin, &end);
-    for (unsigned round = 0;; round++) {
+    for (unsigned round = 0;; round++, n_met++) {
         unsigned tile_row = ln_chain_row(has_gate, round);
         if (tile_row >= n_tile_rows)
             break;
         const ln_tile_part &part = ln_chain_part(l, &tile_row);
         /* the warps take turns, so that none falls behind */
-        unsigned turns = has_gate ? LN_CHAIN_WARPS : LN_TILE_SLICES;
-        unsigned row = (threadIdx.x / LN_WARP - round) % turns;
+        unsigned row =
+            (threadIdx.x / LN_WARP - n_met) % (has_gate ? LN_CHAIN_WARPS : LN_TILE_SLICES);
         size_t column = (size_t)tile_row * LN_TILE_ROWS + lane;
-        bool finishes = row < p.n_rows && lane < LN_TILE_ROWS && column < part.epilogue.n_out;
+        bool finishes = row < n_rows && lane < LN_TILE_ROWS && column < part.epilogue.n_out;
         const bool precise = part.precise;
         ln_chain_end end_of_row = {};
         if (finishes)
@@ -213,16 +251,41 @@ ln_chain_multiply(const ln_chain_args &p, const ln_chain_memory &where,
         float sum[4] = {};
         for (unsigned tile = begin; tile < end; tile++)
             ln_chain_add<KIND>(p, weights, r, x, rows, tile * PER_TILE, precise, sum);
-        /* up and gate of a round, or rounds of a team */
-        float *sums = all_sums + (has_gate ? round % 2 * 2 : team * 2 + round % 2) * per_sum;
-        ln_chain_leave(p.n_rows, sums + (has_gate ? team * per_sum : 0), sum);
-        ln_chain_meet(has_gate);
+        unsigned place = n_met % places, parity = n_met / places % 2;
+        float *sums = all_sums + (has_gate ? 2 * place : team * places + place) * per_sum;
+        ln_ring_wait(&meeting.empty[place], parity ^ 1);
+        ln_chain_leave<ONE>(n_rows, sums + (has_gate ? team * per_sum : 0), sum);
+        __syncwarp();
+        if (lane == 0)
+            ln_ring_arrive(&meeting.full[place]);
+        if (row >= n_rows)
+            continue;
+        ln_ring_wait(&meeting.full[place], parity);
         if (finishes)
             part.epilogue.out[row * part.epilogue.out_stride + column] = ln_epilogue_value(
-                part.epilogue, ln_chain_merge(sums, lane, row, width),
-                has_gate ? ln_chain_merge(sums + per_sum, lane, row, width) : 0.0f, end_of_row.bias,
-                end_of_row.gate_bias, end_of_row.residual);
+                part.epilogue, ln_chain_merge(sums, lane, row, n_rows | 1),
+                has_gate ? ln_chain_merge(sums + per_sum, lane, row, n_rows | 1) : 0.0f,
+                end_of_row.bias, end_of_row.gate_bias, end_of_row.residual);
+        __syncwarp();
+        if (lane == 0)
+            ln_ring_arrive(&meeting.empty[place]);
     }
+    *(has_gate ? &met->by_block : &met->by_team) = n_met;
+}
+
+/* One stage, at `work` in shared memory. */
+template <int KIND>
+static __device__ __forceinline__ void
+ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const ln_chain_linear &l,
+                  uint8_t *work, float *shared, ln_chain_meeting *meetings, ln_chain_ring *r,
+                  ln_chain_met *met) {
+    float *sums = (float *)work;
+    uint8_t *at = (uint8_t *)(sums + ln_chain_place_floats(p.n_rows, l.has_gate));
+    ln_tile_x_parts x = ln_chain_x<KIND>(l, p.n_rows, at, shared);
+    if (p.n_rows == 1)
+        ln_chain_rows<KIND, true>(p, weights, l, x, sums, meetings, r, met);
+    else
+        ln_chain_rows<KIND, false>(p, weights, l, x, sums, meetings, r, met);
 }
 
 #endif

@@ -13,34 +13,71 @@ static_assert((int)LN_HELD_THREADS == LN_CHAIN_THREADS && LN_CHAIN_WARPS <= LN_M
 /* Columns from one float4 of a thread to its next. */
 enum { LN_CHAIN_COLS = 4 * LN_CHAIN_THREADS };
 
-/* ln_tile_x_put of rows that are in no panel. */
+/* The larger magnitude, or a NaN if either is one. */
+static __device__ __forceinline__ float ln_chain_largest(float a, float b) {
+    float largest;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(largest) : "f"(fabsf(a)), "f"(fabsf(b)));
+    return largest;
+}
+
+/* ln_quantize_four, by additions where all products are small: the bits of 1.5 * 2^23 + n end with
+ * those of n, and conversions are four times as slow. */
+static __device__ __forceinline__ uint32_t ln_chain_quantize(const float v[4], float inverse) {
+    if (!(inverse > 0.0f && inverse < INFINITY))
+        return ln_quantize_four(v, inverse);
+    uint32_t bits[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        bits[i] = __float_as_uint(v[i] * inverse + 12582912.0f);
+    uint32_t low = __byte_perm(bits[0], bits[1], 0x0040);
+    return __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+}
+
+/* Where a thread's first four columns of a row go: elements of values, and of scales. The next are
+ * LN_CHAIN_COLS further on. */
+typedef struct ln_chain_place {
+    unsigned value, scale;
+} ln_chain_place;
+
 template <int KIND>
-static __device__ __forceinline__ void ln_chain_put(const ln_tile_x_parts &to, unsigned row,
-                                                    unsigned col, const float v[4]) {
-    unsigned cols = (unsigned)to.cols;
+static __device__ __forceinline__ ln_chain_place ln_chain_find(const ln_tile_x_parts &to,
+                                                               unsigned row) {
+    unsigned col = threadIdx.x * 4, at = row * (unsigned)to.cols;
+    ln_chain_place place = {at + col, (at + col) / LN_TILE_BLOCK};
+    if (KIND != LN_TILE_BF16)
+        place.value = at + col / 64 * 64 + col % 32 / 8 * 16 + col % 64 / 32 * 8 + col % 8;
+    return place;
+}
+
+/* ln_tile_x_put of columns number h of a thread, where rows are in no panel; by whole warps, as 128
+ * columns are all in a tile or none. */
+template <int KIND>
+static __device__ __forceinline__ void
+ln_chain_put(const ln_tile_x_parts &to, const ln_chain_place &place, int h, const float v[4]) {
     if constexpr (KIND == LN_TILE_BF16) {
-        unsigned at = row * cols + col;
-        uint2 low = make_uint2(ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
-        *(uint2 *)(to.bf16 + at) = low;
+        unsigned at = place.value + h * LN_CHAIN_COLS;
+        uint2 words = make_uint2(ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
+        *(uint2 *)(to.bf16 + at) = words;
         if (to.rest == NULL)
             return;
         float rest[4];
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            rest[i] = v[i] - ln_bf16((uint16_t)((i < 2 ? low.x : low.y) >> i % 2 * 16));
+            rest[i] = v[i] - ln_bf16((uint16_t)((i < 2 ? words.x : words.y) >> i % 2 * 16));
         *(uint2 *)(to.rest + at) =
             make_uint2(ln_pack_bf16(rest[0], rest[1]), ln_pack_bf16(rest[2], rest[3]));
     } else {
-        float largest = ln_largest_of_four(v);
-        unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
+        float largest =
+            ln_chain_largest(ln_chain_largest(v[0], v[1]), ln_chain_largest(v[2], v[3]));
 #pragma unroll
         for (int step = 4; step > 0; step /= 2)
-            largest = fmaxf(largest, __shfl_xor_sync(block_lanes, largest, step));
-        unsigned in_pair = col % 32 / 8 * 16 + col % 64 / 32 * 8 + col % 8;
-        *(uint32_t *)(to.int8 + row * cols + col / 64 * 64 + in_pair) =
-            ln_quantize_four(v, ln_inverse_scale(largest));
-        if (col % LN_TILE_BLOCK == 0)
-            to.scales[(row * cols + col) / LN_TILE_BLOCK] = largest * (1.0f / 127.0f);
+            largest = ln_chain_largest(largest, __shfl_xor_sync(0xffffffffu, largest, step));
+        largest = fminf(largest, INFINITY); /* for a NaN, too */
+        *(uint32_t *)(to.int8 + place.value + h * LN_CHAIN_COLS) =
+            ln_chain_quantize(v, ln_inverse_scale(largest));
+        if (threadIdx.x % (LN_TILE_BLOCK / 4) == 0)
+            to.scales[place.scale + h * (LN_CHAIN_COLS / LN_TILE_BLOCK)] =
+                largest * (1.0f / 127.0f);
     }
 }
 
@@ -59,6 +96,7 @@ static __device__ __forceinline__ void ln_chain_convert(const ln_chain_linear &l
     const float *x = l.x;
     const unsigned n_cols = l.n_cols, stride = l.stride;
     for (unsigned row = 0; row < n_rows; row++, x += stride) {
+        ln_chain_place place = ln_chain_find<KIND>(to, row);
         for (unsigned first = 0; first < padded; first += AT_ONCE * LN_CHAIN_COLS) {
             unsigned col = first + threadIdx.x * 4;
             float4 held[AT_ONCE];
@@ -71,8 +109,10 @@ static __device__ __forceinline__ void ln_chain_convert(const ln_chain_linear &l
                     break;
                 const float v[4] = {held[i].x, held[i].y, held[i].z, held[i].w};
                 if (col + i * LN_CHAIN_COLS < padded)
-                    ln_chain_put<KIND>(to, row, col + i * LN_CHAIN_COLS, v);
+                    ln_chain_put<KIND>(to, place, i, v);
             }
+            place.value += AT_ONCE * LN_CHAIN_COLS;
+            place.scale += AT_ONCE * LN_CHAIN_COLS / LN_TILE_BLOCK;
         }
     }
 }
@@ -84,7 +124,11 @@ static __device__ __forceinline__ float ln_chain_sum(float x, float *shared) {
     if (lane == 0)
         shared[threadIdx.x / LN_WARP] = x;
     __syncthreads();
-    return ln_warp_sum(lane < LN_CHAIN_WARPS ? shared[lane] : 0.0f);
+    x = shared[lane % LN_CHAIN_WARPS]; /* the other half would be zeros */
+#pragma unroll
+    for (int step = LN_CHAIN_WARPS / 2; step > 0; step /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
 }
 
 /* Mean and 1 / deviation of the row that the block holds, by ln_held_statistics. */
@@ -133,6 +177,7 @@ static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear 
     float4 held[HELD], weight[HELD] = {}, bias[HELD] = {};
     for (unsigned row = 0; row < n_rows; row++) {
         const float *from = x + (rows != NULL ? (size_t)rows[row] : row) * dim;
+        ln_chain_place place = ln_chain_find<KIND>(to, row);
         float mean, inverse;
 #pragma unroll
         for (int h = 0; h < HELD; h++)
@@ -162,7 +207,7 @@ static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear 
             }
             if (col - own < share)
                 *(float4 *)(normed + row * dim + col) = make_float4(y[0], y[1], y[2], y[3]);
-            ln_chain_put<KIND>(to, row, col, y);
+            ln_chain_put<KIND>(to, place, h, y);
         }
     }
 }

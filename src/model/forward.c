@@ -1,5 +1,7 @@
 #include "model/forward.h"
 
+#include <math.h>
+
 enum { OPS_PER_LAYER = 40, OPS_OUTSIDE = 4 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
@@ -69,10 +71,26 @@ static void linear(recorder *r, const ln_weight *weight, const float *x, float *
         .weight = weight, .n_rows = r->batch->n_tokens, .x = x, .scale = 1.0f, .out = out};
 }
 
-/* What a softmax follows: scores and choices, whose errors it magnifies. */
+/* What a softmax follows whose errors it magnifies: choices, and scores of magnifies_scores. */
 static void precise_linear(recorder *r, const ln_weight *weight, const float *x, float *out) {
     linear(r, weight, x, out);
     r->ops[r->n_ops - 1].linear.precise = true;
+}
+
+/* Whether scores are more than q k over the root of a head's dimension. */
+static bool magnifies_scores(const recorder *r, const ln_attention_spec *spec) {
+    double rotated = spec->rope >= 0 ? (double)r->weights->ropes[spec->rope].magnitude : 1.0;
+    double over_root = (double)spec->scale * sqrt((double)spec->k_dim);
+    return over_root * rotated * rotated > 1.0 + 1e-3;
+}
+
+/* q or k. Where their product is divided as usual its errors grow no more than others: weights of
+ * 16 bits meet one bf16 of x then. With FP8, whose own errors are larger, x keeps more. */
+static void score_linear(recorder *r, const ln_attention_spec *spec, const ln_weight *weight,
+                         const float *x, float *out) {
+    bool is_plain = weight->dtype == LN_DTYPE_BF16 || weight->dtype == LN_DTYPE_F16;
+    linear(r, weight, x, out);
+    r->ops[r->n_ops - 1].linear.precise = !is_plain || magnifies_scores(r, spec);
 }
 
 /* The residual stream takes a block's output: directly, or through the norm behind the block. */
@@ -96,8 +114,8 @@ static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm
 static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                     const float *x) {
     const ln_activations *a = r->a;
-    precise_linear(r, &w->q, x, a->q);
-    precise_linear(r, &w->k, x, a->k);
+    score_linear(r, spec, &w->q, x, a->q);
+    score_linear(r, spec, &w->k, x, a->k);
     linear(r, &w->v, x, a->v);
     push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
         .q = a->q,
@@ -298,7 +316,7 @@ static const float *pre_norm(recorder *r, const ln_norm *weights, float *out) {
 /* Attention to the encoder's output, which is in the cache. */
 static void cross_attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                             const float *x) {
-    precise_linear(r, &w->cross_q, x, r->a->q);
+    score_linear(r, spec, &w->cross_q, x, r->a->q);
     push(r, LN_OP_ATTENTION)->attention = (ln_op_attention){
         .q = r->a->q,
         .kv = &r->kv[r->spec->n_layers + (size_t)r->layer],
@@ -361,7 +379,7 @@ static void cache_cross(recorder *r, const float *x) {
     for (size_t i = 0; i < r->spec->n_layers; i++) {
         const ln_layer_weights *w = &r->weights->layers[i];
         r->layer = (int32_t)i;
-        precise_linear(r, &w->cross_k, x, r->a->k);
+        score_linear(r, &r->spec->layers[i].attention, &w->cross_k, x, r->a->k);
         linear(r, &w->cross_v, x, r->a->v);
         push(r, LN_OP_QKV)->qkv =
             (ln_op_qkv){.k = r->a->k, .v = r->a->v, .kv = &r->kv[r->spec->n_layers + i]};

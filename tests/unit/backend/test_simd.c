@@ -356,6 +356,38 @@ static void gates_of_one_type(void **state) {
     free(x), free(want), free(got);
 }
 
+/* A few rows take many panels of one matrix before those of the other, more rows do not: the bits
+ * are those of all rows together. */
+static void gates_take_many_panels(void **state) {
+    (void)state;
+    enum { ROWS = 6, OUT = 597, IN = 256 };
+    static const ln_dtype types[] = {LN_DTYPE_F32, LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K,
+                                     LN_DTYPE_F8_G32};
+    float *x = noise_rows(ROWS * IN), *all = noise_rows(ROWS * OUT), *few = noise_rows(ROWS * OUT);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        matrix up = make_matrix(types[i], OUT, IN), gate = make_matrix(types[i], OUT, IN);
+        for (size_t set = 0; set < N_SETS; set++) {
+            void *memory[2];
+            ln_backend *backend = make_backend(sets[set], 1 + set % 2, false);
+            if (backend == NULL)
+                continue;
+            ln_weight weights[2] = {prepare(backend, &up, &memory[0]),
+                                    prepare(backend, &gate, &memory[1])};
+            ln_op op = linear_op(&weights[0], &weights[1], ROWS, x, all);
+            run(backend, &op);
+            for (size_t n = 1; n <= 4; n++) {
+                op = linear_op(&weights[0], &weights[1], n, x + (ROWS - n) * IN, few);
+                run(backend, &op);
+                assert_memory_equal(few, all + (ROWS - n) * OUT, n * OUT * sizeof *few);
+            }
+            free(memory[0]), free(memory[1]);
+            backend->vtable->destroy(backend);
+        }
+        free_matrix(&up), free_matrix(&gate);
+    }
+    free(x), free(all), free(few);
+}
+
 static void embed_reads_the_prepared_layout(void **state) {
     (void)state;
     static const ln_dtype types[] = {
@@ -603,6 +635,7 @@ int main(void) {
         cmocka_unit_test(panels_are_those_of_the_plain_packer),
         cmocka_unit_test(gates_mix_types),
         cmocka_unit_test(gates_of_one_type),
+        cmocka_unit_test(gates_take_many_panels),
         cmocka_unit_test(embed_reads_the_prepared_layout),
         cmocka_unit_test(norms_are_those_of_scalar),
         cmocka_unit_test(attention_is_that_of_scalar),

@@ -26,7 +26,7 @@ typedef struct operand {
     int8_rows int8;
     super_rows super;
     bf16_rows bf16;
-    float *y; /* [rows of the chunk, whole groups][UNIT] */
+    float *y; /* [rows of the chunk, whole groups][UNIT], for each unit that is taken at once */
 } operand;
 
 typedef struct linear_job {
@@ -286,40 +286,58 @@ static void finish(const linear_job *job, size_t row, size_t column, size_t n, v
         vf_store(out, y);
 }
 
-static void finish_unit(const linear_job *job, size_t panel, size_t n_panels) {
+/* Where the sums of panel number `i` of those taken at once begin in an operand's y. */
+LN_INLINE size_t sums_at(size_t i) {
+    return i / TILE_PANELS * GROUP_ROWS * UNIT;
+}
+
+/* The output of the panels from `panel` on, up to a unit of those in [begin, end). */
+static void finish_unit(const linear_job *job, size_t begin, size_t panel, size_t end) {
     bool has_gate = job->gate.weight != NULL;
+    size_t n_panels = end - panel < TILE_PANELS ? end - panel : TILE_PANELS;
+    size_t first = sums_at(panel - begin);
     for (size_t i = 0; i < job->n; i++)
         for (size_t p = 0; p < n_panels; p++) {
             size_t column = (panel + p) * LANES, left = job->p->weight->n_rows - column;
-            size_t at = i * UNIT + p * LANES;
+            size_t at = first + i * UNIT + p * LANES;
             finish(job, i, column, left < LANES ? left : LANES, vf_load(job->up.y + at),
                    has_gate ? vf_load(job->gate.y + at) : vf_set(0.0f));
         }
 }
 
 /* Panels that a worker takes at once: for few rows so many that streams are long, yet all workers
- * end together. */
+ * end together, and there is room for their sums. */
 static size_t panels_to_take(const linear_job *job, size_t n_panels) {
     if (job->n > FEW_ROWS)
         return TILE_PANELS;
     size_t fair = n_panels / (job->worker->count * 8), row_bytes = job->up.weight->row_bytes;
-    size_t most = TAKE_BYTES / (row_bytes * LANES + 1);
+    size_t most = TAKE_BYTES / (row_bytes * LANES + 1), room = MAX_CHUNK / GROUP_ROWS * TILE_PANELS;
+    most = most < room ? most : room;
     fair = fair < most ? fair : most;
     return fair > TILE_PANELS ? fair / TILE_PANELS * TILE_PANELS : TILE_PANELS;
 }
 
+/* The chunk's rows against the panels [begin, end) of one matrix. */
+static void multiply_run(const linear_job *job, const operand *o, size_t begin, size_t end) {
+    for (size_t panel = begin; panel < end; panel += TILE_PANELS) {
+        size_t n = end - panel < TILE_PANELS ? end - panel : TILE_PANELS;
+        operand at = *o;
+        at.y += sums_at(panel - begin);
+        multiply_unit(job, &at, panel, n);
+    }
+}
+
+/* Panels taken at once of one matrix before those of its gate: memory is read in long streams. */
 static void multiply_panels(const linear_job *job) {
     size_t n_panels = (job->up.weight->n_rows + LANES - 1) / LANES;
     size_t step = panels_to_take(job, n_panels), item;
     while (ln_cpu_take(job->worker, (n_panels + step - 1) / step, &item)) {
-        size_t end = (item + 1) * step < n_panels ? (item + 1) * step : n_panels;
-        for (size_t panel = item * step; panel < end; panel += TILE_PANELS) {
-            size_t n = end - panel < TILE_PANELS ? end - panel : TILE_PANELS;
-            multiply_unit(job, &job->up, panel, n);
-            if (job->gate.weight != NULL)
-                multiply_unit(job, &job->gate, panel, n);
-            finish_unit(job, panel, n);
-        }
+        size_t begin = item * step, end = begin + step < n_panels ? begin + step : n_panels;
+        multiply_run(job, &job->up, begin, end);
+        if (job->gate.weight != NULL)
+            multiply_run(job, &job->gate, begin, end);
+        for (size_t panel = begin; panel < end; panel += TILE_PANELS)
+            finish_unit(job, begin, panel, end);
     }
 }
 
@@ -346,7 +364,7 @@ static bool rows_are_ready(const linear_job *job) {
 
 static void multiply_chunk(linear_job *job) {
     const ln_cpu_worker *worker = job->worker;
-    size_t sums = round_up(job->n, GROUP_ROWS) * UNIT;
+    const size_t sums = MAX_CHUNK * UNIT;
     size_t own_rows = own_bytes(job->up.weight->n_cols);
     job->few = job->n <= FEW_ROWS && is_int8(job->up.weight) &&
                (job->gate.weight == NULL || is_int8(job->gate.weight));

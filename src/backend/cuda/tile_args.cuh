@@ -60,10 +60,11 @@ static inline bool ln_tile_is_precise(const ln_tile_args &args) {
     return precise;
 }
 
-/* For few rows of BF16, INT8 and INT4, whose x is in one panel; on Hopper. */
+/* For few rows of all kinds but INT8_ROW and F8_ROW, whose x is in one panel; on Hopper. */
 int ln_tile_few(int kind, const ln_tile_args &args, cudaStream_t stream);
-/* The same of INT8 and INT4. */
+/* The same of INT8 and INT4, and of those that become f16. */
 int ln_tile_few_int(int kind, const ln_tile_args &args, cudaStream_t stream);
+int ln_tile_few_narrow(int kind, const ln_tile_args &args, cudaStream_t stream);
 /* For up to eight rows of F8_ROW. */
 int ln_tile_few_f8(const ln_tile_args &args, cudaStream_t stream);
 /* For many rows, whose x is in panels. */

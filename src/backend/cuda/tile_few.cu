@@ -5,9 +5,9 @@
 
 /* Adds the first TILES tiles of the next stage. */
 template <int ROWS, bool PRECISE, int TILES, bool IS_PRECISE>
-static __device__ __forceinline__ void add_stage(const few_args &a, const char *stages,
-                                                 few_barriers &bars, few_place &at,
-                                                 float (&sum)[ROWS / 4]) {
+static __device__ __forceinline__ void
+add_stage(const few_args &a, const char *stages, few_barriers &bars, few_place &at,
+          float (&sum)[few_stage<LN_TILE_BF16, ROWS, PRECISE>::N_SUMS]) {
     typedef few_stage<LN_TILE_BF16, ROWS, PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     const char *w = stages + at.stage * shape::BYTES;
@@ -45,9 +45,10 @@ template <int KIND, int ROWS, bool PRECISE, bool IS_PRECISE>
 static __device__ __forceinline__ void multiply(const few_args &a, unsigned n_tiles,
                                                 const char *stages, few_barriers &bars,
                                                 few_place &at, float *sums) {
-    float(&sum)[ROWS / 4] = *(float(*)[ROWS / 4]) sums;
+    constexpr unsigned N = few_stage<KIND, ROWS, PRECISE>::N_SUMS;
+    float(&sum)[N] = *(float(*)[N])sums;
 #pragma unroll
-    for (int k = 0; k < ROWS / 4; k++)
+    for (unsigned k = 0; k < N; k++)
         sum[k] = 0.0f;
 #pragma unroll 1
     for (unsigned i = 0; i < n_tiles / 2; i++)
@@ -59,6 +60,8 @@ static __device__ __forceinline__ void multiply(const few_args &a, unsigned n_ti
 #endif
 
 int ln_tile_few(int kind, const ln_tile_args &args, cudaStream_t stream) {
+    if (ln_tile_is_narrow(kind))
+        return ln_tile_few_narrow(kind, args, stream);
     if (kind != LN_TILE_BF16)
         return ln_tile_few_int(kind, args, stream);
     if (args.n_rows <= 16)

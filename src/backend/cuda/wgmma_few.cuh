@@ -4,32 +4,40 @@
 
 #include "backend/cuda/wgmma.cuh"
 
-/* c [64 rows][8, 16 or 32] += A B of 16 columns. */
-static __device__ __forceinline__ void ln_wgmma_few(float (&c)[4], const uint4 &a, uint64_t b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, 1, 1, 1, 0;"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
-}
+/* c [64 rows][8, 16, 32 or 64] += A B of 16 columns, of bf16 and of f16. */
+#define LN_WGMMA_FEW(NAME, N_SUMS, SHAPE, TYPES, SUMS, FROM, ...)                                  \
+    static __device__ __forceinline__ void NAME(float(&c)[N_SUMS], const uint4 &a, uint64_t b) {   \
+        asm volatile("wgmma.mma_async.sync.aligned." SHAPE "k16.f32." TYPES " {" SUMS "}, {" FROM  \
+                     ", 1, 1, 1, 0;"                                                               \
+                     : __VA_ARGS__                                                                 \
+                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                            \
+    }
+#define LN_WGMMA_FEW_TYPES(...)                                                                    \
+    LN_WGMMA_FEW_OF(ln_wgmma_few, "bf16.bf16", __VA_ARGS__)                                        \
+    LN_WGMMA_FEW_OF(ln_wgmma_few_f16, "f16.f16", __VA_ARGS__)
+#define LN_WGMMA_FEW_OF(NAME, TYPES, N_SUMS, SHAPE, ...)                                           \
+    LN_WGMMA_FEW(NAME, N_SUMS, SHAPE, TYPES, __VA_ARGS__)
+#define LN_SUMS_4(c, i)  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define LN_SUMS_8(c, i)  LN_SUMS_4(c, i), LN_SUMS_4(c, i + 4)
+#define LN_SUMS_16(c, i) LN_SUMS_8(c, i), LN_SUMS_8(c, i + 8)
 
-static __device__ __forceinline__ void ln_wgmma_few(float (&c)[8], const uint4 &a, uint64_t b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7}, "
-                 "{%8, %9, %10, %11}, %12, 1, 1, 1, 0;"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                   "+f"(c[6]), "+f"(c[7])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
-}
+LN_WGMMA_FEW_TYPES(4, "m64n8", "%0, %1, %2, %3", "%4, %5, %6, %7}, %8", LN_SUMS_4(c, 0))
+LN_WGMMA_FEW_TYPES(8, "m64n16", "%0, %1, %2, %3, %4, %5, %6, %7", "%8, %9, %10, %11}, %12",
+                   LN_SUMS_8(c, 0))
+LN_WGMMA_FEW_TYPES(16, "m64n32",
+                   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15",
+                   "%16, %17, %18, %19}, %20", LN_SUMS_16(c, 0))
+LN_WGMMA_FEW_TYPES(32, "m64n64",
+                   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31",
+                   "%32, %33, %34, %35}, %36", LN_SUMS_16(c, 0), LN_SUMS_16(c, 16))
 
-static __device__ __forceinline__ void ln_wgmma_few(float (&c)[16], const uint4 &a, uint64_t b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                 "{%16, %17, %18, %19}, %20, 1, 1, 1, 0;"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                   "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]),
-                   "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
-}
+#undef LN_SUMS_16
+#undef LN_SUMS_8
+#undef LN_SUMS_4
+#undef LN_WGMMA_FEW_OF
+#undef LN_WGMMA_FEW_TYPES
+#undef LN_WGMMA_FEW
 
 /* c [64 rows][32 or 64] = A B of 32 columns of int8. */
 static __device__ __forceinline__ void ln_wgmma_few_int8(int (&c)[16], const uint4 &a, uint64_t b) {

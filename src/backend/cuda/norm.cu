@@ -34,8 +34,9 @@ static __device__ __forceinline__ float4 load_constant(const float *from, unsign
     return from != NULL ? ((const float4 *)from)[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
+/* With 48 registers to a thread a block finds room beside one of tile_few.cuh. */
 template <int HELD>
-static __global__ void __launch_bounds__(LN_HELD_THREADS)
+static __global__ void __maxnreg__(HELD > 2 ? 64 : 48)
     norm_held_rows(const __grid_constant__ norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
     ln_let_next_start();

@@ -25,21 +25,71 @@ static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const fl
 
 /* ---- q, k and v ------------------------------------------------------------------------------ */
 
-enum { QKV_WARPS = 8 };
+enum { QKV_WARPS = 8, HELD_PAIRS = 2 };
+
+/* cos and sin of a lane's pairs, where it has few. */
+typedef struct held_angles {
+    bool are_there;
+    float cos[HELD_PAIRS], sin[HELD_PAIRS];
+} held_angles;
+
+static __device__ __forceinline__ void hold_angles(const ln_qkv_args &p, int32_t position,
+                                                   held_angles &angles) {
+    angles.are_there = p.has_rope && !p.normalizes && p.rope.n_dims > 0 &&
+                       p.rope.n_dims <= 2 * HELD_PAIRS * LN_WARP;
+    if (!angles.are_there)
+        return;
+#pragma unroll
+    for (unsigned k = 0; k < HELD_PAIRS; k++) {
+        unsigned i = threadIdx.x % LN_WARP + k * LN_WARP;
+        float angle = i < (unsigned)p.rope.n_dims / 2 ? (float)position * p.rope.inv_freq[i] : 0.0f;
+        angles.cos[k] = cosf(angle) * p.rope.magnitude;
+        angles.sin[k] = sinf(angle) * p.rope.magnitude;
+    }
+}
+
+/* What ln_finish_head does to a head in place. */
+static __device__ __forceinline__ void finish_head(const ln_qkv_args &p, const ln_norm &norm,
+                                                   unsigned head, int32_t position,
+                                                   const held_angles &angles, float *x) {
+    if (!angles.are_there) {
+        ln_finish_head(p, norm, head, position, (unsigned)p.kv.k_dim, x, x);
+        return;
+    }
+    unsigned first[HELD_PAIRS], second[HELD_PAIRS], n_pairs = (unsigned)p.rope.n_dims / 2;
+    float a[HELD_PAIRS], b[HELD_PAIRS];
+#pragma unroll
+    for (unsigned k = 0; k < HELD_PAIRS; k++) {
+        unsigned i = min(threadIdx.x % LN_WARP + k * LN_WARP, n_pairs - 1);
+        ln_find_pair(p.rope, i, &first[k], &second[k]);
+        a[k] = x[first[k]], b[k] = x[second[k]];
+    }
+#pragma unroll
+    for (unsigned k = 0; k < HELD_PAIRS; k++)
+        if (threadIdx.x % LN_WARP + k * LN_WARP < n_pairs) {
+            x[first[k]] = a[k] * angles.cos[k] - b[k] * angles.sin[k];
+            x[second[k]] = b[k] * angles.cos[k] + a[k] * angles.sin[k];
+        }
+    __syncwarp();
+}
 
 /* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
- * once. */
+ * once. Angles are there before the kernel in front has ended. */
 static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
-    ln_follow_last();
+    ln_let_next_start();
     const ln_kv_layer &kv = p.kv;
     unsigned kv_heads = (unsigned)kv.n_heads, k_dim = (unsigned)kv.k_dim;
     unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
     size_t token = blockIdx.x;
     int32_t position = p.has_rope ? p.positions[token] : 0;
+    held_angles angles = {};
+    if (item < p.n_heads + kv_heads)
+        hold_angles(p, position, angles);
+    ln_wait_for_last();
     if (item < p.n_heads) {
         float *q = p.q + (token * p.n_heads + item) * k_dim;
         if (p.q != NULL && (p.normalizes || p.has_rope))
-            ln_finish_head(p, p.q_norm, item, position, k_dim, q, q);
+            finish_head(p, p.q_norm, item, position, angles, q);
         return;
     }
     item -= p.n_heads;
@@ -52,7 +102,7 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
         return;
     }
     float *k = p.k + (token * kv_heads + head) * k_dim;
-    ln_finish_head(p, p.k_norm, head, position, k_dim, k, k);
+    finish_head(p, p.k_norm, head, position, angles, k);
     ln_kv_store(p.keys, row, k, k_dim);
 }
 

@@ -63,11 +63,10 @@ static __device__ __forceinline__ ln_tile_source ln_make_source(const ln_fast_ar
 
 /* Merges the slices of a head's row in order: element d of the result. */
 template <int D>
-static __device__ __forceinline__ void ln_merge_slices(const ln_fast_args &p, size_t seq,
-                                                       size_t token, size_t head, unsigned d) {
+static __device__ __forceinline__ float ln_merge_slices(const ln_fast_args &p, size_t seq,
+                                                        size_t token, size_t head, unsigned d) {
     size_t begin, end;
     ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
-    size_t item = token * p.a.n_heads + head;
     float largest, total, whole = 0.0f;
     ln_begin_whole(p, head, &largest, &total);
     unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
@@ -80,7 +79,7 @@ static __device__ __forceinline__ void ln_merge_slices(const ln_fast_args &p, si
         total = ln_merge(total, keep, stats.y, add);
         whole = ln_merge(whole, keep, sum, add);
     }
-    p.a.out[item * D + d] = whole / total;
+    return whole / total;
 }
 
 /* args->splits: whether sequences of one token can be split over their slices. */

@@ -1,10 +1,15 @@
 /* Decode as one kernel: norms, linears of tiles and attention for up to four rows of x.
  *
- * Grid: a block of 16 warps on every multiprocessor, which meet at a barrier between stages. A
- * stage is the linears that multiply the same x, after their norm if there is one, or the end of q,
- * k and v with the attention behind. Each block makes x for itself; the weights of all linears of
- * the chain run through rings in shared memory from the start on, whatever stage it is, so that
- * memory is read while blocks wait, and before the kernel in front has ended.
+ * Grid: a block of 16 warps on every multiprocessor. A stage is the linears that multiply the same
+ * x, after their norm if there is one, or the end of q, k and v with the attention behind. Each
+ * block makes x for itself; the weights of all linears of the chain run through rings in shared
+ * memory from the start on, whatever stage it is, so that memory is read while blocks wait, and
+ * before the kernel in front has ended.
+ *
+ * Blocks meet at a barrier between stages, or pass results to each other one by one. Then whoever
+ * reads in a stage what was there before the kernel has results to leave in that stage, for which
+ * all others wait sooner or later. So a result goes to its place in memory only where no later
+ * stage leaves one there, and nothing is written that others still read.
  *
  * Shared memory: rings [16 warps][n_slots][tile]; what a stage works on: a slice's K and V, or the
  * places of sums [2 teams][2], or [4][up, gate], [8 slices][16][n_rows | 1] and x as tile_x.cuh has
@@ -18,6 +23,9 @@ enum {
     MAX_ROWS = 4,
     SHARED_BYTES = 227 * 1024 - 4 * 1024, /* beside what is declared in kernels */
     MIN_SLOTS = 2,
+    MAX_PASSED_ROWS = 1,
+    COUNTER_BYTES = 128, /* in front of what is passed */
+    MAX_PASSED = (LN_CHAIN_BYTES - COUNTER_BYTES) / sizeof(float)
 };
 
 /* Word `threadIdx.x` of a stage, `linear` and `attention` being the numbers of the next of each. */
@@ -38,7 +46,7 @@ static __device__ __forceinline__ void put_stage(ln_chain_stage *to, uint32_t wo
         ((uint32_t *)to)[threadIdx.x] = word;
 }
 
-/* What of a stage can begin before blocks have met, by all warps but the first. */
+/* What of a stage can begin before it has what others leave, by all warps but the first. */
 template <int D>
 static __device__ __forceinline__ void expect_stage(const ln_chain_args &p, unsigned number,
                                                     const ln_chain_stage &stage, uint8_t *work) {
@@ -70,6 +78,12 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
     ln_chain_begin<KIND>(p, weights, memory, &ring);
     ln_wait_for_last();
     unsigned turn = ln_chain_turn(p.arrived); /* thread 0's is kept */
+    if (p.passes) {
+        ln_forget_passed(p.passed, p.n_passed);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            ln_arrive(p.arrived); /* whom the first stage waits for */
+    }
     for (unsigned stage = 0; stage < p.n_stages; stage++) {
         const ln_chain_stage &now = stages[stage % 2];
         bool attends = p.is_attention[stage];
@@ -77,22 +91,30 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
         uint32_t word = stage_word(p, stage + 1, linear, attention); /* arrives in the meantime */
         if (!attends)
             ln_chain_multiply<KIND>(p, weights, now.linear, memory + p.work_at, shared, meetings,
-                                    &ring, &met);
+                                    &ring, &met, p.passes && stage == 0, &turn);
         else if constexpr (D > 0)
             ln_chain_attend<D>(p, now.attention, memory + p.work_at, &turn);
         if (stage + 1 == p.n_stages)
             break;
         put_stage(&stages[(stage + 1) % 2], word);
         __syncthreads();
-        if (threadIdx.x == 0)
+        if (threadIdx.x == 0 && !p.passes)
             ln_meet_blocks(p.arrived, &turn);
         else if (threadIdx.x >= LN_WARP)
             expect_stage<D>(p, stage + 1, stages[(stage + 1) % 2], memory + p.work_at);
-        __syncthreads();
+        if (!p.passes || p.is_attention[stage + 1])
+            __syncthreads();
     }
 }
 
 /* ---- what makes a chain ---------------------------------------------------------------------- */
+
+/* Rows that a stage leaves: the arguments that say where, and where for other blocks. */
+typedef struct chain_result {
+    const float *at;
+    size_t n_cols, stride;
+    float **plain, **passed;
+} chain_result;
 
 /* A chain that is being put together. */
 typedef struct chain {
@@ -100,6 +122,8 @@ typedef struct chain {
     int kind; /* of tiles */
     size_t head_dim;
     size_t work_bytes;
+    size_t n_results;
+    chain_result results[LN_CHAIN_LINEARS * (LN_TILE_MAX_PARTS + 1) + LN_CHAIN_ATTENTIONS];
 } chain;
 
 static size_t align_up(size_t bytes) {
@@ -131,6 +155,58 @@ static size_t x_bytes(int kind, size_t n_rows, ln_chain_linear *l) {
     return n_rows * (cols + cols / LN_TILE_BLOCK * sizeof(float));
 }
 
+/* Whether rows of two kinds lie apart. */
+static bool are_apart(const chain *c, const chain_result *r, const float *at, size_t n_cols,
+                      size_t stride) {
+    size_t last = c->args.n_rows - 1;
+    uintptr_t r_end = (uintptr_t)(r->at + last * r->stride + r->n_cols);
+    return r_end <= (uintptr_t)at || (uintptr_t)(at + last * stride + n_cols) <= (uintptr_t)r->at;
+}
+
+/* Has a stage find rows where blocks of an earlier one pass them, if these leave them. */
+static bool find_rows(chain *c, const float **at, size_t n_cols, size_t stride, bool *is_passed) {
+    ln_chain_args *args = &c->args;
+    *is_passed = false;
+    for (size_t i = c->n_results; i-- > 0;) {
+        const chain_result *r = &c->results[i];
+        if (are_apart(c, r, *at, n_cols, stride))
+            continue;
+        size_t first = (size_t)(*at - r->at), n = (args->n_rows * r->stride + 3) / 4 * 4;
+        if (*at < r->at || first + n_cols > r->n_cols || (uintptr_t)r->at % 16 != 0 ||
+            (args->n_rows > 1 && stride != r->stride))
+            return false;
+        if (*r->passed == NULL && args->n_passed + n > MAX_PASSED)
+            return false;
+        if (*r->passed == NULL) {
+            *r->passed = args->passed + args->n_passed;
+            args->n_passed += (unsigned)n;
+        }
+        *at = *r->passed + first;
+        *is_passed = true;
+        return true;
+    }
+    return true;
+}
+
+/* Whether rows can be left: others of this place are the same, or none. */
+static bool can_leave(const chain *c, const float *at, size_t n_cols, size_t stride) {
+    for (size_t i = 0; i < c->n_results; i++) {
+        const chain_result *r = &c->results[i];
+        bool is_same = r->at == at && r->n_cols == n_cols && r->stride == stride;
+        if (!is_same && !are_apart(c, r, at, n_cols, stride))
+            return false;
+    }
+    return true;
+}
+
+/* Notes rows that a stage leaves, which earlier ones need not leave there any more. */
+static void leave_rows(chain *c, size_t n_cols, size_t stride, float **plain, float **passed) {
+    for (size_t i = 0; i < c->n_results; i++)
+        if (c->results[i].at == *plain)
+            *c->results[i].plain = NULL;
+    c->results[c->n_results++] = chain_result{*plain, n_cols, stride, plain, passed};
+}
+
 /* Whether the norm's result can be made by the blocks that multiply it. */
 static bool take_norm(const ln_op_norm *p, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
                       ln_chain_linear *l) {
@@ -148,6 +224,29 @@ static bool take_norm(const ln_op_norm *p, const ln_op *ops, size_t n_ops, const
     l->norm = *p->norm;
     l->rows = p->rows != NULL ? step->batch.logit_rows : NULL;
     l->normed = p->out;
+    return true;
+}
+
+/* Has linears find what they read, and notes what they leave. */
+static bool pass_linears(chain *c, ln_chain_linear *l) {
+    if (l->normalizes && !can_leave(c, l->normed, l->n_cols, l->n_cols))
+        return false;
+    for (unsigned i = 0; i < l->n_parts; i++) {
+        const ln_epilogue &e = l->parts[i].epilogue;
+        if (!can_leave(c, e.out, e.n_out, e.out_stride))
+            return false;
+    }
+    ln_epilogue *e = &l->parts[0].epilogue;
+    if (!find_rows(c, &l->x, l->n_cols, l->stride, &l->x_is_passed) ||
+        (e->residual != NULL &&
+         !find_rows(c, &e->residual, e->n_out, e->n_out, &l->residual_is_passed)))
+        return false;
+    if (l->normalizes)
+        leave_rows(c, l->n_cols, l->n_cols, &l->normed, &l->passed_normed);
+    for (unsigned i = 0; i < l->n_parts; i++) {
+        e = &l->parts[i].epilogue;
+        leave_rows(c, e->n_out, e->out_stride, &e->out, &l->passed[i]);
+    }
     return true;
 }
 
@@ -183,6 +282,8 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
     size_t sums_bytes = ln_chain_place_floats(args->n_rows, l->has_gate) * sizeof(float);
     if (!make_room(c, sums_bytes + x_bytes(kind, p->n_rows, l)))
         return false;
+    if (args->passes && !pass_linears(c, l))
+        return false;
     ln_chain_weights *w = &args->weights[args->n_linears];
     *w = {};
     w->gate = l->parts[0].gate;
@@ -200,6 +301,21 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
 static size_t attention_bytes(size_t head_dim, unsigned heads_per_kv) {
     return head_dim == 64 ? ln_chain_slice_bytes<64>(heads_per_kv)
                           : ln_chain_slice_bytes<128>(heads_per_kv);
+}
+
+/* Has attention find q, k and v, and notes what it leaves. */
+static bool pass_attention(chain *c, ln_chain_attention *a) {
+    size_t d = a->qkv.kv.k_dim, q_cols = a->qkv.n_heads * d, kv_cols = a->qkv.kv.n_heads * d;
+    const float *q = a->qkv.q, *k = a->qkv.k;
+    bool has_q, has_k, has_v;
+    if (!can_leave(c, a->fast.a.out, q_cols, q_cols) || !find_rows(c, &q, q_cols, q_cols, &has_q) ||
+        !find_rows(c, &k, kv_cols, kv_cols, &has_k) ||
+        !find_rows(c, &a->qkv.v, kv_cols, kv_cols, &has_v) || !has_q || !has_k || !has_v)
+        return false;
+    a->qkv.q = (float *)q;
+    a->qkv.k = (float *)k;
+    leave_rows(c, q_cols, q_cols, &a->fast.a.out, &a->passed);
+    return true;
 }
 
 /* Adds the end of q, k and v and the attention behind it. */
@@ -223,6 +339,9 @@ static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention 
     if (!a->fast.splits || a->fast.heads_per_kv > LN_CHAIN_MAX_HEADS ||
         !make_room(c, attention_bytes(d, a->fast.heads_per_kv)))
         return false;
+    a->passed = NULL;
+    if (args->passes && !pass_attention(c, a))
+        return false;
     c->head_dim = d;
     args->is_attention[args->n_stages++] = 1;
     args->n_attentions++;
@@ -232,7 +351,11 @@ static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention 
 /* Puts the longest chain together; the number of its operations. */
 static size_t build(chain *c, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
     c->args.n_rows = c->args.n_linears = c->args.n_attentions = c->args.n_stages = 0;
-    c->work_bytes = c->head_dim = 0;
+    c->work_bytes = c->head_dim = c->n_results = 0;
+    c->args.n_passed = 0;
+    c->args.arrived = step->arrived;
+    c->args.passed = (float *)((char *)step->arrived + COUNTER_BYTES);
+    c->args.passes = step->batch.n_tokens <= MAX_PASSED_ROWS;
     if (step->arrived == NULL || !ln_runs_hopper_code())
         return 0;
     for (size_t i = 0, n;;) {
@@ -292,7 +415,6 @@ template <int KIND> static int launch_kind(chain *c, cudaStream_t stream) {
 int ln_cuda_chain(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_cuda_stream stream) {
     chain c;
     build(&c, ops, n_ops, step);
-    c.args.arrived = step->arrived;
     switch (c.kind) {
     case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(&c, stream);
     case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(&c, stream);

@@ -3,6 +3,7 @@
 #define LN_BACKEND_CUDA_CHAIN_CUH
 
 #include "backend/cuda/attention_fast.cuh"
+#include "backend/cuda/chain_pass.cuh"
 #include "backend/cuda/qkv.cuh"
 #include "backend/cuda/tile_args.cuh"
 
@@ -29,14 +30,19 @@ typedef struct ln_chain_linear {
     unsigned stride, n_cols; /* floats from row to row of x, and of a row */
     bool normalizes;
     ln_norm norm;
-    const int32_t *rows; /* that norms gather, or NULL */
-    float *normed;
+    const int32_t *rows;              /* that norms gather, or NULL */
+    float *normed;                    /* or NULL */
+    bool x_is_passed;                 /* by blocks of this chain */
+    bool residual_is_passed;          /* likewise */
+    float *passed[LN_TILE_MAX_PARTS]; /* results for other blocks, as in `out`, or NULL */
+    float *passed_normed;
 } ln_chain_linear;
 
 /* Heads of q, k and v are finished, k and v cached, and q attends. */
 typedef struct ln_chain_attention {
     ln_qkv_args qkv;
     ln_fast_args fast;
+    float *passed; /* the result for other blocks, or NULL */
 } ln_chain_attention;
 
 /* A stage as shared memory holds it. */
@@ -57,6 +63,9 @@ typedef struct ln_chain_args {
     unsigned n_slots;              /* of a warp's ring */
     unsigned work_at, barriers_at; /* bytes of shared memory */
     unsigned *arrived;             /* what blocks count at barriers; 0 at first */
+    bool passes;                   /* results are passed, without barriers between stages */
+    float *passed;                 /* where */
+    unsigned n_passed;             /* floats, a multiple of 4 */
     uint8_t is_attention[LN_CHAIN_STAGES];
     ln_chain_weights weights[LN_CHAIN_LINEARS]; /* of linears */
     ln_chain_linear linears[LN_CHAIN_LINEARS];
@@ -73,15 +82,24 @@ static __device__ __forceinline__ unsigned ln_chain_turn(const unsigned *arrived
     return now & 0x80000000u;
 }
 
-/* Waits for all blocks, whose writes are seen then; by one thread of each, between barriers of the
- * block. They count to 2^31, from where the next barrier counts on. */
-static __device__ __forceinline__ void ln_meet_blocks(unsigned *arrived, unsigned *turn) {
-    unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1, now;
+/* A barrier's halves, by one thread of each block, between barriers of the block. Blocks count to
+ * 2^31, from where the next barrier counts on; what they wrote is seen then. */
+static __device__ __forceinline__ void ln_arrive(unsigned *arrived) {
+    unsigned add = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1;
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(arrived), "r"(add) : "memory");
+}
+
+static __device__ __forceinline__ void ln_wait_for_blocks(const unsigned *arrived, unsigned *turn) {
+    unsigned now;
     do
         asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(arrived) : "memory");
     while (((*turn ^ now) & 0x80000000u) == 0);
     *turn ^= 0x80000000u;
+}
+
+static __device__ __forceinline__ void ln_meet_blocks(unsigned *arrived, unsigned *turn) {
+    ln_arrive(arrived);
+    ln_wait_for_blocks(arrived, turn);
 }
 
 static __device__ __forceinline__ void ln_grid_barrier(unsigned *arrived, unsigned *turn) {

@@ -141,16 +141,21 @@ static __device__ __forceinline__ void ln_chain_load_late(const ln_fast_args &p,
     ln_copy_commit();
 }
 
+/* A number of a head, once it is there where others pass it. */
+static __device__ __forceinline__ float ln_chain_await(const float *at, bool is_passed) {
+    float x = ln_look(at);
+    while (is_passed && ln_is_missing(x))
+        x = ln_look(at);
+    return x;
+}
+
 /* A finished head of k, or one of v, to its rows of the cache and of a tile (or NULL); by a warp.
  */
 template <int D>
-static __device__ __forceinline__ void ln_chain_keep(const float *x, const ln_kv_array &array,
-                                                     size_t row, uint16_t *in_tile) {
+static __device__ __forceinline__ void ln_chain_keep(const float held[D / LN_WARP],
+                                                     const ln_kv_array &array, size_t row,
+                                                     uint16_t *in_tile) {
     uint16_t *cached = (uint16_t *)array.data + row * D;
-    float held[D / LN_WARP];
-#pragma unroll
-    for (int j = 0; j < D / LN_WARP; j++)
-        held[j] = x[threadIdx.x % LN_WARP + j * LN_WARP];
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++) {
         unsigned i = threadIdx.x % LN_WARP + j * LN_WARP;
@@ -161,11 +166,25 @@ static __device__ __forceinline__ void ln_chain_keep(const float *x, const ln_kv
     }
 }
 
+/* Numbers of a head, of a lane: every LN_WARP-th. */
+template <int D>
+static __device__ __forceinline__ void ln_chain_take_head(const float *x, bool is_passed,
+                                                          float held[D / LN_WARP]) {
+    unsigned lane = threadIdx.x % LN_WARP;
+#pragma unroll
+    for (int j = 0; j < D / LN_WARP; j++)
+        held[j] = ln_look(x + lane + j * LN_WARP);
+#pragma unroll
+    for (int j = 0; j < D / LN_WARP; j++)
+        if (is_passed && ln_is_missing(held[j]))
+            held[j] = ln_chain_await(x + lane + j * LN_WARP, true);
+}
+
 /* ln_finish_head of a head without a norm, whose turns are known. */
 template <int D>
 static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsigned n_rotated,
                                                      const float2 *turns, const float *x,
-                                                     float *out) {
+                                                     bool is_passed, float *out) {
     enum { PAIRS = D / 2 / LN_WARP };
     unsigned lane = threadIdx.x % LN_WARP, first[PAIRS], second[PAIRS];
     float2 held[PAIRS];
@@ -176,11 +195,15 @@ static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsign
         first[j] = 2 * pair, second[j] = 2 * pair + 1;
         if (turns_pair)
             ln_find_pair(rope, pair, &first[j], &second[j]);
-        held[j] = make_float2(x[first[j]], x[second[j]]);
+        held[j] = make_float2(ln_look(x + first[j]), ln_look(x + second[j]));
     }
 #pragma unroll
     for (int j = 0; j < PAIRS; j++) {
         float a = held[j].x, b = held[j].y;
+        if (is_passed && ln_is_missing(a))
+            a = ln_chain_await(x + first[j], true);
+        if (is_passed && ln_is_missing(b))
+            b = ln_chain_await(x + second[j], true);
         if (lane + j * LN_WARP < n_rotated / 2) {
             float2 turn = turns[lane + j * LN_WARP];
             out[first[j]] = a * turn.x - b * turn.y;
@@ -197,17 +220,25 @@ static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsign
 template <int D>
 static __device__ __forceinline__ void
 ln_chain_finish(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsigned position,
-                const float2 *turns, const float *x, float *out) {
-    if (qkv.normalizes)
-        ln_finish_head(qkv, norm, head, (int32_t)position, D, x, out);
-    else
-        ln_chain_turn<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x, out);
+                const float2 *turns, const float *x, bool is_passed, float *out) {
+    if (qkv.normalizes) {
+        float held[D / LN_WARP];
+        ln_chain_take_head<D>(x, is_passed, held);
+#pragma unroll
+        for (int j = 0; j < D / LN_WARP; j++)
+            out[threadIdx.x % LN_WARP + j * LN_WARP] = held[j];
+        __syncwarp();
+        ln_finish_head(qkv, norm, head, (int32_t)position, D, out, out);
+    } else {
+        ln_chain_turn<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x,
+                         is_passed, out);
+    }
 }
 
 /* Finishes the query heads, and k where the slice is the token's own, which goes to the cache and
  * to the tiles with v. A warp for a head. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_heads(const ln_chain_attention &c,
+static __device__ __forceinline__ void ln_chain_heads(const ln_chain_attention &c, bool is_passed,
                                                       const ln_chain_slice_place &at,
                                                       ln_chain_slice_memory<D> &m) {
     const ln_qkv_args &qkv = c.qkv;
@@ -215,21 +246,27 @@ static __device__ __forceinline__ void ln_chain_heads(const ln_chain_attention &
     for (unsigned h = warp; h < c.fast.heads_per_kv; h += LN_CHAIN_WARPS) {
         unsigned head = at.kv_head * c.fast.heads_per_kv + h;
         ln_chain_finish<D>(qkv, qkv.q_norm, head, at.position, m.turns,
-                           qkv.q + (at.token * qkv.n_heads + head) * D, m.heads.q[h]);
+                           qkv.q + (at.token * qkv.n_heads + head) * D, is_passed, m.heads.q[h]);
     }
     if (!at.is_own || warp < LN_CHAIN_WARPS - 2)
         return;
     unsigned from = (at.token * kv_heads + at.kv_head) * D;
     unsigned tile = (at.position - at.first) / LN_KEYS;
     unsigned in_tile = at.position % LN_KEYS * (D + LN_PAD);
+    float held[D / LN_WARP];
     if (warp == LN_CHAIN_WARPS - 2) {
         bool is_early = ln_chain_is_early(at, tile);
-        ln_chain_keep<D>(qkv.v + from, qkv.values, at.row,
+        ln_chain_take_head<D>(qkv.v + from, is_passed, held);
+        ln_chain_keep<D>(held, qkv.values, at.row,
                          is_early ? m.tiles[ln_chain_value_slot(at, tile)] + in_tile : NULL);
         return;
     }
-    ln_chain_finish<D>(qkv, qkv.k_norm, at.kv_head, at.position, m.turns, qkv.k + from, m.heads.k);
-    ln_chain_keep<D>(m.heads.k, qkv.keys, at.row, m.tiles[tile] + in_tile);
+    ln_chain_finish<D>(qkv, qkv.k_norm, at.kv_head, at.position, m.turns, qkv.k + from, is_passed,
+                       m.heads.k);
+#pragma unroll
+    for (int j = 0; j < D / LN_WARP; j++)
+        held[j] = m.heads.k[threadIdx.x % LN_WARP + j * LN_WARP];
+    ln_chain_keep<D>(held, qkv.keys, at.row, m.tiles[tile] + in_tile);
 }
 
 static __device__ __forceinline__ float ln_largest_of_parts(const float4 &x) {
@@ -342,12 +379,22 @@ ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &a
     }
 }
 
+/* A number of the result. */
+static __device__ __forceinline__ void ln_chain_leave_value(const ln_chain_attention &c, size_t at,
+                                                            float y) {
+    if (c.passed != NULL)
+        ln_pass(c.passed + at, y);
+    if (c.fast.a.out != NULL)
+        c.fast.a.out[at] = y;
+}
+
 /* The slice's sums of this warp's columns: the result where there is one slice, else for the merge.
  */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_leave_slice(const ln_fast_args &p, size_t token, unsigned kv_head, unsigned s,
+ln_chain_leave_slice(const ln_chain_attention &c, size_t token, unsigned kv_head, unsigned s,
                      const float largest[2], const float total[2], const float sum[2][4]) {
+    const ln_fast_args &p = c.fast;
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16 + lane % 4 * 2;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
@@ -355,9 +402,8 @@ ln_chain_leave_slice(const ln_fast_args &p, size_t token, unsigned kv_head, unsi
         if (row >= p.heads_per_kv)
             continue;
         size_t head = kv_head * p.heads_per_kv + row, item = token * p.a.n_heads + head;
-        float *to = p.a.out + item * D + column, keep = 0.0f, add = 1.0f, whole = 1.0f;
+        float keep = 0.0f, add = 1.0f, whole = 1.0f;
         if (p.n_slices > 1) {
-            to = p.sums + (item * p.n_slices + s) * D + column;
             if (column == 0)
                 p.stats[item * p.n_slices + s] = make_float2(largest[i], slice_total);
         } else {
@@ -369,21 +415,26 @@ ln_chain_leave_slice(const ln_fast_args &p, size_t token, unsigned kv_head, unsi
 #pragma unroll
         for (int d = 0; d < 2; d++) {
             float a = sum[d][2 * i], b = sum[d][2 * i + 1];
-            if (p.n_slices == 1)
-                a = ln_merge(0.0f, keep, a, add) / whole, b = ln_merge(0.0f, keep, b, add) / whole;
-            *(float2 *)(to + 8 * d) = make_float2(a, b);
+            if (p.n_slices > 1) {
+                float *to = p.sums + (item * p.n_slices + s) * D + column;
+                *(float2 *)(to + 8 * d) = make_float2(a, b);
+                continue;
+            }
+            size_t at = item * D + column + 8 * (size_t)d;
+            ln_chain_leave_value(c, at, ln_merge(0.0f, keep, a, add) / whole);
+            ln_chain_leave_value(c, at + 1, ln_merge(0.0f, keep, b, add) / whole);
         }
     }
 }
 
 /* One slice, what of it was cached early being under way. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_attend_slice(const ln_chain_attention &c,
-                                                             const ln_chain_slice_place &at,
-                                                             ln_chain_slice_memory<D> &m) {
+static __device__ __forceinline__ void
+ln_chain_attend_slice(const ln_chain_attention &c, bool is_passed, const ln_chain_slice_place &at,
+                      ln_chain_slice_memory<D> &m) {
     const ln_fast_args &p = c.fast;
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    ln_chain_heads<D>(c, at, m);
+    ln_chain_heads<D>(c, is_passed, at, m);
     ln_rows rows;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
@@ -406,7 +457,7 @@ static __device__ __forceinline__ void ln_chain_attend_slice(const ln_chain_atte
     __syncthreads();
     if (warp < D / 16) {
         ln_chain_values<D>(m, at, p.heads_per_kv > 8, largest, total, sum);
-        ln_chain_leave_slice<D>(p, at.token, at.kv_head, at.s, largest, total, sum);
+        ln_chain_leave_slice<D>(c, at.token, at.kv_head, at.s, largest, total, sum);
     }
 }
 
@@ -450,7 +501,7 @@ static __device__ __forceinline__ void ln_chain_attend(const ln_chain_args &p,
             __syncthreads();
         }
         if (at.n_tiles > 0)
-            ln_chain_attend_slice<D>(c, at, m);
+            ln_chain_attend_slice<D>(c, p.passes, at, m);
         __syncthreads();
     }
     if (c.fast.n_slices == 1)
@@ -459,7 +510,9 @@ static __device__ __forceinline__ void ln_chain_attend(const ln_chain_args &p,
     unsigned n_heads = (unsigned)c.fast.a.n_heads, per_block = LN_CHAIN_THREADS / D;
     for (unsigned i = blockIdx.x * per_block + threadIdx.x / D; i < p.n_rows * n_heads;
          i += gridDim.x * per_block)
-        ln_merge_slices<D>(c.fast, i / n_heads, i / n_heads, i % n_heads, threadIdx.x % D);
+        ln_chain_leave_value(
+            c, (size_t)i * D + threadIdx.x % D,
+            ln_merge_slices<D>(c.fast, i / n_heads, i / n_heads, i % n_heads, threadIdx.x % D));
 }
 
 #endif

@@ -29,8 +29,9 @@ static __device__ __forceinline__ void ln_chain_slice(unsigned n_tiles, unsigned
     *end = min((warp + 1) * per_slice, n_tiles);
 }
 
-static __device__ __forceinline__ const ln_tile_part &ln_chain_part(const ln_chain_linear &l,
-                                                                    unsigned *tile_row) {
+/* The part that has a row of tiles, which becomes its number there. */
+static __device__ __forceinline__ unsigned ln_chain_part(const ln_chain_linear &l,
+                                                         unsigned *tile_row) {
     unsigned part = 0;
     for (; part + 1 < l.n_parts; part++) {
         unsigned n = ((unsigned)l.parts[part].epilogue.n_out + LN_TILE_ROWS - 1) / LN_TILE_ROWS;
@@ -38,7 +39,7 @@ static __device__ __forceinline__ const ln_tile_part &ln_chain_part(const ln_cha
             break;
         *tile_row -= n;
     }
-    return l.parts[part];
+    return part;
 }
 
 /* The row of tiles that a warp's team takes in a round: where there is a gate, both teams of a
@@ -211,7 +212,21 @@ static __device__ __forceinline__ void ln_chain_load_end(const ln_epilogue &e, s
                                                          size_t column, ln_chain_end *end) {
     end->bias = e.bias != NULL ? e.bias[column] : 0.0f;
     end->gate_bias = e.gate_bias != NULL ? e.gate_bias[column] : 0.0f;
-    end->residual = e.residual != NULL ? e.residual[row * e.n_out + column] : 0.0f;
+    end->residual = e.residual != NULL ? ln_look(e.residual + row * e.n_out + column) : 0.0f;
+}
+
+/* Finishes a sum u with its gate's g. */
+static __device__ __forceinline__ void ln_chain_finish_sum(const ln_chain_linear &l, unsigned part,
+                                                           size_t row, size_t column, float u,
+                                                           float g, ln_chain_end end) {
+    const ln_epilogue &e = l.parts[part].epilogue;
+    while (l.residual_is_passed && ln_is_missing(end.residual))
+        end.residual = ln_look(e.residual + row * e.n_out + column);
+    float y = ln_epilogue_value(e, u, g, end.bias, end.gate_bias, end.residual);
+    if (l.passed[part] != NULL)
+        ln_pass(l.passed[part] + row * e.out_stride + column, y);
+    if (e.out != NULL)
+        e.out[row * e.out_stride + column] = y;
 }
 
 /* ---- a stage --------------------------------------------------------------------------------- */
@@ -238,7 +253,8 @@ ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_
         unsigned tile_row = ln_chain_row(has_gate, round);
         if (tile_row >= n_tile_rows)
             break;
-        const ln_tile_part &part = ln_chain_part(l, &tile_row);
+        const unsigned part_of_row = ln_chain_part(l, &tile_row);
+        const ln_tile_part &part = l.parts[part_of_row];
         /* the warps take turns, so that none falls behind */
         unsigned row =
             (threadIdx.x / LN_WARP - n_met) % (has_gate ? LN_CHAIN_WARPS : LN_TILE_SLICES);
@@ -262,10 +278,10 @@ ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_
             continue;
         ln_ring_wait(&meeting.full[place], parity);
         if (finishes)
-            part.epilogue.out[row * part.epilogue.out_stride + column] = ln_epilogue_value(
-                part.epilogue, ln_chain_merge(sums, lane, row, n_rows | 1),
+            ln_chain_finish_sum(
+                l, part_of_row, row, column, ln_chain_merge(sums, lane, row, n_rows | 1),
                 has_gate ? ln_chain_merge(sums + per_sum, lane, row, n_rows | 1) : 0.0f,
-                end_of_row.bias, end_of_row.gate_bias, end_of_row.residual);
+                end_of_row);
         __syncwarp();
         if (lane == 0)
             ln_ring_arrive(&meeting.empty[place]);
@@ -273,15 +289,20 @@ ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_
     *(has_gate ? &met->by_block : &met->by_team) = n_met;
 }
 
-/* One stage, at `work` in shared memory. */
+/* One stage, at `work` in shared memory. Before the first results are passed blocks have met. */
 template <int KIND>
 static __device__ __forceinline__ void
 ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const ln_chain_linear &l,
                   uint8_t *work, float *shared, ln_chain_meeting *meetings, ln_chain_ring *r,
-                  ln_chain_met *met) {
+                  ln_chain_met *met, bool meets, unsigned *turn) {
     float *sums = (float *)work;
     uint8_t *at = (uint8_t *)(sums + ln_chain_place_floats(p.n_rows, l.has_gate));
-    ln_tile_x_parts x = ln_chain_x<KIND>(l, p.n_rows, at, shared);
+    ln_tile_x_parts x = {};
+    if (blockIdx.x < l.n_tile_rows)
+        x = ln_chain_x<KIND>(l, p.n_rows, at, shared);
+    if (meets && threadIdx.x == 0)
+        ln_wait_for_blocks(p.arrived, turn);
+    __syncthreads();
     if (p.n_rows == 1)
         ln_chain_rows<KIND, true>(p, weights, l, x, sums, meetings, r, met);
     else

@@ -11,7 +11,10 @@ static_assert((int)LN_HELD_THREADS == LN_CHAIN_THREADS && LN_CHAIN_WARPS <= LN_M
               "sums as norm.cuh has them, in two places by turns");
 
 /* Columns from one float4 of a thread to its next. */
-enum { LN_CHAIN_COLS = 4 * LN_CHAIN_THREADS };
+enum {
+    LN_CHAIN_COLS = 4 * LN_CHAIN_THREADS,
+    LN_CHAIN_LOOK_NS = 40 /* between looks, which hinder copies of weights */
+};
 
 /* The larger magnitude, or a NaN if either is one. */
 static __device__ __forceinline__ float ln_chain_largest(float a, float b) {
@@ -81,6 +84,32 @@ ln_chain_put(const ln_tile_x_parts &to, const ln_chain_place &place, int h, cons
     }
 }
 
+/* Number h of a thread's fours of a row, from `first` columns on, zeros past its end; as soon as
+ * they are there where others pass them. */
+template <int N>
+static __device__ __forceinline__ void ln_chain_take(const float *row, bool is_passed,
+                                                     unsigned n_cols, unsigned first,
+                                                     float4 (&held)[N]) {
+#pragma unroll
+    for (int h = 0; h < N; h++)
+        held[h] = first + h * LN_CHAIN_COLS < n_cols
+                      ? ln_look((const float4 *)(row + first + h * LN_CHAIN_COLS))
+                      : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (bool waits = is_passed; waits;) {
+        waits = false;
+#pragma unroll
+        for (int h = 0; h < N; h++)
+            waits |= ln_is_missing(held[h]);
+        if (!waits)
+            return;
+        __nanosleep(LN_CHAIN_LOOK_NS);
+#pragma unroll
+        for (int h = 0; h < N; h++)
+            if (ln_is_missing(held[h]))
+                held[h] = ln_look((const float4 *)(row + first + h * LN_CHAIN_COLS));
+    }
+}
+
 /* Four of a row, zeros past its end. */
 static __device__ __forceinline__ float4 ln_chain_four(const float *row, unsigned col,
                                                        unsigned n_cols) {
@@ -100,9 +129,7 @@ static __device__ __forceinline__ void ln_chain_convert(const ln_chain_linear &l
         for (unsigned first = 0; first < padded; first += AT_ONCE * LN_CHAIN_COLS) {
             unsigned col = first + threadIdx.x * 4;
             float4 held[AT_ONCE];
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; i++)
-                held[i] = ln_chain_four(x, col + i * LN_CHAIN_COLS, n_cols);
+            ln_chain_take(x, l.x_is_passed, n_cols, col, held);
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
                 if (first + i * LN_CHAIN_COLS >= padded) /* for all threads */
@@ -160,7 +187,16 @@ static __device__ __forceinline__ void ln_chain_statistics(const ln_norm &norm, 
         *inverse = 1.0f;
 }
 
-/* The norms of rows, of which every block writes a share to l.normed. shared [LN_MAX_WARPS] */
+static __device__ __forceinline__ void ln_chain_leave_normed(float *normed, float *passed,
+                                                             unsigned at, const float y[4]) {
+    if (normed != NULL)
+        *(float4 *)(normed + at) = make_float4(y[0], y[1], y[2], y[3]);
+    for (int i = 0; i < 4 && passed != NULL; i++)
+        ln_pass(passed + at + i, y[i]);
+}
+
+/* The norms of rows, of which every block with rows of tiles writes a share to l.normed. shared
+ * [LN_MAX_WARPS] */
 template <int KIND, int HELD>
 static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear &l, unsigned n_rows,
                                                           const ln_tile_x_parts &to,
@@ -168,9 +204,11 @@ static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear 
     const ln_norm norm = l.norm;
     const float *const x = l.x;
     const int32_t *const rows = l.rows;
-    float *const normed = l.normed;
+    float *const normed = l.normed, *const passed = l.passed_normed;
+    const bool is_passed = l.x_is_passed;
+    const unsigned n_writers = min(gridDim.x, l.n_tile_rows);
     const unsigned dim = (unsigned)norm.dim, first = threadIdx.x * 4;
-    const unsigned share = (dim / 4 + gridDim.x - 1) / gridDim.x * 4, own = blockIdx.x * share;
+    const unsigned share = (dim / 4 + n_writers - 1) / n_writers * 4, own = blockIdx.x * share;
     const bool weighs = norm.weight != NULL && norm.kind != LN_NORM_NONE;
     const bool adds = norm.bias != NULL && norm.kind != LN_NORM_NONE;
     const float plus = norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f;
@@ -180,15 +218,13 @@ static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear 
         ln_chain_place place = ln_chain_find<KIND>(to, row);
         float mean, inverse;
 #pragma unroll
-        for (int h = 0; h < HELD; h++)
-            held[h] = ln_chain_four(from, first + h * LN_CHAIN_COLS, dim);
-#pragma unroll
         for (int h = 0; h < HELD && row == 0; h++) {
             if (weighs)
                 weight[h] = ln_chain_four(norm.weight, first + h * LN_CHAIN_COLS, dim);
             if (adds)
                 bias[h] = ln_chain_four(norm.bias, first + h * LN_CHAIN_COLS, dim);
         }
+        ln_chain_take(from, is_passed, dim, first, held);
         ln_chain_statistics<HELD>(norm, dim, held, shared + row % 2 * LN_CHAIN_WARPS, &mean,
                                   &inverse);
 #pragma unroll
@@ -206,7 +242,7 @@ static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear 
                     y[i] += ln_part(bias[h], i);
             }
             if (col - own < share)
-                *(float4 *)(normed + row * dim + col) = make_float4(y[0], y[1], y[2], y[3]);
+                ln_chain_leave_normed(normed, passed, row * dim + col, y);
             ln_chain_put<KIND>(to, place, h, y);
         }
     }
@@ -220,7 +256,7 @@ static __device__ __forceinline__ void ln_chain_expect_norm(const ln_chain_linea
         asm volatile("prefetch.global.L2 [%0];" ::"l"(l.norm.weight + i));
 }
 
-/* Makes x at `work`. shared [LN_MAX_WARPS] */
+/* Makes x at `work`, to be waited for by the block. shared [LN_MAX_WARPS] */
 template <int KIND>
 static __device__ __forceinline__ ln_tile_x_parts ln_chain_x(const ln_chain_linear &l,
                                                              unsigned n_rows, uint8_t *work,
@@ -241,7 +277,6 @@ static __device__ __forceinline__ ln_tile_x_parts ln_chain_x(const ln_chain_line
         ln_chain_normalize<KIND, LN_MAX_HELD>(l, n_rows, x, shared);
     else
         ln_chain_convert<KIND>(l, n_rows, x, l.n_tiles * (unsigned)ln_tile_cols(KIND));
-    __syncthreads();
     return x;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/chain.h"
 #include "backend/cuda/dispatch.h"
 #include "backend/cuda/graphs.h"
 #include "backend/cuda/prepare.h"
@@ -24,7 +25,7 @@ typedef struct cuda_backend {
     ln_cuda_use use; /* its blas is the owner's */
     void *scratch;   /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
-    unsigned *arrived; /* of chains; device memory */
+    unsigned *arrived; /* LN_CHAIN_BYTES of device memory */
     int upload_code;   /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
     ln_cuda_graphs graphs;
@@ -235,7 +236,7 @@ static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits)
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
     return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits) +
-           blas_bytes(self, limits) + sizeof *self->arrived;
+           blas_bytes(self, limits) + LN_CHAIN_BYTES;
 }
 
 /* The first step finds the weights there: the buffers of uploads go. */
@@ -277,10 +278,10 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     if (code != 0)
         return fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
     void *arrived = NULL;
-    code = ln_cuda_malloc(sizeof *self->arrived, &arrived);
+    code = ln_cuda_malloc(LN_CHAIN_BYTES, &arrived);
     self->arrived = arrived;
     if (code != 0)
-        return fail_to_reserve(self, code, sizeof *self->arrived, "a counter", err);
+        return fail_to_reserve(self, code, LN_CHAIN_BYTES, "results of chains", err);
     code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;

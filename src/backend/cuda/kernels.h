@@ -22,7 +22,7 @@ typedef struct ln_cuda_step {
     bool exact;      /* float32 throughout */
     void *scratch;   /* [scratch_bytes] for what lies between two kernels */
     size_t scratch_bytes;
-    unsigned *arrived; /* what the blocks of a chain count at their barriers; NULL: no chains */
+    unsigned *arrived; /* LN_CHAIN_BYTES for what blocks of a chain share; NULL: no chains */
 } ln_cuda_step;
 
 /* Scratch for attention of max_tokens tokens in each of max_seqs sequences. */

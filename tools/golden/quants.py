@@ -80,7 +80,9 @@ def hard_values(rng, n):
 def write_tables(path):
     """A grid's entry of 8 values of 2 bits, or 4 of 4 bits, is one u16."""
     with open(path, "w") as out:
-        out.write("/* The codebooks of the IQ types, made by tools/golden/quants.py. */\n")
+        out.write("/* The codebooks of the IQ types, made by tools/golden/quants.py: lists for any use, "
+                  "and arrays. */\n")
+        arrays = "\n#define LN_GRID_ENTRY(entry) entry,\n"
         for name, dtype in [("iq2_xxs", T.IQ2_XXS), ("iq2_xs", T.IQ2_XS), ("iq2_s", T.IQ2_S),
                             ("iq3_xxs", T.IQ3_XXS), ("iq3_s", T.IQ3_S), ("iq1", T.IQ1_S)]:
             kind = quants._type_traits[dtype]
@@ -89,10 +91,13 @@ def write_tables(path):
             bits = 2 if kind.grid_shape[1] == 8 else 4
             entries = [sum(numbers[int(value)] << bits * i for i, value in enumerate(row))
                        for row in kind.grid.reshape(kind.grid_shape)]
-            out.write(f"\nstatic const uint16_t grid_{name}[{len(entries)}] = {{\n")
-            for at in range(0, len(entries), 12):
-                out.write("    " + " ".join(f"0x{e:04x}," for e in entries[at:at + 12]) + "\n")
-            out.write("};\n")
+            lines = [" ".join(f"X(0x{e:04x})" for e in entries[at:at + 8])
+                     for at in range(0, len(entries), 8)]
+            grid_list = f"LN_GRID_{name.upper()}"
+            out.write(f"\n#define {grid_list}(X) \\\n    " + " \\\n    ".join(lines) + "\n")
+            arrays += (f"static const uint16_t grid_{name}[{len(entries)}] = "
+                       f"{{{grid_list}(LN_GRID_ENTRY)}};\n")
+        out.write(arrays)
 
 
 def main():

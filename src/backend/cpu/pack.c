@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/grid.h"
 #include "base/checked.h"
 #include "base/half.h"
 #include "format/quants.h"
@@ -33,6 +34,15 @@ static const pack_shape shapes[LN_PACK_COUNT] = {
     [LN_PACK_MXFP4] = {32, 16 + 256},
     [LN_PACK_F8] = {32, 64 + 512},
     [LN_PACK_BF16] = {2, STEP_BYTES},
+    [LN_PACK_TQ1_0] = {SUPER, 32 + 13 * STEP_BYTES},
+    [LN_PACK_TQ2_0] = {SUPER, 32 + 8 * 128},
+    [LN_PACK_IQ1_S] = {SUPER, 96 + 8 * 96},
+    [LN_PACK_IQ1_M] = {SUPER, 160 + 8 * 96},
+    [LN_PACK_IQ2_XXS] = {SUPER, 96 + 8 * 128},
+    [LN_PACK_IQ2_XS] = {SUPER, 160 + 8 * 136},
+    [LN_PACK_IQ2_S] = {SUPER, 160 + 8 * 144},
+    [LN_PACK_IQ3_XXS] = {SUPER, 96 + 8 * 192},
+    [LN_PACK_IQ3_S] = {SUPER, 96 + 8 * 208},
 };
 
 ln_pack ln_pack_of(ln_dtype dtype) {
@@ -55,6 +65,15 @@ ln_pack ln_pack_of(ln_dtype dtype) {
     case LN_DTYPE_F8_G32: return LN_PACK_F8;
     case LN_DTYPE_F16:
     case LN_DTYPE_BF16: return LN_PACK_BF16;
+    case LN_DTYPE_TQ1_0: return LN_PACK_TQ1_0;
+    case LN_DTYPE_TQ2_0: return LN_PACK_TQ2_0;
+    case LN_DTYPE_IQ1_S: return LN_PACK_IQ1_S;
+    case LN_DTYPE_IQ1_M: return LN_PACK_IQ1_M;
+    case LN_DTYPE_IQ2_XXS: return LN_PACK_IQ2_XXS;
+    case LN_DTYPE_IQ2_XS: return LN_PACK_IQ2_XS;
+    case LN_DTYPE_IQ2_S: return LN_PACK_IQ2_S;
+    case LN_DTYPE_IQ3_XXS: return LN_PACK_IQ3_XXS;
+    case LN_DTYPE_IQ3_S: return LN_PACK_IQ3_S;
     default: return LN_PACK_NONE;
     }
 }
@@ -406,6 +425,32 @@ static void pack_q2_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *
     }
 }
 
+static void pack_tq1_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    for (size_t super = 0; super < n_cols / SUPER; super++, out += 32 + 13 * STEP_BYTES)
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, super, 54);
+            memcpy(out + lane * 2, from + 52, 2);
+            for (size_t i = 0; i < 13; i++)
+                memcpy(out + 32 + i * STEP_BYTES + lane * 4, from + i * 4, 4);
+        }
+}
+
+static void pack_tq2_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    uint8_t q[LANES][32];
+    for (size_t super = 0; super < n_cols / SUPER; super++, out += 32 + 8 * 128) {
+        for (size_t lane = 0; lane < LANES; lane++)
+            memcpy(out + lane * 2, block_of(rows, lane, super, 66) + 64, 2);
+        for (size_t block = 0; block < 8; block++) {
+            for (size_t lane = 0; lane < LANES; lane++) {
+                const uint8_t *from = block_of(rows, lane, super, 66) + block / 4 * 32;
+                for (size_t i = 0; i < 32; i++)
+                    q[lane][i] = from[i] >> block % 4 * 2 & 3;
+            }
+            put_twos(q, out + 32 + block * 128);
+        }
+    }
+}
+
 /* Scale i of IQ4_XS, signed. */
 static uint8_t read_iq4_scale(const uint8_t *from, size_t i) {
     int high = (from[2] | from[3] << 8) >> 2 * i & 3;
@@ -460,6 +505,15 @@ void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], siz
     case LN_PACK_Q6_K: pack_q6_k(rows, n_cols, panel); return;
     case LN_PACK_IQ4_XS: pack_iq4_xs(rows, n_cols, panel); return;
     case LN_PACK_BF16: pack_bf16(dtype, rows, n_cols, panel); return;
+    case LN_PACK_TQ1_0: pack_tq1_0(rows, n_cols, panel); return;
+    case LN_PACK_TQ2_0: pack_tq2_0(rows, n_cols, panel); return;
+    case LN_PACK_IQ1_S:
+    case LN_PACK_IQ1_M:
+    case LN_PACK_IQ2_XXS:
+    case LN_PACK_IQ2_XS:
+    case LN_PACK_IQ2_S:
+    case LN_PACK_IQ3_XXS:
+    case LN_PACK_IQ3_S: ln_grid_pack_panel(dtype, rows, n_cols, panel); return;
     case LN_PACK_NONE:
     case LN_PACK_COUNT: return;
     }
@@ -495,6 +549,24 @@ static int six_at(const uint8_t *p, size_t lane, size_t i) {
     size_t step = i / 4 % 4;
     return step < 3 ? q[step * STEP_BYTES] & 63
                     : q[0] >> 6 | q[STEP_BYTES] >> 6 << 2 | q[2 * STEP_BYTES] >> 6 << 4;
+}
+
+/* Place `place` of the trits of a byte. */
+static int trit_of(uint8_t byte, size_t place) {
+    static const uint8_t powers[5] = {1, 3, 9, 27, 81};
+    return (uint8_t)(byte * powers[place]) * 3 >> 8;
+}
+
+static int trit_at(const uint8_t *p, size_t lane, size_t i) {
+    size_t step = i / 4, vector = step % 8, place = step / 8;
+    if (step >= 60) {
+        vector = 12;
+        place = step - 60;
+    } else if (step >= 40) {
+        vector = 8 + step % 4;
+        place = (step - 40) / 4;
+    }
+    return trit_of(p[vector * STEP_BYTES + lane * 4 + i % 4], place);
 }
 
 static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
@@ -552,6 +624,16 @@ static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
         memcpy(&bits, p + lane * 4 + i * 2, 2);
         return ln_f32_from_bf16(bits);
     }
+    case LN_PACK_TQ1_0: return half_at(p, lane) * (float)(trit_at(p + 32, lane, i) - 1);
+    case LN_PACK_TQ2_0:
+        return half_at(p, lane) * (float)(two_at(p + 32 + block * 128, lane, at) - 1);
+    case LN_PACK_IQ1_S:
+    case LN_PACK_IQ1_M:
+    case LN_PACK_IQ2_XXS:
+    case LN_PACK_IQ2_XS:
+    case LN_PACK_IQ2_S:
+    case LN_PACK_IQ3_XXS:
+    case LN_PACK_IQ3_S: return ln_grid_read(pack, p, lane, i);
     case LN_PACK_NONE:
     case LN_PACK_COUNT: break;
     }

@@ -28,7 +28,13 @@
  *   MXFP4  per block: 16 bytes, exponents plus 127, and nibbles as in Q4_0, which are indices of
  *          ln_pack_fp4; w = value / 2 * 2^exponent; offset 128
  *   I4     per block: 16 float32 scales, 16 bytes of zeros, nibbles as in Q4_0; w = (q - zero) *
- * scale BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits */
+ *          scale
+ *   BF16   [K / 2][16 rows][2 columns] bf16; also for F16, which loses three bits
+ *   TQ1_0  per 256 columns: 16 f16 d, 13 vectors of trits, as the file has them: place i of vectors
+ *          0 to 7 is block i, places 2 i and 2 i + 1 of vectors 8 to 11 block 5 + i, and four
+ *          places of the last vector the last four steps; offset 1
+ *   TQ2_0  per 256 columns: 16 f16 d, then 8 blocks of 2 vectors as in Q3_K; offset 1
+ *   IQ1_S to IQ3_S: indices of codebooks (backend/cpu/grid.h); offset 64 */
 #ifndef LN_BACKEND_CPU_PACK_H
 #define LN_BACKEND_CPU_PACK_H
 
@@ -59,6 +65,15 @@ typedef enum ln_pack {
     LN_PACK_MXFP4,
     LN_PACK_F8,
     LN_PACK_BF16,
+    LN_PACK_TQ1_0,
+    LN_PACK_TQ2_0,
+    LN_PACK_IQ1_S,
+    LN_PACK_IQ1_M,
+    LN_PACK_IQ2_XXS,
+    LN_PACK_IQ2_XS,
+    LN_PACK_IQ2_S,
+    LN_PACK_IQ3_XXS,
+    LN_PACK_IQ3_S,
     LN_PACK_COUNT
 } ln_pack;
 

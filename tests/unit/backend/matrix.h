@@ -33,6 +33,14 @@ typedef struct matrix {
     size_t n_rows, n_cols;
 } matrix;
 
+/* Where a block of 256 or 32 has its f16 scale. */
+static inline size_t scale_at(ln_dtype dtype) {
+    return dtype == LN_DTYPE_Q6_K    ? 208
+           : dtype == LN_DTYPE_TQ1_0 ? 52
+           : dtype == LN_DTYPE_TQ2_0 ? 64
+                                     : 0;
+}
+
 /* The random bits of a block become scales that keep the weights near [-1, 1]. */
 static inline void tame_scales(ln_dtype dtype, uint8_t *data, size_t n_blocks) {
     size_t bytes = ln_dtype_block_bytes(dtype);
@@ -48,7 +56,12 @@ static inline void tame_scales(ln_dtype dtype, uint8_t *data, size_t n_blocks) {
                 block[at] &= 0xbf; /* E4M3 without its largest numbers, and NaN */
             continue;
         }
-        memcpy(dtype == LN_DTYPE_Q6_K ? block + 208 : block, &d, 2);
+        if (dtype == LN_DTYPE_IQ1_M) /* a nibble in each of four words */
+            for (size_t at = 0; at < 4; at++)
+                block[49 + 2 * at] =
+                    (uint8_t)((block[49 + 2 * at] & 0xf) | (d >> 4 * at & 0xf) << 4);
+        else
+            memcpy(block + scale_at(dtype), &d, 2);
         if (dtype == LN_DTYPE_Q4_K)
             memcpy(block + 2, &m, 2);
     }

@@ -131,10 +131,12 @@ static void check_linear(const char *isa, bool exact, bool precise, ln_dtype dty
 static void linear_multiplies(void **state) {
     (void)state;
     static const ln_dtype types[] = {
-        LN_DTYPE_F32,    LN_DTYPE_F16,    LN_DTYPE_BF16,   LN_DTYPE_Q4_0,   LN_DTYPE_Q8_0,
-        LN_DTYPE_Q4_K,   LN_DTYPE_Q6_K,   LN_DTYPE_Q5_K,   LN_DTYPE_IQ4_NL, LN_DTYPE_Q5_0,
-        LN_DTYPE_Q3_K,   LN_DTYPE_Q4_1,   LN_DTYPE_Q5_1,   LN_DTYPE_Q2_K,   LN_DTYPE_IQ4_XS,
-        LN_DTYPE_I8_G32, LN_DTYPE_I4_G32, LN_DTYPE_F8_G32, LN_DTYPE_MXFP4};
+        LN_DTYPE_F32,    LN_DTYPE_F16,     LN_DTYPE_BF16,   LN_DTYPE_Q4_0,    LN_DTYPE_Q8_0,
+        LN_DTYPE_Q4_K,   LN_DTYPE_Q6_K,    LN_DTYPE_Q5_K,   LN_DTYPE_IQ4_NL,  LN_DTYPE_Q5_0,
+        LN_DTYPE_Q3_K,   LN_DTYPE_Q4_1,    LN_DTYPE_Q5_1,   LN_DTYPE_Q2_K,    LN_DTYPE_IQ4_XS,
+        LN_DTYPE_I8_G32, LN_DTYPE_I4_G32,  LN_DTYPE_F8_G32, LN_DTYPE_MXFP4,   LN_DTYPE_TQ1_0,
+        LN_DTYPE_TQ2_0,  LN_DTYPE_IQ1_S,   LN_DTYPE_IQ1_M,  LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_XS,
+        LN_DTYPE_IQ2_S,  LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S};
     for (size_t set = 0; set < N_SETS; set++) {
         ln_backend *backend = make_backend(sets[set], 1, false);
         if (backend == NULL)
@@ -153,8 +155,9 @@ static void linear_multiplies(void **state) {
 static void chunks_give_the_bits_of_single_rows(void **state) {
     (void)state;
     enum { ROWS = 530, OUT = 37, IN = 256 };
-    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_BF16,
-                                     LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q2_K, LN_DTYPE_Q5_1};
+    static const ln_dtype types[] = {LN_DTYPE_Q4_0,  LN_DTYPE_Q4_0,    LN_DTYPE_Q8_0, LN_DTYPE_BF16,
+                                     LN_DTYPE_Q4_K,  LN_DTYPE_Q6_K,    LN_DTYPE_Q2_K, LN_DTYPE_Q5_1,
+                                     LN_DTYPE_TQ2_0, LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_S};
     enum { N = sizeof types / sizeof *types };
     float *x = noise_rows(ROWS * IN), *one = noise_rows(OUT), *all[N];
     for (size_t threads = 1; threads <= 5; threads += 2) {
@@ -321,10 +324,12 @@ static void gates_of_one_type(void **state) {
     (void)state;
     enum { ROWS = 6, OUT = 21, IN = 512 };
     static const ln_dtype types[] = {
-        LN_DTYPE_F32,    LN_DTYPE_F16,    LN_DTYPE_BF16,   LN_DTYPE_Q4_0,   LN_DTYPE_Q4_1,
-        LN_DTYPE_Q5_0,   LN_DTYPE_Q5_1,   LN_DTYPE_Q8_0,   LN_DTYPE_Q2_K,   LN_DTYPE_Q3_K,
-        LN_DTYPE_Q4_K,   LN_DTYPE_Q5_K,   LN_DTYPE_Q6_K,   LN_DTYPE_IQ4_NL, LN_DTYPE_IQ4_XS,
-        LN_DTYPE_I8_G32, LN_DTYPE_I4_G32, LN_DTYPE_F8_G32, LN_DTYPE_MXFP4};
+        LN_DTYPE_F32,    LN_DTYPE_F16,     LN_DTYPE_BF16,   LN_DTYPE_Q4_0,    LN_DTYPE_Q4_1,
+        LN_DTYPE_Q5_0,   LN_DTYPE_Q5_1,    LN_DTYPE_Q8_0,   LN_DTYPE_Q2_K,    LN_DTYPE_Q3_K,
+        LN_DTYPE_Q4_K,   LN_DTYPE_Q5_K,    LN_DTYPE_Q6_K,   LN_DTYPE_IQ4_NL,  LN_DTYPE_IQ4_XS,
+        LN_DTYPE_I8_G32, LN_DTYPE_I4_G32,  LN_DTYPE_F8_G32, LN_DTYPE_MXFP4,   LN_DTYPE_TQ1_0,
+        LN_DTYPE_TQ2_0,  LN_DTYPE_IQ1_S,   LN_DTYPE_IQ1_M,  LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_XS,
+        LN_DTYPE_IQ2_S,  LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S};
     float *x = noise_rows(ROWS * IN), *want = noise_rows(ROWS * OUT), *got = noise_rows(ROWS * OUT);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         matrix up = make_matrix(types[i], OUT, IN), gate = make_matrix(types[i], OUT, IN);
@@ -391,10 +396,12 @@ static void gates_take_many_panels(void **state) {
 static void embed_reads_the_prepared_layout(void **state) {
     (void)state;
     static const ln_dtype types[] = {
-        LN_DTYPE_F16,    LN_DTYPE_BF16,   LN_DTYPE_Q4_0, LN_DTYPE_Q8_0,   LN_DTYPE_Q4_K,
-        LN_DTYPE_Q6_K,   LN_DTYPE_Q5_0,   LN_DTYPE_Q5_K, LN_DTYPE_Q3_K,   LN_DTYPE_IQ4_NL,
-        LN_DTYPE_Q4_1,   LN_DTYPE_Q5_1,   LN_DTYPE_Q2_K, LN_DTYPE_IQ4_XS, LN_DTYPE_I8_G32,
-        LN_DTYPE_I4_G32, LN_DTYPE_F8_G32, LN_DTYPE_MXFP4};
+        LN_DTYPE_F16,     LN_DTYPE_BF16,   LN_DTYPE_Q4_0,    LN_DTYPE_Q8_0,   LN_DTYPE_Q4_K,
+        LN_DTYPE_Q6_K,    LN_DTYPE_Q5_0,   LN_DTYPE_Q5_K,    LN_DTYPE_Q3_K,   LN_DTYPE_IQ4_NL,
+        LN_DTYPE_Q4_1,    LN_DTYPE_Q5_1,   LN_DTYPE_Q2_K,    LN_DTYPE_IQ4_XS, LN_DTYPE_I8_G32,
+        LN_DTYPE_I4_G32,  LN_DTYPE_F8_G32, LN_DTYPE_MXFP4,   LN_DTYPE_TQ1_0,  LN_DTYPE_TQ2_0,
+        LN_DTYPE_IQ1_S,   LN_DTYPE_IQ1_M,  LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_XS, LN_DTYPE_IQ2_S,
+        LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S};
     enum { VOCAB = 35, DIM = 512 };
     int32_t tokens[] = {0, 15, 16, 34, 31};
     ln_batch batch = {.n_tokens = 5, .tokens = tokens};

@@ -4,7 +4,7 @@
 
 #include "backend/cpu/simd/vec512.h"
 
-/* acc + w[0] x[0] + .. + w[3] x[3] in each lane, w unsigned and below 16. */
+/* acc + w[0] x[0] + .. + w[3] x[3] in each lane, w unsigned and below 128. */
 LN_INLINE vi dot_nibbles(vi acc, vi w, vi x) {
     vi pairs = _mm512_maddubs_epi16(w, x);
     return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));

@@ -35,7 +35,7 @@ LN_INLINE int8x8_t high_bytes(int32x4_t x) {
 LN_EACH_QUAD(vi, dot_bytes, (vi acc, vi w, vi x),
              vaddq_s32(acc.q[i], dot4(low_unsigned(w.q[i]), high_unsigned(w.q[i]),
                                       vmovl_s8(low_bytes(x.q[i])), vmovl_s8(high_bytes(x.q[i])))))
-/* The same for w below 16: two products fit in 16 bits. */
+/* The same for w below 128: a product fits in 16 bits. */
 LN_EACH_QUAD(vi, dot_nibbles, (vi acc, vi w, vi x),
              vaddq_s32(acc.q[i],
                        vpaddq_s32(vpaddlq_s16(vmull_s8(low_bytes(w.q[i]), low_bytes(x.q[i]))),

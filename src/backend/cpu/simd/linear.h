@@ -228,7 +228,9 @@ static void multiply_f8(const linear_job *job, const operand *o, const uint8_t *
 /* Up to FEW_ROWS rows against one packed panel. */
 static void multiply_few(const linear_job *job, const operand *o, const uint8_t *panel, float *y) {
     ln_pack pack = (ln_pack)o->weight->layout;
-    if (is_super(pack))
+    if (ln_is_grid(pack))
+        grid_multiply_few(pack, job->n, panel, &o->super, y);
+    else if (is_super(pack))
         super_multiply_few(pack, job->n, panel, &o->super, y);
     else
         int8_multiply_few(pack, job->n, panel, &o->int8, y);

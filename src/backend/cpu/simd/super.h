@@ -8,6 +8,7 @@
 #ifndef LN_BACKEND_CPU_SIMD_SUPER_H
 #define LN_BACKEND_CPU_SIMD_SUPER_H
 
+#include "backend/cpu/simd/grid.h"
 #include "backend/cpu/simd/int8.h"
 
 enum { SUPER_COLS = 256, SUPER_BLOCKS = SUPER_COLS / LN_PACK_COLS, MAX_PARTS = 16 };
@@ -27,7 +28,11 @@ typedef struct super_kind {
 } super_kind;
 
 LN_INLINE super_kind super_kind_of(ln_pack pack) {
+    if (ln_is_grid(pack))
+        return (super_kind){GRID_OFFSET, ln_grid_shape_of(pack).n_parts, false};
     switch (pack) {
+    case LN_PACK_TQ1_0:
+    case LN_PACK_TQ2_0: return (super_kind){1, 1, false};
     case LN_PACK_Q6_K: return (super_kind){32, 2, false};
     case LN_PACK_Q3_K: return (super_kind){4, 2, false};
     case LN_PACK_IQ4_XS: return (super_kind){BYTE_OFFSET, 1, false};
@@ -38,7 +43,8 @@ LN_INLINE super_kind super_kind_of(ln_pack pack) {
 
 LN_INLINE bool is_super(ln_pack pack) {
     return pack == LN_PACK_Q2_K || pack == LN_PACK_Q3_K || pack == LN_PACK_Q4_K ||
-           pack == LN_PACK_Q5_K || pack == LN_PACK_Q6_K || pack == LN_PACK_IQ4_XS;
+           pack == LN_PACK_Q5_K || pack == LN_PACK_Q6_K || pack == LN_PACK_IQ4_XS ||
+           pack == LN_PACK_TQ1_0 || pack == LN_PACK_TQ2_0 || ln_is_grid(pack);
 }
 
 /* 256 columns of 16 rows of x, quantised for one kind of weight. */
@@ -111,7 +117,11 @@ static void super_quantize_alone(const super_rows *rows, size_t row, super_kind 
 
 /* Bytes of 256 columns of a panel. */
 LN_INLINE size_t super_bytes(ln_pack pack) {
+    if (ln_is_grid(pack))
+        return ln_grid_super_bytes(ln_grid_shape_of(pack));
     switch (pack) {
+    case LN_PACK_TQ1_0: return 864;
+    case LN_PACK_TQ2_0: return 1056;
     case LN_PACK_Q4_K: return 2368;
     case LN_PACK_Q5_K: return 2880;
     case LN_PACK_Q3_K: return 1824;
@@ -157,6 +167,14 @@ LN_INLINE void super_unpack_block(ln_pack pack, const uint8_t *head, const uint8
         scales[0] = vi_from_i8((const int8_t *)head + 32 + at * LANES);
         unpack_nibbles(p + 160 + at * 256, w);
         look_up(ln_pack_iq4, w);
+        return;
+    case LN_PACK_TQ1_0:
+        scales[0] = vi_set(1);
+        unpack_trits(p + 32, at, w);
+        return;
+    case LN_PACK_TQ2_0:
+        scales[0] = vi_set(1);
+        unpack_twos(p + 32 + at * 128, w);
         return;
     default: /* Q6_K */
         load_scales(head + 32 + at * 2 * LANES, scales);
@@ -254,6 +272,8 @@ static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel
     case LN_PACK_Q3_K: super_few_of(LN_PACK_Q3_K, n_rows, panel, x, y); return;
     case LN_PACK_Q2_K: super_few_of(LN_PACK_Q2_K, n_rows, panel, x, y); return;
     case LN_PACK_IQ4_XS: super_few_of(LN_PACK_IQ4_XS, n_rows, panel, x, y); return;
+    case LN_PACK_TQ1_0: super_few_of(LN_PACK_TQ1_0, n_rows, panel, x, y); return;
+    case LN_PACK_TQ2_0: super_few_of(LN_PACK_TQ2_0, n_rows, panel, x, y); return;
     default: super_few_of(LN_PACK_Q6_K, n_rows, panel, x, y); return;
     }
 }
@@ -278,6 +298,36 @@ LN_INLINE void super_unpack_as(ln_pack pack, const uint8_t *p, uint8_t *out) {
         vf_store(factors + LANES, vf_mul(half_row(p + 32), vf_set(-1.0f)));
 }
 
+LN_INLINE void super_unpack_grid_as(ln_pack pack, const uint8_t *p, const uint8_t *expanded,
+                                    uint8_t *out) {
+    ln_grid_shape shape = ln_grid_shape_of(pack);
+#pragma GCC unroll 1
+    for (size_t at = 0; at < SUPER_BLOCKS; at++, out += UNPACKED_BYTES) {
+        vi w[STEPS], scales[2];
+        grid_unpack_block(shape, p, expanded, at, w, scales);
+        for (size_t step = 0; step < STEPS; step++)
+            vi_store(out + step * STEP_BYTES, w[step]);
+        for (size_t part = 0; part < shape.n_parts; part++)
+            vi_store(out + (STEPS + part) * STEP_BYTES, scales[part]);
+    }
+    vf_store((float *)(void *)(out + MIN_BYTES), vf_mul(half_row(p), vf_set(shape.unit)));
+}
+
+/* 256 columns at p of a layout of codebooks. */
+static void super_unpack_grid(ln_pack pack, const uint8_t *p, uint8_t *out) {
+    uint8_t expanded[SUPER_BLOCKS * GRID_BLOCK_BYTES] __attribute__((aligned(64)));
+    grid_expand(pack, p, expanded);
+    switch (pack) {
+    case LN_PACK_IQ1_S: super_unpack_grid_as(LN_PACK_IQ1_S, p, expanded, out); return;
+    case LN_PACK_IQ1_M: super_unpack_grid_as(LN_PACK_IQ1_M, p, expanded, out); return;
+    case LN_PACK_IQ2_XXS: super_unpack_grid_as(LN_PACK_IQ2_XXS, p, expanded, out); return;
+    case LN_PACK_IQ2_XS: super_unpack_grid_as(LN_PACK_IQ2_XS, p, expanded, out); return;
+    case LN_PACK_IQ2_S: super_unpack_grid_as(LN_PACK_IQ2_S, p, expanded, out); return;
+    case LN_PACK_IQ3_XXS: super_unpack_grid_as(LN_PACK_IQ3_XXS, p, expanded, out); return;
+    default: super_unpack_grid_as(LN_PACK_IQ3_S, p, expanded, out); return;
+    }
+}
+
 /* n times 256 columns of a panel, from number `first` on. */
 static void super_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t n, uint8_t *out) {
     const uint8_t *p = panel + first * super_bytes(pack);
@@ -288,8 +338,75 @@ static void super_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_
         case LN_PACK_Q3_K: super_unpack_as(LN_PACK_Q3_K, p, out); break;
         case LN_PACK_Q2_K: super_unpack_as(LN_PACK_Q2_K, p, out); break;
         case LN_PACK_IQ4_XS: super_unpack_as(LN_PACK_IQ4_XS, p, out); break;
+        case LN_PACK_TQ1_0: super_unpack_as(LN_PACK_TQ1_0, p, out); break;
+        case LN_PACK_TQ2_0: super_unpack_as(LN_PACK_TQ2_0, p, out); break;
+        case LN_PACK_IQ1_S:
+        case LN_PACK_IQ1_M:
+        case LN_PACK_IQ2_XXS:
+        case LN_PACK_IQ2_XS:
+        case LN_PACK_IQ2_S:
+        case LN_PACK_IQ3_XXS:
+        case LN_PACK_IQ3_S: super_unpack_grid(pack, p, out); break;
         default: super_unpack_as(LN_PACK_Q6_K, p, out); break;
         }
+}
+
+/* super_few against a panel of codebooks: 256 columns are unpacked once for all rows. */
+LN_INLINE void grid_few(ln_pack pack, size_t n_parts, size_t n_rows, const uint8_t *p,
+                        const super_rows *x, float *y) {
+    const size_t steps = STEPS / n_parts, row_blocks = super_alone_blocks(x);
+    uint8_t unpacked[UNPACKED_SUPER] __attribute__((aligned(64)));
+    vf sums[4];
+    for (size_t i = 0; i < n_rows; i++)
+        sums[i] = vf_set(0.0f);
+    for (size_t super = 0; super < x->n_supers; super++, p += super_bytes(pack)) {
+        const super_block *first = &x->supers[super / GROUP_ROWS];
+        size_t here = super % GROUP_ROWS;
+        const uint8_t *from = unpacked;
+        vi totals[4];
+        super_unpack_grid(pack, p, unpacked);
+        for (size_t i = 0; i < n_rows; i++)
+            totals[i] = vi_set(0);
+#pragma GCC unroll 1
+        for (size_t at = 0; at < SUPER_BLOCKS; at++, from += UNPACKED_BYTES) {
+            vi w[STEPS];
+            for (size_t step = 0; step < STEPS; step++)
+                w[step] = vi_load(from + step * STEP_BYTES);
+            const super_block *b = first;
+            for (size_t i = 0; i < n_rows; i++, b += row_blocks)
+                for (size_t part = 0; part < n_parts; part++) {
+                    vi start = vi_set(b->start[at * n_parts + part][here]);
+                    vi acc = dot_steps(true, start, w, b->q[here] + at * LN_PACK_COLS, part * steps,
+                                       (part + 1) * steps);
+                    vi scale = vi_load(from + (STEPS + part) * STEP_BYTES);
+                    totals[i] = vi_add(totals[i], vi_mul(acc, scale));
+                }
+        }
+        vf factor = vf_load((const float *)(const void *)(from + MIN_BYTES));
+        for (size_t i = 0; i < n_rows; i++)
+            sums[i] = super_fold(sums[i], totals[i], factor, first[i * row_blocks].scale[here]);
+    }
+    for (size_t i = 0; i < n_rows; i++)
+        vf_store(y + i * UNIT, sums[i]);
+}
+
+LN_INLINE void grid_few_of(ln_pack pack, size_t n_parts, size_t n_rows, const uint8_t *panel,
+                           const super_rows *x, float *y) {
+    switch (n_rows) {
+    case 1: grid_few(pack, n_parts, 1, panel, x, y); return;
+    case 2: grid_few(pack, n_parts, 2, panel, x, y); return;
+    case 3: grid_few(pack, n_parts, 3, panel, x, y); return;
+    default: grid_few(pack, n_parts, 4, panel, x, y); return;
+    }
+}
+
+/* super_multiply_few for layouts of codebooks. */
+static void grid_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
+                              const super_rows *x, float *y) {
+    if (super_kind_of(pack).n_parts == 2)
+        grid_few_of(pack, 2, n_rows, panel, x, y);
+    else
+        grid_few_of(pack, 1, n_rows, panel, x, y);
 }
 
 /* The exact sums of TILE_ROWS rows of x, from `lane` of their group on, against 256 columns of

@@ -37,6 +37,32 @@ LN_INLINE void unpack_twos(const uint8_t *p, vi w[STEPS]) {
     }
 }
 
+/* Five trits of a vector, each a fraction of 256: times a power of 3, then the carry of one more
+ * times 3. Even bytes and odd ones apart. */
+LN_INLINE vi trits(vi all, int32_t power) {
+    vi mask = vi_set(0x00ff00ff), by = vi_set(power);
+    vi even = vi_and(vi_mul(vi_and(all, mask), by), mask);
+    vi odd = vi_and(vi_mul(vi_and(vi_shr(all, 8), mask), by), mask);
+    even = vi_shr(vi_add(even, vi_shl(even, 1)), 8);
+    odd = vi_add(odd, vi_shl(odd, 1));
+    return vi_or_masked(vi_and(even, vi_set(0x00030003)), odd, vi_set(0x03000300));
+}
+
+/* Block `at` of 256 columns as 13 vectors of trits. */
+LN_INLINE void unpack_trits(const uint8_t *p, size_t at, vi w[STEPS]) {
+    static const int32_t powers[5] = {1, 3, 9, 27, 81};
+    if (at < 5) {
+        for (size_t step = 0; step < STEPS; step++)
+            w[step] = trits(vi_load(p + step * STEP_BYTES), powers[at]);
+        return;
+    }
+    for (size_t step = 0; step < STEPS; step++) {
+        size_t place = 2 * (at - 5) + step / 4;
+        w[step] = place < 5 ? trits(vi_load(p + (8 + step % 4) * STEP_BYTES), powers[place])
+                            : trits(vi_load(p + 12 * STEP_BYTES), powers[step % 4]);
+    }
+}
+
 /* 3 vectors for 4 steps: 6 bits of steps 0, 1 and 2, above each 2 bits of step 3. */
 LN_INLINE void unpack_sixes(const uint8_t *p, vi w[STEPS]) {
     vi mask = vi_set(0x3f3f3f3f);
@@ -77,10 +103,11 @@ LN_INLINE vf float_row(const uint8_t *p) {
     return vf_load((const float *)(const void *)p);
 }
 
-/* Whether the stored quants are below 16. */
+/* Whether the stored quants are below 128, so that dot_nibbles takes them. */
 LN_INLINE bool is_narrow(ln_pack pack) {
     return pack == LN_PACK_I4 || pack == LN_PACK_Q4_0 || pack == LN_PACK_Q4_1 ||
-           pack == LN_PACK_Q4_K || pack == LN_PACK_Q3_K || pack == LN_PACK_Q2_K;
+           pack == LN_PACK_Q4_K || pack == LN_PACK_Q3_K || pack == LN_PACK_Q2_K ||
+           pack == LN_PACK_TQ1_0 || pack == LN_PACK_TQ2_0;
 }
 
 /* acc + the products of steps [begin, end) with 32 columns of a row of x. Two chains of exact sums

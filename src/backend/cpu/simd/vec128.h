@@ -176,6 +176,25 @@ LN_INLINE vi vi_lookup(const uint8_t table[16], vi x) {
         x.q[i] = vreinterpretq_s32_u8(vqtbl1q_u8(row, vreinterpretq_u8_s32(x.q[i])));
     return x;
 }
+/* Words 2 i of 32 at p, and words 2 i + 1. */
+LN_INLINE void vi_load_pairs(const void *p, vi *even, vi *odd) {
+    for (size_t i = 0; i < QUADS; i++) {
+        uint8x16_t x = vld1q_u8((const uint8_t *)p + i * 32);
+        uint8x16_t y = vld1q_u8((const uint8_t *)p + i * 32 + 16);
+        even->q[i] = vuzp1q_s32(vreinterpretq_s32_u8(x), vreinterpretq_s32_u8(y));
+        odd->q[i] = vuzp2q_s32(vreinterpretq_s32_u8(x), vreinterpretq_s32_u8(y));
+    }
+}
+/* 128 - x for each byte with bit `bit` set in `bits`, x for others. */
+LN_INLINE vi vi_mirror(vi x, vi bits, int bit) {
+    uint8x16_t mask = vdupq_n_u8((uint8_t)(1 << bit));
+    for (size_t i = 0; i < QUADS; i++) {
+        uint8x16_t bytes = vreinterpretq_u8_s32(x.q[i]);
+        uint8x16_t mirrored = vtstq_u8(vreinterpretq_u8_s32(bits.q[i]), mask);
+        x.q[i] = vreinterpretq_s32_u8(vbslq_u8(mirrored, vsubq_u8(vdupq_n_u8(128), bytes), bytes));
+    }
+    return x;
+}
 LN_INLINE int32_t vi_sum(vi x) {
     return vaddvq_s32(vaddq_s32(vaddq_s32(x.q[0], x.q[1]), vaddq_s32(x.q[2], x.q[3])));
 }

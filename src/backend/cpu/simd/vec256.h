@@ -197,6 +197,28 @@ LN_INLINE vi vi_lookup(const uint8_t table[16], vi x) {
     __m256i row = _mm256_broadcastsi128_si256(load128(table));
     return (vi){_mm256_shuffle_epi8(row, x.a), _mm256_shuffle_epi8(row, x.b)};
 }
+/* Words 2 i of 16 at p, and words 2 i + 1. */
+LN_INLINE void load_pairs_half(const char *p, __m256i *even, __m256i *odd) {
+    __m256 x = _mm256_loadu_ps((const float *)(const void *)p);
+    __m256 y = _mm256_loadu_ps((const float *)(const void *)(p + 32));
+    *even = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(x, y, 0x88)), 0xd8);
+    *odd = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(x, y, 0xdd)), 0xd8);
+}
+/* Words 2 i of 32 at p, and words 2 i + 1. */
+LN_INLINE void vi_load_pairs(const void *p, vi *even, vi *odd) {
+    const char *bytes = p;
+    load_pairs_half(bytes, &even->a, &odd->a);
+    load_pairs_half(bytes + 64, &even->b, &odd->b);
+}
+LN_INLINE __m256i mirror_half(__m256i x, __m256i bits, __m256i bit) {
+    __m256i mirrored = _mm256_cmpeq_epi8(_mm256_and_si256(bits, bit), bit);
+    return _mm256_blendv_epi8(x, _mm256_sub_epi8(_mm256_set1_epi8((char)128), x), mirrored);
+}
+/* 128 - x for each byte with bit `bit` set in `bits`, x for others. */
+LN_INLINE vi vi_mirror(vi x, vi bits, int bit) {
+    __m256i mask = _mm256_set1_epi8((char)(1 << bit));
+    return (vi){mirror_half(x.a, bits.a, mask), mirror_half(x.b, bits.b, mask)};
+}
 LN_INLINE int32_t vi_sum(vi x) {
     __m256i b = _mm256_add_epi32(x.a, x.b);
     __m128i c = _mm_add_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1));
@@ -232,7 +254,7 @@ LN_INLINE __m256i dot8_half(__m256i acc, __m256i w, __m256i x) {
 LN_INLINE vi dot_bytes(vi acc, vi w, vi x) {
     return (vi){dot8_half(acc.a, w.a, x.a), dot8_half(acc.b, w.b, x.b)};
 }
-/* The same for w below 16. */
+/* The same for w below 128. */
 LN_INLINE vi dot_nibbles(vi acc, vi w, vi x) {
     return (vi){dot4_half(acc.a, w.a, x.a), dot4_half(acc.b, w.b, x.b)};
 }

@@ -172,6 +172,19 @@ LN_INLINE vi vi_lookup(const uint8_t table[16], vi x) {
     __m128i row = _mm_loadu_si128((const __m128i *)(const void *)table);
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(row), x);
 }
+/* Words 2 i of 32 at p, and words 2 i + 1. */
+LN_INLINE void vi_load_pairs(const void *p, vi *even, vi *odd) {
+    const char *bytes = p;
+    vi first = vi_load(bytes), second = vi_load(bytes + 64);
+    vi numbers = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    *even = _mm512_permutex2var_epi32(first, numbers, second);
+    *odd = _mm512_permutex2var_epi32(first, vi_add(numbers, vi_set(1)), second);
+}
+/* 128 - x for each byte with bit `bit` set in `bits`, x for others. */
+LN_INLINE vi vi_mirror(vi x, vi bits, int bit) {
+    __mmask64 mirrored = _mm512_test_epi8_mask(bits, _mm512_set1_epi8((char)(1 << bit)));
+    return _mm512_mask_sub_epi8(x, mirrored, _mm512_set1_epi8((char)128), x);
+}
 LN_INLINE int32_t vi_sum(vi a) {
     return _mm512_reduce_add_epi32(a);
 }

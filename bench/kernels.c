@@ -85,6 +85,8 @@ static ln_weight prepare(ln_backend *backend, ln_dtype dtype, size_t n_out, size
         exit(1);
     uint8_t *data = malloc(n_out * row_bytes);
     memset(data, 0x3c, n_out * row_bytes); /* pages of its own */
+    for (size_t i = 0; i < n_out * row_bytes && ln_dtype_block_elems(dtype) > 1; i++)
+        data[i] = (uint8_t)((uint32_t)i * 2654435761u >> 24); /* indices of codebooks differ */
     ln_tensor tensor = {.name = "w", .dtype = dtype, .n_dims = 2, .dims = {n_out, N_IN}};
     tensor.data = data;
     ln_weight_request request = {
@@ -102,9 +104,11 @@ static ln_weight prepare(ln_backend *backend, ln_dtype dtype, size_t n_out, size
 }
 
 int main(int argc, char **argv) {
-    static const ln_dtype types[] = {LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_Q4_K, LN_DTYPE_Q6_K,
-                                     LN_DTYPE_Q5_K, LN_DTYPE_Q3_K, LN_DTYPE_Q2_K, LN_DTYPE_IQ4_XS,
-                                     LN_DTYPE_Q4_1, LN_DTYPE_BF16, LN_DTYPE_F32};
+    static const ln_dtype types[] = {
+        LN_DTYPE_Q4_0,    LN_DTYPE_Q8_0,   LN_DTYPE_Q4_K,   LN_DTYPE_Q6_K,    LN_DTYPE_Q5_K,
+        LN_DTYPE_Q3_K,    LN_DTYPE_Q2_K,   LN_DTYPE_IQ4_XS, LN_DTYPE_Q4_1,    LN_DTYPE_BF16,
+        LN_DTYPE_F32,     LN_DTYPE_TQ1_0,  LN_DTYPE_TQ2_0,  LN_DTYPE_IQ1_S,   LN_DTYPE_IQ1_M,
+        LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_XS, LN_DTYPE_IQ2_S,  LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S};
     ln_backend *backend;
     ln_error err = {0};
     ln_backend_options options = {.isa = argc > 1 ? argv[1] : "auto", .n_threads = 1};
@@ -129,7 +133,7 @@ int main(int argc, char **argv) {
         weight = prepare(backend, types[i], CACHED_OUT, &cached);
         double hot = time_linear(backend, &weight, 1, 50, x, out);
         double ops = 2.0 * MANY * SMALL_OUT * N_IN / many * 1e-9;
-        printf("%-6s 1 row: cached %5.1f GB/s, not %5.1f (read %5.1f)   %d rows: %6.1f GOP/s "
+        printf("%-7s 1 row: cached %5.1f GB/s, not %5.1f (read %5.1f)   %d rows: %6.1f GOP/s "
                "(vpdpbusd %6.1f)\n",
                ln_dtype_name(types[i]), (double)cached / hot * 1e-9, (double)large / one * 1e-9,
                read, MANY, ops, peak);

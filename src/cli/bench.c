@@ -62,9 +62,8 @@ static const struct argp_option options[] = {
      "as those of Mixtral 8x7B, Qwen3 30B-A3B and gpt-oss-20b) or small-deepseek",
      1},
     {"type", KEY_TYPE, "TYPE", 0,
-     "With --shape: types as a file of that name has them, q4_0, q8_0, q4_k_m, mxfp4_moe, f16, "
-     "bf16 or f32 "
-     "(q4_0)",
+     "With --shape: types as a file of that name has them, q4_0, q8_0, q4_k_m, mxfp4_moe, iq1_s, "
+     "iq2_xxs, iq2_s, iq3_xxs, iq3_s, tq1_0, tq2_0, f16, bf16 or f32 (q4_0)",
      1},
     {"write", KEY_WRITE, "FILE", 0, "With --shape: keep the checkpoint as FILE, in GGUF", 1},
     {NULL, 0, NULL, 0, "Measurement:", 2},

@@ -55,8 +55,17 @@ static const mixture mixtures[] = {
     {"bf16", LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_F32},
     {"f32", LN_DTYPE_F32, LN_DTYPE_F32, LN_DTYPE_F32, LN_DTYPE_F32},
     {"mxfp4_moe", LN_DTYPE_Q8_0, LN_DTYPE_Q8_0, LN_DTYPE_Q8_0, LN_DTYPE_MXFP4},
+    {"iq1_s", LN_DTYPE_IQ1_S, LN_DTYPE_IQ1_S, LN_DTYPE_Q6_K, LN_DTYPE_F32},
+    {"iq2_xxs", LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_XXS, LN_DTYPE_Q6_K, LN_DTYPE_F32},
+    {"iq2_s", LN_DTYPE_IQ2_S, LN_DTYPE_IQ2_S, LN_DTYPE_Q6_K, LN_DTYPE_F32},
+    {"iq3_xxs", LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_XXS, LN_DTYPE_Q6_K, LN_DTYPE_F32},
+    {"iq3_s", LN_DTYPE_IQ3_S, LN_DTYPE_IQ3_S, LN_DTYPE_Q6_K, LN_DTYPE_F32},
+    {"tq1_0", LN_DTYPE_TQ1_0, LN_DTYPE_TQ1_0, LN_DTYPE_Q6_K, LN_DTYPE_F32},
+    {"tq2_0", LN_DTYPE_TQ2_0, LN_DTYPE_TQ2_0, LN_DTYPE_Q6_K, LN_DTYPE_F32},
 };
-const char ln_cli_mixture_names[] = "q4_0, q8_0, q4_k_m, mxfp4_moe, f16, bf16 or f32";
+const char ln_cli_mixture_names[] =
+    "q4_0, q8_0, q4_k_m, mxfp4_moe, iq1_s, iq2_xxs, iq2_s, iq3_xxs, "
+    "iq3_s, tq1_0, tq2_0, f16, bf16 or f32";
 
 enum { ALIGN = 32, CTX_TOKENS = 8192, MAX_TENSORS = 1024, BYTE_TOKENS = 256 };
 
@@ -365,6 +374,13 @@ static void scale_block(ln_dtype dtype, uint8_t *block, float deviation) {
         put_half(block + 2, deviation / (32.0f * 4.6f) * 7.5f);
         return;
     case LN_DTYPE_Q6_K: put_half(block + 208, deviation / (74.0f * 18.0f)); return;
+    case LN_DTYPE_IQ1_S: put_half(block, deviation / 7.5f); return;
+    case LN_DTYPE_IQ2_XXS:
+    case LN_DTYPE_IQ2_S: put_half(block, deviation / 51.0f); return;
+    case LN_DTYPE_IQ3_XXS: put_half(block, deviation / 152.0f); return;
+    case LN_DTYPE_IQ3_S: put_half(block, deviation / 165.0f); return;
+    case LN_DTYPE_TQ1_0: put_half(block + 52, deviation / 0.8f); return;
+    case LN_DTYPE_TQ2_0: put_half(block + 64, deviation / 1.2f); return;
     case LN_DTYPE_MXFP4: /* 2^(exponent - 127) */
         block[0] = (uint8_t)(127 + (int)lroundf(log2f(deviation / 3.0f)));
         return;

@@ -176,12 +176,13 @@ static void linear_multiplies_long_rows(void **state) {
 /* So many columns that what is divided among a GPU's multiprocessors is many pieces for each. */
 static void linear_multiplies_many_columns(void **state) {
     (void)state;
-    static const ln_dtype types[] = {LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_Q4_0};
+    static const ln_dtype types[] = {LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_Q4_0, LN_DTYPE_Q6_K,
+                                     LN_DTYPE_F8_G32};
     for (size_t i = 0; i < 2 * sizeof types / sizeof *types; i++)
         check_linear(&(linear_case){.dtype = types[i / 2],
                                     .n_rows = i % 2 ? 20 : 40,
                                     .n_out = i % 2 ? 5000 : 9000,
-                                    .n_in = 320,
+                                    .n_in = columns_of(types[i / 2], 320),
                                     .has_gate = i % 2,
                                     .gate_dtype = types[i / 2],
                                     .activation = i % 2 ? LN_ACT_SILU : LN_ACT_NONE,

@@ -233,9 +233,13 @@ static void score_slice(query_tile *t, size_t start, size_t first, size_t last) 
 
 /* ---- weights ------------------------------------------------------------------------------ */
 
-/* Scale, soft cap and biases on the scores of the 16 keys from `key` on. */
-LN_INLINE vf finish_scores(const ln_op_attention *p, const query_row *row, size_t key, vf s) {
-    s = vf_mul(s, vf_set(p->scale));
+/* Whether scores are more than products and a scale. */
+LN_INLINE bool is_biased(const ln_op_attention *p) {
+    return p->softcap > 0.0f || p->alibi_slopes != NULL || p->relative.table != NULL;
+}
+
+/* Soft cap and biases on the scores of the 16 keys from `key` on. */
+static vf bias_scores(const ln_op_attention *p, const query_row *row, size_t key, vf s) {
     if (p->softcap > 0.0f)
         s = vf_softcap(s, p->softcap);
     if (p->alibi_slopes == NULL && p->relative.table == NULL)
@@ -253,27 +257,34 @@ LN_INLINE vf finish_scores(const ln_op_attention *p, const query_row *row, size_
     return vf_add(s, vf_load(bias));
 }
 
+/* -infinity for the lanes outside [begin, end), counted from key `at` on. */
+static vf hide_keys(vf s, size_t at, size_t begin, size_t end) {
+    float lanes[LANES];
+    vf_store(lanes, s);
+    for (size_t lane = 0; lane < LANES; lane++)
+        if (at + lane < begin || at + lane >= end)
+            lanes[lane] = -INFINITY;
+    return vf_load(lanes);
+}
+
 /* The scores of a row for the key blocks [first, last) of the slice at `start`, finished, and
  * -infinity for keys that it does not see; returns the largest. */
 static float finish_row(const query_tile *t, size_t i, size_t start, size_t first, size_t last) {
     const query_row *row = &t->rows[i];
     float *scores = t->scores + i * SLICE;
     size_t begin = row->begin > start ? row->begin - start : 0, end = row->end - start;
+    const vf q_scale = vf_set(row->q_scale), scale = vf_set(t->p->scale);
+    const bool words = NARROW_KEYS != 0 && t->words, biased = is_biased(t->p);
     vf most = vf_set(-INFINITY);
     for (size_t at = first * LANES; at < last * LANES; at += LANES) {
         vf s = vf_load(scores + at);
-        if (t->words)
-            s = vf_mul(words_to_floats(s),
-                       vf_mul(vf_load(t->key_scales + at), vf_set(row->q_scale)));
-        s = finish_scores(t->p, row, start + at, s);
-        if (at < begin || at + LANES > end) {
-            float lanes[LANES];
-            vf_store(lanes, s);
-            for (size_t lane = 0; lane < LANES; lane++)
-                if (at + lane < begin || at + lane >= end)
-                    lanes[lane] = -INFINITY;
-            s = vf_load(lanes);
-        }
+        if (words)
+            s = vf_mul(words_to_floats(s), vf_mul(vf_load(t->key_scales + at), q_scale));
+        s = vf_mul(s, scale);
+        if (biased)
+            s = bias_scores(t->p, row, start + at, s);
+        if (at < begin || at + LANES > end)
+            s = hide_keys(s, at, begin, end);
         vf_store(scores + at, s);
         most = vf_max(s, most);
     }
@@ -285,7 +296,7 @@ static void weigh_row(const query_tile *t, size_t i, size_t start, size_t first,
                       softmax_rows *slice) {
     const query_row *row = &t->rows[i];
     float *scores = t->scores + i * SLICE;
-    bool halves = NARROW_VALUES != 0 && t->halves;
+    const bool words = NARROW_KEYS != 0 && t->words, halves = NARROW_VALUES != 0 && t->halves;
     slice->largest[i] = -INFINITY;
     slice->total[i] = 0.0f;
     if (row->begin >= start + SLICE || row->end <= start) {
@@ -297,7 +308,7 @@ static void weigh_row(const query_tile *t, size_t i, size_t start, size_t first,
     vf sum = vf_set(0.0f);
     for (size_t at = first * LANES; at < last * LANES; at += LANES) {
         vf x = vf_sub(vf_load(scores + at), vf_set(largest));
-        vf weight = NARROW_KEYS != 0 && t->words ? narrow_exp(x) : vf_exp(x);
+        vf weight = words ? narrow_exp(x) : vf_exp(x);
         sum = vf_add(sum, weight);
         if (halves)
             put_halves(scores + at / 2, weight);

@@ -6,14 +6,14 @@
  * memory from the start on, whatever stage it is, so that memory is read while blocks wait, and
  * before the kernel in front has ended.
  *
- * Blocks meet at a barrier between stages, or pass results to each other one by one. Then whoever
- * reads in a stage what was there before the kernel has results to leave in that stage, for which
- * all others wait sooner or later. So a result goes to its place in memory only where no later
- * stage leaves one there, and nothing is written that others still read.
+ * Blocks pass results to each other one by one, without barriers between stages. Whoever reads in a
+ * stage what was there before the kernel has results to leave in that stage, for which all others
+ * wait sooner or later. So a result goes to its place in memory only where no later stage leaves
+ * one there, and nothing is written that others still read.
  *
  * Shared memory: rings [16 warps][n_slots][tile]; what a stage works on: a slice's K and V, or the
  * places of sums [2 teams][2], or [4][up, gate], [8 slices][16][n_rows | 1] and x as tile_x.cuh has
- * it; barriers [16][n_slots]. */
+ * it; what is known of the next slice; barriers [16][n_slots]. */
 #include "backend/cuda/chain.h"
 
 #include "backend/cuda/chain_attention.cuh"
@@ -23,7 +23,7 @@ enum {
     MAX_ROWS = 4,
     SHARED_BYTES = 227 * 1024 - 4 * 1024, /* beside what is declared in kernels */
     MIN_SLOTS = 2,
-    MAX_PASSED_ROWS = 1,
+    PLAN_BYTES = (sizeof(ln_chain_slice_plan<LN_CHAIN_MAX_HEAD_DIM>) + 127) / 128 * 128,
     COUNTER_BYTES = 128, /* in front of what is passed */
     MAX_PASSED = (LN_CHAIN_BYTES - COUNTER_BYTES) / sizeof(float)
 };
@@ -46,14 +46,20 @@ static __device__ __forceinline__ void put_stage(ln_chain_stage *to, uint32_t wo
         ((uint32_t *)to)[threadIdx.x] = word;
 }
 
-/* What of a stage can begin before it has what others leave, by all warps but the first. */
+/* What of a stage, and of the attention behind it, can begin before it has what others leave.
+ * `attention`: the number of the next one. */
 template <int D>
 static __device__ __forceinline__ void expect_stage(const ln_chain_args &p, unsigned number,
-                                                    const ln_chain_stage &stage, uint8_t *work) {
-    if constexpr (D > 0)
+                                                    unsigned attention, const ln_chain_stage &stage,
+                                                    uint8_t *memory) {
+    if constexpr (D > 0) {
+        ln_chain_slice_plan<D> &plan = *(ln_chain_slice_plan<D> *)(memory + p.plan_at);
         if (p.is_attention[number])
-            ln_chain_expect_slice<D>(p, stage.attention, work);
-    if (!p.is_attention[number] && threadIdx.x / LN_WARP == 1)
+            ln_chain_expect_slice<D>(p, stage.attention, plan, memory + p.work_at);
+        else if (number + 1 < p.n_stages && p.is_attention[number + 1])
+            ln_chain_plan_slice<D>(p, p.attentions[attention], plan);
+    }
+    if (!p.is_attention[number] && threadIdx.x / LN_WARP == LN_CHAIN_WARPS - 1)
         ln_chain_expect_norm(stage.linear);
 }
 
@@ -78,12 +84,11 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
     ln_chain_begin<KIND>(p, weights, memory, &ring);
     ln_wait_for_last();
     unsigned turn = ln_chain_turn(p.arrived); /* thread 0's is kept */
-    if (p.passes) {
-        ln_forget_passed(p.passed, p.n_passed);
-        __syncthreads();
-        if (threadIdx.x == 0)
-            ln_arrive(p.arrived); /* whom the first stage waits for */
-    }
+    ln_forget_passed(p.passed, p.n_passed);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        ln_arrive(p.arrived); /* whom the first stage waits for */
+    expect_stage<D>(p, 0, 0, stages[0], memory);
     for (unsigned stage = 0; stage < p.n_stages; stage++) {
         const ln_chain_stage &now = stages[stage % 2];
         bool attends = p.is_attention[stage];
@@ -91,19 +96,15 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
         uint32_t word = stage_word(p, stage + 1, linear, attention); /* arrives in the meantime */
         if (!attends)
             ln_chain_multiply<KIND>(p, weights, now.linear, memory + p.work_at, shared, meetings,
-                                    &ring, &met, p.passes && stage == 0, &turn);
+                                    &ring, &met, stage == 0, &turn);
         else if constexpr (D > 0)
-            ln_chain_attend<D>(p, now.attention, memory + p.work_at, &turn);
+            ln_chain_attend<D>(p, now.attention, *(ln_chain_slice_plan<D> *)(memory + p.plan_at),
+                               memory + p.work_at, &turn);
         if (stage + 1 == p.n_stages)
             break;
         put_stage(&stages[(stage + 1) % 2], word);
         __syncthreads();
-        if (threadIdx.x == 0 && !p.passes)
-            ln_meet_blocks(p.arrived, &turn);
-        else if (threadIdx.x >= LN_WARP)
-            expect_stage<D>(p, stage + 1, stages[(stage + 1) % 2], memory + p.work_at);
-        if (!p.passes || p.is_attention[stage + 1])
-            __syncthreads();
+        expect_stage<D>(p, stage + 1, attention, stages[(stage + 1) % 2], memory);
     }
 }
 
@@ -132,7 +133,7 @@ static size_t align_up(size_t bytes) {
 
 /* Slots of a ring beside so much work memory, with their barriers. */
 static size_t slots_beside(const chain *c, size_t work_bytes) {
-    size_t rest = align_up(work_bytes), most = LN_CHAIN_MAX_SLOTS;
+    size_t rest = align_up(work_bytes) + PLAN_BYTES, most = LN_CHAIN_MAX_SLOTS;
     size_t per_slot = LN_CHAIN_WARPS * (ln_tile_bytes(c->kind) + sizeof(uint64_t));
     size_t n = rest < SHARED_BYTES ? (SHARED_BYTES - rest) / per_slot : 0;
     return n < most ? n : most;
@@ -282,7 +283,7 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
     size_t sums_bytes = ln_chain_place_floats(args->n_rows, l->has_gate) * sizeof(float);
     if (!make_room(c, sums_bytes + x_bytes(kind, p->n_rows, l)))
         return false;
-    if (args->passes && !pass_linears(c, l))
+    if (!pass_linears(c, l))
         return false;
     ln_chain_weights *w = &args->weights[args->n_linears];
     *w = {};
@@ -340,7 +341,7 @@ static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention 
         !make_room(c, attention_bytes(d, a->fast.heads_per_kv)))
         return false;
     a->passed = NULL;
-    if (args->passes && !pass_attention(c, a))
+    if (!pass_attention(c, a))
         return false;
     c->head_dim = d;
     args->is_attention[args->n_stages++] = 1;
@@ -355,7 +356,6 @@ static size_t build(chain *c, const ln_op *ops, size_t n_ops, const ln_cuda_step
     c->args.n_passed = 0;
     c->args.arrived = step->arrived;
     c->args.passed = (float *)((char *)step->arrived + COUNTER_BYTES);
-    c->args.passes = step->batch.n_tokens <= MAX_PASSED_ROWS;
     if (step->arrived == NULL || !ln_runs_hopper_code())
         return 0;
     for (size_t i = 0, n;;) {
@@ -400,7 +400,8 @@ template <int KIND, int D> static int launch(chain *c, cudaStream_t stream) {
         return code;
     args->n_slots = (unsigned)slots_beside(c, c->work_bytes);
     args->work_at = (unsigned)(args->n_slots * LN_CHAIN_WARPS * ln_tile_bytes(KIND));
-    args->barriers_at = args->work_at + (unsigned)align_up(c->work_bytes);
+    args->plan_at = args->work_at + (unsigned)align_up(c->work_bytes);
+    args->barriers_at = args->plan_at + (unsigned)PLAN_BYTES;
     /* all of it, so that blocks do not share a multiprocessor */
     return ln_launch(run_chain<KIND, D>, dim3((unsigned)n_processors), LN_CHAIN_THREADS,
                      SHARED_BYTES, stream, *args);

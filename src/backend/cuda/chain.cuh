@@ -40,7 +40,7 @@ typedef struct ln_chain_linear {
 
 /* Heads of q, k and v are finished, k and v cached, and q attends. */
 typedef struct ln_chain_attention {
-    ln_qkv_args qkv;
+    ln_qkv_args qkv; /* q, k and v are passed */
     ln_fast_args fast;
     float *passed; /* the result for other blocks, or NULL */
 } ln_chain_attention;
@@ -60,12 +60,11 @@ typedef struct ln_chain_weights {
 
 typedef struct ln_chain_args {
     unsigned n_rows, n_linears, n_attentions, n_stages;
-    unsigned n_slots;              /* of a warp's ring */
-    unsigned work_at, barriers_at; /* bytes of shared memory */
-    unsigned *arrived;             /* what blocks count at barriers; 0 at first */
-    bool passes;                   /* results are passed, without barriers between stages */
-    float *passed;                 /* where */
-    unsigned n_passed;             /* floats, a multiple of 4 */
+    unsigned n_slots;                       /* of a warp's ring */
+    unsigned work_at, plan_at, barriers_at; /* bytes of shared memory */
+    unsigned *arrived;                      /* what blocks count at barriers; 0 at first */
+    float *passed;                          /* where */
+    unsigned n_passed;                      /* floats, a multiple of 4 */
     uint8_t is_attention[LN_CHAIN_STAGES];
     ln_chain_weights weights[LN_CHAIN_LINEARS]; /* of linears */
     ln_chain_linear linears[LN_CHAIN_LINEARS];
@@ -97,15 +96,12 @@ static __device__ __forceinline__ void ln_wait_for_blocks(const unsigned *arrive
     *turn ^= 0x80000000u;
 }
 
-static __device__ __forceinline__ void ln_meet_blocks(unsigned *arrived, unsigned *turn) {
-    ln_arrive(arrived);
-    ln_wait_for_blocks(arrived, turn);
-}
-
 static __device__ __forceinline__ void ln_grid_barrier(unsigned *arrived, unsigned *turn) {
     __syncthreads();
-    if (threadIdx.x == 0)
-        ln_meet_blocks(arrived, turn);
+    if (threadIdx.x == 0) {
+        ln_arrive(arrived);
+        ln_wait_for_blocks(arrived, turn);
+    }
     __syncthreads();
 }
 

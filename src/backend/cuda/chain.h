@@ -11,7 +11,7 @@ extern "C" {
 
 /* What blocks of a chain meet and pass results with, in device memory: a counter, 0 at first, and
  * results. */
-enum { LN_CHAIN_BYTES = 4 << 20 };
+enum { LN_CHAIN_BYTES = 8 << 20 };
 
 /* How many operations, from the first on, are a chain; 0: the first is for other kernels. */
 size_t ln_cuda_chain_ops(const ln_op *ops, size_t n_ops, const ln_cuda_step *step);

@@ -1,6 +1,6 @@
 /* A chain's attention: sequences of one token each, whose heads are finished and cached on the way.
  * A block takes a slice of a KV head: four warps score each of its tiles, then every warp weighs
- * all of them for 16 columns of V. Before blocks have met that make q, k and v, what was cached by
+ * all of them for 16 columns of V. Before q, k and v are there, what was cached by
  * earlier steps is under way, and what positions turn heads by is known. For f16 caches. The
  * recurrence is that of attention_tile.cuh, bit for bit.
  */
@@ -33,8 +33,6 @@ typedef struct ln_chain_slice_place {
 template <int D> struct ln_chain_slice_memory {
     uint16_t tiles[LN_CHAIN_TILES][LN_TILE_HALVES(D)];
     float4 largest[LN_CHAIN_TILES][16]; /* of each part of the keys */
-    ln_chain_slice_place place;         /* of the block's first slice */
-    float2 turns[D / 2];                /* cosine and sine for each pair of a head */
     union {
         struct {
             float k[D], q[LN_CHAIN_MAX_HEADS][D];
@@ -43,7 +41,13 @@ template <int D> struct ln_chain_slice_memory {
     };
 };
 
-/* Bytes of it that KV heads with so many heads take. */
+/* What is known of a block's first slice ahead, beside the work memory. */
+template <int D> struct ln_chain_slice_plan {
+    ln_chain_slice_place place;
+    float2 turns[D / 2]; /* cosine and sine for each pair of a head */
+};
+
+/* Bytes of the work memory that KV heads with so many heads take. */
 template <int D> static size_t ln_chain_slice_bytes(unsigned heads_per_kv) {
     size_t spared = heads_per_kv > 8 ? 0 : sizeof(((ln_chain_slice_memory<D> *)0)->weights[1]);
     return sizeof(ln_chain_slice_memory<D>) - spared;
@@ -141,10 +145,9 @@ static __device__ __forceinline__ void ln_chain_load_late(const ln_fast_args &p,
     ln_copy_commit();
 }
 
-/* A number of a head, once it is there where others pass it. */
-static __device__ __forceinline__ float ln_chain_await(const float *at, bool is_passed) {
-    float x = ln_look(at);
-    while (is_passed && ln_is_missing(x))
+/* A number of a head, once it is there; x: what was seen there. */
+static __device__ __forceinline__ float ln_chain_await(const float *at, float x) {
+    while (ln_is_missing(x))
         x = ln_look(at);
     return x;
 }
@@ -168,23 +171,21 @@ static __device__ __forceinline__ void ln_chain_keep(const float held[D / LN_WAR
 
 /* Numbers of a head, of a lane: every LN_WARP-th. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_take_head(const float *x, bool is_passed,
-                                                          float held[D / LN_WARP]) {
+static __device__ __forceinline__ void ln_chain_take_head(const float *x, float held[D / LN_WARP]) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
         held[j] = ln_look(x + lane + j * LN_WARP);
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
-        if (is_passed && ln_is_missing(held[j]))
-            held[j] = ln_chain_await(x + lane + j * LN_WARP, true);
+        held[j] = ln_chain_await(x + lane + j * LN_WARP, held[j]);
 }
 
 /* ln_finish_head of a head without a norm, whose turns are known. */
 template <int D>
 static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsigned n_rotated,
                                                      const float2 *turns, const float *x,
-                                                     bool is_passed, float *out) {
+                                                     float *out) {
     enum { PAIRS = D / 2 / LN_WARP };
     unsigned lane = threadIdx.x % LN_WARP, first[PAIRS], second[PAIRS];
     float2 held[PAIRS];
@@ -199,11 +200,8 @@ static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsign
     }
 #pragma unroll
     for (int j = 0; j < PAIRS; j++) {
-        float a = held[j].x, b = held[j].y;
-        if (is_passed && ln_is_missing(a))
-            a = ln_chain_await(x + first[j], true);
-        if (is_passed && ln_is_missing(b))
-            b = ln_chain_await(x + second[j], true);
+        float a = ln_chain_await(x + first[j], held[j].x);
+        float b = ln_chain_await(x + second[j], held[j].y);
         if (lane + j * LN_WARP < n_rotated / 2) {
             float2 turn = turns[lane + j * LN_WARP];
             out[first[j]] = a * turn.x - b * turn.y;
@@ -220,33 +218,32 @@ static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsign
 template <int D>
 static __device__ __forceinline__ void
 ln_chain_finish(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsigned position,
-                const float2 *turns, const float *x, bool is_passed, float *out) {
+                const float2 *turns, const float *x, float *out) {
     if (qkv.normalizes) {
         float held[D / LN_WARP];
-        ln_chain_take_head<D>(x, is_passed, held);
+        ln_chain_take_head<D>(x, held);
 #pragma unroll
         for (int j = 0; j < D / LN_WARP; j++)
             out[threadIdx.x % LN_WARP + j * LN_WARP] = held[j];
         __syncwarp();
         ln_finish_head(qkv, norm, head, (int32_t)position, D, out, out);
     } else {
-        ln_chain_turn<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x,
-                         is_passed, out);
+        ln_chain_turn<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x, out);
     }
 }
 
 /* Finishes the query heads, and k where the slice is the token's own, which goes to the cache and
  * to the tiles with v. A warp for a head. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_heads(const ln_chain_attention &c, bool is_passed,
-                                                      const ln_chain_slice_place &at,
-                                                      ln_chain_slice_memory<D> &m) {
+static __device__ __forceinline__ void
+ln_chain_heads(const ln_chain_attention &c, const float2 *turns, const ln_chain_slice_place &at,
+               ln_chain_slice_memory<D> &m) {
     const ln_qkv_args &qkv = c.qkv;
     unsigned warp = threadIdx.x / LN_WARP, kv_heads = (unsigned)qkv.kv.n_heads;
     for (unsigned h = warp; h < c.fast.heads_per_kv; h += LN_CHAIN_WARPS) {
         unsigned head = at.kv_head * c.fast.heads_per_kv + h;
-        ln_chain_finish<D>(qkv, qkv.q_norm, head, at.position, m.turns,
-                           qkv.q + (at.token * qkv.n_heads + head) * D, is_passed, m.heads.q[h]);
+        ln_chain_finish<D>(qkv, qkv.q_norm, head, at.position, turns,
+                           qkv.q + (at.token * qkv.n_heads + head) * D, m.heads.q[h]);
     }
     if (!at.is_own || warp < LN_CHAIN_WARPS - 2)
         return;
@@ -256,13 +253,12 @@ static __device__ __forceinline__ void ln_chain_heads(const ln_chain_attention &
     float held[D / LN_WARP];
     if (warp == LN_CHAIN_WARPS - 2) {
         bool is_early = ln_chain_is_early(at, tile);
-        ln_chain_take_head<D>(qkv.v + from, is_passed, held);
+        ln_chain_take_head<D>(qkv.v + from, held);
         ln_chain_keep<D>(held, qkv.values, at.row,
                          is_early ? m.tiles[ln_chain_value_slot(at, tile)] + in_tile : NULL);
         return;
     }
-    ln_chain_finish<D>(qkv, qkv.k_norm, at.kv_head, at.position, m.turns, qkv.k + from, is_passed,
-                       m.heads.k);
+    ln_chain_finish<D>(qkv, qkv.k_norm, at.kv_head, at.position, turns, qkv.k + from, m.heads.k);
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
         held[j] = m.heads.k[threadIdx.x % LN_WARP + j * LN_WARP];
@@ -430,11 +426,11 @@ ln_chain_leave_slice(const ln_chain_attention &c, size_t token, unsigned kv_head
 /* One slice, what of it was cached early being under way. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_attend_slice(const ln_chain_attention &c, bool is_passed, const ln_chain_slice_place &at,
-                      ln_chain_slice_memory<D> &m) {
+ln_chain_attend_slice(const ln_chain_attention &c, const float2 *turns,
+                      const ln_chain_slice_place &at, ln_chain_slice_memory<D> &m) {
     const ln_fast_args &p = c.fast;
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    ln_chain_heads<D>(c, is_passed, at, m);
+    ln_chain_heads<D>(c, turns, at, m);
     ln_rows rows;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
@@ -467,41 +463,58 @@ static __host__ __device__ __forceinline__ unsigned ln_chain_n_slices(unsigned n
     return n_rows * (unsigned)fast.a.kv.n_heads * fast.n_slices;
 }
 
-/* Has the cached part of the block's first slice brought near, by all warps but the first; when
- * nobody uses the work memory any more. */
+/* Finds the block's first slice and has what is cached of it brought to the L2 cache. */
 template <int D>
-static __device__ __forceinline__ void
-ln_chain_expect_slice(const ln_chain_args &p, const ln_chain_attention &c, uint8_t *work) {
-    ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)work;
-    unsigned thread = threadIdx.x - LN_WARP;
+static __device__ __forceinline__ void ln_chain_plan_slice(const ln_chain_args &p,
+                                                           const ln_chain_attention &c,
+                                                           ln_chain_slice_plan<D> &plan) {
+    enum { LINE = 64 }; /* numbers of 16 bits in 128 bytes */
     if (blockIdx.x >= ln_chain_n_slices(p.n_rows, c.fast))
         return;
     ln_chain_slice_place at = ln_chain_find_slice(c, blockIdx.x);
-    ln_chain_load_early<D>(c.fast, at, thread, LN_CHAIN_THREADS - LN_WARP, m);
-    ln_chain_find_turns(c.qkv, at.position, thread, m.turns);
-    if (thread == 0)
-        m.place = at;
+    unsigned end = min(at.end, at.position);
+    ln_tile_source from = ln_make_source(c.fast, at.token, at.kv_head, at.begin, end, 0, 1);
+    unsigned key = at.first + threadIdx.x / 2;
+    const ln_kv_array &array = threadIdx.x % 2 ? c.fast.a.values : c.fast.a.keys;
+    if (key < at.first + at.n_tiles * LN_KEYS && key < end) {
+        const uint16_t *row = (const uint16_t *)array.data + ln_find_row(from, key) * D;
+        for (unsigned i = 0; i < D; i += LINE)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(row + i));
+    }
+    ln_chain_find_turns(c.qkv, at.position, threadIdx.x, plan.turns);
+    if (threadIdx.x == 0)
+        plan.place = at;
 }
 
-/* One stage, with the barrier between its two parts where slices are to be merged. The cached part
+/* Queues the cached part of the block's first slice; when nobody uses the work memory any more. */
+template <int D>
+static __device__ __forceinline__ void
+ln_chain_expect_slice(const ln_chain_args &p, const ln_chain_attention &c,
+                      const ln_chain_slice_plan<D> &plan, uint8_t *work) {
+    if (blockIdx.x < ln_chain_n_slices(p.n_rows, c.fast))
+        ln_chain_load_early<D>(c.fast, plan.place, threadIdx.x, LN_CHAIN_THREADS,
+                               *(ln_chain_slice_memory<D> *)work);
+}
+
+/* One stage, with a barrier between its two parts where slices are to be merged. The cached part
  * of the first slice is under way. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_attend(const ln_chain_args &p,
-                                                       const ln_chain_attention &c, uint8_t *work,
-                                                       unsigned *turn) {
+static __device__ __forceinline__ void
+ln_chain_attend(const ln_chain_args &p, const ln_chain_attention &c, ln_chain_slice_plan<D> &plan,
+                uint8_t *work, unsigned *turn) {
     ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)work;
     for (unsigned i = blockIdx.x; i < ln_chain_n_slices(p.n_rows, c.fast); i += gridDim.x) {
         ln_chain_slice_place at;
         if (i == blockIdx.x) {
-            at = m.place;
+            at = plan.place;
         } else {
             at = ln_chain_find_slice(c, i);
             ln_chain_load_early<D>(c.fast, at, threadIdx.x, LN_CHAIN_THREADS, m);
-            ln_chain_find_turns(c.qkv, at.position, threadIdx.x, m.turns);
+            ln_chain_find_turns(c.qkv, at.position, threadIdx.x, plan.turns);
             __syncthreads();
         }
         if (at.n_tiles > 0)
-            ln_chain_attend_slice<D>(c, p.passes, at, m);
+            ln_chain_attend_slice<D>(c, plan.turns, at, m);
         __syncthreads();
     }
     if (c.fast.n_slices == 1)

@@ -21,7 +21,8 @@
 
 enum {
     MAX_ROWS = 4,
-    SHARED_BYTES = 227 * 1024 - 4 * 1024, /* beside what is declared in kernels */
+    DECLARED_BYTES = 4 * 1024, /* in the kernel, at most */
+    SHARED_BYTES = 227 * 1024 - DECLARED_BYTES,
     MIN_SLOTS = 2,
     PLAN_BYTES = (sizeof(ln_chain_slice_plan<LN_CHAIN_MAX_HEAD_DIM>) + 127) / 128 * 128,
     COUNTER_BYTES = 128, /* in front of what is passed */
@@ -40,6 +41,10 @@ static __device__ __forceinline__ uint32_t stage_word(const ln_chain_args &p, un
 }
 
 static_assert(sizeof(ln_chain_stage) <= LN_CHAIN_THREADS * sizeof(uint32_t), "a word a thread");
+static_assert(LN_MAX_WARPS * sizeof(float) + LN_CHAIN_LINEARS * sizeof(ln_chain_weights) +
+                      2 * sizeof(ln_chain_stage) + LN_CHAIN_MEETINGS * sizeof(ln_chain_meeting) <=
+                  DECLARED_BYTES,
+              "shared memory that the kernel declares");
 
 static __device__ __forceinline__ void put_stage(ln_chain_stage *to, uint32_t word) {
     if (threadIdx.x < sizeof *to / sizeof word)
@@ -214,7 +219,8 @@ static bool take_norm(const ln_op_norm *p, const ln_op *ops, size_t n_ops, const
     const ln_op_linear *linear = &ops->linear;
     size_t dim = p->norm->dim;
     for (size_t i = 0; i < n_ops; i++)
-        if (ops[i].linear.out == p->x)
+        if (ops[i].linear.out == p->x || ops[i].linear.out == p->out ||
+            ops[i].linear.residual == p->out)
             return false;
     if (linear->x != p->out || p->out == p->x || p->residual != NULL ||
         p->n_rows != linear->n_rows || l->n_cols != dim || l->stride != dim ||

@@ -289,7 +289,15 @@ ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_
     *(has_gate ? &met->by_block : &met->by_team) = n_met;
 }
 
-/* One stage, at `work` in shared memory. Before the first results are passed blocks have met. */
+/* Lets no thread of the block on before all blocks have arrived. */
+static __device__ __forceinline__ void ln_chain_meet(const ln_chain_args &p, unsigned *turn) {
+    if (threadIdx.x == 0)
+        ln_wait_for_blocks(p.arrived, turn);
+    __syncthreads();
+}
+
+/* One stage, at `work` in shared memory. Before the first results are passed, norms included,
+ * blocks have met. */
 template <int KIND>
 static __device__ __forceinline__ void
 ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const ln_chain_linear &l,
@@ -298,11 +306,14 @@ ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const
     float *sums = (float *)work;
     uint8_t *at = (uint8_t *)(sums + ln_chain_place_floats(p.n_rows, l.has_gate));
     ln_tile_x_parts x = {};
+    bool passes_norms = l.passed_normed != NULL;
+    if (meets && passes_norms)
+        ln_chain_meet(p, turn);
     if (blockIdx.x < l.n_tile_rows)
         x = ln_chain_x<KIND>(l, p.n_rows, at, shared);
-    if (meets && threadIdx.x == 0)
-        ln_wait_for_blocks(p.arrived, turn);
     __syncthreads();
+    if (meets && !passes_norms)
+        ln_chain_meet(p, turn);
     if (p.n_rows == 1)
         ln_chain_rows<KIND, true>(p, weights, l, x, sums, meetings, r, met);
     else

@@ -1,9 +1,8 @@
 /* A chain's attention: sequences of one token each, whose heads are finished and cached on the way.
- * A block takes a slice of a KV head: four warps score each of its tiles, then every warp weighs
- * all of them for 16 columns of V. Before q, k and v are there, what was cached by
- * earlier steps is under way, and what positions turn heads by is known. For f16 caches. The
- * recurrence is that of attention_tile.cuh, bit for bit.
- */
+ * A block takes a slice of a KV head: four warps score each of its tiles, then a warp for every 16
+ * columns of V weighs all of them. Before q, k and v are there, what was cached by earlier steps is
+ * under way, and what positions turn heads by is known. For f16 caches. The recurrence is that of
+ * attention_tile.cuh, bit for bit. */
 #ifndef LN_BACKEND_CUDA_CHAIN_ATTENTION_CUH
 #define LN_BACKEND_CUDA_CHAIN_ATTENTION_CUH
 

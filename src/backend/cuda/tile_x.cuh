@@ -25,7 +25,7 @@
     (200u * 1024) /* of rows of F8_ROW that are in no panel, with slices' ends */
 
 /* In front of ln_tile_x.memory: words by which blocks that divide columns of x among them
- * (tile_few.cu) say what they have left for each other, and places for that. */
+ * (tile_few.cuh) say what they have left for each other, and places for that. */
 enum {
     LN_TILE_SPLIT_BLOCKS = 132,
     LN_TILE_SPLIT_PLACES = 4 * LN_TILE_SPLIT_BLOCKS,

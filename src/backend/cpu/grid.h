@@ -89,7 +89,7 @@ static inline uint64_t ln_grid_entry(ln_pack pack, uint32_t index) {
     }
 }
 
-/* Packs 16 rows, and reads column i of 256 columns, as their namesakes in pack.h do. */
+/* Packs 16 rows, and reads column i of 256 columns, for pack.h and pack_read.h. */
 void ln_grid_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], size_t n_cols,
                         uint8_t *panel);
 float ln_grid_read(ln_pack pack, const uint8_t *p, size_t lane, size_t i);

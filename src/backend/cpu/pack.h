@@ -88,6 +88,12 @@ static const uint8_t ln_pack_fp4[16] = {128, 129, 130, 131, 132, 134, 136, 140,
 /* The layout that a type packs into; LN_PACK_NONE: there is none. */
 ln_pack ln_pack_of(ln_dtype dtype);
 
+/* Bytes that `cols` columns of a panel take: a panel is a sequence of such blocks. */
+typedef struct ln_pack_shape {
+    size_t cols, bytes;
+} ln_pack_shape;
+ln_pack_shape ln_pack_shape_of(ln_pack pack);
+
 /* Bytes of one panel of n_cols columns; false on overflow. */
 bool ln_pack_panel_bytes(ln_pack pack, size_t n_cols, size_t *bytes);
 
@@ -97,8 +103,5 @@ typedef void (*ln_panel_packer)(ln_dtype dtype, const uint8_t *const rows[LN_PAN
                                 size_t n_cols, uint8_t *panel);
 void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], size_t n_cols,
                    uint8_t *panel);
-
-/* out[n_cols] = row `lane` of a panel. */
-void ln_pack_read_row(ln_pack pack, const uint8_t *panel, size_t lane, size_t n_cols, float *out);
 
 #endif

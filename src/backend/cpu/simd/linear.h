@@ -8,6 +8,7 @@
 #define LN_BACKEND_CPU_SIMD_LINEAR_H
 
 #include "backend/cpu/lazy.h"
+#include "backend/cpu/pack_read.h"
 #include "backend/cpu/simd/f8.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/rows.h"

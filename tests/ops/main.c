@@ -58,6 +58,7 @@ int main(int argc, char **argv) {
     int failed = _cmocka_run_group_tests("linear", linear_tests, n_linear_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("rows", row_tests, n_row_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("attention", attention_tests, n_attention_tests, NULL, NULL);
+    failed |= _cmocka_run_group_tests("chain", chain_tests, n_chain_tests, NULL, NULL);
     subject.backend->vtable->destroy(subject.backend);
     oracle.backend->vtable->destroy(oracle.backend);
     return failed != 0;

@@ -55,7 +55,7 @@ ln_weight put_weight(side *s, const matrix *m, const float *bias);
 /* n of one shape, one after another as a model's experts lie; *weights are put. */
 void put_weights(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight *weights);
 
-extern const struct CMUnitTest linear_tests[], row_tests[], attention_tests[];
-extern const size_t n_linear_tests, n_row_tests, n_attention_tests;
+extern const struct CMUnitTest linear_tests[], row_tests[], attention_tests[], chain_tests[];
+extern const size_t n_linear_tests, n_row_tests, n_attention_tests, n_chain_tests;
 
 #endif

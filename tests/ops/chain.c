@@ -1,0 +1,398 @@
+/* Decode steps of few sequences as models record them, by kernels that run many operations at once
+ * and by those that run one after another, which a backend with a profile does: the same bits. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "ops/ops.h"
+
+enum {
+    BLOCK = 16,
+    MAX_BLOCKS = 40,
+    MAX_ROWS = 5,
+    MAX_LAYERS = 14,
+    N_SETS = 2, /* of weights, which layers take by turns */
+    MAX_STEPS = 3,
+    MAX_OPS = MAX_LAYERS * 12 + 2,
+    MAX_HALF_DIM = 64,
+    N_OUT = 1000
+};
+
+typedef enum placement {
+    IN_TURN, /* a norm before attention and one before the rest */
+    PARALLEL,
+    PARALLEL_WITH_NORM /* of its own */
+} placement;
+
+typedef struct chain_case {
+    const char *name;
+    ln_dtype dtype, down_dtype, out_dtype;
+    size_t n_rows, n_cached; /* of the first sequence, before the first step */
+    size_t dim, head_dim, n_heads, kv_heads, n_hidden, n_layers, n_steps;
+    placement placement;
+    ln_norm_kind norm;
+    bool is_plain; /* without a gate */
+    bool has_bias, norms_heads, is_precise;
+    size_t window;
+    float softcap;
+} chain_case;
+
+/* The linears of a layer. */
+typedef enum linear_name { Q, K, V, O, UP, GATE, DOWN, N_LINEARS } linear_name;
+
+typedef struct chain_data {
+    matrix linears[N_SETS][N_LINEARS], out;
+    float *bias[N_SETS][N_LINEARS];
+    float *norms, *x, *inv_freq; /* norms [4][dim]: weights and biases of two */
+    float *cache;                /* of a layer: pairs of f16 */
+    size_t n_cache;              /* such pairs */
+    int32_t tables[MAX_ROWS * MAX_BLOCKS];
+} chain_data;
+
+typedef struct step {
+    ln_batch batch;
+    int32_t positions[MAX_ROWS], slots[MAX_ROWS], starts[MAX_ROWS + 1], lengths[MAX_ROWS];
+    int32_t logit_rows[MAX_ROWS];
+} step;
+
+/* What lies on the backend. */
+typedef struct placed {
+    ln_weight linears[N_SETS][N_LINEARS], out;
+    ln_norm norms[2], head_norm;
+    ln_rope rope;
+    ln_kv_layer kv[MAX_LAYERS];
+    float *x, *normed, *other, *q, *k, *v, *attended, *hidden, *logits;
+} placed;
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static void linear_shape(const chain_case *c, linear_name name, size_t *n_rows, size_t *n_cols) {
+    size_t q = c->n_heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    const size_t rows[N_LINEARS] = {q, kv, kv, c->dim, c->n_hidden, c->n_hidden, c->dim};
+    *n_rows = rows[name];
+    *n_cols = name == O ? q : name == DOWN ? c->n_hidden : c->dim;
+}
+
+static float *make_cache(size_t n_pairs) {
+    uint16_t *halves = malloc(n_pairs * 2 * sizeof *halves);
+    assert_non_null(halves);
+    for (size_t i = 0; i < n_pairs * 2; i++)
+        halves[i] = ln_f16_from_f32(noise());
+    return (float *)(void *)halves;
+}
+
+static chain_data make_data(const chain_case *c) {
+    chain_data d = {.out = make_matrix(c->out_dtype, N_OUT, c->dim),
+                    .norms = noise_rows(4 * c->dim),
+                    .x = noise_rows(MAX_STEPS * MAX_ROWS * c->dim),
+                    .inv_freq = noise_rows(MAX_HALF_DIM),
+                    .n_cache =
+                        (size_t)MAX_ROWS * MAX_BLOCKS * BLOCK * c->kv_heads * c->head_dim / 2};
+    for (size_t set = 0; set < N_SETS; set++)
+        for (linear_name name = Q; name < N_LINEARS; name++) {
+            size_t n_rows, n_cols;
+            linear_shape(c, name, &n_rows, &n_cols);
+            d.linears[set][name] =
+                make_matrix(name == DOWN ? c->down_dtype : c->dtype, n_rows, n_cols);
+            d.bias[set][name] = c->has_bias ? noise_rows(n_rows) : NULL;
+        }
+    d.cache = make_cache(d.n_cache);
+    for (int32_t i = 0; i < MAX_ROWS * MAX_BLOCKS; i++)
+        d.tables[i] = i * 37 % (MAX_ROWS * MAX_BLOCKS);
+    return d;
+}
+
+static void free_data(chain_data *d) {
+    for (size_t set = 0; set < N_SETS; set++)
+        for (linear_name name = Q; name < N_LINEARS; name++) {
+            free_matrix(&d->linears[set][name]);
+            free(d->bias[set][name]);
+        }
+    free_matrix(&d->out);
+    free(d->norms), free(d->x), free(d->inv_freq), free(d->cache);
+}
+
+static placed place(side *s, const chain_case *c, const chain_data *d) {
+    size_t n = MAX_ROWS, q = c->n_heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    placed p = {.out = put_weight(s, &d->out, NULL),
+                .rope = {.style = c->has_bias ? LN_ROPE_INTERLEAVED : LN_ROPE_HALF,
+                         .n_dims = c->has_bias ? c->head_dim / 2 : c->head_dim,
+                         .inv_freq = put(s, d->inv_freq, MAX_HALF_DIM),
+                         .magnitude = 1.1f},
+                .x = put(s, NULL, n * c->dim),
+                .normed = put(s, NULL, n * c->dim),
+                .other = put(s, NULL, n * c->dim),
+                .q = put(s, NULL, n * q),
+                .k = put(s, NULL, n * kv),
+                .v = put(s, NULL, n * kv),
+                .attended = put(s, NULL, n * q),
+                .hidden = put(s, NULL, n * c->n_hidden),
+                .logits = put(s, NULL, n * N_OUT)};
+    for (size_t i = 0; i < 2; i++)
+        p.norms[i] = (ln_norm){.kind = c->norm,
+                               .eps = 1e-5f,
+                               .dim = c->dim,
+                               .weight = put(s, d->norms + 2 * i * c->dim, c->dim),
+                               .bias = c->norm == LN_NORM_LAYER
+                                           ? put(s, d->norms + (2 * i + 1) * c->dim, c->dim)
+                                           : NULL};
+    p.head_norm = (ln_norm){
+        .kind = LN_NORM_RMS, .eps = 1e-5f, .dim = c->head_dim, .weight = p.norms[0].weight};
+    for (size_t set = 0; set < N_SETS; set++)
+        for (linear_name name = Q; name < N_LINEARS; name++)
+            p.linears[set][name] = put_weight(s, &d->linears[set][name], d->bias[set][name]);
+    for (size_t layer = 0; layer < c->n_layers; layer++)
+        p.kv[layer] = (ln_kv_layer){.dtype = LN_KV_F16,
+                                    .block_tokens = BLOCK,
+                                    .n_heads = c->kv_heads,
+                                    .k_dim = c->head_dim,
+                                    .v_dim = c->head_dim,
+                                    .v_stride = c->head_dim,
+                                    .k = put(s, d->cache, d->n_cache),
+                                    .v = put(s, d->cache, d->n_cache)};
+    return p;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* A token of each sequence; the sequences have different lengths. */
+static void make_step(step *s, const chain_case *c, const chain_data *d, size_t number) {
+    for (size_t row = 0; row < c->n_rows; row++) {
+        size_t position = (c->n_cached + 61 * row) % 600 + number;
+        const int32_t *blocks = d->tables + row * MAX_BLOCKS;
+        s->positions[row] = (int32_t)position;
+        s->slots[row] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
+        s->starts[row] = s->logit_rows[row] = (int32_t)row;
+        s->lengths[row] = (int32_t)position + 1;
+    }
+    s->starts[c->n_rows] = (int32_t)c->n_rows;
+}
+
+static int32_t n_lists; /* recorded so far */
+
+static ln_op *push(ln_op *ops, size_t *n, ln_op_kind kind, const ln_batch *batch) {
+    ln_op *op = &ops[(*n)++];
+    memset(op, 0, sizeof *op); /* replays compare bytes */
+    op->kind = kind;
+    op->layer = n_lists; /* no list is taken for another one */
+    op->batch = batch;
+    return op;
+}
+
+static void push_norm(ln_op *ops, size_t *n, const ln_batch *batch, const ln_norm *norm,
+                      const float *x, float *out) {
+    ln_op_norm *op = &push(ops, n, LN_OP_NORM, batch)->norm;
+    op->norm = norm;
+    op->n_rows = batch->n_tokens;
+    op->x = x;
+    op->scale = 1.0f;
+    op->out = out;
+}
+
+static ln_op_linear *push_linear(ln_op *ops, size_t *n, const ln_batch *batch,
+                                 const ln_weight *weight, const float *x, float *out) {
+    ln_op_linear *op = &push(ops, n, LN_OP_LINEAR, batch)->linear;
+    op->weight = weight;
+    op->n_rows = batch->n_tokens;
+    op->x = x;
+    op->scale = 1.0f;
+    op->out = out;
+    return op;
+}
+
+static void push_to_stream(ln_op *ops, size_t *n, const ln_batch *batch, const ln_weight *weight,
+                           const float *x, float *stream) {
+    push_linear(ops, n, batch, weight, x, stream)->residual = stream;
+}
+
+static void push_attention(ln_op *ops, size_t *n, const ln_batch *batch, const chain_case *c,
+                           const placed *p, size_t layer, const float *x) {
+    const ln_weight *w = p->linears[layer % N_SETS];
+    push_linear(ops, n, batch, &w[Q], x, p->q)->precise = c->is_precise;
+    push_linear(ops, n, batch, &w[K], x, p->k)->precise = c->is_precise;
+    push_linear(ops, n, batch, &w[V], x, p->v);
+    ln_op_qkv *qkv = &push(ops, n, LN_OP_QKV, batch)->qkv;
+    *qkv = (ln_op_qkv){.q = p->q,
+                       .k = p->k,
+                       .v = p->v,
+                       .n_heads = c->n_heads,
+                       .qk_norm = c->norms_heads ? LN_QK_NORM_HEAD : LN_QK_NORM_NONE,
+                       .q_norm = &p->head_norm,
+                       .k_norm = &p->head_norm,
+                       .rope = &p->rope,
+                       .kv = &p->kv[layer]};
+    ln_op_attention *op = &push(ops, n, LN_OP_ATTENTION, batch)->attention;
+    op->q = p->q;
+    op->kv = &p->kv[layer];
+    op->n_heads = c->n_heads;
+    op->scale = 0.1f;
+    op->softcap = c->softcap;
+    op->window = c->window;
+    op->out = p->attended;
+    push_to_stream(ops, n, batch, &w[O], p->attended, p->x);
+}
+
+static void push_layer(ln_op *ops, size_t *n, const ln_batch *batch, const chain_case *c,
+                       const placed *p, size_t layer) {
+    const ln_weight *w = p->linears[layer % N_SETS];
+    const float *x = p->normed;
+    push_norm(ops, n, batch, &p->norms[0], p->x, p->normed);
+    if (c->placement == PARALLEL_WITH_NORM)
+        push_norm(ops, n, batch, &p->norms[1], p->x, p->other);
+    push_attention(ops, n, batch, c, p, layer, p->normed);
+    if (c->placement == IN_TURN)
+        push_norm(ops, n, batch, &p->norms[1], p->x, p->other);
+    if (c->placement != PARALLEL)
+        x = p->other;
+    ln_op_linear *up = push_linear(ops, n, batch, &w[UP], x, p->hidden);
+    up->gate = c->is_plain ? NULL : &w[GATE];
+    up->activation = c->is_plain ? LN_ACT_GELU_TANH : LN_ACT_SILU;
+    push_to_stream(ops, n, batch, &w[DOWN], p->hidden, p->x);
+}
+
+/* ---- comparison ------------------------------------------------------------------------------ */
+
+typedef enum way { ONE_BY_ONE, AT_ONCE, REPLAYED } way;
+
+static float *append(side *s, float *results, size_t *n, float *from, size_t n_from) {
+    float *part = get(s, from, n_from);
+    memcpy(results + *n, part, n_from * sizeof *part);
+    free(part);
+    *n += n_from;
+    return results;
+}
+
+/* The steps' results, then the caches; malloc'd. */
+static float *run_steps(side *s, const chain_case *c, const chain_data *d, way by, size_t *n) {
+    static ln_op ops[MAX_OPS];
+    static step st;
+    ln_profile profile = {0};
+    size_t n_ops = 0, n_rows = c->n_rows;
+    placed p = place(s, c, d);
+    n_lists++;
+    st = (step){.batch = {.n_tokens = n_rows,
+                          .n_seqs = n_rows,
+                          .n_logits = n_rows,
+                          .n_groups = 1,
+                          .positions = st.positions,
+                          .seq_starts = st.starts,
+                          .logit_rows = st.logit_rows,
+                          .groups = {{d->tables, MAX_BLOCKS, st.lengths, st.slots}},
+                          .repeats = by == REPLAYED}};
+    for (size_t layer = 0; layer < c->n_layers; layer++)
+        push_layer(ops, &n_ops, &st.batch, c, &p, layer);
+    push_norm(ops, &n_ops, &st.batch, &p.norms[0], p.x, p.normed);
+    ops[n_ops - 1].norm.rows = st.logit_rows;
+    push_linear(ops, &n_ops, &st.batch, &p.out, p.normed, p.logits);
+    float *results = malloc(
+        (c->n_steps * n_rows * (c->dim + N_OUT) + 2 * c->n_layers * d->n_cache) * sizeof *results);
+    assert_non_null(results);
+    *n = 0;
+    s->backend->profile = by == ONE_BY_ONE ? &profile : NULL;
+    for (size_t number = 0; number < c->n_steps; number++) {
+        make_step(&st, c, d, number);
+        s->backend->vtable->upload(s->backend, p.x, d->x + number * MAX_ROWS * c->dim,
+                                   n_rows * c->dim * sizeof *d->x);
+        run_ops(s, ops, n_ops);
+        append(s, results, n, p.x, n_rows * c->dim);
+        append(s, results, n, p.logits, n_rows * N_OUT);
+    }
+    for (size_t i = 0; i < *n; i++)
+        assert_true(isfinite(results[i]));
+    for (size_t layer = 0; layer < c->n_layers; layer++) {
+        append(s, results, n, p.kv[layer].k, d->n_cache);
+        append(s, results, n, p.kv[layer].v, d->n_cache);
+    }
+    s->backend->profile = NULL;
+    free_placed(s);
+    return results;
+}
+
+static void check_chain(const chain_case *c) {
+    chain_data d = make_data(c);
+    size_t n;
+    float *want = run_steps(&subject, c, &d, ONE_BY_ONE, &n);
+    for (way by = AT_ONCE; by <= REPLAYED; by++) {
+        float *got = run_steps(&subject, c, &d, by, &n);
+        size_t i = 0;
+        while (i < n && memcmp(&got[i], &want[i], sizeof *got) == 0)
+            i++;
+        if (i < n)
+            fail_msg("%s, %s: number %zu of %zu is %g instead of %g", c->name,
+                     by == AT_ONCE ? "at once" : "replayed", i, n, (double)got[i], (double)want[i]);
+        free(got);
+    }
+    free(want);
+    free_data(&d);
+}
+
+/* A case of which what is 0 becomes usual; the test is for devices. */
+static void check_cases(const chain_case *cases, size_t n_cases) {
+    if (!subject.backend->vtable->on_device)
+        skip();
+    for (size_t i = 0; i < n_cases; i++) {
+        chain_case c = cases[i];
+        c.down_dtype = c.down_dtype != LN_DTYPE_F32 ? c.down_dtype : c.dtype;
+        c.out_dtype = c.out_dtype != LN_DTYPE_F32 ? c.out_dtype : c.dtype;
+        c.n_rows = c.n_rows > 0 ? c.n_rows : 1;
+        c.dim = c.dim > 0 ? c.dim : 512;
+        c.head_dim = c.head_dim > 0 ? c.head_dim : 64;
+        c.n_heads = c.n_heads > 0 ? c.n_heads : 8;
+        c.kv_heads = c.kv_heads > 0 ? c.kv_heads : 2;
+        c.n_hidden = c.n_hidden > 0 ? c.n_hidden : 768;
+        c.n_layers = c.n_layers > 0 ? c.n_layers : 2;
+        c.n_steps = c.n_steps > 0 ? c.n_steps : MAX_STEPS;
+        check_chain(&c);
+    }
+}
+
+/* Small enough for tools that watch every access. */
+static void a_short_chain_is_that_of_single_kernels(void **state) {
+    (void)state;
+    static const chain_case cases[] = {{"short", LN_DTYPE_Q4_0, .n_cached = 20, .n_layers = 1,
+                                        .n_steps = 1, .n_heads = 4, .kv_heads = 1, .dim = 256,
+                                        .n_hidden = 256}};
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+static void chains_are_those_of_single_kernels(void **state) {
+    (void)state;
+    static const chain_case cases[] = {
+        {"q4_0", LN_DTYPE_Q4_0, .n_cached = 10},
+        {"q8_0", LN_DTYPE_Q8_0, .n_cached = 62, .n_rows = 2},
+        {"bf16", LN_DTYPE_BF16, .n_cached = 150, .n_rows = 3},
+        {"two slices", LN_DTYPE_Q4_0, .n_cached = 254, .head_dim = 128, .n_heads = 6},
+        {"three slices", LN_DTYPE_Q8_0, .n_cached = 597, .head_dim = 128, .n_rows = 4},
+        {"many slices", LN_DTYPE_BF16, .n_cached = 590, .n_rows = 4, .n_heads = 20, .kv_heads = 20},
+        {"many heads for one", LN_DTYPE_Q4_0, .n_cached = 200, .n_heads = 13, .kv_heads = 1,
+         .head_dim = 128, .n_rows = 2, .dim = 256},
+        {"full slice", LN_DTYPE_BF16, .n_cached = 239, .head_dim = 128, .is_precise = true},
+        {"five rows", LN_DTYPE_Q4_0, .n_cached = 40, .n_rows = 5},
+        {"mixed", LN_DTYPE_Q4_0, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, .n_cached = 100, .n_rows = 2},
+        {"k quants", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, .n_cached = 33},
+        {"parallel", LN_DTYPE_BF16, .n_cached = 70, .placement = PARALLEL, .is_plain = true,
+         .norm = LN_NORM_LAYER, .has_bias = true},
+        {"parallel rows", LN_DTYPE_Q4_0, .n_cached = 70, .placement = PARALLEL, .n_rows = 4,
+         .norm = LN_NORM_LAYER, .has_bias = true, .kv_heads = 8},
+        {"parallel gate", LN_DTYPE_Q8_0, .n_cached = 300, .placement = PARALLEL, .head_dim = 128,
+         .norm = LN_NORM_LAYER},
+        {"two norms", LN_DTYPE_Q8_0, .n_cached = 90, .placement = PARALLEL_WITH_NORM, .n_rows = 2,
+         .is_plain = true, .norm = LN_NORM_LAYER},
+        {"head norms", LN_DTYPE_BF16, .n_cached = 120, .norms_heads = true, .head_dim = 128,
+         .norm = LN_NORM_RMS_PLUS_ONE, .window = 100, .softcap = 5.0f, .n_rows = 2},
+        {"many layers", LN_DTYPE_Q4_0, .n_cached = 255, .n_layers = MAX_LAYERS, .kv_heads = 1,
+         .n_heads = 4},
+        {"many layers, parallel", LN_DTYPE_Q8_0, .n_cached = 130, .n_layers = MAX_LAYERS,
+         .placement = PARALLEL, .n_rows = 3, .dim = 256, .n_hidden = 512},
+        {"wide", LN_DTYPE_Q4_0, .n_cached = 180, .dim = 2048, .n_hidden = 5120, .head_dim = 128,
+         .n_heads = 16},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
+const struct CMUnitTest chain_tests[] = {
+    cmocka_unit_test(a_short_chain_is_that_of_single_kernels),
+    cmocka_unit_test(chains_are_those_of_single_kernels),
+};
+const size_t n_chain_tests = sizeof chain_tests / sizeof *chain_tests;

@@ -189,6 +189,26 @@ static void linear_multiplies_many_columns(void **state) {
                                     .scale = 1.0f});
 }
 
+/* So many rows and columns that a GPU takes 176, 192 and 208 rows at a time. */
+static void linear_multiplies_many_tiles(void **state) {
+    (void)state;
+    static const size_t sizes[][2] = {{700, 4096}, {380, 6144}, {410, 6144}};
+    for (size_t i = 0; i < 6 * sizeof sizes / sizeof *sizes; i++) {
+        bool has_gate = i % 2, is_f8 = i / 2 % 3 == 2;
+        ln_dtype dtype = i / 2 % 3 == 0 ? LN_DTYPE_BF16 : LN_DTYPE_Q4_K;
+        check_linear(&(linear_case){.dtype = dtype,
+                                    .gate_dtype = dtype,
+                                    .byte_dtype = is_f8 ? LN_DTYPE_F8_E4M3 : LN_DTYPE_F32,
+                                    .n_rows = sizes[i / 6][0],
+                                    .n_out = sizes[i / 6][1] / (has_gate ? 2 : 1),
+                                    .n_in = columns_of(dtype, 333),
+                                    .has_gate = has_gate,
+                                    .has_residual = !has_gate,
+                                    .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 1.0f});
+    }
+}
+
 static void linear_multiplies_bytes_with_a_scale_per_row(void **state) {
     (void)state;
     for (int i = 0; i < 16; i++)
@@ -514,6 +534,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_large_shapes),
     cmocka_unit_test(linear_multiplies_long_rows),
     cmocka_unit_test(linear_multiplies_many_columns),
+    cmocka_unit_test(linear_multiplies_many_tiles),
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_long_prompts),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),

@@ -69,6 +69,9 @@ int ln_tile_few_narrow(int kind, const ln_tile_args &args, cudaStream_t stream);
 int ln_tile_few_f8(const ln_tile_args &args, cudaStream_t stream);
 /* For many rows, whose x is in panels. */
 int ln_tile_gemm(int kind, const ln_tile_args &args, cudaStream_t stream);
+/* The same of those that become f16, and of F8_ROW. */
+int ln_tile_gemm_narrow(int kind, const ln_tile_args &args, cudaStream_t stream);
+int ln_tile_gemm_f8(const ln_tile_args &args, cudaStream_t stream);
 /* The same of INT8 and INT4. */
 int ln_tile_gemm_int(int kind, const ln_tile_args &args, cudaStream_t stream);
 /* The same of INT8_ROW. */

@@ -138,7 +138,7 @@ static bool takes_panels(const ln_op_linear *p, ln_grouped_args *args, ln_tile_x
     size_t panel = LN_TILE_PANEL(kind), n = ln_most_slots(args->groups, p->n_rows, panel);
     size_t cols = ln_tile_padded_cols(kind, p->weight->n_cols);
     x->n_rows = n * panel;
-    x->in_panels = true;
+    x->in_panels = x->by_group = true;
     size_t row_bytes = x->is_int8 ? cols + cols / LN_TILE_BLOCK * sizeof(float)
                                   : cols * (x->precise ? 4 : 2) + (x->by_row ? sizeof(float) : 0);
     args->slots = (ln_listed_slot *)((float *)x->memory + LN_TILE_SPLIT_WORDS);

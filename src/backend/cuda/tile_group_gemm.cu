@@ -3,12 +3,14 @@
 #include "backend/cuda/tile_group_job.cuh"
 #include "backend/cuda/tile_panel.cuh"
 
+enum { PANEL = LN_TILE_PANEL(LN_TILE_BF16) };
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Brings stage after stage for one job after another; by one thread. */
 template <int KIND, bool GATE, bool PRECISE>
 static __device__ void bring(const group_gemm_args &g, char *stages, pipe &pipe) {
-    typedef stage_shape<KIND, PRECISE> shape;
+    typedef stage_shape<KIND, PANEL, PRECISE> shape;
     constexpr unsigned TILES = WARPS / (GATE ? 2 : 1); /* of a matrix */
     place at = {0, 1};
     group_job job;
@@ -27,7 +29,7 @@ static __device__ void bring(const group_gemm_args &g, char *stages, pipe &pipe)
                         group, full);
             ln_copy_box(x, &g.x, 0, x_at, full);
             if (PRECISE)
-                ln_copy_box(x + X_BYTES, &g.beside, 0, x_at, full);
+                ln_copy_box(x + shape::X_BYTES, &g.beside, 0, x_at, full);
             advance<shape::N_STAGES>(at);
         }
     }
@@ -39,7 +41,7 @@ template <int KIND, bool GATE, bool PRECISE>
 static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     group_gemm(const __grid_constant__ group_gemm_args g) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    typedef stage_shape<KIND, PRECISE> shape;
+    typedef stage_shape<KIND, PANEL, PRECISE> shape;
     extern __shared__ __align__(1024) char stages[];
     __shared__ pipe pipe;
     ln_let_next_start();
@@ -57,7 +59,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     place at = {0, 0};
     group_job job;
     for (unsigned number = blockIdx.x; find_group_job<GATE>(g, number, job); number += gridDim.x) {
-        float total[64];
+        float total[PANEL / 2];
         multiply<KIND, PRECISE>(p, p.parts[0].precise, stages, pipe, at, total);
         if constexpr (ln_tile_scales_rows(KIND)) {
             find_group_job<GATE>(g, number, job);
@@ -80,7 +82,7 @@ static int launch(group_gemm_args &g, cudaStream_t stream) {
     if (code != 0)
         return code;
     return launch_group_jobs(group_gemm<KIND, GATE, PRECISE>, KIND, g,
-                             stage_shape<KIND, PRECISE>::SHARED, stream);
+                             stage_shape<KIND, PANEL, PRECISE>::SHARED, stream);
 }
 
 template <int KIND> static int launch_kind(group_gemm_args &g, cudaStream_t stream) {

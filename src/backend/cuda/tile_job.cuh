@@ -64,21 +64,31 @@ static inline int map_weights(int kind, const ln_tile_args &args, CUtensorMap *w
     return code;
 }
 
+static inline int count_cores(unsigned *n) {
+    int device, n_cores = 0, code = cudaGetDevice(&device);
+    if (code == 0)
+        code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
+    *n = (unsigned)n_cores;
+    return code;
+}
+
+static inline unsigned count_jobs(const ln_tile_args &p, unsigned panel) {
+    return ln_tile_blocks(p, COLUMNS / (p.parts[0].gate != NULL ? 2 : 1)) *
+           ln_ceil_div(p.n_rows, panel);
+}
+
 /* Queues a kernel, a block per core or per job. */
 template <typename T>
 static int launch_jobs(void (*kernel)(T), const T &g, unsigned panel, unsigned shared_bytes,
                        cudaStream_t stream) {
-    int device, n_cores = 0, code = cudaGetDevice(&device);
-    if (code == 0)
-        code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
+    unsigned n_cores;
+    int code = count_cores(&n_cores);
     if (code == 0)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)shared_bytes);
     if (code != 0)
         return code;
-    unsigned own = COLUMNS / (g.p.parts[0].gate != NULL ? 2 : 1);
-    unsigned jobs = ln_tile_blocks(g.p, own) * ln_ceil_div(g.p.n_rows, panel);
-    dim3 grid(min(jobs, (unsigned)n_cores));
+    dim3 grid(min(count_jobs(g.p, panel), n_cores));
     return ln_launch(kernel, grid, GEMM_THREADS, shared_bytes, stream, g);
 }
 
@@ -175,10 +185,11 @@ static __device__ __forceinline__ unsigned this_thread(void) {
     return thread;
 }
 
-/* A warp's sums of sixteen rows to shared memory. */
+/* A warp's sums of eight or sixteen rows to shared memory. */
+template <int N = 8>
 static __device__ __forceinline__ void put_rows(const float *sums, float *out, unsigned lane) {
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < N; i++) {
         unsigned row = i / 4 * 8 + lane % 4 * 2 + i % 2;
         out[row * OUT_STRIDE + lane / 4 + i % 4 / 2 * 8] = sums[i];
     }
@@ -264,9 +275,9 @@ static __device__ __forceinline__ float plain_value(const ln_epilogue &e, float 
     return e.residual != NULL ? residual + y : y;
 }
 
-/* Writes scale * sums of 16 * PASSES rows, with bias and residual, HELD rows of which are loaded at
+/* Writes scale * sums of 8 * EIGHTS rows, with bias and residual, HELD rows of which are loaded at
  * once. */
-template <int PASSES>
+template <int EIGHTS>
 static __device__ __forceinline__ void write_rows(const ln_epilogue &e, const float *sums,
                                                   size_t first, size_t n_rows, size_t column,
                                                   float *own) {
@@ -281,16 +292,19 @@ static __device__ __forceinline__ void write_rows(const ln_epilogue &e, const fl
     if (e.bias != NULL && n > 0)
         bias = *(const float4 *)(e.bias + column);
 #pragma unroll
-    for (unsigned i = 0; i < 2 * PASSES; i++) {
+    for (unsigned i = 0; i < EIGHTS; i++) {
         if (i % HELD == 0)
 #pragma unroll
             for (unsigned j = 0; j < HELD; j++)
-                residual[j] = i + j < n_residual
+                residual[j] = i + j < EIGHTS && i + j < n_residual
                                   ? __ldcg((const float4 *)(from + (i + j) * 8 * e.n_out))
                                   : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (i % 2 == 0) {
             __syncwarp();
-            put_rows(sums + i * 4, own, lane);
+            if (i + 1 < EIGHTS)
+                put_rows(sums + i * 4, own, lane);
+            else
+                put_rows<4>(sums + i * 4, own, lane);
             __syncwarp();
         }
         float4 u = *(const float4 *)(own + (i % 2 * 8 + lane / 4) * OUT_STRIDE + lane % 4 * 4), y;
@@ -311,8 +325,8 @@ static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, con
                                                       float *outs) {
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
     size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS + lane % 4 * 4;
-    write_rows<PANEL / OUT_ROWS>(p.parts[job.part].epilogue, total, (size_t)job.panel * PANEL,
-                                 p.n_rows, column, outs + warp * OUT_FLOATS);
+    write_rows<PANEL / 8>(p.parts[job.part].epilogue, total, (size_t)job.panel * PANEL, p.n_rows,
+                          column, outs + warp * OUT_FLOATS);
 }
 
 /* The warps of a pair give each other half of their sums: the gate's warp has the upper rows. */
@@ -330,11 +344,11 @@ static __device__ __forceinline__ void finish_gated(const ln_tile_args &p, const
 #pragma unroll
     for (int begin = 0; begin < OWN; begin += AT_ONCE) {
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
+        for (int i = 0; i < AT_ONCE && begin + i < OWN; i++)
             own[i * LN_WARP + lane] = is_gate ? total[OWN + begin + i] : total[begin + i];
         meet_pair(pair);
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
+        for (int i = 0; i < AT_ONCE && begin + i < OWN; i++) {
             float mine = is_gate ? total[begin + i] : total[OWN + begin + i];
             float others = other[i * LN_WARP + lane];
             y[begin + i] =
@@ -344,7 +358,7 @@ static __device__ __forceinline__ void finish_gated(const ln_tile_args &p, const
     }
     size_t column = ((size_t)job.block * PAIRS + pair) * LN_TILE_ROWS + lane % 4 * 4;
     size_t first = (size_t)job.panel * PANEL + (is_gate ? 0 : PANEL / 2);
-    write_rows<PANEL / OUT_ROWS / 2>(e, y, first, p.n_rows, column, own);
+    write_rows<PANEL / 16>(e, y, first, p.n_rows, column, own);
 }
 
 /* What results will be added to comes to the L2 cache; a warp has 64 bytes of each row. */
@@ -355,7 +369,7 @@ static __device__ __forceinline__ void expect_residual(const ln_tile_args &p, co
     size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS;
     if (e.residual == NULL || column >= e.n_out)
         return;
-    for (size_t row = (size_t)job.panel * PANEL + lane, i = 0; i < PANEL / LN_WARP; i++)
+    for (size_t row = (size_t)job.panel * PANEL + lane, i = 0; i * LN_WARP < PANEL; i++)
         if (row + i * LN_WARP < p.n_rows)
             asm volatile("prefetch.global.L2 [%0];" ::"l"(e.residual +
                                                           (row + i * LN_WARP) * e.n_out + column));

@@ -1,4 +1,4 @@
-/* Panels of 128 rows of x with rows of tiles that meet x of 16 bits, on WGMMA: the tiles are the A
+/* Panels of rows of x with rows of tiles that meet x of 16 bits, on WGMMA: the tiles are the A
  * operand, from registers, where those of few bits become f16, and x the B operand. The order of
  * every sum is that of tile_linear. */
 #ifndef LN_BACKEND_CUDA_TILE_PANEL_CUH
@@ -6,13 +6,12 @@
 
 #include "backend/cuda/tile_job.cuh"
 #include "backend/cuda/tile_lane.cuh"
+#include "backend/cuda/wgmma_panel.cuh"
 
-enum { PANEL = LN_TILE_PANEL(LN_TILE_BF16), X_BYTES = PANEL * 128 };
-
-/* A stage: x, with PRECISE what rounding left of it, and the tiles of each warp. */
-template <int KIND, bool PRECISE> struct stage_shape {
+/* A stage: ROWS rows of x, with PRECISE what rounding left of them, and the tiles of each warp. */
+template <int KIND, int ROWS, bool PRECISE> struct stage_shape {
     static constexpr unsigned TILE_BYTES = ln_tile_bytes(KIND), W_BYTES = WARPS * TILE_BYTES;
-    static constexpr unsigned TILES_AT = X_BYTES * (PRECISE ? 2 : 1);
+    static constexpr unsigned X_BYTES = ROWS * 128, TILES_AT = X_BYTES * (PRECISE ? 2 : 1);
     static constexpr unsigned USED = TILES_AT + W_BYTES, BYTES = (USED + 1023) / 1024 * 1024;
     static constexpr unsigned MOST = (MAX_SHARED - OUT_BYTES) / BYTES;
     static constexpr unsigned N_STAGES = MOST < 8 ? MOST : 8;
@@ -44,8 +43,9 @@ static __device__ __forceinline__ void load_half(const char *tile, int half, uns
 }
 
 /* Begins the products of 16 columns. */
-template <int KIND>
-static __device__ __forceinline__ void multiply_step(float sum[64], const uint4 &a, const char *x) {
+template <int KIND, int N>
+static __device__ __forceinline__ void multiply_step(float (&sum)[N], const uint4 &a,
+                                                     const char *x) {
     if constexpr (ln_tile_is_narrow(KIND))
         ln_wgmma_f16(sum, a, ln_wgmma_rows(x));
     else
@@ -53,16 +53,16 @@ static __device__ __forceinline__ void multiply_step(float sum[64], const uint4 
 }
 
 /* What sums stand for where rows of x, and maybe of weights, have scales. x_scales: of a panel. */
-template <int KIND>
+template <int KIND, int N>
 static __device__ __forceinline__ void scale_sums(const float *x_scales, const float *scales,
-                                                  float (&total)[64]) {
+                                                  float (&total)[N]) {
     unsigned lane = threadIdx.x % LN_WARP;
     float w0 = 1.0f, w1 = 1.0f;
     x_scales += lane % 4 * 2;
     if constexpr (ln_tile_has_row_scales(KIND))
         w0 = scales[lane / 4], w1 = scales[lane / 4 + 8];
 #pragma unroll
-    for (int j = 0; j < PANEL / 8; j++) {
+    for (int j = 0; j < N / 4; j++) {
         float2 x = *(const float2 *)(x_scales + 8 * j);
         total[4 * j] *= w0 * x.x;
         total[4 * j + 1] *= w0 * x.y;
@@ -74,25 +74,25 @@ static __device__ __forceinline__ void scale_sums(const float *x_scales, const f
 /* Sums of a tile of results: warp `warp` has columns 16 * warp + lane / 4 (+ 8), and of x rows
  * 8 j + 2 (lane % 4) (+ 1). A tile of columns is two groups of products; while one is under way the
  * weights of the next come to registers. */
-template <int KIND, bool PRECISE>
+template <int KIND, bool PRECISE, int N>
 static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool precise,
                                                 const char *stages, pipe &pipe, place &at,
-                                                float (&total)[64]) {
-    typedef stage_shape<KIND, PRECISE> shape;
+                                                float (&total)[N]) {
+    typedef stage_shape<KIND, 2 * N, PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
     const char *weights = stages + shape::TILES_AT + warp * shape::TILE_BYTES;
-    float sum[64];
+    float sum[N];
     uint4 a[4];
 #pragma unroll
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < N; i++)
         total[i] = -0.0f; /* -0 + x is x */
     ln_barrier_wait(&pipe.full[at.stage], at.parity);
     load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
     for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
         unsigned end = min(begin + per_slice, p.n_tiles), last = 0;
 #pragma unroll
-        for (int i = 0; i < 64; i++)
+        for (int i = 0; i < N; i++)
             sum[i] = 0.0f;
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
                 if (precise) {
 #pragma unroll
                     for (int i = 0; i < 4; i++)
-                        multiply_step<KIND>(sum, a[i], x + X_BYTES + i * 32);
+                        multiply_step<KIND>(sum, a[i], x + shape::X_BYTES + i * 32);
                 }
                 ln_wgmma_commit();
                 ln_wgmma_wait<0>();
@@ -138,7 +138,7 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
         ln_wgmma_keep(a[3]);
         release(&pipe.empty[last], lane);
 #pragma unroll
-        for (int i = 0; i < 64; i++)
+        for (int i = 0; i < N; i++)
             total[i] += sum[i];
     }
     add_empty_slices(p.n_tiles, total);

@@ -6,10 +6,12 @@
  * 64][4 t][2 blocks][8], with a float32 scale for each block, or for each row where INT8_ROW wants
  * it. E4M3 for F8_ROW stands as WGMMA takes it, too, without gaps: [16 columns][rows][16 bytes].
  *
- * For many rows, in panels of LN_TILE_PANEL(kind) rows (64 where there are no more) as WGMMA takes
- * its B operand from shared memory: for each 128 bytes of columns [rows][128 bytes], the 16 bytes
- * at i of row r being at i ^ r % 8; scales as [panel][block][rows]. Columns stand in the order in
- * which tiles have them: the 32 of a block as [step of 16 bytes or 16 numbers][lane t]. */
+ * For many rows, in panels as WGMMA takes its B operand from shared memory: for each 128 bytes of
+ * columns [rows][128 bytes], the 16 bytes at i of row r being at i ^ r % 8; scales as
+ * [panel][block][rows]. A panel has LN_TILE_PANEL(kind) rows, 64 where there are no more; of 16-bit
+ * numbers and E4M3 all rows are one, of which kernels take as many as they like, unless they are
+ * those of groups. Columns stand in the order in which tiles have them: the 32 of a block as [step
+ * of 16 bytes or 16 numbers][lane t]. */
 #ifndef LN_BACKEND_CUDA_TILE_X_CUH
 #define LN_BACKEND_CUDA_TILE_X_CUH
 
@@ -56,9 +58,11 @@ static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
     parts.is_f8 = x->is_f8;
     parts.n_few = (unsigned)x->n_rows;
     size_t n_rows = x->n_rows;
-    if (x->in_panels)
-        parts.panel =
-            n_rows > LN_TILE_FEW_ROWS || x->is_f8 ? LN_TILE_PANEL(kind) : LN_TILE_FEW_ROWS;
+    bool is_one = !x->by_group && (!x->is_int8 || x->is_f8);
+    if (x->in_panels && n_rows <= LN_TILE_FEW_ROWS && !x->is_f8)
+        parts.panel = LN_TILE_FEW_ROWS;
+    else if (x->in_panels)
+        parts.panel = is_one ? (unsigned)n_rows : LN_TILE_PANEL(kind);
     parts.is_int8 = x->is_int8;
     if (x->in_panels)
         n_rows = (n_rows + parts.panel - 1) / parts.panel * parts.panel;
@@ -74,8 +78,11 @@ static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
 static __device__ __forceinline__ size_t ln_panel_byte(const ln_tile_x_parts &x, size_t row,
                                                        size_t parts_across, size_t part,
                                                        unsigned chunk, unsigned lane) {
-    size_t in_panel = row % x.panel, first = row / x.panel * parts_across + part;
-    return (first * x.panel + in_panel) * 128 + (chunk ^ (unsigned)in_panel % 8) * 16 + lane * 4;
+    if (row >= x.panel) { /* rarely, and divisions take long */
+        part += row / x.panel * parts_across;
+        row %= x.panel;
+    }
+    return (part * x.panel + row) * 128 + (chunk ^ (unsigned)row % 8) * 16 + lane * 4;
 }
 
 /* Four columns of one row, from `col` on, a multiple of four. */

@@ -97,6 +97,7 @@ typedef struct ln_tile_x {
     const float *of;
     size_t n_rows, n_cols, stride;
     bool is_int8, is_f8, by_row, precise, in_panels; /* is_f8: E4M3 where int8 would be */
+    bool by_group; /* a group's rows in panels of their own */
 } ln_tile_x;
 
 /* How many of the operations, from the first on, are linears of tiles that go together: those

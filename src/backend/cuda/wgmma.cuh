@@ -132,40 +132,6 @@ template <int N> static __device__ __forceinline__ void ln_wgmma_wait(void) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* c [64 rows][128] += A B of 32 bytes of columns: A in registers, or of E4M3 in shared memory, too.
- */
-#define LN_WGMMA_128(NAME, A, TYPES, FROM, REST, ...)                                              \
-    static __device__ __forceinline__ void NAME(float c[64], const A a, uint64_t b) {              \
-        asm volatile(                                                                              \
-            "wgmma.mma_async.sync.aligned.m64n128" TYPES " "                                       \
-            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"               \
-            " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31,"     \
-            " %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47,"     \
-            " %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, "         \
-            "%63}, " FROM ", 1, 1, 1" REST ";"                                                     \
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]),  \
-              "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]),           \
-              "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]),        \
-              "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]),        \
-              "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),        \
-              "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]),        \
-              "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]),        \
-              "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]),        \
-              "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),        \
-              "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]),        \
-              "+f"(c[61]), "+f"(c[62]), "+f"(c[63])                                                \
-            : __VA_ARGS__);                                                                        \
-    }
-
-#define LN_WGMMA_FROM_REGISTERS "{%64, %65, %66, %67}, %68"
-LN_WGMMA_128(ln_wgmma_bf16, uint4 &, "k16.f32.bf16.bf16", LN_WGMMA_FROM_REGISTERS, ", 0", "r"(a.x),
-             "r"(a.y), "r"(a.z), "r"(a.w), "l"(b))
-LN_WGMMA_128(ln_wgmma_f16, uint4 &, "k16.f32.f16.f16", LN_WGMMA_FROM_REGISTERS, ", 0", "r"(a.x),
-             "r"(a.y), "r"(a.z), "r"(a.w), "l"(b))
-LN_WGMMA_128(ln_wgmma_f8, uint64_t, "k32.f32.e4m3.e4m3", "%64, %65", "", "l"(a), "l"(b))
-#undef LN_WGMMA_FROM_REGISTERS
-#undef LN_WGMMA_128
-
 /* c [64 rows][32] += A B of 32 columns of E4M3. */
 static __device__ __forceinline__ void ln_wgmma_f8_few(float (&c)[16], const uint4 &a, uint64_t b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 "

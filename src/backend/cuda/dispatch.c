@@ -51,7 +51,8 @@ size_t ln_cuda_dispatch(const ln_op *ops, size_t n_ops, const ln_cuda_step *step
     }
     n = ln_cuda_tile_linears(ops, n_ops);
     if (n > 0) {
-        *code = ln_cuda_tile_linear(ops, n, x, stream);
+        size_t n_next = ln_cuda_tile_linears(ops + n, n_ops - n);
+        *code = ln_cuda_tile_linear(ops, n, n_next, x, stream);
         return n;
     }
     n = ln_cuda_tile_linears(ops + 1, n_ops - 1);

@@ -64,9 +64,17 @@ static __device__ __forceinline__ void ln_finish(const ln_epilogue &e, size_t ro
 }
 
 /* Whether four columns of a row, from a multiple of four on, lie within 16 bytes each. */
-static __device__ __forceinline__ bool ln_epilogue_is_aligned(const ln_epilogue &e) {
+static __host__ __device__ inline bool ln_epilogue_is_aligned(const ln_epilogue &e) {
     size_t at = (size_t)e.out | (size_t)e.residual | (size_t)e.bias | (size_t)e.gate_bias;
     return at % 16 == 0 && (e.n_out | e.out_stride) % 4 == 0;
+}
+
+/* Whether nothing but a bias, the scale and a residual become of aligned rows, or of a gate's the
+ * scale. */
+static __host__ __device__ inline bool ln_epilogue_is_plain(const ln_epilogue &e) {
+    bool is_bare = e.bias == NULL && e.gate_bias == NULL && e.residual == NULL;
+    bool suits = e.has_gate ? e.activation == LN_ACT_SILU && is_bare : e.activation == LN_ACT_NONE;
+    return suits && e.softcap <= 0.0f && ln_epilogue_is_aligned(e);
 }
 
 /* Four columns of an aligned row. */

@@ -29,6 +29,8 @@ typedef struct ln_tile_args {
     size_t n_rows, rows_per_x;
     ln_tile_x_parts x;
     ln_tile_split split;
+    bool converts; /* the result, which is written as `to` says, too; a gate's, of BF16 */
+    ln_tile_x_parts to;
 } ln_tile_args;
 
 /* Blocks of `columns` columns of the results, part after part. */

@@ -261,11 +261,18 @@ static __device__ __forceinline__ void finish_any(const ln_epilogue &e, unsigned
     }
 }
 
-/* Whether finish_plainly, or finish_gated, will do. */
-static __device__ __forceinline__ bool is_plain(const ln_epilogue &e) {
-    bool is_bare = e.bias == NULL && e.gate_bias == NULL && e.residual == NULL;
-    bool suits = e.has_gate ? e.activation == LN_ACT_SILU && is_bare : e.activation == LN_ACT_NONE;
-    return suits && e.softcap <= 0.0f && ln_epilogue_is_aligned(e);
+/* What ln_tile_x_put does, by a warp of which four lanes have sixteen columns of a row. */
+static __device__ __forceinline__ void put_converted(const ln_tile_x_parts &to, size_t row,
+                                                     size_t col, const float4 &y, bool is_there) {
+    uint32_t low = ln_pack_bf16(y.x, y.y), high = ln_pack_bf16(y.z, y.w);
+    bool is_upper = threadIdx.x % 4 >= 2; /* which takes the upper words of both */
+    uint32_t other = __shfl_xor_sync(0xffffffffu, is_upper ? low : high, 2);
+    unsigned step = (unsigned)col % 64 / 32 * 2 + (unsigned)col % 8 / 4;
+    unsigned lane = (unsigned)col % 32 / 16 * 2;
+    char *at = (char *)to.bf16 + ln_panel_byte(to, row, to.cols / 64, col / 64,
+                                               2 * step + is_upper, lane);
+    if (is_there)
+        *(uint2 *)at = is_upper ? make_uint2(other, high) : make_uint2(low, other);
 }
 
 /* What ln_epilogue_value is then. */
@@ -277,11 +284,12 @@ static __device__ __forceinline__ float plain_value(const ln_epilogue &e, float 
 
 /* Writes scale * sums of 8 * EIGHTS rows, with bias and residual, HELD rows of which are loaded at
  * once. */
-template <int EIGHTS>
-static __device__ __forceinline__ void write_rows(const ln_epilogue &e, const float *sums,
-                                                  size_t first, size_t n_rows, size_t column,
+template <int EIGHTS, bool GATE>
+static __device__ __forceinline__ void write_rows(const ln_tile_args &p, const ln_epilogue &e,
+                                                  const float *sums, size_t first, size_t column,
                                                   float *own) {
     enum { HELD = 8 };
+    size_t n_rows = p.n_rows;
     unsigned lane = this_thread() % LN_WARP;
     first += lane / 4;
     unsigned n = column < e.n_out && first < n_rows ? (unsigned)(n_rows - first + 7) / 8 : 0;
@@ -315,6 +323,8 @@ static __device__ __forceinline__ void write_rows(const ln_epilogue &e, const fl
         y.w = plain_value(e, u.w, bias.w, r.w);
         if (i < n)
             __stwb((float4 *)(to + i * 8 * e.out_stride), y);
+        if (GATE && p.converts)
+            put_converted(p.to, first + i * 8, column, y, i < n);
     }
     __syncwarp();
 }
@@ -325,8 +335,8 @@ static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, con
                                                       float *outs) {
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
     size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS + lane % 4 * 4;
-    write_rows<PANEL / 8>(p.parts[job.part].epilogue, total, (size_t)job.panel * PANEL, p.n_rows,
-                          column, outs + warp * OUT_FLOATS);
+    write_rows<PANEL / 8, false>(p, p.parts[job.part].epilogue, total, (size_t)job.panel * PANEL,
+                                 column, outs + warp * OUT_FLOATS);
 }
 
 /* The warps of a pair give each other half of their sums: the gate's warp has the upper rows. */
@@ -358,7 +368,7 @@ static __device__ __forceinline__ void finish_gated(const ln_tile_args &p, const
     }
     size_t column = ((size_t)job.block * PAIRS + pair) * LN_TILE_ROWS + lane % 4 * 4;
     size_t first = (size_t)job.panel * PANEL + (is_gate ? 0 : PANEL / 2);
-    write_rows<PANEL / 16>(e, y, first, p.n_rows, column, own);
+    write_rows<PANEL / 16, true>(p, e, y, first, column, own);
 }
 
 /* What results will be added to comes to the L2 cache; a warp has 64 bytes of each row. */
@@ -384,7 +394,7 @@ static __device__ __forceinline__ void finish(const ln_tile_args &p, unsigned &n
     find_job<PANEL, GATE>(p, number, job);
     size_t first = (size_t)job.panel * PANEL;
     job_rows rows = {NULL, first, 1, p.n_rows - first};
-    if (!is_plain(p.parts[job.part].epilogue))
+    if (!ln_epilogue_is_plain(p.parts[job.part].epilogue))
         finish_any<PANEL, GATE>(p.parts[job.part].epilogue, job.block, rows, total, outs);
     else if (GATE)
         finish_gated<PANEL>(p, job, total, outs);

@@ -202,7 +202,24 @@ static int prepare_x(const ln_op *ops, size_t n_ops, bool by_blas, ln_tile_x *x,
     return is_missing ? ln_tile_x_convert(x, stream) : 0;
 }
 
-int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_stream stream) {
+/* Whether the gate's result can be converted on the way, for the n_next linears behind it: *next
+ * becomes what they want. */
+static bool converts_result(const ln_op *ops, size_t n_next, const ln_tile_args &args, ln_tile_x *x,
+                            ln_tile_x *next) {
+    const ln_op_linear *p = &ops->linear;
+    const ln_epilogue &e = args.parts[0].epilogue;
+    if (p->gate == NULL || n_next == 0 || !args.x.panel || args.n_rows <= LN_TILE_FEW_ROWS ||
+        !ln_epilogue_is_plain(e) || e.out_stride != e.n_out ||
+        !wants_result(ops + 1, n_next, e.out, args.n_rows, e.n_out, x, next))
+        return false;
+    next->is_behind = !x->is_behind;
+    size_t bytes = args.n_rows * sizeof(__nv_bfloat16), half = ln_tile_x_half(x);
+    return next->in_panels && !next->is_int8 && !next->by_row && !next->precise && !x->precise &&
+           args.x.cols * bytes <= half && e.n_out * bytes <= half;
+}
+
+int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, size_t n_next, ln_tile_x *x,
+                        ln_cuda_stream stream) {
     const ln_op_linear *p = &ops->linear;
     int kind = (int)p->weight->layout;
     if (ln_cuda_blas_takes(x->blas, ops, n_ops)) {
@@ -227,6 +244,12 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_st
         args.parts[i] = ln_tile_make_part(&ops[i].linear);
         if (ops[i].linear.out == x->of)
             x->of = NULL;
+    }
+    ln_tile_x next;
+    args.converts = kind == LN_TILE_BF16 && converts_result(ops, n_next, args, x, &next);
+    if (args.converts) {
+        *x = next;
+        args.to = ln_tile_x_divide(x);
     }
     if (args.x.panel > 0)
         return args.n_rows > LN_TILE_FEW_ROWS || kind == LN_TILE_F8_ROW

@@ -36,6 +36,11 @@ enum {
     LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_PLACES * LN_TILE_SPLIT_SUMS)
 };
 
+/* Bytes of a half of what lies behind these. */
+static inline size_t ln_tile_x_half(const ln_tile_x *x) {
+    return (x->bytes - LN_TILE_SPLIT_BYTES) / 2 / 1024 * 1024;
+}
+
 /* The parts of ln_tile_x.memory. */
 typedef struct ln_tile_x_parts {
     size_t cols;    /* filled up */
@@ -67,6 +72,8 @@ static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
     if (x->in_panels)
         n_rows = (n_rows + parts.panel - 1) / parts.panel * parts.panel;
     char *memory = (char *)x->memory + LN_TILE_SPLIT_BYTES;
+    if (x->is_behind)
+        memory += ln_tile_x_half(x);
     parts.bf16 = (__nv_bfloat16 *)memory;
     parts.rest = x->precise ? parts.bf16 + n_rows * parts.cols : NULL;
     parts.int8 = (int8_t *)memory;

@@ -97,14 +97,16 @@ typedef struct ln_tile_x {
     const float *of;
     size_t n_rows, n_cols, stride;
     bool is_int8, is_f8, by_row, precise, in_panels; /* is_f8: E4M3 where int8 would be */
-    bool by_group; /* a group's rows in panels of their own */
+    bool by_group;  /* a group's rows in panels of their own */
+    bool is_behind; /* in the second half of the memory: made while the first is read */
 } ln_tile_x;
 
 /* How many of the operations, from the first on, are linears of tiles that go together: those
  * that multiply the same x, without gate and residual. 0: the first is for other kernels. */
 size_t ln_cuda_tile_linears(const ln_op *ops, size_t n_ops);
-/* Runs as many. */
-int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, ln_tile_x *x, ln_cuda_stream stream);
+/* Runs as many. The n_next linears behind them, which go together, may get their x ready. */
+int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, size_t n_next, ln_tile_x *x,
+                        ln_cuda_stream stream);
 /* Whether the operation is a linear of tiles with one matrix for each group of rows, and runs it.
  */
 bool ln_cuda_tile_takes_groups(const ln_op *op);

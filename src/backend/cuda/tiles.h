@@ -97,7 +97,7 @@ typedef struct ln_tile_x {
     const float *of;
     size_t n_rows, n_cols, stride;
     bool is_int8, is_f8, by_row, precise, in_panels; /* is_f8: E4M3 where int8 would be */
-    bool by_group;  /* a group's rows in panels of their own */
+    bool by_group;                                   /* a group's rows in panels of their own */
     bool is_behind; /* in the second half of the memory: made while the first is read */
 } ln_tile_x;
 

@@ -66,12 +66,10 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, const 
     float sum[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
-        total[i] = -0.0f;
+        total[i] = -0.0f, sum[i] = 0.0f;
+    lag_behind(p);
     for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
         unsigned end = min(begin + per_slice, p.n_tiles);
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            sum[i] = 0.0f;
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
             const char *x = stages + at.stage * shape::BYTES;
@@ -80,11 +78,13 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, const 
             ln_wgmma_fence();
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                ln_wgmma_f8(sum, ln_wgmma_cores(w + i * 256, 128, 1024), ln_wgmma_rows(x + i * 32));
+                ln_wgmma_f8(sum, ln_wgmma_cores(w + i * 256, 128, 1024), ln_wgmma_rows(x + i * 32),
+                            i > 0 || tile > begin);
             ln_wgmma_commit();
             ln_wgmma_wait<1>();
             if (tile > begin)
                 release(&pipe.empty[last], lane);
+            let_follow(p, tile);
             last = at.stage;
             advance<shape::N_STAGES>(at);
         }

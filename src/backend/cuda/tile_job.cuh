@@ -288,7 +288,7 @@ template <int EIGHTS, bool GATE>
 static __device__ __forceinline__ void write_rows(const ln_tile_args &p, const ln_epilogue &e,
                                                   const float *sums, size_t first, size_t column,
                                                   float *own) {
-    enum { HELD = 8 };
+    enum { HELD = EIGHTS > 26 ? 8 : (EIGHTS + 1) / 2 };
     size_t n_rows = p.n_rows;
     unsigned lane = this_thread() % LN_WARP;
     first += lane / 4;

@@ -42,14 +42,14 @@ static __device__ __forceinline__ void load_half(const char *tile, int half, uns
     }
 }
 
-/* Begins the products of 16 columns. */
+/* Begins the products of 16 columns; adds: to what is in sum. */
 template <int KIND, int N>
 static __device__ __forceinline__ void multiply_step(float (&sum)[N], const uint4 &a,
-                                                     const char *x) {
+                                                     const char *x, bool adds = true) {
     if constexpr (ln_tile_is_narrow(KIND))
-        ln_wgmma_f16(sum, a, ln_wgmma_rows(x));
+        ln_wgmma_f16(sum, a, ln_wgmma_rows(x), adds);
     else
-        ln_wgmma_bf16(sum, a, ln_wgmma_rows(x));
+        ln_wgmma_bf16(sum, a, ln_wgmma_rows(x), adds);
 }
 
 /* What sums stand for where rows of x, and maybe of weights, have scales. x_scales: of a panel. */
@@ -71,13 +71,29 @@ static __device__ __forceinline__ void scale_sums(const float *x_scales, const f
     }
 }
 
+/* Where there are two groups of warps the second begins a tile of results when the first has had a
+ * stage of it: so while one adds the sums of a slice the other multiplies. Few stages would let the
+ * first come round to its next tile before that. */
+static __device__ __forceinline__ bool lags(const ln_tile_args &p) {
+    return GROUPS == 2 && p.n_tiles > MAX_STAGES;
+}
+
+static __device__ __forceinline__ void lag_behind(const ln_tile_args &p) {
+    if (lags(p) && threadIdx.x / GROUP_THREADS == 1)
+        asm volatile("bar.sync 8, 256;" ::: "memory");
+}
+
+static __device__ __forceinline__ void let_follow(const ln_tile_args &p, unsigned tile) {
+    if (lags(p) && tile == 1 && threadIdx.x / GROUP_THREADS == 0)
+        asm volatile("bar.arrive 8, 256;" ::: "memory");
+}
+
 /* Sums of a tile of results: warp `warp` has columns 16 * warp + lane / 4 (+ 8), and of x rows
  * 8 j + 2 (lane % 4) (+ 1). A tile of columns is two groups of products; while one is under way the
- * weights of the next come to registers. */
-template <int KIND, bool PRECISE, int N>
-static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool precise,
-                                                const char *stages, pipe &pipe, place &at,
-                                                float (&total)[N]) {
+ * weights of the next come to registers. IS_PRECISE: of these linears, of which some are. */
+template <int KIND, bool PRECISE, bool IS_PRECISE, int N>
+static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, const char *stages,
+                                                   pipe &pipe, place &at, float (&total)[N]) {
     typedef stage_shape<KIND, 2 * N, PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
@@ -86,20 +102,18 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
     uint4 a[4];
 #pragma unroll
     for (int i = 0; i < N; i++)
-        total[i] = -0.0f; /* -0 + x is x */
+        total[i] = -0.0f, sum[i] = 0.0f; /* -0 + x is x */
+    lag_behind(p);
     ln_barrier_wait(&pipe.full[at.stage], at.parity);
     load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
     for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
         unsigned end = min(begin + per_slice, p.n_tiles), last = 0;
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            sum[i] = 0.0f;
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
             const char *x = stages + at.stage * shape::BYTES;
             const char *w = weights + at.stage * shape::BYTES;
             ln_wgmma_fence();
-            multiply_step<KIND>(sum, a[0], x);
+            multiply_step<KIND>(sum, a[0], x, tile > begin);
             multiply_step<KIND>(sum, a[1], x + 32);
             ln_wgmma_commit();
             ln_wgmma_wait<1>(); /* the last tile's second half */
@@ -107,16 +121,15 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
             ln_wgmma_keep(a[3]);
             if (tile > begin)
                 release(&pipe.empty[last], lane);
+            let_follow(p, tile);
             load_half<KIND>(w, 1, lane, a + 2);
             ln_wgmma_fence();
             multiply_step<KIND>(sum, a[2], x + 64);
             multiply_step<KIND>(sum, a[3], x + 96);
-            if constexpr (PRECISE) {
-                if (precise) {
+            if constexpr (IS_PRECISE) {
 #pragma unroll
-                    for (int i = 0; i < 4; i++)
-                        multiply_step<KIND>(sum, a[i], x + shape::X_BYTES + i * 32);
-                }
+                for (int i = 0; i < 4; i++)
+                    multiply_step<KIND>(sum, a[i], x + shape::X_BYTES + i * 32);
                 ln_wgmma_commit();
                 ln_wgmma_wait<0>();
             } else {
@@ -142,6 +155,16 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool prec
             total[i] += sum[i];
     }
     add_empty_slices(p.n_tiles, total);
+}
+
+template <int KIND, bool PRECISE, int N>
+static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool precise,
+                                                const char *stages, pipe &pipe, place &at,
+                                                float (&total)[N]) {
+    if (PRECISE && precise)
+        multiply_as<KIND, PRECISE, PRECISE>(p, stages, pipe, at, total);
+    else
+        multiply_as<KIND, PRECISE, false>(p, stages, pipe, at, total);
 }
 
 #endif

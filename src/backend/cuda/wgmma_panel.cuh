@@ -27,32 +27,38 @@
     LN_NAMES_192                                                                                   \
     ", %96, %97, %98, %99, %100, %101, %102, %103"
 
-/* c [64 rows][ROWS] += A B of 32 bytes of columns: A in registers, of E4M3 in shared memory. */
-#define LN_WGMMA_PANEL(ROWS, NAMES, FROM, FROM_SHARED, ...)                                        \
-    LN_WGMMA_OF(ln_wgmma_bf16, uint4 &, ROWS, "k16.f32.bf16.bf16", NAMES, FROM ", 1, 1, 1, 0",     \
+/* c [64 rows][ROWS] = A B of 32 bytes of columns, with `adds` c + A B: A in registers, of E4M3 in
+ * shared memory. */
+#define LN_WGMMA_PANEL(ROWS, NAMES, FROM, ADDS, FROM_SHARED, ADDS_SHARED, ...)                     \
+    LN_WGMMA_OF(ln_wgmma_bf16, uint4 &, ROWS, "k16.f32.bf16.bf16", NAMES, FROM, ", 1, 1, 0", ADDS, \
                 LN_FROM_REGISTERS, __VA_ARGS__)                                                    \
-    LN_WGMMA_OF(ln_wgmma_f16, uint4 &, ROWS, "k16.f32.f16.f16", NAMES, FROM ", 1, 1, 1, 0",        \
+    LN_WGMMA_OF(ln_wgmma_f16, uint4 &, ROWS, "k16.f32.f16.f16", NAMES, FROM, ", 1, 1, 0", ADDS,    \
                 LN_FROM_REGISTERS, __VA_ARGS__)                                                    \
-    LN_WGMMA_OF(ln_wgmma_f8, uint64_t, ROWS, "k32.f32.e4m3.e4m3", NAMES, FROM_SHARED ", 1, 1, 1",  \
-                LN_FROM_SHARED, __VA_ARGS__)
+    LN_WGMMA_OF(ln_wgmma_f8, uint64_t, ROWS, "k32.f32.e4m3.e4m3", NAMES, FROM_SHARED, ", 1, 1",    \
+                ADDS_SHARED, LN_FROM_SHARED, __VA_ARGS__)
 #define LN_FROM_REGISTERS(a) "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w)
 #define LN_FROM_SHARED(a)    "l"(a)
-#define LN_WGMMA_OF(NAME, A, ROWS, TYPES, NAMES, FROM, INPUT, ...)                                 \
-    static __device__ __forceinline__ void NAME(float(&c)[ROWS / 2], const A a, uint64_t b) {      \
-        asm volatile("wgmma.mma_async.sync.aligned.m64n" #ROWS TYPES " {" NAMES "}, " FROM ";"     \
+#define LN_WGMMA_OF(NAME, A, ROWS, TYPES, NAMES, FROM, REST, ADDS, INPUT, ...)                     \
+    static __device__ __forceinline__ void NAME(float(&c)[ROWS / 2], const A a, uint64_t b,        \
+                                                bool adds) {                                       \
+        asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, " ADDS ", 0;\n"                       \
+                     "wgmma.mma_async.sync.aligned.m64n" #ROWS TYPES " {" NAMES "}, " FROM         \
+                     ", adds" REST ";\n}"                                                          \
                      : __VA_ARGS__                                                                 \
-                     : INPUT(a), "l"(b));                                                          \
+                     : INPUT(a), "l"(b), "r"((int)adds));                                          \
     }
 
-LN_WGMMA_PANEL(64, LN_NAMES_64, "{%32, %33, %34, %35}, %36", "%32, %33", LN_SUMS_32(c, 0))
-LN_WGMMA_PANEL(128, LN_NAMES_128, "{%64, %65, %66, %67}, %68", "%64, %65", LN_SUMS_32(c, 0),
-               LN_SUMS_32(c, 32))
-LN_WGMMA_PANEL(176, LN_NAMES_176, "{%88, %89, %90, %91}, %92", "%88, %89", LN_SUMS_32(c, 0),
-               LN_SUMS_32(c, 32), LN_SUMS_8(c, 64), LN_SUMS_8(c, 72), LN_SUMS_8(c, 80))
-LN_WGMMA_PANEL(192, LN_NAMES_192, "{%96, %97, %98, %99}, %100", "%96, %97", LN_SUMS_32(c, 0),
-               LN_SUMS_32(c, 32), LN_SUMS_32(c, 64))
-LN_WGMMA_PANEL(208, LN_NAMES_208, "{%104, %105, %106, %107}, %108", "%104, %105", LN_SUMS_32(c, 0),
-               LN_SUMS_32(c, 32), LN_SUMS_32(c, 64), LN_SUMS_8(c, 96))
+LN_WGMMA_PANEL(64, LN_NAMES_64, "{%32, %33, %34, %35}, %36", "%37", "%32, %33", "%34",
+               LN_SUMS_32(c, 0))
+LN_WGMMA_PANEL(128, LN_NAMES_128, "{%64, %65, %66, %67}, %68", "%69", "%64, %65", "%66",
+               LN_SUMS_32(c, 0), LN_SUMS_32(c, 32))
+LN_WGMMA_PANEL(176, LN_NAMES_176, "{%88, %89, %90, %91}, %92", "%93", "%88, %89", "%90",
+               LN_SUMS_32(c, 0), LN_SUMS_32(c, 32), LN_SUMS_8(c, 64), LN_SUMS_8(c, 72),
+               LN_SUMS_8(c, 80))
+LN_WGMMA_PANEL(192, LN_NAMES_192, "{%96, %97, %98, %99}, %100", "%101", "%96, %97", "%98",
+               LN_SUMS_32(c, 0), LN_SUMS_32(c, 32), LN_SUMS_32(c, 64))
+LN_WGMMA_PANEL(208, LN_NAMES_208, "{%104, %105, %106, %107}, %108", "%109", "%104, %105", "%106",
+               LN_SUMS_32(c, 0), LN_SUMS_32(c, 32), LN_SUMS_32(c, 64), LN_SUMS_8(c, 96))
 
 #undef LN_WGMMA_OF
 #undef LN_FROM_SHARED

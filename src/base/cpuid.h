@@ -6,11 +6,13 @@
 
 typedef struct ln_cpu_features {
     /* x86-64 */
-    bool avx2;   /* with FMA and F16C */
-    bool avx512; /* F, BW, VL and DQ */
-    bool vnni;   /* AVX-512 VNNI */
-    bool bf16;   /* AVX-512 BF16 */
-    bool amx;    /* AMX TILE and BF16; a thread must still ask for its use */
+    bool avx2;          /* with FMA and F16C */
+    bool avx512;        /* F, BW, VL and DQ */
+    bool vnni;          /* AVX-512 VNNI */
+    bool bf16;          /* AVX-512 BF16 */
+    bool amx;           /* AMX TILE and BF16; a thread must still ask for its use */
+    bool wants_fetches; /* does not foresee what a loop reads that also skips some lines: all but
+                           AMD's family 25 (Zen 3 and 4), which being told makes slower */
     /* aarch64 */
     bool neon;    /* Advanced SIMD */
     bool dotprod; /* SDOT */

@@ -18,6 +18,7 @@
 #endif
 #include "backend/cpu/scalar/scalar.h"
 #include "base/clock.h"
+#include "base/cpuid.h"
 #include "base/layout.h"
 #include "base/pool.h"
 
@@ -37,7 +38,8 @@ static const ln_cpu_kernels *const instruction_sets[] = {
 enum {
     N_SETS = sizeof instruction_sets / sizeof *instruction_sets,
     QUEUE_STRIDE = 4,
-    READ_BYTES = 128 << 10 /* of a file that a thread packs, at a time */
+    READ_BYTES = 128 << 10, /* of a file that a thread packs, at a time */
+    AHEAD_BYTES = 4096      /* as a worker's `ahead` */
 };
 
 typedef struct cpu_backend {
@@ -374,10 +376,12 @@ ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend,
         destroy(&self->base);
         return status;
     }
+    size_t ahead = ln_cpu_detect().wants_fetches ? AHEAD_BYTES : 0;
     for (size_t i = 0; i < options->n_threads; i++)
         self->workers[i] = (ln_cpu_worker){.index = i,
                                            .count = options->n_threads,
                                            .exact = options->exact,
+                                           .ahead = ahead,
                                            .pool = self->pool,
                                            .queue = &self->queues[i * QUEUE_STRIDE]};
     *backend = &self->base;

@@ -23,6 +23,8 @@ typedef struct ln_cpu_worker {
     float *scratch;  /* its own, as large as the kernels' plan_scratch says; 64-byte aligned */
     uint8_t *panels; /* its own, for ln_lazy_panels; 64-byte aligned */
     void *shared; /* of all workers, as large as the kernels' plan_shared says; 64-byte aligned */
+    size_t ahead; /* bytes of weights that loops over few rows fetch in front of where they are; 0:
+                     the processor does it better */
     ln_pool *pool;
     ln_cpu_queue *queue; /* its own */
     const ln_op *joins;  /* the linear of the same rows of x just before this one, which other

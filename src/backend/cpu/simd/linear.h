@@ -232,7 +232,7 @@ static void multiply_few(const linear_job *job, const operand *o, const uint8_t 
     if (ln_is_grid(pack))
         grid_multiply_few(pack, job->n, panel, &o->super, y);
     else if (is_super(pack))
-        super_multiply_few(pack, job->n, panel, &o->super, y);
+        super_multiply_few(pack, job->n, panel, &o->super, job->worker->ahead, y);
     else
         int8_multiply_few(pack, job->n, panel, &o->int8, y);
 }

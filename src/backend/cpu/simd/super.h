@@ -200,11 +200,13 @@ LN_INLINE vf super_fold(vf sum, vi total, vf factor, float scale) {
 }
 
 /* The first n_rows of x, which lie alone, against a packed panel: y [n_rows][UNIT]. The
- * head of 256 columns is copied first, so that memory is read from end to end. */
+ * head of 256 columns is copied first, so that memory is read from end to end. `ahead`: as a
+ * worker's. */
 LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const super_rows *x,
-                         float *y) {
+                         size_t ahead, float *y) {
     super_kind kind = super_kind_of(pack);
     const size_t steps = STEPS / kind.n_parts, row_blocks = super_alone_blocks(x);
+    const size_t share = super_bytes(pack) / SUPER_BLOCKS; /* what a block fetches */
     vf sums[4];
     for (size_t i = 0; i < n_rows; i++)
         sums[i] = vf_set(0.0f);
@@ -221,6 +223,8 @@ LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const su
         for (size_t at = 0; at < SUPER_BLOCKS; at++) {
             vi w[STEPS], scales[2];
             super_unpack_block(pack, head, p, at, w, scales);
+            for (size_t i = 0; ahead > 0 && i < share; i += 64)
+                __builtin_prefetch(p + at * share + i + ahead, 0, 3);
             const super_block *b = first;
             for (size_t i = 0; i < n_rows; i++, b += row_blocks)
                 for (size_t part = 0; part < kind.n_parts; part++) {
@@ -254,27 +258,27 @@ LN_INLINE void super_few(ln_pack pack, size_t n_rows, const uint8_t *p, const su
 }
 
 LN_INLINE void super_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, const super_rows *x,
-                            float *y) {
+                            size_t ahead, float *y) {
     switch (n_rows) {
-    case 1: super_few(pack, 1, panel, x, y); return;
-    case 2: super_few(pack, 2, panel, x, y); return;
-    case 3: super_few(pack, 3, panel, x, y); return;
-    default: super_few(pack, 4, panel, x, y); return;
+    case 1: super_few(pack, 1, panel, x, ahead, y); return;
+    case 2: super_few(pack, 2, panel, x, ahead, y); return;
+    case 3: super_few(pack, 3, panel, x, ahead, y); return;
+    default: super_few(pack, 4, panel, x, ahead, y); return;
     }
 }
 
 /* The first rows of x, up to 4, which lie alone, against a packed panel. */
 static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
-                               const super_rows *x, float *y) {
+                               const super_rows *x, size_t ahead, float *y) {
     switch (pack) {
-    case LN_PACK_Q4_K: super_few_of(LN_PACK_Q4_K, n_rows, panel, x, y); return;
-    case LN_PACK_Q5_K: super_few_of(LN_PACK_Q5_K, n_rows, panel, x, y); return;
-    case LN_PACK_Q3_K: super_few_of(LN_PACK_Q3_K, n_rows, panel, x, y); return;
-    case LN_PACK_Q2_K: super_few_of(LN_PACK_Q2_K, n_rows, panel, x, y); return;
-    case LN_PACK_IQ4_XS: super_few_of(LN_PACK_IQ4_XS, n_rows, panel, x, y); return;
-    case LN_PACK_TQ1_0: super_few_of(LN_PACK_TQ1_0, n_rows, panel, x, y); return;
-    case LN_PACK_TQ2_0: super_few_of(LN_PACK_TQ2_0, n_rows, panel, x, y); return;
-    default: super_few_of(LN_PACK_Q6_K, n_rows, panel, x, y); return;
+    case LN_PACK_Q4_K: super_few_of(LN_PACK_Q4_K, n_rows, panel, x, ahead, y); return;
+    case LN_PACK_Q5_K: super_few_of(LN_PACK_Q5_K, n_rows, panel, x, ahead, y); return;
+    case LN_PACK_Q3_K: super_few_of(LN_PACK_Q3_K, n_rows, panel, x, ahead, y); return;
+    case LN_PACK_Q2_K: super_few_of(LN_PACK_Q2_K, n_rows, panel, x, ahead, y); return;
+    case LN_PACK_IQ4_XS: super_few_of(LN_PACK_IQ4_XS, n_rows, panel, x, ahead, y); return;
+    case LN_PACK_TQ1_0: super_few_of(LN_PACK_TQ1_0, n_rows, panel, x, ahead, y); return;
+    case LN_PACK_TQ2_0: super_few_of(LN_PACK_TQ2_0, n_rows, panel, x, ahead, y); return;
+    default: super_few_of(LN_PACK_Q6_K, n_rows, panel, x, ahead, y); return;
     }
 }
 

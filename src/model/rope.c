@@ -29,11 +29,25 @@ static ln_status real(const rope_reader *r, const char *hf, const char *gguf, do
     return ln_config_real(r->config, rope_key(r, hf, gguf, names), min, 1e15, out, r->err);
 }
 
-static ln_status read_scaling(const rope_reader *r, ln_rope_spec *rope) {
-    char names[NAMES_BYTES];
-    LN_TRY(real(r, "factor", "rope.scaling.factor", 1e-6, &rope->factor));
+/* The context before it grew: without a word about it, all that the model was trained for. Folders
+ * may say it beside the scaling, which counts more than inside. */
+static ln_status read_original_ctx(const rope_reader *r, ln_rope_spec *rope) {
+    if (rope->scaling == LN_ROPE_PLAIN || rope->scaling == LN_ROPE_LINEAR)
+        return LINNET_OK;
+    LN_TRY(ln_config_real(r->config, (ln_key){"max_position_embeddings", "context_length"}, 1, 1e15,
+                          &rope->original_ctx, r->err));
+    if (rope->scaling == LN_ROPE_DYNAMIC)
+        return LINNET_OK;
     LN_TRY(real(r, "original_max_position_embeddings", "rope.scaling.original_context_length", 1,
                 &rope->original_ctx));
+    return ln_config_real(r->config, (ln_key){"original_max_position_embeddings", ""}, 1, 1e15,
+                          &rope->original_ctx, r->err);
+}
+
+static ln_status read_scaling(const rope_reader *r, ln_rope_spec *rope) {
+    char names[NAMES_BYTES];
+    LN_TRY(read_original_ctx(r, rope));
+    LN_TRY(real(r, "factor", "rope.scaling.factor", 1e-6, &rope->factor));
     LN_TRY(real(r, "low_freq_factor", "", 1e-6, &rope->low_freq));
     LN_TRY(real(r, "high_freq_factor", "", 1e-6, &rope->high_freq));
     LN_TRY(real(r, "beta_fast", "rope.scaling.yarn_beta_fast", 1e-6, &rope->beta_fast));
@@ -127,8 +141,6 @@ static ln_status read_longrope(const rope_reader *r, ln_arena *arena, ln_rope_sp
     double trained = 0;
     LN_TRY(ln_config_real(r->config, (ln_key){"max_position_embeddings", "context_length"}, 1, 1e15,
                           &trained, r->err));
-    LN_TRY(ln_config_real(r->config, (ln_key){"original_max_position_embeddings", ""}, 1, 1e15,
-                          &rope->original_ctx, r->err));
     rope->trained_ctx = trained;
     if (r->config->is_gguf) /* the factors are tensors, found when the weights are */
         return LINNET_OK;
@@ -190,9 +202,6 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
                               1e15, &rope->theta, err);
     }
     LN_TRY(read_kind(&r, rope));
-    if (rope->scaling == LN_ROPE_DYNAMIC)
-        LN_TRY(ln_config_real(config, (ln_key){"max_position_embeddings", ""}, 1, 1e15,
-                              &rope->original_ctx, err));
     LN_TRY(read_scaling(&r, rope));
     if (rope->scaling == LN_ROPE_LONGROPE)
         LN_TRY(read_longrope(&r, arena, rope));

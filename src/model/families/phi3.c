@@ -24,7 +24,8 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.down_proj", .gguf = "blk.%d.ffn_down"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5), {0}};
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("rms_norm_eps", 1e-5), LN_DEFAULT("original_max_position_embeddings", 4096), {0}};
 
 const ln_family ln_family_phi3 = {
     .name = "phi3",

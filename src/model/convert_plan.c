@@ -313,14 +313,14 @@ static ln_status unit_output(ln_convert_plan *plan, ln_tensor_id id, const ln_so
 }
 
 /* The output. Where an architecture scales the logits because it is tied, a copy of the embedding,
- * with the scale in it: not every reader would multiply by it. */
+ * or of an output equal to it, with the scale in it: not every reader would multiply by it. */
 static ln_status output(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
     ln_source_shape shape = {1, spec->n_vocab, spec->dim};
     if (!spec->tied && spec->unit_output)
         return unit_output(plan, id, &shape);
-    if (!spec->tied)
+    if (!spec->tied && (!plan->target->scale_tied_logits || spec->logit_scale == 1.0f))
         return matrix_of(plan, id, &shape);
     const ln_binding *binding;
     ln_tensor_id bias = {.role = LN_ROLE_OUTPUT, .is_bias = true};
@@ -330,10 +330,10 @@ static ln_status output(ln_convert_plan *plan) {
                        ln_checkpoint_path(plan->checkpoint), plan->architecture);
     if (!plan->target->scale_tied_logits)
         return LINNET_OK;
-    ln_tensor_id embedding = {.role = LN_ROLE_EMBEDDING};
+    ln_tensor_id source = {.role = spec->tied ? LN_ROLE_EMBEDDING : LN_ROLE_OUTPUT};
     ln_weight_request request;
     ln_convert_part part = {.scale = spec->logit_scale};
-    LN_TRY(ln_source_matrix(plan->checkpoint, spec, embedding, &shape, &request, plan->err));
+    LN_TRY(ln_source_matrix(plan->checkpoint, spec, source, &shape, &request, plan->err));
     return add_request(plan, id, 1, &request, part, false);
 }
 

@@ -80,10 +80,11 @@ typedef struct ln_binding {
 /* Which layers see only a window when config.json does not list layer_types. */
 typedef enum ln_window_rule {
     LN_WINDOW_NEVER = 0,
-    LN_WINDOW_ALL,   /* every layer, when a window is given */
-    LN_WINDOW_ABOVE, /* layers from max_window_layers on, when use_sliding_window is set */
-    LN_WINDOW_USED,  /* every layer, when use_sliding_window is set */
-    LN_WINDOW_PERIOD /* all but every window_period-th layer */
+    LN_WINDOW_ALL,      /* every layer, when a window is given */
+    LN_WINDOW_ABOVE,    /* layers from max_window_layers on, when use_sliding_window is set */
+    LN_WINDOW_USED,     /* every layer, when use_sliding_window is set */
+    LN_WINDOW_PERIOD,   /* all but every window_period-th layer */
+    LN_WINDOW_UNROTATED /* layers without positions, when use_sliding_window is set */
 } ln_window_rule;
 
 /* Which layers rotate q and k. */
@@ -131,9 +132,11 @@ struct ln_family {
     bool shared_gate;
     bool sinks;
     bool has_encoder;
+    double latent_eps;          /* folders: of the norms of latents; 0: as of all others */
     bool unit_scale;            /* attention scores are q.k as they are */
     bool tied_by_default;       /* the output is the embedding unless the checkpoint says no */
-    bool scale_tied_logits;     /* by 1 / sqrt(dim), when the output is tied */
+    bool scale_tied_logits;     /* by 1 / sqrt(dim), unless config.json says that it is not tied */
+    bool own_output;            /* an output of its own counts, whatever config.json says */
     size_t unit_output_vocab;   /* with so many tokens the output's rows count as of length one */
     size_t gguf_alibi_layers;   /* GGUF: with so many layers ALiBi, else RoPE */
     const ln_binding *bindings; /* [n_bindings] */

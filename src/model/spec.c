@@ -113,7 +113,9 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     bool scale_embedding = spec->family->scale_embedding;
     LN_TRY(ln_config_flag(config, (ln_key){"scale_embedding", ""}, &scale_embedding, err));
     double embedding = scale_embedding ? sqrt((double)spec->dim) : 1.0;
-    bool scale_logits = spec->family->scale_tied_logits && spec->tied;
+    bool scale_logits = spec->tied || (spec->family->tied_by_default && !config->is_gguf);
+    LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &scale_logits, err));
+    scale_logits = scale_logits && spec->family->scale_tied_logits;
     LN_TRY(ln_config_flag(config, (ln_key){"scale_decoder_outputs", ""}, &scale_logits, err));
     double residual = 1.0, softcap = 0.0;
     double logit = scale_logits ? 1.0 / sqrt((double)spec->dim) : 1.0;
@@ -178,9 +180,12 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
  * flag that is false wants the tensor. */
 static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err) {
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
-    spec->tied = !ln_family_has(spec->family, config->checkpoint, id) ||
-                 (spec->family->tied_by_default && !config->is_gguf);
-    return ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &spec->tied, err);
+    bool is_there = ln_family_has(spec->family, config->checkpoint, id);
+    spec->tied = !is_there || (spec->family->tied_by_default && !config->is_gguf);
+    LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &spec->tied, err));
+    if (is_there && spec->family->own_output)
+        spec->tied = false;
+    return LINNET_OK;
 }
 
 /* Whether quantised matrices say which group a column belongs to. */
@@ -216,6 +221,8 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
                  "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
         0, 1, &eps, err));
     spec->norm_eps = (float)eps;
+    double latent_eps = config->is_gguf ? 0 : spec->family->latent_eps;
+    spec->latent_norm_eps = latent_eps > 0 ? (float)latent_eps : spec->norm_eps;
     LN_TRY(read_tied(config, spec, err));
     LN_TRY(read_vocab(config, spec, err));
     spec->unit_output = !config->is_gguf && spec->n_vocab == spec->family->unit_output_vocab;

@@ -129,7 +129,7 @@ typedef struct ln_spec {
     size_t dim, n_vocab, n_layers;
     size_t ctx_tokens; /* what the checkpoint was made for */
     ln_norm_kind norm_kind;
-    float norm_eps;
+    float norm_eps, latent_norm_eps;
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
     bool tied; /* the output is the embedding, whatever the file holds */
     ln_positions positions;

@@ -70,6 +70,11 @@ VARIANTS = {
         **LLAMA_LIKE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=48, head_dim=16,
         norm_topk_prob=True, use_sliding_window=True, sliding_window=16, max_window_layers=2),
     "arcee": lambda: hf.ArceeConfig(**LLAMA_LIKE),
+    # an output beside the embedding, of which config.json says nothing
+    "t5_untied": lambda: hf.T5Config(
+        vocab_size=256, d_model=24, d_kv=8, d_ff=32, num_layers=1, num_decoder_layers=1,
+        num_heads=2, feed_forward_proj="gated-gelu", tie_word_embeddings=False,
+        decoder_start_token_id=0),
     "bart_scaled": lambda: hf.BartConfig(
         **COMMON, d_model=64, encoder_layers=1, decoder_layers=3, encoder_attention_heads=2,
         decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=128,
@@ -117,6 +122,8 @@ def make(name: str, out: pathlib.Path) -> None:
     encoder_decoder = bool(config.is_encoder_decoder)
     auto = hf.AutoModelForSeq2SeqLM if encoder_decoder else hf.AutoModelForCausalLM
     model = auto.from_config(config, attn_implementation="eager").float().eval()
+    if name == "t5_untied":
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
     randomize(model)
     prompts = [torch.randint(3, 256, (n,)).tolist() for n in (5, 23, 70)]
     answers = [answer(model, p, encoder_decoder) for p in prompts]

@@ -73,7 +73,10 @@ static const ln_binding bindings[] = {
      .gguf = "dec.blk.%d.cross_attn_o"},
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("d_kv", 64), {0}};
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("d_kv", 64),
+    {.key = "scale_decoder_outputs", .value = false, .is_flag = true, .type = "mt5"},
+    {0}};
 
 const ln_family ln_family_t5 = {
     .name = "t5",
@@ -93,5 +96,6 @@ const ln_family ln_family_t5 = {
     .unit_scale = true,
     .tied_by_default = true,
     .scale_tied_logits = true,
+    .own_output = true, /* transformers 5 writes that it is tied even where it is not */
     LN_BINDINGS(bindings),
 };

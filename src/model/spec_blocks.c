@@ -92,13 +92,15 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
 
 ln_status ln_spec_layer_is_dense(const ln_config *config, size_t layer, bool *dense,
                                  ln_error *err) {
-    size_t n_dense = 0, step = 1;
+    size_t n_dense = 0, step = 1, frequency = 1;
     ln_meta_value list, item;
     LN_TRY(ln_config_size(config, (ln_key){"first_k_dense_replace", "leading_dense_block_count"}, 0,
                           LN_MAX_LAYERS, &n_dense, err));
-    LN_TRY(ln_config_size(config, (ln_key){"decoder_sparse_step|moe_layer_freq", ""}, 1,
-                          LN_MAX_LAYERS, &step, err));
-    *dense = layer < n_dense || (layer + 1) % step != 0;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"decoder_sparse_step", ""}, 1, LN_MAX_LAYERS, &step, err));
+    LN_TRY(
+        ln_config_size(config, (ln_key){"moe_layer_freq", ""}, 1, LN_MAX_LAYERS, &frequency, err));
+    *dense = layer < n_dense || (layer + 1) % step != 0 || layer % frequency != 0;
     if (ln_config_find(config, (ln_key){"mlp_only_layers", ""}, &list, NULL))
         for (size_t i = 0; ln_meta_item(&list, i, &item); i++)
             *dense |= item.kind == LN_META_INT && item.integer == (int64_t)layer;

@@ -95,8 +95,8 @@ static ln_status read_attention(const ln_config *config, ln_spec *spec, bool enc
     return read_attention_scale(config, spec, attention, err);
 }
 
-static ln_status read_activation(const ln_config *config, const ln_family *family,
-                                 ln_activation *activation, ln_error *err) {
+/* The activation that config.json calls `name`, or false. */
+static bool find_activation(const char *name, size_t n_bytes, ln_activation *activation) {
     static const struct {
         const char *names;
         ln_activation activation;
@@ -107,21 +107,46 @@ static ln_status read_activation(const ln_config *config, const ln_family *famil
         {"relu", LN_ACT_RELU},
         {"relu2|relu_squared", LN_ACT_RELU_SQUARED},
     };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (ln_list_has(known[i].names, name, n_bytes)) {
+            *activation = known[i].activation;
+            return true;
+        }
+    return false;
+}
+
+static ln_status unknown_activation(const ln_config *config, const char *name, ln_error *err) {
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: this activation is not supported",
+                   ln_checkpoint_path(config->checkpoint), name);
+}
+
+/* gpt-oss clamps its gate with two numbers that kernels know. */
+static ln_status check_clamped(const ln_config *config, ln_error *err) {
+    double limit = 7, slope = 1.702;
+    LN_TRY(ln_config_real(config, (ln_key){"swiglu_limit", ""}, 0, 1e9, &limit, err));
+    LN_TRY(ln_config_real(config, (ln_key){"swiglu_alpha", ""}, 0, 1e9, &slope, err));
+    if (limit == 7 && slope == 1.702)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: swiglu_limit %g with swiglu_alpha %g is not supported",
+                   ln_checkpoint_path(config->checkpoint), limit, slope);
+}
+
+static ln_status read_activation(const ln_config *config, const ln_family *family,
+                                 ln_activation *activation, ln_error *err) {
     static const ln_key key = {
         "hidden_activation|hidden_act|activation_function|activation|dense_act_fn", ""};
     ln_meta_value value;
     char name[128];
     *activation = family->activation;
+    if (family->activation == LN_ACT_SWIGLU_CLAMPED)
+        LN_TRY(check_clamped(config, err));
     if (family->fixed_activation || !ln_config_find(config, key, &value, name))
         return LINNET_OK;
-    if (value.kind == LN_META_STRING)
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            if (ln_list_has(known[i].names, value.string.data, value.string.bytes)) {
-                *activation = known[i].activation;
-                return LINNET_OK;
-            }
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: this activation is not supported",
-                   ln_checkpoint_path(config->checkpoint), name);
+    if (value.kind == LN_META_STRING &&
+        find_activation(value.string.data, value.string.bytes, activation))
+        return LINNET_OK;
+    return unknown_activation(config, name, err);
 }
 
 /* The group of layers of this kind and window, made when it is new. */
@@ -139,6 +164,30 @@ static ln_status kv_group_of(const ln_config *config, ln_spec *spec, ln_kv_kind 
                        ln_checkpoint_path(config->checkpoint), LN_MAX_KV_GROUPS);
     *group = spec->n_kv_groups++;
     spec->kv_groups[*group] = (ln_kv_group_spec){.kind = kind, .window = window, .n_layers = 1};
+    return LINNET_OK;
+}
+
+/* The table by which a layer rotates, or -1. */
+static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
+                            bool windowed, int *rope, ln_error *err) {
+    bool rotates = spec->positions == LN_POSITIONS_ROPE;
+    ln_meta_value list, item;
+    char name[128];
+    if (spec->family->rope_rule == LN_ROPE_WINDOWED_LAYERS)
+        rotates = rotates && windowed;
+    if (spec->family->rope_rule == LN_ROPE_LISTED_LAYERS) {
+        size_t interval = 4;
+        LN_TRY(ln_config_size(config, (ln_key){"no_rope_layer_interval", ""}, 1, LN_MAX_LAYERS,
+                              &interval, err));
+        rotates = (layer + 1) % interval != 0;
+        if (ln_config_find(config, (ln_key){"no_rope_layers", ""}, &list, name)) {
+            if (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT)
+                return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
+                               ln_checkpoint_path(config->checkpoint), name, layer);
+            rotates = item.integer != 0; /* the list names the layers that do rotate */
+        }
+    }
+    *rope = !rotates ? -1 : spec->family->local_rope && windowed ? 1 : 0;
     return LINNET_OK;
 }
 
@@ -176,39 +225,18 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
                               LN_MAX_LAYERS, &period, err));
         *windowed = (layer + 1) % period != 0;
     }
-    if (rule == LN_WINDOW_ABOVE || rule == LN_WINDOW_USED) {
+    if (rule == LN_WINDOW_ABOVE || rule == LN_WINDOW_USED || rule == LN_WINDOW_UNROTATED) {
         bool use = false;
-        size_t from = rule == LN_WINDOW_USED ? 0 : spec->n_layers;
+        int rope = -1;
+        size_t from = rule == LN_WINDOW_ABOVE ? spec->n_layers : 0;
         LN_TRY(ln_config_flag(config, (ln_key){"use_sliding_window", ""}, &use, err));
         if (rule == LN_WINDOW_ABOVE)
             LN_TRY(
                 ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
-        *windowed = use && layer >= from;
+        if (rule == LN_WINDOW_UNROTATED)
+            LN_TRY(layer_rope(config, spec, layer, false, &rope, err));
+        *windowed = use && layer >= from && rope < 0;
     }
-    return LINNET_OK;
-}
-
-/* The table by which a layer rotates, or -1. */
-static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
-                            bool windowed, int *rope, ln_error *err) {
-    bool rotates = spec->positions == LN_POSITIONS_ROPE;
-    ln_meta_value list, item;
-    char name[128];
-    if (spec->family->rope_rule == LN_ROPE_WINDOWED_LAYERS)
-        rotates = rotates && windowed;
-    if (spec->family->rope_rule == LN_ROPE_LISTED_LAYERS) {
-        size_t interval = 4;
-        LN_TRY(ln_config_size(config, (ln_key){"no_rope_layer_interval", ""}, 1, LN_MAX_LAYERS,
-                              &interval, err));
-        rotates = (layer + 1) % interval != 0;
-        if (ln_config_find(config, (ln_key){"no_rope_layers", ""}, &list, name)) {
-            if (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT)
-                return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
-                               ln_checkpoint_path(config->checkpoint), name, layer);
-            rotates = item.integer != 0; /* the list names the layers that do rotate */
-        }
-    }
-    *rope = !rotates ? -1 : spec->family->local_rope && windowed ? 1 : 0;
     return LINNET_OK;
 }
 
@@ -244,10 +272,34 @@ static ln_status read_placement(const ln_config *config, const ln_family *family
     return LINNET_OK;
 }
 
+/* T5's way to say both in one word: an activation, or "gated-" and one; of "gelu" behind a gate it
+ * means the approximation. */
+static ln_status read_projection(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    static const char gated[] = "gated-";
+    ln_key key = {"feed_forward_proj", ""};
+    ln_meta_value value;
+    char name[128];
+    if (!ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    if (value.kind != LN_META_STRING)
+        return unknown_activation(config, name, err);
+    const char *word = value.string.data;
+    size_t n = value.string.bytes, skipped = sizeof gated - 1;
+    ffn->gated = n > skipped && memcmp(word, gated, skipped) == 0;
+    if (ffn->gated) {
+        word += skipped;
+        n -= skipped;
+    }
+    if (!find_activation(word, n, &ffn->activation))
+        return unknown_activation(config, name, err);
+    if (ffn->gated && ffn->activation == LN_ACT_GELU)
+        ffn->activation = LN_ACT_GELU_TANH;
+    return LINNET_OK;
+}
+
 /* Whether the feed-forward has a gate: by the family, or as T5 says it. */
 static ln_status read_gated(const ln_config *config, const ln_spec *spec, bool encoder,
                             ln_ffn_spec *ffn, ln_error *err) {
-    ln_key key = {"feed_forward_proj", ""};
     const ln_binding *binding;
     ln_tensor_id gate = {.role = LN_ROLE_GATE, .encoder = encoder};
     ffn->gated = !spec->family->plain_ffn;
@@ -255,14 +307,7 @@ static ln_status read_gated(const ln_config *config, const ln_spec *spec, bool e
         ffn->gated = ln_family_find(spec->family, config->checkpoint, gate, &binding) != NULL;
         ffn->activation = ffn->gated ? LN_ACT_GELU_TANH : LN_ACT_RELU;
     }
-    if (ln_config_is(config, key, "gated-gelu")) {
-        ffn->gated = true;
-        ffn->activation = LN_ACT_GELU_TANH;
-    }
-    if (ln_config_is(config, key, "gated-silu")) {
-        ffn->gated = true;
-        ffn->activation = LN_ACT_SILU;
-    }
+    LN_TRY(read_projection(config, ffn, err));
     return ln_config_flag(config, (ln_key){"is_gated_act", ""}, &ffn->gated, err);
 }
 

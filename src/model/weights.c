@@ -266,12 +266,14 @@ static ln_status latent_attention(loader *l, size_t i, const ln_attention_spec *
     if (latent->q_latent > 0) {
         LN_TRY(matrix(l, LN_ROLE_Q_A, i, latent->q_latent, dim, &w->q_a));
         LN_TRY(norm(l, LN_ROLE_Q_A_NORM, i, latent->q_latent, &w->q_a_norm));
+        w->q_a_norm.eps = l->spec->latent_norm_eps;
         LN_TRY(matrix(l, LN_ROLE_Q_B, i, q_rows, latent->q_latent, &w->q_b));
     } else {
         LN_TRY(matrix(l, LN_ROLE_Q, i, q_rows, dim, &w->q));
     }
     LN_TRY(matrix(l, LN_ROLE_KV_A, i, latent->n_latent + latent->n_rope, dim, &w->kv_a));
     LN_TRY(norm(l, LN_ROLE_KV_A_NORM, i, latent->n_latent, &w->kv_a_norm));
+    w->kv_a_norm.eps = l->spec->latent_norm_eps;
     ln_source_shape k = {spec->n_heads, latent->n_latent, latent->n_plain};
     ln_source_shape v = {spec->n_heads, latent->v_dim, latent->n_latent};
     LN_TRY(matrices(l, LN_ROLE_K_B, i, &k, &w->k_b));

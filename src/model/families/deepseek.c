@@ -79,6 +79,7 @@ const ln_family ln_family_deepseek_v2 = {
     .hf_rope = LN_ROPE_INTERLEAVED,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SOFTMAX,
+    .latent_eps = 1e-6,
     LN_BINDINGS(v2_bindings),
 };
 
@@ -115,5 +116,6 @@ const ln_family ln_family_deepseek_v3 = {
     .hf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
+    .latent_eps = 1e-6,
     LN_BINDINGS(v3_bindings),
 };

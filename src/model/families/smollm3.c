@@ -20,6 +20,6 @@ const ln_family ln_family_smollm3 = {
     .hf_rope = LN_ROPE_HALF,
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .rope_rule = LN_ROPE_LISTED_LAYERS,
-    .window = LN_WINDOW_ABOVE,
+    .window = LN_WINDOW_UNROTATED,
     LN_BINDINGS(bindings),
 };

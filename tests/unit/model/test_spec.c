@@ -30,7 +30,12 @@ static char *replace(const char *text, const char *from, const char *to) {
     return ln_strbuf_take(&out);
 }
 
-static edited edit(const char *golden, const char *from, const char *to) {
+/* What `from` says becomes `to`. */
+typedef struct change {
+    const char *from, *to;
+} change;
+
+static edited edit(const char *golden, const change *changes, size_t n_changes) {
     edited e = {.folder = "/tmp/linnet-spec-XXXXXX"};
     char path[512];
     ln_strbuf text;
@@ -43,12 +48,17 @@ static edited edit(const char *golden, const char *from, const char *to) {
     assert_int_equal(symlink(path, e.tensors), 0);
     snprintf(path, sizeof path, "%s/tests/golden/models/%s/config.json", TEST_SOURCE_DIR, golden);
     assert_int_equal(ln_file_read(path, 1 << 20, &text, NULL), LINNET_OK);
-    char *changed = replace(text.data, from, to);
+    for (size_t i = 0; i < n_changes; i++) {
+        char *changed = replace(text.data, changes[i].from, changes[i].to);
+        ln_strbuf_free(&text);
+        ln_strbuf_init(&text);
+        ln_strbuf_puts(&text, changed);
+        free(changed);
+    }
     FILE *file = fopen(e.config, "w");
     assert_non_null(file);
-    fputs(changed, file);
+    fputs(text.data, file);
     fclose(file);
-    free(changed);
     ln_strbuf_free(&text);
     return e;
 }
@@ -60,9 +70,9 @@ static void forget(const edited *e) {
 }
 
 /* Reads spec and weight plan of an edited golden; the status and the message. */
-static ln_status read_edited(const char *golden, const char *from, const char *to, ln_spec *spec,
-                             ln_arena *arena, ln_error *err) {
-    edited e = edit(golden, from, to);
+static ln_status read_changed(const char *golden, const change *changes, size_t n_changes,
+                              ln_spec *spec, ln_arena *arena, ln_error *err) {
+    edited e = edit(golden, changes, n_changes);
     ln_checkpoint *checkpoint;
     ln_backend *backend;
     ln_weights_plan plan;
@@ -79,6 +89,11 @@ static ln_status read_edited(const char *golden, const char *from, const char *t
     backend->vtable->destroy(backend);
     forget(&e);
     return status;
+}
+
+static ln_status read_edited(const char *golden, const char *from, const char *to, ln_spec *spec,
+                             ln_arena *arena, ln_error *err) {
+    return read_changed(golden, &(change){from, to}, 1, spec, arena, err);
 }
 
 /* A message of NULL: it is right. */
@@ -137,6 +152,15 @@ static void bad_values_are_refused_by_name(void **state) {
         {"llama_gptq", "\"quant_method\": \"gptq\"", "\"quant_method\": \"auto-round\"",
          "quant_method: weights quantised as \"auto-round\" are not supported"},
         {"deepseek_v3", "\"n_group\": 2", "\"n_group\": 3", "in 3 groups"},
+        {"deepseek_v3", "\"n_group\": 2", "\"n_group\": 2, \"moe_layer_freq\": 2",
+         "tensor model.layers.1.mlp.gate_proj.weight is missing"},
+        {"gpt_oss", "\"vocab_size\": 256", "\"vocab_size\": 256, \"swiglu_limit\": 5.0",
+         "swiglu_limit 5 with swiglu_alpha 1.702 is not supported"},
+        {"gpt_oss", "\"vocab_size\": 256", "\"vocab_size\": 256, \"swiglu_limit\": 7.0", NULL},
+        {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"mish\"",
+         "key feed_forward_proj: this activation"},
+        {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": 1",
+         "key feed_forward_proj: this activation"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_spec spec;
@@ -197,7 +221,46 @@ static void rare_flags_are_heeded(void **state) {
     assert_int_equal(read_edited("qwen3_moe", off, on, &spec, &arena, NULL), LINNET_OK);
     assert_int_equal(spec.n_kv_groups, 1);
     assert_int_equal(spec.kv_groups[0].window, 16);
+    /* and those layers of SmolLM3 that do not rotate */
+    static const change smollm3[] = {
+        {"\"layer_types\"", "\"nothing\""},
+        {"\"sliding_window\": null", "\"sliding_window\": 16"},
+        {"\"use_sliding_window\": false", "\"use_sliding_window\": true"}};
+    assert_int_equal(read_changed("smollm3", smollm3, 3, &spec, &arena, NULL), LINNET_OK);
+    assert_true(spec.layers[0].attention.rope == 0 && spec.layers[0].attention.window == 0);
+    assert_true(spec.layers[1].attention.rope == -1 && spec.layers[1].attention.window == 16);
+    /* latents are normalised with an epsilon of their own */
+    assert_int_equal(read_edited("deepseek_v3", "\"rms_norm_eps\": 1e-06",
+                                 "\"rms_norm_eps\": 0.001", &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_true(spec.norm_eps == 1e-3f && spec.latent_norm_eps == 1e-6f);
     ln_arena_free(&arena);
+}
+
+/* T5 names activation and gate in one word, which counts more than `dense_act_fn`. */
+static void projections_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from, *to;
+        ln_activation activation;
+    } cases[] = {
+        {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"gelu\"", LN_ACT_GELU},
+        {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"silu\"", LN_ACT_SILU},
+        {"t5_gated", "\"gated-gelu\"", "\"gated-relu\"", LN_ACT_RELU},
+        {"t5_gated", "\"dense_act_fn\": \"gelu_new\"", "\"dense_act_fn\": \"relu\"",
+         LN_ACT_GELU_TANH},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_error err = {0};
+        ln_arena_init(&arena);
+        if (read_edited(cases[i].golden, cases[i].from, cases[i].to, &spec, &arena, &err) < 0)
+            fail_msg("%s", err.message);
+        assert_int_equal(spec.layers[0].ffn.activation, cases[i].activation);
+        assert_int_equal(spec.layers[0].ffn.gated, strcmp(cases[i].golden, "t5_gated") == 0);
+        ln_arena_free(&arena);
+    }
 }
 
 /* Where config.json lacks a key, the reference implementation has a value; null is another. */
@@ -236,6 +299,30 @@ static void missing_keys_have_defaults(void **state) {
     ln_arena_free(&arena);
 }
 
+/* The context before it was scaled: all of it where nothing says another. */
+static void original_contexts_are_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *golden, *from, *to;
+        double original_ctx;
+    } cases[] = {
+        {"llama_yarn", "\"original_max_position_embeddings\": 64,", "", 512},
+        {"llama_yarn", "\"mlp_bias\"", "\"original_max_position_embeddings\": 32, \"mlp_bias\"",
+         32},
+        {"phi3_longrope", "\"original_max_position_embeddings\"", "\"nothing\"", 4096},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_spec spec;
+        ln_arena arena;
+        ln_error err = {0};
+        ln_arena_init(&arena);
+        if (read_edited(cases[i].golden, cases[i].from, cases[i].to, &spec, &arena, &err) < 0)
+            fail_msg("%s", err.message);
+        assert_true(spec.ropes[0].original_ctx == cases[i].original_ctx);
+        ln_arena_free(&arena);
+    }
+}
+
 static void windows_make_groups(void **state) {
     (void)state;
     ln_spec spec;
@@ -271,7 +358,9 @@ int main(void) {
         cmocka_unit_test(bad_values_are_refused_by_name),
         cmocka_unit_test(old_spellings_are_read),
         cmocka_unit_test(rare_flags_are_heeded),
+        cmocka_unit_test(projections_are_read),
         cmocka_unit_test(missing_keys_have_defaults),
+        cmocka_unit_test(original_contexts_are_found),
         cmocka_unit_test(windows_make_groups),
         cmocka_unit_test(dynamic_rope_follows_the_chosen_context),
     };

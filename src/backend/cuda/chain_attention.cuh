@@ -456,10 +456,15 @@ ln_chain_attend_slice(const ln_chain_attention &c, const float2 *turns,
     }
 }
 
-/* How many slices there are of all tokens and KV heads; every gridDim.x-th is a block's own. */
+/* How many slices there are of all tokens and KV heads; every gridDim.x-th is a block's own, the
+ * first ones of the last blocks, which have the least rows of tiles. */
 static __host__ __device__ __forceinline__ unsigned ln_chain_n_slices(unsigned n_rows,
                                                                       const ln_fast_args &fast) {
     return n_rows * (unsigned)fast.a.kv.n_heads * fast.n_slices;
+}
+
+static __device__ __forceinline__ unsigned ln_chain_first_slice(void) {
+    return gridDim.x - 1 - blockIdx.x;
 }
 
 /* Finds the block's first slice and has what is cached of it brought to the L2 cache. */
@@ -468,9 +473,9 @@ static __device__ __forceinline__ void ln_chain_plan_slice(const ln_chain_args &
                                                            const ln_chain_attention &c,
                                                            ln_chain_slice_plan<D> &plan) {
     enum { LINE = 64 }; /* numbers of 16 bits in 128 bytes */
-    if (blockIdx.x >= ln_chain_n_slices(p.n_rows, c.fast))
+    if (ln_chain_first_slice() >= ln_chain_n_slices(p.n_rows, c.fast))
         return;
-    ln_chain_slice_place at = ln_chain_find_slice(c, blockIdx.x);
+    ln_chain_slice_place at = ln_chain_find_slice(c, ln_chain_first_slice());
     unsigned end = min(at.end, at.position);
     ln_tile_source from = ln_make_source(c.fast, at.token, at.kv_head, at.begin, end, 0, 1);
     unsigned key = at.first + threadIdx.x / 2;
@@ -490,7 +495,7 @@ template <int D>
 static __device__ __forceinline__ void
 ln_chain_expect_slice(const ln_chain_args &p, const ln_chain_attention &c,
                       const ln_chain_slice_plan<D> &plan, uint8_t *work) {
-    if (blockIdx.x < ln_chain_n_slices(p.n_rows, c.fast))
+    if (ln_chain_first_slice() < ln_chain_n_slices(p.n_rows, c.fast))
         ln_chain_load_early<D>(c.fast, plan.place, threadIdx.x, LN_CHAIN_THREADS,
                                *(ln_chain_slice_memory<D> *)work);
 }
@@ -502,9 +507,10 @@ static __device__ __forceinline__ void
 ln_chain_attend(const ln_chain_args &p, const ln_chain_attention &c, ln_chain_slice_plan<D> &plan,
                 uint8_t *work, unsigned *turn) {
     ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)work;
-    for (unsigned i = blockIdx.x; i < ln_chain_n_slices(p.n_rows, c.fast); i += gridDim.x) {
+    const unsigned first = ln_chain_first_slice();
+    for (unsigned i = first; i < ln_chain_n_slices(p.n_rows, c.fast); i += gridDim.x) {
         ln_chain_slice_place at;
-        if (i == blockIdx.x) {
+        if (i == first) {
             at = plan.place;
         } else {
             at = ln_chain_find_slice(c, i);

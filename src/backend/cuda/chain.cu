@@ -68,7 +68,8 @@ static __device__ __forceinline__ void expect_stage(const ln_chain_args &p, unsi
         ln_chain_expect_norm(stage.linear);
 }
 
-template <int KIND, int D>
+/* ONE: of one row of x. */
+template <int KIND, int D, bool ONE>
 static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
     run_chain(const __grid_constant__ ln_chain_args p) {
     extern __shared__ __align__(128) uint8_t memory[];
@@ -100,8 +101,8 @@ static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
         linear += !attends, attention += attends;
         uint32_t word = stage_word(p, stage + 1, linear, attention); /* arrives in the meantime */
         if (!attends)
-            ln_chain_multiply<KIND>(p, weights, now.linear, memory + p.work_at, shared, meetings,
-                                    &ring, &met, stage == 0, &turn);
+            ln_chain_multiply<KIND, ONE>(p, weights, now.linear, memory + p.work_at, shared,
+                                         meetings, &ring, &met, stage == 0, &turn);
         else if constexpr (D > 0)
             ln_chain_attend<D>(p, now.attention, *(ln_chain_slice_plan<D> *)(memory + p.plan_at),
                                memory + p.work_at, &turn);
@@ -393,15 +394,15 @@ size_t ln_cuda_chain_ops(const ln_op *ops, size_t n_ops, const ln_cuda_step *ste
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-template <int KIND, int D> static int launch(chain *c, cudaStream_t stream) {
+template <int KIND, int D, bool ONE> static int launch(chain *c, cudaStream_t stream) {
     int device, n_processors;
     ln_chain_args *args = &c->args;
     cudaError_t code = cudaGetDevice(&device);
     if (code == cudaSuccess)
         code = cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device);
     if (code == cudaSuccess)
-        code = cudaFuncSetAttribute(run_chain<KIND, D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    SHARED_BYTES);
+        code = cudaFuncSetAttribute(run_chain<KIND, D, ONE>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (code != cudaSuccess)
         return code;
     args->n_slots = (unsigned)slots_beside(c, c->work_bytes);
@@ -409,14 +410,20 @@ template <int KIND, int D> static int launch(chain *c, cudaStream_t stream) {
     args->plan_at = args->work_at + (unsigned)align_up(c->work_bytes);
     args->barriers_at = args->plan_at + (unsigned)PLAN_BYTES;
     /* all of it, so that blocks do not share a multiprocessor */
-    return ln_launch(run_chain<KIND, D>, dim3((unsigned)n_processors), LN_CHAIN_THREADS,
+    return ln_launch(run_chain<KIND, D, ONE>, dim3((unsigned)n_processors), LN_CHAIN_THREADS,
                      SHARED_BYTES, stream, *args);
+}
+
+template <int KIND, int D> static int launch_rows(chain *c, cudaStream_t stream) {
+    return c->args.n_rows == 1 ? launch<KIND, D, true>(c, stream)
+                               : launch<KIND, D, false>(c, stream);
 }
 
 template <int KIND> static int launch_kind(chain *c, cudaStream_t stream) {
     if (c->args.n_attentions == 0)
-        return launch<KIND, 0>(c, stream);
-    return c->head_dim == 64 ? launch<KIND, 64>(c, stream) : launch<KIND, 128>(c, stream);
+        return launch_rows<KIND, 0>(c, stream);
+    return c->head_dim == 64 ? launch_rows<KIND, 64>(c, stream)
+                             : launch_rows<KIND, 128>(c, stream);
 }
 
 int ln_cuda_chain(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_cuda_stream stream) {

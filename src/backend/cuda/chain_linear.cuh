@@ -104,6 +104,19 @@ static __device__ __forceinline__ void ln_chain_begin(const ln_chain_args &p,
 
 /* ---- products -------------------------------------------------------------------------------- */
 
+/* Has the slot that all lanes are done with filled again, and goes on to the next one. */
+template <int KIND>
+static __device__ __forceinline__ void ln_chain_leave_slot(const ln_chain_args &p,
+                                                           const ln_chain_weights *weights,
+                                                           ln_chain_ring *r) {
+    __syncwarp();
+    if (threadIdx.x % LN_WARP == 0)
+        ln_chain_fetch<KIND>(p, weights, r, r->slot);
+    bool wraps = r->slot + 1 == p.n_slots;
+    r->parity ^= wraps;
+    r->slot = wraps ? 0 : r->slot + 1;
+}
+
 /* Adds the next tile of the ring, times x, to the sums of rows of tiles g and g + 8 and rows of x
  * 2 t and 2 t + 1, and has its slot filled again. */
 template <int KIND>
@@ -129,12 +142,62 @@ ln_chain_add(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_r
             ln_add_unit<KIND, false>(part, share, false, sum);
         }
     }
-    __syncwarp();
-    if (lane == 0)
-        ln_chain_fetch<KIND>(p, weights, r, r->slot);
-    bool wraps = r->slot + 1 == p.n_slots;
-    r->parity ^= wraps;
-    r->slot = wraps ? 0 : r->slot + 1;
+    ln_chain_leave_slot<KIND>(p, weights, r);
+}
+
+/* Whether products meet one row of x by blocks of its columns. */
+template <int KIND, bool ONE> static __device__ constexpr bool ln_chain_by_blocks(void) {
+    return ONE && KIND != LN_TILE_BF16;
+}
+
+/* ln_chain_add of INT8 and INT4 for one row of x, whose blocks in a tile are the columns of B
+ * operands. Column n of a product is of use where the A operand is block n, too, so that lanes t
+ * have what becomes of blocks 2 t and 2 t + 1, with an eighth of the scales to multiply by. They
+ * add it to the sums of rows of tiles g and g + 8 one after another; lanes t = 3 have these. */
+template <int KIND>
+static __device__ __forceinline__ void
+ln_chain_add_blocks(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_ring *r,
+                    const ln_tile_x_parts &x, unsigned tile, float sum[4]) {
+    enum { BLOCKS = (int)ln_tile_cols(KIND) / LN_TILE_BLOCK, PAIRS = BLOCKS / 2 };
+    static_assert(BLOCKS == 8, "columns of a product");
+    unsigned lane = threadIdx.x % LN_WARP, g = lane / 4, t = lane % 4;
+    const int8_t *values = x.int8 + tile * (unsigned)ln_tile_cols(KIND);
+    const uint2 own = *(const uint2 *)(values + g / 2 * 64 + t * 16 + g % 2 * 8);
+    const float2 x_scales = *(const float2 *)(x.scales + tile * BLOCKS + 2 * t);
+    /* blocks i and i + 4 share a product's columns */
+    const uint2 none = make_uint2(0, 0);
+    const uint2 low = g < PAIRS ? own : none, high = g < PAIRS ? none : own;
+    const uint8_t *at = r->slots + r->slot * ln_tile_bytes(KIND);
+    ln_ring_wait(&r->barriers[r->slot], r->parity);
+    const uint32_t *scales = (const uint32_t *)(at + ln_tile_scale_at(KIND, g, 0)) + t;
+    const uint32_t w_scales[2] = {scales[0], scales[32]}; /* of rows g and g + 8 */
+    float c[PAIRS][4], v[4];
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++) {
+        float *to = c[block % PAIRS];
+        uint4 a;
+        if constexpr (KIND == LN_TILE_INT8)
+            a = ((const uint4 *)at)[block * LN_WARP + lane];
+        else
+            a = ln_unpack_int4(((const uint4 *)at)[block / 2 * LN_WARP + lane], block);
+        if (block < PAIRS)
+            ln_mma_int8(to, a, low.x, low.y);
+        else
+            ln_mma_whole(to, a, high.x, high.y);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float w = ln_f16((uint16_t)(w_scales[i / 2] >> i % 2 * 16));
+        v[i] = fmaf(t % 2 ? c[2 + i % 2][i] : c[i % 2][i], w, -LN_INT_START * w);
+    }
+    ln_chain_leave_slot<KIND>(p, weights, r);
+#pragma unroll
+    for (int turn = 0; turn < 4; turn++)
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+            float before = __shfl_sync(0xffffffffu, sum[i], (t + 3) % 4, 4);
+            sum[i] = fmaf(v[i + 1], x_scales.y, fmaf(v[i], x_scales.x, before));
+        }
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -157,14 +220,20 @@ typedef struct ln_chain_met {
     unsigned by_team, by_block;
 } ln_chain_met;
 
-/* By one thread, before the block's first barrier. */
+/* Lanes of a warp that leave sums: of as many rows of x as there are, two a lane. */
+static __device__ __forceinline__ unsigned ln_chain_leavers(unsigned n_rows) {
+    return LN_WARP / 4 * ((n_rows + 1) / 2);
+}
+
+/* By one thread, before the block's first barrier. Who wrote sums arrives, and so does who read
+ * them, so that tools can follow. */
 static __device__ __forceinline__ void ln_chain_init_meetings(unsigned n_rows,
                                                               ln_chain_meeting *meetings) {
     for (unsigned m = 0; m < LN_CHAIN_MEETINGS; m++)
         for (unsigned i = 0; i < LN_CHAIN_GATE_PLACES; i++) {
-            ln_ring_init_for(&meetings[m].full[i],
-                             m == LN_CHAIN_TEAMS ? LN_CHAIN_WARPS : LN_TILE_SLICES);
-            ln_ring_init_for(&meetings[m].empty[i], n_rows);
+            unsigned n_warps = m == LN_CHAIN_TEAMS ? LN_CHAIN_WARPS : LN_TILE_SLICES;
+            ln_ring_init_for(&meetings[m].full[i], n_warps * ln_chain_leavers(n_rows));
+            ln_ring_init_for(&meetings[m].empty[i], n_rows * LN_TILE_ROWS);
         }
 }
 
@@ -180,18 +249,21 @@ static __host__ __device__ __forceinline__ unsigned ln_chain_place_floats(unsign
            ln_chain_sum_floats(n_rows);
 }
 
-/* Puts a slice's sums where the others meet them. ONE: of one row of x. */
-template <bool ONE>
+/* Puts a slice's sums where the others meet them. */
+template <int KIND, bool ONE>
 static __device__ __forceinline__ void ln_chain_leave(unsigned n_rows, float *sums,
-                                                      const float sum[4]) {
-    unsigned lane = threadIdx.x % LN_WARP, width = n_rows | 1;
+                                                      const float sum[4], uint64_t *full) {
+    unsigned lane = threadIdx.x % LN_WARP, width = n_rows | 1, t = lane % 4;
     unsigned slice = threadIdx.x / LN_WARP % LN_TILE_SLICES;
+    unsigned first = (ln_chain_by_blocks<KIND, ONE>() ? 3 - t : t) * 2;
 #pragma unroll
     for (int i = 0; i < 4; i += ONE ? 2 : 1) {
-        unsigned column = lane / 4 + i / 2 * 8, row = lane % 4 * 2 + i % 2;
+        unsigned column = lane / 4 + i / 2 * 8, row = first + i % 2;
         if (row < n_rows)
             sums[(slice * LN_TILE_ROWS + column) * width + row] = sum[i];
     }
+    if (first < n_rows)
+        ln_ring_arrive(full);
 }
 
 static __device__ __forceinline__ float ln_chain_merge(const float *sums, unsigned column,
@@ -215,76 +287,99 @@ static __device__ __forceinline__ void ln_chain_load_end(const ln_epilogue &e, s
     end->residual = e.residual != NULL ? ln_look(e.residual + row * e.n_out + column) : 0.0f;
 }
 
-/* Finishes a sum u with its gate's g. */
-static __device__ __forceinline__ void ln_chain_finish_sum(const ln_chain_linear &l, unsigned part,
-                                                           size_t row, size_t column, float u,
-                                                           float g, ln_chain_end end) {
-    const ln_epilogue &e = l.parts[part].epilogue;
-    while (l.residual_is_passed && ln_is_missing(end.residual))
+/* Finishes a sum u with its gate's g; passed: for other blocks, or NULL. */
+static __device__ __forceinline__ void ln_chain_finish_sum(const ln_epilogue &e, float *passed,
+                                                           bool residual_is_passed, size_t row,
+                                                           size_t column, float u, float g,
+                                                           ln_chain_end end) {
+    while (residual_is_passed && ln_is_missing(end.residual))
         end.residual = ln_look(e.residual + row * e.n_out + column);
     float y = ln_epilogue_value(e, u, g, end.bias, end.gate_bias, end.residual);
-    if (l.passed[part] != NULL)
-        ln_pass(l.passed[part] + row * e.out_stride + column, y);
+    if (passed != NULL)
+        ln_pass(passed + row * e.out_stride + column, y);
     if (e.out != NULL)
         e.out[row * e.out_stride + column] = y;
 }
 
 /* ---- a stage --------------------------------------------------------------------------------- */
 
-/* Rows of tiles in turns with the other teams. ONE: of one row of x, where sums of others that
- * products bring along are spared. */
+/* A row of tiles of a warp's team, and what the warp has to finish of it. */
+typedef struct ln_chain_round {
+    unsigned part, column; /* of the part: this lane's */
+    unsigned row;          /* of x: the warp finishes its sums, if there is such a row */
+    bool is_there, finishes, precise;
+    ln_chain_end end;
+} ln_chain_round;
+
+/* n_met: rows that the warp has met others for so far. The warps take turns with finishing, so that
+ * none falls behind. */
+static __device__ __forceinline__ ln_chain_round ln_chain_begin_round(const ln_chain_linear &l,
+                                                                      unsigned n_rows,
+                                                                      unsigned round,
+                                                                      unsigned n_met) {
+    ln_chain_round at = {};
+    const unsigned lane = threadIdx.x % LN_WARP;
+    const bool has_gate = l.has_gate;
+    unsigned tile_row = ln_chain_row(has_gate, round);
+    at.is_there = tile_row < l.n_tile_rows;
+    if (!at.is_there)
+        return at;
+    at.part = ln_chain_part(l, &tile_row);
+    const ln_tile_part &part = l.parts[at.part];
+    at.row = (threadIdx.x / LN_WARP - n_met) % (has_gate ? LN_CHAIN_WARPS : LN_TILE_SLICES);
+    at.column = tile_row * LN_TILE_ROWS + lane;
+    at.finishes = at.row < n_rows && lane < LN_TILE_ROWS && at.column < part.epilogue.n_out;
+    at.precise = part.precise;
+    if (at.finishes)
+        ln_chain_load_end(part.epilogue, at.row, at.column, &at.end);
+    return at;
+}
+
+/* Rows of tiles in turns with the other teams, `at` being the first. ONE: of one row of x, where
+ * sums of others that products bring along are spared. */
 template <int KIND, bool ONE>
 static __device__ __forceinline__ void
 ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_chain_linear &l,
               const ln_tile_x_parts &x, float *all_sums, ln_chain_meeting *meetings,
-              ln_chain_ring *r, ln_chain_met *met) {
+              ln_chain_ring *r, ln_chain_met *met, ln_chain_round at) {
     constexpr unsigned PER_TILE = ln_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     const unsigned lane = threadIdx.x % LN_WARP, team = threadIdx.x / LN_CHAIN_TEAM;
     const unsigned n_rows = ONE ? 1 : p.n_rows, last = n_rows - 1, cols = (unsigned)x.cols;
     const unsigned rows[3] = {min(lane / 4, last) * cols, min(lane % 4 * 2, last) * cols,
                               min(lane % 4 * 2 + 1, last) * cols};
-    const unsigned per_sum = ln_chain_sum_floats(n_rows), n_tile_rows = l.n_tile_rows;
+    const unsigned per_sum = ln_chain_sum_floats(n_rows);
     const bool has_gate = l.has_gate;
     const unsigned places = has_gate ? LN_CHAIN_GATE_PLACES : LN_CHAIN_TEAM_PLACES;
     ln_chain_meeting &meeting = meetings[has_gate ? LN_CHAIN_TEAMS : team];
     unsigned n_met = has_gate ? met->by_block : met->by_team, begin, end;
     ln_chain_slice(l.n_tiles, &begin, &end);
-    for (unsigned round = 0;; round++, n_met++) {
-        unsigned tile_row = ln_chain_row(has_gate, round);
-        if (tile_row >= n_tile_rows)
-            break;
-        const unsigned part_of_row = ln_chain_part(l, &tile_row);
-        const ln_tile_part &part = l.parts[part_of_row];
-        /* the warps take turns, so that none falls behind */
-        unsigned row =
-            (threadIdx.x / LN_WARP - n_met) % (has_gate ? LN_CHAIN_WARPS : LN_TILE_SLICES);
-        size_t column = (size_t)tile_row * LN_TILE_ROWS + lane;
-        bool finishes = row < n_rows && lane < LN_TILE_ROWS && column < part.epilogue.n_out;
-        const bool precise = part.precise;
-        ln_chain_end end_of_row = {};
-        if (finishes)
-            ln_chain_load_end(part.epilogue, row, column, &end_of_row);
+    for (unsigned round = 0; at.is_there;) {
         float sum[4] = {};
         for (unsigned tile = begin; tile < end; tile++)
-            ln_chain_add<KIND>(p, weights, r, x, rows, tile * PER_TILE, precise, sum);
+            if constexpr (ln_chain_by_blocks<KIND, ONE>())
+                ln_chain_add_blocks<KIND>(p, weights, r, x, tile, sum);
+            else
+                ln_chain_add<KIND>(p, weights, r, x, rows, tile * PER_TILE, at.precise, sum);
         unsigned place = n_met % places, parity = n_met / places % 2;
         float *sums = all_sums + (has_gate ? 2 * place : team * places + place) * per_sum;
         ln_ring_wait(&meeting.empty[place], parity ^ 1);
-        ln_chain_leave<ONE>(n_rows, sums + (has_gate ? team * per_sum : 0), sum);
-        __syncwarp();
-        if (lane == 0)
-            ln_ring_arrive(&meeting.full[place]);
-        if (row >= n_rows)
-            continue;
-        ln_ring_wait(&meeting.full[place], parity);
-        if (finishes)
-            ln_chain_finish_sum(
-                l, part_of_row, row, column, ln_chain_merge(sums, lane, row, n_rows | 1),
-                has_gate ? ln_chain_merge(sums + per_sum, lane, row, n_rows | 1) : 0.0f,
-                end_of_row);
-        __syncwarp();
-        if (lane == 0)
-            ln_ring_arrive(&meeting.empty[place]);
+        ln_chain_leave<KIND, ONE>(n_rows, sums + (has_gate ? team * per_sum : 0), sum,
+                                  &meeting.full[place]);
+        if (at.row < n_rows) {
+            const ln_epilogue e = l.parts[at.part].epilogue; /* loaded ahead of the wait */
+            float *const passed = l.passed[at.part];
+            const bool residual_is_passed = l.residual_is_passed;
+            ln_ring_wait(&meeting.full[place], parity);
+            if (at.finishes)
+                ln_chain_finish_sum(
+                    e, passed, residual_is_passed, at.row, at.column,
+                    ln_chain_merge(sums, lane, at.row, n_rows | 1),
+                    has_gate ? ln_chain_merge(sums + per_sum, lane, at.row, n_rows | 1) : 0.0f,
+                    at.end);
+            if (lane < LN_TILE_ROWS)
+                ln_ring_arrive(&meeting.empty[place]);
+        }
+        at = ln_chain_begin_round(l, n_rows, ++round, ++n_met);
     }
     *(has_gate ? &met->by_block : &met->by_team) = n_met;
 }
@@ -297,27 +392,31 @@ static __device__ __forceinline__ void ln_chain_meet(const ln_chain_args &p, uns
 }
 
 /* One stage, at `work` in shared memory. Before the first results are passed, norms included,
- * blocks have met. */
-template <int KIND>
+ * blocks have met. Of one row of x what the first round needs is found before x is there; of more,
+ * registers would not do. */
+template <int KIND, bool ONE>
 static __device__ __forceinline__ void
 ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const ln_chain_linear &l,
                   uint8_t *work, float *shared, ln_chain_meeting *meetings, ln_chain_ring *r,
                   ln_chain_met *met, bool meets, unsigned *turn) {
     float *sums = (float *)work;
-    uint8_t *at = (uint8_t *)(sums + ln_chain_place_floats(p.n_rows, l.has_gate));
+    const unsigned n_rows = ONE ? 1 : p.n_rows, n_met = l.has_gate ? met->by_block : met->by_team;
+    uint8_t *at = (uint8_t *)(sums + ln_chain_place_floats(n_rows, l.has_gate));
     ln_tile_x_parts x = {};
     bool passes_norms = l.passed_normed != NULL;
     if (meets && passes_norms)
         ln_chain_meet(p, turn);
+    ln_chain_round first = {};
+    if (ONE)
+        first = ln_chain_begin_round(l, n_rows, 0, n_met);
     if (blockIdx.x < l.n_tile_rows)
-        x = ln_chain_x<KIND>(l, p.n_rows, at, shared);
+        x = ln_chain_x<KIND>(l, n_rows, at, shared);
     __syncthreads();
     if (meets && !passes_norms)
         ln_chain_meet(p, turn);
-    if (p.n_rows == 1)
-        ln_chain_rows<KIND, true>(p, weights, l, x, sums, meetings, r, met);
-    else
-        ln_chain_rows<KIND, false>(p, weights, l, x, sums, meetings, r, met);
+    if (!ONE)
+        first = ln_chain_begin_round(l, n_rows, 0, n_met);
+    ln_chain_rows<KIND, ONE>(p, weights, l, x, sums, meetings, r, met, first);
 }
 
 #endif

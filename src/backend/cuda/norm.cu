@@ -34,82 +34,55 @@ static __device__ __forceinline__ float4 load_constant(const float *from, unsign
     return from != NULL ? ((const float4 *)from)[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
-/* Four columns of the result. */
-static __device__ __forceinline__ void finish_four(const norm_args &p, size_t row, unsigned i,
-                                                   const float4 &x, const float4 &weight,
-                                                   const float4 &bias, float mean, float inverse,
-                                                   float y[4]) {
-    for (int j = 0; j < 4; j++)
-        y[j] = ln_norm_weigh(p.norm, ln_part(x, j), ln_part(weight, j), ln_part(bias, j), mean,
-                             inverse);
-    if (p.residual != NULL) {
-        float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
-        for (int j = 0; j < 4; j++)
-            y[j] = ln_part(r, j) + p.scale * y[j];
-    }
-    ((float4 *)(p.out + row * p.norm.dim))[i] = make_float4(y[0], y[1], y[2], y[3]);
-}
-
-/* A block of LN_HELD_THREADS / SHARE threads. Of few rows (SHARE 1) weights are under way before
- * the kernel in front has ended, and with 48 registers to a thread a block finds room beside one of
- * tile_few.cuh; of many, more rows are under way without. */
-template <int HELD, int SHARE>
-static __global__ void __maxnreg__(HELD * SHARE > 8 ? 128 : HELD * SHARE > 2 ? 64 : 48)
+/* With 48 registers to a thread a block finds room beside one of tile_few.cuh. */
+template <int HELD>
+static __global__ void __maxnreg__(HELD > 2 ? 64 : 48)
     norm_held_rows(const __grid_constant__ norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
-    constexpr bool IS_EARLY = SHARE == 1;
-    unsigned n = (unsigned)p.norm.dim / 4;
     ln_let_next_start();
-    float4 weight[HELD], bias[HELD];
+    float4 weight[HELD], bias[HELD]; /* under way before the kernel in front has ended */
 #pragma unroll
-    for (int h = 0; h < HELD && IS_EARLY; h++) {
+    for (int h = 0; h < HELD; h++) {
         unsigned i = ln_held_index<1>(0, h);
-        weight[h] = load_constant(i < n ? p.norm.weight : NULL, i);
-        bias[h] = load_constant(i < n ? p.norm.bias : NULL, i);
+        bool is_there = i < (unsigned)p.norm.dim / 4;
+        weight[h] = load_constant(is_there ? p.norm.weight : NULL, i);
+        bias[h] = load_constant(is_there ? p.norm.bias : NULL, i);
     }
     ln_wait_for_last();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
     float mean, inverse;
-    ln_held_row<HELD, SHARE> held;
+    ln_held_row<HELD, 1> held;
     ln_hold_row(p.x + from * p.norm.dim, p.norm.dim, held);
     ln_held_statistics(p.norm, held, shared, &mean, &inverse);
-    float y[SHARE][HELD][4], largest = 0.0f;
+    float y[HELD][4], largest = 0.0f;
 #pragma unroll
-    for (int s = 0; s < SHARE; s++)
-#pragma unroll
-        for (int h = 0; h < HELD; h++) {
-            unsigned i = ln_held_index<SHARE>(s, h);
-            if (i >= n)
-                continue;
-            finish_four(p, row, i, held.at[s][h],
-                        IS_EARLY ? weight[h] : load_constant(p.norm.weight, i),
-                        IS_EARLY ? bias[h] : load_constant(p.norm.bias, i), mean, inverse, y[s][h]);
-            if (p.converts && p.to.by_row)
-                largest = fmaxf(largest, ln_largest_of_four(y[s][h]));
-            else if (p.converts)
-                ln_tile_x_put(p.to, row, 4 * (size_t)i, y[s][h]);
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = ln_held_index<1>(0, h);
+        if (i >= (unsigned)p.norm.dim / 4)
+            continue;
+        for (int j = 0; j < 4; j++)
+            y[h][j] = ln_norm_weigh(p.norm, ln_part(held.at[0][h], j), ln_part(weight[h], j),
+                                    ln_part(bias[h], j), mean, inverse);
+        if (p.residual != NULL) {
+            float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
+            for (int j = 0; j < 4; j++)
+                y[h][j] = ln_part(r, j) + p.scale * y[h][j];
         }
+        ((float4 *)(p.out + row * p.norm.dim))[i] = make_float4(y[h][0], y[h][1], y[h][2], y[h][3]);
+        if (p.converts && p.to.by_row)
+            largest = fmaxf(largest, ln_largest_of_four(y[h]));
+        else if (p.converts)
+            ln_tile_x_put(p.to, row, 4 * (size_t)i, y[h]);
+    }
     if (!p.converts || !p.to.by_row)
         return;
     largest = ln_block_max(largest, shared);
 #pragma unroll
-    for (int s = 0; s < SHARE; s++)
-#pragma unroll
-        for (int h = 0; h < HELD; h++) {
-            unsigned i = ln_held_index<SHARE>(s, h);
-            if (i < n)
-                ln_tile_x_put_by_row(p.to, row, 4 * (size_t)i, y[s][h], largest);
-        }
-}
-
-enum { MANY_ROWS = 256, MANY_SHARE = 4 };
-
-template <int HELD>
-static int launch_held(const norm_args &args, unsigned n_rows, ln_cuda_stream stream) {
-    if (n_rows < MANY_ROWS)
-        return ln_launch(norm_held_rows<HELD, 1>, dim3(n_rows), LN_HELD_THREADS, 0, stream, args);
-    return ln_launch(norm_held_rows<HELD, MANY_SHARE>, dim3(n_rows), LN_HELD_THREADS / MANY_SHARE,
-                     0, stream, args);
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = ln_held_index<1>(0, h);
+        if (i < (unsigned)p.norm.dim / 4)
+            ln_tile_x_put_by_row(p.to, row, 4 * (size_t)i, y[h], largest);
+    }
 }
 
 static bool is_held(const ln_norm *norm, const float *x, const float *residual, const float *out) {
@@ -137,10 +110,11 @@ int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, cons
     dim3 grid((unsigned)n_rows);
     bool held = is_held(norm, x, residual, out);
     switch (held ? ln_ceil_div(norm->dim, 4 * LN_HELD_THREADS) : 0) {
-    case 1: return launch_held<1>(args, grid.x, stream);
-    case 2: return launch_held<2>(args, grid.x, stream);
+    case 1: return ln_launch(norm_held_rows<1>, grid, LN_HELD_THREADS, 0, stream, args);
+    case 2: return ln_launch(norm_held_rows<2>, grid, LN_HELD_THREADS, 0, stream, args);
     case 3:
-    case LN_MAX_HELD: return launch_held<LN_MAX_HELD>(args, grid.x, stream);
+    case LN_MAX_HELD:
+        return ln_launch(norm_held_rows<LN_MAX_HELD>, grid, LN_HELD_THREADS, 0, stream, args);
     default: return ln_launch(norm_rows, grid, LN_NORM_THREADS, 0, stream, args);
     }
 }

@@ -288,6 +288,68 @@ static void linear_multiplies_what_a_gate_gave(void **state) {
     }
 }
 
+/* Two layers of a norm, a gate with what it weighs and another matrix, whose results take the place
+ * of each other; in one run, or `apart`. reads_norm: the first layer adds to the norm's result. */
+static float *run_layers(side *s, const matrix *m, size_t n_rows, const float *x, bool reads_norm,
+                         bool apart) {
+    enum { N_OPS = 6 };
+    ln_weight up = put_weight(s, &m[0], NULL), gate = put_weight(s, &m[1], NULL);
+    ln_weight down = put_weight(s, &m[2], NULL);
+    ln_norm norm = {.kind = LN_NORM_RMS, .eps = 1e-5f, .dim = up.n_cols};
+    float *inner = put(s, NULL, n_rows * up.n_rows), *stream = put(s, x, n_rows * up.n_cols);
+    float *normed = put(s, NULL, n_rows * up.n_cols);
+    ln_op ops[N_OPS];
+    for (size_t i = 0; i < N_OPS; i += 3) {
+        ops[i] = (ln_op){.kind = LN_OP_NORM,
+                         .norm = {.norm = &norm, .n_rows = n_rows, .x = stream, .out = normed}};
+        ops[i + 1] = (ln_op){.kind = LN_OP_LINEAR,
+                             .linear = {.weight = &up,
+                                        .gate = &gate,
+                                        .activation = LN_ACT_SILU,
+                                        .n_rows = n_rows,
+                                        .x = normed,
+                                        .scale = 1.0f,
+                                        .out = inner}};
+        ops[i + 2] = (ln_op){.kind = LN_OP_LINEAR,
+                             .linear = {.weight = &down,
+                                        .n_rows = n_rows,
+                                        .x = inner,
+                                        .residual = reads_norm && i == 0 ? normed : stream,
+                                        .scale = 0.5f,
+                                        .out = stream}};
+    }
+    if (!apart)
+        run_ops(s, ops, N_OPS);
+    for (size_t i = 0; i < N_OPS && apart; i++)
+        run_ops(s, &ops[i], 1);
+    float *result = get(s, stream, n_rows * up.n_cols);
+    free_placed(s);
+    return result;
+}
+
+static void linear_multiplies_layer_after_layer(void **state) {
+    (void)state;
+    enum { DIM = 512, INNER = 256, N_ROWS = 300, SOME = 100 };
+    for (size_t i = 0; i < 4; i++) {
+        bool reads_norm = i % 2;
+        ln_dtype dtype = i / 2 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16;
+        matrix m[] = {make_matrix(dtype, INNER, DIM), make_matrix(dtype, INNER, DIM),
+                      make_matrix(dtype, DIM, INNER)};
+        float *x = noise_rows(N_ROWS * DIM);
+        float *want = run_layers(&oracle, m, N_ROWS, x, reads_norm, false);
+        float *got = run_layers(&subject, m, N_ROWS, x, reads_norm, false);
+        float *apart = run_layers(&subject, m, N_ROWS, x, reads_norm, true);
+        float *some = run_layers(&subject, m, SOME, x, reads_norm, false);
+        assert_near("layers", got, want, N_ROWS * DIM, most);
+        assert_memory_equal(apart, got, N_ROWS * DIM * sizeof *got);
+        if (!ops_rows_vary)
+            assert_memory_equal(some, got, SOME * DIM * sizeof *got);
+        for (size_t j = 0; j < 3; j++)
+            free_matrix(&m[j]);
+        free(x), free(want), free(got), free(apart), free(some);
+    }
+}
+
 /* ---- groups --------------------------------------------------------------------------------- */
 
 enum { N_EXPERTS = 7, PER_TOKEN = 3, MAX_TOKENS = 130 };
@@ -538,6 +600,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_long_prompts),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),
+    cmocka_unit_test(linear_multiplies_layer_after_layer),
     cmocka_unit_test(linear_gives_rows_to_experts),
     cmocka_unit_test(linear_gives_many_rows_to_experts),
     cmocka_unit_test(linear_gives_rows_to_scattered_experts),

@@ -48,7 +48,11 @@ static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *
         dims[n_dims++] = cols;
     if (tensor->n_dims == 1 && n_dims == 2 && rows == 1 && tensor->dims[0] == cols)
         return LINNET_OK; /* GGUF drops outer dimensions of 1 */
-    if (tensor->n_dims == n_dims && memcmp(tensor->dims, dims, (size_t)n_dims * sizeof *dims) == 0)
+    int n_ones = 0;       /* outermost, where one head or expert is stored as one of many */
+    while (n_ones < tensor->n_dims - n_dims && tensor->dims[n_ones] == 1)
+        n_ones++;
+    if (tensor->n_dims - n_ones == n_dims &&
+        memcmp(tensor->dims + n_ones, dims, (size_t)n_dims * sizeof *dims) == 0)
         return LINNET_OK;
     return wrong_shape(checkpoint, tensor, dims, n_dims, err);
 }

@@ -18,10 +18,28 @@ enum { SPLIT_WARPS = 2, MAX_SPLIT_HEADS = 16, MERGE_THREADS = 128 };
 #define IS_INT8(DTYPE) ((DTYPE) == LN_KV_Q8_0)
 
 /* A tile of one array. */
+template <int D, int DTYPE, bool KEYS>
+static __device__ __forceinline__ void load(const ln_fast_args &p, const ln_tile_source &from,
+                                            unsigned first, uint16_t *tile) {
+    const ln_kv_array &array = KEYS ? p.a.keys : p.a.values;
+    ln_load_tile<D, IS_INT8(DTYPE), false, KEYS>(from, first, array, tile, array, NULL);
+}
+
+/* Scores of a tile, and what becomes of them. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void load(const ln_tile_source &from, unsigned first,
-                                            const ln_kv_array &array, uint16_t *tile) {
-    ln_load_tile<D, IS_INT8(DTYPE), false>(from, first, array, tile, array, NULL);
+static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], const uint16_t *keys,
+                                             float s[LN_KEY_TILES][4]) {
+    ln_score<D, IS_BF16(DTYPE)>(q, keys, s);
+    if (IS_INT8(DTYPE))
+        ln_scale_scores(LN_TILE_SCALES(D, keys), LN_SCALE_STRIDE(D), s);
+}
+
+template <int D, int DTYPE>
+static __device__ __forceinline__ void add_values(float s[LN_KEY_TILES][4], const uint16_t *values,
+                                                  ln_slice<D> *slice) {
+    if (IS_INT8(DTYPE))
+        ln_scale_scores(LN_TILE_SCALES(D, values), LN_SCALE_STRIDE(D), s);
+    ln_add_values<D, IS_BF16(DTYPE)>(s, values, slice);
 }
 
 /* A tile of K, and behind it one of V. */
@@ -39,9 +57,9 @@ template <int D, int DTYPE>
 static __device__ __forceinline__ void begin_walk(const ln_fast_args &p, const ln_tile_source &from,
                                                   unsigned first, uint16_t *keys,
                                                   uint16_t *values) {
-    load<D, DTYPE>(from, first, p.a.keys, keys);
+    load<D, DTYPE, true>(p, from, first, keys);
     ln_copy_commit();
-    load<D, DTYPE>(from, first, p.a.values, values);
+    load<D, DTYPE, false>(p, from, first, values);
     ln_copy_commit();
 }
 
@@ -57,19 +75,19 @@ static __device__ __forceinline__ void walk_slice(const ln_fast_args &p, const l
         float s[LN_KEY_TILES][4];
         ln_copy_wait<1>();
         __syncwarp();
-        ln_score<D, IS_BF16(DTYPE)>(q, keys, s);
+        score<D, DTYPE>(q, keys, s);
         __syncwarp();
         if (first + LN_KEYS < end)
-            load<D, DTYPE>(from, first + LN_KEYS, p.a.keys, keys);
+            load<D, DTYPE, true>(p, from, first + LN_KEYS, keys);
         ln_copy_commit();
         ln_finish_scores(p.a, rows, first, s);
         ln_add_scores<D>(s, slice);
         ln_copy_wait<1>();
         __syncwarp();
-        ln_add_values<D, IS_BF16(DTYPE)>(s, values, slice);
+        add_values<D, DTYPE>(s, values, slice);
         __syncwarp();
         if (first + LN_KEYS < end)
-            load<D, DTYPE>(from, first + LN_KEYS, p.a.values, values);
+            load<D, DTYPE, false>(p, from, first + LN_KEYS, values);
         ln_copy_commit();
     }
 }
@@ -129,7 +147,7 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
         q_rows[i] = is_there ? p.a.q + (token * p.a.n_heads + head) * D : NULL;
     }
     uint32_t q[D / 16][4];
-    ln_load_query<D, IS_BF16(DTYPE)>(q_rows[0], q_rows[1], q);
+    ln_load_query<D, IS_BF16(DTYPE), IS_INT8(DTYPE)>(q_rows[0], q_rows[1], q);
     ln_slice<D> slice;
     walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end, keys,
                          values, &slice);
@@ -257,8 +275,9 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + last_row / p.heads_per_kv], &last_begin,
                  &last_end);
     uint32_t q[D / 16][4];
-    ln_load_query<D, IS_BF16(DTYPE)>(items[0] != SIZE_MAX ? p.a.q + items[0] * D : NULL,
-                                     items[1] != SIZE_MAX ? p.a.q + items[1] * D : NULL, q);
+    ln_load_query<D, IS_BF16(DTYPE), IS_INT8(DTYPE)>(
+        items[0] != SIZE_MAX ? p.a.q + items[0] * D : NULL,
+        items[1] != SIZE_MAX ? p.a.q + items[1] * D : NULL, q);
     whole_rows whole;
     whole.sums = (float4 *)(tiles + 4 * LN_TILE_HALVES(D)) + warp * (D / 8) * LN_WARP;
     for (int d = 0; d < D / 8; d++)
@@ -288,10 +307,10 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
         __syncthreads();
         if (first < warp_end && first + LN_KEYS > warp_begin) {
             float s[LN_KEY_TILES][4];
-            ln_score<D, IS_BF16(DTYPE)>(q, keys, s);
+            score<D, DTYPE>(q, keys, s);
             ln_finish_scores(p.a, rows, first, s);
             ln_add_scores<D>(s, &slice);
-            ln_add_values<D, IS_BF16(DTYPE)>(s, values, &slice);
+            add_values<D, DTYPE>(s, values, &slice);
         }
         if ((first + LN_KEYS) % LN_ATTENTION_SLICE == 0 || first + LN_KEYS >= stop) {
             merge_slice<D>(&whole, slice);
@@ -350,7 +369,9 @@ static int launch(const ln_fast_args &args, const ln_cuda_step *step, const ln_t
                   cudaStream_t stream) {
     int code = 0;
     if (args.splits && step->least_tokens == 1)
-        code = launch_split<D, DTYPE>(args, step->batch.n_seqs, to, stream);
+        code = ln_takes_stream_attention(&args, step->batch.n_seqs)
+                   ? ln_stream_attention(&args, step, to, stream)
+                   : launch_split<D, DTYPE>(args, step->batch.n_seqs, to, stream);
     if (code == 0 && (!args.splits || step->most_tokens > 1))
         code = ln_takes_wide_attention(&args)
                    ? ln_wide_attention(&args, step->batch.n_seqs, step->most_tokens, stream)
@@ -374,7 +395,8 @@ static size_t slices_of(size_t n_tokens) {
 
 size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tokens,
                                size_t head_dim) {
-    return max_seqs * max_heads * slices_of(max_tokens) * (head_dim + 2) * sizeof(float);
+    return LN_ATTENTION_WORDS * sizeof(unsigned) +
+           max_seqs * max_heads * slices_of(max_tokens) * (head_dim + 2) * sizeof(float);
 }
 
 static bool is_size(size_t dim) {
@@ -406,17 +428,21 @@ ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *s
         args.block_shift++;
     args.n_slices = (unsigned)slices_of(a->max_blocks * a->kv.block_tokens);
     size_t n_items = step->batch.n_seqs * a->n_heads * args.n_slices;
-    args.splits = args.heads_per_kv <= MAX_SPLIT_HEADS &&
-                  n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
+    size_t words_bytes = LN_ATTENTION_WORDS * sizeof(unsigned);
+    args.splits =
+        args.heads_per_kv <= MAX_SPLIT_HEADS &&
+        words_bytes + n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
     args.keeps_old = !step->shares_new && step->least_tokens == 1 && step->most_tokens == 1;
-    args.sums = (float *)step->scratch;
+    args.left = (unsigned *)step->scratch;
+    args.sums = (float *)((char *)step->scratch + words_bytes);
     args.stats = (float2 *)(args.sums + n_items * a->kv.k_dim);
     return args;
 }
 
 bool ln_fast_attention_converts(const ln_attention_args *a, const ln_cuda_step *step) {
     ln_fast_args args = ln_make_fast_args(a, step);
-    return args.splits && args.n_slices > 1 && step->most_tokens == 1 && step->least_tokens == 1;
+    return args.splits && step->most_tokens == 1 && step->least_tokens == 1 &&
+           (args.n_slices > 1 || ln_takes_stream_attention(&args, step->batch.n_seqs));
 }
 
 int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step,

@@ -14,7 +14,11 @@ typedef struct ln_fast_args {
     bool keeps_old; /* of the rows they read, this step writes none but their own */
     float *sums;    /* [n_seqs][n_heads][n_slices][D] */
     float2 *stats;  /* [n_seqs][n_heads][n_slices] largest score, total */
+    unsigned *left; /* [LN_ATTENTION_WORDS] 0 between kernels */
 } ln_fast_args;
+
+/* In front of the scratch: how many slices of a sequence's KV head have left their sums. */
+enum { LN_ATTENTION_WORDS = 8192 };
 
 /* What is there before the first slice. */
 static __device__ __forceinline__ void ln_begin_whole(const ln_fast_args &p, size_t head,
@@ -84,6 +88,12 @@ static __device__ __forceinline__ float ln_merge_slices(const ln_fast_args &p, s
 
 /* args->splits: whether sequences of one token can be split over their slices. */
 ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *step);
+
+/* Decode on Hopper in blocks that stay (attention_stream.cu), with the bits of the kernel for every
+ * GPU; `to` as in ln_fast_attention. */
+bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs);
+int ln_stream_attention(const ln_fast_args *args, const ln_cuda_step *step,
+                        const ln_tile_x_parts *to, cudaStream_t stream);
 
 /* Prefill on Hopper's tensor cores (attention_wide.cu), with the bits of the kernel for every GPU.
  */

@@ -83,8 +83,9 @@ static __device__ __forceinline__ void ln_load_transposed(uint32_t r[4], const v
                  : "r"(ln_shared_address(row)));
 }
 
-/* The fragments of 16 rows of queries; NULL: a row of zeros. */
-template <int D, bool BF16>
+/* The fragments of 16 rows of queries; NULL: a row of zeros. Of 16 columns lane t has 2 t, 2 t + 1,
+ * 2 t + 8 and 2 t + 9, but where keys are int8 4 t .. 4 t + 3, which are one word there. */
+template <int D, bool BF16, bool INT8 = false>
 static __device__ __forceinline__ void ln_load_query(const float *row0, const float *row1,
                                                      uint32_t q[D / 16][4]) {
     unsigned t = threadIdx.x % 4;
@@ -92,11 +93,26 @@ static __device__ __forceinline__ void ln_load_query(const float *row0, const fl
     for (int k = 0; k < D / 16; k++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            unsigned at = 16 * k + 8 * half + 2 * t;
+            unsigned at = 16 * k + (INT8 ? 4 * t + 2 * half : 8 * half + 2 * t);
             float2 a = row0 != NULL ? *(const float2 *)(row0 + at) : make_float2(0.0f, 0.0f);
             float2 b = row1 != NULL ? *(const float2 *)(row1 + at) : make_float2(0.0f, 0.0f);
             q[k][2 * half] = ln_pack<BF16>(a.x, a.y);
             q[k][2 * half + 1] = ln_pack<BF16>(b.x, b.y);
+        }
+}
+
+/* s *= 128 times the scales of the keys of a tile of int8, which are `stride` floats apart: before
+ * the softmax those of K, and of V behind it. */
+static __device__ __forceinline__ void ln_scale_scores(const float *scales, unsigned stride,
+                                                       float s[LN_KEY_TILES][4]) {
+    unsigned t = threadIdx.x % 4;
+#pragma unroll
+    for (int n = 0; n < LN_KEY_TILES; n++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            float scale = 128.0f * scales[(8 * n + 2 * t + i) * stride];
+            s[n][i] *= scale;
+            s[n][2 + i] *= scale;
         }
 }
 
@@ -279,37 +295,47 @@ static __device__ __forceinline__ size_t ln_find_row(const ln_tile_source &from,
            (key & ((1u << from.block_shift) - 1));
 }
 
-/* Byte i, less 128, without a slow conversion: it becomes the low bits of 2^23 + byte. */
-static __device__ __forceinline__ float ln_byte(uint32_t word, int i) {
-    return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7650u + (unsigned)i)) -
-           (8388608.0f + 128.0f);
+/* Two bytes of int8, with 128 added, as f16: i and i + 1, a 128th of each. They become the low bits
+ * of 1024 + byte. */
+static __device__ __forceinline__ uint32_t ln_byte_pair(uint32_t word, int i) {
+    uint32_t pair;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" /* 2^-7, and -9 = -(1024 + 128) 2^-7 */
+        : "=r"(pair)
+        : "r"(__byte_perm(word, 0x64646464u, i == 0 ? 0x4140u : 0x4342u)), "r"(0x20002000u),
+          "r"(0xc880c880u));
+    return pair;
 }
 
-/* 16 bytes of a row: 8 numbers, or 16 of int8 as 32 bytes of f16. */
-template <int D, bool INT8>
+/* 16 bytes of a row: 8 numbers, or 16 of int8 as 32 bytes of f16, of keys in the order of
+ * ln_load_query. */
+template <int D, bool INT8, bool KEYS = false>
 static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, size_t row,
                                                     unsigned column, uint16_t *to) {
     if (!INT8) {
         ln_copy_async(to, (const uint16_t *)array.data + row * D + column);
         return;
     }
-    float scale = *ln_kv_scale(array, row);
     uint4 quants = *(const uint4 *)(ln_kv_int8(array, row) + column);
     const uint32_t words[4] = {quants.x, quants.y, quants.z, quants.w};
     uint32_t out[8];
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        uint32_t word = words[i / 2] ^ 0x80808080u; /* 128 more, without a sign */
-        out[i] =
-            ln_pack<false>(ln_byte(word, i % 2 * 2) * scale, ln_byte(word, i % 2 * 2 + 1) * scale);
+    for (int i = 0; i < 4; i++) {
+        uint32_t word = words[i] ^ 0x80808080u; /* 128 more, without a sign */
+        out[KEYS ? i : 2 * i] = ln_byte_pair(word, 0);
+        out[KEYS ? i + 4 : 2 * i + 1] = ln_byte_pair(word, 2);
     }
     ((uint4 *)to)[0] = make_uint4(out[0], out[1], out[2], out[3]);
     ((uint4 *)to)[1] = make_uint4(out[4], out[5], out[6], out[7]);
 }
 
-/* Copies a thread's share of a tile of one array, or of K and V (`b` and tile_b, else NULL): keys
- * first .. first + 63. Without int8 the copies are queued, and to be committed. */
-template <int D, bool INT8, bool BOTH>
+/* The scale of row 0 of a tile of int8, and floats from row to row. */
+#define LN_TILE_SCALES(D, TILE) ((float *)((TILE) + (D)))
+#define LN_SCALE_STRIDE(D) (((D) + LN_PAD) / 2)
+
+/* Copies a thread's share of a tile of one array, a (KEYS: of K), or of K and V (BOTH; else b and
+ * tile_b are NULL): keys first .. first + 63. Of int8 numbers become a 128th of what is cached, and
+ * scales stand in the padding of rows. Without int8 the copies are queued, and to be committed. */
+template <int D, bool INT8, bool BOTH, bool KEYS = BOTH>
 static __device__ __forceinline__ void ln_load_tile(const ln_tile_source &from, unsigned first,
                                                     const ln_kv_array &a, uint16_t *tile_a,
                                                     const ln_kv_array &b, uint16_t *tile_b) {
@@ -318,9 +344,14 @@ static __device__ __forceinline__ void ln_load_tile(const ln_tile_source &from, 
     for (unsigned at = from.thread; at < LN_KEYS * COPIES; at += from.n_threads) {
         unsigned row = at / COPIES, column = at % COPIES * PER_COPY;
         size_t cached = ln_find_row(from, first + row);
-        ln_copy_part<D, INT8>(a, cached, column, tile_a + row * (D + LN_PAD) + column);
+        uint16_t *row_a = tile_a + row * (D + LN_PAD), *row_b = tile_b + row * (D + LN_PAD);
+        ln_copy_part<D, INT8, KEYS>(a, cached, column, row_a + column);
         if (BOTH)
-            ln_copy_part<D, INT8>(b, cached, column, tile_b + row * (D + LN_PAD) + column);
+            ln_copy_part<D, INT8>(b, cached, column, row_b + column);
+        if (INT8 && column == 0)
+            *LN_TILE_SCALES(D, row_a) = *ln_kv_scale(a, cached);
+        if (INT8 && BOTH && column == 0)
+            *LN_TILE_SCALES(D, row_b) = *ln_kv_scale(b, cached);
     }
 }
 

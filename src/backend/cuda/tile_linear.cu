@@ -9,6 +9,13 @@
 
 enum { MAX_GROUPS = 8 };
 
+/* Eights of rows that Hopper has kernels for here: more of them are in panels, but for linears that
+ * no model has, which take turns of as many. */
+template <int KIND>
+static constexpr int HOPPER_GROUPS = KIND == LN_TILE_INT8_ROW                         ? MAX_GROUPS
+                                     : KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4 ? 2
+                                                                                      : 1;
+
 /* Offsets from the first row. */
 template <int GROUPS>
 static __device__ __forceinline__ void find_rows(const ln_tile_args &p, size_t first,
@@ -27,9 +34,7 @@ static __device__ __forceinline__ void find_rows(const ln_tile_args &p, size_t f
 }
 
 template <int KIND, int GROUPS, int AHEAD, bool GATE, bool PRECISE>
-static __global__ void
-__launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_BF16) ? 2 : 1)
-    tile_linear(const __grid_constant__ ln_tile_args p) {
+static __device__ __forceinline__ void multiply_tiles(const ln_tile_args &p) {
     __shared__ slices<GROUPS> shared;
     ln_let_next_start();
     float up_sum[GROUPS][4] = {}, gate_sum[GROUPS][4] = {};
@@ -69,6 +74,18 @@ __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_B
     }
 }
 
+template <int KIND, int GROUPS, int AHEAD, bool GATE, bool PRECISE>
+static __global__ void
+__launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_BF16) ? 2 : 1)
+    tile_linear(const __grid_constant__ ln_tile_args p) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    if constexpr (GROUPS > HOPPER_GROUPS<KIND>)
+        __trap();
+    else
+#endif
+        multiply_tiles<KIND, GROUPS, AHEAD, GATE, PRECISE>(p);
+}
+
 /* ---- launching ------------------------------------------------------------------------------ */
 
 template <int KIND, int GROUPS, bool GATE, bool PRECISE>
@@ -81,9 +98,10 @@ static int launch(const ln_tile_args &args, cudaStream_t stream) {
 
 template <int KIND, bool GATE, bool PRECISE>
 static int launch_rows(const ln_tile_args &args, cudaStream_t stream) {
-    if (args.n_rows <= 8)
+    int most = ln_runs_hopper_code() ? HOPPER_GROUPS<KIND> : MAX_GROUPS;
+    if (args.n_rows <= 8 || most == 1)
         return launch<KIND, 1, GATE, PRECISE>(args, stream);
-    if (args.n_rows <= 16)
+    if (args.n_rows <= 16 || most == 2)
         return launch<KIND, 2, GATE, PRECISE>(args, stream);
     if (args.n_rows <= 32)
         return launch<KIND, 4, GATE, PRECISE>(args, stream);

@@ -12,6 +12,15 @@
 #include "format/checkpoint.h"
 #include "format/quants.h"
 
+/* An emulator is slow, and so is what sanitizers check. */
+#if defined(TEST_EMULATED)
+enum { IS_EMULATED = 1, IS_SLOW = 1 };
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_EMULATED = 0, IS_SLOW = 1 };
+#else
+enum { IS_EMULATED = 0, IS_SLOW = 0 };
+#endif
+
 static uint64_t draws;
 
 static inline float noise(void) {

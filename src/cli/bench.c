@@ -57,14 +57,11 @@ typedef struct bench_args {
 static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Instead of MODEL:", 1},
     {"shape", KEY_SHAPE, "NAME", 0,
-     "Random weights in the shape of NAME: tinyllama-1.1b, llama-2-7b, mistral-7b, llama-3-8b, "
-     "small-mixtral, mixtral-2-layers, qwen3-moe-4-layers, gpt-oss-4-layers (a few layers "
-     "as those of Mixtral 8x7B, Qwen3 30B-A3B and gpt-oss-20b) or small-deepseek",
+     "Random weights in the shape of NAME: " LN_CLI_SHAPE_NAMES
+     "; those of few layers are as Mixtral 8x7B, Qwen3 30B-A3B and gpt-oss-20b have them",
      1},
     {"type", KEY_TYPE, "TYPE", 0,
-     "With --shape: types as a file of that name has them, q4_0, q8_0, q4_k_m, mxfp4_moe, iq1_s, "
-     "iq2_xxs, iq2_s, iq3_xxs, iq3_s, tq1_0, tq2_0, f16, bf16 or f32 (q4_0)",
-     1},
+     "With --shape: types as a file of that name has them, " LN_CLI_MIXTURE_NAMES " (q4_0)", 1},
     {"write", KEY_WRITE, "FILE", 0, "With --shape: keep the checkpoint as FILE, in GGUF", 1},
     {NULL, 0, NULL, 0, "Measurement:", 2},
     {"prefill", KEY_PREFILL, "N", 0, "Tokens of the prompt, on an empty cache (512)", 2},

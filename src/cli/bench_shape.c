@@ -36,9 +36,6 @@ static const model_shape shapes[] = {
      .n_used = 4, .expert_hidden = 512, .n_latent = 512, .q_latent = 768, .n_rope = 64,
      .n_plain = 128, .v_dim = 128, .n_dense = 1},
 };
-const char ln_cli_shape_names[] =
-    "tinyllama-1.1b, llama-2-7b, mistral-7b, llama-3-8b, small-mixtral, mixtral-2-layers, "
-    "qwen3-moe-4-layers, gpt-oss-4-layers or small-deepseek";
 
 /* The types of most matrices, of those that get more bits in some layers, of the output, and of
  * experts (F32: as the others). */
@@ -63,9 +60,6 @@ static const mixture mixtures[] = {
     {"tq1_0", LN_DTYPE_TQ1_0, LN_DTYPE_TQ1_0, LN_DTYPE_Q6_K, LN_DTYPE_F32},
     {"tq2_0", LN_DTYPE_TQ2_0, LN_DTYPE_TQ2_0, LN_DTYPE_Q6_K, LN_DTYPE_F32},
 };
-const char ln_cli_mixture_names[] =
-    "q4_0, q8_0, q4_k_m, mxfp4_moe, iq1_s, iq2_xxs, iq2_s, iq3_xxs, "
-    "iq3_s, tq1_0, tq2_0, f16, bf16 or f32";
 
 enum { ALIGN = 32, CTX_TOKENS = 8192, MAX_TENSORS = 1024, BYTE_TOKENS = 256 };
 
@@ -460,9 +454,9 @@ linnet_status ln_cli_write_shape(const char *shape, const char *type, const char
         if (strcmp(type, mixtures[i].name) == 0)
             w.types = &mixtures[i];
     if (w.shape == NULL)
-        return fail(err, LINNET_ERR_ARGUMENT, "--shape: '%s' is not %s", shape, ln_cli_shape_names);
+        return fail(err, LINNET_ERR_ARGUMENT, "--shape: '%s' is not %s", shape, LN_CLI_SHAPE_NAMES);
     if (w.types == NULL)
-        return fail(err, LINNET_ERR_ARGUMENT, "--type: '%s' is not %s", type, ln_cli_mixture_names);
+        return fail(err, LINNET_ERR_ARGUMENT, "--type: '%s' is not %s", type, LN_CLI_MIXTURE_NAMES);
     w.file = fopen(path, "wb");
     if (w.file == NULL)
         return fail(err, LINNET_ERR_IO, "cannot write %s: %s", path, strerror(errno));

@@ -1,9 +1,8 @@
 /* Times the linear kernels of an instruction set, one thread, by the processor time that they take:
  * busy neighbours then matter less than by the clock on the wall.
  *
- *     gcc -std=c17 -D_GNU_SOURCE -O2 -march=native -Isrc -Iinclude bench/kernels.c \
- *         build/liblinnet.a -o kernels -ljansson -lpcre2-8 -lutf8proc -lxxhash -lm -lpthread
- *     ./kernels [avx512-bf16]
+ *     cmake --build build --target bench_kernels
+ *     build/bench/bench_kernels [avx512-bf16]
  *
  * Prints GB/s of weights for one row of x, of a matrix that lies in the caches and of one that does
  * not, beside what a plain read of as many bytes reaches; and GOP/s for 240 rows beside what dot

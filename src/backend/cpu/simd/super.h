@@ -282,6 +282,15 @@ static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel
     }
 }
 
+/* Numbers and scales of a block, unpacked. */
+LN_INLINE void super_store_block(const vi w[STEPS], const vi scales[2], size_t n_parts,
+                                 uint8_t *out) {
+    for (size_t step = 0; step < STEPS; step++)
+        vi_store(out + step * STEP_BYTES, w[step]);
+    for (size_t part = 0; part < n_parts; part++)
+        vi_store(out + (STEPS + part) * STEP_BYTES, scales[part]);
+}
+
 /* 256 columns at p. */
 LN_INLINE void super_unpack_as(ln_pack pack, const uint8_t *p, uint8_t *out) {
     super_kind kind = super_kind_of(pack);
@@ -289,10 +298,7 @@ LN_INLINE void super_unpack_as(ln_pack pack, const uint8_t *p, uint8_t *out) {
     for (size_t at = 0; at < SUPER_BLOCKS; at++, out += UNPACKED_BYTES) {
         vi w[STEPS], scales[2];
         super_unpack_block(pack, p, p, at, w, scales);
-        for (size_t step = 0; step < STEPS; step++)
-            vi_store(out + step * STEP_BYTES, w[step]);
-        for (size_t part = 0; part < kind.n_parts; part++)
-            vi_store(out + (STEPS + part) * STEP_BYTES, scales[part]);
+        super_store_block(w, scales, kind.n_parts, out);
     }
     for (size_t pair = 0; kind.has_min && pair < SUPER_BLOCKS * kind.n_parts / 2; pair++)
         vi_store(out + pair * STEP_BYTES, super_min_pair(pack, p, pair));
@@ -309,10 +315,7 @@ LN_INLINE void super_unpack_grid_as(ln_pack pack, const uint8_t *p, const uint8_
     for (size_t at = 0; at < SUPER_BLOCKS; at++, out += UNPACKED_BYTES) {
         vi w[STEPS], scales[2];
         grid_unpack_block(shape, p, expanded, at, w, scales);
-        for (size_t step = 0; step < STEPS; step++)
-            vi_store(out + step * STEP_BYTES, w[step]);
-        for (size_t part = 0; part < shape.n_parts; part++)
-            vi_store(out + (STEPS + part) * STEP_BYTES, scales[part]);
+        super_store_block(w, scales, shape.n_parts, out);
     }
     vf_store((float *)(void *)(out + MIN_BYTES), vf_mul(half_row(p), vf_set(shape.unit)));
 }

@@ -498,7 +498,9 @@ static void check_attention_of(const char *isa, bool exact, const attention_case
     free(whole), free(parts);
 }
 
-static void check_attention(const attention_case *c) {
+/* No instruction of its own tells a set's attention from another's for the same vectors: in the
+ * emulator a case is for one of the three. */
+static void check_attention(const attention_case *c, size_t number) {
     attention_data data = {.q = noise_rows(N_TOKENS * c->n_heads * c->k_dim),
                            .k = noise_rows(N_TOKENS * KV_HEADS * c->k_dim),
                            .v = noise_rows(N_TOKENS * KV_HEADS * c->v_dim),
@@ -522,6 +524,8 @@ static void check_attention(const attention_case *c) {
         if (backend == NULL)
             continue;
         backend->vtable->destroy(backend);
+        if (IS_EMULATED && set % 3 != number % 3)
+            continue;
         check_attention_of(sets[set], true, c, &data, want);
         if (!IS_EMULATED)
             check_attention_of(sets[set], false, c, &data, want);
@@ -546,7 +550,7 @@ static void attention_is_that_of_scalar(void **state) {
         {LN_KV_BF16, 4, 36, 32, 0, 0, .latent = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_attention(&cases[i]);
+        check_attention(&cases[i], i);
 }
 
 /* Where the processor is known, no set is skipped. */

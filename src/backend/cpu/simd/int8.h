@@ -326,9 +326,13 @@ LN_INLINE size_t direct_bytes(ln_pack pack) {
     return pack == LN_PACK_Q8_0 ? 544 : 288;
 }
 
+/* A sum over a block is begun in so many places, since two products may begin in a cycle, and each
+ * takes four. */
+enum { CHAINS = 2 };
+
 /* The same as tile_steps over a whole block, of packed panels, panel_bytes apart. */
 LN_INLINE void direct_steps(ln_pack pack, size_t n_panels, const uint8_t *w, size_t panel_bytes,
-                            const int8_t *q, vi acc[TILE_ROWS][TILE_PANELS]) {
+                            const int8_t *q, vi acc[CHAINS][TILE_ROWS][TILE_PANELS]) {
     const size_t halves = pack == LN_PACK_Q8_0 ? 1 : 2;
 #pragma GCC unroll 8
     for (size_t step = 0; step < STEPS / halves; step++) {
@@ -340,14 +344,16 @@ LN_INLINE void direct_steps(ln_pack pack, size_t n_panels, const uint8_t *w, siz
             v[1][p] = halves == 1 ? both : low_nibbles(vi_shr(both, 4));
         }
 #pragma GCC unroll 2
-        for (size_t half = 0; half < halves; half++)
+        for (size_t half = 0; half < halves; half++) {
+            vi(*sums)[TILE_PANELS] = acc[(halves == 1 ? step : half) % CHAINS];
 #pragma GCC unroll 8
             for (size_t i = 0; i < TILE_ROWS; i++) {
                 vi x = vi_spread(q + i * LN_PACK_COLS + (step + half * STEPS / 2) * 4);
 #pragma GCC unroll 2
                 for (size_t p = 0; p < n_panels; p++)
-                    acc[i][p] = dot_bytes(acc[i][p], v[half][p], x);
+                    sums[i][p] = dot_bytes(sums[i][p], v[half][p], x);
             }
+        }
     }
 }
 
@@ -362,19 +368,22 @@ LN_INLINE void direct_tile(ln_pack pack, size_t n_panels, const uint8_t *w, size
         for (size_t p = 0; p < n_panels; p++)
             sums[i][p] = first ? vf_set(0.0f) : vf_load(y + i * UNIT + p * LANES);
     for (const int8_block *end = b + n_blocks; b < end; b++, w += direct_bytes(pack)) {
-        vi acc[TILE_ROWS][TILE_PANELS];
+        vi acc[CHAINS][TILE_ROWS][TILE_PANELS];
 #pragma GCC unroll 8
         for (size_t i = 0; i < TILE_ROWS; i++)
 #pragma GCC unroll 2
-            for (size_t p = 0; p < n_panels; p++)
-                acc[i][p] = vi_set(b->start[lane + i]);
+            for (size_t p = 0; p < n_panels; p++) {
+                acc[0][i][p] = vi_set(b->start[lane + i]);
+                acc[1][i][p] = vi_set(0);
+            }
         direct_steps(pack, n_panels, w, panel_bytes, b->q[lane], acc);
 #pragma GCC unroll 2
         for (size_t p = 0; p < n_panels; p++) {
             vf factor = half_row(w + p * panel_bytes);
 #pragma GCC unroll 8
             for (size_t i = 0; i < TILE_ROWS; i++)
-                sums[i][p] = fold(sums[i][p], acc[i][p], factor, b->scale[lane + i]);
+                sums[i][p] = fold(sums[i][p], vi_add(acc[0][i][p], acc[1][i][p]), factor,
+                                  b->scale[lane + i]);
         }
     }
 #pragma GCC unroll 8

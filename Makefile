@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 60
 PROMPT       ?= Once upon a time
 
 CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-              -DLINNET_OPENAI_VENV=$(abspath $(BUILD))/openai-venv
+              -DLINNET_OPENAI_VENV='$(abspath $(BUILD))/openai-venv'
 # One more than there are processors, as tests of the server wait most of their time.
 CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) + 1))
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')

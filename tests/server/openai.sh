@@ -10,14 +10,19 @@ skip() {
     exit 77
 }
 
-if ! [ -e "$venv/ready" ]; then
+# What was begun before is completed; nothing is deleted, as the folder may be somebody's own.
+prepare() {
+    ! [ -e "$venv/ready" ] || return 0
     command -v python3 >/dev/null || skip "there is no python3"
-    rm -rf "$venv"
+    ! [ -e "$venv" ] || [ -e "$venv/pyvenv.cfg" ] || skip "$venv is no virtual environment"
     python3 -m venv "$venv" >/dev/null 2>&1 || skip "python3 cannot make a virtual environment"
     "$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 openai \
         >"$venv/log" 2>&1 || skip "the package openai cannot be installed: $(tail -n 1 "$venv/log")"
     touch "$venv/ready"
-fi
+}
+
+mkdir -p "$(dirname "$venv")"
+(flock 9 && prepare) 9>"$venv.lock" # builds that are tested at once may share it
 
 out=$(mktemp) log=$(mktemp)
 "$linnet" serve --port=0 --threads=1 --max-seqs=4 --served-name=demo --api-key=key >"$out" 2>"$log" &

@@ -19,7 +19,7 @@
 /* Warps of a block, by the bytes of a row of the cache. */
 #define STREAM_WARPS(ROW_BYTES) ((ROW_BYTES) > 128 ? 6 : (ROW_BYTES) > 64 ? 8 : 12)
 
-enum { MAX_RING_BYTES = 208 * 1024, MAX_SLOTS = 16, QUEUE = 16 };
+enum { MAX_RING_BYTES = 208 * 1024, MAX_SLOTS = 16, QUEUE = 16, MAX_SEQS = 512 };
 
 /* A tile in shared memory: [LN_KEYS][ROW_BYTES], the 16 bytes at i of a row being at i ^ row % 8,
  * or at i ^ row / 2 % 4 of rows of 64 bytes, which spreads them over the banks. */
@@ -555,13 +555,15 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
     if (to != NULL)
         p.to = *to;
     size_t shared = shape::RING_BYTES + (p.n_seqs + 1) * sizeof(stream_seq);
+    /* whatever n_seqs is, as graphs of other steps keep their launches */
+    size_t most_shared = shape::RING_BYTES + (MAX_SEQS + 1) * sizeof(stream_seq);
     int device, n_cores = 0;
     cudaError_t code = cudaGetDevice(&device);
     if (code == cudaSuccess)
         code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
     if (code == cudaSuccess)
         code = cudaFuncSetAttribute(attend_stream<D, DTYPE>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared);
     if (code != cudaSuccess)
         return code;
     return ln_launch(attend_stream<D, DTYPE>, dim3((unsigned)n_cores), shape::THREADS, shared,
@@ -570,7 +572,7 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
 
 bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {
     enum { MIN_SLICES = 16 }; /* of 16-bit numbers, as a step's blocks are slow to begin and end */
-    enum { MIN_SHIFT = 1, MAX_SEQS = 512 }; /* no more blocks to a tile than lanes */
+    enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
     const ln_attention_args *a = &args->a;
     if (a->kv.dtype != LN_KV_Q8_0 && args->n_slices < MIN_SLICES)
         return false;

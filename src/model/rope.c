@@ -79,8 +79,13 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
     ln_meta_value value;
     if (!ln_config_find(r->config, key, &value, name)) {
         key = rope_key(r, "type", "", old_names);
-        if (!ln_config_find(r->config, key, &value, name))
+        if (!ln_config_find(r->config, key, &value, name)) {
+            /* GGUF writers give Phi 3 no type, only the factors */
+            if (r->config->is_gguf &&
+                ln_checkpoint_find(r->config->checkpoint, "rope_factors_long.weight") != NULL)
+                rope->scaling = LN_ROPE_LONGROPE;
             return LINNET_OK;
+        }
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (ln_config_is(r->config, key, known[i].name)) {
@@ -157,6 +162,10 @@ static ln_status check_scaling(const rope_reader *r, const ln_rope_spec *rope) {
     if (needs_ctx && rope->original_ctx == 0)
         return ln_fail(r->err, LINNET_ERR_FORMAT,
                        "%s: the RoPE scaling has no original_max_position_embeddings", path);
+    if (rope->scaling == LN_ROPE_LONGROPE && rope->original_ctx < 2)
+        return ln_fail(r->err, LINNET_ERR_FORMAT,
+                       "%s: longrope cannot grow from original_max_position_embeddings %g", path,
+                       rope->original_ctx);
     if (rope->scaling == LN_ROPE_LLAMA3 && !(rope->high_freq > rope->low_freq))
         return ln_fail(r->err, LINNET_ERR_FORMAT,
                        "%s: RoPE high_freq_factor must be above low_freq_factor", path);

@@ -221,8 +221,11 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
                  "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
         0, 1, &eps, err));
     spec->norm_eps = (float)eps;
-    double latent_eps = config->is_gguf ? 0 : spec->family->latent_eps;
-    spec->latent_norm_eps = latent_eps > 0 ? (float)latent_eps : spec->norm_eps;
+    if (!config->is_gguf && spec->family->latent_eps > 0)
+        eps = spec->family->latent_eps;
+    LN_TRY(ln_config_real(config, (ln_key){"", "attention.latent_layer_norm_rms_epsilon"}, 0, 1,
+                          &eps, err));
+    spec->latent_norm_eps = (float)eps;
     LN_TRY(read_tied(config, spec, err));
     LN_TRY(read_vocab(config, spec, err));
     spec->unit_output = !config->is_gguf && spec->n_vocab == spec->family->unit_output_vocab;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/spawn.h"
@@ -144,6 +145,62 @@ static void assert_status(spawn_result result, int status, const char *err) {
     spawn_free(&result);
 }
 
+/* Copies a file, in which `from`, which must be there, becomes `to`, as long. */
+static void copy_changed(const char *source, const char *copy, const char *from, const char *to) {
+    size_t n_bytes, n = strlen(from);
+    char *data = read_file(source, &n_bytes), *found = memmem(data, n_bytes, from, n);
+    if (found == NULL)
+        fail_msg("%s: no %s", source, from);
+    assert_int_equal(strlen(to), n);
+    memcpy(found, to, n);
+    write_file(copy, data, n_bytes);
+    free(data);
+}
+
+/* A golden model whose config.json is changed, and what becomes of it. */
+static void check_changed(const char *model, const char *from, const char *to) {
+    char edited[256], tensors[512];
+    snprintf(edited, sizeof edited, "%s/edited", folder);
+    assert_int_equal(mkdir(edited, 0700), 0);
+    snprintf(tensors, sizeof tensors, "%s/%s/model.safetensors", MODELS, model);
+    assert_int_equal(symlink(tensors, path_in(edited, "model.safetensors")), 0);
+    const char *source = path_in(MODELS, model);
+    copy_changed(path_in(source, "config.json"), path_in(edited, "config.json"), from, to);
+    assert_status(LINNET("convert", edited, whole, "--no-tokenizer"), 0, "");
+    json_t *golden = json_load_file(path_in(source, "golden.json"), 0, NULL);
+    assert_true(relative_error(edited, whole, golden) <= 1e-5);
+    assert_true(relative_error(source, whole, golden) > 1e-4); /* it does count */
+    json_decref(golden);
+    remove(path_in(edited, "model.safetensors"));
+    remove(path_in(edited, "config.json"));
+    remove(edited);
+    remove(whole);
+    remove(path_in(folder, "logits.bin"));
+}
+
+static void rare_values_are_kept(void **state) {
+    (void)state;
+    /* an epsilon of latents' norms that others do not have */
+    check_changed("deepseek_v3", "\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": 5e-02");
+    /* a scale of logits that are not tied */
+    check_changed("t5_untied", "\"scale_decoder_outputs\": false",
+                  "\"scale_decoder_outputs\": true ");
+}
+
+/* As llama.cpp writes Phi 3. */
+static void longrope_needs_no_type(void **state) {
+    (void)state;
+    static const char key[] = "phi3.rope.scaling.type", other[] = "phi3.rope.scaling.none";
+    assert_status(LINNET("convert", MODELS "/phi3_longrope", whole, "--no-tokenizer"), 0, "");
+    copy_changed(whole, small, key, other);
+    json_t *golden = json_load_file(MODELS "/phi3_longrope/golden.json", 0, NULL);
+    assert_true(relative_error(whole, small, golden) == 0);
+    json_decref(golden);
+    remove(path_in(folder, "logits.bin"));
+    remove(small);
+    remove(whole);
+}
+
 static void quantised_files_load(void **state) {
     (void)state;
     assert_status(LINNET("convert", MODELS "/llama_int8", whole, "--no-tokenizer", "--type", "f32"),
@@ -234,10 +291,9 @@ static int remove_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goldens_keep_their_logits),
-        cmocka_unit_test(targets_are_checked),
-        cmocka_unit_test(quantised_files_load),
-        cmocka_unit_test(bad_arguments_are_named),
+        cmocka_unit_test(goldens_keep_their_logits), cmocka_unit_test(rare_values_are_kept),
+        cmocka_unit_test(longrope_needs_no_type),    cmocka_unit_test(targets_are_checked),
+        cmocka_unit_test(quantised_files_load),      cmocka_unit_test(bad_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

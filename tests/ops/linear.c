@@ -207,7 +207,7 @@ static void linear_multiplies_many_tiles(void **state) {
                                     .gate_dtype = dtype,
                                     .byte_dtype = is_f8 ? LN_DTYPE_F8_E4M3 : LN_DTYPE_F32,
                                     .n_rows = sizes[i / 6][0],
-                                    .n_out = sizes[i / 6][1] / (has_gate ? 2 : 1),
+                                    .n_out = sizes[i / 6][1] / (has_gate ? 2 : 1) / LESS,
                                     .n_in = columns_of(dtype, 333),
                                     .has_gate = has_gate,
                                     .has_residual = !has_gate,

@@ -70,7 +70,7 @@ static __device__ __forceinline__ void ln_key_range(const ln_attention_args &p, 
 
 ln_attention_args ln_make_attention_args(const ln_op_attention *p, const ln_cuda_step *step);
 
-/* Attention on tensor cores (attention_fast.cu), for cases that it takes. `partials` is scratch of
+/* Attention on tensor cores (attention_fast.cu), for cases that it takes. step->scratch has
  * ln_cuda_attention_bytes. */
 bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step);
 int ln_fast_attention(const ln_attention_args *args, const ln_cuda_step *step,

@@ -2,8 +2,9 @@
  *
  * Sequences that bring one token (decode) are split over their slices: a warp takes one slice of
  * one KV head, with the query heads that share it as the rows of a tile; another kernel merges the
- * slices in order. Sequences that bring more (prefill) are cut into tiles of 128 rows (tokens times
- * query heads of a KV head), which walk their slices one after another. */
+ * slices in order. On Hopper attention_stream.cu does this where blocks that stay are faster.
+ * Sequences that bring more (prefill) are cut into tiles of 128 rows (tokens times query heads of a
+ * KV head), which walk their slices one after another. */
 #include "backend/cuda/attention_fast.cuh"
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_x.cuh"
@@ -429,9 +430,8 @@ ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *s
     args.n_slices = (unsigned)slices_of(a->max_blocks * a->kv.block_tokens);
     size_t n_items = step->batch.n_seqs * a->n_heads * args.n_slices;
     size_t words_bytes = LN_ATTENTION_WORDS * sizeof(unsigned);
-    args.splits =
-        args.heads_per_kv <= MAX_SPLIT_HEADS &&
-        words_bytes + n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
+    args.splits = args.heads_per_kv <= MAX_SPLIT_HEADS &&
+                  words_bytes + n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
     args.keeps_old = !step->shares_new && step->least_tokens == 1 && step->most_tokens == 1;
     args.left = (unsigned *)step->scratch;
     args.sums = (float *)((char *)step->scratch + words_bytes);

@@ -216,8 +216,8 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
     for (unsigned i = 0; i < LN_KEYS / ROWS; i++) {
         unsigned row = i * ROWS + lane / CHUNKS, key = min(max(next.first + row, low), last);
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
-        const char *head = array.data + (size_t)(block * n_heads + next.item.kv_head) *
-                                            array.head_bytes;
+        const char *head =
+            array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
         ln_copy_async(find<SHAPE>(tile, row, chunk * 16),
                       head + (key & mask) * SHAPE::ROW_BYTES + chunk * 16);
     }
@@ -226,8 +226,8 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
         for (unsigned i = 0; i < LN_KEYS / LN_WARP; i++) {
             unsigned row = i * LN_WARP + lane, key = min(max(next.first + row, low), last);
             unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
-            const char *head = array.data + (size_t)(block * n_heads + next.item.kv_head) *
-                                                array.head_bytes;
+            const char *head =
+                array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
             copy_word_async(ring.scales + next.slot * LN_KEYS + row,
                             head + array.scales_offset + (key & mask) * 4);
         }
@@ -292,8 +292,8 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], char *
 
 /* As ln_add_values. Of int8, sum 4 j + i has columns 32 j + 4 g + i. */
 template <int D, typename SHAPE>
-static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4],
-                                                  char *values, ln_slice<D> *slice) {
+static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4], char *values,
+                                                  ln_slice<D> *slice) {
     constexpr bool BF16 = SHAPE::IS_BF16;
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
@@ -572,7 +572,7 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
 
 bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {
     enum { MIN_SLICES = 16 }; /* of 16-bit numbers, as a step's blocks are slow to begin and end */
-    enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
+    enum { MIN_SHIFT = 1 };   /* no more blocks to a tile than lanes */
     const ln_attention_args *a = &args->a;
     if (a->kv.dtype != LN_KV_Q8_0 && args->n_slices < MIN_SLICES)
         return false;

@@ -25,7 +25,8 @@ typedef struct ln_cuda_step {
     unsigned *arrived; /* LN_CHAIN_BYTES for what blocks of a chain share; NULL: no chains */
 } ln_cuda_step;
 
-/* Scratch for attention of max_tokens tokens in each of max_seqs sequences. */
+/* Scratch for attention of max_tokens tokens in each of max_seqs sequences. It begins with words
+ * that are 0 between kernels. */
 size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tokens,
                                size_t head_dim);
 

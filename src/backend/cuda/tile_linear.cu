@@ -12,9 +12,9 @@ enum { MAX_GROUPS = 8 };
 /* Eights of rows that Hopper has kernels for here: more of them are in panels, but for linears that
  * no model has, which take turns of as many. */
 template <int KIND>
-static constexpr int HOPPER_GROUPS = KIND == LN_TILE_INT8_ROW                         ? MAX_GROUPS
+static constexpr int HOPPER_GROUPS = KIND == LN_TILE_INT8_ROW                       ? MAX_GROUPS
                                      : KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4 ? 2
-                                                                                      : 1;
+                                                                                    : 1;
 
 /* Offsets from the first row. */
 template <int GROUPS>

@@ -25,7 +25,7 @@ static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const fl
 
 /* ---- q, k and v ------------------------------------------------------------------------------ */
 
-enum { QKV_WARPS = 8, HELD_PAIRS = 2, MANY_TOKENS = 512 };
+enum { QKV_WARPS = 8, HELD_PAIRS = 2 };
 
 /* cos and sin of a lane's pairs, where it has few. */
 typedef struct held_angles {
@@ -73,11 +73,19 @@ static __device__ __forceinline__ void finish_head(const ln_qkv_args &p, const l
     __syncwarp();
 }
 
-/* Head number `item` of q, k and v of a token; by a warp. */
-static __device__ __forceinline__ void write_head(const ln_qkv_args &p, size_t token, unsigned item,
-                                                  int32_t position, const held_angles &angles) {
+/* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
+ * once. Angles are there before the kernel in front has ended. */
+static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
+    ln_let_next_start();
     const ln_kv_layer &kv = p.kv;
     unsigned kv_heads = (unsigned)kv.n_heads, k_dim = (unsigned)kv.k_dim;
+    unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
+    size_t token = blockIdx.x;
+    int32_t position = p.has_rope ? p.positions[token] : 0;
+    held_angles angles = {};
+    if (item < p.n_heads + kv_heads)
+        hold_angles(p, position, angles);
+    ln_wait_for_last();
     if (item < p.n_heads) {
         float *q = p.q + (token * p.n_heads + item) * k_dim;
         if (p.q != NULL && (p.normalizes || p.has_rope))
@@ -85,6 +93,8 @@ static __device__ __forceinline__ void write_head(const ln_qkv_args &p, size_t t
         return;
     }
     item -= p.n_heads;
+    if (item >= 2 * kv_heads)
+        return;
     unsigned head = item % kv_heads;
     size_t row = ln_kv_row(kv, (size_t)p.slots[token], head);
     if (item >= kv_heads) {
@@ -94,22 +104,6 @@ static __device__ __forceinline__ void write_head(const ln_qkv_args &p, size_t t
     float *k = p.k + (token * kv_heads + head) * k_dim;
     finish_head(p, p.k_norm, head, position, angles, k);
     ln_kv_store(p.keys, row, k, k_dim);
-}
-
-/* Grid: (n_tokens, heads of q, k and v by eight, or 1), a warp for a head, or every eighth. Moves q
- * and k once each way, v once. Angles are there before the kernel in front has ended. */
-static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
-    ln_let_next_start();
-    unsigned n_rotated = p.n_heads + (unsigned)p.kv.n_heads;
-    unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
-    size_t token = blockIdx.x;
-    int32_t position = p.has_rope ? p.positions[token] : 0;
-    held_angles angles = {};
-    if (item < n_rotated)
-        hold_angles(p, position, angles);
-    ln_wait_for_last();
-    for (; item < n_rotated + (unsigned)p.kv.n_heads; item += gridDim.y * QKV_WARPS)
-        write_head(p, token, item, position, angles);
 }
 
 ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step) {
@@ -142,8 +136,7 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
         ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, NULL, stream);
         ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
     }
-    unsigned n_heads = (unsigned)(p->n_heads + 2 * p->kv->n_heads);
-    dim3 grid((unsigned)n_tokens, n_tokens < MANY_TOKENS ? ln_ceil_div(n_heads, QKV_WARPS) : 1);
+    dim3 grid((unsigned)n_tokens, ln_ceil_div(p->n_heads + 2 * p->kv->n_heads, QKV_WARPS));
     return ln_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, ln_make_qkv_args(p, step));
 }
 

@@ -5,8 +5,9 @@
 
 #include "ops/ops.h"
 
-/* Two sequences, the first longer than two slices. */
-enum { BLOCK = 16, MAX_BLOCKS = 40, N_TOKENS = 600, N_FIRST = 540, BUCKETS = 16 };
+/* Two sequences, the first longer than two slices, whose last N_ALONE tokens may be a sequence
+ * each. */
+enum { BLOCK = 16, MAX_BLOCKS = 40, N_TOKENS = 600, N_FIRST = 540, N_ALONE = 64, BUCKETS = 16 };
 
 typedef struct attention_case {
     const char *name;
@@ -31,33 +32,47 @@ typedef struct span {
 
 typedef struct step {
     ln_batch batch;
-    int32_t positions[N_TOKENS], slots[N_TOKENS], starts[3], lengths[2], tables[2 * MAX_BLOCKS];
+    int32_t positions[N_TOKENS], slots[N_TOKENS];
+    int32_t starts[N_ALONE + 1], lengths[N_ALONE], tables[N_ALONE * MAX_BLOCKS];
     size_t rows[N_TOKENS]; /* of each token in the data */
 } step;
 
-static void make_step(step *s, const attention_data *data, const span *part) {
-    size_t n_seqs = 0, n = 0;
-    for (size_t seq = 0; seq < 2; seq++) {
-        if (part->n[seq] == 0)
-            continue;
-        const int32_t *blocks = data->tables + seq * MAX_BLOCKS;
-        memcpy(s->tables + n_seqs * MAX_BLOCKS, blocks, MAX_BLOCKS * sizeof *blocks);
-        s->starts[n_seqs] = (int32_t)n;
-        s->lengths[n_seqs++] = (int32_t)(part->begin[seq] + part->n[seq]);
-        for (size_t i = 0; i < part->n[seq]; i++, n++) {
-            size_t position = part->begin[seq] + i;
-            s->positions[n] = (int32_t)position;
-            s->slots[n] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
-            s->rows[n] = seq * N_FIRST + position;
-        }
+/* n more tokens, a sequence of the batch, of sequence number `seq` of the data. */
+static void add_sequence(step *s, const attention_data *data, size_t seq, size_t begin, size_t n) {
+    ln_batch *batch = &s->batch;
+    const int32_t *blocks = data->tables + seq * MAX_BLOCKS;
+    memcpy(s->tables + batch->n_seqs * MAX_BLOCKS, blocks, MAX_BLOCKS * sizeof *blocks);
+    s->lengths[batch->n_seqs++] = (int32_t)(begin + n);
+    for (size_t position = begin; position < begin + n; position++) {
+        size_t token = batch->n_tokens++;
+        s->positions[token] = (int32_t)position;
+        s->slots[token] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
+        s->rows[token] = seq * N_FIRST + position;
     }
-    s->starts[n_seqs] = (int32_t)n;
-    s->batch = (ln_batch){.n_tokens = n,
-                          .n_seqs = n_seqs,
-                          .n_groups = 1,
+    s->starts[batch->n_seqs] = (int32_t)batch->n_tokens;
+}
+
+static void begin_step(step *s) {
+    s->starts[0] = 0;
+    s->batch = (ln_batch){.n_groups = 1,
                           .positions = s->positions,
                           .seq_starts = s->starts,
                           .groups = {{s->tables, MAX_BLOCKS, s->lengths, s->slots}}};
+}
+
+static void make_step(step *s, const attention_data *data, const span *part) {
+    begin_step(s);
+    for (size_t seq = 0; seq < 2; seq++)
+        if (part->n[seq] > 0)
+            add_sequence(s, data, seq, part->begin[seq], part->n[seq]);
+}
+
+/* What is cached once more, and of each of these tokens what it saw then: more heads' slices than a
+ * GPU has warps. */
+static void make_step_of_many(step *s, const attention_data *data) {
+    begin_step(s);
+    for (size_t i = 1; i <= N_ALONE; i++)
+        add_sequence(s, data, 0, N_FIRST - i, 1);
 }
 
 static float *put_rows(side *s, const step *st, const float *x, size_t width) {
@@ -114,19 +129,18 @@ static placed place(side *s, const attention_case *c, const attention_data *d) {
 
 /* Runs one step and copies its rows into out [N_TOKENS][n_heads * v_dim]. */
 static void run_step(side *s, const attention_case *c, const attention_data *d, const placed *p,
-                     const span *part, float *out) {
-    step st;
-    make_step(&st, d, part);
-    size_t n = st.batch.n_tokens, width = c->n_heads * c->v_dim, n_plain = c->k_dim / 2;
+                     const step *st, float *out) {
+    size_t n_kept = s->n_placed, n = st->batch.n_tokens, width = c->n_heads * c->v_dim,
+           n_plain = c->k_dim / 2;
     bool is_latent = c->n_latent > 0;
     size_t q_width = is_latent ? n_plain + p->rope.n_dims : c->k_dim;
-    float *q = put_rows(s, &st, d->q, c->n_heads * q_width);
-    float *k = put_rows(s, &st, d->k, c->kv_heads * c->k_dim);
+    float *q = put_rows(s, st, d->q, c->n_heads * q_width);
+    float *k = put_rows(s, st, d->k, c->kv_heads * c->k_dim);
     float *attended = put(s, NULL, n * width);
-    ln_op ops[2] = {{.batch = &st.batch}, {.kind = LN_OP_ATTENTION, .batch = &st.batch}};
+    ln_op ops[2] = {{.batch = &st->batch}, {.kind = LN_OP_ATTENTION, .batch = &st->batch}};
     float *query = q;
     if (is_latent) {
-        query = put_rows(s, &st, d->v, c->n_heads * c->k_dim); /* what a linear put there */
+        query = put_rows(s, st, d->v, c->n_heads * c->k_dim); /* what a linear put there */
         ops[0].kind = LN_OP_LATENT;
         ops[0].latent = (ln_op_latent){.q = q,
                                        .latent = k,
@@ -140,7 +154,7 @@ static void run_step(side *s, const attention_case *c, const attention_data *d, 
         ops[0].kind = LN_OP_QKV;
         ops[0].qkv = (ln_op_qkv){.q = q,
                                  .k = k,
-                                 .v = put_rows(s, &st, d->v, c->kv_heads * c->v_dim),
+                                 .v = put_rows(s, st, d->v, c->kv_heads * c->v_dim),
                                  .n_heads = c->n_heads,
                                  .qk_norm = c->qk_norm,
                                  .q_norm = &p->q_norm,
@@ -163,8 +177,12 @@ static void run_step(side *s, const attention_case *c, const attention_data *d, 
     run_ops(s, ops, 2);
     float *rows = get(s, attended, n * width);
     for (size_t i = 0; i < n; i++)
-        memcpy(out + st.rows[i] * width, rows + i * width, width * sizeof *rows);
+        memcpy(out + st->rows[i] * width, rows + i * width, width * sizeof *rows);
     free(rows);
+    while (s->n_placed > n_kept) { /* the step's own */
+        size_t last = --s->n_placed;
+        s->backend->vtable->release(s->backend, s->memory[last], s->bytes[last]);
+    }
 }
 
 /* Leaves NaN in the memory that a backend's kernels share, of which attention must read nothing
@@ -189,24 +207,25 @@ static void spoil_memory(side *s) {
     free(x);
 }
 
-/* All tokens, chunk of each sequence at a time; malloc'd. */
+/* All tokens, chunk of each sequence at a time, and with chunks of one many again; malloc'd. */
 static float *run_attention(side *s, const attention_case *c, const attention_data *d,
                             size_t chunk) {
     float *out = noise_rows(N_TOKENS * c->n_heads * c->v_dim);
     spoil_memory(s);
     placed p = place(s, c, d);
-    size_t n_kept = s->n_placed, lengths[2] = {N_FIRST, N_TOKENS - N_FIRST};
+    size_t lengths[2] = {N_FIRST, N_TOKENS - N_FIRST};
+    step st;
     for (size_t begin = 0; begin < N_FIRST; begin += chunk) {
         span part = {.begin = {begin, begin}};
         for (size_t seq = 0; seq < 2; seq++)
             if (begin < lengths[seq])
                 part.n[seq] = lengths[seq] - begin < chunk ? lengths[seq] - begin : chunk;
-        run_step(s, c, d, &p, &part, out);
-        while (s->n_placed > n_kept) { /* the step's own */
-            size_t i = --s->n_placed;
-            s->backend->vtable->release(s->backend, s->memory[i], s->bytes[i]);
-        }
+        make_step(&st, d, &part);
+        run_step(s, c, d, &p, &st, out);
     }
+    make_step_of_many(&st, d);
+    if (chunk == 1)
+        run_step(s, c, d, &p, &st, out);
     free_placed(s);
     return out;
 }
@@ -265,6 +284,8 @@ static void attention_is_that_of_scalar(void **state) {
         {"int8 128", LN_KV_Q8_0, 8, 1, 128, 128, 270, 0, .rotates = true},
         {"encoder 64", LN_KV_F16, 4, 4, 64, 64, 0, 0, .relative = true, .sees_all = true},
         {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
+        {"int8, many heads", LN_KV_Q8_0, 16, 16, 64, 64, 0, 0, .rotates = true},
+        {"int8 128, many heads", LN_KV_Q8_0, 24, 12, 128, 128, 500, 0, .rotates = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_attention(&cases[i]);

@@ -12,7 +12,7 @@
 static ln_status create(const char *name, const ln_backend_options *options, side *s,
                         ln_error *err) {
     ln_step_limits limits = {.max_tokens = 1024,
-                             .max_seqs = 8,
+                             .max_seqs = 64,
                              .max_ctx = 2048,
                              .max_blocks = 128,
                              .max_read_bytes = 64 << 20,

@@ -1,12 +1,12 @@
-/* Decode attention on Hopper: sequences that bring one token, heads of 64 and 128, caches of 16-bit
- * numbers or int8.
+/* Decode attention on Hopper from caches of int8: sequences that bring one token, heads of 64 and
+ * 128. (16-bit caches were slower so within a step, where blocks must begin and end.)
  *
  * Blocks stay on their multiprocessors. A warp takes one slice of a KV head after another, with the
  * query heads that share it as the rows of a tile, and brings tiles of K and V for itself through a
  * ring of places in shared memory: those of its next slice while it works on the last ones of this.
  * What a slice gives goes to memory, and the warp that ends the last slice of a sequence's KV head
- * merges them in order. Numbers of int8 become 16-bit ones where they are multiplied. Sums run as
- * in attention_fast.cu, and have its bits.
+ * merges them in order. Numbers become f16 where they are multiplied. Sums run as in
+ * attention_fast.cu, and have its bits.
  *
  * Whole slices are dealt out first, the last ones of all sequences behind them. What other steps
  * have cached is under way before the kernel in front, which writes this step's rows, has ended.
@@ -16,20 +16,15 @@
 #include "backend/cuda/attention_fast.cuh"
 #include "backend/cuda/launch.cuh"
 
-/* Warps of a block, by the bytes of a row of the cache. */
-#define STREAM_WARPS(ROW_BYTES) ((ROW_BYTES) > 128 ? 6 : (ROW_BYTES) > 64 ? 8 : 12)
-
 enum { MAX_RING_BYTES = 208 * 1024, MAX_SLOTS = 16, QUEUE = 16, MAX_SEQS = 512 };
 
 /* A tile in shared memory: [LN_KEYS][ROW_BYTES], the 16 bytes at i of a row being at i ^ row % 8,
  * or at i ^ row / 2 % 4 of rows of 64 bytes, which spreads them over the banks. */
-template <int D, int DTYPE> struct stream_shape {
-    static constexpr bool IS_BF16 = DTYPE == LN_KV_BF16, IS_INT8 = DTYPE == LN_KV_Q8_0;
-    static constexpr unsigned ROW_BYTES = D * (IS_INT8 ? 1 : 2);
+template <int D> struct stream_shape {
+    static constexpr unsigned ROW_BYTES = D;
     static constexpr unsigned TILE_BYTES = LN_KEYS * ROW_BYTES;
-    static constexpr unsigned SCALE_BYTES = IS_INT8 ? LN_KEYS * 4 : 0;
-    static constexpr unsigned BYTES = TILE_BYTES + SCALE_BYTES;
-    static constexpr unsigned WARPS = STREAM_WARPS(ROW_BYTES);
+    static constexpr unsigned BYTES = TILE_BYTES + LN_KEYS * 4; /* with scales */
+    static constexpr unsigned WARPS = D > 64 ? 8 : 12;
     static constexpr unsigned THREADS = WARPS * LN_WARP;
     static constexpr unsigned MOST = MAX_RING_BYTES / (WARPS * BYTES);
     static constexpr unsigned SLOTS = MOST < MAX_SLOTS ? MOST : (unsigned)MAX_SLOTS;
@@ -221,16 +216,15 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
         ln_copy_async(find<SHAPE>(tile, row, chunk * 16),
                       head + (key & mask) * SHAPE::ROW_BYTES + chunk * 16);
     }
-    if constexpr (SHAPE::IS_INT8)
 #pragma unroll
-        for (unsigned i = 0; i < LN_KEYS / LN_WARP; i++) {
-            unsigned row = i * LN_WARP + lane, key = min(max(next.first + row, low), last);
-            unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
-            const char *head =
-                array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
-            copy_word_async(ring.scales + next.slot * LN_KEYS + row,
-                            head + array.scales_offset + (key & mask) * 4);
-        }
+    for (unsigned i = 0; i < LN_KEYS / LN_WARP; i++) {
+        unsigned row = i * LN_WARP + lane, key = min(max(next.first + row, low), last);
+        unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
+        const char *head =
+            array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
+        copy_word_async(ring.scales + next.slot * LN_KEYS + row,
+                        head + array.scales_offset + (key & mask) * 4);
+    }
 }
 
 /* Queues the next tile, if there is one: K, then V of the same keys. */
@@ -269,69 +263,44 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], char *
         s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
-        if constexpr (SHAPE::IS_INT8) {
-            const char *row = find<SHAPE>(keys, lane / 4, 16 * k + lane % 4 * 4);
+        const char *row = find<SHAPE>(keys, lane / 4, 16 * k + lane % 4 * 4);
 #pragma unroll
-            for (int n = 0; n < LN_KEY_TILES; n++) {
-                uint32_t word = *(const uint32_t *)(row + n * 8 * SHAPE::ROW_BYTES) ^ 0x80808080u;
-                ln_mma<false>(s[n], q[k], ln_byte_pair(word, 0), ln_byte_pair(word, 2));
-            }
-        } else {
-            const char *row =
-                find<SHAPE>(keys, lane % 8 + lane / 16 * 8, 32 * k + lane / 8 % 2 * 16);
-#pragma unroll
-            for (int n = 0; n < LN_KEY_TILES; n += 2) {
-                uint32_t b[4];
-                ln_load_matrices(b, row + n * 8 * SHAPE::ROW_BYTES);
-                ln_mma<SHAPE::IS_BF16>(s[n], q[k], b[0], b[1]);
-                ln_mma<SHAPE::IS_BF16>(s[n + 1], q[k], b[2], b[3]);
-            }
+        for (int n = 0; n < LN_KEY_TILES; n++) {
+            uint32_t word = *(const uint32_t *)(row + n * 8 * SHAPE::ROW_BYTES) ^ 0x80808080u;
+            ln_mma<false>(s[n], q[k], ln_byte_pair(word, 0), ln_byte_pair(word, 2));
         }
     }
 }
 
-/* As ln_add_values. Of int8, sum 4 j + i has columns 32 j + 4 g + i. */
+/* As ln_add_values, but sum 4 j + i has columns 32 j + 4 g + i. */
 template <int D, typename SHAPE>
 static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4], char *values,
                                                   ln_slice<D> *slice) {
-    constexpr bool BF16 = SHAPE::IS_BF16;
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
     for (int k = 0; k < LN_KEYS / 16; k++) {
-        const uint32_t a[4] = {ln_pack<BF16>(s[2 * k][0], s[2 * k][1]),
-                               ln_pack<BF16>(s[2 * k][2], s[2 * k][3]),
-                               ln_pack<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]),
-                               ln_pack<BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
-        if constexpr (SHAPE::IS_INT8) {
+        const uint32_t a[4] = {ln_pack<false>(s[2 * k][0], s[2 * k][1]),
+                               ln_pack<false>(s[2 * k][2], s[2 * k][3]),
+                               ln_pack<false>(s[2 * k + 1][0], s[2 * k + 1][1]),
+                               ln_pack<false>(s[2 * k + 1][2], s[2 * k + 1][3])};
 #pragma unroll
-            for (int j = 0; j < D / 32; j++) {
-                uint32_t words[4], pairs[2][2]; /* [keys 2 t and 2 t + 8][columns 0 and 2] */
+        for (int j = 0; j < D / 32; j++) {
+            uint32_t words[4], pairs[2][2]; /* [keys 2 t and 2 t + 8][columns 0 and 2] */
 #pragma unroll
-                for (int i = 0; i < 4; i++)
-                    words[i] = *(const uint32_t *)find<SHAPE>(
-                                   values, 16 * k + lane % 4 * 2 + i % 2 + i / 2 * 8,
-                                   32 * j + lane / 4 * 4) ^
-                               0x80808080u;
+            for (int i = 0; i < 4; i++)
+                words[i] = *(const uint32_t *)find<SHAPE>(values,
+                                                          16 * k + lane % 4 * 2 + i % 2 + i / 2 * 8,
+                                                          32 * j + lane / 4 * 4) ^
+                           0x80808080u;
 #pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    pairs[i][0] = __byte_perm(words[2 * i], words[2 * i + 1], 0x5140);
-                    pairs[i][1] = __byte_perm(words[2 * i], words[2 * i + 1], 0x7362);
-                }
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    ln_mma<false>(slice->sum[4 * j + i], a,
-                                  ln_byte_pair(pairs[0][i / 2], i % 2 * 2),
-                                  ln_byte_pair(pairs[1][i / 2], i % 2 * 2));
+            for (int i = 0; i < 2; i++) {
+                pairs[i][0] = __byte_perm(words[2 * i], words[2 * i + 1], 0x5140);
+                pairs[i][1] = __byte_perm(words[2 * i], words[2 * i + 1], 0x7362);
             }
-        } else {
 #pragma unroll
-            for (int d = 0; d < D / 8; d += 2) {
-                uint32_t b[4];
-                ln_load_transposed(
-                    b, find<SHAPE>(values, 16 * k + lane % 16, 16 * d + lane / 16 * 16));
-                ln_mma<BF16>(slice->sum[d], a, b[0], b[1]);
-                ln_mma<BF16>(slice->sum[d + 1], a, b[2], b[3]);
-            }
+            for (int i = 0; i < 4; i++)
+                ln_mma<false>(slice->sum[4 * j + i], a, ln_byte_pair(pairs[0][i / 2], i % 2 * 2),
+                              ln_byte_pair(pairs[1][i / 2], i % 2 * 2));
         }
     }
 }
@@ -342,21 +311,13 @@ static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4]
 template <int D, typename SHAPE>
 static __device__ __forceinline__ void leave_row(const ln_slice<D> &slice, int i, float *to) {
     unsigned t = threadIdx.x % 4;
-    if constexpr (SHAPE::IS_INT8) {
 #pragma unroll
-        for (int j = 0; j < D / 32; j++)
+    for (int j = 0; j < D / 32; j++)
 #pragma unroll
-            for (int k = 0; k < 2; k++)
-                __stcg((float4 *)(to + 32 * j + 8 * t + 4 * k),
-                       make_float4(slice.sum[4 * j][2 * i + k], slice.sum[4 * j + 1][2 * i + k],
-                                   slice.sum[4 * j + 2][2 * i + k],
-                                   slice.sum[4 * j + 3][2 * i + k]));
-    } else {
-#pragma unroll
-        for (int d = 0; d < D / 8; d++)
-            __stcg((float2 *)(to + 8 * d + 2 * t),
-                   make_float2(slice.sum[d][2 * i], slice.sum[d][2 * i + 1]));
-    }
+        for (int k = 0; k < 2; k++)
+            __stcg((float4 *)(to + 32 * j + 8 * t + 4 * k),
+                   make_float4(slice.sum[4 * j][2 * i + k], slice.sum[4 * j + 1][2 * i + k],
+                               slice.sum[4 * j + 2][2 * i + k], slice.sum[4 * j + 3][2 * i + k]));
 }
 
 /* Merges the slices of a KV head's query heads, four columns to a lane at a time, in the order of
@@ -453,7 +414,7 @@ static __device__ __forceinline__ void begin_item(const stream_args &m, const st
         const float *q_row = p.a.q + ((size_t)s.token * p.a.n_heads + head) * D;
         q_rows[i] = row < p.heads_per_kv ? q_row : NULL;
     }
-    ln_load_query<D, SHAPE::IS_BF16, SHAPE::IS_INT8>(q_rows[0], q_rows[1], q);
+    ln_load_query<D, false, true>(q_rows[0], q_rows[1], q);
 }
 
 /* All items of a warp. */
@@ -475,16 +436,14 @@ static __device__ __forceinline__ void attend(const stream_args &p, const stream
             float s[LN_KEY_TILES][4];
             await<SHAPE>();
             score<D, SHAPE>(q, ring.tiles + slot * SHAPE::TILE_BYTES, s);
-            if (SHAPE::IS_INT8)
-                ln_scale_scores(ring.scales + slot * LN_KEYS, 1, s);
+            ln_scale_scores(ring.scales + slot * LN_KEYS, 1, s);
             __syncwarp();
             bring<SHAPE>(p, work, ring, next);
             advance<SHAPE>(slot);
             ln_finish_scores(p.f.a, rows, first, s);
             ln_add_scores<D>(s, &slice);
             await<SHAPE>();
-            if (SHAPE::IS_INT8)
-                ln_scale_scores(ring.scales + slot * LN_KEYS, 1, s);
+            ln_scale_scores(ring.scales + slot * LN_KEYS, 1, s);
             add_values<D, SHAPE>(s, ring.tiles + slot * SHAPE::TILE_BYTES, &slice);
             __syncwarp();
             bring<SHAPE>(p, work, ring, next);
@@ -497,11 +456,11 @@ static __device__ __forceinline__ void attend(const stream_args &p, const stream
 
 #endif
 
-template <int D, int DTYPE>
-static __global__ void __launch_bounds__(stream_shape<D, DTYPE>::THREADS, 1)
+template <int D>
+static __global__ void __launch_bounds__(stream_shape<D>::THREADS, 1)
     attend_stream(const __grid_constant__ stream_args p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    typedef stream_shape<D, DTYPE> shape;
+    typedef stream_shape<D> shape;
     extern __shared__ __align__(128) char memory[];
     __shared__ unsigned queues[shape::WARPS][QUEUE];
     unsigned warp = threadIdx.x / LN_WARP;
@@ -543,10 +502,10 @@ static __global__ void __launch_bounds__(stream_shape<D, DTYPE>::THREADS, 1)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-template <int D, int DTYPE>
+template <int D>
 static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_tile_x_parts *to,
                   cudaStream_t stream) {
-    typedef stream_shape<D, DTYPE> shape;
+    typedef stream_shape<D> shape;
     stream_args p = {};
     p.f = *args;
     p.n_seqs = (unsigned)step->batch.n_seqs;
@@ -562,37 +521,23 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
     if (code == cudaSuccess)
         code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
     if (code == cudaSuccess)
-        code = cudaFuncSetAttribute(attend_stream<D, DTYPE>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared);
+        code = cudaFuncSetAttribute(attend_stream<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    (int)most_shared);
     if (code != cudaSuccess)
         return code;
-    return ln_launch(attend_stream<D, DTYPE>, dim3((unsigned)n_cores), shape::THREADS, shared,
-                     stream, p);
+    return ln_launch(attend_stream<D>, dim3((unsigned)n_cores), shape::THREADS, shared, stream, p);
 }
 
 bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {
-    enum { MIN_SLICES = 16 }; /* of 16-bit numbers, as a step's blocks are slow to begin and end */
-    enum { MIN_SHIFT = 1 };   /* no more blocks to a tile than lanes */
+    enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
     const ln_attention_args *a = &args->a;
-    if (a->kv.dtype != LN_KV_Q8_0 && args->n_slices < MIN_SLICES)
-        return false;
-    return args->splits && ln_runs_hopper_code() && args->block_shift >= MIN_SHIFT &&
-           n_seqs <= MAX_SEQS && n_seqs * a->kv.n_heads < LN_ATTENTION_WORDS &&
-           (a->kv.k_dim == 64 || a->kv.k_dim == 128);
-}
-
-template <int D>
-static int launch_dtype(const ln_fast_args *args, const ln_cuda_step *step,
-                        const ln_tile_x_parts *to, cudaStream_t stream) {
-    switch (args->a.kv.dtype) {
-    case LN_KV_F16: return launch<D, LN_KV_F16>(args, step, to, stream);
-    case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, step, to, stream);
-    default: return launch<D, LN_KV_Q8_0>(args, step, to, stream);
-    }
+    return a->kv.dtype == LN_KV_Q8_0 && args->splits && ln_runs_hopper_code() &&
+           args->block_shift >= MIN_SHIFT && n_seqs <= MAX_SEQS &&
+           n_seqs * a->kv.n_heads < LN_ATTENTION_WORDS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
 int ln_stream_attention(const ln_fast_args *args, const ln_cuda_step *step,
                         const ln_tile_x_parts *to, cudaStream_t stream) {
-    return args->a.kv.k_dim == 64 ? launch_dtype<64>(args, step, to, stream)
-                                  : launch_dtype<128>(args, step, to, stream);
+    return args->a.kv.k_dim == 64 ? launch<64>(args, step, to, stream)
+                                  : launch<128>(args, step, to, stream);
 }

@@ -223,9 +223,10 @@ static float *run_attention(side *s, const attention_case *c, const attention_da
         make_step(&st, d, &part);
         run_step(s, c, d, &p, &st, out);
     }
-    make_step_of_many(&st, d);
-    if (chunk == 1)
+    if (chunk == 1) {
+        make_step_of_many(&st, d);
         run_step(s, c, d, &p, &st, out);
+    }
     free_placed(s);
     return out;
 }

@@ -15,6 +15,7 @@ typedef struct regex_parser {
     ln_range *ranges; /* of the class that is read */
     size_t n_ranges, range_capacity;
     unsigned depth;
+    bool negated;      /* the class that is read is one of what it does not name */
     bool begins, ends; /* held by ^ and $ */
 } regex_parser;
 
@@ -56,15 +57,26 @@ static void add_range(regex_parser *p, uint32_t low, uint32_t high) {
 static const ln_range digits[] = {{'0', '9'}};
 static const ln_range words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 static const ln_range spaces[] = {{'\t', '\r'}, {' ', ' '}};
+/* What one dialect or the other takes for white space. */
+static const ln_range all_spaces[] = {{'\t', '\r'},     {0x1c, ' '},      {0x85, 0x85},
+                                      {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
+                                      {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f},
+                                      {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+enum { N_ALL_SPACES = sizeof all_spaces / sizeof *all_spaces };
 
-/* The set of \d, \w, \s or their negations; false for another letter. */
+/* The set of \d, \w, \s or their negations; false for another letter. White space is that of ASCII
+ * where it may stand, and all that there is where it must not: a match is one in every dialect. */
 static bool add_shorthand(regex_parser *p, int letter) {
     const ln_range *ranges = NULL;
+    bool is_forbidden = p->negated != ((letter & 0x20) == 0);
     size_t n = 0;
     switch (letter | 0x20) {
     case 'd': ranges = digits, n = 1; break;
     case 'w': ranges = words, n = 4; break;
-    case 's': ranges = spaces, n = 2; break;
+    case 's':
+        ranges = is_forbidden ? all_spaces : spaces;
+        n = is_forbidden ? N_ALL_SPACES : 2;
+        break;
     default: return false;
     }
     uint32_t next = 0;
@@ -180,7 +192,7 @@ static ln_expr *make_chars(regex_parser *p, bool negated) {
 static ln_expr *read_class(regex_parser *p) {
     p->at++;
     p->n_ranges = 0;
-    bool negated = take(p, "^");
+    p->negated = take(p, "^");
     while (!has_failed(p) && peek(p) != ']') {
         if (peek(p) < 0)
             fail(p, "a class has no ]");
@@ -188,11 +200,12 @@ static ln_expr *read_class(regex_parser *p) {
             read_class_item(p);
     }
     p->at++;
-    return make_chars(p, negated);
+    return make_chars(p, p->negated);
 }
 
 static ln_expr *read_single(regex_parser *p) {
     p->n_ranges = 0;
+    p->negated = false;
     if (take(p, ".")) {
         add_range(p, '\n', '\n');
         add_range(p, '\r', '\r');

@@ -44,7 +44,7 @@ void ln_schema_malformed(ln_schema *s, const char *keyword, const char *what) {
                     what);
 }
 
-static void check_keywords(ln_schema *s, json_t *schema) {
+void ln_schema_check_keywords(ln_schema *s, json_t *schema) {
     const char *key;
     json_t *value;
     json_object_foreach(schema, key, value) {
@@ -57,11 +57,25 @@ static void check_keywords(ln_schema *s, json_t *schema) {
 
 /* ---- references ------------------------------------------------------------------------------ */
 
+static int hex_digit(char c) {
+    const char *digits = "0123456789abcdef", *found = c != '\0' ? strchr(digits, c | 32) : NULL;
+    return found != NULL ? (int)(found - digits) : -1;
+}
+
+/* The member or item that a part of a pointer in a URI names: ~0 is ~, ~1 is a slash, %XX a byte.
+ */
 static json_t *step_into(json_t *at, const char *name, size_t n_bytes) {
-    char key[256];
+    char key[1024];
     size_t n = 0;
-    for (size_t i = 0; i < n_bytes && n + 1 < sizeof key; i++) {
+    for (size_t i = 0; i < n_bytes; i++) {
         char c = name[i];
+        if (n + 1 == sizeof key)
+            return NULL;
+        if (c == '%' && i + 2 < n_bytes && hex_digit(name[i + 1]) >= 0 &&
+            hex_digit(name[i + 2]) >= 0) {
+            c = (char)(hex_digit(name[i + 1]) << 4 | hex_digit(name[i + 2]));
+            i += 2;
+        }
         if (c == '~' && i + 1 < n_bytes)
             c = name[++i] == '0' ? '~' : '/';
         key[n++] = c;
@@ -130,6 +144,33 @@ static void merge_member(ln_schema *s, json_t *into, const char *key, json_t *va
     }
 }
 
+/* Whether a schema's keywords about what it does not name are about what the other names: merged
+ * into one they would not be any more. */
+static bool reaches_over(json_t *schema, json_t *other) {
+    json_t *properties = json_object_get(schema, "properties"), *value;
+    json_t *additional = json_object_get(schema, "additionalProperties");
+    json_t *items = json_object_get(schema, "items");
+    const char *key;
+    json_object_foreach(json_object_get(other, "properties"), key, value) {
+        if (additional != NULL && !json_is_true(additional) &&
+            json_object_get(properties, key) == NULL)
+            return true;
+    }
+    return items != NULL && !json_is_true(items) && json_object_get(other, "prefixItems") != NULL &&
+           json_object_get(schema, "prefixItems") == NULL;
+}
+
+static void merge_all(ln_schema *s, json_t *into, json_t *part) {
+    const char *key;
+    json_t *value;
+    if (reaches_over(into, part) || reaches_over(part, into))
+        ln_schema_unsupported(s, "additionalProperties or items for what another part of allOf or "
+                                 "anyOf names");
+    json_object_foreach(part, key, value) {
+        merge_member(s, into, key, value);
+    }
+}
+
 /* `part` and what stands beside it in one schema; owned. */
 static json_t *merge(ln_schema *s, json_t *schema, const char *left_out, json_t *part,
                      unsigned depth) {
@@ -148,17 +189,13 @@ static json_t *merge(ln_schema *s, json_t *schema, const char *left_out, json_t 
     if (reference != NULL) {
         json_t *target = ln_schema_find(s, reference);
         json_t *whole = target != NULL ? merge(s, part, "$ref", target, depth + 1) : NULL;
-        json_object_foreach(whole, key, value) {
-            merge_member(s, into, key, value);
-        }
+        merge_all(s, into, whole);
         json_decref(whole);
         return into;
     }
     if (!json_is_object(part) && !json_is_true(part))
         ln_schema_unsupported(s, "a schema that is false");
-    json_object_foreach(part, key, value) {
-        merge_member(s, into, key, value);
-    }
+    merge_all(s, into, part);
     return into;
 }
 
@@ -184,7 +221,7 @@ static bool has_others(json_t *schema, const char *except) {
 
 static ln_expr *read_all_of(ln_schema *s, json_t *schema) {
     json_t *parts = json_object_get(schema, "allOf"), *part;
-    json_t *all = json_deep_copy(schema);
+    json_t *all = json_copy(schema); /* its members stay, for rules that know them */
     size_t i;
     if (!json_is_array(parts) || json_array_size(parts) == 0)
         ln_schema_malformed(s, "allOf", "an array of schemas");
@@ -239,28 +276,6 @@ static unsigned types_of(json_t *schema) {
     return bits;
 }
 
-/* The values that a schema names, as an array; NULL: it names none. Owned. */
-static json_t *values_of(json_t *schema) {
-    json_t *value = json_object_get(schema, "const");
-    if (value != NULL)
-        return json_pack("[O]", value);
-    return json_incref(json_object_get(schema, "enum"));
-}
-
-static bool values_differ(json_t *left, json_t *right) {
-    json_t *lefts = values_of(left), *rights = values_of(right), *a, *b;
-    bool differ = json_is_array(lefts) && json_is_array(rights);
-    size_t i, j;
-    json_array_foreach(lefts, i, a) {
-        json_array_foreach(rights, j, b) {
-            differ = differ && !json_equal(a, b);
-        }
-    }
-    json_decref(lefts);
-    json_decref(rights);
-    return differ;
-}
-
 static bool requires(json_t *schema, const char *name) {
     size_t i;
     json_t *required;
@@ -279,20 +294,20 @@ static bool are_apart(ln_schema *s, json_t *left, json_t *right) {
         left = ln_schema_find(s, json_object_get(left, "$ref"));
     if (json_object_get(right, "$ref") != NULL)
         right = ln_schema_find(s, json_object_get(right, "$ref"));
-    if ((types_of(left) & types_of(right)) == 0 || values_differ(left, right))
+    if ((types_of(left) & types_of(right)) == 0 || ln_schema_values_differ(s, left, right))
         return true;
     if (types_of(left) != IS_OBJECT || types_of(right) != IS_OBJECT)
         return false;
     json_object_foreach(json_object_get(left, "properties"), key, value) {
         json_t *other = json_object_get(json_object_get(right, "properties"), key);
         if (other != NULL && requires(left, key) && requires(right, key) &&
-            values_differ(value, other))
+            ln_schema_values_differ(s, value, other))
             return true;
     }
     return false;
 }
 
-static ln_expr *read_any_of(ln_schema *s, json_t *schema, const char *keyword) {
+static ln_expr *read_union(ln_schema *s, json_t *schema, const char *keyword) {
     json_t *parts = json_object_get(schema, keyword), *part;
     bool is_one = strcmp(keyword, "oneOf") == 0, has_more = has_others(schema, keyword);
     ln_expr *choice = ln_expr_list(s->builder, LN_EXPR_CHOICE);
@@ -315,6 +330,14 @@ static ln_expr *read_any_of(ln_schema *s, json_t *schema, const char *keyword) {
     return choice;
 }
 
+static ln_expr *read_any_of(ln_schema *s, json_t *schema) {
+    return read_union(s, schema, "anyOf");
+}
+
+static ln_expr *read_one_of(ln_schema *s, json_t *schema) {
+    return read_union(s, schema, "oneOf");
+}
+
 /* ---- one schema ------------------------------------------------------------------------------ */
 
 static ln_expr *read_values(ln_schema *s, json_t *values) {
@@ -324,8 +347,6 @@ static ln_expr *read_values(ln_schema *s, json_t *values) {
     json_t *value;
     if (texts == NULL)
         ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
-    if (n == 0)
-        ln_schema_malformed(s, "enum", "an array of values");
     for (i = 0; i < n && b->status == LINNET_OK; i++) {
         value = json_array_get(values, i);
         texts[i].bytes = ln_json_dump(b, value); /* owned until all are copied */
@@ -400,36 +421,46 @@ static ln_expr *read_types(ln_schema *s, json_t *schema) {
     return choice;
 }
 
-/* Those of values[] whose types a schema names; owned. */
-static json_t *values_of_type(json_t *schema, json_t *values) {
-    static const unsigned bits[] = {
-        [JSON_OBJECT] = IS_OBJECT,  [JSON_ARRAY] = IS_ARRAY, [JSON_STRING] = IS_STRING,
-        [JSON_INTEGER] = IS_NUMBER, [JSON_REAL] = IS_NUMBER, [JSON_TRUE] = IS_BOOLEAN,
-        [JSON_FALSE] = IS_BOOLEAN,  [JSON_NULL] = IS_NULL};
-    json_t *kept = json_array(), *value;
-    size_t i;
-    unsigned wanted = json_object_get(schema, "type") != NULL ? types_of(schema) : IS_ANY;
-    json_array_foreach(values, i, value) {
-        if ((bits[json_typeof(value)] & wanted) != 0)
-            json_array_append(kept, value);
-    }
-    return kept;
-}
-
 static ln_expr *read_plain(ln_schema *s, json_t *schema) {
-    json_t *values = values_of(schema);
-    if (values == NULL)
+    json_t *values;
+    if (!ln_schema_get_values(s, schema, &values))
         return read_types(s, schema);
-    json_t *fitting = json_is_array(values) ? values_of_type(schema, values) : NULL;
-    ln_expr *expr = read_values(s, fitting);
-    json_decref(fitting);
+    ln_expr *none = ln_expr_list(s->builder, LN_EXPR_CHOICE);
+    ln_expr *expr = json_array_size(values) > 0 ? read_values(s, values) : none;
     json_decref(values);
     return expr;
 }
 
+/* The rule of what `read` makes of a schema; it may still be without a body, when it refers to
+ * itself. */
+static uint32_t rule_of(ln_schema *s, json_t *schema, const char *name,
+                        ln_expr *(*read)(ln_schema *, json_t *)) {
+    ln_grammar_builder *b = s->builder;
+    char key[64];
+    uint32_t rule;
+    snprintf(key, sizeof key, "%p %s", (void *)schema, name);
+    json_t *known = json_object_get(s->rules_by_schema, key);
+    if (known != NULL)
+        return (uint32_t)json_integer_value(known);
+    rule = ln_json_rule(b, name, NULL);
+    json_object_set_new(s->rules_by_schema, key, json_integer((json_int_t)rule));
+    ln_expr *body = read(s, schema);
+    if (b->status == LINNET_OK)
+        b->rules[rule].body = body;
+    return rule;
+}
+
+/* A schema that is merged with its parts: once, so that it may come again among them. */
+static ln_expr *read_combined(ln_schema *s, json_t *schema, const char *keyword,
+                              ln_expr *(*read)(ln_schema *, json_t *)) {
+    bool is_merged = strcmp(keyword, "allOf") == 0 || has_others(schema, keyword);
+    return is_merged ? ln_expr_rule(s->builder, rule_of(s, schema, keyword, read))
+                     : read(s, schema);
+}
+
 static ln_expr *read_object_schema(ln_schema *s, json_t *schema) {
     ln_grammar_builder *b = s->builder;
-    check_keywords(s, schema);
+    ln_schema_check_keywords(s, schema);
     if (json_object_get(schema, "$ref") != NULL) {
         if (has_others(schema, "$ref"))
             ln_schema_unsupported(s, "another keyword beside $ref");
@@ -439,25 +470,30 @@ static ln_expr *read_object_schema(ln_schema *s, json_t *schema) {
         return ln_expr_rule(b, ln_schema_rule(s, target));
     }
     if (json_object_get(schema, "allOf") != NULL)
-        return read_all_of(s, schema);
+        return read_combined(s, schema, "allOf", read_all_of);
     if (json_object_get(schema, "anyOf") != NULL)
-        return read_any_of(s, schema, "anyOf");
+        return read_combined(s, schema, "anyOf", read_any_of);
     if (json_object_get(schema, "oneOf") != NULL)
-        return read_any_of(s, schema, "oneOf");
+        return read_combined(s, schema, "oneOf", read_one_of);
     if (json_is_true(json_object_get(schema, "nullable")))
         return ln_expr_choice(b, read_plain(s, schema), ln_expr_text(b, "null"), NULL);
     return read_plain(s, schema);
+}
+
+bool ln_schema_enter(ln_schema *s) {
+    if (s->depth == LN_GRAMMAR_MAX_DEPTH / 2)
+        ln_grammar_fail(s->builder, LINNET_ERR_LIMIT,
+                        "JSON schema: it is nested more than %d schemas deep",
+                        LN_GRAMMAR_MAX_DEPTH / 2);
+    else
+        s->depth++;
+    return s->builder->status == LINNET_OK;
 }
 
 ln_expr *ln_schema_read(ln_schema *s, json_t *schema) {
     ln_grammar_builder *b = s->builder;
     if (b->status != LINNET_OK)
         return ln_expr_empty(b);
-    if (s->depth == LN_GRAMMAR_MAX_DEPTH / 2) {
-        ln_grammar_fail(b, LINNET_ERR_LIMIT, "JSON schema: it is nested more than %d schemas deep",
-                        LN_GRAMMAR_MAX_DEPTH / 2);
-        return ln_expr_empty(b);
-    }
     if (json_is_true(schema))
         return ln_expr_rule(b, s->rules->value);
     if (!json_is_object(schema)) {
@@ -465,7 +501,8 @@ ln_expr *ln_schema_read(ln_schema *s, json_t *schema) {
                                                        : "a schema that is no object");
         return ln_expr_empty(b);
     }
-    s->depth++;
+    if (!ln_schema_enter(s))
+        return ln_expr_empty(b);
     ln_expr *expr = read_object_schema(s, schema);
     s->depth--;
     return expr;
@@ -473,22 +510,8 @@ ln_expr *ln_schema_read(ln_schema *s, json_t *schema) {
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* The rule of a schema that $ref leads to; it may still be without a body, when
- * it refers to itself. */
 uint32_t ln_schema_rule(ln_schema *s, json_t *schema) {
-    ln_grammar_builder *b = s->builder;
-    char key[24];
-    uint32_t rule;
-    snprintf(key, sizeof key, "%p", (void *)schema);
-    json_t *known = json_object_get(s->rules_by_schema, key);
-    if (known != NULL)
-        return (uint32_t)json_integer_value(known);
-    rule = ln_json_rule(b, "a schema that $ref leads to", NULL);
-    json_object_set_new(s->rules_by_schema, key, json_integer((json_int_t)rule));
-    ln_expr *body = ln_schema_read(s, schema);
-    if (b->status == LINNET_OK)
-        b->rules[rule].body = body;
-    return rule;
+    return rule_of(s, schema, "a schema that $ref leads to", ln_schema_read);
 }
 
 uint32_t ln_schema_add(ln_grammar_builder *builder, const ln_json_rules *rules, json_t *root,

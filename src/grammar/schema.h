@@ -14,6 +14,7 @@ typedef struct ln_schema {
     json_t *kept;            /* an array of schemas that were made from parts of others */
     json_t *rules_by_schema; /* by address in text */
     unsigned depth;
+    size_t n_comparisons; /* of values */
 } ln_schema;
 
 /* A value that satisfies the schema. */
@@ -21,6 +22,16 @@ ln_expr *ln_schema_read(ln_schema *s, json_t *schema);
 uint32_t ln_schema_rule(ln_schema *s, json_t *schema);
 /* What $ref leads to; NULL: nothing, a failure. */
 json_t *ln_schema_find(ln_schema *s, json_t *reference);
+
+/* One level deeper, until depth is less again; false: too deep, a failure. */
+bool ln_schema_enter(ln_schema *s);
+void ln_schema_check_keywords(ln_schema *s, json_t *schema);
+
+/* Whether enum or const name values, and those that all keywords of the schema allow: an array that
+ * the caller owns. */
+bool ln_schema_get_values(ln_schema *s, json_t *schema, json_t **kept);
+/* Whether both name values, and no one is among both. */
+bool ln_schema_values_differ(ln_schema *s, json_t *left, json_t *right);
 
 ln_expr *ln_schema_read_string(ln_schema *s, json_t *schema);
 ln_expr *ln_schema_read_number(ln_schema *s, json_t *schema, bool is_integer);

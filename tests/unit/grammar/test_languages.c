@@ -182,6 +182,53 @@ static void schemas(void **state) {
         {SCHEMA, "{\"maxItems\": 0}", "[]", YES},
         {SCHEMA, "{\"items\": [{\"type\": \"null\"}]}", "[null]", YES},
         {SCHEMA, "{\"items\": [{\"type\": \"null\"}]}", "[null,", NO},
+        {SCHEMA, "{\"$defs\": {\"a b\": {\"type\": \"null\"}}, \"$ref\": \"#/$defs/a%20b\"}",
+         "null", YES},
+    };
+    CHECK(cases);
+}
+
+#define VALUES(...)                                                                                \
+    "{\"enum\": [1, 2.5, \"a\", \"abc\", [1], [], {\"k\": 1}, null], " __VA_ARGS__ "}"
+
+static void values_satisfy_the_rest(void **state) {
+    (void)state;
+    static const char integer[] = VALUES("\"type\": \"integer\"");
+    static const char least[] = VALUES("\"minimum\": 2");
+    static const char above[] = VALUES("\"exclusiveMinimum\": 1, \"type\": \"number\"");
+    static const char length[] = VALUES("\"minLength\": 2, \"maxLength\": 3");
+    static const char items[] = VALUES("\"minItems\": 1, \"items\": {\"type\": \"integer\"}");
+    static const char members[] = VALUES("\"required\": [\"k\"], \"properties\": {\"k\": {"
+                                         "\"const\": 1.0}}, \"additionalProperties\": false");
+    static const char parts[] = VALUES("\"oneOf\": [{\"type\": \"null\"}, {\"type\": \"array\"}]");
+    static const char both[] = VALUES("\"const\": 2.5");
+    static const char rest[] =
+        "{\"anyOf\": [{\"enum\": [1], \"type\": \"string\"}, {\"const\": 2}]}";
+    static const language_case cases[] = {
+        {SCHEMA, integer, "1", YES},   {SCHEMA, integer, "2", NO},
+        {SCHEMA, least, "2.5", YES},   {SCHEMA, least, "1", NO},
+        {SCHEMA, least, "[]", YES},    {SCHEMA, above, "2.5", YES},
+        {SCHEMA, above, "1", NO},      {SCHEMA, length, "\"abc\"", YES},
+        {SCHEMA, length, "\"a\"", NO}, {SCHEMA, items, "[1]", YES},
+        {SCHEMA, items, "[]", NO},     {SCHEMA, members, "{\"k\":1}", YES},
+        {SCHEMA, parts, "[1]", YES},   {SCHEMA, parts, "1", NO},
+        {SCHEMA, both, "2.5", YES},    {SCHEMA, both, "1", NO},
+        {SCHEMA, rest, "2", YES},      {SCHEMA, rest, "1", NO},
+    };
+    CHECK(cases);
+}
+
+/* A part of allOf that leads back to a schema around it is the same rule again. */
+static void merged_schemas_may_recur(void **state) {
+    (void)state;
+    static const char list[] =
+        "{\"$defs\": {\"n\": {\"type\": \"object\", \"properties\": {\"v\": {\"type\": "
+        "\"integer\"}, "
+        "\"next\": {\"allOf\": [{\"$ref\": \"#/$defs/n\"}], \"description\": \"the next\"}}, "
+        "\"required\": [\"v\"]}}, \"allOf\": [{\"$ref\": \"#/$defs/n\"}]}";
+    static const language_case cases[] = {
+        {SCHEMA, list, "{\"v\":1,\"next\":{\"v\":2,\"next\":{\"v\":3}}}", YES},
+        {SCHEMA, list, "{\"v\":1,\"next\":{}", NO},
     };
     CHECK(cases);
 }
@@ -198,6 +245,10 @@ static void strings_of_schemas(void **state) {
         {SCHEMA, "{\"pattern\": \"^a\\\"\\\\n[\\\\t-\\\\r]$\"}", "\"a\\\"\\nx", NO},
         {SCHEMA, "{\"pattern\": \"b+\"}", "\"xx\\\\b\\n\"", YES},
         {SCHEMA, "{\"pattern\": \"b+\"}", "\"xx\"", NO},
+        {SCHEMA, "{\"pattern\": \"^\\\\S[^\\\\s]\\\\s[\\\\S][^\\\\S]$\"}", "\"\xc3\xa9x x \"", YES},
+        {SCHEMA, "{\"pattern\": \"^\\\\S$\"}", "\"\xc2\xa0", NO}, /* white space, too */
+        {SCHEMA, "{\"pattern\": \"^[^\\\\s]$\"}", "\"\xe2\x80\xa8", NO},
+        {SCHEMA, "{\"pattern\": \"^[^\\\\S]$\"}", "\"\xc2\xa0", NO},
         {SCHEMA, "{\"format\": \"date\"}", "\"2024-12-31\"", YES},
         {SCHEMA, "{\"format\": \"date\"}", "\"2024-04-31\"", NO},
         {SCHEMA, "{\"format\": \"date-time\"}", "\"1999-02-28T23:59:59.5+05:30\"", YES},
@@ -361,6 +412,22 @@ static void refusals_name_the_culprit(void **state) {
         {SCHEMA, "{\"minLength\": -1}", LINNET_ERR_ARGUMENT, "minLength"},
         {SCHEMA, "{\"type\": \"array\", \"minItems\": 1e9}", LINNET_ERR_LIMIT, "states"},
         {SCHEMA, "{\"enum\": []}", LINNET_ERR_ARGUMENT, "enum"},
+        {SCHEMA, "{\"enum\": [1], \"type\": \"null\"}", LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"const\": 1, \"enum\": [2]}", LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"enum\": [\"a\"], \"pattern\": \"b\"}", LINNET_ERR_UNSUPPORTED, "pattern"},
+        {SCHEMA, "{\"enum\": [[1]], \"items\": {\"not\": {}}}", LINNET_ERR_UNSUPPORTED, "\"not\""},
+        {SCHEMA, "{\"oneOf\": [{\"const\": 1}, {\"const\": 1.0}]}", LINNET_ERR_UNSUPPORTED,
+         "oneOf"},
+        {SCHEMA,
+         "{\"allOf\": [{\"properties\": {\"a\": {}}, \"additionalProperties\": false}, "
+         "{\"properties\": {\"b\": {}}}]}",
+         LINNET_ERR_UNSUPPORTED, "additionalProperties"},
+        {SCHEMA,
+         "{\"properties\": {\"b\": {}}, \"anyOf\": [{\"additionalProperties\": {\"type\": "
+         "\"null\"}}]}",
+         LINNET_ERR_UNSUPPORTED, "additionalProperties"},
+        {SCHEMA, "{\"items\": {\"type\": \"null\"}, \"allOf\": [{\"prefixItems\": [{}]}]}",
+         LINNET_ERR_UNSUPPORTED, "items"},
         {SCHEMA, "{\"required\": [1]}", LINNET_ERR_ARGUMENT, "required"},
         {SCHEMA, "{\"pattern\": \"(\"}", LINNET_ERR_ARGUMENT, "no )"},
         {LINNET_GRAMMAR_CHOICE, "[]", LINNET_ERR_ARGUMENT, "choice"},
@@ -411,6 +478,25 @@ static void deep_nesting_is_refused(void **state) {
     free(text);
 }
 
+/* Whether the parts of oneOf name one value twice is not looked for without end. */
+static void many_comparisons_are_refused(void **state) {
+    (void)state;
+    enum { N_PARTS = 100, N_VALUES = 100 };
+    size_t capacity = (size_t)N_PARTS * N_VALUES * 8 + 4096, n_bytes;
+    char *text = malloc(capacity);
+    assert_non_null(text);
+    n_bytes = (size_t)snprintf(text, capacity, "{\"oneOf\":[");
+    for (int i = 0; i < N_PARTS * N_VALUES; i++)
+        n_bytes += (size_t)snprintf(text + n_bytes, capacity - n_bytes, "%s%d",
+                                    i % N_VALUES > 0 ? ","
+                                    : i > 0          ? "]},{\"enum\":["
+                                                     : "{\"enum\":[",
+                                    i);
+    snprintf(text + n_bytes, capacity - n_bytes, "]}]}");
+    refuse(SCHEMA, text, strlen(text), LINNET_ERR_LIMIT, "comparisons");
+    free(text);
+}
+
 /* A chain of rules as long as there may be compiles; what begins in more ways
  * than the automaton has room for does not. */
 static void long_chains_of_rules(void **state) {
@@ -444,6 +530,8 @@ int main(void) {
         cmocka_unit_test(gbnf),
         cmocka_unit_test(json),
         cmocka_unit_test(schemas),
+        cmocka_unit_test(values_satisfy_the_rest),
+        cmocka_unit_test(merged_schemas_may_recur),
         cmocka_unit_test(strings_of_schemas),
         cmocka_unit_test(integers_within_bounds),
         cmocka_unit_test(numbers_within_bounds),
@@ -451,6 +539,7 @@ int main(void) {
         cmocka_unit_test(many_choices),
         cmocka_unit_test(refusals_name_the_culprit),
         cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(many_comparisons_are_refused),
         cmocka_unit_test(long_chains_of_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

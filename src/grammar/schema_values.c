@@ -1,0 +1,241 @@
+/* Values that schemas name (enum, const): which of them the schema's other keywords allow, and
+ * whether those of two schemas differ. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar/schema.h"
+
+static bool holds(ln_schema *s, json_t *schema, json_t *value);
+
+/* Counts a comparison: what they are about comes from a client. */
+static bool spend(ln_schema *s) {
+    enum { MAX_COMPARISONS = 1 << 22 };
+    if (s->n_comparisons++ >= MAX_COMPARISONS)
+        ln_grammar_fail(s->builder, LINNET_ERR_LIMIT,
+                        "JSON schema: the values of enum and const take more than %d comparisons",
+                        (int)MAX_COMPARISONS);
+    return s->builder->status == LINNET_OK;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static int compare_numbers(const json_t *a, const json_t *b) {
+    if (json_is_integer(a) && json_is_integer(b)) {
+        json_int_t left = json_integer_value(a), right = json_integer_value(b);
+        return (left > right) - (left < right);
+    }
+    double left = json_number_value(a), right = json_number_value(b);
+    return (left > right) - (left < right);
+}
+
+/* As schemas compare values: 1 and 1.0 are the same number. */
+static bool are_equal(ln_schema *s, json_t *a, json_t *b) {
+    const char *key;
+    json_t *child;
+    size_t i;
+    bool equal = true;
+    if (!spend(s))
+        return false;
+    if (json_is_number(a) && json_is_number(b))
+        return compare_numbers(a, b) == 0;
+    if (json_is_array(a) && json_is_array(b)) {
+        equal = json_array_size(a) == json_array_size(b);
+        json_array_foreach(a, i, child) {
+            equal = equal && are_equal(s, child, json_array_get(b, i));
+        }
+        return equal;
+    }
+    if (!json_is_object(a) || !json_is_object(b))
+        return json_equal(a, b);
+    equal = json_object_size(a) == json_object_size(b);
+    json_object_foreach(a, key, child) {
+        json_t *other = equal ? json_object_get(b, key) : NULL;
+        equal = other != NULL && are_equal(s, child, other);
+    }
+    return equal;
+}
+
+static json_t *named(json_t *schema) {
+    json_t *value = json_object_get(schema, "const");
+    if (value != NULL)
+        return json_pack("[O]", value);
+    return json_incref(json_object_get(schema, "enum"));
+}
+
+bool ln_schema_values_differ(ln_schema *s, json_t *left, json_t *right) {
+    json_t *lefts = named(left), *rights = named(right), *a, *b;
+    bool differ = json_is_array(lefts) && json_is_array(rights);
+    size_t i, j;
+    json_array_foreach(lefts, i, a) {
+        json_array_foreach(rights, j, b) {
+            differ = differ && !are_equal(s, a, b) && s->builder->status == LINNET_OK;
+        }
+    }
+    json_decref(lefts);
+    json_decref(rights);
+    return differ;
+}
+
+/* ---- keywords -------------------------------------------------------------------------------- */
+
+static bool is_of_type(json_t *value, const char *name) {
+    static const char *const names[] = {
+        [JSON_OBJECT] = "object",  [JSON_ARRAY] = "array", [JSON_STRING] = "string",
+        [JSON_INTEGER] = "number", [JSON_REAL] = "number", [JSON_TRUE] = "boolean",
+        [JSON_FALSE] = "boolean",  [JSON_NULL] = "null"};
+    if (name != NULL && strcmp(name, "integer") == 0)
+        return json_is_number(value) && floor(json_number_value(value)) == json_number_value(value);
+    return name != NULL && strcmp(names[json_typeof(value)], name) == 0;
+}
+
+static bool has_type(json_t *schema, json_t *value) {
+    json_t *type = json_object_get(schema, "type"), *name;
+    size_t i;
+    if (!json_is_array(type))
+        return type == NULL || is_of_type(value, json_string_value(type));
+    json_array_foreach(type, i, name) {
+        if (is_of_type(value, json_string_value(name)))
+            return true;
+    }
+    return false;
+}
+
+static bool is_named(ln_schema *s, json_t *schema, json_t *value) {
+    json_t *one = json_object_get(schema, "const"), *many = json_object_get(schema, "enum"), *item;
+    size_t i;
+    if (one != NULL && !are_equal(s, one, value))
+        return false;
+    json_array_foreach(many, i, item) {
+        if (are_equal(s, item, value))
+            return true;
+    }
+    return many == NULL;
+}
+
+static bool is_within(json_t *schema, json_t *value) {
+    json_t *low = json_object_get(schema, "minimum"), *high = json_object_get(schema, "maximum");
+    json_t *above = json_object_get(schema, "exclusiveMinimum");
+    json_t *below = json_object_get(schema, "exclusiveMaximum");
+    if (!json_is_number(value))
+        return true;
+    /* drafts before 6 have booleans there */
+    return (!json_is_number(low) || compare_numbers(value, low) >= json_is_true(above)) &&
+           (!json_is_number(high) || compare_numbers(value, high) <= -json_is_true(below)) &&
+           (!json_is_number(above) || compare_numbers(value, above) > 0) &&
+           (!json_is_number(below) || compare_numbers(value, below) < 0);
+}
+
+static bool has_length(ln_schema *s, json_t *schema, json_t *value) {
+    const char *text = json_string_value(value);
+    size_t n_chars = 0;
+    if (text == NULL)
+        return true;
+    if (json_object_get(schema, "pattern") != NULL || json_object_get(schema, "format") != NULL)
+        ln_schema_unsupported(s, "pattern or format for a string of enum or const");
+    for (size_t i = 0; i < json_string_length(value); i++)
+        n_chars += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n_chars >= ln_schema_count(s, schema, "minLength", 0) &&
+           n_chars <= ln_schema_count(s, schema, "maxLength", LN_NO_LIMIT);
+}
+
+static bool has_items(ln_schema *s, json_t *schema, json_t *value) {
+    json_t *items = json_object_get(schema, "items"), *item;
+    json_t *prefix = json_is_array(items) ? items : json_object_get(schema, "prefixItems");
+    size_t i, n = json_array_size(value);
+    if (!json_is_array(value))
+        return true;
+    if (json_is_true(json_object_get(schema, "uniqueItems")))
+        ln_schema_unsupported(s, "uniqueItems");
+    bool fits = n >= ln_schema_count(s, schema, "minItems", 0) &&
+                n <= ln_schema_count(s, schema, "maxItems", LN_NO_LIMIT);
+    json_array_foreach(value, i, item) {
+        json_t *own = i < json_array_size(prefix) ? json_array_get(prefix, i) : items;
+        fits = fits && (own == NULL || own == prefix || holds(s, own, item));
+    }
+    return fits;
+}
+
+static bool has_members(ln_schema *s, json_t *schema, json_t *value) {
+    json_t *properties = json_object_get(schema, "properties"), *name, *member;
+    json_t *additional = json_object_get(schema, "additionalProperties");
+    const char *key;
+    size_t i;
+    bool fits = true;
+    if (!json_is_object(value))
+        return true;
+    json_array_foreach(json_object_get(schema, "required"), i, name) {
+        fits =
+            fits && json_is_string(name) && json_object_get(value, json_string_value(name)) != NULL;
+    }
+    json_object_foreach(value, key, member) {
+        json_t *own = json_object_get(properties, key);
+        own = own != NULL ? own : additional;
+        fits = fits && (own == NULL || holds(s, own, member));
+    }
+    return fits;
+}
+
+/* How many of a keyword's schemas the value satisfies. */
+static size_t count_parts(ln_schema *s, json_t *parts, json_t *value) {
+    size_t i, n = 0;
+    json_t *part;
+    json_array_foreach(parts, i, part) {
+        n += holds(s, part, value);
+    }
+    return n;
+}
+
+static bool has_parts(ln_schema *s, json_t *schema, json_t *value) {
+    json_t *all = json_object_get(schema, "allOf"), *any = json_object_get(schema, "anyOf");
+    json_t *one = json_object_get(schema, "oneOf"), *reference = json_object_get(schema, "$ref");
+    json_t *target = reference != NULL ? ln_schema_find(s, reference) : NULL;
+    return (reference == NULL || (target != NULL && holds(s, target, value))) &&
+           (all == NULL || count_parts(s, all, value) == json_array_size(all)) &&
+           (any == NULL || count_parts(s, any, value) > 0) &&
+           (one == NULL || count_parts(s, one, value) == 1);
+}
+
+/* Whether a value satisfies a schema; false after a failure, too. */
+static bool holds(ln_schema *s, json_t *schema, json_t *value) {
+    if (!spend(s) || !json_is_object(schema))
+        return json_is_true(schema);
+    ln_schema_check_keywords(s, schema);
+    if (json_is_null(value) && json_is_true(json_object_get(schema, "nullable")))
+        return true;
+    if (!ln_schema_enter(s))
+        return false;
+    bool fits = has_type(schema, value) && is_named(s, schema, value) && is_within(schema, value) &&
+                has_length(s, schema, value) && has_items(s, schema, value) &&
+                has_members(s, schema, value) && has_parts(s, schema, value);
+    s->depth--;
+    return fits && s->builder->status == LINNET_OK;
+}
+
+static json_t *keep_fitting(ln_schema *s, json_t *schema, json_t *values) {
+    json_t *rest = json_copy(schema), *kept = json_array(), *value;
+    size_t i;
+    bool done = rest != NULL && kept != NULL;
+    if (json_object_get(schema, "const") == NULL)
+        json_object_del(rest, "enum"); /* each of them is one of them */
+    json_array_foreach(values, i, value) {
+        if (done && holds(s, rest, value))
+            done = json_array_append(kept, value) == 0;
+    }
+    json_decref(rest);
+    if (!done)
+        ln_grammar_fail(s->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    return kept;
+}
+
+bool ln_schema_get_values(ln_schema *s, json_t *schema, json_t **kept) {
+    json_t *values = named(schema);
+    *kept = NULL;
+    if (json_object_get(schema, "const") == NULL && json_object_get(schema, "enum") == NULL)
+        return false;
+    if (json_array_size(values) == 0)
+        ln_schema_malformed(s, "enum", "an array of values");
+    *kept = keep_fitting(s, schema, values);
+    json_decref(values);
+    return true;
+}

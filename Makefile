@@ -11,8 +11,8 @@ PROMPT       ?= Once upon a time
 
 CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
               -DLINNET_OPENAI_VENV='$(abspath $(BUILD))/openai-venv'
-# One more than there are processors, as tests of the server wait most of their time.
-CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) + 1))
+# One more than there are jobs, as tests of the server wait most of their time; JOBS=1 means one.
+CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) > 1 ? $(JOBS) + 1 : 1))
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
 .PHONY: all run test check fuzz install format clean setup setup-check \

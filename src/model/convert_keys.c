@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 typedef struct putter {
     const ln_convert_plan *plan;
     ln_gguf_writer *writer;
+    ln_status *status; /* of all that was put so far */
 } putter;
 
 /* "ARCHITECTURE.name" in a buffer. */
@@ -22,6 +24,10 @@ static key_text key_of(const putter *p, const char *name) {
 }
 
 static void put_size(const putter *p, const char *name, size_t value) {
+    if (value > UINT32_MAX && *p->status == LINNET_OK)
+        *p->status = ln_fail(p->plan->err, LINNET_ERR_LIMIT,
+                             "%s: %s would be %zu, which GGUF's 32 bits do not hold",
+                             ln_checkpoint_path(p->plan->checkpoint), key_of(p, name).text, value);
     ln_gguf_put_u32(p->writer, key_of(p, name).text, (uint32_t)value);
 }
 
@@ -188,7 +194,8 @@ static void put_scales(const putter *p) {
 }
 
 ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *writer) {
-    putter p = {plan, writer};
+    ln_status status = LINNET_OK;
+    putter p = {plan, writer, &status};
     const ln_spec *spec = plan->spec;
     const ln_ffn_spec *ffn = &spec->layers[0].ffn;
     put_size(&p, "vocab_size", spec->n_vocab);
@@ -208,5 +215,5 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     put_scales(&p);
     if (plan->target->parallel_key != NULL)
         put_flag(&p, plan->target->parallel_key, spec->layers[0].placement == LN_PLACE_PARALLEL);
-    return LINNET_OK;
+    return status;
 }

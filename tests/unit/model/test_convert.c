@@ -124,8 +124,28 @@ static void unknown_tokenizers_are_named(void **state) {
     }
 }
 
+static void sizes_that_gguf_cannot_say_are_named(void **state) {
+    (void)state;
+    ln_error err = {0};
+    ln_checkpoint *from = open_path(TOKENIZERS "/gpt2");
+    ln_layer_spec layer = {.attention = {.n_heads = 1, .k_dim = 64, .scale = 0.125f}};
+    ln_spec spec = {.n_layers = 1, .layers = &layer, .n_vocab = 5, .dim = 64};
+    ln_family target = {0};
+    ln_convert_plan plan = {
+        .checkpoint = from, .spec = &spec, .target = &target, .architecture = "llama", .err = &err};
+    ln_gguf_writer writer;
+    ln_gguf_writer_init(&writer);
+    assert_int_equal(ln_convert_put_keys(&plan, &writer), LINNET_OK);
+    spec.ctx_tokens = (size_t)1 << 32;
+    assert_int_equal(ln_convert_put_keys(&plan, &writer), LINNET_ERR_LIMIT);
+    assert_non_null(strstr(err.message, "llama.context_length would be 4294967296"));
+    ln_gguf_writer_free(&writer);
+    ln_checkpoint_close(from);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_that_gguf_cannot_say_are_named),
         cmocka_unit_test(tokenizers_keep_their_ids),
         cmocka_unit_test(unknown_tokenizers_are_named),
     };

@@ -4,7 +4,7 @@
 #define LN_BACKEND_CPU_CPU_H
 
 #include "backend/backend.h"
-#include "backend/cpu/pack.h"
+#include "backend/cpu/pack_write.h"
 #include "base/pool.h"
 
 ln_status ln_cpu_create(const ln_backend_options *options, ln_backend **backend, ln_error *err);

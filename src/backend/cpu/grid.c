@@ -5,7 +5,7 @@
 #include "base/half.h"
 #include "format/quants_iq.inc"
 
-enum { LANES = LN_PANEL_ROWS, SUPER = 256, MAX_INDICES = SUPER / 4 };
+enum { LANES = LN_PANEL_ROWS, SUPER = LN_PACK_SUPER, MAX_INDICES = SUPER / 4 };
 
 /* ---- the codebooks as bytes ---------------------------------------------------------------- */
 

@@ -44,7 +44,7 @@
 
 #include "format/dtype.h"
 
-enum { LN_PANEL_ROWS = 16, LN_PACK_COLS = 32 };
+enum { LN_PANEL_ROWS = 16, LN_PACK_COLS = 32, LN_PACK_SUPER = 256 };
 
 typedef enum ln_pack {
     LN_PACK_NONE, /* rows as in the checkpoint */
@@ -77,6 +77,40 @@ typedef enum ln_pack {
     LN_PACK_COUNT
 } ln_pack;
 
+/* A panel is a sequence of blocks of `cols` columns, `bytes` each. */
+typedef struct ln_pack_shape {
+    size_t cols, bytes;
+} ln_pack_shape;
+static const ln_pack_shape ln_pack_shapes[LN_PACK_COUNT] = {
+    [LN_PACK_NONE] = {1, 0},
+    [LN_PACK_Q4_0] = {32, 32 + 256},
+    [LN_PACK_Q8_0] = {32, 32 + 512},
+    [LN_PACK_Q4_K] = {LN_PACK_SUPER, 64 + 256 + 8 * 256},
+    [LN_PACK_Q6_K] = {LN_PACK_SUPER, 32 + 256 + 8 * 384},
+    [LN_PACK_Q5_0] = {32, 32 + 320},
+    [LN_PACK_Q5_K] = {LN_PACK_SUPER, 64 + 256 + 8 * 320},
+    [LN_PACK_Q3_K] = {LN_PACK_SUPER, 32 + 256 + 8 * 192},
+    [LN_PACK_IQ4_NL] = {32, 32 + 256},
+    [LN_PACK_Q4_1] = {32, 64 + 256},
+    [LN_PACK_Q5_1] = {32, 64 + 320},
+    [LN_PACK_Q2_K] = {LN_PACK_SUPER, 64 + 256 + 8 * 128},
+    [LN_PACK_IQ4_XS] = {LN_PACK_SUPER, 32 + 128 + 8 * 256},
+    [LN_PACK_I8] = {32, 64 + 512},
+    [LN_PACK_I4] = {32, 64 + 16 + 256},
+    [LN_PACK_MXFP4] = {32, 16 + 256},
+    [LN_PACK_F8] = {32, 64 + 512},
+    [LN_PACK_BF16] = {2, 64},
+    [LN_PACK_TQ1_0] = {LN_PACK_SUPER, 32 + 13 * 64},
+    [LN_PACK_TQ2_0] = {LN_PACK_SUPER, 32 + 8 * 128},
+    [LN_PACK_IQ1_S] = {LN_PACK_SUPER, 96 + 8 * 96},
+    [LN_PACK_IQ1_M] = {LN_PACK_SUPER, 160 + 8 * 96},
+    [LN_PACK_IQ2_XXS] = {LN_PACK_SUPER, 96 + 8 * 128},
+    [LN_PACK_IQ2_XS] = {LN_PACK_SUPER, 160 + 8 * 136},
+    [LN_PACK_IQ2_S] = {LN_PACK_SUPER, 160 + 8 * 144},
+    [LN_PACK_IQ3_XXS] = {LN_PACK_SUPER, 96 + 8 * 192},
+    [LN_PACK_IQ3_S] = {LN_PACK_SUPER, 96 + 8 * 208},
+};
+
 /* The values of IQ4_NL's nibbles, plus 128. */
 static const uint8_t ln_pack_iq4[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                         129, 141, 153, 166, 181, 197, 217, 241};
@@ -88,20 +122,7 @@ static const uint8_t ln_pack_fp4[16] = {128, 129, 130, 131, 132, 134, 136, 140,
 /* The layout that a type packs into; LN_PACK_NONE: there is none. */
 ln_pack ln_pack_of(ln_dtype dtype);
 
-/* Bytes that `cols` columns of a panel take: a panel is a sequence of such blocks. */
-typedef struct ln_pack_shape {
-    size_t cols, bytes;
-} ln_pack_shape;
-ln_pack_shape ln_pack_shape_of(ln_pack pack);
-
 /* Bytes of one panel of n_cols columns; false on overflow. */
 bool ln_pack_panel_bytes(ln_pack pack, size_t n_cols, size_t *bytes);
-
-/* Packs 16 rows of `dtype`, each where rows[i] points (NULL: zeros). Instruction sets may have a
- * faster one, which writes the same bytes. */
-typedef void (*ln_panel_packer)(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS],
-                                size_t n_cols, uint8_t *panel);
-void ln_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS], size_t n_cols,
-                   uint8_t *panel);
 
 #endif

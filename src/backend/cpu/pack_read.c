@@ -116,21 +116,12 @@ static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
     case LN_PACK_TQ1_0: return half_at(p, lane) * (float)(trit_at(p + 32, lane, i) - 1);
     case LN_PACK_TQ2_0:
         return half_at(p, lane) * (float)(two_at(p + 32 + block * 128, lane, at) - 1);
-    case LN_PACK_IQ1_S:
-    case LN_PACK_IQ1_M:
-    case LN_PACK_IQ2_XXS:
-    case LN_PACK_IQ2_XS:
-    case LN_PACK_IQ2_S:
-    case LN_PACK_IQ3_XXS:
-    case LN_PACK_IQ3_S: return ln_grid_read(pack, p, lane, i);
-    case LN_PACK_NONE:
-    case LN_PACK_COUNT: break;
+    default: return ln_grid_read(pack, p, lane, i);
     }
-    return 0.0f;
 }
 
 void ln_pack_read_row(ln_pack pack, const uint8_t *panel, size_t lane, size_t n_cols, float *out) {
-    ln_pack_shape shape = ln_pack_shape_of(pack);
+    ln_pack_shape shape = ln_pack_shapes[pack];
     for (size_t i = 0; i < n_cols; i++)
         out[i] = read_quant(pack, panel + i / shape.cols * shape.bytes, lane, i % shape.cols);
 }

@@ -4,7 +4,7 @@
 #define LN_BACKEND_CPU_PREPARE_H
 
 #include "backend/backend.h"
-#include "backend/cpu/pack.h"
+#include "backend/cpu/pack_write.h"
 #include "base/pool.h"
 
 /* The threads that prepare, and memory of each to read into. */

@@ -2,7 +2,7 @@
 #include "matrix.h"
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/pack.h"
+#include "backend/cpu/pack_write.h"
 
 /* Every number of f16 packs as the bf16 that is nearest to it. */
 static void halves_are_rounded_when_packed(void **state) {

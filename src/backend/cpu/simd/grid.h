@@ -10,6 +10,9 @@
 
 enum { GRID_BLOCK_BYTES = STEPS * STEP_BYTES };
 
+/* X(T) for each of these layouts, LN_PACK_T: so what X calls is compiled for that one alone. */
+#define GRID_PACKS(X) X(IQ1_S) X(IQ1_M) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ3_XXS) X(IQ3_S)
+
 /* The entries of 256 columns at p: out [8 blocks][32 / wide][16 rows][wide]. */
 LN_INLINE void grid_expand_as(ln_pack pack, const uint8_t *p, uint8_t *out) {
     ln_grid_shape shape = ln_grid_shape_of(pack);
@@ -30,15 +33,13 @@ LN_INLINE void grid_expand_as(ln_pack pack, const uint8_t *p, uint8_t *out) {
 }
 
 static void grid_expand(ln_pack pack, const uint8_t *p, uint8_t *out) {
+#define EXPAND(T)                                                                                  \
+    case LN_PACK_##T: grid_expand_as(LN_PACK_##T, p, out); return;
     switch (pack) {
-    case LN_PACK_IQ1_S: grid_expand_as(LN_PACK_IQ1_S, p, out); return;
-    case LN_PACK_IQ1_M: grid_expand_as(LN_PACK_IQ1_M, p, out); return;
-    case LN_PACK_IQ2_XXS: grid_expand_as(LN_PACK_IQ2_XXS, p, out); return;
-    case LN_PACK_IQ2_XS: grid_expand_as(LN_PACK_IQ2_XS, p, out); return;
-    case LN_PACK_IQ2_S: grid_expand_as(LN_PACK_IQ2_S, p, out); return;
-    case LN_PACK_IQ3_XXS: grid_expand_as(LN_PACK_IQ3_XXS, p, out); return;
-    default: grid_expand_as(LN_PACK_IQ3_S, p, out); return;
+        GRID_PACKS(EXPAND)
+    default: return;
     }
+#undef EXPAND
 }
 
 /* Block `at` of the 256 columns at p, whose entries are at `expanded`. */

@@ -43,6 +43,9 @@ LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
     }
 }
 
+/* X(T) for each of these layouts, LN_PACK_T: so what X calls is compiled for that one alone. */
+#define INT8_PACKS(X) X(Q4_0) X(Q5_0) X(Q8_0) X(IQ4_NL) X(I8) X(MXFP4) X(I4) X(Q4_1) X(Q5_1)
+
 /* 32 columns of 16 rows of x, quantised for one kind of weight. */
 enum { GROUP_ROWS = 16 };
 typedef struct int8_block {
@@ -152,54 +155,46 @@ static void int8_quantize_alone(const int8_rows *rows, size_t row, int8_kind kin
 /* Block number `block` of a panel into registers. */
 LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi w[STEPS],
                             vf factors[2]) {
-    const uint8_t *p;
+    const uint8_t *p = panel + block * ln_pack_shapes[pack].bytes;
     switch (pack) {
     case LN_PACK_Q8_0:
-        p = panel + block * 544;
         factors[0] = half_row(p);
         for (size_t step = 0; step < STEPS; step++)
             w[step] = vi_load_bytes(p + 32 + step * STEP_BYTES);
         return;
     case LN_PACK_I8:
-        p = panel + block * 576;
         factors[0] = float_row(p);
         for (size_t step = 0; step < STEPS; step++)
             w[step] = vi_load_bytes(p + 64 + step * STEP_BYTES);
         return;
     case LN_PACK_I4:
-        p = panel + block * 336;
         factors[0] = float_row(p);
         factors[1] = vf_mul(vf_from_i(vi_mul(vi_from_u8(p + 64), vi_set(-1))), factors[0]);
         unpack_nibbles(p + 80, w);
         return;
     case LN_PACK_MXFP4:
-        p = panel + block * 272;
         factors[0] = vf_scale2(vf_set(0.5f), vi_add(vi_from_u8(p), vi_set(-127)));
         unpack_nibbles(p + 16, w);
         look_up(ln_pack_fp4, w);
         return;
     case LN_PACK_Q4_0:
     case LN_PACK_IQ4_NL:
-        p = panel + block * 288;
         factors[0] = half_row(p);
         unpack_nibbles(p + 32, w);
         if (pack == LN_PACK_IQ4_NL)
             look_up(ln_pack_iq4, w);
         return;
     case LN_PACK_Q5_0:
-        p = panel + block * 352;
         factors[0] = half_row(p);
         unpack_nibbles(p + 32, w);
         unpack_bits(p + 288, 4, w);
         return;
     case LN_PACK_Q4_1:
-        p = panel + block * 320;
         factors[0] = half_row(p);
         factors[1] = half_row(p + 32);
         unpack_nibbles(p + 64, w);
         return;
     case LN_PACK_Q5_1:
-        p = panel + block * 384;
         factors[0] = half_row(p);
         factors[1] = half_row(p + 32);
         unpack_nibbles(p + 64, w);
@@ -451,17 +446,13 @@ LN_INLINE void int8_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, co
 /* The first rows of x, up to 4, which lie alone, against a packed panel. */
 static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel, const int8_rows *x,
                               float *y) {
+#define MULTIPLY(T)                                                                                \
+    case LN_PACK_##T: int8_few_of(LN_PACK_##T, n_rows, panel, x, y); return;
     switch (pack) {
-    case LN_PACK_Q4_0: int8_few_of(LN_PACK_Q4_0, n_rows, panel, x, y); return;
-    case LN_PACK_Q8_0: int8_few_of(LN_PACK_Q8_0, n_rows, panel, x, y); return;
-    case LN_PACK_Q5_0: int8_few_of(LN_PACK_Q5_0, n_rows, panel, x, y); return;
-    case LN_PACK_IQ4_NL: int8_few_of(LN_PACK_IQ4_NL, n_rows, panel, x, y); return;
-    case LN_PACK_Q4_1: int8_few_of(LN_PACK_Q4_1, n_rows, panel, x, y); return;
-    case LN_PACK_I8: int8_few_of(LN_PACK_I8, n_rows, panel, x, y); return;
-    case LN_PACK_I4: int8_few_of(LN_PACK_I4, n_rows, panel, x, y); return;
-    case LN_PACK_MXFP4: int8_few_of(LN_PACK_MXFP4, n_rows, panel, x, y); return;
-    default: int8_few_of(LN_PACK_Q5_1, n_rows, panel, x, y); return;
+        INT8_PACKS(MULTIPLY)
+    default: return;
     }
+#undef MULTIPLY
 }
 
 /* Blocks [first, first + n) of a panel. */
@@ -479,17 +470,13 @@ LN_INLINE void int8_unpack_as(ln_pack pack, const uint8_t *panel, size_t first, 
 }
 
 static void int8_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t n, uint8_t *out) {
+#define UNPACK(T)                                                                                  \
+    case LN_PACK_##T: int8_unpack_as(LN_PACK_##T, panel, first, n, out); return;
     switch (pack) {
-    case LN_PACK_Q4_0: int8_unpack_as(LN_PACK_Q4_0, panel, first, n, out); return;
-    case LN_PACK_Q8_0: int8_unpack_as(LN_PACK_Q8_0, panel, first, n, out); return;
-    case LN_PACK_Q5_0: int8_unpack_as(LN_PACK_Q5_0, panel, first, n, out); return;
-    case LN_PACK_IQ4_NL: int8_unpack_as(LN_PACK_IQ4_NL, panel, first, n, out); return;
-    case LN_PACK_Q4_1: int8_unpack_as(LN_PACK_Q4_1, panel, first, n, out); return;
-    case LN_PACK_I8: int8_unpack_as(LN_PACK_I8, panel, first, n, out); return;
-    case LN_PACK_I4: int8_unpack_as(LN_PACK_I4, panel, first, n, out); return;
-    case LN_PACK_MXFP4: int8_unpack_as(LN_PACK_MXFP4, panel, first, n, out); return;
-    default: int8_unpack_as(LN_PACK_Q5_1, panel, first, n, out); return;
+        INT8_PACKS(UNPACK)
+    default: return;
     }
+#undef UNPACK
 }
 
 /* All rows of x against n blocks, from number `first` on, of unpacked panels. */

@@ -11,7 +11,7 @@
 #include "backend/cpu/simd/grid.h"
 #include "backend/cpu/simd/int8.h"
 
-enum { SUPER_COLS = 256, SUPER_BLOCKS = SUPER_COLS / LN_PACK_COLS, MAX_PARTS = 16 };
+enum { SUPER_COLS = LN_PACK_SUPER, SUPER_BLOCKS = SUPER_COLS / LN_PACK_COLS, MAX_PARTS = 16 };
 
 /* Unpacked: 8 blocks, each 8 steps and the int32 scales of its parts; then pairs of minimums as
  * int16 [8][16], the scale, and what the minimums are multiplied by. */
@@ -41,10 +41,11 @@ LN_INLINE super_kind super_kind_of(ln_pack pack) {
     }
 }
 
+/* As INT8_PACKS; those of codebooks are GRID_PACKS. */
+#define SUPER_PACKS(X) X(Q4_K) X(Q5_K) X(Q6_K) X(Q3_K) X(Q2_K) X(IQ4_XS) X(TQ1_0) X(TQ2_0)
+
 LN_INLINE bool is_super(ln_pack pack) {
-    return pack == LN_PACK_Q2_K || pack == LN_PACK_Q3_K || pack == LN_PACK_Q4_K ||
-           pack == LN_PACK_Q5_K || pack == LN_PACK_Q6_K || pack == LN_PACK_IQ4_XS ||
-           pack == LN_PACK_TQ1_0 || pack == LN_PACK_TQ2_0 || ln_is_grid(pack);
+    return ln_pack_shapes[pack].cols == SUPER_COLS;
 }
 
 /* 256 columns of 16 rows of x, quantised for one kind of weight. */
@@ -117,18 +118,7 @@ static void super_quantize_alone(const super_rows *rows, size_t row, super_kind 
 
 /* Bytes of 256 columns of a panel. */
 LN_INLINE size_t super_bytes(ln_pack pack) {
-    if (ln_is_grid(pack))
-        return ln_grid_super_bytes(ln_grid_shape_of(pack));
-    switch (pack) {
-    case LN_PACK_TQ1_0: return 864;
-    case LN_PACK_TQ2_0: return 1056;
-    case LN_PACK_Q4_K: return 2368;
-    case LN_PACK_Q5_K: return 2880;
-    case LN_PACK_Q3_K: return 1824;
-    case LN_PACK_Q2_K: return 1344;
-    case LN_PACK_IQ4_XS: return 2208;
-    default: return 3360; /* Q6_K */
-    }
+    return ln_pack_shapes[pack].bytes;
 }
 
 /* The scales of a block's two parts that lie as int8. */
@@ -270,16 +260,13 @@ LN_INLINE void super_few_of(ln_pack pack, size_t n_rows, const uint8_t *panel, c
 /* The first rows of x, up to 4, which lie alone, against a packed panel. */
 static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
                                const super_rows *x, size_t ahead, float *y) {
+#define MULTIPLY(T)                                                                                \
+    case LN_PACK_##T: super_few_of(LN_PACK_##T, n_rows, panel, x, ahead, y); return;
     switch (pack) {
-    case LN_PACK_Q4_K: super_few_of(LN_PACK_Q4_K, n_rows, panel, x, ahead, y); return;
-    case LN_PACK_Q5_K: super_few_of(LN_PACK_Q5_K, n_rows, panel, x, ahead, y); return;
-    case LN_PACK_Q3_K: super_few_of(LN_PACK_Q3_K, n_rows, panel, x, ahead, y); return;
-    case LN_PACK_Q2_K: super_few_of(LN_PACK_Q2_K, n_rows, panel, x, ahead, y); return;
-    case LN_PACK_IQ4_XS: super_few_of(LN_PACK_IQ4_XS, n_rows, panel, x, ahead, y); return;
-    case LN_PACK_TQ1_0: super_few_of(LN_PACK_TQ1_0, n_rows, panel, x, ahead, y); return;
-    case LN_PACK_TQ2_0: super_few_of(LN_PACK_TQ2_0, n_rows, panel, x, ahead, y); return;
-    default: super_few_of(LN_PACK_Q6_K, n_rows, panel, x, ahead, y); return;
+        SUPER_PACKS(MULTIPLY)
+    default: return;
     }
+#undef MULTIPLY
 }
 
 /* Numbers and scales of a block, unpacked. */
@@ -324,38 +311,26 @@ LN_INLINE void super_unpack_grid_as(ln_pack pack, const uint8_t *p, const uint8_
 static void super_unpack_grid(ln_pack pack, const uint8_t *p, uint8_t *out) {
     uint8_t expanded[SUPER_BLOCKS * GRID_BLOCK_BYTES] __attribute__((aligned(64)));
     grid_expand(pack, p, expanded);
+#define UNPACK(T)                                                                                  \
+    case LN_PACK_##T: super_unpack_grid_as(LN_PACK_##T, p, expanded, out); return;
     switch (pack) {
-    case LN_PACK_IQ1_S: super_unpack_grid_as(LN_PACK_IQ1_S, p, expanded, out); return;
-    case LN_PACK_IQ1_M: super_unpack_grid_as(LN_PACK_IQ1_M, p, expanded, out); return;
-    case LN_PACK_IQ2_XXS: super_unpack_grid_as(LN_PACK_IQ2_XXS, p, expanded, out); return;
-    case LN_PACK_IQ2_XS: super_unpack_grid_as(LN_PACK_IQ2_XS, p, expanded, out); return;
-    case LN_PACK_IQ2_S: super_unpack_grid_as(LN_PACK_IQ2_S, p, expanded, out); return;
-    case LN_PACK_IQ3_XXS: super_unpack_grid_as(LN_PACK_IQ3_XXS, p, expanded, out); return;
-    default: super_unpack_grid_as(LN_PACK_IQ3_S, p, expanded, out); return;
+        GRID_PACKS(UNPACK)
+    default: return;
     }
+#undef UNPACK
 }
 
 /* n times 256 columns of a panel, from number `first` on. */
 static void super_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t n, uint8_t *out) {
+#define UNPACK(T)                                                                                  \
+    case LN_PACK_##T: super_unpack_as(LN_PACK_##T, p, out); break;
     const uint8_t *p = panel + first * super_bytes(pack);
     for (size_t i = 0; i < n; i++, p += super_bytes(pack), out += UNPACKED_SUPER)
         switch (pack) {
-        case LN_PACK_Q4_K: super_unpack_as(LN_PACK_Q4_K, p, out); break;
-        case LN_PACK_Q5_K: super_unpack_as(LN_PACK_Q5_K, p, out); break;
-        case LN_PACK_Q3_K: super_unpack_as(LN_PACK_Q3_K, p, out); break;
-        case LN_PACK_Q2_K: super_unpack_as(LN_PACK_Q2_K, p, out); break;
-        case LN_PACK_IQ4_XS: super_unpack_as(LN_PACK_IQ4_XS, p, out); break;
-        case LN_PACK_TQ1_0: super_unpack_as(LN_PACK_TQ1_0, p, out); break;
-        case LN_PACK_TQ2_0: super_unpack_as(LN_PACK_TQ2_0, p, out); break;
-        case LN_PACK_IQ1_S:
-        case LN_PACK_IQ1_M:
-        case LN_PACK_IQ2_XXS:
-        case LN_PACK_IQ2_XS:
-        case LN_PACK_IQ2_S:
-        case LN_PACK_IQ3_XXS:
-        case LN_PACK_IQ3_S: super_unpack_grid(pack, p, out); break;
-        default: super_unpack_as(LN_PACK_Q6_K, p, out); break;
+            SUPER_PACKS(UNPACK)
+        default: super_unpack_grid(pack, p, out); break;
         }
+#undef UNPACK
 }
 
 /* super_few against a panel of codebooks: 256 columns are unpacked once for all rows. */

@@ -56,6 +56,7 @@ int main(int argc, char **argv) {
     ops_rows_vary = options.lets_rows_vary;
     ops_tolerance = options.exact ? 0 : 2e-2;
     int failed = _cmocka_run_group_tests("linear", linear_tests, n_linear_tests, NULL, NULL);
+    failed |= _cmocka_run_group_tests("grouped", grouped_tests, n_grouped_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("rows", row_tests, n_row_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("attention", attention_tests, n_attention_tests, NULL, NULL);
     failed |= _cmocka_run_group_tests("chain", chain_tests, n_chain_tests, NULL, NULL);

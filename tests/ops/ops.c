@@ -185,6 +185,16 @@ matrix make_byte_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols) {
     return m;
 }
 
+matrix make_case_matrix(ln_dtype dtype, ln_dtype byte_dtype, size_t n_rows, size_t n_cols) {
+    return byte_dtype != LN_DTYPE_F32 ? make_byte_matrix(byte_dtype, n_rows, n_cols)
+                                      : make_matrix(dtype, n_rows, n_cols);
+}
+
+size_t columns_of(ln_dtype dtype, size_t least) {
+    size_t elems = ln_dtype_block_elems(dtype);
+    return (least + elems - 1) / elems * elems;
+}
+
 void free_matrix(matrix *m) {
     free((void *)(uintptr_t)m->tensor.data);
     free((void *)(uintptr_t)m->scales.data);

@@ -37,6 +37,8 @@ void run_ops(side *s, const ln_op *ops, size_t n_ops);
 /* What lies at n floats (or ids) of a side; malloc. */
 float *get(side *s, float *x, size_t n);
 
+#define LINEAR_ERROR 3e-6 /* what a linear may be off */
+
 /* Relative to the norm of `want`; fails above `most` or for NaN. */
 void assert_near(const char *what, const float *got, const float *want, size_t n, double most);
 
@@ -50,12 +52,17 @@ typedef struct matrix {
 matrix make_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols);
 /* Of I8 or F8_E4M3 with one scale per row, which is to meet such activations. */
 matrix make_byte_matrix(ln_dtype dtype, size_t n_rows, size_t n_cols);
+/* Of byte_dtype like that unless it is F32, or else of dtype. */
+matrix make_case_matrix(ln_dtype dtype, ln_dtype byte_dtype, size_t n_rows, size_t n_cols);
+/* A number of columns, at least so many, that the type's blocks divide. */
+size_t columns_of(ln_dtype dtype, size_t least);
 void free_matrix(matrix *m);
 ln_weight put_weight(side *s, const matrix *m, const float *bias);
 /* n of one shape, one after another as a model's experts lie; *weights are put. */
 void put_weights(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight *weights);
 
-extern const struct CMUnitTest linear_tests[], row_tests[], attention_tests[], chain_tests[];
-extern const size_t n_linear_tests, n_row_tests, n_attention_tests, n_chain_tests;
+extern const struct CMUnitTest linear_tests[], grouped_tests[], row_tests[], attention_tests[],
+    chain_tests[];
+extern const size_t n_linear_tests, n_grouped_tests, n_row_tests, n_attention_tests, n_chain_tests;
 
 #endif

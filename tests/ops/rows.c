@@ -1,8 +1,9 @@
-/* Norms, and what chooses experts and sums what they gave. */
+/* What works on rows: embeddings, norms, what chooses experts and sums what they gave, samples. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/quants.h"
 #include "ops/ops.h"
 
 /* ---- norm ------------------------------------------------------------------------------------ */
@@ -215,9 +216,51 @@ static void samples_are_those_of_scalar(void **state) {
     }
 }
 
+/* ---- embed ---------------------------------------------------------------------------------- */
+
+enum { VOCAB = 35, N_TOKENS = 6 };
+
+static float *run_embed(side *s, const matrix *table, const matrix *learned, size_t dim) {
+    static const int32_t tokens[N_TOKENS] = {0, 15, 16, 34, 31, 0},
+                         positions[N_TOKENS] = {3, 4, 5, 0, 1, 2};
+    ln_batch batch = {.n_tokens = N_TOKENS, .tokens = tokens, .positions = positions};
+    ln_weight weights[2] = {put_weight(s, table, NULL), {0}};
+    if (learned != NULL)
+        weights[1] = put_weight(s, learned, NULL);
+    float *out = put(s, NULL, N_TOKENS * dim);
+    ln_op op = {.kind = LN_OP_EMBED,
+                .batch = &batch,
+                .embed = {.table = &weights[0],
+                          .learned = learned != NULL ? &weights[1] : NULL,
+                          .learned_offset = 2,
+                          .scale = 1.5f,
+                          .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, N_TOKENS * dim);
+    free_placed(s);
+    return result;
+}
+
+static void embed_looks_rows_up(void **state) {
+    (void)state;
+    for (int dtype = 0; dtype < LN_DTYPE_COUNT; dtype++) {
+        if (!ln_can_dequantize((ln_dtype)dtype))
+            continue;
+        size_t dim = columns_of((ln_dtype)dtype, 77);
+        matrix table = make_matrix((ln_dtype)dtype, VOCAB, dim);
+        matrix learned = make_matrix(LN_DTYPE_F16, 8, dim);
+        float *want = run_embed(&oracle, &table, dtype % 2 ? &learned : NULL, dim);
+        float *got = run_embed(&subject, &table, dtype % 2 ? &learned : NULL, dim);
+        assert_near(ln_dtype_name((ln_dtype)dtype), got, want, N_TOKENS * dim, 1e-7);
+        free_matrix(&table), free_matrix(&learned);
+        free(want), free(got);
+    }
+}
+
 const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(norm_is_that_of_scalar),
     cmocka_unit_test(experts_are_those_of_scalar),
     cmocka_unit_test(samples_are_those_of_scalar),
+    cmocka_unit_test(embed_looks_rows_up),
 };
 const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

@@ -515,6 +515,10 @@ typedef struct linnet_request_options {
      * NULL: none. */
     linnet_mailbox *mailbox;
     linnet_reasoning reasoning; /* with a grammar, which then is about what follows it */
+    /* The text of an output goes on where the prompt's ends: where a tokenizer drops the space of a
+     * text's first word, the output's keeps it. With a grammar it begins anew nevertheless. (false)
+     */
+    bool continues_prompt;
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the

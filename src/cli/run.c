@@ -297,6 +297,7 @@ static int run_engine(linnet_engine *engine, const run_args *args, const char *p
     request.max_tokens = args->max_tokens;
     request.ignore_eos = args->ignore_eos;
     request.keep_special = args->keep_special;
+    request.continues_prompt = !args->chat && !info->has_encoder;
     request.sampling = args->sampling;
     request.beam_width = (uint32_t)args->n_beams;
     request.stop = args->stop;

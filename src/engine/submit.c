@@ -138,6 +138,10 @@ static void init_output(linnet_request *request, size_t index, const request_lay
                         at->sizes.longest, base + at->part.stream);
     ln_text_stream_init(&output->stop_stream, tokenizer, o->keep_special, stops, at->sizes.count,
                         at->sizes.longest, base + at->part.stop_stream);
+    if (index == 0 && o->continues_prompt && o->grammar_kind == LINNET_GRAMMAR_NONE)
+        ln_text_stream_follow(&output->stream, o->prompt_ids, o->n_prompt_ids);
+    output->stream.decoder = request->outputs[0].stream.decoder;
+    output->stop_stream.decoder = output->stream.decoder;
     request->ranks[index] = index;
     request->sequences[index] = (ln_sequence){.group = &request->group,
                                               .tokens = output->tokens,

@@ -47,6 +47,11 @@ void ln_text_stream_init(ln_text_stream *stream, const ln_tokenizer *tokenizer, 
         ln_detokenizer_init(&stream->decoder, tokenizer, keep_special);
 }
 
+void ln_text_stream_follow(ln_text_stream *stream, const int32_t *ids, size_t n_ids) {
+    for (size_t i = 0; stream->decoder.tokenizer != NULL && i < n_ids; i++)
+        ln_detokenizer_push(&stream->decoder, ids[i], stream->buffer, stream->capacity);
+}
+
 void ln_text_stream_copy(ln_text_stream *to, const ln_text_stream *from) {
     size_t *n_matched = to->n_matched;
     char *buffer = to->buffer;

@@ -41,6 +41,9 @@ void ln_text_stream_init(ln_text_stream *stream, const ln_tokenizer *tokenizer, 
                          const ln_stop_string *stops, size_t n_stops, size_t max_stop_bytes,
                          void *memory);
 
+/* Makes a stream that was not used yet go on where the text of ids[n_ids] ends. */
+void ln_text_stream_follow(ln_text_stream *stream, const int32_t *ids, size_t n_ids);
+
 /* Makes a stream stand where another of the same tokenizer and stop strings stands. */
 void ln_text_stream_copy(ln_text_stream *to, const ln_text_stream *from);
 

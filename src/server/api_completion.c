@@ -117,5 +117,6 @@ bool ln_api_read_completion(const ln_fields *fields, const linnet_model *model, 
     if (options->top_logprobs > info.n_vocab)
         options->top_logprobs = info.n_vocab;
     options->prompt_logprobs = options->logprobs && request->echoes;
+    options->continues_prompt = options->grammar_kind == LINNET_GRAMMAR_NONE && !info.has_encoder;
     return read_prompts(fields, model, &info, ctx_tokens, request);
 }

@@ -202,6 +202,64 @@ static void the_engine_stops_at_strings(void **state) {
     linnet_engine_destroy(engine);
 }
 
+/* Two tokens, each a word with the space before it, as SentencePiece has them; the text of a
+ * request that answers with them, which is over before when it meets `stop`. */
+static void say_words(linnet_engine *engine, const char *stop, bool continues, const char *text,
+                      linnet_finish finish) {
+    linnet_request_options options = greedy_options(&g, 2);
+    linnet_logit_bias bias = {FIRST_BYTE_ID, 100};
+    linnet_event event = {0};
+    char said[64] = "";
+    options.logit_bias = &bias;
+    options.n_logit_bias = 1;
+    options.max_tokens = 2;
+    options.n = 2;
+    options.stop = &stop;
+    options.n_stop = stop != NULL;
+    options.continues_prompt = continues;
+    linnet_request *request = submit(engine, &options);
+    do {
+        assert_int_equal(linnet_request_next(request, -1, &event, NULL), LINNET_OK);
+        if (event.index == 1)
+            strncat(said, event.text, event.text_bytes);
+        if (event.finish != LINNET_FINISH_NONE)
+            assert_int_equal(event.finish, finish);
+    } while (event.finish == LINNET_FINISH_NONE || event.n_open > 0);
+    assert_string_equal(said, text);
+    linnet_request_close(request);
+}
+
+static void an_output_may_go_on_from_the_prompt(void **state) {
+    (void)state;
+    text_folder words;
+    char piece[16];
+    json_t *vocab = json_object(), *space;
+    text_folder_make(&words, "llama");
+    for (int id = 0; id < FIRST_BYTE_ID + 253; id++) {
+        snprintf(piece, sizeof piece, id == FIRST_BYTE_ID ? "\xe2\x96\x81w" : "\xe2\x96\x81x%d",
+                 id);
+        json_object_set_new(vocab, piece, json_integer(id));
+    }
+    space = json_pack("{s:s,s:s,s:s,s:b}", "type", "Metaspace", "replacement", "\xe2\x96\x81",
+                      "prepend_scheme", "always", "split", 0);
+    text_folder_write(&words, "tokenizer.json",
+                      json_pack("{s:s,s:[],s:n,s:O,s:n,s:o,s:{s:s,s:o,s:[]}}", "version", "1.0",
+                                "added_tokens", "normalizer", "pre_tokenizer", space,
+                                "post_processor", "decoder", space, "model", "type", "BPE", "vocab",
+                                vocab, "merges"));
+    linnet_model *model = text_folder_open(&words);
+    linnet_engine *engine;
+    linnet_engine_options options = exact_options(128, 2, 64, 1);
+    assert_int_equal(linnet_engine_create(model, &options, &engine, NULL), LINNET_OK);
+    say_words(engine, NULL, false, "w w", LINNET_FINISH_LENGTH);
+    say_words(engine, NULL, true, " w w", LINNET_FINISH_LENGTH);
+    say_words(engine, " w", false, "w", LINNET_FINISH_STOP);
+    say_words(engine, " w", true, "", LINNET_FINISH_STOP);
+    linnet_engine_destroy(engine);
+    linnet_model_close(model);
+    text_folder_remove(&words);
+}
+
 static void stop_ids_are_the_union(void **state) {
     (void)state;
     linnet_model_info info = {.struct_bytes = sizeof info};
@@ -414,6 +472,7 @@ int main(void) {
         cmocka_unit_test(stop_strings_are_cut),
         cmocka_unit_test(code_points_come_whole),
         cmocka_unit_test(the_engine_stops_at_strings),
+        cmocka_unit_test(an_output_may_go_on_from_the_prompt),
         cmocka_unit_test(stop_ids_are_the_union),
         cmocka_unit_test(a_chosen_context_fits_free_memory),
         cmocka_unit_test(chats_keep_contents_text),

@@ -107,6 +107,7 @@ static void take_echo(ln_generation *generation, ln_choice *choice, const linnet
     ln_strbuf_append(&choice->text, prompt->text, prompt->text_bytes);
     if (event->prompt_logprobs == NULL)
         return;
+    ln_render_begin_prompt(&generation->render, choice);
     for (size_t i = 0; i < prompt->n_ids; i++) {
         const linnet_logprob *top = n_top > 0 ? event->prompt_top_logprobs + i * n_top : NULL;
         ln_render_logprob(&generation->render, choice, prompt->ids[i], i > 0,
@@ -136,6 +137,10 @@ static void take_token(ln_generation *generation, ln_choice *choice, const linne
         ln_strbuf_append(&choice->text, event->text, event->text_bytes);
     if (event->token >= 0 && ln_chat_text_is_reasoning(&choice->answer.parser))
         generation->usage.n_reasoning_tokens++;
+    if (event->token >= 0 && request->options.logprobs && !choice->has_output &&
+        request->kind == LN_API_COMPLETION)
+        ln_render_begin_output(&generation->render, choice);
+    choice->has_output = true;
     if (event->token >= 0 && request->options.logprobs)
         ln_render_logprob(&generation->render, choice, event->token, true, event->logprob,
                           event->top_logprobs, (size_t)request->options.top_logprobs);

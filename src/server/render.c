@@ -7,41 +7,33 @@
 
 /* ---- logprobs --------------------------------------------------------------------------- */
 
-/* What a token stands for in the middle of a text. */
-typedef struct token_text {
-    char bytes[1024];
-    size_t n_bytes;
-} token_text;
-
-static void spell(const ln_render *render, int32_t token, token_text *text) {
-    ln_detokenizer decoder;
-    text->n_bytes = 0;
-    if (render->tokenizer == NULL ||
-        ln_tokenizer_max_piece_bytes(render->tokenizer) > sizeof text->bytes)
-        return;
-    ln_detokenizer_init(&decoder, render->tokenizer, true);
-    decoder.started = decoder.wrote = true;
-    text->n_bytes = ln_detokenizer_push(&decoder, token, text->bytes, sizeof text->bytes);
-    memcpy(text->bytes + text->n_bytes, decoder.held, decoder.n_held); /* part of a code point */
-    text->n_bytes += decoder.n_held;
+/* What a token stands for in the middle of a text: bytes that may be parts of code points. */
+static ln_token_text spell(const ln_render *render, int32_t token) {
+    if (render->tokenizer == NULL)
+        return (ln_token_text){0};
+    ln_token_text text = ln_tokenizer_text(render->tokenizer, token);
+    /* a word's end, which is a space where another word follows */
+    while (!ln_tokenizer_joins(render->tokenizer) && text.n_bytes > 1 &&
+           text.data[text.n_bytes - 1] == '\xff')
+        text.n_bytes--;
+    return text;
 }
 
-static void put_chat_token(ln_strbuf *out, const token_text *text, float logprob) {
+static void put_chat_token(ln_strbuf *out, const ln_token_text *text, float logprob) {
     ln_strbuf_puts(out, "{\"token\":");
-    ln_json_put_string(out, text->bytes, text->n_bytes);
+    ln_json_put_string(out, text->data, text->n_bytes);
     ln_strbuf_puts(out, ",\"logprob\":");
     ln_json_put_number(out, (double)logprob);
     ln_strbuf_puts(out, ",\"bytes\":");
-    ln_json_put_bytes(out, text->bytes, text->n_bytes);
+    ln_json_put_bytes(out, text->data, text->n_bytes);
 }
 
-static void put_chat_logprob(const ln_render *render, ln_strbuf *out, const token_text *text,
+static void put_chat_logprob(const ln_render *render, ln_strbuf *out, const ln_token_text *text,
                              float logprob, const linnet_logprob *top, size_t n_top) {
-    token_text other;
     put_chat_token(out, text, logprob);
     ln_strbuf_puts(out, ",\"top_logprobs\":[");
     for (size_t i = 0; i < n_top; i++) {
-        spell(render, top[i].id, &other);
+        ln_token_text other = spell(render, top[i].id);
         if (i > 0)
             ln_strbuf_putc(out, ',');
         put_chat_token(out, &other, top[i].logprob);
@@ -50,44 +42,68 @@ static void put_chat_logprob(const ln_render *render, ln_strbuf *out, const toke
     ln_strbuf_puts(out, "]}");
 }
 
-static size_t count_chars(const token_text *text) {
+static size_t count_chars(const char *text, size_t n_bytes) {
     size_t count = 0;
-    for (size_t i = 0; i < text->n_bytes; i++)
-        count += ((unsigned char)text->bytes[i] & 0xc0) != 0x80;
+    for (size_t i = 0; i < n_bytes; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
     return count;
 }
 
 /* {"text": logprob}: tokens that are spelled alike keep the best one. */
 static void put_top(const ln_render *render, ln_strbuf *out, const linnet_logprob *top,
                     size_t n_top) {
-    token_text texts[2];
     bool is_first = true;
     ln_strbuf_putc(out, '{');
     for (size_t i = 0; i < n_top; i++) {
         bool is_known = false;
-        spell(render, top[i].id, &texts[0]);
+        ln_token_text text = spell(render, top[i].id);
         for (size_t j = 0; j < i && !is_known; j++) {
-            spell(render, top[j].id, &texts[1]);
-            is_known = texts[0].n_bytes == texts[1].n_bytes &&
-                       memcmp(texts[0].bytes, texts[1].bytes, texts[0].n_bytes) == 0;
+            ln_token_text better = spell(render, top[j].id);
+            is_known = text.n_bytes == better.n_bytes &&
+                       (text.n_bytes == 0 || memcmp(text.data, better.data, text.n_bytes) == 0);
         }
         if (is_known)
             continue;
         if (!is_first)
             ln_strbuf_putc(out, ',');
         is_first = false;
-        ln_json_put_string(out, texts[0].bytes, texts[0].n_bytes);
+        ln_json_put_string(out, text.data, text.n_bytes);
         ln_strbuf_putc(out, ':');
         ln_json_put_number(out, (double)top[i].logprob);
     }
     ln_strbuf_putc(out, '}');
 }
 
+/* Where a token begins in the choice's text; what it completes is passed over. */
+static size_t pass(const ln_render *render, ln_choice *choice, int32_t token) {
+    char text[4096];
+    size_t begin = choice->offset_chars;
+    if (render->tokenizer != NULL) {
+        size_t n_bytes = ln_detokenizer_push(&choice->decoder, token, text, sizeof text);
+        choice->offset_chars += count_chars(text, n_bytes);
+    }
+    return begin;
+}
+
+void ln_render_begin_prompt(const ln_render *render, ln_choice *choice) {
+    if (render->tokenizer != NULL)
+        ln_detokenizer_init(&choice->decoder, render->tokenizer,
+                            render->request->options.keep_special);
+}
+
+void ln_render_begin_output(const ln_render *render, ln_choice *choice) {
+    const ln_api_request *request = render->request;
+    const ln_prompt *prompt = choice->prompt;
+    ln_render_begin_prompt(render, choice);
+    for (size_t i = 0; request->options.continues_prompt && i < prompt->n_ids; i++)
+        pass(render, choice, prompt->ids[i]);
+    choice->offset_chars = request->echoes ? count_chars(prompt->text, prompt->text_bytes) : 0;
+}
+
 void ln_render_logprob(const ln_render *render, ln_choice *choice, int32_t token, bool has_logprob,
                        float logprob, const linnet_logprob *top, size_t n_top) {
     ln_strbuf *columns = choice->logprobs;
-    token_text text;
-    spell(render, token, &text);
+    ln_token_text text = spell(render, token);
     size_t n_columns = render->request->kind == LN_API_CHAT ? 1 : LN_LOGPROBS_COLUMNS;
     for (size_t i = 0; choice->n_logprobs > 0 && i < n_columns; i++)
         ln_strbuf_putc(&columns[i], ',');
@@ -96,7 +112,7 @@ void ln_render_logprob(const ln_render *render, ln_choice *choice, int32_t token
         put_chat_logprob(render, &columns[LN_LOGPROBS_TOKENS], &text, logprob, top, n_top);
         return;
     }
-    ln_json_put_string(&columns[LN_LOGPROBS_TOKENS], text.bytes, text.n_bytes);
+    ln_json_put_string(&columns[LN_LOGPROBS_TOKENS], text.data, text.n_bytes);
     if (has_logprob)
         ln_json_put_number(&columns[LN_LOGPROBS_CHOSEN], (double)logprob);
     else
@@ -105,10 +121,7 @@ void ln_render_logprob(const ln_render *render, ln_choice *choice, int32_t token
         put_top(render, &columns[LN_LOGPROBS_TOP], top, n_top);
     else
         ln_strbuf_puts(&columns[LN_LOGPROBS_TOP], "null");
-    ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", choice->offset_chars);
-    bool is_shown = render->request->options.keep_special || render->tokenizer == NULL ||
-                    !ln_tokenizer_is_special(render->tokenizer, token);
-    choice->offset_chars += is_shown ? count_chars(&text) : 0;
+    ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", pass(render, choice, token));
 }
 
 static void put_column(ln_strbuf *out, const char *name, const ln_strbuf *column) {

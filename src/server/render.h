@@ -25,12 +25,14 @@ typedef struct ln_choice {
     ln_strbuf text;   /* of a chat: content */
     ln_answer answer; /* of a chat: the rest, and what takes it apart */
     ln_strbuf logprobs[LN_LOGPROBS_COLUMNS];
-    size_t n_logprobs;   /* in the columns */
-    size_t offset_chars; /* where the next token begins, for text_offset */
+    size_t n_logprobs;      /* in the columns */
+    size_t offset_chars;    /* where the next token begins, for text_offset: behind what this */
+    ln_detokenizer decoder; /* one has written */
     size_t n_output_tokens, n_counted_tokens;
     linnet_finish finish; /* NONE: not over */
     bool has_begun;       /* some chunk was shown */
     bool has_prompt;      /* the echo was taken */
+    bool has_output;      /* and a token of output */
     bool is_dirty;        /* there is something to show */
     uint64_t last_ns;     /* of its last token */
 } ln_choice;
@@ -52,6 +54,10 @@ typedef struct ln_usage {
     size_t n_prompt_tokens, n_output_tokens;
     size_t n_cached_tokens, n_reasoning_tokens; /* of these */
 } ln_usage;
+
+/* Before the logprobs of the prompt's tokens, and before those of a completion's output. */
+void ln_render_begin_prompt(const ln_render *render, ln_choice *choice);
+void ln_render_begin_output(const ln_render *render, ln_choice *choice);
 
 /* Adds a token with its logprobs to a choice's columns; `has_logprob` false: null. */
 void ln_render_logprob(const ln_render *render, ln_choice *choice, int32_t token, bool has_logprob,

@@ -176,6 +176,34 @@ static void gives_logprobs(void **state) {
                  400, "top_logprobs");
 }
 
+/* Tokens that are parts of a code point have its bytes, and begin where it begins. */
+static void gives_bytes_of_parts(void **state) {
+    (void)state;
+    static const char answer[] = "\"guided_choice\":[\"\xf0\x9f\x99\x82\xc3\xa9"
+                                 "b\"]";
+    static const int bytes[] = {0xf0, 0x9f, 0x99, 0x82, 0xc3, 0xa9, 'b'};
+    char body[256], expected[32];
+    snprintf(body, sizeof body,
+             "{\"logprobs\":true,%s,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", answer);
+    http_response heard = post(&shared, "/v1/chat/completions", body);
+    assert_int_equal(heard.status, 200);
+    const char *at = heard.body;
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        snprintf(expected, sizeof expected, "\"bytes\":[%d]", bytes[i]);
+        at = strstr(at, expected);
+        if (at == NULL)
+            fail_msg("%s is not in %s", expected, heard.body);
+    }
+    response_free(&heard);
+    snprintf(body, sizeof body, "{\"logprobs\":0,\"echo\":true,%s,\"prompt\":\"\xc3\xa9\"}",
+             answer);
+    heard = post(&shared, "/v1/completions", body);
+    assert_int_equal(heard.status, 200);
+    if (strstr(heard.body, "\"text_offset\":[0,0,0,1,1,1,1,2,2,3]") == NULL)
+        fail_msg("%s", heard.body);
+    response_free(&heard);
+}
+
 static void stops_at_strings(void **state) {
     (void)state;
     http_response heard = post(&shared, "/v1/completions",
@@ -322,6 +350,7 @@ int main(void) {
         cmocka_unit_test(takes_many_prompts),
         cmocka_unit_test(scores_prompts),
         cmocka_unit_test(gives_logprobs),
+        cmocka_unit_test(gives_bytes_of_parts),
         cmocka_unit_test(stops_at_strings),
         cmocka_unit_test(biases_logits),
         cmocka_unit_test(same_seed_same_text),

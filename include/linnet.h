@@ -162,7 +162,8 @@ typedef enum linnet_kv_type {
     LINNET_KV_F32,
     LINNET_KV_F16,
     LINNET_KV_BF16,
-    LINNET_KV_Q8_0 /* int8, one scale per token and head */
+    LINNET_KV_Q8_0, /* int8, one scale per token and head */
+    LINNET_KV_FP8   /* E4M3, likewise */
 } linnet_kv_type;
 
 /* What a step does first. */

@@ -26,7 +26,7 @@ _linnet() {
     --order) mapfile -t COMPREPLY < <(compgen -W 'fcfs priority' -- "$word") ;;
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar avx2 avx512 avx512-vnni avx512-bf16 amx neon
         neon-dotprod neon-i8mm' -- "$word") ;;
-    --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0' -- "$word") ;;
+    --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0 fp8' -- "$word") ;;
     -f | --file | --chat-template | --json-schema | --grammar | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --beams | --text | --now | --regex | --choice) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0

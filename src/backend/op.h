@@ -73,8 +73,13 @@ typedef enum ln_kv_dtype {
     LN_KV_F32,
     LN_KV_F16,
     LN_KV_BF16,
-    LN_KV_Q8_0 /* int8, with a float32 scale for each token of a head */
+    LN_KV_Q8_0, /* int8, with a float32 scale for each token of a head */
+    LN_KV_FP8   /* E4M3, with such a scale */
 } ln_kv_dtype;
+
+static inline bool ln_kv_has_scales(ln_kv_dtype dtype) {
+    return dtype == LN_KV_Q8_0 || dtype == LN_KV_FP8;
+}
 
 /* One layer's share of the KV cache. Both arrays: [block][kv head][token in block][head dim]; a
  * quantised one has the scales of a head, [token in block], behind its rows in the block. */
@@ -96,7 +101,7 @@ static inline size_t ln_kv_scales_offset(size_t block_tokens, size_t dim) {
 
 /* Bytes of one head in one block, its rows of `dim` elements and their scales. */
 static inline size_t ln_kv_head_bytes(ln_kv_dtype dtype, size_t block_tokens, size_t dim) {
-    if (dtype == LN_KV_Q8_0)
+    if (ln_kv_has_scales(dtype))
         return ln_kv_scales_offset(block_tokens, dim) + block_tokens * sizeof(float);
     return block_tokens * dim * (dtype == LN_KV_F32 ? 4 : 2);
 }

@@ -1,5 +1,5 @@
 /* Floats of 16 bits, IEEE binary16 and bfloat16, by bit-exact conversions that round to nearest
- * even; and E4M3 of 8 bits. */
+ * even; and E4M3 of 8 bits, likewise. */
 #ifndef LN_BASE_HALF_H
 #define LN_BASE_HALF_H
 
@@ -26,6 +26,19 @@ static inline float ln_f32_from_e4m3(uint8_t byte) {
     if ((byte & 0x7f) == 0x7f)
         value = ln_f32_from_bits(0x7fc00000u);
     return byte & 0x80 ? -value : value;
+}
+
+/* What is larger than 448, and NaN, becomes 448. */
+static inline uint8_t ln_e4m3_from_f32(float value) {
+    uint32_t bits = ln_bits_from_f32(value), rest = bits & 0x7fffffffu;
+    uint8_t sign = (uint8_t)(bits >> 24 & 0x80);
+    if (rest > 0x43e00000u)
+        return sign | 0x7e;
+    if (rest < 0x3c800000u) { /* below 2^-6: adding 2^14 aligns the units of 2^-9 */
+        float aligned = ln_f32_from_bits(rest) + 0x1p14f;
+        return (uint8_t)(sign | (ln_bits_from_f32(aligned) - 0x46800000u));
+    }
+    return (uint8_t)(sign | ((rest + 0x7ffffu + (rest >> 20 & 1) - 0x3c000000u) >> 20));
 }
 
 static inline float ln_f32_from_bf16(uint16_t half) {

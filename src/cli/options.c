@@ -139,7 +139,7 @@ static const struct argp_option engine_options[] = {
      "Layers on the GPU, the last ones; the CPU runs the others (all that fit)", 0},
     {"ctx", KEY_CTX, "N", 0,
      "Longest sequence in tokens (what the model was made for, if the memory allows)", 0},
-    {"kv-type", KEY_KV_TYPE, "f32|f16|bf16|q8_0", 0,
+    {"kv-type", KEY_KV_TYPE, "f32|f16|bf16|q8_0|fp8", 0,
      "Type of the KV cache (f16 when fast, f32 when exact)", 0},
     {"quantize-on-load", KEY_QUANTIZE_ON_LOAD, "TYPE", 0,
      "Quantise matrices of float types while they load: q4_0, q8_0, q4_k ..., int8, fp8 or int4",
@@ -207,7 +207,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const preemptions[] = {"auto", "swap", "recompute"};
     static const char *const policies[] = {"chunked", "prefill-first"};
     static const char *const orders[] = {"fcfs", "priority"};
-    static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0"};
+    static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
     enum { MAX_TOKENS = INT32_MAX, MAX_SEQS = 65536, MAX_THREADS = 1024 };
     linnet_engine_options *options = state->input;
     switch (key) {
@@ -223,7 +223,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_KV_TYPE:
         options->kv_type =
-            (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 4));
+            (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 5));
         return 0;
     case KEY_CTX:
         options->ctx_tokens = ln_cli_parse_count(state, "--ctx", arg, 1, MAX_TOKENS);

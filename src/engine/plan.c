@@ -183,7 +183,7 @@ static ln_status check_options(const linnet_model *model, const linnet_engine_op
     if (options->precision != LINNET_PRECISION_FAST && options->precision != LINNET_PRECISION_EXACT)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "precision is %d, which is none",
                        (int)options->precision);
-    if ((unsigned)options->kv_type > LINNET_KV_Q8_0)
+    if ((unsigned)options->kv_type > LINNET_KV_FP8)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "kv_type is %d, which is none",
                        (int)options->kv_type);
     if (options->backend == NULL || options->cpu == NULL)
@@ -229,6 +229,7 @@ static ln_kv_dtype choose_kv_dtype(const linnet_engine_options *options) {
     case LINNET_KV_F16: return LN_KV_F16;
     case LINNET_KV_BF16: return LN_KV_BF16;
     case LINNET_KV_Q8_0: return LN_KV_Q8_0;
+    case LINNET_KV_FP8: return LN_KV_FP8;
     case LINNET_KV_AUTO:
     default: return options->precision == LINNET_PRECISION_EXACT ? LN_KV_F32 : LN_KV_F16;
     }
@@ -263,6 +264,8 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     plan->bytes[LN_ARENA_HEADERS] = ln_engine_header_bytes(model);
     plan->token_text_bytes = ln_constraints_measure(model);
     plan->kv_dtype = choose_kv_dtype(options);
+    if (plan->on_device && plan->kv_dtype == LN_KV_FP8)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "a GPU has no KV cache of type fp8");
     plan->kv_tokens = options->kv_tokens;
     plan->swap_bytes = options->swap_bytes;
     plan->shares_prefixes = options->prefix_cache;

@@ -60,25 +60,37 @@ static kv_array values_of(const ln_kv_layer *kv) {
     return (kv_array){kv->dtype, kv->block_tokens, kv->v_stride, kv->v};
 }
 
-/* The int8 of a row, and where its scale is. */
-static int8_t *int8_row(const kv_array *array, size_t row, float **scale) {
+/* The bytes of a row with a scale, and where that is. */
+static uint8_t *scaled_row(const kv_array *array, size_t row, float **scale) {
     size_t offset = row % array->block_tokens;
     char *head =
         (char *)array->data +
         row / array->block_tokens * ln_kv_head_bytes(array->dtype, array->block_tokens, array->dim);
     *scale =
         (float *)(void *)(head + ln_kv_scales_offset(array->block_tokens, array->dim)) + offset;
-    return (int8_t *)head + offset * array->dim;
+    return (uint8_t *)head + offset * array->dim;
 }
 
-static void store_int8(const kv_array *array, size_t row, const float *x, size_t n) {
+static void store_scaled(const kv_array *array, size_t row, const float *x, size_t n) {
     float *scale, largest = 0.0f;
-    int8_t *quants = int8_row(array, row, &scale);
+    uint8_t *quants = scaled_row(array, row, &scale);
     for (size_t i = 0; i < n; i++)
         largest = fmaxf(largest, fabsf(x[i]));
-    float inverse = ln_scalar_kv_scale(largest, scale);
+    float inverse = ln_scalar_kv_scale(array->dtype, largest, scale);
     for (size_t i = 0; i < n; i++)
-        quants[i] = (int8_t)lrintf(x[i] * inverse);
+        quants[i] = array->dtype == LN_KV_FP8 ? ln_e4m3_from_f32(x[i] * inverse)
+                                              : (uint8_t)lrintf(x[i] * inverse);
+}
+
+static const float *load_scaled(const kv_array *array, size_t row, size_t n, float *scratch) {
+    float *scale;
+    const uint8_t *quants = scaled_row(array, row, &scale);
+    for (size_t i = 0; i < n; i++) {
+        float quant =
+            array->dtype == LN_KV_FP8 ? ln_f32_from_e4m3(quants[i]) : (float)(int8_t)quants[i];
+        scratch[i] = quant * *scale;
+    }
+    return scratch;
 }
 
 /* Writes x[n] as a row. */
@@ -94,7 +106,8 @@ static void store(kv_array array, size_t row, const float *x, size_t n) {
         for (size_t i = 0; i < n; i++)
             ((uint16_t *)array.data)[at + i] = ln_bf16_from_f32(x[i]);
         return;
-    case LN_KV_Q8_0: store_int8(&array, row, x, n); return;
+    case LN_KV_Q8_0:
+    case LN_KV_FP8: store_scaled(&array, row, x, n); return;
     }
 }
 
@@ -111,13 +124,8 @@ static const float *load(kv_array array, size_t row, size_t n, float *scratch) {
         for (size_t i = 0; i < n; i++)
             scratch[i] = ln_f32_from_bf16(((const uint16_t *)array.data)[at + i]);
         return scratch;
-    case LN_KV_Q8_0: {
-        float *scale;
-        const int8_t *quants = int8_row(&array, row, &scale);
-        for (size_t i = 0; i < n; i++)
-            scratch[i] = (float)quants[i] * *scale;
-        return scratch;
-    }
+    case LN_KV_Q8_0:
+    case LN_KV_FP8: return load_scaled(&array, row, n, scratch);
     }
     return scratch;
 }

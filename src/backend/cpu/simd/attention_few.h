@@ -149,6 +149,7 @@ static size_t fill_up(query_tile *t) {
     switch (t->p->kv->dtype) {                                                                     \
     case LN_KV_F16: FEW_OF_ROWS(LN_KV_F16, function, __VA_ARGS__)                                  \
     case LN_KV_BF16: FEW_OF_ROWS(LN_KV_BF16, function, __VA_ARGS__)                                \
+    case LN_KV_FP8: FEW_OF_ROWS(LN_KV_FP8, function, __VA_ARGS__)                                  \
     default: FEW_OF_ROWS(LN_KV_Q8_0, function, __VA_ARGS__)                                        \
     }
 

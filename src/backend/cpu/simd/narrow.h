@@ -3,8 +3,8 @@
  *
  * A query is scaled to a length of 32000 and a key so that its length stays below 65000, so sums of
  * products fit in int32 and are exact: their order does not matter. What is rounded off a key is
- * less than what f16 has rounded off, but where one element is far larger than all others; of a
- * query it is 1/2 of 32000 of its length. */
+ * less than what f16 or E4M3 have rounded off, but where one element is far larger than all others;
+ * of a query it is 1/2 of 32000 of its length. */
 #ifndef LN_BACKEND_CPU_SIMD_NARROW_H
 #define LN_BACKEND_CPU_SIMD_NARROW_H
 
@@ -94,6 +94,12 @@ LN_INLINE vf load_halves(bool is_f16, const uint16_t *p) {
     return is_f16 ? vf_from_f16(p) : vf_from_bf16(p);
 }
 
+/* 16 elements from number `at` on, without their scales. */
+LN_INLINE vf load_narrow(ln_kv_dtype dtype, const void *p, size_t at) {
+    return ln_kv_has_scales(dtype) ? kv_from_scaled(dtype, (const char *)p + at)
+                                   : load_halves(dtype == LN_KV_F16, (const uint16_t *)p + at);
+}
+
 LN_INLINE vf words_pair(vi even, vi odd) {
     return _mm512_castsi512_ps(_mm512_mask_blend_epi16(0xaaaaaaaau, even, odd));
 }
@@ -133,10 +139,14 @@ typedef struct narrow_keys {
 /* The keys of a head's block that begins with row number `row`, and their scales [16]. */
 LN_INLINE narrow_keys begin_keys(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row,
                                  float *scales) {
-    if (dtype == LN_KV_Q8_0) {
-        char *rows = kv_int8_rows(kv, kv->k, row, kv->k_dim);
-        vf_store(scales, vf_load(kv_scales(kv, rows, kv->k_dim)));
-        return (narrow_keys){rows, vf_set(1.0f), vf_set(1.0f)};
+    if (ln_kv_has_scales(dtype)) {
+        char *rows = kv_scaled_rows(kv, kv->k, row, kv->k_dim);
+        vf own = vf_load(kv_scales(kv, rows, kv->k_dim));
+        /* of E4M3 the largest number of a key is 448 */
+        float limit = dtype == LN_KV_FP8 ? words_limit(kv->k_dim) : 448.0f;
+        float inverse = dtype == LN_KV_FP8 ? limit * (256.0f / 448.0f) : 1.0f;
+        vf_store(scales, vf_mul(own, vf_set(448.0f / limit)));
+        return (narrow_keys){rows, vf_set(inverse), vf_set(inverse * 65536.0f)};
     }
     const uint16_t *keys = (const uint16_t *)kv->k + row * kv->k_dim;
     vf largest = largest_halves(dtype == LN_KV_F16, keys, kv->k_dim);
@@ -158,9 +168,8 @@ LN_INLINE vf two_of_keys(ln_kv_dtype dtype, const narrow_keys *k, size_t i) {
         const int8_t *keys = (const int8_t *)k->keys + i * LANES;
         return words_pair(load_int8(keys), vi_shl(load_int8(keys + LANES), 16));
     }
-    const uint16_t *keys = (const uint16_t *)k->keys + i * LANES;
-    vf even = load_halves(dtype == LN_KV_F16, keys);
-    vf odd = load_halves(dtype == LN_KV_F16, keys + LANES);
+    vf even = load_narrow(dtype, k->keys, i * LANES);
+    vf odd = load_narrow(dtype, k->keys, (i + 1) * LANES);
     vi high = vi_round(vf_fma(odd, k->inverse_odd, vf_set(32768.0f)));
     return words_pair(vi_round(vf_mul(even, k->inverse)), high);
 }
@@ -169,7 +178,7 @@ LN_INLINE vf two_of_keys(ln_kv_dtype dtype, const narrow_keys *k, size_t i) {
 LN_INLINE vf one_of_keys(ln_kv_dtype dtype, const narrow_keys *k, size_t i) {
     if (dtype == LN_KV_Q8_0)
         return words_pair(load_int8((const int8_t *)k->keys + i * LANES), vi_set(0));
-    vf last = load_halves(dtype == LN_KV_F16, (const uint16_t *)k->keys + i * LANES);
+    vf last = load_narrow(dtype, k->keys, i * LANES);
     return words_pair(vi_round(vf_mul(last, k->inverse)), vi_set(0));
 }
 
@@ -187,6 +196,8 @@ LN_INLINE void words_keys_of(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t ro
 static void words_keys(const ln_kv_layer *kv, size_t row, float *out, float *scales) {
     if (kv->dtype == LN_KV_Q8_0)
         words_keys_of(LN_KV_Q8_0, kv, row, out, scales);
+    else if (kv->dtype == LN_KV_FP8)
+        words_keys_of(LN_KV_FP8, kv, row, out, scales);
     else if (kv->dtype == LN_KV_F16)
         words_keys_of(LN_KV_F16, kv, row, out, scales);
     else
@@ -196,13 +207,13 @@ static void words_keys(const ln_kv_layer *kv, size_t row, float *out, float *sca
 /* The values of a head's block: [16][v_stride]. */
 typedef struct narrow_values {
     const void *values;
-    const float *scales; /* [16] of int8 */
+    const float *scales; /* [16] where there are any */
     size_t stride;
 } narrow_values;
 
 LN_INLINE narrow_values begin_values(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row) {
-    if (dtype == LN_KV_Q8_0) {
-        char *rows = kv_int8_rows(kv, kv->v, row, kv->v_stride);
+    if (ln_kv_has_scales(dtype)) {
+        char *rows = kv_scaled_rows(kv, kv->v, row, kv->v_stride);
         return (narrow_values){rows, kv_scales(kv, rows, kv->v_stride), kv->v_stride};
     }
     return (narrow_values){(const uint16_t *)kv->v + row * kv->v_stride, NULL, kv->v_stride};
@@ -210,14 +221,13 @@ LN_INLINE narrow_values begin_values(ln_kv_dtype dtype, const ln_kv_layer *kv, s
 
 /* 16 elements from number `at` on of the values of tokens i and i + 1, as pairs of bf16. */
 LN_INLINE vf two_values(ln_kv_dtype dtype, const narrow_values *v, size_t i, size_t at) {
-    if (dtype == LN_KV_Q8_0) {
-        const int8_t *values = (const int8_t *)v->values + i * v->stride + at;
-        return bf16_pairs(vf_mul(vf_from_i8(values), vf_set(v->scales[i])),
-                          vf_mul(vf_from_i8(values + v->stride), vf_set(v->scales[i + 1])));
+    vf even = load_narrow(dtype, v->values, i * v->stride + at);
+    vf odd = load_narrow(dtype, v->values, (i + 1) * v->stride + at);
+    if (ln_kv_has_scales(dtype)) {
+        even = vf_mul(even, vf_set(kv_scale_unit(dtype) * v->scales[i]));
+        odd = vf_mul(odd, vf_set(kv_scale_unit(dtype) * v->scales[i + 1]));
     }
-    const uint16_t *values = (const uint16_t *)v->values + i * v->stride + at;
-    return bf16_pairs(load_halves(dtype == LN_KV_F16, values),
-                      load_halves(dtype == LN_KV_F16, values + v->stride));
+    return bf16_pairs(even, odd);
 }
 
 LN_INLINE void halves_of_halves(bool is_f16, const uint16_t *values, size_t stride, size_t dim,
@@ -237,14 +247,15 @@ LN_INLINE void halves_of_halves(bool is_f16, const uint16_t *values, size_t stri
     }
 }
 
-static void halves_of_int8(const ln_kv_layer *kv, size_t row, size_t n, float *out) {
-    char *rows = kv_int8_rows(kv, kv->v, row, kv->v_stride);
+LN_INLINE void halves_of_scaled(ln_kv_dtype dtype, const ln_kv_layer *kv, size_t row, size_t n,
+                                float *out) {
+    char *rows = kv_scaled_rows(kv, kv->v, row, kv->v_stride);
     size_t token = row % kv->block_tokens;
-    const int8_t *values = (const int8_t *)rows + token * kv->v_stride;
+    const char *values = rows + token * kv->v_stride;
     const float *scales = kv_scales(kv, rows, kv->v_stride) + token;
     for (size_t i = 0; i < kv->v_dim; i += LANES) {
-        int8_t last[2 * LANES] = {0};
-        const int8_t *even = values + i, *odd = n > 1 ? even + kv->v_stride : last;
+        char last[2 * LANES] = {0};
+        const char *even = values + i, *odd = n > 1 ? even + kv->v_stride : last;
         size_t left = kv->v_dim - i;
         if (left < LANES) {
             memcpy(last, even, left);
@@ -253,8 +264,10 @@ static void halves_of_int8(const ln_kv_layer *kv, size_t row, size_t n, float *o
             even = last;
             odd = last + LANES;
         }
-        vf x = vf_mul(vf_from_i8(even), vf_set(scales[0]));
-        vf y = n > 1 ? vf_mul(vf_from_i8(odd), vf_set(scales[1])) : vf_set(0.0f);
+        vf x = vf_mul(kv_from_scaled(dtype, even), vf_set(kv_scale_unit(dtype) * scales[0]));
+        vf y = vf_set(0.0f);
+        if (n > 1)
+            y = vf_mul(kv_from_scaled(dtype, odd), vf_set(kv_scale_unit(dtype) * scales[1]));
         vf_store(out + i, bf16_pairs(x, y));
     }
 }
@@ -263,7 +276,9 @@ static void halves_of_int8(const ln_kv_layer *kv, size_t row, size_t n, float *o
 static void halves_values(const ln_kv_layer *kv, size_t row, size_t n, float *out) {
     const uint16_t *halves = (const uint16_t *)kv->v + row * kv->v_stride;
     if (kv->dtype == LN_KV_Q8_0)
-        halves_of_int8(kv, row, n, out);
+        halves_of_scaled(LN_KV_Q8_0, kv, row, n, out);
+    else if (kv->dtype == LN_KV_FP8)
+        halves_of_scaled(LN_KV_FP8, kv, row, n, out);
     else if (kv->dtype == LN_KV_F16)
         halves_of_halves(true, halves, kv->v_stride, kv->v_dim, n, out);
     else

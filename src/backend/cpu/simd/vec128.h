@@ -144,6 +144,18 @@ LN_INLINE vi vi_from_i8(const int8_t *p) {
 LN_INLINE vf vf_from_i8(const int8_t *p) {
     return vf_from_i(vi_from_i8(p));
 }
+/* 16 of E4M3, whose bits are those of a half 256 times smaller: a 256th of each. */
+LN_INLINE vf vf_from_e4m3(const uint8_t *p) {
+    int8x16_t bytes = vld1q_s8((const int8_t *)p);
+    int16x8_t mask = vdupq_n_s16((int16_t)0xbf80);
+    int16x8_t low = vandq_s16(vshlq_n_s16(vmovl_s8(vget_low_s8(bytes)), 7), mask);
+    int16x8_t high = vandq_s16(vshlq_n_s16(vmovl_s8(vget_high_s8(bytes)), 7), mask);
+    float16x8_t halves[2] = {vreinterpretq_f16_s16(low), vreinterpretq_f16_s16(high)};
+    vf y;
+    for (size_t i = 0; i < QUADS; i++)
+        y.q[i] = vcvt_f32_f16(i % 2 ? vget_high_f16(halves[i / 2]) : vget_low_f16(halves[i / 2]));
+    return y;
+}
 
 LN_INLINE vi vi_load(const void *p) {
     vi y;

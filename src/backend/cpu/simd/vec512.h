@@ -136,6 +136,12 @@ LN_INLINE vi vi_from_i8(const int8_t *p) {
 LN_INLINE vf vf_from_i8(const int8_t *p) {
     return vf_from_i(vi_from_i8(p));
 }
+/* 16 of E4M3, whose bits are those of a half 256 times smaller: a 256th of each. */
+LN_INLINE vf vf_from_e4m3(const uint8_t *p) {
+    __m256i bytes = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
+    __m256i mask = _mm256_set1_epi16((int16_t)0xbf80);
+    return _mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(bytes, 7), mask));
+}
 LN_INLINE vi vi_load(const void *p) {
     return _mm512_loadu_si512(p);
 }

@@ -147,7 +147,7 @@ static void run(ln_backend *backend, const work *w) {
         best = i == 0 || seconds < best ? seconds : best;
     }
     backend->profile = NULL;
-    static const char *const types[] = {"f32", "f16", "bf16", "q8_0"};
+    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
     double pairs = 0; /* of a query and a key that it sees */
     for (size_t i = 0; i < w->n_new; i++)
         pairs += (double)(w->n_cached + i + 1) * (double)w->n_seqs;
@@ -171,7 +171,7 @@ static void run(ln_backend *backend, const work *w) {
 
 int main(int argc, char **argv) {
     static const size_t dims[] = {128, 64, 80, 96, 256};
-    static const ln_kv_dtype dtypes[] = {LN_KV_F16, LN_KV_Q8_0};
+    static const ln_kv_dtype dtypes[] = {LN_KV_F16, LN_KV_Q8_0, LN_KV_FP8};
     const char *name = argc > 1 ? argv[1] : "auto";
     size_t n_tokens = argc > 2 ? strtoul(argv[2], NULL, 10) : 8192;
     size_t n_seqs = argc > 3 ? strtoul(argv[3], NULL, 10) : 64;

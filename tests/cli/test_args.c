@@ -166,7 +166,7 @@ static void test_bad_values(void **state) {
         {"--ids", "5, 9", "' 9' is not a whole number from 0 to 2147483647"},
         {"--stop", "", "the text is empty"},
         {"--precision", "exactly", "'exactly' is not fast or exact"},
-        {"--kv-type", "f64", "'f64' is not f32, f16, bf16 or q8_0"},
+        {"--kv-type", "f64", "'f64' is not f32, f16, bf16, q8_0 or fp8"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char prefix[64];

@@ -149,8 +149,9 @@ static void test_chat(void **state) {
 
 static void test_print_memory_equals_plan(void **state) {
     (void)state;
-    static const char *const variants[][2] = {{"--precision", "exact"}, {"--kv-type", "bf16"}};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const variants[][2] = {
+        {"--precision", "exact"}, {"--kv-type", "bf16"}, {"--kv-type", "fp8"}};
+    for (size_t i = 0; i < 3; i++) {
         const char *option = variants[i][0], *value = variants[i][1];
         char *plan = take_output(LINNET("plan", DEMO, "--json", "--ctx", "300", "--max-seqs", "3",
                                         "--threads", "2", option, value));

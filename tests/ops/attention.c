@@ -232,8 +232,11 @@ static float *run_attention(side *s, const attention_case *c, const attention_da
 }
 
 /* A key that differs in its last bit may round to another number in the cache. */
-static const double most[] = {
-    [LN_KV_F32] = 5e-6, [LN_KV_F16] = 5e-5, [LN_KV_BF16] = 4e-4, [LN_KV_Q8_0] = 1e-3};
+static const double most[] = {[LN_KV_F32] = 5e-6,
+                              [LN_KV_F16] = 5e-5,
+                              [LN_KV_BF16] = 4e-4,
+                              [LN_KV_Q8_0] = 1e-3,
+                              [LN_KV_FP8] = 5e-3};
 
 static void check_attention(const attention_case *c) {
     size_t v_width = c->n_latent > 0 ? c->n_heads * c->k_dim : c->kv_heads * c->v_dim;
@@ -286,6 +289,15 @@ static void attention_is_that_of_scalar(void **state) {
         {"encoder 64", LN_KV_F16, 4, 4, 64, 64, 0, 0, .relative = true, .sees_all = true},
         {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
         {"int8, many heads", LN_KV_Q8_0, 16, 16, 64, 64, 0, 0, .rotates = true},
+        {"fp8", LN_KV_FP8, 8, 2, 64, 64, 0, 0, .rotates = true},
+        {"fp8, odd dims", LN_KV_FP8, 4, 2, 27, 33, 50, 0, .sinks = true},
+        {"fp8 128", LN_KV_FP8, 8, 1, 128, 128, 270, 0, .rotates = true},
+        {"latent fp8", LN_KV_FP8, 4, 1, 72, 64, 0, 0, .n_latent = 64},
+        {"fp8 96, alibi", LN_KV_FP8, 4, 4, 96, 96, 0, 0, .alibi = true},
+        {"fp8 encoder", LN_KV_FP8, 4, 4, 64, 64, 0, 0, .relative = true, .sees_all = true},
+        {"fp8 256", LN_KV_FP8, 6, 2, 256, 256, 0, 3.0f, .rotates = true},
+        {"fp8, many heads", LN_KV_FP8, 16, 16, 64, 64, 0, 0, .rotates = true},
+        {"fp8 128, many heads", LN_KV_FP8, 24, 12, 128, 128, 500, 0, .rotates = true},
         {"int8 128, many heads", LN_KV_Q8_0, 24, 12, 128, 128, 500, 0, .rotates = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

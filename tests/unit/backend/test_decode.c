@@ -144,7 +144,8 @@ static void decode_gives_the_bits_of_a_chunk(void **state) {
     static const decode_case cases[] = {
         {LN_KV_F16, 32, 64, 64, 0},   {LN_KV_Q8_0, 32, 64, 64, 0}, {LN_KV_BF16, 12, 66, 80, 0},
         {LN_KV_F16, 4, 128, 128, 0},  {LN_KV_Q8_0, 20, 48, 96, 0}, {LN_KV_F16, 28, 64, 64, 777},
-        {LN_KV_BF16, 32, 64, 48, 90},
+        {LN_KV_BF16, 32, 64, 48, 90}, {LN_KV_FP8, 32, 64, 64, 0},  {LN_KV_FP8, 20, 48, 96, 70},
+        {LN_KV_FP8, 4, 128, 128, 0},
     };
     for (size_t set = 0; set < sizeof sets / sizeof *sets; set++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

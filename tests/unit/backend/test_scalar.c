@@ -320,16 +320,17 @@ static void qkv_rotates_and_writes_the_slot(void **state) {
     }
 }
 
-/* A cache of int8: what lies in the slot is the row in steps of its largest number / 127, each
- * token and head by itself; attention over one token then gives its value back. */
-static void int8_cache_keeps_a_scale_per_token_and_head(void **state) {
-    (void)state;
+/* A cache of int8 or E4M3: what lies in the slot is the row in steps of its largest number / 127,
+ * or in numbers of E4M3 times its largest number / 448, each token and head by itself; attention
+ * over one token then gives its value back. */
+static void check_scales(ln_kv_dtype dtype) {
     enum { DIM = 7, BLOCKS_HERE = 3 };
-    size_t head_bytes = ln_kv_head_bytes(LN_KV_Q8_0, BLOCK, DIM);
+    size_t head_bytes = ln_kv_head_bytes(dtype, BLOCK, DIM);
+    float most = dtype == LN_KV_FP8 ? 448.0f : 127.0f;
     assert_int_equal(head_bytes, BLOCK * DIM + BLOCK * sizeof(float));
     char *k = calloc(BLOCKS_HERE * KV_HEADS, head_bytes);
     char *v = calloc(BLOCKS_HERE * KV_HEADS, head_bytes);
-    ln_kv_layer kv = {.dtype = LN_KV_Q8_0,
+    ln_kv_layer kv = {.dtype = dtype,
                       .block_tokens = BLOCK,
                       .n_heads = KV_HEADS,
                       .k_dim = DIM,
@@ -352,14 +353,20 @@ static void int8_cache_keeps_a_scale_per_token_and_head(void **state) {
     run(&op, 2);
     for (size_t head = 0; head < KV_HEADS; head++) {
         const char *rows = v + (2 * KV_HEADS + head) * head_bytes;
-        const int8_t *quants = (const int8_t *)rows + 5 * DIM;
+        const char *quants = rows + 5 * DIM;
         float scale, largest = 0;
         memcpy(&scale, rows + BLOCK * DIM + 5 * sizeof scale, sizeof scale);
         for (size_t i = 0; i < DIM; i++)
             largest = fmaxf(largest, fabsf(values[head * DIM + i]));
-        assert_near(scale, largest / 127.0f, 1);
-        for (size_t i = 0; i < DIM; i++)
-            assert_true(fabsf((float)quants[i] * scale - values[head * DIM + i]) <= 0.501f * scale);
+        assert_near(scale, largest / most, 1);
+        for (size_t i = 0; i < DIM; i++) {
+            float x = values[head * DIM + i], y = (float)(int8_t)quants[i], error = 0.501f * scale;
+            if (dtype == LN_KV_FP8) {
+                y = ln_f32_from_e4m3((uint8_t)quants[i]);
+                error = fmaxf(0x1p-10f * scale, fabsf(x) / 16) * 1.001f;
+            }
+            assert_true(fabsf(y * scale - x) <= error);
+        }
     }
     slot = 2 * BLOCK; /* where position 0 lies */
     run(&op, 1);
@@ -369,8 +376,15 @@ static void int8_cache_keeps_a_scale_per_token_and_head(void **state) {
         .attention = {.q = q, .kv = &kv, .n_heads = KV_HEADS, .scale = 1.0f, .out = out}};
     run(&attend, 1);
     for (size_t i = 0; i < KV_HEADS * DIM; i++)
-        assert_true(fabsf(out[i] - values[i]) <= (i < DIM ? 100.0f : 1e-3f) / 127.0f);
+        assert_true(fabsf(out[i] - values[i]) <=
+                    (i < DIM ? 100.0f : 1e-3f) / (dtype == LN_KV_FP8 ? 16.0f : 127.0f));
     free(k), free(v);
+}
+
+static void narrow_caches_keep_a_scale_per_token_and_head(void **state) {
+    (void)state;
+    check_scales(LN_KV_Q8_0);
+    check_scales(LN_KV_FP8);
 }
 
 /* Experts by hand: route, group, a linear per expert, combine; against the sums in double. */
@@ -492,7 +506,7 @@ int main(void) {
         cmocka_unit_test(norms_are_their_formulas),
         cmocka_unit_test(attention_is_its_formula),
         cmocka_unit_test(qkv_rotates_and_writes_the_slot),
-        cmocka_unit_test(int8_cache_keeps_a_scale_per_token_and_head),
+        cmocka_unit_test(narrow_caches_keep_a_scale_per_token_and_head),
         cmocka_unit_test(mixture_is_its_formula),
         cmocka_unit_test(groups_limit_the_choice),
         cmocka_unit_test(unknown_names_are_refused),

@@ -545,6 +545,8 @@ static void attention_is_that_of_scalar(void **state) {
         {LN_KV_F16, 80, 8, 8, 100, 1.5f, .alibi = true, .sinks = true, .relative = true},
         {LN_KV_Q8_0, 8, 64, 64, 0, 0, .rotates = true},
         {LN_KV_Q8_0, 6, 13, 37, 19, 0, .sinks = true},
+        {LN_KV_FP8, 8, 64, 64, 0, 0, .rotates = true},
+        {LN_KV_FP8, 6, 13, 37, 19, 0, .sinks = true},
         {LN_KV_F16, 14, 128, 128, 0, 0, .rotates = true},
         {LN_KV_F16, 10, 77, 50, 0, 0, .latent = true},
         {LN_KV_BF16, 4, 36, 32, 0, 0, .latent = true},

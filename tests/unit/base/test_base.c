@@ -78,6 +78,25 @@ static void halves_round_trip_every_value(void **state) {
     assert_int_equal(ln_f16_from_f32(1.0f + 0x1.8p-10f), 0x3c02);
 }
 
+/* Numbers between two of E4M3 go to the nearer one, and from the middle to the even one. */
+static void e4m3_rounds_to_nearest_even(void **state) {
+    (void)state;
+    for (unsigned byte = 0; byte < 0x7e; byte++) {
+        float low = ln_f32_from_e4m3((uint8_t)byte), high = ln_f32_from_e4m3((uint8_t)(byte + 1));
+        float middle = (low + high) / 2;
+        for (unsigned sign = 0; sign <= 0x80; sign += 0x80) {
+            float s = sign ? -1.0f : 1.0f;
+            assert_int_equal(ln_e4m3_from_f32(s * low), sign | byte);
+            assert_int_equal(ln_e4m3_from_f32(s * middle), sign | (byte + byte % 2));
+            assert_int_equal(ln_e4m3_from_f32(s * nextafterf(middle, 0)), sign | byte);
+            assert_int_equal(ln_e4m3_from_f32(s * nextafterf(middle, 500)), sign | (byte + 1));
+        }
+    }
+    assert_int_equal(ln_e4m3_from_f32(448.0f), 0x7e);
+    assert_int_equal(ln_e4m3_from_f32(1e30f), 0x7e);
+    assert_int_equal(ln_e4m3_from_f32(-INFINITY), 0xfe);
+}
+
 /* The known answers published with Random123. */
 static void philox_matches_its_reference(void **state) {
     (void)state;
@@ -170,6 +189,7 @@ int main(void) {
         cmocka_unit_test(layout_reports_overflow),
         cmocka_unit_test(strbuf_appends_utf8),
         cmocka_unit_test(halves_round_trip_every_value),
+        cmocka_unit_test(e4m3_rounds_to_nearest_even),
         cmocka_unit_test(philox_matches_its_reference),
         cmocka_unit_test(pool_barriers_hold_everyone),
         cmocka_unit_test(pool_barriers_hold_on_one_processor),

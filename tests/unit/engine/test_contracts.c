@@ -88,6 +88,8 @@ static void engines_are_refused_by_name(void **state) {
     refuse_engine(o, LINNET_ERR_ARGUMENT, "precision is 5");
     o = good, o.kv_type = (linnet_kv_type)-1;
     refuse_engine(o, LINNET_ERR_ARGUMENT, "kv_type is -1");
+    o = good, o.kv_type = (linnet_kv_type)(LINNET_KV_FP8 + 1);
+    refuse_engine(o, LINNET_ERR_ARGUMENT, "kv_type is 6");
     o = good, o.backend = "abacus";
     refuse_engine(o, LINNET_ERR_ARGUMENT, "abacus");
     o = good, o.cpu = "6502";

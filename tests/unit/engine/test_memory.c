@@ -65,17 +65,17 @@ static size_t arena(const linnet_memory_plan *plan, const char *name) {
 static void plan_equals_what_is_reserved(void **state) {
     (void)state;
     static const char *const models[] = {"llama", "gemma3", "qwen3"};
+    static const linnet_kv_type types[] = {LINNET_KV_BF16, LINNET_KV_Q8_0, LINNET_KV_FP8};
     for (size_t i = 0; i < 3; i++) {
         golden g;
         golden_open(&g, models[i]);
         for (size_t seqs = 1; seqs <= 9; seqs += 4) {
             linnet_engine_options options = exact_options(97 * seqs, seqs, 40, 3);
             if (i == 1)
-                options =
-                    (linnet_engine_options){.struct_bytes = sizeof options,
-                                            .backend = "cpu",
-                                            .cpu = "scalar",
-                                            .kv_type = seqs > 1 ? LINNET_KV_Q8_0 : LINNET_KV_BF16};
+                options = (linnet_engine_options){.struct_bytes = sizeof options,
+                                                  .backend = "cpu",
+                                                  .cpu = "scalar",
+                                                  .kv_type = types[seqs / 4]};
             linnet_memory_plan plan = {.struct_bytes = sizeof plan}, reserved = plan;
             assert_int_equal(linnet_plan_memory(g.model, &options, &plan, NULL), LINNET_OK);
 #if COUNTS_MEMORY

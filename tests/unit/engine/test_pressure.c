@@ -61,13 +61,14 @@ static void ask(linnet_engine *engine, bool together, crowd *out) {
     assert_int_equal(cache->n_free_rows, cache->n_rows);
 }
 
-static void check_crowd(linnet_precision precision, const crowd *alone) {
+static void check_crowd(linnet_precision precision, linnet_kv_type kv_type, const crowd *alone) {
     static crowd together;
     static const linnet_preemption preemptions[] = {LINNET_PREEMPTION_RECOMPUTE,
                                                     LINNET_PREEMPTION_SWAP, LINNET_PREEMPTION_AUTO};
     for (size_t variant = 0; variant < 12; variant++) {
         linnet_engine_options options = exact_options(96, 24, 0, 1 + variant % 3);
         options.precision = precision;
+        options.kv_type = kv_type;
         options.max_batch_tokens = variant % 4 < 2 ? 33 : 256;
         options.kv_tokens = KV_TOKENS;
         options.prefix_cache = variant % 2 == 0;
@@ -91,15 +92,18 @@ static void check_crowd(linnet_precision precision, const crowd *alone) {
 static void a_crowd_changes_nothing(void **state) {
     (void)state;
     static crowd alone;
-    static const linnet_precision precisions[] = {LINNET_PRECISION_EXACT, LINNET_PRECISION_FAST};
-    for (size_t i = 0; i < 2; i++) {
+    static const linnet_precision precisions[] = {LINNET_PRECISION_EXACT, LINNET_PRECISION_FAST,
+                                                  LINNET_PRECISION_FAST};
+    static const linnet_kv_type kv_types[] = {LINNET_KV_AUTO, LINNET_KV_AUTO, LINNET_KV_FP8};
+    for (size_t i = 0; i < 3; i++) {
         linnet_engine_options options = exact_options(96, 1, 64, 1);
         options.precision = precisions[i];
+        options.kv_type = kv_types[i];
         options.prefix_cache = false;
         linnet_engine *engine = engine_on(&g, options);
         ask(engine, false, &alone);
         linnet_engine_destroy(engine);
-        check_crowd(precisions[i], &alone);
+        check_crowd(precisions[i], kv_types[i], &alone);
     }
 }
 

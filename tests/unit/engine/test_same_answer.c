@@ -124,6 +124,14 @@ static void latents_in_an_int8_cache(void **state) {
     (void)state;
     check_model("deepseek_v3", LINNET_PRECISION_FAST, LINNET_KV_Q8_0);
 }
+static void windows_in_an_fp8_cache(void **state) {
+    (void)state;
+    check_model("gemma3", LINNET_PRECISION_FAST, LINNET_KV_FP8);
+}
+static void latents_in_an_fp8_cache(void **state) {
+    (void)state;
+    check_model("deepseek_v3", LINNET_PRECISION_FAST, LINNET_KV_FP8);
+}
 
 int main(int argc, char **argv) {
     if (!engine_test_begin(argc, argv))
@@ -135,6 +143,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_window_in_every_layer),
         cmocka_unit_test(windows_in_an_int8_cache),
         cmocka_unit_test(latents_in_an_int8_cache),
+        cmocka_unit_test(windows_in_an_fp8_cache),
+        cmocka_unit_test(latents_in_an_fp8_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,7 @@ static __device__ __forceinline__ void walk_slice(const ln_fast_args &p, const l
                                                   const ln_rows &rows, const uint32_t q[D / 16][4],
                                                   unsigned first, unsigned end, uint16_t *keys,
                                                   uint16_t *values, ln_slice<D> *slice) {
+    const float factor = ln_score_factor(p.a);
     ln_begin_slice(slice);
     for (; first < end; first += LN_KEYS) {
         float s[LN_KEY_TILES][4];
@@ -82,7 +83,7 @@ static __device__ __forceinline__ void walk_slice(const ln_fast_args &p, const l
             load<D, DTYPE, true>(p, from, first + LN_KEYS, keys);
         ln_copy_commit();
         ln_finish_scores(p.a, rows, first, s);
-        ln_add_scores<D>(s, slice);
+        ln_add_scores<D, IS_INT8(DTYPE)>(s, factor, slice);
         ln_copy_wait<1>();
         __syncwarp();
         add_values<D, DTYPE>(s, values, slice);
@@ -98,15 +99,15 @@ template <int D>
 static __device__ __forceinline__ void write_only_slice(const ln_fast_args &p, size_t item,
                                                         size_t head, const ln_slice<D> &slice,
                                                         int i, float slice_total) {
-    float largest, total, keep, add;
-    ln_begin_whole(p, head, &largest, &total);
-    ln_merge_factors(&largest, slice.largest[i], &keep, &add);
-    total = ln_merge(total, keep, slice_total, add);
+    float reference, total, keep, add;
+    ln_begin_whole(p, head, &reference, &total);
+    ln_merge_factors(&reference, slice.reference[i], &keep, &add);
+    float share = ln_share_of(ln_merge(total, keep, slice_total, add));
 #pragma unroll
     for (int d = 0; d < D / 8; d++)
         *(float2 *)(p.a.out + item * D + 8 * d + threadIdx.x % 4 * 2) =
-            make_float2(ln_merge(0.0f, keep, slice.sum[d][2 * i], add) / total,
-                        ln_merge(0.0f, keep, slice.sum[d][2 * i + 1], add) / total);
+            make_float2(ln_merge(0.0f, keep, slice.sum[d][2 * i], add) * share,
+                        ln_merge(0.0f, keep, slice.sum[d][2 * i + 1], add) * share);
 }
 
 /* Grid: (slices by two, KV heads, sequences), a warp per slice. Shared memory: a tile of K and one
@@ -163,7 +164,7 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
         }
         size_t at = (seq * p.a.n_heads + rows.head[i]) * p.n_slices + s;
         if (lane % 4 == 0)
-            p.stats[at] = make_float2(slice.largest[i], total);
+            p.stats[at] = make_float2(slice.reference[i], total);
         for (int d = 0; d < D / 8; d++)
             *(float2 *)(p.sums + at * D + 8 * d + lane % 4 * 2) =
                 make_float2(slice.sum[d][2 * i], slice.sum[d][2 * i + 1]);
@@ -182,8 +183,8 @@ template <int D>
 static __device__ __forceinline__ void merge_four(const ln_fast_args &p, size_t seq, size_t begin,
                                                   size_t end, unsigned col, float whole[4]) {
     size_t head = col / D;
-    float largest, total;
-    ln_begin_whole(p, head, &largest, &total);
+    float reference, total;
+    ln_begin_whole(p, head, &reference, &total);
     unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
     whole[0] = whole[1] = whole[2] = whole[3] = 0.0f;
 #pragma unroll 4
@@ -192,15 +193,16 @@ static __device__ __forceinline__ void merge_four(const ln_fast_args &p, size_t 
         float2 stats = p.stats[at];
         float4 sum = *(const float4 *)(p.sums + at * D + col % D);
         float keep, add;
-        ln_merge_factors(&largest, stats.x, &keep, &add);
+        ln_merge_factors(&reference, stats.x, &keep, &add);
         total = ln_merge(total, keep, stats.y, add);
         whole[0] = ln_merge(whole[0], keep, sum.x, add);
         whole[1] = ln_merge(whole[1], keep, sum.y, add);
         whole[2] = ln_merge(whole[2], keep, sum.z, add);
         whole[3] = ln_merge(whole[3], keep, sum.w, add);
     }
+    float share = ln_share_of(total);
     for (int i = 0; i < 4; i++)
-        whole[i] /= total;
+        whole[i] *= share;
 }
 
 /* Grid: (blocks of columns of a token, sequences), a thread for four columns. */
@@ -228,7 +230,7 @@ static __global__ void __launch_bounds__(MERGE_THREADS)
 
 /* What is merged of a warp's rows: sums in shared memory, in the order of fragments. */
 typedef struct whole_rows {
-    float largest[2], total[2];
+    float reference[2], total[2];
     float4 *sums; /* [D / 8][32] */
 } whole_rows;
 
@@ -237,7 +239,7 @@ static __device__ __forceinline__ void merge_slice(whole_rows *whole, const ln_s
     unsigned lane = threadIdx.x % LN_WARP;
     float keep[2], add[2];
     for (int i = 0; i < 2; i++) {
-        ln_merge_factors(&whole->largest[i], slice.largest[i], &keep[i], &add[i]);
+        ln_merge_factors(&whole->reference[i], slice.reference[i], &keep[i], &add[i]);
         whole->total[i] = ln_merge(whole->total[i], keep[i], ln_row_total(slice.total[i]), add[i]);
     }
 #pragma unroll
@@ -284,7 +286,7 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     for (int d = 0; d < D / 8; d++)
         whole.sums[d * LN_WARP + lane] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int i = 0; i < 2; i++)
-        ln_begin_whole(p, rows.head[i], &whole.largest[i], &whole.total[i]);
+        ln_begin_whole(p, rows.head[i], &whole.reference[i], &whole.total[i]);
     /* keys that any row of this warp sees */
     unsigned warp_begin = (unsigned)min(rows.begin[0], rows.begin[1]);
     unsigned warp_end = (unsigned)max(rows.end[0], rows.end[1]);
@@ -294,6 +296,7 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     ln_tile_source from =
         ln_make_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS(D) * LN_WARP);
     unsigned first = (unsigned)begin / LN_KEYS * LN_KEYS, stop = (unsigned)last_end;
+    const float factor = ln_score_factor(p.a);
     ln_slice<D> slice;
     ln_begin_slice(&slice);
     load_both<D, DTYPE>(p, from, first, tiles);
@@ -310,7 +313,7 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
             float s[LN_KEY_TILES][4];
             score<D, DTYPE>(q, keys, s);
             ln_finish_scores(p.a, rows, first, s);
-            ln_add_scores<D>(s, &slice);
+            ln_add_scores<D, IS_INT8(DTYPE)>(s, factor, &slice);
             add_values<D, DTYPE>(s, values, &slice);
         }
         if ((first + LN_KEYS) % LN_ATTENTION_SLICE == 0 || first + LN_KEYS >= stop) {
@@ -319,13 +322,14 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
         }
         __syncthreads();
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        float share = ln_share_of(whole.total[i]);
         for (int d = 0; d < D / 8 && items[i] != SIZE_MAX; d++) {
             float4 sum = whole.sums[d * LN_WARP + lane];
-            *(float2 *)(p.a.out + items[i] * D + 8 * d + lane % 4 * 2) =
-                make_float2((i == 0 ? sum.x : sum.z) / whole.total[i],
-                            (i == 0 ? sum.y : sum.w) / whole.total[i]);
+            *(float2 *)(p.a.out + items[i] * D + 8 * d + lane % 4 * 2) = make_float2(
+                (i == 0 ? sum.x : sum.z) * share, (i == 0 ? sum.y : sum.w) * share);
         }
+    }
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -416,9 +420,9 @@ bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step
     bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
     bool has_whole_rows =
         kv->dtype != LN_KV_Q8_0 || ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0;
-    return !step->exact && is_power && kv->dtype != LN_KV_F32 && kv->v_dim == d &&
-           kv->v_stride == d && kv->v != kv->k && is_size(d) && addresses % 16 == 0 &&
-           has_whole_rows;
+    return !step->exact && is_power && op->scale > 0.0f && kv->dtype != LN_KV_F32 &&
+           kv->v_dim == d && kv->v_stride == d && kv->v != kv->k && is_size(d) &&
+           addresses % 16 == 0 && has_whole_rows;
 }
 
 ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *step) {

@@ -13,7 +13,7 @@ typedef struct ln_fast_args {
     bool splits;                     /* sequences of one token are the split kernel's */
     bool keeps_old; /* of the rows they read, this step writes none but their own */
     float *sums;    /* [n_seqs][n_heads][n_slices][D] */
-    float2 *stats;  /* [n_seqs][n_heads][n_slices] largest score, total */
+    float2 *stats;  /* [n_seqs][n_heads][n_slices] reference, total */
     unsigned *left; /* [LN_ATTENTION_WORDS] 0 between kernels */
 } ln_fast_args;
 
@@ -22,8 +22,8 @@ enum { LN_ATTENTION_WORDS = 8192 };
 
 /* What is there before the first slice. */
 static __device__ __forceinline__ void ln_begin_whole(const ln_fast_args &p, size_t head,
-                                                      float *largest, float *total) {
-    *largest = p.a.sinks != NULL ? p.a.sinks[head] * 1.44269504088896340736f : -INFINITY;
+                                                      float *reference, float *total) {
+    *reference = p.a.sinks != NULL ? p.a.sinks[head] * 1.44269504088896340736f : -INFINITY;
     *total = p.a.sinks != NULL ? 1.0f : 0.0f;
 }
 
@@ -71,19 +71,19 @@ static __device__ __forceinline__ float ln_merge_slices(const ln_fast_args &p, s
                                                         size_t token, size_t head, unsigned d) {
     size_t begin, end;
     ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
-    float largest, total, whole = 0.0f;
-    ln_begin_whole(p, head, &largest, &total);
+    float reference, total, whole = 0.0f;
+    ln_begin_whole(p, head, &reference, &total);
     unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
 #pragma unroll 4
     for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
         size_t at = (seq * p.a.n_heads + head) * p.n_slices + s;
         float2 stats = p.stats[at];
         float sum = p.sums[at * D + d], keep, add;
-        ln_merge_factors(&largest, stats.x, &keep, &add);
+        ln_merge_factors(&reference, stats.x, &keep, &add);
         total = ln_merge(total, keep, stats.y, add);
         whole = ln_merge(whole, keep, sum, add);
     }
-    return whole / total;
+    return whole * ln_share_of(total);
 }
 
 /* args->splits: whether sequences of one token can be split over their slices. */

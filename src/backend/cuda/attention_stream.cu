@@ -329,13 +329,13 @@ static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned
     const ln_fast_args &p = m.f;
     unsigned n_cols = p.heads_per_kv * D, last = (s.end - 1) / LN_ATTENTION_SLICE;
     for (unsigned done = 0; done < n_cols; done += AT_ONCE * STEP) {
-        float whole[AT_ONCE][4] = {}, largest[AT_ONCE], total[AT_ONCE];
+        float whole[AT_ONCE][4] = {}, reference[AT_ONCE], total[AT_ONCE];
         unsigned col[AT_ONCE], head[AT_ONCE];
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             col[i] = done + i * STEP + threadIdx.x % LN_WARP * 4;
             head[i] = kv_head * p.heads_per_kv + min(col[i], n_cols - 1) / D;
-            ln_begin_whole(p, head[i], &largest[i], &total[i]);
+            ln_begin_whole(p, head[i], &reference[i], &total[i]);
         }
 #pragma unroll 2
         for (unsigned slice = s.begin / LN_ATTENTION_SLICE; slice <= last; slice++) {
@@ -345,7 +345,7 @@ static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned
                 float2 stats = __ldcg(p.stats + at);
                 float4 sum = __ldcg((const float4 *)(p.sums + at * D + col[i] % D));
                 float keep, add;
-                ln_merge_factors(&largest[i], stats.x, &keep, &add);
+                ln_merge_factors(&reference[i], stats.x, &keep, &add);
                 total[i] = ln_merge(total[i], keep, stats.y, add);
                 whole[i][0] = ln_merge(whole[i][0], keep, sum.x, add);
                 whole[i][1] = ln_merge(whole[i][1], keep, sum.y, add);
@@ -358,8 +358,9 @@ static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned
             if (col[i] >= n_cols)
                 continue;
             size_t column = (size_t)kv_head * n_cols + col[i];
+            float share = ln_share_of(total[i]);
             for (int k = 0; k < 4; k++)
-                whole[i][k] /= total[i];
+                whole[i][k] *= share;
             *(float4 *)(p.a.out + (size_t)s.token * p.a.n_heads * D + column) =
                 make_float4(whole[i][0], whole[i][1], whole[i][2], whole[i][3]);
             if (m.converts)
@@ -381,7 +382,7 @@ static __device__ __forceinline__ bool leave(const stream_args &m, const stream_
             continue;
         size_t at = ((size_t)item.seq * p.a.n_heads + head) * p.n_slices + item.slice;
         if (lane % 4 == 0)
-            __stcg(p.stats + at, make_float2(slice.largest[i], total));
+            __stcg(p.stats + at, make_float2(slice.reference[i], total));
         leave_row<D, SHAPE>(slice, i, p.sums + at * D);
     }
     unsigned n = (s.end - 1) / LN_ATTENTION_SLICE - s.begin / LN_ATTENTION_SLICE, before = 0;
@@ -421,6 +422,7 @@ static __device__ __forceinline__ void begin_item(const stream_args &m, const st
 template <int D, typename SHAPE>
 static __device__ __forceinline__ void attend(const stream_args &p, const stream_work &work,
                                               const stream_ring &ring, stream_loads &next) {
+    const float factor = ln_score_factor(p.f.a);
     unsigned slot = 0, number;
     stream_item item;
     for (unsigned n = 0; (number = work.queue[n % QUEUE]) < work.n_items; n++) {
@@ -441,7 +443,7 @@ static __device__ __forceinline__ void attend(const stream_args &p, const stream
             bring<SHAPE>(p, work, ring, next);
             advance<SHAPE>(slot);
             ln_finish_scores(p.f.a, rows, first, s);
-            ln_add_scores<D>(s, &slice);
+            ln_add_scores<D, true>(s, factor, &slice);
             await<SHAPE>();
             ln_scale_scores(ring.scales + slot * LN_KEYS, 1, s);
             add_values<D, SHAPE>(s, ring.tiles + slot * SHAPE::TILE_BYTES, &slice);

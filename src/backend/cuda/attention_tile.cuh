@@ -4,7 +4,11 @@
  * One recurrence serves decode and prefill, so that both give a row the same bits: tiles begin at
  * multiples of 64 positions, a slice of LN_ATTENTION_SLICE positions starts from nothing, and
  * slices merge in order. What is masked changes nothing, bit for bit: its weight is 0 and it moves
- * no maximum. Scores are kept times log2(e).
+ * no reference. Scores are logarithms to base 2 once they are multiplied by ln_score_factor.
+ *
+ * Weights are 2^(score - reference) of their row and slice. A tile moves the reference to its
+ * largest score only where that lies more than a slack above: most tiles then leave what was summed
+ * before as it is.
  *
  * Fragments: lane 4 g + t holds of a 16 x 8 result (g, 2 t), (g, 2 t + 1), (g + 8, 2 t),
  * (g + 8, 2 t + 1). Rows of shared memory have 16 bytes more than their numbers, which spreads
@@ -19,10 +23,14 @@ enum { LN_KEYS = 64, LN_KEY_TILES = LN_KEYS / 8, LN_PAD = 8 };
 /* Numbers of one tile of K or V in shared memory. */
 #define LN_TILE_HALVES(D) (LN_KEYS * ((D) + LN_PAD))
 
-/* A slice's softmax for rows g and g + 8: largest score, sum of weights (of this lane's keys), and
- * weighted sum of values. */
+/* How far scores may lie above their reference: weights become f16, those of int8 values times
+ * 128 scales. */
+#define LN_SLACK(INT8) ((INT8) ? 0.0f : 12.0f)
+
+/* A slice's softmax for rows g and g + 8: what scores are taken relative to, sum of weights (of
+ * this lane's keys), and weighted sum of values. */
 template <int D> struct ln_slice {
-    float largest[2], total[2];
+    float reference[2], total[2];
     float sum[D / 8][4];
 };
 
@@ -153,22 +161,24 @@ static __device__ __forceinline__ void ln_mask_scores(const ln_rows &rows, size_
     }
 }
 
-/* Scale, cap, biases and mask; s becomes log2(e) times the scores of keys `first` and on. */
+/* Whether scores need no more than scale and mask. */
+static __host__ __device__ __forceinline__ bool ln_has_plain_scores(const ln_attention_args &p) {
+    return p.softcap <= 0.0f && p.alibi_slopes == NULL && p.relative.table == NULL;
+}
+
+/* What scores of ln_finish_scores are to be multiplied by; greater than 0. */
+static __device__ __forceinline__ float ln_score_factor(const ln_attention_args &p) {
+    return ln_has_plain_scores(p) ? p.scale * 1.44269504088896340736f : 1.44269504088896340736f;
+}
+
+/* Cap, biases and mask of the scores of keys `first` and on; scale, too, where these need it. */
 static __device__ __forceinline__ void ln_finish_scores(const ln_attention_args &p,
                                                         const ln_rows &rows, size_t first,
                                                         float s[LN_KEY_TILES][4]) {
     unsigned t = threadIdx.x % 4;
-    bool is_plain = p.softcap <= 0.0f && p.alibi_slopes == NULL && p.relative.table == NULL;
     bool sees_tile = first >= rows.begin[0] && first + LN_KEYS <= rows.end[0] &&
                      first >= rows.begin[1] && first + LN_KEYS <= rows.end[1];
-    float scale = p.scale * 1.44269504088896340736f;
-    if (is_plain) {
-#pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                s[n][i] *= scale;
-    } else {
+    if (!ln_has_plain_scores(p)) {
 #pragma unroll
         for (int n = 0; n < LN_KEY_TILES; n++)
 #pragma unroll
@@ -176,8 +186,7 @@ static __device__ __forceinline__ void ln_finish_scores(const ln_attention_args 
                 size_t key = first + 8 * n + 2 * t + i % 2;
                 int row = i / 2;
                 if (key >= rows.begin[row] && key < rows.end[row])
-                    s[n][i] = ln_finish_score(p, s[n][i], rows.head[row], rows.position[row], key) *
-                              1.44269504088896340736f;
+                    s[n][i] = ln_finish_score(p, s[n][i], rows.head[row], rows.position[row], key);
             }
     }
     if (!sees_tile)
@@ -195,27 +204,45 @@ static __device__ __forceinline__ float ln_weigh(float x, float largest) {
     return ln_exp2(x - (largest == -INFINITY ? 0.0f : largest)); /* then x is -infinity too */
 }
 
+/* A row's reference after a tile whose largest score is `most`; -infinity: nothing was seen. */
+static __device__ __forceinline__ float ln_move_reference(float reference, float most, float factor,
+                                                          float slack) {
+    return fmaf(most, factor, -reference) > slack ? most * factor : reference;
+}
+
+/* The weight of a score. */
+static __device__ __forceinline__ float ln_weigh_score(float score, float factor, float reference) {
+    return ln_exp2(fmaf(score, factor, -(reference == -INFINITY ? 0.0f : reference)));
+}
+
+/* What sums are to be multiplied by where their reference has moved to `now`. */
+static __device__ __forceinline__ float ln_keep_of(float reference, float now) {
+    return reference == now ? 1.0f : ln_weigh(reference, now);
+}
+
 /* Takes a tile's scores into the slice; s becomes weights. */
-template <int D>
-static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], ln_slice<D> *slice) {
+template <int D, bool INT8 = false>
+static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], float factor,
+                                                     ln_slice<D> *slice) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        float largest = slice->largest[row];
+        float most = -INFINITY;
 #pragma unroll
         for (int n = 0; n < LN_KEY_TILES; n++)
-            largest = fmaxf(largest, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        float keep = largest == slice->largest[row] ? 1.0f : ln_weigh(slice->largest[row], largest);
+            most = fmaxf(most, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+        float now = ln_move_reference(slice->reference[row], most, factor, LN_SLACK(INT8));
+        float keep = ln_keep_of(slice->reference[row], now);
         float total = slice->total[row] * keep;
 #pragma unroll
         for (int n = 0; n < LN_KEY_TILES; n++)
 #pragma unroll
             for (int i = 2 * row; i < 2 * row + 2; i++) {
-                s[n][i] = ln_weigh(s[n][i], largest);
+                s[n][i] = ln_weigh_score(s[n][i], factor, now);
                 total += s[n][i];
             }
-        slice->largest[row] = largest;
+        slice->reference[row] = now;
         slice->total[row] = total;
 #pragma unroll
         for (int d = 0; d < D / 8; d++) {
@@ -250,7 +277,7 @@ static __device__ __forceinline__ void ln_add_values(const float s[LN_KEY_TILES]
 template <int D> static __device__ __forceinline__ void ln_begin_slice(ln_slice<D> *slice) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        slice->largest[row] = -INFINITY;
+        slice->reference[row] = -INFINITY;
         slice->total[row] = 0.0f;
     }
 #pragma unroll
@@ -265,16 +292,21 @@ static __device__ __forceinline__ float ln_row_total(float total) {
 }
 
 /* How a slice is merged into all before it: whole = whole * keep + slice * add. */
-static __device__ __forceinline__ void ln_merge_factors(float *whole_largest, float slice_largest,
+static __device__ __forceinline__ void ln_merge_factors(float *whole_reference, float reference,
                                                         float *keep, float *add) {
-    float largest = fmaxf(*whole_largest, slice_largest);
-    *keep = largest == *whole_largest ? 1.0f : ln_weigh(*whole_largest, largest);
-    *add = ln_weigh(slice_largest, largest);
-    *whole_largest = largest;
+    float now = fmaxf(*whole_reference, reference);
+    *keep = ln_keep_of(*whole_reference, now);
+    *add = ln_weigh(reference, now);
+    *whole_reference = now;
 }
 
 static __device__ __forceinline__ float ln_merge(float whole, float keep, float slice, float add) {
-    return fmaf(whole, keep, slice * add);
+    return fmaf(slice, add, whole * keep);
+}
+
+/* What a row's sums are to be multiplied by at the end. */
+static __device__ __forceinline__ float ln_share_of(float total) {
+    return 1.0f / total;
 }
 
 /* ---- tiles to shared memory ------------------------------------------------------------------ */

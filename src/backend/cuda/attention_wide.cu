@@ -1,27 +1,30 @@
 /* Prefill attention on Hopper's warpgroup products: heads of 64 and 128, caches of 16-bit numbers,
  * scores that need no more than scale and mask.
  *
- * A block has 128 rows (tokens times the query heads of a KV head) in two warpgroups; one warp of a
- * third brings tiles of 64 keys or values by bulk tensor copies through a ring of slots. Sums run
+ * A block has 128 rows (tokens times the query heads of a KV head) in two warpgroups; warps of a
+ * third bring tiles of 64 keys and values by bulk tensor copies through a ring of stages. Sums run
  * in the order of attention_fast.cu, and products of either kind of instruction have the same bits:
- * so have the results. While one warpgroup weighs scores, the other one's products run, and so do
- * the values of its own last tile.
+ * so have the results. While a warpgroup weighs the scores of a tile, the products of the values of
+ * the tile before run, and those of the other warpgroup. Scores are weighed by the references that
+ * there are before it is known whether these must move, which few tiles ask for but the first of a
+ * slice.
  *
- * Grid: (tiles of rows, the last first; KV heads; sequences). Shared memory: the queries, and SLOTS
- * tiles, rows of 64 numbers with the 16-byte parts of row r exchanged by r % 8. Every tile of K and
- * V is read once for 128 rows. */
+ * Grid: (tiles of rows, the last first; KV heads; sequences). Shared memory: the queries, and
+ * STAGES tiles of K and of V, rows of 64 numbers with the 16-byte parts of row r exchanged by
+ * r % 8. Every tile of K and V is read once for 128 rows. */
 #include "backend/cuda/attention_fast.cuh"
-#include "backend/cuda/wgmma.cuh"
+#include "backend/cuda/attention_wgmma.cuh"
 
 enum {
     GROUP = 128, /* threads of a warpgroup */
     WORKERS = 2, /* warpgroups that compute */
     THREADS = GROUP * (1 + WORKERS),
     WIDE_ROWS = 64 * WORKERS,
-    SLOTS = 8,
+    STAGES = 4,
     HALF = 64,                       /* numbers of a row of shared memory */
     HALF_BYTES = LN_KEYS * HALF * 2, /* 64 rows of them */
-    SWIZZLE_GROUP = 8 * HALF * 2     /* bytes after which the exchange begins again */
+    SWIZZLE_GROUP = 8 * HALF * 2,    /* bytes after which the exchange begins again */
+    STAGE_BARRIERS = 2 * sizeof(uint64_t)
 };
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -32,106 +35,19 @@ enum {
 
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
 
-/* ---- warpgroup products ---------------------------------------------------------------------- */
-
-/* Of a tile whose rows are 128 bytes; `leading`: bytes from one half of the columns to the next. */
-static __device__ __forceinline__ uint64_t describe(const void *shared, unsigned leading) {
-    enum { SWIZZLE_128_BYTES = 1 };
-    return (uint64_t)(ln_shared_address(shared) >> 4 & 0x3fff) | (uint64_t)(leading >> 4) << 16 |
-           (uint64_t)(SWIZZLE_GROUP >> 4) << 32 | (uint64_t)SWIZZLE_128_BYTES << 62;
-}
-
-/* Keeps the compiler from using registers of products before or after their time. */
-template <int N> static __device__ __forceinline__ void hold(float x[N][4]) {
-#pragma unroll
-    for (int n = 0; n < N; n++)
-        asm volatile("" : "+f"(x[n][0]), "+f"(x[n][1]), "+f"(x[n][2]), "+f"(x[n][3])::"memory");
-}
-
-#define ROW(x, i) "+f"(x[i][0]), "+f"(x[i][1]), "+f"(x[i][2]), "+f"(x[i][3])
-
-/* s = a b^T, or s += a b^T, over 16 columns; both [64][16] of a tile. */
-template <bool BF16>
-static __device__ __forceinline__ void multiply_keys(float s[LN_KEY_TILES][4], uint64_t a,
-                                                     uint64_t b, int adds) {
-    if constexpr (BF16)
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-                     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%"
-                     "21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-                     "%32, %33, p, 1, 1, 0, 0;\n}"
-                     : ROW(s, 0), ROW(s, 1), ROW(s, 2), ROW(s, 3), ROW(s, 4), ROW(s, 5), ROW(s, 6),
-                       ROW(s, 7)
-                     : "l"(a), "l"(b), "r"(adds));
-    else
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-                     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%"
-                     "21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-                     "%32, %33, p, 1, 1, 0, 0;\n}"
-                     : ROW(s, 0), ROW(s, 1), ROW(s, 2), ROW(s, 3), ROW(s, 4), ROW(s, 5), ROW(s, 6),
-                       ROW(s, 7)
-                     : "l"(a), "l"(b), "r"(adds));
-}
-
-/* sum += a b; a [64][16] in fragments, b [16][64] of a tile. */
-template <bool BF16>
-static __device__ __forceinline__ void multiply_values_64(float sum[8][4], const uint32_t a[4],
-                                                          uint64_t b) {
-    if constexpr (BF16)
-        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-                     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%"
-                     "21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-                     "{%32,%33,%34,%35}, %36, 1, 1, 1, 1;"
-                     : ROW(sum, 0), ROW(sum, 1), ROW(sum, 2), ROW(sum, 3), ROW(sum, 4), ROW(sum, 5),
-                       ROW(sum, 6), ROW(sum, 7)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-    else
-        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-                     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%"
-                     "21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-                     "{%32,%33,%34,%35}, %36, 1, 1, 1, 1;"
-                     : ROW(sum, 0), ROW(sum, 1), ROW(sum, 2), ROW(sum, 3), ROW(sum, 4), ROW(sum, 5),
-                       ROW(sum, 6), ROW(sum, 7)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
-/* The same for b [16][128]. */
-template <bool BF16>
-static __device__ __forceinline__ void multiply_values_128(float sum[16][4], const uint32_t a[4],
-                                                           uint64_t b) {
-    if constexpr (BF16)
-        asm volatile(
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-            "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%"
-            "23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%"
-            "44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-            "{%64,%65,%66,%67}, %68, 1, 1, 1, 1;"
-            : ROW(sum, 0), ROW(sum, 1), ROW(sum, 2), ROW(sum, 3), ROW(sum, 4), ROW(sum, 5),
-              ROW(sum, 6), ROW(sum, 7), ROW(sum, 8), ROW(sum, 9), ROW(sum, 10), ROW(sum, 11),
-              ROW(sum, 12), ROW(sum, 13), ROW(sum, 14), ROW(sum, 15)
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-    else
-        asm volatile(
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-            "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%"
-            "23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%"
-            "44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-            "{%64,%65,%66,%67}, %68, 1, 1, 1, 1;"
-            : ROW(sum, 0), ROW(sum, 1), ROW(sum, 2), ROW(sum, 3), ROW(sum, 4), ROW(sum, 5),
-              ROW(sum, 6), ROW(sum, 7), ROW(sum, 8), ROW(sum, 9), ROW(sum, 10), ROW(sum, 11),
-              ROW(sum, 12), ROW(sum, 13), ROW(sum, 14), ROW(sum, 15)
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
 /* ---- the parts of a step --------------------------------------------------------------------- */
 
-/* What a warpgroup keeps of its rows: a slice's sums, and those of all slices before it. */
-template <int D> struct wide_rows {
-    ln_slice<D> slice;
-    float largest[2], total[2];
-    float sum[D / 8][4];
-};
+/* The low word of what products know of a tile whose rows are 128 bytes: its place in 16 bytes, and
+ * those from one half of the columns to the next. Places within the tile are added to it. */
+static __device__ __forceinline__ unsigned place_of(unsigned address, unsigned leading_bytes) {
+    return address >> 4 | leading_bytes >> 4 << 16;
+}
+
+static __device__ __forceinline__ uint64_t describe(unsigned place) {
+    enum { SWIZZLE_128_BYTES = 1 };
+    return (uint64_t)place | (uint64_t)(SWIZZLE_GROUP >> 4) << 32 |
+           (uint64_t)SWIZZLE_128_BYTES << 62;
+}
 
 /* This warp's 16 rows of queries to shared memory, as 16-bit numbers; rows that are not there are
  * zeros. */
@@ -161,57 +77,90 @@ store_queries(const ln_fast_args &p, size_t seq, size_t kv_head, unsigned first_
 
 /* Queues s = q k^T. */
 template <int D, bool BF16>
-static __device__ __forceinline__ void queue_scores(const char *queries, const char *keys,
+static __device__ __forceinline__ void queue_scores(unsigned queries, unsigned keys,
                                                     float s[LN_KEY_TILES][4]) {
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
-        unsigned at = k / 4 * HALF_BYTES + k % 4 * 32;
-        multiply_keys<BF16>(s, describe(queries + at, 16), describe(keys + at, 16), k > 0);
+        unsigned at = (k / 4 * HALF_BYTES + k % 4 * 32) >> 4;
+        ln_multiply_keys<BF16>(s, describe(queries + at), describe(keys + at), k > 0);
     }
     ln_wgmma_commit();
 }
 
-/* Queues sum += weights v. */
+/* Queues sum = weights v, or sum += weights v. */
 template <int D, bool BF16>
-static __device__ __forceinline__ void queue_values(const uint32_t weights[LN_KEYS / 16][4],
-                                                    const char *values, float sum[D / 8][4]) {
+static __device__ __forceinline__ void queue_values(uint32_t weights[LN_KEYS / 16][4],
+                                                    unsigned values, bool adds,
+                                                    float sum[D / 8][4]) {
 #pragma unroll
-    for (int k = 0; k < LN_KEYS / 16; k++) {
-        uint64_t v = describe(values + k * 2 * SWIZZLE_GROUP, HALF_BYTES);
-        if constexpr (D == 64)
-            multiply_values_64<BF16>(sum, weights[k], v);
-        else
-            multiply_values_128<BF16>(sum, weights[k], v);
-    }
+    for (int k = 0; k < LN_KEYS / 16; k++)
+        ln_multiply_values<D, BF16>(sum, weights[k],
+                                    describe(values + (k * 2 * SWIZZLE_GROUP >> 4)), k > 0 || adds);
     ln_wgmma_commit();
+}
+
+/* Weights of scores by the references that there are. False, and nothing is summed, where a score
+ * of this warp lies too far above one. (No total is negative: this makes it wait for all weights,
+ * which the compiler would bring behind the products under way.) */
+template <bool BF16>
+static __device__ __forceinline__ bool weigh_at_once(const float s[LN_KEY_TILES][4], float factor,
+                                                     const float reference[2], float total[2],
+                                                     uint32_t weights[LN_KEYS / 16][4]) {
+    float most[2] = {-INFINITY, -INFINITY}, sum[2] = {total[0], total[1]};
+#pragma unroll
+    for (int n = 0; n < LN_KEY_TILES; n++) {
+        float w[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float x = fmaf(s[n][i], factor, -reference[i / 2]);
+            most[i / 2] = fmaxf(most[i / 2], x);
+            w[i] = ln_exp2(x);
+            sum[i / 2] += w[i];
+        }
+        weights[n / 2][n % 2 * 2] = ln_pack<BF16>(w[0], w[1]);
+        weights[n / 2][n % 2 * 2 + 1] = ln_pack<BF16>(w[2], w[3]);
+    }
+    if (__any_sync(0xffffffffu, most[0] > LN_SLACK(false) || most[1] > LN_SLACK(false) ||
+                                    sum[0] < 0.0f || sum[1] < 0.0f))
+        return false;
+    total[0] = sum[0];
+    total[1] = sum[1];
+    return true;
 }
 
 /* As ln_add_scores, but for the sums, which are to be multiplied by keep. */
-template <int D>
-static __device__ __forceinline__ void weigh_scores(float s[LN_KEY_TILES][4], ln_slice<D> *slice,
-                                                    float keep[2]) {
+template <bool BF16>
+static __device__ __forceinline__ void weigh_anew(const float s[LN_KEY_TILES][4], float factor,
+                                                  float reference[2], float total[2], float keep[2],
+                                                  uint32_t weights[LN_KEYS / 16][4]) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        float largest = slice->largest[row];
+        float most[2] = {-INFINITY, -INFINITY};
 #pragma unroll
         for (int n = 0; n < LN_KEY_TILES; n++)
-            largest = fmaxf(largest, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
+            most[n % 2] = fmaxf(most[n % 2], fmaxf(s[n][2 * row], s[n][2 * row + 1]));
+        float largest = fmaxf(most[0], most[1]);
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        keep[row] = largest == slice->largest[row] ? 1.0f : ln_weigh(slice->largest[row], largest);
-        float total = slice->total[row] * keep[row];
+        float now = ln_move_reference(reference[row], largest, factor, LN_SLACK(false));
+        keep[row] = ln_keep_of(reference[row], now);
+        reference[row] = now;
+        total[row] *= keep[row];
+    }
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
+    for (int n = 0; n < LN_KEY_TILES; n++) {
+        float w[4];
 #pragma unroll
-            for (int i = 2 * row; i < 2 * row + 2; i++) {
-                s[n][i] = ln_weigh(s[n][i], largest);
-                total += s[n][i];
-            }
-        slice->largest[row] = largest;
-        slice->total[row] = total;
+        for (int i = 0; i < 4; i++) {
+            w[i] = ln_weigh_score(s[n][i], factor, reference[i / 2]);
+            total[i / 2] += w[i];
+        }
+        weights[n / 2][n % 2 * 2] = ln_pack<BF16>(w[0], w[1]);
+        weights[n / 2][n % 2 * 2 + 1] = ln_pack<BF16>(w[2], w[3]);
     }
 }
 
+/* sum *= keep of its row */
 template <int D>
 static __device__ __forceinline__ void scale_sums(float sum[D / 8][4], const float keep[2]) {
     if (__all_sync(0xffffffffu, keep[0] == 1.0f && keep[1] == 1.0f))
@@ -221,26 +170,6 @@ static __device__ __forceinline__ void scale_sums(float sum[D / 8][4], const flo
 #pragma unroll
         for (int i = 0; i < 4; i++)
             sum[d][i] *= keep[i / 2];
-}
-
-/* Merges a slice, of which these were the largest score and the total, and clears its sums. */
-template <int D>
-static __device__ __forceinline__ void merge_wide(wide_rows<D> *rows, const float slice_largest[2],
-                                                  const float slice_total[2]) {
-    float keep[2], add[2];
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        ln_merge_factors(&rows->largest[i], slice_largest[i], &keep[i], &add[i]);
-        rows->total[i] = ln_merge(rows->total[i], keep[i], ln_row_total(slice_total[i]), add[i]);
-    }
-#pragma unroll
-    for (int d = 0; d < D / 8; d++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            rows->sum[d][i] =
-                ln_merge(rows->sum[d][i], keep[i / 2], rows->slice.sum[d][i], add[i / 2]);
-            rows->slice.sum[d][i] = 0.0f;
-        }
 }
 
 /* Values of keys that no row of the block sees become zeros: what lies there may be no number. */
@@ -257,168 +186,243 @@ static __device__ __forceinline__ void clear_unseen(char *values, unsigned first
     asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"((int)GROUP) : "memory");
 }
 
-/* The keys that a block walks over, and its ring of tiles. */
+/* ---- a warpgroup's rows ---------------------------------------------------------------------- */
+
+/* The keys that a block walks over. */
 typedef struct wide_walk {
     unsigned low, high, first, n_tiles;
-    char *slots;
-    uint64_t *full, *empty; /* [SLOTS] */
 } wide_walk;
 
-/* One warp brings K of tile 0, V of tile 0, K of tile 1 ... */
+/* What a warpgroup knows; addresses of shared memory. Stage i has its K at tiles + 2 i tiles and V
+ * behind it, and their barriers. */
+typedef struct wide_task {
+    unsigned queries; /* as place_of */
+    unsigned tiles, full, empty;
+    float factor;
+    unsigned seen_begin, seen_end; /* keys that all rows of this warp see */
+    bool tells;                    /* this lane does, when the warp has read a tile */
+    bool never;
+} wide_task;
+
+/* What a warpgroup keeps of its rows: a slice's sums, and those of all slices before it; and where
+ * it is in its walk: at the tile whose weights wait for their values. */
+template <int D> struct wide_rows {
+    ln_slice<D> slice;
+    float reference[2], total[2];
+    float sum[D / 8][4];
+    float s[LN_KEY_TILES][4];
+    unsigned first, stage, parity;
+    bool is_fresh; /* the tile's values are the first of its slice */
+    bool is_ready; /* all rows of the warp have a reference */
+};
+
+static __device__ __forceinline__ void wait_at(unsigned barrier, unsigned parity) {
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void arrive_at(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Behind products that have read weights: the compiler, which takes them for read when products are
+ * queued, must not use their registers before. */
+static __device__ __forceinline__ void hold_weights(const wide_task &t,
+                                                    const uint32_t weights[LN_KEYS / 16][4]) {
+    if (t.never)
+#pragma unroll
+        for (int k = 0; k < LN_KEYS / 16; k++)
+            asm volatile("st.shared.v4.b32 [%4], {%0, %1, %2, %3};" ::"r"(weights[k][0]),
+                         "r"(weights[k][1]), "r"(weights[k][2]), "r"(weights[k][3]),
+                         "r"(t.tiles + 16 * k)
+                         : "memory");
+}
+
+template <int D>
+static __device__ __forceinline__ unsigned keys_of(const wide_task &t, unsigned stage) {
+    enum { TILE_BYTES = D / HALF * HALF_BYTES };
+    return place_of(t.tiles + 2 * stage * TILE_BYTES, 16);
+}
+
+template <int D>
+static __device__ __forceinline__ unsigned values_of(const wide_task &t, unsigned stage) {
+    enum { TILE_BYTES = D / HALF * HALF_BYTES };
+    return place_of(t.tiles + (2 * stage + 1) * TILE_BYTES, HALF_BYTES);
+}
+
+/* Merges a slice, of which these were the references and totals. */
+template <int D>
+static __device__ __forceinline__ void merge_wide(wide_rows<D> *rows, const float reference[2],
+                                                  const float total[2]) {
+    float keep[2], add[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        ln_merge_factors(&rows->reference[i], reference[i], &keep[i], &add[i]);
+        rows->total[i] = ln_merge(rows->total[i], keep[i], ln_row_total(total[i]), add[i]);
+    }
+    scale_sums<D>(rows->sum, keep);
+#pragma unroll
+    for (int d = 0; d < D / 8; d++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            rows->sum[d][i] = ln_merge(rows->sum[d][i], 1.0f, rows->slice.sum[d][i], add[i / 2]);
+}
+
+/* Weights of the scores of tile `first`, which begins a slice or goes on with one; true where sums
+ * are to be multiplied by keep. */
+template <int D, bool BF16>
+static __device__ __forceinline__ bool weigh(const wide_task &t, const ln_rows &lanes,
+                                             unsigned first, bool begins, wide_rows<D> *rows,
+                                             float keep[2], uint32_t weights[LN_KEYS / 16][4]) {
+    ln_slice<D> &slice = rows->slice;
+    if (first < t.seen_begin || first + LN_KEYS > t.seen_end)
+        ln_mask_scores(lanes, first, rows->s);
+    if (!begins && rows->is_ready &&
+        weigh_at_once<BF16>(rows->s, t.factor, slice.reference, slice.total, weights))
+        return false;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        slice.reference[i] = begins ? -INFINITY : slice.reference[i];
+        slice.total[i] = begins ? 0.0f : slice.total[i];
+    }
+    weigh_anew<BF16>(rows->s, t.factor, slice.reference, slice.total, keep, weights);
+    rows->is_ready =
+        __all_sync(0xffffffffu, slice.reference[0] > -INFINITY && slice.reference[1] > -INFINITY &&
+                                    slice.total[0] >= 0.0f && slice.total[1] >= 0.0f);
+    return true;
+}
+
+/* From one tile to the next: queues its scores and the values of the one before, and weighs the
+ * scores meanwhile. Nothing may come between products and their end that the compiler could take
+ * for a use of their registers: it would wait after each of them. */
+template <int D, bool BF16>
+static __device__ __forceinline__ void step(const wide_task &t, const ln_rows &lanes,
+                                            wide_rows<D> *rows, uint32_t weights[LN_KEYS / 16][4],
+                                            uint32_t coming[LN_KEYS / 16][4]) {
+    ln_slice<D> &slice = rows->slice;
+    unsigned last = rows->stage;
+    float ended_reference[2], ended_total[2], keep[2];
+    rows->first += LN_KEYS;
+    bool begins = rows->first % LN_ATTENTION_SLICE == 0;
+    wait_at(t.full + last * STAGE_BARRIERS + sizeof(uint64_t), rows->parity);
+    rows->stage = (last + 1) % STAGES;
+    rows->parity ^= rows->stage == 0;
+    wait_at(t.full + rows->stage * STAGE_BARRIERS, rows->parity);
+    ln_hold<LN_KEY_TILES>(rows->s);
+    ln_hold<D / 8>(slice.sum);
+    ln_wgmma_fence();
+    queue_scores<D, BF16>(t.queries, keys_of<D>(t, rows->stage), rows->s);
+    queue_values<D, BF16>(weights, values_of<D>(t, last), !rows->is_fresh, slice.sum);
+    ln_wgmma_wait<1>();
+    ln_hold<LN_KEY_TILES>(rows->s);
+    if (t.tells)
+        arrive_at(t.empty + rows->stage * STAGE_BARRIERS);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        ended_reference[i] = slice.reference[i];
+        ended_total[i] = slice.total[i];
+    }
+    bool has_moved = weigh<D, BF16>(t, lanes, rows->first, begins, rows, keep, coming);
+    ln_wgmma_wait<0>();
+    ln_hold<D / 8>(slice.sum);
+    hold_weights(t, weights);
+    if (t.tells)
+        arrive_at(t.empty + last * STAGE_BARRIERS + sizeof(uint64_t));
+    if (begins)
+        merge_wide<D>(rows, ended_reference, ended_total);
+    else if (has_moved)
+        scale_sums<D>(slice.sum, keep);
+    rows->is_fresh = begins;
+}
+
+/* All tiles by one warpgroup. Weights change places from step to step. */
+template <int D, bool BF16>
+static __device__ __forceinline__ void work(const wide_task &t, const wide_walk &w,
+                                            const ln_rows &lanes, char *tiles, unsigned group,
+                                            wide_rows<D> *rows) {
+    enum { TILE_BYTES = D / HALF * HALF_BYTES };
+    uint32_t weights[LN_KEYS / 16][4], others[LN_KEYS / 16][4];
+    float keep[2];
+    ln_begin_slice(&rows->slice);
+    rows->first = w.first;
+    rows->stage = rows->parity = 0;
+    rows->is_fresh = true;
+    wait_at(t.full, 0);
+    ln_wgmma_fence();
+    queue_scores<D, BF16>(t.queries, keys_of<D>(t, 0), rows->s);
+    ln_wgmma_wait<0>();
+    ln_hold<LN_KEY_TILES>(rows->s);
+    if (t.tells)
+        arrive_at(t.empty);
+    weigh<D, BF16>(t, lanes, w.first, true, rows, keep, weights);
+    if (w.first < w.low) {
+        wait_at(t.full + sizeof(uint64_t), 0);
+        clear_unseen<D>(tiles + TILE_BYTES, w.first, w.low, w.high, group);
+    }
+    unsigned n = 1;
+    for (; n + 1 < w.n_tiles; n += 2) {
+        step<D, BF16>(t, lanes, rows, weights, others);
+        step<D, BF16>(t, lanes, rows, others, weights);
+    }
+    if (n < w.n_tiles) {
+        step<D, BF16>(t, lanes, rows, weights, others);
+#pragma unroll
+        for (int k = 0; k < LN_KEYS / 16; k++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                weights[k][i] = others[k][i];
+    }
+    wait_at(t.full + rows->stage * STAGE_BARRIERS + sizeof(uint64_t), rows->parity);
+    if (rows->first < w.low || rows->first + LN_KEYS > w.high)
+        clear_unseen<D>(tiles + (2 * rows->stage + 1) * TILE_BYTES, rows->first, w.low, w.high,
+                        group);
+    ln_hold<D / 8>(rows->slice.sum);
+    ln_wgmma_fence();
+    queue_values<D, BF16>(weights, values_of<D>(t, rows->stage), !rows->is_fresh, rows->slice.sum);
+    ln_wgmma_wait<0>();
+    ln_hold<D / 8>(rows->slice.sum);
+    hold_weights(t, weights);
+    merge_wide<D>(rows, rows->slice.reference, rows->slice.total);
+}
+
+/* ---- the block ------------------------------------------------------------------------------- */
+
+/* A warp brings 64 columns of all tiles of K, or of V; to, full, empty: where those of stage 0 are.
+ */
 template <int D>
 static __device__ __forceinline__ void bring(const ln_fast_args &p, const wide_walk &w, size_t seq,
-                                             unsigned kv_head, const CUtensorMap *keys,
-                                             const CUtensorMap *values, unsigned box_rows) {
-    enum { HALVES = D / HALF };
-    unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KEYS / box_rows * HALVES;
+                                             unsigned kv_head, const CUtensorMap *map,
+                                             unsigned half, unsigned box_rows, char *to,
+                                             uint64_t *full, uint64_t *empty) {
+    enum { STAGE_BYTES = 2 * (D / HALF) * HALF_BYTES };
+    unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KEYS / box_rows;
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    unsigned box = lane / HALVES, half = lane % HALVES;
-    for (unsigned item = 0; item < 2 * w.n_tiles; item++) {
-        unsigned slot = item % SLOTS, first = w.first + item / 2 * LN_KEYS;
-        char *to = w.slots + slot * HALVES * HALF_BYTES;
-        unsigned key = first + box * box_rows;
+    to += lane * box_rows * HALF * 2;
+    for (unsigned tile = 0; tile < w.n_tiles; tile++) {
+        unsigned stage = tile % STAGES, key = w.first + tile * LN_KEYS + lane * box_rows;
         unsigned block_key = min(max(key, w.low), w.high - 1);
         unsigned block = lane < n_boxes ? (unsigned)table[block_key >> p.block_shift] : 0;
         unsigned row = ((block * (unsigned)p.a.kv.n_heads + kv_head) << p.block_shift) +
                        (key & ((1u << p.block_shift) - 1));
-        ln_barrier_wait(&w.empty[slot], (item / SLOTS & 1) ^ 1);
+        ln_barrier_wait(&empty[2 * stage], (tile / STAGES & 1) ^ 1);
         if (lane == 0)
-            ln_barrier_expect(&w.full[slot], HALVES * HALF_BYTES);
+            ln_barrier_expect(&full[2 * stage], HALF_BYTES);
         __syncwarp();
         if (lane < n_boxes)
-            ln_copy_box(to + half * HALF_BYTES + box * box_rows * HALF * 2,
-                        item % 2 == 0 ? keys : values, (int)(half * HALF), (int)row, &w.full[slot]);
+            ln_copy_box(to + stage * STAGE_BYTES, map, (int)(half * HALF), (int)row,
+                        &full[2 * stage]);
     }
 }
 
-/* Tells that this warp has read the slot. */
-static __device__ __forceinline__ void leave(const wide_walk &w, unsigned item) {
-    if (threadIdx.x % LN_WARP == 0)
-        ln_barrier_arrive(&w.empty[item % SLOTS]);
-}
-
-static __device__ __forceinline__ char *enter(const wide_walk &w, unsigned item, unsigned bytes) {
-    ln_barrier_wait(&w.full[item % SLOTS], item / SLOTS & 1);
-    return w.slots + item % SLOTS * bytes;
-}
-
-/* Scale and mask, of what needs nothing else. */
-static __device__ __forceinline__ void finish_plain(const ln_fast_args &p, const ln_rows &rows,
-                                                    unsigned first, float s[LN_KEY_TILES][4]) {
-    float scale = p.a.scale * 1.44269504088896340736f;
-    bool sees_tile = first >= rows.begin[0] && first + LN_KEYS <= rows.end[0] &&
-                     first >= rows.begin[1] && first + LN_KEYS <= rows.end[1];
-#pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            s[n][i] *= scale;
-    if (!sees_tile)
-        ln_mask_scores(rows, first, s);
-}
-
-template <bool BF16>
-static __device__ __forceinline__ void pack_weights(const float s[LN_KEY_TILES][4],
-                                                    uint32_t weights[LN_KEYS / 16][4]) {
-#pragma unroll
-    for (int k = 0; k < LN_KEYS / 16; k++) {
-        weights[k][0] = ln_pack<BF16>(s[2 * k][0], s[2 * k][1]);
-        weights[k][1] = ln_pack<BF16>(s[2 * k][2], s[2 * k][3]);
-        weights[k][2] = ln_pack<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]);
-        weights[k][3] = ln_pack<BF16>(s[2 * k + 1][2], s[2 * k + 1][3]);
-    }
-}
-
-/* The values of tile n, once they are there. */
-template <int D>
-static __device__ __forceinline__ const char *enter_values(const wide_walk &w, unsigned n,
-                                                           unsigned group) {
-    unsigned first = w.first + n * LN_KEYS;
-    char *values = enter(w, 2 * n + 1, D / HALF * HALF_BYTES);
-    if (first < w.low || first + LN_KEYS > w.high)
-        clear_unseen<D>(values, first, w.low, w.high, group);
-    return values;
-}
-
-/* All tiles by one warpgroup. While the scores of a tile are weighed, the products of the values of
- * the tile before run. Nothing may come between products and their end that the compiler could
- * take for a use of their registers: it would wait after each of them. */
-template <int D, bool BF16>
-static __device__ __forceinline__ void work(const ln_fast_args &p, const wide_walk &w,
-                                            const ln_rows &rows, const char *queries,
-                                            unsigned group, wide_rows<D> *whole) {
-    enum { TILE_BYTES = D / HALF * HALF_BYTES };
-    ln_slice<D> &slice = whole->slice;
-    float s[LN_KEY_TILES][4], keep[2];
-    uint32_t weights[LN_KEYS / 16][4];
-    ln_begin_slice(&slice);
-    const char *keys = enter(w, 0, TILE_BYTES);
-    ln_wgmma_fence();
-    queue_scores<D, BF16>(queries, keys, s);
-    ln_wgmma_wait<0>();
-    hold<LN_KEY_TILES>(s);
-    leave(w, 0);
-    finish_plain(p, rows, w.first, s);
-    weigh_scores<D>(s, &slice, keep);
-    pack_weights<BF16>(s, weights);
-    for (unsigned n = 0; n + 1 < w.n_tiles; n++) {
-        unsigned next = w.first + (n + 1) * LN_KEYS;
-        bool begins = next % LN_ATTENTION_SLICE == 0;
-        float ended_largest[2], ended_total[2];
-        const char *values = enter_values<D>(w, n, group);
-        keys = enter(w, 2 * n + 2, TILE_BYTES);
-        hold<LN_KEY_TILES>(s);
-        hold<D / 8>(slice.sum);
-        ln_wgmma_fence();
-        queue_scores<D, BF16>(queries, keys, s);
-        queue_values<D, BF16>(weights, values, slice.sum);
-        ln_wgmma_wait<1>();
-        hold<LN_KEY_TILES>(s);
-        leave(w, 2 * n + 2);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            ended_largest[i] = slice.largest[i];
-            ended_total[i] = slice.total[i];
-            slice.largest[i] = begins ? -INFINITY : ended_largest[i];
-            slice.total[i] = begins ? 0.0f : ended_total[i];
-        }
-        finish_plain(p, rows, next, s);
-        weigh_scores<D>(s, &slice, keep);
-        ln_wgmma_wait<0>();
-        hold<D / 8>(slice.sum);
-        leave(w, 2 * n + 1);
-        if (begins)
-            merge_wide<D>(whole, ended_largest, ended_total);
-        else
-            scale_sums<D>(slice.sum, keep);
-        pack_weights<BF16>(s, weights);
-    }
-    const char *values = enter_values<D>(w, w.n_tiles - 1, group);
-    hold<D / 8>(slice.sum);
-    ln_wgmma_fence();
-    queue_values<D, BF16>(weights, values, slice.sum);
-    ln_wgmma_wait<0>();
-    hold<D / 8>(slice.sum);
-    merge_wide<D>(whole, slice.largest, slice.total);
-}
-#endif
-
-template <int D, bool BF16>
-static __global__ void __launch_bounds__(THREADS, 1)
-    attend_wide(const __grid_constant__ ln_fast_args p, const __grid_constant__ CUtensorMap keys,
-                const __grid_constant__ CUtensorMap values, unsigned box_rows) {
-#if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
-    extern __shared__ char unaligned[];
-    __shared__ uint64_t full[SLOTS], empty[SLOTS];
-    enum { TILE_BYTES = D / HALF * HALF_BYTES };
-    char *shared = unaligned + (-ln_shared_address(unaligned) & (SWIZZLE_GROUP - 1));
-    size_t kv_head = blockIdx.y, seq = blockIdx.z;
-    unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
-    unsigned n_rows = n_tokens * p.heads_per_kv;
-    unsigned first_row = (gridDim.x - 1 - blockIdx.x) * WIDE_ROWS;
-    if (first_row >= n_rows || (p.splits && n_tokens == 1))
-        return;
-    unsigned last_row = min(first_row + WIDE_ROWS, n_rows) - 1;
+/* The keys that rows of the block see. */
+static __device__ __forceinline__ wide_walk find_walk(const ln_fast_args &p, size_t seq,
+                                                      unsigned first_row, unsigned last_row) {
     size_t token0 = (size_t)p.a.seq_starts[seq], begin, end, last_begin, last_end;
     ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + first_row / p.heads_per_kv], &begin,
                  &end);
@@ -429,49 +433,93 @@ static __global__ void __launch_bounds__(THREADS, 1)
     w.high = (unsigned)last_end;
     w.first = w.low / LN_KEYS * LN_KEYS;
     w.n_tiles = (w.high - w.first + LN_KEYS - 1) / LN_KEYS;
-    w.slots = shared + WORKERS * TILE_BYTES;
-    w.full = full;
-    w.empty = empty;
+    return w;
+}
+
+/* The rows of one warpgroup, from queries to results. */
+template <int D, bool BF16>
+static __device__ __forceinline__ void attend_rows(const ln_fast_args &p, const wide_walk &w,
+                                                   wide_task &t, size_t seq, size_t kv_head,
+                                                   unsigned first_row, unsigned n_rows,
+                                                   unsigned group, char *queries, char *tiles) {
+    unsigned warp = threadIdx.x / LN_WARP % 4, lane = threadIdx.x % LN_WARP;
+    unsigned warp_row = first_row + 16 * warp;
+    store_queries<D, BF16>(p, seq, kv_head, warp_row, n_rows, warp, queries);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"((int)GROUP) : "memory");
+    ln_rows lanes;
+    size_t items[2];
+    ln_find_rows(p, seq, kv_head, warp_row, n_rows, &lanes, items);
+    t.seen_begin =
+        __reduce_max_sync(0xffffffffu, (unsigned)max(lanes.begin[0], lanes.begin[1]));
+    t.seen_end = __reduce_min_sync(0xffffffffu, (unsigned)min(lanes.end[0], lanes.end[1]));
+    wide_rows<D> rows;
+    for (int i = 0; i < 2; i++)
+        ln_begin_whole(p, lanes.head[i], &rows.reference[i], &rows.total[i]);
+#pragma unroll
+    for (int d = 0; d < D / 8; d++)
+        rows.sum[d][0] = rows.sum[d][1] = rows.sum[d][2] = rows.sum[d][3] = 0.0f;
+    work<D, BF16>(t, w, lanes, tiles, group, &rows);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float share = ln_share_of(rows.total[i]);
+#pragma unroll
+        for (int d = 0; d < D / 8; d++)
+            if (items[i] != SIZE_MAX)
+                *(float2 *)(p.a.out + items[i] * D + 8 * d + lane % 4 * 2) =
+                    make_float2(rows.sum[d][2 * i] * share, rows.sum[d][2 * i + 1] * share);
+    }
+}
+#endif
+
+template <int D, bool BF16>
+static __global__ void __launch_bounds__(THREADS, 1)
+    attend_wide(const __grid_constant__ ln_fast_args p, const __grid_constant__ CUtensorMap keys,
+                const __grid_constant__ CUtensorMap values, unsigned box_rows) {
+#if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
+    extern __shared__ char unaligned[];
+    __shared__ uint64_t full[2 * STAGES], empty[2 * STAGES];
+    enum { HALVES = D / HALF, TILE_BYTES = HALVES * HALF_BYTES };
+    char *shared = unaligned + (-ln_shared_address(unaligned) & (SWIZZLE_GROUP - 1));
+    char *tiles = shared + WORKERS * TILE_BYTES;
+    size_t kv_head = blockIdx.y, seq = blockIdx.z;
+    unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
+    unsigned n_rows = n_tokens * p.heads_per_kv;
+    unsigned first_row = (gridDim.x - 1 - blockIdx.x) * WIDE_ROWS;
+    if (first_row >= n_rows || (p.splits && n_tokens == 1))
+        return;
+    wide_walk w = find_walk(p, seq, first_row, min(first_row + WIDE_ROWS, n_rows) - 1);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < SLOTS; i++) {
-            ln_barrier_init(&full[i], 1);
+        for (int i = 0; i < 2 * STAGES; i++) {
+            ln_barrier_init(&full[i], HALVES);
             ln_barrier_init(&empty[i], WORKERS * GROUP / LN_WARP);
         }
         ln_barriers_ready();
     }
     __syncthreads();
-    unsigned group = threadIdx.x / GROUP; /* 0 brings, the others work */
-    if (group == 0) {
+    /* the same in all lanes, which the compiler then knows */
+    unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / LN_WARP, 0);
+    if (warp < GROUP / LN_WARP) {
         ln_leave_registers<24>();
-        if (threadIdx.x < LN_WARP)
-            bring<D>(p, w, seq, (unsigned)kv_head, &keys, &values, box_rows);
+        unsigned half = warp % HALVES, array = warp / HALVES;
+        if (array < 2)
+            bring<D>(p, w, seq, (unsigned)kv_head, array == 0 ? &keys : &values, half, box_rows,
+                     tiles + array * TILE_BYTES + half * HALF_BYTES, full + array, empty + array);
         return;
     }
     ln_take_registers<240>();
-    group--;
-    unsigned warp = threadIdx.x / LN_WARP % 4, lane = threadIdx.x % LN_WARP;
-    unsigned warp_row = first_row + 64 * group + 16 * warp;
+    unsigned group = warp / (GROUP / LN_WARP) - 1;
     char *queries = shared + group * TILE_BYTES;
-    store_queries<D, BF16>(p, seq, kv_head, warp_row, n_rows, warp, queries);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"((int)GROUP) : "memory");
-    ln_rows rows;
-    size_t items[2];
-    ln_find_rows(p, seq, kv_head, warp_row, n_rows, &rows, items);
-    wide_rows<D> whole;
-    for (int i = 0; i < 2; i++)
-        ln_begin_whole(p, rows.head[i], &whole.largest[i], &whole.total[i]);
-#pragma unroll
-    for (int d = 0; d < D / 8; d++)
-        whole.sum[d][0] = whole.sum[d][1] = whole.sum[d][2] = whole.sum[d][3] = 0.0f;
-    work<D, BF16>(p, w, rows, queries, group, &whole);
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int d = 0; d < D / 8; d++)
-            if (items[i] != SIZE_MAX)
-                *(float2 *)(p.a.out + items[i] * D + 8 * d + lane % 4 * 2) = make_float2(
-                    whole.sum[d][2 * i] / whole.total[i], whole.sum[d][2 * i + 1] / whole.total[i]);
+    wide_task t;
+    t.queries = place_of(__shfl_sync(0xffffffffu, ln_shared_address(queries), 0), 16);
+    t.tiles = __shfl_sync(0xffffffffu, ln_shared_address(tiles), 0);
+    t.full = __shfl_sync(0xffffffffu, ln_shared_address(full), 0);
+    t.empty = __shfl_sync(0xffffffffu, ln_shared_address(empty), 0);
+    t.factor = ln_score_factor(p.a);
+    t.tells = threadIdx.x % LN_WARP == 0;
+    t.never = t.factor != t.factor;
+    attend_rows<D, BF16>(p, w, t, seq, kv_head, first_row + 64 * group, n_rows, group, queries,
+                         tiles);
 #else
     (void)box_rows;
 #endif
@@ -497,7 +545,7 @@ static int map_rows(const ln_kv_array *array, unsigned box_rows, CUtensorMap *ma
 template <int D, bool BF16>
 static int launch(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
                   cudaStream_t stream) {
-    size_t shared = (WORKERS + SLOTS) * (D / HALF) * HALF_BYTES + SWIZZLE_GROUP;
+    size_t shared = (WORKERS + 2 * STAGES) * (D / HALF) * HALF_BYTES + SWIZZLE_GROUP;
     unsigned block_tokens = 1u << args->block_shift;
     unsigned box_rows = block_tokens < LN_KEYS ? block_tokens : (unsigned)LN_KEYS;
     CUtensorMap keys, values;
@@ -524,8 +572,7 @@ bool ln_takes_wide_attention(const ln_fast_args *args) {
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
         major == 9 && minor == 0;
     const ln_attention_args *a = &args->a;
-    bool is_plain = a->softcap <= 0.0f && a->alibi_slopes == NULL && a->relative.table == NULL;
-    return is_hopper && is_plain && args->block_shift >= MIN_SHIFT &&
+    return is_hopper && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
            (a->kv.k_dim == 64 || a->kv.k_dim == 128) &&
            (a->kv.dtype == LN_KV_F16 || a->kv.dtype == LN_KV_BF16);
 }

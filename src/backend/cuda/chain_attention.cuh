@@ -307,29 +307,33 @@ static __device__ __forceinline__ void ln_chain_score(const ln_chain_attention &
 
 /* Scores of this warp's part to weights, given the tiles before it. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_weigh(const float s[2][4], bool has_upper,
+static __device__ __forceinline__ void ln_chain_weigh(const float s[2][4], float factor,
+                                                      bool has_upper,
                                                       ln_chain_slice_memory<D> &m) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
     unsigned tile = warp / LN_CHAIN_PARTS, first = warp % LN_CHAIN_PARTS * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float largest = -INFINITY;
+        float reference = -INFINITY;
         if (i == 1 && !has_upper)
             break;
         for (unsigned t = 0; t <= tile; t++)
-            largest = fmaxf(largest, ln_largest_of_parts(m.largest[t][lane / 4 + 8 * i]));
+            reference = ln_move_reference(
+                reference, ln_largest_of_parts(m.largest[t][lane / 4 + 8 * i]), factor,
+                LN_SLACK(false));
 #pragma unroll
         for (unsigned n = 0; n < 2; n++)
             m.weights[i][tile][first + n][lane] =
-                make_float2(ln_weigh(s[n][2 * i], largest), ln_weigh(s[n][2 * i + 1], largest));
+                make_float2(ln_weigh_score(s[n][2 * i], factor, reference),
+                            ln_weigh_score(s[n][2 * i + 1], factor, reference));
     }
 }
 
 /* Columns 16 * warp and on of the slice's sums, as ln_add_scores and ln_add_values make them. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &at, bool has_upper,
-                float largest[2], float total[2], float sum[2][4]) {
+ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &at, float factor,
+                bool has_upper, float reference[2], float total[2], float sum[2][4]) {
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16;
     for (unsigned tile = 0; tile < at.n_tiles; tile++) {
         float4 w[LN_KEY_TILES];
@@ -342,9 +346,10 @@ ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &a
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float now = fmaxf(largest[i], ln_largest_of_parts(m.largest[tile][lane / 4 + 8 * i]));
-            keep[i] = now == largest[i] ? 1.0f : ln_weigh(largest[i], now);
-            largest[i] = now;
+            float most = ln_largest_of_parts(m.largest[tile][lane / 4 + 8 * i]);
+            float now = ln_move_reference(reference[i], most, factor, LN_SLACK(false));
+            keep[i] = ln_keep_of(reference[i], now);
+            reference[i] = now;
             total[i] *= keep[i];
         }
 #pragma unroll
@@ -388,7 +393,7 @@ static __device__ __forceinline__ void ln_chain_leave_value(const ln_chain_atten
 template <int D>
 static __device__ __forceinline__ void
 ln_chain_leave_slice(const ln_chain_attention &c, size_t token, unsigned kv_head, unsigned s,
-                     const float largest[2], const float total[2], const float sum[2][4]) {
+                     const float reference[2], const float total[2], const float sum[2][4]) {
     const ln_fast_args &p = c.fast;
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16 + lane % 4 * 2;
     for (int i = 0; i < 2; i++) {
@@ -397,15 +402,15 @@ ln_chain_leave_slice(const ln_chain_attention &c, size_t token, unsigned kv_head
         if (row >= p.heads_per_kv)
             continue;
         size_t head = kv_head * p.heads_per_kv + row, item = token * p.a.n_heads + head;
-        float keep = 0.0f, add = 1.0f, whole = 1.0f;
+        float keep = 0.0f, add = 1.0f, share = 1.0f;
         if (p.n_slices > 1) {
             if (column == 0)
-                p.stats[item * p.n_slices + s] = make_float2(largest[i], slice_total);
+                p.stats[item * p.n_slices + s] = make_float2(reference[i], slice_total);
         } else {
-            float whole_largest;
-            ln_begin_whole(p, head, &whole_largest, &whole);
-            ln_merge_factors(&whole_largest, largest[i], &keep, &add);
-            whole = ln_merge(whole, keep, slice_total, add);
+            float whole_reference, whole;
+            ln_begin_whole(p, head, &whole_reference, &whole);
+            ln_merge_factors(&whole_reference, reference[i], &keep, &add);
+            share = ln_share_of(ln_merge(whole, keep, slice_total, add));
         }
 #pragma unroll
         for (int d = 0; d < 2; d++) {
@@ -416,8 +421,8 @@ ln_chain_leave_slice(const ln_chain_attention &c, size_t token, unsigned kv_head
                 continue;
             }
             size_t at = item * D + column + 8 * (size_t)d;
-            ln_chain_leave_value(c, at, ln_merge(0.0f, keep, a, add) / whole);
-            ln_chain_leave_value(c, at + 1, ln_merge(0.0f, keep, b, add) / whole);
+            ln_chain_leave_value(c, at, ln_merge(0.0f, keep, a, add) * share);
+            ln_chain_leave_value(c, at + 1, ln_merge(0.0f, keep, b, add) * share);
         }
     }
 }
@@ -438,8 +443,9 @@ ln_chain_attend_slice(const ln_chain_attention &c, const float2 *turns,
         rows.begin[i] = at.begin;
         rows.end[i] = at.end;
     }
-    float scores[2][4], largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
+    float scores[2][4], reference[2] = {-INFINITY, -INFINITY}, total[2] = {};
     float sum[2][4] = {};
+    const float factor = ln_score_factor(p.a);
     ln_copy_wait<0>();
     __syncthreads();
     if (warp / LN_CHAIN_PARTS < at.n_tiles)
@@ -447,12 +453,12 @@ ln_chain_attend_slice(const ln_chain_attention &c, const float2 *turns,
     __syncthreads();
     ln_chain_load_late<D>(p, at, m);
     if (warp / LN_CHAIN_PARTS < at.n_tiles)
-        ln_chain_weigh<D>(scores, p.heads_per_kv > 8, m);
+        ln_chain_weigh<D>(scores, factor, p.heads_per_kv > 8, m);
     ln_copy_wait<0>();
     __syncthreads();
     if (warp < D / 16) {
-        ln_chain_values<D>(m, at, p.heads_per_kv > 8, largest, total, sum);
-        ln_chain_leave_slice<D>(c, at.token, at.kv_head, at.s, largest, total, sum);
+        ln_chain_values<D>(m, at, factor, p.heads_per_kv > 8, reference, total, sum);
+        ln_chain_leave_slice<D>(c, at.token, at.kv_head, at.s, reference, total, sum);
     }
 }
 

@@ -1,5 +1,5 @@
 /* Every folder of golden/models with the kernels of each instruction set that this processor has,
- * `exact` and `fast`. Its output is also the table of docs/performance.md: grep '^|'. */
+ * `exact` and `fast`. docs/performance.md (Errors) sums its output up. */
 #include "reference.h"
 
 #include <string.h>

@@ -6,6 +6,15 @@
  *         -> linnet_request_next (repeat) -> linnet_request_close
  *         -> linnet_engine_destroy -> linnet_model_close
  *
+ * Words
+ *   - A step is one forward pass, over tokens of one request or of many together. It reads prompts
+ *     (prefill), in chunks where they are long, or makes one token more for each sequence (decode).
+ *   - A sequence is one stream of tokens; a request has several with n, best_of or beams.
+ *   - The KV cache holds the keys and values of tokens that were computed, in blocks of so many
+ *     tokens. The prefix cache finds blocks there for prompts that begin alike.
+ *   - The spec is a model's architecture as data; logits are a row of numbers, one for each token
+ *     that may come next.
+ *
  * Conventions
  *   - Fallible functions return a linnet_status: 0 is success, negative is failure. The last
  *     parameter is a linnet_error that the caller owns (or NULL); it is filled on failure with
@@ -192,7 +201,7 @@ typedef struct linnet_engine_options {
     linnet_precision precision;
     linnet_kv_type kv_type;
     const char *backend;     /* "cpu", "cuda", "auto": a GPU if one is usable */
-    const char *cpu;         /* instruction set: "auto" or "scalar" */
+    const char *cpu;         /* instruction set: "auto", or what `linnet help engine` names */
     size_t ctx_tokens;       /* longest sequence; 0: what the checkpoint and free memory allow */
     size_t max_seqs;         /* sequences in one step; 0: 1 */
     size_t max_batch_tokens; /* tokens in one step, at least max_seqs; 0: 512, or max_seqs times

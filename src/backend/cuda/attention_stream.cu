@@ -14,6 +14,7 @@
  * Grid: a block on every multiprocessor. Shared memory: the rings; scales; what is known of each
  * sequence. Reads K and V once. */
 #include "backend/cuda/attention_fast.cuh"
+#include "backend/cuda/cores.cuh"
 #include "backend/cuda/launch.cuh"
 
 enum { MAX_RING_BYTES = 208 * 1024, MAX_SLOTS = 16, QUEUE = 16, MAX_SEQS = 512 };
@@ -518,16 +519,14 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
     size_t shared = shape::RING_BYTES + (p.n_seqs + 1) * sizeof(stream_seq);
     /* whatever n_seqs is, as graphs of other steps keep their launches */
     size_t most_shared = shape::RING_BYTES + (MAX_SEQS + 1) * sizeof(stream_seq);
-    int device, n_cores = 0;
-    cudaError_t code = cudaGetDevice(&device);
-    if (code == cudaSuccess)
-        code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
-    if (code == cudaSuccess)
+    unsigned n_cores;
+    int code = ln_count_cores(&n_cores);
+    if (code == 0)
         code = cudaFuncSetAttribute(attend_stream<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)most_shared);
-    if (code != cudaSuccess)
+    if (code != 0)
         return code;
-    return ln_launch(attend_stream<D>, dim3((unsigned)n_cores), shape::THREADS, shared, stream, p);
+    return ln_launch(attend_stream<D>, dim3(n_cores), shape::THREADS, shared, stream, p);
 }
 
 bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {

@@ -18,6 +18,7 @@
 
 #include "backend/cuda/chain_attention.cuh"
 #include "backend/cuda/chain_linear.cuh"
+#include "backend/cuda/cores.cuh"
 
 enum {
     MAX_ROWS = 4,
@@ -395,22 +396,20 @@ size_t ln_cuda_chain_ops(const ln_op *ops, size_t n_ops, const ln_cuda_step *ste
 /* ---- launching ------------------------------------------------------------------------------- */
 
 template <int KIND, int D, bool ONE> static int launch(chain *c, cudaStream_t stream) {
-    int device, n_processors;
+    unsigned n_cores;
     ln_chain_args *args = &c->args;
-    cudaError_t code = cudaGetDevice(&device);
-    if (code == cudaSuccess)
-        code = cudaDeviceGetAttribute(&n_processors, cudaDevAttrMultiProcessorCount, device);
-    if (code == cudaSuccess)
+    int code = ln_count_cores(&n_cores);
+    if (code == 0)
         code = cudaFuncSetAttribute(run_chain<KIND, D, ONE>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
-    if (code != cudaSuccess)
+    if (code != 0)
         return code;
     args->n_slots = (unsigned)slots_beside(c, c->work_bytes);
     args->work_at = (unsigned)(args->n_slots * LN_CHAIN_WARPS * ln_tile_bytes(KIND));
     args->plan_at = args->work_at + (unsigned)align_up(c->work_bytes);
     args->barriers_at = args->plan_at + (unsigned)PLAN_BYTES;
     /* all of it, so that blocks do not share a multiprocessor */
-    return ln_launch(run_chain<KIND, D, ONE>, dim3((unsigned)n_processors), LN_CHAIN_THREADS,
+    return ln_launch(run_chain<KIND, D, ONE>, dim3(n_cores), LN_CHAIN_THREADS,
                      SHARED_BYTES, stream, *args);
 }
 

@@ -168,7 +168,7 @@ static constexpr bool has_rows(int kind, bool precise, unsigned rows) {
 static int choose_rows(int kind, bool precise, const ln_tile_args &args, unsigned *rows) {
     static const unsigned sizes[] = {64, 128, 176, 192, 208};
     unsigned n_cores, least = UINT32_MAX;
-    int code = count_cores(&n_cores);
+    int code = ln_count_cores(&n_cores);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && code == 0; i++) {
         unsigned time = ln_ceil_div(count_jobs(args, sizes[i]), n_cores) * (256 + 3 * sizes[i]);
         if (has_rows(kind, precise, sizes[i]) && time < least)

@@ -38,20 +38,19 @@ static int launch_group_jobs(void (*kernel)(group_gemm_args), int kind, group_ge
                              unsigned shared_bytes, cudaStream_t stream) {
     bool has_gate = g.a.groups.gate.data != NULL;
     unsigned rows = WARPS / (has_gate ? 2 : 1);
-    int device, n_cores = 0, code = map_matrices(kind, g.a, g.a.groups.weight, rows, &g.weight);
+    unsigned n_cores;
+    int code = map_matrices(kind, g.a, g.a.groups.weight, rows, &g.weight);
     if (code == 0 && has_gate)
         code = map_matrices(kind, g.a, g.a.groups.gate, rows, &g.gate);
     if (code == 0)
-        code = cudaGetDevice(&device);
-    if (code == 0)
-        code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
+        code = ln_count_cores(&n_cores);
     if (code == 0)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)shared_bytes);
     if (code != 0)
         return code;
     size_t jobs = (size_t)ln_tile_blocks(g.a.p, COLUMNS / (has_gate ? 2 : 1)) * g.a.n_slots;
-    dim3 grid(jobs < (size_t)n_cores ? (unsigned)jobs : (unsigned)n_cores);
+    dim3 grid(jobs < n_cores ? (unsigned)jobs : n_cores);
     return ln_launch(kernel, grid, GEMM_THREADS, shared_bytes, stream, g);
 }
 

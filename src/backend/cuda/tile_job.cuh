@@ -9,6 +9,7 @@
 #ifndef LN_BACKEND_CUDA_TILE_JOB_CUH
 #define LN_BACKEND_CUDA_TILE_JOB_CUH
 
+#include "backend/cuda/cores.cuh"
 #include "backend/cuda/tile_args.cuh"
 #include "backend/cuda/wgmma.cuh"
 
@@ -64,14 +65,6 @@ static inline int map_weights(int kind, const ln_tile_args &args, CUtensorMap *w
     return code;
 }
 
-static inline int count_cores(unsigned *n) {
-    int device, n_cores = 0, code = cudaGetDevice(&device);
-    if (code == 0)
-        code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
-    *n = (unsigned)n_cores;
-    return code;
-}
-
 static inline unsigned count_jobs(const ln_tile_args &p, unsigned panel) {
     return ln_tile_blocks(p, COLUMNS / (p.parts[0].gate != NULL ? 2 : 1)) *
            ln_ceil_div(p.n_rows, panel);
@@ -82,7 +75,7 @@ template <typename T>
 static int launch_jobs(void (*kernel)(T), const T &g, unsigned panel, unsigned shared_bytes,
                        cudaStream_t stream) {
     unsigned n_cores;
-    int code = count_cores(&n_cores);
+    int code = ln_count_cores(&n_cores);
     if (code == 0)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)shared_bytes);

@@ -4,41 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "format/gguf.h"
+#include "unit/format/fixture.h"
 #include "unit/format/writer.h"
-
-typedef struct fixture {
-    ln_strbuf file;
-    ln_arena arena;
-    ln_gguf gguf;
-    ln_tensor_list tensors;
-    ln_error err;
-} fixture;
-
-static int set_up(void **state) {
-    fixture *f = calloc(1, sizeof *f);
-    *state = f;
-    return f == NULL;
-}
-
-static int tear_down(void **state) {
-    fixture *f = *state;
-    ln_strbuf_free(&f->file);
-    ln_arena_free(&f->arena);
-    ln_tensor_list_free(&f->tensors);
-    free(f);
-    return 0;
-}
 
 /* Parses the first n_bytes from memory of just that size. */
 static ln_status parse_prefix(fixture *f, size_t n_bytes) {
-    ln_arena_free(&f->arena);
-    ln_tensor_list_free(&f->tensors);
-    f->err = (ln_error){0};
-    uint8_t *copy = malloc(n_bytes + !n_bytes);
-    assert_non_null(copy);
-    memcpy(copy, f->file.data, n_bytes);
+    uint8_t *copy = take_prefix(f, n_bytes);
     ln_status status = ln_gguf_parse(copy, n_bytes, 7, &f->arena, &f->gguf, &f->tensors, &f->err);
     free(copy);
     return status;

@@ -4,126 +4,17 @@
 #define LN_BACKEND_CUDA_CHAIN_LINEAR_CUH
 
 #include "backend/cuda/chain_x.cuh"
-#include "backend/cuda/ring.cuh"
 #include "backend/cuda/tile_lane.cuh"
-
-/* ---- weights --------------------------------------------------------------------------------- */
-
-/* A warp's ring, and which of its chain's tiles comes next. */
-typedef struct ln_chain_ring {
-    uint8_t *slots;
-    uint64_t *barriers;
-    unsigned slot, parity; /* to be met next */
-    /* of lane 0 */
-    unsigned linear, round;
-    unsigned left; /* tiles of the row; 0: there are no more */
-    const uint8_t *next;
-} ln_chain_ring;
-
-/* A warp's slice of the columns. */
-static __device__ __forceinline__ void ln_chain_slice(unsigned n_tiles, unsigned *begin,
-                                                      unsigned *end) {
-    unsigned warp = threadIdx.x / LN_WARP % LN_TILE_SLICES;
-    unsigned per_slice = (n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
-    *begin = min(warp * per_slice, n_tiles);
-    *end = min((warp + 1) * per_slice, n_tiles);
-}
-
-/* The part that has a row of tiles, which becomes its number there. */
-static __device__ __forceinline__ unsigned ln_chain_part(const ln_chain_linear &l,
-                                                         unsigned *tile_row) {
-    unsigned part = 0;
-    for (; part + 1 < l.n_parts; part++) {
-        unsigned n = ((unsigned)l.parts[part].epilogue.n_out + LN_TILE_ROWS - 1) / LN_TILE_ROWS;
-        if (*tile_row < n)
-            break;
-        *tile_row -= n;
-    }
-    return part;
-}
-
-/* The row of tiles that a warp's team takes in a round: where there is a gate, both teams of a
- * block take the same one, the second team the gate's. */
-static __device__ __forceinline__ unsigned ln_chain_row(bool has_gate, unsigned round) {
-    unsigned team = threadIdx.x / LN_CHAIN_TEAM;
-    return blockIdx.x + (has_gate ? round : LN_CHAIN_TEAMS * round + team) * gridDim.x;
-}
-
-/* Finds the row of tiles that comes next: of this linear or one behind it. */
-template <int KIND>
-static __device__ __forceinline__ void
-ln_chain_next_row(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_ring *r) {
-    for (; r->linear < p.n_linears; r->linear++, r->round = 0) {
-        const ln_chain_weights &w = weights[r->linear];
-        unsigned begin, end, row = ln_chain_row(w.gate != NULL, r->round);
-        ln_chain_slice(w.n_tiles, &begin, &end);
-        if (begin == end || row >= w.ends[LN_TILE_MAX_PARTS - 1])
-            continue;
-        unsigned part = (row >= w.ends[0]) + (row >= w.ends[1]);
-        row -= part > 0 ? w.ends[part - 1] : 0;
-        bool is_gate = w.gate != NULL && threadIdx.x >= LN_CHAIN_TEAM;
-        r->next = (is_gate ? w.gate : w.parts[part]) +
-                  ((size_t)row * w.n_tiles + begin) * ln_tile_bytes(KIND);
-        r->left = end - begin;
-        r->round++;
-        return;
-    }
-}
-
-/* Queues the copy of the next tile to a slot; by lane 0. */
-template <int KIND>
-static __device__ __forceinline__ void ln_chain_fetch(const ln_chain_args &p,
-                                                      const ln_chain_weights *weights,
-                                                      ln_chain_ring *r, unsigned slot) {
-    if (r->left == 0)
-        return;
-    ln_ring_fetch(r->slots + slot * ln_tile_bytes(KIND), r->next, ln_tile_bytes(KIND),
-                  &r->barriers[slot]);
-    r->next += ln_tile_bytes(KIND);
-    if (--r->left == 0)
-        ln_chain_next_row<KIND>(p, weights, r);
-}
-
-template <int KIND>
-static __device__ __forceinline__ void ln_chain_begin(const ln_chain_args &p,
-                                                      const ln_chain_weights *weights,
-                                                      uint8_t *memory, ln_chain_ring *r) {
-    unsigned warp = threadIdx.x / LN_WARP;
-    *r = {};
-    r->slots = memory + (size_t)warp * p.n_slots * ln_tile_bytes(KIND);
-    r->barriers = (uint64_t *)(memory + p.barriers_at) + warp * p.n_slots;
-    if (threadIdx.x % LN_WARP == 0) {
-        ln_chain_next_row<KIND>(p, weights, r);
-        for (unsigned slot = 0; slot < p.n_slots; slot++)
-            ln_ring_init(&r->barriers[slot]);
-        for (unsigned slot = 0; slot < p.n_slots; slot++)
-            ln_chain_fetch<KIND>(p, weights, r, slot);
-    }
-    __syncwarp();
-}
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Has the slot that all lanes are done with filled again, and goes on to the next one. */
-template <int KIND>
-static __device__ __forceinline__ void ln_chain_leave_slot(const ln_chain_args &p,
-                                                           const ln_chain_weights *weights,
-                                                           ln_chain_ring *r) {
-    __syncwarp();
-    if (threadIdx.x % LN_WARP == 0)
-        ln_chain_fetch<KIND>(p, weights, r, r->slot);
-    bool wraps = r->slot + 1 == p.n_slots;
-    r->parity ^= wraps;
-    r->slot = wraps ? 0 : r->slot + 1;
-}
-
 /* Adds the next tile of the ring, times x, to the sums of rows of tiles g and g + 8 and rows of x
- * 2 t and 2 t + 1, and has its slot filled again. */
+ * 2 t and 2 t + 1; is_last: of the stage. */
 template <int KIND>
 static __device__ __forceinline__ void
 ln_chain_add(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_ring *r,
              const ln_tile_x_parts &x, const unsigned rows[3], unsigned first_unit, bool precise,
-             float sum[4]) {
+             bool is_last, float sum[4]) {
     constexpr int UNITS = (int)ln_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     unsigned lane = threadIdx.x % LN_WARP;
     const uint8_t *tile = r->slots + r->slot * ln_tile_bytes(KIND);
@@ -142,7 +33,7 @@ ln_chain_add(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_r
             ln_add_unit<KIND, false>(part, share, false, sum);
         }
     }
-    ln_chain_leave_slot<KIND>(p, weights, r);
+    ln_chain_leave_slot<KIND>(p, weights, is_last, r);
 }
 
 /* Whether products meet one row of x by blocks of its columns. */
@@ -157,7 +48,7 @@ template <int KIND, bool ONE> static __device__ constexpr bool ln_chain_by_block
 template <int KIND>
 static __device__ __forceinline__ void
 ln_chain_add_blocks(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_ring *r,
-                    const ln_tile_x_parts &x, unsigned tile, float sum[4]) {
+                    const ln_tile_x_parts &x, unsigned tile, bool is_last, float sum[4]) {
     enum { BLOCKS = (int)ln_tile_cols(KIND) / LN_TILE_BLOCK, PAIRS = BLOCKS / 2 };
     static_assert(BLOCKS == 8, "columns of a product");
     unsigned lane = threadIdx.x % LN_WARP, g = lane / 4, t = lane % 4;
@@ -190,7 +81,7 @@ ln_chain_add_blocks(const ln_chain_args &p, const ln_chain_weights *weights, ln_
         float w = ln_f16((uint16_t)(w_scales[i / 2] >> i % 2 * 16));
         v[i] = fmaf(t % 2 ? c[2 + i % 2][i] : c[i % 2][i], w, -LN_INT_START * w);
     }
-    ln_chain_leave_slot<KIND>(p, weights, r);
+    ln_chain_leave_slot<KIND>(p, weights, is_last, r);
 #pragma unroll
     for (int turn = 0; turn < 4; turn++)
 #pragma unroll
@@ -311,6 +202,19 @@ typedef struct ln_chain_round {
     ln_chain_end end;
 } ln_chain_round;
 
+/* The part that has a row of tiles, which becomes its number there. */
+static __device__ __forceinline__ unsigned ln_chain_part(const ln_chain_linear &l,
+                                                         unsigned *tile_row) {
+    unsigned part = 0;
+    for (; part + 1 < l.n_parts; part++) {
+        unsigned n = ((unsigned)l.parts[part].epilogue.n_out + LN_TILE_ROWS - 1) / LN_TILE_ROWS;
+        if (*tile_row < n)
+            break;
+        *tile_row -= n;
+    }
+    return part;
+}
+
 /* n_met: rows that the warp has met others for so far. The warps take turns with finishing, so that
  * none falls behind. */
 static __device__ __forceinline__ ln_chain_round ln_chain_begin_round(const ln_chain_linear &l,
@@ -354,12 +258,14 @@ ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_
     unsigned n_met = has_gate ? met->by_block : met->by_team, begin, end;
     ln_chain_slice(l.n_tiles, &begin, &end);
     for (unsigned round = 0; at.is_there;) {
+        const bool is_last = ln_chain_row(has_gate, round + 1) >= l.n_tile_rows;
         float sum[4] = {};
         for (unsigned tile = begin; tile < end; tile++)
             if constexpr (ln_chain_by_blocks<KIND, ONE>())
-                ln_chain_add_blocks<KIND>(p, weights, r, x, tile, sum);
+                ln_chain_add_blocks<KIND>(p, weights, r, x, tile, is_last && tile + 1 == end, sum);
             else
-                ln_chain_add<KIND>(p, weights, r, x, rows, tile * PER_TILE, at.precise, sum);
+                ln_chain_add<KIND>(p, weights, r, x, rows, tile * PER_TILE, at.precise,
+                                   is_last && tile + 1 == end, sum);
         unsigned place = n_met % places, parity = n_met / places % 2;
         float *sums = all_sums + (has_gate ? 2 * place : team * places + place) * per_sum;
         ln_ring_wait(&meeting.empty[place], parity ^ 1);
@@ -410,7 +316,7 @@ ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const
     if (ONE)
         first = ln_chain_begin_round(l, n_rows, 0, n_met);
     if (blockIdx.x < l.n_tile_rows)
-        x = ln_chain_x<KIND>(l, n_rows, at, shared);
+        x = ln_chain_x<KIND>(p, weights, l, n_rows, at, shared, r);
     __syncthreads();
     if (meets && !passes_norms)
         ln_chain_meet(p, turn);

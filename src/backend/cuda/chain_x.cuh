@@ -5,7 +5,7 @@
 #ifndef LN_BACKEND_CUDA_CHAIN_X_CUH
 #define LN_BACKEND_CUDA_CHAIN_X_CUH
 
-#include "backend/cuda/chain.cuh"
+#include "backend/cuda/chain_ring.cuh"
 
 static_assert((int)LN_HELD_THREADS == LN_CHAIN_THREADS && LN_CHAIN_WARPS <= LN_MAX_WARPS / 2,
               "sums as norm.cuh has them, in two places by turns");
@@ -198,9 +198,10 @@ static __device__ __forceinline__ void ln_chain_leave_normed(float *normed, floa
 /* The norms of rows, of which every block with rows of tiles writes a share to l.normed. shared
  * [LN_MAX_WARPS] */
 template <int KIND, int HELD>
-static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear &l, unsigned n_rows,
-                                                          const ln_tile_x_parts &to,
-                                                          float *shared) {
+static __device__ __forceinline__ void
+ln_chain_normalize(const ln_chain_args &p, const ln_chain_weights *weights,
+                   const ln_chain_linear &l, unsigned n_rows, const ln_tile_x_parts &to,
+                   float *shared, ln_chain_ring *r) {
     const ln_norm norm = l.norm;
     const float *const x = l.x;
     const int32_t *const rows = l.rows;
@@ -225,6 +226,8 @@ static __device__ __forceinline__ void ln_chain_normalize(const ln_chain_linear 
                 bias[h] = ln_chain_four(norm.bias, first + h * LN_CHAIN_COLS, dim);
         }
         ln_chain_take(from, is_passed, dim, first, held);
+        if (HELD <= 2 && row + 1 == n_rows) /* else registers would not do */
+            ln_chain_fill<KIND>(p, weights, r);
         ln_chain_statistics<HELD>(norm, dim, held, shared + row % 2 * LN_CHAIN_WARPS, &mean,
                                   &inverse);
 #pragma unroll
@@ -258,9 +261,9 @@ static __device__ __forceinline__ void ln_chain_expect_norm(const ln_chain_linea
 
 /* Makes x at `work`, to be waited for by the block. shared [LN_MAX_WARPS] */
 template <int KIND>
-static __device__ __forceinline__ ln_tile_x_parts ln_chain_x(const ln_chain_linear &l,
-                                                             unsigned n_rows, uint8_t *work,
-                                                             float *shared) {
+static __device__ __forceinline__ ln_tile_x_parts
+ln_chain_x(const ln_chain_args &p, const ln_chain_weights *weights, const ln_chain_linear &l,
+           unsigned n_rows, uint8_t *work, float *shared, ln_chain_ring *r) {
     ln_tile_x_parts x = {};
     x.cols = l.x_cols;
     x.is_int8 = KIND != LN_TILE_BF16;
@@ -270,13 +273,14 @@ static __device__ __forceinline__ ln_tile_x_parts ln_chain_x(const ln_chain_line
     x.scales = (float *)(work + n_rows * x.cols);
     unsigned held = l.normalizes ? ((unsigned)l.norm.dim + LN_CHAIN_COLS - 1) / LN_CHAIN_COLS : 0;
     if (held == 1)
-        ln_chain_normalize<KIND, 1>(l, n_rows, x, shared);
+        ln_chain_normalize<KIND, 1>(p, weights, l, n_rows, x, shared, r);
     else if (held == 2)
-        ln_chain_normalize<KIND, 2>(l, n_rows, x, shared);
+        ln_chain_normalize<KIND, 2>(p, weights, l, n_rows, x, shared, r);
     else if (held > 2)
-        ln_chain_normalize<KIND, LN_MAX_HELD>(l, n_rows, x, shared);
+        ln_chain_normalize<KIND, LN_MAX_HELD>(p, weights, l, n_rows, x, shared, r);
     else
         ln_chain_convert<KIND>(l, n_rows, x, l.n_tiles * (unsigned)ln_tile_cols(KIND));
+    ln_chain_fill<KIND>(p, weights, r);
     return x;
 }
 

@@ -1,7 +1,8 @@
 /* Rows of the table of tokens, and of the table of learned positions.
  *
- * Grid: a block of 128 threads per token, eight elements at a time. */
+ * Grid: blocks of 128 threads for each token, eight elements a thread. */
 #include "backend/cuda/dequantize_iq.cuh"
+#include "backend/cuda/launch.cuh"
 #include "backend/cuda/tiles.cuh"
 
 enum { EMBED_THREADS = 128 };
@@ -15,23 +16,25 @@ typedef struct table {
 
 static __device__ void add_row(const table &t, size_t row, size_t dim, float scale, bool adds,
                                float *out) {
-    for (size_t k = threadIdx.x * LN_GROUP; k < dim; k += EMBED_THREADS * LN_GROUP) {
-        float values[LN_GROUP];
-        if (t.tiles != LN_TILE_NONE)
-            for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
-                values[i] = ln_tile_value(t.tiles, t.data, dim, row, k + i);
-        else
-            ln_load_any(t.dtype, t.data + row * t.row_bytes, k, values);
+    size_t k = ((size_t)blockIdx.y * EMBED_THREADS + threadIdx.x) * LN_GROUP;
+    float values[LN_GROUP];
+    if (k >= dim)
+        return;
+    if (t.tiles != LN_TILE_NONE)
         for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
-            out[k + i] = adds ? out[k + i] + values[i] : values[i] * scale;
-    }
+            values[i] = ln_tile_value(t.tiles, t.data, dim, row, k + i);
+    else
+        ln_load_any(t.dtype, t.data + row * t.row_bytes, k, values);
+    for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
+        out[k + i] = adds ? out[k + i] + values[i] : values[i] * scale;
 }
 
-/* Grid: a block per token. */
+/* It starts when all before it has ended, so that the next kernel may start at once. */
 static __global__ void embed(table tokens_table, table learned, size_t learned_offset, size_t dim,
                              float scale, const int32_t *tokens, const int32_t *positions,
                              float *out) {
     size_t token = blockIdx.x;
+    ln_let_next_start();
     out += token * dim;
     add_row(tokens_table, (size_t)tokens[token], dim, scale, false, out);
     if (learned.data != NULL)
@@ -51,7 +54,9 @@ static table table_of(const ln_weight *weight) {
 
 int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op_embed *p = &op->embed;
-    embed<<<(unsigned)step->batch.n_tokens, EMBED_THREADS, 0, stream>>>(
+    dim3 grid((unsigned)step->batch.n_tokens,
+              (unsigned)ln_ceil_div(p->table->n_cols, EMBED_THREADS * LN_GROUP));
+    embed<<<grid, EMBED_THREADS, 0, stream>>>(
         table_of(p->table), table_of(p->learned), p->learned_offset, p->table->n_cols, p->scale,
         step->batch.tokens, step->batch.positions, p->out);
     return cudaGetLastError();

@@ -48,12 +48,20 @@ static __device__ sample_key block_greatest(sample_key key, sample_key *shared) 
 
 /* The greatest key below `bound` of the thread's share of logits[n]. */
 static __device__ sample_key greatest_below(const float *logits, unsigned n, sample_key bound) {
+    enum { AT_ONCE = 16 };
     sample_key best = 0;
-#pragma unroll 8
-    for (unsigned i = threadIdx.x; i < n; i += THREADS) {
-        sample_key key = key_of(logits[i], i);
-        if (key < bound)
-            best = greater(best, key);
+    for (unsigned first = threadIdx.x; first < n; first += AT_ONCE * THREADS) {
+        float held[AT_ONCE];
+#pragma unroll
+        for (unsigned j = 0; j < AT_ONCE; j++)
+            held[j] = first + j * THREADS < n ? logits[first + j * THREADS] : 0.0f;
+#pragma unroll
+        for (unsigned j = 0; j < AT_ONCE; j++) {
+            unsigned i = first + j * THREADS;
+            sample_key key = key_of(held[j], i);
+            if (i < n && key < bound)
+                best = greater(best, key);
+        }
     }
     return best;
 }

@@ -93,9 +93,7 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
     stage->turn = (stage->turn + 1) % LN_MAX_STARTED;
     *step = (ln_cuda_step){.batch = *batch};
     ln_batch *out = &step->batch;
-    if (batch->tokens != NULL && batch->has_device_tokens)
-        add(&w, batch->n_tokens, &out->tokens);
-    else if (batch->tokens != NULL)
+    if (batch->tokens != NULL && !batch->has_device_tokens)
         add_copy(&w, batch->tokens, batch->n_tokens, &out->tokens);
     if (batch->positions != NULL)
         add_copy(&w, batch->positions, batch->n_tokens, &out->positions);
@@ -129,10 +127,6 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
     out->edits = NULL;
     if (batch->edits != NULL) /* last, as their number changes from step to step */
         add_copy(&w, batch->edits, batch->n_edit_rows * LN_DRAW_WORDS, &out->edits);
-    int code = ln_cuda_copy_to_device(stage->device, stage->host + stage->turn * stage->bytes, w.at,
-                                      stream);
-    if (code == 0 && batch->tokens != NULL && batch->has_device_tokens) /* they come first */
-        code = ln_cuda_copy_any(stage->device, batch->tokens, batch->n_tokens * sizeof(int32_t),
-                                stream);
-    return code;
+    return ln_cuda_copy_to_device(stage->device, stage->host + stage->turn * stage->bytes, w.at,
+                                  stream);
 }

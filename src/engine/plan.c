@@ -264,8 +264,6 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     plan->bytes[LN_ARENA_HEADERS] = ln_engine_header_bytes(model);
     plan->token_text_bytes = ln_constraints_measure(model);
     plan->kv_dtype = choose_kv_dtype(options);
-    if (plan->on_device && plan->kv_dtype == LN_KV_FP8)
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "a GPU has no KV cache of type fp8");
     plan->kv_tokens = options->kv_tokens;
     plan->swap_bytes = options->swap_bytes;
     plan->shares_prefixes = options->prefix_cache;

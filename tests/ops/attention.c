@@ -237,7 +237,7 @@ static const double most[] = {[LN_KV_F32] = 5e-6,
                               [LN_KV_F16] = 5e-5,
                               [LN_KV_BF16] = 4e-4,
                               [LN_KV_Q8_0] = 1e-3,
-                              [LN_KV_FP8] = 5e-3};
+                              [LN_KV_FP8] = 1e-2};
 
 static void check_attention(const attention_case *c) {
     size_t v_width = c->n_latent > 0 ? c->n_heads * c->k_dim : c->kv_heads * c->v_dim;

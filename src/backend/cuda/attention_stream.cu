@@ -1,5 +1,5 @@
-/* Decode attention on Hopper from caches of int8: sequences that bring one token, heads of 64 and
- * 128. (16-bit caches were slower so within a step, where blocks must begin and end.)
+/* Decode attention on Hopper from caches of int8 and E4M3: sequences that bring one token, heads
+ * of 64 and 128. (16-bit caches were slower so within a step, where blocks must begin and end.)
  *
  * Blocks stay on their multiprocessors. A warp takes one slice of a KV head after another, with the
  * query heads that share it as the rows of a tile, and brings tiles of K and V for itself through a
@@ -21,7 +21,8 @@ enum { MAX_RING_BYTES = 208 * 1024, MAX_SLOTS = 16, QUEUE = 16, MAX_SEQS = 512 }
 
 /* A tile in shared memory: [LN_KEYS][ROW_BYTES], the 16 bytes at i of a row being at i ^ row % 8,
  * or at i ^ row / 2 % 4 of rows of 64 bytes, which spreads them over the banks. */
-template <int D> struct stream_shape {
+template <int D, int DTYPE> struct stream_shape {
+    static constexpr int TYPE = DTYPE;
     static constexpr unsigned ROW_BYTES = D;
     static constexpr unsigned TILE_BYTES = LN_KEYS * ROW_BYTES;
     static constexpr unsigned BYTES = TILE_BYTES + LN_KEYS * 4; /* with scales */
@@ -267,8 +268,10 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], char *
         const char *row = find<SHAPE>(keys, lane / 4, 16 * k + lane % 4 * 4);
 #pragma unroll
         for (int n = 0; n < LN_KEY_TILES; n++) {
-            uint32_t word = *(const uint32_t *)(row + n * 8 * SHAPE::ROW_BYTES) ^ 0x80808080u;
-            ln_mma<false>(s[n], q[k], ln_byte_pair(word, 0), ln_byte_pair(word, 2));
+            uint32_t word = *(const uint32_t *)(row + n * 8 * SHAPE::ROW_BYTES);
+            word = ln_byte_word<SHAPE::TYPE>(word);
+            ln_mma<false>(s[n], q[k], ln_byte_pair<SHAPE::TYPE>(word, 0),
+                          ln_byte_pair<SHAPE::TYPE>(word, 2));
         }
     }
 }
@@ -289,10 +292,8 @@ static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4]
             uint32_t words[4], pairs[2][2]; /* [keys 2 t and 2 t + 8][columns 0 and 2] */
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                words[i] = *(const uint32_t *)find<SHAPE>(values,
-                                                          16 * k + lane % 4 * 2 + i % 2 + i / 2 * 8,
-                                                          32 * j + lane / 4 * 4) ^
-                           0x80808080u;
+                words[i] = ln_byte_word<SHAPE::TYPE>(*(const uint32_t *)find<SHAPE>(
+                    values, 16 * k + lane % 4 * 2 + i % 2 + i / 2 * 8, 32 * j + lane / 4 * 4));
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 pairs[i][0] = __byte_perm(words[2 * i], words[2 * i + 1], 0x5140);
@@ -300,8 +301,9 @@ static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4]
             }
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                ln_mma<false>(slice->sum[4 * j + i], a, ln_byte_pair(pairs[0][i / 2], i % 2 * 2),
-                              ln_byte_pair(pairs[1][i / 2], i % 2 * 2));
+                ln_mma<false>(slice->sum[4 * j + i], a,
+                              ln_byte_pair<SHAPE::TYPE>(pairs[0][i / 2], i % 2 * 2),
+                              ln_byte_pair<SHAPE::TYPE>(pairs[1][i / 2], i % 2 * 2));
         }
     }
 }
@@ -439,14 +441,14 @@ static __device__ __forceinline__ void attend(const stream_args &p, const stream
             float s[LN_KEY_TILES][4];
             await<SHAPE>();
             score<D, SHAPE>(q, ring.tiles + slot * SHAPE::TILE_BYTES, s);
-            ln_scale_scores(ring.scales + slot * LN_KEYS, 1, s);
+            ln_scale_scores(ring.scales + slot * LN_KEYS, 1, LN_BYTE_UNIT(SHAPE::TYPE), s);
             __syncwarp();
             bring<SHAPE>(p, work, ring, next);
             advance<SHAPE>(slot);
             ln_finish_scores(p.f.a, rows, first, s);
             ln_add_scores<D, true>(s, factor, &slice);
             await<SHAPE>();
-            ln_scale_scores(ring.scales + slot * LN_KEYS, 1, s);
+            ln_scale_scores(ring.scales + slot * LN_KEYS, 1, LN_BYTE_UNIT(SHAPE::TYPE), s);
             add_values<D, SHAPE>(s, ring.tiles + slot * SHAPE::TILE_BYTES, &slice);
             __syncwarp();
             bring<SHAPE>(p, work, ring, next);
@@ -459,11 +461,11 @@ static __device__ __forceinline__ void attend(const stream_args &p, const stream
 
 #endif
 
-template <int D>
-static __global__ void __launch_bounds__(stream_shape<D>::THREADS, 1)
+template <int D, int DTYPE>
+static __global__ void __launch_bounds__(stream_shape<D, DTYPE>::THREADS, 1)
     attend_stream(const __grid_constant__ stream_args p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    typedef stream_shape<D> shape;
+    typedef stream_shape<D, DTYPE> shape;
     extern __shared__ __align__(128) char memory[];
     __shared__ unsigned queues[shape::WARPS][QUEUE];
     unsigned warp = threadIdx.x / LN_WARP;
@@ -505,10 +507,10 @@ static __global__ void __launch_bounds__(stream_shape<D>::THREADS, 1)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-template <int D>
+template <int D, int DTYPE>
 static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_tile_x_parts *to,
                   cudaStream_t stream) {
-    typedef stream_shape<D> shape;
+    typedef stream_shape<D, DTYPE> shape;
     stream_args p = {};
     p.f = *args;
     p.n_seqs = (unsigned)step->batch.n_seqs;
@@ -522,23 +524,27 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
     unsigned n_cores;
     int code = ln_count_cores(&n_cores);
     if (code == 0)
-        code = cudaFuncSetAttribute(attend_stream<D>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)most_shared);
+        code = cudaFuncSetAttribute(attend_stream<D, DTYPE>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared);
     if (code != 0)
         return code;
-    return ln_launch(attend_stream<D>, dim3(n_cores), shape::THREADS, shared, stream, p);
+    return ln_launch(attend_stream<D, DTYPE>, dim3(n_cores), shape::THREADS, shared, stream, p);
 }
 
 bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {
     enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
     const ln_attention_args *a = &args->a;
-    return a->kv.dtype == LN_KV_Q8_0 && args->splits && ln_runs_hopper_code() &&
+    return ln_kv_has_scales(a->kv.dtype) && args->splits && ln_runs_hopper_code() &&
            args->block_shift >= MIN_SHIFT && n_seqs <= MAX_SEQS &&
            n_seqs * a->kv.n_heads < LN_ATTENTION_WORDS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
 int ln_stream_attention(const ln_fast_args *args, const ln_cuda_step *step,
                         const ln_tile_x_parts *to, cudaStream_t stream) {
-    return args->a.kv.k_dim == 64 ? launch<64>(args, step, to, stream)
-                                  : launch<128>(args, step, to, stream);
+    bool is_small = args->a.kv.k_dim == 64;
+    if (args->a.kv.dtype == LN_KV_FP8)
+        return is_small ? launch<64, LN_KV_FP8>(args, step, to, stream)
+                        : launch<128, LN_KV_FP8>(args, step, to, stream);
+    return is_small ? launch<64, LN_KV_Q8_0>(args, step, to, stream)
+                    : launch<128, LN_KV_Q8_0>(args, step, to, stream);
 }

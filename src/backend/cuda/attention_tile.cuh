@@ -23,9 +23,9 @@ enum { LN_KEYS = 64, LN_KEY_TILES = LN_KEYS / 8, LN_PAD = 8 };
 /* Numbers of one tile of K or V in shared memory. */
 #define LN_TILE_HALVES(D) (LN_KEYS * ((D) + LN_PAD))
 
-/* How far scores may lie above their reference: weights become f16, those of int8 values times
+/* How far scores may lie above their reference: weights become f16, those of values in bytes times
  * 128 scales. */
-#define LN_SLACK(INT8) ((INT8) ? 0.0f : 12.0f)
+#define LN_SLACK(BYTES) ((BYTES) ? 0.0f : 12.0f)
 
 /* A slice's softmax for rows g and g + 8: what scores are taken relative to, sum of weights (of
  * this lane's keys), and weighted sum of values. */
@@ -92,8 +92,8 @@ static __device__ __forceinline__ void ln_load_transposed(uint32_t r[4], const v
 }
 
 /* The fragments of 16 rows of queries; NULL: a row of zeros. Of 16 columns lane t has 2 t, 2 t + 1,
- * 2 t + 8 and 2 t + 9, but where keys are int8 4 t .. 4 t + 3, which are one word there. */
-template <int D, bool BF16, bool INT8 = false>
+ * 2 t + 8 and 2 t + 9, but where keys are bytes 4 t .. 4 t + 3, which are one word there. */
+template <int D, bool BF16, bool BYTES = false>
 static __device__ __forceinline__ void ln_load_query(const float *row0, const float *row1,
                                                      uint32_t q[D / 16][4]) {
     unsigned t = threadIdx.x % 4;
@@ -101,7 +101,7 @@ static __device__ __forceinline__ void ln_load_query(const float *row0, const fl
     for (int k = 0; k < D / 16; k++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            unsigned at = 16 * k + (INT8 ? 4 * t + 2 * half : 8 * half + 2 * t);
+            unsigned at = 16 * k + (BYTES ? 4 * t + 2 * half : 8 * half + 2 * t);
             float2 a = row0 != NULL ? *(const float2 *)(row0 + at) : make_float2(0.0f, 0.0f);
             float2 b = row1 != NULL ? *(const float2 *)(row1 + at) : make_float2(0.0f, 0.0f);
             q[k][2 * half] = ln_pack<BF16>(a.x, a.y);
@@ -109,16 +109,16 @@ static __device__ __forceinline__ void ln_load_query(const float *row0, const fl
         }
 }
 
-/* s *= 128 times the scales of the keys of a tile of int8, which are `stride` floats apart: before
- * the softmax those of K, and of V behind it. */
+/* s *= `unit` times the scales of the keys of a tile, which are `stride` floats apart: before the
+ * softmax those of K, and of V behind it. */
 static __device__ __forceinline__ void ln_scale_scores(const float *scales, unsigned stride,
-                                                       float s[LN_KEY_TILES][4]) {
+                                                       float unit, float s[LN_KEY_TILES][4]) {
     unsigned t = threadIdx.x % 4;
 #pragma unroll
     for (int n = 0; n < LN_KEY_TILES; n++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float scale = 128.0f * scales[(8 * n + 2 * t + i) * stride];
+            float scale = unit * scales[(8 * n + 2 * t + i) * stride];
             s[n][i] *= scale;
             s[n][2 + i] *= scale;
         }
@@ -221,7 +221,7 @@ static __device__ __forceinline__ float ln_keep_of(float reference, float now) {
 }
 
 /* Takes a tile's scores into the slice; s becomes weights. */
-template <int D, bool INT8 = false>
+template <int D, bool BYTES = false>
 static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], float factor,
                                                      ln_slice<D> *slice) {
 #pragma unroll
@@ -232,7 +232,7 @@ static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], f
             most = fmaxf(most, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        float now = ln_move_reference(slice->reference[row], most, factor, LN_SLACK(INT8));
+        float now = ln_move_reference(slice->reference[row], most, factor, LN_SLACK(BYTES));
         float keep = ln_keep_of(slice->reference[row], now);
         float total = slice->total[row] * keep;
 #pragma unroll
@@ -327,10 +327,24 @@ static __device__ __forceinline__ size_t ln_find_row(const ln_tile_source &from,
            (key & ((1u << from.block_shift) - 1));
 }
 
-/* Two bytes of int8, with 128 added, as f16: i and i + 1, a 128th of each. They become the low bits
- * of 1024 + byte. */
+/* BYTES below is the type of bytes with a scale, LN_KV_Q8_0 or LN_KV_FP8; 0 stands for numbers of
+ * 16 bits. What bytes become for products is smaller by this. */
+#define LN_BYTE_UNIT(BYTES) ((BYTES) == LN_KV_FP8 ? 256.0f : 128.0f)
+
+/* Four bytes as ln_byte_pair takes them. */
+template <int BYTES> static __device__ __forceinline__ uint32_t ln_byte_word(uint32_t word) {
+    return BYTES == LN_KV_FP8 ? word : word ^ 0x80808080u; /* 128 more, without a sign */
+}
+
+/* Two bytes as f16: i and i + 1. Of int8 they become the low bits of 1024 + byte, and then a 128th
+ * of each; those of E4M3 are the bits of a 256th. */
+template <int BYTES>
 static __device__ __forceinline__ uint32_t ln_byte_pair(uint32_t word, int i) {
     uint32_t pair;
+    if (BYTES == LN_KV_FP8) {
+        pair = __byte_perm(word, 0, i == 0 ? 0x1404u : 0x3424u);
+        return (pair & 0x80008000u) | (pair >> 1 & 0x3f803f80u);
+    }
     asm("fma.rn.f16x2 %0, %1, %2, %3;" /* 2^-7, and -9 = -(1024 + 128) 2^-7 */
         : "=r"(pair)
         : "r"(__byte_perm(word, 0x64646464u, i == 0 ? 0x4140u : 0x4342u)), "r"(0x20002000u),
@@ -338,51 +352,52 @@ static __device__ __forceinline__ uint32_t ln_byte_pair(uint32_t word, int i) {
     return pair;
 }
 
-/* 16 bytes of a row: 8 numbers, or 16 of int8 as 32 bytes of f16, of keys in the order of
+/* 16 bytes of a row: 8 numbers, or 16 of BYTES as 32 bytes of f16, of keys in the order of
  * ln_load_query. */
-template <int D, bool INT8, bool KEYS = false>
+template <int D, int BYTES, bool KEYS = false>
 static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, size_t row,
                                                     unsigned column, uint16_t *to) {
-    if (!INT8) {
+    if (!BYTES) {
         ln_copy_async(to, (const uint16_t *)array.data + row * D + column);
         return;
     }
-    uint4 quants = *(const uint4 *)(ln_kv_int8(array, row) + column);
+    uint4 quants = *(const uint4 *)(ln_kv_bytes(array, row) + column);
     const uint32_t words[4] = {quants.x, quants.y, quants.z, quants.w};
     uint32_t out[8];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        uint32_t word = words[i] ^ 0x80808080u; /* 128 more, without a sign */
-        out[KEYS ? i : 2 * i] = ln_byte_pair(word, 0);
-        out[KEYS ? i + 4 : 2 * i + 1] = ln_byte_pair(word, 2);
+        uint32_t word = ln_byte_word<BYTES>(words[i]);
+        out[KEYS ? i : 2 * i] = ln_byte_pair<BYTES>(word, 0);
+        out[KEYS ? i + 4 : 2 * i + 1] = ln_byte_pair<BYTES>(word, 2);
     }
     ((uint4 *)to)[0] = make_uint4(out[0], out[1], out[2], out[3]);
     ((uint4 *)to)[1] = make_uint4(out[4], out[5], out[6], out[7]);
 }
 
-/* The scale of row 0 of a tile of int8, and floats from row to row. */
+/* The scale of row 0 of a tile of bytes, and floats from row to row. */
 #define LN_TILE_SCALES(D, TILE) ((float *)((TILE) + (D)))
 #define LN_SCALE_STRIDE(D) (((D) + LN_PAD) / 2)
 
 /* Copies a thread's share of a tile of one array, a (KEYS: of K), or of K and V (BOTH; else b and
- * tile_b are NULL): keys first .. first + 63. Of int8 numbers become a 128th of what is cached, and
- * scales stand in the padding of rows. Without int8 the copies are queued, and to be committed. */
-template <int D, bool INT8, bool BOTH, bool KEYS = BOTH>
+ * tile_b are NULL): keys first .. first + 63. Of BYTES numbers become smaller by LN_BYTE_UNIT than
+ * what is cached, and scales stand in the padding of rows. Without, the copies are queued, and to
+ * be committed. */
+template <int D, int BYTES, bool BOTH, bool KEYS = BOTH>
 static __device__ __forceinline__ void ln_load_tile(const ln_tile_source &from, unsigned first,
                                                     const ln_kv_array &a, uint16_t *tile_a,
                                                     const ln_kv_array &b, uint16_t *tile_b) {
-    enum { PER_COPY = INT8 ? 16 : 8, COPIES = D / PER_COPY };
+    enum { PER_COPY = BYTES ? 16 : 8, COPIES = D / PER_COPY };
 #pragma unroll 4
     for (unsigned at = from.thread; at < LN_KEYS * COPIES; at += from.n_threads) {
         unsigned row = at / COPIES, column = at % COPIES * PER_COPY;
         size_t cached = ln_find_row(from, first + row);
         uint16_t *row_a = tile_a + row * (D + LN_PAD), *row_b = tile_b + row * (D + LN_PAD);
-        ln_copy_part<D, INT8, KEYS>(a, cached, column, row_a + column);
+        ln_copy_part<D, BYTES, KEYS>(a, cached, column, row_a + column);
         if (BOTH)
-            ln_copy_part<D, INT8>(b, cached, column, row_b + column);
-        if (INT8 && column == 0)
+            ln_copy_part<D, BYTES>(b, cached, column, row_b + column);
+        if (BYTES && column == 0)
             *LN_TILE_SCALES(D, row_a) = *ln_kv_scale(a, cached);
-        if (INT8 && BOTH && column == 0)
+        if (BYTES && BOTH && column == 0)
             *LN_TILE_SCALES(D, row_b) = *ln_kv_scale(b, cached);
     }
 }

@@ -5,6 +5,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "backend/cuda/kernels.h"
@@ -109,9 +110,15 @@ static __device__ __forceinline__ float *ln_kv_scale(const ln_kv_array &array, s
     return (float *)(head + array.scales_offset) + row % array.block_tokens;
 }
 
-static __device__ __forceinline__ int8_t *ln_kv_int8(const ln_kv_array &array, size_t row) {
+/* The bytes of a row with a scale. */
+static __device__ __forceinline__ int8_t *ln_kv_bytes(const ln_kv_array &array, size_t row) {
     char *head = array.data + row / array.block_tokens * array.head_bytes;
     return (int8_t *)head + row % array.block_tokens * array.dim;
+}
+
+/* E4M3, whose bits are those of a half 256 times smaller. */
+static __device__ __forceinline__ float ln_kv_e4m3(int8_t byte) {
+    return 256.0f * ln_f16((uint16_t)(byte * 128 & 0xbf80));
 }
 
 /* Element i of a row. */
@@ -120,7 +127,9 @@ static __device__ __forceinline__ float ln_kv_load(const ln_kv_array &array, siz
     if (array.dtype == LN_KV_F32)
         return ((const float *)array.data)[row * array.dim + i];
     if (array.dtype == LN_KV_Q8_0)
-        return (float)ln_kv_int8(array, row)[i] * *ln_kv_scale(array, row);
+        return (float)ln_kv_bytes(array, row)[i] * *ln_kv_scale(array, row);
+    if (array.dtype == LN_KV_FP8)
+        return ln_kv_e4m3(ln_kv_bytes(array, row)[i]) * *ln_kv_scale(array, row);
     uint16_t bits = ((const uint16_t *)array.data)[row * array.dim + i];
     return array.dtype == LN_KV_F16 ? ln_f16(bits) : ln_bf16(bits);
 }
@@ -145,11 +154,17 @@ static __device__ void ln_kv_store(const ln_kv_array &array, size_t row, const f
             largest = fmaxf(largest, fabsf(x[i]));
         largest = ln_warp_max(largest);
         bool counts = largest > 1e-30f;
-        float inverse = counts ? 127.0f / largest : 0.0f;
+        float most = array.dtype == LN_KV_FP8 ? 448.0f : 127.0f;
+        float inverse = counts ? most / largest : 0.0f;
         if (lane == 0)
-            *ln_kv_scale(array, row) = counts ? largest / 127.0f : 0.0f;
-        for (size_t i = lane; i < n; i += LN_WARP)
-            ln_kv_int8(array, row)[i] = (int8_t)__float2int_rn(x[i] * inverse);
+            *ln_kv_scale(array, row) = counts ? largest / most : 0.0f;
+        for (size_t i = lane; i < n; i += LN_WARP) {
+            float y = x[i] * inverse;
+            ln_kv_bytes(array, row)[i] =
+                array.dtype == LN_KV_FP8
+                    ? (int8_t)__nv_cvt_float_to_fp8(y, __NV_SATFINITE, __NV_E4M3)
+                    : (int8_t)__float2int_rn(y);
+        }
     }
 }
 

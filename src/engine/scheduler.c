@@ -301,8 +301,11 @@ static void make_way(ln_scheduler *s) {
         if (first == NULL || first->is_overdue || last->is_overdue ||
             first->priority >= last->priority)
             return;
-        if (!admit(s, first, &place))
-            ln_preempt(s, last);
+        if (admit(s, first, &place))
+            continue;
+        ln_preempt(s, last);
+        if (s->n_running == 0) /* all gave way: alone it has room */
+            admit(s, first, &place);
     }
 }
 

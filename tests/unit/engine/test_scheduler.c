@@ -325,6 +325,32 @@ static void priorities_take_places(void **state) {
     teardown(&b);
 }
 
+/* Where all that runs gives way, who waited runs in the same step. */
+static void priorities_take_the_only_place(void **state) {
+    (void)state;
+    ln_step_budget budget = {.max_seqs = 1, .max_tokens = 16, .max_logits = 1};
+    ln_kv_shape shape = shape_for(&budget, 0);
+    bench b;
+    setup(&b, &budget, &shape);
+    b.scheduler.options.order = LINNET_ORDER_PRIORITY;
+    work low, high;
+    init_work(&low, 4, 10);
+    init_work(&high, 4, 10);
+    low.group.priority = 1;
+    ln_scheduler_add(&b.scheduler, &low.group);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 1);
+    run_step(&b);
+    ln_scheduler_add(&b.scheduler, &high.group);
+    assert_int_equal(ln_scheduler_schedule(&b.scheduler), 1);
+    assert_true(runs(&high) && !runs(&low));
+    do
+        run_step(&b);
+    while (ln_scheduler_schedule(&b.scheduler) > 0);
+    assert_true(high.sequence.is_over && low.sequence.is_over);
+    assert_true(ln_kv_cache_check(&b.kv));
+    teardown(&b);
+}
+
 /* A group whose turn has come, as it has waited longest, waits for a place of its own and keeps it:
  * it neither takes that of a lower priority nor gives way to a higher one. */
 static void overdue_groups_neither_take_nor_lose_places(void **state) {
@@ -440,6 +466,7 @@ int main(void) {
         cmocka_unit_test(random_work_keeps_the_contracts),
         cmocka_unit_test(nobody_starves),
         cmocka_unit_test(priorities_take_places),
+        cmocka_unit_test(priorities_take_the_only_place),
         cmocka_unit_test(overdue_groups_neither_take_nor_lose_places),
         cmocka_unit_test(long_prompts_wait_for_each_other),
         cmocka_unit_test(pressure_delays_but_ends),

@@ -232,14 +232,17 @@ static linnet_status submit(linnet_engine *engine, const bench_run *run, size_t 
 }
 
 /* What a run took: all of it, and from the first token of any sequence to the last of all, by the
- * times that the engine gave them. */
+ * times that the engine gave them, with the tokens that came after that first step. */
 typedef struct run_times {
     double seconds, decode_seconds;
+    size_t n_decoded;
 } run_times;
 
-/* Receives all events of the requests, which were submitted at submit_ns[n]. */
+/* Receives all events of the requests, which were submitted at submit_ns[n]. Those whose first
+ * token came less than half a mean step after the first one of all had it in the same step. */
 static linnet_status receive(linnet_request **requests, const uint64_t *submit_ns, size_t n,
-                             run_times *times, linnet_error *err) {
+                             size_t n_output, run_times *times, linnet_error *err) {
+    static uint64_t firsts_ns[MAX_SEQS];
     uint64_t first_ns = UINT64_MAX, last_ns = 0;
     for (size_t i = 0; i < n; i++) {
         linnet_event event = {0};
@@ -252,12 +255,15 @@ static linnet_status receive(linnet_request **requests, const uint64_t *submit_n
             snprintf(err->message, sizeof err->message, "%s", event.error);
             return err->status = LINNET_ERR_COMPUTE;
         }
-        uint64_t first = submit_ns[i] + event.first_token_ns;
         uint64_t last = submit_ns[i] + event.last_token_ns;
-        first_ns = first < first_ns ? first : first_ns;
+        firsts_ns[i] = submit_ns[i] + event.first_token_ns;
+        first_ns = firsts_ns[i] < first_ns ? firsts_ns[i] : first_ns;
         last_ns = last > last_ns ? last : last_ns;
     }
     times->decode_seconds = (double)(last_ns - first_ns) * 1e-9;
+    times->n_decoded = n * n_output;
+    for (size_t i = 0; i < n; i++)
+        times->n_decoded -= firsts_ns[i] - first_ns < (last_ns - first_ns) / n_output / 2;
     return LINNET_OK;
 }
 
@@ -275,7 +281,7 @@ static linnet_status run_once(linnet_engine *engine, const bench_run *run, ln_pr
                         &requests[n], err);
     }
     if (status == LINNET_OK)
-        status = receive(requests, submit_ns, n, times, err);
+        status = receive(requests, submit_ns, n, run->n_output, times, err);
     times->seconds = (double)(ln_clock_ns() - begin) * 1e-9;
     engine->backend->profile = NULL;
     for (size_t i = 0; i < n; i++)
@@ -293,11 +299,10 @@ static int compare(const void *a, const void *b) {
  * of them is in the prefix cache. */
 static linnet_status measure(linnet_engine *engine, const bench_args *args, bench_run *run,
                              bench_phase *phase, linnet_error *err) {
-    double seconds[MAX_RUNS];
+    double rates[MAX_RUNS];
     run_times times;
     bool decodes = run->n_output > 1;
     bool profiles = args->profile || engine->backend->vtable->measure != NULL;
-    size_t n_tokens = decodes ? (run->n_output - 1) * run->n_seqs : run->n_prompt;
     if (decodes) { /* fills the prefix cache */
         bench_run prompts = {run->n_seqs, run->n_prompt, 1, run->n_submitted, 0, run->sampling};
         run->first = *run->n_submitted + 1;
@@ -307,11 +312,12 @@ static linnet_status measure(linnet_engine *engine, const bench_args *args, benc
         LN_TRY(run_once(engine, run, profiles && i > 0 ? &phase->profile : NULL, &times, err));
         if (i == 0)
             continue;
-        seconds[i - 1] = decodes ? times.decode_seconds : times.seconds;
+        rates[i - 1] = decodes ? (double)times.n_decoded / times.decode_seconds
+                               : (double)run->n_prompt / times.seconds;
         phase->seconds += times.seconds;
     }
-    qsort(seconds, args->n_runs, sizeof *seconds, compare);
-    phase->tokens_per_s = (double)n_tokens / seconds[args->n_runs / 2];
+    qsort(rates, args->n_runs, sizeof *rates, compare);
+    phase->tokens_per_s = rates[args->n_runs / 2];
     return LINNET_OK;
 }
 

@@ -10,7 +10,7 @@
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_x.cuh"
 
-enum { SPLIT_WARPS = 2, MAX_SPLIT_HEADS = 16, MERGE_THREADS = 128 };
+enum { MAX_SPLIT_HEADS = 16, MERGE_THREADS = 128 };
 
 /* Warps of a tile of rows: fewer where the sums of a row are many. */
 #define MANY_WARPS(D) ((D) > 128 ? 4 : 8)
@@ -112,16 +112,16 @@ static __device__ __forceinline__ void write_only_slice(const ln_fast_args &p, s
                         ln_merge(0.0f, keep, slice.sum[d][2 * i + 1], add) * share);
 }
 
-/* Grid: (slices by two, KV heads, sequences), a warp per slice. Shared memory: a tile of K and one
- * of V per warp. Reads K and V once. What other steps have cached is under way before the kernel in
- * front, which writes this step's rows, has ended. */
+/* Grid: (KV heads, sequences, slices), a warp each: so the last slices, which are short, come last
+ * and fill what others leave. Shared memory: a tile of K and one of V. Reads K and V once. What
+ * other steps have cached is under way before the kernel in front, which writes this step's rows,
+ * has ended. */
 template <int D, int DTYPE>
-static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
+static __global__ void __launch_bounds__(LN_WARP)
     attend_split(const __grid_constant__ ln_fast_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
     ln_let_next_start();
-    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    unsigned s = blockIdx.x * SPLIT_WARPS + warp, kv_head = blockIdx.y, seq = blockIdx.z;
+    unsigned lane = threadIdx.x, kv_head = blockIdx.x, seq = blockIdx.y, s = blockIdx.z;
     size_t token = (size_t)p.a.seq_starts[seq], begin, end;
     if (p.a.seq_starts[seq + 1] - (int32_t)token != 1)
         return;
@@ -130,7 +130,7 @@ static __global__ void __launch_bounds__(SPLIT_WARPS *LN_WARP)
     unsigned slice_begin = s * LN_ATTENTION_SLICE, slice_end = slice_begin + LN_ATTENTION_SLICE;
     if (slice_begin >= end || slice_end <= begin)
         return;
-    uint16_t *keys = tiles + warp * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
+    uint16_t *keys = tiles, *values = tiles + LN_TILE_HALVES(D);
     ln_tile_source from = ln_make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
     unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
     bool is_cached = p.keeps_old && !p.a.sees_all && first + LN_KEYS <= position;
@@ -339,15 +339,13 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
 template <int D, int DTYPE>
 static int launch_split(const ln_fast_args &args, size_t n_seqs, const ln_tile_x_parts *to,
                         cudaStream_t stream) {
-    size_t shared = SPLIT_WARPS * 2 * LN_TILE_HALVES(D) * sizeof(uint16_t);
+    size_t shared = 2 * LN_TILE_HALVES(D) * sizeof(uint16_t);
     cudaError_t code = cudaFuncSetAttribute(
         attend_split<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != cudaSuccess)
         return code;
-    dim3 grid(ln_ceil_div(args.n_slices, SPLIT_WARPS), (unsigned)args.a.kv.n_heads,
-              (unsigned)n_seqs);
-    int queued =
-        ln_launch(attend_split<D, DTYPE>, grid, SPLIT_WARPS * LN_WARP, shared, stream, args);
+    dim3 grid((unsigned)args.a.kv.n_heads, (unsigned)n_seqs, args.n_slices);
+    int queued = ln_launch(attend_split<D, DTYPE>, grid, LN_WARP, shared, stream, args);
     if (queued != 0 || args.n_slices == 1)
         return queued;
     merge_args merge = {args, to != NULL, {}};

@@ -132,13 +132,15 @@ typedef struct ln_op_embed {
 } ln_op_embed;
 
 /* out[i] = residual[i] + scale * norm(x[rows[i]]); without rows: row i; without residual: just
- * the norm. `out` may be `x` or `residual`. */
+ * the norm. `out` may be `x` or `residual`. With n_readers nothing but as many linears right behind
+ * reads `out`, which a backend may leave as it is where these have the result in another form. */
 typedef struct ln_op_norm {
     const ln_norm *norm;
     size_t n_rows;
     const int32_t *rows; /* [n_rows] or NULL */
     const float *x, *residual;
     float scale;
+    size_t n_readers;
     float *out;
 } ln_op_norm;
 
@@ -151,7 +153,7 @@ typedef struct ln_row_groups {
 } ln_row_groups;
 
 /* y = act(x G^T + g) * (x W^T + b), without gate act(x W^T + b); then y = residual + scale * y.
- * `out` may be `residual`, never `x`. */
+ * `out` may be `residual`, never `x`. n_readers as of a norm. */
 typedef struct ln_op_linear {
     const ln_weight *weight; /* W [n_out][n_in]; one per group */
     const ln_weight *gate;   /* G [n_out][n_in], one per group, or NULL */
@@ -165,7 +167,8 @@ typedef struct ln_op_linear {
     float scale;
     float softcap; /* > 0: y = softcap * tanh(y / softcap), last */
     bool precise;  /* what follows magnifies errors: kernels that round x to bf16 keep more of it */
-    float *out;    /* [n_rows][n_out] */
+    size_t n_readers;
+    float *out; /* [n_rows][n_out] */
 } ln_op_linear;
 
 typedef enum ln_qk_norm {
@@ -176,7 +179,7 @@ typedef enum ln_qk_norm {
 } ln_qk_norm;
 
 /* In place: q and k norm, then RoPE; then K and V go to their slots. q is NULL for the keys and
- * values of cross-attention. */
+ * values of cross-attention; what k is afterwards is the backend's own. */
 typedef struct ln_op_qkv {
     float *q, *k;   /* [n_tokens][n_heads * k_dim], [n_tokens][n_kv_heads * k_dim] */
     const float *v; /* [n_tokens][n_kv_heads * v_dim] */

@@ -53,6 +53,41 @@ static void norm(recorder *r, const ln_norm *weights, const float *x, const floa
     };
 }
 
+static bool reads(const ln_op *op, const float *x) {
+    switch (op->kind) {
+    case LN_OP_NORM: return op->norm.x == x || op->norm.residual == x;
+    case LN_OP_LINEAR: return op->linear.x == x || op->linear.residual == x;
+    case LN_OP_GATHER: return op->gather.x == x;
+    case LN_OP_COMBINE: return op->combine.shared == x || op->combine.residual == x;
+    default: return false;
+    }
+}
+
+/* How many linears right behind number `first` are all that reads its result among what was
+ * recorded since; 0 where others do. */
+static size_t count_readers(const recorder *r, size_t first, const float *out) {
+    size_t end = first + 1;
+    while (end < r->n_ops && r->ops[end].kind == LN_OP_LINEAR && r->ops[end].linear.x == out &&
+           r->ops[end].linear.residual != out)
+        end++;
+    for (size_t i = end; i < r->n_ops; i++)
+        if (reads(&r->ops[i], out))
+            return 0;
+    return end - first - 1;
+}
+
+/* Number `first`, a norm or linear whose result nothing reads that is yet to be recorded, learns
+ * what does. */
+static void find_readers(recorder *r, size_t first) {
+    if (first >= r->n_ops)
+        return;
+    ln_op *op = &r->ops[first];
+    if (op->kind == LN_OP_NORM)
+        op->norm.n_readers = count_readers(r, first, op->norm.out);
+    else if (op->kind == LN_OP_LINEAR)
+        op->linear.n_readers = count_readers(r, first, op->linear.out);
+}
+
 /* x in the order of the weight's columns. */
 static const float *gather(recorder *r, const ln_weight *weight, size_t n_rows, const float *x) {
     if (weight->columns == NULL)
@@ -302,7 +337,9 @@ static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_we
         return;
     }
     gated_linear(r, &w->up, spec->gated ? &w->gate : NULL, spec->activation, x, r->a->hidden);
+    size_t up = r->n_ops - 1;
     linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden);
+    find_readers(r, up);
 }
 
 /* norm(x) where the layer has a norm there, else x itself */
@@ -336,20 +373,27 @@ static void after_norm(recorder *r, const ln_layer_spec *spec, const ln_norm *we
 
 static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
     bool after = spec->placement == LN_PLACE_AFTER;
+    bool parallel = spec->placement == LN_PLACE_PARALLEL;
+    size_t norm_at = r->n_ops;
     const float *x = after ? r->a->x : pre_norm(r, &w->attention_norm, r->a->normed);
     const float *ffn_x = x;
-    if (spec->placement == LN_PLACE_PARALLEL && w->ffn_norm.dim > 0)
+    if (parallel && w->ffn_norm.dim > 0)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
     attention(r, &spec->attention, w, x);
+    if (!after && !parallel)
+        find_readers(r, norm_at);
     after_norm(r, spec, &w->attention_norm);
     if (spec->has_cross) {
         x = after ? r->a->x : pre_norm(r, &w->cross_norm, r->a->normed);
         cross_attention(r, &spec->attention, w, x);
         after_norm(r, spec, &w->cross_norm);
     }
-    if (spec->placement != LN_PLACE_PARALLEL && !after)
+    norm_at = r->n_ops;
+    if (!parallel && !after)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
     feed_forward(r, &spec->ffn, w, ffn_x);
+    if (!after && !parallel)
+        find_readers(r, norm_at);
     after_norm(r, spec, &w->ffn_norm);
 }
 

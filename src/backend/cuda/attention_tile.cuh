@@ -17,6 +17,7 @@
 #define LN_BACKEND_CUDA_ATTENTION_TILE_CUH
 
 #include "backend/cuda/attention.cuh"
+#include "backend/cuda/copy_async.cuh"
 
 enum { LN_KEYS = 64, LN_KEY_TILES = LN_KEYS / 8, LN_PAD = 8 };
 
@@ -39,20 +40,6 @@ typedef struct ln_rows {
     size_t head[2], position[2];
     size_t begin[2], end[2]; /* keys that the row sees; nothing for rows that are not there */
 } ln_rows;
-
-static __device__ __forceinline__ void ln_copy_async(void *shared, const void *global) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(ln_shared_address(shared)),
-                 "l"(global));
-}
-
-static __device__ __forceinline__ void ln_copy_commit(void) {
-    asm volatile("cp.async.commit_group;");
-}
-
-/* Waits until at most N groups are under way. */
-template <int N> static __device__ __forceinline__ void ln_copy_wait(void) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
 
 template <bool BF16> static __device__ __forceinline__ uint32_t ln_pack(float low, float high) {
     uint32_t packed;

@@ -60,6 +60,18 @@ static __device__ __forceinline__ float ln_block_max(float x, float *shared) {
     return x;
 }
 
+/* The greatest of what the threads of the block have, of which nothing is negative, in every thread.
+ * `shared` [LN_MAX_WARPS] may be used again behind another barrier. */
+static __device__ __forceinline__ float ln_block_greatest(float x, unsigned *shared) {
+    unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
+    unsigned bits = __reduce_max_sync(0xffffffffu, __float_as_uint(x));
+    if (lane == 0)
+        shared[warp] = bits;
+    __syncthreads();
+    bits = lane < blockDim.x / LN_WARP ? shared[lane] : 0;
+    return __uint_as_float(__reduce_max_sync(0xffffffffu, bits));
+}
+
 static __device__ __forceinline__ float ln_f16(uint16_t bits) {
     return __half2float(__ushort_as_half(bits));
 }

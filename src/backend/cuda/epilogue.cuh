@@ -10,6 +10,7 @@ typedef struct ln_epilogue {
     ln_activation activation;
     const float *residual; /* [n_rows][n_out] or NULL */
     float scale, softcap;
+    bool rounds; /* the result to bf16 */
     size_t n_out, out_stride;
     float *out;
 } ln_epilogue;
@@ -51,6 +52,8 @@ static __device__ __forceinline__ float ln_epilogue_value(const ln_epilogue &e, 
         y = residual + y;
     if (e.softcap > 0.0f)
         y = e.softcap * tanhf(y / e.softcap);
+    if (e.rounds)
+        y = __bfloat162float(__float2bfloat16_rn(y));
     return y;
 }
 
@@ -70,10 +73,11 @@ static __host__ __device__ inline bool ln_epilogue_is_aligned(const ln_epilogue 
 }
 
 /* Whether nothing but a bias, the scale and a residual become of aligned rows, or of a gate's the
- * scale. */
+ * scale, and rounding. */
 static __host__ __device__ inline bool ln_epilogue_is_plain(const ln_epilogue &e) {
     bool is_bare = e.bias == NULL && e.gate_bias == NULL && e.residual == NULL;
-    bool suits = e.has_gate ? e.activation == LN_ACT_SILU && is_bare : e.activation == LN_ACT_NONE;
+    bool suits = e.has_gate ? e.activation == LN_ACT_SILU && is_bare
+                            : e.activation == LN_ACT_NONE && !e.rounds;
     return suits && e.softcap <= 0.0f && ln_epilogue_is_aligned(e);
 }
 

@@ -106,6 +106,168 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     ln_kv_store(p.keys, row, k, k_dim);
 }
 
+/* ---- heads that rotate and nothing else -------------------------------------------------------- */
+
+/* A thread has eight elements of a head, as two times four that lie together, with the turns of
+ * their pairs, and the same of other heads: n_dims / PIECE threads of a head have pairs, firsts and
+ * seconds apart or pair after pair, and others copy. */
+enum { PIECE = 8, PIECE_THREADS = 128, PIECES_AHEAD = 3 };
+
+typedef struct piece {
+    float4 a, b;
+} piece;
+
+/* Of those of one place in heads. */
+typedef struct turns {
+    unsigned a, b; /* where the two fours are in a head */
+    bool rotates;
+    float cos[4], sin[4];
+} turns;
+
+template <ln_rope_style STYLE>
+static __device__ __forceinline__ void find_turns(const ln_rope &rope, int32_t position,
+                                                  unsigned number, turns &t) {
+    t.rotates = number < (unsigned)rope.n_dims / PIECE;
+    t.a = PIECE * number, t.b = t.a + 4;
+    if (!t.rotates)
+        return;
+    if (STYLE == LN_ROPE_HALF)
+        t.a = 4 * number, t.b = t.a + (unsigned)rope.n_dims / 2;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float angle = (float)position * rope.inv_freq[4 * number + i];
+        t.cos[i] = cosf(angle) * rope.magnitude;
+        t.sin[i] = sinf(angle) * rope.magnitude;
+    }
+}
+
+static __device__ __forceinline__ void turn(float cos, float sin, float &first, float &second) {
+    float a = first, b = second;
+    first = a * cos - b * sin;
+    second = b * cos + a * sin;
+}
+
+template <ln_rope_style STYLE>
+static __device__ __forceinline__ void turn_piece(const turns &t, piece &x) {
+    if (!t.rotates)
+        return;
+    if (STYLE == LN_ROPE_HALF) {
+        turn(t.cos[0], t.sin[0], x.a.x, x.b.x);
+        turn(t.cos[1], t.sin[1], x.a.y, x.b.y);
+        turn(t.cos[2], t.sin[2], x.a.z, x.b.z);
+        turn(t.cos[3], t.sin[3], x.a.w, x.b.w);
+    } else {
+        turn(t.cos[0], t.sin[0], x.a.x, x.a.y);
+        turn(t.cos[1], t.sin[1], x.a.z, x.a.w);
+        turn(t.cos[2], t.sin[2], x.b.x, x.b.y);
+        turn(t.cos[3], t.sin[3], x.b.z, x.b.w);
+    }
+}
+
+/* Four elements from `at` on of a cache without scales. */
+static __device__ __forceinline__ void store_four(const ln_kv_array &to, size_t at,
+                                                  const float4 &x) {
+    if (to.dtype == LN_KV_F32) {
+        *(float4 *)((float *)to.data + at) = x;
+    } else if (to.dtype == LN_KV_F16) {
+        __half2 low = __floats2half2_rn(x.x, x.y), high = __floats2half2_rn(x.z, x.w);
+        *(uint2 *)((__half *)to.data + at) = make_uint2(*(uint32_t *)&low, *(uint32_t *)&high);
+    } else {
+        *(uint2 *)((__nv_bfloat16 *)to.data + at) =
+            make_uint2(ln_pack_bf16(x.x, x.y), ln_pack_bf16(x.z, x.w));
+    }
+}
+
+/* Where the heads of a token are, q's before k's before v's. */
+typedef struct token_heads {
+    size_t token, cached; /* row of the cache of head 0 */
+    unsigned n_q, n_kv, dim, block_tokens;
+} token_heads;
+
+static __device__ __forceinline__ const float *find_head(const ln_qkv_args &p,
+                                                         const token_heads &h, unsigned head) {
+    if (head < h.n_q)
+        return p.q + (h.token * h.n_q + head) * h.dim;
+    head -= h.n_q;
+    return head < h.n_kv ? p.k + (h.token * h.n_kv + head) * h.dim
+                         : p.v + (h.token * h.n_kv + head - h.n_kv) * h.dim;
+}
+
+template <ln_rope_style STYLE>
+static __device__ __forceinline__ void finish_piece(const ln_qkv_args &p, const token_heads &h,
+                                                    unsigned head, const turns &t, piece &x) {
+    if (head < h.n_q + h.n_kv)
+        turn_piece<STYLE>(t, x);
+    if (head < h.n_q) {
+        float *q = p.q + (h.token * h.n_q + head) * h.dim;
+        *(float4 *)(q + t.a) = x.a;
+        *(float4 *)(q + t.b) = x.b;
+        return;
+    }
+    head -= h.n_q;
+    const ln_kv_array &to = head < h.n_kv ? p.keys : p.values;
+    size_t at = (h.cached + (size_t)(head % h.n_kv) * h.block_tokens) * h.dim;
+    store_four(to, at + t.a, x.a);
+    store_four(to, at + t.b, x.b);
+}
+
+/* Grid: (n_tokens, parts of its heads). k is not written but to the cache. Angles are there before
+ * the kernel in front has ended, and are those of all heads that a thread has a piece of. */
+template <ln_rope_style STYLE>
+static __global__ void __launch_bounds__(PIECE_THREADS)
+    write_pieces(const __grid_constant__ ln_qkv_args p) {
+    ln_let_next_start();
+    const ln_kv_layer &kv = p.kv;
+    token_heads h = {blockIdx.x, 0, p.n_heads, (unsigned)kv.n_heads, (unsigned)kv.k_dim,
+                     (unsigned)kv.block_tokens};
+    unsigned per_head = h.dim / PIECE, at_once = PIECE_THREADS / per_head;
+    unsigned number = threadIdx.x % per_head, n_heads = h.n_q + 2 * h.n_kv;
+    unsigned begin = blockIdx.y * at_once + threadIdx.x / per_head, step = gridDim.y * at_once;
+    if (threadIdx.x >= at_once * per_head)
+        return;
+    unsigned slot = (unsigned)p.slots[h.token];
+    h.cached = (size_t)(slot / h.block_tokens) * h.n_kv * h.block_tokens + slot % h.block_tokens;
+    turns t;
+    find_turns<STYLE>(p.rope, p.positions[h.token], number, t);
+    ln_wait_for_last();
+    for (unsigned head = begin; head < n_heads; head += step * PIECES_AHEAD) {
+        piece x[PIECES_AHEAD];
+#pragma unroll
+        for (unsigned i = 0; i < PIECES_AHEAD; i++)
+            if (head + i * step < n_heads) {
+                const float *from = find_head(p, h, head + i * step);
+                x[i].a = *(const float4 *)(from + t.a);
+                x[i].b = *(const float4 *)(from + t.b);
+            }
+#pragma unroll
+        for (unsigned i = 0; i < PIECES_AHEAD; i++)
+            if (head + i * step < n_heads)
+                finish_piece<STYLE>(p, h, head + i * step, t, x[i]);
+    }
+}
+
+static bool takes_pieces(const ln_qkv_args &p) {
+    const ln_kv_layer &kv = p.kv;
+    size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
+    bool has_scales = kv.dtype != LN_KV_F32 && kv.dtype != LN_KV_F16 && kv.dtype != LN_KV_BF16;
+    return p.q != NULL && p.has_rope && !p.normalizes && !has_scales && at % 16 == 0 &&
+           kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride && kv.k_dim % PIECE == 0 &&
+           kv.k_dim <= PIECE * PIECE_THREADS && p.rope.n_dims % PIECE == 0;
+}
+
+/* Few tokens are divided among more blocks. */
+static int launch_pieces(const ln_qkv_args &args, size_t n_tokens, ln_cuda_stream stream) {
+    enum { FEW_TOKENS = 256 };
+    unsigned at_once = PIECE_THREADS / (unsigned)(args.kv.k_dim / PIECE);
+    unsigned n_parts = ln_ceil_div(args.n_heads + 2 * args.kv.n_heads, at_once);
+    dim3 grid((unsigned)n_tokens, n_tokens <= FEW_TOKENS ? n_parts : 1);
+    return args.rope.style == LN_ROPE_HALF
+               ? ln_launch(write_pieces<LN_ROPE_HALF>, grid, PIECE_THREADS, 0, stream, args)
+               : ln_launch(write_pieces<LN_ROPE_INTERLEAVED>, grid, PIECE_THREADS, 0, stream, args);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------- */
+
 ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step) {
     ln_qkv_args args = {};
     args.q = p->q;
@@ -136,8 +298,11 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
         ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, NULL, stream);
         ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
     }
+    ln_qkv_args args = ln_make_qkv_args(p, step);
+    if (takes_pieces(args))
+        return launch_pieces(args, n_tokens, stream);
     dim3 grid((unsigned)n_tokens, ln_ceil_div(p->n_heads + 2 * p->kv->n_heads, QKV_WARPS));
-    return ln_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, ln_make_qkv_args(p, step));
+    return ln_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, args);
 }
 
 /* ---- latents --------------------------------------------------------------------------------- */

@@ -29,7 +29,9 @@ typedef struct ln_tile_args {
     size_t n_rows, rows_per_x;
     ln_tile_x_parts x;
     ln_tile_split split;
-    bool converts; /* the result, which is written as `to` says, too; a gate's, of BF16 */
+    /* A gate's result of BF16 is written as `to` says, that of F8_ROW as rows of bf16 there; not to
+     * `out` then where that has no other readers. */
+    bool converts, leaves_out;
     ln_tile_x_parts to;
 } ln_tile_args;
 

@@ -268,6 +268,17 @@ static __device__ __forceinline__ void put_converted(const ln_tile_x_parts &to, 
         *(uint2 *)at = is_upper ? make_uint2(other, high) : make_uint2(low, other);
 }
 
+/* Four columns of a row, in rows of bf16. */
+static __device__ __forceinline__ void put_plain(const ln_tile_x_parts &to, size_t row, size_t col,
+                                                 const float4 &y) {
+    *(uint2 *)(to.bf16 + row * to.cols + col) =
+        make_uint2(ln_pack_bf16(y.x, y.y), ln_pack_bf16(y.z, y.w));
+}
+
+static __device__ __forceinline__ float round_to_bf16(float x) {
+    return __bfloat162float(__float2bfloat16_rn(x));
+}
+
 /* What ln_epilogue_value is then. */
 static __device__ __forceinline__ float plain_value(const ln_epilogue &e, float u, float bias,
                                                     float residual) {
@@ -314,10 +325,15 @@ static __device__ __forceinline__ void write_rows(const ln_tile_args &p, const l
         y.y = plain_value(e, u.y, bias.y, r.y);
         y.z = plain_value(e, u.z, bias.z, r.z);
         y.w = plain_value(e, u.w, bias.w, r.w);
-        if (i < n)
+        if (GATE && e.rounds)
+            y.x = round_to_bf16(y.x), y.y = round_to_bf16(y.y), y.z = round_to_bf16(y.z),
+            y.w = round_to_bf16(y.w);
+        if (i < n && !(GATE && p.leaves_out))
             __stwb((float4 *)(to + i * 8 * e.out_stride), y);
-        if (GATE && p.converts)
+        if (GATE && p.converts && p.to.panel > 0)
             put_converted(p.to, first + i * 8, column, y, i < n);
+        else if (GATE && p.converts && i < n)
+            put_plain(p.to, first + i * 8, column, y);
     }
     __syncwarp();
 }

@@ -155,6 +155,8 @@ ln_tile_part ln_tile_make_part(const ln_op_linear *p) {
     part.epilogue.residual = p->residual;
     part.epilogue.scale = p->scale;
     part.epilogue.softcap = p->softcap;
+    /* another linear rounds it further, which then has half of it to read */
+    part.epilogue.rounds = p->gate != NULL && p->weight->layout == LN_TILE_F8_ROW;
     part.epilogue.n_out = p->weight->n_rows;
     part.epilogue.out_stride = p->out_stride > 0 ? p->out_stride : p->weight->n_rows;
     part.epilogue.out = p->out;
@@ -169,15 +171,18 @@ static bool any_precise(const ln_op *ops, size_t n_ops) {
 }
 
 /* What these linears want x to be, which is `out`, n_rows rows of `dim`. Whether another operation
- * can make it so: if each row lies as it is wanted. */
+ * can make it so: if each row lies as it is wanted. *only: whether nothing else reads `out`, of
+ * which so many linears are readers. */
 static bool wants_result(const ln_op *ops, size_t n_ops, const float *out, size_t n_rows,
-                         size_t dim, const ln_tile_x *x, ln_tile_x *wanted) {
+                         size_t dim, size_t n_readers, const ln_tile_x *x, ln_tile_x *wanted,
+                         bool *only) {
     *wanted = {};
     wanted->blas = x->blas;
     wanted->memory = x->memory;
     wanted->bytes = x->bytes;
     bool by_blas = ln_cuda_blas_takes(x->blas, ops, n_ops);
     ln_tile_x_wants(&ops->linear, any_precise(ops, n_ops), by_blas, wanted);
+    *only = n_readers > 0 && n_readers <= n_ops && !by_blas;
     return ops->linear.x == out && wanted->n_rows == n_rows && wanted->stride == dim &&
            ln_tile_x_divide(wanted).cols == dim;
 }
@@ -186,23 +191,24 @@ int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const l
                       ln_tile_x *x, ln_cuda_stream stream) {
     const ln_op_norm *p = &norm->norm;
     ln_tile_x wanted;
-    bool fits = wants_result(ops, n_ops, p->out, p->n_rows, p->norm->dim, x, &wanted);
+    bool only, fits = wants_result(ops, n_ops, p->out, p->n_rows, p->norm->dim, p->n_readers, x,
+                                   &wanted, &only);
     x->of = NULL;
     if (!fits || !ln_norm_converts(p))
         return ln_cuda_norm(norm, step, stream);
     *x = wanted;
     ln_tile_x_parts to = ln_tile_x_divide(&wanted);
     const int32_t *rows = p->rows != NULL ? step->batch.logit_rows : NULL;
-    return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale, p->out, &to,
-                          stream);
+    return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale,
+                          only ? NULL : p->out, &to, stream);
 }
 
 int ln_cuda_tile_attention(const ln_op *attention, const ln_op *ops, size_t n_ops,
                            const ln_cuda_step *step, ln_tile_x *x, ln_cuda_stream stream) {
     const ln_op_attention *p = &attention->attention;
     ln_tile_x wanted;
-    bool fits = wants_result(ops, n_ops, p->out, step->batch.n_tokens, p->n_heads * p->kv->v_dim, x,
-                             &wanted);
+    bool only, fits = wants_result(ops, n_ops, p->out, step->batch.n_tokens,
+                                   p->n_heads * p->kv->v_dim, 0, x, &wanted, &only);
     x->of = NULL;
     ln_attention_args args = ln_make_attention_args(p, step);
     if (!fits || wanted.by_row || !ln_takes_fast_attention(p, step) ||
@@ -220,20 +226,39 @@ static int prepare_x(const ln_op *ops, size_t n_ops, bool by_blas, ln_tile_x *x,
     return is_missing ? ln_tile_x_convert(x, stream) : 0;
 }
 
-/* Whether the gate's result can be converted on the way, for the n_next linears behind it: *next
- * becomes what they want. */
-static bool converts_result(const ln_op *ops, size_t n_next, const ln_tile_args &args, ln_tile_x *x,
+/* Whether the gate's result can be written as the n_next linears behind it want it, *next, or, of
+ * F8_ROW, as rows of bf16 that are converted then. */
+static bool converts_result(const ln_op *ops, size_t n_next, ln_tile_args &args, const ln_tile_x *x,
                             ln_tile_x *next) {
     const ln_op_linear *p = &ops->linear;
     const ln_epilogue &e = args.parts[0].epilogue;
-    if (p->gate == NULL || n_next == 0 || !args.x.panel || args.n_rows <= LN_TILE_FEW_ROWS ||
-        !ln_epilogue_is_plain(e) || e.out_stride != e.n_out ||
-        !wants_result(ops + 1, n_next, e.out, args.n_rows, e.n_out, x, next))
+    int kind = (int)p->weight->layout;
+    bool only;
+    if (p->gate == NULL || n_next == 0 || (kind != LN_TILE_BF16 && kind != LN_TILE_F8_ROW) ||
+        !args.x.panel || args.n_rows <= LN_TILE_FEW_ROWS || !ln_epilogue_is_plain(e) ||
+        e.out_stride != e.n_out ||
+        !wants_result(ops + 1, n_next, e.out, args.n_rows, e.n_out, p->n_readers, x, next, &only))
+        return false;
+    size_t bytes = args.n_rows * sizeof(__nv_bfloat16), half = ln_tile_x_half(x);
+    if (!next->in_panels || args.x.cols * bytes > half || e.n_out * bytes > half)
         return false;
     next->is_behind = !x->is_behind;
-    size_t bytes = args.n_rows * sizeof(__nv_bfloat16), half = ln_tile_x_half(x);
-    return next->in_panels && !next->is_int8 && !next->by_row && !next->precise && !x->precise &&
-           args.x.cols * bytes <= half && e.n_out * bytes <= half;
+    bool suits = kind == LN_TILE_F8_ROW
+                     ? only && ln_tile_x_takes_narrow(next)
+                     : !next->is_int8 && !next->by_row && !next->precise && !x->precise;
+    args.leaves_out = suits && only;
+    return suits;
+}
+
+/* Runs a gate of F8_ROW whose result is x of the linears behind it, *next. */
+static int run_gate(ln_tile_args &args, ln_tile_x *x, ln_tile_x *next, ln_cuda_stream stream) {
+    args.to = {};
+    args.to.cols = next->n_cols;
+    args.to.bf16 = ln_tile_x_divide(next).bf16;
+    int code = ln_tile_gemm(LN_TILE_F8_ROW, args, stream);
+    next->is_behind = x->is_behind; /* what the gate read is of no use any more */
+    *x = *next;
+    return code != 0 ? code : ln_tile_x_convert_narrow(x, args.to.bf16, stream);
 }
 
 int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, size_t n_next, ln_tile_x *x,
@@ -264,7 +289,9 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, size_t n_next, ln_tile_x
             x->of = NULL;
     }
     ln_tile_x next;
-    args.converts = kind == LN_TILE_BF16 && converts_result(ops, n_next, args, x, &next);
+    args.converts = converts_result(ops, n_next, args, x, &next);
+    if (args.converts && kind == LN_TILE_F8_ROW)
+        return run_gate(args, x, &next, stream);
     if (args.converts) {
         *x = next;
         args.to = ln_tile_x_divide(x);

@@ -21,6 +21,7 @@ size_t ln_tile_x_groups_bytes(size_t n_groups, size_t n_cols) {
 
 typedef struct convert_args {
     const float *x;
+    const __nv_bfloat16 *narrow; /* or rows of these, [n_rows][n_cols] */
     size_t stride, n_cols;
     bool is_aligned;
     ln_tile_x_parts to;
@@ -91,14 +92,11 @@ static __global__ void __launch_bounds__(ROW_THREADS)
     }
 }
 
-/* The same of rows of at most HELD * 4 * ROW_THREADS columns. */
+/* A row of at most HELD * 4 * ROW_THREADS columns in registers. */
 template <int HELD>
-static __global__ void __launch_bounds__(ROW_THREADS)
-    convert_held_rows(const __grid_constant__ convert_args p) {
-    __shared__ float shared[LN_MAX_WARPS];
-    ln_follow_last();
-    size_t row = blockIdx.x;
-    float v[HELD][4] = {}, largest = 0.0f;
+static __device__ __forceinline__ float hold_row(const convert_args &p, size_t row,
+                                                 float (&v)[HELD][4]) {
+    float largest = 0.0f;
 #pragma unroll
     for (int h = 0; h < HELD; h++) {
         size_t col = 4 * ((size_t)h * ROW_THREADS + threadIdx.x);
@@ -108,28 +106,66 @@ static __global__ void __launch_bounds__(ROW_THREADS)
 #pragma unroll
     for (int h = 0; h < HELD; h++)
         largest = fmaxf(largest, ln_largest_of_four(v[h]));
-    largest = ln_block_max(largest, shared);
+    return largest;
+}
+
+/* The same of a row of bf16, whose magnitudes are in order as numbers without a sign. */
+template <int HELD>
+static __device__ __forceinline__ float hold_narrow_row(const convert_args &p, size_t row,
+                                                        float (&v)[HELD][4]) {
+    const uint2 *x = (const uint2 *)(p.narrow + row * p.n_cols);
+    uint2 fours[HELD] = {};
+    unsigned two = 0;
 #pragma unroll
     for (int h = 0; h < HELD; h++) {
-        size_t col = 4 * ((size_t)h * ROW_THREADS + threadIdx.x);
-        if (col < p.to.cols)
-            ln_tile_x_put_by_row(p.to, row, col, v[h], largest);
+        unsigned i = h * ROW_THREADS + threadIdx.x;
+        if (4 * i < (unsigned)p.n_cols)
+            fours[h] = __ldcs(x + i);
+    }
+#pragma unroll
+    for (int h = 0; h < HELD; h++)
+        two = __vmaxu2(two, __vmaxu2(fours[h].x & 0x7fff7fff, fours[h].y & 0x7fff7fff));
+    unsigned largest = max(two >> 16, two & 0xffff);
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        v[h][0] = __uint_as_float(fours[h].x << 16);
+        v[h][1] = __uint_as_float(fours[h].x & 0xffff0000u);
+        v[h][2] = __uint_as_float(fours[h].y << 16);
+        v[h][3] = __uint_as_float(fours[h].y & 0xffff0000u);
+    }
+    return __uint_as_float(min(largest, 0x7f80u) << 16); /* NaN counts as infinite */
+}
+
+template <int HELD, bool NARROW>
+static __global__ void __launch_bounds__(ROW_THREADS, HELD < 4 ? 4 : 3)
+    convert_held_rows(const __grid_constant__ convert_args p) {
+    __shared__ unsigned shared[LN_MAX_WARPS];
+    ln_follow_last();
+    size_t row = blockIdx.x;
+    float v[HELD][4] = {}, largest = NARROW ? hold_narrow_row(p, row, v) : hold_row(p, row, v);
+    ln_tile_x_put_held<ROW_THREADS>(p.to, row, v, ln_block_greatest(largest, shared));
+}
+
+enum { MAX_HELD = 7 };
+
+template <bool NARROW>
+static int launch_held(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+    dim3 grid((unsigned)n_rows);
+    switch (ln_ceil_div(args.to.cols, 4 * ROW_THREADS)) {
+    case 1: return ln_launch(convert_held_rows<1, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 2: return ln_launch(convert_held_rows<2, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 3:
+    case 4: return ln_launch(convert_held_rows<4, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    default:
+        return ln_launch(convert_held_rows<MAX_HELD, NARROW>, grid, ROW_THREADS, 0, stream, args);
     }
 }
 
 template <bool BY_GROUP>
 static int launch_rows(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
-    dim3 grid((unsigned)n_rows);
-    switch (BY_GROUP ? 0 : ln_ceil_div(args.to.cols, 4 * ROW_THREADS)) {
-    case 1: return ln_launch(convert_held_rows<1>, grid, ROW_THREADS, 0, stream, args);
-    case 2: return ln_launch(convert_held_rows<2>, grid, ROW_THREADS, 0, stream, args);
-    case 3:
-    case 4: return ln_launch(convert_held_rows<4>, grid, ROW_THREADS, 0, stream, args);
-    case 5:
-    case 6:
-    case 7: return ln_launch(convert_held_rows<7>, grid, ROW_THREADS, 0, stream, args);
-    default: return ln_launch(convert_rows<BY_GROUP>, grid, ROW_THREADS, 0, stream, args);
-    }
+    if (!BY_GROUP && args.to.cols <= MAX_HELD * 4 * ROW_THREADS)
+        return launch_held<false>(args, n_rows, stream);
+    return ln_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream, args);
 }
 
 bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x *x) {
@@ -185,6 +221,17 @@ static int launch(const convert_args &args, size_t n_rows, ln_cuda_stream stream
 
 int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream) {
     return launch<false>(make_args(x), x->n_rows, stream);
+}
+
+bool ln_tile_x_takes_narrow(const ln_tile_x *x) {
+    return x->by_row && !x->by_group && x->n_cols % 4 == 0 &&
+           ln_tile_x_divide(x).cols <= MAX_HELD * 4 * ROW_THREADS;
+}
+
+int ln_tile_x_convert_narrow(const ln_tile_x *x, const void *rows, ln_cuda_stream stream) {
+    convert_args args = make_args(x);
+    args.narrow = (const __nv_bfloat16 *)rows;
+    return launch_held<true>(args, x->n_rows, stream);
 }
 
 int ln_tile_x_convert_groups(const ln_tile_x *x, const ln_tile_groups &groups,

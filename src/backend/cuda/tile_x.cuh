@@ -86,8 +86,8 @@ static __device__ __forceinline__ size_t ln_panel_byte(const ln_tile_x_parts &x,
                                                        size_t parts_across, size_t part,
                                                        unsigned chunk, unsigned lane) {
     if (row >= x.panel) { /* rarely, and divisions take long */
-        part += row / x.panel * parts_across;
-        row %= x.panel;
+        part += (unsigned)row / x.panel * parts_across;
+        row = (unsigned)row % x.panel;
     }
     return (part * x.panel + row) * 128 + (chunk ^ (unsigned)row % 8) * 16 + lane * 4;
 }
@@ -148,10 +148,14 @@ static __device__ __forceinline__ void ln_tile_x_put_int8(const ln_tile_x_parts 
         x.scales[x.by_row ? row : scale_at] = scale;
 }
 
-/* Four numbers of E4M3 from a row of this largest magnitude, which becomes 448; a row with what is
- * no number gets an infinite scale. */
-static __device__ __forceinline__ uint32_t ln_f8_four(const float v[4], float largest) {
-    float inverse = largest >= 0x1p-110f ? __fdividef(448.0f, largest) : 0.0f;
+/* What a row of this largest magnitude is multiplied with, which becomes 448; a row with what is no
+ * number gets an infinite scale. */
+static __device__ __forceinline__ float ln_f8_factor(float largest) {
+    return largest >= 0x1p-110f ? __fdividef(448.0f, largest) : 0.0f;
+}
+
+/* Four numbers of E4M3. */
+static __device__ __forceinline__ uint32_t ln_f8_four(const float v[4], float inverse) {
     float2 low = make_float2(v[0] * inverse, v[1] * inverse);
     float2 high = make_float2(v[2] * inverse, v[3] * inverse);
     return (uint32_t)__nv_cvt_float2_to_fp8x2(low, __NV_SATFINITE, __NV_E4M3) |
@@ -169,7 +173,8 @@ static __device__ __forceinline__ void ln_tile_x_put_by_row(const ln_tile_x_part
                                                             size_t col, const float v[4],
                                                             float largest) {
     if (x.is_f8) {
-        ln_tile_x_put_int8(x, row, col, ln_f8_four(v, largest), largest * (1.0f / 448.0f));
+        ln_tile_x_put_int8(x, row, col, ln_f8_four(v, ln_f8_factor(largest)),
+                           largest * (1.0f / 448.0f));
         return;
     }
     if (x.is_int8) {
@@ -184,6 +189,34 @@ static __device__ __forceinline__ void ln_tile_x_put_by_row(const ln_tile_x_part
     if (col == 0)
         x.scales[row] =
             largest < INFINITY ? __uint_as_float((uint32_t)(127 + exponent) << 23) : INFINITY;
+}
+
+/* Converts a row of which v[h] are the columns from 4 * (h * THREADS + threadIdx.x) on, by_row; by
+ * a block of THREADS. */
+template <int THREADS, int HELD>
+static __device__ __forceinline__ void ln_tile_x_put_held(const ln_tile_x_parts &x, size_t row,
+                                                          const float (&v)[HELD][4],
+                                                          float largest) {
+    static_assert(THREADS % 32 == 0, "the columns of h have the places of those of 0 in 128 bytes");
+    unsigned first = 4 * threadIdx.x, cols = (unsigned)x.cols;
+    if (!x.is_int8 || x.panel == 0) {
+#pragma unroll
+        for (int h = 0; h < HELD; h++)
+            if (h * 4 * THREADS + first < cols)
+                ln_tile_x_put_by_row(x, row, h * 4 * THREADS + first, v[h], largest);
+        return;
+    }
+    unsigned chunk = first % 128 / 32 * 2 + first % 8 / 4, lane = first % 32 / 8;
+    char *at = (char *)x.int8 + ln_panel_byte(x, row, cols / 128, first / 128, chunk, lane);
+    size_t step = (size_t)(4 * THREADS / 128) * x.panel * 128;
+    float f8 = ln_f8_factor(largest), i8 = ln_inverse_scale(largest);
+#pragma unroll
+    for (int h = 0; h < HELD; h++)
+        if (h * 4 * THREADS + first < cols)
+            *(uint32_t *)(at + h * step) =
+                x.is_f8 ? ln_f8_four(v[h], f8) : ln_quantize_four(v[h], i8);
+    if (threadIdx.x == 0)
+        x.scales[row] = largest * (x.is_f8 ? 1.0f / 448.0f : 1.0f / 127.0f);
 }
 
 /* Converts four columns of a row, not by_row. The eight lanes that hold a block of 32 columns call
@@ -214,5 +247,8 @@ static __device__ __forceinline__ void ln_tile_x_put(const ln_tile_x_parts &x, s
  * rows of bf16, however many. */
 bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x *x);
 int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream);
+/* The same from rows of bf16, [n_rows][n_cols] in device memory, and whether that can be. */
+int ln_tile_x_convert_narrow(const ln_tile_x *x, const void *rows, ln_cuda_stream stream);
+bool ln_tile_x_takes_narrow(const ln_tile_x *x);
 
 #endif

@@ -275,6 +275,16 @@ static bool take_event(linnet_request *request, ln_output *output, linnet_event 
     return true;
 }
 
+/* Whether the order of the outputs is still to be found: the delivery thread then writes it. */
+static bool is_unranked(const linnet_request *request) {
+    return request->is_ranked && atomic_load(&request->n_open) == request->n_outputs;
+}
+
+static ln_status fail_without_event(const linnet_request *request, ln_error *err) {
+    LN_BUG_ON(request->mail.mailbox == NULL); /* the count says that there is one */
+    return ln_fail(err, LINNET_ERR_TIMEOUT, "there is no event");
+}
+
 linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linnet_event *event,
                                   linnet_error *err) {
     if (request->n_to_come == 0)
@@ -282,12 +292,13 @@ linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linne
     LN_TRY(wait_for_event(request, timeout_ms, err));
     *event = (linnet_event){.token = -1, .n_prompt_tokens = request->n_prompt};
     size_t index = request->next, n_looked = 0;
+    if (is_unranked(request))
+        return fail_without_event(request, err);
     while (!take_event(request, &request->outputs[request->ranks[index]], event)) {
         index = (index + 1) % request->n_outputs;
         if (++n_looked < request->n_outputs)
             continue;
-        LN_BUG_ON(request->mail.mailbox == NULL); /* the count says that there is one */
-        return ln_fail(err, LINNET_ERR_TIMEOUT, "there is no event");
+        return fail_without_event(request, err);
     }
     const ln_output *output = &request->outputs[request->ranks[index]];
     request->next = (index + 1) % request->n_outputs;

@@ -164,6 +164,44 @@ static void requests_report(void **state) {
     linnet_model_close(g.model);
 }
 
+/* Who asks all the time, while outputs are put in order, gets nothing before they are. */
+static void ranked_outputs_come_in_order(void **state) {
+    (void)state;
+    enum { N = 4, TIMES = 20 };
+    golden g;
+    golden_open(&g, "llama");
+    linnet_engine *engine = engine_on(&g, exact_options(400, N, 40, 1));
+    linnet_mailbox *mailbox = create();
+    for (uint64_t seed = 0; seed < TIMES; seed++) {
+        linnet_request_options options = greedy_options(&g, seed % GOLDEN_PROMPTS);
+        options.mailbox = mailbox;
+        options.sampling.temperature = 1.5f;
+        options.sampling.seed = seed;
+        options.max_tokens = 4;
+        options.n = N - 1;
+        options.best_of = N;
+        linnet_request *request = submit(engine, &options);
+        float scores[N - 1] = {0};
+        size_t n_tokens = 0;
+        linnet_event event;
+        linnet_status status;
+        while ((status = linnet_request_next(request, 0, &event, NULL)) != LINNET_ERR_STATE) {
+            if (status != LINNET_OK)
+                continue;
+            n_tokens += event.token >= 0;
+            if (event.finish != LINNET_FINISH_NONE)
+                scores[event.index] = event.score;
+        }
+        assert_true(n_tokens > 0);
+        for (size_t i = 1; i < N - 1; i++)
+            assert_true(scores[i] <= scores[i - 1]);
+        linnet_request_close(request);
+    }
+    linnet_engine_destroy(engine);
+    linnet_mailbox_destroy(mailbox);
+    linnet_model_close(g.model);
+}
+
 /* Nothing is given of a request that was closed, whatever of it was listed. */
 static void closed_requests_are_gone(void **state) {
     (void)state;
@@ -196,9 +234,8 @@ static void closed_requests_are_gone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_round_wakes_once),
-        cmocka_unit_test(rounds_part_by_mailbox),
-        cmocka_unit_test(requests_report),
+        cmocka_unit_test(a_round_wakes_once),       cmocka_unit_test(rounds_part_by_mailbox),
+        cmocka_unit_test(requests_report),          cmocka_unit_test(ranked_outputs_come_in_order),
         cmocka_unit_test(closed_requests_are_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -331,15 +331,11 @@ static void linear_multiplies_layer_after_layer(void **state) {
     enum { DIM = 512, INNER = 256, N_ROWS = 450, SOME = 100, FEW = 7 };
     for (size_t i = 0; i < 8; i++) {
         bool reads_norm = i % 2;
-        linear_case c = {.dtype = i / 2 == 1 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16,
-                         .byte_dtype = i / 2 == 2   ? LN_DTYPE_I8
-                                       : i / 2 == 3 ? LN_DTYPE_F8_E4M3
-                                                    : LN_DTYPE_F32,
-                         .n_out = INNER,
-                         .n_in = DIM};
-        matrix m[3] = {make_weights(&c, c.dtype), make_weights(&c, c.dtype)};
-        c.n_out = DIM, c.n_in = INNER;
-        m[2] = make_weights(&c, c.dtype);
+        ln_dtype dtype = i / 2 == 1 ? LN_DTYPE_Q4_K : LN_DTYPE_BF16;
+        ln_dtype bytes = i / 2 == 2 ? LN_DTYPE_I8 : i / 2 == 3 ? LN_DTYPE_F8_E4M3 : LN_DTYPE_F32;
+        matrix m[] = {make_case_matrix(dtype, bytes, INNER, DIM),
+                      make_case_matrix(dtype, bytes, INNER, DIM),
+                      make_case_matrix(dtype, bytes, DIM, INNER)};
         float *x = noise_rows(N_ROWS * DIM);
         float *want = run_layers(&oracle, m, N_ROWS, x, reads_norm, false);
         float *got = run_layers(&subject, m, N_ROWS, x, reads_norm, false);
@@ -348,10 +344,10 @@ static void linear_multiplies_layer_after_layer(void **state) {
         float *few = run_layers(&subject, m, FEW, x, reads_norm, false);
         assert_near("layers", got, want, N_ROWS * DIM, i / 2 < 2 ? LINEAR_ERROR : most_of_bytes);
         assert_memory_equal(apart, got, N_ROWS * DIM * sizeof *got);
-        if (!ops_rows_vary)
+        if (!ops_rows_vary) {
             assert_memory_equal(some, got, SOME * DIM * sizeof *got);
-        if (!ops_rows_vary)
             assert_memory_equal(few, got, FEW * DIM * sizeof *got);
+        }
         for (size_t j = 0; j < 3; j++)
             free_matrix(&m[j]);
         free(x), free(want), free(got), free(apart), free(some), free(few);

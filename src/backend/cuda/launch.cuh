@@ -35,15 +35,6 @@ static inline bool ln_runs_hopper_code(void) {
            major == 9;
 }
 
-/* Multiprocessors of the current device. */
-static inline int ln_count_cores(unsigned *n) {
-    int device, n_cores = 0, code = cudaGetDevice(&device);
-    if (code == 0)
-        code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
-    *n = (unsigned)n_cores;
-    return code;
-}
-
 /* Queues kernel(args), which calls ln_wait_for_last. */
 template <typename T>
 static int ln_launch(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,

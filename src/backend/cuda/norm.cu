@@ -4,6 +4,7 @@
  * to LN_MAX_HELD * 2048 are held in registers between the sums and the result; others are read
  * again. */
 #include "backend/cuda/copy_async.cuh"
+#include "backend/cuda/cores.cuh"
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/norm.cuh"
 

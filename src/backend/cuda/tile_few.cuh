@@ -23,6 +23,7 @@
 #ifndef LN_BACKEND_CUDA_TILE_FEW_CUH
 #define LN_BACKEND_CUDA_TILE_FEW_CUH
 
+#include "backend/cuda/cores.cuh"
 #include "backend/cuda/tile_few_results.cuh"
 
 enum { MAX_SHARED = 224 * 1024, MOST_SHARED = 4 }; /* bytes; slices of a block */
@@ -159,22 +160,20 @@ static int launch(const ln_tile_args &args, cudaStream_t stream) {
     constexpr unsigned BYTES = shape::BYTES, ROOM = MAX_SHARED - SWAP_BYTES;
     constexpr unsigned COLUMNS = shape::UNIT_ROWS / (GATE ? 2 : 1) * LN_TILE_ROWS;
     void (*kernel)(few_args) = multiply_few<KIND, ROWS, GATE, PRECISE>;
-    int device, n_cores = 0;
-    cudaError_t code = cudaGetDevice(&device);
-    if (code == cudaSuccess)
-        code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);
-    if (code == cudaSuccess)
+    unsigned n_cores;
+    int code = ln_count_cores(&n_cores);
+    if (code == 0)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)MAX_SHARED);
     few_args a = {};
     a.p = args;
-    if (code == cudaSuccess)
-        code = (cudaError_t)map_weights<KIND, shape>(args, &a);
-    if (code != cudaSuccess)
+    if (code == 0)
+        code = map_weights<KIND, shape>(args, &a);
+    if (code != 0)
         return code;
     a.n_items = ln_tile_blocks(args, COLUMNS) * LN_TILE_SLICES;
     a.n_stages = ROOM / BYTES < MAX_STAGES ? ROOM / BYTES : (unsigned)MAX_STAGES;
-    a.per_block = ln_ceil_div(a.n_items, min((unsigned)n_cores, (unsigned)LN_TILE_SPLIT_BLOCKS));
+    a.per_block = ln_ceil_div(a.n_items, min(n_cores, (unsigned)LN_TILE_SPLIT_BLOCKS));
     a.shares = shape::IS_WIDE && a.per_block <= MOST_SHARED && a.n_items <= LN_TILE_SPLIT_PLACES;
     return ln_launch(kernel, dim3(ln_ceil_div(a.n_items, a.per_block)), FEW_THREADS,
                      SWAP_BYTES + a.n_stages * BYTES, stream, a);

@@ -317,7 +317,7 @@ static linnet_status measure(linnet_engine *engine, const bench_args *args, benc
         phase->seconds += times.seconds;
     }
     qsort(rates, args->n_runs, sizeof *rates, compare);
-    phase->tokens_per_s = rates[args->n_runs / 2];
+    phase->tokens_per_s = rates[(args->n_runs - 1) / 2];
     return LINNET_OK;
 }
 

@@ -58,8 +58,8 @@ void ln_schema_check_keywords(ln_schema *s, json_t *schema) {
 /* ---- references ------------------------------------------------------------------------------ */
 
 static int hex_digit(char c) {
-    const char *digits = "0123456789abcdef", *found = c != '\0' ? strchr(digits, c | 32) : NULL;
-    return found != NULL ? (int)(found - digits) : -1;
+    const char *digits = "0123456789abcdefABCDEF", *found = c != '\0' ? strchr(digits, c) : NULL;
+    return found == NULL ? -1 : (int)(found - digits) - (found - digits > 15 ? 6 : 0);
 }
 
 /* The member or item that a part of a pointer in a URI names: ~0 is ~, ~1 is a slash, %XX a byte.
@@ -75,6 +75,8 @@ static json_t *step_into(json_t *at, const char *name, size_t n_bytes) {
             hex_digit(name[i + 2]) >= 0) {
             c = (char)(hex_digit(name[i + 1]) << 4 | hex_digit(name[i + 2]));
             i += 2;
+            if (c == '\0') /* no key has it */
+                return NULL;
         }
         if (c == '~' && i + 1 < n_bytes)
             c = name[++i] == '0' ? '~' : '/';
@@ -112,30 +114,41 @@ json_t *ln_schema_find(ln_schema *s, json_t *reference) {
 
 /* ---- combining ------------------------------------------------------------------------------- */
 
+static void check_memory(ln_schema *s, bool has_it) {
+    if (!has_it)
+        ln_grammar_fail(s->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+}
+
+static size_t size_of(json_t *value) {
+    return 1 + json_array_size(value) + json_object_size(value);
+}
+
 static void merge_member(ln_schema *s, json_t *into, const char *key, json_t *value) {
     json_t *other = json_object_get(into, key);
     const char *child_key;
     json_t *child;
     size_t i;
+    if (!ln_schema_spend(s, size_of(other) + size_of(value)))
+        return;
     if (other == NULL) {
-        json_object_set(into, key, value);
+        check_memory(s, json_object_set(into, key, value) == 0);
     } else if (json_equal(other, value) || IS_IN(annotations, key)) {
         return;
     } else if (strcmp(key, "required") == 0 && json_is_array(other) && json_is_array(value)) {
         json_t *both = json_copy(other);
         json_array_foreach(value, i, child) {
-            json_array_append(both, child);
+            check_memory(s, json_array_append(both, child) == 0);
         }
-        json_object_set_new(into, key, both);
+        check_memory(s, json_object_set_new(into, key, both) == 0);
     } else if (strcmp(key, "properties") == 0 && json_is_object(other) && json_is_object(value)) {
         json_t *both = json_copy(other);
         json_object_foreach(value, child_key, child) {
             json_t *known = json_object_get(both, child_key);
             if (known != NULL && !json_equal(known, child))
                 ln_schema_unsupported(s, "a property that several parts of allOf describe");
-            json_object_set(both, child_key, child);
+            check_memory(s, json_object_set(both, child_key, child) == 0);
         }
-        json_object_set_new(into, key, both);
+        check_memory(s, json_object_set_new(into, key, both) == 0);
     } else {
         ln_grammar_fail(s->builder, LINNET_ERR_UNSUPPORTED,
                         "JSON schema: \"%.80s\" that several parts of allOf or anyOf set "
@@ -146,14 +159,17 @@ static void merge_member(ln_schema *s, json_t *into, const char *key, json_t *va
 
 /* Whether a schema's keywords about what it does not name are about what the other names: merged
  * into one they would not be any more. */
-static bool reaches_over(json_t *schema, json_t *other) {
+static bool reaches_over(ln_schema *s, json_t *schema, json_t *other) {
     json_t *properties = json_object_get(schema, "properties"), *value;
     json_t *additional = json_object_get(schema, "additionalProperties");
     json_t *items = json_object_get(schema, "items");
+    json_t *others = json_object_get(other, "properties");
+    bool closes = additional != NULL && !json_is_true(additional);
     const char *key;
-    json_object_foreach(json_object_get(other, "properties"), key, value) {
-        if (additional != NULL && !json_is_true(additional) &&
-            json_object_get(properties, key) == NULL)
+    if (closes && !ln_schema_spend(s, size_of(others)))
+        return false;
+    json_object_foreach(closes ? others : NULL, key, value) {
+        if (json_object_get(properties, key) == NULL)
             return true;
     }
     return items != NULL && !json_is_true(items) && json_object_get(other, "prefixItems") != NULL &&
@@ -163,7 +179,7 @@ static bool reaches_over(json_t *schema, json_t *other) {
 static void merge_all(ln_schema *s, json_t *into, json_t *part) {
     const char *key;
     json_t *value;
-    if (reaches_over(into, part) || reaches_over(part, into))
+    if (reaches_over(s, into, part) || reaches_over(s, part, into))
         ln_schema_unsupported(s, "additionalProperties or items for what another part of allOf or "
                                  "anyOf names");
     json_object_foreach(part, key, value) {
@@ -176,6 +192,7 @@ static json_t *merge(ln_schema *s, json_t *schema, const char *left_out, json_t 
                      unsigned depth) {
     const char *key;
     json_t *value, *into = json_object();
+    check_memory(s, into != NULL);
     if (depth > LN_GRAMMAR_MAX_DEPTH / 4) {
         ln_grammar_fail(s->builder, LINNET_ERR_LIMIT,
                         "JSON schema: references are nested too deep");
@@ -223,6 +240,7 @@ static ln_expr *read_all_of(ln_schema *s, json_t *schema) {
     json_t *parts = json_object_get(schema, "allOf"), *part;
     json_t *all = json_copy(schema); /* its members stay, for rules that know them */
     size_t i;
+    check_memory(s, all != NULL);
     if (!json_is_array(parts) || json_array_size(parts) == 0)
         ln_schema_malformed(s, "allOf", "an array of schemas");
     json_object_del(all, "allOf");

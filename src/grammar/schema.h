@@ -14,7 +14,7 @@ typedef struct ln_schema {
     json_t *kept;            /* an array of schemas that were made from parts of others */
     json_t *rules_by_schema; /* by address in text */
     unsigned depth;
-    size_t n_comparisons; /* of values */
+    size_t n_comparisons;
 } ln_schema;
 
 /* A value that satisfies the schema. */
@@ -26,6 +26,9 @@ json_t *ln_schema_find(ln_schema *s, json_t *reference);
 /* One level deeper, until depth is less again; false: too deep, a failure. */
 bool ln_schema_enter(ln_schema *s);
 void ln_schema_check_keywords(ln_schema *s, json_t *schema);
+/* Counts comparisons, of which a schema, which comes from a client, has so many; false: it has had
+ * them, a failure. */
+bool ln_schema_spend(ln_schema *s, size_t n);
 
 /* Whether enum or const name values, and those that all keywords of the schema allow: an array that
  * the caller owns. */

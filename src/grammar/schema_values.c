@@ -8,12 +8,13 @@
 
 static bool holds(ln_schema *s, json_t *schema, json_t *value);
 
-/* Counts a comparison: what they are about comes from a client. */
-static bool spend(ln_schema *s) {
+bool ln_schema_spend(ln_schema *s, size_t n) {
     enum { MAX_COMPARISONS = 1 << 22 };
-    if (s->n_comparisons++ >= MAX_COMPARISONS)
+    s->n_comparisons += n;
+    if (s->n_comparisons > MAX_COMPARISONS)
         ln_grammar_fail(s->builder, LINNET_ERR_LIMIT,
-                        "JSON schema: the values of enum and const take more than %d comparisons",
+                        "JSON schema: the values and parts of enum, const and allOf take more than "
+                        "%d comparisons",
                         (int)MAX_COMPARISONS);
     return s->builder->status == LINNET_OK;
 }
@@ -34,26 +35,26 @@ static bool are_equal(ln_schema *s, json_t *a, json_t *b) {
     const char *key;
     json_t *child;
     size_t i;
-    bool equal = true;
-    if (!spend(s))
+    if (!ln_schema_spend(s, 1))
         return false;
     if (json_is_number(a) && json_is_number(b))
         return compare_numbers(a, b) == 0;
-    if (json_is_array(a) && json_is_array(b)) {
-        equal = json_array_size(a) == json_array_size(b);
-        json_array_foreach(a, i, child) {
-            equal = equal && are_equal(s, child, json_array_get(b, i));
-        }
-        return equal;
+    if (json_typeof(a) != json_typeof(b) || json_array_size(a) != json_array_size(b) ||
+        json_object_size(a) != json_object_size(b) ||
+        json_string_length(a) != json_string_length(b))
+        return false;
+    if (!json_is_array(a) && !json_is_object(a))
+        return ln_schema_spend(s, json_string_length(a)) && json_equal(a, b);
+    json_array_foreach(a, i, child) {
+        if (!are_equal(s, child, json_array_get(b, i)))
+            return false;
     }
-    if (!json_is_object(a) || !json_is_object(b))
-        return json_equal(a, b);
-    equal = json_object_size(a) == json_object_size(b);
     json_object_foreach(a, key, child) {
-        json_t *other = equal ? json_object_get(b, key) : NULL;
-        equal = other != NULL && are_equal(s, child, other);
+        json_t *other = ln_schema_spend(s, strlen(key)) ? json_object_get(b, key) : NULL;
+        if (other == NULL || !are_equal(s, child, other))
+            return false;
     }
-    return equal;
+    return true;
 }
 
 static json_t *named(json_t *schema) {
@@ -67,9 +68,11 @@ bool ln_schema_values_differ(ln_schema *s, json_t *left, json_t *right) {
     json_t *lefts = named(left), *rights = named(right), *a, *b;
     bool differ = json_is_array(lefts) && json_is_array(rights);
     size_t i, j;
-    json_array_foreach(lefts, i, a) {
-        json_array_foreach(rights, j, b) {
-            differ = differ && !are_equal(s, a, b) && s->builder->status == LINNET_OK;
+    for (i = 0; differ && i < json_array_size(lefts); i++) {
+        a = json_array_get(lefts, i);
+        for (j = 0; differ && j < json_array_size(rights); j++) {
+            b = json_array_get(rights, j);
+            differ = !are_equal(s, a, b) && s->builder->status == LINNET_OK;
         }
     }
     json_decref(lefts);
@@ -89,13 +92,13 @@ static bool is_of_type(json_t *value, const char *name) {
     return name != NULL && strcmp(names[json_typeof(value)], name) == 0;
 }
 
-static bool has_type(json_t *schema, json_t *value) {
+static bool has_type(ln_schema *s, json_t *schema, json_t *value) {
     json_t *type = json_object_get(schema, "type"), *name;
     size_t i;
     if (!json_is_array(type))
         return type == NULL || is_of_type(value, json_string_value(type));
     json_array_foreach(type, i, name) {
-        if (is_of_type(value, json_string_value(name)))
+        if (ln_schema_spend(s, 1) && is_of_type(value, json_string_value(name)))
             return true;
     }
     return false;
@@ -128,12 +131,15 @@ static bool is_within(json_t *schema, json_t *value) {
 
 static bool has_length(ln_schema *s, json_t *schema, json_t *value) {
     const char *text = json_string_value(value);
-    size_t n_chars = 0;
+    size_t n_chars = 0, n_bytes = json_string_length(value);
     if (text == NULL)
         return true;
     if (json_object_get(schema, "pattern") != NULL || json_object_get(schema, "format") != NULL)
         ln_schema_unsupported(s, "pattern or format for a string of enum or const");
-    for (size_t i = 0; i < json_string_length(value); i++)
+    if (json_object_get(schema, "minLength") == NULL &&
+        json_object_get(schema, "maxLength") == NULL)
+        return true;
+    for (size_t i = 0; ln_schema_spend(s, i == 0 ? n_bytes : 0) && i < n_bytes; i++)
         n_chars += ((unsigned char)text[i] & 0xc0) != 0x80;
     return n_chars >= ln_schema_count(s, schema, "minLength", 0) &&
            n_chars <= ln_schema_count(s, schema, "maxLength", LN_NO_LIMIT);
@@ -147,13 +153,15 @@ static bool has_items(ln_schema *s, json_t *schema, json_t *value) {
         return true;
     if (json_is_true(json_object_get(schema, "uniqueItems")))
         ln_schema_unsupported(s, "uniqueItems");
-    bool fits = n >= ln_schema_count(s, schema, "minItems", 0) &&
-                n <= ln_schema_count(s, schema, "maxItems", LN_NO_LIMIT);
+    if (n < ln_schema_count(s, schema, "minItems", 0) ||
+        n > ln_schema_count(s, schema, "maxItems", LN_NO_LIMIT))
+        return false;
     json_array_foreach(value, i, item) {
         json_t *own = i < json_array_size(prefix) ? json_array_get(prefix, i) : items;
-        fits = fits && (own == NULL || own == prefix || holds(s, own, item));
+        if (!ln_schema_spend(s, 1) || (own != NULL && own != prefix && !holds(s, own, item)))
+            return false;
     }
-    return fits;
+    return true;
 }
 
 static bool has_members(ln_schema *s, json_t *schema, json_t *value) {
@@ -161,19 +169,22 @@ static bool has_members(ln_schema *s, json_t *schema, json_t *value) {
     json_t *additional = json_object_get(schema, "additionalProperties");
     const char *key;
     size_t i;
-    bool fits = true;
     if (!json_is_object(value))
         return true;
     json_array_foreach(json_object_get(schema, "required"), i, name) {
-        fits =
-            fits && json_is_string(name) && json_object_get(value, json_string_value(name)) != NULL;
+        if (!ln_schema_spend(s, 1 + json_string_length(name)) || !json_is_string(name) ||
+            json_object_get(value, json_string_value(name)) == NULL)
+            return false;
     }
     json_object_foreach(value, key, member) {
+        if (!ln_schema_spend(s, 1 + strlen(key)))
+            return false;
         json_t *own = json_object_get(properties, key);
         own = own != NULL ? own : additional;
-        fits = fits && (own == NULL || holds(s, own, member));
+        if (own != NULL && !holds(s, own, member))
+            return false;
     }
-    return fits;
+    return true;
 }
 
 /* How many of a keyword's schemas the value satisfies. */
@@ -189,7 +200,9 @@ static size_t count_parts(ln_schema *s, json_t *parts, json_t *value) {
 static bool has_parts(ln_schema *s, json_t *schema, json_t *value) {
     json_t *all = json_object_get(schema, "allOf"), *any = json_object_get(schema, "anyOf");
     json_t *one = json_object_get(schema, "oneOf"), *reference = json_object_get(schema, "$ref");
-    json_t *target = reference != NULL ? ln_schema_find(s, reference) : NULL;
+    json_t *target = NULL;
+    if (reference != NULL && ln_schema_spend(s, json_string_length(reference)))
+        target = ln_schema_find(s, reference);
     return (reference == NULL || (target != NULL && holds(s, target, value))) &&
            (all == NULL || count_parts(s, all, value) == json_array_size(all)) &&
            (any == NULL || count_parts(s, any, value) > 0) &&
@@ -198,16 +211,17 @@ static bool has_parts(ln_schema *s, json_t *schema, json_t *value) {
 
 /* Whether a value satisfies a schema; false after a failure, too. */
 static bool holds(ln_schema *s, json_t *schema, json_t *value) {
-    if (!spend(s) || !json_is_object(schema))
+    if (!ln_schema_spend(s, 1) || !json_is_object(schema))
         return json_is_true(schema);
     ln_schema_check_keywords(s, schema);
     if (json_is_null(value) && json_is_true(json_object_get(schema, "nullable")))
         return true;
     if (!ln_schema_enter(s))
         return false;
-    bool fits = has_type(schema, value) && is_named(s, schema, value) && is_within(schema, value) &&
-                has_length(s, schema, value) && has_items(s, schema, value) &&
-                has_members(s, schema, value) && has_parts(s, schema, value);
+    bool fits = has_type(s, schema, value) && is_named(s, schema, value) &&
+                is_within(schema, value) && has_length(s, schema, value) &&
+                has_items(s, schema, value) && has_members(s, schema, value) &&
+                has_parts(s, schema, value);
     s->depth--;
     return fits && s->builder->status == LINNET_OK;
 }

@@ -60,7 +60,7 @@ static __device__ __forceinline__ float ln_block_max(float x, float *shared) {
     return x;
 }
 
-/* The greatest of what the threads of the block have, of which nothing is negative, in every thread.
+/* The greatest of what the threads of the block have, nothing of it negative, in every thread.
  * `shared` [LN_MAX_WARPS] may be used again behind another barrier. */
 static __device__ __forceinline__ float ln_block_greatest(float x, unsigned *shared) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;

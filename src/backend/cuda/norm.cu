@@ -1,4 +1,4 @@
-/* Norms, with the residual sum behind them, and the gathering of columns. A block per row.
+/* Norms, with the residual sum behind them, and the gathering of columns. A block takes rows.
  *
  * Bytes moved: n_rows * dim * 4 * (2, or 3 with a residual). Rows of a multiple of four elements up
  * to LN_MAX_HELD * 2048 are held in registers between the sums and the result; others are read

@@ -106,7 +106,7 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     ln_kv_store(p.keys, row, k, k_dim);
 }
 
-/* ---- heads that rotate and nothing else -------------------------------------------------------- */
+/* ---- heads that rotate and nothing else ------------------------------------------------------ */
 
 /* A thread has eight elements of a head, as two times four that lie together, with the turns of
  * their pairs, and the same of other heads: n_dims / PIECE threads of a head have pairs, firsts and
@@ -266,7 +266,7 @@ static int launch_pieces(const ln_qkv_args &args, size_t n_tokens, ln_cuda_strea
                : ln_launch(write_pieces<LN_ROPE_INTERLEAVED>, grid, PIECE_THREADS, 0, stream, args);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step) {
     ln_qkv_args args = {};

@@ -95,6 +95,8 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
     ln_batch *out = &step->batch;
     if (batch->tokens != NULL && !batch->has_device_tokens)
         add_copy(&w, batch->tokens, batch->n_tokens, &out->tokens);
+    else if (batch->tokens != NULL)
+        add(&w, batch->n_tokens, &(const int32_t *){NULL}); /* what follows lies where it did */
     if (batch->positions != NULL)
         add_copy(&w, batch->positions, batch->n_tokens, &out->positions);
     if (batch->logit_rows != NULL)

@@ -16,9 +16,9 @@ typedef struct ln_cuda_stage {
 size_t ln_cuda_stage_bytes(const ln_step_limits *limits);
 
 /* Queues the copy of `batch` and says where it will lie; tokens that are on the device stay where
- * they are. Block tables are cut to the blocks that
- * lengths reach, and some more: equal counts and widths give equal addresses. block_tokens[group]
- * is 0 for a group without operations, which stays away. */
+ * they are. Block tables are cut to the blocks that lengths reach, and some more: equal counts and
+ * widths give equal addresses. block_tokens[group] is 0 for a group without operations, which
+ * stays away. */
 int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t *block_tokens,
                        ln_cuda_step *step, ln_cuda_stream stream);
 

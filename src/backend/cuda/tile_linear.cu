@@ -244,7 +244,7 @@ static bool converts_result(const ln_op *ops, size_t n_next, ln_tile_args &args,
         return false;
     next->is_behind = !x->is_behind;
     bool suits = kind == LN_TILE_F8_ROW
-                     ? only && ln_tile_x_takes_narrow(next)
+                     ? only && next->is_f8 && ln_tile_x_takes_narrow(next)
                      : !next->is_int8 && !next->by_row && !next->precise && !x->precise;
     args.leaves_out = suits && only;
     return suits;

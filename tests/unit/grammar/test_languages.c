@@ -479,22 +479,58 @@ static void deep_nesting_is_refused(void **state) {
 }
 
 /* Whether the parts of oneOf name one value twice is not looked for without end. */
-static void many_comparisons_are_refused(void **state) {
-    (void)state;
-    enum { N_PARTS = 100, N_VALUES = 100 };
-    size_t capacity = (size_t)N_PARTS * N_VALUES * 8 + 4096, n_bytes;
+/* Refuses begin, n times `part` with its number where it has %d, with commas between, and end. */
+static void refuse_repeated(const char *begin, const char *part, int n, const char *end) {
+    size_t capacity = strlen(begin) + (size_t)n * (strlen(part) + 8) + 64, n_bytes;
     char *text = malloc(capacity);
     assert_non_null(text);
-    n_bytes = (size_t)snprintf(text, capacity, "{\"oneOf\":[");
+    n_bytes = (size_t)snprintf(text, capacity, "%s", begin);
+    for (int i = 0; i < n; i++) {
+        n_bytes += (size_t)snprintf(text + n_bytes, capacity - n_bytes, "%s", i > 0 ? "," : "");
+        const char *number = strstr(part, "%d");
+        if (number == NULL)
+            n_bytes += (size_t)snprintf(text + n_bytes, capacity - n_bytes, "%s", part);
+        else
+            n_bytes += (size_t)snprintf(text + n_bytes, capacity - n_bytes, "%.*s%d%s",
+                                        (int)(number - part), part, i, number + 2);
+    }
+    snprintf(text + n_bytes, capacity - n_bytes, "%s", end);
+    refuse(SCHEMA, text, strlen(text), LINNET_ERR_LIMIT, "comparisons");
+    free(text);
+}
+
+/* Each is less than a megabyte, and would take minutes. */
+static void many_comparisons_are_refused(void **state) {
+    (void)state;
+    enum { N_PARTS = 100, N_VALUES = 100, N_MANY = 20000 };
+    static char begin[N_PARTS * N_VALUES * 16];
+    size_t n_bytes = (size_t)snprintf(begin, sizeof begin, "{\"oneOf\":[");
     for (int i = 0; i < N_PARTS * N_VALUES; i++)
-        n_bytes += (size_t)snprintf(text + n_bytes, capacity - n_bytes, "%s%d",
+        n_bytes += (size_t)snprintf(begin + n_bytes, sizeof begin - n_bytes, "%s%d",
                                     i % N_VALUES > 0 ? ","
                                     : i > 0          ? "]},{\"enum\":["
                                                      : "{\"enum\":[",
                                     i);
-    snprintf(text + n_bytes, capacity - n_bytes, "]}]}");
-    refuse(SCHEMA, text, strlen(text), LINNET_ERR_LIMIT, "comparisons");
-    free(text);
+    refuse_repeated(begin, "0", 0, "]}]}");
+
+    n_bytes = (size_t)snprintf(begin, sizeof begin, "{\"type\":[\"a\"");
+    for (int i = 0; i < N_MANY; i++)
+        n_bytes += (size_t)snprintf(begin + n_bytes, sizeof begin - n_bytes, ",\"a\"");
+    snprintf(begin + n_bytes, sizeof begin - n_bytes, "],\"enum\":[");
+    refuse_repeated(begin, "0", N_MANY, "]}");
+
+    n_bytes = (size_t)snprintf(begin, sizeof begin, "{\"enum\":[\"");
+    memset(begin + n_bytes, 'a', N_MANY);
+    snprintf(begin + n_bytes + N_MANY, sizeof begin - n_bytes - N_MANY, "\"],\"anyOf\":[");
+    refuse_repeated(begin, "{\"minLength\":1}", 1000, "]}");
+
+    n_bytes = (size_t)snprintf(begin, sizeof begin, "{\"enum\":[{\"b\":0}");
+    for (int i = 0; i < N_MANY / 4; i++)
+        n_bytes += (size_t)snprintf(begin + n_bytes, sizeof begin - n_bytes, ",{\"b\":0}");
+    snprintf(begin + n_bytes, sizeof begin - n_bytes, "],\"required\":[");
+    refuse_repeated(begin, "\"b\"", N_MANY, "]}");
+
+    refuse_repeated("{\"allOf\":[", "{\"properties\":{\"p%d\":{}}}", N_MANY, "]}");
 }
 
 /* A chain of rules as long as there may be compiles; what begins in more ways

@@ -2,7 +2,10 @@
  * at a time or with other sequences, for any number of threads. */
 #include "matrix.h"
 
+#include <math.h>
+
 #include "backend/backend.h"
+#include "base/half.h"
 
 enum {
     KV_HEADS = 4,
@@ -138,24 +141,82 @@ static void check(const char *isa, const decode_case *c) {
     free(data.kv.k), free(data.kv.v), free(q), free(sinks), free(whole), free(parts);
 }
 
+static const char *const sets[] = {"avx512-vnni", "avx512-bf16", "avx2", "neon"};
+enum { N_SETS = sizeof sets / sizeof *sets };
+
 static void decode_gives_the_bits_of_a_chunk(void **state) {
     (void)state;
-    static const char *const sets[] = {"avx512-vnni", "avx512-bf16", "avx2", "neon"};
     static const decode_case cases[] = {
         {LN_KV_F16, 32, 64, 64, 0},   {LN_KV_Q8_0, 32, 64, 64, 0}, {LN_KV_BF16, 12, 66, 80, 0},
         {LN_KV_F16, 4, 128, 128, 0},  {LN_KV_Q8_0, 20, 48, 96, 0}, {LN_KV_F16, 28, 64, 64, 777},
         {LN_KV_BF16, 32, 64, 48, 90}, {LN_KV_FP8, 32, 64, 64, 0},  {LN_KV_FP8, 20, 48, 96, 70},
         {LN_KV_FP8, 4, 128, 128, 0},
     };
-    for (size_t set = 0; set < sizeof sets / sizeof *sets; set++)
+    for (size_t set = 0; set < N_SETS; set++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             if (set < 2 || i % 3 == 0)
                 check(sets[set], &cases[i]);
 }
 
+/* The cache of one block of values [BLOCK][KV_HEADS][dim]; NULL: there is no such set. */
+static char *cache_values(const char *isa, size_t dim, const float *v) {
+    ln_backend *backend = make_backend(isa, 1);
+    if (backend == NULL)
+        return NULL;
+    int32_t ids[BLOCK], starts[2] = {0, BLOCK}, table = 0, length = BLOCK;
+    for (int32_t i = 0; i < BLOCK; i++)
+        ids[i] = i;
+    ln_batch batch = {.n_tokens = BLOCK, .n_seqs = 1, .n_groups = 1, .seq_starts = starts};
+    batch.positions = ids;
+    batch.groups[0] = (ln_batch_group){&table, 1, &length, ids};
+    size_t bytes = KV_HEADS * ln_kv_head_bytes(LN_KV_FP8, BLOCK, dim);
+    ln_kv_layer kv = {.dtype = LN_KV_FP8,
+                      .block_tokens = BLOCK,
+                      .n_heads = KV_HEADS,
+                      .k_dim = dim,
+                      .v_dim = dim,
+                      .v_stride = dim,
+                      .k = calloc(1, bytes),
+                      .v = calloc(1, bytes)};
+    assert_non_null(kv.k);
+    assert_non_null(kv.v);
+    float *q = noise_rows(BLOCK * KV_HEADS * dim), *k = noise_rows(BLOCK * KV_HEADS * dim);
+    ln_op op = {.kind = LN_OP_QKV,
+                .batch = &batch,
+                .qkv = {.q = q, .k = k, .v = v, .n_heads = KV_HEADS, .kv = &kv}};
+    assert_int_equal(backend->vtable->run(backend, &op, 1, NULL), LINNET_OK);
+    backend->vtable->destroy(backend);
+    free(q), free(k), free(kv.k);
+    return kv.v;
+}
+
+/* Every number of E4M3, the middle of each two, and what is next to that, of either sign, in heads
+ * whose scale is 1. */
+static void sets_round_to_the_same_e4m3(void **state) {
+    (void)state;
+    enum { DIM = 64 };
+    static float v[BLOCK * KV_HEADS * DIM];
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        uint8_t byte = (uint8_t)(i / 8 % 0x7e);
+        float low = ln_f32_from_e4m3(byte), high = ln_f32_from_e4m3(byte + 1);
+        float middle = (low + high) / 2, sign = i % 2 ? -1.0f : 1.0f;
+        const float near[] = {low, middle, nextafterf(middle, 0), nextafterf(middle, 500)};
+        v[i] = i % DIM == 0 ? 448.0f : sign * near[i / 2 % 4];
+    }
+    char *want = cache_values("scalar", DIM, v);
+    for (size_t set = 0; set < N_SETS; set++) {
+        char *got = cache_values(sets[set], DIM, v);
+        if (got != NULL)
+            assert_memory_equal(got, want, KV_HEADS * ln_kv_head_bytes(LN_KV_FP8, BLOCK, DIM));
+        free(got);
+    }
+    free(want);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decode_gives_the_bits_of_a_chunk),
+        cmocka_unit_test(sets_round_to_the_same_e4m3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* Every operation of a backend against the scalar kernels, on fresh random inputs and odd shapes;
  * and the same bits for a row whatever else is in the batch.
  * usage: linnet-ops-test [--backend NAME] [--precision fast] [--batch-invariant off] [--seed N]
- * [--only PATTERN]; a pattern of names of tests has * for any part. Exit status 77: there is no
- * such device. */
+ * [--only PATTERN] [--part K/N] [--brief on]; a pattern of names of tests has * for any part. Part
+ * K of N, from 0 on, has every Nth case, and `brief` few steps of each: for tools that watch every
+ * access. Exit status 77: there is no such device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,14 @@ int main(int argc, char **argv) {
             ops_seed = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--only") == 0)
             cmocka_set_test_filter(argv[i + 1]);
+        else if (strcmp(argv[i], "--brief") == 0)
+            ops_is_brief = strcmp(argv[i + 1], "on") == 0;
+        else if (strcmp(argv[i], "--part") == 0 &&
+                 (sscanf(argv[i + 1], "%zu/%zu", &ops_part, &ops_n_parts) != 2 ||
+                  ops_part >= ops_n_parts)) {
+            fprintf(stderr, "--part %s is none\n", argv[i + 1]);
+            return 1;
+        }
     }
     ln_status status = create(name, &options, &subject, &err);
     if (status == LINNET_ERR_UNSUPPORTED || (status == LINNET_ERR_ARGUMENT && argc > 1)) {

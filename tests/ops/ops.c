@@ -10,9 +10,15 @@
 
 side subject, oracle;
 uint64_t ops_seed = 7;
-bool ops_rows_vary;
+bool ops_rows_vary, ops_is_brief;
+size_t ops_part, ops_n_parts = 1;
 double ops_tolerance;
 static uint64_t draws;
+
+bool ops_takes_case(void) {
+    static size_t n_cases;
+    return n_cases++ % ops_n_parts == ops_part;
+}
 
 static float uniform(void) {
     return ln_rng_uniform(ops_seed, 0, draws++, 0);

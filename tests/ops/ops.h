@@ -18,9 +18,14 @@ typedef struct side {
 } side;
 
 extern side subject, oracle;
-extern uint64_t ops_seed;    /* of what is random */
-extern bool ops_rows_vary;   /* bits of a row need not be the same in another batch */
-extern double ops_tolerance; /* assert_near's least: what `fast` may be off */
+extern uint64_t ops_seed;            /* of what is random */
+extern bool ops_rows_vary;           /* bits of a row need not be the same in another batch */
+extern bool ops_is_brief;            /* few steps of each case */
+extern size_t ops_part, ops_n_parts; /* of every so many cases this one runs */
+extern double ops_tolerance;         /* assert_near's least: what `fast` may be off */
+
+/* Whether the next case belongs to the part that runs. */
+bool ops_takes_case(void);
 
 /* A number in [-1, 1), and n of them (malloc). */
 float noise(void);

@@ -242,7 +242,9 @@ static void what_is_forbidden_never_comes(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (!engine_test_begin(argc, argv))
+        return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logprobs_are_those_of_the_tokens),
         cmocka_unit_test(a_grammar_leaves_what_it_allows),

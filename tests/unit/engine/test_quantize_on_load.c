@@ -1,6 +1,7 @@
 /* Matrices quantised while they load: how far the logits move for each type, and that the plan says
  * what is reserved. */
 #include "test.h"
+#include "test_backend.h"
 
 #include <linnet.h>
 #include <math.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 enum { N_VOCAB = 256, N_IDS = 6 };
+static const char *backend = "cpu";
 static const char folder[] = TEST_SOURCE_DIR "/tests/golden/models/llama_mha_bias";
 
 static void keep_row(void *user, size_t position, const float *row, size_t n_vocab) {
@@ -19,6 +21,7 @@ static void keep_row(void *user, size_t position, const float *row, size_t n_voc
 static linnet_engine_options options_for(const char *type) {
     linnet_engine_options options;
     linnet_engine_options_init(&options);
+    options.backend = backend;
     options.precision = LINNET_PRECISION_EXACT;
     options.quantize_on_load = type;
     return options;
@@ -97,7 +100,11 @@ static void unknown_types_are_refused(void **state) {
     linnet_model_close(model);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1)
+        backend = argv[1];
+    if (!test_has_backend(backend))
+        return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coarser_types_move_the_logits_further),
         cmocka_unit_test(unknown_types_are_refused),

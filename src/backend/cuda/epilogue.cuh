@@ -10,7 +10,7 @@ typedef struct ln_epilogue {
     ln_activation activation;
     const float *residual; /* [n_rows][n_out] or NULL */
     float scale, softcap;
-    bool rounds; /* the result to bf16 */
+    bool rounds; /* a gate's result, to bf16 */
     size_t n_out, out_stride;
     float *out;
 } ln_epilogue;
@@ -39,6 +39,10 @@ static __device__ __forceinline__ float ln_gated(ln_activation activation, bool 
     return (u + 1.0f) * (g / (1.0f + expf(-1.702f * g)));
 }
 
+static __device__ __forceinline__ float ln_round_to_bf16(float x) {
+    return __bfloat162float(__float2bfloat16_rn(x));
+}
+
 /* The result of sums u and g, with what their column and row add. */
 static __device__ __forceinline__ float ln_epilogue_value(const ln_epilogue &e, float u, float g,
                                                           float bias, float gate_bias,
@@ -53,7 +57,7 @@ static __device__ __forceinline__ float ln_epilogue_value(const ln_epilogue &e, 
     if (e.softcap > 0.0f)
         y = e.softcap * tanhf(y / e.softcap);
     if (e.rounds)
-        y = __bfloat162float(__float2bfloat16_rn(y));
+        y = ln_round_to_bf16(y);
     return y;
 }
 
@@ -76,8 +80,7 @@ static __host__ __device__ inline bool ln_epilogue_is_aligned(const ln_epilogue 
  * scale, and rounding. */
 static __host__ __device__ inline bool ln_epilogue_is_plain(const ln_epilogue &e) {
     bool is_bare = e.bias == NULL && e.gate_bias == NULL && e.residual == NULL;
-    bool suits = e.has_gate ? e.activation == LN_ACT_SILU && is_bare
-                            : e.activation == LN_ACT_NONE && !e.rounds;
+    bool suits = e.has_gate ? e.activation == LN_ACT_SILU && is_bare : e.activation == LN_ACT_NONE;
     return suits && e.softcap <= 0.0f && ln_epilogue_is_aligned(e);
 }
 

@@ -19,8 +19,9 @@ static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const fl
     unsigned half = (unsigned)rope.n_dims / 2, first, second;
     ln_find_pair(rope, i, &first, &second);
     float a = x[first], b = x[second];
-    out[first] = a * cos_sin[i] - b * cos_sin[half + i];
-    out[second] = b * cos_sin[i] + a * cos_sin[half + i];
+    ln_turn_pair(cos_sin[i], cos_sin[half + i], &a, &b);
+    out[first] = a;
+    out[second] = b;
 }
 
 /* ---- q, k and v ------------------------------------------------------------------------------ */
@@ -67,8 +68,9 @@ static __device__ __forceinline__ void finish_head(const ln_qkv_args &p, const l
 #pragma unroll
     for (unsigned k = 0; k < HELD_PAIRS; k++)
         if (threadIdx.x % LN_WARP + k * LN_WARP < n_pairs) {
-            x[first[k]] = a[k] * angles.cos[k] - b[k] * angles.sin[k];
-            x[second[k]] = b[k] * angles.cos[k] + a[k] * angles.sin[k];
+            ln_turn_pair(angles.cos[k], angles.sin[k], &a[k], &b[k]);
+            x[first[k]] = a[k];
+            x[second[k]] = b[k];
         }
     __syncwarp();
 }
@@ -141,26 +143,20 @@ static __device__ __forceinline__ void find_turns(const ln_rope &rope, int32_t p
     }
 }
 
-static __device__ __forceinline__ void turn(float cos, float sin, float &first, float &second) {
-    float a = first, b = second;
-    first = a * cos - b * sin;
-    second = b * cos + a * sin;
-}
-
 template <ln_rope_style STYLE>
 static __device__ __forceinline__ void turn_piece(const turns &t, piece &x) {
     if (!t.rotates)
         return;
     if (STYLE == LN_ROPE_HALF) {
-        turn(t.cos[0], t.sin[0], x.a.x, x.b.x);
-        turn(t.cos[1], t.sin[1], x.a.y, x.b.y);
-        turn(t.cos[2], t.sin[2], x.a.z, x.b.z);
-        turn(t.cos[3], t.sin[3], x.a.w, x.b.w);
+        ln_turn_pair(t.cos[0], t.sin[0], &x.a.x, &x.b.x);
+        ln_turn_pair(t.cos[1], t.sin[1], &x.a.y, &x.b.y);
+        ln_turn_pair(t.cos[2], t.sin[2], &x.a.z, &x.b.z);
+        ln_turn_pair(t.cos[3], t.sin[3], &x.a.w, &x.b.w);
     } else {
-        turn(t.cos[0], t.sin[0], x.a.x, x.a.y);
-        turn(t.cos[1], t.sin[1], x.a.z, x.a.w);
-        turn(t.cos[2], t.sin[2], x.b.x, x.b.y);
-        turn(t.cos[3], t.sin[3], x.b.z, x.b.w);
+        ln_turn_pair(t.cos[0], t.sin[0], &x.a.x, &x.a.y);
+        ln_turn_pair(t.cos[1], t.sin[1], &x.a.z, &x.a.w);
+        ln_turn_pair(t.cos[2], t.sin[2], &x.b.x, &x.b.y);
+        ln_turn_pair(t.cos[3], t.sin[3], &x.b.z, &x.b.w);
     }
 }
 
@@ -249,10 +245,10 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
 static bool takes_pieces(const ln_qkv_args &p) {
     const ln_kv_layer &kv = p.kv;
     size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
-    bool has_scales = kv.dtype != LN_KV_F32 && kv.dtype != LN_KV_F16 && kv.dtype != LN_KV_BF16;
-    return p.q != NULL && p.has_rope && !p.normalizes && !has_scales && at % 16 == 0 &&
-           kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride && kv.k_dim % PIECE == 0 &&
-           kv.k_dim <= PIECE * PIECE_THREADS && p.rope.n_dims % PIECE == 0;
+    return p.q != NULL && p.has_rope && !p.normalizes && !ln_kv_has_scales(kv.dtype) &&
+           at % 16 == 0 && kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride &&
+           kv.k_dim % PIECE == 0 && kv.k_dim <= PIECE * PIECE_THREADS &&
+           p.rope.n_dims % PIECE == 0;
 }
 
 /* Few tokens are divided among more blocks. */

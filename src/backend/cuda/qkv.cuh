@@ -26,6 +26,13 @@ static __device__ __forceinline__ void ln_find_pair(const ln_rope &rope, unsigne
     *second = rope.style == LN_ROPE_HALF ? i + half : 2 * i + 1;
 }
 
+/* The pair (*a, *b) turned by the angle of which these are cos and sin. */
+static __device__ __forceinline__ void ln_turn_pair(float cos, float sin, float *a, float *b) {
+    float first = *a, second = *b;
+    *a = first * cos - second * sin;
+    *b = second * cos + first * sin;
+}
+
 /* Norm of one head x[dim] and its rotation, by a warp; out may be x. */
 static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsigned head,
                                       int32_t position, unsigned dim, const float *x, float *out) {
@@ -53,9 +60,9 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
                 a = ln_norm_apply(norm, a, first, mean, inverse);
                 b = ln_norm_apply(norm, b, second, mean, inverse);
             }
-            float c = cosf(angle) * p.rope.magnitude, s = sinf(angle) * p.rope.magnitude;
-            out[first] = a * c - b * s;
-            out[second] = b * c + a * s;
+            ln_turn_pair(cosf(angle) * p.rope.magnitude, sinf(angle) * p.rope.magnitude, &a, &b);
+            out[first] = a;
+            out[second] = b;
         }
     }
     for (unsigned i = n_rotated + lane; i < dim && (p.normalizes || out != x); i += LN_WARP)

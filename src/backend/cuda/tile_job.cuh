@@ -275,11 +275,7 @@ static __device__ __forceinline__ void put_plain(const ln_tile_x_parts &to, size
         make_uint2(ln_pack_bf16(y.x, y.y), ln_pack_bf16(y.z, y.w));
 }
 
-static __device__ __forceinline__ float round_to_bf16(float x) {
-    return __bfloat162float(__float2bfloat16_rn(x));
-}
-
-/* What ln_epilogue_value is then. */
+/* What ln_epilogue_value is then, but for rounding. */
 static __device__ __forceinline__ float plain_value(const ln_epilogue &e, float u, float bias,
                                                     float residual) {
     float y = e.scale * (e.bias != NULL ? u + bias : u);
@@ -326,8 +322,8 @@ static __device__ __forceinline__ void write_rows(const ln_tile_args &p, const l
         y.z = plain_value(e, u.z, bias.z, r.z);
         y.w = plain_value(e, u.w, bias.w, r.w);
         if (GATE && e.rounds)
-            y.x = round_to_bf16(y.x), y.y = round_to_bf16(y.y), y.z = round_to_bf16(y.z),
-            y.w = round_to_bf16(y.w);
+            y.x = ln_round_to_bf16(y.x), y.y = ln_round_to_bf16(y.y),
+            y.z = ln_round_to_bf16(y.z), y.w = ln_round_to_bf16(y.w);
         if (i < n && !(GATE && p.leaves_out))
             __stwb((float4 *)(to + i * 8 * e.out_stride), y);
         if (GATE && p.converts && p.to.panel > 0)

@@ -170,29 +170,35 @@ static bool any_precise(const ln_op *ops, size_t n_ops) {
     return precise;
 }
 
-/* What these linears want x to be, which is `out`, n_rows rows of `dim`. Whether another operation
- * can make it so: if each row lies as it is wanted. *only: whether nothing else reads `out`, of
- * which so many linears are readers. */
-static bool wants_result(const ln_op *ops, size_t n_ops, const float *out, size_t n_rows,
-                         size_t dim, size_t n_readers, const ln_tile_x *x, ln_tile_x *wanted,
-                         bool *only) {
+/* Rows that an operation leaves, each behind the other. */
+typedef struct result_rows {
+    const float *at; /* [n_rows][dim] */
+    size_t n_rows, dim;
+    size_t n_readers; /* linears that read them, when nothing else does; or 0 */
+} result_rows;
+
+/* What these linears want of another operation's result, of which they make x, *wanted. Whether
+ * that operation can give it: if each row lies as it is wanted. *only: whether nothing else reads
+ * the rows. */
+static bool wants_result(const ln_op *ops, size_t n_ops, const result_rows &result,
+                         const ln_tile_x *x, ln_tile_x *wanted, bool *only) {
     *wanted = {};
     wanted->blas = x->blas;
     wanted->memory = x->memory;
     wanted->bytes = x->bytes;
     bool by_blas = ln_cuda_blas_takes(x->blas, ops, n_ops);
     ln_tile_x_wants(&ops->linear, any_precise(ops, n_ops), by_blas, wanted);
-    *only = n_readers > 0 && n_readers <= n_ops && !by_blas;
-    return ops->linear.x == out && wanted->n_rows == n_rows && wanted->stride == dim &&
-           ln_tile_x_divide(wanted).cols == dim;
+    *only = result.n_readers > 0 && result.n_readers <= n_ops && !by_blas;
+    return ops->linear.x == result.at && wanted->n_rows == result.n_rows &&
+           wanted->stride == result.dim && ln_tile_x_divide(wanted).cols == result.dim;
 }
 
 int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
                       ln_tile_x *x, ln_cuda_stream stream) {
     const ln_op_norm *p = &norm->norm;
+    result_rows result = {p->out, p->n_rows, p->norm->dim, p->n_readers};
     ln_tile_x wanted;
-    bool only, fits = wants_result(ops, n_ops, p->out, p->n_rows, p->norm->dim, p->n_readers, x,
-                                   &wanted, &only);
+    bool only, fits = wants_result(ops, n_ops, result, x, &wanted, &only);
     x->of = NULL;
     if (!fits || !ln_norm_converts(p))
         return ln_cuda_norm(norm, step, stream);
@@ -206,9 +212,9 @@ int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const l
 int ln_cuda_tile_attention(const ln_op *attention, const ln_op *ops, size_t n_ops,
                            const ln_cuda_step *step, ln_tile_x *x, ln_cuda_stream stream) {
     const ln_op_attention *p = &attention->attention;
+    result_rows result = {p->out, step->batch.n_tokens, p->n_heads * p->kv->v_dim, 0};
     ln_tile_x wanted;
-    bool only, fits = wants_result(ops, n_ops, p->out, step->batch.n_tokens,
-                                   p->n_heads * p->kv->v_dim, 0, x, &wanted, &only);
+    bool only, fits = wants_result(ops, n_ops, result, x, &wanted, &only);
     x->of = NULL;
     ln_attention_args args = ln_make_attention_args(p, step);
     if (!fits || wanted.by_row || !ln_takes_fast_attention(p, step) ||
@@ -227,27 +233,25 @@ static int prepare_x(const ln_op *ops, size_t n_ops, bool by_blas, ln_tile_x *x,
 }
 
 /* Whether the gate's result can be written as the n_next linears behind it want it, *next, or, of
- * F8_ROW, as rows of bf16 that are converted then. */
-static bool converts_result(const ln_op *ops, size_t n_next, ln_tile_args &args, const ln_tile_x *x,
-                            ln_tile_x *next) {
+ * F8_ROW, as rows of bf16 that are converted then. *only: whether in no other form. */
+static bool converts_result(const ln_op *ops, size_t n_next, const ln_tile_args &args,
+                            const ln_tile_x *x, ln_tile_x *next, bool *only) {
     const ln_op_linear *p = &ops->linear;
     const ln_epilogue &e = args.parts[0].epilogue;
+    result_rows result = {e.out, args.n_rows, e.n_out, p->n_readers};
     int kind = (int)p->weight->layout;
-    bool only;
+    *only = false;
     if (p->gate == NULL || n_next == 0 || (kind != LN_TILE_BF16 && kind != LN_TILE_F8_ROW) ||
         !args.x.panel || args.n_rows <= LN_TILE_FEW_ROWS || !ln_epilogue_is_plain(e) ||
-        e.out_stride != e.n_out ||
-        !wants_result(ops + 1, n_next, e.out, args.n_rows, e.n_out, p->n_readers, x, next, &only))
+        e.out_stride != e.n_out || !wants_result(ops + 1, n_next, result, x, next, only))
         return false;
     size_t bytes = args.n_rows * sizeof(__nv_bfloat16), half = ln_tile_x_half(x);
     if (!next->in_panels || args.x.cols * bytes > half || e.n_out * bytes > half)
         return false;
     next->is_behind = !x->is_behind;
-    bool suits = kind == LN_TILE_F8_ROW
-                     ? only && next->is_f8 && ln_tile_x_takes_narrow(next)
-                     : !next->is_int8 && !next->by_row && !next->precise && !x->precise;
-    args.leaves_out = suits && only;
-    return suits;
+    return kind == LN_TILE_F8_ROW
+               ? *only && next->is_f8 && ln_tile_x_takes_narrow(next)
+               : !next->is_int8 && !next->by_row && !next->precise && !x->precise;
 }
 
 /* Runs a gate of F8_ROW whose result is x of the linears behind it, *next. */
@@ -289,7 +293,9 @@ int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, size_t n_next, ln_tile_x
             x->of = NULL;
     }
     ln_tile_x next;
-    args.converts = converts_result(ops, n_next, args, x, &next);
+    bool only;
+    args.converts = converts_result(ops, n_next, args, x, &next, &only);
+    args.leaves_out = args.converts && only;
     if (args.converts && kind == LN_TILE_F8_ROW)
         return run_gate(args, x, &next, stream);
     if (args.converts) {

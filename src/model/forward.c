@@ -53,14 +53,26 @@ static void norm(recorder *r, const ln_norm *weights, const float *x, const floa
     };
 }
 
+/* Every kind stands here, so that the compiler asks for those to come. */
 static bool reads(const ln_op *op, const float *x) {
     switch (op->kind) {
     case LN_OP_NORM: return op->norm.x == x || op->norm.residual == x;
     case LN_OP_LINEAR: return op->linear.x == x || op->linear.residual == x;
+    case LN_OP_QKV: return op->qkv.q == x || op->qkv.k == x || op->qkv.v == x;
+    case LN_OP_LATENT: return op->latent.q == x || op->latent.latent == x;
+    case LN_OP_ATTENTION: return op->attention.q == x;
+    case LN_OP_ROUTE: return op->route.logits == x;
+    case LN_OP_COMBINE:
+        return op->combine.x == x || op->combine.shared == x || op->combine.shared_gate == x ||
+               op->combine.residual == x;
     case LN_OP_GATHER: return op->gather.x == x;
-    case LN_OP_COMBINE: return op->combine.shared == x || op->combine.residual == x;
-    default: return false;
+    case LN_OP_SAMPLE: return op->sample.logits == x;
+    case LN_OP_EMBED:
+    case LN_OP_GROUP:
+    case LN_OP_COPY:
+    case LN_OP_COUNT: return false;
     }
+    return false;
 }
 
 /* How many linears right behind number `first` are all that reads its result among what was

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "base/half.h"
 #include "format/quants_iq.inc"
 
@@ -219,6 +220,7 @@ void ln_grid_pack_panel(ln_dtype dtype, const uint8_t *const rows[LN_PANEL_ROWS]
 }
 
 float ln_grid_read(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
+    LN_BUG_ON(!ln_is_grid(pack));
     ln_grid_shape shape = ln_grid_shape_of(pack);
     size_t column = i % LN_PACK_COLS, part = i * shape.n_parts / LN_PACK_COLS;
     const uint8_t *block =

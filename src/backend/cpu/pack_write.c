@@ -3,6 +3,7 @@
 #include "backend/cpu/grid.h"
 #include "backend/cpu/pack_steps.h"
 #include "backend/cpu/pack_super.h"
+#include "base/error.h"
 #include "base/half.h"
 
 /* Where the parts of a block of 32 columns lie in a row of the file. */
@@ -156,7 +157,7 @@ static void pack_blocks(ln_dtype dtype, const uint8_t *const rows[LANES], size_t
     case LN_PACK_MXFP4: pack_nibbles_and_byte(rows, n_cols, 0, out); return;
     case LN_PACK_F8: pack_f8(rows, n_cols, out); return;
     case LN_PACK_BF16: pack_bf16(dtype, rows, n_cols, out); return;
-    default: return;
+    default: LN_BUG_ON(true);
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/grid.h"
 #include "backend/cpu/simd/unpack.h"
+#include "base/error.h"
 
 enum { GRID_BLOCK_BYTES = STEPS * STEP_BYTES };
 
@@ -37,7 +38,7 @@ static void grid_expand(ln_pack pack, const uint8_t *p, uint8_t *out) {
     case LN_PACK_##T: grid_expand_as(LN_PACK_##T, p, out); return;
     switch (pack) {
         GRID_PACKS(EXPAND)
-    default: return;
+    default: LN_BUG_ON(true);
     }
 #undef EXPAND
 }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "backend/cpu/simd/unpack.h"
+#include "base/error.h"
 
 /* An unpacked block: 8 steps, then two vectors of factors: the scale and the minimum. */
 enum { UNPACKED_BYTES = STEPS * STEP_BYTES + 2 * 64 };
@@ -200,7 +201,7 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
         unpack_nibbles(p + 64, w);
         unpack_bits(p + 320, 4, w);
         return;
-    default: return;
+    default: LN_BUG_ON(true);
     }
 }
 
@@ -450,7 +451,7 @@ static void int8_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel,
     case LN_PACK_##T: int8_few_of(LN_PACK_##T, n_rows, panel, x, y); return;
     switch (pack) {
         INT8_PACKS(MULTIPLY)
-    default: return;
+    default: LN_BUG_ON(true);
     }
 #undef MULTIPLY
 }
@@ -474,7 +475,7 @@ static void int8_unpack(ln_pack pack, const uint8_t *panel, size_t first, size_t
     case LN_PACK_##T: int8_unpack_as(LN_PACK_##T, panel, first, n, out); return;
     switch (pack) {
         INT8_PACKS(UNPACK)
-    default: return;
+    default: LN_BUG_ON(true);
     }
 #undef UNPACK
 }

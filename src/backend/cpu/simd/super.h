@@ -10,6 +10,7 @@
 
 #include "backend/cpu/simd/grid.h"
 #include "backend/cpu/simd/int8.h"
+#include "base/error.h"
 
 enum { SUPER_COLS = LN_PACK_SUPER, SUPER_BLOCKS = SUPER_COLS / LN_PACK_COLS, MAX_PARTS = 16 };
 
@@ -37,7 +38,9 @@ LN_INLINE super_kind super_kind_of(ln_pack pack) {
     case LN_PACK_Q3_K: return (super_kind){4, 2, false};
     case LN_PACK_IQ4_XS: return (super_kind){BYTE_OFFSET, 1, false};
     case LN_PACK_Q2_K: return (super_kind){0, 2, true};
-    default: return (super_kind){0, 1, true};
+    case LN_PACK_Q4_K:
+    case LN_PACK_Q5_K: return (super_kind){0, 1, true};
+    default: LN_BUG_ON(true); return (super_kind){0, 0, false};
     }
 }
 
@@ -166,10 +169,11 @@ LN_INLINE void super_unpack_block(ln_pack pack, const uint8_t *head, const uint8
         scales[0] = vi_set(1);
         unpack_twos(p + 32 + at * 128, w);
         return;
-    default: /* Q6_K */
+    case LN_PACK_Q6_K:
         load_scales(head + 32 + at * 2 * LANES, scales);
         unpack_sixes(p + 288 + at * 384, w);
         return;
+    default: LN_BUG_ON(true);
     }
 }
 
@@ -264,7 +268,7 @@ static void super_multiply_few(ln_pack pack, size_t n_rows, const uint8_t *panel
     case LN_PACK_##T: super_few_of(LN_PACK_##T, n_rows, panel, x, ahead, y); return;
     switch (pack) {
         SUPER_PACKS(MULTIPLY)
-    default: return;
+    default: LN_BUG_ON(true);
     }
 #undef MULTIPLY
 }
@@ -315,7 +319,7 @@ static void super_unpack_grid(ln_pack pack, const uint8_t *p, uint8_t *out) {
     case LN_PACK_##T: super_unpack_grid_as(LN_PACK_##T, p, expanded, out); return;
     switch (pack) {
         GRID_PACKS(UNPACK)
-    default: return;
+    default: LN_BUG_ON(true);
     }
 #undef UNPACK
 }

@@ -77,6 +77,7 @@ typedef enum ln_kv_dtype {
     LN_KV_FP8   /* E4M3, with such a scale */
 } ln_kv_dtype;
 
+/* Of a row in which something is infinite or NaN the scale is NaN: all of it counts as NaN. */
 static inline bool ln_kv_has_scales(ln_kv_dtype dtype) {
     return dtype == LN_KV_Q8_0 || dtype == LN_KV_FP8;
 }

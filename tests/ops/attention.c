@@ -251,9 +251,7 @@ static const double most[] = {[LN_KV_F32] = 5e-6,
                               [LN_KV_Q8_0] = 1e-3,
                               [LN_KV_FP8] = 1e-2};
 
-static void check_attention(const attention_case *c) {
-    if (!ops_takes_case())
-        return;
+static attention_data make_data(const attention_case *c) {
     size_t v_width = c->n_latent > 0 ? c->n_heads * c->k_dim : c->kv_heads * c->v_dim;
     attention_data d = {.q = noise_rows(N_TOKENS * c->n_heads * c->k_dim),
                         .k = noise_rows(N_TOKENS * c->kv_heads * c->k_dim),
@@ -268,6 +266,18 @@ static void check_attention(const attention_case *c) {
         d.slopes[i] = 0.05f * fabsf(d.slopes[i]);
     for (int32_t i = 0; i < 2 * MAX_BLOCKS; i++)
         d.tables[i] = i * 37 % (2 * MAX_BLOCKS);
+    return d;
+}
+
+static void free_data(attention_data *d) {
+    free(d->q), free(d->k), free(d->v), free(d->slopes), free(d->sinks), free(d->table);
+    free(d->inv_freq), free(d->q_norm), free(d->k_norm);
+}
+
+static void check_attention(const attention_case *c) {
+    if (!ops_takes_case())
+        return;
+    attention_data d = make_data(c);
     size_t n = N_TOKENS * c->n_heads * c->v_dim;
     float *want = run_attention(&oracle, c, &d, N_TOKENS);
     float *whole = run_attention(&subject, c, &d, N_TOKENS);
@@ -278,8 +288,8 @@ static void check_attention(const attention_case *c) {
         assert_memory_equal(parts, whole, n * sizeof *parts);
         free(parts);
     }
-    free(d.q), free(d.k), free(d.v), free(d.slopes), free(d.sinks), free(d.table);
-    free(d.inv_freq), free(d.q_norm), free(d.k_norm), free(want), free(whole);
+    free_data(&d);
+    free(want), free(whole);
 }
 
 static void attention_is_that_of_scalar(void **state) {
@@ -323,7 +333,55 @@ static void attention_is_that_of_scalar(void **state) {
         check_attention(&cases[i]);
 }
 
+/* Whether rows of `out` that see a key which is no number are none either, and those are numbers
+ * that see no such key: other heads', and the other sequence's. */
+static void assert_spread(const attention_case *c, const float *out, size_t position) {
+    size_t width = c->n_heads * c->v_dim, shared = c->n_heads / c->kv_heads;
+    for (size_t row = 0; row < N_TOKENS; row++)
+        for (size_t at = 0; at < width; at++) {
+            bool is_seen = row < N_FIRST && at / c->v_dim < shared;
+            if (is_seen && row >= position)
+                assert_true(isnan(out[row * width + at]));
+            else if (!is_seen)
+                assert_true(isfinite(out[row * width + at]));
+        }
+}
+
+/* A type of the cache whose numbers have scales hides no NaN. */
+static void a_key_that_is_no_number_stays_one(void **state) {
+    (void)state;
+    enum { POSITION = 100 };
+    static const attention_case cases[] = {
+        {"f16", LN_KV_F16, 8, 2, 64, 64, 0, 0, .rotates = true},
+        {"int8", LN_KV_Q8_0, 8, 2, 64, 64, 0, 0, .rotates = true},
+        {"int8, odd dims", LN_KV_Q8_0, 4, 2, 27, 33, 0, 0, .rotates = false},
+        {"fp8", LN_KV_FP8, 8, 2, 128, 128, 0, 0, .rotates = true},
+        {"fp8, odd dims", LN_KV_FP8, 4, 2, 27, 33, 0, 0, .rotates = false},
+        {"fp8, many heads", LN_KV_FP8, 16, 16, 64, 64, 0, 0, .rotates = true},
+        {"latent int8", LN_KV_Q8_0, 4, 1, 72, 64, 0, 0, .n_latent = 64},
+    };
+    static const float strange[] = {NAN, INFINITY};
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        const attention_case *c = &cases[i / 2];
+        if (c->dtype == LN_KV_F16 && i % 2 == 1)
+            continue; /* the score of an infinite key may be a number's */
+        attention_data d = make_data(c);
+        d.k[POSITION * c->kv_heads * c->k_dim + 5] = strange[i % 2];
+        float *want = run_attention(&oracle, c, &d, N_TOKENS);
+        assert_spread(c, want, POSITION);
+        free(want);
+        static const size_t chunks[] = {N_TOKENS, 61, 1};
+        for (size_t k = 0; k < sizeof chunks / sizeof *chunks; k++) {
+            float *out = run_attention(&subject, c, &d, chunks[k]);
+            assert_spread(c, out, POSITION);
+            free(out);
+        }
+        free_data(&d);
+    }
+}
+
 const struct CMUnitTest attention_tests[] = {
     cmocka_unit_test(attention_is_that_of_scalar),
+    cmocka_unit_test(a_key_that_is_no_number_stays_one),
 };
 const size_t n_attention_tests = sizeof attention_tests / sizeof *attention_tests;

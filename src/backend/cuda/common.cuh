@@ -163,9 +163,11 @@ static __device__ void ln_kv_store(const ln_kv_array &array, size_t row, const f
     } else {
         float largest = 0.0f;
         for (size_t i = lane; i < n; i += LN_WARP)
-            largest = fmaxf(largest, fabsf(x[i]));
+            largest = fmaxf(largest, isnan(x[i]) ? INFINITY : fabsf(x[i]));
         largest = ln_warp_max(largest);
-        bool counts = largest > 1e-30f;
+        if (largest == INFINITY)
+            largest = NAN;
+        bool counts = !(largest <= 1e-30f);
         float most = array.dtype == LN_KV_FP8 ? 448.0f : 127.0f;
         float inverse = counts ? most / largest : 0.0f;
         if (lane == 0)

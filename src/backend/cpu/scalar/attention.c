@@ -72,11 +72,13 @@ static uint8_t *scaled_row(const kv_array *array, size_t row, float **scale) {
 }
 
 static void store_scaled(const kv_array *array, size_t row, const float *x, size_t n) {
-    float *scale, largest = 0.0f;
+    float *scale, largest = 0.0f, strange = 0.0f; /* NaN, once something is infinite or NaN */
     uint8_t *quants = scaled_row(array, row, &scale);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         largest = fmaxf(largest, fabsf(x[i]));
-    float inverse = ln_scalar_kv_scale(array->dtype, largest, scale);
+        strange += 0.0f * x[i];
+    }
+    float inverse = ln_scalar_kv_scale(array->dtype, largest + strange, scale);
     for (size_t i = 0; i < n; i++)
         quants[i] = array->dtype == LN_KV_FP8 ? ln_e4m3_from_f32(x[i] * inverse)
                                               : (uint8_t)lrintf(x[i] * inverse);

@@ -39,11 +39,11 @@ static inline size_t ln_scalar_kv_row(const ln_kv_layer *kv, size_t slot, size_t
     return (block * kv->n_heads + head) * kv->block_tokens + offset;
 }
 
-/* The scale of a row of int8 or E4M3 whose largest number is this; returns what it is multiplied
- * with. What is too small for a scale counts as zero. */
+/* The scale of a row of int8 or E4M3 whose largest number is this, or NaN where one is infinite or
+ * NaN; returns what it is multiplied with. What is too small for a scale counts as zero. */
 static inline float ln_scalar_kv_scale(ln_kv_dtype dtype, float largest, float *scale) {
     float most = dtype == LN_KV_FP8 ? 448.0f : 127.0f;
-    bool counts = largest > 1e-30f;
+    bool counts = !(largest <= 1e-30f);
     *scale = counts ? largest / most : 0.0f;
     return counts ? most / largest : 0.0f;
 }

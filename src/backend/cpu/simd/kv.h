@@ -79,13 +79,15 @@ static void kv_store_scaled(const ln_kv_layer *kv, void *cache, size_t row, size
     size_t token = row % kv->block_tokens, i = 0;
     size_t step = transposed ? kv->block_tokens : 1;
     int8_t *out = (int8_t *)rows + (transposed ? token : token * dim), quants[LANES];
-    vf most = vf_set(0.0f);
-    for (; i + LANES <= n; i += LANES)
-        most = vf_max(vf_abs(vf_load(x + i)), most);
-    if (i < n)
-        most = vf_max(vf_abs(vf_load_n(x + i, n - i)), most);
+    vf most = vf_set(0.0f), strange = most; /* NaN, once something is infinite or NaN */
+    for (; i < n; i += LANES) {
+        vf part = n - i < LANES ? vf_load_n(x + i, n - i) : vf_load(x + i);
+        most = vf_max(vf_abs(part), most);
+        strange = vf_fma(part, vf_set(0.0f), strange);
+    }
     float *scale = kv_scales(kv, rows, dim) + token;
-    vf inverse = vf_set(ln_scalar_kv_scale(kv->dtype, vf_largest(most), scale));
+    float largest = vf_largest(most) + vf_sum(strange);
+    vf inverse = vf_set(ln_scalar_kv_scale(kv->dtype, largest, scale));
     for (i = 0; i < n; i += LANES) {
         size_t left = n - i < LANES ? n - i : LANES;
         vf y = left < LANES ? vf_load_n(x + i, left) : vf_load(x + i);

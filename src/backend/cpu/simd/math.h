@@ -7,9 +7,10 @@
 #include "backend/op.h"
 
 /* exp(x) within 2 units in the last place; 0 below -87.3, and the largest result at 88.3 and
- * above. x = n ln 2 + r, and exp(r) is its Taylor polynomial of degree 7 on |r| <= ln 2 / 2. */
+ * above; NaN stays NaN, being second where numbers are compared. x = n ln 2 + r, and exp(r) is its
+ * Taylor polynomial of degree 7 on |r| <= ln 2 / 2. */
 LN_INLINE vf vf_exp(vf x) {
-    vf bounded = vf_max(vf_min(x, vf_set(88.3f)), vf_set(-87.3f));
+    vf bounded = vf_max(vf_set(-87.3f), vf_min(vf_set(88.3f), x));
     vi n = vi_round(vf_mul(bounded, vf_set(1.44269504f)));
     vf r = vf_fma(vf_from_i(n), vf_set(-0.693145752f), bounded);
     r = vf_fma(vf_from_i(n), vf_set(-1.42860677e-6f), r);

@@ -73,10 +73,10 @@ LN_EACH_QUAD(vf, vf_min, (vf a, vf b), vbslq_f32(vcltq_f32(a.q[i], b.q[i]), a.q[
 LN_EACH_QUAD(vf, vf_scale2, (vf x, vi n),
              vmulq_f32(x.q[i],
                        vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n.q[i], vdupq_n_s32(127)), 23))))
-/* y where x is at least `limit`, else 0 */
+/* 0 where x is below `limit`, else y */
 LN_EACH_QUAD(vf, vf_zero_below, (vf x, float limit, vf y),
-             vreinterpretq_f32_u32(vandq_u32(vcgeq_f32(x.q[i], vdupq_n_f32(limit)),
-                                             vreinterpretq_u32_f32(y.q[i]))))
+             vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(y.q[i]),
+                                             vcltq_f32(x.q[i], vdupq_n_f32(limit)))))
 
 /* Fixed trees: lanes i and i + 8, then 4, 2, 1. */
 LN_INLINE float vf_sum(vf x) {

@@ -132,11 +132,11 @@ LN_INLINE void vf_to_bf16(uint16_t *p, vf x) {
     __m256i words = _mm256_packus_epi32(bf16_bits(x.a), bf16_bits(x.b));
     _mm256_storeu_si256((__m256i *)(void *)p, _mm256_permute4x64_epi64(words, 0xd8));
 }
-/* y where x is at least `limit`, else 0 */
+/* 0 where x is below `limit`, else y */
 LN_INLINE vf vf_zero_below(vf x, float limit, vf y) {
     __m256 least = _mm256_set1_ps(limit);
-    return (vf){_mm256_and_ps(_mm256_cmp_ps(x.a, least, _CMP_GE_OQ), y.a),
-                _mm256_and_ps(_mm256_cmp_ps(x.b, least, _CMP_GE_OQ), y.b)};
+    return (vf){_mm256_and_ps(_mm256_cmp_ps(x.a, least, _CMP_NLT_UQ), y.a),
+                _mm256_and_ps(_mm256_cmp_ps(x.b, least, _CMP_NLT_UQ), y.b)};
 }
 /* The same bits. */
 LN_INLINE vf vf_of_bits(vi x) {

@@ -114,9 +114,9 @@ LN_INLINE void vf_to_bf16(uint16_t *p, vf x) {
     up = _mm512_mask_set1_epi32(up, nan, 0x7fc00000);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16)));
 }
-/* y where x is at least `limit`, else 0 */
+/* 0 where x is below `limit`, else y */
 LN_INLINE vf vf_zero_below(vf x, float limit, vf y) {
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, vf_set(limit), _CMP_GE_OQ), y);
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, vf_set(limit), _CMP_NLT_UQ), y);
 }
 
 /* The same bits. */

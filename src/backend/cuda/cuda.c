@@ -1,5 +1,6 @@
 #include "backend/cuda/cuda.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,11 @@
 #include "backend/cuda/stage.h"
 #include "backend/cuda/tiles.h"
 #include "format/quants.h"
+
+/* Blocks of a chain wait for one another, so all of them must be on the device: two chains of
+ * different streams could have a part of it each, for ever. So one backend of the process has
+ * chains; others run their operations one by one, with the same bits. */
+static atomic_flag chains_are_taken = ATOMIC_FLAG_INIT;
 
 /* A run that was started. */
 typedef struct started_run {
@@ -26,7 +32,8 @@ typedef struct cuda_backend {
     void *scratch;   /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
     unsigned *arrived; /* LN_CHAIN_BYTES of device memory */
-    int upload_code;   /* the first failure of an upload, for the next call that can say so */
+    bool has_chains;
+    int upload_code; /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
     ln_cuda_graphs graphs;
     ln_tile_x x; /* unless exact */
@@ -70,6 +77,9 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free(self->x.memory);
     if (self->arrived != NULL)
         ln_cuda_free(self->arrived);
+    if (self->has_chains)
+        atomic_flag_clear(&chains_are_taken);
+    self->has_chains = false;
     self->stage = (ln_cuda_stage){0};
     self->x = (ln_tile_x){0};
     self->scratch = NULL;
@@ -282,6 +292,7 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     self->arrived = arrived;
     if (code != 0)
         return fail_to_reserve(self, code, LN_CHAIN_BYTES, "results of chains", err);
+    self->has_chains = !atomic_flag_test_and_set(&chains_are_taken);
     code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;
@@ -390,7 +401,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     step.exact = self->use.exact;
     step.scratch = self->scratch;
     step.scratch_bytes = self->scratch_bytes;
-    step.arrived = profiles ? NULL : self->arrived;
+    step.arrived = self->has_chains && !profiles ? self->arrived : NULL;
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
     else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))

@@ -133,6 +133,35 @@ static void latents_in_an_fp8_cache(void **state) {
     check_model("deepseek_v3", LINNET_PRECISION_FAST, LINNET_KV_FP8);
 }
 
+/* Engines of one process share a device's kernels, and whatever of the library were global. */
+static void engines_answer_at_once(void **state) {
+    (void)state;
+    enum { N_ENGINES = 3, ROUNDS = 40 };
+    int32_t want[MAX_IDS], ids[MAX_IDS];
+    linnet_finish finish;
+    golden g;
+    golden_open(&g, "llama");
+    linnet_engine_options options = exact_options(ROWS + GOLDEN_OUTPUT, 1, 64, 1);
+    options.precision = LINNET_PRECISION_FAST;
+    linnet_request_options request = greedy_options(&g, 0);
+    linnet_engine *engines[N_ENGINES];
+    for (size_t i = 0; i < N_ENGINES; i++)
+        engines[i] = engine_on(&g, options);
+    size_t n = receive(submit(engines[0], &request), want, &finish);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        linnet_request *requests[N_ENGINES];
+        for (size_t i = 0; i < N_ENGINES; i++)
+            requests[i] = submit(engines[i], &request);
+        for (size_t i = 0; i < N_ENGINES; i++) {
+            assert_int_equal(receive(requests[i], ids, &finish), n);
+            assert_memory_equal(ids, want, n * sizeof *ids);
+        }
+    }
+    for (size_t i = 0; i < N_ENGINES; i++)
+        linnet_engine_destroy(engines[i]);
+    linnet_model_close(g.model);
+}
+
 int main(int argc, char **argv) {
     if (!engine_test_begin(argc, argv))
         return TEST_EXIT_SKIPPED;
@@ -145,6 +174,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(latents_in_an_int8_cache),
         cmocka_unit_test(windows_in_an_fp8_cache),
         cmocka_unit_test(latents_in_an_fp8_cache),
+        cmocka_unit_test(engines_answer_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,9 @@ typedef struct ln_batch_group {
 typedef struct ln_batch {
     size_t n_tokens, n_seqs, n_logits, n_groups;
     const int32_t *tokens;     /* [n_tokens] ids, each below n_vocab; with has_device_tokens in the
-                                  backend's memory, where the step before writes them */
+                                  backend's memory, where the step before writes them, and where
+                                  LN_OP_SAMPLE, last of this one, writes the next: each row
+                                  over its own token, then the only one that it reads */
     const int32_t *positions;  /* [n_tokens] absolute, contiguous within a sequence */
     const int32_t *seq_starts; /* [n_seqs + 1] first token of each sequence, then n_tokens */
     const int32_t *logit_rows; /* [n_logits] tokens whose logits are wanted, ascending */

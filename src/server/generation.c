@@ -27,6 +27,7 @@ static void destroy(ln_generation *generation) {
     ln_server *server = generation->server;
     for (size_t i = 0; i < generation->n_choices; i++) {
         ln_strbuf_free(&generation->choices[i].text);
+        ln_strbuf_free(&generation->choices[i].piece);
         ln_answer_free(&generation->choices[i].answer);
         for (size_t j = 0; j < LN_LOGPROBS_COLUMNS; j++)
             ln_strbuf_free(&generation->choices[i].logprobs[j]);

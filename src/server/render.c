@@ -76,11 +76,15 @@ static void put_top(const ln_render *render, ln_strbuf *out, const linnet_logpro
 
 /* Where a token begins in the choice's text; what it completes is passed over. */
 static size_t pass(const ln_render *render, ln_choice *choice, int32_t token) {
-    char text[4096];
     size_t begin = choice->offset_chars;
-    if (render->tokenizer != NULL) {
-        size_t n_bytes = ln_detokenizer_push(&choice->decoder, token, text, sizeof text);
-        choice->offset_chars += count_chars(text, n_bytes);
+    if (render->tokenizer == NULL)
+        return begin;
+    size_t most = ln_tokenizer_max_piece_bytes(render->tokenizer);
+    ln_strbuf_clear(&choice->piece);
+    if (ln_strbuf_reserve(&choice->piece, most)) {
+        char *text = choice->piece.data;
+        choice->offset_chars +=
+            count_chars(text, ln_detokenizer_push(&choice->decoder, token, text, most));
     }
     return begin;
 }

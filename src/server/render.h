@@ -28,6 +28,7 @@ typedef struct ln_choice {
     size_t n_logprobs;      /* in the columns */
     size_t offset_chars;    /* where the next token begins, for text_offset: behind what this */
     ln_detokenizer decoder; /* one has written */
+    ln_strbuf piece;        /* for that */
     size_t n_output_tokens, n_counted_tokens;
     linnet_finish finish; /* NONE: not over */
     bool has_begun;       /* some chunk was shown */

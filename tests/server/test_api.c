@@ -202,6 +202,14 @@ static void gives_bytes_of_parts(void **state) {
     if (strstr(heard.body, "\"text_offset\":[0,0,0,1,1,1,1,2,2,3]") == NULL)
         fail_msg("%s", heard.body);
     response_free(&heard);
+    /* a prompt that ends with f0, which 9f 9f 9f complete */
+    heard =
+        post(&shared, "/v1/completions",
+             "{\"prompt\":[0,175],\"logit_bias\":{\"256\":100},\"max_tokens\":3,\"logprobs\":0}");
+    assert_int_equal(heard.status, 200);
+    if (strstr(heard.body, "\"text_offset\":[0,0,0]") == NULL)
+        fail_msg("%s", heard.body);
+    response_free(&heard);
 }
 
 static void stops_at_strings(void **state) {

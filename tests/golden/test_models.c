@@ -21,7 +21,7 @@ static const struct {
     double most_sensitive; /* of t5_gated, whose scores are not scaled, so that its logits move ten
                               times as far as the others' whatever is rounded, and of
                               deepseek_v3_fp8, where an expert changes */
-} narrow[] = {{LINNET_KV_Q8_0, 5e-2, 0.25}, {LINNET_KV_FP8, 0.3, 1.0}};
+} narrow[] = {{LINNET_KV_Q8_0, 5e-2, 0.25}, {LINNET_KV_FP8, 0.25, 0.55}};
 enum { N_NARROW = sizeof narrow / sizeof *narrow };
 static double min_gap = 1e-3; /* below it, at least, either of two tokens is right */
 

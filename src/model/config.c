@@ -6,14 +6,25 @@
 
 enum { NAME_BYTES = 128 };
 
+static bool has_any(const ln_config *config, const char *names) {
+    ln_meta_value value;
+    return names != NULL && ln_config_find(config, (ln_key){names, ""}, &value, NULL);
+}
+
 /* The default of one of `names`, where the file does not hold that key, not even as null. */
 static bool find_default(const ln_config *config, const char *names, ln_meta_value *value) {
     const ln_config_default *known = config->is_gguf ? NULL : config->defaults;
     for (; known != NULL && known->key != NULL; known++) {
         if (!ln_list_has(names, known->key, strlen(known->key)) ||
             (known->type != NULL && strcmp(known->type, config->arch) != 0) ||
-            ln_checkpoint_meta_is_null(config->checkpoint, known->key))
+            ln_checkpoint_meta_is_null(config->checkpoint, known->key) ||
+            has_any(config, known->unless))
             continue;
+        if (known->text != NULL) {
+            *value = (ln_meta_value){.kind = LN_META_STRING,
+                                     .string = {known->text, strlen(known->text)}};
+            return true;
+        }
         bool whole = known->value == floor(known->value);
         *value = (ln_meta_value){.kind = known->is_flag ? LN_META_BOOL
                                          : whole        ? LN_META_INT

@@ -14,7 +14,9 @@ typedef struct ln_config_default {
     const char *key;
     double value; /* a number, or a flag as 0 or 1 */
     bool is_flag;
-    const char *type; /* for this model_type of the family alone, or NULL */
+    const char *type;   /* for this model_type of the family alone, or NULL */
+    const char *text;   /* instead of a value, or NULL */
+    const char *unless; /* not where config.json has one of these keys, or NULL */
 } ln_config_default;
 
 typedef struct ln_config {

@@ -136,7 +136,6 @@ struct ln_family {
     bool unit_scale;            /* attention scores are q.k as they are */
     bool tied_by_default;       /* the output is the embedding unless the checkpoint says no */
     bool scale_tied_logits;     /* by 1 / sqrt(dim), unless config.json says that it is not tied */
-    bool own_output;            /* an output of its own counts, whatever config.json says */
     size_t unit_output_vocab;   /* with so many tokens the output's rows count as of length one */
     size_t gguf_alibi_layers;   /* GGUF: with so many layers ALiBi, else RoPE */
     const ln_binding *bindings; /* [n_bindings] */

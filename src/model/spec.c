@@ -176,6 +176,31 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
     return LINNET_OK;
 }
 
+/* Whether two tensors of a checkpoint have other bytes, by a sample of them. */
+static bool are_different(const ln_tensor *a, const ln_tensor *b) {
+    enum { SAMPLES = 64, SAMPLE_BYTES = 1024 };
+    if (a->dtype != b->dtype || a->bytes != b->bytes)
+        return true;
+    size_t n_bytes = a->bytes < SAMPLE_BYTES ? a->bytes : SAMPLE_BYTES;
+    bool differ = false;
+    for (size_t i = 0; i < SAMPLES && !differ; i++) {
+        size_t at = (a->bytes - n_bytes) / SAMPLES * (i + 1);
+        differ = memcmp(a->data + at, b->data + at, n_bytes) != 0;
+    }
+    return differ;
+}
+
+/* Whether an output lies there beside the embedding that is not the same matrix: what multiplies
+ * then whatever config.json says, as transformers has it. */
+static bool has_own_output(const ln_config *config, const ln_family *family) {
+    const ln_binding *binding;
+    const ln_checkpoint *checkpoint = config->checkpoint;
+    ln_tensor_id output_id = {.role = LN_ROLE_OUTPUT}, embedding_id = {.role = LN_ROLE_EMBEDDING};
+    const ln_tensor *output = ln_family_find(family, checkpoint, output_id, &binding);
+    const ln_tensor *embedding = ln_family_find(family, checkpoint, embedding_id, &binding);
+    return output != NULL && embedding != NULL && are_different(output, embedding);
+}
+
 /* Whether the output is the embedding: by a flag of config.json, or because there is no other. A
  * flag that is false wants the tensor. */
 static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err) {
@@ -183,7 +208,7 @@ static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err
     bool is_there = ln_family_has(spec->family, config->checkpoint, id);
     spec->tied = !is_there || (spec->family->tied_by_default && !config->is_gguf);
     LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &spec->tied, err));
-    if (is_there && spec->family->own_output)
+    if (spec->tied && is_there && !config->is_gguf && has_own_output(config, spec->family))
         spec->tied = false;
     return LINNET_OK;
 }

@@ -36,10 +36,22 @@ static const ln_binding bindings[] = {
      .hf_bare = true},
 };
 
+/* Where config.json says nothing of the scaling. */
+#define ROPE_DEFAULT(name, ...)                                                                    \
+    { .key = "rope_parameters." name, .unless = "rope_parameters|rope_scaling", __VA_ARGS__ }
+
 static const ln_config_default defaults[] = {
-    LN_DEFAULT("head_dim", 64),           LN_DEFAULT("num_key_value_heads", 8),
-    LN_DEFAULT("num_experts_per_tok", 4), LN_DEFAULT("sliding_window", 128),
-    LN_DEFAULT("rms_norm_eps", 1e-5),     {0}};
+    LN_DEFAULT("head_dim", 64),
+    LN_DEFAULT("num_key_value_heads", 8),
+    LN_DEFAULT("num_experts_per_tok", 4),
+    LN_DEFAULT("sliding_window", 128),
+    LN_DEFAULT("rms_norm_eps", 1e-5),
+    LN_DEFAULT("rope_theta", 150000),
+    ROPE_DEFAULT("rope_type", .text = "yarn"),
+    ROPE_DEFAULT("factor", .value = 32),
+    ROPE_DEFAULT("truncate", .value = false, .is_flag = true),
+    ROPE_DEFAULT("original_max_position_embeddings", .value = 4096),
+    {0}};
 
 const ln_family ln_family_gpt_oss = {
     .name = "gpt_oss",

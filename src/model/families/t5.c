@@ -76,6 +76,7 @@ static const ln_binding bindings[] = {
 static const ln_config_default defaults[] = {
     LN_DEFAULT("d_kv", 64),
     {.key = "scale_decoder_outputs", .value = false, .is_flag = true, .type = "mt5"},
+    {.key = "feed_forward_proj", .text = "gated-gelu", .type = "mt5"},
     {0}};
 
 const ln_family ln_family_t5 = {
@@ -96,6 +97,5 @@ const ln_family ln_family_t5 = {
     .unit_scale = true,
     .tied_by_default = true,
     .scale_tied_logits = true,
-    .own_output = true, /* transformers 5 writes that it is tied even where it is not */
     LN_BINDINGS(bindings),
 };

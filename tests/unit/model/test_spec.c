@@ -271,6 +271,63 @@ static void rare_flags_are_heeded(void **state) {
     ln_arena_free(&arena);
 }
 
+/* Gives a tensor the bytes of another one, of the same size. */
+static void copy_tensor(const edited *e, const char *from, const char *to) {
+    ln_checkpoint *checkpoint;
+    ln_strbuf file;
+    ln_strbuf_init(&file);
+    assert_int_equal(ln_checkpoint_open(e->folder, false, &checkpoint, NULL), LINNET_OK);
+    assert_int_equal(ln_file_read(e->tensors, 1 << 24, &file, NULL), LINNET_OK);
+    const ln_tensor *source = ln_checkpoint_find(checkpoint, from),
+                    *target = ln_checkpoint_find(checkpoint, to);
+    assert_int_equal(source->bytes, target->bytes);
+    memcpy(file.data + target->file_offset, file.data + source->file_offset, source->bytes);
+    ln_checkpoint_close(checkpoint);
+    assert_int_equal(unlink(e->tensors), 0);
+    FILE *out = fopen(e->tensors, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(file.data, 1, file.len, out), file.len);
+    fclose(out);
+    ln_strbuf_free(&file);
+}
+
+/* A tied output that lies there beside the embedding counts, unless it is the same matrix. */
+static void another_output_is_not_tied(void **state) {
+    (void)state;
+    static const change tie = {"\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true"};
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_changed("llama", &tie, 1, &spec, &arena, NULL), LINNET_OK);
+    assert_false(spec.tied);
+    edited e = edit("llama", &tie, 1);
+    copy_tensor(&e, "model.embed_tokens.weight", "lm_head.weight");
+    assert_int_equal(read_folder(&e, &spec, &arena, NULL), LINNET_OK);
+    assert_true(spec.tied);
+    ln_arena_free(&arena);
+}
+
+/* Of gpt-oss all of the scaling is a default, or none. */
+static void a_scaling_may_be_a_default(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(
+        read_edited("gpt_oss", "\"rope_parameters\"", "\"nothing\"", &spec, &arena, NULL),
+        LINNET_OK);
+    const ln_rope_spec *rope = &spec.ropes[0];
+    assert_true(rope->theta == 150000 && rope->factor == 32 && rope->original_ctx == 4096);
+    assert_true(rope->scaling == LN_ROPE_YARN && !rope->truncate);
+    assert_true(rope->beta_fast == 32 && rope->beta_slow == 1);
+    assert_int_equal(read_edited("gpt_oss", "\"rope_parameters\"",
+                                 "\"rope_parameters\": {\"rope_theta\": 5000.0}, \"nothing\"",
+                                 &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_true(rope->theta == 5000 && rope->scaling == LN_ROPE_PLAIN);
+    ln_arena_free(&arena);
+}
+
 /* T5 names activation and gate in one word, which counts more than `dense_act_fn`. */
 static void projections_are_read(void **state) {
     (void)state;
@@ -295,6 +352,21 @@ static void projections_are_read(void **state) {
         assert_int_equal(spec.layers[0].ffn.gated, strcmp(cases[i].golden, "t5_gated") == 0);
         ln_arena_free(&arena);
     }
+    static const change mt5[] = {
+        {"\"model_type\": \"t5\"", "\"model_type\": \"mt5\""},
+        {"\"feed_forward_proj\"", "\"nothing\""},
+        {"\"dense_act_fn\"", "\"no_function\""},
+        {"\"is_gated_act\"", "\"no_gate\""},
+    };
+    ln_spec spec;
+    ln_arena arena;
+    ln_error err = {0};
+    ln_arena_init(&arena);
+    if (read_changed("t5_gated", mt5, 4, &spec, &arena, &err) < 0)
+        fail_msg("%s", err.message);
+    assert_int_equal(spec.layers[0].ffn.activation, LN_ACT_GELU_TANH);
+    assert_true(spec.layers[0].ffn.gated);
+    ln_arena_free(&arena);
 }
 
 /* Where config.json lacks a key, the reference implementation has a value; null is another. */
@@ -416,6 +488,8 @@ int main(void) {
         cmocka_unit_test(old_spellings_are_read),
         cmocka_unit_test(rare_flags_are_heeded),
         cmocka_unit_test(projections_are_read),
+        cmocka_unit_test(another_output_is_not_tied),
+        cmocka_unit_test(a_scaling_may_be_a_default),
         cmocka_unit_test(missing_keys_have_defaults),
         cmocka_unit_test(original_contexts_are_found),
         cmocka_unit_test(outer_dimensions_of_one_do_not_count),

@@ -10,7 +10,7 @@
 enum {
     BLOCK = 16,
     MAX_BLOCKS = 40,
-    MAX_ROWS = 5,
+    MAX_ROWS = 64,
     MAX_LAYERS = 14,
     N_SETS = 2, /* of weights, which layers take by turns */
     MAX_STEPS = 3,
@@ -85,10 +85,9 @@ static float *make_cache(size_t n_pairs) {
 static chain_data make_data(const chain_case *c) {
     chain_data d = {.out = make_matrix(c->out_dtype, N_OUT, c->dim),
                     .norms = noise_rows(4 * c->dim),
-                    .x = noise_rows(MAX_STEPS * MAX_ROWS * c->dim),
+                    .x = noise_rows(MAX_STEPS * c->n_rows * c->dim),
                     .inv_freq = noise_rows(MAX_HALF_DIM),
-                    .n_cache =
-                        (size_t)MAX_ROWS * MAX_BLOCKS * BLOCK * c->kv_heads * c->head_dim / 2};
+                    .n_cache = c->n_rows * MAX_BLOCKS * BLOCK * c->kv_heads * c->head_dim / 2};
     for (size_t set = 0; set < N_SETS; set++)
         for (linear_name name = Q; name < N_LINEARS; name++) {
             size_t n_rows, n_cols;
@@ -98,8 +97,9 @@ static chain_data make_data(const chain_case *c) {
             d.bias[set][name] = c->has_bias ? noise_rows(n_rows) : NULL;
         }
     d.cache = make_cache(d.n_cache);
-    for (int32_t i = 0; i < MAX_ROWS * MAX_BLOCKS; i++)
-        d.tables[i] = i * 37 % (MAX_ROWS * MAX_BLOCKS);
+    int32_t n_blocks = (int32_t)c->n_rows * MAX_BLOCKS;
+    for (int32_t i = 0; i < n_blocks; i++)
+        d.tables[i] = i * 37 % n_blocks;
     return d;
 }
 
@@ -114,7 +114,7 @@ static void free_data(chain_data *d) {
 }
 
 static placed place(side *s, const chain_case *c, const chain_data *d) {
-    size_t n = MAX_ROWS, q = c->n_heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    size_t n = c->n_rows, q = c->n_heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     placed p = {.out = put_weight(s, &d->out, NULL),
                 .rope = {.style = c->has_bias ? LN_ROPE_INTERLEAVED : LN_ROPE_HALF,
                          .n_dims = c->has_bias ? c->head_dim / 2 : c->head_dim,
@@ -292,7 +292,7 @@ static float *run_steps(side *s, const chain_case *c, const chain_data *d, way b
     s->backend->profile = by == ONE_BY_ONE ? &profile : NULL;
     for (size_t number = 0; number < c->n_steps; number++) {
         make_step(&st, c, d, number);
-        s->backend->vtable->upload(s->backend, p.x, d->x + number * MAX_ROWS * c->dim,
+        s->backend->vtable->upload(s->backend, p.x, d->x + number * n_rows * c->dim,
                                    n_rows * c->dim * sizeof *d->x);
         run_ops(s, ops, n_ops);
         append(s, results, n, p.x, n_rows * c->dim);
@@ -393,8 +393,30 @@ static void chains_are_those_of_single_kernels(void **state) {
     check_cases(cases, sizeof cases / sizeof *cases);
 }
 
+static void chains_of_many_rows_are_those_of_single_kernels(void **state) {
+    (void)state;
+    static const chain_case cases[] = {
+        {"nine rows", LN_DTYPE_BF16, .n_cached = 40, .n_rows = 9},
+        {"no whole tiles", LN_DTYPE_BF16, .n_cached = 30, .n_rows = 33, .n_hidden = 1000,
+         .norm = LN_NORM_LAYER, .has_bias = true},
+        {"no gate", LN_DTYPE_BF16, .n_cached = 20, .n_rows = 20, .is_plain = true},
+        {"parallel, many rows", LN_DTYPE_BF16, .n_cached = 50, .n_rows = 63, .placement = PARALLEL,
+         .norm = LN_NORM_LAYER, .has_bias = true},
+        {"two norms, many rows", LN_DTYPE_BF16, .n_rows = 17, .placement = PARALLEL_WITH_NORM},
+        {"precise", LN_DTYPE_BF16, .n_cached = 10, .n_rows = 12, .is_precise = true},
+        {"mixed, many rows", LN_DTYPE_BF16, LN_DTYPE_Q8_0, LN_DTYPE_BF16, .n_rows = 30},
+        {"few columns", LN_DTYPE_BF16, .n_rows = 40, .dim = 512, .n_heads = 3, .kv_heads = 1,
+         .n_hidden = 64},
+        {"wide, many rows", LN_DTYPE_BF16, .n_cached = 5, .n_rows = 64, .dim = 4608,
+         .n_hidden = 9216, .head_dim = 128, .n_heads = 24, .kv_heads = 4, .n_layers = 1,
+         .n_steps = 2, .norm = LN_NORM_RMS_PLUS_ONE},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
 const struct CMUnitTest chain_tests[] = {
     cmocka_unit_test(a_short_chain_is_that_of_single_kernels),
     cmocka_unit_test(chains_are_those_of_single_kernels),
+    cmocka_unit_test(chains_of_many_rows_are_those_of_single_kernels),
 };
 const size_t n_chain_tests = sizeof chain_tests / sizeof *chain_tests;

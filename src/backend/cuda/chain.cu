@@ -27,7 +27,7 @@ enum {
     MIN_SLOTS = 2,
     PLAN_BYTES = (sizeof(ln_chain_slice_plan<LN_CHAIN_MAX_HEAD_DIM>) + 127) / 128 * 128,
     COUNTER_BYTES = 128, /* in front of what is passed */
-    MAX_PASSED = (LN_CHAIN_BYTES - COUNTER_BYTES) / sizeof(float)
+    MAX_PASSED = (LN_CHAIN_FEW_BYTES - COUNTER_BYTES) / sizeof(float)
 };
 
 /* Word `threadIdx.x` of a stage, `linear` and `attention` being the numbers of the next of each. */

@@ -49,6 +49,9 @@ size_t ln_cuda_dispatch(const ln_op *ops, size_t n_ops, const ln_cuda_step *step
         *code = ln_cuda_chain(ops, n, step, stream);
         return n;
     }
+    n = ln_cuda_tile_chain(ops, n_ops, step, x, stream, code);
+    if (n > 0)
+        return n;
     n = ln_cuda_tile_linears(ops, n_ops);
     if (n > 0) {
         size_t n_next = ln_cuda_tile_linears(ops + n, n_ops - n);

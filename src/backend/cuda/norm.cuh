@@ -79,6 +79,11 @@ static __device__ __forceinline__ void ln_hold_row(const float *x, size_t dim,
         }
 }
 
+/* The threads that play meet; others of the block are elsewhere. */
+template <int SHARE> static __device__ __forceinline__ void ln_held_meet(void) {
+    asm volatile("bar.sync 0, %0;" ::"n"(LN_HELD_THREADS / SHARE) : "memory");
+}
+
 /* As ln_block_sum over the threads that are played. shared [LN_MAX_WARPS] */
 template <int SHARE>
 static __device__ __forceinline__ float ln_held_sum(const float x[SHARE], float *shared) {
@@ -89,9 +94,9 @@ static __device__ __forceinline__ float ln_held_sum(const float x[SHARE], float 
         if (lane == 0)
             shared[s * (LN_HELD_THREADS / SHARE / LN_WARP) + warp] = sum;
     }
-    __syncthreads();
+    ln_held_meet<SHARE>();
     float sum = ln_warp_sum(lane < LN_HELD_THREADS / LN_WARP ? shared[lane] : 0.0f);
-    __syncthreads();
+    ln_held_meet<SHARE>();
     return sum;
 }
 

@@ -29,8 +29,8 @@ typedef struct ln_tile_args {
     size_t n_rows, rows_per_x;
     ln_tile_x_parts x;
     ln_tile_split split;
-    /* A gate's result of BF16 is written as `to` says, that of F8_ROW as rows of bf16 there; not to
-     * `out` then where that has no other readers. */
+    /* The result of BF16, where there is one part, is written as `to` says, a gate's of F8_ROW as
+     * rows of bf16 there; not to `out` then where that has no other readers. */
     bool converts, leaves_out;
     ln_tile_x_parts to;
 } ln_tile_args;
@@ -63,6 +63,12 @@ static inline bool ln_tile_is_precise(const ln_tile_args &args) {
         precise |= args.parts[i].precise;
     return precise;
 }
+
+/* Sees to x being in the form that these linears take, or cuBLASLt. */
+int ln_tile_prepare_x(const ln_op *ops, size_t n_ops, bool by_blas, ln_tile_x *x,
+                      cudaStream_t stream);
+/* What these linears take, whose x is there. */
+ln_tile_args ln_tile_make_args(const ln_op *ops, size_t n_ops, const ln_tile_x *x);
 
 /* For few rows of all kinds but INT8_ROW and F8_ROW, whose x is in one panel; on Hopper. */
 int ln_tile_few(int kind, const ln_tile_args &args, cudaStream_t stream);

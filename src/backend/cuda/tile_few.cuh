@@ -68,10 +68,13 @@ static __device__ __forceinline__ void work(const few_args &a, const char *stage
             }
             if (HOLDS && !is_whole) {
                 is_whole = held.n > HELD || slice + 1 == piece.end;
-                if (is_whole)
-                    add_held<shape>(a, held, sum, total);
-                else
+                if (is_whole) {
+                    float taken[N];
+                    take_sums<shape>(a, taken);
+                    add_held(taken, held, sum, total);
+                } else {
                     hold(sum, held, total);
+                }
                 continue;
             }
             if (!HOLDS && slice == piece.begin && slice > 0)

@@ -84,15 +84,12 @@ static __device__ __forceinline__ void hold(const float (&sum)[N], few_held<N> &
     held.n++;
 }
 
-/* What the block in front has left, what is held, and `sum`. */
-template <typename SHAPE>
-static __device__ __forceinline__ void add_held(const few_args &a, few_held<SHAPE::N_SUMS> &held,
-                                                const float (&sum)[SHAPE::N_SUMS],
-                                                float (&total)[SHAPE::N_SUMS]) {
-    float taken[SHAPE::N_SUMS];
-    take_sums<SHAPE>(a, taken);
+/* What was taken from the block in front, what is held, and `sum`. */
+template <int N>
+static __device__ __forceinline__ void add_held(const float (&taken)[N], few_held<N> &held,
+                                                const float (&sum)[N], float (&total)[N]) {
 #pragma unroll
-    for (unsigned i = 0; i < SHAPE::N_SUMS; i++) {
+    for (int i = 0; i < N; i++) {
         float y = taken[i];
         y = held.n > 0 ? y + total[i] : y;
 #pragma unroll

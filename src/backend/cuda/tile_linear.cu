@@ -225,9 +225,8 @@ int ln_cuda_tile_attention(const ln_op *attention, const ln_op *ops, size_t n_op
     return ln_fast_attention(&args, step, &to, stream);
 }
 
-/* Sees to x being in the form that these linears take. */
-static int prepare_x(const ln_op *ops, size_t n_ops, bool by_blas, ln_tile_x *x,
-                     ln_cuda_stream stream) {
+int ln_tile_prepare_x(const ln_op *ops, size_t n_ops, bool by_blas, ln_tile_x *x,
+                      ln_cuda_stream stream) {
     bool is_missing = ln_tile_x_wants(&ops->linear, any_precise(ops, n_ops), by_blas, x);
     return is_missing ? ln_tile_x_convert(x, stream) : 0;
 }
@@ -265,33 +264,39 @@ static int run_gate(ln_tile_args &args, ln_tile_x *x, ln_tile_x *next, ln_cuda_s
     return code != 0 ? code : ln_tile_x_convert_narrow(x, args.to.bf16, stream);
 }
 
-int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, size_t n_next, ln_tile_x *x,
-                        ln_cuda_stream stream) {
+ln_tile_args ln_tile_make_args(const ln_op *ops, size_t n_ops, const ln_tile_x *x) {
     const ln_op_linear *p = &ops->linear;
-    int kind = (int)p->weight->layout;
-    if (ln_cuda_blas_takes(x->blas, ops, n_ops)) {
-        int code = prepare_x(ops, n_ops, true, x, stream);
-        if (code == 0)
-            code = ln_cuda_blas_linears(x->blas, ops, n_ops, x, stream);
-        if (code != cudaErrorNotSupported) /* tiles serve what the library refuses */
-            return code;
-    }
-    int code = prepare_x(ops, n_ops, false, x, stream);
-    if (code != 0)
-        return code;
     ln_tile_args args = {};
     args.x = ln_tile_x_divide(x);
     args.split.left = (unsigned *)x->memory;
     args.split.sums = (float *)x->memory + LN_TILE_SPLIT_WORDS;
     args.n_parts = (unsigned)n_ops;
-    args.n_tiles = (unsigned)(args.x.cols / ln_tile_cols(kind));
+    args.n_tiles = (unsigned)(args.x.cols / ln_tile_cols((int)p->weight->layout));
     args.n_rows = p->n_rows;
     args.rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
-    for (size_t i = 0; i < n_ops; i++) {
+    for (size_t i = 0; i < n_ops; i++)
         args.parts[i] = ln_tile_make_part(&ops[i].linear);
+    return args;
+}
+
+int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, size_t n_next, ln_tile_x *x,
+                        ln_cuda_stream stream) {
+    const ln_op_linear *p = &ops->linear;
+    int kind = (int)p->weight->layout;
+    if (ln_cuda_blas_takes(x->blas, ops, n_ops)) {
+        int code = ln_tile_prepare_x(ops, n_ops, true, x, stream);
+        if (code == 0)
+            code = ln_cuda_blas_linears(x->blas, ops, n_ops, x, stream);
+        if (code != cudaErrorNotSupported) /* tiles serve what the library refuses */
+            return code;
+    }
+    int code = ln_tile_prepare_x(ops, n_ops, false, x, stream);
+    if (code != 0)
+        return code;
+    ln_tile_args args = ln_tile_make_args(ops, n_ops, x);
+    for (size_t i = 0; i < n_ops; i++)
         if (ops[i].linear.out == x->of)
             x->of = NULL;
-    }
     ln_tile_x next;
     bool only;
     args.converts = converts_result(ops, n_next, args, x, &next, &only);

@@ -26,53 +26,16 @@ static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const fl
 
 /* ---- q, k and v ------------------------------------------------------------------------------ */
 
-enum { QKV_WARPS = 8, HELD_PAIRS = 2 };
-
-/* cos and sin of a lane's pairs, where it has few. */
-typedef struct held_angles {
-    bool are_there;
-    float cos[HELD_PAIRS], sin[HELD_PAIRS];
-} held_angles;
-
-static __device__ __forceinline__ void hold_angles(const ln_qkv_args &p, int32_t position,
-                                                   held_angles &angles) {
-    angles.are_there = p.has_rope && !p.normalizes && p.rope.n_dims > 0 &&
-                       p.rope.n_dims <= 2 * HELD_PAIRS * LN_WARP;
-    if (!angles.are_there)
-        return;
-#pragma unroll
-    for (unsigned k = 0; k < HELD_PAIRS; k++) {
-        unsigned i = threadIdx.x % LN_WARP + k * LN_WARP;
-        float angle = i < (unsigned)p.rope.n_dims / 2 ? (float)position * p.rope.inv_freq[i] : 0.0f;
-        angles.cos[k] = cosf(angle) * p.rope.magnitude;
-        angles.sin[k] = sinf(angle) * p.rope.magnitude;
-    }
-}
+enum { QKV_WARPS = 8 };
 
 /* What ln_finish_head does to a head in place. */
 static __device__ __forceinline__ void finish_head(const ln_qkv_args &p, const ln_norm &norm,
                                                    unsigned head, int32_t position,
-                                                   const held_angles &angles, float *x) {
-    if (!angles.are_there) {
+                                                   const ln_held_angles &angles, float *x) {
+    if (angles.are_there)
+        ln_turn_head(p.rope, angles, x);
+    else
         ln_finish_head(p, norm, head, position, (unsigned)p.kv.k_dim, x, x);
-        return;
-    }
-    unsigned first[HELD_PAIRS], second[HELD_PAIRS], n_pairs = (unsigned)p.rope.n_dims / 2;
-    float a[HELD_PAIRS], b[HELD_PAIRS];
-#pragma unroll
-    for (unsigned k = 0; k < HELD_PAIRS; k++) {
-        unsigned i = min(threadIdx.x % LN_WARP + k * LN_WARP, n_pairs - 1);
-        ln_find_pair(p.rope, i, &first[k], &second[k]);
-        a[k] = x[first[k]], b[k] = x[second[k]];
-    }
-#pragma unroll
-    for (unsigned k = 0; k < HELD_PAIRS; k++)
-        if (threadIdx.x % LN_WARP + k * LN_WARP < n_pairs) {
-            ln_turn_pair(angles.cos[k], angles.sin[k], &a[k], &b[k]);
-            x[first[k]] = a[k];
-            x[second[k]] = b[k];
-        }
-    __syncwarp();
 }
 
 /* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
@@ -84,9 +47,9 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
     size_t token = blockIdx.x;
     int32_t position = p.has_rope ? p.positions[token] : 0;
-    held_angles angles = {};
+    ln_held_angles angles = {};
     if (item < p.n_heads + kv_heads)
-        hold_angles(p, position, angles);
+        ln_hold_angles(p, position, angles);
     ln_wait_for_last();
     if (item < p.n_heads) {
         float *q = p.q + (token * p.n_heads + item) * k_dim;

@@ -70,6 +70,54 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
     __syncwarp();
 }
 
+/* cos and sin of a lane's pairs, where it has few and nothing but a rotation finishes heads. */
+enum { LN_HELD_PAIRS = 2 };
+
+typedef struct ln_held_angles {
+    bool are_there;
+    float cos[LN_HELD_PAIRS], sin[LN_HELD_PAIRS];
+} ln_held_angles;
+
+static __host__ __device__ __forceinline__ bool ln_can_hold_angles(const ln_qkv_args &p) {
+    return p.has_rope && !p.normalizes && p.rope.n_dims > 0 &&
+           p.rope.n_dims <= 2 * LN_HELD_PAIRS * LN_WARP;
+}
+
+static __device__ __forceinline__ void ln_hold_angles(const ln_qkv_args &p, int32_t position,
+                                                      ln_held_angles &angles) {
+    angles.are_there = ln_can_hold_angles(p);
+    if (!angles.are_there)
+        return;
+#pragma unroll
+    for (unsigned k = 0; k < LN_HELD_PAIRS; k++) {
+        unsigned i = threadIdx.x % LN_WARP + k * LN_WARP;
+        float angle = i < (unsigned)p.rope.n_dims / 2 ? (float)position * p.rope.inv_freq[i] : 0.0f;
+        angles.cos[k] = cosf(angle) * p.rope.magnitude;
+        angles.sin[k] = sinf(angle) * p.rope.magnitude;
+    }
+}
+
+/* The rotation of one head x in place, by a warp. */
+static __device__ __forceinline__ void ln_turn_head(const ln_rope &rope,
+                                                    const ln_held_angles &angles, float *x) {
+    unsigned first[LN_HELD_PAIRS], second[LN_HELD_PAIRS], n_pairs = (unsigned)rope.n_dims / 2;
+    float a[LN_HELD_PAIRS], b[LN_HELD_PAIRS];
+#pragma unroll
+    for (unsigned k = 0; k < LN_HELD_PAIRS; k++) {
+        unsigned i = min(threadIdx.x % LN_WARP + k * LN_WARP, n_pairs - 1);
+        ln_find_pair(rope, i, &first[k], &second[k]);
+        a[k] = x[first[k]], b[k] = x[second[k]];
+    }
+#pragma unroll
+    for (unsigned k = 0; k < LN_HELD_PAIRS; k++)
+        if (threadIdx.x % LN_WARP + k * LN_WARP < n_pairs) {
+            ln_turn_pair(angles.cos[k], angles.sin[k], &a[k], &b[k]);
+            x[first[k]] = a[k];
+            x[second[k]] = b[k];
+        }
+    __syncwarp();
+}
+
 /* Without the norms of whole rows. */
 ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step);
 

@@ -3,10 +3,13 @@
  *
  * Sequences that bring one token (decode) are split over their slices: a warp takes one slice of
  * one KV head, with the query heads that share it as the rows of a tile; another kernel merges the
- * slices in order. On Hopper attention_stream.cu does this where blocks that stay are faster.
+ * slices in order. On Hopper attention_stream.cu does this where blocks that stay are faster, and
+ * attention_split.cu the first part of it for heads of 128 in 16 bits.
  * Sequences that bring more (prefill) are cut into tiles of 128 rows (tokens times query heads of a
  * KV head), which walk their slices one after another. */
 #include "backend/cuda/attention_fast.cuh"
+#include "backend/cuda/attention.h"
+#include "backend/cuda/attention_split.cuh"
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_x.cuh"
 
@@ -337,15 +340,23 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE>
-static int launch_split(const ln_fast_args &args, size_t n_seqs, const ln_tile_x_parts *to,
-                        cudaStream_t stream) {
+static int launch_slices(const ln_fast_args &args, size_t n_seqs, cudaStream_t stream) {
     size_t shared = 2 * LN_TILE_HALVES(D) * sizeof(uint16_t);
     cudaError_t code = cudaFuncSetAttribute(
         attend_split<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != cudaSuccess)
         return code;
     dim3 grid((unsigned)args.a.kv.n_heads, (unsigned)n_seqs, args.n_slices);
-    int queued = ln_launch(attend_split<D, DTYPE>, grid, LN_WARP, shared, stream, args);
+    return ln_launch(attend_split<D, DTYPE>, grid, LN_WARP, shared, stream, args);
+}
+
+template <int D, int DTYPE>
+static int launch_split(const ln_fast_args &args, const ln_qkv_args *qkv, const ln_cuda_step *step,
+                        const ln_tile_x_parts *to, cudaStream_t stream) {
+    size_t n_seqs = step->batch.n_seqs;
+    int queued = ln_takes_split_attention(&args, step)
+                     ? ln_split_attention(&args, qkv, step, stream)
+                     : launch_slices<D, DTYPE>(args, n_seqs, stream);
     if (queued != 0 || args.n_slices == 1)
         return queued;
     merge_args merge = {args, to != NULL, {}};
@@ -370,13 +381,13 @@ static int launch_many(const ln_fast_args &args, size_t n_seqs, size_t most_toke
 }
 
 template <int D, int DTYPE>
-static int launch(const ln_fast_args &args, const ln_cuda_step *step, const ln_tile_x_parts *to,
-                  cudaStream_t stream) {
+static int launch(const ln_fast_args &args, const ln_qkv_args *qkv, const ln_cuda_step *step,
+                  const ln_tile_x_parts *to, cudaStream_t stream) {
     int code = 0;
     if (args.splits && step->least_tokens == 1)
         code = ln_takes_stream_attention(&args, step->batch.n_seqs)
                    ? ln_stream_attention(&args, step, to, stream)
-                   : launch_split<D, DTYPE>(args, step->batch.n_seqs, to, stream);
+                   : launch_split<D, DTYPE>(args, qkv, step, to, stream);
     if (code == 0 && (!args.splits || step->most_tokens > 1))
         code = ln_takes_wide_attention(&args)
                    ? ln_wide_attention(&args, step->batch.n_seqs, step->most_tokens, stream)
@@ -385,13 +396,13 @@ static int launch(const ln_fast_args &args, const ln_cuda_step *step, const ln_t
 }
 
 template <int D>
-static int launch_dtype(const ln_fast_args &args, const ln_cuda_step *step,
-                        const ln_tile_x_parts *to, cudaStream_t stream) {
+static int launch_dtype(const ln_fast_args &args, const ln_qkv_args *qkv,
+                        const ln_cuda_step *step, const ln_tile_x_parts *to, cudaStream_t stream) {
     switch (args.a.kv.dtype) {
-    case LN_KV_F16: return launch<D, LN_KV_F16>(args, step, to, stream);
-    case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, step, to, stream);
-    case LN_KV_FP8: return launch<D, LN_KV_FP8>(args, step, to, stream);
-    default: return launch<D, LN_KV_Q8_0>(args, step, to, stream);
+    case LN_KV_F16: return launch<D, LN_KV_F16>(args, qkv, step, to, stream);
+    case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, qkv, step, to, stream);
+    case LN_KV_FP8: return launch<D, LN_KV_FP8>(args, qkv, step, to, stream);
+    default: return launch<D, LN_KV_Q8_0>(args, qkv, step, to, stream);
     }
 }
 
@@ -450,16 +461,35 @@ bool ln_fast_attention_converts(const ln_attention_args *a, const ln_cuda_step *
            (args.n_slices > 1 || ln_takes_stream_attention(&args, step->batch.n_seqs));
 }
 
-int ln_fast_attention(const ln_attention_args *a, const ln_cuda_step *step,
+bool ln_fast_attention_finishes(const ln_op *qkv, const ln_op *attention,
+                                const ln_cuda_step *step) {
+    const ln_op_attention *p = &attention->attention;
+    if (!ln_takes_fast_attention(p, step) ||
+        qkv->qkv.q != p->q || qkv->qkv.kv != p->kv || qkv->qkv.n_heads != p->n_heads ||
+        qkv->qkv.qk_norm != LN_QK_NORM_NONE)
+        return false;
+    ln_attention_args a = ln_make_attention_args(p, step);
+    ln_fast_args args = ln_make_fast_args(&a, step);
+    ln_qkv_args heads = ln_make_qkv_args(&qkv->qkv, step);
+    return ln_takes_split_attention(&args, step) && ln_split_attention_finishes(&args, &heads);
+}
+
+bool ln_cuda_attention_finishes(const ln_op *qkv, const ln_op *attention,
+                                const ln_cuda_step *step) {
+    return qkv->kind == LN_OP_QKV && attention->kind == LN_OP_ATTENTION &&
+           ln_fast_attention_finishes(qkv, attention, step);
+}
+
+int ln_fast_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const ln_cuda_step *step,
                       const ln_tile_x_parts *to, cudaStream_t stream) {
     ln_fast_args args = ln_make_fast_args(a, step);
     switch (a->kv.k_dim) {
-    case 16: return launch_dtype<16>(args, step, to, stream);
-    case 32: return launch_dtype<32>(args, step, to, stream);
-    case 64: return launch_dtype<64>(args, step, to, stream);
-    case 80: return launch_dtype<80>(args, step, to, stream);
-    case 96: return launch_dtype<96>(args, step, to, stream);
-    case 128: return launch_dtype<128>(args, step, to, stream);
-    default: return launch_dtype<256>(args, step, to, stream);
+    case 16: return launch_dtype<16>(args, qkv, step, to, stream);
+    case 32: return launch_dtype<32>(args, qkv, step, to, stream);
+    case 64: return launch_dtype<64>(args, qkv, step, to, stream);
+    case 80: return launch_dtype<80>(args, qkv, step, to, stream);
+    case 96: return launch_dtype<96>(args, qkv, step, to, stream);
+    case 128: return launch_dtype<128>(args, qkv, step, to, stream);
+    default: return launch_dtype<256>(args, qkv, step, to, stream);
     }
 }

@@ -207,12 +207,12 @@ static __device__ __forceinline__ float ln_keep_of(float reference, float now) {
     return reference == now ? 1.0f : ln_weigh(reference, now);
 }
 
-/* Takes a tile's scores into the slice; s becomes weights. */
-template <int D, bool BYTES = false>
+/* Takes a tile's scores into the slice; s becomes weights. ROWS 1: there are no rows g + 8. */
+template <int D, bool BYTES = false, int ROWS = 2>
 static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], float factor,
                                                      ln_slice<D> *slice) {
 #pragma unroll
-    for (int row = 0; row < 2; row++) {
+    for (int row = 0; row < ROWS; row++) {
         float most = -INFINITY;
 #pragma unroll
         for (int n = 0; n < LN_KEY_TILES; n++)

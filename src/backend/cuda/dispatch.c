@@ -1,5 +1,6 @@
 #include "backend/cuda/dispatch.h"
 
+#include "backend/cuda/attention.h"
 #include "backend/cuda/chain.h"
 
 static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
@@ -68,8 +69,13 @@ size_t ln_cuda_dispatch(const ln_op *ops, size_t n_ops, const ln_cuda_step *step
         return 1;
     }
     if (n > 0 && ops->kind == LN_OP_ATTENTION) {
-        *code = ln_cuda_tile_attention(ops, ops + 1, n, step, x, stream);
+        *code = ln_cuda_tile_attention(NULL, ops, ops + 1, n, step, x, stream);
         return 1;
+    }
+    if (n_ops > 1 && ln_cuda_attention_finishes(ops, ops + 1, step)) {
+        n = ln_cuda_tile_linears(ops + 2, n_ops - 2);
+        *code = ln_cuda_tile_attention(ops, ops + 1, ops + 2, n, step, x, stream);
+        return 2;
     }
     if (ln_cuda_tile_takes_groups(ops)) {
         *code = ln_cuda_tile_groups(ops, x, stream);

@@ -209,20 +209,28 @@ int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const l
                           only ? NULL : p->out, &to, stream);
 }
 
-int ln_cuda_tile_attention(const ln_op *attention, const ln_op *ops, size_t n_ops,
+int ln_cuda_tile_attention(const ln_op *qkv, const ln_op *attention, const ln_op *ops, size_t n_ops,
                            const ln_cuda_step *step, ln_tile_x *x, ln_cuda_stream stream) {
     const ln_op_attention *p = &attention->attention;
     result_rows result = {p->out, step->batch.n_tokens, p->n_heads * p->kv->v_dim, 0};
     ln_tile_x wanted;
-    bool only, fits = wants_result(ops, n_ops, result, x, &wanted, &only);
+    bool only, fits = n_ops > 0 && wants_result(ops, n_ops, result, x, &wanted, &only);
     x->of = NULL;
     ln_attention_args args = ln_make_attention_args(p, step);
-    if (!fits || wanted.by_row || !ln_takes_fast_attention(p, step) ||
-        !ln_fast_attention_converts(&args, step))
+    bool converts = fits && !wanted.by_row && ln_takes_fast_attention(p, step) &&
+                    ln_fast_attention_converts(&args, step);
+    if (!converts && qkv == NULL)
         return ln_cuda_attention(attention, step, stream);
-    *x = wanted;
-    ln_tile_x_parts to = ln_tile_x_divide(&wanted);
-    return ln_fast_attention(&args, step, &to, stream);
+    ln_qkv_args heads = {};
+    ln_tile_x_parts to = {};
+    if (qkv != NULL)
+        heads = ln_make_qkv_args(&qkv->qkv, step);
+    if (converts) {
+        *x = wanted;
+        to = ln_tile_x_divide(&wanted);
+    }
+    return ln_fast_attention(&args, qkv != NULL ? &heads : NULL, step, converts ? &to : NULL,
+                             stream);
 }
 
 int ln_tile_prepare_x(const ln_op *ops, size_t n_ops, bool by_blas, ln_tile_x *x,

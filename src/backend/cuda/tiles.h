@@ -114,8 +114,8 @@ int ln_cuda_tile_groups(const ln_op *op, ln_tile_x *x, ln_cuda_stream stream);
 /* A norm whose result these linears multiply, which is converted on the way. */
 int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
                       ln_tile_x *x, ln_cuda_stream stream);
-/* The same of attention. */
-int ln_cuda_tile_attention(const ln_op *attention, const ln_op *ops, size_t n_ops,
+/* The same of attention, and of what finishes its heads, or NULL. */
+int ln_cuda_tile_attention(const ln_op *qkv, const ln_op *attention, const ln_op *ops, size_t n_ops,
                            const ln_cuda_step *step, ln_tile_x *x, ln_cuda_stream stream);
 
 #ifdef __cplusplus

@@ -87,8 +87,8 @@ LINNET_API const char *linnet_version(void);
 typedef struct linnet_model linnet_model;
 
 /* Opens a GGUF file or a Hugging Face folder: maps its files and reads headers, metadata and
- * tokenizer; no tensor data is read. A checkpoint without a tokenizer opens (token ids still
- * work). Errors: IO, FORMAT, UNSUPPORTED, NOMEM. */
+ * tokenizer; no tensor data is read but a sample of a tied output. A checkpoint without a
+ * tokenizer opens (token ids still work). Errors: IO, FORMAT, UNSUPPORTED, NOMEM. */
 LINNET_API linnet_status linnet_model_open(const char *path, linnet_model **model,
                                            linnet_error *err);
 LINNET_API void linnet_model_close(linnet_model *model); /* after all its engines; NULL is fine */

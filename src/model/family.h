@@ -214,6 +214,19 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
         {.role = LN_ROLE_EXPERT_UP, .gguf = "blk.%d.ffn_up_exps"}, {                               \
         .role = LN_ROLE_EXPERT_DOWN, .gguf = "blk.%d.ffn_down_exps"                                \
     }
+/* One tensor an expert. */
+#define LN_LLAMA_EXPERTS                                                                           \
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = "blk.%d.ffn_gate_inp"},     \
+        {.role = LN_ROLE_EXPERT_GATE,                                                              \
+         .hf = "model.layers.%d.mlp.experts.%e.gate_proj",                                         \
+         .gguf = "blk.%d.ffn_gate_exps"},                                                          \
+        {.role = LN_ROLE_EXPERT_UP,                                                                \
+         .hf = "model.layers.%d.mlp.experts.%e.up_proj",                                           \
+         .gguf = "blk.%d.ffn_up_exps"},                                                            \
+    {                                                                                              \
+        .role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.mlp.experts.%e.down_proj",             \
+        .gguf = "blk.%d.ffn_down_exps"                                                             \
+    }
 #define LN_LLAMA_POST_NORMS                                                                        \
     {.role = LN_ROLE_ATTENTION_POST_NORM,                                                          \
      .hf = "model.layers.%d.post_attention_layernorm",                                             \

@@ -29,16 +29,7 @@
          .hf_part = LN_PART_KV_BY_HEAD,                                                            \
          .gguf = "blk.%d.attn_v_b"},                                                               \
         {.role = LN_ROLE_V_B, .gguf = "blk.%d.attn_kv_b", .gguf_part = LN_PART_KV_BY_HEAD},        \
-        {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = "blk.%d.ffn_gate_inp"}, \
-        {.role = LN_ROLE_EXPERT_GATE,                                                              \
-         .hf = "model.layers.%d.mlp.experts.%e.gate_proj",                                         \
-         .gguf = "blk.%d.ffn_gate_exps"},                                                          \
-        {.role = LN_ROLE_EXPERT_UP,                                                                \
-         .hf = "model.layers.%d.mlp.experts.%e.up_proj",                                           \
-         .gguf = "blk.%d.ffn_up_exps"},                                                            \
-        {.role = LN_ROLE_EXPERT_DOWN,                                                              \
-         .hf = "model.layers.%d.mlp.experts.%e.down_proj",                                         \
-         .gguf = "blk.%d.ffn_down_exps"},                                                          \
+        LN_LLAMA_EXPERTS,                                                                          \
         {.role = LN_ROLE_SHARED_GATE,                                                              \
          .hf = "model.layers.%d.mlp.shared_experts.gate_proj",                                     \
          .gguf = "blk.%d.ffn_gate_shexp"},                                                         \

@@ -2,21 +2,8 @@
 #include "model/family.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_QK_NORMS,
-    LN_LLAMA_FFN,
-    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate", .gguf = "blk.%d.ffn_gate_inp"},
-    {.role = LN_ROLE_EXPERT_GATE,
-     .hf = "model.layers.%d.mlp.experts.%e.gate_proj",
-     .gguf = "blk.%d.ffn_gate_exps"},
-    {.role = LN_ROLE_EXPERT_UP,
-     .hf = "model.layers.%d.mlp.experts.%e.up_proj",
-     .gguf = "blk.%d.ffn_up_exps"},
-    {.role = LN_ROLE_EXPERT_DOWN,
-     .hf = "model.layers.%d.mlp.experts.%e.down_proj",
-     .gguf = "blk.%d.ffn_down_exps"},
+    LN_LLAMA_ENDS,     LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_LLAMA_EXPERTS,
 };
 
 static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 4),

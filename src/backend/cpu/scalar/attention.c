@@ -19,16 +19,6 @@ static void normalize_heads(ln_qk_norm kind, const ln_norm *norm, float *row, si
     }
 }
 
-/* cos then sin of each angle: [n_dims / 2] each */
-static void fill_angles(const ln_rope *rope, int32_t position, float *cos_sin) {
-    size_t half = rope->n_dims / 2;
-    for (size_t i = 0; i < half; i++) {
-        float angle = (float)position * rope->inv_freq[i];
-        cos_sin[i] = cosf(angle) * rope->magnitude;
-        cos_sin[half + i] = sinf(angle) * rope->magnitude;
-    }
-}
-
 static void rotate_heads(const ln_rope *rope, const float *cos_sin, float *row, size_t n_heads,
                          size_t dim) {
     size_t half = rope->n_dims / 2;
@@ -148,7 +138,7 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
             normalize_heads(p->qk_norm, p->k_norm, k, kv->n_heads, kv->k_dim);
         }
         if (p->rope != NULL) {
-            fill_angles(p->rope, batch->positions[token], worker->scratch);
+            ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
             rotate_heads(p->rope, worker->scratch, q, p->n_heads, kv->k_dim);
             rotate_heads(p->rope, worker->scratch, k, kv->n_heads, kv->k_dim);
         }
@@ -171,7 +161,7 @@ void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker) {
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
         const float *latent = p->latent + token * kv->k_dim;
-        fill_angles(p->rope, batch->positions[token], cos_sin);
+        ln_scalar_fill_angles(p->rope, batch->positions[token], cos_sin);
         ln_scalar_norm_row(p->norm, latent, row);
         memcpy(row + n_latent, latent + n_latent, n_rope * sizeof *row);
         rotate_heads(p->rope, cos_sin, row + n_latent, 1, n_rope);

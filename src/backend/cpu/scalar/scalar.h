@@ -5,6 +5,8 @@
 #ifndef LN_BACKEND_CPU_SCALAR_SCALAR_H
 #define LN_BACKEND_CPU_SCALAR_SCALAR_H
 
+#include <math.h>
+
 #include "backend/cpu/cpu.h"
 
 enum { LN_SCALAR_LANES = 16 };
@@ -32,6 +34,16 @@ void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out);
 
 /* The bucket of a key at `key` seen from `query`. */
 size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query, size_t key);
+
+/* cos then sin of each angle: [n_dims / 2] each */
+static inline void ln_scalar_fill_angles(const ln_rope *rope, int32_t position, float *cos_sin) {
+    size_t half = rope->n_dims / 2;
+    for (size_t i = 0; i < half; i++) {
+        float angle = (float)position * rope->inv_freq[i];
+        cos_sin[i] = cosf(angle) * rope->magnitude;
+        cos_sin[half + i] = sinf(angle) * rope->magnitude;
+    }
+}
 
 /* One head's row of the cache at a slot, counted in rows from the start of k or v. */
 static inline size_t ln_scalar_kv_row(const ln_kv_layer *kv, size_t slot, size_t head) {

@@ -91,7 +91,7 @@ ln_status ln_convert(const ln_checkpoint *checkpoint, const char *path, bool wit
                      const ln_quantize_options *options, ln_error *err) {
     if (ln_checkpoint_get_format(checkpoint) != LN_FORMAT_HF)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "%s is not a Hugging Face folder; a GGUF file is quantised",
+                       "%s is not a Hugging Face folder; `linnet quantize' takes a GGUF file",
                        ln_checkpoint_path(checkpoint));
     ln_arena arena;
     ln_spec spec;

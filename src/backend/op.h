@@ -180,7 +180,8 @@ typedef enum ln_qk_norm {
 } ln_qk_norm;
 
 /* In place: q and k norm, then RoPE; then K and V go to their slots. q is NULL for the keys and
- * values of cross-attention; what k is afterwards is the backend's own. */
+ * values of cross-attention; what k is afterwards is the backend's own, and so is what q is once
+ * the attention right behind has read it. */
 typedef struct ln_op_qkv {
     float *q, *k;   /* [n_tokens][n_heads * k_dim], [n_tokens][n_kv_heads * k_dim] */
     const float *v; /* [n_tokens][n_kv_heads * v_dim] */

@@ -326,6 +326,12 @@ static void attention_is_that_of_scalar(void **state) {
         {"int8 128, many heads", LN_KV_Q8_0, 24, 12, 128, 128, 500, 0, .rotates = true},
         {"far scores", LN_KV_F16, 8, 2, 128, 128, 0, 0, .rotates = true, .scale = 2.0f},
         {"far scores in bf16", LN_KV_BF16, 8, 2, 128, 128, 0, 0, .rotates = true, .scale = 2.0f},
+        {"f16 128, many heads", LN_KV_F16, 24, 12, 128, 128, 500, 0, .rotates = true},
+        {"bf16 128, many heads", LN_KV_BF16, 24, 12, 128, 128, 0, 3.0f, .sinks = true,
+         .rotates = true},
+        {"bf16 128, one KV head", LN_KV_BF16, 8, 1, 128, 128, 150, 0, .sinks = true,
+         .rotates = true},
+        {"f16 128, only itself", LN_KV_F16, 5, 5, 128, 128, 1, 0, .rotates = true},
         {"far scores, window", LN_KV_BF16, 6, 2, 64, 64, 150, 0, .sinks = true, .scale = 3.0f},
         {"far scores, int8", LN_KV_Q8_0, 4, 2, 64, 64, 0, 0, .rotates = true, .scale = 3.0f},
     };

@@ -464,7 +464,7 @@ bool ln_fast_attention_converts(const ln_attention_args *a, const ln_cuda_step *
 bool ln_fast_attention_finishes(const ln_op *qkv, const ln_op *attention,
                                 const ln_cuda_step *step) {
     const ln_op_attention *p = &attention->attention;
-    if (!ln_takes_fast_attention(p, step) ||
+    if (step->one_by_one || !ln_takes_fast_attention(p, step) ||
         qkv->qkv.q != p->q || qkv->qkv.kv != p->kv || qkv->qkv.n_heads != p->n_heads ||
         qkv->qkv.qk_norm != LN_QK_NORM_NONE)
         return false;

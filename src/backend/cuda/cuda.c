@@ -292,7 +292,7 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     self->arrived = arrived;
     if (code != 0)
         return fail_to_reserve(self, code, LN_CHAIN_BYTES, "results of chains", err);
-    self->has_chains = !atomic_flag_test_and_set(&chains_are_taken);
+    self->has_chains = !self->use.exact && !atomic_flag_test_and_set(&chains_are_taken);
     code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;
@@ -402,6 +402,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     step.scratch = self->scratch;
     step.scratch_bytes = self->scratch_bytes;
     step.arrived = self->has_chains && !profiles ? self->arrived : NULL;
+    step.one_by_one = profiles;
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
     else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))

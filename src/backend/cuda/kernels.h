@@ -20,6 +20,7 @@ typedef struct ln_cuda_step {
     size_t least_tokens, most_tokens; /* of one sequence */
     bool shares_new; /* a sequence of one token reads what another one writes in this step */
     bool exact;      /* float32 throughout */
+    bool one_by_one; /* kernels do not finish what another operation is for */
     void *scratch;   /* [scratch_bytes] for what lies between two kernels */
     size_t scratch_bytes;
     unsigned *arrived; /* LN_CHAIN_BYTES for what blocks of a chain share; NULL: no chains */

@@ -183,8 +183,10 @@ static __global__ void __launch_bounds__(FEW_THREADS, 2)
 
 template <int AHEAD, bool GATE>
 static int launch(const ln_tile_args &args, unsigned shared_bytes, cudaStream_t stream) {
+    /* whatever the step is, as graphs of others, and other engines, keep their launches */
     int code = cudaFuncSetAttribute(few_f8<AHEAD, GATE>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    (int)(LN_TILE_FEW_F8_BYTES + OPERAND_BYTES));
     if (code != 0)
         return code;
     return ln_launch(few_f8<AHEAD, GATE>, dim3(ln_tile_blocks(args, LN_TILE_ROWS)), FEW_THREADS,

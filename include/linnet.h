@@ -75,8 +75,8 @@ LINNET_API const char *linnet_status_text(linnet_status status);
 
 /* Optional, for programs whose checkpoints may be truncated while they are mapped: handles SIGBUS
  * so that a step over such a file ends its requests with an error instead of the process. Faults
- * outside mapped checkpoints go to the handler that was there before. It is global: call it once,
- * early, from one thread. Errors: STATE. */
+ * outside mapped checkpoints go to the handler that was there before. The handler is the whole
+ * process's: call this once, early, from one thread. Errors: STATE. */
 LINNET_API linnet_status linnet_install_fault_handler(linnet_error *err);
 
 /* The version as "MAJOR.MINOR.PATCH"; static storage. */

@@ -69,6 +69,8 @@ typedef struct ln_rope {
     float magnitude;
 } ln_rope;
 
+/* Of a row of the last two in which something is infinite or NaN the scale is NaN: all of it counts
+ * as NaN. */
 typedef enum ln_kv_dtype {
     LN_KV_F32,
     LN_KV_F16,
@@ -77,7 +79,6 @@ typedef enum ln_kv_dtype {
     LN_KV_FP8   /* E4M3, with such a scale */
 } ln_kv_dtype;
 
-/* Of a row in which something is infinite or NaN the scale is NaN: all of it counts as NaN. */
 static inline bool ln_kv_has_scales(ln_kv_dtype dtype) {
     return dtype == LN_KV_Q8_0 || dtype == LN_KV_FP8;
 }

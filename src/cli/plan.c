@@ -49,8 +49,8 @@ static const struct argp plan_argp = {
     .parser = parse,
     .args_doc = "MODEL",
     .doc = "Prints how much memory a model will take with these options, arena by arena. Reads "
-           "headers only, no tensor data; `linnet run' with the same options reserves just "
-           "these bytes.",
+           "headers, and of tensors a sample of an output that config.json calls tied; "
+           "`linnet run' with the same options reserves just these bytes.",
     .children = children,
 };
 

@@ -74,7 +74,7 @@ typedef struct ln_engine_plan {
 } ln_engine_plan;
 
 /* Checks the options, creates the backend that they name, opens the draft model and chooses every
- * size. Reads no tensor data. */
+ * size. Reads no tensor data but what opening read. */
 ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
                               ln_backend **backend, ln_engine_plan *plan, ln_error *err);
 /* Destroys the backends and closes the draft model. */

@@ -176,7 +176,8 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
     return LINNET_OK;
 }
 
-/* Whether two tensors of a checkpoint have other bytes, by a sample of them. */
+/* Whether two tensors of a checkpoint have other bytes, by a sample of them: one that differs in a
+ * few rows alone may count as the same. */
 static bool are_different(const ln_tensor *a, const ln_tensor *b) {
     enum { SAMPLES = 64, SAMPLE_BYTES = 1024 };
     if (a->dtype != b->dtype || a->bytes != b->bytes)
@@ -184,7 +185,7 @@ static bool are_different(const ln_tensor *a, const ln_tensor *b) {
     size_t n_bytes = a->bytes < SAMPLE_BYTES ? a->bytes : SAMPLE_BYTES;
     bool differ = false;
     for (size_t i = 0; i < SAMPLES && !differ; i++) {
-        size_t at = (a->bytes - n_bytes) / SAMPLES * (i + 1);
+        size_t at = (a->bytes - n_bytes) / (SAMPLES - 1) * i;
         differ = memcmp(a->data + at, b->data + at, n_bytes) != 0;
     }
     return differ;
@@ -208,9 +209,10 @@ static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err
     bool is_there = ln_family_has(spec->family, config->checkpoint, id);
     spec->tied = !is_there || (spec->family->tied_by_default && !config->is_gguf);
     LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &spec->tied, err));
-    if (spec->tied && is_there && !config->is_gguf && has_own_output(config, spec->family))
-        spec->tied = false;
-    return LINNET_OK;
+    if (!spec->tied || !is_there || config->is_gguf)
+        return LINNET_OK;
+    spec->tied = !has_own_output(config, spec->family);
+    return ln_checkpoint_check(config->checkpoint, err);
 }
 
 /* Whether quantised matrices say which group a column belongs to. */

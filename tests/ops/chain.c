@@ -163,8 +163,7 @@ static void make_step(step *s, const chain_case *c, const chain_data *d, size_t 
         const int32_t *blocks = d->tables + row * MAX_BLOCKS;
         s->positions[row] = (int32_t)position;
         s->slots[row] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
-        s->starts[row] = (int32_t)row;
-        s->logit_rows[row] = (int32_t)(c->n_rows - 1 - row);
+        s->starts[row] = s->logit_rows[row] = (int32_t)row;
         s->lengths[row] = (int32_t)position + 1;
     }
     s->starts[c->n_rows] = (int32_t)c->n_rows;

@@ -67,7 +67,8 @@ static void begin_asking(linnet_engine *engine, linnet_request_kind kind, asked 
     }
 }
 
-static void end_asking(asked *q, answers *a) {
+/* With n_out tokens of each. */
+static void end_asking(asked *q, answers *a, size_t n_out) {
     linnet_error err = {0};
     for (size_t prompt = 0; prompt < N_PROMPTS; prompt++) {
         size_t n = 0;
@@ -83,6 +84,7 @@ static void end_asking(asked *q, answers *a) {
         }
         if (event.finish == LINNET_FINISH_ERROR)
             fail_msg("prompt %zu: %s", prompt, event.error);
+        assert_int_equal(n, n_out);
         linnet_request_close(q->requests[prompt]);
     }
 }
@@ -90,11 +92,13 @@ static void end_asking(asked *q, answers *a) {
 /* The same n_sets times at once. */
 static void ask(linnet_engine *engine, answers *sets, size_t n_sets) {
     asked all[MAX_SETS];
+    for (size_t i = 0; i < n_sets; i++) /* NaN, until a row comes */
+        memset(sets[i].logits, 0xff, N_ROWS * sets[i].n_vocab * sizeof *sets[i].logits);
     for (int kind = LINNET_REQUEST_GENERATE; kind <= LINNET_REQUEST_SCORE; kind++) {
         for (size_t i = 0; i < n_sets; i++)
             begin_asking(engine, (linnet_request_kind)kind, &all[i], &sets[i]);
         for (size_t i = 0; i < n_sets; i++)
-            end_asking(&all[i], &sets[i]);
+            end_asking(&all[i], &sets[i], kind == LINNET_REQUEST_GENERATE ? N_OUT : 0);
     }
 }
 
@@ -241,7 +245,7 @@ static void engines_beside_each_other_give_the_same(void **state) {
         for (size_t i = 0; i < N_ENGINES; i++)
             begin_asking(engines[i], LINNET_REQUEST_GENERATE, &all[i], &got);
         for (size_t i = 0; i < N_ENGINES; i++) {
-            end_asking(&all[i], &got);
+            end_asking(&all[i], &got, N_OUT);
             assert_memory_equal(got.ids, alone.ids, sizeof got.ids);
             assert_memory_equal(got.logprobs, alone.logprobs, sizeof got.logprobs);
         }

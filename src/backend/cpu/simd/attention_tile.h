@@ -5,7 +5,8 @@
  *   values [steps][v_width], a step being one key as float32 or two as bf16.
  * Scores are sums over k_dim in order, a lane for each key; the weighted values are sums over the
  * keys in order, a lane for each dimension. Both depend on the row alone: keys that another row of
- * the tile needs only add zeros. Slices merge in order.
+ * the tile needs only add zeros, unless their values are infinite or NaN, which then reach every
+ * row of the tile. Slices merge in order.
  *
  * Bytes moved: K and V once per tile, so once for all heads of a group in decode. */
 #ifndef LN_BACKEND_CPU_SIMD_ATTENTION_TILE_H

@@ -3,7 +3,8 @@
  * reads it asks afterwards.
  *
  * With a flag of the CUDA backend (one engine of a process has chains) this is the library's only
- * global: a table of the maps that are open, which the signal handler searches. The program decides whether the handler is installed (linnet_install_fault_handler). */
+ * global: a table of the maps that are open, which the signal handler searches. The program decides
+ * whether the handler is installed (linnet_install_fault_handler). */
 #ifndef LN_BASE_FAULT_H
 #define LN_BASE_FAULT_H
 

@@ -105,7 +105,8 @@ static ln_status plan_tensor(const ln_mix_choice *choice, const ln_tensor *from,
 ln_status ln_quantize_gguf(const ln_checkpoint *checkpoint, const char *path,
                            const ln_quantize_options *options, ln_error *err) {
     if (ln_checkpoint_get_format(checkpoint) != LN_FORMAT_GGUF)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is not a GGUF file; a folder is converted",
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "%s is not a GGUF file; `linnet convert' takes a folder",
                        ln_checkpoint_path(checkpoint));
     size_t n_tensors = ln_checkpoint_tensor_count(checkpoint);
     ln_mix_choice choice = {options->mix, options->rules, options->n_rules, {{0}, 0, 0, 0, false}};

@@ -457,7 +457,15 @@ static void keep_choices(recorder *r) {
 size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
                                  const ln_activations *activations, const ln_kv_layer *kv,
                                  const ln_batch *batch, ln_op *ops) {
-    recorder r = {spec, weights, activations, kv, batch, -1, true, &kv[2 * spec->n_layers], ops, 0};
+    recorder r = {.spec = spec,
+                  .weights = weights,
+                  .a = activations,
+                  .kv = kv,
+                  .batch = batch,
+                  .layer = -1,
+                  .encoder = true,
+                  .layer_kv = &kv[2 * spec->n_layers],
+                  .ops = ops};
     embed(&r);
     if (weights->encoder.embedding_norm.dim > 0)
         norm(&r, &weights->encoder.embedding_norm, activations->x, NULL, activations->x);
@@ -473,7 +481,13 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
 size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                          const ln_activations *activations, const ln_kv_layer *kv,
                          const ln_batch *batch, ln_op *ops) {
-    recorder r = {spec, weights, activations, kv, batch, -1, false, NULL, ops, 0};
+    recorder r = {.spec = spec,
+                  .weights = weights,
+                  .a = activations,
+                  .kv = kv,
+                  .batch = batch,
+                  .layer = -1,
+                  .ops = ops};
     if (weights->first_layer == 0)
         embed(&r);
     if (weights->embedding_norm.dim > 0)

@@ -139,36 +139,13 @@ static size_t build(plan *plan, const ln_op *ops, size_t n_ops, const ln_cuda_st
     }
 }
 
-/* A row of tiles after another, in boxes of a unit's rows and a stage's columns. */
-static int map_units(const ln_tile_args &args, const uint8_t *matrix, size_t n_out, unsigned rows,
-                     CUtensorMap *map) {
-    typedef few_stage<LN_TILE_BF16, 64, false> shape;
-    ln_tensor tensor = {};
-    tensor.data = (void *)matrix;
-    tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
-    tensor.n_dims = 3;
-    tensor.dims[0] = tensor.box[0] = tensor.strides[0] = 128;
-    tensor.dims[1] = (size_t)args.n_tiles * (shape::TILE_BYTES / 128);
-    tensor.dims[2] = ln_ceil_div(n_out, LN_TILE_ROWS);
-    tensor.strides[1] = ln_tile_row_bytes(LN_TILE_BF16, args.n_tiles);
-    tensor.box[1] = shape::TILES * (shape::TILE_BYTES / 128);
-    tensor.box[2] = rows;
-    return ln_tensor_map(&tensor, map);
-}
-
 /* How a link's linears are divided among blocks. */
 static int divide(const ln_tile_args &args, unsigned n_cores, few_args *a) {
-    const ln_tile_part *parts = args.parts;
-    unsigned rows = UNIT_COLUMNS / LN_TILE_ROWS / (parts[0].gate != NULL ? 2 : 1);
-    int code = 0;
+    unsigned columns = args.parts[0].gate != NULL ? UNIT_COLUMNS / 2 : UNIT_COLUMNS;
     a->p = args;
-    for (unsigned i = 0; i < args.n_parts && code == 0; i++)
-        code = map_units(args, parts[i].weight, parts[i].epilogue.n_out, rows, &a->weights[i]);
-    if (code == 0 && parts[0].gate != NULL)
-        code = map_units(args, parts[0].gate, parts[0].epilogue.n_out, rows, &a->gate);
-    a->n_items = ln_tile_blocks(args, rows * LN_TILE_ROWS) * LN_TILE_SLICES;
+    a->n_items = ln_tile_blocks(args, columns) * LN_TILE_SLICES;
     a->per_block = ln_ceil_div(a->n_items, min(n_cores, (unsigned)LN_TILE_SPLIT_BLOCKS));
-    return code;
+    return map_weights<LN_TILE_BF16, chain_stage<64>>(args, a);
 }
 
 template <int ROWS> static int launch_chain(plan *plan, cudaStream_t stream) {

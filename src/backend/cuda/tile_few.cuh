@@ -128,35 +128,6 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-/* A row of tiles after another, in boxes of a unit's rows and a stage's columns. */
-template <int KIND, typename SHAPE>
-static int map_units(const ln_tile_args &args, const uint8_t *matrix, size_t n_out, unsigned rows,
-                     CUtensorMap *map) {
-    ln_tensor tensor = {};
-    tensor.data = (void *)matrix;
-    tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
-    tensor.n_dims = 3;
-    tensor.dims[0] = tensor.box[0] = tensor.strides[0] = 128;
-    tensor.dims[1] = (size_t)args.n_tiles * (SHAPE::TILE_BYTES / 128);
-    tensor.dims[2] = ln_ceil_div(n_out, LN_TILE_ROWS);
-    tensor.strides[1] = ln_tile_row_bytes(KIND, args.n_tiles);
-    tensor.box[1] = SHAPE::TILES * (SHAPE::TILE_BYTES / 128);
-    tensor.box[2] = rows;
-    return ln_tensor_map(&tensor, map);
-}
-
-template <int KIND, typename SHAPE> static int map_weights(const ln_tile_args &args, few_args *a) {
-    const ln_tile_part *parts = args.parts;
-    unsigned rows = SHAPE::UNIT_ROWS / (parts[0].gate != NULL ? 2 : 1);
-    int code = 0;
-    for (unsigned i = 0; i < args.n_parts && code == 0; i++)
-        code = map_units<KIND, SHAPE>(args, parts[i].weight, parts[i].epilogue.n_out, rows,
-                                      &a->weights[i]);
-    if (code == 0 && parts[0].gate != NULL)
-        code = map_units<KIND, SHAPE>(args, parts[0].gate, parts[0].epilogue.n_out, rows, &a->gate);
-    return code;
-}
-
 template <int KIND, int ROWS, bool GATE, bool PRECISE>
 static int launch(const ln_tile_args &args, cudaStream_t stream) {
     typedef few_stage<KIND, ROWS, PRECISE> shape;

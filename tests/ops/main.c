@@ -2,8 +2,9 @@
  * and the same bits for a row whatever else is in the batch.
  * usage: linnet-ops-test [--backend NAME] [--precision fast] [--batch-invariant off] [--seed N]
  * [--only PATTERN] [--part K/N] [--brief on]; a pattern of names of tests has * for any part. Part
- * K of N, from 0 on, has every Nth case, and `brief` few steps of each: for tools that watch every
- * access. Exit status 77: there is no such device. */
+ * K of N, from 0 on, has every Nth case, and `brief` few steps and layers of each, and no prompt's
+ * rows once more in smaller batches: for tools that watch every access. Exit status 77: there is no
+ * such device. */
 #include <stdlib.h>
 #include <string.h>
 

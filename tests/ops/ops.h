@@ -20,7 +20,7 @@ typedef struct side {
 extern side subject, oracle;
 extern uint64_t ops_seed;            /* of what is random */
 extern bool ops_rows_vary;           /* bits of a row need not be the same in another batch */
-extern bool ops_is_brief;            /* few steps of each case */
+extern bool ops_is_brief;            /* few steps of each case: main.c */
 extern size_t ops_part, ops_n_parts; /* of every so many cases this one runs */
 extern double ops_tolerance;         /* assert_near's least: what `fast` may be off */
 

@@ -57,8 +57,9 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
 
 /* What multiply does, of F8_ROW, a tile of columns at a time. */
 template <int N>
-static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, const char *stages,
-                                                   pipe &pipe, place &at, float (&total)[N]) {
+static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, unsigned number,
+                                                   const char *stages, pipe &pipe, place &at,
+                                                   float (&total)[N]) {
     typedef stage_shape<LN_TILE_F8_ROW, 2 * N, false> shape;
     unsigned group = threadIdx.x / GROUP_THREADS, lane = threadIdx.x % LN_WARP, last = 0;
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
@@ -67,7 +68,7 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, const 
 #pragma unroll
     for (int i = 0; i < N; i++)
         total[i] = -0.0f, sum[i] = 0.0f;
-    lag_behind(p);
+    lag_behind(p, pipe, number);
     for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
         unsigned end = min(begin + per_slice, p.n_tiles);
 #pragma unroll 1
@@ -84,7 +85,7 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, const 
             ln_wgmma_wait<1>();
             if (tile > begin)
                 release(&pipe.empty[last], lane);
-            let_follow(p, tile);
+            let_follow(p, pipe, tile);
             last = at.stage;
             advance<shape::N_STAGES>(at);
         }
@@ -126,9 +127,10 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         if (!GATE)
             expect_residual<ROWS>(p, job);
         if constexpr (KIND == LN_TILE_F8_ROW)
-            multiply_f8(p, stages, pipe, at, total);
+            multiply_f8(p, number, stages, pipe, at, total);
         else
-            multiply<KIND, PRECISE>(p, p.parts[job.part].precise, stages, pipe, at, total);
+            multiply<KIND, PRECISE>(p, number, p.parts[job.part].precise, stages, pipe, at,
+                                    total);
         if constexpr (ln_tile_scales_rows(KIND)) {
             find_job<ROWS, GATE>(p, number, job);
             const float *scales = NULL;

@@ -91,6 +91,7 @@ enum { MAX_STAGES = 8 };
 
 typedef struct pipe {
     uint64_t full[MAX_STAGES], empty[MAX_STAGES];
+    uint64_t led; /* a phase for each job: the first group of warps has begun it */
 } pipe;
 
 typedef struct place { /* in the ring of stages */
@@ -156,6 +157,7 @@ static __device__ __forceinline__ void init_pipe(pipe &pipe, unsigned n) {
             ln_barrier_init(&pipe.full[i], 1);
             ln_barrier_init(&pipe.empty[i], WARPS);
         }
+        ln_barrier_init(&pipe.led, GROUP_THREADS / LN_WARP);
         ln_barriers_ready();
     }
     __syncthreads();

@@ -73,27 +73,30 @@ static __device__ __forceinline__ void scale_sums(const float *x_scales, const f
 
 /* Where there are two groups of warps the second begins a tile of results when the first has had a
  * stage of it: so while one adds the sums of a slice the other multiplies. Few stages would let the
- * first come round to its next tile before that. */
+ * first come round to its next tile before that. number: of the job. */
 static __device__ __forceinline__ bool lags(const ln_tile_args &p) {
     return GROUPS == 2 && p.n_tiles > MAX_STAGES;
 }
 
-static __device__ __forceinline__ void lag_behind(const ln_tile_args &p) {
+static __device__ __forceinline__ void lag_behind(const ln_tile_args &p, pipe &pipe,
+                                                  unsigned number) {
     if (lags(p) && threadIdx.x / GROUP_THREADS == 1)
-        asm volatile("bar.sync 8, 256;" ::: "memory");
+        ln_barrier_wait(&pipe.led, number / gridDim.x % 2);
 }
 
-static __device__ __forceinline__ void let_follow(const ln_tile_args &p, unsigned tile) {
+static __device__ __forceinline__ void let_follow(const ln_tile_args &p, pipe &pipe,
+                                                  unsigned tile) {
     if (lags(p) && tile == 1 && threadIdx.x / GROUP_THREADS == 0)
-        asm volatile("bar.arrive 8, 256;" ::: "memory");
+        release(&pipe.led, threadIdx.x % LN_WARP);
 }
 
 /* Sums of a tile of results: warp `warp` has columns 16 * warp + lane / 4 (+ 8), and of x rows
  * 8 j + 2 (lane % 4) (+ 1). A tile of columns is two groups of products; while one is under way the
  * weights of the next come to registers. IS_PRECISE: of these linears, of which some are. */
 template <int KIND, bool PRECISE, bool IS_PRECISE, int N>
-static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, const char *stages,
-                                                   pipe &pipe, place &at, float (&total)[N]) {
+static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsigned number,
+                                                   const char *stages, pipe &pipe, place &at,
+                                                   float (&total)[N]) {
     typedef stage_shape<KIND, 2 * N, PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
@@ -103,7 +106,7 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, const 
 #pragma unroll
     for (int i = 0; i < N; i++)
         total[i] = -0.0f, sum[i] = 0.0f; /* -0 + x is x */
-    lag_behind(p);
+    lag_behind(p, pipe, number);
     ln_barrier_wait(&pipe.full[at.stage], at.parity);
     load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
     for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
@@ -121,7 +124,7 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, const 
             ln_wgmma_keep(a[3]);
             if (tile > begin)
                 release(&pipe.empty[last], lane);
-            let_follow(p, tile);
+            let_follow(p, pipe, tile);
             load_half<KIND>(w, 1, lane, a + 2);
             ln_wgmma_fence();
             multiply_step<KIND>(sum, a[2], x + 64);
@@ -158,13 +161,13 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, const 
 }
 
 template <int KIND, bool PRECISE, int N>
-static __device__ __forceinline__ void multiply(const ln_tile_args &p, bool precise,
-                                                const char *stages, pipe &pipe, place &at,
-                                                float (&total)[N]) {
+static __device__ __forceinline__ void multiply(const ln_tile_args &p, unsigned number,
+                                                bool precise, const char *stages, pipe &pipe,
+                                                place &at, float (&total)[N]) {
     if (PRECISE && precise)
-        multiply_as<KIND, PRECISE, PRECISE>(p, stages, pipe, at, total);
+        multiply_as<KIND, PRECISE, PRECISE>(p, number, stages, pipe, at, total);
     else
-        multiply_as<KIND, PRECISE, false>(p, stages, pipe, at, total);
+        multiply_as<KIND, PRECISE, false>(p, number, stages, pipe, at, total);
 }
 
 #endif

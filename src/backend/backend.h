@@ -160,6 +160,7 @@ typedef struct ln_backend_vtable {
 typedef struct ln_profile {
     uint64_t ns[LN_OP_COUNT];
     uint64_t n_ops[LN_OP_COUNT];
+    uint64_t reading_ns; /* that runs took to find this out behind their operations */
     uint64_t int8_products, float_products; /* of linears, by the unit that they need */
     uint64_t weight_bytes;                  /* that linears read, once each */
 } ln_profile;

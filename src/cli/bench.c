@@ -362,12 +362,19 @@ static const char *const op_names[LN_OP_COUNT] = {
     [LN_OP_GATHER] = "gather", [LN_OP_COPY] = "copy",     [LN_OP_SAMPLE] = "sample",
 };
 
-/* {"linear": percent, ..., "sum": percent} of the wall time. */
+/* What a kind of operation took of the wall time, which the profile's own work does not belong to.
+ */
+static double percent_of(const bench_phase *phase, size_t kind) {
+    const ln_profile *p = &phase->profile;
+    return (double)p->ns[kind] * 1e-7 / (phase->seconds - (double)p->reading_ns * 1e-9);
+}
+
+/* {"linear": percent, ..., "sum": percent} */
 static json_t *profile_json(const bench_phase *phase) {
     json_t *object = json_object();
     double sum = 0;
     for (size_t i = 0; i < LN_OP_COUNT; i++) {
-        double percent = (double)phase->profile.ns[i] * 1e-7 / phase->seconds;
+        double percent = percent_of(phase, i);
         sum += percent;
         if (phase->profile.n_ops[i] > 0)
             json_object_set_new(object, op_names[i], json_real(percent));
@@ -380,7 +387,7 @@ static void print_profile(const char *what, const bench_phase *phase) {
     double sum = 0;
     printf("%s, percent of the time:", what);
     for (size_t i = 0; i < LN_OP_COUNT; i++) {
-        double percent = (double)phase->profile.ns[i] * 1e-7 / phase->seconds;
+        double percent = percent_of(phase, i);
         sum += percent;
         if (phase->profile.n_ops[i] > 0)
             printf(" %s %.1f", op_names[i], percent);

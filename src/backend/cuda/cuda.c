@@ -10,6 +10,7 @@
 #include "backend/cuda/prepare.h"
 #include "backend/cuda/stage.h"
 #include "backend/cuda/tiles.h"
+#include "base/clock.h"
 #include "format/quants.h"
 
 /* Blocks of a chain wait for one another, so all of them must be on the device: two chains of
@@ -348,6 +349,7 @@ static bool have_events(cuda_backend *self, size_t n) {
 
 static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     ln_profile *profile = self->base.profile;
+    uint64_t begin = ln_clock_ns();
     for (size_t i = 0; i < n_ops; i++) {
         double ns;
         if (ln_cuda_event_elapsed_ns(self->events[i], self->events[i + 1], &ns) != 0)
@@ -355,6 +357,7 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
         profile->ns[ops[i].kind] += (uint64_t)ns;
         profile->n_ops[ops[i].kind]++;
     }
+    profile->reading_ns += ln_clock_ns() - begin;
 }
 
 /* ln_cuda_launch_all */

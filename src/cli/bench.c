@@ -294,13 +294,14 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median of the runs, after a warm-up. The profile sees the runs that count, where somebody
- * asks for it: on a device it costs time. Of decode it sees the end of the prompts, too: the rest
- * of them is in the prefix cache. */
+/* The median of the runs, after a warm-up, which has a profile where they have one, as a device may
+ * run other kernels for it. They have where somebody asks for it: on a device it costs time. Of
+ * decode it sees the end of the prompts, too: the rest of them is in the prefix cache. */
 static linnet_status measure(linnet_engine *engine, const bench_args *args, bench_run *run,
                              bench_phase *phase, linnet_error *err) {
     double rates[MAX_RUNS];
     run_times times;
+    ln_profile of_warm_up = {0};
     bool decodes = run->n_output > 1;
     bool profiles = args->profile || engine->backend->vtable->measure != NULL;
     if (decodes) { /* fills the prefix cache */
@@ -309,7 +310,8 @@ static linnet_status measure(linnet_engine *engine, const bench_args *args, benc
         LN_TRY(run_once(engine, &prompts, NULL, &times, err));
     }
     for (size_t i = 0; i <= args->n_runs; i++) {
-        LN_TRY(run_once(engine, run, profiles && i > 0 ? &phase->profile : NULL, &times, err));
+        ln_profile *profile = i > 0 ? &phase->profile : &of_warm_up;
+        LN_TRY(run_once(engine, run, profiles ? profile : NULL, &times, err));
         if (i == 0)
             continue;
         rates[i - 1] = decodes ? (double)times.n_decoded / times.decode_seconds

@@ -378,6 +378,8 @@ static void a_key_that_is_no_number_stays_one(void **state) {
         const attention_case *c = &cases[i / 2];
         if (c->dtype == LN_KV_F16 && i % 2 == 1)
             continue; /* the score of an infinite key may be a number's */
+        if (!ops_takes_case())
+            continue;
         attention_data d = make_data(c);
         d.k[POSITION * c->kv_heads * c->k_dim + 5] = strange[i % 2];
         float *want = run_attention(&oracle, c, &d, N_TOKENS);

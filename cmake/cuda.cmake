@@ -1,6 +1,7 @@
 # Finds CUDA by itself: HAVE_CUDA is on when nvcc, a host compiler that it takes and the static
 # runtime are there. Without them the library is built for CPUs alone.
 option(LINNET_CUDA "build the CUDA backend where the CUDA toolkit is found" ON)
+option(LINNET_CUDA_HOPPER "Hopper's own instructions; off: to try what other GPUs run on one" ON)
 set(HAVE_CUDA OFF)
 if(LINNET_CUDA AND NOT LINNET_SANITIZE AND NOT LINNET_FUZZ AND NOT LINNET_BACKEND_ONLY)
   set(CMAKE_CUDA_FLAGS_INIT "-Wno-deprecated-gpu-targets")
@@ -25,11 +26,16 @@ if(HAVE_CUDA)
   if(CMAKE_C_COMPILER_LAUNCHER AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
   endif()
-  # Machine code for Hopper with its own instructions, and code that the driver translates for
-  # Ampere and what came after. No fused multiply-add but where it is written: the same sums have
-  # the same bits in every variant of a kernel.
+  # Machine code for Hopper with its own instructions, or without them, and code that the driver
+  # translates for Ampere and what came after. No fused multiply-add but where it is written: the
+  # same sums have the same bits in every variant of a kernel.
+  if(LINNET_CUDA_HOPPER)
+    set(hopper_code arch=compute_90a,code=sm_90a)
+  else()
+    set(hopper_code arch=compute_80,code=sm_90)
+  endif()
   set(LINNET_CUDA_FLAGS -std=c++17 -O3 --fmad=false
-    --generate-code=arch=compute_90a,code=sm_90a
+    --generate-code=${hopper_code}
     --generate-code=arch=compute_80,code=compute_80
     --compiler-options -fvisibility=hidden,-fPIC,-fno-exceptions,-fno-threadsafe-statics,-Wall,-Wextra)
   set(LINNET_CUDA_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt -ldl")

@@ -14,6 +14,7 @@
  * r % 8. Every tile of K and V is read once for 128 rows. */
 #include "backend/cuda/attention_fast.cuh"
 #include "backend/cuda/attention_wgmma.cuh"
+#include "backend/cuda/launch.cuh"
 
 enum {
     GROUP = 128, /* threads of a warpgroup */
@@ -565,14 +566,8 @@ static int launch(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
 
 bool ln_takes_wide_attention(const ln_fast_args *args) {
     enum { MIN_SHIFT = 3 }; /* boxes of whole groups of the exchange */
-    int device, major = 0, minor = 0;
-    bool is_hopper =
-        cudaGetDevice(&device) == cudaSuccess &&
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
-        major == 9 && minor == 0;
     const ln_attention_args *a = &args->a;
-    return is_hopper && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
+    return ln_runs_hopper_code() && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
            (a->kv.k_dim == 64 || a->kv.k_dim == 128) &&
            (a->kv.dtype == LN_KV_F16 || a->kv.dtype == LN_KV_BF16);
 }

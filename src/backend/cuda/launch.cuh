@@ -25,15 +25,9 @@ static __device__ __forceinline__ void ln_follow_last(void) {
     ln_wait_for_last();
 }
 
-/* Whether the current device runs the code for Hopper alone, in which kernels wait by themselves.
- */
-static inline bool ln_runs_hopper_code(void) {
-    int device, major = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
-               cudaSuccess &&
-           major == 9;
-}
+/* Whether the current device runs the code for Hopper alone, in which kernels wait by themselves:
+ * it is Hopper, and this was built with such code. */
+bool ln_runs_hopper_code(void);
 
 /* Queues kernel(args), which calls ln_wait_for_last. */
 template <typename T>

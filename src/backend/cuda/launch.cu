@@ -1,0 +1,31 @@
+#include "backend/cuda/launch.cuh"
+
+enum { THREADS_OF_ANY = 32, THREADS_OF_HOPPER = 64, MAX_DEVICES = 64 };
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+enum { THREADS = THREADS_OF_HOPPER };
+#else
+enum { THREADS = THREADS_OF_ANY };
+#endif
+
+/* Its code says by how many threads it may have for which devices it is. */
+static __global__ void __launch_bounds__(THREADS) which_code(void) {
+}
+
+bool ln_runs_hopper_code(void) {
+    enum { UNKNOWN, NO, YES };
+    static signed char known[MAX_DEVICES];
+    int device;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES)
+        return false;
+    int is = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
+    if (is == UNKNOWN) {
+        cudaFuncAttributes code;
+        is = cudaFuncGetAttributes(&code, which_code) == cudaSuccess &&
+                     code.maxThreadsPerBlock == THREADS_OF_HOPPER
+                 ? YES
+                 : NO;
+        __atomic_store_n(&known[device], (signed char)is, __ATOMIC_RELAXED);
+    }
+    return is == YES;
+}

@@ -4,7 +4,7 @@
  * Sequences that bring one token (decode) are split over their slices: a warp takes one slice of
  * one KV head, with the query heads that share it as the rows of a tile; another kernel merges the
  * slices in order. On Hopper attention_stream.cu does this where blocks that stay are faster, and
- * attention_split.cu the first part of it for heads of 128 in 16 bits.
+ * attention_split.cu the first part of it for heads of 64 and 128 in 16 bits.
  * Sequences that bring more (prefill) are cut into tiles of 128 rows (tokens times query heads of a
  * KV head), which walk their slices one after another. */
 #include "backend/cuda/attention_fast.cuh"
@@ -18,41 +18,36 @@ enum { MAX_SPLIT_HEADS = 16, MERGE_THREADS = 128 };
 /* Warps of a tile of rows: fewer where the sums of a row are many. */
 #define MANY_WARPS(D) ((D) > 128 ? 4 : 8)
 
-/* Types of the cache: the operands of products are bf16 for BF16, else f16; BYTES of
- * attention_tile.cuh. */
-#define IS_BF16(DTYPE) ((DTYPE) == LN_KV_BF16)
-#define BYTES_OF(DTYPE) ((DTYPE) == LN_KV_Q8_0 || (DTYPE) == LN_KV_FP8 ? (DTYPE) : 0)
-
 /* A tile of one array. */
 template <int D, int DTYPE, bool KEYS>
 static __device__ __forceinline__ void load(const ln_fast_args &p, const ln_tile_source &from,
                                             unsigned first, uint16_t *tile) {
     const ln_kv_array &array = KEYS ? p.a.keys : p.a.values;
-    ln_load_tile<D, BYTES_OF(DTYPE), false, KEYS>(from, first, array, tile, array, NULL);
+    ln_load_tile<D, LN_BYTES_OF(DTYPE), false, KEYS>(from, first, array, tile, array, NULL);
 }
 
 /* Scores of a tile, and what becomes of them. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], const uint16_t *keys,
                                              float s[LN_KEY_TILES][4]) {
-    ln_score<D, IS_BF16(DTYPE)>(q, keys, s);
-    if (BYTES_OF(DTYPE))
+    ln_score<D, LN_IS_BF16(DTYPE)>(q, keys, s);
+    if (LN_BYTES_OF(DTYPE))
         ln_scale_scores(LN_TILE_SCALES(D, keys), LN_SCALE_STRIDE(D), LN_BYTE_UNIT(DTYPE), s);
 }
 
 template <int D, int DTYPE>
 static __device__ __forceinline__ void add_values(float s[LN_KEY_TILES][4], const uint16_t *values,
                                                   ln_slice<D> *slice) {
-    if (BYTES_OF(DTYPE))
+    if (LN_BYTES_OF(DTYPE))
         ln_scale_scores(LN_TILE_SCALES(D, values), LN_SCALE_STRIDE(D), LN_BYTE_UNIT(DTYPE), s);
-    ln_add_values<D, IS_BF16(DTYPE)>(s, values, slice);
+    ln_add_values<D, LN_IS_BF16(DTYPE)>(s, values, slice);
 }
 
 /* A tile of K, and behind it one of V. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void load_both(const ln_fast_args &p, const ln_tile_source &from,
                                                  unsigned first, uint16_t *tiles) {
-    ln_load_tile<D, BYTES_OF(DTYPE), true>(from, first, p.a.keys, tiles, p.a.values,
+    ln_load_tile<D, LN_BYTES_OF(DTYPE), true>(from, first, p.a.keys, tiles, p.a.values,
                                            tiles + LN_TILE_HALVES(D));
 }
 
@@ -88,7 +83,7 @@ static __device__ __forceinline__ void walk_slice(const ln_fast_args &p, const l
             load<D, DTYPE, true>(p, from, first + LN_KEYS, keys);
         ln_copy_commit();
         ln_finish_scores(p.a, rows, first, s);
-        ln_add_scores<D, BYTES_OF(DTYPE) != 0>(s, factor, slice);
+        ln_add_scores<D, LN_BYTES_OF(DTYPE) != 0>(s, factor, slice);
         ln_copy_wait<1>();
         __syncwarp();
         add_values<D, DTYPE>(s, values, slice);
@@ -154,7 +149,7 @@ static __global__ void __launch_bounds__(LN_WARP)
         q_rows[i] = is_there ? p.a.q + (token * p.a.n_heads + head) * D : NULL;
     }
     uint32_t q[D / 16][4];
-    ln_load_query<D, IS_BF16(DTYPE), BYTES_OF(DTYPE) != 0>(q_rows[0], q_rows[1], q);
+    ln_load_query<D, LN_IS_BF16(DTYPE), LN_BYTES_OF(DTYPE) != 0>(q_rows[0], q_rows[1], q);
     ln_slice<D> slice;
     walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end, keys,
                          values, &slice);
@@ -283,7 +278,7 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + last_row / p.heads_per_kv], &last_begin,
                  &last_end);
     uint32_t q[D / 16][4];
-    ln_load_query<D, IS_BF16(DTYPE), BYTES_OF(DTYPE) != 0>(
+    ln_load_query<D, LN_IS_BF16(DTYPE), LN_BYTES_OF(DTYPE) != 0>(
         items[0] != SIZE_MAX ? p.a.q + items[0] * D : NULL,
         items[1] != SIZE_MAX ? p.a.q + items[1] * D : NULL, q);
     whole_rows whole;
@@ -318,7 +313,7 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
             float s[LN_KEY_TILES][4];
             score<D, DTYPE>(q, keys, s);
             ln_finish_scores(p.a, rows, first, s);
-            ln_add_scores<D, BYTES_OF(DTYPE) != 0>(s, factor, &slice);
+            ln_add_scores<D, LN_BYTES_OF(DTYPE) != 0>(s, factor, &slice);
             add_values<D, DTYPE>(s, values, &slice);
         }
         if ((first + LN_KEYS) % LN_ATTENTION_SLICE == 0 || first + LN_KEYS >= stop) {

@@ -192,11 +192,6 @@ static __device__ __forceinline__ void find_blocks(const stream_args &p, const s
     next.block = (unsigned)p.f.a.block_tables[next.item.seq * p.f.a.max_blocks + min(block, last)];
 }
 
-static __device__ __forceinline__ void copy_word_async(void *shared, const void *global) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(ln_shared_address(shared)),
-                 "l"(global));
-}
-
 /* Queues the copies of a tile of K or V as one group. Rows that are not to be seen stand for others
  * that are. */
 template <typename SHAPE>
@@ -224,7 +219,7 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
-        copy_word_async(ring.scales + next.slot * LN_KEYS + row,
+        ln_copy_word_async(ring.scales + next.slot * LN_KEYS + row,
                         head + array.scales_offset + (key & mask) * 4);
     }
 }

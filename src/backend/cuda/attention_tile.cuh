@@ -7,8 +7,8 @@
  * no reference. Scores are logarithms to base 2 once they are multiplied by ln_score_factor.
  *
  * Weights are 2^(score - reference) of their row and slice. A tile moves the reference to its
- * largest score only where that lies more than a slack above: most tiles then leave what was summed
- * before as it is.
+ * largest score, or to a margin above it, only where that lies more than a slack above: most tiles
+ * then leave what was summed before as it is.
  *
  * Fragments: lane 4 g + t holds of a 16 x 8 result (g, 2 t), (g, 2 t + 1), (g + 8, 2 t),
  * (g + 8, 2 t + 1). Rows of shared memory have 16 bytes more than their numbers, which spreads
@@ -24,9 +24,15 @@ enum { LN_KEYS = 64, LN_KEY_TILES = LN_KEYS / 8, LN_PAD = 8 };
 /* Numbers of one tile of K or V in shared memory. */
 #define LN_TILE_HALVES(D) (LN_KEYS * ((D) + LN_PAD))
 
-/* How far scores may lie above their reference: weights become f16, those of values in bytes times
- * 128 scales. */
+/* How far scores may lie above their reference, and how far above the largest of them a tile moves
+ * it: weights become f16, those of values in bytes times scales, and so are never more than 1. */
 #define LN_SLACK(BYTES) ((BYTES) ? 0.0f : 12.0f)
+#define LN_MARGIN(BYTES) ((BYTES) ? 6.0f : 0.0f)
+
+/* Types of the cache: the operands of products are bf16, else f16; the type of bytes with a scale,
+ * LN_KV_Q8_0 or LN_KV_FP8, which is BYTES below, where 0 stands for numbers of 16 bits. */
+#define LN_IS_BF16(DTYPE) ((DTYPE) == LN_KV_BF16)
+#define LN_BYTES_OF(DTYPE) ((DTYPE) == LN_KV_Q8_0 || (DTYPE) == LN_KV_FP8 ? (DTYPE) : 0)
 
 /* A slice's softmax for rows g and g + 8: what scores are taken relative to, sum of weights (of
  * this lane's keys), and weighted sum of values. */
@@ -193,8 +199,8 @@ static __device__ __forceinline__ float ln_weigh(float x, float largest) {
 
 /* A row's reference after a tile whose largest score is `most`; -infinity: nothing was seen. */
 static __device__ __forceinline__ float ln_move_reference(float reference, float most, float factor,
-                                                          float slack) {
-    return fmaf(most, factor, -reference) > slack ? most * factor : reference;
+                                                          float slack, float margin = 0.0f) {
+    return fmaf(most, factor, -reference) > slack ? fmaf(most, factor, margin) : reference;
 }
 
 /* The weight of a score. */
@@ -219,7 +225,8 @@ static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], f
             most = fmaxf(most, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        float now = ln_move_reference(slice->reference[row], most, factor, LN_SLACK(BYTES));
+        float now = ln_move_reference(slice->reference[row], most, factor, LN_SLACK(BYTES),
+                                      LN_MARGIN(BYTES));
         float keep = ln_keep_of(slice->reference[row], now);
         float total = slice->total[row] * keep;
 #pragma unroll
@@ -314,8 +321,7 @@ static __device__ __forceinline__ size_t ln_find_row(const ln_tile_source &from,
            (key & ((1u << from.block_shift) - 1));
 }
 
-/* BYTES below is the type of bytes with a scale, LN_KV_Q8_0 or LN_KV_FP8; 0 stands for numbers of
- * 16 bits. What bytes become for products is smaller by this. */
+/* What bytes become for products is smaller by this. */
 #define LN_BYTE_UNIT(BYTES) ((BYTES) == LN_KV_FP8 ? 256.0f : 128.0f)
 
 /* Four bytes as ln_byte_pair takes them. */
@@ -339,17 +345,10 @@ static __device__ __forceinline__ uint32_t ln_byte_pair(uint32_t word, int i) {
     return pair;
 }
 
-/* 16 bytes of a row: 8 numbers, or 16 of BYTES as 32 bytes of f16, of keys in the order of
- * ln_load_query. */
-template <int D, int BYTES, bool KEYS = false>
-static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, size_t row,
-                                                    unsigned column, uint16_t *to) {
-    if (!BYTES) {
-        ln_copy_async(to, (const uint16_t *)array.data + row * D + column);
-        return;
-    }
-    uint4 quants = *(const uint4 *)(ln_kv_bytes(array, row) + column);
-    const uint32_t words[4] = {quants.x, quants.y, quants.z, quants.w};
+/* 16 numbers of BYTES as f16, of keys in the order of ln_load_query. */
+template <int BYTES, bool KEYS>
+static __device__ __forceinline__ void ln_widen(uint4 bytes, uint4 to[2]) {
+    const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
     uint32_t out[8];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -357,8 +356,22 @@ static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, si
         out[KEYS ? i : 2 * i] = ln_byte_pair<BYTES>(word, 0);
         out[KEYS ? i + 4 : 2 * i + 1] = ln_byte_pair<BYTES>(word, 2);
     }
-    ((uint4 *)to)[0] = make_uint4(out[0], out[1], out[2], out[3]);
-    ((uint4 *)to)[1] = make_uint4(out[4], out[5], out[6], out[7]);
+    to[0] = make_uint4(out[0], out[1], out[2], out[3]);
+    to[1] = make_uint4(out[4], out[5], out[6], out[7]);
+}
+
+/* 16 bytes of a row: 8 numbers, or 16 of BYTES as 32 bytes of f16. */
+template <int D, int BYTES, bool KEYS = false>
+static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, size_t row,
+                                                    unsigned column, uint16_t *to) {
+    if (!BYTES) {
+        ln_copy_async(to, (const uint16_t *)array.data + row * D + column);
+        return;
+    }
+    uint4 out[2];
+    ln_widen<BYTES, KEYS>(*(const uint4 *)(ln_kv_bytes(array, row) + column), out);
+    ((uint4 *)to)[0] = out[0];
+    ((uint4 *)to)[1] = out[1];
 }
 
 /* The scale of row 0 of a tile of bytes, and floats from row to row. */

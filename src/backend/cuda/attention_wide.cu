@@ -1,30 +1,27 @@
-/* Prefill attention on Hopper's warpgroup products: heads of 64 and 128, caches of 16-bit numbers,
- * scores that need no more than scale and mask.
+/* Prefill attention on Hopper's warpgroup products: heads of 64 and 128, scores that need no more
+ * than scale and mask.
  *
- * A block has 128 rows (tokens times the query heads of a KV head) in two warpgroups; warps of a
- * third bring tiles of 64 keys and values by bulk tensor copies through a ring of stages. Sums run
- * in the order of attention_fast.cu, and products of either kind of instruction have the same bits:
- * so have the results. While a warpgroup weighs the scores of a tile, the products of the values of
- * the tile before run, and those of the other warpgroup. Scores are weighed by the references that
- * there are before it is known whether these must move, which few tiles ask for but the first of a
- * slice.
+ * A block has 128 rows (tokens times the query heads of a KV head) in two warpgroups; a third
+ * brings tiles of 64 keys and values through a ring of stages: by bulk tensor copies, or, where the
+ * cache's numbers are bytes, by making f16 of these, once for all rows. Sums run in the order of
+ * attention_fast.cu, and products of either kind of instruction have the same bits: so have the
+ * results. While a warpgroup weighs the scores of a tile, the products of the values of the tile
+ * before run, and those of the other warpgroup. Scores are weighed by the references that there are
+ * before it is known whether these must move, which few tiles ask for but the first of a slice.
  *
- * Grid: (tiles of rows, the last first; KV heads; sequences). Shared memory: the queries, and
- * STAGES tiles of K and of V, rows of 64 numbers with the 16-byte parts of row r exchanged by
- * r % 8. Every tile of K and V is read once for 128 rows. */
-#include "backend/cuda/attention_fast.cuh"
+ * Grid: (tiles of rows, the last first; KV heads; sequences). Shared memory: the queries; STAGES
+ * tiles of K and of V, rows of 64 numbers with the 16-byte parts of row r exchanged by r % 8; and
+ * BYTE_TILES of both as bytes. Every tile of K and V is read once for 128 rows. */
+#include "backend/cuda/attention_wide.cuh"
+
 #include "backend/cuda/attention_wgmma.cuh"
 #include "backend/cuda/launch.cuh"
 
 enum {
-    GROUP = 128, /* threads of a warpgroup */
     WORKERS = 2, /* warpgroups that compute */
     THREADS = GROUP * (1 + WORKERS),
     WIDE_ROWS = 64 * WORKERS,
-    STAGES = 4,
-    HALF = 64,                       /* numbers of a row of shared memory */
-    HALF_BYTES = LN_KEYS * HALF * 2, /* 64 rows of them */
-    SWIZZLE_GROUP = 8 * HALF * 2,    /* bytes after which the exchange begins again */
+    SWIZZLE_GROUP = 8 * HALF * 2, /* bytes after which the exchange begins again */
     STAGE_BARRIERS = 2 * sizeof(uint64_t)
 };
 
@@ -48,32 +45,6 @@ static __device__ __forceinline__ uint64_t describe(unsigned place) {
     enum { SWIZZLE_128_BYTES = 1 };
     return (uint64_t)place | (uint64_t)(SWIZZLE_GROUP >> 4) << 32 |
            (uint64_t)SWIZZLE_128_BYTES << 62;
-}
-
-/* This warp's 16 rows of queries to shared memory, as 16-bit numbers; rows that are not there are
- * zeros. */
-template <int D, bool BF16>
-static __device__ __forceinline__ void
-store_queries(const ln_fast_args &p, size_t seq, size_t kv_head, unsigned first_row,
-              unsigned n_rows, unsigned warp_in_group, char *queries) {
-    enum { PARTS = D / 8 };
-    unsigned lane = threadIdx.x % LN_WARP;
-    size_t first_token = (size_t)p.a.seq_starts[seq];
-    for (unsigned at = lane; at < 16 * PARTS; at += LN_WARP) {
-        unsigned row = at / PARTS, part = at % PARTS, in_tile = 16 * warp_in_group + row;
-        unsigned row_of_all = first_row + row;
-        uint4 packed = make_uint4(0, 0, 0, 0);
-        if (row_of_all < n_rows) {
-            size_t token = first_token + row_of_all / p.heads_per_kv;
-            size_t head = kv_head * p.heads_per_kv + row_of_all % p.heads_per_kv;
-            const float4 *q = (const float4 *)(p.a.q + (token * p.a.n_heads + head) * D + 8 * part);
-            float4 low = q[0], high = q[1];
-            packed = make_uint4(ln_pack<BF16>(low.x, low.y), ln_pack<BF16>(low.z, low.w),
-                                ln_pack<BF16>(high.x, high.y), ln_pack<BF16>(high.z, high.w));
-        }
-        *(uint4 *)(queries + part / 8 * HALF_BYTES + in_tile * HALF * 2 +
-                   (part % 8 ^ in_tile % 8) * 16) = packed;
-    }
 }
 
 /* Queues s = q k^T. */
@@ -100,12 +71,35 @@ static __device__ __forceinline__ void queue_values(uint32_t weights[LN_KEYS / 1
     ln_wgmma_commit();
 }
 
-/* Weights of scores by the references that there are. False, and nothing is summed, where a score
- * of this warp lies too far above one. (No total is negative: this makes it wait for all weights,
- * which the compiler would bring behind the products under way.) */
-template <bool BF16>
+/* Multiplies four scores, or weights, of keys 8 n + 2 t and on by scales of keys 2 t and on. */
+static __device__ __forceinline__ void scale_four(unsigned scales, int n, float x[4]) {
+    float2 scale;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" /* of a place that others write */
+                 : "=f"(scale.x), "=f"(scale.y)
+                 : "r"(scales + 32 * n));
+    x[0] *= scale.x;
+    x[1] *= scale.y;
+    x[2] *= scale.x;
+    x[3] *= scale.y;
+}
+
+/* Weights of keys 8 n + 2 t and on as numbers of products. */
+template <bool BF16, bool BYTES>
+static __device__ __forceinline__ void pack_weights(float w[4], unsigned scales, int n,
+                                                    uint32_t weights[LN_KEYS / 16][4]) {
+    if (BYTES)
+        scale_four(scales, n, w);
+    weights[n / 2][n % 2 * 2] = ln_pack<BF16>(w[0], w[1]);
+    weights[n / 2][n % 2 * 2 + 1] = ln_pack<BF16>(w[2], w[3]);
+}
+
+/* Weights of scores by the references that there are; scales: of V, for BYTES. False, and nothing
+ * is summed, where a score of this warp lies too far above one. (No total is negative: this makes
+ * it wait for all weights, which the compiler would bring behind the products under way.) */
+template <bool BF16, bool BYTES>
 static __device__ __forceinline__ bool weigh_at_once(const float s[LN_KEY_TILES][4], float factor,
-                                                     const float reference[2], float total[2],
+                                                     unsigned scales, const float reference[2],
+                                                     float total[2],
                                                      uint32_t weights[LN_KEYS / 16][4]) {
     float most[2] = {-INFINITY, -INFINITY}, sum[2] = {total[0], total[1]};
 #pragma unroll
@@ -118,10 +112,9 @@ static __device__ __forceinline__ bool weigh_at_once(const float s[LN_KEY_TILES]
             w[i] = ln_exp2(x);
             sum[i / 2] += w[i];
         }
-        weights[n / 2][n % 2 * 2] = ln_pack<BF16>(w[0], w[1]);
-        weights[n / 2][n % 2 * 2 + 1] = ln_pack<BF16>(w[2], w[3]);
+        pack_weights<BF16, BYTES>(w, scales, n, weights);
     }
-    if (__any_sync(0xffffffffu, most[0] > LN_SLACK(false) || most[1] > LN_SLACK(false) ||
+    if (__any_sync(0xffffffffu, most[0] > LN_SLACK(BYTES) || most[1] > LN_SLACK(BYTES) ||
                                     sum[0] < 0.0f || sum[1] < 0.0f))
         return false;
     total[0] = sum[0];
@@ -130,9 +123,10 @@ static __device__ __forceinline__ bool weigh_at_once(const float s[LN_KEY_TILES]
 }
 
 /* As ln_add_scores, but for the sums, which are to be multiplied by keep. */
-template <bool BF16>
+template <bool BF16, bool BYTES>
 static __device__ __forceinline__ void weigh_anew(const float s[LN_KEY_TILES][4], float factor,
-                                                  float reference[2], float total[2], float keep[2],
+                                                  unsigned scales, float reference[2],
+                                                  float total[2], float keep[2],
                                                   uint32_t weights[LN_KEYS / 16][4]) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
@@ -143,7 +137,8 @@ static __device__ __forceinline__ void weigh_anew(const float s[LN_KEY_TILES][4]
         float largest = fmaxf(most[0], most[1]);
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        float now = ln_move_reference(reference[row], largest, factor, LN_SLACK(false));
+        float now = ln_move_reference(reference[row], largest, factor, LN_SLACK(BYTES),
+                                      LN_MARGIN(BYTES));
         keep[row] = ln_keep_of(reference[row], now);
         reference[row] = now;
         total[row] *= keep[row];
@@ -156,8 +151,7 @@ static __device__ __forceinline__ void weigh_anew(const float s[LN_KEY_TILES][4]
             w[i] = ln_weigh_score(s[n][i], factor, reference[i / 2]);
             total[i / 2] += w[i];
         }
-        weights[n / 2][n % 2 * 2] = ln_pack<BF16>(w[0], w[1]);
-        weights[n / 2][n % 2 * 2 + 1] = ln_pack<BF16>(w[2], w[3]);
+        pack_weights<BF16, BYTES>(w, scales, n, weights);
     }
 }
 
@@ -189,16 +183,12 @@ static __device__ __forceinline__ void clear_unseen(char *values, unsigned first
 
 /* ---- a warpgroup's rows ---------------------------------------------------------------------- */
 
-/* The keys that a block walks over. */
-typedef struct wide_walk {
-    unsigned low, high, first, n_tiles;
-} wide_walk;
-
 /* What a warpgroup knows; addresses of shared memory. Stage i has its K at tiles + 2 i tiles and V
  * behind it, and their barriers. */
 typedef struct wide_task {
     unsigned queries; /* as place_of */
     unsigned tiles, full, empty;
+    unsigned scales; /* as of bring_bytes; of K, and of keys 2 t and on */
     float factor;
     unsigned seen_begin, seen_end; /* keys that all rows of this warp see */
     bool tells;                    /* this lane does, when the warp has read a tile */
@@ -275,24 +265,38 @@ static __device__ __forceinline__ void merge_wide(wide_rows<D> *rows, const floa
             rows->sum[d][i] = ln_merge(rows->sum[d][i], 1.0f, rows->slice.sum[d][i], add[i / 2]);
 }
 
+/* Tells that this warp has read the K of the tile that it is at, and scales. */
+static __device__ __forceinline__ void leave_keys(const wide_task &t, unsigned stage) {
+    if (t.tells)
+        arrive_at(t.empty + stage * STAGE_BARRIERS);
+}
+
 /* Weights of the scores of tile `first`, which begins a slice or goes on with one; true where sums
  * are to be multiplied by keep. */
-template <int D, bool BF16>
+template <int D, int DTYPE>
 static __device__ __forceinline__ bool weigh(const wide_task &t, const ln_rows &lanes,
                                              unsigned first, bool begins, wide_rows<D> *rows,
                                              float keep[2], uint32_t weights[LN_KEYS / 16][4]) {
+    constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
     ln_slice<D> &slice = rows->slice;
+    const unsigned scales = t.scales + rows->stage * 8 * LN_KEYS, of_values = scales + 4 * LN_KEYS;
+    if (BYTES)
+#pragma unroll
+        for (int n = 0; n < LN_KEY_TILES; n++)
+            scale_four(scales, n, rows->s[n]);
     if (first < t.seen_begin || first + LN_KEYS > t.seen_end)
         ln_mask_scores(lanes, first, rows->s);
     if (!begins && rows->is_ready &&
-        weigh_at_once<BF16>(rows->s, t.factor, slice.reference, slice.total, weights))
+        weigh_at_once<BF16, BYTES>(rows->s, t.factor, of_values, slice.reference, slice.total,
+                                   weights))
         return false;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         slice.reference[i] = begins ? -INFINITY : slice.reference[i];
         slice.total[i] = begins ? 0.0f : slice.total[i];
     }
-    weigh_anew<BF16>(rows->s, t.factor, slice.reference, slice.total, keep, weights);
+    weigh_anew<BF16, BYTES>(rows->s, t.factor, of_values, slice.reference, slice.total, keep,
+                            weights);
     rows->is_ready =
         __all_sync(0xffffffffu, slice.reference[0] > -INFINITY && slice.reference[1] > -INFINITY &&
                                     slice.total[0] >= 0.0f && slice.total[1] >= 0.0f);
@@ -302,10 +306,11 @@ static __device__ __forceinline__ bool weigh(const wide_task &t, const ln_rows &
 /* From one tile to the next: queues its scores and the values of the one before, and weighs the
  * scores meanwhile. Nothing may come between products and their end that the compiler could take
  * for a use of their registers: it would wait after each of them. */
-template <int D, bool BF16>
+template <int D, int DTYPE>
 static __device__ __forceinline__ void step(const wide_task &t, const ln_rows &lanes,
                                             wide_rows<D> *rows, uint32_t weights[LN_KEYS / 16][4],
                                             uint32_t coming[LN_KEYS / 16][4]) {
+    constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
     ln_slice<D> &slice = rows->slice;
     unsigned last = rows->stage;
     float ended_reference[2], ended_total[2], keep[2];
@@ -322,14 +327,18 @@ static __device__ __forceinline__ void step(const wide_task &t, const ln_rows &l
     queue_values<D, BF16>(weights, values_of<D>(t, last), !rows->is_fresh, slice.sum);
     ln_wgmma_wait<1>();
     ln_hold<LN_KEY_TILES>(rows->s);
-    if (t.tells)
-        arrive_at(t.empty + rows->stage * STAGE_BARRIERS);
+    if (!BYTES)
+        leave_keys(t, rows->stage);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         ended_reference[i] = slice.reference[i];
         ended_total[i] = slice.total[i];
     }
-    bool has_moved = weigh<D, BF16>(t, lanes, rows->first, begins, rows, keep, coming);
+    bool has_moved = weigh<D, DTYPE>(t, lanes, rows->first, begins, rows, keep, coming);
+    if (BYTES) {
+        __syncwarp();
+        leave_keys(t, rows->stage);
+    }
     ln_wgmma_wait<0>();
     ln_hold<D / 8>(slice.sum);
     hold_weights(t, weights);
@@ -343,10 +352,11 @@ static __device__ __forceinline__ void step(const wide_task &t, const ln_rows &l
 }
 
 /* All tiles by one warpgroup. Weights change places from step to step. */
-template <int D, bool BF16>
+template <int D, int DTYPE>
 static __device__ __forceinline__ void work(const wide_task &t, const wide_walk &w,
                                             const ln_rows &lanes, char *tiles, unsigned group,
                                             wide_rows<D> *rows) {
+    constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
     enum { TILE_BYTES = D / HALF * HALF_BYTES };
     uint32_t weights[LN_KEYS / 16][4], others[LN_KEYS / 16][4];
     float keep[2];
@@ -359,20 +369,20 @@ static __device__ __forceinline__ void work(const wide_task &t, const wide_walk 
     queue_scores<D, BF16>(t.queries, keys_of<D>(t, 0), rows->s);
     ln_wgmma_wait<0>();
     ln_hold<LN_KEY_TILES>(rows->s);
-    if (t.tells)
-        arrive_at(t.empty);
-    weigh<D, BF16>(t, lanes, w.first, true, rows, keep, weights);
-    if (w.first < w.low) {
+    weigh<D, DTYPE>(t, lanes, w.first, true, rows, keep, weights);
+    __syncwarp();
+    leave_keys(t, 0);
+    if (!BYTES && w.first < w.low) {
         wait_at(t.full + sizeof(uint64_t), 0);
         clear_unseen<D>(tiles + TILE_BYTES, w.first, w.low, w.high, group);
     }
     unsigned n = 1;
     for (; n + 1 < w.n_tiles; n += 2) {
-        step<D, BF16>(t, lanes, rows, weights, others);
-        step<D, BF16>(t, lanes, rows, others, weights);
+        step<D, DTYPE>(t, lanes, rows, weights, others);
+        step<D, DTYPE>(t, lanes, rows, others, weights);
     }
     if (n < w.n_tiles) {
-        step<D, BF16>(t, lanes, rows, weights, others);
+        step<D, DTYPE>(t, lanes, rows, weights, others);
 #pragma unroll
         for (int k = 0; k < LN_KEYS / 16; k++)
 #pragma unroll
@@ -380,7 +390,7 @@ static __device__ __forceinline__ void work(const wide_task &t, const wide_walk 
                 weights[k][i] = others[k][i];
     }
     wait_at(t.full + rows->stage * STAGE_BARRIERS + sizeof(uint64_t), rows->parity);
-    if (rows->first < w.low || rows->first + LN_KEYS > w.high)
+    if (!BYTES && (rows->first < w.low || rows->first + LN_KEYS > w.high))
         clear_unseen<D>(tiles + (2 * rows->stage + 1) * TILE_BYTES, rows->first, w.low, w.high,
                         group);
     ln_hold<D / 8>(rows->slice.sum);
@@ -393,33 +403,6 @@ static __device__ __forceinline__ void work(const wide_task &t, const wide_walk 
 }
 
 /* ---- the block ------------------------------------------------------------------------------- */
-
-/* A warp brings 64 columns of all tiles of K, or of V; to, full, empty: where those of stage 0 are.
- */
-template <int D>
-static __device__ __forceinline__ void bring(const ln_fast_args &p, const wide_walk &w, size_t seq,
-                                             unsigned kv_head, const CUtensorMap *map,
-                                             unsigned half, unsigned box_rows, char *to,
-                                             uint64_t *full, uint64_t *empty) {
-    enum { STAGE_BYTES = 2 * (D / HALF) * HALF_BYTES };
-    unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KEYS / box_rows;
-    const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    to += lane * box_rows * HALF * 2;
-    for (unsigned tile = 0; tile < w.n_tiles; tile++) {
-        unsigned stage = tile % STAGES, key = w.first + tile * LN_KEYS + lane * box_rows;
-        unsigned block_key = min(max(key, w.low), w.high - 1);
-        unsigned block = lane < n_boxes ? (unsigned)table[block_key >> p.block_shift] : 0;
-        unsigned row = ((block * (unsigned)p.a.kv.n_heads + kv_head) << p.block_shift) +
-                       (key & ((1u << p.block_shift) - 1));
-        ln_barrier_wait(&empty[2 * stage], (tile / STAGES & 1) ^ 1);
-        if (lane == 0)
-            ln_barrier_expect(&full[2 * stage], HALF_BYTES);
-        __syncwarp();
-        if (lane < n_boxes)
-            ln_copy_box(to + stage * STAGE_BYTES, map, (int)(half * HALF), (int)row,
-                        &full[2 * stage]);
-    }
-}
 
 /* The keys that rows of the block see. */
 static __device__ __forceinline__ wide_walk find_walk(const ln_fast_args &p, size_t seq,
@@ -438,14 +421,14 @@ static __device__ __forceinline__ wide_walk find_walk(const ln_fast_args &p, siz
 }
 
 /* The rows of one warpgroup, from queries to results. */
-template <int D, bool BF16>
+template <int D, int DTYPE>
 static __device__ __forceinline__ void attend_rows(const ln_fast_args &p, const wide_walk &w,
                                                    wide_task &t, size_t seq, size_t kv_head,
                                                    unsigned first_row, unsigned n_rows,
                                                    unsigned group, char *queries, char *tiles) {
     unsigned warp = threadIdx.x / LN_WARP % 4, lane = threadIdx.x % LN_WARP;
     unsigned warp_row = first_row + 16 * warp;
-    store_queries<D, BF16>(p, seq, kv_head, warp_row, n_rows, warp, queries);
+    store_queries<D, DTYPE>(p, seq, kv_head, warp_row, n_rows, warp, queries);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"((int)GROUP) : "memory");
     ln_rows lanes;
@@ -460,7 +443,7 @@ static __device__ __forceinline__ void attend_rows(const ln_fast_args &p, const 
 #pragma unroll
     for (int d = 0; d < D / 8; d++)
         rows.sum[d][0] = rows.sum[d][1] = rows.sum[d][2] = rows.sum[d][3] = 0.0f;
-    work<D, BF16>(t, w, lanes, tiles, group, &rows);
+    work<D, DTYPE>(t, w, lanes, tiles, group, &rows);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float share = ln_share_of(rows.total[i]);
@@ -473,13 +456,15 @@ static __device__ __forceinline__ void attend_rows(const ln_fast_args &p, const 
 }
 #endif
 
-template <int D, bool BF16>
+template <int D, int DTYPE>
 static __global__ void __launch_bounds__(THREADS, 1)
     attend_wide(const __grid_constant__ ln_fast_args p, const __grid_constant__ CUtensorMap keys,
                 const __grid_constant__ CUtensorMap values, unsigned box_rows) {
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
     extern __shared__ char unaligned[];
     __shared__ uint64_t full[2 * STAGES], empty[2 * STAGES];
+    constexpr int BYTES = LN_BYTES_OF(DTYPE);
+    __shared__ __align__(8) float scales[BYTES ? STAGES * 2 * LN_KEYS : 2];
     enum { HALVES = D / HALF, TILE_BYTES = HALVES * HALF_BYTES };
     char *shared = unaligned + (-ln_shared_address(unaligned) & (SWIZZLE_GROUP - 1));
     char *tiles = shared + WORKERS * TILE_BYTES;
@@ -492,7 +477,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     wide_walk w = find_walk(p, seq, first_row, min(first_row + WIDE_ROWS, n_rows) - 1);
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2 * STAGES; i++) {
-            ln_barrier_init(&full[i], HALVES);
+            ln_barrier_init(&full[i], BYTES ? GROUP / LN_WARP : (unsigned)HALVES);
             ln_barrier_init(&empty[i], WORKERS * GROUP / LN_WARP);
         }
         ln_barriers_ready();
@@ -501,14 +486,19 @@ static __global__ void __launch_bounds__(THREADS, 1)
     /* the same in all lanes, which the compiler then knows */
     unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / LN_WARP, 0);
     if (warp < GROUP / LN_WARP) {
-        ln_leave_registers<24>();
+        ln_leave_registers<BYTES ? 40 : 24>();
+        if constexpr (BYTES != 0) {
+            bring_bytes<D, BYTES>(p, w, seq, (unsigned)kv_head, tiles,
+                                  tiles + 2 * STAGES * TILE_BYTES, scales, full, empty);
+            return;
+        }
         unsigned half = warp % HALVES, array = warp / HALVES;
         if (array < 2)
             bring<D>(p, w, seq, (unsigned)kv_head, array == 0 ? &keys : &values, half, box_rows,
                      tiles + array * TILE_BYTES + half * HALF_BYTES, full + array, empty + array);
         return;
     }
-    ln_take_registers<240>();
+    ln_take_registers<BYTES ? 232 : 240>();
     unsigned group = warp / (GROUP / LN_WARP) - 1;
     char *queries = shared + group * TILE_BYTES;
     wide_task t;
@@ -518,9 +508,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
     t.empty = __shfl_sync(0xffffffffu, ln_shared_address(empty), 0);
     t.factor = ln_score_factor(p.a);
     t.tells = threadIdx.x % LN_WARP == 0;
+    t.scales = ln_shared_address(scales) + threadIdx.x % 4 * 8;
     t.never = t.factor != t.factor;
-    attend_rows<D, BF16>(p, w, t, seq, kv_head, first_row + 64 * group, n_rows, group, queries,
-                         tiles);
+    attend_rows<D, DTYPE>(p, w, t, seq, kv_head, first_row + 64 * group, n_rows, group, queries,
+                          tiles);
 #else
     (void)box_rows;
 #endif
@@ -543,41 +534,54 @@ static int map_rows(const ln_kv_array *array, unsigned box_rows, CUtensorMap *ma
     return ln_tensor_map(&tensor, map);
 }
 
-template <int D, bool BF16>
+template <int D, int DTYPE>
 static int launch(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
                   cudaStream_t stream) {
     size_t shared = (WORKERS + 2 * STAGES) * (D / HALF) * HALF_BYTES + SWIZZLE_GROUP;
     unsigned block_tokens = 1u << args->block_shift;
     unsigned box_rows = block_tokens < LN_KEYS ? block_tokens : (unsigned)LN_KEYS;
-    CUtensorMap keys, values;
-    int code = map_rows(&args->a.keys, box_rows, &keys);
-    if (code == 0)
+    constexpr bool BYTES = LN_BYTES_OF(DTYPE) != 0;
+    CUtensorMap keys = {}, values = {};
+    int code = 0;
+    if (BYTES)
+        shared += BYTE_TILES * wide_bytes<D>::TILE_BYTES;
+    else
+        code = map_rows(&args->a.keys, box_rows, &keys);
+    if (code == 0 && !BYTES)
         code = map_rows(&args->a.values, box_rows, &values);
     if (code == 0)
-        code = cudaFuncSetAttribute(attend_wide<D, BF16>,
+        code = cudaFuncSetAttribute(attend_wide<D, DTYPE>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != 0)
         return code;
     dim3 grid(ln_ceil_div(most_tokens * args->heads_per_kv, WIDE_ROWS),
               (unsigned)args->a.kv.n_heads, (unsigned)n_seqs);
-    attend_wide<D, BF16><<<grid, THREADS, shared, stream>>>(*args, keys, values, box_rows);
+    attend_wide<D, DTYPE><<<grid, THREADS, shared, stream>>>(*args, keys, values, box_rows);
     return cudaGetLastError();
 }
 
 bool ln_takes_wide_attention(const ln_fast_args *args) {
-    enum { MIN_SHIFT = 3 }; /* boxes of whole groups of the exchange */
+    /* boxes of whole groups of the exchange; of bytes, no more blocks to a tile than lanes */
+    enum { MIN_SHIFT = 3, MIN_BYTES_SHIFT = 1 };
     const ln_attention_args *a = &args->a;
-    return ln_runs_hopper_code() && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
-           (a->kv.k_dim == 64 || a->kv.k_dim == 128) &&
-           (a->kv.dtype == LN_KV_F16 || a->kv.dtype == LN_KV_BF16);
+    unsigned least_shift = ln_kv_has_scales(a->kv.dtype) ? MIN_BYTES_SHIFT : MIN_SHIFT;
+    return ln_runs_hopper_code() && ln_has_plain_scores(*a) && args->block_shift >= least_shift &&
+           (a->kv.k_dim == 64 || a->kv.k_dim == 128);
+}
+
+template <int D>
+static int launch_dtype(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
+                        cudaStream_t stream) {
+    switch (args->a.kv.dtype) {
+    case LN_KV_F16: return launch<D, LN_KV_F16>(args, n_seqs, most_tokens, stream);
+    case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, n_seqs, most_tokens, stream);
+    case LN_KV_FP8: return launch<D, LN_KV_FP8>(args, n_seqs, most_tokens, stream);
+    default: return launch<D, LN_KV_Q8_0>(args, n_seqs, most_tokens, stream);
+    }
 }
 
 int ln_wide_attention(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
                       cudaStream_t stream) {
-    bool is_bf16 = args->a.kv.dtype == LN_KV_BF16;
-    if (args->a.kv.k_dim == 64)
-        return is_bf16 ? launch<64, true>(args, n_seqs, most_tokens, stream)
-                       : launch<64, false>(args, n_seqs, most_tokens, stream);
-    return is_bf16 ? launch<128, true>(args, n_seqs, most_tokens, stream)
-                   : launch<128, false>(args, n_seqs, most_tokens, stream);
+    return args->a.kv.k_dim == 64 ? launch_dtype<64>(args, n_seqs, most_tokens, stream)
+                                  : launch_dtype<128>(args, n_seqs, most_tokens, stream);
 }

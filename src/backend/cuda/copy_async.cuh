@@ -9,6 +9,11 @@ static __device__ __forceinline__ void ln_copy_async(void *shared, const void *g
                  "l"(global));
 }
 
+static __device__ __forceinline__ void ln_copy_word_async(void *shared, const void *global) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(ln_shared_address(shared)),
+                 "l"(global));
+}
+
 static __device__ __forceinline__ void ln_copy_commit(void) {
     asm volatile("cp.async.commit_group;");
 }

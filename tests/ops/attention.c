@@ -340,6 +340,14 @@ static void attention_is_that_of_scalar(void **state) {
         {"f16 128, biases", LN_KV_F16, 6, 2, 128, 128, 0, 0, .alibi = true, .relative = true},
         {"far scores, window", LN_KV_BF16, 6, 2, 64, 64, 150, 0, .sinks = true, .scale = 3.0f},
         {"far scores, int8", LN_KV_Q8_0, 4, 2, 64, 64, 0, 0, .rotates = true, .scale = 3.0f},
+        {"far scores, fp8", LN_KV_FP8, 12, 2, 128, 128, 300, 0, .sinks = true, .scale = 3.0f},
+        {"int8 128, sinks", LN_KV_Q8_0, 5, 5, 128, 128, 0, 0, .sinks = true, .rotates = true},
+        {"f16 64, many heads", LN_KV_F16, 24, 12, 64, 64, 500, 0, .rotates = true},
+        {"bf16 64, many heads", LN_KV_BF16, 24, 12, 64, 64, 0, 3.0f, .sinks = true,
+         .rotates = true},
+        {"bf16 64, pairs", LN_KV_BF16, 5, 5, 64, 64, 300, 0, .rotates = true, .rotates_all = true,
+         .style = LN_ROPE_INTERLEAVED},
+        {"f16 64, biases", LN_KV_F16, 6, 2, 64, 64, 0, 0, .alibi = true, .relative = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_attention(&cases[i]);

@@ -1,5 +1,5 @@
 /* Decode attention on Hopper from caches of 16-bit numbers: steps in which every sequence brings
- * one token, heads of 128, at most eight query heads to a KV head. Where nothing but a
+ * one token, heads of 64 and 128, at most eight query heads to a KV head. Where nothing but a
  * rotation finishes heads, that and the writing of K and V are done on the way.
  *
  * A warp, which is a block, takes one slice of one KV head, with the query heads that share it as
@@ -20,7 +20,6 @@
 #include "backend/cuda/launch.cuh"
 
 enum {
-    DIM = 128,
     MAX_HEADS = 8, /* query heads that share K and V */
     GROUP = 16,    /* keys that lie in one block of the cache */
     SLOTS = 2,     /* places of a ring, and of one where all blocks find room at once */
@@ -392,13 +391,22 @@ static int launch(const split_args &p, size_t n_seqs, cudaStream_t stream) {
                      ring + head * (p.f.heads_per_kv + 2), stream, p);
 }
 
+template <int D>
+static int launch_dtype(const split_args &p, bool is_long, size_t n_seqs, cudaStream_t stream) {
+    if (p.f.a.kv.dtype == LN_KV_F16)
+        return is_long ? launch<D, false, LONG_SLOTS>(p, n_seqs, stream)
+                       : launch<D, false, SLOTS>(p, n_seqs, stream);
+    return is_long ? launch<D, true, LONG_SLOTS>(p, n_seqs, stream)
+                   : launch<D, true, SLOTS>(p, n_seqs, stream);
+}
+
 bool ln_takes_split_attention(const ln_fast_args *args, const ln_cuda_step *step) {
     enum { MIN_SHIFT = 4 }; /* GROUP keys to a block at least, and no more blocks than lanes */
     const ln_attention_args *a = &args->a;
     return (a->kv.dtype == LN_KV_F16 || a->kv.dtype == LN_KV_BF16) && args->splits &&
            step->most_tokens == 1 && step->least_tokens == 1 && !a->sees_all &&
            ln_runs_hopper_code() && args->block_shift >= MIN_SHIFT &&
-           args->heads_per_kv <= MAX_HEADS && a->kv.k_dim == DIM;
+           args->heads_per_kv <= MAX_HEADS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
 bool ln_split_attention_finishes(const ln_fast_args *args, const ln_qkv_args *qkv) {
@@ -419,9 +427,6 @@ int ln_split_attention(const ln_fast_args *args, const ln_qkv_args *qkv, const l
     if (code != 0)
         return code;
     bool is_long = n_seqs * args->a.kv.n_heads * args->n_slices <= LONG_BLOCKS * n_cores;
-    if (args->a.kv.dtype == LN_KV_F16)
-        return is_long ? launch<DIM, false, LONG_SLOTS>(p, n_seqs, stream)
-                       : launch<DIM, false, SLOTS>(p, n_seqs, stream);
-    return is_long ? launch<DIM, true, LONG_SLOTS>(p, n_seqs, stream)
-                   : launch<DIM, true, SLOTS>(p, n_seqs, stream);
+    return args->a.kv.k_dim == 64 ? launch_dtype<64>(p, is_long, n_seqs, stream)
+                                  : launch_dtype<128>(p, is_long, n_seqs, stream);
 }

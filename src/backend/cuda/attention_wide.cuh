@@ -131,9 +131,9 @@ static __device__ __forceinline__ void copy_bytes(const ln_fast_args &p, const w
     ln_copy_word_async(to - thread * 12 + shape::SCALES_AT, data + (key & mask) * 4);
 }
 
-/* A thread's bytes of K, or of V, become f16 where products read them. Tells `full`. */
+/* A thread's bytes of K, or of V, become f16 where products read them. */
 template <int D, int BYTES, bool KEYS>
-static __device__ __forceinline__ void widen_bytes(const char *from, char *tile, uint64_t *full) {
+static __device__ __forceinline__ void widen_bytes(const char *from, char *tile) {
     typedef wide_bytes<D> shape;
     unsigned thread = threadIdx.x % GROUP, in_eight = thread / 4 % 8;
     from += thread * 16;
@@ -150,10 +150,6 @@ static __device__ __forceinline__ void widen_bytes(const char *from, char *tile,
             for (unsigned i = 0; i < 2; i++)
                 *(uint4 *)(place + (2 * (thread % 4) + i ^ in_eight) * 16) = to[i];
         }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncwarp();
-    if (threadIdx.x % LN_WARP == 0)
-        ln_barrier_arrive(full);
 }
 
 /* A warpgroup brings all tiles of bytes. tiles, full, empty: where stage 0 is; scales
@@ -169,17 +165,16 @@ static __device__ __forceinline__ void bring_bytes(const ln_fast_args &p, const 
     unsigned thread = threadIdx.x % GROUP, block = find_block(p, w, table, w.first), place = 0;
     for (unsigned tile = 0; tile < BYTE_TILES + w.n_tiles; tile++) {
         char *own = bytes + place * shape::TILE_BYTES;
+        unsigned n = tile - BYTE_TILES, stage = n % STAGES, parity = (n / STAGES & 1) ^ 1;
         if (tile >= BYTE_TILES) {
-            unsigned n = tile - BYTE_TILES, stage = n % STAGES, parity = (n / STAGES & 1) ^ 1;
             char *keys = tiles + 2 * stage * TILE_BYTES;
             ln_copy_wait<BYTE_TILES - 1>();
             float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
             ln_barrier_wait(&empty[2 * stage], parity);
-            scales[stage * GROUP + thread] = LN_BYTE_UNIT(BYTES) * scale;
-            widen_bytes<D, BYTES, true>(own, keys, &full[2 * stage]);
             ln_barrier_wait(&empty[2 * stage + 1], parity);
-            widen_bytes<D, BYTES, false>(own + shape::ARRAY_BYTES, keys + TILE_BYTES,
-                                         &full[2 * stage + 1]);
+            scales[stage * GROUP + thread] = LN_BYTE_UNIT(BYTES) * scale;
+            widen_bytes<D, BYTES, true>(own, keys);
+            widen_bytes<D, BYTES, false>(own + shape::ARRAY_BYTES, keys + TILE_BYTES);
         }
         if (tile < w.n_tiles) {
             unsigned first = w.first + tile * LN_KEYS;
@@ -187,6 +182,14 @@ static __device__ __forceinline__ void bring_bytes(const ln_fast_args &p, const 
             block = find_block(p, w, table, first + LN_KEYS);
         }
         ln_copy_commit();
+        if (tile >= BYTE_TILES) {
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            __syncwarp();
+            if (threadIdx.x % LN_WARP == 0) {
+                ln_barrier_arrive(&full[2 * stage]);
+                ln_barrier_arrive(&full[2 * stage + 1]);
+            }
+        }
         place = place + 1 == BYTE_TILES ? 0 : place + 1;
     }
 }

@@ -342,6 +342,8 @@ static void attention_is_that_of_scalar(void **state) {
         {"far scores, int8", LN_KV_Q8_0, 4, 2, 64, 64, 0, 0, .rotates = true, .scale = 3.0f},
         {"far scores, fp8", LN_KV_FP8, 12, 2, 128, 128, 300, 0, .sinks = true, .scale = 3.0f},
         {"int8 128, sinks", LN_KV_Q8_0, 5, 5, 128, 128, 0, 0, .sinks = true, .rotates = true},
+        {"int8, ten heads to one", LN_KV_Q8_0, 10, 1, 64, 64, 0, 0, .rotates = true},
+        {"fp8 128, twelve heads to one", LN_KV_FP8, 24, 2, 128, 128, 200, 0, .rotates = true},
         {"f16 64, many heads", LN_KV_F16, 24, 12, 64, 64, 500, 0, .rotates = true},
         {"bf16 64, many heads", LN_KV_BF16, 24, 12, 64, 64, 0, 3.0f, .sinks = true,
          .rotates = true},

@@ -186,15 +186,10 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], const 
         }
 }
 
-/* Sums of a slice: lane 4 g + t has columns 16 i + g and 16 i + g + 8 of heads 2 t and 2 t + 1. */
-template <int D> struct split_sums {
-    float of[D / 16][4]; /* (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1) */
-};
-
-/* sum += (weights v)^T, of the keys of a place. */
+/* sum += (weights v)^T, of the keys of a place: product d has columns 16 d and on. */
 template <int D, bool BF16, typename SHAPE>
 static __device__ __forceinline__ void add_values(const float (*s)[4], const char *values,
-                                                  split_sums<D> *sums) {
+                                                  ln_turned_sums<D> *sums) {
     unsigned at = find_matrices<SHAPE>();
 #pragma unroll
     for (unsigned k = 0; k < SHAPE::PART / 16; k++) {
@@ -209,38 +204,12 @@ static __device__ __forceinline__ void add_values(const float (*s)[4], const cha
     }
 }
 
-/* What row `head` has, as lanes 4 g + t have rows g, for heads 2 t and 2 t + 1. */
-static __device__ __forceinline__ float2 of_my_heads(float x) {
-    unsigned t = threadIdx.x % 4;
-    return make_float2(__shfl_sync(0xffffffffu, x, 8 * t),
-                       __shfl_sync(0xffffffffu, x, 8 * t + 4));
-}
-
-/* A tile's scores become weights, and sums are multiplied where a reference moves. `slice` is for
- * references and totals alone. */
-template <int D>
-static __device__ __forceinline__ void add_scores(float s[LN_KEY_TILES][4], float factor,
-                                                  ln_slice<8> *slice, split_sums<D> *sums) {
-    float before = slice->reference[0];
-    ln_add_scores<8, false, 1>(s, factor, slice);
-    if (!__any_sync(0xffffffffu, before != slice->reference[0]))
-        return;
-    float2 keep = of_my_heads(ln_keep_of(before, slice->reference[0]));
-#pragma unroll
-    for (int d = 0; d < D / 16; d++) {
-        sums->of[d][0] *= keep.x;
-        sums->of[d][1] *= keep.y;
-        sums->of[d][2] *= keep.x;
-        sums->of[d][3] *= keep.y;
-    }
-}
-
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* A slice's sums to memory, or the result where it is the only one. */
 template <int D>
 static __device__ __forceinline__ void leave(const ln_fast_args &p, const split_slice &at,
-                                             const ln_slice<8> &slice, split_sums<D> &sums) {
+                                             const ln_slice<8> &slice, ln_turned_sums<D> &sums) {
     unsigned g = threadIdx.x / 4, t = threadIdx.x % 4, n = p.heads_per_kv;
     size_t head = at.kv_head * n, item = at.seq * p.a.n_heads + head;
     float total = ln_row_total(slice.total[0]);
@@ -250,8 +219,8 @@ static __device__ __forceinline__ void leave(const ln_fast_args &p, const split_
         float reference, whole, keep, add;
         ln_begin_whole(p, head + min(g, n - 1), &reference, &whole);
         ln_merge_factors(&reference, slice.reference[0], &keep, &add);
-        float2 keeps = of_my_heads(keep), adds = of_my_heads(add);
-        float2 shares = of_my_heads(ln_share_of(ln_merge(whole, keep, total, add)));
+        float2 keeps = ln_of_turned_rows(keep), adds = ln_of_turned_rows(add);
+        float2 shares = ln_of_turned_rows(ln_share_of(ln_merge(whole, keep, total, add)));
 #pragma unroll
         for (int d = 0; d < D / 16; d++)
 #pragma unroll
@@ -344,7 +313,7 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
     uint32_t q[D / 16][4];
     ln_load_query<D, BF16>(lane / 4 < p.f.heads_per_kv ? heads + lane / 4 * D : NULL, NULL, q);
     const float factor = ln_score_factor(p.f.a);
-    split_sums<D> sums = {};
+    ln_turned_sums<D> sums = {};
     ln_slice<8> slice;
     ln_begin_slice(&slice);
     char *place = ring;
@@ -367,7 +336,7 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
             place = place + shape::PART_BYTES == (char *)heads ? ring : place + shape::PART_BYTES;
             if (i == 1) {
                 ln_finish_scores(p.f.a, rows, first, s);
-                add_scores<D>(s, factor, &slice, &sums);
+                ln_add_scores<D>(s, factor, &slice, &sums);
             }
         }
     }

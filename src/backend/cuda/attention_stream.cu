@@ -2,11 +2,12 @@
  * of 64 and 128. (16-bit caches were slower so within a step, where blocks must begin and end.)
  *
  * Blocks stay on their multiprocessors. A warp takes one slice of a KV head after another, with the
- * query heads that share it as the rows of a tile, and brings tiles of K and V for itself through a
- * ring of places in shared memory: those of its next slice while it works on the last ones of this.
- * What a slice gives goes to memory, and the warp that ends the last slice of a sequence's KV head
- * merges them in order. Numbers become f16 where they are multiplied. Sums run as in
- * attention_fast.cu, and have its bits.
+ * query heads that share it as the rows of a tile (V meets up to eight as columns, which halves
+ * products and sums), and brings tiles of K and V for itself through a ring of places in shared
+ * memory: those of its next slice while it works on the last ones of this. What a slice gives goes
+ * to memory, and the warp that ends the last slice of a sequence's KV head merges them in order.
+ * Numbers become f16 where they are multiplied. Sums run as in attention_fast.cu, and have its
+ * bits.
  *
  * Whole slices are dealt out first, the last ones of all sequences behind them. What other steps
  * have cached is under way before the kernel in front, which writes this step's rows, has ended.
@@ -21,12 +22,13 @@ enum { MAX_RING_BYTES = 208 * 1024, MAX_SLOTS = 16, QUEUE = 16, MAX_SEQS = 512 }
 
 /* A tile in shared memory: [LN_KEYS][ROW_BYTES], the 16 bytes at i of a row being at i ^ row % 8,
  * or at i ^ row / 2 % 4 of rows of 64 bytes, which spreads them over the banks. */
-template <int D, int DTYPE> struct stream_shape {
+template <int D, int DTYPE, int ROWS> struct stream_shape {
     static constexpr int TYPE = DTYPE;
+    static constexpr int HEAD_ROWS = ROWS; /* of a lane; 1: at most eight heads to a KV head */
     static constexpr unsigned ROW_BYTES = D;
     static constexpr unsigned TILE_BYTES = LN_KEYS * ROW_BYTES;
     static constexpr unsigned BYTES = TILE_BYTES + LN_KEYS * 4; /* with scales */
-    static constexpr unsigned WARPS = D > 64 ? 8 : 12;
+    static constexpr unsigned WARPS = D > 64 && ROWS == 2 ? 8 : 12;
     static constexpr unsigned THREADS = WARPS * LN_WARP;
     static constexpr unsigned MOST = MAX_RING_BYTES / (WARPS * BYTES);
     static constexpr unsigned SLOTS = MOST < MAX_SLOTS ? MOST : (unsigned)MAX_SLOTS;
@@ -271,10 +273,26 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], char *
     }
 }
 
-/* As ln_add_values, but sum 4 j + i has columns 32 j + 4 g + i. */
+/* What a slice gives. Eight heads at most: turned sums, of which product 2 j + i has columns
+ * 32 j + 4 g + 2 i and the next ones. Else sum 4 j + i has columns 32 j + 4 g + i. */
+template <int D, int ROWS> struct stream_sums {
+    ln_slice<ROWS == 1 ? 8 : D> slice;
+    ln_turned_sums<ROWS == 1 ? D : 16> turned;
+};
+
+template <int D, int ROWS>
+static __device__ __forceinline__ void add_scores(float s[LN_KEY_TILES][4], float factor,
+                                                  stream_sums<D, ROWS> *sums) {
+    if constexpr (ROWS == 1)
+        ln_add_scores<D, true>(s, factor, &sums->slice, &sums->turned);
+    else
+        ln_add_scores<D, true>(s, factor, &sums->slice);
+}
+
+/* As ln_add_values. */
 template <int D, typename SHAPE>
 static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4], char *values,
-                                                  ln_slice<D> *slice) {
+                                                  stream_sums<D, SHAPE::HEAD_ROWS> *sums) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
     for (int k = 0; k < LN_KEYS / 16; k++) {
@@ -294,21 +312,42 @@ static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4]
                 pairs[i][0] = __byte_perm(words[2 * i], words[2 * i + 1], 0x5140);
                 pairs[i][1] = __byte_perm(words[2 * i], words[2 * i + 1], 0x7362);
             }
+            uint32_t b[4][2]; /* of columns 0 to 3 */
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                ln_mma<false>(slice->sum[4 * j + i], a,
-                              ln_byte_pair<SHAPE::TYPE>(pairs[0][i / 2], i % 2 * 2),
-                              ln_byte_pair<SHAPE::TYPE>(pairs[1][i / 2], i % 2 * 2));
+            for (int i = 0; i < 8; i++)
+                b[i / 2][i % 2] = ln_byte_pair<SHAPE::TYPE>(pairs[i % 2][i / 4], i / 2 % 2 * 2);
+            if constexpr (SHAPE::HEAD_ROWS == 1) {
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const uint32_t v[4] = {b[2 * i][0], b[2 * i + 1][0], b[2 * i][1],
+                                           b[2 * i + 1][1]};
+                    ln_mma<false>(sums->turned.of[2 * j + i], v, a[0], a[2]);
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    ln_mma<false>(sums->slice.sum[4 * j + i], a, b[i][0], b[i][1]);
+            }
         }
     }
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Sums of row i of a lane to memory. */
-template <int D, typename SHAPE>
-static __device__ __forceinline__ void leave_row(const ln_slice<D> &slice, int i, float *to) {
+/* Sums to memory: of row i of a lane, or of row 2 t + i where they are turned. */
+template <int D>
+static __device__ __forceinline__ void leave_row(const stream_sums<D, 1> &sums, int i, float *to) {
+    const float(*of)[4] = sums.turned.of;
+#pragma unroll
+    for (int j = 0; j < D / 32; j++)
+        __stcg((float4 *)(to + 32 * j + threadIdx.x % LN_WARP / 4 * 4),
+               make_float4(of[2 * j][i], of[2 * j][2 + i], of[2 * j + 1][i], of[2 * j + 1][2 + i]));
+}
+
+template <int D>
+static __device__ __forceinline__ void leave_row(const stream_sums<D, 2> &sums, int i, float *to) {
     unsigned t = threadIdx.x % 4;
+    const ln_slice<D> &slice = sums.slice;
 #pragma unroll
     for (int j = 0; j < D / 32; j++)
 #pragma unroll
@@ -368,20 +407,25 @@ static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned
 }
 
 /* Leaves an item's sums; whether all slices of its sequence and KV head are there now. */
-template <int D, typename SHAPE>
+template <int D, int ROWS>
 static __device__ __forceinline__ bool leave(const stream_args &m, const stream_seq &s,
-                                             const stream_item &item, const ln_slice<D> &slice) {
+                                             const stream_item &item,
+                                             const stream_sums<D, ROWS> &sums) {
     const ln_fast_args &p = m.f;
     unsigned lane = threadIdx.x % LN_WARP;
-    for (int i = 0; i < 2; i++) {
-        float total = ln_row_total(slice.total[i]);
-        unsigned row = lane / 4 + 8 * i, head = item.kv_head * p.heads_per_kv + row;
-        if (row >= p.heads_per_kv)
-            continue;
-        size_t at = ((size_t)item.seq * p.a.n_heads + head) * p.n_slices + item.slice;
-        if (lane % 4 == 0)
-            __stcg(p.stats + at, make_float2(slice.reference[i], total));
-        leave_row<D, SHAPE>(slice, i, p.sums + at * D);
+    size_t first_head = (size_t)item.seq * p.a.n_heads + item.kv_head * p.heads_per_kv;
+    for (unsigned i = 0; i < ROWS; i++) {
+        float total = ln_row_total(sums.slice.total[i]);
+        unsigned row = lane / 4 + 8 * i;
+        if (row < p.heads_per_kv && lane % 4 == 0)
+            __stcg(p.stats + (first_head + row) * p.n_slices + item.slice,
+                   make_float2(sums.slice.reference[i], total));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned row = ROWS == 1 ? lane % 4 * 2 + i : lane / 4 + 8 * i;
+        if (row < p.heads_per_kv)
+            leave_row<D>(sums, (int)i,
+                         p.sums + ((first_head + row) * p.n_slices + item.slice) * D);
     }
     unsigned n = (s.end - 1) / LN_ATTENTION_SLICE - s.begin / LN_ATTENTION_SLICE, before = 0;
     unsigned *word = p.left + item.seq * p.a.kv.n_heads + item.kv_head;
@@ -428,39 +472,41 @@ static __device__ __forceinline__ void attend(const stream_args &p, const stream
         const stream_seq &seq = work.seqs[item.seq];
         ln_rows rows;
         uint32_t q[D / 16][4];
-        ln_slice<D> slice;
+        stream_sums<D, SHAPE::HEAD_ROWS> sums = {};
         begin_item<D, SHAPE>(p, seq, item, rows, q);
-        ln_begin_slice(&slice);
+        ln_begin_slice(&sums.slice);
 #pragma unroll 1
         for (unsigned first = item.first; first < item.stop; first += LN_KEYS) {
             float s[LN_KEY_TILES][4];
             await<SHAPE>();
             score<D, SHAPE>(q, ring.tiles + slot * SHAPE::TILE_BYTES, s);
-            ln_scale_scores(ring.scales + slot * LN_KEYS, 1, LN_BYTE_UNIT(SHAPE::TYPE), s);
+            ln_scale_scores<SHAPE::HEAD_ROWS>(ring.scales + slot * LN_KEYS, 1,
+                                              LN_BYTE_UNIT(SHAPE::TYPE), s);
             __syncwarp();
             bring<SHAPE>(p, work, ring, next);
             advance<SHAPE>(slot);
             ln_finish_scores(p.f.a, rows, first, s);
-            ln_add_scores<D, true>(s, factor, &slice);
+            add_scores<D>(s, factor, &sums);
             await<SHAPE>();
-            ln_scale_scores(ring.scales + slot * LN_KEYS, 1, LN_BYTE_UNIT(SHAPE::TYPE), s);
-            add_values<D, SHAPE>(s, ring.tiles + slot * SHAPE::TILE_BYTES, &slice);
+            ln_scale_scores<SHAPE::HEAD_ROWS>(ring.scales + slot * LN_KEYS, 1,
+                                              LN_BYTE_UNIT(SHAPE::TYPE), s);
+            add_values<D, SHAPE>(s, ring.tiles + slot * SHAPE::TILE_BYTES, &sums);
             __syncwarp();
             bring<SHAPE>(p, work, ring, next);
             advance<SHAPE>(slot);
         }
-        if (leave<D, SHAPE>(p, seq, item, slice))
+        if (leave<D>(p, seq, item, sums))
             merge<D>(p, seq, item.seq, item.kv_head);
     }
 }
 
 #endif
 
-template <int D, int DTYPE>
-static __global__ void __launch_bounds__(stream_shape<D, DTYPE>::THREADS, 1)
+template <int D, int DTYPE, int ROWS>
+static __global__ void __launch_bounds__(stream_shape<D, DTYPE, ROWS>::THREADS, 1)
     attend_stream(const __grid_constant__ stream_args p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    typedef stream_shape<D, DTYPE> shape;
+    typedef stream_shape<D, DTYPE, ROWS> shape;
     extern __shared__ __align__(128) char memory[];
     __shared__ unsigned queues[shape::WARPS][QUEUE];
     unsigned warp = threadIdx.x / LN_WARP;
@@ -502,10 +548,10 @@ static __global__ void __launch_bounds__(stream_shape<D, DTYPE>::THREADS, 1)
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-template <int D, int DTYPE>
+template <int D, int DTYPE, int ROWS>
 static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_tile_x_parts *to,
                   cudaStream_t stream) {
-    typedef stream_shape<D, DTYPE> shape;
+    typedef stream_shape<D, DTYPE, ROWS> shape;
     stream_args p = {};
     p.f = *args;
     p.n_seqs = (unsigned)step->batch.n_seqs;
@@ -519,11 +565,12 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
     unsigned n_cores;
     int code = ln_count_cores(&n_cores);
     if (code == 0)
-        code = cudaFuncSetAttribute(attend_stream<D, DTYPE>,
+        code = cudaFuncSetAttribute(attend_stream<D, DTYPE, ROWS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared);
     if (code != 0)
         return code;
-    return ln_launch(attend_stream<D, DTYPE>, dim3(n_cores), shape::THREADS, shared, stream, p);
+    return ln_launch(attend_stream<D, DTYPE, ROWS>, dim3(n_cores), shape::THREADS, shared, stream,
+                     p);
 }
 
 bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {
@@ -534,12 +581,19 @@ bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {
            n_seqs * a->kv.n_heads < LN_ATTENTION_WORDS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
+template <int D, int DTYPE>
+static int launch_rows(const ln_fast_args *args, const ln_cuda_step *step,
+                       const ln_tile_x_parts *to, cudaStream_t stream) {
+    return args->heads_per_kv <= 8 ? launch<D, DTYPE, 1>(args, step, to, stream)
+                                   : launch<D, DTYPE, 2>(args, step, to, stream);
+}
+
 int ln_stream_attention(const ln_fast_args *args, const ln_cuda_step *step,
                         const ln_tile_x_parts *to, cudaStream_t stream) {
     bool is_small = args->a.kv.k_dim == 64;
     if (args->a.kv.dtype == LN_KV_FP8)
-        return is_small ? launch<64, LN_KV_FP8>(args, step, to, stream)
-                        : launch<128, LN_KV_FP8>(args, step, to, stream);
-    return is_small ? launch<64, LN_KV_Q8_0>(args, step, to, stream)
-                    : launch<128, LN_KV_Q8_0>(args, step, to, stream);
+        return is_small ? launch_rows<64, LN_KV_FP8>(args, step, to, stream)
+                        : launch_rows<128, LN_KV_FP8>(args, step, to, stream);
+    return is_small ? launch_rows<64, LN_KV_Q8_0>(args, step, to, stream)
+                    : launch_rows<128, LN_KV_Q8_0>(args, step, to, stream);
 }

@@ -103,7 +103,8 @@ static __device__ __forceinline__ void ln_load_query(const float *row0, const fl
 }
 
 /* s *= `unit` times the scales of the keys of a tile, which are `stride` floats apart: before the
- * softmax those of K, and of V behind it. */
+ * softmax those of K, and of V behind it. ROWS 1: there are no rows g + 8. */
+template <int ROWS = 2>
 static __device__ __forceinline__ void ln_scale_scores(const float *scales, unsigned stride,
                                                        float unit, float s[LN_KEY_TILES][4]) {
     unsigned t = threadIdx.x % 4;
@@ -113,7 +114,8 @@ static __device__ __forceinline__ void ln_scale_scores(const float *scales, unsi
         for (int i = 0; i < 2; i++) {
             float scale = unit * scales[(8 * n + 2 * t + i) * stride];
             s[n][i] *= scale;
-            s[n][2 + i] *= scale;
+            if (ROWS == 2)
+                s[n][2 + i] *= scale;
         }
 }
 
@@ -243,6 +245,38 @@ static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], f
             slice->sum[d][2 * row] *= keep;
             slice->sum[d][2 * row + 1] *= keep;
         }
+    }
+}
+
+/* Sums of at most eight rows, of values as the rows of products and weights as their columns: lane
+ * 4 g + t has of two columns of values, which are rows g and g + 8 of product d, rows 2 t and
+ * 2 t + 1. That halves products and sums. */
+template <int D> struct ln_turned_sums {
+    float of[D / 16][4]; /* (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1) */
+};
+
+/* What row g has, as lanes 4 g + t have it, for rows 2 t and 2 t + 1. */
+static __device__ __forceinline__ float2 ln_of_turned_rows(float x) {
+    unsigned t = threadIdx.x % 4;
+    return make_float2(__shfl_sync(0xffffffffu, x, 8 * t),
+                       __shfl_sync(0xffffffffu, x, 8 * t + 4));
+}
+
+/* As ln_add_scores. `slice` is for references and totals alone. */
+template <int D, bool BYTES = false>
+static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], float factor,
+                                                     ln_slice<8> *slice, ln_turned_sums<D> *sums) {
+    float before = slice->reference[0];
+    ln_add_scores<8, BYTES, 1>(s, factor, slice);
+    if (!__any_sync(0xffffffffu, before != slice->reference[0]))
+        return;
+    float2 keep = ln_of_turned_rows(ln_keep_of(before, slice->reference[0]));
+#pragma unroll
+    for (int d = 0; d < D / 16; d++) {
+        sums->of[d][0] *= keep.x;
+        sums->of[d][1] *= keep.y;
+        sums->of[d][2] *= keep.x;
+        sums->of[d][3] *= keep.y;
     }
 }
 

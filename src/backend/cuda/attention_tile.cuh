@@ -364,11 +364,18 @@ template <int BYTES> static __device__ __forceinline__ uint32_t ln_byte_word(uin
 }
 
 /* Two bytes as f16: i and i + 1. Of int8 they become the low bits of 1024 + byte, and then a 128th
- * of each; those of E4M3 are the bits of a 256th. */
+ * of each; those of E4M3 are the bits of a 256th, as which Hopper makes them by itself. */
 template <int BYTES>
 static __device__ __forceinline__ uint32_t ln_byte_pair(uint32_t word, int i) {
     uint32_t pair;
     if (BYTES == LN_KV_FP8) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;"
+            : "=r"(pair)
+            : "h"((uint16_t)(i == 0 ? word : word >> 16)));
+        asm("mul.rn.f16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x1c001c00u)); /* 2^-8 */
+        return pair;
+#endif
         pair = __byte_perm(word, 0, i == 0 ? 0x1404u : 0x3424u);
         return (pair & 0x80008000u) | (pair >> 1 & 0x3f803f80u);
     }

@@ -122,12 +122,25 @@ template <int KIND>
 static __device__ __forceinline__ void ln_take_unit(const uint8_t *tile, unsigned unit,
                                                     unsigned lane, ln_lane_tile<KIND> &out) {
     const uint8_t *values = tile + unit * 2048 + lane * 16;
+    if constexpr (ln_tile_is_narrow(KIND)) {
+        if constexpr (ln_tile_widens_bytes(KIND)) {
+            out.blocks[0] = *(const uint4 *)values;
+            out.blocks[1] = *(const uint4 *)(values + 512);
+        } else {
+            out.numbers = *(const uint4 *)values;
+        }
+        if constexpr (ln_tile_has_bits_above(KIND))
+            out.above = ((const uint2 *)(tile + 512))[lane];
+        out.scales[0] = *(const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4, 0));
+        out.scales[1] = *(const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4 + 8, 0));
+    } else {
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        if constexpr (KIND == LN_TILE_BF16)
-            out.steps[i] = *(const uint4 *)(values + i * 512);
-        else
-            out.blocks[i] = *(const uint4 *)(values + i * 512);
+        for (int i = 0; i < 4; i++)
+            if constexpr (KIND == LN_TILE_BF16)
+                out.steps[i] = *(const uint4 *)(values + i * 512);
+            else
+                out.blocks[i] = *(const uint4 *)(values + i * 512);
+    }
     if constexpr (KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4) {
         const uint8_t *scales = tile + ln_tile_scale_at(KIND, lane / 4, 0);
 #pragma unroll
@@ -139,6 +152,13 @@ static __device__ __forceinline__ void ln_take_unit(const uint8_t *tile, unsigne
     }
 }
 
+/* a & b | c, as one operation. */
+static __device__ __forceinline__ uint32_t ln_and_or(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t d;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
 /* The numbers of E2M1 at bits 4 i of either half, as two of f16, 2^-14 times as large. */
 static __device__ __forceinline__ uint32_t ln_two_f4(uint32_t numbers, int i) {
     uint32_t magnitudes = i < 3 ? numbers << (9 - 4 * i) : numbers >> 3;
@@ -147,31 +167,40 @@ static __device__ __forceinline__ uint32_t ln_two_f4(uint32_t numbers, int i) {
 
 /* Steps 2 * half and 2 * half + 1, as of BF16 but in f16, from a lane's share of a tile of Q4, Q5,
  * Q6 or MXFP4: two words of numbers, the word of the bits above (of Q5 and Q6), the pairs of rows g
- * and g + 8. */
+ * and g + 8. 1024 + q as f16 is 0x6400 | q, and 1024 + 16 q is 0x6400 | q << 4: the numbers of rows
+ * g + 8 stay where they are. */
 template <int KIND>
 static __device__ __forceinline__ void ln_widen(uint2 numbers, uint32_t above, uint32_t pair0,
                                                 uint32_t pair1, unsigned lane, uint4 steps[2]) {
-    /* 1024 + q as f16 is 0x6400 | q */
-    const uint32_t middle = 0x64006400u + (uint32_t)ln_tile_middle(KIND) * 0x10001u;
-    unsigned low = KIND == LN_TILE_Q6 && lane % 4 >= 2 ? 0x3232 : 0x1010;
-    uint32_t scales[2] = {__byte_perm(pair0, 0, low), __byte_perm(pair1, 0, low)};
-    uint32_t offsets[2] = {__byte_perm(pair0, 0, 0x3232), __byte_perm(pair1, 0, 0x3232)};
+    constexpr int MIDDLE = ln_tile_middle(KIND);
+    const __half2 pairs[2] = {*(const __half2 *)&pair0, *(const __half2 *)&pair1};
+    const uint32_t swapped = __byte_perm(above, 0, 0x2301);
+    const uint32_t above_at[4] = {above, above >> 2, swapped, swapped >> 2};
     uint32_t words[8];
+    __half2 scales[2] = {__low2half2(pairs[0]), __low2half2(pairs[1])};
+    if constexpr (KIND == LN_TILE_Q6) {
+        unsigned which = lane % 4 >= 2 ? 0x3232 : 0x1010;
+        *(uint32_t *)&scales[0] = __byte_perm(pair0, 0, which);
+        *(uint32_t *)&scales[1] = __byte_perm(pair1, 0, which);
+    }
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         if constexpr (KIND == LN_TILE_MXFP4) {
             uint32_t two = ln_two_f4(i < 4 ? numbers.x : numbers.y, i % 4);
-            __half2 scaled = __hmul2(*(__half2 *)&two, *(__half2 *)&scales[i % 2]);
+            __half2 scaled = __hmul2(*(__half2 *)&two, scales[i % 2]);
             words[i] = *(uint32_t *)&scaled;
             continue;
         }
-        uint32_t q = (i < 4 ? numbers.x : numbers.y) >> i % 4 * 4 & 0x000f000fu;
+        const bool is_odd = i % 2;
+        uint32_t q = (i < 4 ? numbers.x : numbers.y) >> i % 4 / 2 * 8;
+        q = ln_and_or(q, is_odd ? 0x00f000f0u : 0x000f000fu, 0x64006400u);
         if constexpr (ln_tile_has_bits_above(KIND))
-            q |= (i < 2 ? above << (4 - 2 * i) : above >> (2 * i - 4)) & 0x00300030u;
-        q |= 0x64006400u;
-        __half2 x = __hsub2(*(__half2 *)&q, *(const __half2 *)&middle);
-        __half2 scale = *(__half2 *)&scales[i % 2], offset = *(__half2 *)&offsets[i % 2];
-        x = KIND == LN_TILE_Q6 ? __hmul2(x, scale) : __hfma2(x, scale, offset);
+            q = ln_and_or(above_at[i / 2], is_odd ? 0x03000300u : 0x00300030u, q);
+        __half2 x = *(__half2 *)&q;
+        x = is_odd ? __hfma2(x, __float2half2_rn(1.0f / 16.0f), __float2half2_rn(-64.0f - MIDDLE))
+                   : __hsub2(x, __float2half2_rn(1024.0f + MIDDLE));
+        x = KIND == LN_TILE_Q6 ? __hmul2(x, scales[i % 2])
+                               : __hfma2(x, scales[i % 2], __high2half2(pairs[i % 2]));
         words[i] = *(uint32_t *)&x;
     }
     steps[0] = make_uint4(words[0], words[1], words[2], words[3]);

@@ -214,8 +214,14 @@ static __device__ uint32_t narrow_scales(const pack_args &p, size_t row, size_t 
     return ln_pack_f16(l.scale, second);
 }
 
+/* The bits above of a number, where they lie in a pair of bytes. */
+static __device__ uint32_t bits_above(unsigned r, unsigned c, uint32_t number) {
+    ln_tile_place place = ln_tile_find_above(r, c);
+    return number >> 4 << (place.byte % 2 * 8 + place.shift);
+}
+
 /* Grid: (tiles across, tiles down). A thread packs columns c and c + 2 of rows r and r + 8, whose
- * bits lie together. */
+ * bits lie together; those above lie with the ones of columns c ^ 4. */
 template <int KIND> static __global__ void pack_narrow(const pack_args p) {
     static_assert(PACK_THREADS == 8 * 32, "a thread for each four elements");
     unsigned i = threadIdx.x, r = i / 32, c = i % 32 / 2 * 4 + i % 2;
@@ -228,10 +234,11 @@ template <int KIND> static __global__ void pack_narrow(const pack_args p) {
         uint32_t second = narrow_number<KIND>(p, row + r + 8, col + c + 2 * pair);
         tile[ln_tile_find(KIND, r, c + 2 * pair).byte] =
             (uint8_t)((first & 15) | (second & 15) << 4);
-        above |= (first >> 4 | second >> 4 << 2) << 4 * pair;
+        above |= bits_above(r, c + 2 * pair, first) | bits_above(r + 8, c + 2 * pair, second);
     }
-    if (ln_tile_has_bits_above(KIND))
-        tile[ln_tile_find_above(r, c).byte] = (uint8_t)above;
+    above |= __shfl_xor_sync(0xffffffffu, above, 2);
+    if (ln_tile_has_bits_above(KIND) && c % 8 < 4)
+        *(uint16_t *)(tile + (ln_tile_find_above(r, c).byte & ~(size_t)1)) = (uint16_t)above;
     if (i < 2 * LN_TILE_ROWS) {
         float most = 0.0f;
         if (ln_tile_has_row_scales(KIND))

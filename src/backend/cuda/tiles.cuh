@@ -110,8 +110,8 @@ static __host__ __device__ constexpr bool ln_tile_has_bits_above(int kind) {
 /* Where they lie. */
 static __host__ __device__ inline ln_tile_place ln_tile_find_above(unsigned row, unsigned col) {
     unsigned lane = row % 8 * 4 + col % 32 / 8;
-    ln_tile_place place = {512 + lane * 8 + col / 32 * 4 + col % 2 * 2 + col % 8 / 4,
-                           (col % 4 / 2 * 2 + row / 8) * 2};
+    unsigned step = col % 8 / 4, bit = (4 + 8 * step + 4 * (row / 8) + 2 * (col % 4 / 2)) % 16;
+    ln_tile_place place = {512 + lane * 8 + col / 32 * 4 + col % 2 * 2 + bit / 8, bit % 8};
     return place;
 }
 

@@ -15,7 +15,8 @@
  *         4 w + 3 of the lower and of the upper half; then [16 rows][2 blocks] of f16 (a, b). The
  *         value is a (q - 8) + b, which kernels round to f16
  *   Q5    as Q4, with [32 lanes] 8 bytes of two more bits behind the numbers: of steps 2 i and
- *         2 i + 1 in word i, bits 8 (s % 2) + 2 w of each half; the value is a (q - 16) + b
+ *         2 i + 1 in word i, from bit (4 + 8 (s % 2) + 4 (w % 2) + 2 (w / 2)) % 16 of each half on,
+ *         from where few shifts bring them above the numbers; the value is a (q - 16) + b
  *   Q6    as Q5; [16 rows][4] f16 scales of 16 columns each; the value is scale (q - 32)
  *   MXFP4 numbers of E2M1 as Q4; [16 rows][2 blocks] of f16 and two bytes of nothing: 2^14 times a
  *         block's scale over the largest of its row; the largest as of F8

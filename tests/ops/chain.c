@@ -27,7 +27,7 @@ typedef enum placement {
 
 typedef struct chain_case {
     const char *name;
-    ln_dtype dtype, down_dtype, out_dtype;
+    ln_dtype dtype, down_dtype, out_dtype, v_dtype;
     size_t n_rows, n_cached; /* of the first sequence, before the first step */
     size_t dim, head_dim, n_heads, kv_heads, n_hidden, n_layers, n_steps;
     placement placement;
@@ -92,8 +92,8 @@ static chain_data make_data(const chain_case *c) {
         for (linear_name name = Q; name < N_LINEARS; name++) {
             size_t n_rows, n_cols;
             linear_shape(c, name, &n_rows, &n_cols);
-            d.linears[set][name] =
-                make_matrix(name == DOWN ? c->down_dtype : c->dtype, n_rows, n_cols);
+            ln_dtype dtype = name == DOWN ? c->down_dtype : name == V ? c->v_dtype : c->dtype;
+            d.linears[set][name] = make_matrix(dtype, n_rows, n_cols);
             d.bias[set][name] = c->has_bias ? noise_rows(n_rows) : NULL;
         }
     d.cache = make_cache(d.n_cache);
@@ -337,6 +337,7 @@ static void check_cases(const chain_case *cases, size_t n_cases) {
         chain_case c = cases[i];
         c.down_dtype = c.down_dtype != LN_DTYPE_F32 ? c.down_dtype : c.dtype;
         c.out_dtype = c.out_dtype != LN_DTYPE_F32 ? c.out_dtype : c.dtype;
+        c.v_dtype = c.v_dtype != LN_DTYPE_F32 ? c.v_dtype : c.dtype;
         c.n_rows = c.n_rows > 0 ? c.n_rows : 1;
         c.dim = c.dim > 0 ? c.dim : 512;
         c.head_dim = c.head_dim > 0 ? c.head_dim : 64;
@@ -420,9 +421,44 @@ static void chains_of_many_rows_are_those_of_single_kernels(void **state) {
     check_cases(cases, sizeof cases / sizeof *cases);
 }
 
+static void chains_mix_kinds_that_become_f16(void **state) {
+    (void)state;
+    static const chain_case cases[] = {
+        {"q4_k_m", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, .n_cached = 150},
+        {"q4_k_m, two rows", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K,
+         .n_rows = 2, .n_cached = 20, .head_dim = 128, .n_heads = 4},
+        {"q5_k, three rows", LN_DTYPE_Q5_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, .n_rows = 3,
+         .norm = LN_NORM_LAYER, .has_bias = true},
+        {"q6_k, four rows", LN_DTYPE_Q6_K, .n_rows = 4, .n_cached = 90,
+         .norm = LN_NORM_RMS_PLUS_ONE},
+        {"all of five bits", LN_DTYPE_Q5_1, LN_DTYPE_Q5_0, LN_DTYPE_Q4_1, LN_DTYPE_Q3_K,
+         .n_rows = 4, .placement = PARALLEL, .norm = LN_NORM_LAYER, .is_plain = true},
+        {"five rows of q4_k_m", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K,
+         .n_rows = 5},
+        {"mxfp4", LN_DTYPE_MXFP4, .n_cached = 33, .n_hidden = 800, .head_dim = 128},
+        {"mxfp4 and q4_1", LN_DTYPE_Q4_1, LN_DTYPE_MXFP4, LN_DTYPE_Q5_0, LN_DTYPE_MXFP4,
+         .n_rows = 3, .placement = PARALLEL_WITH_NORM, .norm = LN_NORM_LAYER, .has_bias = true},
+        {"bytes", LN_DTYPE_F8_G32, LN_DTYPE_I8_G32, LN_DTYPE_Q6_K, LN_DTYPE_I8_G32, .n_cached = 75},
+        {"rows of bytes", LN_DTYPE_I8_G32, LN_DTYPE_F8_G32, .n_rows = 4, .norms_heads = true},
+        {"a part of a tile", LN_DTYPE_Q4_1, LN_DTYPE_Q5_1, .n_rows = 2, .n_hidden = 1056,
+         .n_cached = 5},
+        {"fewer columns than slices", LN_DTYPE_Q4_K, .n_heads = 4, .n_hidden = 256, .n_cached = 12,
+         .down_dtype = LN_DTYPE_Q5_1, .v_dtype = LN_DTYPE_Q6_K},
+        {"many columns", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, .n_rows = 2, .n_hidden = 16640,
+         .n_layers = 1, .n_steps = 1},
+        {"wide k quants", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K, LN_DTYPE_Q6_K,
+         .n_cached = 180, .dim = 4096, .n_hidden = 5120, .head_dim = 128, .n_heads = 32,
+         .kv_heads = 8},
+        {"many layers of k quants", LN_DTYPE_Q4_K, LN_DTYPE_Q6_K, .n_cached = 255,
+         .n_layers = MAX_LAYERS, .dim = 768, .kv_heads = 1, .n_heads = 4},
+    };
+    check_cases(cases, sizeof cases / sizeof *cases);
+}
+
 const struct CMUnitTest chain_tests[] = {
     cmocka_unit_test(a_short_chain_is_that_of_single_kernels),
     cmocka_unit_test(chains_are_those_of_single_kernels),
+    cmocka_unit_test(chains_mix_kinds_that_become_f16),
     cmocka_unit_test(chains_of_many_rows_are_those_of_single_kernels),
 };
 const size_t n_chain_tests = sizeof chain_tests / sizeof *chain_tests;

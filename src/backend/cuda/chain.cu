@@ -22,7 +22,7 @@
 
 enum {
     MAX_ROWS = 4,
-    DECLARED_BYTES = 4 * 1024, /* in the kernel, at most */
+    DECLARED_BYTES = 4608,     /* in the kernel, at most */
     SHARED_BYTES = 227 * 1024 - DECLARED_BYTES,
     MIN_SLOTS = 2,
     PLAN_BYTES = (sizeof(ln_chain_slice_plan<LN_CHAIN_MAX_HEAD_DIM>) + 127) / 128 * 128,
@@ -141,7 +141,7 @@ static size_t align_up(size_t bytes) {
 /* Slots of a ring beside so much work memory, with their barriers. */
 static size_t slots_beside(const chain *c, size_t work_bytes) {
     size_t rest = align_up(work_bytes) + PLAN_BYTES, most = LN_CHAIN_MAX_SLOTS;
-    size_t per_slot = LN_CHAIN_WARPS * (ln_tile_bytes(c->kind) + sizeof(uint64_t));
+    size_t per_slot = LN_CHAIN_WARPS * (ln_chain_slot_bytes(c->kind) + sizeof(uint64_t));
     size_t n = rest < SHARED_BYTES ? (SHARED_BYTES - rest) / per_slot : 0;
     return n < most ? n : most;
 }
@@ -156,10 +156,12 @@ static bool make_room(chain *c, size_t bytes) {
 
 /* Columns of x in shared memory, where rows begin in different banks, and its bytes. */
 static size_t x_bytes(int kind, size_t n_rows, ln_chain_linear *l) {
-    size_t cols = l->n_tiles * ln_tile_cols(kind) + (kind == LN_TILE_BF16 ? 32 : 128);
+    size_t cols = l->n_tiles * ln_tile_cols(kind) + (ln_tile_meets_16(kind) ? 32 : 128);
     l->x_cols = (unsigned)cols;
     if (kind == LN_TILE_BF16)
         return n_rows * cols * sizeof(__nv_bfloat16) * (l->precise ? 2 : 1);
+    if (ln_tile_is_narrow(kind))
+        return n_rows * (cols * sizeof(__half) + sizeof(float));
     return n_rows * (cols + cols / LN_TILE_BLOCK * sizeof(float));
 }
 
@@ -259,13 +261,18 @@ static bool pass_linears(chain *c, ln_chain_linear *l) {
     return true;
 }
 
+static bool takes_kind(int kind) {
+    return kind == LN_TILE_BF16 || kind == LN_TILE_INT8 || kind == LN_TILE_INT4 ||
+           ln_tile_is_narrow(kind);
+}
+
 /* Adds linears, behind a norm unless that is NULL. */
 static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step) {
     const ln_op_linear *p = &ops->linear;
-    int kind = (int)p->weight->layout;
+    int kind = ln_chain_kind((int)p->weight->layout);
     ln_chain_args *args = &c->args;
-    if (kind > LN_TILE_INT4 || args->n_linears == LN_CHAIN_LINEARS || p->rows_per_x > 1 ||
+    if (!takes_kind(kind) || args->n_linears == LN_CHAIN_LINEARS || p->rows_per_x > 1 ||
         p->n_rows > MAX_ROWS || (args->n_stages > 0 && p->n_rows != args->n_rows) ||
         (args->n_linears > 0 && kind != c->kind))
         return false;
@@ -301,6 +308,7 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
         end += i < n_ops ? ln_ceil_div(l->parts[i].epilogue.n_out, LN_TILE_ROWS) : 0;
         w->parts[i] = i < n_ops ? l->parts[i].weight : NULL;
         w->ends[i] = (unsigned)end;
+        w->kinds[i] = l->parts[i].kind;
     }
     args->is_attention[args->n_stages++] = 0;
     args->n_linears++;
@@ -371,13 +379,13 @@ static size_t build(chain *c, const ln_op *ops, size_t n_ops, const ln_cuda_step
         size_t left = n_ops - i;
         bool added = false;
         if (left > 1 && op->kind == LN_OP_NORM) {
-            n = ln_cuda_tile_linears(op + 1, left - 1);
+            n = ln_tile_count_linears(op + 1, left - 1, true);
             added = n > 0 && add_linears(c, &op->norm, op + 1, n++, step);
         } else if (left > 1 && op->kind == LN_OP_QKV && op[1].kind == LN_OP_ATTENTION) {
             added = add_attention(c, &op->qkv, &op[1].attention, step);
             n = 2;
         } else if (left > 0) {
-            n = ln_cuda_tile_linears(op, left);
+            n = ln_tile_count_linears(op, left, true);
             added = n > 0 && add_linears(c, NULL, op, n, step);
         }
         if (!added)
@@ -405,7 +413,7 @@ template <int KIND, int D, bool ONE> static int launch(chain *c, cudaStream_t st
     if (code != 0)
         return code;
     args->n_slots = (unsigned)slots_beside(c, c->work_bytes);
-    args->work_at = (unsigned)(args->n_slots * LN_CHAIN_WARPS * ln_tile_bytes(KIND));
+    args->work_at = (unsigned)(args->n_slots * LN_CHAIN_WARPS * ln_chain_slot_bytes(KIND));
     args->plan_at = args->work_at + (unsigned)align_up(c->work_bytes);
     args->barriers_at = args->plan_at + (unsigned)PLAN_BYTES;
     /* all of it, so that blocks do not share a multiprocessor */
@@ -431,6 +439,7 @@ int ln_cuda_chain(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_c
     switch (c.kind) {
     case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(&c, stream);
     case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(&c, stream);
-    default: return launch_kind<LN_TILE_INT4>(&c, stream);
+    case LN_TILE_INT4: return launch_kind<LN_TILE_INT4>(&c, stream);
+    default: return launch_kind<LN_TILE_Q4>(&c, stream);
     }
 }

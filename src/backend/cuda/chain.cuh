@@ -18,6 +18,44 @@ enum {
     LN_CHAIN_MAX_SLOTS = 16
 };
 
+/* What a chain's tiles are: BF16, INT8, INT4, or any of those that become f16, for which LN_TILE_Q4
+ * stands as KIND of a template; then a part says which its own are. */
+static __host__ __device__ constexpr int ln_chain_kind(int kind) {
+    return ln_tile_is_narrow(kind) ? (int)LN_TILE_Q4 : kind;
+}
+
+/* Bytes of a slot of a ring. */
+static __host__ __device__ constexpr unsigned ln_chain_slot_bytes(int kind) {
+    return (unsigned)(ln_tile_is_narrow(kind) ? 3 * ln_tile_bytes(LN_TILE_Q6)
+                                              : ln_tile_bytes(kind));
+}
+
+/* Bytes of a tile, of what lies behind a row of them, and tiles that one copy brings to a slot,
+ * unless the slice ends. */
+typedef struct ln_chain_size {
+    uint16_t tile_bytes, tail_bytes, n_copied;
+} ln_chain_size;
+
+static __host__ __device__ constexpr ln_chain_size ln_chain_size_of(int kind) {
+    return {(uint16_t)ln_tile_bytes(kind), (uint16_t)ln_tile_row_bytes(kind, 0),
+            (uint16_t)(ln_chain_slot_bytes(kind) / ln_tile_bytes(kind))};
+}
+
+/* By kind, those of Q4 and so on. */
+static __constant__ const ln_chain_size ln_chain_narrow_sizes[] = {
+    {}, {}, {}, {}, {}, ln_chain_size_of(LN_TILE_Q4), ln_chain_size_of(LN_TILE_Q5),
+    ln_chain_size_of(LN_TILE_Q6), ln_chain_size_of(LN_TILE_F8), {},
+    ln_chain_size_of(LN_TILE_MXFP4), ln_chain_size_of(LN_TILE_I8)};
+static_assert(LN_TILE_Q4 == 5 && LN_TILE_F8 == 8 && LN_TILE_MXFP4 == 10, "in this order");
+
+template <int KIND>
+static __device__ __forceinline__ ln_chain_size ln_chain_find_size(unsigned kind) {
+    if constexpr (ln_tile_is_narrow(KIND))
+        return ln_chain_narrow_sizes[kind];
+    else
+        return {ln_tile_bytes(KIND), 0, 1};
+}
+
 /* Linears that multiply the same x: the rows themselves, or their norms, which `normed` receives,
  * too. */
 typedef struct ln_chain_linear {
@@ -56,6 +94,7 @@ typedef struct ln_chain_weights {
     const uint8_t *parts[LN_TILE_MAX_PARTS], *gate;
     unsigned ends[LN_TILE_MAX_PARTS]; /* rows of tiles up to a part's end */
     unsigned n_tiles;
+    uint8_t kinds[LN_TILE_MAX_PARTS];
 } ln_chain_weights;
 
 typedef struct ln_chain_args {

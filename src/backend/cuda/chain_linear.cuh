@@ -36,9 +36,57 @@ ln_chain_add(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_r
     ln_chain_leave_slot<KIND>(p, weights, is_last, r);
 }
 
+/* The same of a tile in shared memory that becomes f16. */
+template <int KIND>
+static __device__ __forceinline__ void ln_chain_add_widened(const uint8_t *at,
+                                                            const ln_tile_x_parts &x, unsigned row,
+                                                            unsigned unit, float sum[4]) {
+    const unsigned lane = threadIdx.x % LN_WARP;
+    ln_lane_tile<KIND> tile;
+    ln_lane_x<KIND, false> share;
+    ln_take_unit<KIND>(at, 0, lane, tile);
+    ln_load_x<KIND, false>(x, row, 0, 0, unit, lane, share);
+    ln_add_unit<KIND, false>(tile, share, false, sum);
+}
+
+/* And of n of them, mostly as many as a copy brings. */
+template <int KIND>
+static __device__ __forceinline__ void ln_chain_add_slot(const uint8_t *tiles, unsigned n,
+                                                         const ln_tile_x_parts &x, unsigned row,
+                                                         unsigned unit, float sum[4]) {
+    constexpr unsigned BYTES = ln_tile_bytes(KIND), N = ln_chain_size_of(KIND).n_copied;
+    if (n == N)
+#pragma unroll
+        for (unsigned i = 0; i < N; i++)
+            ln_chain_add_widened<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
+    else
+#pragma unroll 1
+        for (unsigned i = 0; i < n; i++)
+            ln_chain_add_widened<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
+}
+
+/* And of the next n of the ring. */
+template <int KIND>
+static __device__ __forceinline__ void
+ln_chain_add_narrow(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_ring *r,
+                    int kind, unsigned n, const ln_tile_x_parts &x, unsigned row,
+                    unsigned first_unit, bool is_last, float sum[4]) {
+    const uint8_t *tiles = r->slots + r->slot * ln_chain_slot_bytes(KIND);
+    ln_ring_wait(&r->barriers[r->slot], r->parity);
+    switch (kind) {
+    case LN_TILE_Q4: ln_chain_add_slot<LN_TILE_Q4>(tiles, n, x, row, first_unit, sum); break;
+    case LN_TILE_Q5: ln_chain_add_slot<LN_TILE_Q5>(tiles, n, x, row, first_unit, sum); break;
+    case LN_TILE_Q6: ln_chain_add_slot<LN_TILE_Q6>(tiles, n, x, row, first_unit, sum); break;
+    case LN_TILE_MXFP4: ln_chain_add_slot<LN_TILE_MXFP4>(tiles, n, x, row, first_unit, sum); break;
+    case LN_TILE_F8: ln_chain_add_slot<LN_TILE_F8>(tiles, n, x, row, first_unit, sum); break;
+    default: ln_chain_add_slot<LN_TILE_I8>(tiles, n, x, row, first_unit, sum);
+    }
+    ln_chain_leave_slot<KIND>(p, weights, is_last, r);
+}
+
 /* Whether products meet one row of x by blocks of its columns. */
 template <int KIND, bool ONE> static __device__ constexpr bool ln_chain_by_blocks(void) {
-    return ONE && KIND != LN_TILE_BF16;
+    return ONE && !ln_tile_meets_16(KIND);
 }
 
 /* ln_chain_add of INT8 and INT4 for one row of x, whose blocks in a tile are the columns of B
@@ -169,7 +217,22 @@ static __device__ __forceinline__ float ln_chain_merge(const float *sums, unsign
 /* What is added to a sum, loaded ahead of it. */
 typedef struct ln_chain_end {
     float bias, gate_bias, residual;
+    float scale, gate_scale; /* of the row of weights, if narrow */
 } ln_chain_end;
+
+/* The scales that a column of results has behind its row of tiles, or 1. */
+static __device__ __forceinline__ void ln_chain_load_scales(const ln_tile_part &part,
+                                                            unsigned n_tiles, unsigned tile_row,
+                                                            ln_chain_end *end) {
+    const unsigned kind = part.kind, column = threadIdx.x % LN_TILE_ROWS;
+    end->scale = end->gate_scale = 1.0f;
+    if (!ln_tile_has_row_scales(kind))
+        return;
+    size_t at = tile_row * ln_tile_row_bytes(kind, n_tiles);
+    end->scale = ln_tile_row_scales(kind, part.weight + at, n_tiles)[column];
+    if (part.gate != NULL)
+        end->gate_scale = ln_tile_row_scales(kind, part.gate + at, n_tiles)[column];
+}
 
 static __device__ __forceinline__ void ln_chain_load_end(const ln_epilogue &e, size_t row,
                                                          size_t column, ln_chain_end *end) {
@@ -199,6 +262,7 @@ typedef struct ln_chain_round {
     unsigned part, column; /* of the part: this lane's */
     unsigned row;          /* of x: the warp finishes its sums, if there is such a row */
     bool is_there, finishes, precise;
+    uint8_t kind; /* of tiles */
     ln_chain_end end;
 } ln_chain_round;
 
@@ -217,6 +281,7 @@ static __device__ __forceinline__ unsigned ln_chain_part(const ln_chain_linear &
 
 /* n_met: rows that the warp has met others for so far. The warps take turns with finishing, so that
  * none falls behind. */
+template <int KIND>
 static __device__ __forceinline__ ln_chain_round ln_chain_begin_round(const ln_chain_linear &l,
                                                                       unsigned n_rows,
                                                                       unsigned round,
@@ -234,8 +299,11 @@ static __device__ __forceinline__ ln_chain_round ln_chain_begin_round(const ln_c
     at.column = tile_row * LN_TILE_ROWS + lane;
     at.finishes = at.row < n_rows && lane < LN_TILE_ROWS && at.column < part.epilogue.n_out;
     at.precise = part.precise;
+    at.kind = part.kind;
     if (at.finishes)
         ln_chain_load_end(part.epilogue, at.row, at.column, &at.end);
+    if (at.finishes && ln_tile_is_narrow(KIND))
+        ln_chain_load_scales(part, l.n_tiles, tile_row, &at.end);
     return at;
 }
 
@@ -260,8 +328,12 @@ ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_
     for (unsigned round = 0; at.is_there;) {
         const bool is_last = ln_chain_row(has_gate, round + 1) >= l.n_tile_rows;
         float sum[4] = {};
-        for (unsigned tile = begin; tile < end; tile++)
-            if constexpr (ln_chain_by_blocks<KIND, ONE>())
+        const unsigned step = ln_chain_find_size<KIND>(at.kind).n_copied;
+        for (unsigned tile = begin; tile < end; tile += step)
+            if constexpr (ln_tile_is_narrow(KIND))
+                ln_chain_add_narrow<KIND>(p, weights, r, at.kind, min(step, end - tile), x, rows[0],
+                                          tile, is_last && tile + step >= end, sum);
+            else if constexpr (ln_chain_by_blocks<KIND, ONE>())
                 ln_chain_add_blocks<KIND>(p, weights, r, x, tile, is_last && tile + 1 == end, sum);
             else
                 ln_chain_add<KIND>(p, weights, r, x, rows, tile * PER_TILE, at.precise,
@@ -276,16 +348,20 @@ ln_chain_rows(const ln_chain_args &p, const ln_chain_weights *weights, const ln_
             float *const passed = l.passed[at.part];
             const bool residual_is_passed = l.residual_is_passed;
             ln_ring_wait(&meeting.full[place], parity);
-            if (at.finishes)
-                ln_chain_finish_sum(
-                    e, passed, residual_is_passed, at.row, at.column,
-                    ln_chain_merge(sums, lane, at.row, n_rows | 1),
-                    has_gate ? ln_chain_merge(sums + per_sum, lane, at.row, n_rows | 1) : 0.0f,
-                    at.end);
+            if (at.finishes) {
+                float u = ln_chain_merge(sums, lane, at.row, n_rows | 1), g = 0.0f;
+                if (has_gate)
+                    g = ln_chain_merge(sums + per_sum, lane, at.row, n_rows | 1);
+                if (ln_tile_is_narrow(KIND)) {
+                    const float scale = x.scales[at.row];
+                    u *= at.end.scale * scale, g *= at.end.gate_scale * scale;
+                }
+                ln_chain_finish_sum(e, passed, residual_is_passed, at.row, at.column, u, g, at.end);
+            }
             if (lane < LN_TILE_ROWS)
                 ln_ring_arrive(&meeting.empty[place]);
         }
-        at = ln_chain_begin_round(l, n_rows, ++round, ++n_met);
+        at = ln_chain_begin_round<KIND>(l, n_rows, ++round, ++n_met);
     }
     *(has_gate ? &met->by_block : &met->by_team) = n_met;
 }
@@ -314,14 +390,14 @@ ln_chain_multiply(const ln_chain_args &p, const ln_chain_weights *weights, const
         ln_chain_meet(p, turn);
     ln_chain_round first = {};
     if (ONE)
-        first = ln_chain_begin_round(l, n_rows, 0, n_met);
+        first = ln_chain_begin_round<KIND>(l, n_rows, 0, n_met);
     if (blockIdx.x < l.n_tile_rows)
         x = ln_chain_x<KIND>(p, weights, l, n_rows, at, shared, r);
     __syncthreads();
     if (meets && !passes_norms)
         ln_chain_meet(p, turn);
     if (!ONE)
-        first = ln_chain_begin_round(l, n_rows, 0, n_met);
+        first = ln_chain_begin_round<KIND>(l, n_rows, 0, n_met);
     ln_chain_rows<KIND, ONE>(p, weights, l, x, sums, meetings, r, met, first);
 }
 

@@ -15,7 +15,8 @@ typedef struct ln_chain_ring {
     bool has_empty;        /* the slot before that one */
     /* of lane 0 */
     unsigned linear, round;
-    unsigned left; /* tiles of the row; 0: there are no more */
+    unsigned left; /* bytes of the row; 0: there are no more */
+    unsigned most; /* bytes of a copy */
     const uint8_t *next;
 } ln_chain_ring;
 
@@ -48,25 +49,29 @@ ln_chain_next_row(const ln_chain_args &p, const ln_chain_weights *weights, ln_ch
         unsigned part = (row >= w.ends[0]) + (row >= w.ends[1]);
         row -= part > 0 ? w.ends[part - 1] : 0;
         bool is_gate = w.gate != NULL && threadIdx.x >= LN_CHAIN_TEAM;
+        const ln_chain_size size = ln_chain_find_size<KIND>(w.kinds[part]);
         r->next = (is_gate ? w.gate : w.parts[part]) +
-                  ((size_t)row * w.n_tiles + begin) * ln_tile_bytes(KIND);
-        r->left = end - begin;
+                  (size_t)row * (w.n_tiles * size.tile_bytes + size.tail_bytes) +
+                  begin * size.tile_bytes;
+        r->left = (end - begin) * size.tile_bytes;
+        r->most = (unsigned)size.n_copied * size.tile_bytes;
         r->round++;
         return;
     }
 }
 
-/* Queues the copy of the next tile to a slot; by lane 0. */
+/* Queues the copy of the next tiles to a slot; by lane 0. */
 template <int KIND>
 static __device__ __forceinline__ void ln_chain_fetch(const ln_chain_args &p,
                                                       const ln_chain_weights *weights,
                                                       ln_chain_ring *r, unsigned slot) {
     if (r->left == 0)
         return;
-    ln_ring_fetch(r->slots + slot * ln_tile_bytes(KIND), r->next, ln_tile_bytes(KIND),
-                  &r->barriers[slot]);
-    r->next += ln_tile_bytes(KIND);
-    if (--r->left == 0)
+    const unsigned bytes = ln_tile_is_narrow(KIND) ? min(r->left, r->most) : ln_tile_bytes(KIND);
+    ln_ring_fetch(r->slots + slot * ln_chain_slot_bytes(KIND), r->next, bytes, &r->barriers[slot]);
+    r->next += bytes;
+    r->left -= bytes;
+    if (r->left == 0)
         ln_chain_next_row<KIND>(p, weights, r);
 }
 
@@ -77,7 +82,7 @@ static __device__ __forceinline__ void ln_chain_begin(const ln_chain_args &p,
     unsigned warp = threadIdx.x / LN_WARP;
     *r = {};
     r->has_empty = true;
-    r->slots = memory + (size_t)warp * p.n_slots * ln_tile_bytes(KIND);
+    r->slots = memory + (size_t)warp * p.n_slots * ln_chain_slot_bytes(KIND);
     r->barriers = (uint64_t *)(memory + p.barriers_at) + warp * p.n_slots;
     if (threadIdx.x % LN_WARP == 0) {
         ln_chain_next_row<KIND>(p, weights, r);

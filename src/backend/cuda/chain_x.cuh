@@ -47,7 +47,7 @@ static __device__ __forceinline__ ln_chain_place ln_chain_find(const ln_tile_x_p
                                                                unsigned row) {
     unsigned col = threadIdx.x * 4, at = row * (unsigned)to.cols;
     ln_chain_place place = {at + col, (at + col) / LN_TILE_BLOCK};
-    if (KIND != LN_TILE_BF16)
+    if (!ln_tile_meets_16(KIND))
         place.value = at + col / 64 * 64 + col % 32 / 8 * 16 + col % 64 / 32 * 8 + col % 8;
     return place;
 }
@@ -84,6 +84,37 @@ ln_chain_put(const ln_tile_x_parts &to, const ln_chain_place &place, int h, cons
     }
 }
 
+/* The largest magnitude of a row, from what threads have; infinite if anything is a NaN. shared
+ * [LN_CHAIN_WARPS] is used again only behind another barrier. */
+static __device__ __forceinline__ float ln_chain_row_largest(float largest, float *shared) {
+    unsigned *bits = (unsigned *)shared; /* in the order of magnitudes */
+    unsigned own = __reduce_max_sync(0xffffffffu, __float_as_uint(largest));
+    if (threadIdx.x % LN_WARP == 0)
+        bits[threadIdx.x / LN_WARP] = own;
+    __syncthreads();
+    own = __reduce_max_sync(0xffffffffu, bits[threadIdx.x % LN_CHAIN_WARPS]);
+    return fminf(__uint_as_float(own), INFINITY);
+}
+
+/* What a row of x in f16 is multiplied with, by its largest magnitude; its scale goes where sums
+ * find it. */
+static __device__ __forceinline__ float ln_chain_f16_factor(const ln_tile_x_parts &to, unsigned row,
+                                                            float largest) {
+    int exponent = ln_f16_exponent(largest);
+    if (threadIdx.x == 0)
+        to.scales[row] =
+            largest < INFINITY ? __uint_as_float((uint32_t)(127 + exponent) << 23) : INFINITY;
+    return __uint_as_float((uint32_t)(127 - exponent) << 23);
+}
+
+/* ln_tile_x_put_by_row of columns number h of a thread. */
+static __device__ __forceinline__ void ln_chain_put_f16(const ln_tile_x_parts &to,
+                                                        const ln_chain_place &place, int h,
+                                                        const float v[4], float factor) {
+    *(uint2 *)(to.bf16 + place.value + h * LN_CHAIN_COLS) = make_uint2(
+        ln_pack_f16(v[0] * factor, v[1] * factor), ln_pack_f16(v[2] * factor, v[3] * factor));
+}
+
 /* Number h of a thread's fours of a row, from `first` columns on, zeros past its end; as soon as
  * they are there where others pass them. */
 template <int N>
@@ -114,6 +145,50 @@ static __device__ __forceinline__ void ln_chain_take(const float *row, bool is_p
 static __device__ __forceinline__ float4 ln_chain_four(const float *row, unsigned col,
                                                        unsigned n_cols) {
     return col < n_cols ? *(const float4 *)(row + col) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+
+static __device__ __forceinline__ float ln_chain_largest(const float4 &v) {
+    return ln_chain_largest(ln_chain_largest(v.x, v.y), ln_chain_largest(v.z, v.w));
+}
+
+/* ln_chain_convert to f16. What of a row threads cannot hold is read twice. shared [LN_MAX_WARPS] */
+static __device__ __forceinline__ void ln_chain_convert_f16(const ln_chain_linear &l,
+                                                            unsigned n_rows,
+                                                            const ln_tile_x_parts &to,
+                                                            unsigned padded, float *shared) {
+    enum { AT_ONCE = 8, HELD_COLS = AT_ONCE * LN_CHAIN_COLS };
+    const float *x = l.x;
+    const unsigned n_cols = l.n_cols, stride = l.stride, last = (padded - 1) / HELD_COLS;
+    for (unsigned row = 0; row < n_rows; row++, x += stride) {
+        ln_chain_place place = ln_chain_find<LN_TILE_Q4>(to, row);
+        float4 held[AT_ONCE];
+        float largest = 0.0f;
+        for (unsigned part = 0; part <= last; part++) {
+            ln_chain_take(x, l.x_is_passed, n_cols, part * HELD_COLS + threadIdx.x * 4, held);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                if (part * HELD_COLS + i * LN_CHAIN_COLS >= padded) /* for all threads */
+                    break;
+                largest = ln_chain_largest(largest, ln_chain_largest(held[i]));
+            }
+        }
+        largest = ln_chain_row_largest(largest, shared + row % 2 * LN_CHAIN_WARPS);
+        const float factor = ln_chain_f16_factor(to, row, largest);
+        place.value += last * HELD_COLS;
+        for (unsigned part = last + 1; part-- > 0; place.value -= HELD_COLS) {
+            unsigned col = part * HELD_COLS + threadIdx.x * 4;
+            if (part < last)
+                ln_chain_take(x, false, n_cols, col, held);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                const float v[4] = {held[i].x, held[i].y, held[i].z, held[i].w};
+                if (part * HELD_COLS + i * LN_CHAIN_COLS >= padded)
+                    break;
+                if (col + i * LN_CHAIN_COLS < padded)
+                    ln_chain_put_f16(to, place, i, v, factor);
+            }
+        }
+    }
 }
 
 /* Rows as they are, filled up with zeros to `padded` columns. */
@@ -213,11 +288,13 @@ ln_chain_normalize(const ln_chain_args &p, const ln_chain_weights *weights,
     const bool weighs = norm.weight != NULL && norm.kind != LN_NORM_NONE;
     const bool adds = norm.bias != NULL && norm.kind != LN_NORM_NONE;
     const float plus = norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f;
+    constexpr bool IS_F16 = ln_tile_is_narrow(KIND);
     float4 held[HELD], weight[HELD] = {}, bias[HELD] = {};
     for (unsigned row = 0; row < n_rows; row++) {
         const float *from = x + (rows != NULL ? (size_t)rows[row] : row) * dim;
         ln_chain_place place = ln_chain_find<KIND>(to, row);
-        float mean, inverse;
+        float mean, inverse, largest = 0.0f;
+        unsigned sums_at = IS_F16 ? 0 : row % 2 * LN_CHAIN_WARPS; /* there is a second barrier */
 #pragma unroll
         for (int h = 0; h < HELD && row == 0; h++) {
             if (weighs)
@@ -228,8 +305,7 @@ ln_chain_normalize(const ln_chain_args &p, const ln_chain_weights *weights,
         ln_chain_take(from, is_passed, dim, first, held);
         if (HELD <= 2 && row + 1 == n_rows) /* else registers would not do */
             ln_chain_fill<KIND>(p, weights, r);
-        ln_chain_statistics<HELD>(norm, dim, held, shared + row % 2 * LN_CHAIN_WARPS, &mean,
-                                  &inverse);
+        ln_chain_statistics<HELD>(norm, dim, held, shared + sums_at, &mean, &inverse);
 #pragma unroll
         for (int h = 0; h < HELD; h++) {
             unsigned col = first + h * LN_CHAIN_COLS;
@@ -246,7 +322,22 @@ ln_chain_normalize(const ln_chain_args &p, const ln_chain_weights *weights,
             }
             if (col - own < share)
                 ln_chain_leave_normed(normed, passed, row * dim + col, y);
-            ln_chain_put<KIND>(to, place, h, y);
+            if constexpr (IS_F16) {
+                held[h] = make_float4(y[0], y[1], y[2], y[3]);
+                largest = ln_chain_largest(largest, ln_chain_largest(held[h]));
+            } else {
+                ln_chain_put<KIND>(to, place, h, y);
+            }
+        }
+        if constexpr (IS_F16) {
+            largest = ln_chain_row_largest(largest, shared + LN_CHAIN_WARPS);
+            const float factor = ln_chain_f16_factor(to, row, largest);
+#pragma unroll
+            for (int h = 0; h < HELD; h++) {
+                const float y[4] = {held[h].x, held[h].y, held[h].z, held[h].w};
+                if (first + h * LN_CHAIN_COLS < dim)
+                    ln_chain_put_f16(to, place, h, y, factor);
+            }
         }
     }
 }
@@ -266,11 +357,11 @@ ln_chain_x(const ln_chain_args &p, const ln_chain_weights *weights, const ln_cha
            unsigned n_rows, uint8_t *work, float *shared, ln_chain_ring *r) {
     ln_tile_x_parts x = {};
     x.cols = l.x_cols;
-    x.is_int8 = KIND != LN_TILE_BF16;
+    x.is_int8 = !ln_tile_meets_16(KIND);
     x.bf16 = (__nv_bfloat16 *)work;
     x.rest = l.precise ? x.bf16 + n_rows * x.cols : NULL;
     x.int8 = (int8_t *)work;
-    x.scales = (float *)(work + n_rows * x.cols);
+    x.scales = (float *)(work + n_rows * x.cols * (x.is_int8 ? 1 : 2));
     unsigned held = l.normalizes ? ((unsigned)l.norm.dim + LN_CHAIN_COLS - 1) / LN_CHAIN_COLS : 0;
     if (held == 1)
         ln_chain_normalize<KIND, 1>(p, weights, l, n_rows, x, shared, r);
@@ -278,6 +369,8 @@ ln_chain_x(const ln_chain_args &p, const ln_chain_weights *weights, const ln_cha
         ln_chain_normalize<KIND, 2>(p, weights, l, n_rows, x, shared, r);
     else if (held > 2)
         ln_chain_normalize<KIND, LN_MAX_HELD>(p, weights, l, n_rows, x, shared, r);
+    else if constexpr (ln_tile_is_narrow(KIND))
+        ln_chain_convert_f16(l, n_rows, x, l.n_tiles * (unsigned)ln_tile_cols(KIND), shared);
     else
         ln_chain_convert<KIND>(l, n_rows, x, l.n_tiles * (unsigned)ln_tile_cols(KIND));
     ln_chain_fill<KIND>(p, weights, r);

@@ -12,10 +12,13 @@ enum { LN_TILE_MAX_PARTS = 3 };
 typedef struct ln_tile_part {
     const uint8_t *weight, *gate; /* gate NULL: none */
     bool precise;
+    uint8_t kind; /* of tiles */
     ln_epilogue epilogue;
 } ln_tile_part;
 
 ln_tile_part ln_tile_make_part(const ln_op_linear *p);
+/* ln_cuda_tile_linears; may_mix: linears of different kinds that become f16 go together, too. */
+size_t ln_tile_count_linears(const ln_op *ops, size_t n_ops, bool may_mix);
 
 /* Where blocks leave sums that others merge. */
 typedef struct ln_tile_split {

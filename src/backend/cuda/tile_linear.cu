@@ -129,7 +129,14 @@ static bool is_plain(const ln_op_linear *p) {
     return p->gate == NULL && p->residual == NULL && p->rows_per_x <= 1;
 }
 
-size_t ln_cuda_tile_linears(const ln_op *ops, size_t n_ops) {
+/* Whether linears of two kinds can go together. */
+static bool go_together(const ln_weight *a, const ln_weight *b, bool may_mix) {
+    return a->n_cols == b->n_cols &&
+           (a->layout == b->layout || (may_mix && ln_tile_is_narrow((int)a->layout) &&
+                                       ln_tile_is_narrow((int)b->layout)));
+}
+
+size_t ln_tile_count_linears(const ln_op *ops, size_t n_ops, bool may_mix) {
     if (n_ops == 0 || !takes_tiles(ops))
         return 0;
     const ln_op_linear *a = &ops->linear;
@@ -137,16 +144,21 @@ size_t ln_cuda_tile_linears(const ln_op *ops, size_t n_ops) {
     for (; n < n_ops && n < LN_TILE_MAX_PARTS && is_plain(a) && takes_tiles(&ops[n]); n++) {
         const ln_op_linear *b = &ops[n].linear;
         if (!is_plain(b) || b->x != a->x || b->x_stride != a->x_stride || b->n_rows != a->n_rows ||
-            b->weight->layout != a->weight->layout || b->weight->n_cols != a->weight->n_cols)
+            !go_together(a->weight, b->weight, may_mix))
             break;
     }
     return n;
+}
+
+size_t ln_cuda_tile_linears(const ln_op *ops, size_t n_ops) {
+    return ln_tile_count_linears(ops, n_ops, false);
 }
 
 ln_tile_part ln_tile_make_part(const ln_op_linear *p) {
     ln_tile_part part = {};
     part.weight = (const uint8_t *)p->weight->data;
     part.gate = p->gate != NULL ? (const uint8_t *)p->gate->data : NULL;
+    part.kind = (uint8_t)p->weight->layout;
     part.precise = p->precise && p->weight->layout == LN_TILE_BF16;
     part.epilogue.bias = p->weight->bias;
     part.epilogue.gate_bias = p->gate != NULL ? p->gate->bias : NULL;

@@ -11,9 +11,9 @@
  * wait sooner or later. So a result goes to its place in memory only where no later stage leaves
  * one there, and nothing is written that others still read.
  *
- * Shared memory: rings [16 warps][n_slots][tile]; what a stage works on: a slice's K and V, or the
- * places of sums [2 teams][2], or [4][up, gate], [8 slices][16][n_rows | 1] and x as tile_x.cuh has
- * it; what is known of the next slice; barriers [16][n_slots]. */
+ * Shared memory: rings [16 warps][n_slots][a tile, or several narrow ones]; what a stage works on:
+ * a slice's K and V, or the places of sums [2 teams][2], or [4][up, gate], [8 slices][16][n_rows |
+ * 1] and x as tile_x.cuh has it; what is known of the next slice; barriers [16][n_slots]. */
 #include "backend/cuda/chain.h"
 
 #include "backend/cuda/chain_attention.cuh"
@@ -22,7 +22,7 @@
 
 enum {
     MAX_ROWS = 4,
-    DECLARED_BYTES = 4608,     /* in the kernel, at most */
+    DECLARED_BYTES = 36 * 128, /* in the kernel, at most */
     SHARED_BYTES = 227 * 1024 - DECLARED_BYTES,
     MIN_SLOTS = 2,
     PLAN_BYTES = (sizeof(ln_chain_slice_plan<LN_CHAIN_MAX_HEAD_DIM>) + 127) / 128 * 128,

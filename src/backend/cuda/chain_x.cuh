@@ -151,7 +151,8 @@ static __device__ __forceinline__ float ln_chain_largest(const float4 &v) {
     return ln_chain_largest(ln_chain_largest(v.x, v.y), ln_chain_largest(v.z, v.w));
 }
 
-/* ln_chain_convert to f16. What of a row threads cannot hold is read twice. shared [LN_MAX_WARPS] */
+/* ln_chain_convert to f16. What of a row threads cannot hold is read twice.
+ * shared [LN_MAX_WARPS] */
 static __device__ __forceinline__ void ln_chain_convert_f16(const ln_chain_linear &l,
                                                             unsigned n_rows,
                                                             const ln_tile_x_parts &to,

@@ -5,7 +5,7 @@
 #include "backend/cuda/tile_groups.cuh"
 
 enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
-enum { MIN_PANEL_ROWS = 9, MIN_INT_PANEL_ROWS = 17 }; /* the latter of INT8 and INT4 */
+enum { MIN_PANEL_ROWS = 9 };
 
 size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
     size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols), panel = LN_TILE_PANEL(LN_TILE_BF16);
@@ -183,10 +183,8 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x 
     now.is_f8 = p->weight->layout == LN_TILE_F8_ROW;
     now.precise = precise && !plain && p->weight->layout == LN_TILE_BF16;
     size_t least = LN_TILE_FEW_ROWS + 1;
-    if (now.is_f8 || ln_tile_meets_16((int)p->weight->layout))
+    if (p->weight->layout != LN_TILE_INT8_ROW)
         least = MIN_PANEL_ROWS;
-    else if (p->weight->layout == LN_TILE_INT8 || p->weight->layout == LN_TILE_INT4)
-        least = MIN_INT_PANEL_ROWS;
     now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && p->groups.n_groups == 0 &&
                     ln_runs_hopper_code();
     size_t with_ends = now.n_cols + LN_TILE_SLICES * ln_tile_cols(LN_TILE_F8_ROW);

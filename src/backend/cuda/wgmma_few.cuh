@@ -39,29 +39,32 @@ LN_WGMMA_FEW_TYPES(32, "m64n64",
 #undef LN_WGMMA_FEW_TYPES
 #undef LN_WGMMA_FEW
 
-/* c [64 rows][32 or 64] = A B of 32 columns of int8. */
-static __device__ __forceinline__ void ln_wgmma_few_int8(int (&c)[16], const uint4 &a, uint64_t b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k32.s32.s8.s8 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, {%16, "
-                 "%17, %18, %19}, %20, 0;"
-                 : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3]), "=r"(c[4]), "=r"(c[5]),
-                   "=r"(c[6]), "=r"(c[7]), "=r"(c[8]), "=r"(c[9]), "=r"(c[10]), "=r"(c[11]),
-                   "=r"(c[12]), "=r"(c[13]), "=r"(c[14]), "=r"(c[15])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
-}
+/* c [64 rows][16, 32 or 64] = A B of 32 columns of int8. */
+#define LN_WGMMA_FEW_INT8(N_SUMS, SHAPE, SUMS, FROM, ...)                                          \
+    static __device__ __forceinline__ void ln_wgmma_few_int8(int(&c)[N_SUMS], const uint4 &a,      \
+                                                             uint64_t b) {                         \
+        asm volatile("wgmma.mma_async.sync.aligned." SHAPE "k32.s32.s8.s8 {" SUMS "}, {" FROM      \
+                     ", 0;"                                                                        \
+                     : __VA_ARGS__                                                                 \
+                     : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                            \
+    }
+#define LN_SUMS_4(c, i)  "=r"(c[i]), "=r"(c[i + 1]), "=r"(c[i + 2]), "=r"(c[i + 3])
+#define LN_SUMS_8(c, i)  LN_SUMS_4(c, i), LN_SUMS_4(c, i + 4)
+#define LN_SUMS_16(c, i) LN_SUMS_8(c, i), LN_SUMS_8(c, i + 8)
 
-static __device__ __forceinline__ void ln_wgmma_few_int8(int (&c)[32], const uint4 &a, uint64_t b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
-                 "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, "
-                 "%33, %34, %35}, %36, 0;"
-                 : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3]), "=r"(c[4]), "=r"(c[5]),
-                   "=r"(c[6]), "=r"(c[7]), "=r"(c[8]), "=r"(c[9]), "=r"(c[10]), "=r"(c[11]),
-                   "=r"(c[12]), "=r"(c[13]), "=r"(c[14]), "=r"(c[15]), "=r"(c[16]), "=r"(c[17]),
-                   "=r"(c[18]), "=r"(c[19]), "=r"(c[20]), "=r"(c[21]), "=r"(c[22]), "=r"(c[23]),
-                   "=r"(c[24]), "=r"(c[25]), "=r"(c[26]), "=r"(c[27]), "=r"(c[28]), "=r"(c[29]),
-                   "=r"(c[30]), "=r"(c[31])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
-}
+LN_WGMMA_FEW_INT8(8, "m64n16", "%0, %1, %2, %3, %4, %5, %6, %7", "%8, %9, %10, %11}, %12",
+                  LN_SUMS_8(c, 0))
+LN_WGMMA_FEW_INT8(16, "m64n32",
+                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15",
+                  "%16, %17, %18, %19}, %20", LN_SUMS_16(c, 0))
+LN_WGMMA_FEW_INT8(32, "m64n64",
+                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31",
+                  "%32, %33, %34, %35}, %36", LN_SUMS_16(c, 0), LN_SUMS_16(c, 16))
+
+#undef LN_SUMS_16
+#undef LN_SUMS_8
+#undef LN_SUMS_4
+#undef LN_WGMMA_FEW_INT8
 
 #endif

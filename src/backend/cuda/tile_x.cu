@@ -146,11 +146,66 @@ static __global__ void __launch_bounds__(ROW_THREADS, HELD < 4 ? 4 : 3)
     ln_tile_x_put_held<ROW_THREADS>(p.to, row, v, ln_block_greatest(largest, shared));
 }
 
-enum { MAX_HELD = 7 };
+enum { MAX_HELD = 7, MAX_SHARED_ROWS = 64 };
+
+/* A row by the blocks of a cluster, four columns to a thread: few rows are ready sooner so. */
+static __global__ void __launch_bounds__(ROW_THREADS)
+    convert_shared_rows(const __grid_constant__ convert_args p) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    __shared__ unsigned shared[LN_MAX_WARPS];
+    __shared__ float greatest[MAX_HELD];
+    unsigned n, rank;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;");
+    ln_follow_last();
+    size_t row = blockIdx.x / n, col = 4 * ((size_t)rank * ROW_THREADS + threadIdx.x);
+    float v[4] = {};
+    if (col < p.n_cols)
+        load_four(p, row, col, v);
+    float largest = ln_block_greatest(ln_largest_of_four(v), shared);
+    asm volatile("barrier.cluster.wait.aligned;"); /* all blocks are there */
+    if (threadIdx.x < n)
+        asm volatile("{\n"
+                     ".reg .b32 at;\n"
+                     "mapa.shared::cluster.u32 at, %0, %1;\n"
+                     "st.shared::cluster.f32 [at], %2;\n"
+                     "}" ::"r"(ln_shared_address(&greatest[rank])),
+                     "r"(threadIdx.x), "f"(largest)
+                     : "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    for (unsigned i = 0; i < n; i++)
+        largest = fmaxf(largest, greatest[i]);
+    if (col < p.to.cols)
+        ln_tile_x_put_by_row(p.to, row, col, v, largest);
+#endif
+}
+
+static int launch_shared(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+    unsigned n = ln_ceil_div(args.to.cols, 4 * ROW_THREADS);
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = n;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)n_rows * n);
+    config.blockDim = dim3(ROW_THREADS);
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = 2;
+    void *values[] = {(void *)&args};
+    return cudaLaunchKernelExC(&config, (const void *)convert_shared_rows, values);
+}
 
 template <bool NARROW>
 static int launch_held(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
     dim3 grid((unsigned)n_rows);
+    if (!NARROW && n_rows <= MAX_SHARED_ROWS && args.to.cols > 4 * ROW_THREADS &&
+        ln_runs_hopper_code())
+        return launch_shared(args, n_rows, stream);
     switch (ln_ceil_div(args.to.cols, 4 * ROW_THREADS)) {
     case 1: return ln_launch(convert_held_rows<1, NARROW>, grid, ROW_THREADS, 0, stream, args);
     case 2: return ln_launch(convert_held_rows<2, NARROW>, grid, ROW_THREADS, 0, stream, args);

@@ -22,8 +22,9 @@ size_t ln_tile_count_linears(const ln_op *ops, size_t n_ops, bool may_mix);
 
 /* Where blocks leave sums that others merge. */
 typedef struct ln_tile_split {
-    float *sums;    /* [LN_TILE_SPLIT_PLACES][LN_TILE_SPLIT_SUMS] */
-    unsigned *left; /* [LN_TILE_SPLIT_WORDS] 0 between kernels */
+    float *sums;      /* [LN_TILE_SPLIT_BLOCKS][LN_TILE_SPLIT_SUMS] */
+    unsigned *left;   /* [LN_TILE_SPLIT_WORDS] 0 between kernels */
+    uint32_t *slices; /* [LN_TILE_SPLIT_PLACES][LN_TILE_SPLIT_SUMS] 0 between kernels */
 } ln_tile_split;
 
 typedef struct ln_tile_args {

@@ -162,34 +162,11 @@ static __device__ __forceinline__ void finish(const chain_link &l, const few_uni
 
 /* ---- sums of a unit that several blocks have ------------------------------------------------- */
 
-/* A sum that is passed: its bits turned over, which are never all 0. */
-static __device__ __forceinline__ uint32_t turn_over(float sum) {
-    uint32_t bits = __float_as_uint(sum);
-    return ~(bits == 0xffffffffu ? 0x7fffffffu : bits);
-}
-
-static __device__ __forceinline__ uint4 look_at_four(const uint4 *four) {
-    uint4 now;
-    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(now.x), "=r"(now.y), "=r"(now.z), "=r"(now.w)
-                 : "l"(four)
-                 : "memory");
-    return now;
-}
-
-static __device__ __forceinline__ void put_four(uint4 *to, const uint4 &four) {
-    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(four.x),
-                 "r"(four.y), "r"(four.z), "r"(four.w)
-                 : "memory");
-}
-
 template <int N>
 static __device__ __forceinline__ void pass_sums(const chain_args &c, const float (&sum)[N]) {
 #pragma unroll
     for (unsigned i = 0; i < N; i += 4)
-        put_four(&c.memory->passed[blockIdx.x][i / 4][threadIdx.x],
-                 make_uint4(turn_over(sum[i]), turn_over(sum[i + 1]), turn_over(sum[i + 2]),
-                            turn_over(sum[i + 3])));
+        pass_four(&c.memory->passed[blockIdx.x][i / 4][threadIdx.x], sum + i);
 }
 
 /* Takes what the block in front passes, as soon as it is there, and leaves 0 in its place. */
@@ -201,7 +178,7 @@ static __device__ __forceinline__ void take_passed(const chain_args &c, float (&
 #pragma unroll
         for (unsigned i = 0; i < N / 4; i++) {
             four[i] = look_at_four(&from[i][threadIdx.x]);
-            waits |= four[i].x == 0 || four[i].y == 0 || four[i].z == 0 || four[i].w == 0;
+            waits |= is_missing(four[i]);
         }
     }
 #pragma unroll

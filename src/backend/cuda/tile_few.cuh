@@ -8,9 +8,9 @@
  * unit, of which another block has the rest, and leaves the sum of these in device memory early; it
  * ends with those of its first unit, and adds them to what the block in front of it has left.
  *
- * Of kinds other than BF16, where a block gets few slices, several share a unit: each leaves the
- * sums of all its slices, and merges those of some rows once they are there. Blocks that wait for
- * others have only a few behind them to wait for, which begin as soon as any other block ends.
+ * Of kinds other than BF16, where a block gets few slices, several share a unit: each passes the
+ * sums of all its slices, and merges those of some rows as soon as they are there. Blocks that wait
+ * for others have only a few behind them to wait for, which begin as soon as any other block ends.
  *
  * Grid: a block on every multiprocessor. Block: two groups of four warps that multiply 64 columns,
  * by half of the rows each, or other columns by all of them, and two warps that bring weights and
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void work(const few_args &a, const char *stage
             else
                 multiply<KIND, ROWS, PRECISE, false>(a, n, stages, bars, at, sum);
             if (!HOLDS && a.shares) {
-                leave_slice<shape>(a, piece.unit * ALL_SLICES + slice, sum);
+                pass_slice<shape>(a, piece.unit * ALL_SLICES + slice, sum);
                 continue;
             }
             if (HOLDS && !is_whole) {

@@ -63,9 +63,22 @@ static __device__ __forceinline__ void scale_results(const ln_tile_args &p, cons
     }
 }
 
+/* What is added to them. */
+template <int N>
+static __device__ __forceinline__ void load_residual(const ln_tile_args &p, const few_unit &unit,
+                                                     const few_results<N> &r,
+                                                     float (&residual)[N]) {
+    const ln_epilogue &e = p.parts[unit.part].epilogue;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        bool loads = row_of(r, i) < p.n_rows && column_of(r, i) < e.n_out && e.residual != NULL;
+        residual[i] = loads ? __ldcg(e.residual + row_of(r, i) * e.n_out + column_of(r, i)) : 0.0f;
+    }
+}
+
 template <int KIND, bool GATE, int N>
 static __device__ __forceinline__ void write(const ln_tile_args &p, const few_unit &unit,
-                                             few_results<N> &r) {
+                                             few_results<N> &r, const float (&residual)[N]) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
     if constexpr (ln_tile_is_narrow(KIND))
         scale_results<KIND, GATE>(p, unit, r);
@@ -76,12 +89,6 @@ static __device__ __forceinline__ void write(const ln_tile_args &p, const few_un
             if (row_of(r, i) < n_rows && column_of(r, i) < e.n_out)
                 ln_finish(e, row_of(r, i), column_of(r, i), r.u[i], r.g[i]);
         return;
-    }
-    float residual[N];
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        bool loads = row_of(r, i) < n_rows && column_of(r, i) < e.n_out && e.residual != NULL;
-        residual[i] = loads ? __ldcg(e.residual + row_of(r, i) * e.n_out + column_of(r, i)) : 0.0f;
     }
 #pragma unroll
     for (int i = 0; i < N; i++) {
@@ -119,7 +126,9 @@ static __device__ __forceinline__ void finish(const few_args &a, const few_unit 
 #pragma unroll
         for (unsigned i = 0; i < ALL; i++)
             r.u[i] = total[i];
-        write<KIND, false>(a.p, unit, r);
+        float residual[ALL];
+        load_residual(a.p, unit, r, residual);
+        write<KIND, false>(a.p, unit, r, residual);
     } else {
         constexpr unsigned PAIRS = SHAPE::UNIT_ROWS / 2; /* of a group */
         unsigned warp = threadIdx.x / LN_WARP;
@@ -143,7 +152,9 @@ static __device__ __forceinline__ void finish(const few_args &a, const few_unit 
                 r.g[i] = is_gate ? total[HALF + begin + i] : other;
             }
             meet_pair(pair);
-            write<KIND, true>(a.p, unit, r);
+            float residual[AT_ONCE];
+            load_residual(a.p, unit, r, residual);
+            write<KIND, true>(a.p, unit, r, residual);
         }
     }
 }
@@ -152,31 +163,25 @@ static __device__ __forceinline__ void finish(const few_args &a, const few_unit 
  * all slices stand for some. */
 template <int KIND, typename SHAPE, bool GATE>
 static __device__ __forceinline__ void merge(const few_args &a) {
-    enum { STEP = 8 * ALL_SLICES / SHAPE::GROUP_ROWS, LEFT = WARPS * ALL_SLICES };
-    enum { MERGING = (GATE ? WARPS / 2 : WARPS) * (ALL_SLICES / STEP) };
+    enum { STEP = 8 * ALL_SLICES / SHAPE::GROUP_ROWS };
     enum { GATE_AT = SHAPE::UNIT_ROWS / 2 }; /* the first warp of a group with a gate's sums */
     unsigned end = min((blockIdx.x + 1) * a.per_block, a.n_items);
     if (GATE && threadIdx.x / LN_WARP % SHAPE::UNIT_ROWS >= GATE_AT)
         return;
     for (unsigned item = blockIdx.x * a.per_block; item < end; item++) {
         unsigned number = item / ALL_SLICES, rows = item % ALL_SLICES / STEP;
-        unsigned *word = a.p.split.left + number;
         if (item % STEP > 0)
             continue;
-        while (look_at(word) < LEFT)
-            continue;
-        __syncwarp();
         few_unit unit = find_unit<SHAPE, GATE>(a.p, number);
         few_results<4> r = {};
+        float residual[4];
         begin_results<SHAPE, GATE>(unit, r);
         r.first = 4 * rows;
-        add_slices<SHAPE>(a, number, rows, 0, r.u);
+        load_residual(a.p, unit, r, residual);
+        add_slices(a, number, rows, 0, r.u);
         if (GATE)
-            add_slices<SHAPE>(a, number, rows, GATE_AT * LN_WARP, r.g);
-        __syncwarp();
-        if (threadIdx.x % LN_WARP == 0 && atomicAdd(word, 1) == LEFT + MERGING - 1)
-            *word = 0;
-        write<KIND, GATE>(a.p, unit, r);
+            add_slices(a, number, rows, GATE_AT * LN_WARP, r.g);
+        write<KIND, GATE>(a.p, unit, r, residual);
     }
 }
 

@@ -39,7 +39,6 @@ static __device__ __forceinline__ void leave_sums(const few_args &a,
     put_sums<SHAPE>(a, blockIdx.x, sum);
     if (threadIdx.x % LN_WARP == 0) {
         unsigned *word = word_of(a, blockIdx.x);
-        __threadfence();
         asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(word) : "memory");
     }
 }
@@ -100,33 +99,72 @@ static __device__ __forceinline__ void add_held(const float (&taken)[N], few_hel
     held.n = 0;
 }
 
-/* Leaves the sums of slice number `item` of all, and counts them. */
-template <typename SHAPE>
-static __device__ __forceinline__ void leave_slice(const few_args &a, unsigned item,
-                                                   const float (&sum)[SHAPE::N_SUMS]) {
-    put_sums<SHAPE>(a, item, sum);
-    if (threadIdx.x % LN_WARP == 0) {
-        unsigned *word = a.p.split.left + item / ALL_SLICES;
-        __threadfence();
-        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
-    }
+/* A sum that is passed: its bits turned over, which are never all 0. */
+static __device__ __forceinline__ uint32_t turn_over(float sum) {
+    uint32_t bits = __float_as_uint(sum);
+    return ~(bits == 0xffffffffu ? 0x7fffffffu : bits);
 }
 
-/* Adds what a thread `skipped` threads behind this one has left of eight rows, slice after slice.
- */
+static __device__ __forceinline__ uint4 look_at_four(const uint4 *four) {
+    uint4 now;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(now.x), "=r"(now.y), "=r"(now.z), "=r"(now.w)
+                 : "l"(four)
+                 : "memory");
+    return now;
+}
+
+static __device__ __forceinline__ void put_four(uint4 *to, const uint4 &four) {
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(four.x),
+                 "r"(four.y), "r"(four.z), "r"(four.w)
+                 : "memory");
+}
+
+/* Passes four sums to who waits until they are there. */
+static __device__ __forceinline__ void pass_four(uint4 *to, const float *sums) {
+    put_four(to, make_uint4(turn_over(sums[0]), turn_over(sums[1]), turn_over(sums[2]),
+                            turn_over(sums[3])));
+}
+
+static __device__ __forceinline__ bool is_missing(const uint4 &four) {
+    return four.x == 0 || four.y == 0 || four.z == 0 || four.w == 0;
+}
+
+/* Where slice number `item` of all has room for sums: [4 sums][256 threads]. */
+static __device__ __forceinline__ uint4 *find_slice(const few_args &a, unsigned item) {
+    return (uint4 *)a.p.split.slices + (size_t)item * (LN_TILE_SPLIT_SUMS / 4) + threadIdx.x;
+}
+
 template <typename SHAPE>
+static __device__ __forceinline__ void pass_slice(const few_args &a, unsigned item,
+                                                  const float (&sum)[SHAPE::N_SUMS]) {
+    uint4 *to = find_slice(a, item);
+#pragma unroll
+    for (unsigned i = 0; i < SHAPE::N_SUMS / 4; i++)
+        pass_four(to + i * WORKERS, sum + 4 * i);
+}
+
+/* Adds what a thread `skipped` threads behind this one passes of eight rows, slice after slice, as
+ * soon as all are there, and leaves 0 in their places. */
 static __device__ __forceinline__ void add_slices(const few_args &a, unsigned unit, unsigned rows,
                                                   unsigned skipped, float *total) {
-    float4 sums[ALL_SLICES];
-#pragma unroll
-    for (unsigned s = 0; s < ALL_SLICES; s++)
-        sums[s] = __ldcg(find_place(a, unit * ALL_SLICES + s) + rows * WORKERS + skipped);
+    uint4 *places[ALL_SLICES], sums[ALL_SLICES];
 #pragma unroll
     for (unsigned s = 0; s < ALL_SLICES; s++) {
-        total[0] = s == 0 ? sums[s].x : total[0] + sums[s].x;
-        total[1] = s == 0 ? sums[s].y : total[1] + sums[s].y;
-        total[2] = s == 0 ? sums[s].z : total[2] + sums[s].z;
-        total[3] = s == 0 ? sums[s].w : total[3] + sums[s].w;
+        places[s] = find_slice(a, unit * ALL_SLICES + s) + rows * WORKERS + skipped;
+        sums[s] = look_at_four(places[s]);
+    }
+#pragma unroll
+    for (unsigned s = 0; s < ALL_SLICES; s++) {
+        while (is_missing(sums[s]))
+            sums[s] = look_at_four(places[s]);
+        float4 four = make_float4(__uint_as_float(~sums[s].x), __uint_as_float(~sums[s].y),
+                                  __uint_as_float(~sums[s].z), __uint_as_float(~sums[s].w));
+        put_four(places[s], make_uint4(0, 0, 0, 0));
+        total[0] = s == 0 ? four.x : total[0] + four.x;
+        total[1] = s == 0 ? four.y : total[1] + four.y;
+        total[2] = s == 0 ? four.z : total[2] + four.z;
+        total[3] = s == 0 ? four.w : total[3] + four.w;
     }
 }
 

@@ -290,6 +290,7 @@ ln_tile_args ln_tile_make_args(const ln_op *ops, size_t n_ops, const ln_tile_x *
     args.x = ln_tile_x_divide(x);
     args.split.left = (unsigned *)x->memory;
     args.split.sums = (float *)x->memory + LN_TILE_SPLIT_WORDS;
+    args.split.slices = (uint32_t *)args.split.sums + LN_TILE_SPLIT_LEFT;
     args.n_parts = (unsigned)n_ops;
     args.n_tiles = (unsigned)(args.x.cols / ln_tile_cols((int)p->weight->layout));
     args.n_rows = p->n_rows;

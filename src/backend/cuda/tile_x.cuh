@@ -27,13 +27,16 @@
     (200u * 1024) /* of rows of F8_ROW that are in no panel, with slices' ends */
 
 /* In front of ln_tile_x.memory: words by which blocks that divide columns of x among them
- * (tile_few.cuh) say what they have left for each other, and places for that. */
+ * (tile_few.cuh) say what they have left for each other, a place for that for each block, and
+ * places for slices that several blocks share. */
 enum {
     LN_TILE_SPLIT_BLOCKS = 132,
     LN_TILE_SPLIT_PLACES = 4 * LN_TILE_SPLIT_BLOCKS,
     LN_TILE_SPLIT_SUMS = 64 * 128, /* floats of a place */
     LN_TILE_SPLIT_WORDS = 8 * LN_TILE_SPLIT_BLOCKS,
-    LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_PLACES * LN_TILE_SPLIT_SUMS)
+    LN_TILE_SPLIT_LEFT = LN_TILE_SPLIT_BLOCKS * LN_TILE_SPLIT_SUMS,
+    LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_LEFT +
+                               LN_TILE_SPLIT_PLACES * LN_TILE_SPLIT_SUMS)
 };
 
 /* Bytes of a half of what lies behind these. */

@@ -7,7 +7,7 @@
 
 /* Two sequences, the first longer than two slices, whose last N_ALONE tokens may be a sequence
  * each. */
-enum { BLOCK = 16, MAX_BLOCKS = 40, N_TOKENS = 600, N_FIRST = 540, N_ALONE = 64, BUCKETS = 16 };
+enum { MAX_BLOCKS = 80, N_SLOTS = 640, N_TOKENS = 600, N_FIRST = 540, N_ALONE = 64, BUCKETS = 16 };
 
 typedef struct attention_case {
     const char *name;
@@ -19,10 +19,12 @@ typedef struct attention_case {
     ln_qk_norm qk_norm;
     size_t n_latent; /* > 0: latent attention, k_dim = v_dim + rope dims */
     float scale;     /* 0: one by which scores lie near each other */
+    size_t block;    /* tokens of a block; 0: 16 */
 } attention_case;
 
 typedef struct attention_data {
     float *q, *k, *v, *slopes, *sinks, *table, *inv_freq, *q_norm, *k_norm;
+    size_t block, n_blocks; /* tokens of a block, and blocks of a sequence */
     int32_t tables[2 * MAX_BLOCKS];
 } attention_data;
 
@@ -41,28 +43,29 @@ typedef struct step {
 /* n more tokens, a sequence of the batch, of sequence number `seq` of the data. */
 static void add_sequence(step *s, const attention_data *data, size_t seq, size_t begin, size_t n) {
     ln_batch *batch = &s->batch;
-    const int32_t *blocks = data->tables + seq * MAX_BLOCKS;
-    memcpy(s->tables + batch->n_seqs * MAX_BLOCKS, blocks, MAX_BLOCKS * sizeof *blocks);
+    const int32_t *blocks = data->tables + seq * data->n_blocks;
+    memcpy(s->tables + batch->n_seqs * data->n_blocks, blocks, data->n_blocks * sizeof *blocks);
     s->lengths[batch->n_seqs++] = (int32_t)(begin + n);
     for (size_t position = begin; position < begin + n; position++) {
         size_t token = batch->n_tokens++;
         s->positions[token] = (int32_t)position;
-        s->slots[token] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
+        s->slots[token] = blocks[position / data->block] * (int32_t)data->block +
+                          (int32_t)(position % data->block);
         s->rows[token] = seq * N_FIRST + position;
     }
     s->starts[batch->n_seqs] = (int32_t)batch->n_tokens;
 }
 
-static void begin_step(step *s) {
+static void begin_step(step *s, const attention_data *data) {
     s->starts[0] = 0;
     s->batch = (ln_batch){.n_groups = 1,
                           .positions = s->positions,
                           .seq_starts = s->starts,
-                          .groups = {{s->tables, MAX_BLOCKS, s->lengths, s->slots}}};
+                          .groups = {{s->tables, data->n_blocks, s->lengths, s->slots}}};
 }
 
 static void make_step(step *s, const attention_data *data, const span *part) {
-    begin_step(s);
+    begin_step(s, data);
     for (size_t seq = 0; seq < 2; seq++)
         if (part->n[seq] > 0)
             add_sequence(s, data, seq, part->begin[seq], part->n[seq]);
@@ -71,7 +74,7 @@ static void make_step(step *s, const attention_data *data, const span *part) {
 /* What is cached once more, and of each of these tokens what it saw then: more heads' slices than a
  * GPU has warps. */
 static void make_step_of_many(step *s, const attention_data *data) {
-    begin_step(s);
+    begin_step(s, data);
     for (size_t i = 1; i <= N_ALONE; i++)
         add_sequence(s, data, 0, N_FIRST - i, 1);
 }
@@ -96,11 +99,11 @@ typedef struct placed {
 } placed;
 
 static placed place(side *s, const attention_case *c, const attention_data *d) {
-    size_t n_slots = (size_t)2 * MAX_BLOCKS * BLOCK;
+    size_t n_slots = (size_t)2 * N_SLOTS;
     size_t n_rotated = c->rotates_all ? c->k_dim : c->k_dim / 4 * 2;
     bool full = c->qk_norm == LN_QK_NORM_FULL;
     placed p = {.kv = {.dtype = c->dtype,
-                       .block_tokens = BLOCK,
+                       .block_tokens = d->block,
                        .n_heads = c->kv_heads,
                        .k_dim = c->k_dim,
                        .v_dim = c->v_dim,
@@ -262,11 +265,13 @@ static attention_data make_data(const attention_case *c) {
                         .table = noise_rows(BUCKETS * c->n_heads),
                         .inv_freq = noise_rows(c->k_dim),
                         .q_norm = noise_rows(c->n_heads * c->k_dim),
-                        .k_norm = noise_rows(c->n_heads * c->k_dim)};
+                        .k_norm = noise_rows(c->n_heads * c->k_dim),
+                        .block = c->block > 0 ? c->block : 16};
     for (size_t i = 0; i < c->n_heads; i++)
         d.slopes[i] = 0.05f * fabsf(d.slopes[i]);
-    for (int32_t i = 0; i < 2 * MAX_BLOCKS; i++)
-        d.tables[i] = i * 37 % (2 * MAX_BLOCKS);
+    d.n_blocks = N_SLOTS / d.block;
+    for (size_t i = 0; i < 2 * d.n_blocks; i++)
+        d.tables[i] = (int32_t)(i * 37 % (2 * d.n_blocks));
     return d;
 }
 
@@ -340,6 +345,9 @@ static void attention_is_that_of_scalar(void **state) {
         {"f16 128, biases", LN_KV_F16, 6, 2, 128, 128, 0, 0, .alibi = true, .relative = true},
         {"far scores, window", LN_KV_BF16, 6, 2, 64, 64, 150, 0, .sinks = true, .scale = 3.0f},
         {"far scores, int8", LN_KV_Q8_0, 4, 2, 64, 64, 0, 0, .rotates = true, .scale = 3.0f},
+        {"f16 128, small blocks", LN_KV_F16, 4, 2, 128, 128, 0, 0, .rotates = true, .block = 8},
+        {"int8 128, small blocks", LN_KV_Q8_0, 4, 2, 128, 128, 200, 0, .rotates = true, .block = 8},
+        {"fp8, large blocks", LN_KV_FP8, 4, 2, 64, 64, 0, 0, .rotates = true, .block = 128},
         {"far scores, fp8", LN_KV_FP8, 12, 2, 128, 128, 300, 0, .sinks = true, .scale = 3.0f},
         {"int8 128, sinks", LN_KV_Q8_0, 5, 5, 128, 128, 0, 0, .sinks = true, .rotates = true},
         {"int8, ten heads to one", LN_KV_Q8_0, 10, 1, 64, 64, 0, 0, .rotates = true},

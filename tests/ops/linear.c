@@ -163,6 +163,17 @@ static void linear_multiplies_long_rows(void **state) {
                                     .precise = precise,
                                     .scale = 1.0f});
     for (int has_gate = 0; has_gate < 2; has_gate++)
+        check_linear(&(linear_case){.dtype = LN_DTYPE_Q4_K,
+                                    .gate_dtype = LN_DTYPE_Q4_K,
+                                    .byte_dtype = has_gate ? LN_DTYPE_I8 : LN_DTYPE_F32,
+                                    .n_rows = 40,
+                                    .n_out = 72,
+                                    .n_in = has_gate ? 4128 : 4352,
+                                    .has_gate = has_gate,
+                                    .has_residual = !has_gate,
+                                    .activation = has_gate ? LN_ACT_SILU : LN_ACT_NONE,
+                                    .scale = 1.0f});
+    for (int has_gate = 0; has_gate < 2; has_gate++)
         check_linear(&(linear_case){.byte_dtype = LN_DTYPE_F8_E4M3,
                                     .n_rows = 20,
                                     .n_out = 40,

@@ -48,7 +48,7 @@ template <int D, int DTYPE>
 static __device__ __forceinline__ void load_both(const ln_fast_args &p, const ln_tile_source &from,
                                                  unsigned first, uint16_t *tiles) {
     ln_load_tile<D, LN_BYTES_OF(DTYPE), true>(from, first, p.a.keys, tiles, p.a.values,
-                                           tiles + LN_TILE_HALVES(D));
+                                              tiles + LN_TILE_HALVES(D));
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */

@@ -222,7 +222,7 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
         ln_copy_word_async(ring.scales + next.slot * LN_KEYS + row,
-                        head + array.scales_offset + (key & mask) * 4);
+                           head + array.scales_offset + (key & mask) * 4);
     }
 }
 
@@ -573,19 +573,19 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
                      p);
 }
 
+template <int D, int DTYPE>
+static int launch_rows(const ln_fast_args *args, const ln_cuda_step *step,
+                       const ln_tile_x_parts *to, cudaStream_t stream) {
+    return args->heads_per_kv <= 8 ? launch<D, DTYPE, 1>(args, step, to, stream)
+                                   : launch<D, DTYPE, 2>(args, step, to, stream);
+}
+
 bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {
     enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
     const ln_attention_args *a = &args->a;
     return ln_kv_has_scales(a->kv.dtype) && args->splits && ln_runs_hopper_code() &&
            args->block_shift >= MIN_SHIFT && n_seqs <= MAX_SEQS &&
            n_seqs * a->kv.n_heads < LN_ATTENTION_WORDS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
-}
-
-template <int D, int DTYPE>
-static int launch_rows(const ln_fast_args *args, const ln_cuda_step *step,
-                       const ln_tile_x_parts *to, cudaStream_t stream) {
-    return args->heads_per_kv <= 8 ? launch<D, DTYPE, 1>(args, step, to, stream)
-                                   : launch<D, DTYPE, 2>(args, step, to, stream);
 }
 
 int ln_stream_attention(const ln_fast_args *args, const ln_cuda_step *step,

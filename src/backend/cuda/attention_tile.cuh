@@ -29,8 +29,8 @@ enum { LN_KEYS = 64, LN_KEY_TILES = LN_KEYS / 8, LN_PAD = 8 };
 #define LN_SLACK(BYTES) ((BYTES) ? 0.0f : 12.0f)
 #define LN_MARGIN(BYTES) ((BYTES) ? 6.0f : 0.0f)
 
-/* Types of the cache: the operands of products are bf16, else f16; the type of bytes with a scale,
- * LN_KV_Q8_0 or LN_KV_FP8, which is BYTES below, where 0 stands for numbers of 16 bits. */
+/* Of a cache's type: whether operands of products are bf16, else f16; and, where its numbers are
+ * bytes with scales, which, LN_KV_Q8_0 or LN_KV_FP8, else 0: BYTES below. */
 #define LN_IS_BF16(DTYPE) ((DTYPE) == LN_KV_BF16)
 #define LN_BYTES_OF(DTYPE) ((DTYPE) == LN_KV_Q8_0 || (DTYPE) == LN_KV_FP8 ? (DTYPE) : 0)
 
@@ -388,7 +388,7 @@ static __device__ __forceinline__ uint32_t ln_byte_pair(uint32_t word, int i) {
 
 /* 16 numbers of BYTES as f16, of keys in the order of ln_load_query. */
 template <int BYTES, bool KEYS>
-static __device__ __forceinline__ void ln_widen(uint4 bytes, uint4 to[2]) {
+static __device__ __forceinline__ void ln_widen_kv(uint4 bytes, uint4 to[2]) {
     const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
     uint32_t out[8];
 #pragma unroll
@@ -410,7 +410,7 @@ static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, si
         return;
     }
     uint4 out[2];
-    ln_widen<BYTES, KEYS>(*(const uint4 *)(ln_kv_bytes(array, row) + column), out);
+    ln_widen_kv<BYTES, KEYS>(*(const uint4 *)(ln_kv_bytes(array, row) + column), out);
     ((uint4 *)to)[0] = out[0];
     ((uint4 *)to)[1] = out[1];
 }

@@ -265,9 +265,11 @@ static __device__ __forceinline__ void merge_wide(wide_rows<D> *rows, const floa
             rows->sum[d][i] = ln_merge(rows->sum[d][i], 1.0f, rows->slice.sum[d][i], add[i / 2]);
 }
 
-/* Tells that this warp has read the K of the tile that it is at, and scales. */
+/* Tells that this warp has read the K of the tile that it is at; of bytes every lane does, that it
+ * has read scales. */
+template <bool BYTES>
 static __device__ __forceinline__ void leave_keys(const wide_task &t, unsigned stage) {
-    if (t.tells)
+    if (BYTES || t.tells)
         arrive_at(t.empty + stage * STAGE_BARRIERS);
 }
 
@@ -328,17 +330,15 @@ static __device__ __forceinline__ void step(const wide_task &t, const ln_rows &l
     ln_wgmma_wait<1>();
     ln_hold<LN_KEY_TILES>(rows->s);
     if (!BYTES)
-        leave_keys(t, rows->stage);
+        leave_keys<BYTES>(t, rows->stage);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         ended_reference[i] = slice.reference[i];
         ended_total[i] = slice.total[i];
     }
     bool has_moved = weigh<D, DTYPE>(t, lanes, rows->first, begins, rows, keep, coming);
-    if (BYTES) {
-        __syncwarp();
-        leave_keys(t, rows->stage);
-    }
+    if (BYTES)
+        leave_keys<BYTES>(t, rows->stage);
     ln_wgmma_wait<0>();
     ln_hold<D / 8>(slice.sum);
     hold_weights(t, weights);
@@ -371,7 +371,7 @@ static __device__ __forceinline__ void work(const wide_task &t, const wide_walk 
     ln_hold<LN_KEY_TILES>(rows->s);
     weigh<D, DTYPE>(t, lanes, w.first, true, rows, keep, weights);
     __syncwarp();
-    leave_keys(t, 0);
+    leave_keys<BYTES>(t, 0);
     if (!BYTES && w.first < w.low) {
         wait_at(t.full + sizeof(uint64_t), 0);
         clear_unseen<D>(tiles + TILE_BYTES, w.first, w.low, w.high, group);
@@ -476,9 +476,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
         return;
     wide_walk w = find_walk(p, seq, first_row, min(first_row + WIDE_ROWS, n_rows) - 1);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < 2 * STAGES; i++) {
-            ln_barrier_init(&full[i], BYTES ? GROUP / LN_WARP : (unsigned)HALVES);
-            ln_barrier_init(&empty[i], WORKERS * GROUP / LN_WARP);
+        for (int i = 0; i < 2 * STAGES; i++) { /* every thread for scales, which come with K */
+            unsigned per_warp = BYTES && i % 2 == 0 ? LN_WARP : 1;
+            ln_barrier_init(&full[i], BYTES ? GROUP / LN_WARP * per_warp : (unsigned)HALVES);
+            ln_barrier_init(&empty[i], WORKERS * GROUP / LN_WARP * per_warp);
         }
         ln_barriers_ready();
     }
@@ -561,11 +562,9 @@ static int launch(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
 }
 
 bool ln_takes_wide_attention(const ln_fast_args *args) {
-    /* boxes of whole groups of the exchange; of bytes, no more blocks to a tile than lanes */
-    enum { MIN_SHIFT = 3, MIN_BYTES_SHIFT = 1 };
+    enum { MIN_SHIFT = 3 }; /* boxes of whole groups of the exchange */
     const ln_attention_args *a = &args->a;
-    unsigned least_shift = ln_kv_has_scales(a->kv.dtype) ? MIN_BYTES_SHIFT : MIN_SHIFT;
-    return ln_runs_hopper_code() && ln_has_plain_scores(*a) && args->block_shift >= least_shift &&
+    return ln_runs_hopper_code() && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
            (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 

@@ -143,7 +143,7 @@ static __device__ __forceinline__ void widen_bytes(const char *from, char *tile)
 #pragma unroll
         for (unsigned half = 0; half < shape::HALVES; half++) {
             uint4 to[2];
-            ln_widen<BYTES, KEYS>(
+            ln_widen_kv<BYTES, KEYS>(
                 *(const uint4 *)(from + (row * shape::HALVES + half * shape::ROWS) * HALF), to);
             char *place = tile + half * HALF_BYTES + row * HALF * 2;
 #pragma unroll
@@ -178,17 +178,17 @@ static __device__ __forceinline__ void bring_bytes(const ln_fast_args &p, const 
         }
         if (tile < w.n_tiles) {
             unsigned first = w.first + tile * LN_KEYS;
+            asm volatile("" ::: "memory"); /* what was there has been read */
             copy_bytes<D>(p, w, kv_head, first, block, own);
             block = find_block(p, w, table, first + LN_KEYS);
         }
         ln_copy_commit();
         if (tile >= BYTE_TILES) {
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            ln_barrier_arrive(&full[2 * stage]);
             __syncwarp();
-            if (threadIdx.x % LN_WARP == 0) {
-                ln_barrier_arrive(&full[2 * stage]);
+            if (threadIdx.x % LN_WARP == 0)
                 ln_barrier_arrive(&full[2 * stage + 1]);
-            }
         }
         place = place + 1 == BYTE_TILES ? 0 : place + 1;
     }

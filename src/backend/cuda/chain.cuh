@@ -41,12 +41,14 @@ static __host__ __device__ constexpr ln_chain_size ln_chain_size_of(int kind) {
             (uint16_t)(ln_chain_slot_bytes(kind) / ln_tile_bytes(kind))};
 }
 
-/* By kind, those of Q4 and so on. */
+/* By kind; of kinds that do not become f16 nothing. */
 static __constant__ const ln_chain_size ln_chain_narrow_sizes[] = {
     {}, {}, {}, {}, {}, ln_chain_size_of(LN_TILE_Q4), ln_chain_size_of(LN_TILE_Q5),
     ln_chain_size_of(LN_TILE_Q6), ln_chain_size_of(LN_TILE_F8), {},
     ln_chain_size_of(LN_TILE_MXFP4), ln_chain_size_of(LN_TILE_I8)};
-static_assert(LN_TILE_Q4 == 5 && LN_TILE_F8 == 8 && LN_TILE_MXFP4 == 10, "in this order");
+static_assert(LN_TILE_Q4 == 5 && LN_TILE_Q5 == 6 && LN_TILE_Q6 == 7 && LN_TILE_F8 == 8 &&
+                  LN_TILE_MXFP4 == 10 && LN_TILE_I8 == 11,
+              "in this order");
 
 template <int KIND>
 static __device__ __forceinline__ ln_chain_size ln_chain_find_size(unsigned kind) {

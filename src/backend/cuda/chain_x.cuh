@@ -87,24 +87,16 @@ ln_chain_put(const ln_tile_x_parts &to, const ln_chain_place &place, int h, cons
 /* The largest magnitude of a row, from what threads have; infinite if anything is a NaN. shared
  * [LN_CHAIN_WARPS] is used again only behind another barrier. */
 static __device__ __forceinline__ float ln_chain_row_largest(float largest, float *shared) {
-    unsigned *bits = (unsigned *)shared; /* in the order of magnitudes */
-    unsigned own = __reduce_max_sync(0xffffffffu, __float_as_uint(largest));
-    if (threadIdx.x % LN_WARP == 0)
-        bits[threadIdx.x / LN_WARP] = own;
-    __syncthreads();
-    own = __reduce_max_sync(0xffffffffu, bits[threadIdx.x % LN_CHAIN_WARPS]);
-    return fminf(__uint_as_float(own), INFINITY);
+    return fminf(ln_block_greatest(largest, (unsigned *)shared), INFINITY);
 }
 
 /* What a row of x in f16 is multiplied with, by its largest magnitude; its scale goes where sums
  * find it. */
 static __device__ __forceinline__ float ln_chain_f16_factor(const ln_tile_x_parts &to, unsigned row,
                                                             float largest) {
-    int exponent = ln_f16_exponent(largest);
     if (threadIdx.x == 0)
-        to.scales[row] =
-            largest < INFINITY ? __uint_as_float((uint32_t)(127 + exponent) << 23) : INFINITY;
-    return __uint_as_float((uint32_t)(127 - exponent) << 23);
+        to.scales[row] = ln_f16_scale(largest);
+    return ln_f16_factor(largest);
 }
 
 /* ln_tile_x_put_by_row of columns number h of a thread. */

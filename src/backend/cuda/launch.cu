@@ -1,3 +1,5 @@
+/* Which of this library's code a device runs. It is asked at every launch, so what was found is
+ * kept: it stays the same as long as the process lives. */
 #include "backend/cuda/launch.cuh"
 
 enum { THREADS_OF_ANY = 32, THREADS_OF_HOPPER = 64, MAX_DEVICES = 64 };
@@ -8,7 +10,7 @@ enum { THREADS = THREADS_OF_HOPPER };
 enum { THREADS = THREADS_OF_ANY };
 #endif
 
-/* Its code says by how many threads it may have for which devices it is. */
+/* How many threads it may have says for which devices its code is. */
 static __global__ void __launch_bounds__(THREADS) which_code(void) {
 }
 
@@ -21,10 +23,11 @@ bool ln_runs_hopper_code(void) {
     int is = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
     if (is == UNKNOWN) {
         cudaFuncAttributes code;
-        is = cudaFuncGetAttributes(&code, which_code) == cudaSuccess &&
-                     code.maxThreadsPerBlock == THREADS_OF_HOPPER
-                 ? YES
-                 : NO;
+        if (cudaFuncGetAttributes(&code, which_code) != cudaSuccess) {
+            (void)cudaGetLastError(); /* the next launch has nothing to do with it */
+            return false;
+        }
+        is = code.maxThreadsPerBlock == THREADS_OF_HOPPER ? YES : NO;
         __atomic_store_n(&known[device], (signed char)is, __ATOMIC_RELAXED);
     }
     return is == YES;

@@ -29,22 +29,33 @@ static __device__ __forceinline__ void ln_follow_last(void) {
  * it is Hopper, and this was built with such code. */
 bool ln_runs_hopper_code(void);
 
-/* Queues kernel(args), which calls ln_wait_for_last. */
+/* Queues kernel(args), which calls ln_wait_for_last, by clusters of so many blocks; of more than
+ * one on Hopper alone. */
 template <typename T>
-static int ln_launch(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
-                     cudaStream_t stream, const T &args) {
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+static int ln_launch_clusters(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
+                              unsigned cluster, cudaStream_t stream, const T &args) {
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = cluster;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
-    config.attrs = &early;
-    config.numAttrs = ln_runs_hopper_code() ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = !ln_runs_hopper_code() ? 0 : cluster > 1 ? 2 : 1;
     void *values[] = {(void *)&args};
     return cudaLaunchKernelExC(&config, (const void *)kernel, values);
+}
+
+/* The same by single blocks. */
+template <typename T>
+static int ln_launch(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
+                     cudaStream_t stream, const T &args) {
+    return ln_launch_clusters(kernel, grid, threads, shared_bytes, 1, stream, args);
 }
 
 #endif

@@ -184,8 +184,9 @@ static __device__ __forceinline__ void take_passed(const chain_args &c, float (&
 #pragma unroll
     for (unsigned i = 0; i < N / 4; i++) {
         put_four(&from[i][threadIdx.x], make_uint4(0, 0, 0, 0));
-        sum[4 * i] = __uint_as_float(~four[i].x), sum[4 * i + 1] = __uint_as_float(~four[i].y);
-        sum[4 * i + 2] = __uint_as_float(~four[i].z), sum[4 * i + 3] = __uint_as_float(~four[i].w);
+        float4 taken = turn_back(four[i]);
+        sum[4 * i] = taken.x, sum[4 * i + 1] = taken.y;
+        sum[4 * i + 2] = taken.z, sum[4 * i + 3] = taken.w;
     }
 }
 

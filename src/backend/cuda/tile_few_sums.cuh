@@ -6,20 +6,9 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Where place number `place` has room for sums: [4 sums][256 threads]. */
-static __device__ __forceinline__ float4 *find_place(const few_args &a, unsigned place) {
-    return (float4 *)a.p.split.sums + (size_t)place * (LN_TILE_SPLIT_SUMS / 4) + threadIdx.x;
-}
-
-template <typename SHAPE>
-static __device__ __forceinline__ void put_sums(const few_args &a, unsigned place,
-                                                const float (&sum)[SHAPE::N_SUMS]) {
-    float4 *to = find_place(a, place);
-#pragma unroll
-    for (unsigned i = 0; i < SHAPE::N_SUMS / 4; i++)
-        __stcg(to + i * WORKERS,
-               make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]));
-    __syncwarp();
+/* Where a block has room for sums of its last unit: [4 sums][256 threads]. */
+static __device__ __forceinline__ float4 *find_place(const few_args &a, unsigned block) {
+    return (float4 *)a.p.split.sums + (size_t)block * (LN_TILE_SPLIT_SUMS / 4) + threadIdx.x;
 }
 
 static __device__ __forceinline__ unsigned look_at(const unsigned *word) {
@@ -36,7 +25,12 @@ static __device__ __forceinline__ unsigned *word_of(const few_args &a, unsigned 
 template <typename SHAPE>
 static __device__ __forceinline__ void leave_sums(const few_args &a,
                                                   const float (&sum)[SHAPE::N_SUMS]) {
-    put_sums<SHAPE>(a, blockIdx.x, sum);
+    float4 *to = find_place(a, blockIdx.x);
+#pragma unroll
+    for (unsigned i = 0; i < SHAPE::N_SUMS / 4; i++)
+        __stcg(to + i * WORKERS,
+               make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]));
+    __syncwarp();
     if (threadIdx.x % LN_WARP == 0) {
         unsigned *word = word_of(a, blockIdx.x);
         asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(word) : "memory");
@@ -105,6 +99,11 @@ static __device__ __forceinline__ uint32_t turn_over(float sum) {
     return ~(bits == 0xffffffffu ? 0x7fffffffu : bits);
 }
 
+static __device__ __forceinline__ float4 turn_back(const uint4 &four) {
+    return make_float4(__uint_as_float(~four.x), __uint_as_float(~four.y),
+                       __uint_as_float(~four.z), __uint_as_float(~four.w));
+}
+
 static __device__ __forceinline__ uint4 look_at_four(const uint4 *four) {
     uint4 now;
     asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -158,8 +157,7 @@ static __device__ __forceinline__ void add_slices(const few_args &a, unsigned un
     for (unsigned s = 0; s < ALL_SLICES; s++) {
         while (is_missing(sums[s]))
             sums[s] = look_at_four(places[s]);
-        float4 four = make_float4(__uint_as_float(~sums[s].x), __uint_as_float(~sums[s].y),
-                                  __uint_as_float(~sums[s].z), __uint_as_float(~sums[s].w));
+        float4 four = turn_back(sums[s]);
         put_four(places[s], make_uint4(0, 0, 0, 0));
         total[0] = s == 0 ? four.x : total[0] + four.x;
         total[1] = s == 0 ? four.y : total[1] + four.y;

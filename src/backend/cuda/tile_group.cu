@@ -143,7 +143,7 @@ static bool takes_panels(const ln_op_linear *p, ln_grouped_args *args, ln_tile_x
                                   : cols * (x->precise ? 4 : 2) + (x->by_row ? sizeof(float) : 0);
     args->slots = (ln_listed_slot *)((float *)x->memory + LN_TILE_SPLIT_WORDS);
     args->n_slots = (unsigned)n;
-    size_t list_bytes = LN_TILE_SPLIT_LEFT * sizeof(float);
+    size_t list_bytes = LN_TILE_SPLIT_FLOATS * sizeof(float);
     return n <= list_bytes / sizeof(ln_listed_slot) &&
            x->n_rows <= (x->bytes - LN_TILE_SPLIT_BYTES) / row_bytes &&
            x->n_rows > LN_TILE_FEW_ROWS;

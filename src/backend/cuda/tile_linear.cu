@@ -12,9 +12,7 @@ enum { MAX_GROUPS = 8 };
 /* Eights of rows that Hopper has kernels for here: more of them are in panels, but for linears that
  * no model has, which take turns of as many. */
 template <int KIND>
-static constexpr int HOPPER_GROUPS = KIND == LN_TILE_INT8_ROW                       ? MAX_GROUPS
-                                     : KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4 ? 2
-                                                                                    : 1;
+static constexpr int HOPPER_GROUPS = KIND == LN_TILE_INT8_ROW ? MAX_GROUPS : 1;
 
 /* Offsets from the first row. */
 template <int GROUPS>
@@ -101,7 +99,7 @@ static int launch_rows(const ln_tile_args &args, cudaStream_t stream) {
     int most = ln_runs_hopper_code() ? HOPPER_GROUPS<KIND> : MAX_GROUPS;
     if (args.n_rows <= 8 || most == 1)
         return launch<KIND, 1, GATE, PRECISE>(args, stream);
-    if (args.n_rows <= 16 || most == 2)
+    if (args.n_rows <= 16)
         return launch<KIND, 2, GATE, PRECISE>(args, stream);
     if (args.n_rows <= 32)
         return launch<KIND, 4, GATE, PRECISE>(args, stream);
@@ -290,7 +288,7 @@ ln_tile_args ln_tile_make_args(const ln_op *ops, size_t n_ops, const ln_tile_x *
     args.x = ln_tile_x_divide(x);
     args.split.left = (unsigned *)x->memory;
     args.split.sums = (float *)x->memory + LN_TILE_SPLIT_WORDS;
-    args.split.slices = (uint32_t *)args.split.sums + LN_TILE_SPLIT_LEFT;
+    args.split.slices = (uint32_t *)args.split.sums + LN_TILE_SPLIT_FLOATS;
     args.n_parts = (unsigned)n_ops;
     args.n_tiles = (unsigned)(args.x.cols / ln_tile_cols((int)p->weight->layout));
     args.n_rows = p->n_rows;

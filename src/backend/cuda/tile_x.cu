@@ -1,6 +1,7 @@
 /* Rows of x to the form that tiles meet. Grid: blocks of 1,024 columns, row after row; a thread
  * for four columns. Where rows have one scale each, a block for each row, which it holds in
- * registers, or, where it is long, reads twice. */
+ * registers, or, where it is long, reads twice; on Hopper a cluster of blocks for each of few rows
+ * that are longer than a block's threads have columns. */
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_groups.cuh"
 
@@ -184,20 +185,8 @@ static __global__ void __launch_bounds__(ROW_THREADS)
 
 static int launch_shared(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
     unsigned n = ln_ceil_div(args.to.cols, 4 * ROW_THREADS);
-    cudaLaunchAttribute attributes[2] = {};
-    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[0].val.programmaticStreamSerializationAllowed = 1;
-    attributes[1].id = cudaLaunchAttributeClusterDimension;
-    attributes[1].val.clusterDim.x = n;
-    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)n_rows * n);
-    config.blockDim = dim3(ROW_THREADS);
-    config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = 2;
-    void *values[] = {(void *)&args};
-    return cudaLaunchKernelExC(&config, (const void *)convert_shared_rows, values);
+    return ln_launch_clusters(convert_shared_rows, dim3((unsigned)n_rows * n), ROW_THREADS, 0, n,
+                              stream, args);
 }
 
 template <bool NARROW>

@@ -34,8 +34,8 @@ enum {
     LN_TILE_SPLIT_PLACES = 4 * LN_TILE_SPLIT_BLOCKS,
     LN_TILE_SPLIT_SUMS = 64 * 128, /* floats of a place */
     LN_TILE_SPLIT_WORDS = 8 * LN_TILE_SPLIT_BLOCKS,
-    LN_TILE_SPLIT_LEFT = LN_TILE_SPLIT_BLOCKS * LN_TILE_SPLIT_SUMS,
-    LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_LEFT +
+    LN_TILE_SPLIT_FLOATS = LN_TILE_SPLIT_BLOCKS * LN_TILE_SPLIT_SUMS, /* of blocks */
+    LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_FLOATS +
                                LN_TILE_SPLIT_PLACES * LN_TILE_SPLIT_SUMS)
 };
 
@@ -171,6 +171,16 @@ static __device__ __forceinline__ int ln_f16_exponent(float largest) {
     return max((int)(__float_as_uint(largest) >> 23) - 127, -112) - 14;
 }
 
+/* What such a row is multiplied by, and the scale that makes up for it. */
+static __device__ __forceinline__ float ln_f16_factor(float largest) {
+    return __uint_as_float((uint32_t)(127 - ln_f16_exponent(largest)) << 23);
+}
+
+static __device__ __forceinline__ float ln_f16_scale(float largest) {
+    return largest < INFINITY ? __uint_as_float((uint32_t)(127 + ln_f16_exponent(largest)) << 23)
+                              : INFINITY;
+}
+
 /* Converts four columns of a row whose largest magnitude is known, by_row. */
 static __device__ __forceinline__ void ln_tile_x_put_by_row(const ln_tile_x_parts &x, size_t row,
                                                             size_t col, const float v[4],
@@ -185,13 +195,11 @@ static __device__ __forceinline__ void ln_tile_x_put_by_row(const ln_tile_x_part
                            largest * (1.0f / 127.0f));
         return;
     }
-    int exponent = ln_f16_exponent(largest);
-    float inverse = __uint_as_float((uint32_t)(127 - exponent) << 23);
-    ln_tile_x_put_16(x, x.bf16, row, col, ln_pack_f16(v[0] * inverse, v[1] * inverse),
-                     ln_pack_f16(v[2] * inverse, v[3] * inverse));
+    float factor = ln_f16_factor(largest);
+    ln_tile_x_put_16(x, x.bf16, row, col, ln_pack_f16(v[0] * factor, v[1] * factor),
+                     ln_pack_f16(v[2] * factor, v[3] * factor));
     if (col == 0)
-        x.scales[row] =
-            largest < INFINITY ? __uint_as_float((uint32_t)(127 + exponent) << 23) : INFINITY;
+        x.scales[row] = ln_f16_scale(largest);
 }
 
 /* Converts a row of which v[h] are the columns from 4 * (h * THREADS + threadIdx.x) on, by_row; by

@@ -2,9 +2,10 @@
  * handler installed, the lost pages are replaced by zeros and the map is marked failed; whoever
  * reads it asks afterwards.
  *
- * With a flag of the CUDA backend (one engine of a process has chains) this is the library's only
- * global: a table of the maps that are open, which the signal handler searches. The program decides
- * whether the handler is installed (linnet_install_fault_handler). */
+ * A table of the maps that are open, which the signal handler searches, is the library's only
+ * global but for two of the CUDA backend: whether an engine of the process has chains (cuda.c), and
+ * which code each device runs (launch.cu). The program decides whether the handler is installed
+ * (linnet_install_fault_handler). */
 #ifndef LN_BASE_FAULT_H
 #define LN_BASE_FAULT_H
 

@@ -71,8 +71,8 @@ static __device__ __forceinline__ float2 weigh_two(const ln_norm &norm, const he
 
 /* Rows of x, as norm_held_rows has them, once all blocks have left the results of the link in
  * front. memory: SUM_BYTES and HELD_DIM floats. shared [LN_MAX_WARPS] */
-static __device__ __forceinline__ void normalize(const chain_args &c, unsigned number, float *memory,
-                                                 float *shared) {
+static __device__ __forceinline__ void normalize(const chain_args &c, unsigned number,
+                                                 float *memory, float *shared) {
     const chain_link &l = c.links[number];
     const ln_norm &norm = l.norm;
     const ln_tile_x_parts &to = l.linears.p.x;

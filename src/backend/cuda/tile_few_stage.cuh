@@ -177,7 +177,7 @@ static __device__ void bring_rows(const few_args &a, char *stages, few_barriers 
 
 #endif
 
-/* ---- what copies need to know of weights ------------------------------------------------------ */
+/* ---- what copies need to know of weights ----------------------------------------------------- */
 
 /* A row of tiles after another, in boxes of a unit's rows and a stage's columns. */
 template <int KIND, typename SHAPE>

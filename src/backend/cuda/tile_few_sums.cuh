@@ -93,7 +93,9 @@ static __device__ __forceinline__ void add_held(const float (&taken)[N], few_hel
     held.n = 0;
 }
 
-/* A sum that is passed: its bits turned over, which are never all 0. */
+/* A sum that is passed: its bits turned over, which are never all 0. So 0, which fresh memory has
+ * and whoever takes a sum leaves, says that there is none yet; chain_pass.cuh, whose memory every
+ * chain fills, passes floats as they are. */
 static __device__ __forceinline__ uint32_t turn_over(float sum) {
     uint32_t bits = __float_as_uint(sum);
     return ~(bits == 0xffffffffu ? 0x7fffffffu : bits);

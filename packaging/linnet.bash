@@ -54,7 +54,7 @@ _linnet() {
                 --max-body-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
                 --unread-timeout --drain-timeout --hang-timeout $engine" ;;
             inspect) i='--tensors --json' ;;
-            plan) i="--beams --json $engine" ;;
+            plan) i="--beams --gpu --json $engine" ;;
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
             template) i='--context --now' ;;

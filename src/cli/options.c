@@ -222,6 +222,8 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         options->gpu_layers = (int32_t)ln_cli_parse_count(state, "--gpu-layers", arg, 0, INT32_MAX);
         return 0;
     case KEY_KV_TYPE:
+        if (strcmp(arg, "q8") == 0)
+            arg = "q8_0";
         options->kv_type =
             (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 5));
         return 0;
@@ -299,6 +301,7 @@ enum {
 
 static const struct argp_option sampling_options[] = {
     {"temp", KEY_TEMP, "T", 0, "Temperature; 0: the most likely token (0.8; bench: 0)", 0},
+    {"temperature", 0, NULL, OPTION_ALIAS | RARE, NULL, 0},
     {"top-k", KEY_TOP_K, "N", 0, "Draw from the N most likely tokens; 0: off (40)", 0},
     {"top-p", KEY_TOP_P, "P", 0,
      "Draw from the most likely tokens that together reach probability P; 1: off (0.95)", 0},

@@ -9,7 +9,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { KEY_JSON = LN_KEYS_COMMAND, KEY_BEAMS };
+enum { KEY_JSON = LN_KEYS_COMMAND, KEY_BEAMS, KEY_GPU };
 enum { MAX_BEAMS = 64 };
 
 typedef struct plan_args {
@@ -21,6 +21,7 @@ typedef struct plan_args {
 
 static const struct argp_option options[] = {
     {"beams", KEY_BEAMS, "N", 0, "As for `linnet run --beams N'", 1},
+    {"gpu", KEY_GPU, NULL, 0, "As `--backend=cuda'", 1},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object, sizes in bytes", 1},
     {0}};
 
@@ -29,6 +30,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
     case KEY_BEAMS: args->n_beams = ln_cli_parse_count(state, "--beams", arg, 1, MAX_BEAMS); break;
+    case KEY_GPU: args->engine.backend = "cuda"; break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
     case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;

@@ -295,6 +295,29 @@ static void test_quantize_on_load_says_what_stays(void **state) {
     spawn_free(&all);
 }
 
+/* Names that other programs taught people. */
+static void test_other_names_of_options(void **state) {
+    (void)state;
+    char *short_name = take_output(LINNET("plan", LLAMA, "--json", "--ctx=128", "--kv-type=q8"));
+    char *whole = take_output(LINNET("plan", LLAMA, "--json", "--ctx=128", "--kv-type=q8_0"));
+    assert_string_equal(short_name, whole);
+    free(short_name);
+    free(whole);
+    short_name =
+        take_output(LINNET("run", DEMO, "-q", "-p", prompt, "-n", "3", "--temperature", "0"));
+    whole = take_output(LINNET("run", DEMO, "-q", "-p", prompt, "-n", "3", "--temp", "0"));
+    assert_string_equal(short_name, whole);
+    free(short_name);
+    free(whole);
+    spawn_result backend = LINNET("plan", LLAMA, "--ctx=128", "--backend=cuda");
+    spawn_result gpu = LINNET("plan", "--gpu", LLAMA, "--ctx=128");
+    assert_int_equal(gpu.status, backend.status);
+    assert_string_equal(gpu.out, backend.out);
+    assert_string_equal(gpu.err, backend.err);
+    spawn_free(&backend);
+    spawn_free(&gpu);
+}
+
 /* A plan for beams is that for as many sequences. */
 static void test_plan_of_beams(void **state) {
     (void)state;
@@ -391,6 +414,7 @@ int main(void) {
         cmocka_unit_test(test_values_that_the_model_refuses),
         cmocka_unit_test(test_messages_name_options),
         cmocka_unit_test(test_quantize_on_load_says_what_stays),
+        cmocka_unit_test(test_other_names_of_options),
         cmocka_unit_test(test_plan_of_beams),
         cmocka_unit_test(test_plan_explains_arenas),
         cmocka_unit_test(test_long_contexts_are_warned_of),

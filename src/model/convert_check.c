@@ -88,6 +88,9 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
             return refuse(plan, "RoPE scaling of windowed layers");
         if (i > 0 && plan->target->local_theta == 0 && rope->theta != spec->ropes[0].theta)
             return refuse(plan, "a RoPE base of windowed layers");
+        bool by_factors = rope->scaling == LN_ROPE_LLAMA3 || rope->scaling == LN_ROPE_LONGROPE;
+        if (by_factors && spec->n_ropes > 1) /* its tensor would count for all layers */
+            return refuse(plan, "RoPE scaling by factors of frequencies");
         if (rope->scaling == LN_ROPE_LONGROPE && (rope->attention_factor > 0 || rope->factor > 0))
             return refuse(plan, "longrope with a factor of its own");
         if (rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&

@@ -157,23 +157,35 @@ static void copy_changed(const char *source, const char *copy, const char *from,
     free(data);
 }
 
-/* A golden model whose config.json is changed, and what becomes of it. */
-static void check_changed(const char *model, const char *from, const char *to) {
-    char edited[256], tensors[512];
-    snprintf(edited, sizeof edited, "%s/edited", folder);
+/* Converts a golden model whose config.json is changed, in the folder `edited`. */
+static spawn_result convert_changed(const char *model, const char *edited, const char *from,
+                                    const char *to) {
+    char tensors[512];
     assert_int_equal(mkdir(edited, 0700), 0);
     snprintf(tensors, sizeof tensors, "%s/%s/model.safetensors", MODELS, model);
     assert_int_equal(symlink(tensors, path_in(edited, "model.safetensors")), 0);
     const char *source = path_in(MODELS, model);
     copy_changed(path_in(source, "config.json"), path_in(edited, "config.json"), from, to);
-    assert_status(LINNET("convert", edited, whole, "--no-tokenizer"), 0, "");
+    return LINNET("convert", edited, whole, "--no-tokenizer");
+}
+
+static void remove_changed(const char *edited) {
+    remove(path_in(edited, "model.safetensors"));
+    remove(path_in(edited, "config.json"));
+    remove(edited);
+}
+
+/* A golden model whose config.json is changed, and what becomes of it. */
+static void check_changed(const char *model, const char *from, const char *to) {
+    char edited[256];
+    snprintf(edited, sizeof edited, "%s/edited", folder);
+    assert_status(convert_changed(model, edited, from, to), 0, "");
+    const char *source = path_in(MODELS, model);
     json_t *golden = json_load_file(path_in(source, "golden.json"), 0, NULL);
     assert_true(relative_error(edited, whole, golden) <= 1e-5);
     assert_true(relative_error(source, whole, golden) > 1e-4); /* it does count */
     json_decref(golden);
-    remove(path_in(edited, "model.safetensors"));
-    remove(path_in(edited, "config.json"));
-    remove(edited);
+    remove_changed(edited);
     remove(whole);
     remove(path_in(folder, "logits.bin"));
 }
@@ -185,6 +197,17 @@ static void rare_values_are_kept(void **state) {
     /* a scale of logits that are not tied */
     check_changed("t5_untied", "\"scale_decoder_outputs\": false",
                   "\"scale_decoder_outputs\": true ");
+}
+
+/* GGUF keeps it in a tensor, which windowed layers would take, too. */
+static void scalings_by_factors_are_refused(void **state) {
+    (void)state;
+    char edited[256];
+    snprintf(edited, sizeof edited, "%s/edited", folder);
+    assert_status(convert_changed("olmo3_yarn", edited, "  \"rope_type\": \"yarn\"",
+                                  "\"rope_type\": \"llama3\""),
+                  1, "RoPE scaling by factors of frequencies");
+    remove_changed(edited);
 }
 
 /* As llama.cpp writes Phi 3. */
@@ -291,9 +314,13 @@ static int remove_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goldens_keep_their_logits), cmocka_unit_test(rare_values_are_kept),
-        cmocka_unit_test(longrope_needs_no_type),    cmocka_unit_test(targets_are_checked),
-        cmocka_unit_test(quantised_files_load),      cmocka_unit_test(bad_arguments_are_named),
+        cmocka_unit_test(goldens_keep_their_logits),
+        cmocka_unit_test(rare_values_are_kept),
+        cmocka_unit_test(scalings_by_factors_are_refused),
+        cmocka_unit_test(longrope_needs_no_type),
+        cmocka_unit_test(targets_are_checked),
+        cmocka_unit_test(quantised_files_load),
+        cmocka_unit_test(bad_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

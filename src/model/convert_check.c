@@ -93,12 +93,13 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
             return refuse(plan, "RoPE scaling by factors of frequencies");
         if (rope->scaling == LN_ROPE_LONGROPE && (rope->attention_factor > 0 || rope->factor > 0))
             return refuse(plan, "longrope with a factor of its own");
-        if (rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
-            rope->mscale != rope->mscale_all_dim)
-            return refuse(plan, "YaRN whose mscale and mscale_all_dim differ");
+        bool is_latent = spec->layers[0].attention.latent.n_latent > 0;
+        if (is_latent && rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
+            (rope->mscale != rope->mscale_all_dim || rope->attention_factor > 0))
+            return refuse(plan, "YaRN of a magnitude that mscale_all_dim does not cancel");
         if (rope->style != plan->target->gguf_rope && rope->style != LN_ROPE_HALF)
             return refuse(plan, "rotation of interleaved pairs");
-        if (rope->style != plan->target->gguf_rope && spec->layers[0].attention.latent.n_latent > 0)
+        if (rope->style != plan->target->gguf_rope && is_latent)
             return refuse(plan, "latent attention that rotates halves");
     }
     return LINNET_OK;

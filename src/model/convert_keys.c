@@ -108,7 +108,9 @@ static void put_attention(const putter *p) {
         put_size(p, "attention.relative_buckets_count", spec->n_relative_buckets);
 }
 
+/* Latent attention's readers derive the scale of scores from the multiplier; no others read it. */
 static void put_yarn(const putter *p, const ln_rope_spec *rope) {
+    bool is_latent = p->plan->spec->layers[0].attention.latent.n_latent > 0;
     put_text(p, "rope.scaling.type", "yarn");
     put_real(p, "rope.scaling.factor", rope->factor);
     put_size(p, "rope.scaling.original_context_length", (size_t)rope->original_ctx);
@@ -119,7 +121,7 @@ static void put_yarn(const putter *p, const ln_rope_spec *rope) {
     if (!rope->truncate)
         put_flag(p, "rope.scaling.yarn_truncate", false);
     double extra = ln_convert_yarn_extra(rope);
-    if (rope->mscale_all_dim > 0)
+    if (is_latent && rope->mscale_all_dim > 0)
         put_real(p, "rope.scaling.yarn_log_multiplier", 0.1 * rope->mscale_all_dim);
     else if (fabs(extra - 1) > 1e-7)
         put_real(p, "rope.scaling.attn_factor", extra);

@@ -197,6 +197,11 @@ static void rare_values_are_kept(void **state) {
     /* a scale of logits that are not tied */
     check_changed("t5_untied", "\"scale_decoder_outputs\": false",
                   "\"scale_decoder_outputs\": true ");
+    /* a magnitude of YaRN beside multipliers that alone would give another */
+    check_changed(
+        "olmo3_yarn",
+        "\"attention_factor\": 1.1,\n      \"beta_fast\": 32.0,\n      \"beta_slow\": 1.0,",
+        "\"attention_factor\": 1.4, \"mscale\": 1.0,   \"mscale_all_dim\": 1.0,         ");
 }
 
 /* GGUF keeps it in a tensor, which windowed layers would take, too. */

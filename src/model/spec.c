@@ -36,11 +36,9 @@ static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
                    value.string.data);
 }
 
-/* Variants that this family's data does not describe are refused rather than computed wrongly:
- * flags that must not be true, or with '!' before them not false. */
-static ln_status check_refused(const ln_config *config, const ln_family *family, ln_error *err) {
-    const char *keys = family->refused;
-    while (!config->is_gguf && *keys != '\0') {
+/* Flags that must not be true, or with '!' before them not false. */
+static ln_status check_flags(const ln_config *config, const char *keys, ln_error *err) {
+    while (*keys != '\0') {
         size_t length = strcspn(keys, "|");
         char key[64];
         bool wanted = keys[0] == '!', flag = wanted;
@@ -52,6 +50,19 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
         keys += length + (keys[length] == '|');
     }
     return LINNET_OK;
+}
+
+/* Variants that this family's data, or that of all, does not describe are refused rather than
+ * computed wrongly. */
+static ln_status check_refused(const ln_config *config, const ln_family *family, ln_error *err) {
+    ln_meta_value value;
+    if (config->is_gguf)
+        return LINNET_OK;
+    if (ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key per_layer_config is not supported",
+                       ln_checkpoint_path(config->checkpoint));
+    LN_TRY(check_flags(config, "!is_causal", err));
+    return check_flags(config, family->refused, err);
 }
 
 /* How a folder's matrices are quantised; tensors of other methods may have the same names. */

@@ -164,6 +164,12 @@ static void bad_values_are_refused_by_name(void **state) {
          "key num_experts_per_tok"},
         {"opt", "\"do_layer_norm_before\": true", "\"do_layer_norm_before\": false",
          "key do_layer_norm_before: false is not supported"},
+        {"llama", "\"vocab_size\": 256", "\"vocab_size\": 256, \"is_causal\": false",
+         "key is_causal: false is not supported"},
+        {"llama", "\"vocab_size\": 256", "\"vocab_size\": 256, \"is_causal\": true", NULL},
+        {"mistral", "\"vocab_size\": 256",
+         "\"vocab_size\": 256, \"per_layer_config\": {\"1\": {\"sliding_window\": null}}",
+         "key per_layer_config is not supported"},
         {"t5", "\"num_heads\": 4", "\"num_heads\": 4, \"num_key_value_heads\": 2",
          "with an encoder, 2 KV heads for 4 heads"},
         /* tensors that nothing reads */

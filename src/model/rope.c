@@ -166,6 +166,10 @@ static ln_status check_scaling(const rope_reader *r, const ln_rope_spec *rope) {
         return ln_fail(r->err, LINNET_ERR_FORMAT,
                        "%s: longrope cannot grow from original_max_position_embeddings %g", path,
                        rope->original_ctx);
+    if (rope->scaling == LN_ROPE_LONGROPE && rope->factor == 0 && rope->attention_factor == 0 &&
+        rope->trained_ctx == 0)
+        return ln_fail(r->err, LINNET_ERR_FORMAT,
+                       "%s: longrope has neither a factor nor max_position_embeddings", path);
     if (rope->scaling == LN_ROPE_LLAMA3 && !(rope->high_freq > rope->low_freq))
         return ln_fail(r->err, LINNET_ERR_FORMAT,
                        "%s: RoPE high_freq_factor must be above low_freq_factor", path);

@@ -197,6 +197,8 @@ static void bad_values_are_refused_by_name(void **state) {
         {"phi3_longrope", "\"original_max_position_embeddings\": 4,",
          "\"original_max_position_embeddings\": 1,",
          "longrope cannot grow from original_max_position_embeddings 1"},
+        {"phi3_longrope", "\"max_position_embeddings\"", "\"nothing\"",
+         "neither a factor nor max_position_embeddings"},
         {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"mish\"",
          "key feed_forward_proj: this activation"},
         {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": 1",

@@ -40,7 +40,30 @@ static void describe(const ln_convert_plan *plan, ln_mix_model *model) {
         model->has_output |= strcmp(plan->tensors[i].name, "output.weight") == 0;
 }
 
-/* The list for the writer, malloc'd. is_natural: nothing of the folder's precision is lost. */
+/* The type in which a tensor's rows lie in the folder, or F32 where they have no one such type. */
+static ln_dtype folder_type(const ln_convert_plan *plan, const ln_convert_tensor *tensor) {
+    if (tensor->packed != LN_PACKED_NONE)
+        return tensor->packed == LN_PACKED_MXFP4 ? LN_DTYPE_MXFP4 : LN_DTYPE_F32;
+    ln_dtype type = LN_DTYPE_F32;
+    for (size_t i = 0; i < tensor->n_parts; i++) {
+        const ln_tensor *source = plan->parts[tensor->first_part + i].source.tensor;
+        bool is_half = source->dtype == LN_DTYPE_F16 || source->dtype == LN_DTYPE_BF16;
+        if (!is_half || (i > 0 && source->dtype != type))
+            return LN_DTYPE_F32;
+        type = source->dtype;
+    }
+    return type;
+}
+
+static bool has_rule(const ln_mix_choice *choice, const ln_convert_tensor *tensor) {
+    for (size_t i = 0; i < choice->n_rules; i++)
+        if (ln_keep_rule_matches(&choice->rules[i], tensor->name, tensor->n_dims))
+            return true;
+    return false;
+}
+
+/* The list for the writer, malloc'd. is_natural: nothing of the folder's precision is lost but by a
+ * rule. */
 static ln_write_tensor *list_tensors(const ln_convert_plan *plan, const ln_mix_choice *choice,
                                      bool is_natural) {
     ln_write_tensor *list = calloc(plan->n_tensors + 1, sizeof *list);
@@ -51,8 +74,8 @@ static ln_write_tensor *list_tensors(const ln_convert_plan *plan, const ln_mix_c
         list[i].dtype = ln_mix_choose(choice, from->name, from->n_dims, from->dims);
         if (from->whole && ln_dtype_block_elems(list[i].dtype) == 1)
             list[i].dtype = LN_DTYPE_F32;
-        if (from->packed != LN_PACKED_NONE && is_natural && list[i].dtype != LN_DTYPE_F32)
-            list[i].dtype = from->packed == LN_PACKED_MXFP4 ? LN_DTYPE_MXFP4 : LN_DTYPE_F32;
+        if (is_natural && list[i].dtype != LN_DTYPE_F32 && !has_rule(choice, from))
+            list[i].dtype = folder_type(plan, from);
     }
     return list;
 }

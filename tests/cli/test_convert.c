@@ -215,6 +215,30 @@ static void scalings_by_factors_are_refused(void **state) {
     remove_changed(edited);
 }
 
+/* Without --type each matrix keeps its own. */
+static void types_may_differ(void **state) {
+    (void)state;
+    char edited[256];
+    snprintf(edited, sizeof edited, "%s/edited", folder);
+    assert_int_equal(mkdir(edited, 0700), 0);
+    assert_int_equal(symlink(MODELS "/llama/config.json", path_in(edited, "config.json")), 0);
+    copy_changed(MODELS "/llama/model.safetensors", path_in(edited, "model.safetensors"),
+                 "\"model.layers.0.mlp.down_proj.weight\":{\"dtype\":\"BF16\"",
+                 "\"model.layers.0.mlp.down_proj.weight\":{\"dtype\":\"F16\" ");
+    assert_status(LINNET("convert", edited, whole, "--no-tokenizer"), 0, "");
+    json_t *golden = json_load_file(MODELS "/llama/golden.json", 0, NULL);
+    assert_true(relative_error(edited, whole, golden) <= 1e-5);
+    json_decref(golden);
+    remove_changed(edited);
+    remove(path_in(folder, "logits.bin"));
+    /* but where a rule says otherwise */
+    assert_status(LINNET("convert", MODELS "/llama_int8", whole, "--keep", "ffn_down=Q8_0"), 0, "");
+    spawn_result report = LINNET("inspect", whole, "--tensors");
+    assert_non_null(strstr(report.out, "Q8_0"));
+    spawn_free(&report);
+    remove(whole);
+}
+
 /* As llama.cpp writes Phi 3. */
 static void longrope_needs_no_type(void **state) {
     (void)state;
@@ -322,6 +346,7 @@ int main(void) {
         cmocka_unit_test(goldens_keep_their_logits),
         cmocka_unit_test(rare_values_are_kept),
         cmocka_unit_test(scalings_by_factors_are_refused),
+        cmocka_unit_test(types_may_differ),
         cmocka_unit_test(longrope_needs_no_type),
         cmocka_unit_test(targets_are_checked),
         cmocka_unit_test(quantised_files_load),

@@ -92,8 +92,7 @@ static ln_status write_file(const ln_convert_plan *plan, const char *path, bool 
     LN_TRY(ln_convert_put_keys(plan, writer));
     ln_gguf_put_u32(writer, "general.quantization_version", QUANTIZATION_VERSION);
     ln_gguf_put_u32(writer, "general.file_type", mix->file_type);
-    if (with_tokenizer)
-        LN_TRY(ln_convert_put_tokenizer(plan, writer));
+    LN_TRY(ln_convert_put_tokenizer(plan, with_tokenizer, writer));
     ln_write_tensor *tensors = list_tensors(plan, &choice, options->mix == NULL);
     if (tensors == NULL)
         return ln_fail(plan->err, LINNET_ERR_NOMEM, "out of memory for the list of tensors");

@@ -63,7 +63,9 @@ void ln_convert_plan_free(ln_convert_plan *plan);
 ln_status ln_convert_rows(const ln_write_tensor *tensor, size_t row, size_t n_rows, float *out,
                           ln_error *err);
 
-/* convert_tokenizer.c: tokenizer.ggml.* and the chat template. */
-ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, ln_gguf_writer *writer);
+/* convert_tokenizer.c: tokenizer.ggml.* and the chat template; the ids that end a text alone where
+ * the vocabulary stays out. */
+ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, bool with_vocab,
+                                   ln_gguf_writer *writer);
 
 #endif

@@ -56,16 +56,35 @@ static int64_t special_id(const ln_convert_vocab *vocab, const char *name) {
     return valid ? value.integer : -1;
 }
 
-/* Another token that ends the text, by generation_config.json; -1: none. */
-static int64_t second_stop(const ln_convert_vocab *vocab, int64_t eos) {
-    ln_meta_value list, item;
-    if (!ln_checkpoint_generation_meta(vocab->checkpoint, "eos_token_id", &list))
-        return -1;
-    for (size_t i = 0; ln_meta_item(&list, i, &item); i++)
-        if (item.kind == LN_META_INT && item.integer != eos && item.integer >= 0 &&
-            (uint64_t)item.integer < vocab->n_tokens)
-            return item.integer;
-    return -1;
+/* The ids that end a text: eos, or -1, and others, as many as GGUF has keys for. */
+typedef struct stop_list {
+    int64_t ids[3];
+    size_t n;
+} stop_list;
+
+static void add_stop(const ln_convert_vocab *vocab, const ln_meta_value *value, stop_list *stops) {
+    bool is_new = value->kind == LN_META_INT && value->integer >= 0 &&
+                  (uint64_t)value->integer < vocab->n_tokens &&
+                  stops->n < sizeof stops->ids / sizeof *stops->ids;
+    for (size_t i = 0; i < stops->n; i++)
+        is_new = is_new && stops->ids[i] != value->integer;
+    if (is_new)
+        stops->ids[stops->n++] = value->integer;
+}
+
+static void list_stops(const ln_convert_vocab *vocab, int64_t eos, stop_list *stops) {
+    const ln_checkpoint *checkpoint = vocab->checkpoint;
+    ln_meta_value found[3], item;
+    bool is_there[3] = {ln_checkpoint_generation_meta(checkpoint, "eos_token_id", &found[0]),
+                        ln_checkpoint_meta(checkpoint, "eos_token_id", &found[1]),
+                        ln_checkpoint_meta(checkpoint, "text_config.eos_token_id", &found[2])};
+    *stops = (stop_list){{eos}, 1};
+    for (size_t i = 0; i < 3; i++) {
+        if (is_there[i])
+            add_stop(vocab, &found[i], stops);
+        for (size_t j = 0; is_there[i] && ln_meta_item(&found[i], j, &item); j++)
+            add_stop(vocab, &item, stops);
+    }
 }
 
 static int flag_of(const ln_convert_vocab *vocab, const char *name, int fallback) {
@@ -83,13 +102,20 @@ static void put_id(ln_gguf_writer *writer, const char *key, int64_t id) {
         ln_gguf_put_u32(writer, key, (uint32_t)id);
 }
 
+/* Without a tokenizer, too: who gives ids wants the same end. */
+static void put_stops(const ln_convert_vocab *vocab, ln_gguf_writer *writer) {
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    int64_t eos = special_id(vocab, "eos_token");
+    stop_list stops;
+    list_stops(vocab, eos >= 0 ? eos : vocab->eos, &stops);
+    for (size_t i = 0; i < stops.n; i++)
+        put_id(writer, keys[i], stops.ids[i]);
+}
+
 static void put_special(const ln_convert_vocab *vocab, ln_gguf_writer *writer) {
-    int64_t bos = special_id(vocab, "bos_token"), eos = special_id(vocab, "eos_token");
-    int64_t unk = special_id(vocab, "unk_token");
-    eos = eos >= 0 ? eos : vocab->eos;
+    int64_t bos = special_id(vocab, "bos_token"), unk = special_id(vocab, "unk_token");
     put_id(writer, "tokenizer.ggml.bos_token_id", bos >= 0 ? bos : vocab->bos);
-    put_id(writer, "tokenizer.ggml.eos_token_id", eos);
-    put_id(writer, "tokenizer.ggml.eot_token_id", second_stop(vocab, eos));
     put_id(writer, "tokenizer.ggml.unknown_token_id", unk >= 0 ? unk : vocab->unk);
     put_id(writer, "tokenizer.ggml.padding_token_id", special_id(vocab, "pad_token"));
     if (vocab->add_bos >= 0)
@@ -216,15 +242,13 @@ static ln_status read_json(ln_convert_vocab *vocab, const char *json) {
 static ln_status read_vocab(ln_convert_vocab *vocab) {
     const char *json = ln_checkpoint_tokenizer_json(vocab->checkpoint);
     const char *model = ln_checkpoint_tokenizer_model(vocab->checkpoint);
-    vocab->tokens = ln_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->tokens);
-    if (vocab->tokens == NULL)
-        return out_of_memory(vocab);
     if (model != NULL)
         return read_model(vocab, model, json);
     return json != NULL ? read_json(vocab, json) : LINNET_OK;
 }
 
-ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, ln_gguf_writer *writer) {
+ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, bool with_vocab,
+                                   ln_gguf_writer *writer) {
     ln_convert_vocab vocab = {.checkpoint = plan->checkpoint,
                               .n_tokens = plan->spec->n_vocab,
                               .add_bos = -1,
@@ -234,10 +258,15 @@ ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, ln_gguf_writer *
                               .unk = -1,
                               .err = plan->err};
     ln_arena_init(&vocab.arena);
-    ln_status status = read_vocab(&vocab);
+    vocab.tokens = ln_arena_alloc(&vocab.arena, vocab.n_tokens, sizeof *vocab.tokens);
+    ln_status status = vocab.tokens != NULL ? LINNET_OK : out_of_memory(&vocab);
+    if (status == LINNET_OK && with_vocab)
+        status = read_vocab(&vocab);
     if (status == LINNET_OK && vocab.model != NULL)
         status = put_all(&vocab, writer);
-    const char *chat = ln_checkpoint_chat_template(plan->checkpoint);
+    if (status == LINNET_OK)
+        put_stops(&vocab, writer);
+    const char *chat = with_vocab ? ln_checkpoint_chat_template(plan->checkpoint) : NULL;
     if (status == LINNET_OK && chat != NULL)
         ln_gguf_put_string(writer, "tokenizer.chat_template", chat, strlen(chat));
     json_decref(vocab.root);

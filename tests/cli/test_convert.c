@@ -239,6 +239,36 @@ static void types_may_differ(void **state) {
     remove(whole);
 }
 
+/* The ids that end a text, of both files that name them, with or without a vocabulary. */
+static void stops_are_kept(void **state) {
+    (void)state;
+    static const char *const lines[] = {"tokenizer.ggml.eos_token_id",
+                                        "tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id"};
+    static const char ids[] = "{\"eos_token_id\": [7, 2, 300, 9]}"; /* 300: past the vocabulary */
+    char edited[256];
+    snprintf(edited, sizeof edited, "%s/edited", folder);
+    assert_int_equal(mkdir(edited, 0700), 0);
+    const char *const linked[] = {"model.safetensors", "config.json"};
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(symlink(path_in(MODELS "/llama", linked[i]), path_in(edited, linked[i])),
+                         0);
+    write_file(path_in(edited, "generation_config.json"), ids, strlen(ids));
+    assert_status(LINNET("convert", edited, whole, "--no-tokenizer"), 0, "");
+    spawn_result report = LINNET("inspect", whole);
+    for (size_t i = 0; i < 3; i++) {
+        const char *line = strstr(report.out, lines[i]);
+        assert_non_null(line);
+        assert_int_equal(atoi(line + strlen(lines[i])), i == 0 ? 2 : i == 1 ? 7 : 9);
+    }
+    spawn_free(&report);
+    remove(path_in(edited, "generation_config.json"));
+    for (size_t i = 0; i < 2; i++)
+        remove(path_in(edited, linked[i]));
+    remove(edited);
+    remove(whole);
+}
+
 /* As llama.cpp writes Phi 3. */
 static void longrope_needs_no_type(void **state) {
     (void)state;
@@ -351,6 +381,7 @@ int main(void) {
         cmocka_unit_test(targets_are_checked),
         cmocka_unit_test(quantised_files_load),
         cmocka_unit_test(bad_arguments_are_named),
+        cmocka_unit_test(stops_are_kept),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

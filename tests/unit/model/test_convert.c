@@ -35,7 +35,7 @@ static ln_status write_vocab(const ln_checkpoint *from, size_t n_vocab, ln_error
     ln_gguf_writer writer;
     ln_gguf_writer_init(&writer);
     ln_gguf_put_string(&writer, "general.architecture", "llama", 5);
-    ln_status status = ln_convert_put_tokenizer(&plan, &writer);
+    ln_status status = ln_convert_put_tokenizer(&plan, true, &writer);
     if (status == LINNET_OK)
         status = ln_gguf_write_begin(&writer, path, err);
     if (status == LINNET_OK)

@@ -225,7 +225,7 @@ static bool read_stream(const ln_fields *fields, ln_api_request *request) {
     if (!request->streams)
         return ln_api_fail(fields->error, 400, "stream_options",
                            "stream_options needs stream to be true");
-    const ln_fields inner = {value, fields->error};
+    const ln_fields inner = {value, "stream_options.", fields->error};
     return ln_fields_only(&inner, known) &&
            ln_fields_bool(&inner, "include_usage", &request->includes_usage);
 }

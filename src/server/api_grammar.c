@@ -127,7 +127,7 @@ static bool read_outer(const ln_fields *fields, ln_api_request *request) {
 static bool read_structured_outputs(const ln_fields *fields, ln_api_request *request) {
     static const char *const known[] = {"json", "regex", "choice", "grammar", "json_object", NULL};
     json_t *outputs = ln_fields_get(fields, "structured_outputs");
-    const ln_fields inner = {outputs, fields->error};
+    const ln_fields inner = {outputs, "structured_outputs.", fields->error};
     char param[64];
     if (outputs == NULL || fields->error->status != 0)
         return fields->error->status == 0;
@@ -155,7 +155,7 @@ static bool read_named_schema(const json_t *named, ln_api_request *request, ln_a
     if (!json_is_object(named))
         return ln_api_fail(error, 400, "response_format.json_schema",
                            "response_format.json_schema is not an object");
-    const ln_fields inner = {named, error};
+    const ln_fields inner = {named, "response_format.json_schema.", error};
     if (!ln_fields_only(&inner, known) || !ln_fields_text(&inner, "name", &text) ||
         !ln_fields_text(&inner, "description", &text) ||
         !ln_fields_bool(&inner, "strict", &is_strict))
@@ -170,7 +170,7 @@ static bool read_response_format(const ln_fields *fields, ln_api_request *reques
     static const char *const known[] = {"type", "json_schema", "schema", NULL};
     const char *type = NULL;
     json_t *format = ln_fields_get(fields, "response_format");
-    const ln_fields inner = {format, fields->error};
+    const ln_fields inner = {format, "response_format.", fields->error};
     if (format == NULL || fields->error->status != 0)
         return fields->error->status == 0;
     if (!json_is_object(format))

@@ -121,10 +121,22 @@ json_t *ln_fields_get(const ln_fields *fields, const char *name) {
     return json_is_null(value) ? NULL : value;
 }
 
+/* Fails with the name of the field, and behind it what is wrong. */
+__attribute__((format(printf, 3, 4))) static bool refuse(const ln_fields *fields, const char *name,
+                                                         const char *format, ...) {
+    char path[sizeof fields->error->param], what[256];
+    va_list arguments;
+    snprintf(path, sizeof path, "%s%.64s", fields->path, name);
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return ln_api_fail(fields->error, 400, path, "%s %s", path, what);
+}
+
 bool ln_fields_bool(const ln_fields *fields, const char *name, bool *out) {
     const json_t *value = ln_fields_get(fields, name);
     if (value != NULL && !json_is_boolean(value))
-        return ln_api_fail(fields->error, 400, name, "%s is not true or false", name);
+        return refuse(fields, name, "is not true or false");
     if (value != NULL)
         *out = json_is_true(value);
     return fields->error->status == 0;
@@ -137,8 +149,7 @@ bool ln_fields_number(const ln_fields *fields, const char *name, double min, dou
         return fields->error->status == 0;
     double number = json_is_number(value) ? json_number_value(value) : NAN;
     if (!(number >= min && number <= max))
-        return ln_api_fail(fields->error, 400, name, "%s is not a number from %g to %g", name, min,
-                           max);
+        return refuse(fields, name, "is not a number from %g to %g", min, max);
     *out = (float)number;
     return fields->error->status == 0;
 }
@@ -150,8 +161,8 @@ bool ln_fields_integer(const ln_fields *fields, const char *name, int64_t min, i
         return fields->error->status == 0;
     if (!json_is_integer(value) || json_integer_value(value) < min ||
         json_integer_value(value) > max)
-        return ln_api_fail(fields->error, 400, name, "%s is not a whole number from %lld to %lld",
-                           name, (long long)min, (long long)max);
+        return refuse(fields, name, "is not a whole number from %lld to %lld", (long long)min,
+                      (long long)max);
     *out = json_integer_value(value);
     return fields->error->status == 0;
 }
@@ -161,8 +172,7 @@ bool ln_fields_text(const ln_fields *fields, const char *name, const char **out)
     if (value == NULL)
         return fields->error->status == 0;
     if (!json_is_string(value) || strlen(json_string_value(value)) != json_string_length(value))
-        return ln_api_fail(fields->error, 400, name, "%s is not a string, or has a NUL in it",
-                           name);
+        return refuse(fields, name, "is not a string, or has a NUL in it");
     *out = json_string_value(value);
     return fields->error->status == 0;
 }
@@ -181,15 +191,18 @@ static bool allows(const char *listed, const char *key, const json_t *value) {
 }
 
 bool ln_fields_only(const ln_fields *fields, const char *const *names) {
+    char path[sizeof fields->error->param];
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)fields->root, key, value) {
         const char *const *name = names;
         while (*name != NULL && !allows(*name, key, value))
             name++;
-        if (*name == NULL && !json_is_null(value))
-            return ln_api_fail(fields->error, 400, key, "the field '%.64s' is not supported here",
-                               key);
+        if (*name == NULL && !json_is_null(value)) {
+            snprintf(path, sizeof path, "%s%.64s", fields->path, key);
+            return ln_api_fail(fields->error, 400, path, "the field '%s' is not supported here",
+                               path);
+        }
     }
     return fields->error->status == 0;
 }

@@ -25,6 +25,7 @@ __attribute__((format(printf, 4, 5))) bool ln_api_fail(ln_api_error *error, int 
 
 typedef struct ln_fields {
     const json_t *root;
+    const char *path; /* what errors put before a name: "response_format." and the like, or "" */
     ln_api_error *error;
 } ln_fields;
 

@@ -76,7 +76,7 @@ static bool read_generation(ln_job *job, const ln_fields *fields) {
 
 void ln_work_generate(ln_job *job) {
     json_t *root = ln_fields_parse(job->body.data, job->body.len, &job->error);
-    const ln_fields fields = {root, &job->error};
+    const ln_fields fields = {root, "", &job->error};
     if (root != NULL)
         read_generation(job, &fields);
     json_decref(root);
@@ -159,7 +159,7 @@ static bool detokenize(ln_job *job, const ln_fields *fields) {
 
 static void work_on_text(ln_job *job, bool (*read)(ln_job *, const ln_fields *)) {
     json_t *root = ln_fields_parse(job->body.data, job->body.len, &job->error);
-    const ln_fields fields = {root, &job->error};
+    const ln_fields fields = {root, "", &job->error};
     if (root != NULL && read(job, &fields) && job->reply.failed)
         ln_api_fail(&job->error, 503, NULL, "out of memory");
     json_decref(root);

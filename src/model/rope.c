@@ -6,10 +6,11 @@
 
 static const double PI = 3.14159265358979323846;
 
-/* Where one kind of layer finds its parameters. Newer folders nest them by kind of layer. */
+/* Where one kind of layer finds its parameters. Newer folders nest them by kind of layer. Who puts
+ * rope_scaling beside rope_parameters wants to change them, but not those of windowed layers. */
 typedef struct rope_reader {
     const ln_config *config;
-    const char *kind; /* "full_attention" or "sliding_attention" */
+    bool is_local; /* windowed layers with a table of their own */
     ln_error *err;
 } rope_reader;
 
@@ -18,8 +19,13 @@ enum { NAMES_BYTES = 256 };
 /* A parameter's names in the spellings of config.json, and in GGUF. */
 static ln_key rope_key(const rope_reader *r, const char *hf, const char *gguf,
                        char names[NAMES_BYTES]) {
-    snprintf(names, NAMES_BYTES, "rope_parameters.%s.%s|rope_parameters.%s|rope_scaling.%s",
-             r->kind, hf, hf, hf);
+    if (r->is_local)
+        snprintf(names, NAMES_BYTES, "rope_parameters.sliding_attention.%s|rope_parameters.%s", hf,
+                 hf);
+    else
+        snprintf(names, NAMES_BYTES,
+                 "rope_scaling.%s|rope_parameters.full_attention.%s|rope_parameters.%s", hf, hf,
+                 hf);
     return (ln_key){names, gguf};
 }
 
@@ -74,18 +80,22 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
                  {"linear", LN_ROPE_LINEAR}, {"llama3", LN_ROPE_LLAMA3},
                  {"yarn", LN_ROPE_YARN},     {"longrope", LN_ROPE_LONGROPE},
                  {"su", LN_ROPE_LONGROPE},   {"dynamic", LN_ROPE_DYNAMIC}};
-    char new_names[NAMES_BYTES], old_names[NAMES_BYTES], name[128];
-    ln_key key = rope_key(r, "rope_type", "rope.scaling.type", new_names);
+    static const ln_key keys[] = {
+        {"rope_scaling.rope_type|rope_scaling.type|rope_parameters.full_attention.rope_type|"
+         "rope_parameters.rope_type|rope_parameters.full_attention.type|rope_parameters.type",
+         "rope.scaling.type"},
+        {"rope_parameters.sliding_attention.rope_type|rope_parameters.rope_type|"
+         "rope_parameters.sliding_attention.type|rope_parameters.type",
+         "rope.scaling.type"}};
+    ln_key key = keys[r->is_local];
+    char name[128];
     ln_meta_value value;
     if (!ln_config_find(r->config, key, &value, name)) {
-        key = rope_key(r, "type", "", old_names);
-        if (!ln_config_find(r->config, key, &value, name)) {
-            /* GGUF writers give Phi 3 no type, only the factors */
-            if (r->config->is_gguf &&
-                ln_checkpoint_find(r->config->checkpoint, "rope_factors_long.weight") != NULL)
-                rope->scaling = LN_ROPE_LONGROPE;
-            return LINNET_OK;
-        }
+        /* GGUF writers give Phi 3 no type, only the factors */
+        if (r->config->is_gguf &&
+            ln_checkpoint_find(r->config->checkpoint, "rope_factors_long.weight") != NULL)
+            rope->scaling = LN_ROPE_LONGROPE;
+        return LINNET_OK;
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (ln_config_is(r->config, key, known[i].name)) {
@@ -183,14 +193,14 @@ static ln_status check_scaling(const rope_reader *r, const ln_rope_spec *rope) {
  * only its base: it has no scaling. */
 static bool is_local_unnested(const rope_reader *r) {
     ln_meta_value value;
-    return strcmp(r->kind, "sliding_attention") == 0 &&
+    return r->is_local &&
            !ln_config_find(r->config, (ln_key){"rope_parameters.sliding_attention", ""}, &value,
                            NULL);
 }
 
 ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln_arena *arena,
                        ln_rope_spec *rope, ln_error *err) {
-    rope_reader r = {config, source->local ? "sliding_attention" : "full_attention", err};
+    rope_reader r = {config, source->local, err};
     char names[NAMES_BYTES];
     *rope = (ln_rope_spec){.style = source->style,
                            .theta = 10000.0,

@@ -241,6 +241,30 @@ static void old_spellings_are_read(void **state) {
     ln_arena_free(&arena);
 }
 
+/* rope_scaling that a user put beside the rope_parameters of a newer folder. */
+static void added_scaling_counts(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_edited("llama", "\"rope_parameters\"",
+                                 "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.5}, "
+                                 "\"rope_parameters\"",
+                                 &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_int_equal(spec.ropes[0].scaling, LN_ROPE_LINEAR);
+    assert_true(spec.ropes[0].factor == 2.5);
+    assert_true(spec.ropes[0].theta == 10000.0);
+    assert_int_equal(read_edited("gemma3", "\"rope_parameters\"",
+                                 "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.5}, "
+                                 "\"rope_parameters\"",
+                                 &spec, &arena, NULL),
+                     LINNET_OK);
+    assert_int_equal(spec.ropes[0].scaling, LN_ROPE_LINEAR);
+    assert_int_equal(spec.ropes[1].scaling, LN_ROPE_PLAIN);
+    ln_arena_free(&arena);
+}
+
 /* What the reference implementations do with a flag that real models leave as it is. */
 static void rare_flags_are_heeded(void **state) {
     (void)state;
@@ -494,6 +518,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_values_are_refused_by_name),
         cmocka_unit_test(old_spellings_are_read),
+        cmocka_unit_test(added_scaling_counts),
         cmocka_unit_test(rare_flags_are_heeded),
         cmocka_unit_test(projections_are_read),
         cmocka_unit_test(another_output_is_not_tied),

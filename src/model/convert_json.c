@@ -238,8 +238,7 @@ void ln_convert_read_template(ln_convert_vocab *vocab) {
     vocab->eos = eos >= 0 ? eos : vocab->eos;
 }
 
-ln_status ln_convert_read_json(ln_convert_vocab *vocab, const char *bytes, size_t n_bytes) {
-    LN_TRY(ln_json_load(bytes, n_bytes, &vocab->root, &vocab->stand_in, vocab->err));
+ln_status ln_convert_read_json(ln_convert_vocab *vocab) {
     const json_t *model = json_object_get(vocab->root, "model");
     if (is_type(model, "BPE") ||
         (json_object_get(model, "type") == NULL && json_object_get(model, "merges") != NULL))

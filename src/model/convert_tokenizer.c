@@ -203,6 +203,20 @@ static ln_status read_file(ln_convert_vocab *vocab, const char *path, ln_strbuf 
     return ln_file_read(path, MAX_FILE_BYTES, bytes, vocab->err);
 }
 
+/* Parses tokenizer.json into vocab->root. */
+static ln_status read_root(ln_convert_vocab *vocab, const char *json) {
+    ln_strbuf bytes;
+    ln_strbuf_init(&bytes);
+    ln_status status = read_file(vocab, json, &bytes);
+    if (status == LINNET_OK) {
+        status = ln_json_load(bytes.data, bytes.len, &vocab->root, &vocab->stand_in, vocab->err);
+        if (status != LINNET_OK)
+            status = ln_error_prefix(vocab->err, status, json);
+    }
+    ln_strbuf_free(&bytes);
+    return status;
+}
+
 /* SentencePiece's own file, and the tokens that tokenizer.json adds to it. */
 static ln_status read_model(ln_convert_vocab *vocab, const char *model, const char *json) {
     ln_strbuf bytes;
@@ -210,18 +224,14 @@ static ln_status read_model(ln_convert_vocab *vocab, const char *model, const ch
     ln_status status = read_file(vocab, model, &bytes);
     if (status == LINNET_OK)
         status = ln_convert_read_spm(vocab, bytes.data, bytes.len);
-    ln_strbuf_clear(&bytes);
+    ln_strbuf_free(&bytes);
     if (status == LINNET_OK && json != NULL) {
-        status = read_file(vocab, json, &bytes);
-        if (status == LINNET_OK)
-            status =
-                ln_json_load(bytes.data, bytes.len, &vocab->root, &vocab->stand_in, vocab->err);
+        status = read_root(vocab, json);
         if (status == LINNET_OK)
             status = ln_convert_read_added(vocab, vocab->root);
         if (status == LINNET_OK)
             ln_convert_read_template(vocab);
     }
-    ln_strbuf_free(&bytes);
     if (vocab->add_bos < 0) {
         vocab->add_bos = flag_of(vocab, "add_bos_token", vocab->bos >= 0);
         vocab->add_eos = flag_of(vocab, "add_eos_token", false);
@@ -230,13 +240,8 @@ static ln_status read_model(ln_convert_vocab *vocab, const char *model, const ch
 }
 
 static ln_status read_json(ln_convert_vocab *vocab, const char *json) {
-    ln_strbuf bytes;
-    ln_strbuf_init(&bytes);
-    ln_status status = read_file(vocab, json, &bytes);
-    if (status == LINNET_OK)
-        status = ln_convert_read_json(vocab, bytes.data, bytes.len);
-    ln_strbuf_free(&bytes);
-    return status;
+    LN_TRY(read_root(vocab, json));
+    return ln_convert_read_json(vocab);
 }
 
 static ln_status read_vocab(ln_convert_vocab *vocab) {

@@ -52,8 +52,8 @@ ln_status ln_convert_set_token(ln_convert_vocab *vocab, int64_t id, const char *
 /* The id of a text, or -1. */
 int64_t ln_convert_find_token(const ln_convert_vocab *vocab, const char *text, size_t n_bytes);
 
-/* convert_json.c: tokenizer.json. */
-ln_status ln_convert_read_json(ln_convert_vocab *vocab, const char *bytes, size_t n_bytes);
+/* convert_json.c: tokenizer.json, parsed in `root`. */
+ln_status ln_convert_read_json(ln_convert_vocab *vocab);
 /* Its added tokens alone. */
 ln_status ln_convert_read_added(ln_convert_vocab *vocab, const json_t *root);
 /* What its post-processor puts around every text. */

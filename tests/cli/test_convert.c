@@ -262,6 +262,10 @@ static void stops_are_kept(void **state) {
         assert_int_equal(atoi(line + strlen(lines[i])), i == 0 ? 2 : i == 1 ? 7 : 9);
     }
     spawn_free(&report);
+    /* and a tokenizer that is no JSON is named */
+    write_file(path_in(edited, "tokenizer.json"), "{\"a\":", 5);
+    assert_status(LINNET("convert", edited, whole), 1, "edited/tokenizer.json: ");
+    remove(path_in(edited, "tokenizer.json"));
     remove(path_in(edited, "generation_config.json"));
     for (size_t i = 0; i < 2; i++)
         remove(path_in(edited, linked[i]));

@@ -35,6 +35,12 @@ struct ln_checkpoint {
     const char *chat_template;
 };
 
+/* What a repository that was cloned without Git LFS has in the place of a large file. */
+static bool is_lfs_pointer(const ln_file_map *map) {
+    static const char begin[] = "version https://git-lfs.github.com/";
+    return map->bytes >= sizeof begin && memcmp(map->data, begin, sizeof begin - 1) == 0;
+}
+
 /* Maps a data file, the last one from then on; copy of the path and map are the checkpoint's. */
 static ln_status add_file(ln_checkpoint *cp, const char *path, ln_error *err) {
     if (cp->n_files == cp->max_files) {
@@ -49,6 +55,9 @@ static ln_status add_file(ln_checkpoint *cp, const char *path, ln_error *err) {
     LN_TRY(ln_file_map_open(&added->map, path, err));
     added->path = strdup(path);
     cp->n_files++;
+    if (is_lfs_pointer(&added->map))
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: only a pointer of Git LFS; `git lfs pull' fetches the file", path);
     return added->path != NULL ? LINNET_OK
                                : ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", path);
 }

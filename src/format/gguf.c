@@ -303,7 +303,8 @@ ln_status ln_gguf_parse(const uint8_t *data, size_t n_bytes, uint32_t file, ln_a
     uint32_t version;
     uint64_t n_tensors, n_keys;
     if (n_bytes < 4 || memcmp(data, "GGUF", 4) != 0)
-        return ln_fail(err, LINNET_ERR_FORMAT, "not a GGUF file");
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "not a GGUF file; a model of Hugging Face is named by its folder");
     LN_TRY(take(&r, 4, &magic));
     LN_TRY(take_u32(&r, &version));
     if (version != 2 && version != 3) {

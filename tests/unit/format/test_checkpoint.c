@@ -199,7 +199,11 @@ static void refuses_broken_splits(void **state) {
 static void refuses_bad_gguf(void **state) {
     fixture *f = *state;
     write_text(f, "m.gguf", "");
-    assert_refused(f, "m.gguf", false, LINNET_ERR_FORMAT, "m.gguf: not a GGUF file");
+    assert_refused(f, "m.gguf", false, LINNET_ERR_FORMAT,
+                   "m.gguf: not a GGUF file; a model of Hugging Face is named by its folder");
+    write_text(f, "m.gguf", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n");
+    assert_refused(f, "m.gguf", false, LINNET_ERR_FORMAT,
+                   "m.gguf: only a pointer of Git LFS; `git lfs pull' fetches the file");
     ln_strbuf file = {0};
     put_gguf(&file, 3, 0, 1);
     put_key(&file, "general.architecture", LN_GGUF_U32, 1);

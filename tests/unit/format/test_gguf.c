@@ -173,7 +173,8 @@ static void opens_without_tensors(void **state) {
 static void refuses_bad_headers(void **state) {
     fixture *f = *state;
     ln_strbuf_puts(&f->file, "GGML\3\0\0\0");
-    assert_refused(f, LINNET_ERR_FORMAT, "not a GGUF file");
+    assert_refused(f, LINNET_ERR_FORMAT,
+                   "not a GGUF file; a model of Hugging Face is named by its folder");
     put_gguf(&f->file, 1, 0, 0);
     assert_refused(f, LINNET_ERR_UNSUPPORTED, "GGUF version 1 is not supported");
     put_gguf(&f->file, 0x03000000, 0, 0);

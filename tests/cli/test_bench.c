@@ -88,6 +88,10 @@ static void test_refusals(void **state) {
         assert_non_null(strstr(results[i].err, message[i]));
         spawn_free(&results[i]);
     }
+    spawn_result encoder = LINNET("bench", TEST_SOURCE_DIR "/tests/golden/models/t5");
+    assert_int_equal(encoder.status, 1);
+    assert_non_null(strstr(encoder.err, "t5 has an encoder"));
+    spawn_free(&encoder);
 }
 
 int main(void) {

@@ -126,6 +126,8 @@ static void bad_arguments_are_named(void **state) {
     assert_fails(LINNET("eval", model, "--file", file), 1, "tokenizer");
     assert_fails(LINNET("eval", model, "--file", file, "--ctx", "8", "--stride", "8"), 2,
                  "--stride");
+    assert_fails(LINNET("eval", TEST_SOURCE_DIR "/tests/golden/models/t5", "--file", file), 1,
+                 "t5 has an encoder");
 }
 
 static int make_folder(void **state) {

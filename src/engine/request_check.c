@@ -226,7 +226,7 @@ static ln_status check_group(const linnet_engine *engine, const linnet_request_o
                        : o->best_of > o->n ? "best_of"
                                            : "n",
                        n_sequences, max_seqs);
-    if (n_sequences > 1 && o->kind != LINNET_REQUEST_GENERATE)
+    if ((n_sequences > 1 || o->beam_width > 0) && o->kind != LINNET_REQUEST_GENERATE)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "n, best_of and beam_width are for kind GENERATE");
     return LINNET_OK;
 }

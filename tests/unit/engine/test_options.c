@@ -265,6 +265,8 @@ static void refusals_name_the_option(void **state) {
     refuse(&o, "top_logprobs is 65");
     o = good, o.kind = LINNET_REQUEST_SCORE, o.on_logits = be_slow, o.prompt_logprobs = true;
     refuse(&o, "prompt_logprobs is for kind GENERATE");
+    o = good, o.kind = LINNET_REQUEST_SCORE, o.on_logits = be_slow, o.beam_width = 1;
+    refuse(&o, "beam_width are for kind GENERATE");
 }
 
 int main(void) {

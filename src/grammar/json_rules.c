@@ -180,7 +180,15 @@ void ln_json_rules_add(ln_grammar_builder *b, ln_json_rules *rules) {
 /* ---- keys and constants ---------------------------------------------------------------------- */
 
 char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = NULL;
+    bool is_same = false;
+    for (size_t digits = 15; digits <= 17 && !is_same; digits++) { /* 0.1 has one, not 17 */
+        free(text);
+        text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+        json_t *again = text != NULL ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+        is_same = text == NULL || json_equal(again, value);
+        json_decref(again);
+    }
     if (text == NULL)
         ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
     return text;
@@ -202,7 +210,8 @@ static int compare_names(const void *a, const void *b) {
 
 /* Keys that leave the sorted names[n] after the `at` bytes that these share: by
  * a character that none of them has there. With `stops`, the beginnings of
- * names that are none themselves instead.
+ * names that are none themselves instead. They have no escapes, so none goes as
+ * far as a character that needs one.
  */
 static ln_expr *leave_names(ln_grammar_builder *b, const char *const *names, size_t n, size_t at,
                             bool stops) {
@@ -224,10 +233,11 @@ static ln_expr *leave_names(ln_grammar_builder *b, const char *const *names, siz
         uint32_t c = ln_utf8_decode(names[i] + at, &n_bytes);
         while (end < n && strncmp(names[end] + at, names[i] + at, n_bytes) == 0)
             end++;
-        ln_expr_add(b, choice,
-                    ln_expr_sequence(b, ln_expr_bytes(b, names[i] + at, n_bytes),
-                                     leave_names(b, names + i, end - i, at + n_bytes, stops),
-                                     NULL));
+        if (c >= ' ' && c != '"' && c != '\\')
+            ln_expr_add(b, choice,
+                        ln_expr_sequence(b, ln_expr_bytes(b, names[i] + at, n_bytes),
+                                         leave_names(b, names + i, end - i, at + n_bytes, stops),
+                                         NULL));
         taken[n_taken++] = (ln_range){c, c};
         i = end;
     }

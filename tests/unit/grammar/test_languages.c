@@ -138,6 +138,7 @@ static void schemas(void **state) {
         "{\"q\": {\"enum\": [\"x\", {\"y\": [2]}]}}, \"required\": [\"q\"]}]}";
     static const char others[] = "{\"type\": \"object\", \"properties\": {\"ab\": {\"type\": "
                                  "\"null\"}}, \"additionalProperties\": {\"type\": \"boolean\"}}";
+    static const char quoted[] = "{\"properties\": {\"\\\"q\": {}}, \"additionalProperties\": {}}";
     static const char tuple[] =
         "{\"type\": \"array\", \"prefixItems\": [{\"type\": \"integer\"}, "
         "{\"type\": \"null\"}], "
@@ -163,6 +164,8 @@ static void schemas(void **state) {
         {SCHEMA, others, "{\"ab\": true", NO},
         {SCHEMA, others, "{\"x\": true, \"ab\"", NO},
         {SCHEMA, others, "{\"\": true}", YES},
+        {SCHEMA, quoted, "{\"\\\"q\": 1, \"q\": 2}", YES},
+        {SCHEMA, quoted, "{\"\"q", NO},
         {SCHEMA, tuple, "[1]", YES},
         {SCHEMA, tuple, "[1, null, true]", YES},
         {SCHEMA, tuple, "[1, null, true,", NO},
@@ -202,6 +205,7 @@ static void values_satisfy_the_rest(void **state) {
                                          "\"const\": 1.0}}, \"additionalProperties\": false");
     static const char parts[] = VALUES("\"oneOf\": [{\"type\": \"null\"}, {\"type\": \"array\"}]");
     static const char both[] = VALUES("\"const\": 2.5");
+    static const char few[] = "{\"enum\": [6.6, 0.3]}";
     static const char rest[] =
         "{\"anyOf\": [{\"enum\": [1], \"type\": \"string\"}, {\"const\": 2}]}";
     static const language_case cases[] = {
@@ -213,6 +217,7 @@ static void values_satisfy_the_rest(void **state) {
         {SCHEMA, items, "[]", NO},     {SCHEMA, members, "{\"k\":1}", YES},
         {SCHEMA, parts, "[1]", YES},   {SCHEMA, parts, "1", NO},
         {SCHEMA, both, "2.5", YES},    {SCHEMA, both, "1", NO},
+        {SCHEMA, few, "6.6", YES},     {SCHEMA, few, "0.3", YES},
         {SCHEMA, rest, "2", YES},      {SCHEMA, rest, "1", NO},
     };
     CHECK(cases);

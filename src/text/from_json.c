@@ -1,5 +1,7 @@
 /* tokenizer.json of Hugging Face: the model and the added tokens. */
 #include <jansson.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,30 @@ static ln_status read_vocab_object(model_reader *r, json_t *vocab, ln_error *err
     return LINNET_OK;
 }
 
+/* Scores decide between paths whose sums are as good as equal, so their last bit counts. The
+ * library that writes these files reads a number as an integer and divides it by a power of ten,
+ * which rounds twice; the file has the shortest digits that make `score`. */
+static double score_as_read(double score) {
+    char text[40];
+    for (int precision = 14; precision <= 16; precision++) {
+        snprintf(text, sizeof text, "%.*e", precision, score);
+        if (strtod(text, NULL) == score)
+            break;
+    }
+    uint64_t integer = 0;
+    int power = 1; /* of ten, for its last digit */
+    const char *at = text;
+    for (; *at != 'e'; at++)
+        if (*at >= '0' && *at <= '9') {
+            integer = integer * 10 + (uint64_t)(*at - '0');
+            power--;
+        }
+    power += atoi(at + 1);
+    if (power >= 0 || power < -22) /* 10^22 is the last one that is a double */
+        return score;
+    return copysign((double)integer / pow(10, -power), score);
+}
+
 /* [["piece", score], ...]; of a piece given twice the last counts. */
 static ln_status read_vocab_list(model_reader *r, json_t *vocab, double **scores, ln_error *err) {
     ln_tokenizer *t = r->t;
@@ -70,7 +96,7 @@ static ln_status read_vocab_list(model_reader *r, json_t *vocab, double **scores
         json_t *piece = json_array_get(pair, 0), *score = json_array_get(pair, 1);
         if (!json_is_string(piece) || !json_is_number(score))
             return ln_fail(err, LINNET_ERR_FORMAT, "token %zu is no pair of text and score", id);
-        (*scores)[id] = json_number_value(score);
+        (*scores)[id] = score_as_read(json_number_value(score));
         LN_TRY(ln_vocab_set(&t->vocab, &t->arena, id, json_string_value(piece),
                             json_string_length(piece), err));
     }

@@ -63,6 +63,17 @@ static void merges_do_not_forge_special_tokens(void **state) {
     ln_tokenizer_close(t);
 }
 
+/* As the library that writes such files: the nearest doubles of these scores would give "1 2 3". */
+static void equal_paths_are_chosen_as_the_library_does(void **state) {
+    (void)state;
+    ln_tokenizer *t =
+        parse_json("{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0.0],"
+                   "[\"x\",-3.9169232845306396],[\"-\",-1.1546440124511719],"
+                   "[\"--\",-1.641968846321106]]}}");
+    assert_encodes(t, "x---", 0, "1 3 2");
+    ln_tokenizer_close(t);
+}
+
 static void streams_hold_back_half_code_points(void **state) {
     (void)state;
     ln_tokenizer *t = parse_json(bpe_json);
@@ -239,6 +250,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(special_text_is_plain_unless_it_is_trusted),
         cmocka_unit_test(merges_do_not_forge_special_tokens),
+        cmocka_unit_test(equal_paths_are_chosen_as_the_library_does),
         cmocka_unit_test(streams_hold_back_half_code_points),
         cmocka_unit_test(runs_of_byte_tokens_follow_the_library),
         cmocka_unit_test(ill_formed_text_is_repaired),

@@ -219,6 +219,28 @@ static void linear_multiplies_many_tiles(void **state) {
     }
 }
 
+/* So few tiles of results, of so many columns, that two or four blocks of a GPU share each. */
+static void linear_multiplies_shared_tiles(void **state) {
+    (void)state;
+    static const size_t sizes[][2] = {{77, 300}, {180, 130}, {100, 4400}, {250, 2200}, {30, 270}};
+    static const ln_dtype types[] = {LN_DTYPE_BF16, LN_DTYPE_BF16, LN_DTYPE_Q4_K,
+                                     LN_DTYPE_F32,  LN_DTYPE_Q8_0, LN_DTYPE_Q4_0};
+    enum { N_TYPES = sizeof types / sizeof *types };
+    for (size_t i = 0; i < N_TYPES * sizeof sizes / sizeof *sizes; i++) {
+        size_t type = i % N_TYPES;
+        check_linear(&(linear_case){.dtype = types[type],
+                                    .byte_dtype = type == 3 ? LN_DTYPE_F8_E4M3 : LN_DTYPE_F32,
+                                    .n_rows = sizes[i / N_TYPES][0],
+                                    .n_out = sizes[i / N_TYPES][1],
+                                    .n_in = types[type] == LN_DTYPE_BF16 ? 1200 : 2048,
+                                    .precise = type == 1,
+                                    .has_bias = i % 2,
+                                    .has_residual = i / 2 % 2,
+                                    .activation = i % 5 ? LN_ACT_NONE : LN_ACT_GELU_TANH,
+                                    .scale = 0.5f});
+    }
+}
+
 static void linear_multiplies_bytes_with_a_scale_per_row(void **state) {
     (void)state;
     for (int i = 0; i < 16; i++)
@@ -379,6 +401,7 @@ const struct CMUnitTest linear_tests[] = {
     cmocka_unit_test(linear_multiplies_long_rows),
     cmocka_unit_test(linear_multiplies_many_columns),
     cmocka_unit_test(linear_multiplies_many_tiles),
+    cmocka_unit_test(linear_multiplies_shared_tiles),
     cmocka_unit_test(linear_multiplies_bytes_with_a_scale_per_row),
     cmocka_unit_test(linear_multiplies_long_prompts),
     cmocka_unit_test(linear_multiplies_what_a_gate_gave),

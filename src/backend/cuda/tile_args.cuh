@@ -22,7 +22,7 @@ size_t ln_tile_count_linears(const ln_op *ops, size_t n_ops, bool may_mix);
 
 /* Where blocks leave sums that others merge. */
 typedef struct ln_tile_split {
-    float *sums;      /* [LN_TILE_SPLIT_BLOCKS][LN_TILE_SPLIT_SUMS] */
+    float *sums;      /* [LN_TILE_SPLIT_FLOATS] */
     unsigned *left;   /* [LN_TILE_SPLIT_WORDS] 0 between kernels */
     uint32_t *slices; /* [LN_TILE_SPLIT_PLACES][LN_TILE_SPLIT_SUMS] 0 between kernels */
 } ln_tile_split;

@@ -3,18 +3,13 @@
 #define LN_BACKEND_CUDA_TILE_FEW_SUMS_CUH
 
 #include "backend/cuda/tile_few_stage.cuh"
+#include "backend/cuda/tile_pass.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Where a block has room for sums of its last unit: [4 sums][256 threads]. */
 static __device__ __forceinline__ float4 *find_place(const few_args &a, unsigned block) {
     return (float4 *)a.p.split.sums + (size_t)block * (LN_TILE_SPLIT_SUMS / 4) + threadIdx.x;
-}
-
-static __device__ __forceinline__ unsigned look_at(const unsigned *word) {
-    unsigned now;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(word) : "memory");
-    return now;
 }
 
 /* Where a block's warps say that they have left their sums of its last unit. */
@@ -31,10 +26,8 @@ static __device__ __forceinline__ void leave_sums(const few_args &a,
         __stcg(to + i * WORKERS,
                make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]));
     __syncwarp();
-    if (threadIdx.x % LN_WARP == 0) {
-        unsigned *word = word_of(a, blockIdx.x);
-        asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(word) : "memory");
-    }
+    if (threadIdx.x % LN_WARP == 0)
+        set_word(word_of(a, blockIdx.x));
 }
 
 /* Takes what the block in front has left. */

@@ -12,7 +12,8 @@
  *
  * A step of 16 columns takes ROWS clocks of the tensor cores (at least), and of the port of shared
  * memory (COLUMNS + ROWS) / 4 for copies, COLUMNS / 4 for weights and 2 * ROWS / 4 for x, which is
- * more; sums of a slice and those of all before it take ROWS registers of a thread. */
+ * more; sums of a slice and those of all before it take ROWS registers of a thread. Where tiles of
+ * results are few, blocks share them (tile_shares.cuh). */
 #ifndef LN_BACKEND_CUDA_TILE_GEMM_CUH
 #define LN_BACKEND_CUDA_TILE_GEMM_CUH
 
@@ -22,22 +23,25 @@
 /* What is multiplied, as tensors of rows of 128 bytes. */
 typedef struct gemm_args {
     ln_tile_args p;
+    unsigned n_shares; /* blocks of a tile of results */
     CUtensorMap x, rest, gate, weights[LN_TILE_MAX_PARTS];
 } gemm_args;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Brings stage after stage for one job after another; by one thread. */
-template <int KIND, int ROWS, bool GATE, bool PRECISE>
+template <int KIND, int ROWS, bool GATE, bool PRECISE, bool SHARED>
 static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
     typedef stage_shape<KIND, ROWS, PRECISE> shape;
     constexpr unsigned TILES = WARPS / (GATE ? 2 : 1); /* of a matrix */
     place at = {0, 1};
     job job;
-    for (unsigned number = blockIdx.x; find_job<ROWS, GATE>(g.p, number, job);
+    for (unsigned number = first_job<SHARED>(g.n_shares); find_job<ROWS, GATE>(g.p, number, job);
          number += gridDim.x) {
-        int row = (int)(job.block * TILES), x_at = (int)job.panel * ROWS;
-        for (unsigned tile = 0; tile < g.p.n_tiles; tile++, x_at += (int)g.p.x.panel) {
+        stretch own = find_columns<ROWS, SHARED>(g.p, job, g.n_shares);
+        int row = (int)(job.block * TILES);
+        int x_at = (int)(own.begin * g.p.x.panel + job.panel * ROWS);
+        for (unsigned tile = own.begin; tile < own.end; tile++, x_at += (int)g.p.x.panel) {
             uint64_t *full = &pipe.full[at.stage];
             char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
             int tile_at = (int)(tile * (shape::TILE_BYTES / 128));
@@ -56,10 +60,10 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
 }
 
 /* What multiply does, of F8_ROW, a tile of columns at a time. */
-template <int N>
+template <bool SHARED, int N>
 static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, unsigned number,
-                                                   const char *stages, pipe &pipe, place &at,
-                                                   float (&total)[N]) {
+                                                   stretch own, const char *stages, pipe &pipe,
+                                                   place &at, float (&total)[N]) {
     typedef stage_shape<LN_TILE_F8_ROW, 2 * N, false> shape;
     unsigned group = threadIdx.x / GROUP_THREADS, lane = threadIdx.x % LN_WARP, last = 0;
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
@@ -68,9 +72,9 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, unsign
 #pragma unroll
     for (int i = 0; i < N; i++)
         total[i] = -0.0f, sum[i] = 0.0f;
-    lag_behind(p, pipe, number);
-    for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
-        unsigned end = min(begin + per_slice, p.n_tiles);
+    lag_behind(own, pipe, number);
+    for (unsigned begin = own.begin; begin < own.end; begin += per_slice) {
+        unsigned end = min(begin + per_slice, own.end);
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
             const char *x = stages + at.stage * shape::BYTES;
@@ -85,23 +89,53 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, unsign
             ln_wgmma_wait<1>();
             if (tile > begin)
                 release(&pipe.empty[last], lane);
-            let_follow(p, pipe, tile);
+            let_follow(own, pipe, tile);
             last = at.stage;
             advance<shape::N_STAGES>(at);
         }
         ln_wgmma_wait<0>();
         ln_wgmma_keep(sum);
         release(&pipe.empty[last], lane);
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            total[i] += sum[i];
+        add_slice<SHARED>(own, sum, total);
     }
-    add_empty_slices(p.n_tiles, total);
+    if (!SHARED)
+        add_empty_slices(p.n_tiles, total);
+}
+
+/* Makes results of sums of a tile of ROWS rows. */
+template <int KIND, int ROWS, bool GATE>
+static __device__ __forceinline__ void end_job(const ln_tile_args &p, unsigned &number,
+                                               float (&total)[ROWS / 2], float *outs) {
+    if constexpr (ln_tile_scales_rows(KIND)) {
+        job job;
+        find_job<ROWS, GATE>(p, number, job);
+        const float *scales = NULL;
+        if constexpr (ln_tile_has_row_scales(KIND))
+            scales = find_row_scales<KIND, GATE>(p, job);
+        scale_sums<KIND>(p.x.scales + job.panel * ROWS, scales, total);
+    }
+    finish<ROWS, GATE>(p, number, total, outs);
+}
+
+/* Merges the block's rows of a tile that it shares, and ends them like tiles of so many rows. */
+template <int KIND, int ROWS>
+static __device__ __forceinline__ void end_share(const gemm_args &g, const job &job,
+                                                 unsigned number, float *outs) {
+    stretch tile = find_stretch<ROWS>(g.p, job, 0, g.n_shares);
+    meet_shares(g.p, g.n_shares);
+#pragma unroll 1
+    for (unsigned part = blockIdx.x % g.n_shares; part * MERGED_EIGHTS < tile.n_eights;
+         part += g.n_shares) {
+        unsigned merged = find_merged<ROWS>(g.p, job, number, part);
+        float total[MERGED_SUMS];
+        merge_rows<ROWS>(tile, part, total);
+        end_job<KIND, MERGED_ROWS, false>(g.p, merged, total, outs);
+    }
 }
 
 #endif
 
-template <int KIND, int ROWS, bool GATE, bool PRECISE>
+template <int KIND, int ROWS, bool GATE, bool PRECISE, bool SHARED>
 static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     gemm(const __grid_constant__ gemm_args g) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -114,7 +148,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     if (threadIdx.x >= WORKERS) {
         ln_leave_registers<FEW_REGISTERS>();
         if (threadIdx.x == WORKERS)
-            bring<KIND, ROWS, GATE, PRECISE>(g, stages, pipe);
+            bring<KIND, ROWS, GATE, PRECISE, SHARED>(g, stages, pipe);
         return;
     }
     ln_take_registers<REGISTERS>();
@@ -122,30 +156,28 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     float *outs = (float *)(stages + shape::N_STAGES * shape::BYTES);
     place at = {0, 0};
     job job;
-    for (unsigned number = blockIdx.x; find_job<ROWS, GATE>(p, number, job); number += gridDim.x) {
+    for (unsigned number = first_job<SHARED>(g.n_shares); find_job<ROWS, GATE>(p, number, job);
+         number += gridDim.x) {
         float total[ROWS / 2];
-        if (!GATE)
+        stretch own = find_columns<ROWS, SHARED>(p, job, g.n_shares);
+        if (!GATE && own.begin == 0)
             expect_residual<ROWS>(p, job);
         if constexpr (KIND == LN_TILE_F8_ROW)
-            multiply_f8(p, number, stages, pipe, at, total);
+            multiply_f8<SHARED>(p, number, own, stages, pipe, at, total);
         else
-            multiply<KIND, PRECISE>(p, number, p.parts[job.part].precise, stages, pipe, at,
-                                    total);
-        if constexpr (ln_tile_scales_rows(KIND)) {
-            find_job<ROWS, GATE>(p, number, job);
-            const float *scales = NULL;
-            if constexpr (ln_tile_has_row_scales(KIND))
-                scales = find_row_scales<KIND, GATE>(p, job);
-            scale_sums<KIND>(p.x.scales + job.panel * ROWS, scales, total);
-        }
-        finish<ROWS, GATE>(p, number, total, outs);
+            multiply<KIND, PRECISE, SHARED>(p, number, own, p.parts[job.part].precise, stages, pipe,
+                                            at, total);
+        if constexpr (SHARED)
+            end_share<KIND, ROWS>(g, job, number, outs);
+        else
+            end_job<KIND, ROWS, GATE>(p, number, total, outs);
     }
 #endif
 }
 
-template <int KIND, int ROWS, bool GATE, bool PRECISE>
-static int launch(const ln_tile_args &args, cudaStream_t stream) {
-    gemm_args g = {args, {}, {}, {}, {}};
+template <int KIND, int ROWS, bool GATE, bool PRECISE, bool SHARED>
+static int launch(const ln_tile_args &args, unsigned n_shares, cudaStream_t stream) {
+    gemm_args g = {args, n_shares, {}, {}, {}, {}};
     size_t n_rows = (size_t)args.x.panel * args.n_tiles;
     int code = map_rows(args.x.bf16, n_rows, ROWS, &g.x);
     if (code == 0 && PRECISE)
@@ -154,48 +186,66 @@ static int launch(const ln_tile_args &args, cudaStream_t stream) {
         code = map_weights(KIND, args, g.weights, &g.gate);
     if (code != 0)
         return code;
-    return launch_jobs(gemm<KIND, ROWS, GATE, PRECISE>, g, ROWS,
-                       stage_shape<KIND, ROWS, PRECISE>::SHARED, stream);
+    return launch_jobs(gemm<KIND, ROWS, GATE, PRECISE, SHARED>, g, ROWS,
+                       stage_shape<KIND, ROWS, PRECISE>::SHARED, stream, n_shares);
 }
 
-/* Whether there is a kernel for so many rows at a time. */
+/* Whether there is a kernel for so many rows at a time, and whether blocks can share them. */
 static constexpr bool has_rows(int kind, bool precise, unsigned rows) {
     bool is_many = kind == LN_TILE_F8_ROW || (kind == LN_TILE_BF16 && !precise);
     return rows == 128 || rows == 192 || (is_many && (rows == 176 || rows == 208)) ||
            (kind == LN_TILE_F8_ROW && rows == 64);
 }
 
-/* The rows at a time that take least, all blocks being at it for as many rounds as the busiest. A
- * round takes as long as shared memory does, (256 + 3 ROWS) / 4 clocks a step. */
-static int choose_rows(int kind, bool precise, const ln_tile_args &args, unsigned *rows) {
+static constexpr bool has_shares(bool gate, unsigned rows) {
+    return !gate && rows % (2 * MERGED_ROWS) == 0;
+}
+
+/* Rows at a time, and blocks for each such tile. */
+typedef struct job_shape {
+    unsigned rows, n_shares;
+} job_shape;
+
+/* Those that take least. A step takes as long as shared memory does, (256 + 3 ROWS) / 4 clocks, and
+ * a tile of columns has four. */
+static int choose_shape(int kind, bool precise, const ln_tile_args &args, job_shape *shape) {
     static const unsigned sizes[] = {64, 128, 176, 192, 208};
+    bool has_gate = args.parts[0].gate != NULL;
     unsigned n_cores, least = UINT32_MAX;
     int code = ln_count_cores(&n_cores);
-    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && code == 0; i++) {
-        unsigned time = ln_ceil_div(count_jobs(args, sizes[i]), n_cores) * (256 + 3 * sizes[i]);
-        if (has_rows(kind, precise, sizes[i]) && time < least)
-            least = time, *rows = sizes[i];
-    }
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && code == 0; i++)
+        for (unsigned n = 1; n <= (has_shares(has_gate, sizes[i]) ? 4 : 1); n *= 2) {
+            unsigned clocks = count_clocks(args, sizes[i], n, n_cores, 256 + 3 * sizes[i]);
+            if (has_rows(kind, precise, sizes[i]) && clocks < least)
+                least = clocks, *shape = {sizes[i], n};
+        }
     return code;
+}
+
+template <int KIND, int ROWS, bool GATE, bool PRECISE>
+static int launch_rows(const ln_tile_args &args, unsigned n_shares, cudaStream_t stream) {
+    if constexpr (has_rows(KIND, PRECISE, ROWS)) {
+        if constexpr (has_shares(GATE, ROWS))
+            if (n_shares > 1)
+                return launch<KIND, ROWS, GATE, PRECISE, true>(args, n_shares, stream);
+        return launch<KIND, ROWS, GATE, PRECISE, false>(args, 1, stream);
+    }
+    return cudaErrorInvalidValue;
 }
 
 template <int KIND, bool GATE, bool PRECISE>
 static int launch_best(const ln_tile_args &args, cudaStream_t stream) {
-    unsigned rows = 0;
-    int code = choose_rows(KIND, PRECISE, args, &rows);
+    job_shape shape = {};
+    int code = choose_shape(KIND, PRECISE, args, &shape);
     if (code != 0)
         return code;
-    if constexpr (has_rows(KIND, PRECISE, 64))
-        if (rows == 64)
-            return launch<KIND, 64, GATE, PRECISE>(args, stream);
-    if constexpr (has_rows(KIND, PRECISE, 176))
-        if (rows == 176)
-            return launch<KIND, 176, GATE, PRECISE>(args, stream);
-    if constexpr (has_rows(KIND, PRECISE, 208))
-        if (rows == 208)
-            return launch<KIND, 208, GATE, PRECISE>(args, stream);
-    return rows == 128 ? launch<KIND, 128, GATE, PRECISE>(args, stream)
-                       : launch<KIND, 192, GATE, PRECISE>(args, stream);
+    switch (shape.rows) {
+    case 64: return launch_rows<KIND, 64, GATE, PRECISE>(args, shape.n_shares, stream);
+    case 128: return launch_rows<KIND, 128, GATE, PRECISE>(args, shape.n_shares, stream);
+    case 176: return launch_rows<KIND, 176, GATE, PRECISE>(args, shape.n_shares, stream);
+    case 192: return launch_rows<KIND, 192, GATE, PRECISE>(args, shape.n_shares, stream);
+    default: return launch_rows<KIND, 208, GATE, PRECISE>(args, shape.n_shares, stream);
+    }
 }
 
 template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_t stream) {

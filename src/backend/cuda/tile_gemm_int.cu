@@ -6,22 +6,24 @@
 /* What is multiplied, as tensors of rows of 128 bytes. */
 typedef struct gemm_args {
     ln_tile_args p;
+    unsigned n_shares; /* blocks of a tile of results */
     CUtensorMap x, scales, gate, weights[LN_TILE_MAX_PARTS];
 } gemm_args;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Brings stage after stage for one job after another; by one thread. */
-template <int KIND, bool GATE>
+template <int KIND, bool GATE, bool SHARED>
 static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
     typedef stage_shape<KIND> shape;
     constexpr unsigned TILES = WARPS / (GATE ? 2 : 1); /* of a matrix */
     place at = {0, 1};
     job job;
-    for (unsigned number = blockIdx.x; find_job<PANEL, GATE>(g.p, number, job);
+    for (unsigned number = first_job<SHARED>(g.n_shares); find_job<PANEL, GATE>(g.p, number, job);
          number += gridDim.x) {
-        int row = (int)(job.block * TILES), x_at = (int)(job.panel * g.p.n_tiles);
-        for (unsigned tile = 0; tile < g.p.n_tiles; tile++, x_at++) {
+        stretch own = find_columns<PANEL, SHARED>(g.p, job, g.n_shares);
+        int row = (int)(job.block * TILES), x_at = (int)(job.panel * g.p.n_tiles + own.begin);
+        for (unsigned tile = own.begin; tile < own.end; tile++, x_at++) {
             uint64_t *full = &pipe.full[at.stage];
             char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
             int tile_at = (int)(tile * (shape::TILE_BYTES / 128));
@@ -38,9 +40,24 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
     }
 }
 
+/* Merges the block's rows of a tile that it shares, and ends them like tiles of so many rows. */
+static __device__ __forceinline__ void end_share(const gemm_args &g, const job &job,
+                                                 unsigned number, float *outs) {
+    stretch tile = find_stretch<PANEL>(g.p, job, 0, g.n_shares);
+    meet_shares(g.p, g.n_shares);
+#pragma unroll 1
+    for (unsigned part = blockIdx.x % g.n_shares; part * MERGED_EIGHTS < tile.n_eights;
+         part += g.n_shares) {
+        unsigned merged = find_merged<PANEL>(g.p, job, number, part);
+        float total[MERGED_SUMS];
+        merge_rows<PANEL>(tile, part, total);
+        finish<MERGED_ROWS, false>(g.p, merged, total, outs);
+    }
+}
+
 #endif
 
-template <int KIND, bool GATE>
+template <int KIND, bool GATE, bool SHARED>
 static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     gemm(const __grid_constant__ gemm_args g) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -53,26 +70,31 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     if (threadIdx.x >= WORKERS) {
         ln_leave_registers<FEW_REGISTERS>();
         if (threadIdx.x == WORKERS)
-            bring<KIND, GATE>(g, stages, pipe);
+            bring<KIND, GATE, SHARED>(g, stages, pipe);
         return;
     }
     ln_take_registers<REGISTERS>();
     float *outs = (float *)(stages + shape::N_STAGES * shape::BYTES);
     place at = {0, 0};
     job job;
-    for (unsigned number = blockIdx.x; find_job<PANEL, GATE>(g.p, number, job);
+    for (unsigned number = first_job<SHARED>(g.n_shares); find_job<PANEL, GATE>(g.p, number, job);
          number += gridDim.x) {
         float total[N_SUMS];
-        if (!GATE)
+        stretch own = find_columns<PANEL, SHARED>(g.p, job, g.n_shares);
+        if (!GATE && own.begin == 0)
             expect_residual<PANEL>(g.p, job);
-        multiply<KIND>(g.p, stages, pipe, at, total);
-        finish<PANEL, GATE>(g.p, number, total, outs);
+        multiply<KIND, SHARED>(g.p, own, stages, pipe, at, total);
+        if constexpr (SHARED)
+            end_share(g, job, number, outs);
+        else
+            finish<PANEL, GATE>(g.p, number, total, outs);
     }
 #endif
 }
 
-template <int KIND, bool GATE> static int launch(const ln_tile_args &args, cudaStream_t stream) {
-    gemm_args g = {args, {}, {}, {}, {}};
+template <int KIND, bool GATE, bool SHARED>
+static int launch(const ln_tile_args &args, unsigned n_shares, cudaStream_t stream) {
+    gemm_args g = {args, n_shares, {}, {}, {}, {}};
     size_t tiles = (size_t)ln_ceil_div(args.n_rows, PANEL) * args.n_tiles;
     int code = map_rows(args.x.int8, tiles * (X_BYTES / 128), X_BYTES / 128, &g.x);
     if (code == 0)
@@ -81,16 +103,28 @@ template <int KIND, bool GATE> static int launch(const ln_tile_args &args, cudaS
         code = map_weights(KIND, args, g.weights, &g.gate);
     if (code != 0)
         return code;
-    return launch_jobs(gemm<KIND, GATE>, g, PANEL, stage_shape<KIND>::SHARED, stream);
+    return launch_jobs(gemm<KIND, GATE, SHARED>, g, PANEL, stage_shape<KIND>::SHARED, stream,
+                       n_shares);
 }
 
-#ifndef LAB
-int ln_tile_gemm_int(int kind, const ln_tile_args &args, cudaStream_t stream) {
-    bool has_gate = args.parts[0].gate != NULL;
-    if (kind == LN_TILE_INT8)
-        return has_gate ? launch<LN_TILE_INT8, true>(args, stream)
-                        : launch<LN_TILE_INT8, false>(args, stream);
-    return has_gate ? launch<LN_TILE_INT4, true>(args, stream)
-                    : launch<LN_TILE_INT4, false>(args, stream);
+template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_t stream) {
+    enum { TILE_CLOCKS = 4300 }; /* by the rate of long prompts */
+    if (args.parts[0].gate != NULL)
+        return launch<KIND, true, false>(args, 1, stream);
+    unsigned n_cores, n_shares = 1, least = UINT32_MAX;
+    int code = ln_count_cores(&n_cores);
+    for (unsigned n = 1; n <= 4 && code == 0; n *= 2) {
+        unsigned clocks = count_clocks(args, PANEL, n, n_cores, TILE_CLOCKS);
+        if (clocks < least)
+            least = clocks, n_shares = n;
+    }
+    if (code != 0)
+        return code;
+    return n_shares > 1 ? launch<KIND, false, true>(args, n_shares, stream)
+                        : launch<KIND, false, false>(args, 1, stream);
 }
-#endif
+
+int ln_tile_gemm_int(int kind, const ln_tile_args &args, cudaStream_t stream) {
+    return kind == LN_TILE_INT8 ? launch_kind<LN_TILE_INT8>(args, stream)
+                                : launch_kind<LN_TILE_INT4>(args, stream);
+}

@@ -60,7 +60,8 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     group_job job;
     for (unsigned number = blockIdx.x; find_group_job<GATE>(g, number, job); number += gridDim.x) {
         float total[PANEL / 2];
-        multiply<KIND, PRECISE>(p, number, p.parts[0].precise, stages, pipe, at, total);
+        multiply<KIND, PRECISE, false>(p, number, all_columns(p), p.parts[0].precise, stages, pipe,
+                                       at, total);
         if constexpr (ln_tile_scales_rows(KIND)) {
             find_group_job<GATE>(g, number, job);
             const float *scales = NULL;

@@ -55,7 +55,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     group_job job;
     for (unsigned number = blockIdx.x; find_group_job<GATE>(g, number, job); number += gridDim.x) {
         float total[N_SUMS];
-        multiply<KIND>(g.a.p, stages, pipe, at, total);
+        multiply<KIND, false>(g.a.p, all_columns(g.a.p), stages, pipe, at, total);
         finish_group<PANEL, GATE>(g, number, total, outs);
     }
 #endif

@@ -70,10 +70,10 @@ static inline unsigned count_jobs(const ln_tile_args &p, unsigned panel) {
            ln_ceil_div(p.n_rows, panel);
 }
 
-/* Queues a kernel, a block per core or per job. */
+/* Queues a kernel, a block per core or per job, or so many blocks per job. */
 template <typename T>
 static int launch_jobs(void (*kernel)(T), const T &g, unsigned panel, unsigned shared_bytes,
-                       cudaStream_t stream) {
+                       cudaStream_t stream, unsigned n_shares = 1) {
     unsigned n_cores;
     int code = ln_count_cores(&n_cores);
     if (code == 0)
@@ -81,7 +81,7 @@ static int launch_jobs(void (*kernel)(T), const T &g, unsigned panel, unsigned s
                                     (int)shared_bytes);
     if (code != 0)
         return code;
-    dim3 grid(min(count_jobs(g.p, panel), n_cores));
+    dim3 grid(min(count_jobs(g.p, panel) * n_shares, n_cores));
     return ln_launch(kernel, grid, GEMM_THREADS, shared_bytes, stream, g);
 }
 

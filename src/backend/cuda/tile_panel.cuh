@@ -6,6 +6,7 @@
 
 #include "backend/cuda/tile_job.cuh"
 #include "backend/cuda/tile_lane.cuh"
+#include "backend/cuda/tile_shares.cuh"
 #include "backend/cuda/wgmma_panel.cuh"
 
 /* A stage: ROWS rows of x, with PRECISE what rounding left of them, and the tiles of each warp. */
@@ -74,29 +75,28 @@ static __device__ __forceinline__ void scale_sums(const float *x_scales, const f
 /* Where there are two groups of warps the second begins a tile of results when the first has had a
  * stage of it: so while one adds the sums of a slice the other multiplies. Few stages would let the
  * first come round to its next tile before that. number: of the job. */
-static __device__ __forceinline__ bool lags(const ln_tile_args &p) {
-    return GROUPS == 2 && p.n_tiles > MAX_STAGES;
+static __device__ __forceinline__ bool lags(const stretch &own) {
+    return GROUPS == 2 && own.end - own.begin > MAX_STAGES;
 }
 
-static __device__ __forceinline__ void lag_behind(const ln_tile_args &p, pipe &pipe,
-                                                  unsigned number) {
-    if (lags(p) && threadIdx.x / GROUP_THREADS == 1)
+static __device__ __forceinline__ void lag_behind(const stretch &own, pipe &pipe, unsigned number) {
+    if (lags(own) && threadIdx.x / GROUP_THREADS == 1)
         ln_barrier_wait(&pipe.led, number / gridDim.x % 2);
 }
 
-static __device__ __forceinline__ void let_follow(const ln_tile_args &p, pipe &pipe,
-                                                  unsigned tile) {
-    if (lags(p) && tile == 1 && threadIdx.x / GROUP_THREADS == 0)
+static __device__ __forceinline__ void let_follow(const stretch &own, pipe &pipe, unsigned tile) {
+    if (lags(own) && tile == own.begin + 1 && threadIdx.x / GROUP_THREADS == 0)
         release(&pipe.led, threadIdx.x % LN_WARP);
 }
 
 /* Sums of a tile of results: warp `warp` has columns 16 * warp + lane / 4 (+ 8), and of x rows
  * 8 j + 2 (lane % 4) (+ 1). A tile of columns is two groups of products; while one is under way the
- * weights of the next come to registers. IS_PRECISE: of these linears, of which some are. */
-template <int KIND, bool PRECISE, bool IS_PRECISE, int N>
+ * weights of the next come to registers. IS_PRECISE: of these linears, of which some are. SHARED:
+ * the sums of slices are left for all blocks of the tile, and total has no meaning. */
+template <int KIND, bool PRECISE, bool IS_PRECISE, bool SHARED, int N>
 static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsigned number,
-                                                   const char *stages, pipe &pipe, place &at,
-                                                   float (&total)[N]) {
+                                                   stretch own, const char *stages, pipe &pipe,
+                                                   place &at, float (&total)[N]) {
     typedef stage_shape<KIND, 2 * N, PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
@@ -106,11 +106,11 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsign
 #pragma unroll
     for (int i = 0; i < N; i++)
         total[i] = -0.0f, sum[i] = 0.0f; /* -0 + x is x */
-    lag_behind(p, pipe, number);
+    lag_behind(own, pipe, number);
     ln_barrier_wait(&pipe.full[at.stage], at.parity);
     load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
-    for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
-        unsigned end = min(begin + per_slice, p.n_tiles), last = 0;
+    for (unsigned begin = own.begin; begin < own.end; begin += per_slice) {
+        unsigned end = min(begin + per_slice, own.end), last = 0;
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
             const char *x = stages + at.stage * shape::BYTES;
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsign
             ln_wgmma_keep(a[3]);
             if (tile > begin)
                 release(&pipe.empty[last], lane);
-            let_follow(p, pipe, tile);
+            let_follow(own, pipe, tile);
             load_half<KIND>(w, 1, lane, a + 2);
             ln_wgmma_fence();
             multiply_step<KIND>(sum, a[2], x + 64);
@@ -143,7 +143,7 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsign
             ln_wgmma_keep(a[1]);
             last = at.stage;
             advance<shape::N_STAGES>(at);
-            if (tile + 1 < p.n_tiles) {
+            if (tile + 1 < own.end) {
                 ln_barrier_wait(&pipe.full[at.stage], at.parity);
                 load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
             }
@@ -153,21 +153,20 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsign
         ln_wgmma_keep(a[2]);
         ln_wgmma_keep(a[3]);
         release(&pipe.empty[last], lane);
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            total[i] += sum[i];
+        add_slice<SHARED>(own, sum, total);
     }
-    add_empty_slices(p.n_tiles, total);
+    if (!SHARED)
+        add_empty_slices(p.n_tiles, total);
 }
 
-template <int KIND, bool PRECISE, int N>
-static __device__ __forceinline__ void multiply(const ln_tile_args &p, unsigned number,
-                                                bool precise, const char *stages, pipe &pipe,
-                                                place &at, float (&total)[N]) {
+template <int KIND, bool PRECISE, bool SHARED, int N>
+static __device__ __forceinline__ void
+multiply(const ln_tile_args &p, unsigned number, const stretch &own, bool precise,
+         const char *stages, pipe &pipe, place &at, float (&total)[N]) {
     if (PRECISE && precise)
-        multiply_as<KIND, PRECISE, PRECISE>(p, number, stages, pipe, at, total);
+        multiply_as<KIND, PRECISE, PRECISE, SHARED>(p, number, own, stages, pipe, at, total);
     else
-        multiply_as<KIND, PRECISE, false>(p, number, stages, pipe, at, total);
+        multiply_as<KIND, PRECISE, false, SHARED>(p, number, own, stages, pipe, at, total);
 }
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/tile_job.cuh"
 #include "backend/cuda/tile_lane.cuh"
+#include "backend/cuda/tile_shares.cuh"
 
 enum { PANEL = LN_TILE_PANEL(LN_TILE_INT8), N_SUMS = PANEL / 2, N_BLOCKS = 8 };
 enum { X_BYTES = PANEL * 256, SCALE_BYTES = PANEL * N_BLOCKS * 4 };
@@ -50,10 +51,12 @@ static __device__ __forceinline__ void add_block(const int c[N_SUMS], float w0, 
     }
 }
 
-/* Sums of a tile of results. While a block is scaled the next one is multiplied. */
-template <int KIND>
-static __device__ __forceinline__ void multiply(const ln_tile_args &p, const char *stages,
-                                                pipe &pipe, place &at, float (&total)[N_SUMS]) {
+/* Sums of a tile of results. While a block is scaled the next one is multiplied. SHARED: as in
+ * tile_panel.cuh. */
+template <int KIND, bool SHARED>
+static __device__ __forceinline__ void multiply(const ln_tile_args &p, stretch own,
+                                                const char *stages, pipe &pipe, place &at,
+                                                float (&total)[N_SUMS]) {
     typedef stage_shape<KIND> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
@@ -62,8 +65,8 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, const cha
     for (int i = 0; i < N_SUMS; i++)
         total[i] = -0.0f; /* -0 + x is x */
 #pragma unroll 1
-    for (unsigned begin = 0; begin < p.n_tiles; begin += per_slice) {
-        unsigned end = min(begin + per_slice, p.n_tiles);
+    for (unsigned begin = own.begin; begin < own.end; begin += per_slice) {
+        unsigned end = min(begin + per_slice, own.end);
 #pragma unroll
         for (int i = 0; i < N_SUMS; i++)
             sum[i] = 0.0f;
@@ -98,11 +101,10 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, const cha
             release(&pipe.empty[at.stage], lane);
             advance<shape::N_STAGES>(at);
         }
-#pragma unroll
-        for (int i = 0; i < N_SUMS; i++)
-            total[i] += sum[i];
+        add_slice<SHARED>(own, sum, total);
     }
-    add_empty_slices(p.n_tiles, total);
+    if (!SHARED)
+        add_empty_slices(p.n_tiles, total);
 }
 
 #endif

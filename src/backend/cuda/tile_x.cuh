@@ -27,14 +27,15 @@
     (200u * 1024) /* of rows of F8_ROW that are in no panel, with slices' ends */
 
 /* In front of ln_tile_x.memory: words by which blocks that divide columns of x among them
- * (tile_few.cuh) say what they have left for each other, a place for that for each block, and
- * places for slices that several blocks share. */
+ * (tile_few.cuh, tile_shares.cuh) say what they have left for each other; a place for that for each
+ * block, or for sums of 33 tiles of 192 rows that blocks share; and places for slices that few rows
+ * pass. */
 enum {
     LN_TILE_SPLIT_BLOCKS = 132,
     LN_TILE_SPLIT_PLACES = 4 * LN_TILE_SPLIT_BLOCKS,
-    LN_TILE_SPLIT_SUMS = 64 * 128, /* floats of a place */
-    LN_TILE_SPLIT_WORDS = 8 * LN_TILE_SPLIT_BLOCKS,
-    LN_TILE_SPLIT_FLOATS = LN_TILE_SPLIT_BLOCKS * LN_TILE_SPLIT_SUMS, /* of blocks */
+    LN_TILE_SPLIT_SUMS = 64 * 128,                           /* floats of a place */
+    LN_TILE_SPLIT_WORDS = 4 * 12 * LN_TILE_SPLIT_BLOCKS,     /* for each of four blocks' warps */
+    LN_TILE_SPLIT_FLOATS = 33 * LN_TILE_SLICES * 192 * 128, /* of blocks */
     LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_FLOATS +
                                LN_TILE_SPLIT_PLACES * LN_TILE_SPLIT_SUMS)
 };

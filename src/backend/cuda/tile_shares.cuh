@@ -1,6 +1,6 @@
 /* Tiles of results that two or four blocks share, where there are few: each block multiplies some
- * slices of the columns of a tile and leaves the sums of each in device memory. Then it merges those
- * of some rows, from all blocks, in the order in which one block would add them.
+ * slices of the columns of a tile and leaves the sums of each in device memory. Then it merges
+ * those of some rows, from all blocks, in the order in which one block would add them.
  *
  * A warp finds there what the same warps of the other blocks have left, and waits for their words.
  * The blocks of a tile follow each other, so they all run at a time. */

@@ -476,19 +476,6 @@ static void fill_load(const bench_args *args, ln_bench_load *load, linnet_engine
         engine->max_seqs = most < MAX_SERVED ? most : MAX_SERVED;
 }
 
-/* A model whose prompts are tokens alone. */
-static linnet_status open_model(const char *path, linnet_model **model, linnet_error *err) {
-    linnet_model_info info = {.struct_bytes = sizeof info};
-    linnet_status status = linnet_model_open(path, model, err);
-    if (status != LINNET_OK)
-        return status;
-    linnet_model_get_info(*model, &info);
-    return !info.has_encoder
-               ? LINNET_OK
-               : ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                         "%s has an encoder: bench needs a model that only decodes", path);
-}
-
 static int bench_serve(const bench_args *args, const char *path) {
     linnet_model *model = NULL;
     linnet_engine *engine = NULL;
@@ -497,7 +484,7 @@ static int bench_serve(const bench_args *args, const char *path) {
     ln_bench_load load;
     fill_load(args, &load, &engine_options);
     int status;
-    if (open_model(path, &model, &err) != LINNET_OK ||
+    if (ln_cli_open_decoder("bench", path, &model, &err) != LINNET_OK ||
         ln_cli_create_engine(model, &engine_options, false, &engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
@@ -522,7 +509,7 @@ static int bench(const bench_args *args, const char *path) {
     if (engine_options.max_seqs == 0)
         engine_options.max_seqs = args->n_seqs;
     int status = 0;
-    if (open_model(path, &model, &err) != LINNET_OK ||
+    if (ln_cli_open_decoder("bench", path, &model, &err) != LINNET_OK ||
         ln_cli_create_engine(model, &engine_options, false, &engine, &err) != LINNET_OK ||
         measure_all(engine, args, &m, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);

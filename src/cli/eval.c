@@ -309,12 +309,9 @@ static int open_models(const eval_args *args, evaluation *e) {
     linnet_error err = {0};
     e->n_subjects = args->compare ? 2 : 1;
     e->second = &e->subjects[1];
-    for (size_t i = 0; i < e->n_subjects; i++) {
-        if (linnet_model_open(paths[i], &e->subjects[i].model, &err) != LINNET_OK)
+    for (size_t i = 0; i < e->n_subjects; i++)
+        if (ln_cli_open_decoder("eval", paths[i], &e->subjects[i].model, &err) != LINNET_OK)
             return ln_cli_fail_with(&err);
-        if (info_of(e->subjects[i].model).has_encoder)
-            return ln_cli_fail("%s has an encoder: eval needs a model that only decodes", paths[i]);
-    }
     linnet_model_info info = info_of(e->subjects[0].model);
     e->n_vocab = (size_t)info.n_vocab;
     if (args->compare && info_of(e->subjects[1].model).n_vocab != info.n_vocab)

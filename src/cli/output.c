@@ -207,6 +207,19 @@ static void tell_quantized(const linnet_engine *engine, const char *type) {
                     type, weights->n_matrices - weights->n_quantized, weights->n_matrices);
 }
 
+linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_model **model,
+                                  linnet_error *err) {
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_status status = linnet_model_open(path, model, err);
+    if (status != LINNET_OK)
+        return status;
+    linnet_model_get_info(*model, &info);
+    if (!info.has_encoder)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s has an encoder: %s needs a model that only decodes", path, command);
+}
+
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err) {
     linnet_engine_options own = *options;

@@ -182,10 +182,12 @@ void ln_json_rules_add(ln_grammar_builder *b, ln_json_rules *rules) {
 char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
     char *text = NULL;
     bool is_same = false;
-    for (size_t digits = 15; digits <= 17 && !is_same; digits++) { /* 0.1 has one, not 17 */
+    for (size_t digits = 15; digits <= 17 && !is_same;
+         digits++) { /* as many as the longest needs */
         free(text);
         text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
-        json_t *again = text != NULL ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+        json_t *again =
+            text != NULL ? json_loads(text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
         is_same = text == NULL || json_equal(again, value);
         json_decref(again);
     }

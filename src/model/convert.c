@@ -83,7 +83,9 @@ static ln_write_tensor *list_tensors(const ln_convert_plan *plan, const ln_mix_c
 static ln_status write_file(const ln_convert_plan *plan, const char *path, bool with_tokenizer,
                             const ln_quantize_options *options, ln_gguf_writer *writer) {
     const ln_mix *mix = options->mix != NULL ? options->mix : natural_mix(plan);
-    ln_mix_choice choice = {mix, options->rules, options->n_rules, {{0}, 0, 0, 0, false}};
+    /* without --type F16 stands for the folder's types, which list_tensors puts in its place */
+    const ln_mix *base = options->mix != NULL ? mix : ln_mix_find("F16");
+    ln_mix_choice choice = {base, options->rules, options->n_rules, {{0}, 0, 0, 0, false}};
     describe(plan, &choice.model);
     ln_gguf_put_string(writer, "general.architecture", plan->architecture,
                        strlen(plan->architecture));

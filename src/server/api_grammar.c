@@ -138,7 +138,7 @@ static bool read_structured_outputs(const ln_fields *fields, ln_api_request *req
         return false;
     for (const source_field *field = inner_fields; field->name != NULL; field++) {
         const json_t *value = ln_fields_get(&inner, field->name);
-        snprintf(param, sizeof param, "structured_outputs.%s", field->name);
+        snprintf(param, sizeof param, "%s%s", inner.path, field->name);
         if (value != NULL && !take_source(field, value, param, request, fields->error))
             return false;
     }

@@ -198,7 +198,7 @@ static constexpr bool has_rows(int kind, bool precise, unsigned rows) {
 }
 
 static constexpr bool has_shares(bool gate, unsigned rows) {
-    return !gate && rows % (2 * MERGED_ROWS) == 0;
+    return !gate && rows % MERGED_ROWS == 0;
 }
 
 /* Rows at a time, and blocks for each such tile. */

@@ -1,6 +1,7 @@
 /* y = x W^T with its epilogue, W in tiles of INT8 or INT4, for many rows of x, on WGMMA: the tiles
  * are the A operand, from registers, and x, in panels of 64 rows, the B operand. The order of every
- * sum is that of tile_linear. Blocks as in tile_job.cuh; a stage is one tile of columns. */
+ * sum is that of tile_linear. Blocks as in tile_job.cuh, or some for a tile of results
+ * (tile_shares.cuh); a stage is one tile of columns. */
 #include "backend/cuda/tile_panel_int.cuh"
 
 /* What is multiplied, as tensors of rows of 128 bytes. */

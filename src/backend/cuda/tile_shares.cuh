@@ -2,8 +2,9 @@
  * slices of the columns of a tile and leaves the sums of each in device memory. Then it merges
  * those of some rows, from all blocks, in the order in which one block would add them.
  *
- * A warp finds there what the same warps of the other blocks have left, and waits for their words.
- * The blocks of a tile follow each other, so they all run at a time. */
+ * A thread merges what the same threads of all blocks have left, so a warp waits for words of the
+ * same warps alone. Blocks wait for each other, so there are no more of them than multiprocessors,
+ * each of which has room for one; and a block has one tile, so a word is set once in a kernel. */
 #ifndef LN_BACKEND_CUDA_TILE_SHARES_CUH
 #define LN_BACKEND_CUDA_TILE_SHARES_CUH
 
@@ -13,19 +14,19 @@
 /* Rows that a block merges at once. */
 enum { MERGED_ROWS = 32, MERGED_EIGHTS = MERGED_ROWS / 8, MERGED_SUMS = MERGED_ROWS / 2 };
 
-/* The clocks that the busiest block takes for tiles of `rows` rows that so many blocks share, if a
- * tile of columns takes it per_tile; UINT32_MAX where they cannot. */
+/* The clocks that the busiest block takes for tiles of `rows` rows that so many blocks share, where
+ * there is no gate, if a tile of columns takes it per_tile; UINT32_MAX where they cannot. */
 static inline unsigned count_clocks(const ln_tile_args &p, unsigned rows, unsigned n_shares,
                                     unsigned n_cores, unsigned per_tile) {
     enum { MERGE_CLOCKS = 3000, MERGED_PER_CLOCK = 200 /* sums that are written and read */ };
-    unsigned n_jobs = count_jobs(p, rows), n_tiles = ln_ceil_div(p.n_tiles, n_shares);
+    unsigned n_jobs = count_jobs(p, rows), per_slice = ln_ceil_div(p.n_tiles, LN_TILE_SLICES);
     if (n_shares == 1)
-        return ln_ceil_div(n_jobs, n_cores) * n_tiles * per_tile;
-    unsigned per_slice = ln_ceil_div(p.n_tiles, LN_TILE_SLICES);
+        return ln_ceil_div(n_jobs, n_cores) * p.n_tiles * per_tile;
+    unsigned n_tiles = per_slice * (LN_TILE_SLICES / n_shares);   /* of a block */
     bool is_whole = (LN_TILE_SLICES - 1) * per_slice < p.n_tiles; /* no slice is empty */
     bool has_room = n_jobs * LN_TILE_SLICES * rows * COLUMNS <= LN_TILE_SPLIT_FLOATS;
-    if (p.parts[0].gate != NULL || n_jobs * n_shares > n_cores ||
-        n_jobs * n_shares > LN_TILE_SPLIT_BLOCKS || !is_whole || !has_room)
+    if (n_jobs * n_shares > n_cores || n_jobs * n_shares > LN_TILE_SPLIT_BLOCKS || !is_whole ||
+        !has_room)
         return UINT32_MAX;
     unsigned n_rows = ln_ceil_div(p.n_rows, 8) * 8, n_merged = LN_TILE_SLICES * n_rows;
     return n_tiles * per_tile + MERGE_CLOCKS +
@@ -97,7 +98,7 @@ static __device__ __forceinline__ unsigned *word_of(const ln_tile_args &p, unsig
     return p.split.left + ((first + from) * n_shares + to) * WARPS + threadIdx.x / LN_WARP;
 }
 
-/* Behind its last slice: a warp tells those of the other blocks, and waits for them. */
+/* Behind its last slice: a warp tells those of all blocks of the tile, and waits for them. */
 static __device__ __forceinline__ void meet_shares(const ln_tile_args &p, unsigned n_shares) {
     unsigned share = blockIdx.x % n_shares, lane = threadIdx.x % LN_WARP;
     __syncwarp();

@@ -33,12 +33,14 @@
 enum {
     LN_TILE_SPLIT_BLOCKS = 132,
     LN_TILE_SPLIT_PLACES = 4 * LN_TILE_SPLIT_BLOCKS,
-    LN_TILE_SPLIT_SUMS = 64 * 128,                           /* floats of a place */
-    LN_TILE_SPLIT_WORDS = 4 * 12 * LN_TILE_SPLIT_BLOCKS,     /* for each of four blocks' warps */
-    LN_TILE_SPLIT_FLOATS = 33 * LN_TILE_SLICES * 192 * 128, /* of blocks */
+    LN_TILE_SPLIT_SUMS = 64 * 128,                          /* floats of a place */
+    LN_TILE_SPLIT_WORDS = 4 * 12 * LN_TILE_SPLIT_BLOCKS,    /* four for each warp of a block */
+    LN_TILE_SPLIT_FLOATS = 33 * LN_TILE_SLICES * 192 * 128, /* of tiles that blocks share */
     LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_FLOATS +
                                LN_TILE_SPLIT_PLACES * LN_TILE_SPLIT_SUMS)
 };
+static_assert(LN_TILE_SPLIT_FLOATS >= LN_TILE_SPLIT_BLOCKS * LN_TILE_SPLIT_SUMS,
+              "blocks of few rows leave theirs there, too");
 
 /* Bytes of a half of what lies behind these. */
 static inline size_t ln_tile_x_half(const ln_tile_x *x) {

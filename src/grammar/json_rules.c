@@ -182,8 +182,8 @@ void ln_json_rules_add(ln_grammar_builder *b, ln_json_rules *rules) {
 char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
     char *text = NULL;
     bool is_same = false;
-    for (size_t digits = 15; digits <= 17 && !is_same;
-         digits++) { /* as many as the longest needs */
+    /* with as many digits as its longest number needs */
+    for (size_t digits = 15; digits <= 17 && !is_same; digits++) {
         free(text);
         text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         json_t *again =

@@ -102,7 +102,6 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, unsign
         add_empty_slices(p.n_tiles, total);
 }
 
-/* Makes results of sums of a tile of ROWS rows. */
 template <int KIND, int ROWS, bool GATE>
 static __device__ __forceinline__ void end_job(const ln_tile_args &p, unsigned &number,
                                                float (&total)[ROWS / 2], float *outs) {
@@ -115,22 +114,6 @@ static __device__ __forceinline__ void end_job(const ln_tile_args &p, unsigned &
         scale_sums<KIND>(p.x.scales + job.panel * ROWS, scales, total);
     }
     finish<ROWS, GATE>(p, number, total, outs);
-}
-
-/* Merges the block's rows of a tile that it shares, and ends them like tiles of so many rows. */
-template <int KIND, int ROWS>
-static __device__ __forceinline__ void end_share(const gemm_args &g, const job &job,
-                                                 unsigned number, float *outs) {
-    stretch tile = find_stretch<ROWS>(g.p, job, 0, g.n_shares);
-    meet_shares(g.p, g.n_shares);
-#pragma unroll 1
-    for (unsigned part = blockIdx.x % g.n_shares; part * MERGED_EIGHTS < tile.n_eights;
-         part += g.n_shares) {
-        unsigned merged = find_merged<ROWS>(g.p, job, number, part);
-        float total[MERGED_SUMS];
-        merge_rows<ROWS>(tile, part, total);
-        end_job<KIND, MERGED_ROWS, false>(g.p, merged, total, outs);
-    }
 }
 
 #endif
@@ -168,7 +151,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
             multiply<KIND, PRECISE, SHARED>(p, number, own, p.parts[job.part].precise, stages, pipe,
                                             at, total);
         if constexpr (SHARED)
-            end_share<KIND, ROWS>(g, job, number, outs);
+            end_share<KIND, ROWS>(p, job, number, g.n_shares, outs);
         else
             end_job<KIND, ROWS, GATE>(p, number, total, outs);
     }

@@ -41,19 +41,10 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
     }
 }
 
-/* Merges the block's rows of a tile that it shares, and ends them like tiles of so many rows. */
-static __device__ __forceinline__ void end_share(const gemm_args &g, const job &job,
-                                                 unsigned number, float *outs) {
-    stretch tile = find_stretch<PANEL>(g.p, job, 0, g.n_shares);
-    meet_shares(g.p, g.n_shares);
-#pragma unroll 1
-    for (unsigned part = blockIdx.x % g.n_shares; part * MERGED_EIGHTS < tile.n_eights;
-         part += g.n_shares) {
-        unsigned merged = find_merged<PANEL>(g.p, job, number, part);
-        float total[MERGED_SUMS];
-        merge_rows<PANEL>(tile, part, total);
-        finish<MERGED_ROWS, false>(g.p, merged, total, outs);
-    }
+template <int KIND, int ROWS, bool GATE>
+static __device__ __forceinline__ void end_job(const ln_tile_args &p, unsigned &number,
+                                               float (&total)[ROWS / 2], float *outs) {
+    finish<ROWS, GATE>(p, number, total, outs);
 }
 
 #endif
@@ -86,9 +77,9 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
             expect_residual<PANEL>(g.p, job);
         multiply<KIND, SHARED>(g.p, own, stages, pipe, at, total);
         if constexpr (SHARED)
-            end_share(g, job, number, outs);
+            end_share<KIND, PANEL>(g.p, job, number, g.n_shares, outs);
         else
-            finish<PANEL, GATE>(g.p, number, total, outs);
+            end_job<KIND, PANEL, GATE>(g.p, number, total, outs);
     }
 #endif
 }

@@ -143,6 +143,30 @@ static __device__ __forceinline__ unsigned find_merged(const ln_tile_args &p, co
            job.panel * (ROWS / MERGED_ROWS) + part;
 }
 
+/* Makes results of the sums of job `number`, a tile of ROWS rows. Defined for each kernel whose
+ * tiles are shared. */
+template <int KIND, int ROWS, bool GATE>
+static __device__ __forceinline__ void end_job(const ln_tile_args &p, unsigned &number,
+                                               float (&total)[ROWS / 2], float *outs);
+
+/* Merges the block's rows of a tile that it shares, and ends them like tiles of so many rows.
+ * n_shares: where the kernel's parameters lie. */
+template <int KIND, int ROWS>
+static __device__ __forceinline__ void end_share(const ln_tile_args &p, const job &job,
+                                                 unsigned number, const unsigned &n_shares,
+                                                 float *outs) {
+    stretch tile = find_stretch<ROWS>(p, job, 0, n_shares);
+    meet_shares(p, n_shares);
+#pragma unroll 1
+    for (unsigned part = blockIdx.x % n_shares; part * MERGED_EIGHTS < tile.n_eights;
+         part += n_shares) {
+        unsigned merged = find_merged<ROWS>(p, job, number, part);
+        float total[MERGED_SUMS];
+        merge_rows<ROWS>(tile, part, total);
+        end_job<KIND, MERGED_ROWS, false>(p, merged, total, outs);
+    }
+}
+
 #endif
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "backend/cpu/cpu.h"
 #if LINNET_HAS_CUDA
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/backend.h"
 #define NAMES "cpu, cuda"
 #else
 #define NAMES "cpu"

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/quantize_gguf.h"
-#include "format/quantize_mix.h"
+#include "format/quantize/gguf.h"
+#include "format/quantize/mix.h"
 
 typedef struct ln_cli_conversion {
     const ln_mix *mix;   /* NULL: not given */

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/conversion.h"
 #include "cli/options.h"
-#include "model/convert.h"
+#include "convert/convert.h"
 
 enum { KEY_NO_TOKENIZER = LN_KEYS_COMMAND };
 

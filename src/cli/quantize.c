@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/conversion.h"
 #include "cli/options.h"
-#include "format/quantize_gguf.h"
+#include "format/quantize/gguf.h"
 
 typedef struct quantize_args {
     const char *from, *to;

@@ -14,8 +14,8 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "format/checkpoint.h"
-#include "text/template.h"
-#include "text/template_tokens.h"
+#include "text/jinja/template.h"
+#include "text/jinja/tokens.h"
 
 enum { KEY_CONTEXT = LN_KEYS_COMMAND, KEY_NOW };
 

@@ -10,7 +10,7 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { KEY_TEXT = LN_KEYS_COMMAND, KEY_FILE, KEY_NO_SPECIAL, KEY_IDS, KEY_KEEP_SPECIAL };
 

@@ -7,7 +7,7 @@
 #ifndef LN_ENGINE_DRAFT_H
 #define LN_ENGINE_DRAFT_H
 
-#include "engine/plan.h"
+#include "engine/plan/plan.h"
 #include "engine/step.h"
 #include "model/forward.h"
 #include "sampling/sampler.h"

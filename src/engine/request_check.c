@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 enum {
     MAX_SALT_BYTES = 256,

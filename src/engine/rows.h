@@ -7,7 +7,7 @@
 
 #include "base/layout.h"
 #include "base/pool.h"
-#include "engine/plan.h"
+#include "engine/plan/plan.h"
 #include "engine/sequence.h"
 #include "sampling/sampler.h"
 

@@ -1,7 +1,7 @@
 #include "engine/stats.h"
 
+#include "engine/api/options.h"
 #include "engine/engine.h"
-#include "engine/options.h"
 
 void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_stats *stats) {
     linnet_engine_stats full = {

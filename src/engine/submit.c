@@ -5,8 +5,8 @@
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
+#include "engine/api/options.h"
 #include "engine/engine.h"
-#include "engine/options.h"
 #include "engine/request.h"
 #include "engine/request_check.h"
 #include "engine/request_rules.h"

@@ -8,7 +8,7 @@
 #define LN_ENGINE_TEXT_STREAM_H
 
 #include "base/layout.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* A string and its failure function (Knuth, Morris and Pratt, 1977): borders[i] is the length of
  * the longest proper prefix of bytes[0 .. i] that also ends it. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/grow.h"
+#include "base/grow.h"
 
 /* Sets of the automaton's states, each a state of the new one. */
 typedef struct subset {

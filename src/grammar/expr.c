@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/grow.h"
+#include "base/grow.h"
 
 void ln_grammar_builder_init(ln_grammar_builder *builder, ln_error *err) {
     *builder = (ln_grammar_builder){.err = err};

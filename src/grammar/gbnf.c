@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+#include "base/utf8.h"
 #include "grammar/grammar_state.h"
-#include "text/grow.h"
-#include "text/utf8.h"
 
 typedef struct gbnf_parser {
     ln_grammar_builder *builder;

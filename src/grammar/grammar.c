@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "grammar/grammar_state.h"
-#include "text/utf8.h"
 
 ln_status ln_grammar_read(ln_grammar_builder *builder, linnet_grammar_kind kind, const char *text,
                           size_t n_bytes) {

@@ -7,7 +7,7 @@
 #include "grammar/automaton.h"
 #include "grammar/dense.h"
 #include "grammar/grammar.h"
-#include "text/tool_syntax.h"
+#include "text/chat/tool_syntax.h"
 
 struct ln_grammar {
     atomic_uint references;

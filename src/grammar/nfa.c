@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "text/grow.h"
-#include "text/utf8.h"
+#include "base/grow.h"
+#include "base/utf8.h"
 
 void ln_nfa_init(ln_nfa *nfa, size_t max_states) {
     *nfa = (ln_nfa){.max_states = max_states};

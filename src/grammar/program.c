@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/grow.h"
+#include "base/grow.h"
 
 enum {
     FUEL = 10 * 1000 * 1000, /* steps of work for all deterministic automata of a grammar */

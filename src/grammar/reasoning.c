@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "grammar/grammar_state.h"
-#include "text/tool_syntax.h"
+#include "text/chat/tool_syntax.h"
 
 ln_expr *ln_expr_marker(ln_grammar_builder *b, const char *text) {
     char special[64] = {LN_SPECIAL_MARK};

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/layout.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 enum { LN_TRIE_MAX_DEPTH = 250 }; /* longer tokens are in no grammar */
 

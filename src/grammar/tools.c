@@ -4,7 +4,7 @@
 
 #include "grammar/grammar_state.h"
 #include "grammar/json_rules.h"
-#include "text/tool_syntax.h"
+#include "text/chat/tool_syntax.h"
 
 typedef struct tools_reader {
     ln_grammar_builder *builder;

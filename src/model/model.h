@@ -4,8 +4,8 @@
 
 #include "format/checkpoint.h"
 #include "model/spec.h"
-#include "text/template.h"
-#include "text/tokenizer.h"
+#include "text/jinja/template.h"
+#include "text/tokenizer/tokenizer.h"
 
 struct linnet_model {
     ln_checkpoint *checkpoint;

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/siphash.h"
 #include "server/json_out.h"
-#include "text/grow.h"
 
 /* ---- pieces ----------------------------------------------------------------------------- */
 

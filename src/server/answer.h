@@ -3,7 +3,7 @@
 #define LN_SERVER_ANSWER_H
 
 #include "server/api.h"
-#include "text/chat_text.h"
+#include "text/chat/chat_text.h"
 
 /* A call, and what of it was not shown yet. */
 typedef struct ln_answer_call {

@@ -6,7 +6,7 @@
 #include <linnet.h>
 
 #include "server/fields.h"
-#include "text/tool_syntax.h"
+#include "text/chat/tool_syntax.h"
 
 enum {
     LN_API_MAX_PROMPTS = 1024,

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 /* Bytes at the start of the text that stand for themselves in a JSON string. */
 static size_t count_plain(const char *text, size_t n_bytes) {

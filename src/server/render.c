@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
 #include "server/json_out.h"
-#include "text/utf8.h"
 
 /* ---- logprobs --------------------------------------------------------------------------- */
 

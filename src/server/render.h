@@ -6,7 +6,7 @@
 
 #include "server/answer.h"
 #include "server/api.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* The columns that logprobs are collected in, as JSON without the outer brackets: chats have one,
  * with an object per token; completions have four. */

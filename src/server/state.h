@@ -11,7 +11,7 @@
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/server.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 typedef struct ln_job ln_job;
 typedef struct ln_generation ln_generation;

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/spoken.h"
+#include "cli/chat/spoken.h"
 #include "model/model.h"
 #include "test.h"
 

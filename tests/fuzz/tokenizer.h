@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#include "text/ids.h"
-#include "text/tokenizer_state.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
+#include "text/tokenizer/ids.h"
+#include "text/tokenizer/tokenizer_state.h"
 
 static const char text[] = "Hello, <s>w\xc3\xb6rld</s>  \xe4\xbd\xa0\xe5\xa5\xbd 12345 don't\n\n"
                            "\xf0\x9f\x99\x82\xff\xed\xa0\x80 \xe2\x96\x81 aaaaaaaaaaaa\0\x01[CLS]"

@@ -16,10 +16,11 @@ BEGIN {
     allow["kv"] = "base kv"
     allow["sampling"] = "base sampling"
     allow["model"] = "base format text backend model"
+    allow["convert"] = "base format text backend model convert"
     allow["engine"] = "base format text grammar backend kv sampling model engine"
     allow["dist"] = "base dist"
-    allow["server"] = "base format text grammar backend kv sampling model engine server"
-    allow["cli"] = "base format text grammar backend kv sampling model engine server cli"
+    allow["server"] = "base format text grammar backend kv sampling model convert engine server"
+    allow["cli"] = "base format text grammar backend kv sampling model convert engine server cli"
 }
 function report(what) {
     printf "%s:%d: %s\n", FILENAME, FNR, what

@@ -1,7 +1,7 @@
 #include "backend/cuda/dispatch.h"
 
-#include "backend/cuda/attention.h"
-#include "backend/cuda/chain.h"
+#include "backend/cuda/attention/select.h"
+#include "backend/cuda/fused/decode.h"
 
 static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
     [LN_OP_COPY] = ln_cuda_copy,

@@ -2,8 +2,8 @@
 #ifndef LN_BACKEND_CUDA_DISPATCH_H
 #define LN_BACKEND_CUDA_DISPATCH_H
 
-#include "backend/cuda/kernels.h"
-#include "backend/cuda/tiles.h"
+#include "backend/cuda/ops.h"
+#include "backend/cuda/weights/layout.h"
 
 bool ln_cuda_has_kernel(ln_op_kind kind);
 

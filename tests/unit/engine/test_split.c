@@ -1,7 +1,7 @@
 /* Layers split over two backends: the last ones on the one under test, the others on the CPU. */
 #include "engine_test.h"
 
-#include "engine/front.h"
+#include "engine/plan/cpu_layers.h"
 
 /* Greedy ids of a golden model's prompts, one request after another, and the plan. */
 static void answer(const golden *g, linnet_engine_options options, int32_t ids[][MAX_IDS]) {

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "model/model.h"
-#include "text/utf8.h"
 
 enum { FIRST_BYTE_ID = 3 };
 

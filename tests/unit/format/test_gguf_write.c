@@ -15,8 +15,8 @@
 #include "base/file.h"
 #include "format/checkpoint.h"
 #include "format/gguf_write.h"
-#include "format/quantize_gguf.h"
-#include "format/quantize_write.h"
+#include "format/quantize/gguf.h"
+#include "format/quantize/write.h"
 #include "format/quants.h"
 
 static char folder[64];

@@ -2,7 +2,7 @@
  * reads. */
 #include "grammar_test.h"
 
-#include "text/chat_text.h"
+#include "text/chat/chat_text.h"
 
 #define TOOLS                                                                                      \
     "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"get\", "                      \

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/template.h"
+#include "text/jinja/template.h"
 
 /* Friday, 2026-11-20 09:30:05: the clock of the reference answers. */
 static const struct tm template_now = {.tm_year = 126,

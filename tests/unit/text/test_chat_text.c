@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/chat_text.h"
+#include "text/chat/chat_text.h"
 
 /* The pieces as text: content as it is, <R:reasoning>, <C:name>, <A:arguments>.
  */

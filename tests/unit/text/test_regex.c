@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/regex.h"
+#include "text/regex/regex.h"
 
 /* The matches of a pattern as "[a][b]". */
 static char *matches(const char *pattern, const char *text) {

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "text/ids.h"
-#include "text/tokenizer_state.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
+#include "text/tokenizer/ids.h"
+#include "text/tokenizer/tokenizer_state.h"
 
 static inline bool ends_with(const char *text, const char *end) {
     size_t n = strlen(text), m = strlen(end);

@@ -1,0 +1,287 @@
+/* Rows of x to the form that tiles meet. Grid: blocks of 1,024 columns, row after row; a thread
+ * for four columns. Where rows have one scale each, a block for each row, which it holds in
+ * registers, or, where it is long, reads twice; on Hopper a cluster of blocks for each of few rows
+ * that are longer than a block's threads have columns. */
+#include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/gemm/groups.cuh"
+
+enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
+enum { MIN_PANEL_ROWS = 9 };
+
+size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
+    size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols), panel = LN_TILE_PANEL(LN_TILE_BF16);
+    n_rows = (n_rows + panel - 1) / panel * panel;
+    return LN_TILE_SPLIT_BYTES +
+           n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
+}
+
+size_t ln_tile_x_groups_bytes(size_t n_groups, size_t n_cols) {
+    size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols);
+    return n_groups * LN_TILE_PANEL(LN_TILE_BF16) * cols * 2 * sizeof(__nv_bfloat16);
+}
+
+typedef struct convert_args {
+    const float *x;
+    const __nv_bfloat16 *narrow; /* or rows of these, [n_rows][n_cols] */
+    size_t stride, n_cols;
+    bool is_aligned;
+    ln_tile_x_parts to;
+    ln_tile_groups groups;       /* where rows go to panels by group: */
+    const ln_listed_slot *slots; /* of a panel each */
+    size_t rows_per_x;
+} convert_args;
+
+/* Four columns of a row; past its end zeros. */
+static __device__ __forceinline__ void load_four(const convert_args &p, size_t row, size_t col,
+                                                 float v[4]) {
+    const float *x = p.x + row * p.stride + col;
+    if (p.is_aligned && col < p.n_cols) {
+        float4 four = *(const float4 *)x;
+        v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+    } else {
+        for (int i = 0; i < 4; i++)
+            v[i] = col + i < p.n_cols ? x[i] : 0.0f;
+    }
+}
+
+/* The row of x that goes to `row`; false: none does. */
+template <bool BY_GROUP>
+static __device__ __forceinline__ bool find_source(const convert_args &p, size_t row,
+                                                   size_t *from) {
+    *from = row;
+    if (!BY_GROUP)
+        return true;
+    ln_group_slot slot = p.slots[row / p.to.panel].slot;
+    unsigned i = (unsigned)(row % p.to.panel);
+    if (i >= slot.n)
+        return false;
+    *from = ln_slot_row(p.groups, slot, i) / p.rows_per_x;
+    return true;
+}
+
+template <bool BY_GROUP> static __global__ void convert(const __grid_constant__ convert_args p) {
+    ln_follow_last();
+    unsigned per_row = ((unsigned)p.to.cols + CONVERT_COLS - 1) / CONVERT_COLS;
+    size_t row = blockIdx.x / per_row, from;
+    size_t col = blockIdx.x % per_row * CONVERT_COLS + 4 * threadIdx.x;
+    if (col >= p.to.cols || !find_source<BY_GROUP>(p, row, &from))
+        return;
+    float v[4];
+    load_four(p, from, col, v);
+    ln_tile_x_put(p.to, row, col, v);
+}
+
+template <bool BY_GROUP>
+static __global__ void __launch_bounds__(ROW_THREADS)
+    convert_rows(const __grid_constant__ convert_args p) {
+    __shared__ float shared[LN_MAX_WARPS];
+    ln_follow_last();
+    size_t row = blockIdx.x, from;
+    if (!find_source<BY_GROUP>(p, row, &from))
+        return;
+    float v[4], largest = 0.0f;
+#pragma unroll 4
+    for (size_t col = 4 * threadIdx.x; col < p.n_cols; col += 4 * ROW_THREADS) {
+        load_four(p, from, col, v);
+        largest = fmaxf(largest, ln_largest_of_four(v));
+    }
+    largest = ln_block_max(largest, shared);
+#pragma unroll 4
+    for (size_t col = 4 * threadIdx.x; col < p.to.cols; col += 4 * ROW_THREADS) {
+        load_four(p, from, col, v);
+        ln_tile_x_put_by_row(p.to, row, col, v, largest);
+    }
+}
+
+/* A row of at most HELD * 4 * ROW_THREADS columns in registers. */
+template <int HELD>
+static __device__ __forceinline__ float hold_row(const convert_args &p, size_t row,
+                                                 float (&v)[HELD][4]) {
+    float largest = 0.0f;
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        size_t col = 4 * ((size_t)h * ROW_THREADS + threadIdx.x);
+        if (col < p.n_cols)
+            load_four(p, row, col, v[h]);
+    }
+#pragma unroll
+    for (int h = 0; h < HELD; h++)
+        largest = fmaxf(largest, ln_largest_of_four(v[h]));
+    return largest;
+}
+
+/* The same of a row of bf16, whose magnitudes are in order as numbers without a sign. */
+template <int HELD>
+static __device__ __forceinline__ float hold_narrow_row(const convert_args &p, size_t row,
+                                                        float (&v)[HELD][4]) {
+    const uint2 *x = (const uint2 *)(p.narrow + row * p.n_cols);
+    uint2 fours[HELD] = {};
+    unsigned two = 0;
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = h * ROW_THREADS + threadIdx.x;
+        if (4 * i < (unsigned)p.n_cols)
+            fours[h] = __ldcs(x + i);
+    }
+#pragma unroll
+    for (int h = 0; h < HELD; h++)
+        two = __vmaxu2(two, __vmaxu2(fours[h].x & 0x7fff7fff, fours[h].y & 0x7fff7fff));
+    unsigned largest = max(two >> 16, two & 0xffff);
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        v[h][0] = __uint_as_float(fours[h].x << 16);
+        v[h][1] = __uint_as_float(fours[h].x & 0xffff0000u);
+        v[h][2] = __uint_as_float(fours[h].y << 16);
+        v[h][3] = __uint_as_float(fours[h].y & 0xffff0000u);
+    }
+    return __uint_as_float(min(largest, 0x7f80u) << 16); /* NaN counts as infinite */
+}
+
+template <int HELD, bool NARROW>
+static __global__ void __launch_bounds__(ROW_THREADS, HELD < 4 ? 4 : 3)
+    convert_held_rows(const __grid_constant__ convert_args p) {
+    __shared__ unsigned shared[LN_MAX_WARPS];
+    ln_follow_last();
+    size_t row = blockIdx.x;
+    float v[HELD][4] = {}, largest = NARROW ? hold_narrow_row(p, row, v) : hold_row(p, row, v);
+    ln_tile_x_put_held<ROW_THREADS>(p.to, row, v, ln_block_greatest(largest, shared));
+}
+
+enum { MAX_HELD = 7, MAX_SHARED_ROWS = 64 };
+
+/* A row by the blocks of a cluster, four columns to a thread: few rows are ready sooner so. */
+static __global__ void __launch_bounds__(ROW_THREADS)
+    convert_shared_rows(const __grid_constant__ convert_args p) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    __shared__ unsigned shared[LN_MAX_WARPS];
+    __shared__ float greatest[MAX_HELD];
+    unsigned n, rank;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;");
+    ln_follow_last();
+    size_t row = blockIdx.x / n, col = 4 * ((size_t)rank * ROW_THREADS + threadIdx.x);
+    float v[4] = {};
+    if (col < p.n_cols)
+        load_four(p, row, col, v);
+    float largest = ln_block_greatest(ln_largest_of_four(v), shared);
+    asm volatile("barrier.cluster.wait.aligned;"); /* all blocks are there */
+    if (threadIdx.x < n)
+        asm volatile("{\n"
+                     ".reg .b32 at;\n"
+                     "mapa.shared::cluster.u32 at, %0, %1;\n"
+                     "st.shared::cluster.f32 [at], %2;\n"
+                     "}" ::"r"(ln_shared_address(&greatest[rank])),
+                     "r"(threadIdx.x), "f"(largest)
+                     : "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    for (unsigned i = 0; i < n; i++)
+        largest = fmaxf(largest, greatest[i]);
+    if (col < p.to.cols)
+        ln_tile_x_put_by_row(p.to, row, col, v, largest);
+#endif
+}
+
+static int launch_shared(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+    unsigned n = ln_ceil_div(args.to.cols, 4 * ROW_THREADS);
+    return ln_launch_clusters(convert_shared_rows, dim3((unsigned)n_rows * n), ROW_THREADS, 0, n,
+                              stream, args);
+}
+
+template <bool NARROW>
+static int launch_held(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+    dim3 grid((unsigned)n_rows);
+    if (!NARROW && n_rows <= MAX_SHARED_ROWS && args.to.cols > 4 * ROW_THREADS &&
+        ln_runs_hopper_code())
+        return launch_shared(args, n_rows, stream);
+    switch (ln_ceil_div(args.to.cols, 4 * ROW_THREADS)) {
+    case 1: return ln_launch(convert_held_rows<1, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 2: return ln_launch(convert_held_rows<2, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 3:
+    case 4: return ln_launch(convert_held_rows<4, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    default:
+        return ln_launch(convert_held_rows<MAX_HELD, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    }
+}
+
+template <bool BY_GROUP>
+static int launch_rows(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+    if (!BY_GROUP && args.to.cols <= MAX_HELD * 4 * ROW_THREADS)
+        return launch_held<false>(args, n_rows, stream);
+    return ln_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream, args);
+}
+
+bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x *x) {
+    ln_tile_x now = {};
+    size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
+    now.blas = x->blas;
+    now.memory = x->memory;
+    now.bytes = x->bytes;
+    now.of = p->x;
+    now.n_cols = p->weight->n_cols;
+    now.n_rows = (p->n_rows + rows_per_x - 1) / rows_per_x;
+    now.stride = p->x_stride > 0 ? p->x_stride : now.n_cols;
+    now.is_int8 = !ln_tile_meets_16((int)p->weight->layout);
+    now.by_row = ln_tile_scales_rows((int)p->weight->layout);
+    now.is_f8 = p->weight->layout == LN_TILE_F8_ROW;
+    now.precise = precise && !plain && p->weight->layout == LN_TILE_BF16;
+    size_t least = LN_TILE_FEW_ROWS + 1;
+    if (p->weight->layout != LN_TILE_INT8_ROW)
+        least = MIN_PANEL_ROWS;
+    now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && p->groups.n_groups == 0 &&
+                    ln_runs_hopper_code();
+    size_t with_ends = now.n_cols + LN_TILE_SLICES * ln_tile_cols(LN_TILE_F8_ROW);
+    now.in_panels |= now.is_f8 && now.n_rows * with_ends > LN_TILE_FEW_F8_BYTES;
+    bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&
+                    x->stride == now.stride && x->is_int8 == now.is_int8 && x->is_f8 == now.is_f8 &&
+                    x->by_row == now.by_row && x->in_panels == now.in_panels &&
+                    (x->precise || !now.precise);
+    if (!is_there)
+        *x = now;
+    return !is_there;
+}
+
+static convert_args make_args(const ln_tile_x *x) {
+    convert_args args = {};
+    args.x = x->of;
+    args.stride = x->stride;
+    args.n_cols = x->n_cols;
+    args.is_aligned =
+        x->n_cols % 4 == 0 && x->stride % 4 == 0 && (uintptr_t)x->of % sizeof(float4) == 0;
+    args.to = ln_tile_x_divide(x);
+    return args;
+}
+
+template <bool BY_GROUP>
+static int launch(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+    if (args.to.by_row)
+        return launch_rows<BY_GROUP>(args, n_rows, stream);
+    unsigned grid = (unsigned)(ln_ceil_div(args.to.cols, CONVERT_COLS) * n_rows);
+    return ln_launch(convert<BY_GROUP>, dim3(grid), CONVERT_THREADS, 0, stream, args);
+}
+
+int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream) {
+    return launch<false>(make_args(x), x->n_rows, stream);
+}
+
+bool ln_tile_x_takes_narrow(const ln_tile_x *x) {
+    return x->by_row && !x->by_group && x->n_cols % 4 == 0 &&
+           ln_tile_x_divide(x).cols <= MAX_HELD * 4 * ROW_THREADS;
+}
+
+int ln_tile_x_convert_narrow(const ln_tile_x *x, const void *rows, ln_cuda_stream stream) {
+    convert_args args = make_args(x);
+    args.narrow = (const __nv_bfloat16 *)rows;
+    return launch_held<true>(args, x->n_rows, stream);
+}
+
+int ln_tile_x_convert_groups(const ln_tile_x *x, const ln_tile_groups &groups,
+                             const ln_listed_slot *slots, size_t rows_per_x,
+                             ln_cuda_stream stream) {
+    convert_args args = make_args(x);
+    args.groups = groups;
+    args.slots = slots;
+    args.rows_per_x = rows_per_x;
+    return launch<true>(args, x->n_rows, stream);
+}

@@ -1,0 +1,16 @@
+/* Decode on Hopper from 16-bit caches (sm90_decode_f16.cu): what slices give, or the result where
+ * there is one, with the bits of the kernel for every GPU. */
+#ifndef LN_BACKEND_CUDA_ATTENTION_SM90_DECODE_F16_CUH
+#define LN_BACKEND_CUDA_ATTENTION_SM90_DECODE_F16_CUH
+
+#include "backend/cuda/attention/mma.cuh"
+#include "backend/cuda/ops/qkv.cuh"
+
+bool ln_takes_split_attention(const ln_fast_args *args, const ln_cuda_step *step);
+/* Whether it can finish q, k and v, too. */
+bool ln_split_attention_finishes(const ln_fast_args *args, const ln_qkv_args *qkv);
+/* qkv: what it is to finish; NULL: that has been done. */
+int ln_split_attention(const ln_fast_args *args, const ln_qkv_args *qkv, const ln_cuda_step *step,
+                       cudaStream_t stream);
+
+#endif

@@ -1,0 +1,198 @@
+/* What brings queries and tiles to the shared memory of sm90_prefill.cu: tiles of 16-bit caches
+ * the copy engine, those of bytes a warpgroup, which makes them f16 on the way. */
+#ifndef LN_BACKEND_CUDA_ATTENTION_SM90_PREFILL_PRODUCER_CUH
+#define LN_BACKEND_CUDA_ATTENTION_SM90_PREFILL_PRODUCER_CUH
+
+#include "backend/cuda/attention/mma.cuh"
+#include "backend/cuda/ptx/wgmma.cuh"
+
+enum {
+    GROUP = 128, /* threads of a warpgroup */
+    STAGES = 4,
+    HALF = 64,                       /* numbers of a row of shared memory */
+    HALF_BYTES = LN_KEYS * HALF * 2, /* 64 rows of them */
+    BYTE_TILES = 3                   /* under way as bytes */
+};
+
+/* The keys that a block walks over. */
+typedef struct wide_walk {
+    unsigned low, high, first, n_tiles;
+} wide_walk;
+
+/* A tile as bytes: of K, then of V, then a scale for each thread, of a row of K or of V. A thread
+ * reads nothing but what it has copied: 16 bytes of each half row of some rows. */
+template <int D> struct wide_bytes {
+    static constexpr unsigned HALVES = D / HALF;
+    static constexpr unsigned ROWS = GROUP / 4; /* of which one half is copied at once */
+    static constexpr unsigned ARRAY_BYTES = LN_KEYS * D;
+    static constexpr unsigned SCALES_AT = 2 * ARRAY_BYTES;
+    static constexpr unsigned TILE_BYTES = SCALES_AT + GROUP * 4;
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+static __device__ __forceinline__ float4 join(float2 low, float2 high) {
+    return make_float4(low.x, low.y, high.x, high.y);
+}
+
+/* This warp's 16 rows of queries to shared memory, as 16-bit numbers in the order of ln_load_query;
+ * rows that are not there are zeros. */
+template <int D, int DTYPE>
+static __device__ __forceinline__ void
+store_queries(const ln_fast_args &p, size_t seq, size_t kv_head, unsigned first_row,
+              unsigned n_rows, unsigned warp_in_group, char *queries) {
+    constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
+    enum { PARTS = D / 8 };
+    unsigned lane = threadIdx.x % LN_WARP;
+    size_t first_token = (size_t)p.a.seq_starts[seq];
+    for (unsigned at = lane; at < 16 * PARTS; at += LN_WARP) {
+        unsigned row = at / PARTS, part = at % PARTS, in_tile = 16 * warp_in_group + row;
+        unsigned row_of_all = first_row + row;
+        uint4 packed = make_uint4(0, 0, 0, 0);
+        if (row_of_all < n_rows) {
+            size_t token = first_token + row_of_all / p.heads_per_kv;
+            size_t head = kv_head * p.heads_per_kv + row_of_all % p.heads_per_kv;
+            const float *q = p.a.q + (token * p.a.n_heads + head) * D;
+            const float4 *whole = (const float4 *)(q + 8 * part);
+            const float2 *pairs = (const float2 *)(q + part / 2 * 16 + part % 2 * 2);
+            float4 low = BYTES ? join(pairs[0], pairs[2]) : whole[0];
+            float4 high = BYTES ? join(pairs[4], pairs[6]) : whole[1];
+            packed = make_uint4(ln_pack<BF16>(low.x, low.y), ln_pack<BF16>(low.z, low.w),
+                                ln_pack<BF16>(high.x, high.y), ln_pack<BF16>(high.z, high.w));
+        }
+        *(uint4 *)(queries + part / 8 * HALF_BYTES + in_tile * HALF * 2 +
+                   (part % 8 ^ in_tile % 8) * 16) = packed;
+    }
+}
+
+/* A warp brings 64 columns of all tiles of K, or of V; to, full, empty: where those of stage 0 are.
+ */
+template <int D>
+static __device__ __forceinline__ void bring(const ln_fast_args &p, const wide_walk &w, size_t seq,
+                                             unsigned kv_head, const CUtensorMap *map,
+                                             unsigned half, unsigned box_rows, char *to,
+                                             uint64_t *full, uint64_t *empty) {
+    enum { STAGE_BYTES = 2 * (D / HALF) * HALF_BYTES };
+    unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KEYS / box_rows;
+    const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
+    to += lane * box_rows * HALF * 2;
+    for (unsigned tile = 0; tile < w.n_tiles; tile++) {
+        unsigned stage = tile % STAGES, key = w.first + tile * LN_KEYS + lane * box_rows;
+        unsigned block_key = min(max(key, w.low), w.high - 1);
+        unsigned block = lane < n_boxes ? (unsigned)table[block_key >> p.block_shift] : 0;
+        unsigned row = ((block * (unsigned)p.a.kv.n_heads + kv_head) << p.block_shift) +
+                       (key & ((1u << p.block_shift) - 1));
+        ln_barrier_wait(&empty[2 * stage], (tile / STAGES & 1) ^ 1);
+        if (lane == 0)
+            ln_barrier_expect(&full[2 * stage], HALF_BYTES);
+        __syncwarp();
+        if (lane < n_boxes)
+            ln_copy_box(to + stage * STAGE_BYTES, map, (int)(half * HALF), (int)row,
+                        &full[2 * stage]);
+    }
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* Number `lane` of the blocks of the cache that tile `first` is in. */
+static __device__ __forceinline__ unsigned find_block(const ln_fast_args &p, const wide_walk &w,
+                                                      const int32_t *table, unsigned first) {
+    unsigned at = (first >> p.block_shift) + threadIdx.x % LN_WARP;
+    return (unsigned)table[min(at, (w.high - 1) >> p.block_shift)];
+}
+
+/* Queues the copies of a thread's part of a tile. Rows that are not to be seen stand for others
+ * that are. */
+template <int D>
+static __device__ __forceinline__ void copy_bytes(const ln_fast_args &p, const wide_walk &w,
+                                                  unsigned kv_head, unsigned first, unsigned block,
+                                                  char *to) {
+    typedef wide_bytes<D> shape;
+    unsigned thread = threadIdx.x % GROUP, shift = p.block_shift, mask = (1u << shift) - 1;
+    size_t head_bytes = p.a.keys.head_bytes;
+    to += thread * 16;
+#pragma unroll
+    for (unsigned row = 0; row < LN_KEYS; row += shape::ROWS) {
+        unsigned key = min(max(first + row + thread / 4, w.low), w.high - 1);
+        unsigned in = __shfl_sync(0xffffffffu, block, (key >> shift) - (first >> shift));
+        size_t at = (in * (unsigned)p.a.kv.n_heads + kv_head) * head_bytes + (key & mask) * D +
+                    thread % 4 * 16;
+#pragma unroll
+        for (unsigned half = 0; half < shape::HALVES; half++) {
+            char *place = to + (row * shape::HALVES + half * shape::ROWS) * HALF;
+            ln_copy_async(place, p.a.keys.data + at + half * HALF);
+            ln_copy_async(place + shape::ARRAY_BYTES, p.a.values.data + at + half * HALF);
+        }
+    }
+    unsigned key = min(max(first + thread % LN_KEYS, w.low), w.high - 1);
+    unsigned in = __shfl_sync(0xffffffffu, block, (key >> shift) - (first >> shift));
+    const char *data = thread < LN_KEYS ? p.a.keys.data : p.a.values.data;
+    data += (in * (unsigned)p.a.kv.n_heads + kv_head) * head_bytes + p.a.keys.scales_offset;
+    ln_copy_word_async(to - thread * 12 + shape::SCALES_AT, data + (key & mask) * 4);
+}
+
+/* A thread's bytes of K, or of V, become f16 where products read them. */
+template <int D, int BYTES, bool KEYS>
+static __device__ __forceinline__ void widen_bytes(const char *from, char *tile) {
+    typedef wide_bytes<D> shape;
+    unsigned thread = threadIdx.x % GROUP, in_eight = thread / 4 % 8;
+    from += thread * 16;
+    tile += thread / 4 * HALF * 2;
+#pragma unroll
+    for (unsigned row = 0; row < LN_KEYS; row += shape::ROWS)
+#pragma unroll
+        for (unsigned half = 0; half < shape::HALVES; half++) {
+            uint4 to[2];
+            ln_widen_kv<BYTES, KEYS>(
+                *(const uint4 *)(from + (row * shape::HALVES + half * shape::ROWS) * HALF), to);
+            char *place = tile + half * HALF_BYTES + row * HALF * 2;
+#pragma unroll
+            for (unsigned i = 0; i < 2; i++)
+                *(uint4 *)(place + (2 * (thread % 4) + i ^ in_eight) * 16) = to[i];
+        }
+}
+
+/* A warpgroup brings all tiles of bytes. tiles, full, empty: where stage 0 is; scales
+ * [STAGES][K, V][LN_KEYS], as products need them, are there when K is; bytes: BYTE_TILES tiles. */
+template <int D, int BYTES>
+static __device__ __forceinline__ void bring_bytes(const ln_fast_args &p, const wide_walk &w,
+                                                   size_t seq, unsigned kv_head, char *tiles,
+                                                   char *bytes, float *scales, uint64_t *full,
+                                                   uint64_t *empty) {
+    typedef wide_bytes<D> shape;
+    enum { TILE_BYTES = D / HALF * HALF_BYTES };
+    const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
+    unsigned thread = threadIdx.x % GROUP, block = find_block(p, w, table, w.first), place = 0;
+    for (unsigned tile = 0; tile < BYTE_TILES + w.n_tiles; tile++) {
+        char *own = bytes + place * shape::TILE_BYTES;
+        unsigned n = tile - BYTE_TILES, stage = n % STAGES, parity = (n / STAGES & 1) ^ 1;
+        if (tile >= BYTE_TILES) {
+            char *keys = tiles + 2 * stage * TILE_BYTES;
+            ln_copy_wait<BYTE_TILES - 1>();
+            float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
+            ln_barrier_wait(&empty[2 * stage], parity);
+            ln_barrier_wait(&empty[2 * stage + 1], parity);
+            scales[stage * GROUP + thread] = LN_BYTE_UNIT(BYTES) * scale;
+            widen_bytes<D, BYTES, true>(own, keys);
+            widen_bytes<D, BYTES, false>(own + shape::ARRAY_BYTES, keys + TILE_BYTES);
+        }
+        if (tile < w.n_tiles) {
+            unsigned first = w.first + tile * LN_KEYS;
+            asm volatile("" ::: "memory"); /* what was there has been read */
+            copy_bytes<D>(p, w, kv_head, first, block, own);
+            block = find_block(p, w, table, first + LN_KEYS);
+        }
+        ln_copy_commit();
+        if (tile >= BYTE_TILES) {
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            ln_barrier_arrive(&full[2 * stage]);
+            __syncwarp();
+            if (threadIdx.x % LN_WARP == 0)
+                ln_barrier_arrive(&full[2 * stage + 1]);
+        }
+        place = place + 1 == BYTE_TILES ? 0 : place + 1;
+    }
+}
+
+#endif
+#endif

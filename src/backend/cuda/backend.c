@@ -1,0 +1,547 @@
+#include "backend/cuda/backend.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/dispatch.h"
+#include "backend/cuda/fused/decode.h"
+#include "backend/cuda/runtime/batch_upload.h"
+#include "backend/cuda/runtime/graph.h"
+#include "backend/cuda/weights/layout.h"
+#include "backend/cuda/weights/prepare.h"
+#include "base/clock.h"
+#include "format/quants.h"
+
+/* Blocks of a chain wait for one another, so all of them must be on the device: two chains of
+ * different streams could have a part of it each, for ever. So one backend of the process has
+ * chains; others run their operations one by one, with the same bits. */
+static atomic_flag chains_are_taken = ATOMIC_FLAG_INIT;
+
+/* A run that was started. */
+typedef struct started_run {
+    void *host; /* what was copied */
+    ln_cuda_event done;
+} started_run;
+
+typedef struct cuda_backend {
+    ln_backend base;
+    ln_cuda_device_info device;
+    ln_cuda_stream stream;
+    ln_cuda_upload upload;
+    ln_cuda_use use; /* its blas is the owner's */
+    void *scratch;   /* [scratch_bytes] device memory, between two kernels */
+    size_t scratch_bytes;
+    unsigned *arrived; /* LN_CHAIN_BYTES of device memory */
+    bool has_chains;
+    int upload_code; /* the first failure of an upload, for the next call that can say so */
+    ln_cuda_stage stage;
+    ln_cuda_graphs graphs;
+    ln_tile_x x; /* unless exact */
+    void *read;  /* [read_bytes] page-locked: what the host reads */
+    size_t read_bytes;
+    ln_cuda_event *events; /* [n_events], for profiles */
+    size_t n_events;
+    char *few; /* [LN_MAX_STARTED][LN_STARTED_BYTES] page-locked: small results of started runs */
+    started_run started[LN_MAX_STARTED];
+    size_t n_started, n_finished; /* so far */
+    bool is_lost;                 /* every call of the runtime fails */
+} cuda_backend;
+
+static ln_status fail_with(const cuda_backend *self, int code, const char *what, ln_error *err) {
+    return ln_fail(err, LINNET_ERR_COMPUTE, "%s on %s failed: %s", what, self->device.name,
+                   ln_cuda_error_text(code));
+}
+
+/* What failed may have left the device unusable. */
+static ln_status fail_to_run(cuda_backend *self, int code, const char *what, ln_error *err) {
+    self->is_lost |= ln_cuda_device_check() != 0;
+    return fail_with(self, code, what, err);
+}
+
+static bool is_lost(const ln_backend *backend) {
+    return ((const cuda_backend *)backend)->is_lost;
+}
+
+static void free_scratch(cuda_backend *self) {
+    if (self->stage.host != NULL)
+        ln_cuda_free_host(self->stage.host);
+    if (self->stage.device != NULL)
+        ln_cuda_free(self->stage.device);
+    if (self->read != NULL)
+        ln_cuda_free_host(self->read);
+    if (self->few != NULL)
+        ln_cuda_free_host(self->few);
+    if (self->scratch != NULL)
+        ln_cuda_free(self->scratch);
+    if (self->x.memory != NULL)
+        ln_cuda_free(self->x.memory);
+    if (self->arrived != NULL)
+        ln_cuda_free(self->arrived);
+    if (self->has_chains)
+        atomic_flag_clear(&chains_are_taken);
+    self->has_chains = false;
+    self->stage = (ln_cuda_stage){0};
+    self->x = (ln_tile_x){0};
+    self->scratch = NULL;
+    self->arrived = NULL;
+    self->scratch_bytes = 0;
+    self->read = NULL;
+    self->few = NULL;
+}
+
+static void destroy(ln_backend *backend) {
+    cuda_backend *self = (cuda_backend *)backend;
+    if (self->stream != NULL) {
+        (void)ln_cuda_stream_wait(self->stream);
+        ln_cuda_stream_destroy(self->stream);
+    }
+    ln_cuda_graphs_free(&self->graphs);
+    for (size_t i = 0; i < self->n_events; i++)
+        ln_cuda_event_destroy(self->events[i]);
+    for (size_t i = 0; i < LN_MAX_STARTED; i++)
+        if (self->started[i].done != NULL)
+            ln_cuda_event_destroy(self->started[i].done);
+    free(self->events);
+    ln_cuda_upload_free(&self->upload);
+    ln_pool_destroy(self->upload.pool);
+    free_scratch(self);
+    ln_cuda_blas_destroy(self->use.blas);
+    free(self);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+static size_t available_bytes(const ln_backend *backend) {
+    size_t bytes;
+    (void)backend;
+    return ln_cuda_device_free_bytes(&bytes) == 0 ? bytes : SIZE_MAX;
+}
+
+/* Says how much there is when memory runs out. */
+static ln_status fail_to_reserve(const cuda_backend *self, int code, size_t bytes, const char *what,
+                                 ln_error *err) {
+    size_t free_bytes;
+    if (!ln_cuda_is_out_of_memory(code) || ln_cuda_device_free_bytes(&free_bytes) != 0)
+        return fail_with(self, code, what, err);
+    return ln_fail(err, LINNET_ERR_NOMEM, "%s needs %zu MiB on %s, where %zu of %zu MiB are free",
+                   what, bytes >> 20, self->device.name, free_bytes >> 20,
+                   self->device.total_bytes >> 20);
+}
+
+static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, void **memory,
+                         ln_error *err) {
+    *memory = NULL;
+    if (bytes == 0)
+        return LINNET_OK;
+    int code = ln_cuda_malloc(bytes, memory);
+    if (code == 0)
+        return LINNET_OK;
+    return fail_to_reserve((const cuda_backend *)backend, code, bytes, what, err);
+}
+
+static void release(ln_backend *backend, void *memory, size_t bytes) {
+    (void)bytes;
+    (void)ln_cuda_stream_wait(((cuda_backend *)backend)->stream);
+    if (memory != NULL)
+        ln_cuda_free(memory);
+}
+
+/* Page-locked: the device reads and writes it by itself. */
+static ln_status reserve_host(ln_backend *backend, size_t bytes, const char *what, void **memory,
+                              ln_error *err) {
+    const cuda_backend *self = (const cuda_backend *)backend;
+    *memory = NULL;
+    if (bytes == 0)
+        return LINNET_OK;
+    int code = ln_cuda_malloc_host(bytes, memory);
+    if (code == 0) {
+        memset(*memory, 0, bytes);
+        return LINNET_OK;
+    }
+    if (!ln_cuda_is_out_of_memory(code))
+        return fail_with(self, code, what, err);
+    return ln_fail(err, LINNET_ERR_NOMEM, "%s: %zu MiB of host memory cannot be locked", what,
+                   bytes >> 20);
+}
+
+static void release_host(ln_backend *backend, void *memory, size_t bytes) {
+    (void)bytes;
+    (void)ln_cuda_stream_wait(((cuda_backend *)backend)->stream);
+    if (memory != NULL)
+        ln_cuda_free_host(memory);
+}
+
+/* Between steps the buffer for results serves, while weights load those of uploads. */
+static int send_bytes(cuda_backend *self, void *memory, const void *host, size_t bytes) {
+    if (self->upload.pool != NULL || bytes > self->read_bytes)
+        return ln_cuda_upload_rows(&self->upload, memory, bytes, host, bytes, 1, self->stream);
+    int code = ln_cuda_stream_wait(self->stream);
+    if (code != 0)
+        return code;
+    memcpy(self->read, host, bytes);
+    return ln_cuda_copy_to_device(memory, self->read, bytes, self->stream);
+}
+
+static void upload(ln_backend *backend, void *memory, const void *host, size_t bytes) {
+    cuda_backend *self = (cuda_backend *)backend;
+    int code = send_bytes(self, memory, host, bytes);
+    if (self->upload_code == 0)
+        self->upload_code = code;
+}
+
+static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void **host,
+                           ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    LN_BUG_ON(bytes > self->read_bytes);
+    *host = self->read;
+    if (bytes == 0)
+        return LINNET_OK;
+    int code = ln_cuda_copy_to_host(self->read, memory, bytes, self->stream);
+    if (code == 0)
+        code = ln_cuda_stream_wait(self->stream);
+    return code == 0 ? LINNET_OK : fail_to_run(self, code, "reading results", err);
+}
+
+/* ---- weights ------------------------------------------------------------------------------ */
+
+static bool supports_weight(const ln_backend *backend, ln_dtype dtype) {
+    (void)backend;
+    return ln_can_dequantize(dtype);
+}
+
+static ln_status plan_weight(const ln_backend *backend, const ln_weight_request *request,
+                             size_t *bytes, ln_error *err) {
+    return ln_cuda_plan_weight(request, &((const cuda_backend *)backend)->use, bytes, err);
+}
+
+static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
+                                ln_weight *weight, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    return ln_cuda_prepare_weight(request, &self->use, &self->upload, self->stream, memory, weight,
+                                  err);
+}
+
+/* ---- steps -------------------------------------------------------------------------------- */
+
+static size_t x_bytes(const cuda_backend *self, const ln_step_limits *limits) {
+    size_t width = limits->max_width > limits->max_grouped_width ? limits->max_width
+                                                                 : limits->max_grouped_width;
+    if (self->use.exact)
+        return 0;
+    return ln_tile_x_bytes(limits->max_tokens, width) +
+           ln_tile_x_groups_bytes(limits->max_experts, limits->max_expert_width);
+}
+
+static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
+    if (self->use.exact)
+        return 0;
+    return ln_cuda_attention_bytes(limits->max_seqs, limits->max_heads, limits->max_ctx,
+                                   limits->max_head_dim);
+}
+
+static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits) {
+    return self->use.blas == NULL ? 0 : ln_cuda_blas_bytes(limits->max_tokens, limits->max_width);
+}
+
+static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
+    const cuda_backend *self = (const cuda_backend *)backend;
+    return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits) +
+           blas_bytes(self, limits) + LN_CHAIN_BYTES;
+}
+
+/* The first step finds the weights there: the buffers of uploads go. */
+static ln_status end_upload(cuda_backend *self, ln_error *err) {
+    int code = ln_cuda_stream_wait(self->stream);
+    if (code == 0)
+        code = self->upload_code;
+    if (code != 0)
+        return fail_with(self, code, "loading weights", err);
+    ln_cuda_upload_free(&self->upload);
+    ln_pool_destroy(self->upload.pool);
+    self->upload.pool = NULL;
+    return LINNET_OK;
+}
+
+static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    int code = 0;
+    free_scratch(self);
+    size_t bytes = ln_cuda_stage_bytes(limits);
+    void *host = NULL, *device = NULL;
+    code = ln_cuda_malloc(bytes, &device);
+    self->stage.device = device;
+    if (code != 0)
+        return fail_to_reserve(self, code, bytes, "the batch", err);
+    self->scratch_bytes = kernel_scratch(self, limits);
+    if (self->scratch_bytes > 0)
+        code = ln_cuda_malloc(self->scratch_bytes, &self->scratch);
+    if (code != 0)
+        return fail_to_reserve(self, code, self->scratch_bytes, "scratch of attention", err);
+    if (x_bytes(self, limits) > 0)
+        code = ln_cuda_malloc(x_bytes(self, limits), &self->x.memory);
+    if (code != 0)
+        return fail_to_reserve(self, code, x_bytes(self, limits), "rows of linears", err);
+    self->x.bytes = x_bytes(self, limits);
+    self->x.blas = self->use.blas;
+    if (self->use.blas != NULL)
+        code = ln_cuda_blas_reserve(self->use.blas, limits->max_tokens, limits->max_width);
+    if (code != 0)
+        return fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
+    void *arrived = NULL;
+    code = ln_cuda_malloc(LN_CHAIN_BYTES, &arrived);
+    self->arrived = arrived;
+    if (code != 0)
+        return fail_to_reserve(self, code, LN_CHAIN_BYTES, "results of chains", err);
+    self->has_chains = !self->use.exact && !atomic_flag_test_and_set(&chains_are_taken);
+    code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
+    self->stage.host = host;
+    self->stage.bytes = bytes;
+    void *few = NULL;
+    if (code == 0)
+        code = ln_cuda_malloc_host(LN_MAX_STARTED * LN_STARTED_BYTES, &few);
+    self->few = few;
+    if (code == 0 && limits->max_read_bytes > 0)
+        code = ln_cuda_malloc_host(limits->max_read_bytes, &self->read);
+    self->read_bytes = limits->max_read_bytes;
+    if (code != 0)
+        return ln_fail(err, LINNET_ERR_NOMEM, "cannot lock %zu MiB of host memory: %s",
+                       (bytes + limits->max_read_bytes) >> 20, ln_cuda_error_text(code));
+    return LINNET_OK;
+}
+
+static const ln_kv_layer *cache_of(const ln_op *op) {
+    switch (op->kind) {
+    case LN_OP_QKV: return op->qkv.kv;
+    case LN_OP_LATENT: return op->latent.kv;
+    case LN_OP_ATTENTION: return op->attention.kv;
+    default: return NULL;
+    }
+}
+
+/* Sends the batch that all operations share; one without a batch reads nothing of it. */
+static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cuda_step *step) {
+    size_t block_tokens[LN_MAX_KV_GROUPS] = {0};
+    *step = (ln_cuda_step){0};
+    const ln_batch *batch = ops[n_ops - 1].batch; /* copies come first, and have none */
+    if (batch == NULL)
+        return 0;
+    for (size_t i = 0; i < n_ops; i++) {
+        const ln_kv_layer *kv = cache_of(&ops[i]);
+        if (kv != NULL)
+            block_tokens[kv->group] = kv->block_tokens;
+    }
+    return ln_cuda_stage_send(&self->stage, batch, block_tokens, step, self->stream);
+}
+
+/* Makes sure of n events; false when memory ran out. */
+static bool have_events(cuda_backend *self, size_t n) {
+    if (n <= self->n_events)
+        return true;
+    ln_cuda_event *events = realloc(self->events, n * sizeof(ln_cuda_event));
+    if (events == NULL)
+        return false;
+    self->events = events;
+    while (self->n_events < n && ln_cuda_event_create(&events[self->n_events]) == 0)
+        self->n_events++;
+    return self->n_events >= n;
+}
+
+static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
+    ln_profile *profile = self->base.profile;
+    uint64_t begin = ln_clock_ns();
+    for (size_t i = 0; i < n_ops; i++) {
+        double ns;
+        if (ln_cuda_event_elapsed_ns(self->events[i], self->events[i + 1], &ns) != 0)
+            return;
+        profile->ns[ops[i].kind] += (uint64_t)ns;
+        profile->n_ops[ops[i].kind]++;
+    }
+    profile->reading_ns += ln_clock_ns() - begin;
+}
+
+/* ln_cuda_launch_all */
+static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
+    cuda_backend *self = context;
+    int code = 0;
+    self->x.of = NULL;
+    for (size_t i = 0; i < n_ops && code == 0;)
+        i += ln_cuda_dispatch(ops + i, n_ops - i, step, &self->x, self->stream, &code);
+    return code;
+}
+
+/* With an event between operations, and so without chains; those that one kernel serves count as
+ * the first of them. */
+static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
+                        const ln_cuda_step *step) {
+    int code = ln_cuda_event_record(self->events[0], self->stream);
+    self->x.of = NULL;
+    for (size_t i = 0; i < n_ops && code == 0;) {
+        size_t n = ln_cuda_dispatch(ops + i, n_ops - i, step, &self->x, self->stream, &code);
+        for (; n > 0 && code == 0; n--, i++)
+            code = ln_cuda_event_record(self->events[i + 1], self->stream);
+    }
+    return code;
+}
+
+/* Queues ops[n_ops], at least one; a profile waits for them. */
+static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_error *err) {
+    ln_cuda_step step;
+    if (self->upload.pool != NULL)
+        LN_TRY(end_upload(self, err));
+    for (size_t i = 0; i < n_ops; i++)
+        if (!ln_cuda_has_kernel(ops[i].kind))
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the CUDA backend has no operation %d",
+                           (int)ops[i].kind);
+    if (self->upload_code != 0)
+        return fail_with(self, self->upload_code, "an upload", err);
+    bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
+    int code = 0;
+    if (self->use.blas != NULL)
+        code = ln_cuda_blas_tune(self->use.blas, &self->x, self->stream);
+    if (code == 0)
+        code = send_batch(self, ops, n_ops, &step);
+    step.exact = self->use.exact;
+    step.scratch = self->scratch;
+    step.scratch_bytes = self->scratch_bytes;
+    step.arrived = self->has_chains && !profiles ? self->arrived : NULL;
+    step.one_by_one = profiles;
+    if (code == 0 && profiles)
+        code = launch_timed(self, ops, n_ops, &step);
+    else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))
+        code = ln_cuda_graphs_run(&self->graphs, ops, n_ops, &step, launch_all, self, self->stream);
+    else if (code == 0)
+        code = launch_all(self, ops, n_ops, &step);
+    if (code == 0 && profiles)
+        code = ln_cuda_stream_wait(self->stream);
+    if (code != 0)
+        return fail_to_run(self, code, "a step", err);
+    if (profiles)
+        add_profile(self, ops, n_ops);
+    return LINNET_OK;
+}
+
+static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    if (n_ops == 0)
+        return LINNET_OK;
+    LN_TRY(queue(self, ops, n_ops, err));
+    int code = ln_cuda_stream_wait(self->stream);
+    return code == 0 ? LINNET_OK : fail_to_run(self, code, "a step", err);
+}
+
+static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void *memory,
+                       size_t bytes, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    size_t turn = self->n_started % LN_MAX_STARTED,
+           n_under_way = self->n_started - self->n_finished;
+    started_run *run = &self->started[turn];
+    bool is_small = bytes <= LN_STARTED_BYTES;
+    int code = 0;
+    LN_BUG_ON(n_under_way == LN_MAX_STARTED);
+    LN_BUG_ON(!is_small && (n_under_way > 0 || bytes > self->read_bytes));
+    run->host = is_small ? self->few + turn * LN_STARTED_BYTES : self->read;
+    LN_TRY(queue(self, ops, n_ops, err));
+    if (run->done == NULL)
+        code = ln_cuda_event_create(&run->done);
+    if (code == 0 && bytes > 0)
+        code = ln_cuda_copy_to_host(run->host, memory, bytes, self->stream);
+    if (code == 0)
+        code = ln_cuda_event_record(run->done, self->stream);
+    if (code != 0)
+        return fail_to_run(self, code, "a step", err);
+    self->n_started++;
+    return LINNET_OK;
+}
+
+static ln_status finish(ln_backend *backend, void **host, ln_error *err) {
+    cuda_backend *self = (cuda_backend *)backend;
+    LN_BUG_ON(self->n_finished == self->n_started);
+    const started_run *run = &self->started[self->n_finished++ % LN_MAX_STARTED];
+    *host = run->host;
+    int code = ln_cuda_event_wait(run->done);
+    return code == 0 ? LINNET_OK : fail_to_run(self, code, "a step", err);
+}
+
+/* ---- creation ----------------------------------------------------------------------------- */
+
+static const ln_backend_vtable vtable = {
+    .name = "cuda",
+    .on_device = true,
+    .destroy = destroy,
+    .available_bytes = available_bytes,
+    .supports_weight = supports_weight,
+    .plan_weight = plan_weight,
+    .prepare_weight = prepare_weight,
+    .plan_scratch = plan_scratch,
+    .reserve_scratch = reserve_scratch,
+    .reserve = reserve,
+    .release = release,
+    .reserve_host = reserve_host,
+    .release_host = release_host,
+    .upload = upload,
+    .run = run,
+    .read_back = read_back,
+    .start = start,
+    .finish = finish,
+    .is_lost = is_lost,
+};
+
+static ln_status open_device(ln_cuda_device_info *device, ln_error *err) {
+    enum { MIN_MAJOR = 8 };
+    int count;
+    int code = ln_cuda_device_count(&count);
+    if (code != 0 || count == 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "no NVIDIA GPU can be used: %s",
+                       code != 0 ? ln_cuda_error_text(code) : "the driver lists none");
+    code = ln_cuda_device_open(0, device);
+    if (code != 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "the GPU cannot be used: %s",
+                       ln_cuda_error_text(code));
+    if (device->major < MIN_MAJOR)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s has compute capability %d.%d; %d.0 or later is needed", device->name,
+                       device->major, device->minor, MIN_MAJOR);
+    return LINNET_OK;
+}
+
+bool ln_cuda_is_usable(void) {
+    ln_cuda_device_info device;
+    return open_device(&device, NULL) == LINNET_OK;
+}
+
+static ln_status open_blas(cuda_backend *self, ln_error *err) {
+    const char *problem;
+    self->use.blas = ln_cuda_blas_create(&problem);
+    if (self->use.blas != NULL)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "batch_invariant is off, for which cuBLASLt cannot be used: %s", problem);
+}
+
+ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend, ln_error *err) {
+    enum { MAX_THREADS = 16 }; /* more do not load faster */
+    size_t n_threads = options->n_threads < MAX_THREADS ? options->n_threads : MAX_THREADS;
+    ln_cuda_device_info device = {0};
+    LN_TRY(open_device(&device, err));
+    cuda_backend *self = calloc(1, sizeof *self);
+    if (self == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory creating the CUDA backend");
+    self->base.vtable = &vtable;
+    self->device = device;
+    self->use.exact = options->exact;
+    ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
+    int code = status == LINNET_OK ? ln_cuda_stream_create(&self->stream) : 0;
+    if (code != 0) {
+        status = fail_with(self, code, "creating a stream", err);
+        self->stream = NULL;
+    }
+    if (status == LINNET_OK && options->lets_rows_vary && !options->exact)
+        status = open_blas(self, err);
+    if (status != LINNET_OK) {
+        destroy(&self->base);
+        return status;
+    }
+    *backend = &self->base;
+    return LINNET_OK;
+}

@@ -1,0 +1,51 @@
+/* How blocks of a chain pass results to each other without meeting. Results go to memory that is
+ * full of a word which no result is, and whoever wants one reads until it is there: that takes one
+ * trip to the L2 cache and back, where a barrier takes one for what was written before it, one for
+ * the count, and one for the results. */
+#ifndef LN_BACKEND_CUDA_FUSED_DECODE_HANDOFF_CUH
+#define LN_BACKEND_CUDA_FUSED_DECODE_HANDOFF_CUH
+
+#include "backend/cuda/ptx/common.cuh"
+
+#define LN_CHAIN_MISSING 0xffffffffu /* a NaN, instead of which another one is passed */
+
+static __device__ __forceinline__ bool ln_is_missing(float x) {
+    return __float_as_uint(x) == LN_CHAIN_MISSING;
+}
+
+static __device__ __forceinline__ bool ln_is_missing(const float4 &x) {
+    return ln_is_missing(x.x) || ln_is_missing(x.y) || ln_is_missing(x.z) || ln_is_missing(x.w);
+}
+
+/* What is there by now. */
+static __device__ __forceinline__ float ln_look(const float *at) {
+    float x;
+    asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"(at) : "memory");
+    return x;
+}
+
+static __device__ __forceinline__ float4 ln_look(const float4 *at) {
+    float4 x;
+    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "l"(at)
+                 : "memory");
+    return x;
+}
+
+static __device__ __forceinline__ void ln_pass(float *to, float x) {
+    uint32_t bits = __float_as_uint(x);
+    bits = bits == LN_CHAIN_MISSING ? 0x7fffffffu : bits;
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(bits) : "memory");
+}
+
+/* A thread's share of the words that say that nothing is there yet. */
+static __device__ __forceinline__ void ln_forget_passed(float *passed, unsigned n_floats) {
+    const uint4 missing =
+        make_uint4(LN_CHAIN_MISSING, LN_CHAIN_MISSING, LN_CHAIN_MISSING, LN_CHAIN_MISSING);
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n_floats / 4;
+         i += gridDim.x * blockDim.x)
+        ((uint4 *)passed)[i] = missing;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* How a chain's weights and rows of x come: through rings of stages in shared memory. */
+#ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_PIPELINE_CUH
+#define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_PIPELINE_CUH
+
+#include "backend/cuda/fused/linear_norm.cuh"
+
+template <int ROWS> using chain_stage = few_stage<LN_TILE_BF16, ROWS, false>;
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+typedef struct chain_barriers {
+    uint64_t full[MAX_STAGES], empty[MAX_STAGES]; /* of weights */
+    uint64_t x_full[X_STAGES], x_empty[X_STAGES];
+} chain_barriers;
+
+typedef struct chain_rings {
+    char *weights, *x;
+    chain_barriers *bars;
+} chain_rings;
+
+static __device__ __forceinline__ void init_rings(unsigned n_stages, chain_barriers &bars) {
+    for (unsigned i = 0; i < n_stages; i++) {
+        ln_barrier_init(&bars.full[i], 1);
+        ln_barrier_init(&bars.empty[i], WARPS);
+    }
+    for (unsigned i = 0; i < X_STAGES; i++) {
+        ln_barrier_init(&bars.x_full[i], 1);
+        ln_barrier_init(&bars.x_empty[i], WARPS);
+    }
+    ln_barriers_ready();
+}
+
+static __device__ __forceinline__ void advance(unsigned n_stages, few_place &at) {
+    if (++at.stage == n_stages)
+        at.stage = 0, at.parity ^= 1;
+}
+
+static __device__ __forceinline__ few_unit find_unit(const chain_link &l, unsigned number) {
+    return l.has_gate ? find_unit<chain_stage<64>, true>(l.linears.p, number)
+                      : find_unit<chain_stage<64>, false>(l.linears.p, number);
+}
+
+/* Brings a link's weights, stage after stage; by one thread. */
+template <int ROWS>
+static __device__ __forceinline__ void bring_weights(const chain_args &c, const chain_link &l,
+                                                     const chain_rings &rings, few_place &at) {
+    typedef chain_stage<ROWS> shape;
+    const few_args &a = l.linears;
+    few_piece piece;
+    for (unsigned k = 0; find_piece(a, k, piece); k++) {
+        few_unit unit = find_unit(l, piece.unit);
+        const CUtensorMap *map = &a.weights[unit.part];
+        for (unsigned slice = piece.begin; slice < piece.end; slice++) {
+            int row = (int)unit.row, end = (int)tiles_before(a.p, slice + 1);
+#pragma unroll 1
+            for (int tile = (int)tiles_before(a.p, slice); tile < end; tile += shape::TILES) {
+                uint64_t *full = &rings.bars->full[at.stage];
+                char *to = rings.weights + at.stage * shape::W_BYTES;
+                int first = tile * (int)(shape::TILE_BYTES / 128);
+                ln_barrier_wait(&rings.bars->empty[at.stage], at.parity);
+                ln_barrier_expect(full, shape::W_BYTES);
+                ln_copy_box(to, map, 0, first, row, full);
+                if (l.has_gate)
+                    ln_copy_box(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
+                advance(c.n_stages, at);
+            }
+        }
+    }
+}
+
+/* Brings x, which is there by now; by another thread. Where a slice has no second tile for a stage,
+ * any will do. */
+template <int ROWS>
+static __device__ __forceinline__ void bring_rows(const chain_args &c, const chain_link &l,
+                                                  const chain_rings &rings, few_place &at) {
+    typedef chain_stage<ROWS> shape;
+    const few_args &a = l.linears;
+    few_piece piece;
+    for (unsigned k = 0; find_piece(a, k, piece); k++)
+        for (unsigned slice = piece.begin; slice < piece.end; slice++) {
+            unsigned end = tiles_before(a.p, slice + 1);
+#pragma unroll 1
+            for (unsigned tile = tiles_before(a.p, slice); tile < end; tile += shape::TILES) {
+                char *to = rings.x + at.stage * shape::X_BYTES;
+                uint64_t *full = &rings.bars->x_full[at.stage];
+                ln_barrier_wait(&rings.bars->x_empty[at.stage], at.parity);
+                ln_barrier_expect(full, shape::X_BYTES);
+#pragma unroll
+                for (unsigned i = 0; i < shape::TILES; i++)
+                    bring_tile<LN_TILE_BF16, ROWS, false>(a.p.x, min(tile + i, a.p.n_tiles - 1), i,
+                                                          to, full);
+                advance(X_STAGES, at);
+            }
+        }
+}
+
+#endif
+
+#endif

@@ -1,0 +1,53 @@
+/* The kernels' launchers, one for each kind of operation. They queue work on the stream and return
+ * 0, or the runtime's error code. All pointers of an operation are device memory, but for the
+ * structs that it points to (weights, norms, ropes, cache layers), which the launcher reads.
+ *
+ * Every sum runs in an order that depends on the row's own length alone. */
+#ifndef LN_BACKEND_CUDA_OPS_H
+#define LN_BACKEND_CUDA_OPS_H
+
+#include "backend/cuda/runtime/device.h"
+#include "backend/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The batch on the device. */
+typedef struct ln_cuda_step {
+    ln_batch batch;            /* its arrays in device memory; block tables cut to what is in use */
+    const int32_t *token_seqs; /* [n_tokens] the sequence of each token */
+    size_t least_tokens, most_tokens; /* of one sequence */
+    bool shares_new; /* a sequence of one token reads what another one writes in this step */
+    bool exact;      /* float32 throughout */
+    bool one_by_one; /* kernels do not finish what another operation is for */
+    void *scratch;   /* [scratch_bytes] for what lies between two kernels */
+    size_t scratch_bytes;
+    unsigned *arrived; /* LN_CHAIN_BYTES for what blocks of a chain share; NULL: no chains */
+} ln_cuda_step;
+
+/* Scratch for attention of max_tokens tokens in each of max_seqs sequences. It begins with words
+ * that are 0 between kernels. */
+size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tokens,
+                               size_t head_dim);
+
+typedef int (*ln_cuda_kernel)(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+
+int ln_cuda_copy(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_latent(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_gather(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_sample(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

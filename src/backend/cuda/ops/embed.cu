@@ -1,0 +1,63 @@
+/* Rows of the table of tokens, and of the table of learned positions.
+ *
+ * Grid: blocks of 128 threads for each token, eight elements a thread. */
+#include "backend/cuda/weights/dequantize_iq.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/weights/traits.cuh"
+
+enum { EMBED_THREADS = 128 };
+
+typedef struct table {
+    const uint8_t *data; /* NULL: none */
+    ln_dtype dtype;
+    size_t row_bytes;
+    int tiles; /* ln_tile_kind */
+} table;
+
+static __device__ void add_row(const table &t, size_t row, size_t dim, float scale, bool adds,
+                               float *out) {
+    size_t k = ((size_t)blockIdx.y * EMBED_THREADS + threadIdx.x) * LN_GROUP;
+    float values[LN_GROUP];
+    if (k >= dim)
+        return;
+    if (t.tiles != LN_TILE_NONE)
+        for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
+            values[i] = ln_tile_value(t.tiles, t.data, dim, row, k + i);
+    else
+        ln_load_any(t.dtype, t.data + row * t.row_bytes, k, values);
+    for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
+        out[k + i] = adds ? out[k + i] + values[i] : values[i] * scale;
+}
+
+/* It starts when all before it has ended, so that the next kernel may start at once. */
+static __global__ void embed(table tokens_table, table learned, size_t learned_offset, size_t dim,
+                             float scale, const int32_t *tokens, const int32_t *positions,
+                             float *out) {
+    size_t token = blockIdx.x;
+    ln_let_next_start();
+    out += token * dim;
+    add_row(tokens_table, (size_t)tokens[token], dim, scale, false, out);
+    if (learned.data != NULL)
+        add_row(learned, (size_t)positions[token] + learned_offset, dim, 1.0f, true, out);
+}
+
+static table table_of(const ln_weight *weight) {
+    table t = {};
+    if (weight != NULL) {
+        t.data = (const uint8_t *)weight->data;
+        t.dtype = weight->dtype;
+        t.row_bytes = weight->row_bytes;
+        t.tiles = (int)weight->layout;
+    }
+    return t;
+}
+
+int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_embed *p = &op->embed;
+    dim3 grid((unsigned)step->batch.n_tokens,
+              (unsigned)ln_ceil_div(p->table->n_cols, EMBED_THREADS * LN_GROUP));
+    embed<<<grid, EMBED_THREADS, 0, stream>>>(
+        table_of(p->table), table_of(p->learned), p->learned_offset, p->table->n_cols, p->scale,
+        step->batch.tokens, step->batch.positions, p->out);
+    return cudaGetLastError();
+}

@@ -1,0 +1,263 @@
+/* Mixture of experts: choosing them, sorting the rows by expert, summing what they gave. All of it
+ * is small beside the experts' linears. */
+#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
+
+/* ---- route ---------------------------------------------------------------------------------- */
+
+/* The best of x[n] and its index, ties to the lower; NaN never wins over a number. One warp. */
+static __device__ size_t best_of(const float *x, size_t n) {
+    unsigned lane = threadIdx.x;
+    float best = NAN;
+    size_t at = n;
+    for (size_t i = lane; i < n; i += LN_WARP)
+        if (at == n || x[i] > best || (isnan(best) && !isnan(x[i]))) {
+            best = x[i];
+            at = i;
+        }
+    for (int step = LN_WARP / 2; step > 0; step /= 2) {
+        float other = __shfl_xor_sync(0xffffffffu, best, step);
+        size_t other_at = __shfl_xor_sync(0xffffffffu, (unsigned long long)at, step);
+        bool wins = other > best || (isnan(best) && !isnan(other));
+        bool ties = (other == best || (isnan(best) && isnan(other))) && other_at < at;
+        if (other_at < n && (at == n || wins || ties)) {
+            best = other;
+            at = other_at;
+        }
+    }
+    return at;
+}
+
+/* scores[n] from logits[n] */
+static __device__ void score_experts(const ln_op_route &p, const float *logits, float *scores) {
+    unsigned lane = threadIdx.x;
+    float largest = -INFINITY, total = 0.0f;
+    for (size_t i = lane; i < p.n_experts; i += LN_WARP) {
+        largest = fmaxf(largest, logits[i]);
+        scores[i] = p.router == LN_ROUTER_SIGMOID ? 1.0f / (1.0f + expf(-logits[i])) : logits[i];
+    }
+    if (p.router != LN_ROUTER_SOFTMAX)
+        return;
+    largest = ln_warp_max(largest);
+    for (size_t i = lane; i < p.n_experts; i += LN_WARP)
+        total += scores[i] = expf(logits[i] - largest);
+    total = ln_warp_sum(total);
+    for (size_t i = lane; i < p.n_experts; i += LN_WARP)
+        scores[i] /= total;
+}
+
+/* Takes the experts of all but the best groups out of the contest. group_scores [n_groups] */
+static __device__ void drop_groups(const ln_op_route &p, float *contest, float *group_scores) {
+    size_t size = p.n_experts / p.n_groups;
+    for (size_t group = 0; group < p.n_groups; group++) {
+        float *x = contest + group * size;
+        size_t first = best_of(x, size);
+        float second = -INFINITY;
+        for (size_t i = threadIdx.x; i < size; i += LN_WARP)
+            if (i != first)
+                second = fmaxf(second, x[i]);
+        second = ln_warp_max(second);
+        if (threadIdx.x == 0)
+            group_scores[group] = x[first] + (p.group_by_two && size >= 2 ? second : 0.0f);
+    }
+    __syncwarp();
+    for (size_t i = 0; i < p.n_groups_used; i++) {
+        size_t best = best_of(group_scores, p.n_groups);
+        __syncwarp();
+        if (threadIdx.x == 0)
+            group_scores[best] = -INFINITY;
+        __syncwarp();
+    }
+    for (size_t i = threadIdx.x; i < size * p.n_groups; i += LN_WARP)
+        if (group_scores[i / size] != -INFINITY)
+            contest[i] = -INFINITY;
+    __syncwarp();
+}
+
+/* The weights of the chosen experts, by one thread. */
+static __device__ void weigh(const ln_op_route &p, float *weights) {
+    float total = 0.0f;
+    if (p.router == LN_ROUTER_SOFTMAX_CHOSEN) {
+        float largest = weights[0]; /* best first */
+        for (size_t i = 0; i < p.n_used; i++)
+            weights[i] = expf(weights[i] - largest);
+    }
+    for (size_t i = 0; i < p.n_used; i++)
+        total += weights[i];
+    if (p.router == LN_ROUTER_SIGMOID)
+        total += 1e-20f;
+    bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
+    for (size_t i = 0; i < p.n_used; i++)
+        weights[i] = (normalize ? weights[i] / total : weights[i]) * p.scale;
+}
+
+/* Grid: a warp per token. Shared memory: scores, contest and group scores, 3 n_experts floats. */
+static __global__ void route(const __grid_constant__ ln_op_route p) {
+    extern __shared__ float scores[];
+    ln_follow_last();
+    float *contest = scores + p.n_experts;
+    size_t token = blockIdx.x;
+    int32_t *experts = p.experts + token * p.n_used;
+    float *weights = p.weights + token * p.n_used;
+    score_experts(p, p.logits + token * p.n_experts, scores);
+    for (size_t i = threadIdx.x; i < p.n_experts; i += LN_WARP)
+        contest[i] = scores[i] + (p.bias != NULL ? p.bias[i] : 0.0f);
+    __syncwarp();
+    if (p.n_groups > 0)
+        drop_groups(p, contest, contest + p.n_experts);
+    for (size_t i = 0; i < p.n_used; i++) {
+        size_t best = best_of(contest, p.n_experts);
+        __syncwarp();
+        if (threadIdx.x == 0) {
+            contest[best] = -INFINITY;
+            experts[i] = (int32_t)best;
+            weights[i] = scores[best];
+        }
+        __syncwarp();
+    }
+    if (threadIdx.x == 0)
+        weigh(p, weights);
+}
+
+int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    size_t shared = 3 * op->route.n_experts * sizeof(float);
+    return ln_launch(route, dim3((unsigned)step->batch.n_tokens), LN_WARP, shared, stream,
+                     op->route);
+}
+
+/* ---- group ---------------------------------------------------------------------------------- */
+
+enum { MAX_GROUP_WARPS = 16, GROUP_SHARED = 48 * 1024 };
+
+/* What one warp counts of the rows begin .. end - 1, by expert. */
+static __device__ void count_rows(const ln_op_group &p, size_t begin, size_t end, int *counts) {
+    for (size_t row = begin + threadIdx.x % LN_WARP; row < end; row += LN_WARP)
+        atomicAdd(&counts[p.experts[row]], 1);
+}
+
+/* counts [n_warps][n_experts] become where each warp's rows of each expert begin; by one warp. */
+static __device__ void place_rows(const ln_op_group &p, int *counts, unsigned n_warps) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    int total = 0;
+    for (size_t first = 0; first < p.n_experts; first += LN_WARP) {
+        size_t expert = first + lane;
+        bool is_there = expert < p.n_experts;
+        int own = 0;
+        for (unsigned warp = 0; warp < n_warps && is_there; warp++)
+            own += counts[warp * p.n_experts + expert];
+        int through = own;
+        for (int step = 1; step < LN_WARP; step *= 2) {
+            int before = __shfl_up_sync(0xffffffffu, through, step);
+            through += (int)lane >= step ? before : 0;
+        }
+        int next = total + through - own;
+        if (is_there)
+            p.starts[expert] = next;
+        for (unsigned warp = 0; warp < n_warps && is_there; warp++) {
+            int count = counts[warp * p.n_experts + expert];
+            counts[warp * p.n_experts + expert] = next;
+            next += count;
+        }
+        total += __shfl_sync(0xffffffffu, through, LN_WARP - 1);
+    }
+    if (lane == 0)
+        p.starts[p.n_experts] = total;
+}
+
+/* Puts one warp's rows to where they belong, in order; next [n_experts] */
+static __device__ void sort_rows(const ln_op_group &p, size_t begin, size_t end, int *next) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    for (size_t first = begin; first < end; first += LN_WARP) {
+        size_t row = first + lane;
+        int expert = row < end ? p.experts[row] : -1;
+        unsigned alike = __match_any_sync(0xffffffffu, expert);
+        unsigned before = __popc(alike & ((1u << lane) - 1));
+        int at = expert >= 0 ? next[expert] + (int)before : 0;
+        __syncwarp();
+        if (expert >= 0 && before == 0)
+            next[expert] += __popc(alike);
+        __syncwarp();
+        if (expert >= 0)
+            p.order[at] = (int32_t)row;
+    }
+}
+
+/* A stable counting sort by one block, of whose warps each has a share of the rows. Shared memory:
+ * counts [n_warps][n_experts]. */
+static __global__ void group_rows(const __grid_constant__ ln_op_group p) {
+    extern __shared__ int counts[];
+    unsigned warp = threadIdx.x / LN_WARP, n_warps = blockDim.x / LN_WARP;
+    size_t share = (p.n_rows + n_warps - 1) / n_warps;
+    size_t begin = min(warp * share, p.n_rows), end = min(begin + share, p.n_rows);
+    ln_let_next_start();
+    for (size_t i = threadIdx.x; i < n_warps * p.n_experts; i += blockDim.x)
+        counts[i] = 0;
+    __syncthreads();
+    ln_wait_for_last();
+    count_rows(p, begin, end, counts + warp * p.n_experts);
+    __syncthreads();
+    if (warp == 0)
+        place_rows(p, counts, n_warps);
+    __syncthreads();
+    sort_rows(p, begin, end, counts + warp * p.n_experts);
+}
+
+int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    enum { WORTH_A_WARP = 64 }; /* rows */
+    (void)step;
+    size_t bytes = op->group.n_experts * sizeof(int), most = GROUP_SHARED / bytes;
+    size_t n_warps = ln_ceil_div(op->group.n_rows, WORTH_A_WARP);
+    most = most < MAX_GROUP_WARPS ? most : (size_t)MAX_GROUP_WARPS;
+    n_warps = n_warps < most ? n_warps : most;
+    n_warps = n_warps > 0 ? n_warps : 1;
+    return ln_launch(group_rows, dim3(1), (unsigned)n_warps * LN_WARP, n_warps * bytes, stream,
+                     op->group);
+}
+
+/* ---- combine -------------------------------------------------------------------------------- */
+
+enum { COMBINE_THREADS = 256 };
+
+/* Grid: (dim / 256, n_tokens). Reads n_used + up to 2 rows and writes one. */
+static __global__ void combine(const __grid_constant__ ln_op_combine p) {
+    ln_follow_last();
+    size_t i = (size_t)blockIdx.x * COMBINE_THREADS + threadIdx.x;
+    if (i >= p.dim)
+        return;
+    size_t token = blockIdx.y, at = token * p.dim + i;
+    float sum = 0.0f;
+    for (size_t choice = 0; choice < p.n_used; choice++) {
+        size_t row = token * p.n_used + choice;
+        sum = fmaf(p.weights[row], p.x[row * p.dim + i], sum);
+    }
+    if (p.shared != NULL) {
+        float weight = p.shared_gate != NULL ? 1.0f / (1.0f + expf(-p.shared_gate[token])) : 1.0f;
+        sum = fmaf(weight, p.shared[at], sum);
+    }
+    sum *= p.scale;
+    p.out[at] = p.residual != NULL ? p.residual[at] + sum : sum;
+}
+
+int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    static const size_t max_tokens = 65535; /* of a grid */
+    const ln_op_combine *p = &op->combine;
+    size_t n_tokens = step->batch.n_tokens;
+    for (size_t done = 0; done < n_tokens; done += max_tokens) {
+        size_t n = n_tokens - done < max_tokens ? n_tokens - done : max_tokens;
+        ln_op_combine part = *p;
+        part.x += done * p->n_used * p->dim;
+        part.weights += done * p->n_used;
+        part.out += done * p->dim;
+        if (p->shared != NULL)
+            part.shared += done * p->dim;
+        if (p->shared_gate != NULL)
+            part.shared_gate += done;
+        if (p->residual != NULL)
+            part.residual += done * p->dim;
+        dim3 grid(ln_ceil_div(p->dim, COMBINE_THREADS), (unsigned)n);
+        int code = ln_launch(combine, grid, COMBINE_THREADS, 0, stream, part);
+        if (code != 0)
+            return code;
+    }
+    return 0;
+}

@@ -1,0 +1,238 @@
+/* Norms, with the residual sum behind them, and the gathering of columns. A block takes rows.
+ *
+ * Bytes moved: n_rows * dim * 4 * (2, or 3 with a residual). Rows of a multiple of four elements up
+ * to LN_MAX_HELD * 2048 are held in registers between the sums and the result; others are read
+ * again. */
+#include "backend/cuda/ptx/cp_async.cuh"
+#include "backend/cuda/runtime/sm_count.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/ops/norm.cuh"
+
+typedef struct norm_args {
+    ln_norm norm;
+    size_t n_rows;
+    const int32_t *rows;
+    const float *x, *residual;
+    float scale;
+    float *out; /* or NULL, where it converts rows that are held */
+    bool converts;
+    ln_tile_x_parts to;
+} norm_args;
+
+static __global__ void norm_rows(const __grid_constant__ norm_args p) {
+    __shared__ float shared[LN_MAX_WARPS];
+    ln_follow_last();
+    size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
+    const float *x = p.x + from * p.norm.dim;
+    float mean, inverse;
+    ln_norm_statistics(p.norm, x, shared, &mean, &inverse);
+    for (size_t i = threadIdx.x; i < p.norm.dim; i += blockDim.x) {
+        size_t at = row * p.norm.dim + i;
+        float y = ln_norm_apply(p.norm, x[i], i, mean, inverse);
+        p.out[at] = p.residual != NULL ? p.residual[at] + p.scale * y : y;
+    }
+}
+
+static __device__ __forceinline__ float4 load_constant(const float *from, unsigned i) {
+    return from != NULL ? ((const float4 *)from)[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+
+template <int HELD>
+static __device__ __forceinline__ void load_constants(const ln_norm &norm, float4 (&weight)[HELD],
+                                                      float4 (&bias)[HELD]) {
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = ln_held_index<1>(0, h);
+        bool is_there = i < (unsigned)norm.dim / 4;
+        weight[h] = load_constant(is_there ? norm.weight : NULL, i);
+        bias[h] = load_constant(is_there ? norm.bias : NULL, i);
+    }
+}
+
+/* What a thread has of a row under way in shared memory. */
+template <int HELD>
+static __device__ __forceinline__ void bring_row(const norm_args &p, size_t row, float4 *to) {
+    size_t from = p.rows != NULL && row < p.n_rows ? (size_t)p.rows[row] : row;
+    const float4 *x = (const float4 *)(p.x + from * p.norm.dim);
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = ln_held_index<1>(0, h);
+        if (row < p.n_rows && i < (unsigned)p.norm.dim / 4)
+            ln_copy_async(to + i, x + i);
+    }
+    ln_copy_commit();
+}
+
+template <int HELD>
+static __device__ __forceinline__ void take_row(const norm_args &p, const float4 *from,
+                                                ln_held_row<HELD, 1> &held) {
+    ln_copy_wait<1>();
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = ln_held_index<1>(0, h);
+        held.at[0][h] =
+            i < (unsigned)p.norm.dim / 4 ? from[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+}
+
+/* What becomes of a result besides. */
+typedef enum conversion { NOT_CONVERTED, CONVERTED, CONVERTED_BY_ROW } conversion;
+
+static conversion find_conversion(const norm_args &p) {
+    return !p.converts ? NOT_CONVERTED : p.to.by_row ? CONVERTED_BY_ROW : CONVERTED;
+}
+
+/* The result of a row that the block holds, with the residual, to where it goes. */
+template <int HELD, conversion TO>
+static __device__ __forceinline__ void finish_row(const norm_args &p, size_t row,
+                                                  const ln_held_row<HELD, 1> &held,
+                                                  const float4 (&weight)[HELD],
+                                                  const float4 (&bias)[HELD], float mean,
+                                                  float inverse, unsigned *shared) {
+    float y[HELD][4] = {}, largest = 0.0f;
+#pragma unroll
+    for (int h = 0; h < HELD; h++) {
+        unsigned i = ln_held_index<1>(0, h);
+        if (i >= (unsigned)p.norm.dim / 4)
+            continue;
+        for (int j = 0; j < 4; j++)
+            y[h][j] = ln_norm_weigh(p.norm, ln_part(held.at[0][h], j), ln_part(weight[h], j),
+                                    ln_part(bias[h], j), mean, inverse);
+        if (p.residual != NULL) {
+            float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
+            for (int j = 0; j < 4; j++)
+                y[h][j] = ln_part(r, j) + p.scale * y[h][j];
+        }
+        if (p.out != NULL)
+            ((float4 *)(p.out + row * p.norm.dim))[i] =
+                make_float4(y[h][0], y[h][1], y[h][2], y[h][3]);
+        if (TO == CONVERTED_BY_ROW)
+            largest = fmaxf(largest, ln_largest_of_four(y[h]));
+        else if (TO == CONVERTED)
+            ln_tile_x_put(p.to, row, 4 * (size_t)i, y[h]);
+    }
+    if (TO == CONVERTED_BY_ROW)
+        ln_tile_x_put_held<LN_HELD_THREADS>(p.to, row, y, ln_block_greatest(largest, shared));
+}
+
+/* A block per row. With 48 registers to a thread it finds room beside one of gemm/sm90_small_m.cuh. */
+template <int HELD, conversion TO>
+static __global__ void __maxnreg__(HELD > 2 ? 64 : 48)
+    norm_held_rows(const __grid_constant__ norm_args p) {
+    __shared__ float shared[LN_MAX_WARPS];
+    __shared__ unsigned greatest[LN_MAX_WARPS];
+    ln_let_next_start();
+    float4 weight[HELD], bias[HELD]; /* under way before the kernel in front has ended */
+    load_constants<HELD>(p.norm, weight, bias);
+    ln_wait_for_last();
+    size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
+    float mean, inverse;
+    ln_held_row<HELD, 1> held;
+    ln_hold_row(p.x + from * p.norm.dim, p.norm.dim, held);
+    ln_held_statistics(p.norm, held, shared, &mean, &inverse);
+    finish_row<HELD, TO>(p, row, held, weight, bias, mean, inverse, greatest);
+}
+
+/* Blocks that take row after row, the next being under way. Shared memory: two rows. The sum's
+ * barriers are between two uses of `greatest`. */
+template <int HELD, conversion TO>
+static __global__ void __launch_bounds__(LN_HELD_THREADS, HELD > 2 ? 2 : 3)
+    norm_many_rows(const __grid_constant__ norm_args p) {
+    extern __shared__ float4 rows[];
+    __shared__ float shared[LN_MAX_WARPS];
+    __shared__ unsigned greatest[LN_MAX_WARPS];
+    ln_follow_last();
+    float4 *slot = rows, *next = rows + HELD * LN_HELD_THREADS;
+    bring_row<HELD>(p, blockIdx.x, slot);
+    for (size_t row = blockIdx.x; row < p.n_rows; row += gridDim.x) {
+        float mean, inverse;
+        ln_held_row<HELD, 1> held;
+        float4 weight[HELD], bias[HELD];
+        bring_row<HELD>(p, row + gridDim.x, next);
+        take_row<HELD>(p, slot, held);
+        ln_held_statistics(p.norm, held, shared, &mean, &inverse);
+        load_constants<HELD>(p.norm, weight, bias);
+        finish_row<HELD, TO>(p, row, held, weight, bias, mean, inverse, greatest);
+        float4 *taken = slot;
+        slot = next, next = taken;
+    }
+}
+
+static bool is_held(const ln_norm *norm, const float *x, const float *residual, const float *out) {
+    return norm->dim % 4 == 0 && norm->dim >= LN_HELD_THREADS &&
+           norm->dim <= LN_MAX_HELD * 4 * LN_HELD_THREADS &&
+           ((uintptr_t)x | (uintptr_t)residual | (uintptr_t)out | (uintptr_t)norm->weight |
+            (uintptr_t)norm->bias) %
+                   16 ==
+               0;
+}
+
+bool ln_norm_converts(const ln_op_norm *op) {
+    return op->n_rows > 0 && op->norm->dim % LN_TILE_BLOCK == 0 &&
+           is_held(op->norm, op->x, op->residual, op->out);
+}
+
+template <int HELD, conversion TO>
+static int launch_to(const norm_args &args, ln_cuda_stream stream) {
+    unsigned n_blocks, shared = 2 * HELD * LN_HELD_THREADS * sizeof(float4);
+    int code = ln_count_cores(&n_blocks);
+    if (code != 0)
+        return code;
+    n_blocks *= HELD > 2 ? 2 : 3;
+    if (args.n_rows <= n_blocks || args.norm.kind == LN_NORM_NONE)
+        return ln_launch(norm_held_rows<HELD, TO>, dim3((unsigned)args.n_rows), LN_HELD_THREADS, 0,
+                         stream, args);
+    code =
+        cudaFuncSetAttribute(norm_many_rows<HELD, TO>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared);
+    return code != 0 ? code
+                     : ln_launch(norm_many_rows<HELD, TO>, dim3(n_blocks), LN_HELD_THREADS, shared,
+                                 stream, args);
+}
+
+template <int HELD> static int launch_held(const norm_args &args, ln_cuda_stream stream) {
+    switch (find_conversion(args)) {
+    case CONVERTED: return launch_to<HELD, CONVERTED>(args, stream);
+    case CONVERTED_BY_ROW: return launch_to<HELD, CONVERTED_BY_ROW>(args, stream);
+    default: return launch_to<HELD, NOT_CONVERTED>(args, stream);
+    }
+}
+
+int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, const float *x,
+                   const float *residual, float scale, float *out, const ln_tile_x_parts *to,
+                   ln_cuda_stream stream) {
+    if (n_rows == 0)
+        return 0;
+    norm_args args = {*norm, n_rows, rows, x, residual, scale, out, to != NULL, {}};
+    if (to != NULL)
+        args.to = *to;
+    bool held = is_held(norm, x, residual, out);
+    switch (held ? ln_ceil_div(norm->dim, 4 * LN_HELD_THREADS) : 0) {
+    case 1: return launch_held<1>(args, stream);
+    case 2: return launch_held<2>(args, stream);
+    case 3:
+    case LN_MAX_HELD: return launch_held<LN_MAX_HELD>(args, stream);
+    default: return ln_launch(norm_rows, dim3((unsigned)n_rows), LN_NORM_THREADS, 0, stream, args);
+    }
+}
+
+int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_norm *p = &op->norm;
+    const int32_t *rows = p->rows != NULL ? step->batch.logit_rows : NULL;
+    return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale, p->out, NULL,
+                          stream);
+}
+
+static __global__ void gather_columns(const __grid_constant__ ln_op_gather p) {
+    size_t row = (size_t)blockIdx.x * p.dim;
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+        p.out[row + i] = p.x[row + (size_t)p.columns[i]];
+}
+
+int ln_cuda_gather(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    (void)step;
+    if (op->gather.n_rows == 0)
+        return 0;
+    gather_columns<<<(unsigned)op->gather.n_rows, LN_NORM_THREADS, 0, stream>>>(op->gather);
+    return cudaGetLastError();
+}

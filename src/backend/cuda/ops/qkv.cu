@@ -1,0 +1,323 @@
+/* q/k norm, RoPE and the KV write. */
+#include "backend/cuda/ops/qkv.cuh"
+
+#include "backend/cuda/runtime/pdl.cuh"
+
+/* cos then sin of each angle: [n_dims / 2] each; by a block */
+static __device__ void fill_angles(const ln_rope &rope, int32_t position, float *cos_sin) {
+    unsigned half = (unsigned)rope.n_dims / 2;
+    for (unsigned i = threadIdx.x; i < half; i += blockDim.x) {
+        float angle = (float)position * rope.inv_freq[i];
+        cos_sin[i] = cosf(angle) * rope.magnitude;
+        cos_sin[half + i] = sinf(angle) * rope.magnitude;
+    }
+}
+
+/* Pair i of a head: from x to out, which may be x. */
+static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const float *cos_sin,
+                                                   unsigned i, const float *x, float *out) {
+    unsigned half = (unsigned)rope.n_dims / 2, first, second;
+    ln_find_pair(rope, i, &first, &second);
+    float a = x[first], b = x[second];
+    ln_turn_pair(cos_sin[i], cos_sin[half + i], &a, &b);
+    out[first] = a;
+    out[second] = b;
+}
+
+/* ---- q, k and v ------------------------------------------------------------------------------ */
+
+enum { QKV_WARPS = 8 };
+
+/* What ln_finish_head does to a head in place. */
+static __device__ __forceinline__ void finish_head(const ln_qkv_args &p, const ln_norm &norm,
+                                                   unsigned head, int32_t position,
+                                                   const ln_held_angles &angles, float *x) {
+    if (angles.are_there)
+        ln_turn_head(p.rope, angles, x);
+    else
+        ln_finish_head(p, norm, head, position, (unsigned)p.kv.k_dim, x, x);
+}
+
+/* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
+ * once. Angles are there before the kernel in front has ended. */
+static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
+    ln_let_next_start();
+    const ln_kv_layer &kv = p.kv;
+    unsigned kv_heads = (unsigned)kv.n_heads, k_dim = (unsigned)kv.k_dim;
+    unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
+    size_t token = blockIdx.x;
+    int32_t position = p.has_rope ? p.positions[token] : 0;
+    ln_held_angles angles = {};
+    if (item < p.n_heads + kv_heads)
+        ln_hold_angles(p, position, angles);
+    ln_wait_for_last();
+    if (item < p.n_heads) {
+        float *q = p.q + (token * p.n_heads + item) * k_dim;
+        if (p.q != NULL && (p.normalizes || p.has_rope))
+            finish_head(p, p.q_norm, item, position, angles, q);
+        return;
+    }
+    item -= p.n_heads;
+    if (item >= 2 * kv_heads)
+        return;
+    unsigned head = item % kv_heads;
+    size_t row = ln_kv_row(kv, (size_t)p.slots[token], head);
+    if (item >= kv_heads) {
+        ln_kv_store(p.values, row, p.v + (token * kv_heads + head) * kv.v_dim, kv.v_dim);
+        return;
+    }
+    float *k = p.k + (token * kv_heads + head) * k_dim;
+    finish_head(p, p.k_norm, head, position, angles, k);
+    ln_kv_store(p.keys, row, k, k_dim);
+}
+
+/* ---- heads that rotate and nothing else ------------------------------------------------------ */
+
+/* A thread has eight elements of a head, as two times four that lie together, with the turns of
+ * their pairs, and the same of other heads: n_dims / PIECE threads of a head have pairs, firsts and
+ * seconds apart or pair after pair, and others copy. */
+enum { PIECE = 8, PIECE_THREADS = 128, PIECES_AHEAD = 3 };
+
+typedef struct piece {
+    float4 a, b;
+} piece;
+
+/* Of those of one place in heads. */
+typedef struct turns {
+    unsigned a, b; /* where the two fours are in a head */
+    bool rotates;
+    float cos[4], sin[4];
+} turns;
+
+template <ln_rope_style STYLE>
+static __device__ __forceinline__ void find_turns(const ln_rope &rope, int32_t position,
+                                                  unsigned number, turns &t) {
+    t.rotates = number < (unsigned)rope.n_dims / PIECE;
+    t.a = PIECE * number, t.b = t.a + 4;
+    if (!t.rotates)
+        return;
+    if (STYLE == LN_ROPE_HALF)
+        t.a = 4 * number, t.b = t.a + (unsigned)rope.n_dims / 2;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        float angle = (float)position * rope.inv_freq[4 * number + i];
+        t.cos[i] = cosf(angle) * rope.magnitude;
+        t.sin[i] = sinf(angle) * rope.magnitude;
+    }
+}
+
+template <ln_rope_style STYLE>
+static __device__ __forceinline__ void turn_piece(const turns &t, piece &x) {
+    if (!t.rotates)
+        return;
+    if (STYLE == LN_ROPE_HALF) {
+        ln_turn_pair(t.cos[0], t.sin[0], &x.a.x, &x.b.x);
+        ln_turn_pair(t.cos[1], t.sin[1], &x.a.y, &x.b.y);
+        ln_turn_pair(t.cos[2], t.sin[2], &x.a.z, &x.b.z);
+        ln_turn_pair(t.cos[3], t.sin[3], &x.a.w, &x.b.w);
+    } else {
+        ln_turn_pair(t.cos[0], t.sin[0], &x.a.x, &x.a.y);
+        ln_turn_pair(t.cos[1], t.sin[1], &x.a.z, &x.a.w);
+        ln_turn_pair(t.cos[2], t.sin[2], &x.b.x, &x.b.y);
+        ln_turn_pair(t.cos[3], t.sin[3], &x.b.z, &x.b.w);
+    }
+}
+
+/* Four elements from `at` on of a cache without scales. */
+static __device__ __forceinline__ void store_four(const ln_kv_array &to, size_t at,
+                                                  const float4 &x) {
+    if (to.dtype == LN_KV_F32) {
+        *(float4 *)((float *)to.data + at) = x;
+    } else if (to.dtype == LN_KV_F16) {
+        __half2 low = __floats2half2_rn(x.x, x.y), high = __floats2half2_rn(x.z, x.w);
+        *(uint2 *)((__half *)to.data + at) = make_uint2(*(uint32_t *)&low, *(uint32_t *)&high);
+    } else {
+        *(uint2 *)((__nv_bfloat16 *)to.data + at) =
+            make_uint2(ln_pack_bf16(x.x, x.y), ln_pack_bf16(x.z, x.w));
+    }
+}
+
+/* Where the heads of a token are, q's before k's before v's. */
+typedef struct token_heads {
+    size_t token, cached; /* row of the cache of head 0 */
+    unsigned n_q, n_kv, dim, block_tokens;
+} token_heads;
+
+static __device__ __forceinline__ const float *find_head(const ln_qkv_args &p,
+                                                         const token_heads &h, unsigned head) {
+    if (head < h.n_q)
+        return p.q + (h.token * h.n_q + head) * h.dim;
+    head -= h.n_q;
+    return head < h.n_kv ? p.k + (h.token * h.n_kv + head) * h.dim
+                         : p.v + (h.token * h.n_kv + head - h.n_kv) * h.dim;
+}
+
+template <ln_rope_style STYLE>
+static __device__ __forceinline__ void finish_piece(const ln_qkv_args &p, const token_heads &h,
+                                                    unsigned head, const turns &t, piece &x) {
+    if (head < h.n_q + h.n_kv)
+        turn_piece<STYLE>(t, x);
+    if (head < h.n_q) {
+        float *q = p.q + (h.token * h.n_q + head) * h.dim;
+        *(float4 *)(q + t.a) = x.a;
+        *(float4 *)(q + t.b) = x.b;
+        return;
+    }
+    head -= h.n_q;
+    const ln_kv_array &to = head < h.n_kv ? p.keys : p.values;
+    size_t at = (h.cached + (size_t)(head % h.n_kv) * h.block_tokens) * h.dim;
+    store_four(to, at + t.a, x.a);
+    store_four(to, at + t.b, x.b);
+}
+
+/* Grid: (n_tokens, parts of its heads). k is not written but to the cache. Angles are there before
+ * the kernel in front has ended, and are those of all heads that a thread has a piece of. */
+template <ln_rope_style STYLE>
+static __global__ void __launch_bounds__(PIECE_THREADS)
+    write_pieces(const __grid_constant__ ln_qkv_args p) {
+    ln_let_next_start();
+    const ln_kv_layer &kv = p.kv;
+    token_heads h = {blockIdx.x, 0, p.n_heads, (unsigned)kv.n_heads, (unsigned)kv.k_dim,
+                     (unsigned)kv.block_tokens};
+    unsigned per_head = h.dim / PIECE, at_once = PIECE_THREADS / per_head;
+    unsigned number = threadIdx.x % per_head, n_heads = h.n_q + 2 * h.n_kv;
+    unsigned begin = blockIdx.y * at_once + threadIdx.x / per_head, step = gridDim.y * at_once;
+    if (threadIdx.x >= at_once * per_head)
+        return;
+    unsigned slot = (unsigned)p.slots[h.token];
+    h.cached = (size_t)(slot / h.block_tokens) * h.n_kv * h.block_tokens + slot % h.block_tokens;
+    turns t;
+    find_turns<STYLE>(p.rope, p.positions[h.token], number, t);
+    ln_wait_for_last();
+    for (unsigned head = begin; head < n_heads; head += step * PIECES_AHEAD) {
+        piece x[PIECES_AHEAD];
+#pragma unroll
+        for (unsigned i = 0; i < PIECES_AHEAD; i++)
+            if (head + i * step < n_heads) {
+                const float *from = find_head(p, h, head + i * step);
+                x[i].a = *(const float4 *)(from + t.a);
+                x[i].b = *(const float4 *)(from + t.b);
+            }
+#pragma unroll
+        for (unsigned i = 0; i < PIECES_AHEAD; i++)
+            if (head + i * step < n_heads)
+                finish_piece<STYLE>(p, h, head + i * step, t, x[i]);
+    }
+}
+
+static bool takes_pieces(const ln_qkv_args &p) {
+    const ln_kv_layer &kv = p.kv;
+    size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
+    return p.q != NULL && p.has_rope && !p.normalizes && !ln_kv_has_scales(kv.dtype) &&
+           at % 16 == 0 && kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride &&
+           kv.k_dim % PIECE == 0 && kv.k_dim <= PIECE * PIECE_THREADS &&
+           p.rope.n_dims % PIECE == 0;
+}
+
+/* Few tokens are divided among more blocks. */
+static int launch_pieces(const ln_qkv_args &args, size_t n_tokens, ln_cuda_stream stream) {
+    enum { FEW_TOKENS = 256 };
+    unsigned at_once = PIECE_THREADS / (unsigned)(args.kv.k_dim / PIECE);
+    unsigned n_parts = ln_ceil_div(args.n_heads + 2 * args.kv.n_heads, at_once);
+    dim3 grid((unsigned)n_tokens, n_tokens <= FEW_TOKENS ? n_parts : 1);
+    return args.rope.style == LN_ROPE_HALF
+               ? ln_launch(write_pieces<LN_ROPE_HALF>, grid, PIECE_THREADS, 0, stream, args)
+               : ln_launch(write_pieces<LN_ROPE_INTERLEAVED>, grid, PIECE_THREADS, 0, stream, args);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step) {
+    ln_qkv_args args = {};
+    args.q = p->q;
+    args.k = p->k;
+    args.v = p->v;
+    args.n_heads = (unsigned)p->n_heads;
+    args.own_norms = p->qk_norm == LN_QK_NORM_OWN;
+    args.normalizes = p->qk_norm == LN_QK_NORM_HEAD || args.own_norms;
+    if (args.normalizes) {
+        args.q_norm = *p->q_norm;
+        args.k_norm = *p->k_norm;
+    }
+    args.has_rope = p->rope != NULL;
+    if (args.has_rope)
+        args.rope = *p->rope;
+    args.kv = *p->kv;
+    args.keys = ln_kv_keys(p->kv);
+    args.values = ln_kv_values(p->kv);
+    args.positions = step->batch.positions;
+    args.slots = step->batch.groups[p->kv->group].slots;
+    return args;
+}
+
+int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_qkv *p = &op->qkv;
+    size_t n_tokens = step->batch.n_tokens;
+    if (p->qk_norm == LN_QK_NORM_FULL) {
+        ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, NULL, stream);
+        ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
+    }
+    ln_qkv_args args = ln_make_qkv_args(p, step);
+    if (takes_pieces(args))
+        return launch_pieces(args, n_tokens, stream);
+    dim3 grid((unsigned)n_tokens, ln_ceil_div(p->n_heads + 2 * p->kv->n_heads, QKV_WARPS));
+    return ln_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, args);
+}
+
+/* ---- latents --------------------------------------------------------------------------------- */
+
+typedef struct latent_args {
+    const float *q, *latent;
+    ln_norm norm;
+    ln_rope rope;
+    size_t n_heads, n_plain;
+    ln_kv_layer kv;
+    ln_kv_array keys;
+    float *out;
+    const int32_t *positions, *slots;
+} latent_args;
+
+/* Grid: a block of 256 threads per token. Shared memory: cos and sin, n_dims floats, and the row
+ * of the cache, k_dim floats. */
+static __global__ void write_latent(const __grid_constant__ latent_args p) {
+    extern __shared__ float cos_sin[];
+    __shared__ float shared[LN_MAX_WARPS];
+    size_t token = blockIdx.x;
+    unsigned n_latent = (unsigned)p.norm.dim, n_rope = (unsigned)p.rope.n_dims, half = n_rope / 2;
+    float *row = cos_sin + n_rope, mean, inverse;
+    const float *latent = p.latent + token * p.kv.k_dim;
+    fill_angles(p.rope, p.positions[token], cos_sin);
+    ln_norm_statistics(p.norm, latent, shared, &mean, &inverse);
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < half; i += blockDim.x)
+        rotate_pair(p.rope, cos_sin, i, latent + n_latent, row + n_latent);
+    for (unsigned i = threadIdx.x; i < n_latent; i += blockDim.x)
+        row[i] = ln_norm_apply(p.norm, latent[i], i, mean, inverse);
+    for (unsigned at = threadIdx.x; at < (unsigned)p.n_heads * half; at += blockDim.x) {
+        size_t head = token * p.n_heads + at / half;
+        rotate_pair(p.rope, cos_sin, at % half, p.q + head * (p.n_plain + n_rope) + p.n_plain,
+                    p.out + head * p.kv.k_dim + n_latent);
+    }
+    __syncthreads();
+    if (threadIdx.x < LN_WARP)
+        ln_kv_store(p.keys, ln_kv_row(p.kv, (size_t)p.slots[token], 0), row, p.kv.k_dim);
+}
+
+int ln_cuda_latent(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_latent *p = &op->latent;
+    latent_args args = {};
+    args.q = p->q;
+    args.latent = p->latent;
+    args.norm = *p->norm;
+    args.rope = *p->rope;
+    args.n_heads = p->n_heads;
+    args.n_plain = p->n_plain;
+    args.kv = *p->kv;
+    args.keys = ln_kv_keys(p->kv);
+    args.out = p->out;
+    args.positions = step->batch.positions;
+    args.slots = step->batch.groups[p->kv->group].slots;
+    size_t shared = (args.rope.n_dims + args.kv.k_dim) * sizeof(float);
+    write_latent<<<(unsigned)step->batch.n_tokens, LN_NORM_THREADS, shared, stream>>>(args);
+    return cudaGetLastError();
+}

@@ -1,0 +1,134 @@
+#include "backend/cuda/runtime/batch_upload.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+enum { ALIGN = 16, DRAW_WORDS = sizeof(ln_draw) / sizeof(int32_t) };
+
+static size_t align_up(size_t bytes) {
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t array_bytes(size_t count) {
+    return align_up(count * sizeof(int32_t));
+}
+
+size_t ln_cuda_stage_bytes(const ln_step_limits *limits) {
+    size_t group = array_bytes(limits->max_seqs * limits->max_blocks) +
+                   array_bytes(limits->max_seqs) + array_bytes(limits->max_tokens);
+    return 4 * array_bytes(limits->max_tokens) + array_bytes(limits->max_tokens * DRAW_WORDS) +
+           array_bytes(limits->max_seqs + 1) + LN_MAX_KV_GROUPS * group +
+           array_bytes(limits->max_seqs * LN_DRAW_WORDS);
+}
+
+/* Where the next array goes. */
+typedef struct writer {
+    ln_cuda_stage *stage;
+    size_t at; /* bytes used */
+} writer;
+
+/* Room for n ids: to be filled at the result, and found by kernels at *device. */
+static int32_t *add(writer *w, size_t n, const int32_t **device) {
+    char *turn = w->stage->host + w->stage->turn * w->stage->bytes;
+    int32_t *host = (int32_t *)(void *)(turn + w->at);
+    *device = (const int32_t *)(const void *)(w->stage->device + w->at);
+    w->at += array_bytes(n);
+    LN_BUG_ON(w->at > w->stage->bytes);
+    return host;
+}
+
+static void add_copy(writer *w, const int32_t *ids, size_t n, const int32_t **device) {
+    memcpy(add(w, n, device), ids, n * sizeof *ids);
+}
+
+/* Widths of block tables are powers of two, so that steps that follow another keep their layout. */
+static size_t width_of_table(size_t n_blocks) {
+    size_t width = 16;
+    while (width < n_blocks)
+        width *= 2;
+    return width;
+}
+
+static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *group,
+                      size_t block_tokens, ln_batch_group *out) {
+    size_t longest = 0;
+    for (size_t seq = 0; seq < batch->n_seqs; seq++)
+        if ((size_t)group->lengths[seq] > longest)
+            longest = (size_t)group->lengths[seq];
+    LN_BUG_ON((longest + block_tokens - 1) / block_tokens > group->max_blocks);
+    size_t n_blocks = width_of_table((longest + block_tokens - 1) / block_tokens);
+    n_blocks = n_blocks < group->max_blocks ? n_blocks : group->max_blocks;
+    int32_t *tables = add(w, batch->n_seqs * n_blocks, &out->block_tables);
+    for (size_t seq = 0; seq < batch->n_seqs; seq++)
+        memcpy(tables + seq * n_blocks, group->block_tables + seq * group->max_blocks,
+               n_blocks * sizeof *tables);
+    out->max_blocks = n_blocks;
+    add_copy(w, group->lengths, batch->n_seqs, &out->lengths);
+    add_copy(w, group->slots, batch->n_tokens, &out->slots);
+}
+
+/* Whether, of sequences of one token, one has the block of another that its token goes to; of many
+ * it may. */
+static bool shares_new(const ln_batch *batch, const ln_batch_group *group, size_t block_tokens) {
+    enum { MANY = 128 };
+    if (batch->n_tokens != batch->n_seqs)
+        return false;
+    if (batch->n_seqs > MANY)
+        return true;
+    for (size_t owner = 0; owner < batch->n_seqs; owner++) {
+        size_t last = (size_t)group->lengths[owner] - 1, index = last / block_tokens;
+        for (size_t seq = 0; seq < batch->n_seqs; seq++)
+            if (seq != owner && (size_t)group->lengths[seq] > last &&
+                group->block_tables[seq * group->max_blocks + index] ==
+                    group->block_tables[owner * group->max_blocks + index])
+                return true;
+    }
+    return false;
+}
+
+int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t *block_tokens,
+                       ln_cuda_step *step, ln_cuda_stream stream) {
+    writer w = {.stage = stage};
+    stage->turn = (stage->turn + 1) % LN_MAX_STARTED;
+    *step = (ln_cuda_step){.batch = *batch};
+    ln_batch *out = &step->batch;
+    if (batch->tokens != NULL && !batch->has_device_tokens)
+        add_copy(&w, batch->tokens, batch->n_tokens, &out->tokens);
+    else if (batch->tokens != NULL)
+        add(&w, batch->n_tokens, &(const int32_t *){NULL}); /* what follows lies where it did */
+    if (batch->positions != NULL)
+        add_copy(&w, batch->positions, batch->n_tokens, &out->positions);
+    if (batch->logit_rows != NULL)
+        add_copy(&w, batch->logit_rows, batch->n_logits, &out->logit_rows);
+    const int32_t *draws = NULL;
+    if (batch->draws != NULL)
+        memcpy(add(&w, batch->n_logits * DRAW_WORDS, &draws), batch->draws,
+               batch->n_logits * sizeof *batch->draws);
+    out->draws = (const ln_draw *)(const void *)draws;
+    if (batch->seq_starts != NULL) {
+        add_copy(&w, batch->seq_starts, batch->n_seqs + 1, &out->seq_starts);
+        int32_t *seqs = add(&w, batch->n_tokens, &step->token_seqs);
+        step->least_tokens = batch->n_tokens;
+        for (size_t seq = 0; seq < batch->n_seqs; seq++) {
+            size_t n = (size_t)(batch->seq_starts[seq + 1] - batch->seq_starts[seq]);
+            step->least_tokens = n < step->least_tokens ? n : step->least_tokens;
+            step->most_tokens = n > step->most_tokens ? n : step->most_tokens;
+            for (int32_t token = batch->seq_starts[seq]; token < batch->seq_starts[seq + 1];
+                 token++)
+                seqs[token] = (int32_t)seq;
+        }
+    }
+    for (size_t g = 0; g < LN_MAX_KV_GROUPS; g++) {
+        out->groups[g] = (ln_batch_group){0};
+        if (block_tokens[g] == 0)
+            continue;
+        add_group(&w, batch, &batch->groups[g], block_tokens[g], &out->groups[g]);
+        step->shares_new |= shares_new(batch, &batch->groups[g], block_tokens[g]);
+    }
+    out->edits = NULL;
+    if (batch->edits != NULL) /* last, as their number changes from step to step */
+        add_copy(&w, batch->edits, batch->n_edit_rows * LN_DRAW_WORDS, &out->edits);
+    return ln_cuda_copy_to_device(stage->device, stage->host + stage->turn * stage->bytes, w.at,
+                                  stream);
+}

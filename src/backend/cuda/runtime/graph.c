@@ -1,0 +1,94 @@
+#include "backend/cuda/runtime/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool ln_cuda_graphs_suit(const ln_op *ops, size_t n_ops) {
+    const ln_batch *batch = ops[n_ops - 1].batch;
+    for (size_t i = 0; i < n_ops; i++)
+        if (ops[i].kind == LN_OP_COPY)
+            return false;
+    return batch != NULL && batch->repeats && batch->n_tokens == batch->n_seqs;
+}
+
+/* Kernels take counts and addresses from the step; the arrays' contents they read when they run. */
+static bool is_same_step(const ln_cuda_step *a, const ln_cuda_step *b) {
+    const ln_batch *x = &a->batch, *y = &b->batch;
+    bool same =
+        x->n_tokens == y->n_tokens && x->n_seqs == y->n_seqs && x->n_logits == y->n_logits &&
+        x->n_groups == y->n_groups && x->tokens == y->tokens && x->positions == y->positions &&
+        x->seq_starts == y->seq_starts && x->logit_rows == y->logit_rows && x->draws == y->draws &&
+        x->edits == y->edits && a->token_seqs == b->token_seqs && a->shares_new == b->shares_new;
+    for (size_t g = 0; g < x->n_groups && same; g++)
+        same = x->groups[g].block_tables == y->groups[g].block_tables &&
+               x->groups[g].max_blocks == y->groups[g].max_blocks &&
+               x->groups[g].lengths == y->groups[g].lengths &&
+               x->groups[g].slots == y->groups[g].slots;
+    return same;
+}
+
+/* The step's graph, or where a new one goes: a free entry, or the one not used for longest. */
+static ln_cuda_graph_entry *find(ln_cuda_graphs *graphs, const ln_op *ops, size_t n_ops,
+                                 const ln_cuda_step *step, bool *is_there) {
+    ln_cuda_graph_entry *oldest = &graphs->entries[0];
+    *is_there = true;
+    for (size_t i = 0; i < LN_CUDA_MAX_GRAPHS; i++) {
+        ln_cuda_graph_entry *entry = &graphs->entries[i];
+        if (entry->graph != NULL && entry->n_ops == n_ops && is_same_step(&entry->step, step) &&
+            memcmp(entry->ops, ops, n_ops * sizeof *ops) == 0)
+            return entry;
+        if (entry->last_used < oldest->last_used)
+            oldest = entry;
+    }
+    *is_there = false;
+    return oldest;
+}
+
+static void free_entry(ln_cuda_graph_entry *entry) {
+    if (entry->graph != NULL)
+        ln_cuda_graph_destroy(entry->graph);
+    free(entry->ops);
+    *entry = (ln_cuda_graph_entry){0};
+}
+
+void ln_cuda_graphs_free(ln_cuda_graphs *graphs) {
+    for (size_t i = 0; i < LN_CUDA_MAX_GRAPHS; i++)
+        free_entry(&graphs->entries[i]);
+}
+
+/* Captures what launch_all queues. An entry without a graph: it could not be kept. */
+static int capture(ln_cuda_graph_entry *entry, const ln_op *ops, size_t n_ops,
+                   const ln_cuda_step *step, ln_cuda_launch_all launch_all, void *context,
+                   ln_cuda_stream stream) {
+    free_entry(entry);
+    entry->ops = malloc(n_ops * sizeof *ops);
+    if (entry->ops == NULL)
+        return 0;
+    int code = ln_cuda_capture_begin(stream);
+    if (code != 0)
+        return code;
+    code = launch_all(context, ops, n_ops, step);
+    int end_code = ln_cuda_capture_end(stream, &entry->graph);
+    if (code == 0)
+        code = end_code;
+    memcpy(entry->ops, ops, n_ops * sizeof *ops);
+    entry->n_ops = n_ops;
+    entry->step = *step;
+    return code;
+}
+
+int ln_cuda_graphs_run(ln_cuda_graphs *graphs, const ln_op *ops, size_t n_ops,
+                       const ln_cuda_step *step, ln_cuda_launch_all launch_all, void *context,
+                       ln_cuda_stream stream) {
+    bool is_there;
+    ln_cuda_graph_entry *entry = find(graphs, ops, n_ops, step, &is_there);
+    int code = is_there ? 0 : capture(entry, ops, n_ops, step, launch_all, context, stream);
+    if (code != 0) {
+        free_entry(entry);
+        return code;
+    }
+    if (entry->graph == NULL)
+        return launch_all(context, ops, n_ops, step);
+    entry->last_used = ++graphs->n_launches;
+    return ln_cuda_graph_launch(entry->graph, stream);
+}

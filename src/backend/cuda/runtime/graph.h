@@ -1,0 +1,41 @@
+/* Steps that come again and again as CUDA graphs: what the kernels' launchers queued the first time
+ * is replayed as one launch. */
+#ifndef LN_BACKEND_CUDA_RUNTIME_GRAPH_H
+#define LN_BACKEND_CUDA_RUNTIME_GRAPH_H
+
+#include <stdbool.h>
+
+#include "backend/cuda/ops.h"
+
+enum { LN_CUDA_MAX_GRAPHS = 32 };
+
+/* A step that was captured, by all that its kernels' arguments were made of. */
+typedef struct ln_cuda_graph_entry {
+    ln_cuda_graph graph; /* NULL: free */
+    ln_cuda_step step;
+    ln_op *ops; /* [n_ops], a copy */
+    size_t n_ops;
+    size_t last_used;
+} ln_cuda_graph_entry;
+
+/* Zero it before use. */
+typedef struct ln_cuda_graphs {
+    ln_cuda_graph_entry entries[LN_CUDA_MAX_GRAPHS];
+    size_t n_launches;
+} ln_cuda_graphs;
+
+/* Queues all operations of a step on the stream. */
+typedef int (*ln_cuda_launch_all)(void *context, const ln_op *ops, size_t n_ops,
+                                  const ln_cuda_step *step);
+
+/* Whether a step is of the kind that comes again: a decode, of operations that repeat, without
+ * copies. */
+bool ln_cuda_graphs_suit(const ln_op *ops, size_t n_ops);
+
+/* Replays the step, after a capture when it is new. 0, or the runtime's error code. */
+int ln_cuda_graphs_run(ln_cuda_graphs *graphs, const ln_op *ops, size_t n_ops,
+                       const ln_cuda_step *step, ln_cuda_launch_all launch_all, void *context,
+                       ln_cuda_stream stream);
+void ln_cuda_graphs_free(ln_cuda_graphs *graphs);
+
+#endif

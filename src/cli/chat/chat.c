@@ -1,0 +1,274 @@
+/* linnet chat: a conversation with a model on a terminal, or over a pipe. */
+#include "cli/chat/chat.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/chat/line_reader.h"
+#include "cli/chat/spoken.h"
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "model/model.h"
+
+enum { KEY_SYSTEM = LN_KEYS_COMMAND, KEY_CHAT_TEMPLATE };
+
+typedef struct chat_args {
+    const char *model;         /* NULL: the demo model */
+    const char *system;        /* NULL: none */
+    const char *chat_template; /* a file; NULL: the model's own */
+    size_t max_tokens;
+    bool quiet;
+    linnet_engine_options engine;
+    linnet_sampling sampling;
+} chat_args;
+
+static const struct argp_option options[] = {
+    {"system", KEY_SYSTEM, "TEXT", 0, "A system message before the conversation", 1},
+    {"chat-template", KEY_CHAT_TEMPLATE, "FILE", 0,
+     "Jinja that takes the place of the model's chat template", 1},
+    {"max-tokens", 'n', "N", 0, "At most N tokens in an answer", 1},
+    {"quiet", 'q', NULL, 0, "Print nothing but the answers, and errors", 1},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    chat_args *args = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->sampling;
+        state->child_inputs[1] = &args->engine;
+        return 0;
+    case KEY_SYSTEM: args->system = arg; return 0;
+    case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
+    case 'n': args->max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX); return 0;
+    case 'q': args->quiet = true; return 0;
+    case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {{&ln_cli_sampling_argp, 0, "Sampling:", 2},
+                                             {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3},
+                                             {0}};
+
+static const struct argp chat_argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "[MODEL]",
+    .doc = "Talks with a model: each line is a message, and the answer streams to standard "
+           "output. MODEL is a GGUF file or a Hugging Face folder with a chat template; without it "
+           "the demo model answers.\vA line that ends in a backslash goes on in the next one, and "
+           "lines between two \"\"\" are one message. Ctrl-C stops an answer, Ctrl-D ends the "
+           "program, and /help lists the commands. From a pipe, each line of standard input is a "
+           "message.",
+    .children = children,
+};
+
+/* ---- an answer -------------------------------------------------------------------------- */
+
+/* Keeps what the model said, or gives the question up when it said nothing. */
+static void keep_answer(ln_chat *chat, const ln_strbuf *text) {
+    if (text->len == 0)
+        ln_conversation_drop_last(&chat->conversation, "user");
+    else if (text->failed ||
+             !ln_conversation_add(&chat->conversation, "assistant", text->data, text->len))
+        ln_cli_fail("out of memory: the answer is not part of the conversation");
+}
+
+static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids, const char *prompt) {
+    ln_spoken spoken;
+    ln_spoken_init(&spoken, chat->model->tokenizer, prompt, chat->has_colour);
+    linnet_request_options request;
+    linnet_request_options_init(&request);
+    request.prompt_ids = ids;
+    request.n_prompt_ids = n_ids;
+    request.max_tokens = chat->max_tokens;
+    request.sampling = chat->sampling;
+    request.keep_special = spoken.shows_markers;
+    if (!chat->editing)
+        ln_interrupt_hold();
+    int status = ln_cli_generate(chat->engine, &request, false, &spoken.sink, &chat->answered);
+    if (!chat->editing)
+        ln_interrupt_release();
+    ln_interrupt_forget();
+    bool open = ln_spoken_finish(&spoken);
+    if (open && (spoken.text.len > 0 || status == 0))
+        open = ln_cli_write("\n", 1);
+    keep_answer(chat, &spoken.text);
+    ln_spoken_free(&spoken);
+    if (status == 0 && chat->answered.finish == LINNET_FINISH_LENGTH &&
+        chat->answered.n_prompt_tokens + chat->answered.n_output_tokens >= chat->ctx_tokens)
+        ln_cli_warn("the answer ends where the context of %zu tokens is full; /clear begins anew",
+                    chat->ctx_tokens);
+    return open;
+}
+
+bool ln_chat_answer(ln_chat *chat) {
+    linnet_error err = {0};
+    int32_t *ids = NULL;
+    size_t n_ids = 0;
+    char *prompt = NULL;
+    if (ln_conversation_encode(&chat->conversation, chat->model, &ids, &n_ids, &prompt, &err) !=
+        LINNET_OK) {
+        ln_cli_fail_with(&err);
+        ln_conversation_drop_last(&chat->conversation, "user");
+        return true;
+    }
+    bool goes_on = true;
+    if (n_ids < chat->ctx_tokens) {
+        goes_on = generate(chat, ids, n_ids, prompt);
+    } else {
+        ln_cli_fail("the conversation has %zu tokens, too many for the context of %zu; /clear "
+                    "begins anew, and --ctx N gives more room",
+                    n_ids, chat->ctx_tokens);
+        ln_conversation_drop_last(&chat->conversation, "user");
+    }
+    linnet_free(ids);
+    linnet_free(prompt);
+    return goes_on;
+}
+
+/* ---- what is typed ---------------------------------------------------------------------- */
+
+typedef struct chat_prompts {
+    const char *first, *next; /* before a message's first line, and its others */
+} chat_prompts;
+
+static bool ends_with(const ln_strbuf *text, const char *end) {
+    size_t n = strlen(end);
+    return text->len >= n && memcmp(text->data + text->len - n, end, n) == 0;
+}
+
+/* Reads the rest of a message whose first line is in `text`. */
+static ln_line_result read_more(ln_line_reader *reader, const char *prompt, ln_strbuf *text) {
+    static const char fence[] = "\"\"\"";
+    size_t n = strlen(fence);
+    bool fenced = text->len >= n && memcmp(text->data, fence, n) == 0;
+    ln_line_result result = LN_LINE_OK;
+    while (result == LN_LINE_OK && !text->failed) {
+        bool closed = fenced && text->len >= 2 * n && ends_with(text, fence);
+        if (fenced ? closed : !ends_with(text, "\\"))
+            break;
+        if (!fenced)
+            text->data[--text->len] = '\0';
+        ln_strbuf_putc(text, '\n');
+        result = ln_line_reader_read(reader, prompt, text);
+    }
+    if (fenced && result == LN_LINE_OK && !text->failed) {
+        text->len -= 2 * n;
+        memmove(text->data, text->data + n, text->len);
+        text->data[text->len] = '\0';
+    }
+    return result == LN_LINE_END ? LN_LINE_OK : result; /* what was typed before the end counts */
+}
+
+static ln_line_result read_message(ln_line_reader *reader, const chat_prompts *prompts,
+                                   ln_strbuf *text) {
+    ln_strbuf_clear(text);
+    ln_line_result result = ln_line_reader_read(reader, prompts->first, text);
+    return result == LN_LINE_OK ? read_more(reader, prompts->next, text) : result;
+}
+
+static bool is_blank(const ln_strbuf *text) {
+    return text->len == 0 || strspn(text->data, " \t\n\r") == text->len;
+}
+
+/* Takes one message or command; false when the chat ends. */
+static bool take(ln_chat *chat, ln_line_reader *reader, const ln_strbuf *text) {
+    if (text->failed) {
+        ln_cli_fail("out of memory");
+        return false;
+    }
+    if (is_blank(text))
+        return true;
+    ln_line_reader_remember(reader, text->data);
+    if (text->data[0] == '/') {
+        ln_chat_command(chat, text->data);
+        return !chat->quits;
+    }
+    if (!ln_conversation_add(&chat->conversation, "user", text->data, text->len)) {
+        ln_cli_fail("the message is not valid UTF-8");
+        return true;
+    }
+    return ln_chat_answer(chat);
+}
+
+static int talk(ln_chat *chat) {
+    bool editing = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    chat->editing = editing;
+    chat->has_colour = ln_cli_is_terminal(STDOUT_FILENO) && !getenv("NO_COLOR");
+    const chat_prompts prompts = {
+        editing && chat->has_colour ? "\1\033[1;36m\1>\1\033[0m\1 " : "> ", ". "};
+    ln_line_reader *reader = ln_line_reader_create(editing);
+    if (!reader)
+        return ln_cli_fail("cannot read from the terminal");
+    if (editing)
+        ln_interrupt_hold(); /* while a line is typed, Ctrl-C is a key */
+    ln_strbuf text;
+    ln_strbuf_init(&text);
+    ln_line_result result;
+    do
+        result = read_message(reader, &prompts, &text);
+    while (result != LN_LINE_END && (result == LN_LINE_DISCARDED || take(chat, reader, &text)));
+    if (editing && result == LN_LINE_END)
+        fputc('\n', stderr);
+    ln_strbuf_free(&text);
+    ln_line_reader_destroy(reader);
+    return 0;
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+static int run_chat(ln_chat *chat, const chat_args *args, const char *path) {
+    linnet_error err = {0};
+    if (args->chat_template && ln_cli_set_chat_template(chat->model, args->chat_template) != 0)
+        return LN_EXIT_FAILURE;
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(chat->model, &info);
+    if (info.has_encoder)
+        return ln_cli_fail("%s has an encoder: chats need a model that only decodes", path);
+    if (!info.has_chat_template)
+        return ln_cli_fail("%s has no chat template; `linnet run' continues plain text", path);
+    if (ln_cli_create_engine(chat->model, &args->engine, args->quiet, &chat->engine, &err) !=
+        LINNET_OK)
+        return ln_cli_fail_with(&err);
+    linnet_memory_plan memory = {.struct_bytes = sizeof memory};
+    linnet_engine_get_memory(chat->engine, &memory);
+    chat->ctx_tokens = memory.ctx_tokens;
+    if (!args->quiet)
+        fprintf(stderr, "%s: %s, %s, context of %s. /help lists the commands.\n", path,
+                info.architecture, ln_cli_count_text((size_t)info.n_layers, "layer").text,
+                ln_cli_count_text(memory.ctx_tokens, "token").text);
+    return talk(chat);
+}
+
+int ln_cli_chat(int argc, char **argv) {
+    chat_args args = {0};
+    linnet_engine_options_init(&args.engine);
+    if (ln_cli_parse(&chat_argp, argc, argv, &args) != 0)
+        return LN_EXIT_USAGE;
+    char *demo = args.model ? NULL : ln_cli_find_demo_model();
+    const char *path = args.model ? args.model : demo;
+    ln_chat chat = {.sampling = args.sampling, .max_tokens = args.max_tokens};
+    linnet_error err = {0};
+    int status;
+    if (!path)
+        status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
+    else if (!ln_conversation_init(&chat.conversation) ||
+             !ln_conversation_set_system(&chat.conversation, args.system ? args.system : ""))
+        status = ln_cli_fail("--system needs a text in UTF-8");
+    else if (linnet_model_open(path, &chat.model, &err) != LINNET_OK)
+        status = ln_cli_fail_with(&err);
+    else
+        status = run_chat(&chat, &args, path);
+    linnet_engine_destroy(chat.engine);
+    linnet_model_close(chat.model);
+    ln_conversation_free(&chat.conversation);
+    free(demo);
+    return status;
+}

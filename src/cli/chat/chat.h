@@ -1,0 +1,33 @@
+/* The state of `linnet chat`, and the commands that a person types in it. */
+#ifndef LN_CLI_CHAT_CHAT_H
+#define LN_CLI_CHAT_CHAT_H
+
+#include <linnet.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/chat/conversation.h"
+#include "cli/generate.h"
+
+typedef struct ln_chat {
+    linnet_model *model;
+    linnet_engine *engine;
+    size_t ctx_tokens;
+    ln_conversation conversation;
+    linnet_sampling sampling;
+    size_t max_tokens;          /* of an answer; 0: until the context is full */
+    ln_cli_generation answered; /* the last answer */
+    bool editing;               /* on a terminal */
+    bool has_colour;            /* stdout is a terminal that may show it */
+    bool quits;
+} ln_chat;
+
+/* Answers the conversation's last message on stdout and adds the answer to it; what was
+ * interrupted counts as far as it came. Without an answer the message is dropped, and what failed
+ * was printed. False when stdout is closed. */
+bool ln_chat_answer(ln_chat *chat);
+
+/* Runs a line that begins with '/'. What it prints goes to stderr, but an answer to stdout. */
+void ln_chat_command(ln_chat *chat, char *line);
+
+#endif

@@ -1,0 +1,179 @@
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/chat/chat.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+typedef struct chat_command {
+    const char *name, *argument, *summary; /* `argument` NULL: it takes none */
+    void (*run)(ln_chat *chat, char *argument);
+} chat_command;
+
+static void help(ln_chat *chat, char *argument);
+
+static void clear(ln_chat *chat, char *argument) {
+    (void)argument;
+    ln_conversation_clear(&chat->conversation);
+}
+
+static void set_system(ln_chat *chat, char *argument) {
+    if (!ln_conversation_set_system(&chat->conversation, argument))
+        ln_cli_fail("/system needs a text in UTF-8");
+}
+
+static void save(ln_chat *chat, char *argument) {
+    if (*argument == '\0')
+        ln_cli_fail("/save needs a file");
+    else if (ln_conversation_save(&chat->conversation, argument) == 0)
+        fprintf(stderr, "saved to %s\n", argument);
+}
+
+static void load(ln_chat *chat, char *argument) {
+    if (*argument == '\0')
+        ln_cli_fail("/load needs a file");
+    else if (ln_conversation_load(&chat->conversation, argument) == 0)
+        fprintf(stderr, "%s\n",
+                ln_cli_count_text(json_array_size(chat->conversation.messages), "message").text);
+}
+
+static void retry(ln_chat *chat, char *argument) {
+    (void)argument;
+    chat->sampling.seed++;
+    if (!ln_conversation_drop_last(&chat->conversation, "assistant"))
+        ln_cli_fail("there is no answer to try again");
+    else
+        chat->quits = !ln_chat_answer(chat);
+}
+
+static void print_stats(ln_chat *chat, char *argument) {
+    (void)argument;
+    const ln_cli_generation *last = &chat->answered;
+    double prompt_s = (double)last->prompt_ns / 1e9;
+    double output_s = (double)last->output_ns / 1e9;
+    fprintf(stderr, "conversation  %s, %zu of %zu tokens\n",
+            ln_cli_count_text(json_array_size(chat->conversation.messages), "message").text,
+            last->n_prompt_tokens + last->n_output_tokens, chat->ctx_tokens);
+    if (prompt_s > 0)
+        fprintf(stderr, "prompt        %s in %.2f s\n",
+                ln_cli_count_text(last->n_prompt_tokens, "token").text, prompt_s);
+    if (output_s > 0 && last->n_output_tokens > 1)
+        fprintf(stderr, "answer        %zu tokens, %.1f tokens/s\n", last->n_output_tokens,
+                (double)(last->n_output_tokens - 1) / output_s);
+}
+
+static void quit(ln_chat *chat, char *argument) {
+    (void)argument;
+    chat->quits = true;
+}
+
+/* "temp 0.8": an option of sampling, and the value that it has now. */
+static void print_setting(const linnet_sampling *sampling, const char *name, const char *meaning) {
+    char value[32];
+    ln_cli_sampling_value(sampling, name, value, sizeof value);
+    if (*meaning)
+        fprintf(stderr, "  %-18s %-10s %s\n", name, value, meaning);
+    else
+        fprintf(stderr, "  %s %s\n", name, value);
+}
+
+static void list_settings(const linnet_sampling *sampling) {
+    for (const struct argp_option *o = ln_cli_sampling_argp.options; o->name; o++) {
+        char meaning[128];
+        snprintf(meaning, sizeof meaning, "%s", o->doc);
+        char *initial = strstr(meaning, " ("); /* what holds at the start */
+        if (initial)
+            *initial = '\0';
+        print_setting(sampling, o->name, meaning);
+    }
+}
+
+/* The sampling options of the command line read the value, with their ranges and messages. */
+static void set(ln_chat *chat, char *argument) {
+    char *value = argument + strcspn(argument, " ");
+    if (*value != '\0')
+        *value++ = '\0';
+    value += strspn(value, " ");
+    const struct argp_option *option = ln_cli_sampling_argp.options;
+    while (option->name && strcmp(option->name, argument) != 0)
+        option++;
+    if (*argument == '\0') {
+        list_settings(&chat->sampling);
+        return;
+    }
+    if (!option->name) {
+        ln_cli_fail("there is no option '%s'; /set lists them", argument);
+        return;
+    }
+    if (*value == '\0') {
+        print_setting(&chat->sampling, option->name, "");
+        return;
+    }
+    char *message = NULL, name[] = "linnet";
+    size_t n_bytes = 0;
+    FILE *errors = open_memstream(&message, &n_bytes);
+    if (!errors)
+        return;
+    linnet_sampling sampling = chat->sampling;
+    struct argp_state state = {.root_argp = &ln_cli_sampling_argp,
+                               .flags = ARGP_NO_EXIT | ARGP_NO_HELP,
+                               .input = &sampling,
+                               .name = name,
+                               .err_stream = errors,
+                               .out_stream = errors};
+    ln_cli_sampling_argp.parser(option->key, value, &state);
+    fclose(errors);
+    if (n_bytes == 0) {
+        chat->sampling = sampling;
+        print_setting(&sampling, option->name, "");
+    } else {
+        fprintf(stderr, "%.*s\n", (int)strcspn(message, "\n"), message);
+    }
+    free(message);
+}
+
+static const chat_command commands[] = {
+    {"help", NULL, "list the commands", help},
+    {"clear", NULL, "forget the conversation, not the system message", clear},
+    {"system", "TEXT", "set the system message; without TEXT remove it", set_system},
+    {"retry", NULL, "answer the last message again, from another seed", retry},
+    {"save", "FILE", "write the conversation as JSON", save},
+    {"load", "FILE", "continue a conversation that was saved", load},
+    {"stats", NULL, "show how long the conversation is, and how fast the last answer came",
+     print_stats},
+    {"set", "NAME VALUE", "set a sampling option; without VALUE or NAME show what is set", set},
+    {"quit", NULL, "end (Ctrl-D does, too)", quit},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void help(ln_chat *chat, char *argument) {
+    (void)chat;
+    (void)argument;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        char usage[32];
+        snprintf(usage, sizeof usage, "/%s %s", commands[i].name,
+                 commands[i].argument ? commands[i].argument : "");
+        fprintf(stderr, "  %-16s %s\n", usage, commands[i].summary);
+    }
+    fputs("A line that ends in \\ goes on in the next one; lines between two \"\"\" are one "
+          "message.\nCtrl-C stops an answer.\n",
+          stderr);
+}
+
+void ln_chat_command(ln_chat *chat, char *line) {
+    size_t length = strcspn(line + 1, " \n");
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strlen(commands[i].name) != length || memcmp(commands[i].name, line + 1, length) != 0)
+            continue;
+        char *argument = line + 1 + length;
+        argument += strspn(argument, " \n");
+        if (*argument != '\0' && !commands[i].argument)
+            ln_cli_fail("/%s takes no argument", commands[i].name);
+        else
+            commands[i].run(chat, argument);
+        return;
+    }
+    ln_cli_fail("there is no command '/%.*s'; /help lists them", (int)length, line + 1);
+}

@@ -1,0 +1,221 @@
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "convert/plan.h"
+#include "model/rope.h"
+
+typedef struct putter {
+    const ln_convert_plan *plan;
+    ln_gguf_writer *writer;
+    ln_status *status; /* of all that was put so far */
+} putter;
+
+/* "ARCHITECTURE.name" in a buffer. */
+typedef struct key_text {
+    char text[128];
+} key_text;
+
+static key_text key_of(const putter *p, const char *name) {
+    key_text key;
+    snprintf(key.text, sizeof key.text, "%s.%s", p->plan->architecture, name);
+    return key;
+}
+
+static void put_size(const putter *p, const char *name, size_t value) {
+    if (value > UINT32_MAX && *p->status == LINNET_OK)
+        *p->status = ln_fail(p->plan->err, LINNET_ERR_LIMIT,
+                             "%s: %s would be %zu, which GGUF's 32 bits do not hold",
+                             ln_checkpoint_path(p->plan->checkpoint), key_of(p, name).text, value);
+    ln_gguf_put_u32(p->writer, key_of(p, name).text, (uint32_t)value);
+}
+
+static void put_real(const putter *p, const char *name, double value) {
+    ln_gguf_put_f32(p->writer, key_of(p, name).text, (float)value);
+}
+
+static void put_flag(const putter *p, const char *name, bool value) {
+    ln_gguf_put_bool(p->writer, key_of(p, name).text, value);
+}
+
+static void put_text(const putter *p, const char *name, const char *value) {
+    ln_gguf_put_string(p->writer, key_of(p, name).text, value, strlen(value));
+}
+
+static bool is(const putter *p, const char *architecture) {
+    return strcmp(p->plan->architecture, architecture) == 0;
+}
+
+double ln_convert_yarn_extra(const ln_rope_spec *rope) {
+    float ignored[4096];
+    if (rope->scaling != LN_ROPE_YARN || rope->n_dims / 2 > sizeof ignored / sizeof *ignored)
+        return 1;
+    double magnitude = (double)ln_rope_fill(rope, 1, NULL, ignored);
+    return magnitude / (rope->factor <= 1 ? 1 : 0.1 * log(rope->factor) + 1);
+}
+
+double ln_convert_default_scale(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    const ln_attention_spec *a = &spec->layers[0].attention;
+    bool by_dim = spec->n_layers == plan->target->gguf_scale_layers;
+    double under_root = by_dim                   ? (double)spec->dim / (double)a->n_heads
+                        : a->latent.n_latent > 0 ? (double)(a->latent.n_plain + a->latent.n_rope)
+                                                 : (double)a->k_dim;
+    double scale = plan->target->unit_scale ? 1 : 1 / sqrt(under_root);
+    const ln_rope_spec *rope = &spec->ropes[0];
+    if (a->latent.n_latent > 0 && rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
+        rope->factor > 1) {
+        double magnitude = 0.1 * rope->mscale_all_dim * log(rope->factor) + 1;
+        scale *= magnitude * magnitude;
+    }
+    return scale;
+}
+
+static void put_attention(const putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    const ln_attention_spec *a = &spec->layers[0].attention;
+    const ln_latent_spec *latent = &a->latent;
+    size_t window = 0;
+    put_size(p, "attention.head_count", a->n_heads);
+    put_size(p, "attention.head_count_kv", a->n_kv_heads);
+    put_size(p, "attention.key_length", a->k_dim);
+    put_size(p, "attention.value_length", a->v_dim);
+    if (latent->n_latent > 0) {
+        if (latent->q_latent > 0)
+            put_size(p, "attention.q_lora_rank", latent->q_latent);
+        put_size(p, "attention.kv_lora_rank", latent->n_latent);
+        put_size(p, "attention.key_length_mla", latent->n_plain + latent->n_rope);
+        put_size(p, "attention.value_length_mla", latent->v_dim);
+    }
+    put_real(p,
+             spec->norm_kind == LN_NORM_LAYER ? "attention.layer_norm_epsilon"
+                                              : "attention.layer_norm_rms_epsilon",
+             (double)spec->norm_eps);
+    if (latent->n_latent > 0 && spec->latent_norm_eps != spec->norm_eps)
+        put_real(p, "attention.latent_layer_norm_rms_epsilon", (double)spec->latent_norm_eps);
+    double scale = ln_convert_default_scale(p->plan);
+    if (fabs((double)a->scale / scale - 1) > 1e-6)
+        put_real(p, "attention.scale", (double)a->scale);
+    if (a->softcap > 0)
+        put_real(p, "attn_logit_softcapping", (double)a->softcap);
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].attention.window > 0)
+            window = spec->layers[i].attention.window;
+    if (window > 0 || is(p, "phi3")) /* Phi 3's readers guess one unless it is said */
+        put_size(p, "attention.sliding_window", window);
+    if (spec->positions == LN_POSITIONS_RELATIVE)
+        put_size(p, "attention.relative_buckets_count", spec->n_relative_buckets);
+}
+
+/* Latent attention's readers derive the scale of scores from the multiplier; no others read it. */
+static void put_yarn(const putter *p, const ln_rope_spec *rope) {
+    bool is_latent = p->plan->spec->layers[0].attention.latent.n_latent > 0;
+    put_text(p, "rope.scaling.type", "yarn");
+    put_real(p, "rope.scaling.factor", rope->factor);
+    put_size(p, "rope.scaling.original_context_length", (size_t)rope->original_ctx);
+    if (rope->beta_fast != 32 || rope->beta_slow != 1) {
+        put_real(p, "rope.scaling.yarn_beta_fast", rope->beta_fast);
+        put_real(p, "rope.scaling.yarn_beta_slow", rope->beta_slow);
+    }
+    if (!rope->truncate)
+        put_flag(p, "rope.scaling.yarn_truncate", false);
+    double extra = ln_convert_yarn_extra(rope);
+    if (is_latent && rope->mscale_all_dim > 0)
+        put_real(p, "rope.scaling.yarn_log_multiplier", 0.1 * rope->mscale_all_dim);
+    else if (fabs(extra - 1) > 1e-7)
+        put_real(p, "rope.scaling.attn_factor", extra);
+}
+
+static void put_rope(const putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    const ln_rope_spec *rope = &spec->ropes[0];
+    if (spec->n_ropes == 0)
+        return;
+    put_size(p, "rope.dimension_count", rope->n_dims);
+    put_real(p, "rope.freq_base", rope->theta);
+    if (spec->n_ropes > 1 && p->plan->target->local_theta > 0)
+        put_real(p, "rope.freq_base_swa", spec->ropes[1].theta);
+    if (rope->scaling == LN_ROPE_LINEAR) {
+        put_text(p, "rope.scaling.type", "linear");
+        put_real(p, "rope.scaling.factor", rope->factor);
+    } else if (rope->scaling == LN_ROPE_YARN) {
+        put_yarn(p, rope);
+    } else if (rope->scaling == LN_ROPE_LONGROPE) {
+        double stretch = rope->trained_ctx / rope->original_ctx;
+        double factor = stretch > 1 ? sqrt(1 + log(stretch) / log(rope->original_ctx)) : 1;
+        put_text(p, "rope.scaling.type", "longrope");
+        put_size(p, "rope.scaling.original_context_length", (size_t)rope->original_ctx);
+        put_real(p, "rope.scaling.attn_factor", factor);
+    }
+}
+
+static void put_experts(const putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    const ln_moe_spec *moe = &spec->layers[spec->n_layers - 1].ffn.moe;
+    size_t n_dense = 0;
+    if (moe->n_experts == 0)
+        return;
+    while (spec->layers[n_dense].ffn.moe.n_experts == 0)
+        n_dense++;
+    put_size(p, "expert_count", moe->n_experts);
+    put_size(p, "expert_used_count", moe->n_used);
+    if (!is(p, "llama"))
+        put_size(p, "expert_feed_forward_length", moe->n_hidden);
+    if (moe->router != LN_ROUTER_SOFTMAX_CHOSEN)
+        put_flag(p, "expert_weights_norm", moe->normalize);
+    if (is(p, "deepseek2")) {
+        put_size(p, "leading_dense_block_count", n_dense);
+        put_size(p, "expert_shared_count", moe->shared_hidden / moe->n_hidden);
+        put_size(p, "expert_gating_func", moe->router == LN_ROUTER_SIGMOID ? 2 : 1);
+        put_real(p, "expert_weights_scale", (double)moe->scale);
+    } else if (moe->shared_hidden > 0) {
+        put_size(p, "expert_shared_feed_forward_length", moe->shared_hidden);
+    }
+    if (moe->n_groups > 0) {
+        put_size(p, "expert_group_count", moe->n_groups);
+        put_size(p, "expert_group_used_count", moe->n_groups_used);
+    }
+}
+
+/* Multipliers; some architectures must be told even of those that are 1. */
+static void put_scales(const putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    bool all = is(p, "granite"), cohere = is(p, "command-r") || is(p, "cohere2");
+    double derived = p->plan->target->scale_embedding ? sqrt((double)spec->dim) : 1;
+    double logit = (double)spec->logit_scale;
+    if (all || fabs((double)spec->embedding_scale / derived - 1) > 1e-6)
+        put_real(p, "embedding_scale", (double)spec->embedding_scale);
+    if (all || spec->residual_scale != 1)
+        put_real(p, "residual_scale", (double)spec->residual_scale);
+    bool folded = p->plan->target->scale_tied_logits; /* into the output */
+    if (all || cohere || (logit != 1 && !folded))
+        put_real(p, "logit_scale", p->plan->target->divide_logits ? 1 / logit : logit);
+    if (spec->logit_softcap > 0)
+        put_real(p, "final_logit_softcapping", (double)spec->logit_softcap);
+}
+
+ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *writer) {
+    ln_status status = LINNET_OK;
+    putter p = {plan, writer, &status};
+    const ln_spec *spec = plan->spec;
+    const ln_ffn_spec *ffn = &spec->layers[0].ffn;
+    put_size(&p, "vocab_size", spec->n_vocab);
+    put_size(&p, "context_length", spec->ctx_tokens);
+    put_size(&p, "embedding_length", spec->dim);
+    put_size(&p, "feed_forward_length", ffn->n_hidden);
+    if (spec->n_encoder_layers > 0) {
+        put_size(&p, "block_count", spec->n_encoder_layers);
+        put_size(&p, "decoder_block_count", spec->n_layers);
+        put_size(&p, "decoder_start_token_id", (size_t)spec->decoder_start_id);
+    } else {
+        put_size(&p, "block_count", spec->n_layers);
+    }
+    put_attention(&p);
+    put_rope(&p);
+    put_experts(&p);
+    put_scales(&p);
+    if (plan->target->parallel_key != NULL)
+        put_flag(&p, plan->target->parallel_key, spec->layers[0].placement == LN_PLACE_PARALLEL);
+    return status;
+}

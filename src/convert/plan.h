@@ -1,0 +1,71 @@
+/* Which tensors a converted file has, and where their rows come from. Internal to convert*.c. */
+#ifndef LN_CONVERT_PLAN_H
+#define LN_CONVERT_PLAN_H
+
+#include "format/gguf_write.h"
+#include "format/quantize/mix.h"
+#include "format/quantize/write.h"
+#include "model/family.h"
+#include "model/source.h"
+#include "model/unread.h"
+
+/* Some rows of a new tensor: a role's matrix, one row for each row; or a vector, one element for
+ * each. */
+typedef struct ln_convert_part {
+    size_t tensor;                 /* index */
+    size_t begin, n_units, n_cols; /* units from begin on: rows, or elements (n_cols 1) */
+    ln_weight_source source;
+    const float *values;    /* [n_units], owned, instead of a source */
+    const int32_t *columns; /* [n_cols], owned: the order of the source's columns, or NULL */
+    size_t head_dim;        /* rows of a head whose first rope_dims change order; 0: none do */
+    size_t rope_dims;
+    float scale, offset; /* new value = old * scale + offset */
+} ln_convert_part;
+
+typedef struct ln_convert_tensor {
+    char name[LN_TENSOR_NAME_BYTES];
+    bool is_vector; /* units are elements */
+    int n_dims;
+    uint64_t dims[3];
+    ln_packed_kind packed; /* how the folder quantises it */
+    bool whole;            /* stays F32 whatever its name, unless it is quantised */
+    size_t n_units;
+    size_t first_part, n_parts;
+    const struct ln_convert_plan *plan;
+} ln_convert_tensor;
+
+typedef struct ln_convert_plan {
+    const ln_checkpoint *checkpoint;
+    const ln_spec *spec;
+    const ln_family *target; /* whose GGUF names are used */
+    char architecture[32];
+    ln_convert_tensor *tensors; /* [n_tensors], owned */
+    ln_convert_part *parts;     /* [n_parts], owned; sorted by tensor and unit */
+    size_t n_tensors, n_parts, tensor_capacity, part_capacity;
+    ln_unread unread; /* of the folder */
+    ln_error *err;
+} ln_convert_plan;
+
+/* convert_check.c: finds target and architecture; refuses what GGUF cannot say. */
+ln_status ln_convert_check(ln_convert_plan *plan);
+
+/* convert_keys.c: the metadata of the architecture. */
+ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *writer);
+/* The attention scale that a reader of the file derives without being told. */
+double ln_convert_default_scale(const ln_convert_plan *plan);
+/* The magnitude of YaRN over what its factor alone gives. */
+double ln_convert_yarn_extra(const ln_rope_spec *rope);
+
+/* convert_plan.c */
+ln_status ln_convert_plan_tensors(ln_convert_plan *plan);
+void ln_convert_plan_free(ln_convert_plan *plan);
+/* For ln_write_job: the tensor's source is an ln_convert_tensor. */
+ln_status ln_convert_rows(const ln_write_tensor *tensor, size_t row, size_t n_rows, float *out,
+                          ln_error *err);
+
+/* convert_tokenizer.c: tokenizer.ggml.* and the chat template; the ids that end a text alone where
+ * the vocabulary stays out. */
+ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, bool with_vocab,
+                                   ln_gguf_writer *writer);
+
+#endif

@@ -1,0 +1,95 @@
+/* Rows of the new tensors as float32, from where they lie in the folder. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/plan.h"
+#include "format/quants.h"
+
+/* Row of the role's matrix that becomes row `unit`: neighbours come from the two halves. */
+static size_t rotated(const ln_convert_part *part, size_t unit) {
+    size_t half = part->rope_dims / 2;
+    size_t in_head = part->head_dim > 0 ? unit % part->head_dim : 0;
+    if (part->head_dim == 0 || in_head >= part->rope_dims)
+        return unit;
+    return unit - in_head + in_head % 2 * half + in_head / 2;
+}
+
+static ln_status read_packed(const ln_weight_source *source, size_t row, size_t n_cols, float *out,
+                             ln_error *err) {
+    const ln_packed *packed = &source->packed;
+    ln_dtype dtype = ln_packed_dtype(packed);
+    size_t bytes;
+    if (!ln_dtype_row_bytes(dtype, n_cols, &bytes))
+        return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
+                       source->tensor->name);
+    uint8_t *blocks = malloc(bytes + 1);
+    float *ordered = calloc(n_cols, sizeof *ordered);
+    if (blocks != NULL && ordered != NULL) {
+        ln_packed_row(packed, row, blocks);
+        ln_dequantize_row(dtype, blocks, ordered, n_cols);
+        for (size_t i = 0; i < n_cols; i++)
+            out[packed->columns != NULL ? (size_t)packed->columns[i] : i] = ordered[i];
+    }
+    bool ok = blocks != NULL && ordered != NULL;
+    free(blocks);
+    free(ordered);
+    return ok ? LINNET_OK : ln_fail(err, LINNET_ERR_NOMEM, "out of memory for rows of tensors");
+}
+
+static ln_status read_unit(const ln_convert_part *part, size_t unit, float *out, ln_error *err) {
+    const ln_weight_source *source = &part->source;
+    if (part->values != NULL) {
+        *out = part->values[unit];
+        return LINNET_OK;
+    }
+    size_t row = rotated(part, unit), n_cols = part->n_cols, bytes;
+    row = source->row_begin + row / source->run_rows * source->run_stride + row % source->run_rows;
+    if (source->packed.kind != LN_PACKED_NONE)
+        return read_packed(source, row, n_cols, out, err);
+    const ln_tensor *tensor = source->tensor;
+    if (!ln_can_dequantize(tensor->dtype) || !ln_dtype_row_bytes(tensor->dtype, n_cols, &bytes) ||
+        (source->transpose && ln_dtype_block_elems(tensor->dtype) != 1))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "tensor %s: type %s cannot be converted",
+                       tensor->name, ln_dtype_name(tensor->dtype));
+    if (!source->transpose) {
+        ln_dequantize_row(tensor->dtype, tensor->data + row * bytes, out, n_cols);
+        return LINNET_OK;
+    }
+    size_t item = ln_dtype_block_bytes(tensor->dtype);
+    size_t stored_cols = (size_t)tensor->dims[tensor->n_dims - 1];
+    for (size_t col = 0; col < n_cols; col++) {
+        size_t at = (source->col_begin + col) * stored_cols + row;
+        ln_dequantize_row(tensor->dtype, tensor->data + at * item, out + col, 1);
+    }
+    return LINNET_OK;
+}
+
+/* The part that holds a unit. */
+static const ln_convert_part *part_of(const ln_convert_tensor *tensor, size_t unit) {
+    const ln_convert_part *parts = tensor->plan->parts + tensor->first_part;
+    size_t low = 0, high = tensor->n_parts;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (parts[middle].begin <= unit)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &parts[low];
+}
+
+ln_status ln_convert_rows(const ln_write_tensor *tensor, size_t row, size_t n_rows, float *out,
+                          ln_error *err) {
+    const ln_convert_tensor *from = tensor->source;
+    size_t n_cols = (size_t)tensor->dims[tensor->n_dims - 1];
+    size_t units_per_row = from->is_vector ? n_cols : 1, end = (row + n_rows) * units_per_row;
+    for (size_t unit = row * units_per_row; unit < end; unit++) {
+        const ln_convert_part *part = part_of(from, unit);
+        LN_TRY(read_unit(part, unit - part->begin, out, err));
+        if (part->scale != 1 || part->offset != 0)
+            for (size_t i = 0; i < part->n_cols; i++)
+                out[i] = out[i] * part->scale + part->offset;
+        out += part->n_cols;
+    }
+    return LINNET_OK;
+}

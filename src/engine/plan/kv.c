@@ -1,0 +1,101 @@
+/* The sizes of the KV cache and of its swap space. */
+#include "base/checked.h"
+#include "engine/plan/plan.h"
+#include "model/activations.h"
+
+/* Of K or V: rows of `dim` elements, all heads. */
+static size_t block_bytes(const ln_engine_plan *plan, const ln_kv_layer *layer, size_t dim) {
+    return layer->n_heads * ln_kv_head_bytes(plan->kv_dtype, LN_KV_BLOCK_TOKENS, dim);
+}
+
+void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
+                          const size_t *n_blocks, ln_layout *layout, ln_kv_layer *kv_layers,
+                          void *memory) {
+    for (size_t i = range.first; i < range.end; i++) {
+        ln_kv_layer layer = {0};
+        bool v_in_k;
+        ln_kv_layer_shape(spec, i, &layer, &v_in_k);
+        size_t n = n_blocks[layer.group];
+        size_t k = ln_layout_add(layout, n, block_bytes(plan, &layer, layer.k_dim));
+        size_t v = k;
+        if (!v_in_k)
+            v = ln_layout_add(layout, n, block_bytes(plan, &layer, layer.v_dim));
+        if (kv_layers == NULL)
+            continue;
+        layer.dtype = plan->kv_dtype;
+        layer.block_tokens = LN_KV_BLOCK_TOKENS;
+        layer.k = memory != NULL ? (char *)memory + k : NULL; /* no swap space */
+        layer.v = memory != NULL ? (char *)memory + v : NULL;
+        kv_layers[i] = layer;
+    }
+}
+
+/* Blocks of a group's pool: by default what max_seqs sequences of ctx_tokens hold. */
+static bool count_blocks(const ln_engine_plan *plan, size_t g, size_t *n_blocks) {
+    const ln_kv_shape *shape = &plan->kv_shape;
+    size_t per_seq = ln_kv_table_blocks(ln_engine_max_encoder(plan)), scaled;
+    if (shape->kinds[g] == LN_KV_GROUP_OWN)
+        per_seq = ln_kv_blocks_needed(plan->ctx_tokens, shape->windows[g], plan->budget.max_tokens);
+    if (!ln_mul(per_seq, shape->max_seqs, n_blocks) || !ln_mul(per_seq, plan->kv_tokens, &scaled))
+        return false;
+    if (plan->kv_tokens > 0 && shape->kinds[g] == LN_KV_GROUP_OWN) {
+        *n_blocks = ln_kv_table_blocks(plan->kv_tokens);
+        if (shape->windows[g] > 0) /* in proportion, and enough for one */
+            *n_blocks = per_seq + scaled / plan->ctx_tokens;
+    }
+    return *n_blocks <= INT32_MAX / LN_KV_BLOCK_TOKENS;
+}
+
+static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
+    static const ln_kv_group_kind kinds[] = {[LN_KV_OWN] = LN_KV_GROUP_OWN,
+                                             [LN_KV_CROSS] = LN_KV_GROUP_SOURCE,
+                                             [LN_KV_ENCODER] = LN_KV_GROUP_ENCODER};
+    ln_kv_shape *shape = &plan->kv_shape;
+    *shape = (ln_kv_shape){
+        .n_groups = spec->n_kv_groups,
+        .ctx_tokens = plan->ctx_tokens,
+        .max_seqs = plan->budget.max_seqs,
+        .max_chunk_tokens = plan->budget.max_tokens,
+        .shares_prefixes = plan->shares_prefixes,
+    };
+    for (size_t g = 0; g < spec->n_kv_groups; g++) {
+        shape->kinds[g] = kinds[spec->kv_groups[g].kind];
+        shape->windows[g] = spec->kv_groups[g].window;
+        if (!count_blocks(plan, g, &shape->n_blocks[g]))
+            return ln_fail(
+                err, LINNET_ERR_LIMIT, "%zu %s of %zu tokens are more than the KV cache can number",
+                shape->max_seqs, shape->max_seqs == 1 ? "sequence" : "sequences", plan->ctx_tokens);
+    }
+    return LINNET_OK;
+}
+
+ln_status ln_engine_size_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
+    ln_kv_shape *shape = &plan->kv_shape;
+    ln_layout kv = {0}, front = {0}, swap = {0};
+    const ln_kv_range all = {0, ln_kv_layer_count(spec)};
+    const size_t n_front = plan->front.n_layers;
+    LN_TRY(shape_kv(spec, plan, err));
+    ln_engine_lay_out_kv(spec, plan, (ln_kv_range){0, n_front}, shape->n_blocks, &front, NULL,
+                         NULL);
+    ln_engine_lay_out_kv(spec, plan, (ln_kv_range){n_front, all.end}, shape->n_blocks, &kv, NULL,
+                         NULL);
+    LN_TRY(ln_layout_check(&kv, "KV cache", err));
+    LN_TRY(ln_layout_check(&front, "KV cache of the first layers", err));
+    /* the same share of every pool */
+    double kv_bytes = (double)kv.bytes + (double)front.bytes;
+    double share = kv_bytes > 0 ? (double)plan->swap_bytes / kv_bytes : 0;
+    for (size_t g = 0; g < shape->n_groups; g++) {
+        double n_blocks = share * (double)shape->n_blocks[g];
+        if (n_blocks > INT32_MAX / LN_KV_BLOCK_TOKENS)
+            return ln_fail(err, LINNET_ERR_LIMIT,
+                           "swap_bytes is %zu, more than the swap space can number",
+                           plan->swap_bytes);
+        shape->n_swap_blocks[g] = (size_t)n_blocks;
+    }
+    ln_engine_lay_out_kv(spec, plan, all, shape->n_swap_blocks, &swap, NULL, NULL);
+    LN_TRY(ln_layout_check(&swap, "swap space", err));
+    plan->bytes[LN_ARENA_KV] = kv.bytes;
+    plan->front.kv_bytes = front.bytes;
+    plan->bytes[LN_ARENA_SWAP] = swap.bytes;
+    return LINNET_OK;
+}

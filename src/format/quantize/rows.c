@@ -1,0 +1,153 @@
+/* From float32: the front of all types, plain numbers, and blocks of 32 with evenly spaced
+ * values. The latter equal those of the public `gguf` Python package bit for bit. */
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "format/quantize/block.h"
+#include "format/quants.h"
+
+static void quantize_f32(const float *src, uint8_t *block) {
+    memcpy(block, src, sizeof *src);
+}
+
+static void quantize_f16(const float *src, uint8_t *block) {
+    ln_store_f16(block, *src);
+}
+
+static void quantize_bf16(const float *src, uint8_t *block) {
+    uint16_t half = ln_bf16_from_f32(*src);
+    memcpy(block, &half, sizeof half);
+}
+
+/* A value that is not finite, or overflows once it is scaled, becomes 0. */
+static void quantize_q8_0(const float *src, uint8_t *block) {
+    float max = 0;
+    for (int i = 0; i < 32; i++)
+        max = fmaxf(max, fabsf(src[i]));
+    float scale = max / 127;
+    float inverse = scale == 0 ? 0 : 1 / scale;
+    ln_store_f16(block, scale);
+    for (int i = 0; i < 32; i++) {
+        float scaled = roundf(src[i] * inverse);
+        block[2 + i] = (uint8_t)(int8_t)(fabsf(scaled) <= 127 ? scaled : 0);
+    }
+}
+
+/* The value that is largest in magnitude, the first of equals. */
+static float extreme_of(const float *src) {
+    float extreme = src[0];
+    for (int i = 1; i < 32; i++)
+        if (fabsf(src[i]) > fabsf(extreme))
+            extreme = src[i];
+    return extreme;
+}
+
+/* Whole part of a number that is meant to lie from 0 to max. */
+static uint8_t truncate_level(float value, int max) {
+    return value >= 0 ? (uint8_t)(value < (float)max ? value : (float)max) : 0;
+}
+
+/* (src - offset) * inverse + rounding, cut to levels from 0 to max. */
+static void round_levels(const float *src, float offset, float inverse, float rounding, int max,
+                         uint8_t levels[32]) {
+    for (int i = 0; i < 32; i++)
+        levels[i] = truncate_level((src[i] - offset) * inverse + rounding, max);
+}
+
+/* The low four bits of the first half of levels, then of the second, in nibbles. */
+static void pack_nibbles(const uint8_t levels[32], uint8_t *bytes) {
+    for (int i = 0; i < 16; i++)
+        bytes[i] = (uint8_t)((levels[i] & 15) | levels[16 + i] << 4);
+}
+
+static void pack_fifth_bits(const uint8_t levels[32], uint8_t *bytes) {
+    memset(bytes, 0, 4);
+    for (int i = 0; i < 32; i++)
+        bytes[i / 8] |= (uint8_t)(levels[i] >> 4 << i % 8);
+}
+
+/* Q4_0 and Q5_0: the extreme becomes the lowest level. */
+static float round_signed(const float *src, int max, uint8_t levels[32]) {
+    int half = (max + 1) / 2;
+    float scale = extreme_of(src) / (float)-half;
+    round_levels(src, 0, scale == 0 ? 0 : 1 / scale, (float)half + 0.5f, max, levels);
+    return scale;
+}
+
+/* Q4_1 and Q5_1: from the lowest value to the highest. */
+static float round_unsigned(const float *src, int max, float *min, uint8_t levels[32]) {
+    float low = src[0], high = src[0];
+    for (int i = 1; i < 32; i++) {
+        low = src[i] < low ? src[i] : low;
+        high = src[i] > high ? src[i] : high;
+    }
+    float scale = (high - low) / (float)max;
+    round_levels(src, low, scale == 0 ? 0 : 1 / scale, 0.5f, max, levels);
+    *min = low;
+    return scale;
+}
+
+static void quantize_q4_0(const float *src, uint8_t *block) {
+    uint8_t levels[32];
+    ln_store_f16(block, round_signed(src, 15, levels));
+    pack_nibbles(levels, block + 2);
+}
+
+static void quantize_q4_1(const float *src, uint8_t *block) {
+    uint8_t levels[32];
+    float min;
+    ln_store_f16(block, round_unsigned(src, 15, &min, levels));
+    ln_store_f16(block + 2, min);
+    pack_nibbles(levels, block + 4);
+}
+
+static void quantize_q5_0(const float *src, uint8_t *block) {
+    uint8_t levels[32];
+    ln_store_f16(block, round_signed(src, 31, levels));
+    pack_fifth_bits(levels, block + 2);
+    pack_nibbles(levels, block + 6);
+}
+
+static void quantize_q5_1(const float *src, uint8_t *block) {
+    uint8_t levels[32];
+    float min;
+    ln_store_f16(block, round_unsigned(src, 31, &min, levels));
+    ln_store_f16(block + 2, min);
+    pack_fifth_bits(levels, block + 4);
+    pack_nibbles(levels, block + 8);
+}
+
+static ln_quantize_fn quantize_fn(ln_dtype dtype) {
+    switch (dtype) {
+    case LN_DTYPE_F32: return quantize_f32;
+    case LN_DTYPE_F16: return quantize_f16;
+    case LN_DTYPE_BF16: return quantize_bf16;
+    case LN_DTYPE_Q4_0: return quantize_q4_0;
+    case LN_DTYPE_Q4_1: return quantize_q4_1;
+    case LN_DTYPE_Q5_0: return quantize_q5_0;
+    case LN_DTYPE_Q5_1: return quantize_q5_1;
+    case LN_DTYPE_Q8_0: return quantize_q8_0;
+    case LN_DTYPE_Q2_K: return ln_quantize_q2_k;
+    case LN_DTYPE_Q3_K: return ln_quantize_q3_k;
+    case LN_DTYPE_Q4_K: return ln_quantize_q4_k;
+    case LN_DTYPE_Q5_K: return ln_quantize_q5_k;
+    case LN_DTYPE_Q6_K: return ln_quantize_q6_k;
+    case LN_DTYPE_IQ4_NL: return ln_quantize_iq4_nl;
+    case LN_DTYPE_IQ4_XS: return ln_quantize_iq4_xs;
+    case LN_DTYPE_MXFP4: return ln_quantize_mxfp4;
+    default: return NULL;
+    }
+}
+
+bool ln_can_quantize(ln_dtype dtype) {
+    return quantize_fn(dtype) != NULL;
+}
+
+void ln_quantize_row(ln_dtype dtype, const float *src, void *dst, size_t n) {
+    ln_quantize_fn convert = quantize_fn(dtype);
+    size_t elems = ln_dtype_block_elems(dtype), bytes = ln_dtype_block_bytes(dtype);
+    LN_BUG_ON(convert == NULL || n % elems != 0);
+    uint8_t *block = dst;
+    for (size_t i = 0; i < n; i += elems, block += bytes)
+        convert(src + i, block);
+}

@@ -2,6 +2,7 @@
 # runtime are there. Without them the library is built for CPUs alone.
 option(LINNET_CUDA "build the CUDA backend where the CUDA toolkit is found" ON)
 option(LINNET_CUDA_HOPPER "Hopper's own instructions; off: to try what other GPUs run on one" ON)
+option(LINNET_CUDA_PTX "code that the driver translates for GPUs that are not Hopper; off: a quicker build for one" ON)
 set(HAVE_CUDA OFF)
 if(LINNET_CUDA AND NOT LINNET_SANITIZE AND NOT LINNET_FUZZ AND NOT LINNET_BACKEND_ONLY)
   set(CMAKE_CUDA_FLAGS_INIT "-Wno-deprecated-gpu-targets")
@@ -36,7 +37,7 @@ if(HAVE_CUDA)
   endif()
   set(LINNET_CUDA_FLAGS -std=c++17 -O3 --fmad=false
     --generate-code=${hopper_code}
-    --generate-code=arch=compute_80,code=compute_80
+    $<$<BOOL:${LINNET_CUDA_PTX}>:--generate-code=arch=compute_80,code=compute_80>
     --compiler-options -fvisibility=hidden,-fPIC,-fno-exceptions,-fno-threadsafe-statics,-Wall,-Wextra)
   set(LINNET_CUDA_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt -ldl")
 else()

@@ -145,8 +145,8 @@ ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows
     return matrix_of(l, id, &shape, weight);
 }
 
-ln_status ln_load_matrices(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
-                           ln_weight **out) {
+ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
+                      ln_weight **out) {
     size_t offset = ln_layout_add(&l->table_layout, shape->n_packed, sizeof **out);
     ln_weight planned;
     *out = l->table != NULL ? (ln_weight *)(void *)(l->table + offset) : NULL;

@@ -40,8 +40,8 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
     w->kv_a_norm.eps = l->spec->latent_norm_eps;
     ln_source_shape k = {spec->n_heads, latent->n_latent, latent->n_plain};
     ln_source_shape v = {spec->n_heads, latent->v_dim, latent->n_latent};
-    LN_TRY(ln_load_matrices(l, LN_ROLE_K_B, i, &k, &w->k_b));
-    LN_TRY(ln_load_matrices(l, LN_ROLE_V_B, i, &v, &w->v_b));
+    LN_TRY(ln_ldmatrix(l, LN_ROLE_K_B, i, &k, &w->k_b));
+    LN_TRY(ln_ldmatrix(l, LN_ROLE_V_B, i, &v, &w->v_b));
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * latent->v_dim, &w->o);
 }
 
@@ -69,9 +69,9 @@ static ln_status experts(ln_loader *l, size_t i, const ln_moe_spec *moe, ln_laye
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
         NULL)
         LN_TRY(ln_load_vector(l, bias, moe->n_experts, &w->router_bias));
-    LN_TRY(ln_load_matrices(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
-    LN_TRY(ln_load_matrices(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
-    LN_TRY(ln_load_matrices(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down));
+    LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
+    LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
+    LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down));
     if (moe->shared_hidden == 0)
         return LINNET_OK;
     LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_GATE, i, moe->shared_hidden, dim, &w->shared_gate));

@@ -32,13 +32,13 @@ typedef struct cuda_backend {
     ln_cuda_use use; /* its blas is the owner's */
     void *scratch;   /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
-    unsigned *arrived; /* LN_CHAIN_BYTES of device memory */
+    unsigned *arrived; /* LN_FUSED_DECODE_BYTES of device memory */
     bool has_chains;
     int upload_code; /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
     ln_cuda_graphs graphs;
-    ln_tile_x x; /* unless exact */
-    void *read;  /* [read_bytes] page-locked: what the host reads */
+    ln_converted_act x; /* unless exact */
+    void *read;         /* [read_bytes] page-locked: what the host reads */
     size_t read_bytes;
     ln_cuda_event *events; /* [n_events], for profiles */
     size_t n_events;
@@ -82,7 +82,7 @@ static void free_scratch(cuda_backend *self) {
         atomic_flag_clear(&chains_are_taken);
     self->has_chains = false;
     self->stage = (ln_cuda_stage){0};
-    self->x = (ln_tile_x){0};
+    self->x = (ln_converted_act){0};
     self->scratch = NULL;
     self->arrived = NULL;
     self->scratch_bytes = 0;
@@ -106,7 +106,7 @@ static void destroy(ln_backend *backend) {
     ln_cuda_upload_free(&self->upload);
     ln_pool_destroy(self->upload.pool);
     free_scratch(self);
-    ln_cuda_blas_destroy(self->use.blas);
+    ln_cublaslt_destroy(self->use.blas);
     free(self);
 }
 
@@ -229,8 +229,8 @@ static size_t x_bytes(const cuda_backend *self, const ln_step_limits *limits) {
                                                                  : limits->max_grouped_width;
     if (self->use.exact)
         return 0;
-    return ln_tile_x_bytes(limits->max_tokens, width) +
-           ln_tile_x_groups_bytes(limits->max_experts, limits->max_expert_width);
+    return ln_act_bytes(limits->max_tokens, width) +
+           ln_act_groups_bytes(limits->max_experts, limits->max_expert_width);
 }
 
 static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
@@ -241,13 +241,13 @@ static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *lim
 }
 
 static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits) {
-    return self->use.blas == NULL ? 0 : ln_cuda_blas_bytes(limits->max_tokens, limits->max_width);
+    return self->use.blas == NULL ? 0 : ln_cublaslt_bytes(limits->max_tokens, limits->max_width);
 }
 
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
     return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits) +
-           blas_bytes(self, limits) + LN_CHAIN_BYTES;
+           blas_bytes(self, limits) + LN_FUSED_DECODE_BYTES;
 }
 
 /* The first step finds the weights there: the buffers of uploads go. */
@@ -285,14 +285,14 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     self->x.bytes = x_bytes(self, limits);
     self->x.blas = self->use.blas;
     if (self->use.blas != NULL)
-        code = ln_cuda_blas_reserve(self->use.blas, limits->max_tokens, limits->max_width);
+        code = ln_cublaslt_reserve(self->use.blas, limits->max_tokens, limits->max_width);
     if (code != 0)
         return fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
     void *arrived = NULL;
-    code = ln_cuda_malloc(LN_CHAIN_BYTES, &arrived);
+    code = ln_cuda_malloc(LN_FUSED_DECODE_BYTES, &arrived);
     self->arrived = arrived;
     if (code != 0)
-        return fail_to_reserve(self, code, LN_CHAIN_BYTES, "results of chains", err);
+        return fail_to_reserve(self, code, LN_FUSED_DECODE_BYTES, "results of chains", err);
     self->has_chains = !self->use.exact && !atomic_flag_test_and_set(&chains_are_taken);
     code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->stage.host = host;
@@ -398,7 +398,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
     int code = 0;
     if (self->use.blas != NULL)
-        code = ln_cuda_blas_tune(self->use.blas, &self->x, self->stream);
+        code = ln_cublaslt_tune(self->use.blas, &self->x, self->stream);
     if (code == 0)
         code = send_batch(self, ops, n_ops, &step);
     step.exact = self->use.exact;
@@ -512,7 +512,7 @@ bool ln_cuda_is_usable(void) {
 
 static ln_status open_blas(cuda_backend *self, ln_error *err) {
     const char *problem;
-    self->use.blas = ln_cuda_blas_create(&problem);
+    self->use.blas = ln_cublaslt_create(&problem);
     if (self->use.blas != NULL)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,

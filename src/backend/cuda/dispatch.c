@@ -30,55 +30,55 @@ enum { ROUTER = 1, ROUTE, GROUP, EXPERTS };
 static bool feeds_experts(const ln_op *ops, size_t n_ops) {
     if (n_ops <= EXPERTS || ops->kind != LN_OP_NORM || ops[ROUTER].kind != LN_OP_LINEAR ||
         ops[ROUTE].kind != LN_OP_ROUTE || ops[GROUP].kind != LN_OP_GROUP ||
-        !ln_cuda_tile_takes_groups(&ops[EXPERTS]))
+        !ln_cuda_takes_grouped_gemm(&ops[EXPERTS]))
         return false;
     const ln_op_linear *p = &ops[EXPERTS].linear;
-    return p->rows_per_x > 1 && p->n_rows < LN_TILE_PANEL_ROWS * p->groups.n_groups;
+    return p->rows_per_x > 1 && p->n_rows < LN_ACT_TILES_MIN_ROWS * p->groups.n_groups;
 }
 
 /* Whether rows that were converted are still what they were after an operation. */
-static bool keeps_x(const ln_op *op, const ln_tile_x *x) {
+static bool keeps_x(const ln_op *op, const ln_converted_act *x) {
     return op->kind == LN_OP_ROUTE || op->kind == LN_OP_GROUP ||
            (op->kind == LN_OP_LINEAR && op->linear.out != x->of);
 }
 
-size_t ln_cuda_dispatch(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_tile_x *x,
-                        ln_cuda_stream stream, int *code) {
-    size_t n = ln_cuda_chain_ops(ops, n_ops, step);
+size_t ln_cuda_dispatch(const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
+                        ln_converted_act *x, ln_cuda_stream stream, int *code) {
+    size_t n = ln_cuda_fused_decode_ops(ops, n_ops, step);
     if (n > 0) {
         x->of = NULL;
-        *code = ln_cuda_chain(ops, n, step, stream);
+        *code = ln_cuda_fused_decode(ops, n, step, stream);
         return n;
     }
-    n = ln_cuda_tile_chain(ops, n_ops, step, x, stream, code);
+    n = ln_cuda_linear_norm(ops, n_ops, step, x, stream, code);
     if (n > 0)
         return n;
-    n = ln_cuda_tile_linears(ops, n_ops);
+    n = ln_cuda_gemm_fusable(ops, n_ops);
     if (n > 0) {
-        size_t n_next = ln_cuda_tile_linears(ops + n, n_ops - n);
-        *code = ln_cuda_tile_linear(ops, n, n_next, x, stream);
+        size_t n_next = ln_cuda_gemm_fusable(ops + n, n_ops - n);
+        *code = ln_cuda_gemm(ops, n, n_next, x, stream);
         return n;
     }
-    n = ln_cuda_tile_linears(ops + 1, n_ops - 1);
+    n = ln_cuda_gemm_fusable(ops + 1, n_ops - 1);
     if (n > 0 && ops->kind == LN_OP_NORM) {
-        *code = ln_cuda_tile_norm(ops, ops + 1, n, step, x, stream);
+        *code = ln_cuda_norm_convert(ops, ops + 1, n, step, x, stream);
         return 1;
     }
     if (feeds_experts(ops, n_ops)) {
-        *code = ln_cuda_tile_norm(ops, ops + EXPERTS, 1, step, x, stream);
+        *code = ln_cuda_norm_convert(ops, ops + EXPERTS, 1, step, x, stream);
         return 1;
     }
     if (n > 0 && ops->kind == LN_OP_ATTENTION) {
-        *code = ln_cuda_tile_attention(NULL, ops, ops + 1, n, step, x, stream);
+        *code = ln_cuda_attention_convert(NULL, ops, ops + 1, n, step, x, stream);
         return 1;
     }
     if (n_ops > 1 && ln_cuda_attention_finishes(ops, ops + 1, step)) {
-        n = ln_cuda_tile_linears(ops + 2, n_ops - 2);
-        *code = ln_cuda_tile_attention(ops, ops + 1, ops + 2, n, step, x, stream);
+        n = ln_cuda_gemm_fusable(ops + 2, n_ops - 2);
+        *code = ln_cuda_attention_convert(ops, ops + 1, ops + 2, n, step, x, stream);
         return 2;
     }
-    if (ln_cuda_tile_takes_groups(ops)) {
-        *code = ln_cuda_tile_groups(ops, x, stream);
+    if (ln_cuda_takes_grouped_gemm(ops)) {
+        *code = ln_cuda_grouped_gemm(ops, x, stream);
         return 1;
     }
     if (!keeps_x(ops, x))

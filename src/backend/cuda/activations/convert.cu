@@ -8,16 +8,16 @@
 enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
 enum { MIN_PANEL_ROWS = 9 };
 
-size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols) {
-    size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols), panel = LN_TILE_PANEL(LN_TILE_BF16);
+size_t ln_act_bytes(size_t n_rows, size_t n_cols) {
+    size_t cols = ln_weight_tile_padded_cols(LN_LAYOUT_INT8, n_cols), panel = LN_ACT_TILE_ROWS(LN_LAYOUT_BF16);
     n_rows = (n_rows + panel - 1) / panel * panel;
-    return LN_TILE_SPLIT_BYTES +
+    return LN_SPLIT_K_BYTES +
            n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
 }
 
-size_t ln_tile_x_groups_bytes(size_t n_groups, size_t n_cols) {
-    size_t cols = ln_tile_padded_cols(LN_TILE_INT8, n_cols);
-    return n_groups * LN_TILE_PANEL(LN_TILE_BF16) * cols * 2 * sizeof(__nv_bfloat16);
+size_t ln_act_groups_bytes(size_t n_groups, size_t n_cols) {
+    size_t cols = ln_weight_tile_padded_cols(LN_LAYOUT_INT8, n_cols);
+    return n_groups * LN_ACT_TILE_ROWS(LN_LAYOUT_BF16) * cols * 2 * sizeof(__nv_bfloat16);
 }
 
 typedef struct convert_args {
@@ -25,8 +25,8 @@ typedef struct convert_args {
     const __nv_bfloat16 *narrow; /* or rows of these, [n_rows][n_cols] */
     size_t stride, n_cols;
     bool is_aligned;
-    ln_tile_x_parts to;
-    ln_tile_groups groups;       /* where rows go to panels by group: */
+    ln_act_view to;
+    ln_gemm_groups groups;       /* where rows go to panels by group: */
     const ln_listed_slot *slots; /* of a panel each */
     size_t rows_per_x;
 } convert_args;
@@ -60,7 +60,7 @@ static __device__ __forceinline__ bool find_source(const convert_args &p, size_t
 }
 
 template <bool BY_GROUP> static __global__ void convert(const __grid_constant__ convert_args p) {
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     unsigned per_row = ((unsigned)p.to.cols + CONVERT_COLS - 1) / CONVERT_COLS;
     size_t row = blockIdx.x / per_row, from;
     size_t col = blockIdx.x % per_row * CONVERT_COLS + 4 * threadIdx.x;
@@ -68,14 +68,14 @@ template <bool BY_GROUP> static __global__ void convert(const __grid_constant__ 
         return;
     float v[4];
     load_four(p, from, col, v);
-    ln_tile_x_put(p.to, row, col, v);
+    ln_act_store(p.to, row, col, v);
 }
 
 template <bool BY_GROUP>
 static __global__ void __launch_bounds__(ROW_THREADS)
     convert_rows(const __grid_constant__ convert_args p) {
     __shared__ float shared[LN_MAX_WARPS];
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     size_t row = blockIdx.x, from;
     if (!find_source<BY_GROUP>(p, row, &from))
         return;
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(ROW_THREADS)
 #pragma unroll 4
     for (size_t col = 4 * threadIdx.x; col < p.to.cols; col += 4 * ROW_THREADS) {
         load_four(p, from, col, v);
-        ln_tile_x_put_by_row(p.to, row, col, v, largest);
+        ln_act_store_row_scaled(p.to, row, col, v, largest);
     }
 }
 
@@ -141,10 +141,10 @@ template <int HELD, bool NARROW>
 static __global__ void __launch_bounds__(ROW_THREADS, HELD < 4 ? 4 : 3)
     convert_held_rows(const __grid_constant__ convert_args p) {
     __shared__ unsigned shared[LN_MAX_WARPS];
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     size_t row = blockIdx.x;
     float v[HELD][4] = {}, largest = NARROW ? hold_narrow_row(p, row, v) : hold_row(p, row, v);
-    ln_tile_x_put_held<ROW_THREADS>(p.to, row, v, ln_block_greatest(largest, shared));
+    ln_act_store_registers<ROW_THREADS>(p.to, row, v, ln_block_greatest(largest, shared));
 }
 
 enum { MAX_HELD = 7, MAX_SHARED_ROWS = 64 };
@@ -159,7 +159,7 @@ static __global__ void __launch_bounds__(ROW_THREADS)
     asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     asm volatile("barrier.cluster.arrive.relaxed.aligned;");
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     size_t row = blockIdx.x / n, col = 4 * ((size_t)rank * ROW_THREADS + threadIdx.x);
     float v[4] = {};
     if (col < p.n_cols)
@@ -179,13 +179,13 @@ static __global__ void __launch_bounds__(ROW_THREADS)
     for (unsigned i = 0; i < n; i++)
         largest = fmaxf(largest, greatest[i]);
     if (col < p.to.cols)
-        ln_tile_x_put_by_row(p.to, row, col, v, largest);
+        ln_act_store_row_scaled(p.to, row, col, v, largest);
 #endif
 }
 
 static int launch_shared(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
     unsigned n = ln_ceil_div(args.to.cols, 4 * ROW_THREADS);
-    return ln_launch_clusters(convert_shared_rows, dim3((unsigned)n_rows * n), ROW_THREADS, 0, n,
+    return ln_pdl_launch_clusters(convert_shared_rows, dim3((unsigned)n_rows * n), ROW_THREADS, 0, n,
                               stream, args);
 }
 
@@ -193,15 +193,15 @@ template <bool NARROW>
 static int launch_held(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
     dim3 grid((unsigned)n_rows);
     if (!NARROW && n_rows <= MAX_SHARED_ROWS && args.to.cols > 4 * ROW_THREADS &&
-        ln_runs_hopper_code())
+        ln_has_sm90a_code())
         return launch_shared(args, n_rows, stream);
     switch (ln_ceil_div(args.to.cols, 4 * ROW_THREADS)) {
-    case 1: return ln_launch(convert_held_rows<1, NARROW>, grid, ROW_THREADS, 0, stream, args);
-    case 2: return ln_launch(convert_held_rows<2, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 1: return ln_pdl_launch(convert_held_rows<1, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 2: return ln_pdl_launch(convert_held_rows<2, NARROW>, grid, ROW_THREADS, 0, stream, args);
     case 3:
-    case 4: return ln_launch(convert_held_rows<4, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 4: return ln_pdl_launch(convert_held_rows<4, NARROW>, grid, ROW_THREADS, 0, stream, args);
     default:
-        return ln_launch(convert_held_rows<MAX_HELD, NARROW>, grid, ROW_THREADS, 0, stream, args);
+        return ln_pdl_launch(convert_held_rows<MAX_HELD, NARROW>, grid, ROW_THREADS, 0, stream, args);
     }
 }
 
@@ -209,11 +209,11 @@ template <bool BY_GROUP>
 static int launch_rows(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
     if (!BY_GROUP && args.to.cols <= MAX_HELD * 4 * ROW_THREADS)
         return launch_held<false>(args, n_rows, stream);
-    return ln_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream, args);
+    return ln_pdl_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream, args);
 }
 
-bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x *x) {
-    ln_tile_x now = {};
+bool ln_act_require(const ln_op_linear *p, bool precise, bool plain, ln_converted_act *x) {
+    ln_converted_act now = {};
     size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
     now.blas = x->blas;
     now.memory = x->memory;
@@ -222,17 +222,17 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x 
     now.n_cols = p->weight->n_cols;
     now.n_rows = (p->n_rows + rows_per_x - 1) / rows_per_x;
     now.stride = p->x_stride > 0 ? p->x_stride : now.n_cols;
-    now.is_int8 = !ln_tile_meets_16((int)p->weight->layout);
-    now.by_row = ln_tile_scales_rows((int)p->weight->layout);
-    now.is_f8 = p->weight->layout == LN_TILE_F8_ROW;
-    now.precise = precise && !plain && p->weight->layout == LN_TILE_BF16;
-    size_t least = LN_TILE_FEW_ROWS + 1;
-    if (p->weight->layout != LN_TILE_INT8_ROW)
+    now.is_int8 = !ln_weight_tile_has_16_bit_act((int)p->weight->layout);
+    now.by_row = ln_weight_tile_has_act_row_scales((int)p->weight->layout);
+    now.is_f8 = p->weight->layout == LN_LAYOUT_F8_ROW;
+    now.precise = precise && !plain && p->weight->layout == LN_LAYOUT_BF16;
+    size_t least = LN_SMALL_M_ROWS + 1;
+    if (p->weight->layout != LN_LAYOUT_INT8_ROW)
         least = MIN_PANEL_ROWS;
     now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && p->groups.n_groups == 0 &&
-                    ln_runs_hopper_code();
-    size_t with_ends = now.n_cols + LN_TILE_SLICES * ln_tile_cols(LN_TILE_F8_ROW);
-    now.in_panels |= now.is_f8 && now.n_rows * with_ends > LN_TILE_FEW_F8_BYTES;
+                    ln_has_sm90a_code();
+    size_t with_ends = now.n_cols + LN_K_SPLITS * ln_weight_tile_cols(LN_LAYOUT_F8_ROW);
+    now.in_panels |= now.is_f8 && now.n_rows * with_ends > LN_SMALL_M_FP8_BYTES;
     bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&
                     x->stride == now.stride && x->is_int8 == now.is_int8 && x->is_f8 == now.is_f8 &&
                     x->by_row == now.by_row && x->in_panels == now.in_panels &&
@@ -242,14 +242,14 @@ bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x 
     return !is_there;
 }
 
-static convert_args make_args(const ln_tile_x *x) {
+static convert_args make_args(const ln_converted_act *x) {
     convert_args args = {};
     args.x = x->of;
     args.stride = x->stride;
     args.n_cols = x->n_cols;
     args.is_aligned =
         x->n_cols % 4 == 0 && x->stride % 4 == 0 && (uintptr_t)x->of % sizeof(float4) == 0;
-    args.to = ln_tile_x_divide(x);
+    args.to = ln_act_view_of(x);
     return args;
 }
 
@@ -258,25 +258,25 @@ static int launch(const convert_args &args, size_t n_rows, ln_cuda_stream stream
     if (args.to.by_row)
         return launch_rows<BY_GROUP>(args, n_rows, stream);
     unsigned grid = (unsigned)(ln_ceil_div(args.to.cols, CONVERT_COLS) * n_rows);
-    return ln_launch(convert<BY_GROUP>, dim3(grid), CONVERT_THREADS, 0, stream, args);
+    return ln_pdl_launch(convert<BY_GROUP>, dim3(grid), CONVERT_THREADS, 0, stream, args);
 }
 
-int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream) {
+int ln_act_convert(const ln_converted_act *x, ln_cuda_stream stream) {
     return launch<false>(make_args(x), x->n_rows, stream);
 }
 
-bool ln_tile_x_takes_narrow(const ln_tile_x *x) {
+bool ln_act_takes_f16(const ln_converted_act *x) {
     return x->by_row && !x->by_group && x->n_cols % 4 == 0 &&
-           ln_tile_x_divide(x).cols <= MAX_HELD * 4 * ROW_THREADS;
+           ln_act_view_of(x).cols <= MAX_HELD * 4 * ROW_THREADS;
 }
 
-int ln_tile_x_convert_narrow(const ln_tile_x *x, const void *rows, ln_cuda_stream stream) {
+int ln_act_convert_f16(const ln_converted_act *x, const void *rows, ln_cuda_stream stream) {
     convert_args args = make_args(x);
     args.narrow = (const __nv_bfloat16 *)rows;
     return launch_held<true>(args, x->n_rows, stream);
 }
 
-int ln_tile_x_convert_groups(const ln_tile_x *x, const ln_tile_groups &groups,
+int ln_act_convert_groups(const ln_converted_act *x, const ln_gemm_groups &groups,
                              const ln_listed_slot *slots, size_t rows_per_x,
                              ln_cuda_stream stream) {
     convert_args args = make_args(x);

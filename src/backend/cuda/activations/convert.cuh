@@ -8,7 +8,7 @@
  *
  * For many rows, in panels as WGMMA takes its B operand from shared memory: for each 128 bytes of
  * columns [rows][128 bytes], the 16 bytes at i of row r being at i ^ r % 8; scales as
- * [panel][block][rows]. A panel has LN_TILE_PANEL(kind) rows, 64 where there are no more; of 16-bit
+ * [panel][block][rows]. A panel has LN_ACT_TILE_ROWS(kind) rows, 64 where there are no more; of 16-bit
  * numbers and E4M3 all rows are one, of which kernels take as many as they like, unless they are
  * those of groups. Columns stand in the order in which tiles have them: the 32 of a block as [step
  * of 16 bytes or 16 numbers][lane t]. */
@@ -17,38 +17,38 @@
 
 #include "backend/cuda/weights/traits.cuh"
 
-#define LN_TILE_PANEL(KIND)                                                                        \
-    ((KIND) == LN_TILE_INT8_ROW                           ? 256u                                   \
-     : ln_tile_meets_16(KIND) || (KIND) == LN_TILE_F8_ROW ? 128u                                   \
+#define LN_ACT_TILE_ROWS(KIND)                                                                        \
+    ((KIND) == LN_LAYOUT_INT8_ROW                           ? 256u                                   \
+     : ln_weight_tile_has_16_bit_act(KIND) || (KIND) == LN_LAYOUT_F8_ROW ? 128u                                   \
                                                           : 64u)
 
-#define LN_TILE_FEW_ROWS 64u /* that one panel of as many rows serves */
-#define LN_TILE_FEW_F8_BYTES                                                                       \
+#define LN_SMALL_M_ROWS 64u /* that one panel of as many rows serves */
+#define LN_SMALL_M_FP8_BYTES                                                                       \
     (200u * 1024) /* of rows of F8_ROW that are in no panel, with slices' ends */
 
-/* In front of ln_tile_x.memory: words by which blocks that divide columns of x among them
+/* In front of ln_converted_act.memory: words by which blocks that divide columns of x among them
  * (gemm/sm90_small_m.cuh, gemm/split_k.cuh) say what they have left for each other; a place for that for each
  * block, or for sums of 33 tiles of 192 rows that blocks share; and places for slices that few rows
  * pass. */
 enum {
-    LN_TILE_SPLIT_BLOCKS = 132,
-    LN_TILE_SPLIT_PLACES = 4 * LN_TILE_SPLIT_BLOCKS,
-    LN_TILE_SPLIT_SUMS = 64 * 128,                          /* floats of a place */
-    LN_TILE_SPLIT_WORDS = 4 * 12 * LN_TILE_SPLIT_BLOCKS,    /* four for each warp of a block */
-    LN_TILE_SPLIT_FLOATS = 33 * LN_TILE_SLICES * 192 * 128, /* of tiles that blocks share */
-    LN_TILE_SPLIT_BYTES = 4 * (LN_TILE_SPLIT_WORDS + LN_TILE_SPLIT_FLOATS +
-                               LN_TILE_SPLIT_PLACES * LN_TILE_SPLIT_SUMS)
+    LN_SPLIT_K_BLOCKS = 132,
+    LN_SPLIT_K_SLOTS = 4 * LN_SPLIT_K_BLOCKS,
+    LN_SPLIT_K_SLOT_FLOATS = 64 * 128,                          /* floats of a place */
+    LN_SPLIT_K_FLAGS = 4 * 12 * LN_SPLIT_K_BLOCKS,    /* four for each warp of a block */
+    LN_SPLIT_K_FLOATS = 33 * LN_K_SPLITS * 192 * 128, /* of tiles that blocks share */
+    LN_SPLIT_K_BYTES = 4 * (LN_SPLIT_K_FLAGS + LN_SPLIT_K_FLOATS +
+                               LN_SPLIT_K_SLOTS * LN_SPLIT_K_SLOT_FLOATS)
 };
-static_assert(LN_TILE_SPLIT_FLOATS >= LN_TILE_SPLIT_BLOCKS * LN_TILE_SPLIT_SUMS,
+static_assert(LN_SPLIT_K_FLOATS >= LN_SPLIT_K_BLOCKS * LN_SPLIT_K_SLOT_FLOATS,
               "blocks of few rows leave theirs there, too");
 
 /* Bytes of a half of what lies behind these. */
-static inline size_t ln_tile_x_half(const ln_tile_x *x) {
-    return (x->bytes - LN_TILE_SPLIT_BYTES) / 2 / 1024 * 1024;
+static inline size_t ln_act_half(const ln_converted_act *x) {
+    return (x->bytes - LN_SPLIT_K_BYTES) / 2 / 1024 * 1024;
 }
 
-/* The parts of ln_tile_x.memory. */
-typedef struct ln_tile_x_parts {
+/* The parts of ln_converted_act.memory. */
+typedef struct ln_act_view {
     size_t cols;    /* filled up */
     unsigned panel; /* rows in one; 0: row after row */
     bool is_int8, is_f8, by_row;
@@ -56,30 +56,30 @@ typedef struct ln_tile_x_parts {
     __nv_bfloat16 *bf16, *rest; /* rest: NULL unless precise */
     int8_t *int8;
     float *scales; /* [n_rows][cols / 32], by_row [n_rows] */
-} ln_tile_x_parts;
+} ln_act_view;
 
-static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
-    ln_tile_x_parts parts = {};
-    int kind = x->is_f8      ? LN_TILE_F8_ROW
-               : !x->is_int8 ? LN_TILE_BF16
-               : x->by_row   ? LN_TILE_INT8_ROW
-                             : LN_TILE_INT8;
-    parts.cols = ln_tile_padded_cols(kind, x->n_cols);
+static inline ln_act_view ln_act_view_of(const ln_converted_act *x) {
+    ln_act_view parts = {};
+    int kind = x->is_f8      ? LN_LAYOUT_F8_ROW
+               : !x->is_int8 ? LN_LAYOUT_BF16
+               : x->by_row   ? LN_LAYOUT_INT8_ROW
+                             : LN_LAYOUT_INT8;
+    parts.cols = ln_weight_tile_padded_cols(kind, x->n_cols);
     parts.by_row = x->by_row;
     parts.is_f8 = x->is_f8;
     parts.n_few = (unsigned)x->n_rows;
     size_t n_rows = x->n_rows;
     bool is_one = !x->by_group && (!x->is_int8 || x->is_f8);
-    if (x->in_panels && n_rows <= LN_TILE_FEW_ROWS && !x->is_f8)
-        parts.panel = LN_TILE_FEW_ROWS;
+    if (x->in_panels && n_rows <= LN_SMALL_M_ROWS && !x->is_f8)
+        parts.panel = LN_SMALL_M_ROWS;
     else if (x->in_panels)
-        parts.panel = is_one ? (unsigned)n_rows : LN_TILE_PANEL(kind);
+        parts.panel = is_one ? (unsigned)n_rows : LN_ACT_TILE_ROWS(kind);
     parts.is_int8 = x->is_int8;
     if (x->in_panels)
         n_rows = (n_rows + parts.panel - 1) / parts.panel * parts.panel;
-    char *memory = (char *)x->memory + LN_TILE_SPLIT_BYTES;
+    char *memory = (char *)x->memory + LN_SPLIT_K_BYTES;
     if (x->is_behind)
-        memory += ln_tile_x_half(x);
+        memory += ln_act_half(x);
     parts.bf16 = (__nv_bfloat16 *)memory;
     parts.rest = x->precise ? parts.bf16 + n_rows * parts.cols : NULL;
     parts.int8 = (int8_t *)memory;
@@ -88,7 +88,7 @@ static inline ln_tile_x_parts ln_tile_x_divide(const ln_tile_x *x) {
 }
 
 /* Byte of the 16 at `chunk`, `lane` words behind their start, of 128 bytes of columns `part`. */
-static __device__ __forceinline__ size_t ln_panel_byte(const ln_tile_x_parts &x, size_t row,
+static __device__ __forceinline__ size_t ln_act_tile_byte(const ln_act_view &x, size_t row,
                                                        size_t parts_across, size_t part,
                                                        unsigned chunk, unsigned lane) {
     if (row >= x.panel) { /* rarely, and divisions take long */
@@ -99,7 +99,7 @@ static __device__ __forceinline__ size_t ln_panel_byte(const ln_tile_x_parts &x,
 }
 
 /* Four columns of one row, from `col` on, a multiple of four. */
-static __device__ __forceinline__ void ln_tile_x_put_16(const ln_tile_x_parts &x, __nv_bfloat16 *to,
+static __device__ __forceinline__ void ln_act_store_16(const ln_act_view &x, __nv_bfloat16 *to,
                                                         size_t row, size_t col, uint32_t low,
                                                         uint32_t high) {
     if (x.panel == 0) {
@@ -109,8 +109,8 @@ static __device__ __forceinline__ void ln_tile_x_put_16(const ln_tile_x_parts &x
     unsigned step = (unsigned)col % 64 / 32 * 2 + (unsigned)col % 8 / 4;
     unsigned lane = (unsigned)col % 32 / 8;
     char *bytes = (char *)to;
-    *(uint32_t *)(bytes + ln_panel_byte(x, row, x.cols / 64, col / 64, 2 * step, lane)) = low;
-    *(uint32_t *)(bytes + ln_panel_byte(x, row, x.cols / 64, col / 64, 2 * step + 1, lane)) = high;
+    *(uint32_t *)(bytes + ln_act_tile_byte(x, row, x.cols / 64, col / 64, 2 * step, lane)) = low;
+    *(uint32_t *)(bytes + ln_act_tile_byte(x, row, x.cols / 64, col / 64, 2 * step + 1, lane)) = high;
 }
 
 /* Four numbers of int8 from four of x, by 1 / scale; and the largest magnitude among them. */
@@ -133,7 +133,7 @@ static __device__ __forceinline__ float ln_inverse_scale(float largest) {
     return largest > 0.0f ? __fdividef(127.0f, largest) : 0.0f;
 }
 
-static __device__ __forceinline__ void ln_tile_x_put_int8(const ln_tile_x_parts &x, size_t row,
+static __device__ __forceinline__ void ln_act_store_int8(const ln_act_view &x, size_t row,
                                                           size_t col, uint32_t word, float scale) {
     size_t at, scale_at;
     unsigned lane = (unsigned)col % 32 / 8, half = (unsigned)col % 8 / 4;
@@ -142,15 +142,15 @@ static __device__ __forceinline__ void ln_tile_x_put_int8(const ln_tile_x_parts 
         scale_at = 0;
     } else if (x.panel == 0) {
         at = row * x.cols + col / 64 * 64 + lane * 16 + col % 64 / 32 * 8 + half * 4;
-        scale_at = (row * x.cols + col) / LN_TILE_BLOCK;
+        scale_at = (row * x.cols + col) / LN_SCALE_BLOCK;
     } else {
         unsigned chunk = (unsigned)col % 128 / 32 * 2 + half;
-        at = ln_panel_byte(x, row, x.cols / 128, col / 128, chunk, lane);
-        scale_at = (row / x.panel * (x.cols / LN_TILE_BLOCK) + col / LN_TILE_BLOCK) * x.panel +
+        at = ln_act_tile_byte(x, row, x.cols / 128, col / 128, chunk, lane);
+        scale_at = (row / x.panel * (x.cols / LN_SCALE_BLOCK) + col / LN_SCALE_BLOCK) * x.panel +
                    row % x.panel;
     }
     *(uint32_t *)(x.int8 + at) = word;
-    if (x.by_row ? col == 0 : col % LN_TILE_BLOCK == 0)
+    if (x.by_row ? col == 0 : col % LN_SCALE_BLOCK == 0)
         x.scales[x.by_row ? row : scale_at] = scale;
 }
 
@@ -185,21 +185,21 @@ static __device__ __forceinline__ float ln_f16_scale(float largest) {
 }
 
 /* Converts four columns of a row whose largest magnitude is known, by_row. */
-static __device__ __forceinline__ void ln_tile_x_put_by_row(const ln_tile_x_parts &x, size_t row,
+static __device__ __forceinline__ void ln_act_store_row_scaled(const ln_act_view &x, size_t row,
                                                             size_t col, const float v[4],
                                                             float largest) {
     if (x.is_f8) {
-        ln_tile_x_put_int8(x, row, col, ln_f8_four(v, ln_f8_factor(largest)),
+        ln_act_store_int8(x, row, col, ln_f8_four(v, ln_f8_factor(largest)),
                            largest * (1.0f / 448.0f));
         return;
     }
     if (x.is_int8) {
-        ln_tile_x_put_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
+        ln_act_store_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
                            largest * (1.0f / 127.0f));
         return;
     }
     float factor = ln_f16_factor(largest);
-    ln_tile_x_put_16(x, x.bf16, row, col, ln_pack_f16(v[0] * factor, v[1] * factor),
+    ln_act_store_16(x, x.bf16, row, col, ln_pack_f16(v[0] * factor, v[1] * factor),
                      ln_pack_f16(v[2] * factor, v[3] * factor));
     if (col == 0)
         x.scales[row] = ln_f16_scale(largest);
@@ -208,7 +208,7 @@ static __device__ __forceinline__ void ln_tile_x_put_by_row(const ln_tile_x_part
 /* Converts a row of which v[h] are the columns from 4 * (h * THREADS + threadIdx.x) on, by_row; by
  * a block of THREADS. */
 template <int THREADS, int HELD>
-static __device__ __forceinline__ void ln_tile_x_put_held(const ln_tile_x_parts &x, size_t row,
+static __device__ __forceinline__ void ln_act_store_registers(const ln_act_view &x, size_t row,
                                                           const float (&v)[HELD][4],
                                                           float largest) {
     static_assert(THREADS % 32 == 0, "the columns of h have the places of those of 0 in 128 bytes");
@@ -217,11 +217,11 @@ static __device__ __forceinline__ void ln_tile_x_put_held(const ln_tile_x_parts 
 #pragma unroll
         for (int h = 0; h < HELD; h++)
             if (h * 4 * THREADS + first < cols)
-                ln_tile_x_put_by_row(x, row, h * 4 * THREADS + first, v[h], largest);
+                ln_act_store_row_scaled(x, row, h * 4 * THREADS + first, v[h], largest);
         return;
     }
     unsigned chunk = first % 128 / 32 * 2 + first % 8 / 4, lane = first % 32 / 8;
-    char *at = (char *)x.int8 + ln_panel_byte(x, row, cols / 128, first / 128, chunk, lane);
+    char *at = (char *)x.int8 + ln_act_tile_byte(x, row, cols / 128, first / 128, chunk, lane);
     size_t step = (size_t)(4 * THREADS / 128) * x.panel * 128;
     float f8 = ln_f8_factor(largest), i8 = ln_inverse_scale(largest);
 #pragma unroll
@@ -236,16 +236,16 @@ static __device__ __forceinline__ void ln_tile_x_put_held(const ln_tile_x_parts 
 /* Converts four columns of a row, not by_row. The eight lanes that hold a block of 32 columns call
  * together. The largest magnitude of a block becomes 127; a block with a NaN gets an infinite
  * scale, which spoils its sums as the NaN would. */
-static __device__ __forceinline__ void ln_tile_x_put(const ln_tile_x_parts &x, size_t row,
+static __device__ __forceinline__ void ln_act_store(const ln_act_view &x, size_t row,
                                                      size_t col, const float v[4]) {
     if (!x.is_int8) {
-        ln_tile_x_put_16(x, x.bf16, row, col, ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
+        ln_act_store_16(x, x.bf16, row, col, ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
         if (x.rest == NULL)
             return;
         float rest[4];
         for (int i = 0; i < 4; i++)
             rest[i] = v[i] - __bfloat162float(__float2bfloat16_rn(v[i]));
-        ln_tile_x_put_16(x, x.rest, row, col, ln_pack_bf16(rest[0], rest[1]),
+        ln_act_store_16(x, x.rest, row, col, ln_pack_bf16(rest[0], rest[1]),
                          ln_pack_bf16(rest[2], rest[3]));
         return;
     }
@@ -253,16 +253,16 @@ static __device__ __forceinline__ void ln_tile_x_put(const ln_tile_x_parts &x, s
     unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
     for (int step = 4; step > 0; step /= 2)
         largest = fmaxf(largest, __shfl_xor_sync(block_lanes, largest, step));
-    ln_tile_x_put_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
+    ln_act_store_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
                        largest * (1.0f / 127.0f));
 }
 
 /* Makes *x say in which form the linear takes its x; whether that is yet to be made. `plain`: in
  * rows of bf16, however many. */
-bool ln_tile_x_wants(const ln_op_linear *p, bool precise, bool plain, ln_tile_x *x);
-int ln_tile_x_convert(const ln_tile_x *x, ln_cuda_stream stream);
+bool ln_act_require(const ln_op_linear *p, bool precise, bool plain, ln_converted_act *x);
+int ln_act_convert(const ln_converted_act *x, ln_cuda_stream stream);
 /* The same from rows of bf16, [n_rows][n_cols] in device memory, and whether that can be. */
-int ln_tile_x_convert_narrow(const ln_tile_x *x, const void *rows, ln_cuda_stream stream);
-bool ln_tile_x_takes_narrow(const ln_tile_x *x);
+int ln_act_convert_f16(const ln_converted_act *x, const void *rows, ln_cuda_stream stream);
+bool ln_act_takes_f16(const ln_converted_act *x);
 
 #endif

@@ -20,7 +20,7 @@ enum { MAX_SPLIT_HEADS = 16, MERGE_THREADS = 128 };
 
 /* A tile of one array. */
 template <int D, int DTYPE, bool KEYS>
-static __device__ __forceinline__ void load(const ln_fast_args &p, const ln_tile_source &from,
+static __device__ __forceinline__ void load(const ln_mma_attention_args &p, const ln_weight_tile_source &from,
                                             unsigned first, uint16_t *tile) {
     const ln_kv_array &array = KEYS ? p.a.keys : p.a.values;
     ln_load_tile<D, LN_BYTES_OF(DTYPE), false, KEYS>(from, first, array, tile, array, NULL);
@@ -32,42 +32,42 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], const 
                                              float s[LN_KEY_TILES][4]) {
     ln_score<D, LN_IS_BF16(DTYPE)>(q, keys, s);
     if (LN_BYTES_OF(DTYPE))
-        ln_scale_scores(LN_TILE_SCALES(D, keys), LN_SCALE_STRIDE(D), LN_BYTE_UNIT(DTYPE), s);
+        ln_scale_scores(LN_WEIGHT_TILE_SCALES(D, keys), LN_SCALE_STRIDE(D), LN_BYTE_UNIT(DTYPE), s);
 }
 
 template <int D, int DTYPE>
 static __device__ __forceinline__ void add_values(float s[LN_KEY_TILES][4], const uint16_t *values,
                                                   ln_slice<D> *slice) {
     if (LN_BYTES_OF(DTYPE))
-        ln_scale_scores(LN_TILE_SCALES(D, values), LN_SCALE_STRIDE(D), LN_BYTE_UNIT(DTYPE), s);
+        ln_scale_scores(LN_WEIGHT_TILE_SCALES(D, values), LN_SCALE_STRIDE(D), LN_BYTE_UNIT(DTYPE), s);
     ln_add_values<D, LN_IS_BF16(DTYPE)>(s, values, slice);
 }
 
 /* A tile of K, and behind it one of V. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void load_both(const ln_fast_args &p, const ln_tile_source &from,
+static __device__ __forceinline__ void load_both(const ln_mma_attention_args &p, const ln_weight_tile_source &from,
                                                  unsigned first, uint16_t *tiles) {
     ln_load_tile<D, LN_BYTES_OF(DTYPE), true>(from, first, p.a.keys, tiles, p.a.values,
-                                              tiles + LN_TILE_HALVES(D));
+                                              tiles + LN_WEIGHT_TILE_HALVES(D));
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */
 
 /* Queues the first keys and values of a slice. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void begin_walk(const ln_fast_args &p, const ln_tile_source &from,
+static __device__ __forceinline__ void begin_walk(const ln_mma_attention_args &p, const ln_weight_tile_source &from,
                                                   unsigned first, uint16_t *keys,
                                                   uint16_t *values) {
     load<D, DTYPE, true>(p, from, first, keys);
-    ln_copy_commit();
+    ln_cp_async_commit();
     load<D, DTYPE, false>(p, from, first, values);
-    ln_copy_commit();
+    ln_cp_async_commit();
 }
 
 /* The tiles of one slice by one warp, the first of which are queued: while a tile is scored its
  * values arrive, and while it is weighed the next keys do. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void walk_slice(const ln_fast_args &p, const ln_tile_source &from,
+static __device__ __forceinline__ void walk_slice(const ln_mma_attention_args &p, const ln_weight_tile_source &from,
                                                   const ln_rows &rows, const uint32_t q[D / 16][4],
                                                   unsigned first, unsigned end, uint16_t *keys,
                                                   uint16_t *values, ln_slice<D> *slice) {
@@ -75,28 +75,28 @@ static __device__ __forceinline__ void walk_slice(const ln_fast_args &p, const l
     ln_begin_slice(slice);
     for (; first < end; first += LN_KEYS) {
         float s[LN_KEY_TILES][4];
-        ln_copy_wait<1>();
+        ln_cp_async_wait<1>();
         __syncwarp();
         score<D, DTYPE>(q, keys, s);
         __syncwarp();
         if (first + LN_KEYS < end)
             load<D, DTYPE, true>(p, from, first + LN_KEYS, keys);
-        ln_copy_commit();
+        ln_cp_async_commit();
         ln_finish_scores(p.a, rows, first, s);
         ln_add_scores<D, LN_BYTES_OF(DTYPE) != 0>(s, factor, slice);
-        ln_copy_wait<1>();
+        ln_cp_async_wait<1>();
         __syncwarp();
         add_values<D, DTYPE>(s, values, slice);
         __syncwarp();
         if (first + LN_KEYS < end)
             load<D, DTYPE, false>(p, from, first + LN_KEYS, values);
-        ln_copy_commit();
+        ln_cp_async_commit();
     }
 }
 
 /* The result for row i of a lane where there is one slice, by the same sums as merge_slices. */
 template <int D>
-static __device__ __forceinline__ void write_only_slice(const ln_fast_args &p, size_t item,
+static __device__ __forceinline__ void write_only_slice(const ln_mma_attention_args &p, size_t item,
                                                         size_t head, const ln_slice<D> &slice,
                                                         int i, float slice_total) {
     float reference, total, keep, add;
@@ -116,9 +116,9 @@ static __device__ __forceinline__ void write_only_slice(const ln_fast_args &p, s
  * has ended. */
 template <int D, int DTYPE>
 static __global__ void __launch_bounds__(LN_WARP)
-    attend_split(const __grid_constant__ ln_fast_args p) {
+    attend_split(const __grid_constant__ ln_mma_attention_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     unsigned lane = threadIdx.x, kv_head = blockIdx.x, seq = blockIdx.y, s = blockIdx.z;
     size_t token = (size_t)p.a.seq_starts[seq], begin, end;
     if (p.a.seq_starts[seq + 1] - (int32_t)token != 1)
@@ -128,13 +128,13 @@ static __global__ void __launch_bounds__(LN_WARP)
     unsigned slice_begin = s * LN_ATTENTION_SLICE, slice_end = slice_begin + LN_ATTENTION_SLICE;
     if (slice_begin >= end || slice_end <= begin)
         return;
-    uint16_t *keys = tiles, *values = tiles + LN_TILE_HALVES(D);
-    ln_tile_source from = ln_make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
+    uint16_t *keys = tiles, *values = tiles + LN_WEIGHT_TILE_HALVES(D);
+    ln_weight_tile_source from = ln_make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
     unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
     bool is_cached = p.keeps_old && !p.a.sees_all && first + LN_KEYS <= position;
     if (is_cached)
         begin_walk<D, DTYPE>(p, from, first, keys, values);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (!is_cached)
         begin_walk<D, DTYPE>(p, from, first, keys, values);
     ln_rows rows;
@@ -172,15 +172,15 @@ static __global__ void __launch_bounds__(LN_WARP)
 }
 
 typedef struct merge_args {
-    ln_fast_args f;
+    ln_mma_attention_args f;
     bool converts; /* the result, for the linear behind */
-    ln_tile_x_parts to;
+    ln_act_view to;
 } merge_args;
 
 /* Merges the slices of four columns of a token that sees keys [begin, end), in the order of
  * ln_merge_slices. */
 template <int D>
-static __device__ __forceinline__ void merge_four(const ln_fast_args &p, size_t seq, size_t begin,
+static __device__ __forceinline__ void merge_four(const ln_mma_attention_args &p, size_t seq, size_t begin,
                                                   size_t end, unsigned col, float whole[4]) {
     size_t head = col / D;
     float reference, total;
@@ -209,13 +209,13 @@ static __device__ __forceinline__ void merge_four(const ln_fast_args &p, size_t 
 template <int D>
 static __global__ void __launch_bounds__(MERGE_THREADS)
     merge_slices(const __grid_constant__ merge_args m) {
-    const ln_fast_args &p = m.f;
+    const ln_mma_attention_args &p = m.f;
     unsigned seq = blockIdx.y, col = 4 * (blockIdx.x * MERGE_THREADS + threadIdx.x);
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     size_t token = (size_t)p.a.seq_starts[seq], n_cols = p.a.n_heads * D, begin, end;
     bool is_single = p.a.seq_starts[seq + 1] - (int32_t)token == 1;
     ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (!is_single || col >= n_cols)
         return;
     float whole[4];
@@ -223,7 +223,7 @@ static __global__ void __launch_bounds__(MERGE_THREADS)
     *(float4 *)(p.a.out + token * n_cols + col) =
         make_float4(whole[0], whole[1], whole[2], whole[3]);
     if (m.converts)
-        ln_tile_x_put(m.to, token, col, whole);
+        ln_act_store(m.to, token, col, whole);
 }
 
 /* ---- prefill --------------------------------------------------------------------------------- */
@@ -258,9 +258,9 @@ static __device__ __forceinline__ void merge_slice(whole_rows *whole, const ln_s
  * 128 rows. */
 template <int D, int DTYPE>
 static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
-    attend_many(const __grid_constant__ ln_fast_args p) {
+    attend_many(const __grid_constant__ ln_mma_attention_args p) {
     extern __shared__ __align__(16) uint16_t tiles[];
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     size_t kv_head = blockIdx.y, seq = blockIdx.z;
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
@@ -282,7 +282,7 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
         items[0] != SIZE_MAX ? p.a.q + items[0] * D : NULL,
         items[1] != SIZE_MAX ? p.a.q + items[1] * D : NULL, q);
     whole_rows whole;
-    whole.sums = (float4 *)(tiles + 4 * LN_TILE_HALVES(D)) + warp * (D / 8) * LN_WARP;
+    whole.sums = (float4 *)(tiles + 4 * LN_WEIGHT_TILE_HALVES(D)) + warp * (D / 8) * LN_WARP;
     for (int d = 0; d < D / 8; d++)
         whole.sums[d * LN_WARP + lane] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int i = 0; i < 2; i++)
@@ -293,21 +293,21 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     warp_begin = __reduce_min_sync(0xffffffffu, warp_begin);
     warp_end = __reduce_max_sync(0xffffffffu, warp_end);
 
-    ln_tile_source from =
+    ln_weight_tile_source from =
         ln_make_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS(D) * LN_WARP);
     unsigned first = (unsigned)begin / LN_KEYS * LN_KEYS, stop = (unsigned)last_end;
     const float factor = ln_score_factor(p.a);
     ln_slice<D> slice;
     ln_begin_slice(&slice);
     load_both<D, DTYPE>(p, from, first, tiles);
-    ln_copy_commit();
+    ln_cp_async_commit();
     for (unsigned n = 0; first < stop; first += LN_KEYS, n++) {
-        uint16_t *keys = tiles + n % 2 * 2 * LN_TILE_HALVES(D), *values = keys + LN_TILE_HALVES(D);
-        uint16_t *next = tiles + (n + 1) % 2 * 2 * LN_TILE_HALVES(D);
+        uint16_t *keys = tiles + n % 2 * 2 * LN_WEIGHT_TILE_HALVES(D), *values = keys + LN_WEIGHT_TILE_HALVES(D);
+        uint16_t *next = tiles + (n + 1) % 2 * 2 * LN_WEIGHT_TILE_HALVES(D);
         if (first + LN_KEYS < stop)
             load_both<D, DTYPE>(p, from, first + LN_KEYS, next);
-        ln_copy_commit();
-        ln_copy_wait<1>();
+        ln_cp_async_commit();
+        ln_cp_async_wait<1>();
         __syncthreads();
         if (first < warp_end && first + LN_KEYS > warp_begin) {
             float s[LN_KEY_TILES][4];
@@ -335,19 +335,19 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE>
-static int launch_slices(const ln_fast_args &args, size_t n_seqs, cudaStream_t stream) {
-    size_t shared = 2 * LN_TILE_HALVES(D) * sizeof(uint16_t);
+static int launch_slices(const ln_mma_attention_args &args, size_t n_seqs, cudaStream_t stream) {
+    size_t shared = 2 * LN_WEIGHT_TILE_HALVES(D) * sizeof(uint16_t);
     cudaError_t code = cudaFuncSetAttribute(
         attend_split<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != cudaSuccess)
         return code;
     dim3 grid((unsigned)args.a.kv.n_heads, (unsigned)n_seqs, args.n_slices);
-    return ln_launch(attend_split<D, DTYPE>, grid, LN_WARP, shared, stream, args);
+    return ln_pdl_launch(attend_split<D, DTYPE>, grid, LN_WARP, shared, stream, args);
 }
 
 template <int D, int DTYPE>
-static int launch_split(const ln_fast_args &args, const ln_qkv_args *qkv, const ln_cuda_step *step,
-                        const ln_tile_x_parts *to, cudaStream_t stream) {
+static int launch_split(const ln_mma_attention_args &args, const ln_qkv_args *qkv, const ln_cuda_step *step,
+                        const ln_act_view *to, cudaStream_t stream) {
     size_t n_seqs = step->batch.n_seqs;
     int queued = ln_takes_split_attention(&args, step)
                      ? ln_split_attention(&args, qkv, step, stream)
@@ -358,26 +358,26 @@ static int launch_split(const ln_fast_args &args, const ln_qkv_args *qkv, const 
     if (to != NULL)
         merge.to = *to;
     dim3 blocks(ln_ceil_div(args.a.n_heads * D, 4 * MERGE_THREADS), (unsigned)n_seqs);
-    return ln_launch(merge_slices<D>, blocks, MERGE_THREADS, 0, stream, merge);
+    return ln_pdl_launch(merge_slices<D>, blocks, MERGE_THREADS, 0, stream, merge);
 }
 
 template <int D, int DTYPE>
-static int launch_many(const ln_fast_args &args, size_t n_seqs, size_t most_tokens,
+static int launch_many(const ln_mma_attention_args &args, size_t n_seqs, size_t most_tokens,
                        cudaStream_t stream) {
     size_t shared =
-        4 * LN_TILE_HALVES(D) * sizeof(uint16_t) + (size_t)MANY_WARPS(D) * 16 * D * sizeof(float);
+        4 * LN_WEIGHT_TILE_HALVES(D) * sizeof(uint16_t) + (size_t)MANY_WARPS(D) * 16 * D * sizeof(float);
     cudaError_t code = cudaFuncSetAttribute(
         attend_many<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != cudaSuccess)
         return code;
     dim3 grid(ln_ceil_div(most_tokens * args.heads_per_kv, MANY_WARPS(D) * 16),
               (unsigned)args.a.kv.n_heads, (unsigned)n_seqs);
-    return ln_launch(attend_many<D, DTYPE>, grid, MANY_WARPS(D) * LN_WARP, shared, stream, args);
+    return ln_pdl_launch(attend_many<D, DTYPE>, grid, MANY_WARPS(D) * LN_WARP, shared, stream, args);
 }
 
 template <int D, int DTYPE>
-static int launch(const ln_fast_args &args, const ln_qkv_args *qkv, const ln_cuda_step *step,
-                  const ln_tile_x_parts *to, cudaStream_t stream) {
+static int launch(const ln_mma_attention_args &args, const ln_qkv_args *qkv, const ln_cuda_step *step,
+                  const ln_act_view *to, cudaStream_t stream) {
     int code = 0;
     if (args.splits && step->least_tokens == 1)
         code = ln_takes_stream_attention(&args, step->batch.n_seqs)
@@ -391,8 +391,8 @@ static int launch(const ln_fast_args &args, const ln_qkv_args *qkv, const ln_cud
 }
 
 template <int D>
-static int launch_dtype(const ln_fast_args &args, const ln_qkv_args *qkv,
-                        const ln_cuda_step *step, const ln_tile_x_parts *to, cudaStream_t stream) {
+static int launch_dtype(const ln_mma_attention_args &args, const ln_qkv_args *qkv,
+                        const ln_cuda_step *step, const ln_act_view *to, cudaStream_t stream) {
     switch (args.a.kv.dtype) {
     case LN_KV_F16: return launch<D, LN_KV_F16>(args, qkv, step, to, stream);
     case LN_KV_BF16: return launch<D, LN_KV_BF16>(args, qkv, step, to, stream);
@@ -419,7 +419,7 @@ static bool is_size(size_t dim) {
     return false;
 }
 
-bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step) {
+bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step) {
     const ln_kv_layer *kv = op->kv;
     size_t d = kv->k_dim;
     uintptr_t addresses =
@@ -432,8 +432,8 @@ bool ln_takes_fast_attention(const ln_op_attention *op, const ln_cuda_step *step
            addresses % 16 == 0 && has_whole_rows;
 }
 
-ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *step) {
-    ln_fast_args args;
+ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a, const ln_cuda_step *step) {
+    ln_mma_attention_args args;
     args.a = *a;
     args.heads_per_kv = (unsigned)(a->n_heads / a->kv.n_heads);
     for (args.block_shift = 0; (size_t)1 << args.block_shift < a->kv.block_tokens;)
@@ -450,21 +450,21 @@ ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *s
     return args;
 }
 
-bool ln_fast_attention_converts(const ln_attention_args *a, const ln_cuda_step *step) {
-    ln_fast_args args = ln_make_fast_args(a, step);
+bool ln_mma_attention_converts(const ln_attention_args *a, const ln_cuda_step *step) {
+    ln_mma_attention_args args = ln_make_mma_attention_args(a, step);
     return args.splits && step->most_tokens == 1 && step->least_tokens == 1 &&
            (args.n_slices > 1 || ln_takes_stream_attention(&args, step->batch.n_seqs));
 }
 
-bool ln_fast_attention_finishes(const ln_op *qkv, const ln_op *attention,
+bool ln_mma_attention_finishes(const ln_op *qkv, const ln_op *attention,
                                 const ln_cuda_step *step) {
     const ln_op_attention *p = &attention->attention;
-    if (step->one_by_one || !ln_takes_fast_attention(p, step) ||
+    if (step->one_by_one || !ln_takes_mma_attention(p, step) ||
         qkv->qkv.q != p->q || qkv->qkv.kv != p->kv || qkv->qkv.n_heads != p->n_heads ||
         qkv->qkv.qk_norm != LN_QK_NORM_NONE)
         return false;
     ln_attention_args a = ln_make_attention_args(p, step);
-    ln_fast_args args = ln_make_fast_args(&a, step);
+    ln_mma_attention_args args = ln_make_mma_attention_args(&a, step);
     ln_qkv_args heads = ln_make_qkv_args(&qkv->qkv, step);
     return ln_takes_split_attention(&args, step) && ln_split_attention_finishes(&args, &heads);
 }
@@ -472,12 +472,12 @@ bool ln_fast_attention_finishes(const ln_op *qkv, const ln_op *attention,
 bool ln_cuda_attention_finishes(const ln_op *qkv, const ln_op *attention,
                                 const ln_cuda_step *step) {
     return qkv->kind == LN_OP_QKV && attention->kind == LN_OP_ATTENTION &&
-           ln_fast_attention_finishes(qkv, attention, step);
+           ln_mma_attention_finishes(qkv, attention, step);
 }
 
-int ln_fast_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const ln_cuda_step *step,
-                      const ln_tile_x_parts *to, cudaStream_t stream) {
-    ln_fast_args args = ln_make_fast_args(a, step);
+int ln_mma_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const ln_cuda_step *step,
+                      const ln_act_view *to, cudaStream_t stream) {
+    ln_mma_attention_args args = ln_make_mma_attention_args(a, step);
     switch (a->kv.k_dim) {
     case 16: return launch_dtype<16>(args, qkv, step, to, stream);
     case 32: return launch_dtype<32>(args, qkv, step, to, stream);

@@ -6,7 +6,7 @@
 #include "backend/cuda/attention/mma_tile.cuh"
 
 /* What the kernels need beside the operation. */
-typedef struct ln_fast_args {
+typedef struct ln_mma_attention_args {
     ln_attention_args a;
     unsigned heads_per_kv, n_slices; /* n_slices: that the block tables can hold */
     unsigned block_shift;            /* a block has 1 << block_shift tokens */
@@ -15,20 +15,20 @@ typedef struct ln_fast_args {
     float *sums;    /* [n_seqs][n_heads][n_slices][D] */
     float2 *stats;  /* [n_seqs][n_heads][n_slices] reference, total */
     unsigned *left; /* [LN_ATTENTION_WORDS] 0 between kernels */
-} ln_fast_args;
+} ln_mma_attention_args;
 
 /* In front of the scratch: how many slices of a sequence's KV head have left their sums. */
 enum { LN_ATTENTION_WORDS = 8192 };
 
 /* What is there before the first slice. */
-static __device__ __forceinline__ void ln_begin_whole(const ln_fast_args &p, size_t head,
+static __device__ __forceinline__ void ln_begin_whole(const ln_mma_attention_args &p, size_t head,
                                                       float *reference, float *total) {
     *reference = p.a.sinks != NULL ? p.a.sinks[head] * 1.44269504088896340736f : -INFINITY;
     *total = p.a.sinks != NULL ? 1.0f : 0.0f;
 }
 
 /* The rows of this lane, of which some may not be there: [begin, end) is empty for these. */
-static __device__ __forceinline__ void ln_find_rows(const ln_fast_args &p, size_t seq,
+static __device__ __forceinline__ void ln_find_rows(const ln_mma_attention_args &p, size_t seq,
                                                     size_t kv_head, unsigned first_row,
                                                     unsigned n_rows, ln_rows *rows,
                                                     size_t items[2]) {
@@ -49,11 +49,11 @@ static __device__ __forceinline__ void ln_find_rows(const ln_fast_args &p, size_
     }
 }
 
-static __device__ __forceinline__ ln_tile_source ln_make_source(const ln_fast_args &p, size_t seq,
+static __device__ __forceinline__ ln_weight_tile_source ln_make_source(const ln_mma_attention_args &p, size_t seq,
                                                                 size_t kv_head, size_t low,
                                                                 size_t high, unsigned thread,
                                                                 unsigned n_threads) {
-    ln_tile_source from;
+    ln_weight_tile_source from;
     from.table = p.a.block_tables + seq * p.a.max_blocks;
     from.kv_head = (unsigned)kv_head;
     from.n_heads = (unsigned)p.a.kv.n_heads;
@@ -67,7 +67,7 @@ static __device__ __forceinline__ ln_tile_source ln_make_source(const ln_fast_ar
 
 /* Merges the slices of a head's row in order: element d of the result. */
 template <int D>
-static __device__ __forceinline__ float ln_merge_slices(const ln_fast_args &p, size_t seq,
+static __device__ __forceinline__ float ln_merge_slices(const ln_mma_attention_args &p, size_t seq,
                                                         size_t token, size_t head, unsigned d) {
     size_t begin, end;
     ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
@@ -87,18 +87,18 @@ static __device__ __forceinline__ float ln_merge_slices(const ln_fast_args &p, s
 }
 
 /* args->splits: whether sequences of one token can be split over their slices. */
-ln_fast_args ln_make_fast_args(const ln_attention_args *a, const ln_cuda_step *step);
+ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a, const ln_cuda_step *step);
 
 /* Decode on Hopper in blocks that stay (sm90_decode_q8.cu), with the bits of the kernel for every
- * GPU; `to` as in ln_fast_attention. */
-bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs);
-int ln_stream_attention(const ln_fast_args *args, const ln_cuda_step *step,
-                        const ln_tile_x_parts *to, cudaStream_t stream);
+ * GPU; `to` as in ln_mma_attention. */
+bool ln_takes_stream_attention(const ln_mma_attention_args *args, size_t n_seqs);
+int ln_stream_attention(const ln_mma_attention_args *args, const ln_cuda_step *step,
+                        const ln_act_view *to, cudaStream_t stream);
 
 /* Prefill on Hopper's tensor cores (sm90_prefill.cu), with the bits of the kernel for every GPU.
  */
-bool ln_takes_wide_attention(const ln_fast_args *args);
-int ln_wide_attention(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
+bool ln_takes_wide_attention(const ln_mma_attention_args *args);
+int ln_wide_attention(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
                       cudaStream_t stream);
 
 #endif

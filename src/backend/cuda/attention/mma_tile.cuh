@@ -22,7 +22,7 @@
 enum { LN_KEYS = 64, LN_KEY_TILES = LN_KEYS / 8, LN_PAD = 8 };
 
 /* Numbers of one tile of K or V in shared memory. */
-#define LN_TILE_HALVES(D) (LN_KEYS * ((D) + LN_PAD))
+#define LN_WEIGHT_TILE_HALVES(D) (LN_KEYS * ((D) + LN_PAD))
 
 /* How far scores may lie above their reference, and how far above the largest of them a tile moves
  * it: weights become f16, those of values in bytes times scales, and so are never more than 1. */
@@ -72,13 +72,13 @@ static __device__ __forceinline__ void ln_mma(float c[4], const uint32_t a[4], u
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-static __device__ __forceinline__ void ln_load_matrices(uint32_t r[4], const void *row) {
+static __device__ __forceinline__ void ln_ldmatrix(uint32_t r[4], const void *row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(ln_shared_address(row)));
 }
 
-static __device__ __forceinline__ void ln_load_transposed(uint32_t r[4], const void *row) {
+static __device__ __forceinline__ void ln_ldmatrix_trans(uint32_t r[4], const void *row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(ln_shared_address(row)));
@@ -134,7 +134,7 @@ static __device__ __forceinline__ void ln_score(const uint32_t q[D / 16][4], con
 #pragma unroll
         for (int n = 0; n < LN_KEY_TILES; n += 2) {
             uint32_t b[4];
-            ln_load_matrices(b, row + n * 8 * (D + LN_PAD) + 16 * k);
+            ln_ldmatrix(b, row + n * 8 * (D + LN_PAD) + 16 * k);
             ln_mma<BF16>(s[n], q[k], b[0], b[1]);
             ln_mma<BF16>(s[n + 1], q[k], b[2], b[3]);
         }
@@ -295,7 +295,7 @@ static __device__ __forceinline__ void ln_add_values(const float s[LN_KEY_TILES]
 #pragma unroll
         for (int d = 0; d < D / 8; d += 2) {
             uint32_t b[4];
-            ln_load_transposed(b, row + k * 16 * (D + LN_PAD) + d * 8);
+            ln_ldmatrix_trans(b, row + k * 16 * (D + LN_PAD) + d * 8);
             ln_mma<BF16>(slice->sum[d], a, b[0], b[1]);
             ln_mma<BF16>(slice->sum[d + 1], a, b[2], b[3]);
         }
@@ -340,15 +340,15 @@ static __device__ __forceinline__ float ln_share_of(float total) {
 /* ---- tiles to shared memory ------------------------------------------------------------------ */
 
 /* Rows of the cache, as loads of tiles take them. */
-typedef struct ln_tile_source {
+typedef struct ln_weight_tile_source {
     const int32_t *table;
     unsigned kv_head, n_heads, block_shift; /* a block has 1 << block_shift tokens */
     unsigned low, high;                     /* keys that are there */
     unsigned thread, n_threads;
-} ln_tile_source;
+} ln_weight_tile_source;
 
 /* The row of the cache that stands for a key: its own, or of one that is there. */
-static __device__ __forceinline__ size_t ln_find_row(const ln_tile_source &from, unsigned key) {
+static __device__ __forceinline__ size_t ln_find_row(const ln_weight_tile_source &from, unsigned key) {
     key = min(max(key, from.low), from.high - 1);
     size_t block = (size_t)from.table[key >> from.block_shift];
     return ((block * from.n_heads + from.kv_head) << from.block_shift) +
@@ -406,7 +406,7 @@ template <int D, int BYTES, bool KEYS = false>
 static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, size_t row,
                                                     unsigned column, uint16_t *to) {
     if (!BYTES) {
-        ln_copy_async(to, (const uint16_t *)array.data + row * D + column);
+        ln_cp_async_16(to, (const uint16_t *)array.data + row * D + column);
         return;
     }
     uint4 out[2];
@@ -416,7 +416,7 @@ static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, si
 }
 
 /* The scale of row 0 of a tile of bytes, and floats from row to row. */
-#define LN_TILE_SCALES(D, TILE) ((float *)((TILE) + (D)))
+#define LN_WEIGHT_TILE_SCALES(D, TILE) ((float *)((TILE) + (D)))
 #define LN_SCALE_STRIDE(D) (((D) + LN_PAD) / 2)
 
 /* Copies a thread's share of a tile of one array, a (KEYS: of K), or of K and V (BOTH; else b and
@@ -424,7 +424,7 @@ static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, si
  * what is cached, and scales stand in the padding of rows. Without, the copies are queued, and to
  * be committed. */
 template <int D, int BYTES, bool BOTH, bool KEYS = BOTH>
-static __device__ __forceinline__ void ln_load_tile(const ln_tile_source &from, unsigned first,
+static __device__ __forceinline__ void ln_load_tile(const ln_weight_tile_source &from, unsigned first,
                                                     const ln_kv_array &a, uint16_t *tile_a,
                                                     const ln_kv_array &b, uint16_t *tile_b) {
     enum { PER_COPY = BYTES ? 16 : 8, COPIES = D / PER_COPY };
@@ -437,9 +437,9 @@ static __device__ __forceinline__ void ln_load_tile(const ln_tile_source &from, 
         if (BOTH)
             ln_copy_part<D, BYTES>(b, cached, column, row_b + column);
         if (BYTES && column == 0)
-            *LN_TILE_SCALES(D, row_a) = *ln_kv_scale(a, cached);
+            *LN_WEIGHT_TILE_SCALES(D, row_a) = *ln_kv_scale(a, cached);
         if (BYTES && BOTH && column == 0)
-            *LN_TILE_SCALES(D, row_b) = *ln_kv_scale(b, cached);
+            *LN_WEIGHT_TILE_SCALES(D, row_b) = *ln_kv_scale(b, cached);
     }
 }
 

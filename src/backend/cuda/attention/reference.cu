@@ -99,8 +99,8 @@ ln_attention_args ln_make_attention_args(const ln_op_attention *p, const ln_cuda
 int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op_attention *p = &op->attention;
     ln_attention_args args = ln_make_attention_args(p, step);
-    if (ln_takes_fast_attention(p, step))
-        return ln_fast_attention(&args, NULL, step, NULL, stream);
+    if (ln_takes_mma_attention(p, step))
+        return ln_mma_attention(&args, NULL, step, NULL, stream);
     size_t shared = (p->kv->k_dim + LN_ATTENTION_SLICE + p->kv->v_dim) * sizeof(float);
     static const size_t max_tokens = 65535; /* of a grid */
     size_t n_tokens = step->batch.n_tokens;

@@ -37,7 +37,7 @@ template <int D> struct split_shape {
 };
 
 typedef struct split_args {
-    ln_fast_args f;
+    ln_mma_attention_args f;
     bool finishes; /* rotates heads, and writes K and V */
     ln_qkv_args qkv;
 } split_args;
@@ -81,7 +81,7 @@ static __device__ __forceinline__ void bring(const split_args &p, const split_sl
             const char *from = data + find_row(p, slice, key) * ROW_BYTES;
 #pragma unroll
             for (unsigned i = 0; i < GROUP; i += ROWS)
-                ln_copy_async(place + (to ^ i % 8 * 16) + (group + i) * ROW_BYTES,
+                ln_cp_async_16(place + (to ^ i % 8 * 16) + (group + i) * ROW_BYTES,
                               from + i * ROW_BYTES);
             continue;
         }
@@ -90,12 +90,12 @@ static __device__ __forceinline__ void bring(const split_args &p, const split_sl
             size_t at = find_row(p, slice, min(max(key + i, slice.low), slice.high - 1));
             char *row_to = place + (group + i) * ROW_BYTES + (lane ^ i % 8) * 16;
             if (lane < SHAPE::CHUNKS && slice.high > slice.low)
-                ln_copy_async(row_to, data + at * ROW_BYTES);
+                ln_cp_async_16(row_to, data + at * ROW_BYTES);
             else if (lane < SHAPE::CHUNKS)
                 *(uint4 *)row_to = make_uint4(0, 0, 0, 0);
         }
     }
-    ln_copy_commit();
+    ln_cp_async_commit();
 }
 
 /* Queues the copies of what the linears have made for a KV head, its query heads, then its k and v,
@@ -108,12 +108,12 @@ static __device__ __forceinline__ void bring_heads(const split_args &p, const sp
     size_t kv_head = (size_t)slice.seq * p.f.a.kv.n_heads + slice.kv_head;
     const float *q = p.f.a.q + kv_head * n * D;
     for (unsigned i = lane; i < n * CHUNKS; i += LN_WARP)
-        ln_copy_async(heads + 4 * i, q + 4 * i);
+        ln_cp_async_16(heads + 4 * i, q + 4 * i);
     if (slice.has_own && lane < CHUNKS) {
-        ln_copy_async(heads + n * D + 4 * lane, p.qkv.k + kv_head * D + 4 * lane);
-        ln_copy_async(heads + (n + 1) * D + 4 * lane, p.qkv.v + kv_head * D + 4 * lane);
+        ln_cp_async_16(heads + n * D + 4 * lane, p.qkv.k + kv_head * D + 4 * lane);
+        ln_cp_async_16(heads + (n + 1) * D + 4 * lane, p.qkv.v + kv_head * D + 4 * lane);
     }
-    ln_copy_commit();
+    ln_cp_async_commit();
 }
 
 /* This step's own rows of K and V, eight bytes to a lane. */
@@ -180,7 +180,7 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], const 
 #pragma unroll
         for (int n = 0; n < N; n += 2) {
             uint32_t b[4]; /* keys 0 .. 7 with both halves of the columns, then keys 8 .. 15 */
-            ln_load_matrices(b, keys + (at ^ 32 * k) + n * 8 * SHAPE::ROW_BYTES);
+            ln_ldmatrix(b, keys + (at ^ 32 * k) + n * 8 * SHAPE::ROW_BYTES);
             ln_mma<BF16>(s[n], q[k], b[0], b[1]);
             ln_mma<BF16>(s[n + 1], q[k], b[2], b[3]);
         }
@@ -198,7 +198,7 @@ static __device__ __forceinline__ void add_values(const float (*s)[4], const cha
 #pragma unroll
         for (int d = 0; d < D / 16; d++) {
             uint32_t a[4];
-            ln_load_transposed(a, values + (at ^ 32 * d) + k * 16 * SHAPE::ROW_BYTES);
+            ln_ldmatrix_trans(a, values + (at ^ 32 * d) + k * 16 * SHAPE::ROW_BYTES);
             ln_mma<BF16>(sums->of[d], a, low, high);
         }
     }
@@ -208,7 +208,7 @@ static __device__ __forceinline__ void add_values(const float (*s)[4], const cha
 
 /* A slice's sums to memory, or the result where it is the only one. */
 template <int D>
-static __device__ __forceinline__ void leave(const ln_fast_args &p, const split_slice &at,
+static __device__ __forceinline__ void leave(const ln_mma_attention_args &p, const split_slice &at,
                                              const ln_slice<8> &slice, ln_turned_sums<D> &sums) {
     unsigned g = threadIdx.x / 4, t = threadIdx.x % 4, n = p.heads_per_kv;
     size_t head = at.kv_head * n, item = at.seq * p.a.n_heads + head;
@@ -286,14 +286,14 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
     extern __shared__ __align__(128) char ring[];
     float *heads = (float *)(ring + N_SLOTS * shape::PART_BYTES);
     unsigned lane = threadIdx.x;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     split_slice at;
     if (!find_slice(p, at))
         return;
     const char *const arrays[2] = {p.f.a.keys.data, p.f.a.values.data};
     bool is_early = p.f.keeps_old && (p.finishes || at.stop != at.end);
     if (!is_early)
-        ln_wait_for_last();
+        ln_pdl_wait();
 #pragma unroll
     for (int i = 0; i < N_SLOTS; i++)
         bring<shape>(p, at, arrays[i / 2], at.first + i % 2 * shape::PART,
@@ -302,9 +302,9 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
     int slot = at.has_own ? p.qkv.slots[at.seq] : 0;
     if (p.finishes)
         ln_hold_angles(p.qkv, (int32_t)(at.end - 1), angles);
-    ln_wait_for_last();
+    ln_pdl_wait();
     bring_heads<D>(p, at, heads);
-    ln_copy_wait<0>();
+    ln_cp_async_wait<0>();
     __syncwarp();
     own_rows own = {};
     if (p.finishes)
@@ -323,7 +323,7 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
 #pragma unroll
         for (int i = 0; i < PARTS; i++) {
             unsigned from = first + i % 2 * shape::PART, next = i + N_SLOTS;
-            ln_copy_wait<N_SLOTS - 1>();
+            ln_cp_async_wait<N_SLOTS - 1>();
             __syncwarp();
             put_own<shape>(at, i < 2 ? own.k : own.v, from, place);
             if (i < 2)
@@ -356,7 +356,7 @@ static int launch(const split_args &p, size_t n_seqs, cudaStream_t stream) {
     if (code != 0)
         return code;
     dim3 grid((unsigned)p.f.a.kv.n_heads, (unsigned)n_seqs, p.f.n_slices);
-    return ln_launch(attend<D, BF16, N_SLOTS>, grid, LN_WARP,
+    return ln_pdl_launch(attend<D, BF16, N_SLOTS>, grid, LN_WARP,
                      ring + head * (p.f.heads_per_kv + 2), stream, p);
 }
 
@@ -369,21 +369,21 @@ static int launch_dtype(const split_args &p, bool is_long, size_t n_seqs, cudaSt
                    : launch<D, true, SLOTS>(p, n_seqs, stream);
 }
 
-bool ln_takes_split_attention(const ln_fast_args *args, const ln_cuda_step *step) {
+bool ln_takes_split_attention(const ln_mma_attention_args *args, const ln_cuda_step *step) {
     enum { MIN_SHIFT = 4 }; /* GROUP keys to a block at least, and no more blocks than lanes */
     const ln_attention_args *a = &args->a;
     return (a->kv.dtype == LN_KV_F16 || a->kv.dtype == LN_KV_BF16) && args->splits &&
            step->most_tokens == 1 && step->least_tokens == 1 && !a->sees_all &&
-           ln_runs_hopper_code() && args->block_shift >= MIN_SHIFT &&
+           ln_has_sm90a_code() && args->block_shift >= MIN_SHIFT &&
            args->heads_per_kv <= MAX_HEADS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
-bool ln_split_attention_finishes(const ln_fast_args *args, const ln_qkv_args *qkv) {
+bool ln_split_attention_finishes(const ln_mma_attention_args *args, const ln_qkv_args *qkv) {
     uintptr_t addresses = (uintptr_t)qkv->k | (uintptr_t)qkv->v;
     return args->keeps_old && ln_can_hold_angles(*qkv) && addresses % 16 == 0;
 }
 
-int ln_split_attention(const ln_fast_args *args, const ln_qkv_args *qkv, const ln_cuda_step *step,
+int ln_split_attention(const ln_mma_attention_args *args, const ln_qkv_args *qkv, const ln_cuda_step *step,
                        cudaStream_t stream) {
     size_t n_seqs = step->batch.n_seqs;
     split_args p = {};
@@ -392,7 +392,7 @@ int ln_split_attention(const ln_fast_args *args, const ln_qkv_args *qkv, const l
     if (qkv != NULL)
         p.qkv = *qkv;
     unsigned n_cores;
-    int code = ln_count_cores(&n_cores);
+    int code = ln_count_sms(&n_cores);
     if (code != 0)
         return code;
     bool is_long = n_seqs * args->a.kv.n_heads * args->n_slices <= LONG_BLOCKS * n_cores;

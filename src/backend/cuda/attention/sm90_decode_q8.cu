@@ -43,11 +43,11 @@ typedef struct stream_seq {
 } stream_seq;
 
 typedef struct stream_args {
-    ln_fast_args f;
+    ln_mma_attention_args f;
     unsigned n_seqs;
     bool all_single; /* no sequence brings more than one token */
     bool converts;   /* the result, for the linear behind */
-    ln_tile_x_parts to;
+    ln_act_view to;
 } stream_args;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -212,7 +212,7 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
-        ln_copy_async(find<SHAPE>(tile, row, chunk * 16),
+        ln_cp_async_16(find<SHAPE>(tile, row, chunk * 16),
                       head + (key & mask) * SHAPE::ROW_BYTES + chunk * 16);
     }
 #pragma unroll
@@ -221,7 +221,7 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
-        ln_copy_word_async(ring.scales + next.slot * LN_KEYS + row,
+        ln_cp_async_4(ring.scales + next.slot * LN_KEYS + row,
                            head + array.scales_offset + (key & mask) * 4);
     }
 }
@@ -241,12 +241,12 @@ static __device__ __forceinline__ void bring(const stream_args &p, const stream_
             find_blocks(p, work, next);
         }
     }
-    ln_copy_commit();
+    ln_cp_async_commit();
 }
 
 /* Waits for the tile that was queued SLOTS calls of `bring` ago. */
 template <typename SHAPE> static __device__ __forceinline__ void await(void) {
-    ln_copy_wait<SHAPE::SLOTS - 1>();
+    ln_cp_async_wait<SHAPE::SLOTS - 1>();
     __syncwarp();
 }
 
@@ -363,7 +363,7 @@ template <int D>
 static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned seq,
                              unsigned kv_head) {
     enum { AT_ONCE = 4, STEP = 4 * LN_WARP };
-    const ln_fast_args &p = m.f;
+    const ln_mma_attention_args &p = m.f;
     unsigned n_cols = p.heads_per_kv * D, last = (s.end - 1) / LN_ATTENTION_SLICE;
     for (unsigned done = 0; done < n_cols; done += AT_ONCE * STEP) {
         float whole[AT_ONCE][4] = {}, reference[AT_ONCE], total[AT_ONCE];
@@ -401,7 +401,7 @@ static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned
             *(float4 *)(p.a.out + (size_t)s.token * p.a.n_heads * D + column) =
                 make_float4(whole[i][0], whole[i][1], whole[i][2], whole[i][3]);
             if (m.converts)
-                ln_tile_x_put(m.to, (size_t)s.token, column, whole[i]);
+                ln_act_store(m.to, (size_t)s.token, column, whole[i]);
         }
     }
 }
@@ -411,7 +411,7 @@ template <int D, int ROWS>
 static __device__ __forceinline__ bool leave(const stream_args &m, const stream_seq &s,
                                              const stream_item &item,
                                              const stream_sums<D, ROWS> &sums) {
-    const ln_fast_args &p = m.f;
+    const ln_mma_attention_args &p = m.f;
     unsigned lane = threadIdx.x % LN_WARP;
     size_t first_head = (size_t)item.seq * p.a.n_heads + item.kv_head * p.heads_per_kv;
     for (unsigned i = 0; i < ROWS; i++) {
@@ -445,7 +445,7 @@ template <int D, typename SHAPE>
 static __device__ __forceinline__ void begin_item(const stream_args &m, const stream_seq &s,
                                                   const stream_item &item, ln_rows &rows,
                                                   uint32_t q[D / 16][4]) {
-    const ln_fast_args &p = m.f;
+    const ln_mma_attention_args &p = m.f;
     const float *q_rows[2];
     for (int i = 0; i < 2; i++) {
         unsigned row = threadIdx.x % LN_WARP / 4 + 8 * i;
@@ -511,7 +511,7 @@ static __global__ void __launch_bounds__(stream_shape<D, DTYPE, ROWS>::THREADS, 
     __shared__ unsigned queues[shape::WARPS][QUEUE];
     unsigned warp = threadIdx.x / LN_WARP;
     stream_seq *seqs = (stream_seq *)(memory + shape::RING_BYTES);
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     find_seqs(p, seqs);
     stream_ring ring;
     ring.tiles = memory + warp * shape::SLOTS * shape::TILE_BYTES;
@@ -535,7 +535,7 @@ static __global__ void __launch_bounds__(stream_shape<D, DTYPE, ROWS>::THREADS, 
     bool keeps_old = is_there && p.f.keeps_old && !p.f.a.sees_all;
     for (; n < shape::SLOTS && keeps_old && next.first + LN_KEYS < next.item.stop; n++)
         bring<shape>(p, work, ring, next);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (!is_there) {
         begin_loads(work, take_item(p, work, next.item), next);
         find_blocks(p, work, next);
@@ -549,7 +549,7 @@ static __global__ void __launch_bounds__(stream_shape<D, DTYPE, ROWS>::THREADS, 
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE, int ROWS>
-static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_tile_x_parts *to,
+static int launch(const ln_mma_attention_args *args, const ln_cuda_step *step, const ln_act_view *to,
                   cudaStream_t stream) {
     typedef stream_shape<D, DTYPE, ROWS> shape;
     stream_args p = {};
@@ -563,33 +563,33 @@ static int launch(const ln_fast_args *args, const ln_cuda_step *step, const ln_t
     /* whatever n_seqs is, as graphs of other steps keep their launches */
     size_t most_shared = shape::RING_BYTES + (MAX_SEQS + 1) * sizeof(stream_seq);
     unsigned n_cores;
-    int code = ln_count_cores(&n_cores);
+    int code = ln_count_sms(&n_cores);
     if (code == 0)
         code = cudaFuncSetAttribute(attend_stream<D, DTYPE, ROWS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared);
     if (code != 0)
         return code;
-    return ln_launch(attend_stream<D, DTYPE, ROWS>, dim3(n_cores), shape::THREADS, shared, stream,
+    return ln_pdl_launch(attend_stream<D, DTYPE, ROWS>, dim3(n_cores), shape::THREADS, shared, stream,
                      p);
 }
 
 template <int D, int DTYPE>
-static int launch_rows(const ln_fast_args *args, const ln_cuda_step *step,
-                       const ln_tile_x_parts *to, cudaStream_t stream) {
+static int launch_rows(const ln_mma_attention_args *args, const ln_cuda_step *step,
+                       const ln_act_view *to, cudaStream_t stream) {
     return args->heads_per_kv <= 8 ? launch<D, DTYPE, 1>(args, step, to, stream)
                                    : launch<D, DTYPE, 2>(args, step, to, stream);
 }
 
-bool ln_takes_stream_attention(const ln_fast_args *args, size_t n_seqs) {
+bool ln_takes_stream_attention(const ln_mma_attention_args *args, size_t n_seqs) {
     enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
     const ln_attention_args *a = &args->a;
-    return ln_kv_has_scales(a->kv.dtype) && args->splits && ln_runs_hopper_code() &&
+    return ln_kv_has_scales(a->kv.dtype) && args->splits && ln_has_sm90a_code() &&
            args->block_shift >= MIN_SHIFT && n_seqs <= MAX_SEQS &&
            n_seqs * a->kv.n_heads < LN_ATTENTION_WORDS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
-int ln_stream_attention(const ln_fast_args *args, const ln_cuda_step *step,
-                        const ln_tile_x_parts *to, cudaStream_t stream) {
+int ln_stream_attention(const ln_mma_attention_args *args, const ln_cuda_step *step,
+                        const ln_act_view *to, cudaStream_t stream) {
     bool is_small = args->a.kv.k_dim == 64;
     if (args->a.kv.dtype == LN_KV_FP8)
         return is_small ? launch_rows<64, LN_KV_FP8>(args, step, to, stream)

@@ -405,7 +405,7 @@ static __device__ __forceinline__ void work(const wide_task &t, const wide_walk 
 /* ---- the block ------------------------------------------------------------------------------- */
 
 /* The keys that rows of the block see. */
-static __device__ __forceinline__ wide_walk find_walk(const ln_fast_args &p, size_t seq,
+static __device__ __forceinline__ wide_walk find_walk(const ln_mma_attention_args &p, size_t seq,
                                                       unsigned first_row, unsigned last_row) {
     size_t token0 = (size_t)p.a.seq_starts[seq], begin, end, last_begin, last_end;
     ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + first_row / p.heads_per_kv], &begin,
@@ -422,7 +422,7 @@ static __device__ __forceinline__ wide_walk find_walk(const ln_fast_args &p, siz
 
 /* The rows of one warpgroup, from queries to results. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void attend_rows(const ln_fast_args &p, const wide_walk &w,
+static __device__ __forceinline__ void attend_rows(const ln_mma_attention_args &p, const wide_walk &w,
                                                    wide_task &t, size_t seq, size_t kv_head,
                                                    unsigned first_row, unsigned n_rows,
                                                    unsigned group, char *queries, char *tiles) {
@@ -458,7 +458,7 @@ static __device__ __forceinline__ void attend_rows(const ln_fast_args &p, const 
 
 template <int D, int DTYPE>
 static __global__ void __launch_bounds__(THREADS, 1)
-    attend_wide(const __grid_constant__ ln_fast_args p, const __grid_constant__ CUtensorMap keys,
+    attend_wide(const __grid_constant__ ln_mma_attention_args p, const __grid_constant__ CUtensorMap keys,
                 const __grid_constant__ CUtensorMap values, unsigned box_rows) {
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
     extern __shared__ char unaligned[];
@@ -478,16 +478,16 @@ static __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2 * STAGES; i++) { /* every thread for scales, which come with K */
             unsigned per_warp = BYTES && i % 2 == 0 ? LN_WARP : 1;
-            ln_barrier_init(&full[i], BYTES ? GROUP / LN_WARP * per_warp : (unsigned)HALVES);
-            ln_barrier_init(&empty[i], WORKERS * GROUP / LN_WARP * per_warp);
+            ln_mbarrier_init(&full[i], BYTES ? GROUP / LN_WARP * per_warp : (unsigned)HALVES);
+            ln_mbarrier_init(&empty[i], WORKERS * GROUP / LN_WARP * per_warp);
         }
-        ln_barriers_ready();
+        ln_fence_mbarrier_init();
     }
     __syncthreads();
     /* the same in all lanes, which the compiler then knows */
     unsigned warp = __shfl_sync(0xffffffffu, threadIdx.x / LN_WARP, 0);
     if (warp < GROUP / LN_WARP) {
-        ln_leave_registers<BYTES ? 40 : 24>();
+        ln_setmaxnreg_dec<BYTES ? 40 : 24>();
         if constexpr (BYTES != 0) {
             bring_bytes<D, BYTES>(p, w, seq, (unsigned)kv_head, tiles,
                                   tiles + 2 * STAGES * TILE_BYTES, scales, full, empty);
@@ -499,7 +499,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
                      tiles + array * TILE_BYTES + half * HALF_BYTES, full + array, empty + array);
         return;
     }
-    ln_take_registers<BYTES ? 232 : 240>();
+    ln_setmaxnreg_inc<BYTES ? 232 : 240>();
     unsigned group = warp / (GROUP / LN_WARP) - 1;
     char *queries = shared + group * TILE_BYTES;
     wide_task t;
@@ -536,7 +536,7 @@ static int map_rows(const ln_kv_array *array, unsigned box_rows, CUtensorMap *ma
 }
 
 template <int D, int DTYPE>
-static int launch(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
+static int launch(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
                   cudaStream_t stream) {
     size_t shared = (WORKERS + 2 * STAGES) * (D / HALF) * HALF_BYTES + SWIZZLE_GROUP;
     unsigned block_tokens = 1u << args->block_shift;
@@ -561,15 +561,15 @@ static int launch(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
     return cudaGetLastError();
 }
 
-bool ln_takes_wide_attention(const ln_fast_args *args) {
+bool ln_takes_wide_attention(const ln_mma_attention_args *args) {
     enum { MIN_SHIFT = 3 }; /* boxes of whole groups of the exchange */
     const ln_attention_args *a = &args->a;
-    return ln_runs_hopper_code() && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
+    return ln_has_sm90a_code() && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
            (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
 template <int D>
-static int launch_dtype(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
+static int launch_dtype(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
                         cudaStream_t stream) {
     switch (args->a.kv.dtype) {
     case LN_KV_F16: return launch<D, LN_KV_F16>(args, n_seqs, most_tokens, stream);
@@ -579,7 +579,7 @@ static int launch_dtype(const ln_fast_args *args, size_t n_seqs, size_t most_tok
     }
 }
 
-int ln_wide_attention(const ln_fast_args *args, size_t n_seqs, size_t most_tokens,
+int ln_wide_attention(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
                       cudaStream_t stream) {
     return args->a.kv.k_dim == 64 ? launch_dtype<64>(args, n_seqs, most_tokens, stream)
                                   : launch_dtype<128>(args, n_seqs, most_tokens, stream);

@@ -39,7 +39,7 @@ static __device__ __forceinline__ float4 join(float2 low, float2 high) {
  * rows that are not there are zeros. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void
-store_queries(const ln_fast_args &p, size_t seq, size_t kv_head, unsigned first_row,
+store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsigned first_row,
               unsigned n_rows, unsigned warp_in_group, char *queries) {
     constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
     enum { PARTS = D / 8 };
@@ -68,7 +68,7 @@ store_queries(const ln_fast_args &p, size_t seq, size_t kv_head, unsigned first_
 /* A warp brings 64 columns of all tiles of K, or of V; to, full, empty: where those of stage 0 are.
  */
 template <int D>
-static __device__ __forceinline__ void bring(const ln_fast_args &p, const wide_walk &w, size_t seq,
+static __device__ __forceinline__ void bring(const ln_mma_attention_args &p, const wide_walk &w, size_t seq,
                                              unsigned kv_head, const CUtensorMap *map,
                                              unsigned half, unsigned box_rows, char *to,
                                              uint64_t *full, uint64_t *empty) {
@@ -82,12 +82,12 @@ static __device__ __forceinline__ void bring(const ln_fast_args &p, const wide_w
         unsigned block = lane < n_boxes ? (unsigned)table[block_key >> p.block_shift] : 0;
         unsigned row = ((block * (unsigned)p.a.kv.n_heads + kv_head) << p.block_shift) +
                        (key & ((1u << p.block_shift) - 1));
-        ln_barrier_wait(&empty[2 * stage], (tile / STAGES & 1) ^ 1);
+        ln_mbarrier_wait(&empty[2 * stage], (tile / STAGES & 1) ^ 1);
         if (lane == 0)
-            ln_barrier_expect(&full[2 * stage], HALF_BYTES);
+            ln_mbarrier_expect_tx(&full[2 * stage], HALF_BYTES);
         __syncwarp();
         if (lane < n_boxes)
-            ln_copy_box(to + stage * STAGE_BYTES, map, (int)(half * HALF), (int)row,
+            ln_tma_load(to + stage * STAGE_BYTES, map, (int)(half * HALF), (int)row,
                         &full[2 * stage]);
     }
 }
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void bring(const ln_fast_args &p, const wide_w
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* Number `lane` of the blocks of the cache that tile `first` is in. */
-static __device__ __forceinline__ unsigned find_block(const ln_fast_args &p, const wide_walk &w,
+static __device__ __forceinline__ unsigned find_block(const ln_mma_attention_args &p, const wide_walk &w,
                                                       const int32_t *table, unsigned first) {
     unsigned at = (first >> p.block_shift) + threadIdx.x % LN_WARP;
     return (unsigned)table[min(at, (w.high - 1) >> p.block_shift)];
@@ -104,7 +104,7 @@ static __device__ __forceinline__ unsigned find_block(const ln_fast_args &p, con
 /* Queues the copies of a thread's part of a tile. Rows that are not to be seen stand for others
  * that are. */
 template <int D>
-static __device__ __forceinline__ void copy_bytes(const ln_fast_args &p, const wide_walk &w,
+static __device__ __forceinline__ void copy_bytes(const ln_mma_attention_args &p, const wide_walk &w,
                                                   unsigned kv_head, unsigned first, unsigned block,
                                                   char *to) {
     typedef wide_bytes<D> shape;
@@ -120,15 +120,15 @@ static __device__ __forceinline__ void copy_bytes(const ln_fast_args &p, const w
 #pragma unroll
         for (unsigned half = 0; half < shape::HALVES; half++) {
             char *place = to + (row * shape::HALVES + half * shape::ROWS) * HALF;
-            ln_copy_async(place, p.a.keys.data + at + half * HALF);
-            ln_copy_async(place + shape::ARRAY_BYTES, p.a.values.data + at + half * HALF);
+            ln_cp_async_16(place, p.a.keys.data + at + half * HALF);
+            ln_cp_async_16(place + shape::ARRAY_BYTES, p.a.values.data + at + half * HALF);
         }
     }
     unsigned key = min(max(first + thread % LN_KEYS, w.low), w.high - 1);
     unsigned in = __shfl_sync(0xffffffffu, block, (key >> shift) - (first >> shift));
     const char *data = thread < LN_KEYS ? p.a.keys.data : p.a.values.data;
     data += (in * (unsigned)p.a.kv.n_heads + kv_head) * head_bytes + p.a.keys.scales_offset;
-    ln_copy_word_async(to - thread * 12 + shape::SCALES_AT, data + (key & mask) * 4);
+    ln_cp_async_4(to - thread * 12 + shape::SCALES_AT, data + (key & mask) * 4);
 }
 
 /* A thread's bytes of K, or of V, become f16 where products read them. */
@@ -155,7 +155,7 @@ static __device__ __forceinline__ void widen_bytes(const char *from, char *tile)
 /* A warpgroup brings all tiles of bytes. tiles, full, empty: where stage 0 is; scales
  * [STAGES][K, V][LN_KEYS], as products need them, are there when K is; bytes: BYTE_TILES tiles. */
 template <int D, int BYTES>
-static __device__ __forceinline__ void bring_bytes(const ln_fast_args &p, const wide_walk &w,
+static __device__ __forceinline__ void bring_bytes(const ln_mma_attention_args &p, const wide_walk &w,
                                                    size_t seq, unsigned kv_head, char *tiles,
                                                    char *bytes, float *scales, uint64_t *full,
                                                    uint64_t *empty) {
@@ -168,10 +168,10 @@ static __device__ __forceinline__ void bring_bytes(const ln_fast_args &p, const 
         unsigned n = tile - BYTE_TILES, stage = n % STAGES, parity = (n / STAGES & 1) ^ 1;
         if (tile >= BYTE_TILES) {
             char *keys = tiles + 2 * stage * TILE_BYTES;
-            ln_copy_wait<BYTE_TILES - 1>();
+            ln_cp_async_wait<BYTE_TILES - 1>();
             float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
-            ln_barrier_wait(&empty[2 * stage], parity);
-            ln_barrier_wait(&empty[2 * stage + 1], parity);
+            ln_mbarrier_wait(&empty[2 * stage], parity);
+            ln_mbarrier_wait(&empty[2 * stage + 1], parity);
             scales[stage * GROUP + thread] = LN_BYTE_UNIT(BYTES) * scale;
             widen_bytes<D, BYTES, true>(own, keys);
             widen_bytes<D, BYTES, false>(own + shape::ARRAY_BYTES, keys + TILE_BYTES);
@@ -182,13 +182,13 @@ static __device__ __forceinline__ void bring_bytes(const ln_fast_args &p, const 
             copy_bytes<D>(p, w, kv_head, first, block, own);
             block = find_block(p, w, table, first + LN_KEYS);
         }
-        ln_copy_commit();
+        ln_cp_async_commit();
         if (tile >= BYTE_TILES) {
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            ln_barrier_arrive(&full[2 * stage]);
+            ln_mbarrier_arrive(&full[2 * stage]);
             __syncwarp();
             if (threadIdx.x % LN_WARP == 0)
-                ln_barrier_arrive(&full[2 * stage + 1]);
+                ln_mbarrier_arrive(&full[2 * stage + 1]);
         }
         place = place + 1 == BYTE_TILES ? 0 : place + 1;
     }

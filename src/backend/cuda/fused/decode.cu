@@ -25,29 +25,29 @@ enum {
     DECLARED_BYTES = 36 * 128, /* in the kernel, at most */
     SHARED_BYTES = 227 * 1024 - DECLARED_BYTES,
     MIN_SLOTS = 2,
-    PLAN_BYTES = (sizeof(ln_chain_slice_plan<LN_CHAIN_MAX_HEAD_DIM>) + 127) / 128 * 128,
+    PLAN_BYTES = (sizeof(ln_fused_decode_slice_plan<LN_FUSED_DECODE_MAX_HEAD_DIM>) + 127) / 128 * 128,
     COUNTER_BYTES = 128, /* in front of what is passed */
-    MAX_PASSED = (LN_CHAIN_FEW_BYTES - COUNTER_BYTES) / sizeof(float)
+    MAX_PASSED = (LN_FUSED_DECODE_FEW_BYTES - COUNTER_BYTES) / sizeof(float)
 };
 
 /* Word `threadIdx.x` of a stage, `linear` and `attention` being the numbers of the next of each. */
-static __device__ __forceinline__ uint32_t stage_word(const ln_chain_args &p, unsigned stage,
+static __device__ __forceinline__ uint32_t stage_word(const ln_fused_decode_args &p, unsigned stage,
                                                       unsigned linear, unsigned attention) {
-    size_t bytes = sizeof(ln_chain_linear);
+    size_t bytes = sizeof(ln_fused_decode_linear);
     const void *from = &p.linears[linear];
     if (stage < p.n_stages && p.is_attention[stage])
-        from = &p.attentions[attention], bytes = sizeof(ln_chain_attention);
+        from = &p.attentions[attention], bytes = sizeof(ln_fused_decode_attention);
     bool is_there = stage < p.n_stages && threadIdx.x < bytes / sizeof(uint32_t);
     return is_there ? ((const uint32_t *)from)[threadIdx.x] : 0;
 }
 
-static_assert(sizeof(ln_chain_stage) <= LN_CHAIN_THREADS * sizeof(uint32_t), "a word a thread");
-static_assert(LN_MAX_WARPS * sizeof(float) + LN_CHAIN_LINEARS * sizeof(ln_chain_weights) +
-                      2 * sizeof(ln_chain_stage) + LN_CHAIN_MEETINGS * sizeof(ln_chain_meeting) <=
+static_assert(sizeof(ln_fused_decode_stage) <= LN_FUSED_DECODE_THREADS * sizeof(uint32_t), "a word a thread");
+static_assert(LN_MAX_WARPS * sizeof(float) + LN_FUSED_DECODE_LINEARS * sizeof(ln_fused_decode_weights) +
+                      2 * sizeof(ln_fused_decode_stage) + LN_FUSED_DECODE_MEETINGS * sizeof(ln_fused_decode_meeting) <=
                   DECLARED_BYTES,
               "shared memory that the kernel declares");
 
-static __device__ __forceinline__ void put_stage(ln_chain_stage *to, uint32_t word) {
+static __device__ __forceinline__ void put_stage(ln_fused_decode_stage *to, uint32_t word) {
     if (threadIdx.x < sizeof *to / sizeof word)
         ((uint32_t *)to)[threadIdx.x] = word;
 }
@@ -55,57 +55,57 @@ static __device__ __forceinline__ void put_stage(ln_chain_stage *to, uint32_t wo
 /* What of a stage, and of the attention behind it, can begin before it has what others leave.
  * `attention`: the number of the next one. */
 template <int D>
-static __device__ __forceinline__ void expect_stage(const ln_chain_args &p, unsigned number,
-                                                    unsigned attention, const ln_chain_stage &stage,
+static __device__ __forceinline__ void expect_stage(const ln_fused_decode_args &p, unsigned number,
+                                                    unsigned attention, const ln_fused_decode_stage &stage,
                                                     uint8_t *memory) {
     if constexpr (D > 0) {
-        ln_chain_slice_plan<D> &plan = *(ln_chain_slice_plan<D> *)(memory + p.plan_at);
+        ln_fused_decode_slice_plan<D> &plan = *(ln_fused_decode_slice_plan<D> *)(memory + p.plan_at);
         if (p.is_attention[number])
-            ln_chain_expect_slice<D>(p, stage.attention, plan, memory + p.work_at);
+            ln_fused_decode_expect_slice<D>(p, stage.attention, plan, memory + p.work_at);
         else if (number + 1 < p.n_stages && p.is_attention[number + 1])
-            ln_chain_plan_slice<D>(p, p.attentions[attention], plan);
+            ln_fused_decode_plan_slice<D>(p, p.attentions[attention], plan);
     }
-    if (!p.is_attention[number] && threadIdx.x / LN_WARP == LN_CHAIN_WARPS - 1)
-        ln_chain_expect_norm(stage.linear);
+    if (!p.is_attention[number] && threadIdx.x / LN_WARP == LN_FUSED_DECODE_WARPS - 1)
+        ln_fused_decode_expect_norm(stage.linear);
 }
 
 /* ONE: of one row of x. */
 template <int KIND, int D, bool ONE>
-static __global__ void __launch_bounds__(LN_CHAIN_THREADS, 1)
-    run_chain(const __grid_constant__ ln_chain_args p) {
+static __global__ void __launch_bounds__(LN_FUSED_DECODE_THREADS, 1)
+    run_chain(const __grid_constant__ ln_fused_decode_args p) {
     extern __shared__ __align__(128) uint8_t memory[];
     __shared__ float shared[LN_MAX_WARPS];
-    __shared__ ln_chain_weights weights[LN_CHAIN_LINEARS];
-    __shared__ ln_chain_stage stages[2];
-    __shared__ ln_chain_meeting meetings[LN_CHAIN_MEETINGS];
-    ln_chain_ring ring;
-    ln_chain_met met = {};
+    __shared__ ln_fused_decode_weights weights[LN_FUSED_DECODE_LINEARS];
+    __shared__ ln_fused_decode_stage stages[2];
+    __shared__ ln_fused_decode_meeting meetings[LN_FUSED_DECODE_MEETINGS];
+    ln_fused_decode_ring ring;
+    ln_fused_decode_met met = {};
     unsigned linear = 0, attention = 0;
-    ln_let_next_start();
-    for (unsigned i = threadIdx.x; i < p.n_linears * sizeof *weights / 4; i += LN_CHAIN_THREADS)
+    ln_pdl_launch_dependents();
+    for (unsigned i = threadIdx.x; i < p.n_linears * sizeof *weights / 4; i += LN_FUSED_DECODE_THREADS)
         ((uint32_t *)weights)[i] = ((const uint32_t *)p.weights)[i];
     put_stage(&stages[0], stage_word(p, 0, 0, 0));
     if (threadIdx.x == 0)
-        ln_chain_init_meetings(p.n_rows, meetings);
+        ln_fused_decode_init_meetings(p.n_rows, meetings);
     __syncthreads();
-    ln_chain_begin<KIND>(p, weights, memory, &ring);
-    ln_wait_for_last();
-    unsigned turn = ln_chain_turn(p.arrived); /* thread 0's is kept */
+    ln_fused_decode_begin<KIND>(p, weights, memory, &ring);
+    ln_pdl_wait();
+    unsigned turn = ln_fused_decode_turn(p.arrived); /* thread 0's is kept */
     ln_forget_passed(p.passed, p.n_passed);
     __syncthreads();
     if (threadIdx.x == 0)
         ln_arrive(p.arrived); /* whom the first stage waits for */
     expect_stage<D>(p, 0, 0, stages[0], memory);
     for (unsigned stage = 0; stage < p.n_stages; stage++) {
-        const ln_chain_stage &now = stages[stage % 2];
+        const ln_fused_decode_stage &now = stages[stage % 2];
         bool attends = p.is_attention[stage];
         linear += !attends, attention += attends;
         uint32_t word = stage_word(p, stage + 1, linear, attention); /* arrives in the meantime */
         if (!attends)
-            ln_chain_multiply<KIND, ONE>(p, weights, now.linear, memory + p.work_at, shared,
+            ln_fused_decode_multiply<KIND, ONE>(p, weights, now.linear, memory + p.work_at, shared,
                                          meetings, &ring, &met, stage == 0, &turn);
         else if constexpr (D > 0)
-            ln_chain_attend<D>(p, now.attention, *(ln_chain_slice_plan<D> *)(memory + p.plan_at),
+            ln_fused_decode_attend<D>(p, now.attention, *(ln_fused_decode_slice_plan<D> *)(memory + p.plan_at),
                                memory + p.work_at, &turn);
         if (stage + 1 == p.n_stages)
             break;
@@ -126,12 +126,12 @@ typedef struct chain_result {
 
 /* A chain that is being put together. */
 typedef struct chain {
-    ln_chain_args args;
+    ln_fused_decode_args args;
     int kind; /* of tiles */
     size_t head_dim;
     size_t work_bytes;
     size_t n_results;
-    chain_result results[LN_CHAIN_LINEARS * (LN_TILE_MAX_PARTS + 1) + LN_CHAIN_ATTENTIONS];
+    chain_result results[LN_FUSED_DECODE_LINEARS * (LN_GEMM_MAX_PARTS + 1) + LN_FUSED_DECODE_ATTENTIONS];
 } chain;
 
 static size_t align_up(size_t bytes) {
@@ -140,29 +140,29 @@ static size_t align_up(size_t bytes) {
 
 /* Slots of a ring beside so much work memory, with their barriers. */
 static size_t slots_beside(const chain *c, size_t work_bytes) {
-    size_t rest = align_up(work_bytes) + PLAN_BYTES, most = LN_CHAIN_MAX_SLOTS;
-    size_t per_slot = LN_CHAIN_WARPS * (ln_chain_slot_bytes(c->kind) + sizeof(uint64_t));
+    size_t rest = align_up(work_bytes) + PLAN_BYTES, most = LN_FUSED_DECODE_MAX_SLOTS;
+    size_t per_slot = LN_FUSED_DECODE_WARPS * (ln_fused_decode_slot_bytes(c->kind) + sizeof(uint64_t));
     size_t n = rest < SHARED_BYTES ? (SHARED_BYTES - rest) / per_slot : 0;
     return n < most ? n : most;
 }
 
 /* Makes sure of work memory for another stage. */
 static bool make_room(chain *c, size_t bytes) {
-    if (c->args.n_stages == LN_CHAIN_STAGES || slots_beside(c, bytes) < MIN_SLOTS)
+    if (c->args.n_stages == LN_FUSED_DECODE_STAGES || slots_beside(c, bytes) < MIN_SLOTS)
         return false;
     c->work_bytes = bytes > c->work_bytes ? bytes : c->work_bytes;
     return true;
 }
 
 /* Columns of x in shared memory, where rows begin in different banks, and its bytes. */
-static size_t x_bytes(int kind, size_t n_rows, ln_chain_linear *l) {
-    size_t cols = l->n_tiles * ln_tile_cols(kind) + (ln_tile_meets_16(kind) ? 32 : 128);
+static size_t x_bytes(int kind, size_t n_rows, ln_fused_decode_linear *l) {
+    size_t cols = l->n_tiles * ln_weight_tile_cols(kind) + (ln_weight_tile_has_16_bit_act(kind) ? 32 : 128);
     l->x_cols = (unsigned)cols;
-    if (kind == LN_TILE_BF16)
+    if (kind == LN_LAYOUT_BF16)
         return n_rows * cols * sizeof(__nv_bfloat16) * (l->precise ? 2 : 1);
-    if (ln_tile_is_narrow(kind))
+    if (ln_weight_tile_dequantizes_to_f16(kind))
         return n_rows * (cols * sizeof(__half) + sizeof(float));
-    return n_rows * (cols + cols / LN_TILE_BLOCK * sizeof(float));
+    return n_rows * (cols + cols / LN_SCALE_BLOCK * sizeof(float));
 }
 
 /* Whether rows of two kinds lie apart. */
@@ -175,7 +175,7 @@ static bool are_apart(const chain *c, const chain_result *r, const float *at, si
 
 /* Has a stage find rows where blocks of an earlier one pass them, if these leave them. */
 static bool find_rows(chain *c, const float **at, size_t n_cols, size_t stride, bool *is_passed) {
-    ln_chain_args *args = &c->args;
+    ln_fused_decode_args *args = &c->args;
     *is_passed = false;
     for (size_t i = c->n_results; i-- > 0;) {
         const chain_result *r = &c->results[i];
@@ -219,7 +219,7 @@ static void leave_rows(chain *c, size_t n_cols, size_t stride, float **plain, fl
 
 /* Whether the norm's result can be made by the blocks that multiply it. */
 static bool take_norm(const ln_op_norm *p, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
-                      ln_chain_linear *l) {
+                      ln_fused_decode_linear *l) {
     const ln_op_linear *linear = &ops->linear;
     size_t dim = p->norm->dim;
     for (size_t i = 0; i < n_ops; i++)
@@ -228,7 +228,7 @@ static bool take_norm(const ln_op_norm *p, const ln_op *ops, size_t n_ops, const
             return false;
     if (linear->x != p->out || p->out == p->x || p->residual != NULL ||
         p->n_rows != linear->n_rows || l->n_cols != dim || l->stride != dim ||
-        ln_tile_padded_cols((int)linear->weight->layout, dim) != dim || !ln_norm_converts(p))
+        ln_weight_tile_padded_cols((int)linear->weight->layout, dim) != dim || !ln_norm_converts(p))
         return false;
     l->x = p->x;
     l->normalizes = true;
@@ -239,7 +239,7 @@ static bool take_norm(const ln_op_norm *p, const ln_op *ops, size_t n_ops, const
 }
 
 /* Has linears find what they read, and notes what they leave. */
-static bool pass_linears(chain *c, ln_chain_linear *l) {
+static bool pass_linears(chain *c, ln_fused_decode_linear *l) {
     if (l->normalizes && !can_leave(c, l->normed, l->n_cols, l->n_cols))
         return false;
     for (unsigned i = 0; i < l->n_parts; i++) {
@@ -262,32 +262,32 @@ static bool pass_linears(chain *c, ln_chain_linear *l) {
 }
 
 static bool takes_kind(int kind) {
-    return kind == LN_TILE_BF16 || kind == LN_TILE_INT8 || kind == LN_TILE_INT4 ||
-           ln_tile_is_narrow(kind);
+    return kind == LN_LAYOUT_BF16 || kind == LN_LAYOUT_INT8 || kind == LN_LAYOUT_INT4 ||
+           ln_weight_tile_dequantizes_to_f16(kind);
 }
 
 /* Adds linears, behind a norm unless that is NULL. */
 static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step) {
     const ln_op_linear *p = &ops->linear;
-    int kind = ln_chain_kind((int)p->weight->layout);
-    ln_chain_args *args = &c->args;
-    if (!takes_kind(kind) || args->n_linears == LN_CHAIN_LINEARS || p->rows_per_x > 1 ||
+    int kind = ln_fused_decode_kind((int)p->weight->layout);
+    ln_fused_decode_args *args = &c->args;
+    if (!takes_kind(kind) || args->n_linears == LN_FUSED_DECODE_LINEARS || p->rows_per_x > 1 ||
         p->n_rows > MAX_ROWS || (args->n_stages > 0 && p->n_rows != args->n_rows) ||
         (args->n_linears > 0 && kind != c->kind))
         return false;
-    ln_chain_linear *l = &args->linears[args->n_linears];
+    ln_fused_decode_linear *l = &args->linears[args->n_linears];
     *l = {};
     l->n_parts = (unsigned)n_ops;
     l->n_cols = (unsigned)p->weight->n_cols;
     l->stride = p->x_stride > 0 ? (unsigned)p->x_stride : l->n_cols;
-    l->n_tiles = (unsigned)(ln_tile_padded_cols(kind, p->weight->n_cols) / ln_tile_cols(kind));
+    l->n_tiles = (unsigned)(ln_weight_tile_padded_cols(kind, p->weight->n_cols) / ln_weight_tile_cols(kind));
     l->has_gate = p->gate != NULL;
     l->x = p->x;
     for (size_t i = 0; i < n_ops; i++) {
-        l->parts[i] = ln_tile_make_part(&ops[i].linear);
+        l->parts[i] = ln_gemm_make_part(&ops[i].linear);
         l->precise |= l->parts[i].precise;
-        l->n_tile_rows += ln_ceil_div(l->parts[i].epilogue.n_out, LN_TILE_ROWS);
+        l->n_tile_rows += ln_ceil_div(l->parts[i].epilogue.n_out, LN_WEIGHT_TILE_ROWS);
     }
     if (norm != NULL && !take_norm(norm, ops, n_ops, step, l))
         return false;
@@ -295,17 +295,17 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
         return false;
     c->kind = kind;
     args->n_rows = (unsigned)p->n_rows;
-    size_t sums_bytes = ln_chain_place_floats(args->n_rows, l->has_gate) * sizeof(float);
+    size_t sums_bytes = ln_fused_decode_place_floats(args->n_rows, l->has_gate) * sizeof(float);
     if (!make_room(c, sums_bytes + x_bytes(kind, p->n_rows, l)))
         return false;
     if (!pass_linears(c, l))
         return false;
-    ln_chain_weights *w = &args->weights[args->n_linears];
+    ln_fused_decode_weights *w = &args->weights[args->n_linears];
     *w = {};
     w->gate = l->parts[0].gate;
     w->n_tiles = l->n_tiles;
-    for (size_t i = 0, end = 0; i < LN_TILE_MAX_PARTS; i++) {
-        end += i < n_ops ? ln_ceil_div(l->parts[i].epilogue.n_out, LN_TILE_ROWS) : 0;
+    for (size_t i = 0, end = 0; i < LN_GEMM_MAX_PARTS; i++) {
+        end += i < n_ops ? ln_ceil_div(l->parts[i].epilogue.n_out, LN_WEIGHT_TILE_ROWS) : 0;
         w->parts[i] = i < n_ops ? l->parts[i].weight : NULL;
         w->ends[i] = (unsigned)end;
         w->kinds[i] = l->parts[i].kind;
@@ -316,12 +316,12 @@ static bool add_linears(chain *c, const ln_op_norm *norm, const ln_op *ops, size
 }
 
 static size_t attention_bytes(size_t head_dim, unsigned heads_per_kv) {
-    return head_dim == 64 ? ln_chain_slice_bytes<64>(heads_per_kv)
-                          : ln_chain_slice_bytes<128>(heads_per_kv);
+    return head_dim == 64 ? ln_fused_decode_slice_bytes<64>(heads_per_kv)
+                          : ln_fused_decode_slice_bytes<128>(heads_per_kv);
 }
 
 /* Has attention find q, k and v, and notes what it leaves. */
-static bool pass_attention(chain *c, ln_chain_attention *a) {
+static bool pass_attention(chain *c, ln_fused_decode_attention *a) {
     size_t d = a->qkv.kv.k_dim, q_cols = a->qkv.n_heads * d, kv_cols = a->qkv.kv.n_heads * d;
     const float *q = a->qkv.q, *k = a->qkv.k;
     bool has_q, has_k, has_v;
@@ -338,22 +338,22 @@ static bool pass_attention(chain *c, ln_chain_attention *a) {
 /* Adds the end of q, k and v and the attention behind it. */
 static bool add_attention(chain *c, const ln_op_qkv *qkv, const ln_op_attention *p,
                           const ln_cuda_step *step) {
-    ln_chain_args *args = &c->args;
+    ln_fused_decode_args *args = &c->args;
     const ln_kv_layer *kv = p->kv;
     size_t d = kv->k_dim;
-    if (args->n_attentions == LN_CHAIN_ATTENTIONS || args->n_stages == 0 ||
+    if (args->n_attentions == LN_FUSED_DECODE_ATTENTIONS || args->n_stages == 0 ||
         step->batch.n_tokens != args->n_rows || step->least_tokens != 1 || step->most_tokens != 1 ||
         step->shares_new || qkv->kv != kv || qkv->q != p->q || p->sees_all ||
         qkv->n_heads != p->n_heads || qkv->qk_norm == LN_QK_NORM_FULL)
         return false;
     if ((d != 64 && d != 128) || kv->dtype != LN_KV_F16 ||
-        (args->n_attentions > 0 && d != c->head_dim) || !ln_takes_fast_attention(p, step))
+        (args->n_attentions > 0 && d != c->head_dim) || !ln_takes_mma_attention(p, step))
         return false;
-    ln_chain_attention *a = &args->attentions[args->n_attentions];
+    ln_fused_decode_attention *a = &args->attentions[args->n_attentions];
     ln_attention_args plain = ln_make_attention_args(p, step);
     a->qkv = ln_make_qkv_args(qkv, step);
-    a->fast = ln_make_fast_args(&plain, step);
-    if (!a->fast.splits || a->fast.heads_per_kv > LN_CHAIN_MAX_HEADS ||
+    a->fast = ln_make_mma_attention_args(&plain, step);
+    if (!a->fast.splits || a->fast.heads_per_kv > LN_FUSED_DECODE_MAX_HEADS ||
         !make_room(c, attention_bytes(d, a->fast.heads_per_kv)))
         return false;
     a->passed = NULL;
@@ -372,20 +372,20 @@ static size_t build(chain *c, const ln_op *ops, size_t n_ops, const ln_cuda_step
     c->args.n_passed = 0;
     c->args.arrived = step->arrived;
     c->args.passed = (float *)((char *)step->arrived + COUNTER_BYTES);
-    if (step->arrived == NULL || !ln_runs_hopper_code())
+    if (step->arrived == NULL || !ln_has_sm90a_code())
         return 0;
     for (size_t i = 0, n;;) {
         const ln_op *op = &ops[i];
         size_t left = n_ops - i;
         bool added = false;
         if (left > 1 && op->kind == LN_OP_NORM) {
-            n = ln_tile_count_linears(op + 1, left - 1, true);
+            n = ln_gemm_count_fusable(op + 1, left - 1, true);
             added = n > 0 && add_linears(c, &op->norm, op + 1, n++, step);
         } else if (left > 1 && op->kind == LN_OP_QKV && op[1].kind == LN_OP_ATTENTION) {
             added = add_attention(c, &op->qkv, &op[1].attention, step);
             n = 2;
         } else if (left > 0) {
-            n = ln_tile_count_linears(op, left, true);
+            n = ln_gemm_count_fusable(op, left, true);
             added = n > 0 && add_linears(c, NULL, op, n, step);
         }
         if (!added)
@@ -394,7 +394,7 @@ static size_t build(chain *c, const ln_op *ops, size_t n_ops, const ln_cuda_step
     }
 }
 
-size_t ln_cuda_chain_ops(const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
+size_t ln_cuda_fused_decode_ops(const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
     if (ops->kind != LN_OP_NORM && ops->kind != LN_OP_LINEAR)
         return 0;
     chain c;
@@ -405,19 +405,19 @@ size_t ln_cuda_chain_ops(const ln_op *ops, size_t n_ops, const ln_cuda_step *ste
 
 template <int KIND, int D, bool ONE> static int launch(chain *c, cudaStream_t stream) {
     unsigned n_cores;
-    ln_chain_args *args = &c->args;
-    int code = ln_count_cores(&n_cores);
+    ln_fused_decode_args *args = &c->args;
+    int code = ln_count_sms(&n_cores);
     if (code == 0)
         code = cudaFuncSetAttribute(run_chain<KIND, D, ONE>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (code != 0)
         return code;
     args->n_slots = (unsigned)slots_beside(c, c->work_bytes);
-    args->work_at = (unsigned)(args->n_slots * LN_CHAIN_WARPS * ln_chain_slot_bytes(KIND));
+    args->work_at = (unsigned)(args->n_slots * LN_FUSED_DECODE_WARPS * ln_fused_decode_slot_bytes(KIND));
     args->plan_at = args->work_at + (unsigned)align_up(c->work_bytes);
     args->barriers_at = args->plan_at + (unsigned)PLAN_BYTES;
     /* all of it, so that blocks do not share a multiprocessor */
-    return ln_launch(run_chain<KIND, D, ONE>, dim3(n_cores), LN_CHAIN_THREADS,
+    return ln_pdl_launch(run_chain<KIND, D, ONE>, dim3(n_cores), LN_FUSED_DECODE_THREADS,
                      SHARED_BYTES, stream, *args);
 }
 
@@ -433,13 +433,13 @@ template <int KIND> static int launch_kind(chain *c, cudaStream_t stream) {
                              : launch_rows<KIND, 128>(c, stream);
 }
 
-int ln_cuda_chain(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_cuda_stream stream) {
+int ln_cuda_fused_decode(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_cuda_stream stream) {
     chain c;
     build(&c, ops, n_ops, step);
     switch (c.kind) {
-    case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(&c, stream);
-    case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(&c, stream);
-    case LN_TILE_INT4: return launch_kind<LN_TILE_INT4>(&c, stream);
-    default: return launch_kind<LN_TILE_Q4>(&c, stream);
+    case LN_LAYOUT_BF16: return launch_kind<LN_LAYOUT_BF16>(&c, stream);
+    case LN_LAYOUT_INT8: return launch_kind<LN_LAYOUT_INT8>(&c, stream);
+    case LN_LAYOUT_INT4: return launch_kind<LN_LAYOUT_INT4>(&c, stream);
+    default: return launch_kind<LN_LAYOUT_Q4>(&c, stream);
     }
 }

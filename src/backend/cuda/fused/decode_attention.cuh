@@ -9,58 +9,58 @@
 #include "backend/cuda/fused/decode_args.cuh"
 
 enum {
-    LN_CHAIN_TILES = LN_ATTENTION_SLICE / LN_KEYS,
-    LN_CHAIN_PARTS = LN_CHAIN_WARPS / LN_CHAIN_TILES, /* of a tile's keys, a warp each */
-    LN_CHAIN_PART_KEYS = LN_KEYS / LN_CHAIN_PARTS,
-    LN_CHAIN_MAX_HEADS = 16,    /* query heads that share K and V */
-    LN_CHAIN_MAX_HEAD_DIM = 128 /* what shared memory has room for */
+    LN_FUSED_DECODE_TILES = LN_ATTENTION_SLICE / LN_KEYS,
+    LN_FUSED_DECODE_PARTS = LN_FUSED_DECODE_WARPS / LN_FUSED_DECODE_TILES, /* of a tile's keys, a warp each */
+    LN_FUSED_DECODE_PART_KEYS = LN_KEYS / LN_FUSED_DECODE_PARTS,
+    LN_FUSED_DECODE_MAX_HEADS = 16,    /* query heads that share K and V */
+    LN_FUSED_DECODE_MAX_HEAD_DIM = 128 /* what shared memory has room for */
 };
 
-static_assert(LN_CHAIN_PARTS == 4 && LN_CHAIN_PART_KEYS == 16, "a float4, and two steps of keys");
+static_assert(LN_FUSED_DECODE_PARTS == 4 && LN_FUSED_DECODE_PART_KEYS == 16, "a float4, and two steps of keys");
 
 /* A slice of a KV head; sequence `token` has one token, that one. */
-typedef struct ln_chain_slice_place {
+typedef struct ln_fused_decode_slice_place {
     unsigned token, kv_head, s;
     unsigned position, begin, end; /* of the token; keys that it sees */
     unsigned first, n_tiles;       /* of the slice; none where the token sees nothing of it */
     bool is_own;                   /* has the token's own key */
     size_t row;                    /* then, of the token in the cache */
-} ln_chain_slice_place;
+} ln_fused_decode_slice_place;
 
 /* A block's work memory: tiles of K, behind them, and then where these were, of V; finished heads,
  * then weights, of rows 8 and on only where a KV head has so many heads. */
-template <int D> struct ln_chain_slice_memory {
-    uint16_t tiles[LN_CHAIN_TILES][LN_TILE_HALVES(D)];
-    float4 largest[LN_CHAIN_TILES][16]; /* of each part of the keys */
+template <int D> struct ln_fused_decode_slice_memory {
+    uint16_t tiles[LN_FUSED_DECODE_TILES][LN_WEIGHT_TILE_HALVES(D)];
+    float4 largest[LN_FUSED_DECODE_TILES][16]; /* of each part of the keys */
     union {
         struct {
-            float k[D], q[LN_CHAIN_MAX_HEADS][D];
+            float k[D], q[LN_FUSED_DECODE_MAX_HEADS][D];
         } heads;
-        float2 weights[2][LN_CHAIN_TILES][LN_KEY_TILES][LN_WARP];
+        float2 weights[2][LN_FUSED_DECODE_TILES][LN_KEY_TILES][LN_WARP];
     };
 };
 
 /* What is known of a block's first slice ahead, beside the work memory. */
-template <int D> struct ln_chain_slice_plan {
-    ln_chain_slice_place place;
+template <int D> struct ln_fused_decode_slice_plan {
+    ln_fused_decode_slice_place place;
     float2 turns[D / 2]; /* cosine and sine for each pair of a head */
 };
 
 /* Bytes of the work memory that KV heads with so many heads take. */
-template <int D> static size_t ln_chain_slice_bytes(unsigned heads_per_kv) {
-    size_t spared = heads_per_kv > 8 ? 0 : sizeof(((ln_chain_slice_memory<D> *)0)->weights[1]);
-    return sizeof(ln_chain_slice_memory<D>) - spared;
+template <int D> static size_t ln_fused_decode_slice_bytes(unsigned heads_per_kv) {
+    size_t spared = heads_per_kv > 8 ? 0 : sizeof(((ln_fused_decode_slice_memory<D> *)0)->weights[1]);
+    return sizeof(ln_fused_decode_slice_memory<D>) - spared;
 }
 
-static_assert(9 * LN_CHAIN_MAX_HEAD_DIM * sizeof(float) <=
-                  sizeof(ln_chain_slice_memory<64>::weights[0]),
+static_assert(9 * LN_FUSED_DECODE_MAX_HEAD_DIM * sizeof(float) <=
+                  sizeof(ln_fused_decode_slice_memory<64>::weights[0]),
               "eight heads and k lie within the weights of eight rows");
 
 /* Slice `number` of all. */
-static __device__ __forceinline__ ln_chain_slice_place
-ln_chain_find_slice(const ln_chain_attention &c, unsigned number) {
-    const ln_fast_args &p = c.fast;
-    ln_chain_slice_place at;
+static __device__ __forceinline__ ln_fused_decode_slice_place
+ln_fused_decode_find_slice(const ln_fused_decode_attention &c, unsigned number) {
+    const ln_mma_attention_args &p = c.fast;
+    ln_fused_decode_slice_place at;
     unsigned kv_heads = (unsigned)p.a.kv.n_heads;
     size_t position, from, to;
     at.s = number % p.n_slices;
@@ -81,7 +81,7 @@ ln_chain_find_slice(const ln_chain_attention &c, unsigned number) {
 
 /* By what positions turn pairs of a head; as ln_finish_head has it. */
 static __device__ __forceinline__ void
-ln_chain_find_turns(const ln_qkv_args &qkv, unsigned position, unsigned pair, float2 *turns) {
+ln_fused_decode_find_turns(const ln_qkv_args &qkv, unsigned position, unsigned pair, float2 *turns) {
     if (!qkv.has_rope || pair >= (unsigned)qkv.rope.n_dims / 2)
         return;
     float angle = (float)(int32_t)position * qkv.rope.inv_freq[pair];
@@ -89,21 +89,21 @@ ln_chain_find_turns(const ln_qkv_args &qkv, unsigned position, unsigned pair, fl
 }
 
 /* Where a tile of V lies: those of K are in front, and few leave room for it. */
-static __device__ __forceinline__ unsigned ln_chain_value_slot(const ln_chain_slice_place &at,
+static __device__ __forceinline__ unsigned ln_fused_decode_value_slot(const ln_fused_decode_slice_place &at,
                                                                unsigned tile) {
-    return (at.n_tiles + tile) % LN_CHAIN_TILES;
+    return (at.n_tiles + tile) % LN_FUSED_DECODE_TILES;
 }
 
-static __device__ __forceinline__ bool ln_chain_is_early(const ln_chain_slice_place &at,
+static __device__ __forceinline__ bool ln_fused_decode_is_early(const ln_fused_decode_slice_place &at,
                                                          unsigned tile) {
-    return at.n_tiles + tile < LN_CHAIN_TILES;
+    return at.n_tiles + tile < LN_FUSED_DECODE_TILES;
 }
 
 /* Queues the copies of a tile without the token's own row, for which others see to; rows that are
  * not there become zeros. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_load_cached(const ln_tile_source &from, const ln_chain_slice_place &at, unsigned tile,
+ln_fused_decode_load_cached(const ln_weight_tile_source &from, const ln_fused_decode_slice_place &at, unsigned tile,
                      const ln_kv_array &array, uint16_t *to) {
     enum { COPIES = D / 8 };
     for (unsigned i = from.thread; i < LN_KEYS * COPIES; i += from.n_threads) {
@@ -119,33 +119,33 @@ ln_chain_load_cached(const ln_tile_source &from, const ln_chain_slice_place &at,
 /* Queues what earlier steps cached of a slice, as far as there is room. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_load_early(const ln_fast_args &p, const ln_chain_slice_place &at, unsigned thread,
-                    unsigned n_threads, ln_chain_slice_memory<D> &m) {
+ln_fused_decode_load_early(const ln_mma_attention_args &p, const ln_fused_decode_slice_place &at, unsigned thread,
+                    unsigned n_threads, ln_fused_decode_slice_memory<D> &m) {
     unsigned end = min(at.end, at.position);
-    ln_tile_source from = ln_make_source(p, at.token, at.kv_head, at.begin, end, thread, n_threads);
+    ln_weight_tile_source from = ln_make_source(p, at.token, at.kv_head, at.begin, end, thread, n_threads);
     for (unsigned tile = 0; tile < at.n_tiles; tile++)
-        ln_chain_load_cached<D>(from, at, tile, p.a.keys, m.tiles[tile]);
-    for (unsigned tile = 0; tile < at.n_tiles && ln_chain_is_early(at, tile); tile++)
-        ln_chain_load_cached<D>(from, at, tile, p.a.values, m.tiles[ln_chain_value_slot(at, tile)]);
-    ln_copy_commit();
+        ln_fused_decode_load_cached<D>(from, at, tile, p.a.keys, m.tiles[tile]);
+    for (unsigned tile = 0; tile < at.n_tiles && ln_fused_decode_is_early(at, tile); tile++)
+        ln_fused_decode_load_cached<D>(from, at, tile, p.a.values, m.tiles[ln_fused_decode_value_slot(at, tile)]);
+    ln_cp_async_commit();
 }
 
 /* Queues the tiles of V that there was no room for, the token's own row among them. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_load_late(const ln_fast_args &p,
-                                                          const ln_chain_slice_place &at,
-                                                          ln_chain_slice_memory<D> &m) {
-    ln_tile_source from =
-        ln_make_source(p, at.token, at.kv_head, at.begin, at.end, threadIdx.x, LN_CHAIN_THREADS);
+static __device__ __forceinline__ void ln_fused_decode_load_late(const ln_mma_attention_args &p,
+                                                          const ln_fused_decode_slice_place &at,
+                                                          ln_fused_decode_slice_memory<D> &m) {
+    ln_weight_tile_source from =
+        ln_make_source(p, at.token, at.kv_head, at.begin, at.end, threadIdx.x, LN_FUSED_DECODE_THREADS);
     for (unsigned tile = 0; tile < at.n_tiles; tile++)
-        if (!ln_chain_is_early(at, tile))
+        if (!ln_fused_decode_is_early(at, tile))
             ln_load_tile<D, false, false>(from, at.first + tile * LN_KEYS, p.a.values,
-                                          m.tiles[ln_chain_value_slot(at, tile)], p.a.values, NULL);
-    ln_copy_commit();
+                                          m.tiles[ln_fused_decode_value_slot(at, tile)], p.a.values, NULL);
+    ln_cp_async_commit();
 }
 
 /* A number of a head, once it is there; x: what was seen there. */
-static __device__ __forceinline__ float ln_chain_await(const float *at, float x) {
+static __device__ __forceinline__ float ln_fused_decode_await(const float *at, float x) {
     while (ln_is_missing(x))
         x = ln_look(at);
     return x;
@@ -154,7 +154,7 @@ static __device__ __forceinline__ float ln_chain_await(const float *at, float x)
 /* A finished head of k, or one of v, to its rows of the cache and of a tile (or NULL); by a warp.
  */
 template <int D>
-static __device__ __forceinline__ void ln_chain_keep(const float held[D / LN_WARP],
+static __device__ __forceinline__ void ln_fused_decode_keep(const float held[D / LN_WARP],
                                                      const ln_kv_array &array, size_t row,
                                                      uint16_t *in_tile) {
     uint16_t *cached = (uint16_t *)array.data + row * D;
@@ -170,19 +170,19 @@ static __device__ __forceinline__ void ln_chain_keep(const float held[D / LN_WAR
 
 /* Numbers of a head, of a lane: every LN_WARP-th. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_take_head(const float *x, float held[D / LN_WARP]) {
+static __device__ __forceinline__ void ln_fused_decode_take_head(const float *x, float held[D / LN_WARP]) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
         held[j] = ln_look(x + lane + j * LN_WARP);
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
-        held[j] = ln_chain_await(x + lane + j * LN_WARP, held[j]);
+        held[j] = ln_fused_decode_await(x + lane + j * LN_WARP, held[j]);
 }
 
 /* ln_finish_head of a head without a norm, whose turns are known. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsigned n_rotated,
+static __device__ __forceinline__ void ln_fused_decode_turn(const ln_rope &rope, unsigned n_rotated,
                                                      const float2 *turns, const float *x,
                                                      float *out) {
     enum { PAIRS = D / 2 / LN_WARP };
@@ -199,8 +199,8 @@ static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsign
     }
 #pragma unroll
     for (int j = 0; j < PAIRS; j++) {
-        float a = ln_chain_await(x + first[j], held[j].x);
-        float b = ln_chain_await(x + second[j], held[j].y);
+        float a = ln_fused_decode_await(x + first[j], held[j].x);
+        float b = ln_fused_decode_await(x + second[j], held[j].y);
         if (lane + j * LN_WARP < n_rotated / 2) {
             float2 turn = turns[lane + j * LN_WARP];
             out[first[j]] = a * turn.x - b * turn.y;
@@ -216,18 +216,18 @@ static __device__ __forceinline__ void ln_chain_turn(const ln_rope &rope, unsign
 /* A head of q or k; by a warp. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_finish(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsigned position,
+ln_fused_decode_finish(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsigned position,
                 const float2 *turns, const float *x, float *out) {
     if (qkv.normalizes) {
         float held[D / LN_WARP];
-        ln_chain_take_head<D>(x, held);
+        ln_fused_decode_take_head<D>(x, held);
 #pragma unroll
         for (int j = 0; j < D / LN_WARP; j++)
             out[threadIdx.x % LN_WARP + j * LN_WARP] = held[j];
         __syncwarp();
         ln_finish_head(qkv, norm, head, (int32_t)position, D, out, out);
     } else {
-        ln_chain_turn<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x, out);
+        ln_fused_decode_turn<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x, out);
     }
 }
 
@@ -235,33 +235,33 @@ ln_chain_finish(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsi
  * to the tiles with v. A warp for a head. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_heads(const ln_chain_attention &c, const float2 *turns, const ln_chain_slice_place &at,
-               ln_chain_slice_memory<D> &m) {
+ln_fused_decode_heads(const ln_fused_decode_attention &c, const float2 *turns, const ln_fused_decode_slice_place &at,
+               ln_fused_decode_slice_memory<D> &m) {
     const ln_qkv_args &qkv = c.qkv;
     unsigned warp = threadIdx.x / LN_WARP, kv_heads = (unsigned)qkv.kv.n_heads;
-    for (unsigned h = warp; h < c.fast.heads_per_kv; h += LN_CHAIN_WARPS) {
+    for (unsigned h = warp; h < c.fast.heads_per_kv; h += LN_FUSED_DECODE_WARPS) {
         unsigned head = at.kv_head * c.fast.heads_per_kv + h;
-        ln_chain_finish<D>(qkv, qkv.q_norm, head, at.position, turns,
+        ln_fused_decode_finish<D>(qkv, qkv.q_norm, head, at.position, turns,
                            qkv.q + (at.token * qkv.n_heads + head) * D, m.heads.q[h]);
     }
-    if (!at.is_own || warp < LN_CHAIN_WARPS - 2)
+    if (!at.is_own || warp < LN_FUSED_DECODE_WARPS - 2)
         return;
     unsigned from = (at.token * kv_heads + at.kv_head) * D;
     unsigned tile = (at.position - at.first) / LN_KEYS;
     unsigned in_tile = at.position % LN_KEYS * (D + LN_PAD);
     float held[D / LN_WARP];
-    if (warp == LN_CHAIN_WARPS - 2) {
-        bool is_early = ln_chain_is_early(at, tile);
-        ln_chain_take_head<D>(qkv.v + from, held);
-        ln_chain_keep<D>(held, qkv.values, at.row,
-                         is_early ? m.tiles[ln_chain_value_slot(at, tile)] + in_tile : NULL);
+    if (warp == LN_FUSED_DECODE_WARPS - 2) {
+        bool is_early = ln_fused_decode_is_early(at, tile);
+        ln_fused_decode_take_head<D>(qkv.v + from, held);
+        ln_fused_decode_keep<D>(held, qkv.values, at.row,
+                         is_early ? m.tiles[ln_fused_decode_value_slot(at, tile)] + in_tile : NULL);
         return;
     }
-    ln_chain_finish<D>(qkv, qkv.k_norm, at.kv_head, at.position, turns, qkv.k + from, m.heads.k);
+    ln_fused_decode_finish<D>(qkv, qkv.k_norm, at.kv_head, at.position, turns, qkv.k + from, m.heads.k);
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
         held[j] = m.heads.k[threadIdx.x % LN_WARP + j * LN_WARP];
-    ln_chain_keep<D>(held, qkv.keys, at.row, m.tiles[tile] + in_tile);
+    ln_fused_decode_keep<D>(held, qkv.keys, at.row, m.tiles[tile] + in_tile);
 }
 
 static __device__ __forceinline__ float ln_largest_of_parts(const float4 &x) {
@@ -270,25 +270,25 @@ static __device__ __forceinline__ float ln_largest_of_parts(const float4 &x) {
 
 /* The scores of this warp's part of its tile, and the largest of each row to m.largest. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_score(const ln_chain_attention &c,
+static __device__ __forceinline__ void ln_fused_decode_score(const ln_fused_decode_attention &c,
                                                       const ln_rows &rows, unsigned first,
-                                                      ln_chain_slice_memory<D> &m, float s[2][4]) {
+                                                      ln_fused_decode_slice_memory<D> &m, float s[2][4]) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP, row = lane / 4;
-    unsigned tile = warp / LN_CHAIN_PARTS, part = warp % LN_CHAIN_PARTS;
+    unsigned tile = warp / LN_FUSED_DECODE_PARTS, part = warp % LN_FUSED_DECODE_PARTS;
     uint32_t q[D / 16][4];
     ln_load_query<D, false>(row < c.fast.heads_per_kv ? m.heads.q[row] : NULL,
                             row + 8 < c.fast.heads_per_kv ? m.heads.q[row + 8] : NULL, q);
-    const uint16_t *keys = m.tiles[tile] + part * LN_CHAIN_PART_KEYS * (D + LN_PAD) +
+    const uint16_t *keys = m.tiles[tile] + part * LN_FUSED_DECODE_PART_KEYS * (D + LN_PAD) +
                            (lane % 8 + lane / 16 * 8) * (D + LN_PAD) + lane / 8 % 2 * 8;
     float all[LN_KEY_TILES][4] = {}; /* of which the part has two */
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
         uint32_t b[4];
-        ln_load_matrices(b, keys + 16 * k);
+        ln_ldmatrix(b, keys + 16 * k);
         ln_mma<false>(all[0], q[k], b[0], b[1]);
         ln_mma<false>(all[1], q[k], b[2], b[3]);
     }
-    ln_finish_scores(c.fast.a, rows, first + tile * LN_KEYS + part * LN_CHAIN_PART_KEYS, all);
+    ln_finish_scores(c.fast.a, rows, first + tile * LN_KEYS + part * LN_FUSED_DECODE_PART_KEYS, all);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         s[i / 4][i % 4] = all[i / 4][i % 4];
@@ -307,11 +307,11 @@ static __device__ __forceinline__ void ln_chain_score(const ln_chain_attention &
 
 /* Scores of this warp's part to weights, given the tiles before it. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_weigh(const float s[2][4], float factor,
+static __device__ __forceinline__ void ln_fused_decode_weigh(const float s[2][4], float factor,
                                                       bool has_upper,
-                                                      ln_chain_slice_memory<D> &m) {
+                                                      ln_fused_decode_slice_memory<D> &m) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    unsigned tile = warp / LN_CHAIN_PARTS, first = warp % LN_CHAIN_PARTS * 2;
+    unsigned tile = warp / LN_FUSED_DECODE_PARTS, first = warp % LN_FUSED_DECODE_PARTS * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float reference = -INFINITY;
@@ -332,7 +332,7 @@ static __device__ __forceinline__ void ln_chain_weigh(const float s[2][4], float
 /* Columns 16 * warp and on of the slice's sums, as ln_add_scores and ln_add_values make them. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &at, float factor,
+ln_fused_decode_values(const ln_fused_decode_slice_memory<D> &m, const ln_fused_decode_slice_place &at, float factor,
                 bool has_upper, float reference[2], float total[2], float sum[2][4]) {
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16;
     for (unsigned tile = 0; tile < at.n_tiles; tile++) {
@@ -364,7 +364,7 @@ ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &a
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 sum[d][i] *= keep[i / 2];
-        const uint16_t *values = m.tiles[ln_chain_value_slot(at, tile)];
+        const uint16_t *values = m.tiles[ln_fused_decode_value_slot(at, tile)];
         const uint16_t *row = values + lane % 16 * (D + LN_PAD) + lane / 16 * 8 + column;
 #pragma unroll
         for (int k = 0; k < LN_KEYS / 16; k++) {
@@ -372,7 +372,7 @@ ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &a
             const uint32_t weights[4] = {ln_pack<false>(a.x, a.y), ln_pack<false>(a.z, a.w),
                                          ln_pack<false>(b.x, b.y), ln_pack<false>(b.z, b.w)};
             uint32_t v[4];
-            ln_load_transposed(v, row + k * 16 * (D + LN_PAD));
+            ln_ldmatrix_trans(v, row + k * 16 * (D + LN_PAD));
             ln_mma<false>(sum[0], weights, v[0], v[1]);
             ln_mma<false>(sum[1], weights, v[2], v[3]);
         }
@@ -380,7 +380,7 @@ ln_chain_values(const ln_chain_slice_memory<D> &m, const ln_chain_slice_place &a
 }
 
 /* A number of the result. */
-static __device__ __forceinline__ void ln_chain_leave_value(const ln_chain_attention &c, size_t at,
+static __device__ __forceinline__ void ln_fused_decode_leave_value(const ln_fused_decode_attention &c, size_t at,
                                                             float y) {
     if (c.passed != NULL)
         ln_pass(c.passed + at, y);
@@ -392,9 +392,9 @@ static __device__ __forceinline__ void ln_chain_leave_value(const ln_chain_atten
  */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_leave_slice(const ln_chain_attention &c, size_t token, unsigned kv_head, unsigned s,
+ln_fused_decode_leave_slice(const ln_fused_decode_attention &c, size_t token, unsigned kv_head, unsigned s,
                      const float reference[2], const float total[2], const float sum[2][4]) {
-    const ln_fast_args &p = c.fast;
+    const ln_mma_attention_args &p = c.fast;
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16 + lane % 4 * 2;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
@@ -421,8 +421,8 @@ ln_chain_leave_slice(const ln_chain_attention &c, size_t token, unsigned kv_head
                 continue;
             }
             size_t at = item * D + column + 8 * (size_t)d;
-            ln_chain_leave_value(c, at, ln_merge(0.0f, keep, a, add) * share);
-            ln_chain_leave_value(c, at + 1, ln_merge(0.0f, keep, b, add) * share);
+            ln_fused_decode_leave_value(c, at, ln_merge(0.0f, keep, a, add) * share);
+            ln_fused_decode_leave_value(c, at + 1, ln_merge(0.0f, keep, b, add) * share);
         }
     }
 }
@@ -430,11 +430,11 @@ ln_chain_leave_slice(const ln_chain_attention &c, size_t token, unsigned kv_head
 /* One slice, what of it was cached early being under way. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_attend_slice(const ln_chain_attention &c, const float2 *turns,
-                      const ln_chain_slice_place &at, ln_chain_slice_memory<D> &m) {
-    const ln_fast_args &p = c.fast;
+ln_fused_decode_attend_slice(const ln_fused_decode_attention &c, const float2 *turns,
+                      const ln_fused_decode_slice_place &at, ln_fused_decode_slice_memory<D> &m) {
+    const ln_mma_attention_args &p = c.fast;
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    ln_chain_heads<D>(c, turns, at, m);
+    ln_fused_decode_heads<D>(c, turns, at, m);
     ln_rows rows;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
@@ -446,44 +446,44 @@ ln_chain_attend_slice(const ln_chain_attention &c, const float2 *turns,
     float scores[2][4], reference[2] = {-INFINITY, -INFINITY}, total[2] = {};
     float sum[2][4] = {};
     const float factor = ln_score_factor(p.a);
-    ln_copy_wait<0>();
+    ln_cp_async_wait<0>();
     __syncthreads();
-    if (warp / LN_CHAIN_PARTS < at.n_tiles)
-        ln_chain_score<D>(c, rows, at.first, m, scores);
+    if (warp / LN_FUSED_DECODE_PARTS < at.n_tiles)
+        ln_fused_decode_score<D>(c, rows, at.first, m, scores);
     __syncthreads();
-    ln_chain_load_late<D>(p, at, m);
-    if (warp / LN_CHAIN_PARTS < at.n_tiles)
-        ln_chain_weigh<D>(scores, factor, p.heads_per_kv > 8, m);
-    ln_copy_wait<0>();
+    ln_fused_decode_load_late<D>(p, at, m);
+    if (warp / LN_FUSED_DECODE_PARTS < at.n_tiles)
+        ln_fused_decode_weigh<D>(scores, factor, p.heads_per_kv > 8, m);
+    ln_cp_async_wait<0>();
     __syncthreads();
     if (warp < D / 16) {
-        ln_chain_values<D>(m, at, factor, p.heads_per_kv > 8, reference, total, sum);
-        ln_chain_leave_slice<D>(c, at.token, at.kv_head, at.s, reference, total, sum);
+        ln_fused_decode_values<D>(m, at, factor, p.heads_per_kv > 8, reference, total, sum);
+        ln_fused_decode_leave_slice<D>(c, at.token, at.kv_head, at.s, reference, total, sum);
     }
 }
 
 /* How many slices there are of all tokens and KV heads; every gridDim.x-th is a block's own, the
  * first ones of the last blocks, which have the least rows of tiles. */
-static __host__ __device__ __forceinline__ unsigned ln_chain_n_slices(unsigned n_rows,
-                                                                      const ln_fast_args &fast) {
+static __host__ __device__ __forceinline__ unsigned ln_fused_decode_n_slices(unsigned n_rows,
+                                                                      const ln_mma_attention_args &fast) {
     return n_rows * (unsigned)fast.a.kv.n_heads * fast.n_slices;
 }
 
-static __device__ __forceinline__ unsigned ln_chain_first_slice(void) {
+static __device__ __forceinline__ unsigned ln_fused_decode_first_slice(void) {
     return gridDim.x - 1 - blockIdx.x;
 }
 
 /* Finds the block's first slice and has what is cached of it brought to the L2 cache. */
 template <int D>
-static __device__ __forceinline__ void ln_chain_plan_slice(const ln_chain_args &p,
-                                                           const ln_chain_attention &c,
-                                                           ln_chain_slice_plan<D> &plan) {
+static __device__ __forceinline__ void ln_fused_decode_plan_slice(const ln_fused_decode_args &p,
+                                                           const ln_fused_decode_attention &c,
+                                                           ln_fused_decode_slice_plan<D> &plan) {
     enum { LINE = 64 }; /* numbers of 16 bits in 128 bytes */
-    if (ln_chain_first_slice() >= ln_chain_n_slices(p.n_rows, c.fast))
+    if (ln_fused_decode_first_slice() >= ln_fused_decode_n_slices(p.n_rows, c.fast))
         return;
-    ln_chain_slice_place at = ln_chain_find_slice(c, ln_chain_first_slice());
+    ln_fused_decode_slice_place at = ln_fused_decode_find_slice(c, ln_fused_decode_first_slice());
     unsigned end = min(at.end, at.position);
-    ln_tile_source from = ln_make_source(c.fast, at.token, at.kv_head, at.begin, end, 0, 1);
+    ln_weight_tile_source from = ln_make_source(c.fast, at.token, at.kv_head, at.begin, end, 0, 1);
     unsigned key = at.first + threadIdx.x / 2;
     const ln_kv_array &array = threadIdx.x % 2 ? c.fast.a.values : c.fast.a.keys;
     if (key < at.first + at.n_tiles * LN_KEYS && key < end) {
@@ -491,7 +491,7 @@ static __device__ __forceinline__ void ln_chain_plan_slice(const ln_chain_args &
         for (unsigned i = 0; i < D; i += LINE)
             asm volatile("prefetch.global.L2 [%0];" ::"l"(row + i));
     }
-    ln_chain_find_turns(c.qkv, at.position, threadIdx.x, plan.turns);
+    ln_fused_decode_find_turns(c.qkv, at.position, threadIdx.x, plan.turns);
     if (threadIdx.x == 0)
         plan.place = at;
 }
@@ -499,42 +499,42 @@ static __device__ __forceinline__ void ln_chain_plan_slice(const ln_chain_args &
 /* Queues the cached part of the block's first slice; when nobody uses the work memory any more. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_expect_slice(const ln_chain_args &p, const ln_chain_attention &c,
-                      const ln_chain_slice_plan<D> &plan, uint8_t *work) {
-    if (ln_chain_first_slice() < ln_chain_n_slices(p.n_rows, c.fast))
-        ln_chain_load_early<D>(c.fast, plan.place, threadIdx.x, LN_CHAIN_THREADS,
-                               *(ln_chain_slice_memory<D> *)work);
+ln_fused_decode_expect_slice(const ln_fused_decode_args &p, const ln_fused_decode_attention &c,
+                      const ln_fused_decode_slice_plan<D> &plan, uint8_t *work) {
+    if (ln_fused_decode_first_slice() < ln_fused_decode_n_slices(p.n_rows, c.fast))
+        ln_fused_decode_load_early<D>(c.fast, plan.place, threadIdx.x, LN_FUSED_DECODE_THREADS,
+                               *(ln_fused_decode_slice_memory<D> *)work);
 }
 
 /* One stage, with a barrier between its two parts where slices are to be merged. The cached part
  * of the first slice is under way. */
 template <int D>
 static __device__ __forceinline__ void
-ln_chain_attend(const ln_chain_args &p, const ln_chain_attention &c, ln_chain_slice_plan<D> &plan,
+ln_fused_decode_attend(const ln_fused_decode_args &p, const ln_fused_decode_attention &c, ln_fused_decode_slice_plan<D> &plan,
                 uint8_t *work, unsigned *turn) {
-    ln_chain_slice_memory<D> &m = *(ln_chain_slice_memory<D> *)work;
-    const unsigned first = ln_chain_first_slice();
-    for (unsigned i = first; i < ln_chain_n_slices(p.n_rows, c.fast); i += gridDim.x) {
-        ln_chain_slice_place at;
+    ln_fused_decode_slice_memory<D> &m = *(ln_fused_decode_slice_memory<D> *)work;
+    const unsigned first = ln_fused_decode_first_slice();
+    for (unsigned i = first; i < ln_fused_decode_n_slices(p.n_rows, c.fast); i += gridDim.x) {
+        ln_fused_decode_slice_place at;
         if (i == first) {
             at = plan.place;
         } else {
-            at = ln_chain_find_slice(c, i);
-            ln_chain_load_early<D>(c.fast, at, threadIdx.x, LN_CHAIN_THREADS, m);
-            ln_chain_find_turns(c.qkv, at.position, threadIdx.x, plan.turns);
+            at = ln_fused_decode_find_slice(c, i);
+            ln_fused_decode_load_early<D>(c.fast, at, threadIdx.x, LN_FUSED_DECODE_THREADS, m);
+            ln_fused_decode_find_turns(c.qkv, at.position, threadIdx.x, plan.turns);
             __syncthreads();
         }
         if (at.n_tiles > 0)
-            ln_chain_attend_slice<D>(c, plan.turns, at, m);
+            ln_fused_decode_attend_slice<D>(c, plan.turns, at, m);
         __syncthreads();
     }
     if (c.fast.n_slices == 1)
         return;
     ln_grid_barrier(p.arrived, turn);
-    unsigned n_heads = (unsigned)c.fast.a.n_heads, per_block = LN_CHAIN_THREADS / D;
+    unsigned n_heads = (unsigned)c.fast.a.n_heads, per_block = LN_FUSED_DECODE_THREADS / D;
     for (unsigned i = blockIdx.x * per_block + threadIdx.x / D; i < p.n_rows * n_heads;
          i += gridDim.x * per_block)
-        ln_chain_leave_value(
+        ln_fused_decode_leave_value(
             c, (size_t)i * D + threadIdx.x % D,
             ln_merge_slices<D>(c.fast, i / n_heads, i / n_heads, i % n_heads, threadIdx.x % D));
 }

@@ -7,10 +7,10 @@
 
 #include "backend/cuda/ptx/common.cuh"
 
-#define LN_CHAIN_MISSING 0xffffffffu /* a NaN, instead of which another one is passed */
+#define LN_FUSED_DECODE_MISSING 0xffffffffu /* a NaN, instead of which another one is passed */
 
 static __device__ __forceinline__ bool ln_is_missing(float x) {
-    return __float_as_uint(x) == LN_CHAIN_MISSING;
+    return __float_as_uint(x) == LN_FUSED_DECODE_MISSING;
 }
 
 static __device__ __forceinline__ bool ln_is_missing(const float4 &x) {
@@ -35,14 +35,14 @@ static __device__ __forceinline__ float4 ln_look(const float4 *at) {
 
 static __device__ __forceinline__ void ln_pass(float *to, float x) {
     uint32_t bits = __float_as_uint(x);
-    bits = bits == LN_CHAIN_MISSING ? 0x7fffffffu : bits;
+    bits = bits == LN_FUSED_DECODE_MISSING ? 0x7fffffffu : bits;
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(bits) : "memory");
 }
 
 /* A thread's share of the words that say that nothing is there yet. */
 static __device__ __forceinline__ void ln_forget_passed(float *passed, unsigned n_floats) {
     const uint4 missing =
-        make_uint4(LN_CHAIN_MISSING, LN_CHAIN_MISSING, LN_CHAIN_MISSING, LN_CHAIN_MISSING);
+        make_uint4(LN_FUSED_DECODE_MISSING, LN_FUSED_DECODE_MISSING, LN_FUSED_DECODE_MISSING, LN_FUSED_DECODE_MISSING);
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n_floats / 4;
          i += gridDim.x * blockDim.x)
         ((uint4 *)passed)[i] = missing;

@@ -8,7 +8,7 @@
 #include "backend/cuda/ptx/mbarrier.cuh"
 
 /* A warp's ring, and which of its chain's tiles comes next. */
-typedef struct ln_chain_ring {
+typedef struct ln_fused_decode_ring {
     uint8_t *slots;
     uint64_t *barriers;
     unsigned slot, parity; /* to be met next */
@@ -18,38 +18,38 @@ typedef struct ln_chain_ring {
     unsigned left; /* bytes of the row; 0: there are no more */
     unsigned most; /* bytes of a copy */
     const uint8_t *next;
-} ln_chain_ring;
+} ln_fused_decode_ring;
 
 /* A warp's slice of the columns. */
-static __device__ __forceinline__ void ln_chain_slice(unsigned n_tiles, unsigned *begin,
+static __device__ __forceinline__ void ln_fused_decode_slice(unsigned n_tiles, unsigned *begin,
                                                       unsigned *end) {
-    unsigned warp = threadIdx.x / LN_WARP % LN_TILE_SLICES;
-    unsigned per_slice = (n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
+    unsigned warp = threadIdx.x / LN_WARP % LN_K_SPLITS;
+    unsigned per_slice = (n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     *begin = min(warp * per_slice, n_tiles);
     *end = min((warp + 1) * per_slice, n_tiles);
 }
 
 /* The row of tiles that a warp's team takes in a round: where there is a gate, both teams of a
  * block take the same one, the second team the gate's. */
-static __device__ __forceinline__ unsigned ln_chain_row(bool has_gate, unsigned round) {
-    unsigned team = threadIdx.x / LN_CHAIN_TEAM;
-    return blockIdx.x + (has_gate ? round : LN_CHAIN_TEAMS * round + team) * gridDim.x;
+static __device__ __forceinline__ unsigned ln_fused_decode_row(bool has_gate, unsigned round) {
+    unsigned team = threadIdx.x / LN_FUSED_DECODE_TEAM;
+    return blockIdx.x + (has_gate ? round : LN_FUSED_DECODE_TEAMS * round + team) * gridDim.x;
 }
 
 /* Finds the row of tiles that comes next: of this linear or one behind it. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_chain_next_row(const ln_chain_args &p, const ln_chain_weights *weights, ln_chain_ring *r) {
+ln_fused_decode_next_row(const ln_fused_decode_args &p, const ln_fused_decode_weights *weights, ln_fused_decode_ring *r) {
     for (; r->linear < p.n_linears; r->linear++, r->round = 0) {
-        const ln_chain_weights &w = weights[r->linear];
-        unsigned begin, end, row = ln_chain_row(w.gate != NULL, r->round);
-        ln_chain_slice(w.n_tiles, &begin, &end);
-        if (begin == end || row >= w.ends[LN_TILE_MAX_PARTS - 1])
+        const ln_fused_decode_weights &w = weights[r->linear];
+        unsigned begin, end, row = ln_fused_decode_row(w.gate != NULL, r->round);
+        ln_fused_decode_slice(w.n_tiles, &begin, &end);
+        if (begin == end || row >= w.ends[LN_GEMM_MAX_PARTS - 1])
             continue;
         unsigned part = (row >= w.ends[0]) + (row >= w.ends[1]);
         row -= part > 0 ? w.ends[part - 1] : 0;
-        bool is_gate = w.gate != NULL && threadIdx.x >= LN_CHAIN_TEAM;
-        const ln_chain_size size = ln_chain_find_size<KIND>(w.kinds[part]);
+        bool is_gate = w.gate != NULL && threadIdx.x >= LN_FUSED_DECODE_TEAM;
+        const ln_fused_decode_size size = ln_fused_decode_find_size<KIND>(w.kinds[part]);
         r->next = (is_gate ? w.gate : w.parts[part]) +
                   (size_t)row * (w.n_tiles * size.tile_bytes + size.tail_bytes) +
                   begin * size.tile_bytes;
@@ -62,57 +62,57 @@ ln_chain_next_row(const ln_chain_args &p, const ln_chain_weights *weights, ln_ch
 
 /* Queues the copy of the next tiles to a slot; by lane 0. */
 template <int KIND>
-static __device__ __forceinline__ void ln_chain_fetch(const ln_chain_args &p,
-                                                      const ln_chain_weights *weights,
-                                                      ln_chain_ring *r, unsigned slot) {
+static __device__ __forceinline__ void ln_fused_decode_fetch(const ln_fused_decode_args &p,
+                                                      const ln_fused_decode_weights *weights,
+                                                      ln_fused_decode_ring *r, unsigned slot) {
     if (r->left == 0)
         return;
-    const unsigned bytes = ln_tile_is_narrow(KIND) ? min(r->left, r->most) : ln_tile_bytes(KIND);
-    ln_ring_fetch(r->slots + slot * ln_chain_slot_bytes(KIND), r->next, bytes, &r->barriers[slot]);
+    const unsigned bytes = ln_weight_tile_dequantizes_to_f16(KIND) ? min(r->left, r->most) : ln_weight_tile_bytes(KIND);
+    ln_stage_fetch(r->slots + slot * ln_fused_decode_slot_bytes(KIND), r->next, bytes, &r->barriers[slot]);
     r->next += bytes;
     r->left -= bytes;
     if (r->left == 0)
-        ln_chain_next_row<KIND>(p, weights, r);
+        ln_fused_decode_next_row<KIND>(p, weights, r);
 }
 
 template <int KIND>
-static __device__ __forceinline__ void ln_chain_begin(const ln_chain_args &p,
-                                                      const ln_chain_weights *weights,
-                                                      uint8_t *memory, ln_chain_ring *r) {
+static __device__ __forceinline__ void ln_fused_decode_begin(const ln_fused_decode_args &p,
+                                                      const ln_fused_decode_weights *weights,
+                                                      uint8_t *memory, ln_fused_decode_ring *r) {
     unsigned warp = threadIdx.x / LN_WARP;
     *r = {};
     r->has_empty = true;
-    r->slots = memory + (size_t)warp * p.n_slots * ln_chain_slot_bytes(KIND);
+    r->slots = memory + (size_t)warp * p.n_slots * ln_fused_decode_slot_bytes(KIND);
     r->barriers = (uint64_t *)(memory + p.barriers_at) + warp * p.n_slots;
     if (threadIdx.x % LN_WARP == 0) {
-        ln_chain_next_row<KIND>(p, weights, r);
+        ln_fused_decode_next_row<KIND>(p, weights, r);
         for (unsigned slot = 0; slot < p.n_slots; slot++)
-            ln_ring_init(&r->barriers[slot]);
+            ln_stage_init(&r->barriers[slot]);
         for (unsigned slot = 0; slot + 1 < p.n_slots; slot++)
-            ln_chain_fetch<KIND>(p, weights, r, slot);
+            ln_fused_decode_fetch<KIND>(p, weights, r, slot);
     }
     __syncwarp();
 }
 
 /* Has the slot that stayed empty filled, if there is one. */
 template <int KIND>
-static __device__ __forceinline__ void ln_chain_fill(const ln_chain_args &p,
-                                                     const ln_chain_weights *weights,
-                                                     ln_chain_ring *r) {
+static __device__ __forceinline__ void ln_fused_decode_fill(const ln_fused_decode_args &p,
+                                                     const ln_fused_decode_weights *weights,
+                                                     ln_fused_decode_ring *r) {
     if (r->has_empty && threadIdx.x % LN_WARP == 0)
-        ln_chain_fetch<KIND>(p, weights, r, (r->slot > 0 ? r->slot : p.n_slots) - 1);
+        ln_fused_decode_fetch<KIND>(p, weights, r, (r->slot > 0 ? r->slot : p.n_slots) - 1);
     r->has_empty = false;
 }
 
 /* Goes on to the next slot, and has the one that all lanes are done with filled again, but at the
  * end of a stage. */
 template <int KIND>
-static __device__ __forceinline__ void ln_chain_leave_slot(const ln_chain_args &p,
-                                                           const ln_chain_weights *weights,
-                                                           bool is_last, ln_chain_ring *r) {
+static __device__ __forceinline__ void ln_fused_decode_leave_slot(const ln_fused_decode_args &p,
+                                                           const ln_fused_decode_weights *weights,
+                                                           bool is_last, ln_fused_decode_ring *r) {
     __syncwarp();
     if (!is_last && threadIdx.x % LN_WARP == 0)
-        ln_chain_fetch<KIND>(p, weights, r, r->slot);
+        ln_fused_decode_fetch<KIND>(p, weights, r, r->slot);
     r->has_empty = is_last;
     bool wraps = r->slot + 1 == p.n_slots;
     r->parity ^= wraps;

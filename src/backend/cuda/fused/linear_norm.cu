@@ -10,14 +10,14 @@
 static __device__ __forceinline__ void wait_for_x(const chain_args &c, unsigned number) {
     chain_counts &counts = c.memory->counts;
     if (number == 0)
-        ln_wait_for_last();
+        ln_pdl_wait();
     else if (c.links[number].normalizes)
         wait_for_count(&counts.normed[number], min(gridDim.x, c.n_rows));
     else
         wait_for_count(&counts.done[number - 1], gridDim.x);
     if (number + 1 < c.n_links)
         return;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     if (atomicAdd(&counts.ended, 1) == gridDim.x - 1)
         counts = {};
 }
@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
     __syncthreads();
     few_place at = {0, threadIdx.x >= WORKERS}, x_at = at;
     if (threadIdx.x < WORKERS)
-        ln_wait_for_last();
+        ln_pdl_wait();
 #pragma unroll 1
     for (unsigned i = 0; i < c.n_links; i++) {
         const chain_link &l = c.links[i];
@@ -64,23 +64,23 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
 /* A chain that is being put together. */
 typedef struct plan {
     chain_args chain;
-    ln_tile_args args[MAX_LINKS];
-    ln_tile_x x; /* of the last link */
+    ln_gemm_args args[MAX_LINKS];
+    ln_converted_act x; /* of the last link */
 } plan;
 
-static bool takes_linears(const ln_op *ops, size_t n_ops, const ln_tile_x *x) {
+static bool takes_linears(const ln_op *ops, size_t n_ops, const ln_converted_act *x) {
     const ln_op_linear *p = &ops->linear;
     for (size_t i = 0; i < n_ops; i++)
         if (ops[i].linear.precise)
             return false;
-    return n_ops > 0 && p->weight->layout == LN_TILE_BF16 && p->rows_per_x <= 1 &&
-           p->n_rows <= LN_TILE_FEW_ROWS && !ln_cuda_blas_takes(x->blas, ops, n_ops);
+    return n_ops > 0 && p->weight->layout == LN_LAYOUT_BF16 && p->rows_per_x <= 1 &&
+           p->n_rows <= LN_SMALL_M_ROWS && !ln_cublaslt_takes(x->blas, ops, n_ops);
 }
 
 /* Whether x is a panel that half of its memory has room for. */
-static bool fits_half(const ln_tile_x &x) {
-    size_t bytes = ln_tile_x_divide(&x).cols * LN_TILE_FEW_ROWS * sizeof(__nv_bfloat16);
-    return x.in_panels && bytes <= ln_tile_x_half(&x);
+static bool fits_half(const ln_converted_act &x) {
+    size_t bytes = ln_act_view_of(&x).cols * LN_SMALL_M_ROWS * sizeof(__nv_bfloat16);
+    return x.in_panels && bytes <= ln_act_half(&x);
 }
 
 /* Adds n linears, behind a norm unless that is NULL; false: they are no part of the chain. */
@@ -90,12 +90,12 @@ static bool add_link(plan *plan, const ln_op_norm *norm, const ln_op *ops, size_
     const ln_op_linear *p = &ops->linear;
     if (c->n_links == MAX_LINKS || !takes_linears(ops, n, &plan->x))
         return false;
-    ln_tile_x x = {};
+    ln_converted_act x = {};
     x.blas = plan->x.blas;
     x.memory = plan->x.memory;
     x.bytes = plan->x.bytes;
-    ln_tile_x_wants(p, false, false, &x);
-    size_t cols = ln_tile_x_divide(&x).cols;
+    ln_act_require(p, false, false, &x);
+    size_t cols = ln_act_view_of(&x).cols;
     if (!fits_half(x) || x.n_rows != c->n_rows || x.stride != cols)
         return false;
     x.is_behind = !plan->x.is_behind;
@@ -111,7 +111,7 @@ static bool add_link(plan *plan, const ln_op_norm *norm, const ln_op *ops, size_
         l->rows = norm->rows != NULL ? step->batch.logit_rows : NULL;
         l->normed = norm->n_readers > 0 && norm->n_readers <= n ? NULL : norm->out;
     } else {
-        ln_tile_args *last = &plan->args[c->n_links - 1];
+        ln_gemm_args *last = &plan->args[c->n_links - 1];
         const ln_epilogue &e = last->parts[0].epilogue;
         if (last->n_parts > 1 || e.out != p->x || e.n_out != cols || e.out_stride != cols ||
             !ln_epilogue_is_plain(e))
@@ -119,10 +119,10 @@ static bool add_link(plan *plan, const ln_op_norm *norm, const ln_op *ops, size_
         const ln_op_linear *gate = &ops[-1].linear;
         last->converts = true;
         last->leaves_out = gate->n_readers > 0 && gate->n_readers <= n;
-        last->to = ln_tile_x_divide(&x);
+        last->to = ln_act_view_of(&x);
     }
     l->has_gate = p->gate != NULL;
-    plan->args[c->n_links++] = ln_tile_make_args(ops, n, &x);
+    plan->args[c->n_links++] = ln_gemm_make_args(ops, n, &x);
     plan->x = x;
     return true;
 }
@@ -132,7 +132,7 @@ static size_t build(plan *plan, const ln_op *ops, size_t n_ops, const ln_cuda_st
     for (size_t i = 0;;) {
         bool has_norm = i < n_ops && ops[i].kind == LN_OP_NORM;
         const ln_op *first = ops + i + has_norm;
-        size_t n = ln_cuda_tile_linears(first, n_ops - i - has_norm);
+        size_t n = ln_cuda_gemm_fusable(first, n_ops - i - has_norm);
         if (n == 0 || !add_link(plan, has_norm ? &ops[i].norm : NULL, first, n, step))
             return i;
         i += has_norm + n;
@@ -140,20 +140,20 @@ static size_t build(plan *plan, const ln_op *ops, size_t n_ops, const ln_cuda_st
 }
 
 /* How a link's linears are divided among blocks. */
-static int divide(const ln_tile_args &args, unsigned n_cores, few_args *a) {
+static int divide(const ln_gemm_args &args, unsigned n_cores, few_args *a) {
     unsigned columns = args.parts[0].gate != NULL ? UNIT_COLUMNS / 2 : UNIT_COLUMNS;
     a->p = args;
-    a->n_items = ln_tile_blocks(args, columns) * LN_TILE_SLICES;
-    a->per_block = ln_ceil_div(a->n_items, min(n_cores, (unsigned)LN_TILE_SPLIT_BLOCKS));
-    return map_weights<LN_TILE_BF16, chain_stage<64>>(args, a);
+    a->n_items = ln_gemm_output_tiles(args, columns) * LN_K_SPLITS;
+    a->per_block = ln_ceil_div(a->n_items, min(n_cores, (unsigned)LN_SPLIT_K_BLOCKS));
+    return map_weights<LN_LAYOUT_BF16, chain_stage<64>>(args, a);
 }
 
 template <int ROWS> static int launch_chain(plan *plan, cudaStream_t stream) {
-    typedef few_stage<LN_TILE_BF16, ROWS, false> shape;
+    typedef few_stage<LN_LAYOUT_BF16, ROWS, false> shape;
     constexpr unsigned ROOM = CHAIN_SHARED - RINGS_AT, X_BYTES = X_STAGES * shape::X_BYTES;
     chain_args &c = plan->chain;
     unsigned n_cores, n_blocks = 0;
-    int code = ln_count_cores(&n_cores);
+    int code = ln_count_sms(&n_cores);
     for (unsigned i = 0; i < c.n_links && code == 0; i++) {
         few_args *a = &c.links[i].linears;
         code = divide(plan->args[i], n_cores, a);
@@ -165,31 +165,31 @@ template <int ROWS> static int launch_chain(plan *plan, cudaStream_t stream) {
                                     (int)CHAIN_SHARED);
     if (code != 0)
         return code;
-    return ln_launch(run_links<ROWS>, dim3(n_blocks), FEW_THREADS,
+    return ln_pdl_launch(run_links<ROWS>, dim3(n_blocks), FEW_THREADS,
                      RINGS_AT + c.n_stages * shape::W_BYTES + X_BYTES, stream, c);
 }
 
-size_t ln_cuda_tile_chain(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_tile_x *x,
+size_t ln_cuda_linear_norm(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_converted_act *x,
                           ln_cuda_stream stream, int *code) {
-    size_t n_first = ln_cuda_tile_linears(ops, n_ops);
-    if (step->arrived == NULL || !ln_runs_hopper_code() || !takes_linears(ops, n_first, x))
+    size_t n_first = ln_cuda_gemm_fusable(ops, n_ops);
+    if (step->arrived == NULL || !ln_has_sm90a_code() || !takes_linears(ops, n_first, x))
         return 0;
     plan plan;
     chain_args &c = plan.chain;
     plan.x = *x;
-    ln_tile_x_wants(&ops->linear, false, false, &plan.x);
+    ln_act_require(&ops->linear, false, false, &plan.x);
     if (!fits_half(plan.x))
         return 0;
-    c.memory = (chain_memory *)((char *)step->arrived + LN_CHAIN_FEW_BYTES);
+    c.memory = (chain_memory *)((char *)step->arrived + LN_FUSED_DECODE_FEW_BYTES);
     c.n_rows = (unsigned)ops->linear.n_rows;
     c.links[0] = {};
     c.links[0].has_gate = ops->linear.gate != NULL;
-    plan.args[0] = ln_tile_make_args(ops, n_first, &plan.x);
+    plan.args[0] = ln_gemm_make_args(ops, n_first, &plan.x);
     c.n_links = 1;
     size_t n = n_first + build(&plan, ops + n_first, n_ops - n_first, step);
     if (c.n_links == 1)
         return 0;
-    *code = ln_tile_prepare_x(ops, n_first, false, x, stream);
+    *code = ln_gemm_prepare_act(ops, n_first, false, x, stream);
     x->of = NULL;
     if (*code != 0)
         return n;

@@ -39,16 +39,16 @@ typedef struct chain_counts {
     unsigned ended;             /* blocks that wait for nobody any more */
 } chain_counts;
 
-/* In LN_TILE_CHAIN_BYTES of device memory. */
+/* In LN_LINEAR_NORM_BYTES of device memory. */
 typedef struct chain_memory {
     union {
         chain_counts counts;
         char line[128];
     };
-    uint4 passed[LN_TILE_SPLIT_BLOCKS][4][WORKERS]; /* sums; all bits 0 between kernels */
+    uint4 passed[LN_SPLIT_K_BLOCKS][4][WORKERS]; /* sums; all bits 0 between kernels */
 } chain_memory;
 
-static_assert(sizeof(chain_memory) <= LN_TILE_CHAIN_BYTES, "memory of a chain");
+static_assert(sizeof(chain_memory) <= LN_LINEAR_NORM_BYTES, "memory of a chain");
 
 /* Linears that multiply the same x. */
 typedef struct chain_link {

@@ -19,25 +19,25 @@ static __device__ __forceinline__ void add_stage(const chain_args &c, const chai
     const char *x = rings.x + x_at.stage * shape::X_BYTES +
                     warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
     uint4 steps[4 * TILES];
-    ln_barrier_wait(&rings.bars->full[at.stage], at.parity);
+    ln_mbarrier_wait(&rings.bars->full[at.stage], at.parity);
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
         steps[k] = *(const uint4 *)(w + k * 512);
-    ln_barrier_wait(&rings.bars->x_full[x_at.stage], x_at.parity);
+    ln_mbarrier_wait(&rings.bars->x_full[x_at.stage], x_at.parity);
     ln_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
-        ln_wgmma_few(sum, steps[k], ln_wgmma_rows(x + k / 4 * shape::PART_BYTES + k % 4 * 32));
+        ln_wgmma_small_n(sum, steps[k], ln_wgmma_desc_swizzle128(x + k / 4 * shape::PART_BYTES + k % 4 * 32));
     ln_wgmma_commit();
     if (lane == 0)
-        ln_barrier_arrive(&rings.bars->empty[at.stage]);
+        ln_mbarrier_arrive(&rings.bars->empty[at.stage]);
     ln_wgmma_wait<0>();
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
         ln_wgmma_keep(steps[k]);
     ln_wgmma_keep(sum);
     if (lane == 0)
-        ln_barrier_arrive(&rings.bars->x_empty[x_at.stage]);
+        ln_mbarrier_arrive(&rings.bars->x_empty[x_at.stage]);
     advance(c.n_stages, at);
     advance(X_STAGES, x_at);
 }
@@ -50,16 +50,16 @@ static __device__ __forceinline__ float *find_sums(float *sums) {
     typedef chain_stage<ROWS> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned row = warp / shape::UNIT_ROWS * shape::GROUP_ROWS + lane % 4 * 2;
-    return sums + row * SUM_STRIDE + warp % shape::UNIT_ROWS * LN_TILE_ROWS + lane / 4;
+    return sums + row * SUM_STRIDE + warp % shape::UNIT_ROWS * LN_WEIGHT_TILE_ROWS + lane / 4;
 }
 
 /* Has the residual of a unit brought to shared memory, [row][column], where the epilogue is plain.
  */
 template <int ROWS>
-static __device__ __forceinline__ void bring_residual(const ln_tile_args &p, const few_unit &unit,
+static __device__ __forceinline__ void bring_residual(const ln_gemm_args &p, const few_unit &unit,
                                                       float *to) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
-    const unsigned first = unit.row * LN_TILE_ROWS;
+    const unsigned first = unit.row * LN_WEIGHT_TILE_ROWS;
     if (!ln_epilogue_is_plain(e))
         return;
     ln_held_meet<PLAYED>(); /* who has read the last unit's */
@@ -67,10 +67,10 @@ static __device__ __forceinline__ void bring_residual(const ln_tile_args &p, con
     for (unsigned i = threadIdx.x; i < ROWS * UNIT_COLUMNS / 4; i += WORKERS) {
         unsigned row = i / (UNIT_COLUMNS / 4), column = i % (UNIT_COLUMNS / 4) * 4;
         if (row < p.n_rows && first + column < e.n_out)
-            ln_copy_async(to + row * UNIT_COLUMNS + column,
+            ln_cp_async_16(to + row * UNIT_COLUMNS + column,
                           e.residual + row * e.n_out + first + column);
     }
-    ln_copy_commit();
+    ln_cp_async_commit();
 }
 
 /* Two columns of a row of results. */
@@ -95,14 +95,14 @@ static __device__ __forceinline__ float2 find_two(const ln_epilogue &e, const fl
  * of a row at a time, those whose bf16 lie together where the next linear takes them: two of every
  * eight of 32. */
 template <int ROWS, bool GATE>
-static __device__ __forceinline__ void write_plainly(const ln_tile_args &p, const few_unit &unit,
+static __device__ __forceinline__ void write_plainly(const ln_gemm_args &p, const few_unit &unit,
                                                      const float *sums, const float *residual) {
     constexpr unsigned EIGHTS = UNIT_COLUMNS / 8 / (GATE ? 2 : 1);
     const ln_epilogue &e = p.parts[unit.part].epilogue;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < ROWS * EIGHTS; i += WORKERS) {
         unsigned row = i / EIGHTS, first = i % EIGHTS / 4 * 32 + i % 4 * 2;
-        unsigned column = unit.row * LN_TILE_ROWS + first;
+        unsigned column = unit.row * LN_WEIGHT_TILE_ROWS + first;
         float2 y[4];
         uint32_t words[4];
 #pragma unroll
@@ -126,13 +126,13 @@ static __device__ __forceinline__ void write_plainly(const ln_tile_args &p, cons
 
 /* The same of any epilogue: seldom run. */
 template <int ROWS>
-static __device__ __forceinline__ void write_any(const ln_tile_args &p, const few_unit &unit,
+static __device__ __forceinline__ void write_any(const ln_gemm_args &p, const few_unit &unit,
                                                  bool has_gate, const float *sums) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
     const unsigned n_columns = has_gate ? UNIT_COLUMNS / 2 : UNIT_COLUMNS;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < ROWS * n_columns; i += WORKERS) {
-        unsigned row = i / n_columns, column = unit.row * LN_TILE_ROWS + i % n_columns;
+        unsigned row = i / n_columns, column = unit.row * LN_WEIGHT_TILE_ROWS + i % n_columns;
         const float *u = sums + row * SUM_STRIDE + i % n_columns;
         if (row < p.n_rows && column < e.n_out)
             ln_finish(e, row, column, *u, has_gate ? u[UNIT_COLUMNS / 2] : 0.0f);
@@ -144,9 +144,9 @@ template <int ROWS>
 static __device__ __forceinline__ void finish(const chain_link &l, const few_unit &unit,
                                               const float (&total)[chain_stage<ROWS>::N_SUMS],
                                               float *sums) {
-    const ln_tile_args &p = l.linears.p;
+    const ln_gemm_args &p = l.linears.p;
     float *own = find_sums<ROWS>(sums), *residual = sums + SUM_BYTES / 4;
-    ln_copy_wait<0>();      /* for the residual */
+    ln_cp_async_wait<0>();      /* for the residual */
     ln_held_meet<PLAYED>(); /* who has written the last unit's results */
 #pragma unroll
     for (int i = 0; i < chain_stage<ROWS>::N_SUMS; i++)

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/fused/linear_norm.cuh"
 
-template <int ROWS> using chain_stage = few_stage<LN_TILE_BF16, ROWS, false>;
+template <int ROWS> using chain_stage = few_stage<LN_LAYOUT_BF16, ROWS, false>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -20,14 +20,14 @@ typedef struct chain_rings {
 
 static __device__ __forceinline__ void init_rings(unsigned n_stages, chain_barriers &bars) {
     for (unsigned i = 0; i < n_stages; i++) {
-        ln_barrier_init(&bars.full[i], 1);
-        ln_barrier_init(&bars.empty[i], WARPS);
+        ln_mbarrier_init(&bars.full[i], 1);
+        ln_mbarrier_init(&bars.empty[i], WARPS);
     }
     for (unsigned i = 0; i < X_STAGES; i++) {
-        ln_barrier_init(&bars.x_full[i], 1);
-        ln_barrier_init(&bars.x_empty[i], WARPS);
+        ln_mbarrier_init(&bars.x_full[i], 1);
+        ln_mbarrier_init(&bars.x_empty[i], WARPS);
     }
-    ln_barriers_ready();
+    ln_fence_mbarrier_init();
 }
 
 static __device__ __forceinline__ void advance(unsigned n_stages, few_place &at) {
@@ -57,11 +57,11 @@ static __device__ __forceinline__ void bring_weights(const chain_args &c, const 
                 uint64_t *full = &rings.bars->full[at.stage];
                 char *to = rings.weights + at.stage * shape::W_BYTES;
                 int first = tile * (int)(shape::TILE_BYTES / 128);
-                ln_barrier_wait(&rings.bars->empty[at.stage], at.parity);
-                ln_barrier_expect(full, shape::W_BYTES);
-                ln_copy_box(to, map, 0, first, row, full);
+                ln_mbarrier_wait(&rings.bars->empty[at.stage], at.parity);
+                ln_mbarrier_expect_tx(full, shape::W_BYTES);
+                ln_tma_load(to, map, 0, first, row, full);
                 if (l.has_gate)
-                    ln_copy_box(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
+                    ln_tma_load(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
                 advance(c.n_stages, at);
             }
         }
@@ -83,11 +83,11 @@ static __device__ __forceinline__ void bring_rows(const chain_args &c, const cha
             for (unsigned tile = tiles_before(a.p, slice); tile < end; tile += shape::TILES) {
                 char *to = rings.x + at.stage * shape::X_BYTES;
                 uint64_t *full = &rings.bars->x_full[at.stage];
-                ln_barrier_wait(&rings.bars->x_empty[at.stage], at.parity);
-                ln_barrier_expect(full, shape::X_BYTES);
+                ln_mbarrier_wait(&rings.bars->x_empty[at.stage], at.parity);
+                ln_mbarrier_expect_tx(full, shape::X_BYTES);
 #pragma unroll
                 for (unsigned i = 0; i < shape::TILES; i++)
-                    bring_tile<LN_TILE_BF16, ROWS, false>(a.p.x, min(tile + i, a.p.n_tiles - 1), i,
+                    bring_tile<LN_LAYOUT_BF16, ROWS, false>(a.p.x, min(tile + i, a.p.n_tiles - 1), i,
                                                           to, full);
                 advance(X_STAGES, at);
             }

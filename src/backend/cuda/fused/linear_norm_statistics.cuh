@@ -15,8 +15,8 @@ typedef struct held_numbers {
 /* Has a thread's share of the first HELD_DIM copied to shared memory. */
 static __device__ __forceinline__ void hold(const float *from, unsigned dim, float *to) {
     for (unsigned i = 4 * threadIdx.x; i < dim && i < HELD_DIM && from != NULL; i += 4 * WORKERS)
-        ln_copy_async(to + i, from + i);
-    ln_copy_commit();
+        ln_cp_async_16(to + i, from + i);
+    ln_cp_async_commit();
 }
 
 template <typename T> static __device__ __forceinline__ T take(const held_numbers &x, unsigned i) {
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void normalize(const chain_args &c, unsigned n
                                                  float *memory, float *shared) {
     const chain_link &l = c.links[number];
     const ln_norm &norm = l.norm;
-    const ln_tile_x_parts &to = l.linears.p.x;
+    const ln_act_view &to = l.linears.p.x;
     chain_counts &counts = c.memory->counts;
     const unsigned dim = (unsigned)norm.dim;
     float *const weights = memory + SUM_BYTES / 4;
@@ -91,7 +91,7 @@ static __device__ __forceinline__ void normalize(const chain_args &c, unsigned n
         const held_numbers x = {memory, from}, weight = {weights, norm.weight};
         float mean, inverse;
         hold(from, dim, memory);
-        ln_copy_wait<0>();
+        ln_cp_async_wait<0>();
         find_statistics(norm, x, shared, &mean, &inverse);
         ln_held_meet<PLAYED>(); /* for the numbers of others */
 #pragma unroll 1

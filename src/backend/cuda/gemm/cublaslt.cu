@@ -19,7 +19,7 @@ enum { MAX_SHAPES = 64, MAX_BUCKETS = 8, MAX_FOUND = 8, THREADS = 256, COLS = 4 
 enum { WORKSPACE_BYTES = 32 << 20, ALIGN = 256 };
 enum { OUT_F32, OUT_BF16, N_OUTS };
 
-/* A kernel for each bucket of rows: up to LN_BLAS_MIN_ROWS << bucket of them. */
+/* A kernel for each bucket of rows: up to LN_CUBLASLT_MIN_ROWS << bucket of them. */
 typedef struct shape {
     size_t n_out, cols; /* cols: filled up */
     const void *rows;   /* of one matrix, while it is to be tuned */
@@ -27,7 +27,7 @@ typedef struct shape {
     bool is_there[N_OUTS][MAX_BUCKETS];
 } shape;
 
-struct ln_cuda_blas {
+struct ln_cublaslt {
     library lib;
     cublasLtHandle_t context;
     cublasLtMatmulDesc_t desc;
@@ -43,13 +43,13 @@ struct ln_cuda_blas {
 /* ---- the library ---------------------------------------------------------------------------- */
 
 template <typename T>
-static cublasStatus_t prefer(const ln_cuda_blas *blas, cublasLtMatmulPreferenceAttributes_t what,
+static cublasStatus_t prefer(const ln_cublaslt *blas, cublasLtMatmulPreferenceAttributes_t what,
                              T value) {
     return blas->lib.preference_set(blas->preference, what, &value, sizeof value);
 }
 
 /* What every product shares. The runtime's context is there. */
-static cublasStatus_t describe(ln_cuda_blas *blas) {
+static cublasStatus_t describe(ln_cublaslt *blas) {
     const library *lib = &blas->lib;
     cublasOperation_t transposed = CUBLAS_OP_T;
     cublasStatus_t s = lib->create(&blas->context);
@@ -77,8 +77,8 @@ static cublasStatus_t describe(ln_cuda_blas *blas) {
     return s;
 }
 
-ln_cuda_blas *ln_cuda_blas_create(const char **problem) {
-    ln_cuda_blas *blas = (ln_cuda_blas *)calloc(1, sizeof *blas);
+ln_cublaslt *ln_cublaslt_create(const char **problem) {
+    ln_cublaslt *blas = (ln_cublaslt *)calloc(1, sizeof *blas);
     *problem = "out of memory";
     if (blas == NULL)
         return NULL;
@@ -86,11 +86,11 @@ ln_cuda_blas *ln_cuda_blas_create(const char **problem) {
     *problem = library_name;
     if (blas->lib.handle != NULL && load_all(&blas->lib) && describe(blas) == CUBLAS_STATUS_SUCCESS)
         return blas;
-    ln_cuda_blas_destroy(blas);
+    ln_cublaslt_destroy(blas);
     return NULL;
 }
 
-void ln_cuda_blas_destroy(ln_cuda_blas *blas) {
+void ln_cublaslt_destroy(ln_cublaslt *blas) {
     if (blas == NULL)
         return;
     const library *lib = &blas->lib;
@@ -117,17 +117,17 @@ static size_t sums_bytes(size_t max_tokens, size_t max_width) {
     return max_tokens * max_width * 2 * sizeof(__nv_bfloat16);
 }
 
-size_t ln_cuda_blas_bytes(size_t max_tokens, size_t max_width) {
-    return max_tokens < LN_BLAS_MIN_ROWS ? 0 : WORKSPACE_BYTES + sums_bytes(max_tokens, max_width);
+size_t ln_cublaslt_bytes(size_t max_tokens, size_t max_width) {
+    return max_tokens < LN_CUBLASLT_MIN_ROWS ? 0 : WORKSPACE_BYTES + sums_bytes(max_tokens, max_width);
 }
 
-int ln_cuda_blas_reserve(ln_cuda_blas *blas, size_t max_tokens, size_t max_width) {
+int ln_cublaslt_reserve(ln_cublaslt *blas, size_t max_tokens, size_t max_width) {
     void *memory = NULL;
     ln_cuda_free(blas->memory);
     blas->memory = NULL;
     blas->max_rows = max_tokens;
     blas->sums_bytes = sums_bytes(max_tokens, max_width);
-    size_t bytes = ln_cuda_blas_bytes(max_tokens, max_width);
+    size_t bytes = ln_cublaslt_bytes(max_tokens, max_width);
     int code = bytes > 0 ? ln_cuda_malloc(bytes, &memory) : 0;
     blas->memory = (char *)memory;
     return code;
@@ -136,19 +136,19 @@ int ln_cuda_blas_reserve(ln_cuda_blas *blas, size_t max_tokens, size_t max_width
 /* ---- plain rows ----------------------------------------------------------------------------- */
 
 static size_t padded_cols(size_t n_cols) {
-    return ln_tile_padded_cols(LN_TILE_BF16, n_cols);
+    return ln_weight_tile_padded_cols(LN_LAYOUT_BF16, n_cols);
 }
 
 static size_t tile_bytes(size_t n_rows, size_t n_cols) {
     size_t bytes = 0;
-    (void)ln_tile_matrix_bytes(LN_TILE_BF16, n_rows, n_cols, &bytes);
+    (void)ln_weight_tiles_bytes(LN_LAYOUT_BF16, n_rows, n_cols, &bytes);
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-bool ln_cuda_blas_matrix_bytes(size_t n_rows, size_t n_cols, size_t *bytes) {
+bool ln_cublaslt_matrix_bytes(size_t n_rows, size_t n_cols, size_t *bytes) {
     size_t row_bytes = padded_cols(n_cols) * sizeof(__nv_bfloat16),
            plain; /* less than the tiles' */
-    return ln_tile_matrix_bytes(LN_TILE_BF16, n_rows, n_cols, bytes) && *bytes < SIZE_MAX / 4 &&
+    return ln_weight_tiles_bytes(LN_LAYOUT_BF16, n_rows, n_cols, bytes) && *bytes < SIZE_MAX / 4 &&
            !__builtin_mul_overflow(row_bytes, n_rows, &plain) &&
            !__builtin_add_overflow(tile_bytes(n_rows, n_cols), plain, bytes);
 }
@@ -176,7 +176,7 @@ static __global__ void make_plain(const plain_args p) {
     p.out[blockIdx.y * p.cols + col] = bits;
 }
 
-int ln_cuda_blas_pack(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
+int ln_cublaslt_pack(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
                       void *matrix, ln_cuda_stream stream) {
     const size_t most = 32768; /* rows of a grid */
     plain_args args = {};
@@ -206,7 +206,7 @@ typedef struct product {
     float alpha, beta;
 } product;
 
-static int shape_layout(const ln_cuda_blas *blas, cublasLtMatrixLayout_t layout, uint64_t rows,
+static int shape_layout(const ln_cublaslt *blas, cublasLtMatrixLayout_t layout, uint64_t rows,
                         uint64_t cols, int64_t stride) {
     const library *lib = &blas->lib;
     cublasStatus_t s = lib->layout_set(layout, CUBLASLT_MATRIX_LAYOUT_ROWS, &rows, sizeof rows);
@@ -217,7 +217,7 @@ static int shape_layout(const ln_cuda_blas *blas, cublasLtMatrixLayout_t layout,
     return s == CUBLAS_STATUS_SUCCESS ? 0 : cudaErrorInvalidValue;
 }
 
-static int shape_layouts(const ln_cuda_blas *blas, const product &p) {
+static int shape_layouts(const ln_cublaslt *blas, const product &p) {
     int code = shape_layout(blas, blas->a, p.cols, p.n_out, (int64_t)p.cols);
     if (code == 0)
         code = shape_layout(blas, blas->b, p.cols, p.n_rows, (int64_t)p.cols);
@@ -227,7 +227,7 @@ static int shape_layouts(const ln_cuda_blas *blas, const product &p) {
 }
 
 /* Layouts are shaped. */
-static int multiply_by(const ln_cuda_blas *blas, const product &p, const cublasLtMatmulAlgo_t *algo,
+static int multiply_by(const ln_cublaslt *blas, const product &p, const cublasLtMatmulAlgo_t *algo,
                        ln_cuda_stream stream) {
     const void *c = p.residual != NULL ? p.residual : p.out;
     cublasStatus_t s =
@@ -240,12 +240,12 @@ static int multiply_by(const ln_cuda_blas *blas, const product &p, const cublasL
 
 static size_t bucket_of(size_t n_rows) {
     size_t bucket = 0;
-    while (((size_t)LN_BLAS_MIN_ROWS << bucket) < n_rows && bucket + 1 < MAX_BUCKETS)
+    while (((size_t)LN_CUBLASLT_MIN_ROWS << bucket) < n_rows && bucket + 1 < MAX_BUCKETS)
         bucket++;
     return bucket;
 }
 
-static shape *find_shape(ln_cuda_blas *blas, size_t n_out, size_t cols) {
+static shape *find_shape(ln_cublaslt *blas, size_t n_out, size_t cols) {
     for (size_t i = 0; i < blas->n_shapes; i++)
         if (blas->shapes[i].n_out == n_out && blas->shapes[i].cols == cols)
             return &blas->shapes[i];
@@ -253,7 +253,7 @@ static shape *find_shape(ln_cuda_blas *blas, size_t n_out, size_t cols) {
 }
 
 /* A kernel that the library refuses is not asked for again. */
-static int multiply(ln_cuda_blas *blas, const product &p, ln_cuda_stream stream) {
+static int multiply(ln_cublaslt *blas, const product &p, ln_cuda_stream stream) {
     shape *shape = find_shape(blas, p.n_out, p.cols);
     size_t bucket = bucket_of(p.n_rows);
     int code = shape_layouts(blas, p);
@@ -266,7 +266,7 @@ static int multiply(ln_cuda_blas *blas, const product &p, ln_cuda_stream stream)
 
 /* ---- choosing kernels ----------------------------------------------------------------------- */
 
-void ln_cuda_blas_add(ln_cuda_blas *blas, const ln_weight *weight) {
+void ln_cublaslt_add(ln_cublaslt *blas, const ln_weight *weight) {
     size_t cols = padded_cols(weight->n_cols);
     if (blas->n_shapes == MAX_SHAPES || find_shape(blas, weight->n_rows, cols) != NULL)
         return;
@@ -278,7 +278,7 @@ void ln_cuda_blas_add(ln_cuda_blas *blas, const ln_weight *weight) {
 }
 
 /* The shortest of a few runs, in nanoseconds. */
-static int time_kernel(const ln_cuda_blas *blas, const product &p, const cublasLtMatmulAlgo_t *algo,
+static int time_kernel(const ln_cublaslt *blas, const product &p, const cublasLtMatmulAlgo_t *algo,
                        ln_cuda_event events[2], ln_cuda_stream stream, double *best) {
     enum { N_RUNS = 4 };
     int code = 0;
@@ -300,10 +300,10 @@ static int time_kernel(const ln_cuda_blas *blas, const product &p, const cublasL
 }
 
 /* The best of what the library proposes for as many rows as the bucket has at most. */
-static int tune_bucket(const ln_cuda_blas *blas, shape *shape, size_t bucket, int out_type, void *x,
+static int tune_bucket(const ln_cublaslt *blas, shape *shape, size_t bucket, int out_type, void *x,
                        ln_cuda_event events[2], ln_cuda_stream stream) {
     cublasLtMatmulHeuristicResult_t found[MAX_FOUND];
-    size_t n_rows = (size_t)LN_BLAS_MIN_ROWS << bucket;
+    size_t n_rows = (size_t)LN_CUBLASLT_MIN_ROWS << bucket;
     size_t fit = blas->sums_bytes / (shape->n_out * sizeof(float));
     n_rows = n_rows < blas->max_rows && bucket + 1 < MAX_BUCKETS ? n_rows : blas->max_rows;
     if (n_rows == 0 || n_rows > fit) /* tiles serve it */
@@ -336,7 +336,7 @@ static int tune_bucket(const ln_cuda_blas *blas, shape *shape, size_t bucket, in
 }
 
 /* Rows of x that are no worse than a model's: those of the matrix, again and again. */
-static int fill_x(const ln_cuda_blas *blas, const shape *shape, void *x, ln_cuda_stream stream) {
+static int fill_x(const ln_cublaslt *blas, const shape *shape, void *x, ln_cuda_stream stream) {
     size_t bytes = blas->max_rows * shape->cols * sizeof(__nv_bfloat16);
     size_t from = shape->n_out * shape->cols * sizeof(__nv_bfloat16);
     int code = 0;
@@ -346,8 +346,8 @@ static int fill_x(const ln_cuda_blas *blas, const shape *shape, void *x, ln_cuda
     return code;
 }
 
-int ln_cuda_blas_tune(ln_cuda_blas *blas, const ln_tile_x *x, ln_cuda_stream stream) {
-    void *rows = ln_tile_x_divide(x).bf16;
+int ln_cublaslt_tune(ln_cublaslt *blas, const ln_converted_act *x, ln_cuda_stream stream) {
+    void *rows = ln_act_view_of(x).bf16;
     ln_cuda_event events[2] = {};
     if (blas->n_tuned == blas->n_shapes || blas->memory == NULL)
         return 0;
@@ -382,19 +382,19 @@ static bool is_aligned(const ln_epilogue &e) {
     return at % 16 == 0 && e.n_out % 8 == 0 && e.out_stride % 8 == 0;
 }
 
-static bool takes(ln_cuda_blas *blas, const ln_op_linear *p) {
+static bool takes(ln_cublaslt *blas, const ln_op_linear *p) {
     const ln_weight *w = p->weight;
-    if (w->layout != LN_TILE_BF16 || p->n_rows < LN_BLAS_MIN_ROWS || p->rows_per_x > 1)
+    if (w->layout != LN_LAYOUT_BF16 || p->n_rows < LN_CUBLASLT_MIN_ROWS || p->rows_per_x > 1)
         return false;
     const shape *shape = find_shape(blas, w->n_rows, padded_cols(w->n_cols));
     int type = p->gate != NULL ? OUT_BF16 : OUT_F32;
-    ln_tile_part part = ln_tile_make_part(p);
+    ln_gemm_part part = ln_gemm_make_part(p);
     bool fits = is_plain(p) || w->n_rows * p->n_rows * sizeof(float) <= blas->sums_bytes;
     return shape != NULL && shape->is_there[type][bucket_of(p->n_rows)] && fits &&
            p->n_rows <= blas->max_rows && is_aligned(part.epilogue);
 }
 
-bool ln_cuda_blas_takes(ln_cuda_blas *blas, const ln_op *ops, size_t n_ops) {
+bool ln_cublaslt_takes(ln_cublaslt *blas, const ln_op *ops, size_t n_ops) {
     bool all = blas != NULL && blas->memory != NULL;
     for (size_t i = 0; i < n_ops && all; i++)
         all = takes(blas, &ops[i].linear);
@@ -406,7 +406,7 @@ typedef struct finish_args {
     const void *sums;  /* float32 [n_rows][n_out]; with a gate bf16 */
     const void *gates; /* bf16 [n_rows][n_out] */
     bool converts;
-    ln_tile_x_parts to;
+    ln_act_view to;
 } finish_args;
 
 static __device__ __forceinline__ float4 load_four_bf16(const void *from, size_t at) {
@@ -417,7 +417,7 @@ static __device__ __forceinline__ float4 load_four_bf16(const void *from, size_t
 
 /* Grid: blocks of COLS columns, row after row; a thread for four columns. */
 static __global__ void finish(const __grid_constant__ finish_args p) {
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     unsigned per_row = ((unsigned)p.e.n_out + COLS - 1) / COLS;
     size_t row = blockIdx.x / per_row, col = blockIdx.x % per_row * COLS + 4 * threadIdx.x;
     if (col >= p.e.n_out)
@@ -435,14 +435,14 @@ static __global__ void finish(const __grid_constant__ finish_args p) {
         return;
     float4 y = *(const float4 *)(p.e.out + row * p.e.out_stride + col); /* this thread's own */
     float four[4] = {y.x, y.y, y.z, y.w};
-    ln_tile_x_put(p.to, row, col, four);
+    ln_act_store(p.to, row, col, four);
 }
 
 /* What lies behind the sums of a linear; `x` becomes its result where that can be. */
-static int finish_linear(const ln_op_linear *p, const void *sums, const void *gates, ln_tile_x *x,
+static int finish_linear(const ln_op_linear *p, const void *sums, const void *gates, ln_converted_act *x,
                          ln_cuda_stream stream) {
     finish_args args = {};
-    args.e = ln_tile_make_part(p).epilogue;
+    args.e = ln_gemm_make_part(p).epilogue;
     args.sums = sums;
     args.gates = gates;
     args.converts = x != NULL && args.e.n_out == padded_cols(args.e.n_out);
@@ -452,18 +452,18 @@ static int finish_linear(const ln_op_linear *p, const void *sums, const void *ga
         x->n_cols = args.e.n_out;
         x->stride = args.e.out_stride;
         x->is_int8 = x->is_f8 = x->by_row = x->precise = x->in_panels = false;
-        args.to = ln_tile_x_divide(x);
+        args.to = ln_act_view_of(x);
     }
     unsigned grid = (unsigned)(ln_ceil_div(args.e.n_out, COLS) * p->n_rows);
-    return ln_launch(finish, dim3(grid), THREADS, 0, stream, args);
+    return ln_pdl_launch(finish, dim3(grid), THREADS, 0, stream, args);
 }
 
-static int run_linear(ln_cuda_blas *blas, const ln_op_linear *p, bool is_last, ln_tile_x *x,
+static int run_linear(ln_cublaslt *blas, const ln_op_linear *p, bool is_last, ln_converted_act *x,
                       ln_cuda_stream stream) {
     char *sums = blas->memory + WORKSPACE_BYTES;
     size_t n_out = p->weight->n_rows, cols = padded_cols(p->weight->n_cols);
     product q = {plain_rows(p->weight),
-                 ln_tile_x_divide(x).bf16,
+                 ln_act_view_of(x).bf16,
                  NULL,
                  sums,
                  n_out,
@@ -495,7 +495,7 @@ static int run_linear(ln_cuda_blas *blas, const ln_op_linear *p, bool is_last, l
     return code != 0 ? code : finish_linear(p, sums, gates, is_last ? x : NULL, stream);
 }
 
-int ln_cuda_blas_linears(ln_cuda_blas *blas, const ln_op *ops, size_t n_ops, ln_tile_x *x,
+int ln_cublaslt_linears(ln_cublaslt *blas, const ln_op *ops, size_t n_ops, ln_converted_act *x,
                          ln_cuda_stream stream) {
     int code = 0;
     for (size_t i = 0; i < n_ops && code == 0; i++)
@@ -505,40 +505,40 @@ int ln_cuda_blas_linears(ln_cuda_blas *blas, const ln_op *ops, size_t n_ops, ln_
 
 #else
 
-ln_cuda_blas *ln_cuda_blas_create(const char **problem) {
+ln_cublaslt *ln_cublaslt_create(const char **problem) {
     *problem = "this build was made without cublasLt.h";
     return NULL;
 }
 
-void ln_cuda_blas_destroy(ln_cuda_blas *) {}
+void ln_cublaslt_destroy(ln_cublaslt *) {}
 
-size_t ln_cuda_blas_bytes(size_t, size_t) {
+size_t ln_cublaslt_bytes(size_t, size_t) {
     return 0;
 }
 
-int ln_cuda_blas_reserve(ln_cuda_blas *, size_t, size_t) {
+int ln_cublaslt_reserve(ln_cublaslt *, size_t, size_t) {
     return 0;
 }
 
-bool ln_cuda_blas_matrix_bytes(size_t, size_t, size_t *) {
+bool ln_cublaslt_matrix_bytes(size_t, size_t, size_t *) {
     return false;
 }
 
-int ln_cuda_blas_pack(const ln_weight *, const void *, size_t, size_t, void *, ln_cuda_stream) {
+int ln_cublaslt_pack(const ln_weight *, const void *, size_t, size_t, void *, ln_cuda_stream) {
     return 0;
 }
 
-void ln_cuda_blas_add(ln_cuda_blas *, const ln_weight *) {}
+void ln_cublaslt_add(ln_cublaslt *, const ln_weight *) {}
 
-int ln_cuda_blas_tune(ln_cuda_blas *, const ln_tile_x *, ln_cuda_stream) {
+int ln_cublaslt_tune(ln_cublaslt *, const ln_converted_act *, ln_cuda_stream) {
     return 0;
 }
 
-bool ln_cuda_blas_takes(ln_cuda_blas *, const ln_op *, size_t) {
+bool ln_cublaslt_takes(ln_cublaslt *, const ln_op *, size_t) {
     return false;
 }
 
-int ln_cuda_blas_linears(ln_cuda_blas *, const ln_op *, size_t, ln_tile_x *, ln_cuda_stream) {
+int ln_cublaslt_linears(ln_cublaslt *, const ln_op *, size_t, ln_converted_act *, ln_cuda_stream) {
     return 0;
 }
 

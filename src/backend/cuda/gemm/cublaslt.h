@@ -1,10 +1,10 @@
 /* Linears of many rows by NVIDIA's cuBLASLt, for who gives up that a row has the same bits in every
  * batch: the library chooses its kernel, and with it the order of sums, by the number of rows.
  *
- * It serves matrices of LN_TILE_BF16 that meet LN_BLAS_MIN_ROWS rows and more. These have a second
- * copy behind their tiles, plain rows of bf16, filled up with zeros to whole tiles of columns. x is
- * in rows of bf16, too; that of precise linears is rounded as any other's. Which of the library's
- * kernels serves a shape is measured once, before the first run that may need it. */
+ * It serves matrices of LN_LAYOUT_BF16 that meet LN_CUBLASLT_MIN_ROWS rows and more. These have a
+ * second copy behind their tiles, plain rows of bf16, filled up with zeros to whole tiles of
+ * columns. x is in rows of bf16, too; that of precise linears is rounded as any other's. Which of
+ * the library's kernels serves a shape is measured once, before the first run that may need it. */
 #ifndef LN_BACKEND_CUDA_GEMM_CUBLASLT_H
 #define LN_BACKEND_CUDA_GEMM_CUBLASLT_H
 
@@ -14,38 +14,39 @@
 extern "C" {
 #endif
 
-enum { LN_BLAS_MIN_ROWS = 256 };
+enum { LN_CUBLASLT_MIN_ROWS = 256 };
 
 /* Opens the library. NULL: *problem says what is not there. */
-ln_cuda_blas *ln_cuda_blas_create(const char **problem);
+ln_cublaslt *ln_cublaslt_create(const char **problem);
 /* Nothing may be under way. */
-void ln_cuda_blas_destroy(ln_cuda_blas *blas);
+void ln_cublaslt_destroy(ln_cublaslt *blas);
 
 /* Device memory for steps of so many tokens and columns; reserve takes it, in place of what it took
  * before. 0, or the runtime's error code. */
-size_t ln_cuda_blas_bytes(size_t max_tokens, size_t max_width);
-int ln_cuda_blas_reserve(ln_cuda_blas *blas, size_t max_tokens, size_t max_width);
+size_t ln_cublaslt_bytes(size_t max_tokens, size_t max_width);
+int ln_cublaslt_reserve(ln_cublaslt *blas, size_t max_tokens, size_t max_width);
 
 /* Bytes of a matrix's tiles and plain rows; false when they overflow. */
-bool ln_cuda_blas_matrix_bytes(size_t n_rows, size_t n_cols, size_t *bytes);
-/* Makes plain rows of some rows, which are as for ln_cuda_pack_tiles; matrix: where tiles go. */
-int ln_cuda_blas_pack(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
-                      void *matrix, ln_cuda_stream stream);
+bool ln_cublaslt_matrix_bytes(size_t n_rows, size_t n_cols, size_t *bytes);
+/* Makes plain rows of some rows, which are as for ln_cuda_pack_weight_tiles; matrix: where tiles
+ * go. */
+int ln_cublaslt_pack(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
+                     void *matrix, ln_cuda_stream stream);
 
 /* Remembers the shape of a matrix that was packed so, which lies there till the next run at least.
  */
-void ln_cuda_blas_add(ln_cuda_blas *blas, const ln_weight *weight);
+void ln_cublaslt_add(ln_cublaslt *blas, const ln_weight *weight);
 /* Chooses kernels for shapes that were added since, with x's memory for rows to write to; waits for
  * the stream. 0, or the runtime's error code. */
-int ln_cuda_blas_tune(ln_cuda_blas *blas, const ln_tile_x *x, ln_cuda_stream stream);
+int ln_cublaslt_tune(ln_cublaslt *blas, const ln_converted_act *x, ln_cuda_stream stream);
 
-/* Whether the library serves these linears, as ln_cuda_tile_linears found them; `blas` may be NULL.
+/* Whether the library serves these linears, as ln_cuda_gemm_fusable found them; `blas` may be NULL.
  */
-bool ln_cuda_blas_takes(ln_cuda_blas *blas, const ln_op *ops, size_t n_ops);
+bool ln_cublaslt_takes(ln_cublaslt *blas, const ln_op *ops, size_t n_ops);
 /* Runs them with x converted; that of the next linear is converted on the way where it can be.
  * cudaErrorNotSupported: the library refused one of them, and what they read is as it was. */
-int ln_cuda_blas_linears(ln_cuda_blas *blas, const ln_op *ops, size_t n_ops, ln_tile_x *x,
-                         ln_cuda_stream stream);
+int ln_cublaslt_linears(ln_cublaslt *blas, const ln_op *ops, size_t n_ops, ln_converted_act *x,
+                        ln_cuda_stream stream);
 
 #ifdef __cplusplus
 }

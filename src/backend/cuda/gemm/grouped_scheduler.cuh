@@ -16,16 +16,16 @@ typedef struct group_gemm_args {
 /* Row of tiles after row of tiles, group after group, in boxes of `rows` and a tile of columns. */
 static int map_matrices(int kind, const ln_grouped_args &a, const ln_matrices &m, unsigned rows,
                         CUtensorMap *map) {
-    unsigned tile_bytes = (unsigned)ln_tile_bytes(kind);
+    unsigned tile_bytes = (unsigned)ln_weight_tile_bytes(kind);
     ln_tensor tensor = {};
     tensor.data = (void *)m.data;
     tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
     tensor.n_dims = 4;
     tensor.dims[0] = tensor.box[0] = tensor.strides[0] = 128;
     tensor.dims[1] = (size_t)a.p.n_tiles * (tile_bytes / 128);
-    tensor.dims[2] = ln_ceil_div(a.p.parts[0].epilogue.n_out, LN_TILE_ROWS);
+    tensor.dims[2] = ln_ceil_div(a.p.parts[0].epilogue.n_out, LN_WEIGHT_TILE_ROWS);
     tensor.dims[3] = a.groups.n_groups;
-    tensor.strides[1] = ln_tile_row_bytes(kind, a.p.n_tiles);
+    tensor.strides[1] = ln_weight_tile_row_bytes(kind, a.p.n_tiles);
     tensor.strides[2] = m.data_stride > 0 ? m.data_stride : 128;
     tensor.box[1] = tile_bytes / 128;
     tensor.box[2] = rows;
@@ -43,15 +43,15 @@ static int launch_group_jobs(void (*kernel)(group_gemm_args), int kind, group_ge
     if (code == 0 && has_gate)
         code = map_matrices(kind, g.a, g.a.groups.gate, rows, &g.gate);
     if (code == 0)
-        code = ln_count_cores(&n_cores);
+        code = ln_count_sms(&n_cores);
     if (code == 0)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)shared_bytes);
     if (code != 0)
         return code;
-    size_t jobs = (size_t)ln_tile_blocks(g.a.p, COLUMNS / (has_gate ? 2 : 1)) * g.a.n_slots;
+    size_t jobs = (size_t)ln_gemm_output_tiles(g.a.p, COLUMNS / (has_gate ? 2 : 1)) * g.a.n_slots;
     dim3 grid(jobs < n_cores ? (unsigned)jobs : n_cores);
-    return ln_launch(kernel, grid, GEMM_THREADS, shared_bytes, stream, g);
+    return ln_pdl_launch(kernel, grid, GEMM_THREADS, shared_bytes, stream, g);
 }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -83,7 +83,7 @@ static __device__ __forceinline__ bool find_group_job(const group_gemm_args &g, 
 template <int KIND, bool GATE>
 static __device__ __forceinline__ const float *find_group_scales(const group_gemm_args &g,
                                                                  const group_job &job) {
-    const ln_tile_groups &groups = g.a.groups;
+    const ln_gemm_groups &groups = g.a.groups;
     const uint8_t *weight = ln_matrix_of_group(groups.weight, job.slot.group);
     const uint8_t *gate = GATE ? ln_matrix_of_group(groups.gate, job.slot.group) : NULL;
     return find_row_scales<KIND, GATE>(weight, gate, g.a.p.parts[0].epilogue.n_out, g.a.p.n_tiles,
@@ -97,7 +97,7 @@ static __device__ __forceinline__ void finish_group(const group_gemm_args &g, un
     group_job job;
     asm volatile("" : "+r"(number));
     find_group_job<GATE>(g, number, job);
-    const ln_tile_groups &groups = g.a.groups;
+    const ln_gemm_groups &groups = g.a.groups;
     ln_epilogue e = g.a.p.parts[0].epilogue;
     e.bias = ln_bias_of_group(groups.weight, job.slot.group);
     e.gate_bias = GATE ? ln_bias_of_group(groups.gate, job.slot.group) : NULL;

@@ -9,11 +9,11 @@
 #include "backend/cuda/gemm/matrices.cuh"
 #include "backend/cuda/gemm/args.cuh"
 
-typedef struct ln_tile_groups {
+typedef struct ln_gemm_groups {
     unsigned n_groups;
     const int32_t *order, *starts; /* order NULL: row r is of group r % n_groups */
     ln_matrices weight, gate;
-} ln_tile_groups;
+} ln_gemm_groups;
 
 /* n rows of a group, from its row `begin` on (in order, with an order); n 0: none. */
 typedef struct ln_group_slot {
@@ -29,23 +29,23 @@ typedef struct ln_listed_slot {
 
 /* What a kernel by groups takes: parts[0] is that of the first group. */
 typedef struct ln_grouped_args {
-    ln_tile_args p;
-    ln_tile_groups groups;
+    ln_gemm_args p;
+    ln_gemm_groups groups;
     ln_listed_slot *slots; /* [n_slots] for panels: those without rows last */
     unsigned n_slots;
 } ln_grouped_args;
 
 /* For many rows, whose x is in panels by slot. */
-int ln_tile_group_gemm(int kind, const ln_grouped_args &args, cudaStream_t stream);
+int ln_gemm_sm90_grouped(int kind, const ln_grouped_args &args, cudaStream_t stream);
 /* The same of INT8 and INT4. */
-int ln_tile_group_gemm_int(int kind, const ln_grouped_args &args, cudaStream_t stream);
+int ln_gemm_sm90_grouped_int(int kind, const ln_grouped_args &args, cudaStream_t stream);
 
 /* Converts rows of x to panels, each with the rows of a slot; x->n_rows: of all panels. */
-int ln_tile_x_convert_groups(const ln_tile_x *x, const ln_tile_groups &groups,
+int ln_act_convert_groups(const ln_converted_act *x, const ln_gemm_groups &groups,
                              const ln_listed_slot *slots, size_t rows_per_x, ln_cuda_stream stream);
 
 /* Slots for n_rows rows at the most. */
-static inline size_t ln_most_slots(const ln_tile_groups &g, size_t n_rows, unsigned rows) {
+static inline size_t ln_most_slots(const ln_gemm_groups &g, size_t n_rows, unsigned rows) {
     if (g.order == NULL)
         return g.n_groups * (size_t)ln_ceil_div(ln_ceil_div(n_rows, g.n_groups), rows);
     size_t most = n_rows / rows + (n_rows < g.n_groups ? n_rows : g.n_groups);
@@ -53,7 +53,7 @@ static inline size_t ln_most_slots(const ln_tile_groups &g, size_t n_rows, unsig
 }
 
 template <unsigned ROWS>
-static __device__ __forceinline__ ln_group_slot ln_find_head_slot(const ln_tile_groups &g,
+static __device__ __forceinline__ ln_group_slot ln_find_head_slot(const ln_gemm_groups &g,
                                                                   size_t n_rows, unsigned number) {
     size_t most = (n_rows + g.n_groups - 1) / g.n_groups;
     unsigned per_group = (unsigned)((most + ROWS - 1) / ROWS);
@@ -66,7 +66,7 @@ static __device__ __forceinline__ ln_group_slot ln_find_head_slot(const ln_tile_
 
 /* Slot `number`; all lanes of a warp call together. */
 template <unsigned ROWS>
-static __device__ __forceinline__ ln_group_slot ln_find_slot(const ln_tile_groups &g, size_t n_rows,
+static __device__ __forceinline__ ln_group_slot ln_find_slot(const ln_gemm_groups &g, size_t n_rows,
                                                              unsigned number) {
     if (g.order == NULL)
         return ln_find_head_slot<ROWS>(g, n_rows, number);
@@ -101,7 +101,7 @@ static __device__ __forceinline__ ln_group_slot ln_find_slot(const ln_tile_group
 
 /* Slot `number` and which others its group has. */
 template <unsigned ROWS>
-static __device__ __forceinline__ ln_listed_slot ln_find_in_list(const ln_tile_groups &g,
+static __device__ __forceinline__ ln_listed_slot ln_find_in_list(const ln_gemm_groups &g,
                                                                  size_t n_rows, unsigned number) {
     ln_listed_slot listed = {ln_find_slot<ROWS>(g, n_rows, number), 0, 0};
     const ln_group_slot &slot = listed.slot;
@@ -118,7 +118,7 @@ static __device__ __forceinline__ ln_listed_slot ln_find_in_list(const ln_tile_g
 }
 
 /* The row of the result that row i of a slot is. */
-static __device__ __forceinline__ size_t ln_slot_row(const ln_tile_groups &g,
+static __device__ __forceinline__ size_t ln_slot_row(const ln_gemm_groups &g,
                                                      const ln_group_slot &slot, unsigned i) {
     if (g.order == NULL)
         return slot.group + (slot.begin + i) * g.n_groups;
@@ -126,8 +126,8 @@ static __device__ __forceinline__ size_t ln_slot_row(const ln_tile_groups &g,
 }
 
 /* The matrices and biases of a group. */
-static __device__ __forceinline__ void ln_take_group(const ln_tile_groups &g, unsigned group,
-                                                     ln_tile_part &part) {
+static __device__ __forceinline__ void ln_take_group(const ln_gemm_groups &g, unsigned group,
+                                                     ln_gemm_part &part) {
     part.weight = ln_matrix_of_group(g.weight, group);
     part.gate = g.gate.data != NULL ? ln_matrix_of_group(g.gate, group) : NULL;
     part.epilogue.bias = ln_bias_of_group(g.weight, group);

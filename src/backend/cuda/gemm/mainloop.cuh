@@ -11,7 +11,7 @@
 
 /* A stage: ROWS rows of x, with PRECISE what rounding left of them, and the tiles of each warp. */
 template <int KIND, int ROWS, bool PRECISE> struct stage_shape {
-    static constexpr unsigned TILE_BYTES = ln_tile_bytes(KIND), W_BYTES = WARPS * TILE_BYTES;
+    static constexpr unsigned TILE_BYTES = ln_weight_tile_bytes(KIND), W_BYTES = WARPS * TILE_BYTES;
     static constexpr unsigned X_BYTES = ROWS * 128, TILES_AT = X_BYTES * (PRECISE ? 2 : 1);
     static constexpr unsigned USED = TILES_AT + W_BYTES, BYTES = (USED + 1023) / 1024 * 1024;
     static constexpr unsigned MOST = (MAX_SHARED - OUT_BYTES) / BYTES;
@@ -25,15 +25,15 @@ template <int KIND, int ROWS, bool PRECISE> struct stage_shape {
 template <int KIND>
 static __device__ __forceinline__ void load_half(const char *tile, int half, unsigned lane,
                                                  uint4 a[2]) {
-    if constexpr (ln_tile_widens_bytes(KIND)) {
-        const char *scales = tile + ln_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
+    if constexpr (ln_weight_tile_bytes_to_f16(KIND)) {
+        const char *scales = tile + ln_weight_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
         ln_widen_bytes<KIND>(*(const uint4 *)(tile + half * 512 + lane * 16),
                              *(const uint32_t *)scales, *(const uint32_t *)(scales + 64), a);
-    } else if constexpr (ln_tile_is_narrow(KIND)) {
-        const char *scales = tile + ln_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
+    } else if constexpr (ln_weight_tile_dequantizes_to_f16(KIND)) {
+        const char *scales = tile + ln_weight_tile_scale_at(KIND, 0, 0) + lane / 4 * 8 + half * 4;
         uint2 numbers = *(const uint2 *)(tile + lane * 16 + half * 8);
         uint32_t above = 0;
-        if constexpr (ln_tile_has_bits_above(KIND))
+        if constexpr (ln_weight_tile_has_bits_above(KIND))
             above = *(const uint32_t *)(tile + 512 + lane * 8 + half * 4);
         ln_widen<KIND>(numbers, above, *(const uint32_t *)scales, *(const uint32_t *)(scales + 64),
                        lane, a);
@@ -47,10 +47,10 @@ static __device__ __forceinline__ void load_half(const char *tile, int half, uns
 template <int KIND, int N>
 static __device__ __forceinline__ void multiply_step(float (&sum)[N], const uint4 &a,
                                                      const char *x, bool adds = true) {
-    if constexpr (ln_tile_is_narrow(KIND))
-        ln_wgmma_f16(sum, a, ln_wgmma_rows(x), adds);
+    if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
+        ln_wgmma_f16(sum, a, ln_wgmma_desc_swizzle128(x), adds);
     else
-        ln_wgmma_bf16(sum, a, ln_wgmma_rows(x), adds);
+        ln_wgmma_bf16(sum, a, ln_wgmma_desc_swizzle128(x), adds);
 }
 
 /* What sums stand for where rows of x, and maybe of weights, have scales. x_scales: of a panel. */
@@ -60,7 +60,7 @@ static __device__ __forceinline__ void scale_sums(const float *x_scales, const f
     unsigned lane = threadIdx.x % LN_WARP;
     float w0 = 1.0f, w1 = 1.0f;
     x_scales += lane % 4 * 2;
-    if constexpr (ln_tile_has_row_scales(KIND))
+    if constexpr (ln_weight_tile_has_row_scales(KIND))
         w0 = scales[lane / 4], w1 = scales[lane / 4 + 8];
 #pragma unroll
     for (int j = 0; j < N / 4; j++) {
@@ -81,7 +81,7 @@ static __device__ __forceinline__ bool lags(const stretch &own) {
 
 static __device__ __forceinline__ void lag_behind(const stretch &own, pipe &pipe, unsigned number) {
     if (lags(own) && threadIdx.x / GROUP_THREADS == 1)
-        ln_barrier_wait(&pipe.led, number / gridDim.x % 2);
+        ln_mbarrier_wait(&pipe.led, number / gridDim.x % 2);
 }
 
 static __device__ __forceinline__ void let_follow(const stretch &own, pipe &pipe, unsigned tile) {
@@ -94,12 +94,12 @@ static __device__ __forceinline__ void let_follow(const stretch &own, pipe &pipe
  * weights of the next come to registers. IS_PRECISE: of these linears, of which some are. SHARED:
  * the sums of slices are left for all blocks of the tile, and total has no meaning. */
 template <int KIND, bool PRECISE, bool IS_PRECISE, bool SHARED, int N>
-static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsigned number,
+static __device__ __forceinline__ void multiply_as(const ln_gemm_args &p, unsigned number,
                                                    stretch own, const char *stages, pipe &pipe,
                                                    place &at, float (&total)[N]) {
     typedef stage_shape<KIND, 2 * N, PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
+    unsigned per_slice = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const char *weights = stages + shape::TILES_AT + warp * shape::TILE_BYTES;
     float sum[N];
     uint4 a[4];
@@ -107,7 +107,7 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsign
     for (int i = 0; i < N; i++)
         total[i] = -0.0f, sum[i] = 0.0f; /* -0 + x is x */
     lag_behind(own, pipe, number);
-    ln_barrier_wait(&pipe.full[at.stage], at.parity);
+    ln_mbarrier_wait(&pipe.full[at.stage], at.parity);
     load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
     for (unsigned begin = own.begin; begin < own.end; begin += per_slice) {
         unsigned end = min(begin + per_slice, own.end), last = 0;
@@ -144,7 +144,7 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsign
             last = at.stage;
             advance<shape::N_STAGES>(at);
             if (tile + 1 < own.end) {
-                ln_barrier_wait(&pipe.full[at.stage], at.parity);
+                ln_mbarrier_wait(&pipe.full[at.stage], at.parity);
                 load_half<KIND>(weights + at.stage * shape::BYTES, 0, lane, a);
             }
         }
@@ -161,7 +161,7 @@ static __device__ __forceinline__ void multiply_as(const ln_tile_args &p, unsign
 
 template <int KIND, bool PRECISE, bool SHARED, int N>
 static __device__ __forceinline__ void
-multiply(const ln_tile_args &p, unsigned number, const stretch &own, bool precise,
+multiply(const ln_gemm_args &p, unsigned number, const stretch &own, bool precise,
          const char *stages, pipe &pipe, place &at, float (&total)[N]) {
     if (PRECISE && precise)
         multiply_as<KIND, PRECISE, PRECISE, SHARED>(p, number, own, stages, pipe, at, total);

@@ -7,12 +7,12 @@
 #include "backend/cuda/gemm/mma_fragments.cuh"
 #include "backend/cuda/gemm/split_k.cuh"
 
-enum { PANEL = LN_TILE_PANEL(LN_TILE_INT8), N_SUMS = PANEL / 2, N_BLOCKS = 8 };
+enum { PANEL = LN_ACT_TILE_ROWS(LN_LAYOUT_INT8), N_SUMS = PANEL / 2, N_BLOCKS = 8 };
 enum { X_BYTES = PANEL * 256, SCALE_BYTES = PANEL * N_BLOCKS * 4 };
 
 /* A stage: x in panels, its scales, then the tiles of each warp. */
 template <int KIND> struct stage_shape {
-    static constexpr unsigned TILE_BYTES = ln_tile_bytes(KIND), W_BYTES = WARPS * TILE_BYTES;
+    static constexpr unsigned TILE_BYTES = ln_weight_tile_bytes(KIND), W_BYTES = WARPS * TILE_BYTES;
     static constexpr unsigned TILES_AT = X_BYTES + SCALE_BYTES, BYTES = TILES_AT + W_BYTES;
     static constexpr unsigned N_STAGES = (MAX_SHARED - OUT_BYTES) / BYTES;
     static constexpr unsigned SHARED = N_STAGES * BYTES + OUT_BYTES;
@@ -23,7 +23,7 @@ template <int KIND> struct stage_shape {
 /* The A operand of a block of a tile of int8 or int4 numbers. */
 template <int KIND>
 static __device__ __forceinline__ uint4 load_block(const char *tile, unsigned lane, int block) {
-    if constexpr (KIND == LN_TILE_INT8)
+    if constexpr (KIND == LN_LAYOUT_INT8)
         return *(const uint4 *)(tile + (block * 32 + lane) * 16);
     else
         return ln_unpack_int4(*(const uint4 *)(tile + (block / 2 * 32 + lane) * 16), block);
@@ -33,7 +33,7 @@ static __device__ __forceinline__ uint4 load_block(const char *tile, unsigned la
 static __device__ __forceinline__ void begin_block(const uint4 &a, const char *x, int block,
                                                    int (&c)[N_SUMS]) {
     ln_wgmma_fence();
-    ln_wgmma_int8(c, a, ln_wgmma_rows(x + block / 4 * (PANEL * 128) + block % 4 * 32));
+    ln_wgmma_int8(c, a, ln_wgmma_desc_swizzle128(x + block / 4 * (PANEL * 128) + block % 4 * 32));
     ln_wgmma_commit();
 }
 
@@ -54,12 +54,12 @@ static __device__ __forceinline__ void add_block(const int c[N_SUMS], float w0, 
 /* Sums of a tile of results. While a block is scaled the next one is multiplied. SHARED: as in
  * mainloop.cuh. */
 template <int KIND, bool SHARED>
-static __device__ __forceinline__ void multiply(const ln_tile_args &p, stretch own,
+static __device__ __forceinline__ void multiply(const ln_gemm_args &p, stretch own,
                                                 const char *stages, pipe &pipe, place &at,
                                                 float (&total)[N_SUMS]) {
     typedef stage_shape<KIND> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
+    unsigned per_slice = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     float sum[N_SUMS];
 #pragma unroll
     for (int i = 0; i < N_SUMS; i++)
@@ -77,10 +77,10 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, stretch o
             const float *x_scales = (const float *)(x + X_BYTES) + lane % 4 * 2;
             int c[2][N_SUMS];
             uint4 w_scales[2], a[2];
-            ln_barrier_wait(&pipe.full[at.stage], at.parity);
+            ln_mbarrier_wait(&pipe.full[at.stage], at.parity);
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                w_scales[i] = *(const uint4 *)(w + ln_tile_scale_at(KIND, lane / 4 + 8 * i, 0));
+                w_scales[i] = *(const uint4 *)(w + ln_weight_tile_scale_at(KIND, lane / 4 + 8 * i, 0));
             a[0] = load_block<KIND>(w, lane, 0);
             begin_block(a[0], x, 0, c[0]);
 #pragma unroll
@@ -94,8 +94,8 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, stretch o
                 }
                 ln_wgmma_keep(a[block % 2]);
                 ln_wgmma_keep(c[block % 2]);
-                add_block(c[block % 2], ln_tile_scale((const uint32_t *)&w_scales[0], block),
-                          ln_tile_scale((const uint32_t *)&w_scales[1], block),
+                add_block(c[block % 2], ln_weight_tile_scale((const uint32_t *)&w_scales[0], block),
+                          ln_weight_tile_scale((const uint32_t *)&w_scales[1], block),
                           x_scales + block * 64, sum);
             }
             release(&pipe.empty[at.stage], lane);

@@ -11,7 +11,7 @@ typedef struct ln_matrices {
     size_t data_stride;  /* bytes to the next group's */
     size_t bias_stride;  /* floats */
     size_t row_bytes;
-    int tiles; /* ln_tile_kind */
+    int tiles; /* ln_weight_layout */
 } ln_matrices;
 
 /* Whether weights[n] (NULL: there are none) are of one type and lie at equal distances, and how

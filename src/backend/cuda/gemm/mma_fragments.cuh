@@ -13,7 +13,7 @@ enum { LN_INT_START_BITS = 0x4b400000 };
 #define LN_INT_START 12582912.0f
 
 template <int KIND> struct ln_lane_tile;
-template <> struct ln_lane_tile<LN_TILE_BF16> {
+template <> struct ln_lane_tile<LN_LAYOUT_BF16> {
     enum { UNIT = 64 };
     uint4 steps[4];
 };
@@ -22,27 +22,27 @@ struct ln_lane_narrow {
     uint4 numbers;
     uint2 above, scales[2]; /* of rows g and g + 8 */
 };
-template <> struct ln_lane_tile<LN_TILE_Q4> : ln_lane_narrow {};
-template <> struct ln_lane_tile<LN_TILE_Q5> : ln_lane_narrow {};
-template <> struct ln_lane_tile<LN_TILE_Q6> : ln_lane_narrow {};
-template <> struct ln_lane_tile<LN_TILE_MXFP4> : ln_lane_narrow {};
+template <> struct ln_lane_tile<LN_LAYOUT_Q4> : ln_lane_narrow {};
+template <> struct ln_lane_tile<LN_LAYOUT_Q5> : ln_lane_narrow {};
+template <> struct ln_lane_tile<LN_LAYOUT_Q6> : ln_lane_narrow {};
+template <> struct ln_lane_tile<LN_LAYOUT_MXFP4> : ln_lane_narrow {};
 struct ln_lane_bytes {
     enum { UNIT = 64 };
     uint4 blocks[2];
     uint2 scales[2];
 };
-template <> struct ln_lane_tile<LN_TILE_F8> : ln_lane_bytes {};
-template <> struct ln_lane_tile<LN_TILE_I8> : ln_lane_bytes {};
-template <> struct ln_lane_tile<LN_TILE_INT8> {
+template <> struct ln_lane_tile<LN_LAYOUT_F8> : ln_lane_bytes {};
+template <> struct ln_lane_tile<LN_LAYOUT_I8> : ln_lane_bytes {};
+template <> struct ln_lane_tile<LN_LAYOUT_INT8> {
     enum { UNIT = 128 };
     uint4 blocks[4];
     uint32_t scales[2][2]; /* of rows g and g + 8 */
 };
-template <> struct ln_lane_tile<LN_TILE_INT8_ROW> {
+template <> struct ln_lane_tile<LN_LAYOUT_INT8_ROW> {
     enum { UNIT = 128 };
     uint4 blocks[4];
 };
-template <> struct ln_lane_tile<LN_TILE_INT4> {
+template <> struct ln_lane_tile<LN_LAYOUT_INT4> {
     enum { UNIT = 256 };
     uint4 blocks[4];
     uint32_t scales[2][4];
@@ -50,21 +50,21 @@ template <> struct ln_lane_tile<LN_TILE_INT4> {
 
 /* A lane's share of eight rows of x in the columns of a unit. */
 template <int KIND, bool PRECISE> struct ln_lane_x {
-    enum { BLOCKS = ln_lane_tile<KIND>::UNIT / LN_TILE_BLOCK };
+    enum { BLOCKS = ln_lane_tile<KIND>::UNIT / LN_SCALE_BLOCK };
     uint4 values[BLOCKS / 2];
     float scales[2][BLOCKS]; /* of rows 2 t and 2 t + 1 */
 };
-template <bool PRECISE> struct ln_lane_x<LN_TILE_BF16, PRECISE> {
+template <bool PRECISE> struct ln_lane_x<LN_LAYOUT_BF16, PRECISE> {
     uint4 values[2], rest[PRECISE ? 2 : 1];
 };
-template <bool PRECISE> struct ln_lane_x<LN_TILE_Q4, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
-template <bool PRECISE> struct ln_lane_x<LN_TILE_Q5, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
-template <bool PRECISE> struct ln_lane_x<LN_TILE_Q6, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_LAYOUT_Q4, PRECISE> : ln_lane_x<LN_LAYOUT_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_LAYOUT_Q5, PRECISE> : ln_lane_x<LN_LAYOUT_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_LAYOUT_Q6, PRECISE> : ln_lane_x<LN_LAYOUT_BF16, PRECISE> {};
 template <bool PRECISE>
-struct ln_lane_x<LN_TILE_MXFP4, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
-template <bool PRECISE> struct ln_lane_x<LN_TILE_F8, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
-template <bool PRECISE> struct ln_lane_x<LN_TILE_I8, PRECISE> : ln_lane_x<LN_TILE_BF16, PRECISE> {};
-template <bool PRECISE> struct ln_lane_x<LN_TILE_INT8_ROW, PRECISE> { uint4 values[2]; };
+struct ln_lane_x<LN_LAYOUT_MXFP4, PRECISE> : ln_lane_x<LN_LAYOUT_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_LAYOUT_F8, PRECISE> : ln_lane_x<LN_LAYOUT_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_LAYOUT_I8, PRECISE> : ln_lane_x<LN_LAYOUT_BF16, PRECISE> {};
+template <bool PRECISE> struct ln_lane_x<LN_LAYOUT_INT8_ROW, PRECISE> { uint4 values[2]; };
 
 static __device__ __forceinline__ uint4 ln_load_streamed(const uint8_t *at) {
     uint4 v;
@@ -78,21 +78,21 @@ static __device__ __forceinline__ uint4 ln_load_streamed(const uint8_t *at) {
 template <int KIND>
 static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsigned unit,
                                                     unsigned lane, ln_lane_tile<KIND> &out) {
-    constexpr unsigned PER_TILE = ln_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
-    const uint8_t *tile = tiles + (size_t)(unit / PER_TILE) * ln_tile_bytes(KIND);
+    constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
+    const uint8_t *tile = tiles + (size_t)(unit / PER_TILE) * ln_weight_tile_bytes(KIND);
     const uint8_t *values = tile + unit % PER_TILE * 2048 + lane * 16;
-    if constexpr (ln_tile_is_narrow(KIND)) {
-        if constexpr (ln_tile_widens_bytes(KIND)) {
+    if constexpr (ln_weight_tile_dequantizes_to_f16(KIND)) {
+        if constexpr (ln_weight_tile_bytes_to_f16(KIND)) {
             out.blocks[0] = ln_load_streamed(values);
             out.blocks[1] = ln_load_streamed(values + 512);
         } else {
             out.numbers = ln_load_streamed(values);
         }
-        if constexpr (ln_tile_has_bits_above(KIND))
+        if constexpr (ln_weight_tile_has_bits_above(KIND))
             out.above = __ldg((const uint2 *)(tile + 512) + lane);
-        out.scales[0] = __ldg((const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4, 0)));
-        out.scales[1] = __ldg((const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4 + 8, 0)));
-    } else if constexpr (KIND == LN_TILE_BF16) {
+        out.scales[0] = __ldg((const uint2 *)(tile + ln_weight_tile_scale_at(KIND, lane / 4, 0)));
+        out.scales[1] = __ldg((const uint2 *)(tile + ln_weight_tile_scale_at(KIND, lane / 4 + 8, 0)));
+    } else if constexpr (KIND == LN_LAYOUT_BF16) {
 #pragma unroll
         for (int i = 0; i < 4; i++)
             out.steps[i] = ln_load_streamed(values + i * 512);
@@ -101,11 +101,11 @@ static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsign
         for (int i = 0; i < 4; i++)
             out.blocks[i] = ln_load_streamed(values + i * 512);
     }
-    if constexpr (KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4) {
-        const uint8_t *scales = tile + ln_tile_scale_at(KIND, lane / 4, 0);
+    if constexpr (KIND == LN_LAYOUT_INT8 || KIND == LN_LAYOUT_INT4) {
+        const uint8_t *scales = tile + ln_weight_tile_scale_at(KIND, lane / 4, 0);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            if constexpr (KIND == LN_TILE_INT8) {
+            if constexpr (KIND == LN_LAYOUT_INT8) {
                 uint2 two = __ldg((const uint2 *)(scales + i * 128) + unit % PER_TILE);
                 out.scales[i][0] = two.x, out.scales[i][1] = two.y;
             } else {
@@ -122,30 +122,30 @@ template <int KIND>
 static __device__ __forceinline__ void ln_take_unit(const uint8_t *tile, unsigned unit,
                                                     unsigned lane, ln_lane_tile<KIND> &out) {
     const uint8_t *values = tile + unit * 2048 + lane * 16;
-    if constexpr (ln_tile_is_narrow(KIND)) {
-        if constexpr (ln_tile_widens_bytes(KIND)) {
+    if constexpr (ln_weight_tile_dequantizes_to_f16(KIND)) {
+        if constexpr (ln_weight_tile_bytes_to_f16(KIND)) {
             out.blocks[0] = *(const uint4 *)values;
             out.blocks[1] = *(const uint4 *)(values + 512);
         } else {
             out.numbers = *(const uint4 *)values;
         }
-        if constexpr (ln_tile_has_bits_above(KIND))
+        if constexpr (ln_weight_tile_has_bits_above(KIND))
             out.above = ((const uint2 *)(tile + 512))[lane];
-        out.scales[0] = *(const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4, 0));
-        out.scales[1] = *(const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4 + 8, 0));
+        out.scales[0] = *(const uint2 *)(tile + ln_weight_tile_scale_at(KIND, lane / 4, 0));
+        out.scales[1] = *(const uint2 *)(tile + ln_weight_tile_scale_at(KIND, lane / 4 + 8, 0));
     } else {
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            if constexpr (KIND == LN_TILE_BF16)
+            if constexpr (KIND == LN_LAYOUT_BF16)
                 out.steps[i] = *(const uint4 *)(values + i * 512);
             else
                 out.blocks[i] = *(const uint4 *)(values + i * 512);
     }
-    if constexpr (KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4) {
-        const uint8_t *scales = tile + ln_tile_scale_at(KIND, lane / 4, 0);
+    if constexpr (KIND == LN_LAYOUT_INT8 || KIND == LN_LAYOUT_INT4) {
+        const uint8_t *scales = tile + ln_weight_tile_scale_at(KIND, lane / 4, 0);
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            if constexpr (KIND == LN_TILE_INT8)
+            if constexpr (KIND == LN_LAYOUT_INT8)
                 *(uint2 *)out.scales[i] = *((const uint2 *)(scales + i * 128) + unit);
             else
                 *(uint4 *)out.scales[i] = *(const uint4 *)(scales + i * 128);
@@ -172,20 +172,20 @@ static __device__ __forceinline__ uint32_t ln_two_f4(uint32_t numbers, int i) {
 template <int KIND>
 static __device__ __forceinline__ void ln_widen(uint2 numbers, uint32_t above, uint32_t pair0,
                                                 uint32_t pair1, unsigned lane, uint4 steps[2]) {
-    constexpr int MIDDLE = ln_tile_middle(KIND);
+    constexpr int MIDDLE = ln_weight_tile_middle(KIND);
     const __half2 pairs[2] = {*(const __half2 *)&pair0, *(const __half2 *)&pair1};
     const uint32_t swapped = __byte_perm(above, 0, 0x2301);
     const uint32_t above_at[4] = {above, above >> 2, swapped, swapped >> 2};
     uint32_t words[8];
     __half2 scales[2] = {__low2half2(pairs[0]), __low2half2(pairs[1])};
-    if constexpr (KIND == LN_TILE_Q6) {
+    if constexpr (KIND == LN_LAYOUT_Q6) {
         unsigned which = lane % 4 >= 2 ? 0x3232 : 0x1010;
         *(uint32_t *)&scales[0] = __byte_perm(pair0, 0, which);
         *(uint32_t *)&scales[1] = __byte_perm(pair1, 0, which);
     }
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        if constexpr (KIND == LN_TILE_MXFP4) {
+        if constexpr (KIND == LN_LAYOUT_MXFP4) {
             uint32_t two = ln_two_f4(i < 4 ? numbers.x : numbers.y, i % 4);
             __half2 scaled = __hmul2(*(__half2 *)&two, scales[i % 2]);
             words[i] = *(uint32_t *)&scaled;
@@ -194,12 +194,12 @@ static __device__ __forceinline__ void ln_widen(uint2 numbers, uint32_t above, u
         const bool is_odd = i % 2;
         uint32_t q = (i < 4 ? numbers.x : numbers.y) >> i % 4 / 2 * 8;
         q = ln_and_or(q, is_odd ? 0x00f000f0u : 0x000f000fu, 0x64006400u);
-        if constexpr (ln_tile_has_bits_above(KIND))
+        if constexpr (ln_weight_tile_has_bits_above(KIND))
             q = ln_and_or(above_at[i / 2], is_odd ? 0x03000300u : 0x00300030u, q);
         __half2 x = *(__half2 *)&q;
         x = is_odd ? __hfma2(x, __float2half2_rn(1.0f / 16.0f), __float2half2_rn(-64.0f - MIDDLE))
                    : __hsub2(x, __float2half2_rn(1024.0f + MIDDLE));
-        x = KIND == LN_TILE_Q6 ? __hmul2(x, scales[i % 2])
+        x = KIND == LN_LAYOUT_Q6 ? __hmul2(x, scales[i % 2])
                                : __hfma2(x, scales[i % 2], __high2half2(pairs[i % 2]));
         words[i] = *(uint32_t *)&x;
     }
@@ -217,7 +217,7 @@ static __device__ __forceinline__ void ln_widen_bytes(const uint4 &block, uint32
     for (int i = 0; i < 8; i++) {
         uint32_t scale = __byte_perm(i % 2 ? pair1 : pair0, 0, 0x1010);
         uint32_t two = from[i / 4 * 2 + i % 2] >> i % 4 / 2 * 16 & 0xffff;
-        __half2 x = KIND == LN_TILE_F8 ? ln_two_f8(two) : ln_two_i8(two);
+        __half2 x = KIND == LN_LAYOUT_F8 ? ln_two_f8(two) : ln_two_i8(two);
         x = __hmul2(x, *(__half2 *)&scale);
         words[i] = *(uint32_t *)&x;
     }
@@ -230,7 +230,7 @@ template <int KIND>
 static __device__ __forceinline__ void ln_widen_unit(const ln_lane_tile<KIND> &tile,
                                                      uint4 steps[4]) {
     unsigned lane = threadIdx.x % LN_WARP;
-    if constexpr (ln_tile_widens_bytes(KIND)) {
+    if constexpr (ln_weight_tile_bytes_to_f16(KIND)) {
         ln_widen_bytes<KIND>(tile.blocks[0], tile.scales[0].x, tile.scales[1].x, steps);
         ln_widen_bytes<KIND>(tile.blocks[1], tile.scales[0].y, tile.scales[1].y, steps + 2);
     } else {
@@ -258,7 +258,7 @@ static __device__ __forceinline__ void ln_mma_f16(float c[4], const uint4 &a, ui
 }
 
 /* START + the sums. */
-static __device__ __forceinline__ void ln_mma_int8(float c[4], const uint4 &a, uint32_t b0,
+static __device__ __forceinline__ void ln_mma_m16n8k32_int8(float c[4], const uint4 &a, uint32_t b0,
                                                    uint32_t b1) {
     int bits[4];
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, "
@@ -288,7 +288,7 @@ static __device__ __forceinline__ void ln_mma_whole(float c[4], const uint4 &a, 
 
 /* The sum of two slices: of whole numbers that of INT8_ROW. */
 template <int KIND> static __device__ __forceinline__ float ln_add_slices(float a, float b) {
-    if constexpr (KIND == LN_TILE_INT8_ROW)
+    if constexpr (KIND == LN_LAYOUT_INT8_ROW)
         return __int_as_float(__float_as_int(a) + __float_as_int(b));
     else
         return a + b;
@@ -300,7 +300,7 @@ static __device__ __forceinline__ float ln_add_scaled(float c, float w, float w_
     return fmaf(fmaf(c, w, w_start), x, sum);
 }
 
-static __device__ __forceinline__ float ln_tile_scale(const uint32_t *scales, int block) {
+static __device__ __forceinline__ float ln_weight_tile_scale(const uint32_t *scales, int block) {
     return ln_f16((uint16_t)(scales[block / 2] >> block % 2 * 16));
 }
 
@@ -314,12 +314,12 @@ static __device__ __forceinline__ uint4 ln_unpack_int4(const uint4 &two, int blo
 /* The share of eight rows of x: values and rest of row `g`, scales of rows 2 t and 2 t + 1; all
  * are offsets in elements. By plain loads: those of constant data may come before a wait. */
 template <int KIND, bool PRECISE>
-static __device__ __forceinline__ void ln_load_x(const ln_tile_x_parts &x, size_t row, size_t row0,
+static __device__ __forceinline__ void ln_load_x(const ln_act_view &x, size_t row, size_t row0,
                                                  size_t row1, unsigned unit, unsigned lane,
                                                  ln_lane_x<KIND, PRECISE> &out) {
     constexpr int UNIT = ln_lane_tile<KIND>::UNIT;
     size_t col = (size_t)unit * UNIT;
-    if constexpr (ln_tile_meets_16(KIND)) {
+    if constexpr (ln_weight_tile_has_16_bit_act(KIND)) {
         const uint4 *values = (const uint4 *)(x.bf16 + row + col + lane % 4 * 8);
         out.values[0] = values[0], out.values[1] = values[4];
         if constexpr (PRECISE) {
@@ -332,9 +332,9 @@ static __device__ __forceinline__ void ln_load_x(const ln_tile_x_parts &x, size_
         for (int i = 0; i < UNIT / 64; i++)
             out.values[i] = values[i * 4];
     }
-    if constexpr (KIND == LN_TILE_INT8 || KIND == LN_TILE_INT4) {
-        const float4 *s0 = (const float4 *)(x.scales + (row0 + col) / LN_TILE_BLOCK);
-        const float4 *s1 = (const float4 *)(x.scales + (row1 + col) / LN_TILE_BLOCK);
+    if constexpr (KIND == LN_LAYOUT_INT8 || KIND == LN_LAYOUT_INT4) {
+        const float4 *s0 = (const float4 *)(x.scales + (row0 + col) / LN_SCALE_BLOCK);
+        const float4 *s1 = (const float4 *)(x.scales + (row1 + col) / LN_SCALE_BLOCK);
 #pragma unroll
         for (int i = 0; i < UNIT / 128; i++) {
             *(float4 *)&out.scales[0][4 * i] = s0[i];
@@ -348,7 +348,7 @@ template <int KIND, bool PRECISE>
 static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<KIND> &tile,
                                                    const ln_lane_x<KIND, PRECISE> &x, bool precise,
                                                    float sum[4]) {
-    if constexpr (ln_tile_is_narrow(KIND)) {
+    if constexpr (ln_weight_tile_dequantizes_to_f16(KIND)) {
         uint4 steps[4];
         ln_widen_unit<KIND>(tile, steps);
 #pragma unroll
@@ -356,7 +356,7 @@ static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<KIND> &til
             ln_mma_f16(sum, steps[2 * i], x.values[i].x, x.values[i].y);
             ln_mma_f16(sum, steps[2 * i + 1], x.values[i].z, x.values[i].w);
         }
-    } else if constexpr (KIND == LN_TILE_BF16) {
+    } else if constexpr (KIND == LN_LAYOUT_BF16) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             ln_mma_bf16(sum, tile.steps[2 * i], x.values[i].x, x.values[i].y);
@@ -371,7 +371,7 @@ static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<KIND> &til
                 ln_mma_bf16(sum, tile.steps[2 * i + 1], x.rest[i].z, x.rest[i].w);
             }
         }
-    } else if constexpr (KIND == LN_TILE_INT8_ROW) {
+    } else if constexpr (KIND == LN_LAYOUT_INT8_ROW) {
 #pragma unroll
         for (int block = 0; block < 4; block++) {
             uint4 two = x.values[block / 2];
@@ -382,14 +382,14 @@ static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<KIND> &til
 #pragma unroll
         for (int block = 0; block < ln_lane_x<KIND, PRECISE>::BLOCKS; block++) {
             uint4 a, two = x.values[block / 2];
-            if constexpr (KIND == LN_TILE_INT8)
+            if constexpr (KIND == LN_LAYOUT_INT8)
                 a = tile.blocks[block];
             else
                 a = ln_unpack_int4(tile.blocks[block / 2], block);
-            float c[4], w0 = ln_tile_scale(tile.scales[0], block);
-            float w1 = ln_tile_scale(tile.scales[1], block);
+            float c[4], w0 = ln_weight_tile_scale(tile.scales[0], block);
+            float w1 = ln_weight_tile_scale(tile.scales[1], block);
             float start0 = -LN_INT_START * w0, start1 = -LN_INT_START * w1;
-            ln_mma_int8(c, a, block % 2 ? two.z : two.x, block % 2 ? two.w : two.y);
+            ln_mma_m16n8k32_int8(c, a, block % 2 ? two.z : two.x, block % 2 ? two.w : two.y);
             sum[0] = ln_add_scaled(c[0], w0, start0, x.scales[0][block], sum[0]);
             sum[1] = ln_add_scaled(c[1], w0, start0, x.scales[1][block], sum[1]);
             sum[2] = ln_add_scaled(c[2], w1, start1, x.scales[0][block], sum[2]);

@@ -25,14 +25,14 @@ find_rows(const ln_grouped_args &a, const ln_group_slot &slot, lane_rows<GROUPS>
 
 template <int KIND, int GROUPS, int AHEAD, bool GATE, bool PRECISE>
 static __global__ void
-__launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_BF16) ? 2 : 1)
+__launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_LAYOUT_BF16) ? 2 : 1)
     tile_group(const __grid_constant__ ln_grouped_args a) {
     __shared__ slices<GROUPS> shared;
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     float up_sum[GROUPS][4] = {}, gate_sum[GROUPS][4] = {};
     float up[(GROUPS + 1) / 2] = {}, gate[(GROUPS + 1) / 2] = {};
-    ln_tile_part part = a.p.parts[0];
-    unsigned tile_rows = ((unsigned)part.epilogue.n_out + LN_TILE_ROWS - 1) / LN_TILE_ROWS;
+    ln_gemm_part part = a.p.parts[0];
+    unsigned tile_rows = ((unsigned)part.epilogue.n_out + LN_WEIGHT_TILE_ROWS - 1) / LN_WEIGHT_TILE_ROWS;
     unsigned tile_row = blockIdx.x % tile_rows;
     ln_group_slot slot = ln_find_slot<8 * GROUPS>(a.groups, a.p.n_rows, blockIdx.x / tile_rows);
     if (slot.n == 0)
@@ -50,11 +50,11 @@ __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_B
 #pragma unroll
     for (int i = 0; i < (GROUPS + 1) / 2; i++) {
         unsigned element = threadIdx.x + i * TILE_THREADS;
-        size_t column = (size_t)tile_row * LN_TILE_ROWS + element % LN_TILE_ROWS;
-        if (element / LN_TILE_ROWS >= slot.n || column >= part.epilogue.n_out)
+        size_t column = (size_t)tile_row * LN_WEIGHT_TILE_ROWS + element % LN_WEIGHT_TILE_ROWS;
+        if (element / LN_WEIGHT_TILE_ROWS >= slot.n || column >= part.epilogue.n_out)
             continue;
-        size_t row = ln_slot_row(a.groups, slot, element / LN_TILE_ROWS);
-        if constexpr (ln_tile_scales_rows(KIND)) {
+        size_t row = ln_slot_row(a.groups, slot, element / LN_WEIGHT_TILE_ROWS);
+        if constexpr (ln_weight_tile_has_act_row_scales(KIND)) {
             up[i] = scale_sum<KIND>(a.p, part.weight, tile_row, row, column, up[i]);
             if constexpr (GATE)
                 gate[i] = scale_sum<KIND>(a.p, part.gate, tile_row, row, column, gate[i]);
@@ -66,7 +66,7 @@ __launch_bounds__(TILE_THREADS, GROUPS == 1 || (GROUPS == 2 && KIND == LN_TILE_B
 /* Grid: a warp for each slot that there may be. */
 template <unsigned ROWS>
 static __global__ void list_slots(const __grid_constant__ ln_grouped_args a) {
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     unsigned number = blockIdx.x * (TILE_THREADS / LN_WARP) + threadIdx.x / LN_WARP;
     if (number >= a.n_slots)
         return;
@@ -81,10 +81,10 @@ template <int KIND, int GROUPS, bool GATE, bool PRECISE>
 static int launch(const ln_grouped_args &args, cudaStream_t stream) {
     constexpr int AHEAD = units_ahead<KIND, GROUPS, GATE>();
     size_t blocks = ln_most_slots(args.groups, args.p.n_rows, 8 * GROUPS) *
-                    ln_tile_blocks(args.p, LN_TILE_ROWS);
+                    ln_gemm_output_tiles(args.p, LN_WEIGHT_TILE_ROWS);
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    return ln_launch(tile_group<KIND, GROUPS, AHEAD, GATE, PRECISE>, dim3((unsigned)blocks),
+    return ln_pdl_launch(tile_group<KIND, GROUPS, AHEAD, GATE, PRECISE>, dim3((unsigned)blocks),
                      TILE_THREADS, 0, stream, args);
 }
 
@@ -101,8 +101,8 @@ static int launch_rows(const ln_grouped_args &args, cudaStream_t stream) {
 
 template <int KIND> static int launch_kind(const ln_grouped_args &args, cudaStream_t stream) {
     bool has_gate = args.p.parts[0].gate != NULL;
-    if constexpr (KIND == LN_TILE_BF16)
-        if (ln_tile_is_precise(args.p))
+    if constexpr (KIND == LN_LAYOUT_BF16)
+        if (ln_gemm_is_precise(args.p))
             return has_gate ? launch_rows<KIND, true, true>(args, stream)
                             : launch_rows<KIND, false, true>(args, stream);
     return has_gate ? launch_rows<KIND, true, false>(args, stream)
@@ -111,16 +111,16 @@ template <int KIND> static int launch_kind(const ln_grouped_args &args, cudaStre
 
 static int launch_tiles(int kind, const ln_grouped_args &args, cudaStream_t stream) {
     switch (kind) {
-    case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(args, stream);
-    case LN_TILE_INT8: return launch_kind<LN_TILE_INT8>(args, stream);
-    case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);
-    case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
-    case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
-    case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
-    case LN_TILE_MXFP4: return launch_kind<LN_TILE_MXFP4>(args, stream);
-    case LN_TILE_I8: return launch_kind<LN_TILE_I8>(args, stream);
-    case LN_TILE_INT8_ROW: return launch_kind<LN_TILE_INT8_ROW>(args, stream);
-    default: return launch_kind<LN_TILE_INT4>(args, stream);
+    case LN_LAYOUT_BF16: return launch_kind<LN_LAYOUT_BF16>(args, stream);
+    case LN_LAYOUT_INT8: return launch_kind<LN_LAYOUT_INT8>(args, stream);
+    case LN_LAYOUT_Q4: return launch_kind<LN_LAYOUT_Q4>(args, stream);
+    case LN_LAYOUT_Q5: return launch_kind<LN_LAYOUT_Q5>(args, stream);
+    case LN_LAYOUT_Q6: return launch_kind<LN_LAYOUT_Q6>(args, stream);
+    case LN_LAYOUT_F8: return launch_kind<LN_LAYOUT_F8>(args, stream);
+    case LN_LAYOUT_MXFP4: return launch_kind<LN_LAYOUT_MXFP4>(args, stream);
+    case LN_LAYOUT_I8: return launch_kind<LN_LAYOUT_I8>(args, stream);
+    case LN_LAYOUT_INT8_ROW: return launch_kind<LN_LAYOUT_INT8_ROW>(args, stream);
+    default: return launch_kind<LN_LAYOUT_INT4>(args, stream);
     }
 }
 
@@ -129,39 +129,39 @@ static int launch_tiles(int kind, const ln_grouped_args &args, cudaStream_t stre
 
 /* Whether WGMMA is worth its panels, which may be filled up with nothing, and there is room for
  * them; *x becomes what they are, args->slots where their list goes. */
-static bool takes_panels(const ln_op_linear *p, ln_grouped_args *args, ln_tile_x *x) {
+static bool takes_panels(const ln_op_linear *p, ln_grouped_args *args, ln_converted_act *x) {
     int kind = (int)p->weight->layout;
     bool is_even = args->groups.order != NULL || p->n_rows % args->groups.n_groups == 0;
-    if (p->n_rows < (size_t)LN_TILE_PANEL_ROWS * args->groups.n_groups ||
-        kind == LN_TILE_INT8_ROW || !is_even || !ln_runs_hopper_code())
+    if (p->n_rows < (size_t)LN_ACT_TILES_MIN_ROWS * args->groups.n_groups ||
+        kind == LN_LAYOUT_INT8_ROW || !is_even || !ln_has_sm90a_code())
         return false;
-    size_t panel = LN_TILE_PANEL(kind), n = ln_most_slots(args->groups, p->n_rows, panel);
-    size_t cols = ln_tile_padded_cols(kind, p->weight->n_cols);
+    size_t panel = LN_ACT_TILE_ROWS(kind), n = ln_most_slots(args->groups, p->n_rows, panel);
+    size_t cols = ln_weight_tile_padded_cols(kind, p->weight->n_cols);
     x->n_rows = n * panel;
     x->in_panels = x->by_group = true;
-    size_t row_bytes = x->is_int8 ? cols + cols / LN_TILE_BLOCK * sizeof(float)
+    size_t row_bytes = x->is_int8 ? cols + cols / LN_SCALE_BLOCK * sizeof(float)
                                   : cols * (x->precise ? 4 : 2) + (x->by_row ? sizeof(float) : 0);
-    args->slots = (ln_listed_slot *)((float *)x->memory + LN_TILE_SPLIT_WORDS);
+    args->slots = (ln_listed_slot *)((float *)x->memory + LN_SPLIT_K_FLAGS);
     args->n_slots = (unsigned)n;
-    size_t list_bytes = LN_TILE_SPLIT_FLOATS * sizeof(float);
+    size_t list_bytes = LN_SPLIT_K_FLOATS * sizeof(float);
     return n <= list_bytes / sizeof(ln_listed_slot) &&
-           x->n_rows <= (x->bytes - LN_TILE_SPLIT_BYTES) / row_bytes &&
-           x->n_rows > LN_TILE_FEW_ROWS;
+           x->n_rows <= (x->bytes - LN_SPLIT_K_BYTES) / row_bytes &&
+           x->n_rows > LN_SMALL_M_ROWS;
 }
 
 template <unsigned ROWS> static int list(const ln_grouped_args &args, cudaStream_t stream) {
-    return ln_launch(list_slots<ROWS>, dim3(ln_ceil_div(args.n_slots, TILE_THREADS / LN_WARP)),
+    return ln_pdl_launch(list_slots<ROWS>, dim3(ln_ceil_div(args.n_slots, TILE_THREADS / LN_WARP)),
                      TILE_THREADS, 0, stream, args);
 }
 
-static int multiply_panels(const ln_op_linear *p, ln_grouped_args &args, const ln_tile_x &x,
+static int multiply_panels(const ln_op_linear *p, ln_grouped_args &args, const ln_converted_act &x,
                            cudaStream_t stream) {
     int kind = (int)p->weight->layout;
-    args.p.x = ln_tile_x_divide(&x);
+    args.p.x = ln_act_view_of(&x);
     int code = args.p.x.panel == 64 ? list<64>(args, stream) : list<128>(args, stream);
     if (code == 0)
-        code = ln_tile_x_convert_groups(&x, args.groups, args.slots, args.p.rows_per_x, stream);
-    return code != 0 ? code : ln_tile_group_gemm(kind, args, stream);
+        code = ln_act_convert_groups(&x, args.groups, args.slots, args.p.rows_per_x, stream);
+    return code != 0 ? code : ln_gemm_sm90_grouped(kind, args, stream);
 }
 
 /* ---- any number ------------------------------------------------------------------------------ */
@@ -171,16 +171,16 @@ static size_t x_rows(const ln_op_linear *p) {
     return (p->n_rows + rows_per_x - 1) / rows_per_x;
 }
 
-bool ln_cuda_tile_takes_groups(const ln_op *op) {
+bool ln_cuda_takes_grouped_gemm(const ln_op *op) {
     const ln_op_linear *p = &op->linear;
     ln_matrices weight, gate;
     if (op->kind != LN_OP_LINEAR || p->n_rows == 0 || p->groups.n_groups == 0 ||
-        p->weight->layout == LN_TILE_NONE || p->weight->layout == LN_TILE_F8_ROW ||
+        p->weight->layout == LN_LAYOUT_NONE || p->weight->layout == LN_LAYOUT_F8_ROW ||
         (p->gate != NULL && p->gate->layout != p->weight->layout))
         return false;
     bool are_even = ln_describe_matrices(p->weight, p->groups.n_groups, &weight) &&
                     ln_describe_matrices(p->gate, p->groups.n_groups, &gate);
-    size_t cols = ln_tile_padded_cols((int)p->weight->layout, p->weight->n_cols);
+    size_t cols = ln_weight_tile_padded_cols((int)p->weight->layout, p->weight->n_cols);
     return are_even && x_rows(p) <= UINT32_MAX / cols; /* which a lane's offsets count */
 }
 
@@ -188,10 +188,10 @@ static ln_grouped_args make_args(const ln_op_linear *p) {
     ln_grouped_args args = {};
     int kind = (int)p->weight->layout;
     args.p.n_parts = 1;
-    args.p.n_tiles = (unsigned)(ln_tile_padded_cols(kind, p->weight->n_cols) / ln_tile_cols(kind));
+    args.p.n_tiles = (unsigned)(ln_weight_tile_padded_cols(kind, p->weight->n_cols) / ln_weight_tile_cols(kind));
     args.p.n_rows = p->n_rows;
     args.p.rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
-    args.p.parts[0] = ln_tile_make_part(p);
+    args.p.parts[0] = ln_gemm_make_part(p);
     args.groups.n_groups = (unsigned)p->groups.n_groups;
     args.groups.order = p->groups.order;
     args.groups.starts = p->groups.starts;
@@ -200,23 +200,23 @@ static ln_grouped_args make_args(const ln_op_linear *p) {
     return args;
 }
 
-int ln_cuda_tile_groups(const ln_op *op, ln_tile_x *x, ln_cuda_stream stream) {
+int ln_cuda_grouped_gemm(const ln_op *op, ln_converted_act *x, ln_cuda_stream stream) {
     const ln_op_linear *p = &op->linear;
     ln_grouped_args args = make_args(p);
-    ln_tile_x panels = {};
+    ln_converted_act panels = {};
     panels.memory = x->memory;
     panels.bytes = x->bytes;
-    ln_tile_x_wants(p, p->precise, false, &panels);
+    ln_act_require(p, p->precise, false, &panels);
     if (takes_panels(p, &args, &panels)) {
         x->of = NULL;
         return multiply_panels(p, args, panels, stream);
     }
-    if (ln_tile_x_wants(p, p->precise, false, x)) {
-        int code = ln_tile_x_convert(x, stream);
+    if (ln_act_require(p, p->precise, false, x)) {
+        int code = ln_act_convert(x, stream);
         if (code != 0)
             return code;
     }
-    args.p.x = ln_tile_x_divide(x);
+    args.p.x = ln_act_view_of(x);
     if (p->out == x->of)
         x->of = NULL;
     return launch_tiles((int)p->weight->layout, args, stream);

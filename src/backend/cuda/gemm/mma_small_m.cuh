@@ -10,7 +10,7 @@
 #include "backend/cuda/gemm/args.cuh"
 #include "backend/cuda/gemm/mma_fragments.cuh"
 
-enum { TILE_THREADS = LN_TILE_SLICES * LN_WARP };
+enum { TILE_THREADS = LN_K_SPLITS * LN_WARP };
 
 /* Where a lane finds its shares of 8 * GROUPS rows of x, in
  * elements. Rows past the last one repeat it: what comes of them is not written. */
@@ -18,7 +18,7 @@ template <int GROUPS> struct lane_rows { unsigned own[GROUPS], scales[GROUPS][2]
 
 /* Units that a lane has under way. */
 template <int KIND, int GROUPS, bool GATE> static constexpr int units_ahead(void) {
-    int most = ln_tile_is_narrow(KIND) ? 8 : KIND == LN_TILE_BF16 ? 4 : 2;
+    int most = ln_weight_tile_dequantizes_to_f16(KIND) ? 8 : KIND == LN_LAYOUT_BF16 ? 4 : 2;
     return GROUPS > 2 ? 1 : most / (GATE ? 2 : 1);
 }
 
@@ -30,13 +30,13 @@ template <int KIND, int AHEAD, bool GATE> struct lane_slice {
 };
 
 template <int KIND, int AHEAD, bool GATE>
-static __device__ __forceinline__ void begin_slice(const ln_tile_args &p, const uint8_t *weight,
+static __device__ __forceinline__ void begin_slice(const ln_gemm_args &p, const uint8_t *weight,
                                                    const uint8_t *gate, unsigned tile_row,
                                                    lane_slice<KIND, AHEAD, GATE> &s) {
-    constexpr unsigned PER_TILE = ln_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
+    constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     unsigned lane = threadIdx.x % LN_WARP, slice = threadIdx.x / LN_WARP;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
-    size_t row_at = tile_row * ln_tile_row_bytes(KIND, p.n_tiles);
+    unsigned per_slice = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
+    size_t row_at = tile_row * ln_weight_tile_row_bytes(KIND, p.n_tiles);
     s.begin = min(slice * per_slice, p.n_tiles) * PER_TILE;
     s.end = min((slice + 1) * per_slice, p.n_tiles) * PER_TILE;
     s.up_tiles = weight + row_at;
@@ -53,7 +53,7 @@ static __device__ __forceinline__ void begin_slice(const ln_tile_args &p, const 
 /* The rest of it, with 8 * GROUPS rows of x. */
 template <int KIND, int GROUPS, int AHEAD, bool GATE, bool PRECISE>
 static __device__ __forceinline__ void
-multiply_slice(const ln_tile_x_parts &x, const lane_rows<GROUPS> &rows, bool precise,
+multiply_slice(const ln_act_view &x, const lane_rows<GROUPS> &rows, bool precise,
                lane_slice<KIND, AHEAD, GATE> &s, float up_sum[GROUPS][4],
                float gate_sum[GROUPS][4]) {
     unsigned lane = threadIdx.x % LN_WARP;
@@ -81,7 +81,7 @@ multiply_slice(const ln_tile_x_parts &x, const lane_rows<GROUPS> &rows, bool pre
     }
 }
 
-template <int GROUPS> struct slices { float sums[LN_TILE_SLICES][LN_TILE_ROWS][8 * GROUPS + 1]; };
+template <int GROUPS> struct slices { float sums[LN_K_SPLITS][LN_WEIGHT_TILE_ROWS][8 * GROUPS + 1]; };
 
 /* Merges the slices in order: total[i] is that of element threadIdx.x + i * TILE_THREADS of
  * [8 * GROUPS rows of x][16 rows of tiles]. */
@@ -100,12 +100,12 @@ static __device__ __forceinline__ void merge(slices<GROUPS> &shared, const float
 #pragma unroll
     for (int i = 0; i < (GROUPS + 1) / 2; i++) {
         unsigned element = threadIdx.x + i * TILE_THREADS;
-        unsigned row = element / LN_TILE_ROWS, column = element % LN_TILE_ROWS;
+        unsigned row = element / LN_WEIGHT_TILE_ROWS, column = element % LN_WEIGHT_TILE_ROWS;
         if (row >= 8 * GROUPS)
             continue;
         total[i] = shared.sums[0][column][row];
 #pragma unroll
-        for (int s = 1; s < LN_TILE_SLICES; s++)
+        for (int s = 1; s < LN_K_SPLITS; s++)
             total[i] = ln_add_slices<KIND>(total[i], shared.sums[s][column][row]);
     }
 }
@@ -113,15 +113,15 @@ static __device__ __forceinline__ void merge(slices<GROUPS> &shared, const float
 /* What the sum of a row and a column of a row of tiles of `matrix` stands for, where rows of x have
  * scales. */
 template <int KIND>
-static __device__ __forceinline__ float scale_sum(const ln_tile_args &p, const uint8_t *matrix,
+static __device__ __forceinline__ float scale_sum(const ln_gemm_args &p, const uint8_t *matrix,
                                                   unsigned tile_row, size_t row, size_t column,
                                                   float sum) {
     float x = p.x.scales[row / p.rows_per_x];
-    if constexpr (!ln_tile_has_row_scales(KIND))
+    if constexpr (!ln_weight_tile_has_row_scales(KIND))
         return sum * x;
-    const uint8_t *at = matrix + tile_row * ln_tile_row_bytes(KIND, p.n_tiles);
-    float w = ln_tile_row_scales(KIND, at, p.n_tiles)[column % LN_TILE_ROWS];
-    return (KIND == LN_TILE_INT8_ROW ? (float)__float_as_int(sum) : sum) * (w * x);
+    const uint8_t *at = matrix + tile_row * ln_weight_tile_row_bytes(KIND, p.n_tiles);
+    float w = ln_weight_tile_row_scales(KIND, at, p.n_tiles)[column % LN_WEIGHT_TILE_ROWS];
+    return (KIND == LN_LAYOUT_INT8_ROW ? (float)__float_as_int(sum) : sum) * (w * x);
 }
 
 #endif

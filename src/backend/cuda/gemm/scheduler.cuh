@@ -24,17 +24,17 @@ enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* 
 enum { OUT_BYTES = WARPS * OUT_FLOATS * 4 };
 
 /* A row of tiles after another, in boxes of `rows` of them and a tile of columns. */
-static int map_tiles(int kind, const ln_tile_args &args, const uint8_t *matrix, size_t n_out,
+static int map_tiles(int kind, const ln_gemm_args &args, const uint8_t *matrix, size_t n_out,
                      unsigned rows, CUtensorMap *map) {
-    unsigned tile_bytes = (unsigned)ln_tile_bytes(kind);
+    unsigned tile_bytes = (unsigned)ln_weight_tile_bytes(kind);
     ln_tensor tensor = {};
     tensor.data = (void *)matrix;
     tensor.type = CU_TENSOR_MAP_DATA_TYPE_UINT8;
     tensor.n_dims = 3;
     tensor.dims[0] = tensor.box[0] = tensor.strides[0] = 128;
     tensor.dims[1] = (size_t)args.n_tiles * (tile_bytes / 128);
-    tensor.dims[2] = ln_ceil_div(n_out, LN_TILE_ROWS);
-    tensor.strides[1] = ln_tile_row_bytes(kind, args.n_tiles);
+    tensor.dims[2] = ln_ceil_div(n_out, LN_WEIGHT_TILE_ROWS);
+    tensor.strides[1] = ln_weight_tile_row_bytes(kind, args.n_tiles);
     tensor.box[1] = tile_bytes / 128;
     tensor.box[2] = rows;
     return ln_tensor_map(&tensor, map);
@@ -53,9 +53,9 @@ static int map_rows(const void *data, size_t n_rows, unsigned box, CUtensorMap *
 }
 
 /* Of all matrices. */
-static inline int map_weights(int kind, const ln_tile_args &args, CUtensorMap *weights,
+static inline int map_weights(int kind, const ln_gemm_args &args, CUtensorMap *weights,
                               CUtensorMap *gate) {
-    const ln_tile_part *parts = args.parts;
+    const ln_gemm_part *parts = args.parts;
     unsigned rows = WARPS / (parts[0].gate != NULL ? 2 : 1);
     int code = 0;
     for (unsigned i = 0; i < args.n_parts && code == 0; i++)
@@ -65,8 +65,8 @@ static inline int map_weights(int kind, const ln_tile_args &args, CUtensorMap *w
     return code;
 }
 
-static inline unsigned count_jobs(const ln_tile_args &p, unsigned panel) {
-    return ln_tile_blocks(p, COLUMNS / (p.parts[0].gate != NULL ? 2 : 1)) *
+static inline unsigned count_jobs(const ln_gemm_args &p, unsigned panel) {
+    return ln_gemm_output_tiles(p, COLUMNS / (p.parts[0].gate != NULL ? 2 : 1)) *
            ln_ceil_div(p.n_rows, panel);
 }
 
@@ -75,14 +75,14 @@ template <typename T>
 static int launch_jobs(void (*kernel)(T), const T &g, unsigned panel, unsigned shared_bytes,
                        cudaStream_t stream, unsigned n_shares = 1) {
     unsigned n_cores;
-    int code = ln_count_cores(&n_cores);
+    int code = ln_count_sms(&n_cores);
     if (code == 0)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)shared_bytes);
     if (code != 0)
         return code;
     dim3 grid(min(count_jobs(g.p, panel) * n_shares, n_cores));
-    return ln_launch(kernel, grid, GEMM_THREADS, shared_bytes, stream, g);
+    return ln_pdl_launch(kernel, grid, GEMM_THREADS, shared_bytes, stream, g);
 }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -110,7 +110,7 @@ typedef struct job {
 
 /* Neighbours have different rows and the same columns, so that weights are read once. */
 template <int PANEL, bool GATE>
-static __device__ __forceinline__ bool find_job(const ln_tile_args &p, unsigned number, job &out) {
+static __device__ __forceinline__ bool find_job(const ln_gemm_args &p, unsigned number, job &out) {
     constexpr unsigned OWN = COLUMNS / (GATE ? 2 : 1);
     unsigned n_panels = ((unsigned)p.n_rows + PANEL - 1) / PANEL;
     out.panel = number % n_panels;
@@ -131,34 +131,34 @@ static __device__ __forceinline__ const float *find_row_scales(const uint8_t *we
                                                                unsigned n_tiles, unsigned block) {
     constexpr unsigned ROWS = WARPS / (GATE ? 2 : 1);
     unsigned warp = threadIdx.x / LN_WARP, tile_row = block * ROWS + warp % ROWS;
-    unsigned last = ((unsigned)n_out - 1) / LN_TILE_ROWS;
+    unsigned last = ((unsigned)n_out - 1) / LN_WEIGHT_TILE_ROWS;
     const uint8_t *tiles = GATE && warp < ROWS ? gate : weight;
-    return ln_tile_row_scales(KIND, tiles + min(tile_row, last) * ln_tile_row_bytes(KIND, n_tiles),
+    return ln_weight_tile_row_scales(KIND, tiles + min(tile_row, last) * ln_weight_tile_row_bytes(KIND, n_tiles),
                               n_tiles);
 }
 
 template <int KIND, bool GATE>
-static __device__ __forceinline__ const float *find_row_scales(const ln_tile_args &p,
+static __device__ __forceinline__ const float *find_row_scales(const ln_gemm_args &p,
                                                                const job &job) {
-    const ln_tile_part &part = p.parts[job.part];
+    const ln_gemm_part &part = p.parts[job.part];
     return find_row_scales<KIND, GATE>(part.weight, part.gate, part.epilogue.n_out, p.n_tiles,
                                        job.block);
 }
 
 static __device__ __forceinline__ void release(uint64_t *empty, unsigned lane) {
     if (lane == 0)
-        ln_barrier_arrive(empty);
+        ln_mbarrier_arrive(empty);
 }
 
 /* Before all else: the barriers of a ring of n stages. */
 static __device__ __forceinline__ void init_pipe(pipe &pipe, unsigned n) {
     if (threadIdx.x == 0) {
         for (unsigned i = 0; i < n; i++) {
-            ln_barrier_init(&pipe.full[i], 1);
-            ln_barrier_init(&pipe.empty[i], WARPS);
+            ln_mbarrier_init(&pipe.full[i], 1);
+            ln_mbarrier_init(&pipe.empty[i], WARPS);
         }
-        ln_barrier_init(&pipe.led, GROUP_THREADS / LN_WARP);
-        ln_barriers_ready();
+        ln_mbarrier_init(&pipe.led, GROUP_THREADS / LN_WARP);
+        ln_fence_mbarrier_init();
     }
     __syncthreads();
 }
@@ -166,8 +166,8 @@ static __device__ __forceinline__ void init_pipe(pipe &pipe, unsigned n) {
 /* Slices without columns add a zero, which turns -0 into 0. */
 template <int N>
 static __device__ __forceinline__ void add_empty_slices(unsigned n_tiles, float (&total)[N]) {
-    unsigned per_slice = (n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
-    if ((n_tiles + per_slice - 1) / per_slice < LN_TILE_SLICES)
+    unsigned per_slice = (n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
+    if ((n_tiles + per_slice - 1) / per_slice < LN_K_SPLITS)
 #pragma unroll
         for (int i = 0; i < N; i++)
             total[i] += 0.0f;
@@ -224,7 +224,7 @@ static __device__ __forceinline__ void finish_any(const ln_epilogue &e, unsigned
     float *own = outs + warp * OUT_FLOATS;
     const float *gates = outs + warp % PAIRS * OUT_FLOATS, *ups = gates + PAIRS * OUT_FLOATS;
     bool is_aligned = ln_epilogue_is_aligned(e);
-    size_t column = ((size_t)block * ROWS + warp % ROWS) * LN_TILE_ROWS + lane % 4 * 4;
+    size_t column = ((size_t)block * ROWS + warp % ROWS) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
 #pragma unroll 1
     for (int pass = 0; pass < PANEL / OUT_ROWS; pass++) {
         put_pass(pass, total, own, lane);
@@ -256,22 +256,22 @@ static __device__ __forceinline__ void finish_any(const ln_epilogue &e, unsigned
     }
 }
 
-/* What ln_tile_x_put does, by a warp of which four lanes have sixteen columns of a row. */
-static __device__ __forceinline__ void put_converted(const ln_tile_x_parts &to, size_t row,
+/* What ln_act_store does, by a warp of which four lanes have sixteen columns of a row. */
+static __device__ __forceinline__ void put_converted(const ln_act_view &to, size_t row,
                                                      size_t col, const float4 &y, bool is_there) {
     uint32_t low = ln_pack_bf16(y.x, y.y), high = ln_pack_bf16(y.z, y.w);
     bool is_upper = threadIdx.x % 4 >= 2; /* which takes the upper words of both */
     uint32_t other = __shfl_xor_sync(0xffffffffu, is_upper ? low : high, 2);
     unsigned step = (unsigned)col % 64 / 32 * 2 + (unsigned)col % 8 / 4;
     unsigned lane = (unsigned)col % 32 / 16 * 2;
-    char *at = (char *)to.bf16 + ln_panel_byte(to, row, to.cols / 64, col / 64,
+    char *at = (char *)to.bf16 + ln_act_tile_byte(to, row, to.cols / 64, col / 64,
                                                2 * step + is_upper, lane);
     if (is_there)
         *(uint2 *)at = is_upper ? make_uint2(other, high) : make_uint2(low, other);
 }
 
 /* Four columns of a row, in rows of bf16. */
-static __device__ __forceinline__ void put_plain(const ln_tile_x_parts &to, size_t row, size_t col,
+static __device__ __forceinline__ void put_plain(const ln_act_view &to, size_t row, size_t col,
                                                  const float4 &y) {
     *(uint2 *)(to.bf16 + row * to.cols + col) =
         make_uint2(ln_pack_bf16(y.x, y.y), ln_pack_bf16(y.z, y.w));
@@ -287,7 +287,7 @@ static __device__ __forceinline__ float plain_value(const ln_epilogue &e, float 
 /* Writes scale * sums of 8 * EIGHTS rows, with bias and residual, HELD rows of which are loaded at
  * once. */
 template <int EIGHTS, bool GATE>
-static __device__ __forceinline__ void write_rows(const ln_tile_args &p, const ln_epilogue &e,
+static __device__ __forceinline__ void write_rows(const ln_gemm_args &p, const ln_epilogue &e,
                                                   const float *sums, size_t first, size_t column,
                                                   float *own) {
     enum { HELD = EIGHTS > 26 ? 8 : (EIGHTS + 1) / 2 };
@@ -337,18 +337,18 @@ static __device__ __forceinline__ void write_rows(const ln_tile_args &p, const l
 }
 
 template <int PANEL>
-static __device__ __forceinline__ void finish_plainly(const ln_tile_args &p, const job &job,
+static __device__ __forceinline__ void finish_plainly(const ln_gemm_args &p, const job &job,
                                                       const float (&total)[PANEL / 2],
                                                       float *outs) {
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
-    size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS + lane % 4 * 4;
+    size_t column = ((size_t)job.block * WARPS + warp) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
     write_rows<PANEL / 8, false>(p, p.parts[job.part].epilogue, total, (size_t)job.panel * PANEL,
                                  column, outs + warp * OUT_FLOATS);
 }
 
 /* The warps of a pair give each other half of their sums: the gate's warp has the upper rows. */
 template <int PANEL>
-static __device__ __forceinline__ void finish_gated(const ln_tile_args &p, const job &job,
+static __device__ __forceinline__ void finish_gated(const ln_gemm_args &p, const job &job,
                                                     const float (&total)[PANEL / 2], float *outs) {
     enum { PAIRS = WARPS / 2, OWN = PANEL / 4, AT_ONCE = 8 };
     unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP,
@@ -373,17 +373,17 @@ static __device__ __forceinline__ void finish_gated(const ln_tile_args &p, const
         }
         meet_pair(pair);
     }
-    size_t column = ((size_t)job.block * PAIRS + pair) * LN_TILE_ROWS + lane % 4 * 4;
+    size_t column = ((size_t)job.block * PAIRS + pair) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
     size_t first = (size_t)job.panel * PANEL + (is_gate ? 0 : PANEL / 2);
     write_rows<PANEL / 16, true>(p, e, y, first, column, own);
 }
 
 /* What results will be added to comes to the L2 cache; a warp has 64 bytes of each row. */
 template <int PANEL>
-static __device__ __forceinline__ void expect_residual(const ln_tile_args &p, const job &job) {
+static __device__ __forceinline__ void expect_residual(const ln_gemm_args &p, const job &job) {
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     const ln_epilogue &e = p.parts[job.part].epilogue;
-    size_t column = ((size_t)job.block * WARPS + warp) * LN_TILE_ROWS;
+    size_t column = ((size_t)job.block * WARPS + warp) * LN_WEIGHT_TILE_ROWS;
     if (e.residual == NULL || column >= e.n_out)
         return;
     for (size_t row = (size_t)job.panel * PANEL + lane, i = 0; i * LN_WARP < PANEL; i++)
@@ -394,7 +394,7 @@ static __device__ __forceinline__ void expect_residual(const ln_tile_args &p, co
 
 /* Writes the results of job `number`, which is found again, and takes no registers before. */
 template <int PANEL, bool GATE>
-static __device__ __forceinline__ void finish(const ln_tile_args &p, unsigned &number,
+static __device__ __forceinline__ void finish(const ln_gemm_args &p, unsigned &number,
                                               const float (&total)[PANEL / 2], float *outs) {
     job job;
     asm volatile("" : "+r"(number));

@@ -48,7 +48,7 @@ static __device__ __forceinline__ void load_weights(ln_dtype dtype, const uint8_
 static __device__ void load_tiled(int kind, const uint8_t *matrix, size_t n_cols, size_t row,
                                   size_t k, float *out) {
     for (size_t i = 0; i < LN_GROUP; i++)
-        out[i] = k + i < n_cols ? ln_tile_value(kind, matrix, n_cols, row, k + i) : 0.0f;
+        out[i] = k + i < n_cols ? ln_weight_tile_value(kind, matrix, n_cols, row, k + i) : 0.0f;
 }
 
 /* Elements k .. k + 7 of a column's row in a group's matrix. */
@@ -57,7 +57,7 @@ static __device__ __forceinline__ void load_row(const linear_args &p, const ln_m
                                                 ln_dtype dtype, size_t group, size_t column,
                                                 size_t k, float *out) {
     const uint8_t *matrix = ln_matrix_of_group(m, group);
-    if (T == LN_DTYPE_COUNT && m.tiles != LN_TILE_NONE)
+    if (T == LN_DTYPE_COUNT && m.tiles != LN_LAYOUT_NONE)
         load_tiled(m.tiles, matrix, p.n_in, column, k, out);
     else
         load_weights<T>(dtype, matrix + column * m.row_bytes, k, out);
@@ -168,7 +168,7 @@ template <int T> static int launch(const linear_args &args, size_t n_groups, cud
 
 static int launch_type(const linear_args &args, size_t n_groups, cudaStream_t stream) {
     bool is_mixed = args.gate.data != NULL && args.gate_dtype != args.dtype;
-    is_mixed = is_mixed || args.weight.tiles != LN_TILE_NONE || args.gate.tiles != LN_TILE_NONE;
+    is_mixed = is_mixed || args.weight.tiles != LN_LAYOUT_NONE || args.gate.tiles != LN_LAYOUT_NONE;
     switch (is_mixed ? LN_DTYPE_COUNT : args.dtype) {
     case LN_DTYPE_F32: return launch<LN_DTYPE_F32>(args, n_groups, stream);
     case LN_DTYPE_F16: return launch<LN_DTYPE_F16>(args, n_groups, stream);

@@ -22,9 +22,9 @@
 
 /* What is multiplied, as tensors of rows of 128 bytes. */
 typedef struct gemm_args {
-    ln_tile_args p;
+    ln_gemm_args p;
     unsigned n_shares; /* blocks of a tile of results */
-    CUtensorMap x, rest, gate, weights[LN_TILE_MAX_PARTS];
+    CUtensorMap x, rest, gate, weights[LN_GEMM_MAX_PARTS];
 } gemm_args;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -45,15 +45,15 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
             uint64_t *full = &pipe.full[at.stage];
             char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
             int tile_at = (int)(tile * (shape::TILE_BYTES / 128));
-            ln_barrier_wait(&pipe.empty[at.stage], at.parity);
-            ln_barrier_expect(full, shape::USED);
+            ln_mbarrier_wait(&pipe.empty[at.stage], at.parity);
+            ln_mbarrier_expect_tx(full, shape::USED);
             if (GATE)
-                ln_copy_box(w, &g.gate, 0, tile_at, row, full);
-            ln_copy_box(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weights[job.part], 0,
+                ln_tma_load(w, &g.gate, 0, tile_at, row, full);
+            ln_tma_load(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weights[job.part], 0,
                         tile_at, row, full);
-            ln_copy_box(x, &g.x, 0, x_at, full);
+            ln_tma_load(x, &g.x, 0, x_at, full);
             if (PRECISE)
-                ln_copy_box(x + shape::X_BYTES, &g.rest, 0, x_at, full);
+                ln_tma_load(x + shape::X_BYTES, &g.rest, 0, x_at, full);
             advance<shape::N_STAGES>(at);
         }
     }
@@ -61,12 +61,12 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
 
 /* What multiply does, of F8_ROW, a tile of columns at a time. */
 template <bool SHARED, int N>
-static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, unsigned number,
+static __device__ __forceinline__ void multiply_f8(const ln_gemm_args &p, unsigned number,
                                                    stretch own, const char *stages, pipe &pipe,
                                                    place &at, float (&total)[N]) {
-    typedef stage_shape<LN_TILE_F8_ROW, 2 * N, false> shape;
+    typedef stage_shape<LN_LAYOUT_F8_ROW, 2 * N, false> shape;
     unsigned group = threadIdx.x / GROUP_THREADS, lane = threadIdx.x % LN_WARP, last = 0;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
+    unsigned per_slice = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const char *weights = stages + shape::TILES_AT + group * 4 * shape::TILE_BYTES;
     float sum[N];
 #pragma unroll
@@ -79,11 +79,11 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, unsign
         for (unsigned tile = begin; tile < end; tile++) {
             const char *x = stages + at.stage * shape::BYTES;
             const char *w = weights + at.stage * shape::BYTES;
-            ln_barrier_wait(&pipe.full[at.stage], at.parity);
+            ln_mbarrier_wait(&pipe.full[at.stage], at.parity);
             ln_wgmma_fence();
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                ln_wgmma_f8(sum, ln_wgmma_cores(w + i * 256, 128, 1024), ln_wgmma_rows(x + i * 32),
+                ln_wgmma_fp8(sum, ln_wgmma_desc_no_swizzle(w + i * 256, 128, 1024), ln_wgmma_desc_swizzle128(x + i * 32),
                             i > 0 || tile > begin);
             ln_wgmma_commit();
             ln_wgmma_wait<1>();
@@ -103,13 +103,13 @@ static __device__ __forceinline__ void multiply_f8(const ln_tile_args &p, unsign
 }
 
 template <int KIND, int ROWS, bool GATE>
-static __device__ __forceinline__ void end_job(const ln_tile_args &p, unsigned &number,
+static __device__ __forceinline__ void end_job(const ln_gemm_args &p, unsigned &number,
                                                float (&total)[ROWS / 2], float *outs) {
-    if constexpr (ln_tile_scales_rows(KIND)) {
+    if constexpr (ln_weight_tile_has_act_row_scales(KIND)) {
         job job;
         find_job<ROWS, GATE>(p, number, job);
         const float *scales = NULL;
-        if constexpr (ln_tile_has_row_scales(KIND))
+        if constexpr (ln_weight_tile_has_row_scales(KIND))
             scales = find_row_scales<KIND, GATE>(p, job);
         scale_sums<KIND>(p.x.scales + job.panel * ROWS, scales, total);
     }
@@ -125,17 +125,17 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     typedef stage_shape<KIND, ROWS, PRECISE> shape;
     extern __shared__ __align__(1024) char stages[];
     __shared__ pipe pipe;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     init_pipe(pipe, shape::N_STAGES);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (threadIdx.x >= WORKERS) {
-        ln_leave_registers<FEW_REGISTERS>();
+        ln_setmaxnreg_dec<FEW_REGISTERS>();
         if (threadIdx.x == WORKERS)
             bring<KIND, ROWS, GATE, PRECISE, SHARED>(g, stages, pipe);
         return;
     }
-    ln_take_registers<REGISTERS>();
-    const ln_tile_args &p = g.p;
+    ln_setmaxnreg_inc<REGISTERS>();
+    const ln_gemm_args &p = g.p;
     float *outs = (float *)(stages + shape::N_STAGES * shape::BYTES);
     place at = {0, 0};
     job job;
@@ -145,7 +145,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         stretch own = find_columns<ROWS, SHARED>(p, job, g.n_shares);
         if (!GATE && own.begin == 0)
             expect_residual<ROWS>(p, job);
-        if constexpr (KIND == LN_TILE_F8_ROW)
+        if constexpr (KIND == LN_LAYOUT_F8_ROW)
             multiply_f8<SHARED>(p, number, own, stages, pipe, at, total);
         else
             multiply<KIND, PRECISE, SHARED>(p, number, own, p.parts[job.part].precise, stages, pipe,
@@ -159,7 +159,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
 }
 
 template <int KIND, int ROWS, bool GATE, bool PRECISE, bool SHARED>
-static int launch(const ln_tile_args &args, unsigned n_shares, cudaStream_t stream) {
+static int launch(const ln_gemm_args &args, unsigned n_shares, cudaStream_t stream) {
     gemm_args g = {args, n_shares, {}, {}, {}, {}};
     size_t n_rows = (size_t)args.x.panel * args.n_tiles;
     int code = map_rows(args.x.bf16, n_rows, ROWS, &g.x);
@@ -175,9 +175,9 @@ static int launch(const ln_tile_args &args, unsigned n_shares, cudaStream_t stre
 
 /* Whether there is a kernel for so many rows at a time, and whether blocks can share them. */
 static constexpr bool has_rows(int kind, bool precise, unsigned rows) {
-    bool is_many = kind == LN_TILE_F8_ROW || (kind == LN_TILE_BF16 && !precise);
+    bool is_many = kind == LN_LAYOUT_F8_ROW || (kind == LN_LAYOUT_BF16 && !precise);
     return rows == 128 || rows == 192 || (is_many && (rows == 176 || rows == 208)) ||
-           (kind == LN_TILE_F8_ROW && rows == 64);
+           (kind == LN_LAYOUT_F8_ROW && rows == 64);
 }
 
 static constexpr bool has_shares(bool gate, unsigned rows) {
@@ -191,11 +191,11 @@ typedef struct job_shape {
 
 /* Those that take least. A step takes as long as shared memory does, (256 + 3 ROWS) / 4 clocks, and
  * a tile of columns has four. */
-static int choose_shape(int kind, bool precise, const ln_tile_args &args, job_shape *shape) {
+static int choose_shape(int kind, bool precise, const ln_gemm_args &args, job_shape *shape) {
     static const unsigned sizes[] = {64, 128, 176, 192, 208};
     bool has_gate = args.parts[0].gate != NULL;
     unsigned n_cores, least = UINT32_MAX;
-    int code = ln_count_cores(&n_cores);
+    int code = ln_count_sms(&n_cores);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && code == 0; i++)
         for (unsigned n = 1; n <= (has_shares(has_gate, sizes[i]) ? 4 : 1); n *= 2) {
             unsigned clocks = count_clocks(args, sizes[i], n, n_cores, 256 + 3 * sizes[i]);
@@ -206,7 +206,7 @@ static int choose_shape(int kind, bool precise, const ln_tile_args &args, job_sh
 }
 
 template <int KIND, int ROWS, bool GATE, bool PRECISE>
-static int launch_rows(const ln_tile_args &args, unsigned n_shares, cudaStream_t stream) {
+static int launch_rows(const ln_gemm_args &args, unsigned n_shares, cudaStream_t stream) {
     if constexpr (has_rows(KIND, PRECISE, ROWS)) {
         if constexpr (has_shares(GATE, ROWS))
             if (n_shares > 1)
@@ -217,7 +217,7 @@ static int launch_rows(const ln_tile_args &args, unsigned n_shares, cudaStream_t
 }
 
 template <int KIND, bool GATE, bool PRECISE>
-static int launch_best(const ln_tile_args &args, cudaStream_t stream) {
+static int launch_best(const ln_gemm_args &args, cudaStream_t stream) {
     job_shape shape = {};
     int code = choose_shape(KIND, PRECISE, args, &shape);
     if (code != 0)
@@ -231,10 +231,10 @@ static int launch_best(const ln_tile_args &args, cudaStream_t stream) {
     }
 }
 
-template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_t stream) {
+template <int KIND> static int launch_kind(const ln_gemm_args &args, cudaStream_t stream) {
     bool has_gate = args.parts[0].gate != NULL;
-    if constexpr (KIND == LN_TILE_BF16)
-        if (ln_tile_is_precise(args))
+    if constexpr (KIND == LN_LAYOUT_BF16)
+        if (ln_gemm_is_precise(args))
             return has_gate ? launch_best<KIND, true, true>(args, stream)
                             : launch_best<KIND, false, true>(args, stream);
     return has_gate ? launch_best<KIND, true, false>(args, stream)

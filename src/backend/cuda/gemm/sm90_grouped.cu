@@ -3,7 +3,7 @@
 #include "backend/cuda/gemm/grouped_scheduler.cuh"
 #include "backend/cuda/gemm/mainloop.cuh"
 
-enum { PANEL = LN_TILE_PANEL(LN_TILE_BF16) };
+enum { PANEL = LN_ACT_TILE_ROWS(LN_LAYOUT_BF16) };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -21,15 +21,15 @@ static __device__ void bring(const group_gemm_args &g, char *stages, pipe &pipe)
             uint64_t *full = &pipe.full[at.stage];
             char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
             int tile_at = (int)(tile * (shape::TILE_BYTES / 128));
-            ln_barrier_wait(&pipe.empty[at.stage], at.parity);
-            ln_barrier_expect(full, shape::USED);
+            ln_mbarrier_wait(&pipe.empty[at.stage], at.parity);
+            ln_mbarrier_expect_tx(full, shape::USED);
             if (GATE)
-                ln_copy_box(w, &g.gate, 0, tile_at, row, group, full);
-            ln_copy_box(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weight, 0, tile_at, row,
+                ln_tma_load(w, &g.gate, 0, tile_at, row, group, full);
+            ln_tma_load(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weight, 0, tile_at, row,
                         group, full);
-            ln_copy_box(x, &g.x, 0, x_at, full);
+            ln_tma_load(x, &g.x, 0, x_at, full);
             if (PRECISE)
-                ln_copy_box(x + shape::X_BYTES, &g.beside, 0, x_at, full);
+                ln_tma_load(x + shape::X_BYTES, &g.beside, 0, x_at, full);
             advance<shape::N_STAGES>(at);
         }
     }
@@ -44,17 +44,17 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     typedef stage_shape<KIND, PANEL, PRECISE> shape;
     extern __shared__ __align__(1024) char stages[];
     __shared__ pipe pipe;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     init_pipe(pipe, shape::N_STAGES);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (threadIdx.x >= WORKERS) {
-        ln_leave_registers<FEW_REGISTERS>();
+        ln_setmaxnreg_dec<FEW_REGISTERS>();
         if (threadIdx.x == WORKERS)
             bring<KIND, GATE, PRECISE>(g, stages, pipe);
         return;
     }
-    ln_take_registers<REGISTERS>();
-    const ln_tile_args &p = g.a.p;
+    ln_setmaxnreg_inc<REGISTERS>();
+    const ln_gemm_args &p = g.a.p;
     float *outs = (float *)(stages + shape::N_STAGES * shape::BYTES);
     place at = {0, 0};
     group_job job;
@@ -62,10 +62,10 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
         float total[PANEL / 2];
         multiply<KIND, PRECISE, false>(p, number, all_columns(p), p.parts[0].precise, stages, pipe,
                                        at, total);
-        if constexpr (ln_tile_scales_rows(KIND)) {
+        if constexpr (ln_weight_tile_has_act_row_scales(KIND)) {
             find_group_job<GATE>(g, number, job);
             const float *scales = NULL;
-            if constexpr (ln_tile_has_row_scales(KIND))
+            if constexpr (ln_weight_tile_has_row_scales(KIND))
                 scales = find_group_scales<KIND, GATE>(g, job);
             scale_sums<KIND>(p.x.scales + job.panel * PANEL, scales, total);
         }
@@ -88,23 +88,23 @@ static int launch(group_gemm_args &g, cudaStream_t stream) {
 
 template <int KIND> static int launch_kind(group_gemm_args &g, cudaStream_t stream) {
     bool has_gate = g.a.groups.gate.data != NULL;
-    if constexpr (KIND == LN_TILE_BF16)
-        if (ln_tile_is_precise(g.a.p))
+    if constexpr (KIND == LN_LAYOUT_BF16)
+        if (ln_gemm_is_precise(g.a.p))
             return has_gate ? launch<KIND, true, true>(g, stream)
                             : launch<KIND, false, true>(g, stream);
     return has_gate ? launch<KIND, true, false>(g, stream) : launch<KIND, false, false>(g, stream);
 }
 
-int ln_tile_group_gemm(int kind, const ln_grouped_args &args, cudaStream_t stream) {
+int ln_gemm_sm90_grouped(int kind, const ln_grouped_args &args, cudaStream_t stream) {
     group_gemm_args g = {args, {}, {}, {}, {}};
     switch (kind) {
-    case LN_TILE_BF16: return launch_kind<LN_TILE_BF16>(g, stream);
-    case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(g, stream);
-    case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(g, stream);
-    case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(g, stream);
-    case LN_TILE_F8: return launch_kind<LN_TILE_F8>(g, stream);
-    case LN_TILE_MXFP4: return launch_kind<LN_TILE_MXFP4>(g, stream);
-    case LN_TILE_I8: return launch_kind<LN_TILE_I8>(g, stream);
-    default: return ln_tile_group_gemm_int(kind, args, stream);
+    case LN_LAYOUT_BF16: return launch_kind<LN_LAYOUT_BF16>(g, stream);
+    case LN_LAYOUT_Q4: return launch_kind<LN_LAYOUT_Q4>(g, stream);
+    case LN_LAYOUT_Q5: return launch_kind<LN_LAYOUT_Q5>(g, stream);
+    case LN_LAYOUT_Q6: return launch_kind<LN_LAYOUT_Q6>(g, stream);
+    case LN_LAYOUT_F8: return launch_kind<LN_LAYOUT_F8>(g, stream);
+    case LN_LAYOUT_MXFP4: return launch_kind<LN_LAYOUT_MXFP4>(g, stream);
+    case LN_LAYOUT_I8: return launch_kind<LN_LAYOUT_I8>(g, stream);
+    default: return ln_gemm_sm90_grouped_int(kind, args, stream);
     }
 }

@@ -18,14 +18,14 @@ static __device__ void bring(const group_gemm_args &g, char *stages, pipe &pipe)
             uint64_t *full = &pipe.full[at.stage];
             char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
             int tile_at = (int)(tile * (shape::TILE_BYTES / 128));
-            ln_barrier_wait(&pipe.empty[at.stage], at.parity);
-            ln_barrier_expect(full, shape::BYTES);
+            ln_mbarrier_wait(&pipe.empty[at.stage], at.parity);
+            ln_mbarrier_expect_tx(full, shape::BYTES);
             if (GATE)
-                ln_copy_box(w, &g.gate, 0, tile_at, row, group, full);
-            ln_copy_box(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weight, 0, tile_at, row,
+                ln_tma_load(w, &g.gate, 0, tile_at, row, group, full);
+            ln_tma_load(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weight, 0, tile_at, row,
                         group, full);
-            ln_copy_box(x, &g.x, 0, x_at * (X_BYTES / 128), full);
-            ln_copy_box(x + X_BYTES, &g.beside, 0, x_at * (SCALE_BYTES / 128), full);
+            ln_tma_load(x, &g.x, 0, x_at * (X_BYTES / 128), full);
+            ln_tma_load(x + X_BYTES, &g.beside, 0, x_at * (SCALE_BYTES / 128), full);
             advance<shape::N_STAGES>(at);
         }
     }
@@ -40,16 +40,16 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     typedef stage_shape<KIND> shape;
     extern __shared__ __align__(1024) char stages[];
     __shared__ pipe pipe;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     init_pipe(pipe, shape::N_STAGES);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (threadIdx.x >= WORKERS) {
-        ln_leave_registers<FEW_REGISTERS>();
+        ln_setmaxnreg_dec<FEW_REGISTERS>();
         if (threadIdx.x == WORKERS)
             bring<KIND, GATE>(g, stages, pipe);
         return;
     }
-    ln_take_registers<REGISTERS>();
+    ln_setmaxnreg_inc<REGISTERS>();
     float *outs = (float *)(stages + shape::N_STAGES * shape::BYTES);
     place at = {0, 0};
     group_job job;
@@ -71,12 +71,12 @@ template <int KIND, bool GATE> static int launch(group_gemm_args &g, cudaStream_
     return launch_group_jobs(group_gemm<KIND, GATE>, KIND, g, stage_shape<KIND>::SHARED, stream);
 }
 
-int ln_tile_group_gemm_int(int kind, const ln_grouped_args &args, cudaStream_t stream) {
+int ln_gemm_sm90_grouped_int(int kind, const ln_grouped_args &args, cudaStream_t stream) {
     group_gemm_args g = {args, {}, {}, {}, {}};
     bool has_gate = args.groups.gate.data != NULL;
-    if (kind == LN_TILE_INT8)
-        return has_gate ? launch<LN_TILE_INT8, true>(g, stream)
-                        : launch<LN_TILE_INT8, false>(g, stream);
-    return has_gate ? launch<LN_TILE_INT4, true>(g, stream)
-                    : launch<LN_TILE_INT4, false>(g, stream);
+    if (kind == LN_LAYOUT_INT8)
+        return has_gate ? launch<LN_LAYOUT_INT8, true>(g, stream)
+                        : launch<LN_LAYOUT_INT8, false>(g, stream);
+    return has_gate ? launch<LN_LAYOUT_INT4, true>(g, stream)
+                    : launch<LN_LAYOUT_INT4, false>(g, stream);
 }

@@ -6,9 +6,9 @@
 
 /* What is multiplied, as tensors of rows of 128 bytes. */
 typedef struct gemm_args {
-    ln_tile_args p;
+    ln_gemm_args p;
     unsigned n_shares; /* blocks of a tile of results */
-    CUtensorMap x, scales, gate, weights[LN_TILE_MAX_PARTS];
+    CUtensorMap x, scales, gate, weights[LN_GEMM_MAX_PARTS];
 } gemm_args;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -28,21 +28,21 @@ static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
             uint64_t *full = &pipe.full[at.stage];
             char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
             int tile_at = (int)(tile * (shape::TILE_BYTES / 128));
-            ln_barrier_wait(&pipe.empty[at.stage], at.parity);
-            ln_barrier_expect(full, shape::BYTES);
+            ln_mbarrier_wait(&pipe.empty[at.stage], at.parity);
+            ln_mbarrier_expect_tx(full, shape::BYTES);
             if (GATE)
-                ln_copy_box(w, &g.gate, 0, tile_at, row, full);
-            ln_copy_box(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weights[job.part], 0,
+                ln_tma_load(w, &g.gate, 0, tile_at, row, full);
+            ln_tma_load(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weights[job.part], 0,
                         tile_at, row, full);
-            ln_copy_box(x, &g.x, 0, x_at * (X_BYTES / 128), full);
-            ln_copy_box(x + X_BYTES, &g.scales, 0, x_at * (SCALE_BYTES / 128), full);
+            ln_tma_load(x, &g.x, 0, x_at * (X_BYTES / 128), full);
+            ln_tma_load(x + X_BYTES, &g.scales, 0, x_at * (SCALE_BYTES / 128), full);
             advance<shape::N_STAGES>(at);
         }
     }
 }
 
 template <int KIND, int ROWS, bool GATE>
-static __device__ __forceinline__ void end_job(const ln_tile_args &p, unsigned &number,
+static __device__ __forceinline__ void end_job(const ln_gemm_args &p, unsigned &number,
                                                float (&total)[ROWS / 2], float *outs) {
     finish<ROWS, GATE>(p, number, total, outs);
 }
@@ -56,16 +56,16 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
     typedef stage_shape<KIND> shape;
     extern __shared__ __align__(1024) char stages[];
     __shared__ pipe pipe;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     init_pipe(pipe, shape::N_STAGES);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (threadIdx.x >= WORKERS) {
-        ln_leave_registers<FEW_REGISTERS>();
+        ln_setmaxnreg_dec<FEW_REGISTERS>();
         if (threadIdx.x == WORKERS)
             bring<KIND, GATE, SHARED>(g, stages, pipe);
         return;
     }
-    ln_take_registers<REGISTERS>();
+    ln_setmaxnreg_inc<REGISTERS>();
     float *outs = (float *)(stages + shape::N_STAGES * shape::BYTES);
     place at = {0, 0};
     job job;
@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
 }
 
 template <int KIND, bool GATE, bool SHARED>
-static int launch(const ln_tile_args &args, unsigned n_shares, cudaStream_t stream) {
+static int launch(const ln_gemm_args &args, unsigned n_shares, cudaStream_t stream) {
     gemm_args g = {args, n_shares, {}, {}, {}, {}};
     size_t tiles = (size_t)ln_ceil_div(args.n_rows, PANEL) * args.n_tiles;
     int code = map_rows(args.x.int8, tiles * (X_BYTES / 128), X_BYTES / 128, &g.x);
@@ -99,12 +99,12 @@ static int launch(const ln_tile_args &args, unsigned n_shares, cudaStream_t stre
                        n_shares);
 }
 
-template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_t stream) {
+template <int KIND> static int launch_kind(const ln_gemm_args &args, cudaStream_t stream) {
     enum { TILE_CLOCKS = 4300 }; /* by the rate of long prompts */
     if (args.parts[0].gate != NULL)
         return launch<KIND, true, false>(args, 1, stream);
     unsigned n_cores, n_shares = 1, least = UINT32_MAX;
-    int code = ln_count_cores(&n_cores);
+    int code = ln_count_sms(&n_cores);
     for (unsigned n = 1; n <= 4 && code == 0; n *= 2) {
         unsigned clocks = count_clocks(args, PANEL, n, n_cores, TILE_CLOCKS);
         if (clocks < least)
@@ -116,7 +116,7 @@ template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_
                         : launch<KIND, false, false>(args, 1, stream);
 }
 
-int ln_tile_gemm_int(int kind, const ln_tile_args &args, cudaStream_t stream) {
-    return kind == LN_TILE_INT8 ? launch_kind<LN_TILE_INT8>(args, stream)
-                                : launch_kind<LN_TILE_INT4>(args, stream);
+int ln_gemm_sm90_int(int kind, const ln_gemm_args &args, cudaStream_t stream) {
+    return kind == LN_LAYOUT_INT8 ? launch_kind<LN_LAYOUT_INT8>(args, stream)
+                                : launch_kind<LN_LAYOUT_INT4>(args, stream);
 }

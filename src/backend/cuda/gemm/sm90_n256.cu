@@ -10,7 +10,7 @@
 #include "backend/cuda/gemm/scheduler.cuh"
 #include "backend/cuda/ptx/wgmma_n256.cuh"
 
-enum { PANEL = LN_TILE_PANEL(LN_TILE_INT8_ROW), N_SUMS = PANEL / 2, TILE_BYTES = 2048 };
+enum { PANEL = LN_ACT_TILE_ROWS(LN_LAYOUT_INT8_ROW), N_SUMS = PANEL / 2, TILE_BYTES = 2048 };
 enum { X_BYTES = PANEL * 128, STAGE_BYTES = X_BYTES + WARPS * TILE_BYTES };
 enum {
     N_STAGES = (MAX_SHARED - OUT_BYTES) / STAGE_BYTES,
@@ -19,8 +19,8 @@ enum {
 
 /* What is multiplied, as tensors of rows of 128 bytes. */
 typedef struct gemm_args {
-    ln_tile_args p;
-    CUtensorMap x, gate, weights[LN_TILE_MAX_PARTS];
+    ln_gemm_args p;
+    CUtensorMap x, gate, weights[LN_GEMM_MAX_PARTS];
 } gemm_args;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -37,13 +37,13 @@ template <bool GATE> static __device__ void bring(const gemm_args &g, char *stag
             uint64_t *full = &pipe.full[at.stage];
             char *x = stages + at.stage * STAGE_BYTES, *w = x + X_BYTES;
             int tile_at = (int)(tile * (TILE_BYTES / 128));
-            ln_barrier_wait(&pipe.empty[at.stage], at.parity);
-            ln_barrier_expect(full, STAGE_BYTES);
+            ln_mbarrier_wait(&pipe.empty[at.stage], at.parity);
+            ln_mbarrier_expect_tx(full, STAGE_BYTES);
             if (GATE)
-                ln_copy_box(w, &g.gate, 0, tile_at, row, full);
-            ln_copy_box(w + (WARPS - TILES) * TILE_BYTES, &g.weights[job.part], 0, tile_at, row,
+                ln_tma_load(w, &g.gate, 0, tile_at, row, full);
+            ln_tma_load(w + (WARPS - TILES) * TILE_BYTES, &g.weights[job.part], 0, tile_at, row,
                         full);
-            ln_copy_box(x, &g.x, 0, x_at, full);
+            ln_tma_load(x, &g.x, 0, x_at, full);
             advance<N_STAGES>(at);
         }
     }
@@ -54,8 +54,8 @@ template <typename T>
 static __device__ __forceinline__ void begin_half(T (&sum)[N_SUMS], const uint4 a[2],
                                                   const char *x) {
     ln_wgmma_fence();
-    ln_wgmma_wide(sum, a[0], ln_wgmma_rows(x));
-    ln_wgmma_wide(sum, a[1], ln_wgmma_rows(x + 32));
+    ln_wgmma_n256(sum, a[0], ln_wgmma_desc_swizzle128(x));
+    ln_wgmma_n256(sum, a[1], ln_wgmma_desc_swizzle128(x + 32));
     ln_wgmma_commit();
 }
 
@@ -68,7 +68,7 @@ static __device__ __forceinline__ void load_half(const char *w, uint4 a[2]) {
 /* Sums of a tile of results; while half of a tile is multiplied the weights of the next half come
  * to registers. */
 template <typename T>
-static __device__ __forceinline__ void multiply(const ln_tile_args &p, const char *stages,
+static __device__ __forceinline__ void multiply(const ln_gemm_args &p, const char *stages,
                                                 pipe &pipe, place &at, T (&sum)[N_SUMS]) {
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP, last = 0;
     const char *weights = stages + X_BYTES + warp * TILE_BYTES + lane * 16;
@@ -76,7 +76,7 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, const cha
 #pragma unroll
     for (int i = 0; i < N_SUMS; i++)
         sum[i] = 0;
-    ln_barrier_wait(&pipe.full[at.stage], at.parity);
+    ln_mbarrier_wait(&pipe.full[at.stage], at.parity);
     load_half(weights + at.stage * STAGE_BYTES, a);
 #pragma unroll 1
     for (unsigned tile = 0; tile < p.n_tiles; tile++) {
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, const cha
         last = at.stage;
         advance<N_STAGES>(at);
         if (tile + 1 < p.n_tiles) {
-            ln_barrier_wait(&pipe.full[at.stage], at.parity);
+            ln_mbarrier_wait(&pipe.full[at.stage], at.parity);
             load_half(weights + at.stage * STAGE_BYTES, a);
         }
     }
@@ -108,12 +108,12 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, const cha
 
 /* What sums of whole numbers stand for. */
 template <bool GATE>
-static __device__ __forceinline__ void scale_sums(const ln_tile_args &p, const job &job,
+static __device__ __forceinline__ void scale_sums(const ln_gemm_args &p, const job &job,
                                                   const int (&sum)[N_SUMS],
                                                   float (&total)[N_SUMS]) {
     unsigned lane = threadIdx.x % LN_WARP;
     const float *x_scales = p.x.scales + job.panel * PANEL + lane % 4 * 2;
-    const float *scales = find_row_scales<LN_TILE_INT8_ROW, GATE>(p, job);
+    const float *scales = find_row_scales<LN_LAYOUT_INT8_ROW, GATE>(p, job);
     float w0 = scales[lane / 4], w1 = scales[lane / 4 + 8];
 #pragma unroll
     for (int j = 0; j < PANEL / 8; j++) {
@@ -133,16 +133,16 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) char stages[];
     __shared__ pipe pipe;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     init_pipe(pipe, N_STAGES);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (threadIdx.x >= WORKERS) {
-        ln_leave_registers<FEW_REGISTERS>();
+        ln_setmaxnreg_dec<FEW_REGISTERS>();
         if (threadIdx.x == WORKERS)
             bring<GATE>(g, stages, pipe);
         return;
     }
-    ln_take_registers<REGISTERS>();
+    ln_setmaxnreg_inc<REGISTERS>();
     float *outs = (float *)(stages + N_STAGES * STAGE_BYTES);
     place at = {0, 0};
     job job;
@@ -160,7 +160,7 @@ static __global__ void __launch_bounds__(GEMM_THREADS, 1)
 #endif
 }
 
-template <bool GATE> static int launch(int kind, const ln_tile_args &args, cudaStream_t stream) {
+template <bool GATE> static int launch(int kind, const ln_gemm_args &args, cudaStream_t stream) {
     gemm_args g = {args, {}, {}, {}};
     size_t n_rows = (size_t)ln_ceil_div(args.n_rows, PANEL) * PANEL * args.n_tiles;
     int code = map_rows(args.x.int8, n_rows, PANEL, &g.x);
@@ -171,7 +171,7 @@ template <bool GATE> static int launch(int kind, const ln_tile_args &args, cudaS
     return launch_jobs(gemm_wide<GATE>, g, PANEL, SHARED, stream);
 }
 
-int ln_tile_gemm_wide(int kind, const ln_tile_args &args, cudaStream_t stream) {
+int ln_gemm_sm90_n256(int kind, const ln_gemm_args &args, cudaStream_t stream) {
     return args.parts[0].gate != NULL ? launch<true>(kind, args, stream)
                                       : launch<false>(kind, args, stream);
 }

@@ -7,14 +7,14 @@
 template <int ROWS, bool PRECISE, int TILES, bool IS_PRECISE>
 static __device__ __forceinline__ void
 add_stage(const few_args &a, const char *stages, few_barriers &bars, few_place &at,
-          float (&sum)[few_stage<LN_TILE_BF16, ROWS, PRECISE>::N_SUMS]) {
-    typedef few_stage<LN_TILE_BF16, ROWS, PRECISE> shape;
+          float (&sum)[few_stage<LN_LAYOUT_BF16, ROWS, PRECISE>::N_SUMS]) {
+    typedef few_stage<LN_LAYOUT_BF16, ROWS, PRECISE> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     const char *w = stages + at.stage * shape::BYTES;
     const char *x = w + shape::W_BYTES + warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
     uint4 steps[4 * TILES];
     w += warp % shape::UNIT_ROWS * (shape::TILES * shape::TILE_BYTES) + lane * 16;
-    ln_barrier_wait(&bars.full[at.stage], at.parity);
+    ln_mbarrier_wait(&bars.full[at.stage], at.parity);
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
         steps[k] = *(const uint4 *)(w + k * 512);
@@ -23,12 +23,12 @@ add_stage(const few_args &a, const char *stages, few_barriers &bars, few_place &
     for (int i = 0; i < TILES; i++) {
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            ln_wgmma_few(sum, steps[4 * i + k], ln_wgmma_rows(x + i * shape::PART_BYTES + k * 32));
+            ln_wgmma_small_n(sum, steps[4 * i + k], ln_wgmma_desc_swizzle128(x + i * shape::PART_BYTES + k * 32));
         if constexpr (IS_PRECISE)
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                ln_wgmma_few(sum, steps[4 * i + k],
-                             ln_wgmma_rows(x + (shape::TILES + i) * shape::PART_BYTES + k * 32));
+                ln_wgmma_small_n(sum, steps[4 * i + k],
+                             ln_wgmma_desc_swizzle128(x + (shape::TILES + i) * shape::PART_BYTES + k * 32));
     }
     ln_wgmma_commit();
     ln_wgmma_wait<0>();
@@ -37,7 +37,7 @@ add_stage(const few_args &a, const char *stages, few_barriers &bars, few_place &
         ln_wgmma_keep(steps[k]);
     ln_wgmma_keep(sum);
     if (lane == 0)
-        ln_barrier_arrive(&bars.empty[at.stage]);
+        ln_mbarrier_arrive(&bars.empty[at.stage]);
     advance(a, at);
 }
 
@@ -59,13 +59,13 @@ static __device__ __forceinline__ void multiply(const few_args &a, unsigned n_ti
 
 #endif
 
-int ln_tile_few(int kind, const ln_tile_args &args, cudaStream_t stream) {
-    if (ln_tile_is_narrow(kind))
-        return ln_tile_few_narrow(kind, args, stream);
-    if (kind != LN_TILE_BF16)
-        return ln_tile_few_int(kind, args, stream);
+int ln_gemm_sm90_small_m(int kind, const ln_gemm_args &args, cudaStream_t stream) {
+    if (ln_weight_tile_dequantizes_to_f16(kind))
+        return ln_gemm_sm90_small_m_f16(kind, args, stream);
+    if (kind != LN_LAYOUT_BF16)
+        return ln_gemm_sm90_small_m_int(kind, args, stream);
     if (args.n_rows <= 16)
-        return launch_rows<LN_TILE_BF16, 16>(args, stream);
-    return args.n_rows <= 32 ? launch_rows<LN_TILE_BF16, 32>(args, stream)
-                             : launch_rows<LN_TILE_BF16, 64>(args, stream);
+        return launch_rows<LN_LAYOUT_BF16, 16>(args, stream);
+    return args.n_rows <= 32 ? launch_rows<LN_LAYOUT_BF16, 32>(args, stream)
+                             : launch_rows<LN_LAYOUT_BF16, 64>(args, stream);
 }

@@ -105,13 +105,13 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
     __shared__ few_barriers bars;
     typedef few_stage<KIND, ROWS, PRECISE> shape;
     char *stages = memory + SWAP_BYTES;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     if (threadIdx.x == 0) {
         for (unsigned i = 0; i < a.n_stages; i++) {
-            ln_barrier_init(&bars.full[i], 1);
-            ln_barrier_init(&bars.empty[i], WARPS);
+            ln_mbarrier_init(&bars.full[i], 1);
+            ln_mbarrier_init(&bars.empty[i], WARPS);
         }
-        ln_barriers_ready();
+        ln_fence_mbarrier_init();
     }
     __syncthreads();
     if (threadIdx.x >= WORKERS) {
@@ -120,7 +120,7 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
         else if (threadIdx.x == WORKERS + LN_WARP)
             bring_rows<KIND, ROWS, PRECISE>(a, stages, bars);
     } else {
-        ln_wait_for_last();
+        ln_pdl_wait();
         work<KIND, ROWS, GATE, PRECISE>(a, stages, (float *)memory, bars);
     }
 #endif
@@ -129,13 +129,13 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
 /* ---- launching ------------------------------------------------------------------------------- */
 
 template <int KIND, int ROWS, bool GATE, bool PRECISE>
-static int launch(const ln_tile_args &args, cudaStream_t stream) {
+static int launch(const ln_gemm_args &args, cudaStream_t stream) {
     typedef few_stage<KIND, ROWS, PRECISE> shape;
     constexpr unsigned BYTES = shape::BYTES, ROOM = MAX_SHARED - SWAP_BYTES;
-    constexpr unsigned COLUMNS = shape::UNIT_ROWS / (GATE ? 2 : 1) * LN_TILE_ROWS;
+    constexpr unsigned COLUMNS = shape::UNIT_ROWS / (GATE ? 2 : 1) * LN_WEIGHT_TILE_ROWS;
     void (*kernel)(few_args) = multiply_few<KIND, ROWS, GATE, PRECISE>;
     unsigned n_cores;
-    int code = ln_count_cores(&n_cores);
+    int code = ln_count_sms(&n_cores);
     if (code == 0)
         code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     (int)MAX_SHARED);
@@ -145,19 +145,19 @@ static int launch(const ln_tile_args &args, cudaStream_t stream) {
         code = map_weights<KIND, shape>(args, &a);
     if (code != 0)
         return code;
-    a.n_items = ln_tile_blocks(args, COLUMNS) * LN_TILE_SLICES;
+    a.n_items = ln_gemm_output_tiles(args, COLUMNS) * LN_K_SPLITS;
     a.n_stages = ROOM / BYTES < MAX_STAGES ? ROOM / BYTES : (unsigned)MAX_STAGES;
-    a.per_block = ln_ceil_div(a.n_items, min(n_cores, (unsigned)LN_TILE_SPLIT_BLOCKS));
-    a.shares = shape::IS_WIDE && a.per_block <= MOST_SHARED && a.n_items <= LN_TILE_SPLIT_PLACES;
-    return ln_launch(kernel, dim3(ln_ceil_div(a.n_items, a.per_block)), FEW_THREADS,
+    a.per_block = ln_ceil_div(a.n_items, min(n_cores, (unsigned)LN_SPLIT_K_BLOCKS));
+    a.shares = shape::IS_WIDE && a.per_block <= MOST_SHARED && a.n_items <= LN_SPLIT_K_SLOTS;
+    return ln_pdl_launch(kernel, dim3(ln_ceil_div(a.n_items, a.per_block)), FEW_THREADS,
                      SWAP_BYTES + a.n_stages * BYTES, stream, a);
 }
 
 template <int KIND, int ROWS>
-static int launch_rows(const ln_tile_args &args, cudaStream_t stream) {
+static int launch_rows(const ln_gemm_args &args, cudaStream_t stream) {
     bool has_gate = args.parts[0].gate != NULL;
-    if constexpr (KIND == LN_TILE_BF16)
-        if (ln_tile_is_precise(args))
+    if constexpr (KIND == LN_LAYOUT_BF16)
+        if (ln_gemm_is_precise(args))
             return has_gate ? launch<KIND, ROWS, true, true>(args, stream)
                             : launch<KIND, ROWS, false, true>(args, stream);
     return has_gate ? launch<KIND, ROWS, true, false>(args, stream)

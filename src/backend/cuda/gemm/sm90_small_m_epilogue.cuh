@@ -41,21 +41,21 @@ static __device__ __forceinline__ size_t column_of(const few_results<N> &r, int 
 
 /* What sums stand for where rows of x, and maybe of weights, have scales. */
 template <int KIND, bool GATE, int N>
-static __device__ __forceinline__ void scale_results(const ln_tile_args &p, const few_unit &unit,
+static __device__ __forceinline__ void scale_results(const ln_gemm_args &p, const few_unit &unit,
                                                      few_results<N> &r) {
-    const ln_tile_part &part = p.parts[unit.part];
+    const ln_gemm_part &part = p.parts[unit.part];
 #pragma unroll
     for (int i = 0; i < N; i++) {
         size_t row = row_of(r, i), column = column_of(r, i);
         if (row >= p.n_rows || column >= part.epilogue.n_out)
             continue;
         float x = p.x.scales[row], up = x, gate = x;
-        if constexpr (ln_tile_has_row_scales(KIND)) {
-            size_t at = column / LN_TILE_ROWS * ln_tile_row_bytes(KIND, p.n_tiles);
-            unsigned in_tile = (unsigned)column % LN_TILE_ROWS;
-            up = ln_tile_row_scales(KIND, part.weight + at, p.n_tiles)[in_tile] * x;
+        if constexpr (ln_weight_tile_has_row_scales(KIND)) {
+            size_t at = column / LN_WEIGHT_TILE_ROWS * ln_weight_tile_row_bytes(KIND, p.n_tiles);
+            unsigned in_tile = (unsigned)column % LN_WEIGHT_TILE_ROWS;
+            up = ln_weight_tile_row_scales(KIND, part.weight + at, p.n_tiles)[in_tile] * x;
             if (GATE)
-                gate = ln_tile_row_scales(KIND, part.gate + at, p.n_tiles)[in_tile] * x;
+                gate = ln_weight_tile_row_scales(KIND, part.gate + at, p.n_tiles)[in_tile] * x;
         }
         r.u[i] *= up;
         if (GATE)
@@ -65,7 +65,7 @@ static __device__ __forceinline__ void scale_results(const ln_tile_args &p, cons
 
 /* What is added to them. */
 template <int N>
-static __device__ __forceinline__ void load_residual(const ln_tile_args &p, const few_unit &unit,
+static __device__ __forceinline__ void load_residual(const ln_gemm_args &p, const few_unit &unit,
                                                      const few_results<N> &r,
                                                      float (&residual)[N]) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
@@ -77,10 +77,10 @@ static __device__ __forceinline__ void load_residual(const ln_tile_args &p, cons
 }
 
 template <int KIND, bool GATE, int N>
-static __device__ __forceinline__ void write(const ln_tile_args &p, const few_unit &unit,
+static __device__ __forceinline__ void write(const ln_gemm_args &p, const few_unit &unit,
                                              few_results<N> &r, const float (&residual)[N]) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
-    if constexpr (ln_tile_is_narrow(KIND))
+    if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
         scale_results<KIND, GATE>(p, unit, r);
     size_t n_rows = p.n_rows;
     if (!is_plain(e)) { /* long, and seldom run */
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void begin_results(const few_unit &unit, few_r
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned tile_row = warp % (SHAPE::UNIT_ROWS / (GATE ? 2 : 1));
     r.row = warp / SHAPE::UNIT_ROWS * SHAPE::GROUP_ROWS + lane % 4 * 2;
-    r.column = (size_t)(unit.row + tile_row) * LN_TILE_ROWS + lane / 4;
+    r.column = (size_t)(unit.row + tile_row) * LN_WEIGHT_TILE_ROWS + lane / 4;
 }
 
 /* The warps of a pair, one of which has the gate's sums. */

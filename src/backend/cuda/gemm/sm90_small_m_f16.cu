@@ -9,16 +9,16 @@
 template <int KIND>
 static __device__ __forceinline__ void take_tile(const char *tile, ln_lane_tile<KIND> &out) {
     unsigned lane = threadIdx.x % LN_WARP;
-    if constexpr (ln_tile_widens_bytes(KIND)) {
+    if constexpr (ln_weight_tile_bytes_to_f16(KIND)) {
         out.blocks[0] = *((const uint4 *)tile + lane);
         out.blocks[1] = *((const uint4 *)(tile + 512) + lane);
     } else {
         out.numbers = *((const uint4 *)tile + lane);
-        if constexpr (ln_tile_has_bits_above(KIND))
+        if constexpr (ln_weight_tile_has_bits_above(KIND))
             out.above = *((const uint2 *)(tile + 512) + lane);
     }
-    out.scales[0] = *(const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4, 0));
-    out.scales[1] = *(const uint2 *)(tile + ln_tile_scale_at(KIND, lane / 4 + 8, 0));
+    out.scales[0] = *(const uint2 *)(tile + ln_weight_tile_scale_at(KIND, lane / 4, 0));
+    out.scales[1] = *(const uint2 *)(tile + ln_weight_tile_scale_at(KIND, lane / 4 + 8, 0));
 }
 
 /* The tiles of a stage, when it is there. */
@@ -30,7 +30,7 @@ static __device__ __forceinline__ void take_stage(const char *stages, few_barrie
     static_assert(shape::TILES == 2, "tiles of a stage");
     const char *w = stages + at.stage * shape::BYTES;
     w += threadIdx.x / LN_WARP * (2 * shape::TILE_BYTES);
-    ln_barrier_wait(&bars.full[at.stage], at.parity);
+    ln_mbarrier_wait(&bars.full[at.stage], at.parity);
     take_tile<KIND>(w, tiles[0]);
     take_tile<KIND>(w + shape::TILE_BYTES, tiles[1]);
 }
@@ -43,7 +43,7 @@ static __device__ __forceinline__ void begin_tile(const ln_lane_tile<KIND> &tile
     ln_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 4; k++)
-        ln_wgmma_few_f16(sum, steps[k], ln_wgmma_rows(x + k * 32));
+        ln_wgmma_small_n_f16(sum, steps[k], ln_wgmma_desc_swizzle128(x + k * 32));
     ln_wgmma_commit();
 }
 
@@ -76,26 +76,26 @@ static __device__ __forceinline__ void multiply(const few_args &a, unsigned n_ti
             ln_wgmma_keep(steps[k / 4][k % 4]);
         ln_wgmma_keep(sum);
         if (threadIdx.x % LN_WARP == 0)
-            ln_barrier_arrive(empty);
+            ln_mbarrier_arrive(empty);
     }
 }
 
 #endif
 
-template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_t stream) {
+template <int KIND> static int launch_kind(const ln_gemm_args &args, cudaStream_t stream) {
     if (args.n_rows <= 16)
         return launch_rows<KIND, 16>(args, stream);
     return args.n_rows <= 32 ? launch_rows<KIND, 32>(args, stream)
                              : launch_rows<KIND, 64>(args, stream);
 }
 
-int ln_tile_few_narrow(int kind, const ln_tile_args &args, cudaStream_t stream) {
+int ln_gemm_sm90_small_m_f16(int kind, const ln_gemm_args &args, cudaStream_t stream) {
     switch (kind) {
-    case LN_TILE_Q4: return launch_kind<LN_TILE_Q4>(args, stream);
-    case LN_TILE_Q5: return launch_kind<LN_TILE_Q5>(args, stream);
-    case LN_TILE_Q6: return launch_kind<LN_TILE_Q6>(args, stream);
-    case LN_TILE_MXFP4: return launch_kind<LN_TILE_MXFP4>(args, stream);
-    case LN_TILE_F8: return launch_kind<LN_TILE_F8>(args, stream);
-    default: return launch_kind<LN_TILE_I8>(args, stream);
+    case LN_LAYOUT_Q4: return launch_kind<LN_LAYOUT_Q4>(args, stream);
+    case LN_LAYOUT_Q5: return launch_kind<LN_LAYOUT_Q5>(args, stream);
+    case LN_LAYOUT_Q6: return launch_kind<LN_LAYOUT_Q6>(args, stream);
+    case LN_LAYOUT_MXFP4: return launch_kind<LN_LAYOUT_MXFP4>(args, stream);
+    case LN_LAYOUT_F8: return launch_kind<LN_LAYOUT_F8>(args, stream);
+    default: return launch_kind<LN_LAYOUT_I8>(args, stream);
     }
 }

@@ -15,7 +15,7 @@
 #include "backend/cuda/gemm/mma_fragments.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
-enum { FEW_THREADS = LN_TILE_SLICES * LN_WARP, FEW_ROWS = 8, STEPS = 4 };
+enum { FEW_THREADS = LN_K_SPLITS * LN_WARP, FEW_ROWS = 8, STEPS = 4 };
 enum { GROUP = 4, OPERAND_BYTES = 32 * 32 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -34,7 +34,7 @@ static __device__ __forceinline__ uint32_t load_word(const uint8_t *at) {
 static __device__ __forceinline__ void load_tile(const uint8_t *tiles, unsigned tile,
                                                  lane_tile &out) {
     const uint8_t *from =
-        tiles + (size_t)tile * ln_tile_bytes(LN_TILE_F8_ROW) + threadIdx.x % LN_WARP * 4;
+        tiles + (size_t)tile * ln_weight_tile_bytes(LN_LAYOUT_F8_ROW) + threadIdx.x % LN_WARP * 4;
 #pragma unroll
     for (int i = 0; i < STEPS; i++, from += 256)
         out.steps[i] = make_uint4(load_word(from), load_word(from + 1024), load_word(from + 128),
@@ -42,9 +42,9 @@ static __device__ __forceinline__ void load_tile(const uint8_t *tiles, unsigned 
 }
 
 /* Brings x to shared memory, when it is there. */
-static __device__ __forceinline__ void bring_x(const ln_tile_args &p, char *x) {
+static __device__ __forceinline__ void bring_x(const ln_gemm_args &p, char *x) {
     unsigned bytes = p.n_tiles * 128 * (unsigned)p.n_rows;
-    ln_wait_for_last();
+    ln_pdl_wait();
     for (unsigned at = threadIdx.x * 16; at < bytes; at += FEW_THREADS * 16)
         *(uint4 *)(x + at) = *(const uint4 *)(p.x.int8 + at);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -57,9 +57,9 @@ static __device__ __forceinline__ void add_tile(const lane_tile &w, const char *
                                                 float (&sum)[16]) {
 #pragma unroll
     for (int i = 0; i < STEPS; i++)
-        ln_wgmma_f8_few(
+        ln_wgmma_n32_fp8(
             sum, w.steps[i],
-            ln_wgmma_cores(x + (tile * 8 + i * 2) * n_rows * 16, n_rows * 16, slice_bytes));
+            ln_wgmma_desc_no_swizzle(x + (tile * 8 + i * 2) * n_rows * 16, n_rows * 16, slice_bytes));
 }
 
 /* The sums of the warp's own slice. */
@@ -75,14 +75,14 @@ static __device__ __forceinline__ void keep_own(const float (&sum)[16], float ow
 /* This warp's slice of a row of tiles, and of the gate's, AHEAD tiles being under way. Warps whose
  * slices are shorter multiply on, for nothing. */
 template <int AHEAD, bool GATE>
-static __device__ __forceinline__ void multiply(const ln_tile_args &p, const ln_tile_part &part,
+static __device__ __forceinline__ void multiply(const ln_gemm_args &p, const ln_gemm_part &part,
                                                 unsigned tile_row, char *x, float up_own[4],
                                                 float gate_own[4]) {
     unsigned slice = threadIdx.x / LN_WARP, n_rows = (unsigned)p.n_rows;
-    unsigned per_slice = (p.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
+    unsigned per_slice = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     unsigned begin = min(slice * per_slice, p.n_tiles), end = min(begin + per_slice, p.n_tiles);
     unsigned slice_bytes = per_slice * 128 * n_rows;
-    size_t row_at = tile_row * ln_tile_row_bytes(LN_TILE_F8_ROW, p.n_tiles);
+    size_t row_at = tile_row * ln_weight_tile_row_bytes(LN_LAYOUT_F8_ROW, p.n_tiles);
     const uint8_t *up_tiles = part.weight + row_at, *gate_tiles = GATE ? part.gate + row_at : NULL;
     lane_tile up[AHEAD] = {}, gate[GATE ? AHEAD : 1] = {};
     float up_sum[16] = {}, gate_sum[16] = {};
@@ -131,7 +131,7 @@ static __device__ __forceinline__ void multiply(const ln_tile_args &p, const ln_
 }
 
 typedef struct slices {
-    float sums[LN_TILE_SLICES][LN_TILE_ROWS][FEW_ROWS + 1];
+    float sums[LN_K_SPLITS][LN_WEIGHT_TILE_ROWS][FEW_ROWS + 1];
 } slices;
 
 /* Puts a slice's sums where the others meet them. */
@@ -143,36 +143,36 @@ static __device__ __forceinline__ void leave(slices &shared, const float own[4])
 }
 
 /* What the sum of a row and a column of a row of tiles stands for. */
-static __device__ __forceinline__ float merge(const ln_tile_args &p, const slices &shared,
+static __device__ __forceinline__ float merge(const ln_gemm_args &p, const slices &shared,
                                               const uint8_t *tiles, unsigned tile_row, unsigned row,
                                               unsigned column) {
     float total = shared.sums[0][column][row];
 #pragma unroll
-    for (int s = 1; s < LN_TILE_SLICES; s++)
+    for (int s = 1; s < LN_K_SPLITS; s++)
         total += shared.sums[s][column][row];
-    tiles += tile_row * ln_tile_row_bytes(LN_TILE_F8_ROW, p.n_tiles);
-    return total * (ln_tile_row_scales(LN_TILE_F8_ROW, tiles, p.n_tiles)[column] * p.x.scales[row]);
+    tiles += tile_row * ln_weight_tile_row_bytes(LN_LAYOUT_F8_ROW, p.n_tiles);
+    return total * (ln_weight_tile_row_scales(LN_LAYOUT_F8_ROW, tiles, p.n_tiles)[column] * p.x.scales[row]);
 }
 
 #endif
 
 template <int AHEAD, bool GATE>
 static __global__ void __launch_bounds__(FEW_THREADS, 2)
-    few_f8(const __grid_constant__ ln_tile_args p) {
+    few_f8(const __grid_constant__ ln_gemm_args p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(128) char x[];
     __shared__ slices ups, gates;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     unsigned tile_row = blockIdx.x;
-    const ln_tile_part &part = ln_tile_find_part(p, LN_TILE_ROWS, &tile_row);
+    const ln_gemm_part &part = ln_gemm_find_part(p, LN_WEIGHT_TILE_ROWS, &tile_row);
     float up[4] = {}, gate[4] = {};
     multiply<AHEAD, GATE>(p, part, tile_row, x, up, gate);
     leave(ups, up);
     if (GATE)
         leave(gates, gate);
     __syncthreads();
-    unsigned row = threadIdx.x / LN_TILE_ROWS, column = threadIdx.x % LN_TILE_ROWS;
-    size_t out_column = (size_t)tile_row * LN_TILE_ROWS + column;
+    unsigned row = threadIdx.x / LN_WEIGHT_TILE_ROWS, column = threadIdx.x % LN_WEIGHT_TILE_ROWS;
+    size_t out_column = (size_t)tile_row * LN_WEIGHT_TILE_ROWS + column;
     if (row >= p.n_rows || out_column >= part.epilogue.n_out)
         return;
     float u = merge(p, ups, part.weight, tile_row, row, column);
@@ -182,20 +182,20 @@ static __global__ void __launch_bounds__(FEW_THREADS, 2)
 }
 
 template <int AHEAD, bool GATE>
-static int launch(const ln_tile_args &args, unsigned shared_bytes, cudaStream_t stream) {
+static int launch(const ln_gemm_args &args, unsigned shared_bytes, cudaStream_t stream) {
     /* whatever the step is, as graphs of others, and other engines, keep their launches */
     int code = cudaFuncSetAttribute(few_f8<AHEAD, GATE>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)(LN_TILE_FEW_F8_BYTES + OPERAND_BYTES));
+                                    (int)(LN_SMALL_M_FP8_BYTES + OPERAND_BYTES));
     if (code != 0)
         return code;
-    return ln_launch(few_f8<AHEAD, GATE>, dim3(ln_tile_blocks(args, LN_TILE_ROWS)), FEW_THREADS,
+    return ln_pdl_launch(few_f8<AHEAD, GATE>, dim3(ln_gemm_output_tiles(args, LN_WEIGHT_TILE_ROWS)), FEW_THREADS,
                      shared_bytes, stream, args);
 }
 
-int ln_tile_few_f8(const ln_tile_args &args, cudaStream_t stream) {
-    unsigned per_slice = (args.n_tiles + LN_TILE_SLICES - 1) / LN_TILE_SLICES;
-    unsigned bytes = LN_TILE_SLICES * per_slice * 128 * (unsigned)args.n_rows + OPERAND_BYTES;
+int ln_gemm_sm90_small_m_fp8(const ln_gemm_args &args, cudaStream_t stream) {
+    unsigned per_slice = (args.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
+    unsigned bytes = LN_K_SPLITS * per_slice * 128 * (unsigned)args.n_rows + OPERAND_BYTES;
     return args.parts[0].gate != NULL ? launch<2, true>(args, bytes, stream)
                                       : launch<4, false>(args, bytes, stream);
 }

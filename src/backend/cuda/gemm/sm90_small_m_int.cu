@@ -25,13 +25,13 @@ static __device__ __forceinline__ few_tile find_tile(const char *stages, few_bar
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     const char *w = stages + at.stage * shape::BYTES, *x = w + shape::W_BYTES;
     few_tile tile;
-    ln_barrier_wait(&bars.full[at.stage], at.parity);
+    ln_mbarrier_wait(&bars.full[at.stage], at.parity);
     tile.w = w + warp * shape::TILE_BYTES;
-    tile.x = ln_wgmma_rows(x);
+    tile.x = ln_wgmma_desc_swizzle128(x);
     tile.x_scales = (const float *)(x + shape::X_BYTES) + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++)
-        tile.w_scales[i] = *(const uint4 *)(tile.w + ln_tile_scale_at(KIND, lane / 4 + 8 * i, 0));
+        tile.w_scales[i] = *(const uint4 *)(tile.w + ln_weight_tile_scale_at(KIND, lane / 4 + 8 * i, 0));
     return tile;
 }
 
@@ -42,14 +42,14 @@ static __device__ __forceinline__ void begin_blocks(const few_tile &tile, int bl
     const char *w = tile.w + threadIdx.x % LN_WARP * 16;
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if constexpr (KIND == LN_TILE_INT8)
+        if constexpr (KIND == LN_LAYOUT_INT8)
             numbers[i] = *(const uint4 *)(w + (block + i) * 512);
         else
             numbers[i] = ln_unpack_int4(*(const uint4 *)(w + (block + i) / 2 * 512), block + i);
     ln_wgmma_fence();
 #pragma unroll
     for (int i = 0; i < N; i++)
-        ln_wgmma_few_int8(c[i], numbers[i],
+        ln_wgmma_small_n_int8(c[i], numbers[i],
                           tile.x + (unsigned)((block + i) / 4 * ROWS * 8 + (block + i) % 4 * 2));
     ln_wgmma_commit();
 }
@@ -106,8 +106,8 @@ static __device__ __forceinline__ void add_tile(const few_tile &tile, float (&su
             take_scales<ROWS>(tile, step * N, x);
 #pragma unroll
         for (int k = 0; k < N; k++)
-            add_block(c[now][k], ln_tile_scale((const uint32_t *)&tile.w_scales[0], step * N + k),
-                      ln_tile_scale((const uint32_t *)&tile.w_scales[1], step * N + k), x[k], sum);
+            add_block(c[now][k], ln_weight_tile_scale((const uint32_t *)&tile.w_scales[0], step * N + k),
+                      ln_weight_tile_scale((const uint32_t *)&tile.w_scales[1], step * N + k), x[k], sum);
     }
 }
 
@@ -123,21 +123,21 @@ static __device__ __forceinline__ void multiply(const few_args &a, unsigned n_ti
     for (unsigned i = 0; i < n_tiles; i++) {
         add_tile<KIND, ROWS>(find_tile<KIND, ROWS>(stages, bars, at), sum);
         if (threadIdx.x % LN_WARP == 0)
-            ln_barrier_arrive(&bars.empty[at.stage]);
+            ln_mbarrier_arrive(&bars.empty[at.stage]);
         advance(a, at);
     }
 }
 
 #endif
 
-template <int KIND> static int launch_kind(const ln_tile_args &args, cudaStream_t stream) {
+template <int KIND> static int launch_kind(const ln_gemm_args &args, cudaStream_t stream) {
     if (args.n_rows <= 16)
         return launch_rows<KIND, 16>(args, stream);
     return args.n_rows <= 32 ? launch_rows<KIND, 32>(args, stream)
                              : launch_rows<KIND, 64>(args, stream);
 }
 
-int ln_tile_few_int(int kind, const ln_tile_args &args, cudaStream_t stream) {
-    return kind == LN_TILE_INT8 ? launch_kind<LN_TILE_INT8>(args, stream)
-                                : launch_kind<LN_TILE_INT4>(args, stream);
+int ln_gemm_sm90_small_m_int(int kind, const ln_gemm_args &args, cudaStream_t stream) {
+    return kind == LN_LAYOUT_INT8 ? launch_kind<LN_LAYOUT_INT8>(args, stream)
+                                : launch_kind<LN_LAYOUT_INT4>(args, stream);
 }

@@ -9,7 +9,7 @@
 
 /* Where a block has room for sums of its last unit: [4 sums][256 threads]. */
 static __device__ __forceinline__ float4 *find_place(const few_args &a, unsigned block) {
-    return (float4 *)a.p.split.sums + (size_t)block * (LN_TILE_SPLIT_SUMS / 4) + threadIdx.x;
+    return (float4 *)a.p.split.sums + (size_t)block * (LN_SPLIT_K_SLOT_FLOATS / 4) + threadIdx.x;
 }
 
 /* Where a block's warps say that they have left their sums of its last unit. */
@@ -126,7 +126,7 @@ static __device__ __forceinline__ bool is_missing(const uint4 &four) {
 
 /* Where slice number `item` of all has room for sums: [4 sums][256 threads]. */
 static __device__ __forceinline__ uint4 *find_slice(const few_args &a, unsigned item) {
-    return (uint4 *)a.p.split.slices + (size_t)item * (LN_TILE_SPLIT_SUMS / 4) + threadIdx.x;
+    return (uint4 *)a.p.split.slices + (size_t)item * (LN_SPLIT_K_SLOT_FLOATS / 4) + threadIdx.x;
 }
 
 template <typename SHAPE>

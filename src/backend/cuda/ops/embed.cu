@@ -11,7 +11,7 @@ typedef struct table {
     const uint8_t *data; /* NULL: none */
     ln_dtype dtype;
     size_t row_bytes;
-    int tiles; /* ln_tile_kind */
+    int tiles; /* ln_weight_layout */
 } table;
 
 static __device__ void add_row(const table &t, size_t row, size_t dim, float scale, bool adds,
@@ -20,9 +20,9 @@ static __device__ void add_row(const table &t, size_t row, size_t dim, float sca
     float values[LN_GROUP];
     if (k >= dim)
         return;
-    if (t.tiles != LN_TILE_NONE)
+    if (t.tiles != LN_LAYOUT_NONE)
         for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
-            values[i] = ln_tile_value(t.tiles, t.data, dim, row, k + i);
+            values[i] = ln_weight_tile_value(t.tiles, t.data, dim, row, k + i);
     else
         ln_load_any(t.dtype, t.data + row * t.row_bytes, k, values);
     for (size_t i = 0; i < LN_GROUP && k + i < dim; i++)
@@ -34,7 +34,7 @@ static __global__ void embed(table tokens_table, table learned, size_t learned_o
                              float scale, const int32_t *tokens, const int32_t *positions,
                              float *out) {
     size_t token = blockIdx.x;
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     out += token * dim;
     add_row(tokens_table, (size_t)tokens[token], dim, scale, false, out);
     if (learned.data != NULL)

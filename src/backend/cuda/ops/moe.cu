@@ -94,7 +94,7 @@ static __device__ void weigh(const ln_op_route &p, float *weights) {
 /* Grid: a warp per token. Shared memory: scores, contest and group scores, 3 n_experts floats. */
 static __global__ void route(const __grid_constant__ ln_op_route p) {
     extern __shared__ float scores[];
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     float *contest = scores + p.n_experts;
     size_t token = blockIdx.x;
     int32_t *experts = p.experts + token * p.n_used;
@@ -121,7 +121,7 @@ static __global__ void route(const __grid_constant__ ln_op_route p) {
 
 int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     size_t shared = 3 * op->route.n_experts * sizeof(float);
-    return ln_launch(route, dim3((unsigned)step->batch.n_tokens), LN_WARP, shared, stream,
+    return ln_pdl_launch(route, dim3((unsigned)step->batch.n_tokens), LN_WARP, shared, stream,
                      op->route);
 }
 
@@ -189,11 +189,11 @@ static __global__ void group_rows(const __grid_constant__ ln_op_group p) {
     unsigned warp = threadIdx.x / LN_WARP, n_warps = blockDim.x / LN_WARP;
     size_t share = (p.n_rows + n_warps - 1) / n_warps;
     size_t begin = min(warp * share, p.n_rows), end = min(begin + share, p.n_rows);
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     for (size_t i = threadIdx.x; i < n_warps * p.n_experts; i += blockDim.x)
         counts[i] = 0;
     __syncthreads();
-    ln_wait_for_last();
+    ln_pdl_wait();
     count_rows(p, begin, end, counts + warp * p.n_experts);
     __syncthreads();
     if (warp == 0)
@@ -210,7 +210,7 @@ int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
     most = most < MAX_GROUP_WARPS ? most : (size_t)MAX_GROUP_WARPS;
     n_warps = n_warps < most ? n_warps : most;
     n_warps = n_warps > 0 ? n_warps : 1;
-    return ln_launch(group_rows, dim3(1), (unsigned)n_warps * LN_WARP, n_warps * bytes, stream,
+    return ln_pdl_launch(group_rows, dim3(1), (unsigned)n_warps * LN_WARP, n_warps * bytes, stream,
                      op->group);
 }
 
@@ -220,7 +220,7 @@ enum { COMBINE_THREADS = 256 };
 
 /* Grid: (dim / 256, n_tokens). Reads n_used + up to 2 rows and writes one. */
 static __global__ void combine(const __grid_constant__ ln_op_combine p) {
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     size_t i = (size_t)blockIdx.x * COMBINE_THREADS + threadIdx.x;
     if (i >= p.dim)
         return;
@@ -255,7 +255,7 @@ int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream st
         if (p->residual != NULL)
             part.residual += done * p->dim;
         dim3 grid(ln_ceil_div(p->dim, COMBINE_THREADS), (unsigned)n);
-        int code = ln_launch(combine, grid, COMBINE_THREADS, 0, stream, part);
+        int code = ln_pdl_launch(combine, grid, COMBINE_THREADS, 0, stream, part);
         if (code != 0)
             return code;
     }

@@ -16,12 +16,12 @@ typedef struct norm_args {
     float scale;
     float *out; /* or NULL, where it converts rows that are held */
     bool converts;
-    ln_tile_x_parts to;
+    ln_act_view to;
 } norm_args;
 
 static __global__ void norm_rows(const __grid_constant__ norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
     const float *x = p.x + from * p.norm.dim;
     float mean, inverse;
@@ -58,15 +58,15 @@ static __device__ __forceinline__ void bring_row(const norm_args &p, size_t row,
     for (int h = 0; h < HELD; h++) {
         unsigned i = ln_held_index<1>(0, h);
         if (row < p.n_rows && i < (unsigned)p.norm.dim / 4)
-            ln_copy_async(to + i, x + i);
+            ln_cp_async_16(to + i, x + i);
     }
-    ln_copy_commit();
+    ln_cp_async_commit();
 }
 
 template <int HELD>
 static __device__ __forceinline__ void take_row(const norm_args &p, const float4 *from,
                                                 ln_held_row<HELD, 1> &held) {
-    ln_copy_wait<1>();
+    ln_cp_async_wait<1>();
 #pragma unroll
     for (int h = 0; h < HELD; h++) {
         unsigned i = ln_held_index<1>(0, h);
@@ -109,10 +109,10 @@ static __device__ __forceinline__ void finish_row(const norm_args &p, size_t row
         if (TO == CONVERTED_BY_ROW)
             largest = fmaxf(largest, ln_largest_of_four(y[h]));
         else if (TO == CONVERTED)
-            ln_tile_x_put(p.to, row, 4 * (size_t)i, y[h]);
+            ln_act_store(p.to, row, 4 * (size_t)i, y[h]);
     }
     if (TO == CONVERTED_BY_ROW)
-        ln_tile_x_put_held<LN_HELD_THREADS>(p.to, row, y, ln_block_greatest(largest, shared));
+        ln_act_store_registers<LN_HELD_THREADS>(p.to, row, y, ln_block_greatest(largest, shared));
 }
 
 /* A block per row. With 48 registers to a thread it finds room beside one of gemm/sm90_small_m.cuh. */
@@ -121,10 +121,10 @@ static __global__ void __maxnreg__(HELD > 2 ? 64 : 48)
     norm_held_rows(const __grid_constant__ norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ unsigned greatest[LN_MAX_WARPS];
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     float4 weight[HELD], bias[HELD]; /* under way before the kernel in front has ended */
     load_constants<HELD>(p.norm, weight, bias);
-    ln_wait_for_last();
+    ln_pdl_wait();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
     float mean, inverse;
     ln_held_row<HELD, 1> held;
@@ -141,7 +141,7 @@ static __global__ void __launch_bounds__(LN_HELD_THREADS, HELD > 2 ? 2 : 3)
     extern __shared__ float4 rows[];
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ unsigned greatest[LN_MAX_WARPS];
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     float4 *slot = rows, *next = rows + HELD * LN_HELD_THREADS;
     bring_row<HELD>(p, blockIdx.x, slot);
     for (size_t row = blockIdx.x; row < p.n_rows; row += gridDim.x) {
@@ -168,25 +168,25 @@ static bool is_held(const ln_norm *norm, const float *x, const float *residual, 
 }
 
 bool ln_norm_converts(const ln_op_norm *op) {
-    return op->n_rows > 0 && op->norm->dim % LN_TILE_BLOCK == 0 &&
+    return op->n_rows > 0 && op->norm->dim % LN_SCALE_BLOCK == 0 &&
            is_held(op->norm, op->x, op->residual, op->out);
 }
 
 template <int HELD, conversion TO>
 static int launch_to(const norm_args &args, ln_cuda_stream stream) {
     unsigned n_blocks, shared = 2 * HELD * LN_HELD_THREADS * sizeof(float4);
-    int code = ln_count_cores(&n_blocks);
+    int code = ln_count_sms(&n_blocks);
     if (code != 0)
         return code;
     n_blocks *= HELD > 2 ? 2 : 3;
     if (args.n_rows <= n_blocks || args.norm.kind == LN_NORM_NONE)
-        return ln_launch(norm_held_rows<HELD, TO>, dim3((unsigned)args.n_rows), LN_HELD_THREADS, 0,
+        return ln_pdl_launch(norm_held_rows<HELD, TO>, dim3((unsigned)args.n_rows), LN_HELD_THREADS, 0,
                          stream, args);
     code =
         cudaFuncSetAttribute(norm_many_rows<HELD, TO>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared);
     return code != 0 ? code
-                     : ln_launch(norm_many_rows<HELD, TO>, dim3(n_blocks), LN_HELD_THREADS, shared,
+                     : ln_pdl_launch(norm_many_rows<HELD, TO>, dim3(n_blocks), LN_HELD_THREADS, shared,
                                  stream, args);
 }
 
@@ -199,7 +199,7 @@ template <int HELD> static int launch_held(const norm_args &args, ln_cuda_stream
 }
 
 int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, const float *x,
-                   const float *residual, float scale, float *out, const ln_tile_x_parts *to,
+                   const float *residual, float scale, float *out, const ln_act_view *to,
                    ln_cuda_stream stream) {
     if (n_rows == 0)
         return 0;
@@ -212,7 +212,7 @@ int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, cons
     case 2: return launch_held<2>(args, stream);
     case 3:
     case LN_MAX_HELD: return launch_held<LN_MAX_HELD>(args, stream);
-    default: return ln_launch(norm_rows, dim3((unsigned)n_rows), LN_NORM_THREADS, 0, stream, args);
+    default: return ln_pdl_launch(norm_rows, dim3((unsigned)n_rows), LN_NORM_THREADS, 0, stream, args);
     }
 }
 

@@ -134,7 +134,7 @@ ln_held_statistics(const ln_norm &norm, const ln_held_row<HELD, SHARE> &row, flo
  * `to` the result is converted, too, which takes ln_norm_converts; `out` may be NULL then, when
  * nothing else reads it. */
 int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, const float *x,
-                   const float *residual, float scale, float *out, const ln_tile_x_parts *to,
+                   const float *residual, float scale, float *out, const ln_act_view *to,
                    ln_cuda_stream stream);
 bool ln_norm_converts(const ln_op_norm *op);
 

@@ -41,7 +41,7 @@ static __device__ __forceinline__ void finish_head(const ln_qkv_args &p, const l
 /* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
  * once. Angles are there before the kernel in front has ended. */
 static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     const ln_kv_layer &kv = p.kv;
     unsigned kv_heads = (unsigned)kv.n_heads, k_dim = (unsigned)kv.k_dim;
     unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
@@ -50,7 +50,7 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     ln_held_angles angles = {};
     if (item < p.n_heads + kv_heads)
         ln_hold_angles(p, position, angles);
-    ln_wait_for_last();
+    ln_pdl_wait();
     if (item < p.n_heads) {
         float *q = p.q + (token * p.n_heads + item) * k_dim;
         if (p.q != NULL && (p.normalizes || p.has_rope))
@@ -175,7 +175,7 @@ static __device__ __forceinline__ void finish_piece(const ln_qkv_args &p, const 
 template <ln_rope_style STYLE>
 static __global__ void __launch_bounds__(PIECE_THREADS)
     write_pieces(const __grid_constant__ ln_qkv_args p) {
-    ln_let_next_start();
+    ln_pdl_launch_dependents();
     const ln_kv_layer &kv = p.kv;
     token_heads h = {blockIdx.x, 0, p.n_heads, (unsigned)kv.n_heads, (unsigned)kv.k_dim,
                      (unsigned)kv.block_tokens};
@@ -188,7 +188,7 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
     h.cached = (size_t)(slot / h.block_tokens) * h.n_kv * h.block_tokens + slot % h.block_tokens;
     turns t;
     find_turns<STYLE>(p.rope, p.positions[h.token], number, t);
-    ln_wait_for_last();
+    ln_pdl_wait();
     for (unsigned head = begin; head < n_heads; head += step * PIECES_AHEAD) {
         piece x[PIECES_AHEAD];
 #pragma unroll
@@ -221,8 +221,8 @@ static int launch_pieces(const ln_qkv_args &args, size_t n_tokens, ln_cuda_strea
     unsigned n_parts = ln_ceil_div(args.n_heads + 2 * args.kv.n_heads, at_once);
     dim3 grid((unsigned)n_tokens, n_tokens <= FEW_TOKENS ? n_parts : 1);
     return args.rope.style == LN_ROPE_HALF
-               ? ln_launch(write_pieces<LN_ROPE_HALF>, grid, PIECE_THREADS, 0, stream, args)
-               : ln_launch(write_pieces<LN_ROPE_INTERLEAVED>, grid, PIECE_THREADS, 0, stream, args);
+               ? ln_pdl_launch(write_pieces<LN_ROPE_HALF>, grid, PIECE_THREADS, 0, stream, args)
+               : ln_pdl_launch(write_pieces<LN_ROPE_INTERLEAVED>, grid, PIECE_THREADS, 0, stream, args);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -261,7 +261,7 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
     if (takes_pieces(args))
         return launch_pieces(args, n_tokens, stream);
     dim3 grid((unsigned)n_tokens, ln_ceil_div(p->n_heads + 2 * p->kv->n_heads, QKV_WARPS));
-    return ln_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, args);
+    return ln_pdl_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, args);
 }
 
 /* ---- latents --------------------------------------------------------------------------------- */

@@ -310,7 +310,7 @@ static __global__ void __launch_bounds__(THREADS) sample(sample_args args) {
     __shared__ unsigned long long weights[THREADS], shared[LN_MAX_WARPS];
     __shared__ unsigned n_listed, chosen;
     __shared__ float plain;
-    ln_follow_last();
+    ln_pdl_launch_and_wait();
     const ln_op_sample &p = args.op;
     float *logits = p.logits + blockIdx.x * p.n_vocab;
     unsigned n = (unsigned)p.n_vocab;
@@ -349,5 +349,5 @@ int ln_cuda_sample(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream str
         return 0;
     const ln_batch *batch = &step->batch;
     sample_args args = {op->sample, batch->draws, batch->edits, batch->tokens, batch->logit_rows};
-    return ln_launch(sample, dim3((unsigned)op->sample.n_rows), THREADS, 0, stream, args);
+    return ln_pdl_launch(sample, dim3((unsigned)op->sample.n_rows), THREADS, 0, stream, args);
 }

@@ -6,31 +6,31 @@
 #include "backend/cuda/ptx/common.cuh"
 #include "backend/cuda/ptx/tma.cuh"
 
-static __device__ __forceinline__ void ln_barrier_init(uint64_t *barrier, unsigned arrivals) {
+static __device__ __forceinline__ void ln_mbarrier_init(uint64_t *barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ln_shared_address(barrier)),
                  "r"(arrivals)
                  : "memory");
 }
 
 /* Makes barriers that were initialised known to the copy engine. */
-static __device__ __forceinline__ void ln_barriers_ready(void) {
+static __device__ __forceinline__ void ln_fence_mbarrier_init(void) {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-static __device__ __forceinline__ void ln_barrier_arrive(uint64_t *barrier) {
+static __device__ __forceinline__ void ln_mbarrier_arrive(uint64_t *barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ln_shared_address(barrier))
                  : "memory");
 }
 
 /* Arrives, and makes the barrier wait for so many bytes. */
-static __device__ __forceinline__ void ln_barrier_expect(uint64_t *barrier, unsigned bytes) {
+static __device__ __forceinline__ void ln_mbarrier_expect_tx(uint64_t *barrier, unsigned bytes) {
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ln_shared_address(barrier)),
         "r"(bytes)
         : "memory");
 }
 
-static __device__ __forceinline__ void ln_barrier_wait(uint64_t *barrier, unsigned parity) {
+static __device__ __forceinline__ void ln_mbarrier_wait(uint64_t *barrier, unsigned parity) {
     asm volatile("{\n"
                  ".reg .pred done;\n"
                  "again:\n"
@@ -42,7 +42,7 @@ static __device__ __forceinline__ void ln_barrier_wait(uint64_t *barrier, unsign
 }
 
 /* Copies bytes, a multiple of 16, to shared memory; the barrier learns of their arrival. */
-static __device__ __forceinline__ void ln_bulk_copy(void *to, const void *from, unsigned bytes,
+static __device__ __forceinline__ void ln_cp_async_bulk(void *to, const void *from, unsigned bytes,
                                                     uint64_t *barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1], %2, [%3];" ::"r"(ln_shared_address(to)),
@@ -51,7 +51,7 @@ static __device__ __forceinline__ void ln_bulk_copy(void *to, const void *from, 
 }
 
 /* A box of a tensor, from these indices on, to shared memory. */
-static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *map, int column,
+static __device__ __forceinline__ void ln_tma_load(void *to, const CUtensorMap *map, int column,
                                                    int row, uint64_t *barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3}], [%4];" ::"r"(ln_shared_address(to)),
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *
                  : "memory");
 }
 
-static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *map, int column,
+static __device__ __forceinline__ void ln_tma_load(void *to, const CUtensorMap *map, int column,
                                                    int row, int layer, uint64_t *barrier) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(ln_shared_address(to)),
@@ -67,7 +67,7 @@ static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *
                  : "memory");
 }
 
-static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *map, int column,
+static __device__ __forceinline__ void ln_tma_load(void *to, const CUtensorMap *map, int column,
                                                    int row, int layer, int group,
                                                    uint64_t *barrier) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -78,24 +78,24 @@ static __device__ __forceinline__ void ln_copy_box(void *to, const CUtensorMap *
 }
 
 /* A block's registers, given from warps that need few to those that need many. */
-template <int N> static __device__ __forceinline__ void ln_take_registers(void) {
+template <int N> static __device__ __forceinline__ void ln_setmaxnreg_inc(void) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-template <int N> static __device__ __forceinline__ void ln_leave_registers(void) {
+template <int N> static __device__ __forceinline__ void ln_setmaxnreg_dec(void) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
 
 /* Rows of 128 bytes, the 16 bytes at i of row r being at i ^ r % 8; `at` begins eight rows, or is
  * 32 bytes times a step behind such a place. */
-static __device__ __forceinline__ uint64_t ln_wgmma_rows(const void *at) {
+static __device__ __forceinline__ uint64_t ln_wgmma_desc_swizzle128(const void *at) {
     return (uint64_t)(ln_shared_address(at) >> 4 & 0x3fff) | (uint64_t)1 << 16 |
            (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
 }
 
 /* Cores of 16 bytes of eight rows, 16 bytes apart, in any places: `across` bytes from the first 16
  * bytes of a step of 32 to the second, `down` from eight rows to the next. */
-static __device__ __forceinline__ uint64_t ln_wgmma_cores(const void *at, unsigned across,
+static __device__ __forceinline__ uint64_t ln_wgmma_desc_no_swizzle(const void *at, unsigned across,
                                                           unsigned down) {
     return (uint64_t)(ln_shared_address(at) >> 4 & 0x3fff) | (uint64_t)(across >> 4) << 16 |
            (uint64_t)(down >> 4) << 32;
@@ -133,7 +133,7 @@ template <int N> static __device__ __forceinline__ void ln_wgmma_wait(void) {
 }
 
 /* c [64 rows][32] += A B of 32 columns of E4M3. */
-static __device__ __forceinline__ void ln_wgmma_f8_few(float (&c)[16], const uint4 &a, uint64_t b) {
+static __device__ __forceinline__ void ln_wgmma_n32_fp8(float (&c)[16], const uint4 &a, uint64_t b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
                  "{%16, %17, %18, %19}, %20, 1, 1, 1;"

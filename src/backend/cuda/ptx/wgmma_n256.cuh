@@ -5,7 +5,7 @@
 #include "backend/cuda/ptx/wgmma.cuh"
 
 /* c [64 rows][256] += A B of 32 columns of int8. */
-static __device__ __forceinline__ void ln_wgmma_wide(int (&c)[128], const uint4 &a, uint64_t b) {
+static __device__ __forceinline__ void ln_wgmma_n256(int (&c)[128], const uint4 &a, uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "

@@ -34,7 +34,7 @@
                 LN_FROM_REGISTERS, __VA_ARGS__)                                                    \
     LN_WGMMA_OF(ln_wgmma_f16, uint4 &, ROWS, "k16.f32.f16.f16", NAMES, FROM, ", 1, 1, 0", ADDS,    \
                 LN_FROM_REGISTERS, __VA_ARGS__)                                                    \
-    LN_WGMMA_OF(ln_wgmma_f8, uint64_t, ROWS, "k32.f32.e4m3.e4m3", NAMES, FROM_SHARED, ", 1, 1",    \
+    LN_WGMMA_OF(ln_wgmma_fp8, uint64_t, ROWS, "k32.f32.e4m3.e4m3", NAMES, FROM_SHARED, ", 1, 1",    \
                 ADDS_SHARED, LN_FROM_SHARED, __VA_ARGS__)
 #define LN_FROM_REGISTERS(a) "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w)
 #define LN_FROM_SHARED(a)    "l"(a)

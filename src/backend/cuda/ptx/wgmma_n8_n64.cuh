@@ -13,8 +13,8 @@
                      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                            \
     }
 #define LN_WGMMA_FEW_TYPES(...)                                                                    \
-    LN_WGMMA_FEW_OF(ln_wgmma_few, "bf16.bf16", __VA_ARGS__)                                        \
-    LN_WGMMA_FEW_OF(ln_wgmma_few_f16, "f16.f16", __VA_ARGS__)
+    LN_WGMMA_FEW_OF(ln_wgmma_small_n, "bf16.bf16", __VA_ARGS__)                                        \
+    LN_WGMMA_FEW_OF(ln_wgmma_small_n_f16, "f16.f16", __VA_ARGS__)
 #define LN_WGMMA_FEW_OF(NAME, TYPES, N_SUMS, SHAPE, ...)                                           \
     LN_WGMMA_FEW(NAME, N_SUMS, SHAPE, TYPES, __VA_ARGS__)
 /* Sums from number i on, as operands of HOW; those of a product, and the operands behind them. */
@@ -43,7 +43,7 @@ LN_WGMMA_FEW_TYPES(32, "m64n64", LN_32_OF, LN_SUMS_16("+f", c, 0), LN_SUMS_16("+
 /* c [64 rows][16, 32 or 64] = A B of 32 columns of int8. */
 #define LN_WGMMA_FEW_INT8(...) LN_WGMMA_FEW_INT8_OF(__VA_ARGS__)
 #define LN_WGMMA_FEW_INT8_OF(N_SUMS, SHAPE, SUMS, FROM, ...)                                       \
-    static __device__ __forceinline__ void ln_wgmma_few_int8(int(&c)[N_SUMS], const uint4 &a,      \
+    static __device__ __forceinline__ void ln_wgmma_small_n_int8(int(&c)[N_SUMS], const uint4 &a,      \
                                                              uint64_t b) {                         \
         asm volatile("wgmma.mma_async.sync.aligned." SHAPE "k32.s32.s8.s8 {" SUMS "}, {" FROM      \
                      ", 0;"                                                                        \

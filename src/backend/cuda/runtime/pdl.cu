@@ -14,7 +14,7 @@ enum { THREADS = THREADS_OF_ANY };
 static __global__ void __launch_bounds__(THREADS) which_code(void) {
 }
 
-bool ln_runs_hopper_code(void) {
+bool ln_has_sm90a_code(void) {
     enum { UNKNOWN, NO, YES };
     static signed char known[MAX_DEVICES];
     int device;

@@ -1,5 +1,5 @@
-/* Launches that overlap. A kernel queued by ln_launch may start while the one before it still runs,
- * as soon as all blocks of that have called ln_let_next_start; before ln_wait_for_last it writes
+/* Launches that overlap. A kernel queued by ln_pdl_launch may start while the one before it still runs,
+ * as soon as all blocks of that have called ln_pdl_launch_dependents; before ln_pdl_wait it writes
  * nothing, and reads nothing but weights, the batch, and cached rows of earlier steps. So what
  * writes to those within a step must be a copy, which does not overlap, and no kernel. */
 #ifndef LN_BACKEND_CUDA_RUNTIME_PDL_CUH
@@ -7,32 +7,32 @@
 
 #include <cuda_runtime.h>
 
-static __device__ __forceinline__ void ln_let_next_start(void) {
+static __device__ __forceinline__ void ln_pdl_launch_dependents(void) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
-static __device__ __forceinline__ void ln_wait_for_last(void) {
+static __device__ __forceinline__ void ln_pdl_wait(void) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
 /* What kernels without weights begin with. */
-static __device__ __forceinline__ void ln_follow_last(void) {
-    ln_let_next_start();
-    ln_wait_for_last();
+static __device__ __forceinline__ void ln_pdl_launch_and_wait(void) {
+    ln_pdl_launch_dependents();
+    ln_pdl_wait();
 }
 
 /* Whether the current device runs the code for Hopper alone, in which kernels wait by themselves:
  * it is Hopper, and this was built with such code. */
-bool ln_runs_hopper_code(void);
+bool ln_has_sm90a_code(void);
 
-/* Queues kernel(args), which calls ln_wait_for_last, by clusters of so many blocks; of more than
+/* Queues kernel(args), which calls ln_pdl_wait, by clusters of so many blocks; of more than
  * one on Hopper alone. */
 template <typename T>
-static int ln_launch_clusters(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
+static int ln_pdl_launch_clusters(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
                               unsigned cluster, cudaStream_t stream, const T &args) {
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -46,16 +46,16 @@ static int ln_launch_clusters(void (*kernel)(T), dim3 grid, unsigned threads, si
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = attributes;
-    config.numAttrs = !ln_runs_hopper_code() ? 0 : cluster > 1 ? 2 : 1;
+    config.numAttrs = !ln_has_sm90a_code() ? 0 : cluster > 1 ? 2 : 1;
     void *values[] = {(void *)&args};
     return cudaLaunchKernelExC(&config, (const void *)kernel, values);
 }
 
 /* The same by single blocks. */
 template <typename T>
-static int ln_launch(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
+static int ln_pdl_launch(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
                      cudaStream_t stream, const T &args) {
-    return ln_launch_clusters(kernel, grid, threads, shared_bytes, 1, stream, args);
+    return ln_pdl_launch_clusters(kernel, grid, threads, shared_bytes, 1, stream, args);
 }
 
 #endif

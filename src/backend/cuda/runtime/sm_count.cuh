@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 /* 0, or the runtime's error. */
-static inline int ln_count_cores(unsigned *n) {
+static inline int ln_count_sms(unsigned *n) {
     int device, n_cores = 0, code = cudaGetDevice(&device);
     if (code == 0)
         code = cudaDeviceGetAttribute(&n_cores, cudaDevAttrMultiProcessorCount, device);

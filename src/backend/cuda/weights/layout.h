@@ -36,7 +36,7 @@
  * f16.
  *
  * Sums of INT8_ROW are whole numbers, exact in any order, and become float32 at their end. Of the
- * others the columns of a slice, LN_TILE_SLICES of them, are summed one tile after another, and
+ * others the columns of a slice, LN_K_SPLITS of them, are summed one tile after another, and
  * slices are merged in order: the bits of a sum depend on the number of columns alone. */
 #ifndef LN_BACKEND_CUDA_WEIGHTS_LAYOUT_H
 #define LN_BACKEND_CUDA_WEIGHTS_LAYOUT_H
@@ -51,73 +51,74 @@ extern "C" {
 #endif
 
 /* In ln_weight.layout. */
-typedef enum ln_tile_kind {
-    LN_TILE_NONE = 0, /* rows of the checkpoint's blocks */
-    LN_TILE_BF16,
-    LN_TILE_INT8,
-    LN_TILE_INT4,
-    LN_TILE_INT8_ROW,
-    LN_TILE_Q4,
-    LN_TILE_Q5,
-    LN_TILE_Q6,
-    LN_TILE_F8,
-    LN_TILE_F8_ROW, /* on Hopper alone */
-    LN_TILE_MXFP4,
-    LN_TILE_I8
-} ln_tile_kind;
+typedef enum ln_weight_layout {
+    LN_LAYOUT_NONE = 0, /* rows of the checkpoint's blocks */
+    LN_LAYOUT_BF16,
+    LN_LAYOUT_INT8,
+    LN_LAYOUT_INT4,
+    LN_LAYOUT_INT8_ROW,
+    LN_LAYOUT_Q4,
+    LN_LAYOUT_Q5,
+    LN_LAYOUT_Q6,
+    LN_LAYOUT_F8,
+    LN_LAYOUT_F8_ROW, /* on Hopper alone */
+    LN_LAYOUT_MXFP4,
+    LN_LAYOUT_I8
+} ln_weight_layout;
 
-enum { LN_TILE_ROWS = 16, LN_TILE_SLICES = 8, LN_TILE_MAX_COLS = 256 };
+enum { LN_WEIGHT_TILE_ROWS = 16, LN_K_SPLITS = 8, LN_WEIGHT_TILE_MAX_COLS = 256 };
 /* Rows of x for each group, on average, from which on they lie in panels. */
-enum { LN_TILE_PANEL_ROWS = 32 };
+enum { LN_ACT_TILES_MIN_ROWS = 32 };
 
-/* The kind that weights of a type become; LN_TILE_NONE: there is none. */
-ln_tile_kind ln_tile_kind_of(ln_dtype dtype);
+/* The kind that weights of a type become; LN_LAYOUT_NONE: there is none. */
+ln_weight_layout ln_weight_layout_of(ln_dtype dtype);
 /* Whether the device has kernels for F8_ROW. */
-bool ln_tile_takes_f8_rows(void);
+bool ln_has_fp8_row_kernels(void);
 /* Bytes of a matrix; false when they overflow. */
-bool ln_tile_matrix_bytes(ln_tile_kind kind, size_t n_rows, size_t n_cols, size_t *bytes);
+bool ln_weight_tiles_bytes(ln_weight_layout kind, size_t n_rows, size_t n_cols, size_t *bytes);
 
 /* Packs rows row_begin .. row_begin + n_rows - 1 of a matrix, of which `rows` (device memory,
  * weight->row_bytes apart) holds just these, into `tiles` of the kind weight->layout. row_begin is
  * a multiple of 16, and so is n_rows unless these are the last rows. */
-int ln_cuda_pack_tiles(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
-                       void *tiles, ln_cuda_stream stream);
+int ln_cuda_pack_weight_tiles(const ln_weight *weight, const void *rows, size_t row_begin,
+                              size_t n_rows, void *tiles, ln_cuda_stream stream);
 
 /* Bytes for x in the form that tiles meet: up to n_rows rows of n_cols columns. */
-size_t ln_tile_x_bytes(size_t n_rows, size_t n_cols);
+size_t ln_act_bytes(size_t n_rows, size_t n_cols);
 /* Bytes more for what fills up the panels of so many groups of rows. */
-size_t ln_tile_x_groups_bytes(size_t n_groups, size_t n_cols);
+size_t ln_act_groups_bytes(size_t n_groups, size_t n_cols);
 
-typedef struct ln_cuda_blas ln_cuda_blas; /* gemm/cublaslt.h */
+typedef struct ln_cublaslt ln_cublaslt; /* gemm/cublaslt.h */
 
 /* What is kept between operations: x as it was converted last. */
-typedef struct ln_tile_x {
-    ln_cuda_blas *blas; /* what may serve linears of many rows, or NULL */
-    void *memory;       /* [bytes] of device memory, at least ln_tile_x_bytes */
+typedef struct ln_converted_act {
+    ln_cublaslt *blas; /* what may serve linears of many rows, or NULL */
+    void *memory;      /* [bytes] of device memory, at least ln_act_bytes */
     size_t bytes;
     const float *of;
     size_t n_rows, n_cols, stride;
     bool is_int8, is_f8, by_row, precise, in_panels; /* is_f8: E4M3 where int8 would be */
     bool by_group;                                   /* a group's rows in panels of their own */
     bool is_behind; /* in the second half of the memory: made while the first is read */
-} ln_tile_x;
+} ln_converted_act;
 
 /* How many of the operations, from the first on, are linears of tiles that go together: those
  * that multiply the same x, without gate and residual. 0: the first is for other kernels. */
-size_t ln_cuda_tile_linears(const ln_op *ops, size_t n_ops);
+size_t ln_cuda_gemm_fusable(const ln_op *ops, size_t n_ops);
 /* Runs as many. The n_next linears behind them, which go together, may get their x ready. */
-int ln_cuda_tile_linear(const ln_op *ops, size_t n_ops, size_t n_next, ln_tile_x *x,
-                        ln_cuda_stream stream);
+int ln_cuda_gemm(const ln_op *ops, size_t n_ops, size_t n_next, ln_converted_act *x,
+                 ln_cuda_stream stream);
 /* Whether the operation is a linear of tiles with one matrix for each group of rows, and runs it.
  */
-bool ln_cuda_tile_takes_groups(const ln_op *op);
-int ln_cuda_tile_groups(const ln_op *op, ln_tile_x *x, ln_cuda_stream stream);
+bool ln_cuda_takes_grouped_gemm(const ln_op *op);
+int ln_cuda_grouped_gemm(const ln_op *op, ln_converted_act *x, ln_cuda_stream stream);
 /* A norm whose result these linears multiply, which is converted on the way. */
-int ln_cuda_tile_norm(const ln_op *norm, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
-                      ln_tile_x *x, ln_cuda_stream stream);
+int ln_cuda_norm_convert(const ln_op *norm, const ln_op *ops, size_t n_ops,
+                         const ln_cuda_step *step, ln_converted_act *x, ln_cuda_stream stream);
 /* The same of attention, and of what finishes its heads, or NULL. */
-int ln_cuda_tile_attention(const ln_op *qkv, const ln_op *attention, const ln_op *ops, size_t n_ops,
-                           const ln_cuda_step *step, ln_tile_x *x, ln_cuda_stream stream);
+int ln_cuda_attention_convert(const ln_op *qkv, const ln_op *attention, const ln_op *ops,
+                              size_t n_ops, const ln_cuda_step *step, ln_converted_act *x,
+                              ln_cuda_stream stream);
 
 #ifdef __cplusplus
 }

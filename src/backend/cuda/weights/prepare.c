@@ -37,15 +37,15 @@ static bool meets_8_bits(const ln_weight_request *request, ln_dtype dtype) {
     return true;
 }
 
-static ln_tile_kind kind_of(const ln_weight_request *request, bool exact) {
+static ln_weight_layout kind_of(const ln_weight_request *request, bool exact) {
     bool by_group = request->use == LN_USE_GROUPED;
     if (exact || request->as_f32 || (request->use != LN_USE_LINEAR && !by_group))
-        return LN_TILE_NONE;
+        return LN_LAYOUT_NONE;
     if (meets_8_bits(request, LN_DTYPE_I8_G32))
-        return LN_TILE_INT8_ROW;
-    if (meets_8_bits(request, LN_DTYPE_F8_G32) && !by_group && ln_tile_takes_f8_rows())
-        return LN_TILE_F8_ROW;
-    return ln_tile_kind_of(prepared_dtype(request));
+        return LN_LAYOUT_INT8_ROW;
+    if (meets_8_bits(request, LN_DTYPE_F8_G32) && !by_group && ln_has_fp8_row_kernels())
+        return LN_LAYOUT_F8_ROW;
+    return ln_weight_layout_of(prepared_dtype(request));
 }
 
 static ln_status fail_overflow(const ln_weight_request *request, ln_error *err) {
@@ -55,8 +55,8 @@ static ln_status fail_overflow(const ln_weight_request *request, ln_error *err) 
 
 /* Whether a matrix of this kind has plain rows, too. */
 static bool has_plain_rows(const ln_weight_request *request, const ln_cuda_use *use,
-                           ln_tile_kind kind) {
-    return use->blas != NULL && kind == LN_TILE_BF16 && request->use == LN_USE_LINEAR;
+                           ln_weight_layout kind) {
+    return use->blas != NULL && kind == LN_LAYOUT_BF16 && request->use == LN_USE_LINEAR;
 }
 
 ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_use *use,
@@ -65,12 +65,12 @@ ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_us
     LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, bytes, err)); /* checks the request */
     for (size_t i = 0; i < request->n_sources; i++)
         n_rows += request->sources[i].n_rows;
-    ln_tile_kind kind = kind_of(request, use->exact);
+    ln_weight_layout kind = kind_of(request, use->exact);
     bool fits;
     if (has_plain_rows(request, use, kind))
-        fits = ln_cuda_blas_matrix_bytes(n_rows, request->n_cols, bytes);
-    else if (kind != LN_TILE_NONE)
-        fits = ln_tile_matrix_bytes(kind, n_rows, request->n_cols, bytes);
+        fits = ln_cublaslt_matrix_bytes(n_rows, request->n_cols, bytes);
+    else if (kind != LN_LAYOUT_NONE)
+        fits = ln_weight_tiles_bytes(kind, n_rows, request->n_cols, bytes);
     else
         fits = row_pitch(request, prepared_dtype(request), &pitch) && ln_mul(pitch, n_rows, bytes);
     return fits ? LINNET_OK : fail_overflow(request, err);
@@ -79,8 +79,9 @@ ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_us
 /* Rows go to the device as they are, some at a time, and are packed there. */
 static int upload_tiles(const ln_weight *weight, bool is_plain, ln_cuda_upload *upload,
                         ln_cuda_stream stream, void *memory) {
-    size_t at_once = LN_UPLOAD_BUFFER_BYTES / weight->row_bytes / LN_TILE_ROWS * LN_TILE_ROWS;
-    at_once = at_once > 0 ? at_once : LN_TILE_ROWS;
+    size_t at_once =
+        LN_UPLOAD_BUFFER_BYTES / weight->row_bytes / LN_WEIGHT_TILE_ROWS * LN_WEIGHT_TILE_ROWS;
+    at_once = at_once > 0 ? at_once : LN_WEIGHT_TILE_ROWS;
     int code = 0;
     for (size_t row = 0; row < weight->n_rows && code == 0; row += at_once) {
         size_t n = weight->n_rows - row < at_once ? weight->n_rows - row : at_once;
@@ -88,9 +89,9 @@ static int upload_tiles(const ln_weight *weight, bool is_plain, ln_cuda_upload *
         void *rows;
         code = ln_cuda_upload_to_pack(upload, from, weight->row_bytes, n, stream, &rows);
         if (code == 0)
-            code = ln_cuda_pack_tiles(weight, rows, row, n, memory, stream);
+            code = ln_cuda_pack_weight_tiles(weight, rows, row, n, memory, stream);
         if (code == 0 && is_plain)
-            code = ln_cuda_blas_pack(weight, rows, row, n, memory, stream);
+            code = ln_cublaslt_pack(weight, rows, row, n, memory, stream);
         if (code == 0)
             code = ln_cuda_upload_pack_ends(upload, stream);
     }
@@ -101,12 +102,12 @@ static int upload_tiles(const ln_weight *weight, bool is_plain, ln_cuda_upload *
 static ln_status send(const ln_weight_request *request, const ln_cuda_use *use,
                       ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
                       ln_weight *weight, ln_error *err) {
-    ln_tile_kind kind = kind_of(request, use->exact);
+    ln_weight_layout kind = kind_of(request, use->exact);
     size_t pitch;
     int code;
     if (!row_pitch(request, weight->dtype, &pitch))
         return fail_overflow(request, err);
-    if (kind != LN_TILE_NONE) {
+    if (kind != LN_LAYOUT_NONE) {
         weight->layout = (uint32_t)kind;
         code = upload_tiles(weight, has_plain_rows(request, use, kind), upload, stream, memory);
     } else {
@@ -116,7 +117,7 @@ static ln_status send(const ln_weight_request *request, const ln_cuda_use *use,
     }
     weight->data = memory;
     if (has_plain_rows(request, use, kind))
-        ln_cuda_blas_add(use->blas, weight);
+        ln_cublaslt_add(use->blas, weight);
     return code == 0 ? LINNET_OK
                      : ln_fail(err, LINNET_ERR_COMPUTE, "tensor %s: its way to the GPU failed: %s",
                                request->sources[0].tensor->name, ln_cuda_error_text(code));

@@ -12,7 +12,7 @@
 /* What matrices are prepared for. */
 typedef struct ln_cuda_use {
     bool exact;
-    ln_cuda_blas *blas; /* what else reads them and hears of their shapes, or NULL */
+    ln_cublaslt *blas; /* what else reads them and hears of their shapes, or NULL */
 } ln_cuda_use;
 
 ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_use *use,

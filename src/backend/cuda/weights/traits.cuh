@@ -7,60 +7,60 @@
 #include "backend/cuda/ptx/common.cuh"
 #include "backend/cuda/weights/layout.h"
 
-enum { LN_TILE_BLOCK = 32 };
+enum { LN_SCALE_BLOCK = 32 };
 
 /* Whether numbers of a byte become f16 on their way to the tensor cores. */
-static __host__ __device__ constexpr bool ln_tile_widens_bytes(int kind) {
-    return kind == LN_TILE_F8 || kind == LN_TILE_I8;
+static __host__ __device__ constexpr bool ln_weight_tile_bytes_to_f16(int kind) {
+    return kind == LN_LAYOUT_F8 || kind == LN_LAYOUT_I8;
 }
 
 /* Whether numbers of few bits become f16 on their way to the tensor cores. */
-static __host__ __device__ constexpr bool ln_tile_is_narrow(int kind) {
-    return kind == LN_TILE_Q4 || kind == LN_TILE_Q5 || kind == LN_TILE_Q6 ||
-           kind == LN_TILE_MXFP4 || ln_tile_widens_bytes(kind);
+static __host__ __device__ constexpr bool ln_weight_tile_dequantizes_to_f16(int kind) {
+    return kind == LN_LAYOUT_Q4 || kind == LN_LAYOUT_Q5 || kind == LN_LAYOUT_Q6 ||
+           kind == LN_LAYOUT_MXFP4 || ln_weight_tile_bytes_to_f16(kind);
 }
 
 /* Whether x has 16 bits, and whether it has a scale for each row. */
-static __host__ __device__ constexpr bool ln_tile_meets_16(int kind) {
-    return kind == LN_TILE_BF16 || ln_tile_is_narrow(kind);
+static __host__ __device__ constexpr bool ln_weight_tile_has_16_bit_act(int kind) {
+    return kind == LN_LAYOUT_BF16 || ln_weight_tile_dequantizes_to_f16(kind);
 }
 
-static __host__ __device__ constexpr bool ln_tile_scales_rows(int kind) {
-    return kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8_ROW || ln_tile_is_narrow(kind);
+static __host__ __device__ constexpr bool ln_weight_tile_has_act_row_scales(int kind) {
+    return kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW || ln_weight_tile_dequantizes_to_f16(kind);
 }
 
 /* Whether float32 scales lie behind a row of tiles. */
-static __host__ __device__ constexpr bool ln_tile_has_row_scales(int kind) {
-    return kind == LN_TILE_INT8_ROW || kind == LN_TILE_F8_ROW || kind == LN_TILE_MXFP4 ||
-           ln_tile_widens_bytes(kind);
+static __host__ __device__ constexpr bool ln_weight_tile_has_row_scales(int kind) {
+    return kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW || kind == LN_LAYOUT_MXFP4 ||
+           ln_weight_tile_bytes_to_f16(kind);
 }
 
 /* Columns and bytes of a tile, of the kinds that are there. */
-static __host__ __device__ constexpr size_t ln_tile_cols(int kind) {
-    return ln_tile_meets_16(kind) ? 64 : ln_tile_scales_rows(kind) ? 128 : 256;
+static __host__ __device__ constexpr size_t ln_weight_tile_cols(int kind) {
+    return ln_weight_tile_has_16_bit_act(kind) ? 64 : ln_weight_tile_has_act_row_scales(kind) ? 128 : 256;
 }
 
-static __host__ __device__ constexpr size_t ln_tile_bytes(int kind) {
+static __host__ __device__ constexpr size_t ln_weight_tile_bytes(int kind) {
     switch (kind) {
-    case LN_TILE_Q4:
-    case LN_TILE_MXFP4: return 640;
-    case LN_TILE_Q5:
-    case LN_TILE_Q6: return 896;
-    case LN_TILE_F8:
-    case LN_TILE_I8: return 1024 + 128;
-    case LN_TILE_INT8: return 4096 + 256;
-    case LN_TILE_INT4: return 2048 + 256;
+    case LN_LAYOUT_Q4:
+    case LN_LAYOUT_MXFP4: return 640;
+    case LN_LAYOUT_Q5:
+    case LN_LAYOUT_Q6: return 896;
+    case LN_LAYOUT_F8:
+    case LN_LAYOUT_I8: return 1024 + 128;
+    case LN_LAYOUT_INT8: return 4096 + 256;
+    case LN_LAYOUT_INT4: return 2048 + 256;
     default: return 2048;
     }
 }
 
 /* Bytes of a row of n tiles. */
-static __host__ __device__ constexpr size_t ln_tile_row_bytes(int kind, size_t n) {
-    return n * ln_tile_bytes(kind) + (ln_tile_has_row_scales(kind) ? 128 : 0);
+static __host__ __device__ constexpr size_t ln_weight_tile_row_bytes(int kind, size_t n) {
+    return n * ln_weight_tile_bytes(kind) + (ln_weight_tile_has_row_scales(kind) ? 128 : 0);
 }
 
-static __host__ __device__ inline size_t ln_tile_padded_cols(int kind, size_t n_cols) {
-    size_t cols = ln_tile_cols(kind);
+static __host__ __device__ inline size_t ln_weight_tile_padded_cols(int kind, size_t n_cols) {
+    size_t cols = ln_weight_tile_cols(kind);
     return (n_cols + cols - 1) / cols * cols;
 }
 
@@ -75,25 +75,25 @@ static __device__ __forceinline__ uint32_t ln_pack_bf16(float low, float high) {
 }
 
 /* Where an element lies in its tile: the byte, and for INT4 the half of it. */
-typedef struct ln_tile_place {
+typedef struct ln_weight_tile_place {
     size_t byte;
     unsigned shift;
-} ln_tile_place;
+} ln_weight_tile_place;
 
 /* row and col: within the tile. */
-static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned row, unsigned col) {
+static __host__ __device__ inline ln_weight_tile_place ln_weight_tile_find(int kind, unsigned row, unsigned col) {
     unsigned lane = row % 8 * 4 + col % 32 / 8, upper = row / 8, block = col / 32;
-    ln_tile_place place = {0, 0};
-    if (ln_tile_is_narrow(kind) && !ln_tile_widens_bytes(kind)) {
+    ln_weight_tile_place place = {0, 0};
+    if (ln_weight_tile_dequantizes_to_f16(kind) && !ln_weight_tile_bytes_to_f16(kind)) {
         place.byte = lane * 16 + block * 8 + col % 8 / 4 * 4 + col % 2 * 2 + col % 4 / 2;
         place.shift = upper * 4;
-    } else if (kind == LN_TILE_BF16) {
+    } else if (kind == LN_LAYOUT_BF16) {
         unsigned step = block * 2 + col % 8 / 4, word = col % 4 / 2 * 2 + upper;
         place.byte = (step * 32 + lane) * 16 + word * 4 + col % 2 * 2;
-    } else if (kind == LN_TILE_F8_ROW) {
+    } else if (kind == LN_LAYOUT_F8_ROW) {
         place.byte =
             upper * 1024 + (block * 2 + col % 8 / 4) * 128 + row % 8 * 16 + lane % 4 * 4 + col % 4;
-    } else if (kind == LN_TILE_INT8 || ln_tile_has_row_scales(kind)) {
+    } else if (kind == LN_LAYOUT_INT8 || ln_weight_tile_has_row_scales(kind)) {
         place.byte = (block * 32 + lane) * 16 + (col % 8 / 4 * 2 + upper) * 4 + col % 4;
     } else {
         place.byte = (block / 2 * 32 + lane) * 16 + block % 2 * 8 + col % 8 / 4 * 4 + col % 4;
@@ -103,30 +103,30 @@ static __host__ __device__ inline ln_tile_place ln_tile_find(int kind, unsigned 
 }
 
 /* Whether two bits of a number lie apart from the other four. */
-static __host__ __device__ constexpr bool ln_tile_has_bits_above(int kind) {
-    return kind == LN_TILE_Q5 || kind == LN_TILE_Q6;
+static __host__ __device__ constexpr bool ln_weight_tile_has_bits_above(int kind) {
+    return kind == LN_LAYOUT_Q5 || kind == LN_LAYOUT_Q6;
 }
 
 /* Where they lie. */
-static __host__ __device__ inline ln_tile_place ln_tile_find_above(unsigned row, unsigned col) {
+static __host__ __device__ inline ln_weight_tile_place ln_weight_tile_find_above(unsigned row, unsigned col) {
     unsigned lane = row % 8 * 4 + col % 32 / 8;
     unsigned step = col % 8 / 4, bit = (4 + 8 * step + 4 * (row / 8) + 2 * (col % 4 / 2)) % 16;
-    ln_tile_place place = {512 + lane * 8 + col / 32 * 4 + col % 2 * 2 + bit / 8, bit % 8};
+    ln_weight_tile_place place = {512 + lane * 8 + col / 32 * 4 + col % 2 * 2 + bit / 8, bit % 8};
     return place;
 }
 
 /* Where the scale of a row and a block of 32 columns lies in a tile, or the pair of f16. */
-static __host__ __device__ constexpr size_t ln_tile_scale_at(int kind, unsigned row,
+static __host__ __device__ constexpr size_t ln_weight_tile_scale_at(int kind, unsigned row,
                                                              unsigned block) {
-    if (ln_tile_is_narrow(kind))
-        return ln_tile_bytes(kind) - 128 + (row * 2 + block) * 4;
-    return ln_tile_bytes(kind) - 256 + (row * 8 + block) * 2;
+    if (ln_weight_tile_dequantizes_to_f16(kind))
+        return ln_weight_tile_bytes(kind) - 128 + (row * 2 + block) * 4;
+    return ln_weight_tile_bytes(kind) - 256 + (row * 8 + block) * 2;
 }
 
 /* The scales behind a row of n tiles. */
-static __device__ __forceinline__ const float *ln_tile_row_scales(int kind, const uint8_t *tile_row,
+static __device__ __forceinline__ const float *ln_weight_tile_row_scales(int kind, const uint8_t *tile_row,
                                                                   size_t n) {
-    return (const float *)(tile_row + n * ln_tile_bytes(kind));
+    return (const float *)(tile_row + n * ln_weight_tile_bytes(kind));
 }
 
 /* Two numbers of E4M3 in f16. */
@@ -143,54 +143,54 @@ static __device__ __forceinline__ __half2 ln_two_i8(uint32_t bits) {
 }
 
 /* What is taken off the numbers of Q4, Q5 or Q6. */
-static __host__ __device__ constexpr int ln_tile_middle(int kind) {
-    return kind == LN_TILE_Q4 ? 8 : kind == LN_TILE_Q5 ? 16 : 32;
+static __host__ __device__ constexpr int ln_weight_tile_middle(int kind) {
+    return kind == LN_LAYOUT_Q4 ? 8 : kind == LN_LAYOUT_Q5 ? 16 : 32;
 }
 
 /* An element of a tile of Q4, Q5, Q6 or F8, before it is rounded. */
-static __device__ inline float ln_tile_narrow_value(int kind, const uint8_t *tile, unsigned row,
+static __device__ inline float ln_weight_tile_dequantized_value(int kind, const uint8_t *tile, unsigned row,
                                                     unsigned col) {
-    ln_tile_place place = ln_tile_find(kind, row, col), above = ln_tile_find_above(row, col);
-    const uint8_t *ratio = tile + ln_tile_scale_at(kind, row, col / LN_TILE_BLOCK);
-    if (kind == LN_TILE_F8)
+    ln_weight_tile_place place = ln_weight_tile_find(kind, row, col), above = ln_weight_tile_find_above(row, col);
+    const uint8_t *ratio = tile + ln_weight_tile_scale_at(kind, row, col / LN_SCALE_BLOCK);
+    if (kind == LN_LAYOUT_F8)
         return __low2float(ln_two_f8(tile[place.byte])) * ln_f16(*(const uint16_t *)ratio);
-    if (kind == LN_TILE_I8)
+    if (kind == LN_LAYOUT_I8)
         return (float)(int8_t)tile[place.byte] * ln_f16(*(const uint16_t *)ratio);
     int q = tile[place.byte] >> place.shift & 15;
-    if (kind == LN_TILE_MXFP4) /* E2M1 as f16 is 2^-14 times as large */
+    if (kind == LN_LAYOUT_MXFP4) /* E2M1 as f16 is 2^-14 times as large */
         return ln_f16((uint16_t)((q & 8) << 12 | (q & 7) << 9)) * ln_f16(*(const uint16_t *)ratio);
-    if (ln_tile_has_bits_above(kind))
+    if (ln_weight_tile_has_bits_above(kind))
         q |= (tile[above.byte] >> above.shift & 3) << 4;
-    uint32_t pair = *(const uint32_t *)(tile + ln_tile_scale_at(kind, row, col / LN_TILE_BLOCK));
+    uint32_t pair = *(const uint32_t *)(tile + ln_weight_tile_scale_at(kind, row, col / LN_SCALE_BLOCK));
     float low = ln_f16((uint16_t)pair), high = ln_f16((uint16_t)(pair >> 16));
-    float number = (float)(q - ln_tile_middle(kind));
-    if (kind == LN_TILE_Q6)
-        return number * (col % LN_TILE_BLOCK < 16 ? low : high);
+    float number = (float)(q - ln_weight_tile_middle(kind));
+    if (kind == LN_LAYOUT_Q6)
+        return number * (col % LN_SCALE_BLOCK < 16 ? low : high);
     return fmaf(number, low, high);
 }
 
 /* An element of a matrix of tiles. */
-static __device__ inline float ln_tile_value(int kind, const uint8_t *tiles, size_t n_cols,
+static __device__ inline float ln_weight_tile_value(int kind, const uint8_t *tiles, size_t n_cols,
                                              size_t row, size_t col) {
-    size_t cols = ln_tile_cols(kind), n_tiles = ln_tile_padded_cols(kind, n_cols) / cols;
-    const uint8_t *tile_row = tiles + row / LN_TILE_ROWS * ln_tile_row_bytes(kind, n_tiles);
-    const uint8_t *tile = tile_row + col / cols * ln_tile_bytes(kind);
-    unsigned r = (unsigned)(row % LN_TILE_ROWS), c = (unsigned)(col % cols);
-    ln_tile_place place = ln_tile_find(kind, r, c);
+    size_t cols = ln_weight_tile_cols(kind), n_tiles = ln_weight_tile_padded_cols(kind, n_cols) / cols;
+    const uint8_t *tile_row = tiles + row / LN_WEIGHT_TILE_ROWS * ln_weight_tile_row_bytes(kind, n_tiles);
+    const uint8_t *tile = tile_row + col / cols * ln_weight_tile_bytes(kind);
+    unsigned r = (unsigned)(row % LN_WEIGHT_TILE_ROWS), c = (unsigned)(col % cols);
+    ln_weight_tile_place place = ln_weight_tile_find(kind, r, c);
     float row_scale = 1.0f;
-    if (ln_tile_has_row_scales(kind))
-        row_scale = ln_tile_row_scales(kind, tile_row, n_tiles)[r];
-    if (ln_tile_is_narrow(kind))
-        return ln_tile_narrow_value(kind, tile, r, c) * row_scale;
-    if (kind == LN_TILE_BF16)
+    if (ln_weight_tile_has_row_scales(kind))
+        row_scale = ln_weight_tile_row_scales(kind, tile_row, n_tiles)[r];
+    if (ln_weight_tile_dequantizes_to_f16(kind))
+        return ln_weight_tile_dequantized_value(kind, tile, r, c) * row_scale;
+    if (kind == LN_LAYOUT_BF16)
         return ln_bf16(*(const uint16_t *)(tile + place.byte));
-    if (kind == LN_TILE_INT8_ROW)
+    if (kind == LN_LAYOUT_INT8_ROW)
         return row_scale * (float)(int8_t)tile[place.byte];
-    if (kind == LN_TILE_F8_ROW)
+    if (kind == LN_LAYOUT_F8_ROW)
         return row_scale * __low2float(ln_two_f8(tile[place.byte]));
-    float scale = ln_f16(*(const uint16_t *)(tile + ln_tile_scale_at(kind, r, c / LN_TILE_BLOCK)));
+    float scale = ln_f16(*(const uint16_t *)(tile + ln_weight_tile_scale_at(kind, r, c / LN_SCALE_BLOCK)));
     int8_t value = (int8_t)tile[place.byte];
-    if (kind == LN_TILE_INT4)
+    if (kind == LN_LAYOUT_INT4)
         value = (int8_t)((uint8_t)value >> place.shift << 4);
     return scale * (float)value;
 }

@@ -71,9 +71,13 @@ static inline bool ln_gemm_is_precise(const ln_gemm_args &args) {
 /* Sees to x being in the form that these linears take, or cuBLASLt. */
 int ln_gemm_prepare_act(const ln_op *ops, size_t n_ops, bool by_blas, ln_converted_act *x,
                       cudaStream_t stream);
+/* Whether any of these linears is precise. */
+bool ln_gemm_any_precise(const ln_op *ops, size_t n_ops);
 /* What these linears take, whose x is there. */
 ln_gemm_args ln_gemm_make_args(const ln_op *ops, size_t n_ops, const ln_converted_act *x);
 
+/* By mma.sync, of all kinds but F8_ROW, whose x is row after row. */
+int ln_gemm_mma_small_m(int kind, const ln_gemm_args &args, cudaStream_t stream);
 /* For few rows of all kinds but INT8_ROW and F8_ROW, whose x is in one panel; on Hopper. */
 int ln_gemm_sm90_small_m(int kind, const ln_gemm_args &args, cudaStream_t stream);
 /* The same of INT8 and INT4, and of those that become f16. */

@@ -1,5 +1,5 @@
 /* Every folder of golden/models with the kernels of each instruction set that this processor has,
- * `exact` and `fast`. docs/performance.md (Errors) sums its output up. */
+ * `exact` and `fast`. docs/precision.md sums its output up. */
 #include "reference.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@
 /* Blocks of a chain wait for one another, so all of them must be on the device: two chains of
  * different streams could have a part of it each, for ever. So one backend of the process has
  * chains; others run their operations one by one, with the same bits. */
-static atomic_flag chains_are_taken = ATOMIC_FLAG_INIT;
+static atomic_flag fused_kernels_are_taken = ATOMIC_FLAG_INIT;
 
 /* A run that was started. */
 typedef struct started_run {
@@ -32,8 +32,8 @@ typedef struct cuda_backend {
     ln_cuda_use use; /* its blas is the owner's */
     void *scratch;   /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
-    unsigned *arrived; /* LN_FUSED_DECODE_BYTES of device memory */
-    bool has_chains;
+    unsigned *fused_workspace; /* LN_DECODE_BYTES of device memory */
+    bool has_fused_kernels;
     int upload_code; /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
     ln_cuda_graphs graphs;
@@ -76,15 +76,15 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free(self->scratch);
     if (self->x.memory != NULL)
         ln_cuda_free(self->x.memory);
-    if (self->arrived != NULL)
-        ln_cuda_free(self->arrived);
-    if (self->has_chains)
-        atomic_flag_clear(&chains_are_taken);
-    self->has_chains = false;
+    if (self->fused_workspace != NULL)
+        ln_cuda_free(self->fused_workspace);
+    if (self->has_fused_kernels)
+        atomic_flag_clear(&fused_kernels_are_taken);
+    self->has_fused_kernels = false;
     self->stage = (ln_cuda_stage){0};
     self->x = (ln_converted_act){0};
     self->scratch = NULL;
-    self->arrived = NULL;
+    self->fused_workspace = NULL;
     self->scratch_bytes = 0;
     self->read = NULL;
     self->few = NULL;
@@ -247,7 +247,7 @@ static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits)
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
     return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits) +
-           blas_bytes(self, limits) + LN_FUSED_DECODE_BYTES;
+           blas_bytes(self, limits) + LN_DECODE_BYTES;
 }
 
 /* The first step finds the weights there: the buffers of uploads go. */
@@ -288,12 +288,12 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
         code = ln_cublaslt_reserve(self->use.blas, limits->max_tokens, limits->max_width);
     if (code != 0)
         return fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
-    void *arrived = NULL;
-    code = ln_cuda_malloc(LN_FUSED_DECODE_BYTES, &arrived);
-    self->arrived = arrived;
+    void *fused_workspace = NULL;
+    code = ln_cuda_malloc(LN_DECODE_BYTES, &fused_workspace);
+    self->fused_workspace = fused_workspace;
     if (code != 0)
-        return fail_to_reserve(self, code, LN_FUSED_DECODE_BYTES, "results of chains", err);
-    self->has_chains = !self->use.exact && !atomic_flag_test_and_set(&chains_are_taken);
+        return fail_to_reserve(self, code, LN_DECODE_BYTES, "results of chains", err);
+    self->has_fused_kernels = !self->use.exact && !atomic_flag_test_and_set(&fused_kernels_are_taken);
     code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;
@@ -404,7 +404,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     step.exact = self->use.exact;
     step.scratch = self->scratch;
     step.scratch_bytes = self->scratch_bytes;
-    step.arrived = self->has_chains && !profiles ? self->arrived : NULL;
+    step.fused_workspace = self->has_fused_kernels && !profiles ? self->fused_workspace : NULL;
     step.one_by_one = profiles;
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);

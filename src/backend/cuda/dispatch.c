@@ -72,7 +72,7 @@ size_t ln_cuda_dispatch(const ln_op *ops, size_t n_ops, const ln_cuda_step *step
         *code = ln_cuda_attention_convert(NULL, ops, ops + 1, n, step, x, stream);
         return 1;
     }
-    if (n_ops > 1 && ln_cuda_attention_finishes(ops, ops + 1, step)) {
+    if (n_ops > 1 && ln_cuda_attention_fuses_qkv(ops, ops + 1, step)) {
         n = ln_cuda_gemm_fusable(ops + 2, n_ops - 2);
         *code = ln_cuda_attention_convert(ops, ops + 1, ops + 2, n, step, x, stream);
         return 2;

@@ -77,7 +77,7 @@ bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step)
 int ln_mma_attention(const ln_attention_args *args, const ln_qkv_args *qkv,
                       const ln_cuda_step *step, const ln_act_view *to, cudaStream_t stream);
 /* Whether it takes `qkv` (else NULL), what stands in front of it: q, k and v are finished, too. */
-bool ln_mma_attention_finishes(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step);
+bool ln_mma_attention_fuses_qkv(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step);
 /* Whether it takes `to` (else NULL): the result is converted for a linear, too, not by_row. */
 bool ln_mma_attention_converts(const ln_attention_args *args, const ln_cuda_step *step);
 

@@ -20,42 +20,42 @@ enum { MAX_SPLIT_HEADS = 16, MERGE_THREADS = 128 };
 
 /* A tile of one array. */
 template <int D, int DTYPE, bool KEYS>
-static __device__ __forceinline__ void load(const ln_mma_attention_args &p, const ln_weight_tile_source &from,
+static __device__ __forceinline__ void load(const ln_mma_attention_args &p, const ln_kv_tile_source &from,
                                             unsigned first, uint16_t *tile) {
     const ln_kv_array &array = KEYS ? p.a.keys : p.a.values;
-    ln_load_tile<D, LN_BYTES_OF(DTYPE), false, KEYS>(from, first, array, tile, array, NULL);
+    ln_load_kv_tile<D, LN_KV_QUANT_OF(DTYPE), false, KEYS>(from, first, array, tile, array, NULL);
 }
 
 /* Scores of a tile, and what becomes of them. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], const uint16_t *keys,
-                                             float s[LN_KEY_TILES][4]) {
-    ln_score<D, LN_IS_BF16(DTYPE)>(q, keys, s);
-    if (LN_BYTES_OF(DTYPE))
-        ln_scale_scores(LN_WEIGHT_TILE_SCALES(D, keys), LN_SCALE_STRIDE(D), LN_BYTE_UNIT(DTYPE), s);
+                                             float s[LN_KV_TILE_N8][4]) {
+    ln_mma_qk<D, LN_KV_IS_BF16(DTYPE)>(q, keys, s);
+    if (LN_KV_QUANT_OF(DTYPE))
+        ln_scale_scores(LN_KV_TILE_SCALES(D, keys), LN_KV_SCALE_STRIDE(D), LN_KV_DEQUANT_SCALE(DTYPE), s);
 }
 
 template <int D, int DTYPE>
-static __device__ __forceinline__ void add_values(float s[LN_KEY_TILES][4], const uint16_t *values,
-                                                  ln_slice<D> *slice) {
-    if (LN_BYTES_OF(DTYPE))
-        ln_scale_scores(LN_WEIGHT_TILE_SCALES(D, values), LN_SCALE_STRIDE(D), LN_BYTE_UNIT(DTYPE), s);
-    ln_add_values<D, LN_IS_BF16(DTYPE)>(s, values, slice);
+static __device__ __forceinline__ void add_values(float s[LN_KV_TILE_N8][4], const uint16_t *values,
+                                                  ln_softmax_state<D> *slice) {
+    if (LN_KV_QUANT_OF(DTYPE))
+        ln_scale_scores(LN_KV_TILE_SCALES(D, values), LN_KV_SCALE_STRIDE(D), LN_KV_DEQUANT_SCALE(DTYPE), s);
+    ln_mma_pv<D, LN_KV_IS_BF16(DTYPE)>(s, values, slice);
 }
 
 /* A tile of K, and behind it one of V. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void load_both(const ln_mma_attention_args &p, const ln_weight_tile_source &from,
+static __device__ __forceinline__ void load_both(const ln_mma_attention_args &p, const ln_kv_tile_source &from,
                                                  unsigned first, uint16_t *tiles) {
-    ln_load_tile<D, LN_BYTES_OF(DTYPE), true>(from, first, p.a.keys, tiles, p.a.values,
-                                              tiles + LN_WEIGHT_TILE_HALVES(D));
+    ln_load_kv_tile<D, LN_KV_QUANT_OF(DTYPE), true>(from, first, p.a.keys, tiles, p.a.values,
+                                              tiles + LN_KV_TILE_ELEMENTS(D));
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */
 
 /* Queues the first keys and values of a slice. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void begin_walk(const ln_mma_attention_args &p, const ln_weight_tile_source &from,
+static __device__ __forceinline__ void begin_walk(const ln_mma_attention_args &p, const ln_kv_tile_source &from,
                                                   unsigned first, uint16_t *keys,
                                                   uint16_t *values) {
     load<D, DTYPE, true>(p, from, first, keys);
@@ -67,29 +67,29 @@ static __device__ __forceinline__ void begin_walk(const ln_mma_attention_args &p
 /* The tiles of one slice by one warp, the first of which are queued: while a tile is scored its
  * values arrive, and while it is weighed the next keys do. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void walk_slice(const ln_mma_attention_args &p, const ln_weight_tile_source &from,
-                                                  const ln_rows &rows, const uint32_t q[D / 16][4],
+static __device__ __forceinline__ void walk_slice(const ln_mma_attention_args &p, const ln_kv_tile_source &from,
+                                                  const ln_query_rows &rows, const uint32_t q[D / 16][4],
                                                   unsigned first, unsigned end, uint16_t *keys,
-                                                  uint16_t *values, ln_slice<D> *slice) {
+                                                  uint16_t *values, ln_softmax_state<D> *slice) {
     const float factor = ln_score_factor(p.a);
-    ln_begin_slice(slice);
-    for (; first < end; first += LN_KEYS) {
-        float s[LN_KEY_TILES][4];
+    ln_softmax_init(slice);
+    for (; first < end; first += LN_KV_TILE) {
+        float s[LN_KV_TILE_N8][4];
         ln_cp_async_wait<1>();
         __syncwarp();
         score<D, DTYPE>(q, keys, s);
         __syncwarp();
-        if (first + LN_KEYS < end)
-            load<D, DTYPE, true>(p, from, first + LN_KEYS, keys);
+        if (first + LN_KV_TILE < end)
+            load<D, DTYPE, true>(p, from, first + LN_KV_TILE, keys);
         ln_cp_async_commit();
         ln_finish_scores(p.a, rows, first, s);
-        ln_add_scores<D, LN_BYTES_OF(DTYPE) != 0>(s, factor, slice);
+        ln_online_softmax<D, LN_KV_QUANT_OF(DTYPE) != 0>(s, factor, slice);
         ln_cp_async_wait<1>();
         __syncwarp();
         add_values<D, DTYPE>(s, values, slice);
         __syncwarp();
-        if (first + LN_KEYS < end)
-            load<D, DTYPE, false>(p, from, first + LN_KEYS, values);
+        if (first + LN_KV_TILE < end)
+            load<D, DTYPE, false>(p, from, first + LN_KV_TILE, values);
         ln_cp_async_commit();
     }
 }
@@ -97,12 +97,12 @@ static __device__ __forceinline__ void walk_slice(const ln_mma_attention_args &p
 /* The result for row i of a lane where there is one slice, by the same sums as merge_slices. */
 template <int D>
 static __device__ __forceinline__ void write_only_slice(const ln_mma_attention_args &p, size_t item,
-                                                        size_t head, const ln_slice<D> &slice,
+                                                        size_t head, const ln_softmax_state<D> &slice,
                                                         int i, float slice_total) {
     float reference, total, keep, add;
-    ln_begin_whole(p, head, &reference, &total);
-    ln_merge_factors(&reference, slice.reference[i], &keep, &add);
-    float share = ln_share_of(ln_merge(total, keep, slice_total, add));
+    ln_merge_init(p, head, &reference, &total);
+    ln_merge_scales(&reference, slice.reference[i], &keep, &add);
+    float share = ln_normalizer(ln_merge(total, keep, slice_total, add));
 #pragma unroll
     for (int d = 0; d < D / 8; d++)
         *(float2 *)(p.a.out + item * D + 8 * d + threadIdx.x % 4 * 2) =
@@ -128,16 +128,16 @@ static __global__ void __launch_bounds__(LN_WARP)
     unsigned slice_begin = s * LN_ATTENTION_SLICE, slice_end = slice_begin + LN_ATTENTION_SLICE;
     if (slice_begin >= end || slice_end <= begin)
         return;
-    uint16_t *keys = tiles, *values = tiles + LN_WEIGHT_TILE_HALVES(D);
-    ln_weight_tile_source from = ln_make_source(p, seq, kv_head, begin, end, lane, LN_WARP);
-    unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KEYS * LN_KEYS;
-    bool is_cached = p.keeps_old && !p.a.sees_all && first + LN_KEYS <= position;
+    uint16_t *keys = tiles, *values = tiles + LN_KV_TILE_ELEMENTS(D);
+    ln_kv_tile_source from = ln_make_kv_tile_source(p, seq, kv_head, begin, end, lane, LN_WARP);
+    unsigned first = slice_begin > begin ? slice_begin : (unsigned)begin / LN_KV_TILE * LN_KV_TILE;
+    bool is_cached = p.reads_past_only && !p.a.sees_all && first + LN_KV_TILE <= position;
     if (is_cached)
         begin_walk<D, DTYPE>(p, from, first, keys, values);
     ln_pdl_wait();
     if (!is_cached)
         begin_walk<D, DTYPE>(p, from, first, keys, values);
-    ln_rows rows;
+    ln_query_rows rows;
     const float *q_rows[2];
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i, head = kv_head * p.heads_per_kv + row;
@@ -149,20 +149,20 @@ static __global__ void __launch_bounds__(LN_WARP)
         q_rows[i] = is_there ? p.a.q + (token * p.a.n_heads + head) * D : NULL;
     }
     uint32_t q[D / 16][4];
-    ln_load_query<D, LN_IS_BF16(DTYPE), LN_BYTES_OF(DTYPE) != 0>(q_rows[0], q_rows[1], q);
-    ln_slice<D> slice;
+    ln_load_query<D, LN_KV_IS_BF16(DTYPE), LN_KV_QUANT_OF(DTYPE) != 0>(q_rows[0], q_rows[1], q);
+    ln_softmax_state<D> slice;
     walk_slice<D, DTYPE>(p, from, rows, q, first, slice_end < end ? slice_end : (unsigned)end, keys,
                          values, &slice);
     for (int i = 0; i < 2; i++) {
-        float total = ln_row_total(slice.total[i]);
+        float total = ln_reduce_row_sum(slice.total[i]);
         if (q_rows[i] == NULL)
             continue;
-        if (p.n_slices == 1) { /* nothing else is to be merged */
+        if (p.n_splits == 1) { /* nothing else is to be merged */
             write_only_slice<D>(p, token * p.a.n_heads + rows.head[i], rows.head[i], slice, i,
                                 total);
             continue;
         }
-        size_t at = (seq * p.a.n_heads + rows.head[i]) * p.n_slices + s;
+        size_t at = (seq * p.a.n_heads + rows.head[i]) * p.n_splits + s;
         if (lane % 4 == 0)
             p.stats[at] = make_float2(slice.reference[i], total);
         for (int d = 0; d < D / 8; d++)
@@ -178,29 +178,29 @@ typedef struct merge_args {
 } merge_args;
 
 /* Merges the slices of four columns of a token that sees keys [begin, end), in the order of
- * ln_merge_slices. */
+ * ln_merge_splits. */
 template <int D>
 static __device__ __forceinline__ void merge_four(const ln_mma_attention_args &p, size_t seq, size_t begin,
                                                   size_t end, unsigned col, float whole[4]) {
     size_t head = col / D;
     float reference, total;
-    ln_begin_whole(p, head, &reference, &total);
+    ln_merge_init(p, head, &reference, &total);
     unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
     whole[0] = whole[1] = whole[2] = whole[3] = 0.0f;
 #pragma unroll 4
     for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
-        size_t at = (seq * p.a.n_heads + head) * p.n_slices + s;
+        size_t at = (seq * p.a.n_heads + head) * p.n_splits + s;
         float2 stats = p.stats[at];
         float4 sum = *(const float4 *)(p.sums + at * D + col % D);
         float keep, add;
-        ln_merge_factors(&reference, stats.x, &keep, &add);
+        ln_merge_scales(&reference, stats.x, &keep, &add);
         total = ln_merge(total, keep, stats.y, add);
         whole[0] = ln_merge(whole[0], keep, sum.x, add);
         whole[1] = ln_merge(whole[1], keep, sum.y, add);
         whole[2] = ln_merge(whole[2], keep, sum.z, add);
         whole[3] = ln_merge(whole[3], keep, sum.w, add);
     }
-    float share = ln_share_of(total);
+    float share = ln_normalizer(total);
     for (int i = 0; i < 4; i++)
         whole[i] *= share;
 }
@@ -235,12 +235,12 @@ typedef struct whole_rows {
 } whole_rows;
 
 template <int D>
-static __device__ __forceinline__ void merge_slice(whole_rows *whole, const ln_slice<D> &slice) {
+static __device__ __forceinline__ void merge_slice(whole_rows *whole, const ln_softmax_state<D> &slice) {
     unsigned lane = threadIdx.x % LN_WARP;
     float keep[2], add[2];
     for (int i = 0; i < 2; i++) {
-        ln_merge_factors(&whole->reference[i], slice.reference[i], &keep[i], &add[i]);
-        whole->total[i] = ln_merge(whole->total[i], keep[i], ln_row_total(slice.total[i]), add[i]);
+        ln_merge_scales(&whole->reference[i], slice.reference[i], &keep[i], &add[i]);
+        whole->total[i] = ln_merge(whole->total[i], keep[i], ln_reduce_row_sum(slice.total[i]), add[i]);
     }
 #pragma unroll
     for (int d = 0; d < D / 8; d++) {
@@ -266,11 +266,11 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
     unsigned n_rows = n_tokens * p.heads_per_kv;
     unsigned first_row = (gridDim.x - 1 - blockIdx.x) * MANY_WARPS(D) * 16;
-    if (first_row >= n_rows || (p.splits && n_tokens == 1))
+    if (first_row >= n_rows || (p.uses_split_kv && n_tokens == 1))
         return;
-    ln_rows rows;
+    ln_query_rows rows;
     size_t items[2], begin, end, last_begin, last_end;
-    ln_find_rows(p, seq, kv_head, first_row + 16 * warp, n_rows, &rows, items);
+    ln_find_query_rows(p, seq, kv_head, first_row + 16 * warp, n_rows, &rows, items);
     unsigned last_row = min(first_row + MANY_WARPS(D) * 16, n_rows) - 1;
     size_t token0 = (size_t)p.a.seq_starts[seq];
     ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + first_row / p.heads_per_kv], &begin,
@@ -278,52 +278,52 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
     ln_key_range(p.a, seq, (size_t)p.a.positions[token0 + last_row / p.heads_per_kv], &last_begin,
                  &last_end);
     uint32_t q[D / 16][4];
-    ln_load_query<D, LN_IS_BF16(DTYPE), LN_BYTES_OF(DTYPE) != 0>(
+    ln_load_query<D, LN_KV_IS_BF16(DTYPE), LN_KV_QUANT_OF(DTYPE) != 0>(
         items[0] != SIZE_MAX ? p.a.q + items[0] * D : NULL,
         items[1] != SIZE_MAX ? p.a.q + items[1] * D : NULL, q);
     whole_rows whole;
-    whole.sums = (float4 *)(tiles + 4 * LN_WEIGHT_TILE_HALVES(D)) + warp * (D / 8) * LN_WARP;
+    whole.sums = (float4 *)(tiles + 4 * LN_KV_TILE_ELEMENTS(D)) + warp * (D / 8) * LN_WARP;
     for (int d = 0; d < D / 8; d++)
         whole.sums[d * LN_WARP + lane] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int i = 0; i < 2; i++)
-        ln_begin_whole(p, rows.head[i], &whole.reference[i], &whole.total[i]);
+        ln_merge_init(p, rows.head[i], &whole.reference[i], &whole.total[i]);
     /* keys that any row of this warp sees */
     unsigned warp_begin = (unsigned)min(rows.begin[0], rows.begin[1]);
     unsigned warp_end = (unsigned)max(rows.end[0], rows.end[1]);
     warp_begin = __reduce_min_sync(0xffffffffu, warp_begin);
     warp_end = __reduce_max_sync(0xffffffffu, warp_end);
 
-    ln_weight_tile_source from =
-        ln_make_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS(D) * LN_WARP);
-    unsigned first = (unsigned)begin / LN_KEYS * LN_KEYS, stop = (unsigned)last_end;
+    ln_kv_tile_source from =
+        ln_make_kv_tile_source(p, seq, kv_head, begin, last_end, threadIdx.x, MANY_WARPS(D) * LN_WARP);
+    unsigned first = (unsigned)begin / LN_KV_TILE * LN_KV_TILE, stop = (unsigned)last_end;
     const float factor = ln_score_factor(p.a);
-    ln_slice<D> slice;
-    ln_begin_slice(&slice);
+    ln_softmax_state<D> slice;
+    ln_softmax_init(&slice);
     load_both<D, DTYPE>(p, from, first, tiles);
     ln_cp_async_commit();
-    for (unsigned n = 0; first < stop; first += LN_KEYS, n++) {
-        uint16_t *keys = tiles + n % 2 * 2 * LN_WEIGHT_TILE_HALVES(D), *values = keys + LN_WEIGHT_TILE_HALVES(D);
-        uint16_t *next = tiles + (n + 1) % 2 * 2 * LN_WEIGHT_TILE_HALVES(D);
-        if (first + LN_KEYS < stop)
-            load_both<D, DTYPE>(p, from, first + LN_KEYS, next);
+    for (unsigned n = 0; first < stop; first += LN_KV_TILE, n++) {
+        uint16_t *keys = tiles + n % 2 * 2 * LN_KV_TILE_ELEMENTS(D), *values = keys + LN_KV_TILE_ELEMENTS(D);
+        uint16_t *next = tiles + (n + 1) % 2 * 2 * LN_KV_TILE_ELEMENTS(D);
+        if (first + LN_KV_TILE < stop)
+            load_both<D, DTYPE>(p, from, first + LN_KV_TILE, next);
         ln_cp_async_commit();
         ln_cp_async_wait<1>();
         __syncthreads();
-        if (first < warp_end && first + LN_KEYS > warp_begin) {
-            float s[LN_KEY_TILES][4];
+        if (first < warp_end && first + LN_KV_TILE > warp_begin) {
+            float s[LN_KV_TILE_N8][4];
             score<D, DTYPE>(q, keys, s);
             ln_finish_scores(p.a, rows, first, s);
-            ln_add_scores<D, LN_BYTES_OF(DTYPE) != 0>(s, factor, &slice);
+            ln_online_softmax<D, LN_KV_QUANT_OF(DTYPE) != 0>(s, factor, &slice);
             add_values<D, DTYPE>(s, values, &slice);
         }
-        if ((first + LN_KEYS) % LN_ATTENTION_SLICE == 0 || first + LN_KEYS >= stop) {
+        if ((first + LN_KV_TILE) % LN_ATTENTION_SLICE == 0 || first + LN_KV_TILE >= stop) {
             merge_slice<D>(&whole, slice);
-            ln_begin_slice(&slice);
+            ln_softmax_init(&slice);
         }
         __syncthreads();
     }
     for (int i = 0; i < 2; i++) {
-        float share = ln_share_of(whole.total[i]);
+        float share = ln_normalizer(whole.total[i]);
         for (int d = 0; d < D / 8 && items[i] != SIZE_MAX; d++) {
             float4 sum = whole.sums[d * LN_WARP + lane];
             *(float2 *)(p.a.out + items[i] * D + 8 * d + lane % 4 * 2) = make_float2(
@@ -336,12 +336,12 @@ static __global__ void __launch_bounds__(MANY_WARPS(D) * LN_WARP, 1)
 
 template <int D, int DTYPE>
 static int launch_slices(const ln_mma_attention_args &args, size_t n_seqs, cudaStream_t stream) {
-    size_t shared = 2 * LN_WEIGHT_TILE_HALVES(D) * sizeof(uint16_t);
+    size_t shared = 2 * LN_KV_TILE_ELEMENTS(D) * sizeof(uint16_t);
     cudaError_t code = cudaFuncSetAttribute(
         attend_split<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != cudaSuccess)
         return code;
-    dim3 grid((unsigned)args.a.kv.n_heads, (unsigned)n_seqs, args.n_slices);
+    dim3 grid((unsigned)args.a.kv.n_heads, (unsigned)n_seqs, args.n_splits);
     return ln_pdl_launch(attend_split<D, DTYPE>, grid, LN_WARP, shared, stream, args);
 }
 
@@ -349,10 +349,10 @@ template <int D, int DTYPE>
 static int launch_split(const ln_mma_attention_args &args, const ln_qkv_args *qkv, const ln_cuda_step *step,
                         const ln_act_view *to, cudaStream_t stream) {
     size_t n_seqs = step->batch.n_seqs;
-    int queued = ln_takes_split_attention(&args, step)
-                     ? ln_split_attention(&args, qkv, step, stream)
+    int queued = ln_takes_sm90_decode_f16(&args, step)
+                     ? ln_attention_sm90_decode_f16(&args, qkv, step, stream)
                      : launch_slices<D, DTYPE>(args, n_seqs, stream);
-    if (queued != 0 || args.n_slices == 1)
+    if (queued != 0 || args.n_splits == 1)
         return queued;
     merge_args merge = {args, to != NULL, {}};
     if (to != NULL)
@@ -365,7 +365,7 @@ template <int D, int DTYPE>
 static int launch_many(const ln_mma_attention_args &args, size_t n_seqs, size_t most_tokens,
                        cudaStream_t stream) {
     size_t shared =
-        4 * LN_WEIGHT_TILE_HALVES(D) * sizeof(uint16_t) + (size_t)MANY_WARPS(D) * 16 * D * sizeof(float);
+        4 * LN_KV_TILE_ELEMENTS(D) * sizeof(uint16_t) + (size_t)MANY_WARPS(D) * 16 * D * sizeof(float);
     cudaError_t code = cudaFuncSetAttribute(
         attend_many<D, DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (code != cudaSuccess)
@@ -379,13 +379,13 @@ template <int D, int DTYPE>
 static int launch(const ln_mma_attention_args &args, const ln_qkv_args *qkv, const ln_cuda_step *step,
                   const ln_act_view *to, cudaStream_t stream) {
     int code = 0;
-    if (args.splits && step->least_tokens == 1)
-        code = ln_takes_stream_attention(&args, step->batch.n_seqs)
-                   ? ln_stream_attention(&args, step, to, stream)
+    if (args.uses_split_kv && step->least_tokens == 1)
+        code = ln_takes_sm90_decode_q8(&args, step->batch.n_seqs)
+                   ? ln_attention_sm90_decode_q8(&args, step, to, stream)
                    : launch_split<D, DTYPE>(args, qkv, step, to, stream);
-    if (code == 0 && (!args.splits || step->most_tokens > 1))
-        code = ln_takes_wide_attention(&args)
-                   ? ln_wide_attention(&args, step->batch.n_seqs, step->most_tokens, stream)
+    if (code == 0 && (!args.uses_split_kv || step->most_tokens > 1))
+        code = ln_takes_sm90_prefill(&args)
+                   ? ln_attention_sm90_prefill(&args, step->batch.n_seqs, step->most_tokens, stream)
                    : launch_many<D, DTYPE>(args, step->batch.n_seqs, step->most_tokens, stream);
     return code;
 }
@@ -401,14 +401,14 @@ static int launch_dtype(const ln_mma_attention_args &args, const ln_qkv_args *qk
     }
 }
 
-static size_t slices_of(size_t n_tokens) {
+static size_t splits_of(size_t n_tokens) {
     return (n_tokens + LN_ATTENTION_SLICE - 1) / LN_ATTENTION_SLICE;
 }
 
 size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tokens,
                                size_t head_dim) {
-    return LN_ATTENTION_WORDS * sizeof(unsigned) +
-           max_seqs * max_heads * slices_of(max_tokens) * (head_dim + 2) * sizeof(float);
+    return LN_ATTENTION_COUNTERS * sizeof(unsigned) +
+           max_seqs * max_heads * splits_of(max_tokens) * (head_dim + 2) * sizeof(float);
 }
 
 static bool is_size(size_t dim) {
@@ -438,12 +438,12 @@ ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a, con
     args.heads_per_kv = (unsigned)(a->n_heads / a->kv.n_heads);
     for (args.block_shift = 0; (size_t)1 << args.block_shift < a->kv.block_tokens;)
         args.block_shift++;
-    args.n_slices = (unsigned)slices_of(a->max_blocks * a->kv.block_tokens);
-    size_t n_items = step->batch.n_seqs * a->n_heads * args.n_slices;
-    size_t words_bytes = LN_ATTENTION_WORDS * sizeof(unsigned);
-    args.splits = args.heads_per_kv <= MAX_SPLIT_HEADS &&
+    args.n_splits = (unsigned)splits_of(a->max_blocks * a->kv.block_tokens);
+    size_t n_items = step->batch.n_seqs * a->n_heads * args.n_splits;
+    size_t words_bytes = LN_ATTENTION_COUNTERS * sizeof(unsigned);
+    args.uses_split_kv = args.heads_per_kv <= MAX_SPLIT_HEADS &&
                   words_bytes + n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
-    args.keeps_old = !step->shares_new && step->least_tokens == 1 && step->most_tokens == 1;
+    args.reads_past_only = !step->shares_new && step->least_tokens == 1 && step->most_tokens == 1;
     args.left = (unsigned *)step->scratch;
     args.sums = (float *)((char *)step->scratch + words_bytes);
     args.stats = (float2 *)(args.sums + n_items * a->kv.k_dim);
@@ -452,11 +452,11 @@ ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a, con
 
 bool ln_mma_attention_converts(const ln_attention_args *a, const ln_cuda_step *step) {
     ln_mma_attention_args args = ln_make_mma_attention_args(a, step);
-    return args.splits && step->most_tokens == 1 && step->least_tokens == 1 &&
-           (args.n_slices > 1 || ln_takes_stream_attention(&args, step->batch.n_seqs));
+    return args.uses_split_kv && step->most_tokens == 1 && step->least_tokens == 1 &&
+           (args.n_splits > 1 || ln_takes_sm90_decode_q8(&args, step->batch.n_seqs));
 }
 
-bool ln_mma_attention_finishes(const ln_op *qkv, const ln_op *attention,
+bool ln_mma_attention_fuses_qkv(const ln_op *qkv, const ln_op *attention,
                                 const ln_cuda_step *step) {
     const ln_op_attention *p = &attention->attention;
     if (step->one_by_one || !ln_takes_mma_attention(p, step) ||
@@ -466,13 +466,13 @@ bool ln_mma_attention_finishes(const ln_op *qkv, const ln_op *attention,
     ln_attention_args a = ln_make_attention_args(p, step);
     ln_mma_attention_args args = ln_make_mma_attention_args(&a, step);
     ln_qkv_args heads = ln_make_qkv_args(&qkv->qkv, step);
-    return ln_takes_split_attention(&args, step) && ln_split_attention_finishes(&args, &heads);
+    return ln_takes_sm90_decode_f16(&args, step) && ln_sm90_decode_f16_fuses_qkv(&args, &heads);
 }
 
-bool ln_cuda_attention_finishes(const ln_op *qkv, const ln_op *attention,
+bool ln_cuda_attention_fuses_qkv(const ln_op *qkv, const ln_op *attention,
                                 const ln_cuda_step *step) {
     return qkv->kind == LN_OP_QKV && attention->kind == LN_OP_ATTENTION &&
-           ln_mma_attention_finishes(qkv, attention, step);
+           ln_mma_attention_fuses_qkv(qkv, attention, step);
 }
 
 int ln_mma_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const ln_cuda_step *step,

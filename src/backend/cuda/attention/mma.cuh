@@ -8,29 +8,29 @@
 /* What the kernels need beside the operation. */
 typedef struct ln_mma_attention_args {
     ln_attention_args a;
-    unsigned heads_per_kv, n_slices; /* n_slices: that the block tables can hold */
+    unsigned heads_per_kv, n_splits; /* n_splits: that the block tables can hold */
     unsigned block_shift;            /* a block has 1 << block_shift tokens */
-    bool splits;                     /* sequences of one token are the split kernel's */
-    bool keeps_old; /* of the rows they read, this step writes none but their own */
-    float *sums;    /* [n_seqs][n_heads][n_slices][D] */
-    float2 *stats;  /* [n_seqs][n_heads][n_slices] reference, total */
-    unsigned *left; /* [LN_ATTENTION_WORDS] 0 between kernels */
+    bool uses_split_kv;                     /* sequences of one token are the split kernel's */
+    bool reads_past_only; /* of the rows they read, this step writes none but their own */
+    float *sums;    /* [n_seqs][n_heads][n_splits][D] */
+    float2 *stats;  /* [n_seqs][n_heads][n_splits] reference, total */
+    unsigned *left; /* [LN_ATTENTION_COUNTERS] 0 between kernels */
 } ln_mma_attention_args;
 
 /* In front of the scratch: how many slices of a sequence's KV head have left their sums. */
-enum { LN_ATTENTION_WORDS = 8192 };
+enum { LN_ATTENTION_COUNTERS = 8192 };
 
 /* What is there before the first slice. */
-static __device__ __forceinline__ void ln_begin_whole(const ln_mma_attention_args &p, size_t head,
+static __device__ __forceinline__ void ln_merge_init(const ln_mma_attention_args &p, size_t head,
                                                       float *reference, float *total) {
     *reference = p.a.sinks != NULL ? p.a.sinks[head] * 1.44269504088896340736f : -INFINITY;
     *total = p.a.sinks != NULL ? 1.0f : 0.0f;
 }
 
 /* The rows of this lane, of which some may not be there: [begin, end) is empty for these. */
-static __device__ __forceinline__ void ln_find_rows(const ln_mma_attention_args &p, size_t seq,
+static __device__ __forceinline__ void ln_find_query_rows(const ln_mma_attention_args &p, size_t seq,
                                                     size_t kv_head, unsigned first_row,
-                                                    unsigned n_rows, ln_rows *rows,
+                                                    unsigned n_rows, ln_query_rows *rows,
                                                     size_t items[2]) {
     size_t first_token = (size_t)p.a.seq_starts[seq];
     for (int i = 0; i < 2; i++) {
@@ -49,11 +49,11 @@ static __device__ __forceinline__ void ln_find_rows(const ln_mma_attention_args 
     }
 }
 
-static __device__ __forceinline__ ln_weight_tile_source ln_make_source(const ln_mma_attention_args &p, size_t seq,
+static __device__ __forceinline__ ln_kv_tile_source ln_make_kv_tile_source(const ln_mma_attention_args &p, size_t seq,
                                                                 size_t kv_head, size_t low,
                                                                 size_t high, unsigned thread,
                                                                 unsigned n_threads) {
-    ln_weight_tile_source from;
+    ln_kv_tile_source from;
     from.table = p.a.block_tables + seq * p.a.max_blocks;
     from.kv_head = (unsigned)kv_head;
     from.n_heads = (unsigned)p.a.kv.n_heads;
@@ -67,38 +67,38 @@ static __device__ __forceinline__ ln_weight_tile_source ln_make_source(const ln_
 
 /* Merges the slices of a head's row in order: element d of the result. */
 template <int D>
-static __device__ __forceinline__ float ln_merge_slices(const ln_mma_attention_args &p, size_t seq,
+static __device__ __forceinline__ float ln_merge_splits(const ln_mma_attention_args &p, size_t seq,
                                                         size_t token, size_t head, unsigned d) {
     size_t begin, end;
     ln_key_range(p.a, seq, (size_t)p.a.positions[token], &begin, &end);
     float reference, total, whole = 0.0f;
-    ln_begin_whole(p, head, &reference, &total);
+    ln_merge_init(p, head, &reference, &total);
     unsigned last = (unsigned)(end - 1) / LN_ATTENTION_SLICE;
 #pragma unroll 4
     for (unsigned s = (unsigned)begin / LN_ATTENTION_SLICE; s <= last; s++) {
-        size_t at = (seq * p.a.n_heads + head) * p.n_slices + s;
+        size_t at = (seq * p.a.n_heads + head) * p.n_splits + s;
         float2 stats = p.stats[at];
         float sum = p.sums[at * D + d], keep, add;
-        ln_merge_factors(&reference, stats.x, &keep, &add);
+        ln_merge_scales(&reference, stats.x, &keep, &add);
         total = ln_merge(total, keep, stats.y, add);
         whole = ln_merge(whole, keep, sum, add);
     }
-    return whole * ln_share_of(total);
+    return whole * ln_normalizer(total);
 }
 
-/* args->splits: whether sequences of one token can be split over their slices. */
+/* args->uses_split_kv: whether sequences of one token can be split over their slices. */
 ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a, const ln_cuda_step *step);
 
 /* Decode on Hopper in blocks that stay (sm90_decode_q8.cu), with the bits of the kernel for every
  * GPU; `to` as in ln_mma_attention. */
-bool ln_takes_stream_attention(const ln_mma_attention_args *args, size_t n_seqs);
-int ln_stream_attention(const ln_mma_attention_args *args, const ln_cuda_step *step,
+bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, size_t n_seqs);
+int ln_attention_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step,
                         const ln_act_view *to, cudaStream_t stream);
 
 /* Prefill on Hopper's tensor cores (sm90_prefill.cu), with the bits of the kernel for every GPU.
  */
-bool ln_takes_wide_attention(const ln_mma_attention_args *args);
-int ln_wide_attention(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
+bool ln_takes_sm90_prefill(const ln_mma_attention_args *args);
+int ln_attention_sm90_prefill(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
                       cudaStream_t stream);
 
 #endif

@@ -19,35 +19,35 @@
 #include "backend/cuda/attention/args.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
 
-enum { LN_KEYS = 64, LN_KEY_TILES = LN_KEYS / 8, LN_PAD = 8 };
+enum { LN_KV_TILE = 64, LN_KV_TILE_N8 = LN_KV_TILE / 8, LN_KV_PAD = 8 };
 
 /* Numbers of one tile of K or V in shared memory. */
-#define LN_WEIGHT_TILE_HALVES(D) (LN_KEYS * ((D) + LN_PAD))
+#define LN_KV_TILE_ELEMENTS(D) (LN_KV_TILE * ((D) + LN_KV_PAD))
 
 /* How far scores may lie above their reference, and how far above the largest of them a tile moves
  * it: weights become f16, those of values in bytes times scales, and so are never more than 1. */
-#define LN_SLACK(BYTES) ((BYTES) ? 0.0f : 12.0f)
-#define LN_MARGIN(BYTES) ((BYTES) ? 6.0f : 0.0f)
+#define LN_RESCALE_THRESHOLD(BYTES) ((BYTES) ? 0.0f : 12.0f)
+#define LN_MAX_MARGIN(BYTES) ((BYTES) ? 6.0f : 0.0f)
 
 /* Of a cache's type: whether operands of products are bf16, else f16; and, where its numbers are
  * bytes with scales, which, LN_KV_Q8_0 or LN_KV_FP8, else 0: BYTES below. */
-#define LN_IS_BF16(DTYPE) ((DTYPE) == LN_KV_BF16)
-#define LN_BYTES_OF(DTYPE) ((DTYPE) == LN_KV_Q8_0 || (DTYPE) == LN_KV_FP8 ? (DTYPE) : 0)
+#define LN_KV_IS_BF16(DTYPE) ((DTYPE) == LN_KV_BF16)
+#define LN_KV_QUANT_OF(DTYPE) ((DTYPE) == LN_KV_Q8_0 || (DTYPE) == LN_KV_FP8 ? (DTYPE) : 0)
 
 /* A slice's softmax for rows g and g + 8: what scores are taken relative to, sum of weights (of
  * this lane's keys), and weighted sum of values. */
-template <int D> struct ln_slice {
+template <int D> struct ln_softmax_state {
     float reference[2], total[2];
     float sum[D / 8][4];
 };
 
 /* What a lane knows of its two rows. */
-typedef struct ln_rows {
+typedef struct ln_query_rows {
     size_t head[2], position[2];
     size_t begin[2], end[2]; /* keys that the row sees; nothing for rows that are not there */
-} ln_rows;
+} ln_query_rows;
 
-template <bool BF16> static __device__ __forceinline__ uint32_t ln_pack(float low, float high) {
+template <bool BF16> static __device__ __forceinline__ uint32_t ln_pack_x2(float low, float high) {
     uint32_t packed;
     if (BF16)
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
@@ -97,8 +97,8 @@ static __device__ __forceinline__ void ln_load_query(const float *row0, const fl
             unsigned at = 16 * k + (BYTES ? 4 * t + 2 * half : 8 * half + 2 * t);
             float2 a = row0 != NULL ? *(const float2 *)(row0 + at) : make_float2(0.0f, 0.0f);
             float2 b = row1 != NULL ? *(const float2 *)(row1 + at) : make_float2(0.0f, 0.0f);
-            q[k][2 * half] = ln_pack<BF16>(a.x, a.y);
-            q[k][2 * half + 1] = ln_pack<BF16>(b.x, b.y);
+            q[k][2 * half] = ln_pack_x2<BF16>(a.x, a.y);
+            q[k][2 * half + 1] = ln_pack_x2<BF16>(b.x, b.y);
         }
 }
 
@@ -106,10 +106,10 @@ static __device__ __forceinline__ void ln_load_query(const float *row0, const fl
  * softmax those of K, and of V behind it. ROWS 1: there are no rows g + 8. */
 template <int ROWS = 2>
 static __device__ __forceinline__ void ln_scale_scores(const float *scales, unsigned stride,
-                                                       float unit, float s[LN_KEY_TILES][4]) {
+                                                       float unit, float s[LN_KV_TILE_N8][4]) {
     unsigned t = threadIdx.x % 4;
 #pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++)
+    for (int n = 0; n < LN_KV_TILE_N8; n++)
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             float scale = unit * scales[(8 * n + 2 * t + i) * stride];
@@ -119,36 +119,36 @@ static __device__ __forceinline__ void ln_scale_scores(const float *scales, unsi
         }
 }
 
-/* s = q k^T; keys [LN_KEYS][D + LN_PAD] */
+/* s = q k^T; keys [LN_KV_TILE][D + LN_KV_PAD] */
 template <int D, bool BF16>
-static __device__ __forceinline__ void ln_score(const uint32_t q[D / 16][4], const uint16_t *keys,
-                                                float s[LN_KEY_TILES][4]) {
+static __device__ __forceinline__ void ln_mma_qk(const uint32_t q[D / 16][4], const uint16_t *keys,
+                                                float s[LN_KV_TILE_N8][4]) {
     unsigned lane = threadIdx.x % LN_WARP;
     /* matrices of ldmatrix: keys 0..7 and 8..15, each with dims 0..7 and 8..15 */
-    const uint16_t *row = keys + (lane % 8 + lane / 16 * 8) * (D + LN_PAD) + lane / 8 % 2 * 8;
+    const uint16_t *row = keys + (lane % 8 + lane / 16 * 8) * (D + LN_KV_PAD) + lane / 8 % 2 * 8;
 #pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++)
+    for (int n = 0; n < LN_KV_TILE_N8; n++)
         s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
 #pragma unroll
     for (int k = 0; k < D / 16; k++)
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n += 2) {
+        for (int n = 0; n < LN_KV_TILE_N8; n += 2) {
             uint32_t b[4];
-            ln_ldmatrix(b, row + n * 8 * (D + LN_PAD) + 16 * k);
+            ln_ldmatrix(b, row + n * 8 * (D + LN_KV_PAD) + 16 * k);
             ln_mma<BF16>(s[n], q[k], b[0], b[1]);
             ln_mma<BF16>(s[n + 1], q[k], b[2], b[3]);
         }
 }
 
 /* Masks keys `first` and on that a row does not see. */
-static __device__ __forceinline__ void ln_mask_scores(const ln_rows &rows, size_t first,
-                                                      float s[LN_KEY_TILES][4]) {
+static __device__ __forceinline__ void ln_mask_scores(const ln_query_rows &rows, size_t first,
+                                                      float s[LN_KV_TILE_N8][4]) {
     int key = (int)(first + 2 * (threadIdx.x % 4));
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         int begin = (int)rows.begin[row] - key, end = (int)rows.end[row] - key;
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
+        for (int n = 0; n < LN_KV_TILE_N8; n++)
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 if (8 * n + i < begin || 8 * n + i >= end)
@@ -168,14 +168,14 @@ static __device__ __forceinline__ float ln_score_factor(const ln_attention_args 
 
 /* Cap, biases and mask of the scores of keys `first` and on; scale, too, where these need it. */
 static __device__ __forceinline__ void ln_finish_scores(const ln_attention_args &p,
-                                                        const ln_rows &rows, size_t first,
-                                                        float s[LN_KEY_TILES][4]) {
+                                                        const ln_query_rows &rows, size_t first,
+                                                        float s[LN_KV_TILE_N8][4]) {
     unsigned t = threadIdx.x % 4;
-    bool sees_tile = first >= rows.begin[0] && first + LN_KEYS <= rows.end[0] &&
-                     first >= rows.begin[1] && first + LN_KEYS <= rows.end[1];
+    bool sees_tile = first >= rows.begin[0] && first + LN_KV_TILE <= rows.end[0] &&
+                     first >= rows.begin[1] && first + LN_KV_TILE <= rows.end[1];
     if (!ln_has_plain_scores(p)) {
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
+        for (int n = 0; n < LN_KV_TILE_N8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 size_t key = first + 8 * n + 2 * t + i % 2;
@@ -195,47 +195,47 @@ static __device__ __forceinline__ float ln_exp2(float x) {
 }
 
 /* 2^(x - largest), 0 where nothing was seen yet */
-static __device__ __forceinline__ float ln_weigh(float x, float largest) {
+static __device__ __forceinline__ float ln_softmax_exp2(float x, float largest) {
     return ln_exp2(x - (largest == -INFINITY ? 0.0f : largest)); /* then x is -infinity too */
 }
 
 /* A row's reference after a tile whose largest score is `most`; -infinity: nothing was seen. */
-static __device__ __forceinline__ float ln_move_reference(float reference, float most, float factor,
+static __device__ __forceinline__ float ln_update_max(float reference, float most, float factor,
                                                           float slack, float margin = 0.0f) {
     return fmaf(most, factor, -reference) > slack ? fmaf(most, factor, margin) : reference;
 }
 
 /* The weight of a score. */
-static __device__ __forceinline__ float ln_weigh_score(float score, float factor, float reference) {
+static __device__ __forceinline__ float ln_softmax_p(float score, float factor, float reference) {
     return ln_exp2(fmaf(score, factor, -(reference == -INFINITY ? 0.0f : reference)));
 }
 
 /* What sums are to be multiplied by where their reference has moved to `now`. */
-static __device__ __forceinline__ float ln_keep_of(float reference, float now) {
-    return reference == now ? 1.0f : ln_weigh(reference, now);
+static __device__ __forceinline__ float ln_rescale_factor(float reference, float now) {
+    return reference == now ? 1.0f : ln_softmax_exp2(reference, now);
 }
 
 /* Takes a tile's scores into the slice; s becomes weights. ROWS 1: there are no rows g + 8. */
 template <int D, bool BYTES = false, int ROWS = 2>
-static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], float factor,
-                                                     ln_slice<D> *slice) {
+static __device__ __forceinline__ void ln_online_softmax(float s[LN_KV_TILE_N8][4], float factor,
+                                                     ln_softmax_state<D> *slice) {
 #pragma unroll
     for (int row = 0; row < ROWS; row++) {
         float most = -INFINITY;
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
+        for (int n = 0; n < LN_KV_TILE_N8; n++)
             most = fmaxf(most, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        float now = ln_move_reference(slice->reference[row], most, factor, LN_SLACK(BYTES),
-                                      LN_MARGIN(BYTES));
-        float keep = ln_keep_of(slice->reference[row], now);
+        float now = ln_update_max(slice->reference[row], most, factor, LN_RESCALE_THRESHOLD(BYTES),
+                                      LN_MAX_MARGIN(BYTES));
+        float keep = ln_rescale_factor(slice->reference[row], now);
         float total = slice->total[row] * keep;
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
+        for (int n = 0; n < LN_KV_TILE_N8; n++)
 #pragma unroll
             for (int i = 2 * row; i < 2 * row + 2; i++) {
-                s[n][i] = ln_weigh_score(s[n][i], factor, now);
+                s[n][i] = ln_softmax_p(s[n][i], factor, now);
                 total += s[n][i];
             }
         slice->reference[row] = now;
@@ -251,26 +251,26 @@ static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], f
 /* Sums of at most eight rows, of values as the rows of products and weights as their columns: lane
  * 4 g + t has of two columns of values, which are rows g and g + 8 of product d, rows 2 t and
  * 2 t + 1. That halves products and sums. */
-template <int D> struct ln_turned_sums {
+template <int D> struct ln_transposed_acc {
     float of[D / 16][4]; /* (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1) */
 };
 
 /* What row g has, as lanes 4 g + t have it, for rows 2 t and 2 t + 1. */
-static __device__ __forceinline__ float2 ln_of_turned_rows(float x) {
+static __device__ __forceinline__ float2 ln_transposed_rows(float x) {
     unsigned t = threadIdx.x % 4;
     return make_float2(__shfl_sync(0xffffffffu, x, 8 * t),
                        __shfl_sync(0xffffffffu, x, 8 * t + 4));
 }
 
-/* As ln_add_scores. `slice` is for references and totals alone. */
+/* As ln_online_softmax. `slice` is for references and totals alone. */
 template <int D, bool BYTES = false>
-static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], float factor,
-                                                     ln_slice<8> *slice, ln_turned_sums<D> *sums) {
+static __device__ __forceinline__ void ln_online_softmax(float s[LN_KV_TILE_N8][4], float factor,
+                                                     ln_softmax_state<8> *slice, ln_transposed_acc<D> *sums) {
     float before = slice->reference[0];
-    ln_add_scores<8, BYTES, 1>(s, factor, slice);
+    ln_online_softmax<8, BYTES, 1>(s, factor, slice);
     if (!__any_sync(0xffffffffu, before != slice->reference[0]))
         return;
-    float2 keep = ln_of_turned_rows(ln_keep_of(before, slice->reference[0]));
+    float2 keep = ln_transposed_rows(ln_rescale_factor(before, slice->reference[0]));
 #pragma unroll
     for (int d = 0; d < D / 16; d++) {
         sums->of[d][0] *= keep.x;
@@ -280,29 +280,29 @@ static __device__ __forceinline__ void ln_add_scores(float s[LN_KEY_TILES][4], f
     }
 }
 
-/* sum += weights v; values [LN_KEYS][D + LN_PAD] */
+/* sum += weights v; values [LN_KV_TILE][D + LN_KV_PAD] */
 template <int D, bool BF16>
-static __device__ __forceinline__ void ln_add_values(const float s[LN_KEY_TILES][4],
-                                                     const uint16_t *values, ln_slice<D> *slice) {
+static __device__ __forceinline__ void ln_mma_pv(const float s[LN_KV_TILE_N8][4],
+                                                     const uint16_t *values, ln_softmax_state<D> *slice) {
     unsigned lane = threadIdx.x % LN_WARP;
-    const uint16_t *row = values + lane % 16 * (D + LN_PAD) + lane / 16 * 8;
+    const uint16_t *row = values + lane % 16 * (D + LN_KV_PAD) + lane / 16 * 8;
 #pragma unroll
-    for (int k = 0; k < LN_KEYS / 16; k++) {
-        const uint32_t a[4] = {ln_pack<BF16>(s[2 * k][0], s[2 * k][1]),
-                               ln_pack<BF16>(s[2 * k][2], s[2 * k][3]),
-                               ln_pack<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]),
-                               ln_pack<BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
+    for (int k = 0; k < LN_KV_TILE / 16; k++) {
+        const uint32_t a[4] = {ln_pack_x2<BF16>(s[2 * k][0], s[2 * k][1]),
+                               ln_pack_x2<BF16>(s[2 * k][2], s[2 * k][3]),
+                               ln_pack_x2<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]),
+                               ln_pack_x2<BF16>(s[2 * k + 1][2], s[2 * k + 1][3])};
 #pragma unroll
         for (int d = 0; d < D / 8; d += 2) {
             uint32_t b[4];
-            ln_ldmatrix_trans(b, row + k * 16 * (D + LN_PAD) + d * 8);
+            ln_ldmatrix_trans(b, row + k * 16 * (D + LN_KV_PAD) + d * 8);
             ln_mma<BF16>(slice->sum[d], a, b[0], b[1]);
             ln_mma<BF16>(slice->sum[d + 1], a, b[2], b[3]);
         }
     }
 }
 
-template <int D> static __device__ __forceinline__ void ln_begin_slice(ln_slice<D> *slice) {
+template <int D> static __device__ __forceinline__ void ln_softmax_init(ln_softmax_state<D> *slice) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         slice->reference[row] = -INFINITY;
@@ -314,17 +314,17 @@ template <int D> static __device__ __forceinline__ void ln_begin_slice(ln_slice<
 }
 
 /* The sum of weights over the lanes that share a row. */
-static __device__ __forceinline__ float ln_row_total(float total) {
+static __device__ __forceinline__ float ln_reduce_row_sum(float total) {
     total += __shfl_xor_sync(0xffffffffu, total, 1);
     return total + __shfl_xor_sync(0xffffffffu, total, 2);
 }
 
 /* How a slice is merged into all before it: whole = whole * keep + slice * add. */
-static __device__ __forceinline__ void ln_merge_factors(float *whole_reference, float reference,
+static __device__ __forceinline__ void ln_merge_scales(float *whole_reference, float reference,
                                                         float *keep, float *add) {
     float now = fmaxf(*whole_reference, reference);
-    *keep = ln_keep_of(*whole_reference, now);
-    *add = ln_weigh(reference, now);
+    *keep = ln_rescale_factor(*whole_reference, now);
+    *add = ln_softmax_exp2(reference, now);
     *whole_reference = now;
 }
 
@@ -333,22 +333,22 @@ static __device__ __forceinline__ float ln_merge(float whole, float keep, float 
 }
 
 /* What a row's sums are to be multiplied by at the end. */
-static __device__ __forceinline__ float ln_share_of(float total) {
+static __device__ __forceinline__ float ln_normalizer(float total) {
     return 1.0f / total;
 }
 
 /* ---- tiles to shared memory ------------------------------------------------------------------ */
 
 /* Rows of the cache, as loads of tiles take them. */
-typedef struct ln_weight_tile_source {
+typedef struct ln_kv_tile_source {
     const int32_t *table;
     unsigned kv_head, n_heads, block_shift; /* a block has 1 << block_shift tokens */
     unsigned low, high;                     /* keys that are there */
     unsigned thread, n_threads;
-} ln_weight_tile_source;
+} ln_kv_tile_source;
 
 /* The row of the cache that stands for a key: its own, or of one that is there. */
-static __device__ __forceinline__ size_t ln_find_row(const ln_weight_tile_source &from, unsigned key) {
+static __device__ __forceinline__ size_t ln_kv_tile_row(const ln_kv_tile_source &from, unsigned key) {
     key = min(max(key, from.low), from.high - 1);
     size_t block = (size_t)from.table[key >> from.block_shift];
     return ((block * from.n_heads + from.kv_head) << from.block_shift) +
@@ -356,17 +356,17 @@ static __device__ __forceinline__ size_t ln_find_row(const ln_weight_tile_source
 }
 
 /* What bytes become for products is smaller by this. */
-#define LN_BYTE_UNIT(BYTES) ((BYTES) == LN_KV_FP8 ? 256.0f : 128.0f)
+#define LN_KV_DEQUANT_SCALE(BYTES) ((BYTES) == LN_KV_FP8 ? 256.0f : 128.0f)
 
-/* Four bytes as ln_byte_pair takes them. */
-template <int BYTES> static __device__ __forceinline__ uint32_t ln_byte_word(uint32_t word) {
+/* Four bytes as ln_dequantize_x2 takes them. */
+template <int BYTES> static __device__ __forceinline__ uint32_t ln_dequantize_bias(uint32_t word) {
     return BYTES == LN_KV_FP8 ? word : word ^ 0x80808080u; /* 128 more, without a sign */
 }
 
 /* Two bytes as f16: i and i + 1. Of int8 they become the low bits of 1024 + byte, and then a 128th
  * of each; those of E4M3 are the bits of a 256th, as which Hopper makes them by itself. */
 template <int BYTES>
-static __device__ __forceinline__ uint32_t ln_byte_pair(uint32_t word, int i) {
+static __device__ __forceinline__ uint32_t ln_dequantize_x2(uint32_t word, int i) {
     uint32_t pair;
     if (BYTES == LN_KV_FP8) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -388,14 +388,14 @@ static __device__ __forceinline__ uint32_t ln_byte_pair(uint32_t word, int i) {
 
 /* 16 numbers of BYTES as f16, of keys in the order of ln_load_query. */
 template <int BYTES, bool KEYS>
-static __device__ __forceinline__ void ln_widen_kv(uint4 bytes, uint4 to[2]) {
+static __device__ __forceinline__ void ln_dequantize_kv(uint4 bytes, uint4 to[2]) {
     const uint32_t words[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
     uint32_t out[8];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        uint32_t word = ln_byte_word<BYTES>(words[i]);
-        out[KEYS ? i : 2 * i] = ln_byte_pair<BYTES>(word, 0);
-        out[KEYS ? i + 4 : 2 * i + 1] = ln_byte_pair<BYTES>(word, 2);
+        uint32_t word = ln_dequantize_bias<BYTES>(words[i]);
+        out[KEYS ? i : 2 * i] = ln_dequantize_x2<BYTES>(word, 0);
+        out[KEYS ? i + 4 : 2 * i + 1] = ln_dequantize_x2<BYTES>(word, 2);
     }
     to[0] = make_uint4(out[0], out[1], out[2], out[3]);
     to[1] = make_uint4(out[4], out[5], out[6], out[7]);
@@ -403,43 +403,43 @@ static __device__ __forceinline__ void ln_widen_kv(uint4 bytes, uint4 to[2]) {
 
 /* 16 bytes of a row: 8 numbers, or 16 of BYTES as 32 bytes of f16. */
 template <int D, int BYTES, bool KEYS = false>
-static __device__ __forceinline__ void ln_copy_part(const ln_kv_array &array, size_t row,
+static __device__ __forceinline__ void ln_load_kv_chunk(const ln_kv_array &array, size_t row,
                                                     unsigned column, uint16_t *to) {
     if (!BYTES) {
         ln_cp_async_16(to, (const uint16_t *)array.data + row * D + column);
         return;
     }
     uint4 out[2];
-    ln_widen_kv<BYTES, KEYS>(*(const uint4 *)(ln_kv_bytes(array, row) + column), out);
+    ln_dequantize_kv<BYTES, KEYS>(*(const uint4 *)(ln_kv_bytes(array, row) + column), out);
     ((uint4 *)to)[0] = out[0];
     ((uint4 *)to)[1] = out[1];
 }
 
 /* The scale of row 0 of a tile of bytes, and floats from row to row. */
-#define LN_WEIGHT_TILE_SCALES(D, TILE) ((float *)((TILE) + (D)))
-#define LN_SCALE_STRIDE(D) (((D) + LN_PAD) / 2)
+#define LN_KV_TILE_SCALES(D, TILE) ((float *)((TILE) + (D)))
+#define LN_KV_SCALE_STRIDE(D) (((D) + LN_KV_PAD) / 2)
 
 /* Copies a thread's share of a tile of one array, a (KEYS: of K), or of K and V (BOTH; else b and
- * tile_b are NULL): keys first .. first + 63. Of BYTES numbers become smaller by LN_BYTE_UNIT than
+ * tile_b are NULL): keys first .. first + 63. Of BYTES numbers become smaller by LN_KV_DEQUANT_SCALE than
  * what is cached, and scales stand in the padding of rows. Without, the copies are queued, and to
  * be committed. */
 template <int D, int BYTES, bool BOTH, bool KEYS = BOTH>
-static __device__ __forceinline__ void ln_load_tile(const ln_weight_tile_source &from, unsigned first,
+static __device__ __forceinline__ void ln_load_kv_tile(const ln_kv_tile_source &from, unsigned first,
                                                     const ln_kv_array &a, uint16_t *tile_a,
                                                     const ln_kv_array &b, uint16_t *tile_b) {
     enum { PER_COPY = BYTES ? 16 : 8, COPIES = D / PER_COPY };
 #pragma unroll 4
-    for (unsigned at = from.thread; at < LN_KEYS * COPIES; at += from.n_threads) {
+    for (unsigned at = from.thread; at < LN_KV_TILE * COPIES; at += from.n_threads) {
         unsigned row = at / COPIES, column = at % COPIES * PER_COPY;
-        size_t cached = ln_find_row(from, first + row);
-        uint16_t *row_a = tile_a + row * (D + LN_PAD), *row_b = tile_b + row * (D + LN_PAD);
-        ln_copy_part<D, BYTES, KEYS>(a, cached, column, row_a + column);
+        size_t cached = ln_kv_tile_row(from, first + row);
+        uint16_t *row_a = tile_a + row * (D + LN_KV_PAD), *row_b = tile_b + row * (D + LN_KV_PAD);
+        ln_load_kv_chunk<D, BYTES, KEYS>(a, cached, column, row_a + column);
         if (BOTH)
-            ln_copy_part<D, BYTES>(b, cached, column, row_b + column);
+            ln_load_kv_chunk<D, BYTES>(b, cached, column, row_b + column);
         if (BYTES && column == 0)
-            *LN_WEIGHT_TILE_SCALES(D, row_a) = *ln_kv_scale(a, cached);
+            *LN_KV_TILE_SCALES(D, row_a) = *ln_kv_scale(a, cached);
         if (BYTES && BOTH && column == 0)
-            *LN_WEIGHT_TILE_SCALES(D, row_b) = *ln_kv_scale(b, cached);
+            *LN_KV_TILE_SCALES(D, row_b) = *ln_kv_scale(b, cached);
     }
 }
 

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Whether kernels of attention do what the operation in front of it asks for, LN_OP_QKV, too. */
-bool ln_cuda_attention_finishes(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step);
+bool ln_cuda_attention_fuses_qkv(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step);
 
 #ifdef __cplusplus
 }

@@ -74,7 +74,7 @@ static __device__ __forceinline__ void bring(const split_args &p, const split_sl
     unsigned to = row * ROW_BYTES + (lane % SHAPE::CHUNKS ^ row) * 16; /* of rows 0 .. ROWS - 1 */
     data += lane * 16;
 #pragma unroll
-    for (unsigned group = 0; group < SHAPE::PART && first / LN_KEYS * LN_KEYS < slice.stop;
+    for (unsigned group = 0; group < SHAPE::PART && first / LN_KV_TILE * LN_KV_TILE < slice.stop;
          group += GROUP) {
         unsigned key = first + group;
         if (key >= slice.low && key + GROUP <= slice.high) {
@@ -123,7 +123,7 @@ typedef struct own_rows {
 
 template <bool BF16> static __device__ __forceinline__ uint2 pack_four(const float *x) {
     float4 v = *(const float4 *)x;
-    return make_uint2(ln_pack<BF16>(v.x, v.y), ln_pack<BF16>(v.z, v.w));
+    return make_uint2(ln_pack_x2<BF16>(v.x, v.y), ln_pack_x2<BF16>(v.z, v.w));
 }
 
 /* Finishes heads that have come: rotates them, and writes k and v to the cache. */
@@ -166,7 +166,7 @@ template <typename SHAPE> static __device__ __forceinline__ unsigned find_matric
     return row * SHAPE::ROW_BYTES + (lane / 8 % 2 ^ lane % 8) * 16;
 }
 
-/* As ln_score, of the keys of a place. */
+/* As ln_mma_qk, of the keys of a place. */
 template <int D, bool BF16, typename SHAPE>
 static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], const char *keys,
                                              float (*s)[4]) {
@@ -189,12 +189,12 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], const 
 /* sum += (weights v)^T, of the keys of a place: product d has columns 16 d and on. */
 template <int D, bool BF16, typename SHAPE>
 static __device__ __forceinline__ void add_values(const float (*s)[4], const char *values,
-                                                  ln_turned_sums<D> *sums) {
+                                                  ln_transposed_acc<D> *sums) {
     unsigned at = find_matrices<SHAPE>();
 #pragma unroll
     for (unsigned k = 0; k < SHAPE::PART / 16; k++) {
-        uint32_t low = ln_pack<BF16>(s[2 * k][0], s[2 * k][1]);
-        uint32_t high = ln_pack<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]);
+        uint32_t low = ln_pack_x2<BF16>(s[2 * k][0], s[2 * k][1]);
+        uint32_t high = ln_pack_x2<BF16>(s[2 * k + 1][0], s[2 * k + 1][1]);
 #pragma unroll
         for (int d = 0; d < D / 16; d++) {
             uint32_t a[4];
@@ -209,18 +209,18 @@ static __device__ __forceinline__ void add_values(const float (*s)[4], const cha
 /* A slice's sums to memory, or the result where it is the only one. */
 template <int D>
 static __device__ __forceinline__ void leave(const ln_mma_attention_args &p, const split_slice &at,
-                                             const ln_slice<8> &slice, ln_turned_sums<D> &sums) {
+                                             const ln_softmax_state<8> &slice, ln_transposed_acc<D> &sums) {
     unsigned g = threadIdx.x / 4, t = threadIdx.x % 4, n = p.heads_per_kv;
     size_t head = at.kv_head * n, item = at.seq * p.a.n_heads + head;
-    float total = ln_row_total(slice.total[0]);
-    float *to = p.sums + (item * p.n_slices + at.number) * D;
-    size_t stride = (size_t)p.n_slices * D;
-    if (p.n_slices == 1) {
+    float total = ln_reduce_row_sum(slice.total[0]);
+    float *to = p.sums + (item * p.n_splits + at.number) * D;
+    size_t stride = (size_t)p.n_splits * D;
+    if (p.n_splits == 1) {
         float reference, whole, keep, add;
-        ln_begin_whole(p, head + min(g, n - 1), &reference, &whole);
-        ln_merge_factors(&reference, slice.reference[0], &keep, &add);
-        float2 keeps = ln_of_turned_rows(keep), adds = ln_of_turned_rows(add);
-        float2 shares = ln_of_turned_rows(ln_share_of(ln_merge(whole, keep, total, add)));
+        ln_merge_init(p, head + min(g, n - 1), &reference, &whole);
+        ln_merge_scales(&reference, slice.reference[0], &keep, &add);
+        float2 keeps = ln_transposed_rows(keep), adds = ln_transposed_rows(add);
+        float2 shares = ln_transposed_rows(ln_normalizer(ln_merge(whole, keep, total, add)));
 #pragma unroll
         for (int d = 0; d < D / 16; d++)
 #pragma unroll
@@ -231,7 +231,7 @@ static __device__ __forceinline__ void leave(const ln_mma_attention_args &p, con
         to = p.a.out + item * D;
         stride = D;
     } else if (t == 0 && g < n) {
-        p.stats[(item + g) * p.n_slices + at.number] = make_float2(slice.reference[0], total);
+        p.stats[(item + g) * p.n_splits + at.number] = make_float2(slice.reference[0], total);
     }
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -254,7 +254,7 @@ static __device__ __forceinline__ bool find_slice(const split_args &p, split_sli
     size_t begin, end;
     ln_key_range(p.f.a, slice.seq, (size_t)p.f.a.positions[slice.seq], &begin, &end);
     slice.begin = (unsigned)begin, slice.end = (unsigned)end;
-    slice.first = max(begin_key, slice.begin / LN_KEYS * LN_KEYS);
+    slice.first = max(begin_key, slice.begin / LN_KV_TILE * LN_KV_TILE);
     slice.stop = min(begin_key + LN_ATTENTION_SLICE, slice.end);
     slice.has_own = p.finishes && slice.stop == slice.end;
     slice.low = max(slice.first, slice.begin);
@@ -263,8 +263,8 @@ static __device__ __forceinline__ bool find_slice(const split_args &p, split_sli
 }
 
 /* What masks of scores ask about rows, of which a lane has the first. */
-static __device__ __forceinline__ ln_rows find_rows(const split_args &p, const split_slice &at) {
-    ln_rows rows;
+static __device__ __forceinline__ ln_query_rows find_rows(const split_args &p, const split_slice &at) {
+    ln_query_rows rows;
     for (int i = 0; i < 2; i++) {
         rows.head[i] =
             at.kv_head * p.f.heads_per_kv + min(threadIdx.x / 4, p.f.heads_per_kv - 1);
@@ -282,7 +282,7 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     typedef split_shape<D> shape;
     enum { PARTS = 4 }; /* of a tile */
-    static_assert(N_SLOTS <= PARTS && 2 * shape::PART == LN_KEYS, "the order of places");
+    static_assert(N_SLOTS <= PARTS && 2 * shape::PART == LN_KV_TILE, "the order of places");
     extern __shared__ __align__(128) char ring[];
     float *heads = (float *)(ring + N_SLOTS * shape::PART_BYTES);
     unsigned lane = threadIdx.x;
@@ -291,7 +291,7 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
     if (!find_slice(p, at))
         return;
     const char *const arrays[2] = {p.f.a.keys.data, p.f.a.values.data};
-    bool is_early = p.f.keeps_old && (p.finishes || at.stop != at.end);
+    bool is_early = p.f.reads_past_only && (p.finishes || at.stop != at.end);
     if (!is_early)
         ln_pdl_wait();
 #pragma unroll
@@ -309,17 +309,17 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
     own_rows own = {};
     if (p.finishes)
         finish_heads<D, BF16>(p, at, slot, angles, heads, own);
-    ln_rows rows = find_rows(p, at);
+    ln_query_rows rows = find_rows(p, at);
     uint32_t q[D / 16][4];
     ln_load_query<D, BF16>(lane / 4 < p.f.heads_per_kv ? heads + lane / 4 * D : NULL, NULL, q);
     const float factor = ln_score_factor(p.f.a);
-    ln_turned_sums<D> sums = {};
-    ln_slice<8> slice;
-    ln_begin_slice(&slice);
+    ln_transposed_acc<D> sums = {};
+    ln_softmax_state<8> slice;
+    ln_softmax_init(&slice);
     char *place = ring;
 #pragma unroll 1
-    for (unsigned first = at.first; first < at.stop; first += LN_KEYS) {
-        float s[LN_KEY_TILES][4];
+    for (unsigned first = at.first; first < at.stop; first += LN_KV_TILE) {
+        float s[LN_KV_TILE_N8][4];
 #pragma unroll
         for (int i = 0; i < PARTS; i++) {
             unsigned from = first + i % 2 * shape::PART, next = i + N_SLOTS;
@@ -332,11 +332,11 @@ static __global__ void __launch_bounds__(LN_WARP) attend(const __grid_constant__
                 add_values<D, BF16, shape>(s + i % 2 * (shape::PART / 8), place, &sums);
             __syncwarp();
             bring<shape>(p, at, arrays[next / 2 % 2],
-                         first + next / PARTS * LN_KEYS + next % 2 * shape::PART, place);
+                         first + next / PARTS * LN_KV_TILE + next % 2 * shape::PART, place);
             place = place + shape::PART_BYTES == (char *)heads ? ring : place + shape::PART_BYTES;
             if (i == 1) {
                 ln_finish_scores(p.f.a, rows, first, s);
-                ln_add_scores<D>(s, factor, &slice, &sums);
+                ln_online_softmax<D>(s, factor, &slice, &sums);
             }
         }
     }
@@ -355,7 +355,7 @@ static int launch(const split_args &p, size_t n_seqs, cudaStream_t stream) {
                                     (int)(ring + head * (MAX_HEADS + 2)));
     if (code != 0)
         return code;
-    dim3 grid((unsigned)p.f.a.kv.n_heads, (unsigned)n_seqs, p.f.n_slices);
+    dim3 grid((unsigned)p.f.a.kv.n_heads, (unsigned)n_seqs, p.f.n_splits);
     return ln_pdl_launch(attend<D, BF16, N_SLOTS>, grid, LN_WARP,
                      ring + head * (p.f.heads_per_kv + 2), stream, p);
 }
@@ -369,21 +369,21 @@ static int launch_dtype(const split_args &p, bool is_long, size_t n_seqs, cudaSt
                    : launch<D, true, SLOTS>(p, n_seqs, stream);
 }
 
-bool ln_takes_split_attention(const ln_mma_attention_args *args, const ln_cuda_step *step) {
+bool ln_takes_sm90_decode_f16(const ln_mma_attention_args *args, const ln_cuda_step *step) {
     enum { MIN_SHIFT = 4 }; /* GROUP keys to a block at least, and no more blocks than lanes */
     const ln_attention_args *a = &args->a;
-    return (a->kv.dtype == LN_KV_F16 || a->kv.dtype == LN_KV_BF16) && args->splits &&
+    return (a->kv.dtype == LN_KV_F16 || a->kv.dtype == LN_KV_BF16) && args->uses_split_kv &&
            step->most_tokens == 1 && step->least_tokens == 1 && !a->sees_all &&
            ln_has_sm90a_code() && args->block_shift >= MIN_SHIFT &&
            args->heads_per_kv <= MAX_HEADS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
-bool ln_split_attention_finishes(const ln_mma_attention_args *args, const ln_qkv_args *qkv) {
+bool ln_sm90_decode_f16_fuses_qkv(const ln_mma_attention_args *args, const ln_qkv_args *qkv) {
     uintptr_t addresses = (uintptr_t)qkv->k | (uintptr_t)qkv->v;
-    return args->keeps_old && ln_can_hold_angles(*qkv) && addresses % 16 == 0;
+    return args->reads_past_only && ln_can_hold_angles(*qkv) && addresses % 16 == 0;
 }
 
-int ln_split_attention(const ln_mma_attention_args *args, const ln_qkv_args *qkv, const ln_cuda_step *step,
+int ln_attention_sm90_decode_f16(const ln_mma_attention_args *args, const ln_qkv_args *qkv, const ln_cuda_step *step,
                        cudaStream_t stream) {
     size_t n_seqs = step->batch.n_seqs;
     split_args p = {};
@@ -391,11 +391,11 @@ int ln_split_attention(const ln_mma_attention_args *args, const ln_qkv_args *qkv
     p.finishes = qkv != NULL;
     if (qkv != NULL)
         p.qkv = *qkv;
-    unsigned n_cores;
-    int code = ln_count_sms(&n_cores);
+    unsigned n_sms;
+    int code = ln_count_sms(&n_sms);
     if (code != 0)
         return code;
-    bool is_long = n_seqs * args->a.kv.n_heads * args->n_slices <= LONG_BLOCKS * n_cores;
+    bool is_long = n_seqs * args->a.kv.n_heads * args->n_splits <= LONG_BLOCKS * n_sms;
     return args->a.kv.k_dim == 64 ? launch_dtype<64>(p, is_long, n_seqs, stream)
                                   : launch_dtype<128>(p, is_long, n_seqs, stream);
 }

@@ -20,14 +20,14 @@
 
 enum { MAX_RING_BYTES = 208 * 1024, MAX_SLOTS = 16, QUEUE = 16, MAX_SEQS = 512 };
 
-/* A tile in shared memory: [LN_KEYS][ROW_BYTES], the 16 bytes at i of a row being at i ^ row % 8,
+/* A tile in shared memory: [LN_KV_TILE][ROW_BYTES], the 16 bytes at i of a row being at i ^ row % 8,
  * or at i ^ row / 2 % 4 of rows of 64 bytes, which spreads them over the banks. */
 template <int D, int DTYPE, int ROWS> struct stream_shape {
     static constexpr int TYPE = DTYPE;
     static constexpr int HEAD_ROWS = ROWS; /* of a lane; 1: at most eight heads to a KV head */
     static constexpr unsigned ROW_BYTES = D;
-    static constexpr unsigned TILE_BYTES = LN_KEYS * ROW_BYTES;
-    static constexpr unsigned BYTES = TILE_BYTES + LN_KEYS * 4; /* with scales */
+    static constexpr unsigned TILE_BYTES = LN_KV_TILE * ROW_BYTES;
+    static constexpr unsigned BYTES = TILE_BYTES + LN_KV_TILE * 4; /* with scales */
     static constexpr unsigned WARPS = D > 64 && ROWS == 2 ? 8 : 12;
     static constexpr unsigned THREADS = WARPS * LN_WARP;
     static constexpr unsigned MOST = MAX_RING_BYTES / (WARPS * BYTES);
@@ -116,7 +116,7 @@ static __device__ __forceinline__ bool find_item(const stream_args &p, const str
         item.slice = (seqs[item.seq].end - 1) / LN_ATTENTION_SLICE;
     }
     unsigned begin = item.slice * LN_ATTENTION_SLICE;
-    item.first = max(begin, seqs[item.seq].begin / LN_KEYS * LN_KEYS);
+    item.first = max(begin, seqs[item.seq].begin / LN_KV_TILE * LN_KV_TILE);
     item.stop = min(begin + LN_ATTENTION_SLICE, seqs[item.seq].end);
     return true;
 }
@@ -207,7 +207,7 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
     unsigned low = seq.begin, last = seq.end - 1, first_block = next.first >> shift;
     char *tile = ring.tiles + next.slot * SHAPE::TILE_BYTES;
 #pragma unroll
-    for (unsigned i = 0; i < LN_KEYS / ROWS; i++) {
+    for (unsigned i = 0; i < LN_KV_TILE / ROWS; i++) {
         unsigned row = i * ROWS + lane / CHUNKS, key = min(max(next.first + row, low), last);
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
@@ -216,12 +216,12 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
                       head + (key & mask) * SHAPE::ROW_BYTES + chunk * 16);
     }
 #pragma unroll
-    for (unsigned i = 0; i < LN_KEYS / LN_WARP; i++) {
+    for (unsigned i = 0; i < LN_KV_TILE / LN_WARP; i++) {
         unsigned row = i * LN_WARP + lane, key = min(max(next.first + row, low), last);
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
-        ln_cp_async_4(ring.scales + next.slot * LN_KEYS + row,
+        ln_cp_async_4(ring.scales + next.slot * LN_KV_TILE + row,
                            head + array.scales_offset + (key & mask) * 4);
     }
 }
@@ -235,7 +235,7 @@ static __device__ __forceinline__ void bring(const stream_args &p, const stream_
         advance<SHAPE>(next.slot);
         next.is_value = !next.is_value;
         if (!next.is_value) {
-            next.first += LN_KEYS;
+            next.first += LN_KV_TILE;
             if (next.first >= next.item.stop)
                 begin_loads(work, take_item(p, work, next.item), next);
             find_blocks(p, work, next);
@@ -252,23 +252,23 @@ template <typename SHAPE> static __device__ __forceinline__ void await(void) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* As ln_score. */
+/* As ln_mma_qk. */
 template <int D, typename SHAPE>
 static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], char *keys,
-                                             float s[LN_KEY_TILES][4]) {
+                                             float s[LN_KV_TILE_N8][4]) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++)
+    for (int n = 0; n < LN_KV_TILE_N8; n++)
         s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
         const char *row = find<SHAPE>(keys, lane / 4, 16 * k + lane % 4 * 4);
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++) {
+        for (int n = 0; n < LN_KV_TILE_N8; n++) {
             uint32_t word = *(const uint32_t *)(row + n * 8 * SHAPE::ROW_BYTES);
-            word = ln_byte_word<SHAPE::TYPE>(word);
-            ln_mma<false>(s[n], q[k], ln_byte_pair<SHAPE::TYPE>(word, 0),
-                          ln_byte_pair<SHAPE::TYPE>(word, 2));
+            word = ln_dequantize_bias<SHAPE::TYPE>(word);
+            ln_mma<false>(s[n], q[k], ln_dequantize_x2<SHAPE::TYPE>(word, 0),
+                          ln_dequantize_x2<SHAPE::TYPE>(word, 2));
         }
     }
 }
@@ -276,36 +276,36 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], char *
 /* What a slice gives. Eight heads at most: turned sums, of which product 2 j + i has columns
  * 32 j + 4 g + 2 i and the next ones. Else sum 4 j + i has columns 32 j + 4 g + i. */
 template <int D, int ROWS> struct stream_sums {
-    ln_slice<ROWS == 1 ? 8 : D> slice;
-    ln_turned_sums<ROWS == 1 ? D : 16> turned;
+    ln_softmax_state<ROWS == 1 ? 8 : D> slice;
+    ln_transposed_acc<ROWS == 1 ? D : 16> turned;
 };
 
 template <int D, int ROWS>
-static __device__ __forceinline__ void add_scores(float s[LN_KEY_TILES][4], float factor,
+static __device__ __forceinline__ void add_scores(float s[LN_KV_TILE_N8][4], float factor,
                                                   stream_sums<D, ROWS> *sums) {
     if constexpr (ROWS == 1)
-        ln_add_scores<D, true>(s, factor, &sums->slice, &sums->turned);
+        ln_online_softmax<D, true>(s, factor, &sums->slice, &sums->turned);
     else
-        ln_add_scores<D, true>(s, factor, &sums->slice);
+        ln_online_softmax<D, true>(s, factor, &sums->slice);
 }
 
-/* As ln_add_values. */
+/* As ln_mma_pv. */
 template <int D, typename SHAPE>
-static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4], char *values,
+static __device__ __forceinline__ void add_values(const float s[LN_KV_TILE_N8][4], char *values,
                                                   stream_sums<D, SHAPE::HEAD_ROWS> *sums) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
-    for (int k = 0; k < LN_KEYS / 16; k++) {
-        const uint32_t a[4] = {ln_pack<false>(s[2 * k][0], s[2 * k][1]),
-                               ln_pack<false>(s[2 * k][2], s[2 * k][3]),
-                               ln_pack<false>(s[2 * k + 1][0], s[2 * k + 1][1]),
-                               ln_pack<false>(s[2 * k + 1][2], s[2 * k + 1][3])};
+    for (int k = 0; k < LN_KV_TILE / 16; k++) {
+        const uint32_t a[4] = {ln_pack_x2<false>(s[2 * k][0], s[2 * k][1]),
+                               ln_pack_x2<false>(s[2 * k][2], s[2 * k][3]),
+                               ln_pack_x2<false>(s[2 * k + 1][0], s[2 * k + 1][1]),
+                               ln_pack_x2<false>(s[2 * k + 1][2], s[2 * k + 1][3])};
 #pragma unroll
         for (int j = 0; j < D / 32; j++) {
             uint32_t words[4], pairs[2][2]; /* [keys 2 t and 2 t + 8][columns 0 and 2] */
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                words[i] = ln_byte_word<SHAPE::TYPE>(*(const uint32_t *)find<SHAPE>(
+                words[i] = ln_dequantize_bias<SHAPE::TYPE>(*(const uint32_t *)find<SHAPE>(
                     values, 16 * k + lane % 4 * 2 + i % 2 + i / 2 * 8, 32 * j + lane / 4 * 4));
 #pragma unroll
             for (int i = 0; i < 2; i++) {
@@ -315,7 +315,7 @@ static __device__ __forceinline__ void add_values(const float s[LN_KEY_TILES][4]
             uint32_t b[4][2]; /* of columns 0 to 3 */
 #pragma unroll
             for (int i = 0; i < 8; i++)
-                b[i / 2][i % 2] = ln_byte_pair<SHAPE::TYPE>(pairs[i % 2][i / 4], i / 2 % 2 * 2);
+                b[i / 2][i % 2] = ln_dequantize_x2<SHAPE::TYPE>(pairs[i % 2][i / 4], i / 2 % 2 * 2);
             if constexpr (SHAPE::HEAD_ROWS == 1) {
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
@@ -347,7 +347,7 @@ static __device__ __forceinline__ void leave_row(const stream_sums<D, 1> &sums, 
 template <int D>
 static __device__ __forceinline__ void leave_row(const stream_sums<D, 2> &sums, int i, float *to) {
     unsigned t = threadIdx.x % 4;
-    const ln_slice<D> &slice = sums.slice;
+    const ln_softmax_state<D> &slice = sums.slice;
 #pragma unroll
     for (int j = 0; j < D / 32; j++)
 #pragma unroll
@@ -358,7 +358,7 @@ static __device__ __forceinline__ void leave_row(const stream_sums<D, 2> &sums, 
 }
 
 /* Merges the slices of a KV head's query heads, four columns to a lane at a time, in the order of
- * ln_merge_slices. */
+ * ln_merge_splits. */
 template <int D>
 static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned seq,
                              unsigned kv_head) {
@@ -372,17 +372,17 @@ static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned
         for (int i = 0; i < AT_ONCE; i++) {
             col[i] = done + i * STEP + threadIdx.x % LN_WARP * 4;
             head[i] = kv_head * p.heads_per_kv + min(col[i], n_cols - 1) / D;
-            ln_begin_whole(p, head[i], &reference[i], &total[i]);
+            ln_merge_init(p, head[i], &reference[i], &total[i]);
         }
 #pragma unroll 2
         for (unsigned slice = s.begin / LN_ATTENTION_SLICE; slice <= last; slice++) {
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
-                size_t at = ((size_t)seq * p.a.n_heads + head[i]) * p.n_slices + slice;
+                size_t at = ((size_t)seq * p.a.n_heads + head[i]) * p.n_splits + slice;
                 float2 stats = __ldcg(p.stats + at);
                 float4 sum = __ldcg((const float4 *)(p.sums + at * D + col[i] % D));
                 float keep, add;
-                ln_merge_factors(&reference[i], stats.x, &keep, &add);
+                ln_merge_scales(&reference[i], stats.x, &keep, &add);
                 total[i] = ln_merge(total[i], keep, stats.y, add);
                 whole[i][0] = ln_merge(whole[i][0], keep, sum.x, add);
                 whole[i][1] = ln_merge(whole[i][1], keep, sum.y, add);
@@ -395,7 +395,7 @@ static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned
             if (col[i] >= n_cols)
                 continue;
             size_t column = (size_t)kv_head * n_cols + col[i];
-            float share = ln_share_of(total[i]);
+            float share = ln_normalizer(total[i]);
             for (int k = 0; k < 4; k++)
                 whole[i][k] *= share;
             *(float4 *)(p.a.out + (size_t)s.token * p.a.n_heads * D + column) =
@@ -415,17 +415,17 @@ static __device__ __forceinline__ bool leave(const stream_args &m, const stream_
     unsigned lane = threadIdx.x % LN_WARP;
     size_t first_head = (size_t)item.seq * p.a.n_heads + item.kv_head * p.heads_per_kv;
     for (unsigned i = 0; i < ROWS; i++) {
-        float total = ln_row_total(sums.slice.total[i]);
+        float total = ln_reduce_row_sum(sums.slice.total[i]);
         unsigned row = lane / 4 + 8 * i;
         if (row < p.heads_per_kv && lane % 4 == 0)
-            __stcg(p.stats + (first_head + row) * p.n_slices + item.slice,
+            __stcg(p.stats + (first_head + row) * p.n_splits + item.slice,
                    make_float2(sums.slice.reference[i], total));
     }
     for (unsigned i = 0; i < 2; i++) {
         unsigned row = ROWS == 1 ? lane % 4 * 2 + i : lane / 4 + 8 * i;
         if (row < p.heads_per_kv)
             leave_row<D>(sums, (int)i,
-                         p.sums + ((first_head + row) * p.n_slices + item.slice) * D);
+                         p.sums + ((first_head + row) * p.n_splits + item.slice) * D);
     }
     unsigned n = (s.end - 1) / LN_ATTENTION_SLICE - s.begin / LN_ATTENTION_SLICE, before = 0;
     unsigned *word = p.left + item.seq * p.a.kv.n_heads + item.kv_head;
@@ -443,7 +443,7 @@ static __device__ __forceinline__ bool leave(const stream_args &m, const stream_
 /* What of the query heads of an item a lane has. */
 template <int D, typename SHAPE>
 static __device__ __forceinline__ void begin_item(const stream_args &m, const stream_seq &s,
-                                                  const stream_item &item, ln_rows &rows,
+                                                  const stream_item &item, ln_query_rows &rows,
                                                   uint32_t q[D / 16][4]) {
     const ln_mma_attention_args &p = m.f;
     const float *q_rows[2];
@@ -470,26 +470,26 @@ static __device__ __forceinline__ void attend(const stream_args &p, const stream
     for (unsigned n = 0; (number = work.queue[n % QUEUE]) < work.n_items; n++) {
         find_item(p, work.seqs, number, item);
         const stream_seq &seq = work.seqs[item.seq];
-        ln_rows rows;
+        ln_query_rows rows;
         uint32_t q[D / 16][4];
         stream_sums<D, SHAPE::HEAD_ROWS> sums = {};
         begin_item<D, SHAPE>(p, seq, item, rows, q);
-        ln_begin_slice(&sums.slice);
+        ln_softmax_init(&sums.slice);
 #pragma unroll 1
-        for (unsigned first = item.first; first < item.stop; first += LN_KEYS) {
-            float s[LN_KEY_TILES][4];
+        for (unsigned first = item.first; first < item.stop; first += LN_KV_TILE) {
+            float s[LN_KV_TILE_N8][4];
             await<SHAPE>();
             score<D, SHAPE>(q, ring.tiles + slot * SHAPE::TILE_BYTES, s);
-            ln_scale_scores<SHAPE::HEAD_ROWS>(ring.scales + slot * LN_KEYS, 1,
-                                              LN_BYTE_UNIT(SHAPE::TYPE), s);
+            ln_scale_scores<SHAPE::HEAD_ROWS>(ring.scales + slot * LN_KV_TILE, 1,
+                                              LN_KV_DEQUANT_SCALE(SHAPE::TYPE), s);
             __syncwarp();
             bring<SHAPE>(p, work, ring, next);
             advance<SHAPE>(slot);
             ln_finish_scores(p.f.a, rows, first, s);
             add_scores<D>(s, factor, &sums);
             await<SHAPE>();
-            ln_scale_scores<SHAPE::HEAD_ROWS>(ring.scales + slot * LN_KEYS, 1,
-                                              LN_BYTE_UNIT(SHAPE::TYPE), s);
+            ln_scale_scores<SHAPE::HEAD_ROWS>(ring.scales + slot * LN_KV_TILE, 1,
+                                              LN_KV_DEQUANT_SCALE(SHAPE::TYPE), s);
             add_values<D, SHAPE>(s, ring.tiles + slot * SHAPE::TILE_BYTES, &sums);
             __syncwarp();
             bring<SHAPE>(p, work, ring, next);
@@ -516,12 +516,12 @@ static __global__ void __launch_bounds__(stream_shape<D, DTYPE, ROWS>::THREADS, 
     stream_ring ring;
     ring.tiles = memory + warp * shape::SLOTS * shape::TILE_BYTES;
     ring.scales = (float *)(memory + shape::WARPS * shape::SLOTS * shape::TILE_BYTES) +
-                  warp * shape::SLOTS * LN_KEYS;
+                  warp * shape::SLOTS * LN_KV_TILE;
     stream_work work;
     work.seqs = seqs;
     work.n_items = (seqs[p.n_seqs].first + p.n_seqs) * (unsigned)p.f.a.kv.n_heads;
     work.n_warps = gridDim.x * shape::WARPS;
-    work.count = p.f.left + LN_ATTENTION_WORDS - 1;
+    work.count = p.f.left + LN_ATTENTION_COUNTERS - 1;
     work.queue = queues[warp];
     stream_loads next = {};
     unsigned number = warp * gridDim.x + blockIdx.x, n = 0;
@@ -532,8 +532,8 @@ static __global__ void __launch_bounds__(stream_shape<D, DTYPE, ROWS>::THREADS, 
         begin_loads(work, number, next);
         find_blocks(p, work, next);
     }
-    bool keeps_old = is_there && p.f.keeps_old && !p.f.a.sees_all;
-    for (; n < shape::SLOTS && keeps_old && next.first + LN_KEYS < next.item.stop; n++)
+    bool reads_past_only = is_there && p.f.reads_past_only && !p.f.a.sees_all;
+    for (; n < shape::SLOTS && reads_past_only && next.first + LN_KV_TILE < next.item.stop; n++)
         bring<shape>(p, work, ring, next);
     ln_pdl_wait();
     if (!is_there) {
@@ -562,14 +562,14 @@ static int launch(const ln_mma_attention_args *args, const ln_cuda_step *step, c
     size_t shared = shape::RING_BYTES + (p.n_seqs + 1) * sizeof(stream_seq);
     /* whatever n_seqs is, as graphs of other steps keep their launches */
     size_t most_shared = shape::RING_BYTES + (MAX_SEQS + 1) * sizeof(stream_seq);
-    unsigned n_cores;
-    int code = ln_count_sms(&n_cores);
+    unsigned n_sms;
+    int code = ln_count_sms(&n_sms);
     if (code == 0)
         code = cudaFuncSetAttribute(attend_stream<D, DTYPE, ROWS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared);
     if (code != 0)
         return code;
-    return ln_pdl_launch(attend_stream<D, DTYPE, ROWS>, dim3(n_cores), shape::THREADS, shared, stream,
+    return ln_pdl_launch(attend_stream<D, DTYPE, ROWS>, dim3(n_sms), shape::THREADS, shared, stream,
                      p);
 }
 
@@ -580,15 +580,15 @@ static int launch_rows(const ln_mma_attention_args *args, const ln_cuda_step *st
                                    : launch<D, DTYPE, 2>(args, step, to, stream);
 }
 
-bool ln_takes_stream_attention(const ln_mma_attention_args *args, size_t n_seqs) {
+bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, size_t n_seqs) {
     enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
     const ln_attention_args *a = &args->a;
-    return ln_kv_has_scales(a->kv.dtype) && args->splits && ln_has_sm90a_code() &&
+    return ln_kv_has_scales(a->kv.dtype) && args->uses_split_kv && ln_has_sm90a_code() &&
            args->block_shift >= MIN_SHIFT && n_seqs <= MAX_SEQS &&
-           n_seqs * a->kv.n_heads < LN_ATTENTION_WORDS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
+           n_seqs * a->kv.n_heads < LN_ATTENTION_COUNTERS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
 }
 
-int ln_stream_attention(const ln_mma_attention_args *args, const ln_cuda_step *step,
+int ln_attention_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step,
                         const ln_act_view *to, cudaStream_t stream) {
     bool is_small = args->a.kv.k_dim == 64;
     if (args->a.kv.dtype == LN_KV_FP8)

@@ -50,7 +50,7 @@ static __device__ __forceinline__ uint64_t describe(unsigned place) {
 /* Queues s = q k^T. */
 template <int D, bool BF16>
 static __device__ __forceinline__ void queue_scores(unsigned queries, unsigned keys,
-                                                    float s[LN_KEY_TILES][4]) {
+                                                    float s[LN_KV_TILE_N8][4]) {
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
         unsigned at = (k / 4 * HALF_BYTES + k % 4 * 32) >> 4;
@@ -61,11 +61,11 @@ static __device__ __forceinline__ void queue_scores(unsigned queries, unsigned k
 
 /* Queues sum = weights v, or sum += weights v. */
 template <int D, bool BF16>
-static __device__ __forceinline__ void queue_values(uint32_t weights[LN_KEYS / 16][4],
+static __device__ __forceinline__ void queue_values(uint32_t weights[LN_KV_TILE / 16][4],
                                                     unsigned values, bool adds,
                                                     float sum[D / 8][4]) {
 #pragma unroll
-    for (int k = 0; k < LN_KEYS / 16; k++)
+    for (int k = 0; k < LN_KV_TILE / 16; k++)
         ln_multiply_values<D, BF16>(sum, weights[k],
                                     describe(values + (k * 2 * SWIZZLE_GROUP >> 4)), k > 0 || adds);
     ln_wgmma_commit();
@@ -86,24 +86,24 @@ static __device__ __forceinline__ void scale_four(unsigned scales, int n, float 
 /* Weights of keys 8 n + 2 t and on as numbers of products. */
 template <bool BF16, bool BYTES>
 static __device__ __forceinline__ void pack_weights(float w[4], unsigned scales, int n,
-                                                    uint32_t weights[LN_KEYS / 16][4]) {
+                                                    uint32_t weights[LN_KV_TILE / 16][4]) {
     if (BYTES)
         scale_four(scales, n, w);
-    weights[n / 2][n % 2 * 2] = ln_pack<BF16>(w[0], w[1]);
-    weights[n / 2][n % 2 * 2 + 1] = ln_pack<BF16>(w[2], w[3]);
+    weights[n / 2][n % 2 * 2] = ln_pack_x2<BF16>(w[0], w[1]);
+    weights[n / 2][n % 2 * 2 + 1] = ln_pack_x2<BF16>(w[2], w[3]);
 }
 
 /* Weights of scores by the references that there are; scales: of V, for BYTES. False, and nothing
  * is summed, where a score of this warp lies too far above one. (No total is negative: this makes
  * it wait for all weights, which the compiler would bring behind the products under way.) */
 template <bool BF16, bool BYTES>
-static __device__ __forceinline__ bool weigh_at_once(const float s[LN_KEY_TILES][4], float factor,
+static __device__ __forceinline__ bool weigh_at_once(const float s[LN_KV_TILE_N8][4], float factor,
                                                      unsigned scales, const float reference[2],
                                                      float total[2],
-                                                     uint32_t weights[LN_KEYS / 16][4]) {
+                                                     uint32_t weights[LN_KV_TILE / 16][4]) {
     float most[2] = {-INFINITY, -INFINITY}, sum[2] = {total[0], total[1]};
 #pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++) {
+    for (int n = 0; n < LN_KV_TILE_N8; n++) {
         float w[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -114,7 +114,7 @@ static __device__ __forceinline__ bool weigh_at_once(const float s[LN_KEY_TILES]
         }
         pack_weights<BF16, BYTES>(w, scales, n, weights);
     }
-    if (__any_sync(0xffffffffu, most[0] > LN_SLACK(BYTES) || most[1] > LN_SLACK(BYTES) ||
+    if (__any_sync(0xffffffffu, most[0] > LN_RESCALE_THRESHOLD(BYTES) || most[1] > LN_RESCALE_THRESHOLD(BYTES) ||
                                     sum[0] < 0.0f || sum[1] < 0.0f))
         return false;
     total[0] = sum[0];
@@ -122,33 +122,33 @@ static __device__ __forceinline__ bool weigh_at_once(const float s[LN_KEY_TILES]
     return true;
 }
 
-/* As ln_add_scores, but for the sums, which are to be multiplied by keep. */
+/* As ln_online_softmax, but for the sums, which are to be multiplied by keep. */
 template <bool BF16, bool BYTES>
-static __device__ __forceinline__ void weigh_anew(const float s[LN_KEY_TILES][4], float factor,
+static __device__ __forceinline__ void weigh_anew(const float s[LN_KV_TILE_N8][4], float factor,
                                                   unsigned scales, float reference[2],
                                                   float total[2], float keep[2],
-                                                  uint32_t weights[LN_KEYS / 16][4]) {
+                                                  uint32_t weights[LN_KV_TILE / 16][4]) {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         float most[2] = {-INFINITY, -INFINITY};
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
+        for (int n = 0; n < LN_KV_TILE_N8; n++)
             most[n % 2] = fmaxf(most[n % 2], fmaxf(s[n][2 * row], s[n][2 * row + 1]));
         float largest = fmaxf(most[0], most[1]);
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        float now = ln_move_reference(reference[row], largest, factor, LN_SLACK(BYTES),
-                                      LN_MARGIN(BYTES));
-        keep[row] = ln_keep_of(reference[row], now);
+        float now = ln_update_max(reference[row], largest, factor, LN_RESCALE_THRESHOLD(BYTES),
+                                      LN_MAX_MARGIN(BYTES));
+        keep[row] = ln_rescale_factor(reference[row], now);
         reference[row] = now;
         total[row] *= keep[row];
     }
 #pragma unroll
-    for (int n = 0; n < LN_KEY_TILES; n++) {
+    for (int n = 0; n < LN_KV_TILE_N8; n++) {
         float w[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            w[i] = ln_weigh_score(s[n][i], factor, reference[i / 2]);
+            w[i] = ln_softmax_p(s[n][i], factor, reference[i / 2]);
             total[i / 2] += w[i];
         }
         pack_weights<BF16, BYTES>(w, scales, n, weights);
@@ -171,7 +171,7 @@ static __device__ __forceinline__ void scale_sums(float sum[D / 8][4], const flo
 template <int D>
 static __device__ __forceinline__ void clear_unseen(char *values, unsigned first, unsigned low,
                                                     unsigned high, unsigned group) {
-    for (unsigned at = threadIdx.x % GROUP; at < LN_KEYS * (D / 8); at += GROUP) {
+    for (unsigned at = threadIdx.x % GROUP; at < LN_KV_TILE * (D / 8); at += GROUP) {
         unsigned key = at / (D / 8), part = at % (D / 8);
         if (first + key < low || first + key >= high)
             *(uint4 *)(values + part / 8 * HALF_BYTES + key * HALF * 2 + part % 8 * 16) =
@@ -198,10 +198,10 @@ typedef struct wide_task {
 /* What a warpgroup keeps of its rows: a slice's sums, and those of all slices before it; and where
  * it is in its walk: at the tile whose weights wait for their values. */
 template <int D> struct wide_rows {
-    ln_slice<D> slice;
+    ln_softmax_state<D> slice;
     float reference[2], total[2];
     float sum[D / 8][4];
-    float s[LN_KEY_TILES][4];
+    float s[LN_KV_TILE_N8][4];
     unsigned first, stage, parity;
     bool is_fresh; /* the tile's values are the first of its slice */
     bool is_ready; /* all rows of the warp have a reference */
@@ -225,10 +225,10 @@ static __device__ __forceinline__ void arrive_at(unsigned barrier) {
 /* Behind products that have read weights: the compiler, which takes them for read when products are
  * queued, must not use their registers before. */
 static __device__ __forceinline__ void hold_weights(const wide_task &t,
-                                                    const uint32_t weights[LN_KEYS / 16][4]) {
+                                                    const uint32_t weights[LN_KV_TILE / 16][4]) {
     if (t.never)
 #pragma unroll
-        for (int k = 0; k < LN_KEYS / 16; k++)
+        for (int k = 0; k < LN_KV_TILE / 16; k++)
             asm volatile("st.shared.v4.b32 [%4], {%0, %1, %2, %3};" ::"r"(weights[k][0]),
                          "r"(weights[k][1]), "r"(weights[k][2]), "r"(weights[k][3]),
                          "r"(t.tiles + 16 * k)
@@ -254,8 +254,8 @@ static __device__ __forceinline__ void merge_wide(wide_rows<D> *rows, const floa
     float keep[2], add[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        ln_merge_factors(&rows->reference[i], reference[i], &keep[i], &add[i]);
-        rows->total[i] = ln_merge(rows->total[i], keep[i], ln_row_total(total[i]), add[i]);
+        ln_merge_scales(&rows->reference[i], reference[i], &keep[i], &add[i]);
+        rows->total[i] = ln_merge(rows->total[i], keep[i], ln_reduce_row_sum(total[i]), add[i]);
     }
     scale_sums<D>(rows->sum, keep);
 #pragma unroll
@@ -276,17 +276,17 @@ static __device__ __forceinline__ void leave_keys(const wide_task &t, unsigned s
 /* Weights of the scores of tile `first`, which begins a slice or goes on with one; true where sums
  * are to be multiplied by keep. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ bool weigh(const wide_task &t, const ln_rows &lanes,
+static __device__ __forceinline__ bool weigh(const wide_task &t, const ln_query_rows &lanes,
                                              unsigned first, bool begins, wide_rows<D> *rows,
-                                             float keep[2], uint32_t weights[LN_KEYS / 16][4]) {
-    constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
-    ln_slice<D> &slice = rows->slice;
-    const unsigned scales = t.scales + rows->stage * 8 * LN_KEYS, of_values = scales + 4 * LN_KEYS;
+                                             float keep[2], uint32_t weights[LN_KV_TILE / 16][4]) {
+    constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), BYTES = LN_KV_QUANT_OF(DTYPE) != 0;
+    ln_softmax_state<D> &slice = rows->slice;
+    const unsigned scales = t.scales + rows->stage * 8 * LN_KV_TILE, of_values = scales + 4 * LN_KV_TILE;
     if (BYTES)
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++)
+        for (int n = 0; n < LN_KV_TILE_N8; n++)
             scale_four(scales, n, rows->s[n]);
-    if (first < t.seen_begin || first + LN_KEYS > t.seen_end)
+    if (first < t.seen_begin || first + LN_KV_TILE > t.seen_end)
         ln_mask_scores(lanes, first, rows->s);
     if (!begins && rows->is_ready &&
         weigh_at_once<BF16, BYTES>(rows->s, t.factor, of_values, slice.reference, slice.total,
@@ -309,26 +309,26 @@ static __device__ __forceinline__ bool weigh(const wide_task &t, const ln_rows &
  * scores meanwhile. Nothing may come between products and their end that the compiler could take
  * for a use of their registers: it would wait after each of them. */
 template <int D, int DTYPE>
-static __device__ __forceinline__ void step(const wide_task &t, const ln_rows &lanes,
-                                            wide_rows<D> *rows, uint32_t weights[LN_KEYS / 16][4],
-                                            uint32_t coming[LN_KEYS / 16][4]) {
-    constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
-    ln_slice<D> &slice = rows->slice;
+static __device__ __forceinline__ void step(const wide_task &t, const ln_query_rows &lanes,
+                                            wide_rows<D> *rows, uint32_t weights[LN_KV_TILE / 16][4],
+                                            uint32_t coming[LN_KV_TILE / 16][4]) {
+    constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), BYTES = LN_KV_QUANT_OF(DTYPE) != 0;
+    ln_softmax_state<D> &slice = rows->slice;
     unsigned last = rows->stage;
     float ended_reference[2], ended_total[2], keep[2];
-    rows->first += LN_KEYS;
+    rows->first += LN_KV_TILE;
     bool begins = rows->first % LN_ATTENTION_SLICE == 0;
     wait_at(t.full + last * STAGE_BARRIERS + sizeof(uint64_t), rows->parity);
     rows->stage = (last + 1) % STAGES;
     rows->parity ^= rows->stage == 0;
     wait_at(t.full + rows->stage * STAGE_BARRIERS, rows->parity);
-    ln_hold<LN_KEY_TILES>(rows->s);
+    ln_hold<LN_KV_TILE_N8>(rows->s);
     ln_hold<D / 8>(slice.sum);
     ln_wgmma_fence();
     queue_scores<D, BF16>(t.queries, keys_of<D>(t, rows->stage), rows->s);
     queue_values<D, BF16>(weights, values_of<D>(t, last), !rows->is_fresh, slice.sum);
     ln_wgmma_wait<1>();
-    ln_hold<LN_KEY_TILES>(rows->s);
+    ln_hold<LN_KV_TILE_N8>(rows->s);
     if (!BYTES)
         leave_keys<BYTES>(t, rows->stage);
 #pragma unroll
@@ -354,13 +354,13 @@ static __device__ __forceinline__ void step(const wide_task &t, const ln_rows &l
 /* All tiles by one warpgroup. Weights change places from step to step. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void work(const wide_task &t, const wide_walk &w,
-                                            const ln_rows &lanes, char *tiles, unsigned group,
+                                            const ln_query_rows &lanes, char *tiles, unsigned group,
                                             wide_rows<D> *rows) {
-    constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
+    constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), BYTES = LN_KV_QUANT_OF(DTYPE) != 0;
     enum { TILE_BYTES = D / HALF * HALF_BYTES };
-    uint32_t weights[LN_KEYS / 16][4], others[LN_KEYS / 16][4];
+    uint32_t weights[LN_KV_TILE / 16][4], others[LN_KV_TILE / 16][4];
     float keep[2];
-    ln_begin_slice(&rows->slice);
+    ln_softmax_init(&rows->slice);
     rows->first = w.first;
     rows->stage = rows->parity = 0;
     rows->is_fresh = true;
@@ -368,7 +368,7 @@ static __device__ __forceinline__ void work(const wide_task &t, const wide_walk 
     ln_wgmma_fence();
     queue_scores<D, BF16>(t.queries, keys_of<D>(t, 0), rows->s);
     ln_wgmma_wait<0>();
-    ln_hold<LN_KEY_TILES>(rows->s);
+    ln_hold<LN_KV_TILE_N8>(rows->s);
     weigh<D, DTYPE>(t, lanes, w.first, true, rows, keep, weights);
     __syncwarp();
     leave_keys<BYTES>(t, 0);
@@ -384,13 +384,13 @@ static __device__ __forceinline__ void work(const wide_task &t, const wide_walk 
     if (n < w.n_tiles) {
         step<D, DTYPE>(t, lanes, rows, weights, others);
 #pragma unroll
-        for (int k = 0; k < LN_KEYS / 16; k++)
+        for (int k = 0; k < LN_KV_TILE / 16; k++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 weights[k][i] = others[k][i];
     }
     wait_at(t.full + rows->stage * STAGE_BARRIERS + sizeof(uint64_t), rows->parity);
-    if (!BYTES && (rows->first < w.low || rows->first + LN_KEYS > w.high))
+    if (!BYTES && (rows->first < w.low || rows->first + LN_KV_TILE > w.high))
         clear_unseen<D>(tiles + (2 * rows->stage + 1) * TILE_BYTES, rows->first, w.low, w.high,
                         group);
     ln_hold<D / 8>(rows->slice.sum);
@@ -415,8 +415,8 @@ static __device__ __forceinline__ wide_walk find_walk(const ln_mma_attention_arg
     wide_walk w;
     w.low = (unsigned)begin;
     w.high = (unsigned)last_end;
-    w.first = w.low / LN_KEYS * LN_KEYS;
-    w.n_tiles = (w.high - w.first + LN_KEYS - 1) / LN_KEYS;
+    w.first = w.low / LN_KV_TILE * LN_KV_TILE;
+    w.n_tiles = (w.high - w.first + LN_KV_TILE - 1) / LN_KV_TILE;
     return w;
 }
 
@@ -431,22 +431,22 @@ static __device__ __forceinline__ void attend_rows(const ln_mma_attention_args &
     store_queries<D, DTYPE>(p, seq, kv_head, warp_row, n_rows, warp, queries);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"((int)GROUP) : "memory");
-    ln_rows lanes;
+    ln_query_rows lanes;
     size_t items[2];
-    ln_find_rows(p, seq, kv_head, warp_row, n_rows, &lanes, items);
+    ln_find_query_rows(p, seq, kv_head, warp_row, n_rows, &lanes, items);
     t.seen_begin =
         __reduce_max_sync(0xffffffffu, (unsigned)max(lanes.begin[0], lanes.begin[1]));
     t.seen_end = __reduce_min_sync(0xffffffffu, (unsigned)min(lanes.end[0], lanes.end[1]));
     wide_rows<D> rows;
     for (int i = 0; i < 2; i++)
-        ln_begin_whole(p, lanes.head[i], &rows.reference[i], &rows.total[i]);
+        ln_merge_init(p, lanes.head[i], &rows.reference[i], &rows.total[i]);
 #pragma unroll
     for (int d = 0; d < D / 8; d++)
         rows.sum[d][0] = rows.sum[d][1] = rows.sum[d][2] = rows.sum[d][3] = 0.0f;
     work<D, DTYPE>(t, w, lanes, tiles, group, &rows);
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float share = ln_share_of(rows.total[i]);
+        float share = ln_normalizer(rows.total[i]);
 #pragma unroll
         for (int d = 0; d < D / 8; d++)
             if (items[i] != SIZE_MAX)
@@ -463,8 +463,8 @@ static __global__ void __launch_bounds__(THREADS, 1)
 #if HAS_WARPGROUPS && defined(__CUDA_ARCH__)
     extern __shared__ char unaligned[];
     __shared__ uint64_t full[2 * STAGES], empty[2 * STAGES];
-    constexpr int BYTES = LN_BYTES_OF(DTYPE);
-    __shared__ __align__(8) float scales[BYTES ? STAGES * 2 * LN_KEYS : 2];
+    constexpr int BYTES = LN_KV_QUANT_OF(DTYPE);
+    __shared__ __align__(8) float scales[BYTES ? STAGES * 2 * LN_KV_TILE : 2];
     enum { HALVES = D / HALF, TILE_BYTES = HALVES * HALF_BYTES };
     char *shared = unaligned + (-ln_shared_address(unaligned) & (SWIZZLE_GROUP - 1));
     char *tiles = shared + WORKERS * TILE_BYTES;
@@ -472,7 +472,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     unsigned n_tokens = (unsigned)(p.a.seq_starts[seq + 1] - p.a.seq_starts[seq]);
     unsigned n_rows = n_tokens * p.heads_per_kv;
     unsigned first_row = (gridDim.x - 1 - blockIdx.x) * WIDE_ROWS;
-    if (first_row >= n_rows || (p.splits && n_tokens == 1))
+    if (first_row >= n_rows || (p.uses_split_kv && n_tokens == 1))
         return;
     wide_walk w = find_walk(p, seq, first_row, min(first_row + WIDE_ROWS, n_rows) - 1);
     if (threadIdx.x == 0) {
@@ -540,8 +540,8 @@ static int launch(const ln_mma_attention_args *args, size_t n_seqs, size_t most_
                   cudaStream_t stream) {
     size_t shared = (WORKERS + 2 * STAGES) * (D / HALF) * HALF_BYTES + SWIZZLE_GROUP;
     unsigned block_tokens = 1u << args->block_shift;
-    unsigned box_rows = block_tokens < LN_KEYS ? block_tokens : (unsigned)LN_KEYS;
-    constexpr bool BYTES = LN_BYTES_OF(DTYPE) != 0;
+    unsigned box_rows = block_tokens < LN_KV_TILE ? block_tokens : (unsigned)LN_KV_TILE;
+    constexpr bool BYTES = LN_KV_QUANT_OF(DTYPE) != 0;
     CUtensorMap keys = {}, values = {};
     int code = 0;
     if (BYTES)
@@ -561,7 +561,7 @@ static int launch(const ln_mma_attention_args *args, size_t n_seqs, size_t most_
     return cudaGetLastError();
 }
 
-bool ln_takes_wide_attention(const ln_mma_attention_args *args) {
+bool ln_takes_sm90_prefill(const ln_mma_attention_args *args) {
     enum { MIN_SHIFT = 3 }; /* boxes of whole groups of the exchange */
     const ln_attention_args *a = &args->a;
     return ln_has_sm90a_code() && ln_has_plain_scores(*a) && args->block_shift >= MIN_SHIFT &&
@@ -579,7 +579,7 @@ static int launch_dtype(const ln_mma_attention_args *args, size_t n_seqs, size_t
     }
 }
 
-int ln_wide_attention(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
+int ln_attention_sm90_prefill(const ln_mma_attention_args *args, size_t n_seqs, size_t most_tokens,
                       cudaStream_t stream) {
     return args->a.kv.k_dim == 64 ? launch_dtype<64>(args, n_seqs, most_tokens, stream)
                                   : launch_dtype<128>(args, n_seqs, most_tokens, stream);

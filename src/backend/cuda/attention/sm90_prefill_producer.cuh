@@ -10,7 +10,7 @@ enum {
     GROUP = 128, /* threads of a warpgroup */
     STAGES = 4,
     HALF = 64,                       /* numbers of a row of shared memory */
-    HALF_BYTES = LN_KEYS * HALF * 2, /* 64 rows of them */
+    HALF_BYTES = LN_KV_TILE * HALF * 2, /* 64 rows of them */
     BYTE_TILES = 3                   /* under way as bytes */
 };
 
@@ -24,7 +24,7 @@ typedef struct wide_walk {
 template <int D> struct wide_bytes {
     static constexpr unsigned HALVES = D / HALF;
     static constexpr unsigned ROWS = GROUP / 4; /* of which one half is copied at once */
-    static constexpr unsigned ARRAY_BYTES = LN_KEYS * D;
+    static constexpr unsigned ARRAY_BYTES = LN_KV_TILE * D;
     static constexpr unsigned SCALES_AT = 2 * ARRAY_BYTES;
     static constexpr unsigned TILE_BYTES = SCALES_AT + GROUP * 4;
 };
@@ -41,7 +41,7 @@ template <int D, int DTYPE>
 static __device__ __forceinline__ void
 store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsigned first_row,
               unsigned n_rows, unsigned warp_in_group, char *queries) {
-    constexpr bool BF16 = LN_IS_BF16(DTYPE), BYTES = LN_BYTES_OF(DTYPE) != 0;
+    constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), BYTES = LN_KV_QUANT_OF(DTYPE) != 0;
     enum { PARTS = D / 8 };
     unsigned lane = threadIdx.x % LN_WARP;
     size_t first_token = (size_t)p.a.seq_starts[seq];
@@ -57,8 +57,8 @@ store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsign
             const float2 *pairs = (const float2 *)(q + part / 2 * 16 + part % 2 * 2);
             float4 low = BYTES ? join(pairs[0], pairs[2]) : whole[0];
             float4 high = BYTES ? join(pairs[4], pairs[6]) : whole[1];
-            packed = make_uint4(ln_pack<BF16>(low.x, low.y), ln_pack<BF16>(low.z, low.w),
-                                ln_pack<BF16>(high.x, high.y), ln_pack<BF16>(high.z, high.w));
+            packed = make_uint4(ln_pack_x2<BF16>(low.x, low.y), ln_pack_x2<BF16>(low.z, low.w),
+                                ln_pack_x2<BF16>(high.x, high.y), ln_pack_x2<BF16>(high.z, high.w));
         }
         *(uint4 *)(queries + part / 8 * HALF_BYTES + in_tile * HALF * 2 +
                    (part % 8 ^ in_tile % 8) * 16) = packed;
@@ -73,11 +73,11 @@ static __device__ __forceinline__ void bring(const ln_mma_attention_args &p, con
                                              unsigned half, unsigned box_rows, char *to,
                                              uint64_t *full, uint64_t *empty) {
     enum { STAGE_BYTES = 2 * (D / HALF) * HALF_BYTES };
-    unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KEYS / box_rows;
+    unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KV_TILE / box_rows;
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
     to += lane * box_rows * HALF * 2;
     for (unsigned tile = 0; tile < w.n_tiles; tile++) {
-        unsigned stage = tile % STAGES, key = w.first + tile * LN_KEYS + lane * box_rows;
+        unsigned stage = tile % STAGES, key = w.first + tile * LN_KV_TILE + lane * box_rows;
         unsigned block_key = min(max(key, w.low), w.high - 1);
         unsigned block = lane < n_boxes ? (unsigned)table[block_key >> p.block_shift] : 0;
         unsigned row = ((block * (unsigned)p.a.kv.n_heads + kv_head) << p.block_shift) +
@@ -112,7 +112,7 @@ static __device__ __forceinline__ void copy_bytes(const ln_mma_attention_args &p
     size_t head_bytes = p.a.keys.head_bytes;
     to += thread * 16;
 #pragma unroll
-    for (unsigned row = 0; row < LN_KEYS; row += shape::ROWS) {
+    for (unsigned row = 0; row < LN_KV_TILE; row += shape::ROWS) {
         unsigned key = min(max(first + row + thread / 4, w.low), w.high - 1);
         unsigned in = __shfl_sync(0xffffffffu, block, (key >> shift) - (first >> shift));
         size_t at = (in * (unsigned)p.a.kv.n_heads + kv_head) * head_bytes + (key & mask) * D +
@@ -124,9 +124,9 @@ static __device__ __forceinline__ void copy_bytes(const ln_mma_attention_args &p
             ln_cp_async_16(place + shape::ARRAY_BYTES, p.a.values.data + at + half * HALF);
         }
     }
-    unsigned key = min(max(first + thread % LN_KEYS, w.low), w.high - 1);
+    unsigned key = min(max(first + thread % LN_KV_TILE, w.low), w.high - 1);
     unsigned in = __shfl_sync(0xffffffffu, block, (key >> shift) - (first >> shift));
-    const char *data = thread < LN_KEYS ? p.a.keys.data : p.a.values.data;
+    const char *data = thread < LN_KV_TILE ? p.a.keys.data : p.a.values.data;
     data += (in * (unsigned)p.a.kv.n_heads + kv_head) * head_bytes + p.a.keys.scales_offset;
     ln_cp_async_4(to - thread * 12 + shape::SCALES_AT, data + (key & mask) * 4);
 }
@@ -139,11 +139,11 @@ static __device__ __forceinline__ void widen_bytes(const char *from, char *tile)
     from += thread * 16;
     tile += thread / 4 * HALF * 2;
 #pragma unroll
-    for (unsigned row = 0; row < LN_KEYS; row += shape::ROWS)
+    for (unsigned row = 0; row < LN_KV_TILE; row += shape::ROWS)
 #pragma unroll
         for (unsigned half = 0; half < shape::HALVES; half++) {
             uint4 to[2];
-            ln_widen_kv<BYTES, KEYS>(
+            ln_dequantize_kv<BYTES, KEYS>(
                 *(const uint4 *)(from + (row * shape::HALVES + half * shape::ROWS) * HALF), to);
             char *place = tile + half * HALF_BYTES + row * HALF * 2;
 #pragma unroll
@@ -153,7 +153,7 @@ static __device__ __forceinline__ void widen_bytes(const char *from, char *tile)
 }
 
 /* A warpgroup brings all tiles of bytes. tiles, full, empty: where stage 0 is; scales
- * [STAGES][K, V][LN_KEYS], as products need them, are there when K is; bytes: BYTE_TILES tiles. */
+ * [STAGES][K, V][LN_KV_TILE], as products need them, are there when K is; bytes: BYTE_TILES tiles. */
 template <int D, int BYTES>
 static __device__ __forceinline__ void bring_bytes(const ln_mma_attention_args &p, const wide_walk &w,
                                                    size_t seq, unsigned kv_head, char *tiles,
@@ -172,15 +172,15 @@ static __device__ __forceinline__ void bring_bytes(const ln_mma_attention_args &
             float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
             ln_mbarrier_wait(&empty[2 * stage], parity);
             ln_mbarrier_wait(&empty[2 * stage + 1], parity);
-            scales[stage * GROUP + thread] = LN_BYTE_UNIT(BYTES) * scale;
+            scales[stage * GROUP + thread] = LN_KV_DEQUANT_SCALE(BYTES) * scale;
             widen_bytes<D, BYTES, true>(own, keys);
             widen_bytes<D, BYTES, false>(own + shape::ARRAY_BYTES, keys + TILE_BYTES);
         }
         if (tile < w.n_tiles) {
-            unsigned first = w.first + tile * LN_KEYS;
+            unsigned first = w.first + tile * LN_KV_TILE;
             asm volatile("" ::: "memory"); /* what was there has been read */
             copy_bytes<D>(p, w, kv_head, first, block, own);
-            block = find_block(p, w, table, first + LN_KEYS);
+            block = find_block(p, w, table, first + LN_KV_TILE);
         }
         ln_cp_async_commit();
         if (tile >= BYTE_TILES) {

@@ -34,7 +34,7 @@ template <int N> static __device__ __forceinline__ void ln_hold(float x[N][4]) {
 
 /* s = a b^T, or s += a b^T, over 16 columns; both [64][16] of a tile. */
 template <bool BF16>
-static __device__ __forceinline__ void ln_multiply_keys(float s[LN_KEY_TILES][4], uint64_t a,
+static __device__ __forceinline__ void ln_multiply_keys(float s[LN_KV_TILE_N8][4], uint64_t a,
                                                         uint64_t b, int adds) {
     if constexpr (BF16)
         LN_MULTIPLY_KEYS("bf16.bf16");

@@ -1,4 +1,4 @@
-/* A chain's attention: sequences of one token each, whose heads are finished and cached on the way.
+/* A fused_plan's attention: sequences of one token each, whose heads are finished and cached on the way.
  * A block takes a slice of a KV head: four warps score each of its tiles, then a warp for every 16
  * columns of V weighs all of them. Before q, k and v are there, what was cached by earlier steps is
  * under way, and what positions turn heads by is known. For f16 caches. The recurrence is that of
@@ -9,71 +9,71 @@
 #include "backend/cuda/fused/decode_args.cuh"
 
 enum {
-    LN_FUSED_DECODE_TILES = LN_ATTENTION_SLICE / LN_KEYS,
-    LN_FUSED_DECODE_PARTS = LN_FUSED_DECODE_WARPS / LN_FUSED_DECODE_TILES, /* of a tile's keys, a warp each */
-    LN_FUSED_DECODE_PART_KEYS = LN_KEYS / LN_FUSED_DECODE_PARTS,
-    LN_FUSED_DECODE_MAX_HEADS = 16,    /* query heads that share K and V */
-    LN_FUSED_DECODE_MAX_HEAD_DIM = 128 /* what shared memory has room for */
+    LN_DECODE_KV_TILES = LN_ATTENTION_SLICE / LN_KV_TILE,
+    LN_DECODE_TILE_WARPS = LN_DECODE_WARPS / LN_DECODE_KV_TILES, /* of a tile's keys, a warp each */
+    LN_DECODE_WARP_KEYS = LN_KV_TILE / LN_DECODE_TILE_WARPS,
+    LN_DECODE_MAX_HEADS = 16,    /* query heads that share K and V */
+    LN_DECODE_MAX_HEAD_DIM = 128 /* what shared memory has room for */
 };
 
-static_assert(LN_FUSED_DECODE_PARTS == 4 && LN_FUSED_DECODE_PART_KEYS == 16, "a float4, and two steps of keys");
+static_assert(LN_DECODE_TILE_WARPS == 4 && LN_DECODE_WARP_KEYS == 16, "a float4, and two steps of keys");
 
 /* A slice of a KV head; sequence `token` has one token, that one. */
-typedef struct ln_fused_decode_slice_place {
+typedef struct ln_decode_kv_split {
     unsigned token, kv_head, s;
     unsigned position, begin, end; /* of the token; keys that it sees */
     unsigned first, n_tiles;       /* of the slice; none where the token sees nothing of it */
     bool is_own;                   /* has the token's own key */
     size_t row;                    /* then, of the token in the cache */
-} ln_fused_decode_slice_place;
+} ln_decode_kv_split;
 
 /* A block's work memory: tiles of K, behind them, and then where these were, of V; finished heads,
  * then weights, of rows 8 and on only where a KV head has so many heads. */
-template <int D> struct ln_fused_decode_slice_memory {
-    uint16_t tiles[LN_FUSED_DECODE_TILES][LN_WEIGHT_TILE_HALVES(D)];
-    float4 largest[LN_FUSED_DECODE_TILES][16]; /* of each part of the keys */
+template <int D> struct ln_decode_attention_memory {
+    uint16_t tiles[LN_DECODE_KV_TILES][LN_KV_TILE_ELEMENTS(D)];
+    float4 largest[LN_DECODE_KV_TILES][16]; /* of each part of the keys */
     union {
         struct {
-            float k[D], q[LN_FUSED_DECODE_MAX_HEADS][D];
+            float k[D], q[LN_DECODE_MAX_HEADS][D];
         } heads;
-        float2 weights[2][LN_FUSED_DECODE_TILES][LN_KEY_TILES][LN_WARP];
+        float2 weights[2][LN_DECODE_KV_TILES][LN_KV_TILE_N8][LN_WARP];
     };
 };
 
 /* What is known of a block's first slice ahead, beside the work memory. */
-template <int D> struct ln_fused_decode_slice_plan {
-    ln_fused_decode_slice_place place;
+template <int D> struct ln_decode_split_plan {
+    ln_decode_kv_split place;
     float2 turns[D / 2]; /* cosine and sine for each pair of a head */
 };
 
 /* Bytes of the work memory that KV heads with so many heads take. */
-template <int D> static size_t ln_fused_decode_slice_bytes(unsigned heads_per_kv) {
-    size_t spared = heads_per_kv > 8 ? 0 : sizeof(((ln_fused_decode_slice_memory<D> *)0)->weights[1]);
-    return sizeof(ln_fused_decode_slice_memory<D>) - spared;
+template <int D> static size_t ln_decode_attention_bytes(unsigned heads_per_kv) {
+    size_t spared = heads_per_kv > 8 ? 0 : sizeof(((ln_decode_attention_memory<D> *)0)->weights[1]);
+    return sizeof(ln_decode_attention_memory<D>) - spared;
 }
 
-static_assert(9 * LN_FUSED_DECODE_MAX_HEAD_DIM * sizeof(float) <=
-                  sizeof(ln_fused_decode_slice_memory<64>::weights[0]),
+static_assert(9 * LN_DECODE_MAX_HEAD_DIM * sizeof(float) <=
+                  sizeof(ln_decode_attention_memory<64>::weights[0]),
               "eight heads and k lie within the weights of eight rows");
 
 /* Slice `number` of all. */
-static __device__ __forceinline__ ln_fused_decode_slice_place
-ln_fused_decode_find_slice(const ln_fused_decode_attention &c, unsigned number) {
-    const ln_mma_attention_args &p = c.fast;
-    ln_fused_decode_slice_place at;
+static __device__ __forceinline__ ln_decode_kv_split
+ln_decode_find_split(const ln_decode_attention &c, unsigned number) {
+    const ln_mma_attention_args &p = c.mma;
+    ln_decode_kv_split at;
     unsigned kv_heads = (unsigned)p.a.kv.n_heads;
     size_t position, from, to;
-    at.s = number % p.n_slices;
-    at.kv_head = number / p.n_slices % kv_heads;
-    at.token = number / p.n_slices / kv_heads;
+    at.s = number % p.n_splits;
+    at.kv_head = number / p.n_splits % kv_heads;
+    at.token = number / p.n_splits / kv_heads;
     position = (size_t)p.a.positions[at.token];
     ln_key_range(p.a, at.token, position, &from, &to);
     at.position = (unsigned)position, at.begin = (unsigned)from, at.end = (unsigned)to;
     unsigned begin = at.s * LN_ATTENTION_SLICE, end = begin + LN_ATTENTION_SLICE;
     bool is_seen = begin < at.end && end > at.begin;
     end = min(end, at.end);
-    at.first = begin > at.begin ? begin : at.begin / LN_KEYS * LN_KEYS;
-    at.n_tiles = is_seen ? (end - at.first + LN_KEYS - 1) / LN_KEYS : 0;
+    at.first = begin > at.begin ? begin : at.begin / LN_KV_TILE * LN_KV_TILE;
+    at.n_tiles = is_seen ? (end - at.first + LN_KV_TILE - 1) / LN_KV_TILE : 0;
     at.is_own = at.position / LN_ATTENTION_SLICE == at.s;
     at.row = ln_kv_row(c.qkv.kv, (size_t)c.qkv.slots[at.token], at.kv_head);
     return at;
@@ -81,7 +81,7 @@ ln_fused_decode_find_slice(const ln_fused_decode_attention &c, unsigned number) 
 
 /* By what positions turn pairs of a head; as ln_finish_head has it. */
 static __device__ __forceinline__ void
-ln_fused_decode_find_turns(const ln_qkv_args &qkv, unsigned position, unsigned pair, float2 *turns) {
+ln_decode_rope_angles(const ln_qkv_args &qkv, unsigned position, unsigned pair, float2 *turns) {
     if (!qkv.has_rope || pair >= (unsigned)qkv.rope.n_dims / 2)
         return;
     float angle = (float)(int32_t)position * qkv.rope.inv_freq[pair];
@@ -89,28 +89,28 @@ ln_fused_decode_find_turns(const ln_qkv_args &qkv, unsigned position, unsigned p
 }
 
 /* Where a tile of V lies: those of K are in front, and few leave room for it. */
-static __device__ __forceinline__ unsigned ln_fused_decode_value_slot(const ln_fused_decode_slice_place &at,
+static __device__ __forceinline__ unsigned ln_decode_v_tile(const ln_decode_kv_split &at,
                                                                unsigned tile) {
-    return (at.n_tiles + tile) % LN_FUSED_DECODE_TILES;
+    return (at.n_tiles + tile) % LN_DECODE_KV_TILES;
 }
 
-static __device__ __forceinline__ bool ln_fused_decode_is_early(const ln_fused_decode_slice_place &at,
+static __device__ __forceinline__ bool ln_decode_v_fits(const ln_decode_kv_split &at,
                                                          unsigned tile) {
-    return at.n_tiles + tile < LN_FUSED_DECODE_TILES;
+    return at.n_tiles + tile < LN_DECODE_KV_TILES;
 }
 
 /* Queues the copies of a tile without the token's own row, for which others see to; rows that are
  * not there become zeros. */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_load_cached(const ln_weight_tile_source &from, const ln_fused_decode_slice_place &at, unsigned tile,
+ln_decode_load_cached_tile(const ln_kv_tile_source &from, const ln_decode_kv_split &at, unsigned tile,
                      const ln_kv_array &array, uint16_t *to) {
     enum { COPIES = D / 8 };
-    for (unsigned i = from.thread; i < LN_KEYS * COPIES; i += from.n_threads) {
-        unsigned row = i / COPIES, column = i % COPIES * 8, key = at.first + tile * LN_KEYS + row;
-        uint16_t *place = to + row * (D + LN_PAD) + column;
+    for (unsigned i = from.thread; i < LN_KV_TILE * COPIES; i += from.n_threads) {
+        unsigned row = i / COPIES, column = i % COPIES * 8, key = at.first + tile * LN_KV_TILE + row;
+        uint16_t *place = to + row * (D + LN_KV_PAD) + column;
         if (key >= from.low && key < from.high)
-            ln_copy_part<D, false>(array, ln_find_row(from, key), column, place);
+            ln_load_kv_chunk<D, false>(array, ln_kv_tile_row(from, key), column, place);
         else if (key != at.position)
             *(uint4 *)place = make_uint4(0, 0, 0, 0);
     }
@@ -119,42 +119,42 @@ ln_fused_decode_load_cached(const ln_weight_tile_source &from, const ln_fused_de
 /* Queues what earlier steps cached of a slice, as far as there is room. */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_load_early(const ln_mma_attention_args &p, const ln_fused_decode_slice_place &at, unsigned thread,
-                    unsigned n_threads, ln_fused_decode_slice_memory<D> &m) {
+ln_decode_prefetch_kv(const ln_mma_attention_args &p, const ln_decode_kv_split &at, unsigned thread,
+                    unsigned n_threads, ln_decode_attention_memory<D> &m) {
     unsigned end = min(at.end, at.position);
-    ln_weight_tile_source from = ln_make_source(p, at.token, at.kv_head, at.begin, end, thread, n_threads);
+    ln_kv_tile_source from = ln_make_kv_tile_source(p, at.token, at.kv_head, at.begin, end, thread, n_threads);
     for (unsigned tile = 0; tile < at.n_tiles; tile++)
-        ln_fused_decode_load_cached<D>(from, at, tile, p.a.keys, m.tiles[tile]);
-    for (unsigned tile = 0; tile < at.n_tiles && ln_fused_decode_is_early(at, tile); tile++)
-        ln_fused_decode_load_cached<D>(from, at, tile, p.a.values, m.tiles[ln_fused_decode_value_slot(at, tile)]);
+        ln_decode_load_cached_tile<D>(from, at, tile, p.a.keys, m.tiles[tile]);
+    for (unsigned tile = 0; tile < at.n_tiles && ln_decode_v_fits(at, tile); tile++)
+        ln_decode_load_cached_tile<D>(from, at, tile, p.a.values, m.tiles[ln_decode_v_tile(at, tile)]);
     ln_cp_async_commit();
 }
 
 /* Queues the tiles of V that there was no room for, the token's own row among them. */
 template <int D>
-static __device__ __forceinline__ void ln_fused_decode_load_late(const ln_mma_attention_args &p,
-                                                          const ln_fused_decode_slice_place &at,
-                                                          ln_fused_decode_slice_memory<D> &m) {
-    ln_weight_tile_source from =
-        ln_make_source(p, at.token, at.kv_head, at.begin, at.end, threadIdx.x, LN_FUSED_DECODE_THREADS);
+static __device__ __forceinline__ void ln_decode_load_rest_of_v(const ln_mma_attention_args &p,
+                                                          const ln_decode_kv_split &at,
+                                                          ln_decode_attention_memory<D> &m) {
+    ln_kv_tile_source from =
+        ln_make_kv_tile_source(p, at.token, at.kv_head, at.begin, at.end, threadIdx.x, LN_DECODE_THREADS);
     for (unsigned tile = 0; tile < at.n_tiles; tile++)
-        if (!ln_fused_decode_is_early(at, tile))
-            ln_load_tile<D, false, false>(from, at.first + tile * LN_KEYS, p.a.values,
-                                          m.tiles[ln_fused_decode_value_slot(at, tile)], p.a.values, NULL);
+        if (!ln_decode_v_fits(at, tile))
+            ln_load_kv_tile<D, false, false>(from, at.first + tile * LN_KV_TILE, p.a.values,
+                                          m.tiles[ln_decode_v_tile(at, tile)], p.a.values, NULL);
     ln_cp_async_commit();
 }
 
 /* A number of a head, once it is there; x: what was seen there. */
-static __device__ __forceinline__ float ln_fused_decode_await(const float *at, float x) {
-    while (ln_is_missing(x))
-        x = ln_look(at);
+static __device__ __forceinline__ float ln_decode_wait_for(const float *at, float x) {
+    while (ln_handoff_is_empty(x))
+        x = ln_load_relaxed(at);
     return x;
 }
 
 /* A finished head of k, or one of v, to its rows of the cache and of a tile (or NULL); by a warp.
  */
 template <int D>
-static __device__ __forceinline__ void ln_fused_decode_keep(const float held[D / LN_WARP],
+static __device__ __forceinline__ void ln_decode_store_kv(const float held[D / LN_WARP],
                                                      const ln_kv_array &array, size_t row,
                                                      uint16_t *in_tile) {
     uint16_t *cached = (uint16_t *)array.data + row * D;
@@ -170,19 +170,19 @@ static __device__ __forceinline__ void ln_fused_decode_keep(const float held[D /
 
 /* Numbers of a head, of a lane: every LN_WARP-th. */
 template <int D>
-static __device__ __forceinline__ void ln_fused_decode_take_head(const float *x, float held[D / LN_WARP]) {
+static __device__ __forceinline__ void ln_decode_load_head(const float *x, float held[D / LN_WARP]) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
-        held[j] = ln_look(x + lane + j * LN_WARP);
+        held[j] = ln_load_relaxed(x + lane + j * LN_WARP);
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
-        held[j] = ln_fused_decode_await(x + lane + j * LN_WARP, held[j]);
+        held[j] = ln_decode_wait_for(x + lane + j * LN_WARP, held[j]);
 }
 
 /* ln_finish_head of a head without a norm, whose turns are known. */
 template <int D>
-static __device__ __forceinline__ void ln_fused_decode_turn(const ln_rope &rope, unsigned n_rotated,
+static __device__ __forceinline__ void ln_decode_rotate(const ln_rope &rope, unsigned n_rotated,
                                                      const float2 *turns, const float *x,
                                                      float *out) {
     enum { PAIRS = D / 2 / LN_WARP };
@@ -195,12 +195,12 @@ static __device__ __forceinline__ void ln_fused_decode_turn(const ln_rope &rope,
         first[j] = 2 * pair, second[j] = 2 * pair + 1;
         if (turns_pair)
             ln_find_pair(rope, pair, &first[j], &second[j]);
-        held[j] = make_float2(ln_look(x + first[j]), ln_look(x + second[j]));
+        held[j] = make_float2(ln_load_relaxed(x + first[j]), ln_load_relaxed(x + second[j]));
     }
 #pragma unroll
     for (int j = 0; j < PAIRS; j++) {
-        float a = ln_fused_decode_await(x + first[j], held[j].x);
-        float b = ln_fused_decode_await(x + second[j], held[j].y);
+        float a = ln_decode_wait_for(x + first[j], held[j].x);
+        float b = ln_decode_wait_for(x + second[j], held[j].y);
         if (lane + j * LN_WARP < n_rotated / 2) {
             float2 turn = turns[lane + j * LN_WARP];
             out[first[j]] = a * turn.x - b * turn.y;
@@ -216,18 +216,18 @@ static __device__ __forceinline__ void ln_fused_decode_turn(const ln_rope &rope,
 /* A head of q or k; by a warp. */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_finish(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsigned position,
+ln_decode_finish_head(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsigned position,
                 const float2 *turns, const float *x, float *out) {
     if (qkv.normalizes) {
         float held[D / LN_WARP];
-        ln_fused_decode_take_head<D>(x, held);
+        ln_decode_load_head<D>(x, held);
 #pragma unroll
         for (int j = 0; j < D / LN_WARP; j++)
             out[threadIdx.x % LN_WARP + j * LN_WARP] = held[j];
         __syncwarp();
         ln_finish_head(qkv, norm, head, (int32_t)position, D, out, out);
     } else {
-        ln_fused_decode_turn<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x, out);
+        ln_decode_rotate<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x, out);
     }
 }
 
@@ -235,33 +235,33 @@ ln_fused_decode_finish(const ln_qkv_args &qkv, const ln_norm &norm, unsigned hea
  * to the tiles with v. A warp for a head. */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_heads(const ln_fused_decode_attention &c, const float2 *turns, const ln_fused_decode_slice_place &at,
-               ln_fused_decode_slice_memory<D> &m) {
+ln_decode_finish_heads(const ln_decode_attention &c, const float2 *turns, const ln_decode_kv_split &at,
+               ln_decode_attention_memory<D> &m) {
     const ln_qkv_args &qkv = c.qkv;
     unsigned warp = threadIdx.x / LN_WARP, kv_heads = (unsigned)qkv.kv.n_heads;
-    for (unsigned h = warp; h < c.fast.heads_per_kv; h += LN_FUSED_DECODE_WARPS) {
-        unsigned head = at.kv_head * c.fast.heads_per_kv + h;
-        ln_fused_decode_finish<D>(qkv, qkv.q_norm, head, at.position, turns,
+    for (unsigned h = warp; h < c.mma.heads_per_kv; h += LN_DECODE_WARPS) {
+        unsigned head = at.kv_head * c.mma.heads_per_kv + h;
+        ln_decode_finish_head<D>(qkv, qkv.q_norm, head, at.position, turns,
                            qkv.q + (at.token * qkv.n_heads + head) * D, m.heads.q[h]);
     }
-    if (!at.is_own || warp < LN_FUSED_DECODE_WARPS - 2)
+    if (!at.is_own || warp < LN_DECODE_WARPS - 2)
         return;
     unsigned from = (at.token * kv_heads + at.kv_head) * D;
-    unsigned tile = (at.position - at.first) / LN_KEYS;
-    unsigned in_tile = at.position % LN_KEYS * (D + LN_PAD);
+    unsigned tile = (at.position - at.first) / LN_KV_TILE;
+    unsigned in_tile = at.position % LN_KV_TILE * (D + LN_KV_PAD);
     float held[D / LN_WARP];
-    if (warp == LN_FUSED_DECODE_WARPS - 2) {
-        bool is_early = ln_fused_decode_is_early(at, tile);
-        ln_fused_decode_take_head<D>(qkv.v + from, held);
-        ln_fused_decode_keep<D>(held, qkv.values, at.row,
-                         is_early ? m.tiles[ln_fused_decode_value_slot(at, tile)] + in_tile : NULL);
+    if (warp == LN_DECODE_WARPS - 2) {
+        bool is_early = ln_decode_v_fits(at, tile);
+        ln_decode_load_head<D>(qkv.v + from, held);
+        ln_decode_store_kv<D>(held, qkv.values, at.row,
+                         is_early ? m.tiles[ln_decode_v_tile(at, tile)] + in_tile : NULL);
         return;
     }
-    ln_fused_decode_finish<D>(qkv, qkv.k_norm, at.kv_head, at.position, turns, qkv.k + from, m.heads.k);
+    ln_decode_finish_head<D>(qkv, qkv.k_norm, at.kv_head, at.position, turns, qkv.k + from, m.heads.k);
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
         held[j] = m.heads.k[threadIdx.x % LN_WARP + j * LN_WARP];
-    ln_fused_decode_keep<D>(held, qkv.keys, at.row, m.tiles[tile] + in_tile);
+    ln_decode_store_kv<D>(held, qkv.keys, at.row, m.tiles[tile] + in_tile);
 }
 
 static __device__ __forceinline__ float ln_largest_of_parts(const float4 &x) {
@@ -270,17 +270,17 @@ static __device__ __forceinline__ float ln_largest_of_parts(const float4 &x) {
 
 /* The scores of this warp's part of its tile, and the largest of each row to m.largest. */
 template <int D>
-static __device__ __forceinline__ void ln_fused_decode_score(const ln_fused_decode_attention &c,
-                                                      const ln_rows &rows, unsigned first,
-                                                      ln_fused_decode_slice_memory<D> &m, float s[2][4]) {
+static __device__ __forceinline__ void ln_decode_qk(const ln_decode_attention &c,
+                                                      const ln_query_rows &rows, unsigned first,
+                                                      ln_decode_attention_memory<D> &m, float s[2][4]) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP, row = lane / 4;
-    unsigned tile = warp / LN_FUSED_DECODE_PARTS, part = warp % LN_FUSED_DECODE_PARTS;
+    unsigned tile = warp / LN_DECODE_TILE_WARPS, part = warp % LN_DECODE_TILE_WARPS;
     uint32_t q[D / 16][4];
-    ln_load_query<D, false>(row < c.fast.heads_per_kv ? m.heads.q[row] : NULL,
-                            row + 8 < c.fast.heads_per_kv ? m.heads.q[row + 8] : NULL, q);
-    const uint16_t *keys = m.tiles[tile] + part * LN_FUSED_DECODE_PART_KEYS * (D + LN_PAD) +
-                           (lane % 8 + lane / 16 * 8) * (D + LN_PAD) + lane / 8 % 2 * 8;
-    float all[LN_KEY_TILES][4] = {}; /* of which the part has two */
+    ln_load_query<D, false>(row < c.mma.heads_per_kv ? m.heads.q[row] : NULL,
+                            row + 8 < c.mma.heads_per_kv ? m.heads.q[row + 8] : NULL, q);
+    const uint16_t *keys = m.tiles[tile] + part * LN_DECODE_WARP_KEYS * (D + LN_KV_PAD) +
+                           (lane % 8 + lane / 16 * 8) * (D + LN_KV_PAD) + lane / 8 % 2 * 8;
+    float all[LN_KV_TILE_N8][4] = {}; /* of which the part has two */
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
         uint32_t b[4];
@@ -288,7 +288,7 @@ static __device__ __forceinline__ void ln_fused_decode_score(const ln_fused_deco
         ln_mma<false>(all[0], q[k], b[0], b[1]);
         ln_mma<false>(all[1], q[k], b[2], b[3]);
     }
-    ln_finish_scores(c.fast.a, rows, first + tile * LN_KEYS + part * LN_FUSED_DECODE_PART_KEYS, all);
+    ln_finish_scores(c.mma.a, rows, first + tile * LN_KV_TILE + part * LN_DECODE_WARP_KEYS, all);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         s[i / 4][i % 4] = all[i / 4][i % 4];
@@ -307,39 +307,39 @@ static __device__ __forceinline__ void ln_fused_decode_score(const ln_fused_deco
 
 /* Scores of this warp's part to weights, given the tiles before it. */
 template <int D>
-static __device__ __forceinline__ void ln_fused_decode_weigh(const float s[2][4], float factor,
+static __device__ __forceinline__ void ln_decode_softmax(const float s[2][4], float factor,
                                                       bool has_upper,
-                                                      ln_fused_decode_slice_memory<D> &m) {
+                                                      ln_decode_attention_memory<D> &m) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    unsigned tile = warp / LN_FUSED_DECODE_PARTS, first = warp % LN_FUSED_DECODE_PARTS * 2;
+    unsigned tile = warp / LN_DECODE_TILE_WARPS, first = warp % LN_DECODE_TILE_WARPS * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float reference = -INFINITY;
         if (i == 1 && !has_upper)
             break;
         for (unsigned t = 0; t <= tile; t++)
-            reference = ln_move_reference(
+            reference = ln_update_max(
                 reference, ln_largest_of_parts(m.largest[t][lane / 4 + 8 * i]), factor,
-                LN_SLACK(false));
+                LN_RESCALE_THRESHOLD(false));
 #pragma unroll
         for (unsigned n = 0; n < 2; n++)
             m.weights[i][tile][first + n][lane] =
-                make_float2(ln_weigh_score(s[n][2 * i], factor, reference),
-                            ln_weigh_score(s[n][2 * i + 1], factor, reference));
+                make_float2(ln_softmax_p(s[n][2 * i], factor, reference),
+                            ln_softmax_p(s[n][2 * i + 1], factor, reference));
     }
 }
 
-/* Columns 16 * warp and on of the slice's sums, as ln_add_scores and ln_add_values make them. */
+/* Columns 16 * warp and on of the slice's sums, as ln_online_softmax and ln_mma_pv make them. */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_values(const ln_fused_decode_slice_memory<D> &m, const ln_fused_decode_slice_place &at, float factor,
+ln_decode_pv(const ln_decode_attention_memory<D> &m, const ln_decode_kv_split &at, float factor,
                 bool has_upper, float reference[2], float total[2], float sum[2][4]) {
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16;
     for (unsigned tile = 0; tile < at.n_tiles; tile++) {
-        float4 w[LN_KEY_TILES];
+        float4 w[LN_KV_TILE_N8];
         float keep[2];
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++) {
+        for (int n = 0; n < LN_KV_TILE_N8; n++) {
             float2 low = m.weights[0][tile][n][lane];
             float2 high = has_upper ? m.weights[1][tile][n][lane] : make_float2(0.0f, 0.0f);
             w[n] = make_float4(low.x, low.y, high.x, high.y);
@@ -347,13 +347,13 @@ ln_fused_decode_values(const ln_fused_decode_slice_memory<D> &m, const ln_fused_
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             float most = ln_largest_of_parts(m.largest[tile][lane / 4 + 8 * i]);
-            float now = ln_move_reference(reference[i], most, factor, LN_SLACK(false));
-            keep[i] = ln_keep_of(reference[i], now);
+            float now = ln_update_max(reference[i], most, factor, LN_RESCALE_THRESHOLD(false));
+            keep[i] = ln_rescale_factor(reference[i], now);
             reference[i] = now;
             total[i] *= keep[i];
         }
 #pragma unroll
-        for (int n = 0; n < LN_KEY_TILES; n++) {
+        for (int n = 0; n < LN_KV_TILE_N8; n++) {
             total[0] += w[n].x;
             total[0] += w[n].y;
             total[1] += w[n].z;
@@ -364,15 +364,15 @@ ln_fused_decode_values(const ln_fused_decode_slice_memory<D> &m, const ln_fused_
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 sum[d][i] *= keep[i / 2];
-        const uint16_t *values = m.tiles[ln_fused_decode_value_slot(at, tile)];
-        const uint16_t *row = values + lane % 16 * (D + LN_PAD) + lane / 16 * 8 + column;
+        const uint16_t *values = m.tiles[ln_decode_v_tile(at, tile)];
+        const uint16_t *row = values + lane % 16 * (D + LN_KV_PAD) + lane / 16 * 8 + column;
 #pragma unroll
-        for (int k = 0; k < LN_KEYS / 16; k++) {
+        for (int k = 0; k < LN_KV_TILE / 16; k++) {
             const float4 &a = w[2 * k], &b = w[2 * k + 1];
-            const uint32_t weights[4] = {ln_pack<false>(a.x, a.y), ln_pack<false>(a.z, a.w),
-                                         ln_pack<false>(b.x, b.y), ln_pack<false>(b.z, b.w)};
+            const uint32_t weights[4] = {ln_pack_x2<false>(a.x, a.y), ln_pack_x2<false>(a.z, a.w),
+                                         ln_pack_x2<false>(b.x, b.y), ln_pack_x2<false>(b.z, b.w)};
             uint32_t v[4];
-            ln_ldmatrix_trans(v, row + k * 16 * (D + LN_PAD));
+            ln_ldmatrix_trans(v, row + k * 16 * (D + LN_KV_PAD));
             ln_mma<false>(sum[0], weights, v[0], v[1]);
             ln_mma<false>(sum[1], weights, v[2], v[3]);
         }
@@ -380,49 +380,49 @@ ln_fused_decode_values(const ln_fused_decode_slice_memory<D> &m, const ln_fused_
 }
 
 /* A number of the result. */
-static __device__ __forceinline__ void ln_fused_decode_leave_value(const ln_fused_decode_attention &c, size_t at,
+static __device__ __forceinline__ void ln_decode_store_value(const ln_decode_attention &c, size_t at,
                                                             float y) {
-    if (c.passed != NULL)
-        ln_pass(c.passed + at, y);
-    if (c.fast.a.out != NULL)
-        c.fast.a.out[at] = y;
+    if (c.handoff != NULL)
+        ln_handoff_store(c.handoff + at, y);
+    if (c.mma.a.out != NULL)
+        c.mma.a.out[at] = y;
 }
 
 /* The slice's sums of this warp's columns: the result where there is one slice, else for the merge.
  */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_leave_slice(const ln_fused_decode_attention &c, size_t token, unsigned kv_head, unsigned s,
+ln_decode_store_split(const ln_decode_attention &c, size_t token, unsigned kv_head, unsigned s,
                      const float reference[2], const float total[2], const float sum[2][4]) {
-    const ln_mma_attention_args &p = c.fast;
+    const ln_mma_attention_args &p = c.mma;
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16 + lane % 4 * 2;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
-        float slice_total = ln_row_total(total[i]);
+        float slice_total = ln_reduce_row_sum(total[i]);
         if (row >= p.heads_per_kv)
             continue;
         size_t head = kv_head * p.heads_per_kv + row, item = token * p.a.n_heads + head;
         float keep = 0.0f, add = 1.0f, share = 1.0f;
-        if (p.n_slices > 1) {
+        if (p.n_splits > 1) {
             if (column == 0)
-                p.stats[item * p.n_slices + s] = make_float2(reference[i], slice_total);
+                p.stats[item * p.n_splits + s] = make_float2(reference[i], slice_total);
         } else {
             float whole_reference, whole;
-            ln_begin_whole(p, head, &whole_reference, &whole);
-            ln_merge_factors(&whole_reference, reference[i], &keep, &add);
-            share = ln_share_of(ln_merge(whole, keep, slice_total, add));
+            ln_merge_init(p, head, &whole_reference, &whole);
+            ln_merge_scales(&whole_reference, reference[i], &keep, &add);
+            share = ln_normalizer(ln_merge(whole, keep, slice_total, add));
         }
 #pragma unroll
         for (int d = 0; d < 2; d++) {
             float a = sum[d][2 * i], b = sum[d][2 * i + 1];
-            if (p.n_slices > 1) {
-                float *to = p.sums + (item * p.n_slices + s) * D + column;
+            if (p.n_splits > 1) {
+                float *to = p.sums + (item * p.n_splits + s) * D + column;
                 *(float2 *)(to + 8 * d) = make_float2(a, b);
                 continue;
             }
             size_t at = item * D + column + 8 * (size_t)d;
-            ln_fused_decode_leave_value(c, at, ln_merge(0.0f, keep, a, add) * share);
-            ln_fused_decode_leave_value(c, at + 1, ln_merge(0.0f, keep, b, add) * share);
+            ln_decode_store_value(c, at, ln_merge(0.0f, keep, a, add) * share);
+            ln_decode_store_value(c, at + 1, ln_merge(0.0f, keep, b, add) * share);
         }
     }
 }
@@ -430,12 +430,12 @@ ln_fused_decode_leave_slice(const ln_fused_decode_attention &c, size_t token, un
 /* One slice, what of it was cached early being under way. */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_attend_slice(const ln_fused_decode_attention &c, const float2 *turns,
-                      const ln_fused_decode_slice_place &at, ln_fused_decode_slice_memory<D> &m) {
-    const ln_mma_attention_args &p = c.fast;
+ln_decode_attend_split(const ln_decode_attention &c, const float2 *turns,
+                      const ln_decode_kv_split &at, ln_decode_attention_memory<D> &m) {
+    const ln_mma_attention_args &p = c.mma;
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    ln_fused_decode_heads<D>(c, turns, at, m);
-    ln_rows rows;
+    ln_decode_finish_heads<D>(c, turns, at, m);
+    ln_query_rows rows;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
         rows.head[i] = at.kv_head * p.heads_per_kv + (row < p.heads_per_kv ? row : 0);
@@ -448,50 +448,50 @@ ln_fused_decode_attend_slice(const ln_fused_decode_attention &c, const float2 *t
     const float factor = ln_score_factor(p.a);
     ln_cp_async_wait<0>();
     __syncthreads();
-    if (warp / LN_FUSED_DECODE_PARTS < at.n_tiles)
-        ln_fused_decode_score<D>(c, rows, at.first, m, scores);
+    if (warp / LN_DECODE_TILE_WARPS < at.n_tiles)
+        ln_decode_qk<D>(c, rows, at.first, m, scores);
     __syncthreads();
-    ln_fused_decode_load_late<D>(p, at, m);
-    if (warp / LN_FUSED_DECODE_PARTS < at.n_tiles)
-        ln_fused_decode_weigh<D>(scores, factor, p.heads_per_kv > 8, m);
+    ln_decode_load_rest_of_v<D>(p, at, m);
+    if (warp / LN_DECODE_TILE_WARPS < at.n_tiles)
+        ln_decode_softmax<D>(scores, factor, p.heads_per_kv > 8, m);
     ln_cp_async_wait<0>();
     __syncthreads();
     if (warp < D / 16) {
-        ln_fused_decode_values<D>(m, at, factor, p.heads_per_kv > 8, reference, total, sum);
-        ln_fused_decode_leave_slice<D>(c, at.token, at.kv_head, at.s, reference, total, sum);
+        ln_decode_pv<D>(m, at, factor, p.heads_per_kv > 8, reference, total, sum);
+        ln_decode_store_split<D>(c, at.token, at.kv_head, at.s, reference, total, sum);
     }
 }
 
 /* How many slices there are of all tokens and KV heads; every gridDim.x-th is a block's own, the
  * first ones of the last blocks, which have the least rows of tiles. */
-static __host__ __device__ __forceinline__ unsigned ln_fused_decode_n_slices(unsigned n_rows,
-                                                                      const ln_mma_attention_args &fast) {
-    return n_rows * (unsigned)fast.a.kv.n_heads * fast.n_slices;
+static __host__ __device__ __forceinline__ unsigned ln_decode_n_splits(unsigned n_rows,
+                                                                      const ln_mma_attention_args &mma) {
+    return n_rows * (unsigned)mma.a.kv.n_heads * mma.n_splits;
 }
 
-static __device__ __forceinline__ unsigned ln_fused_decode_first_slice(void) {
+static __device__ __forceinline__ unsigned ln_decode_first_split(void) {
     return gridDim.x - 1 - blockIdx.x;
 }
 
 /* Finds the block's first slice and has what is cached of it brought to the L2 cache. */
 template <int D>
-static __device__ __forceinline__ void ln_fused_decode_plan_slice(const ln_fused_decode_args &p,
-                                                           const ln_fused_decode_attention &c,
-                                                           ln_fused_decode_slice_plan<D> &plan) {
+static __device__ __forceinline__ void ln_decode_plan_split(const ln_decode_args &p,
+                                                           const ln_decode_attention &c,
+                                                           ln_decode_split_plan<D> &plan) {
     enum { LINE = 64 }; /* numbers of 16 bits in 128 bytes */
-    if (ln_fused_decode_first_slice() >= ln_fused_decode_n_slices(p.n_rows, c.fast))
+    if (ln_decode_first_split() >= ln_decode_n_splits(p.n_rows, c.mma))
         return;
-    ln_fused_decode_slice_place at = ln_fused_decode_find_slice(c, ln_fused_decode_first_slice());
+    ln_decode_kv_split at = ln_decode_find_split(c, ln_decode_first_split());
     unsigned end = min(at.end, at.position);
-    ln_weight_tile_source from = ln_make_source(c.fast, at.token, at.kv_head, at.begin, end, 0, 1);
+    ln_kv_tile_source from = ln_make_kv_tile_source(c.mma, at.token, at.kv_head, at.begin, end, 0, 1);
     unsigned key = at.first + threadIdx.x / 2;
-    const ln_kv_array &array = threadIdx.x % 2 ? c.fast.a.values : c.fast.a.keys;
-    if (key < at.first + at.n_tiles * LN_KEYS && key < end) {
-        const uint16_t *row = (const uint16_t *)array.data + ln_find_row(from, key) * D;
+    const ln_kv_array &array = threadIdx.x % 2 ? c.mma.a.values : c.mma.a.keys;
+    if (key < at.first + at.n_tiles * LN_KV_TILE && key < end) {
+        const uint16_t *row = (const uint16_t *)array.data + ln_kv_tile_row(from, key) * D;
         for (unsigned i = 0; i < D; i += LINE)
             asm volatile("prefetch.global.L2 [%0];" ::"l"(row + i));
     }
-    ln_fused_decode_find_turns(c.qkv, at.position, threadIdx.x, plan.turns);
+    ln_decode_rope_angles(c.qkv, at.position, threadIdx.x, plan.turns);
     if (threadIdx.x == 0)
         plan.place = at;
 }
@@ -499,44 +499,44 @@ static __device__ __forceinline__ void ln_fused_decode_plan_slice(const ln_fused
 /* Queues the cached part of the block's first slice; when nobody uses the work memory any more. */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_expect_slice(const ln_fused_decode_args &p, const ln_fused_decode_attention &c,
-                      const ln_fused_decode_slice_plan<D> &plan, uint8_t *work) {
-    if (ln_fused_decode_first_slice() < ln_fused_decode_n_slices(p.n_rows, c.fast))
-        ln_fused_decode_load_early<D>(c.fast, plan.place, threadIdx.x, LN_FUSED_DECODE_THREADS,
-                               *(ln_fused_decode_slice_memory<D> *)work);
+ln_decode_prefetch_split(const ln_decode_args &p, const ln_decode_attention &c,
+                      const ln_decode_split_plan<D> &plan, uint8_t *work) {
+    if (ln_decode_first_split() < ln_decode_n_splits(p.n_rows, c.mma))
+        ln_decode_prefetch_kv<D>(c.mma, plan.place, threadIdx.x, LN_DECODE_THREADS,
+                               *(ln_decode_attention_memory<D> *)work);
 }
 
-/* One stage, with a barrier between its two parts where slices are to be merged. The cached part
+/* One task, with a barrier between its two parts where slices are to be merged. The cached part
  * of the first slice is under way. */
 template <int D>
 static __device__ __forceinline__ void
-ln_fused_decode_attend(const ln_fused_decode_args &p, const ln_fused_decode_attention &c, ln_fused_decode_slice_plan<D> &plan,
+ln_decode_run_attention(const ln_decode_args &p, const ln_decode_attention &c, ln_decode_split_plan<D> &plan,
                 uint8_t *work, unsigned *turn) {
-    ln_fused_decode_slice_memory<D> &m = *(ln_fused_decode_slice_memory<D> *)work;
-    const unsigned first = ln_fused_decode_first_slice();
-    for (unsigned i = first; i < ln_fused_decode_n_slices(p.n_rows, c.fast); i += gridDim.x) {
-        ln_fused_decode_slice_place at;
+    ln_decode_attention_memory<D> &m = *(ln_decode_attention_memory<D> *)work;
+    const unsigned first = ln_decode_first_split();
+    for (unsigned i = first; i < ln_decode_n_splits(p.n_rows, c.mma); i += gridDim.x) {
+        ln_decode_kv_split at;
         if (i == first) {
             at = plan.place;
         } else {
-            at = ln_fused_decode_find_slice(c, i);
-            ln_fused_decode_load_early<D>(c.fast, at, threadIdx.x, LN_FUSED_DECODE_THREADS, m);
-            ln_fused_decode_find_turns(c.qkv, at.position, threadIdx.x, plan.turns);
+            at = ln_decode_find_split(c, i);
+            ln_decode_prefetch_kv<D>(c.mma, at, threadIdx.x, LN_DECODE_THREADS, m);
+            ln_decode_rope_angles(c.qkv, at.position, threadIdx.x, plan.turns);
             __syncthreads();
         }
         if (at.n_tiles > 0)
-            ln_fused_decode_attend_slice<D>(c, plan.turns, at, m);
+            ln_decode_attend_split<D>(c, plan.turns, at, m);
         __syncthreads();
     }
-    if (c.fast.n_slices == 1)
+    if (c.mma.n_splits == 1)
         return;
-    ln_grid_barrier(p.arrived, turn);
-    unsigned n_heads = (unsigned)c.fast.a.n_heads, per_block = LN_FUSED_DECODE_THREADS / D;
+    ln_grid_barrier(p.barrier_count, turn);
+    unsigned n_heads = (unsigned)c.mma.a.n_heads, per_block = LN_DECODE_THREADS / D;
     for (unsigned i = blockIdx.x * per_block + threadIdx.x / D; i < p.n_rows * n_heads;
          i += gridDim.x * per_block)
-        ln_fused_decode_leave_value(
+        ln_decode_store_value(
             c, (size_t)i * D + threadIdx.x % D,
-            ln_merge_slices<D>(c.fast, i / n_heads, i / n_heads, i % n_heads, threadIdx.x % D));
+            ln_merge_splits<D>(c.mma, i / n_heads, i / n_heads, i % n_heads, threadIdx.x % D));
 }
 
 #endif

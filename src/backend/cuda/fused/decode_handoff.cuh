@@ -1,4 +1,4 @@
-/* How blocks of a chain pass results to each other without meeting. Results go to memory that is
+/* How blocks of a fused_plan pass results to each other without reduction. Results go to memory that is
  * full of a word which no result is, and whoever wants one reads until it is there: that takes one
  * trip to the L2 cache and back, where a barrier takes one for what was written before it, one for
  * the count, and one for the results. */
@@ -7,24 +7,24 @@
 
 #include "backend/cuda/ptx/common.cuh"
 
-#define LN_FUSED_DECODE_MISSING 0xffffffffu /* a NaN, instead of which another one is passed */
+#define LN_HANDOFF_EMPTY 0xffffffffu /* a NaN, instead of which another one is handoff */
 
-static __device__ __forceinline__ bool ln_is_missing(float x) {
-    return __float_as_uint(x) == LN_FUSED_DECODE_MISSING;
+static __device__ __forceinline__ bool ln_handoff_is_empty(float x) {
+    return __float_as_uint(x) == LN_HANDOFF_EMPTY;
 }
 
-static __device__ __forceinline__ bool ln_is_missing(const float4 &x) {
-    return ln_is_missing(x.x) || ln_is_missing(x.y) || ln_is_missing(x.z) || ln_is_missing(x.w);
+static __device__ __forceinline__ bool ln_handoff_is_empty(const float4 &x) {
+    return ln_handoff_is_empty(x.x) || ln_handoff_is_empty(x.y) || ln_handoff_is_empty(x.z) || ln_handoff_is_empty(x.w);
 }
 
 /* What is there by now. */
-static __device__ __forceinline__ float ln_look(const float *at) {
+static __device__ __forceinline__ float ln_load_relaxed(const float *at) {
     float x;
     asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"(at) : "memory");
     return x;
 }
 
-static __device__ __forceinline__ float4 ln_look(const float4 *at) {
+static __device__ __forceinline__ float4 ln_load_relaxed(const float4 *at) {
     float4 x;
     asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
@@ -33,19 +33,19 @@ static __device__ __forceinline__ float4 ln_look(const float4 *at) {
     return x;
 }
 
-static __device__ __forceinline__ void ln_pass(float *to, float x) {
+static __device__ __forceinline__ void ln_handoff_store(float *to, float x) {
     uint32_t bits = __float_as_uint(x);
-    bits = bits == LN_FUSED_DECODE_MISSING ? 0x7fffffffu : bits;
+    bits = bits == LN_HANDOFF_EMPTY ? 0x7fffffffu : bits;
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(bits) : "memory");
 }
 
 /* A thread's share of the words that say that nothing is there yet. */
-static __device__ __forceinline__ void ln_forget_passed(float *passed, unsigned n_floats) {
+static __device__ __forceinline__ void ln_handoff_clear(float *handoff, unsigned n_floats) {
     const uint4 missing =
-        make_uint4(LN_FUSED_DECODE_MISSING, LN_FUSED_DECODE_MISSING, LN_FUSED_DECODE_MISSING, LN_FUSED_DECODE_MISSING);
+        make_uint4(LN_HANDOFF_EMPTY, LN_HANDOFF_EMPTY, LN_HANDOFF_EMPTY, LN_HANDOFF_EMPTY);
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n_floats / 4;
          i += gridDim.x * blockDim.x)
-        ((uint4 *)passed)[i] = missing;
+        ((uint4 *)handoff)[i] = missing;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* A chain's linears: the sums of gemm/select.cu in the same order, from weights that come through
+/* A fused_plan's linears: the sums of gemm/select.cu in the same order, from weights that come through
  * rings in shared memory. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
@@ -9,16 +9,16 @@
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* Adds the next tile of the ring, times x, to the sums of rows of tiles g and g + 8 and rows of x
- * 2 t and 2 t + 1; is_last: of the stage. */
+ * 2 t and 2 t + 1; is_last: of the task. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_fused_decode_add(const ln_fused_decode_args &p, const ln_fused_decode_weights *weights, ln_fused_decode_ring *r,
+ln_decode_mma_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weights, ln_decode_pipeline *r,
              const ln_act_view &x, const unsigned rows[3], unsigned first_unit, bool precise,
              bool is_last, float sum[4]) {
     constexpr int UNITS = (int)ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     unsigned lane = threadIdx.x % LN_WARP;
-    const uint8_t *tile = r->slots + r->slot * ln_weight_tile_bytes(KIND);
-    ln_stage_wait(&r->barriers[r->slot], r->parity);
+    const uint8_t *tile = r->stages + r->stage * ln_weight_tile_bytes(KIND);
+    ln_stage_wait(&r->barriers[r->stage], r->parity);
 #pragma unroll
     for (int unit = 0; unit < UNITS; unit++) {
         ln_lane_tile<KIND> part;
@@ -33,12 +33,12 @@ ln_fused_decode_add(const ln_fused_decode_args &p, const ln_fused_decode_weights
             ln_add_unit<KIND, false>(part, share, false, sum);
         }
     }
-    ln_fused_decode_leave_slot<KIND>(p, weights, is_last, r);
+    ln_decode_release_stage<KIND>(p, weights, is_last, r);
 }
 
 /* The same of a tile in shared memory that becomes f16. */
 template <int KIND>
-static __device__ __forceinline__ void ln_fused_decode_add_widened(const uint8_t *at,
+static __device__ __forceinline__ void ln_decode_mma_f16_tile(const uint8_t *at,
                                                             const ln_act_view &x, unsigned row,
                                                             unsigned unit, float sum[4]) {
     const unsigned lane = threadIdx.x % LN_WARP;
@@ -51,51 +51,51 @@ static __device__ __forceinline__ void ln_fused_decode_add_widened(const uint8_t
 
 /* And of n of them, mostly as many as a copy brings. */
 template <int KIND>
-static __device__ __forceinline__ void ln_fused_decode_add_slot(const uint8_t *tiles, unsigned n,
+static __device__ __forceinline__ void ln_decode_mma_f16_tiles(const uint8_t *tiles, unsigned n,
                                                          const ln_act_view &x, unsigned row,
                                                          unsigned unit, float sum[4]) {
-    constexpr unsigned BYTES = ln_weight_tile_bytes(KIND), N = ln_fused_decode_size_of(KIND).n_copied;
+    constexpr unsigned BYTES = ln_weight_tile_bytes(KIND), N = ln_decode_tile_copy_of(KIND).tiles_per_copy;
     if (n == N)
 #pragma unroll
         for (unsigned i = 0; i < N; i++)
-            ln_fused_decode_add_widened<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
+            ln_decode_mma_f16_tile<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
     else
 #pragma unroll 1
         for (unsigned i = 0; i < n; i++)
-            ln_fused_decode_add_widened<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
+            ln_decode_mma_f16_tile<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
 }
 
 /* And of the next n of the ring. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_fused_decode_add_narrow(const ln_fused_decode_args &p, const ln_fused_decode_weights *weights, ln_fused_decode_ring *r,
+ln_decode_mma_f16_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights, ln_decode_pipeline *r,
                     int kind, unsigned n, const ln_act_view &x, unsigned row,
                     unsigned first_unit, bool is_last, float sum[4]) {
-    const uint8_t *tiles = r->slots + r->slot * ln_fused_decode_slot_bytes(KIND);
-    ln_stage_wait(&r->barriers[r->slot], r->parity);
+    const uint8_t *tiles = r->stages + r->stage * ln_decode_stage_bytes(KIND);
+    ln_stage_wait(&r->barriers[r->stage], r->parity);
     switch (kind) {
-    case LN_LAYOUT_Q4: ln_fused_decode_add_slot<LN_LAYOUT_Q4>(tiles, n, x, row, first_unit, sum); break;
-    case LN_LAYOUT_Q5: ln_fused_decode_add_slot<LN_LAYOUT_Q5>(tiles, n, x, row, first_unit, sum); break;
-    case LN_LAYOUT_Q6: ln_fused_decode_add_slot<LN_LAYOUT_Q6>(tiles, n, x, row, first_unit, sum); break;
-    case LN_LAYOUT_MXFP4: ln_fused_decode_add_slot<LN_LAYOUT_MXFP4>(tiles, n, x, row, first_unit, sum); break;
-    case LN_LAYOUT_F8: ln_fused_decode_add_slot<LN_LAYOUT_F8>(tiles, n, x, row, first_unit, sum); break;
-    default: ln_fused_decode_add_slot<LN_LAYOUT_I8>(tiles, n, x, row, first_unit, sum);
+    case LN_LAYOUT_Q4: ln_decode_mma_f16_tiles<LN_LAYOUT_Q4>(tiles, n, x, row, first_unit, sum); break;
+    case LN_LAYOUT_Q5: ln_decode_mma_f16_tiles<LN_LAYOUT_Q5>(tiles, n, x, row, first_unit, sum); break;
+    case LN_LAYOUT_Q6: ln_decode_mma_f16_tiles<LN_LAYOUT_Q6>(tiles, n, x, row, first_unit, sum); break;
+    case LN_LAYOUT_MXFP4: ln_decode_mma_f16_tiles<LN_LAYOUT_MXFP4>(tiles, n, x, row, first_unit, sum); break;
+    case LN_LAYOUT_F8: ln_decode_mma_f16_tiles<LN_LAYOUT_F8>(tiles, n, x, row, first_unit, sum); break;
+    default: ln_decode_mma_f16_tiles<LN_LAYOUT_I8>(tiles, n, x, row, first_unit, sum);
     }
-    ln_fused_decode_leave_slot<KIND>(p, weights, is_last, r);
+    ln_decode_release_stage<KIND>(p, weights, is_last, r);
 }
 
 /* Whether products meet one row of x by blocks of its columns. */
-template <int KIND, bool ONE> static __device__ constexpr bool ln_fused_decode_by_blocks(void) {
+template <int KIND, bool ONE> static __device__ constexpr bool ln_decode_has_block_mma(void) {
     return ONE && !ln_weight_tile_has_16_bit_act(KIND);
 }
 
-/* ln_fused_decode_add of INT8 and INT4 for one row of x, whose blocks in a tile are the columns of B
+/* ln_decode_mma_tile of INT8 and INT4 for one row of x, whose blocks in a tile are the columns of B
  * operands. Column n of a product is of use where the A operand is block n, too, so that lanes t
  * have what becomes of blocks 2 t and 2 t + 1, with an eighth of the scales to multiply by. They
  * add it to the sums of rows of tiles g and g + 8 one after another; lanes t = 3 have these. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_fused_decode_add_blocks(const ln_fused_decode_args &p, const ln_fused_decode_weights *weights, ln_fused_decode_ring *r,
+ln_decode_mma_blocks(const ln_decode_args &p, const ln_decode_weight_tiles *weights, ln_decode_pipeline *r,
                     const ln_act_view &x, unsigned tile, bool is_last, float sum[4]) {
     enum { BLOCKS = (int)ln_weight_tile_cols(KIND) / LN_SCALE_BLOCK, PAIRS = BLOCKS / 2 };
     static_assert(BLOCKS == 8, "columns of a product");
@@ -106,8 +106,8 @@ ln_fused_decode_add_blocks(const ln_fused_decode_args &p, const ln_fused_decode_
     /* blocks i and i + 4 share a product's columns */
     const uint2 none = make_uint2(0, 0);
     const uint2 low = g < PAIRS ? own : none, high = g < PAIRS ? none : own;
-    const uint8_t *at = r->slots + r->slot * ln_weight_tile_bytes(KIND);
-    ln_stage_wait(&r->barriers[r->slot], r->parity);
+    const uint8_t *at = r->stages + r->stage * ln_weight_tile_bytes(KIND);
+    ln_stage_wait(&r->barriers[r->stage], r->parity);
     const uint32_t *scales = (const uint32_t *)(at + ln_weight_tile_scale_at(KIND, g, 0)) + t;
     const uint32_t w_scales[2] = {scales[0], scales[32]}; /* of rows g and g + 8 */
     float c[PAIRS][4], v[4];
@@ -129,7 +129,7 @@ ln_fused_decode_add_blocks(const ln_fused_decode_args &p, const ln_fused_decode_
         float w = ln_f16((uint16_t)(w_scales[i / 2] >> i % 2 * 16));
         v[i] = fmaf(t % 2 ? c[2 + i % 2][i] : c[i % 2][i], w, -LN_INT_START * w);
     }
-    ln_fused_decode_leave_slot<KIND>(p, weights, is_last, r);
+    ln_decode_release_stage<KIND>(p, weights, is_last, r);
 #pragma unroll
     for (int turn = 0; turn < 4; turn++)
 #pragma unroll
@@ -141,60 +141,60 @@ ln_fused_decode_add_blocks(const ln_fused_decode_args &p, const ln_fused_decode_
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Where sums of slices meet: the eight of a team's row, or the sixteen of a row and its gate. Warps
+/* Where sums of slices meet: the eight of a group's row, or the sixteen of a row and its gate. Warps
  * put them to places by turns and go on; who finishes a row waits for them, and warps wait only
  * where a place is not empty again yet. */
 enum {
-    LN_FUSED_DECODE_TEAM_PLACES = 2,
-    LN_FUSED_DECODE_GATE_PLACES = 4,
-    LN_FUSED_DECODE_MEETINGS = LN_FUSED_DECODE_TEAMS + 1 /* of teams, and of the block */
+    LN_DECODE_GROUP_BUFFERS = 2,
+    LN_DECODE_GATE_BUFFERS = 4,
+    LN_DECODE_REDUCTIONS = LN_DECODE_GROUPS + 1 /* of teams, and of the block */
 };
 
-typedef struct ln_fused_decode_meeting {
-    uint64_t full[LN_FUSED_DECODE_GATE_PLACES], empty[LN_FUSED_DECODE_GATE_PLACES]; /* barriers */
-} ln_fused_decode_meeting;
+typedef struct ln_decode_reduction {
+    uint64_t full[LN_DECODE_GATE_BUFFERS], empty[LN_DECODE_GATE_BUFFERS]; /* barriers */
+} ln_decode_reduction;
 
-/* Rows that this warp has met others for, of the chain so far. */
-typedef struct ln_fused_decode_met {
-    unsigned by_team, by_block;
-} ln_fused_decode_met;
+/* Rows that this warp has met others for, of the fused_plan so far. */
+typedef struct ln_decode_reduction_counts {
+    unsigned by_group, by_block;
+} ln_decode_reduction_counts;
 
 /* Lanes of a warp that leave sums: of as many rows of x as there are, two a lane. */
-static __device__ __forceinline__ unsigned ln_fused_decode_leavers(unsigned n_rows) {
+static __device__ __forceinline__ unsigned ln_decode_writer_lanes(unsigned n_rows) {
     return LN_WARP / 4 * ((n_rows + 1) / 2);
 }
 
 /* By one thread, before the block's first barrier. Who wrote sums arrives, and so does who read
  * them, so that tools can follow. */
-static __device__ __forceinline__ void ln_fused_decode_init_meetings(unsigned n_rows,
-                                                              ln_fused_decode_meeting *meetings) {
-    for (unsigned m = 0; m < LN_FUSED_DECODE_MEETINGS; m++)
-        for (unsigned i = 0; i < LN_FUSED_DECODE_GATE_PLACES; i++) {
-            unsigned n_warps = m == LN_FUSED_DECODE_TEAMS ? LN_FUSED_DECODE_WARPS : LN_K_SPLITS;
-            ln_stage_init_for(&meetings[m].full[i], n_warps * ln_fused_decode_leavers(n_rows));
-            ln_stage_init_for(&meetings[m].empty[i], n_rows * LN_WEIGHT_TILE_ROWS);
+static __device__ __forceinline__ void ln_decode_init_reductions(unsigned n_rows,
+                                                              ln_decode_reduction *reductions) {
+    for (unsigned m = 0; m < LN_DECODE_REDUCTIONS; m++)
+        for (unsigned i = 0; i < LN_DECODE_GATE_BUFFERS; i++) {
+            unsigned n_warps = m == LN_DECODE_GROUPS ? LN_DECODE_WARPS : LN_K_SPLITS;
+            ln_stage_init_for(&reductions[m].full[i], n_warps * ln_decode_writer_lanes(n_rows));
+            ln_stage_init_for(&reductions[m].empty[i], n_rows * LN_WEIGHT_TILE_ROWS);
         }
 }
 
-/* Floats of a slice's sums of all warps of a team. */
-static __host__ __device__ __forceinline__ unsigned ln_fused_decode_sum_floats(unsigned n_rows) {
+/* Floats of a slice's sums of all warps of a group. */
+static __host__ __device__ __forceinline__ unsigned ln_decode_partial_floats(unsigned n_rows) {
     return LN_K_SPLITS * LN_WEIGHT_TILE_ROWS * (n_rows | 1);
 }
 
 /* And of all places. */
-static __host__ __device__ __forceinline__ unsigned ln_fused_decode_place_floats(unsigned n_rows,
+static __host__ __device__ __forceinline__ unsigned ln_decode_reduction_floats(unsigned n_rows,
                                                                           bool has_gate) {
-    return (has_gate ? 2 * LN_FUSED_DECODE_GATE_PLACES : LN_FUSED_DECODE_TEAMS * LN_FUSED_DECODE_TEAM_PLACES) *
-           ln_fused_decode_sum_floats(n_rows);
+    return (has_gate ? 2 * LN_DECODE_GATE_BUFFERS : LN_DECODE_GROUPS * LN_DECODE_GROUP_BUFFERS) *
+           ln_decode_partial_floats(n_rows);
 }
 
 /* Puts a slice's sums where the others meet them. */
 template <int KIND, bool ONE>
-static __device__ __forceinline__ void ln_fused_decode_leave(unsigned n_rows, float *sums,
+static __device__ __forceinline__ void ln_decode_store_partials(unsigned n_rows, float *sums,
                                                       const float sum[4], uint64_t *full) {
     unsigned lane = threadIdx.x % LN_WARP, width = n_rows | 1, t = lane % 4;
     unsigned slice = threadIdx.x / LN_WARP % LN_K_SPLITS;
-    unsigned first = (ln_fused_decode_by_blocks<KIND, ONE>() ? 3 - t : t) * 2;
+    unsigned first = (ln_decode_has_block_mma<KIND, ONE>() ? 3 - t : t) * 2;
 #pragma unroll
     for (int i = 0; i < 4; i += ONE ? 2 : 1) {
         unsigned column = lane / 4 + i / 2 * 8, row = first + i % 2;
@@ -205,7 +205,7 @@ static __device__ __forceinline__ void ln_fused_decode_leave(unsigned n_rows, fl
         ln_stage_arrive(full);
 }
 
-static __device__ __forceinline__ float ln_fused_decode_merge(const float *sums, unsigned column,
+static __device__ __forceinline__ float ln_decode_reduce(const float *sums, unsigned column,
                                                        unsigned row, unsigned width) {
     float total = sums[column * width + row];
 #pragma unroll
@@ -215,66 +215,66 @@ static __device__ __forceinline__ float ln_fused_decode_merge(const float *sums,
 }
 
 /* What is added to a sum, loaded ahead of it. */
-typedef struct ln_fused_decode_end {
+typedef struct ln_decode_epilogue {
     float bias, gate_bias, residual;
     float scale, gate_scale; /* of the row of weights, if narrow */
-} ln_fused_decode_end;
+} ln_decode_epilogue;
 
 /* The scales that a column of results has behind its row of tiles, or 1. */
-static __device__ __forceinline__ void ln_fused_decode_load_scales(const ln_gemm_part &part,
-                                                            unsigned n_tiles, unsigned tile_row,
-                                                            ln_fused_decode_end *end) {
+static __device__ __forceinline__ void ln_decode_load_scales(const ln_gemm_part &part,
+                                                            unsigned n_tiles, unsigned output_tile,
+                                                            ln_decode_epilogue *end) {
     const unsigned kind = part.kind, column = threadIdx.x % LN_WEIGHT_TILE_ROWS;
     end->scale = end->gate_scale = 1.0f;
     if (!ln_weight_tile_has_row_scales(kind))
         return;
-    size_t at = tile_row * ln_weight_tile_row_bytes(kind, n_tiles);
+    size_t at = output_tile * ln_weight_tile_row_bytes(kind, n_tiles);
     end->scale = ln_weight_tile_row_scales(kind, part.weight + at, n_tiles)[column];
     if (part.gate != NULL)
         end->gate_scale = ln_weight_tile_row_scales(kind, part.gate + at, n_tiles)[column];
 }
 
-static __device__ __forceinline__ void ln_fused_decode_load_end(const ln_epilogue &e, size_t row,
-                                                         size_t column, ln_fused_decode_end *end) {
+static __device__ __forceinline__ void ln_decode_load_epilogue(const ln_epilogue &e, size_t row,
+                                                         size_t column, ln_decode_epilogue *end) {
     end->bias = e.bias != NULL ? e.bias[column] : 0.0f;
     end->gate_bias = e.gate_bias != NULL ? e.gate_bias[column] : 0.0f;
-    end->residual = e.residual != NULL ? ln_look(e.residual + row * e.n_out + column) : 0.0f;
+    end->residual = e.residual != NULL ? ln_load_relaxed(e.residual + row * e.n_out + column) : 0.0f;
 }
 
-/* Finishes a sum u with its gate's g; passed: for other blocks, or NULL. */
-static __device__ __forceinline__ void ln_fused_decode_finish_sum(const ln_epilogue &e, float *passed,
-                                                           bool residual_is_passed, size_t row,
+/* Finishes a sum u with its gate's g; handoff: for other blocks, or NULL. */
+static __device__ __forceinline__ void ln_decode_store_output(const ln_epilogue &e, float *handoff,
+                                                           bool residual_is_handed_off, size_t row,
                                                            size_t column, float u, float g,
-                                                           ln_fused_decode_end end) {
-    while (residual_is_passed && ln_is_missing(end.residual))
-        end.residual = ln_look(e.residual + row * e.n_out + column);
+                                                           ln_decode_epilogue end) {
+    while (residual_is_handed_off && ln_handoff_is_empty(end.residual))
+        end.residual = ln_load_relaxed(e.residual + row * e.n_out + column);
     float y = ln_epilogue_value(e, u, g, end.bias, end.gate_bias, end.residual);
-    if (passed != NULL)
-        ln_pass(passed + row * e.out_stride + column, y);
+    if (handoff != NULL)
+        ln_handoff_store(handoff + row * e.out_stride + column, y);
     if (e.out != NULL)
         e.out[row * e.out_stride + column] = y;
 }
 
-/* ---- a stage --------------------------------------------------------------------------------- */
+/* ---- a task --------------------------------------------------------------------------------- */
 
-/* A row of tiles of a warp's team, and what the warp has to finish of it. */
-typedef struct ln_fused_decode_round {
+/* A row of tiles of a warp's group, and what the warp has to finish of it. */
+typedef struct ln_decode_output_tile {
     unsigned part, column; /* of the part: this lane's */
     unsigned row;          /* of x: the warp finishes its sums, if there is such a row */
     bool is_there, finishes, precise;
     uint8_t kind; /* of tiles */
-    ln_fused_decode_end end;
-} ln_fused_decode_round;
+    ln_decode_epilogue end;
+} ln_decode_output_tile;
 
 /* The part that has a row of tiles, which becomes its number there. */
-static __device__ __forceinline__ unsigned ln_fused_decode_part(const ln_fused_decode_linear &l,
-                                                         unsigned *tile_row) {
+static __device__ __forceinline__ unsigned ln_decode_find_part(const ln_decode_linear &l,
+                                                         unsigned *output_tile) {
     unsigned part = 0;
     for (; part + 1 < l.n_parts; part++) {
         unsigned n = ((unsigned)l.parts[part].epilogue.n_out + LN_WEIGHT_TILE_ROWS - 1) / LN_WEIGHT_TILE_ROWS;
-        if (*tile_row < n)
+        if (*output_tile < n)
             break;
-        *tile_row -= n;
+        *output_tile -= n;
     }
     return part;
 }
@@ -282,28 +282,28 @@ static __device__ __forceinline__ unsigned ln_fused_decode_part(const ln_fused_d
 /* n_met: rows that the warp has met others for so far. The warps take turns with finishing, so that
  * none falls behind. */
 template <int KIND>
-static __device__ __forceinline__ ln_fused_decode_round ln_fused_decode_begin_round(const ln_fused_decode_linear &l,
+static __device__ __forceinline__ ln_decode_output_tile ln_decode_begin_tile(const ln_decode_linear &l,
                                                                       unsigned n_rows,
                                                                       unsigned round,
                                                                       unsigned n_met) {
-    ln_fused_decode_round at = {};
+    ln_decode_output_tile at = {};
     const unsigned lane = threadIdx.x % LN_WARP;
     const bool has_gate = l.has_gate;
-    unsigned tile_row = ln_fused_decode_row(has_gate, round);
-    at.is_there = tile_row < l.n_tile_rows;
+    unsigned output_tile = ln_decode_tile_of_round(has_gate, round);
+    at.is_there = output_tile < l.n_output_tiles;
     if (!at.is_there)
         return at;
-    at.part = ln_fused_decode_part(l, &tile_row);
+    at.part = ln_decode_find_part(l, &output_tile);
     const ln_gemm_part &part = l.parts[at.part];
-    at.row = (threadIdx.x / LN_WARP - n_met) % (has_gate ? LN_FUSED_DECODE_WARPS : LN_K_SPLITS);
-    at.column = tile_row * LN_WEIGHT_TILE_ROWS + lane;
+    at.row = (threadIdx.x / LN_WARP - n_met) % (has_gate ? LN_DECODE_WARPS : LN_K_SPLITS);
+    at.column = output_tile * LN_WEIGHT_TILE_ROWS + lane;
     at.finishes = at.row < n_rows && lane < LN_WEIGHT_TILE_ROWS && at.column < part.epilogue.n_out;
     at.precise = part.precise;
     at.kind = part.kind;
     if (at.finishes)
-        ln_fused_decode_load_end(part.epilogue, at.row, at.column, &at.end);
+        ln_decode_load_epilogue(part.epilogue, at.row, at.column, &at.end);
     if (at.finishes && ln_weight_tile_dequantizes_to_f16(KIND))
-        ln_fused_decode_load_scales(part, l.n_tiles, tile_row, &at.end);
+        ln_decode_load_scales(part, l.k_tiles, output_tile, &at.end);
     return at;
 }
 
@@ -311,94 +311,94 @@ static __device__ __forceinline__ ln_fused_decode_round ln_fused_decode_begin_ro
  * sums of others that products bring along are spared. */
 template <int KIND, bool ONE>
 static __device__ __forceinline__ void
-ln_fused_decode_rows(const ln_fused_decode_args &p, const ln_fused_decode_weights *weights, const ln_fused_decode_linear &l,
-              const ln_act_view &x, float *all_sums, ln_fused_decode_meeting *meetings,
-              ln_fused_decode_ring *r, ln_fused_decode_met *met, ln_fused_decode_round at) {
+ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
+              const ln_act_view &x, float *all_sums, ln_decode_reduction *reductions,
+              ln_decode_pipeline *r, ln_decode_reduction_counts *met, ln_decode_output_tile at) {
     constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
-    const unsigned lane = threadIdx.x % LN_WARP, team = threadIdx.x / LN_FUSED_DECODE_TEAM;
+    const unsigned lane = threadIdx.x % LN_WARP, group = threadIdx.x / LN_DECODE_GROUP_THREADS;
     const unsigned n_rows = ONE ? 1 : p.n_rows, last = n_rows - 1, cols = (unsigned)x.cols;
     const unsigned rows[3] = {min(lane / 4, last) * cols, min(lane % 4 * 2, last) * cols,
                               min(lane % 4 * 2 + 1, last) * cols};
-    const unsigned per_sum = ln_fused_decode_sum_floats(n_rows);
+    const unsigned per_sum = ln_decode_partial_floats(n_rows);
     const bool has_gate = l.has_gate;
-    const unsigned places = has_gate ? LN_FUSED_DECODE_GATE_PLACES : LN_FUSED_DECODE_TEAM_PLACES;
-    ln_fused_decode_meeting &meeting = meetings[has_gate ? LN_FUSED_DECODE_TEAMS : team];
-    unsigned n_met = has_gate ? met->by_block : met->by_team, begin, end;
-    ln_fused_decode_slice(l.n_tiles, &begin, &end);
+    const unsigned places = has_gate ? LN_DECODE_GATE_BUFFERS : LN_DECODE_GROUP_BUFFERS;
+    ln_decode_reduction &reduction = reductions[has_gate ? LN_DECODE_GROUPS : group];
+    unsigned n_met = has_gate ? met->by_block : met->by_group, begin, end;
+    ln_decode_k_range(l.k_tiles, &begin, &end);
     for (unsigned round = 0; at.is_there;) {
-        const bool is_last = ln_fused_decode_row(has_gate, round + 1) >= l.n_tile_rows;
+        const bool is_last = ln_decode_tile_of_round(has_gate, round + 1) >= l.n_output_tiles;
         float sum[4] = {};
-        const unsigned step = ln_fused_decode_find_size<KIND>(at.kind).n_copied;
+        const unsigned step = ln_decode_find_tile_copy<KIND>(at.kind).tiles_per_copy;
         for (unsigned tile = begin; tile < end; tile += step)
             if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
-                ln_fused_decode_add_narrow<KIND>(p, weights, r, at.kind, min(step, end - tile), x, rows[0],
+                ln_decode_mma_f16_stage<KIND>(p, weights, r, at.kind, min(step, end - tile), x, rows[0],
                                           tile, is_last && tile + step >= end, sum);
-            else if constexpr (ln_fused_decode_by_blocks<KIND, ONE>())
-                ln_fused_decode_add_blocks<KIND>(p, weights, r, x, tile, is_last && tile + 1 == end, sum);
+            else if constexpr (ln_decode_has_block_mma<KIND, ONE>())
+                ln_decode_mma_blocks<KIND>(p, weights, r, x, tile, is_last && tile + 1 == end, sum);
             else
-                ln_fused_decode_add<KIND>(p, weights, r, x, rows, tile * PER_TILE, at.precise,
+                ln_decode_mma_tile<KIND>(p, weights, r, x, rows, tile * PER_TILE, at.precise,
                                    is_last && tile + 1 == end, sum);
         unsigned place = n_met % places, parity = n_met / places % 2;
-        float *sums = all_sums + (has_gate ? 2 * place : team * places + place) * per_sum;
-        ln_stage_wait(&meeting.empty[place], parity ^ 1);
-        ln_fused_decode_leave<KIND, ONE>(n_rows, sums + (has_gate ? team * per_sum : 0), sum,
-                                  &meeting.full[place]);
+        float *sums = all_sums + (has_gate ? 2 * place : group * places + place) * per_sum;
+        ln_stage_wait(&reduction.empty[place], parity ^ 1);
+        ln_decode_store_partials<KIND, ONE>(n_rows, sums + (has_gate ? group * per_sum : 0), sum,
+                                  &reduction.full[place]);
         if (at.row < n_rows) {
             const ln_epilogue e = l.parts[at.part].epilogue; /* loaded ahead of the wait */
-            float *const passed = l.passed[at.part];
-            const bool residual_is_passed = l.residual_is_passed;
-            ln_stage_wait(&meeting.full[place], parity);
+            float *const handoff = l.handoff[at.part];
+            const bool residual_is_handed_off = l.residual_is_handed_off;
+            ln_stage_wait(&reduction.full[place], parity);
             if (at.finishes) {
-                float u = ln_fused_decode_merge(sums, lane, at.row, n_rows | 1), g = 0.0f;
+                float u = ln_decode_reduce(sums, lane, at.row, n_rows | 1), g = 0.0f;
                 if (has_gate)
-                    g = ln_fused_decode_merge(sums + per_sum, lane, at.row, n_rows | 1);
+                    g = ln_decode_reduce(sums + per_sum, lane, at.row, n_rows | 1);
                 if (ln_weight_tile_dequantizes_to_f16(KIND)) {
                     const float scale = x.scales[at.row];
                     u *= at.end.scale * scale, g *= at.end.gate_scale * scale;
                 }
-                ln_fused_decode_finish_sum(e, passed, residual_is_passed, at.row, at.column, u, g, at.end);
+                ln_decode_store_output(e, handoff, residual_is_handed_off, at.row, at.column, u, g, at.end);
             }
             if (lane < LN_WEIGHT_TILE_ROWS)
-                ln_stage_arrive(&meeting.empty[place]);
+                ln_stage_arrive(&reduction.empty[place]);
         }
-        at = ln_fused_decode_begin_round<KIND>(l, n_rows, ++round, ++n_met);
+        at = ln_decode_begin_tile<KIND>(l, n_rows, ++round, ++n_met);
     }
-    *(has_gate ? &met->by_block : &met->by_team) = n_met;
+    *(has_gate ? &met->by_block : &met->by_group) = n_met;
 }
 
-/* Lets no thread of the block on before all blocks have arrived. */
-static __device__ __forceinline__ void ln_fused_decode_meet(const ln_fused_decode_args &p, unsigned *turn) {
+/* Lets no thread of the block on before all blocks have barrier_count. */
+static __device__ __forceinline__ void ln_decode_sync_grid(const ln_decode_args &p, unsigned *turn) {
     if (threadIdx.x == 0)
-        ln_wait_for_blocks(p.arrived, turn);
+        ln_grid_barrier_wait(p.barrier_count, turn);
     __syncthreads();
 }
 
-/* One stage, at `work` in shared memory. Before the first results are passed, norms included,
+/* One task, at `work` in shared memory. Before the first results are handoff, norms included,
  * blocks have met. Of one row of x what the first round needs is found before x is there; of more,
  * registers would not do. */
 template <int KIND, bool ONE>
 static __device__ __forceinline__ void
-ln_fused_decode_multiply(const ln_fused_decode_args &p, const ln_fused_decode_weights *weights, const ln_fused_decode_linear &l,
-                  uint8_t *work, float *shared, ln_fused_decode_meeting *meetings, ln_fused_decode_ring *r,
-                  ln_fused_decode_met *met, bool meets, unsigned *turn) {
+ln_decode_run_linear(const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
+                  uint8_t *work, float *shared, ln_decode_reduction *reductions, ln_decode_pipeline *r,
+                  ln_decode_reduction_counts *met, bool meets, unsigned *turn) {
     float *sums = (float *)work;
-    const unsigned n_rows = ONE ? 1 : p.n_rows, n_met = l.has_gate ? met->by_block : met->by_team;
-    uint8_t *at = (uint8_t *)(sums + ln_fused_decode_place_floats(n_rows, l.has_gate));
+    const unsigned n_rows = ONE ? 1 : p.n_rows, n_met = l.has_gate ? met->by_block : met->by_group;
+    uint8_t *at = (uint8_t *)(sums + ln_decode_reduction_floats(n_rows, l.has_gate));
     ln_act_view x = {};
-    bool passes_norms = l.passed_normed != NULL;
-    if (meets && passes_norms)
-        ln_fused_decode_meet(p, turn);
-    ln_fused_decode_round first = {};
+    bool hands_off_norms = l.normed_handoff != NULL;
+    if (meets && hands_off_norms)
+        ln_decode_sync_grid(p, turn);
+    ln_decode_output_tile first = {};
     if (ONE)
-        first = ln_fused_decode_begin_round<KIND>(l, n_rows, 0, n_met);
-    if (blockIdx.x < l.n_tile_rows)
-        x = ln_fused_decode_x<KIND>(p, weights, l, n_rows, at, shared, r);
+        first = ln_decode_begin_tile<KIND>(l, n_rows, 0, n_met);
+    if (blockIdx.x < l.n_output_tiles)
+        x = ln_decode_make_act<KIND>(p, weights, l, n_rows, at, shared, r);
     __syncthreads();
-    if (meets && !passes_norms)
-        ln_fused_decode_meet(p, turn);
+    if (meets && !hands_off_norms)
+        ln_decode_sync_grid(p, turn);
     if (!ONE)
-        first = ln_fused_decode_begin_round<KIND>(l, n_rows, 0, n_met);
-    ln_fused_decode_rows<KIND, ONE>(p, weights, l, x, sums, meetings, r, met, first);
+        first = ln_decode_begin_tile<KIND>(l, n_rows, 0, n_met);
+    ln_decode_multiply_tiles<KIND, ONE>(p, weights, l, x, sums, reductions, r, met, first);
 }
 
 #endif

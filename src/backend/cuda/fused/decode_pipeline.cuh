@@ -1,5 +1,5 @@
-/* How a chain's weights come: through rings in shared memory, one for each warp, row of tiles after
- * row of tiles and linear after linear, whatever stage it is. From a stage's end on one slot stays
+/* How a fused_plan's weights come: through rings in shared memory, one for each warp, row of tiles after
+ * row of tiles and linear after linear, whatever task it is. From a task's end on one stage stays
  * empty until the next x is there, which would wait behind all that blocks ask for at once. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
@@ -7,21 +7,21 @@
 #include "backend/cuda/fused/decode_args.cuh"
 #include "backend/cuda/ptx/mbarrier.cuh"
 
-/* A warp's ring, and which of its chain's tiles comes next. */
-typedef struct ln_fused_decode_ring {
-    uint8_t *slots;
+/* A warp's ring, and which of its fused_plan's tiles comes next. */
+typedef struct ln_decode_pipeline {
+    uint8_t *stages;
     uint64_t *barriers;
-    unsigned slot, parity; /* to be met next */
-    bool has_empty;        /* the slot before that one */
+    unsigned stage, parity; /* to be met next */
+    bool has_free_stage;        /* the stage before that one */
     /* of lane 0 */
     unsigned linear, round;
     unsigned left; /* bytes of the row; 0: there are no more */
     unsigned most; /* bytes of a copy */
     const uint8_t *next;
-} ln_fused_decode_ring;
+} ln_decode_pipeline;
 
 /* A warp's slice of the columns. */
-static __device__ __forceinline__ void ln_fused_decode_slice(unsigned n_tiles, unsigned *begin,
+static __device__ __forceinline__ void ln_decode_k_range(unsigned n_tiles, unsigned *begin,
                                                       unsigned *end) {
     unsigned warp = threadIdx.x / LN_WARP % LN_K_SPLITS;
     unsigned per_slice = (n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
@@ -29,94 +29,94 @@ static __device__ __forceinline__ void ln_fused_decode_slice(unsigned n_tiles, u
     *end = min((warp + 1) * per_slice, n_tiles);
 }
 
-/* The row of tiles that a warp's team takes in a round: where there is a gate, both teams of a
- * block take the same one, the second team the gate's. */
-static __device__ __forceinline__ unsigned ln_fused_decode_row(bool has_gate, unsigned round) {
-    unsigned team = threadIdx.x / LN_FUSED_DECODE_TEAM;
-    return blockIdx.x + (has_gate ? round : LN_FUSED_DECODE_TEAMS * round + team) * gridDim.x;
+/* The row of tiles that a warp's group takes in a round: where there is a gate, both teams of a
+ * block take the same one, the second group the gate's. */
+static __device__ __forceinline__ unsigned ln_decode_tile_of_round(bool has_gate, unsigned round) {
+    unsigned group = threadIdx.x / LN_DECODE_GROUP_THREADS;
+    return blockIdx.x + (has_gate ? round : LN_DECODE_GROUPS * round + group) * gridDim.x;
 }
 
 /* Finds the row of tiles that comes next: of this linear or one behind it. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_fused_decode_next_row(const ln_fused_decode_args &p, const ln_fused_decode_weights *weights, ln_fused_decode_ring *r) {
+ln_decode_next_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weights, ln_decode_pipeline *r) {
     for (; r->linear < p.n_linears; r->linear++, r->round = 0) {
-        const ln_fused_decode_weights &w = weights[r->linear];
-        unsigned begin, end, row = ln_fused_decode_row(w.gate != NULL, r->round);
-        ln_fused_decode_slice(w.n_tiles, &begin, &end);
-        if (begin == end || row >= w.ends[LN_GEMM_MAX_PARTS - 1])
+        const ln_decode_weight_tiles &w = weights[r->linear];
+        unsigned begin, end, row = ln_decode_tile_of_round(w.gate != NULL, r->round);
+        ln_decode_k_range(w.k_tiles, &begin, &end);
+        if (begin == end || row >= w.tile_ends[LN_GEMM_MAX_PARTS - 1])
             continue;
-        unsigned part = (row >= w.ends[0]) + (row >= w.ends[1]);
-        row -= part > 0 ? w.ends[part - 1] : 0;
-        bool is_gate = w.gate != NULL && threadIdx.x >= LN_FUSED_DECODE_TEAM;
-        const ln_fused_decode_size size = ln_fused_decode_find_size<KIND>(w.kinds[part]);
+        unsigned part = (row >= w.tile_ends[0]) + (row >= w.tile_ends[1]);
+        row -= part > 0 ? w.tile_ends[part - 1] : 0;
+        bool is_gate = w.gate != NULL && threadIdx.x >= LN_DECODE_GROUP_THREADS;
+        const ln_decode_tile_copy size = ln_decode_find_tile_copy<KIND>(w.kinds[part]);
         r->next = (is_gate ? w.gate : w.parts[part]) +
-                  (size_t)row * (w.n_tiles * size.tile_bytes + size.tail_bytes) +
+                  (size_t)row * (w.k_tiles * size.tile_bytes + size.tail_bytes) +
                   begin * size.tile_bytes;
         r->left = (end - begin) * size.tile_bytes;
-        r->most = (unsigned)size.n_copied * size.tile_bytes;
+        r->most = (unsigned)size.tiles_per_copy * size.tile_bytes;
         r->round++;
         return;
     }
 }
 
-/* Queues the copy of the next tiles to a slot; by lane 0. */
+/* Queues the copy of the next tiles to a stage; by lane 0. */
 template <int KIND>
-static __device__ __forceinline__ void ln_fused_decode_fetch(const ln_fused_decode_args &p,
-                                                      const ln_fused_decode_weights *weights,
-                                                      ln_fused_decode_ring *r, unsigned slot) {
+static __device__ __forceinline__ void ln_decode_fetch_tiles(const ln_decode_args &p,
+                                                      const ln_decode_weight_tiles *weights,
+                                                      ln_decode_pipeline *r, unsigned stage) {
     if (r->left == 0)
         return;
     const unsigned bytes = ln_weight_tile_dequantizes_to_f16(KIND) ? min(r->left, r->most) : ln_weight_tile_bytes(KIND);
-    ln_stage_fetch(r->slots + slot * ln_fused_decode_slot_bytes(KIND), r->next, bytes, &r->barriers[slot]);
+    ln_stage_fetch(r->stages + stage * ln_decode_stage_bytes(KIND), r->next, bytes, &r->barriers[stage]);
     r->next += bytes;
     r->left -= bytes;
     if (r->left == 0)
-        ln_fused_decode_next_row<KIND>(p, weights, r);
+        ln_decode_next_tile<KIND>(p, weights, r);
 }
 
 template <int KIND>
-static __device__ __forceinline__ void ln_fused_decode_begin(const ln_fused_decode_args &p,
-                                                      const ln_fused_decode_weights *weights,
-                                                      uint8_t *memory, ln_fused_decode_ring *r) {
+static __device__ __forceinline__ void ln_decode_init_pipeline(const ln_decode_args &p,
+                                                      const ln_decode_weight_tiles *weights,
+                                                      uint8_t *memory, ln_decode_pipeline *r) {
     unsigned warp = threadIdx.x / LN_WARP;
     *r = {};
-    r->has_empty = true;
-    r->slots = memory + (size_t)warp * p.n_slots * ln_fused_decode_slot_bytes(KIND);
-    r->barriers = (uint64_t *)(memory + p.barriers_at) + warp * p.n_slots;
+    r->has_free_stage = true;
+    r->stages = memory + (size_t)warp * p.n_stages * ln_decode_stage_bytes(KIND);
+    r->barriers = (uint64_t *)(memory + p.barriers_offset) + warp * p.n_stages;
     if (threadIdx.x % LN_WARP == 0) {
-        ln_fused_decode_next_row<KIND>(p, weights, r);
-        for (unsigned slot = 0; slot < p.n_slots; slot++)
-            ln_stage_init(&r->barriers[slot]);
-        for (unsigned slot = 0; slot + 1 < p.n_slots; slot++)
-            ln_fused_decode_fetch<KIND>(p, weights, r, slot);
+        ln_decode_next_tile<KIND>(p, weights, r);
+        for (unsigned stage = 0; stage < p.n_stages; stage++)
+            ln_stage_init(&r->barriers[stage]);
+        for (unsigned stage = 0; stage + 1 < p.n_stages; stage++)
+            ln_decode_fetch_tiles<KIND>(p, weights, r, stage);
     }
     __syncwarp();
 }
 
-/* Has the slot that stayed empty filled, if there is one. */
+/* Has the stage that stayed empty filled, if there is one. */
 template <int KIND>
-static __device__ __forceinline__ void ln_fused_decode_fill(const ln_fused_decode_args &p,
-                                                     const ln_fused_decode_weights *weights,
-                                                     ln_fused_decode_ring *r) {
-    if (r->has_empty && threadIdx.x % LN_WARP == 0)
-        ln_fused_decode_fetch<KIND>(p, weights, r, (r->slot > 0 ? r->slot : p.n_slots) - 1);
-    r->has_empty = false;
+static __device__ __forceinline__ void ln_decode_fill_free_stage(const ln_decode_args &p,
+                                                     const ln_decode_weight_tiles *weights,
+                                                     ln_decode_pipeline *r) {
+    if (r->has_free_stage && threadIdx.x % LN_WARP == 0)
+        ln_decode_fetch_tiles<KIND>(p, weights, r, (r->stage > 0 ? r->stage : p.n_stages) - 1);
+    r->has_free_stage = false;
 }
 
-/* Goes on to the next slot, and has the one that all lanes are done with filled again, but at the
- * end of a stage. */
+/* Goes on to the next stage, and has the one that all lanes are done with filled again, but at the
+ * end of a task. */
 template <int KIND>
-static __device__ __forceinline__ void ln_fused_decode_leave_slot(const ln_fused_decode_args &p,
-                                                           const ln_fused_decode_weights *weights,
-                                                           bool is_last, ln_fused_decode_ring *r) {
+static __device__ __forceinline__ void ln_decode_release_stage(const ln_decode_args &p,
+                                                           const ln_decode_weight_tiles *weights,
+                                                           bool is_last, ln_decode_pipeline *r) {
     __syncwarp();
     if (!is_last && threadIdx.x % LN_WARP == 0)
-        ln_fused_decode_fetch<KIND>(p, weights, r, r->slot);
-    r->has_empty = is_last;
-    bool wraps = r->slot + 1 == p.n_slots;
+        ln_decode_fetch_tiles<KIND>(p, weights, r, r->stage);
+    r->has_free_stage = is_last;
+    bool wraps = r->stage + 1 == p.n_stages;
     r->parity ^= wraps;
-    r->slot = wraps ? 0 : r->slot + 1;
+    r->stage = wraps ? 0 : r->stage + 1;
 }
 
 #endif

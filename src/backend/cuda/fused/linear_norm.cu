@@ -172,7 +172,7 @@ template <int ROWS> static int launch_chain(plan *plan, cudaStream_t stream) {
 size_t ln_cuda_linear_norm(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_converted_act *x,
                           ln_cuda_stream stream, int *code) {
     size_t n_first = ln_cuda_gemm_fusable(ops, n_ops);
-    if (step->arrived == NULL || !ln_has_sm90a_code() || !takes_linears(ops, n_first, x))
+    if (step->fused_workspace == NULL || !ln_has_sm90a_code() || !takes_linears(ops, n_first, x))
         return 0;
     plan plan;
     chain_args &c = plan.chain;
@@ -180,7 +180,7 @@ size_t ln_cuda_linear_norm(const ln_op *ops, size_t n_ops, const ln_cuda_step *s
     ln_act_require(&ops->linear, false, false, &plan.x);
     if (!fits_half(plan.x))
         return 0;
-    c.memory = (chain_memory *)((char *)step->arrived + LN_FUSED_DECODE_FEW_BYTES);
+    c.memory = (chain_memory *)((char *)step->fused_workspace + LN_DECODE_FEW_BYTES);
     c.n_rows = (unsigned)ops->linear.n_rows;
     c.links[0] = {};
     c.links[0].has_gate = ops->linear.gate != NULL;

@@ -1,7 +1,8 @@
 /* The operations of a step. The forward pass records them into an array, one per line; a backend
  * executes the array in order. An operation reads what earlier ones wrote.
  *
- * Activations are float32 rows in the backend's memory: `x [n_rows][width]`, rows contiguous.
+ * Activations are float32 rows in the backend's memory: `x [n_rows][width]`, rows contiguous. What
+ * an operation reads and writes has ids beside the pointers (ln_value), since memory is used again.
  * Every operation gives the same bits for a row whatever other rows are in the batch, unless the
  * backend was created with lets_rows_vary. */
 #ifndef LN_BACKEND_OP_H
@@ -134,15 +135,13 @@ typedef struct ln_op_embed {
 } ln_op_embed;
 
 /* out[i] = residual[i] + scale * norm(x[rows[i]]); without rows: row i; without residual: just
- * the norm. `out` may be `x` or `residual`. With n_readers nothing but as many linears right behind
- * reads `out`, which a backend may leave as it is where these have the result in another form. */
+ * the norm. `out` may be `x` or `residual`. */
 typedef struct ln_op_norm {
     const ln_norm *norm;
     size_t n_rows;
     const int32_t *rows; /* [n_rows] or NULL */
     const float *x, *residual;
     float scale;
-    size_t n_readers;
     float *out;
 } ln_op_norm;
 
@@ -155,7 +154,7 @@ typedef struct ln_row_groups {
 } ln_row_groups;
 
 /* y = act(x G^T + g) * (x W^T + b), without gate act(x W^T + b); then y = residual + scale * y.
- * `out` may be `residual`, never `x`. n_readers as of a norm. */
+ * `out` may be `residual`, never `x`. */
 typedef struct ln_op_linear {
     const ln_weight *weight; /* W [n_out][n_in]; one per group */
     const ln_weight *gate;   /* G [n_out][n_in], one per group, or NULL */
@@ -169,8 +168,7 @@ typedef struct ln_op_linear {
     float scale;
     float softcap; /* > 0: y = softcap * tanh(y / softcap), last */
     bool precise;  /* what follows magnifies errors: kernels that round x to bf16 keep more of it */
-    size_t n_readers;
-    float *out; /* [n_rows][n_out] */
+    float *out;    /* [n_rows][n_out] */
 } ln_op_linear;
 
 typedef enum ln_qk_norm {
@@ -308,10 +306,49 @@ typedef struct ln_op_sample {
     ln_draw_report *reports; /* [n_rows], of those that are asked for; NULL: none is */
 } ln_op_sample;
 
+/* A result of an operation, from when it is written until its memory is written again; each has an
+ * id of its own in a list of operations. 0: nothing, or nothing is known of it. What nothing in the
+ * list reads is a result of the list, which its caller reads. */
+typedef uint32_t ln_value;
+
+/* Places in ln_op.in and ln_op.out, of operations that have more than x and out. */
+enum {
+    LN_IN_X = 0,
+    LN_IN_RESIDUAL = 1,
+    LN_IN_ORDER = 2, /* LINEAR: rows by group */
+    LN_IN_STARTS = 3,
+    LN_IN_BEFORE = 4, /* LINEAR: what lies between the columns that it writes, and stays */
+    LN_IN_Q = 0,
+    LN_IN_K = 1, /* QKV */
+    LN_IN_V = 2,
+    LN_IN_LATENT = 1,  /* LATENT */
+    LN_IN_CACHE = 1,   /* ATTENTION: what the list has written to the cache, or 0 */
+    LN_IN_WEIGHTS = 1, /* COMBINE */
+    LN_IN_SHARED = 2,
+    LN_IN_SHARED_GATE = 3,
+    LN_IN_COMBINE_RESIDUAL = 4,
+    LN_OP_MAX_IN = 5,
+
+    LN_OUT = 0,
+    LN_OUT_Q = 0, /* QKV */
+    LN_OUT_K = 1,
+    LN_OUT_CACHE = 2,   /* QKV, LATENT */
+    LN_OUT_EXPERTS = 0, /* ROUTE */
+    LN_OUT_WEIGHTS = 1,
+    LN_OUT_ORDER = 0, /* GROUP */
+    LN_OUT_STARTS = 1,
+    LN_OUT_LOGITS = 0, /* SAMPLE */
+    LN_OUT_IDS = 1,
+    LN_OUT_BEST = 2,
+    LN_OUT_REPORTS = 3,
+    LN_OP_MAX_OUT = 4
+};
+
 typedef struct ln_op {
     ln_op_kind kind;
     int32_t layer; /* -1: outside the layers */
     const ln_batch *batch;
+    ln_value in[LN_OP_MAX_IN], out[LN_OP_MAX_OUT]; /* 0: absent; values.h */
     union {
         ln_op_embed embed;
         ln_op_norm norm;

@@ -1,5 +1,6 @@
 #include "engine/execute.h"
 
+#include "backend/values.h"
 #include "engine/engine.h"
 #include "engine/request.h"
 
@@ -140,6 +141,8 @@ static size_t record(linnet_engine *engine) {
                                           .best = (float *)(void *)(chosen + n_logits)}};
     if (engine->rows.n_sampled > 0 && any_reports(engine))
         ops[n_ops - 1].sample.reports = (ln_draw_report *)(void *)(chosen + 2 * n_logits);
+    if (engine->rows.n_sampled > 0)
+        ln_values_number(ops, n_ops); /* again, with the last one */
     return n_ops;
 }
 

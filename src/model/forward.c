@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "backend/values.h"
+
 enum { OPS_PER_LAYER = 40, OPS_OUTSIDE = 4 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
@@ -51,53 +53,6 @@ static void norm(recorder *r, const ln_norm *weights, const float *x, const floa
         .scale = r->spec->residual_scale,
         .out = out,
     };
-}
-
-/* Every kind stands here, so that the compiler asks for those to come. */
-static bool reads(const ln_op *op, const float *x) {
-    switch (op->kind) {
-    case LN_OP_NORM: return op->norm.x == x || op->norm.residual == x;
-    case LN_OP_LINEAR: return op->linear.x == x || op->linear.residual == x;
-    case LN_OP_QKV: return op->qkv.q == x || op->qkv.k == x || op->qkv.v == x;
-    case LN_OP_LATENT: return op->latent.q == x || op->latent.latent == x;
-    case LN_OP_ATTENTION: return op->attention.q == x;
-    case LN_OP_ROUTE: return op->route.logits == x;
-    case LN_OP_COMBINE:
-        return op->combine.x == x || op->combine.shared == x || op->combine.shared_gate == x ||
-               op->combine.residual == x;
-    case LN_OP_GATHER: return op->gather.x == x;
-    case LN_OP_SAMPLE: return op->sample.logits == x;
-    case LN_OP_EMBED:
-    case LN_OP_GROUP:
-    case LN_OP_COPY:
-    case LN_OP_COUNT: return false;
-    }
-    return false;
-}
-
-/* How many linears right behind number `first` are all that reads its result among what was
- * recorded since; 0 where others do. */
-static size_t count_readers(const recorder *r, size_t first, const float *out) {
-    size_t end = first + 1;
-    while (end < r->n_ops && r->ops[end].kind == LN_OP_LINEAR && r->ops[end].linear.x == out &&
-           r->ops[end].linear.residual != out)
-        end++;
-    for (size_t i = end; i < r->n_ops; i++)
-        if (reads(&r->ops[i], out))
-            return 0;
-    return end - first - 1;
-}
-
-/* Number `first`, a norm or linear whose result nothing reads that is yet to be recorded, learns
- * what does. */
-static void find_readers(recorder *r, size_t first) {
-    if (first >= r->n_ops)
-        return;
-    ln_op *op = &r->ops[first];
-    if (op->kind == LN_OP_NORM)
-        op->norm.n_readers = count_readers(r, first, op->norm.out);
-    else if (op->kind == LN_OP_LINEAR)
-        op->linear.n_readers = count_readers(r, first, op->linear.out);
 }
 
 /* x in the order of the weight's columns. */
@@ -349,9 +304,7 @@ static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_we
         return;
     }
     gated_linear(r, &w->up, spec->gated ? &w->gate : NULL, spec->activation, x, r->a->hidden);
-    size_t up = r->n_ops - 1;
     linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden);
-    find_readers(r, up);
 }
 
 /* norm(x) where the layer has a norm there, else x itself */
@@ -386,26 +339,20 @@ static void after_norm(recorder *r, const ln_layer_spec *spec, const ln_norm *we
 static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
     bool after = spec->placement == LN_PLACE_AFTER;
     bool parallel = spec->placement == LN_PLACE_PARALLEL;
-    size_t norm_at = r->n_ops;
     const float *x = after ? r->a->x : pre_norm(r, &w->attention_norm, r->a->normed);
     const float *ffn_x = x;
     if (parallel && w->ffn_norm.dim > 0)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
     attention(r, &spec->attention, w, x);
-    if (!after && !parallel)
-        find_readers(r, norm_at);
     after_norm(r, spec, &w->attention_norm);
     if (spec->has_cross) {
         x = after ? r->a->x : pre_norm(r, &w->cross_norm, r->a->normed);
         cross_attention(r, &spec->attention, w, x);
         after_norm(r, spec, &w->cross_norm);
     }
-    norm_at = r->n_ops;
     if (!parallel && !after)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
     feed_forward(r, &spec->ffn, w, ffn_x);
-    if (!after && !parallel)
-        find_readers(r, norm_at);
     after_norm(r, spec, &w->ffn_norm);
 }
 
@@ -475,6 +422,7 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
     }
     norm(&r, &weights->encoder.output_norm, activations->x, NULL, activations->normed);
     cache_cross(&r, activations->normed);
+    ln_values_number(ops, r.n_ops);
     return r.n_ops;
 }
 
@@ -501,5 +449,6 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     if (batch->n_logits > 0 && weights->end_layer == spec->n_layers)
         logits(&r);
     keep_choices(&r);
+    ln_values_number(ops, r.n_ops);
     return r.n_ops;
 }

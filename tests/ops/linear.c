@@ -340,7 +340,6 @@ static float *run_layers(side *s, const matrix *m, size_t n_rows, const float *x
     for (size_t i = 0; i < N_OPS; i += 3) {
         ops[i] = (ln_op){.kind = LN_OP_NORM,
                          .norm = {.norm = &norm, .n_rows = n_rows, .x = stream, .out = normed}};
-        ops[i].norm.n_readers = !apart && !(reads_norm && i == 0);
         ops[i + 1] = (ln_op){.kind = LN_OP_LINEAR,
                              .linear = {.weight = &up,
                                         .gate = &gate,
@@ -348,7 +347,6 @@ static float *run_layers(side *s, const matrix *m, size_t n_rows, const float *x
                                         .n_rows = n_rows,
                                         .x = normed,
                                         .scale = 1.0f,
-                                        .n_readers = !apart,
                                         .out = inner}};
         ops[i + 2] = (ln_op){.kind = LN_OP_LINEAR,
                              .linear = {.weight = &down,

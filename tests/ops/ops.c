@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/values.h"
 #include "base/half.h"
 #include "base/rng.h"
 #include "format/quants.h"
@@ -74,8 +75,9 @@ void free_placed(side *s) {
     }
 }
 
-void run_ops(side *s, const ln_op *ops, size_t n_ops) {
+void run_ops(side *s, ln_op *ops, size_t n_ops) {
     ln_error err = {0};
+    ln_values_number(ops, n_ops);
     if (s->backend->vtable->run(s->backend, ops, n_ops, &err) != LINNET_OK)
         fail_msg("%s", err.message);
 }

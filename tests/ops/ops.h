@@ -38,7 +38,9 @@ int32_t *put_ids(side *s, const int32_t *ids, size_t n);
 void *put_zeros(side *s, size_t bytes);
 void free_placed(side *s);
 
-void run_ops(side *s, const ln_op *ops, size_t n_ops);
+/* Numbers the values of these operations and runs them. What other operations of the list read may
+ * not be written then; what none of them reads is. */
+void run_ops(side *s, ln_op *ops, size_t n_ops);
 /* What lies at n floats (or ids) of a side; malloc. */
 float *get(side *s, float *x, size_t n);
 

@@ -42,6 +42,8 @@ typedef struct cuda_backend {
     size_t read_bytes;
     ln_cuda_event *events; /* [n_events], for profiles */
     size_t n_events;
+    ln_value_uses *uses; /* [n_uses], of the step's values */
+    size_t n_uses;
     char *few; /* [LN_MAX_STARTED][LN_STARTED_BYTES] page-locked: small results of started runs */
     started_run started[LN_MAX_STARTED];
     size_t n_started, n_finished; /* so far */
@@ -103,6 +105,7 @@ static void destroy(ln_backend *backend) {
         if (self->started[i].done != NULL)
             ln_cuda_event_destroy(self->started[i].done);
     free(self->events);
+    free(self->uses);
     ln_cuda_upload_free(&self->upload);
     ln_pool_destroy(self->upload.pool);
     free_scratch(self);
@@ -347,6 +350,20 @@ static bool have_events(cuda_backend *self, size_t n) {
     return self->n_events >= n;
 }
 
+/* Finds out who reads which value; false when memory ran out. */
+static bool find_uses(cuda_backend *self, const ln_op *ops, size_t n_ops) {
+    size_t n = ln_values_count(ops, n_ops);
+    if (n > self->n_uses) {
+        ln_value_uses *uses = realloc(self->uses, n * sizeof *uses);
+        if (uses == NULL)
+            return false;
+        self->uses = uses;
+        self->n_uses = n;
+    }
+    ln_values_find_uses(ops, n_ops, self->uses, n);
+    return true;
+}
+
 static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     ln_profile *profile = self->base.profile;
     uint64_t begin = ln_clock_ns();
@@ -395,6 +412,8 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
                            (int)ops[i].kind);
     if (self->upload_code != 0)
         return fail_with(self, self->upload_code, "an upload", err);
+    if (!find_uses(self, ops, n_ops))
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory planning a step");
     bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
     int code = 0;
     if (self->use.blas != NULL)
@@ -406,6 +425,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     step.scratch_bytes = self->scratch_bytes;
     step.fused_workspace = self->has_fused_kernels && !profiles ? self->fused_workspace : NULL;
     step.one_by_one = profiles;
+    step.uses = self->uses;
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
     else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))

@@ -56,7 +56,7 @@ size_t ln_cuda_dispatch(const ln_op *ops, size_t n_ops, const ln_cuda_step *step
     n = ln_cuda_gemm_fusable(ops, n_ops);
     if (n > 0) {
         size_t n_next = ln_cuda_gemm_fusable(ops + n, n_ops - n);
-        *code = ln_cuda_gemm(ops, n, n_next, x, stream);
+        *code = ln_cuda_gemm(ops, n, n_next, step, x, stream);
         return n;
     }
     n = ln_cuda_gemm_fusable(ops + 1, n_ops - 1);

@@ -84,8 +84,9 @@ static bool fits_half(const ln_converted_act &x) {
 }
 
 /* Adds n linears, behind a norm unless that is NULL; false: they are no part of the chain. */
-static bool add_link(plan *plan, const ln_op_norm *norm, const ln_op *ops, size_t n,
+static bool add_link(plan *plan, const ln_op *norm_op, const ln_op *ops, size_t n,
                      const ln_cuda_step *step) {
+    const ln_op_norm *norm = norm_op != NULL ? &norm_op->norm : NULL;
     chain_args *c = &plan->chain;
     const ln_op_linear *p = &ops->linear;
     if (c->n_links == MAX_LINKS || !takes_linears(ops, n, &plan->x))
@@ -109,16 +110,16 @@ static bool add_link(plan *plan, const ln_op_norm *norm, const ln_op *ops, size_
         l->norm = *norm->norm;
         l->from = norm->x;
         l->rows = norm->rows != NULL ? step->batch.logit_rows : NULL;
-        l->normed = norm->n_readers > 0 && norm->n_readers <= n ? NULL : norm->out;
+        bool stays = ln_value_stays_within(&step->uses[norm_op->out[LN_OUT]], n);
+        l->normed = stays ? NULL : norm->out;
     } else {
         ln_gemm_args *last = &plan->args[c->n_links - 1];
         const ln_epilogue &e = last->parts[0].epilogue;
         if (last->n_parts > 1 || e.out != p->x || e.n_out != cols || e.out_stride != cols ||
             !ln_epilogue_is_plain(e))
             return false;
-        const ln_op_linear *gate = &ops[-1].linear;
         last->converts = true;
-        last->leaves_out = gate->n_readers > 0 && gate->n_readers <= n;
+        last->leaves_out = ln_value_stays_within(&step->uses[ops[-1].out[LN_OUT]], n);
         last->to = ln_act_view_of(&x);
     }
     l->has_gate = p->gate != NULL;
@@ -133,7 +134,7 @@ static size_t build(plan *plan, const ln_op *ops, size_t n_ops, const ln_cuda_st
         bool has_norm = i < n_ops && ops[i].kind == LN_OP_NORM;
         const ln_op *first = ops + i + has_norm;
         size_t n = ln_cuda_gemm_fusable(first, n_ops - i - has_norm);
-        if (n == 0 || !add_link(plan, has_norm ? &ops[i].norm : NULL, first, n, step))
+        if (n == 0 || !add_link(plan, has_norm ? &ops[i] : NULL, first, n, step))
             return i;
         i += has_norm + n;
     }

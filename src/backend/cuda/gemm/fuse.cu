@@ -47,7 +47,7 @@ size_t ln_cuda_gemm_fusable(const ln_op *ops, size_t n_ops) {
 typedef struct result_rows {
     const float *at; /* [n_rows][dim] */
     size_t n_rows, dim;
-    size_t n_readers; /* linears that read them, when nothing else does; or 0 */
+    const ln_value_uses *uses; /* of these rows */
 } result_rows;
 
 /* What these linears want of another operation's result, of which they make x, *wanted. Whether
@@ -61,7 +61,7 @@ static bool wants_result(const ln_op *ops, size_t n_ops, const result_rows &resu
     wanted->bytes = x->bytes;
     bool by_blas = ln_cublaslt_takes(x->blas, ops, n_ops);
     ln_act_require(&ops->linear, ln_gemm_any_precise(ops, n_ops), by_blas, wanted);
-    *only = result.n_readers > 0 && result.n_readers <= n_ops && !by_blas;
+    *only = ln_value_stays_within(result.uses, n_ops) && !by_blas;
     return ops->linear.x == result.at && wanted->n_rows == result.n_rows &&
            wanted->stride == result.dim && ln_act_view_of(wanted).cols == result.dim;
 }
@@ -69,7 +69,7 @@ static bool wants_result(const ln_op *ops, size_t n_ops, const result_rows &resu
 int ln_cuda_norm_convert(const ln_op *norm, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
                       ln_converted_act *x, ln_cuda_stream stream) {
     const ln_op_norm *p = &norm->norm;
-    result_rows result = {p->out, p->n_rows, p->norm->dim, p->n_readers};
+    result_rows result = {p->out, p->n_rows, p->norm->dim, &step->uses[norm->out[LN_OUT]]};
     ln_converted_act wanted;
     bool only, fits = wants_result(ops, n_ops, result, x, &wanted, &only);
     x->of = NULL;
@@ -85,7 +85,8 @@ int ln_cuda_norm_convert(const ln_op *norm, const ln_op *ops, size_t n_ops, cons
 int ln_cuda_attention_convert(const ln_op *qkv, const ln_op *attention, const ln_op *ops, size_t n_ops,
                            const ln_cuda_step *step, ln_converted_act *x, ln_cuda_stream stream) {
     const ln_op_attention *p = &attention->attention;
-    result_rows result = {p->out, step->batch.n_tokens, p->n_heads * p->kv->v_dim, 0};
+    result_rows result = {p->out, step->batch.n_tokens, p->n_heads * p->kv->v_dim,
+                          &step->uses[attention->out[LN_OUT]]};
     ln_converted_act wanted;
     bool only, fits = n_ops > 0 && wants_result(ops, n_ops, result, x, &wanted, &only);
     x->of = NULL;
@@ -106,11 +107,12 @@ int ln_cuda_attention_convert(const ln_op *qkv, const ln_op *attention, const ln
                              stream);
 }
 
-bool ln_gemm_converts_result(const ln_op *ops, size_t n_next, const ln_gemm_args &args,
-                            const ln_converted_act *x, ln_converted_act *next, bool *only) {
+bool ln_gemm_converts_result(const ln_op *ops, size_t n_next, const ln_cuda_step *step,
+                             const ln_gemm_args &args, const ln_converted_act *x,
+                             ln_converted_act *next, bool *only) {
     const ln_op_linear *p = &ops->linear;
     const ln_epilogue &e = args.parts[0].epilogue;
-    result_rows result = {e.out, args.n_rows, e.n_out, p->n_readers};
+    result_rows result = {e.out, args.n_rows, e.n_out, &step->uses[ops->out[LN_OUT]]};
     int kind = (int)p->weight->layout;
     *only = false;
     if (p->gate == NULL || n_next == 0 || (kind != LN_LAYOUT_BF16 && kind != LN_LAYOUT_F8_ROW) ||

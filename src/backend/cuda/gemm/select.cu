@@ -64,8 +64,8 @@ ln_gemm_args ln_gemm_make_args(const ln_op *ops, size_t n_ops, const ln_converte
     return args;
 }
 
-int ln_cuda_gemm(const ln_op *ops, size_t n_ops, size_t n_next, ln_converted_act *x,
-                        ln_cuda_stream stream) {
+int ln_cuda_gemm(const ln_op *ops, size_t n_ops, size_t n_next, const ln_cuda_step *step,
+                 ln_converted_act *x, ln_cuda_stream stream) {
     const ln_op_linear *p = &ops->linear;
     int kind = (int)p->weight->layout;
     if (ln_cublaslt_takes(x->blas, ops, n_ops)) {
@@ -84,7 +84,7 @@ int ln_cuda_gemm(const ln_op *ops, size_t n_ops, size_t n_next, ln_converted_act
             x->of = NULL;
     ln_converted_act next;
     bool only;
-    args.converts = ln_gemm_converts_result(ops, n_next, args, x, &next, &only);
+    args.converts = ln_gemm_converts_result(ops, n_next, step, args, x, &next, &only);
     args.leaves_out = args.converts && only;
     if (args.converts && kind == LN_LAYOUT_F8_ROW)
         return run_gate(args, x, &next, stream);

@@ -106,8 +106,8 @@ typedef struct ln_converted_act {
  * that multiply the same x, without gate and residual. 0: the first is for other kernels. */
 size_t ln_cuda_gemm_fusable(const ln_op *ops, size_t n_ops);
 /* Runs as many. The n_next linears behind them, which go together, may get their x ready. */
-int ln_cuda_gemm(const ln_op *ops, size_t n_ops, size_t n_next, ln_converted_act *x,
-                 ln_cuda_stream stream);
+int ln_cuda_gemm(const ln_op *ops, size_t n_ops, size_t n_next, const ln_cuda_step *step,
+                 ln_converted_act *x, ln_cuda_stream stream);
 /* Whether the operation is a linear of tiles with one matrix for each group of rows, and runs it.
  */
 bool ln_cuda_takes_grouped_gemm(const ln_op *op);

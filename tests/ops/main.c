@@ -1,15 +1,51 @@
 /* Every operation of a backend against the scalar kernels, on fresh random inputs and odd shapes;
  * and the same bits for a row whatever else is in the batch.
  * usage: linnet-ops-test [--backend NAME] [--precision fast] [--batch-invariant off] [--seed N]
- * [--only PATTERN] [--part K/N] [--brief on]; a pattern of names of tests has * for any part. Part
- * K of N, from 0 on, has every Nth case, and `brief` few steps and layers of each, and no prompt's
- * rows once more in smaller batches: for tools that watch every access. Exit status 77: there is no
- * such device. */
+ * [--cpu ISA] [--only PATTERN] [--part K/N] [--brief on] [--bits FOLDER] [--record FOLDER]; a
+ * pattern of names of tests has * for any part. Part K of N, from 0 on, has every Nth case, and
+ * `brief` few steps and layers of each, and no prompt's rows once more in smaller batches: for
+ * tools that watch every access. `record` writes hashes of all results to a file of the folder, and
+ * `bits` compares them with those that were recorded (bits.h): with all tests and the usual seed.
+ * Exit status 77: there is no such device. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/cpu.h"
+#include "ops/bits.h"
 #include "ops/ops.h"
 #include "test_backend.h"
+
+static int begin_test(void **state) {
+    bits_begin_test(*state);
+    return 0;
+}
+
+/* Runs a group whose tests tell bits.h their names. */
+static int run_group(const char *name, const struct CMUnitTest *tests, size_t n) {
+    struct CMUnitTest named[64];
+    assert_true(n <= sizeof named / sizeof *named);
+    for (size_t i = 0; i < n; i++) {
+        named[i] = tests[i];
+        named[i].setup_func = begin_test;
+        named[i].initial_state = (void *)(uintptr_t)tests[i].name;
+    }
+    return _cmocka_run_group_tests(name, named, n, NULL, NULL);
+}
+
+/* FOLDER/BACKEND[-ISA]-PRECISION.txt */
+static const char *bits_path(const char *folder, const ln_backend_options *options) {
+    static char path[512];
+    const char *isa = options->isa, *backend = subject.backend->vtable->name;
+    bool is_auto = strcmp(isa, "auto") == 0;
+    for (size_t i = 0; is_auto && ln_cpu_set(i) != NULL; i++)
+        if (ln_cpu_set(i)->is_usable())
+            isa = ln_cpu_set(i)->isa;
+    bool on_device = subject.backend->vtable->on_device;
+    snprintf(path, sizeof path, "%s/%s%s%s-%s%s.txt", folder, backend, on_device ? "" : "-",
+             on_device ? "" : isa, options->exact ? "exact" : "fast",
+             options->lets_rows_vary ? "-vary" : "");
+    return path;
+}
 
 static ln_status create(const char *name, const ln_backend_options *options, side *s,
                         ln_error *err) {
@@ -29,7 +65,7 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
 }
 
 int main(int argc, char **argv) {
-    const char *name = "cpu";
+    const char *name = "cpu", *recorded = NULL, *record = NULL;
     ln_backend_options options = {.isa = "auto", .n_threads = 2, .exact = true};
     ln_backend_options of_oracle = {.isa = "scalar", .n_threads = 2, .exact = true};
     ln_error err = {0};
@@ -42,6 +78,12 @@ int main(int argc, char **argv) {
             options.lets_rows_vary = strcmp(argv[i + 1], "off") == 0;
         else if (strcmp(argv[i], "--seed") == 0)
             ops_seed = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--cpu") == 0)
+            options.isa = argv[i + 1];
+        else if (strcmp(argv[i], "--bits") == 0)
+            recorded = argv[i + 1];
+        else if (strcmp(argv[i], "--record") == 0)
+            record = argv[i + 1];
         else if (strcmp(argv[i], "--only") == 0)
             cmocka_set_test_filter(argv[i + 1]);
         else if (strcmp(argv[i], "--brief") == 0)
@@ -65,11 +107,15 @@ int main(int argc, char **argv) {
     oracle.is_oracle = true;
     ops_rows_vary = options.lets_rows_vary;
     ops_tolerance = options.exact ? 0 : 2e-2;
-    int failed = _cmocka_run_group_tests("linear", linear_tests, n_linear_tests, NULL, NULL);
-    failed |= _cmocka_run_group_tests("grouped", grouped_tests, n_grouped_tests, NULL, NULL);
-    failed |= _cmocka_run_group_tests("rows", row_tests, n_row_tests, NULL, NULL);
-    failed |= _cmocka_run_group_tests("attention", attention_tests, n_attention_tests, NULL, NULL);
-    failed |= _cmocka_run_group_tests("chain", chain_tests, n_chain_tests, NULL, NULL);
+    int failed = run_group("linear", linear_tests, n_linear_tests);
+    failed |= run_group("grouped", grouped_tests, n_grouped_tests);
+    failed |= run_group("rows", row_tests, n_row_tests);
+    failed |= run_group("attention", attention_tests, n_attention_tests);
+    failed |= run_group("chain", chain_tests, n_chain_tests);
+    if (record != NULL && !bits_write(bits_path(record, &options)))
+        failed = 1;
+    if (recorded != NULL && !bits_compare(bits_path(recorded, &options)))
+        failed = 1;
     subject.backend->vtable->destroy(subject.backend);
     oracle.backend->vtable->destroy(oracle.backend);
     return failed != 0;

@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "base/rng.h"
 #include "format/quants.h"
+#include "ops/bits.h"
 
 side subject, oracle;
 uint64_t ops_seed = 7;
@@ -90,11 +91,14 @@ float *get(side *s, float *x, size_t n) {
     float *copy = malloc((n + 1) * sizeof *copy);
     assert_non_null(copy);
     memcpy(copy, host, n * sizeof *copy);
+    if (!s->is_oracle)
+        bits_add("all", copy, n);
     return copy;
 }
 
 void assert_near(const char *what, const float *got, const float *want, size_t n, double most) {
     double difference = 0, norm = 0;
+    bits_add(what, got, n);
     for (size_t i = 0; i < n; i++) {
         difference += pow((double)got[i] - (double)want[i], 2);
         norm += pow((double)want[i], 2);

@@ -28,7 +28,6 @@ need libutf8proc-dev pkg-config --exists libutf8proc
 need libxxhash-dev pkg-config --exists libxxhash
 need libedit-dev pkg-config --exists libedit
 need libevent-dev pkg-config --exists libevent_core
-need libhttp-parser-dev test -e /usr/include/http_parser.h
 need libssl-dev pkg-config --exists libssl
 need libcmocka-dev pkg-config --exists cmocka
 if [ "${1:-build}" = check ]; then

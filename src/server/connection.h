@@ -5,9 +5,9 @@
 
 #include <event2/buffer.h>
 #include <event2/event.h>
-#include <http_parser.h>
 
 #include "server/http.h"
+#include "server/http/parser.h"
 #include "server/tls.h"
 
 typedef enum ln_connection_state {
@@ -30,35 +30,19 @@ struct ln_connection {
     struct evbuffer *out;
     ln_strbuf pending; /* bytes of requests to come, not parsed yet */
     ln_connection_state state;
-    http_parser parser;
-    ln_strbuf field, value; /* the header that is being read */
-    ln_strbuf headers;      /* of the response, added by the handler */
-    size_t head_bytes, n_headers, n_blank;
+    ln_http_parser parser; /* of the request that is being read */
+    ln_strbuf headers;     /* of the response, added by the handler */
+    size_t n_headers, n_blank;
     size_t lingered_bytes;
     int refusal; /* status of a broken rule; 0: none */
     const char *refusal_text;
-    char *target; /* owned, while the head is read */
-    /* of the request's line, which the parser reads leniently: its spaces and last bytes */
-    unsigned n_line_spaces, n_line_tail;
-    char line_tail[9];
-    bool has_line;
-    char last_byte;     /* that the parser has used */
-    bool is_last_chunk; /* of the body */
-    bool ends_line;     /* the parser stopped behind the end of a line of the chunked coding, */
-    bool ends_size;     /* namely that of a size */
-    bool is_dirty;      /* the line that is read has control characters, */
-    bool is_quoted;     /* and is in a quoted string, */
-    bool is_escaped;    /* behind a backslash, */
-    bool is_return;     /* behind a carriage return */
-    unsigned n_hosts, n_codings; /* headers */
-    bool reads_value;            /* the last callback was on_header_value */
-    bool skips_body;             /* on_head did not want it */
-    bool has_body;               /* the head announces one */
-    bool keeps_alive;            /* after this exchange */
-    bool is_chunked;             /* the response in parts */
-    bool is_parsing;             /* inside the loop of ln_connection_feed */
-    bool is_active;              /* an exchange has begun and is not over */
-    bool is_whole;               /* the request was handed to on_request */
+    unsigned n_hosts; /* host headers */
+    bool skips_body;  /* on_head did not want it */
+    bool keeps_alive; /* after this exchange */
+    bool is_chunked;  /* the response in parts */
+    bool is_parsing;  /* inside the loop of ln_connection_feed */
+    bool is_active;   /* an exchange has begun and is not over */
+    bool is_whole;    /* the request was handed to on_request */
     bool expects_continue;
     bool is_timed; /* the deadline of its first head runs since it was accepted */
     bool is_late;  /* it was accepted while the server drains */

@@ -19,23 +19,16 @@ void ln_exchange_reset(ln_connection *connection) {
     free(exchange->path);
     free(exchange->credential);
     free(exchange->origin);
-    free(connection->target);
+    ln_http_parser_free(&connection->parser);
     ln_strbuf_free(&exchange->body);
-    ln_strbuf_free(&connection->field);
-    ln_strbuf_free(&connection->value);
     ln_strbuf_free(&connection->headers);
     *exchange = (ln_exchange){.peer = connection->peer};
     ln_strbuf_init(&exchange->body);
-    ln_strbuf_init(&connection->field);
-    ln_strbuf_init(&connection->value);
     ln_strbuf_init(&connection->headers);
-    connection->target = NULL;
-    connection->head_bytes = connection->n_headers = connection->n_blank = 0;
+    connection->n_headers = connection->n_blank = 0;
     connection->refusal = 0;
-    connection->n_line_spaces = connection->n_line_tail = 0;
-    connection->has_line = connection->is_last_chunk = connection->ends_line = false;
-    connection->n_hosts = connection->n_codings = 0;
-    connection->reads_value = connection->skips_body = connection->has_body = false;
+    connection->n_hosts = 0;
+    connection->skips_body = false;
     connection->expects_continue = connection->is_chunked = false;
     connection->is_active = connection->is_whole = false;
 }
@@ -131,10 +124,21 @@ static void end_exchange(ln_connection *connection) {
 
 static const char *phrase_of(int status) {
     switch (status) {
-#define STATUS_PHRASE(number, name, text)                                                          \
-    case number: return #text;
-        HTTP_STATUS_MAP(STATUS_PHRASE)
-#undef STATUS_PHRASE
+    case 200: return "OK";
+    case 204: return "No Content";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 413: return "Payload Too Large";
+    case 415: return "Unsupported Media Type";
+    case 417: return "Expectation Failed";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 503: return "Service Unavailable";
+    case 505: return "HTTP Version Not Supported";
     default: return "Unknown";
     }
 }
@@ -153,7 +157,7 @@ static const char *date_of(ln_http *http) {
 /* The head of a response; length < 0: in parts. */
 static void put_head(ln_connection *connection, int status, const char *type, ssize_t length) {
     ln_exchange *exchange = &connection->exchange;
-    bool is_old = connection->parser.http_minor == 0 && !exchange->is_bad;
+    bool is_old = connection->parser.minor_version == 0 && !exchange->is_bad;
     connection->is_chunked = length < 0 && !is_old;
     if ((length < 0 && is_old) || connection->http->is_draining)
         connection->keeps_alive = false; /* the end of the connection is that of the body */

@@ -73,11 +73,11 @@ static double measure(ln_sampler *sampler, const linnet_sampling *sampling, cons
         linnet_sampling own = *sampling;
         own.seed = run;
         memcpy(logits, fresh + run % 4 * N_VOCAB, N_VOCAB * sizeof *logits);
-        ln_sample_place place = {
+        ln_sample_context context = {
             .tokens = tokens, .n_tokens = N_TOKENS, .mirostat_excess = &excess};
         int32_t token;
         double begin = thread_us();
-        if (ln_sampler_sample(sampler, &own, &place, logits, &token, &err) != LINNET_OK) {
+        if (ln_sampler_sample(sampler, &own, &context, logits, &token, &err) != LINNET_OK) {
             fprintf(stderr, "%s\n", err.message);
             exit(1);
         }

@@ -124,9 +124,9 @@ static bool arrive(sim *s, size_t index) {
         .n_live = 1,
         .n_prompt = r->n_prompt,
         .priority = (int32_t)(uniform(args, index, DRAW_PRIORITY) * 3),
-        .root = ln_kv_prefix_root(&s->kv, "", 0),
+        .root = ln_kv_cache_root(&s->kv, "", 0),
     };
-    r->n_ahead = s->scheduler.waiting.n_groups + s->scheduler.swapped.n_groups;
+    r->n_ahead = s->scheduler.queues.waiting.n_groups + s->scheduler.queues.swapped.n_groups;
     r->n_admissions = s->scheduler.n_admissions;
     ln_scheduler_add(&s->scheduler, &r->group);
     return true;
@@ -156,7 +156,7 @@ static double step_seconds(const sim *s) {
 static void note_admission(sim *s, sim_request *r) {
     uint64_t n_before = s->scheduler.n_admissions - r->n_admissions;
     size_t turn = s->args->by_priority ? OVERDUE_TURN : 1;
-    uint64_t again = s->scheduler.n_recompute_preemptions;
+    uint64_t again = s->scheduler.preemption.n_recomputed;
     double promised = (double)(turn * (r->n_ahead + s->args->max_seqs + 1) + again);
     if ((double)n_before / promised > s->worst_wait)
         s->worst_wait = (double)n_before / promised;
@@ -291,8 +291,8 @@ static void report(const sim *s, double *values, double wall_s) {
            (unsigned long long)s->n_computed_tokens, (unsigned long long)s->kv.n_hit_tokens,
            (unsigned long long)s->kv.n_query_tokens);
     printf("preemptions: %llu by swap, %llu by recompute\n",
-           (unsigned long long)s->scheduler.n_swap_preemptions,
-           (unsigned long long)s->scheduler.n_recompute_preemptions);
+           (unsigned long long)s->scheduler.preemption.n_swapped,
+           (unsigned long long)s->scheduler.preemption.n_recomputed);
     printf("overhead: %.1f us per step; %.1f us with %zu sequences in it (%zu steps)\n",
            s->overhead_us / (double)s->n_steps,
            s->n_full_steps > 0 ? s->full_us / (double)s->n_full_steps : 0.0, args->max_seqs,
@@ -331,8 +331,8 @@ static bool prepare(sim *s) {
     ln_kv_cache_init(&s->kv, &shape, s->memory[0]);
     ln_scheduler_init(&s->scheduler, &budget, &options, &s->kv, s->memory[1]);
     ln_step_init(&s->step, &budget, &shape, s->memory[2]);
-    s->scheduler.costs = (ln_preemption_costs){.ns_per_token = args->token_us * 1e3,
-                                               .ns_per_block = {args->block_us * 1e3}};
+    s->scheduler.preemption.costs = (ln_preemption_costs){.ns_per_token = args->token_us * 1e3,
+                                                          .ns_per_block = {args->block_us * 1e3}};
     make_trace(s);
     return true;
 }

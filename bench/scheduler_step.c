@@ -79,8 +79,8 @@ static void run(const char *name, size_t n_blocks) {
         }
     }
     printf("%-28s %8.1f us a step, longest %8.1f, %zu running, %llu preemptions\n", name,
-           (double)total_ns * 1e-3 / STEPS, (double)longest_ns * 1e-3, scheduler.n_running,
-           (unsigned long long)scheduler.n_recompute_preemptions);
+           (double)total_ns * 1e-3 / STEPS, (double)longest_ns * 1e-3, scheduler.queues.n_running,
+           (unsigned long long)scheduler.preemption.n_recomputed);
     for (size_t i = 0; i < 3; i++)
         free(memory[i]);
     free(works);

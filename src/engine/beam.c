@@ -101,7 +101,7 @@ static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_be
     ln_status status = LINNET_OK;
     linnet_logprob *top = beams->top + row * beams->n_steps;
     const linnet_sampling *sampling = &request->options.sampling;
-    ln_sample_place place = {
+    ln_sample_context context = {
         .tokens = sequence->tokens, .n_tokens = sequence->n_tokens, .rules = &request->rules};
     ln_logprobs_take(sampler, logits, beams->shown + row * beams->n_top, beams->n_top);
     ln_logprobs_get_all(sampler, logits);
@@ -116,9 +116,9 @@ static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_be
         forbid_row(beams, row);
         return LINNET_OK;
     }
-    ln_rules_apply(&place, logits);
-    ln_penalties_apply(sampler, sampling, &place, logits);
-    ln_dry_apply(sampler, sampling, &place, logits);
+    ln_rules_apply(&context, logits);
+    ln_penalties_apply(sampling, &context, sampler->marks, logits);
+    ln_dry_apply(sampling, &context, sampler->marks, sampler->lengths, logits);
     LN_TRY(check_numbers(logits, sampler->n_vocab, err));
     ln_logprobs_select(sampler, logits, top, beams->n_steps);
     for (size_t i = 0; i < beams->n_steps; i++)

@@ -96,7 +96,7 @@ static ln_status measure_copies(linnet_engine *engine, ln_error *err) {
             double ns = (double)(ln_clock_ns() - begin_ns) / 2;
             best_ns = i == 0 || ns < best_ns ? ns : best_ns;
         }
-        engine->scheduler.costs.ns_per_block[g] = best_ns;
+        engine->scheduler.preemption.costs.ns_per_block[g] = best_ns;
     }
     return LINNET_OK;
 }

@@ -60,16 +60,16 @@ static bool sample(linnet_engine *engine, const ln_sequence *sequence, size_t nu
                    float *logits) {
     const linnet_request *request = sequence->group->request;
     double excess = sequence->mirostat_excess;
-    ln_sample_place place = {.tokens = sequence->tokens,
-                             .n_tokens = sequence->n_tokens + number,
-                             .index = sequence->index,
-                             .rules = &request->rules,
-                             .mirostat_excess = &excess};
+    ln_sample_context context = {.tokens = sequence->tokens,
+                                 .n_tokens = sequence->n_tokens + number,
+                                 .index = sequence->index,
+                                 .rules = &request->rules,
+                                 .mirostat_excess = &excess};
     int32_t token;
-    if (ln_sampler_sample(ln_engine_sampler(engine), &request->options.sampling, &place, logits,
+    if (ln_sampler_sample(ln_engine_sampler(engine), &request->options.sampling, &context, logits,
                           &token, NULL) != LINNET_OK)
         return false;
-    request->outputs[sequence->index].tokens[place.n_tokens] = token;
+    request->outputs[sequence->index].tokens[context.n_tokens] = token;
     return true;
 }
 

@@ -31,14 +31,14 @@ static void show_state(linnet_engine *engine) {
     ln_stat_set(&stats->n_kv_cached, n_cached);
     ln_stat_set(&stats->n_swap_blocks, n_swap);
     ln_stat_set(&stats->n_swap_used, n_swap - n_swap_free);
-    ln_stat_set(&stats->n_waiting, scheduler->waiting.n_groups);
-    ln_stat_set(&stats->n_running, scheduler->n_running);
-    ln_stat_set(&stats->n_swapped, scheduler->swapped.n_groups);
+    ln_stat_set(&stats->n_waiting, scheduler->queues.waiting.n_groups);
+    ln_stat_set(&stats->n_running, scheduler->queues.n_running);
+    ln_stat_set(&stats->n_swapped, scheduler->queues.swapped.n_groups);
     ln_stat_set(&stats->n_prompt_tokens, scheduler->n_prompt_tokens);
     ln_stat_set(&stats->n_prefix_query_tokens, kv->n_query_tokens);
     ln_stat_set(&stats->n_prefix_hit_tokens, kv->n_hit_tokens);
-    ln_stat_set(&stats->n_swap_preemptions, scheduler->n_swap_preemptions);
-    ln_stat_set(&stats->n_recompute_preemptions, scheduler->n_recompute_preemptions);
+    ln_stat_set(&stats->n_swap_preemptions, scheduler->preemption.n_swapped);
+    ln_stat_set(&stats->n_recompute_preemptions, scheduler->preemption.n_recomputed);
     ln_stat_set(&stats->n_swapped_blocks, kv->n_swapped_blocks);
 }
 
@@ -89,10 +89,10 @@ static void end_if_early(linnet_engine *engine, ln_sequence_group *group, bool s
 /* Ends the groups that were cancelled or are late, or all of them. */
 static void end_early(linnet_engine *engine, bool stopping, uint64_t now_ns) {
     ln_scheduler *scheduler = &engine->scheduler;
-    ln_group_queue *queues[] = {&scheduler->swapped, &scheduler->waiting};
+    ln_group_queue *queues[] = {&scheduler->queues.swapped, &scheduler->queues.waiting};
     engine->deadline_ns = UINT64_MAX;
-    for (size_t i = scheduler->n_running; i-- > 0;)
-        end_if_early(engine, scheduler->running[i], stopping, now_ns);
+    for (size_t i = scheduler->queues.n_running; i-- > 0;)
+        end_if_early(engine, scheduler->queues.running[i], stopping, now_ns);
     for (size_t i = 0; i < 2; i++)
         for (ln_sequence_group *group = queues[i]->first, *next; group != NULL; group = next) {
             next = group->next;
@@ -153,8 +153,8 @@ static void check_draft(linnet_engine *engine, const ln_chunk *chunk, float *log
 static void guess(linnet_engine *engine) {
     ln_draft *draft = &engine->draft;
     size_t most = engine->plan.draft_tokens, n_decoding = 0;
-    for (size_t g = 0; g < engine->scheduler.n_running && most > 0; g++) {
-        const ln_sequence_group *group = engine->scheduler.running[g];
+    for (size_t g = 0; g < engine->scheduler.queues.n_running && most > 0; g++) {
+        const ln_sequence_group *group = engine->scheduler.queues.running[g];
         for (size_t i = 0; i < group->n_sequences; i++) {
             ln_sequence *sequence = &group->sequences[i];
             sequence->n_draft = ln_speculate_length(sequence, most);
@@ -355,14 +355,15 @@ static void fail(linnet_engine *engine, const ln_error *err) {
         ln_execute_drop(engine);
     engine->is_ahead = false;
     ln_scheduler_fail(scheduler);
-    while (scheduler->n_running > 0)
-        end_group(engine, scheduler->running[scheduler->n_running - 1], LINNET_FINISH_ERROR, err);
+    while (scheduler->queues.n_running > 0)
+        end_group(engine, scheduler->queues.running[scheduler->queues.n_running - 1],
+                  LINNET_FINISH_ERROR, err);
 }
 
 /* What a token of a prompt costs: of steps that hardly do anything else, the later the more. */
 static void learn_cost(linnet_engine *engine, uint64_t step_ns) {
     const ln_scheduler *scheduler = &engine->scheduler;
-    double *cost = &engine->scheduler.costs.ns_per_token;
+    double *cost = &engine->scheduler.preemption.costs.ns_per_token;
     double measured = (double)step_ns / (double)scheduler->n_tokens;
     if (scheduler->n_tokens >= 4 * scheduler->n_chunks)
         *cost += (measured - *cost) * (*cost > 0 ? 0.25 : 1);

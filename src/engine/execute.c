@@ -19,15 +19,15 @@ static bool suits(const ln_chunk *chunk, size_t n_more, ln_draw *draw, int32_t *
     const linnet_request *request = group->request;
     const linnet_request_options *options = &request->options;
     size_t n_top = options->logprobs ? (size_t)options->top_logprobs : 0;
-    ln_sample_place place = {.tokens = sequence->tokens,
-                             .n_tokens = sequence->n_tokens + n_more,
-                             .index = sequence->index,
-                             .rules = &request->rules};
+    ln_sample_context context = {.tokens = sequence->tokens,
+                                 .n_tokens = sequence->n_tokens + n_more,
+                                 .index = sequence->index,
+                                 .rules = &request->rules};
     bool is_draw = chunk->n_logits == 1 && chunk->n_draft == 0 && group->is_forked &&
                    sequence->n_cached + chunk->n_tokens == sequence->n_tokens &&
                    !group->wants_all_logits && options->kind == LINNET_REQUEST_GENERATE &&
                    request->beams == NULL && request->grammar == NULL && n_top <= LN_DRAW_TOP &&
-                   ln_sampler_is_draw(&options->sampling, &place, draw, words);
+                   ln_sampler_is_draw(&options->sampling, &context, draw, words);
     if (is_draw && wants_report(group))
         draw->reports = 1 + (uint32_t)n_top;
     return is_draw;

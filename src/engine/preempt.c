@@ -1,17 +1,30 @@
 #include "engine/preempt.h"
 
-#include "engine/order.h"
 #include "kv/swap.h"
 
-/* Writes the group's rows to s->rows, with the tokens that each will hold; returns their number. */
-static size_t collect_rows(ln_scheduler *s, const ln_sequence_group *group) {
+/* ---- memory ----------------------------------------------------------------------------- */
+
+size_t ln_preemption_plan(ln_layout *layout, size_t max_seqs) {
+    return ln_layout_add(layout, 2 * max_seqs, sizeof(size_t));
+}
+
+void ln_preemption_init(ln_preemption *preemption, linnet_preemption mode, size_t max_seqs,
+                        void *memory) {
+    size_t *rows = memory;
+    *preemption = (ln_preemption){.mode = mode, .rows = rows, .row_tokens = rows + max_seqs};
+}
+
+/* ---- swap or recompute ------------------------------------------------------------------ */
+
+/* Writes the group's rows to p->rows, with the tokens that each will hold; returns their number. */
+static size_t collect_rows(ln_preemption *p, const ln_sequence_group *group) {
     size_t n_rows = 0;
     for (size_t i = 0; i < group->n_sequences; i++) {
         const ln_sequence *sequence = &group->sequences[i];
         if (!sequence->has_row)
             continue;
-        s->rows[n_rows] = sequence->kv_row;
-        s->row_tokens[n_rows++] = sequence->n_tokens;
+        p->rows[n_rows] = sequence->kv_row;
+        p->row_tokens[n_rows++] = sequence->n_tokens;
     }
     return n_rows;
 }
@@ -30,55 +43,58 @@ static size_t count_computed(const ln_sequence_group *group) {
 }
 
 /* Whether to copy blocks out and in is cheaper than to compute them again. */
-static bool prefers_swap(const ln_scheduler *s, const ln_sequence_group *group, size_t n_rows) {
-    if (s->options.preemption != LINNET_PREEMPTION_AUTO)
-        return s->options.preemption == LINNET_PREEMPTION_SWAP;
+static bool prefers_swap(const ln_preemption *p, ln_kv_cache *kv, const ln_sequence_group *group,
+                         size_t n_rows) {
+    if (p->mode != LINNET_PREEMPTION_AUTO)
+        return p->mode == LINNET_PREEMPTION_SWAP;
     size_t counts[LN_KV_MAX_GROUPS];
     double copy_ns = 0;
-    ln_kv_swap_count(s->kv, s->rows, n_rows, counts);
-    for (size_t g = 0; g < s->kv->n_groups; g++)
-        copy_ns += 2 * s->costs.ns_per_block[g] * (double)counts[g];
-    return copy_ns < s->costs.ns_per_token * (double)count_computed(group);
+    ln_kv_swap_count(kv, p->rows, n_rows, counts);
+    for (size_t g = 0; g < kv->n_groups; g++)
+        copy_ns += 2 * p->costs.ns_per_block[g] * (double)counts[g];
+    return copy_ns < p->costs.ns_per_token * (double)count_computed(group);
 }
 
-static bool swap_out(ln_scheduler *s, ln_sequence_group *group) {
-    size_t n_rows = collect_rows(s, group), n_swap_rows = s->kv->n_rows - s->budget.max_seqs;
+static bool swap_out(ln_preemption *p, ln_queues *queues, ln_kv_cache *kv,
+                     ln_sequence_group *group) {
+    size_t n_rows = collect_rows(p, group), max_swap_rows = kv->n_rows - queues->max_seqs;
     if (group->needs_encoder || count_computed(group) == 0 ||
-        s->n_swap_rows + n_rows > n_swap_rows || !prefers_swap(s, group, n_rows) ||
-        !ln_kv_swap_out(s->kv, s->rows, n_rows))
+        p->n_swap_rows + n_rows > max_swap_rows || !prefers_swap(p, kv, group, n_rows) ||
+        !ln_kv_swap_out(kv, p->rows, n_rows))
         return false;
-    s->n_swap_rows += n_rows;
+    p->n_swap_rows += n_rows;
     group->state = LN_GROUP_SWAPPED;
-    ln_order_insert(s, &s->swapped, group);
-    s->n_swap_preemptions++;
+    ln_queues_insert(queues, &queues->swapped, group);
+    p->n_swapped++;
     return true;
 }
 
-void ln_preempt(ln_scheduler *s, ln_sequence_group *group) {
-    ln_order_unrun(s, group);
-    if (swap_out(s, group))
+void ln_preempt(ln_preemption *p, ln_queues *queues, ln_kv_cache *kv, ln_sequence_group *group) {
+    ln_queues_unrun(queues, group);
+    if (swap_out(p, queues, kv, group))
         return;
     for (size_t i = 0; i < group->n_sequences; i++) {
         ln_sequence *sequence = &group->sequences[i];
         if (sequence->has_row)
-            ln_kv_cache_release(s->kv, sequence->kv_row);
+            ln_kv_cache_release(kv, sequence->kv_row);
         sequence->has_row = false;
         sequence->n_cached = 0;
     }
     group->is_forked = false;
     group->needs_encoder = group->n_encoder > 0;
     group->state = LN_GROUP_WAITING;
-    ln_order_insert(s, &s->waiting, group);
-    s->n_recompute_preemptions++;
+    ln_queues_insert(queues, &queues->waiting, group);
+    p->n_recomputed++;
 }
 
-bool ln_preempt_resume(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
-    size_t n_rows = collect_rows(s, group);
-    if (s->n_seqs + group->n_live > s->budget.max_seqs ||
-        !ln_kv_swap_in(s->kv, s->rows, s->row_tokens, n_rows, s->n_running == 0))
+bool ln_preempt_resume(ln_preemption *p, ln_queues *queues, ln_kv_cache *kv,
+                       ln_sequence_group *group, size_t *place) {
+    size_t n_rows = collect_rows(p, group);
+    if (queues->n_seqs + group->n_live > queues->max_seqs ||
+        !ln_kv_swap_in(kv, p->rows, p->row_tokens, n_rows, queues->n_running == 0))
         return false;
-    ln_group_queue_remove(&s->swapped, group);
-    s->n_swap_rows -= n_rows;
-    *place = ln_order_run(s, group);
+    ln_group_queue_remove(&queues->swapped, group);
+    p->n_swap_rows -= n_rows;
+    *place = ln_queues_run(queues, group);
     return true;
 }

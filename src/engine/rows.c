@@ -71,11 +71,11 @@ static void take_token(ln_row *row, const ln_sampler *sampler, int32_t token) {
 ln_status ln_row_choose(linnet_engine *engine, ln_sampler *sampler, ln_row *row, ln_error *err) {
     ln_sequence *sequence = row->sequence;
     linnet_request *request = sequence->group->request;
-    ln_sample_place place = {.tokens = sequence->tokens,
-                             .n_tokens = sequence->n_tokens,
-                             .index = sequence->index,
-                             .rules = &request->rules,
-                             .mirostat_excess = &sequence->mirostat_excess};
+    ln_sample_context context = {.tokens = sequence->tokens,
+                                 .n_tokens = sequence->n_tokens,
+                                 .index = sequence->index,
+                                 .rules = &request->rules,
+                                 .mirostat_excess = &sequence->mirostat_excess};
     size_t n_prompt = sequence->group->n_prompt;
     bool is_complete = false; /* the grammar's text */
     ln_status status = LINNET_OK;
@@ -101,7 +101,7 @@ ln_status ln_row_choose(linnet_engine *engine, ln_sampler *sampler, ln_row *row,
     if (is_complete)
         row->finish = LINNET_FINISH_STOP;
     else
-        LN_TRY(ln_sampler_sample(sampler, &request->options.sampling, &place, row->logits, &token,
+        LN_TRY(ln_sampler_sample(sampler, &request->options.sampling, &context, row->logits, &token,
                                  err));
     if (!is_complete)
         take_token(row, sampler, token);

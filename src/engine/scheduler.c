@@ -1,9 +1,5 @@
 #include "engine/scheduler.h"
 
-#include "engine/order.h"
-#include "engine/preempt.h"
-#include "kv/prefix.h"
-
 enum {
     OVERDUE_TURN = 64, /* with priorities, every so many admissions go to who waits longest */
     LOOK_AHEAD = 64    /* waiting groups that are looked at behind long prompts that must wait */
@@ -12,15 +8,14 @@ enum {
 /* ---- memory ----------------------------------------------------------------------------- */
 
 typedef struct scheduler_layout {
-    size_t running, chunks, rows, row_tokens;
+    size_t running, chunks, preemption;
 } scheduler_layout;
 
 static scheduler_layout lay_out(const ln_step_budget *budget, ln_layout *layout) {
     scheduler_layout s;
     s.running = ln_layout_add(layout, budget->max_seqs, sizeof(ln_sequence_group *));
     s.chunks = ln_layout_add(layout, budget->max_seqs, sizeof(ln_chunk));
-    s.rows = ln_layout_add(layout, budget->max_seqs, sizeof(size_t));
-    s.row_tokens = ln_layout_add(layout, budget->max_seqs, sizeof(size_t));
+    s.preemption = ln_preemption_plan(layout, budget->max_seqs);
     return s;
 }
 
@@ -37,21 +32,24 @@ void ln_scheduler_init(ln_scheduler *scheduler, const ln_step_budget *budget,
         .budget = *budget,
         .options = *options,
         .kv = kv,
-        .running = (ln_sequence_group **)(void *)(base + s.running),
+        .queues = {.order = options->order,
+                   .running = (ln_sequence_group **)(void *)(base + s.running),
+                   .max_seqs = budget->max_seqs},
         .chunks = (ln_chunk *)(void *)(base + s.chunks),
-        .rows = (size_t *)(void *)(base + s.rows),
-        .row_tokens = (size_t *)(void *)(base + s.row_tokens),
     };
+    ln_preemption_init(&scheduler->preemption, options->preemption, budget->max_seqs,
+                       base + s.preemption);
 }
 
 bool ln_scheduler_is_idle(const ln_scheduler *s) {
-    return s->n_running == 0 && s->waiting.first == NULL && s->swapped.first == NULL;
+    return s->queues.n_running == 0 && s->queues.waiting.first == NULL &&
+           s->queues.swapped.first == NULL;
 }
 
 void ln_scheduler_add(ln_scheduler *s, ln_sequence_group *group) {
     group->arrival = s->n_arrivals++;
     group->state = LN_GROUP_WAITING;
-    ln_order_insert(s, &s->waiting, group);
+    ln_queues_insert(&s->queues, &s->queues.waiting, group);
 }
 
 /* ---- what a sequence lacks -------------------------------------------------------------- */
@@ -86,21 +84,25 @@ static bool is_prefilling(const ln_sequence_group *group) {
 
 static size_t count_decodes(const ln_scheduler *s) {
     size_t n = 0;
-    for (size_t g = 0; g < s->n_running; g++)
-        for (size_t i = 0; i < s->running[g]->n_sequences; i++)
-            n += tokens_missing(&s->running[g]->sequences[i]) == 1;
+    for (size_t g = 0; g < s->queues.n_running; g++)
+        for (size_t i = 0; i < s->queues.running[g]->n_sequences; i++)
+            n += tokens_missing(&s->queues.running[g]->sequences[i]) == 1;
     return n;
 }
 
 /* ---- chunks ----------------------------------------------------------------------------- */
 
+static void preempt(ln_scheduler *s, ln_sequence_group *group) {
+    ln_preempt(&s->preemption, &s->queues, s->kv, group);
+}
+
 /* Gives a sequence blocks, at the cost of groups behind `place` when there are none. */
 static bool make_room(ln_scheduler *s, const ln_sequence *sequence, size_t n_tokens, size_t place) {
     while (!ln_kv_cache_extend(s->kv, sequence->kv_row, sequence->n_cached,
                                sequence->n_cached + n_tokens)) {
-        if (s->n_running <= place + 1)
+        if (s->queues.n_running <= place + 1)
             return false;
-        ln_preempt(s, s->running[s->n_running - 1]);
+        preempt(s, s->queues.running[s->queues.n_running - 1]);
     }
     return true;
 }
@@ -146,8 +148,8 @@ static void add_chunk(ln_scheduler *s, const ln_chunk *chunk) {
     s->chunks[s->n_chunks++] = *chunk;
     s->n_tokens += chunk->n_tokens;
     s->n_logits += chunk->n_logits;
-    ln_kv_prefix_add(s->kv, sequence->kv_row, sequence->tokens,
-                     sequence->n_cached + chunk->n_tokens - chunk->n_draft);
+    ln_kv_cache_add_prefix(s->kv, sequence->kv_row, sequence->tokens,
+                           sequence->n_cached + chunk->n_tokens - chunk->n_draft);
 }
 
 /* Sequences that move together wait at their last token for the others. */
@@ -157,7 +159,7 @@ static bool must_wait(const ln_sequence_group *group, const ln_chunk *chunk) {
 
 /* The next tokens of a group's prompts. */
 static void add_prefill(ln_scheduler *s, size_t place) {
-    ln_sequence_group *group = s->running[place];
+    ln_sequence_group *group = s->queues.running[place];
     for (size_t i = 0; i < group->n_sequences; i++) {
         ln_sequence *sequence = &group->sequences[i];
         if (tokens_missing(sequence) < 2)
@@ -174,13 +176,13 @@ static void add_prefill(ln_scheduler *s, size_t place) {
 
 /* Blocks for all decodes of a group, or for none: then it is preempted itself. */
 static bool make_room_for_decodes(ln_scheduler *s, size_t place) {
-    ln_sequence_group *group = s->running[place];
+    ln_sequence_group *group = s->queues.running[place];
     for (size_t i = 0; i < group->n_sequences; i++) {
         const ln_sequence *sequence = &group->sequences[i];
         if (tokens_missing(sequence) != 1 || make_room(s, sequence, 1, place))
             continue;
         LN_BUG_ON(place == 0);
-        ln_preempt(s, group);
+        preempt(s, group);
         return false;
     }
     return true;
@@ -188,7 +190,7 @@ static bool make_room_for_decodes(ln_scheduler *s, size_t place) {
 
 /* The decodes of a group; false when it was preempted. */
 static bool add_decodes(ln_scheduler *s, size_t place) {
-    ln_sequence_group *group = s->running[place];
+    ln_sequence_group *group = s->queues.running[place];
     bool waits = group->moves_together && group->is_forked && is_prefilling(group);
     if (!waits && !make_room_for_decodes(s, place))
         return false;
@@ -210,7 +212,7 @@ static bool add_decodes(ln_scheduler *s, size_t place) {
  * where nothing has a chunk yet. */
 static void add_running(ln_scheduler *s, bool decodes) {
     s->n_decodes_left = decodes ? count_decodes(s) : 0;
-    for (size_t place = 0; place < s->n_running; place++) {
+    for (size_t place = 0; place < s->queues.n_running; place++) {
         if (decodes && !add_decodes(s, place))
             break; /* it was the last */
         add_prefill(s, place);
@@ -228,22 +230,22 @@ static bool is_too_long(const ln_scheduler *s, const ln_sequence_group *group) {
     size_t n_long = 0;
     if (!is_long(s, first_live(group)->n_tokens))
         return false;
-    for (size_t i = 0; i < s->n_running; i++)
-        n_long += s->running[i]->is_long && is_prefilling(s->running[i]);
+    for (size_t i = 0; i < s->queues.n_running; i++)
+        n_long += s->queues.running[i]->is_long && is_prefilling(s->queues.running[i]);
     return n_long >= s->options.max_long_prefills;
 }
 
 /* With priorities, the group that has waited longest is sometimes the first. */
 static void promote_oldest(ln_scheduler *s) {
-    ln_sequence_group *oldest = s->waiting.first;
+    ln_sequence_group *oldest = s->queues.waiting.first;
     if (s->options.order == LINNET_ORDER_FCFS || (s->n_admissions + 1) % OVERDUE_TURN != 0)
         return;
     for (ln_sequence_group *group = oldest; group != NULL; group = group->next)
         if (group->arrival < oldest->arrival)
             oldest = group;
-    ln_group_queue_remove(&s->waiting, oldest);
+    ln_group_queue_remove(&s->queues.waiting, oldest);
     oldest->is_overdue = true;
-    ln_order_insert(s, &s->waiting, oldest);
+    ln_queues_insert(&s->queues, &s->queues.waiting, oldest);
 }
 
 /* Runs a waiting group; false when there is no room for it. */
@@ -254,10 +256,10 @@ static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
                              .n_encoder = group->n_encoder,
                              .root = group->root,
                              .may_hit = !group->wants_all_logits,
-                             .is_alone = s->n_running == 0};
+                             .is_alone = s->queues.n_running == 0};
     if (group->n_live > 1) /* the others go on from here */
         arrival.n_tokens = group->n_prompt;
-    if (s->n_seqs + group->n_live > s->budget.max_seqs ||
+    if (s->queues.n_seqs + group->n_live > s->budget.max_seqs ||
         !ln_kv_cache_admit(s->kv, &arrival, &sequence->kv_row, &sequence->n_cached))
         return false;
     sequence->has_row = true;
@@ -270,17 +272,17 @@ static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
         s->n_prompt_tokens += group->n_prompt;
     }
     s->n_admissions++;
-    ln_group_queue_remove(&s->waiting, group);
-    *place = ln_order_run(s, group);
+    ln_group_queue_remove(&s->queues.waiting, group);
+    *place = ln_queues_run(&s->queues, group);
     return true;
 }
 
 /* The first waiting group that is not too long. */
 static ln_sequence_group *choose_waiting(ln_scheduler *s) {
     size_t n_looked = 0;
-    if (s->waiting.first != NULL)
+    if (s->queues.waiting.first != NULL)
         promote_oldest(s);
-    for (ln_sequence_group *group = s->waiting.first; group != NULL && n_looked < LOOK_AHEAD;
+    for (ln_sequence_group *group = s->queues.waiting.first; group != NULL && n_looked < LOOK_AHEAD;
          group = group->next, n_looked++)
         if (!is_too_long(s, group))
             return group;
@@ -288,7 +290,7 @@ static ln_sequence_group *choose_waiting(ln_scheduler *s) {
 }
 
 static uint64_t count_preempted(const ln_scheduler *s) {
-    return s->n_swap_preemptions + s->n_recompute_preemptions;
+    return s->preemption.n_swapped + s->preemption.n_recomputed;
 }
 
 /* With priorities, who waits with a higher one takes the place of who runs with a lower one, the
@@ -296,22 +298,23 @@ static uint64_t count_preempted(const ln_scheduler *s) {
  */
 static void make_way(ln_scheduler *s) {
     size_t place;
-    while (s->options.order == LINNET_ORDER_PRIORITY && s->n_running > 0) {
-        ln_sequence_group *first = choose_waiting(s), *last = s->running[s->n_running - 1];
+    while (s->options.order == LINNET_ORDER_PRIORITY && s->queues.n_running > 0) {
+        ln_sequence_group *first = choose_waiting(s),
+                          *last = s->queues.running[s->queues.n_running - 1];
         if (first == NULL || first->is_overdue || last->is_overdue ||
             first->priority >= last->priority)
             return;
         if (admit(s, first, &place))
             continue;
-        ln_preempt(s, last);
-        if (s->n_running == 0) /* all gave way: alone it has room */
+        preempt(s, last);
+        if (s->queues.n_running == 0) /* all gave way: alone it has room */
             admit(s, first, &place);
     }
 }
 
 /* A group that has just come in takes what room there is. */
 static void add_new(ln_scheduler *s, size_t place) {
-    ln_sequence_group *group = s->running[place];
+    ln_sequence_group *group = s->queues.running[place];
     bool moves = group->moves_together && group->is_forked; /* from the next step on */
     for (size_t i = 0; i < group->n_sequences && !moves; i++) {
         ln_sequence *sequence = &group->sequences[i];
@@ -329,8 +332,8 @@ static void add_waiting(ln_scheduler *s, uint64_t n_preempted) {
     size_t place;
     if (n_preempted != count_preempted(s))
         return;
-    while (s->n_tokens < s->budget.max_tokens && s->swapped.first != NULL) {
-        if (!ln_preempt_resume(s, s->swapped.first, &place))
+    while (s->n_tokens < s->budget.max_tokens && s->queues.swapped.first != NULL) {
+        if (!ln_preempt_resume(&s->preemption, &s->queues, s->kv, s->queues.swapped.first, &place))
             return;
         add_new(s, place);
     }
@@ -346,8 +349,8 @@ static void add_waiting(ln_scheduler *s, uint64_t n_preempted) {
 
 /* Encoders that have not run yet, as many whole prompts as the budget holds. */
 static void add_encoders(ln_scheduler *s) {
-    for (size_t i = 0; i < s->n_running; i++) {
-        const ln_sequence_group *group = s->running[i];
+    for (size_t i = 0; i < s->queues.n_running; i++) {
+        const ln_sequence_group *group = s->queues.running[i];
         if (!group->needs_encoder || s->n_tokens + group->n_encoder > s->budget.max_tokens)
             continue;
         s->chunks[s->n_chunks++] =
@@ -425,7 +428,7 @@ void ln_scheduler_fail(ln_scheduler *s) {
     for (size_t i = 0; i < s->n_chunks; i++) {
         const ln_sequence *sequence = s->chunks[i].sequence;
         if (sequence != NULL)
-            ln_kv_prefix_forget(s->kv, sequence->kv_row, sequence->n_cached);
+            ln_kv_cache_forget_prefix(s->kv, sequence->kv_row, sequence->n_cached);
     }
 }
 
@@ -444,9 +447,9 @@ static bool goes_on(const ln_chunk *chunk) {
 /* Sequences whose first own tokens are under way share no block that they write to, so there are no
  * copies. */
 bool ln_scheduler_can_follow(ln_scheduler *s) {
-    bool is_full = s->n_seqs == s->budget.max_seqs && s->options.order == LINNET_ORDER_FCFS;
-    if (s->is_encoding || s->n_chunks < s->n_seqs || s->swapped.first != NULL ||
-        (s->waiting.first != NULL && !is_full))
+    bool is_full = s->queues.n_seqs == s->budget.max_seqs && s->options.order == LINNET_ORDER_FCFS;
+    if (s->is_encoding || s->n_chunks < s->queues.n_seqs || s->queues.swapped.first != NULL ||
+        (s->queues.waiting.first != NULL && !is_full))
         return false;
     for (size_t i = 0; i < s->n_chunks; i++)
         if (!goes_on(&s->chunks[i]))
@@ -465,8 +468,8 @@ void ln_scheduler_follow(ln_scheduler *s) {
         ln_chunk *chunk = &s->chunks[i];
         chunk->n_tokens = chunk->n_logits = 1;
         if (chunk->sequence != NULL)
-            ln_kv_prefix_add(s->kv, chunk->sequence->kv_row, chunk->sequence->tokens,
-                             chunk->sequence->n_tokens);
+            ln_kv_cache_add_prefix(s->kv, chunk->sequence->kv_row, chunk->sequence->tokens,
+                                   chunk->sequence->n_tokens);
     }
     s->n_tokens = s->n_logits = s->n_chunks;
 }
@@ -475,9 +478,9 @@ void ln_scheduler_follow(ln_scheduler *s) {
 
 static void leave(ln_scheduler *s, ln_sequence_group *group) {
     switch (group->state) {
-    case LN_GROUP_WAITING: ln_group_queue_remove(&s->waiting, group); break;
-    case LN_GROUP_SWAPPED: ln_group_queue_remove(&s->swapped, group); break;
-    case LN_GROUP_RUNNING: ln_order_unrun(s, group); break;
+    case LN_GROUP_WAITING: ln_group_queue_remove(&s->queues.waiting, group); break;
+    case LN_GROUP_SWAPPED: ln_group_queue_remove(&s->queues.swapped, group); break;
+    case LN_GROUP_RUNNING: ln_queues_unrun(&s->queues, group); break;
     case LN_GROUP_NEW:
     default: break;
     }
@@ -490,7 +493,7 @@ void ln_scheduler_end(ln_scheduler *s, ln_sequence *sequence) {
     if (group->n_live == 1)
         leave(s, group);
     else if (group->state == LN_GROUP_RUNNING)
-        s->n_seqs--;
+        s->queues.n_seqs--;
     if (sequence->has_row)
         ln_kv_cache_release(s->kv, sequence->kv_row);
     for (size_t i = 0; i < s->n_chunks; i++)
@@ -505,7 +508,7 @@ void ln_scheduler_end_group(ln_scheduler *s, ln_sequence_group *group) {
     bool is_swapped = group->state == LN_GROUP_SWAPPED;
     for (size_t i = 0; i < group->n_sequences; i++) {
         ln_sequence *sequence = &group->sequences[i];
-        s->n_swap_rows -= is_swapped && sequence->has_row;
+        s->preemption.n_swap_rows -= is_swapped && sequence->has_row;
         if (!sequence->is_over)
             ln_scheduler_end(s, sequence);
     }

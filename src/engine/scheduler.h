@@ -20,9 +20,7 @@
 #ifndef LN_ENGINE_SCHEDULER_H
 #define LN_ENGINE_SCHEDULER_H
 
-#include "base/layout.h"
-#include "engine/sequence.h"
-#include "kv/cache.h"
+#include "engine/preempt.h"
 
 /* What one step may hold; each at least max_seqs. */
 typedef struct ln_step_budget {
@@ -39,12 +37,6 @@ typedef struct ln_scheduler_options {
     size_t long_prefill_tokens; /* a prompt is long when more tokens than this are to be read */
 } ln_scheduler_options;
 
-/* What preemption costs, as measured; 0: not known. */
-typedef struct ln_preemption_costs {
-    double ns_per_token;                   /* of prefill */
-    double ns_per_block[LN_KV_MAX_GROUPS]; /* of a copy */
-} ln_preemption_costs;
-
 /* A sequence's part in a step: the next n_tokens that are not cached yet. The logits of the last
  * n_logits of them are wanted. */
 typedef struct ln_chunk {
@@ -57,21 +49,14 @@ typedef struct ln_chunk {
 typedef struct ln_scheduler {
     ln_step_budget budget;
     ln_scheduler_options options;
-    ln_preemption_costs costs; /* the engine writes them */
-    ln_kv_cache *kv;           /* the engine's */
-    ln_group_queue waiting, swapped;
-    ln_sequence_group **running; /* [max_seqs], in order */
-    size_t n_running;
-    size_t n_seqs;                                      /* live sequences of running groups */
-    size_t n_swap_rows;                                 /* rows of swapped groups */
+    ln_kv_cache *kv; /* the engine's */
+    ln_queues queues;
+    ln_preemption preemption;
     uint64_t n_arrivals, n_admissions, n_prompt_tokens; /* so far */
-    uint64_t n_swap_preemptions, n_recompute_preemptions;
-    ln_chunk *chunks; /* [max_seqs], what the step computes */
+    ln_chunk *chunks;                                   /* [max_seqs], what the step computes */
     size_t n_chunks, n_tokens, n_logits;
     size_t n_decodes_left; /* sequences that the budget keeps room for */
     bool is_encoding;      /* the step runs encoders: chunks are whole encoder prompts */
-    size_t *rows;          /* [max_seqs] of a group that moves */
-    size_t *row_tokens;    /* [max_seqs] */
 } ln_scheduler;
 
 /* Adds the scheduler's arrays to an empty layout; init takes that many bytes, which outlive it. */

@@ -45,7 +45,7 @@ struct ln_sequence_group {
     bool moves_together;   /* its last tokens go through one step */
     bool is_forked;   /* every sequence has its row; before, the first live one reads the prompt */
     int32_t priority; /* lower goes first, where the scheduler looks at it */
-    uint64_t root;    /* of its prefixes: ln_kv_prefix_root */
+    uint64_t root;    /* of its prefixes: ln_kv_cache_root */
 
     /* the scheduler's */
     ln_group_state state;

@@ -10,7 +10,6 @@
 #include "engine/request.h"
 #include "engine/request_check.h"
 #include "engine/request_rules.h"
-#include "kv/prefix.h"
 
 void linnet_request_options_init(linnet_request_options *options) {
     *options = (linnet_request_options){
@@ -197,7 +196,7 @@ static linnet_request *allocate(const linnet_engine *engine, const linnet_reques
         .moves_together = o->beam_width > 0,
     };
     const char *salt = o->cache_salt != NULL ? o->cache_salt : "";
-    request->group.root = ln_kv_prefix_root(&engine->cache, salt, strlen(salt));
+    request->group.root = ln_kv_cache_root(&engine->cache, salt, strlen(salt));
     return request;
 }
 

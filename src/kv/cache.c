@@ -1,28 +1,12 @@
 #include "kv/cache.h"
 
-#include "kv/prefix.h"
-#include "kv/reserve.h"
-
-size_t ln_kv_table_blocks(size_t ctx_tokens) {
-    return ctx_tokens / LN_KV_BLOCK_TOKENS + (ctx_tokens % LN_KV_BLOCK_TOKENS != 0);
-}
-
-/* A step sees window - 1 tokens before its chunk; a span of n tokens, wherever it begins, touches
- * at most ceil((n - 1) / block) + 1 blocks. */
-size_t ln_kv_blocks_needed(size_t n_tokens, size_t window, size_t max_chunk_tokens) {
-    size_t all = ln_kv_table_blocks(n_tokens);
-    if (window == 0 || window >= n_tokens || max_chunk_tokens >= n_tokens)
-        return all;
-    size_t span = window - 1 + max_chunk_tokens;
-    size_t seen = ln_kv_table_blocks(span - 1) + 1;
-    return seen < all ? seen : all;
-}
+#include "base/siphash.h"
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
 /* Offsets in the cache's memory. */
 typedef struct cache_layout {
-    size_t rows, free_rows, chain, copies;
+    size_t rows, free_rows, hashes, copies;
     size_t n_rows, max_copies;
     struct {
         size_t pool, swap, tables, blocks, marks, found;
@@ -40,7 +24,7 @@ static cache_layout lay_out(const ln_kv_shape *shape, ln_layout *layout) {
     }
     c.rows = ln_layout_add(layout, c.n_rows, sizeof(ln_kv_row));
     c.free_rows = ln_layout_add(layout, c.n_rows, sizeof(size_t));
-    c.chain = ln_layout_add(layout, max_blocks, sizeof(uint64_t));
+    c.hashes = ln_layout_add(layout, max_blocks, sizeof(uint64_t));
     c.copies = ln_layout_add(layout, c.max_copies, sizeof(ln_block_copy));
     for (size_t g = 0; g < shape->n_groups; g++) {
         size_t n_blocks = shape->n_blocks[g], n_swap = shape->n_swap_blocks[g];
@@ -66,6 +50,7 @@ static void init_group(ln_kv_cache *cache, const ln_kv_shape *shape, size_t g,
     *group = (ln_kv_group){
         .kind = shape->kinds[g],
         .window = shape->windows[g],
+        .max_chunk_tokens = shape->max_chunk_tokens,
         .tables = (ln_block_table *)(void *)(base + c->groups[g].tables),
         .marks = (int32_t *)(void *)(base + c->groups[g].marks),
         .found = (int32_t *)(void *)(base + c->groups[g].found),
@@ -87,15 +72,13 @@ void ln_kv_cache_init(ln_kv_cache *cache, const ln_kv_shape *shape, void *memory
     *cache = (ln_kv_cache){
         .n_groups = shape->n_groups,
         .n_rows = c.n_rows,
-        .ctx_tokens = shape->ctx_tokens,
-        .max_chunk_tokens = shape->max_chunk_tokens,
         .max_blocks = ln_kv_table_blocks(shape->ctx_tokens),
         .shares_prefixes = shape->shares_prefixes,
         .secret = {shape->secret[0], shape->secret[1]},
         .rows = (ln_kv_row *)(void *)(base + c.rows),
         .free_rows = (size_t *)(void *)(base + c.free_rows),
         .n_free_rows = c.n_rows,
-        .chain = (uint64_t *)(void *)(base + c.chain),
+        .hashes = (uint64_t *)(void *)(base + c.hashes),
         .copies = (ln_block_copy *)(void *)(base + c.copies),
         .max_copies = c.max_copies,
     };
@@ -126,13 +109,6 @@ bool ln_kv_cache_fits(const ln_kv_shape *shape, ln_kv_need need) {
     return true;
 }
 
-size_t ln_kv_reserve_wanted(const ln_kv_cache *cache, const ln_kv_group *group, size_t end,
-                            size_t n_tokens) {
-    size_t all = ln_kv_table_blocks(n_tokens), rest = all > end ? all - end : 0;
-    size_t most = ln_kv_blocks_needed(n_tokens, group->window, cache->max_chunk_tokens);
-    return rest < most ? rest : most;
-}
-
 /* Blocks of `found` from begin to end that somebody uses already do not count as taken. */
 static size_t count_cached(const ln_kv_group *group, size_t begin, size_t end) {
     size_t n = 0;
@@ -149,9 +125,9 @@ static bool has_room(const ln_kv_cache *cache, const ln_kv_arrival *arrival, siz
         if (group->kind == LN_KV_GROUP_OWN) {
             size_t begin = ln_kv_first_seen(group->window, n_found * LN_KV_BLOCK_TOKENS);
             taken = count_cached(group, begin, n_found);
-            wanted = ln_kv_reserve_wanted(cache, group, n_found, arrival->n_tokens);
+            wanted = ln_kv_group_blocks_missing(group, n_found, arrival->n_tokens);
         }
-        if (!ln_kv_reserve_fits(group, taken + wanted, arrival->is_alone))
+        if (!ln_kv_group_has_room(group, taken + wanted, arrival->is_alone))
             return false;
     }
     return true;
@@ -165,6 +141,35 @@ static int32_t take_block(ln_kv_group *group, ln_block_table *table) {
     int32_t block = ln_block_pool_take(&group->pool);
     LN_BUG_ON(block < 0);
     return block;
+}
+
+/* ---- prefixes --------------------------------------------------------------------------- */
+
+uint64_t ln_kv_cache_root(const ln_kv_cache *cache, const char *salt, size_t n_bytes) {
+    return ln_siphash(cache->secret, salt, n_bytes);
+}
+
+size_t ln_kv_cache_find_prefix(ln_kv_cache *cache, const int32_t *tokens, size_t n_tokens,
+                               uint64_t root) {
+    return ln_kv_prefix_find(cache->groups, cache->n_groups, cache->secret, tokens, n_tokens, root,
+                             cache->hashes);
+}
+
+void ln_kv_cache_add_prefix(ln_kv_cache *cache, size_t row, const int32_t *tokens,
+                            size_t n_tokens) {
+    if (cache->shares_prefixes)
+        ln_kv_prefix_add(cache->groups, cache->n_groups, cache->secret, &cache->rows[row].chain,
+                         row, tokens, n_tokens);
+}
+
+void ln_kv_cache_forget_prefix(ln_kv_cache *cache, size_t row, size_t n_cached) {
+    for (size_t g = 0; g < cache->n_groups; g++) {
+        ln_kv_group *group = &cache->groups[g];
+        const ln_block_table *table = &group->tables[row];
+        size_t i = n_cached / LN_KV_BLOCK_TOKENS;
+        for (i = i < table->begin ? table->begin : i; i < table->end; i++)
+            ln_block_pool_forget(&group->pool, table->blocks[i]);
+    }
 }
 
 /* ---- a sequence's blocks ---------------------------------------------------------------- */
@@ -190,19 +195,20 @@ bool ln_kv_cache_admit(ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t 
     bool looks = arrival->may_hit && cache->shares_prefixes;
     if (cache->n_free_rows == 0)
         return false;
-    size_t n_found =
-        looks ? ln_kv_prefix_find(cache, arrival->tokens, arrival->n_tokens, arrival->root) : 0;
+    size_t n_found = 0;
+    if (looks)
+        n_found = ln_kv_cache_find_prefix(cache, arrival->tokens, arrival->n_tokens, arrival->root);
     if (!has_room(cache, arrival, n_found))
         return false;
     size_t row = ln_kv_cache_take_row(cache);
-    cache->rows[row].n_keyed = n_found;
-    cache->rows[row].chain = n_found > 0 ? cache->chain[n_found - 1] : arrival->root;
+    cache->rows[row].chain =
+        (ln_kv_chain){n_found > 0 ? cache->hashes[n_found - 1] : arrival->root, n_found};
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
         ln_block_table *table = &group->tables[row];
         if (group->kind == LN_KV_GROUP_OWN) {
             take_prefix(group, table, n_found);
-            ln_kv_reserve(cache, group, table, arrival->n_tokens);
+            ln_kv_group_reserve(group, table, arrival->n_tokens);
             continue;
         }
         for (size_t i = ln_kv_table_blocks(arrival->n_encoder); i > 0; i--)

@@ -19,15 +19,7 @@
 #define LN_KV_CACHE_H
 
 #include "base/block_copy.h"
-#include "kv/block_pool.h"
-
-enum { LN_KV_MAX_GROUPS = 4 };
-
-typedef enum ln_kv_group_kind {
-    LN_KV_GROUP_OWN = 0,
-    LN_KV_GROUP_SOURCE,
-    LN_KV_GROUP_ENCODER
-} ln_kv_group_kind;
+#include "kv/prefix.h"
 
 typedef struct ln_kv_shape {
     size_t n_groups;
@@ -42,37 +34,13 @@ typedef struct ln_kv_shape {
     uint64_t secret[2]; /* of the hashes of prefixes */
 } ln_kv_shape;
 
-/* The most blocks that a sequence of n_tokens holds at once in a group with `window`. */
-size_t ln_kv_blocks_needed(size_t n_tokens, size_t window, size_t max_chunk_tokens);
-
-/* Entries of a block table: the blocks of ctx_tokens. */
-size_t ln_kv_table_blocks(size_t ctx_tokens);
-
-/* The blocks of one sequence in one group. */
-typedef struct ln_block_table {
-    int32_t *blocks;   /* [max_blocks], the cache's; -1 outside [begin, end) */
-    size_t begin, end; /* blocks before `begin` are behind the window */
-    size_t n_reserved; /* blocks kept for it besides */
-} ln_block_table;
-
-typedef struct ln_kv_group {
-    ln_kv_group_kind kind;
-    size_t window;
-    ln_block_pool pool, swap; /* nothing is found in `swap` */
-    size_t n_reserved;        /* sum over the tables; never more than are available */
-    ln_block_table *tables;   /* [n_rows] */
-    int32_t *marks;           /* [blocks of the larger pool], -1 between calls */
-    int32_t *found;           /* [max_blocks] of a prefix */
-} ln_kv_group;
-
 typedef struct ln_kv_row {
-    uint64_t chain; /* hash of the blocks that were looked at for the prefix index */
-    size_t n_keyed; /* how many these are */
+    ln_kv_chain chain;
     bool is_swapped;
 } ln_kv_row;
 
 typedef struct ln_kv_cache {
-    size_t n_groups, n_rows, ctx_tokens, max_chunk_tokens;
+    size_t n_groups, n_rows;
     size_t max_blocks; /* entries of a block table */
     bool shares_prefixes;
     uint64_t secret[2];
@@ -80,7 +48,7 @@ typedef struct ln_kv_cache {
     ln_kv_row *rows;   /* [n_rows] */
     size_t *free_rows; /* [n_rows], the first n_free_rows count */
     size_t n_free_rows;
-    uint64_t *chain; /* [max_blocks] hashes of a prefix */
+    uint64_t *hashes; /* [max_blocks] of the prefix that was looked up last */
     /* [n_copies] for the backend, in this order; whoever has made them sets n_copies to 0 */
     ln_block_copy *copies;
     size_t n_copies, max_copies;
@@ -132,6 +100,17 @@ void ln_kv_cache_fork(ln_kv_cache *cache, size_t from, size_t to);
 void ln_kv_cache_clear(ln_kv_cache *cache, size_t row);
 /* The sequence has ended: frees its blocks and its row. */
 void ln_kv_cache_release(ln_kv_cache *cache, size_t row);
+
+/* The root of the hashes of sequences with a salt, of n_bytes. */
+uint64_t ln_kv_cache_root(const ln_kv_cache *cache, const char *salt, size_t n_bytes);
+/* Blocks of the longest prefix before the last of tokens[n_tokens] that is cached. */
+size_t ln_kv_cache_find_prefix(ln_kv_cache *cache, const int32_t *tokens, size_t n_tokens,
+                               uint64_t root);
+/* tokens[n_tokens] of a row are in its blocks once the coming step has run: from now on others find
+ * the full blocks among these, in the same step too. */
+void ln_kv_cache_add_prefix(ln_kv_cache *cache, size_t row, const int32_t *tokens, size_t n_tokens);
+/* The step failed: nobody finds the row's blocks from token n_cached on. */
+void ln_kv_cache_forget_prefix(ln_kv_cache *cache, size_t row, size_t n_cached);
 
 /* The slot of a token: block * LN_KV_BLOCK_TOKENS + offset in the block. */
 int32_t ln_kv_cache_slot(const ln_kv_cache *cache, size_t group, size_t row, size_t position);

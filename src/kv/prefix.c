@@ -1,21 +1,15 @@
 #include "kv/prefix.h"
 
-#include "base/siphash.h"
-
-uint64_t ln_kv_prefix_root(const ln_kv_cache *cache, const char *salt, size_t n_bytes) {
-    return ln_siphash(cache->secret, salt, n_bytes);
-}
-
-size_t ln_kv_prefix_find(ln_kv_cache *cache, const int32_t *tokens, size_t n_tokens,
-                         uint64_t root) {
+size_t ln_kv_prefix_find(ln_kv_group *groups, size_t n_groups, const uint64_t secret[2],
+                         const int32_t *tokens, size_t n_tokens, uint64_t root, uint64_t *hashes) {
     size_t n_blocks = (n_tokens - 1) / LN_KV_BLOCK_TOKENS, longest = 0;
     size_t n_in_row[LN_KV_MAX_GROUPS] = {0}; /* blocks found without a gap up to here */
     for (size_t i = 0; i < n_blocks; i++) {
-        ln_prefix_key key = ln_prefix_key_of(cache->secret, root, tokens + i * LN_KV_BLOCK_TOKENS);
+        ln_prefix_key key = ln_prefix_key_of(secret, root, tokens + i * LN_KV_BLOCK_TOKENS);
         bool is_whole = true;
-        cache->chain[i] = root = key.hash;
-        for (size_t g = 0; g < cache->n_groups; g++) {
-            ln_kv_group *group = &cache->groups[g];
+        hashes[i] = root = key.hash;
+        for (size_t g = 0; g < n_groups; g++) {
+            ln_kv_group *group = &groups[g];
             int32_t block = ln_prefix_index_find(&group->pool.index, &key);
             if (block < 0 && group->window == 0)
                 return longest;
@@ -30,32 +24,20 @@ size_t ln_kv_prefix_find(ln_kv_cache *cache, const int32_t *tokens, size_t n_tok
     return longest;
 }
 
-void ln_kv_prefix_add(ln_kv_cache *cache, size_t row, const int32_t *tokens, size_t n_tokens) {
-    ln_kv_row *r = &cache->rows[row];
-    if (!cache->shares_prefixes)
-        return;
-    for (; (r->n_keyed + 1) * LN_KV_BLOCK_TOKENS <= n_tokens; r->n_keyed++) {
+void ln_kv_prefix_add(ln_kv_group *groups, size_t n_groups, const uint64_t secret[2],
+                      ln_kv_chain *chain, size_t row, const int32_t *tokens, size_t n_tokens) {
+    for (; (chain->n_blocks + 1) * LN_KV_BLOCK_TOKENS <= n_tokens; chain->n_blocks++) {
         ln_prefix_key key =
-            ln_prefix_key_of(cache->secret, r->chain, tokens + r->n_keyed * LN_KV_BLOCK_TOKENS);
-        r->chain = key.hash;
-        for (size_t g = 0; g < cache->n_groups; g++) {
-            ln_kv_group *group = &cache->groups[g];
-            const ln_block_table *table = &group->tables[row];
-            if (r->n_keyed < table->begin || r->n_keyed >= table->end)
+            ln_prefix_key_of(secret, chain->hash, tokens + chain->n_blocks * LN_KV_BLOCK_TOKENS);
+        chain->hash = key.hash;
+        for (size_t g = 0; g < n_groups; g++) {
+            ln_prefix_index *index = &groups[g].pool.index;
+            const ln_block_table *table = &groups[g].tables[row];
+            if (chain->n_blocks < table->begin || chain->n_blocks >= table->end)
                 continue;
-            int32_t block = table->blocks[r->n_keyed];
-            if (!group->pool.index.has[block] && ln_prefix_index_find(&group->pool.index, &key) < 0)
-                ln_prefix_index_add(&group->pool.index, block, &key);
+            int32_t block = table->blocks[chain->n_blocks];
+            if (!index->has[block] && ln_prefix_index_find(index, &key) < 0)
+                ln_prefix_index_add(index, block, &key);
         }
-    }
-}
-
-void ln_kv_prefix_forget(ln_kv_cache *cache, size_t row, size_t n_cached) {
-    for (size_t g = 0; g < cache->n_groups; g++) {
-        ln_kv_group *group = &cache->groups[g];
-        const ln_block_table *table = &group->tables[row];
-        size_t i = n_cached / LN_KV_BLOCK_TOKENS;
-        for (i = i < table->begin ? table->begin : i; i < table->end; i++)
-            ln_block_pool_forget(&group->pool, table->blocks[i]);
     }
 }

@@ -1,27 +1,26 @@
-/* The prefix cache: full blocks are found by their tokens and all that come before. A group without
- * a window needs all blocks of a prefix, one with a window those that the next token sees. */
+/* Prefix caching: full blocks are found by a hash of their tokens and all that come before. A group
+ * without a window needs all blocks of a prefix, one with a window those that the next token sees.
+ */
 #ifndef LN_KV_PREFIX_H
 #define LN_KV_PREFIX_H
 
-#include "kv/cache.h"
+#include "kv/group.h"
 
-/* The root of sequences with a salt, of n_bytes. */
-uint64_t ln_kv_prefix_root(const ln_kv_cache *cache, const char *salt, size_t n_bytes);
+/* How far the blocks of a sequence were hashed. */
+typedef struct ln_kv_chain {
+    uint64_t hash; /* of the last one and all before; first, the root */
+    size_t n_blocks;
+} ln_kv_chain;
 
-/* Looks up the longest prefix of whole blocks before the last of tokens[n_tokens] that every group
- * has: its blocks are in the groups' `found` and its hashes in the cache's `chain`. Returns how
- * many blocks it is long. */
-size_t ln_kv_prefix_find(ln_kv_cache *cache, const int32_t *tokens, size_t n_tokens, uint64_t root);
+/* Finds the longest prefix of whole blocks before the last of tokens[n_tokens] that every one of
+ * groups[n_groups] has, in a chain that begins with the hash `root`: its blocks are in the groups'
+ * `found`, its hashes in hashes [max_blocks]. Returns how many blocks it is long. */
+size_t ln_kv_prefix_find(ln_kv_group *groups, size_t n_groups, const uint64_t secret[2],
+                         const int32_t *tokens, size_t n_tokens, uint64_t root, uint64_t *hashes);
 
 /* tokens[n_tokens] of a row are in its blocks once the coming step has run: from now on others find
  * the full blocks among these, in the same step too. */
-void ln_kv_prefix_add(ln_kv_cache *cache, size_t row, const int32_t *tokens, size_t n_tokens);
-/* The step failed: nobody finds the row's blocks from token n_cached on. */
-void ln_kv_prefix_forget(ln_kv_cache *cache, size_t row, size_t n_cached);
-
-/* The first block that the token at `position` sees. */
-static inline size_t ln_kv_first_seen(size_t window, size_t position) {
-    return window == 0 || position < window ? 0 : (position - window + 1) / LN_KV_BLOCK_TOKENS;
-}
+void ln_kv_prefix_add(ln_kv_group *groups, size_t n_groups, const uint64_t secret[2],
+                      ln_kv_chain *chain, size_t row, const int32_t *tokens, size_t n_tokens);
 
 #endif

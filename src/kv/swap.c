@@ -1,7 +1,5 @@
 #include "kv/swap.h"
 
-#include "kv/reserve.h"
-
 static size_t count_group(ln_kv_group *group, const size_t *rows, size_t n_rows) {
     size_t n = 0;
     for (size_t r = 0; r < n_rows; r++) {
@@ -71,14 +69,14 @@ bool ln_kv_swap_in(ln_kv_cache *cache, const size_t *rows, const size_t *n_token
         ln_kv_group *group = &cache->groups[g];
         size_t wanted = count_group(group, rows, n_rows);
         for (size_t r = 0; r < n_rows && group->kind == LN_KV_GROUP_OWN; r++)
-            wanted += ln_kv_reserve_wanted(cache, group, group->tables[rows[r]].end, n_tokens[r]);
-        if (!ln_kv_reserve_fits(group, wanted, is_alone))
+            wanted += ln_kv_group_blocks_missing(group, group->tables[rows[r]].end, n_tokens[r]);
+        if (!ln_kv_group_has_room(group, wanted, is_alone))
             return false;
     }
     for (size_t g = 0; g < cache->n_groups; g++) {
         move_group(cache, g, rows, n_rows, LN_COPY_IN);
         for (size_t r = 0; r < n_rows && cache->groups[g].kind == LN_KV_GROUP_OWN; r++)
-            ln_kv_reserve(cache, &cache->groups[g], &cache->groups[g].tables[rows[r]], n_tokens[r]);
+            ln_kv_group_reserve(&cache->groups[g], &cache->groups[g].tables[rows[r]], n_tokens[r]);
     }
     for (size_t r = 0; r < n_rows; r++)
         cache->rows[rows[r]].is_swapped = false;

@@ -3,7 +3,7 @@
 #ifndef LN_SAMPLING_FILTERS_H
 #define LN_SAMPLING_FILTERS_H
 
-#include "sampling/sampler.h"
+#include "sampling/candidate.h"
 
 double ln_total_weight(const ln_candidate *candidates, size_t n);
 

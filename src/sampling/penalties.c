@@ -5,8 +5,8 @@
 
 #include "base/portable_math.h"
 
-void ln_rules_apply(const ln_sample_place *place, float *logits) {
-    const ln_token_rules *rules = place->rules;
+void ln_rules_apply(const ln_sample_context *context, float *logits) {
+    const ln_token_rules *rules = context->rules;
     if (rules == NULL)
         return;
     for (size_t i = 0; i < rules->n_biases; i++)
@@ -16,34 +16,35 @@ void ln_rules_apply(const ln_sample_place *place, float *logits) {
         const int32_t *word = rules->bad_ids + begin;
         size_t n_before = rules->bad_ends[i] - begin - 1;
         begin = rules->bad_ends[i];
-        if (n_before <= place->n_tokens &&
-            memcmp(word, place->tokens + place->n_tokens - n_before, n_before * sizeof *word) == 0)
+        if (n_before <= context->n_tokens &&
+            memcmp(word, context->tokens + context->n_tokens - n_before, n_before * sizeof *word) ==
+                0)
             logits[word[n_before]] = -INFINITY;
     }
-    if (place->n_tokens < rules->min_tokens)
+    if (context->n_tokens < rules->min_tokens)
         for (size_t i = 0; i < rules->n_stop_ids; i++)
             logits[rules->stop_ids[i]] = -INFINITY;
 }
 
-void ln_penalties_apply(ln_sampler *sampler, const linnet_sampling *s, const ln_sample_place *place,
-                        float *logits) {
-    size_t n = place->n_tokens;
+void ln_penalties_apply(const linnet_sampling *s, const ln_sample_context *context,
+                        uint32_t *counts, float *logits) {
+    size_t n = context->n_tokens;
     if (s->repeat_penalty == 1 && s->frequency_penalty == 0 && s->presence_penalty == 0)
         return;
     if (n > (size_t)s->repeat_last_n)
         n = (size_t)s->repeat_last_n;
-    const int32_t *window = place->tokens + place->n_tokens - n;
+    const int32_t *window = context->tokens + context->n_tokens - n;
     for (size_t i = 0; i < n; i++)
-        sampler->marks[window[i]]++; /* occurrences */
+        counts[window[i]]++;
     for (size_t i = 0; i < n; i++) {
         int32_t id = window[i];
-        uint32_t count = sampler->marks[id];
+        uint32_t count = counts[id];
         if (count == 0)
             continue; /* done at an earlier occurrence */
         float logit = logits[id];
         logit = logit > 0 ? logit / s->repeat_penalty : logit * s->repeat_penalty;
         logits[id] = logit - s->frequency_penalty * (float)count - s->presence_penalty;
-        sampler->marks[id] = 0;
+        counts[id] = 0;
     }
 }
 
@@ -74,29 +75,29 @@ static void match_ends(const int32_t *last, size_t n, uint32_t *lengths) {
     }
 }
 
-void ln_dry_apply(ln_sampler *sampler, const linnet_sampling *s, const ln_sample_place *place,
-                  float *logits) {
-    size_t n = place->n_tokens;
+void ln_dry_apply(const linnet_sampling *s, const ln_sample_context *context, uint32_t *counts,
+                  uint32_t *lengths, float *logits) {
+    size_t n = context->n_tokens;
     if (s->dry_multiplier == 0 || n < 2)
         return;
     if (n > (size_t)s->dry_last_n)
         n = (size_t)s->dry_last_n;
-    const int32_t *end = place->tokens + place->n_tokens;
-    size_t most = unbroken(place->rules, end - n, n);
+    const int32_t *end = context->tokens + context->n_tokens;
+    size_t most = unbroken(context->rules, end - n, n);
     size_t allowed = (size_t)s->dry_allowed_length;
     if (most < allowed || n < 2)
         return;
-    match_ends(end - 1, n, sampler->lengths);
+    match_ends(end - 1, n, lengths);
     for (size_t i = 1; i < n; i++) {
-        size_t length = sampler->lengths[i] < most ? sampler->lengths[i] : most;
-        uint32_t *longest = &sampler->marks[*(end - i)]; /* of repetitions that this id prolongs */
+        size_t length = lengths[i] < most ? lengths[i] : most;
+        uint32_t *longest = &counts[*(end - i)]; /* of repetitions that this id prolongs */
         if (length > *longest)
             *longest = (uint32_t)length;
     }
     for (size_t i = 1; i < n; i++) {
         int32_t id = *(end - i);
-        uint32_t length = sampler->marks[id];
-        sampler->marks[id] = 0;
+        uint32_t length = counts[id];
+        counts[id] = 0;
         if (length == 0 || length < allowed)
             continue;
         double penalty =

@@ -117,11 +117,11 @@ static void put_pair(int32_t *words, size_t at, int32_t id, float bias) {
 }
 
 /* The rules as pairs of words; false: there are too many, or they look at the last tokens. */
-static bool put_rules(const ln_sample_place *place, ln_draw *draw, int32_t *words) {
-    const ln_token_rules *rules = place->rules;
+static bool put_rules(const ln_sample_context *context, ln_draw *draw, int32_t *words) {
+    const ln_token_rules *rules = context->rules;
     if (rules == NULL)
         return true;
-    size_t n = 0, n_stops = place->n_tokens < rules->min_tokens ? rules->n_stop_ids : 0;
+    size_t n = 0, n_stops = context->n_tokens < rules->min_tokens ? rules->n_stop_ids : 0;
     if (rules->n_biases + rules->n_bad_words + n_stops > LN_DRAW_WORDS / 2)
         return false;
     for (size_t i = 0; i < rules->n_biases; i++)
@@ -138,9 +138,9 @@ static bool put_rules(const ln_sample_place *place, ln_draw *draw, int32_t *word
 }
 
 /* The tokens that are penalised but for the last, behind the rules. */
-static bool put_said(const linnet_sampling *s, const ln_sample_place *place, ln_draw *draw,
+static bool put_said(const linnet_sampling *s, const ln_sample_context *context, ln_draw *draw,
                      int32_t *words) {
-    size_t n = place->n_tokens, last_n = (size_t)s->repeat_last_n;
+    size_t n = context->n_tokens, last_n = (size_t)s->repeat_last_n;
     bool has_penalties =
         s->repeat_penalty != 1 || s->frequency_penalty != 0 || s->presence_penalty != 0;
     if (!has_penalties || last_n == 0 || n == 0)
@@ -148,7 +148,7 @@ static bool put_said(const linnet_sampling *s, const ln_sample_place *place, ln_
     n = n < last_n ? n : last_n;
     if (2 * (size_t)draw->n_biases + n > LN_DRAW_WORDS)
         return false;
-    memcpy(words + 2 * (size_t)draw->n_biases, place->tokens + place->n_tokens - n,
+    memcpy(words + 2 * (size_t)draw->n_biases, context->tokens + context->n_tokens - n,
            (n - 1) * sizeof *words);
     draw->n_said = (uint32_t)(n - 1);
     draw->penalizes = 1;
@@ -158,7 +158,7 @@ static bool put_said(const linnet_sampling *s, const ln_sample_place *place, ln_
     return true;
 }
 
-bool ln_sampler_is_draw(const linnet_sampling *s, const ln_sample_place *place, ln_draw *draw,
+bool ln_sampler_is_draw(const linnet_sampling *s, const ln_sample_context *context, ln_draw *draw,
                         int32_t *words) {
     bool is_typical = s->typical_p > 0 && s->typical_p < 1;
     bool is_usual = s->top_k > 0 && s->top_k <= LN_DRAW_MOST && s->top_n_sigma == 0 &&
@@ -168,10 +168,10 @@ bool ln_sampler_is_draw(const linnet_sampling *s, const ln_sample_place *place, 
                       .min_p = s->min_p,
                       .top_k = (uint32_t)s->top_k};
     if (s->dry_multiplier != 0 || (s->temperature > 0 && !is_usual) ||
-        !put_rules(place, draw, words) || !put_said(s, place, draw, words))
+        !put_rules(context, draw, words) || !put_said(s, context, draw, words))
         return false;
     if (s->temperature > 0)
-        draw->uniform = ln_rng_uniform(s->seed, place->index, place->n_tokens, DRAW_TOKEN);
+        draw->uniform = ln_rng_uniform(s->seed, context->index, context->n_tokens, DRAW_TOKEN);
     return true;
 }
 
@@ -289,7 +289,8 @@ static size_t filter_mass(ln_candidate *candidates, size_t n, double share) {
 
 /* The filters of linnet_sampling, in its order; returns how many candidates they leave. */
 static size_t filter(ln_candidate *candidates, const linnet_sampling *s,
-                     const ln_sample_place *place, const float *logits, size_t n, int32_t best) {
+                     const ln_sample_context *context, const float *logits, size_t n,
+                     int32_t best) {
     n = choose(candidates, logits, n, s);
     weigh(candidates, n, logits[best], s->temperature);
     if (s->typical_p > 0 && s->typical_p < 1)
@@ -299,7 +300,7 @@ static size_t filter(ln_candidate *candidates, const linnet_sampling *s,
     if (s->min_p > 0)
         n = ln_filter_min(candidates, n, (double)s->min_p);
     if (s->xtc_probability > 0 &&
-        ln_rng_uniform(s->seed, place->index, place->n_tokens, DRAW_XTC) < s->xtc_probability)
+        ln_rng_uniform(s->seed, context->index, context->n_tokens, DRAW_XTC) < s->xtc_probability)
         n = ln_filter_xtc(candidates, n, (double)s->xtc_threshold);
     return n;
 }
@@ -311,41 +312,41 @@ static double log2_of(double x) {
 /* Mirostat 2 (Basu et al., "Mirostat: a neural text decoding algorithm that directly controls
  * perplexity", 2021): keeps what surprises by at most mu bits, and moves mu by what was drawn. */
 static int32_t draw_mirostat(ln_sampler *sampler, size_t n, const linnet_sampling *s,
-                             const ln_sample_place *place, float uniform) {
+                             const ln_sample_context *context, float uniform) {
     double tau = (double)s->mirostat_tau;
-    double mu = 2 * tau - (double)s->mirostat_eta * *place->mirostat_excess;
+    double mu = 2 * tau - (double)s->mirostat_eta * *context->mirostat_excess;
     ln_candidate *candidates = sampler->candidates;
     double least = 1; /* the weight of the best, which always stays */
     if (mu > 0)
         least = ln_total_weight(candidates, n) * ln_exp_nonpositive(-mu * 0.6931471805599453);
     n = ln_filter_weight(candidates, n, least < 1 ? least : 1);
     ln_candidate drawn = draw(sampler, n, uniform);
-    *place->mirostat_excess += log2_of(ln_total_weight(candidates, n) / drawn.weight) - tau;
+    *context->mirostat_excess += log2_of(ln_total_weight(candidates, n) / drawn.weight) - tau;
     return drawn.id;
 }
 
 ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling,
-                            const ln_sample_place *place, float *logits, int32_t *token,
+                            const ln_sample_context *context, float *logits, int32_t *token,
                             ln_error *err) {
     const linnet_sampling *s = sampling;
     ln_candidate *candidates = sampler->candidates;
     size_t n = sampler->n_vocab;
     int32_t best = 0;
-    ln_rules_apply(place, logits);
-    ln_penalties_apply(sampler, s, place, logits);
-    ln_dry_apply(sampler, s, place, logits);
+    ln_rules_apply(context, logits);
+    ln_penalties_apply(s, context, sampler->marks, logits);
+    ln_dry_apply(s, context, sampler->marks, sampler->lengths, logits);
     LN_TRY(find_best(logits, n, &best, err));
     *token = best;
     if (s->temperature == 0)
         return LINNET_OK;
-    float uniform = ln_rng_uniform(s->seed, place->index, place->n_tokens, DRAW_TOKEN);
+    float uniform = ln_rng_uniform(s->seed, context->index, context->n_tokens, DRAW_TOKEN);
     if (s->mirostat_tau > 0) {
         take_all(candidates, logits, n);
         weigh(candidates, n, logits[best], s->temperature);
-        *token = draw_mirostat(sampler, n, s, place, uniform);
+        *token = draw_mirostat(sampler, n, s, context, uniform);
         return LINNET_OK;
     }
-    n = filter(candidates, s, place, logits, n, best);
+    n = filter(candidates, s, context, logits, n, best);
     *token = draw(sampler, n, uniform).id;
     return LINNET_OK;
 }

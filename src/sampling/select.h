@@ -2,9 +2,7 @@
 #ifndef LN_SAMPLING_SELECT_H
 #define LN_SAMPLING_SELECT_H
 
-#include <stdbool.h>
-
-#include "sampling/sampler.h"
+#include "sampling/candidate.h"
 
 /* The order: higher logit first, among equals the lower id. */
 bool ln_comes_before(const ln_candidate *a, const ln_candidate *b);

@@ -18,9 +18,7 @@ circle backend/cuda/fused
 circle engine
 circle format
 circle grammar
-circle kv
 circle model
-circle sampling
 circle server
 circle text/jinja
 circle text/tokenizer

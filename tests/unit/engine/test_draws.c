@@ -57,7 +57,7 @@ typedef struct row_case {
     int32_t bad_ids[N_BAD], stop_ids[N_STOPS];
     size_t bad_ends[N_BAD];
     ln_token_rules rules;
-    ln_sample_place place;
+    ln_sample_context context;
     bool reports;
     size_t n_top;
 } row_case;
@@ -81,7 +81,7 @@ static void make_case(row_case *c, size_t row, const float *logits, size_t n) {
     static const int32_t last_n[] = {64, 1, 5, 0};
     *c = (row_case){.sampling = make_sampling(row), .reports = row % 2, .n_top = row % 4 * 6};
     c->n_top = c->n_top < n ? c->n_top : n;
-    c->place = (ln_sample_place){.tokens = c->tokens, .n_tokens = 1 + row % (CTX - 1)};
+    c->context = (ln_sample_context){.tokens = c->tokens, .n_tokens = 1 + row % (CTX - 1)};
     for (size_t i = 0; i < CTX; i++)
         c->tokens[i] = some_id(logits, n);
     if (row % 3 > 0) {
@@ -110,7 +110,7 @@ static void make_case(row_case *c, size_t row, const float *logits, size_t n) {
                                 .stop_ids = c->stop_ids,
                                 .n_stop_ids = N_STOPS,
                                 .min_tokens = row % 4 * 10};
-    c->place.rules = &c->rules;
+    c->context.rules = &c->rules;
 }
 
 typedef struct drawn {
@@ -162,7 +162,7 @@ static void check_row(ln_sampler *sampler, ln_sampler *other, const row_case *c,
     int32_t want, id = got->ids[row];
     ln_error err = {0};
     ln_logprobs_take(sampler, logits, want_top, c->n_top);
-    if (ln_sampler_sample(sampler, &c->sampling, &c->place, logits, &want, &err) != LINNET_OK)
+    if (ln_sampler_sample(sampler, &c->sampling, &c->context, logits, &want, &err) != LINNET_OK)
         fail_msg("%s", err.message);
     if (id != want)
         fail_msg("vocabulary %zu, row %zu: %d, not %d", sampler->n_vocab, row, (int)id, (int)want);
@@ -195,13 +195,13 @@ static void draws_are_those_of_the_sampler(void **state) {
             row_case *c = &cases[row];
             fill(logits + row * n, n, row + v);
             make_case(c, row + 5 * v, logits + row * n, n);
-            assert_true(ln_sampler_is_draw(&c->sampling, &c->place, &draws[row],
+            assert_true(ln_sampler_is_draw(&c->sampling, &c->context, &draws[row],
                                            edits + n_edits * LN_DRAW_WORDS));
             draws[row].edits_at = (uint32_t)n_edits;
             draws[row].reports = c->reports ? 1 + (uint32_t)c->n_top : 0;
             n_edits += draws[row].n_biases > 0 || draws[row].penalizes;
             rows[row] = (int32_t)row;
-            tokens[row] = c->tokens[c->place.n_tokens - 1];
+            tokens[row] = c->tokens[c->context.n_tokens - 1];
         }
         ln_batch batch = {.n_tokens = ROWS,
                           .n_logits = ROWS,
@@ -226,23 +226,23 @@ static void what_does_not_fit_is_no_draw(void **state) {
     (void)state;
     static int32_t tokens[2 * LN_DRAW_WORDS], words[LN_DRAW_WORDS];
     linnet_sampling sampling = {.repeat_penalty = 1.1f, .repeat_last_n = LN_DRAW_WORDS};
-    ln_sample_place place = {.tokens = tokens, .n_tokens = 2 * LN_DRAW_WORDS};
+    ln_sample_context context = {.tokens = tokens, .n_tokens = 2 * LN_DRAW_WORDS};
     ln_draw draw;
-    assert_true(ln_sampler_is_draw(&sampling, &place, &draw, words));
+    assert_true(ln_sampler_is_draw(&sampling, &context, &draw, words));
     assert_int_equal(draw.n_said, LN_DRAW_WORDS - 1);
     sampling.repeat_last_n++;
-    assert_false(ln_sampler_is_draw(&sampling, &place, &draw, words));
+    assert_false(ln_sampler_is_draw(&sampling, &context, &draw, words));
     sampling.repeat_penalty = 1;
-    assert_true(ln_sampler_is_draw(&sampling, &place, &draw, words));
+    assert_true(ln_sampler_is_draw(&sampling, &context, &draw, words));
     assert_int_equal(draw.penalizes, 0);
     static const int32_t bad_ids[] = {1, 2};
     static const size_t bad_ends[] = {2};
     ln_token_rules rules = {.bad_ids = bad_ids, .bad_ends = bad_ends, .n_bad_words = 1};
-    place.rules = &rules;
-    assert_false(ln_sampler_is_draw(&sampling, &place, &draw, words));
+    context.rules = &rules;
+    assert_false(ln_sampler_is_draw(&sampling, &context, &draw, words));
     rules.n_bad_words = 0;
     sampling.dry_multiplier = 1;
-    assert_false(ln_sampler_is_draw(&sampling, &place, &draw, words));
+    assert_false(ln_sampler_is_draw(&sampling, &context, &draw, words));
 }
 
 int main(int argc, char **argv) {

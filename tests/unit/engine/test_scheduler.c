@@ -125,7 +125,7 @@ static void decodes_come_first_and_prompts_in_chunks(void **state) {
     expect_chunk(&b, 1, &second, 1, 1);
     expect_chunk(&b, 2, &third, 6, 1); /* the fourth has tokens to spare, but no sequence */
     run_step(&b);
-    assert_ptr_equal(b.scheduler.waiting.first, &fourth.group);
+    assert_ptr_equal(b.scheduler.queues.waiting.first, &fourth.group);
     while (ln_scheduler_schedule(&b.scheduler) > 0) {
         assert_in_range(b.scheduler.n_tokens, 1, 10);
         run_step(&b);
@@ -316,12 +316,12 @@ static void priorities_take_places(void **state) {
         assert_true(ln_kv_cache_check(&b.kv));
     }
     assert_true(runs(&works[0]) && runs(&works[3]) && !runs(&works[1]));
-    assert_int_equal(b.scheduler.n_recompute_preemptions, 1);
+    assert_int_equal(b.scheduler.preemption.n_recomputed, 1);
     while (ln_scheduler_schedule(&b.scheduler) > 0)
         run_step(&b);
     for (size_t i = 0; i < 4; i++)
         assert_true(works[i].sequence.is_over);
-    assert_int_equal(b.scheduler.n_recompute_preemptions, 1);
+    assert_int_equal(b.scheduler.preemption.n_recomputed, 1);
     teardown(&b);
 }
 
@@ -391,7 +391,7 @@ static void overdue_groups_neither_take_nor_lose_places(void **state) {
             ln_scheduler_add(&b.scheduler, &works[HIGH].group);
         }
     }
-    assert_int_equal(b.scheduler.n_recompute_preemptions + b.scheduler.n_swap_preemptions, 0);
+    assert_int_equal(b.scheduler.preemption.n_recomputed + b.scheduler.preemption.n_swapped, 0);
     while (ln_scheduler_schedule(&b.scheduler) > 0)
         run_step(&b);
     assert_true(works[HIGH].sequence.is_over);
@@ -453,7 +453,7 @@ static void pressure_delays_but_ends(void **state) {
     }
     for (size_t i = 0; i < N; i++)
         assert_true(works[i].sequence.is_over);
-    assert_true(b.scheduler.n_recompute_preemptions + b.scheduler.n_swap_preemptions > 0);
+    assert_true(b.scheduler.preemption.n_recomputed + b.scheduler.preemption.n_swapped > 0);
     assert_in_range(n_steps, 1, N * 82);
     teardown(&b);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kv/prefix.h"
 #include "kv/swap.h"
 
 static uint64_t random_state = 0x9e3779b97f4a7c15u;
@@ -175,7 +174,7 @@ static void visit(ln_kv_cache *cache, int32_t first, size_t n_tokens, size_t exp
         size_t n = n_tokens - n_cached < 8 ? n_tokens - n_cached : 8;
         assert_true(ln_kv_cache_extend(cache, row, n_cached, n_cached + n));
         n_cached += n;
-        ln_kv_prefix_add(cache, row, counting() + first, n_cached);
+        ln_kv_cache_add_prefix(cache, row, counting() + first, n_cached);
         ln_kv_cache_trim(cache, row, n_cached);
         assert_true(ln_kv_cache_check(cache));
     }
@@ -221,11 +220,11 @@ static void salts_are_apart(void **state) {
     for (size_t i = 0; i < 4; i++) {
         size_t row, n_cached;
         ln_kv_arrival arrival = {.tokens = counting(), .n_tokens = 40, .may_hit = true};
-        arrival.root = ln_kv_prefix_root(&cache, salts[i], strlen(salts[i]));
+        arrival.root = ln_kv_cache_root(&cache, salts[i], strlen(salts[i]));
         assert_true(ln_kv_cache_admit(&cache, &arrival, &row, &n_cached));
         assert_int_equal(n_cached, hits[i]);
         assert_true(ln_kv_cache_extend(&cache, row, n_cached, 40));
-        ln_kv_prefix_add(&cache, row, counting(), 40);
+        ln_kv_cache_add_prefix(&cache, row, counting(), 40);
         ln_kv_cache_release(&cache, row);
     }
     free(memory);
@@ -251,7 +250,7 @@ static void windows_need_the_last_blocks_of_a_prefix(void **state) {
     assert_int_equal(cache.groups[1].tables[row].end, 6);
     ln_kv_cache_release(&cache, row);
     visit(&cache, 300, 200, 0); /* pushes the window's blocks out, not those of full attention */
-    assert_int_equal(ln_kv_prefix_find(&cache, counting(), 100, 0), 0);
+    assert_int_equal(ln_kv_cache_find_prefix(&cache, counting(), 100, 0), 0);
     visit(&cache, 0, 100, 0);
     free(memory);
 }
@@ -269,13 +268,13 @@ static void a_failed_step_is_forgotten(void **state) {
     size_t row, n_cached;
     assert_true(admit(&cache, 0, 80, &row, &n_cached));
     assert_true(ln_kv_cache_extend(&cache, row, 0, 32));
-    ln_kv_prefix_add(&cache, row, counting(), 32);
+    ln_kv_cache_add_prefix(&cache, row, counting(), 32);
     assert_true(ln_kv_cache_extend(&cache, row, 32, 80));
-    ln_kv_prefix_add(&cache, row, counting(), 80);
-    ln_kv_prefix_forget(&cache, row, 32);
+    ln_kv_cache_add_prefix(&cache, row, counting(), 80);
+    ln_kv_cache_forget_prefix(&cache, row, 32);
     ln_kv_cache_release(&cache, row);
     assert_true(ln_kv_cache_check(&cache));
-    assert_int_equal(ln_kv_prefix_find(&cache, counting(), 80, 0), 2);
+    assert_int_equal(ln_kv_cache_find_prefix(&cache, counting(), 80, 0), 2);
     free(memory);
 }
 

@@ -32,10 +32,11 @@ static inline int32_t sample(const float *logits, size_t n, const linnet_samplin
     memcpy(row, logits, n * sizeof *row);
     int32_t *tokens = calloc(position + 1, sizeof *tokens);
     double excess = 0;
-    ln_sample_place place = {.tokens = tokens, .n_tokens = position, .mirostat_excess = &excess};
+    ln_sample_context context = {
+        .tokens = tokens, .n_tokens = position, .mirostat_excess = &excess};
     int32_t token = -1;
     ln_error err = {0};
-    assert_int_equal(ln_sampler_sample(&sampler, sampling, &place, row, &token, &err), LINNET_OK);
+    assert_int_equal(ln_sampler_sample(&sampler, sampling, &context, row, &token, &err), LINNET_OK);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(sampler.marks[i], 0);
     free(tokens);

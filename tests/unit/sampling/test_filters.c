@@ -120,10 +120,11 @@ static void mirostat_keeps_to_its_surprise(void **state) {
         for (size_t i = 1; i <= DRAWS; i++) {
             float row[N];
             int32_t token;
-            ln_sample_place place = {.n_tokens = i, .mirostat_excess = &excess};
+            ln_sample_context context = {.n_tokens = i, .mirostat_excess = &excess};
             memcpy(row, logits, sizeof row);
             s.dry_last_n = s.repeat_last_n = 0;
-            assert_int_equal(ln_sampler_sample(&sampler, &s, &place, row, &token, NULL), LINNET_OK);
+            assert_int_equal(ln_sampler_sample(&sampler, &s, &context, row, &token, NULL),
+                             LINNET_OK);
         }
         assert_true(fabs(excess) / DRAWS < 0.01); /* bits from tau, on average */
     }
@@ -152,7 +153,7 @@ static void dry_finds_the_longest_repetition(void **state) {
         s.dry_last_n = rand() % (2 * N);
         ln_token_rules rules = {.dry_breakers = (int32_t[]){3}, .n_dry_breakers = 1};
         size_t n = (size_t)(rand() % (N + 1));
-        ln_sample_place place = {.tokens = tokens, .n_tokens = n, .rules = &rules};
+        ln_sample_context context = {.tokens = tokens, .n_tokens = n, .rules = &rules};
         float logits[VOCAB] = {0};
         size_t first = n > (size_t)s.dry_last_n ? n - (size_t)s.dry_last_n : 0;
         size_t longest[VOCAB] = {0};
@@ -164,7 +165,8 @@ static void dry_finds_the_longest_repetition(void **state) {
             if (length > longest[tokens[next]])
                 longest[tokens[next]] = length;
         }
-        assert_int_equal(ln_sampler_sample(&sampler, &s, &place, logits, &token, NULL), LINNET_OK);
+        assert_int_equal(ln_sampler_sample(&sampler, &s, &context, logits, &token, NULL),
+                         LINNET_OK);
         for (int id = 0; id < VOCAB; id++) {
             double expected = 0;
             if (longest[id] > 0 && longest[id] >= (size_t)s.dry_allowed_length)
@@ -196,8 +198,9 @@ static void rules_bind_tokens(void **state) {
     for (size_t n = 0; n <= 3; n++) {
         float logits[] = {1, 9, 2, 3, 9};
         int32_t token;
-        ln_sample_place place = {.tokens = tokens, .n_tokens = n, .rules = &rules};
-        assert_int_equal(ln_sampler_sample(&sampler, &s, &place, logits, &token, NULL), LINNET_OK);
+        ln_sample_context context = {.tokens = tokens, .n_tokens = n, .rules = &rules};
+        assert_int_equal(ln_sampler_sample(&sampler, &s, &context, logits, &token, NULL),
+                         LINNET_OK);
         assert_true(logits[0] == 3.5f && logits[1] == -INFINITY && logits[4] == -INFINITY);
         assert_true(logits[2] == (n == 3 ? -INFINITY : 2)); /* after 2 3 */
         assert_true(logits[3] == (n < 3 ? -INFINITY : 3));

@@ -200,7 +200,7 @@ static void penalties_see_the_last_tokens(void **state) {
     ln_sampler sampler;
     void *memory = create(&sampler, 5);
     const int32_t tokens[] = {4, 0, 1, 0, 3};
-    ln_sample_place place = {.tokens = tokens, .n_tokens = 5};
+    ln_sample_context context = {.tokens = tokens, .n_tokens = 5};
     linnet_sampling s = {.top_p = 1,
                          .repeat_penalty = 2,
                          .repeat_last_n = 4,
@@ -208,7 +208,7 @@ static void penalties_see_the_last_tokens(void **state) {
                          .presence_penalty = 0.5f};
     float logits[] = {4, -1, 1, 0, 1.5f};
     int32_t token;
-    assert_int_equal(ln_sampler_sample(&sampler, &s, &place, logits, &token, NULL), LINNET_OK);
+    assert_int_equal(ln_sampler_sample(&sampler, &s, &context, logits, &token, NULL), LINNET_OK);
     assert_float_equal(logits[0], 4.0 / 2 - 2 * 0.25 - 0.5, 0);
     assert_float_equal(logits[1], -1.0 * 2 - 0.25 - 0.5, 0);
     assert_float_equal(logits[2], 1, 0);
@@ -217,7 +217,7 @@ static void penalties_see_the_last_tokens(void **state) {
     assert_int_equal(token, 4);            /* the argmax comes after */
     s.repeat_last_n = 0;
     float others[] = {4, -1, 1, 0, 1.5f};
-    assert_int_equal(ln_sampler_sample(&sampler, &s, &place, others, &token, NULL), LINNET_OK);
+    assert_int_equal(ln_sampler_sample(&sampler, &s, &context, others, &token, NULL), LINNET_OK);
     assert_int_equal(token, 0);
     free(memory);
 }
@@ -226,7 +226,7 @@ static void hostile_logits_are_errors_or_limits(void **state) {
     (void)state;
     ln_sampler sampler;
     void *memory = create(&sampler, 3);
-    ln_sample_place place = {.n_tokens = 0};
+    ln_sample_context context = {.n_tokens = 0};
     for (int greedy = 0; greedy < 2; greedy++) {
         linnet_sampling s = plain;
         s.temperature = greedy ? 0 : 1;
@@ -235,12 +235,12 @@ static void hostile_logits_are_errors_or_limits(void **state) {
         for (int at = 0; at < 3; at++) {
             float logits[] = {1, 1, 1};
             logits[at] = NAN;
-            assert_int_equal(ln_sampler_sample(&sampler, &s, &place, logits, &token, &err),
+            assert_int_equal(ln_sampler_sample(&sampler, &s, &context, logits, &token, &err),
                              LINNET_ERR_COMPUTE);
         }
         assert_string_equal(err.message, "the logit of token 2 is not a number");
         float nothing[] = {-INFINITY, -INFINITY, -INFINITY};
-        assert_int_equal(ln_sampler_sample(&sampler, &s, &place, nothing, &token, &err),
+        assert_int_equal(ln_sampler_sample(&sampler, &s, &context, nothing, &token, &err),
                          LINNET_ERR_COMPUTE);
         assert_int_equal(sample((float[]){1, INFINITY, 5}, 3, &s, 3), 1);
         assert_int_equal(sample((float[]){-INFINITY, 0, -INFINITY}, 3, &s, 3), 1);

@@ -8,7 +8,7 @@
 set -eu
 cd "$1"
 
-# Known exceptions, a line each: the rule and a folder, or FILE:FUNCTION for `lines`. A circle is
+# Known exceptions, a line each: the rule and a folder, or a file for `lines`. A circle is
 # its first folder's. The test fails when one is no longer needed: the list shrinks.
 known='
 circle backend
@@ -25,13 +25,13 @@ circle text/tokenizer
 depth backend/cuda/attention
 depth backend/cuda/fused
 depth backend/cuda/gemm
-lines backend/cpu/pack_read.c:read_quant
-lines backend/cuda/attention/mma.cu:attend_many
-lines backend/cuda/attention/sm90_decode_f16.cu:attend
-lines backend/cuda/attention/sm90_prefill.cu:attend_wide
-lines backend/cuda/fused/decode_activations.cuh:ln_fused_decode_normalize
-lines backend/cuda/gemm/mainloop.cuh:multiply_as
-lines cli/options.c:parse_engine
+lines backend/cpu/pack_read.c
+lines backend/cuda/attention/mma.cu
+lines backend/cuda/attention/sm90_decode_f16.cu
+lines backend/cuda/attention/sm90_prefill.cu
+lines backend/cuda/fused/decode_activations.cuh
+lines backend/cuda/gemm/mainloop.cuh
+lines cli/options.c
 '
 
 report=$(find src -type f \( -name "*.[ch]" -o -name "*.inc" -o -name "*.cu" -o -name "*.cuh" \) |
@@ -95,7 +95,7 @@ inside && /^}/ {
     if ($0 == "}" && text ~ /\(/) {
         n_functions++
         if (FNR - first + 1 > MAX_LINES)
-            break_rule("lines", file ":" name_of(text), FNR - first + 1 " lines")
+            break_rule("lines", file, name_of(text) " has " FNR - first + 1)
     }
     first = inside = 0
 }

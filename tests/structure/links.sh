@@ -7,9 +7,9 @@ cd "$1"
 dead=$(
     find . -name '*.md' ! -path './build*' | while read -r page; do
         {
-            grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '^https\?:'
+            grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//'
             grep -oE '(src|srcset)="[^":]+' "$page" | sed 's/^[a-z]*="//'
-        } | while read -r target; do
+        } | grep -v '^https\?:' | while read -r target; do
             [ -e "$(dirname "$page")/$target" ] || echo "$page: $target is not there"
         done
     done

@@ -8,23 +8,36 @@ DESTDIR      ?=
 JOBS         ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PROMPT       ?= Once upon a time
+# A new build folder gets the CUDA backend where there is a GPU; CUDA=1 builds it elsewhere too (nvcc
+# alone is needed), and CUDA=0 leaves it out.
+CUDA         ?=
+HAS_GPU       = $(shell { test -e /dev/nvidia0 || nvidia-smi -L; } >/dev/null 2>&1 && echo 1)
+CUDA_OPTION   = -DLINNET_CUDA=$(if $(filter 1,$(or $(CUDA),$(HAS_GPU))),ON,OFF)
 
 CHECK_FLAGS = -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
               -DLINNET_OPENAI_VENV='$(abspath $(BUILD))/openai-venv'
 # One more than there are jobs, as tests of the server wait most of their time; JOBS=1 means one.
 CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) > 1 ? $(JOBS) + 1 : 1))
+COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run test check fuzz install format clean setup setup-check \
+.PHONY: all run tests test check fuzz install format clean setup setup-test setup-check configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
-all: setup $(BUILD)/build.ninja
-	cmake --build $(BUILD) -j $(JOBS) >&2
+# The program and both libraries.
+all: configure
+	$(COMPILE) --target linnet linnet_static linnet_shared >&2
 
-run: all
+run: configure
+	$(COMPILE) --target linnet >&2
 	$(BUILD)/linnet run -p "$(PROMPT)" -n 200
 
-test: all
+# Everything: tests and benchmarks as well.
+tests: setup-test configure
+	grep -q '^LINNET_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -DLINNET_TESTS=ON $(BUILD) >&2
+	$(COMPILE) >&2
+
+test: tests
 	$(CTEST) --test-dir $(BUILD)
 
 install: all
@@ -33,12 +46,19 @@ install: all
 setup:
 	tools/setup.sh build
 
+setup-test:
+	tools/setup.sh test
+
 setup-check:
 	tools/setup.sh check
 
 # A changed CMakeLists.txt makes the build configure itself again.
-$(BUILD)/build.ninja: | setup
-	cmake -S . -B $(BUILD) -G Ninja >&2
+configure: setup
+	if [ ! -e $(BUILD)/build.ninja ]; then \
+	    cmake -S . -B $(BUILD) -G Ninja -DLINNET_TESTS=OFF $(CUDA_OPTION) >&2; \
+	elif [ -n '$(CUDA)' ]; then \
+	    cmake $(CUDA_OPTION) $(BUILD) >&2; \
+	fi
 
 # ---- checks -------------------------------------------------------------------------------
 
@@ -68,7 +88,7 @@ check-tidy: setup-check
 	find src -name '*.c' -print0 | \
 	    xargs -0 -n 2 -P $(JOBS) clang-tidy --quiet -p $(BUILD)-asan
 
-check-cppcheck: setup-check $(BUILD)/build.ninja
+check-cppcheck: setup-check configure
 	cppcheck --project=$(BUILD)/compile_commands.json --file-filter='src/*' -j $(JOBS) --quiet \
 	    --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    $(addprefix --suppress=,arrayIndexThenCheck autoVariables incorrectLogicOperator \

@@ -13,10 +13,10 @@ trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$folder"' EXIT
 load() {
     name=$1 step=$2 for=$3
     shift 3
-    "$build/bench_serve_modelled" "$model" "$port" "$step" 256 >"$folder/$name.server" 2>&1 &
+    "$build/bench/bench_serve_modelled" "$model" "$port" "$step" 256 >"$folder/$name.server" 2>&1 &
     server=$!
     sleep 1
-    "$build/bench_serve_load" "$port" "$for" "$server" tokens=100000 settle=1 "$@" >"$folder/$name"
+    "$build/bench/bench_serve_load" "$port" "$for" "$server" tokens=100000 settle=1 "$@" >"$folder/$name"
     kill "$server"
     wait "$server" || true
     server=

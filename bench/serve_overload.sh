@@ -22,7 +22,7 @@ port=$(sed -n 's/.*:\([0-9]*\)$/\1/p' "$folder/out")
 load() {
     name=$1 for=$2
     shift 2
-    "$build/bench_serve_load" "$port" "$for" "$server" tokens=128 "$@" >"$folder/$name"
+    "$build/bench/bench_serve_load" "$port" "$for" "$server" tokens=128 "$@" >"$folder/$name"
     echo "== $name: $for s of $*"
     grep -v '^thread' "$folder/$name"
 }

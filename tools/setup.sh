@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs the Debian packages that are missing: `tools/setup.sh build` for building, running and
-# testing, `tools/setup.sh check` for `make check` and `make fuzz` as well. Does nothing when all
-# is there. As root it calls apt-get; otherwise it prints the command to run and stops.
+# Installs the Debian packages that are missing: `tools/setup.sh build` for building, installing and
+# running, `tools/setup.sh test` for `make test` as well, `tools/setup.sh check` for `make check` and
+# `make fuzz` as well. Does nothing when all is there. As root it calls apt-get; otherwise it prints
+# the command to run and stops.
 set -eu
 
 missing=
@@ -16,21 +17,29 @@ has_sanitizers() {
     test -e "$1"
 }
 
-need gcc command -v gcc
-need libc6-dev test -e /usr/include/argp.h
-need make command -v make
-need cmake command -v cmake
-need ninja-build command -v ninja
-need pkg-config command -v pkg-config
-need libjansson-dev pkg-config --exists jansson
-need libpcre2-dev pkg-config --exists libpcre2-8
-need libutf8proc-dev pkg-config --exists libutf8proc
-need libxxhash-dev pkg-config --exists libxxhash
-need libedit-dev pkg-config --exists libedit
-need libevent-dev pkg-config --exists libevent_core
-need libssl-dev pkg-config --exists libssl
-need libcmocka-dev pkg-config --exists cmocka
-if [ "${1:-build}" = check ]; then
+need_build() {
+    need gcc command -v gcc
+    need libc6-dev test -e /usr/include/argp.h
+    need make command -v make
+    need cmake command -v cmake
+    need ninja-build command -v ninja
+    need pkg-config command -v pkg-config
+    need libjansson-dev pkg-config --exists jansson
+    need libpcre2-dev pkg-config --exists libpcre2-8
+    need libutf8proc-dev pkg-config --exists libutf8proc
+    need libxxhash-dev pkg-config --exists libxxhash
+    need libedit-dev pkg-config --exists libedit
+    need libevent-dev pkg-config --exists libevent_core
+    need libssl-dev pkg-config --exists libssl
+}
+
+need_test() {
+    need_build
+    need libcmocka-dev pkg-config --exists cmocka
+}
+
+need_check() {
+    need_test
     need clang command -v clang
     need libclang-rt-dev has_sanitizers
     need clang-tidy command -v clang-tidy
@@ -39,7 +48,17 @@ if [ "${1:-build}" = check ]; then
     need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
     need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
     need qemu-user command -v qemu-aarch64
-fi
+}
+
+case ${1:-build} in
+build) need_build ;;
+test) need_test ;;
+check) need_check ;;
+*)
+    echo "usage: tools/setup.sh [build|test|check]" >&2
+    exit 2
+    ;;
+esac
 [ -n "$missing" ] || exit 0
 
 exec >&2

@@ -31,6 +31,9 @@ text=$("$usr/bin/linnet" run -p 'Once upon a time' -n 8 --temp 0 2>stderr)
 grep -qF "$usr/share/linnet/models/demo.gguf" stderr || { cat stderr; exit 1; }
 
 export PKG_CONFIG_PATH="$usr/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
+version=$("$usr/bin/linnet" --version)
+[ "$version" = "linnet $(pkg-config --modversion linnet)" ] ||
+    { echo "linnet.pc and 'linnet --version' say different versions"; exit 1; }
 # shellcheck disable=SC2046  # several words
 "$cc" -std=c17 "$source_dir/examples/hello.c" $(pkg-config --cflags --libs linnet) -o hello-shared
 LD_LIBRARY_PATH="$usr/lib" ./hello-shared "$usr/share/linnet/models/demo.gguf" >shared.txt

@@ -204,7 +204,7 @@ int main(int argc, char **argv) {
     vtable.share = timed_share;
     engine->backend->vtable = &vtable; /* the thread has not looked at it yet: it has no work */
     for (size_t i = 0; i < N_REQUESTS; i++)
-        fill(engine->activations.logits + i * engine->model->spec.n_vocab,
+        fill(engine->executor.activations.logits + i * engine->model->spec.n_vocab,
              engine->model->spec.n_vocab);
     printf("%d requests, %zu tokens in the vocabulary, steps of %.1f ms\n", N_REQUESTS,
            engine->model->spec.n_vocab, (double)step_ns * 1e-6);

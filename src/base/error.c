@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *linnet_status_text(linnet_status status) {
+const char *ln_status_text(ln_status status) {
     switch (status) {
 #define STATUS_CASE(name, value, text)                                                             \
     case name: return text;

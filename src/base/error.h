@@ -8,6 +8,9 @@
 typedef linnet_status ln_status;
 typedef linnet_error ln_error;
 
+/* As linnet_status_text. */
+const char *ln_status_text(ln_status status);
+
 /* Fills *err (NULL is fine) with a printf-style sentence and returns `status`. */
 __attribute__((format(printf, 3, 4))) ln_status ln_fail(ln_error *err, ln_status status,
                                                         const char *format, ...);

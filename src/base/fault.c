@@ -74,7 +74,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     errno = saved_errno;
 }
 
-linnet_status linnet_install_fault_handler(linnet_error *err) {
+ln_status ln_fault_install(ln_error *err) {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     struct sigaction current;
     sigemptyset(&action.sa_mask);

@@ -12,6 +12,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/error.h"
+
+/* As linnet_install_fault_handler. */
+ln_status ln_fault_install(ln_error *err);
+
 /* Watches bytes [data, data + bytes) until unwatched; returns a slot, or -1 when the table is full
  * (the map is then not watched, and a fault in it ends the process as without a handler). */
 int ln_fault_watch(const void *data, size_t bytes);

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/request.h"
-#include "engine/request_rules.h"
+#include "engine/request/request.h"
+#include "engine/request/rules.h"
 #include "sampling/logprobs.h"
 #include "sampling/penalties.h"
 
@@ -332,4 +332,24 @@ ln_status ln_beams_step(ln_beams *beams, ln_sequence_group *group, const ln_beam
         beams->next[n_next] = (ln_beam_step){.score = -INFINITY, .logprob = -INFINITY};
     move_beams(beams, group, tools->kv, begins);
     return LINNET_OK;
+}
+
+void ln_beams_end(const ln_beams *beams, linnet_request *request) {
+    for (size_t i = 0; i < beams->n_ended; i++) {
+        const ln_hypothesis *ended = &beams->ended[i];
+        ln_output *output = &request->outputs[i];
+        memcpy(output->tokens + request->n_prompt, ended->tokens,
+               ended->n_tokens * sizeof *ended->tokens);
+        ln_output_copy_logprobs(request, &output->logprobs, &ended->logprobs, ended->n_tokens);
+        output->n_made = ended->n_tokens;
+        output->score = ended->score;
+    }
+    for (size_t i = 0; i < beams->width; i++) {
+        if (i >= beams->n_ended) { /* there are no more */
+            request->outputs[i].score = -INFINITY;
+            request->outputs[i].n_made = 0;
+        }
+        ln_request_end_output(
+            request, i, i < beams->n_ended ? beams->ended[i].finish : LINNET_FINISH_LENGTH, NULL);
+    }
 }

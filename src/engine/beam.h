@@ -10,10 +10,12 @@
 #define LN_ENGINE_BEAM_H
 
 #include "base/layout.h"
+#include "engine/request/text_stream.h"
 #include "engine/scheduler.h"
-#include "engine/text_stream.h"
 #include "grammar/masker.h"
 #include "sampling/logprobs.h"
+
+typedef struct ln_beams ln_beams;
 
 /* A way to go on. */
 typedef struct ln_beam_step {
@@ -41,7 +43,7 @@ typedef struct ln_beams_shape {
     size_t n_stops, longest_stop; /* stop strings; bytes */
 } ln_beams_shape;
 
-typedef struct ln_beams {
+struct ln_beams {
     size_t width, n_steps; /* n_steps: candidates that are looked at, in all and of each beam */
     size_t n_top;          /* of each row, that events show */
     linnet_logprob *top;   /* [width][n_steps] */
@@ -56,7 +58,7 @@ typedef struct ln_beams {
     ln_text_stream probe;  /* with stop strings: tries a token */
     void *probe_memory;
     size_t n_ended;
-} ln_beams;
+};
 
 /* Adds the beams of a request, itself included, to a layout and returns the offset; `memory` below
  * is there, zeroed. */
@@ -75,5 +77,8 @@ typedef struct ln_beams_tools {
  * of ln_masker_apply. */
 ln_status ln_beams_step(ln_beams *beams, ln_sequence_group *group, const ln_beams_tools *tools,
                         float *logits, bool begins, bool *is_over, ln_error *err);
+
+/* The search is over: its best hypotheses become the request's outputs, which end. */
+void ln_beams_end(const ln_beams *beams, linnet_request *request);
 
 #endif

@@ -1,10 +1,11 @@
-/* An engine's creation and end: it reserves what the plan says, and reports what it reserved. */
-#include "engine/engine.h"
+#include "engine/create.h"
 
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "engine/plan/make.h"
+#include "engine/plan/sizes.h"
 
 static ln_status reserve(ln_reservation *reservation, size_t bytes, const char *what,
                          ln_error *err) {
@@ -38,10 +39,9 @@ static void release_swap(linnet_engine *engine) {
         vtable->release_host(engine->backend, engine->swap.memory, engine->swap.bytes);
 }
 
-/* Reserves and binds what steps work on. */
-static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
+/* Reserves what steps work on. */
+static ln_status reserve_all(linnet_engine *engine, ln_error *err) {
     const ln_engine_plan *plan = &engine->plan;
-    const ln_spec *spec = &engine->model->spec;
     ln_backend *backend = engine->backend;
     const size_t *bytes = plan->bytes;
     LN_TRY(reserve_on_backend(backend, &engine->kv, bytes[LN_ARENA_KV], "KV cache", err));
@@ -52,31 +52,66 @@ static ln_status prepare_memory(linnet_engine *engine, ln_error *err) {
     LN_TRY(reserve(&engine->blocks, bytes[LN_ARENA_BLOCKS], "block tables", err));
     LN_TRY(reserve(&engine->batch, bytes[LN_ARENA_BATCH], "batch", err));
     LN_TRY(reserve(&engine->sampling, bytes[LN_ARENA_SAMPLER], "sampler", err));
-    LN_TRY(reserve(&engine->masks, bytes[LN_ARENA_GRAMMAR], "grammar", err));
+    return reserve(&engine->masks, bytes[LN_ARENA_GRAMMAR], "grammar", err);
+}
 
-    ln_layout own = {0}, kv = {0}, swap = {0};
-    ln_engine_layout at = ln_engine_lay_out(spec, &plan->budget, &own);
-    char *base = (char *)engine;
-    engine->kv_layers = (ln_kv_layer *)(void *)(base + at.kv_layers);
-    engine->ops = (ln_op *)(void *)(base + at.ops);
-    engine->swap_layers = (ln_kv_layer *)(void *)(base + at.swap_layers);
-    engine->logits = (float *)(void *)(base + at.logits);
+/* Binds what records and runs steps. */
+static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
+    const ln_engine_plan *plan = &engine->plan;
+    const ln_spec *spec = &engine->model->spec;
     const ln_kv_range all = {0, ln_kv_layer_count(spec)};
-    ln_engine_lay_out_kv(spec, plan, ln_engine_back_layers(engine), plan->kv_shape.n_blocks, &kv,
-                         engine->kv_layers, engine->kv.memory);
-    ln_engine_lay_out_kv(spec, plan, all, plan->kv_shape.n_swap_blocks, &swap, engine->swap_layers,
-                         engine->swap.memory);
+    ln_layout kv = {0}, swap = {0};
+    char *base = (char *)engine;
+    ln_executor *executor = &engine->executor;
+    *executor = (ln_executor){
+        .checkpoint = engine->model->checkpoint,
+        .spec = spec,
+        .backend = engine->backend,
+        .weights = &engine->weights,
+        .cpu_layers = &engine->cpu_layers,
+        .scheduler = &engine->scheduler,
+        .rows = &engine->rows,
+        .kv = {.layers = (ln_kv_layer *)(void *)(base + at->kv_layers),
+               .swap = (ln_kv_layer *)(void *)(base + at->swap_layers)},
+        .layers = {plan->cpu_layers.n_layers, all.end},
+        .ops = (ln_op *)(void *)(base + at->ops),
+        .can_start_ahead = plan->cpu_layers.n_layers == 0 && plan->draft_tokens == 0,
+    };
+    ln_engine_plan_lay_out_kv(spec, plan, executor->layers, plan->kv_shape.n_blocks, &kv,
+                              executor->kv.layers, engine->kv.memory);
+    ln_engine_plan_lay_out_kv(spec, plan, all, plan->kv_shape.n_swap_blocks, &swap,
+                              executor->kv.swap, engine->swap.memory);
     ln_activations_bind(spec, plan->budget.max_tokens, plan->budget.max_logits,
-                        engine->activation_memory.memory, &engine->activations);
+                        engine->activation_memory.memory, &executor->activations);
+    ln_step_init(&executor->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
+}
+
+/* Makes the parts, in the memory that was reserved. */
+static ln_status init_parts(linnet_engine *engine, ln_error *err) {
+    const ln_engine_plan *plan = &engine->plan;
+    const ln_spec *spec = &engine->model->spec;
+    ln_layout own = {0};
+    ln_engine_layout at = ln_engine_plan_lay_out(spec, plan, &own);
+    ln_row_sampler_shape rows = ln_engine_plan_rows(spec, plan);
+    char *base = (char *)engine;
+    init_executor(engine, &at);
     ln_kv_cache_init(&engine->cache, &plan->kv_shape, engine->blocks.memory);
     ln_scheduler_init(&engine->scheduler, &plan->budget, &plan->scheduler, &engine->cache,
                       base + at.scheduler);
-    ln_step_init(&engine->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
-    LN_TRY(ln_rows_init(&engine->rows, plan, spec->n_vocab, backend, engine->sampling.memory, err));
+    engine->completion = (ln_completion){.scheduler = &engine->scheduler,
+                                         .rows = &engine->rows,
+                                         .notifier = &engine->notifier,
+                                         .stats = &engine->stats,
+                                         .n_vocab = spec->n_vocab,
+                                         .logits = (float *)(void *)(base + at.logits)};
+    LN_TRY(ln_row_sampler_init(&engine->rows, &rows, engine->backend, &engine->constraints.masker,
+                               engine->sampling.memory, err));
     LN_TRY(ln_constraints_init(&engine->constraints, engine->model, plan->token_text_bytes,
                                engine->masks.memory, err));
-    LN_TRY(ln_front_init(&engine->front, engine->model, plan, engine->kv_layers, err));
-    return ln_draft_init(&engine->draft, plan, backend, err);
+    LN_TRY(ln_cpu_layers_init(&engine->cpu_layers, engine->model, plan, engine->executor.kv.layers,
+                              err));
+    return ln_draft_model_init(&engine->draft, plan, engine->backend, &engine->cache,
+                               ln_row_sampler_own(&engine->rows), err);
 }
 
 /* How long the copy of a block takes, out and in, in each group: the fastest of several. */
@@ -88,7 +123,7 @@ static ln_status measure_copies(linnet_engine *engine, ln_error *err) {
             continue;
         const ln_block_copy copies[] = {{.group = (int32_t)g, .direction = LN_COPY_OUT},
                                         {.group = (int32_t)g, .direction = LN_COPY_IN}};
-        ln_op op = ln_engine_copy_op(engine, ln_engine_back_layers(engine), copies, 2);
+        ln_op op = ln_kv_copy_op(&engine->executor.kv, engine->executor.layers, copies, 2);
         double best_ns = 0;
         for (int i = 0; i < N_TIMES; i++) {
             uint64_t begin_ns = ln_clock_ns();
@@ -102,7 +137,7 @@ static ln_status measure_copies(linnet_engine *engine, ln_error *err) {
 }
 
 static ln_status start_threads(linnet_engine *engine, ln_error *err) {
-    LN_TRY(ln_delivery_start(&engine->delivery, err));
+    LN_TRY(ln_notifier_start(&engine->notifier, err));
     int code = pthread_mutex_init(&engine->mutex, NULL);
     if (code == 0) {
         code = pthread_cond_init(&engine->work_came, NULL);
@@ -119,13 +154,13 @@ static ln_status start_threads(linnet_engine *engine, ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "cannot start the engine thread: %s", strerror(code));
 }
 
-linnet_status linnet_engine_create(const linnet_model *model, const linnet_engine_options *options,
-                                   linnet_engine **out, linnet_error *err) {
+ln_status ln_engine_create(const linnet_model *model, const linnet_engine_options *options,
+                           linnet_engine **out, ln_error *err) {
     ln_engine_plan plan;
     ln_backend *backend;
     void *memory;
     *out = NULL;
-    LN_TRY(ln_engine_plan_make(model, options, &backend, &plan, err));
+    LN_TRY(ln_engine_plan_make(model, options, sizeof(linnet_engine), &backend, &plan, err));
     ln_status status = ln_reserve(plan.bytes[LN_ARENA_ENGINE], "engine", &memory, err);
     if (status != LINNET_OK) {
         ln_engine_plan_free(&plan, backend);
@@ -139,14 +174,17 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     uint64_t *secret = engine->plan.kv_shape.secret; /* when it fails, clocks and addresses do */
     if (getrandom(secret, sizeof plan.kv_shape.secret, 0) != (ssize_t)sizeof plan.kv_shape.secret)
         secret[0] ^= ln_clock_ns() ^ (uintptr_t)engine;
-    ln_weights_options weights_options = ln_engine_weights_options(&plan);
-    weights_options.progress.after_bytes = plan.front.weight_bytes + plan.front.mapped_bytes;
+    ln_weights_options weights_options = ln_engine_plan_weights_options(&plan);
+    weights_options.progress.after_bytes =
+        plan.cpu_layers.weight_bytes + plan.cpu_layers.mapped_bytes;
     status = backend->vtable->reserve_scratch(backend, &plan.limits, err); /* loading uses it */
     if (status == LINNET_OK)
         status = ln_weights_load(model->checkpoint, &model->spec, &weights_options, backend,
                                  &engine->weights, err);
     if (status == LINNET_OK)
-        status = prepare_memory(engine, err);
+        status = reserve_all(engine, err);
+    if (status == LINNET_OK)
+        status = init_parts(engine, err);
     if (status == LINNET_OK)
         status = measure_copies(engine, err);
     if (status == LINNET_OK)
@@ -154,11 +192,11 @@ linnet_status linnet_engine_create(const linnet_model *model, const linnet_engin
     if (status == LINNET_OK)
         *out = engine;
     else
-        linnet_engine_destroy(engine);
+        ln_engine_destroy(engine);
     return status;
 }
 
-void linnet_engine_destroy(linnet_engine *engine) {
+void ln_engine_destroy(linnet_engine *engine) {
     if (engine == NULL)
         return;
     if (engine->has_thread) {
@@ -168,7 +206,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
         pthread_mutex_unlock(&engine->mutex);
         pthread_join(engine->thread, NULL);
     }
-    ln_delivery_stop(&engine->delivery);
+    ln_notifier_stop(&engine->notifier);
     if (engine->has_mutex) {
         pthread_cond_destroy(&engine->work_came);
         pthread_mutex_destroy(&engine->mutex);
@@ -176,9 +214,9 @@ void linnet_engine_destroy(linnet_engine *engine) {
     ln_backend *backend = engine->backend;
     ln_constraints_free(&engine->constraints);
     ln_unreserve(engine->masks.memory, engine->masks.bytes);
-    ln_draft_free(&engine->draft, backend);
-    ln_front_free(&engine->front);
-    ln_rows_free(&engine->rows);
+    ln_draft_model_free(&engine->draft);
+    ln_cpu_layers_free(&engine->cpu_layers);
+    ln_row_sampler_free(&engine->rows);
     ln_unreserve(engine->sampling.memory, engine->sampling.bytes);
     ln_unreserve(engine->batch.memory, engine->batch.bytes);
     ln_unreserve(engine->blocks.memory, engine->blocks.bytes);
@@ -191,7 +229,7 @@ void linnet_engine_destroy(linnet_engine *engine) {
     ln_unreserve(engine, engine->plan.bytes[LN_ARENA_ENGINE]);
 }
 
-void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan) {
+linnet_memory_plan ln_engine_memory(const linnet_engine *engine) {
     const size_t reserved[LN_ARENA_COUNT] = {
         [LN_ARENA_WEIGHTS] = engine->weights.memory_bytes,
         [LN_ARENA_TABLES] = engine->weights.table_bytes,
@@ -203,11 +241,11 @@ void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *p
         [LN_ARENA_BATCH] = engine->batch.bytes,
         [LN_ARENA_SAMPLER] = engine->sampling.bytes,
         [LN_ARENA_GRAMMAR] = engine->masks.bytes,
-        [LN_ARENA_DRAFT] = ln_draft_bytes(&engine->draft),
-        [LN_ARENA_FRONT] = ln_front_bytes(&engine->front),
+        [LN_ARENA_DRAFT] = ln_draft_model_bytes(&engine->draft),
+        [LN_ARENA_CPU_LAYERS] = ln_cpu_layers_bytes(&engine->cpu_layers),
         [LN_ARENA_ENGINE] = engine->plan.bytes[LN_ARENA_ENGINE],
-        [LN_ARENA_TOKENIZER] = ln_engine_tokenizer_bytes(engine->model),
-        [LN_ARENA_HEADERS] = ln_engine_header_bytes(engine->model),
+        [LN_ARENA_TOKENIZER] = ln_engine_plan_tokenizer_bytes(engine->model),
+        [LN_ARENA_HEADERS] = ln_engine_plan_header_bytes(engine->model),
     };
-    ln_engine_plan_report(&engine->plan, reserved, plan);
+    return ln_engine_plan_report(&engine->plan, reserved);
 }

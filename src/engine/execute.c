@@ -1,10 +1,9 @@
 #include "engine/execute.h"
 
 #include "backend/values.h"
-#include "engine/engine.h"
-#include "engine/request.h"
+#include "engine/request/request.h"
 
-/* ---- what the backend chooses ----------------------------------------------------------- */
+/* ---- what the backend samples ----------------------------------------------------------- */
 
 /* Whether logprobs are made of each row. */
 static bool wants_report(const ln_sequence_group *group) {
@@ -13,7 +12,7 @@ static bool wants_report(const ln_sequence_group *group) {
 
 /* Whether all that comes of a chunk is the token that `draw`, which is then filled, says of its one
  * row, with n_more tokens behind the sequence's; `words` are its edits. */
-static bool suits(const ln_chunk *chunk, size_t n_more, ln_draw *draw, int32_t *words) {
+static bool is_device_draw(const ln_chunk *chunk, size_t n_more, ln_draw *draw, int32_t *words) {
     const ln_sequence *sequence = chunk->sequence;
     const ln_sequence_group *group = sequence->group;
     const linnet_request *request = group->request;
@@ -56,15 +55,15 @@ static int32_t *next_words(const ln_step *step) {
 }
 
 /* Divides the rows of logits between the backend and the host. */
-static void divide_rows(linnet_engine *engine) {
-    const ln_scheduler *scheduler = &engine->scheduler;
-    ln_rows *rows = &engine->rows;
-    ln_draw *draws = engine->step.draws;
+static void divide_rows(ln_executor *executor) {
+    const ln_scheduler *scheduler = executor->scheduler;
+    ln_row_sampler *rows = executor->rows;
+    ln_draw *draws = executor->step.draws;
     size_t end = 0, n_rows = scheduler->is_encoding ? 0 : scheduler->n_logits;
-    bool samples = engine->backend->vtable->start != NULL && !scheduler->is_encoding &&
+    bool samples = executor->backend->vtable->start != NULL && !scheduler->is_encoding &&
                    n_rows * (sizeof(int32_t) + sizeof(float)) <= LN_STARTED_BYTES;
     bool reports = n_rows * LN_CHOSEN_BYTES <= LN_STARTED_BYTES;
-    begin_draws(&engine->step);
+    begin_draws(&executor->step);
     rows->n_sampled = 0;
     rows->first_logits = rows->end_logits = n_rows;
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
@@ -74,12 +73,13 @@ static void divide_rows(linnet_engine *engine) {
         ln_draw draw;
         for (size_t row = begin; row < end; row++)
             draws[row] = (ln_draw){0}; /* the best, whoever needs it */
-        rows->rows[i].is_sampled = samples && suits(chunk, 0, &draw, next_words(&engine->step)) &&
+        rows->rows[i].on_backend = samples &&
+                                   is_device_draw(chunk, 0, &draw, next_words(&executor->step)) &&
                                    (reports || draw.reports == 0);
-        rows->n_sampled += rows->rows[i].is_sampled;
-        if (rows->rows[i].is_sampled) {
+        rows->n_sampled += rows->rows[i].on_backend;
+        if (rows->rows[i].on_backend) {
             draws[begin] = draw;
-            add_draw(&engine->step, &draws[begin]);
+            add_draw(&executor->step, &draws[begin]);
         } else if (chunk->n_logits > 0) {
             rows->first_logits = begin < rows->first_logits ? begin : rows->first_logits;
             rows->end_logits = end;
@@ -89,12 +89,12 @@ static void divide_rows(linnet_engine *engine) {
 
 /* The draws of the step behind the one of the chunks, all of which are sampled, in their order;
  * false: not all can be. */
-static bool follow_draws(linnet_engine *engine) {
-    const ln_scheduler *scheduler = &engine->scheduler;
-    ln_step *step = &engine->step;
+static bool follow_draws(ln_executor *executor) {
+    const ln_scheduler *scheduler = executor->scheduler;
+    ln_step *step = &executor->step;
     begin_draws(step);
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
-        if (!suits(&scheduler->chunks[i], 1, &step->draws[i], next_words(step)))
+        if (!is_device_draw(&scheduler->chunks[i], 1, &step->draws[i], next_words(step)))
             return false;
         add_draw(step, &step->draws[i]);
     }
@@ -102,10 +102,10 @@ static bool follow_draws(linnet_engine *engine) {
 }
 
 /* Whether logprobs are asked for of a row that is sampled. */
-static bool any_reports(const linnet_engine *engine) {
-    const ln_draw *draws = engine->step.batch.draws;
+static bool any_reports(const ln_executor *executor) {
+    const ln_draw *draws = executor->step.batch.draws;
     bool any = false;
-    for (size_t i = 0; draws != NULL && i < engine->step.batch.n_logits && !any; i++)
+    for (size_t i = 0; draws != NULL && i < executor->step.batch.n_logits && !any; i++)
         any = draws[i].reports > 0;
     return any;
 }
@@ -118,85 +118,86 @@ static const ln_draw_report *reports_behind(const int32_t *chosen, size_t n_logi
 /* ---- starting ---------------------------------------------------------------------------- */
 
 /* Records the step that was built. */
-static size_t record(linnet_engine *engine) {
-    ln_op *ops = engine->ops;
-    const ln_batch *batch = &engine->step.batch;
-    size_t n_ops = 0, n_copies = engine->cache.n_copies;
-    int32_t *chosen = engine->activations.chosen;
+static size_t record(ln_executor *executor) {
+    ln_op *ops = executor->ops;
+    const ln_batch *batch = &executor->step.batch;
+    size_t n_ops = 0, n_copies = executor->scheduler->kv->n_copies;
+    int32_t *chosen = executor->activations.chosen;
     size_t n_logits = batch->n_logits;
     if (n_copies > 0)
-        ops[n_ops++] = ln_engine_copy_op(engine, ln_engine_back_layers(engine),
-                                         engine->cache.copies, n_copies);
-    n_ops += (engine->scheduler.is_encoding ? ln_forward_record_encoder : ln_forward_record)(
-        &engine->model->spec, &engine->weights, &engine->activations, engine->kv_layers, batch,
+        ops[n_ops++] = ln_kv_copy_op(&executor->kv, executor->layers,
+                                     executor->scheduler->kv->copies, n_copies);
+    n_ops += (executor->scheduler->is_encoding ? ln_forward_record_encoder : ln_forward_record)(
+        executor->spec, executor->weights, &executor->activations, executor->kv.layers, batch,
         ops + n_ops);
-    if (engine->rows.n_sampled > 0)
+    if (executor->rows->n_sampled > 0)
         ops[n_ops++] = (ln_op){.kind = LN_OP_SAMPLE,
                                .layer = -1,
                                .batch = batch,
-                               .sample = {.logits = engine->activations.logits,
+                               .sample = {.logits = executor->activations.logits,
                                           .n_rows = n_logits,
-                                          .n_vocab = engine->model->spec.n_vocab,
+                                          .n_vocab = executor->spec->n_vocab,
                                           .ids = chosen,
                                           .best = (float *)(void *)(chosen + n_logits)}};
-    if (engine->rows.n_sampled > 0 && any_reports(engine))
+    if (executor->rows->n_sampled > 0 && any_reports(executor))
         ops[n_ops - 1].sample.reports = (ln_draw_report *)(void *)(chosen + 2 * n_logits);
-    if (engine->rows.n_sampled > 0)
+    if (executor->rows->n_sampled > 0)
         ln_values_number(ops, n_ops); /* again, with the last one */
     return n_ops;
 }
 
-static size_t row_bytes(const linnet_engine *engine) {
-    return engine->model->spec.n_vocab * sizeof(float);
+static size_t row_bytes(const ln_executor *executor) {
+    return executor->spec->n_vocab * sizeof(float);
 }
 
 /* Starts what was built; the backend's tokens come back, or all logits where it chooses none. */
-static ln_status start(linnet_engine *engine, ln_error *err) {
-    ln_backend *backend = engine->backend;
-    const ln_rows *rows = &engine->rows;
-    const ln_activations *a = &engine->activations;
-    size_t n_ops = record(engine), n_logits = engine->step.batch.n_logits;
+static ln_status start(ln_executor *executor, ln_error *err) {
+    ln_backend *backend = executor->backend;
+    const ln_row_sampler *rows = executor->rows;
+    const ln_activations *a = &executor->activations;
+    size_t n_ops = record(executor), n_logits = executor->step.batch.n_logits;
     size_t chosen_bytes =
-        n_logits * (any_reports(engine) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
-    LN_TRY(ln_front_run(engine, engine->ops + n_ops, err));
+        n_logits * (any_reports(executor) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
+    LN_TRY(ln_cpu_layers_run(executor->cpu_layers, &executor->step.batch, &executor->kv,
+                             executor->scheduler->kv, executor->ops + n_ops, backend, a->x, err));
     if (backend->vtable->start == NULL)
-        LN_TRY(backend->vtable->run(backend, engine->ops, n_ops, err));
+        LN_TRY(backend->vtable->run(backend, executor->ops, n_ops, err));
     else if (rows->n_sampled > 0)
-        LN_TRY(backend->vtable->start(backend, engine->ops, n_ops, a->chosen, chosen_bytes, err));
+        LN_TRY(backend->vtable->start(backend, executor->ops, n_ops, a->chosen, chosen_bytes, err));
     else
-        LN_TRY(backend->vtable->start(backend, engine->ops, n_ops, a->logits,
-                                      rows->end_logits * row_bytes(engine), err));
-    engine->cache.n_copies = 0;
+        LN_TRY(backend->vtable->start(backend, executor->ops, n_ops, a->logits,
+                                      rows->end_logits * row_bytes(executor), err));
+    executor->scheduler->kv->n_copies = 0;
     return LINNET_OK;
 }
 
-ln_status ln_execute_start(linnet_engine *engine, ln_error *err) {
-    ln_step_build(&engine->step, &engine->scheduler);
-    divide_rows(engine);
-    return start(engine, err);
+ln_status ln_execute_start(ln_executor *executor, ln_error *err) {
+    ln_step_build(&executor->step, executor->scheduler);
+    divide_rows(executor);
+    return start(executor, err);
 }
 
-bool ln_execute_start_next(linnet_engine *engine) {
-    ln_scheduler *scheduler = &engine->scheduler;
-    if (engine->rows.n_sampled < scheduler->n_chunks || engine->plan.front.n_layers > 0 ||
-        engine->plan.draft_tokens > 0 || engine->backend->profile != NULL ||
-        !ln_scheduler_can_follow(scheduler) || !follow_draws(engine))
+bool ln_execute_start_next(ln_executor *executor) {
+    ln_scheduler *scheduler = executor->scheduler;
+    if (executor->rows->n_sampled < scheduler->n_chunks || !executor->can_start_ahead ||
+        executor->backend->profile != NULL || !ln_scheduler_can_follow(scheduler) ||
+        !follow_draws(executor))
         return false;
-    ln_step_follow(&engine->step, scheduler, engine->activations.chosen);
-    return start(engine, NULL) == LINNET_OK; /* a failure shows in the next step, too */
+    ln_step_follow(&executor->step, scheduler, executor->activations.chosen);
+    return start(executor, NULL) == LINNET_OK; /* a failure shows in the next step, too */
 }
 
 /* ---- finishing ---------------------------------------------------------------------------- */
 
 /* chosen: [n_logits] ids, then [n_logits] logits, then reports of those that have one. */
-static void take_chosen(linnet_engine *engine, const int32_t *chosen) {
-    const ln_scheduler *scheduler = &engine->scheduler;
+static void take_chosen(ln_executor *executor, const int32_t *chosen) {
+    const ln_scheduler *scheduler = executor->scheduler;
     const float *best = (const float *)(const void *)(chosen + scheduler->n_logits);
     const ln_draw_report *reports = reports_behind(chosen, scheduler->n_logits);
     size_t row = 0;
     for (size_t i = 0; i < scheduler->n_chunks; i++) {
-        ln_row *out = &engine->rows.rows[i];
-        if (out->is_sampled) {
+        ln_row *out = &executor->rows->rows[i];
+        if (out->on_backend) {
             const ln_sequence *sequence = scheduler->chunks[i].sequence; /* NULL: it has ended */
             out->report = sequence != NULL && wants_report(sequence->group) ? &reports[row] : NULL;
             out->sampled = chosen[row];
@@ -206,25 +207,25 @@ static void take_chosen(linnet_engine *engine, const int32_t *chosen) {
     }
 }
 
-ln_status ln_execute_finish(linnet_engine *engine, ln_error *err) {
-    ln_backend *backend = engine->backend;
-    ln_rows *rows = &engine->rows;
+ln_status ln_execute_finish(ln_executor *executor, ln_error *err) {
+    ln_backend *backend = executor->backend;
+    ln_row_sampler *rows = executor->rows;
     size_t first = rows->n_sampled > 0 ? rows->first_logits : 0, n = rows->end_logits - first;
     void *host = NULL;
     if (backend->vtable->start != NULL)
         LN_TRY(backend->vtable->finish(backend, &host, err));
     if (rows->n_sampled > 0)
-        take_chosen(engine, host);
+        take_chosen(executor, host);
     if (backend->vtable->start == NULL || (rows->n_sampled > 0 && n > 0))
         LN_TRY(backend->vtable->read_back(
-            backend, engine->activations.logits + first * engine->model->spec.n_vocab,
-            n * row_bytes(engine), &host, err));
+            backend, executor->activations.logits + first * executor->spec->n_vocab,
+            n * row_bytes(executor), &host, err));
     rows->first_logits = first;
     rows->logits = host;
-    return ln_checkpoint_check(engine->model->checkpoint, err);
+    return ln_checkpoint_check(executor->checkpoint, err);
 }
 
-void ln_execute_drop(linnet_engine *engine) {
+void ln_execute_drop(ln_executor *executor) {
     void *host;
-    (void)engine->backend->vtable->finish(engine->backend, &host, NULL);
+    (void)executor->backend->vtable->finish(executor->backend, &host, NULL);
 }

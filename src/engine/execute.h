@@ -1,27 +1,44 @@
 /* Steps on the backend: built, recorded and started, then waited for.
  *
- * Where the backend can start a step behind another one, it also chooses tokens: of rows whose
- * choice is an ln_draw with its edits, and what logprobs take comes with them. When all rows of a
+ * Where the backend can start a step behind another one, it also samples tokens: of rows whose
+ * sampling is an ln_draw with its edits, and what logprobs take comes with them. When all rows of a
  * step are such, the step that follows is that of the same sequences, with these tokens, whatever
  * they are; it is started before they are known here, and the device never waits for the host. A
  * sequence that turns out to have ended loses its row of that step. */
 #ifndef LN_ENGINE_EXECUTE_H
 #define LN_ENGINE_EXECUTE_H
 
-#include "base/error.h"
-#include "engine/scheduler.h"
+#include "engine/cpu_layers.h"
+#include "engine/row_sampler.h"
+#include "engine/step.h"
+
+typedef struct ln_executor {
+    const ln_checkpoint *checkpoint; /* the model's, as is spec */
+    const ln_spec *spec;
+    ln_backend *backend; /* the engine's, as is what follows */
+    const ln_weights *weights;
+    const ln_cpu_layers *cpu_layers;
+    ln_scheduler *scheduler;
+    ln_row_sampler *rows;
+    ln_kv_memory kv;
+    ln_kv_range layers; /* of the backend */
+    ln_op *ops;         /* [2 + ln_forward_max_ops], of each backend */
+    ln_activations activations;
+    ln_step step;
+    bool can_start_ahead; /* a step may start before the one before it is finished */
+} ln_executor;
 
 /* Starts the scheduler's step, where none is under way. */
-ln_status ln_execute_start(linnet_engine *engine, ln_error *err);
+ln_status ln_execute_start(ln_executor *executor, ln_error *err);
 
 /* Starts the step behind the one that is under way; false: that is not known yet, or cannot be. */
-bool ln_execute_start_next(linnet_engine *engine);
+bool ln_execute_start_next(ln_executor *executor);
 
-/* Waits for the first step that is under way: rows of engine->rows that are sampled have their
- * tokens, and ln_rows_logits gives the others. */
-ln_status ln_execute_finish(linnet_engine *engine, ln_error *err);
+/* Waits for the first step that is under way: rows that the backend samples have their tokens, and
+ * ln_row_sampler_logits gives the others. */
+ln_status ln_execute_finish(ln_executor *executor, ln_error *err);
 
 /* Waits for a step that nobody asks for any more. */
-void ln_execute_drop(linnet_engine *engine);
+void ln_execute_drop(ln_executor *executor);
 
 #endif

@@ -125,7 +125,7 @@ static ln_chunk plan_chunk(const ln_scheduler *s, ln_sequence *sequence) {
     return (ln_chunk){.sequence = sequence, .n_tokens = n_tokens, .n_logits = n_logits};
 }
 
-/* Guesses for which the budget and the cache have room besides what is certain. */
+/* Drafts for which the budget and the cache have room besides what is certain. */
 static void add_draft(ln_scheduler *s, ln_chunk *chunk) {
     const ln_sequence *sequence = chunk->sequence;
     size_t n_tokens = s->n_tokens + chunk->n_tokens + s->n_decodes_left;
@@ -238,7 +238,7 @@ static bool is_too_long(const ln_scheduler *s, const ln_sequence_group *group) {
 /* With priorities, the group that has waited longest is sometimes the first. */
 static void promote_oldest(ln_scheduler *s) {
     ln_sequence_group *oldest = s->queues.waiting.first;
-    if (s->options.order == LINNET_ORDER_FCFS || (s->n_admissions + 1) % OVERDUE_TURN != 0)
+    if (s->queues.order == LINNET_ORDER_FCFS || (s->n_admissions + 1) % OVERDUE_TURN != 0)
         return;
     for (ln_sequence_group *group = oldest; group != NULL; group = group->next)
         if (group->arrival < oldest->arrival)
@@ -298,7 +298,7 @@ static uint64_t count_preempted(const ln_scheduler *s) {
  */
 static void make_way(ln_scheduler *s) {
     size_t place;
-    while (s->options.order == LINNET_ORDER_PRIORITY && s->queues.n_running > 0) {
+    while (s->queues.order == LINNET_ORDER_PRIORITY && s->queues.n_running > 0) {
         ln_sequence_group *first = choose_waiting(s),
                           *last = s->queues.running[s->queues.n_running - 1];
         if (first == NULL || first->is_overdue || last->is_overdue ||
@@ -414,7 +414,7 @@ void ln_scheduler_commit(ln_scheduler *s) {
             ln_kv_cache_drop_encoder(s->kv, sequence->kv_row);
             continue;
         }
-        sequence->n_cached += chunk->n_tokens - chunk->n_draft; /* guesses are to be checked */
+        sequence->n_cached += chunk->n_tokens - chunk->n_draft; /* drafts are to be verified */
         ln_kv_cache_trim(s->kv, sequence->kv_row, sequence->n_cached);
         if (group->is_forked || sequence->n_cached < group->n_prompt)
             continue;
@@ -447,7 +447,7 @@ static bool goes_on(const ln_chunk *chunk) {
 /* Sequences whose first own tokens are under way share no block that they write to, so there are no
  * copies. */
 bool ln_scheduler_can_follow(ln_scheduler *s) {
-    bool is_full = s->queues.n_seqs == s->budget.max_seqs && s->options.order == LINNET_ORDER_FCFS;
+    bool is_full = s->queues.n_seqs == s->budget.max_seqs && s->queues.order == LINNET_ORDER_FCFS;
     if (s->is_encoding || s->n_chunks < s->queues.n_seqs || s->queues.swapped.first != NULL ||
         (s->queues.waiting.first != NULL && !is_full))
         return false;

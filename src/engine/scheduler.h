@@ -42,14 +42,14 @@ typedef struct ln_scheduler_options {
 typedef struct ln_chunk {
     ln_sequence *sequence; /* NULL: it has ended since the step was started */
     size_t n_tokens, n_logits;
-    size_t n_draft;    /* of n_tokens and n_logits, the last: guesses */
+    size_t n_draft;    /* of n_tokens and n_logits, the last: drafts */
     bool begins_group; /* after commit: the last row is the first of every sequence of the group */
 } ln_chunk;
 
 typedef struct ln_scheduler {
     ln_step_budget budget;
-    ln_scheduler_options options;
-    ln_kv_cache *kv; /* the engine's */
+    ln_scheduler_options options; /* as given; the order is that of the queues */
+    ln_kv_cache *kv;              /* the engine's */
     ln_queues queues;
     ln_preemption preemption;
     uint64_t n_arrivals, n_admissions, n_prompt_tokens; /* so far */

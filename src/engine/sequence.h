@@ -20,9 +20,9 @@ typedef struct ln_sequence {
     uint32_t index;                 /* in its group: a counter of its random numbers */
     double mirostat_excess;         /* the sampler's state */
     ln_grammar_state grammar_state; /* with a grammar; a plain value, which a fork copies */
-    size_t n_draft;                 /* guesses behind the tokens, for the coming step */
+    size_t n_draft;                 /* drafted tokens behind the others, for the coming step */
     size_t n_draft_cached;          /* tokens that a draft model has read */
-    size_t draft_length;            /* how many to guess next; 0: nothing is known yet */
+    size_t draft_length;            /* how many to draft next; 0: nothing is known yet */
 } ln_sequence;
 
 typedef enum ln_group_state {

@@ -5,6 +5,8 @@
 #include <linnet.h>
 #include <stdatomic.h>
 
+#include "engine/scheduler.h"
+
 /* Fields of linnet_engine_stats. */
 #define LN_STATS(X)                                                                                \
     X(n_waiting)                                                                                   \
@@ -45,5 +47,11 @@ static inline void ln_stat_add(_Atomic uint64_t *stat, uint64_t n) {
 static inline void ln_stat_set(_Atomic uint64_t *stat, uint64_t n) {
     atomic_store_explicit(stat, n, memory_order_relaxed);
 }
+
+/* Sets what is so now, and what the scheduler and its cache count. */
+void ln_stats_observe(ln_stats *stats, const ln_scheduler *scheduler);
+
+/* All of them. Any thread. */
+linnet_engine_stats ln_stats_read(ln_stats *stats);
 
 #endif

@@ -21,4 +21,15 @@ struct linnet_model {
     size_t n_stop_ids;
 };
 
+/* As linnet_model_open and linnet_model_close. */
+ln_status ln_model_open(const char *path, linnet_model **model, ln_error *err);
+void ln_model_close(linnet_model *model); /* NULL is fine */
+
+/* Errors: STATE where the checkpoint has no tokenizer. */
+ln_status ln_model_need_tokenizer(const linnet_model *model, ln_error *err);
+
+/* As linnet_model_set_chat_template. */
+ln_status ln_model_set_chat_template(linnet_model *model, const char *source, size_t n_bytes,
+                                     ln_error *err);
+
 #endif

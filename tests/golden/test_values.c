@@ -131,7 +131,7 @@ static void test_model(void **state) {
             n_spies = 0;
             watch(golden.engine->backend, starts);
             if (split)
-                watch(golden.engine->front.plan->backend, false);
+                watch(golden.engine->cpu_layers.plan->backend, false);
             submit_all(&golden);
         }
     reference_close(&golden);

@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 struct linnet_request {
-    ln_mail mail;
+    ln_completion_entry entry;
     linnet_request *next; /* of the engine's */
     void *user;
     size_t n_prompt, max_tokens, n_taken;
@@ -27,7 +27,7 @@ struct linnet_request {
 static void release(linnet_request *request) {
     if (atomic_fetch_sub(&request->references, 1) > 1)
         return;
-    ln_mail_free(&request->mail);
+    ln_completion_entry_free(&request->entry);
     free(request->times);
     free(request);
 }
@@ -35,7 +35,7 @@ static void release(linnet_request *request) {
 /* ---- steps -------------------------------------------------------------------------------- */
 
 static void note(linnet_engine *engine, linnet_request *request) {
-    if (ln_mail_round_add(&engine->mail, &request->mail))
+    if (ln_completion_batch_add(&engine->batch, &request->entry))
         atomic_fetch_add(&request->references, 1);
 }
 
@@ -73,7 +73,7 @@ static void step(linnet_engine *engine, uint64_t now_ns, bool fails) {
     }
     atomic_fetch_add(&engine->n_steps, !fails);
     atomic_store(&engine->n_failed_steps, fails ? atomic_load(&engine->n_failed_steps) + 1 : 0);
-    ln_mail_round_post(&engine->mail, release);
+    ln_completion_batch_post(&engine->batch, release);
 }
 
 void modelled_engine_init(linnet_engine *engine, size_t max_seqs) {
@@ -165,7 +165,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
     request->times = times;
     request->shows_times = engine->step_ns > 0;
     request->user = options->user;
-    ln_mail_init(&request->mail, request, options->mailbox);
+    ln_completion_entry_init(&request->entry, request, options->mailbox);
     atomic_init(&request->references, 2);
     *out = request;
     pthread_mutex_lock(&engine->mutex);
@@ -208,7 +208,7 @@ void linnet_request_close(linnet_request *request) {
     if (request == NULL)
         return;
     atomic_store(&request->is_cancelled, true);
-    ln_mail_close(&request->mail);
+    ln_completion_entry_close(&request->entry);
     release(request);
 }
 

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/mailbox.h"
+#include "engine/completion_queue.h"
 
 struct linnet_engine {
     size_t max_seqs;
@@ -22,7 +22,7 @@ struct linnet_engine {
     linnet_request *submitted; /* under the mutex, as is_stopping */
     bool is_stopping;
     linnet_request *running; /* the stepping thread's, as what follows */
-    ln_mail_round mail;
+    ln_completion_batch batch;
     atomic_uint_fast64_t n_steps, n_failed_steps; /* the latter in a row */
     uint64_t n_late; /* steps of the clock that came over a step late */
     /* requests that ended */

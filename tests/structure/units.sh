@@ -15,7 +15,6 @@ circle backend
 circle backend/cuda/activations
 circle backend/cuda/attention
 circle backend/cuda/fused
-circle engine
 circle format
 circle grammar
 circle model

@@ -1,82 +1,7 @@
-/* Chats: messages through the checkpoint's chat template to ids. */
-#include <jansson.h>
-#include <string.h>
-#include <time.h>
+/* linnet_model_render_chat, linnet_model_encode_chat. */
+#include "model/chat.h"
 
 #include "engine/api/options.h"
-#include "model/model.h"
-#include "text/jinja/tokens.h"
-
-/* Parses an option's JSON: `what` is its name, an array of objects or one object. */
-static ln_status read_json(const char *text, const char *what, bool is_list, json_t **value,
-                           ln_error *err) {
-    json_error_t where;
-    *value = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
-    if (*value == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s: line %d, column %d: %s", what, where.line,
-                       where.column, where.text);
-    size_t index;
-    json_t *item;
-    bool fits = is_list ? json_is_array(*value) : json_is_object(*value);
-    json_array_foreach(*value, index, item) fits = fits && json_is_object(item);
-    if (fits)
-        return LINNET_OK;
-    json_decref(*value);
-    *value = NULL;
-    return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is not a JSON %s", what,
-                   is_list ? "array of objects" : "object");
-}
-
-/* The template's variables: further ones first, so that the usual ones replace them. */
-static ln_status make_context(const linnet_model *model, const linnet_chat_options *options,
-                              json_t **out, ln_error *err) {
-    json_t *messages = NULL, *tools = NULL, *context = NULL;
-    *out = NULL;
-    ln_status status = read_json(options->messages_json, "messages", true, &messages, err);
-    if (status == LINNET_OK && options->tools_json != NULL)
-        status = read_json(options->tools_json, "tools", true, &tools, err);
-    if (status == LINNET_OK && options->variables_json != NULL)
-        status = read_json(options->variables_json, "variables", false, &context, err);
-    if (status != LINNET_OK) {
-        json_decref(messages);
-        json_decref(tools);
-        return status;
-    }
-    if (context == NULL)
-        context = json_object();
-    int failed = context == NULL;
-    failed |= json_object_set_new(context, "messages", messages);
-    failed |= json_object_set_new(context, "tools", tools != NULL ? tools : json_null());
-    failed |=
-        json_object_set_new(context, "add_generation_prompt", json_boolean(!options->omits_answer));
-    if (json_object_get(context, "documents") == NULL)
-        failed |= json_object_set_new(context, "documents", json_null());
-    failed |= ln_template_set_tokens(context, model->checkpoint, model->tokenizer);
-    if (!failed) {
-        *out = context;
-        return LINNET_OK;
-    }
-    json_decref(context);
-    return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
-}
-
-/* Says why there is no chat: no tokenizer, no template, or one that does not compile. */
-static ln_status need_template(const linnet_model *model, ln_error *err) {
-    const char *path = ln_checkpoint_path(model->checkpoint);
-    const char *source = model->chat_source;
-    if (model->chat_template != NULL)
-        return LINNET_OK;
-    if (model->tokenizer == NULL)
-        return ln_fail(err, LINNET_ERR_STATE, "%s has no tokenizer", path);
-    if (source == NULL)
-        return ln_fail(err, LINNET_ERR_STATE, "%s has no chat template", path);
-    ln_template *compiled;
-    ln_status status = ln_template_compile(source, strlen(source), "chat template", &compiled, err);
-    if (status != LINNET_OK)
-        return ln_error_prefix(err, status, path);
-    ln_template_free(compiled);
-    return ln_fail(err, LINNET_ERR_STATE, "the chat template of %s did not compile", path);
-}
 
 void linnet_chat_options_init(linnet_chat_options *options) {
     *options = (linnet_chat_options){.struct_bytes = sizeof *options};
@@ -86,41 +11,13 @@ linnet_status linnet_model_render_chat(const linnet_model *model,
                                        const linnet_chat_options *options, int32_t **ids,
                                        size_t *n_ids, char **text, linnet_error *err) {
     linnet_chat_options own;
-    json_t *context;
     *ids = NULL;
     *n_ids = 0;
     if (text != NULL)
         *text = NULL;
     linnet_chat_options_init(&own);
     LN_TRY(ln_options_take(options, &own, sizeof own, "linnet_chat_options", err));
-    if (own.messages_json == NULL)
-        return ln_fail(err, LINNET_ERR_ARGUMENT, "messages_json is NULL");
-    LN_TRY(need_template(model, err));
-    LN_TRY(make_context(model, &own, &context, err));
-    time_t seconds = time(NULL);
-    struct tm now;
-    ln_template_output output = {0};
-    ln_ids list = {0};
-    localtime_r(&seconds, &now);
-    ln_status status = ln_template_render(model->chat_template, context, &now, &output, err);
-    if (status == LINNET_OK)
-        status = ln_tokenizer_encode_spans(model->tokenizer, output.text.data, output.text.len,
-                                           output.spans, output.n_spans, &list, err);
-    if (status == LINNET_OK && text != NULL) {
-        ln_strbuf_append(&output.text, "", 0);
-        *text = ln_strbuf_take(&output.text);
-        if (*text == NULL)
-            status = ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
-    }
-    if (status == LINNET_OK) {
-        *ids = list.data;
-        *n_ids = list.count;
-    } else {
-        ln_ids_free(&list);
-    }
-    ln_template_output_free(&output);
-    json_decref(context);
-    return status;
+    return ln_model_render_chat(model, &own, ids, n_ids, text, err);
 }
 
 linnet_status linnet_model_encode_chat(const linnet_model *model, const char *messages_json,

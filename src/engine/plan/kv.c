@@ -1,6 +1,6 @@
-/* The sizes of the KV cache and of its swap space. */
+#include "engine/plan/kv.h"
+
 #include "base/checked.h"
-#include "engine/plan/plan.h"
 #include "model/activations.h"
 
 /* Of K or V: rows of `dim` elements, all heads. */
@@ -8,9 +8,9 @@ static size_t block_bytes(const ln_engine_plan *plan, const ln_kv_layer *layer, 
     return layer->n_heads * ln_kv_head_bytes(plan->kv_dtype, LN_KV_BLOCK_TOKENS, dim);
 }
 
-void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
-                          const size_t *n_blocks, ln_layout *layout, ln_kv_layer *kv_layers,
-                          void *memory) {
+void ln_engine_plan_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
+                               const size_t *n_blocks, ln_layout *layout, ln_kv_layer *kv_layers,
+                               void *memory) {
     for (size_t i = range.first; i < range.end; i++) {
         ln_kv_layer layer = {0};
         bool v_in_k;
@@ -33,7 +33,7 @@ void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv
 /* Blocks of a group's pool: by default what max_seqs sequences of ctx_tokens hold. */
 static bool count_blocks(const ln_engine_plan *plan, size_t g, size_t *n_blocks) {
     const ln_kv_shape *shape = &plan->kv_shape;
-    size_t per_seq = ln_kv_table_blocks(ln_engine_max_encoder(plan)), scaled;
+    size_t per_seq = ln_kv_table_blocks(ln_engine_plan_max_encoder(plan)), scaled;
     if (shape->kinds[g] == LN_KV_GROUP_OWN)
         per_seq = ln_kv_blocks_needed(plan->ctx_tokens, shape->windows[g], plan->budget.max_tokens);
     if (!ln_mul(per_seq, shape->max_seqs, n_blocks) || !ln_mul(per_seq, plan->kv_tokens, &scaled))
@@ -69,20 +69,20 @@ static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *e
     return LINNET_OK;
 }
 
-ln_status ln_engine_size_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
+ln_status ln_engine_plan_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
     ln_kv_shape *shape = &plan->kv_shape;
-    ln_layout kv = {0}, front = {0}, swap = {0};
+    ln_layout kv = {0}, cpu = {0}, swap = {0};
     const ln_kv_range all = {0, ln_kv_layer_count(spec)};
-    const size_t n_front = plan->front.n_layers;
+    const size_t n_cpu = plan->cpu_layers.n_layers;
     LN_TRY(shape_kv(spec, plan, err));
-    ln_engine_lay_out_kv(spec, plan, (ln_kv_range){0, n_front}, shape->n_blocks, &front, NULL,
-                         NULL);
-    ln_engine_lay_out_kv(spec, plan, (ln_kv_range){n_front, all.end}, shape->n_blocks, &kv, NULL,
-                         NULL);
+    ln_engine_plan_lay_out_kv(spec, plan, (ln_kv_range){0, n_cpu}, shape->n_blocks, &cpu, NULL,
+                              NULL);
+    ln_engine_plan_lay_out_kv(spec, plan, (ln_kv_range){n_cpu, all.end}, shape->n_blocks, &kv, NULL,
+                              NULL);
     LN_TRY(ln_layout_check(&kv, "KV cache", err));
-    LN_TRY(ln_layout_check(&front, "KV cache of the first layers", err));
+    LN_TRY(ln_layout_check(&cpu, "KV cache of the first layers", err));
     /* the same share of every pool */
-    double kv_bytes = (double)kv.bytes + (double)front.bytes;
+    double kv_bytes = (double)kv.bytes + (double)cpu.bytes;
     double share = kv_bytes > 0 ? (double)plan->swap_bytes / kv_bytes : 0;
     for (size_t g = 0; g < shape->n_groups; g++) {
         double n_blocks = share * (double)shape->n_blocks[g];
@@ -92,10 +92,10 @@ ln_status ln_engine_size_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error 
                            plan->swap_bytes);
         shape->n_swap_blocks[g] = (size_t)n_blocks;
     }
-    ln_engine_lay_out_kv(spec, plan, all, shape->n_swap_blocks, &swap, NULL, NULL);
+    ln_engine_plan_lay_out_kv(spec, plan, all, shape->n_swap_blocks, &swap, NULL, NULL);
     LN_TRY(ln_layout_check(&swap, "swap space", err));
     plan->bytes[LN_ARENA_KV] = kv.bytes;
-    plan->front.kv_bytes = front.bytes;
+    plan->cpu_layers.kv_bytes = cpu.bytes;
     plan->bytes[LN_ARENA_SWAP] = swap.bytes;
     return LINNET_OK;
 }

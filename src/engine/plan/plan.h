@@ -1,5 +1,9 @@
-/* The sizes of an engine, chosen from its options, the model's headers and the free memory. What
- * is planned here is what the engine reserves. */
+/* The plan of an engine: every size that it will have, chosen from its options, the model's headers
+ * and the free memory, before any of it is reserved. `linnet plan` shows it, and the engine
+ * reserves just that.
+ *
+ * make.h makes a plan: sizes.h adds up the arenas, of which kv.h, cpu_layers.h and draft.h size
+ * theirs; offload.h divides the layers between GPU and CPU. */
 #ifndef LN_ENGINE_PLAN_PLAN_H
 #define LN_ENGINE_PLAN_PLAN_H
 
@@ -22,7 +26,7 @@
     X(LN_ARENA_SAMPLER, "sampler")         /* candidates */                                        \
     X(LN_ARENA_GRAMMAR, "grammar")         /* the vocabulary's trie, masks of tokens */            \
     X(LN_ARENA_DRAFT, "draft")             /* all of the draft model */                            \
-    X(LN_ARENA_FRONT, "cpu layers")        /* all of the layers that a GPU leaves to the CPU */    \
+    X(LN_ARENA_CPU_LAYERS, "cpu layers")   /* all of the layers that a GPU leaves to the CPU */    \
     X(LN_ARENA_ENGINE, "engine")           /* the engine itself, queues, operations */             \
     X(LN_ARENA_TOKENIZER, "tokenizer")     /* of the open model, as are headers */                 \
     X(LN_ARENA_HEADERS, "headers")
@@ -42,13 +46,13 @@ typedef struct ln_draft_plan {
     size_t prepared_bytes; /* of weight_bytes: in the backend's memory */
 } ln_draft_plan;
 
-/* What the first layers take where they run on the CPU and the others on a GPU. */
-typedef struct ln_front_plan {
+/* What the first layers take where they run on the CPU and a GPU has the others (offload). */
+typedef struct ln_cpu_layers_plan {
     size_t n_layers;     /* 0: there are none, and the rest is 0, too */
     ln_backend *backend; /* whoever made the plan destroys it */
     size_t weight_bytes, table_bytes, mapped_bytes;
     size_t kv_bytes, activation_bytes, scratch_bytes;
-} ln_front_plan;
+} ln_cpu_layers_plan;
 
 typedef struct ln_engine_plan {
     size_t ctx_tokens, n_threads;
@@ -62,73 +66,40 @@ typedef struct ln_engine_plan {
     bool shares_prefixes;
     size_t draft_tokens; /* of a sequence in a step */
     ln_draft_plan draft;
-    ln_front_plan front;
+    ln_cpu_layers_plan cpu_layers;
     ln_kv_shape kv_shape;
     ln_kv_dtype kv_dtype;
     ln_step_limits limits; /* for the backend's scratch */
     size_t bytes[LN_ARENA_COUNT];
+    size_t engine_bytes; /* of struct linnet_engine, with which the engine's arena begins */
     size_t mapped_bytes;
     size_t token_text_bytes; /* of the vocabulary, for the grammar arena */
     bool on_device;          /* the backend's arenas are not in this machine's memory */
     size_t n_layers;         /* of the decoder, wherever they run */
 } ln_engine_plan;
 
-/* Checks the options, creates the backend that they name, opens the draft model and chooses every
- * size. Reads no tensor data but what opening read. */
-ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
-                              ln_backend **backend, ln_engine_plan *plan, ln_error *err);
 /* Destroys the backends and closes the draft model. */
 void ln_engine_plan_free(ln_engine_plan *plan, ln_backend *backend);
 
-/* What steps of the options hold, for plan->ctx_tokens. */
-void ln_engine_choose_budget(const linnet_engine_options *options, ln_engine_plan *plan);
-
-/* Sizes all that depends on the layers of the backend: the weights, then the other arenas. */
-ln_status ln_engine_size_weights(const linnet_model *model, const ln_backend *backend,
-                                 ln_engine_plan *plan, ln_error *err);
-ln_status ln_engine_size_arenas(const ln_spec *spec, const ln_backend *backend,
-                                ln_engine_plan *plan, ln_error *err);
 /* What the backend reserves, of the draft model only weights and KV cache. */
-size_t ln_engine_device_bytes(const ln_engine_plan *plan, const size_t *bytes);
+size_t ln_engine_plan_device_bytes(const ln_engine_plan *plan, const size_t *bytes);
 
 /* How the planned engine loads its weights; borrows from the plan. */
-static inline ln_weights_options ln_engine_weights_options(const ln_engine_plan *plan) {
+static inline ln_weights_options ln_engine_plan_weights_options(const ln_engine_plan *plan) {
     return (ln_weights_options){.ctx_tokens = plan->ctx_tokens,
-                                .first_layer = plan->front.n_layers,
+                                .first_layer = plan->cpu_layers.n_layers,
                                 .quantize = plan->quantizes ? &plan->quantize : NULL,
                                 .progress = plan->progress};
 }
 
-/* Offsets in the engine's own arena, which begins with struct linnet_engine. */
-typedef struct ln_engine_layout {
-    size_t kv_layers, swap_layers, ops, scheduler, logits;
-} ln_engine_layout;
-ln_engine_layout ln_engine_lay_out(const ln_spec *spec, const ln_step_budget *budget,
-                                   ln_layout *layout);
-
-/* Layers of the KV cache, of all that ln_kv_layer_count counts. */
-typedef struct ln_kv_range {
-    size_t first, end;
-} ln_kv_range;
-
-/* Lays out n_blocks[groups] K and V blocks of these layers in the KV arena, or the swap arena; with
- * kv_layers [ln_kv_layer_count], points them into `memory` as well. */
-void ln_engine_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
-                          const size_t *n_blocks, ln_layout *layout, ln_kv_layer *kv_layers,
-                          void *memory);
-
-/* Chooses the blocks of the KV cache and of its swap space, and sizes both arenas. */
-ln_status ln_engine_size_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err);
-
 /* The longest text that an encoder reads, in tokens: one step, no longer than a context. */
-size_t ln_engine_max_encoder(const ln_engine_plan *plan);
+size_t ln_engine_plan_max_encoder(const ln_engine_plan *plan);
 
 /* Bytes that the open model holds: its tokenizer, its headers. */
-size_t ln_engine_tokenizer_bytes(const linnet_model *model);
-size_t ln_engine_header_bytes(const linnet_model *model);
+size_t ln_engine_plan_tokenizer_bytes(const linnet_model *model);
+size_t ln_engine_plan_header_bytes(const linnet_model *model);
 
 /* The public form: the plan's numbers with these bytes[LN_ARENA_COUNT]. */
-void ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes,
-                           linnet_memory_plan *report);
+linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes);
 
 #endif

@@ -98,7 +98,7 @@ static void a_kernel_that_traps_ends_requests_with_errors(void **state) {
         skip();
     }
     expect_answer(engine, &g);
-    engine->activations.normed = (float *)(void *)64; /* there is no memory */
+    engine->executor.activations.normed = (float *)(void *)64; /* there is no memory */
     for (int i = 0; i < 3; i++) {
         expect_error(engine, &g, "failed: ");
         assert_int_equal(loses(engine), 1);

@@ -269,7 +269,7 @@ static void nobody_starves(void **state) {
     shape.n_blocks[0] = shape.n_blocks[1] = 9;
     bench b;
     setup(&b, &budget, &shape);
-    b.scheduler.options.order = LINNET_ORDER_PRIORITY;
+    b.scheduler.queues.order = LINNET_ORDER_PRIORITY;
     work works[STREAM + 1];
     for (size_t i = 0; i < STREAM; i++)
         add_work(&b, &works[i], 20, 20);
@@ -302,7 +302,7 @@ static void priorities_take_places(void **state) {
     ln_kv_shape shape = shape_for(&budget, 0);
     bench b;
     setup(&b, &budget, &shape);
-    b.scheduler.options.order = LINNET_ORDER_PRIORITY;
+    b.scheduler.queues.order = LINNET_ORDER_PRIORITY;
     work works[4];
     static const int32_t priorities[] = {5, 7, 7, 2};
     for (size_t i = 0; i < 4; i++) {
@@ -332,7 +332,7 @@ static void priorities_take_the_only_place(void **state) {
     ln_kv_shape shape = shape_for(&budget, 0);
     bench b;
     setup(&b, &budget, &shape);
-    b.scheduler.options.order = LINNET_ORDER_PRIORITY;
+    b.scheduler.queues.order = LINNET_ORDER_PRIORITY;
     work low, high;
     init_work(&low, 4, 10);
     init_work(&high, 4, 10);
@@ -360,7 +360,7 @@ static void overdue_groups_neither_take_nor_lose_places(void **state) {
     ln_kv_shape shape = shape_for(&budget, 0);
     bench b;
     setup(&b, &budget, &shape);
-    b.scheduler.options.order = LINNET_ORDER_PRIORITY;
+    b.scheduler.queues.order = LINNET_ORDER_PRIORITY;
     enum { LOW, OVERDUE, HIGH, COUNT };
     static const int32_t priorities[COUNT] = {[LOW] = 7, [OVERDUE] = 5, [HIGH] = 2};
     work works[COUNT];

@@ -1,7 +1,7 @@
 /* Speculation: guesses, and that nothing but the number of steps depends on them. */
 #include "engine_test.h"
 
-#include "engine/speculate.h"
+#include "engine/draft/prompt_lookup.h"
 
 enum { LONG = 90, MAX_OUTPUTS = 4 };
 
@@ -11,7 +11,7 @@ static void check_lookup(const int32_t *given, size_t n, size_t n_most, const in
                          size_t n_expected) {
     int32_t tokens[64];
     memcpy(tokens, given, n * sizeof *tokens);
-    assert_int_equal(ln_speculate_lookup(tokens, n, n_most), n_expected);
+    assert_int_equal(ln_prompt_lookup(tokens, n, n_most), n_expected);
     for (size_t i = 0; i < n_expected; i++)
         assert_int_equal(tokens[n + i], expected[i]);
 }

@@ -1,7 +1,9 @@
 /* Layers split over two backends: the last ones on the one under test, the others on the CPU. */
 #include "engine_test.h"
 
-#include "engine/plan/cpu_layers.h"
+#include "engine/engine.h"
+#include "engine/plan/make.h"
+#include "engine/plan/offload.h"
 
 /* Greedy ids of a golden model's prompts, one request after another, and the plan. */
 static void answer(const golden *g, linnet_engine_options options, int32_t ids[][MAX_IDS]) {
@@ -102,7 +104,9 @@ static ln_status plan_for(const golden *g, linnet_engine_options options, size_t
     ln_backend *backend;
     ln_backend_options backend_options = {.isa = "scalar", .n_threads = 1, .exact = true};
     options.gpu_layers = INT32_MAX; /* whole, until it is asked what fits */
-    assert_int_equal(ln_engine_plan_make(g->model, &options, &backend, plan, err), LINNET_OK);
+    assert_int_equal(
+        ln_engine_plan_make(g->model, &options, sizeof(linnet_engine), &backend, plan, err),
+        LINNET_OK);
     ln_backend_vtable vtable = *backend->vtable;
     const ln_backend_vtable *real = backend->vtable;
     vtable.available_bytes = played_available_bytes;
@@ -110,7 +114,8 @@ static ln_status plan_for(const golden *g, linnet_engine_options options, size_t
     plan->on_device = true;
     free_bytes = bytes;
     options.gpu_layers = -1;
-    ln_status status = ln_front_plan_make(g->model, &options, backend, &backend_options, plan, err);
+    ln_status status =
+        ln_engine_plan_offload(g->model, &options, backend, &backend_options, plan, err);
     backend->vtable = real;
     ln_engine_plan_free(plan, backend);
     return status;
@@ -127,19 +132,19 @@ static void as_many_layers_run_there_as_fit(void **state) {
         ln_engine_plan plan;
         ln_error err = {0};
         options.backend = "cpu";
-        size_t bytes = MARGIN_BYTES, n_layers, n_front = 0;
+        size_t bytes = MARGIN_BYTES, n_layers, n_cpu = 0;
         assert_int_equal(plan_for(&g, options, SIZE_MAX, &plan, &err), LINNET_OK);
         n_layers = plan.n_layers;
-        assert_int_equal(plan.front.n_layers, 0);
-        assert_int_equal(plan.bytes[LN_ARENA_FRONT], 0);
+        assert_int_equal(plan.cpu_layers.n_layers, 0);
+        assert_int_equal(plan.bytes[LN_ARENA_CPU_LAYERS], 0);
         /* one byte less than fits makes one layer more move */
-        for (bytes += ln_engine_device_bytes(&plan, plan.bytes); n_front < n_layers - 1;) {
+        for (bytes += ln_engine_plan_device_bytes(&plan, plan.bytes); n_cpu < n_layers - 1;) {
             assert_int_equal(plan_for(&g, options, bytes, &plan, &err), LINNET_OK);
-            assert_int_equal(plan.front.n_layers, n_front);
+            assert_int_equal(plan.cpu_layers.n_layers, n_cpu);
             assert_int_equal(plan_for(&g, options, bytes - 1, &plan, &err), LINNET_OK);
-            assert_int_equal(plan.front.n_layers, ++n_front);
-            assert_true(plan.bytes[LN_ARENA_FRONT] > 0);
-            size_t fewer = ln_engine_device_bytes(&plan, plan.bytes) + MARGIN_BYTES;
+            assert_int_equal(plan.cpu_layers.n_layers, ++n_cpu);
+            assert_true(plan.bytes[LN_ARENA_CPU_LAYERS] > 0);
+            size_t fewer = ln_engine_plan_device_bytes(&plan, plan.bytes) + MARGIN_BYTES;
             assert_true(fewer < bytes);
             bytes = fewer;
         }

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "engine/text_stream.h"
+#include "engine/request/text_stream.h"
 
 #define TEMPLATE                                                                                   \
     "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"  \

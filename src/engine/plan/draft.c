@@ -1,0 +1,163 @@
+#include "engine/plan/draft.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/strbuf.h"
+#include "engine/plan/kv.h"
+#include "engine/step.h"
+#include "model/activations.h"
+#include "model/forward.h"
+
+/* ---- the checkpoint ----------------------------------------------------------------------- */
+
+/* Whether both turn every id into the same bytes. */
+static bool says_the_same(const linnet_model *a, const linnet_model *b) {
+    bool is_same = true;
+    if (a->tokenizer == NULL || b->tokenizer == NULL)
+        return true;
+    for (size_t id = 0; id < a->spec.n_vocab && is_same; id++) {
+        int32_t token = (int32_t)id;
+        ln_strbuf texts[2] = {{0}, {0}};
+        ln_status status[2] = {ln_tokenizer_decode(a->tokenizer, &token, 1, true, &texts[0], NULL),
+                               ln_tokenizer_decode(b->tokenizer, &token, 1, true, &texts[1], NULL)};
+        is_same = status[0] == status[1] && texts[0].len == texts[1].len &&
+                  (texts[0].len == 0 || memcmp(texts[0].data, texts[1].data, texts[0].len) == 0);
+        ln_strbuf_free(&texts[0]);
+        ln_strbuf_free(&texts[1]);
+    }
+    return is_same;
+}
+
+/* The model's group whose block tables hold all that the draft's group sees. */
+static bool map_group(const ln_spec *model, size_t window, size_t *group) {
+    for (*group = 0; *group < model->n_kv_groups; (*group)++) {
+        size_t kept = model->kv_groups[*group].window;
+        if (model->kv_groups[*group].kind == LN_KV_OWN &&
+            (kept == 0 || (window > 0 && window <= kept)))
+            return true;
+    }
+    return false;
+}
+
+static ln_status check(const linnet_model *model, const char *path, ln_draft_plan *draft,
+                       ln_error *err) {
+    const ln_spec *spec = &draft->model->spec;
+    if (spec->n_encoder_layers > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s has an encoder and cannot draft", path);
+    if (spec->n_vocab != model->spec.n_vocab || !says_the_same(model, draft->model))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s has another vocabulary than the model and cannot draft for it", path);
+    for (size_t g = 0; g < spec->n_kv_groups; g++)
+        if (!map_group(&model->spec, spec->kv_groups[g].window, &draft->groups[g]))
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s looks further back than the model keeps blocks and cannot draft "
+                           "for it",
+                           path);
+    return LINNET_OK;
+}
+
+ln_status ln_engine_plan_open_draft(const linnet_model *model, const char *path,
+                                    ln_draft_plan *draft, ln_error *err) {
+    *draft = (ln_draft_plan){0};
+    if (path == NULL)
+        return LINNET_OK;
+    LN_TRY(ln_model_open(path, &draft->model, err));
+    ln_status status = check(model, path, draft, err);
+    if (status != LINNET_OK) {
+        ln_model_close(draft->model);
+        draft->model = NULL;
+    }
+    return status;
+}
+
+/* ---- sizes -------------------------------------------------------------------------------- */
+
+ln_status ln_engine_plan_draft_weights(ln_engine_plan *plan, const ln_backend *backend,
+                                       ln_error *err) {
+    ln_draft_plan *draft = &plan->draft;
+    ln_weights_plan weights;
+    if (draft->model == NULL)
+        return LINNET_OK;
+    ln_weights_options options = ln_engine_plan_weights_options(plan);
+    options.first_layer = 0;
+    LN_TRY(ln_weights_plan_bytes(draft->model->checkpoint, &draft->model->spec, &options, backend,
+                                 &weights, err));
+    draft->prepared_bytes = weights.prepared_bytes;
+    draft->weight_bytes = weights.prepared_bytes + weights.table_bytes;
+    plan->mapped_bytes += weights.mapped_bytes;
+    return LINNET_OK;
+}
+
+void ln_engine_plan_lay_out_draft_kv(const ln_engine_plan *plan, ln_layout *layout,
+                                     ln_kv_layer *layers, void *memory) {
+    size_t n_blocks[LN_KV_MAX_GROUPS];
+    const ln_spec *spec = &plan->draft.model->spec;
+    for (size_t g = 0; g < spec->n_kv_groups; g++)
+        n_blocks[g] = plan->kv_shape.n_blocks[plan->draft.groups[g]];
+    const ln_kv_range all = {0, ln_kv_layer_count(spec)};
+    ln_engine_plan_lay_out_kv(spec, plan, all, n_blocks, layout, layers, memory);
+}
+
+ln_kv_shape ln_engine_plan_draft_shape(const ln_engine_plan *plan) {
+    return (ln_kv_shape){.n_groups = plan->draft.model->spec.n_kv_groups,
+                         .ctx_tokens = plan->ctx_tokens,
+                         .max_seqs = plan->budget.max_seqs,
+                         .max_chunk_tokens = plan->budget.max_tokens};
+}
+
+ln_draft_layout ln_engine_plan_lay_out_draft(const ln_engine_plan *plan, ln_layout *layout) {
+    const ln_spec *spec = &plan->draft.model->spec;
+    ln_kv_shape shape = ln_engine_plan_draft_shape(plan);
+    ln_layout step = {0};
+    ln_draft_layout d;
+    ln_step_plan(&plan->budget, &shape, &step);
+    d.layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
+    d.ops = ln_layout_add(layout, ln_forward_max_ops(spec), sizeof(ln_op));
+    d.decoding = ln_layout_add(layout, plan->budget.max_seqs, sizeof(ln_sequence *));
+    d.asked = ln_layout_add(layout, plan->budget.max_seqs, sizeof(ln_sequence *));
+    d.step = ln_layout_add(layout, step.bytes, 1);
+    layout->overflow |= step.overflow;
+    return d;
+}
+
+static size_t greater(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* The backend's scratch serves both. */
+static void widen_limits(ln_step_limits *limits, const ln_step_limits *other) {
+    limits->max_width = greater(limits->max_width, other->max_width);
+    limits->max_grouped_width = greater(limits->max_grouped_width, other->max_grouped_width);
+    limits->max_expert_width = greater(limits->max_expert_width, other->max_expert_width);
+    limits->max_head_dim = greater(limits->max_head_dim, other->max_head_dim);
+    limits->max_heads = greater(limits->max_heads, other->max_heads);
+    limits->max_experts = greater(limits->max_experts, other->max_experts);
+}
+
+ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err) {
+    ln_draft_plan *draft = &plan->draft;
+    const ln_step_budget *budget = &plan->budget;
+    ln_layout kv = {0}, host = {0};
+    plan->bytes[LN_ARENA_DRAFT] = 0;
+    if (draft->model == NULL)
+        return LINNET_OK;
+    ln_engine_plan_lay_out_draft_kv(plan, &kv, NULL, NULL);
+    ln_engine_plan_lay_out_draft(plan, &host);
+    LN_TRY(ln_layout_check(&kv, "KV cache of the draft model", err));
+    LN_TRY(ln_layout_check(&host, "draft model", err));
+    LN_TRY(ln_activations_plan(&draft->model->spec, budget->max_tokens, budget->max_seqs,
+                               &draft->activation_bytes, err));
+    draft->kv_bytes = kv.bytes;
+    draft->host_bytes = host.bytes;
+    ln_step_limits limits = ln_step_limits_of(&draft->model->spec, budget->max_tokens,
+                                              budget->max_seqs, plan->ctx_tokens);
+    widen_limits(&plan->limits, &limits);
+    size_t total =
+        ln_engine_plan_tokenizer_bytes(draft->model) + ln_engine_plan_header_bytes(draft->model);
+    if (!ln_add(total, draft->weight_bytes, &total) || !ln_add(total, kv.bytes, &total) ||
+        !ln_add(total, host.bytes, &total) || !ln_add(total, draft->activation_bytes, &total))
+        return ln_fail(err, LINNET_ERR_LIMIT, "the memory of the draft model overflows");
+    plan->bytes[LN_ARENA_DRAFT] = total;
+    return LINNET_OK;
+}

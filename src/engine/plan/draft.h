@@ -1,0 +1,31 @@
+/* The plan of a draft model: its checkpoint, and the sizes of all that it takes. */
+#ifndef LN_ENGINE_PLAN_DRAFT_H
+#define LN_ENGINE_PLAN_DRAFT_H
+
+#include "engine/plan/plan.h"
+
+/* Opens the checkpoint and checks that it can draft for `model`; with path NULL draft->model is
+ * NULL. The caller closes draft->model. Errors: those of ln_model_open, UNSUPPORTED. */
+ln_status ln_engine_plan_open_draft(const linnet_model *model, const char *path,
+                                    ln_draft_plan *draft, ln_error *err);
+
+/* What its weights take; then, once budget and KV shape are chosen, all of it: plan->draft, its
+ * part of plan->limits and plan->bytes. */
+ln_status ln_engine_plan_draft_weights(ln_engine_plan *plan, const ln_backend *backend,
+                                       ln_error *err);
+ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err);
+
+/* The shape of its steps: tables as long as the model's. */
+ln_kv_shape ln_engine_plan_draft_shape(const ln_engine_plan *plan);
+
+/* Lays out K and V blocks of every layer; with `layers`, these are bound to `memory`. */
+void ln_engine_plan_lay_out_draft_kv(const ln_engine_plan *plan, ln_layout *layout,
+                                     ln_kv_layer *layers, void *memory);
+
+/* Lays out the host's memory of its steps. */
+typedef struct ln_draft_layout {
+    size_t layers, ops, decoding, asked, step;
+} ln_draft_layout;
+ln_draft_layout ln_engine_plan_lay_out_draft(const ln_engine_plan *plan, ln_layout *layout);
+
+#endif

@@ -1,0 +1,148 @@
+#include "engine/plan/make.h"
+
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/constraint.h"
+#include "engine/plan/draft.h"
+#include "engine/plan/offload.h"
+#include "engine/plan/options.h"
+#include "engine/plan/sizes.h"
+
+enum {
+    SMALLEST_CHOSEN_CTX = 512, /* taken even when memory looks too small for it */
+    CTX_STEP = 256             /* a context that memory limits is a multiple of this */
+};
+
+/* Whether all but the weights takes at most half of the memory that they leave. */
+static bool fits(const ln_spec *spec, const ln_backend *backend,
+                 const linnet_engine_options *options, size_t ctx_tokens, size_t available,
+                 ln_engine_plan *plan) {
+    plan->ctx_tokens = ctx_tokens;
+    ln_engine_plan_budget(options, plan);
+    if (ln_engine_plan_arenas(spec, backend, plan, NULL) != LINNET_OK)
+        return false;
+    size_t weights = plan->bytes[LN_ARENA_WEIGHTS] + plan->mapped_bytes;
+    size_t others = 0;
+    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
+        others += i == LN_ARENA_WEIGHTS ? 0 : plan->bytes[i];
+    return weights < available && others <= (available - weights) / 2;
+}
+
+static size_t choose_ctx(const ln_spec *spec, const ln_backend *backend,
+                         const linnet_engine_options *options, ln_engine_plan *plan) {
+    size_t available = backend->vtable->available_bytes(backend);
+    size_t most = spec->ctx_tokens < INT32_MAX ? spec->ctx_tokens : INT32_MAX;
+    if (spec->max_ctx_tokens > 0 && spec->max_ctx_tokens < most)
+        most = spec->max_ctx_tokens;
+    if (most <= SMALLEST_CHOSEN_CTX || fits(spec, backend, options, most, available, plan))
+        return most;
+    size_t low = SMALLEST_CHOSEN_CTX / CTX_STEP, high = most / CTX_STEP;
+    while (low < high) { /* the most steps that fit are in [low, high] */
+        size_t middle = high - (high - low) / 2;
+        if (fits(spec, backend, options, middle * CTX_STEP, available, plan))
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low * CTX_STEP;
+}
+
+static size_t default_threads(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return (size_t)CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (size_t)online : 1;
+}
+
+static ln_kv_dtype choose_kv_dtype(const linnet_engine_options *options) {
+    switch (options->kv_type) {
+    case LINNET_KV_F32: return LN_KV_F32;
+    case LINNET_KV_F16: return LN_KV_F16;
+    case LINNET_KV_BF16: return LN_KV_BF16;
+    case LINNET_KV_Q8_0: return LN_KV_Q8_0;
+    case LINNET_KV_FP8: return LN_KV_FP8;
+    case LINNET_KV_AUTO:
+    default: return options->precision == LINNET_PRECISION_EXACT ? LN_KV_F32 : LN_KV_F16;
+    }
+}
+
+static ln_status choose(const linnet_model *model, const linnet_engine_options *options,
+                        const ln_backend *backend, ln_engine_plan *plan, ln_error *err) {
+    if (options->quantize_on_load != NULL) {
+        plan->quantizes = true;
+        if (!ln_packed_on_load_type(options->quantize_on_load, &plan->quantize))
+            return ln_fail(err, LINNET_ERR_ARGUMENT,
+                           "quantize_on_load is \"%s\"; it must be int8, fp8, int4 or a type that "
+                           "`linnet quantize' makes, such as q4_0, q8_0 or q4_k",
+                           options->quantize_on_load);
+    }
+    LN_TRY(ln_engine_plan_weights(model, backend, plan, err));
+    plan->bytes[LN_ARENA_TOKENIZER] = ln_engine_plan_tokenizer_bytes(model);
+    plan->bytes[LN_ARENA_HEADERS] = ln_engine_plan_header_bytes(model);
+    plan->token_text_bytes = ln_constraints_measure(model);
+    plan->kv_dtype = choose_kv_dtype(options);
+    plan->kv_tokens = options->kv_tokens;
+    plan->swap_bytes = options->swap_bytes;
+    plan->shares_prefixes = options->prefix_cache;
+    plan->draft_tokens = options->draft_tokens;
+    plan->scheduler = (ln_scheduler_options){
+        .policy = options->policy,
+        .order = options->order,
+        .preemption = options->preemption,
+        .max_long_prefills = options->max_long_prefills,
+        .long_prefill_tokens = options->long_prefill_tokens,
+    };
+    plan->ctx_tokens = options->ctx_tokens;
+    if (plan->ctx_tokens == 0)
+        plan->ctx_tokens = choose_ctx(&model->spec, backend, options, plan);
+    ln_engine_plan_budget(options, plan);
+    return ln_engine_plan_arenas(&model->spec, backend, plan, err);
+}
+
+/* The backend of the last layers. */
+static ln_status create_backend(const linnet_engine_options *options,
+                                const ln_backend_options *backend_options, ln_backend **backend,
+                                ln_error *err) {
+    const char *name = options->gpu_layers == 0 ? "cpu" : options->backend;
+    LN_TRY(ln_backend_create(name, backend_options, backend, err));
+    if (options->gpu_layers <= 0 || (*backend)->vtable->on_device || strcmp(name, "auto") != 0)
+        return LINNET_OK;
+    (*backend)->vtable->destroy(*backend);
+    *backend = NULL;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "gpu_layers is %d, but no GPU can be used",
+                   (int)options->gpu_layers);
+}
+
+ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
+                              size_t engine_bytes, ln_backend **backend, ln_engine_plan *plan,
+                              ln_error *err) {
+    *backend = NULL;
+    *plan = (ln_engine_plan){.engine_bytes = engine_bytes};
+    LN_TRY(ln_engine_plan_check_options(model, options, err));
+    plan->pins_threads = options->pin_threads;
+    plan->progress = (ln_load_progress){.fn = options->on_load, .user = options->load_user};
+    plan->n_threads = options->n_threads > 0 ? options->n_threads : default_threads();
+    ln_backend_options backend_options = {.isa = options->cpu,
+                                          .n_threads = plan->n_threads,
+                                          .pin = options->pin_threads,
+                                          .adapts = options->n_threads == 0,
+                                          .lazy = options->lazy_weights,
+                                          .lets_rows_vary = !options->batch_invariant,
+                                          .exact = options->precision == LINNET_PRECISION_EXACT};
+    LN_TRY(create_backend(options, &backend_options, backend, err));
+    plan->on_device = (*backend)->vtable->on_device;
+    plan->n_layers = model->spec.n_layers;
+    ln_status status = ln_engine_plan_open_draft(model, options->draft_model, &plan->draft, err);
+    if (status == LINNET_OK)
+        status = choose(model, options, *backend, plan, err);
+    if (status == LINNET_OK)
+        status = ln_engine_plan_offload(model, options, *backend, &backend_options, plan, err);
+    if (status != LINNET_OK) {
+        ln_engine_plan_free(plan, *backend);
+        *backend = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,13 @@
+/* Makes plans. */
+#ifndef LN_ENGINE_PLAN_MAKE_H
+#define LN_ENGINE_PLAN_MAKE_H
+
+#include "engine/plan/plan.h"
+
+/* Checks the options, creates the backend that they name, opens the draft model and chooses every
+ * size; engine_bytes: of struct linnet_engine. Reads no tensor data but what opening read. */
+ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
+                              size_t engine_bytes, ln_backend **backend, ln_engine_plan *plan,
+                              ln_error *err);
+
+#endif

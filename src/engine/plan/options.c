@@ -1,0 +1,61 @@
+#include "engine/plan/options.h"
+
+enum { MAX_DRAFT_TOKENS = 64 };
+
+static ln_status check_scheduling(const linnet_engine_options *options, ln_error *err) {
+    const struct {
+        const char *name;
+        unsigned value, last;
+    } choices[] = {
+        {"preemption", (unsigned)options->preemption, LINNET_PREEMPTION_RECOMPUTE},
+        {"policy", (unsigned)options->policy, LINNET_POLICY_PREFILL_FIRST},
+        {"order", (unsigned)options->order, LINNET_ORDER_PRIORITY},
+    };
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (choices[i].value > choices[i].last)
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is %u, which is none", choices[i].name,
+                           choices[i].value);
+    if (options->kv_tokens > INT32_MAX)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "kv_tokens is at most %d", INT32_MAX);
+    if (options->preemption == LINNET_PREEMPTION_SWAP && options->swap_bytes == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "preemption by swap needs swap_bytes");
+    return LINNET_OK;
+}
+
+ln_status ln_engine_plan_check_options(const linnet_model *model,
+                                       const linnet_engine_options *options, ln_error *err) {
+    const size_t most = INT32_MAX;
+    if (options->precision != LINNET_PRECISION_FAST && options->precision != LINNET_PRECISION_EXACT)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "precision is %d, which is none",
+                       (int)options->precision);
+    if ((unsigned)options->kv_type > LINNET_KV_FP8)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "kv_type is %d, which is none",
+                       (int)options->kv_type);
+    if (options->backend == NULL || options->cpu == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is NULL; \"auto\" is the default",
+                       options->backend == NULL ? "backend" : "cpu");
+    if (options->ctx_tokens > most || options->max_seqs > most || options->max_batch_tokens > most)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "ctx_tokens, max_seqs and max_batch_tokens are at most %zu", most);
+    if (options->gpu_layers < -1)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "gpu_layers is %d; -1 means as many layers as fit",
+                       (int)options->gpu_layers);
+    if (options->draft_model != NULL && options->draft_tokens == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "draft_model is given, but draft_tokens is 0: it would guess nothing");
+    if (options->draft_tokens > MAX_DRAFT_TOKENS)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "draft_tokens is %zu; at most %d are possible",
+                       options->draft_tokens, MAX_DRAFT_TOKENS);
+    LN_TRY(check_scheduling(options, err));
+    size_t max_ctx = model->spec.max_ctx_tokens;
+    if (max_ctx > 0 && options->ctx_tokens > max_ctx)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "ctx_tokens is %zu; the model has positions for %zu tokens",
+                       options->ctx_tokens, max_ctx);
+    if (options->max_batch_tokens > 0 && options->max_batch_tokens < options->max_seqs)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "max_batch_tokens is %zu and max_seqs %zu; a step must hold a token of each "
+                       "sequence",
+                       options->max_batch_tokens, options->max_seqs);
+    return LINNET_OK;
+}

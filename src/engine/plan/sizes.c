@@ -1,0 +1,105 @@
+#include "engine/plan/sizes.h"
+
+#include "base/checked.h"
+#include "engine/plan/cpu_layers.h"
+#include "engine/plan/draft.h"
+#include "engine/plan/kv.h"
+#include "engine/step.h"
+#include "model/forward.h"
+
+enum {
+    DEFAULT_BATCH_TOKENS = 512,
+    SCORE_ROWS = 64 /* rows of logits in a step, when no more sequences run */
+};
+
+void ln_engine_plan_budget(const linnet_engine_options *options, ln_engine_plan *plan) {
+    size_t max_seqs = options->max_seqs > 0 ? options->max_seqs : 1;
+    size_t max_tokens = options->max_batch_tokens;
+    if (max_tokens == 0) {
+        const size_t most = plan->ctx_tokens * max_seqs; /* neither is over INT32_MAX */
+        max_tokens = most < DEFAULT_BATCH_TOKENS ? most : DEFAULT_BATCH_TOKENS;
+        max_tokens = max_tokens < max_seqs ? max_seqs : max_tokens;
+    }
+    size_t max_logits = max_seqs * (1 + options->draft_tokens);
+    max_logits = max_logits < SCORE_ROWS ? SCORE_ROWS : max_logits;
+    plan->budget = (ln_step_budget){
+        .max_seqs = max_seqs,
+        .max_tokens = max_tokens,
+        .max_logits = max_logits < max_tokens ? max_logits : max_tokens,
+    };
+}
+
+ln_status ln_engine_plan_weights(const linnet_model *model, const ln_backend *backend,
+                                 ln_engine_plan *plan, ln_error *err) {
+    ln_weights_plan weights;
+    ln_weights_options options = ln_engine_plan_weights_options(plan);
+    LN_TRY(
+        ln_weights_plan_bytes(model->checkpoint, &model->spec, &options, backend, &weights, err));
+    plan->bytes[LN_ARENA_WEIGHTS] = weights.prepared_bytes;
+    plan->bytes[LN_ARENA_TABLES] = weights.table_bytes;
+    plan->mapped_bytes = weights.mapped_bytes;
+    return ln_engine_plan_draft_weights(plan, backend, err);
+}
+
+ln_engine_layout ln_engine_plan_lay_out(const ln_spec *spec, const ln_engine_plan *plan,
+                                        ln_layout *layout) {
+    ln_engine_layout e;
+    ln_layout scheduler = {0};
+    ln_layout_add(layout, 1, plan->engine_bytes);
+    e.kv_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
+    e.swap_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
+    e.ops = ln_layout_add(layout, 2 * (2 + ln_forward_max_ops(spec)), sizeof(ln_op));
+    ln_scheduler_plan(&plan->budget, &scheduler);
+    e.scheduler = ln_layout_add(layout, scheduler.bytes, 1);
+    layout->overflow |= scheduler.overflow;
+    e.logits = ln_layout_add(layout, spec->n_vocab, sizeof(float));
+    return e;
+}
+
+ln_row_sampler_shape ln_engine_plan_rows(const ln_spec *spec, const ln_engine_plan *plan) {
+    return (ln_row_sampler_shape){.max_seqs = plan->budget.max_seqs,
+                                  .n_threads = plan->n_threads,
+                                  .n_vocab = spec->n_vocab,
+                                  .ctx_tokens = plan->ctx_tokens};
+}
+
+static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
+    ln_layout blocks = {0}, batch = {0}, sampler = {0}, engine = {0}, masks = {0};
+    ln_row_sampler_shape rows = ln_engine_plan_rows(spec, plan);
+    ln_kv_cache_plan(&plan->kv_shape, &blocks);
+    ln_step_plan(&plan->budget, &plan->kv_shape, &batch);
+    ln_row_sampler_plan(&rows, &sampler);
+    ln_engine_plan_lay_out(spec, plan, &engine);
+    ln_masker_plan(spec->n_vocab, plan->token_text_bytes, &masks);
+    LN_TRY(ln_layout_check(&blocks, "block tables", err));
+    LN_TRY(ln_layout_check(&batch, "batch", err));
+    LN_TRY(ln_layout_check(&sampler, "sampler", err));
+    LN_TRY(ln_layout_check(&engine, "engine", err));
+    LN_TRY(ln_layout_check(&masks, "grammar", err));
+    plan->bytes[LN_ARENA_BLOCKS] = blocks.bytes;
+    plan->bytes[LN_ARENA_BATCH] = batch.bytes;
+    plan->bytes[LN_ARENA_SAMPLER] = sampler.bytes;
+    plan->bytes[LN_ARENA_ENGINE] = engine.bytes;
+    plan->bytes[LN_ARENA_GRAMMAR] = masks.bytes;
+    return LINNET_OK;
+}
+
+ln_status ln_engine_plan_arenas(const ln_spec *spec, const ln_backend *backend,
+                                ln_engine_plan *plan, ln_error *err) {
+    LN_TRY(ln_engine_plan_kv(spec, plan, err));
+    LN_TRY(size_host_arenas(spec, plan, err));
+    LN_TRY(ln_activations_plan(spec, plan->budget.max_tokens, plan->budget.max_logits,
+                               &plan->bytes[LN_ARENA_ACTIVATIONS], err));
+    plan->limits =
+        ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
+    plan->limits.max_blocks = ln_kv_table_blocks(plan->ctx_tokens);
+    plan->limits.max_read_bytes = plan->budget.max_logits * spec->n_vocab * sizeof(float);
+    LN_TRY(ln_engine_plan_cpu_layers(spec, plan, err));
+    LN_TRY(ln_engine_plan_draft(plan, err));
+    plan->bytes[LN_ARENA_SCRATCH] = backend->vtable->plan_scratch(backend, &plan->limits);
+    size_t total = 0;
+    for (size_t i = 0; i < LN_ARENA_COUNT; i++)
+        if (!ln_add(total, plan->bytes[i], &total))
+            return ln_fail(err, LINNET_ERR_LIMIT, "the sum of the arenas overflows");
+    return LINNET_OK;
+}

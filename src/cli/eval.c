@@ -13,6 +13,7 @@
 #include "cli/generate.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
 

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/interrupt.h"
+#include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
 

@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,41 @@ void ln_cli_print_engine_help(FILE *stream) {
     argp_help(&argp, stream, ARGP_HELP_PRE_DOC | ARGP_HELP_LONG, name);
 }
 
+enum { MAX_SEQS = 65536 };
+
+/* Options that are a count: a size_t of linnet_engine_options each. */
+static const struct engine_count {
+    int key;
+    const char *name;
+    size_t offset;
+    uint64_t min, max;
+} engine_counts[] = {
+    {KEY_CTX, "--ctx", offsetof(linnet_engine_options, ctx_tokens), 1, INT32_MAX},
+    {KEY_MAX_SEQS, "--max-seqs", offsetof(linnet_engine_options, max_seqs), 1, MAX_SEQS},
+    {KEY_MAX_BATCH_TOKENS, "--max-batch-tokens", offsetof(linnet_engine_options, max_batch_tokens),
+     1, INT32_MAX},
+    {KEY_THREADS, "--threads", offsetof(linnet_engine_options, n_threads), 1, 1024},
+    {KEY_DRAFT_TOKENS, "--draft-tokens", offsetof(linnet_engine_options, draft_tokens), 0, 64},
+    {KEY_KV_TOKENS, "--kv-tokens", offsetof(linnet_engine_options, kv_tokens), 1, INT32_MAX},
+    {KEY_SWAP_BYTES, "--swap-bytes", offsetof(linnet_engine_options, swap_bytes), 0, INT64_MAX},
+    {KEY_MAX_LONG_PREFILLS, "--max-long-prefills",
+     offsetof(linnet_engine_options, max_long_prefills), 0, MAX_SEQS},
+    {KEY_LONG_PREFILL_TOKENS, "--long-prefill-tokens",
+     offsetof(linnet_engine_options, long_prefill_tokens), 0, INT32_MAX},
+};
+
+static error_t parse_engine_count(int key, const char *arg, struct argp_state *state) {
+    for (size_t i = 0; i < sizeof engine_counts / sizeof *engine_counts; i++) {
+        const struct engine_count *count = &engine_counts[i];
+        if (count->key != key)
+            continue;
+        size_t *value = (size_t *)(void *)((char *)state->input + count->offset);
+        *value = ln_cli_parse_count(state, count->name, arg, count->min, count->max);
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
 static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const precisions[] = {"fast", "exact"};
     static const char *const switches[] = {"off", "on"};
@@ -208,7 +244,6 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const policies[] = {"chunked", "prefill-first"};
     static const char *const orders[] = {"fcfs", "priority"};
     static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
-    enum { MAX_TOKENS = INT32_MAX, MAX_SEQS = 65536, MAX_THREADS = 1024 };
     linnet_engine_options *options = state->input;
     switch (key) {
     case KEY_PRECISION:
@@ -227,39 +262,17 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         options->kv_type =
             (linnet_kv_type)(LINNET_KV_F32 + parse_choice(state, "--kv-type", arg, kv_types, 5));
         return 0;
-    case KEY_CTX:
-        options->ctx_tokens = ln_cli_parse_count(state, "--ctx", arg, 1, MAX_TOKENS);
-        return 0;
-    case KEY_MAX_SEQS:
-        options->max_seqs = ln_cli_parse_count(state, "--max-seqs", arg, 1, MAX_SEQS);
-        return 0;
-    case KEY_MAX_BATCH_TOKENS:
-        options->max_batch_tokens =
-            ln_cli_parse_count(state, "--max-batch-tokens", arg, 1, MAX_TOKENS);
-        return 0;
-    case KEY_THREADS:
-        options->n_threads = ln_cli_parse_count(state, "--threads", arg, 1, MAX_THREADS);
-        return 0;
     case KEY_PIN: options->pin_threads = true; return 0;
     case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
-    case KEY_DRAFT_TOKENS:
-        options->draft_tokens = ln_cli_parse_count(state, "--draft-tokens", arg, 0, 64);
-        return 0;
     case KEY_DRAFT_MODEL:
         options->draft_model = arg;
         options->draft_tokens = options->draft_tokens > 0 ? options->draft_tokens : 4;
-        return 0;
-    case KEY_KV_TOKENS:
-        options->kv_tokens = ln_cli_parse_count(state, "--kv-tokens", arg, 1, MAX_TOKENS);
         return 0;
     case KEY_PREFIX_CACHE:
         options->prefix_cache = parse_choice(state, "--prefix-cache", arg, switches, 2) == 1;
         return 0;
     case KEY_BATCH_INVARIANT:
         options->batch_invariant = parse_choice(state, "--batch-invariant", arg, switches, 2) == 1;
-        return 0;
-    case KEY_SWAP_BYTES:
-        options->swap_bytes = ln_cli_parse_count(state, "--swap-bytes", arg, 0, INT64_MAX);
         return 0;
     case KEY_PREEMPTION:
         options->preemption =
@@ -271,15 +284,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     case KEY_ORDER:
         options->order = (linnet_order)parse_choice(state, "--order", arg, orders, 2);
         return 0;
-    case KEY_MAX_LONG_PREFILLS:
-        options->max_long_prefills =
-            ln_cli_parse_count(state, "--max-long-prefills", arg, 0, MAX_SEQS);
-        return 0;
-    case KEY_LONG_PREFILL_TOKENS:
-        options->long_prefill_tokens =
-            ln_cli_parse_count(state, "--long-prefill-tokens", arg, 0, MAX_TOKENS);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
+    default: return parse_engine_count(key, arg, state);
     }
 }
 

@@ -8,9 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "cli/commands.h"
-#include "engine/engine.h"
 
 int ln_cli_fail(const char *format, ...) {
     va_list args;
@@ -169,73 +167,4 @@ ln_cli_count ln_cli_count_text(size_t count, const char *noun) {
     ln_cli_count text;
     snprintf(text.text, sizeof text.text, "%zu %s%s", count, noun, count == 1 ? "" : "s");
     return text;
-}
-
-/* ---- an engine -------------------------------------------------------------------------- */
-
-void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens) {
-    linnet_model_info info = {.struct_bytes = sizeof info};
-    linnet_model_get_info(model, &info);
-    if (info.ctx_tokens > 0 && ctx_tokens > (size_t)info.ctx_tokens)
-        ln_cli_warn("the context is %zu tokens, but the model was made for %lld; what it says "
-                    "behind these may make no sense",
-                    ctx_tokens, (long long)info.ctx_tokens);
-}
-
-typedef struct load_bar {
-    uint64_t begin_ns;
-    int shown; /* percent; -1: nothing yet */
-} load_bar;
-
-static void draw_bar(void *user, size_t ready_bytes, size_t total_bytes) {
-    enum { WIDTH = 40, PATIENCE_NS = 300000000 };
-    static const char full[] = "########################################";
-    load_bar *bar = user;
-    int percent = total_bytes > 0 ? (int)((double)ready_bytes * 100 / (double)total_bytes) : 100;
-    if (percent == bar->shown || ln_clock_ns() - bar->begin_ns < PATIENCE_NS)
-        return;
-    bar->shown = percent;
-    fprintf(stderr, "\rloading   [%-*.*s] %3d%%", WIDTH, percent * WIDTH / 100, full, percent);
-}
-
-/* Says that --quantize-on-load left matrices as they are. */
-static void tell_quantized(const linnet_engine *engine, const char *type) {
-    const ln_weights *weights = &engine->weights;
-    if (type && weights->n_quantized < weights->n_matrices)
-        ln_cli_warn("--quantize-on-load %s: %zu of %zu matrices stay as they are: quantised "
-                    "already, stored transposed, or of a width that its blocks do not divide",
-                    type, weights->n_matrices - weights->n_quantized, weights->n_matrices);
-}
-
-linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_model **model,
-                                  linnet_error *err) {
-    linnet_model_info info = {.struct_bytes = sizeof info};
-    linnet_status status = linnet_model_open(path, model, err);
-    if (status != LINNET_OK)
-        return status;
-    linnet_model_get_info(*model, &info);
-    if (!info.has_encoder)
-        return LINNET_OK;
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                   "%s has an encoder: %s needs a model that only decodes", path, command);
-}
-
-linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
-                                   bool quiet, linnet_engine **engine, linnet_error *err) {
-    linnet_engine_options own = *options;
-    load_bar bar = {.begin_ns = ln_clock_ns(), .shown = -1};
-    if (!quiet && ln_cli_is_terminal(STDERR_FILENO)) {
-        own.on_load = draw_bar;
-        own.load_user = &bar;
-    }
-    linnet_status status = linnet_engine_create(model, &own, engine, err);
-    if (bar.shown >= 0)
-        fputs("\r\033[K", stderr);
-    if (status == LINNET_OK && !quiet) {
-        linnet_memory_plan memory = {.struct_bytes = sizeof memory};
-        linnet_engine_get_memory(*engine, &memory);
-        ln_cli_check_ctx(model, memory.ctx_tokens);
-        tell_quantized(*engine, own.quantize_on_load);
-    }
-    return status;
 }

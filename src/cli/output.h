@@ -38,24 +38,11 @@ ln_cli_size ln_cli_size_text(size_t bytes);
  * out. Returns the exit status. */
 int ln_cli_print_json(FILE *stream, json_t *value, bool indent);
 
-/* Warns when a context is longer than what the model was made for. */
-void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens);
-
 /* "1 token", "2 tokens"; the plural ends in s. */
 typedef struct ln_cli_count {
     char text[48];
 } ln_cli_count;
 ln_cli_count ln_cli_count_text(size_t count, const char *noun);
-
-/* linnet_engine_create with a bar on standard error meanwhile, when that is a terminal and it takes
- * a while, and the warning about the context; with `quiet` without both. */
-linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
-                                   bool quiet, linnet_engine **engine, linnet_error *err);
-
-/* linnet_model_open of one whose prompts are tokens alone; one with an encoder is refused in the
- * name of `command`. The model is the caller's, also then. */
-linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_model **model,
-                                  linnet_error *err);
 
 /* A memory plan as a JSON object on one line. Returns the exit status. */
 int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan);

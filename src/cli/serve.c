@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "server/server.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/chat/spoken.h"
+#include "cli/chat/chat_printer.h"
 #include "model/model.h"
 #include "test.h"
 
@@ -11,30 +11,30 @@
 #define DIM   "\033[2m"
 #define PLAIN "\033[0m"
 
-/* What a spoken answer in pieces of `n_each` bytes writes to stdout; *kept is what stays of it. */
+/* What a printer answer in pieces of `n_each` bytes writes to stdout; *kept is what stays of it. */
 static char *speak(const linnet_model *model, const char *prompt, const char *text, size_t n_each,
                    bool has_colour, char **kept) {
-    ln_spoken spoken;
+    ln_chat_printer printer;
     int pipe_fds[2], out = dup(STDOUT_FILENO);
     fflush(stdout);
     assert_int_equal(pipe(pipe_fds), 0);
     assert_true(dup2(pipe_fds[1], STDOUT_FILENO) >= 0);
-    ln_spoken_init(&spoken, model->tokenizer, prompt, has_colour);
+    ln_chat_printer_init(&printer, model->tokenizer, prompt, has_colour);
     size_t n_bytes = strlen(text);
     bool is_open = true;
     for (size_t i = 0; i < n_bytes; i += n_each) {
         linnet_event event = {.token = 50,
                               .text = text + i,
                               .text_bytes = n_each < n_bytes - i ? n_each : n_bytes - i};
-        is_open = is_open && spoken.sink.take(spoken.sink.user, &event);
+        is_open = is_open && printer.sink.take(printer.sink.user, &event);
     }
-    is_open = is_open && ln_spoken_finish(&spoken);
+    is_open = is_open && ln_chat_printer_finish(&printer);
     dup2(out, STDOUT_FILENO);
     close(out);
     close(pipe_fds[1]);
     assert_true(is_open);
-    *kept = strdup(spoken.text.data);
-    ln_spoken_free(&spoken);
+    *kept = strdup(printer.text.data);
+    ln_chat_printer_free(&printer);
     char *written = calloc(1, 4096);
     assert_non_null(written);
     for (ssize_t n, at = 0; (n = read(pipe_fds[0], written + at, 4095 - (size_t)at)) > 0;)

@@ -30,7 +30,6 @@ lines backend/cuda/attention/sm90_decode_f16.cu
 lines backend/cuda/attention/sm90_prefill.cu
 lines backend/cuda/fused/decode_activations.cuh
 lines backend/cuda/gemm/mainloop.cuh
-lines cli/options.c
 '
 
 report=$(find src -type f \( -name "*.[ch]" -o -name "*.inc" -o -name "*.cu" -o -name "*.cuh" \) |

@@ -14,6 +14,7 @@
 #include "cli/bench/bench_serve.h"
 #include "cli/bench/bench_shape.h"
 #include "cli/commands.h"
+#include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "engine/engine.h"

@@ -7,11 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/chat/chat_printer.h"
 #include "cli/chat/line_reader.h"
-#include "cli/chat/spoken.h"
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "model/model.h"
@@ -81,26 +82,26 @@ static void keep_answer(ln_chat *chat, const ln_strbuf *text) {
 }
 
 static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids, const char *prompt) {
-    ln_spoken spoken;
-    ln_spoken_init(&spoken, chat->model->tokenizer, prompt, chat->has_colour);
+    ln_chat_printer printer;
+    ln_chat_printer_init(&printer, chat->model->tokenizer, prompt, chat->has_colour);
     linnet_request_options request;
     linnet_request_options_init(&request);
     request.prompt_ids = ids;
     request.n_prompt_ids = n_ids;
     request.max_tokens = chat->max_tokens;
     request.sampling = chat->sampling;
-    request.keep_special = spoken.shows_markers;
+    request.keep_special = printer.shows_markers;
     if (!chat->editing)
         ln_interrupt_hold();
-    int status = ln_cli_generate(chat->engine, &request, false, &spoken.sink, &chat->answered);
+    int status = ln_cli_generate(chat->engine, &request, false, &printer.sink, &chat->answered);
     if (!chat->editing)
         ln_interrupt_release();
     ln_interrupt_forget();
-    bool open = ln_spoken_finish(&spoken);
-    if (open && (spoken.text.len > 0 || status == 0))
+    bool open = ln_chat_printer_finish(&printer);
+    if (open && (printer.text.len > 0 || status == 0))
         open = ln_cli_write("\n", 1);
-    keep_answer(chat, &spoken.text);
-    ln_spoken_free(&spoken);
+    keep_answer(chat, &printer.text);
+    ln_chat_printer_free(&printer);
     if (status == 0 && chat->answered.finish == LINNET_FINISH_LENGTH &&
         chat->answered.n_prompt_tokens + chat->answered.n_output_tokens >= chat->ctx_tokens)
         ln_cli_warn("the answer ends where the context of %zu tokens is full; /clear begins anew",

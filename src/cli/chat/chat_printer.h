@@ -1,8 +1,8 @@
-/* An answer of a chat as it comes: kept for the conversation, and written to stdout. With colour
- * what the model thinks aloud is dimmed, and the markers around it are left out; otherwise the text
- * is written as it is. */
-#ifndef LN_CLI_CHAT_SPOKEN_H
-#define LN_CLI_CHAT_SPOKEN_H
+/* Prints an answer of a chat as it comes, and keeps it for the conversation. With colour what the
+ * model thinks aloud is dimmed, and the markers around it are left out; otherwise the text is
+ * written as it is. */
+#ifndef LN_CLI_CHAT_CHAT_PRINTER_H
+#define LN_CLI_CHAT_CHAT_PRINTER_H
 
 #include <linnet.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "text/chat/chat_text.h"
 #include "text/tokenizer/tokenizer.h"
 
-typedef struct ln_spoken {
+typedef struct ln_chat_printer {
     ln_cli_sink sink;                /* for ln_cli_generate */
     const ln_tokenizer *tokenizer;   /* borrowed */
     int32_t marker_ids[2];           /* of the special tokens that are markers; -1: none */
@@ -20,14 +20,14 @@ typedef struct ln_spoken {
     bool is_dim, ends_line, is_open; /* of what was written; stdout takes more */
     ln_chat_text parser;
     ln_strbuf text; /* what the model said, markers included */
-} ln_spoken;
+} ln_chat_printer;
 
 /* `prompt` is what the template rendered: a thought may have begun in it. */
-void ln_spoken_init(ln_spoken *spoken, const ln_tokenizer *tokenizer, const char *prompt,
-                    bool has_colour);
-void ln_spoken_free(ln_spoken *spoken);
+void ln_chat_printer_init(ln_chat_printer *printer, const ln_tokenizer *tokenizer,
+                          const char *prompt, bool has_colour);
+void ln_chat_printer_free(ln_chat_printer *printer);
 
 /* There is no more of it; false when stdout is closed. */
-bool ln_spoken_finish(ln_spoken *spoken);
+bool ln_chat_printer_finish(ln_chat_printer *printer);
 
 #endif

@@ -1,0 +1,20 @@
+/* How commands open models and create engines. */
+#ifndef LN_CLI_LOAD_H
+#define LN_CLI_LOAD_H
+
+#include <linnet.h>
+
+/* Warns when a context is longer than what the model was made for. */
+void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens);
+
+/* linnet_engine_create with a bar on standard error meanwhile, when that is a terminal and it takes
+ * a while, and the warning about the context; with `quiet` without both. */
+linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
+                                   bool quiet, linnet_engine **engine, linnet_error *err);
+
+/* linnet_model_open of one whose prompts are tokens alone; one with an encoder is refused in the
+ * name of `command`. The model is the caller's, also then. */
+linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_model **model,
+                                  linnet_error *err);
+
+#endif

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks that the files which the project's Markdown links to, or shows as pictures, are there.
+# Checks that the files are there which the project's Markdown links to, shows as pictures, or names
+# in backquotes (`src/...`; names with capitals stand for something).
 # usage: links.sh SOURCE_DIR
 set -eu
 cd "$1"
@@ -11,6 +12,10 @@ dead=$(
             grep -oE '(src|srcset)="[^":]+' "$page" | sed 's/^[a-z]*="//'
         } | grep -v '^https\?:' | while read -r target; do
             [ -e "$(dirname "$page")/$target" ] || echo "$page: $target is not there"
+        done
+        grep -oE '`(src|include|tests|bench|tools|docs|examples|packaging)/[a-z0-9_./-]+`' "$page" |
+            tr -d '`' | while read -r target; do
+            [ -e "$target" ] || echo "$page: $target is not there"
         done
     done
 )

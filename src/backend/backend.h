@@ -7,46 +7,9 @@
 #include <stddef.h>
 
 #include "backend/op.h"
+#include "backend/weight_source.h"
 #include "base/error.h"
 #include "base/pool.h"
-#include "format/checkpoint.h"
-#include "format/packed.h"
-
-/* Rows of a source tensor: n_rows of them in runs of run_rows, a run every run_stride rows from
- * row_begin on. A vector counts as rows of one column. */
-typedef struct ln_weight_source {
-    const ln_tensor *tensor;  /* dims [rows][n_cols], or [n_cols][rows] with `transpose` */
-    size_t row_begin, n_rows; /* rows of the matrix after the transpose */
-    size_t run_rows, run_stride;
-    bool transpose;   /* stored [n_cols][rows], as in GPT-2 */
-    size_t col_begin; /* with transpose: the first stored row that counts */
-    ln_packed packed; /* kind NONE: the tensor is stored plainly */
-} ln_weight_source;
-
-enum { LN_MAX_SOURCES = 8 };
-
-/* The type of the rows that a source gives. */
-static inline ln_dtype ln_weight_source_dtype(const ln_weight_source *source) {
-    return source->packed.kind != LN_PACKED_NONE ? ln_packed_dtype(&source->packed)
-                                                 : source->tensor->dtype;
-}
-
-/* What becomes of a matrix, where a backend may prepare it accordingly. */
-typedef enum ln_weight_use {
-    LN_USE_LINEAR = 0, /* one for all rows */
-    LN_USE_TABLE,      /* rows are looked up */
-    LN_USE_GROUPED,    /* one of several, of which each row meets one */
-    LN_USE_ROUTER      /* few rows, which choose experts: small errors have large effects */
-} ln_weight_use;
-
-/* A matrix to prepare: the rows of its sources, one source after another. */
-typedef struct ln_weight_request {
-    size_t n_sources;
-    ln_weight_source sources[LN_MAX_SOURCES];
-    size_t n_cols;
-    bool as_f32; /* small vectors (norms, biases): float32, n_cols is 1 */
-    ln_weight_use use;
-} ln_weight_request;
 
 enum { LN_GROUPED_COLUMNS = 256 };
 

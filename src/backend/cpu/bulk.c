@@ -43,8 +43,8 @@ static size_t unit_at(const ln_bulk_job *job, uintptr_t address) {
 static bool prepare(const ln_bulk_job *job, size_t begin, size_t end, size_t n_read,
                     uint8_t *buffer) {
     if (job->vector.n_sources > 0) {
-        ln_cpu_copy_rows(&job->vector, 0, job->vector.sources[0].n_rows,
-                         job->vector.n_cols * sizeof(float), job->memory);
+        ln_weight_copy_rows(&job->vector, 0, job->vector.sources[0].n_rows,
+                            job->vector.n_cols * sizeof(float), job->memory);
         return true;
     }
     for (size_t panel = begin; panel < end; panel += n_read) {

@@ -3,8 +3,8 @@
 #ifndef LN_BACKEND_CPU_PREPARE_H
 #define LN_BACKEND_CPU_PREPARE_H
 
-#include "backend/backend.h"
 #include "backend/cpu/pack_write.h"
+#include "backend/weight_source.h"
 #include "base/pool.h"
 
 /* The threads that prepare, and memory of each to read into. */
@@ -45,9 +45,5 @@ ln_status ln_cpu_describe_weight(const ln_weight_request *request, ln_pack pack,
 ln_status ln_cpu_prepare_weight(const ln_weight_request *request, ln_pack pack,
                                 const ln_cpu_preparer *preparer, void *memory, ln_weight *weight,
                                 ln_error *err);
-/* out[end - begin][row_bytes] = rows of a weight that is not packed, assembled from its sources;
- * `out`: where row 0 is to lie. */
-void ln_cpu_copy_rows(const ln_weight_request *request, size_t begin, size_t end, size_t row_bytes,
-                      uint8_t *out);
 
 #endif

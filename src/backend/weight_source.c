@@ -1,0 +1,168 @@
+#include "backend/weight_source.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "format/quants.h"
+
+size_t ln_weight_n_rows(const ln_weight_request *request) {
+    size_t n_rows = 0;
+    for (size_t i = 0; i < request->n_sources; i++)
+        n_rows += request->sources[i].n_rows;
+    return n_rows;
+}
+
+/* Kernels read rows of 2 or 4-byte numbers through typed pointers; GGUF and safetensors align
+ * them in practice, but need not. */
+static bool is_aligned(const ln_tensor *tensor) {
+    size_t align =
+        ln_dtype_block_elems(tensor->dtype) == 1 ? ln_dtype_block_bytes(tensor->dtype) : 1;
+    return tensor->file_offset % align == 0;
+}
+
+bool ln_weight_is_mapped(const ln_weight_request *request) {
+    const ln_weight_source *source = &request->sources[0];
+    return !request->as_f32 && request->n_sources == 1 && !source->transpose &&
+           source->packed.kind == LN_PACKED_NONE && source->n_rows == source->run_rows &&
+           is_aligned(source->tensor);
+}
+
+static ln_dtype row_dtype(const ln_weight_request *request) {
+    return request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(&request->sources[0]);
+}
+
+static ln_status check_source(const ln_weight_request *request, const ln_weight_source *source,
+                              ln_error *err) {
+    const ln_tensor *tensor = source->tensor;
+    if (!request->as_f32 && ln_weight_source_dtype(source) != row_dtype(request))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "tensor %s: its type %s differs from the type %s of the part before it",
+                       tensor->name, ln_dtype_name(tensor->dtype),
+                       ln_dtype_name(row_dtype(request)));
+    if (request->as_f32 && request->n_cols % ln_dtype_block_elems(tensor->dtype) != 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "tensor %s: a vector of type %s is not supported", tensor->name,
+                       ln_dtype_name(tensor->dtype));
+    if (source->transpose && ln_dtype_block_elems(tensor->dtype) != 1)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "tensor %s: type %s cannot be transposed",
+                       tensor->name, ln_dtype_name(tensor->dtype));
+    return LINNET_OK;
+}
+
+ln_status ln_weight_check_sources(const ln_weight_request *request, size_t *bytes, ln_error *err) {
+    size_t row_bytes;
+    *bytes = 0;
+    for (size_t i = 0; i < request->n_sources; i++)
+        LN_TRY(check_source(request, &request->sources[i], err));
+    if (!ln_dtype_row_bytes(row_dtype(request), request->n_cols, &row_bytes) ||
+        !ln_mul(row_bytes, ln_weight_n_rows(request), bytes))
+        return ln_fail(err, LINNET_ERR_LIMIT, "tensor %s: its size overflows",
+                       request->sources[0].tensor->name);
+    return LINNET_OK;
+}
+
+ln_status ln_weight_plan_rows(const ln_weight_request *request, size_t *bytes, ln_error *err) {
+    *bytes = 0;
+    return ln_weight_is_mapped(request) ? LINNET_OK : ln_weight_check_sources(request, bytes, err);
+}
+
+/* Row number `row` of what a source gives, as a row of its matrix. */
+static size_t source_row(const ln_weight_source *source, size_t row) {
+    return source->row_begin + row / source->run_rows * source->run_stride + row % source->run_rows;
+}
+
+/* Copies one row, as float32 when asked. */
+static void copy_row(const ln_weight_request *request, const ln_weight_source *source, size_t row,
+                     uint8_t *out, size_t row_bytes) {
+    const ln_tensor *tensor = source->tensor;
+    size_t from = source_row(source, row);
+    if (source->packed.kind != LN_PACKED_NONE) {
+        ln_packed_row(&source->packed, from, out);
+        return;
+    }
+    if (source->transpose) {
+        size_t item = ln_dtype_block_bytes(tensor->dtype);
+        size_t stored_cols = (size_t)tensor->dims[tensor->n_dims - 1];
+        for (size_t col = 0; col < request->n_cols; col++)
+            memcpy(out + col * item,
+                   tensor->data + ((source->col_begin + col) * stored_cols + from) * item, item);
+        return;
+    }
+    size_t stored_bytes;
+    if (!ln_dtype_row_bytes(tensor->dtype, request->n_cols, &stored_bytes))
+        return; /* check_sources has checked it */
+    const uint8_t *data = tensor->data + from * stored_bytes;
+    if (request->as_f32)
+        ln_dequantize_row(tensor->dtype, data, (float *)(void *)out, request->n_cols);
+    else
+        memcpy(out, data, row_bytes);
+}
+
+const uint8_t *ln_weight_find_row(const ln_weight_request *request, size_t row, uint8_t *scratch,
+                                  size_t row_bytes) {
+    const ln_weight_source *source = request->sources;
+    for (; row >= source->n_rows; source++)
+        row -= source->n_rows;
+    if (!source->transpose && source->packed.kind == LN_PACKED_NONE)
+        return source->tensor->data + source_row(source, row) * row_bytes;
+    copy_row(request, source, row, scratch, row_bytes);
+    return scratch;
+}
+
+ln_status ln_weight_describe_rows(const ln_weight_request *request, void *memory, ln_weight *weight,
+                                  ln_error *err) {
+    const ln_weight_source *first = &request->sources[0];
+    *weight = (ln_weight){
+        .dtype = row_dtype(request),
+        .n_rows = ln_weight_n_rows(request),
+        .n_cols = request->n_cols,
+        .data = memory,
+    };
+    if (!ln_dtype_row_bytes(weight->dtype, weight->n_cols, &weight->row_bytes))
+        return ln_fail(err, LINNET_ERR_FORMAT, "tensor %s: its rows are no whole number of blocks",
+                       first->tensor->name);
+    if (ln_weight_is_mapped(request))
+        weight->data = first->tensor->data + first->row_begin * weight->row_bytes;
+    return LINNET_OK;
+}
+
+void ln_weight_copy_rows(const ln_weight_request *request, size_t begin, size_t end,
+                         size_t row_bytes, uint8_t *out) {
+    for (size_t row = begin; row < end; row++) {
+        const ln_weight_source *source = request->sources;
+        size_t own = row;
+        for (; own >= source->n_rows; source++)
+            own -= source->n_rows;
+        copy_row(request, source, own, out + row * row_bytes, row_bytes);
+    }
+}
+
+/* Putting the rows of all sources behind one another, shared out among the threads. */
+typedef struct assembly {
+    const ln_weight_request *request;
+    uint8_t *out;
+    size_t n_rows, row_bytes, n_workers;
+} assembly;
+
+static void assemble_share(void *context, size_t worker) {
+    const assembly *a = context;
+    ln_weight_copy_rows(a->request, a->n_rows * worker / a->n_workers,
+                        a->n_rows * (worker + 1) / a->n_workers, a->row_bytes, a->out);
+}
+
+ln_status ln_weight_assemble(const ln_weight_request *request, ln_pool *pool, void *memory,
+                             ln_weight *weight, ln_error *err) {
+    size_t bytes;
+    LN_TRY(ln_weight_plan_rows(request, &bytes, err));
+    LN_TRY(ln_weight_describe_rows(request, memory, weight, err));
+    if (ln_weight_is_mapped(request))
+        return LINNET_OK;
+    assembly a = {request, memory, weight->n_rows, weight->row_bytes, 1};
+    if (pool != NULL)
+        a.n_workers = ln_pool_size(pool);
+    if (a.n_workers > 1)
+        ln_pool_run(pool, assemble_share, &a);
+    else
+        assemble_share(&a, 0);
+    return LINNET_OK;
+}

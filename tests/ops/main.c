@@ -16,7 +16,7 @@
 #include "test_backend.h"
 
 static int begin_test(void **state) {
-    bits_begin_test(*state);
+    ops_begin_test(*state);
     return 0;
 }
 

@@ -17,6 +17,14 @@ size_t ops_part, ops_n_parts = 1;
 double ops_tolerance;
 static uint64_t draws;
 
+void ops_begin_test(const char *name) {
+    bits_begin_test(name);
+    draws = 0; /* of the name, so that a test draws the same whatever comes before it */
+    for (const char *c = name; *c != '\0'; c++)
+        draws = draws * 31 + (uint64_t)*c;
+    draws <<= 32;
+}
+
 bool ops_takes_case(void) {
     static size_t n_cases;
     return n_cases++ % ops_n_parts == ops_part;

@@ -24,6 +24,9 @@ extern bool ops_is_brief;            /* few steps of each case: main.c */
 extern size_t ops_part, ops_n_parts; /* of every so many cases this one runs */
 extern double ops_tolerance;         /* assert_near's least: what `fast` may be off */
 
+/* What is drawn and compared from now on belongs to this test. */
+void ops_begin_test(const char *name);
+
 /* Whether the next case belongs to the part that runs. */
 bool ops_takes_case(void);
 

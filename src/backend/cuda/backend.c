@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/dispatch.h"
-#include "backend/cuda/fused/decode.h"
+#include "backend/cuda/fused/limits.h"
+#include "backend/cuda/gemm/cublaslt.h"
+#include "backend/cuda/launch.h"
+#include "backend/cuda/plan/plan.h"
 #include "backend/cuda/runtime/batch_upload.h"
 #include "backend/cuda/runtime/graph.h"
 #include "backend/cuda/weights/layout.h"
@@ -37,13 +39,12 @@ typedef struct cuda_backend {
     int upload_code; /* the first failure of an upload, for the next call that can say so */
     ln_cuda_stage stage;
     ln_cuda_graphs graphs;
-    ln_converted_act x; /* unless exact */
+    ln_converted_act x; /* memory for converted activations, unless exact */
+    ln_cuda_plan plan;  /* of the step that was planned last */
     void *read;         /* [read_bytes] page-locked: what the host reads */
     size_t read_bytes;
     ln_cuda_event *events; /* [n_events], for profiles */
     size_t n_events;
-    ln_value_uses *uses; /* [n_uses], of the step's values */
-    size_t n_uses;
     char *few; /* [LN_MAX_STARTED][LN_STARTED_BYTES] page-locked: small results of started runs */
     started_run started[LN_MAX_STARTED];
     size_t n_started, n_finished; /* so far */
@@ -105,7 +106,7 @@ static void destroy(ln_backend *backend) {
         if (self->started[i].done != NULL)
             ln_cuda_event_destroy(self->started[i].done);
     free(self->events);
-    free(self->uses);
+    ln_cuda_plan_free(&self->plan);
     ln_cuda_upload_free(&self->upload);
     ln_pool_destroy(self->upload.pool);
     free_scratch(self);
@@ -296,7 +297,8 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     self->fused_workspace = fused_workspace;
     if (code != 0)
         return fail_to_reserve(self, code, LN_DECODE_BYTES, "results of chains", err);
-    self->has_fused_kernels = !self->use.exact && !atomic_flag_test_and_set(&fused_kernels_are_taken);
+    self->has_fused_kernels =
+        !self->use.exact && !atomic_flag_test_and_set(&fused_kernels_are_taken);
     code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->stage.host = host;
     self->stage.bytes = bytes;
@@ -350,20 +352,6 @@ static bool have_events(cuda_backend *self, size_t n) {
     return self->n_events >= n;
 }
 
-/* Finds out who reads which value; false when memory ran out. */
-static bool find_uses(cuda_backend *self, const ln_op *ops, size_t n_ops) {
-    size_t n = ln_values_count(ops, n_ops);
-    if (n > self->n_uses) {
-        ln_value_uses *uses = realloc(self->uses, n * sizeof *uses);
-        if (uses == NULL)
-            return false;
-        self->uses = uses;
-        self->n_uses = n;
-    }
-    ln_values_find_uses(ops, n_ops, self->uses, n);
-    return true;
-}
-
 static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     ln_profile *profile = self->base.profile;
     uint64_t begin = ln_clock_ns();
@@ -377,26 +365,34 @@ static void add_profile(cuda_backend *self, const ln_op *ops, size_t n_ops) {
     profile->reading_ns += ln_clock_ns() - begin;
 }
 
+static bool make_plan(cuda_backend *self, const ln_op *ops, size_t n_ops,
+                      const ln_cuda_step *step) {
+    const ln_cuda_target target = {
+        .has_sm90a = ln_cuda_has_sm90a_code(), .act = self->x, .blas_takes = ln_cublaslt_takes};
+    return ln_cuda_plan_make(&self->plan, ops, n_ops, step, &target);
+}
+
 /* ln_cuda_launch_all */
 static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
     cuda_backend *self = context;
     int code = 0;
-    self->x.of = NULL;
-    for (size_t i = 0; i < n_ops && code == 0;)
-        i += ln_cuda_dispatch(ops + i, n_ops - i, step, &self->x, self->stream, &code);
+    LN_BUG_ON(!make_plan(self, ops, n_ops, step));
+    for (size_t i = 0; i < self->plan.n_launches && code == 0; i++)
+        code = ln_cuda_launch_one(&self->plan, &self->plan.launches[i], ops, step, self->stream);
     return code;
 }
 
-/* With an event between operations, and so without chains; those that one kernel serves count as
- * the first of them. */
+/* With an event between operations, and so without fused kernels; those that one kernel serves
+ * count as the first of them. */
 static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step) {
     int code = ln_cuda_event_record(self->events[0], self->stream);
-    self->x.of = NULL;
-    for (size_t i = 0; i < n_ops && code == 0;) {
-        size_t n = ln_cuda_dispatch(ops + i, n_ops - i, step, &self->x, self->stream, &code);
-        for (; n > 0 && code == 0; n--, i++)
-            code = ln_cuda_event_record(self->events[i + 1], self->stream);
+    LN_BUG_ON(!make_plan(self, ops, n_ops, step));
+    for (size_t i = 0; i < self->plan.n_launches && code == 0; i++) {
+        const ln_cuda_launch *launch = &self->plan.launches[i];
+        code = ln_cuda_launch_one(&self->plan, launch, ops, step, self->stream);
+        for (size_t k = 1; k <= launch->n_ops && code == 0; k++)
+            code = ln_cuda_event_record(self->events[launch->first + k], self->stream);
     }
     return code;
 }
@@ -412,7 +408,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
                            (int)ops[i].kind);
     if (self->upload_code != 0)
         return fail_with(self, self->upload_code, "an upload", err);
-    if (!find_uses(self, ops, n_ops))
+    if (!ln_cuda_plan_reserve(&self->plan, n_ops))
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory planning a step");
     bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
     int code = 0;
@@ -425,7 +421,6 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     step.scratch_bytes = self->scratch_bytes;
     step.fused_workspace = self->has_fused_kernels && !profiles ? self->fused_workspace : NULL;
     step.one_by_one = profiles;
-    step.uses = self->uses;
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
     else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))

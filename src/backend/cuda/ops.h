@@ -7,7 +7,7 @@
 #define LN_BACKEND_CUDA_OPS_H
 
 #include "backend/cuda/runtime/device.h"
-#include "backend/values.h"
+#include "backend/op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,7 +23,6 @@ typedef struct ln_cuda_step {
     bool one_by_one; /* kernels do not finish what another operation is for */
     void *scratch;   /* [scratch_bytes] for what lies between two kernels */
     size_t scratch_bytes;
-    const ln_value_uses *uses; /* of the values of all operations */
     unsigned *fused_workspace; /* LN_DECODE_BYTES of device memory; NULL: run no fused kernels */
 } ln_cuda_step;
 

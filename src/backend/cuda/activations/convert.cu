@@ -6,7 +6,6 @@
 #include "backend/cuda/gemm/groups.cuh"
 
 enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
-enum { MIN_PANEL_ROWS = 9 };
 
 size_t ln_act_bytes(size_t n_rows, size_t n_cols) {
     size_t cols = ln_weight_tile_padded_cols(LN_LAYOUT_INT8, n_cols), panel = LN_ACT_TILE_ROWS(LN_LAYOUT_BF16);
@@ -148,6 +147,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, HELD < 4 ? 4 : 3)
 }
 
 enum { MAX_HELD = 7, MAX_SHARED_ROWS = 64 };
+static_assert(LN_ACT_MAX_ROW_COLS == MAX_HELD * 4 * ROW_THREADS, "as the planner has it");
 
 /* A row by the blocks of a cluster, four columns to a thread: few rows are ready sooner so. */
 static __global__ void __launch_bounds__(ROW_THREADS)
@@ -212,36 +212,6 @@ static int launch_rows(const convert_args &args, size_t n_rows, ln_cuda_stream s
     return ln_pdl_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream, args);
 }
 
-bool ln_act_require(const ln_op_linear *p, bool precise, bool plain, ln_converted_act *x) {
-    ln_converted_act now = {};
-    size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
-    now.blas = x->blas;
-    now.memory = x->memory;
-    now.bytes = x->bytes;
-    now.of = p->x;
-    now.n_cols = p->weight->n_cols;
-    now.n_rows = (p->n_rows + rows_per_x - 1) / rows_per_x;
-    now.stride = p->x_stride > 0 ? p->x_stride : now.n_cols;
-    now.is_int8 = !ln_weight_tile_has_16_bit_act((int)p->weight->layout);
-    now.by_row = ln_weight_tile_has_act_row_scales((int)p->weight->layout);
-    now.is_f8 = p->weight->layout == LN_LAYOUT_F8_ROW;
-    now.precise = precise && !plain && p->weight->layout == LN_LAYOUT_BF16;
-    size_t least = LN_SMALL_M_ROWS + 1;
-    if (p->weight->layout != LN_LAYOUT_INT8_ROW)
-        least = MIN_PANEL_ROWS;
-    now.in_panels = !plain && p->n_rows >= least && rows_per_x == 1 && p->groups.n_groups == 0 &&
-                    ln_has_sm90a_code();
-    size_t with_ends = now.n_cols + LN_K_SPLITS * ln_weight_tile_cols(LN_LAYOUT_F8_ROW);
-    now.in_panels |= now.is_f8 && now.n_rows * with_ends > LN_SMALL_M_FP8_BYTES;
-    bool is_there = x->of == now.of && x->n_rows == now.n_rows && x->n_cols == now.n_cols &&
-                    x->stride == now.stride && x->is_int8 == now.is_int8 && x->is_f8 == now.is_f8 &&
-                    x->by_row == now.by_row && x->in_panels == now.in_panels &&
-                    (x->precise || !now.precise);
-    if (!is_there)
-        *x = now;
-    return !is_there;
-}
-
 static convert_args make_args(const ln_converted_act *x) {
     convert_args args = {};
     args.x = x->of;
@@ -263,11 +233,6 @@ static int launch(const convert_args &args, size_t n_rows, ln_cuda_stream stream
 
 int ln_act_convert(const ln_converted_act *x, ln_cuda_stream stream) {
     return launch<false>(make_args(x), x->n_rows, stream);
-}
-
-bool ln_act_takes_f16(const ln_converted_act *x) {
-    return x->by_row && !x->by_group && x->n_cols % 4 == 0 &&
-           ln_act_view_of(x).cols <= MAX_HELD * 4 * ROW_THREADS;
 }
 
 int ln_act_convert_f16(const ln_converted_act *x, const void *rows, ln_cuda_stream stream) {

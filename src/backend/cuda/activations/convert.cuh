@@ -15,37 +15,13 @@
 #ifndef LN_BACKEND_CUDA_ACTIVATIONS_CONVERT_CUH
 #define LN_BACKEND_CUDA_ACTIVATIONS_CONVERT_CUH
 
+#include "backend/cuda/activations/form.h"
 #include "backend/cuda/weights/traits.cuh"
 
-#define LN_ACT_TILE_ROWS(KIND)                                                                        \
-    ((KIND) == LN_LAYOUT_INT8_ROW                           ? 256u                                   \
-     : ln_weight_tile_has_16_bit_act(KIND) || (KIND) == LN_LAYOUT_F8_ROW ? 128u                                   \
-                                                          : 64u)
+#define LN_ACT_TILE_ROWS(KIND) ln_act_tile_rows(KIND)
 
-#define LN_SMALL_M_ROWS 64u /* that one panel of as many rows serves */
-#define LN_SMALL_M_FP8_BYTES                                                                       \
-    (200u * 1024) /* of rows of F8_ROW that are in no panel, with slices' ends */
-
-/* In front of ln_converted_act.memory: words by which blocks that divide columns of x among them
- * (gemm/sm90_small_m.cuh, gemm/split_k.cuh) say what they have left for each other; a place for that for each
- * block, or for sums of 33 tiles of 192 rows that blocks share; and places for slices that few rows
- * pass. */
-enum {
-    LN_SPLIT_K_BLOCKS = 132,
-    LN_SPLIT_K_SLOTS = 4 * LN_SPLIT_K_BLOCKS,
-    LN_SPLIT_K_SLOT_FLOATS = 64 * 128,                          /* floats of a place */
-    LN_SPLIT_K_FLAGS = 4 * 12 * LN_SPLIT_K_BLOCKS,    /* four for each warp of a block */
-    LN_SPLIT_K_FLOATS = 33 * LN_K_SPLITS * 192 * 128, /* of tiles that blocks share */
-    LN_SPLIT_K_BYTES = 4 * (LN_SPLIT_K_FLAGS + LN_SPLIT_K_FLOATS +
-                               LN_SPLIT_K_SLOTS * LN_SPLIT_K_SLOT_FLOATS)
-};
 static_assert(LN_SPLIT_K_FLOATS >= LN_SPLIT_K_BLOCKS * LN_SPLIT_K_SLOT_FLOATS,
               "blocks of few rows leave theirs there, too");
-
-/* Bytes of a half of what lies behind these. */
-static inline size_t ln_act_half(const ln_converted_act *x) {
-    return (x->bytes - LN_SPLIT_K_BYTES) / 2 / 1024 * 1024;
-}
 
 /* The parts of ln_converted_act.memory. */
 typedef struct ln_act_view {
@@ -257,12 +233,8 @@ static __device__ __forceinline__ void ln_act_store(const ln_act_view &x, size_t
                        largest * (1.0f / 127.0f));
 }
 
-/* Makes *x say in which form the linear takes its x; whether that is yet to be made. `plain`: in
- * rows of bf16, however many. */
-bool ln_act_require(const ln_op_linear *p, bool precise, bool plain, ln_converted_act *x);
 int ln_act_convert(const ln_converted_act *x, ln_cuda_stream stream);
-/* The same from rows of bf16, [n_rows][n_cols] in device memory, and whether that can be. */
+/* The same from rows of bf16, [n_rows][n_cols] in device memory, with ln_act_takes_bf16. */
 int ln_act_convert_f16(const ln_converted_act *x, const void *rows, ln_cuda_stream stream);
-bool ln_act_takes_f16(const ln_converted_act *x);
 
 #endif

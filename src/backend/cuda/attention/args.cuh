@@ -3,6 +3,7 @@
 #define LN_BACKEND_CUDA_ATTENTION_ARGS_CUH
 
 #include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/attention/select.h"
 #include "backend/cuda/ops/qkv.cuh"
 #include "backend/cuda/activations/convert.cuh"
 
@@ -71,14 +72,10 @@ static __device__ __forceinline__ void ln_key_range(const ln_attention_args &p, 
 
 ln_attention_args ln_make_attention_args(const ln_op_attention *p, const ln_cuda_step *step);
 
-/* Attention on tensor cores (mma.cu), for cases that it takes. step->scratch has
- * ln_cuda_attention_bytes. */
-bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step);
+/* Attention on tensor cores (mma.cu), for cases that it takes (select.h). step->scratch has
+ * ln_cuda_attention_bytes. qkv: what stands in front of it, where q, k and v are finished, too, or
+ * NULL; to: where the result is converted for a linear, too, not by_row, or NULL. */
 int ln_mma_attention(const ln_attention_args *args, const ln_qkv_args *qkv,
-                      const ln_cuda_step *step, const ln_act_view *to, cudaStream_t stream);
-/* Whether it takes `qkv` (else NULL), what stands in front of it: q, k and v are finished, too. */
-bool ln_mma_attention_fuses_qkv(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step);
-/* Whether it takes `to` (else NULL): the result is converted for a linear, too, not by_row. */
-bool ln_mma_attention_converts(const ln_attention_args *args, const ln_cuda_step *step);
+                     const ln_cuda_step *step, const ln_act_view *to, cudaStream_t stream);
 
 #endif

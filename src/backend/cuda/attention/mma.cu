@@ -8,12 +8,11 @@
  * Sequences that bring more (prefill) are cut into tiles of 128 rows (tokens times query heads of a
  * KV head), which walk their slices one after another. */
 #include "backend/cuda/attention/mma.cuh"
-#include "backend/cuda/attention/select.h"
 #include "backend/cuda/attention/sm90_decode_f16.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/activations/convert.cuh"
 
-enum { MAX_SPLIT_HEADS = 16, MERGE_THREADS = 128 };
+enum { MERGE_THREADS = 128 };
 
 /* Warps of a tile of rows: fewer where the sums of a row are many. */
 #define MANY_WARPS(D) ((D) > 128 ? 4 : 8)
@@ -380,7 +379,7 @@ static int launch(const ln_mma_attention_args &args, const ln_qkv_args *qkv, con
                   const ln_act_view *to, cudaStream_t stream) {
     int code = 0;
     if (args.uses_split_kv && step->least_tokens == 1)
-        code = ln_takes_sm90_decode_q8(&args, step->batch.n_seqs)
+        code = ln_takes_sm90_decode_q8(&args, step)
                    ? ln_attention_sm90_decode_q8(&args, step, to, stream)
                    : launch_split<D, DTYPE>(args, qkv, step, to, stream);
     if (code == 0 && (!args.uses_split_kv || step->most_tokens > 1))
@@ -411,68 +410,20 @@ size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tok
            max_seqs * max_heads * splits_of(max_tokens) * (head_dim + 2) * sizeof(float);
 }
 
-static bool is_size(size_t dim) {
-    static const size_t sizes[] = {16, 32, 64, 80, 96, 128, 256};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i] == dim)
-            return true;
-    return false;
-}
-
-bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step) {
-    const ln_kv_layer *kv = op->kv;
-    size_t d = kv->k_dim;
-    uintptr_t addresses =
-        (uintptr_t)kv->k | (uintptr_t)kv->v | (uintptr_t)op->q | (uintptr_t)op->out;
-    bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
-    bool has_whole_rows =
-        !ln_kv_has_scales(kv->dtype) || ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0;
-    return !step->exact && is_power && op->scale > 0.0f && kv->dtype != LN_KV_F32 &&
-           kv->v_dim == d && kv->v_stride == d && kv->v != kv->k && is_size(d) &&
-           addresses % 16 == 0 && has_whole_rows;
-}
-
-ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a, const ln_cuda_step *step) {
+ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a,
+                                                 const ln_cuda_step *step) {
     ln_mma_attention_args args;
+    ln_attention_split split = ln_attention_find_split(&a->kv, a->n_heads, step);
     args.a = *a;
-    args.heads_per_kv = (unsigned)(a->n_heads / a->kv.n_heads);
-    for (args.block_shift = 0; (size_t)1 << args.block_shift < a->kv.block_tokens;)
-        args.block_shift++;
-    args.n_splits = (unsigned)splits_of(a->max_blocks * a->kv.block_tokens);
-    size_t n_items = step->batch.n_seqs * a->n_heads * args.n_splits;
-    size_t words_bytes = LN_ATTENTION_COUNTERS * sizeof(unsigned);
-    args.uses_split_kv = args.heads_per_kv <= MAX_SPLIT_HEADS &&
-                  words_bytes + n_items * (a->kv.k_dim + 2) * sizeof(float) <= step->scratch_bytes;
-    args.reads_past_only = !step->shares_new && step->least_tokens == 1 && step->most_tokens == 1;
+    args.heads_per_kv = split.heads_per_kv;
+    args.block_shift = split.block_shift;
+    args.n_splits = split.n_splits;
+    args.uses_split_kv = split.uses_split_kv;
+    args.reads_past_only = split.reads_past_only;
     args.left = (unsigned *)step->scratch;
-    args.sums = (float *)((char *)step->scratch + words_bytes);
-    args.stats = (float2 *)(args.sums + n_items * a->kv.k_dim);
+    args.sums = (float *)((char *)step->scratch + LN_ATTENTION_COUNTERS * sizeof(unsigned));
+    args.stats = (float2 *)(args.sums + split.n_items * a->kv.k_dim);
     return args;
-}
-
-bool ln_mma_attention_converts(const ln_attention_args *a, const ln_cuda_step *step) {
-    ln_mma_attention_args args = ln_make_mma_attention_args(a, step);
-    return args.uses_split_kv && step->most_tokens == 1 && step->least_tokens == 1 &&
-           (args.n_splits > 1 || ln_takes_sm90_decode_q8(&args, step->batch.n_seqs));
-}
-
-bool ln_mma_attention_fuses_qkv(const ln_op *qkv, const ln_op *attention,
-                                const ln_cuda_step *step) {
-    const ln_op_attention *p = &attention->attention;
-    if (step->one_by_one || !ln_takes_mma_attention(p, step) ||
-        qkv->qkv.q != p->q || qkv->qkv.kv != p->kv || qkv->qkv.n_heads != p->n_heads ||
-        qkv->qkv.qk_norm != LN_QK_NORM_NONE)
-        return false;
-    ln_attention_args a = ln_make_attention_args(p, step);
-    ln_mma_attention_args args = ln_make_mma_attention_args(&a, step);
-    ln_qkv_args heads = ln_make_qkv_args(&qkv->qkv, step);
-    return ln_takes_sm90_decode_f16(&args, step) && ln_sm90_decode_f16_fuses_qkv(&args, &heads);
-}
-
-bool ln_cuda_attention_fuses_qkv(const ln_op *qkv, const ln_op *attention,
-                                const ln_cuda_step *step) {
-    return qkv->kind == LN_OP_QKV && attention->kind == LN_OP_ATTENTION &&
-           ln_mma_attention_fuses_qkv(qkv, attention, step);
 }
 
 int ln_mma_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const ln_cuda_step *step,

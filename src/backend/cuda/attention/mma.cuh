@@ -17,9 +17,6 @@ typedef struct ln_mma_attention_args {
     unsigned *left; /* [LN_ATTENTION_COUNTERS] 0 between kernels */
 } ln_mma_attention_args;
 
-/* In front of the scratch: how many slices of a sequence's KV head have left their sums. */
-enum { LN_ATTENTION_COUNTERS = 8192 };
-
 /* What is there before the first slice. */
 static __device__ __forceinline__ void ln_merge_init(const ln_mma_attention_args &p, size_t head,
                                                       float *reference, float *total) {
@@ -91,7 +88,7 @@ ln_mma_attention_args ln_make_mma_attention_args(const ln_attention_args *a, con
 
 /* Decode on Hopper in blocks that stay (sm90_decode_q8.cu), with the bits of the kernel for every
  * GPU; `to` as in ln_mma_attention. */
-bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, size_t n_seqs);
+bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step);
 int ln_attention_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step,
                         const ln_act_view *to, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-/* What the dispatch of operations asks of attention. */
+/* Which kernel serves an attention, as the host chooses it. */
 #ifndef LN_BACKEND_CUDA_ATTENTION_SELECT_H
 #define LN_BACKEND_CUDA_ATTENTION_SELECT_H
 
@@ -8,8 +8,41 @@
 extern "C" {
 #endif
 
-/* Whether kernels of attention do what the operation in front of it asks for, LN_OP_QKV, too. */
-bool ln_cuda_attention_fuses_qkv(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step);
+enum {
+    LN_ATTENTION_COUNTERS = 8192,     /* words in front of the scratch */
+    LN_ATTENTION_SPLIT_HEADS = 16,    /* query heads that share K and V, where KV is split */
+    LN_SM90_DECODE_F16_MAX_HEADS = 8, /* the same */
+    LN_SM90_DECODE_Q8_MAX_SEQS = 512,
+    LN_HELD_ANGLE_PAIRS = 2 /* of a head that a lane turns: ops/qkv.cuh */
+};
+
+/* Whether kernels on tensor cores take the operation. */
+bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step);
+
+/* How such a kernel divides KV. */
+typedef struct ln_attention_split {
+    unsigned heads_per_kv, n_splits; /* n_splits: that the block tables can hold */
+    unsigned block_shift;            /* a block has 1 << block_shift tokens */
+    bool uses_split_kv;              /* sequences of one token are the split kernel's */
+    bool reads_past_only; /* of the rows they read, this step writes none but their own */
+    size_t n_items;       /* splits of all heads of all sequences */
+} ln_attention_split;
+
+ln_attention_split ln_attention_find_split(const ln_kv_layer *kv, size_t n_heads,
+                                           const ln_cuda_step *step);
+
+/* Whether Hopper's kernels for decode take it: sm90_decode_f16.cu and sm90_decode_q8.cu. */
+bool ln_plan_takes_decode_f16(const ln_kv_layer *kv, bool sees_all, const ln_attention_split *split,
+                              const ln_cuda_step *step, bool has_sm90a);
+bool ln_plan_takes_decode_q8(const ln_kv_layer *kv, const ln_attention_split *split, size_t n_seqs,
+                             bool has_sm90a);
+
+/* Whether its kernel does what the QKV in front of it asks for, too. NULL, or why not. */
+const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step,
+                                bool has_sm90a);
+/* Whether its kernel converts the result for a linear. */
+bool ln_plan_attention_converts(const ln_op_attention *op, const ln_cuda_step *step,
+                                bool has_sm90a);
 
 #ifdef __cplusplus
 }

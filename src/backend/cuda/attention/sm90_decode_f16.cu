@@ -369,18 +369,13 @@ static int launch_dtype(const split_args &p, bool is_long, size_t n_seqs, cudaSt
                    : launch<D, true, SLOTS>(p, n_seqs, stream);
 }
 
-bool ln_takes_sm90_decode_f16(const ln_mma_attention_args *args, const ln_cuda_step *step) {
-    enum { MIN_SHIFT = 4 }; /* GROUP keys to a block at least, and no more blocks than lanes */
-    const ln_attention_args *a = &args->a;
-    return (a->kv.dtype == LN_KV_F16 || a->kv.dtype == LN_KV_BF16) && args->uses_split_kv &&
-           step->most_tokens == 1 && step->least_tokens == 1 && !a->sees_all &&
-           ln_has_sm90a_code() && args->block_shift >= MIN_SHIFT &&
-           args->heads_per_kv <= MAX_HEADS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
-}
+static_assert((int)MAX_HEADS == (int)LN_SM90_DECODE_F16_MAX_HEADS && (int)LN_HELD_PAIRS == (int)LN_HELD_ANGLE_PAIRS,
+              "as attention/select.c has it");
 
-bool ln_sm90_decode_f16_fuses_qkv(const ln_mma_attention_args *args, const ln_qkv_args *qkv) {
-    uintptr_t addresses = (uintptr_t)qkv->k | (uintptr_t)qkv->v;
-    return args->reads_past_only && ln_can_hold_angles(*qkv) && addresses % 16 == 0;
+bool ln_takes_sm90_decode_f16(const ln_mma_attention_args *args, const ln_cuda_step *step) {
+    const ln_attention_args *a = &args->a;
+    ln_attention_split split = ln_attention_find_split(&a->kv, a->n_heads, step);
+    return ln_plan_takes_decode_f16(&a->kv, a->sees_all, &split, step, ln_has_sm90a_code());
 }
 
 int ln_attention_sm90_decode_f16(const ln_mma_attention_args *args, const ln_qkv_args *qkv, const ln_cuda_step *step,

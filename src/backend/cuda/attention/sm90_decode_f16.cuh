@@ -7,8 +7,6 @@
 #include "backend/cuda/ops/qkv.cuh"
 
 bool ln_takes_sm90_decode_f16(const ln_mma_attention_args *args, const ln_cuda_step *step);
-/* Whether it can finish q, k and v, too. */
-bool ln_sm90_decode_f16_fuses_qkv(const ln_mma_attention_args *args, const ln_qkv_args *qkv);
 /* qkv: what it is to finish; NULL: that has been done. */
 int ln_attention_sm90_decode_f16(const ln_mma_attention_args *args, const ln_qkv_args *qkv, const ln_cuda_step *step,
                        cudaStream_t stream);

@@ -580,12 +580,12 @@ static int launch_rows(const ln_mma_attention_args *args, const ln_cuda_step *st
                                    : launch<D, DTYPE, 2>(args, step, to, stream);
 }
 
-bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, size_t n_seqs) {
-    enum { MIN_SHIFT = 1 }; /* no more blocks to a tile than lanes */
+static_assert((int)MAX_SEQS == (int)LN_SM90_DECODE_Q8_MAX_SEQS, "as attention/select.c has it");
+
+bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step) {
     const ln_attention_args *a = &args->a;
-    return ln_kv_has_scales(a->kv.dtype) && args->uses_split_kv && ln_has_sm90a_code() &&
-           args->block_shift >= MIN_SHIFT && n_seqs <= MAX_SEQS &&
-           n_seqs * a->kv.n_heads < LN_ATTENTION_COUNTERS && (a->kv.k_dim == 64 || a->kv.k_dim == 128);
+    ln_attention_split split = ln_attention_find_split(&a->kv, a->n_heads, step);
+    return ln_plan_takes_decode_q8(&a->kv, &split, step->batch.n_seqs, ln_has_sm90a_code());
 }
 
 int ln_attention_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step,

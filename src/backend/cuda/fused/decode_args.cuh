@@ -4,31 +4,16 @@
 
 #include "backend/cuda/attention/mma.cuh"
 #include "backend/cuda/fused/decode_handoff.cuh"
+#include "backend/cuda/fused/limits.h"
 #include "backend/cuda/ops/qkv.cuh"
 #include "backend/cuda/gemm/args.cuh"
 
 enum {
     LN_DECODE_GROUP_THREADS = LN_K_SPLITS * LN_WARP, /* threads that share a row of tiles */
     LN_DECODE_GROUPS = 2,
-    LN_DECODE_THREADS = LN_DECODE_GROUPS * LN_DECODE_GROUP_THREADS,
-    LN_DECODE_WARPS = LN_DECODE_THREADS / LN_WARP,
-    LN_DECODE_MAX_LINEARS = 48,
-    LN_DECODE_MAX_ATTENTIONS = 12,
-    LN_DECODE_MAX_TASKS = LN_DECODE_MAX_LINEARS + LN_DECODE_MAX_ATTENTIONS,
-    LN_DECODE_MAX_STAGES = 16
+    LN_DECODE_THREADS = LN_DECODE_GROUPS * LN_DECODE_GROUP_THREADS
 };
-
-/* What a fused_plan's tiles are: BF16, INT8, INT4, or any of those that become f16, for which LN_LAYOUT_Q4
- * stands as KIND of a template; then a part says which its own are. */
-static __host__ __device__ constexpr int ln_decode_kind(int kind) {
-    return ln_weight_tile_dequantizes_to_f16(kind) ? (int)LN_LAYOUT_Q4 : kind;
-}
-
-/* Bytes of a stage of a ring. */
-static __host__ __device__ constexpr unsigned ln_decode_stage_bytes(int kind) {
-    return (unsigned)(ln_weight_tile_dequantizes_to_f16(kind) ? 3 * ln_weight_tile_bytes(LN_LAYOUT_Q6)
-                                              : ln_weight_tile_bytes(kind));
-}
+static_assert(LN_DECODE_WARPS == LN_DECODE_THREADS / LN_WARP, "as the planner has it");
 
 /* Bytes of a tile, of what lies behind a row of them, and tiles that one copy brings to a stage,
  * unless the slice tile_ends. */

@@ -12,7 +12,6 @@ enum {
     LN_DECODE_KV_TILES = LN_ATTENTION_SLICE / LN_KV_TILE,
     LN_DECODE_TILE_WARPS = LN_DECODE_WARPS / LN_DECODE_KV_TILES, /* of a tile's keys, a warp each */
     LN_DECODE_WARP_KEYS = LN_KV_TILE / LN_DECODE_TILE_WARPS,
-    LN_DECODE_MAX_HEADS = 16,    /* query heads that share K and V */
     LN_DECODE_MAX_HEAD_DIM = 128 /* what shared memory has room for */
 };
 
@@ -46,11 +45,16 @@ template <int D> struct ln_decode_split_plan {
     float2 turns[D / 2]; /* cosine and sine for each pair of a head */
 };
 
-/* Bytes of the work memory that KV heads with so many heads take. */
-template <int D> static size_t ln_decode_attention_bytes(unsigned heads_per_kv) {
-    size_t spared = heads_per_kv > 8 ? 0 : sizeof(((ln_decode_attention_memory<D> *)0)->weights[1]);
-    return sizeof(ln_decode_attention_memory<D>) - spared;
-}
+/* Rows of weights from 8 on are spared where a KV head has no more heads. */
+static_assert(sizeof(ln_decode_attention_memory<64>) == ln_decode_attention_work_bytes(64, 16) &&
+                  sizeof(ln_decode_attention_memory<128>) ==
+                      ln_decode_attention_work_bytes(128, 16) &&
+                  sizeof(((ln_decode_attention_memory<128> *)0)->weights[1]) ==
+                      ln_decode_attention_work_bytes(128, 16) -
+                          ln_decode_attention_work_bytes(128, 8) &&
+                  (sizeof(ln_decode_split_plan<LN_DECODE_MAX_HEAD_DIM>) + 127) / 128 * 128 ==
+                      LN_DECODE_PLAN_BYTES,
+              "as the planner has it");
 
 static_assert(9 * LN_DECODE_MAX_HEAD_DIM * sizeof(float) <=
                   sizeof(ln_decode_attention_memory<64>::weights[0]),

@@ -1,5 +1,5 @@
 /* Chains of 9 to 64 rows (linear_norm.cuh): the kernel, and what makes a chain. */
-#include "backend/cuda/gemm/cublaslt.h"
+#include "backend/cuda/launch.h"
 #include "backend/cuda/runtime/sm_count.cuh"
 #include "backend/cuda/fused/linear_norm_statistics.cuh"
 #include "backend/cuda/fused/linear_norm_mma.cuh"
@@ -59,84 +59,57 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
 #endif
 }
 
-/* ---- what makes a chain ---------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
-/* A chain that is being put together. */
-typedef struct plan {
+/* A planned launch with its arguments. */
+typedef struct linked {
     chain_args chain;
     ln_gemm_args args[MAX_LINKS];
-    ln_converted_act x; /* of the last link */
-} plan;
+} linked;
 
-static bool takes_linears(const ln_op *ops, size_t n_ops, const ln_converted_act *x) {
-    const ln_op_linear *p = &ops->linear;
-    for (size_t i = 0; i < n_ops; i++)
-        if (ops[i].linear.precise)
-            return false;
-    return n_ops > 0 && p->weight->layout == LN_LAYOUT_BF16 && p->rows_per_x <= 1 &&
-           p->n_rows <= LN_SMALL_M_ROWS && !ln_cublaslt_takes(x->blas, ops, n_ops);
+/* Whether nobody else reads what an operation gives. */
+static bool is_left_out(const ln_cuda_plan *plan, const ln_op *op) {
+    return plan->places[op->out[LN_OUT]].is_left_out;
 }
 
-/* Whether x is a panel that half of its memory has room for. */
-static bool fits_half(const ln_converted_act &x) {
-    size_t bytes = ln_act_view_of(&x).cols * LN_SMALL_M_ROWS * sizeof(__nv_bfloat16);
-    return x.in_panels && bytes <= ln_act_half(&x);
+/* Where the norm in front of a link's linears reads and writes. */
+static void set_norm(const ln_cuda_plan *plan, const ln_op *op, const ln_cuda_step *step,
+                     chain_link *l) {
+    const ln_op_norm *p = &op->norm;
+    l->normalizes = true;
+    l->norm = *p->norm;
+    l->from = p->x;
+    l->rows = p->rows != NULL ? step->batch.logit_rows : NULL;
+    l->normed = is_left_out(plan, op) ? NULL : p->out;
 }
 
-/* Adds n linears, behind a norm unless that is NULL; false: they are no part of the chain. */
-static bool add_link(plan *plan, const ln_op *norm_op, const ln_op *ops, size_t n,
-                     const ln_cuda_step *step) {
-    const ln_op_norm *norm = norm_op != NULL ? &norm_op->norm : NULL;
-    chain_args *c = &plan->chain;
-    const ln_op_linear *p = &ops->linear;
-    if (c->n_links == MAX_LINKS || !takes_linears(ops, n, &plan->x))
-        return false;
-    ln_converted_act x = {};
-    x.blas = plan->x.blas;
-    x.memory = plan->x.memory;
-    x.bytes = plan->x.bytes;
-    ln_act_require(p, false, false, &x);
-    size_t cols = ln_act_view_of(&x).cols;
-    if (!fits_half(x) || x.n_rows != c->n_rows || x.stride != cols)
-        return false;
-    x.is_behind = !plan->x.is_behind;
-    chain_link *l = &c->links[c->n_links];
-    *l = {};
-    if (norm != NULL) {
-        if (norm->out != p->x || norm->n_rows != p->n_rows || norm->norm->dim != cols ||
-            norm->residual != NULL || !ln_norm_converts(norm))
-            return false;
-        l->normalizes = true;
-        l->norm = *norm->norm;
-        l->from = norm->x;
-        l->rows = norm->rows != NULL ? step->batch.logit_rows : NULL;
-        bool stays = ln_value_stays_within(&step->uses[norm_op->out[LN_OUT]], n);
-        l->normed = stays ? NULL : norm->out;
-    } else {
-        ln_gemm_args *last = &plan->args[c->n_links - 1];
-        const ln_epilogue &e = last->parts[0].epilogue;
-        if (last->n_parts > 1 || e.out != p->x || e.n_out != cols || e.out_stride != cols ||
-            !ln_epilogue_is_plain(e))
-            return false;
-        last->converts = true;
-        last->leaves_out = ln_value_stays_within(&step->uses[ops[-1].out[LN_OUT]], n);
-        last->to = ln_act_view_of(&x);
-    }
-    l->has_gate = p->gate != NULL;
-    plan->args[c->n_links++] = ln_gemm_make_args(ops, n, &x);
-    plan->x = x;
-    return true;
-}
-
-/* Adds what follows the first linears; the number of operations. */
-static size_t build(plan *plan, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
-    for (size_t i = 0;;) {
-        bool has_norm = i < n_ops && ops[i].kind == LN_OP_NORM;
-        const ln_op *first = ops + i + has_norm;
-        size_t n = ln_cuda_gemm_fusable(first, n_ops - i - has_norm);
-        if (n == 0 || !add_link(plan, has_norm ? &ops[i] : NULL, first, n, step))
-            return i;
-        i += has_norm + n;
+static void make_links(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
+                       const ln_cuda_step *step, linked *to) {
+    const ln_cuda_task *tasks = plan->tasks + launch->first_task;
+    ln_converted_act x = launch->x;
+    chain_args &c = to->chain;
+    c.memory = (chain_memory *)((char *)step->fused_workspace + LN_DECODE_FEW_BYTES);
+    c.n_rows = (unsigned)ops[tasks->first].linear.n_rows;
+    c.n_links = launch->n_tasks;
+    for (unsigned i = 0; i < c.n_links; i++) {
+        const ln_op *first = &ops[tasks[i].first + tasks[i].has_norm];
+        chain_link &l = c.links[i];
+        l = {};
+        l.has_gate = first->linear.gate != NULL;
+        if (i > 0) {
+            bool is_behind = !x.is_behind;
+            x = ln_act_none(&x);
+            ln_act_require(first, false, false, true, &x);
+            x.is_behind = is_behind;
+        }
+        to->args[i] = ln_gemm_make_args(first, tasks[i].n_linears, &x);
+        if (tasks[i].has_norm) {
+            set_norm(plan, first - 1, step, &l);
+        } else if (i > 0) { /* the linear before writes its result as this one's x */
+            to->args[i - 1].converts = true;
+            to->args[i - 1].leaves_out = is_left_out(plan, first - 1);
+            to->args[i - 1].to = ln_act_view_of(&x);
+        }
     }
 }
 
@@ -149,7 +122,7 @@ static int divide(const ln_gemm_args &args, unsigned n_cores, few_args *a) {
     return map_weights<LN_LAYOUT_BF16, chain_stage<64>>(args, a);
 }
 
-template <int ROWS> static int launch_chain(plan *plan, cudaStream_t stream) {
+template <int ROWS> static int launch_chain(linked *plan, cudaStream_t stream) {
     typedef few_stage<LN_LAYOUT_BF16, ROWS, false> shape;
     constexpr unsigned ROOM = CHAIN_SHARED - RINGS_AT, X_BYTES = X_STAGES * shape::X_BYTES;
     chain_args &c = plan->chain;
@@ -170,33 +143,15 @@ template <int ROWS> static int launch_chain(plan *plan, cudaStream_t stream) {
                      RINGS_AT + c.n_stages * shape::W_BYTES + X_BYTES, stream, c);
 }
 
-size_t ln_cuda_linear_norm(const ln_op *ops, size_t n_ops, const ln_cuda_step *step, ln_converted_act *x,
-                          ln_cuda_stream stream, int *code) {
-    size_t n_first = ln_cuda_gemm_fusable(ops, n_ops);
-    if (step->fused_workspace == NULL || !ln_has_sm90a_code() || !takes_linears(ops, n_first, x))
-        return 0;
-    plan plan;
-    chain_args &c = plan.chain;
-    plan.x = *x;
-    ln_act_require(&ops->linear, false, false, &plan.x);
-    if (!fits_half(plan.x))
-        return 0;
-    c.memory = (chain_memory *)((char *)step->fused_workspace + LN_DECODE_FEW_BYTES);
-    c.n_rows = (unsigned)ops->linear.n_rows;
-    c.links[0] = {};
-    c.links[0].has_gate = ops->linear.gate != NULL;
-    plan.args[0] = ln_gemm_make_args(ops, n_first, &plan.x);
-    c.n_links = 1;
-    size_t n = n_first + build(&plan, ops + n_first, n_ops - n_first, step);
-    if (c.n_links == 1)
-        return 0;
-    *code = ln_gemm_prepare_act(ops, n_first, false, x, stream);
-    x->of = NULL;
-    if (*code != 0)
-        return n;
-    if (c.n_rows <= 16)
-        *code = launch_chain<16>(&plan, stream);
-    else
-        *code = c.n_rows <= 32 ? launch_chain<32>(&plan, stream) : launch_chain<64>(&plan, stream);
-    return n;
+int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
+                        const ln_cuda_step *step, ln_cuda_stream stream) {
+    linked links;
+    int code = launch->converts_x ? ln_act_convert(&launch->x, stream) : 0;
+    if (code != 0)
+        return code;
+    make_links(plan, launch, ops, step, &links);
+    if (links.chain.n_rows <= 16)
+        return launch_chain<16>(&links, stream);
+    return links.chain.n_rows <= 32 ? launch_chain<32>(&links, stream)
+                                    : launch_chain<64>(&links, stream);
 }

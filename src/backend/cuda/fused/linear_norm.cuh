@@ -15,12 +15,12 @@
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_CUH
 
-#include "backend/cuda/fused/decode.h"
+#include "backend/cuda/fused/limits.h"
 #include "backend/cuda/ops/norm.cuh"
 #include "backend/cuda/gemm/sm90_small_m_split_k.cuh"
 
 enum {
-    MAX_LINKS = 4, /* a layer's linears between two attentions, or a step's last */
+    MAX_LINKS = LN_LINEAR_NORM_MAX_TASKS,
     X_STAGES = 5,
     UNIT_COLUMNS = 64,
     SUM_STRIDE = UNIT_COLUMNS + 4, /* floats of a row of sums in shared memory */

@@ -6,8 +6,6 @@
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/activations/convert.cuh"
 
-enum { LN_GEMM_MAX_PARTS = 3 };
-
 /* One of the linears that multiply the same x. */
 typedef struct ln_gemm_part {
     const uint8_t *weight, *gate; /* gate NULL: none */
@@ -17,8 +15,6 @@ typedef struct ln_gemm_part {
 } ln_gemm_part;
 
 ln_gemm_part ln_gemm_make_part(const ln_op_linear *p);
-/* ln_cuda_gemm_fusable; may_mix: linears of different kinds that become f16 go together, too. */
-size_t ln_gemm_count_fusable(const ln_op *ops, size_t n_ops, bool may_mix);
 
 /* Where blocks leave sums that others merge. */
 typedef struct ln_split_k_workspace {
@@ -68,11 +64,6 @@ static inline bool ln_gemm_is_precise(const ln_gemm_args &args) {
     return precise;
 }
 
-/* Sees to x being in the form that these linears take, or cuBLASLt. */
-int ln_gemm_prepare_act(const ln_op *ops, size_t n_ops, bool by_blas, ln_converted_act *x,
-                      cudaStream_t stream);
-/* Whether any of these linears is precise. */
-bool ln_gemm_any_precise(const ln_op *ops, size_t n_ops);
 /* What these linears take, whose x is there. */
 ln_gemm_args ln_gemm_make_args(const ln_op *ops, size_t n_ops, const ln_converted_act *x);
 

@@ -26,6 +26,7 @@ typedef struct ln_listed_slot {
     ln_group_slot slot;
     unsigned first, count; /* of its group's slots */
 } ln_listed_slot;
+static_assert(sizeof(ln_listed_slot) == LN_GROUP_PANEL_BYTES, "as activations/form.h has it");
 
 /* What a kernel by groups takes: parts[0] is that of the first group. */
 typedef struct ln_grouped_args {

@@ -6,6 +6,7 @@
  * multiplies (sm90_grouped.cu). */
 #include "backend/cuda/gemm/groups.cuh"
 #include "backend/cuda/gemm/mma_small_m.cuh"
+#include "backend/cuda/launch.h"
 
 template <int GROUPS>
 static __device__ __forceinline__ void
@@ -124,30 +125,7 @@ static int launch_tiles(int kind, const ln_grouped_args &args, cudaStream_t stre
     }
 }
 
-/* ---- many rows: panels by group ---------------------------------------------------------------
- */
-
-/* Whether WGMMA is worth its panels, which may be filled up with nothing, and there is room for
- * them; *x becomes what they are, args->slots where their list goes. */
-static bool takes_panels(const ln_op_linear *p, ln_grouped_args *args, ln_converted_act *x) {
-    int kind = (int)p->weight->layout;
-    bool is_even = args->groups.order != NULL || p->n_rows % args->groups.n_groups == 0;
-    if (p->n_rows < (size_t)LN_ACT_TILES_MIN_ROWS * args->groups.n_groups ||
-        kind == LN_LAYOUT_INT8_ROW || !is_even || !ln_has_sm90a_code())
-        return false;
-    size_t panel = LN_ACT_TILE_ROWS(kind), n = ln_most_slots(args->groups, p->n_rows, panel);
-    size_t cols = ln_weight_tile_padded_cols(kind, p->weight->n_cols);
-    x->n_rows = n * panel;
-    x->in_panels = x->by_group = true;
-    size_t row_bytes = x->is_int8 ? cols + cols / LN_SCALE_BLOCK * sizeof(float)
-                                  : cols * (x->precise ? 4 : 2) + (x->by_row ? sizeof(float) : 0);
-    args->slots = (ln_listed_slot *)((float *)x->memory + LN_SPLIT_K_FLAGS);
-    args->n_slots = (unsigned)n;
-    size_t list_bytes = LN_SPLIT_K_FLOATS * sizeof(float);
-    return n <= list_bytes / sizeof(ln_listed_slot) &&
-           x->n_rows <= (x->bytes - LN_SPLIT_K_BYTES) / row_bytes &&
-           x->n_rows > LN_SMALL_M_ROWS;
-}
+/* ---- many rows: panels by group -------------------------------------------------------------- */
 
 template <unsigned ROWS> static int list(const ln_grouped_args &args, cudaStream_t stream) {
     return ln_pdl_launch(list_slots<ROWS>, dim3(ln_ceil_div(args.n_slots, TILE_THREADS / LN_WARP)),
@@ -166,24 +144,6 @@ static int multiply_panels(const ln_op_linear *p, ln_grouped_args &args, const l
 
 /* ---- any number ------------------------------------------------------------------------------ */
 
-static size_t x_rows(const ln_op_linear *p) {
-    size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
-    return (p->n_rows + rows_per_x - 1) / rows_per_x;
-}
-
-bool ln_cuda_takes_grouped_gemm(const ln_op *op) {
-    const ln_op_linear *p = &op->linear;
-    ln_matrices weight, gate;
-    if (op->kind != LN_OP_LINEAR || p->n_rows == 0 || p->groups.n_groups == 0 ||
-        p->weight->layout == LN_LAYOUT_NONE || p->weight->layout == LN_LAYOUT_F8_ROW ||
-        (p->gate != NULL && p->gate->layout != p->weight->layout))
-        return false;
-    bool are_even = ln_describe_matrices(p->weight, p->groups.n_groups, &weight) &&
-                    ln_describe_matrices(p->gate, p->groups.n_groups, &gate);
-    size_t cols = ln_weight_tile_padded_cols((int)p->weight->layout, p->weight->n_cols);
-    return are_even && x_rows(p) <= UINT32_MAX / cols; /* which a lane's offsets count */
-}
-
 static ln_grouped_args make_args(const ln_op_linear *p) {
     ln_grouped_args args = {};
     int kind = (int)p->weight->layout;
@@ -200,24 +160,16 @@ static ln_grouped_args make_args(const ln_op_linear *p) {
     return args;
 }
 
-int ln_cuda_grouped_gemm(const ln_op *op, ln_converted_act *x, ln_cuda_stream stream) {
-    const ln_op_linear *p = &op->linear;
+int ln_cuda_grouped_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream) {
+    const ln_op_linear *p = &ops[launch->first].linear;
     ln_grouped_args args = make_args(p);
-    ln_converted_act panels = {};
-    panels.memory = x->memory;
-    panels.bytes = x->bytes;
-    ln_act_require(p, p->precise, false, &panels);
-    if (takes_panels(p, &args, &panels)) {
-        x->of = NULL;
-        return multiply_panels(p, args, panels, stream);
+    const ln_converted_act &x = launch->x;
+    args.p.x = ln_act_view_of(&x);
+    if (x.by_group) {
+        args.slots = (ln_listed_slot *)((float *)x.memory + LN_SPLIT_K_FLAGS);
+        args.n_slots = (unsigned)(x.n_rows / ln_act_tile_rows((int)p->weight->layout));
+        return multiply_panels(p, args, x, stream);
     }
-    if (ln_act_require(p, p->precise, false, x)) {
-        int code = ln_act_convert(x, stream);
-        if (code != 0)
-            return code;
-    }
-    args.p.x = ln_act_view_of(x);
-    if (p->out == x->of)
-        x->of = NULL;
-    return launch_tiles((int)p->weight->layout, args, stream);
+    int code = launch->converts_x ? ln_act_convert(&x, stream) : 0;
+    return code != 0 ? code : launch_tiles((int)p->weight->layout, args, stream);
 }

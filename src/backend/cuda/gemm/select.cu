@@ -1,7 +1,8 @@
 /* Linears of packed weight tiles (weights/layout.h): chooses the kernel by M, weight layout and
  * device, and sees to the activations being in the form that it reads. */
+#include "backend/cuda/gemm/args.cuh"
 #include "backend/cuda/gemm/cublaslt.h"
-#include "backend/cuda/gemm/fuse.cuh"
+#include "backend/cuda/launch.h"
 
 ln_gemm_part ln_gemm_make_part(const ln_op_linear *p) {
     ln_gemm_part part = {};
@@ -24,28 +25,16 @@ ln_gemm_part ln_gemm_make_part(const ln_op_linear *p) {
     return part;
 }
 
-bool ln_gemm_any_precise(const ln_op *ops, size_t n_ops) {
-    bool precise = false;
-    for (size_t i = 0; i < n_ops; i++)
-        precise |= ops[i].linear.precise;
-    return precise;
-}
-
-int ln_gemm_prepare_act(const ln_op *ops, size_t n_ops, bool by_blas, ln_converted_act *x,
-                      ln_cuda_stream stream) {
-    bool is_missing = ln_act_require(&ops->linear, ln_gemm_any_precise(ops, n_ops), by_blas, x);
-    return is_missing ? ln_act_convert(x, stream) : 0;
-}
-
-/* Runs a gate of F8_ROW whose result is x of the linears behind it, *next. */
-static int run_gate(ln_gemm_args &args, ln_converted_act *x, ln_converted_act *next, ln_cuda_stream stream) {
+/* Runs a gate of F8_ROW, whose result becomes x of the linears behind it: rows of bf16 in the other
+ * half of its memory first. */
+static int run_gate(ln_gemm_args &args, const ln_cuda_launch *launch, ln_cuda_stream stream) {
+    ln_converted_act rows = launch->to;
+    rows.is_behind = !launch->x.is_behind;
     args.to = {};
-    args.to.cols = next->n_cols;
-    args.to.bf16 = ln_act_view_of(next).bf16;
+    args.to.cols = launch->to.n_cols;
+    args.to.bf16 = ln_act_view_of(&rows).bf16;
     int code = ln_gemm_sm90(LN_LAYOUT_F8_ROW, args, stream);
-    next->is_behind = x->is_behind; /* what the gate read is of no use any more */
-    *x = *next;
-    return code != 0 ? code : ln_act_convert_f16(x, args.to.bf16, stream);
+    return code != 0 ? code : ln_act_convert_f16(&launch->to, args.to.bf16, stream);
 }
 
 ln_gemm_args ln_gemm_make_args(const ln_op *ops, size_t n_ops, const ln_converted_act *x) {
@@ -64,38 +53,47 @@ ln_gemm_args ln_gemm_make_args(const ln_op *ops, size_t n_ops, const ln_converte
     return args;
 }
 
-int ln_cuda_gemm(const ln_op *ops, size_t n_ops, size_t n_next, const ln_cuda_step *step,
-                 ln_converted_act *x, ln_cuda_stream stream) {
-    const ln_op_linear *p = &ops->linear;
-    int kind = (int)p->weight->layout;
-    if (ln_cublaslt_takes(x->blas, ops, n_ops)) {
-        int code = ln_gemm_prepare_act(ops, n_ops, true, x, stream);
-        if (code == 0)
-            code = ln_cublaslt_linears(x->blas, ops, n_ops, x, stream);
-        if (code != cudaErrorNotSupported) /* tiles serve what the library refuses */
-            return code;
-    }
-    int code = ln_gemm_prepare_act(ops, n_ops, false, x, stream);
-    if (code != 0)
-        return code;
-    ln_gemm_args args = ln_gemm_make_args(ops, n_ops, x);
-    for (size_t i = 0; i < n_ops; i++)
-        if (ops[i].linear.out == x->of)
-            x->of = NULL;
-    ln_converted_act next;
-    bool only;
-    args.converts = ln_gemm_converts_result(ops, n_next, step, args, x, &next, &only);
-    args.leaves_out = args.converts && only;
-    if (args.converts && kind == LN_LAYOUT_F8_ROW)
-        return run_gate(args, x, &next, stream);
-    if (args.converts) {
-        *x = next;
-        args.to = ln_act_view_of(x);
-    }
+static int multiply(int kind, const ln_gemm_args &args, ln_cuda_stream stream) {
     if (args.x.panel > 0)
         return args.n_rows > LN_SMALL_M_ROWS || kind == LN_LAYOUT_F8_ROW
                    ? ln_gemm_sm90(kind, args, stream)
                    : ln_gemm_sm90_small_m(kind, args, stream);
     return kind == LN_LAYOUT_F8_ROW ? ln_gemm_sm90_small_m_fp8(args, stream)
                                     : ln_gemm_mma_small_m(kind, args, stream);
+}
+
+/* What cuBLASLt refused, by tiles; x then is as the plan has it. */
+static int run_refused(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream) {
+    ln_converted_act tiles = ln_act_none(&launch->x);
+    bool precise = false;
+    for (size_t i = 0; i < launch->n_ops; i++)
+        precise |= ops[i].linear.precise;
+    ln_act_require(ops, precise, false, ln_has_sm90a_code(), &tiles);
+    int code = ln_act_convert(&tiles, stream);
+    if (code == 0)
+        code = multiply((int)ops->linear.weight->layout,
+                        ln_gemm_make_args(ops, launch->n_ops, &tiles), stream);
+    return code != 0 ? code
+                     : ln_act_convert(launch->converts_to ? &launch->to : &launch->x, stream);
+}
+
+int ln_cuda_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream) {
+    ops += launch->first;
+    int kind = (int)ops->linear.weight->layout;
+    ln_converted_act x = launch->x;
+    int code = launch->converts_x ? ln_act_convert(&x, stream) : 0;
+    if (code == 0 && launch->by_blas) {
+        code = ln_cublaslt_linears(x.blas, ops, launch->n_ops, &x, stream);
+        return code == cudaErrorNotSupported ? run_refused(launch, ops, stream) : code;
+    }
+    if (code != 0)
+        return code;
+    ln_gemm_args args = ln_gemm_make_args(ops, launch->n_ops, &x);
+    args.converts = launch->converts_to;
+    args.leaves_out = launch->leaves_out;
+    if (launch->converts_to && kind == LN_LAYOUT_F8_ROW)
+        return run_gate(args, launch, stream);
+    if (launch->converts_to)
+        args.to = ln_act_view_of(&launch->to);
+    return multiply(kind, args, stream);
 }

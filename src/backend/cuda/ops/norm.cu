@@ -167,11 +167,6 @@ static bool is_held(const ln_norm *norm, const float *x, const float *residual, 
                0;
 }
 
-bool ln_norm_converts(const ln_op_norm *op) {
-    return op->n_rows > 0 && op->norm->dim % LN_SCALE_BLOCK == 0 &&
-           is_held(op->norm, op->x, op->residual, op->out);
-}
-
 template <int HELD, conversion TO>
 static int launch_to(const norm_args &args, ln_cuda_stream stream) {
     unsigned n_blocks, shared = 2 * HELD * LN_HELD_THREADS * sizeof(float4);

@@ -131,11 +131,10 @@ ln_held_statistics(const ln_norm &norm, const ln_held_row<HELD, SHARE> &row, flo
 }
 
 /* out[i] = residual[i] + scale * norm(x[rows[i]]) as in ln_op_norm; rows in device memory. With
- * `to` the result is converted, too, which takes ln_norm_converts; `out` may be NULL then, when
+ * `to` the result is converted, too, which plan/linears.c decides; `out` may be NULL then, when
  * nothing else reads it. */
 int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, const float *x,
                    const float *residual, float scale, float *out, const ln_act_view *to,
                    ln_cuda_stream stream);
-bool ln_norm_converts(const ln_op_norm *op);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef LN_BACKEND_CUDA_RUNTIME_DEVICE_H
 #define LN_BACKEND_CUDA_RUNTIME_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -28,6 +29,8 @@ int ln_cuda_device_count(int *count);
 /* Makes device `index` the one that this thread works with, and describes it. */
 int ln_cuda_device_open(int index, ln_cuda_device_info *info);
 int ln_cuda_device_free_bytes(size_t *bytes);
+/* Whether it runs what was compiled for Hopper alone. */
+bool ln_cuda_has_sm90a_code(void);
 
 /* Zeroed device memory, and page-locked host memory. */
 int ln_cuda_malloc(size_t bytes, void **memory);

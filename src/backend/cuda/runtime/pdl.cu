@@ -1,5 +1,6 @@
 /* Which of this library's code a device runs. It is asked at every launch, so what was found is
  * kept: it stays the same as long as the process lives. */
+#include "backend/cuda/runtime/device.h"
 #include "backend/cuda/runtime/pdl.cuh"
 
 enum { THREADS_OF_ANY = 32, THREADS_OF_HOPPER = 64, MAX_DEVICES = 64 };
@@ -31,4 +32,8 @@ bool ln_has_sm90a_code(void) {
         __atomic_store_n(&known[device], (signed char)is, __ATOMIC_RELAXED);
     }
     return is == YES;
+}
+
+bool ln_cuda_has_sm90a_code(void) {
+    return ln_has_sm90a_code();
 }

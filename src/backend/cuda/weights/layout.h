@@ -45,28 +45,12 @@
 
 #include "backend/cuda/ops.h"
 #include "backend/cuda/runtime/device.h"
+#include "backend/cuda/weights/shape.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* In ln_weight.layout. */
-typedef enum ln_weight_layout {
-    LN_LAYOUT_NONE = 0, /* rows of the checkpoint's blocks */
-    LN_LAYOUT_BF16,
-    LN_LAYOUT_INT8,
-    LN_LAYOUT_INT4,
-    LN_LAYOUT_INT8_ROW,
-    LN_LAYOUT_Q4,
-    LN_LAYOUT_Q5,
-    LN_LAYOUT_Q6,
-    LN_LAYOUT_F8,
-    LN_LAYOUT_F8_ROW, /* on Hopper alone */
-    LN_LAYOUT_MXFP4,
-    LN_LAYOUT_I8
-} ln_weight_layout;
-
-enum { LN_WEIGHT_TILE_ROWS = 16, LN_K_SPLITS = 8, LN_WEIGHT_TILE_MAX_COLS = 256 };
 /* Rows of x for each group, on average, from which on they lie in panels. */
 enum { LN_ACT_TILES_MIN_ROWS = 32 };
 
@@ -96,29 +80,12 @@ typedef struct ln_converted_act {
     void *memory;      /* [bytes] of device memory, at least ln_act_bytes */
     size_t bytes;
     const float *of;
+    ln_value value; /* which `of` is; 0: nothing was converted */
     size_t n_rows, n_cols, stride;
     bool is_int8, is_f8, by_row, precise, in_panels; /* is_f8: E4M3 where int8 would be */
     bool by_group;                                   /* a group's rows in panels of their own */
     bool is_behind; /* in the second half of the memory: made while the first is read */
 } ln_converted_act;
-
-/* How many of the operations, from the first on, are linears of tiles that go together: those
- * that multiply the same x, without gate and residual. 0: the first is for other kernels. */
-size_t ln_cuda_gemm_fusable(const ln_op *ops, size_t n_ops);
-/* Runs as many. The n_next linears behind them, which go together, may get their x ready. */
-int ln_cuda_gemm(const ln_op *ops, size_t n_ops, size_t n_next, const ln_cuda_step *step,
-                 ln_converted_act *x, ln_cuda_stream stream);
-/* Whether the operation is a linear of tiles with one matrix for each group of rows, and runs it.
- */
-bool ln_cuda_takes_grouped_gemm(const ln_op *op);
-int ln_cuda_grouped_gemm(const ln_op *op, ln_converted_act *x, ln_cuda_stream stream);
-/* A norm whose result these linears multiply, which is converted on the way. */
-int ln_cuda_norm_convert(const ln_op *norm, const ln_op *ops, size_t n_ops,
-                         const ln_cuda_step *step, ln_converted_act *x, ln_cuda_stream stream);
-/* The same of attention, and of what finishes its heads, or NULL. */
-int ln_cuda_attention_convert(const ln_op *qkv, const ln_op *attention, const ln_op *ops,
-                              size_t n_ops, const ln_cuda_step *step, ln_converted_act *x,
-                              ln_cuda_stream stream);
 
 #ifdef __cplusplus
 }

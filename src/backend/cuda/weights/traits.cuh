@@ -7,63 +7,6 @@
 #include "backend/cuda/ptx/common.cuh"
 #include "backend/cuda/weights/layout.h"
 
-enum { LN_SCALE_BLOCK = 32 };
-
-/* Whether numbers of a byte become f16 on their way to the tensor cores. */
-static __host__ __device__ constexpr bool ln_weight_tile_bytes_to_f16(int kind) {
-    return kind == LN_LAYOUT_F8 || kind == LN_LAYOUT_I8;
-}
-
-/* Whether numbers of few bits become f16 on their way to the tensor cores. */
-static __host__ __device__ constexpr bool ln_weight_tile_dequantizes_to_f16(int kind) {
-    return kind == LN_LAYOUT_Q4 || kind == LN_LAYOUT_Q5 || kind == LN_LAYOUT_Q6 ||
-           kind == LN_LAYOUT_MXFP4 || ln_weight_tile_bytes_to_f16(kind);
-}
-
-/* Whether x has 16 bits, and whether it has a scale for each row. */
-static __host__ __device__ constexpr bool ln_weight_tile_has_16_bit_act(int kind) {
-    return kind == LN_LAYOUT_BF16 || ln_weight_tile_dequantizes_to_f16(kind);
-}
-
-static __host__ __device__ constexpr bool ln_weight_tile_has_act_row_scales(int kind) {
-    return kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW || ln_weight_tile_dequantizes_to_f16(kind);
-}
-
-/* Whether float32 scales lie behind a row of tiles. */
-static __host__ __device__ constexpr bool ln_weight_tile_has_row_scales(int kind) {
-    return kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW || kind == LN_LAYOUT_MXFP4 ||
-           ln_weight_tile_bytes_to_f16(kind);
-}
-
-/* Columns and bytes of a tile, of the kinds that are there. */
-static __host__ __device__ constexpr size_t ln_weight_tile_cols(int kind) {
-    return ln_weight_tile_has_16_bit_act(kind) ? 64 : ln_weight_tile_has_act_row_scales(kind) ? 128 : 256;
-}
-
-static __host__ __device__ constexpr size_t ln_weight_tile_bytes(int kind) {
-    switch (kind) {
-    case LN_LAYOUT_Q4:
-    case LN_LAYOUT_MXFP4: return 640;
-    case LN_LAYOUT_Q5:
-    case LN_LAYOUT_Q6: return 896;
-    case LN_LAYOUT_F8:
-    case LN_LAYOUT_I8: return 1024 + 128;
-    case LN_LAYOUT_INT8: return 4096 + 256;
-    case LN_LAYOUT_INT4: return 2048 + 256;
-    default: return 2048;
-    }
-}
-
-/* Bytes of a row of n tiles. */
-static __host__ __device__ constexpr size_t ln_weight_tile_row_bytes(int kind, size_t n) {
-    return n * ln_weight_tile_bytes(kind) + (ln_weight_tile_has_row_scales(kind) ? 128 : 0);
-}
-
-static __host__ __device__ inline size_t ln_weight_tile_padded_cols(int kind, size_t n_cols) {
-    size_t cols = ln_weight_tile_cols(kind);
-    return (n_cols + cols - 1) / cols * cols;
-}
-
 static __device__ __forceinline__ uint32_t ln_pack_f16(float low, float high) {
     return (uint32_t)__half_as_ushort(__float2half_rn(low)) |
            (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;

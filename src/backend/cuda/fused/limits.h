@@ -1,0 +1,78 @@
+/* Limits of the fused kernels (fused/decode.cu, fused/linear_norm.cu), for those who plan them. */
+#ifndef LN_BACKEND_CUDA_FUSED_LIMITS_H
+#define LN_BACKEND_CUDA_FUSED_LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backend/cuda/weights/shape.h"
+
+enum {
+    LN_DECODE_MAX_ROWS = 4,
+    LN_DECODE_MAX_LINEARS = 48,
+    LN_DECODE_MAX_ATTENTIONS = 12,
+    LN_DECODE_MAX_TASKS = LN_DECODE_MAX_LINEARS + LN_DECODE_MAX_ATTENTIONS,
+    LN_DECODE_MIN_STAGES = 2,
+    LN_DECODE_MAX_STAGES = 16,
+    LN_DECODE_WARPS = 16,
+    LN_DECODE_MAX_HEADS = 16,            /* query heads that share K and V */
+    LN_DECODE_DECLARED_BYTES = 36 * 128, /* of shared memory that the kernel declares, at most */
+    LN_DECODE_SHARED_BYTES = 227 * 1024 - LN_DECODE_DECLARED_BYTES,
+    LN_DECODE_PLAN_BYTES = 640,   /* what is known of the next slice of KV */
+    LN_DECODE_COUNTER_BYTES = 128 /* in front of what blocks hand off */
+};
+
+/* What blocks of fused kernels meet and pass results with, in device memory, all 0 at first: those
+ * of decode, and behind them of linears and norms. */
+enum {
+    LN_DECODE_FEW_BYTES = 8 << 20,
+    LN_LINEAR_NORM_BYTES = 128 + 132 * 16 * 1024,
+    LN_DECODE_BYTES = LN_DECODE_FEW_BYTES + LN_LINEAR_NORM_BYTES,
+    LN_DECODE_HANDOFF_FLOATS = (LN_DECODE_FEW_BYTES - LN_DECODE_COUNTER_BYTES) / 4
+};
+
+/* What the weight tiles of a fused kernel are: BF16, INT8, INT4, or any of those that become f16,
+ * for which LN_LAYOUT_Q4 stands; then a part says which its own are. */
+LN_HOST_DEVICE int ln_decode_kind(int kind) {
+    return ln_weight_tile_dequantizes_to_f16(kind) ? (int)LN_LAYOUT_Q4 : kind;
+}
+
+/* Bytes of a stage of a warp's pipeline of weights. */
+LN_HOST_DEVICE unsigned ln_decode_stage_bytes(int kind) {
+    return (unsigned)(ln_weight_tile_dequantizes_to_f16(kind)
+                          ? 3 * ln_weight_tile_bytes(LN_LAYOUT_Q6)
+                          : ln_weight_tile_bytes(kind));
+}
+
+LN_HOST_DEVICE size_t ln_decode_align(size_t bytes) {
+    return (bytes + 127) / 128 * 128;
+}
+
+/* Stages of a pipeline beside so much work memory, with their barriers. */
+static inline size_t ln_decode_stages_beside(int kind, size_t work_bytes) {
+    size_t rest = ln_decode_align(work_bytes) + LN_DECODE_PLAN_BYTES, most = LN_DECODE_MAX_STAGES;
+    size_t per_stage = LN_DECODE_WARPS * (ln_decode_stage_bytes(kind) + sizeof(uint64_t));
+    size_t n = rest < LN_DECODE_SHARED_BYTES ? (LN_DECODE_SHARED_BYTES - rest) / per_stage : 0;
+    return n < most ? n : most;
+}
+
+/* Columns of x in shared memory, where rows begin in different banks. */
+LN_HOST_DEVICE size_t ln_decode_x_cols(int kind, size_t n_cols) {
+    return ln_weight_tile_padded_cols(kind, n_cols) +
+           (ln_weight_tile_has_16_bit_act(kind) ? 32 : 128);
+}
+
+/* Bytes of a slice's tiles of K and V, and of its scores. */
+LN_HOST_DEVICE size_t ln_decode_attention_work_bytes(size_t head_dim, unsigned heads_per_kv) {
+    return (size_t)4 * 64 * (head_dim + 8) * 2 + (size_t)4 * 16 * 16 +
+           (size_t)8192 * (heads_per_kv > 8 ? 2 : 1);
+}
+
+/* Floats of sums that warps pass to each other, of n_rows rows of x. */
+LN_HOST_DEVICE size_t ln_decode_sums_floats(size_t n_rows, bool has_gate) {
+    return (has_gate ? 8u : 4u) * LN_K_SPLITS * LN_WEIGHT_TILE_ROWS * (n_rows | 1);
+}
+
+enum { LN_LINEAR_NORM_MAX_TASKS = 4 /* a layer's linears between two attentions */ };
+
+#endif

@@ -1,0 +1,36 @@
+#include "backend/cuda/launch.h"
+
+static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
+    [LN_OP_COPY] = ln_cuda_copy,
+    [LN_OP_EMBED] = ln_cuda_embed,
+    [LN_OP_NORM] = ln_cuda_norm,
+    [LN_OP_LINEAR] = ln_cuda_linear,
+    [LN_OP_QKV] = ln_cuda_qkv,
+    [LN_OP_LATENT] = ln_cuda_latent,
+    [LN_OP_ATTENTION] = ln_cuda_attention,
+    [LN_OP_ROUTE] = ln_cuda_route,
+    [LN_OP_GROUP] = ln_cuda_group,
+    [LN_OP_COMBINE] = ln_cuda_combine,
+    [LN_OP_GATHER] = ln_cuda_gather,
+    [LN_OP_SAMPLE] = ln_cuda_sample,
+};
+
+bool ln_cuda_has_kernel(ln_op_kind kind) {
+    return kernels[kind] != NULL;
+}
+
+int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
+                       const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op *first = &ops[launch->first];
+    switch (launch->kind) {
+    case LN_CUDA_FUSED_DECODE: return ln_cuda_fused_decode(plan, launch, ops, step, stream);
+    case LN_CUDA_LINEAR_NORM: return ln_cuda_linear_norm(plan, launch, ops, step, stream);
+    case LN_CUDA_GEMM: return ln_cuda_gemm(launch, ops, stream);
+    case LN_CUDA_GROUPED_GEMM: return ln_cuda_grouped_gemm(launch, ops, stream);
+    case LN_CUDA_NORM: return ln_cuda_norm_convert(launch, ops, step, stream);
+    case LN_CUDA_ATTENTION: return ln_cuda_attention_convert(launch, ops, step, stream);
+    case LN_CUDA_OP:
+    case LN_CUDA_LAUNCH_KINDS: break;
+    }
+    return kernels[first->kind](first, step, stream);
+}

@@ -1,0 +1,303 @@
+/* The longest run of norms, linears and attentions that fused/decode.cu takes as one kernel, and
+ * what its blocks hand to each other.
+ *
+ * Blocks pass results to each other one by one, without barriers between tasks, so a task finds
+ * what earlier ones made in the kernel's hand-off memory. Whoever reads in a task what was there
+ * before the kernel has results to leave in that task, for which all others wait sooner or later.
+ * So a result goes to its own memory only where no later task writes one there and somebody else
+ * reads it, and no task writes what others of its blocks still read. */
+#include "backend/cuda/attention/select.h"
+#include "backend/cuda/fused/limits.h"
+#include "backend/cuda/plan/planner.h"
+
+/* Rows that a task writes. */
+typedef struct result {
+    ln_value value;
+    const float *at;
+    size_t n_cols, stride;
+} result;
+
+typedef struct decode {
+    const ln_planner *p;
+    ln_cuda_task *tasks;
+    size_t n_tasks, n_linears, n_attentions, n_rows;
+    int kind; /* of weight tiles */
+    size_t head_dim, work_bytes, n_handoff_floats;
+    size_t n_results;
+    result results[LN_DECODE_MAX_LINEARS * (LN_GEMM_MAX_PARTS + 1) + LN_DECODE_MAX_ATTENTIONS];
+} decode;
+
+/* Work memory for another task. */
+static const char *make_room(decode *d, size_t bytes) {
+    if (d->n_tasks == LN_DECODE_MAX_TASKS)
+        return "the kernel's list of tasks is full";
+    if (ln_decode_stages_beside(d->kind, bytes) < LN_DECODE_MIN_STAGES)
+        return "shared memory has no room for so many columns";
+    d->work_bytes = bytes > d->work_bytes ? bytes : d->work_bytes;
+    return NULL;
+}
+
+static size_t act_bytes(int kind, size_t n_rows, size_t n_cols, bool precise) {
+    size_t cols = ln_decode_x_cols(kind, n_cols);
+    if (kind == LN_LAYOUT_BF16)
+        return n_rows * cols * sizeof(uint16_t) * (precise ? 2 : 1);
+    if (ln_weight_tile_dequantizes_to_f16(kind))
+        return n_rows * (cols * sizeof(uint16_t) + sizeof(float));
+    return n_rows * (cols + cols / LN_SCALE_BLOCK * sizeof(float));
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static const result *find(const decode *d, ln_value value) {
+    for (size_t i = d->n_results; i-- > 0;)
+        if (d->results[i].value == value)
+            return &d->results[i];
+    return NULL;
+}
+
+/* Whether a task can read a value: from the hand-off, if a task made it, else from its memory. */
+static bool can_read(const decode *d, ln_value value, size_t n_cols, size_t stride) {
+    enum { MOST_READ = 3 }; /* values of one task */
+    const result *r = find(d, value);
+    if (value == 0 || r == NULL)
+        return value != 0;
+    return n_cols <= r->n_cols && (uintptr_t)r->at % 16 == 0 &&
+           (d->n_rows == 1 || stride == r->stride) &&
+           (d->p->plan->places[value].is_handed_off ||
+            d->n_handoff_floats + MOST_READ * (d->n_rows * r->stride + 3) <=
+                LN_DECODE_HANDOFF_FLOATS);
+}
+
+static void read_value(decode *d, ln_value value) {
+    const result *r = find(d, value);
+    ln_cuda_place *place = &d->p->plan->places[value];
+    if (r == NULL || place->is_handed_off)
+        return;
+    place->is_handed_off = true;
+    place->handoff = (uint32_t)d->n_handoff_floats;
+    d->n_handoff_floats += (d->n_rows * r->stride + 3) / 4 * 4;
+}
+
+/* Whether rows can be written: others that tasks write there are the same, or none. */
+static bool can_write(const decode *d, ln_value value, const float *at, size_t n_cols,
+                      size_t stride) {
+    uintptr_t begin = (uintptr_t)at, end = (uintptr_t)(at + (d->n_rows - 1) * stride + n_cols);
+    for (size_t i = 0; i < d->n_results; i++) {
+        const result *r = &d->results[i];
+        uintptr_t r_end = (uintptr_t)(r->at + (d->n_rows - 1) * r->stride + r->n_cols);
+        bool is_same = r->at == at && r->n_cols == n_cols && r->stride == stride;
+        if (!is_same && begin < r_end && (uintptr_t)r->at < end)
+            return false;
+    }
+    return value != 0;
+}
+
+/* Notes rows that a task writes; earlier ones need not write others there any more. */
+static void write_value(decode *d, ln_value value, const float *at, size_t n_cols, size_t stride) {
+    for (size_t i = 0; i < d->n_results; i++)
+        if (d->results[i].at == at)
+            d->p->plan->places[d->results[i].value].is_left_out = true;
+    d->results[d->n_results++] = (result){value, at, n_cols, stride};
+}
+
+/* ---- linears --------------------------------------------------------------------------------- */
+
+static size_t out_stride(const ln_op_linear *p) {
+    return p->out_stride > 0 ? p->out_stride : p->weight->n_rows;
+}
+
+/* Whether the blocks that multiply the norm's result can make it. */
+static const char *refuses_norm(const ln_op *norm, const ln_op *ops, size_t n_ops) {
+    const ln_op_norm *p = &norm->norm;
+    const ln_op_linear *linear = &ops->linear;
+    size_t dim = p->norm->dim;
+    size_t stride = linear->x_stride > 0 ? linear->x_stride : linear->weight->n_cols;
+    if (norm->out[LN_OUT] == 0 || ops->in[LN_IN_X] != norm->out[LN_OUT])
+        return "linears behind the norm read something else";
+    for (size_t i = 0; i < n_ops; i++)
+        if (ops[i].in[LN_IN_RESIDUAL] == norm->out[LN_OUT] || ops[i].linear.out == p->x ||
+            ops[i].linear.out == p->out) /* blocks are not done with these when others write */
+            return "a linear writes over what the norm reads, or adds its result";
+    if (p->out == p->x || p->residual != NULL)
+        return "the norm has a residual, or is in place";
+    bool fits = p->n_rows == linear->n_rows && linear->weight->n_cols == dim && stride == dim &&
+                ln_weight_tile_padded_cols((int)linear->weight->layout, dim) == dim;
+    return fits && ln_plan_norm_converts(p) ? NULL : "the norm's width is no multiple of a tile's";
+}
+
+static const char *refuses_kind(const decode *d, const ln_op_linear *p) {
+    int kind = ln_decode_kind((int)p->weight->layout);
+    if (kind == LN_LAYOUT_INT8_ROW || kind == LN_LAYOUT_F8_ROW)
+        return kind == LN_LAYOUT_F8_ROW ? "f8 row scales have no fused decode kernel"
+                                        : "int8 row scales have no fused decode kernel";
+    if (p->n_rows > LN_DECODE_MAX_ROWS)
+        return "more than 4 rows have no fused decode kernel";
+    if (p->rows_per_x > 1)
+        return "rows of x are read more than once";
+    if (d->n_tasks > 0 && p->n_rows != d->n_rows)
+        return "the number of rows changes";
+    if (d->n_linears > 0 && kind != d->kind)
+        return "weights of another kind follow";
+    return d->n_linears == LN_DECODE_MAX_LINEARS ? "the kernel's list of linears is full" : NULL;
+}
+
+static const char *pass_linears(decode *d, const ln_op *norm, const ln_op *ops, size_t n_ops) {
+    const ln_op_linear *p = &ops->linear;
+    size_t n_cols = p->weight->n_cols, stride = p->x_stride > 0 ? p->x_stride : n_cols;
+    ln_value x = norm != NULL ? norm->in[LN_IN_X] : ops->in[LN_IN_X];
+    ln_value residual = ops->in[LN_IN_RESIDUAL];
+    bool fits =
+        can_read(d, x, n_cols, stride) &&
+        (p->residual == NULL || can_read(d, residual, p->weight->n_rows, p->weight->n_rows)) &&
+        (norm == NULL || can_write(d, norm->out[LN_OUT], norm->norm.out, n_cols, n_cols));
+    for (size_t i = 0; i < n_ops; i++) {
+        const ln_op_linear *q = &ops[i].linear;
+        fits = fits && can_write(d, ops[i].out[LN_OUT], q->out, q->weight->n_rows, out_stride(q));
+    }
+    if (!fits)
+        return "its activations share memory, or are not aligned";
+    read_value(d, x);
+    if (p->residual != NULL)
+        read_value(d, residual);
+    if (norm != NULL)
+        write_value(d, norm->out[LN_OUT], norm->norm.out, n_cols, n_cols);
+    for (size_t i = 0; i < n_ops; i++) {
+        const ln_op_linear *q = &ops[i].linear;
+        write_value(d, ops[i].out[LN_OUT], q->out, q->weight->n_rows, out_stride(q));
+    }
+    return NULL;
+}
+
+/* Adds n linears from `at` on, behind the norm in front of them or not. */
+static const char *add_linears(decode *d, bool has_norm, size_t at, size_t n) {
+    const ln_op *ops = &d->p->ops[at], *norm = has_norm ? ops - 1 : NULL;
+    const ln_op_linear *p = &ops->linear;
+    const char *why = refuses_kind(d, p);
+    if (why == NULL && norm != NULL)
+        why = refuses_norm(norm, ops, n);
+    if (why != NULL)
+        return why;
+    size_t n_cols = p->weight->n_cols, stride = p->x_stride > 0 ? p->x_stride : n_cols;
+    const float *x = norm != NULL ? norm->norm.x : p->x;
+    if (n_cols % 4 != 0 || stride % 4 != 0 || (uintptr_t)x % 16 != 0)
+        return "its activations are not aligned";
+    d->kind = ln_decode_kind((int)p->weight->layout);
+    d->n_rows = p->n_rows;
+    bool precise = ln_plan_any_precise(ops, n) && p->weight->layout == LN_LAYOUT_BF16;
+    size_t sums_bytes = ln_decode_sums_floats(p->n_rows, p->gate != NULL) * sizeof(float);
+    why = make_room(d, sums_bytes + act_bytes(d->kind, p->n_rows, n_cols, precise));
+    if (why == NULL)
+        why = pass_linears(d, norm, ops, n);
+    if (why != NULL)
+        return why;
+    d->tasks[d->n_tasks++] = (ln_cuda_task){(uint32_t)(at - has_norm), (uint8_t)n, has_norm};
+    d->n_linears++;
+    return NULL;
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+static const char *refuses_attention(const decode *d, const ln_op *qkv, const ln_op *attention) {
+    const ln_op_attention *p = &attention->attention;
+    const ln_cuda_step *step = d->p->step;
+    const ln_kv_layer *kv = p->kv;
+    if (step->least_tokens != 1 || step->most_tokens != 1 || step->batch.n_tokens != d->n_rows)
+        return "sequences have more tokens than one";
+    if (step->shares_new)
+        return "sequences read what others write in this step";
+    if (d->n_attentions == LN_DECODE_MAX_ATTENTIONS)
+        return "the kernel's list of attentions is full";
+    if (d->n_tasks == 0 || qkv->qkv.kv != kv || attention->in[LN_IN_Q] == 0 ||
+        attention->in[LN_IN_Q] != qkv->out[LN_OUT_Q] || p->sees_all ||
+        qkv->qkv.n_heads != p->n_heads)
+        return "attention does not read what was made before";
+    if (qkv->qkv.qk_norm == LN_QK_NORM_FULL)
+        return "q and k are normalised as whole rows";
+    if (kv->dtype != LN_KV_F16)
+        return "the cache is not f16";
+    if ((kv->k_dim != 64 && kv->k_dim != 128) || (d->n_attentions > 0 && kv->k_dim != d->head_dim))
+        return "heads are not of 64 or 128 columns";
+    return ln_takes_mma_attention(p, step) ? NULL : "attention runs without tensor cores";
+}
+
+static const char *add_attention(decode *d, size_t at) {
+    const ln_op *qkv = &d->p->ops[at], *attention = qkv + 1;
+    const ln_op_attention *p = &attention->attention;
+    const ln_kv_layer *kv = p->kv;
+    const char *why = refuses_attention(d, qkv, attention);
+    if (why != NULL)
+        return why;
+    ln_attention_split split = ln_attention_find_split(kv, p->n_heads, d->p->step);
+    if (!split.uses_split_kv || split.heads_per_kv > LN_DECODE_MAX_HEADS)
+        return "too many heads share K and V";
+    why = make_room(d, ln_decode_attention_work_bytes(kv->k_dim, split.heads_per_kv));
+    if (why != NULL)
+        return why;
+    size_t q_cols = p->n_heads * kv->k_dim, kv_cols = kv->n_heads * kv->k_dim;
+    const ln_value *in = qkv->in;
+    bool fits = find(d, in[LN_IN_Q]) != NULL && find(d, in[LN_IN_K]) != NULL &&
+                find(d, in[LN_IN_V]) != NULL && can_read(d, in[LN_IN_Q], q_cols, q_cols) &&
+                can_read(d, in[LN_IN_K], kv_cols, kv_cols) &&
+                can_read(d, in[LN_IN_V], kv_cols, kv_cols) &&
+                can_write(d, attention->out[LN_OUT], p->out, q_cols, q_cols);
+    if (!fits)
+        return "q, k and v are not made by this kernel";
+    read_value(d, in[LN_IN_Q]);
+    read_value(d, in[LN_IN_K]);
+    read_value(d, in[LN_IN_V]);
+    write_value(d, attention->out[LN_OUT], p->out, q_cols, q_cols);
+    d->head_dim = kv->k_dim;
+    d->tasks[d->n_tasks++] = (ln_cuda_task){(uint32_t)at, 0, false};
+    d->n_attentions++;
+    return NULL;
+}
+
+/* ---- the longest run ------------------------------------------------------------------------- */
+
+/* Adds what comes at operation `at`; *n: how many operations that is. */
+static const char *add_next(decode *d, size_t at, size_t *n) {
+    const ln_planner *p = d->p;
+    const ln_op *op = &p->ops[at];
+    if (op->kind == LN_OP_QKV && at + 1 < p->n_ops && op[1].kind == LN_OP_ATTENTION) {
+        *n = 2;
+        return add_attention(d, at);
+    }
+    bool has_norm = op->kind == LN_OP_NORM;
+    size_t n_linears = ln_plan_linears(p, at + has_norm, true);
+    *n = n_linears + has_norm;
+    if (n_linears == 0)
+        return "no kernel fuses this operation";
+    return add_linears(d, has_norm, at + has_norm, n_linears);
+}
+
+size_t ln_plan_decode(ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    const ln_op *op = &p->ops[at];
+    launch->apart = NULL;
+    if (op->kind != LN_OP_NORM && op->kind != LN_OP_LINEAR)
+        return 0;
+    launch->apart = "no fused kernels run here";
+    if (p->step->fused_workspace == NULL || !p->target->has_sm90a)
+        return 0;
+    decode d = {.p = p, .tasks = p->plan->tasks + p->plan->n_tasks};
+    size_t end = at;
+    launch->apart = NULL;
+    while (end < p->n_ops && launch->apart == NULL) {
+        size_t n;
+        launch->apart = add_next(&d, end, &n);
+        end += launch->apart == NULL ? n : 0;
+    }
+    if (end == at)
+        return 0;
+    for (size_t i = 0; i < d.n_results; i++) { /* what nobody else reads */
+        const ln_value_uses *uses = &p->plan->uses[d.results[i].value];
+        p->plan->places[d.results[i].value].is_left_out |=
+            uses->n_reads > 0 && uses->last_reader < end;
+    }
+    launch->kind = LN_CUDA_FUSED_DECODE;
+    launch->first_task = (uint32_t)p->plan->n_tasks;
+    launch->n_tasks = (uint32_t)d.n_tasks;
+    launch->work_bytes = d.work_bytes;
+    launch->n_handoff_floats = d.n_handoff_floats;
+    p->plan->n_tasks += d.n_tasks;
+    return end - at;
+}

@@ -1,0 +1,66 @@
+/* What a plan consists of (plan.h). */
+#ifndef LN_BACKEND_CUDA_PLAN_LAUNCHES_H
+#define LN_BACKEND_CUDA_PLAN_LAUNCHES_H
+
+#include "backend/cuda/weights/layout.h"
+#include "backend/values.h"
+
+/* What the plan is for. */
+typedef struct ln_cuda_target {
+    bool has_sm90a;       /* kernels with Hopper's own instructions */
+    ln_converted_act act; /* memory for converted activations, and cuBLASLt, if it serves any */
+    bool (*blas_takes)(ln_cublaslt *blas, const ln_op *ops, size_t n_ops); /* or NULL */
+} ln_cuda_target;
+
+typedef enum ln_cuda_launch_kind {
+    LN_CUDA_OP,           /* the operation's own kernel */
+    LN_CUDA_FUSED_DECODE, /* norms, linears and attentions as one kernel: `tasks` */
+    LN_CUDA_LINEAR_NORM,  /* norms and linears as one kernel: `tasks` */
+    LN_CUDA_GEMM,         /* up to three linears of weight tiles that read the same x */
+    LN_CUDA_GROUPED_GEMM, /* a linear of weight tiles with a matrix per group of rows */
+    LN_CUDA_NORM,         /* a norm that converts its result for the linears that read it */
+    LN_CUDA_ATTENTION,    /* attention that does so, or finishes q, k and v, or both */
+    LN_CUDA_LAUNCH_KINDS
+} ln_cuda_launch_kind;
+
+typedef struct ln_cuda_launch {
+    ln_cuda_launch_kind kind;
+    uint32_t first, n_ops; /* operations of the step */
+    uint32_t first_task, n_tasks;
+    bool by_blas;       /* GEMM */
+    bool converts_x;    /* x is converted to `x` first */
+    bool converts_to;   /* the result is written as `to` */
+    bool leaves_out;    /* the result is written in no other form */
+    ln_converted_act x; /* the form that linears read; of LINEAR_NORM the first ones */
+    ln_converted_act to;
+    size_t work_bytes, n_handoff_floats; /* FUSED_DECODE */
+    const char *apart; /* why the operation behind is not in this launch, or NULL */
+} ln_cuda_launch;
+
+/* A part of a fused kernel: n_linears that read the same x, behind a norm or not, or with
+ * n_linears 0 a QKV and its attention. */
+typedef struct ln_cuda_task {
+    uint32_t first; /* operation */
+    uint8_t n_linears;
+    bool has_norm;
+} ln_cuda_task;
+
+/* Where a fused kernel leaves a value. */
+typedef struct ln_cuda_place {
+    bool is_handed_off; /* its blocks read it at this float of their hand-off memory */
+    bool is_left_out;   /* nobody reads it in its own memory */
+    uint32_t handoff;
+} ln_cuda_place;
+
+/* Zero it before use. */
+typedef struct ln_cuda_plan {
+    ln_cuda_launch *launches;
+    ln_cuda_task *tasks;
+    ln_value_uses *uses;   /* [n_values] */
+    ln_cuda_place *places; /* [n_values] */
+    size_t n_launches, n_tasks, n_values;
+    void *memory;
+    size_t max_ops;
+} ln_cuda_plan;
+
+#endif

@@ -1,0 +1,271 @@
+#include "backend/cuda/plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/activations/form.h"
+#include "backend/cuda/attention/select.h"
+#include "backend/cuda/plan/planner.h"
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+enum { VALUES_PER_OP = LN_OP_MAX_OUT }; /* inputs without a producer are few */
+
+static size_t max_values(size_t max_ops) {
+    return max_ops * VALUES_PER_OP + LN_MAX_PLACES + 1;
+}
+
+bool ln_cuda_plan_reserve(ln_cuda_plan *plan, size_t max_ops) {
+    if (max_ops <= plan->max_ops)
+        return true;
+    size_t n_values = max_values(max_ops);
+    char *memory = malloc(max_ops * (sizeof *plan->launches + sizeof *plan->tasks) +
+                          n_values * (sizeof *plan->uses + sizeof *plan->places));
+    if (memory == NULL)
+        return false;
+    ln_cuda_plan_free(plan);
+    plan->memory = memory;
+    plan->max_ops = max_ops;
+    plan->launches = (void *)memory;
+    memory += max_ops * sizeof *plan->launches;
+    plan->uses = (void *)memory;
+    memory += n_values * sizeof *plan->uses;
+    plan->tasks = (void *)memory;
+    memory += max_ops * sizeof *plan->tasks;
+    plan->places = (void *)memory;
+    return true;
+}
+
+void ln_cuda_plan_free(ln_cuda_plan *plan) {
+    free(plan->memory);
+    *plan = (ln_cuda_plan){0};
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* Whether cuBLASLt writes a gate's result as rows of bf16, too. */
+static bool blas_converts(const ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    const ln_op *op = &p->ops[at];
+    const ln_op_linear *linear = &op->linear;
+    size_t n_out = linear->weight->n_rows;
+    ln_converted_act to = launch->x;
+    to.of = linear->out;
+    to.value = op->out[LN_OUT];
+    to.n_rows = linear->n_rows;
+    to.n_cols = n_out;
+    to.stride = linear->out_stride > 0 ? linear->out_stride : n_out;
+    to.is_int8 = to.is_f8 = to.by_row = to.precise = to.in_panels = false;
+    launch->to = to;
+    return linear->gate != NULL && ln_act_cols(&to) == n_out;
+}
+
+/* Whether a gate's result can be written as the n_next linears behind it want it, or, of F8_ROW,
+ * as rows of bf16 that are converted then. */
+static bool gate_converts(const ln_planner *p, size_t at, size_t n_next, ln_cuda_launch *launch) {
+    const ln_op_linear *linear = &p->ops[at].linear;
+    const ln_converted_act *x = &launch->x;
+    ln_converted_act *to = &launch->to;
+    size_t n_out = linear->weight->n_rows, n_rows = linear->n_rows;
+    bool is_dense = linear->out_stride == 0 || linear->out_stride == n_out;
+    int kind = (int)linear->weight->layout;
+    if (linear->gate == NULL || n_next == 0 ||
+        (kind != LN_LAYOUT_BF16 && kind != LN_LAYOUT_F8_ROW) || !x->in_panels ||
+        n_rows <= LN_SMALL_M_ROWS || !ln_plan_is_plain(linear) || !is_dense ||
+        !ln_plan_convert_to(p, at, n_rows, n_out, at + 1, n_next, launch))
+        return false;
+    size_t bytes = n_rows * sizeof(uint16_t), half = ln_act_half(x);
+    if (!to->in_panels || ln_act_cols(x) * bytes > half || n_out * bytes > half)
+        return false;
+    if (kind == LN_LAYOUT_F8_ROW) { /* what the gate read is of no use any more */
+        to->is_behind = x->is_behind;
+        return launch->leaves_out && to->is_f8 && ln_act_takes_bf16(to);
+    }
+    to->is_behind = !x->is_behind;
+    return !to->is_int8 && !to->by_row && !to->precise && !x->precise;
+}
+
+static void plan_gemm(ln_planner *p, size_t at, size_t n, ln_cuda_launch *launch) {
+    launch->kind = LN_CUDA_GEMM;
+    launch->n_ops = (uint32_t)n;
+    launch->by_blas = ln_plan_by_blas(p, at, n);
+    launch->x = p->x;
+    launch->converts_x = ln_act_require(&p->ops[at], ln_plan_any_precise(&p->ops[at], n),
+                                        launch->by_blas, p->target->has_sm90a, &launch->x);
+    launch->leaves_out = false;
+    launch->converts_to = launch->by_blas
+                              ? blas_converts(p, at, launch)
+                              : gate_converts(p, at, ln_plan_linears(p, at + n, false), launch);
+    launch->leaves_out = launch->leaves_out && launch->converts_to;
+    p->x = launch->converts_to ? launch->to : launch->x;
+}
+
+/* A norm, whose result n linears from `at_linears` on read. */
+static void plan_norm(ln_planner *p, size_t at, size_t at_linears, size_t n,
+                      ln_cuda_launch *launch) {
+    const ln_op_norm *norm = &p->ops[at].norm;
+    launch->converts_to =
+        ln_plan_convert_to(p, at, norm->n_rows, norm->norm->dim, at_linears, n, launch) &&
+        ln_plan_norm_converts(norm);
+    launch->leaves_out = launch->leaves_out && launch->converts_to;
+    launch->kind = launch->converts_to ? LN_CUDA_NORM : LN_CUDA_OP;
+    p->x = launch->converts_to ? launch->to : ln_act_none(&p->x);
+}
+
+/* Attention `at`, whose result n linears behind read, with or without the QKV in front. */
+static void plan_attention(ln_planner *p, size_t at, bool has_qkv, size_t n,
+                           ln_cuda_launch *launch) {
+    const ln_op_attention *attention = &p->ops[at].attention;
+    bool has_sm90a = p->target->has_sm90a;
+    launch->converts_to =
+        n > 0 &&
+        ln_plan_convert_to(p, at, p->step->batch.n_tokens,
+                           attention->n_heads * attention->kv->v_dim, at + 1, n, launch) &&
+        !launch->to.by_row && ln_plan_attention_converts(attention, p->step, has_sm90a);
+    launch->leaves_out = false;
+    launch->kind = launch->converts_to || has_qkv ? LN_CUDA_ATTENTION : LN_CUDA_OP;
+    launch->n_ops = 1 + has_qkv;
+    p->x = launch->converts_to ? launch->to : ln_act_none(&p->x);
+}
+
+static void plan_grouped(ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    launch->kind = LN_CUDA_GROUPED_GEMM;
+    launch->x = p->x;
+    launch->converts_x = ln_act_require_groups(&p->ops[at], p->target->has_sm90a, &launch->x);
+    p->x = launch->x;
+}
+
+/* A mixture of experts, as models record it behind a norm. */
+enum { ROUTER = 1, ROUTE, GROUP, EXPERTS };
+
+/* Whether a norm's result goes to a router and the experts that it chooses, to those in the form
+ * that few rows take. */
+static bool feeds_experts(const ln_planner *p, size_t at) {
+    const ln_op *ops = &p->ops[at];
+    if (p->n_ops - at <= EXPERTS || ops->kind != LN_OP_NORM || ops[ROUTER].kind != LN_OP_LINEAR ||
+        ops[ROUTE].kind != LN_OP_ROUTE || ops[GROUP].kind != LN_OP_GROUP ||
+        !ln_plan_takes_grouped(&ops[EXPERTS]))
+        return false;
+    const ln_op_linear *experts = &ops[EXPERTS].linear;
+    return experts->rows_per_x > 1 &&
+           experts->n_rows < LN_ACT_TILES_MIN_ROWS * experts->groups.n_groups;
+}
+
+/* Converted rows stay for the linears behind, as long as nothing but what chooses experts runs. */
+static void plan_op(ln_planner *p, size_t at) {
+    ln_op_kind kind = p->ops[at].kind;
+    if (kind != LN_OP_ROUTE && kind != LN_OP_GROUP && kind != LN_OP_LINEAR)
+        p->x = ln_act_none(&p->x);
+}
+
+/* Plans the launch that begins with operation `at`, when no fused kernel takes it. */
+static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    const ln_op *op = &p->ops[at], *next = op + 1;
+    size_t n_linears = ln_plan_linears(p, at, false), n_next = ln_plan_linears(p, at + 1, false);
+    if (n_linears > 0) {
+        plan_gemm(p, at, n_linears, launch);
+    } else if (op->kind == LN_OP_NORM && n_next > 0) {
+        plan_norm(p, at, at + 1, n_next, launch);
+    } else if (feeds_experts(p, at)) {
+        plan_norm(p, at, at + EXPERTS, 1, launch);
+    } else if (op->kind == LN_OP_ATTENTION) {
+        plan_attention(p, at, false, n_next, launch);
+    } else if (op->kind == LN_OP_QKV && at + 1 < p->n_ops && next->kind == LN_OP_ATTENTION) {
+        const char *why = ln_plan_refuses_qkv(op, next, p->step, p->target->has_sm90a);
+        launch->apart = why != NULL ? why : launch->apart;
+        if (why == NULL)
+            plan_attention(p, at + 1, true, ln_plan_linears(p, at + 2, false), launch);
+        else
+            plan_op(p, at);
+    } else if (ln_plan_takes_grouped(op)) {
+        plan_grouped(p, at, launch);
+    } else {
+        plan_op(p, at);
+    }
+}
+
+static const char *why_alone(const ln_op *op) {
+    switch (op->kind) {
+    case LN_OP_LINEAR:
+        return op->linear.weight->layout == LN_LAYOUT_NONE
+                   ? "weights of this type have no tiles for tensor cores"
+                   : "matrices by group have no fused kernel";
+    case LN_OP_NORM: return "what reads the norm is no linear of weight tiles";
+    default: return "no kernel fuses this operation";
+    }
+}
+
+/* Plans one launch; how many operations it serves. */
+static size_t plan_next(ln_planner *p, size_t at, ln_cuda_launch *launch) {
+    *launch = (ln_cuda_launch){.kind = LN_CUDA_OP, .first = (uint32_t)at, .n_ops = 1};
+    size_t n = ln_plan_decode(p, at, launch);
+    const char *why = launch->apart;
+    bool is_small = why == NULL || p->ops[at].kind != LN_OP_LINEAR ||
+                    p->ops[at].linear.n_rows <= 4 || p->step->fused_workspace == NULL;
+    if (n == 0) {
+        n = ln_plan_linear_norm(p, at, launch);
+        if (n == 0)
+            launch->apart = is_small || launch->apart == NULL ? why : launch->apart;
+    }
+    if (n > 0) {
+        launch->n_ops = (uint32_t)n;
+        p->x = ln_act_none(&p->x);
+        return n;
+    }
+    launch->converts_x = false;
+    plan_apart(p, at, launch);
+    if (launch->apart == NULL)
+        launch->apart = why_alone(&p->ops[at]);
+    return launch->n_ops;
+}
+
+bool ln_cuda_plan_make(ln_cuda_plan *plan, const ln_op *ops, size_t n_ops, const ln_cuda_step *step,
+                       const ln_cuda_target *target) {
+    plan->n_values = ln_values_count(ops, n_ops);
+    plan->n_launches = plan->n_tasks = 0;
+    if (n_ops > plan->max_ops || plan->n_values > max_values(plan->max_ops))
+        return false;
+    ln_values_find_uses(ops, n_ops, plan->uses, plan->n_values);
+    memset(plan->places, 0, plan->n_values * sizeof *plan->places);
+    ln_planner p = {ops, n_ops, step, target, plan, ln_act_none(&target->act)};
+    for (size_t at = 0; at < n_ops;)
+        at += plan_next(&p, at, &plan->launches[plan->n_launches++]);
+    return true;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static const char *op_kernel_name(const ln_op *op) {
+    static const char *const names[LN_OP_COUNT] = {[LN_OP_EMBED] = "embed",
+                                                   [LN_OP_NORM] = "norm",
+                                                   [LN_OP_LINEAR] = "linear without tensor cores",
+                                                   [LN_OP_QKV] = "qkv",
+                                                   [LN_OP_LATENT] = "latent",
+                                                   [LN_OP_ATTENTION] = "attention",
+                                                   [LN_OP_ROUTE] = "route",
+                                                   [LN_OP_GROUP] = "group",
+                                                   [LN_OP_COMBINE] = "combine",
+                                                   [LN_OP_GATHER] = "gather",
+                                                   [LN_OP_COPY] = "copy",
+                                                   [LN_OP_SAMPLE] = "sample"};
+    return names[op->kind];
+}
+
+const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) {
+    switch (launch->kind) {
+    case LN_CUDA_FUSED_DECODE: return "fused decode";
+    case LN_CUDA_LINEAR_NORM: return "fused linear + norm";
+    case LN_CUDA_GEMM:
+        return launch->by_blas       ? "cuBLASLt GEMM"
+               : launch->converts_to ? "GEMM, converts its result"
+               : launch->converts_x  ? "convert x, GEMM"
+                                     : "GEMM";
+    case LN_CUDA_GROUPED_GEMM:
+        return launch->converts_x ? "convert x, grouped GEMM" : "grouped GEMM";
+    case LN_CUDA_NORM: return "norm, converts its result";
+    case LN_CUDA_ATTENTION:
+        return launch->n_ops == 1    ? "attention, converts its result"
+               : launch->converts_to ? "attention with qkv, converts its result"
+                                     : "attention with qkv";
+    default: return op_kernel_name(&ops[launch->first]);
+    }
+}

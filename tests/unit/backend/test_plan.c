@@ -1,0 +1,574 @@
+/* What a GPU's plan makes of the steps that models record, without a GPU: which operations go to
+ * which launch, which results are converted on the way, and which are written nowhere else.
+ *
+ * A plan is shown as a line, a letter for each launch and its operations, if it has more than one:
+ * D fused decode, L fused linear + norm, G GEMM, E grouped GEMM, N norm that converts its result,
+ * A attention that does, or finishes q, k and v; small letters are operations by themselves (e
+ * embed, n norm, l linear, q qkv, t latent, a attention, r route, g group, c combine). Then `x`: x
+ * is converted first; `>`: the result is converted; `!`: it is written in no other form. */
+#include "backend/cuda/plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/fused/limits.h"
+#include "test.h"
+
+enum { MAX_OPS = 256, MAX_LINE = 1024, N_EXPERTS = 64, N_USED = 8, MAX_LAYERS = 4 };
+
+typedef struct plan_case {
+    ln_weight_layout layout, v_layout, down_layout, out_layout; /* NONE: `layout` */
+    size_t n_rows;
+    bool is_prefill;    /* of one sequence */
+    size_t dim, hidden; /* 0: 4096, 14336 */
+    size_t n_layers;    /* 0: 2 */
+    bool has_experts, is_latent, norms_heads, shares_prefix;
+    bool is_precise;
+    ln_kv_dtype kv; /* F32: F16 */
+    bool exact, one_by_one, has_no_sm90a;
+    size_t context; /* tokens that block tables hold; 0: 512 */
+} plan_case;
+
+/* The model that a case is about, and the step. */
+static struct {
+    const plan_case *c;
+    ln_op ops[MAX_OPS];
+    size_t n_ops;
+    ln_batch batch;
+    char *next; /* addresses of activations that nothing touches */
+} model;
+
+static void *place(size_t n_floats) {
+    char *at = model.next;
+    model.next += (n_floats * sizeof(float) + 255) / 256 * 256;
+    return at;
+}
+
+static ln_weight make_weight(ln_weight_layout layout, size_t n_rows, size_t n_cols) {
+    return (ln_weight){.dtype = LN_DTYPE_BF16,
+                       .layout = (uint32_t)(model.c->exact ? LN_LAYOUT_NONE : layout),
+                       .n_rows = n_rows,
+                       .n_cols = n_cols,
+                       .data = place(1024)};
+}
+
+static ln_op *push(ln_op_kind kind) {
+    ln_op *op = &model.ops[model.n_ops++];
+    assert_true(model.n_ops <= MAX_OPS);
+    *op = (ln_op){.kind = kind, .batch = &model.batch};
+    return op;
+}
+
+static void norm(const ln_norm *weights, const float *x, float *out) {
+    push(LN_OP_NORM)->norm = (ln_op_norm){
+        .norm = weights, .n_rows = model.batch.n_tokens, .x = x, .scale = 1.0f, .out = out};
+}
+
+static ln_op_linear *linear(const ln_weight *weight, const float *x, float *out) {
+    ln_op *op = push(LN_OP_LINEAR);
+    op->linear = (ln_op_linear){.weight = weight,
+                                .n_rows = model.batch.n_tokens,
+                                .x = x,
+                                .scale = 1.0f,
+                                .precise = model.c->is_precise,
+                                .out = out};
+    return &op->linear;
+}
+
+typedef struct weights {
+    ln_weight q, k, v, o, up, gate, down, out, router, kv_a;
+    ln_weight experts_up[N_EXPERTS], experts_gate[N_EXPERTS], experts_down[N_EXPERTS];
+    ln_weight k_b[32], v_b[32];
+} weights;
+
+static weights w;
+static ln_norm layer_norm, kv_norm;
+static ln_rope rope = {.n_dims = 128, .inv_freq = (const float *)64, .magnitude = 1.0f};
+static ln_kv_layer caches[MAX_LAYERS];
+
+typedef struct places {
+    float *x, *normed, *ffn_normed, *q, *k, *v, *attended, *hidden, *logits, *heads;
+    float *router, *shares, *expert_hidden, *expert_out;
+    int32_t *experts, *order, *starts;
+} places;
+
+enum { HEADS = 32, KV_HEADS = 8, HEAD_DIM = 128, LATENT = 512, ROPE_DIM = 64, N_VOCAB = 32000 };
+
+static ln_weight_layout layout_or(ln_weight_layout layout) {
+    return layout != LN_LAYOUT_NONE ? layout : model.c->layout;
+}
+
+static void make_weights(size_t dim, size_t hidden) {
+    const plan_case *c = model.c;
+    ln_weight_layout kind = c->layout;
+    w.q = make_weight(kind, HEADS * HEAD_DIM, dim);
+    w.k = make_weight(kind, KV_HEADS * HEAD_DIM, dim);
+    w.v = make_weight(layout_or(c->v_layout), KV_HEADS * HEAD_DIM, dim);
+    w.o = make_weight(kind, dim, HEADS * HEAD_DIM);
+    w.up = make_weight(kind, hidden, dim);
+    w.gate = make_weight(kind, hidden, dim);
+    w.down = make_weight(layout_or(c->down_layout), dim, hidden);
+    w.out = make_weight(layout_or(c->out_layout), N_VOCAB, dim);
+    w.router = make_weight(LN_LAYOUT_NONE, N_EXPERTS, dim);
+    w.kv_a = make_weight(kind, LATENT + ROPE_DIM, dim);
+    for (size_t i = 0; i < N_EXPERTS; i++)
+        w.experts_up[i] = make_weight(kind, hidden, dim);
+    for (size_t i = 0; i < N_EXPERTS; i++)
+        w.experts_gate[i] = make_weight(kind, hidden, dim);
+    for (size_t i = 0; i < N_EXPERTS; i++)
+        w.experts_down[i] = make_weight(kind, dim, hidden);
+    for (size_t i = 0; i < HEADS; i++)
+        w.k_b[i] = make_weight(kind, LATENT, HEAD_DIM);
+    for (size_t i = 0; i < HEADS; i++)
+        w.v_b[i] = make_weight(kind, HEAD_DIM, LATENT);
+    layer_norm = (ln_norm){.kind = LN_NORM_RMS, .dim = dim, .weight = place(dim)};
+    kv_norm = (ln_norm){.kind = LN_NORM_RMS, .dim = LATENT, .weight = place(LATENT)};
+}
+
+static void make_caches(void) {
+    bool is_latent = model.c->is_latent;
+    for (size_t i = 0; i < MAX_LAYERS; i++) {
+        size_t k_dim = is_latent ? LATENT + ROPE_DIM : HEAD_DIM;
+        caches[i] = (ln_kv_layer){.dtype = model.c->kv != LN_KV_F32 ? model.c->kv : LN_KV_F16,
+                                  .block_tokens = 16,
+                                  .n_heads = is_latent ? 1 : KV_HEADS,
+                                  .k_dim = k_dim,
+                                  .v_dim = is_latent ? LATENT : HEAD_DIM,
+                                  .v_stride = k_dim,
+                                  .k = place(64),
+                                  .v = place(64)};
+        if (is_latent)
+            caches[i].v = caches[i].k;
+    }
+}
+
+static places make_places(size_t n, size_t dim, size_t hidden) {
+    size_t q = HEADS * (LATENT + ROPE_DIM), rows = n * N_USED;
+    return (places){.x = place(n * dim),
+                    .normed = place(n * dim),
+                    .ffn_normed = place(n * dim),
+                    .q = place(n * q),
+                    .k = place(n * dim),
+                    .v = place(n * dim),
+                    .attended = place(n * q),
+                    .hidden = place(n * hidden),
+                    .logits = place(n * N_VOCAB),
+                    .heads = place(n * q),
+                    .router = place(n * N_EXPERTS),
+                    .shares = place(rows),
+                    .expert_hidden = place(rows * hidden),
+                    .expert_out = place(rows * dim),
+                    .experts = place(rows),
+                    .order = place(rows),
+                    .starts = place(N_EXPERTS + 1)};
+}
+
+static ln_op_linear *by_head(const ln_weight *weight, const float *x, size_t x_stride, float *out,
+                             size_t out_stride) {
+    ln_op_linear *op = linear(weight, x, out);
+    op->groups.n_groups = HEADS;
+    op->n_rows *= HEADS;
+    op->x_stride = x_stride;
+    op->out_stride = out_stride;
+    return op;
+}
+
+static void record_latent(const places *p, size_t layer) {
+    linear(&w.q, p->normed, p->heads)->precise = true;
+    linear(&w.kv_a, p->normed, p->k)->precise = true;
+    push(LN_OP_LATENT)->latent = (ln_op_latent){.q = p->heads,
+                                                .latent = p->k,
+                                                .norm = &kv_norm,
+                                                .rope = &rope,
+                                                .n_heads = HEADS,
+                                                .n_plain = HEAD_DIM,
+                                                .kv = &caches[layer],
+                                                .out = p->q};
+    by_head(w.k_b, p->heads, HEAD_DIM + ROPE_DIM, p->q, LATENT + ROPE_DIM);
+}
+
+static void record_attention(const places *p, size_t layer) {
+    bool is_latent = model.c->is_latent;
+    if (is_latent) {
+        record_latent(p, layer);
+    } else {
+        linear(&w.q, p->normed, p->q);
+        linear(&w.k, p->normed, p->k);
+        linear(&w.v, p->normed, p->v);
+        push(LN_OP_QKV)->qkv =
+            (ln_op_qkv){.q = p->q,
+                        .k = p->k,
+                        .v = p->v,
+                        .n_heads = HEADS,
+                        .qk_norm = model.c->norms_heads ? LN_QK_NORM_HEAD : LN_QK_NORM_NONE,
+                        .rope = &rope,
+                        .kv = &caches[layer]};
+    }
+    push(LN_OP_ATTENTION)->attention = (ln_op_attention){
+        .q = p->q, .kv = &caches[layer], .n_heads = HEADS, .scale = 0.1f, .out = p->attended};
+    if (is_latent)
+        by_head(w.v_b, p->attended, 0, p->heads, 0);
+    linear(&w.o, is_latent ? p->heads : p->attended, p->x)->residual = p->x;
+}
+
+static ln_op_linear *by_expert(const ln_weight *weight, const places *p, const float *x,
+                               float *out) {
+    ln_op_linear *op = linear(weight, x, out);
+    op->groups = (ln_row_groups){N_EXPERTS, p->order, p->starts};
+    op->n_rows *= N_USED;
+    return op;
+}
+
+static void record_experts(const places *p, size_t dim) {
+    linear(&w.router, p->ffn_normed, p->router)->precise = true;
+    push(LN_OP_ROUTE)->route = (ln_op_route){.logits = p->router,
+                                             .n_experts = N_EXPERTS,
+                                             .n_used = N_USED,
+                                             .experts = p->experts,
+                                             .weights = p->shares};
+    push(LN_OP_GROUP)->group = (ln_op_group){.experts = p->experts,
+                                             .n_rows = model.batch.n_tokens * N_USED,
+                                             .n_experts = N_EXPERTS,
+                                             .order = p->order,
+                                             .starts = p->starts};
+    ln_op_linear *up = by_expert(w.experts_up, p, p->ffn_normed, p->expert_hidden);
+    up->gate = w.experts_gate;
+    up->activation = LN_ACT_SILU;
+    up->rows_per_x = N_USED;
+    by_expert(w.experts_down, p, p->expert_hidden, p->expert_out);
+    push(LN_OP_COMBINE)->combine = (ln_op_combine){.x = p->expert_out,
+                                                   .weights = p->shares,
+                                                   .n_used = N_USED,
+                                                   .dim = dim,
+                                                   .residual = p->x,
+                                                   .scale = 1.0f,
+                                                   .out = p->x};
+}
+
+static void record(const places *p, size_t dim, size_t n_layers) {
+    push(LN_OP_EMBED)->embed = (ln_op_embed){.table = &w.out, .scale = 1.0f, .out = p->x};
+    for (size_t layer = 0; layer < n_layers; layer++) {
+        norm(&layer_norm, p->x, p->normed);
+        record_attention(p, layer);
+        norm(&layer_norm, p->x, p->ffn_normed);
+        if (model.c->has_experts) {
+            record_experts(p, dim);
+            continue;
+        }
+        ln_op_linear *up = linear(&w.up, p->ffn_normed, p->hidden);
+        up->gate = &w.gate;
+        up->activation = LN_ACT_SILU;
+        linear(&w.down, p->hidden, p->x)->residual = p->x;
+    }
+    norm(&layer_norm, p->x, p->normed);
+    linear(&w.out, p->normed, p->logits);
+    if (model.c->is_prefill) { /* the last row's */
+        ln_op *ops = &model.ops[model.n_ops - 2];
+        ops[0].norm.n_rows = ops[1].linear.n_rows = 1;
+        ops[0].norm.rows = (const int32_t *)64;
+    }
+}
+
+static char letter_of(const ln_cuda_launch *launch) {
+    static const char ops[] = "enlqtargcxps";
+    static const char kinds[] = "?DLGENA";
+    return launch->kind == LN_CUDA_OP ? ops[model.ops[launch->first].kind] : kinds[launch->kind];
+}
+
+static void show(const ln_cuda_plan *plan, char line[MAX_LINE]) {
+    size_t n = 0, next = 0;
+    for (size_t i = 0; i < plan->n_launches; i++) {
+        const ln_cuda_launch *launch = &plan->launches[i];
+        char count[12] = "";
+        if (launch->n_ops > 1)
+            snprintf(count, sizeof count, "%u", launch->n_ops);
+        assert_int_equal(launch->first, next);
+        next += launch->n_ops;
+        n += (size_t)snprintf(line + n, MAX_LINE - n, "%s%c%s%s%s%s", i > 0 ? " " : "",
+                              letter_of(launch), count, launch->converts_x ? "x" : "",
+                              launch->converts_to ? ">" : "", launch->leaves_out ? "!" : "");
+        assert_true(n < MAX_LINE);
+    }
+    assert_int_equal(next, model.n_ops);
+}
+
+/* Plans a case's step into *plan. */
+static void make_plan(const plan_case *c, ln_cuda_plan *plan) {
+    enum { ACT_BYTES = 1 << 30, SCRATCH_BYTES = 1 << 28 };
+    size_t dim = c->dim > 0 ? c->dim : 4096, hidden = c->hidden > 0 ? c->hidden : 14336;
+    size_t n_seqs = c->is_prefill ? 1 : c->n_rows;
+    memset(&model, 0, sizeof model);
+    model.c = c;
+    model.next = (char *)4096;
+    model.batch = (ln_batch){.n_tokens = c->n_rows,
+                             .n_seqs = n_seqs,
+                             .n_logits = n_seqs,
+                             .n_groups = 1,
+                             .groups = {{.max_blocks = (c->context > 0 ? c->context : 512) / 16}}};
+    make_weights(dim, hidden);
+    make_caches();
+    places p = make_places(c->n_rows, dim, hidden);
+    record(&p, dim, c->n_layers > 0 ? c->n_layers : 2);
+    ln_values_number(model.ops, model.n_ops);
+    const ln_cuda_step step = {.batch = model.batch,
+                               .least_tokens = c->n_rows / n_seqs,
+                               .most_tokens = c->n_rows / n_seqs,
+                               .shares_new = c->shares_prefix,
+                               .exact = c->exact,
+                               .one_by_one = c->one_by_one,
+                               .scratch_bytes = c->exact ? 0 : SCRATCH_BYTES,
+                               .fused_workspace =
+                                   c->exact || c->one_by_one ? NULL : (unsigned *)64};
+    const ln_cuda_target target = {.has_sm90a = !c->has_no_sm90a,
+                                   .act = {.bytes = c->exact ? 0 : (size_t)ACT_BYTES}};
+    assert_true(ln_cuda_plan_reserve(plan, MAX_OPS));
+    assert_true(ln_cuda_plan_make(plan, model.ops, model.n_ops, &step, &target));
+}
+
+static void check(const char *name, const plan_case *c, const char *want) {
+    ln_cuda_plan plan = {0};
+    char line[MAX_LINE];
+    make_plan(c, &plan);
+    show(&plan, line);
+    if (strcmp(line, want) != 0)
+        fail_msg("%s:\n  is        %s\n  should be %s", name, line, want);
+    for (size_t i = 0; i < plan.n_launches; i++)
+        assert_non_null(ln_cuda_launch_name(&plan.launches[i], model.ops));
+    ln_cuda_plan_free(&plan);
+}
+
+/* A case and its plan. */
+typedef struct expected {
+    const char *name;
+    plan_case c;
+    const char *plan;
+} expected;
+
+static void check_all(const expected *cases, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        check(cases[i].name, &cases[i].c, cases[i].plan);
+}
+
+static void decode_of_few_rows_is_one_kernel(void **state) {
+    (void)state;
+    static const expected cases[] = {
+        {"one row", {.layout = LN_LAYOUT_BF16, .n_rows = 1}, "e D22"},
+        {"four rows", {.layout = LN_LAYOUT_BF16, .n_rows = 4}, "e D22"},
+        {"int8", {.layout = LN_LAYOUT_INT8, .n_rows = 1}, "e D22"},
+        {"kinds that become f16",
+         {.layout = LN_LAYOUT_Q4,
+          .v_layout = LN_LAYOUT_Q6,
+          .down_layout = LN_LAYOUT_Q6,
+          .out_layout = LN_LAYOUT_Q6,
+          .n_rows = 1},
+         "e D22"},
+    };
+    check_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void linears_and_norms_of_9_to_64_rows_are_one_kernel(void **state) {
+    (void)state;
+    static const expected cases[] = {
+        {"16 rows", {.layout = LN_LAYOUT_BF16, .n_rows = 16}, "e N>! G3 A2> L8 A2> L6"},
+        {"64 rows", {.layout = LN_LAYOUT_BF16, .n_rows = 64}, "e N>! G3 A2> L8 A2> L6"},
+        {"norms of heads",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 16, .norms_heads = true},
+         "e N>! G3 q A> L8 q A> L6"},
+    };
+    check_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void other_steps_convert_results_on_the_way(void **state) {
+    (void)state;
+    static const expected cases[] = {
+        {"five rows",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 5},
+         "e N>! G3 A2> G N>! G Gx N>! G3 A2> G N>! G Gx N>! G"},
+        {"256 rows",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 256},
+         "e N>! G3 A2> G N>! G>! G N>! G3 A2> G N>! G>! G N>! G"},
+        {"prefill",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 512, .is_prefill = true},
+         "e N>! G3 q a Gx N>! G>! G N>! G3 q a Gx N>! G>! G D2"},
+        {"16 rows of mixed kinds",
+         {.layout = LN_LAYOUT_Q4,
+          .v_layout = LN_LAYOUT_Q6,
+          .down_layout = LN_LAYOUT_Q6,
+          .out_layout = LN_LAYOUT_Q6,
+          .n_rows = 16},
+         "e N> G2 G A2 Gx N>! G Gx N> G2 G A2 Gx N>! G Gx N>! G"},
+        {"one row of f8",
+         {.layout = LN_LAYOUT_F8_ROW, .n_rows = 1},
+         "e N>! G3 A2 Gx N>! G Gx N>! G3 A2 Gx N>! G Gx N>! G"},
+        {"64 rows of f8",
+         {.layout = LN_LAYOUT_F8_ROW, .n_rows = 64},
+         "e N>! G3 A2 Gx N>! G Gx N>! G3 A2 Gx N>! G Gx N>! G"},
+        {"prefill of f8",
+         {.layout = LN_LAYOUT_F8_ROW, .n_rows = 512, .is_prefill = true},
+         "e N>! G3 q a Gx N>! G>! G N>! G3 q a Gx N>! G>! G N>! G"},
+    };
+    check_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void experts_take_what_their_norm_converts(void **state) {
+    (void)state;
+    static const expected cases[] = {
+        {"one row",
+         {.layout = LN_LAYOUT_BF16,
+          .n_rows = 1,
+          .has_experts = true,
+          .is_precise = true,
+          .hidden = 768},
+         "e D7 N> l r g E Ex c D7 N> l r g E Ex c D2"},
+        {"16 rows",
+         {.layout = LN_LAYOUT_Q4,
+          .n_rows = 16,
+          .has_experts = true,
+          .is_precise = true,
+          .hidden = 768},
+         "e N>! G3 A2 Gx N> l r g E Ex c N>! G3 A2 Gx N> l r g E Ex c N>! G"},
+        {"prefill",
+         {.layout = LN_LAYOUT_Q4,
+          .n_rows = 512,
+          .is_prefill = true,
+          .has_experts = true,
+          .is_precise = true,
+          .hidden = 768},
+         "e N>! G3 q a Gx n l r g Ex Ex c N>! G3 q a Gx n l r g Ex Ex c D2"},
+    };
+    check_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void latent_attention_stands_between_fused_kernels(void **state) {
+    (void)state;
+    static const expected cases[] = {
+        {"one row",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 1, .is_latent = true},
+         "e D3 t Ex a Ex D7 t Ex a Ex D6"},
+        {"64 rows",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 64, .is_latent = true},
+         "e N>! G2 t Ex a Ex L4x N>! G2 t Ex a Ex L6x"},
+    };
+    check_all(cases, sizeof cases / sizeof *cases);
+}
+
+static void what_the_step_or_device_forbids_is_apart(void **state) {
+    (void)state;
+    static const expected cases[] = {
+        {"exact",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 1, .exact = true},
+         "e n l l l q a l n l l n l l l q a l n l l n l"},
+        {"one by one",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 1, .one_by_one = true},
+         "e N>! G3 q A> G N>! G Gx N>! G3 q A> G N>! G Gx N>! G"},
+        {"no sm90a, one row",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 1, .has_no_sm90a = true},
+         "e N>! G3 q A> G N>! G Gx N>! G3 q A> G N>! G Gx N>! G"},
+        {"no sm90a, 64 rows",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 64, .has_no_sm90a = true},
+         "e N>! G3 q A> G N>! G Gx N>! G3 q A> G N>! G Gx N>! G"},
+        {"a cache of q8_0",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 1, .kv = LN_KV_Q8_0},
+         "e D4 q A> D8 q A> D6"},
+        {"prefixes shared in the step",
+         {.layout = LN_LAYOUT_BF16, .n_rows = 2, .shares_prefix = true},
+         "e D4 q A> D8 q A> D6"},
+    };
+    check_all(cases, sizeof cases / sizeof *cases);
+}
+
+/* Why operations are apart. */
+static void reasons_are_given(void **state) {
+    (void)state;
+    static const struct {
+        plan_case c;
+        const char *why;
+    } cases[] = {
+        {{.layout = LN_LAYOUT_F8_ROW, .n_rows = 1}, "f8 row scales have no fused decode kernel"},
+        {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .kv = LN_KV_Q8_0}, "the cache is not f16"},
+        {{.layout = LN_LAYOUT_BF16, .n_rows = 256}, "more than 64 rows have no fused kernel"},
+        {{.layout = LN_LAYOUT_BF16, .n_rows = 1, .one_by_one = true}, "no fused kernels run here"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_cuda_plan plan = {0};
+        bool is_there = false;
+        make_plan(&cases[i].c, &plan);
+        for (size_t k = 0; k < plan.n_launches; k++)
+            is_there |=
+                plan.launches[k].apart != NULL && strcmp(plan.launches[k].apart, cases[i].why) == 0;
+        if (!is_there)
+            fail_msg("nobody says \"%s\"", cases[i].why);
+        ln_cuda_plan_free(&plan);
+    }
+}
+
+/* A value that something outside of a launch reads is written; what is handed off lies apart. */
+static void values_of_fused_decode_lie_apart(void **state) {
+    (void)state;
+    static const plan_case c = {.layout = LN_LAYOUT_BF16, .n_rows = 3, .kv = LN_KV_Q8_0};
+    ln_cuda_plan plan = {0};
+    make_plan(&c, &plan);
+    size_t n_handed_off = 0, n_left_out = 0;
+    for (size_t i = 0; i < plan.n_launches; i++) {
+        const ln_cuda_launch *launch = &plan.launches[i];
+        size_t end = launch->first + launch->n_ops, floats = 0;
+        if (launch->kind != LN_CUDA_FUSED_DECODE)
+            continue;
+        for (ln_value v = 1; v < plan.n_values; v++) {
+            const ln_value_uses *uses = &plan.uses[v];
+            const ln_cuda_place *place = &plan.places[v];
+            if (uses->producer == LN_NO_OP || uses->producer < launch->first ||
+                uses->producer >= end)
+                continue;
+            assert_int_equal(place->is_left_out, uses->n_reads > 0 && uses->last_reader < end);
+            n_left_out += place->is_left_out;
+            if (!place->is_handed_off)
+                continue;
+            n_handed_off++;
+            assert_int_equal(place->handoff % 4, 0);
+            assert_true(place->handoff < launch->n_handoff_floats);
+            floats += place->handoff == 0;
+        }
+        assert_int_equal(floats, launch->n_handoff_floats > 0);
+    }
+    assert_true(n_handed_off > 0 && n_left_out > n_handed_off / 2);
+    ln_cuda_plan_free(&plan);
+}
+
+/* Without ids nothing is known of who reads what: nothing is fused but one linear at a time. */
+static void nothing_is_fused_that_has_no_values(void **state) {
+    (void)state;
+    static const plan_case c = {.layout = LN_LAYOUT_BF16, .n_rows = 1};
+    ln_cuda_plan plan = {0};
+    char line[MAX_LINE];
+    make_plan(&c, &plan);
+    const ln_cuda_step step = {.batch = model.batch,
+                               .least_tokens = 1,
+                               .most_tokens = 1,
+                               .scratch_bytes = 1 << 20,
+                               .fused_workspace = (unsigned *)64};
+    const ln_cuda_target target = {.has_sm90a = true, .act = {.bytes = 1 << 30}};
+    for (size_t i = 0; i < model.n_ops; i++) {
+        memset(model.ops[i].in, 0, sizeof model.ops[i].in);
+        memset(model.ops[i].out, 0, sizeof model.ops[i].out);
+    }
+    assert_true(ln_cuda_plan_make(&plan, model.ops, model.n_ops, &step, &target));
+    show(&plan, line);
+    assert_string_equal(line, "e n Gx Gx Gx q a Gx n Gx Gx n Gx Gx Gx q a Gx n Gx Gx n Gx");
+    ln_cuda_plan_free(&plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decode_of_few_rows_is_one_kernel),
+        cmocka_unit_test(linears_and_norms_of_9_to_64_rows_are_one_kernel),
+        cmocka_unit_test(other_steps_convert_results_on_the_way),
+        cmocka_unit_test(experts_take_what_their_norm_converts),
+        cmocka_unit_test(latent_attention_stands_between_fused_kernels),
+        cmocka_unit_test(what_the_step_or_device_forbids_is_apart),
+        cmocka_unit_test(reasons_are_given),
+        cmocka_unit_test(values_of_fused_decode_lie_apart),
+        cmocka_unit_test(nothing_is_fused_that_has_no_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -58,7 +58,7 @@ _linnet() {
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
             template) i='--context --now' ;;
-            bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --json --serve-trace
+            bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --explain --json --serve-trace
                 --requests --concurrency --rate --shared $sampling $engine" ;;
             convert) i='--type --keep --threads --no-tokenizer' ;;
             eval) i="--file --compare --stride --chunks --json $engine" ;;

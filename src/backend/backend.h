@@ -128,9 +128,24 @@ typedef struct ln_profile {
     uint64_t weight_bytes;                  /* that linears read, once each */
 } ln_profile;
 
+/* A kernel that serves operations first .. first + n_ops - 1 of a run. */
+typedef struct ln_kernel_use {
+    size_t first, n_ops;
+    const char *kernel;
+    const char *apart; /* why it does not serve more of them, in a few words, or NULL */
+} ln_kernel_use;
+
+/* Who is told of every run which kernels serve it, in order, before they run. */
+typedef struct ln_explainer {
+    void (*tell)(void *context, const ln_op *ops, size_t n_ops, const ln_kernel_use *use);
+    void *context;
+    bool is_done; /* the caller's own */
+} ln_explainer;
+
 struct ln_backend {
     const ln_backend_vtable *vtable;
-    ln_profile *profile; /* the caller's, added to by every run; NULL: nobody asks */
+    ln_profile *profile;     /* the caller's, added to by every run; NULL: nobody asks */
+    ln_explainer *explainer; /* likewise */
 };
 
 /* "cpu", "cuda", or "auto": the first usable of cuda and cpu. Errors: ARGUMENT for a name or

@@ -71,6 +71,27 @@ static void test_sampling(void **state) {
     spawn_free(&wrong);
 }
 
+static void test_explanation(void **state) {
+    (void)state;
+    spawn_result result =
+        LINNET("bench", LLAMA, "--backend=cpu", "--prefill=12", "--seqs=2", "--explain");
+    if (result.status != 0)
+        fail_msg("%s", result.err);
+    static const char *const says[] = {
+        "prefill of 12 tokens, 1 sequence: ",
+        "decode of 2 tokens, 2 sequences: ",
+        "outside the layers\n    embed ",
+        "layers 0 to ",
+        "linear x 3 ", /* q, k and v */
+        "not fused: the CPU runs operations one by one",
+    };
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        if (strstr(result.out, says[i]) == NULL)
+            fail_msg("\"%s\" is not in\n%s", says[i], result.out);
+    assert_null(strstr(result.out, "tokens/s"));
+    spawn_free(&result);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     const char *const message[] = {"need --serve-trace",
@@ -78,11 +99,15 @@ static void test_refusals(void **state) {
                                    "more than --prefill",
                                    "--seqs does not combine with --serve-trace",
                                    "--context does not combine with --serve-trace",
-                                   "--profile does not combine with --serve-trace"};
-    spawn_result results[] = {
-        LINNET("bench", LLAMA, "--requests=3"), LINNET(SERVE, "--rate=2", "--concurrency=2"),
-        LINNET(SERVE, "--shared=21"),           LINNET(SERVE, "--seqs=2"),
-        LINNET(SERVE, "--context=9"),           LINNET(SERVE, "--profile")};
+                                   "--profile does not combine with --serve-trace",
+                                   "--explain does not combine with --serve-trace"};
+    spawn_result results[] = {LINNET("bench", LLAMA, "--requests=3"),
+                              LINNET(SERVE, "--rate=2", "--concurrency=2"),
+                              LINNET(SERVE, "--shared=21"),
+                              LINNET(SERVE, "--seqs=2"),
+                              LINNET(SERVE, "--context=9"),
+                              LINNET(SERVE, "--profile"),
+                              LINNET(SERVE, "--explain")};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         assert_int_equal(results[i].status, 2);
         assert_non_null(strstr(results[i].err, message[i]));
@@ -98,6 +123,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loads),
         cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_explanation),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

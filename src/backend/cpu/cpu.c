@@ -268,10 +268,25 @@ static void walk_share(void *context, size_t index) {
     walk(self, &self->workers[index]);
 }
 
+/* Operations run one by one, but that linears of the same x share its conversion. */
+static void explain(const cpu_backend *self) {
+    static const char apart[] = "the CPU runs operations one by one";
+    const ln_explainer *explainer = self->base.explainer;
+    for (size_t i = 0, n; i < self->n_ops; i += n) {
+        const ln_op *ops = &self->ops[i];
+        for (n = 1; i + n < self->n_ops && joins(&ops[n - 1], &ops[n]);)
+            n++;
+        ln_kernel_use use = {i, n, self->kernels->isa, n > 1 ? NULL : apart};
+        explainer->tell(explainer->context, self->ops, self->n_ops, &use);
+    }
+}
+
 static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
     cpu_backend *self = (cpu_backend *)backend;
     self->ops = ops;
     self->n_ops = n_ops;
+    if (backend->explainer != NULL)
+        explain(self);
     ln_lazy_begin(&self->waiting, ops, n_ops);
     ln_cpu_widen_cache(ops, n_ops);
     if (self->adapts && ln_cpu_is_small(ops, n_ops)) {

@@ -372,6 +372,17 @@ static bool make_plan(cuda_backend *self, const ln_op *ops, size_t n_ops,
     return ln_cuda_plan_make(&self->plan, ops, n_ops, step, &target);
 }
 
+static void explain(cuda_backend *self, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
+    const ln_explainer *explainer = self->base.explainer;
+    LN_BUG_ON(!make_plan(self, ops, n_ops, step));
+    for (size_t i = 0; i < self->plan.n_launches; i++) {
+        const ln_cuda_launch *launch = &self->plan.launches[i];
+        ln_kernel_use use = {launch->first, launch->n_ops, ln_cuda_launch_name(launch, ops),
+                             launch->apart};
+        explainer->tell(explainer->context, ops, n_ops, &use);
+    }
+}
+
 /* ln_cuda_launch_all */
 static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cuda_step *step) {
     cuda_backend *self = context;
@@ -421,6 +432,8 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     step.scratch_bytes = self->scratch_bytes;
     step.fused_workspace = self->has_fused_kernels && !profiles ? self->fused_workspace : NULL;
     step.one_by_one = profiles;
+    if (code == 0 && self->base.explainer != NULL)
+        explain(self, ops, n_ops, &step);
     if (code == 0 && profiles)
         code = launch_timed(self, ops, n_ops, &step);
     else if (code == 0 && ln_cuda_graphs_suit(ops, n_ops))

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "cli/bench/bench_serve.h"
 #include "cli/bench/bench_shape.h"
+#include "cli/bench/explain.h"
 #include "cli/commands.h"
 #include "cli/load.h"
 #include "cli/options.h"
@@ -29,6 +30,7 @@ enum {
     KEY_SEQS,
     KEY_RUNS,
     KEY_PROFILE,
+    KEY_EXPLAIN,
     KEY_JSON,
     KEY_SERVE_TRACE,
     KEY_REQUESTS,
@@ -47,7 +49,7 @@ enum {
 typedef struct bench_args {
     const char *model, *shape, *type, *write;
     size_t n_prefill, n_decode, n_context, n_seqs, n_runs;
-    bool profile, json;
+    bool profile, explains, json;
     bool serves;
     const char *of_runs; /* the last option given that --serve-trace has no use for, or NULL */
     ln_bench_load load;
@@ -71,6 +73,8 @@ static const struct argp_option options[] = {
     {"seqs", KEY_SEQS, "N", 0, "Sequences that decode together (1)", 2},
     {"runs", KEY_RUNS, "N", 0, "Runs, of which the median counts, after a warm-up (3)", 2},
     {"profile", KEY_PROFILE, NULL, 0, "Times of the kinds of operation, too", 2},
+    {"explain", KEY_EXPLAIN, NULL, 0,
+     "Measure nothing: print which kernels serve a step of prefill and one of decode", 2},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object", 2},
     {NULL, 0, NULL, 0, "With --serve-trace, of --prefill and --decode tokens each:", 3},
     {"serve-trace", KEY_SERVE_TRACE, NULL, 0,
@@ -144,6 +148,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_PROFILE:
         args->of_runs = "--profile";
         args->profile = true;
+        break;
+    case KEY_EXPLAIN:
+        args->of_runs = "--explain";
+        args->explains = true;
         break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
@@ -322,6 +330,28 @@ static linnet_status measure(linnet_engine *engine, const bench_args *args, benc
     qsort(rates, args->n_runs, sizeof *rates, compare);
     phase->tokens_per_s = rates[(args->n_runs - 1) / 2];
     return LINNET_OK;
+}
+
+/* Prints how a step of `run` is served: the first one of its sequences that decodes, or not. */
+static linnet_status explain_step(linnet_engine *engine, bench_run run, bool decodes,
+                                  linnet_error *err) {
+    ln_explained_step step;
+    run_times times;
+    ln_cli_explain_next(&step, engine->backend, run.n_seqs, decodes);
+    linnet_status status = run_once(engine, &run, NULL, &times, err);
+    if (status == LINNET_OK && !ln_cli_explain_print(&step))
+        status = ln_fail(err, LINNET_ERR_NOMEM, "no step of %zu sequences was seen", run.n_seqs);
+    ln_cli_explain_forget(&step, engine->backend);
+    return status;
+}
+
+/* --explain: of a prompt, and of tokens behind contexts. */
+static linnet_status explain(linnet_engine *engine, const bench_args *args, linnet_error *err) {
+    size_t n = 0;
+    bench_run prompt = {1, args->n_prefill, 1, &n, 0, &args->sampling};
+    bench_run decode = {args->n_seqs, args->n_context + 1, 3, &n, 0, &args->sampling};
+    LN_TRY(explain_step(engine, prompt, args->n_prefill == 1, err));
+    return explain_step(engine, decode, true, err);
 }
 
 /* The time that vector units and memory need at least, of the time that was taken. */
@@ -512,10 +542,11 @@ static int bench(const bench_args *args, const char *path) {
     int status = 0;
     if (ln_cli_open_decoder("bench", path, &model, &err) != LINNET_OK ||
         ln_cli_create_engine(model, &engine_options, false, &engine, &err) != LINNET_OK ||
-        measure_all(engine, args, &m, &err) != LINNET_OK)
+        (args->explains ? explain(engine, args, &err) : measure_all(engine, args, &m, &err)) !=
+            LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
-        status = print(args, engine, &m);
+        status = args->explains ? 0 : print(args, engine, &m);
     linnet_engine_destroy(engine);
     linnet_model_close(model);
     return status;

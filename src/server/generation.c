@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "server/http/response.h"
 #include "server/render.h"
 #include "server/state.h"
 
@@ -85,8 +86,8 @@ static void finish(ln_generation *generation) {
         if (request->includes_usage)
             ln_render_usage_chunk(&generation->render, &generation->usage, out);
         ln_strbuf_puts(out, "data: [DONE]\n\n");
-        ln_http_write(exchange, out->data, out->len);
-        ln_http_end(exchange);
+        ln_response_write(exchange, out->data, out->len);
+        ln_response_end(exchange);
     } else if (generation->error.status != 0) {
         ln_reply_error(exchange, &generation->error);
     } else {
@@ -217,7 +218,7 @@ static bool show(ln_source *source) {
     for (size_t i = 0; i < generation->job->request.n; i++)
         if (source->choices[i].is_dirty)
             ln_render_chunk(&generation->render, &source->choices[i], out);
-    return ln_http_write(generation->job->exchange, out->data, out->len);
+    return ln_response_write(generation->job->exchange, out->data, out->len);
 }
 
 /* Takes what has come to a source, and shows it; false when the generation is over, and gone. */
@@ -377,7 +378,7 @@ void ln_generation_begin(ln_job *job) {
     }
     server->metrics.n_prompt_tokens += generation->usage.n_prompt_tokens;
     if (job->request.streams)
-        ln_http_begin(exchange, 200, "text/event-stream");
+        ln_response_begin(exchange, 200, "text/event-stream");
     /* what came before the job was back */
     uint64_t now_ns = ln_clock_ns();
     for (size_t i = 0; i < job->n_sources && look_at(&job->sources[i], now_ns); i++)

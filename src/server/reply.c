@@ -1,4 +1,5 @@
 /* Answers as JSON, and errors in OpenAI's shape. */
+#include "server/http/response.h"
 #include "server/json_out.h"
 #include "server/state.h"
 
@@ -21,10 +22,10 @@ void ln_reply_error(ln_exchange *exchange, const ln_api_error *error) {
     ln_strbuf_init(&json);
     ln_render_error(&json, error);
     if (error->status == 429 || error->status == 503)
-        ln_http_add_header(exchange, "Retry-After", "1");
+        ln_response_add_header(exchange, "Retry-After", "1");
     if (error->status == 401)
-        ln_http_add_header(exchange, "WWW-Authenticate", "Bearer");
-    ln_http_send(exchange, error->status, media_type, json.data, json.len);
+        ln_response_add_header(exchange, "WWW-Authenticate", "Bearer");
+    ln_response_send(exchange, error->status, media_type, json.data, json.len);
     ln_strbuf_free(&json);
 }
 
@@ -35,5 +36,5 @@ void ln_reply_json(ln_server *server, ln_exchange *exchange, const ln_strbuf *js
     if (json->failed)
         ln_reply_error(exchange, &out_of_memory);
     else
-        ln_http_send(exchange, 200, media_type, json->data, json->len);
+        ln_response_send(exchange, 200, media_type, json->data, json->len);
 }

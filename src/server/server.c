@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "model/model.h"
+#include "server/http/response.h"
 #include "server/json_out.h"
 #include "server/state.h"
 
@@ -77,7 +78,8 @@ static void answer_state(ln_exchange *exchange, const char *trouble, const char 
     char json[64];
     int n_bytes =
         snprintf(json, sizeof json, "{\"status\":\"%s\"}", trouble != NULL ? trouble : otherwise);
-    ln_http_send(exchange, trouble != NULL ? 503 : 200, "application/json", json, (size_t)n_bytes);
+    ln_response_send(exchange, trouble != NULL ? 503 : 200, "application/json", json,
+                     (size_t)n_bytes);
 }
 
 static void answer_health(ln_server *server, ln_exchange *exchange) {
@@ -100,12 +102,13 @@ static void answer_metrics(ln_server *server, ln_exchange *exchange) {
     ln_strbuf *out = &server->scratch;
     ln_metrics_now now = {.model = server->name,
                           .n_open = atomic_load(&server->n_open),
-                          .n_connections = ln_http_count_connections(server->http)};
+                          .n_connections = ln_listener_count_connections(server->listener)};
     now.engine.struct_bytes = sizeof now.engine;
     linnet_engine_get_stats(server->engine, &now.engine);
     ln_strbuf_clear(out);
     ln_metrics_render(&server->metrics, &now, out);
-    ln_http_send(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", out->data, out->len);
+    ln_response_send(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", out->data,
+                     out->len);
 }
 
 /* ---- answers by a worker ---------------------------------------------------------------- */
@@ -121,7 +124,7 @@ static void count_refusal(ln_server *server, const ln_api_error *error) {
 static void push_job(ln_server *server, ln_exchange *exchange, void (*work)(ln_job *),
                      ln_api_kind kind, bool generates) {
     ln_api_error error = {0};
-    if (ln_http_is_late(exchange))
+    if (exchange->is_late)
         ln_api_fail(&error, 503, NULL, "the server is about to end");
     else if (server->workers.n_jobs >= LN_SERVER_MAX_JOBS)
         ln_api_fail(&error, 429, NULL, "the server is busy: %d requests are being read",
@@ -264,9 +267,9 @@ static void add_cors(const ln_server *server, ln_exchange *exchange) {
         return;
     if (strcmp(allowed, "*") != 0 && strcmp(allowed, exchange->origin) != 0)
         return;
-    ln_http_add_header(exchange, "Access-Control-Allow-Origin", allowed);
-    ln_http_add_header(exchange, "Vary", "Origin");
-    ln_http_add_header(exchange, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+    ln_response_add_header(exchange, "Access-Control-Allow-Origin", allowed);
+    ln_response_add_header(exchange, "Vary", "Origin");
+    ln_response_add_header(exchange, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
 }
 
 /* The body is wanted when the request has a route and a key; otherwise why not is the answer. */
@@ -293,7 +296,8 @@ static void refuse(ln_server *server, ln_exchange *exchange) {
         ln_api_fail(&error, 404, NULL, "there is no %.256s; GET / names what there is",
                     exchange->path);
     } else {
-        ln_http_add_header(exchange, "Allow", found->method == LN_HTTP_GET ? "GET, HEAD" : "POST");
+        ln_response_add_header(exchange, "Allow",
+                               found->method == LN_HTTP_GET ? "GET, HEAD" : "POST");
         ln_api_fail(&error, 405, NULL, "%s is not possible for %.256s", exchange->verb,
                     exchange->path);
     }
@@ -305,11 +309,11 @@ static void on_request(void *user, ln_exchange *exchange) {
     const route *found = exchange->route;
     add_cors(server, exchange);
     if (exchange->method == LN_HTTP_OPTIONS && server->options.cors_origin != NULL) {
-        ln_http_add_header(exchange, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-        ln_http_add_header(exchange, "Access-Control-Allow-Headers",
-                           "authorization, content-type, x-request-id");
-        ln_http_add_header(exchange, "Access-Control-Max-Age", "600");
-        ln_http_send(exchange, 204, NULL, NULL, 0);
+        ln_response_add_header(exchange, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+        ln_response_add_header(exchange, "Access-Control-Allow-Headers",
+                               "authorization, content-type, x-request-id");
+        ln_response_add_header(exchange, "Access-Control-Max-Age", "600");
+        ln_response_send(exchange, 204, NULL, NULL, 0);
     } else if (found == NULL) {
         refuse(server, exchange);
     } else {
@@ -350,7 +354,7 @@ static void on_end(void *user, ln_exchange *exchange) {
 static void on_drain_timer(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_server *server = argument;
-    if (!ln_http_is_busy(server->http) && server->workers.n_jobs == 0)
+    if (!ln_listener_is_busy(server->listener) && server->workers.n_jobs == 0)
         event_base_loopbreak(server->base);
 }
 
@@ -378,7 +382,7 @@ void ln_server_drain(ln_server *server, const char *why) {
     struct timeval later = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     server->is_draining = true;
     ln_server_log(server, "%s: waiting for %zu sequences", why, atomic_load(&server->n_open));
-    ln_http_drain(server->http);
+    ln_listener_drain(server->listener);
     event_add(server->drain_timer, &often);
     event_add(server->cut_timer, &later);
 }
@@ -453,8 +457,8 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
                                  .on_refuse = on_refuse,
                                  .on_gone = on_gone,
                                  .on_end = on_end};
-    ln_status status = ln_http_listen(server->base, &options->address, &server->options.limits,
-                                      &hooks, &server->http, err);
+    ln_status status = ln_listener_open(server->base, &options->address, &server->options.limits,
+                                        &hooks, &server->listener, err);
     if (status == LINNET_OK)
         *out = server;
     else
@@ -467,7 +471,7 @@ void ln_server_close(ln_server *server) {
         return;
     ln_workers_stop(server);
     ln_generations_stop(server);
-    ln_http_destroy(server->http);
+    ln_listener_close(server->listener);
     for (int i = 0; i < 2; i++)
         if (server->signals[i] != NULL)
             event_free(server->signals[i]);
@@ -482,7 +486,7 @@ void ln_server_close(ln_server *server) {
 }
 
 uint16_t ln_server_get_port(const ln_server *server) {
-    return ln_http_get_port(server->http);
+    return ln_listener_get_port(server->listener);
 }
 
 /* Turns of the event loop. One that refused a request for want of room is followed by a rest, so

@@ -8,7 +8,7 @@
 
 #include <linnet.h>
 
-#include "server/http.h"
+#include "server/http/listener.h"
 
 typedef struct ln_server ln_server;
 

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "server/api.h"
-#include "server/http.h"
+#include "server/http/listener.h"
 #include "server/metrics.h"
 #include "server/server.h"
 #include "text/tokenizer/tokenizer.h"
@@ -70,7 +70,7 @@ typedef struct ln_workers {
 struct ln_server {
     ln_server_options options;
     struct event_base *base;
-    ln_http *http;
+    ln_listener *listener;
     const linnet_model *model;
     linnet_engine *engine;
     const ln_tokenizer *tokenizer; /* NULL: none */

@@ -1,6 +1,6 @@
 /* TLS for connections, with OpenSSL: the server's context, and the bytes of one connection. */
-#ifndef LN_SERVER_TLS_H
-#define LN_SERVER_TLS_H
+#ifndef LN_SERVER_HTTP_TLS_H
+#define LN_SERVER_HTTP_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

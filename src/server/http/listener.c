@@ -1,5 +1,4 @@
-/* Listening, and the life of connections: accepted, read, idle, late, doomed, freed. */
-#include "server/http.h"
+#include "server/http/listener.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,65 +11,60 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/connection.h"
+#include "server/http/output.h"
+#include "server/http/reader.h"
 
 enum { BACKLOG = 4096, MAX_LINGER_BYTES = 16 << 20, RETRY_MS = 100 };
 
+/* What may come in crowds, which must not hold up others: so many of each in a turn of the loop. */
+enum { TURN_ACCEPTED = 0, TURN_LATE, TURN_REAPED, TURN_KINDS };
+
+struct ln_listener {
+    ln_connection_set set; /* first: a connection's set is its listener */
+    struct event_base *base;
+    int listen_fd; /* -1: none */
+    struct event *accepter, *retry;
+    ln_tls *tls; /* NULL: none */
+    size_t n_connections;
+    uint16_t port;
+    bool is_paused;
+    struct timeval turn;            /* of the loop, as its cached time says, */
+    unsigned n_in_turn[TURN_KINDS]; /* and what was done in it */
+    char scratch[65536];            /* what a read gives */
+};
+
+static ln_listener *of(ln_connection *connection) {
+    return (ln_listener *)(void *)connection->set;
+}
+
 /* ---- ends ------------------------------------------------------------------------------- */
 
-void ln_connection_set_deadline(ln_connection *connection, uint32_t ms) {
-    struct timeval when = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    if (ms == 0)
-        event_del(connection->timer);
-    else
-        event_add(connection->timer, &when);
+static void pause_listener(ln_listener *listener) {
+    event_del(listener->accepter);
+    listener->is_paused = true;
 }
 
-static void pause_listener(ln_http *http) {
-    event_del(http->accepter);
-    http->is_paused = true;
-}
-
-static void resume_listener(ln_http *http) {
-    if (http->is_paused && http->n_connections < http->limits.max_connections) {
-        http->is_paused = false;
-        event_add(http->accepter, NULL);
+static void resume_listener(ln_listener *listener) {
+    if (listener->is_paused && listener->n_connections < listener->set.limits.max_connections) {
+        listener->is_paused = false;
+        event_add(listener->accepter, NULL);
     }
 }
 
 /* Whether one more of a kind may be done in this turn of the loop. */
-static bool may_do(ln_http *http, int kind) {
+static bool may_do(ln_listener *listener, int kind) {
     enum { MAX_IN_TURN = 64 };
     struct timeval turn;
-    event_base_gettimeofday_cached(http->base, &turn);
-    if (turn.tv_sec != http->turn.tv_sec || turn.tv_usec != http->turn.tv_usec) {
-        http->turn = turn;
-        memset(http->n_in_turn, 0, sizeof http->n_in_turn);
+    event_base_gettimeofday_cached(listener->base, &turn);
+    if (turn.tv_sec != listener->turn.tv_sec || turn.tv_usec != listener->turn.tv_usec) {
+        listener->turn = turn;
+        memset(listener->n_in_turn, 0, sizeof listener->n_in_turn);
     }
-    return http->n_in_turn[kind]++ < MAX_IN_TURN;
-}
-
-void ln_connection_doom(ln_connection *connection) {
-    ln_http *http = connection->http;
-    if (connection->state == LN_CONNECTION_DOOMED)
-        return;
-    connection->state = LN_CONNECTION_DOOMED;
-    event_del(connection->read_event);
-    event_del(connection->write_event);
-    event_del(connection->timer);
-    if (connection->previous != NULL)
-        connection->previous->next = connection->next;
-    else
-        http->connections = connection->next;
-    if (connection->next != NULL)
-        connection->next->previous = connection->previous;
-    connection->next = http->doomed;
-    http->doomed = connection;
-    event_active(http->reaper, EV_TIMEOUT, 0);
+    return listener->n_in_turn[kind]++ < MAX_IN_TURN;
 }
 
 static void free_connection(ln_connection *connection) {
-    ln_exchange_reset(connection);
+    ln_connection_reset(connection);
     ln_tls_stream_destroy(connection->tls);
     if (connection->read_event != NULL)
         event_free(connection->read_event);
@@ -89,25 +83,25 @@ static void free_connection(ln_connection *connection) {
 static void on_reaper(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     static const struct timeval soon = {.tv_usec = 1000};
-    ln_http *http = argument;
-    while (http->doomed != NULL) {
-        if (!may_do(http, LN_TURN_REAPED)) {
-            event_add(http->reaper, &soon);
+    ln_listener *listener = argument;
+    while (listener->set.doomed != NULL) {
+        if (!may_do(listener, TURN_REAPED)) {
+            event_add(listener->set.reaper, &soon);
             break;
         }
-        ln_connection *connection = http->doomed;
-        http->doomed = connection->next;
+        ln_connection *connection = listener->set.doomed;
+        listener->set.doomed = connection->next;
         ln_exchange *exchange = &connection->exchange;
         if (connection->is_active) {
             exchange->was_cut = true;
             if (connection->is_whole)
-                http->hooks.on_gone(http->hooks.user, exchange);
-            http->hooks.on_end(http->hooks.user, exchange);
+                listener->set.hooks.on_gone(listener->set.hooks.user, exchange);
+            listener->set.hooks.on_end(listener->set.hooks.user, exchange);
         }
         free_connection(connection);
-        http->n_connections--;
+        listener->n_connections--;
     }
-    resume_listener(http);
+    resume_listener(listener);
 }
 
 /* ---- events of a connection ------------------------------------------------------------- */
@@ -115,7 +109,7 @@ static void on_reaper(evutil_socket_t fd, short what, void *argument) {
 static void on_timer(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_connection *connection = argument;
-    if (!may_do(connection->http, LN_TURN_LATE))
+    if (!may_do(of(connection), TURN_LATE))
         ln_connection_set_deadline(connection, 1);
     else if (connection->state == LN_CONNECTION_HEAD)
         ln_connection_refuse(connection, 408, "the head of the request did not come in time");
@@ -126,11 +120,12 @@ static void on_timer(evutil_socket_t fd, short what, void *argument) {
 }
 
 static ssize_t read_some(ln_connection *connection, bool *wants_write) {
-    ln_http *http = connection->http;
+    ln_listener *listener = of(connection);
     *wants_write = false;
     if (connection->tls != NULL)
-        return ln_tls_read(connection->tls, http->scratch, sizeof http->scratch, wants_write);
-    return recv(connection->fd, http->scratch, sizeof http->scratch, 0);
+        return ln_tls_read(connection->tls, listener->scratch, sizeof listener->scratch,
+                           wants_write);
+    return recv(connection->fd, listener->scratch, sizeof listener->scratch, 0);
 }
 
 /* Takes the bytes that a connection gave; false once it is at its end. */
@@ -147,7 +142,7 @@ static bool take(ln_connection *connection, ssize_t n_bytes) {
         return false;
     }
     if (connection->state != LN_CONNECTION_LINGER) {
-        ln_connection_feed(connection, connection->http->scratch, (size_t)n_bytes);
+        ln_reader_feed(connection, of(connection)->scratch, (size_t)n_bytes);
         return connection->state != LN_CONNECTION_DOOMED;
     }
     connection->lingered_bytes += (size_t)n_bytes;
@@ -160,6 +155,9 @@ static bool take(ln_connection *connection, ssize_t n_bytes) {
 static void on_readable(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_connection *connection = argument;
+    ln_reader_resume(connection);
+    if (connection->state == LN_CONNECTION_DOOMED)
+        return;
     enum { MAX_READS = 8 }; /* then others have their turn; TLS may hold more than one record */
     for (int i = 0; i < MAX_READS; i++) {
         bool wants_write;
@@ -179,7 +177,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument) {
 static void on_writable(evutil_socket_t fd, short what, void *argument) {
     ln_connection *connection = argument;
     if (evbuffer_get_length(connection->out) > 0)
-        ln_connection_flush(connection);
+        ln_output_flush(connection);
     else if (connection->tls != NULL)
         on_readable(fd, what, connection);
 }
@@ -203,30 +201,30 @@ static void describe_peer(ln_connection *connection, const struct sockaddr *addr
              address->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
-static ln_connection *create_connection(ln_http *http, int fd) {
+static ln_connection *create_connection(ln_listener *listener, int fd) {
     ln_connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL)
         return NULL;
-    connection->http = http;
+    connection->set = &listener->set;
     connection->fd = fd;
     connection->read_event =
-        event_new(http->base, fd, EV_READ | EV_PERSIST, on_readable, connection);
-    connection->write_event = event_new(http->base, fd, EV_WRITE, on_writable, connection);
-    connection->timer = evtimer_new(http->base, on_timer, connection);
+        event_new(listener->base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+    connection->write_event = event_new(listener->base, fd, EV_WRITE, on_writable, connection);
+    connection->timer = evtimer_new(listener->base, on_timer, connection);
     connection->out = evbuffer_new();
-    if (http->tls != NULL)
-        connection->tls = ln_tls_stream_create(http->tls, fd);
+    if (listener->tls != NULL)
+        connection->tls = ln_tls_stream_create(listener->tls, fd);
     if (connection->read_event != NULL && connection->write_event != NULL &&
         connection->timer != NULL && connection->out != NULL &&
-        (http->tls == NULL || connection->tls != NULL))
+        (listener->tls == NULL || connection->tls != NULL))
         return connection;
     connection->fd = -1; /* the caller closes it */
     free_connection(connection);
     return NULL;
 }
 
-static void accept_connection(ln_http *http, int fd, const struct sockaddr *address) {
-    ln_connection *connection = create_connection(http, fd);
+static void accept_connection(ln_listener *listener, int fd, const struct sockaddr *address) {
+    ln_connection *connection = create_connection(listener, fd);
     if (connection == NULL) {
         close(fd);
         return;
@@ -234,37 +232,37 @@ static void accept_connection(ln_http *http, int fd, const struct sockaddr *addr
     int yes = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     describe_peer(connection, address);
-    connection->next = http->connections;
-    if (http->connections != NULL)
-        http->connections->previous = connection;
-    http->connections = connection;
-    if (++http->n_connections >= http->limits.max_connections)
-        pause_listener(http);
-    connection->is_late = http->is_draining;
+    connection->next = listener->set.first;
+    if (listener->set.first != NULL)
+        listener->set.first->previous = connection;
+    listener->set.first = connection;
+    if (++listener->n_connections >= listener->set.limits.max_connections)
+        pause_listener(listener);
+    connection->is_late = listener->set.is_draining;
     /* a handshake is part of the first head */
-    connection->is_timed = http->tls != NULL || connection->is_late;
-    ln_connection_set_deadline(connection,
-                               connection->is_timed ? http->limits.head_ms : http->limits.idle_ms);
+    connection->is_timed = listener->tls != NULL || connection->is_late;
+    ln_connection_set_deadline(connection, connection->is_timed ? listener->set.limits.head_ms
+                                                                : listener->set.limits.idle_ms);
     event_add(connection->read_event, NULL);
 }
 
 static void on_acceptable(evutil_socket_t listen_fd, short what, void *argument) {
     (void)what;
-    ln_http *http = argument;
-    while (!http->is_paused && may_do(http, LN_TURN_ACCEPTED)) {
+    ln_listener *listener = argument;
+    while (!listener->is_paused && may_do(listener, TURN_ACCEPTED)) {
         struct sockaddr_storage address = {0};
         socklen_t n_bytes = sizeof address;
         int fd =
             accept4(listen_fd, (struct sockaddr *)&address, &n_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            accept_connection(http, fd, (const struct sockaddr *)&address);
+            accept_connection(listener, fd, (const struct sockaddr *)&address);
         } else if (errno == EAGAIN) {
             return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
             /* no descriptors are left, say: the kernel would report it without end */
             struct timeval soon = {.tv_usec = RETRY_MS * 1000};
-            pause_listener(http);
-            event_add(http->retry, &soon);
+            pause_listener(listener);
+            event_add(listener->retry, &soon);
         }
     }
 }
@@ -309,90 +307,89 @@ static uint16_t port_of(int fd) {
     return ntohs(((const struct sockaddr_in *)(const void *)&address)->sin_port);
 }
 
-static ln_status open_listener(ln_http *http, const ln_http_address *address, ln_error *err) {
+static ln_status open_listener(ln_listener *listener, const ln_http_address *address,
+                               ln_error *err) {
     int fd = -1;
-    http->reaper = event_new(http->base, -1, 0, on_reaper, http);
-    http->retry = evtimer_new(http->base, on_retry, http);
-    if (http->reaper == NULL || http->retry == NULL)
+    listener->set.reaper = event_new(listener->base, -1, 0, on_reaper, listener);
+    listener->retry = evtimer_new(listener->base, on_retry, listener);
+    if (listener->set.reaper == NULL || listener->retry == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
     if (address->certificate != NULL)
-        LN_TRY(ln_tls_create(address->certificate, address->key, &http->tls, err));
+        LN_TRY(ln_tls_create(address->certificate, address->key, &listener->tls, err));
     LN_TRY(bind_socket(address, &fd, err));
-    http->port = port_of(fd);
-    http->listen_fd = fd;
-    http->accepter = event_new(http->base, fd, EV_READ | EV_PERSIST, on_acceptable, http);
-    if (http->accepter == NULL || event_add(http->accepter, NULL) != 0)
+    listener->port = port_of(fd);
+    listener->listen_fd = fd;
+    listener->accepter =
+        event_new(listener->base, fd, EV_READ | EV_PERSIST, on_acceptable, listener);
+    if (listener->accepter == NULL || event_add(listener->accepter, NULL) != 0)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
     return LINNET_OK;
 }
 
-ln_status ln_http_listen(struct event_base *base, const ln_http_address *address,
-                         const ln_http_limits *limits, const ln_http_hooks *hooks, ln_http **out,
-                         ln_error *err) {
+ln_status ln_listener_open(struct event_base *base, const ln_http_address *address,
+                           const ln_http_limits *limits, const ln_http_hooks *hooks,
+                           ln_listener **out, ln_error *err) {
     *out = NULL;
-    ln_http *http = calloc(1, sizeof *http);
-    if (http == NULL)
+    ln_listener *listener = calloc(1, sizeof *listener);
+    if (listener == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
-    http->base = base;
-    http->listen_fd = -1;
-    http->limits = *limits;
-    http->hooks = *hooks;
-    if (getrandom(&http->id_key, sizeof http->id_key, 0) != sizeof http->id_key)
-        http->id_key = (uint64_t)time(NULL);
-    ln_status status = open_listener(http, address, err);
+    listener->base = base;
+    listener->listen_fd = -1;
+    listener->set.limits = *limits;
+    listener->set.hooks = *hooks;
+    if (getrandom(&listener->set.id_key, sizeof listener->set.id_key, 0) !=
+        sizeof listener->set.id_key)
+        listener->set.id_key = (uint64_t)time(NULL);
+    ln_status status = open_listener(listener, address, err);
     if (status == LINNET_OK)
-        *out = http;
+        *out = listener;
     else
-        ln_http_destroy(http);
+        ln_listener_close(listener);
     return status;
 }
 
-void ln_http_destroy(ln_http *http) {
-    if (http == NULL)
+void ln_listener_close(ln_listener *listener) {
+    if (listener == NULL)
         return;
-    while (http->connections != NULL)
-        ln_connection_doom(http->connections);
-    while (http->doomed != NULL) {
-        ln_connection *connection = http->doomed;
-        http->doomed = connection->next;
+    while (listener->set.first != NULL)
+        ln_connection_doom(listener->set.first);
+    while (listener->set.doomed != NULL) {
+        ln_connection *connection = listener->set.doomed;
+        listener->set.doomed = connection->next;
         free_connection(connection);
     }
-    if (http->accepter != NULL)
-        event_free(http->accepter);
-    if (http->listen_fd >= 0)
-        close(http->listen_fd);
-    if (http->reaper != NULL)
-        event_free(http->reaper);
-    if (http->retry != NULL)
-        event_free(http->retry);
-    ln_tls_destroy(http->tls);
-    free(http);
+    if (listener->accepter != NULL)
+        event_free(listener->accepter);
+    if (listener->listen_fd >= 0)
+        close(listener->listen_fd);
+    if (listener->set.reaper != NULL)
+        event_free(listener->set.reaper);
+    if (listener->retry != NULL)
+        event_free(listener->retry);
+    ln_tls_destroy(listener->tls);
+    free(listener);
 }
 
-uint16_t ln_http_get_port(const ln_http *http) {
-    return http->port;
+uint16_t ln_listener_get_port(const ln_listener *listener) {
+    return listener->port;
 }
 
-size_t ln_http_count_connections(const ln_http *http) {
-    return http->n_connections;
+size_t ln_listener_count_connections(const ln_listener *listener) {
+    return listener->n_connections;
 }
 
-bool ln_http_is_busy(const ln_http *http) {
-    for (const ln_connection *connection = http->connections; connection != NULL;
+bool ln_listener_is_busy(const ln_listener *listener) {
+    for (const ln_connection *connection = listener->set.first; connection != NULL;
          connection = connection->next)
         if (!connection->is_late &&
             (connection->is_active || evbuffer_get_length(connection->out) > 0))
             return true;
-    return http->doomed != NULL;
+    return listener->set.doomed != NULL;
 }
 
-bool ln_http_is_late(const ln_exchange *exchange) {
-    return ((const ln_connection *)(const void *)exchange)->is_late;
-}
-
-void ln_http_drain(ln_http *http) {
-    http->is_draining = true;
-    for (ln_connection *connection = http->connections, *next; connection; connection = next) {
+void ln_listener_drain(ln_listener *listener) {
+    listener->set.is_draining = true;
+    for (ln_connection *connection = listener->set.first, *next; connection; connection = next) {
         next = connection->next;
         if (connection->state == LN_CONNECTION_IDLE && evbuffer_get_length(connection->out) == 0)
             ln_connection_doom(connection);

@@ -1,14 +1,17 @@
-/* Inside the HTTP server: a connection, shared by what reads its requests (http_read.c), what
- * writes its responses (http_write.c), and its life (http.c). */
-#ifndef LN_SERVER_CONNECTION_H
-#define LN_SERVER_CONNECTION_H
+/* A connection: what is read from a socket, what is to be written to it, and the exchange between.
+ * The reader (reader.h) fills the exchange, the response (response.h) empties it, and the listener
+ * frees the connection in a turn of the event loop after it was doomed. */
+#ifndef LN_SERVER_HTTP_CONNECTION_H
+#define LN_SERVER_HTTP_CONNECTION_H
 
 #include <event2/buffer.h>
 #include <event2/event.h>
+#include <time.h>
 
-#include "server/http.h"
+#include "server/http/hooks.h"
+#include "server/http/limits.h"
 #include "server/http/parser.h"
-#include "server/tls.h"
+#include "server/http/tls.h"
 
 typedef enum ln_connection_state {
     LN_CONNECTION_IDLE,    /* between requests */
@@ -20,10 +23,23 @@ typedef enum ln_connection_state {
 } ln_connection_state;
 
 typedef struct ln_connection ln_connection;
+
+/* The connections of a listener, and what they share. */
+typedef struct ln_connection_set {
+    ln_http_limits limits;
+    ln_http_hooks hooks;
+    ln_connection *first, *doomed;
+    struct event *reaper;   /* frees the doomed */
+    uint64_t id_key, n_ids; /* of request ids */
+    bool is_draining;
+    char date[40]; /* of `date_s`, for responses */
+    time_t date_s;
+} ln_connection_set;
+
 struct ln_connection {
     ln_exchange exchange; /* first: an exchange is its connection */
-    ln_http *http;
-    ln_connection *next, *previous; /* of http->connections, or `next` of http->doomed */
+    ln_connection_set *set;
+    ln_connection *next, *previous; /* of set->first, or `next` of set->doomed */
     int fd;
     ln_tls_stream *tls; /* NULL: plain */
     struct event *read_event, *write_event, *timer;
@@ -40,7 +56,7 @@ struct ln_connection {
     bool skips_body;  /* on_head did not want it */
     bool keeps_alive; /* after this exchange */
     bool is_chunked;  /* the response in parts */
-    bool is_parsing;  /* inside the loop of ln_connection_feed */
+    bool is_parsing;  /* inside the loop of ln_reader_feed */
     bool is_active;   /* an exchange has begun and is not over */
     bool is_whole;    /* the request was handed to on_request */
     bool expects_continue;
@@ -50,48 +66,17 @@ struct ln_connection {
     char peer[LN_HTTP_PEER_BYTES];
 };
 
-/* What may come in crowds, which must not hold up others: so many of each in a turn of the loop. */
-enum { LN_TURN_ACCEPTED = 0, LN_TURN_LATE, LN_TURN_REAPED, LN_TURN_KINDS };
-
-struct ln_http {
-    struct event_base *base;
-    ln_http_limits limits;
-    ln_http_hooks hooks;
-    int listen_fd; /* -1: none */
-    struct event *accepter, *reaper, *retry;
-    ln_tls *tls;
-    ln_connection *connections, *doomed;
-    size_t n_connections;
-    uint64_t id_key, n_ids; /* of request ids */
-    uint16_t port;
-    bool is_draining, is_paused;
-    struct timeval turn;               /* of the loop, as its cached time says, */
-    unsigned n_in_turn[LN_TURN_KINDS]; /* and what was done in it */
-    char date[40];                     /* of `date_s` */
-    time_t date_s;
-    char scratch[65536]; /* what a read gives */
-};
-
-/* http.c */
-
-/* Ends a connection from the event loop, soon; its events stop now. */
+/* Ends a connection soon, from the event loop; its events stop now. */
 void ln_connection_doom(ln_connection *connection);
 void ln_connection_set_deadline(ln_connection *connection, uint32_t ms); /* 0: none */
-
-/* http_read.c */
-
-/* Parses bytes as far as requests may be taken now; the rest is kept as pending. */
-void ln_connection_feed(ln_connection *connection, const char *bytes, size_t n_bytes);
-/* Goes on with what is pending, after a response is over. */
-void ln_connection_resume(ln_connection *connection);
-
-/* http_write.c */
-
-/* Writes what the socket takes. */
-void ln_connection_flush(ln_connection *connection);
+/* Reads on in a turn of the event loop to come: what is pending may be parsed now. */
+void ln_connection_wake(ln_connection *connection);
 /* Refuses the request that is being read; the connection closes after it. */
 void ln_connection_refuse(ln_connection *connection, int status, const char *message);
-/* Frees what belongs to an exchange, and makes the connection ready for the next. */
-void ln_exchange_reset(ln_connection *connection);
+/* Notes why the request is to be refused once the running step of the reader is over, unless
+ * something was noted before; always false. */
+bool ln_connection_fail(ln_connection *connection, int status, const char *message);
+/* Frees what belongs to the exchange, and makes the connection ready for the next. */
+void ln_connection_reset(ln_connection *connection);
 
 #endif

@@ -1,0 +1,133 @@
+#include "server/http/response.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "server/http/output.h"
+
+/* An exchange is the first member of its connection. */
+static ln_connection *of(ln_exchange *exchange) {
+    return (ln_connection *)(void *)exchange;
+}
+
+/* The exchange is over; the next one may begin. */
+static void end_exchange(ln_connection *connection) {
+    ln_connection_set *set = connection->set;
+    set->hooks.on_end(set->hooks.user, &connection->exchange);
+    bool keeps_alive = connection->keeps_alive && !set->is_draining;
+    ln_connection_reset(connection);
+    if (connection->state == LN_CONNECTION_DOOMED)
+        return;
+    connection->state = keeps_alive ? LN_CONNECTION_IDLE : LN_CONNECTION_LINGER;
+    ln_connection_set_deadline(connection, set->limits.idle_ms);
+    if (connection->is_parsing)
+        return; /* the loop goes on, and flushes */
+    ln_output_flush(connection);
+    if (connection->state == LN_CONNECTION_IDLE)
+        ln_connection_wake(connection);
+}
+
+/* ---- heads ------------------------------------------------------------------------------ */
+
+static const char *phrase_of(int status) {
+    switch (status) {
+    case 200: return "OK";
+    case 204: return "No Content";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 413: return "Payload Too Large";
+    case 415: return "Unsupported Media Type";
+    case 417: return "Expectation Failed";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 503: return "Service Unavailable";
+    case 505: return "HTTP Version Not Supported";
+    default: return "Unknown";
+    }
+}
+
+static const char *date_of(ln_connection_set *set) {
+    time_t now = time(NULL);
+    if (now != set->date_s) {
+        struct tm fields;
+        set->date_s = now;
+        gmtime_r(&now, &fields);
+        strftime(set->date, sizeof set->date, "%a, %d %b %Y %H:%M:%S GMT", &fields);
+    }
+    return set->date;
+}
+
+/* The head of a response; length < 0: in parts. */
+static void put_head(ln_connection *connection, int status, const char *type, ssize_t length) {
+    ln_exchange *exchange = &connection->exchange;
+    bool is_old = connection->parser.minor_version == 0 && !exchange->is_bad;
+    connection->is_chunked = length < 0 && !is_old;
+    if ((length < 0 && is_old) || connection->set->is_draining)
+        connection->keeps_alive = false; /* the end of the connection is that of the body */
+    exchange->status = status;
+    evbuffer_add_printf(connection->out, "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\n",
+                        status, phrase_of(status), date_of(connection->set), exchange->id);
+    if (type != NULL)
+        evbuffer_add_printf(connection->out, "Content-Type: %s\r\n", type);
+    if (length >= 0)
+        evbuffer_add_printf(connection->out, "Content-Length: %zd\r\n", length);
+    else
+        evbuffer_add_printf(connection->out, "Cache-Control: no-cache\r\n%s",
+                            connection->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
+    if (connection->headers.len > 0)
+        evbuffer_add(connection->out, connection->headers.data, connection->headers.len);
+    if (!connection->keeps_alive)
+        evbuffer_add_printf(connection->out, "Connection: close\r\n");
+    else if (is_old)
+        evbuffer_add_printf(connection->out, "Connection: keep-alive\r\n");
+    evbuffer_add(connection->out, "\r\n", 2);
+}
+
+void ln_response_add_header(ln_exchange *exchange, const char *name, const char *value) {
+    ln_strbuf_printf(&of(exchange)->headers, "%s: %s\r\n", name, value);
+}
+
+/* ---- bodies ----------------------------------------------------------------------------- */
+
+void ln_response_send(ln_exchange *exchange, int status, const char *type, const void *body,
+                      size_t n_bytes) {
+    ln_connection *connection = of(exchange);
+    put_head(connection, status, type, (ssize_t)n_bytes);
+    if (!exchange->is_head && n_bytes > 0) {
+        evbuffer_add(connection->out, body, n_bytes);
+        exchange->sent_bytes = n_bytes;
+    }
+    end_exchange(connection);
+}
+
+void ln_response_begin(ln_exchange *exchange, int status, const char *type) {
+    put_head(of(exchange), status, type, -1);
+}
+
+bool ln_response_write(ln_exchange *exchange, const void *bytes, size_t n_bytes) {
+    ln_connection *connection = of(exchange);
+    if (connection->state == LN_CONNECTION_DOOMED)
+        return false;
+    if (n_bytes == 0 || exchange->is_head)
+        return true;
+    if (evbuffer_get_length(connection->out) + n_bytes > connection->set->limits.max_unread_bytes) {
+        ln_connection_doom(connection); /* the client does not read */
+        return false;
+    }
+    ln_output_put_part(connection, bytes, n_bytes);
+    exchange->sent_bytes += n_bytes;
+    if (!event_pending(connection->write_event, EV_WRITE, NULL))
+        ln_output_flush(connection);
+    return connection->state != LN_CONNECTION_DOOMED;
+}
+
+void ln_response_end(ln_exchange *exchange) {
+    ln_connection *connection = of(exchange);
+    if (connection->is_chunked && !exchange->is_head)
+        evbuffer_add(connection->out, "0\r\n\r\n", 5);
+    end_exchange(connection);
+}

@@ -1,11 +1,11 @@
-/* The server's log: a line per exchange and about its own life, plain or as JSON. */
+#include "server/log.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "server/json_out.h"
-#include "server/state.h"
+#include "server/json/out.h"
 
 typedef struct log_time {
     char text[40];
@@ -22,15 +22,15 @@ static log_time time_text(void) {
     return text;
 }
 
-static void emit(const ln_server *server, ln_strbuf *line) {
+static void emit(const ln_log *log, ln_strbuf *line) {
     ln_strbuf_putc(line, '\n');
     if (!line->failed)
-        server->options.log(server->options.log_user, line->data, line->len);
+        log->write(log->user, line->data, line->len);
     ln_strbuf_free(line);
 }
 
-void ln_server_log(const ln_server *server, const char *format, ...) {
-    if (server->options.log == NULL)
+void ln_log_message(const ln_log *log, const char *format, ...) {
+    if (log->write == NULL)
         return;
     char message[1200];
     va_list arguments;
@@ -39,14 +39,14 @@ void ln_server_log(const ln_server *server, const char *format, ...) {
     va_end(arguments);
     ln_strbuf line;
     ln_strbuf_init(&line);
-    if (server->options.logs_json) {
+    if (log->as_json) {
         ln_strbuf_printf(&line, "{\"time\":\"%s\",\"message\":", time_text().text);
         ln_json_put_text(&line, message);
         ln_strbuf_putc(&line, '}');
     } else {
         ln_strbuf_printf(&line, "%s %s", time_text().text, message);
     }
-    emit(server, &line);
+    emit(log, &line);
 }
 
 static void put_json(ln_strbuf *line, const ln_exchange *exchange, double ms) {
@@ -65,13 +65,13 @@ static void put_json(ln_strbuf *line, const ln_exchange *exchange, double ms) {
                      exchange->n_output_tokens, exchange->was_cut ? "true" : "false");
 }
 
-void ln_server_log_access(const ln_server *server, const ln_exchange *exchange) {
-    if (server->options.log == NULL)
+void ln_log_exchange(const ln_log *log, const ln_exchange *exchange) {
+    if (log->write == NULL)
         return;
     double ms = (double)(ln_clock_ns() - exchange->begin_ns) / 1e6;
     ln_strbuf line;
     ln_strbuf_init(&line);
-    if (server->options.logs_json) {
+    if (log->as_json) {
         put_json(&line, exchange, ms);
     } else {
         ln_strbuf_printf(&line, "%s %s %s \"%s %.512s\" %d %zu bytes %.1f ms", time_text().text,
@@ -85,5 +85,5 @@ void ln_server_log_access(const ln_server *server, const ln_exchange *exchange) 
         if (exchange->was_cut)
             ln_strbuf_puts(&line, ", cut: the client went or did not read");
     }
-    emit(server, &line);
+    emit(log, &line);
 }

@@ -36,7 +36,7 @@ typedef struct ln_exchange {
     bool was_cut;                            /* the client went, or did not read */
     bool is_late;                            /* it came while the server drains */
     const void *route;                       /* the hooks', as are these: */
-    void *job, *generation;                  /* what works on the response */
+    void *task, *generation;                 /* what works on the response */
     size_t n_prompt_tokens, n_output_tokens; /* for the log */
 } ln_exchange;
 

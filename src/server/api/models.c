@@ -1,0 +1,57 @@
+/* /v1/models: the model that is served. */
+#include <string.h>
+
+#include "server/api/routes.h"
+#include "server/json/out.h"
+#include "server/json/reply.h"
+
+static int hex_digit(char c) {
+    const char *digits = "0123456789abcdef", *found = c != '\0' ? strchr(digits, c | 32) : NULL;
+    return found != NULL ? (int)(found - digits) : -1;
+}
+
+/* Whether a part of a path stands for the name, with %XX for some of its bytes. */
+static bool is_encoded(const char *part, const char *name) {
+    for (; *part != '\0' && *name != '\0'; name++) {
+        int high = *part == '%' ? hex_digit(part[1]) : -1;
+        int low = high >= 0 ? hex_digit(part[2]) : -1;
+        char byte = low >= 0 ? (char)(high << 4 | low) : *part;
+        if (byte != *name)
+            return false;
+        part += low >= 0 ? 3 : 1;
+    }
+    return *part == *name;
+}
+
+static void put_model(ln_strbuf *out, const ln_served_model *served) {
+    ln_strbuf_puts(out, "{\"id\":");
+    ln_json_put_text(out, served->name);
+    ln_strbuf_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"linnet\"",
+                     (long long)served->created_s);
+    ln_strbuf_printf(out, ",\"max_model_len\":%zu}", served->ctx_tokens);
+}
+
+void ln_endpoint_models(ln_context *context, ln_exchange *exchange) {
+    ln_strbuf *out = &context->scratch;
+    ln_strbuf_clear(out);
+    ln_strbuf_puts(out, "{\"object\":\"list\",\"data\":[");
+    put_model(out, &context->served);
+    ln_strbuf_puts(out, "]}");
+    ln_reply_json(exchange, out);
+}
+
+void ln_endpoint_model(ln_context *context, ln_exchange *exchange) {
+    const ln_served_model *served = &context->served;
+    const char *name = exchange->path + strlen("/v1/models/");
+    if (!is_encoded(name, served->name)) {
+        ln_api_error error = {0};
+        ln_api_fail(&error, 404, "model", "there is no model '%.128s'; this server has '%.128s'",
+                    name, served->name);
+        error.code = "model_not_found";
+        ln_reply_error(exchange, &error);
+        return;
+    }
+    ln_strbuf_clear(&context->scratch);
+    put_model(&context->scratch, served);
+    ln_reply_json(exchange, &context->scratch);
+}

@@ -1,0 +1,89 @@
+/* /tokenize and /detokenize: text to token ids, and back. */
+#include <stdlib.h>
+
+#include "server/api/routes.h"
+#include "server/api_task.h"
+#include "server/generation/token_ids.h"
+#include "server/json/out.h"
+
+/* Ids, which are not negative, with commas between them: millions, at times. */
+static void put_ids(ln_strbuf *out, const int32_t *ids, size_t n_ids) {
+    char text[16];
+    for (size_t i = 0; i < n_ids; i++) {
+        char *begin = text + sizeof text;
+        uint32_t rest = (uint32_t)ids[i];
+        do
+            *--begin = (char)('0' + rest % 10);
+        while ((rest /= 10) > 0);
+        if (i > 0)
+            *--begin = ',';
+        ln_strbuf_append(out, begin, (size_t)(text + sizeof text - begin));
+    }
+}
+
+static bool tokenize(ln_api_task *task, const ln_fields *fields) {
+    static const char *const known[] = {"model",         "prompt", "content", "add_special_tokens",
+                                        "parse_special", NULL};
+    bool adds_special = true, parses_special = true;
+    const char *name = ln_fields_get(fields, "content") != NULL ? "content" : "prompt";
+    const json_t *text = ln_fields_get(fields, name);
+    if (!ln_fields_only(fields, known) || !ln_api_task_check_model(task, fields) ||
+        !ln_fields_bool(fields, "add_special_tokens", &adds_special) ||
+        !ln_fields_bool(fields, "parse_special", &parses_special))
+        return false;
+    if (*name == 'c' && ln_fields_get(fields, "prompt") != NULL)
+        return ln_api_fail(&task->error, 400, name, "content and prompt exclude each other");
+    if (!json_is_string(text))
+        return ln_api_fail(&task->error, 400, name, "%s is missing or not a string", name);
+    int32_t *ids;
+    size_t n_ids;
+    linnet_error err = {0};
+    if (linnet_model_encode(task->context->served.model, json_string_value(text),
+                            json_string_length(text), adds_special, parses_special, &ids, &n_ids,
+                            &err) != LINNET_OK)
+        return ln_api_fail_with(&task->error, &err, "prompt");
+    ln_strbuf_printf(&task->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", n_ids,
+                     task->context->served.ctx_tokens);
+    put_ids(&task->reply, ids, n_ids);
+    ln_strbuf_puts(&task->reply, "]}");
+    linnet_free(ids);
+    return true;
+}
+
+static bool detokenize(ln_api_task *task, const ln_fields *fields) {
+    static const char *const known[] = {"model", "tokens", "skip_special_tokens", NULL};
+    bool skips_special = false;
+    const json_t *tokens = ln_fields_get(fields, "tokens");
+    if (!ln_fields_only(fields, known) || !ln_api_task_check_model(task, fields) ||
+        !ln_fields_bool(fields, "skip_special_tokens", &skips_special))
+        return false;
+    if (!json_is_array(tokens))
+        return ln_api_fail(&task->error, 400, "tokens", "tokens is missing or not a list of ids");
+    int32_t *ids = NULL;
+    size_t n_ids, n_bytes;
+    char *text = NULL;
+    linnet_error err = {0};
+    bool done =
+        ln_api_read_ids(tokens, &task->context->served.info, "tokens", &ids, &n_ids, &task->error);
+    if (done && linnet_model_decode(task->context->served.model, ids, n_ids, !skips_special, &text,
+                                    &n_bytes, &err) != LINNET_OK)
+        done = ln_api_fail_with(&task->error, &err, "tokens");
+    if (done) {
+        ln_strbuf_puts(&task->reply, "{\"prompt\":");
+        ln_json_put_string(&task->reply, text, n_bytes);
+        ln_strbuf_putc(&task->reply, '}');
+    }
+    free(ids);
+    linnet_free(text);
+    return done;
+}
+
+void ln_endpoint_tokenize(ln_context *context, ln_exchange *exchange) {
+    static const ln_api_work work = {.read = tokenize, .answer = ln_api_task_reply};
+    ln_api_task_push(context, exchange, &work);
+}
+
+void ln_endpoint_detokenize(ln_context *context, ln_exchange *exchange) {
+    static const ln_api_work work = {.read = detokenize, .answer = ln_api_task_reply};
+    ln_api_task_push(context, exchange, &work);
+}

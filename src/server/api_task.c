@@ -1,0 +1,137 @@
+#include "server/api_task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "server/json/reply.h"
+
+enum { MAX_TASKS = 4096 };
+
+/* The pool's task is the first member. */
+static ln_api_task *of(ln_task *task) {
+    return (ln_api_task *)(void *)task;
+}
+
+void ln_api_task_free(ln_api_task *task) {
+    if (task == NULL)
+        return;
+    for (size_t i = 0; i < task->n_runs; i++)
+        linnet_request_close(task->runs[i].request);
+    free(task->runs);
+    ln_admission_release(&task->context->admission, task->n_reserved);
+    ln_generation_request_free(&task->request);
+    ln_strbuf_free(&task->body);
+    ln_strbuf_free(&task->reply);
+    free(task);
+}
+
+void ln_api_task_cancel(ln_api_task *task) {
+    task->exchange = NULL;
+    atomic_store(&task->task.is_cancelled, true);
+}
+
+bool ln_api_task_check_model(ln_api_task *task, const ln_fields *fields) {
+    const char *name = NULL, *served = task->context->served.name;
+    if (!ln_fields_text(fields, "model", &name))
+        return false;
+    if (name == NULL || strcmp(name, served) == 0)
+        return true;
+    ln_api_fail(fields->error, 404, "model", "there is no model '%.128s'; this server has '%.128s'",
+                name, served);
+    fields->error->code = "model_not_found";
+    return false;
+}
+
+static void count_refusal(ln_context *context, const ln_api_error *error) {
+    if (error->status != 429)
+        return;
+    context->metrics.n_refused++;
+    context->rests = true;
+}
+
+/* ---- what the pool calls ----------------------------------------------------------------- */
+
+static void run(ln_task *pool_task) {
+    ln_api_task *task = of(pool_task);
+    json_t *root = ln_fields_parse(task->body.data, task->body.len, &task->error);
+    const ln_fields fields = {root, "", &task->error};
+    if (root != NULL && task->work->read(task, &fields) && task->reply.failed)
+        ln_api_fail(&task->error, 503, NULL, "out of memory");
+    json_decref(root);
+    task->request.options.n_stop =
+        0; /* its strings were the root's; what is submitted has copies */
+    ln_strbuf_free(&task->body);
+}
+
+static void finish(ln_task *pool_task) {
+    ln_api_task *task = of(pool_task);
+    ln_exchange *exchange = task->exchange;
+    if (exchange == NULL) { /* the client has gone meanwhile */
+        ln_api_task_free(task);
+        return;
+    }
+    exchange->task = NULL;
+    if (task->context->shutdown.is_cut_off)
+        ln_api_fail(&task->error, 503, NULL, "the server ends");
+    if (task->error.status == 0) {
+        task->work->answer(task);
+        return;
+    }
+    count_refusal(task->context, &task->error);
+    ln_reply_error(exchange, &task->error);
+    ln_api_task_free(task);
+}
+
+static void discard(ln_task *task) {
+    ln_api_task_free(of(task));
+}
+
+void ln_api_task_reply(ln_api_task *task) {
+    ln_reply_json(task->exchange, &task->reply);
+    ln_api_task_free(task);
+}
+
+/* ---- pushing ----------------------------------------------------------------------------- */
+
+/* Takes the exchange's body; NULL when memory is out. */
+static ln_api_task *create(ln_context *context, ln_exchange *exchange, const ln_api_work *work) {
+    ln_api_task *task = calloc(1, sizeof *task);
+    if (task == NULL)
+        return NULL;
+    task->task = (ln_task){.run = run, .finish = finish, .discard = discard};
+    atomic_init(&task->task.is_cancelled, false);
+    task->context = context;
+    task->exchange = exchange;
+    task->work = work;
+    task->begin_ns = ln_clock_ns();
+    task->n_reserved = work->generates;
+    task->body = exchange->body;
+    ln_strbuf_init(&exchange->body);
+    ln_strbuf_init(&task->reply);
+    return task;
+}
+
+void ln_api_task_push(ln_context *context, ln_exchange *exchange, const ln_api_work *work) {
+    ln_api_error error = {0};
+    if (exchange->is_late)
+        ln_api_fail(&error, 503, NULL, "the server is about to end");
+    else if (context->pool.n_tasks >= MAX_TASKS)
+        ln_api_fail(&error, 429, NULL, "the server is busy: %d requests are being read", MAX_TASKS);
+    if (error.status == 0 && work->generates)
+        ln_admission_take(&context->admission, 0, 1, NULL, &error);
+    if (error.status != 0) {
+        count_refusal(context, &error);
+        ln_reply_error(exchange, &error);
+        return;
+    }
+    ln_api_task *task = create(context, exchange, work);
+    if (task == NULL) {
+        ln_admission_release(&context->admission, work->generates);
+        ln_api_fail(&error, 503, NULL, "out of memory");
+        ln_reply_error(exchange, &error);
+        return;
+    }
+    exchange->task = task;
+    ln_worker_pool_push(&context->pool, &task->task);
+}

@@ -1,0 +1,50 @@
+/* The work that the body of a request makes: parsed by a worker, answered by the server's thread.
+ * While a worker has it, the server's thread touches `exchange` and the task's is_cancelled only,
+ * and the worker everything else. */
+#ifndef LN_SERVER_API_TASK_H
+#define LN_SERVER_API_TASK_H
+
+#include "server/context.h"
+#include "server/generation/prompt_run.h"
+#include "server/generation/request.h"
+#include "server/json/fields.h"
+
+typedef struct ln_api_task ln_api_task;
+
+/* What an endpoint does with a body. */
+typedef struct ln_api_work {
+    ln_api_kind kind;
+    bool generates; /* a sequence at least: there must be room for it */
+    /* On a worker: fills the reply, or submits the task's runs; or false with the error set. */
+    bool (*read)(ln_api_task *task, const ln_fields *fields);
+    /* On the server's thread, unless read failed; takes the task. */
+    void (*answer)(ln_api_task *task);
+} ln_api_work;
+
+struct ln_api_task {
+    ln_task task; /* first: a task of the pool is this one */
+    ln_context *context;
+    ln_exchange *exchange; /* the server thread's; NULL: the client is gone */
+    const ln_api_work *work;
+    uint64_t begin_ns; /* of ln_clock_ns */
+    ln_strbuf body;
+    size_t n_reserved; /* sequences that were admitted for it */
+    ln_api_error error;
+    ln_strbuf reply;
+    ln_generation_request request;
+    ln_prompt_run *runs; /* [n_runs], one per prompt; owned */
+    size_t n_runs;
+};
+
+/* Takes the exchange's body to a worker, unless there is no room, which is the answer then. */
+void ln_api_task_push(ln_context *context, ln_exchange *exchange, const ln_api_work *work);
+void ln_api_task_free(ln_api_task *task); /* closes its requests; NULL is fine */
+/* The client has gone: nobody waits for the answer. */
+void ln_api_task_cancel(ln_api_task *task);
+
+/* For `answer`: sends what `read` wrote. */
+void ln_api_task_reply(ln_api_task *task);
+/* For `read`: whether the field "model" names the one that is served. */
+bool ln_api_task_check_model(ln_api_task *task, const ln_fields *fields);
+
+#endif

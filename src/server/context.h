@@ -1,0 +1,26 @@
+/* What the handlers of requests work with: the parts of the server, each of which says in its own
+ * header who may use it from which thread. */
+#ifndef LN_SERVER_CONTEXT_H
+#define LN_SERVER_CONTEXT_H
+
+#include "server/admission.h"
+#include "server/health.h"
+#include "server/metrics.h"
+#include "server/served_model.h"
+#include "server/shutdown.h"
+#include "server/worker_pool.h"
+
+typedef struct ln_context {
+    ln_served_model served;
+    ln_admission admission;
+    ln_worker_pool pool;
+    ln_metrics metrics;
+    ln_health health;
+    ln_shutdown shutdown;
+    ln_listener *listener;
+    struct ln_generations *generations; /* generation/generation.h */
+    bool rests;        /* this turn of the event loop refused a request for want of room */
+    ln_strbuf scratch; /* of the server's thread: what is being rendered */
+} ln_context;
+
+#endif

@@ -1,0 +1,44 @@
+/* A chat's answer, taken apart as it comes: content, reasoning, calls of tools; and its JSON. */
+#ifndef LN_SERVER_GENERATION_CHAT_ANSWER_H
+#define LN_SERVER_GENERATION_CHAT_ANSWER_H
+
+#include "server/generation/request.h"
+#include "text/chat/chat_text.h"
+
+/* A call, and what of it was not shown yet. */
+typedef struct ln_chat_answer_call {
+    ln_strbuf name, arguments;
+    bool is_shown; /* in a chunk, with its name */
+} ln_chat_answer_call;
+
+typedef struct ln_chat_answer {
+    ln_chat_text parser;
+    ln_strbuf *content; /* the choice's text */
+    ln_strbuf reasoning;
+    ln_chat_answer_call *calls; /* [n_calls] of [capacity], owned */
+    size_t n_calls, capacity;
+    size_t n_shown; /* calls that were shown with all of their arguments */
+    const ln_generation_request *request;
+    size_t n_reasoning_tokens;
+    bool failed; /* memory ran out */
+} ln_chat_answer;
+
+/* `answer` keeps its place until it is freed; zeroed ones may be freed. */
+void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *request,
+                         ln_strbuf *content);
+void ln_chat_answer_free(ln_chat_answer *answer);
+
+void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_bytes);
+void ln_chat_answer_finish(ln_chat_answer *answer); /* there is no more text */
+
+/* Something beside content waits to be shown. */
+bool ln_chat_answer_is_pending(const ln_chat_answer *answer);
+
+/* The members of a message, or of a delta, which shows what was not shown. `id` of the whole
+ * completion and `choice` make the ids of calls. */
+void ln_chat_answer_put_message(const ln_chat_answer *answer, const char *id, uint32_t choice,
+                                ln_strbuf *out);
+void ln_chat_answer_put_delta(ln_chat_answer *answer, const char *id, uint32_t choice,
+                              ln_strbuf *out);
+
+#endif

@@ -1,0 +1,124 @@
+#include "server/generation/chat_tools.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/generation/structured_output.h"
+
+enum { MAX_TOOLS = 128, MAX_NAME = 64 };
+
+/* A name that stands in every syntax of calls as it is. */
+static bool is_name(const json_t *name) {
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    const char *text = json_string_value(name);
+    size_t n_bytes = json_string_length(name);
+    return n_bytes > 0 && n_bytes <= MAX_NAME && strspn(text, allowed) == n_bytes;
+}
+
+static bool is_word(const json_t *value, const char *word) {
+    return json_is_string(value) && strcmp(json_string_value(value), word) == 0;
+}
+
+static bool check_tool(const json_t *tool, size_t index, ln_api_error *error) {
+    const json_t *function = json_object_get(tool, "function");
+    const json_t *parameters = json_object_get(function, "parameters");
+    const json_t *description = json_object_get(function, "description");
+    const json_t *strict = json_object_get(function, "strict");
+    char param[96];
+    snprintf(param, sizeof param, "tools[%zu]", index);
+    if (!is_word(json_object_get(tool, "type"), "function") || !json_is_object(function))
+        return ln_api_fail(error, 400, param, "%s is not of type function", param);
+    if (!is_name(json_object_get(function, "name")))
+        return ln_api_fail(error, 400, param,
+                           "%s: the name is not 1 to %d letters, digits, '_', '-' and '.'", param,
+                           MAX_NAME);
+    if (parameters != NULL && !json_is_object(parameters) && !json_is_null(parameters))
+        return ln_api_fail(error, 400, param, "%s: parameters is not an object", param);
+    if (description != NULL && !json_is_string(description) && !json_is_null(description))
+        return ln_api_fail(error, 400, param, "%s: description is not a string", param);
+    if (strict != NULL && !json_is_boolean(strict) && !json_is_null(strict))
+        return ln_api_fail(error, 400, param, "%s: strict is not true or false", param);
+    return true;
+}
+
+static bool check_tools(const json_t *tools, ln_api_error *error) {
+    size_t index;
+    json_t *tool;
+    if (!json_is_array(tools) || json_array_size(tools) > MAX_TOOLS)
+        return ln_api_fail(error, 400, "tools", "tools is not a list of at most %d tools",
+                           MAX_TOOLS);
+    json_array_foreach(tools, index, tool) {
+        if (!check_tool(tool, index, error))
+            return false;
+    }
+    return true;
+}
+
+static bool has_tool(const json_t *tools, const char *name) {
+    size_t index;
+    json_t *tool;
+    json_array_foreach(tools, index, tool) {
+        if (is_word(json_object_get(json_object_get(tool, "function"), "name"), name))
+            return true;
+    }
+    return false;
+}
+
+/* {"type": "function", "function": {"name": ...}} */
+static bool read_named(const json_t *choice, ln_api_tools *tools, ln_api_error *error) {
+    const json_t *name = json_object_get(json_object_get(choice, "function"), "name");
+    if (!is_word(json_object_get(choice, "type"), "function") || !is_name(name))
+        return ln_api_fail(error, 400, "tool_choice",
+                           "tool_choice is not of type function with a function's name");
+    if (!has_tool(tools->list, json_string_value(name)))
+        return ln_api_fail(error, 400, "tool_choice", "tool_choice: tools has no function '%s'",
+                           json_string_value(name));
+    tools->must_call = true;
+    tools->name = json_string_value(name);
+    return true;
+}
+
+bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools) {
+    const json_t *choice = ln_fields_get(fields, "tool_choice");
+    *tools = (ln_api_tools){.list = ln_fields_get(fields, "tools"), .many = true};
+    if (!ln_fields_bool(fields, "parallel_tool_calls", &tools->many) ||
+        (tools->list != NULL && !check_tools(tools->list, fields->error)))
+        return false;
+    if (json_array_size(tools->list) == 0)
+        tools->list = NULL;
+    if (is_word(choice, "none"))
+        tools->list = NULL; /* the template does not see them */
+    if (choice == NULL || is_word(choice, "none"))
+        return true;
+    if (tools->list == NULL)
+        return ln_api_fail(fields->error, 400, "tool_choice", "tool_choice needs tools");
+    tools->must_call = is_word(choice, "required");
+    if (tools->must_call || is_word(choice, "auto"))
+        return true;
+    if (json_is_object(choice))
+        return read_named(choice, tools, fields->error);
+    return ln_api_fail(fields->error, 400, "tool_choice",
+                       "tool_choice is not none, auto, required or a named function");
+}
+
+bool ln_api_require_calls(const ln_api_tools *tools, ln_generation_request *request,
+                          ln_api_error *error) {
+    linnet_request_options *options = &request->options;
+    if (options->grammar_kind != LINNET_GRAMMAR_NONE &&
+        strncmp(request->grammar_param, "response_format", strlen("response_format")) != 0)
+        return ln_api_fail(error, 400, "tool_choice", "tool_choice and %s exclude each other",
+                           request->grammar_param);
+    /* response_format is about content, of which there will be none */
+    ln_api_clear_grammar(request);
+    json_t *source = json_pack("{s:O, s:s, s:b}", "tools", tools->list, "syntax",
+                               ln_tool_syntax_name(request->syntax), "parallel",
+                               tools->many && tools->name == NULL);
+    if (source != NULL && tools->name != NULL)
+        json_object_set_new(source, "name", json_string(tools->name));
+    bool done = source != NULL
+                    ? ln_api_set_grammar(request, LINNET_GRAMMAR_TOOLS, source, "tools", error)
+                    : ln_api_fail(error, 503, NULL, "out of memory");
+    json_decref(source);
+    return done;
+}

@@ -1,0 +1,21 @@
+/* Tools of a chat: what may be called, and whether it must be. */
+#ifndef LN_SERVER_GENERATION_CHAT_TOOLS_H
+#define LN_SERVER_GENERATION_CHAT_TOOLS_H
+
+#include "server/generation/request.h"
+#include "server/json/fields.h"
+
+typedef struct ln_api_tools {
+    const json_t *list; /* the body's; NULL: none that the model may see */
+    const char *name;   /* of the one that must be called, the body's; NULL: any */
+    bool must_call;
+    bool many; /* more than one call in an answer */
+} ln_api_tools;
+
+/* Reads tools, tool_choice and parallel_tool_calls. */
+bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools);
+/* The answer must be calls in the request's syntax. */
+bool ln_api_require_calls(const ln_api_tools *tools, ln_generation_request *request,
+                          ln_api_error *error);
+
+#endif

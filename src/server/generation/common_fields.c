@@ -1,0 +1,233 @@
+#include "server/generation/common_fields.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "server/generation/structured_output.h"
+#include "server/generation/token_ids.h"
+
+/* ---- numbers ---------------------------------------------------------------------------- */
+
+typedef struct number_field {
+    const char *name;
+    double min, max;
+    size_t offset; /* in linnet_sampling */
+} number_field;
+
+#define FLOAT_FIELD(name, min, max, member)                                                        \
+    { name, min, max, offsetof(linnet_sampling, member) }
+
+static const number_field number_fields[] = {
+    FLOAT_FIELD("temperature", 0, 2, temperature),
+    FLOAT_FIELD("top_p", 0, 1, top_p),
+    FLOAT_FIELD("min_p", 0, 1, min_p),
+    FLOAT_FIELD("presence_penalty", -2, 2, presence_penalty),
+    FLOAT_FIELD("frequency_penalty", -2, 2, frequency_penalty),
+    FLOAT_FIELD("repetition_penalty", 0.01, 10, repeat_penalty),
+    FLOAT_FIELD("typical_p", 0, 1, typical_p),
+    FLOAT_FIELD("top_n_sigma", 0, 100, top_n_sigma),
+    FLOAT_FIELD("xtc_probability", 0, 1, xtc_probability),
+    FLOAT_FIELD("xtc_threshold", 0, 1, xtc_threshold),
+    FLOAT_FIELD("dry_multiplier", 0, 100, dry_multiplier),
+    FLOAT_FIELD("dry_base", 1, 100, dry_base),
+    FLOAT_FIELD("mirostat_tau", 0, 100, mirostat_tau),
+    FLOAT_FIELD("mirostat_eta", 0, 1, mirostat_eta),
+};
+
+static uint64_t random_seed(void) {
+    uint32_t seed;
+    return getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed ? seed : (uint64_t)time(NULL);
+}
+
+static bool read_sampling(const ln_fields *fields, linnet_sampling *sampling) {
+    for (size_t i = 0; i < sizeof number_fields / sizeof *number_fields; i++) {
+        const number_field *field = &number_fields[i];
+        float *out = (float *)(void *)((char *)sampling + field->offset);
+        ln_fields_number(fields, field->name, field->min, field->max, out);
+    }
+    int64_t top_k = 0, seed = -1, last_n = INT32_MAX, dry_length = sampling->dry_allowed_length;
+    ln_fields_integer(fields, "top_k", -1, INT32_MAX, &top_k);
+    ln_fields_integer(fields, "seed", 0, INT64_MAX, &seed);
+    ln_fields_integer(fields, "repeat_last_n", 0, INT32_MAX, &last_n);
+    ln_fields_integer(fields, "dry_allowed_length", 1, 1 << 20, &dry_length);
+    sampling->top_k = top_k > 0 ? (int32_t)top_k : 0;
+    sampling->seed = seed >= 0 ? (uint64_t)seed : random_seed();
+    sampling->repeat_last_n = (int32_t)last_n;
+    sampling->dry_allowed_length = (int32_t)dry_length;
+    if (sampling->top_p <= 0)
+        return ln_api_fail(fields->error, 400, "top_p", "top_p is not above 0");
+    return fields->error->status == 0;
+}
+
+/* ---- lists ------------------------------------------------------------------------------ */
+
+static bool take_stop(const json_t *value, ln_generation_request *request, ln_api_error *error) {
+    const char *text = json_string_value(value);
+    size_t n_bytes = json_string_length(value);
+    if (text == NULL || n_bytes == 0 || n_bytes > 1024 || strlen(text) != n_bytes)
+        return ln_api_fail(
+            error, 400, "stop",
+            "stop is not a string of 1 to 1024 bytes without NUL, or a list of them");
+    request->stop[request->options.n_stop++] = text;
+    return true;
+}
+
+static bool read_stop(const ln_fields *fields, ln_generation_request *request) {
+    const json_t *value = ln_fields_get(fields, "stop");
+    if (value == NULL || fields->error->status != 0)
+        return fields->error->status == 0;
+    size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    if (count > LN_API_MAX_STOPS)
+        return ln_api_fail(fields->error, 400, "stop", "stop has more than %d strings",
+                           LN_API_MAX_STOPS);
+    request->stop = calloc(count + 1, sizeof *request->stop);
+    if (request->stop == NULL)
+        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+    request->options.stop = request->stop;
+    for (size_t i = 0; i < count; i++)
+        if (!take_stop(json_is_array(value) ? json_array_get(value, i) : value, request,
+                       fields->error))
+            return false;
+    return true;
+}
+
+static bool read_stop_ids(const ln_fields *fields, const linnet_model_info *info,
+                          ln_generation_request *request) {
+    enum { MAX_STOP_IDS = 1024 };
+    const json_t *value = ln_fields_get(fields, "stop_token_ids");
+    if (value == NULL || fields->error->status != 0)
+        return fields->error->status == 0;
+    if (!json_is_array(value) || json_array_size(value) > MAX_STOP_IDS)
+        return ln_api_fail(fields->error, 400, "stop_token_ids",
+                           "stop_token_ids is not a list of at most %d ids", MAX_STOP_IDS);
+    if (!ln_api_read_ids(value, info, "stop_token_ids", &request->stop_ids,
+                         &request->options.n_stop_ids, fields->error))
+        return false;
+    request->options.stop_ids = request->stop_ids;
+    return true;
+}
+
+/* {"id": bias}; -100 is never, as clients use it. */
+static bool read_logit_bias(const ln_fields *fields, const linnet_model_info *info,
+                            ln_generation_request *request) {
+    enum { MAX_BIASES = 1024 };
+    const char *key;
+    json_t *value, *object = ln_fields_get(fields, "logit_bias");
+    if (object == NULL || fields->error->status != 0)
+        return fields->error->status == 0;
+    if (!json_is_object(object) || json_object_size(object) > MAX_BIASES)
+        return ln_api_fail(fields->error, 400, "logit_bias",
+                           "logit_bias is not an object of at most %d ids", MAX_BIASES);
+    request->logit_bias = calloc(json_object_size(object) + 1, sizeof *request->logit_bias);
+    if (request->logit_bias == NULL)
+        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+    request->options.logit_bias = request->logit_bias;
+    json_object_foreach(object, key, value) {
+        bool is_id = strspn(key, "0123456789") == strlen(key) && *key && (*key != '0' || !key[1]);
+        long id = is_id ? strtol(key, NULL, 10) : -1;
+        double bias = json_is_number(value) ? json_number_value(value) : NAN;
+        if (id < 0 || id >= info->n_vocab)
+            return ln_api_fail(fields->error, 400, "logit_bias",
+                               "logit_bias: '%.32s' is no token id from 0 to %d", key,
+                               (int)info->n_vocab - 1);
+        if (!(bias >= -100 && bias <= 100))
+            return ln_api_fail(fields->error, 400, "logit_bias",
+                               "logit_bias: the bias of %ld is not a number from -100 to 100", id);
+        request->logit_bias[request->options.n_logit_bias++] =
+            (linnet_logit_bias){(int32_t)id, bias <= -100 ? -INFINITY : (float)bias};
+    }
+    return true;
+}
+
+/* ---- the rest --------------------------------------------------------------------------- */
+
+static bool read_stream(const ln_fields *fields, ln_generation_request *request) {
+    ln_fields_bool(fields, "stream", &request->streams);
+    json_t *value = ln_fields_get(fields, "stream_options");
+    if (value == NULL || fields->error->status != 0)
+        return fields->error->status == 0;
+    static const char *const known[] = {"include_usage", "include_obfuscation",
+                                        "continuous_usage_stats=false", NULL};
+    if (!json_is_object(value))
+        return ln_api_fail(fields->error, 400, "stream_options", "stream_options is no object");
+    if (!request->streams)
+        return ln_api_fail(fields->error, 400, "stream_options",
+                           "stream_options needs stream to be true");
+    const ln_fields inner = {value, "stream_options.", fields->error};
+    return ln_fields_only(&inner, known) &&
+           ln_fields_bool(&inner, "include_usage", &request->includes_usage);
+}
+
+/* How many outputs, which share the prompt, and in what company. */
+static bool read_group(const ln_fields *fields, ln_generation_request *request) {
+    int64_t n = 1, best_of = 0, priority = 0;
+    if (!ln_fields_integer(fields, "n", 1, LN_API_MAX_CHOICES, &n) ||
+        !ln_fields_integer(fields, "best_of", 1, LN_API_MAX_CHOICES, &best_of) ||
+        !ln_fields_integer(fields, "priority", INT32_MIN, INT32_MAX, &priority) ||
+        !ln_fields_text(fields, "cache_salt", &request->options.cache_salt))
+        return false;
+    if (best_of > 0 && best_of < n)
+        return ln_api_fail(fields->error, 400, "best_of", "best_of is less than n");
+    if (best_of > n && request->streams)
+        return ln_api_fail(fields->error, 400, "best_of", "best_of above n cannot be streamed");
+    const char *salt = request->options.cache_salt;
+    if (salt != NULL && (*salt == '\0' || strlen(salt) > 256))
+        return ln_api_fail(fields->error, 400, "cache_salt", "cache_salt is not 1 to 256 bytes");
+    request->n = (size_t)n;
+    request->options.n = (uint32_t)n;
+    request->options.best_of = best_of > n ? (uint32_t)best_of : 0;
+    request->options.priority = (int32_t)priority;
+    return true;
+}
+
+/* What means nothing here has its type nevertheless. */
+static bool check_unused(const ln_fields *fields) {
+    static const char *const texts[] = {"user", "service_tier", "safety_identifier",
+                                        "prompt_cache_key"};
+    const json_t *metadata = ln_fields_get(fields, "metadata");
+    const char *text;
+    bool flag;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        ln_fields_text(fields, texts[i], &text);
+    ln_fields_bool(fields, "store", &flag);
+    if (metadata != NULL && !json_is_object(metadata))
+        ln_api_fail(fields->error, 400, "metadata", "metadata is not an object");
+    return fields->error->status == 0;
+}
+
+bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
+                        ln_generation_request *request) {
+    linnet_request_options *options = &request->options;
+    linnet_request_options_init(options);
+    options->sampling.temperature = 1; /* OpenAI's defaults */
+    options->sampling.top_p = 1;
+    request->n = 1;
+    int64_t min_tokens = 0;
+    bool skips_special = true;
+    check_unused(fields);
+    read_sampling(fields, &options->sampling);
+    read_stream(fields, request);
+    read_group(fields, request);
+    read_stop(fields, request);
+    read_stop_ids(fields, info, request);
+    read_logit_bias(fields, info, request);
+    ln_api_read_grammar(fields, request);
+    ln_fields_integer(fields, "min_tokens", 0, INT32_MAX, &min_tokens);
+    ln_fields_bool(fields, "ignore_eos", &options->ignore_eos);
+    ln_fields_bool(fields, "skip_special_tokens", &skips_special);
+    options->min_tokens = (size_t)min_tokens;
+    options->keep_special = !skips_special;
+    return fields->error->status == 0;
+}
+
+bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error) {
+    if (options->max_tokens == 0 || options->min_tokens <= options->max_tokens)
+        return true;
+    return ln_api_fail(error, 400, "min_tokens", "min_tokens is %zu and max_tokens %zu",
+                       options->min_tokens, options->max_tokens);
+}

@@ -1,0 +1,29 @@
+/* The fields that completions and chats share. */
+#ifndef LN_SERVER_GENERATION_COMMON_FIELDS_H
+#define LN_SERVER_GENERATION_COMMON_FIELDS_H
+
+#include "server/generation/request.h"
+#include "server/json/fields.h"
+
+/* The fields that ln_api_read_common reads, those that mean nothing here, and what vLLM's clients
+ * send although it changes nothing. */
+#define LN_API_COMMON_FIELDS                                                                       \
+    "model", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty",    \
+        "repetition_penalty", "repeat_last_n", "typical_p", "top_n_sigma", "xtc_probability",      \
+        "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "mirostat_tau",       \
+        "mirostat_eta", "seed", "n", "priority", "cache_salt", "stream", "stream_options", "stop", \
+        "stop_token_ids", "logit_bias", "min_tokens", "ignore_eos", "skip_special_tokens", "user", \
+        "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",              \
+        "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",   \
+        "guided_grammar", "grammar", "json_schema", "use_beam_search=false", "length_penalty=1",   \
+        "length_penalty=1.0", "include_stop_str_in_output=false", "detokenize=true",               \
+        "spaces_between_special_tokens=true", "return_tokens_as_token_ids=false"
+
+/* Reads them into request->options and beside them. */
+bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
+                        ln_generation_request *request);
+
+/* min_tokens within max_tokens, once both are read. */
+bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error);
+
+#endif

@@ -1,0 +1,391 @@
+#include "server/generation/generation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "server/generation/openai_writer.h"
+#include "server/http/response.h"
+#include "server/json/reply.h"
+
+struct ln_generation {
+    ln_generations *set;
+    ln_api_task *task;
+    ln_generation *next, *previous; /* of the set */
+    ln_openai_writer writer;
+    ln_usage usage;
+    size_t n_open;      /* choices that are not over */
+    ln_choice *choices; /* [n_choices] */
+    size_t n_choices;
+    ln_api_error error; /* of the first request that failed */
+};
+
+/* ---- ends ------------------------------------------------------------------------------- */
+
+static void destroy(ln_generation *generation) {
+    for (size_t i = 0; i < generation->n_choices; i++) {
+        ln_strbuf_free(&generation->choices[i].text);
+        ln_strbuf_free(&generation->choices[i].piece);
+        ln_chat_answer_free(&generation->choices[i].answer);
+        for (size_t j = 0; j < LN_LOGPROBS_COLUMNS; j++)
+            ln_strbuf_free(&generation->choices[i].logprobs[j]);
+    }
+    if (generation->previous != NULL)
+        generation->previous->next = generation->next;
+    else
+        generation->set->first = generation->next;
+    if (generation->next != NULL)
+        generation->next->previous = generation->previous;
+    ln_strbuf_free(&generation->writer.head);
+    ln_api_task_free(generation->task);
+    if (generation->set->first == NULL)
+        ln_health_end_work(&generation->set->context->health);
+    free(generation->choices);
+    free(generation);
+}
+
+static void count_cancelled(ln_generation *generation) {
+    for (size_t i = 0; i < generation->n_choices; i++)
+        if (generation->choices[i].finish == LINNET_FINISH_NONE)
+            generation->set->context->metrics.n_finished[LINNET_FINISH_CANCELLED]++;
+}
+
+/* For the log, those of choices that did not come to their end, too. */
+static void note_tokens(const ln_generation *generation) {
+    ln_exchange *exchange = generation->task->exchange;
+    exchange->n_prompt_tokens = generation->usage.n_prompt_tokens;
+    exchange->n_output_tokens = generation->usage.n_output_tokens;
+    for (size_t i = 0; i < generation->n_choices; i++)
+        if (generation->choices[i].finish == LINNET_FINISH_NONE)
+            exchange->n_output_tokens += generation->choices[i].n_output_tokens;
+}
+
+void ln_generation_cancel(ln_generation *generation) {
+    note_tokens(generation);
+    count_cancelled(generation);
+    destroy(generation);
+}
+
+/* Everything has come: the last of the answer. */
+static void finish(ln_generation *generation) {
+    ln_context *context = generation->set->context;
+    ln_exchange *exchange = generation->task->exchange;
+    const ln_generation_request *request = &generation->task->request;
+    ln_strbuf *out = &context->scratch;
+    ln_metrics_request(&context->metrics,
+                       (double)(ln_clock_ns() - generation->task->begin_ns) / 1e9);
+    exchange->generation = NULL;
+    note_tokens(generation);
+    ln_strbuf_clear(out);
+    if (request->streams) {
+        if (generation->error.status != 0) {
+            ln_strbuf_puts(out, "data: ");
+            ln_reply_put_error(out, &generation->error);
+            ln_strbuf_puts(out, "\n\n");
+        }
+        if (request->includes_usage)
+            ln_openai_writer_usage_chunk(&generation->writer, &generation->usage, out);
+        ln_strbuf_puts(out, "data: [DONE]\n\n");
+        ln_response_write(exchange, out->data, out->len);
+        ln_response_end(exchange);
+    } else if (generation->error.status != 0) {
+        ln_reply_error(exchange, &generation->error);
+    } else {
+        ln_openai_writer_whole(&generation->writer, generation->choices, generation->n_choices,
+                               &generation->usage, out);
+        ln_reply_json(exchange, out);
+    }
+    destroy(generation);
+}
+
+/* ---- events ----------------------------------------------------------------------------- */
+
+/* The prompt as the beginning of the output. */
+static void take_echo(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
+    const linnet_request_options *options = &generation->task->request.options;
+    const ln_prompt *prompt = choice->prompt;
+    size_t n_top = (size_t)options->top_logprobs;
+    choice->has_prompt = true;
+    ln_strbuf_append(&choice->text, prompt->text, prompt->text_bytes);
+    if (event->prompt_logprobs == NULL)
+        return;
+    ln_openai_writer_begin_prompt(&generation->writer, choice);
+    for (size_t i = 0; i < prompt->n_ids; i++) {
+        const linnet_logprob *top = n_top > 0 ? event->prompt_top_logprobs + i * n_top : NULL;
+        ln_openai_writer_logprob(&generation->writer, choice, prompt->ids[i], i > 0,
+                                 event->prompt_logprobs[i], top, n_top);
+    }
+}
+
+/* Bytes of the event's text without a special token's at its end that is not for clients. */
+static size_t count_shown(const ln_generation *generation, const linnet_event *event) {
+    const ln_generation_request *request = &generation->task->request;
+    const ln_tokenizer *tokenizer = generation->set->context->served.tokenizer;
+    if (!request->hides_special || event->token < 0)
+        return event->text_bytes;
+    for (size_t i = 0; i < request->n_shown_ids; i++)
+        if (request->shown_ids[i] == event->token)
+            return event->text_bytes;
+    return ln_tokenizer_count_plain(tokenizer, event->token, event->text, event->text_bytes);
+}
+
+static void take_token(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
+    const ln_generation_request *request = &generation->task->request;
+    if (request->drops_output)
+        return;
+    if (request->kind == LN_API_CHAT)
+        ln_chat_answer_feed(&choice->answer, event->text, count_shown(generation, event));
+    else
+        ln_strbuf_append(&choice->text, event->text, event->text_bytes);
+    if (event->token >= 0 && ln_chat_text_is_reasoning(&choice->answer.parser))
+        generation->usage.n_reasoning_tokens++;
+    if (event->token >= 0 && request->options.logprobs && !choice->has_output &&
+        request->kind == LN_API_COMPLETION)
+        ln_openai_writer_begin_output(&generation->writer, choice);
+    choice->has_output = true;
+    if (event->token >= 0 && request->options.logprobs)
+        ln_openai_writer_logprob(&generation->writer, choice, event->token, true, event->logprob,
+                                 event->top_logprobs, (size_t)request->options.top_logprobs);
+}
+
+static void take_end(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
+    ln_context *context = generation->set->context;
+    bool is_dropped = generation->task->request.drops_output;
+    choice->finish = event->finish;
+    if (generation->task->request.kind == LN_API_CHAT)
+        ln_chat_answer_finish(&choice->answer);
+    if (choice->answer.failed)
+        ln_api_fail(&generation->error, 503, NULL, "out of memory");
+    if (is_dropped && event->finish == LINNET_FINISH_STOP)
+        choice->finish = LINNET_FINISH_LENGTH;
+    context->metrics.n_finished[event->finish]++;
+    if (event->finish == LINNET_FINISH_ERROR)
+        ln_health_note_failure(&context->health);
+    const char *error = event->error != NULL ? event->error : "the engine failed";
+    if (event->finish == LINNET_FINISH_ERROR &&
+        !ln_api_fail_grammar(&generation->error, 400, error, &generation->task->request))
+        ln_api_fail(&generation->error, 500, NULL, "%s", error);
+    if (!is_dropped)
+        generation->usage.n_output_tokens += event->n_output_tokens;
+    generation->n_open--;
+}
+
+static void take_event(ln_prompt_run *run, const linnet_event *event) {
+    ln_generation *generation = run->generation;
+    ln_choice *choice = &run->choices[event->index];
+    if (generation->task->request.echoes && !choice->has_prompt &&
+        event->finish != LINNET_FINISH_ERROR)
+        take_echo(generation, choice, event);
+    take_token(generation, choice, event);
+    choice->n_output_tokens = event->n_output_tokens;
+    if (event->n_cached_tokens > run->n_cached_tokens) {
+        generation->usage.n_cached_tokens += event->n_cached_tokens - run->n_cached_tokens;
+        run->n_cached_tokens = event->n_cached_tokens;
+    }
+    choice->is_dirty = true;
+    if (event->finish != LINNET_FINISH_NONE) {
+        take_end(generation, choice, event);
+        run->n_open--;
+    }
+}
+
+/* Times of the tokens that came together. */
+static void measure(ln_prompt_run *run, uint64_t now_ns) {
+    ln_generation *generation = run->generation;
+    ln_metrics *metrics = &generation->set->context->metrics;
+    for (size_t i = 0; i < generation->task->request.n; i++) {
+        ln_choice *choice = &run->choices[i];
+        size_t n_new = choice->n_output_tokens - choice->n_counted_tokens;
+        if (n_new == 0)
+            continue;
+        metrics->n_output_tokens += n_new;
+        if (choice->n_counted_tokens == 0) {
+            ln_metrics_first_token(metrics, (double)(now_ns - generation->task->begin_ns) / 1e9);
+            choice->last_ns = now_ns;
+            n_new--; /* the first has no one before it */
+        }
+        ln_metrics_tokens(metrics, (double)(now_ns - choice->last_ns) / 1e9, n_new);
+        choice->last_ns = now_ns;
+        choice->n_counted_tokens = choice->n_output_tokens;
+    }
+}
+
+/* Shows what the run's choices have; false once the client takes nothing any more. */
+static bool show(ln_prompt_run *run) {
+    ln_generation *generation = run->generation;
+    ln_strbuf *out = &generation->set->context->scratch;
+    ln_strbuf_clear(out);
+    for (size_t i = 0; i < generation->task->request.n; i++)
+        if (run->choices[i].is_dirty)
+            ln_openai_writer_chunk(&generation->writer, &run->choices[i], out);
+    return ln_response_write(generation->task->exchange, out->data, out->len);
+}
+
+/* Takes what has come to a run, and shows it; false when the generation is over, and gone. */
+static bool look_at(ln_prompt_run *run, uint64_t now_ns) {
+    ln_generation *generation = run->generation;
+    linnet_event event;
+    while (run->n_open > 0 && linnet_request_next(run->request, 0, &event, NULL) == LINNET_OK)
+        take_event(run, &event);
+    measure(run, now_ns);
+    if (run->n_open == 0) {
+        linnet_request_close(run->request);
+        run->request = NULL;
+    }
+    if (generation->task->request.streams && !show(run))
+        return true; /* on_gone follows */
+    if (generation->n_open > 0)
+        return true;
+    finish(generation);
+    return false;
+}
+
+/* ---- mail ------------------------------------------------------------------------------- */
+
+/* After a look at the mailbox that took long, the next comes after as long a rest, so that tokens
+ * of fast steps go out together and the loop has time for the rest. */
+static void plan_rest(ln_generations *generations, uint64_t begin_ns) {
+    enum { LONG_NS = 1000000, MAX_REST_NS = 4000000 };
+    uint64_t end_ns = ln_clock_ns(), rest_ns = end_ns - begin_ns;
+    rest_ns = rest_ns < LONG_NS ? 0 : rest_ns > MAX_REST_NS ? MAX_REST_NS : rest_ns;
+    generations->rest_until_ns = end_ns + rest_ns;
+}
+
+static void on_mail(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ln_generations *generations = argument;
+    uint64_t now_ns = ln_clock_ns();
+    if (now_ns < generations->rest_until_ns) {
+        struct timeval rest = {.tv_usec =
+                                   (suseconds_t)((generations->rest_until_ns - now_ns) / 1000)};
+        event_del(generations->mail_event);
+        event_add(generations->rest_timer, &rest);
+        return;
+    }
+    ln_health_note_progress(&generations->context->health, now_ns);
+    /* once for each request that is open, and the NULL behind them */
+    linnet_request *request;
+    for (size_t n = atomic_load(&generations->context->admission.n_open) + 1;
+         n > 0 && (request = linnet_mailbox_next(generations->mailbox)) != NULL; n--) {
+        ln_prompt_run *run = linnet_request_get_user(request);
+        if (run->generation != NULL)
+            look_at(run, now_ns);
+    }
+    plan_rest(generations, now_ns);
+}
+
+static void on_rest_over(evutil_socket_t fd, short what, void *argument) {
+    (void)fd, (void)what;
+    ln_generations *generations = argument;
+    event_add(generations->mail_event, NULL);
+}
+
+ln_status ln_generations_start(ln_generations *generations, ln_context *context,
+                               struct event_base *base, ln_error *err) {
+    generations->context = context;
+    LN_TRY(linnet_mailbox_create(&generations->mailbox, err));
+    generations->mail_event = event_new(base, linnet_mailbox_get_fd(generations->mailbox),
+                                        EV_READ | EV_PERSIST, on_mail, generations);
+    generations->rest_timer = evtimer_new(base, on_rest_over, generations);
+    if (generations->mail_event == NULL || generations->rest_timer == NULL ||
+        event_add(generations->mail_event, NULL) != 0)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
+    return LINNET_OK;
+}
+
+void ln_generations_end(ln_generations *generations) {
+    while (generations->first != NULL) {
+        ln_generation *generation = generations->first;
+        count_cancelled(generation);
+        ln_api_fail(&generation->error, 503, NULL, "the server ends");
+        finish(generation);
+    }
+}
+
+void ln_generations_stop(ln_generations *generations) {
+    while (generations->first != NULL)
+        ln_generation_cancel(generations->first);
+    if (generations->mail_event != NULL)
+        event_free(generations->mail_event);
+    if (generations->rest_timer != NULL)
+        event_free(generations->rest_timer);
+    linnet_mailbox_destroy(generations->mailbox);
+}
+
+/* ---- begin ------------------------------------------------------------------------------ */
+
+static void begin_run(ln_generation *generation, size_t index) {
+    ln_prompt_run *run = &generation->task->runs[index];
+    const ln_generation_request *request = &generation->task->request;
+    run->generation = generation;
+    run->choices = &generation->choices[index * request->n];
+    run->n_open = request->n;
+    for (size_t i = 0; i < request->n; i++) {
+        run->choices[i].index = (uint32_t)(index * request->n + i);
+        run->choices[i].prompt = &request->prompts[index];
+        if (request->kind == LN_API_CHAT)
+            ln_chat_answer_init(&run->choices[i].answer, request, &run->choices[i].text);
+    }
+}
+
+static void link_generation(ln_generation *generation) {
+    ln_generations *set = generation->set;
+    if (set->first == NULL)
+        ln_health_begin_work(&set->context->health);
+    generation->next = set->first;
+    if (generation->next != NULL)
+        generation->next->previous = generation;
+    set->first = generation;
+}
+
+static ln_generation *create(ln_api_task *task) {
+    ln_generation *generation = calloc(1, sizeof *generation);
+    if (generation == NULL)
+        return NULL;
+    const ln_generation_request *request = &task->request;
+    generation->set = task->context->generations;
+    generation->task = task;
+    generation->n_choices = request->n_prompts * request->n;
+    generation->choices = calloc(generation->n_choices, sizeof *generation->choices);
+    if (generation->choices != NULL)
+        return generation;
+    free(generation);
+    return NULL;
+}
+
+void ln_generation_begin(ln_api_task *task) {
+    static const ln_api_error out_of_memory = {
+        .status = 503, .type = "server_error", .message = "out of memory"};
+    ln_exchange *exchange = task->exchange;
+    ln_context *context = task->context;
+    ln_generation *generation = create(task);
+    if (generation == NULL) {
+        exchange->generation = NULL;
+        ln_reply_error(exchange, &out_of_memory);
+        ln_api_task_free(task);
+        return;
+    }
+    link_generation(generation);
+    generation->n_open = generation->n_choices;
+    generation->writer = (ln_openai_writer){.request = &task->request,
+                                            .tokenizer = context->served.tokenizer,
+                                            .model = context->served.name,
+                                            .created_s = (int64_t)time(NULL)};
+    snprintf(generation->writer.id, sizeof generation->writer.id, "%s-%s",
+             task->work->kind == LN_API_CHAT ? "chatcmpl" : "cmpl", exchange->serial);
+    ln_openai_writer_init(&generation->writer);
+    exchange->generation = generation;
+    for (size_t i = 0; i < task->n_runs; i++) {
+        generation->usage.n_prompt_tokens += task->request.prompts[i].n_ids;
+        begin_run(generation, i);
+    }
+    context->metrics.n_prompt_tokens += generation->usage.n_prompt_tokens;
+    if (task->request.streams)
+        ln_response_begin(exchange, 200, "text/event-stream");
+    /* what came before the task was back */
+    uint64_t now_ns = ln_clock_ns();
+    for (size_t i = 0; i < task->n_runs && look_at(&task->runs[i], now_ns); i++)
+        continue;
+}

@@ -1,0 +1,32 @@
+/* A generation: the requests of one exchange from submit to the last token. The mailbox of all
+ * wakes the event loop once for all that a step gave; what has come to a request since is shown in
+ * one piece. Everything here is the server thread's. */
+#ifndef LN_SERVER_GENERATION_GENERATION_H
+#define LN_SERVER_GENERATION_GENERATION_H
+
+#include "server/api_task.h"
+
+typedef struct ln_generation ln_generation;
+
+/* Those that run. */
+typedef struct ln_generations {
+    ln_context *context; /* borrowed */
+    ln_generation *first;
+    linnet_mailbox *mailbox; /* of all requests; workers submit with it */
+    struct event *mail_event, *rest_timer;
+    uint64_t rest_until_ns; /* the mailbox is not looked at before */
+} ln_generations;
+
+/* Creates the mailbox, and looks at it from now on. */
+ln_status ln_generations_start(ln_generations *generations, ln_context *context,
+                               struct event_base *base, ln_error *err);
+/* Ends all generations, each with an error that says why. */
+void ln_generations_end(ln_generations *generations);
+void ln_generations_stop(ln_generations *generations); /* cancels what is left */
+
+/* Takes a task whose runs were submitted; answers its exchange from now on. */
+void ln_generation_begin(ln_api_task *task);
+/* The client has gone, or the server ends: cancels the requests. */
+void ln_generation_cancel(ln_generation *generation);
+
+#endif

@@ -1,0 +1,16 @@
+/* A prompt that runs: one request of the engine, which gives the outputs of one prompt. It is the
+ * user of its request (linnet_request_get_user). */
+#ifndef LN_SERVER_GENERATION_PROMPT_RUN_H
+#define LN_SERVER_GENERATION_PROMPT_RUN_H
+
+#include <linnet.h>
+#include <stddef.h>
+
+typedef struct ln_prompt_run {
+    linnet_request *request;          /* owned; NULL: over */
+    struct ln_generation *generation; /* NULL: the task is not back yet */
+    struct ln_choice *choices;        /* [n] of the generation's */
+    size_t n_open, n_cached_tokens;
+} ln_prompt_run;
+
+#endif

@@ -1,0 +1,55 @@
+#include "server/generation/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void ln_generation_request_free(ln_generation_request *request) {
+    for (size_t i = 0; i < request->n_prompts; i++) {
+        linnet_free(request->prompts[i].ids);
+        free(request->prompts[i].text);
+    }
+    free(request->prompts);
+    free(request->stop);
+    free(request->stop_ids);
+    free(request->logit_bias);
+    free(request->grammar);
+    *request = (ln_generation_request){0};
+}
+
+/* The field that the library's sentence begins with, when clients know it by that name. */
+static const char *named_field(const char *message) {
+    static const char *const names[] = {"n",          "best_of", "priority",  "cache_salt",
+                                        "min_tokens", "stop",    "max_tokens"};
+    size_t n_bytes = strcspn(message, " :");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n_bytes && strncmp(names[i], message, n_bytes) == 0)
+            return names[i];
+    return NULL;
+}
+
+bool ln_api_fail_with(ln_api_error *error, const linnet_error *err, const char *param) {
+    const char *named = named_field(err->message);
+    param = named != NULL ? named : param;
+    int status = err->status == LINNET_ERR_NOMEM                                     ? 503
+                 : err->status == LINNET_ERR_COMPUTE || err->status == LINNET_ERR_IO ? 500
+                                                                                     : 400;
+    ln_api_fail(error, status, param, "%s", err->message);
+    if (err->status == LINNET_ERR_LIMIT && named == NULL && error->code == NULL)
+        error->code = "context_length_exceeded";
+    return false;
+}
+
+bool ln_api_fail_grammar(ln_api_error *error, int status, const char *message,
+                         const ln_generation_request *request) {
+    static const char grammar[] = "grammar: ", line[] = "grammar, ";
+    const char *param = request->grammar_param;
+    if (param[0] == '\0' || strncmp(message, grammar, sizeof grammar - 1) != 0)
+        return false;
+    message += sizeof grammar - 1;
+    /* what the sentence itself calls it gives way to the field's name */
+    if (strncmp(message, grammar, sizeof grammar - 1) == 0 ||
+        strncmp(message, line, sizeof line - 1) == 0)
+        message += sizeof grammar - 1;
+    ln_api_fail(error, status, param, "%s: %s", param, message);
+    return true;
+}

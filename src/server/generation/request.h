@@ -1,0 +1,59 @@
+/* A request for text as it was read from its JSON: what to generate, and how to show it. */
+#ifndef LN_SERVER_GENERATION_REQUEST_H
+#define LN_SERVER_GENERATION_REQUEST_H
+
+#include <linnet.h>
+
+#include "server/json/error.h"
+#include "text/chat/tool_syntax.h"
+
+enum {
+    LN_API_MAX_PROMPTS = 1024,
+    LN_API_MAX_CHOICES = 128, /* n, best_of */
+    LN_API_MAX_STOPS = 16,
+    LN_API_MAX_TOP_LOGPROBS = 20,
+    LN_API_MAX_MARKERS = 16
+};
+
+typedef enum ln_api_kind { LN_API_COMPLETION = 0, LN_API_CHAT } ln_api_kind;
+
+typedef struct ln_prompt {
+    int32_t *ids; /* [n_ids], owned */
+    size_t n_ids;
+    char *text; /* [text_bytes], owned; with echo, else NULL */
+    size_t text_bytes;
+} ln_prompt;
+
+typedef struct ln_generation_request {
+    ln_api_kind kind;
+    bool streams, includes_usage, echoes;
+    bool drops_output;  /* max_tokens 0: only the prompt is wanted */
+    ln_prompt *prompts; /* [n_prompts], owned */
+    size_t n_prompts;
+    size_t n;                       /* choices for each prompt, which share it */
+    linnet_request_options options; /* its arrays are those below */
+    const char **stop;              /* owned; the strings are the body's */
+    int32_t *stop_ids;              /* owned */
+    linnet_logit_bias *logit_bias;  /* owned */
+    char *grammar;                  /* options.grammar, owned */
+    char grammar_param[64];         /* the field that it comes from; "": there is none */
+    /* how a chat's answer is taken apart */
+    ln_tool_syntax syntax;                 /* of calls; NONE: none are looked for */
+    ln_reasoning reasoning;                /* how it begins */
+    bool model_reasons;                    /* at times */
+    bool calls_once;                       /* calls after the first are left out */
+    bool hides_markers;                    /* of calls: they are special tokens */
+    bool hides_special;                    /* special tokens, but for those that mark the parts */
+    int32_t shown_ids[LN_API_MAX_MARKERS]; /* [n_shown_ids] which they are */
+    size_t n_shown_ids;
+} ln_generation_request;
+
+void ln_generation_request_free(ln_generation_request *request);
+
+/* What a failure of the library means to a client, about the field `param`. */
+bool ln_api_fail_with(ln_api_error *error, const linnet_error *err, const char *param);
+/* The same about the field of the request's grammar; false when the message is not about it. */
+bool ln_api_fail_grammar(ln_api_error *error, int status, const char *message,
+                         const ln_generation_request *request);
+
+#endif

@@ -1,0 +1,201 @@
+#include "server/generation/structured_output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How a source is written in a body. */
+typedef enum source_shape {
+    SHAPE_TEXT,   /* a string */
+    SHAPE_SCHEMA, /* an object, a boolean, or a string of JSON */
+    SHAPE_CHOICE, /* a list of strings */
+    SHAPE_FLAG    /* true */
+} source_shape;
+
+typedef struct source_field {
+    const char *name;
+    linnet_grammar_kind kind;
+    source_shape shape;
+} source_field;
+
+static const source_field outer_fields[] = {
+    {"guided_json", LINNET_GRAMMAR_JSON_SCHEMA, SHAPE_SCHEMA},
+    {"guided_regex", LINNET_GRAMMAR_REGEX, SHAPE_TEXT},
+    {"guided_choice", LINNET_GRAMMAR_CHOICE, SHAPE_CHOICE},
+    {"guided_grammar", LINNET_GRAMMAR_GBNF, SHAPE_TEXT},
+    {"grammar", LINNET_GRAMMAR_GBNF, SHAPE_TEXT},
+    {"json_schema", LINNET_GRAMMAR_JSON_SCHEMA, SHAPE_SCHEMA},
+    {0}};
+
+static const source_field inner_fields[] = {{"json", LINNET_GRAMMAR_JSON_SCHEMA, SHAPE_SCHEMA},
+                                            {"regex", LINNET_GRAMMAR_REGEX, SHAPE_TEXT},
+                                            {"choice", LINNET_GRAMMAR_CHOICE, SHAPE_CHOICE},
+                                            {"grammar", LINNET_GRAMMAR_GBNF, SHAPE_TEXT},
+                                            {"json_object", LINNET_GRAMMAR_JSON, SHAPE_FLAG},
+                                            {0}};
+
+/* ---- a source --------------------------------------------------------------------------- */
+
+bool ln_api_set_grammar(ln_generation_request *request, linnet_grammar_kind kind,
+                        const json_t *source, const char *param, ln_api_error *error) {
+    linnet_request_options *options = &request->options;
+    char *text = NULL;
+    size_t n_bytes = 0;
+    if (error->status != 0)
+        return false;
+    if (options->grammar_kind != LINNET_GRAMMAR_NONE)
+        return ln_api_fail(error, 400, param, "%s and %s exclude each other", param,
+                           request->grammar_param);
+    if (json_is_string(source)) {
+        n_bytes = json_string_length(source);
+        text = malloc(n_bytes + 1);
+        if (text != NULL)
+            memcpy(text, json_string_value(source), n_bytes + 1);
+    } else if (source != NULL) {
+        text = json_dumps(source, JSON_COMPACT | JSON_ENCODE_ANY);
+        n_bytes = text != NULL ? strlen(text) : 0;
+    }
+    if (source != NULL && text == NULL)
+        return ln_api_fail(error, 503, NULL, "out of memory");
+    snprintf(request->grammar_param, sizeof request->grammar_param, "%s", param);
+    request->grammar = text;
+    options->grammar_kind = kind;
+    options->grammar = text;
+    options->grammar_bytes = n_bytes;
+    return true;
+}
+
+void ln_api_clear_grammar(ln_generation_request *request) {
+    free(request->grammar);
+    request->grammar = NULL;
+    request->grammar_param[0] = '\0';
+    request->options.grammar_kind = LINNET_GRAMMAR_NONE;
+    request->options.grammar = NULL;
+    request->options.grammar_bytes = 0;
+}
+
+static bool is_list_of_strings(const json_t *value) {
+    size_t index;
+    json_t *item;
+    if (!json_is_array(value) || json_array_size(value) == 0)
+        return false;
+    json_array_foreach(value, index, item) {
+        if (json_string_length(item) == 0 ||
+            strlen(json_string_value(item)) != json_string_length(item))
+            return false;
+    }
+    return true;
+}
+
+static bool take_source(const source_field *field, const json_t *value, const char *param,
+                        ln_generation_request *request, ln_api_error *error) {
+    static const char *const shapes[] = {[SHAPE_TEXT] = "a string that is not empty",
+                                         [SHAPE_SCHEMA] = "a JSON schema",
+                                         [SHAPE_CHOICE] =
+                                             "a list of strings that are not empty and have no NUL",
+                                         [SHAPE_FLAG] = "true or false"};
+    bool fits = false;
+    switch (field->shape) {
+    case SHAPE_TEXT: fits = json_string_length(value) > 0; break;
+    case SHAPE_SCHEMA:
+        fits = json_is_object(value) || json_is_boolean(value) || json_string_length(value) > 0;
+        break;
+    case SHAPE_CHOICE: fits = is_list_of_strings(value); break;
+    case SHAPE_FLAG: fits = json_is_boolean(value); break;
+    }
+    if (!fits)
+        return ln_api_fail(error, 400, param, "%s is not %s", param, shapes[field->shape]);
+    if (field->shape == SHAPE_FLAG && json_is_false(value))
+        return true;
+    return ln_api_set_grammar(request, field->kind, field->shape == SHAPE_FLAG ? NULL : value,
+                              param, error);
+}
+
+/* ---- fields ----------------------------------------------------------------------------- */
+
+static bool read_outer(const ln_fields *fields, ln_generation_request *request) {
+    for (const source_field *field = outer_fields; field->name != NULL; field++) {
+        const json_t *value = ln_fields_get(fields, field->name);
+        if (value != NULL && !take_source(field, value, field->name, request, fields->error))
+            return false;
+    }
+    return fields->error->status == 0;
+}
+
+static bool read_structured_outputs(const ln_fields *fields, ln_generation_request *request) {
+    static const char *const known[] = {"json", "regex", "choice", "grammar", "json_object", NULL};
+    json_t *outputs = ln_fields_get(fields, "structured_outputs");
+    const ln_fields inner = {outputs, "structured_outputs.", fields->error};
+    char param[64];
+    if (outputs == NULL || fields->error->status != 0)
+        return fields->error->status == 0;
+    if (!json_is_object(outputs))
+        return ln_api_fail(fields->error, 400, "structured_outputs",
+                           "structured_outputs is not an object");
+    if (!ln_fields_only(&inner, known))
+        return false;
+    for (const source_field *field = inner_fields; field->name != NULL; field++) {
+        const json_t *value = ln_fields_get(&inner, field->name);
+        snprintf(param, sizeof param, "%s%s", inner.path, field->name);
+        if (value != NULL && !take_source(field, value, param, request, fields->error))
+            return false;
+    }
+    return true;
+}
+
+/* {"name": ..., "strict": ..., "schema": ...}: a name's text and `strict` change nothing, since
+ * every answer holds its schema. */
+static bool read_named_schema(const json_t *named, ln_generation_request *request,
+                              ln_api_error *error) {
+    static const char schema[] = "response_format.json_schema.schema";
+    static const char *const known[] = {"name", "description", "strict", "schema", NULL};
+    const char *text = NULL;
+    bool is_strict;
+    if (!json_is_object(named))
+        return ln_api_fail(error, 400, "response_format.json_schema",
+                           "response_format.json_schema is not an object");
+    const ln_fields inner = {named, "response_format.json_schema.", error};
+    if (!ln_fields_only(&inner, known) || !ln_fields_text(&inner, "name", &text) ||
+        !ln_fields_text(&inner, "description", &text) ||
+        !ln_fields_bool(&inner, "strict", &is_strict))
+        return false;
+    const json_t *value = ln_fields_get(&inner, "schema");
+    if (!json_is_object(value) && !json_is_boolean(value))
+        return ln_api_fail(error, 400, schema, "%s is missing or not a JSON schema", schema);
+    return ln_api_set_grammar(request, LINNET_GRAMMAR_JSON_SCHEMA, value, schema, error);
+}
+
+static bool read_response_format(const ln_fields *fields, ln_generation_request *request) {
+    static const char *const known[] = {"type", "json_schema", "schema", NULL};
+    const char *type = NULL;
+    json_t *format = ln_fields_get(fields, "response_format");
+    const ln_fields inner = {format, "response_format.", fields->error};
+    if (format == NULL || fields->error->status != 0)
+        return fields->error->status == 0;
+    if (!json_is_object(format))
+        return ln_api_fail(fields->error, 400, "response_format",
+                           "response_format is not an object");
+    if (!ln_fields_only(&inner, known) || !ln_fields_text(&inner, "type", &type))
+        return false;
+    const json_t *named = ln_fields_get(&inner, "json_schema");
+    const json_t *schema = ln_fields_get(&inner, "schema");
+    if (type != NULL && strcmp(type, "json_schema") == 0 && schema == NULL)
+        return read_named_schema(named, request, fields->error);
+    if (named == NULL && type != NULL && strcmp(type, "json_object") == 0) {
+        static const source_field field = {"schema", LINNET_GRAMMAR_JSON_SCHEMA, SHAPE_SCHEMA};
+        if (schema != NULL)
+            return take_source(&field, schema, "response_format.schema", request, fields->error);
+        return ln_api_set_grammar(request, LINNET_GRAMMAR_JSON, NULL, "response_format",
+                                  fields->error);
+    }
+    if (named == NULL && schema == NULL && type != NULL && strcmp(type, "text") == 0)
+        return true;
+    return ln_api_fail(fields->error, 400, "response_format",
+                       "response_format: the type is not text, json_object with or without a "
+                       "schema, or json_schema with json_schema");
+}
+
+bool ln_api_read_grammar(const ln_fields *fields, ln_generation_request *request) {
+    return read_response_format(fields, request) && read_structured_outputs(fields, request) &&
+           read_outer(fields, request);
+}

@@ -1,0 +1,21 @@
+#include "server/generation/token_ids.h"
+
+#include <stdlib.h>
+
+bool ln_api_read_ids(const json_t *array, const linnet_model_info *info, const char *param,
+                     int32_t **ids, size_t *n_ids, ln_api_error *error) {
+    size_t count = json_array_size(array);
+    *n_ids = 0;
+    *ids = malloc((count + 1) * sizeof **ids);
+    if (*ids == NULL)
+        return ln_api_fail(error, 503, NULL, "out of memory");
+    for (; *n_ids < count; ++*n_ids) {
+        const json_t *item = json_array_get(array, *n_ids);
+        json_int_t id = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (id < 0 || id >= info->n_vocab)
+            return ln_api_fail(error, 400, param, "%s: item %zu is no token id from 0 to %d", param,
+                               *n_ids, (int)info->n_vocab - 1);
+        (*ids)[*n_ids] = (int32_t)id;
+    }
+    return true;
+}

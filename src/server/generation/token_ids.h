@@ -1,0 +1,13 @@
+/* Token ids in a body. */
+#ifndef LN_SERVER_GENERATION_TOKEN_IDS_H
+#define LN_SERVER_GENERATION_TOKEN_IDS_H
+
+#include <linnet.h>
+
+#include "server/json/fields.h"
+
+/* The ids of a JSON array of numbers, malloc'd; errors name `param`. */
+bool ln_api_read_ids(const json_t *array, const linnet_model_info *info, const char *param,
+                     int32_t **ids, size_t *n_ids, ln_api_error *error);
+
+#endif

@@ -1,0 +1,19 @@
+/* What went wrong with a request, as its client shall read it. */
+#ifndef LN_SERVER_JSON_ERROR_H
+#define LN_SERVER_JSON_ERROR_H
+
+#include <stdbool.h>
+
+/* An error as OpenAI's clients read it. */
+typedef struct ln_api_error {
+    int status;              /* 0: none */
+    const char *type, *code; /* static storage; code NULL: null */
+    char param[96];          /* "": null */
+    char message[1024];
+} ln_api_error;
+
+/* Fills an error that is not set yet; always false. */
+__attribute__((format(printf, 4, 5))) bool ln_api_fail(ln_api_error *error, int status,
+                                                       const char *param, const char *format, ...);
+
+#endif

@@ -1,0 +1,39 @@
+#include "server/json/reply.h"
+
+#include "server/http/response.h"
+#include "server/json/out.h"
+
+static const char media_type[] = "application/json";
+
+void ln_reply_put_error(ln_strbuf *out, const ln_api_error *error) {
+    ln_strbuf_puts(out, "{\"error\":{\"message\":");
+    ln_json_put_text(out, error->message);
+    ln_strbuf_puts(out, ",\"type\":");
+    ln_json_put_text(out, error->type);
+    ln_strbuf_puts(out, ",\"param\":");
+    ln_json_put_text(out, error->param[0] != '\0' ? error->param : NULL);
+    ln_strbuf_puts(out, ",\"code\":");
+    ln_json_put_text(out, error->code);
+    ln_strbuf_puts(out, "}}");
+}
+
+void ln_reply_error(ln_exchange *exchange, const ln_api_error *error) {
+    ln_strbuf json;
+    ln_strbuf_init(&json);
+    ln_reply_put_error(&json, error);
+    if (error->status == 429 || error->status == 503)
+        ln_response_add_header(exchange, "Retry-After", "1");
+    if (error->status == 401)
+        ln_response_add_header(exchange, "WWW-Authenticate", "Bearer");
+    ln_response_send(exchange, error->status, media_type, json.data, json.len);
+    ln_strbuf_free(&json);
+}
+
+void ln_reply_json(ln_exchange *exchange, const ln_strbuf *json) {
+    static const ln_api_error out_of_memory = {
+        .status = 503, .type = "server_error", .message = "out of memory"};
+    if (json->failed)
+        ln_reply_error(exchange, &out_of_memory);
+    else
+        ln_response_send(exchange, 200, media_type, json->data, json->len);
+}

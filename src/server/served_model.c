@@ -1,0 +1,31 @@
+#include "server/served_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/model.h"
+
+static void choose_name(ln_served_model *served) {
+    snprintf(served->own_name, sizeof served->own_name, "%s", served->info.name);
+    for (char *c = served->own_name; *c != '\0'; c++)
+        if (strchr(" \t\"'%?#&\\<>", *c) != NULL || (unsigned char)*c < ' ')
+            *c = '-';
+    served->name = served->own_name;
+}
+
+void ln_served_model_init(ln_served_model *served, const linnet_model *model, linnet_engine *engine,
+                          const char *name) {
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_engine_get_memory(engine, &plan);
+    *served = (ln_served_model){.model = model,
+                                .engine = engine,
+                                .tokenizer = model->tokenizer,
+                                .info = {.struct_bytes = sizeof served->info},
+                                .ctx_tokens = plan.ctx_tokens,
+                                .max_seqs = plan.max_seqs,
+                                .has_gpu = plan.device_bytes > 0,
+                                .name = name};
+    linnet_model_get_info(model, &served->info);
+    if (name == NULL)
+        choose_name(served);
+}

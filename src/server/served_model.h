@@ -1,0 +1,27 @@
+/* The model that is served, with its engine: set before the first request, and read by handlers
+ * and workers from then on. */
+#ifndef LN_SERVER_SERVED_MODEL_H
+#define LN_SERVER_SERVED_MODEL_H
+
+#include <linnet.h>
+#include <stdbool.h>
+
+#include "text/tokenizer/tokenizer.h"
+
+typedef struct ln_served_model {
+    const linnet_model *model; /* borrowed, as is engine */
+    linnet_engine *engine;
+    const ln_tokenizer *tokenizer; /* the model's; NULL: none */
+    linnet_model_info info;
+    size_t ctx_tokens, max_seqs;
+    bool has_gpu;     /* the engine's */
+    const char *name; /* to clients */
+    char own_name[256];
+    int64_t created_s; /* of the server */
+} ln_served_model;
+
+/* `name` is borrowed; NULL: the checkpoint's, without what a path or a shell would take apart. */
+void ln_served_model_init(ln_served_model *served, const linnet_model *model, linnet_engine *engine,
+                          const char *name);
+
+#endif

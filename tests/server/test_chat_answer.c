@@ -1,0 +1,210 @@
+/* What models say in every syntax, through the builder of responses: whole, and as the chunks of a
+ * stream cut anywhere, which must say the same. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/generation/openai_writer.h"
+#include "test.h"
+
+typedef struct answer_case {
+    ln_tool_syntax syntax;
+    ln_reasoning reasoning;
+    const char *text;
+    const char *content, *thoughts; /* NULL: null */
+    const char *calls;              /* "name{arguments};" for each */
+    const char *finish;
+} answer_case;
+
+#define CALLS LN_DEEPSEEK_CALLS
+#define CALL  LN_DEEPSEEK_CALL
+#define SEP   LN_DEEPSEEK_SEP
+
+static const answer_case cases[] = {
+    {LN_TOOLS_NONE, LN_REASONING_NONE, "Hello <tool_call> \xc3\xa9", "Hello <tool_call> \xc3\xa9",
+     NULL, "", "stop"},
+    {LN_TOOLS_NONE, LN_REASONING_MAY_COME, "<think>\nhm\n</think>\n\nyes", "yes", "hm\n", "",
+     "stop"},
+    {LN_TOOLS_NONE, LN_REASONING_MAY_COME, "yes", "yes", NULL, "", "stop"},
+    {LN_TOOLS_NONE, LN_REASONING_OPEN, "still < thinking", "", "still < thinking", "", "stop"},
+    {LN_TOOLS_HERMES, LN_REASONING_NONE,
+     "Look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"\\u00e9}\"}}\n</tool_call>\n"
+     "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>",
+     "Look.\n", NULL, "f{\"a\": \"\\u00e9}\"};g{};", "tool_calls"},
+    {LN_TOOLS_HERMES, LN_REASONING_OPEN,
+     "I call it.\n</think>\n\n<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": [1, {}]}}"
+     "</tool_call>",
+     NULL, "I call it.\n", "f{\"x\": [1, {}]};", "tool_calls"},
+    {LN_TOOLS_HERMES, LN_REASONING_NONE, "<tool_call>none", "none", NULL, "", "stop"},
+    {LN_TOOLS_LLAMA3, LN_REASONING_NONE,
+     "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"q\": 1}}; {\"name\": \"g\", "
+     "\"parameters\": {}}",
+     NULL, NULL, "f{\"q\": 1};g{};", "tool_calls"},
+    {LN_TOOLS_LLAMA3, LN_REASONING_NONE, "{\"name\": \"Bob\"}", "{\"name\": \"Bob\"}", NULL, "",
+     "stop"},
+    {LN_TOOLS_MISTRAL, LN_REASONING_NONE,
+     "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": null}}, {\"name\": \"g\", "
+     "\"arguments\": {}}]",
+     NULL, NULL, "f{\"a\": null};g{};", "tool_calls"},
+    {LN_TOOLS_MISTRAL, LN_REASONING_NONE, "[TOOL_CALLS]f[ARGS]{\"a\": 1}", NULL, NULL,
+     "f{\"a\": 1};", "tool_calls"},
+    {LN_TOOLS_DEEPSEEK, LN_REASONING_MAY_COME,
+     "<think>so</think>" CALLS("begin")
+         CALL("begin") "function" SEP "f\n```json\n{\"a\": 2}\n```" CALL("end") CALLS("end"),
+     NULL, "so", "f{\"a\": 2};", "tool_calls"},
+};
+
+/* A message that is put together from deltas, or read from a whole answer. */
+typedef struct message {
+    ln_strbuf content, thoughts, calls;
+    bool has_content, has_thoughts;
+    char finish[32], ids[256];
+} message;
+
+static void init(message *m) {
+    *m = (message){0};
+    ln_strbuf_init(&m->content);
+    ln_strbuf_init(&m->thoughts);
+    ln_strbuf_init(&m->calls);
+}
+
+static void drop(message *m) {
+    ln_strbuf_free(&m->content);
+    ln_strbuf_free(&m->thoughts);
+    ln_strbuf_free(&m->calls);
+}
+
+/* A whole call, or a part of one in a stream: a name begins the next. */
+static void add_call(message *m, const json_t *call) {
+    const json_t *function = json_object_get(call, "function");
+    const char *name = json_string_value(json_object_get(function, "name"));
+    const char *id = json_string_value(json_object_get(call, "id"));
+    const char *arguments = json_string_value(json_object_get(function, "arguments"));
+    assert_non_null(arguments);
+    assert_true((name != NULL) == (id != NULL));
+    if (name != NULL) {
+        assert_int_equal(strlen(id), 9);
+        assert_null(strstr(m->ids, id));
+        assert_true(strlen(m->ids) + 10 < sizeof m->ids);
+        strcat(strcat(m->ids, id), " ");
+        if (m->calls.len > 0)
+            ln_strbuf_putc(&m->calls, ';');
+        ln_strbuf_puts(&m->calls, name);
+    }
+    ln_strbuf_puts(&m->calls, arguments);
+}
+
+static void add(message *m, const json_t *part, const json_t *finish) {
+    const json_t *content = json_object_get(part, "content");
+    const json_t *thoughts = json_object_get(part, "reasoning_content");
+    const json_t *calls = json_object_get(part, "tool_calls");
+    assert_true(json_equal((json_t *)(uintptr_t)thoughts, json_object_get(part, "reasoning")) ||
+                thoughts == NULL);
+    if (json_is_string(content))
+        ln_strbuf_puts(&m->content, json_string_value(content)), m->has_content = true;
+    if (json_is_string(thoughts))
+        ln_strbuf_puts(&m->thoughts, json_string_value(thoughts)), m->has_thoughts = true;
+    for (size_t i = 0; i < json_array_size(calls); i++)
+        add_call(m, json_array_get(calls, i));
+    if (json_is_string(finish))
+        snprintf(m->finish, sizeof m->finish, "%s", json_string_value(finish));
+}
+
+static void read_whole(message *m, const ln_strbuf *json) {
+    json_t *root = json_loadb(json->data, json->len, 0, NULL);
+    assert_non_null(root);
+    const json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
+    add(m, json_object_get(choice, "message"), json_object_get(choice, "finish_reason"));
+    json_decref(root);
+}
+
+static void read_chunks(message *m, ln_strbuf *events) {
+    ln_strbuf_putc(events, '\0');
+    for (const char *at = events->data; (at = strstr(at, "data: {")) != NULL; at++) {
+        json_t *root = json_loadb(at + 6, strcspn(at + 6, "\n"), 0, NULL);
+        assert_non_null(root);
+        const json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
+        add(m, json_object_get(choice, "delta"), json_object_get(choice, "finish_reason"));
+        json_decref(root);
+    }
+}
+
+/* The text in steps of some bytes, each of them a chunk when it streams. */
+static void answer(const answer_case *c, size_t step, bool streams, ln_strbuf *out) {
+    ln_generation_request request = {.kind = LN_API_CHAT,
+                              .syntax = c->syntax,
+                              .reasoning = c->reasoning,
+                              .model_reasons = c->reasoning != LN_REASONING_NONE,
+                              .hides_markers = true};
+    ln_openai_writer writer = {.request = &request, .model = "m", .id = "chatcmpl-1"};
+    ln_choice choice = {.finish = LINNET_FINISH_NONE};
+    ln_usage usage = {0};
+    size_t n_bytes = strlen(c->text);
+    ln_strbuf_init(&choice.text);
+    for (size_t i = 0; i < LN_LOGPROBS_COLUMNS; i++)
+        ln_strbuf_init(&choice.logprobs[i]);
+    ln_chat_answer_init(&choice.answer, &request, &choice.text);
+    ln_openai_writer_init(&writer);
+    for (size_t at = 0, end; at < n_bytes; at = end) {
+        end = n_bytes - at < step ? n_bytes : at + step;
+        while ((c->text[end] & 0xc0) == 0x80) /* whole code points */
+            end++;
+        ln_chat_answer_feed(&choice.answer, c->text + at, end - at);
+        if (streams)
+            ln_openai_writer_chunk(&writer, &choice, out);
+    }
+    ln_chat_answer_finish(&choice.answer);
+    choice.finish = LINNET_FINISH_STOP;
+    if (streams)
+        ln_openai_writer_chunk(&writer, &choice, out);
+    else
+        ln_openai_writer_whole(&writer, &choice, 1, &usage, out);
+    assert_false(choice.answer.failed || out->failed);
+    ln_chat_answer_free(&choice.answer);
+    ln_strbuf_free(&choice.text);
+    ln_strbuf_free(&writer.head);
+}
+
+static void expect(const answer_case *c, message *m, size_t step, bool streams) {
+    if (m->calls.len > 0)
+        ln_strbuf_putc(&m->calls, ';');
+    ln_strbuf *texts[] = {&m->content, &m->thoughts, &m->calls};
+    const char *wanted[] = {c->content, c->thoughts, c->calls};
+    for (size_t i = 0; i < 3; i++) {
+        ln_strbuf_putc(texts[i], '\0');
+        if (strcmp(texts[i]->data, wanted[i] != NULL ? wanted[i] : "") != 0)
+            fail_msg("%s\nin steps of %zu%s: \"%s\" and not \"%s\"", c->text, step,
+                     streams ? ", streamed" : "", texts[i]->data, wanted[i]);
+    }
+    assert_int_equal(m->has_thoughts, c->thoughts != NULL);
+    if (!streams)
+        assert_int_equal(m->has_content, c->content != NULL);
+    assert_string_equal(m->finish, c->finish);
+}
+
+static void says_the_same_however_it_comes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t step = 1; step < 130; step += step < 8 ? 1 : 13) {
+            for (int streams = 0; streams < 2; streams++) {
+                message m;
+                ln_strbuf out;
+                init(&m);
+                ln_strbuf_init(&out);
+                answer(&cases[i], step, streams != 0, &out);
+                if (streams != 0)
+                    read_chunks(&m, &out);
+                else
+                    read_whole(&m, &out);
+                expect(&cases[i], &m, step, streams != 0);
+                drop(&m);
+                ln_strbuf_free(&out);
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

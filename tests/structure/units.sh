@@ -18,7 +18,6 @@ circle backend/cuda/fused
 circle format
 circle grammar
 circle model
-circle server
 circle text/jinja
 circle text/tokenizer
 depth backend/cuda/attention

@@ -47,7 +47,7 @@ static void count_refusal(ln_context *context, const ln_api_error *error) {
     if (error->status != 429)
         return;
     context->metrics.n_refused++;
-    context->rests = true;
+    context->backs_off = true;
 }
 
 /* ---- what the pool calls ----------------------------------------------------------------- */

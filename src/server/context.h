@@ -19,7 +19,7 @@ typedef struct ln_context {
     ln_shutdown shutdown;
     ln_listener *listener;
     struct ln_generations *generations; /* generation/generation.h */
-    bool rests;        /* this turn of the event loop refused a request for want of room */
+    bool backs_off;    /* this iteration of the event loop refused a request with 429 */
     ln_strbuf scratch; /* of the server's thread: what is being rendered */
 } ln_context;
 

@@ -11,7 +11,7 @@
 #include "server/generation/generation.h"
 #include "server/json/reply.h"
 
-enum { REST_MS = 5, END_S = 3 };
+enum { BACKOFF_MS = 5, END_S = 3 };
 
 _Static_assert((int)LN_SERVER_MAX_KEY_BYTES == (int)LN_ROUTER_MAX_KEY_BYTES, "keys have one bound");
 
@@ -81,8 +81,8 @@ static void on_end(void *user, ln_exchange *exchange) {
 
 /* ---- hooks of health and shutdown ------------------------------------------------------- */
 
-/* Without its GPU the engine answers nothing but errors: whoever started the server may start it
- * again. */
+/* Without its GPU the engine answers nothing but errors, so the server ends: a supervisor may start
+ * it again. */
 static void on_lost(void *user) {
     ln_server *server = user;
     if (!server->context.shutdown.is_draining)
@@ -179,15 +179,15 @@ uint16_t ln_server_get_port(const ln_server *server) {
 
 /* ---- run and end ------------------------------------------------------------------------ */
 
-/* Turns of the event loop. One that refused a request for want of room is followed by a rest, so
- * that under overload what comes meanwhile is refused in one turn: each would wake this thread
- * else, and take the processor from the engine's. */
+/* Runs the event loop. An iteration that refused a request for want of room is followed by a pause:
+ * under overload refusals are then sent in batches. Each would wake this thread otherwise, and take
+ * the processor from the engine. */
 static ln_status run_loop(ln_server *server, ln_error *err) {
-    static const struct timespec rest = {.tv_nsec = REST_MS * 1000000};
+    static const struct timespec pause = {.tv_nsec = BACKOFF_MS * 1000000};
     do {
-        if (server->context.rests && !server->context.shutdown.is_draining)
-            nanosleep(&rest, NULL);
-        server->context.rests = false;
+        if (server->context.backs_off && !server->context.shutdown.is_draining)
+            nanosleep(&pause, NULL);
+        server->context.backs_off = false;
         if (event_base_loop(server->base, EVLOOP_ONCE) < 0)
             return ln_fail(err, LINNET_ERR_IO, "the event loop failed");
     } while (!event_base_got_break(server->base));
@@ -232,7 +232,7 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     return LINNET_OK;
 }
 
-static void *end_late(void *argument) {
+static void *run_watchdog(void *argument) {
     static const struct timespec end = {.tv_sec = END_S};
     struct timespec rest = end;
     int status = *(int *)argument;
@@ -242,8 +242,8 @@ static void *end_late(void *argument) {
     _exit(status);
 }
 
-/* A thread that the end of the program ends, if it comes. */
-static void start_end_late(int status) {
+/* Starts a thread that ends the program if the program's own end does not come in time. */
+static void start_watchdog(int status) {
     pthread_attr_t detached;
     pthread_t thread;
     int *argument = malloc(sizeof *argument);
@@ -252,7 +252,7 @@ static void start_end_late(int status) {
     *argument = status;
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    if (pthread_create(&thread, &detached, end_late, argument) != 0)
+    if (pthread_create(&thread, &detached, run_watchdog, argument) != 0)
         free(argument);
     pthread_attr_destroy(&detached);
 }
@@ -260,7 +260,7 @@ static void start_end_late(int status) {
 void ln_server_end(ln_server *server, linnet_engine *engine, int status) {
     if (server->context.health.is_hung)
         _exit(status);
-    start_end_late(status);
+    start_watchdog(status);
     ln_server_close(server); /* its requests end before the engine */
     linnet_engine_destroy(engine);
 }

@@ -88,13 +88,13 @@ static void put_call(const ln_chat_answer *answer, size_t index, const char *id,
     ln_strbuf_putc(out, '{');
     if (is_delta)
         ln_strbuf_printf(out, "\"index\":%zu,", index);
-    if (!call->is_shown) {
+    if (!call->is_sent) {
         ln_strbuf_puts(out, "\"id\":\"");
         put_call_id(out, id, choice, index);
         ln_strbuf_puts(out, "\",\"type\":\"function\",");
     }
     ln_strbuf_puts(out, "\"function\":{");
-    if (!call->is_shown) {
+    if (!call->is_sent) {
         ln_strbuf_puts(out, "\"name\":");
         ln_json_put_string(out, call->name.data, call->name.len);
         ln_strbuf_putc(out, ',');
@@ -136,14 +136,14 @@ void ln_chat_answer_put_message(const ln_chat_answer *answer, const char *id, ui
         ln_strbuf_putc(out, ']');
 }
 
-static bool is_unshown(const ln_chat_answer_call *call) {
-    return !call->is_shown || call->arguments.len > 0;
+static bool is_unsent(const ln_chat_answer_call *call) {
+    return !call->is_sent || call->arguments.len > 0;
 }
 
 bool ln_chat_answer_is_pending(const ln_chat_answer *answer) {
     bool is_pending = answer->reasoning.len > 0;
-    for (size_t i = answer->n_shown; i < answer->n_calls; i++)
-        is_pending = is_pending || is_unshown(&answer->calls[i]);
+    for (size_t i = answer->n_sent; i < answer->n_calls; i++)
+        is_pending = is_pending || is_unsent(&answer->calls[i]);
     return is_pending;
 }
 
@@ -162,19 +162,19 @@ void ln_chat_answer_put_delta(ln_chat_answer *answer, const char *id, uint32_t c
         comma = ",";
     }
     size_t n_put = 0;
-    for (size_t i = answer->n_shown; i < answer->n_calls; i++) {
+    for (size_t i = answer->n_sent; i < answer->n_calls; i++) {
         ln_chat_answer_call *call = &answer->calls[i];
-        if (!is_unshown(call))
+        if (!is_unsent(call))
             continue;
         if (n_put++ == 0)
             ln_strbuf_printf(out, "%s\"tool_calls\":[", comma);
         else
             ln_strbuf_putc(out, ',');
         put_call(answer, i, id, choice, true, out);
-        call->is_shown = true;
+        call->is_sent = true;
         ln_strbuf_clear(&call->arguments);
     }
     if (n_put > 0)
         ln_strbuf_putc(out, ']');
-    answer->n_shown = answer->n_calls > 0 ? answer->n_calls - 1 : 0; /* the last may go on */
+    answer->n_sent = answer->n_calls > 0 ? answer->n_calls - 1 : 0; /* the last may go on */
 }

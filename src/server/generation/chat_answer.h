@@ -1,14 +1,14 @@
-/* A chat's answer, taken apart as it comes: content, reasoning, calls of tools; and its JSON. */
+/* A chat's answer, parsed as it streams in: content, reasoning, tool calls; and its JSON. */
 #ifndef LN_SERVER_GENERATION_CHAT_ANSWER_H
 #define LN_SERVER_GENERATION_CHAT_ANSWER_H
 
 #include "server/generation/request.h"
 #include "text/chat/chat_text.h"
 
-/* A call, and what of it was not shown yet. */
+/* A tool call, and what of it was not sent yet. */
 typedef struct ln_chat_answer_call {
     ln_strbuf name, arguments;
-    bool is_shown; /* in a chunk, with its name */
+    bool is_sent; /* in a chunk, with its name */
 } ln_chat_answer_call;
 
 typedef struct ln_chat_answer {
@@ -17,7 +17,7 @@ typedef struct ln_chat_answer {
     ln_strbuf reasoning;
     ln_chat_answer_call *calls; /* [n_calls] of [capacity], owned */
     size_t n_calls, capacity;
-    size_t n_shown; /* calls that were shown with all of their arguments */
+    size_t n_sent; /* calls that were sent with all of their arguments */
     const ln_generation_request *request;
     size_t n_reasoning_tokens;
     bool failed; /* memory ran out */
@@ -31,11 +31,11 @@ void ln_chat_answer_free(ln_chat_answer *answer);
 void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_bytes);
 void ln_chat_answer_finish(ln_chat_answer *answer); /* there is no more text */
 
-/* Something beside content waits to be shown. */
+/* Something beside content was not sent. */
 bool ln_chat_answer_is_pending(const ln_chat_answer *answer);
 
-/* The members of a message, or of a delta, which shows what was not shown. `id` of the whole
- * completion and `choice` make the ids of calls. */
+/* The members of a message, or of a delta, which has what was not sent. The ids of calls are made
+ * from `id`, the completion's, and `choice`. */
 void ln_chat_answer_put_message(const ln_chat_answer *answer, const char *id, uint32_t choice,
                                 ln_strbuf *out);
 void ln_chat_answer_put_delta(ln_chat_answer *answer, const char *id, uint32_t choice,

@@ -163,7 +163,7 @@ static bool read_stream(const ln_fields *fields, ln_generation_request *request)
            ln_fields_bool(&inner, "include_usage", &request->includes_usage);
 }
 
-/* How many outputs, which share the prompt, and in what company. */
+/* Reads n, best_of, priority and cache_salt. */
 static bool read_group(const ln_fields *fields, ln_generation_request *request) {
     int64_t n = 1, best_of = 0, priority = 0;
     if (!ln_fields_integer(fields, "n", 1, LN_API_MAX_CHOICES, &n) ||
@@ -185,7 +185,7 @@ static bool read_group(const ln_fields *fields, ln_generation_request *request) 
     return true;
 }
 
-/* What means nothing here has its type nevertheless. */
+/* Fields without meaning here must have the right type nevertheless. */
 static bool check_unused(const ln_fields *fields) {
     static const char *const texts[] = {"user", "service_tier", "safety_identifier",
                                         "prompt_cache_key"};

@@ -52,7 +52,7 @@ static void count_cancelled(ln_generation *generation) {
             generation->set->context->metrics.n_finished[LINNET_FINISH_CANCELLED]++;
 }
 
-/* For the log, those of choices that did not come to their end, too. */
+/* For the log: also tokens of choices that were cancelled. */
 static void note_tokens(const ln_generation *generation) {
     ln_exchange *exchange = generation->task->exchange;
     exchange->n_prompt_tokens = generation->usage.n_prompt_tokens;
@@ -68,7 +68,7 @@ void ln_generation_cancel(ln_generation *generation) {
     destroy(generation);
 }
 
-/* Everything has come: the last of the answer. */
+/* Sends the end of the response, or all of it where it is not streamed. */
 static void finish(ln_generation *generation) {
     ln_context *context = generation->set->context;
     ln_exchange *exchange = generation->task->exchange;
@@ -119,7 +119,7 @@ static void take_echo(ln_generation *generation, ln_choice *choice, const linnet
     }
 }
 
-/* Bytes of the event's text without a special token's at its end that is not for clients. */
+/* Bytes of the event's text, without a special token at its end that clients must not see. */
 static size_t count_shown(const ln_generation *generation, const linnet_event *event) {
     const ln_generation_request *request = &generation->task->request;
     const ln_tokenizer *tokenizer = generation->set->context->served.tokenizer;
@@ -191,8 +191,8 @@ static void take_event(ln_prompt_run *run, const linnet_event *event) {
     }
 }
 
-/* Times of the tokens that came together. */
-static void measure(ln_prompt_run *run, uint64_t now_ns) {
+/* Adds the tokens that came together to the metrics, with their latencies. */
+static void measure_latency(ln_prompt_run *run, uint64_t now_ns) {
     ln_generation *generation = run->generation;
     ln_metrics *metrics = &generation->set->context->metrics;
     for (size_t i = 0; i < generation->task->request.n; i++) {
@@ -204,7 +204,7 @@ static void measure(ln_prompt_run *run, uint64_t now_ns) {
         if (choice->n_counted_tokens == 0) {
             ln_metrics_first_token(metrics, (double)(now_ns - generation->task->begin_ns) / 1e9);
             choice->last_ns = now_ns;
-            n_new--; /* the first has no one before it */
+            n_new--; /* the first has no interval before it */
         }
         ln_metrics_tokens(metrics, (double)(now_ns - choice->last_ns) / 1e9, n_new);
         choice->last_ns = now_ns;
@@ -212,8 +212,8 @@ static void measure(ln_prompt_run *run, uint64_t now_ns) {
     }
 }
 
-/* Shows what the run's choices have; false once the client takes nothing any more. */
-static bool show(ln_prompt_run *run) {
+/* Sends what the run's choices have as chunks; false when the client is gone or does not read. */
+static bool send_chunks(ln_prompt_run *run) {
     ln_generation *generation = run->generation;
     ln_strbuf *out = &generation->set->context->scratch;
     ln_strbuf_clear(out);
@@ -223,18 +223,18 @@ static bool show(ln_prompt_run *run) {
     return ln_response_write(generation->task->exchange, out->data, out->len);
 }
 
-/* Takes what has come to a run, and shows it; false when the generation is over, and gone. */
-static bool look_at(ln_prompt_run *run, uint64_t now_ns) {
+/* Takes the events of a run and streams them; false when the generation has ended and is freed. */
+static bool take_events(ln_prompt_run *run, uint64_t now_ns) {
     ln_generation *generation = run->generation;
     linnet_event event;
     while (run->n_open > 0 && linnet_request_next(run->request, 0, &event, NULL) == LINNET_OK)
         take_event(run, &event);
-    measure(run, now_ns);
+    measure_latency(run, now_ns);
     if (run->n_open == 0) {
         linnet_request_close(run->request);
         run->request = NULL;
     }
-    if (generation->task->request.streams && !show(run))
+    if (generation->task->request.streams && !send_chunks(run))
         return true; /* on_gone follows */
     if (generation->n_open > 0)
         return true;
@@ -244,39 +244,41 @@ static bool look_at(ln_prompt_run *run, uint64_t now_ns) {
 
 /* ---- mail ------------------------------------------------------------------------------- */
 
-/* After a look at the mailbox that took long, the next comes after as long a rest, so that tokens
- * of fast steps go out together and the loop has time for the rest. */
-static void plan_rest(ln_generations *generations, uint64_t begin_ns) {
-    enum { LONG_NS = 1000000, MAX_REST_NS = 4000000 };
-    uint64_t end_ns = ln_clock_ns(), rest_ns = end_ns - begin_ns;
-    rest_ns = rest_ns < LONG_NS ? 0 : rest_ns > MAX_REST_NS ? MAX_REST_NS : rest_ns;
-    generations->rest_until_ns = end_ns + rest_ns;
+/* Taking all events took long: waits as long before the next time, so that tokens of fast steps are
+ * sent together and the event loop has time for other connections. */
+static void set_backoff(ln_generations *generations, uint64_t begin_ns) {
+    enum { LONG_NS = 1000000, MAX_BACKOFF_NS = 4000000 };
+    uint64_t end_ns = ln_clock_ns(), backoff_ns = end_ns - begin_ns;
+    backoff_ns = backoff_ns < LONG_NS          ? 0
+                 : backoff_ns > MAX_BACKOFF_NS ? MAX_BACKOFF_NS
+                                               : backoff_ns;
+    generations->backoff_until_ns = end_ns + backoff_ns;
 }
 
 static void on_mail(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_generations *generations = argument;
     uint64_t now_ns = ln_clock_ns();
-    if (now_ns < generations->rest_until_ns) {
+    if (now_ns < generations->backoff_until_ns) {
         struct timeval rest = {.tv_usec =
-                                   (suseconds_t)((generations->rest_until_ns - now_ns) / 1000)};
+                                   (suseconds_t)((generations->backoff_until_ns - now_ns) / 1000)};
         event_del(generations->mail_event);
-        event_add(generations->rest_timer, &rest);
+        event_add(generations->backoff_timer, &rest);
         return;
     }
     ln_health_note_progress(&generations->context->health, now_ns);
-    /* once for each request that is open, and the NULL behind them */
+    /* at most once for each open request, so that this ends while the engine goes on */
     linnet_request *request;
     for (size_t n = atomic_load(&generations->context->admission.n_open) + 1;
          n > 0 && (request = linnet_mailbox_next(generations->mailbox)) != NULL; n--) {
         ln_prompt_run *run = linnet_request_get_user(request);
         if (run->generation != NULL)
-            look_at(run, now_ns);
+            take_events(run, now_ns);
     }
-    plan_rest(generations, now_ns);
+    set_backoff(generations, now_ns);
 }
 
-static void on_rest_over(evutil_socket_t fd, short what, void *argument) {
+static void on_backoff_over(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_generations *generations = argument;
     event_add(generations->mail_event, NULL);
@@ -288,8 +290,8 @@ ln_status ln_generations_start(ln_generations *generations, ln_context *context,
     LN_TRY(linnet_mailbox_create(&generations->mailbox, err));
     generations->mail_event = event_new(base, linnet_mailbox_get_fd(generations->mailbox),
                                         EV_READ | EV_PERSIST, on_mail, generations);
-    generations->rest_timer = evtimer_new(base, on_rest_over, generations);
-    if (generations->mail_event == NULL || generations->rest_timer == NULL ||
+    generations->backoff_timer = evtimer_new(base, on_backoff_over, generations);
+    if (generations->mail_event == NULL || generations->backoff_timer == NULL ||
         event_add(generations->mail_event, NULL) != 0)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
     return LINNET_OK;
@@ -309,8 +311,8 @@ void ln_generations_stop(ln_generations *generations) {
         ln_generation_cancel(generations->first);
     if (generations->mail_event != NULL)
         event_free(generations->mail_event);
-    if (generations->rest_timer != NULL)
-        event_free(generations->rest_timer);
+    if (generations->backoff_timer != NULL)
+        event_free(generations->backoff_timer);
     linnet_mailbox_destroy(generations->mailbox);
 }
 
@@ -384,8 +386,8 @@ void ln_generation_begin(ln_api_task *task) {
     context->metrics.n_prompt_tokens += generation->usage.n_prompt_tokens;
     if (task->request.streams)
         ln_response_begin(exchange, 200, "text/event-stream");
-    /* what came before the task was back */
+    /* events that came before the task was back from its worker */
     uint64_t now_ns = ln_clock_ns();
-    for (size_t i = 0; i < task->n_runs && look_at(&task->runs[i], now_ns); i++)
+    for (size_t i = 0; i < task->n_runs && take_events(&task->runs[i], now_ns); i++)
         continue;
 }

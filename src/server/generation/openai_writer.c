@@ -7,7 +7,7 @@
 
 /* ---- logprobs --------------------------------------------------------------------------- */
 
-/* What a token stands for in the middle of a text: bytes that may be parts of code points. */
+/* The bytes of a token in the middle of a text; they may be parts of code points. */
 static ln_token_text spell(const ln_openai_writer *writer, int32_t token) {
     if (writer->tokenizer == NULL)
         return (ln_token_text){0};
@@ -75,7 +75,8 @@ static void put_top(const ln_openai_writer *writer, ln_strbuf *out, const linnet
     ln_strbuf_putc(out, '}');
 }
 
-/* Where a token begins in the choice's text; what it completes is passed over. */
+/* Returns where a token begins in the choice's text, and advances by the characters that it
+ * completes. */
 static size_t pass(const ln_openai_writer *writer, ln_choice *choice, int32_t token) {
     size_t begin = choice->offset_chars;
     if (writer->tokenizer == NULL)

@@ -18,23 +18,23 @@ enum {
     LN_LOGPROBS_COLUMNS
 };
 
-/* One output of a prompt, and what of it was not shown yet. */
+/* One output of a prompt, and what of it was not sent yet. */
 typedef struct ln_choice {
     uint32_t index;
     const ln_prompt *prompt;
     ln_strbuf text;        /* of a chat: content */
-    ln_chat_answer answer; /* of a chat: the rest, and what takes it apart */
+    ln_chat_answer answer; /* of a chat: reasoning, tool calls, and their parser */
     ln_strbuf logprobs[LN_LOGPROBS_COLUMNS];
-    size_t n_logprobs;      /* in the columns */
-    size_t offset_chars;    /* where the next token begins, for text_offset: behind what this */
-    ln_detokenizer decoder; /* one has written */
-    ln_strbuf piece;        /* for that */
+    size_t n_logprobs;   /* in the columns */
+    size_t offset_chars; /* text_offset of the next token: characters written by decoder */
+    ln_detokenizer decoder;
+    ln_strbuf piece; /* its output */
     size_t n_output_tokens, n_counted_tokens;
     linnet_finish finish; /* NONE: not over */
-    bool has_begun;       /* some chunk was shown */
-    bool has_prompt;      /* the echo was taken */
+    bool has_begun;       /* a chunk was sent */
+    bool has_prompt;      /* the echo was added */
     bool has_output;      /* and a token of output */
-    bool is_dirty;        /* there is something to show */
+    bool is_dirty;        /* something is not sent */
     uint64_t last_ns;     /* of its last token */
 } ln_choice;
 
@@ -65,7 +65,7 @@ void ln_openai_writer_logprob(const ln_openai_writer *writer, ln_choice *choice,
                               bool has_logprob, float logprob, const linnet_logprob *top,
                               size_t n_top);
 
-/* Server-sent events. chunk shows what the choice has, and its end when it is over. */
+/* Server-sent events. chunk writes what was not sent, and the end of a choice that is over. */
 void ln_openai_writer_chunk(const ln_openai_writer *writer, ln_choice *choice, ln_strbuf *out);
 void ln_openai_writer_usage_chunk(const ln_openai_writer *writer, const ln_usage *usage,
                                   ln_strbuf *out);

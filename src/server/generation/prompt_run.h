@@ -1,5 +1,4 @@
-/* A prompt that runs: one request of the engine, which gives the outputs of one prompt. It is the
- * user of its request (linnet_request_get_user). */
+/* One request of the engine: all outputs of one prompt. It is the `user` of its linnet_request. */
 #ifndef LN_SERVER_GENERATION_PROMPT_RUN_H
 #define LN_SERVER_GENERATION_PROMPT_RUN_H
 

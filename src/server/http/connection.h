@@ -1,6 +1,6 @@
 /* A connection: what is read from a socket, what is to be written to it, and the exchange between.
  * The reader (reader.h) fills the exchange, the response (response.h) empties it, and the listener
- * frees the connection in a turn of the event loop after it was doomed. */
+ * frees a doomed connection in a later iteration of the event loop. */
 #ifndef LN_SERVER_HTTP_CONNECTION_H
 #define LN_SERVER_HTTP_CONNECTION_H
 
@@ -18,7 +18,7 @@ typedef enum ln_connection_state {
     LN_CONNECTION_HEAD,    /* a request has begun */
     LN_CONNECTION_BODY,    /* its head is whole */
     LN_CONNECTION_RESPOND, /* it is whole, or its body is not wanted */
-    LN_CONNECTION_LINGER,  /* all is said: what the client still sends is thrown away */
+    LN_CONNECTION_LINGER,  /* the response is sent: what the client still sends is discarded */
     LN_CONNECTION_DOOMED   /* waits for the reaper */
 } ln_connection_state;
 
@@ -69,12 +69,11 @@ struct ln_connection {
 /* Ends a connection soon, from the event loop; its events stop now. */
 void ln_connection_doom(ln_connection *connection);
 void ln_connection_set_deadline(ln_connection *connection, uint32_t ms); /* 0: none */
-/* Reads on in a turn of the event loop to come: what is pending may be parsed now. */
+/* Schedules the reader for the next iteration of the event loop, where bytes are pending. */
 void ln_connection_wake(ln_connection *connection);
 /* Refuses the request that is being read; the connection closes after it. */
 void ln_connection_refuse(ln_connection *connection, int status, const char *message);
-/* Notes why the request is to be refused once the running step of the reader is over, unless
- * something was noted before; always false. */
+/* Records why the reader must refuse the request; the first reason counts. Always false. */
 bool ln_connection_fail(ln_connection *connection, int status, const char *message);
 /* Frees what belongs to the exchange, and makes the connection ready for the next. */
 void ln_connection_reset(ln_connection *connection);

@@ -1,4 +1,4 @@
-/* What a client may make the server hold, and for how long. */
+/* Bounds on what a client makes the server hold, and deadlines in milliseconds. */
 #ifndef LN_SERVER_HTTP_LIMITS_H
 #define LN_SERVER_HTTP_LIMITS_H
 

@@ -16,8 +16,9 @@
 
 enum { BACKLOG = 4096, MAX_LINGER_BYTES = 16 << 20, RETRY_MS = 100 };
 
-/* What may come in crowds, which must not hold up others: so many of each in a turn of the loop. */
-enum { TURN_ACCEPTED = 0, TURN_LATE, TURN_REAPED, TURN_KINDS };
+/* What clients can cause in bulk. Each is bounded per iteration of the event loop, so that a crowd
+ * does not delay the connections that have work. */
+enum { BULK_ACCEPTED = 0, BULK_LATE, BULK_REAPED, BULK_KINDS };
 
 struct ln_listener {
     ln_connection_set set; /* first: a connection's set is its listener */
@@ -28,9 +29,9 @@ struct ln_listener {
     size_t n_connections;
     uint16_t port;
     bool is_paused;
-    struct timeval turn;            /* of the loop, as its cached time says, */
-    unsigned n_in_turn[TURN_KINDS]; /* and what was done in it */
-    char scratch[65536];            /* what a read gives */
+    struct timeval iteration;            /* which one it is: the loop's cached time */
+    unsigned n_in_iteration[BULK_KINDS]; /* what it has handled */
+    char scratch[65536];                 /* read buffer */
 };
 
 static ln_listener *of(ln_connection *connection) {
@@ -51,16 +52,17 @@ static void resume_listener(ln_listener *listener) {
     }
 }
 
-/* Whether one more of a kind may be done in this turn of the loop. */
-static bool may_do(ln_listener *listener, int kind) {
-    enum { MAX_IN_TURN = 64 };
-    struct timeval turn;
-    event_base_gettimeofday_cached(listener->base, &turn);
-    if (turn.tv_sec != listener->turn.tv_sec || turn.tv_usec != listener->turn.tv_usec) {
-        listener->turn = turn;
-        memset(listener->n_in_turn, 0, sizeof listener->n_in_turn);
+/* Whether this iteration of the event loop may handle one more of a kind. */
+static bool may_handle(ln_listener *listener, int kind) {
+    enum { MAX_PER_ITERATION = 64 };
+    struct timeval iteration;
+    event_base_gettimeofday_cached(listener->base, &iteration);
+    if (iteration.tv_sec != listener->iteration.tv_sec ||
+        iteration.tv_usec != listener->iteration.tv_usec) {
+        listener->iteration = iteration;
+        memset(listener->n_in_iteration, 0, sizeof listener->n_in_iteration);
     }
-    return listener->n_in_turn[kind]++ < MAX_IN_TURN;
+    return listener->n_in_iteration[kind]++ < MAX_PER_ITERATION;
 }
 
 static void free_connection(ln_connection *connection) {
@@ -79,13 +81,13 @@ static void free_connection(ln_connection *connection) {
     free(connection);
 }
 
-/* Frees the doomed; their exchanges go back first. */
+/* Frees doomed connections, after their exchanges were given back to the hooks. */
 static void on_reaper(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     static const struct timeval soon = {.tv_usec = 1000};
     ln_listener *listener = argument;
     while (listener->set.doomed != NULL) {
-        if (!may_do(listener, TURN_REAPED)) {
+        if (!may_handle(listener, BULK_REAPED)) {
             event_add(listener->set.reaper, &soon);
             break;
         }
@@ -109,7 +111,7 @@ static void on_reaper(evutil_socket_t fd, short what, void *argument) {
 static void on_timer(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_connection *connection = argument;
-    if (!may_do(of(connection), TURN_LATE))
+    if (!may_handle(of(connection), BULK_LATE))
         ln_connection_set_deadline(connection, 1);
     else if (connection->state == LN_CONNECTION_HEAD)
         ln_connection_refuse(connection, 408, "the head of the request did not come in time");
@@ -128,12 +130,13 @@ static ssize_t read_some(ln_connection *connection, bool *wants_write) {
     return recv(connection->fd, listener->scratch, sizeof listener->scratch, 0);
 }
 
-/* Takes the bytes that a connection gave; false once it is at its end. */
+/* Handles what recv returned: bytes, the end of the stream, or an error. False when the connection
+ * is not to be read any more. */
 static bool take(ln_connection *connection, ssize_t n_bytes) {
     bool is_answered =
         connection->state == LN_CONNECTION_IDLE || connection->state == LN_CONNECTION_LINGER;
     if (n_bytes == 0 && is_answered && evbuffer_get_length(connection->out) > 0) {
-        connection->state = LN_CONNECTION_LINGER; /* it says no more, but may still read */
+        connection->state = LN_CONNECTION_LINGER; /* half closed: it may still read the rest */
         event_del(connection->read_event);
         return false;
     }
@@ -158,7 +161,7 @@ static void on_readable(evutil_socket_t fd, short what, void *argument) {
     ln_reader_resume(connection);
     if (connection->state == LN_CONNECTION_DOOMED)
         return;
-    enum { MAX_READS = 8 }; /* then others have their turn; TLS may hold more than one record */
+    enum { MAX_READS = 8 }; /* TLS may hold several records; then others are served */
     for (int i = 0; i < MAX_READS; i++) {
         bool wants_write;
         ssize_t n_bytes = read_some(connection, &wants_write);
@@ -239,7 +242,7 @@ static void accept_connection(ln_listener *listener, int fd, const struct sockad
     if (++listener->n_connections >= listener->set.limits.max_connections)
         pause_listener(listener);
     connection->is_late = listener->set.is_draining;
-    /* a handshake is part of the first head */
+    /* with TLS the deadline of the first head includes the handshake */
     connection->is_timed = listener->tls != NULL || connection->is_late;
     ln_connection_set_deadline(connection, connection->is_timed ? listener->set.limits.head_ms
                                                                 : listener->set.limits.idle_ms);
@@ -249,7 +252,7 @@ static void accept_connection(ln_listener *listener, int fd, const struct sockad
 static void on_acceptable(evutil_socket_t listen_fd, short what, void *argument) {
     (void)what;
     ln_listener *listener = argument;
-    while (!listener->is_paused && may_do(listener, TURN_ACCEPTED)) {
+    while (!listener->is_paused && may_handle(listener, BULK_ACCEPTED)) {
         struct sockaddr_storage address = {0};
         socklen_t n_bytes = sizeof address;
         int fd =

@@ -24,7 +24,8 @@ static ssize_t write_some(ln_connection *connection) {
     return written;
 }
 
-/* Everything is said and sent: our side closes, and the client may still read. */
+/* Shuts down our side after the last response. The client may still read; what it sends is
+ * discarded until it closes or LINGER_MS are over, since closing now would reset the connection. */
 static void linger(ln_connection *connection) {
     if (connection->finished)
         return;
@@ -74,7 +75,7 @@ void ln_output_flush(ln_connection *connection) {
     ln_connection_wake(connection);
 }
 
-/* The line before a part of n_bytes; returns its length. */
+/* Writes the line with the size of a chunk; returns its length. */
 static size_t put_size(char *line, size_t n_bytes) {
     static const char digits[] = "0123456789abcdef";
     size_t n = 0;

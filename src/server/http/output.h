@@ -1,4 +1,4 @@
-/* What a connection has to say, on its way to the socket. */
+/* From a connection's output buffer to its socket. */
 #ifndef LN_SERVER_HTTP_OUTPUT_H
 #define LN_SERVER_HTTP_OUTPUT_H
 

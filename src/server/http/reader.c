@@ -78,7 +78,7 @@ static bool take_data(ln_connection *connection) {
 
 /* ---- the loop --------------------------------------------------------------------------- */
 
-/* Sixteen digits that do not repeat: a counter through a bijection. */
+/* Makes ids that do not repeat: a counter, mixed by a bijection so that it cannot be guessed. */
 static void make_id(ln_connection_set *set, ln_exchange *exchange) {
     uint64_t x = (set->n_ids++ ^ set->id_key) * 0x9e3779b97f4a7c15u;
     x ^= x >> 32;
@@ -165,7 +165,7 @@ void ln_reader_feed(ln_connection *connection, const char *bytes, size_t n_bytes
     }
     connection->is_parsing = false;
     if (n_bytes > 0)
-        ln_reader_feed(connection, bytes, n_bytes); /* keeps it */
+        ln_reader_feed(connection, bytes, n_bytes); /* appends it to pending */
     if (connection->state != LN_CONNECTION_DOOMED)
         ln_output_flush(connection);
 }

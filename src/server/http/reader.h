@@ -1,4 +1,4 @@
-/* Requests from the bytes that a connection gives. */
+/* Feeds a connection's bytes to the parser, and acts on what it finds. */
 #ifndef LN_SERVER_HTTP_READER_H
 #define LN_SERVER_HTTP_READER_H
 

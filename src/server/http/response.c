@@ -10,7 +10,7 @@ static ln_connection *of(ln_exchange *exchange) {
     return (ln_connection *)(void *)exchange;
 }
 
-/* The exchange is over; the next one may begin. */
+/* Ends the exchange: resets the connection for the next request, or lets it linger. */
 static void end_exchange(ln_connection *connection) {
     ln_connection_set *set = connection->set;
     set->hooks.on_end(set->hooks.user, &connection->exchange);
@@ -61,7 +61,7 @@ static const char *date_of(ln_connection_set *set) {
     return set->date;
 }
 
-/* The head of a response; length < 0: in parts. */
+/* Writes the head of a response; length < 0: the body comes in parts. */
 static void put_head(ln_connection *connection, int status, const char *type, ssize_t length) {
     ln_exchange *exchange = &connection->exchange;
     bool is_old = connection->parser.minor_version == 0 && !exchange->is_bad;

@@ -177,7 +177,7 @@ typedef enum linnet_kv_type {
 
 /* What a step does first. */
 typedef enum linnet_policy {
-    LINNET_POLICY_CHUNKED = 0,   /* what is being generated goes on; prompts take what is left */
+    LINNET_POLICY_CHUNKED = 0,   /* decodes; prompts take what is left, in chunks */
     LINNET_POLICY_PREFILL_FIRST, /* prompts; meanwhile nothing is generated */
 } linnet_policy;
 
@@ -189,7 +189,7 @@ typedef enum linnet_order {
     LINNET_ORDER_PRIORITY
 } linnet_order;
 
-/* What happens to the KV blocks of a request when others need the room. */
+/* What happens to the KV blocks of a request that is preempted because others need the room. */
 typedef enum linnet_preemption {
     LINNET_PREEMPTION_AUTO = 0, /* what costs less time, by measured speeds */
     LINNET_PREEMPTION_SWAP,     /* they go to the swap space, while that has room */
@@ -212,10 +212,10 @@ typedef struct linnet_engine_options {
      * "int8" or "fp8" (one scale per row), or "int4" (scale and zero for 32 columns) */
     const char *quantize_on_load;
     /* Tokens that the KV cache holds, rounded up to whole blocks; 0: max_seqs times ctx_tokens,
-     * which never makes a request give way to another. */
+     * which never preempts a request. */
     size_t kv_tokens;
     bool prefix_cache; /* keep the blocks of ended requests for those that begin alike (true) */
-    size_t swap_bytes; /* memory for KV blocks that give way, at most */
+    size_t swap_bytes; /* memory for KV blocks of preempted requests, at most */
     linnet_preemption preemption;
     linnet_policy policy;
     linnet_order order;
@@ -228,9 +228,9 @@ typedef struct linnet_engine_options {
      * is ready, of which a part may still be under way; the last call says `total_bytes` */
     void (*on_load)(void *user, size_t ready_bytes, size_t total_bytes);
     void *load_user; /* handed to on_load */
-    /* Speculative decoding: up to so many tokens of a sequence are guessed, and checked in one
-     * step; the output is the same, bit for bit. 0: off. Guesses are what followed when the last
-     * tokens came before ("prompt lookup"), or a draft model's. */
+    /* Speculative decoding: up to so many tokens of a sequence are drafted, and verified in one
+     * step; the output is the same, bit for bit. 0: off. Drafts come from prompt lookup (n-grams:
+     * what followed when the last tokens came before), or from a draft model. */
     size_t draft_tokens;
     /* NULL, or the path of the draft model: a smaller checkpoint with the same vocabulary, which
      * the engine opens. */
@@ -318,8 +318,8 @@ typedef struct linnet_engine_stats {
     uint64_t n_recompute_preemptions;  /* of requests, by computing their blocks again */
     uint64_t n_swapped_blocks;         /* copied out or in */
     uint64_t n_requests;               /* that have ended, for whatever reason */
-    uint64_t n_draft_tokens;           /* guessed by speculation and checked, */
-    uint64_t n_accepted_tokens;        /* and right */
+    uint64_t n_draft_tokens;           /* drafted by speculation and verified, */
+    uint64_t n_accepted_tokens;        /* and accepted */
     uint64_t is_lost;                  /* 1: the GPU failed for good, every request ends with an
                                           error */
     uint64_t n_failed_steps; /* in a row, up to now; each ended its requests with an error */
@@ -331,7 +331,7 @@ LINNET_API void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_sta
 /* ---- requests --------------------------------------------------------------------------- */
 
 typedef struct linnet_request linnet_request;
-typedef struct linnet_mailbox linnet_mailbox; /* see below */
+typedef struct linnet_mailbox linnet_mailbox; /* a completion queue, see below */
 
 typedef enum linnet_request_kind {
     LINNET_REQUEST_GENERATE = 0,
@@ -562,8 +562,9 @@ LINNET_API void linnet_request_close(linnet_request *request);
 
 /* ---- mailboxes -------------------------------------------------------------------------- */
 
-/* Where many requests say that they have events, for a receiver of all of them: however many got a
- * token in a step, the receiver is woken once. Errors: NOMEM, LIMIT (no descriptor is left). */
+/* Completion queues: where many requests say that they have events, for a receiver of all of them:
+ * however many got a token in a step, the receiver is woken once. Errors: NOMEM, LIMIT (no
+ * descriptor is left). */
 LINNET_API linnet_status linnet_mailbox_create(linnet_mailbox **mailbox, linnet_error *err);
 /* Gives it up; NULL is fine. Its requests may be closed before or after. */
 LINNET_API void linnet_mailbox_destroy(linnet_mailbox *mailbox);

@@ -48,6 +48,9 @@ BEGIN {
     room["backend/cuda/fused"] = room["backend/cuda/attention"] " backend/cuda/gemm"
     room["backend/cuda/fused"] = room["backend/cuda/fused"] " backend/cuda/fused"
     room["backend/cuda"] = "base format backend/ backend/cuda"
+    room["engine"] = "base format text grammar backend kv sampling model"
+    room["engine"] = room["engine"] " engine/ engine/plan engine/request engine/draft"
+    room["engine/api"] = room["engine"] " engine/api"
     n_lines = split(known, line, "\n")
     for (i = 1; i <= n_lines; i++)
         if (line[i] != "")

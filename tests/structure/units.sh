@@ -3,6 +3,7 @@
 #   circle: no units include one another in a circle, anywhere in src/
 #   depth: includes inside src/backend/cuda are at most 8 deep
 #   files: a folder holds at most 40
+#   api: functions of linnet.h lie in src/engine/api, and nowhere else
 #   lines: a function has at most 60, from its first to the brace that ends it in column 0
 # usage: units.sh SOURCE_DIR
 set -eu
@@ -91,6 +92,8 @@ first && !inside {
 inside && /^}/ {
     if ($0 == "}" && text ~ /\(/) {
         n_functions++
+        if (name_of(text) ~ /^linnet_/ && file !~ /^engine\/api\//)
+            fail(FILENAME ":" first ": " name_of(text) " does not lie in src/engine/api")
         if (FNR - first + 1 > MAX_LINES)
             break_rule("lines", file, name_of(text) " has " FNR - first + 1)
     }

@@ -11,23 +11,23 @@
 /* ---- memory ----------------------------------------------------------------------------- */
 
 typedef struct beams_layout {
-    size_t self, top, chosen, shown, steps, next, scores, slots, taken, ended, tokens;
-    size_t ended_chosen, ended_top, probe, n_steps, n_kept, n_top;
+    size_t self, top, chosen, shown, candidates, next, scores, slots, taken, ended, tokens;
+    size_t ended_chosen, ended_top, probe, n_candidates, n_kept, n_top;
 } beams_layout;
 
 static beams_layout lay_out(ln_layout *layout, const ln_beams_shape *shape) {
     beams_layout b;
     size_t width = shape->width;
-    size_t n_steps = (shape->n_stop_ids > 0 ? 1 + shape->n_stop_ids : 2) * width;
-    b.n_steps = n_steps < shape->n_vocab ? n_steps : shape->n_vocab;
+    size_t n_candidates = (shape->n_stop_ids > 0 ? 1 + shape->n_stop_ids : 2) * width;
+    b.n_candidates = n_candidates < shape->n_vocab ? n_candidates : shape->n_vocab;
     b.n_kept = shape->has_logprobs ? shape->max_output : 0;
     b.n_top = shape->has_logprobs ? shape->n_top : 0;
     b.self = ln_layout_add(layout, 1, sizeof(ln_beams));
-    b.top = ln_layout_add(layout, width, b.n_steps * sizeof(linnet_logprob));
-    b.chosen = ln_layout_add(layout, width, b.n_steps * sizeof(float));
+    b.top = ln_layout_add(layout, width, b.n_candidates * sizeof(linnet_logprob));
+    b.chosen = ln_layout_add(layout, width, b.n_candidates * sizeof(float));
     b.shown = ln_layout_add(layout, width, b.n_top * sizeof(linnet_logprob));
-    b.steps = ln_layout_add(layout, b.n_steps, sizeof(ln_beam_step));
-    b.next = ln_layout_add(layout, width, sizeof(ln_beam_step));
+    b.candidates = ln_layout_add(layout, b.n_candidates, sizeof(ln_beam_candidate));
+    b.next = ln_layout_add(layout, width, sizeof(ln_beam_candidate));
     b.scores = ln_layout_add(layout, width, sizeof(float));
     b.slots = ln_layout_add(layout, width, sizeof(size_t));
     b.taken = ln_layout_add(layout, width, sizeof(bool));
@@ -50,13 +50,13 @@ ln_beams *ln_beams_init(const ln_beams_shape *shape, void *memory) {
     ln_beams *beams = memory;
     *beams = (ln_beams){
         .width = shape->width,
-        .n_steps = at.n_steps,
+        .n_candidates = at.n_candidates,
         .n_top = at.n_top,
         .top = (linnet_logprob *)(void *)(base + at.top),
         .chosen = (float *)(void *)(base + at.chosen),
         .shown = (linnet_logprob *)(void *)(base + at.shown),
-        .steps = (ln_beam_step *)(void *)(base + at.steps),
-        .next = (ln_beam_step *)(void *)(base + at.next),
+        .candidates = (ln_beam_candidate *)(void *)(base + at.candidates),
+        .next = (ln_beam_candidate *)(void *)(base + at.next),
         .scores = (float *)(void *)(base + at.scores),
         .slots = (size_t *)(void *)(base + at.slots),
         .taken = (bool *)(base + at.taken),
@@ -78,9 +78,9 @@ ln_beams *ln_beams_init(const ln_beams_shape *shape, void *memory) {
 
 /* A row's candidates, none of which may follow. */
 static void forbid_row(ln_beams *beams, size_t row) {
-    for (size_t i = 0; i < beams->n_steps; i++) {
-        beams->top[row * beams->n_steps + i] = (linnet_logprob){.logprob = -INFINITY};
-        beams->chosen[row * beams->n_steps + i] = -INFINITY;
+    for (size_t i = 0; i < beams->n_candidates; i++) {
+        beams->top[row * beams->n_candidates + i] = (linnet_logprob){.logprob = -INFINITY};
+        beams->chosen[row * beams->n_candidates + i] = -INFINITY;
     }
 }
 
@@ -91,15 +91,15 @@ static ln_status check_numbers(const float *logprobs, size_t n, ln_error *err) {
     return LINNET_OK;
 }
 
-/* The best ways to go on with a beam, from its logits, which become logprobs. *is_complete: there
- * is none, for its text is what the grammar asks for. */
+/* The best candidates of a beam, from its logits, which become logprobs. *is_complete: there is
+ * none, for its text is what the grammar asks for. */
 static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_beams_tools *tools,
                              size_t row, float *logits, bool *is_complete, ln_error *err) {
     const linnet_request *request = sequence->group->request;
     ln_sampler *sampler = tools->sampler;
     size_t n_prompt = request->n_prompt;
     ln_status status = LINNET_OK;
-    linnet_logprob *top = beams->top + row * beams->n_steps;
+    linnet_logprob *top = beams->top + row * beams->n_candidates;
     const linnet_sampling *sampling = &request->options.sampling;
     ln_sample_context context = {
         .tokens = sequence->tokens, .n_tokens = sequence->n_tokens, .rules = &request->rules};
@@ -120,28 +120,28 @@ static ln_status look_at_row(ln_beams *beams, ln_sequence *sequence, const ln_be
     ln_penalties_apply(sampling, &context, sampler->marks, logits);
     ln_dry_apply(sampling, &context, sampler->marks, sampler->lengths, logits);
     LN_TRY(check_numbers(logits, sampler->n_vocab, err));
-    ln_logprobs_select(sampler, logits, top, beams->n_steps);
-    for (size_t i = 0; i < beams->n_steps; i++)
-        beams->chosen[row * beams->n_steps + i] = ln_logprobs_get(sampler, top[i].id);
+    ln_logprobs_select(sampler, logits, top, beams->n_candidates);
+    for (size_t i = 0; i < beams->n_candidates; i++)
+        beams->chosen[row * beams->n_candidates + i] = ln_logprobs_get(sampler, top[i].id);
     return LINNET_OK;
 }
 
-/* The best n_steps ways to go on, of all beams: their lists, each best first, merge. */
-static void choose_steps(ln_beams *beams, size_t n_rows) {
+/* The best n_candidates of all beams: their lists, each best first, merge. */
+static void merge_candidates(ln_beams *beams, size_t n_rows) {
     size_t at[256] = {0}; /* in each list */
     LN_BUG_ON(n_rows > sizeof at / sizeof *at);
-    for (size_t i = 0; i < beams->n_steps; i++) {
-        ln_beam_step best = {.score = -INFINITY, .token = -1};
+    for (size_t i = 0; i < beams->n_candidates; i++) {
+        ln_beam_candidate best = {.score = -INFINITY, .token = -1};
         for (size_t row = 0; row < n_rows; row++) {
-            if (at[row] == beams->n_steps)
+            if (at[row] == beams->n_candidates)
                 continue;
-            size_t place = row * beams->n_steps + at[row];
+            size_t place = row * beams->n_candidates + at[row];
             float score = beams->scores[row] + beams->top[place].logprob;
             if (best.token < 0 || score > best.score)
-                best = (ln_beam_step){row, beams->top[place].id, score, beams->chosen[place]};
+                best = (ln_beam_candidate){row, beams->top[place].id, score, beams->chosen[place]};
         }
         at[best.parent]++;
-        beams->steps[i] = best;
+        beams->candidates[i] = best;
     }
 }
 
@@ -153,7 +153,7 @@ static double penalised(const linnet_request *request, float score, size_t lengt
 
 /* Keeps what a beam has said, and `last` unless it is NULL, when it is among the best so far. */
 static void add_ended(ln_beams *beams, const linnet_request *request, size_t parent,
-                      const ln_beam_step *last, double score, linnet_finish finish) {
+                      const ln_beam_candidate *last, double score, linnet_finish finish) {
     const ln_output *from = &request->outputs[parent];
     size_t n_tokens = from->n_made, n_top = beams->n_top;
     bool is_full = beams->n_ended == beams->width;
@@ -225,25 +225,25 @@ static void move_beams(ln_beams *beams, ln_sequence_group *group, ln_kv_cache *k
         if (beams->slots[i] != beams->next[i].parent)
             fork_beam(group, kv, beams->next[i].parent, beams->slots[i]);
     for (size_t i = 0; i < beams->width; i++) {
-        const ln_beam_step *step = &beams->next[i];
+        const ln_beam_candidate *candidate = &beams->next[i];
         ln_output *output = &request->outputs[beams->slots[i]];
         if (request->options.logprobs) {
-            output->logprobs.chosen[output->n_made] = step->logprob;
+            output->logprobs.chosen[output->n_made] = candidate->logprob;
             memcpy(output->logprobs.top + output->n_made * n_top,
-                   beams->shown + step->parent * n_top, n_top * sizeof *beams->shown);
+                   beams->shown + candidate->parent * n_top, n_top * sizeof *beams->shown);
         }
         if (request->has_stops)
-            ln_text_stream_push(&output->stop_stream, step->token, &n_bytes);
-        output->tokens[request->n_prompt + output->n_made++] = step->token;
-        output->score = (double)step->score;
-        beams->scores[beams->slots[i]] = step->score;
+            ln_text_stream_push(&output->stop_stream, candidate->token, &n_bytes);
+        output->tokens[request->n_prompt + output->n_made++] = candidate->token;
+        output->score = (double)candidate->score;
+        beams->scores[beams->slots[i]] = candidate->score;
         group->sequences[beams->slots[i]].n_tokens++;
     }
 }
 
 /* ---- a step ----------------------------------------------------------------------------- */
 
-/* The ways to go on with all beams; those whose text is complete end. */
+/* The candidates of all beams; those whose text is complete end. */
 static ln_status look_at_rows(ln_beams *beams, ln_sequence_group *group,
                               const ln_beams_tools *tools, float *logits, size_t n_rows,
                               ln_error *err) {
@@ -265,41 +265,42 @@ static ln_status look_at_rows(ln_beams *beams, ln_sequence_group *group,
     return LINNET_OK;
 }
 
-/* Whether a way to go on completes a stop string. */
+/* Whether a candidate completes a stop string. */
 static bool completes_stop(ln_beams *beams, const linnet_request *request,
-                           const ln_beam_step *step) {
+                           const ln_beam_candidate *candidate) {
     size_t n_bytes;
     if (!request->has_stops)
         return false;
-    ln_text_stream_copy(&beams->probe, &request->outputs[step->parent].stop_stream);
-    ln_text_stream_push(&beams->probe, step->token, &n_bytes);
+    ln_text_stream_copy(&beams->probe, &request->outputs[candidate->parent].stop_stream);
+    ln_text_stream_push(&beams->probe, candidate->token, &n_bytes);
     return beams->probe.stopped;
 }
 
-/* Why a way to go on ends, with outputs of this length, or NONE; *is_said: its token is shown. */
+/* Why a candidate ends its beam, with outputs of this length, or NONE; *is_said: its token is
+ * shown. */
 static linnet_finish finish_of(ln_beams *beams, const linnet_request *request,
-                               const ln_beam_step *step, size_t length, bool *is_said) {
-    *is_said = !ln_request_rules_stop(&request->rules, step->token);
-    if (!*is_said || completes_stop(beams, request, step))
+                               const ln_beam_candidate *candidate, size_t length, bool *is_said) {
+    *is_said = !ln_request_rules_stop(&request->rules, candidate->token);
+    if (!*is_said || completes_stop(beams, request, candidate))
         return LINNET_FINISH_STOP;
     return length == request->max_output ? LINNET_FINISH_LENGTH : LINNET_FINISH_NONE;
 }
 
 /* Sorts the candidates into those that end and those that run on; returns how many of the latter
  * there are. */
-static size_t take_steps(ln_beams *beams, const linnet_request *request, size_t length) {
+static size_t divide_candidates(ln_beams *beams, const linnet_request *request, size_t length) {
     size_t n_next = 0;
-    for (size_t i = 0; i < beams->n_steps; i++) {
-        const ln_beam_step *step = &beams->steps[i];
+    for (size_t i = 0; i < beams->n_candidates; i++) {
+        const ln_beam_candidate *candidate = &beams->candidates[i];
         bool is_said;
-        if (step->score == -INFINITY || (i >= beams->width && n_next == beams->width))
+        if (candidate->score == -INFINITY || (i >= beams->width && n_next == beams->width))
             break;
-        linnet_finish finish = finish_of(beams, request, step, length, &is_said);
+        linnet_finish finish = finish_of(beams, request, candidate, length, &is_said);
         if (finish == LINNET_FINISH_NONE && n_next < beams->width)
-            beams->next[n_next++] = *step;
+            beams->next[n_next++] = *candidate;
         else if (finish != LINNET_FINISH_NONE && i < beams->width)
-            add_ended(beams, request, step->parent, is_said ? step : NULL,
-                      penalised(request, step->score, length), finish);
+            add_ended(beams, request, candidate->parent, is_said ? candidate : NULL,
+                      penalised(request, candidate->score, length), finish);
     }
     return n_next;
 }
@@ -323,13 +324,13 @@ ln_status ln_beams_step(ln_beams *beams, ln_sequence_group *group, const ln_beam
     size_t n_rows = begins ? 1 : beams->width;
     size_t length = request->outputs[0].n_made + 1;
     LN_TRY(look_at_rows(beams, group, tools, logits, n_rows, err));
-    choose_steps(beams, n_rows);
-    size_t n_next = take_steps(beams, request, length);
+    merge_candidates(beams, n_rows);
+    size_t n_next = divide_candidates(beams, request, length);
     *is_over = n_next == 0 || is_decided(beams, request, length);
     if (*is_over)
         return LINNET_OK;
     for (; n_next < beams->width; n_next++) /* these give nothing */
-        beams->next[n_next] = (ln_beam_step){.score = -INFINITY, .logprob = -INFINITY};
+        beams->next[n_next] = (ln_beam_candidate){.score = -INFINITY, .logprob = -INFINITY};
     move_beams(beams, group, tools->kv, begins);
     return LINNET_OK;
 }

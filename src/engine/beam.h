@@ -4,7 +4,7 @@
  *
  * The algorithm, its scores and its ends are those of the Hugging Face implementation: grammar,
  * rules and penalties change the logarithms of probabilities, which are not made to sum up to one
- * again. Where fewer ways to go on are left than there are beams, the others run on with a score of
+ * again. Where fewer candidates are left than there are beams, the others run on with a score of
  * minus infinity and give nothing. */
 #ifndef LN_ENGINE_BEAM_H
 #define LN_ENGINE_BEAM_H
@@ -17,13 +17,13 @@
 
 typedef struct ln_beams ln_beams;
 
-/* A way to go on. */
-typedef struct ln_beam_step {
+/* A token that may follow a beam. */
+typedef struct ln_beam_candidate {
     size_t parent;
     int32_t token;
     float score;   /* sum of logprobs, as rules and penalties leave them */
     float logprob; /* of the token, as the model says */
-} ln_beam_step;
+} ln_beam_candidate;
 
 /* What has ended. */
 typedef struct ln_hypothesis {
@@ -44,19 +44,18 @@ typedef struct ln_beams_shape {
 } ln_beams_shape;
 
 struct ln_beams {
-    size_t width, n_steps; /* n_steps: candidates that are looked at, in all and of each beam */
-    size_t n_top;          /* of each row, that events show */
-    linnet_logprob *top;   /* [width][n_steps] */
-    float *chosen;         /* [width][n_steps] what the model says of those */
-    linnet_logprob *shown; /* [width][n_top] */
-    ln_beam_step *steps;   /* [n_steps], best first */
-    ln_beam_step *next;    /* [width] */
-    float *scores;         /* [width] of the running beams */
-    size_t *slots;         /* [width] where `next` goes to */
-    bool *taken;           /* [width] */
-    ln_hypothesis *ended;  /* [width], the first n_ended count, best first */
-    ln_text_stream probe;  /* with stop strings: tries a token */
-    void *probe_memory;
+    size_t width, n_candidates;    /* the latter of all beams, and of each */
+    size_t n_top;                  /* of each row, that events show */
+    linnet_logprob *top;           /* [width][n_candidates] */
+    float *chosen;                 /* [width][n_candidates] what the model says of those */
+    linnet_logprob *shown;         /* [width][n_top] */
+    ln_beam_candidate *candidates; /* [n_candidates], best first */
+    ln_beam_candidate *next;       /* [width] */
+    float *scores;                 /* [width] of the running beams */
+    size_t *slots;                 /* [width] where `next` goes to */
+    bool *taken;                   /* [width] */
+    ln_hypothesis *ended;          /* [width], the first n_ended count, best first */
+    ln_text_stream probe;          /* with stop strings: tries a token */
     size_t n_ended;
 };
 

@@ -23,32 +23,32 @@ ln_status ln_constraints_init(ln_constraints *constraints, const linnet_model *m
     return LINNET_OK;
 }
 
-static void forget(ln_kept_grammar *kept) {
-    ln_grammar_release(kept->grammar);
-    free(kept->text);
-    *kept = (ln_kept_grammar){0};
+static void evict(ln_cached_grammar *cached) {
+    ln_grammar_release(cached->grammar);
+    free(cached->text);
+    *cached = (ln_cached_grammar){0};
 }
 
 void ln_constraints_free(ln_constraints *constraints) {
     if (constraints->masker.masks == NULL)
         return;
-    for (size_t i = 0; i < LN_KEPT_GRAMMARS; i++)
-        forget(&constraints->kept[i]);
+    for (size_t i = 0; i < LN_CACHED_GRAMMARS; i++)
+        evict(&constraints->cached[i]);
     pthread_mutex_destroy(&constraints->mutex);
 }
 
-/* Under the mutex: the grammar if it is kept, and where it would be else. */
-static ln_kept_grammar *find(ln_constraints *c, const linnet_request_options *o, bool *found) {
-    ln_kept_grammar *oldest = &c->kept[0];
-    for (size_t i = 0; i < LN_KEPT_GRAMMARS; i++) {
-        ln_kept_grammar *kept = &c->kept[i];
-        *found = kept->grammar != NULL && kept->kind == o->grammar_kind &&
-                 kept->reasoning == o->reasoning && kept->n_bytes == o->grammar_bytes &&
-                 (kept->n_bytes == 0 || memcmp(kept->text, o->grammar, kept->n_bytes) == 0);
+/* Under the mutex: the grammar if it is cached, and the slot for it if not. */
+static ln_cached_grammar *find(ln_constraints *c, const linnet_request_options *o, bool *found) {
+    ln_cached_grammar *oldest = &c->cached[0];
+    for (size_t i = 0; i < LN_CACHED_GRAMMARS; i++) {
+        ln_cached_grammar *cached = &c->cached[i];
+        *found = cached->grammar != NULL && cached->kind == o->grammar_kind &&
+                 cached->reasoning == o->reasoning && cached->n_bytes == o->grammar_bytes &&
+                 (cached->n_bytes == 0 || memcmp(cached->text, o->grammar, cached->n_bytes) == 0);
         if (*found)
-            return kept;
-        if (kept->used < oldest->used)
-            oldest = kept;
+            return cached;
+        if (cached->used < oldest->used)
+            oldest = cached;
     }
     return oldest;
 }
@@ -62,14 +62,14 @@ static void keep(ln_constraints *c, const linnet_request_options *o, ln_grammar 
         memcpy(text, o->grammar, o->grammar_bytes);
     pthread_mutex_lock(&c->mutex);
     bool found;
-    ln_kept_grammar *place = find(c, o, &found);
-    forget(place);
-    *place = (ln_kept_grammar){.grammar = ln_grammar_retain(grammar),
-                               .kind = o->grammar_kind,
-                               .reasoning = o->reasoning,
-                               .text = text,
-                               .n_bytes = o->grammar_bytes,
-                               .used = ++c->clock};
+    ln_cached_grammar *place = find(c, o, &found);
+    evict(place);
+    *place = (ln_cached_grammar){.grammar = ln_grammar_retain(grammar),
+                                 .kind = o->grammar_kind,
+                                 .reasoning = o->reasoning,
+                                 .text = text,
+                                 .n_bytes = o->grammar_bytes,
+                                 .used = ++c->clock};
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -90,10 +90,10 @@ ln_status ln_constraints_compile(ln_constraints *c, const linnet_request_options
         return ln_fail(err, LINNET_ERR_ARGUMENT, "grammar is NULL");
     pthread_mutex_lock(&c->mutex);
     ln_status status = ln_masker_load(&c->masker, token_text, c->tokenizer, err);
-    ln_kept_grammar *kept = find(c, o, &found);
+    ln_cached_grammar *cached = find(c, o, &found);
     if (status == LINNET_OK && found) {
-        *grammar = ln_grammar_retain(kept->grammar);
-        kept->used = ++c->clock;
+        *grammar = ln_grammar_retain(cached->grammar);
+        cached->used = ++c->clock;
     }
     pthread_mutex_unlock(&c->mutex);
     if (status != LINNET_OK || found)

@@ -1,5 +1,5 @@
 /* Grammars of requests: compiled by the threads that submit, applied by the engine thread. The
- * last ones are kept, so that requests with the same grammar share it and what was learned of it.
+ * last ones are cached, so that requests with the same grammar share it and what was learned of it.
  */
 #ifndef LN_ENGINE_CONSTRAINT_H
 #define LN_ENGINE_CONSTRAINT_H
@@ -9,22 +9,22 @@
 #include "grammar/masker.h"
 #include "model/model.h"
 
-enum { LN_KEPT_GRAMMARS = 8 };
+enum { LN_CACHED_GRAMMARS = 8 };
 
-typedef struct ln_kept_grammar {
+typedef struct ln_cached_grammar {
     ln_grammar *grammar; /* a reference; NULL: free */
     linnet_grammar_kind kind;
     linnet_reasoning reasoning;
     char *text; /* [n_bytes], owned */
     size_t n_bytes;
     uint64_t used;
-} ln_kept_grammar;
+} ln_cached_grammar;
 
 typedef struct ln_constraints {
     ln_masker masker; /* the engine thread's, but for its trie */
     const ln_tokenizer *tokenizer;
     pthread_mutex_t mutex; /* over what follows, and while the trie is made */
-    ln_kept_grammar kept[LN_KEPT_GRAMMARS];
+    ln_cached_grammar cached[LN_CACHED_GRAMMARS];
     uint64_t clock;
 } ln_constraints;
 

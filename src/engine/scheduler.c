@@ -152,9 +152,9 @@ static void add_chunk(ln_scheduler *s, const ln_chunk *chunk) {
                            sequence->n_cached + chunk->n_tokens - chunk->n_draft);
 }
 
-/* Sequences that move together wait at their last token for the others. */
+/* Sequences in lockstep wait at their last token for the others. */
 static bool must_wait(const ln_sequence_group *group, const ln_chunk *chunk) {
-    return group->moves_together && group->is_forked && chunk->n_logits > 0 && is_prefilling(group);
+    return group->in_lockstep && group->is_forked && chunk->n_logits > 0 && is_prefilling(group);
 }
 
 /* The next tokens of a group's prompts. */
@@ -191,7 +191,7 @@ static bool make_room_for_decodes(ln_scheduler *s, size_t place) {
 /* The decodes of a group; false when it was preempted. */
 static bool add_decodes(ln_scheduler *s, size_t place) {
     ln_sequence_group *group = s->queues.running[place];
-    bool waits = group->moves_together && group->is_forked && is_prefilling(group);
+    bool waits = group->in_lockstep && group->is_forked && is_prefilling(group);
     if (!waits && !make_room_for_decodes(s, place))
         return false;
     for (size_t i = 0; i < group->n_sequences; i++) {
@@ -293,10 +293,9 @@ static uint64_t count_preempted(const ln_scheduler *s) {
     return s->preemption.n_swapped + s->preemption.n_recomputed;
 }
 
-/* With priorities, who waits with a higher one takes the place of who runs with a lower one, the
- * last first. Those whose turn it is, having waited longest, neither take places so nor lose them.
- */
-static void make_way(ln_scheduler *s) {
+/* By priority, waiting groups preempt running ones of a lower priority, the last first. Overdue
+ * groups neither preempt nor are preempted. */
+static void preempt_for_priority(ln_scheduler *s) {
     size_t place;
     while (s->queues.order == LINNET_ORDER_PRIORITY && s->queues.n_running > 0) {
         ln_sequence_group *first = choose_waiting(s),
@@ -307,7 +306,7 @@ static void make_way(ln_scheduler *s) {
         if (admit(s, first, &place))
             continue;
         preempt(s, last);
-        if (s->queues.n_running == 0) /* all gave way: alone it has room */
+        if (s->queues.n_running == 0) /* alone it has room */
             admit(s, first, &place);
     }
 }
@@ -315,7 +314,7 @@ static void make_way(ln_scheduler *s) {
 /* A group that has just come in takes what room there is. */
 static void add_new(ln_scheduler *s, size_t place) {
     ln_sequence_group *group = s->queues.running[place];
-    bool moves = group->moves_together && group->is_forked; /* from the next step on */
+    bool moves = group->in_lockstep && group->is_forked; /* from the next step on */
     for (size_t i = 0; i < group->n_sequences && !moves; i++) {
         ln_sequence *sequence = &group->sequences[i];
         if (tokens_missing(sequence) == 0)
@@ -362,7 +361,7 @@ static void add_encoders(ln_scheduler *s) {
 
 static void add_decoders(ln_scheduler *s) {
     uint64_t n_preempted = count_preempted(s);
-    make_way(s);
+    preempt_for_priority(s);
     if (s->options.policy == LINNET_POLICY_PREFILL_FIRST) {
         add_running(s, false);
         add_waiting(s, n_preempted);
@@ -380,7 +379,7 @@ size_t ln_scheduler_schedule(ln_scheduler *s) {
         add_decoders(s);
     if (s->n_chunks == 0) /* what was admitted just now begins with its encoder */
         add_encoders(s);
-    if (s->n_chunks == 0) /* or moves together */
+    if (s->n_chunks == 0) /* or is in lockstep */
         add_running(s, true);
     LN_BUG_ON(s->n_chunks == 0 && !ln_scheduler_is_idle(s));
     return s->n_chunks;
@@ -437,7 +436,7 @@ void ln_scheduler_fail(ln_scheduler *s) {
 /* Whether the sequence lacks one token after the step, unless that gives it an end. */
 static bool goes_on(const ln_chunk *chunk) {
     const ln_sequence *sequence = chunk->sequence;
-    if (sequence == NULL || sequence->group->moves_together || !sequence->group->is_forked)
+    if (sequence == NULL || sequence->group->in_lockstep || !sequence->group->is_forked)
         return false;
     return chunk->n_logits == 1 && chunk->n_draft == 0 &&
            sequence->n_cached + chunk->n_tokens == sequence->n_tokens &&

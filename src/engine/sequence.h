@@ -42,7 +42,7 @@ struct ln_sequence_group {
     size_t n_encoder;
     bool needs_encoder;    /* its encoder has not run yet */
     bool wants_all_logits; /* of every token; else of the last one */
-    bool moves_together;   /* its last tokens go through one step */
+    bool in_lockstep;      /* beams: the last tokens of all go through one step */
     bool is_forked;   /* every sequence has its row; before, the first live one reads the prompt */
     int32_t priority; /* lower goes first, where the scheduler looks at it */
     uint64_t root;    /* of its prefixes: ln_kv_cache_root */

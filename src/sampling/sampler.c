@@ -138,7 +138,7 @@ static bool put_rules(const ln_sample_context *context, ln_draw *draw, int32_t *
 }
 
 /* The tokens that are penalised but for the last, behind the rules. */
-static bool put_said(const linnet_sampling *s, const ln_sample_context *context, ln_draw *draw,
+static bool put_penalties(const linnet_sampling *s, const ln_sample_context *context, ln_draw *draw,
                      int32_t *words) {
     size_t n = context->n_tokens, last_n = (size_t)s->repeat_last_n;
     bool has_penalties =
@@ -168,7 +168,7 @@ bool ln_sampler_is_draw(const linnet_sampling *s, const ln_sample_context *conte
                       .min_p = s->min_p,
                       .top_k = (uint32_t)s->top_k};
     if (s->dry_multiplier != 0 || (s->temperature > 0 && !is_usual) ||
-        !put_rules(context, draw, words) || !put_said(s, context, draw, words))
+        !put_rules(context, draw, words) || !put_penalties(s, context, draw, words))
         return false;
     if (s->temperature > 0)
         draw->uniform = ln_rng_uniform(s->seed, context->index, context->n_tokens, DRAW_TOKEN);
@@ -187,7 +187,7 @@ static ln_status find_best(const float *logits, size_t n_vocab, int32_t *best, l
 }
 
 /* Gives candidates[n] their weights. Logits of plus infinity share everything. */
-static void weigh(ln_candidate *candidates, size_t n, float best, float temperature) {
+static void exponentiate(ln_candidate *candidates, size_t n, float best, float temperature) {
     double some[LN_EXP_EACH] = {0};
     for (size_t begin = 0; begin < n; begin += LN_EXP_EACH) {
         size_t n_some = n - begin < LN_EXP_EACH ? n - begin : LN_EXP_EACH;
@@ -292,7 +292,7 @@ static size_t filter(ln_candidate *candidates, const linnet_sampling *s,
                      const ln_sample_context *context, const float *logits, size_t n,
                      int32_t best) {
     n = choose(candidates, logits, n, s);
-    weigh(candidates, n, logits[best], s->temperature);
+    exponentiate(candidates, n, logits[best], s->temperature);
     if (s->typical_p > 0 && s->typical_p < 1)
         n = ln_filter_typical(candidates, n, (double)s->typical_p, logits, best, s->temperature);
     if (s->top_p < 1)
@@ -342,7 +342,7 @@ ln_status ln_sampler_sample(ln_sampler *sampler, const linnet_sampling *sampling
     float uniform = ln_rng_uniform(s->seed, context->index, context->n_tokens, DRAW_TOKEN);
     if (s->mirostat_tau > 0) {
         take_all(candidates, logits, n);
-        weigh(candidates, n, logits[best], s->temperature);
+        exponentiate(candidates, n, logits[best], s->temperature);
         *token = draw_mirostat(sampler, n, s, context, uniform);
         return LINNET_OK;
     }

@@ -8,7 +8,7 @@ size_t ln_speculate_length(const ln_sequence *sequence, size_t most) {
     const ln_sequence_group *group = sequence->group;
     bool decodes = sequence->has_row && !sequence->is_over && !group->needs_encoder &&
                    (group->is_forked || group->n_live == 1) && !group->wants_all_logits &&
-                   !group->moves_together && sequence->n_cached + 1 == sequence->n_tokens;
+                   !group->in_lockstep && sequence->n_cached + 1 == sequence->n_tokens;
     if (!decodes || sequence->n_tokens + 1 >= sequence->max_tokens)
         return 0;
     size_t room = sequence->max_tokens - sequence->n_tokens - 1;

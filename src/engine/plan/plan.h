@@ -18,7 +18,7 @@
     X(LN_ARENA_WEIGHTS, "weights")         /* prepared copies; mapped ones are not counted */      \
     X(LN_ARENA_TABLES, "tables")           /* of the weights */                                    \
     X(LN_ARENA_KV, "kv")                   /* blocks */                                            \
-    X(LN_ARENA_SWAP, "swap")               /* blocks that gave way */                              \
+    X(LN_ARENA_SWAP, "swap")               /* blocks of preempted requests */                      \
     X(LN_ARENA_BLOCKS, "blocks")           /* block pools and block tables */                      \
     X(LN_ARENA_ACTIVATIONS, "activations") /* and logits */                                        \
     X(LN_ARENA_SCRATCH, "scratch")         /* of the backend's kernels */                          \

@@ -178,7 +178,7 @@ static linnet_request *allocate(const ln_request_factory *factory,
         .needs_encoder = o->n_encoder_ids > 0,
         .wants_all_logits = o->kind == LINNET_REQUEST_SCORE || o->prompt_logprobs,
         .priority = o->priority,
-        .moves_together = o->beam_width > 0,
+        .in_lockstep = o->beam_width > 0,
     };
     const char *salt = o->cache_salt != NULL ? o->cache_salt : "";
     request->group.root = ln_kv_cache_root(factory->kv, salt, strlen(salt));

@@ -1,11 +1,11 @@
-/* Speculation: guesses, and that nothing but the number of steps depends on them. */
+/* Speculation: drafts, and that nothing but the number of steps depends on them. */
 #include "engine_test.h"
 
 #include "engine/draft/prompt_lookup.h"
 
 enum { LONG = 90, MAX_OUTPUTS = 4 };
 
-/* ---- guesses ------------------------------------------------------------------------------ */
+/* ---- drafts ------------------------------------------------------------------------------- */
 
 static void check_lookup(const int32_t *given, size_t n, size_t n_most, const int32_t *expected,
                          size_t n_expected) {
@@ -150,12 +150,12 @@ static void compare(const char *name, linnet_engine_options options, const char 
         assert_same(&plain[i], &speculative[i]);
     assert_int_equal(off.n_drafted, 0);
     assert_true(on.n_accepted >= least_accepted);
-    print_message("%s: %zu of %zu guesses right, %zu steps for %zu\n", name, on.n_accepted,
-                  on.n_drafted, on.n_steps, off.n_steps);
+    print_message("%s: %zu of %zu drafted tokens accepted, %zu steps for %zu\n", name,
+                  on.n_accepted, on.n_drafted, on.n_steps, off.n_steps);
     linnet_model_close(g.model);
 }
 
-static void bits_do_not_depend_on_guesses(void **state) {
+static void bits_do_not_depend_on_drafts(void **state) {
     (void)state;
     compare("llama", exact_options(256, 16, 128, 2), NULL, 1);
     compare("qwen3", exact_options(256, 4, 32, 1), NULL, 10);
@@ -179,7 +179,7 @@ static void few_blocks_do_not_change_them_either(void **state) {
 
 #define MODEL(name) TEST_SOURCE_DIR "/tests/golden/models/" name
 
-/* Nothing changes, whoever guesses; and who is the model itself guesses right, sampled tokens
+/* Nothing changes, whoever drafts; and drafts of the model itself are accepted, sampled tokens
  * too. */
 static void draft_models_do_not_change_bits(void **state) {
     (void)state;
@@ -194,7 +194,7 @@ static void draft_models_do_not_change_bits(void **state) {
     compare("qwen3", options, MODEL("qwen3"), 100);
 }
 
-static void the_same_model_guesses_right(void **state) {
+static void drafts_of_the_same_model_are_accepted(void **state) {
     (void)state;
     golden g;
     golden_open(&g, "llama");
@@ -282,10 +282,10 @@ int main(int argc, char **argv) {
         return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lookup_follows_the_longest_agreement),
-        cmocka_unit_test(bits_do_not_depend_on_guesses),
+        cmocka_unit_test(bits_do_not_depend_on_drafts),
         cmocka_unit_test(few_blocks_do_not_change_them_either),
         cmocka_unit_test(draft_models_do_not_change_bits),
-        cmocka_unit_test(the_same_model_guesses_right),
+        cmocka_unit_test(drafts_of_the_same_model_are_accepted),
         cmocka_unit_test(draft_models_are_planned_to_the_byte),
         cmocka_unit_test(unfit_draft_models_are_refused_by_name),
         cmocka_unit_test(loops_take_few_steps),

@@ -132,10 +132,10 @@ static void read_chunks(message *m, ln_strbuf *events) {
 /* The text in steps of some bytes, each of them a chunk when it streams. */
 static void answer(const answer_case *c, size_t step, bool streams, ln_strbuf *out) {
     ln_generation_request request = {.kind = LN_API_CHAT,
-                              .syntax = c->syntax,
-                              .reasoning = c->reasoning,
-                              .model_reasons = c->reasoning != LN_REASONING_NONE,
-                              .hides_markers = true};
+                                     .syntax = c->syntax,
+                                     .reasoning = c->reasoning,
+                                     .model_reasons = c->reasoning != LN_REASONING_NONE,
+                                     .hides_markers = true};
     ln_openai_writer writer = {.request = &request, .model = "m", .id = "chatcmpl-1"};
     ln_choice choice = {.finish = LINNET_FINISH_NONE};
     ln_usage usage = {0};

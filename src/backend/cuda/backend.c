@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/fused/limits.h"
+#include "backend/cuda/fused/workspace.h"
 #include "backend/cuda/gemm/cublaslt.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/plan/plan.h"
@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "format/quants.h"
 
-/* Blocks of a chain wait for one another, so all of them must be on the device: two chains of
- * different streams could have a part of it each, for ever. So one backend of the process has
- * chains; others run their operations one by one, with the same bits. */
+/* Blocks of a fused kernel wait for one another, so all of them must be resident: two such kernels
+ * on different streams could each hold a part of the SMs for ever. So one backend of the process
+ * has fused kernels; others run their operations one by one, with the same bits. */
 static atomic_flag fused_kernels_are_taken = ATOMIC_FLAG_INIT;
 
 /* A run that was started. */
@@ -34,18 +34,18 @@ typedef struct cuda_backend {
     ln_cuda_use use; /* its blas is the owner's */
     void *scratch;   /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
-    unsigned *fused_workspace; /* LN_DECODE_BYTES of device memory */
+    unsigned *fused_workspace; /* ln_fused_workspace_bytes of device memory */
     bool has_fused_kernels;
     int upload_code; /* the first failure of an upload, for the next call that can say so */
-    ln_cuda_stage stage;
+    ln_cuda_batch_upload batch_upload;
     ln_cuda_graphs graphs;
     ln_converted_act x; /* memory for converted activations, unless exact */
     ln_cuda_plan plan;  /* of the step that was planned last */
-    void *read;         /* [read_bytes] page-locked: what the host reads */
-    size_t read_bytes;
+    void *readback;     /* [readback_bytes] page-locked: what the host reads */
+    size_t readback_bytes;
     ln_cuda_event *events; /* [n_events], for profiles */
     size_t n_events;
-    char *few; /* [LN_MAX_STARTED][LN_STARTED_BYTES] page-locked: small results of started runs */
+    char *small_results; /* [LN_MAX_STARTED][LN_STARTED_BYTES] page-locked, of started runs */
     started_run started[LN_MAX_STARTED];
     size_t n_started, n_finished; /* so far */
     bool is_lost;                 /* every call of the runtime fails */
@@ -56,7 +56,7 @@ static ln_status fail_with(const cuda_backend *self, int code, const char *what,
                    ln_cuda_error_text(code));
 }
 
-/* What failed may have left the device unusable. */
+/* Also checks whether the failure left the device unusable. */
 static ln_status fail_to_run(cuda_backend *self, int code, const char *what, ln_error *err) {
     self->is_lost |= ln_cuda_device_check() != 0;
     return fail_with(self, code, what, err);
@@ -67,14 +67,14 @@ static bool is_lost(const ln_backend *backend) {
 }
 
 static void free_scratch(cuda_backend *self) {
-    if (self->stage.host != NULL)
-        ln_cuda_free_host(self->stage.host);
-    if (self->stage.device != NULL)
-        ln_cuda_free(self->stage.device);
-    if (self->read != NULL)
-        ln_cuda_free_host(self->read);
-    if (self->few != NULL)
-        ln_cuda_free_host(self->few);
+    if (self->batch_upload.host != NULL)
+        ln_cuda_free_host(self->batch_upload.host);
+    if (self->batch_upload.device != NULL)
+        ln_cuda_free(self->batch_upload.device);
+    if (self->readback != NULL)
+        ln_cuda_free_host(self->readback);
+    if (self->small_results != NULL)
+        ln_cuda_free_host(self->small_results);
     if (self->scratch != NULL)
         ln_cuda_free(self->scratch);
     if (self->x.memory != NULL)
@@ -84,19 +84,19 @@ static void free_scratch(cuda_backend *self) {
     if (self->has_fused_kernels)
         atomic_flag_clear(&fused_kernels_are_taken);
     self->has_fused_kernels = false;
-    self->stage = (ln_cuda_stage){0};
+    self->batch_upload = (ln_cuda_batch_upload){0};
     self->x = (ln_converted_act){0};
     self->scratch = NULL;
     self->fused_workspace = NULL;
     self->scratch_bytes = 0;
-    self->read = NULL;
-    self->few = NULL;
+    self->readback = NULL;
+    self->small_results = NULL;
 }
 
 static void destroy(ln_backend *backend) {
     cuda_backend *self = (cuda_backend *)backend;
     if (self->stream != NULL) {
-        (void)ln_cuda_stream_wait(self->stream);
+        (void)ln_cuda_stream_synchronize(self->stream);
         ln_cuda_stream_destroy(self->stream);
     }
     ln_cuda_graphs_free(&self->graphs);
@@ -122,7 +122,7 @@ static size_t available_bytes(const ln_backend *backend) {
     return ln_cuda_device_free_bytes(&bytes) == 0 ? bytes : SIZE_MAX;
 }
 
-/* Says how much there is when memory runs out. */
+/* Names the bytes that are free if memory ran out. */
 static ln_status fail_to_reserve(const cuda_backend *self, int code, size_t bytes, const char *what,
                                  ln_error *err) {
     size_t free_bytes;
@@ -146,7 +146,7 @@ static ln_status reserve(ln_backend *backend, size_t bytes, const char *what, vo
 
 static void release(ln_backend *backend, void *memory, size_t bytes) {
     (void)bytes;
-    (void)ln_cuda_stream_wait(((cuda_backend *)backend)->stream);
+    (void)ln_cuda_stream_synchronize(((cuda_backend *)backend)->stream);
     if (memory != NULL)
         ln_cuda_free(memory);
 }
@@ -171,20 +171,20 @@ static ln_status reserve_host(ln_backend *backend, size_t bytes, const char *wha
 
 static void release_host(ln_backend *backend, void *memory, size_t bytes) {
     (void)bytes;
-    (void)ln_cuda_stream_wait(((cuda_backend *)backend)->stream);
+    (void)ln_cuda_stream_synchronize(((cuda_backend *)backend)->stream);
     if (memory != NULL)
         ln_cuda_free_host(memory);
 }
 
-/* Between steps the buffer for results serves, while weights load those of uploads. */
+/* Sends through the readback buffer, or while weights load through the upload's buffers. */
 static int send_bytes(cuda_backend *self, void *memory, const void *host, size_t bytes) {
-    if (self->upload.pool != NULL || bytes > self->read_bytes)
+    if (self->upload.pool != NULL || bytes > self->readback_bytes)
         return ln_cuda_upload_rows(&self->upload, memory, bytes, host, bytes, 1, self->stream);
-    int code = ln_cuda_stream_wait(self->stream);
+    int code = ln_cuda_stream_synchronize(self->stream);
     if (code != 0)
         return code;
-    memcpy(self->read, host, bytes);
-    return ln_cuda_copy_to_device(memory, self->read, bytes, self->stream);
+    memcpy(self->readback, host, bytes);
+    return ln_cuda_copy_to_device(memory, self->readback, bytes, self->stream);
 }
 
 static void upload(ln_backend *backend, void *memory, const void *host, size_t bytes) {
@@ -197,13 +197,13 @@ static void upload(ln_backend *backend, void *memory, const void *host, size_t b
 static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void **host,
                            ln_error *err) {
     cuda_backend *self = (cuda_backend *)backend;
-    LN_BUG_ON(bytes > self->read_bytes);
-    *host = self->read;
+    LN_BUG_ON(bytes > self->readback_bytes);
+    *host = self->readback;
     if (bytes == 0)
         return LINNET_OK;
-    int code = ln_cuda_copy_to_host(self->read, memory, bytes, self->stream);
+    int code = ln_cuda_copy_to_host(self->readback, memory, bytes, self->stream);
     if (code == 0)
-        code = ln_cuda_stream_wait(self->stream);
+        code = ln_cuda_stream_synchronize(self->stream);
     return code == 0 ? LINNET_OK : fail_to_run(self, code, "reading results", err);
 }
 
@@ -250,13 +250,14 @@ static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits)
 
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
-    return ln_cuda_stage_bytes(limits) + kernel_scratch(self, limits) + x_bytes(self, limits) +
-           blas_bytes(self, limits) + LN_DECODE_BYTES;
+    return ln_cuda_batch_upload_bytes(limits) + kernel_scratch(self, limits) +
+           x_bytes(self, limits) + blas_bytes(self, limits) +
+           ln_fused_workspace_bytes(self->device.n_sms);
 }
 
-/* The first step finds the weights there: the buffers of uploads go. */
+/* Ends the loading of weights, ahead of the first step, and frees the upload's buffers. */
 static ln_status end_upload(cuda_backend *self, ln_error *err) {
-    int code = ln_cuda_stream_wait(self->stream);
+    int code = ln_cuda_stream_synchronize(self->stream);
     if (code == 0)
         code = self->upload_code;
     if (code != 0)
@@ -271,10 +272,10 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     cuda_backend *self = (cuda_backend *)backend;
     int code = 0;
     free_scratch(self);
-    size_t bytes = ln_cuda_stage_bytes(limits);
+    size_t bytes = ln_cuda_batch_upload_bytes(limits);
     void *host = NULL, *device = NULL;
     code = ln_cuda_malloc(bytes, &device);
-    self->stage.device = device;
+    self->batch_upload.device = device;
     if (code != 0)
         return fail_to_reserve(self, code, bytes, "the batch", err);
     self->scratch_bytes = kernel_scratch(self, limits);
@@ -293,22 +294,23 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     if (code != 0)
         return fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
     void *fused_workspace = NULL;
-    code = ln_cuda_malloc(LN_DECODE_BYTES, &fused_workspace);
+    size_t fused_bytes = ln_fused_workspace_bytes(self->device.n_sms);
+    code = ln_cuda_malloc(fused_bytes, &fused_workspace);
     self->fused_workspace = fused_workspace;
     if (code != 0)
-        return fail_to_reserve(self, code, LN_DECODE_BYTES, "results of chains", err);
+        return fail_to_reserve(self, code, fused_bytes, "workspace of fused kernels", err);
     self->has_fused_kernels =
         !self->use.exact && !atomic_flag_test_and_set(&fused_kernels_are_taken);
     code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
-    self->stage.host = host;
-    self->stage.bytes = bytes;
-    void *few = NULL;
+    self->batch_upload.host = host;
+    self->batch_upload.bytes = bytes;
+    void *small_results = NULL;
     if (code == 0)
-        code = ln_cuda_malloc_host(LN_MAX_STARTED * LN_STARTED_BYTES, &few);
-    self->few = few;
+        code = ln_cuda_malloc_host(LN_MAX_STARTED * LN_STARTED_BYTES, &small_results);
+    self->small_results = small_results;
     if (code == 0 && limits->max_read_bytes > 0)
-        code = ln_cuda_malloc_host(limits->max_read_bytes, &self->read);
-    self->read_bytes = limits->max_read_bytes;
+        code = ln_cuda_malloc_host(limits->max_read_bytes, &self->readback);
+    self->readback_bytes = limits->max_read_bytes;
     if (code != 0)
         return ln_fail(err, LINNET_ERR_NOMEM, "cannot lock %zu MiB of host memory: %s",
                        (bytes + limits->max_read_bytes) >> 20, ln_cuda_error_text(code));
@@ -324,7 +326,7 @@ static const ln_kv_layer *cache_of(const ln_op *op) {
     }
 }
 
-/* Sends the batch that all operations share; one without a batch reads nothing of it. */
+/* Sends the batch that all operations share; operations without a batch read nothing of it. */
 static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cuda_step *step) {
     size_t block_tokens[LN_MAX_KV_GROUPS] = {0};
     *step = (ln_cuda_step){0};
@@ -336,7 +338,7 @@ static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cud
         if (kv != NULL)
             block_tokens[kv->group] = kv->block_tokens;
     }
-    return ln_cuda_stage_send(&self->stage, batch, block_tokens, step, self->stream);
+    return ln_cuda_batch_send(&self->batch_upload, batch, block_tokens, step, self->stream);
 }
 
 /* Makes sure of n events; false when memory ran out. */
@@ -393,7 +395,7 @@ static int launch_all(void *context, const ln_op *ops, size_t n_ops, const ln_cu
     return code;
 }
 
-/* With an event between operations, and so without fused kernels; those that one kernel serves
+/* With an event between operations, and so without fused kernels; operations that one kernel runs
  * count as the first of them. */
 static int launch_timed(cuda_backend *self, const ln_op *ops, size_t n_ops,
                         const ln_cuda_step *step) {
@@ -441,7 +443,7 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     else if (code == 0)
         code = launch_all(self, ops, n_ops, &step);
     if (code == 0 && profiles)
-        code = ln_cuda_stream_wait(self->stream);
+        code = ln_cuda_stream_synchronize(self->stream);
     if (code != 0)
         return fail_to_run(self, code, "a step", err);
     if (profiles)
@@ -454,7 +456,7 @@ static ln_status run(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_err
     if (n_ops == 0)
         return LINNET_OK;
     LN_TRY(queue(self, ops, n_ops, err));
-    int code = ln_cuda_stream_wait(self->stream);
+    int code = ln_cuda_stream_synchronize(self->stream);
     return code == 0 ? LINNET_OK : fail_to_run(self, code, "a step", err);
 }
 
@@ -467,8 +469,8 @@ static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void
     bool is_small = bytes <= LN_STARTED_BYTES;
     int code = 0;
     LN_BUG_ON(n_under_way == LN_MAX_STARTED);
-    LN_BUG_ON(!is_small && (n_under_way > 0 || bytes > self->read_bytes));
-    run->host = is_small ? self->few + turn * LN_STARTED_BYTES : self->read;
+    LN_BUG_ON(!is_small && (n_under_way > 0 || bytes > self->readback_bytes));
+    run->host = is_small ? self->small_results + turn * LN_STARTED_BYTES : self->readback;
     LN_TRY(queue(self, ops, n_ops, err));
     if (run->done == NULL)
         code = ln_cuda_event_create(&run->done);
@@ -487,7 +489,7 @@ static ln_status finish(ln_backend *backend, void **host, ln_error *err) {
     LN_BUG_ON(self->n_finished == self->n_started);
     const started_run *run = &self->started[self->n_finished++ % LN_MAX_STARTED];
     *host = run->host;
-    int code = ln_cuda_event_wait(run->done);
+    int code = ln_cuda_event_synchronize(run->done);
     return code == 0 ? LINNET_OK : fail_to_run(self, code, "a step", err);
 }
 

@@ -23,7 +23,7 @@ typedef struct ln_cuda_step {
     bool one_by_one; /* kernels do not finish what another operation is for */
     void *scratch;   /* [scratch_bytes] for what lies between two kernels */
     size_t scratch_bytes;
-    unsigned *fused_workspace; /* LN_DECODE_BYTES of device memory; NULL: run no fused kernels */
+    unsigned *fused_workspace; /* ln_fused_workspace_bytes; NULL: run no fused kernels */
 } ln_cuda_step;
 
 /* Scratch for attention of max_tokens tokens in each of max_seqs sequences. It begins with words

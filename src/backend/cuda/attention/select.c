@@ -58,11 +58,11 @@ bool ln_plan_takes_decode_q8(const ln_kv_layer *kv, const ln_attention_split *sp
            n_seqs * kv->n_heads < LN_ATTENTION_COUNTERS && (kv->k_dim == 64 || kv->k_dim == 128);
 }
 
-/* Whether nothing but a rotation of few pairs finishes heads. */
-static bool can_hold_angles(const ln_op_qkv *p) {
+/* Whether heads need a rotation alone, of few pairs: ln_has_rope_angles. */
+static bool has_rope_angles(const ln_op_qkv *p) {
     enum { LANES = 32 };
     return p->rope != NULL && p->rope->n_dims > 0 &&
-           p->rope->n_dims <= 2 * LN_HELD_ANGLE_PAIRS * LANES;
+           p->rope->n_dims <= 2 * LN_ROPE_LANE_PAIRS * LANES;
 }
 
 const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const ln_cuda_step *step,
@@ -84,7 +84,7 @@ const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const 
     if (!split.reads_past_only)
         return "sequences read what others write in this step";
     bool are_aligned = ((uintptr_t)h->k | (uintptr_t)h->v) % 16 == 0;
-    return can_hold_angles(h) && are_aligned ? NULL : "heads have no rotation, or a long one";
+    return has_rope_angles(h) && are_aligned ? NULL : "heads have no rotation, or a long one";
 }
 
 bool ln_plan_attention_converts(const ln_op_attention *op, const ln_cuda_step *step,

@@ -1,74 +1,77 @@
-/* Decode attention on Hopper from caches of int8 and E4M3: sequences that bring one token, heads
- * of 64 and 128. (16-bit caches were slower so within a step, where blocks must begin and end.)
+/* Split-KV decode attention on Hopper: caches of int8 and E4M3, head dims 64 and 128, up to 16
+ * query heads to a KV head, sequences that bring one token.
  *
- * Blocks stay on their multiprocessors. A warp takes one slice of a KV head after another, with the
- * query heads that share it as the rows of a tile (V meets up to eight as columns, which halves
- * products and sums), and brings tiles of K and V for itself through a ring of places in shared
- * memory: those of its next slice while it works on the last ones of this. What a slice gives goes
- * to memory, and the warp that ends the last slice of a sequence's KV head merges them in order.
- * Numbers become f16 where they are multiplied. Sums run as in mma.cu, and have its
- * bits.
+ * Persistent CTAs: a block stays on each SM. A warp claims KV splits of KV heads from an atomic
+ * counter; whole splits come first, the last ones of all sequences behind them. It is its own
+ * producer: it fetches KV tiles of 64 keys by cp.async into its pipeline of up to 16 stages, those
+ * of its next split while it computes this one. Elements become f16 in registers where mma.sync
+ * reads them, and scales are applied to S and P. With up to 8 query heads O is computed transposed,
+ * which halves MMAs and accumulators. Partial results go to memory; the warp that finishes the last
+ * split of a sequence's KV head merges them in order. Bits are those of mma_decode.cu. (16-bit
+ * caches are faster in one-warp blocks: sm90_decode_f16.cu.)
  *
- * Whole slices are dealt out first, the last ones of all sequences behind them. What other steps
- * have cached is under way before the kernel in front, which writes this step's rows, has ended.
+ * Keys and values of earlier steps are prefetched ahead of the PDL wait.
  *
- * Grid: a block on every multiprocessor. Shared memory: the rings; scales; what is known of each
- * sequence. Reads K and V once. */
-#include "backend/cuda/attention/mma.cuh"
-#include "backend/cuda/runtime/sm_count.cuh"
+ * Grid: one block an SM; block: 12 warps, or 8 where D = 128 and more than 8 heads share K and V.
+ * Shared memory: pipelines (208 KiB), what is known of each sequence. Bytes moved: K and V once. */
+#include "backend/cuda/attention/sm90_decode_q8.cuh"
+
+#include "backend/cuda/activations/convert.cuh"
+#include "backend/cuda/attention/mma_tile.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/runtime/sm_count.cuh"
 
-enum { MAX_RING_BYTES = 208 * 1024, MAX_SLOTS = 16, QUEUE = 16, MAX_SEQS = 512 };
+enum { MAX_PIPELINE_BYTES = 208 * 1024, MAX_STAGES = 16, QUEUE_ITEMS = 16 };
 
-/* A tile in shared memory: [LN_KV_TILE][ROW_BYTES], the 16 bytes at i of a row being at i ^ row % 8,
- * or at i ^ row / 2 % 4 of rows of 64 bytes, which spreads them over the banks. */
-template <int D, int DTYPE, int ROWS> struct stream_shape {
+/* A pipeline stage: a KV tile [LN_KV_TILE][ROW_BYTES] and its scales. Swizzle: the 16 bytes at i of
+ * a row lie at i ^ row % 8, or at i ^ row / 2 % 4 of rows of 64 bytes. */
+template <int D, int DTYPE, int ROWS> struct pipeline_shape {
     static constexpr int TYPE = DTYPE;
-    static constexpr int HEAD_ROWS = ROWS; /* of a lane; 1: at most eight heads to a KV head */
+    static constexpr int HEAD_ROWS = ROWS; /* of a lane; 1: up to 8 query heads to a KV head */
     static constexpr unsigned ROW_BYTES = D;
     static constexpr unsigned TILE_BYTES = LN_KV_TILE * ROW_BYTES;
     static constexpr unsigned BYTES = TILE_BYTES + LN_KV_TILE * 4; /* with scales */
     static constexpr unsigned WARPS = D > 64 && ROWS == 2 ? 8 : 12;
     static constexpr unsigned THREADS = WARPS * LN_WARP;
-    static constexpr unsigned MOST = MAX_RING_BYTES / (WARPS * BYTES);
-    static constexpr unsigned SLOTS = MOST < MAX_SLOTS ? MOST : (unsigned)MAX_SLOTS;
-    static constexpr unsigned RING_BYTES = WARPS * SLOTS * BYTES;
+    static constexpr unsigned MOST = MAX_PIPELINE_BYTES / (WARPS * BYTES);
+    static constexpr unsigned STAGES = MOST < MAX_STAGES ? MOST : (unsigned)MAX_STAGES;
+    static constexpr unsigned PIPELINE_BYTES = WARPS * STAGES * BYTES;
 };
 
 /* What a block knows of a sequence. */
-typedef struct stream_seq {
-    unsigned first; /* slices of those before it, without their last ones */
+typedef struct seq_splits {
+    unsigned first; /* full KV splits of the sequences before it, without their last ones */
     int token;      /* -1: it brings more than one */
     unsigned begin, end;
-} stream_seq;
+} seq_splits;
 
-typedef struct stream_args {
-    ln_mma_attention_args f;
+typedef struct decode_args {
+    ln_mma_attention_args mma;
     unsigned n_seqs;
     bool all_single; /* no sequence brings more than one token */
-    bool converts;   /* the result, for the linear behind */
+    bool converts;   /* the result is converted for the next linear, too */
     ln_act_view to;
-} stream_args;
+} decode_args;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* A slice of a KV head of a sequence: tiles from key `first` to key `stop`. */
-typedef struct stream_item {
-    unsigned seq, kv_head, slice, first, stop;
-} stream_item;
+/* Work item: a KV split of a KV head of a sequence, keys first .. stop - 1. */
+typedef struct kv_split {
+    unsigned seq, kv_head, split, first, stop;
+} kv_split;
 
-/* Finds the slices of all sequences; by the block. seqs [n_seqs + 1] */
-static __device__ void find_seqs(const stream_args &p, stream_seq *seqs) {
+/* Counts the KV splits of all sequences, and their prefix sums; by the block. seqs [n_seqs + 1] */
+static __device__ void find_splits(const decode_args &p, seq_splits *seqs) {
     for (unsigned seq = threadIdx.x; seq <= p.n_seqs; seq += blockDim.x) {
-        stream_seq s = {0, -1, 0, 0};
+        seq_splits s = {0, -1, 0, 0};
         int token = (int)seq, n_tokens = seq < p.n_seqs ? 1 : 0;
         if (seq < p.n_seqs && !p.all_single) {
-            token = p.f.a.seq_starts[seq];
-            n_tokens = p.f.a.seq_starts[seq + 1] - token;
+            token = p.mma.a.seq_starts[seq];
+            n_tokens = p.mma.a.seq_starts[seq + 1] - token;
         }
         if (n_tokens == 1) {
             size_t begin, end;
-            ln_key_range(p.f.a, seq, (size_t)p.f.a.positions[token], &begin, &end);
+            ln_key_range(p.mma.a, seq, (size_t)p.mma.a.positions[token], &begin, &end);
             s.token = token;
             s.begin = (unsigned)begin;
             s.end = (unsigned)end;
@@ -92,10 +95,10 @@ static __device__ void find_seqs(const stream_args &p, stream_seq *seqs) {
     __syncthreads();
 }
 
-/* Item `number`; false where its sequence is not to be seen to. */
-static __device__ __forceinline__ bool find_item(const stream_args &p, const stream_seq *seqs,
-                                                 unsigned number, stream_item &item) {
-    unsigned n_heads = (unsigned)p.f.a.kv.n_heads, n_early = seqs[p.n_seqs].first;
+/* Work item `number`; false if its sequence brings more than one token. */
+static __device__ __forceinline__ bool find_item(const decode_args &p, const seq_splits *seqs,
+                                                 unsigned number, kv_split &item) {
+    unsigned n_heads = (unsigned)p.mma.a.kv.n_heads, n_early = seqs[p.n_seqs].first;
     unsigned place = number / n_heads;
     item.kv_head = number % n_heads;
     if (place < n_early) { /* the last sequence that does not begin behind it */
@@ -108,31 +111,31 @@ static __device__ __forceinline__ bool find_item(const stream_args &p, const str
                 high = middle;
         }
         item.seq = low;
-        item.slice = seqs[low].begin / LN_ATTENTION_SLICE + (place - seqs[low].first);
+        item.split = seqs[low].begin / LN_ATTENTION_SLICE + (place - seqs[low].first);
     } else {
         item.seq = place - n_early;
         if (seqs[item.seq].token < 0)
             return false;
-        item.slice = (seqs[item.seq].end - 1) / LN_ATTENTION_SLICE;
+        item.split = (seqs[item.seq].end - 1) / LN_ATTENTION_SLICE;
     }
-    unsigned begin = item.slice * LN_ATTENTION_SLICE;
+    unsigned begin = item.split * LN_ATTENTION_SLICE;
     item.first = max(begin, seqs[item.seq].begin / LN_KV_TILE * LN_KV_TILE);
     item.stop = min(begin + LN_ATTENTION_SLICE, seqs[item.seq].end);
     return true;
 }
 
-/* The items, and how warps share them: a warp's first one is known, others go to whoever comes, as
- * some multiprocessors are slower. The last to come leaves the count at 0 for the next kernel. */
-typedef struct stream_work {
-    const stream_seq *seqs;
-    unsigned n_items, n_warps; /* n_items: calls of take_item by all warps, too */
+/* The scheduler: a warp's first item is static, others are claimed from a counter, as some SMs are
+ * slower. The last claim resets the counter for the next kernel. */
+typedef struct work_queue {
+    const seq_splits *seqs;
+    unsigned n_items, n_warps; /* n_items is also the number of claims of all warps */
     unsigned *count;
-    unsigned *queue; /* [QUEUE] numbers of items that the warp has taken */
-} stream_work;
+    unsigned *queue; /* [QUEUE_ITEMS] items that the warp has claimed: producer to consumer */
+} work_queue;
 
-/* Takes an item that is to be seen to, and returns its number; n_items or more: there is none. */
-static __device__ unsigned take_item(const stream_args &p, const stream_work &work,
-                                     stream_item &item) {
+/* Claims an item that is to be computed, and returns its number; n_items or more: there is none. */
+static __device__ unsigned claim_item(const decode_args &p, const work_queue &work,
+                                      kv_split &item) {
     for (;;) {
         unsigned call = 0;
         if (threadIdx.x % LN_WARP == 0) {
@@ -148,72 +151,72 @@ static __device__ unsigned take_item(const stream_args &p, const stream_work &wo
 
 /* ---- tiles to shared memory ------------------------------------------------------------------ */
 
-/* A warp's ring: places of a tile each. */
-typedef struct stream_ring {
+/* A warp's pipeline stages. */
+typedef struct pipeline {
     char *tiles;
     float *scales;
-} stream_ring;
+} pipeline;
 
-template <typename SHAPE> static __device__ __forceinline__ void advance(unsigned &slot) {
-    slot = slot + 1 == SHAPE::SLOTS ? 0 : slot + 1;
+template <typename SHAPE> static __device__ __forceinline__ void advance(unsigned &stage) {
+    stage = stage + 1 == SHAPE::STAGES ? 0 : stage + 1;
 }
 
-/* What is to be brought next. */
-typedef struct stream_loads {
-    stream_item item;
-    unsigned number, first, slot, n_taken;
+/* The producer side of a warp: the tile that it fetches next. */
+typedef struct producer {
+    kv_split item;
+    unsigned number, first, stage, n_taken;
     bool is_value;
-    unsigned block; /* number `lane` of those that the next tile is in */
-} stream_loads;
+    unsigned block; /* id of cache block `lane` of the tile */
+} producer;
 
-/* Byte `byte` of a row of a tile. */
+/* Byte `byte` of a row of a stage. */
 template <typename SHAPE>
-static __device__ __forceinline__ char *find(char *tile, unsigned row, unsigned byte) {
+static __device__ __forceinline__ char *element_at(char *tile, unsigned row, unsigned byte) {
     unsigned chunk = byte / 16 ^ (SHAPE::ROW_BYTES == 64 ? row / 2 % 4 : row % 8);
     return tile + row * SHAPE::ROW_BYTES + chunk * 16 + byte % 16;
 }
 
-/* Takes the next item of a warp, for which it works later. */
-static __device__ __forceinline__ void begin_loads(const stream_work &work, unsigned number,
-                                                   stream_loads &next) {
+/* Hands a claimed item to the consumer side and starts fetching it. */
+static __device__ __forceinline__ void begin_producer(const work_queue &work, unsigned number,
+                                                      producer &next) {
     next.number = number;
     next.first = next.item.first;
     if (threadIdx.x % LN_WARP == 0)
-        work.queue[next.n_taken % QUEUE] = number;
+        work.queue[next.n_taken % QUEUE_ITEMS] = number;
     next.n_taken++;
     __syncwarp();
 }
 
-/* Looks up the blocks of the next tile. */
-static __device__ __forceinline__ void find_blocks(const stream_args &p, const stream_work &work,
-                                                   stream_loads &next) {
+/* Loads the ids of the cache blocks of the next tile. */
+static __device__ __forceinline__ void load_block_ids(const decode_args &p, const work_queue &work,
+                                                      producer &next) {
     if (next.number >= work.n_items)
         return;
-    unsigned block = (next.first >> p.f.block_shift) + threadIdx.x % LN_WARP;
-    unsigned last = (work.seqs[next.item.seq].end - 1) >> p.f.block_shift;
-    next.block = (unsigned)p.f.a.block_tables[next.item.seq * p.f.a.max_blocks + min(block, last)];
+    unsigned block = (next.first >> p.mma.block_shift) + threadIdx.x % LN_WARP;
+    unsigned last = (work.seqs[next.item.seq].end - 1) >> p.mma.block_shift;
+    next.block =
+        (unsigned)p.mma.a.block_tables[next.item.seq * p.mma.a.max_blocks + min(block, last)];
 }
 
-/* Queues the copies of a tile of K or V as one group. Rows that are not to be seen stand for others
- * that are. */
+/* Queues the copies of a tile of K or V and its scales. Keys outside [begin, end) are replaced by
+ * ones inside. */
 template <typename SHAPE>
-static __device__ __forceinline__ void copy_tile(const stream_args &p, const stream_seq &seq,
-                                                 const stream_ring &ring,
-                                                 const stream_loads &next) {
+static __device__ __forceinline__ void copy_tile(const decode_args &p, const seq_splits &seq,
+                                                 const pipeline &pipe, const producer &next) {
     constexpr unsigned CHUNKS = SHAPE::ROW_BYTES / 16, ROWS = LN_WARP / CHUNKS; /* at once */
-    const ln_kv_array &array = next.is_value ? p.f.a.values : p.f.a.keys;
-    unsigned lane = threadIdx.x % LN_WARP, shift = p.f.block_shift, mask = (1u << shift) - 1;
-    unsigned n_heads = (unsigned)p.f.a.kv.n_heads, chunk = lane % CHUNKS;
+    const ln_kv_array &array = next.is_value ? p.mma.a.values : p.mma.a.keys;
+    unsigned lane = threadIdx.x % LN_WARP, shift = p.mma.block_shift, mask = (1u << shift) - 1;
+    unsigned n_heads = (unsigned)p.mma.a.kv.n_heads, chunk = lane % CHUNKS;
     unsigned low = seq.begin, last = seq.end - 1, first_block = next.first >> shift;
-    char *tile = ring.tiles + next.slot * SHAPE::TILE_BYTES;
+    char *tile = pipe.tiles + next.stage * SHAPE::TILE_BYTES;
 #pragma unroll
     for (unsigned i = 0; i < LN_KV_TILE / ROWS; i++) {
         unsigned row = i * ROWS + lane / CHUNKS, key = min(max(next.first + row, low), last);
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
-        ln_cp_async_16(find<SHAPE>(tile, row, chunk * 16),
-                      head + (key & mask) * SHAPE::ROW_BYTES + chunk * 16);
+        ln_cp_async_16(element_at<SHAPE>(tile, row, chunk * 16),
+                       head + (key & mask) * SHAPE::ROW_BYTES + chunk * 16);
     }
 #pragma unroll
     for (unsigned i = 0; i < LN_KV_TILE / LN_WARP; i++) {
@@ -221,48 +224,48 @@ static __device__ __forceinline__ void copy_tile(const stream_args &p, const str
         unsigned block = __shfl_sync(0xffffffffu, next.block, (key >> shift) - first_block);
         const char *head =
             array.data + (size_t)(block * n_heads + next.item.kv_head) * array.head_bytes;
-        ln_cp_async_4(ring.scales + next.slot * LN_KV_TILE + row,
-                           head + array.scales_offset + (key & mask) * 4);
+        ln_cp_async_4(pipe.scales + next.stage * LN_KV_TILE + row,
+                      head + array.scales_offset + (key & mask) * 4);
     }
 }
 
-/* Queues the next tile, if there is one: K, then V of the same keys. */
+/* Queues the next tile, if there is one, as a cp.async group: K, then V of the same keys. */
 template <typename SHAPE>
-static __device__ __forceinline__ void bring(const stream_args &p, const stream_work &work,
-                                             const stream_ring &ring, stream_loads &next) {
+static __device__ __forceinline__ void load_next(const decode_args &p, const work_queue &work,
+                                                 const pipeline &pipe, producer &next) {
     if (next.number < work.n_items) {
-        copy_tile<SHAPE>(p, work.seqs[next.item.seq], ring, next);
-        advance<SHAPE>(next.slot);
+        copy_tile<SHAPE>(p, work.seqs[next.item.seq], pipe, next);
+        advance<SHAPE>(next.stage);
         next.is_value = !next.is_value;
         if (!next.is_value) {
             next.first += LN_KV_TILE;
             if (next.first >= next.item.stop)
-                begin_loads(work, take_item(p, work, next.item), next);
-            find_blocks(p, work, next);
+                begin_producer(work, claim_item(p, work, next.item), next);
+            load_block_ids(p, work, next);
         }
     }
     ln_cp_async_commit();
 }
 
-/* Waits for the tile that was queued SLOTS calls of `bring` ago. */
-template <typename SHAPE> static __device__ __forceinline__ void await(void) {
-    ln_cp_async_wait<SHAPE::SLOTS - 1>();
+/* Waits for the tile that was queued STAGES calls of load_next ago. */
+template <typename SHAPE> static __device__ __forceinline__ void wait_for_tile(void) {
+    ln_cp_async_wait<SHAPE::STAGES - 1>();
     __syncwarp();
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* As ln_mma_qk. */
+/* S = Q K^T, without the scales of K. */
 template <int D, typename SHAPE>
-static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], char *keys,
-                                             float s[LN_KV_TILE_N8][4]) {
+static __device__ __forceinline__ void qk(const uint32_t q[D / 16][4], char *keys,
+                                          float s[LN_KV_TILE_N8][4]) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
     for (int n = 0; n < LN_KV_TILE_N8; n++)
         s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
 #pragma unroll
     for (int k = 0; k < D / 16; k++) {
-        const char *row = find<SHAPE>(keys, lane / 4, 16 * k + lane % 4 * 4);
+        const char *row = element_at<SHAPE>(keys, lane / 4, 16 * k + lane % 4 * 4);
 #pragma unroll
         for (int n = 0; n < LN_KV_TILE_N8; n++) {
             uint32_t word = *(const uint32_t *)(row + n * 8 * SHAPE::ROW_BYTES);
@@ -273,26 +276,26 @@ static __device__ __forceinline__ void score(const uint32_t q[D / 16][4], char *
     }
 }
 
-/* What a slice gives. Eight heads at most: turned sums, of which product 2 j + i has columns
- * 32 j + 4 g + 2 i and the next ones. Else sum 4 j + i has columns 32 j + 4 g + i. */
-template <int D, int ROWS> struct stream_sums {
-    ln_softmax_state<ROWS == 1 ? 8 : D> slice;
-    ln_transposed_acc<ROWS == 1 ? D : 16> turned;
+/* State and O of a split. ROWS 1: O^T, of which product 2 j + i has head dims 32 j + 4 g + 2 i and
+ * the next. ROWS 2: acc 4 j + i has head dims 32 j + 4 g + i. */
+template <int D, int ROWS> struct accumulators {
+    ln_softmax_state<ROWS == 1 ? 8 : D> state;
+    ln_transposed_acc<ROWS == 1 ? D : 16> transposed;
 };
 
 template <int D, int ROWS>
-static __device__ __forceinline__ void add_scores(float s[LN_KV_TILE_N8][4], float factor,
-                                                  stream_sums<D, ROWS> *sums) {
+static __device__ __forceinline__ void online_softmax(float s[LN_KV_TILE_N8][4], float factor,
+                                                      accumulators<D, ROWS> *sums) {
     if constexpr (ROWS == 1)
-        ln_online_softmax<D, true>(s, factor, &sums->slice, &sums->turned);
+        ln_online_softmax<D, true>(s, factor, &sums->state, &sums->transposed);
     else
-        ln_online_softmax<D, true>(s, factor, &sums->slice);
+        ln_online_softmax<D, true>(s, factor, &sums->state);
 }
 
-/* As ln_mma_pv. */
+/* O += P V; P has the scales of V. */
 template <int D, typename SHAPE>
-static __device__ __forceinline__ void add_values(const float s[LN_KV_TILE_N8][4], char *values,
-                                                  stream_sums<D, SHAPE::HEAD_ROWS> *sums) {
+static __device__ __forceinline__ void pv(const float s[LN_KV_TILE_N8][4], char *values,
+                                          accumulators<D, SHAPE::HEAD_ROWS> *sums) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
     for (int k = 0; k < LN_KV_TILE / 16; k++) {
@@ -305,7 +308,7 @@ static __device__ __forceinline__ void add_values(const float s[LN_KV_TILE_N8][4
             uint32_t words[4], pairs[2][2]; /* [keys 2 t and 2 t + 8][columns 0 and 2] */
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                words[i] = ln_dequantize_bias<SHAPE::TYPE>(*(const uint32_t *)find<SHAPE>(
+                words[i] = ln_dequantize_bias<SHAPE::TYPE>(*(const uint32_t *)element_at<SHAPE>(
                     values, 16 * k + lane % 4 * 2 + i % 2 + i / 2 * 8, 32 * j + lane / 4 * 4));
 #pragma unroll
             for (int i = 0; i < 2; i++) {
@@ -321,12 +324,12 @@ static __device__ __forceinline__ void add_values(const float s[LN_KV_TILE_N8][4
                 for (int i = 0; i < 2; i++) {
                     const uint32_t v[4] = {b[2 * i][0], b[2 * i + 1][0], b[2 * i][1],
                                            b[2 * i + 1][1]};
-                    ln_mma<false>(sums->turned.of[2 * j + i], v, a[0], a[2]);
+                    ln_mma<false>(sums->transposed.acc[2 * j + i], v, a[0], a[2]);
                 }
             } else {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    ln_mma<false>(sums->slice.sum[4 * j + i], a, b[i][0], b[i][1]);
+                    ln_mma<false>(sums->state.acc[4 * j + i], a, b[i][0], b[i][1]);
             }
         }
     }
@@ -334,10 +337,11 @@ static __device__ __forceinline__ void add_values(const float s[LN_KV_TILE_N8][4
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Sums to memory: of row i of a lane, or of row 2 t + i where they are turned. */
+/* Partial O to memory: row i of a lane, or row 2 t + i of O^T. */
 template <int D>
-static __device__ __forceinline__ void leave_row(const stream_sums<D, 1> &sums, int i, float *to) {
-    const float(*of)[4] = sums.turned.of;
+static __device__ __forceinline__ void store_partial_row(const accumulators<D, 1> &sums, int i,
+                                                         float *to) {
+    const float(*of)[4] = sums.transposed.acc;
 #pragma unroll
     for (int j = 0; j < D / 32; j++)
         __stcg((float4 *)(to + 32 * j + threadIdx.x % LN_WARP / 4 * 4),
@@ -345,49 +349,50 @@ static __device__ __forceinline__ void leave_row(const stream_sums<D, 1> &sums, 
 }
 
 template <int D>
-static __device__ __forceinline__ void leave_row(const stream_sums<D, 2> &sums, int i, float *to) {
+static __device__ __forceinline__ void store_partial_row(const accumulators<D, 2> &sums, int i,
+                                                         float *to) {
     unsigned t = threadIdx.x % 4;
-    const ln_softmax_state<D> &slice = sums.slice;
+    const ln_softmax_state<D> &state = sums.state;
 #pragma unroll
     for (int j = 0; j < D / 32; j++)
 #pragma unroll
         for (int k = 0; k < 2; k++)
             __stcg((float4 *)(to + 32 * j + 8 * t + 4 * k),
-                   make_float4(slice.sum[4 * j][2 * i + k], slice.sum[4 * j + 1][2 * i + k],
-                               slice.sum[4 * j + 2][2 * i + k], slice.sum[4 * j + 3][2 * i + k]));
+                   make_float4(state.acc[4 * j][2 * i + k], state.acc[4 * j + 1][2 * i + k],
+                               state.acc[4 * j + 2][2 * i + k], state.acc[4 * j + 3][2 * i + k]));
 }
 
-/* Merges the slices of a KV head's query heads, four columns to a lane at a time, in the order of
- * ln_merge_splits. */
+/* Merges the KV splits of a KV head's query heads, as ln_merge_splits; four columns to a lane at a
+ * time. */
 template <int D>
-static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned seq,
+static __device__ void merge(const decode_args &m, const seq_splits &s, unsigned seq,
                              unsigned kv_head) {
     enum { AT_ONCE = 4, STEP = 4 * LN_WARP };
-    const ln_mma_attention_args &p = m.f;
+    const ln_mma_attention_args &p = m.mma;
     unsigned n_cols = p.heads_per_kv * D, last = (s.end - 1) / LN_ATTENTION_SLICE;
     for (unsigned done = 0; done < n_cols; done += AT_ONCE * STEP) {
-        float whole[AT_ONCE][4] = {}, reference[AT_ONCE], total[AT_ONCE];
+        float merged[AT_ONCE][4] = {}, row_max[AT_ONCE], row_sum[AT_ONCE];
         unsigned col[AT_ONCE], head[AT_ONCE];
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             col[i] = done + i * STEP + threadIdx.x % LN_WARP * 4;
             head[i] = kv_head * p.heads_per_kv + min(col[i], n_cols - 1) / D;
-            ln_merge_init(p, head[i], &reference[i], &total[i]);
+            ln_merge_init(p, head[i], &row_max[i], &row_sum[i]);
         }
 #pragma unroll 2
-        for (unsigned slice = s.begin / LN_ATTENTION_SLICE; slice <= last; slice++) {
+        for (unsigned split = s.begin / LN_ATTENTION_SLICE; split <= last; split++) {
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
-                size_t at = ((size_t)seq * p.a.n_heads + head[i]) * p.n_splits + slice;
-                float2 stats = __ldcg(p.stats + at);
-                float4 sum = __ldcg((const float4 *)(p.sums + at * D + col[i] % D));
+                size_t at = ((size_t)seq * p.a.n_heads + head[i]) * p.n_splits + split;
+                float2 stats = __ldcg(p.partial_stats + at);
+                float4 sum = __ldcg((const float4 *)(p.partial_out + at * D + col[i] % D));
                 float keep, add;
-                ln_merge_scales(&reference[i], stats.x, &keep, &add);
-                total[i] = ln_merge(total[i], keep, stats.y, add);
-                whole[i][0] = ln_merge(whole[i][0], keep, sum.x, add);
-                whole[i][1] = ln_merge(whole[i][1], keep, sum.y, add);
-                whole[i][2] = ln_merge(whole[i][2], keep, sum.z, add);
-                whole[i][3] = ln_merge(whole[i][3], keep, sum.w, add);
+                ln_merge_scales(&row_max[i], stats.x, &keep, &add);
+                row_sum[i] = ln_merge(row_sum[i], keep, stats.y, add);
+                merged[i][0] = ln_merge(merged[i][0], keep, sum.x, add);
+                merged[i][1] = ln_merge(merged[i][1], keep, sum.y, add);
+                merged[i][2] = ln_merge(merged[i][2], keep, sum.z, add);
+                merged[i][3] = ln_merge(merged[i][3], keep, sum.w, add);
             }
         }
 #pragma unroll
@@ -395,40 +400,41 @@ static __device__ void merge(const stream_args &m, const stream_seq &s, unsigned
             if (col[i] >= n_cols)
                 continue;
             size_t column = (size_t)kv_head * n_cols + col[i];
-            float share = ln_normalizer(total[i]);
+            float normalizer = ln_normalizer(row_sum[i]);
             for (int k = 0; k < 4; k++)
-                whole[i][k] *= share;
+                merged[i][k] *= normalizer;
             *(float4 *)(p.a.out + (size_t)s.token * p.a.n_heads * D + column) =
-                make_float4(whole[i][0], whole[i][1], whole[i][2], whole[i][3]);
+                make_float4(merged[i][0], merged[i][1], merged[i][2], merged[i][3]);
             if (m.converts)
-                ln_act_store(m.to, (size_t)s.token, column, whole[i]);
+                ln_act_store(m.to, (size_t)s.token, column, merged[i]);
         }
     }
 }
 
-/* Leaves an item's sums; whether all slices of its sequence and KV head are there now. */
+/* Stores the partial results of an item; true if all splits of its sequence and KV head are there
+ * now. */
 template <int D, int ROWS>
-static __device__ __forceinline__ bool leave(const stream_args &m, const stream_seq &s,
-                                             const stream_item &item,
-                                             const stream_sums<D, ROWS> &sums) {
-    const ln_mma_attention_args &p = m.f;
+static __device__ __forceinline__ bool store_partials(const decode_args &m, const seq_splits &s,
+                                                      const kv_split &item,
+                                                      const accumulators<D, ROWS> &sums) {
+    const ln_mma_attention_args &p = m.mma;
     unsigned lane = threadIdx.x % LN_WARP;
     size_t first_head = (size_t)item.seq * p.a.n_heads + item.kv_head * p.heads_per_kv;
     for (unsigned i = 0; i < ROWS; i++) {
-        float total = ln_reduce_row_sum(sums.slice.total[i]);
+        float row_sum = ln_reduce_row_sum(sums.state.row_sum[i]);
         unsigned row = lane / 4 + 8 * i;
         if (row < p.heads_per_kv && lane % 4 == 0)
-            __stcg(p.stats + (first_head + row) * p.n_splits + item.slice,
-                   make_float2(sums.slice.reference[i], total));
+            __stcg(p.partial_stats + (first_head + row) * p.n_splits + item.split,
+                   make_float2(sums.state.row_max[i], row_sum));
     }
     for (unsigned i = 0; i < 2; i++) {
         unsigned row = ROWS == 1 ? lane % 4 * 2 + i : lane / 4 + 8 * i;
         if (row < p.heads_per_kv)
-            leave_row<D>(sums, (int)i,
-                         p.sums + ((first_head + row) * p.n_splits + item.slice) * D);
+            store_partial_row<D>(
+                sums, (int)i, p.partial_out + ((first_head + row) * p.n_splits + item.split) * D);
     }
     unsigned n = (s.end - 1) / LN_ATTENTION_SLICE - s.begin / LN_ATTENTION_SLICE, before = 0;
-    unsigned *word = p.left + item.seq * p.a.kv.n_heads + item.kv_head;
+    unsigned *word = p.arrival_counts + item.seq * p.a.kv.n_heads + item.kv_head;
     __threadfence();
     __syncwarp();
     if (lane == 0) {
@@ -440,12 +446,12 @@ static __device__ __forceinline__ bool leave(const stream_args &m, const stream_
     return __shfl_sync(0xffffffffu, before, 0) == n;
 }
 
-/* What of the query heads of an item a lane has. */
+/* The lane's query rows of an item, and their A fragments. */
 template <int D, typename SHAPE>
-static __device__ __forceinline__ void begin_item(const stream_args &m, const stream_seq &s,
-                                                  const stream_item &item, ln_query_rows &rows,
+static __device__ __forceinline__ void load_query(const decode_args &m, const seq_splits &s,
+                                                  const kv_split &item, ln_query_rows &rows,
                                                   uint32_t q[D / 16][4]) {
-    const ln_mma_attention_args &p = m.f;
+    const ln_mma_attention_args &p = m.mma;
     const float *q_rows[2];
     for (int i = 0; i < 2; i++) {
         unsigned row = threadIdx.x % LN_WARP / 4 + 8 * i;
@@ -460,42 +466,42 @@ static __device__ __forceinline__ void begin_item(const stream_args &m, const st
     ln_load_query<D, false, true>(q_rows[0], q_rows[1], q);
 }
 
-/* All items of a warp. */
+/* All items of a warp: two stages (K, V) a tile. */
 template <int D, typename SHAPE>
-static __device__ __forceinline__ void attend(const stream_args &p, const stream_work &work,
-                                              const stream_ring &ring, stream_loads &next) {
-    const float factor = ln_score_factor(p.f.a);
-    unsigned slot = 0, number;
-    stream_item item;
-    for (unsigned n = 0; (number = work.queue[n % QUEUE]) < work.n_items; n++) {
+static __device__ __forceinline__ void consume(const decode_args &p, const work_queue &work,
+                                               const pipeline &pipe, producer &next) {
+    const float factor = ln_score_factor(p.mma.a);
+    unsigned stage = 0, number;
+    kv_split item;
+    for (unsigned n = 0; (number = work.queue[n % QUEUE_ITEMS]) < work.n_items; n++) {
         find_item(p, work.seqs, number, item);
-        const stream_seq &seq = work.seqs[item.seq];
+        const seq_splits &seq = work.seqs[item.seq];
         ln_query_rows rows;
         uint32_t q[D / 16][4];
-        stream_sums<D, SHAPE::HEAD_ROWS> sums = {};
-        begin_item<D, SHAPE>(p, seq, item, rows, q);
-        ln_softmax_init(&sums.slice);
+        accumulators<D, SHAPE::HEAD_ROWS> sums = {};
+        load_query<D, SHAPE>(p, seq, item, rows, q);
+        ln_softmax_init(&sums.state);
 #pragma unroll 1
         for (unsigned first = item.first; first < item.stop; first += LN_KV_TILE) {
             float s[LN_KV_TILE_N8][4];
-            await<SHAPE>();
-            score<D, SHAPE>(q, ring.tiles + slot * SHAPE::TILE_BYTES, s);
-            ln_scale_scores<SHAPE::HEAD_ROWS>(ring.scales + slot * LN_KV_TILE, 1,
+            wait_for_tile<SHAPE>();
+            qk<D, SHAPE>(q, pipe.tiles + stage * SHAPE::TILE_BYTES, s);
+            ln_scale_scores<SHAPE::HEAD_ROWS>(pipe.scales + stage * LN_KV_TILE, 1,
                                               LN_KV_DEQUANT_SCALE(SHAPE::TYPE), s);
             __syncwarp();
-            bring<SHAPE>(p, work, ring, next);
-            advance<SHAPE>(slot);
-            ln_finish_scores(p.f.a, rows, first, s);
-            add_scores<D>(s, factor, &sums);
-            await<SHAPE>();
-            ln_scale_scores<SHAPE::HEAD_ROWS>(ring.scales + slot * LN_KV_TILE, 1,
+            load_next<SHAPE>(p, work, pipe, next);
+            advance<SHAPE>(stage);
+            ln_finish_scores(p.mma.a, rows, first, s);
+            online_softmax<D>(s, factor, &sums);
+            wait_for_tile<SHAPE>();
+            ln_scale_scores<SHAPE::HEAD_ROWS>(pipe.scales + stage * LN_KV_TILE, 1,
                                               LN_KV_DEQUANT_SCALE(SHAPE::TYPE), s);
-            add_values<D, SHAPE>(s, ring.tiles + slot * SHAPE::TILE_BYTES, &sums);
+            pv<D, SHAPE>(s, pipe.tiles + stage * SHAPE::TILE_BYTES, &sums);
             __syncwarp();
-            bring<SHAPE>(p, work, ring, next);
-            advance<SHAPE>(slot);
+            load_next<SHAPE>(p, work, pipe, next);
+            advance<SHAPE>(stage);
         }
-        if (leave<D>(p, seq, item, sums))
+        if (store_partials<D>(p, seq, item, sums))
             merge<D>(p, seq, item.seq, item.kv_head);
     }
 }
@@ -503,74 +509,74 @@ static __device__ __forceinline__ void attend(const stream_args &p, const stream
 #endif
 
 template <int D, int DTYPE, int ROWS>
-static __global__ void __launch_bounds__(stream_shape<D, DTYPE, ROWS>::THREADS, 1)
-    attend_stream(const __grid_constant__ stream_args p) {
+static __global__ void __launch_bounds__(pipeline_shape<D, DTYPE, ROWS>::THREADS, 1)
+    decode(const __grid_constant__ decode_args p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    typedef stream_shape<D, DTYPE, ROWS> shape;
+    typedef pipeline_shape<D, DTYPE, ROWS> shape;
     extern __shared__ __align__(128) char memory[];
-    __shared__ unsigned queues[shape::WARPS][QUEUE];
+    __shared__ unsigned queues[shape::WARPS][QUEUE_ITEMS];
     unsigned warp = threadIdx.x / LN_WARP;
-    stream_seq *seqs = (stream_seq *)(memory + shape::RING_BYTES);
+    seq_splits *seqs = (seq_splits *)(memory + shape::PIPELINE_BYTES);
     ln_pdl_launch_dependents();
-    find_seqs(p, seqs);
-    stream_ring ring;
-    ring.tiles = memory + warp * shape::SLOTS * shape::TILE_BYTES;
-    ring.scales = (float *)(memory + shape::WARPS * shape::SLOTS * shape::TILE_BYTES) +
-                  warp * shape::SLOTS * LN_KV_TILE;
-    stream_work work;
+    find_splits(p, seqs);
+    pipeline pipe;
+    pipe.tiles = memory + warp * shape::STAGES * shape::TILE_BYTES;
+    pipe.scales = (float *)(memory + shape::WARPS * shape::STAGES * shape::TILE_BYTES) +
+                  warp * shape::STAGES * LN_KV_TILE;
+    work_queue work;
     work.seqs = seqs;
-    work.n_items = (seqs[p.n_seqs].first + p.n_seqs) * (unsigned)p.f.a.kv.n_heads;
+    work.n_items = (seqs[p.n_seqs].first + p.n_seqs) * (unsigned)p.mma.a.kv.n_heads;
     work.n_warps = gridDim.x * shape::WARPS;
-    work.count = p.f.left + LN_ATTENTION_COUNTERS - 1;
+    work.count = p.mma.arrival_counts + LN_ATTENTION_COUNTERS - 1;
     work.queue = queues[warp];
-    stream_loads next = {};
+    producer next = {};
     unsigned number = warp * gridDim.x + blockIdx.x, n = 0;
     if (number >= work.n_items)
         return;
     bool is_there = find_item(p, seqs, number, next.item);
     if (is_there) {
-        begin_loads(work, number, next);
-        find_blocks(p, work, next);
+        begin_producer(work, number, next);
+        load_block_ids(p, work, next);
     }
-    bool reads_past_only = is_there && p.f.reads_past_only && !p.f.a.sees_all;
-    for (; n < shape::SLOTS && reads_past_only && next.first + LN_KV_TILE < next.item.stop; n++)
-        bring<shape>(p, work, ring, next);
+    bool reads_past_only = is_there && p.mma.reads_past_only && !p.mma.a.sees_all;
+    for (; n < shape::STAGES && reads_past_only && next.first + LN_KV_TILE < next.item.stop; n++)
+        load_next<shape>(p, work, pipe, next);
     ln_pdl_wait();
     if (!is_there) {
-        begin_loads(work, take_item(p, work, next.item), next);
-        find_blocks(p, work, next);
+        begin_producer(work, claim_item(p, work, next.item), next);
+        load_block_ids(p, work, next);
     }
-    for (; n < shape::SLOTS; n++)
-        bring<shape>(p, work, ring, next);
-    attend<D, shape>(p, work, ring, next);
+    for (; n < shape::STAGES; n++)
+        load_next<shape>(p, work, pipe, next);
+    consume<D, shape>(p, work, pipe, next);
 #endif
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
 template <int D, int DTYPE, int ROWS>
-static int launch(const ln_mma_attention_args *args, const ln_cuda_step *step, const ln_act_view *to,
-                  cudaStream_t stream) {
-    typedef stream_shape<D, DTYPE, ROWS> shape;
-    stream_args p = {};
-    p.f = *args;
+static int launch(const ln_mma_attention_args *args, const ln_cuda_step *step,
+                  const ln_act_view *to, cudaStream_t stream) {
+    typedef pipeline_shape<D, DTYPE, ROWS> shape;
+    decode_args p = {};
+    p.mma = *args;
     p.n_seqs = (unsigned)step->batch.n_seqs;
     p.all_single = step->least_tokens == 1 && step->most_tokens == 1;
     p.converts = to != NULL;
     if (to != NULL)
         p.to = *to;
-    size_t shared = shape::RING_BYTES + (p.n_seqs + 1) * sizeof(stream_seq);
+    size_t shared = shape::PIPELINE_BYTES + (p.n_seqs + 1) * sizeof(seq_splits);
     /* whatever n_seqs is, as graphs of other steps keep their launches */
-    size_t most_shared = shape::RING_BYTES + (MAX_SEQS + 1) * sizeof(stream_seq);
+    size_t most_shared =
+        shape::PIPELINE_BYTES + (LN_SM90_DECODE_Q8_MAX_SEQS + 1) * sizeof(seq_splits);
     unsigned n_sms;
     int code = ln_count_sms(&n_sms);
     if (code == 0)
-        code = cudaFuncSetAttribute(attend_stream<D, DTYPE, ROWS>,
+        code = cudaFuncSetAttribute(decode<D, DTYPE, ROWS>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, (int)most_shared);
     if (code != 0)
         return code;
-    return ln_pdl_launch(attend_stream<D, DTYPE, ROWS>, dim3(n_sms), shape::THREADS, shared, stream,
-                     p);
+    return ln_pdl_launch(decode<D, DTYPE, ROWS>, dim3(n_sms), shape::THREADS, shared, stream, p);
 }
 
 template <int D, int DTYPE>
@@ -580,8 +586,6 @@ static int launch_rows(const ln_mma_attention_args *args, const ln_cuda_step *st
                                    : launch<D, DTYPE, 2>(args, step, to, stream);
 }
 
-static_assert((int)MAX_SEQS == (int)LN_SM90_DECODE_Q8_MAX_SEQS, "as attention/select.c has it");
-
 bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step) {
     const ln_attention_args *a = &args->a;
     ln_attention_split split = ln_attention_find_split(&a->kv, a->n_heads, step);
@@ -589,7 +593,7 @@ bool ln_takes_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_st
 }
 
 int ln_attention_sm90_decode_q8(const ln_mma_attention_args *args, const ln_cuda_step *step,
-                        const ln_act_view *to, cudaStream_t stream) {
+                                const ln_act_view *to, cudaStream_t stream) {
     bool is_small = args->a.kv.k_dim == 64;
     if (args->a.kv.dtype == LN_KV_FP8)
         return is_small ? launch_rows<64, LN_KV_FP8>(args, step, to, stream)

@@ -1,32 +1,33 @@
-/* What brings queries and tiles to the shared memory of sm90_prefill.cu: tiles of 16-bit caches
- * the copy engine, those of bytes a warpgroup, which makes them f16 on the way. */
+/* The producer side of sm90_prefill.cu: Q to shared memory, and KV tiles through a pipeline of
+ * STAGES stages with full and empty mbarriers. 16-bit tiles arrive by TMA; 8-bit tiles by cp.async,
+ * and the producer warpgroup dequantises them to f16. */
 #ifndef LN_BACKEND_CUDA_ATTENTION_SM90_PREFILL_PRODUCER_CUH
 #define LN_BACKEND_CUDA_ATTENTION_SM90_PREFILL_PRODUCER_CUH
 
-#include "backend/cuda/attention/mma.cuh"
+#include "backend/cuda/attention/mma_tile.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
 enum {
-    GROUP = 128, /* threads of a warpgroup */
+    WARPGROUP = 128, /* threads */
     STAGES = 4,
-    HALF = 64,                       /* numbers of a row of shared memory */
-    HALF_BYTES = LN_KV_TILE * HALF * 2, /* 64 rows of them */
-    BYTE_TILES = 3                   /* under way as bytes */
+    HALF_COLS = 64,                          /* elements of a swizzled row of 128 bytes */
+    HALF_BYTES = LN_KV_TILE * HALF_COLS * 2, /* 64 such rows */
+    QUANT_STAGES = 3                         /* of tiles that are not yet dequantised */
 };
 
-/* The keys that a block walks over. */
-typedef struct wide_walk {
+/* Keys that rows of the block see, [low, high), and the KV tiles that hold them. */
+typedef struct kv_walk {
     unsigned low, high, first, n_tiles;
-} wide_walk;
+} kv_walk;
 
-/* A tile as bytes: of K, then of V, then a scale for each thread, of a row of K or of V. A thread
- * reads nothing but what it has copied: 16 bytes of each half row of some rows. */
-template <int D> struct wide_bytes {
-    static constexpr unsigned HALVES = D / HALF;
-    static constexpr unsigned ROWS = GROUP / 4; /* of which one half is copied at once */
+/* A KV tile before dequantisation: K, then V, then a scale for each thread, of a row of K or V. A
+ * thread reads what it has copied itself: 16 bytes of each half row of some rows. */
+template <int D> struct quant_tile {
+    static constexpr unsigned HALVES = D / HALF_COLS;
+    static constexpr unsigned ROWS = WARPGROUP / 4; /* of which one half is copied at once */
     static constexpr unsigned ARRAY_BYTES = LN_KV_TILE * D;
     static constexpr unsigned SCALES_AT = 2 * ARRAY_BYTES;
-    static constexpr unsigned TILE_BYTES = SCALES_AT + GROUP * 4;
+    static constexpr unsigned TILE_BYTES = SCALES_AT + WARPGROUP * 4;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -35,13 +36,13 @@ static __device__ __forceinline__ float4 join(float2 low, float2 high) {
     return make_float4(low.x, low.y, high.x, high.y);
 }
 
-/* This warp's 16 rows of queries to shared memory, as 16-bit numbers in the order of ln_load_query;
- * rows that are not there are zeros. */
+/* This warp's 16 query rows to shared memory as 16-bit elements, columns in the order of
+ * ln_load_query; zeros for rows that are not there. */
 template <int D, int DTYPE>
 static __device__ __forceinline__ void
 store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsigned first_row,
               unsigned n_rows, unsigned warp_in_group, char *queries) {
-    constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), BYTES = LN_KV_QUANT_OF(DTYPE) != 0;
+    constexpr bool BF16 = LN_KV_IS_BF16(DTYPE), QUANT = LN_KV_QUANT_OF(DTYPE) != 0;
     enum { PARTS = D / 8 };
     unsigned lane = threadIdx.x % LN_WARP;
     size_t first_token = (size_t)p.a.seq_starts[seq];
@@ -55,27 +56,26 @@ store_queries(const ln_mma_attention_args &p, size_t seq, size_t kv_head, unsign
             const float *q = p.a.q + (token * p.a.n_heads + head) * D;
             const float4 *whole = (const float4 *)(q + 8 * part);
             const float2 *pairs = (const float2 *)(q + part / 2 * 16 + part % 2 * 2);
-            float4 low = BYTES ? join(pairs[0], pairs[2]) : whole[0];
-            float4 high = BYTES ? join(pairs[4], pairs[6]) : whole[1];
+            float4 low = QUANT ? join(pairs[0], pairs[2]) : whole[0];
+            float4 high = QUANT ? join(pairs[4], pairs[6]) : whole[1];
             packed = make_uint4(ln_pack_x2<BF16>(low.x, low.y), ln_pack_x2<BF16>(low.z, low.w),
                                 ln_pack_x2<BF16>(high.x, high.y), ln_pack_x2<BF16>(high.z, high.w));
         }
-        *(uint4 *)(queries + part / 8 * HALF_BYTES + in_tile * HALF * 2 +
+        *(uint4 *)(queries + part / 8 * HALF_BYTES + in_tile * HALF_COLS * 2 +
                    (part % 8 ^ in_tile % 8) * 16) = packed;
     }
 }
 
-/* A warp brings 64 columns of all tiles of K, or of V; to, full, empty: where those of stage 0 are.
- */
+/* A warp fetches 64 columns of all tiles of K, or of V. to, full, empty: those of stage 0. */
 template <int D>
-static __device__ __forceinline__ void bring(const ln_mma_attention_args &p, const wide_walk &w, size_t seq,
-                                             unsigned kv_head, const CUtensorMap *map,
-                                             unsigned half, unsigned box_rows, char *to,
-                                             uint64_t *full, uint64_t *empty) {
-    enum { STAGE_BYTES = 2 * (D / HALF) * HALF_BYTES };
+static __device__ __forceinline__ void
+produce_tma(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
+            const CUtensorMap *map, unsigned half, unsigned box_rows, char *to, uint64_t *full,
+            uint64_t *empty) {
+    enum { STAGE_BYTES = 2 * (D / HALF_COLS) * HALF_BYTES };
     unsigned lane = threadIdx.x % LN_WARP, n_boxes = LN_KV_TILE / box_rows;
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    to += lane * box_rows * HALF * 2;
+    to += lane * box_rows * HALF_COLS * 2;
     for (unsigned tile = 0; tile < w.n_tiles; tile++) {
         unsigned stage = tile % STAGES, key = w.first + tile * LN_KV_TILE + lane * box_rows;
         unsigned block_key = min(max(key, w.low), w.high - 1);
@@ -87,28 +87,28 @@ static __device__ __forceinline__ void bring(const ln_mma_attention_args &p, con
             ln_mbarrier_expect_tx(&full[2 * stage], HALF_BYTES);
         __syncwarp();
         if (lane < n_boxes)
-            ln_tma_load(to + stage * STAGE_BYTES, map, (int)(half * HALF), (int)row,
+            ln_tma_load(to + stage * STAGE_BYTES, map, (int)(half * HALF_COLS), (int)row,
                         &full[2 * stage]);
     }
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- 8-bit caches ---------------------------------------------------------------------------- */
 
-/* Number `lane` of the blocks of the cache that tile `first` is in. */
-static __device__ __forceinline__ unsigned find_block(const ln_mma_attention_args &p, const wide_walk &w,
-                                                      const int32_t *table, unsigned first) {
+/* Id of cache block `lane` of the tile at key `first`. */
+static __device__ __forceinline__ unsigned
+find_block(const ln_mma_attention_args &p, const kv_walk &w, const int32_t *table, unsigned first) {
     unsigned at = (first >> p.block_shift) + threadIdx.x % LN_WARP;
     return (unsigned)table[min(at, (w.high - 1) >> p.block_shift)];
 }
 
-/* Queues the copies of a thread's part of a tile. Rows that are not to be seen stand for others
- * that are. */
+/* Queues the copies of a thread's share of a tile. Keys outside [low, high) are replaced by ones
+ * inside. */
 template <int D>
-static __device__ __forceinline__ void copy_bytes(const ln_mma_attention_args &p, const wide_walk &w,
-                                                  unsigned kv_head, unsigned first, unsigned block,
-                                                  char *to) {
-    typedef wide_bytes<D> shape;
-    unsigned thread = threadIdx.x % GROUP, shift = p.block_shift, mask = (1u << shift) - 1;
+static __device__ __forceinline__ void copy_quant_tile(const ln_mma_attention_args &p,
+                                                       const kv_walk &w, unsigned kv_head,
+                                                       unsigned first, unsigned block, char *to) {
+    typedef quant_tile<D> shape;
+    unsigned thread = threadIdx.x % WARPGROUP, shift = p.block_shift, mask = (1u << shift) - 1;
     size_t head_bytes = p.a.keys.head_bytes;
     to += thread * 16;
 #pragma unroll
@@ -119,9 +119,9 @@ static __device__ __forceinline__ void copy_bytes(const ln_mma_attention_args &p
                     thread % 4 * 16;
 #pragma unroll
         for (unsigned half = 0; half < shape::HALVES; half++) {
-            char *place = to + (row * shape::HALVES + half * shape::ROWS) * HALF;
-            ln_cp_async_16(place, p.a.keys.data + at + half * HALF);
-            ln_cp_async_16(place + shape::ARRAY_BYTES, p.a.values.data + at + half * HALF);
+            char *place = to + (row * shape::HALVES + half * shape::ROWS) * HALF_COLS;
+            ln_cp_async_16(place, p.a.keys.data + at + half * HALF_COLS);
+            ln_cp_async_16(place + shape::ARRAY_BYTES, p.a.values.data + at + half * HALF_COLS);
         }
     }
     unsigned key = min(max(first + thread % LN_KV_TILE, w.low), w.high - 1);
@@ -131,66 +131,66 @@ static __device__ __forceinline__ void copy_bytes(const ln_mma_attention_args &p
     ln_cp_async_4(to - thread * 12 + shape::SCALES_AT, data + (key & mask) * 4);
 }
 
-/* A thread's bytes of K, or of V, become f16 where products read them. */
-template <int D, int BYTES, bool KEYS>
-static __device__ __forceinline__ void widen_bytes(const char *from, char *tile) {
-    typedef wide_bytes<D> shape;
-    unsigned thread = threadIdx.x % GROUP, in_eight = thread / 4 % 8;
+/* Dequantises a thread's share of K, or of V, to f16 where WGMMA reads it. */
+template <int D, int QUANT, bool KEYS>
+static __device__ __forceinline__ void dequantize_tile(const char *from, char *tile) {
+    typedef quant_tile<D> shape;
+    unsigned thread = threadIdx.x % WARPGROUP, in_eight = thread / 4 % 8;
     from += thread * 16;
-    tile += thread / 4 * HALF * 2;
+    tile += thread / 4 * HALF_COLS * 2;
 #pragma unroll
     for (unsigned row = 0; row < LN_KV_TILE; row += shape::ROWS)
 #pragma unroll
         for (unsigned half = 0; half < shape::HALVES; half++) {
             uint4 to[2];
-            ln_dequantize_kv<BYTES, KEYS>(
-                *(const uint4 *)(from + (row * shape::HALVES + half * shape::ROWS) * HALF), to);
-            char *place = tile + half * HALF_BYTES + row * HALF * 2;
+            ln_dequantize_kv<QUANT, KEYS>(
+                *(const uint4 *)(from + (row * shape::HALVES + half * shape::ROWS) * HALF_COLS),
+                to);
+            char *place = tile + half * HALF_BYTES + row * HALF_COLS * 2;
 #pragma unroll
             for (unsigned i = 0; i < 2; i++)
                 *(uint4 *)(place + (2 * (thread % 4) + i ^ in_eight) * 16) = to[i];
         }
 }
 
-/* A warpgroup brings all tiles of bytes. tiles, full, empty: where stage 0 is; scales
- * [STAGES][K, V][LN_KV_TILE], as products need them, are there when K is; bytes: BYTE_TILES tiles. */
-template <int D, int BYTES>
-static __device__ __forceinline__ void bring_bytes(const ln_mma_attention_args &p, const wide_walk &w,
-                                                   size_t seq, unsigned kv_head, char *tiles,
-                                                   char *bytes, float *scales, uint64_t *full,
-                                                   uint64_t *empty) {
-    typedef wide_bytes<D> shape;
-    enum { TILE_BYTES = D / HALF * HALF_BYTES };
+/* A warpgroup fetches and dequantises all tiles. tiles, full, empty: those of stage 0; scales
+ * [STAGES][K, V][LN_KV_TILE] arrive with K; bytes: QUANT_STAGES tiles. */
+template <int D, int QUANT>
+static __device__ __forceinline__ void
+produce_dequantized(const ln_mma_attention_args &p, const kv_walk &w, size_t seq, unsigned kv_head,
+                    char *tiles, char *bytes, float *scales, uint64_t *full, uint64_t *empty) {
+    typedef quant_tile<D> shape;
+    enum { TILE_BYTES = D / HALF_COLS * HALF_BYTES };
     const int32_t *table = p.a.block_tables + seq * p.a.max_blocks;
-    unsigned thread = threadIdx.x % GROUP, block = find_block(p, w, table, w.first), place = 0;
-    for (unsigned tile = 0; tile < BYTE_TILES + w.n_tiles; tile++) {
+    unsigned thread = threadIdx.x % WARPGROUP, block = find_block(p, w, table, w.first), place = 0;
+    for (unsigned tile = 0; tile < QUANT_STAGES + w.n_tiles; tile++) {
         char *own = bytes + place * shape::TILE_BYTES;
-        unsigned n = tile - BYTE_TILES, stage = n % STAGES, parity = (n / STAGES & 1) ^ 1;
-        if (tile >= BYTE_TILES) {
+        unsigned n = tile - QUANT_STAGES, stage = n % STAGES, parity = (n / STAGES & 1) ^ 1;
+        if (tile >= QUANT_STAGES) {
             char *keys = tiles + 2 * stage * TILE_BYTES;
-            ln_cp_async_wait<BYTE_TILES - 1>();
+            ln_cp_async_wait<QUANT_STAGES - 1>();
             float scale = *(const float *)(own + shape::SCALES_AT + thread * 4);
             ln_mbarrier_wait(&empty[2 * stage], parity);
             ln_mbarrier_wait(&empty[2 * stage + 1], parity);
-            scales[stage * GROUP + thread] = LN_KV_DEQUANT_SCALE(BYTES) * scale;
-            widen_bytes<D, BYTES, true>(own, keys);
-            widen_bytes<D, BYTES, false>(own + shape::ARRAY_BYTES, keys + TILE_BYTES);
+            scales[stage * WARPGROUP + thread] = LN_KV_DEQUANT_SCALE(QUANT) * scale;
+            dequantize_tile<D, QUANT, true>(own, keys);
+            dequantize_tile<D, QUANT, false>(own + shape::ARRAY_BYTES, keys + TILE_BYTES);
         }
         if (tile < w.n_tiles) {
             unsigned first = w.first + tile * LN_KV_TILE;
             asm volatile("" ::: "memory"); /* what was there has been read */
-            copy_bytes<D>(p, w, kv_head, first, block, own);
+            copy_quant_tile<D>(p, w, kv_head, first, block, own);
             block = find_block(p, w, table, first + LN_KV_TILE);
         }
         ln_cp_async_commit();
-        if (tile >= BYTE_TILES) {
+        if (tile >= QUANT_STAGES) {
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             ln_mbarrier_arrive(&full[2 * stage]);
             __syncwarp();
             if (threadIdx.x % LN_WARP == 0)
                 ln_mbarrier_arrive(&full[2 * stage + 1]);
         }
-        place = place + 1 == BYTE_TILES ? 0 : place + 1;
+        place = place + 1 == QUANT_STAGES ? 0 : place + 1;
     }
 }
 

@@ -1,73 +1,75 @@
-/* Products of a warpgroup for attention: 64 rows by the 64 keys of a tile, with float32 sums. */
+/* WGMMA of attention: a warpgroup multiplies 64 query rows by a KV tile of 64 keys, float32
+ * accumulators. */
 #ifndef LN_BACKEND_CUDA_ATTENTION_SM90_WGMMA_CUH
 #define LN_BACKEND_CUDA_ATTENTION_SM90_WGMMA_CUH
 
 #include "backend/cuda/attention/mma_tile.cuh"
 #include "backend/cuda/ptx/wgmma.cuh"
 
-#define LN_ROW(x, i) "+f"(x[i][0]), "+f"(x[i][1]), "+f"(x[i][2]), "+f"(x[i][3])
-#define LN_EIGHT_ROWS(x, i)                                                                        \
-    LN_ROW(x, i), LN_ROW(x, i + 1), LN_ROW(x, i + 2), LN_ROW(x, i + 3), LN_ROW(x, i + 4),          \
-        LN_ROW(x, i + 5), LN_ROW(x, i + 6), LN_ROW(x, i + 7)
-#define LN_FRAGMENT(a) "+r"(a[0]), "+r"(a[1]), "+r"(a[2]), "+r"(a[3])
+#define LN_ACC_4(x, i) "+f"(x[i][0]), "+f"(x[i][1]), "+f"(x[i][2]), "+f"(x[i][3])
+#define LN_ACC_32(x, i)                                                                            \
+    LN_ACC_4(x, i), LN_ACC_4(x, i + 1), LN_ACC_4(x, i + 2), LN_ACC_4(x, i + 3),                    \
+        LN_ACC_4(x, i + 4), LN_ACC_4(x, i + 5), LN_ACC_4(x, i + 6), LN_ACC_4(x, i + 7)
+#define LN_A_FRAGMENT(a) "+r"(a[0]), "+r"(a[1]), "+r"(a[2]), "+r"(a[3])
 
-#define LN_SUMS_64                                                                                 \
+#define LN_ACC_64                                                                                  \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"   \
     "%25,%26,%27,%28,%29,%30,%31"
-#define LN_SUMS_128                                                                                \
-    LN_SUMS_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51," \
-               "%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define LN_ACC_128                                                                                 \
+    LN_ACC_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,"  \
+              "%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 
-/* Keeps the compiler from using registers of products before or after their time. */
-template <int N> static __device__ __forceinline__ void ln_hold(float x[N][4]) {
+/* Keeps the compiler from moving uses of accumulators across a WGMMA that is under way. */
+template <int N> static __device__ __forceinline__ void ln_keep_acc(float x[N][4]) {
 #pragma unroll
     for (int n = 0; n < N; n++)
-        asm volatile("" : LN_ROW(x, n)::"memory");
+        asm volatile("" : LN_ACC_4(x, n)::"memory");
 }
 
-#define LN_MULTIPLY_KEYS(TYPES)                                                                    \
+#define LN_WGMMA_QK(TYPES)                                                                         \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"                                      \
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPES " {" LN_SUMS_64 "}, "         \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPES " {" LN_ACC_64 "}, "          \
                  "%32, %33, p, 1, 1, 0, 0;\n}"                                                     \
-                 : LN_EIGHT_ROWS(s, 0)                                                             \
+                 : LN_ACC_32(s, 0)                                                                 \
                  : "l"(a), "l"(b), "r"(adds))
 
-/* s = a b^T, or s += a b^T, over 16 columns; both [64][16] of a tile. */
+/* wgmma m64n64k16: S = a b^T, or S += a b^T; both operands [64][16] of a tile in shared memory. */
 template <bool BF16>
-static __device__ __forceinline__ void ln_multiply_keys(float s[LN_KV_TILE_N8][4], uint64_t a,
-                                                        uint64_t b, int adds) {
+static __device__ __forceinline__ void ln_wgmma_qk(float s[LN_KV_TILE_N8][4], uint64_t a,
+                                                   uint64_t b, int adds) {
     if constexpr (BF16)
-        LN_MULTIPLY_KEYS("bf16.bf16");
+        LN_WGMMA_QK("bf16.bf16");
     else
-        LN_MULTIPLY_KEYS("f16.f16");
+        LN_WGMMA_QK("f16.f16");
 }
 
-#define LN_MULTIPLY_VALUES_64(TYPES)                                                               \
+#define LN_WGMMA_PV_64(TYPES)                                                                      \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"                                      \
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPES " {" LN_SUMS_64 "}, "         \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPES " {" LN_ACC_64 "}, "          \
                  "{%32,%33,%34,%35}, %36, p, 1, 1, 1;\n}"                                          \
-                 : LN_EIGHT_ROWS(sum, 0), LN_FRAGMENT(a)                                           \
+                 : LN_ACC_32(acc, 0), LN_A_FRAGMENT(a)                                             \
                  : "l"(b), "r"(adds))
 
-#define LN_MULTIPLY_VALUES_128(TYPES)                                                              \
+#define LN_WGMMA_PV_128(TYPES)                                                                     \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"                                      \
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPES " {" LN_SUMS_128 "}, "       \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPES " {" LN_ACC_128 "}, "        \
                  "{%64,%65,%66,%67}, %68, p, 1, 1, 1;\n}"                                          \
-                 : LN_EIGHT_ROWS(sum, 0), LN_EIGHT_ROWS(sum, 8), LN_FRAGMENT(a)                    \
+                 : LN_ACC_32(acc, 0), LN_ACC_32(acc, 8), LN_A_FRAGMENT(a)                          \
                  : "l"(b), "r"(adds))
 
-/* sum = a b, or sum += a b; a [64][16] in fragments, b [16][D] of a tile. */
+/* wgmma m64nDk16: O = P V, or O += P V; P [64][16] in registers, V [16][D] of a tile in shared
+ * memory. */
 template <int D, bool BF16>
-static __device__ __forceinline__ void ln_multiply_values(float sum[D / 8][4], uint32_t a[4],
-                                                          uint64_t b, int adds) {
+static __device__ __forceinline__ void ln_wgmma_pv(float acc[D / 8][4], uint32_t a[4], uint64_t b,
+                                                   int adds) {
     if constexpr (D == 64 && BF16)
-        LN_MULTIPLY_VALUES_64("bf16.bf16");
+        LN_WGMMA_PV_64("bf16.bf16");
     else if constexpr (D == 64)
-        LN_MULTIPLY_VALUES_64("f16.f16");
+        LN_WGMMA_PV_64("f16.f16");
     else if constexpr (BF16)
-        LN_MULTIPLY_VALUES_128("bf16.bf16");
+        LN_WGMMA_PV_128("bf16.bf16");
     else
-        LN_MULTIPLY_VALUES_128("f16.f16");
+        LN_WGMMA_PV_128("f16.f16");
 }
 
 #endif

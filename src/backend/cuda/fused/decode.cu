@@ -1,28 +1,31 @@
-/* Decode as one kernel: norms, linears of tiles and attention for up to four rows of x.
+/* Fused decode kernel (megakernel) on Hopper: norms, linears, RoPE, KV write and split-KV attention
+ * of up to four rows as one launch of persistent CTAs.
  *
- * Grid: a block of 16 warps on every multiprocessor. A task is the linears that multiply the same
- * x, after their norm if there is one, or the end of q, k and v with the attention behind. Each
- * block makes x for itself; the weights of all linears of the fused_plan run through rings in shared
- * memory from the start on, whatever task it is, so that memory is read while blocks wait, and
- * before the kernel in front has ended.
+ * The kernel runs a list of tasks: linears that share activations, with the norm in front of them;
+ * or RoPE, KV write and attention. Each block makes the activations for itself. Weights of all
+ * linears run through a pipeline of stages for each warp (cp.async.bulk, mbarriers), from linear to
+ * linear without a break and from ahead of the PDL wait on, so memory is read while blocks wait.
  *
- * Blocks pass results to each other one by one, without barriers between tasks. Whoever reads in a
- * task what was there before the kernel has results to leave in that task, for which all others
- * wait sooner or later. So a result goes to its place in memory only where no later task leaves
- * one there, and nothing is written that others still read.
+ * Blocks hand results to each other value by value (decode_handoff.cuh), without grid barriers
+ * between tasks. A block may still read what was there before the kernel while others are some
+ * tasks ahead, but it has results of its own for that task, which all others wait for sooner or
+ * later. So a task stores results in their plain place only if no later task stores there, and
+ * nothing is overwritten that is still read.
  *
- * Shared memory: rings [16 warps][n_stages][a tile, or several narrow ones]; what a task works on:
- * a slice's K and V, or the places of sums [2 teams][2], or [4][up, gate], [8 slices][16][n_rows |
- * 1] and x as activations/convert.cuh has it; what is known of the next slice; barriers [16][n_stages]. */
+ * Grid: one block an SM. Block 512: two groups of 8 warps, each an output tile of 16 columns with K
+ * split over the 8 warps; with a gate the second group computes it. Shared memory: stages [16
+ * warps][n_stages]; work memory of a task: KV tiles of a split, or split-K partial sums [2
+ * groups][2], or [4][up, gate], of [8 splits][16][n_rows | 1], and the activations; the plan of the
+ * next KV split; mbarriers [16][n_stages]. Bytes moved: weights, K and V once. */
 #include "backend/cuda/launch.h"
 
 #include "backend/cuda/fused/decode_attention.cuh"
 #include "backend/cuda/fused/decode_linear.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"
 
-/* Word `threadIdx.x` of a task, `linear` and `attention` being the numbers of the next of each. */
+/* Word `threadIdx.x` of a task; linear, attention: numbers of the next of each kind. */
 static __device__ __forceinline__ uint32_t task_word(const ln_decode_args &p, unsigned task,
-                                                      unsigned linear, unsigned attention) {
+                                                     unsigned linear, unsigned attention) {
     size_t bytes = sizeof(ln_decode_linear);
     const void *from = &p.linears[linear];
     if (task < p.n_tasks && p.is_attention[task])
@@ -32,8 +35,10 @@ static __device__ __forceinline__ uint32_t task_word(const ln_decode_args &p, un
 }
 
 static_assert(sizeof(ln_decode_task) <= LN_DECODE_THREADS * sizeof(uint32_t), "a word a thread");
-static_assert(LN_MAX_WARPS * sizeof(float) + LN_DECODE_MAX_LINEARS * sizeof(ln_decode_weight_tiles) +
-                      2 * sizeof(ln_decode_task) + LN_DECODE_REDUCTIONS * sizeof(ln_decode_reduction) <=
+static_assert(LN_MAX_WARPS * sizeof(float) +
+                      LN_DECODE_MAX_LINEARS * sizeof(ln_decode_weight_tiles) +
+                      2 * sizeof(ln_decode_task) +
+                      LN_DECODE_REDUCTIONS * sizeof(ln_decode_reduction) <=
                   LN_DECODE_DECLARED_BYTES,
               "shared memory that the kernel declares");
 
@@ -45,12 +50,12 @@ static __device__ __forceinline__ void store_task(ln_decode_task *to, uint32_t w
         ((uint32_t *)to)[threadIdx.x] = word;
 }
 
-/* What of a task, and of the attention behind it, can begin before it has what others leave.
- * `attention`: the number of the next one. */
+/* What of a task, and of the attention behind it, can begin before its inputs are there. attention:
+ * the number of the next one. */
 template <int D>
 static __device__ __forceinline__ void prefetch_task(const ln_decode_args &p, unsigned number,
-                                                    unsigned attention, const ln_decode_task &task,
-                                                    uint8_t *memory) {
+                                                     unsigned attention, const ln_decode_task &task,
+                                                     uint8_t *memory) {
     if constexpr (D > 0) {
         ln_decode_split_plan<D> &plan = *(ln_decode_split_plan<D> *)(memory + p.plan_offset);
         if (p.is_attention[number])
@@ -62,7 +67,7 @@ static __device__ __forceinline__ void prefetch_task(const ln_decode_args &p, un
         ln_decode_prefetch_norm(task.linear);
 }
 
-/* ONE: of one row of x. */
+/* ONE: a single row. */
 template <int KIND, int D, bool ONE>
 static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
     fused_decode(const __grid_constant__ ln_decode_args p) {
@@ -72,7 +77,7 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
     __shared__ ln_decode_task tasks[2];
     __shared__ ln_decode_reduction reductions[LN_DECODE_REDUCTIONS];
     ln_decode_pipeline ring;
-    ln_decode_reduction_counts met = {};
+    ln_decode_reduction_counts counts = {};
     unsigned linear = 0, attention = 0;
     ln_pdl_launch_dependents();
     for (unsigned i = threadIdx.x; i < p.n_linears * sizeof *weights / 4; i += LN_DECODE_THREADS)
@@ -83,11 +88,11 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
     __syncthreads();
     ln_decode_init_pipeline<KIND>(p, weights, memory, &ring);
     ln_pdl_wait();
-    unsigned turn = ln_grid_barrier_phase(p.barrier_count); /* thread 0's is kept */
+    unsigned grid_phase = ln_grid_barrier_phase(p.barrier_count); /* thread 0's is kept */
     ln_handoff_clear(p.handoff, p.n_handoff_floats);
     __syncthreads();
     if (threadIdx.x == 0)
-        ln_grid_barrier_arrive(p.barrier_count); /* whom the first task waits for */
+        ln_grid_barrier_arrive(p.barrier_count); /* the first task waits for all blocks */
     prefetch_task<D>(p, 0, 0, tasks[0], memory);
     for (unsigned task = 0; task < p.n_tasks; task++) {
         const ln_decode_task &now = tasks[task % 2];
@@ -96,10 +101,11 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
         uint32_t word = task_word(p, task + 1, linear, attention); /* arrives in the meantime */
         if (!attends)
             ln_decode_run_linear<KIND, ONE>(p, weights, now.linear, memory + p.work_offset, shared,
-                                         reductions, &ring, &met, task == 0, &turn);
+                                            reductions, &ring, &counts, task == 0, &grid_phase);
         else if constexpr (D > 0)
-            ln_decode_run_attention<D>(p, now.attention, *(ln_decode_split_plan<D> *)(memory + p.plan_offset),
-                               memory + p.work_offset, &turn);
+            ln_decode_run_attention<D>(p, now.attention,
+                                       *(ln_decode_split_plan<D> *)(memory + p.plan_offset),
+                                       memory + p.work_offset, &grid_phase);
         if (task + 1 == p.n_tasks)
             break;
         store_task(&tasks[(task + 1) % 2], word);
@@ -110,7 +116,7 @@ static __global__ void __launch_bounds__(LN_DECODE_THREADS, 1)
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/* Where a planned launch of blocks finds and leaves values. */
+/* Where a planned launch reads and stores values. */
 typedef struct handoff_memory {
     const ln_cuda_plan *plan;
     float *floats;
@@ -124,13 +130,13 @@ static const float *source_of(const handoff_memory &m, ln_value value, const flo
     return place.is_handed_off ? m.floats + place.handoff : at;
 }
 
-/* Where the kernel leaves a value for its own blocks, or NULL. */
+/* Where the kernel hands a value off, or NULL. */
 static float *handoff_of(const handoff_memory &m, ln_value value) {
     const ln_cuda_place &place = m.plan->places[value];
     return place.is_handed_off ? m.floats + place.handoff : NULL;
 }
 
-/* And for others, or NULL. */
+/* Where it stores the value for other kernels, or NULL. */
 static float *plain_of(const handoff_memory &m, ln_value value, float *at) {
     return m.plan->places[value].is_left_out ? NULL : at;
 }
@@ -207,7 +213,7 @@ static ln_decode_attention make_attention(const handoff_memory &m, const ln_op *
     return a;
 }
 
-/* All but where things lie in shared memory. */
+/* All but the layout of shared memory. */
 static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                       const ln_cuda_step *step, ln_decode_args *args) {
     const ln_cuda_task *tasks = plan->tasks + launch->first_task;
@@ -246,7 +252,7 @@ static int launch_kernel(ln_decode_args &args, size_t work_bytes, cudaStream_t s
     args.work_offset = args.n_stages * LN_DECODE_WARPS * ln_decode_stage_bytes(KIND);
     args.plan_offset = args.work_offset + (unsigned)ln_decode_align(work_bytes);
     args.barriers_offset = args.plan_offset + LN_DECODE_PLAN_BYTES;
-    /* all of it, so that blocks do not share a multiprocessor */
+    /* all of it, so that blocks do not share an SM */
     return ln_pdl_launch(fused_decode<KIND, D, ONE>, dim3(n_sms), LN_DECODE_THREADS,
                          LN_DECODE_SHARED_BYTES, stream, args);
 }

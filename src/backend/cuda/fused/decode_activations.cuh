@@ -1,19 +1,19 @@
-/* A fused_plan's x: rows, or their norms, in the form that tiles meet, which every block makes in its
- * shared memory: as activations/convert.cuh has it, row after row. What is asked of a linear is read once, ahead
- * of the writes, and arithmetic is of 32 bits: with 16 warps on a multiprocessor it is the number
- * of instructions that costs time here. */
+/* Activations of the fused decode kernel: rows, or their norms, in the form of
+ * activations/convert.cuh, row after row, in each block's shared memory. Arguments are read once,
+ * ahead of stores, and arithmetic is of 32 bits: with 16 warps on an SM the number of instructions
+ * limits the speed here. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 
 #include "backend/cuda/fused/decode_pipeline.cuh"
 
-static_assert((int)LN_HELD_THREADS == LN_DECODE_THREADS && LN_DECODE_WARPS <= LN_MAX_WARPS / 2,
+static_assert((int)LN_NORM_VTHREADS == LN_DECODE_THREADS && LN_DECODE_WARPS <= LN_MAX_WARPS / 2,
               "sums as norm.cuh has them, in two places by turns");
 
-/* Columns from one float4 of a thread to its next. */
+/* LN_DECODE_COL_STRIDE: columns from one float4 of a thread to its next. */
 enum {
     LN_DECODE_COL_STRIDE = 4 * LN_DECODE_THREADS,
-    LN_DECODE_POLL_NS = 40 /* between looks, which hinder copies of weights */
+    LN_DECODE_POLL_NS = 40 /* between polls, which slow the copies of weights down */
 };
 
 /* The larger magnitude, or a NaN if either is one. */
@@ -23,8 +23,8 @@ static __device__ __forceinline__ float ln_decode_absmax(float a, float b) {
     return largest;
 }
 
-/* ln_quantize_four, by additions where all products are small: the bits of 1.5 * 2^23 + n end with
- * those of n, and conversions are four times as slow. */
+/* As ln_quantize_four, by additions where all products are small: the bits of 1.5 * 2^23 + n end
+ * with those of n, and conversions are four times as slow. */
 static __device__ __forceinline__ uint32_t ln_decode_quantize(const float v[4], float inverse) {
     if (!(inverse > 0.0f && inverse < INFINITY))
         return ln_quantize_four(v, inverse);
@@ -36,15 +36,14 @@ static __device__ __forceinline__ uint32_t ln_decode_quantize(const float v[4], 
     return __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
 }
 
-/* Where a thread's first four columns of a row go: elements of values, and of scales. The next are
- * LN_DECODE_COL_STRIDE further on. */
+/* Where a thread's first four columns of a row go: elements of values, and of scales. */
 typedef struct ln_decode_act_offset {
     unsigned value, scale;
 } ln_decode_act_offset;
 
 template <int KIND>
 static __device__ __forceinline__ ln_decode_act_offset ln_decode_find_act(const ln_act_view &to,
-                                                               unsigned row) {
+                                                                          unsigned row) {
     unsigned col = threadIdx.x * 4, at = row * (unsigned)to.cols;
     ln_decode_act_offset place = {at + col, (at + col) / LN_SCALE_BLOCK};
     if (!ln_weight_tile_has_16_bit_act(KIND))
@@ -52,11 +51,12 @@ static __device__ __forceinline__ ln_decode_act_offset ln_decode_find_act(const 
     return place;
 }
 
-/* ln_act_store of columns number h of a thread, where rows are in no panel; by whole warps, as 128
- * columns are all in a tile or none. */
+/* As ln_act_store, of a thread's four columns number h; by whole warps, as 128 columns are all in a
+ * tile or none. */
 template <int KIND>
-static __device__ __forceinline__ void
-ln_decode_store_act(const ln_act_view &to, const ln_decode_act_offset &place, int h, const float v[4]) {
+static __device__ __forceinline__ void ln_decode_store_act(const ln_act_view &to,
+                                                           const ln_decode_act_offset &place, int h,
+                                                           const float v[4]) {
     if constexpr (KIND == LN_LAYOUT_BF16) {
         unsigned at = place.value + h * LN_DECODE_COL_STRIDE;
         uint2 words = make_uint2(ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
@@ -84,35 +84,34 @@ ln_decode_store_act(const ln_act_view &to, const ln_decode_act_offset &place, in
     }
 }
 
-/* The largest magnitude of a row, from what threads have; infinite if anything is a NaN. shared
+/* The largest magnitude of a row, from those of threads; infinite for a NaN. shared
  * [LN_DECODE_WARPS] is used again only behind another barrier. */
 static __device__ __forceinline__ float ln_decode_row_absmax(float largest, float *shared) {
     return fminf(ln_block_greatest(largest, (unsigned *)shared), INFINITY);
 }
 
-/* What a row of x in f16 is multiplied with, by its largest magnitude; its scale goes where sums
- * find it. */
+/* What a row is multiplied by to fit f16; its scale goes to to.scales. */
 static __device__ __forceinline__ float ln_decode_f16_factor(const ln_act_view &to, unsigned row,
-                                                            float largest) {
+                                                             float largest) {
     if (threadIdx.x == 0)
         to.scales[row] = ln_f16_scale(largest);
     return ln_f16_factor(largest);
 }
 
-/* ln_act_store_row_scaled of columns number h of a thread. */
+/* As ln_act_store_row_scaled, of a thread's four columns number h. */
 static __device__ __forceinline__ void ln_decode_store_f16(const ln_act_view &to,
-                                                        const ln_decode_act_offset &place, int h,
-                                                        const float v[4], float factor) {
+                                                           const ln_decode_act_offset &place, int h,
+                                                           const float v[4], float factor) {
     *(uint2 *)(to.bf16 + place.value + h * LN_DECODE_COL_STRIDE) = make_uint2(
         ln_pack_f16(v[0] * factor, v[1] * factor), ln_pack_f16(v[2] * factor, v[3] * factor));
 }
 
-/* Number h of a thread's fours of a row, from `first` columns on, zeros past its end; as soon as
- * they are there where others pass them. */
+/* A thread's float4 of a row, from column `first` on, zeros past its end; polls if other blocks
+ * hand them off. */
 template <int N>
 static __device__ __forceinline__ void ln_decode_load_row(const float *row, bool is_handed_off,
-                                                     unsigned n_cols, unsigned first,
-                                                     float4 (&held)[N]) {
+                                                          unsigned n_cols, unsigned first,
+                                                          float4 (&held)[N]) {
 #pragma unroll
     for (int h = 0; h < N; h++)
         held[h] = first + h * LN_DECODE_COL_STRIDE < n_cols
@@ -135,7 +134,7 @@ static __device__ __forceinline__ void ln_decode_load_row(const float *row, bool
 
 /* Four of a row, zeros past its end. */
 static __device__ __forceinline__ float4 ln_decode_load_four(const float *row, unsigned col,
-                                                       unsigned n_cols) {
+                                                             unsigned n_cols) {
     return col < n_cols ? *(const float4 *)(row + col) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
@@ -143,39 +142,39 @@ static __device__ __forceinline__ float ln_decode_absmax(const float4 &v) {
     return ln_decode_absmax(ln_decode_absmax(v.x, v.y), ln_decode_absmax(v.z, v.w));
 }
 
-/* ln_decode_convert to f16. What of a row threads cannot hold is read twice.
- * shared [LN_MAX_WARPS] */
+/* ln_decode_convert to f16. What of a row does not fit registers is read twice. shared
+ * [LN_MAX_WARPS] */
 static __device__ __forceinline__ void ln_decode_convert_f16(const ln_decode_linear &l,
-                                                            unsigned n_rows,
-                                                            const ln_act_view &to,
-                                                            unsigned padded, float *shared) {
-    enum { AT_ONCE = 8, HELD_COLS = AT_ONCE * LN_DECODE_COL_STRIDE };
+                                                             unsigned n_rows, const ln_act_view &to,
+                                                             unsigned padded, float *shared) {
+    enum { AT_ONCE = 8, REGISTER_COLS = AT_ONCE * LN_DECODE_COL_STRIDE };
     const float *x = l.x;
-    const unsigned n_cols = l.n_cols, stride = l.stride, last = (padded - 1) / HELD_COLS;
+    const unsigned n_cols = l.n_cols, stride = l.stride, last = (padded - 1) / REGISTER_COLS;
     for (unsigned row = 0; row < n_rows; row++, x += stride) {
         ln_decode_act_offset place = ln_decode_find_act<LN_LAYOUT_Q4>(to, row);
         float4 held[AT_ONCE];
         float largest = 0.0f;
         for (unsigned part = 0; part <= last; part++) {
-            ln_decode_load_row(x, l.x_is_handed_off, n_cols, part * HELD_COLS + threadIdx.x * 4, held);
+            ln_decode_load_row(x, l.x_is_handed_off, n_cols, part * REGISTER_COLS + threadIdx.x * 4,
+                               held);
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
-                if (part * HELD_COLS + i * LN_DECODE_COL_STRIDE >= padded) /* for all threads */
+                if (part * REGISTER_COLS + i * LN_DECODE_COL_STRIDE >= padded) /* for all threads */
                     break;
                 largest = ln_decode_absmax(largest, ln_decode_absmax(held[i]));
             }
         }
         largest = ln_decode_row_absmax(largest, shared + row % 2 * LN_DECODE_WARPS);
         const float factor = ln_decode_f16_factor(to, row, largest);
-        place.value += last * HELD_COLS;
-        for (unsigned part = last + 1; part-- > 0; place.value -= HELD_COLS) {
-            unsigned col = part * HELD_COLS + threadIdx.x * 4;
+        place.value += last * REGISTER_COLS;
+        for (unsigned part = last + 1; part-- > 0; place.value -= REGISTER_COLS) {
+            unsigned col = part * REGISTER_COLS + threadIdx.x * 4;
             if (part < last)
                 ln_decode_load_row(x, false, n_cols, col, held);
 #pragma unroll
             for (int i = 0; i < AT_ONCE; i++) {
                 const float v[4] = {held[i].x, held[i].y, held[i].z, held[i].w};
-                if (part * HELD_COLS + i * LN_DECODE_COL_STRIDE >= padded)
+                if (part * REGISTER_COLS + i * LN_DECODE_COL_STRIDE >= padded)
                     break;
                 if (col + i * LN_DECODE_COL_STRIDE < padded)
                     ln_decode_store_f16(to, place, i, v, factor);
@@ -187,8 +186,7 @@ static __device__ __forceinline__ void ln_decode_convert_f16(const ln_decode_lin
 /* Rows as they are, filled up with zeros to `padded` columns. */
 template <int KIND>
 static __device__ __forceinline__ void ln_decode_convert(const ln_decode_linear &l, unsigned n_rows,
-                                                        const ln_act_view &to,
-                                                        unsigned padded) {
+                                                         const ln_act_view &to, unsigned padded) {
     enum { AT_ONCE = 8 };
     const float *x = l.x;
     const unsigned n_cols = l.n_cols, stride = l.stride;
@@ -212,7 +210,7 @@ static __device__ __forceinline__ void ln_decode_convert(const ln_decode_linear 
     }
 }
 
-/* ln_held_sum; `shared` [LN_DECODE_WARPS] is used again only behind another barrier. */
+/* As ln_norm_sum; shared [LN_DECODE_WARPS] is used again only behind another barrier. */
 static __device__ __forceinline__ float ln_decode_block_sum(float x, float *shared) {
     unsigned lane = threadIdx.x % LN_WARP;
     x = ln_warp_sum(x);
@@ -226,23 +224,24 @@ static __device__ __forceinline__ float ln_decode_block_sum(float x, float *shar
     return x;
 }
 
-/* Mean and 1 / deviation of the row that the block holds, by ln_held_statistics. */
-template <int HELD>
-static __device__ __forceinline__ void ln_decode_norm_statistics(const ln_norm &norm, unsigned dim,
-                                                           const float4 x[HELD], float *shared,
-                                                           float *mean, float *inverse) {
+/* Mean and 1 / standard deviation of the row in the block's registers, as ln_norm_row_statistics.
+ */
+template <int FOURS>
+static __device__ __forceinline__ void
+ln_decode_norm_statistics(const ln_norm &norm, unsigned dim, const float4 x[FOURS], float *shared,
+                          float *mean, float *inverse) {
     float sum = 0.0f, squares = 0.0f;
     bool is_layer = norm.kind == LN_NORM_LAYER;
     *mean = 0.0f;
     if (is_layer) {
 #pragma unroll
-        for (int h = 0; h < HELD; h++)
+        for (int h = 0; h < FOURS; h++)
             sum += x[h].x + x[h].y + (x[h].z + x[h].w);
         *mean = ln_decode_block_sum(sum, shared) / (float)dim;
         __syncthreads();
     }
 #pragma unroll
-    for (int h = 0; h < HELD; h++)
+    for (int h = 0; h < FOURS; h++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             /* what is not there is 0 already, but for the mean */
@@ -256,20 +255,36 @@ static __device__ __forceinline__ void ln_decode_norm_statistics(const ln_norm &
 }
 
 static __device__ __forceinline__ void ln_decode_store_normed(float *normed, float *handoff,
-                                                             unsigned at, const float y[4]) {
+                                                              unsigned at, const float y[4]) {
     if (normed != NULL)
         *(float4 *)(normed + at) = make_float4(y[0], y[1], y[2], y[3]);
     for (int i = 0; i < 4 && handoff != NULL; i++)
         ln_handoff_store(handoff + at + i, y[i]);
 }
 
-/* The norms of rows, of which every block with rows of tiles writes a share to l.normed. shared
+/* A row of dim columns in the block's registers as f16; first, absmax: the thread's. */
+template <int FOURS>
+static __device__ __forceinline__ void
+ln_decode_store_row_f16(const ln_act_view &to, unsigned row, const ln_decode_act_offset &place,
+                        const float4 (&held)[FOURS], unsigned first, unsigned dim, float absmax,
+                        float *shared) {
+    absmax = ln_decode_row_absmax(absmax, shared);
+    const float factor = ln_decode_f16_factor(to, row, absmax);
+#pragma unroll
+    for (int h = 0; h < FOURS; h++) {
+        const float y[4] = {held[h].x, held[h].y, held[h].z, held[h].w};
+        if (first + h * LN_DECODE_COL_STRIDE < dim)
+            ln_decode_store_f16(to, place, h, y, factor);
+    }
+}
+
+/* The norms of rows. Each block with output tiles also stores a share of them to l.normed. shared
  * [LN_MAX_WARPS] */
-template <int KIND, int HELD>
+template <int KIND, int FOURS>
 static __device__ __forceinline__ void
 ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
-                   const ln_decode_linear &l, unsigned n_rows, const ln_act_view &to,
-                   float *shared, ln_decode_pipeline *r) {
+                    const ln_decode_linear &l, unsigned n_rows, const ln_act_view &to,
+                    float *shared, ln_decode_pipeline *r) {
     const ln_norm norm = l.norm;
     const float *const x = l.x;
     const int32_t *const rows = l.rows;
@@ -282,25 +297,25 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
     const bool adds = norm.bias != NULL && norm.kind != LN_NORM_NONE;
     const float plus = norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f;
     constexpr bool IS_F16 = ln_weight_tile_dequantizes_to_f16(KIND);
-    float4 held[HELD], weight[HELD] = {}, bias[HELD] = {};
+    float4 held[FOURS], weight[FOURS] = {}, bias[FOURS] = {};
     for (unsigned row = 0; row < n_rows; row++) {
         const float *from = x + (rows != NULL ? (size_t)rows[row] : row) * dim;
         ln_decode_act_offset place = ln_decode_find_act<KIND>(to, row);
         float mean, inverse, largest = 0.0f;
         unsigned sums_at = IS_F16 ? 0 : row % 2 * LN_DECODE_WARPS; /* there is a second barrier */
 #pragma unroll
-        for (int h = 0; h < HELD && row == 0; h++) {
+        for (int h = 0; h < FOURS && row == 0; h++) {
             if (weighs)
                 weight[h] = ln_decode_load_four(norm.weight, first + h * LN_DECODE_COL_STRIDE, dim);
             if (adds)
                 bias[h] = ln_decode_load_four(norm.bias, first + h * LN_DECODE_COL_STRIDE, dim);
         }
         ln_decode_load_row(from, is_handed_off, dim, first, held);
-        if (HELD <= 2 && row + 1 == n_rows) /* else registers would not do */
+        if (FOURS <= 2 && row + 1 == n_rows) /* else registers would not do */
             ln_decode_fill_free_stage<KIND>(p, weights, r);
-        ln_decode_norm_statistics<HELD>(norm, dim, held, shared + sums_at, &mean, &inverse);
+        ln_decode_norm_statistics<FOURS>(norm, dim, held, shared + sums_at, &mean, &inverse);
 #pragma unroll
-        for (int h = 0; h < HELD; h++) {
+        for (int h = 0; h < FOURS; h++) {
             unsigned col = first + h * LN_DECODE_COL_STRIDE;
             if (col >= dim)
                 break;
@@ -322,20 +337,13 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
                 ln_decode_store_act<KIND>(to, place, h, y);
             }
         }
-        if constexpr (IS_F16) {
-            largest = ln_decode_row_absmax(largest, shared + LN_DECODE_WARPS);
-            const float factor = ln_decode_f16_factor(to, row, largest);
-#pragma unroll
-            for (int h = 0; h < HELD; h++) {
-                const float y[4] = {held[h].x, held[h].y, held[h].z, held[h].w};
-                if (first + h * LN_DECODE_COL_STRIDE < dim)
-                    ln_decode_store_f16(to, place, h, y, factor);
-            }
-        }
+        if constexpr (IS_F16)
+            ln_decode_store_row_f16<FOURS>(to, row, place, held, first, dim, largest,
+                                           shared + LN_DECODE_WARPS);
     }
 }
 
-/* Has the norm's weights brought near; by one warp. */
+/* Prefetches the norm's weights to the L2 cache; by one warp. */
 static __device__ __forceinline__ void ln_decode_prefetch_norm(const ln_decode_linear &l) {
     enum { LINE = 128 / sizeof(float) };
     for (unsigned i = threadIdx.x % LN_WARP * LINE;
@@ -343,11 +351,12 @@ static __device__ __forceinline__ void ln_decode_prefetch_norm(const ln_decode_l
         asm volatile("prefetch.global.L2 [%0];" ::"l"(l.norm.weight + i));
 }
 
-/* Makes x at `work`, to be waited for by the block. shared [LN_MAX_WARPS] */
+/* Makes the activations at `work`; the block waits for them with a barrier. shared [LN_MAX_WARPS]
+ */
 template <int KIND>
-static __device__ __forceinline__ ln_act_view
-ln_decode_make_act(const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
-           unsigned n_rows, uint8_t *work, float *shared, ln_decode_pipeline *r) {
+static __device__ __forceinline__ ln_act_view ln_decode_make_act(
+    const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
+    unsigned n_rows, uint8_t *work, float *shared, ln_decode_pipeline *r) {
     ln_act_view x = {};
     x.cols = l.x_cols;
     x.is_int8 = !ln_weight_tile_has_16_bit_act(KIND);
@@ -355,15 +364,17 @@ ln_decode_make_act(const ln_decode_args &p, const ln_decode_weight_tiles *weight
     x.rest = l.precise ? x.bf16 + n_rows * x.cols : NULL;
     x.int8 = (int8_t *)work;
     x.scales = (float *)(work + n_rows * x.cols * (x.is_int8 ? 1 : 2));
-    unsigned held = l.normalizes ? ((unsigned)l.norm.dim + LN_DECODE_COL_STRIDE - 1) / LN_DECODE_COL_STRIDE : 0;
+    unsigned held =
+        l.normalizes ? ((unsigned)l.norm.dim + LN_DECODE_COL_STRIDE - 1) / LN_DECODE_COL_STRIDE : 0;
     if (held == 1)
         ln_decode_normalize<KIND, 1>(p, weights, l, n_rows, x, shared, r);
     else if (held == 2)
         ln_decode_normalize<KIND, 2>(p, weights, l, n_rows, x, shared, r);
     else if (held > 2)
-        ln_decode_normalize<KIND, LN_MAX_HELD>(p, weights, l, n_rows, x, shared, r);
+        ln_decode_normalize<KIND, LN_NORM_MAX_FOURS>(p, weights, l, n_rows, x, shared, r);
     else if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
-        ln_decode_convert_f16(l, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND), shared);
+        ln_decode_convert_f16(l, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND),
+                              shared);
     else
         ln_decode_convert<KIND>(l, n_rows, x, l.k_tiles * (unsigned)ln_weight_tile_cols(KIND));
     ln_decode_fill_free_stage<KIND>(p, weights, r);

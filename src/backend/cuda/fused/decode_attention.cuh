@@ -1,12 +1,17 @@
-/* A fused_plan's attention: sequences of one token each, whose heads are finished and cached on the way.
- * A block takes a slice of a KV head: four warps score each of its tiles, then a warp for every 16
- * columns of V weighs all of them. Before q, k and v are there, what was cached by earlier steps is
- * under way, and what positions turn heads by is known. For f16 caches. The recurrence is that of
- * attention/mma_tile.cuh, bit for bit. */
+/* Attention of the fused decode kernel: RoPE, KV write and split-KV attention of sequences of one
+ * token, f16 caches, head dims 64 and 128, up to 16 query heads to a KV head.
+ *
+ * A block computes one KV split of one KV head: four warps to a KV tile compute its S, then one
+ * warp for every 16 head dims computes P V of all tiles. Cached keys and values are prefetched, and
+ * rotation angles computed, before q, k and v are there. Bits are those of attention/mma_tile.cuh.
+ */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_ATTENTION_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_ATTENTION_CUH
 
+#include "backend/cuda/attention/mma_tile.cuh"
+#include "backend/cuda/attention/split_kv.cuh"
 #include "backend/cuda/fused/decode_args.cuh"
+#include "backend/cuda/fused/grid_barrier.cuh"
 
 enum {
     LN_DECODE_KV_TILES = LN_ATTENTION_SLICE / LN_KV_TILE,
@@ -15,22 +20,23 @@ enum {
     LN_DECODE_MAX_HEAD_DIM = 128 /* what shared memory has room for */
 };
 
-static_assert(LN_DECODE_TILE_WARPS == 4 && LN_DECODE_WARP_KEYS == 16, "a float4, and two steps of keys");
+static_assert(LN_DECODE_TILE_WARPS == 4 && LN_DECODE_WARP_KEYS == 16,
+              "a float4, and two steps of keys");
 
-/* A slice of a KV head; sequence `token` has one token, that one. */
+/* A KV split of a KV head; sequence `token` has one token, that one. */
 typedef struct ln_decode_kv_split {
     unsigned token, kv_head, s;
     unsigned position, begin, end; /* of the token; keys that it sees */
     unsigned first, n_tiles;       /* of the slice; none where the token sees nothing of it */
-    bool is_own;                   /* has the token's own key */
+    bool has_own;                  /* has the token's own key */
     size_t row;                    /* then, of the token in the cache */
 } ln_decode_kv_split;
 
-/* A block's work memory: tiles of K, behind them, and then where these were, of V; finished heads,
- * then weights, of rows 8 and on only where a KV head has so many heads. */
+/* A block's work memory: tiles of K, and of V behind them and then in their place; rotated heads,
+ * then P, of rows 8 and on only where a KV head has so many query heads. */
 template <int D> struct ln_decode_attention_memory {
     uint16_t tiles[LN_DECODE_KV_TILES][LN_KV_TILE_ELEMENTS(D)];
-    float4 largest[LN_DECODE_KV_TILES][16]; /* of each part of the keys */
+    float4 row_maxima[LN_DECODE_KV_TILES][16]; /* of each part of the keys */
     union {
         struct {
             float k[D], q[LN_DECODE_MAX_HEADS][D];
@@ -39,13 +45,13 @@ template <int D> struct ln_decode_attention_memory {
     };
 };
 
-/* What is known of a block's first slice ahead, beside the work memory. */
+/* A block's first KV split, found ahead of its task; beside the work memory. */
 template <int D> struct ln_decode_split_plan {
     ln_decode_kv_split place;
-    float2 turns[D / 2]; /* cosine and sine for each pair of a head */
+    float2 rotation[D / 2]; /* cosine and sine for each pair of a head */
 };
 
-/* Rows of weights from 8 on are spared where a KV head has no more heads. */
+/* P of rows from 8 on is left out where a KV head has no more query heads. */
 static_assert(sizeof(ln_decode_attention_memory<64>) == ln_decode_attention_work_bytes(64, 16) &&
                   sizeof(ln_decode_attention_memory<128>) ==
                       ln_decode_attention_work_bytes(128, 16) &&
@@ -60,7 +66,7 @@ static_assert(9 * LN_DECODE_MAX_HEAD_DIM * sizeof(float) <=
                   sizeof(ln_decode_attention_memory<64>::weights[0]),
               "eight heads and k lie within the weights of eight rows");
 
-/* Slice `number` of all. */
+/* KV split `number` of all. */
 static __device__ __forceinline__ ln_decode_kv_split
 ln_decode_find_split(const ln_decode_attention &c, unsigned number) {
     const ln_mma_attention_args &p = c.mma;
@@ -78,40 +84,41 @@ ln_decode_find_split(const ln_decode_attention &c, unsigned number) {
     end = min(end, at.end);
     at.first = begin > at.begin ? begin : at.begin / LN_KV_TILE * LN_KV_TILE;
     at.n_tiles = is_seen ? (end - at.first + LN_KV_TILE - 1) / LN_KV_TILE : 0;
-    at.is_own = at.position / LN_ATTENTION_SLICE == at.s;
+    at.has_own = at.position / LN_ATTENTION_SLICE == at.s;
     at.row = ln_kv_row(c.qkv.kv, (size_t)c.qkv.slots[at.token], at.kv_head);
     return at;
 }
 
-/* By what positions turn pairs of a head; as ln_finish_head has it. */
+/* cos and sin of a pair at a position; as ln_finish_head has it. */
 static __device__ __forceinline__ void
-ln_decode_rope_angles(const ln_qkv_args &qkv, unsigned position, unsigned pair, float2 *turns) {
+ln_decode_rope_angles(const ln_qkv_args &qkv, unsigned position, unsigned pair, float2 *rotation) {
     if (!qkv.has_rope || pair >= (unsigned)qkv.rope.n_dims / 2)
         return;
     float angle = (float)(int32_t)position * qkv.rope.inv_freq[pair];
-    turns[pair] = make_float2(cosf(angle) * qkv.rope.magnitude, sinf(angle) * qkv.rope.magnitude);
+    rotation[pair] =
+        make_float2(cosf(angle) * qkv.rope.magnitude, sinf(angle) * qkv.rope.magnitude);
 }
 
-/* Where a tile of V lies: those of K are in front, and few leave room for it. */
+/* Where a tile of V lies: behind those of K, or in their place where there is no room. */
 static __device__ __forceinline__ unsigned ln_decode_v_tile(const ln_decode_kv_split &at,
-                                                               unsigned tile) {
+                                                            unsigned tile) {
     return (at.n_tiles + tile) % LN_DECODE_KV_TILES;
 }
 
 static __device__ __forceinline__ bool ln_decode_v_fits(const ln_decode_kv_split &at,
-                                                         unsigned tile) {
+                                                        unsigned tile) {
     return at.n_tiles + tile < LN_DECODE_KV_TILES;
 }
 
-/* Queues the copies of a tile without the token's own row, for which others see to; rows that are
- * not there become zeros. */
+/* Queues the copies of a tile without the token's own row; rows that are not there become zeros. */
 template <int D>
 static __device__ __forceinline__ void
-ln_decode_load_cached_tile(const ln_kv_tile_source &from, const ln_decode_kv_split &at, unsigned tile,
-                     const ln_kv_array &array, uint16_t *to) {
+ln_decode_load_cached_tile(const ln_kv_tile_source &from, const ln_decode_kv_split &at,
+                           unsigned tile, const ln_kv_array &array, uint16_t *to) {
     enum { COPIES = D / 8 };
     for (unsigned i = from.thread; i < LN_KV_TILE * COPIES; i += from.n_threads) {
-        unsigned row = i / COPIES, column = i % COPIES * 8, key = at.first + tile * LN_KV_TILE + row;
+        unsigned row = i / COPIES, column = i % COPIES * 8,
+                 key = at.first + tile * LN_KV_TILE + row;
         uint16_t *place = to + row * (D + LN_KV_PAD) + column;
         if (key >= from.low && key < from.high)
             ln_load_kv_chunk<D, false>(array, ln_kv_tile_row(from, key), column, place);
@@ -120,47 +127,48 @@ ln_decode_load_cached_tile(const ln_kv_tile_source &from, const ln_decode_kv_spl
     }
 }
 
-/* Queues what earlier steps cached of a slice, as far as there is room. */
+/* Queues the cached keys and values of a split, as far as there is room. */
 template <int D>
 static __device__ __forceinline__ void
 ln_decode_prefetch_kv(const ln_mma_attention_args &p, const ln_decode_kv_split &at, unsigned thread,
-                    unsigned n_threads, ln_decode_attention_memory<D> &m) {
+                      unsigned n_threads, ln_decode_attention_memory<D> &m) {
     unsigned end = min(at.end, at.position);
-    ln_kv_tile_source from = ln_make_kv_tile_source(p, at.token, at.kv_head, at.begin, end, thread, n_threads);
+    ln_kv_tile_source from =
+        ln_make_kv_tile_source(p, at.token, at.kv_head, at.begin, end, thread, n_threads);
     for (unsigned tile = 0; tile < at.n_tiles; tile++)
         ln_decode_load_cached_tile<D>(from, at, tile, p.a.keys, m.tiles[tile]);
     for (unsigned tile = 0; tile < at.n_tiles && ln_decode_v_fits(at, tile); tile++)
-        ln_decode_load_cached_tile<D>(from, at, tile, p.a.values, m.tiles[ln_decode_v_tile(at, tile)]);
+        ln_decode_load_cached_tile<D>(from, at, tile, p.a.values,
+                                      m.tiles[ln_decode_v_tile(at, tile)]);
     ln_cp_async_commit();
 }
 
 /* Queues the tiles of V that there was no room for, the token's own row among them. */
 template <int D>
 static __device__ __forceinline__ void ln_decode_load_rest_of_v(const ln_mma_attention_args &p,
-                                                          const ln_decode_kv_split &at,
-                                                          ln_decode_attention_memory<D> &m) {
-    ln_kv_tile_source from =
-        ln_make_kv_tile_source(p, at.token, at.kv_head, at.begin, at.end, threadIdx.x, LN_DECODE_THREADS);
+                                                                const ln_decode_kv_split &at,
+                                                                ln_decode_attention_memory<D> &m) {
+    ln_kv_tile_source from = ln_make_kv_tile_source(p, at.token, at.kv_head, at.begin, at.end,
+                                                    threadIdx.x, LN_DECODE_THREADS);
     for (unsigned tile = 0; tile < at.n_tiles; tile++)
         if (!ln_decode_v_fits(at, tile))
             ln_load_kv_tile<D, false, false>(from, at.first + tile * LN_KV_TILE, p.a.values,
-                                          m.tiles[ln_decode_v_tile(at, tile)], p.a.values, NULL);
+                                             m.tiles[ln_decode_v_tile(at, tile)], p.a.values, NULL);
     ln_cp_async_commit();
 }
 
-/* A number of a head, once it is there; x: what was seen there. */
+/* A value of a head, once it is handed off; x: what was read there. */
 static __device__ __forceinline__ float ln_decode_wait_for(const float *at, float x) {
     while (ln_handoff_is_empty(x))
         x = ln_load_relaxed(at);
     return x;
 }
 
-/* A finished head of k, or one of v, to its rows of the cache and of a tile (or NULL); by a warp.
- */
+/* Writes a head of k or v to its cache row and to its row of a tile (or NULL); by a warp. */
 template <int D>
 static __device__ __forceinline__ void ln_decode_store_kv(const float held[D / LN_WARP],
-                                                     const ln_kv_array &array, size_t row,
-                                                     uint16_t *in_tile) {
+                                                          const ln_kv_array &array, size_t row,
+                                                          uint16_t *in_tile) {
     uint16_t *cached = (uint16_t *)array.data + row * D;
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++) {
@@ -172,9 +180,10 @@ static __device__ __forceinline__ void ln_decode_store_kv(const float held[D / L
     }
 }
 
-/* Numbers of a head, of a lane: every LN_WARP-th. */
+/* A lane's values of a head: every LN_WARP-th. */
 template <int D>
-static __device__ __forceinline__ void ln_decode_load_head(const float *x, float held[D / LN_WARP]) {
+static __device__ __forceinline__ void ln_decode_load_head(const float *x,
+                                                           float held[D / LN_WARP]) {
     unsigned lane = threadIdx.x % LN_WARP;
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
@@ -184,21 +193,21 @@ static __device__ __forceinline__ void ln_decode_load_head(const float *x, float
         held[j] = ln_decode_wait_for(x + lane + j * LN_WARP, held[j]);
 }
 
-/* ln_finish_head of a head without a norm, whose turns are known. */
+/* ln_finish_head of a head without a norm, with the angles at hand. */
 template <int D>
 static __device__ __forceinline__ void ln_decode_rotate(const ln_rope &rope, unsigned n_rotated,
-                                                     const float2 *turns, const float *x,
-                                                     float *out) {
+                                                        const float2 *rotation, const float *x,
+                                                        float *out) {
     enum { PAIRS = D / 2 / LN_WARP };
     unsigned lane = threadIdx.x % LN_WARP, first[PAIRS], second[PAIRS];
     float2 held[PAIRS];
 #pragma unroll
     for (int j = 0; j < PAIRS; j++) {
         unsigned pair = lane + j * LN_WARP;
-        bool turns_pair = pair < n_rotated / 2;
+        bool rotates = pair < n_rotated / 2;
         first[j] = 2 * pair, second[j] = 2 * pair + 1;
-        if (turns_pair)
-            ln_find_pair(rope, pair, &first[j], &second[j]);
+        if (rotates)
+            ln_rope_pair(rope, pair, &first[j], &second[j]);
         held[j] = make_float2(ln_load_relaxed(x + first[j]), ln_load_relaxed(x + second[j]));
     }
 #pragma unroll
@@ -206,7 +215,7 @@ static __device__ __forceinline__ void ln_decode_rotate(const ln_rope &rope, uns
         float a = ln_decode_wait_for(x + first[j], held[j].x);
         float b = ln_decode_wait_for(x + second[j], held[j].y);
         if (lane + j * LN_WARP < n_rotated / 2) {
-            float2 turn = turns[lane + j * LN_WARP];
+            float2 turn = rotation[lane + j * LN_WARP];
             out[first[j]] = a * turn.x - b * turn.y;
             out[second[j]] = b * turn.x + a * turn.y;
         } else {
@@ -217,11 +226,11 @@ static __device__ __forceinline__ void ln_decode_rotate(const ln_rope &rope, uns
     __syncwarp();
 }
 
-/* A head of q or k; by a warp. */
+/* Norm and rotation of a head of q or k; by a warp. */
 template <int D>
 static __device__ __forceinline__ void
 ln_decode_finish_head(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head, unsigned position,
-                const float2 *turns, const float *x, float *out) {
+                      const float2 *rotation, const float *x, float *out) {
     if (qkv.normalizes) {
         float held[D / LN_WARP];
         ln_decode_load_head<D>(x, held);
@@ -231,24 +240,25 @@ ln_decode_finish_head(const ln_qkv_args &qkv, const ln_norm &norm, unsigned head
         __syncwarp();
         ln_finish_head(qkv, norm, head, (int32_t)position, D, out, out);
     } else {
-        ln_decode_rotate<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, turns, x, out);
+        ln_decode_rotate<D>(qkv.rope, qkv.has_rope ? (unsigned)qkv.rope.n_dims : 0, rotation, x,
+                            out);
     }
 }
 
-/* Finishes the query heads, and k where the slice is the token's own, which goes to the cache and
- * to the tiles with v. A warp for a head. */
+/* Rotates the query heads, and k where the split has the token's own key, which goes to the cache
+ * and to the tiles with v. A warp a head. */
 template <int D>
 static __device__ __forceinline__ void
-ln_decode_finish_heads(const ln_decode_attention &c, const float2 *turns, const ln_decode_kv_split &at,
-               ln_decode_attention_memory<D> &m) {
+ln_decode_finish_heads(const ln_decode_attention &c, const float2 *rotation,
+                       const ln_decode_kv_split &at, ln_decode_attention_memory<D> &m) {
     const ln_qkv_args &qkv = c.qkv;
     unsigned warp = threadIdx.x / LN_WARP, kv_heads = (unsigned)qkv.kv.n_heads;
     for (unsigned h = warp; h < c.mma.heads_per_kv; h += LN_DECODE_WARPS) {
         unsigned head = at.kv_head * c.mma.heads_per_kv + h;
-        ln_decode_finish_head<D>(qkv, qkv.q_norm, head, at.position, turns,
-                           qkv.q + (at.token * qkv.n_heads + head) * D, m.heads.q[h]);
+        ln_decode_finish_head<D>(qkv, qkv.q_norm, head, at.position, rotation,
+                                 qkv.q + (at.token * qkv.n_heads + head) * D, m.heads.q[h]);
     }
-    if (!at.is_own || warp < LN_DECODE_WARPS - 2)
+    if (!at.has_own || warp < LN_DECODE_WARPS - 2)
         return;
     unsigned from = (at.token * kv_heads + at.kv_head) * D;
     unsigned tile = (at.position - at.first) / LN_KV_TILE;
@@ -258,25 +268,26 @@ ln_decode_finish_heads(const ln_decode_attention &c, const float2 *turns, const 
         bool is_early = ln_decode_v_fits(at, tile);
         ln_decode_load_head<D>(qkv.v + from, held);
         ln_decode_store_kv<D>(held, qkv.values, at.row,
-                         is_early ? m.tiles[ln_decode_v_tile(at, tile)] + in_tile : NULL);
+                              is_early ? m.tiles[ln_decode_v_tile(at, tile)] + in_tile : NULL);
         return;
     }
-    ln_decode_finish_head<D>(qkv, qkv.k_norm, at.kv_head, at.position, turns, qkv.k + from, m.heads.k);
+    ln_decode_finish_head<D>(qkv, qkv.k_norm, at.kv_head, at.position, rotation, qkv.k + from,
+                             m.heads.k);
 #pragma unroll
     for (int j = 0; j < D / LN_WARP; j++)
         held[j] = m.heads.k[threadIdx.x % LN_WARP + j * LN_WARP];
     ln_decode_store_kv<D>(held, qkv.keys, at.row, m.tiles[tile] + in_tile);
 }
 
-static __device__ __forceinline__ float ln_largest_of_parts(const float4 &x) {
+static __device__ __forceinline__ float ln_decode_tile_max(const float4 &x) {
     return fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w));
 }
 
-/* The scores of this warp's part of its tile, and the largest of each row to m.largest. */
+/* S of this warp's part of its tile, and the largest score of each row to m.row_maxima. */
 template <int D>
-static __device__ __forceinline__ void ln_decode_qk(const ln_decode_attention &c,
-                                                      const ln_query_rows &rows, unsigned first,
-                                                      ln_decode_attention_memory<D> &m, float s[2][4]) {
+static __device__ __forceinline__ void
+ln_decode_qk(const ln_decode_attention &c, const ln_query_rows &rows, unsigned first,
+             ln_decode_attention_memory<D> &m, float s[2][4]) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP, row = lane / 4;
     unsigned tile = warp / LN_DECODE_TILE_WARPS, part = warp % LN_DECODE_TILE_WARPS;
     uint32_t q[D / 16][4];
@@ -298,46 +309,45 @@ static __device__ __forceinline__ void ln_decode_qk(const ln_decode_attention &c
         s[i / 4][i % 4] = all[i / 4][i % 4];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float largest = -INFINITY;
+        float row_maxima = -INFINITY;
 #pragma unroll
         for (int n = 0; n < 2; n++)
-            largest = fmaxf(largest, fmaxf(s[n][2 * i], s[n][2 * i + 1]));
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+            row_maxima = fmaxf(row_maxima, fmaxf(s[n][2 * i], s[n][2 * i + 1]));
+        row_maxima = fmaxf(row_maxima, __shfl_xor_sync(0xffffffffu, row_maxima, 1));
+        row_maxima = fmaxf(row_maxima, __shfl_xor_sync(0xffffffffu, row_maxima, 2));
         if (lane % 4 == 0)
-            ((float *)&m.largest[tile][row + 8 * i])[part] = largest;
+            ((float *)&m.row_maxima[tile][row + 8 * i])[part] = row_maxima;
     }
 }
 
-/* Scores of this warp's part to weights, given the tiles before it. */
+/* P of this warp's part, by the running max of the tiles up to its own. */
 template <int D>
 static __device__ __forceinline__ void ln_decode_softmax(const float s[2][4], float factor,
-                                                      bool has_upper,
-                                                      ln_decode_attention_memory<D> &m) {
+                                                         bool has_upper,
+                                                         ln_decode_attention_memory<D> &m) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
     unsigned tile = warp / LN_DECODE_TILE_WARPS, first = warp % LN_DECODE_TILE_WARPS * 2;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        float reference = -INFINITY;
+        float row_max = -INFINITY;
         if (i == 1 && !has_upper)
             break;
         for (unsigned t = 0; t <= tile; t++)
-            reference = ln_update_max(
-                reference, ln_largest_of_parts(m.largest[t][lane / 4 + 8 * i]), factor,
-                LN_RESCALE_THRESHOLD(false));
+            row_max = ln_update_max(row_max, ln_decode_tile_max(m.row_maxima[t][lane / 4 + 8 * i]),
+                                    factor, LN_RESCALE_THRESHOLD(false));
 #pragma unroll
         for (unsigned n = 0; n < 2; n++)
             m.weights[i][tile][first + n][lane] =
-                make_float2(ln_softmax_p(s[n][2 * i], factor, reference),
-                            ln_softmax_p(s[n][2 * i + 1], factor, reference));
+                make_float2(ln_softmax_p(s[n][2 * i], factor, row_max),
+                            ln_softmax_p(s[n][2 * i + 1], factor, row_max));
     }
 }
 
-/* Columns 16 * warp and on of the slice's sums, as ln_online_softmax and ln_mma_pv make them. */
+/* O of head dims 16 * warp and on, as ln_online_softmax and ln_mma_pv make it. */
 template <int D>
 static __device__ __forceinline__ void
 ln_decode_pv(const ln_decode_attention_memory<D> &m, const ln_decode_kv_split &at, float factor,
-                bool has_upper, float reference[2], float total[2], float sum[2][4]) {
+             bool has_upper, float row_max[2], float row_sum[2], float sum[2][4]) {
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16;
     for (unsigned tile = 0; tile < at.n_tiles; tile++) {
         float4 w[LN_KV_TILE_N8];
@@ -350,18 +360,18 @@ ln_decode_pv(const ln_decode_attention_memory<D> &m, const ln_decode_kv_split &a
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float most = ln_largest_of_parts(m.largest[tile][lane / 4 + 8 * i]);
-            float now = ln_update_max(reference[i], most, factor, LN_RESCALE_THRESHOLD(false));
-            keep[i] = ln_rescale_factor(reference[i], now);
-            reference[i] = now;
-            total[i] *= keep[i];
+            float most = ln_decode_tile_max(m.row_maxima[tile][lane / 4 + 8 * i]);
+            float now = ln_update_max(row_max[i], most, factor, LN_RESCALE_THRESHOLD(false));
+            keep[i] = ln_rescale_factor(row_max[i], now);
+            row_max[i] = now;
+            row_sum[i] *= keep[i];
         }
 #pragma unroll
         for (int n = 0; n < LN_KV_TILE_N8; n++) {
-            total[0] += w[n].x;
-            total[0] += w[n].y;
-            total[1] += w[n].z;
-            total[1] += w[n].w;
+            row_sum[0] += w[n].x;
+            row_sum[0] += w[n].y;
+            row_sum[1] += w[n].z;
+            row_sum[1] += w[n].w;
         }
 #pragma unroll
         for (int d = 0; d < 2; d++)
@@ -383,62 +393,61 @@ ln_decode_pv(const ln_decode_attention_memory<D> &m, const ln_decode_kv_split &a
     }
 }
 
-/* A number of the result. */
-static __device__ __forceinline__ void ln_decode_store_value(const ln_decode_attention &c, size_t at,
-                                                            float y) {
+/* Stores, and hands off, an element of the result. */
+static __device__ __forceinline__ void ln_decode_store_value(const ln_decode_attention &c,
+                                                             size_t at, float y) {
     if (c.handoff != NULL)
         ln_handoff_store(c.handoff + at, y);
     if (c.mma.a.out != NULL)
         c.mma.a.out[at] = y;
 }
 
-/* The slice's sums of this warp's columns: the result where there is one slice, else for the merge.
- */
+/* Partial O of this warp's head dims; the result where there is one KV split. */
 template <int D>
 static __device__ __forceinline__ void
 ln_decode_store_split(const ln_decode_attention &c, size_t token, unsigned kv_head, unsigned s,
-                     const float reference[2], const float total[2], const float sum[2][4]) {
+                      const float row_max[2], const float row_sum[2], const float sum[2][4]) {
     const ln_mma_attention_args &p = c.mma;
     unsigned lane = threadIdx.x % LN_WARP, column = threadIdx.x / LN_WARP * 16 + lane % 4 * 2;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
-        float slice_total = ln_reduce_row_sum(total[i]);
+        float split_sum = ln_reduce_row_sum(row_sum[i]);
         if (row >= p.heads_per_kv)
             continue;
         size_t head = kv_head * p.heads_per_kv + row, item = token * p.a.n_heads + head;
-        float keep = 0.0f, add = 1.0f, share = 1.0f;
+        float keep = 0.0f, add = 1.0f, normalizer = 1.0f;
         if (p.n_splits > 1) {
             if (column == 0)
-                p.stats[item * p.n_splits + s] = make_float2(reference[i], slice_total);
+                p.partial_stats[item * p.n_splits + s] = make_float2(row_max[i], split_sum);
         } else {
-            float whole_reference, whole;
-            ln_merge_init(p, head, &whole_reference, &whole);
-            ln_merge_scales(&whole_reference, reference[i], &keep, &add);
-            share = ln_normalizer(ln_merge(whole, keep, slice_total, add));
+            float merged_max, merged_sum;
+            ln_merge_init(p, head, &merged_max, &merged_sum);
+            ln_merge_scales(&merged_max, row_max[i], &keep, &add);
+            normalizer = ln_normalizer(ln_merge(merged_sum, keep, split_sum, add));
         }
 #pragma unroll
         for (int d = 0; d < 2; d++) {
             float a = sum[d][2 * i], b = sum[d][2 * i + 1];
             if (p.n_splits > 1) {
-                float *to = p.sums + (item * p.n_splits + s) * D + column;
+                float *to = p.partial_out + (item * p.n_splits + s) * D + column;
                 *(float2 *)(to + 8 * d) = make_float2(a, b);
                 continue;
             }
             size_t at = item * D + column + 8 * (size_t)d;
-            ln_decode_store_value(c, at, ln_merge(0.0f, keep, a, add) * share);
-            ln_decode_store_value(c, at + 1, ln_merge(0.0f, keep, b, add) * share);
+            ln_decode_store_value(c, at, ln_merge(0.0f, keep, a, add) * normalizer);
+            ln_decode_store_value(c, at + 1, ln_merge(0.0f, keep, b, add) * normalizer);
         }
     }
 }
 
-/* One slice, what of it was cached early being under way. */
+/* One KV split, whose prefetch is under way. */
 template <int D>
 static __device__ __forceinline__ void
-ln_decode_attend_split(const ln_decode_attention &c, const float2 *turns,
-                      const ln_decode_kv_split &at, ln_decode_attention_memory<D> &m) {
+ln_decode_attend_split(const ln_decode_attention &c, const float2 *rotation,
+                       const ln_decode_kv_split &at, ln_decode_attention_memory<D> &m) {
     const ln_mma_attention_args &p = c.mma;
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    ln_decode_finish_heads<D>(c, turns, at, m);
+    ln_decode_finish_heads<D>(c, rotation, at, m);
     ln_query_rows rows;
     for (int i = 0; i < 2; i++) {
         unsigned row = lane / 4 + 8 * i;
@@ -447,7 +456,7 @@ ln_decode_attend_split(const ln_decode_attention &c, const float2 *turns,
         rows.begin[i] = at.begin;
         rows.end[i] = at.end;
     }
-    float scores[2][4], reference[2] = {-INFINITY, -INFINITY}, total[2] = {};
+    float scores[2][4], row_max[2] = {-INFINITY, -INFINITY}, row_sum[2] = {};
     float sum[2][4] = {};
     const float factor = ln_score_factor(p.a);
     ln_cp_async_wait<0>();
@@ -461,15 +470,15 @@ ln_decode_attend_split(const ln_decode_attention &c, const float2 *turns,
     ln_cp_async_wait<0>();
     __syncthreads();
     if (warp < D / 16) {
-        ln_decode_pv<D>(m, at, factor, p.heads_per_kv > 8, reference, total, sum);
-        ln_decode_store_split<D>(c, at.token, at.kv_head, at.s, reference, total, sum);
+        ln_decode_pv<D>(m, at, factor, p.heads_per_kv > 8, row_max, row_sum, sum);
+        ln_decode_store_split<D>(c, at.token, at.kv_head, at.s, row_max, row_sum, sum);
     }
 }
 
-/* How many slices there are of all tokens and KV heads; every gridDim.x-th is a block's own, the
- * first ones of the last blocks, which have the least rows of tiles. */
-static __host__ __device__ __forceinline__ unsigned ln_decode_n_splits(unsigned n_rows,
-                                                                      const ln_mma_attention_args &mma) {
+/* KV splits of all tokens and KV heads. Each block takes every gridDim.x-th; the last blocks, which
+ * have the fewest output tiles, take the first ones. */
+static __host__ __device__ __forceinline__ unsigned
+ln_decode_n_splits(unsigned n_rows, const ln_mma_attention_args &mma) {
     return n_rows * (unsigned)mma.a.kv.n_heads * mma.n_splits;
 }
 
@@ -477,17 +486,18 @@ static __device__ __forceinline__ unsigned ln_decode_first_split(void) {
     return gridDim.x - 1 - blockIdx.x;
 }
 
-/* Finds the block's first slice and has what is cached of it brought to the L2 cache. */
+/* Finds the block's first KV split and prefetches its cached part to the L2 cache. */
 template <int D>
 static __device__ __forceinline__ void ln_decode_plan_split(const ln_decode_args &p,
-                                                           const ln_decode_attention &c,
-                                                           ln_decode_split_plan<D> &plan) {
+                                                            const ln_decode_attention &c,
+                                                            ln_decode_split_plan<D> &plan) {
     enum { LINE = 64 }; /* numbers of 16 bits in 128 bytes */
     if (ln_decode_first_split() >= ln_decode_n_splits(p.n_rows, c.mma))
         return;
     ln_decode_kv_split at = ln_decode_find_split(c, ln_decode_first_split());
     unsigned end = min(at.end, at.position);
-    ln_kv_tile_source from = ln_make_kv_tile_source(c.mma, at.token, at.kv_head, at.begin, end, 0, 1);
+    ln_kv_tile_source from =
+        ln_make_kv_tile_source(c.mma, at.token, at.kv_head, at.begin, end, 0, 1);
     unsigned key = at.first + threadIdx.x / 2;
     const ln_kv_array &array = threadIdx.x % 2 ? c.mma.a.values : c.mma.a.keys;
     if (key < at.first + at.n_tiles * LN_KV_TILE && key < end) {
@@ -495,27 +505,27 @@ static __device__ __forceinline__ void ln_decode_plan_split(const ln_decode_args
         for (unsigned i = 0; i < D; i += LINE)
             asm volatile("prefetch.global.L2 [%0];" ::"l"(row + i));
     }
-    ln_decode_rope_angles(c.qkv, at.position, threadIdx.x, plan.turns);
+    ln_decode_rope_angles(c.qkv, at.position, threadIdx.x, plan.rotation);
     if (threadIdx.x == 0)
         plan.place = at;
 }
 
-/* Queues the cached part of the block's first slice; when nobody uses the work memory any more. */
+/* Queues the cached part of the block's first split, once the work memory is free. */
 template <int D>
 static __device__ __forceinline__ void
 ln_decode_prefetch_split(const ln_decode_args &p, const ln_decode_attention &c,
-                      const ln_decode_split_plan<D> &plan, uint8_t *work) {
+                         const ln_decode_split_plan<D> &plan, uint8_t *work) {
     if (ln_decode_first_split() < ln_decode_n_splits(p.n_rows, c.mma))
         ln_decode_prefetch_kv<D>(c.mma, plan.place, threadIdx.x, LN_DECODE_THREADS,
-                               *(ln_decode_attention_memory<D> *)work);
+                                 *(ln_decode_attention_memory<D> *)work);
 }
 
-/* One task, with a barrier between its two parts where slices are to be merged. The cached part
- * of the first slice is under way. */
+/* One task, with a grid barrier ahead of the merge where there are several KV splits. The cached
+ * part of the first one is under way. */
 template <int D>
 static __device__ __forceinline__ void
-ln_decode_run_attention(const ln_decode_args &p, const ln_decode_attention &c, ln_decode_split_plan<D> &plan,
-                uint8_t *work, unsigned *turn) {
+ln_decode_run_attention(const ln_decode_args &p, const ln_decode_attention &c,
+                        ln_decode_split_plan<D> &plan, uint8_t *work, unsigned *grid_phase) {
     ln_decode_attention_memory<D> &m = *(ln_decode_attention_memory<D> *)work;
     const unsigned first = ln_decode_first_split();
     for (unsigned i = first; i < ln_decode_n_splits(p.n_rows, c.mma); i += gridDim.x) {
@@ -525,16 +535,16 @@ ln_decode_run_attention(const ln_decode_args &p, const ln_decode_attention &c, l
         } else {
             at = ln_decode_find_split(c, i);
             ln_decode_prefetch_kv<D>(c.mma, at, threadIdx.x, LN_DECODE_THREADS, m);
-            ln_decode_rope_angles(c.qkv, at.position, threadIdx.x, plan.turns);
+            ln_decode_rope_angles(c.qkv, at.position, threadIdx.x, plan.rotation);
             __syncthreads();
         }
         if (at.n_tiles > 0)
-            ln_decode_attend_split<D>(c, plan.turns, at, m);
+            ln_decode_attend_split<D>(c, plan.rotation, at, m);
         __syncthreads();
     }
     if (c.mma.n_splits == 1)
         return;
-    ln_grid_barrier(p.barrier_count, turn);
+    ln_grid_barrier(p.barrier_count, grid_phase);
     unsigned n_heads = (unsigned)c.mma.a.n_heads, per_block = LN_DECODE_THREADS / D;
     for (unsigned i = blockIdx.x * per_block + threadIdx.x / D; i < p.n_rows * n_heads;
          i += gridDim.x * per_block)

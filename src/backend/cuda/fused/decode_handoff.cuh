@@ -1,7 +1,7 @@
-/* How blocks of a fused_plan pass results to each other without reduction. Results go to memory that is
- * full of a word which no result is, and whoever wants one reads until it is there: that takes one
- * trip to the L2 cache and back, where a barrier takes one for what was written before it, one for
- * the count, and one for the results. */
+/* Hand-off of results between blocks without a barrier. Results go to device memory that was filled
+ * with a word no result is; a reader polls until the word is gone. That takes one round trip to the
+ * L2 cache, where a grid barrier takes one for what was written before it, one for its counter and
+ * one for the results. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_HANDOFF_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_HANDOFF_CUH
 
@@ -14,10 +14,11 @@ static __device__ __forceinline__ bool ln_handoff_is_empty(float x) {
 }
 
 static __device__ __forceinline__ bool ln_handoff_is_empty(const float4 &x) {
-    return ln_handoff_is_empty(x.x) || ln_handoff_is_empty(x.y) || ln_handoff_is_empty(x.z) || ln_handoff_is_empty(x.w);
+    return ln_handoff_is_empty(x.x) || ln_handoff_is_empty(x.y) || ln_handoff_is_empty(x.z) ||
+           ln_handoff_is_empty(x.w);
 }
 
-/* What is there by now. */
+/* What is there now, past the L1 cache. */
 static __device__ __forceinline__ float ln_load_relaxed(const float *at) {
     float x;
     asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"(at) : "memory");
@@ -39,7 +40,7 @@ static __device__ __forceinline__ void ln_handoff_store(float *to, float x) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(bits) : "memory");
 }
 
-/* A thread's share of the words that say that nothing is there yet. */
+/* Fills a thread's share of the hand-off memory with LN_HANDOFF_EMPTY. */
 static __device__ __forceinline__ void ln_handoff_clear(float *handoff, unsigned n_floats) {
     const uint4 missing =
         make_uint4(LN_HANDOFF_EMPTY, LN_HANDOFF_EMPTY, LN_HANDOFF_EMPTY, LN_HANDOFF_EMPTY);

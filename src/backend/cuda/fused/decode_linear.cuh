@@ -1,20 +1,25 @@
-/* A fused_plan's linears: the sums of gemm/select.cu in the same order, from weights that come through
- * rings in shared memory. */
+/* Linears of the fused decode kernel: mma.sync on weight tiles from the pipeline, split-K over the
+ * eight warps of a group, reduction through shared memory, epilogue.
+ *
+ * The order of sums is that of gemm/mma_small_m.cuh, whose unit functions it shares
+ * (gemm/mma_fragments.cuh); the loop around them differs, as tiles come from a pipeline that runs
+ * across linears. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 
 #include "backend/cuda/fused/decode_activations.cuh"
+#include "backend/cuda/fused/grid_barrier.cuh"
 #include "backend/cuda/gemm/mma_fragments.cuh"
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Adds the next tile of the ring, times x, to the sums of rows of tiles g and g + 8 and rows of x
- * 2 t and 2 t + 1; is_last: of the task. */
+/* Accumulates the next weight tile of the pipeline times the activations: output columns g and g +
+ * 8, rows 2 t and 2 t + 1. is_last: of the task. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_decode_mma_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weights, ln_decode_pipeline *r,
-             const ln_act_view &x, const unsigned rows[3], unsigned first_unit, bool precise,
-             bool is_last, float sum[4]) {
+ln_decode_mma_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                   ln_decode_pipeline *r, const ln_act_view &x, const unsigned rows[3],
+                   unsigned first_unit, bool precise, bool is_last, float sum[4]) {
     constexpr int UNITS = (int)ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     unsigned lane = threadIdx.x % LN_WARP;
     const uint8_t *tile = r->stages + r->stage * ln_weight_tile_bytes(KIND);
@@ -24,37 +29,38 @@ ln_decode_mma_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weight
         ln_lane_tile<KIND> part;
         ln_take_unit<KIND>(tile, unit, lane, part);
         if (KIND == LN_LAYOUT_BF16 && precise) {
-            ln_lane_x<KIND, true> share;
-            ln_load_x<KIND, true>(x, rows[0], rows[1], rows[2], first_unit + unit, lane, share);
-            ln_add_unit<KIND, true>(part, share, true, sum);
+            ln_lane_x<KIND, true> act;
+            ln_load_x<KIND, true>(x, rows[0], rows[1], rows[2], first_unit + unit, lane, act);
+            ln_add_unit<KIND, true>(part, act, true, sum);
         } else {
-            ln_lane_x<KIND, false> share;
-            ln_load_x<KIND, false>(x, rows[0], rows[1], rows[2], first_unit + unit, lane, share);
-            ln_add_unit<KIND, false>(part, share, false, sum);
+            ln_lane_x<KIND, false> act;
+            ln_load_x<KIND, false>(x, rows[0], rows[1], rows[2], first_unit + unit, lane, act);
+            ln_add_unit<KIND, false>(part, act, false, sum);
         }
     }
     ln_decode_release_stage<KIND>(p, weights, is_last, r);
 }
 
-/* The same of a tile in shared memory that becomes f16. */
+/* The same for a tile in shared memory that is dequantised to f16. */
 template <int KIND>
 static __device__ __forceinline__ void ln_decode_mma_f16_tile(const uint8_t *at,
-                                                            const ln_act_view &x, unsigned row,
-                                                            unsigned unit, float sum[4]) {
+                                                              const ln_act_view &x, unsigned row,
+                                                              unsigned unit, float sum[4]) {
     const unsigned lane = threadIdx.x % LN_WARP;
     ln_lane_tile<KIND> tile;
-    ln_lane_x<KIND, false> share;
+    ln_lane_x<KIND, false> act;
     ln_take_unit<KIND>(at, 0, lane, tile);
-    ln_load_x<KIND, false>(x, row, 0, 0, unit, lane, share);
-    ln_add_unit<KIND, false>(tile, share, false, sum);
+    ln_load_x<KIND, false>(x, row, 0, 0, unit, lane, act);
+    ln_add_unit<KIND, false>(tile, act, false, sum);
 }
 
-/* And of n of them, mostly as many as a copy brings. */
+/* The same for n tiles, mostly as many as a stage has. */
 template <int KIND>
 static __device__ __forceinline__ void ln_decode_mma_f16_tiles(const uint8_t *tiles, unsigned n,
-                                                         const ln_act_view &x, unsigned row,
-                                                         unsigned unit, float sum[4]) {
-    constexpr unsigned BYTES = ln_weight_tile_bytes(KIND), N = ln_decode_tile_copy_of(KIND).tiles_per_copy;
+                                                               const ln_act_view &x, unsigned row,
+                                                               unsigned unit, float sum[4]) {
+    constexpr unsigned BYTES = ln_weight_tile_bytes(KIND),
+                       N = ln_decode_tile_copy_of(KIND).tiles_per_copy;
     if (n == N)
 #pragma unroll
         for (unsigned i = 0; i < N; i++)
@@ -65,26 +71,36 @@ static __device__ __forceinline__ void ln_decode_mma_f16_tiles(const uint8_t *ti
             ln_decode_mma_f16_tile<KIND>(tiles + i * BYTES, x, row, unit + i, sum);
 }
 
-/* And of the next n of the ring. */
+/* The same for the next n tiles of the pipeline. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_decode_mma_f16_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights, ln_decode_pipeline *r,
-                    int kind, unsigned n, const ln_act_view &x, unsigned row,
-                    unsigned first_unit, bool is_last, float sum[4]) {
+ln_decode_mma_f16_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                        ln_decode_pipeline *r, int kind, unsigned n, const ln_act_view &x,
+                        unsigned row, unsigned first_unit, bool is_last, float sum[4]) {
     const uint8_t *tiles = r->stages + r->stage * ln_decode_stage_bytes(KIND);
     ln_stage_wait(&r->barriers[r->stage], r->parity);
     switch (kind) {
-    case LN_LAYOUT_Q4: ln_decode_mma_f16_tiles<LN_LAYOUT_Q4>(tiles, n, x, row, first_unit, sum); break;
-    case LN_LAYOUT_Q5: ln_decode_mma_f16_tiles<LN_LAYOUT_Q5>(tiles, n, x, row, first_unit, sum); break;
-    case LN_LAYOUT_Q6: ln_decode_mma_f16_tiles<LN_LAYOUT_Q6>(tiles, n, x, row, first_unit, sum); break;
-    case LN_LAYOUT_MXFP4: ln_decode_mma_f16_tiles<LN_LAYOUT_MXFP4>(tiles, n, x, row, first_unit, sum); break;
-    case LN_LAYOUT_F8: ln_decode_mma_f16_tiles<LN_LAYOUT_F8>(tiles, n, x, row, first_unit, sum); break;
+    case LN_LAYOUT_Q4:
+        ln_decode_mma_f16_tiles<LN_LAYOUT_Q4>(tiles, n, x, row, first_unit, sum);
+        break;
+    case LN_LAYOUT_Q5:
+        ln_decode_mma_f16_tiles<LN_LAYOUT_Q5>(tiles, n, x, row, first_unit, sum);
+        break;
+    case LN_LAYOUT_Q6:
+        ln_decode_mma_f16_tiles<LN_LAYOUT_Q6>(tiles, n, x, row, first_unit, sum);
+        break;
+    case LN_LAYOUT_MXFP4:
+        ln_decode_mma_f16_tiles<LN_LAYOUT_MXFP4>(tiles, n, x, row, first_unit, sum);
+        break;
+    case LN_LAYOUT_F8:
+        ln_decode_mma_f16_tiles<LN_LAYOUT_F8>(tiles, n, x, row, first_unit, sum);
+        break;
     default: ln_decode_mma_f16_tiles<LN_LAYOUT_I8>(tiles, n, x, row, first_unit, sum);
     }
     ln_decode_release_stage<KIND>(p, weights, is_last, r);
 }
 
-/* Whether products meet one row of x by blocks of its columns. */
+/* Whether a single row is multiplied by ln_decode_mma_blocks. */
 template <int KIND, bool ONE> static __device__ constexpr bool ln_decode_has_block_mma(void) {
     return ONE && !ln_weight_tile_has_16_bit_act(KIND);
 }
@@ -95,8 +111,9 @@ template <int KIND, bool ONE> static __device__ constexpr bool ln_decode_has_blo
  * add it to the sums of rows of tiles g and g + 8 one after another; lanes t = 3 have these. */
 template <int KIND>
 static __device__ __forceinline__ void
-ln_decode_mma_blocks(const ln_decode_args &p, const ln_decode_weight_tiles *weights, ln_decode_pipeline *r,
-                    const ln_act_view &x, unsigned tile, bool is_last, float sum[4]) {
+ln_decode_mma_blocks(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                     ln_decode_pipeline *r, const ln_act_view &x, unsigned tile, bool is_last,
+                     float sum[4]) {
     enum { BLOCKS = (int)ln_weight_tile_cols(KIND) / LN_SCALE_BLOCK, PAIRS = BLOCKS / 2 };
     static_assert(BLOCKS == 8, "columns of a product");
     unsigned lane = threadIdx.x % LN_WARP, g = lane / 4, t = lane % 4;
@@ -139,11 +156,11 @@ ln_decode_mma_blocks(const ln_decode_args &p, const ln_decode_weight_tiles *weig
         }
 }
 
-/* ---- sums ------------------------------------------------------------------------------------ */
+/* ---- split-K reduction ----------------------------------------------------------------------- */
 
-/* Where sums of slices meet: the eight of a group's row, or the sixteen of a row and its gate. Warps
- * put them to places by turns and go on; who finishes a row waits for them, and warps wait only
- * where a place is not empty again yet. */
+/* Split-K reduction in shared memory: the partial sums of a group's 8 warps, or of both groups with
+ * a gate. Buffers have full and empty mbarriers: warps store partial sums and go on, the warp with
+ * the epilogue waits until a buffer is full, and writers only until it is empty again. */
 enum {
     LN_DECODE_GROUP_BUFFERS = 2,
     LN_DECODE_GATE_BUFFERS = 4,
@@ -154,20 +171,20 @@ typedef struct ln_decode_reduction {
     uint64_t full[LN_DECODE_GATE_BUFFERS], empty[LN_DECODE_GATE_BUFFERS]; /* barriers */
 } ln_decode_reduction;
 
-/* Rows that this warp has met others for, of the fused_plan so far. */
+/* Reductions that this warp has taken part in so far. */
 typedef struct ln_decode_reduction_counts {
     unsigned by_group, by_block;
 } ln_decode_reduction_counts;
 
-/* Lanes of a warp that leave sums: of as many rows of x as there are, two a lane. */
+/* Lanes of a warp that store partial sums: a lane has those of two rows. */
 static __device__ __forceinline__ unsigned ln_decode_writer_lanes(unsigned n_rows) {
     return LN_WARP / 4 * ((n_rows + 1) / 2);
 }
 
-/* By one thread, before the block's first barrier. Who wrote sums arrives, and so does who read
- * them, so that tools can follow. */
+/* By one thread, before the block's first barrier. Every writer of partial sums arrives, and every
+ * reader, so that race checkers can follow. */
 static __device__ __forceinline__ void ln_decode_init_reductions(unsigned n_rows,
-                                                              ln_decode_reduction *reductions) {
+                                                                 ln_decode_reduction *reductions) {
     for (unsigned m = 0; m < LN_DECODE_REDUCTIONS; m++)
         for (unsigned i = 0; i < LN_DECODE_GATE_BUFFERS; i++) {
             unsigned n_warps = m == LN_DECODE_GROUPS ? LN_DECODE_WARPS : LN_K_SPLITS;
@@ -176,22 +193,22 @@ static __device__ __forceinline__ void ln_decode_init_reductions(unsigned n_rows
         }
 }
 
-/* Floats of a slice's sums of all warps of a group. */
+/* Floats of the partial sums of all warps of a group. */
 static __host__ __device__ __forceinline__ unsigned ln_decode_partial_floats(unsigned n_rows) {
     return LN_K_SPLITS * LN_WEIGHT_TILE_ROWS * (n_rows | 1);
 }
 
-/* And of all places. */
+/* Floats of all reduction buffers. */
 static __host__ __device__ __forceinline__ unsigned ln_decode_reduction_floats(unsigned n_rows,
-                                                                          bool has_gate) {
+                                                                               bool has_gate) {
     return (has_gate ? 2 * LN_DECODE_GATE_BUFFERS : LN_DECODE_GROUPS * LN_DECODE_GROUP_BUFFERS) *
            ln_decode_partial_floats(n_rows);
 }
 
-/* Puts a slice's sums where the others meet them. */
+/* Stores a warp's partial sums to a reduction buffer. */
 template <int KIND, bool ONE>
-static __device__ __forceinline__ void ln_decode_store_partials(unsigned n_rows, float *sums,
-                                                      const float sum[4], uint64_t *full) {
+static __device__ __forceinline__ void
+ln_decode_store_partials(unsigned n_rows, float *sums, const float sum[4], uint64_t *full) {
     unsigned lane = threadIdx.x % LN_WARP, width = n_rows | 1, t = lane % 4;
     unsigned slice = threadIdx.x / LN_WARP % LN_K_SPLITS;
     unsigned first = (ln_decode_has_block_mma<KIND, ONE>() ? 3 - t : t) * 2;
@@ -206,7 +223,7 @@ static __device__ __forceinline__ void ln_decode_store_partials(unsigned n_rows,
 }
 
 static __device__ __forceinline__ float ln_decode_reduce(const float *sums, unsigned column,
-                                                       unsigned row, unsigned width) {
+                                                         unsigned row, unsigned width) {
     float total = sums[column * width + row];
 #pragma unroll
     for (int s = 1; s < LN_K_SPLITS; s++)
@@ -214,16 +231,16 @@ static __device__ __forceinline__ float ln_decode_reduce(const float *sums, unsi
     return total;
 }
 
-/* What is added to a sum, loaded ahead of it. */
+/* What the epilogue adds to a sum, loaded ahead of it. */
 typedef struct ln_decode_epilogue {
     float bias, gate_bias, residual;
-    float scale, gate_scale; /* of the row of weights, if narrow */
+    float scale, gate_scale; /* of the output column, for sub-byte weights */
 } ln_decode_epilogue;
 
-/* The scales that a column of results has behind its row of tiles, or 1. */
+/* The scales of an output column, which lie behind the K tiles of its output tile, or 1. */
 static __device__ __forceinline__ void ln_decode_load_scales(const ln_gemm_part &part,
-                                                            unsigned n_tiles, unsigned output_tile,
-                                                            ln_decode_epilogue *end) {
+                                                             unsigned n_tiles, unsigned output_tile,
+                                                             ln_decode_epilogue *end) {
     const unsigned kind = part.kind, column = threadIdx.x % LN_WEIGHT_TILE_ROWS;
     end->scale = end->gate_scale = 1.0f;
     if (!ln_weight_tile_has_row_scales(kind))
@@ -234,18 +251,19 @@ static __device__ __forceinline__ void ln_decode_load_scales(const ln_gemm_part 
         end->gate_scale = ln_weight_tile_row_scales(kind, part.gate + at, n_tiles)[column];
 }
 
-static __device__ __forceinline__ void ln_decode_load_epilogue(const ln_epilogue &e, size_t row,
-                                                         size_t column, ln_decode_epilogue *end) {
+static __device__ __forceinline__ void
+ln_decode_load_epilogue(const ln_epilogue &e, size_t row, size_t column, ln_decode_epilogue *end) {
     end->bias = e.bias != NULL ? e.bias[column] : 0.0f;
     end->gate_bias = e.gate_bias != NULL ? e.gate_bias[column] : 0.0f;
-    end->residual = e.residual != NULL ? ln_load_relaxed(e.residual + row * e.n_out + column) : 0.0f;
+    end->residual =
+        e.residual != NULL ? ln_load_relaxed(e.residual + row * e.n_out + column) : 0.0f;
 }
 
-/* Finishes a sum u with its gate's g; handoff: for other blocks, or NULL. */
+/* Epilogue of a sum u with its gate's g. handoff: where it is handed off, or NULL. */
 static __device__ __forceinline__ void ln_decode_store_output(const ln_epilogue &e, float *handoff,
-                                                           bool residual_is_handed_off, size_t row,
-                                                           size_t column, float u, float g,
-                                                           ln_decode_epilogue end) {
+                                                              bool residual_is_handed_off,
+                                                              size_t row, size_t column, float u,
+                                                              float g, ln_decode_epilogue end) {
     while (residual_is_handed_off && ln_handoff_is_empty(end.residual))
         end.residual = ln_load_relaxed(e.residual + row * e.n_out + column);
     float y = ln_epilogue_value(e, u, g, end.bias, end.gate_bias, end.residual);
@@ -255,23 +273,24 @@ static __device__ __forceinline__ void ln_decode_store_output(const ln_epilogue 
         e.out[row * e.out_stride + column] = y;
 }
 
-/* ---- a task --------------------------------------------------------------------------------- */
+/* ---- a task ---------------------------------------------------------------------------------- */
 
-/* A row of tiles of a warp's group, and what the warp has to finish of it. */
+/* An output tile of a warp's group, and the row of it whose epilogue is the warp's. */
 typedef struct ln_decode_output_tile {
     unsigned part, column; /* of the part: this lane's */
-    unsigned row;          /* of x: the warp finishes its sums, if there is such a row */
+    unsigned row;          /* whose epilogue is this warp's, if there is such a row */
     bool is_there, finishes, precise;
     uint8_t kind; /* of tiles */
     ln_decode_epilogue end;
 } ln_decode_output_tile;
 
-/* The part that has a row of tiles, which becomes its number there. */
+/* The part that an output tile is of; the tile becomes its number there. */
 static __device__ __forceinline__ unsigned ln_decode_find_part(const ln_decode_linear &l,
-                                                         unsigned *output_tile) {
+                                                               unsigned *output_tile) {
     unsigned part = 0;
     for (; part + 1 < l.n_parts; part++) {
-        unsigned n = ((unsigned)l.parts[part].epilogue.n_out + LN_WEIGHT_TILE_ROWS - 1) / LN_WEIGHT_TILE_ROWS;
+        unsigned n = ((unsigned)l.parts[part].epilogue.n_out + LN_WEIGHT_TILE_ROWS - 1) /
+                     LN_WEIGHT_TILE_ROWS;
         if (*output_tile < n)
             break;
         *output_tile -= n;
@@ -279,13 +298,11 @@ static __device__ __forceinline__ unsigned ln_decode_find_part(const ln_decode_l
     return part;
 }
 
-/* n_met: rows that the warp has met others for so far. The warps take turns with finishing, so that
- * none falls behind. */
+/* n_reduced: reductions that the warp has taken part in. Warps alternate at epilogues, so that none
+ * falls behind. */
 template <int KIND>
-static __device__ __forceinline__ ln_decode_output_tile ln_decode_begin_tile(const ln_decode_linear &l,
-                                                                      unsigned n_rows,
-                                                                      unsigned round,
-                                                                      unsigned n_met) {
+static __device__ __forceinline__ ln_decode_output_tile ln_decode_begin_tile(
+    const ln_decode_linear &l, unsigned n_rows, unsigned round, unsigned n_reduced) {
     ln_decode_output_tile at = {};
     const unsigned lane = threadIdx.x % LN_WARP;
     const bool has_gate = l.has_gate;
@@ -295,7 +312,7 @@ static __device__ __forceinline__ ln_decode_output_tile ln_decode_begin_tile(con
         return at;
     at.part = ln_decode_find_part(l, &output_tile);
     const ln_gemm_part &part = l.parts[at.part];
-    at.row = (threadIdx.x / LN_WARP - n_met) % (has_gate ? LN_DECODE_WARPS : LN_K_SPLITS);
+    at.row = (threadIdx.x / LN_WARP - n_reduced) % (has_gate ? LN_DECODE_WARPS : LN_K_SPLITS);
     at.column = output_tile * LN_WEIGHT_TILE_ROWS + lane;
     at.finishes = at.row < n_rows && lane < LN_WEIGHT_TILE_ROWS && at.column < part.epilogue.n_out;
     at.precise = part.precise;
@@ -307,13 +324,14 @@ static __device__ __forceinline__ ln_decode_output_tile ln_decode_begin_tile(con
     return at;
 }
 
-/* Rows of tiles in turns with the other teams, `at` being the first. ONE: of one row of x, where
- * sums of others that products bring along are spared. */
+/* All output tiles of a group, `at` being the first. ONE: a single row, so accumulators of other
+ * rows are not stored. */
 template <int KIND, bool ONE>
 static __device__ __forceinline__ void
-ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
-              const ln_act_view &x, float *all_sums, ln_decode_reduction *reductions,
-              ln_decode_pipeline *r, ln_decode_reduction_counts *met, ln_decode_output_tile at) {
+ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                         const ln_decode_linear &l, const ln_act_view &x, float *all_sums,
+                         ln_decode_reduction *reductions, ln_decode_pipeline *r,
+                         ln_decode_reduction_counts *counts, ln_decode_output_tile at) {
     constexpr unsigned PER_TILE = ln_weight_tile_cols(KIND) / ln_lane_tile<KIND>::UNIT;
     const unsigned lane = threadIdx.x % LN_WARP, group = threadIdx.x / LN_DECODE_GROUP_THREADS;
     const unsigned n_rows = ONE ? 1 : p.n_rows, last = n_rows - 1, cols = (unsigned)x.cols;
@@ -321,9 +339,9 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
                               min(lane % 4 * 2 + 1, last) * cols};
     const unsigned per_sum = ln_decode_partial_floats(n_rows);
     const bool has_gate = l.has_gate;
-    const unsigned places = has_gate ? LN_DECODE_GATE_BUFFERS : LN_DECODE_GROUP_BUFFERS;
+    const unsigned buffers = has_gate ? LN_DECODE_GATE_BUFFERS : LN_DECODE_GROUP_BUFFERS;
     ln_decode_reduction &reduction = reductions[has_gate ? LN_DECODE_GROUPS : group];
-    unsigned n_met = has_gate ? met->by_block : met->by_group, begin, end;
+    unsigned n_reduced = has_gate ? counts->by_block : counts->by_group, begin, end;
     ln_decode_k_range(l.k_tiles, &begin, &end);
     for (unsigned round = 0; at.is_there;) {
         const bool is_last = ln_decode_tile_of_round(has_gate, round + 1) >= l.n_output_tiles;
@@ -331,23 +349,23 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
         const unsigned step = ln_decode_find_tile_copy<KIND>(at.kind).tiles_per_copy;
         for (unsigned tile = begin; tile < end; tile += step)
             if constexpr (ln_weight_tile_dequantizes_to_f16(KIND))
-                ln_decode_mma_f16_stage<KIND>(p, weights, r, at.kind, min(step, end - tile), x, rows[0],
-                                          tile, is_last && tile + step >= end, sum);
+                ln_decode_mma_f16_stage<KIND>(p, weights, r, at.kind, min(step, end - tile), x,
+                                              rows[0], tile, is_last && tile + step >= end, sum);
             else if constexpr (ln_decode_has_block_mma<KIND, ONE>())
                 ln_decode_mma_blocks<KIND>(p, weights, r, x, tile, is_last && tile + 1 == end, sum);
             else
                 ln_decode_mma_tile<KIND>(p, weights, r, x, rows, tile * PER_TILE, at.precise,
-                                   is_last && tile + 1 == end, sum);
-        unsigned place = n_met % places, parity = n_met / places % 2;
-        float *sums = all_sums + (has_gate ? 2 * place : group * places + place) * per_sum;
-        ln_stage_wait(&reduction.empty[place], parity ^ 1);
+                                         is_last && tile + 1 == end, sum);
+        unsigned buffer = n_reduced % buffers, parity = n_reduced / buffers % 2;
+        float *sums = all_sums + (has_gate ? 2 * buffer : group * buffers + buffer) * per_sum;
+        ln_stage_wait(&reduction.empty[buffer], parity ^ 1);
         ln_decode_store_partials<KIND, ONE>(n_rows, sums + (has_gate ? group * per_sum : 0), sum,
-                                  &reduction.full[place]);
+                                            &reduction.full[buffer]);
         if (at.row < n_rows) {
             const ln_epilogue e = l.parts[at.part].epilogue; /* loaded ahead of the wait */
             float *const handoff = l.handoff[at.part];
             const bool residual_is_handed_off = l.residual_is_handed_off;
-            ln_stage_wait(&reduction.full[place], parity);
+            ln_stage_wait(&reduction.full[buffer], parity);
             if (at.finishes) {
                 float u = ln_decode_reduce(sums, lane, at.row, n_rows | 1), g = 0.0f;
                 if (has_gate)
@@ -356,49 +374,52 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
                     const float scale = x.scales[at.row];
                     u *= at.end.scale * scale, g *= at.end.gate_scale * scale;
                 }
-                ln_decode_store_output(e, handoff, residual_is_handed_off, at.row, at.column, u, g, at.end);
+                ln_decode_store_output(e, handoff, residual_is_handed_off, at.row, at.column, u, g,
+                                       at.end);
             }
             if (lane < LN_WEIGHT_TILE_ROWS)
-                ln_stage_arrive(&reduction.empty[place]);
+                ln_stage_arrive(&reduction.empty[buffer]);
         }
-        at = ln_decode_begin_tile<KIND>(l, n_rows, ++round, ++n_met);
+        at = ln_decode_begin_tile<KIND>(l, n_rows, ++round, ++n_reduced);
     }
-    *(has_gate ? &met->by_block : &met->by_group) = n_met;
+    *(has_gate ? &counts->by_block : &counts->by_group) = n_reduced;
 }
 
-/* Lets no thread of the block on before all blocks have barrier_count. */
-static __device__ __forceinline__ void ln_decode_sync_grid(const ln_decode_args &p, unsigned *turn) {
+/* Holds the block until all blocks have arrived. */
+static __device__ __forceinline__ void ln_decode_sync_grid(const ln_decode_args &p,
+                                                           unsigned *grid_phase) {
     if (threadIdx.x == 0)
-        ln_grid_barrier_wait(p.barrier_count, turn);
+        ln_grid_barrier_wait(p.barrier_count, grid_phase);
     __syncthreads();
 }
 
-/* One task, at `work` in shared memory. Before the first results are handoff, norms included,
- * blocks have met. Of one row of x what the first round needs is found before x is there; of more,
- * registers would not do. */
+/* One task, at `work` in shared memory. waits_for_grid: blocks wait for each other ahead of the
+ * first hand-off, norms included. For a single row what the first output tile needs is loaded ahead
+ * of the activations; for more, registers do not suffice. */
 template <int KIND, bool ONE>
-static __device__ __forceinline__ void
-ln_decode_run_linear(const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
-                  uint8_t *work, float *shared, ln_decode_reduction *reductions, ln_decode_pipeline *r,
-                  ln_decode_reduction_counts *met, bool meets, unsigned *turn) {
+static __device__ __forceinline__ void ln_decode_run_linear(
+    const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
+    uint8_t *work, float *shared, ln_decode_reduction *reductions, ln_decode_pipeline *r,
+    ln_decode_reduction_counts *counts, bool waits_for_grid, unsigned *grid_phase) {
     float *sums = (float *)work;
-    const unsigned n_rows = ONE ? 1 : p.n_rows, n_met = l.has_gate ? met->by_block : met->by_group;
+    const unsigned n_rows = ONE ? 1 : p.n_rows,
+                   n_reduced = l.has_gate ? counts->by_block : counts->by_group;
     uint8_t *at = (uint8_t *)(sums + ln_decode_reduction_floats(n_rows, l.has_gate));
     ln_act_view x = {};
     bool hands_off_norms = l.normed_handoff != NULL;
-    if (meets && hands_off_norms)
-        ln_decode_sync_grid(p, turn);
+    if (waits_for_grid && hands_off_norms)
+        ln_decode_sync_grid(p, grid_phase);
     ln_decode_output_tile first = {};
     if (ONE)
-        first = ln_decode_begin_tile<KIND>(l, n_rows, 0, n_met);
+        first = ln_decode_begin_tile<KIND>(l, n_rows, 0, n_reduced);
     if (blockIdx.x < l.n_output_tiles)
         x = ln_decode_make_act<KIND>(p, weights, l, n_rows, at, shared, r);
     __syncthreads();
-    if (meets && !hands_off_norms)
-        ln_decode_sync_grid(p, turn);
+    if (waits_for_grid && !hands_off_norms)
+        ln_decode_sync_grid(p, grid_phase);
     if (!ONE)
-        first = ln_decode_begin_tile<KIND>(l, n_rows, 0, n_met);
-    ln_decode_multiply_tiles<KIND, ONE>(p, weights, l, x, sums, reductions, r, met, first);
+        first = ln_decode_begin_tile<KIND>(l, n_rows, 0, n_reduced);
+    ln_decode_multiply_tiles<KIND, ONE>(p, weights, l, x, sums, reductions, r, counts, first);
 }
 
 #endif

@@ -1,18 +1,19 @@
-/* How a fused_plan's weights come: through rings in shared memory, one for each warp, row of tiles after
- * row of tiles and linear after linear, whatever task it is. From a task's end on one stage stays
- * empty until the next x is there, which would wait behind all that blocks ask for at once. */
+/* Weight pipeline of the fused decode kernel: each warp is its own producer, of its K range of
+ * output tile after output tile and linear after linear, whatever the task. From a task's end on
+ * one stage stays free until the next activations are there: their loads would else queue behind
+ * all weight loads at once. */
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
 
 #include "backend/cuda/fused/decode_args.cuh"
 #include "backend/cuda/ptx/mbarrier.cuh"
 
-/* A warp's ring, and which of its fused_plan's tiles comes next. */
+/* A warp's pipeline. */
 typedef struct ln_decode_pipeline {
     uint8_t *stages;
     uint64_t *barriers;
-    unsigned stage, parity; /* to be met next */
-    bool has_free_stage;        /* the stage before that one */
+    unsigned stage, parity; /* to be consumed next */
+    bool has_free_stage;    /* the stage before that one */
     /* of lane 0 */
     unsigned linear, round;
     unsigned left; /* bytes of the row; 0: there are no more */
@@ -20,26 +21,27 @@ typedef struct ln_decode_pipeline {
     const uint8_t *next;
 } ln_decode_pipeline;
 
-/* A warp's slice of the columns. */
+/* The warp's K range. */
 static __device__ __forceinline__ void ln_decode_k_range(unsigned n_tiles, unsigned *begin,
-                                                      unsigned *end) {
+                                                         unsigned *end) {
     unsigned warp = threadIdx.x / LN_WARP % LN_K_SPLITS;
     unsigned per_slice = (n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     *begin = min(warp * per_slice, n_tiles);
     *end = min((warp + 1) * per_slice, n_tiles);
 }
 
-/* The row of tiles that a warp's group takes in a round: where there is a gate, both teams of a
- * block take the same one, the second group the gate's. */
+/* The output tile of a group in a round. With a gate both groups take the same one, the second
+ * group the gate's. */
 static __device__ __forceinline__ unsigned ln_decode_tile_of_round(bool has_gate, unsigned round) {
     unsigned group = threadIdx.x / LN_DECODE_GROUP_THREADS;
     return blockIdx.x + (has_gate ? round : LN_DECODE_GROUPS * round + group) * gridDim.x;
 }
 
-/* Finds the row of tiles that comes next: of this linear or one behind it. */
+/* Finds the weights that come next: of this linear or one behind it. */
 template <int KIND>
-static __device__ __forceinline__ void
-ln_decode_next_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weights, ln_decode_pipeline *r) {
+static __device__ __forceinline__ void ln_decode_next_tile(const ln_decode_args &p,
+                                                           const ln_decode_weight_tiles *weights,
+                                                           ln_decode_pipeline *r) {
     for (; r->linear < p.n_linears; r->linear++, r->round = 0) {
         const ln_decode_weight_tiles &w = weights[r->linear];
         unsigned begin, end, row = ln_decode_tile_of_round(w.gate != NULL, r->round);
@@ -60,15 +62,17 @@ ln_decode_next_tile(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
     }
 }
 
-/* Queues the copy of the next tiles to a stage; by lane 0. */
+/* Queues the copy of the next K tiles into a stage; by lane 0. */
 template <int KIND>
-static __device__ __forceinline__ void ln_decode_fetch_tiles(const ln_decode_args &p,
-                                                      const ln_decode_weight_tiles *weights,
-                                                      ln_decode_pipeline *r, unsigned stage) {
+static __device__ __forceinline__ void
+ln_decode_fetch_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                      ln_decode_pipeline *r, unsigned stage) {
     if (r->left == 0)
         return;
-    const unsigned bytes = ln_weight_tile_dequantizes_to_f16(KIND) ? min(r->left, r->most) : ln_weight_tile_bytes(KIND);
-    ln_stage_fetch(r->stages + stage * ln_decode_stage_bytes(KIND), r->next, bytes, &r->barriers[stage]);
+    const unsigned bytes = ln_weight_tile_dequantizes_to_f16(KIND) ? min(r->left, r->most)
+                                                                   : ln_weight_tile_bytes(KIND);
+    ln_stage_fetch(r->stages + stage * ln_decode_stage_bytes(KIND), r->next, bytes,
+                   &r->barriers[stage]);
     r->next += bytes;
     r->left -= bytes;
     if (r->left == 0)
@@ -76,9 +80,9 @@ static __device__ __forceinline__ void ln_decode_fetch_tiles(const ln_decode_arg
 }
 
 template <int KIND>
-static __device__ __forceinline__ void ln_decode_init_pipeline(const ln_decode_args &p,
-                                                      const ln_decode_weight_tiles *weights,
-                                                      uint8_t *memory, ln_decode_pipeline *r) {
+static __device__ __forceinline__ void
+ln_decode_init_pipeline(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                        uint8_t *memory, ln_decode_pipeline *r) {
     unsigned warp = threadIdx.x / LN_WARP;
     *r = {};
     r->has_free_stage = true;
@@ -94,22 +98,22 @@ static __device__ __forceinline__ void ln_decode_init_pipeline(const ln_decode_a
     __syncwarp();
 }
 
-/* Has the stage that stayed empty filled, if there is one. */
+/* Fills the stage that stayed free, if there is one. */
 template <int KIND>
-static __device__ __forceinline__ void ln_decode_fill_free_stage(const ln_decode_args &p,
-                                                     const ln_decode_weight_tiles *weights,
-                                                     ln_decode_pipeline *r) {
+static __device__ __forceinline__ void
+ln_decode_fill_free_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                          ln_decode_pipeline *r) {
     if (r->has_free_stage && threadIdx.x % LN_WARP == 0)
         ln_decode_fetch_tiles<KIND>(p, weights, r, (r->stage > 0 ? r->stage : p.n_stages) - 1);
     r->has_free_stage = false;
 }
 
-/* Goes on to the next stage, and has the one that all lanes are done with filled again, but at the
- * end of a task. */
+/* Moves on to the next stage, and refills the one that all lanes have read, but at the end of a
+ * task. */
 template <int KIND>
-static __device__ __forceinline__ void ln_decode_release_stage(const ln_decode_args &p,
-                                                           const ln_decode_weight_tiles *weights,
-                                                           bool is_last, ln_decode_pipeline *r) {
+static __device__ __forceinline__ void
+ln_decode_release_stage(const ln_decode_args &p, const ln_decode_weight_tiles *weights,
+                        bool is_last, ln_decode_pipeline *r) {
     __syncwarp();
     if (!is_last && threadIdx.x % LN_WARP == 0)
         ln_decode_fetch_tiles<KIND>(p, weights, r, r->stage);

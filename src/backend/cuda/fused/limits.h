@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/cuda/fused/workspace.h"
 #include "backend/cuda/weights/shape.h"
 
 enum {
@@ -15,24 +16,17 @@ enum {
     LN_DECODE_MIN_STAGES = 2,
     LN_DECODE_MAX_STAGES = 16,
     LN_DECODE_WARPS = 16,
-    LN_DECODE_MAX_HEADS = 16,            /* query heads that share K and V */
+    LN_DECODE_MAX_HEADS = 16,            /* query heads to a KV head */
     LN_DECODE_DECLARED_BYTES = 36 * 128, /* of shared memory that the kernel declares, at most */
     LN_DECODE_SHARED_BYTES = 227 * 1024 - LN_DECODE_DECLARED_BYTES,
-    LN_DECODE_PLAN_BYTES = 640,   /* what is known of the next slice of KV */
-    LN_DECODE_COUNTER_BYTES = 128 /* in front of what blocks hand off */
+    LN_DECODE_PLAN_BYTES = 640,   /* the next KV split, found ahead */
+    LN_DECODE_COUNTER_BYTES = 128 /* the grid barrier's, in front of what blocks hand off */
 };
 
-/* What blocks of fused kernels meet and pass results with, in device memory, all 0 at first: those
- * of decode, and behind them of linears and norms. */
-enum {
-    LN_DECODE_FEW_BYTES = 8 << 20,
-    LN_LINEAR_NORM_BYTES = 128 + 132 * 16 * 1024,
-    LN_DECODE_BYTES = LN_DECODE_FEW_BYTES + LN_LINEAR_NORM_BYTES,
-    LN_DECODE_HANDOFF_FLOATS = (LN_DECODE_FEW_BYTES - LN_DECODE_COUNTER_BYTES) / 4
-};
+enum { LN_DECODE_HANDOFF_FLOATS = (LN_DECODE_WORKSPACE_BYTES - LN_DECODE_COUNTER_BYTES) / 4 };
 
-/* What the weight tiles of a fused kernel are: BF16, INT8, INT4, or any of those that become f16,
- * for which LN_LAYOUT_Q4 stands; then a part says which its own are. */
+/* The weight kinds of the decode kernel: BF16, INT8, INT4, or all that are dequantised to f16, for
+ * which LN_LAYOUT_Q4 stands as KIND of a template; each part then says which its own is. */
 LN_HOST_DEVICE int ln_decode_kind(int kind) {
     return ln_weight_tile_dequantizes_to_f16(kind) ? (int)LN_LAYOUT_Q4 : kind;
 }
@@ -62,13 +56,13 @@ LN_HOST_DEVICE size_t ln_decode_x_cols(int kind, size_t n_cols) {
            (ln_weight_tile_has_16_bit_act(kind) ? 32 : 128);
 }
 
-/* Bytes of a slice's tiles of K and V, and of its scores. */
+/* Work memory of a KV split: KV tiles, and S and P. */
 LN_HOST_DEVICE size_t ln_decode_attention_work_bytes(size_t head_dim, unsigned heads_per_kv) {
     return (size_t)4 * 64 * (head_dim + 8) * 2 + (size_t)4 * 16 * 16 +
            (size_t)8192 * (heads_per_kv > 8 ? 2 : 1);
 }
 
-/* Floats of sums that warps pass to each other, of n_rows rows of x. */
+/* Floats of the buffers of the split-K reduction, of n_rows rows. */
 LN_HOST_DEVICE size_t ln_decode_sums_floats(size_t n_rows, bool has_gate) {
     return (has_gate ? 8u : 4u) * LN_K_SPLITS * LN_WEIGHT_TILE_ROWS * (n_rows | 1);
 }

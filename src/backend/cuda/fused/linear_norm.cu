@@ -1,21 +1,37 @@
-/* Chains of 9 to 64 rows (linear_norm.cuh): the kernel, and what makes a chain. */
+/* Fused linear + norm kernel on Hopper, 9 to 64 rows, BF16 weights: up to four linears one after
+ * another with the norms between them, as persistent CTAs. M = 64 output columns to a tile (weights
+ * are the A operand), N = 16, 32 or 64 rows, K in 8 splits, with the order of sums of
+ * gemm/sm90_small_m.cu.
+ *
+ * Weights run through one pipeline whatever linear they are of, so memory is read while blocks wait
+ * for each other's outputs: once all have stored theirs, rows are normalised by a block each, and
+ * once all rows are there, activations are fetched. A gated linear's output is converted to the
+ * next linear's activations where it is made. The two halves of the activation buffer alternate.
+ *
+ * Grid: as many blocks as the largest linear has work for, at most one an SM, all resident at once.
+ * Block 320: 8 consumer warps, a producer warp for weights, one for activations. Shared memory: an
+ * output tile or a norm's row; its residual or the norm's weights; pipeline stages of weights (as
+ * many as fit, up to 16) and of activations (5). Bytes moved: weights once. Code that runs once
+ * between linears is not unrolled, as instructions come from memory, too. */
 #include "backend/cuda/launch.h"
-#include "backend/cuda/runtime/sm_count.cuh"
-#include "backend/cuda/fused/linear_norm_statistics.cuh"
+
 #include "backend/cuda/fused/linear_norm_mma.cuh"
+#include "backend/cuda/fused/linear_norm_statistics.cuh"
+#include "backend/cuda/runtime/shared_bytes.cuh"
+#include "backend/cuda/runtime/sm_count.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Waits for a link's x; by one thread of each block. */
-static __device__ __forceinline__ void wait_for_x(const chain_args &c, unsigned number) {
-    chain_counts &counts = c.memory->counts;
+/* Waits for a linear's activations; by one thread of each block. */
+static __device__ __forceinline__ void wait_for_x(const fused_args &c, unsigned number) {
+    grid_counts &counts = c.memory->counts;
     if (number == 0)
         ln_pdl_wait();
-    else if (c.links[number].normalizes)
-        wait_for_count(&counts.normed[number], min(gridDim.x, c.n_rows));
+    else if (c.linears[number].normalizes)
+        wait_for_blocks(&counts.normed[number], min(gridDim.x, c.n_rows));
     else
-        wait_for_count(&counts.done[number - 1], gridDim.x);
-    if (number + 1 < c.n_links)
+        wait_for_blocks(&counts.done[number - 1], gridDim.x);
+    if (number + 1 < c.n_linears)
         return;
     ln_pdl_launch_dependents();
     if (atomicAdd(&counts.ended, 1) == gridDim.x - 1)
@@ -26,34 +42,34 @@ static __device__ __forceinline__ void wait_for_x(const chain_args &c, unsigned 
 
 template <int ROWS>
 static __global__ void __launch_bounds__(FEW_THREADS, 1)
-    run_links(const __grid_constant__ chain_args c) {
+    linear_norm(const __grid_constant__ fused_args c) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) char memory[];
-    __shared__ chain_barriers bars;
+    __shared__ pipeline_barriers bars;
     __shared__ float shared[LN_MAX_WARPS];
     float *sums = (float *)memory;
-    char *weights = memory + RINGS_AT;
-    const chain_rings rings = {weights, weights + c.n_stages * chain_stage<ROWS>::W_BYTES, &bars};
+    char *weights = memory + STAGES_OFFSET;
+    const pipelines pipes = {weights, weights + c.n_stages * stage_shape<ROWS>::W_BYTES, &bars};
     if (threadIdx.x == 0)
-        init_rings(c.n_stages, bars);
+        init_pipelines(c.n_stages, bars);
     __syncthreads();
     few_place at = {0, threadIdx.x >= WORKERS}, x_at = at;
     if (threadIdx.x < WORKERS)
         ln_pdl_wait();
 #pragma unroll 1
-    for (unsigned i = 0; i < c.n_links; i++) {
-        const chain_link &l = c.links[i];
+    for (unsigned i = 0; i < c.n_linears; i++) {
+        const fused_linear &l = c.linears[i];
         if (threadIdx.x < WORKERS) {
             if (l.normalizes)
                 normalize(c, i, sums, shared);
-            work<ROWS>(c, l, rings, sums, at, x_at);
-            if (i + 1 < c.n_links)
-                count_block(&c.memory->counts.done[i], l.linears.p.converts);
+            consume<ROWS>(c, l, pipes, sums, at, x_at);
+            if (i + 1 < c.n_linears)
+                arrive_block(&c.memory->counts.done[i], l.gemm.p.converts);
         } else if (threadIdx.x == WORKERS) {
-            bring_weights<ROWS>(c, l, rings, at);
+            produce_weights<ROWS>(c, l, pipes, at);
         } else if (threadIdx.x == WORKERS + LN_WARP) {
             wait_for_x(c, i);
-            bring_rows<ROWS>(c, l, rings, x_at);
+            produce_rows<ROWS>(c, l, pipes, x_at);
         }
     }
 #endif
@@ -62,19 +78,19 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 /* A planned launch with its arguments. */
-typedef struct linked {
-    chain_args chain;
-    ln_gemm_args args[MAX_LINKS];
-} linked;
+typedef struct planned_launch {
+    fused_args fused;
+    ln_gemm_args args[MAX_LINEARS];
+} planned_launch;
 
 /* Whether nobody else reads what an operation gives. */
 static bool is_left_out(const ln_cuda_plan *plan, const ln_op *op) {
     return plan->places[op->out[LN_OUT]].is_left_out;
 }
 
-/* Where the norm in front of a link's linears reads and writes. */
+/* Where the norm in front of linears reads and writes. */
 static void set_norm(const ln_cuda_plan *plan, const ln_op *op, const ln_cuda_step *step,
-                     chain_link *l) {
+                     fused_linear *l) {
     const ln_op_norm *p = &op->norm;
     l->normalizes = true;
     l->norm = *p->norm;
@@ -83,17 +99,17 @@ static void set_norm(const ln_cuda_plan *plan, const ln_op *op, const ln_cuda_st
     l->normed = is_left_out(plan, op) ? NULL : p->out;
 }
 
-static void make_links(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
-                       const ln_cuda_step *step, linked *to) {
+static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
+                      const ln_cuda_step *step, planned_launch *to) {
     const ln_cuda_task *tasks = plan->tasks + launch->first_task;
     ln_converted_act x = launch->x;
-    chain_args &c = to->chain;
-    c.memory = (chain_memory *)((char *)step->fused_workspace + LN_DECODE_FEW_BYTES);
+    fused_args &c = to->fused;
+    c.memory = (fused_workspace *)((char *)step->fused_workspace + LN_DECODE_WORKSPACE_BYTES);
     c.n_rows = (unsigned)ops[tasks->first].linear.n_rows;
-    c.n_links = launch->n_tasks;
-    for (unsigned i = 0; i < c.n_links; i++) {
+    c.n_linears = launch->n_tasks;
+    for (unsigned i = 0; i < c.n_linears; i++) {
         const ln_op *first = &ops[tasks[i].first + tasks[i].has_norm];
-        chain_link &l = c.links[i];
+        fused_linear &l = c.linears[i];
         l = {};
         l.has_gate = first->linear.gate != NULL;
         if (i > 0) {
@@ -113,45 +129,49 @@ static void make_links(const ln_cuda_plan *plan, const ln_cuda_launch *launch, c
     }
 }
 
-/* How a link's linears are divided among blocks. */
-static int divide(const ln_gemm_args &args, unsigned n_cores, few_args *a) {
-    unsigned columns = args.parts[0].gate != NULL ? UNIT_COLUMNS / 2 : UNIT_COLUMNS;
+/* Divides the K splits of a linear's output tiles among blocks. */
+static int schedule(const ln_gemm_args &args, unsigned n_sms, few_args *a) {
+    unsigned columns = args.parts[0].gate != NULL ? TILE_N / 2 : TILE_N;
     a->p = args;
     a->n_items = ln_gemm_output_tiles(args, columns) * LN_K_SPLITS;
-    a->per_block = ln_ceil_div(a->n_items, min(n_cores, (unsigned)LN_SPLIT_K_BLOCKS));
-    return map_weights<LN_LAYOUT_BF16, chain_stage<64>>(args, a);
+    a->per_block = ln_ceil_div(a->n_items, n_sms);
+    return map_weights<LN_LAYOUT_BF16, stage_shape<64>>(args, a);
 }
 
-template <int ROWS> static int launch_chain(linked *plan, cudaStream_t stream) {
+template <int ROWS> static int launch_kernel(planned_launch *plan, cudaStream_t stream) {
     typedef few_stage<LN_LAYOUT_BF16, ROWS, false> shape;
-    constexpr unsigned ROOM = CHAIN_SHARED - RINGS_AT, X_BYTES = X_STAGES * shape::X_BYTES;
-    chain_args &c = plan->chain;
-    unsigned n_cores, n_blocks = 0;
-    int code = ln_count_sms(&n_cores);
-    for (unsigned i = 0; i < c.n_links && code == 0; i++) {
-        few_args *a = &c.links[i].linears;
-        code = divide(plan->args[i], n_cores, a);
+    constexpr unsigned X_BYTES = X_STAGES * shape::X_BYTES;
+    fused_args &c = plan->fused;
+    unsigned n_sms, shared, n_blocks = 0;
+    int code = ln_count_sms(&n_sms);
+    if (code == 0)
+        code = ln_max_shared_bytes(&shared);
+    for (unsigned i = 0; i < c.n_linears && code == 0; i++) {
+        few_args *a = &c.linears[i].gemm;
+        code = schedule(plan->args[i], n_sms, a);
         n_blocks = max(n_blocks, ln_ceil_div(a->n_items, a->per_block));
     }
-    c.n_stages = min((ROOM - X_BYTES) / shape::W_BYTES, (unsigned)MAX_STAGES);
-    if (code == 0)
-        code = cudaFuncSetAttribute(run_links<ROWS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    (int)CHAIN_SHARED);
     if (code != 0)
         return code;
-    return ln_pdl_launch(run_links<ROWS>, dim3(n_blocks), FEW_THREADS,
-                     RINGS_AT + c.n_stages * shape::W_BYTES + X_BYTES, stream, c);
+    shared -= STATIC_SHARED;
+    c.n_stages = min((shared - STAGES_OFFSET - X_BYTES) / shape::W_BYTES, (unsigned)MAX_STAGES);
+    code = cudaFuncSetAttribute(linear_norm<ROWS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                (int)shared);
+    if (code != 0)
+        return code;
+    return ln_pdl_launch(linear_norm<ROWS>, dim3(n_blocks), FEW_THREADS,
+                         STAGES_OFFSET + c.n_stages * shape::W_BYTES + X_BYTES, stream, c);
 }
 
 int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                         const ln_cuda_step *step, ln_cuda_stream stream) {
-    linked links;
+    planned_launch args;
     int code = launch->converts_x ? ln_act_convert(&launch->x, stream) : 0;
     if (code != 0)
         return code;
-    make_links(plan, launch, ops, step, &links);
-    if (links.chain.n_rows <= 16)
-        return launch_chain<16>(&links, stream);
-    return links.chain.n_rows <= 32 ? launch_chain<32>(&links, stream)
-                                    : launch_chain<64>(&links, stream);
+    make_args(plan, launch, ops, step, &args);
+    if (args.fused.n_rows <= 16)
+        return launch_kernel<16>(&args, stream);
+    return args.fused.n_rows <= 32 ? launch_kernel<32>(&args, stream)
+                                   : launch_kernel<64>(&args, stream);
 }

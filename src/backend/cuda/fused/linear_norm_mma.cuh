@@ -1,85 +1,90 @@
-/* A chain's sums: products, what blocks pass each other, and what becomes of them. */
+/* Consumers of the fused linear + norm kernel: WGMMA, split-K partial sums handed from block to
+ * block, and the epilogue.
+ *
+ * They repeat gemm/sm90_small_m.cu for BF16 because weights and activations have pipelines of their
+ * own here, of which that kernel has one: weights must run ahead of a norm that activations wait
+ * for. Output tiles and the order of sums are shared (gemm/sm90_small_m_pipeline.cuh,
+ * gemm/sm90_small_m_split_k.cuh). */
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 
-#include "backend/cuda/ptx/cp_async.cuh"
 #include "backend/cuda/fused/linear_norm_pipeline.cuh"
+#include "backend/cuda/ptx/cp_async.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Adds the first TILES tiles of the next stage. */
+/* Accumulates the first TILES K tiles of the next stage. */
 template <int ROWS, int TILES>
-static __device__ __forceinline__ void add_stage(const chain_args &c, const chain_rings &rings,
-                                                 few_place &at, few_place &x_at,
-                                                 float (&sum)[chain_stage<ROWS>::N_SUMS]) {
-    typedef chain_stage<ROWS> shape;
+static __device__ __forceinline__ void multiply_stage(const fused_args &c, const pipelines &pipes,
+                                                      few_place &at, few_place &x_at,
+                                                      float (&sum)[stage_shape<ROWS>::N_SUMS]) {
+    typedef stage_shape<ROWS> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const char *w = rings.weights + at.stage * shape::W_BYTES + lane * 16 +
+    const char *w = pipes.weights + at.stage * shape::W_BYTES + lane * 16 +
                     warp % shape::UNIT_ROWS * (shape::TILES * shape::TILE_BYTES);
-    const char *x = rings.x + x_at.stage * shape::X_BYTES +
-                    warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
+    const char *x =
+        pipes.x + x_at.stage * shape::X_BYTES + warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
     uint4 steps[4 * TILES];
-    ln_mbarrier_wait(&rings.bars->full[at.stage], at.parity);
+    ln_mbarrier_wait(&pipes.bars->full[at.stage], at.parity);
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
         steps[k] = *(const uint4 *)(w + k * 512);
-    ln_mbarrier_wait(&rings.bars->x_full[x_at.stage], x_at.parity);
+    ln_mbarrier_wait(&pipes.bars->x_full[x_at.stage], x_at.parity);
     ln_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
-        ln_wgmma_small_n(sum, steps[k], ln_wgmma_desc_swizzle128(x + k / 4 * shape::PART_BYTES + k % 4 * 32));
+        ln_wgmma_small_n(sum, steps[k],
+                         ln_wgmma_desc_swizzle128(x + k / 4 * shape::PART_BYTES + k % 4 * 32));
     ln_wgmma_commit();
     if (lane == 0)
-        ln_mbarrier_arrive(&rings.bars->empty[at.stage]);
+        ln_mbarrier_arrive(&pipes.bars->empty[at.stage]);
     ln_wgmma_wait<0>();
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
         ln_wgmma_keep(steps[k]);
     ln_wgmma_keep(sum);
     if (lane == 0)
-        ln_mbarrier_arrive(&rings.bars->x_empty[x_at.stage]);
+        ln_mbarrier_arrive(&pipes.bars->x_empty[x_at.stage]);
     advance(c.n_stages, at);
     advance(X_STAGES, x_at);
 }
 
-/* ---- what becomes of sums -------------------------------------------------------------------- */
+/* ---- epilogue -------------------------------------------------------------------------------- */
 
-/* Where a thread's sums go in shared memory, [row][column], those of a gate behind the others. */
-template <int ROWS>
-static __device__ __forceinline__ float *find_sums(float *sums) {
-    typedef chain_stage<ROWS> shape;
+/* A thread's accumulators in shared memory, [row][column], a gate's behind the others. */
+template <int ROWS> static __device__ __forceinline__ float *thread_tile(float *sums) {
+    typedef stage_shape<ROWS> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned row = warp / shape::UNIT_ROWS * shape::GROUP_ROWS + lane % 4 * 2;
-    return sums + row * SUM_STRIDE + warp % shape::UNIT_ROWS * LN_WEIGHT_TILE_ROWS + lane / 4;
+    return sums + row * TILE_OUT_STRIDE + warp % shape::UNIT_ROWS * LN_WEIGHT_TILE_ROWS + lane / 4;
 }
 
-/* Has the residual of a unit brought to shared memory, [row][column], where the epilogue is plain.
- */
+/* Queues the residual of an output tile for shared memory, [row][column], where the epilogue is
+ * plain. */
 template <int ROWS>
-static __device__ __forceinline__ void bring_residual(const ln_gemm_args &p, const few_unit &unit,
+static __device__ __forceinline__ void fetch_residual(const ln_gemm_args &p, const few_unit &unit,
                                                       float *to) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
     const unsigned first = unit.row * LN_WEIGHT_TILE_ROWS;
     if (!ln_epilogue_is_plain(e))
         return;
-    ln_held_meet<PLAYED>(); /* who has read the last unit's */
+    ln_norm_sync<VPT>(); /* the last tile's residual is read */
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < ROWS * UNIT_COLUMNS / 4; i += WORKERS) {
-        unsigned row = i / (UNIT_COLUMNS / 4), column = i % (UNIT_COLUMNS / 4) * 4;
+    for (unsigned i = threadIdx.x; i < ROWS * TILE_N / 4; i += WORKERS) {
+        unsigned row = i / (TILE_N / 4), column = i % (TILE_N / 4) * 4;
         if (row < p.n_rows && first + column < e.n_out)
-            ln_cp_async_16(to + row * UNIT_COLUMNS + column,
-                          e.residual + row * e.n_out + first + column);
+            ln_cp_async_16(to + row * TILE_N + column, e.residual + row * e.n_out + first + column);
     }
     ln_cp_async_commit();
 }
 
 /* Two columns of a row of results. */
 template <bool GATE>
-static __device__ __forceinline__ float2 find_two(const ln_epilogue &e, const float *sums,
-                                                  const float *residual, size_t column) {
+static __device__ __forceinline__ float2 epilogue_two(const ln_epilogue &e, const float *sums,
+                                                      const float *residual, size_t column) {
     float2 u = *(const float2 *)sums, r = {};
     if (GATE) {
-        float2 g = *(const float2 *)(sums + UNIT_COLUMNS / 2);
+        float2 g = *(const float2 *)(sums + TILE_N / 2);
         return make_float2(e.scale * ln_gated(LN_ACT_SILU, true, g.x, u.x),
                            e.scale * ln_gated(LN_ACT_SILU, true, g.y, u.y));
     }
@@ -91,13 +96,12 @@ static __device__ __forceinline__ float2 find_two(const ln_epilogue &e, const fl
     return u;
 }
 
-/* Writes a unit's results from its sums, where the epilogue is plain. A thread takes eight columns
- * of a row at a time, those whose bf16 lie together where the next linear takes them: two of every
- * eight of 32. */
+/* Stores an output tile where the epilogue is plain. A thread takes eight columns of a row whose
+ * bf16 lie together in the next linear's activation tiles: two of every eight of 32. */
 template <int ROWS, bool GATE>
-static __device__ __forceinline__ void write_plainly(const ln_gemm_args &p, const few_unit &unit,
-                                                     const float *sums, const float *residual) {
-    constexpr unsigned EIGHTS = UNIT_COLUMNS / 8 / (GATE ? 2 : 1);
+static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const few_unit &unit,
+                                                   const float *sums, const float *residual) {
+    constexpr unsigned EIGHTS = TILE_N / 8 / (GATE ? 2 : 1);
     const ln_epilogue &e = p.parts[unit.part].epilogue;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < ROWS * EIGHTS; i += WORKERS) {
@@ -107,8 +111,8 @@ static __device__ __forceinline__ void write_plainly(const ln_gemm_args &p, cons
         uint32_t words[4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            y[j] = find_two<GATE>(e, sums + row * SUM_STRIDE + first + 8 * j,
-                                  residual + row * UNIT_COLUMNS + first + 8 * j, column + 8 * j);
+            y[j] = epilogue_two<GATE>(e, sums + row * TILE_OUT_STRIDE + first + 8 * j,
+                                      residual + row * TILE_N + first + 8 * j, column + 8 * j);
             words[j] = ln_pack_bf16(y[j].x, y[j].y);
         }
         if (p.converts) {
@@ -124,55 +128,56 @@ static __device__ __forceinline__ void write_plainly(const ln_gemm_args &p, cons
     }
 }
 
-/* The same of any epilogue: seldom run. */
+/* The same for any epilogue; rarely run. */
 template <int ROWS>
-static __device__ __forceinline__ void write_any(const ln_gemm_args &p, const few_unit &unit,
+static __device__ __forceinline__ void store_any(const ln_gemm_args &p, const few_unit &unit,
                                                  bool has_gate, const float *sums) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
-    const unsigned n_columns = has_gate ? UNIT_COLUMNS / 2 : UNIT_COLUMNS;
+    const unsigned n_columns = has_gate ? TILE_N / 2 : TILE_N;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < ROWS * n_columns; i += WORKERS) {
         unsigned row = i / n_columns, column = unit.row * LN_WEIGHT_TILE_ROWS + i % n_columns;
-        const float *u = sums + row * SUM_STRIDE + i % n_columns;
+        const float *u = sums + row * TILE_OUT_STRIDE + i % n_columns;
         if (row < p.n_rows && column < e.n_out)
-            ln_finish(e, row, column, *u, has_gate ? u[UNIT_COLUMNS / 2] : 0.0f);
+            ln_finish(e, row, column, *u, has_gate ? u[TILE_N / 2] : 0.0f);
     }
 }
 
-/* Makes a unit's results of its sums. `sums`: SUM_BYTES, and the residual behind them. */
+/* Epilogue of an output tile. sums: TILE_OUT_BYTES, and the residual behind them. */
 template <int ROWS>
-static __device__ __forceinline__ void finish(const chain_link &l, const few_unit &unit,
-                                              const float (&total)[chain_stage<ROWS>::N_SUMS],
-                                              float *sums) {
-    const ln_gemm_args &p = l.linears.p;
-    float *own = find_sums<ROWS>(sums), *residual = sums + SUM_BYTES / 4;
-    ln_cp_async_wait<0>();      /* for the residual */
-    ln_held_meet<PLAYED>(); /* who has written the last unit's results */
+static __device__ __forceinline__ void store_tile(const fused_linear &l, const few_unit &unit,
+                                                  const float (&total)[stage_shape<ROWS>::N_SUMS],
+                                                  float *sums) {
+    const ln_gemm_args &p = l.gemm.p;
+    float *own = thread_tile<ROWS>(sums), *residual = sums + TILE_OUT_BYTES / 4;
+    ln_cp_async_wait<0>(); /* the residual */
+    ln_norm_sync<VPT>();   /* the last tile's results are stored */
 #pragma unroll
-    for (int i = 0; i < chain_stage<ROWS>::N_SUMS; i++)
-        own[(i / 4 * 8 + i % 2) * SUM_STRIDE + i % 4 / 2 * 8] = total[i];
-    ln_held_meet<PLAYED>();
+    for (int i = 0; i < stage_shape<ROWS>::N_SUMS; i++)
+        own[(i / 4 * 8 + i % 2) * TILE_OUT_STRIDE + i % 4 / 2 * 8] = total[i];
+    ln_norm_sync<VPT>();
     if (!ln_epilogue_is_plain(p.parts[unit.part].epilogue))
-        write_any<ROWS>(p, unit, l.has_gate, sums);
+        store_any<ROWS>(p, unit, l.has_gate, sums);
     else if (l.has_gate)
-        write_plainly<ROWS, true>(p, unit, sums, residual);
+        store_plain<ROWS, true>(p, unit, sums, residual);
     else
-        write_plainly<ROWS, false>(p, unit, sums, residual);
+        store_plain<ROWS, false>(p, unit, sums, residual);
 }
 
-/* ---- sums of a unit that several blocks have ------------------------------------------------- */
+/* ---- split-K --------------------------------------------------------------------------------- */
 
 template <int N>
-static __device__ __forceinline__ void pass_sums(const chain_args &c, const float (&sum)[N]) {
+static __device__ __forceinline__ void send_partials(const fused_args &c, const float (&sum)[N]) {
 #pragma unroll
     for (unsigned i = 0; i < N; i += 4)
-        pass_four(&c.memory->passed[blockIdx.x][i / 4][threadIdx.x], sum + i);
+        pass_four(&c.memory->partials[blockIdx.x][i / 4][threadIdx.x], sum + i);
 }
 
-/* Takes what the block in front passes, as soon as it is there, and leaves 0 in its place. */
+/* Receives the partial sums of the block in front as soon as they are there, and leaves 0 in their
+ * place. */
 template <int N>
-static __device__ __forceinline__ void take_passed(const chain_args &c, float (&sum)[N]) {
-    uint4(*from)[WORKERS] = c.memory->passed[blockIdx.x - 1], four[N / 4];
+static __device__ __forceinline__ void receive_partials(const fused_args &c, float (&sum)[N]) {
+    uint4(*from)[WORKERS] = c.memory->partials[blockIdx.x - 1], four[N / 4];
     for (bool waits = true; waits;) {
         waits = false;
 #pragma unroll
@@ -190,13 +195,13 @@ static __device__ __forceinline__ void take_passed(const chain_args &c, float (&
     }
 }
 
-/* What the warps do that multiply: all of a block's pieces, as work of gemm/sm90_small_m.cuh. */
+/* All output tiles of a block, in the K order of gemm/sm90_small_m.cu. */
 template <int ROWS>
-static __device__ __forceinline__ void work(const chain_args &c, const chain_link &l,
-                                            const chain_rings &rings, float *sums, few_place &at,
-                                            few_place &x_at) {
-    constexpr unsigned N = chain_stage<ROWS>::N_SUMS;
-    const few_args &a = l.linears;
+static __device__ __forceinline__ void consume(const fused_args &c, const fused_linear &l,
+                                               const pipelines &pipes, float *sums, few_place &at,
+                                               few_place &x_at) {
+    constexpr unsigned N = stage_shape<ROWS>::N_SUMS;
+    const few_args &a = l.gemm;
     float sum[N], total[N];
     few_held<N> held = {};
     few_piece piece;
@@ -215,11 +220,11 @@ static __device__ __forceinline__ void work(const chain_args &c, const chain_lin
                 sum[i] = 0.0f;
 #pragma unroll 1
             for (unsigned i = 0; i < n / 2; i++)
-                add_stage<ROWS, 2>(c, rings, at, x_at, sum);
+                multiply_stage<ROWS, 2>(c, pipes, at, x_at, sum);
             if (n % 2 > 0)
-                add_stage<ROWS, 1>(c, rings, at, x_at, sum);
-            if (adds && n > 0) { /* with x the residual is there, too */
-                bring_residual<ROWS>(a.p, unit, sums + SUM_BYTES / 4);
+                multiply_stage<ROWS, 1>(c, pipes, at, x_at, sum);
+            if (adds && n > 0) { /* once activations are there the residual is, too */
+                fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
                 adds = false;
             }
             if (is_whole) {
@@ -231,18 +236,18 @@ static __device__ __forceinline__ void work(const chain_args &c, const chain_lin
             is_whole = held.n > HELD || slice + 1 == piece.end;
             if (is_whole) {
                 float taken[N];
-                take_passed(c, taken);
+                receive_partials(c, taken);
                 add_held(taken, held, sum, total);
             } else {
                 hold(sum, held, total);
             }
         }
-        if (adds) /* as it is with the sums of others */
-            bring_residual<ROWS>(a.p, unit, sums + SUM_BYTES / 4);
+        if (adds) /* likewise with the partial sums of others */
+            fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
         if (piece.end < ALL_SLICES)
-            pass_sums(c, total);
+            send_partials(c, total);
         else
-            finish<ROWS>(l, unit, total, sums);
+            store_tile<ROWS>(l, unit, total, sums);
     }
 }
 

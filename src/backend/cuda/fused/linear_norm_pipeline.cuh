@@ -1,24 +1,25 @@
-/* How a chain's weights and rows of x come: through rings of stages in shared memory. */
+/* Producers of the fused linear + norm kernel: one pipeline of weights and one of activations, each
+ * with full and empty mbarriers, that run on from linear to linear. */
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_PIPELINE_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_PIPELINE_CUH
 
-#include "backend/cuda/fused/linear_norm.cuh"
+#include "backend/cuda/fused/linear_norm_args.cuh"
 
-template <int ROWS> using chain_stage = few_stage<LN_LAYOUT_BF16, ROWS, false>;
+template <int ROWS> using stage_shape = few_stage<LN_LAYOUT_BF16, ROWS, false>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-typedef struct chain_barriers {
+typedef struct pipeline_barriers {
     uint64_t full[MAX_STAGES], empty[MAX_STAGES]; /* of weights */
     uint64_t x_full[X_STAGES], x_empty[X_STAGES];
-} chain_barriers;
+} pipeline_barriers;
 
-typedef struct chain_rings {
+typedef struct pipelines {
     char *weights, *x;
-    chain_barriers *bars;
-} chain_rings;
+    pipeline_barriers *bars;
+} pipelines;
 
-static __device__ __forceinline__ void init_rings(unsigned n_stages, chain_barriers &bars) {
+static __device__ __forceinline__ void init_pipelines(unsigned n_stages, pipeline_barriers &bars) {
     for (unsigned i = 0; i < n_stages; i++) {
         ln_mbarrier_init(&bars.full[i], 1);
         ln_mbarrier_init(&bars.empty[i], WARPS);
@@ -35,17 +36,17 @@ static __device__ __forceinline__ void advance(unsigned n_stages, few_place &at)
         at.stage = 0, at.parity ^= 1;
 }
 
-static __device__ __forceinline__ few_unit find_unit(const chain_link &l, unsigned number) {
-    return l.has_gate ? find_unit<chain_stage<64>, true>(l.linears.p, number)
-                      : find_unit<chain_stage<64>, false>(l.linears.p, number);
+static __device__ __forceinline__ few_unit find_unit(const fused_linear &l, unsigned number) {
+    return l.has_gate ? find_unit<stage_shape<64>, true>(l.gemm.p, number)
+                      : find_unit<stage_shape<64>, false>(l.gemm.p, number);
 }
 
-/* Brings a link's weights, stage after stage; by one thread. */
+/* Fetches a linear's weight tiles by TMA, stage after stage; by one thread. */
 template <int ROWS>
-static __device__ __forceinline__ void bring_weights(const chain_args &c, const chain_link &l,
-                                                     const chain_rings &rings, few_place &at) {
-    typedef chain_stage<ROWS> shape;
-    const few_args &a = l.linears;
+static __device__ __forceinline__ void produce_weights(const fused_args &c, const fused_linear &l,
+                                                       const pipelines &pipes, few_place &at) {
+    typedef stage_shape<ROWS> shape;
+    const few_args &a = l.gemm;
     few_piece piece;
     for (unsigned k = 0; find_piece(a, k, piece); k++) {
         few_unit unit = find_unit(l, piece.unit);
@@ -54,10 +55,10 @@ static __device__ __forceinline__ void bring_weights(const chain_args &c, const 
             int row = (int)unit.row, end = (int)tiles_before(a.p, slice + 1);
 #pragma unroll 1
             for (int tile = (int)tiles_before(a.p, slice); tile < end; tile += shape::TILES) {
-                uint64_t *full = &rings.bars->full[at.stage];
-                char *to = rings.weights + at.stage * shape::W_BYTES;
+                uint64_t *full = &pipes.bars->full[at.stage];
+                char *to = pipes.weights + at.stage * shape::W_BYTES;
                 int first = tile * (int)(shape::TILE_BYTES / 128);
-                ln_mbarrier_wait(&rings.bars->empty[at.stage], at.parity);
+                ln_mbarrier_wait(&pipes.bars->empty[at.stage], at.parity);
                 ln_mbarrier_expect_tx(full, shape::W_BYTES);
                 ln_tma_load(to, map, 0, first, row, full);
                 if (l.has_gate)
@@ -68,27 +69,27 @@ static __device__ __forceinline__ void bring_weights(const chain_args &c, const 
     }
 }
 
-/* Brings x, which is there by now; by another thread. Where a slice has no second tile for a stage,
- * any will do. */
+/* Fetches activations, which are there by now, stage after stage; by one thread. Where a K split
+ * ends with half a stage, the other half is any tile. */
 template <int ROWS>
-static __device__ __forceinline__ void bring_rows(const chain_args &c, const chain_link &l,
-                                                  const chain_rings &rings, few_place &at) {
-    typedef chain_stage<ROWS> shape;
-    const few_args &a = l.linears;
+static __device__ __forceinline__ void produce_rows(const fused_args &c, const fused_linear &l,
+                                                    const pipelines &pipes, few_place &at) {
+    typedef stage_shape<ROWS> shape;
+    const few_args &a = l.gemm;
     few_piece piece;
     for (unsigned k = 0; find_piece(a, k, piece); k++)
         for (unsigned slice = piece.begin; slice < piece.end; slice++) {
             unsigned end = tiles_before(a.p, slice + 1);
 #pragma unroll 1
             for (unsigned tile = tiles_before(a.p, slice); tile < end; tile += shape::TILES) {
-                char *to = rings.x + at.stage * shape::X_BYTES;
-                uint64_t *full = &rings.bars->x_full[at.stage];
-                ln_mbarrier_wait(&rings.bars->x_empty[at.stage], at.parity);
+                char *to = pipes.x + at.stage * shape::X_BYTES;
+                uint64_t *full = &pipes.bars->x_full[at.stage];
+                ln_mbarrier_wait(&pipes.bars->x_empty[at.stage], at.parity);
                 ln_mbarrier_expect_tx(full, shape::X_BYTES);
 #pragma unroll
                 for (unsigned i = 0; i < shape::TILES; i++)
-                    bring_tile<LN_LAYOUT_BF16, ROWS, false>(a.p.x, min(tile + i, a.p.n_tiles - 1), i,
-                                                          to, full);
+                    bring_tile<LN_LAYOUT_BF16, ROWS, false>(a.p.x, min(tile + i, a.p.n_tiles - 1),
+                                                            i, to, full);
                 advance(X_STAGES, at);
             }
         }

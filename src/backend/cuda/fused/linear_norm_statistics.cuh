@@ -1,106 +1,106 @@
-/* Norms between a chain's linears. */
+/* Norms between the linears of a fused linear + norm kernel: a block takes rows. */
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_STATISTICS_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_STATISTICS_CUH
 
+#include "backend/cuda/fused/linear_norm_args.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
-#include "backend/cuda/fused/linear_norm.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Numbers of a row, the first of which are in shared memory. */
-typedef struct held_numbers {
-    const float *near, *far;
-} held_numbers;
+/* A row whose first ROW_FLOATS elements are in shared memory. */
+typedef struct row_source {
+    const float *shared, *global;
+} row_source;
 
-/* Has a thread's share of the first HELD_DIM copied to shared memory. */
-static __device__ __forceinline__ void hold(const float *from, unsigned dim, float *to) {
-    for (unsigned i = 4 * threadIdx.x; i < dim && i < HELD_DIM && from != NULL; i += 4 * WORKERS)
+/* Queues a thread's share of the first ROW_FLOATS elements for shared memory. */
+static __device__ __forceinline__ void fetch(const float *from, unsigned dim, float *to) {
+    for (unsigned i = 4 * threadIdx.x; i < dim && i < ROW_FLOATS && from != NULL; i += 4 * WORKERS)
         ln_cp_async_16(to + i, from + i);
     ln_cp_async_commit();
 }
 
-template <typename T> static __device__ __forceinline__ T take(const held_numbers &x, unsigned i) {
-    return i < HELD_DIM ? *(const T *)(x.near + i) : __ldcg((const T *)(x.far + i));
+template <typename T> static __device__ __forceinline__ T load(const row_source &x, unsigned i) {
+    return i < ROW_FLOATS ? *(const T *)(x.shared + i) : __ldcg((const T *)(x.global + i));
 }
 
-/* ln_held_statistics of a row; each thread takes what it has brought. */
-static __device__ __forceinline__ void find_statistics(const ln_norm &norm, const held_numbers &x,
-                                                       float *shared, float *mean,
-                                                       float *inverse) {
+/* As ln_norm_row_statistics; each thread reads what it has fetched. */
+static __device__ __forceinline__ void row_statistics(const ln_norm &norm, const row_source &x,
+                                                      float *shared, float *mean, float *inverse) {
     const unsigned dim = (unsigned)norm.dim;
     *mean = 0.0f;
     *inverse = 1.0f;
     if (norm.kind == LN_NORM_LAYER) {
-        float sum[PLAYED] = {};
+        float sum[VPT] = {};
 #pragma unroll 1
-        for (unsigned h = 4 * threadIdx.x; h < dim; h += 4 * LN_HELD_THREADS)
+        for (unsigned h = 4 * threadIdx.x; h < dim; h += 4 * LN_NORM_VTHREADS)
 #pragma unroll
-            for (unsigned s = 0; s < PLAYED; s++)
+            for (unsigned s = 0; s < VPT; s++)
                 if (h + s * 4 * WORKERS < dim) {
-                    float4 v = take<float4>(x, h + s * 4 * WORKERS);
+                    float4 v = load<float4>(x, h + s * 4 * WORKERS);
                     sum[s] += v.x + v.y + (v.z + v.w);
                 }
-        *mean = ln_held_sum<PLAYED>(sum, shared) / (float)dim;
+        *mean = ln_norm_sum<VPT>(sum, shared) / (float)dim;
     }
-    float squares[PLAYED] = {};
+    float squares[VPT] = {};
 #pragma unroll 1
-    for (unsigned h = 4 * threadIdx.x; h < dim; h += 4 * LN_HELD_THREADS)
+    for (unsigned h = 4 * threadIdx.x; h < dim; h += 4 * LN_NORM_VTHREADS)
 #pragma unroll
-        for (unsigned s = 0; s < PLAYED; s++)
+        for (unsigned s = 0; s < VPT; s++)
             if (h + s * 4 * WORKERS < dim) {
-                float4 v = take<float4>(x, h + s * 4 * WORKERS);
+                float4 v = load<float4>(x, h + s * 4 * WORKERS);
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     squares[s] = fmaf(ln_part(v, i) - *mean, ln_part(v, i) - *mean, squares[s]);
             }
     if (norm.kind != LN_NORM_NONE)
-        *inverse = 1.0f / sqrtf(ln_held_sum<PLAYED>(squares, shared) / (float)dim + norm.eps);
+        *inverse = 1.0f / sqrtf(ln_norm_sum<VPT>(squares, shared) / (float)dim + norm.eps);
 }
 
-static __device__ __forceinline__ float2 weigh_two(const ln_norm &norm, const held_numbers &x,
-                                                   const held_numbers &weight, unsigned col,
-                                                   float mean, float inverse) {
-    float2 v = take<float2>(x, col), w = {}, b = {};
+static __device__ __forceinline__ float2 normalize_two(const ln_norm &norm, const row_source &x,
+                                                       const row_source &weight, unsigned col,
+                                                       float mean, float inverse) {
+    float2 v = load<float2>(x, col), w = {}, b = {};
     if (norm.weight != NULL)
-        w = take<float2>(weight, col);
+        w = load<float2>(weight, col);
     if (norm.bias != NULL)
         b = *(const float2 *)(norm.bias + col);
-    return make_float2(ln_norm_weigh(norm, v.x, w.x, b.x, mean, inverse),
-                       ln_norm_weigh(norm, v.y, w.y, b.y, mean, inverse));
+    return make_float2(ln_norm_scale(norm, v.x, w.x, b.x, mean, inverse),
+                       ln_norm_scale(norm, v.y, w.y, b.y, mean, inverse));
 }
 
-/* Rows of x, as norm_held_rows has them, once all blocks have left the results of the link in
- * front. memory: SUM_BYTES and HELD_DIM floats. shared [LN_MAX_WARPS] */
-static __device__ __forceinline__ void normalize(const chain_args &c, unsigned number,
+/* Normalises rows as norm_row of ops/norm.cu, once all blocks have stored the outputs of the linear
+ * in front, and converts them to bf16 activation tiles. memory: TILE_OUT_BYTES and ROW_FLOATS
+ * floats. shared [LN_MAX_WARPS] */
+static __device__ __forceinline__ void normalize(const fused_args &c, unsigned number,
                                                  float *memory, float *shared) {
-    const chain_link &l = c.links[number];
+    const fused_linear &l = c.linears[number];
     const ln_norm &norm = l.norm;
-    const ln_act_view &to = l.linears.p.x;
-    chain_counts &counts = c.memory->counts;
+    const ln_act_view &to = l.gemm.p.x;
+    grid_counts &counts = c.memory->counts;
     const unsigned dim = (unsigned)norm.dim;
-    float *const weights = memory + SUM_BYTES / 4;
+    float *const weights = memory + TILE_OUT_BYTES / 4;
     if (blockIdx.x >= c.n_rows)
         return;
-    hold(norm.weight, dim, weights);
+    fetch(norm.weight, dim, weights);
     if (threadIdx.x == 0)
-        wait_for_count(&counts.done[number - 1], gridDim.x);
-    ln_held_meet<PLAYED>();
+        wait_for_blocks(&counts.done[number - 1], gridDim.x);
+    ln_norm_sync<VPT>();
 #pragma unroll 1
     for (unsigned row = blockIdx.x; row < c.n_rows; row += gridDim.x) {
         const float *from = l.from + (l.rows != NULL ? (size_t)l.rows[row] : row) * dim;
-        const held_numbers x = {memory, from}, weight = {weights, norm.weight};
+        const row_source x = {memory, from}, weight = {weights, norm.weight};
         float mean, inverse;
-        hold(from, dim, memory);
+        fetch(from, dim, memory);
         ln_cp_async_wait<0>();
-        find_statistics(norm, x, shared, &mean, &inverse);
-        ln_held_meet<PLAYED>(); /* for the numbers of others */
+        row_statistics(norm, x, shared, &mean, &inverse);
+        ln_norm_sync<VPT>(); /* weights that other threads fetched */
 #pragma unroll 1
         for (unsigned i = threadIdx.x; i < dim / 8; i += WORKERS) {
             unsigned col = i / 4 * 32 + i % 4 * 2, chunk = i % 8;
             uint32_t words[4];
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                float2 y = weigh_two(norm, x, weight, col + 8 * j, mean, inverse);
+                float2 y = normalize_two(norm, x, weight, col + 8 * j, mean, inverse);
                 words[j] = ln_pack_bf16(y.x, y.y);
                 if (l.normed != NULL)
                     *(float2 *)(l.normed + (size_t)row * dim + col + 8 * j) = y;
@@ -108,9 +108,9 @@ static __device__ __forceinline__ void normalize(const chain_args &c, unsigned n
             *(uint4 *)((char *)to.bf16 + ((size_t)(col / 64) * PANEL_ROWS + row) * 128 +
                        (chunk ^ row % 8) * 16) = make_uint4(words[0], words[1], words[2], words[3]);
         }
-        ln_held_meet<PLAYED>(); /* before the next row comes */
+        ln_norm_sync<VPT>(); /* before the next row is fetched */
     }
-    count_block(&counts.normed[number], true);
+    arrive_block(&counts.normed[number], true);
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* Norms and attention that convert their result to the form that the linears behind them read. */
-#include "backend/cuda/attention/args.cuh"
+#include "backend/cuda/activations/convert.cuh"
+#include "backend/cuda/attention/launch.cuh"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/ops/norm.cuh"
 
@@ -23,6 +24,6 @@ int ln_cuda_attention_convert(const ln_cuda_launch *launch, const ln_op *ops,
         heads = ln_make_qkv_args(&first->qkv, step);
     if (launch->converts_to)
         to = ln_act_view_of(&launch->to);
-    return ln_mma_attention(&args, has_qkv ? &heads : NULL, step,
-                            launch->converts_to ? &to : NULL, stream);
+    return ln_mma_attention(&args, has_qkv ? &heads : NULL, step, launch->converts_to ? &to : NULL,
+                            stream);
 }

@@ -290,7 +290,7 @@ static int time_kernel(const ln_cublaslt *blas, const product &p, const cublasLt
         if (code == 0)
             code = ln_cuda_event_record(events[1], stream);
         if (code == 0)
-            code = ln_cuda_event_wait(events[1]);
+            code = ln_cuda_event_synchronize(events[1]);
         if (code == 0)
             code = ln_cuda_event_elapsed_ns(events[0], events[1], &ns);
         if (code == 0 && (i == 1 || (i > 1 && ns < *best))) /* the first loads code */

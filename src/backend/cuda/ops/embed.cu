@@ -1,8 +1,7 @@
-/* Rows of the table of tokens, and of the table of learned positions.
- *
- * Grid: blocks of 128 threads for each token, eight elements a thread. */
-#include "backend/cuda/weights/dequantize_iq.cuh"
+/* LN_OP_EMBED: rows of the token table, plus learned positions. Grid (n_tokens, columns / 1024),
+ * block 128, eight columns a thread. Bytes moved: a table row in its own type, a row of float32. */
 #include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/weights/dequantize_iq.cuh"
 #include "backend/cuda/weights/traits.cuh"
 
 enum { EMBED_THREADS = 128 };
@@ -29,7 +28,7 @@ static __device__ void add_row(const table &t, size_t row, size_t dim, float sca
         out[k + i] = adds ? out[k + i] + values[i] : values[i] * scale;
 }
 
-/* It starts when all before it has ended, so that the next kernel may start at once. */
+/* It is launched without PDL, so it may let the next kernel start at once. */
 static __global__ void embed(table tokens_table, table learned, size_t learned_offset, size_t dim,
                              float scale, const int32_t *tokens, const int32_t *positions,
                              float *out) {
@@ -56,8 +55,8 @@ int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
     const ln_op_embed *p = &op->embed;
     dim3 grid((unsigned)step->batch.n_tokens,
               (unsigned)ln_ceil_div(p->table->n_cols, EMBED_THREADS * LN_GROUP));
-    embed<<<grid, EMBED_THREADS, 0, stream>>>(
-        table_of(p->table), table_of(p->learned), p->learned_offset, p->table->n_cols, p->scale,
-        step->batch.tokens, step->batch.positions, p->out);
+    embed<<<grid, EMBED_THREADS, 0, stream>>>(table_of(p->table), table_of(p->learned),
+                                              p->learned_offset, p->table->n_cols, p->scale,
+                                              step->batch.tokens, step->batch.positions, p->out);
     return cudaGetLastError();
 }

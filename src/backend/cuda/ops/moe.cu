@@ -1,11 +1,11 @@
-/* Mixture of experts: choosing them, sorting the rows by expert, summing what they gave. All of it
- * is small beside the experts' linears. */
+/* Mixture of experts: LN_OP_ROUTE chooses experts, LN_OP_GROUP sorts rows by expert, LN_OP_COMBINE
+ * sums what experts gave. All of it is small beside the experts' linears. */
 #include "backend/cuda/ptx/common.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 
-/* ---- route ---------------------------------------------------------------------------------- */
+/* ---- route ----------------------------------------------------------------------------------- */
 
-/* The best of x[n] and its index, ties to the lower; NaN never wins over a number. One warp. */
+/* Argmax of x[n], ties to the lower index; NaN never wins over a number. One warp. */
 static __device__ size_t best_of(const float *x, size_t n) {
     unsigned lane = threadIdx.x;
     float best = NAN;
@@ -46,7 +46,8 @@ static __device__ void score_experts(const ln_op_route &p, const float *logits, 
         scores[i] /= total;
 }
 
-/* Takes the experts of all but the best groups out of the contest. group_scores [n_groups] */
+/* Limits the choice to the best groups of experts: -infinity for experts of the others.
+ * group_scores [n_groups] */
 static __device__ void drop_groups(const ln_op_route &p, float *contest, float *group_scores) {
     size_t size = p.n_experts / p.n_groups;
     for (size_t group = 0; group < p.n_groups; group++) {
@@ -74,8 +75,8 @@ static __device__ void drop_groups(const ln_op_route &p, float *contest, float *
     __syncwarp();
 }
 
-/* The weights of the chosen experts, by one thread. */
-static __device__ void weigh(const ln_op_route &p, float *weights) {
+/* Weights of the chosen experts, by one thread. */
+static __device__ void expert_weights(const ln_op_route &p, float *weights) {
     float total = 0.0f;
     if (p.router == LN_ROUTER_SOFTMAX_CHOSEN) {
         float largest = weights[0]; /* best first */
@@ -116,26 +117,27 @@ static __global__ void route(const __grid_constant__ ln_op_route p) {
         __syncwarp();
     }
     if (threadIdx.x == 0)
-        weigh(p, weights);
+        expert_weights(p, weights);
 }
 
 int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     size_t shared = 3 * op->route.n_experts * sizeof(float);
     return ln_pdl_launch(route, dim3((unsigned)step->batch.n_tokens), LN_WARP, shared, stream,
-                     op->route);
+                         op->route);
 }
 
-/* ---- group ---------------------------------------------------------------------------------- */
+/* ---- group ----------------------------------------------------------------------------------- */
 
 enum { MAX_GROUP_WARPS = 16, GROUP_SHARED = 48 * 1024 };
 
-/* What one warp counts of the rows begin .. end - 1, by expert. */
+/* Counts one warp's rows begin .. end - 1 by expert. */
 static __device__ void count_rows(const ln_op_group &p, size_t begin, size_t end, int *counts) {
     for (size_t row = begin + threadIdx.x % LN_WARP; row < end; row += LN_WARP)
         atomicAdd(&counts[p.experts[row]], 1);
 }
 
-/* counts [n_warps][n_experts] become where each warp's rows of each expert begin; by one warp. */
+/* Prefix sum: counts [n_warps][n_experts] become where each warp's rows of each expert begin; by
+ * one warp. */
 static __device__ void place_rows(const ln_op_group &p, int *counts, unsigned n_warps) {
     unsigned lane = threadIdx.x % LN_WARP;
     int total = 0;
@@ -145,12 +147,12 @@ static __device__ void place_rows(const ln_op_group &p, int *counts, unsigned n_
         int own = 0;
         for (unsigned warp = 0; warp < n_warps && is_there; warp++)
             own += counts[warp * p.n_experts + expert];
-        int through = own;
+        int inclusive = own;
         for (int step = 1; step < LN_WARP; step *= 2) {
-            int before = __shfl_up_sync(0xffffffffu, through, step);
-            through += (int)lane >= step ? before : 0;
+            int before = __shfl_up_sync(0xffffffffu, inclusive, step);
+            inclusive += (int)lane >= step ? before : 0;
         }
-        int next = total + through - own;
+        int next = total + inclusive - own;
         if (is_there)
             p.starts[expert] = next;
         for (unsigned warp = 0; warp < n_warps && is_there; warp++) {
@@ -158,13 +160,13 @@ static __device__ void place_rows(const ln_op_group &p, int *counts, unsigned n_
             counts[warp * p.n_experts + expert] = next;
             next += count;
         }
-        total += __shfl_sync(0xffffffffu, through, LN_WARP - 1);
+        total += __shfl_sync(0xffffffffu, inclusive, LN_WARP - 1);
     }
     if (lane == 0)
         p.starts[p.n_experts] = total;
 }
 
-/* Puts one warp's rows to where they belong, in order; next [n_experts] */
+/* Writes one warp's rows to their places, in order; next [n_experts] */
 static __device__ void sort_rows(const ln_op_group &p, size_t begin, size_t end, int *next) {
     unsigned lane = threadIdx.x % LN_WARP;
     for (size_t first = begin; first < end; first += LN_WARP) {
@@ -182,7 +184,7 @@ static __device__ void sort_rows(const ln_op_group &p, size_t begin, size_t end,
     }
 }
 
-/* A stable counting sort by one block, of whose warps each has a share of the rows. Shared memory:
+/* Stable counting sort. Grid 1, block up to 16 warps, each with a share of the rows. Shared memory:
  * counts [n_warps][n_experts]. */
 static __global__ void group_rows(const __grid_constant__ ln_op_group p) {
     extern __shared__ int counts[];
@@ -211,14 +213,15 @@ int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
     n_warps = n_warps < most ? n_warps : most;
     n_warps = n_warps > 0 ? n_warps : 1;
     return ln_pdl_launch(group_rows, dim3(1), (unsigned)n_warps * LN_WARP, n_warps * bytes, stream,
-                     op->group);
+                         op->group);
 }
 
-/* ---- combine -------------------------------------------------------------------------------- */
+/* ---- combine --------------------------------------------------------------------------------- */
 
 enum { COMBINE_THREADS = 256 };
 
-/* Grid: (dim / 256, n_tokens). Reads n_used + up to 2 rows and writes one. */
+/* Grid (dim / 256, n_tokens), block 256. Bytes moved: n_used rows of float32 (2 more with a shared
+ * expert and residual) read, one written. */
 static __global__ void combine(const __grid_constant__ ln_op_combine p) {
     ln_pdl_launch_and_wait();
     size_t i = (size_t)blockIdx.x * COMBINE_THREADS + threadIdx.x;

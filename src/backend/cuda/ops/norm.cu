@@ -1,12 +1,15 @@
-/* Norms, with the residual sum behind them, and the gathering of columns. A block takes rows.
+/* LN_OP_NORM: RMS and LayerNorm with the residual, and conversion of the result for the next
+ * linear. LN_OP_GATHER: columns.
  *
- * Bytes moved: n_rows * dim * 4 * (2, or 3 with a residual). Rows of a multiple of four elements up
- * to LN_MAX_HELD * 2048 are held in registers between the sums and the result; others are read
- * again. */
-#include "backend/cuda/ptx/cp_async.cuh"
-#include "backend/cuda/runtime/sm_count.cuh"
-#include "backend/cuda/runtime/pdl.cuh"
+ * A block takes rows. Rows of a multiple of four elements up to 8192 stay in registers between
+ * statistics and result; others are read twice. Bytes moved: n_rows * dim * 4 * (2, or 3 with a
+ * residual). */
 #include "backend/cuda/ops/norm.cuh"
+
+#include "backend/cuda/activations/convert.cuh"
+#include "backend/cuda/ptx/cp_async.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/runtime/sm_count.cuh"
 
 typedef struct norm_args {
     ln_norm norm;
@@ -14,7 +17,7 @@ typedef struct norm_args {
     const int32_t *rows;
     const float *x, *residual;
     float scale;
-    float *out; /* or NULL, where it converts rows that are held */
+    float *out; /* or NULL where it converts */
     bool converts;
     ln_act_view to;
 } norm_args;
@@ -37,66 +40,65 @@ static __device__ __forceinline__ float4 load_constant(const float *from, unsign
     return from != NULL ? ((const float4 *)from)[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
-template <int HELD>
-static __device__ __forceinline__ void load_constants(const ln_norm &norm, float4 (&weight)[HELD],
-                                                      float4 (&bias)[HELD]) {
+template <int FOURS>
+static __device__ __forceinline__ void load_constants(const ln_norm &norm, float4 (&weight)[FOURS],
+                                                      float4 (&bias)[FOURS]) {
 #pragma unroll
-    for (int h = 0; h < HELD; h++) {
-        unsigned i = ln_held_index<1>(0, h);
+    for (int h = 0; h < FOURS; h++) {
+        unsigned i = ln_norm_row_index<1>(0, h);
         bool is_there = i < (unsigned)norm.dim / 4;
         weight[h] = load_constant(is_there ? norm.weight : NULL, i);
         bias[h] = load_constant(is_there ? norm.bias : NULL, i);
     }
 }
 
-/* What a thread has of a row under way in shared memory. */
-template <int HELD>
-static __device__ __forceinline__ void bring_row(const norm_args &p, size_t row, float4 *to) {
+/* Queues a thread's share of a row for shared memory, as a cp.async group. */
+template <int FOURS>
+static __device__ __forceinline__ void fetch_row(const norm_args &p, size_t row, float4 *to) {
     size_t from = p.rows != NULL && row < p.n_rows ? (size_t)p.rows[row] : row;
     const float4 *x = (const float4 *)(p.x + from * p.norm.dim);
 #pragma unroll
-    for (int h = 0; h < HELD; h++) {
-        unsigned i = ln_held_index<1>(0, h);
+    for (int h = 0; h < FOURS; h++) {
+        unsigned i = ln_norm_row_index<1>(0, h);
         if (row < p.n_rows && i < (unsigned)p.norm.dim / 4)
             ln_cp_async_16(to + i, x + i);
     }
     ln_cp_async_commit();
 }
 
-template <int HELD>
-static __device__ __forceinline__ void take_row(const norm_args &p, const float4 *from,
-                                                ln_held_row<HELD, 1> &held) {
+template <int FOURS>
+static __device__ __forceinline__ void load_row(const norm_args &p, const float4 *from,
+                                                ln_norm_row<FOURS, 1> &held) {
     ln_cp_async_wait<1>();
 #pragma unroll
-    for (int h = 0; h < HELD; h++) {
-        unsigned i = ln_held_index<1>(0, h);
+    for (int h = 0; h < FOURS; h++) {
+        unsigned i = ln_norm_row_index<1>(0, h);
         held.at[0][h] =
             i < (unsigned)p.norm.dim / 4 ? from[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
 }
 
-/* What becomes of a result besides. */
+/* Conversion of the result for the next linear. */
 typedef enum conversion { NOT_CONVERTED, CONVERTED, CONVERTED_BY_ROW } conversion;
 
 static conversion find_conversion(const norm_args &p) {
     return !p.converts ? NOT_CONVERTED : p.to.by_row ? CONVERTED_BY_ROW : CONVERTED;
 }
 
-/* The result of a row that the block holds, with the residual, to where it goes. */
-template <int HELD, conversion TO>
-static __device__ __forceinline__ void finish_row(const norm_args &p, size_t row,
-                                                  const ln_held_row<HELD, 1> &held,
-                                                  const float4 (&weight)[HELD],
-                                                  const float4 (&bias)[HELD], float mean,
-                                                  float inverse, unsigned *shared) {
-    float y[HELD][4] = {}, largest = 0.0f;
+/* The result of a row in registers: weight, bias, residual, stores. */
+template <int FOURS, conversion TO>
+static __device__ __forceinline__ void
+finish_row(const norm_args &p, size_t row, const ln_norm_row<FOURS, 1> &held,
+           const float4 (&weight)[FOURS], const float4 (&bias)[FOURS], float mean, float inverse,
+           unsigned *shared) {
+    float y[FOURS][4] = {}, absmax = 0.0f;
 #pragma unroll
-    for (int h = 0; h < HELD; h++) {
-        unsigned i = ln_held_index<1>(0, h);
+    for (int h = 0; h < FOURS; h++) {
+        unsigned i = ln_norm_row_index<1>(0, h);
         if (i >= (unsigned)p.norm.dim / 4)
             continue;
         for (int j = 0; j < 4; j++)
-            y[h][j] = ln_norm_weigh(p.norm, ln_part(held.at[0][h], j), ln_part(weight[h], j),
+            y[h][j] = ln_norm_scale(p.norm, ln_part(held.at[0][h], j), ln_part(weight[h], j),
                                     ln_part(bias[h], j), mean, inverse);
         if (p.residual != NULL) {
             float4 r = ((const float4 *)(p.residual + row * p.norm.dim))[i];
@@ -107,89 +109,90 @@ static __device__ __forceinline__ void finish_row(const norm_args &p, size_t row
             ((float4 *)(p.out + row * p.norm.dim))[i] =
                 make_float4(y[h][0], y[h][1], y[h][2], y[h][3]);
         if (TO == CONVERTED_BY_ROW)
-            largest = fmaxf(largest, ln_largest_of_four(y[h]));
+            absmax = fmaxf(absmax, ln_largest_of_four(y[h]));
         else if (TO == CONVERTED)
             ln_act_store(p.to, row, 4 * (size_t)i, y[h]);
     }
     if (TO == CONVERTED_BY_ROW)
-        ln_act_store_registers<LN_HELD_THREADS>(p.to, row, y, ln_block_greatest(largest, shared));
+        ln_act_store_registers<LN_NORM_VTHREADS>(p.to, row, y, ln_block_greatest(absmax, shared));
 }
 
-/* A block per row. With 48 registers to a thread it finds room beside one of gemm/sm90_small_m.cuh. */
-template <int HELD, conversion TO>
-static __global__ void __maxnreg__(HELD > 2 ? 64 : 48)
-    norm_held_rows(const __grid_constant__ norm_args p) {
+/* Grid n_rows, block 512. 48 registers a thread leave room for a small-M GEMM's block on the SM,
+ * which starts early (PDL). */
+template <int FOURS, conversion TO>
+static __global__ void __maxnreg__(FOURS > 2 ? 64 : 48)
+    norm_row(const __grid_constant__ norm_args p) {
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ unsigned greatest[LN_MAX_WARPS];
     ln_pdl_launch_dependents();
-    float4 weight[HELD], bias[HELD]; /* under way before the kernel in front has ended */
-    load_constants<HELD>(p.norm, weight, bias);
+    float4 weight[FOURS], bias[FOURS]; /* ahead of the PDL wait */
+    load_constants<FOURS>(p.norm, weight, bias);
     ln_pdl_wait();
     size_t row = blockIdx.x, from = p.rows != NULL ? (size_t)p.rows[row] : row;
     float mean, inverse;
-    ln_held_row<HELD, 1> held;
-    ln_hold_row(p.x + from * p.norm.dim, p.norm.dim, held);
-    ln_held_statistics(p.norm, held, shared, &mean, &inverse);
-    finish_row<HELD, TO>(p, row, held, weight, bias, mean, inverse, greatest);
+    ln_norm_row<FOURS, 1> held;
+    ln_norm_load_row(p.x + from * p.norm.dim, p.norm.dim, held);
+    ln_norm_row_statistics(p.norm, held, shared, &mean, &inverse);
+    finish_row<FOURS, TO>(p, row, held, weight, bias, mean, inverse, greatest);
 }
 
-/* Blocks that take row after row, the next being under way. Shared memory: two rows. The sum's
- * barriers are between two uses of `greatest`. */
-template <int HELD, conversion TO>
-static __global__ void __launch_bounds__(LN_HELD_THREADS, HELD > 2 ? 2 : 3)
-    norm_many_rows(const __grid_constant__ norm_args p) {
+/* Persistent blocks, two pipeline stages of a row in shared memory. Grid: 2 or 3 blocks an SM,
+ * block 512. The barriers of the sums lie between two uses of `greatest`. */
+template <int FOURS, conversion TO>
+static __global__ void __launch_bounds__(LN_NORM_VTHREADS, FOURS > 2 ? 2 : 3)
+    norm_persistent(const __grid_constant__ norm_args p) {
     extern __shared__ float4 rows[];
     __shared__ float shared[LN_MAX_WARPS];
     __shared__ unsigned greatest[LN_MAX_WARPS];
     ln_pdl_launch_and_wait();
-    float4 *slot = rows, *next = rows + HELD * LN_HELD_THREADS;
-    bring_row<HELD>(p, blockIdx.x, slot);
+    float4 *stage = rows, *next = rows + FOURS * LN_NORM_VTHREADS;
+    fetch_row<FOURS>(p, blockIdx.x, stage);
     for (size_t row = blockIdx.x; row < p.n_rows; row += gridDim.x) {
         float mean, inverse;
-        ln_held_row<HELD, 1> held;
-        float4 weight[HELD], bias[HELD];
-        bring_row<HELD>(p, row + gridDim.x, next);
-        take_row<HELD>(p, slot, held);
-        ln_held_statistics(p.norm, held, shared, &mean, &inverse);
-        load_constants<HELD>(p.norm, weight, bias);
-        finish_row<HELD, TO>(p, row, held, weight, bias, mean, inverse, greatest);
-        float4 *taken = slot;
-        slot = next, next = taken;
+        ln_norm_row<FOURS, 1> held;
+        float4 weight[FOURS], bias[FOURS];
+        fetch_row<FOURS>(p, row + gridDim.x, next);
+        load_row<FOURS>(p, stage, held);
+        ln_norm_row_statistics(p.norm, held, shared, &mean, &inverse);
+        load_constants<FOURS>(p.norm, weight, bias);
+        finish_row<FOURS, TO>(p, row, held, weight, bias, mean, inverse, greatest);
+        float4 *last = stage;
+        stage = next, next = last;
     }
 }
 
-static bool is_held(const ln_norm *norm, const float *x, const float *residual, const float *out) {
-    return norm->dim % 4 == 0 && norm->dim >= LN_HELD_THREADS &&
-           norm->dim <= LN_MAX_HELD * 4 * LN_HELD_THREADS &&
+static bool fits_registers(const ln_norm *norm, const float *x, const float *residual,
+                           const float *out) {
+    return norm->dim % 4 == 0 && norm->dim >= LN_NORM_VTHREADS &&
+           norm->dim <= LN_NORM_MAX_FOURS * 4 * LN_NORM_VTHREADS &&
            ((uintptr_t)x | (uintptr_t)residual | (uintptr_t)out | (uintptr_t)norm->weight |
             (uintptr_t)norm->bias) %
                    16 ==
                0;
 }
 
-template <int HELD, conversion TO>
+template <int FOURS, conversion TO>
 static int launch_to(const norm_args &args, ln_cuda_stream stream) {
-    unsigned n_blocks, shared = 2 * HELD * LN_HELD_THREADS * sizeof(float4);
+    unsigned n_blocks, shared = 2 * FOURS * LN_NORM_VTHREADS * sizeof(float4);
     int code = ln_count_sms(&n_blocks);
     if (code != 0)
         return code;
-    n_blocks *= HELD > 2 ? 2 : 3;
+    n_blocks *= FOURS > 2 ? 2 : 3;
     if (args.n_rows <= n_blocks || args.norm.kind == LN_NORM_NONE)
-        return ln_pdl_launch(norm_held_rows<HELD, TO>, dim3((unsigned)args.n_rows), LN_HELD_THREADS, 0,
-                         stream, args);
-    code =
-        cudaFuncSetAttribute(norm_many_rows<HELD, TO>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)shared);
+        return ln_pdl_launch(norm_row<FOURS, TO>, dim3((unsigned)args.n_rows), LN_NORM_VTHREADS, 0,
+                             stream, args);
+    code = cudaFuncSetAttribute(norm_persistent<FOURS, TO>,
+                                cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     return code != 0 ? code
-                     : ln_pdl_launch(norm_many_rows<HELD, TO>, dim3(n_blocks), LN_HELD_THREADS, shared,
-                                 stream, args);
+                     : ln_pdl_launch(norm_persistent<FOURS, TO>, dim3(n_blocks), LN_NORM_VTHREADS,
+                                     shared, stream, args);
 }
 
-template <int HELD> static int launch_held(const norm_args &args, ln_cuda_stream stream) {
+template <int FOURS> static int launch_registers(const norm_args &args, ln_cuda_stream stream) {
     switch (find_conversion(args)) {
-    case CONVERTED: return launch_to<HELD, CONVERTED>(args, stream);
-    case CONVERTED_BY_ROW: return launch_to<HELD, CONVERTED_BY_ROW>(args, stream);
-    default: return launch_to<HELD, NOT_CONVERTED>(args, stream);
+    case CONVERTED: return launch_to<FOURS, CONVERTED>(args, stream);
+    case CONVERTED_BY_ROW: return launch_to<FOURS, CONVERTED_BY_ROW>(args, stream);
+    default: return launch_to<FOURS, NOT_CONVERTED>(args, stream);
     }
 }
 
@@ -201,13 +204,14 @@ int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, cons
     norm_args args = {*norm, n_rows, rows, x, residual, scale, out, to != NULL, {}};
     if (to != NULL)
         args.to = *to;
-    bool held = is_held(norm, x, residual, out);
-    switch (held ? ln_ceil_div(norm->dim, 4 * LN_HELD_THREADS) : 0) {
-    case 1: return launch_held<1>(args, stream);
-    case 2: return launch_held<2>(args, stream);
+    bool held = fits_registers(norm, x, residual, out);
+    switch (held ? ln_ceil_div(norm->dim, 4 * LN_NORM_VTHREADS) : 0) {
+    case 1: return launch_registers<1>(args, stream);
+    case 2: return launch_registers<2>(args, stream);
     case 3:
-    case LN_MAX_HELD: return launch_held<LN_MAX_HELD>(args, stream);
-    default: return ln_pdl_launch(norm_rows, dim3((unsigned)n_rows), LN_NORM_THREADS, 0, stream, args);
+    case LN_NORM_MAX_FOURS: return launch_registers<LN_NORM_MAX_FOURS>(args, stream);
+    default:
+        return ln_pdl_launch(norm_rows, dim3((unsigned)n_rows), LN_NORM_THREADS, 0, stream, args);
     }
 }
 

@@ -1,14 +1,15 @@
-/* A norm's statistics over a block, and its formula. */
+/* RMS and LayerNorm: statistics by a block, formula, and rows in registers. */
 #ifndef LN_BACKEND_CUDA_OPS_NORM_CUH
 #define LN_BACKEND_CUDA_OPS_NORM_CUH
 
 #include "backend/cuda/ptx/common.cuh"
-#include "backend/cuda/activations/convert.cuh"
+
+typedef struct ln_act_view ln_act_view; /* activations/convert.cuh */
 
 enum { LN_NORM_THREADS = 256 };
 
-/* Mean (0 for RMS norms) and 1 / deviation of x[norm.dim], in every thread. shared
- * [LN_MAX_WARPS] */
+/* Mean (0 for RMS norms) and 1 / standard deviation of x[norm.dim], in every thread of the block.
+ * shared [LN_MAX_WARPS] */
 static __device__ __forceinline__ void ln_norm_statistics(const ln_norm &norm, const float *x,
                                                           float *shared, float *mean,
                                                           float *inverse) {
@@ -29,8 +30,8 @@ static __device__ __forceinline__ void ln_norm_statistics(const ln_norm &norm, c
     *inverse = 1.0f / sqrtf(ln_block_sum(squares, shared) / (float)dim + norm.eps);
 }
 
-/* An element of the result, its weight and bias being w and b where there are any. */
-static __device__ __forceinline__ float ln_norm_weigh(const ln_norm &norm, float x, float w,
+/* An element of the result; w and b: its weight and bias where there are any. */
+static __device__ __forceinline__ float ln_norm_scale(const ln_norm &norm, float x, float w,
                                                       float b, float mean, float inverse) {
     if (norm.kind == LN_NORM_NONE)
         return x;
@@ -45,94 +46,94 @@ static __device__ __forceinline__ float ln_norm_weigh(const ln_norm &norm, float
 /* Element i of the result. */
 static __device__ __forceinline__ float ln_norm_apply(const ln_norm &norm, float x, size_t i,
                                                       float mean, float inverse) {
-    return ln_norm_weigh(norm, x, norm.weight != NULL ? norm.weight[i] : 0.0f,
+    return ln_norm_scale(norm, x, norm.weight != NULL ? norm.weight[i] : 0.0f,
                          norm.bias != NULL ? norm.bias[i] : 0.0f, mean, inverse);
 }
 
-/* ---- rows that a block holds ----------------------------------------------------------------- */
+/* ---- rows in registers ----------------------------------------------------------------------- */
 
-/* A row lies as float4 in LN_HELD_THREADS threads, of which every real one plays SHARE: HELD each,
- * number h of thread v being h * LN_HELD_THREADS + v. So its sums have the same bits in blocks of
- * different sizes. */
-enum { LN_HELD_THREADS = 512, LN_MAX_HELD = 4 };
+/* A row of float4 in the registers of LN_NORM_VTHREADS virtual threads, VPT of them to a real one,
+ * FOURS float4 to each: number h of virtual thread v is h * LN_NORM_VTHREADS + v. So sums have the
+ * same bits in blocks of different sizes. */
+enum { LN_NORM_VTHREADS = 512, LN_NORM_MAX_FOURS = 4 };
 
-template <int HELD, int SHARE> struct ln_held_row { float4 at[SHARE][HELD]; };
+template <int FOURS, int VPT> struct ln_norm_row { float4 at[VPT][FOURS]; };
 
-template <int SHARE> static __device__ __forceinline__ unsigned ln_held_index(int share, int h) {
-    return (unsigned)(h * LN_HELD_THREADS + share * (LN_HELD_THREADS / SHARE)) + threadIdx.x;
+template <int VPT> static __device__ __forceinline__ unsigned ln_norm_row_index(int v, int h) {
+    return (unsigned)(h * LN_NORM_VTHREADS + v * (LN_NORM_VTHREADS / VPT)) + threadIdx.x;
 }
 
 static __device__ __forceinline__ float ln_part(const float4 &x, int i) {
     return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
 
-template <int HELD, int SHARE>
-static __device__ __forceinline__ void ln_hold_row(const float *x, size_t dim,
-                                                   ln_held_row<HELD, SHARE> &row) {
+template <int FOURS, int VPT>
+static __device__ __forceinline__ void ln_norm_load_row(const float *x, size_t dim,
+                                                        ln_norm_row<FOURS, VPT> &row) {
     unsigned n = (unsigned)dim / 4;
 #pragma unroll
-    for (int s = 0; s < SHARE; s++)
+    for (int s = 0; s < VPT; s++)
 #pragma unroll
-        for (int h = 0; h < HELD; h++) {
-            unsigned i = ln_held_index<SHARE>(s, h);
+        for (int h = 0; h < FOURS; h++) {
+            unsigned i = ln_norm_row_index<VPT>(s, h);
             row.at[s][h] = i < n ? ((const float4 *)x)[i] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         }
 }
 
-/* The threads that play meet; others of the block are elsewhere. */
-template <int SHARE> static __device__ __forceinline__ void ln_held_meet(void) {
-    asm volatile("bar.sync 0, %0;" ::"n"(LN_HELD_THREADS / SHARE) : "memory");
+/* Barrier of the threads that share the row; others of the block are elsewhere. */
+template <int VPT> static __device__ __forceinline__ void ln_norm_sync(void) {
+    asm volatile("bar.sync 0, %0;" ::"n"(LN_NORM_VTHREADS / VPT) : "memory");
 }
 
-/* As ln_block_sum over the threads that are played. shared [LN_MAX_WARPS] */
-template <int SHARE>
-static __device__ __forceinline__ float ln_held_sum(const float x[SHARE], float *shared) {
+/* As ln_block_sum, over the virtual threads. shared [LN_MAX_WARPS] */
+template <int VPT>
+static __device__ __forceinline__ float ln_norm_sum(const float x[VPT], float *shared) {
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
 #pragma unroll
-    for (int s = 0; s < SHARE; s++) {
+    for (int s = 0; s < VPT; s++) {
         float sum = ln_warp_sum(x[s]);
         if (lane == 0)
-            shared[s * (LN_HELD_THREADS / SHARE / LN_WARP) + warp] = sum;
+            shared[s * (LN_NORM_VTHREADS / VPT / LN_WARP) + warp] = sum;
     }
-    ln_held_meet<SHARE>();
-    float sum = ln_warp_sum(lane < LN_HELD_THREADS / LN_WARP ? shared[lane] : 0.0f);
-    ln_held_meet<SHARE>();
+    ln_norm_sync<VPT>();
+    float sum = ln_warp_sum(lane < LN_NORM_VTHREADS / LN_WARP ? shared[lane] : 0.0f);
+    ln_norm_sync<VPT>();
     return sum;
 }
 
-template <int HELD, int SHARE>
+template <int FOURS, int VPT>
 static __device__ __forceinline__ void
-ln_held_statistics(const ln_norm &norm, const ln_held_row<HELD, SHARE> &row, float *shared,
-                   float *mean, float *inverse) {
-    float sum[SHARE] = {}, squares[SHARE] = {};
+ln_norm_row_statistics(const ln_norm &norm, const ln_norm_row<FOURS, VPT> &row, float *shared,
+                       float *mean, float *inverse) {
+    float sum[VPT] = {}, squares[VPT] = {};
     *mean = 0.0f;
     *inverse = 1.0f;
 #pragma unroll
-    for (int s = 0; s < SHARE; s++)
+    for (int s = 0; s < VPT; s++)
 #pragma unroll
-        for (int h = 0; h < HELD; h++) {
+        for (int h = 0; h < FOURS; h++) {
             const float4 &x = row.at[s][h];
             sum[s] += x.x + x.y + (x.z + x.w);
         }
     if (norm.kind == LN_NORM_LAYER)
-        *mean = ln_held_sum<SHARE>(sum, shared) / (float)norm.dim;
+        *mean = ln_norm_sum<VPT>(sum, shared) / (float)norm.dim;
 #pragma unroll
-    for (int s = 0; s < SHARE; s++)
+    for (int s = 0; s < VPT; s++)
 #pragma unroll
-        for (int h = 0; h < HELD; h++)
+        for (int h = 0; h < FOURS; h++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                bool is_there = ln_held_index<SHARE>(s, h) < (unsigned)norm.dim / 4;
+                bool is_there = ln_norm_row_index<VPT>(s, h) < (unsigned)norm.dim / 4;
                 float y = is_there ? ln_part(row.at[s][h], i) - *mean : 0.0f;
                 squares[s] = fmaf(y, y, squares[s]);
             }
     if (norm.kind != LN_NORM_NONE)
-        *inverse = 1.0f / sqrtf(ln_held_sum<SHARE>(squares, shared) / (float)norm.dim + norm.eps);
+        *inverse = 1.0f / sqrtf(ln_norm_sum<VPT>(squares, shared) / (float)norm.dim + norm.eps);
 }
 
 /* out[i] = residual[i] + scale * norm(x[rows[i]]) as in ln_op_norm; rows in device memory. With
- * `to` the result is converted, too, which plan/linears.c decides; `out` may be NULL then, when
- * nothing else reads it. */
+ * `to` the result is converted for the next linear, too, which plan/linears.c decides; out is NULL
+ * then if nothing else reads it. */
 int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, const float *x,
                    const float *residual, float scale, float *out, const ln_act_view *to,
                    ln_cuda_stream stream);

@@ -1,9 +1,11 @@
-/* q/k norm, RoPE and the KV write. */
+/* LN_OP_QKV: q/k norms, RoPE, k and v to the cache. LN_OP_LATENT: the same for latent attention
+ * (MLA), whose cache row all heads share. */
 #include "backend/cuda/ops/qkv.cuh"
 
 #include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/weights/traits.cuh"
 
-/* cos then sin of each angle: [n_dims / 2] each; by a block */
+/* cos, then sin of each pair's angle: [n_dims / 2] each; by a block */
 static __device__ void fill_angles(const ln_rope &rope, int32_t position, float *cos_sin) {
     unsigned half = (unsigned)rope.n_dims / 2;
     for (unsigned i = threadIdx.x; i < half; i += blockDim.x) {
@@ -17,9 +19,9 @@ static __device__ void fill_angles(const ln_rope &rope, int32_t position, float 
 static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const float *cos_sin,
                                                    unsigned i, const float *x, float *out) {
     unsigned half = (unsigned)rope.n_dims / 2, first, second;
-    ln_find_pair(rope, i, &first, &second);
+    ln_rope_pair(rope, i, &first, &second);
     float a = x[first], b = x[second];
-    ln_turn_pair(cos_sin[i], cos_sin[half + i], &a, &b);
+    ln_rotate_pair(cos_sin[i], cos_sin[half + i], &a, &b);
     out[first] = a;
     out[second] = b;
 }
@@ -28,18 +30,18 @@ static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const fl
 
 enum { QKV_WARPS = 8 };
 
-/* What ln_finish_head does to a head in place. */
+/* Norm and rotation of a head in place. */
 static __device__ __forceinline__ void finish_head(const ln_qkv_args &p, const ln_norm &norm,
                                                    unsigned head, int32_t position,
-                                                   const ln_held_angles &angles, float *x) {
-    if (angles.are_there)
-        ln_turn_head(p.rope, angles, x);
+                                                   const ln_rope_angles &angles, float *x) {
+    if (angles.are_valid)
+        ln_rotate_head(p.rope, angles, x);
     else
         ln_finish_head(p, norm, head, position, (unsigned)p.kv.k_dim, x, x);
 }
 
-/* Grid: (n_tokens, heads of q, k and v by eight), a warp per head. Moves q and k once each way, v
- * once. Angles are there before the kernel in front has ended. */
+/* Grid (n_tokens, heads of q, k and v / 8), block 256: a warp per head. Bytes moved: q and k read
+ * and written, v read. Angles are computed ahead of the PDL wait. */
 static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     ln_pdl_launch_dependents();
     const ln_kv_layer &kv = p.kv;
@@ -47,9 +49,9 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
     size_t token = blockIdx.x;
     int32_t position = p.has_rope ? p.positions[token] : 0;
-    ln_held_angles angles = {};
+    ln_rope_angles angles = {};
     if (item < p.n_heads + kv_heads)
-        ln_hold_angles(p, position, angles);
+        ln_load_rope_angles(p, position, angles);
     ln_pdl_wait();
     if (item < p.n_heads) {
         float *q = p.q + (token * p.n_heads + item) * k_dim;
@@ -71,27 +73,27 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     ln_kv_store(p.keys, row, k, k_dim);
 }
 
-/* ---- heads that rotate and nothing else ------------------------------------------------------ */
+/* ---- RoPE alone ------------------------------------------------------------------------------ */
 
-/* A thread has eight elements of a head, as two times four that lie together, with the turns of
- * their pairs, and the same of other heads: n_dims / PIECE threads of a head have pairs, firsts and
- * seconds apart or pair after pair, and others copy. */
+/* A piece is eight elements of a head, two float4: n_dims / PIECE threads of a head have pieces
+ * that rotate, the others copy. A thread has the same piece of several heads, and so the same
+ * angles. */
 enum { PIECE = 8, PIECE_THREADS = 128, PIECES_AHEAD = 3 };
 
 typedef struct piece {
     float4 a, b;
 } piece;
 
-/* Of those of one place in heads. */
-typedef struct turns {
+/* Where a thread's piece lies in a head, and its rotation. */
+typedef struct piece_angles {
     unsigned a, b; /* where the two fours are in a head */
     bool rotates;
     float cos[4], sin[4];
-} turns;
+} piece_angles;
 
 template <ln_rope_style STYLE>
-static __device__ __forceinline__ void find_turns(const ln_rope &rope, int32_t position,
-                                                  unsigned number, turns &t) {
+static __device__ __forceinline__ void find_angles(const ln_rope &rope, int32_t position,
+                                                   unsigned number, piece_angles &t) {
     t.rotates = number < (unsigned)rope.n_dims / PIECE;
     t.a = PIECE * number, t.b = t.a + 4;
     if (!t.rotates)
@@ -107,19 +109,19 @@ static __device__ __forceinline__ void find_turns(const ln_rope &rope, int32_t p
 }
 
 template <ln_rope_style STYLE>
-static __device__ __forceinline__ void turn_piece(const turns &t, piece &x) {
+static __device__ __forceinline__ void rotate_piece(const piece_angles &t, piece &x) {
     if (!t.rotates)
         return;
     if (STYLE == LN_ROPE_HALF) {
-        ln_turn_pair(t.cos[0], t.sin[0], &x.a.x, &x.b.x);
-        ln_turn_pair(t.cos[1], t.sin[1], &x.a.y, &x.b.y);
-        ln_turn_pair(t.cos[2], t.sin[2], &x.a.z, &x.b.z);
-        ln_turn_pair(t.cos[3], t.sin[3], &x.a.w, &x.b.w);
+        ln_rotate_pair(t.cos[0], t.sin[0], &x.a.x, &x.b.x);
+        ln_rotate_pair(t.cos[1], t.sin[1], &x.a.y, &x.b.y);
+        ln_rotate_pair(t.cos[2], t.sin[2], &x.a.z, &x.b.z);
+        ln_rotate_pair(t.cos[3], t.sin[3], &x.a.w, &x.b.w);
     } else {
-        ln_turn_pair(t.cos[0], t.sin[0], &x.a.x, &x.a.y);
-        ln_turn_pair(t.cos[1], t.sin[1], &x.a.z, &x.a.w);
-        ln_turn_pair(t.cos[2], t.sin[2], &x.b.x, &x.b.y);
-        ln_turn_pair(t.cos[3], t.sin[3], &x.b.z, &x.b.w);
+        ln_rotate_pair(t.cos[0], t.sin[0], &x.a.x, &x.a.y);
+        ln_rotate_pair(t.cos[1], t.sin[1], &x.a.z, &x.a.w);
+        ln_rotate_pair(t.cos[2], t.sin[2], &x.b.x, &x.b.y);
+        ln_rotate_pair(t.cos[3], t.sin[3], &x.b.z, &x.b.w);
     }
 }
 
@@ -137,14 +139,14 @@ static __device__ __forceinline__ void store_four(const ln_kv_array &to, size_t 
     }
 }
 
-/* Where the heads of a token are, q's before k's before v's. */
+/* The heads of a token: q, then k, then v. */
 typedef struct token_heads {
     size_t token, cached; /* row of the cache of head 0 */
     unsigned n_q, n_kv, dim, block_tokens;
 } token_heads;
 
-static __device__ __forceinline__ const float *find_head(const ln_qkv_args &p,
-                                                         const token_heads &h, unsigned head) {
+static __device__ __forceinline__ const float *find_head(const ln_qkv_args &p, const token_heads &h,
+                                                         unsigned head) {
     if (head < h.n_q)
         return p.q + (h.token * h.n_q + head) * h.dim;
     head -= h.n_q;
@@ -154,9 +156,10 @@ static __device__ __forceinline__ const float *find_head(const ln_qkv_args &p,
 
 template <ln_rope_style STYLE>
 static __device__ __forceinline__ void finish_piece(const ln_qkv_args &p, const token_heads &h,
-                                                    unsigned head, const turns &t, piece &x) {
+                                                    unsigned head, const piece_angles &t,
+                                                    piece &x) {
     if (head < h.n_q + h.n_kv)
-        turn_piece<STYLE>(t, x);
+        rotate_piece<STYLE>(t, x);
     if (head < h.n_q) {
         float *q = p.q + (h.token * h.n_q + head) * h.dim;
         *(float4 *)(q + t.a) = x.a;
@@ -170,15 +173,16 @@ static __device__ __forceinline__ void finish_piece(const ln_qkv_args &p, const 
     store_four(to, at + t.b, x.b);
 }
 
-/* Grid: (n_tokens, parts of its heads). k is not written but to the cache. Angles are there before
- * the kernel in front has ended, and are those of all heads that a thread has a piece of. */
+/* Grid (n_tokens, parts of its heads), block 128. k is written to the cache alone. Angles are
+ * computed ahead of the PDL wait, once for all heads that a thread has a piece of. */
 template <ln_rope_style STYLE>
 static __global__ void __launch_bounds__(PIECE_THREADS)
     write_pieces(const __grid_constant__ ln_qkv_args p) {
     ln_pdl_launch_dependents();
     const ln_kv_layer &kv = p.kv;
-    token_heads h = {blockIdx.x, 0, p.n_heads, (unsigned)kv.n_heads, (unsigned)kv.k_dim,
-                     (unsigned)kv.block_tokens};
+    token_heads h = {blockIdx.x,         0,
+                     p.n_heads,          (unsigned)kv.n_heads,
+                     (unsigned)kv.k_dim, (unsigned)kv.block_tokens};
     unsigned per_head = h.dim / PIECE, at_once = PIECE_THREADS / per_head;
     unsigned number = threadIdx.x % per_head, n_heads = h.n_q + 2 * h.n_kv;
     unsigned begin = blockIdx.y * at_once + threadIdx.x / per_head, step = gridDim.y * at_once;
@@ -186,8 +190,8 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
         return;
     unsigned slot = (unsigned)p.slots[h.token];
     h.cached = (size_t)(slot / h.block_tokens) * h.n_kv * h.block_tokens + slot % h.block_tokens;
-    turns t;
-    find_turns<STYLE>(p.rope, p.positions[h.token], number, t);
+    piece_angles t;
+    find_angles<STYLE>(p.rope, p.positions[h.token], number, t);
     ln_pdl_wait();
     for (unsigned head = begin; head < n_heads; head += step * PIECES_AHEAD) {
         piece x[PIECES_AHEAD];
@@ -210,11 +214,10 @@ static bool takes_pieces(const ln_qkv_args &p) {
     size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
     return p.q != NULL && p.has_rope && !p.normalizes && !ln_kv_has_scales(kv.dtype) &&
            at % 16 == 0 && kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride &&
-           kv.k_dim % PIECE == 0 && kv.k_dim <= PIECE * PIECE_THREADS &&
-           p.rope.n_dims % PIECE == 0;
+           kv.k_dim % PIECE == 0 && kv.k_dim <= PIECE * PIECE_THREADS && p.rope.n_dims % PIECE == 0;
 }
 
-/* Few tokens are divided among more blocks. */
+/* Up to FEW_TOKENS tokens are divided among several blocks each. */
 static int launch_pieces(const ln_qkv_args &args, size_t n_tokens, ln_cuda_stream stream) {
     enum { FEW_TOKENS = 256 };
     unsigned at_once = PIECE_THREADS / (unsigned)(args.kv.k_dim / PIECE);
@@ -222,10 +225,11 @@ static int launch_pieces(const ln_qkv_args &args, size_t n_tokens, ln_cuda_strea
     dim3 grid((unsigned)n_tokens, n_tokens <= FEW_TOKENS ? n_parts : 1);
     return args.rope.style == LN_ROPE_HALF
                ? ln_pdl_launch(write_pieces<LN_ROPE_HALF>, grid, PIECE_THREADS, 0, stream, args)
-               : ln_pdl_launch(write_pieces<LN_ROPE_INTERLEAVED>, grid, PIECE_THREADS, 0, stream, args);
+               : ln_pdl_launch(write_pieces<LN_ROPE_INTERLEAVED>, grid, PIECE_THREADS, 0, stream,
+                               args);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step) {
     ln_qkv_args args = {};
@@ -264,7 +268,7 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
     return ln_pdl_launch(write_qkv, grid, QKV_WARPS * LN_WARP, 0, stream, args);
 }
 
-/* ---- latents --------------------------------------------------------------------------------- */
+/* ---- latent attention ------------------------------------------------------------------------ */
 
 typedef struct latent_args {
     const float *q, *latent;
@@ -277,8 +281,8 @@ typedef struct latent_args {
     const int32_t *positions, *slots;
 } latent_args;
 
-/* Grid: a block of 256 threads per token. Shared memory: cos and sin, n_dims floats, and the row
- * of the cache, k_dim floats. */
+/* Grid n_tokens, block 256. Shared memory: cos and sin, n_dims floats, and the cache row, k_dim
+ * floats. */
 static __global__ void write_latent(const __grid_constant__ latent_args p) {
     extern __shared__ float cos_sin[];
     __shared__ float shared[LN_MAX_WARPS];

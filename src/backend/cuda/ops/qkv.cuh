@@ -1,7 +1,8 @@
-/* What finishes heads of q and k: their norm and rotation. */
+/* Norm and rotation (RoPE) of heads of q and k, by a warp. */
 #ifndef LN_BACKEND_CUDA_OPS_QKV_CUH
 #define LN_BACKEND_CUDA_OPS_QKV_CUH
 
+#include "backend/cuda/attention/select.h"
 #include "backend/cuda/ops/norm.cuh"
 
 typedef struct ln_qkv_args {
@@ -18,22 +19,22 @@ typedef struct ln_qkv_args {
     const int32_t *positions, *slots;
 } ln_qkv_args;
 
-/* Where the two numbers of pair i are in a head. */
-static __device__ __forceinline__ void ln_find_pair(const ln_rope &rope, unsigned i,
+/* Where the two elements of pair i are in a head. */
+static __device__ __forceinline__ void ln_rope_pair(const ln_rope &rope, unsigned i,
                                                     unsigned *first, unsigned *second) {
     unsigned half = (unsigned)rope.n_dims / 2;
     *first = rope.style == LN_ROPE_HALF ? i : 2 * i;
     *second = rope.style == LN_ROPE_HALF ? i + half : 2 * i + 1;
 }
 
-/* The pair (*a, *b) turned by the angle of which these are cos and sin. */
-static __device__ __forceinline__ void ln_turn_pair(float cos, float sin, float *a, float *b) {
+/* Rotates the pair (*a, *b) by the angle of which these are cos and sin. */
+static __device__ __forceinline__ void ln_rotate_pair(float cos, float sin, float *a, float *b) {
     float first = *a, second = *b;
     *a = first * cos - second * sin;
     *b = second * cos + first * sin;
 }
 
-/* Norm of one head x[dim] and its rotation, by a warp; out may be x. */
+/* Norm and rotation of one head x[dim]; out may be x. */
 static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsigned head,
                                       int32_t position, unsigned dim, const float *x, float *out) {
     if (p.own_norms)
@@ -54,13 +55,13 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
         n_rotated = (unsigned)p.rope.n_dims;
         for (unsigned i = lane; i < n_rotated / 2; i += LN_WARP) {
             unsigned first, second;
-            ln_find_pair(p.rope, i, &first, &second);
+            ln_rope_pair(p.rope, i, &first, &second);
             float angle = (float)position * p.rope.inv_freq[i], a = x[first], b = x[second];
             if (p.normalizes) {
                 a = ln_norm_apply(norm, a, first, mean, inverse);
                 b = ln_norm_apply(norm, b, second, mean, inverse);
             }
-            ln_turn_pair(cosf(angle) * p.rope.magnitude, sinf(angle) * p.rope.magnitude, &a, &b);
+            ln_rotate_pair(cosf(angle) * p.rope.magnitude, sinf(angle) * p.rope.magnitude, &a, &b);
             out[first] = a;
             out[second] = b;
         }
@@ -70,26 +71,25 @@ static __device__ void ln_finish_head(const ln_qkv_args &p, ln_norm norm, unsign
     __syncwarp();
 }
 
-/* cos and sin of a lane's pairs, where it has few and nothing but a rotation finishes heads. */
-enum { LN_HELD_PAIRS = 2 };
+/* cos and sin of a lane's pairs in registers, where heads have a rotation alone and few pairs. */
 
-typedef struct ln_held_angles {
-    bool are_there;
-    float cos[LN_HELD_PAIRS], sin[LN_HELD_PAIRS];
-} ln_held_angles;
+typedef struct ln_rope_angles {
+    bool are_valid;
+    float cos[LN_ROPE_LANE_PAIRS], sin[LN_ROPE_LANE_PAIRS];
+} ln_rope_angles;
 
-static __host__ __device__ __forceinline__ bool ln_can_hold_angles(const ln_qkv_args &p) {
+static __host__ __device__ __forceinline__ bool ln_has_rope_angles(const ln_qkv_args &p) {
     return p.has_rope && !p.normalizes && p.rope.n_dims > 0 &&
-           p.rope.n_dims <= 2 * LN_HELD_PAIRS * LN_WARP;
+           p.rope.n_dims <= 2 * LN_ROPE_LANE_PAIRS * LN_WARP;
 }
 
-static __device__ __forceinline__ void ln_hold_angles(const ln_qkv_args &p, int32_t position,
-                                                      ln_held_angles &angles) {
-    angles.are_there = ln_can_hold_angles(p);
-    if (!angles.are_there)
+static __device__ __forceinline__ void ln_load_rope_angles(const ln_qkv_args &p, int32_t position,
+                                                           ln_rope_angles &angles) {
+    angles.are_valid = ln_has_rope_angles(p);
+    if (!angles.are_valid)
         return;
 #pragma unroll
-    for (unsigned k = 0; k < LN_HELD_PAIRS; k++) {
+    for (unsigned k = 0; k < LN_ROPE_LANE_PAIRS; k++) {
         unsigned i = threadIdx.x % LN_WARP + k * LN_WARP;
         float angle = i < (unsigned)p.rope.n_dims / 2 ? (float)position * p.rope.inv_freq[i] : 0.0f;
         angles.cos[k] = cosf(angle) * p.rope.magnitude;
@@ -97,28 +97,29 @@ static __device__ __forceinline__ void ln_hold_angles(const ln_qkv_args &p, int3
     }
 }
 
-/* The rotation of one head x in place, by a warp. */
-static __device__ __forceinline__ void ln_turn_head(const ln_rope &rope,
-                                                    const ln_held_angles &angles, float *x) {
-    unsigned first[LN_HELD_PAIRS], second[LN_HELD_PAIRS], n_pairs = (unsigned)rope.n_dims / 2;
-    float a[LN_HELD_PAIRS], b[LN_HELD_PAIRS];
+/* Rotates one head x in place. */
+static __device__ __forceinline__ void ln_rotate_head(const ln_rope &rope,
+                                                      const ln_rope_angles &angles, float *x) {
+    unsigned first[LN_ROPE_LANE_PAIRS], second[LN_ROPE_LANE_PAIRS],
+        n_pairs = (unsigned)rope.n_dims / 2;
+    float a[LN_ROPE_LANE_PAIRS], b[LN_ROPE_LANE_PAIRS];
 #pragma unroll
-    for (unsigned k = 0; k < LN_HELD_PAIRS; k++) {
+    for (unsigned k = 0; k < LN_ROPE_LANE_PAIRS; k++) {
         unsigned i = min(threadIdx.x % LN_WARP + k * LN_WARP, n_pairs - 1);
-        ln_find_pair(rope, i, &first[k], &second[k]);
+        ln_rope_pair(rope, i, &first[k], &second[k]);
         a[k] = x[first[k]], b[k] = x[second[k]];
     }
 #pragma unroll
-    for (unsigned k = 0; k < LN_HELD_PAIRS; k++)
+    for (unsigned k = 0; k < LN_ROPE_LANE_PAIRS; k++)
         if (threadIdx.x % LN_WARP + k * LN_WARP < n_pairs) {
-            ln_turn_pair(angles.cos[k], angles.sin[k], &a[k], &b[k]);
+            ln_rotate_pair(angles.cos[k], angles.sin[k], &a[k], &b[k]);
             x[first[k]] = a[k];
             x[second[k]] = b[k];
         }
     __syncwarp();
 }
 
-/* Without the norms of whole rows. */
+/* Leaves out LN_QK_NORM_FULL, which normalises whole rows ahead of the heads. */
 ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step);
 
 #endif

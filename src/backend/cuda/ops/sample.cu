@@ -1,9 +1,10 @@
-/* The choice of tokens from rows of logits: ln_draw, with the bits of the host's sampler.
+/* LN_OP_SAMPLE: tokens from rows of logits by temperature, top-k, top-p and min-p (ln_draw), with
+ * the bits of the host's sampler; and reports for logprobs.
  *
- * A block takes a row. Each thread finds the best of its share of the logits. As many of these as
- * candidates are wanted are among the best of the row, so the least of them bounds what is read
- * again: a list a little longer than wanted, which is sorted. Weights are integers, multiples of
- * 2^-32, or 2^-40 in a report: their sums are exact. */
+ * Grid n_rows, block 1024; 25 KB of shared memory. Top-k in two reads: each thread finds the best
+ * of its share of the logits; the k-th best of these bounds what the second read keeps, a list a
+ * little longer than k, which a bitonic sort orders. Weights are integers, multiples of 2^-32
+ * (2^-40 in reports), so their sums are exact in any order. */
 #include "backend/cuda/ptx/common.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "base/portable_math.h"
@@ -191,7 +192,7 @@ static __device__ unsigned draw(const ln_draw &d, const float *logits, unsigned 
     return *chosen;
 }
 
-/* ---- edits and reports ---------------------------------------------------------------------- */
+/* ---- edits and reports ----------------------------------------------------------------------- */
 
 typedef struct sample_args {
     ln_op_sample op;

@@ -14,7 +14,7 @@ static size_t array_bytes(size_t count) {
     return align_up(count * sizeof(int32_t));
 }
 
-size_t ln_cuda_stage_bytes(const ln_step_limits *limits) {
+size_t ln_cuda_batch_upload_bytes(const ln_step_limits *limits) {
     size_t group = array_bytes(limits->max_seqs * limits->max_blocks) +
                    array_bytes(limits->max_seqs) + array_bytes(limits->max_tokens);
     return 4 * array_bytes(limits->max_tokens) + array_bytes(limits->max_tokens * DRAW_WORDS) +
@@ -24,17 +24,17 @@ size_t ln_cuda_stage_bytes(const ln_step_limits *limits) {
 
 /* Where the next array goes. */
 typedef struct writer {
-    ln_cuda_stage *stage;
+    ln_cuda_batch_upload *upload;
     size_t at; /* bytes used */
 } writer;
 
 /* Room for n ids: to be filled at the result, and found by kernels at *device. */
 static int32_t *add(writer *w, size_t n, const int32_t **device) {
-    char *turn = w->stage->host + w->stage->turn * w->stage->bytes;
-    int32_t *host = (int32_t *)(void *)(turn + w->at);
-    *device = (const int32_t *)(const void *)(w->stage->device + w->at);
+    char *buffer = w->upload->host + w->upload->buffer * w->upload->bytes;
+    int32_t *host = (int32_t *)(void *)(buffer + w->at);
+    *device = (const int32_t *)(const void *)(w->upload->device + w->at);
     w->at += array_bytes(n);
-    LN_BUG_ON(w->at > w->stage->bytes);
+    LN_BUG_ON(w->at > w->upload->bytes);
     return host;
 }
 
@@ -43,7 +43,7 @@ static void add_copy(writer *w, const int32_t *ids, size_t n, const int32_t **de
 }
 
 /* Widths of block tables are powers of two, so that steps that follow another keep their layout. */
-static size_t width_of_table(size_t n_blocks) {
+static size_t table_width(size_t n_blocks) {
     size_t width = 16;
     while (width < n_blocks)
         width *= 2;
@@ -57,7 +57,7 @@ static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *gr
         if ((size_t)group->lengths[seq] > longest)
             longest = (size_t)group->lengths[seq];
     LN_BUG_ON((longest + block_tokens - 1) / block_tokens > group->max_blocks);
-    size_t n_blocks = width_of_table((longest + block_tokens - 1) / block_tokens);
+    size_t n_blocks = table_width((longest + block_tokens - 1) / block_tokens);
     n_blocks = n_blocks < group->max_blocks ? n_blocks : group->max_blocks;
     int32_t *tables = add(w, batch->n_seqs * n_blocks, &out->block_tables);
     for (size_t seq = 0; seq < batch->n_seqs; seq++)
@@ -87,10 +87,10 @@ static bool shares_new(const ln_batch *batch, const ln_batch_group *group, size_
     return false;
 }
 
-int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t *block_tokens,
-                       ln_cuda_step *step, ln_cuda_stream stream) {
-    writer w = {.stage = stage};
-    stage->turn = (stage->turn + 1) % LN_MAX_STARTED;
+int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
+                       const size_t *block_tokens, ln_cuda_step *step, ln_cuda_stream stream) {
+    writer w = {.upload = upload};
+    upload->buffer = (upload->buffer + 1) % LN_MAX_STARTED;
     *step = (ln_cuda_step){.batch = *batch};
     ln_batch *out = &step->batch;
     if (batch->tokens != NULL && !batch->has_device_tokens)
@@ -129,6 +129,6 @@ int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t
     out->edits = NULL;
     if (batch->edits != NULL) /* last, as their number changes from step to step */
         add_copy(&w, batch->edits, batch->n_edit_rows * LN_DRAW_WORDS, &out->edits);
-    return ln_cuda_copy_to_device(stage->device, stage->host + stage->turn * stage->bytes, w.at,
-                                  stream);
+    return ln_cuda_copy_to_device(upload->device, upload->host + upload->buffer * upload->bytes,
+                                  w.at, stream);
 }

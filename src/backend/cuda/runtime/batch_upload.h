@@ -1,25 +1,25 @@
-/* The arrays of a batch, gathered in page-locked memory and sent to the device in one copy. */
+/* The arrays of a batch on the device: gathered in pinned memory and sent in one copy. */
 #ifndef LN_BACKEND_CUDA_RUNTIME_BATCH_UPLOAD_H
 #define LN_BACKEND_CUDA_RUNTIME_BATCH_UPLOAD_H
 
 #include "backend/backend.h"
 #include "backend/cuda/ops.h"
 
-typedef struct ln_cuda_stage {
-    /* [LN_MAX_STARTED][bytes] page-locked, in turn: whose copy may be under way */
+typedef struct ln_cuda_batch_upload {
+    /* [LN_MAX_STARTED][bytes] page-locked, in buffer: whose copy may be under way */
     char *host;
     char *device; /* [bytes] */
-    size_t bytes, turn;
-} ln_cuda_stage;
+    size_t bytes, buffer;
+} ln_cuda_batch_upload;
 
 /* Bytes for steps within the limits. */
-size_t ln_cuda_stage_bytes(const ln_step_limits *limits);
+size_t ln_cuda_batch_upload_bytes(const ln_step_limits *limits);
 
 /* Queues the copy of `batch` and says where it will lie; tokens that are on the device stay where
  * they are. Block tables are cut to the blocks that lengths reach, and some more: equal counts and
  * widths give equal addresses. block_tokens[group] is 0 for a group without operations, which
  * stays away. */
-int ln_cuda_stage_send(ln_cuda_stage *stage, const ln_batch *batch, const size_t *block_tokens,
-                       ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
+                       const size_t *block_tokens, ln_cuda_step *step, ln_cuda_stream stream);
 
 #endif

@@ -30,6 +30,7 @@ int ln_cuda_device_open(int index, ln_cuda_device_info *info) {
     info->name[sizeof info->name - 1] = '\0';
     info->major = prop.major;
     info->minor = prop.minor;
+    info->n_sms = (unsigned)prop.multiProcessorCount;
     info->total_bytes = prop.totalGlobalMem;
     return 0;
 }
@@ -80,7 +81,7 @@ void ln_cuda_stream_destroy(ln_cuda_stream stream) {
     (void)cudaStreamDestroy(stream);
 }
 
-int ln_cuda_stream_wait(ln_cuda_stream stream) {
+int ln_cuda_stream_synchronize(ln_cuda_stream stream) {
     return cudaStreamSynchronize(stream);
 }
 
@@ -108,8 +109,12 @@ int ln_cuda_event_record(ln_cuda_event event, ln_cuda_stream stream) {
     return cudaEventRecord(event, stream);
 }
 
-int ln_cuda_event_wait(ln_cuda_event event) {
+int ln_cuda_event_synchronize(ln_cuda_event event) {
     return cudaEventSynchronize(event);
+}
+
+int ln_cuda_stream_wait_event(ln_cuda_stream stream, ln_cuda_event event) {
+    return cudaStreamWaitEvent(stream, event, 0);
 }
 
 int ln_cuda_event_elapsed_ns(ln_cuda_event begin, ln_cuda_event end, double *ns) {

@@ -17,6 +17,7 @@ typedef struct CUgraphExec_st *ln_cuda_graph; /* cudaGraphExec_t */
 typedef struct ln_cuda_device_info {
     char name[256];
     int major, minor; /* compute capability */
+    unsigned n_sms;
     size_t total_bytes;
 } ln_cuda_device_info;
 
@@ -43,8 +44,8 @@ int ln_cuda_device_check(void);
 
 int ln_cuda_stream_create(ln_cuda_stream *stream);
 void ln_cuda_stream_destroy(ln_cuda_stream stream);
-/* Waits for all that was queued; an error is one of any of it. */
-int ln_cuda_stream_wait(ln_cuda_stream stream);
+/* Waits on the host for all that was queued; an error is one of any of it. */
+int ln_cuda_stream_synchronize(ln_cuda_stream stream);
 
 /* Queue a copy; the host side must be page-locked, and stay as it is until the copy is done. */
 int ln_cuda_copy_to_device(void *device, const void *host, size_t bytes, ln_cuda_stream stream);
@@ -56,7 +57,10 @@ int ln_cuda_copy_any(void *to, const void *from, size_t bytes, ln_cuda_stream st
 int ln_cuda_event_create(ln_cuda_event *event);
 void ln_cuda_event_destroy(ln_cuda_event event);
 int ln_cuda_event_record(ln_cuda_event event, ln_cuda_stream stream);
-int ln_cuda_event_wait(ln_cuda_event event);
+int ln_cuda_event_synchronize(ln_cuda_event event);
+/* What is queued on the stream from now on waits for the last record of the event, if there was
+ * one; the host does not wait. */
+int ln_cuda_stream_wait_event(ln_cuda_stream stream, ln_cuda_event event);
 /* Nanoseconds from one recorded event to another, both done. */
 int ln_cuda_event_elapsed_ns(ln_cuda_event begin, ln_cuda_event end, double *ns);
 

@@ -1,5 +1,5 @@
-/* Steps that come again and again as CUDA graphs: what the kernels' launchers queued the first time
- * is replayed as one launch. */
+/* Decode steps as CUDA graphs: what the launchers queued the first time is replayed as one launch.
+ */
 #ifndef LN_BACKEND_CUDA_RUNTIME_GRAPH_H
 #define LN_BACKEND_CUDA_RUNTIME_GRAPH_H
 
@@ -9,7 +9,7 @@
 
 enum { LN_CUDA_MAX_GRAPHS = 32 };
 
-/* A step that was captured, by all that its kernels' arguments were made of. */
+/* A captured step, with all that its kernels' arguments were made of: the key. */
 typedef struct ln_cuda_graph_entry {
     ln_cuda_graph graph; /* NULL: free */
     ln_cuda_step step;
@@ -28,8 +28,7 @@ typedef struct ln_cuda_graphs {
 typedef int (*ln_cuda_launch_all)(void *context, const ln_op *ops, size_t n_ops,
                                   const ln_cuda_step *step);
 
-/* Whether a step is of the kind that comes again: a decode, of operations that repeat, without
- * copies. */
+/* Whether a step is worth a graph: a decode whose operations repeat, without copies. */
 bool ln_cuda_graphs_suit(const ln_op *ops, size_t n_ops);
 
 /* Replays the step, after a capture when it is new. 0, or the runtime's error code. */

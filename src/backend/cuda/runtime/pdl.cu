@@ -1,7 +1,8 @@
-/* Which of this library's code a device runs. It is asked at every launch, so what was found is
- * kept: it stays the same as long as the process lives. */
-#include "backend/cuda/runtime/device.h"
+/* Which of this library's code a device runs. It is asked at every launch, so the answer is kept:
+ * it stays the same for the life of the process. */
 #include "backend/cuda/runtime/pdl.cuh"
+
+#include "backend/cuda/runtime/device.h"
 
 enum { THREADS_OF_ANY = 32, THREADS_OF_HOPPER = 64, MAX_DEVICES = 64 };
 
@@ -11,9 +12,8 @@ enum { THREADS = THREADS_OF_HOPPER };
 enum { THREADS = THREADS_OF_ANY };
 #endif
 
-/* How many threads it may have says for which devices its code is. */
-static __global__ void __launch_bounds__(THREADS) which_code(void) {
-}
+/* Its launch bounds tell which code was loaded. */
+static __global__ void __launch_bounds__(THREADS) which_code(void) {}
 
 bool ln_has_sm90a_code(void) {
     enum { UNKNOWN, NO, YES };

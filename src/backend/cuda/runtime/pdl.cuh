@@ -1,7 +1,8 @@
-/* Launches that overlap. A kernel queued by ln_pdl_launch may start while the one before it still runs,
- * as soon as all blocks of that have called ln_pdl_launch_dependents; before ln_pdl_wait it writes
- * nothing, and reads nothing but weights, the batch, and cached rows of earlier steps. So what
- * writes to those within a step must be a copy, which does not overlap, and no kernel. */
+/* Programmatic dependent launch (PDL). A kernel queued by ln_pdl_launch may start while the one
+ * before it still runs, as soon as all blocks of that have called ln_pdl_launch_dependents. Before
+ * ln_pdl_wait it writes nothing, and reads nothing but weights, the batch, and cache rows of
+ * earlier steps. So what writes to those within a step must be a copy, which does not overlap, and
+ * no kernel. */
 #ifndef LN_BACKEND_CUDA_RUNTIME_PDL_CUH
 #define LN_BACKEND_CUDA_RUNTIME_PDL_CUH
 
@@ -19,21 +20,22 @@ static __device__ __forceinline__ void ln_pdl_wait(void) {
 #endif
 }
 
-/* What kernels without weights begin with. */
+/* For kernels that have nothing to prefetch. */
 static __device__ __forceinline__ void ln_pdl_launch_and_wait(void) {
     ln_pdl_launch_dependents();
     ln_pdl_wait();
 }
 
-/* Whether the current device runs the code for Hopper alone, in which kernels wait by themselves:
- * it is Hopper, and this was built with such code. */
+/* Whether the current device runs this library's sm_90a code, in which kernels call
+ * griddepcontrol.wait: it is Hopper, and this was built with such code. */
 bool ln_has_sm90a_code(void);
 
-/* Queues kernel(args), which calls ln_pdl_wait, by clusters of so many blocks; of more than
- * one on Hopper alone. */
+/* Queues kernel(args), which calls ln_pdl_wait, in clusters of so many blocks; more than one on
+ * Hopper alone. */
 template <typename T>
-static int ln_pdl_launch_clusters(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
-                              unsigned cluster, cudaStream_t stream, const T &args) {
+static int ln_pdl_launch_clusters(void (*kernel)(T), dim3 grid, unsigned threads,
+                                  size_t shared_bytes, unsigned cluster, cudaStream_t stream,
+                                  const T &args) {
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -54,7 +56,7 @@ static int ln_pdl_launch_clusters(void (*kernel)(T), dim3 grid, unsigned threads
 /* The same by single blocks. */
 template <typename T>
 static int ln_pdl_launch(void (*kernel)(T), dim3 grid, unsigned threads, size_t shared_bytes,
-                     cudaStream_t stream, const T &args) {
+                         cudaStream_t stream, const T &args) {
     return ln_pdl_launch_clusters(kernel, grid, threads, shared_bytes, 1, stream, args);
 }
 

@@ -1,4 +1,4 @@
-/* How many multiprocessors ("cores") the current device has: what launches divide work among. */
+/* The number of SMs of the current device: what launches divide work among. */
 #ifndef LN_BACKEND_CUDA_RUNTIME_SM_COUNT_CUH
 #define LN_BACKEND_CUDA_RUNTIME_SM_COUNT_CUH
 

@@ -3,11 +3,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backend/cuda/runtime/stream_wait.h"
-
 void ln_cuda_upload_free(ln_cuda_upload *upload) {
     if (upload->copies != NULL) {
-        (void)ln_cuda_stream_wait(upload->copies);
+        (void)ln_cuda_stream_synchronize(upload->copies);
         ln_cuda_stream_destroy(upload->copies);
     }
     for (size_t i = 0; i < LN_UPLOAD_BUFFERS; i++) {
@@ -63,13 +61,13 @@ static void fill(ln_pool *pool, filling f) {
 
 /* ---- uploads ------------------------------------------------------------------------------ */
 
-/* The buffer whose turn it is, once what it held has arrived. */
+/* The next buffer, once its last copy is done. */
 static int next_buffer(ln_cuda_upload *upload, size_t *index) {
     size_t i = upload->n_begun++ % LN_UPLOAD_BUFFERS;
     int code = 0;
     *index = i;
     if (upload->buffers[i] != NULL)
-        return ln_cuda_event_wait(upload->done[i]);
+        return ln_cuda_event_synchronize(upload->done[i]);
     code = ln_cuda_malloc_host(LN_UPLOAD_BUFFER_BYTES, &upload->buffers[i]);
     if (code == 0 && upload->done[i] == NULL)
         code = ln_cuda_event_create(&upload->done[i]);
@@ -98,7 +96,7 @@ static int upload_dense(ln_cuda_upload *upload, void *device, const void *host, 
     return code;
 }
 
-/* Rows that fit a buffer with what lies between them, which is zero. */
+/* Rows whose pitch fits a buffer; padding is zero. */
 static int upload_padded(ln_cuda_upload *upload, uint8_t *device, size_t pitch, const uint8_t *host,
                          size_t row_bytes, size_t n_rows, ln_cuda_stream stream) {
     size_t rows_at_once = LN_UPLOAD_BUFFER_BYTES / pitch;
@@ -136,8 +134,8 @@ int ln_cuda_upload_rows(ln_cuda_upload *upload, void *device, size_t pitch, cons
 
 /* ---- rows that are packed ----------------------------------------------------------------- */
 
-/* Makes sure of a stage's memory and events; what it held is packed once this returns, or the
- * stream of copies waits for it. */
+/* Allocates a staging area's memory and events. Its last rows are packed once this returns, or the
+ * copy stream waits for that. */
 static int prepare_stage(ln_cuda_upload *upload, ln_cuda_upload_stage *stage, size_t bytes) {
     int code = 0;
     bytes = bytes > LN_UPLOAD_BUFFER_BYTES ? bytes : LN_UPLOAD_BUFFER_BYTES;
@@ -148,8 +146,8 @@ static int prepare_stage(ln_cuda_upload *upload, ln_cuda_upload_stage *stage, si
     if (code == 0 && stage->packed == NULL)
         code = ln_cuda_event_create(&stage->packed);
     if (code != 0 || bytes <= stage->bytes)
-        return code != 0 ? code : ln_cuda_follow(upload->copies, stage->packed);
-    code = ln_cuda_event_wait(stage->packed);
+        return code != 0 ? code : ln_cuda_stream_wait_event(upload->copies, stage->packed);
+    code = ln_cuda_event_synchronize(stage->packed);
     if (stage->rows != NULL)
         ln_cuda_free(stage->rows);
     stage->rows = NULL;
@@ -171,7 +169,7 @@ int ln_cuda_upload_to_pack(ln_cuda_upload *upload, const void *host, size_t row_
     if (code == 0)
         code = ln_cuda_event_record(stage->arrived, upload->copies);
     if (code == 0)
-        code = ln_cuda_follow(stream, stage->arrived);
+        code = ln_cuda_stream_wait_event(stream, stage->arrived);
     *rows = stage->rows;
     return code;
 }

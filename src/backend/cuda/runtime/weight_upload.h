@@ -1,7 +1,7 @@
-/* Host bytes to device memory, through page-locked buffers in turn: while one is copied to the
- * device, the next one is filled, by several threads: one alone reads slower than the bus takes.
- * Rows that are packed on the device go to a place of their own first, and the next ones are under
- * way, on another stream, while they are packed. */
+/* Host bytes to device memory through pinned staging buffers in turn: while one is copied to the
+ * device, the next one is filled by several threads, as one thread reads slower than the bus
+ * copies. Rows that are packed on the device go to a staging area first; the next rows are copied
+ * on another stream meanwhile. */
 #ifndef LN_BACKEND_CUDA_RUNTIME_WEIGHT_UPLOAD_H
 #define LN_BACKEND_CUDA_RUNTIME_WEIGHT_UPLOAD_H
 
@@ -12,7 +12,7 @@
 
 enum { LN_UPLOAD_BUFFERS = 3, LN_UPLOAD_STAGES = 2, LN_UPLOAD_BUFFER_BYTES = 16 << 20 };
 
-/* Device memory for rows that are packed next. */
+/* A staging area on the device, for rows that are packed next. */
 typedef struct ln_cuda_upload_stage {
     void *rows; /* [bytes], or NULL */
     size_t bytes;

@@ -1,0 +1,50 @@
+/* Launches the kernels of an attention. Sequences that bring one token (decode) and those that
+ * bring more (prefill) may come in one step; each kernel skips the others' sequences.
+ *
+ *     decode   sm90_decode_q8 (Hopper, int8 and E4M3), with its merge
+ *              sm90_decode_f16 (Hopper, f16 and bf16), mma_decode; then the merge of mma_decode
+ *     prefill  sm90_prefill (Hopper), mma_prefill
+ *     else     reference
+ *
+ * All kernels on tensor cores have the bits of the mma_ ones. */
+#include "backend/cuda/attention/launch.cuh"
+
+#include "backend/cuda/attention/mma_decode.cuh"
+#include "backend/cuda/attention/mma_prefill.cuh"
+#include "backend/cuda/attention/reference.cuh"
+#include "backend/cuda/attention/sm90_decode_f16.cuh"
+#include "backend/cuda/attention/sm90_decode_q8.cuh"
+#include "backend/cuda/attention/sm90_prefill.cuh"
+
+static int decode(const ln_mma_attention_args &args, const ln_qkv_args *qkv,
+                  const ln_cuda_step *step, const ln_act_view *to, cudaStream_t stream) {
+    size_t n_seqs = step->batch.n_seqs;
+    if (ln_takes_sm90_decode_q8(&args, step))
+        return ln_attention_sm90_decode_q8(&args, step, to, stream);
+    int code = ln_takes_sm90_decode_f16(&args, step)
+                   ? ln_attention_sm90_decode_f16(&args, qkv, step, stream)
+                   : ln_attention_mma_decode(&args, n_seqs, stream);
+    return code != 0 || args.n_splits == 1 ? code : ln_attention_merge(&args, n_seqs, to, stream);
+}
+
+int ln_mma_attention(const ln_attention_args *a, const ln_qkv_args *qkv, const ln_cuda_step *step,
+                     const ln_act_view *to, cudaStream_t stream) {
+    ln_mma_attention_args args = ln_make_mma_attention_args(a, step);
+    size_t n_seqs = step->batch.n_seqs, most_tokens = step->most_tokens;
+    int code = 0;
+    if (args.uses_split_kv && step->least_tokens == 1)
+        code = decode(args, qkv, step, to, stream);
+    if (code != 0 || (args.uses_split_kv && most_tokens == 1))
+        return code;
+    return ln_takes_sm90_prefill(&args)
+               ? ln_attention_sm90_prefill(&args, n_seqs, most_tokens, stream)
+               : ln_attention_mma_prefill(&args, n_seqs, most_tokens, stream);
+}
+
+int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    const ln_op_attention *p = &op->attention;
+    ln_attention_args args = ln_make_attention_args(p, step);
+    if (ln_takes_mma_attention(p, step))
+        return ln_mma_attention(&args, NULL, step, NULL, stream);
+    return ln_attention_reference(&args, step->batch.n_tokens, stream);
+}

@@ -1,0 +1,9 @@
+/* Attention in float32 for every head dim, cache type and variant (reference.cu). */
+#ifndef LN_BACKEND_CUDA_ATTENTION_REFERENCE_CUH
+#define LN_BACKEND_CUDA_ATTENTION_REFERENCE_CUH
+
+#include "backend/cuda/attention/args.cuh"
+
+int ln_attention_reference(const ln_attention_args *args, size_t n_tokens, cudaStream_t stream);
+
+#endif

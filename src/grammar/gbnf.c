@@ -4,7 +4,7 @@
 
 #include "base/grow.h"
 #include "base/utf8.h"
-#include "grammar/grammar_state.h"
+#include "grammar/sources.h"
 
 typedef struct gbnf_parser {
     ln_grammar_builder *builder;

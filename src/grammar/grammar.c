@@ -3,10 +3,11 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
-#include "grammar/grammar_state.h"
+#include "grammar/compiled.h"
+#include "grammar/sources.h"
 
-ln_status ln_grammar_read(ln_grammar_builder *builder, linnet_grammar_kind kind, const char *text,
-                          size_t n_bytes) {
+static ln_status read_source(ln_grammar_builder *builder, linnet_grammar_kind kind,
+                             const char *text, size_t n_bytes) {
     if (n_bytes > LN_GRAMMAR_MAX_TEXT)
         return ln_grammar_fail(builder, LINNET_ERR_LIMIT,
                                "the grammar has %zu bytes; at most %d are possible", n_bytes,
@@ -44,7 +45,7 @@ ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t 
     if (grammar == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
     ln_grammar_builder_init(&builder, err);
-    ln_status status = ln_grammar_read(&builder, kind, text, n_bytes);
+    ln_status status = read_source(&builder, kind, text, n_bytes);
     if (status == LINNET_OK)
         ln_grammar_add_reasoning(&builder, reasoning);
     if (status == LINNET_OK)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "grammar/grammar_state.h"
 #include "grammar/regex.h"
+#include "grammar/sources.h"
 
 uint32_t ln_json_rule(ln_grammar_builder *builder, const char *name, ln_expr *body) {
     uint32_t rule = ln_rule_add(builder, name, strlen(name), body);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "grammar/grammar_state.h"
+#include "grammar/compiled.h"
 
 typedef struct masker_layout {
     size_t trie, masks, allowed;

@@ -1,7 +1,8 @@
 /* Reasoning before what a grammar is about: text up to </think>. */
 #include <string.h>
 
-#include "grammar/grammar_state.h"
+#include "grammar/sources.h"
+#include "grammar/token_trie.h"
 #include "text/chat/tool_syntax.h"
 
 ln_expr *ln_expr_marker(ln_grammar_builder *b, const char *text) {

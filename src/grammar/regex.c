@@ -5,7 +5,7 @@
 
 #include "base/grow.h"
 #include "base/utf8.h"
-#include "grammar/grammar_state.h"
+#include "grammar/sources.h"
 
 typedef struct regex_parser {
     ln_grammar_builder *builder;

@@ -2,8 +2,8 @@
  * schema allows. */
 #include <string.h>
 
-#include "grammar/grammar_state.h"
 #include "grammar/json_rules.h"
+#include "grammar/sources.h"
 #include "text/chat/tool_syntax.h"
 
 typedef struct tools_reader {

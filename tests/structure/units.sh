@@ -16,8 +16,6 @@ circle backend
 circle backend/cuda/activations
 circle backend/cuda/attention
 circle backend/cuda/fused
-circle format
-circle grammar
 circle model
 circle text/jinja
 circle text/tokenizer

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "grammar/grammar_state.h"
+#include "grammar/compiled.h"
 
 static const char arithmetic[] = "root ::= term ([-+] term)*\n"
                                  "term ::= [0-9]+ | \"(\" root \")\" | [^0-9()+\\x2d]{2}\n";

@@ -1,5 +1,4 @@
-#include "format/meta.h"
-
+/* Items of arrays, of GGUF and of JSON. */
 #include "format/gguf_value.h"
 #include "format/json.h"
 

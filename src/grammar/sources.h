@@ -1,27 +1,10 @@
-/* What a grammar is made of, for this folder. */
-#ifndef LN_GRAMMAR_GRAMMAR_STATE_H
-#define LN_GRAMMAR_GRAMMAR_STATE_H
+/* The sources of grammars, and what stands before one. */
+#ifndef LN_GRAMMAR_SOURCES_H
+#define LN_GRAMMAR_SOURCES_H
 
-#include <stdatomic.h>
+#include "grammar/expr.h"
 
-#include "grammar/automaton.h"
-#include "grammar/dense.h"
-#include "grammar/grammar.h"
-#include "text/chat/tool_syntax.h"
-
-struct ln_grammar {
-    atomic_uint references;
-    uint64_t number; /* among those of a masker; 0: not met by one yet */
-    ln_program program;
-    ln_automaton automaton;
-    ln_dense dense;
-};
-
-/* Any source. */
-ln_status ln_grammar_read(ln_grammar_builder *builder, linnet_grammar_kind kind, const char *text,
-                          size_t n_bytes);
-/* The sources: each adds rules and sets the root. Errors as ln_grammar_compile.
- */
+/* Each reads one kind of source: adds its rules and sets the root. Errors as ln_grammar_compile. */
 ln_status ln_grammar_read_gbnf(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 ln_status ln_grammar_read_regex(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 ln_status ln_grammar_read_choice(ln_grammar_builder *builder, const char *text, size_t n_bytes);

@@ -14,8 +14,8 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "format/checkpoint.h"
+#include "text/chat/special_tokens.h"
 #include "text/jinja/template.h"
-#include "text/jinja/tokens.h"
 
 enum { KEY_CONTEXT = LN_KEYS_COMMAND, KEY_NOW };
 
@@ -78,7 +78,7 @@ static json_t *read_tokens(const ln_checkpoint *checkpoint) {
     ln_tokenizer *tokenizer = NULL;
     linnet_error ignored = {0};
     if (tokens && ln_tokenizer_open(checkpoint, &tokenizer, &ignored) == LINNET_OK)
-        ln_template_set_tokens(tokens, checkpoint, tokenizer);
+        ln_chat_set_special_tokens(tokens, checkpoint, tokenizer);
     ln_tokenizer_close(tokenizer);
     return tokens;
 }
@@ -125,17 +125,17 @@ static int read_context(const char *path, json_t **context) {
 }
 
 static int render(const template_args *args, const char *source, size_t n_bytes, json_t *context) {
-    ln_template *compiled = NULL;
-    ln_template_output output = {0};
+    ln_jinja_template *compiled = NULL;
+    ln_jinja_output output = {0};
     linnet_error err = {0};
     int status = 0;
-    if (ln_template_compile(source, n_bytes, args->source, &compiled, &err) != LINNET_OK ||
-        ln_template_render(compiled, context, &args->now, &output, &err) != LINNET_OK)
+    if (ln_jinja_compile(source, n_bytes, args->source, &compiled, &err) != LINNET_OK ||
+        ln_jinja_render(compiled, context, &args->now, &output, &err) != LINNET_OK)
         status = ln_cli_fail("%s", err.message);
     else
         fwrite(output.text.data, 1, output.text.len, stdout);
-    ln_template_output_free(&output);
-    ln_template_free(compiled);
+    ln_jinja_output_free(&output);
+    ln_jinja_free(compiled);
     return status;
 }
 

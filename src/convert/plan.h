@@ -1,4 +1,4 @@
-/* Which tensors a converted file has, and where their rows come from. Internal to convert*.c. */
+/* Which tensors a converted file has, and where their rows come from. Internal to this folder. */
 #ifndef LN_CONVERT_PLAN_H
 #define LN_CONVERT_PLAN_H
 
@@ -46,24 +46,24 @@ typedef struct ln_convert_plan {
     ln_error *err;
 } ln_convert_plan;
 
-/* convert_check.c: finds target and architecture; refuses what GGUF cannot say. */
+/* check.c: finds target and architecture; refuses what GGUF cannot say. */
 ln_status ln_convert_check(ln_convert_plan *plan);
 
-/* convert_keys.c: the metadata of the architecture. */
+/* keys.c: the metadata of the architecture. */
 ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *writer);
 /* The attention scale that a reader of the file derives without being told. */
 double ln_convert_default_scale(const ln_convert_plan *plan);
 /* The magnitude of YaRN over what its factor alone gives. */
 double ln_convert_yarn_extra(const ln_rope_spec *rope);
 
-/* convert_plan.c */
+/* plan.c */
 ln_status ln_convert_plan_tensors(ln_convert_plan *plan);
 void ln_convert_plan_free(ln_convert_plan *plan);
 /* For ln_write_job: the tensor's source is an ln_convert_tensor. */
 ln_status ln_convert_rows(const ln_write_tensor *tensor, size_t row, size_t n_rows, float *out,
                           ln_error *err);
 
-/* convert_tokenizer.c: tokenizer.ggml.* and the chat template; the ids that end a text alone where
+/* tokenizer.c: tokenizer.ggml.* and the chat template; the ids that end a text alone where
  * the vocabulary stays out. */
 ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, bool with_vocab,
                                    ln_gguf_writer *writer);

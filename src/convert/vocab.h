@@ -52,15 +52,15 @@ ln_status ln_convert_set_token(ln_convert_vocab *vocab, int64_t id, const char *
 /* The id of a text, or -1. */
 int64_t ln_convert_find_token(const ln_convert_vocab *vocab, const char *text, size_t n_bytes);
 
-/* convert_json.c: tokenizer.json, parsed in `root`. */
+/* json.c: tokenizer.json, parsed in `root`. */
 ln_status ln_convert_read_json(ln_convert_vocab *vocab);
 /* Its added tokens alone. */
 ln_status ln_convert_read_added(ln_convert_vocab *vocab, const json_t *root);
 /* What its post-processor puts around every text. */
 void ln_convert_read_template(ln_convert_vocab *vocab);
-/* convert_pre.c: the name of byte-level BPE's pre-tokenizer. */
+/* pre.c: the name of byte-level BPE's pre-tokenizer. */
 ln_status ln_convert_find_pre(ln_convert_vocab *vocab, const json_t *pre, bool ignore_merges);
-/* convert_spm.c: tokenizer.model. */
+/* spm.c: tokenizer.model. */
 ln_status ln_convert_read_spm(ln_convert_vocab *vocab, const char *bytes, size_t n_bytes);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "text/jinja/tokens.h"
+#include "text/chat/special_tokens.h"
 
 /* Parses an option's JSON: `what` is its name, an array of objects or one object. */
 static ln_status read_json(const char *text, const char *what, bool is_list, json_t **value,
@@ -50,7 +50,7 @@ static ln_status make_context(const linnet_model *model, const linnet_chat_optio
         json_object_set_new(context, "add_generation_prompt", json_boolean(!options->omits_answer));
     if (json_object_get(context, "documents") == NULL)
         failed |= json_object_set_new(context, "documents", json_null());
-    failed |= ln_template_set_tokens(context, model->checkpoint, model->tokenizer);
+    failed |= ln_chat_set_special_tokens(context, model->checkpoint, model->tokenizer);
     if (!failed) {
         *out = context;
         return LINNET_OK;
@@ -69,11 +69,11 @@ static ln_status need_template(const linnet_model *model, ln_error *err) {
         return ln_fail(err, LINNET_ERR_STATE, "%s has no tokenizer", path);
     if (source == NULL)
         return ln_fail(err, LINNET_ERR_STATE, "%s has no chat template", path);
-    ln_template *compiled;
-    ln_status status = ln_template_compile(source, strlen(source), "chat template", &compiled, err);
+    ln_jinja_template *compiled;
+    ln_status status = ln_jinja_compile(source, strlen(source), "chat template", &compiled, err);
     if (status != LINNET_OK)
         return ln_error_prefix(err, status, path);
-    ln_template_free(compiled);
+    ln_jinja_free(compiled);
     return ln_fail(err, LINNET_ERR_STATE, "the chat template of %s did not compile", path);
 }
 
@@ -90,10 +90,10 @@ ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_opti
     LN_TRY(make_context(model, options, &context, err));
     time_t seconds = time(NULL);
     struct tm now;
-    ln_template_output output = {0};
+    ln_jinja_output output = {0};
     ln_ids list = {0};
     localtime_r(&seconds, &now);
-    ln_status status = ln_template_render(model->chat_template, context, &now, &output, err);
+    ln_status status = ln_jinja_render(model->chat_template, context, &now, &output, err);
     if (status == LINNET_OK)
         status = ln_tokenizer_encode_spans(model->tokenizer, output.text.data, output.text.len,
                                            output.spans, output.n_spans, &list, err);
@@ -109,7 +109,7 @@ ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_opti
     } else {
         ln_ids_free(&list);
     }
-    ln_template_output_free(&output);
+    ln_jinja_output_free(&output);
     json_decref(context);
     return status;
 }

@@ -37,8 +37,8 @@ static ln_status read_text(linnet_model *model, ln_error *err) {
     model->bos_id = ln_tokenizer_bos(model->tokenizer);
     const char *source = model->chat_source = ln_checkpoint_chat_template(model->checkpoint);
     ln_error template_error = {0};
-    if (source != NULL && ln_template_compile(source, strlen(source), "chat template",
-                                              &model->chat_template, &template_error) != LINNET_OK)
+    if (source != NULL && ln_jinja_compile(source, strlen(source), "chat template",
+                                           &model->chat_template, &template_error) != LINNET_OK)
         model->chat_template = NULL;
     if (template_error.status == LINNET_ERR_NOMEM)
         return ln_fail(err, LINNET_ERR_NOMEM, "%s", template_error.message);
@@ -80,7 +80,7 @@ void ln_model_close(linnet_model *model) {
     free(model->name);
     free(model->own_source);
     if (model->chat_template != NULL)
-        ln_template_free(model->chat_template);
+        ln_jinja_free(model->chat_template);
     if (model->tokenizer != NULL)
         ln_tokenizer_close(model->tokenizer);
     ln_arena_free(&model->arena);
@@ -98,16 +98,16 @@ ln_status ln_model_need_tokenizer(const linnet_model *model, ln_error *err) {
 
 ln_status ln_model_set_chat_template(linnet_model *model, const char *source, size_t n_bytes,
                                      ln_error *err) {
-    ln_template *compiled;
+    ln_jinja_template *compiled;
     LN_TRY(ln_model_need_tokenizer(model, err));
-    LN_TRY(ln_template_compile(source, n_bytes, "chat template", &compiled, err));
+    LN_TRY(ln_jinja_compile(source, n_bytes, "chat template", &compiled, err));
     char *own = strndup(source, n_bytes);
     if (own == NULL) {
-        ln_template_free(compiled);
+        ln_jinja_free(compiled);
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the chat template");
     }
     if (model->chat_template != NULL)
-        ln_template_free(model->chat_template);
+        ln_jinja_free(model->chat_template);
     free(model->own_source);
     model->chat_source = model->own_source = own;
     model->chat_template = compiled;

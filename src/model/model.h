@@ -11,10 +11,10 @@ struct linnet_model {
     ln_checkpoint *checkpoint;
     ln_arena arena; /* what the spec points to */
     ln_spec spec;
-    ln_tokenizer *tokenizer;    /* NULL: the checkpoint has none */
-    const char *chat_source;    /* of the template, NULL: none; the checkpoint's or own_source */
-    char *own_source;           /* NULL: none; owned */
-    ln_template *chat_template; /* NULL: none, or it does not compile */
+    ln_tokenizer *tokenizer; /* NULL: the checkpoint has none */
+    const char *chat_source; /* of the template, NULL: none; the checkpoint's or own_source */
+    char *own_source;        /* NULL: none; owned */
+    ln_jinja_template *chat_template; /* NULL: none, or it does not compile */
     char *name;
     int32_t bos_id;    /* -1: none */
     int32_t *stop_ids; /* [n_stop_ids], ascending */

@@ -17,16 +17,16 @@ static const char context_json[] =
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     static const struct tm now = {.tm_year = 126, .tm_mon = 10, .tm_mday = 20};
-    ln_template *template;
-    ln_template_output output;
+    ln_jinja_template *template;
+    ln_jinja_output output;
     linnet_error err = {0};
-    if (ln_template_compile((const char *)data, bytes, "fuzz", &template, &err) != LINNET_OK) {
+    if (ln_jinja_compile((const char *)data, bytes, "fuzz", &template, &err) != LINNET_OK) {
         if (err.message[0] == '\0')
             __builtin_trap(); /* a failure has a sentence */
         return 0;
     }
     json_t *context = json_loads(context_json, 0, NULL);
-    if (ln_template_render(template, context, &now, &output, &err) == LINNET_OK) {
+    if (ln_jinja_render(template, context, &now, &output, &err) == LINNET_OK) {
         size_t at = 0;
         for (size_t i = 0; i < output.n_spans; i++) {
             if (output.spans[i].begin != at || output.spans[i].end <= at)
@@ -38,8 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     } else if (err.message[0] == '\0') {
         __builtin_trap();
     }
-    ln_template_output_free(&output);
+    ln_jinja_output_free(&output);
     json_decref(context);
-    ln_template_free(template);
+    ln_jinja_free(template);
     return 0;
 }

@@ -13,8 +13,6 @@ backend/cuda/gemm backend/cuda/attention
 backend/cuda/gemm backend/cuda/ops
 backend/cuda/weights backend/cpu
 backend/cuda/weights backend/cuda/gemm
-text/jinja format
-text/jinja text/tokenizer
 '
 
 find src -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) -print |

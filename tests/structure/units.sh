@@ -17,8 +17,6 @@ circle backend/cuda/activations
 circle backend/cuda/attention
 circle backend/cuda/fused
 circle model
-circle text/jinja
-circle text/tokenizer
 depth backend/cuda/attention
 depth backend/cuda/fused
 depth backend/cuda/gemm

@@ -55,7 +55,7 @@ static int32_t find_special(const ln_tokenizer *tokenizer, const char *marker) {
 
 void ln_chat_printer_init(ln_chat_printer *printer, const ln_tokenizer *tokenizer,
                           const char *prompt, bool has_colour) {
-    ln_reasoning reasoning = ln_prompt_reasoning(prompt, strlen(prompt));
+    ln_reasoning reasoning = ln_chat_prompt_reasoning(prompt, strlen(prompt));
     *printer = (ln_chat_printer){
         .sink = {.take = take_event, .user = printer},
         .tokenizer = tokenizer,

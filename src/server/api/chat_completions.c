@@ -130,9 +130,9 @@ static void choose_parts(const linnet_model *model, const ln_api_tools *tools, c
         show_markers(model->tokenizer, ln_tool_syntax_markers(request->syntax), request);
         request->hides_markers = request->n_shown_ids > 0;
     }
-    request->model_reasons = ln_template_reasons(source, n_bytes);
+    request->model_reasons = ln_chat_template_reasons(source, n_bytes);
     if (request->model_reasons)
-        request->reasoning = ln_prompt_reasoning(prompt, strlen(prompt));
+        request->reasoning = ln_chat_prompt_reasoning(prompt, strlen(prompt));
     request->options.reasoning = (linnet_reasoning)request->reasoning;
     if (request->reasoning != LN_REASONING_NONE)
         show_markers(model->tokenizer, thoughts, request);

@@ -55,7 +55,7 @@ const char *ln_tool_syntax_marker(ln_tool_syntax syntax) {
     return ln_tool_syntax_markers(syntax)[0];
 }
 
-bool ln_template_reasons(const char *chat_template, size_t n_bytes) {
+bool ln_chat_template_reasons(const char *chat_template, size_t n_bytes) {
     return contains(chat_template, n_bytes, LN_THINK_BEGIN) ||
            contains(chat_template, n_bytes, LN_THINK_END);
 }
@@ -65,7 +65,7 @@ static bool ends_with(const char *text, size_t n_bytes, const char *part) {
     return n_bytes >= n_part && memcmp(text + n_bytes - n_part, part, n_part) == 0;
 }
 
-ln_reasoning ln_prompt_reasoning(const char *prompt, size_t n_bytes) {
+ln_reasoning ln_chat_prompt_reasoning(const char *prompt, size_t n_bytes) {
     while (n_bytes > 0 && strchr(" \n\r\t", prompt[n_bytes - 1]) != NULL)
         n_bytes--;
     if (ends_with(prompt, n_bytes, LN_THINK_BEGIN))

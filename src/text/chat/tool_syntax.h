@@ -51,9 +51,9 @@ const char *ln_tool_syntax_marker(ln_tool_syntax syntax);
 const char *const *ln_tool_syntax_markers(ln_tool_syntax syntax);
 
 /* Whether a template's model thinks aloud, */
-bool ln_template_reasons(const char *chat_template, size_t n_bytes);
+bool ln_chat_template_reasons(const char *chat_template, size_t n_bytes);
 /* and how the answer to a rendered prompt of such a model begins: within a
  * <think> that the prompt ends with, after a </think>, or perhaps with one. */
-ln_reasoning ln_prompt_reasoning(const char *prompt, size_t n_bytes);
+ln_reasoning ln_chat_prompt_reasoning(const char *prompt, size_t n_bytes);
 
 #endif

@@ -2,37 +2,38 @@
 #include "text/jinja/run.h"
 
 #define FILTER(name)                                                                               \
-    static ln_status name(ln_tpl_run *run, ln_tpl_value self, ln_tpl_args *args, ln_tpl_value *out)
+    static ln_status name(ln_jinja_run *run, ln_jinja_value self, ln_jinja_args *args,             \
+                          ln_jinja_value *out)
 
 /* ---- keys and sorting ------------------------------------------------------------------- */
 
-static ln_status fold_case(ln_tpl_run *run, bool fold, ln_tpl_value *key) {
-    if (!fold || key->kind != LN_TPL_STRING)
+static ln_status fold_case(ln_jinja_run *run, bool fold, ln_jinja_value *key) {
+    if (!fold || key->kind != LN_JINJA_STRING)
         return LINNET_OK;
-    return ln_tpl_change_case(run, key->as.string, LN_TPL_CASE_LOWER, key);
+    return ln_jinja_change_case(run, key->as.string, LN_JINJA_CASE_LOWER, key);
 }
 
-static ln_status key_of(ln_tpl_run *run, ln_tpl_value item, ln_tpl_value path,
-                        ln_tpl_value fallback, bool fold, ln_tpl_value *key) {
-    LN_TRY(ln_tpl_get_path(run, item, path, fallback, key));
+static ln_status key_of(ln_jinja_run *run, ln_jinja_value item, ln_jinja_value path,
+                        ln_jinja_value fallback, bool fold, ln_jinja_value *key) {
+    LN_TRY(ln_jinja_get_path(run, item, path, fallback, key));
     return fold_case(run, fold, key);
 }
 
 /* The keys of "a.b,c": a list of one value per part. */
-static ln_status keys_of(ln_tpl_run *run, ln_tpl_value item, ln_tpl_value paths, bool fold,
-                         ln_tpl_value *keys) {
-    ln_tpl_value none = {.kind = LN_TPL_MISSING}, key;
-    LN_TRY(ln_tpl_list_new(run, LN_TPL_LIST, 1, keys));
-    size_t begin = 0, n = paths.kind == LN_TPL_STRING ? paths.as.string->n_bytes : 0;
+static ln_status keys_of(ln_jinja_run *run, ln_jinja_value item, ln_jinja_value paths, bool fold,
+                         ln_jinja_value *keys) {
+    ln_jinja_value none = {.kind = LN_JINJA_MISSING}, key;
+    LN_TRY(ln_jinja_list_new(run, LN_JINJA_LIST, 1, keys));
+    size_t begin = 0, n = paths.kind == LN_JINJA_STRING ? paths.as.string->n_bytes : 0;
     for (;;) {
-        ln_tpl_value path = paths;
+        ln_jinja_value path = paths;
         size_t end = begin;
-        while (end < n && ln_tpl_bytes(paths.as.string)[end] != ',')
+        while (end < n && ln_jinja_bytes(paths.as.string)[end] != ',')
             end++;
-        if (paths.kind == LN_TPL_STRING)
-            LN_TRY(ln_tpl_string_part(run, paths.as.string, begin, end, &path));
+        if (paths.kind == LN_JINJA_STRING)
+            LN_TRY(ln_jinja_string_part(run, paths.as.string, begin, end, &path));
         LN_TRY(key_of(run, item, path, none, fold, &key));
-        LN_TRY(ln_tpl_list_push(run, *keys, key));
+        LN_TRY(ln_jinja_list_push(run, *keys, key));
         if (end >= n)
             return LINNET_OK;
         begin = end + 1;
@@ -40,29 +41,29 @@ static ln_status keys_of(ln_tpl_run *run, ln_tpl_value item, ln_tpl_value paths,
 }
 
 typedef struct sorted {
-    ln_tpl_value item, key;
+    ln_jinja_value item, key;
 } sorted;
 
-static ln_status merge(ln_tpl_run *run, sorted *from, sorted *to, size_t begin, size_t middle,
+static ln_status merge(ln_jinja_run *run, sorted *from, sorted *to, size_t begin, size_t middle,
                        size_t end, bool reverse) {
     size_t left = begin, right = middle;
     for (size_t at = begin; at < end; at++) {
         bool take_right = left >= middle;
         if (!take_right && right < end)
-            LN_TRY(
-                reverse
-                    ? ln_tpl_compare(run, LN_TPL_LT, from[left].key, from[right].key, &take_right)
-                    : ln_tpl_compare(run, LN_TPL_LT, from[right].key, from[left].key, &take_right));
+            LN_TRY(reverse ? ln_jinja_compare(run, LN_JINJA_LT, from[left].key, from[right].key,
+                                              &take_right)
+                           : ln_jinja_compare(run, LN_JINJA_LT, from[right].key, from[left].key,
+                                              &take_right));
         to[at] = take_right ? from[right++] : from[left++];
     }
     return LINNET_OK;
 }
 
-ln_status ln_tpl_sort(ln_tpl_run *run, ln_tpl_value *items, ln_tpl_value *keys, size_t n,
-                      bool reverse) {
+ln_status ln_jinja_sort(ln_jinja_run *run, ln_jinja_value *items, ln_jinja_value *keys, size_t n,
+                        bool reverse) {
     sorted *from, *to;
-    LN_TRY(ln_tpl_alloc(run, n, sizeof *from, &from));
-    LN_TRY(ln_tpl_alloc(run, n, sizeof *to, &to));
+    LN_TRY(ln_jinja_alloc(run, n, sizeof *from, &from));
+    LN_TRY(ln_jinja_alloc(run, n, sizeof *to, &to));
     for (size_t i = 0; i < n; i++)
         from[i] = (sorted){.item = items[i], .key = keys[i]};
     for (size_t width = 1; width < n; width *= 2) {
@@ -83,143 +84,144 @@ ln_status ln_tpl_sort(ln_tpl_run *run, ln_tpl_value *items, ln_tpl_value *keys, 
 }
 
 FILTER(filter_sort) {
-    ln_tpl_value *keys;
-    bool reverse = ln_tpl_arg_truthy(args, 0), fold = !ln_tpl_arg_truthy(args, 1);
-    LN_TRY(ln_tpl_to_list(run, self, out));
+    ln_jinja_value *keys;
+    bool reverse = ln_jinja_arg_truthy(args, 0), fold = !ln_jinja_arg_truthy(args, 1);
+    LN_TRY(ln_jinja_to_list(run, self, out));
     size_t n = out->as.list->n_items;
-    LN_TRY(ln_tpl_alloc(run, n, sizeof *keys, &keys));
+    LN_TRY(ln_jinja_alloc(run, n, sizeof *keys, &keys));
     for (size_t i = 0; i < n; i++)
-        LN_TRY(keys_of(run, out->as.list->items[i], ln_tpl_arg(args, 2), fold, &keys[i]));
-    return ln_tpl_sort(run, out->as.list->items, keys, n, reverse);
+        LN_TRY(keys_of(run, out->as.list->items[i], ln_jinja_arg(args, 2), fold, &keys[i]));
+    return ln_jinja_sort(run, out->as.list->items, keys, n, reverse);
 }
 
 FILTER(filter_dictsort) {
-    ln_tpl_value by = ln_tpl_arg(args, 1), *keys;
-    bool by_value = ln_tpl_is_string(by, "value"), fold = !ln_tpl_arg_truthy(args, 0);
-    if (!by_value && by.kind != LN_TPL_MISSING && !ln_tpl_is_string(by, "key"))
-        return ln_tpl_raise(run, "FilterArgumentError",
-                            "You can only sort by either \"key\" or \"value\"");
-    if (self.kind == LN_TPL_UNDEFINED)
-        return ln_tpl_raise_undefined(run, self);
-    if (self.kind != LN_TPL_DICT)
-        return ln_tpl_raise(run, "AttributeError", "'%s' object has no attribute 'items'",
-                            ln_tpl_type_name(self));
-    ln_tpl_view view = {.dict = self.as.dict, .kind = LN_TPL_VIEW_ITEMS};
-    LN_TRY(ln_tpl_to_list(run, (ln_tpl_value){.kind = LN_TPL_VIEW, .as.view = &view}, out));
+    ln_jinja_value by = ln_jinja_arg(args, 1), *keys;
+    bool by_value = ln_jinja_is_string(by, "value"), fold = !ln_jinja_arg_truthy(args, 0);
+    if (!by_value && by.kind != LN_JINJA_MISSING && !ln_jinja_is_string(by, "key"))
+        return ln_jinja_raise(run, "FilterArgumentError",
+                              "You can only sort by either \"key\" or \"value\"");
+    if (self.kind == LN_JINJA_UNDEFINED)
+        return ln_jinja_raise_undefined(run, self);
+    if (self.kind != LN_JINJA_DICT)
+        return ln_jinja_raise(run, "AttributeError", "'%s' object has no attribute 'items'",
+                              ln_jinja_type_name(self));
+    ln_jinja_view view = {.dict = self.as.dict, .kind = LN_JINJA_VIEW_ITEMS};
+    LN_TRY(ln_jinja_to_list(run, (ln_jinja_value){.kind = LN_JINJA_VIEW, .as.view = &view}, out));
     size_t n = out->as.list->n_items;
-    LN_TRY(ln_tpl_alloc(run, n, sizeof *keys, &keys));
+    LN_TRY(ln_jinja_alloc(run, n, sizeof *keys, &keys));
     for (size_t i = 0; i < n; i++) {
         keys[i] = out->as.list->items[i].as.list->items[by_value];
         LN_TRY(fold_case(run, fold, &keys[i]));
     }
-    return ln_tpl_sort(run, out->as.list->items, keys, n, ln_tpl_arg_truthy(args, 2));
+    return ln_jinja_sort(run, out->as.list->items, keys, n, ln_jinja_arg_truthy(args, 2));
 }
 
 FILTER(filter_groupby) {
-    ln_tpl_value list, path = ln_tpl_arg(args, 0), fallback = ln_tpl_arg(args, 1), *keys;
-    bool fold = !ln_tpl_arg_truthy(args, 2);
-    LN_TRY(ln_tpl_to_list(run, self, &list));
+    ln_jinja_value list, path = ln_jinja_arg(args, 0), fallback = ln_jinja_arg(args, 1), *keys;
+    bool fold = !ln_jinja_arg_truthy(args, 2);
+    LN_TRY(ln_jinja_to_list(run, self, &list));
     size_t n = list.as.list->n_items;
-    ln_tpl_value *items = list.as.list->items;
-    LN_TRY(ln_tpl_alloc(run, n, sizeof *keys, &keys));
+    ln_jinja_value *items = list.as.list->items;
+    LN_TRY(ln_jinja_alloc(run, n, sizeof *keys, &keys));
     for (size_t i = 0; i < n; i++)
         LN_TRY(key_of(run, items[i], path, fallback, fold, &keys[i]));
-    LN_TRY(ln_tpl_sort(run, items, keys, n, false));
-    LN_TRY(ln_tpl_list_new(run, LN_TPL_LIST, 0, out));
+    LN_TRY(ln_jinja_sort(run, items, keys, n, false));
+    LN_TRY(ln_jinja_list_new(run, LN_JINJA_LIST, 0, out));
     for (size_t begin = 0; begin < n;) {
-        ln_tpl_value key, group, pair;
-        LN_TRY(ln_tpl_list_new(run, LN_TPL_LIST, 0, &group));
+        ln_jinja_value key, group, pair;
+        LN_TRY(ln_jinja_list_new(run, LN_JINJA_LIST, 0, &group));
         size_t end = begin;
         for (bool equal = true; end < n; end++) {
-            LN_TRY(ln_tpl_equal(run, keys[begin], keys[end], &equal));
+            LN_TRY(ln_jinja_equal(run, keys[begin], keys[end], &equal));
             if (!equal)
                 break;
-            LN_TRY(ln_tpl_list_push(run, group, items[end]));
+            LN_TRY(ln_jinja_list_push(run, group, items[end]));
         }
         if (end == begin) { /* a key that does not equal itself */
-            LN_TRY(ln_tpl_list_push(run, group, items[end]));
+            LN_TRY(ln_jinja_list_push(run, group, items[end]));
             end++;
         }
         LN_TRY(key_of(run, items[begin], path, fallback, false, &key));
-        LN_TRY(ln_tpl_pair_new(run, key, group, &pair));
+        LN_TRY(ln_jinja_pair_new(run, key, group, &pair));
         pair.as.list->grouped = true;
-        LN_TRY(ln_tpl_list_push(run, *out, pair));
+        LN_TRY(ln_jinja_list_push(run, *out, pair));
         begin = end;
     }
     return LINNET_OK;
 }
 
-static ln_status pick(ln_tpl_run *run, ln_tpl_value self, const ln_tpl_args *args,
-                      ln_tpl_order order, ln_tpl_value *out) {
-    ln_tpl_iter iter;
-    ln_tpl_value none = {.kind = LN_TPL_MISSING}, best = none, item, key;
-    bool fold = !ln_tpl_arg_truthy(args, 0), done;
-    LN_TRY(ln_tpl_iter_init(run, &iter, self));
+static ln_status pick(ln_jinja_run *run, ln_jinja_value self, const ln_jinja_args *args,
+                      ln_jinja_order order, ln_jinja_value *out) {
+    ln_jinja_iter iter;
+    ln_jinja_value none = {.kind = LN_JINJA_MISSING}, best = none, item, key;
+    bool fold = !ln_jinja_arg_truthy(args, 0), done;
+    LN_TRY(ln_jinja_iter_init(run, &iter, self));
     for (;;) {
-        LN_TRY(ln_tpl_iter_next(run, &iter, &item, &done));
+        LN_TRY(ln_jinja_iter_next(run, &iter, &item, &done));
         if (done)
             break;
-        LN_TRY(key_of(run, item, ln_tpl_arg(args, 1), none, fold, &key));
-        bool better = best.kind == LN_TPL_MISSING;
+        LN_TRY(key_of(run, item, ln_jinja_arg(args, 1), none, fold, &key));
+        bool better = best.kind == LN_JINJA_MISSING;
         if (!better)
-            LN_TRY(ln_tpl_compare(run, order, key, best, &better));
+            LN_TRY(ln_jinja_compare(run, order, key, best, &better));
         if (better) {
             best = key;
             *out = item;
         }
     }
-    if (best.kind == LN_TPL_MISSING)
-        return ln_tpl_undefined_hint(run, "No aggregated item, sequence was empty.", out);
+    if (best.kind == LN_JINJA_MISSING)
+        return ln_jinja_undefined_hint(run, "No aggregated item, sequence was empty.", out);
     return LINNET_OK;
 }
 
 FILTER(filter_min) {
-    return pick(run, self, args, LN_TPL_LT, out);
+    return pick(run, self, args, LN_JINJA_LT, out);
 }
 FILTER(filter_max) {
-    return pick(run, self, args, LN_TPL_GT, out);
+    return pick(run, self, args, LN_JINJA_GT, out);
 }
 
 /* ---- whole sequences -------------------------------------------------------------------- */
 
 FILTER(filter_list) {
     (void)args;
-    return ln_tpl_to_list(run, self, out);
+    return ln_jinja_to_list(run, self, out);
 }
 
 FILTER(filter_first) {
     (void)args;
-    ln_tpl_iter iter;
+    ln_jinja_iter iter;
     bool done;
-    LN_TRY(ln_tpl_iter_init(run, &iter, self));
-    LN_TRY(ln_tpl_iter_next(run, &iter, out, &done));
-    return done ? ln_tpl_undefined_hint(run, "No first item, sequence was empty.", out) : LINNET_OK;
+    LN_TRY(ln_jinja_iter_init(run, &iter, self));
+    LN_TRY(ln_jinja_iter_next(run, &iter, out, &done));
+    return done ? ln_jinja_undefined_hint(run, "No first item, sequence was empty.", out)
+                : LINNET_OK;
 }
 
 FILTER(filter_last) {
     (void)args;
-    ln_tpl_value list;
-    if (self.kind == LN_TPL_GENERATOR || !ln_tpl_has_length(self) || self.kind == LN_TPL_LOOP)
-        return ln_tpl_raise(run, "TypeError", "'%s' object is not reversible",
-                            ln_tpl_type_name(self));
+    ln_jinja_value list;
+    if (self.kind == LN_JINJA_GENERATOR || !ln_jinja_has_length(self) || self.kind == LN_JINJA_LOOP)
+        return ln_jinja_raise(run, "TypeError", "'%s' object is not reversible",
+                              ln_jinja_type_name(self));
     int64_t length;
-    LN_TRY(ln_tpl_length(run, self, &length));
+    LN_TRY(ln_jinja_length(run, self, &length));
     if (length == 0)
-        return ln_tpl_undefined_hint(run, "No last item, sequence was empty.", out);
-    if (self.kind != LN_TPL_DICT && self.kind != LN_TPL_VIEW)
-        return ln_tpl_get_item(run, self, ln_tpl_int(-1), out);
-    LN_TRY(ln_tpl_to_list(run, self, &list));
+        return ln_jinja_undefined_hint(run, "No last item, sequence was empty.", out);
+    if (self.kind != LN_JINJA_DICT && self.kind != LN_JINJA_VIEW)
+        return ln_jinja_get_item(run, self, ln_jinja_int(-1), out);
+    LN_TRY(ln_jinja_to_list(run, self, &list));
     *out = list.as.list->items[length - 1];
     return LINNET_OK;
 }
 
 typedef struct reversing {
-    const ln_tpl_list *list;
+    const ln_jinja_list *list;
     size_t left;
 } reversing;
 
-static ln_status next_reversed(ln_tpl_run *run, ln_tpl_generator *generator, ln_tpl_value *out,
-                               bool *done) {
+static ln_status next_reversed(ln_jinja_run *run, ln_jinja_generator *generator,
+                               ln_jinja_value *out, bool *done) {
     (void)run;
     reversing *state = generator->state;
     *done = state->left == 0;
@@ -230,59 +232,61 @@ static ln_status next_reversed(ln_tpl_run *run, ln_tpl_generator *generator, ln_
 
 FILTER(filter_reverse) {
     (void)args;
-    if (self.kind == LN_TPL_STRING) {
-        ln_tpl_value bounds[3] = {ln_tpl_none(), ln_tpl_none(), ln_tpl_int(-1)};
-        return ln_tpl_get_slice(run, self, bounds, out);
+    if (self.kind == LN_JINJA_STRING) {
+        ln_jinja_value bounds[3] = {ln_jinja_none(), ln_jinja_none(), ln_jinja_int(-1)};
+        return ln_jinja_get_slice(run, self, bounds, out);
     }
-    if (!ln_tpl_has_length(self) && self.kind != LN_TPL_GENERATOR)
-        return ln_tpl_raise(run, "FilterArgumentError", "argument must be iterable");
-    ln_tpl_value list;
-    LN_TRY(ln_tpl_to_list(run, self, &list));
-    if (self.kind == LN_TPL_GENERATOR) {
-        ln_tpl_value bounds[3] = {ln_tpl_none(), ln_tpl_none(), ln_tpl_int(-1)};
-        return ln_tpl_get_slice(run, list, bounds, out);
+    if (!ln_jinja_has_length(self) && self.kind != LN_JINJA_GENERATOR)
+        return ln_jinja_raise(run, "FilterArgumentError", "argument must be iterable");
+    ln_jinja_value list;
+    LN_TRY(ln_jinja_to_list(run, self, &list));
+    if (self.kind == LN_JINJA_GENERATOR) {
+        ln_jinja_value bounds[3] = {ln_jinja_none(), ln_jinja_none(), ln_jinja_int(-1)};
+        return ln_jinja_get_slice(run, list, bounds, out);
     }
     reversing *state;
-    LN_TRY(ln_tpl_alloc(run, 1, sizeof *state, &state));
+    LN_TRY(ln_jinja_alloc(run, 1, sizeof *state, &state));
     *state = (reversing){.list = list.as.list, .left = list.as.list->n_items};
-    return ln_tpl_generator_new(run, next_reversed, state,
-                                self.kind == LN_TPL_LIST    ? "list_reverseiterator"
-                                : self.kind == LN_TPL_RANGE ? "range_iterator"
-                                : self.kind == LN_TPL_DICT  ? "dict_reversekeyiterator"
-                                                            : "reversed",
-                                out);
+    return ln_jinja_generator_new(run, next_reversed, state,
+                                  self.kind == LN_JINJA_LIST    ? "list_reverseiterator"
+                                  : self.kind == LN_JINJA_RANGE ? "range_iterator"
+                                  : self.kind == LN_JINJA_DICT  ? "dict_reversekeyiterator"
+                                                                : "reversed",
+                                  out);
 }
 
 FILTER(filter_join) {
-    ln_tpl_value empty, items = self;
-    ln_tpl_string *separator;
-    LN_TRY(ln_tpl_string_c(run, "", &empty));
-    LN_TRY(ln_tpl_str(run, ln_tpl_has_arg(args, 0) ? ln_tpl_arg(args, 0) : empty, &separator));
-    ln_tpl_value path = ln_tpl_arg(args, 1);
-    if (path.kind != LN_TPL_MISSING && path.kind != LN_TPL_NONE) {
-        LN_TRY(ln_tpl_to_list(run, self, &items));
+    ln_jinja_value empty, items = self;
+    ln_jinja_string *separator;
+    LN_TRY(ln_jinja_string_c(run, "", &empty));
+    LN_TRY(
+        ln_jinja_str(run, ln_jinja_has_arg(args, 0) ? ln_jinja_arg(args, 0) : empty, &separator));
+    ln_jinja_value path = ln_jinja_arg(args, 1);
+    if (path.kind != LN_JINJA_MISSING && path.kind != LN_JINJA_NONE) {
+        LN_TRY(ln_jinja_to_list(run, self, &items));
         for (size_t i = 0; i < items.as.list->n_items; i++)
-            LN_TRY(ln_tpl_get_path(run, items.as.list->items[i], path, ln_tpl_none(),
-                                   &items.as.list->items[i]));
+            LN_TRY(ln_jinja_get_path(run, items.as.list->items[i], path, ln_jinja_none(),
+                                     &items.as.list->items[i]));
     }
-    return ln_tpl_join(run, separator, items, true, out);
+    return ln_jinja_join(run, separator, items, true, out);
 }
 
 FILTER(filter_sum) {
-    ln_tpl_iter iter;
-    ln_tpl_value path = ln_tpl_arg(args, 0);
-    *out = ln_tpl_has_arg(args, 1) ? ln_tpl_arg(args, 1) : ln_tpl_int(0);
-    if (out->kind == LN_TPL_STRING)
-        return ln_tpl_raise(run, "TypeError", "sum() can't sum strings [use ''.join(seq) instead]");
-    LN_TRY(ln_tpl_iter_init(run, &iter, self));
+    ln_jinja_iter iter;
+    ln_jinja_value path = ln_jinja_arg(args, 0);
+    *out = ln_jinja_has_arg(args, 1) ? ln_jinja_arg(args, 1) : ln_jinja_int(0);
+    if (out->kind == LN_JINJA_STRING)
+        return ln_jinja_raise(run, "TypeError",
+                              "sum() can't sum strings [use ''.join(seq) instead]");
+    LN_TRY(ln_jinja_iter_init(run, &iter, self));
     for (;;) {
-        ln_tpl_value item;
+        ln_jinja_value item;
         bool done;
-        LN_TRY(ln_tpl_iter_next(run, &iter, &item, &done));
+        LN_TRY(ln_jinja_iter_next(run, &iter, &item, &done));
         if (done)
             return LINNET_OK;
-        LN_TRY(ln_tpl_get_path(run, item, path, ln_tpl_none(), &item));
-        LN_TRY(ln_tpl_binary(run, LN_TPL_ADD, *out, item, out));
+        LN_TRY(ln_jinja_get_path(run, item, path, ln_jinja_none(), &item));
+        LN_TRY(ln_jinja_binary(run, LN_JINJA_ADD, *out, item, out));
     }
 }
 
@@ -290,78 +294,78 @@ FILTER(filter_sum) {
 
 /* What the generators below keep: the call, and how far they are. */
 typedef struct lazy {
-    ln_tpl_value source;
-    ln_tpl_args args; /* map, select: as written, in the arena */
-    ln_tpl_iter iter;
+    ln_jinja_value source;
+    ln_jinja_args args; /* map, select: as written, in the arena */
+    ln_jinja_iter iter;
     bool started;
-    bool by_attribute, negated;        /* select and its kin */
-    const ln_tpl_builtin *builtin;     /* a filter or test; NULL: an attribute, or truth */
-    ln_tpl_value path, fallback, seen; /* map(attribute=...), unique */
+    bool by_attribute, negated;          /* select and its kin */
+    const ln_jinja_builtin *builtin;     /* a filter or test; NULL: an attribute, or truth */
+    ln_jinja_value path, fallback, seen; /* map(attribute=...), unique */
     bool fold;
     int64_t count, position, length; /* batch, slice */
 } lazy;
 
-static ln_status new_lazy(ln_tpl_run *run, ln_tpl_value source, ln_tpl_next_fn next, lazy **state,
-                          ln_tpl_value *out) {
-    LN_TRY(ln_tpl_alloc(run, 1, sizeof **state, state));
+static ln_status new_lazy(ln_jinja_run *run, ln_jinja_value source, ln_jinja_next_fn next,
+                          lazy **state, ln_jinja_value *out) {
+    LN_TRY(ln_jinja_alloc(run, 1, sizeof **state, state));
     (*state)->source = source;
-    return ln_tpl_generator_new(run, next, *state, "generator", out);
+    return ln_jinja_generator_new(run, next, *state, "generator", out);
 }
 
 /* The builtin named by the argument `index`; the arguments behind it become the call's. */
-static ln_status take_builtin(ln_tpl_run *run, lazy *state, size_t index, bool is_filter) {
-    ln_tpl_value name = state->args.positional[index];
-    if (name.kind == LN_TPL_STRING)
+static ln_status take_builtin(ln_jinja_run *run, lazy *state, size_t index, bool is_filter) {
+    ln_jinja_value name = state->args.positional[index];
+    if (name.kind == LN_JINJA_STRING)
         state->builtin =
-            is_filter ? ln_tpl_find_filter(name.as.string) : ln_tpl_find_test(name.as.string);
+            is_filter ? ln_jinja_find_filter(name.as.string) : ln_jinja_find_test(name.as.string);
     if (state->builtin == NULL)
-        return ln_tpl_raise(run, "TemplateRuntimeError", "No %s named %s.",
-                            is_filter ? "filter" : "test", ln_tpl_quote(run, name));
+        return ln_jinja_raise(run, "TemplateRuntimeError", "No %s named %s.",
+                              is_filter ? "filter" : "test", ln_jinja_quote(run, name));
     state->args.positional += index + 1;
     state->args.n_positional -= index + 1;
     return LINNET_OK;
 }
 
-static ln_status start_map(ln_tpl_run *run, lazy *state) {
+static ln_status start_map(ln_jinja_run *run, lazy *state) {
     if (state->args.n_positional > 0)
         return take_builtin(run, state, 0, true);
     bool has_path = false;
     for (size_t i = 0; i < state->args.n_named; i++)
-        has_path = has_path || ln_tpl_string_is(state->args.named[i].name, "attribute");
+        has_path = has_path || ln_jinja_string_is(state->args.named[i].name, "attribute");
     if (!has_path)
-        return ln_tpl_raise(run, "FilterArgumentError", "map requires a filter argument");
+        return ln_jinja_raise(run, "FilterArgumentError", "map requires a filter argument");
     for (size_t i = 0; i < state->args.n_named; i++) {
-        const ln_tpl_named *named = &state->args.named[i];
-        if (ln_tpl_string_is(named->name, "attribute"))
+        const ln_jinja_named *named = &state->args.named[i];
+        if (ln_jinja_string_is(named->name, "attribute"))
             state->path = named->value;
-        else if (ln_tpl_string_is(named->name, "default"))
+        else if (ln_jinja_string_is(named->name, "default"))
             state->fallback = named->value;
         else
-            return ln_tpl_raise(run, "FilterArgumentError", "Unexpected keyword argument '%.*s'",
-                                (int)(named->name->n_bytes < 100 ? named->name->n_bytes : 100),
-                                ln_tpl_bytes(named->name));
+            return ln_jinja_raise(run, "FilterArgumentError", "Unexpected keyword argument '%.*s'",
+                                  (int)(named->name->n_bytes < 100 ? named->name->n_bytes : 100),
+                                  ln_jinja_bytes(named->name));
     }
     return LINNET_OK;
 }
 
-static ln_status next_mapped(ln_tpl_run *run, ln_tpl_generator *generator, ln_tpl_value *out,
+static ln_status next_mapped(ln_jinja_run *run, ln_jinja_generator *generator, ln_jinja_value *out,
                              bool *done) {
     lazy *state = generator->state;
-    ln_tpl_value item;
+    ln_jinja_value item;
     if (!state->started) {
-        *done = !ln_tpl_truthy(state->source);
+        *done = !ln_jinja_truthy(state->source);
         if (*done)
             return LINNET_OK;
         LN_TRY(start_map(run, state));
-        LN_TRY(ln_tpl_iter_init(run, &state->iter, state->source));
+        LN_TRY(ln_jinja_iter_init(run, &state->iter, state->source));
         state->started = true;
     }
-    LN_TRY(ln_tpl_iter_next(run, &state->iter, &item, done));
+    LN_TRY(ln_jinja_iter_next(run, &state->iter, &item, done));
     if (*done)
         return LINNET_OK;
     if (state->builtin != NULL)
-        return ln_tpl_invoke(run, state->builtin, item, &state->args, out);
-    return ln_tpl_get_path(run, item, state->path, state->fallback, out);
+        return ln_jinja_invoke(run, state->builtin, item, &state->args, out);
+    return ln_jinja_get_path(run, item, state->path, state->fallback, out);
 }
 
 FILTER(filter_map) {
@@ -371,44 +375,45 @@ FILTER(filter_map) {
     return LINNET_OK;
 }
 
-static ln_status start_select(ln_tpl_run *run, lazy *state) {
+static ln_status start_select(ln_jinja_run *run, lazy *state) {
     size_t n = state->args.n_positional, name = state->by_attribute;
     if (state->by_attribute) {
         if (n == 0)
-            return ln_tpl_raise(run, "FilterArgumentError", "Missing parameter for attribute name");
+            return ln_jinja_raise(run, "FilterArgumentError",
+                                  "Missing parameter for attribute name");
         state->path = state->args.positional[0];
     }
     return n > name ? take_builtin(run, state, name, false) : LINNET_OK;
 }
 
-static ln_status next_selected(ln_tpl_run *run, ln_tpl_generator *generator, ln_tpl_value *out,
-                               bool *done) {
+static ln_status next_selected(ln_jinja_run *run, ln_jinja_generator *generator,
+                               ln_jinja_value *out, bool *done) {
     lazy *state = generator->state;
     if (!state->started) {
-        *done = !ln_tpl_truthy(state->source);
+        *done = !ln_jinja_truthy(state->source);
         if (*done)
             return LINNET_OK;
         LN_TRY(start_select(run, state));
-        LN_TRY(ln_tpl_iter_init(run, &state->iter, state->source));
+        LN_TRY(ln_jinja_iter_init(run, &state->iter, state->source));
         state->started = true;
     }
     for (;;) {
-        ln_tpl_value item, value;
-        LN_TRY(ln_tpl_iter_next(run, &state->iter, &item, done));
+        ln_jinja_value item, value;
+        LN_TRY(ln_jinja_iter_next(run, &state->iter, &item, done));
         if (*done)
             return LINNET_OK;
-        LN_TRY(ln_tpl_get_path(run, item, state->path, state->fallback, &value));
+        LN_TRY(ln_jinja_get_path(run, item, state->path, state->fallback, &value));
         if (state->builtin != NULL)
-            LN_TRY(ln_tpl_invoke(run, state->builtin, value, &state->args, &value));
-        if (ln_tpl_truthy(value) != state->negated) {
+            LN_TRY(ln_jinja_invoke(run, state->builtin, value, &state->args, &value));
+        if (ln_jinja_truthy(value) != state->negated) {
             *out = item;
             return LINNET_OK;
         }
     }
 }
 
-static ln_status select_items(ln_tpl_run *run, ln_tpl_value self, const ln_tpl_args *args,
-                              bool by_attribute, bool negated, ln_tpl_value *out) {
+static ln_status select_items(ln_jinja_run *run, ln_jinja_value self, const ln_jinja_args *args,
+                              bool by_attribute, bool negated, ln_jinja_value *out) {
     lazy *state;
     LN_TRY(new_lazy(run, self, next_selected, &state, out));
     state->args = *args;
@@ -430,45 +435,45 @@ FILTER(filter_rejectattr) {
     return select_items(run, self, args, true, true, out);
 }
 
-static ln_status next_unique(ln_tpl_run *run, ln_tpl_generator *generator, ln_tpl_value *out,
+static ln_status next_unique(ln_jinja_run *run, ln_jinja_generator *generator, ln_jinja_value *out,
                              bool *done) {
     lazy *state = generator->state;
     for (;;) {
-        ln_tpl_value key, *found;
-        LN_TRY(ln_tpl_iter_next(run, &state->iter, out, done));
+        ln_jinja_value key, *found;
+        LN_TRY(ln_jinja_iter_next(run, &state->iter, out, done));
         if (*done)
             return LINNET_OK;
         LN_TRY(key_of(run, *out, state->path, state->fallback, state->fold, &key));
-        LN_TRY(ln_tpl_dict_get(run, state->seen.as.dict, key, &found));
+        LN_TRY(ln_jinja_dict_get(run, state->seen.as.dict, key, &found));
         if (found == NULL)
-            return ln_tpl_dict_set(run, state->seen.as.dict, key, ln_tpl_none());
+            return ln_jinja_dict_set(run, state->seen.as.dict, key, ln_jinja_none());
     }
 }
 
 FILTER(filter_unique) {
     lazy *state;
     LN_TRY(new_lazy(run, self, next_unique, &state, out));
-    state->fold = !ln_tpl_arg_truthy(args, 0);
-    state->path = ln_tpl_arg(args, 1);
-    LN_TRY(ln_tpl_dict_new(run, &state->seen));
-    return ln_tpl_iter_init(run, &state->iter, self);
+    state->fold = !ln_jinja_arg_truthy(args, 0);
+    state->path = ln_jinja_arg(args, 1);
+    LN_TRY(ln_jinja_dict_new(run, &state->seen));
+    return ln_jinja_iter_init(run, &state->iter, self);
 }
 
-static ln_status next_item(ln_tpl_run *run, ln_tpl_generator *generator, ln_tpl_value *out,
+static ln_status next_item(ln_jinja_run *run, ln_jinja_generator *generator, ln_jinja_value *out,
                            bool *done) {
     lazy *state = generator->state;
-    if (state->source.kind == LN_TPL_UNDEFINED) {
+    if (state->source.kind == LN_JINJA_UNDEFINED) {
         *done = true;
         return LINNET_OK;
     }
-    if (state->source.kind != LN_TPL_DICT)
-        return ln_tpl_raise(run, "TypeError", "Can only get item pairs from a mapping.");
-    const ln_tpl_dict *dict = state->source.as.dict;
+    if (state->source.kind != LN_JINJA_DICT)
+        return ln_jinja_raise(run, "TypeError", "Can only get item pairs from a mapping.");
+    const ln_jinja_dict *dict = state->source.as.dict;
     *done = (size_t)state->position >= dict->n_pairs;
     if (*done)
         return LINNET_OK;
-    const ln_tpl_pair *pair = &dict->pairs[state->position++];
-    return ln_tpl_pair_new(run, pair->key, pair->item, out);
+    const ln_jinja_pair *pair = &dict->pairs[state->position++];
+    return ln_jinja_pair_new(run, pair->key, pair->item, out);
 }
 
 FILTER(filter_items) {
@@ -477,43 +482,43 @@ FILTER(filter_items) {
     return new_lazy(run, self, next_item, &state, out);
 }
 
-static ln_status next_batch(ln_tpl_run *run, ln_tpl_generator *generator, ln_tpl_value *out,
+static ln_status next_batch(ln_jinja_run *run, ln_jinja_generator *generator, ln_jinja_value *out,
                             bool *done) {
     lazy *state = generator->state;
-    LN_TRY(ln_tpl_list_new(run, LN_TPL_LIST, 0, out));
+    LN_TRY(ln_jinja_list_new(run, LN_JINJA_LIST, 0, out));
     for (int64_t n = 0; n < state->count; n++) {
-        ln_tpl_value item;
-        LN_TRY(ln_tpl_iter_next(run, &state->iter, &item, done));
+        ln_jinja_value item;
+        LN_TRY(ln_jinja_iter_next(run, &state->iter, &item, done));
         if (*done) {
             *done = n == 0;
-            while (n > 0 && state->fallback.kind != LN_TPL_NONE && n++ < state->count)
-                LN_TRY(ln_tpl_list_push(run, *out, state->fallback));
+            while (n > 0 && state->fallback.kind != LN_JINJA_NONE && n++ < state->count)
+                LN_TRY(ln_jinja_list_push(run, *out, state->fallback));
             return LINNET_OK;
         }
-        LN_TRY(ln_tpl_list_push(run, *out, item));
+        LN_TRY(ln_jinja_list_push(run, *out, item));
     }
     return LINNET_OK;
 }
 
 /* The second argument of batch and slice, None when missing. */
-static ln_tpl_value fill_of(const ln_tpl_args *args) {
-    return ln_tpl_has_arg(args, 1) ? ln_tpl_arg(args, 1) : ln_tpl_none();
+static ln_jinja_value fill_of(const ln_jinja_args *args) {
+    return ln_jinja_has_arg(args, 1) ? ln_jinja_arg(args, 1) : ln_jinja_none();
 }
 
 FILTER(filter_batch) {
     lazy *state;
     LN_TRY(new_lazy(run, self, next_batch, &state, out));
-    LN_TRY(ln_tpl_arg_int(run, args, 0, 0, &state->count));
+    LN_TRY(ln_jinja_arg_int(run, args, 0, 0, &state->count));
     if (state->count <= 0)
-        return ln_tpl_raise(run, "ValueError", "batch wants a positive count");
+        return ln_jinja_raise(run, "ValueError", "batch wants a positive count");
     state->fallback = fill_of(args);
-    return ln_tpl_iter_init(run, &state->iter, self);
+    return ln_jinja_iter_init(run, &state->iter, self);
 }
 
-static ln_status next_slice(ln_tpl_run *run, ln_tpl_generator *generator, ln_tpl_value *out,
+static ln_status next_slice(ln_jinja_run *run, ln_jinja_generator *generator, ln_jinja_value *out,
                             bool *done) {
     lazy *state = generator->state;
-    const ln_tpl_list *list = state->source.as.list;
+    const ln_jinja_list *list = state->source.as.list;
     int64_t n = (int64_t)list->n_items, i = state->position++;
     *done = i >= state->count;
     if (*done)
@@ -521,25 +526,25 @@ static ln_status next_slice(ln_tpl_run *run, ln_tpl_generator *generator, ln_tpl
     int64_t each = n / state->count, longer = n % state->count;
     int64_t begin = i * each + (i < longer ? i : longer);
     int64_t end = begin + each + (i < longer);
-    LN_TRY(ln_tpl_list_new(run, LN_TPL_LIST, (size_t)(end - begin) + 1, out));
+    LN_TRY(ln_jinja_list_new(run, LN_JINJA_LIST, (size_t)(end - begin) + 1, out));
     for (int64_t k = begin; k < end; k++)
-        LN_TRY(ln_tpl_list_push(run, *out, list->items[k]));
-    if (state->fallback.kind != LN_TPL_NONE && i >= longer)
-        LN_TRY(ln_tpl_list_push(run, *out, state->fallback));
+        LN_TRY(ln_jinja_list_push(run, *out, list->items[k]));
+    if (state->fallback.kind != LN_JINJA_NONE && i >= longer)
+        LN_TRY(ln_jinja_list_push(run, *out, state->fallback));
     return LINNET_OK;
 }
 
 FILTER(filter_slice) {
     lazy *state;
     LN_TRY(new_lazy(run, self, next_slice, &state, out));
-    LN_TRY(ln_tpl_arg_int(run, args, 0, 0, &state->count));
+    LN_TRY(ln_jinja_arg_int(run, args, 0, 0, &state->count));
     if (state->count <= 0)
-        return ln_tpl_raise(run, "ZeroDivisionError", "integer division or modulo by zero");
+        return ln_jinja_raise(run, "ZeroDivisionError", "integer division or modulo by zero");
     state->fallback = fill_of(args);
-    return ln_tpl_to_list(run, self, &state->source);
+    return ln_jinja_to_list(run, self, &state->source);
 }
 
-static const ln_tpl_builtin filters[] = {
+static const ln_jinja_builtin filters[] = {
     {"list", filter_list, "", 0},
     {"first", filter_first, "", 0},
     {"last", filter_last, "", 0},
@@ -562,6 +567,6 @@ static const ln_tpl_builtin filters[] = {
     {"slice", filter_slice, "slices fill_with ", 1},
 };
 
-const ln_tpl_builtin *ln_tpl_find_list_filter(const ln_tpl_string *name) {
-    return ln_tpl_find(filters, sizeof filters / sizeof *filters, name);
+const ln_jinja_builtin *ln_jinja_find_list_filter(const ln_jinja_string *name) {
+    return ln_jinja_find(filters, sizeof filters / sizeof *filters, name);
 }

@@ -6,33 +6,35 @@
 #include "text/jinja/run.h"
 
 #define FILTER(name)                                                                               \
-    static ln_status name(ln_tpl_run *run, ln_tpl_value self, ln_tpl_args *args, ln_tpl_value *out)
+    static ln_status name(ln_jinja_run *run, ln_jinja_value self, ln_jinja_args *args,             \
+                          ln_jinja_value *out)
 
 FILTER(filter_abs) {
     (void)args;
-    if (self.kind == LN_TPL_FLOAT) {
-        *out = ln_tpl_float(fabs(self.as.real));
+    if (self.kind == LN_JINJA_FLOAT) {
+        *out = ln_jinja_float(fabs(self.as.real));
         return LINNET_OK;
     }
-    if (self.kind == LN_TPL_BOOL)
-        self = ln_tpl_int(self.as.boolean);
-    if (self.kind != LN_TPL_INT)
-        return ln_tpl_raise(run, "TypeError", "bad operand type for abs(): '%s'",
-                            ln_tpl_type_name(self));
+    if (self.kind == LN_JINJA_BOOL)
+        self = ln_jinja_int(self.as.boolean);
+    if (self.kind != LN_JINJA_INT)
+        return ln_jinja_raise(run, "TypeError", "bad operand type for abs(): '%s'",
+                              ln_jinja_type_name(self));
     *out = self;
-    return self.as.integer < 0 ? ln_tpl_negate(run, self, out) : LINNET_OK;
+    return self.as.integer < 0 ? ln_jinja_negate(run, self, out) : LINNET_OK;
 }
 
 /* int(real); *fallback is set where Python raises ValueError. */
-static ln_status truncate_float(ln_tpl_run *run, double real, bool *fallback, ln_tpl_value *out) {
+static ln_status truncate_float(ln_jinja_run *run, double real, bool *fallback,
+                                ln_jinja_value *out) {
     *fallback = isnan(real);
     if (*fallback)
         return LINNET_OK;
     if (isinf(real))
-        return ln_tpl_raise(run, "OverflowError", "cannot convert float infinity to integer");
+        return ln_jinja_raise(run, "OverflowError", "cannot convert float infinity to integer");
     if (!(fabs(real) < 0x1p63))
-        return ln_tpl_raise(run, "OverflowError", "an integer does not fit 64 bits");
-    *out = ln_tpl_int((int64_t)real);
+        return ln_jinja_raise(run, "OverflowError", "an integer does not fit 64 bits");
+    *out = ln_jinja_int((int64_t)real);
     return LINNET_OK;
 }
 
@@ -40,46 +42,46 @@ FILTER(filter_int) {
     int64_t base, integer;
     bool overflow, fallback = true;
     double real;
-    LN_TRY(ln_tpl_arg_int(run, args, 1, 10, &base));
+    LN_TRY(ln_jinja_arg_int(run, args, 1, 10, &base));
     switch (self.kind) {
-    case LN_TPL_UNDEFINED: return ln_tpl_raise_undefined(run, self);
-    case LN_TPL_BOOL: self = ln_tpl_int(self.as.boolean); __attribute__((fallthrough));
-    case LN_TPL_INT: *out = self; return LINNET_OK;
-    case LN_TPL_FLOAT: LN_TRY(truncate_float(run, self.as.real, &fallback, out)); break;
-    case LN_TPL_STRING:
+    case LN_JINJA_UNDEFINED: return ln_jinja_raise_undefined(run, self);
+    case LN_JINJA_BOOL: self = ln_jinja_int(self.as.boolean); __attribute__((fallthrough));
+    case LN_JINJA_INT: *out = self; return LINNET_OK;
+    case LN_JINJA_FLOAT: LN_TRY(truncate_float(run, self.as.real, &fallback, out)); break;
+    case LN_JINJA_STRING:
         if (base >= 0 && base <= 36 && base != 1 &&
-            ln_tpl_parse_int(self.as.string, (int)base, &integer, &overflow)) {
+            ln_jinja_parse_int(self.as.string, (int)base, &integer, &overflow)) {
             if (overflow)
-                return ln_tpl_raise(run, "OverflowError", "an integer does not fit 64 bits");
-            *out = ln_tpl_int(integer);
+                return ln_jinja_raise(run, "OverflowError", "an integer does not fit 64 bits");
+            *out = ln_jinja_int(integer);
             return LINNET_OK;
         }
-        if (ln_tpl_parse_float(self.as.string, &real) && isfinite(real))
+        if (ln_jinja_parse_float(self.as.string, &real) && isfinite(real))
             LN_TRY(truncate_float(run, real, &fallback, out));
         break;
     default: break;
     }
     if (fallback)
-        *out = ln_tpl_has_arg(args, 0) ? ln_tpl_arg(args, 0) : ln_tpl_int(0);
+        *out = ln_jinja_has_arg(args, 0) ? ln_jinja_arg(args, 0) : ln_jinja_int(0);
     return LINNET_OK;
 }
 
 FILTER(filter_float) {
     double real;
     switch (self.kind) {
-    case LN_TPL_UNDEFINED: return ln_tpl_raise_undefined(run, self);
-    case LN_TPL_BOOL: *out = ln_tpl_float(self.as.boolean); return LINNET_OK;
-    case LN_TPL_INT: *out = ln_tpl_float((double)self.as.integer); return LINNET_OK;
-    case LN_TPL_FLOAT: *out = self; return LINNET_OK;
-    case LN_TPL_STRING:
-        if (ln_tpl_parse_float(self.as.string, &real)) {
-            *out = ln_tpl_float(real);
+    case LN_JINJA_UNDEFINED: return ln_jinja_raise_undefined(run, self);
+    case LN_JINJA_BOOL: *out = ln_jinja_float(self.as.boolean); return LINNET_OK;
+    case LN_JINJA_INT: *out = ln_jinja_float((double)self.as.integer); return LINNET_OK;
+    case LN_JINJA_FLOAT: *out = self; return LINNET_OK;
+    case LN_JINJA_STRING:
+        if (ln_jinja_parse_float(self.as.string, &real)) {
+            *out = ln_jinja_float(real);
             return LINNET_OK;
         }
         break;
     default: break;
     }
-    *out = ln_tpl_has_arg(args, 0) ? ln_tpl_arg(args, 0) : ln_tpl_float(0);
+    *out = ln_jinja_has_arg(args, 0) ? ln_jinja_arg(args, 0) : ln_jinja_float(0);
     return LINNET_OK;
 }
 
@@ -98,12 +100,12 @@ static double round_digits(double value, int64_t digits) {
     return nearbyint(value / unit) * unit;
 }
 
-static ln_status round_int(ln_tpl_run *run, int64_t value, int64_t digits, ln_tpl_value *out) {
-    *out = ln_tpl_int(value);
+static ln_status round_int(ln_jinja_run *run, int64_t value, int64_t digits, ln_jinja_value *out) {
+    *out = ln_jinja_int(value);
     if (digits >= 0)
         return LINNET_OK;
     if (digits < -18) {
-        *out = ln_tpl_int(0);
+        *out = ln_jinja_int(0);
         return LINNET_OK;
     }
     int64_t unit = 1;
@@ -112,36 +114,36 @@ static ln_status round_int(ln_tpl_run *run, int64_t value, int64_t digits, ln_tp
     int64_t rest = value % unit;
     rest += rest < 0 ? unit : 0;
     bool up = rest > unit / 2 || (rest == unit / 2 && ((value - rest) / unit) % 2 != 0);
-    ln_tpl_value down = ln_tpl_int(value - rest);
+    ln_jinja_value down = ln_jinja_int(value - rest);
     *out = down;
-    return up ? ln_tpl_binary(run, LN_TPL_ADD, down, ln_tpl_int(unit), out) : LINNET_OK;
+    return up ? ln_jinja_binary(run, LN_JINJA_ADD, down, ln_jinja_int(unit), out) : LINNET_OK;
 }
 
 FILTER(filter_round) {
     int64_t digits;
-    ln_tpl_value method = ln_tpl_arg(args, 1);
-    bool common = method.kind == LN_TPL_MISSING || ln_tpl_is_string(method, "common");
-    bool ceils = ln_tpl_is_string(method, "ceil");
-    LN_TRY(ln_tpl_arg_int(run, args, 0, 0, &digits));
-    if (!common && !ceils && !ln_tpl_is_string(method, "floor"))
-        return ln_tpl_raise(run, "FilterArgumentError", "method must be common, ceil or floor");
-    if (self.kind == LN_TPL_BOOL)
-        self = ln_tpl_int(self.as.boolean);
-    if (self.kind != LN_TPL_INT && self.kind != LN_TPL_FLOAT)
-        return ln_tpl_raise(run, "TypeError", "type %s doesn't define __round__ method",
-                            ln_tpl_type_name(self));
-    if (common && self.kind == LN_TPL_INT)
+    ln_jinja_value method = ln_jinja_arg(args, 1);
+    bool common = method.kind == LN_JINJA_MISSING || ln_jinja_is_string(method, "common");
+    bool ceils = ln_jinja_is_string(method, "ceil");
+    LN_TRY(ln_jinja_arg_int(run, args, 0, 0, &digits));
+    if (!common && !ceils && !ln_jinja_is_string(method, "floor"))
+        return ln_jinja_raise(run, "FilterArgumentError", "method must be common, ceil or floor");
+    if (self.kind == LN_JINJA_BOOL)
+        self = ln_jinja_int(self.as.boolean);
+    if (self.kind != LN_JINJA_INT && self.kind != LN_JINJA_FLOAT)
+        return ln_jinja_raise(run, "TypeError", "type %s doesn't define __round__ method",
+                              ln_jinja_type_name(self));
+    if (common && self.kind == LN_JINJA_INT)
         return round_int(run, self.as.integer, digits, out);
-    double value = self.kind == LN_TPL_INT ? (double)self.as.integer : self.as.real;
+    double value = self.kind == LN_JINJA_INT ? (double)self.as.integer : self.as.real;
     if (common) {
-        *out = ln_tpl_float(round_digits(value, digits));
+        *out = ln_jinja_float(round_digits(value, digits));
         return LINNET_OK;
     }
     double scale = pow(10.0, (double)digits);
     double scaled = value * scale;
     if (!isfinite(scaled))
-        return ln_tpl_raise(run, "OverflowError", "cannot convert float infinity to integer");
-    *out = ln_tpl_float((ceils ? ceil(scaled) : floor(scaled)) / scale);
+        return ln_jinja_raise(run, "OverflowError", "cannot convert float infinity to integer");
+    *out = ln_jinja_float((ceils ? ceil(scaled) : floor(scaled)) / scale);
     return LINNET_OK;
 }
 
@@ -150,20 +152,20 @@ FILTER(filter_filesizeformat) {
         {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"},
         {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"},
     };
-    bool binary = ln_tpl_arg_truthy(args, 0);
+    bool binary = ln_jinja_arg_truthy(args, 0);
     double base = binary ? 1024 : 1000;
     char text[400];
-    ln_tpl_value value;
-    ln_tpl_value refused = ln_tpl_none();
-    ln_tpl_args fallback = {.positional = &refused, .n_positional = 1};
+    ln_jinja_value value;
+    ln_jinja_value refused = ln_jinja_none();
+    ln_jinja_args fallback = {.positional = &refused, .n_positional = 1};
     LN_TRY(filter_float(run, self, &fallback, &value));
-    if (value.kind != LN_TPL_FLOAT && self.kind == LN_TPL_STRING)
-        return ln_tpl_raise(run, "ValueError", "could not convert string to float: %s",
-                            ln_tpl_quote(run, self));
-    if (value.kind != LN_TPL_FLOAT)
-        return ln_tpl_raise(run, "TypeError",
-                            "float() argument must be a string or a real number, not '%s'",
-                            ln_tpl_type_name(self));
+    if (value.kind != LN_JINJA_FLOAT && self.kind == LN_JINJA_STRING)
+        return ln_jinja_raise(run, "ValueError", "could not convert string to float: %s",
+                              ln_jinja_quote(run, self));
+    if (value.kind != LN_JINJA_FLOAT)
+        return ln_jinja_raise(run, "TypeError",
+                              "float() argument must be a string or a real number, not '%s'",
+                              ln_jinja_type_name(self));
     double bytes = value.as.real;
     if (bytes == 1) {
         snprintf(text, sizeof text, "1 Byte");
@@ -176,10 +178,10 @@ FILTER(filter_filesizeformat) {
             unit *= base;
         snprintf(text, sizeof text, "%.1f %s", base * bytes / unit, units[binary][i]);
     }
-    return ln_tpl_string_c(run, text, out);
+    return ln_jinja_string_c(run, text, out);
 }
 
-static const ln_tpl_builtin filters[] = {
+static const ln_jinja_builtin filters[] = {
     {"int", filter_int, "default base ", 0},
     {"float", filter_float, "default ", 0},
     {"abs", filter_abs, "", 0},
@@ -187,6 +189,6 @@ static const ln_tpl_builtin filters[] = {
     {"filesizeformat", filter_filesizeformat, "binary ", 0},
 };
 
-const ln_tpl_builtin *ln_tpl_find_number_filter(const ln_tpl_string *name) {
-    return ln_tpl_find(filters, sizeof filters / sizeof *filters, name);
+const ln_jinja_builtin *ln_jinja_find_number_filter(const ln_jinja_string *name) {
+    return ln_jinja_find(filters, sizeof filters / sizeof *filters, name);
 }

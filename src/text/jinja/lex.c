@@ -13,7 +13,7 @@ typedef struct lexer {
     size_t n_bytes, at;
     uint32_t line;
     const char *name;
-    ln_tpl_token *tokens;
+    ln_jinja_token *tokens;
     size_t n_tokens, capacity;
     char *brackets; /* the closers that are expected, innermost last */
     size_t n_brackets, bracket_capacity;
@@ -47,7 +47,7 @@ static void count_lines(lexer *lex, size_t begin, size_t end) {
 static size_t skip_space(const lexer *lex, size_t at) {
     while (at < lex->n_bytes) {
         size_t n = lex->n_bytes - at;
-        if (!ln_tpl_is_space(ln_tpl_decode(lex->source + at, &n)))
+        if (!ln_jinja_is_space(ln_jinja_decode(lex->source + at, &n)))
             break;
         at += n;
     }
@@ -61,17 +61,17 @@ static size_t strip_space(const lexer *lex, size_t begin, size_t end) {
         while (at > begin && ((unsigned char)lex->source[at] & 0xc0) == 0x80)
             at--;
         size_t n = end - at;
-        if (!ln_tpl_is_space(ln_tpl_decode(lex->source + at, &n)))
+        if (!ln_jinja_is_space(ln_jinja_decode(lex->source + at, &n)))
             break;
         end = at;
     }
     return end;
 }
 
-static ln_status push(lexer *lex, ln_tpl_token token) {
+static ln_status push(lexer *lex, ln_jinja_token token) {
     if (lex->n_tokens == lex->capacity) {
         size_t capacity = lex->capacity == 0 ? 256 : lex->capacity * 2;
-        ln_tpl_token *tokens = realloc(lex->tokens, capacity * sizeof *tokens);
+        ln_jinja_token *tokens = realloc(lex->tokens, capacity * sizeof *tokens);
         if (tokens == NULL)
             return no_memory(lex);
         lex->tokens = tokens;
@@ -81,11 +81,11 @@ static ln_status push(lexer *lex, ln_tpl_token token) {
     return LINNET_OK;
 }
 
-static ln_status push_text(lexer *lex, ln_tpl_token_kind kind, size_t begin, size_t end) {
-    return push(lex, (ln_tpl_token){.kind = kind,
-                                    .line = lex->line,
-                                    .text = lex->source + begin,
-                                    .n_bytes = end - begin});
+static ln_status push_text(lexer *lex, ln_jinja_token_kind kind, size_t begin, size_t end) {
+    return push(lex, (ln_jinja_token){.kind = kind,
+                                      .line = lex->line,
+                                      .text = lex->source + begin,
+                                      .n_bytes = end - begin});
 }
 
 /* The text before a tag: a minus strips all whitespace, and lstrip_blocks strips what stands
@@ -102,7 +102,7 @@ static ln_status push_data(lexer *lex, size_t begin, size_t end, char sign, bool
             stop = line_begin;
     }
     if (stop > begin)
-        LN_TRY(push_text(lex, LN_TPL_TOKEN_DATA, begin, stop));
+        LN_TRY(push_text(lex, LN_JINJA_TOKEN_DATA, begin, stop));
     count_lines(lex, begin, end);
     return LINNET_OK;
 }
@@ -197,11 +197,11 @@ static ln_status lex_float(lexer *lex, size_t end) {
         if (lex->source[i] != '_' && n + 1 < sizeof text)
             text[n++] = lex->source[i];
     text[n] = '\0';
-    LN_TRY(push(lex, (ln_tpl_token){.kind = LN_TPL_TOKEN_FLOAT,
-                                    .line = lex->line,
-                                    .text = lex->source + lex->at,
-                                    .n_bytes = end - lex->at,
-                                    .real = strtod(text, NULL)}));
+    LN_TRY(push(lex, (ln_jinja_token){.kind = LN_JINJA_TOKEN_FLOAT,
+                                      .line = lex->line,
+                                      .text = lex->source + lex->at,
+                                      .n_bytes = end - lex->at,
+                                      .real = strtod(text, NULL)}));
     lex->at = end;
     return LINNET_OK;
 }
@@ -215,11 +215,11 @@ static ln_status lex_int(lexer *lex, size_t digits, size_t end, int base) {
             __builtin_add_overflow(value, digit_value(lex->source[i]), &value))
             return fail(lex, lex->line, "an integer does not fit 64 bits");
     }
-    LN_TRY(push(lex, (ln_tpl_token){.kind = LN_TPL_TOKEN_INT,
-                                    .line = lex->line,
-                                    .text = lex->source + lex->at,
-                                    .n_bytes = end - lex->at,
-                                    .integer = value}));
+    LN_TRY(push(lex, (ln_jinja_token){.kind = LN_JINJA_TOKEN_INT,
+                                      .line = lex->line,
+                                      .text = lex->source + lex->at,
+                                      .n_bytes = end - lex->at,
+                                      .integer = value}));
     lex->at = end;
     return LINNET_OK;
 }
@@ -271,7 +271,7 @@ static bool is_name_char(int32_t c) {
 static size_t skip_name(const lexer *lex, size_t at) {
     while (at < lex->n_bytes) {
         size_t n = lex->n_bytes - at;
-        if (!is_name_char(ln_tpl_decode(lex->source + at, &n)))
+        if (!is_name_char(ln_jinja_decode(lex->source + at, &n)))
             break;
         at += n;
     }
@@ -330,7 +330,7 @@ static ln_status lex_string(lexer *lex) {
         return fail(lex, lex->line, "a string has no end");
     size_t begin = lex->at + 1;
     if (!escapes) {
-        LN_TRY(push_text(lex, LN_TPL_TOKEN_STRING, begin, end));
+        LN_TRY(push_text(lex, LN_JINJA_TOKEN_STRING, begin, end));
     } else {
         ln_strbuf out;
         ln_strbuf_init(&out);
@@ -346,10 +346,10 @@ static ln_status lex_string(lexer *lex) {
         if (status == LINNET_OK && (out.failed || text == NULL))
             status = no_memory(lex);
         if (status == LINNET_OK)
-            status = push(lex, (ln_tpl_token){.kind = LN_TPL_TOKEN_STRING,
-                                              .line = lex->line,
-                                              .text = text,
-                                              .n_bytes = out.len});
+            status = push(lex, (ln_jinja_token){.kind = LN_JINJA_TOKEN_STRING,
+                                                .line = lex->line,
+                                                .text = text,
+                                                .n_bytes = out.len});
         ln_strbuf_free(&out);
         LN_TRY(status);
     }
@@ -386,7 +386,7 @@ static ln_status lex_operator(lexer *lex) {
     static const char *const pairs[] = {"**", "//", "==", "!=", ">=", "<="};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (looking_at(lex, lex->at, pairs[i])) {
-            LN_TRY(push_text(lex, LN_TPL_TOKEN_OPERATOR, lex->at, lex->at + 2));
+            LN_TRY(push_text(lex, LN_JINJA_TOKEN_OPERATOR, lex->at, lex->at + 2));
             lex->at += 2;
             return LINNET_OK;
         }
@@ -396,7 +396,7 @@ static ln_status lex_operator(lexer *lex) {
                        "%s, line %u: unexpected character (byte 0x%02x) in a tag", lex->name,
                        lex->line, (unsigned)(unsigned char)c);
     LN_TRY(balance(lex, c));
-    LN_TRY(push_text(lex, LN_TPL_TOKEN_OPERATOR, lex->at, lex->at + 1));
+    LN_TRY(push_text(lex, LN_JINJA_TOKEN_OPERATOR, lex->at, lex->at + 1));
     lex->at++;
     return LINNET_OK;
 }
@@ -410,8 +410,8 @@ static ln_status lex_tag(lexer *lex, bool is_print) {
         if (lex->n_brackets == 0)
             end = match_end(lex, at, is_print ? "}}" : "%}", !is_print, !is_print);
         if (end != 0) {
-            LN_TRY(push_text(lex, is_print ? LN_TPL_TOKEN_PRINT_END : LN_TPL_TOKEN_BLOCK_END, at,
-                             end));
+            LN_TRY(push_text(lex, is_print ? LN_JINJA_TOKEN_PRINT_END : LN_JINJA_TOKEN_BLOCK_END,
+                             at, end));
             count_lines(lex, at, end);
             lex->line_starting = lex->source[end - 1] == '\n';
             lex->at = end;
@@ -425,7 +425,7 @@ static ln_status lex_tag(lexer *lex, bool is_print) {
         } else if (is_digit(lex->source[at])) {
             LN_TRY(lex_number(lex));
         } else if (name > at) {
-            LN_TRY(push_text(lex, LN_TPL_TOKEN_NAME, at, name));
+            LN_TRY(push_text(lex, LN_JINJA_TOKEN_NAME, at, name));
             lex->at = name;
         } else if (lex->source[at] == '\'' || lex->source[at] == '"') {
             LN_TRY(lex_string(lex));
@@ -445,7 +445,7 @@ static ln_status lex_root(lexer *lex) {
                !looking_at(lex, open, "{{") && !looking_at(lex, open, "{#"))
             open++;
         if (open >= lex->n_bytes) {
-            LN_TRY(push_text(lex, LN_TPL_TOKEN_DATA, lex->at, lex->n_bytes));
+            LN_TRY(push_text(lex, LN_JINJA_TOKEN_DATA, lex->at, lex->n_bytes));
             count_lines(lex, lex->at, lex->n_bytes);
             lex->at = lex->n_bytes;
             break;
@@ -467,12 +467,13 @@ static ln_status lex_root(lexer *lex) {
         } else if (kind == '#') {
             LN_TRY(lex_comment(lex));
         } else {
-            LN_TRY(push_text(lex, kind == '{' ? LN_TPL_TOKEN_PRINT_BEGIN : LN_TPL_TOKEN_BLOCK_BEGIN,
+            LN_TRY(push_text(lex,
+                             kind == '{' ? LN_JINJA_TOKEN_PRINT_BEGIN : LN_JINJA_TOKEN_BLOCK_BEGIN,
                              open, lex->at));
             LN_TRY(lex_tag(lex, kind == '{'));
         }
     }
-    return push_text(lex, LN_TPL_TOKEN_END, lex->n_bytes, lex->n_bytes);
+    return push_text(lex, LN_JINJA_TOKEN_END, lex->n_bytes, lex->n_bytes);
 }
 
 /* Newlines of every kind become \n, and one at the end is dropped. */
@@ -495,8 +496,8 @@ static char *normalise(ln_arena *arena, const char *source, size_t *n_bytes) {
     return out;
 }
 
-ln_status ln_tpl_lex(ln_arena *arena, const char *source, size_t n_bytes, const char *name,
-                     ln_tpl_token **tokens, size_t *n_tokens, ln_error *err) {
+ln_status ln_jinja_lex(ln_arena *arena, const char *source, size_t n_bytes, const char *name,
+                       ln_jinja_token **tokens, size_t *n_tokens, ln_error *err) {
     lexer lex = {.arena = arena, .line = 1, .name = name, .line_starting = true, .err = err};
     lex.source = normalise(arena, source, &n_bytes);
     lex.n_bytes = n_bytes;

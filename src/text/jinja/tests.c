@@ -4,66 +4,68 @@
 #include "text/jinja/run.h"
 
 #define TEST(name)                                                                                 \
-    static ln_status name(ln_tpl_run *run, ln_tpl_value self, ln_tpl_args *args, ln_tpl_value *out)
+    static ln_status name(ln_jinja_run *run, ln_jinja_value self, ln_jinja_args *args,             \
+                          ln_jinja_value *out)
 
 /* A test that only looks at the value. */
 #define KIND_TEST(name, condition)                                                                 \
     TEST(name) {                                                                                   \
         (void)run, (void)args;                                                                     \
-        *out = ln_tpl_bool(condition);                                                             \
+        *out = ln_jinja_bool(condition);                                                           \
         return LINNET_OK;                                                                          \
     }
 
-KIND_TEST(test_defined, self.kind != LN_TPL_UNDEFINED)
-KIND_TEST(test_undefined, self.kind == LN_TPL_UNDEFINED)
-KIND_TEST(test_none, self.kind == LN_TPL_NONE)
-KIND_TEST(test_boolean, self.kind == LN_TPL_BOOL)
-KIND_TEST(test_true, self.kind == LN_TPL_BOOL && self.as.boolean)
-KIND_TEST(test_false, self.kind == LN_TPL_BOOL && !self.as.boolean)
-KIND_TEST(test_integer, self.kind == LN_TPL_INT)
-KIND_TEST(test_float, self.kind == LN_TPL_FLOAT)
+KIND_TEST(test_defined, self.kind != LN_JINJA_UNDEFINED)
+KIND_TEST(test_undefined, self.kind == LN_JINJA_UNDEFINED)
+KIND_TEST(test_none, self.kind == LN_JINJA_NONE)
+KIND_TEST(test_boolean, self.kind == LN_JINJA_BOOL)
+KIND_TEST(test_true, self.kind == LN_JINJA_BOOL && self.as.boolean)
+KIND_TEST(test_false, self.kind == LN_JINJA_BOOL && !self.as.boolean)
+KIND_TEST(test_integer, self.kind == LN_JINJA_INT)
+KIND_TEST(test_float, self.kind == LN_JINJA_FLOAT)
 KIND_TEST(test_number,
-          self.kind == LN_TPL_INT || self.kind == LN_TPL_FLOAT || self.kind == LN_TPL_BOOL)
-KIND_TEST(test_string, self.kind == LN_TPL_STRING)
-KIND_TEST(test_mapping, self.kind == LN_TPL_DICT)
-KIND_TEST(test_sequence, self.kind == LN_TPL_UNDEFINED || self.kind == LN_TPL_STRING ||
-                             self.kind == LN_TPL_LIST || self.kind == LN_TPL_TUPLE ||
-                             self.kind == LN_TPL_DICT || self.kind == LN_TPL_RANGE)
-KIND_TEST(test_iterable, ln_tpl_has_length(self) || self.kind == LN_TPL_GENERATOR)
-KIND_TEST(test_callable, self.kind == LN_TPL_FUNCTION || self.kind == LN_TPL_METHOD ||
-                             self.kind == LN_TPL_MACRO || self.kind == LN_TPL_LOOP ||
-                             self.kind == LN_TPL_JOINER || self.kind == LN_TPL_UNDEFINED)
-KIND_TEST(test_escaped, self.kind == LN_TPL_STRING && self.as.string->markup)
-KIND_TEST(test_sameas, ln_tpl_same(self, ln_tpl_arg(args, 0)))
+          self.kind == LN_JINJA_INT || self.kind == LN_JINJA_FLOAT || self.kind == LN_JINJA_BOOL)
+KIND_TEST(test_string, self.kind == LN_JINJA_STRING)
+KIND_TEST(test_mapping, self.kind == LN_JINJA_DICT)
+KIND_TEST(test_sequence, self.kind == LN_JINJA_UNDEFINED || self.kind == LN_JINJA_STRING ||
+                             self.kind == LN_JINJA_LIST || self.kind == LN_JINJA_TUPLE ||
+                             self.kind == LN_JINJA_DICT || self.kind == LN_JINJA_RANGE)
+KIND_TEST(test_iterable, ln_jinja_has_length(self) || self.kind == LN_JINJA_GENERATOR)
+KIND_TEST(test_callable, self.kind == LN_JINJA_FUNCTION || self.kind == LN_JINJA_METHOD ||
+                             self.kind == LN_JINJA_MACRO || self.kind == LN_JINJA_LOOP ||
+                             self.kind == LN_JINJA_JOINER || self.kind == LN_JINJA_UNDEFINED)
+KIND_TEST(test_escaped, self.kind == LN_JINJA_STRING && self.as.string->markup)
+KIND_TEST(test_sameas, ln_jinja_same(self, ln_jinja_arg(args, 0)))
 
 /* value % divisor == remainder */
-static ln_status divides(ln_tpl_run *run, ln_tpl_value value, ln_tpl_value divisor,
-                         int64_t remainder, ln_tpl_value *out) {
-    ln_tpl_value rest;
+static ln_status divides(ln_jinja_run *run, ln_jinja_value value, ln_jinja_value divisor,
+                         int64_t remainder, ln_jinja_value *out) {
+    ln_jinja_value rest;
     bool equal;
-    LN_TRY(ln_tpl_binary(run, LN_TPL_MOD, value, divisor, &rest));
-    LN_TRY(ln_tpl_equal(run, rest, ln_tpl_int(remainder), &equal));
-    *out = ln_tpl_bool(equal);
+    LN_TRY(ln_jinja_binary(run, LN_JINJA_MOD, value, divisor, &rest));
+    LN_TRY(ln_jinja_equal(run, rest, ln_jinja_int(remainder), &equal));
+    *out = ln_jinja_bool(equal);
     return LINNET_OK;
 }
 
 TEST(test_odd) {
     (void)args;
-    return divides(run, self, ln_tpl_int(2), 1, out);
+    return divides(run, self, ln_jinja_int(2), 1, out);
 }
 TEST(test_even) {
     (void)args;
-    return divides(run, self, ln_tpl_int(2), 0, out);
+    return divides(run, self, ln_jinja_int(2), 0, out);
 }
 TEST(test_divisibleby) {
-    return divides(run, self, ln_tpl_arg(args, 0), 0, out);
+    return divides(run, self, ln_jinja_arg(args, 0), 0, out);
 }
 
-static ln_status test_case(ln_tpl_run *run, ln_tpl_value self, bool upper, ln_tpl_value *out) {
-    ln_tpl_string *text;
-    LN_TRY(ln_tpl_str(run, self, &text));
-    LN_TRY(ln_tpl_spend(run, text->n_bytes / 2));
-    *out = ln_tpl_bool(ln_tpl_is_case(text, upper));
+static ln_status test_case(ln_jinja_run *run, ln_jinja_value self, bool upper,
+                           ln_jinja_value *out) {
+    ln_jinja_string *text;
+    LN_TRY(ln_jinja_str(run, self, &text));
+    LN_TRY(ln_jinja_spend(run, text->n_bytes / 2));
+    *out = ln_jinja_bool(ln_jinja_is_case(text, upper));
     return LINNET_OK;
 }
 
@@ -78,15 +80,15 @@ TEST(test_upper) {
 
 TEST(test_in) {
     bool found;
-    LN_TRY(ln_tpl_contains(run, ln_tpl_arg(args, 0), self, &found));
-    *out = ln_tpl_bool(found);
+    LN_TRY(ln_jinja_contains(run, ln_jinja_arg(args, 0), self, &found));
+    *out = ln_jinja_bool(found);
     return LINNET_OK;
 }
 
 TEST(test_eq) {
     bool equal;
-    LN_TRY(ln_tpl_equal(run, self, ln_tpl_arg(args, 0), &equal));
-    *out = ln_tpl_bool(equal);
+    LN_TRY(ln_jinja_equal(run, self, ln_jinja_arg(args, 0), &equal));
+    *out = ln_jinja_bool(equal);
     return LINNET_OK;
 }
 TEST(test_ne) {
@@ -95,38 +97,40 @@ TEST(test_ne) {
     return LINNET_OK;
 }
 
-static ln_status test_order(ln_tpl_run *run, ln_tpl_order order, ln_tpl_value self,
-                            const ln_tpl_args *args, ln_tpl_value *out) {
+static ln_status test_order(ln_jinja_run *run, ln_jinja_order order, ln_jinja_value self,
+                            const ln_jinja_args *args, ln_jinja_value *out) {
     bool holds;
-    LN_TRY(ln_tpl_compare(run, order, self, ln_tpl_arg(args, 0), &holds));
-    *out = ln_tpl_bool(holds);
+    LN_TRY(ln_jinja_compare(run, order, self, ln_jinja_arg(args, 0), &holds));
+    *out = ln_jinja_bool(holds);
     return LINNET_OK;
 }
 TEST(test_lt) {
-    return test_order(run, LN_TPL_LT, self, args, out);
+    return test_order(run, LN_JINJA_LT, self, args, out);
 }
 TEST(test_le) {
-    return test_order(run, LN_TPL_LE, self, args, out);
+    return test_order(run, LN_JINJA_LE, self, args, out);
 }
 TEST(test_gt) {
-    return test_order(run, LN_TPL_GT, self, args, out);
+    return test_order(run, LN_JINJA_GT, self, args, out);
 }
 TEST(test_ge) {
-    return test_order(run, LN_TPL_GE, self, args, out);
+    return test_order(run, LN_JINJA_GE, self, args, out);
 }
 
 TEST(test_filter) {
     (void)run, (void)args;
-    *out = ln_tpl_bool(self.kind == LN_TPL_STRING && ln_tpl_find_filter(self.as.string) != NULL);
+    *out =
+        ln_jinja_bool(self.kind == LN_JINJA_STRING && ln_jinja_find_filter(self.as.string) != NULL);
     return LINNET_OK;
 }
 TEST(test_test) {
     (void)run, (void)args;
-    *out = ln_tpl_bool(self.kind == LN_TPL_STRING && ln_tpl_find_test(self.as.string) != NULL);
+    *out =
+        ln_jinja_bool(self.kind == LN_JINJA_STRING && ln_jinja_find_test(self.as.string) != NULL);
     return LINNET_OK;
 }
 
-static const ln_tpl_builtin tests[] = {
+static const ln_jinja_builtin tests[] = {
     {"defined", test_defined, "", 0},
     {"undefined", test_undefined, "", 0},
     {"none", test_none, "", 0},
@@ -168,6 +172,6 @@ static const ln_tpl_builtin tests[] = {
     {"test", test_test, "", 0},
 };
 
-const ln_tpl_builtin *ln_tpl_find_test(const ln_tpl_string *name) {
-    return ln_tpl_find(tests, sizeof tests / sizeof *tests, name);
+const ln_jinja_builtin *ln_jinja_find_test(const ln_jinja_string *name) {
+    return ln_jinja_find(tests, sizeof tests / sizeof *tests, name);
 }

@@ -6,7 +6,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "text/tokenizer/tokenizer.h"
+
+/* The caller inits to {0} and frees with ln_ids_free. */
+typedef struct ln_ids {
+    int32_t *data; /* [count] */
+    size_t count, capacity;
+} ln_ids;
+void ln_ids_free(ln_ids *ids);
 
 ln_status ln_ids_push_slow(ln_ids *ids, int32_t id, ln_error *err);
 

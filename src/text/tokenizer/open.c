@@ -1,11 +1,40 @@
 /* Opening the tokenizer of a checkpoint, whatever its form. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "text/tokenizer/tokenizer_state.h"
 
 enum { LARGEST_FILE = 1 << 30 };
+
+ln_tokenizer *ln_tokenizer_new(void) {
+    ln_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+    if (tokenizer != NULL)
+        ln_arena_init(&tokenizer->arena);
+    return tokenizer;
+}
+
+void ln_tokenizer_close(ln_tokenizer *tokenizer) {
+    if (tokenizer == NULL)
+        return;
+    ln_normalizer_free(&tokenizer->normalizer);
+    ln_pretokenizer_free(&tokenizer->pretokenizer);
+    ln_arena_free(&tokenizer->arena);
+    free(tokenizer);
+}
+
+ln_status ln_tokenizer_set_post(ln_tokenizer *tokenizer, const int32_t *ids, size_t n_ids,
+                                ln_error *err) {
+    int32_t *copy = ln_arena_alloc(&tokenizer->arena, n_ids, sizeof *copy);
+    if (copy == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+    if (n_ids > 0)
+        memcpy(copy, ids, n_ids * sizeof *copy);
+    tokenizer->post = copy;
+    tokenizer->n_post = n_ids;
+    return LINNET_OK;
+}
 
 typedef ln_status (*parse_fn)(const char *, size_t, ln_tokenizer **, ln_error *);
 

@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "format/checkpoint.h"
 #include "text/jinja/template.h"
+#include "text/tokenizer/ids.h"
 
 typedef struct ln_tokenizer ln_tokenizer;
 
@@ -19,13 +20,6 @@ typedef struct ln_tokenizer ln_tokenizer;
 ln_status ln_tokenizer_open(const ln_checkpoint *checkpoint, ln_tokenizer **tokenizer,
                             ln_error *err);
 void ln_tokenizer_close(ln_tokenizer *tokenizer);
-
-/* A growing list of ids; the caller inits to {0} and frees with ln_ids_free. */
-typedef struct ln_ids {
-    int32_t *data; /* [count] */
-    size_t count, capacity;
-} ln_ids;
-void ln_ids_free(ln_ids *ids);
 
 enum {
     LN_ENCODE_ADD_SPECIAL = 1,   /* add BOS, EOS, CLS ... as the post-processor says */
@@ -42,7 +36,7 @@ ln_status ln_tokenizer_encode(const ln_tokenizer *tokenizer, const char *text, s
  * all of its text lies in trusted spans. Nothing else ends at a span: ordinary text on both sides
  * of it is encoded as one. No special tokens are added. */
 ln_status ln_tokenizer_encode_spans(const ln_tokenizer *tokenizer, const char *text, size_t n_bytes,
-                                    const ln_template_span *spans, size_t n_spans, ln_ids *ids,
+                                    const ln_jinja_span *spans, size_t n_spans, ln_ids *ids,
                                     ln_error *err);
 
 /* A streaming decoder: feed ids, get whole UTF-8 code points. Plain data, copied by value. */

@@ -21,14 +21,14 @@ static const struct tm template_now = {.tm_year = 126,
 
 /* Compiles and renders; the status of whichever failed. */
 static inline ln_status render_template(const char *source, size_t n_bytes, json_t *context,
-                                        ln_template_output *output, bool *compiled, ln_error *err) {
-    ln_template *template = NULL;
-    *output = (ln_template_output){0};
-    ln_status status = ln_template_compile(source, n_bytes, "test", &template, err);
+                                        ln_jinja_output *output, bool *compiled, ln_error *err) {
+    ln_jinja_template *template = NULL;
+    *output = (ln_jinja_output){0};
+    ln_status status = ln_jinja_compile(source, n_bytes, "test", &template, err);
     *compiled = status == LINNET_OK;
     if (status == LINNET_OK)
-        status = ln_template_render(template, context, &template_now, output, err);
-    ln_template_free(template);
+        status = ln_jinja_render(template, context, &template_now, output, err);
+    ln_jinja_free(template);
     return status;
 }
 
@@ -41,7 +41,7 @@ static inline json_t *parse_context(const char *json) {
 }
 
 /* The spans cover the text in order, without gaps, and alternate. */
-static inline void assert_spans_cover(const ln_template_output *output) {
+static inline void assert_spans_cover(const ln_jinja_output *output) {
     size_t at = 0;
     for (size_t i = 0; i < output->n_spans; i++) {
         assert_int_equal(output->spans[i].begin, at);

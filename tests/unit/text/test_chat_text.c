@@ -133,11 +133,11 @@ static void reasoning_that_the_prompt_began(void **state) {
     assert_string_equal(result, "<R:so><C:f><A:{}>");
     free(result);
     static const char prompt[] = "<|im_start|>assistant\n<think>\n";
-    assert_int_equal(ln_prompt_reasoning(prompt, sizeof prompt - 1), LN_REASONING_OPEN);
-    assert_int_equal(ln_prompt_reasoning(prompt, 10), LN_REASONING_MAY_COME);
-    assert_int_equal(ln_prompt_reasoning("<think>\n\n</think>\n\n", 19), LN_REASONING_NONE);
-    assert_true(ln_template_reasons("{{ x.split('</think>') }}", 25));
-    assert_false(ln_template_reasons(prompt, 10));
+    assert_int_equal(ln_chat_prompt_reasoning(prompt, sizeof prompt - 1), LN_REASONING_OPEN);
+    assert_int_equal(ln_chat_prompt_reasoning(prompt, 10), LN_REASONING_MAY_COME);
+    assert_int_equal(ln_chat_prompt_reasoning("<think>\n\n</think>\n\n", 19), LN_REASONING_NONE);
+    assert_true(ln_chat_template_reasons("{{ x.split('</think>') }}", 25));
+    assert_false(ln_chat_template_reasons(prompt, 10));
 }
 
 /* The name comes before the arguments are whole, and these in fragments. */

@@ -10,7 +10,7 @@
 /* The output with its untrusted runs in braces. */
 static char *render_marked(const char *source, const char *context_json) {
     json_t *context = parse_context(context_json);
-    ln_template_output output;
+    ln_jinja_output output;
     ln_error err = {0};
     bool compiled;
     if (render_template(source, strlen(source), context, &output, &compiled, &err) != LINNET_OK)
@@ -19,12 +19,12 @@ static char *render_marked(const char *source, const char *context_json) {
     ln_strbuf out;
     ln_strbuf_init(&out);
     for (size_t i = 0; i < output.n_spans; i++) {
-        const ln_template_span *span = &output.spans[i];
+        const ln_jinja_span *span = &output.spans[i];
         ln_strbuf_puts(&out, span->trusted ? "" : "{");
         ln_strbuf_append(&out, output.text.data + span->begin, span->end - span->begin);
         ln_strbuf_puts(&out, span->trusted ? "" : "}");
     }
-    ln_template_output_free(&output);
+    ln_jinja_output_free(&output);
     json_decref(context);
     return ln_strbuf_take(&out);
 }
@@ -106,7 +106,7 @@ static void strings_do_not_change(void **state) {
 static void assert_fails(const char *source, const char *context_json, ln_status wanted,
                          const char *message) {
     json_t *context = parse_context(context_json);
-    ln_template_output output;
+    ln_jinja_output output;
     ln_error err = {0};
     bool compiled;
     ln_status status = render_template(source, strlen(source), context, &output, &compiled, &err);
@@ -248,19 +248,19 @@ static void long_conversations_render(void **state) {
         "{% set ns.users = ns.users + [m.content] %}{% endif %}"
         "{% set ns.text = ns.text + '<|' + m.role + '|>' + m.content | trim %}{% endfor %}"
         "{{ ns.text }}{{ ns.users | length }}";
-    ln_template_output output;
+    ln_jinja_output output;
     ln_error err = {0};
     bool compiled;
     if (render_template(source, strlen(source), context, &output, &compiled, &err) != LINNET_OK)
         fail_msg("%s", err.message);
     assert_int_equal(output.text.len, N_MESSAGES / 2 * (8 + 13) + N_MESSAGES * N_BYTES + 4);
     assert_int_equal(output.n_spans, 2 * N_MESSAGES + 1);
-    ln_template_output_free(&output);
+    ln_jinja_output_free(&output);
     json_decref(context);
 }
 
 typedef struct shared {
-    const ln_template *template;
+    const ln_jinja_template *template;
     json_t *context;
     int failures;
 } shared;
@@ -268,12 +268,12 @@ typedef struct shared {
 static void *render_often(void *argument) {
     shared *own = argument;
     for (int i = 0; i < 200; i++) {
-        ln_template_output output;
-        if (ln_template_render(own->template, own->context, &template_now, &output, NULL) !=
+        ln_jinja_output output;
+        if (ln_jinja_render(own->template, own->context, &template_now, &output, NULL) !=
                 LINNET_OK ||
             strcmp(output.text.data, "AB-1AB-2") != 0)
             own->failures++;
-        ln_template_output_free(&output);
+        ln_jinja_output_free(&output);
     }
     return NULL;
 }
@@ -283,8 +283,8 @@ static void compiled_templates_are_shared(void **state) {
     static const char source[] = "{% macro m(x) %}{{ ('a' + 'b') | upper ~ '-' ~ x }}{% endmacro %}"
                                  "{% for i in [1, 2] %}{{ m(i) }}{% endfor %}";
     enum { N_THREADS = 4 };
-    ln_template *template;
-    assert_int_equal(ln_template_compile(source, strlen(source), "t", &template, NULL), LINNET_OK);
+    ln_jinja_template *template;
+    assert_int_equal(ln_jinja_compile(source, strlen(source), "t", &template, NULL), LINNET_OK);
     pthread_t threads[N_THREADS];
     shared own[N_THREADS];
     for (size_t i = 0; i < N_THREADS; i++) {
@@ -296,7 +296,7 @@ static void compiled_templates_are_shared(void **state) {
         assert_int_equal(own[i].failures, 0);
         json_decref(own[i].context);
     }
-    ln_template_free(template);
+    ln_jinja_free(template);
 }
 
 static void empty_templates_render(void **state) {
@@ -304,7 +304,7 @@ static void empty_templates_render(void **state) {
     assert_marked("", "{}", "");
     assert_marked("\n", "{}", "");
     assert_marked("{{ x }}{{ '' }}", "{}", "");
-    ln_template_free(NULL);
+    ln_jinja_free(NULL);
 }
 
 /* Names and values with NUL bytes and characters of every width. */
@@ -313,7 +313,7 @@ static void any_text_passes_through(void **state) {
     json_t *context = json_object();
     json_object_set_new(context, "s", json_stringn("a\0\xc3\xa9\xf0\x9f\x98\x80", 8));
     static const char source[] = "{{ s }}{{ s | length }}{{ s[2:] }}{{ s | list | length }}";
-    ln_template_output output;
+    ln_jinja_output output;
     ln_error err = {0};
     bool compiled;
     assert_int_equal(render_template(source, strlen(source), context, &output, &compiled, &err),
@@ -323,7 +323,7 @@ static void any_text_passes_through(void **state) {
                                  "4";
     assert_int_equal(output.text.len, sizeof wanted - 1);
     assert_memory_equal(output.text.data, wanted, sizeof wanted - 1);
-    ln_template_output_free(&output);
+    ln_jinja_output_free(&output);
     json_decref(context);
 }
 

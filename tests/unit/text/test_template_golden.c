@@ -34,7 +34,7 @@ static bool is_error(const char *message, const char *wanted) {
 
 /* One case: {context, text | error | refused}. Returns whether it holds, and says if not. */
 static bool check_case(const char *name, const char *source, size_t n_bytes, json_t *golden) {
-    ln_template_output output;
+    ln_jinja_output output;
     ln_error err = {0};
     bool compiled, holds;
     ln_status status = render_template(source, n_bytes, json_object_get(golden, "context"), &output,
@@ -56,7 +56,7 @@ static bool check_case(const char *name, const char *source, size_t n_bytes, jso
                     status == LINNET_OK ? output.text.data : err.message);
     if (status == LINNET_OK)
         assert_spans_cover(&output);
-    ln_template_output_free(&output);
+    ln_jinja_output_free(&output);
     return holds;
 }
 

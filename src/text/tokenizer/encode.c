@@ -1,63 +1,16 @@
-/* The front: opening, closing, encoding, and looking things up. */
-#include "text/tokenizer/tokenizer.h"
-
-#include <stdlib.h>
+/* Text to ids: added tokens are cut out, what lies between them is normalised, split into words,
+ * and encoded by the model. */
 #include <string.h>
 
-#include "base/file.h"
 #include "base/grow.h"
 #include "base/utf8.h"
-#include "text/tokenizer/ids.h"
 #include "text/tokenizer/tokenizer_state.h"
-
-void ln_ids_free(ln_ids *ids) {
-    free(ids->data);
-    *ids = (ln_ids){0};
-}
-
-ln_status ln_ids_push_slow(ln_ids *ids, int32_t id, ln_error *err) {
-    if (!ln_grow((void **)&ids->data, &ids->capacity, ids->count + 1, sizeof id))
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for %zu token ids", ids->count + 1);
-    ids->data[ids->count++] = id;
-    return LINNET_OK;
-}
-
-ln_tokenizer *ln_tokenizer_new(void) {
-    ln_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
-    if (tokenizer != NULL)
-        ln_arena_init(&tokenizer->arena);
-    return tokenizer;
-}
-
-void ln_tokenizer_close(ln_tokenizer *tokenizer) {
-    if (tokenizer == NULL)
-        return;
-    ln_normalizer_free(&tokenizer->normalizer);
-    ln_pretokenizer_free(&tokenizer->pretokenizer);
-    ln_arena_free(&tokenizer->arena);
-    free(tokenizer);
-}
-
-ln_status ln_tokenizer_set_post(ln_tokenizer *tokenizer, const int32_t *ids, size_t n_ids,
-                                ln_error *err) {
-    int32_t *copy = ln_arena_alloc(&tokenizer->arena, n_ids, sizeof *copy);
-    if (copy == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
-    if (n_ids > 0)
-        memcpy(copy, ids, n_ids * sizeof *copy);
-    tokenizer->post = copy;
-    tokenizer->n_post = n_ids;
-    return LINNET_OK;
-}
-
-/* ---- encoding ---------------------------------------------------------------------------- */
 
 /* The working memory of one call. */
 typedef struct encoder {
     const ln_tokenizer *tokenizer;
-    bool plain; /* text never becomes a special token */
-    const ln_template_span
-        *spans; /* [n_spans] with plain: but for text in trusted spans; or NULL */
+    bool plain;                 /* text never becomes a special token */
+    const ln_jinja_span *spans; /* [n_spans] with plain: but for text in trusted spans; or NULL */
     size_t n_spans;
     ln_ids *ids;
     ln_error *err;
@@ -241,7 +194,7 @@ ln_status ln_tokenizer_encode(const ln_tokenizer *tokenizer, const char *text, s
 }
 
 ln_status ln_tokenizer_encode_spans(const ln_tokenizer *tokenizer, const char *text, size_t n_bytes,
-                                    const ln_template_span *spans, size_t n_spans, ln_ids *ids,
+                                    const ln_jinja_span *spans, size_t n_spans, ln_ids *ids,
                                     ln_error *err) {
     LN_TRY(check_length(n_bytes, err));
     if (n_bytes > 0 && !ln_utf8_check(text, n_bytes)) /* a repair would move the spans */
@@ -253,101 +206,4 @@ ln_status ln_tokenizer_encode_spans(const ln_tokenizer *tokenizer, const char *t
                  .ids = ids,
                  .err = err};
     return encode_and_free(&e, text, n_bytes, false);
-}
-
-/* ---- looking up -------------------------------------------------------------------------- */
-
-size_t ln_tokenizer_vocab_size(const ln_tokenizer *tokenizer) {
-    return tokenizer->vocab.count;
-}
-
-size_t ln_tokenizer_memory_bytes(const ln_tokenizer *tokenizer) {
-    return sizeof *tokenizer + tokenizer->arena.reserved_bytes + tokenizer->heap_bytes;
-}
-
-const char *ln_tokenizer_kind(const ln_tokenizer *tokenizer) {
-    static const char *const names[] = {"bpe", "unigram", "wordpiece", "wordlevel"};
-    return names[tokenizer->model];
-}
-
-int32_t ln_tokenizer_bos(const ln_tokenizer *tokenizer) {
-    return tokenizer->vocab.bos;
-}
-
-int32_t ln_tokenizer_eos(const ln_tokenizer *tokenizer) {
-    return tokenizer->vocab.eos;
-}
-
-int32_t ln_tokenizer_find(const ln_tokenizer *tokenizer, const char *piece, size_t n_bytes) {
-    uint32_t id;
-    if (ln_hashmap_get(&tokenizer->added_map, piece, n_bytes, &id))
-        return (int32_t)id;
-    return ln_vocab_find(&tokenizer->vocab, piece, n_bytes);
-}
-
-const char *ln_tokenizer_piece(const ln_tokenizer *tokenizer, int32_t id, size_t *n_bytes) {
-    *n_bytes = 0;
-    if (id < 0 || (size_t)id >= tokenizer->vocab.count)
-        return NULL;
-    *n_bytes = tokenizer->vocab.pieces[id].bytes;
-    return tokenizer->vocab.pieces[id].data;
-}
-
-bool ln_tokenizer_is_special(const ln_tokenizer *tokenizer, int32_t id) {
-    return id >= 0 && (size_t)id < tokenizer->vocab.count &&
-           (tokenizer->vocab.pieces[id].flags & LN_TOKEN_SPECIAL) != 0;
-}
-
-size_t ln_tokenizer_count_plain(const ln_tokenizer *tokenizer, int32_t id, const char *text,
-                                size_t n_bytes) {
-    size_t n_piece = 0;
-    if (!ln_tokenizer_is_special(tokenizer, id))
-        return n_bytes;
-    const char *piece = ln_tokenizer_piece(tokenizer, id, &n_piece);
-    bool is_whole = piece != NULL && n_piece <= n_bytes &&
-                    memcmp(text + n_bytes - n_piece, piece, n_piece) == 0;
-    return n_bytes - (is_whole ? n_piece : 0);
-}
-
-#define FOUR(b)       (b), (b) + 1, (b) + 2, (b) + 3
-#define SIXTEEN(b)    FOUR(b), FOUR((b) + 4), FOUR((b) + 8), FOUR((b) + 12)
-#define SIXTY_FOUR(b) SIXTEEN(b), SIXTEEN((b) + 16), SIXTEEN((b) + 32), SIXTEEN((b) + 48)
-static const unsigned char all_bytes[256] = {SIXTY_FOUR(0), SIXTY_FOUR(64), SIXTY_FOUR(128),
-                                             SIXTY_FOUR(192)};
-
-/* Whether a text that begins with these bytes loses some of them. */
-static bool is_stripped(const ln_decoder *decoder, const char *text, size_t n_bytes) {
-    return decoder->strip_start > 0 && n_bytes >= decoder->strip_bytes &&
-           memcmp(text, decoder->strip_content, decoder->strip_bytes) == 0;
-}
-
-ln_token_text ln_tokenizer_text(const ln_tokenizer *tokenizer, int32_t id) {
-    const ln_decoder *decoder = &tokenizer->decoder;
-    ln_token_text text = {.is_plain = true};
-    if (id < 0 || (size_t)id >= decoder->count || tokenizer->vocab.pieces[id].data == NULL)
-        return text;
-    if (decoder->dropped[id]) {
-        text.is_special = true;
-        text.data = tokenizer->vocab.pieces[id].data;
-        text.n_bytes = tokenizer->vocab.pieces[id].bytes;
-        return text;
-    }
-    if (decoder->byte != NULL && decoder->byte[id] >= 0) {
-        text.data = (const char *)all_bytes + decoder->byte[id];
-        text.n_bytes = 1;
-        text.is_plain = !is_stripped(decoder, text.data, 1);
-        return text;
-    }
-    const ln_decode_texts *first = &decoder->first, *rest = &decoder->rest;
-    text.data = rest->data + rest->begin[id];
-    text.n_bytes = rest->begin[id + 1] - rest->begin[id];
-    text.is_plain = first->begin[id + 1] - first->begin[id] == text.n_bytes &&
-                    memcmp(first->data + first->begin[id], text.data, text.n_bytes) == 0 &&
-                    !is_stripped(decoder, text.data, text.n_bytes);
-    return text;
-}
-
-bool ln_tokenizer_joins(const ln_tokenizer *tokenizer) {
-    const ln_decoder *decoder = &tokenizer->decoder;
-    return !decoder->ends_with_space && decoder->strip_stop == 0;
 }

@@ -1,4 +1,4 @@
-#include "text/jinja/tokens.h"
+#include "text/chat/special_tokens.h"
 
 #include <stdio.h>
 
@@ -26,8 +26,8 @@ static int set_token(json_t *context, const ln_checkpoint *checkpoint,
     return json_object_set_new(context, name, json_stringn(text, n_bytes));
 }
 
-int ln_template_set_tokens(json_t *context, const ln_checkpoint *checkpoint,
-                           const ln_tokenizer *tokenizer) {
+int ln_chat_set_special_tokens(json_t *context, const ln_checkpoint *checkpoint,
+                               const ln_tokenizer *tokenizer) {
     int failed =
         set_token(context, checkpoint, tokenizer, "bos_token", ln_tokenizer_bos(tokenizer));
     failed |= set_token(context, checkpoint, tokenizer, "eos_token", ln_tokenizer_eos(tokenizer));

@@ -139,7 +139,7 @@ static bool put_rules(const ln_sample_context *context, ln_draw *draw, int32_t *
 
 /* The tokens that are penalised but for the last, behind the rules. */
 static bool put_penalties(const linnet_sampling *s, const ln_sample_context *context, ln_draw *draw,
-                     int32_t *words) {
+                          int32_t *words) {
     size_t n = context->n_tokens, last_n = (size_t)s->repeat_last_n;
     bool has_penalties =
         s->repeat_penalty != 1 || s->frequency_penalty != 0 || s->presence_penalty != 0;

@@ -14,16 +14,10 @@ cd "$1"
 known='
 circle backend
 circle backend/cuda/activations
-circle backend/cuda/attention
-circle backend/cuda/fused
 circle model
-depth backend/cuda/attention
 depth backend/cuda/fused
 depth backend/cuda/gemm
 lines backend/cpu/pack_read.c
-lines backend/cuda/attention/mma.cu
-lines backend/cuda/attention/sm90_decode_f16.cu
-lines backend/cuda/attention/sm90_prefill.cu
 lines backend/cuda/fused/decode_activations.cuh
 lines backend/cuda/gemm/mainloop.cuh
 '

@@ -263,7 +263,7 @@ static float *append(side *s, float *results, size_t *n, float *from, size_t n_f
     return results;
 }
 
-/* The steps' results, then the caches; malloc'd. */
+/* The steps' logits, then the caches; malloc'd. x is the norm's alone, and need not be written. */
 static float *run_steps(side *s, const chain_case *c, const chain_data *d, way by, size_t *n) {
     static ln_op ops[MAX_OPS];
     static step st;
@@ -285,8 +285,8 @@ static float *run_steps(side *s, const chain_case *c, const chain_data *d, way b
     push_norm(ops, &n_ops, &st.batch, &p.norms[0], p.x, p.normed);
     ops[n_ops - 1].norm.rows = st.logit_rows;
     push_linear(ops, &n_ops, &st.batch, &p.out, p.normed, p.logits);
-    float *results = malloc(
-        (c->n_steps * n_rows * (c->dim + N_OUT) + 2 * c->n_layers * d->n_cache) * sizeof *results);
+    float *results =
+        malloc((c->n_steps * n_rows * N_OUT + 2 * c->n_layers * d->n_cache) * sizeof *results);
     assert_non_null(results);
     *n = 0;
     s->backend->profile = by == ONE_BY_ONE ? &profile : NULL;
@@ -295,7 +295,6 @@ static float *run_steps(side *s, const chain_case *c, const chain_data *d, way b
         s->backend->vtable->upload(s->backend, p.x, d->x + number * n_rows * c->dim,
                                    n_rows * c->dim * sizeof *d->x);
         run_ops(s, ops, n_ops);
-        append(s, results, n, p.x, n_rows * c->dim);
         append(s, results, n, p.logits, n_rows * N_OUT);
     }
     for (size_t i = 0; i < *n; i++)

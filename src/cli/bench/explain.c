@@ -66,6 +66,7 @@ static void hear(void *context, const ln_op *ops, size_t n_ops, const ln_kernel_
     ln_explained_launch *launch = &step->launches[step->n_launches++];
     *launch = (ln_explained_launch){.layer = ops[use->first].layer,
                                     .last_layer = ops[use->first + use->n_ops - 1].layer,
+                                    .n_ops = use->n_ops,
                                     .kernel = use->kernel,
                                     .apart = use->apart};
     list_ops(ops + use->first, use->n_ops, launch->ops, sizeof launch->ops);
@@ -118,7 +119,7 @@ static void print_launches(const ln_explained_launch *launches, size_t n, const 
         const char *apart = launches[i].apart;
         printf("    %-44s %s\n", launches[i].ops, launches[i].kernel);
         if (apart != NULL && !is_same_text(apart, *told))
-            printf("      not fused: %s\n", apart);
+            printf("      %s: %s\n", launches[i].n_ops > 1 ? "ends there" : "not fused", apart);
         *told = apart != NULL ? apart : *told;
     }
 }

@@ -7,6 +7,7 @@
 /* A launch of the step. */
 typedef struct ln_explained_launch {
     int32_t layer, last_layer; /* of its first and last operation; -1: outside the layers */
+    size_t n_ops;
     const char *kernel, *apart;
     char ops[96]; /* what they are */
 } ln_explained_launch;

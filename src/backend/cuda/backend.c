@@ -270,8 +270,11 @@ static ln_status end_upload(cuda_backend *self, ln_error *err) {
 
 static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
     cuda_backend *self = (cuda_backend *)backend;
+    enum { MAX_OPS = 4096 }; /* of a step; the first larger one allocates */
     int code = 0;
     free_scratch(self);
+    if (!ln_cuda_plan_reserve(&self->plan, MAX_OPS))
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for plans of steps");
     size_t bytes = ln_cuda_batch_upload_bytes(limits);
     void *host = NULL, *device = NULL;
     code = ln_cuda_malloc(bytes, &device);

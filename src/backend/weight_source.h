@@ -51,7 +51,8 @@ size_t ln_weight_n_rows(const ln_weight_request *request);
  * mapped. */
 bool ln_weight_is_mapped(const ln_weight_request *request);
 
-/* Whether the sources can become one matrix, and the bytes of its rows. Errors: UNSUPPORTED, LIMIT. */
+/* Whether the sources can become one matrix, and the bytes of its rows. Errors: UNSUPPORTED, LIMIT.
+ */
 ln_status ln_weight_check_sources(const ln_weight_request *request, size_t *bytes, ln_error *err);
 
 /* Bytes that ln_weight_assemble writes: 0 where the rows are mapped, else as
@@ -63,8 +64,8 @@ ln_status ln_weight_plan_rows(const ln_weight_request *request, size_t *bytes, l
 ln_status ln_weight_describe_rows(const ln_weight_request *request, void *memory, ln_weight *weight,
                                   ln_error *err);
 
-/* Puts the rows in `memory`, of ln_weight_plan_rows bytes, shared out among the pool's threads (NULL:
- * the calling one does it all), and fills *weight. */
+/* Puts the rows in `memory`, of ln_weight_plan_rows bytes, shared out among the pool's threads
+ * (NULL: the calling one does it all), and fills *weight. */
 ln_status ln_weight_assemble(const ln_weight_request *request, ln_pool *pool, void *memory,
                              ln_weight *weight, ln_error *err);
 

@@ -89,8 +89,9 @@ static void pack_share(void *context, size_t worker) {
             uint8_t *scratch = p->scratch;
             if (scratch != NULL)
                 scratch += (worker * LN_PANEL_ROWS + lane) * row_bytes;
-            rows[lane] =
-                row < source->n_rows ? ln_weight_find_row(p->request, row, scratch, row_bytes) : NULL;
+            rows[lane] = row < source->n_rows
+                             ? ln_weight_find_row(p->request, row, scratch, row_bytes)
+                             : NULL;
         }
         source->packer(source->dtype, rows, source->n_cols, p->out + panel * source->panel_bytes);
     }

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/activations/convert.h"
 #include "backend/cuda/fused/workspace.h"
 #include "backend/cuda/gemm/cublaslt.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/plan/plan.h"
 #include "backend/cuda/runtime/batch_upload.h"
 #include "backend/cuda/runtime/graph.h"
-#include "backend/cuda/weights/layout.h"
+#include "backend/cuda/runtime/split_k.h"
 #include "backend/cuda/weights/prepare.h"
 #include "base/clock.h"
 #include "format/quants.h"
@@ -31,8 +32,9 @@ typedef struct cuda_backend {
     ln_cuda_device_info device;
     ln_cuda_stream stream;
     ln_cuda_upload upload;
-    ln_cuda_use use; /* its blas is the owner's */
-    void *scratch;   /* [scratch_bytes] device memory, between two kernels */
+    ln_cuda_use use;
+    ln_cublaslt *blas; /* or NULL */
+    void *scratch;     /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
     unsigned *fused_workspace; /* ln_fused_workspace_bytes of device memory */
     bool has_fused_kernels;
@@ -79,6 +81,8 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free(self->scratch);
     if (self->x.memory != NULL)
         ln_cuda_free(self->x.memory);
+    if (self->x.workspace != NULL)
+        ln_cuda_free(self->x.workspace);
     if (self->fused_workspace != NULL)
         ln_cuda_free(self->fused_workspace);
     if (self->has_fused_kernels)
@@ -110,7 +114,7 @@ static void destroy(ln_backend *backend) {
     ln_cuda_upload_free(&self->upload);
     ln_pool_destroy(self->upload.pool);
     free_scratch(self);
-    ln_cublaslt_destroy(self->use.blas);
+    ln_cublaslt_destroy(self->blas);
     free(self);
 }
 
@@ -222,8 +226,11 @@ static ln_status plan_weight(const ln_backend *backend, const ln_weight_request 
 static ln_status prepare_weight(ln_backend *backend, const ln_weight_request *request, void *memory,
                                 ln_weight *weight, ln_error *err) {
     cuda_backend *self = (cuda_backend *)backend;
-    return ln_cuda_prepare_weight(request, &self->use, &self->upload, self->stream, memory, weight,
-                                  err);
+    LN_TRY(ln_cuda_prepare_weight(request, &self->use, &self->upload, self->stream, memory, weight,
+                                  err));
+    if (ln_cuda_has_plain_rows(request, &self->use))
+        ln_cublaslt_add(self->blas, weight);
+    return LINNET_OK;
 }
 
 /* ---- steps -------------------------------------------------------------------------------- */
@@ -237,6 +244,10 @@ static size_t x_bytes(const cuda_backend *self, const ln_step_limits *limits) {
            ln_act_groups_bytes(limits->max_experts, limits->max_expert_width);
 }
 
+static size_t workspace_bytes(const cuda_backend *self) {
+    return self->use.exact ? 0 : ln_split_k_bytes(self->device.n_sms);
+}
+
 static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
     if (self->use.exact)
         return 0;
@@ -245,13 +256,13 @@ static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *lim
 }
 
 static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits) {
-    return self->use.blas == NULL ? 0 : ln_cublaslt_bytes(limits->max_tokens, limits->max_width);
+    return self->blas == NULL ? 0 : ln_cublaslt_bytes(limits->max_tokens, limits->max_width);
 }
 
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
     return ln_cuda_batch_upload_bytes(limits) + kernel_scratch(self, limits) +
-           x_bytes(self, limits) + blas_bytes(self, limits) +
+           x_bytes(self, limits) + workspace_bytes(self) + blas_bytes(self, limits) +
            ln_fused_workspace_bytes(self->device.n_sms);
 }
 
@@ -291,9 +302,14 @@ static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limi
     if (code != 0)
         return fail_to_reserve(self, code, x_bytes(self, limits), "rows of linears", err);
     self->x.bytes = x_bytes(self, limits);
-    self->x.blas = self->use.blas;
-    if (self->use.blas != NULL)
-        code = ln_cublaslt_reserve(self->use.blas, limits->max_tokens, limits->max_width);
+    self->x.n_sms = self->device.n_sms;
+    if (workspace_bytes(self) > 0)
+        code = ln_cuda_malloc(workspace_bytes(self), &self->x.workspace);
+    if (code != 0)
+        return fail_to_reserve(self, code, workspace_bytes(self), "split-K sums", err);
+    self->x.blas = self->blas;
+    if (self->blas != NULL)
+        code = ln_cublaslt_reserve(self->blas, limits->max_tokens, limits->max_width);
     if (code != 0)
         return fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
     void *fused_workspace = NULL;
@@ -428,8 +444,8 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory planning a step");
     bool profiles = self->base.profile != NULL && have_events(self, n_ops + 1);
     int code = 0;
-    if (self->use.blas != NULL)
-        code = ln_cublaslt_tune(self->use.blas, &self->x, self->stream);
+    if (self->blas != NULL)
+        code = ln_cublaslt_tune(self->blas, &self->x, self->stream);
     if (code == 0)
         code = send_batch(self, ops, n_ops, &step);
     step.exact = self->use.exact;
@@ -545,8 +561,9 @@ bool ln_cuda_is_usable(void) {
 
 static ln_status open_blas(cuda_backend *self, ln_error *err) {
     const char *problem;
-    self->use.blas = ln_cublaslt_create(&problem);
-    if (self->use.blas != NULL)
+    self->blas = ln_cublaslt_create(&problem);
+    self->use.plain_rows = self->blas != NULL;
+    if (self->blas != NULL)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                    "batch_invariant is off, for which cuBLASLt cannot be used: %s", problem);

@@ -1,32 +1,40 @@
-/* Rows of x to the form that tiles meet. Grid: blocks of 1,024 columns, row after row; a thread
- * for four columns. Where rows have one scale each, a block for each row, which it holds in
- * registers, or, where it is long, reads twice; on Hopper a cluster of blocks for each of few rows
- * that are longer than a block's threads have columns. */
+/* Activations [M][K] of float32 (or bf16) to the form of a view: bf16, f16, int8 or E4M3
+ * (view.cuh).
+ *
+ * convert            block scales or none. Grid: M * ceil(K / 1,024), 256 threads, four columns
+ * each convert_register_rows  row scales, K up to 14,336. Grid: M, 512 threads; the row is held in
+ * registers convert_rows       row scales, longer rows, or rows by group: the row is read twice
+ * convert_cluster_rows  row scales, M up to 64, K above 2,048, Hopper: a cluster of CTAs for a row
+ *
+ * Bytes: M K 4 (bf16: 2) in, M K 2 (int8, E4M3: 1) out. */
+#include "backend/cuda/activations/convert.cuh"
+
+#include "backend/cuda/activations/store.cuh"
+#include "backend/cuda/ptx/shared_address.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
-#include "backend/cuda/gemm/groups.cuh"
 
 enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 512 };
 
 size_t ln_act_bytes(size_t n_rows, size_t n_cols) {
-    size_t cols = ln_weight_tile_padded_cols(LN_LAYOUT_INT8, n_cols), panel = LN_ACT_TILE_ROWS(LN_LAYOUT_BF16);
+    size_t cols = ln_weight_tile_padded_cols(LN_LAYOUT_INT8, n_cols),
+           panel = ln_act_tile_rows(LN_LAYOUT_BF16);
     n_rows = (n_rows + panel - 1) / panel * panel;
-    return LN_SPLIT_K_BYTES +
-           n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
+    return n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
 }
 
 size_t ln_act_groups_bytes(size_t n_groups, size_t n_cols) {
     size_t cols = ln_weight_tile_padded_cols(LN_LAYOUT_INT8, n_cols);
-    return n_groups * LN_ACT_TILE_ROWS(LN_LAYOUT_BF16) * cols * 2 * sizeof(__nv_bfloat16);
+    return n_groups * ln_act_tile_rows(LN_LAYOUT_BF16) * cols * 2 * sizeof(__nv_bfloat16);
 }
 
 typedef struct convert_args {
     const float *x;
-    const __nv_bfloat16 *narrow; /* or rows of these, [n_rows][n_cols] */
+    const __nv_bfloat16 *bf16; /* or rows of these, [n_rows][n_cols] */
     size_t stride, n_cols;
     bool is_aligned;
     ln_act_view to;
-    ln_gemm_groups groups;       /* where rows go to panels by group: */
-    const ln_listed_slot *slots; /* of a panel each */
+    ln_group_order groups;       /* where rows go to tiles by group: */
+    const ln_listed_slot *slots; /* of a tile each */
     size_t rows_per_x;
 } convert_args;
 
@@ -92,42 +100,42 @@ static __global__ void __launch_bounds__(ROW_THREADS)
     }
 }
 
-/* A row of at most HELD * 4 * ROW_THREADS columns in registers. */
-template <int HELD>
-static __device__ __forceinline__ float hold_row(const convert_args &p, size_t row,
-                                                 float (&v)[HELD][4]) {
+/* A row of at most FOURS * 4 * ROW_THREADS columns in registers. */
+template <int FOURS>
+static __device__ __forceinline__ float load_row(const convert_args &p, size_t row,
+                                                 float (&v)[FOURS][4]) {
     float largest = 0.0f;
 #pragma unroll
-    for (int h = 0; h < HELD; h++) {
+    for (int h = 0; h < FOURS; h++) {
         size_t col = 4 * ((size_t)h * ROW_THREADS + threadIdx.x);
         if (col < p.n_cols)
             load_four(p, row, col, v[h]);
     }
 #pragma unroll
-    for (int h = 0; h < HELD; h++)
+    for (int h = 0; h < FOURS; h++)
         largest = fmaxf(largest, ln_largest_of_four(v[h]));
     return largest;
 }
 
-/* The same of a row of bf16, whose magnitudes are in order as numbers without a sign. */
-template <int HELD>
-static __device__ __forceinline__ float hold_narrow_row(const convert_args &p, size_t row,
-                                                        float (&v)[HELD][4]) {
-    const uint2 *x = (const uint2 *)(p.narrow + row * p.n_cols);
-    uint2 fours[HELD] = {};
+/* The same of a row of bf16, whose magnitudes compare as unsigned integers. */
+template <int FOURS>
+static __device__ __forceinline__ float load_bf16_row(const convert_args &p, size_t row,
+                                                      float (&v)[FOURS][4]) {
+    const uint2 *x = (const uint2 *)(p.bf16 + row * p.n_cols);
+    uint2 fours[FOURS] = {};
     unsigned two = 0;
 #pragma unroll
-    for (int h = 0; h < HELD; h++) {
+    for (int h = 0; h < FOURS; h++) {
         unsigned i = h * ROW_THREADS + threadIdx.x;
         if (4 * i < (unsigned)p.n_cols)
             fours[h] = __ldcs(x + i);
     }
 #pragma unroll
-    for (int h = 0; h < HELD; h++)
+    for (int h = 0; h < FOURS; h++)
         two = __vmaxu2(two, __vmaxu2(fours[h].x & 0x7fff7fff, fours[h].y & 0x7fff7fff));
     unsigned largest = max(two >> 16, two & 0xffff);
 #pragma unroll
-    for (int h = 0; h < HELD; h++) {
+    for (int h = 0; h < FOURS; h++) {
         v[h][0] = __uint_as_float(fours[h].x << 16);
         v[h][1] = __uint_as_float(fours[h].x & 0xffff0000u);
         v[h][2] = __uint_as_float(fours[h].y << 16);
@@ -136,25 +144,27 @@ static __device__ __forceinline__ float hold_narrow_row(const convert_args &p, s
     return __uint_as_float(min(largest, 0x7f80u) << 16); /* NaN counts as infinite */
 }
 
-template <int HELD, bool NARROW>
-static __global__ void __launch_bounds__(ROW_THREADS, HELD < 4 ? 4 : 3)
-    convert_held_rows(const __grid_constant__ convert_args p) {
+template <int FOURS, bool FROM_BF16>
+static __global__ void __launch_bounds__(ROW_THREADS, FOURS < 4 ? 4 : 3)
+    convert_register_rows(const __grid_constant__ convert_args p) {
     __shared__ unsigned shared[LN_MAX_WARPS];
     ln_pdl_launch_and_wait();
     size_t row = blockIdx.x;
-    float v[HELD][4] = {}, largest = NARROW ? hold_narrow_row(p, row, v) : hold_row(p, row, v);
+    float v[FOURS][4] = {}, largest = FROM_BF16 ? load_bf16_row(p, row, v) : load_row(p, row, v);
     ln_act_store_registers<ROW_THREADS>(p.to, row, v, ln_block_greatest(largest, shared));
 }
 
-enum { MAX_HELD = 7, MAX_SHARED_ROWS = 64 };
-static_assert(LN_ACT_MAX_ROW_COLS == MAX_HELD * 4 * ROW_THREADS, "as the planner has it");
+enum { MAX_FOURS = 7, MAX_CLUSTER_ROWS = 64 };
+static_assert(LN_ACT_MAX_ROW_COLS == MAX_FOURS * 4 * ROW_THREADS, "as the planner has it");
+static_assert(sizeof(ln_listed_slot) == LN_GROUP_PANEL_BYTES, "as the planner has it");
 
-/* A row by the blocks of a cluster, four columns to a thread: few rows are ready sooner so. */
+/* A row by the CTAs of a cluster, four columns to a thread: which takes less time where rows are
+ * few. */
 static __global__ void __launch_bounds__(ROW_THREADS)
-    convert_shared_rows(const __grid_constant__ convert_args p) {
+    convert_cluster_rows(const __grid_constant__ convert_args p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     __shared__ unsigned shared[LN_MAX_WARPS];
-    __shared__ float greatest[MAX_HELD];
+    __shared__ float greatest[MAX_FOURS];
     unsigned n, rank;
     asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -183,33 +193,41 @@ static __global__ void __launch_bounds__(ROW_THREADS)
 #endif
 }
 
-static int launch_shared(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+static int launch_cluster(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
     unsigned n = ln_ceil_div(args.to.cols, 4 * ROW_THREADS);
-    return ln_pdl_launch_clusters(convert_shared_rows, dim3((unsigned)n_rows * n), ROW_THREADS, 0, n,
-                              stream, args);
+    return ln_pdl_launch_clusters(convert_cluster_rows, dim3((unsigned)n_rows * n), ROW_THREADS, 0,
+                                  n, stream, args);
 }
 
-template <bool NARROW>
-static int launch_held(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
+template <bool FROM_BF16>
+static int launch_registers(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
     dim3 grid((unsigned)n_rows);
-    if (!NARROW && n_rows <= MAX_SHARED_ROWS && args.to.cols > 4 * ROW_THREADS &&
+    if (!FROM_BF16 && n_rows <= MAX_CLUSTER_ROWS && args.to.cols > 4 * ROW_THREADS &&
         ln_has_sm90a_code())
-        return launch_shared(args, n_rows, stream);
+        return launch_cluster(args, n_rows, stream);
     switch (ln_ceil_div(args.to.cols, 4 * ROW_THREADS)) {
-    case 1: return ln_pdl_launch(convert_held_rows<1, NARROW>, grid, ROW_THREADS, 0, stream, args);
-    case 2: return ln_pdl_launch(convert_held_rows<2, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 1:
+        return ln_pdl_launch(convert_register_rows<1, FROM_BF16>, grid, ROW_THREADS, 0, stream,
+                             args);
+    case 2:
+        return ln_pdl_launch(convert_register_rows<2, FROM_BF16>, grid, ROW_THREADS, 0, stream,
+                             args);
     case 3:
-    case 4: return ln_pdl_launch(convert_held_rows<4, NARROW>, grid, ROW_THREADS, 0, stream, args);
+    case 4:
+        return ln_pdl_launch(convert_register_rows<4, FROM_BF16>, grid, ROW_THREADS, 0, stream,
+                             args);
     default:
-        return ln_pdl_launch(convert_held_rows<MAX_HELD, NARROW>, grid, ROW_THREADS, 0, stream, args);
+        return ln_pdl_launch(convert_register_rows<MAX_FOURS, FROM_BF16>, grid, ROW_THREADS, 0,
+                             stream, args);
     }
 }
 
 template <bool BY_GROUP>
 static int launch_rows(const convert_args &args, size_t n_rows, ln_cuda_stream stream) {
-    if (!BY_GROUP && args.to.cols <= MAX_HELD * 4 * ROW_THREADS)
-        return launch_held<false>(args, n_rows, stream);
-    return ln_pdl_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream, args);
+    if (!BY_GROUP && args.to.cols <= MAX_FOURS * 4 * ROW_THREADS)
+        return launch_registers<false>(args, n_rows, stream);
+    return ln_pdl_launch(convert_rows<BY_GROUP>, dim3((unsigned)n_rows), ROW_THREADS, 0, stream,
+                         args);
 }
 
 static convert_args make_args(const ln_converted_act *x) {
@@ -235,15 +253,14 @@ int ln_act_convert(const ln_converted_act *x, ln_cuda_stream stream) {
     return launch<false>(make_args(x), x->n_rows, stream);
 }
 
-int ln_act_convert_f16(const ln_converted_act *x, const void *rows, ln_cuda_stream stream) {
+int ln_act_convert_bf16(const ln_converted_act *x, const void *rows, ln_cuda_stream stream) {
     convert_args args = make_args(x);
-    args.narrow = (const __nv_bfloat16 *)rows;
-    return launch_held<true>(args, x->n_rows, stream);
+    args.bf16 = (const __nv_bfloat16 *)rows;
+    return launch_registers<true>(args, x->n_rows, stream);
 }
 
-int ln_act_convert_groups(const ln_converted_act *x, const ln_gemm_groups &groups,
-                             const ln_listed_slot *slots, size_t rows_per_x,
-                             ln_cuda_stream stream) {
+int ln_act_convert_groups(const ln_converted_act *x, const ln_group_order &groups,
+                          const ln_listed_slot *slots, size_t rows_per_x, ln_cuda_stream stream) {
     convert_args args = make_args(x);
     args.groups = groups;
     args.slots = slots;

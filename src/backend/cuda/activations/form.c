@@ -1,6 +1,6 @@
 #include "backend/cuda/activations/form.h"
 
-#include "backend/cuda/weights/shape.h"
+#include "backend/cuda/runtime/split_k.h"
 
 /* The layout that stands for the form. */
 static int kind_of(const ln_converted_act *x) {
@@ -15,7 +15,11 @@ size_t ln_act_cols(const ln_converted_act *x) {
 }
 
 ln_converted_act ln_act_none(const ln_converted_act *x) {
-    return (ln_converted_act){.blas = x->blas, .memory = x->memory, .bytes = x->bytes};
+    return (ln_converted_act){.blas = x->blas,
+                              .workspace = x->workspace,
+                              .n_sms = x->n_sms,
+                              .memory = x->memory,
+                              .bytes = x->bytes};
 }
 
 static size_t rows_per_x(const ln_op_linear *p) {
@@ -86,8 +90,9 @@ static bool takes_panels(const ln_op_linear *p, bool has_sm90a, ln_converted_act
     x->in_panels = x->by_group = true;
     size_t row_bytes = x->is_int8 ? cols + cols / LN_SCALE_BLOCK * sizeof(float)
                                   : cols * (x->precise ? 4 : 2) + (x->by_row ? sizeof(float) : 0);
-    return n <= LN_SPLIT_K_FLOATS * sizeof(float) / LN_GROUP_PANEL_BYTES &&
-           x->n_rows <= (x->bytes - LN_SPLIT_K_BYTES) / row_bytes && x->n_rows > LN_SMALL_M_ROWS;
+    size_t list_bytes = ln_split_k_sizes_of(x->n_sms).n_floats * sizeof(float);
+    return n <= list_bytes / LN_GROUP_PANEL_BYTES && x->n_rows <= x->bytes / row_bytes &&
+           x->n_rows > LN_SMALL_M_ROWS;
 }
 
 bool ln_act_require_groups(const ln_op *linear, bool has_sm90a, ln_converted_act *x) {

@@ -4,7 +4,9 @@
 #define LN_BACKEND_CUDA_ATTENTION_ARGS_CUH
 
 #include "backend/cuda/attention/select.h"
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ops/kv_cache.cuh"
+#include "backend/cuda/ptx/float16.cuh"
+#include "backend/cuda/ptx/reduce.cuh"
 
 /* Shapes: q and out [n_tokens][n_heads][head dim]. Pointers are device memory of the step. */
 typedef struct ln_attention_args {

@@ -5,7 +5,9 @@
 #ifndef LN_BACKEND_CUDA_ATTENTION_KV_TILE_CUH
 #define LN_BACKEND_CUDA_ATTENTION_KV_TILE_CUH
 
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ops/kv_cache.cuh"
+#include "backend/cuda/ptx/float16.cuh"
+#include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
 
 /* LN_KV_TILE_N8: n8 fragments of S = Q K^T. */

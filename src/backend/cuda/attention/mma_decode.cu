@@ -11,7 +11,7 @@
  * columns a thread. */
 #include "backend/cuda/attention/mma_decode.cuh"
 
-#include "backend/cuda/activations/convert.cuh"
+#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/attention/mma_tile.cuh"
 #include "backend/cuda/attention/split_kv.cuh"
 #include "backend/cuda/runtime/pdl.cuh"

@@ -16,7 +16,7 @@
  * Shared memory: pipelines (208 KiB), what is known of each sequence. Bytes moved: K and V once. */
 #include "backend/cuda/attention/sm90_decode_q8.cuh"
 
-#include "backend/cuda/activations/convert.cuh"
+#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/attention/mma_tile.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"

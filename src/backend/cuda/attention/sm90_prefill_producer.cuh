@@ -5,7 +5,9 @@
 #define LN_BACKEND_CUDA_ATTENTION_SM90_PREFILL_PRODUCER_CUH
 
 #include "backend/cuda/attention/mma_tile.cuh"
-#include "backend/cuda/ptx/wgmma.cuh"
+#include "backend/cuda/ptx/mbarrier.cuh"
+#include "backend/cuda/ptx/setmaxnreg.cuh"
+#include "backend/cuda/ptx/tma.cuh"
 
 enum {
     WARPGROUP = 128, /* threads */

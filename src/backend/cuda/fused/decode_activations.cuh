@@ -5,6 +5,7 @@
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_ACTIVATIONS_CUH
 
+#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/fused/decode_pipeline.cuh"
 
 static_assert((int)LN_NORM_VTHREADS == LN_DECODE_THREADS && LN_DECODE_WARPS <= LN_MAX_WARPS / 2,

@@ -5,7 +5,7 @@
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_HANDOFF_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_HANDOFF_CUH
 
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ptx/reduce.cuh"
 
 #define LN_HANDOFF_EMPTY 0xffffffffu /* a NaN, instead of which another one is handoff */
 

@@ -139,7 +139,7 @@ ln_decode_mma_blocks(const ln_decode_args &p, const ln_decode_weight_tiles *weig
         if (block < PAIRS)
             ln_mma_m16n8k32_int8(to, a, low.x, low.y);
         else
-            ln_mma_whole(to, a, high.x, high.y);
+            ln_mma_int8_acc(to, a, high.x, high.y);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++) {

@@ -6,7 +6,7 @@
 #define LN_BACKEND_CUDA_FUSED_DECODE_PIPELINE_CUH
 
 #include "backend/cuda/fused/decode_args.cuh"
-#include "backend/cuda/ptx/mbarrier.cuh"
+#include "backend/cuda/ptx/stage.cuh"
 
 /* A warp's pipeline. */
 typedef struct ln_decode_pipeline {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "backend/cuda/fused/workspace.h"
-#include "backend/cuda/weights/shape.h"
+#include "backend/cuda/weights/layout.h"
 
 enum {
     LN_DECODE_MAX_ROWS = 4,

@@ -13,6 +13,8 @@
  * output tile or a norm's row; its residual or the norm's weights; pipeline stages of weights (as
  * many as fit, up to 16) and of activations (5). Bytes moved: weights once. Code that runs once
  * between linears is not unrolled, as instructions come from memory, too. */
+#include "backend/cuda/activations/convert.h"
+#include "backend/cuda/gemm/tensor_maps.cuh"
 #include "backend/cuda/launch.h"
 
 #include "backend/cuda/fused/linear_norm_mma.cuh"
@@ -41,7 +43,7 @@ static __device__ __forceinline__ void wait_for_x(const fused_args &c, unsigned 
 #endif
 
 template <int ROWS>
-static __global__ void __launch_bounds__(FEW_THREADS, 1)
+static __global__ void __launch_bounds__(SMALL_M_THREADS, 1)
     linear_norm(const __grid_constant__ fused_args c) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) char memory[];
@@ -53,21 +55,21 @@ static __global__ void __launch_bounds__(FEW_THREADS, 1)
     if (threadIdx.x == 0)
         init_pipelines(c.n_stages, bars);
     __syncthreads();
-    few_place at = {0, threadIdx.x >= WORKERS}, x_at = at;
-    if (threadIdx.x < WORKERS)
+    ln_pipeline_stage at = {0, threadIdx.x >= CONSUMERS}, x_at = at;
+    if (threadIdx.x < CONSUMERS)
         ln_pdl_wait();
 #pragma unroll 1
     for (unsigned i = 0; i < c.n_linears; i++) {
         const fused_linear &l = c.linears[i];
-        if (threadIdx.x < WORKERS) {
+        if (threadIdx.x < CONSUMERS) {
             if (l.normalizes)
                 normalize(c, i, sums, shared);
             consume<ROWS>(c, l, pipes, sums, at, x_at);
             if (i + 1 < c.n_linears)
                 arrive_block(&c.memory->counts.done[i], l.gemm.p.converts);
-        } else if (threadIdx.x == WORKERS) {
+        } else if (threadIdx.x == CONSUMERS) {
             produce_weights<ROWS>(c, l, pipes, at);
-        } else if (threadIdx.x == WORKERS + LN_WARP) {
+        } else if (threadIdx.x == CONSUMERS + LN_WARP) {
             wait_for_x(c, i);
             produce_rows<ROWS>(c, l, pipes, x_at);
         }
@@ -130,16 +132,17 @@ static void make_args(const ln_cuda_plan *plan, const ln_cuda_launch *launch, co
 }
 
 /* Divides the K splits of a linear's output tiles among blocks. */
-static int schedule(const ln_gemm_args &args, unsigned n_sms, few_args *a) {
+static int schedule(const ln_gemm_args &args, unsigned n_sms, small_m_args *a) {
     unsigned columns = args.parts[0].gate != NULL ? TILE_N / 2 : TILE_N;
     a->p = args;
     a->n_items = ln_gemm_output_tiles(args, columns) * LN_K_SPLITS;
     a->per_block = ln_ceil_div(a->n_items, n_sms);
-    return map_weights<LN_LAYOUT_BF16, stage_shape<64>>(args, a);
+    unsigned rows = stage_shape<64>::UNIT_ROWS / (args.parts[0].gate != NULL ? 2 : 1);
+    return map_parts(LN_LAYOUT_BF16, args, rows, stage_shape<64>::TILES, a->weights, &a->gate);
 }
 
 template <int ROWS> static int launch_kernel(planned_launch *plan, cudaStream_t stream) {
-    typedef few_stage<LN_LAYOUT_BF16, ROWS, false> shape;
+    typedef small_m_stage<LN_LAYOUT_BF16, ROWS, false> shape;
     constexpr unsigned X_BYTES = X_STAGES * shape::X_BYTES;
     fused_args &c = plan->fused;
     unsigned n_sms, shared, n_blocks = 0;
@@ -147,19 +150,19 @@ template <int ROWS> static int launch_kernel(planned_launch *plan, cudaStream_t 
     if (code == 0)
         code = ln_max_shared_bytes(&shared);
     for (unsigned i = 0; i < c.n_linears && code == 0; i++) {
-        few_args *a = &c.linears[i].gemm;
+        small_m_args *a = &c.linears[i].gemm;
         code = schedule(plan->args[i], n_sms, a);
         n_blocks = max(n_blocks, ln_ceil_div(a->n_items, a->per_block));
     }
     if (code != 0)
         return code;
     shared -= STATIC_SHARED;
-    c.n_stages = min((shared - STAGES_OFFSET - X_BYTES) / shape::W_BYTES, (unsigned)MAX_STAGES);
+    c.n_stages = min((shared - STAGES_OFFSET - X_BYTES) / shape::W_BYTES, (unsigned)SMALL_M_STAGES);
     code = cudaFuncSetAttribute(linear_norm<ROWS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 (int)shared);
     if (code != 0)
         return code;
-    return ln_pdl_launch(linear_norm<ROWS>, dim3(n_blocks), FEW_THREADS,
+    return ln_pdl_launch(linear_norm<ROWS>, dim3(n_blocks), SMALL_M_THREADS,
                          STAGES_OFFSET + c.n_stages * shape::W_BYTES + X_BYTES, stream, c);
 }
 

@@ -3,6 +3,7 @@
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ARGS_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ARGS_CUH
 
+#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/fused/limits.h"
 #include "backend/cuda/gemm/sm90_small_m_split_k.cuh"
 #include "backend/cuda/ops/norm.cuh"
@@ -12,11 +13,11 @@ enum {
     X_STAGES = 5, /* of activations */
     TILE_N = 64,
     TILE_OUT_STRIDE = TILE_N + 4, /* floats of a row of an output tile in shared memory */
-    TILE_OUT_BYTES = PANEL_ROWS * TILE_OUT_STRIDE * 4,
-    ROW_FLOATS = PANEL_ROWS * TILE_N, /* of a residual tile, or of a norm's row */
+    TILE_OUT_BYTES = ACT_TILE_ROWS * TILE_OUT_STRIDE * 4,
+    ROW_FLOATS = ACT_TILE_ROWS * TILE_N, /* of a residual tile, or of a norm's row */
     STAGES_OFFSET = (TILE_OUT_BYTES + ROW_FLOATS * 4 + 1023) / 1024 * 1024,
     STATIC_SHARED = 1024,            /* at most, that the kernel declares */
-    VPT = LN_NORM_VTHREADS / WORKERS /* virtual threads of a norm in each consumer thread */
+    VPT = LN_NORM_VTHREADS / CONSUMERS /* virtual threads of a norm in each consumer thread */
 };
 static_assert(ROW_FLOATS * 4 <= TILE_OUT_BYTES, "a norm's row lies where output tiles do");
 
@@ -33,16 +34,16 @@ typedef struct fused_workspace {
         grid_counts counts;
         char line[128];
     };
-    uint4 partials[][4][WORKERS]; /* [blocks] sums, all bits 0 between kernels */
+    uint4 partials[][4][CONSUMERS]; /* [blocks] sums, all bits 0 between kernels */
 } fused_workspace;
 
 static_assert(sizeof(fused_workspace) == LN_LINEAR_NORM_COUNTER_BYTES &&
-                  sizeof(uint4[4][WORKERS]) == LN_LINEAR_NORM_BLOCK_BYTES,
+                  sizeof(uint4[4][CONSUMERS]) == LN_LINEAR_NORM_BLOCK_BYTES,
               "as ln_fused_workspace_bytes has it");
 
 /* Linears that multiply the same activations, with the norm in front of them if there is one. */
 typedef struct fused_linear {
-    few_args gemm;
+    small_m_args gemm;
     bool has_gate, normalizes;
     ln_norm norm; /* of `from`, float32 [n_rows][dim], of which `rows` are gathered unless NULL */
     const float *from;
@@ -61,7 +62,7 @@ typedef struct fused_args {
 
 /* Waits until n blocks have arrived. Bulk copies issued from here on see what these wrote. */
 static __device__ __forceinline__ void wait_for_blocks(const unsigned *count, unsigned n) {
-    while (look_at(count) < n)
+    while (ln_flag_load(count) < n)
         continue;
     asm volatile("fence.proxy.async;" ::: "memory");
 }

@@ -8,6 +8,7 @@
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 
+#include "backend/cuda/ptx/wgmma_n8_n64.cuh"
 #include "backend/cuda/fused/linear_norm_pipeline.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
 
@@ -16,20 +17,20 @@
 /* Accumulates the first TILES K tiles of the next stage. */
 template <int ROWS, int TILES>
 static __device__ __forceinline__ void multiply_stage(const fused_args &c, const pipelines &pipes,
-                                                      few_place &at, few_place &x_at,
-                                                      float (&sum)[stage_shape<ROWS>::N_SUMS]) {
+                                                      ln_pipeline_stage &at, ln_pipeline_stage &x_at,
+                                                      float (&sum)[stage_shape<ROWS>::N_ACC]) {
     typedef stage_shape<ROWS> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
-    const char *w = pipes.weights + at.stage * shape::W_BYTES + lane * 16 +
+    const char *w = pipes.weights + at.index * shape::W_BYTES + lane * 16 +
                     warp % shape::UNIT_ROWS * (shape::TILES * shape::TILE_BYTES);
     const char *x =
-        pipes.x + x_at.stage * shape::X_BYTES + warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
+        pipes.x + x_at.index * shape::X_BYTES + warp / shape::UNIT_ROWS * (shape::GROUP_ROWS * 128);
     uint4 steps[4 * TILES];
-    ln_mbarrier_wait(&pipes.bars->full[at.stage], at.parity);
+    ln_mbarrier_wait(&pipes.bars->full[at.index], at.phase);
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
         steps[k] = *(const uint4 *)(w + k * 512);
-    ln_mbarrier_wait(&pipes.bars->x_full[x_at.stage], x_at.parity);
+    ln_mbarrier_wait(&pipes.bars->x_full[x_at.index], x_at.phase);
     ln_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
@@ -37,16 +38,16 @@ static __device__ __forceinline__ void multiply_stage(const fused_args &c, const
                          ln_wgmma_desc_swizzle128(x + k / 4 * shape::PART_BYTES + k % 4 * 32));
     ln_wgmma_commit();
     if (lane == 0)
-        ln_mbarrier_arrive(&pipes.bars->empty[at.stage]);
+        ln_mbarrier_arrive(&pipes.bars->empty[at.index]);
     ln_wgmma_wait<0>();
 #pragma unroll
     for (int k = 0; k < 4 * TILES; k++)
         ln_wgmma_keep(steps[k]);
     ln_wgmma_keep(sum);
     if (lane == 0)
-        ln_mbarrier_arrive(&pipes.bars->x_empty[x_at.stage]);
-    advance(c.n_stages, at);
-    advance(X_STAGES, x_at);
+        ln_mbarrier_arrive(&pipes.bars->x_empty[x_at.index]);
+    ln_pipeline_advance(at, c.n_stages);
+    ln_pipeline_advance(x_at, X_STAGES);
 }
 
 /* ---- epilogue -------------------------------------------------------------------------------- */
@@ -62,7 +63,7 @@ template <int ROWS> static __device__ __forceinline__ float *thread_tile(float *
 /* Queues the residual of an output tile for shared memory, [row][column], where the epilogue is
  * plain. */
 template <int ROWS>
-static __device__ __forceinline__ void fetch_residual(const ln_gemm_args &p, const few_unit &unit,
+static __device__ __forceinline__ void fetch_residual(const ln_gemm_args &p, const weight_unit &unit,
                                                       float *to) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
     const unsigned first = unit.row * LN_WEIGHT_TILE_ROWS;
@@ -70,7 +71,7 @@ static __device__ __forceinline__ void fetch_residual(const ln_gemm_args &p, con
         return;
     ln_norm_sync<VPT>(); /* the last tile's residual is read */
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < ROWS * TILE_N / 4; i += WORKERS) {
+    for (unsigned i = threadIdx.x; i < ROWS * TILE_N / 4; i += CONSUMERS) {
         unsigned row = i / (TILE_N / 4), column = i % (TILE_N / 4) * 4;
         if (row < p.n_rows && first + column < e.n_out)
             ln_cp_async_16(to + row * TILE_N + column, e.residual + row * e.n_out + first + column);
@@ -99,12 +100,12 @@ static __device__ __forceinline__ float2 epilogue_two(const ln_epilogue &e, cons
 /* Stores an output tile where the epilogue is plain. A thread takes eight columns of a row whose
  * bf16 lie together in the next linear's activation tiles: two of every eight of 32. */
 template <int ROWS, bool GATE>
-static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const few_unit &unit,
+static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const weight_unit &unit,
                                                    const float *sums, const float *residual) {
     constexpr unsigned EIGHTS = TILE_N / 8 / (GATE ? 2 : 1);
     const ln_epilogue &e = p.parts[unit.part].epilogue;
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < ROWS * EIGHTS; i += WORKERS) {
+    for (unsigned i = threadIdx.x; i < ROWS * EIGHTS; i += CONSUMERS) {
         unsigned row = i / EIGHTS, first = i % EIGHTS / 4 * 32 + i % 4 * 2;
         unsigned column = unit.row * LN_WEIGHT_TILE_ROWS + first;
         float2 y[4];
@@ -117,7 +118,7 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
         }
         if (p.converts) {
             unsigned chunk = column % 64 / 32 * 4 + column % 8 / 2;
-            char *to = (char *)p.to.bf16 + (size_t)(column / 64 * PANEL_ROWS + row) * 128;
+            char *to = (char *)p.to.bf16 + (size_t)(column / 64 * ACT_TILE_ROWS + row) * 128;
             *(uint4 *)(to + (chunk ^ row % 8) * 16) =
                 make_uint4(words[0], words[1], words[2], words[3]);
         }
@@ -130,12 +131,12 @@ static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const 
 
 /* The same for any epilogue; rarely run. */
 template <int ROWS>
-static __device__ __forceinline__ void store_any(const ln_gemm_args &p, const few_unit &unit,
+static __device__ __forceinline__ void store_any(const ln_gemm_args &p, const weight_unit &unit,
                                                  bool has_gate, const float *sums) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
     const unsigned n_columns = has_gate ? TILE_N / 2 : TILE_N;
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < ROWS * n_columns; i += WORKERS) {
+    for (unsigned i = threadIdx.x; i < ROWS * n_columns; i += CONSUMERS) {
         unsigned row = i / n_columns, column = unit.row * LN_WEIGHT_TILE_ROWS + i % n_columns;
         const float *u = sums + row * TILE_OUT_STRIDE + i % n_columns;
         if (row < p.n_rows && column < e.n_out)
@@ -145,15 +146,15 @@ static __device__ __forceinline__ void store_any(const ln_gemm_args &p, const fe
 
 /* Epilogue of an output tile. sums: TILE_OUT_BYTES, and the residual behind them. */
 template <int ROWS>
-static __device__ __forceinline__ void store_tile(const fused_linear &l, const few_unit &unit,
-                                                  const float (&total)[stage_shape<ROWS>::N_SUMS],
+static __device__ __forceinline__ void store_tile(const fused_linear &l, const weight_unit &unit,
+                                                  const float (&total)[stage_shape<ROWS>::N_ACC],
                                                   float *sums) {
     const ln_gemm_args &p = l.gemm.p;
     float *own = thread_tile<ROWS>(sums), *residual = sums + TILE_OUT_BYTES / 4;
     ln_cp_async_wait<0>(); /* the residual */
     ln_norm_sync<VPT>();   /* the last tile's results are stored */
 #pragma unroll
-    for (int i = 0; i < stage_shape<ROWS>::N_SUMS; i++)
+    for (int i = 0; i < stage_shape<ROWS>::N_ACC; i++)
         own[(i / 4 * 8 + i % 2) * TILE_OUT_STRIDE + i % 4 / 2 * 8] = total[i];
     ln_norm_sync<VPT>();
     if (!ln_epilogue_is_plain(p.parts[unit.part].epilogue))
@@ -170,26 +171,26 @@ template <int N>
 static __device__ __forceinline__ void send_partials(const fused_args &c, const float (&sum)[N]) {
 #pragma unroll
     for (unsigned i = 0; i < N; i += 4)
-        pass_four(&c.memory->partials[blockIdx.x][i / 4][threadIdx.x], sum + i);
+        publish_four(&c.memory->partials[blockIdx.x][i / 4][threadIdx.x], sum + i);
 }
 
 /* Receives the partial sums of the block in front as soon as they are there, and leaves 0 in their
  * place. */
 template <int N>
 static __device__ __forceinline__ void receive_partials(const fused_args &c, float (&sum)[N]) {
-    uint4(*from)[WORKERS] = c.memory->partials[blockIdx.x - 1], four[N / 4];
+    uint4(*from)[CONSUMERS] = c.memory->partials[blockIdx.x - 1], four[N / 4];
     for (bool waits = true; waits;) {
         waits = false;
 #pragma unroll
         for (unsigned i = 0; i < N / 4; i++) {
-            four[i] = look_at_four(&from[i][threadIdx.x]);
+            four[i] = load_four_relaxed(&from[i][threadIdx.x]);
             waits |= is_missing(four[i]);
         }
     }
 #pragma unroll
     for (unsigned i = 0; i < N / 4; i++) {
-        put_four(&from[i][threadIdx.x], make_uint4(0, 0, 0, 0));
-        float4 taken = turn_back(four[i]);
+        store_four_relaxed(&from[i][threadIdx.x], make_uint4(0, 0, 0, 0));
+        float4 taken = decode_partial(four[i]);
         sum[4 * i] = taken.x, sum[4 * i + 1] = taken.y;
         sum[4 * i + 2] = taken.z, sum[4 * i + 3] = taken.w;
     }
@@ -198,23 +199,23 @@ static __device__ __forceinline__ void receive_partials(const fused_args &c, flo
 /* All output tiles of a block, in the K order of gemm/sm90_small_m.cu. */
 template <int ROWS>
 static __device__ __forceinline__ void consume(const fused_args &c, const fused_linear &l,
-                                               const pipelines &pipes, float *sums, few_place &at,
-                                               few_place &x_at) {
-    constexpr unsigned N = stage_shape<ROWS>::N_SUMS;
-    const few_args &a = l.gemm;
+                                               const pipelines &pipes, float *sums, ln_pipeline_stage &at,
+                                               ln_pipeline_stage &x_at) {
+    constexpr unsigned N = stage_shape<ROWS>::N_ACC;
+    const small_m_args &a = l.gemm;
     float sum[N], total[N];
-    few_held<N> held = {};
-    few_piece piece;
-    for (unsigned k = 0; find_piece(a, k, piece); k++) {
-        few_unit unit = find_unit(l, piece.unit);
+    deferred_splits<N> held = {};
+    k_range piece;
+    for (unsigned k = 0; find_k_range(a, k, piece); k++) {
+        weight_unit unit = find_unit(l, piece.unit);
         bool is_whole = piece.begin == 0;
-        bool adds = piece.end == ALL_SLICES && a.p.parts[unit.part].epilogue.residual != NULL;
+        bool adds = piece.end == LN_K_SPLITS && a.p.parts[unit.part].epilogue.residual != NULL;
 #pragma unroll
         for (unsigned i = 0; i < N; i++)
             total[i] = -0.0f; /* -0 + x is x */
 #pragma unroll 1
         for (unsigned slice = piece.begin; slice < piece.end; slice++) {
-            unsigned n = tiles_before(a.p, slice + 1) - tiles_before(a.p, slice);
+            unsigned n = first_tile_of(a.p, slice + 1) - first_tile_of(a.p, slice);
 #pragma unroll
             for (unsigned i = 0; i < N; i++)
                 sum[i] = 0.0f;
@@ -233,18 +234,18 @@ static __device__ __forceinline__ void consume(const fused_args &c, const fused_
                     total[i] += sum[i];
                 continue;
             }
-            is_whole = held.n > HELD || slice + 1 == piece.end;
+            is_whole = held.n > MAX_DEFERRED || slice + 1 == piece.end;
             if (is_whole) {
                 float taken[N];
                 receive_partials(c, taken);
-                add_held(taken, held, sum, total);
+                add_deferred(taken, held, sum, total);
             } else {
-                hold(sum, held, total);
+                defer_split(sum, held, total);
             }
         }
         if (adds) /* likewise with the partial sums of others */
             fetch_residual<ROWS>(a.p, unit, sums + TILE_OUT_BYTES / 4);
-        if (piece.end < ALL_SLICES)
+        if (piece.end < LN_K_SPLITS)
             send_partials(c, total);
         else
             store_tile<ROWS>(l, unit, total, sums);

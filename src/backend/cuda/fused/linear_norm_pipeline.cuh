@@ -5,12 +5,12 @@
 
 #include "backend/cuda/fused/linear_norm_args.cuh"
 
-template <int ROWS> using stage_shape = few_stage<LN_LAYOUT_BF16, ROWS, false>;
+template <int ROWS> using stage_shape = small_m_stage<LN_LAYOUT_BF16, ROWS, false>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 typedef struct pipeline_barriers {
-    uint64_t full[MAX_STAGES], empty[MAX_STAGES]; /* of weights */
+    uint64_t full[SMALL_M_STAGES], empty[SMALL_M_STAGES]; /* of weights */
     uint64_t x_full[X_STAGES], x_empty[X_STAGES];
 } pipeline_barriers;
 
@@ -31,12 +31,7 @@ static __device__ __forceinline__ void init_pipelines(unsigned n_stages, pipelin
     ln_fence_mbarrier_init();
 }
 
-static __device__ __forceinline__ void advance(unsigned n_stages, few_place &at) {
-    if (++at.stage == n_stages)
-        at.stage = 0, at.parity ^= 1;
-}
-
-static __device__ __forceinline__ few_unit find_unit(const fused_linear &l, unsigned number) {
+static __device__ __forceinline__ weight_unit find_unit(const fused_linear &l, unsigned number) {
     return l.has_gate ? find_unit<stage_shape<64>, true>(l.gemm.p, number)
                       : find_unit<stage_shape<64>, false>(l.gemm.p, number);
 }
@@ -44,26 +39,26 @@ static __device__ __forceinline__ few_unit find_unit(const fused_linear &l, unsi
 /* Fetches a linear's weight tiles by TMA, stage after stage; by one thread. */
 template <int ROWS>
 static __device__ __forceinline__ void produce_weights(const fused_args &c, const fused_linear &l,
-                                                       const pipelines &pipes, few_place &at) {
+                                                       const pipelines &pipes, ln_pipeline_stage &at) {
     typedef stage_shape<ROWS> shape;
-    const few_args &a = l.gemm;
-    few_piece piece;
-    for (unsigned k = 0; find_piece(a, k, piece); k++) {
-        few_unit unit = find_unit(l, piece.unit);
+    const small_m_args &a = l.gemm;
+    k_range piece;
+    for (unsigned k = 0; find_k_range(a, k, piece); k++) {
+        weight_unit unit = find_unit(l, piece.unit);
         const CUtensorMap *map = &a.weights[unit.part];
         for (unsigned slice = piece.begin; slice < piece.end; slice++) {
-            int row = (int)unit.row, end = (int)tiles_before(a.p, slice + 1);
+            int row = (int)unit.row, end = (int)first_tile_of(a.p, slice + 1);
 #pragma unroll 1
-            for (int tile = (int)tiles_before(a.p, slice); tile < end; tile += shape::TILES) {
-                uint64_t *full = &pipes.bars->full[at.stage];
-                char *to = pipes.weights + at.stage * shape::W_BYTES;
+            for (int tile = (int)first_tile_of(a.p, slice); tile < end; tile += shape::TILES) {
+                uint64_t *full = &pipes.bars->full[at.index];
+                char *to = pipes.weights + at.index * shape::W_BYTES;
                 int first = tile * (int)(shape::TILE_BYTES / 128);
-                ln_mbarrier_wait(&pipes.bars->empty[at.stage], at.parity);
+                ln_mbarrier_wait(&pipes.bars->empty[at.index], at.phase);
                 ln_mbarrier_expect_tx(full, shape::W_BYTES);
                 ln_tma_load(to, map, 0, first, row, full);
                 if (l.has_gate)
                     ln_tma_load(to + shape::W_BYTES / 2, &a.gate, 0, first, row, full);
-                advance(c.n_stages, at);
+                ln_pipeline_advance(at, c.n_stages);
             }
         }
     }
@@ -73,24 +68,24 @@ static __device__ __forceinline__ void produce_weights(const fused_args &c, cons
  * ends with half a stage, the other half is any tile. */
 template <int ROWS>
 static __device__ __forceinline__ void produce_rows(const fused_args &c, const fused_linear &l,
-                                                    const pipelines &pipes, few_place &at) {
+                                                    const pipelines &pipes, ln_pipeline_stage &at) {
     typedef stage_shape<ROWS> shape;
-    const few_args &a = l.gemm;
-    few_piece piece;
-    for (unsigned k = 0; find_piece(a, k, piece); k++)
+    const small_m_args &a = l.gemm;
+    k_range piece;
+    for (unsigned k = 0; find_k_range(a, k, piece); k++)
         for (unsigned slice = piece.begin; slice < piece.end; slice++) {
-            unsigned end = tiles_before(a.p, slice + 1);
+            unsigned end = first_tile_of(a.p, slice + 1);
 #pragma unroll 1
-            for (unsigned tile = tiles_before(a.p, slice); tile < end; tile += shape::TILES) {
-                char *to = pipes.x + at.stage * shape::X_BYTES;
-                uint64_t *full = &pipes.bars->x_full[at.stage];
-                ln_mbarrier_wait(&pipes.bars->x_empty[at.stage], at.parity);
+            for (unsigned tile = first_tile_of(a.p, slice); tile < end; tile += shape::TILES) {
+                char *to = pipes.x + at.index * shape::X_BYTES;
+                uint64_t *full = &pipes.bars->x_full[at.index];
+                ln_mbarrier_wait(&pipes.bars->x_empty[at.index], at.phase);
                 ln_mbarrier_expect_tx(full, shape::X_BYTES);
 #pragma unroll
                 for (unsigned i = 0; i < shape::TILES; i++)
-                    bring_tile<LN_LAYOUT_BF16, ROWS, false>(a.p.x, min(tile + i, a.p.n_tiles - 1),
+                    load_act_tile<LN_LAYOUT_BF16, ROWS, false>(a.p.x, min(tile + i, a.p.n_tiles - 1),
                                                             i, to, full);
-                advance(X_STAGES, at);
+                ln_pipeline_advance(at, X_STAGES);
             }
         }
 }

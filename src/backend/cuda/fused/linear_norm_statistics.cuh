@@ -14,7 +14,7 @@ typedef struct row_source {
 
 /* Queues a thread's share of the first ROW_FLOATS elements for shared memory. */
 static __device__ __forceinline__ void fetch(const float *from, unsigned dim, float *to) {
-    for (unsigned i = 4 * threadIdx.x; i < dim && i < ROW_FLOATS && from != NULL; i += 4 * WORKERS)
+    for (unsigned i = 4 * threadIdx.x; i < dim && i < ROW_FLOATS && from != NULL; i += 4 * CONSUMERS)
         ln_cp_async_16(to + i, from + i);
     ln_cp_async_commit();
 }
@@ -35,8 +35,8 @@ static __device__ __forceinline__ void row_statistics(const ln_norm &norm, const
         for (unsigned h = 4 * threadIdx.x; h < dim; h += 4 * LN_NORM_VTHREADS)
 #pragma unroll
             for (unsigned s = 0; s < VPT; s++)
-                if (h + s * 4 * WORKERS < dim) {
-                    float4 v = load<float4>(x, h + s * 4 * WORKERS);
+                if (h + s * 4 * CONSUMERS < dim) {
+                    float4 v = load<float4>(x, h + s * 4 * CONSUMERS);
                     sum[s] += v.x + v.y + (v.z + v.w);
                 }
         *mean = ln_norm_sum<VPT>(sum, shared) / (float)dim;
@@ -46,8 +46,8 @@ static __device__ __forceinline__ void row_statistics(const ln_norm &norm, const
     for (unsigned h = 4 * threadIdx.x; h < dim; h += 4 * LN_NORM_VTHREADS)
 #pragma unroll
         for (unsigned s = 0; s < VPT; s++)
-            if (h + s * 4 * WORKERS < dim) {
-                float4 v = load<float4>(x, h + s * 4 * WORKERS);
+            if (h + s * 4 * CONSUMERS < dim) {
+                float4 v = load<float4>(x, h + s * 4 * CONSUMERS);
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     squares[s] = fmaf(ln_part(v, i) - *mean, ln_part(v, i) - *mean, squares[s]);
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void normalize(const fused_args &c, unsigned n
         row_statistics(norm, x, shared, &mean, &inverse);
         ln_norm_sync<VPT>(); /* weights that other threads fetched */
 #pragma unroll 1
-        for (unsigned i = threadIdx.x; i < dim / 8; i += WORKERS) {
+        for (unsigned i = threadIdx.x; i < dim / 8; i += CONSUMERS) {
             unsigned col = i / 4 * 32 + i % 4 * 2, chunk = i % 8;
             uint32_t words[4];
 #pragma unroll
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void normalize(const fused_args &c, unsigned n
                 if (l.normed != NULL)
                     *(float2 *)(l.normed + (size_t)row * dim + col + 8 * j) = y;
             }
-            *(uint4 *)((char *)to.bf16 + ((size_t)(col / 64) * PANEL_ROWS + row) * 128 +
+            *(uint4 *)((char *)to.bf16 + ((size_t)(col / 64) * ACT_TILE_ROWS + row) * 128 +
                        (chunk ^ row % 8) * 16) = make_uint4(words[0], words[1], words[2], words[3]);
         }
         ln_norm_sync<VPT>(); /* before the next row is fetched */

@@ -1,41 +1,51 @@
-/* What the kernels for linears of tiles take. */
+/* Arguments of the GEMM kernels. */
 #ifndef LN_BACKEND_CUDA_GEMM_ARGS_CUH
 #define LN_BACKEND_CUDA_GEMM_ARGS_CUH
 
+#include "backend/cuda/activations/view.cuh"
 #include "backend/cuda/gemm/epilogue.cuh"
+#include "backend/cuda/gemm/groups.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
-#include "backend/cuda/activations/convert.cuh"
+#include "backend/cuda/runtime/split_k.h"
 
-/* One of the linears that multiply the same x. */
+/* One of the linears that multiply the same activations. */
 typedef struct ln_gemm_part {
     const uint8_t *weight, *gate; /* gate NULL: none */
     bool precise;
-    uint8_t kind; /* of tiles */
+    uint8_t kind; /* ln_weight_layout */
     ln_epilogue epilogue;
 } ln_gemm_part;
 
-ln_gemm_part ln_gemm_make_part(const ln_op_linear *p);
-
-/* Where blocks leave sums that others merge. */
+/* Device memory by which CTAs combine partial sums of split-K (runtime/split_k.h). */
 typedef struct ln_split_k_workspace {
-    float *sums;      /* [LN_SPLIT_K_FLOATS] */
-    unsigned *left;   /* [LN_SPLIT_K_FLAGS] 0 between kernels */
-    uint32_t *slices; /* [LN_SPLIT_K_SLOTS][LN_SPLIT_K_SLOT_FLOATS] 0 between kernels */
+    float *partial;      /* [n_floats] partial sums of output tiles */
+    unsigned *flags;     /* [n_flags] that partial sums are there; 0 between kernels */
+    uint32_t *published; /* [n_slots][LN_SPLIT_K_SLOT_FLOATS] partial sums; 0 between kernels */
 } ln_split_k_workspace;
+
+static inline ln_split_k_workspace ln_split_k_view(void *memory, unsigned n_sms) {
+    ln_split_k_sizes sizes = ln_split_k_sizes_of(n_sms);
+    ln_split_k_workspace w;
+    w.flags = (unsigned *)memory;
+    w.partial = (float *)memory + sizes.n_flags;
+    w.published = (uint32_t *)w.partial + sizes.n_floats;
+    return w;
+}
 
 typedef struct ln_gemm_args {
     ln_gemm_part parts[LN_GEMM_MAX_PARTS];
-    unsigned n_parts, n_tiles; /* n_tiles: along the columns */
-    size_t n_rows, rows_per_x;
+    unsigned n_parts, n_tiles; /* n_tiles: weight tiles along K */
+    size_t n_rows, rows_per_x; /* n_rows: M */
     ln_act_view x;
     ln_split_k_workspace split;
-    /* The result of BF16, where there is one part, is written as `to` says, a gate's of F8_ROW as
-     * rows of bf16 there; not to `out` then where that has no other readers. */
+    /* converts: the result of BF16, where there is one part, is written as `to` says, that of a
+     * gated F8_ROW as rows of bf16 there. leaves_out: and not to `out`, which has no other readers.
+     */
     bool converts, leaves_out;
     ln_act_view to;
 } ln_gemm_args;
 
-/* Blocks of `columns` columns of the results, part after part. */
+/* Output tiles of `columns` columns, part after part, for one tile of rows. */
 static inline unsigned ln_gemm_output_tiles(const ln_gemm_args &args, unsigned columns) {
     unsigned n = 0;
     for (unsigned i = 0; i < args.n_parts; i++)
@@ -43,7 +53,7 @@ static inline unsigned ln_gemm_output_tiles(const ln_gemm_args &args, unsigned c
     return n;
 }
 
-/* The part that a block belongs to; *block becomes its number there. */
+/* The part that an output tile belongs to; *block becomes its number there. */
 static __device__ __forceinline__ const ln_gemm_part &
 ln_gemm_find_part(const ln_gemm_args &args, unsigned columns, unsigned *block) {
     unsigned part = 0;
@@ -56,7 +66,7 @@ ln_gemm_find_part(const ln_gemm_args &args, unsigned columns, unsigned *block) {
     return args.parts[part];
 }
 
-/* Whether any part has a gate (then all are one), and whether any is precise. */
+/* Whether any part is precise. */
 static inline bool ln_gemm_is_precise(const ln_gemm_args &args) {
     bool precise = false;
     for (unsigned i = 0; i < args.n_parts; i++)
@@ -64,26 +74,25 @@ static inline bool ln_gemm_is_precise(const ln_gemm_args &args) {
     return precise;
 }
 
-/* What these linears take, whose x is there. */
-ln_gemm_args ln_gemm_make_args(const ln_op *ops, size_t n_ops, const ln_converted_act *x);
+/* Arguments of a grouped GEMM: parts[0] is that of the first group. */
+typedef struct ln_grouped_args {
+    ln_gemm_args p;
+    ln_gemm_groups groups;
+    ln_listed_slot *slots; /* [n_slots] for activation tiles: those without rows last */
+    unsigned n_slots;
+} ln_grouped_args;
 
-/* By mma.sync, of all kinds but F8_ROW, whose x is row after row. */
-int ln_gemm_mma_small_m(int kind, const ln_gemm_args &args, cudaStream_t stream);
-/* For few rows of all kinds but INT8_ROW and F8_ROW, whose x is in one panel; on Hopper. */
-int ln_gemm_sm90_small_m(int kind, const ln_gemm_args &args, cudaStream_t stream);
-/* The same of INT8 and INT4, and of those that become f16. */
-int ln_gemm_sm90_small_m_int(int kind, const ln_gemm_args &args, cudaStream_t stream);
-int ln_gemm_sm90_small_m_f16(int kind, const ln_gemm_args &args, cudaStream_t stream);
-/* For up to eight rows of F8_ROW. */
-int ln_gemm_sm90_small_m_fp8(const ln_gemm_args &args, cudaStream_t stream);
-/* For many rows, whose x is in panels. */
-int ln_gemm_sm90(int kind, const ln_gemm_args &args, cudaStream_t stream);
-/* The same of those that become f16, and of F8_ROW. */
-int ln_gemm_sm90_f16(int kind, const ln_gemm_args &args, cudaStream_t stream);
-int ln_gemm_sm90_fp8(const ln_gemm_args &args, cudaStream_t stream);
-/* The same of INT8 and INT4. */
-int ln_gemm_sm90_int(int kind, const ln_gemm_args &args, cudaStream_t stream);
-/* The same of INT8_ROW. */
-int ln_gemm_sm90_n256(int kind, const ln_gemm_args &args, cudaStream_t stream);
+/* The matrices and biases of a group. */
+static __device__ __forceinline__ void ln_take_group(const ln_gemm_groups &g, unsigned group,
+                                                     ln_gemm_part &part) {
+    part.weight = ln_matrix_of_group(g.weight, group);
+    part.gate = g.gate.data != NULL ? ln_matrix_of_group(g.gate, group) : NULL;
+    part.epilogue.bias = ln_bias_of_group(g.weight, group);
+    part.epilogue.gate_bias = ln_bias_of_group(g.gate, group);
+}
+
+ln_gemm_part ln_gemm_make_part(const ln_op_linear *p);
+/* Arguments of these linears, whose activations are converted. */
+ln_gemm_args ln_gemm_make_args(const ln_op *ops, size_t n_ops, const ln_converted_act *x);
 
 #endif

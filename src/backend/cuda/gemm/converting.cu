@@ -1,5 +1,5 @@
 /* Norms and attention that convert their result to the form that the linears behind them read. */
-#include "backend/cuda/activations/convert.cuh"
+#include "backend/cuda/activations/view.cuh"
 #include "backend/cuda/attention/launch.cuh"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/ops/norm.cuh"

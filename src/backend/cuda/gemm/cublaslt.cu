@@ -9,14 +9,16 @@
 
 #include <stdlib.h>
 
-#include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/gemm/args.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/weights/plain_rows.h"
 
 #if __has_include(<cublasLt.h>)
 #include "backend/cuda/gemm/cublaslt_library.cuh"
 
 enum { MAX_SHAPES = 64, MAX_BUCKETS = 8, MAX_FOUND = 8, THREADS = 256, COLS = 4 * THREADS };
-enum { WORKSPACE_BYTES = 32 << 20, ALIGN = 256 };
+enum { WORKSPACE_BYTES = 32 << 20 };
 enum { OUT_F32, OUT_BF16, N_OUTS };
 
 /* A kernel for each bucket of rows: up to LN_CUBLASLT_MIN_ROWS << bucket of them. */
@@ -48,7 +50,7 @@ static cublasStatus_t prefer(const ln_cublaslt *blas, cublasLtMatmulPreferenceAt
     return blas->lib.preference_set(blas->preference, what, &value, sizeof value);
 }
 
-/* What every product shares. The runtime's context is there. */
+/* What every product has in common. The runtime's context exists. */
 static cublasStatus_t describe(ln_cublaslt *blas) {
     const library *lib = &blas->lib;
     cublasOperation_t transposed = CUBLAS_OP_T;
@@ -118,7 +120,8 @@ static size_t sums_bytes(size_t max_tokens, size_t max_width) {
 }
 
 size_t ln_cublaslt_bytes(size_t max_tokens, size_t max_width) {
-    return max_tokens < LN_CUBLASLT_MIN_ROWS ? 0 : WORKSPACE_BYTES + sums_bytes(max_tokens, max_width);
+    return max_tokens < LN_CUBLASLT_MIN_ROWS ? 0
+                                             : WORKSPACE_BYTES + sums_bytes(max_tokens, max_width);
 }
 
 int ln_cublaslt_reserve(ln_cublaslt *blas, size_t max_tokens, size_t max_width) {
@@ -131,68 +134,6 @@ int ln_cublaslt_reserve(ln_cublaslt *blas, size_t max_tokens, size_t max_width) 
     int code = bytes > 0 ? ln_cuda_malloc(bytes, &memory) : 0;
     blas->memory = (char *)memory;
     return code;
-}
-
-/* ---- plain rows ----------------------------------------------------------------------------- */
-
-static size_t padded_cols(size_t n_cols) {
-    return ln_weight_tile_padded_cols(LN_LAYOUT_BF16, n_cols);
-}
-
-static size_t tile_bytes(size_t n_rows, size_t n_cols) {
-    size_t bytes = 0;
-    (void)ln_weight_tiles_bytes(LN_LAYOUT_BF16, n_rows, n_cols, &bytes);
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-bool ln_cublaslt_matrix_bytes(size_t n_rows, size_t n_cols, size_t *bytes) {
-    size_t row_bytes = padded_cols(n_cols) * sizeof(__nv_bfloat16),
-           plain; /* less than the tiles' */
-    return ln_weight_tiles_bytes(LN_LAYOUT_BF16, n_rows, n_cols, bytes) && *bytes < SIZE_MAX / 4 &&
-           !__builtin_mul_overflow(row_bytes, n_rows, &plain) &&
-           !__builtin_add_overflow(tile_bytes(n_rows, n_cols), plain, bytes);
-}
-
-static const void *plain_rows(const ln_weight *weight) {
-    return (const char *)weight->data + tile_bytes(weight->n_rows, weight->n_cols);
-}
-
-typedef struct plain_args {
-    bool is_f16;
-    const uint8_t *rows;
-    size_t pitch, n_cols, cols;
-    uint16_t *out;
-} plain_args;
-
-/* Grid: (blocks of columns, rows). */
-static __global__ void make_plain(const plain_args p) {
-    size_t col = (size_t)blockIdx.x * THREADS + threadIdx.x;
-    if (col >= p.cols)
-        return;
-    const uint16_t *from = (const uint16_t *)(p.rows + blockIdx.y * p.pitch);
-    uint16_t bits = col < p.n_cols ? from[col] : 0;
-    if (p.is_f16)
-        bits = __bfloat16_as_ushort(__float2bfloat16_rn(ln_f16(bits)));
-    p.out[blockIdx.y * p.cols + col] = bits;
-}
-
-int ln_cublaslt_pack(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
-                      void *matrix, ln_cuda_stream stream) {
-    const size_t most = 32768; /* rows of a grid */
-    plain_args args = {};
-    args.is_f16 = weight->dtype == LN_DTYPE_F16;
-    args.pitch = weight->row_bytes;
-    args.n_cols = weight->n_cols;
-    args.cols = padded_cols(weight->n_cols);
-    char *plain = (char *)matrix + tile_bytes(weight->n_rows, weight->n_cols);
-    for (size_t i = 0; i < n_rows; i += most) {
-        size_t n = n_rows - i < most ? n_rows - i : most;
-        args.rows = (const uint8_t *)rows + i * args.pitch;
-        args.out = (uint16_t *)plain + (row_begin + i) * args.cols;
-        dim3 grid(ln_ceil_div(args.cols, THREADS), (unsigned)n);
-        make_plain<<<grid, THREADS, 0, stream>>>(args);
-    }
-    return cudaGetLastError();
 }
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -267,14 +208,14 @@ static int multiply(ln_cublaslt *blas, const product &p, ln_cuda_stream stream) 
 /* ---- choosing kernels ----------------------------------------------------------------------- */
 
 void ln_cublaslt_add(ln_cublaslt *blas, const ln_weight *weight) {
-    size_t cols = padded_cols(weight->n_cols);
+    size_t cols = ln_plain_row_cols(weight->n_cols);
     if (blas->n_shapes == MAX_SHAPES || find_shape(blas, weight->n_rows, cols) != NULL)
         return;
     shape *shape = &blas->shapes[blas->n_shapes++];
     *shape = {};
     shape->n_out = weight->n_rows;
     shape->cols = cols;
-    shape->rows = plain_rows(weight);
+    shape->rows = ln_plain_rows_of(weight);
 }
 
 /* The shortest of a few runs, in nanoseconds. */
@@ -386,7 +327,7 @@ static bool takes(ln_cublaslt *blas, const ln_op_linear *p) {
     const ln_weight *w = p->weight;
     if (w->layout != LN_LAYOUT_BF16 || p->n_rows < LN_CUBLASLT_MIN_ROWS || p->rows_per_x > 1)
         return false;
-    const shape *shape = find_shape(blas, w->n_rows, padded_cols(w->n_cols));
+    const shape *shape = find_shape(blas, w->n_rows, ln_plain_row_cols(w->n_cols));
     int type = p->gate != NULL ? OUT_BF16 : OUT_F32;
     ln_gemm_part part = ln_gemm_make_part(p);
     bool fits = is_plain(p) || w->n_rows * p->n_rows * sizeof(float) <= blas->sums_bytes;
@@ -439,13 +380,13 @@ static __global__ void finish(const __grid_constant__ finish_args p) {
 }
 
 /* What lies behind the sums of a linear; `x` becomes its result where that can be. */
-static int finish_linear(const ln_op_linear *p, const void *sums, const void *gates, ln_converted_act *x,
-                         ln_cuda_stream stream) {
+static int finish_linear(const ln_op_linear *p, const void *sums, const void *gates,
+                         ln_converted_act *x, ln_cuda_stream stream) {
     finish_args args = {};
     args.e = ln_gemm_make_part(p).epilogue;
     args.sums = sums;
     args.gates = gates;
-    args.converts = x != NULL && args.e.n_out == padded_cols(args.e.n_out);
+    args.converts = x != NULL && args.e.n_out == ln_plain_row_cols(args.e.n_out);
     if (args.converts) {
         x->of = p->out;
         x->n_rows = p->n_rows;
@@ -461,8 +402,8 @@ static int finish_linear(const ln_op_linear *p, const void *sums, const void *ga
 static int run_linear(ln_cublaslt *blas, const ln_op_linear *p, bool is_last, ln_converted_act *x,
                       ln_cuda_stream stream) {
     char *sums = blas->memory + WORKSPACE_BYTES;
-    size_t n_out = p->weight->n_rows, cols = padded_cols(p->weight->n_cols);
-    product q = {plain_rows(p->weight),
+    size_t n_out = p->weight->n_rows, cols = ln_plain_row_cols(p->weight->n_cols);
+    product q = {ln_plain_rows_of(p->weight),
                  ln_act_view_of(x).bf16,
                  NULL,
                  sums,
@@ -488,7 +429,7 @@ static int run_linear(ln_cublaslt *blas, const ln_op_linear *p, bool is_last, ln
     char *gates = sums + n_out * p->n_rows * sizeof(__nv_bfloat16);
     q.out_type = OUT_BF16;
     int code = multiply(blas, q, stream);
-    q.weight = plain_rows(p->gate);
+    q.weight = ln_plain_rows_of(p->gate);
     q.out = gates;
     if (code == 0)
         code = multiply(blas, q, stream);
@@ -496,7 +437,7 @@ static int run_linear(ln_cublaslt *blas, const ln_op_linear *p, bool is_last, ln
 }
 
 int ln_cublaslt_linears(ln_cublaslt *blas, const ln_op *ops, size_t n_ops, ln_converted_act *x,
-                         ln_cuda_stream stream) {
+                        ln_cuda_stream stream) {
     int code = 0;
     for (size_t i = 0; i < n_ops && code == 0; i++)
         code = run_linear(blas, &ops[i].linear, i + 1 == n_ops, x, stream);
@@ -517,14 +458,6 @@ size_t ln_cublaslt_bytes(size_t, size_t) {
 }
 
 int ln_cublaslt_reserve(ln_cublaslt *, size_t, size_t) {
-    return 0;
-}
-
-bool ln_cublaslt_matrix_bytes(size_t, size_t, size_t *) {
-    return false;
-}
-
-int ln_cublaslt_pack(const ln_weight *, const void *, size_t, size_t, void *, ln_cuda_stream) {
     return 0;
 }
 

@@ -1,14 +1,16 @@
-/* Linears of many rows by NVIDIA's cuBLASLt, for who gives up that a row has the same bits in every
- * batch: the library chooses its kernel, and with it the order of sums, by the number of rows.
+/* Linears of large M by NVIDIA's cuBLASLt, for `--batch-invariant off`: the library chooses its
+ * kernel, and with it the order of sums, by M.
  *
- * It serves matrices of LN_LAYOUT_BF16 that meet LN_CUBLASLT_MIN_ROWS rows and more. These have a
- * second copy behind their tiles, plain rows of bf16, filled up with zeros to whole tiles of
- * columns. x is in rows of bf16, too; that of precise linears is rounded as any other's. Which of
- * the library's kernels serves a shape is measured once, before the first run that may need it. */
+ * It serves matrices of LN_LAYOUT_BF16 at M of LN_CUBLASLT_MIN_ROWS and more, which have plain rows
+ * behind their tiles (weights/plain_rows.h). Activations are rows of bf16, too; those of precise
+ * linears are rounded as any other's. Which of the library's kernels serves a shape is measured
+ * once, before the first run that may need it. */
 #ifndef LN_BACKEND_CUDA_GEMM_CUBLASLT_H
 #define LN_BACKEND_CUDA_GEMM_CUBLASLT_H
 
-#include "backend/cuda/weights/layout.h"
+#include "backend/cuda/activations/converted.h"
+#include "backend/cuda/runtime/device.h"
+#include "backend/op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,20 +20,13 @@ enum { LN_CUBLASLT_MIN_ROWS = 256 };
 
 /* Opens the library. NULL: *problem says what is not there. */
 ln_cublaslt *ln_cublaslt_create(const char **problem);
-/* Nothing may be under way. */
+/* No kernel may be running. */
 void ln_cublaslt_destroy(ln_cublaslt *blas);
 
 /* Device memory for steps of so many tokens and columns; reserve takes it, in place of what it took
  * before. 0, or the runtime's error code. */
 size_t ln_cublaslt_bytes(size_t max_tokens, size_t max_width);
 int ln_cublaslt_reserve(ln_cublaslt *blas, size_t max_tokens, size_t max_width);
-
-/* Bytes of a matrix's tiles and plain rows; false when they overflow. */
-bool ln_cublaslt_matrix_bytes(size_t n_rows, size_t n_cols, size_t *bytes);
-/* Makes plain rows of some rows, which are as for ln_cuda_pack_weight_tiles; matrix: where tiles
- * go. */
-int ln_cublaslt_pack(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
-                     void *matrix, ln_cuda_stream stream);
 
 /* Remembers the shape of a matrix that was packed so, which lies there till the next run at least.
  */

@@ -1,8 +1,9 @@
-/* What becomes of a linear's sums: bias, activation, gate, scale, residual, soft-cap. */
+/* The epilogue of a linear: bias, activation, gate, scale, residual, soft-cap. */
 #ifndef LN_BACKEND_CUDA_GEMM_EPILOGUE_CUH
 #define LN_BACKEND_CUDA_GEMM_EPILOGUE_CUH
 
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ptx/float16.cuh"
+#include "backend/op.h"
 
 typedef struct ln_epilogue {
     const float *bias, *gate_bias; /* [n_out] or NULL */
@@ -39,11 +40,7 @@ static __device__ __forceinline__ float ln_gated(ln_activation activation, bool 
     return (u + 1.0f) * (g / (1.0f + expf(-1.702f * g)));
 }
 
-static __device__ __forceinline__ float ln_round_to_bf16(float x) {
-    return __bfloat162float(__float2bfloat16_rn(x));
-}
-
-/* The result of sums u and g, with what their column and row add. */
+/* The result of accumulators u and g, with the bias of their column and the residual. */
 static __device__ __forceinline__ float ln_epilogue_value(const ln_epilogue &e, float u, float g,
                                                           float bias, float gate_bias,
                                                           float residual) {
@@ -61,7 +58,14 @@ static __device__ __forceinline__ float ln_epilogue_value(const ln_epilogue &e, 
     return y;
 }
 
-/* u and g: the sums of a row and a column. */
+/* ln_epilogue_value where ln_epilogue_is_plain and there is no gate. */
+static __device__ __forceinline__ float ln_epilogue_plain(const ln_epilogue &e, float u, float bias,
+                                                          float residual) {
+    float y = e.scale * (e.bias != NULL ? u + bias : u);
+    return e.residual != NULL ? residual + y : y;
+}
+
+/* u and g: the accumulators of a row and a column. */
 static __device__ __forceinline__ void ln_finish(const ln_epilogue &e, size_t row, size_t column,
                                                  float u, float g) {
     float bias = e.bias != NULL ? e.bias[column] : 0.0f;
@@ -76,8 +80,8 @@ static __host__ __device__ inline bool ln_epilogue_is_aligned(const ln_epilogue 
     return at % 16 == 0 && (e.n_out | e.out_stride) % 4 == 0;
 }
 
-/* Whether nothing but a bias, the scale and a residual become of aligned rows, or of a gate's the
- * scale, and rounding. */
+/* Whether the epilogue is no more than bias, scale and residual of aligned rows, or silu, scale and
+ * rounding of a gated linear. */
 static __host__ __device__ inline bool ln_epilogue_is_plain(const ln_epilogue &e) {
     bool is_bare = e.bias == NULL && e.gate_bias == NULL && e.residual == NULL;
     bool suits = e.has_gate ? e.activation == LN_ACT_SILU && is_bare : e.activation == LN_ACT_NONE;

@@ -1,138 +1,56 @@
-/* Which rows meet which matrix, where a linear has one for each group of rows (experts, heads).
- *
- * Rows of a group are taken ROWS at a time; a slot is one such share of one group. How many slots
- * there are only the device knows, so as many are launched as there may be, and those that are too
- * many end at once. */
+/* Grouped GEMM: the groups of rows, and the matrices of each. */
 #ifndef LN_BACKEND_CUDA_GEMM_GROUPS_CUH
 #define LN_BACKEND_CUDA_GEMM_GROUPS_CUH
 
-#include "backend/cuda/gemm/matrices.cuh"
-#include "backend/cuda/gemm/args.cuh"
+#include "backend/cuda/activations/row_groups.cuh"
+#include "backend/op.h"
+
+/* One matrix per group, at equal distances. */
+typedef struct ln_matrices {
+    const uint8_t *data; /* NULL: none */
+    const float *bias;   /* or NULL */
+    size_t data_stride;  /* bytes to the next group's */
+    size_t bias_stride;  /* floats */
+    size_t row_bytes;
+    int tiles; /* ln_weight_layout */
+} ln_matrices;
+
+/* Whether weights[n] (NULL: there are none) are of one type and lie at equal distances, and how
+ * they lie. */
+static inline bool ln_describe_matrices(const ln_weight *weights, size_t n, ln_matrices *out) {
+    *out = {};
+    if (weights == NULL)
+        return true;
+    out->data = (const uint8_t *)weights[0].data;
+    out->bias = weights[0].bias;
+    out->row_bytes = weights[0].row_bytes;
+    out->tiles = (int)weights[0].layout;
+    if (n < 2)
+        return true;
+    out->data_stride = (size_t)((const uint8_t *)weights[1].data - out->data);
+    if (out->bias != NULL && weights[1].bias != NULL)
+        out->bias_stride = (size_t)(weights[1].bias - out->bias);
+    for (size_t i = 1; i < n; i++)
+        if (weights[i].dtype != weights[0].dtype || weights[i].layout != weights[0].layout ||
+            weights[i].data != out->data + i * out->data_stride ||
+            weights[i].bias != (out->bias != NULL ? out->bias + i * out->bias_stride : NULL))
+            return false;
+    return true;
+}
+
+static __host__ __device__ __forceinline__ const uint8_t *ln_matrix_of_group(const ln_matrices &m,
+                                                                             size_t group) {
+    return m.data + group * m.data_stride;
+}
+
+static __host__ __device__ __forceinline__ const float *ln_bias_of_group(const ln_matrices &m,
+                                                                         size_t group) {
+    return m.bias != NULL ? m.bias + group * m.bias_stride : NULL;
+}
 
 typedef struct ln_gemm_groups {
-    unsigned n_groups;
-    const int32_t *order, *starts; /* order NULL: row r is of group r % n_groups */
+    ln_group_order rows;
     ln_matrices weight, gate;
 } ln_gemm_groups;
-
-/* n rows of a group, from its row `begin` on (in order, with an order); n 0: none. */
-typedef struct ln_group_slot {
-    unsigned group, n;
-    size_t begin;
-} ln_group_slot;
-
-/* As it stands in a list, which one kernel makes for others. */
-typedef struct ln_listed_slot {
-    ln_group_slot slot;
-    unsigned first, count; /* of its group's slots */
-} ln_listed_slot;
-static_assert(sizeof(ln_listed_slot) == LN_GROUP_PANEL_BYTES, "as activations/form.h has it");
-
-/* What a kernel by groups takes: parts[0] is that of the first group. */
-typedef struct ln_grouped_args {
-    ln_gemm_args p;
-    ln_gemm_groups groups;
-    ln_listed_slot *slots; /* [n_slots] for panels: those without rows last */
-    unsigned n_slots;
-} ln_grouped_args;
-
-/* For many rows, whose x is in panels by slot. */
-int ln_gemm_sm90_grouped(int kind, const ln_grouped_args &args, cudaStream_t stream);
-/* The same of INT8 and INT4. */
-int ln_gemm_sm90_grouped_int(int kind, const ln_grouped_args &args, cudaStream_t stream);
-
-/* Converts rows of x to panels, each with the rows of a slot; x->n_rows: of all panels. */
-int ln_act_convert_groups(const ln_converted_act *x, const ln_gemm_groups &groups,
-                             const ln_listed_slot *slots, size_t rows_per_x, ln_cuda_stream stream);
-
-/* Slots for n_rows rows at the most. */
-static inline size_t ln_most_slots(const ln_gemm_groups &g, size_t n_rows, unsigned rows) {
-    if (g.order == NULL)
-        return g.n_groups * (size_t)ln_ceil_div(ln_ceil_div(n_rows, g.n_groups), rows);
-    size_t most = n_rows / rows + (n_rows < g.n_groups ? n_rows : g.n_groups);
-    return most < n_rows ? most : n_rows;
-}
-
-template <unsigned ROWS>
-static __device__ __forceinline__ ln_group_slot ln_find_head_slot(const ln_gemm_groups &g,
-                                                                  size_t n_rows, unsigned number) {
-    size_t most = (n_rows + g.n_groups - 1) / g.n_groups;
-    unsigned per_group = (unsigned)((most + ROWS - 1) / ROWS);
-    ln_group_slot slot = {number / per_group, 0, (size_t)(number % per_group) * ROWS};
-    size_t n = slot.group < n_rows ? (n_rows - slot.group + g.n_groups - 1) / g.n_groups : 0;
-    if (slot.group < g.n_groups && slot.begin < n)
-        slot.n = (unsigned)min(n - slot.begin, (size_t)ROWS);
-    return slot;
-}
-
-/* Slot `number`; all lanes of a warp call together. */
-template <unsigned ROWS>
-static __device__ __forceinline__ ln_group_slot ln_find_slot(const ln_gemm_groups &g, size_t n_rows,
-                                                             unsigned number) {
-    if (g.order == NULL)
-        return ln_find_head_slot<ROWS>(g, n_rows, number);
-    unsigned lane = threadIdx.x % LN_WARP, per_lane = (g.n_groups + LN_WARP - 1) / LN_WARP;
-    unsigned first = min(lane * per_lane, g.n_groups), end = min(first + per_lane, g.n_groups);
-    unsigned own = 0;
-    for (unsigned i = first; i < end; i++)
-        own += ((unsigned)(g.starts[i + 1] - g.starts[i]) + ROWS - 1) / ROWS;
-    unsigned through = own; /* slots of this lane's groups and those before */
-    for (int step = 1; step < LN_WARP; step *= 2) {
-        unsigned before = __shfl_up_sync(0xffffffffu, through, step);
-        through += lane >= step ? before : 0;
-    }
-    ln_group_slot slot = {};
-    unsigned left = number - (through - own), has = left < own; /* wraps around in lanes behind */
-    for (unsigned i = first; has && i < end; i++) {
-        unsigned n = (unsigned)(g.starts[i + 1] - g.starts[i]), slots = (n + ROWS - 1) / ROWS;
-        if (left < slots) {
-            slot.group = i;
-            slot.n = min(n - left * ROWS, ROWS);
-            slot.begin = (size_t)g.starts[i] + left * ROWS;
-            break;
-        }
-        left -= slots;
-    }
-    unsigned found = __ballot_sync(0xffffffffu, has), from = found != 0 ? __ffs((int)found) - 1 : 0;
-    slot.group = __shfl_sync(0xffffffffu, slot.group, (int)from);
-    slot.n = __shfl_sync(0xffffffffu, slot.n, (int)from);
-    slot.begin = __shfl_sync(0xffffffffu, (unsigned long long)slot.begin, (int)from);
-    return slot;
-}
-
-/* Slot `number` and which others its group has. */
-template <unsigned ROWS>
-static __device__ __forceinline__ ln_listed_slot ln_find_in_list(const ln_gemm_groups &g,
-                                                                 size_t n_rows, unsigned number) {
-    ln_listed_slot listed = {ln_find_slot<ROWS>(g, n_rows, number), 0, 0};
-    const ln_group_slot &slot = listed.slot;
-    if (slot.n == 0)
-        return listed;
-    size_t begin = 0, n = (n_rows - slot.group + g.n_groups - 1) / g.n_groups;
-    if (g.order != NULL) {
-        begin = (size_t)g.starts[slot.group];
-        n = (size_t)g.starts[slot.group + 1] - begin;
-    }
-    listed.first = number - (unsigned)((slot.begin - begin) / ROWS);
-    listed.count = (unsigned)((n + ROWS - 1) / ROWS);
-    return listed;
-}
-
-/* The row of the result that row i of a slot is. */
-static __device__ __forceinline__ size_t ln_slot_row(const ln_gemm_groups &g,
-                                                     const ln_group_slot &slot, unsigned i) {
-    if (g.order == NULL)
-        return slot.group + (slot.begin + i) * g.n_groups;
-    return (size_t)g.order[slot.begin + i];
-}
-
-/* The matrices and biases of a group. */
-static __device__ __forceinline__ void ln_take_group(const ln_gemm_groups &g, unsigned group,
-                                                     ln_gemm_part &part) {
-    part.weight = ln_matrix_of_group(g.weight, group);
-    part.gate = g.gate.data != NULL ? ln_matrix_of_group(g.gate, group) : NULL;
-    part.epilogue.bias = ln_bias_of_group(g.weight, group);
-    part.epilogue.gate_bias = ln_bias_of_group(g.gate, group);
-}
 
 #endif

@@ -1,14 +1,18 @@
-/* y = x W^T with its epilogue, for every type and any number of rows.
+/* Y [M][N] = X [M][K] W^T with its epilogue in float32, for every weight type and any M: the kernel
+ * of `exact`, and of types without packed tiles.
  *
- * A warp owns one output column and meets up to ROWS rows of x with it: lane l takes the groups of
- * eight elements l, l + 32, l + 64 .. in order, and the lanes' sums are merged by halves at the
- * end. The order depends on the length of a row alone, so one row and many give the same bits.
+ * A warp has one output column and up to ROWS rows of X: lane l takes the groups of eight elements
+ * l, l + 32, l + 64 .. of K in order, and the lanes' sums are reduced by halves at the end. The
+ * order depends on K alone, so one row and many give the same bits.
  *
- * Grid: (ceil(n_out / 8), tiles of rows, groups), blocks of 8 warps. Each weight is read once for
- * ROWS rows, x from the caches. */
-#include "backend/cuda/weights/dequantize_iq.cuh"
+ * Grid: (ceil(N / 8), tiles of ROWS rows, groups). Block: 8 warps. Bytes: W once for ROWS rows (8,
+ * or 1 at M 1), X from the caches. */
 #include "backend/cuda/gemm/epilogue.cuh"
-#include "backend/cuda/gemm/matrices.cuh"
+#include "backend/cuda/gemm/groups.cuh"
+#include "backend/cuda/ops.h"
+#include "backend/cuda/ptx/reduce.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/weights/dequantize_iq.cuh"
 #include "backend/cuda/weights/traits.cuh"
 
 enum { WARPS = 8, MANY = 8 };
@@ -27,7 +31,7 @@ typedef struct linear_args {
     float *out;
 } linear_args;
 
-/* T: a type, or LN_DTYPE_COUNT for what `dtype` says. */
+/* T: a weight type, or LN_DTYPE_COUNT for what `dtype` says. */
 template <int T>
 static __device__ __forceinline__ void load_weights(ln_dtype dtype, const uint8_t *row, size_t k,
                                                     float *out) {
@@ -44,7 +48,7 @@ static __device__ __forceinline__ void load_weights(ln_dtype dtype, const uint8_
     }
 }
 
-/* Eight elements of a row of tiles, where no kernel takes tiles as they are. */
+/* Eight elements of a row of packed tiles, where no other kernel takes them. */
 static __device__ void load_tiled(int kind, const uint8_t *matrix, size_t n_cols, size_t row,
                                   size_t k, float *out) {
     for (size_t i = 0; i < LN_GROUP; i++)
@@ -79,7 +83,7 @@ static __device__ __forceinline__ float dot_group(const float *w, const float *x
     return sum;
 }
 
-/* What becomes of the sums of a row and a column. */
+/* The epilogue of a row and a column. */
 static __device__ void finish(const linear_args &p, size_t group, size_t row, size_t column,
                               float u, float g) {
     ln_epilogue e = {};

@@ -1,244 +1,376 @@
-/* y = x W^T with its epilogue, W in tiles that meet x of 16 bits or of E4M3, for many rows of x, on
- * WGMMA: the tiles are the A operand, from registers, where those of few bits become f16, and rows
- * of x the B operand; E4M3 is multiplied from shared memory. The order of every sum is that of
- * tile_linear, and tile_few_f8.
+/* Y [M][N] = X [M][K] W^T with its epilogue, on Hopper, for M above 64 (F8_ROW: above 8; by groups:
+ * 32 rows of a group and more): one skeleton for every weight layout, dense and grouped.
  *
- * Grid: a block per core, which takes one tile of results after another, COLUMNS of them (half as
- * many with a gate, when half of the warps have the gate's) of ROWS rows, by which kernels differ.
- * Block: two groups of four warps that multiply, and one whose first thread brings what they read
- * by tensor copies, in stages of one tile of columns, also while the results of the tile before are
- * written. Shared memory: the stages, and for each warp sixteen rows of its results on their way
- * out.
+ * Grid: persistent CTAs, one for each SM or output tile. Block: two or three consumer warpgroups
+ * (WGMMA: weight tiles are the A operand, from registers, activations the B operand), and a
+ * warpgroup whose first thread is the producer (TMA). An output tile is sm90_config's ROWS by
+ * N_COLUMNS, its accumulators are in registers. Shared memory: up to 8 pipeline stages of one
+ * weight tile along K, which the producer also fills while the epilogue runs, and for each warp
+ * sixteen rows of results on their way out, in all up to 226 KiB. Bytes: W once for each row of
+ * output tiles, mostly from L2; X once for each column of them; Y once.
  *
- * A step of 16 columns takes ROWS clocks of the tensor cores (at least), and of the port of shared
- * memory (COLUMNS + ROWS) / 4 for copies, COLUMNS / 4 for weights and 2 * ROWS / 4 for x, which is
- * more; sums of a slice and those of all before it take ROWS registers of a thread. Where tiles of
- * results are few, blocks share them (split_k.cuh). */
+ * Where output tiles are fewer than SMs, CTAs share them (sm90_split_k.cuh). */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_CUH
 
-#define LN_JOB_GROUPS 2
-#include "backend/cuda/gemm/mainloop.cuh"
+#include "backend/cuda/gemm/select.cuh"
+#include "backend/cuda/gemm/sm90_epilogue.cuh"
+#include "backend/cuda/gemm/sm90_mainloop_16.cuh"
+#include "backend/cuda/gemm/sm90_mainloop_int.cuh"
+#include "backend/cuda/gemm/sm90_scheduler.cuh"
+#include "backend/cuda/gemm/sm90_shape.cuh"
+#include "backend/cuda/gemm/tensor_maps.cuh"
+#include "backend/cuda/ptx/setmaxnreg.cuh"
+#include "backend/cuda/runtime/sm_count.cuh"
 
-/* What is multiplied, as tensors of rows of 128 bytes. */
-typedef struct gemm_args {
-    ln_gemm_args p;
-    unsigned n_shares; /* blocks of a tile of results */
-    CUtensorMap x, rest, gate, weights[LN_GEMM_MAX_PARTS];
-} gemm_args;
+/* Whether all rows of activations are one tile, of which output tiles take ROWS each; else an
+ * activation tile has the rows of an output tile. */
+template <typename CONFIG>
+static __host__ __device__ constexpr bool is_one_act_tile(const dense_args *) {
+    return ln_weight_tile_has_16_bit_act(CONFIG::LAYOUT) || CONFIG::LAYOUT == LN_LAYOUT_F8_ROW;
+}
+
+template <typename CONFIG>
+static __host__ __device__ constexpr bool is_one_act_tile(const grouped_args *) {
+    return false;
+}
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Brings stage after stage for one job after another; by one thread. */
-template <int KIND, int ROWS, bool GATE, bool PRECISE, bool SHARED>
-static __device__ void bring(const gemm_args &g, char *stages, pipe &pipe) {
-    typedef stage_shape<KIND, ROWS, PRECISE> shape;
-    constexpr unsigned TILES = WARPS / (GATE ? 2 : 1); /* of a matrix */
-    place at = {0, 1};
-    job job;
-    for (unsigned number = first_job<SHARED>(g.n_shares); find_job<ROWS, GATE>(g.p, number, job);
+/* ---- producer -------------------------------------------------------------------------------- */
+
+template <typename CONFIG>
+static __device__ __forceinline__ void load_weights(const dense_args &g, const output_tile &tile,
+                                                    char *w, int column, uint64_t *full) {
+    typedef sm90_stage<CONFIG> stage;
+    int row = (int)(tile.n * CONFIG::TILES);
+    if (CONFIG::GATE)
+        ln_tma_load(w, &g.gate, 0, column, row, full);
+    ln_tma_load(w + stage::W_BYTES - CONFIG::TILES * stage::TILE_BYTES, &g.weights[tile.part], 0,
+                column, row, full);
+}
+
+template <typename CONFIG>
+static __device__ __forceinline__ void load_weights(const grouped_args &g, const output_tile &tile,
+                                                    char *w, int column, uint64_t *full) {
+    typedef sm90_stage<CONFIG> stage;
+    int row = (int)(tile.n * CONFIG::TILES), group = (int)tile.slot.group;
+    if (CONFIG::GATE)
+        ln_tma_load(w, &g.gate, 0, column, row, group, full);
+    ln_tma_load(w + stage::W_BYTES - CONFIG::TILES * stage::TILE_BYTES, &g.weight, 0, column, row,
+                group, full);
+}
+
+/* Fills stage after stage for one output tile after another; by one thread. */
+template <typename CONFIG, typename ARGS>
+static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipe) {
+    typedef sm90_stage<CONFIG> stage;
+    constexpr bool ONE = is_one_act_tile<CONFIG>((const ARGS *)NULL);
+    /* act_at counts rows of 128 bytes; with block scales, activation tiles */
+    constexpr bool BY_TILE = stage::HAS_BLOCKS;
+    constexpr int ACT_UNIT = BY_TILE ? stage::ACT_ROWS : 1;
+    constexpr int BESIDE_UNIT = BY_TILE ? stage::BESIDE_ROWS : 1;
+    const ln_gemm_args &p = args_of(g);
+    ln_pipeline_stage at = {0, 1};
+    output_tile tile;
+    for (unsigned number = first_tile<CONFIG>(g); find_tile<CONFIG>(g, number, tile);
          number += gridDim.x) {
-        stretch own = find_columns<ROWS, SHARED>(g.p, job, g.n_shares);
-        int row = (int)(job.block * TILES);
-        int x_at = (int)(own.begin * g.p.x.panel + job.panel * ROWS);
-        for (unsigned tile = own.begin; tile < own.end; tile++, x_at += (int)g.p.x.panel) {
-            uint64_t *full = &pipe.full[at.stage];
-            char *x = stages + at.stage * shape::BYTES, *w = x + shape::TILES_AT;
-            int tile_at = (int)(tile * (shape::TILE_BYTES / 128));
-            ln_mbarrier_wait(&pipe.empty[at.stage], at.parity);
-            ln_mbarrier_expect_tx(full, shape::USED);
-            if (GATE)
-                ln_tma_load(w, &g.gate, 0, tile_at, row, full);
-            ln_tma_load(w + shape::W_BYTES - TILES * shape::TILE_BYTES, &g.weights[job.part], 0,
-                        tile_at, row, full);
-            ln_tma_load(x, &g.x, 0, x_at, full);
-            if (PRECISE)
-                ln_tma_load(x + shape::X_BYTES, &g.rest, 0, x_at, full);
-            advance<shape::N_STAGES>(at);
+        k_range own = find_k<CONFIG>(g, tile);
+        int act_at = ONE ? (int)(own.begin * p.x.panel + tile.m * CONFIG::ROWS)
+                         : (int)((tile.m * p.n_tiles + own.begin) * (BY_TILE ? 1 : CONFIG::ROWS));
+        int act_step = ONE ? (int)p.x.panel : BY_TILE ? 1 : CONFIG::ROWS;
+        for (unsigned k = own.begin; k < own.end; k++, act_at += act_step) {
+            uint64_t *full = &pipe.full[at.index];
+            char *act = stages + at.index * stage::BYTES, *w = act + stage::TILES_AT;
+            ln_mbarrier_wait(&pipe.empty[at.index], at.phase);
+            ln_mbarrier_expect_tx(full, stage::USED);
+            load_weights<CONFIG>(g, tile, w, (int)(k * (stage::TILE_BYTES / 128)), full);
+            ln_tma_load(act, &g.act, 0, act_at * ACT_UNIT, full);
+            if (stage::BESIDE_ROWS > 0)
+                ln_tma_load(act + stage::ACT_BYTES, &g.beside, 0, act_at * BESIDE_UNIT, full);
+            advance<CONFIG>(at);
         }
     }
 }
 
-/* What multiply does, of F8_ROW, a tile of columns at a time. */
-template <bool SHARED, int N>
-static __device__ __forceinline__ void multiply_f8(const ln_gemm_args &p, unsigned number,
-                                                   stretch own, const char *stages, pipe &pipe,
-                                                   place &at, float (&total)[N]) {
-    typedef stage_shape<LN_LAYOUT_F8_ROW, 2 * N, false> shape;
-    unsigned group = threadIdx.x / GROUP_THREADS, lane = threadIdx.x % LN_WARP, last = 0;
-    unsigned per_slice = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
-    const char *weights = stages + shape::TILES_AT + group * 4 * shape::TILE_BYTES;
-    float sum[N];
+/* ---- consumers ------------------------------------------------------------------------------- */
+
+/* Accumulators times the scales of their rows of activations, and of weights. */
+template <typename CONFIG, typename T>
+static __device__ __forceinline__ void
+scale_accumulators(const float *x_scales, const float *w_scales, const T (&acc)[CONFIG::N_ACC],
+                   float (&total)[CONFIG::N_ACC]) {
+    unsigned lane = threadIdx.x % LN_WARP;
+    float w0 = 1.0f, w1 = 1.0f;
+    x_scales += lane % 4 * 2;
+    if constexpr (ln_weight_tile_has_row_scales(CONFIG::LAYOUT))
+        w0 = w_scales[lane / 4], w1 = w_scales[lane / 4 + 8];
 #pragma unroll
-    for (int i = 0; i < N; i++)
-        total[i] = -0.0f, sum[i] = 0.0f;
-    lag_behind(own, pipe, number);
-    for (unsigned begin = own.begin; begin < own.end; begin += per_slice) {
-        unsigned end = min(begin + per_slice, own.end);
+    for (int j = 0; j < CONFIG::N_ACC / 4; j++) {
+        float2 x = *(const float2 *)(x_scales + 8 * j);
+        total[4 * j] = (float)acc[4 * j] * (w0 * x.x);
+        total[4 * j + 1] = (float)acc[4 * j + 1] * (w0 * x.y);
+        total[4 * j + 2] = (float)acc[4 * j + 2] * (w1 * x.x);
+        total[4 * j + 3] = (float)acc[4 * j + 3] * (w1 * x.y);
+    }
+}
+
+/* The same of output tile `number`, which is found again, so that it takes no registers before. */
+template <typename CONFIG, typename ARGS, typename T>
+static __device__ __forceinline__ void scale_tile(const ARGS &g, unsigned number,
+                                                  const T (&acc)[CONFIG::N_ACC],
+                                                  float (&total)[CONFIG::N_ACC]) {
+    const ln_gemm_args &p = args_of(g);
+    output_tile tile;
+    find_tile<CONFIG>(g, number, tile);
+    const float *w_scales = NULL;
+    if constexpr (ln_weight_tile_has_row_scales(CONFIG::LAYOUT))
+        w_scales = find_row_scales<CONFIG>(g, tile);
+    scale_accumulators<CONFIG>(p.x.scales + tile.m * CONFIG::ROWS, w_scales, acc, total);
+}
+
+/* Writes output tile `number`, which is found again. */
+template <typename CONFIG>
+static __device__ __forceinline__ void store_tile(const ln_gemm_args &p, unsigned &number,
+                                                  const float (&total)[CONFIG::N_ACC],
+                                                  float *outs) {
+    output_tile tile;
+    asm volatile("" : "+r"(number));
+    find_tile<CONFIG>(p, number, tile);
+    size_t first = (size_t)tile.m * CONFIG::ROWS;
+    tile_rows rows = {NULL, first, 1, p.n_rows - first};
+    if (!ln_epilogue_is_plain(p.parts[tile.part].epilogue))
+        store_any<CONFIG>(p.parts[tile.part].epilogue, tile.n, rows, total, outs);
+    else if constexpr (CONFIG::GATE)
+        store_gated<CONFIG>(p, tile, total, outs);
+    else
+        store_plain<CONFIG>(p, tile, total, outs);
+}
+
+template <typename CONFIG>
+static __device__ __forceinline__ void store_tile(const dense_args &g, unsigned &number,
+                                                  const float (&total)[CONFIG::N_ACC],
+                                                  float *outs) {
+    store_tile<CONFIG>(g.p, number, total, outs);
+}
+
+template <typename CONFIG>
+static __device__ __forceinline__ void store_tile(const grouped_args &g, unsigned &number,
+                                                  const float (&total)[CONFIG::N_ACC],
+                                                  float *outs) {
+    output_tile tile;
+    asm volatile("" : "+r"(number));
+    find_tile<CONFIG>(g, number, tile);
+    const ln_gemm_groups &groups = g.a.groups;
+    ln_epilogue e = g.a.p.parts[0].epilogue;
+    e.bias = ln_bias_of_group(groups.weight, tile.slot.group);
+    e.gate_bias = CONFIG::GATE ? ln_bias_of_group(groups.gate, tile.slot.group) : NULL;
+    tile_rows rows = {groups.rows.order, tile.slot.begin, 1, tile.slot.n};
+    if (groups.rows.order == NULL) {
+        rows.first = tile.slot.group + tile.slot.begin * groups.rows.n_groups;
+        rows.step = groups.rows.n_groups;
+    }
+    store_any<CONFIG>(e, tile.n, rows, total, outs);
+}
+
+/* Scales and writes an output tile. */
+template <typename CONFIG, typename ARGS>
+static __device__ __forceinline__ void end_tile(const ARGS &g, unsigned &number,
+                                                float (&total)[CONFIG::N_ACC], float *outs) {
+    if constexpr (ln_weight_tile_has_act_row_scales(CONFIG::LAYOUT) &&
+                  CONFIG::LAYOUT != LN_LAYOUT_INT8_ROW)
+        scale_tile<CONFIG>(g, number, total, total);
+    store_tile<CONFIG>(g, number, total, outs);
+}
+
+/* Merges the CTA's rows of a tile that it shares, and ends them like tiles of so many rows. n_ctas:
+ * where the kernel's parameters lie. */
+template <typename CONFIG>
+static __device__ __forceinline__ void end_share(const ln_gemm_args &p, const output_tile &tile,
+                                                 unsigned number, const unsigned &n_ctas,
+                                                 float *outs) {
+    k_range all = find_share<CONFIG>(p, tile, 0, n_ctas);
+    exchange_flags<CONFIG>(p, n_ctas);
 #pragma unroll 1
-        for (unsigned tile = begin; tile < end; tile++) {
-            const char *x = stages + at.stage * shape::BYTES;
-            const char *w = weights + at.stage * shape::BYTES;
-            ln_mbarrier_wait(&pipe.full[at.stage], at.parity);
-            ln_wgmma_fence();
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                ln_wgmma_fp8(sum, ln_wgmma_desc_no_swizzle(w + i * 256, 128, 1024), ln_wgmma_desc_swizzle128(x + i * 32),
-                            i > 0 || tile > begin);
-            ln_wgmma_commit();
-            ln_wgmma_wait<1>();
-            if (tile > begin)
-                release(&pipe.empty[last], lane);
-            let_follow(own, pipe, tile);
-            last = at.stage;
-            advance<shape::N_STAGES>(at);
-        }
-        ln_wgmma_wait<0>();
-        ln_wgmma_keep(sum);
-        release(&pipe.empty[last], lane);
-        add_slice<SHARED>(own, sum, total);
+    for (unsigned part = blockIdx.x % n_ctas; part * MERGED_EIGHTS < all.n_eights; part += n_ctas) {
+        unsigned merged = merged_number<CONFIG>(p, tile, number, part);
+        float total[MERGED_ACC];
+        merge_rows<CONFIG>(all, part, total);
+        end_tile<typename CONFIG::template with_rows<MERGED_ROWS>>(p, merged, total, outs);
     }
-    if (!SHARED)
-        add_empty_slices(p.n_tiles, total);
 }
 
-template <int KIND, int ROWS, bool GATE>
-static __device__ __forceinline__ void end_job(const ln_gemm_args &p, unsigned &number,
-                                               float (&total)[ROWS / 2], float *outs) {
-    if constexpr (ln_weight_tile_has_act_row_scales(KIND)) {
-        job job;
-        find_job<ROWS, GATE>(p, number, job);
-        const float *scales = NULL;
-        if constexpr (ln_weight_tile_has_row_scales(KIND))
-            scales = find_row_scales<KIND, GATE>(p, job);
-        scale_sums<KIND>(p.x.scales + job.panel * ROWS, scales, total);
+/* The accumulators of an output tile, all K splits of its range added up. */
+template <typename CONFIG, typename ARGS>
+static __device__ __forceinline__ void
+accumulate(const ARGS &g, const output_tile &tile, unsigned number, const k_range &own,
+           const char *stages, sm90_pipeline &pipe, ln_pipeline_stage &at,
+           float (&total)[CONFIG::N_ACC]) {
+    const ln_gemm_args &p = args_of(g);
+    if constexpr (CONFIG::LAYOUT == LN_LAYOUT_INT8_ROW) {
+        int acc[CONFIG::N_ACC];
+        multiply_int8_row<CONFIG>(p, stages, pipe, at, acc);
+        scale_tile<CONFIG>(g, number, acc, total);
+    } else if constexpr (CONFIG::LAYOUT == LN_LAYOUT_F8_ROW) {
+        multiply_fp8<CONFIG>(p, number, own, stages, pipe, at, total);
+    } else if constexpr (ln_weight_tile_has_16_bit_act(CONFIG::LAYOUT)) {
+        multiply_16<CONFIG>(p, number, own, p.parts[tile.part].precise, stages, pipe, at, total);
+    } else {
+        multiply_int<CONFIG>(p, own, stages, pipe, at, total);
     }
-    finish<ROWS, GATE>(p, number, total, outs);
 }
+
+template <typename CONFIG>
+static __device__ __forceinline__ void begin_tile(const dense_args &g, const output_tile &tile,
+                                                  const k_range &own) {
+    if (!CONFIG::GATE && own.begin == 0)
+        prefetch_residual<CONFIG>(g.p, tile);
+}
+
+template <typename CONFIG>
+static __device__ __forceinline__ void begin_tile(const grouped_args &, const output_tile &,
+                                                  const k_range &) {}
 
 #endif
 
-template <int KIND, int ROWS, bool GATE, bool PRECISE, bool SHARED>
-static __global__ void __launch_bounds__(GEMM_THREADS, 1)
-    gemm(const __grid_constant__ gemm_args g) {
+/* ---- kernel ---------------------------------------------------------------------------------- */
+
+template <typename CONFIG, typename ARGS>
+static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_constant__ ARGS g) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    typedef stage_shape<KIND, ROWS, PRECISE> shape;
+    typedef sm90_stage<CONFIG> stage;
     extern __shared__ __align__(1024) char stages[];
-    __shared__ pipe pipe;
+    __shared__ sm90_pipeline pipe;
     ln_pdl_launch_dependents();
-    init_pipe(pipe, shape::N_STAGES);
+    init_pipeline<CONFIG>(pipe);
     ln_pdl_wait();
-    if (threadIdx.x >= WORKERS) {
-        ln_setmaxnreg_dec<FEW_REGISTERS>();
-        if (threadIdx.x == WORKERS)
-            bring<KIND, ROWS, GATE, PRECISE, SHARED>(g, stages, pipe);
+    if (threadIdx.x >= CONFIG::CONSUMERS) {
+        ln_setmaxnreg_dec<CONFIG::PRODUCER_REGISTERS>();
+        if (threadIdx.x == CONFIG::CONSUMERS)
+            produce<CONFIG>(g, stages, pipe);
         return;
     }
-    ln_setmaxnreg_inc<REGISTERS>();
-    const ln_gemm_args &p = g.p;
-    float *outs = (float *)(stages + shape::N_STAGES * shape::BYTES);
-    place at = {0, 0};
-    job job;
-    for (unsigned number = first_job<SHARED>(g.n_shares); find_job<ROWS, GATE>(p, number, job);
+    ln_setmaxnreg_inc<CONFIG::CONSUMER_REGISTERS>();
+    float *outs = (float *)(stages + stage::N_STAGES * stage::BYTES);
+    ln_pipeline_stage at = {0, 0};
+    output_tile tile;
+    for (unsigned number = first_tile<CONFIG>(g); find_tile<CONFIG>(g, number, tile);
          number += gridDim.x) {
-        float total[ROWS / 2];
-        stretch own = find_columns<ROWS, SHARED>(p, job, g.n_shares);
-        if (!GATE && own.begin == 0)
-            expect_residual<ROWS>(p, job);
-        if constexpr (KIND == LN_LAYOUT_F8_ROW)
-            multiply_f8<SHARED>(p, number, own, stages, pipe, at, total);
+        float total[CONFIG::N_ACC];
+        k_range own = find_k<CONFIG>(g, tile);
+        begin_tile<CONFIG>(g, tile, own);
+        accumulate<CONFIG>(g, tile, number, own, stages, pipe, at, total);
+        if constexpr (CONFIG::SPLIT)
+            end_share<CONFIG>(g.p, tile, number, g.n_ctas, outs);
         else
-            multiply<KIND, PRECISE, SHARED>(p, number, own, p.parts[job.part].precise, stages, pipe,
-                                            at, total);
-        if constexpr (SHARED)
-            end_share<KIND, ROWS>(p, job, number, g.n_shares, outs);
-        else
-            end_job<KIND, ROWS, GATE>(p, number, total, outs);
+            end_tile<CONFIG>(g, number, total, outs);
     }
 #endif
 }
 
-template <int KIND, int ROWS, bool GATE, bool PRECISE, bool SHARED>
-static int launch(const ln_gemm_args &args, unsigned n_shares, cudaStream_t stream) {
-    gemm_args g = {args, n_shares, {}, {}, {}, {}};
-    size_t n_rows = (size_t)args.x.panel * args.n_tiles;
-    int code = map_rows(args.x.bf16, n_rows, ROWS, &g.x);
-    if (code == 0 && PRECISE)
-        code = map_rows(args.x.rest, n_rows, ROWS, &g.rest);
-    if (code == 0)
-        code = map_weights(KIND, args, g.weights, &g.gate);
-    if (code != 0)
-        return code;
-    return launch_jobs(gemm<KIND, ROWS, GATE, PRECISE, SHARED>, g, ROWS,
-                       stage_shape<KIND, ROWS, PRECISE>::SHARED, stream, n_shares);
-}
+/* ---- launching ------------------------------------------------------------------------------- */
 
-/* Whether there is a kernel for so many rows at a time, and whether blocks can share them. */
-static constexpr bool has_rows(int kind, bool precise, unsigned rows) {
-    bool is_many = kind == LN_LAYOUT_F8_ROW || (kind == LN_LAYOUT_BF16 && !precise);
-    return rows == 128 || rows == 192 || (is_many && (rows == 176 || rows == 208)) ||
-           (kind == LN_LAYOUT_F8_ROW && rows == 64);
-}
-
-static constexpr bool has_shares(bool gate, unsigned rows) {
-    return !gate && rows % MERGED_ROWS == 0;
-}
-
-/* Rows at a time, and blocks for each such tile. */
-typedef struct job_shape {
-    unsigned rows, n_shares;
-} job_shape;
-
-/* Those that take least. A step takes as long as shared memory does, (256 + 3 ROWS) / 4 clocks, and
- * a tile of columns has four. */
-static int choose_shape(int kind, bool precise, const ln_gemm_args &args, job_shape *shape) {
-    static const unsigned sizes[] = {64, 128, 176, 192, 208};
-    bool has_gate = args.parts[0].gate != NULL;
-    unsigned n_cores, least = UINT32_MAX;
-    int code = ln_count_sms(&n_cores);
-    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && code == 0; i++)
-        for (unsigned n = 1; n <= (has_shares(has_gate, sizes[i]) ? 4 : 1); n *= 2) {
-            unsigned clocks = count_clocks(args, sizes[i], n, n_cores, 256 + 3 * sizes[i]);
-            if (has_rows(kind, precise, sizes[i]) && clocks < least)
-                least = clocks, *shape = {sizes[i], n};
-        }
+/* Activations of n_rows rows, in boxes of a stage, and what goes with them. */
+template <typename CONFIG>
+static int map_act(const ln_act_view &x, size_t n_rows, CUtensorMap *act, CUtensorMap *beside) {
+    typedef sm90_stage<CONFIG> stage;
+    constexpr bool IS_16_BIT = ln_weight_tile_has_16_bit_act(CONFIG::LAYOUT);
+    const void *from = IS_16_BIT ? (const void *)x.bf16 : (const void *)x.int8;
+    int code = map_rows(from, n_rows * stage::ACT_ROWS / CONFIG::ROWS, stage::ACT_ROWS, act);
+    if (code == 0 && stage::BESIDE_ROWS > 0)
+        code = map_rows(CONFIG::PRECISE ? (const void *)x.rest : (const void *)x.scales,
+                        n_rows * stage::BESIDE_ROWS / CONFIG::ROWS, stage::BESIDE_ROWS, beside);
     return code;
 }
 
-template <int KIND, int ROWS, bool GATE, bool PRECISE>
-static int launch_rows(const ln_gemm_args &args, unsigned n_shares, cudaStream_t stream) {
-    if constexpr (has_rows(KIND, PRECISE, ROWS)) {
-        if constexpr (has_shares(GATE, ROWS))
-            if (n_shares > 1)
-                return launch<KIND, ROWS, GATE, PRECISE, true>(args, n_shares, stream);
-        return launch<KIND, ROWS, GATE, PRECISE, false>(args, 1, stream);
+/* Queues a kernel of n_blocks CTAs, at most one for each SM. */
+template <typename CONFIG, typename ARGS>
+static int launch_persistent(const ARGS &g, size_t n_blocks, cudaStream_t stream) {
+    constexpr unsigned SHARED_BYTES = sm90_stage<CONFIG>::SHARED_BYTES;
+    unsigned n_sms;
+    int code = ln_count_sms(&n_sms);
+    if (code == 0)
+        code = cudaFuncSetAttribute(gemm<CONFIG, ARGS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    (int)SHARED_BYTES);
+    if (code != 0)
+        return code;
+    dim3 grid(n_blocks < n_sms ? (unsigned)n_blocks : n_sms);
+    return ln_pdl_launch(gemm<CONFIG, ARGS>, grid, CONFIG::THREADS, SHARED_BYTES, stream, g);
+}
+
+/* Output tiles of dense linears. */
+template <typename CONFIG> static inline unsigned count_tiles(const ln_gemm_args &p) {
+    return ln_gemm_output_tiles(p, CONFIG::N_COLUMNS) * ln_ceil_div(p.n_rows, CONFIG::ROWS);
+}
+
+/* n_ctas: that share an output tile. */
+template <typename CONFIG>
+static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream) {
+    dense_args g = {args, n_ctas, {}, {}, {}, {}};
+    size_t n_rows = is_one_act_tile<CONFIG>((const dense_args *)NULL)
+                        ? args.x.panel
+                        : (size_t)ln_ceil_div(args.n_rows, CONFIG::ROWS) * CONFIG::ROWS;
+    int code = map_act<CONFIG>(args.x, n_rows * args.n_tiles, &g.act, &g.beside);
+    if (code == 0)
+        code = map_parts(CONFIG::LAYOUT, args, CONFIG::TILES, 1, g.weights, &g.gate);
+    if (code != 0)
+        return code;
+    return launch_persistent<CONFIG>(g, (size_t)count_tiles<CONFIG>(args) * n_ctas, stream);
+}
+
+/* Grouped: activation tiles by slot. */
+template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaStream_t stream) {
+    grouped_args g = {args, {}, {}, {}, {}};
+    size_t n_rows = (size_t)args.n_slots * CONFIG::ROWS * args.p.n_tiles;
+    int code = map_act<CONFIG>(args.p.x, n_rows, &g.act, &g.beside);
+    if (code == 0)
+        code = map_group(CONFIG::LAYOUT, args, args.groups.weight, CONFIG::TILES, &g.weight);
+    if (code == 0 && CONFIG::GATE)
+        code = map_group(CONFIG::LAYOUT, args, args.groups.gate, CONFIG::TILES, &g.gate);
+    if (code != 0)
+        return code;
+    size_t n_tiles = (size_t)ln_gemm_output_tiles(args.p, CONFIG::N_COLUMNS) * args.n_slots;
+    return launch_persistent<CONFIG>(g, n_tiles, stream);
+}
+
+/* ---- dense, by shape and layout ----------------------------------------------------------------
+ */
+
+template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
+static int launch_rows(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream) {
+    if constexpr (has_rows(LAYOUT, PRECISE, ROWS)) {
+        if constexpr (can_share(GATE, ROWS))
+            if (n_ctas > 1)
+                return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, n_ctas,
+                                                                                 stream);
+        return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, false>>(args, 1, stream);
     }
     return cudaErrorInvalidValue;
 }
 
-template <int KIND, bool GATE, bool PRECISE>
+template <int LAYOUT, bool GATE, bool PRECISE>
 static int launch_best(const ln_gemm_args &args, cudaStream_t stream) {
-    job_shape shape = {};
-    int code = choose_shape(KIND, PRECISE, args, &shape);
+    tile_shape shape = {};
+    int code = choose_shape(LAYOUT, PRECISE, args, &shape);
     if (code != 0)
         return code;
     switch (shape.rows) {
-    case 64: return launch_rows<KIND, 64, GATE, PRECISE>(args, shape.n_shares, stream);
-    case 128: return launch_rows<KIND, 128, GATE, PRECISE>(args, shape.n_shares, stream);
-    case 176: return launch_rows<KIND, 176, GATE, PRECISE>(args, shape.n_shares, stream);
-    case 192: return launch_rows<KIND, 192, GATE, PRECISE>(args, shape.n_shares, stream);
-    default: return launch_rows<KIND, 208, GATE, PRECISE>(args, shape.n_shares, stream);
+    case 64: return launch_rows<LAYOUT, 64, GATE, PRECISE>(args, shape.n_ctas, stream);
+    case 128: return launch_rows<LAYOUT, 128, GATE, PRECISE>(args, shape.n_ctas, stream);
+    case 176: return launch_rows<LAYOUT, 176, GATE, PRECISE>(args, shape.n_ctas, stream);
+    case 192: return launch_rows<LAYOUT, 192, GATE, PRECISE>(args, shape.n_ctas, stream);
+    default: return launch_rows<LAYOUT, 208, GATE, PRECISE>(args, shape.n_ctas, stream);
     }
 }
 
-template <int KIND> static int launch_kind(const ln_gemm_args &args, cudaStream_t stream) {
+template <int LAYOUT> static int launch_layout(const ln_gemm_args &args, cudaStream_t stream) {
     bool has_gate = args.parts[0].gate != NULL;
-    if constexpr (KIND == LN_LAYOUT_BF16)
+    if constexpr (LAYOUT == LN_LAYOUT_BF16)
         if (ln_gemm_is_precise(args))
-            return has_gate ? launch_best<KIND, true, true>(args, stream)
-                            : launch_best<KIND, false, true>(args, stream);
-    return has_gate ? launch_best<KIND, true, false>(args, stream)
-                    : launch_best<KIND, false, false>(args, stream);
+            return has_gate ? launch_best<LAYOUT, true, true>(args, stream)
+                            : launch_best<LAYOUT, false, true>(args, stream);
+    return has_gate ? launch_best<LAYOUT, true, false>(args, stream)
+                    : launch_best<LAYOUT, false, false>(args, stream);
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* LN_OP_EMBED: rows of the token table, plus learned positions. Grid (n_tokens, columns / 1024),
  * block 128, eight columns a thread. Bytes moved: a table row in its own type, a row of float32. */
+#include "backend/cuda/ops.h"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/weights/dequantize_iq.cuh"
 #include "backend/cuda/weights/traits.cuh"

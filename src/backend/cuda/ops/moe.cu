@@ -1,6 +1,7 @@
 /* Mixture of experts: LN_OP_ROUTE chooses experts, LN_OP_GROUP sorts rows by expert, LN_OP_COMBINE
  * sums what experts gave. All of it is small beside the experts' linears. */
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ops.h"
+#include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 
 /* ---- route ----------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  * residual). */
 #include "backend/cuda/ops/norm.cuh"
 
-#include "backend/cuda/activations/convert.cuh"
+#include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"

@@ -2,9 +2,10 @@
 #ifndef LN_BACKEND_CUDA_OPS_NORM_CUH
 #define LN_BACKEND_CUDA_OPS_NORM_CUH
 
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ops.h"
+#include "backend/cuda/ptx/reduce.cuh"
 
-typedef struct ln_act_view ln_act_view; /* activations/convert.cuh */
+typedef struct ln_act_view ln_act_view; /* activations/view.cuh */
 
 enum { LN_NORM_THREADS = 256 };
 

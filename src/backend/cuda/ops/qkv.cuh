@@ -4,6 +4,7 @@
 
 #include "backend/cuda/attention/select.h"
 #include "backend/cuda/ops/norm.cuh"
+#include "backend/cuda/ops/kv_cache.cuh"
 
 typedef struct ln_qkv_args {
     float *q, *k;

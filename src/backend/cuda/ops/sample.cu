@@ -5,7 +5,8 @@
  * of its share of the logits; the k-th best of these bounds what the second read keeps, a list a
  * little longer than k, which a bitonic sort orders. Weights are integers, multiples of 2^-32
  * (2^-40 in reports), so their sums are exact in any order. */
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ops.h"
+#include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "base/portable_math.h"
 

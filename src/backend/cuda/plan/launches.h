@@ -2,7 +2,8 @@
 #ifndef LN_BACKEND_CUDA_PLAN_LAUNCHES_H
 #define LN_BACKEND_CUDA_PLAN_LAUNCHES_H
 
-#include "backend/cuda/weights/layout.h"
+#include "backend/cuda/activations/converted.h"
+#include "backend/cuda/ops.h"
 #include "backend/values.h"
 
 /* What the plan is for. */

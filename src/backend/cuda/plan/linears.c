@@ -1,7 +1,7 @@
 /* Which linears share a launch, and what converts their activations. */
 #include "backend/cuda/activations/form.h"
 #include "backend/cuda/plan/planner.h"
-#include "backend/cuda/weights/shape.h"
+#include "backend/cuda/weights/layout.h"
 
 static bool takes_tiles(const ln_op *op) {
     const ln_op_linear *p = &op->linear;

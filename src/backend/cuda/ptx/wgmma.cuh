@@ -1,93 +1,14 @@
-/* WGMMA with the A operand mostly in registers and the B operand in shared memory, and the barriers
- * and bulk copies that feed it. For Hopper alone. */
+/* wgmma.mma_async (sm_90a), the A operand in registers, the B operand in shared memory: matrix
+ * descriptors, fences and the shapes M64N32 and M64N64. */
 #ifndef LN_BACKEND_CUDA_PTX_WGMMA_CUH
 #define LN_BACKEND_CUDA_PTX_WGMMA_CUH
 
-#include "backend/cuda/ptx/common.cuh"
-#include "backend/cuda/ptx/tma.cuh"
+#include <cuda_runtime.h>
 
-static __device__ __forceinline__ void ln_mbarrier_init(uint64_t *barrier, unsigned arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ln_shared_address(barrier)),
-                 "r"(arrivals)
-                 : "memory");
-}
+#include "backend/cuda/ptx/shared_address.cuh"
 
-/* Makes barriers that were initialised known to the copy engine. */
-static __device__ __forceinline__ void ln_fence_mbarrier_init(void) {
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-static __device__ __forceinline__ void ln_mbarrier_arrive(uint64_t *barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ln_shared_address(barrier))
-                 : "memory");
-}
-
-/* Arrives, and makes the barrier wait for so many bytes. */
-static __device__ __forceinline__ void ln_mbarrier_expect_tx(uint64_t *barrier, unsigned bytes) {
-    asm volatile(
-        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ln_shared_address(barrier)),
-        "r"(bytes)
-        : "memory");
-}
-
-static __device__ __forceinline__ void ln_mbarrier_wait(uint64_t *barrier, unsigned parity) {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n"
-                 "}" ::"r"(ln_shared_address(barrier)),
-                 "r"(parity)
-                 : "memory");
-}
-
-/* Copies bytes, a multiple of 16, to shared memory; the barrier learns of their arrival. */
-static __device__ __forceinline__ void ln_cp_async_bulk(void *to, const void *from, unsigned bytes,
-                                                    uint64_t *barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1], %2, [%3];" ::"r"(ln_shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(ln_shared_address(barrier))
-                 : "memory");
-}
-
-/* A box of a tensor, from these indices on, to shared memory. */
-static __device__ __forceinline__ void ln_tma_load(void *to, const CUtensorMap *map, int column,
-                                                   int row, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(ln_shared_address(to)),
-                 "l"(map), "r"(column), "r"(row), "r"(ln_shared_address(barrier))
-                 : "memory");
-}
-
-static __device__ __forceinline__ void ln_tma_load(void *to, const CUtensorMap *map, int column,
-                                                   int row, int layer, uint64_t *barrier) {
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(ln_shared_address(to)),
-                 "l"(map), "r"(column), "r"(row), "r"(layer), "r"(ln_shared_address(barrier))
-                 : "memory");
-}
-
-static __device__ __forceinline__ void ln_tma_load(void *to, const CUtensorMap *map, int column,
-                                                   int row, int layer, int group,
-                                                   uint64_t *barrier) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(ln_shared_address(to)),
-                 "l"(map), "r"(column), "r"(row), "r"(layer), "r"(group),
-                 "r"(ln_shared_address(barrier))
-                 : "memory");
-}
-
-/* A block's registers, given from warps that need few to those that need many. */
-template <int N> static __device__ __forceinline__ void ln_setmaxnreg_inc(void) {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
-}
-
-template <int N> static __device__ __forceinline__ void ln_setmaxnreg_dec(void) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
-}
-
-/* Rows of 128 bytes, the 16 bytes at i of row r being at i ^ r % 8; `at` begins eight rows, or is
- * 32 bytes times a step behind such a place. */
+/* The matrix descriptor of rows of 128 bytes in SWIZZLE_128B: the 16 bytes at i of row r are at
+ * i ^ r % 8. `at` begins eight rows, or is a K step of 32 bytes times i behind such a place. */
 static __device__ __forceinline__ uint64_t ln_wgmma_desc_swizzle128(const void *at) {
     return (uint64_t)(ln_shared_address(at) >> 4 & 0x3fff) | (uint64_t)1 << 16 |
            (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 62;
@@ -96,44 +17,47 @@ static __device__ __forceinline__ uint64_t ln_wgmma_desc_swizzle128(const void *
 /* Cores of 16 bytes of eight rows, 16 bytes apart, in any places: `across` bytes from the first 16
  * bytes of a step of 32 to the second, `down` from eight rows to the next. */
 static __device__ __forceinline__ uint64_t ln_wgmma_desc_no_swizzle(const void *at, unsigned across,
-                                                          unsigned down) {
+                                                                    unsigned down) {
     return (uint64_t)(ln_shared_address(at) >> 4 & 0x3fff) | (uint64_t)(across >> 4) << 16 |
            (uint64_t)(down >> 4) << 32;
 }
 
+/* wgmma.fence: before the first WGMMA, and after registers of its operands were written. */
 static __device__ __forceinline__ void ln_wgmma_fence(void) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
+/* wgmma.commit_group */
 static __device__ __forceinline__ void ln_wgmma_commit(void) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* After these, what the compiler does with registers that products under way read or write comes
- * after the wait. */
+/* Keeps the compiler from moving uses of registers that WGMMAs in flight read or write before the
+ * wait. */
 static __device__ __forceinline__ void ln_wgmma_keep(uint4 &a) {
     asm volatile("" : "+r"(a.x), "+r"(a.y), "+r"(a.z), "+r"(a.w)::"memory");
 }
 
-template <int N> static __device__ __forceinline__ void ln_wgmma_keep(float (&sums)[N]) {
+template <int N> static __device__ __forceinline__ void ln_wgmma_keep(float (&acc)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++)
-        asm volatile("" : "+f"(sums[i])::"memory");
+        asm volatile("" : "+f"(acc[i])::"memory");
 }
 
-template <int N> static __device__ __forceinline__ void ln_wgmma_keep(int (&sums)[N]) {
+template <int N> static __device__ __forceinline__ void ln_wgmma_keep(int (&acc)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++)
-        asm volatile("" : "+r"(sums[i])::"memory");
+        asm volatile("" : "+r"(acc[i])::"memory");
 }
 
-/* Waits until at most N groups of products are under way. */
+/* wgmma.wait_group: until at most N groups are in flight. */
 template <int N> static __device__ __forceinline__ void ln_wgmma_wait(void) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-/* c [64 rows][32] += A B of 32 columns of E4M3. */
-static __device__ __forceinline__ void ln_wgmma_n32_fp8(float (&c)[16], const uint4 &a, uint64_t b) {
+/* wgmma m64n32k32 of E4M3: c += A B. */
+static __device__ __forceinline__ void ln_wgmma_n32_fp8(float (&c)[16], const uint4 &a,
+                                                        uint64_t b) {
     asm volatile("wgmma.mma_async.sync.aligned.m64n32k32.f32.e4m3.e4m3 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
                  "{%16, %17, %18, %19}, %20, 1, 1, 1;"
@@ -143,7 +67,7 @@ static __device__ __forceinline__ void ln_wgmma_n32_fp8(float (&c)[16], const ui
                  : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
 }
 
-/* c [64 rows][64] = A B of 32 columns. */
+/* wgmma m64n64k32 of int8: c = A B. */
 static __device__ __forceinline__ void ln_wgmma_int8(int (&c)[32], const uint4 &a, uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "

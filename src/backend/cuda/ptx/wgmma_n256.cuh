@@ -1,10 +1,10 @@
-/* WGMMA of 64 by 256 results. */
+/* wgmma.mma_async m64n256k32 of int8 (sm_90a). */
 #ifndef LN_BACKEND_CUDA_PTX_WGMMA_N256_CUH
 #define LN_BACKEND_CUDA_PTX_WGMMA_N256_CUH
 
 #include "backend/cuda/ptx/wgmma.cuh"
 
-/* c [64 rows][256] += A B of 32 columns of int8. */
+/* c [64][256] += A B. */
 static __device__ __forceinline__ void ln_wgmma_n256(int (&c)[128], const uint4 &a, uint64_t b) {
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 "

@@ -8,6 +8,10 @@
 
 #include <cuda_runtime.h>
 
+static inline unsigned ln_ceil_div(size_t a, size_t b) {
+    return (unsigned)((a + b - 1) / b);
+}
+
 static __device__ __forceinline__ void ln_pdl_launch_dependents(void) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     asm volatile("griddepcontrol.launch_dependents;");

@@ -3,7 +3,7 @@
 #ifndef LN_BACKEND_CUDA_WEIGHTS_DEQUANTIZE_CUH
 #define LN_BACKEND_CUDA_WEIGHTS_DEQUANTIZE_CUH
 
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ptx/float16.cuh"
 
 /* A row's elements are loaded in groups of this many; no scale changes within one. */
 enum { LN_GROUP = 8 };
@@ -24,7 +24,7 @@ static __device__ __forceinline__ float ln_float_at(const uint8_t *bytes) {
     return __uint_as_float(ln_u32(bytes));
 }
 
-/* ---- plain numbers; rows are padded to whole groups --------------------------------------- */
+/* ---- unquantised values; rows are padded to whole groups ----------------------------------- */
 
 static __device__ __forceinline__ void ln_load_f32(const uint8_t *row, size_t k, float *out) {
     const float4 *x = (const float4 *)(row + k * sizeof(float));

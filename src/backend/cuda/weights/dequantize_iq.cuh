@@ -4,14 +4,21 @@
 #define LN_BACKEND_CUDA_WEIGHTS_DEQUANTIZE_IQ_CUH
 
 #include "backend/cuda/weights/dequantize.cuh"
+#include "format/dtype.h"
+#include "format/quants_iq.inc"
 
 /* The codebooks, in device memory. */
-#define static static __device__
-#include "format/quants_iq.inc"
-static const float values_iq2[4] = {8, 25, 43, 0};
-static const int8_t values_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                      1,    13,   25,  38,  53,  69,  89,  113};
-#undef static
+#define LN_DEVICE_ENTRY(X) X,
+static __device__ const uint16_t device_grid_iq2_xxs[] = {LN_GRID_IQ2_XXS(LN_DEVICE_ENTRY)};
+static __device__ const uint16_t device_grid_iq2_xs[] = {LN_GRID_IQ2_XS(LN_DEVICE_ENTRY)};
+static __device__ const uint16_t device_grid_iq2_s[] = {LN_GRID_IQ2_S(LN_DEVICE_ENTRY)};
+static __device__ const uint16_t device_grid_iq3_xxs[] = {LN_GRID_IQ3_XXS(LN_DEVICE_ENTRY)};
+static __device__ const uint16_t device_grid_iq3_s[] = {LN_GRID_IQ3_S(LN_DEVICE_ENTRY)};
+static __device__ const uint16_t device_grid_iq1[] = {LN_GRID_IQ1(LN_DEVICE_ENTRY)};
+#undef LN_DEVICE_ENTRY
+static __device__ const float values_iq2[4] = {8, 25, 43, 0};
+static __device__ const int8_t values_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                 1,    13,   25,  38,  53,  69,  89,  113};
 
 /* Seven stored sign bits; the eighth makes the number of minus signs even. */
 static __device__ __forceinline__ uint32_t ln_complete_signs(uint32_t seven) {
@@ -35,7 +42,8 @@ static __device__ void ln_load_iq2_xxs(const uint8_t *row, size_t k, float *out)
     const uint8_t *indices = block + 2 + i / 4 * 8;
     uint32_t packed = ln_u32(indices + 4);
     float scale = ln_half_at(block) * (0.5f + (float)(packed >> 28)) * 0.25f;
-    ln_unpack_iq2(grid_iq2_xxs[indices[part]], scale, ln_complete_signs(packed >> 7 * part), out);
+    ln_unpack_iq2(device_grid_iq2_xxs[indices[part]], scale, ln_complete_signs(packed >> 7 * part),
+                  out);
 }
 
 static __device__ void ln_load_iq2_xs(const uint8_t *row, size_t k, float *out) {
@@ -44,7 +52,7 @@ static __device__ void ln_load_iq2_xs(const uint8_t *row, size_t k, float *out) 
     uint32_t packed = ln_u16(block + 2 + 2 * i);
     int nibble = block[66 + i / 4] >> i / 2 % 2 * 4 & 15;
     float scale = ln_half_at(block) * (0.5f + (float)nibble) * 0.25f;
-    ln_unpack_iq2(grid_iq2_xs[packed & 511], scale, ln_complete_signs(packed >> 9), out);
+    ln_unpack_iq2(device_grid_iq2_xs[packed & 511], scale, ln_complete_signs(packed >> 9), out);
 }
 
 static __device__ void ln_load_iq2_s(const uint8_t *row, size_t k, float *out) {
@@ -53,7 +61,7 @@ static __device__ void ln_load_iq2_s(const uint8_t *row, size_t k, float *out) {
     int index = block[2 + i] | (block[66 + i / 4] >> i % 4 * 2 & 3) << 8;
     int nibble = block[74 + i / 4] >> i / 2 % 2 * 4 & 15;
     float scale = ln_half_at(block) * (0.5f + (float)nibble) * 0.25f;
-    ln_unpack_iq2(grid_iq2_s[index], scale, block[34 + i], out);
+    ln_unpack_iq2(device_grid_iq2_s[index], scale, block[34 + i], out);
 }
 
 /* Values 4, 12, .. 52, and 62 */
@@ -68,7 +76,7 @@ static __device__ void ln_load_iq3_xxs(const uint8_t *row, size_t k, float *out)
     float scale = ln_half_at(block) * (0.5f + (float)(packed >> 28)) * 0.5f;
     uint32_t signs = ln_complete_signs(packed >> i % 4 * 7);
     for (int j = 0; j < LN_GROUP; j++) {
-        uint32_t entry = grid_iq3_xxs[block[2 + 2 * i + j / 4]];
+        uint32_t entry = device_grid_iq3_xxs[block[2 + 2 * i + j / 4]];
         out[j] = ln_apply_sign(scale * ln_value_iq3_xxs(entry >> 4 * (j % 4) & 7), signs, j);
     }
 }
@@ -80,7 +88,7 @@ static __device__ void ln_load_iq3_s(const uint8_t *row, size_t k, float *out) {
     float scale = ln_half_at(block) * (float)(1 + 2 * nibble);
     for (int j = 0; j < LN_GROUP; j++) {
         int at = 2 * i + j / 4;
-        uint32_t entry = grid_iq3_s[block[2 + at] | (high[at / 8] >> at % 8 & 1) << 8];
+        uint32_t entry = device_grid_iq3_s[block[2 + at] | (high[at / 8] >> at % 8 & 1) << 8];
         float value = (float)(2 * (entry >> 4 * (j % 4) & 7) + 1);
         out[j] = ln_apply_sign(scale * value, block[74 + i], j);
     }
@@ -100,7 +108,7 @@ static __device__ void ln_load_iq1_s(const uint8_t *row, size_t k, float *out) {
     uint32_t packed = ln_u16(block + 34 + i / 4 * 2);
     float scale = ln_half_at(block) * (float)(2 * (packed >> 12 & 7) + 1);
     uint32_t index = block[2 + i] | (packed >> i % 4 * 3 & 7) << 8;
-    ln_unpack_iq1(grid_iq1[index], scale, (packed & 0x8000u) != 0, out);
+    ln_unpack_iq1(device_grid_iq1[index], scale, (packed & 0x8000u) != 0, out);
 }
 
 static __device__ void ln_load_iq1_m(const uint8_t *row, size_t k, float *out) {
@@ -112,7 +120,7 @@ static __device__ void ln_load_iq1_m(const uint8_t *row, size_t k, float *out) {
     int nibble = block[32 + i / 2] >> i % 2 * 4 & 15;
     int three = (int)(ln_u16(scales + group / 4 * 2) >> group % 4 * 3 & 7);
     float scale = ln_f16((uint16_t)half) * (float)(2 * three + 1);
-    ln_unpack_iq1(grid_iq1[block[i] | (nibble & 7) << 8], scale, (nibble & 8) != 0, out);
+    ln_unpack_iq1(device_grid_iq1[block[i] | (nibble & 7) << 8], scale, (nibble & 8) != 0, out);
 }
 
 static __device__ void ln_load_iq4_nl(const uint8_t *row, size_t k, float *out) {

@@ -1,7 +1,13 @@
-/* Packing rows of blocks into tiles, at load. */
-#include "backend/cuda/weights/dequantize_iq.cuh"
+/* Packs rows of checkpoint blocks into weight tiles, at load. A block of 32 columns is read as its
+ * integers and scales where a layout keeps these, else as float32 that is quantised again to the
+ * same integers. Grid: (tiles along K, rows of tiles), 256 threads. Bytes: the matrix once each
+ * way. */
+#include "backend/cuda/weights/pack.h"
+
+#include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
-#include "backend/cuda/weights/traits.cuh"
+#include "backend/cuda/weights/dequantize_iq.cuh"
+#include "backend/cuda/weights/dispatch.cuh"
 
 enum { PACK_THREADS = 256, ROW_THREADS = LN_WEIGHT_TILE_ROWS * LN_WARP };
 
@@ -30,13 +36,14 @@ bool ln_has_fp8_row_kernels(void) {
     return ln_has_sm90a_code();
 }
 
-bool ln_weight_tiles_bytes(ln_weight_layout kind, size_t n_rows, size_t n_cols, size_t *bytes) {
+bool ln_weight_tiles_bytes(ln_weight_layout layout, size_t n_rows, size_t n_cols, size_t *bytes) {
     if (n_rows > SIZE_MAX - LN_WEIGHT_TILE_ROWS || n_cols > SIZE_MAX - LN_WEIGHT_TILE_MAX_COLS)
         return false;
     size_t tiles_down = (n_rows + LN_WEIGHT_TILE_ROWS - 1) / LN_WEIGHT_TILE_ROWS;
-    size_t tiles_across = ln_weight_tile_padded_cols(kind, n_cols) / ln_weight_tile_cols(kind), row_bytes;
-    size_t tail = ln_weight_tile_row_bytes(kind, 0);
-    return !__builtin_mul_overflow(tiles_across, ln_weight_tile_bytes(kind), &row_bytes) &&
+    size_t tiles_across = ln_weight_tile_padded_cols(layout, n_cols) / ln_weight_tile_cols(layout),
+           row_bytes;
+    size_t tail = ln_weight_tile_row_bytes(layout, 0);
+    return !__builtin_mul_overflow(tiles_across, ln_weight_tile_bytes(layout), &row_bytes) &&
            !__builtin_add_overflow(row_bytes, tail, &row_bytes) &&
            !__builtin_mul_overflow(tiles_down, row_bytes, bytes);
 }
@@ -66,13 +73,14 @@ typedef struct pack_args {
 } pack_args;
 
 /* Writes one element, and with the first column of a block its scale. */
-template <int KIND>
+template <int LAYOUT>
 static __device__ void pack_element(const pack_args &p, uint8_t *tile, size_t row, size_t col) {
-    unsigned r = (unsigned)(row % LN_WEIGHT_TILE_ROWS), c = (unsigned)(col % ln_weight_tile_cols(KIND));
-    ln_weight_tile_place place = ln_weight_tile_find(KIND, r, c);
+    unsigned r = (unsigned)(row % LN_WEIGHT_TILE_ROWS),
+             c = (unsigned)(col % ln_weight_tile_cols(LAYOUT));
+    ln_weight_tile_place place = ln_weight_tile_find(LAYOUT, r, c);
     bool inside = row < p.n_rows && col < p.n_cols;
     const uint8_t *from = p.rows + row * p.pitch;
-    if (KIND == LN_LAYOUT_BF16) {
+    if (LAYOUT == LN_LAYOUT_BF16) {
         uint16_t bits = inside ? ((const uint16_t *)from)[col] : 0;
         if (p.dtype == LN_DTYPE_F16)
             bits = __bfloat16_as_ushort(__float2bfloat16_rn(ln_f16(bits)));
@@ -80,11 +88,11 @@ static __device__ void pack_element(const pack_args &p, uint8_t *tile, size_t ro
         return;
     }
     int value = inside ? block_value(p.dtype, from, col) : 0;
-    if (ln_weight_tile_has_row_scales(KIND)) {
+    if (ln_weight_tile_has_row_scales(LAYOUT)) {
         tile[place.byte] = (uint8_t)value;
         return;
     }
-    if (KIND == LN_LAYOUT_INT8) {
+    if (LAYOUT == LN_LAYOUT_INT8) {
         tile[place.byte] = (uint8_t)value;
     } else if (r < 8) { /* this thread writes both halves of the byte */
         bool below = row + 8 < p.n_rows && col < p.n_cols;
@@ -92,53 +100,56 @@ static __device__ void pack_element(const pack_args &p, uint8_t *tile, size_t ro
         tile[place.byte] = (uint8_t)((value & 15) | other << 4);
     }
     if (c % LN_SCALE_BLOCK == 0)
-        *(uint16_t *)(tile + ln_weight_tile_scale_at(KIND, r, c / LN_SCALE_BLOCK)) =
+        *(uint16_t *)(tile + ln_weight_tile_scale_at(LAYOUT, r, c / LN_SCALE_BLOCK)) =
             __half_as_ushort(__float2half_rn(inside ? block_scale(p.dtype, from, col) : 0.0f));
 }
 
 /* The scale of each row, of F8, I8 and MXFP4 the largest, behind the row's tiles. Grid: a warp for
  * each row of whole tiles. */
-template <int KIND> static __global__ void pack_row_scales(const pack_args p) {
+template <int LAYOUT> static __global__ void pack_row_scales(const pack_args p) {
     size_t row = (size_t)blockIdx.x * LN_WEIGHT_TILE_ROWS + threadIdx.x / LN_WARP;
     size_t n_blocks = row < p.n_rows ? p.n_cols / LN_SCALE_BLOCK : 0;
     float most = 0.0f;
-    if (ln_weight_tile_bytes_to_f16(KIND)) {
+    if (ln_weight_tile_bytes_to_f16(LAYOUT)) {
         for (size_t block = threadIdx.x % LN_WARP; block < n_blocks; block += LN_WARP)
             most = fmaxf(most, fabsf(ln_float_at(p.rows + row * p.pitch + block * 36)));
         most = ln_warp_max(most);
-    } else if (KIND == LN_LAYOUT_MXFP4) {
+    } else if (LAYOUT == LN_LAYOUT_MXFP4) {
         for (size_t block = threadIdx.x % LN_WARP; block < n_blocks; block += LN_WARP)
             most = fmaxf(most, 2.0f * ln_half_e8m0(p.rows[row * p.pitch + block * 17]));
         most = ln_warp_max(most);
     } else if (n_blocks > 0) {
         most = ln_float_at(p.rows + row * p.pitch);
     }
-    float *scales = (float *)(p.tiles + (blockIdx.x + 1) * ln_weight_tile_row_bytes(KIND, p.n_tiles)) - 32;
+    float *scales =
+        (float *)(p.tiles + (blockIdx.x + 1) * ln_weight_tile_row_bytes(LAYOUT, p.n_tiles)) - 32;
     if (threadIdx.x % LN_WARP < 2) /* and what fills the row up */
         scales[threadIdx.x % LN_WARP * LN_WEIGHT_TILE_ROWS + threadIdx.x / LN_WARP] =
             threadIdx.x % LN_WARP == 0 ? most : 0.0f;
 }
 
 /* Grid: (tiles across, tiles down). */
-template <int KIND> static __global__ void pack(const pack_args p) {
+template <int LAYOUT> static __global__ void pack(const pack_args p) {
     size_t first_row = (size_t)blockIdx.y * LN_WEIGHT_TILE_ROWS;
-    size_t first_col = (size_t)blockIdx.x * ln_weight_tile_cols(KIND);
-    uint8_t *tile_row = p.tiles + blockIdx.y * ln_weight_tile_row_bytes(KIND, p.n_tiles);
-    uint8_t *tile = tile_row + blockIdx.x * ln_weight_tile_bytes(KIND);
-    for (size_t i = threadIdx.x; i < LN_WEIGHT_TILE_ROWS * ln_weight_tile_cols(KIND); i += PACK_THREADS)
-        pack_element<KIND>(p, tile, first_row + i / ln_weight_tile_cols(KIND),
-                           first_col + i % ln_weight_tile_cols(KIND));
-    if (ln_weight_tile_bytes_to_f16(KIND) && threadIdx.x < 2 * LN_WEIGHT_TILE_ROWS) {
+    size_t first_col = (size_t)blockIdx.x * ln_weight_tile_cols(LAYOUT);
+    uint8_t *tile_row = p.tiles + blockIdx.y * ln_weight_tile_row_bytes(LAYOUT, p.n_tiles);
+    uint8_t *tile = tile_row + blockIdx.x * ln_weight_tile_bytes(LAYOUT);
+    for (size_t i = threadIdx.x; i < LN_WEIGHT_TILE_ROWS * ln_weight_tile_cols(LAYOUT);
+         i += PACK_THREADS)
+        pack_element<LAYOUT>(p, tile, first_row + i / ln_weight_tile_cols(LAYOUT),
+                             first_col + i % ln_weight_tile_cols(LAYOUT));
+    if (ln_weight_tile_bytes_to_f16(LAYOUT) && threadIdx.x < 2 * LN_WEIGHT_TILE_ROWS) {
         unsigned r = threadIdx.x / 2, block = threadIdx.x % 2;
         size_t row = first_row + r, at = first_col / LN_SCALE_BLOCK + block;
-        float most = ln_weight_tile_row_scales(KIND, tile_row, p.n_tiles)[r];
+        float most = ln_weight_tile_row_scales(LAYOUT, tile_row, p.n_tiles)[r];
         bool inside = row < p.n_rows && at * LN_SCALE_BLOCK < p.n_cols && most > 0.0f;
         float scale = inside ? ln_float_at(p.rows + row * p.pitch + at * 36) / most : 0.0f;
-        *(uint32_t *)(tile + ln_weight_tile_scale_at(KIND, r, block)) = ln_pack_f16(scale, 0.0f);
+        *(uint32_t *)(tile + ln_weight_tile_scale_at(LAYOUT, r, block)) = ln_pack_f16(scale, 0.0f);
     }
 }
 
-/* ---- numbers of fewer bits ------------------------------------------------------------------ */
+/* ---- values of fewer than 8 bits --------------------------------------------------------------
+ */
 
 /* A block's values are scale * q + offset, q from 0 to 15, 31 or 63. */
 typedef struct line {
@@ -183,103 +194,105 @@ static __device__ line line_of(ln_dtype dtype, const uint8_t *row, size_t col) {
     return l;
 }
 
-/* The number of an element: 0 where there is none. */
-template <int KIND>
-static __device__ uint32_t narrow_number(const pack_args &p, size_t row, size_t col) {
+/* The integer of an element: 0 where there is none. */
+template <int LAYOUT>
+static __device__ uint32_t quantized_value(const pack_args &p, size_t row, size_t col) {
     if (row >= p.n_rows || col >= p.n_cols)
         return 0;
     const uint8_t *from = p.rows + row * p.pitch;
-    if (KIND == LN_LAYOUT_MXFP4)
+    if (LAYOUT == LN_LAYOUT_MXFP4)
         return (uint32_t)ln_nibble(from + col / 32 * 17 + 1, (int)(col % 32));
     float values[LN_GROUP];
     ln_load_any(p.dtype, from, col / LN_GROUP * LN_GROUP, values);
     line l = line_of(p.dtype, from, col);
     float q = l.scale != 0.0f ? rintf((values[col % LN_GROUP] - l.offset) / l.scale) : 0.0f;
-    return (uint32_t)fminf(fmaxf(q, 0.0f), (float)(2 * ln_weight_tile_middle(KIND) - 1));
+    return (uint32_t)fminf(fmaxf(q, 0.0f), (float)(2 * ln_weight_tile_zero_point(LAYOUT) - 1));
 }
 
-/* What a tile says of the values of 32 columns of a row; most: behind the row of tiles, if there.
- */
-template <int KIND>
-static __device__ uint32_t narrow_scales(const pack_args &p, size_t row, size_t col, float most) {
+/* The pair of f16 of 32 columns of a row; most: its scale behind the row of tiles, if any. */
+template <int LAYOUT>
+static __device__ uint32_t scale_pair(const pack_args &p, size_t row, size_t col, float most) {
     if (row >= p.n_rows || col >= p.n_cols)
         return 0;
     const uint8_t *from = p.rows + row * p.pitch;
-    if (KIND == LN_LAYOUT_MXFP4)
+    if (LAYOUT == LN_LAYOUT_MXFP4)
         return ln_pack_f16(2.0f * ln_half_e8m0(from[col / 32 * 17]) / most * 0x1p14f, 0.0f);
     line l = line_of(p.dtype, from, col);
-    float second = fmaf((float)ln_weight_tile_middle(KIND), l.scale, l.offset);
-    if (KIND == LN_LAYOUT_Q6)
+    float second = fmaf((float)ln_weight_tile_zero_point(LAYOUT), l.scale, l.offset);
+    if (LAYOUT == LN_LAYOUT_Q6)
         second = line_of(p.dtype, from, col + 16).scale;
     return ln_pack_f16(l.scale, second);
 }
 
-/* The bits above of a number, where they lie in a pair of bytes. */
-static __device__ uint32_t bits_above(unsigned r, unsigned c, uint32_t number) {
-    ln_weight_tile_place place = ln_weight_tile_find_above(r, c);
-    return number >> 4 << (place.byte % 2 * 8 + place.shift);
+/* The high bits of a value, where they lie in a pair of bytes. */
+static __device__ uint32_t high_bits_of(unsigned r, unsigned c, uint32_t value) {
+    ln_weight_tile_place place = ln_weight_tile_find_high_bits(r, c);
+    return value >> 4 << (place.byte % 2 * 8 + place.shift);
 }
 
 /* Grid: (tiles across, tiles down). A thread packs columns c and c + 2 of rows r and r + 8, whose
- * bits lie together; those above lie with the ones of columns c ^ 4. */
-template <int KIND> static __global__ void pack_narrow(const pack_args p) {
+ * low bits share a byte; the high bits share one with those of columns c ^ 4. */
+template <int LAYOUT> static __global__ void pack_bits(const pack_args p) {
     static_assert(PACK_THREADS == 8 * 32, "a thread for each four elements");
     unsigned i = threadIdx.x, r = i / 32, c = i % 32 / 2 * 4 + i % 2;
-    size_t row = (size_t)blockIdx.y * LN_WEIGHT_TILE_ROWS, col = (size_t)blockIdx.x * ln_weight_tile_cols(KIND);
-    uint8_t *tile_row = p.tiles + blockIdx.y * ln_weight_tile_row_bytes(KIND, p.n_tiles);
-    uint8_t *tile = tile_row + blockIdx.x * ln_weight_tile_bytes(KIND);
-    uint32_t above = 0;
+    size_t row = (size_t)blockIdx.y * LN_WEIGHT_TILE_ROWS,
+           col = (size_t)blockIdx.x * ln_weight_tile_cols(LAYOUT);
+    uint8_t *tile_row = p.tiles + blockIdx.y * ln_weight_tile_row_bytes(LAYOUT, p.n_tiles);
+    uint8_t *tile = tile_row + blockIdx.x * ln_weight_tile_bytes(LAYOUT);
+    uint32_t high = 0;
     for (unsigned pair = 0; pair < 2; pair++) {
-        uint32_t first = narrow_number<KIND>(p, row + r, col + c + 2 * pair);
-        uint32_t second = narrow_number<KIND>(p, row + r + 8, col + c + 2 * pair);
-        tile[ln_weight_tile_find(KIND, r, c + 2 * pair).byte] =
+        uint32_t first = quantized_value<LAYOUT>(p, row + r, col + c + 2 * pair);
+        uint32_t second = quantized_value<LAYOUT>(p, row + r + 8, col + c + 2 * pair);
+        tile[ln_weight_tile_find(LAYOUT, r, c + 2 * pair).byte] =
             (uint8_t)((first & 15) | (second & 15) << 4);
-        above |= bits_above(r, c + 2 * pair, first) | bits_above(r + 8, c + 2 * pair, second);
+        high |= high_bits_of(r, c + 2 * pair, first) | high_bits_of(r + 8, c + 2 * pair, second);
     }
-    above |= __shfl_xor_sync(0xffffffffu, above, 2);
-    if (ln_weight_tile_has_bits_above(KIND) && c % 8 < 4)
-        *(uint16_t *)(tile + (ln_weight_tile_find_above(r, c).byte & ~(size_t)1)) = (uint16_t)above;
+    high |= __shfl_xor_sync(0xffffffffu, high, 2);
+    if (ln_weight_tile_has_bits_above(LAYOUT) && c % 8 < 4)
+        *(uint16_t *)(tile + (ln_weight_tile_find_high_bits(r, c).byte & ~(size_t)1)) =
+            (uint16_t)high;
     if (i < 2 * LN_WEIGHT_TILE_ROWS) {
         float most = 0.0f;
-        if (ln_weight_tile_has_row_scales(KIND))
-            most = ln_weight_tile_row_scales(KIND, tile_row, p.n_tiles)[i / 2];
-        *(uint32_t *)(tile + ln_weight_tile_scale_at(KIND, i / 2, i % 2)) =
-            narrow_scales<KIND>(p, row + i / 2, col + i % 2 * LN_SCALE_BLOCK, most);
+        if (ln_weight_tile_has_row_scales(LAYOUT))
+            most = ln_weight_tile_row_scales(LAYOUT, tile_row, p.n_tiles)[i / 2];
+        *(uint32_t *)(tile + ln_weight_tile_scale_at(LAYOUT, i / 2, i % 2)) =
+            scale_pair<LAYOUT>(p, row + i / 2, col + i % 2 * LN_SCALE_BLOCK, most);
     }
 }
 
-int ln_cuda_pack_weight_tiles(const ln_weight *weight, const void *rows, size_t row_begin, size_t n_rows,
-                       void *tiles, ln_cuda_stream stream) {
-    int kind = (int)weight->layout;
+template <int LAYOUT>
+static int pack_layout(const pack_args &args, dim3 grid, ln_cuda_stream stream) {
+    /* F8 and I8, and the layouts with one scale for each row, have the same row scales */
+    constexpr int SCALES = ln_weight_tile_bytes_to_f16(LAYOUT) ? (int)LN_LAYOUT_F8
+                           : LAYOUT == LN_LAYOUT_MXFP4         ? (int)LN_LAYOUT_MXFP4
+                                                               : (int)LN_LAYOUT_F8_ROW;
+    if constexpr (ln_weight_tile_has_row_scales(LAYOUT))
+        pack_row_scales<SCALES><<<grid.y, ROW_THREADS, 0, stream>>>(args);
+    if constexpr (ln_weight_tile_dequantizes_to_f16(LAYOUT) && !ln_weight_tile_bytes_to_f16(LAYOUT))
+        pack_bits<LAYOUT><<<grid, PACK_THREADS, 0, stream>>>(args);
+    else
+        pack<LAYOUT><<<grid, PACK_THREADS, 0, stream>>>(args);
+    return cudaGetLastError();
+}
+
+static constexpr bool is_layout(int) {
+    return true;
+}
+
+int ln_cuda_pack_weight_tiles(const ln_weight *weight, const void *rows, size_t row_begin,
+                              size_t n_rows, void *tiles, ln_cuda_stream stream) {
+    int layout = (int)weight->layout;
     size_t n_cols = weight->n_cols;
-    size_t n_tiles = ln_weight_tile_padded_cols(kind, n_cols) / ln_weight_tile_cols(kind);
+    size_t n_tiles = ln_weight_tile_padded_cols(layout, n_cols) / ln_weight_tile_cols(layout);
     pack_args args = {weight->dtype,
                       (const uint8_t *)rows,
                       weight->row_bytes,
                       n_rows,
                       n_cols,
                       n_tiles,
-                      (uint8_t *)tiles +
-                          row_begin / LN_WEIGHT_TILE_ROWS * ln_weight_tile_row_bytes(kind, n_tiles)};
+                      (uint8_t *)tiles + row_begin / LN_WEIGHT_TILE_ROWS *
+                                             ln_weight_tile_row_bytes(layout, n_tiles)};
     dim3 grid((unsigned)n_tiles, ln_ceil_div(n_rows, LN_WEIGHT_TILE_ROWS));
-    if (ln_weight_tile_bytes_to_f16(kind)) /* alike */
-        pack_row_scales<LN_LAYOUT_F8><<<grid.y, ROW_THREADS, 0, stream>>>(args);
-    else if (kind == LN_LAYOUT_MXFP4)
-        pack_row_scales<LN_LAYOUT_MXFP4><<<grid.y, ROW_THREADS, 0, stream>>>(args);
-    else if (ln_weight_tile_has_row_scales(kind))
-        pack_row_scales<LN_LAYOUT_F8_ROW><<<grid.y, ROW_THREADS, 0, stream>>>(args);
-    switch (kind) {
-    case LN_LAYOUT_F8_ROW: pack<LN_LAYOUT_F8_ROW><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_F8: pack<LN_LAYOUT_F8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_I8: pack<LN_LAYOUT_I8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_BF16: pack<LN_LAYOUT_BF16><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_INT8: pack<LN_LAYOUT_INT8><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_Q4: pack_narrow<LN_LAYOUT_Q4><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_Q5: pack_narrow<LN_LAYOUT_Q5><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_Q6: pack_narrow<LN_LAYOUT_Q6><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_MXFP4: pack_narrow<LN_LAYOUT_MXFP4><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    case LN_LAYOUT_INT8_ROW: pack<LN_LAYOUT_INT8_ROW><<<grid, PACK_THREADS, 0, stream>>>(args); break;
-    default: pack<LN_LAYOUT_INT4><<<grid, PACK_THREADS, 0, stream>>>(args);
-    }
-    return cudaGetLastError();
+    return ln_dispatch_layout<is_layout>(
+        layout, [&](auto l) { return pack_layout<decltype(l)::LAYOUT>(args, grid, stream); });
 }

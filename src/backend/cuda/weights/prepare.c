@@ -1,11 +1,11 @@
 #include "backend/cuda/weights/prepare.h"
 
-#include "backend/cpu/prepare.h"
-#include "backend/cuda/weights/layout.h"
+#include "backend/cuda/weights/pack.h"
+#include "backend/cuda/weights/plain_rows.h"
 #include "base/checked.h"
 #include "base/layout.h"
 
-enum { GROUP = 8 }; /* elements that kernels load at once */
+enum { GROUP = 8 }; /* elements of a kernel's load */
 
 /* Bytes from one row to the next on the device. */
 static bool row_pitch(const ln_weight_request *request, ln_dtype dtype, size_t *pitch) {
@@ -22,9 +22,9 @@ static ln_dtype prepared_dtype(const ln_weight_request *request) {
     return request->as_f32 ? LN_DTYPE_F32 : ln_weight_source_dtype(&request->sources[0]);
 }
 
-/* Whether all of a row's numbers are of this type of 8 bits with one scale, and are to meet such
- * activations. */
-static bool meets_8_bits(const ln_weight_request *request, ln_dtype dtype) {
+/* Whether all values of a row are of this type of 8 bits with one scale, and are multiplied with
+ * such activations. */
+static bool is_8_bit_row(const ln_weight_request *request, ln_dtype dtype) {
     for (size_t i = 0; i < request->n_sources; i++) {
         const ln_packed *p = &request->sources[i].packed;
         bool is_stored = (p->kind == LN_PACKED_INT8 || p->kind == LN_PACKED_FP8) &&
@@ -37,13 +37,13 @@ static bool meets_8_bits(const ln_weight_request *request, ln_dtype dtype) {
     return true;
 }
 
-static ln_weight_layout kind_of(const ln_weight_request *request, bool exact) {
+static ln_weight_layout layout_of(const ln_weight_request *request, bool exact) {
     bool by_group = request->use == LN_USE_GROUPED;
     if (exact || request->as_f32 || (request->use != LN_USE_LINEAR && !by_group))
         return LN_LAYOUT_NONE;
-    if (meets_8_bits(request, LN_DTYPE_I8_G32))
+    if (is_8_bit_row(request, LN_DTYPE_I8_G32))
         return LN_LAYOUT_INT8_ROW;
-    if (meets_8_bits(request, LN_DTYPE_F8_G32) && !by_group && ln_has_fp8_row_kernels())
+    if (is_8_bit_row(request, LN_DTYPE_F8_G32) && !by_group && ln_has_fp8_row_kernels())
         return LN_LAYOUT_F8_ROW;
     return ln_weight_layout_of(prepared_dtype(request));
 }
@@ -53,24 +53,21 @@ static ln_status fail_overflow(const ln_weight_request *request, ln_error *err) 
                    request->sources[0].tensor->name);
 }
 
-/* Whether a matrix of this kind has plain rows, too. */
-static bool has_plain_rows(const ln_weight_request *request, const ln_cuda_use *use,
-                           ln_weight_layout kind) {
-    return use->blas != NULL && kind == LN_LAYOUT_BF16 && request->use == LN_USE_LINEAR;
+bool ln_cuda_has_plain_rows(const ln_weight_request *request, const ln_cuda_use *use) {
+    return use->plain_rows && request->use == LN_USE_LINEAR &&
+           layout_of(request, use->exact) == LN_LAYOUT_BF16;
 }
 
 ln_status ln_cuda_plan_weight(const ln_weight_request *request, const ln_cuda_use *use,
                               size_t *bytes, ln_error *err) {
-    size_t n_rows = 0, pitch;
-    LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, bytes, err)); /* checks the request */
-    for (size_t i = 0; i < request->n_sources; i++)
-        n_rows += request->sources[i].n_rows;
-    ln_weight_layout kind = kind_of(request, use->exact);
+    size_t n_rows = ln_weight_n_rows(request), pitch;
+    LN_TRY(ln_weight_plan_rows(request, bytes, err)); /* checks the request */
+    ln_weight_layout layout = layout_of(request, use->exact);
     bool fits;
-    if (has_plain_rows(request, use, kind))
-        fits = ln_cublaslt_matrix_bytes(n_rows, request->n_cols, bytes);
-    else if (kind != LN_LAYOUT_NONE)
-        fits = ln_weight_tiles_bytes(kind, n_rows, request->n_cols, bytes);
+    if (ln_cuda_has_plain_rows(request, use))
+        fits = ln_plain_rows_matrix_bytes(n_rows, request->n_cols, bytes);
+    else if (layout != LN_LAYOUT_NONE)
+        fits = ln_weight_tiles_bytes(layout, n_rows, request->n_cols, bytes);
     else
         fits = row_pitch(request, prepared_dtype(request), &pitch) && ln_mul(pitch, n_rows, bytes);
     return fits ? LINNET_OK : fail_overflow(request, err);
@@ -91,7 +88,7 @@ static int upload_tiles(const ln_weight *weight, bool is_plain, ln_cuda_upload *
         if (code == 0)
             code = ln_cuda_pack_weight_tiles(weight, rows, row, n, memory, stream);
         if (code == 0 && is_plain)
-            code = ln_cublaslt_pack(weight, rows, row, n, memory, stream);
+            code = ln_cuda_pack_plain_rows(weight, rows, row, n, memory, stream);
         if (code == 0)
             code = ln_cuda_upload_pack_ends(upload, stream);
     }
@@ -102,22 +99,20 @@ static int upload_tiles(const ln_weight *weight, bool is_plain, ln_cuda_upload *
 static ln_status send(const ln_weight_request *request, const ln_cuda_use *use,
                       ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
                       ln_weight *weight, ln_error *err) {
-    ln_weight_layout kind = kind_of(request, use->exact);
+    ln_weight_layout layout = layout_of(request, use->exact);
     size_t pitch;
     int code;
     if (!row_pitch(request, weight->dtype, &pitch))
         return fail_overflow(request, err);
-    if (kind != LN_LAYOUT_NONE) {
-        weight->layout = (uint32_t)kind;
-        code = upload_tiles(weight, has_plain_rows(request, use, kind), upload, stream, memory);
+    if (layout != LN_LAYOUT_NONE) {
+        weight->layout = (uint32_t)layout;
+        code = upload_tiles(weight, ln_cuda_has_plain_rows(request, use), upload, stream, memory);
     } else {
         code = ln_cuda_upload_rows(upload, memory, pitch, weight->data, weight->row_bytes,
                                    weight->n_rows, stream);
         weight->row_bytes = pitch;
     }
     weight->data = memory;
-    if (has_plain_rows(request, use, kind))
-        ln_cublaslt_add(use->blas, weight);
     return code == 0 ? LINNET_OK
                      : ln_fail(err, LINNET_ERR_COMPUTE, "tensor %s: its way to the GPU failed: %s",
                                request->sources[0].tensor->name, ln_cuda_error_text(code));
@@ -126,13 +121,11 @@ static ln_status send(const ln_weight_request *request, const ln_cuda_use *use,
 ln_status ln_cuda_prepare_weight(const ln_weight_request *request, const ln_cuda_use *use,
                                  ln_cuda_upload *upload, ln_cuda_stream stream, void *memory,
                                  ln_weight *weight, ln_error *err) {
-    ln_cpu_preparer preparer = {.pool = upload->pool};
     void *assembled = NULL;
     size_t host_bytes;
-    LN_TRY(ln_cpu_plan_weight(request, LN_PACK_NONE, &host_bytes, err));
+    LN_TRY(ln_weight_plan_rows(request, &host_bytes, err));
     LN_TRY(ln_reserve(host_bytes, request->sources[0].tensor->name, &assembled, err));
-    ln_status status =
-        ln_cpu_prepare_weight(request, LN_PACK_NONE, &preparer, assembled, weight, err);
+    ln_status status = ln_weight_assemble(request, upload->pool, assembled, weight, err);
     if (status == LINNET_OK)
         status = send(request, use, upload, stream, memory, weight, err);
     ln_unreserve(assembled, host_bytes);

@@ -1,86 +1,11 @@
-/* What kernels share: sums over a warp and a block in a fixed order, 16-bit numbers, rows of the
- * paged cache. */
-#ifndef LN_BACKEND_CUDA_PTX_COMMON_CUH
-#define LN_BACKEND_CUDA_PTX_COMMON_CUH
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_fp8.h>
-#include <cuda_runtime.h>
+/* Rows of the paged KV cache: a block holds block_tokens tokens of each KV head, whose rows of K or V
+ * are f32, f16 or bf16, or int8 or E4M3 with a float32 scale each (backend/op.h). */
+#ifndef LN_BACKEND_CUDA_OPS_KV_CACHE_CUH
+#define LN_BACKEND_CUDA_OPS_KV_CACHE_CUH
 
 #include "backend/cuda/ops.h"
-
-enum { LN_WARP = 32, LN_MAX_WARPS = 32 };
-
-static inline unsigned ln_ceil_div(size_t a, size_t b) {
-    return (unsigned)((a + b - 1) / b);
-}
-
-/* Where instructions find shared memory. */
-static __device__ __forceinline__ uint32_t ln_shared_address(const void *p) {
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-/* The sum of all lanes, in every lane. */
-static __device__ __forceinline__ float ln_warp_sum(float x) {
-    for (int step = LN_WARP / 2; step > 0; step /= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, step);
-    return x;
-}
-
-static __device__ __forceinline__ float ln_warp_max(float x) {
-    for (int step = LN_WARP / 2; step > 0; step /= 2)
-        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
-    return x;
-}
-
-/* The sum of all threads of the block, in every thread. `shared` [LN_MAX_WARPS] may be used again
- * after the call. */
-static __device__ __forceinline__ float ln_block_sum(float x, float *shared) {
-    unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    unsigned n_warps = blockDim.x / LN_WARP;
-    x = ln_warp_sum(x);
-    if (lane == 0)
-        shared[warp] = x;
-    __syncthreads();
-    x = ln_warp_sum(lane < n_warps ? shared[lane] : 0.0f);
-    __syncthreads();
-    return x;
-}
-
-static __device__ __forceinline__ float ln_block_max(float x, float *shared) {
-    unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    unsigned n_warps = blockDim.x / LN_WARP;
-    x = ln_warp_max(x);
-    if (lane == 0)
-        shared[warp] = x;
-    __syncthreads();
-    x = ln_warp_max(lane < n_warps ? shared[lane] : -INFINITY);
-    __syncthreads();
-    return x;
-}
-
-/* The greatest of what the threads of the block have, nothing of it negative, in every thread.
- * `shared` [LN_MAX_WARPS] may be used again behind another barrier. */
-static __device__ __forceinline__ float ln_block_greatest(float x, unsigned *shared) {
-    unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
-    unsigned bits = __reduce_max_sync(0xffffffffu, __float_as_uint(x));
-    if (lane == 0)
-        shared[warp] = bits;
-    __syncthreads();
-    bits = lane < blockDim.x / LN_WARP ? shared[lane] : 0;
-    return __uint_as_float(__reduce_max_sync(0xffffffffu, bits));
-}
-
-static __device__ __forceinline__ float ln_f16(uint16_t bits) {
-    return __half2float(__ushort_as_half(bits));
-}
-
-static __device__ __forceinline__ float ln_bf16(uint16_t bits) {
-    return __uint_as_float((uint32_t)bits << 16);
-}
-
-/* ---- the paged cache ---------------------------------------------------------------------- */
+#include "backend/cuda/ptx/float16.cuh"
+#include "backend/cuda/ptx/reduce.cuh"
 
 /* One head's row of the cache at a slot, counted in rows from the start of k or v. */
 static __device__ __forceinline__ size_t ln_kv_row(const ln_kv_layer &kv, size_t slot,

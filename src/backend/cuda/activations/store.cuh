@@ -1,0 +1,169 @@
+/* Converts values of activations to the form of a view and stores them: four columns, or a row that
+ * a thread block holds in registers. */
+#ifndef LN_BACKEND_CUDA_ACTIVATIONS_STORE_CUH
+#define LN_BACKEND_CUDA_ACTIVATIONS_STORE_CUH
+
+#include "backend/cuda/activations/view.cuh"
+#include "backend/cuda/ptx/reduce.cuh"
+
+/* Four columns of one row, from `col` on, a multiple of four. */
+static __device__ __forceinline__ void ln_act_store_16(const ln_act_view &x, __nv_bfloat16 *to,
+                                                       size_t row, size_t col, uint32_t low,
+                                                       uint32_t high) {
+    if (x.panel == 0) {
+        *(uint2 *)(to + row * x.cols + col) = make_uint2(low, high);
+        return;
+    }
+    unsigned step = (unsigned)col % 64 / 32 * 2 + (unsigned)col % 8 / 4;
+    unsigned lane = (unsigned)col % 32 / 8;
+    char *bytes = (char *)to;
+    *(uint32_t *)(bytes + ln_act_tile_byte(x, row, x.cols / 64, col / 64, 2 * step, lane)) = low;
+    *(uint32_t *)(bytes + ln_act_tile_byte(x, row, x.cols / 64, col / 64, 2 * step + 1, lane)) =
+        high;
+}
+
+/* Four values to int8 by 1 / scale, and the largest magnitude of four. */
+static __device__ __forceinline__ uint32_t ln_quantize_four(const float v[4], float inverse) {
+    uint32_t word = 0;
+    for (int i = 0; i < 4; i++)
+        word |= (uint32_t)(__float2int_rn(v[i] * inverse) & 255) << 8 * i;
+    return word;
+}
+
+static __device__ __forceinline__ float ln_largest_of_four(const float v[4]) {
+    float largest = 0.0f;
+    for (int i = 0; i < 4; i++)
+        largest = fmaxf(largest, isnan(v[i]) ? INFINITY : fabsf(v[i]));
+    return largest;
+}
+
+/* The inverse scale of values whose largest magnitude is this. */
+static __device__ __forceinline__ float ln_inverse_scale(float largest) {
+    return largest > 0.0f ? __fdividef(127.0f, largest) : 0.0f;
+}
+
+static __device__ __forceinline__ void ln_act_store_int8(const ln_act_view &x, size_t row,
+                                                         size_t col, uint32_t word, float scale) {
+    size_t at, scale_at;
+    unsigned lane = (unsigned)col % 32 / 8, half = (unsigned)col % 8 / 4;
+    if (x.panel == 0 && x.is_f8) {
+        at = ((col / 32 * 2 + half) * x.n_few + row) * 16 + lane * 4;
+        scale_at = 0;
+    } else if (x.panel == 0) {
+        at = row * x.cols + col / 64 * 64 + lane * 16 + col % 64 / 32 * 8 + half * 4;
+        scale_at = (row * x.cols + col) / LN_SCALE_BLOCK;
+    } else {
+        unsigned chunk = (unsigned)col % 128 / 32 * 2 + half;
+        at = ln_act_tile_byte(x, row, x.cols / 128, col / 128, chunk, lane);
+        scale_at = (row / x.panel * (x.cols / LN_SCALE_BLOCK) + col / LN_SCALE_BLOCK) * x.panel +
+                   row % x.panel;
+    }
+    *(uint32_t *)(x.int8 + at) = word;
+    if (x.by_row ? col == 0 : col % LN_SCALE_BLOCK == 0)
+        x.scales[x.by_row ? row : scale_at] = scale;
+}
+
+/* The inverse scale of a row of E4M3 of this largest magnitude, which becomes 448; a row with a NaN
+ * gets an infinite scale. */
+static __device__ __forceinline__ float ln_f8_factor(float largest) {
+    return largest >= 0x1p-110f ? __fdividef(448.0f, largest) : 0.0f;
+}
+
+/* Four values to E4M3. */
+static __device__ __forceinline__ uint32_t ln_f8_four(const float v[4], float inverse) {
+    float2 low = make_float2(v[0] * inverse, v[1] * inverse);
+    float2 high = make_float2(v[2] * inverse, v[3] * inverse);
+    return (uint32_t)__nv_cvt_float2_to_fp8x2(low, __NV_SATFINITE, __NV_E4M3) |
+           (uint32_t)__nv_cvt_float2_to_fp8x2(high, __NV_SATFINITE, __NV_E4M3) << 16;
+}
+
+/* The exponent of the power of two that scales a row to f16: its largest magnitude becomes 2^14 and
+ * more. A row with a NaN gets an infinite scale. */
+static __device__ __forceinline__ int ln_f16_exponent(float largest) {
+    return max((int)(__float_as_uint(largest) >> 23) - 127, -112) - 14;
+}
+
+/* That power of two, and the scale that undoes it. */
+static __device__ __forceinline__ float ln_f16_factor(float largest) {
+    return __uint_as_float((uint32_t)(127 - ln_f16_exponent(largest)) << 23);
+}
+
+static __device__ __forceinline__ float ln_f16_scale(float largest) {
+    return largest < INFINITY ? __uint_as_float((uint32_t)(127 + ln_f16_exponent(largest)) << 23)
+                              : INFINITY;
+}
+
+/* Converts four columns of a row whose largest magnitude is known, by_row. */
+static __device__ __forceinline__ void ln_act_store_row_scaled(const ln_act_view &x, size_t row,
+                                                               size_t col, const float v[4],
+                                                               float largest) {
+    if (x.is_f8) {
+        ln_act_store_int8(x, row, col, ln_f8_four(v, ln_f8_factor(largest)),
+                          largest * (1.0f / 448.0f));
+        return;
+    }
+    if (x.is_int8) {
+        ln_act_store_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
+                          largest * (1.0f / 127.0f));
+        return;
+    }
+    float factor = ln_f16_factor(largest);
+    ln_act_store_16(x, x.bf16, row, col, ln_pack_f16(v[0] * factor, v[1] * factor),
+                    ln_pack_f16(v[2] * factor, v[3] * factor));
+    if (col == 0)
+        x.scales[row] = ln_f16_scale(largest);
+}
+
+/* Converts a row of which v[h] are the columns from 4 * (h * THREADS + threadIdx.x) on, by_row; by
+ * a block of THREADS. */
+template <int THREADS, int FOURS>
+static __device__ __forceinline__ void ln_act_store_registers(const ln_act_view &x, size_t row,
+                                                              const float (&v)[FOURS][4],
+                                                              float largest) {
+    static_assert(THREADS % 32 == 0, "the columns of h have the places of those of 0 in 128 bytes");
+    unsigned first = 4 * threadIdx.x, cols = (unsigned)x.cols;
+    if (!x.is_int8 || x.panel == 0) {
+#pragma unroll
+        for (int h = 0; h < FOURS; h++)
+            if (h * 4 * THREADS + first < cols)
+                ln_act_store_row_scaled(x, row, h * 4 * THREADS + first, v[h], largest);
+        return;
+    }
+    unsigned chunk = first % 128 / 32 * 2 + first % 8 / 4, lane = first % 32 / 8;
+    char *at = (char *)x.int8 + ln_act_tile_byte(x, row, cols / 128, first / 128, chunk, lane);
+    size_t step = (size_t)(4 * THREADS / 128) * x.panel * 128;
+    float f8 = ln_f8_factor(largest), i8 = ln_inverse_scale(largest);
+#pragma unroll
+    for (int h = 0; h < FOURS; h++)
+        if (h * 4 * THREADS + first < cols)
+            *(uint32_t *)(at + h * step) =
+                x.is_f8 ? ln_f8_four(v[h], f8) : ln_quantize_four(v[h], i8);
+    if (threadIdx.x == 0)
+        x.scales[row] = largest * (x.is_f8 ? 1.0f / 448.0f : 1.0f / 127.0f);
+}
+
+/* Converts four columns of a row, not by_row. The eight lanes that hold a block of 32 columns call
+ * together. The largest magnitude of a block becomes 127; a block with a NaN gets an infinite
+ * scale, which spoils its sums as the NaN would. */
+static __device__ __forceinline__ void ln_act_store(const ln_act_view &x, size_t row, size_t col,
+                                                    const float v[4]) {
+    if (!x.is_int8) {
+        ln_act_store_16(x, x.bf16, row, col, ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
+        if (x.rest == NULL)
+            return;
+        float rest[4];
+        for (int i = 0; i < 4; i++)
+            rest[i] = v[i] - __bfloat162float(__float2bfloat16_rn(v[i]));
+        ln_act_store_16(x, x.rest, row, col, ln_pack_bf16(rest[0], rest[1]),
+                        ln_pack_bf16(rest[2], rest[3]));
+        return;
+    }
+    float largest = ln_largest_of_four(v);
+    unsigned block_lanes = 0xffu << (threadIdx.x % LN_WARP / 8 * 8);
+    for (int step = 4; step > 0; step /= 2)
+        largest = fmaxf(largest, __shfl_xor_sync(block_lanes, largest, step));
+    ln_act_store_int8(x, row, col, ln_quantize_four(v, ln_inverse_scale(largest)),
+                      largest * (1.0f / 127.0f));
+}
+
+#endif

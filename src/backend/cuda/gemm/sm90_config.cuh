@@ -1,0 +1,86 @@
+/* What an instance of the sm_90 GEMM is: its output tile, its warps and its pipeline stages. */
+#ifndef LN_BACKEND_CUDA_GEMM_SM90_CONFIG_CUH
+#define LN_BACKEND_CUDA_GEMM_SM90_CONFIG_CUH
+
+#include "backend/cuda/activations/row_groups.cuh"
+#include "backend/cuda/gemm/pipeline.cuh"
+#include "backend/cuda/ptx/reduce.cuh"
+#include "backend/cuda/weights/traits.cuh"
+
+enum { WARPGROUP = 4 * LN_WARP, MAX_STAGES = 8 };
+enum {
+    MAX_SHARED = 226 * 1024
+}; /* bytes of stages and results: what sm_90 has, less static ones */
+enum { OUT_ROWS = 16, OUT_STRIDE = 20, OUT_FLOATS = OUT_ROWS * OUT_STRIDE }; /* of a warp */
+
+/* An output tile has TILE_ROWS rows (M) by N_COLUMNS columns (N) of each matrix. With a gate half
+ * of the consumer warps accumulate the gate's columns, the other half the other matrix's. Two
+ * consumer warpgroups have 240 registers a thread, three 160. PRECISE: any of the linears adds the
+ * residual of bf16 rounding. SPLIT: CTAs share an output tile along K (sm90_split_k.cuh). */
+template <int WEIGHTS, int TILE_ROWS, int CONSUMER_WARPGROUPS, bool HAS_GATE, bool HAS_PRECISE,
+          bool IS_SPLIT>
+struct sm90_config {
+    static constexpr int LAYOUT = WEIGHTS, ROWS = TILE_ROWS, WARPGROUPS = CONSUMER_WARPGROUPS;
+    static constexpr bool GATE = HAS_GATE, PRECISE = HAS_PRECISE, SPLIT = IS_SPLIT;
+    static constexpr int N_ACC = ROWS / 2; /* accumulators of a thread */
+    static constexpr unsigned WARPS = 4 * WARPGROUPS, CONSUMERS = WARPS * LN_WARP;
+    static constexpr unsigned THREADS = CONSUMERS + WARPGROUP;
+    static constexpr int CONSUMER_REGISTERS = WARPGROUPS == 2 ? 240 : 160;
+    static constexpr int PRODUCER_REGISTERS = WARPGROUPS == 2 ? 24 : 32;
+    static constexpr unsigned TILES =
+        WARPS / (GATE ? 2 : 1); /* weight tiles of a matrix, along N */
+    static constexpr unsigned N_COLUMNS = TILES * LN_WEIGHT_TILE_ROWS;
+    static constexpr unsigned OUT_BYTES = WARPS * OUT_FLOATS * 4;
+    /* the same warps on other rows, without a gate */
+    template <int OTHER_ROWS>
+    using with_rows = sm90_config<WEIGHTS, OTHER_ROWS, WARPGROUPS, false, PRECISE, false>;
+};
+
+/* A stage: activations of one weight tile's K, what goes with them (PRECISE: the residual of bf16
+ * rounding; INT8 and INT4: block scales), then the weight tiles of each warp. */
+template <typename CONFIG> struct sm90_stage {
+    static constexpr bool HAS_BLOCKS =
+        ln_traits_of(CONFIG::LAYOUT).acts == LN_ACT_TYPE_INT8_BLOCK;          /* of 32 columns */
+    static constexpr unsigned ACT_ROWS = CONFIG::ROWS * (HAS_BLOCKS ? 2 : 1); /* of 128 bytes */
+    static constexpr unsigned BESIDE_ROWS = CONFIG::PRECISE ? CONFIG::ROWS
+                                            : HAS_BLOCKS    ? CONFIG::ROWS * 8 * 4 / 128
+                                                            : 0;
+    static constexpr unsigned ACT_BYTES = ACT_ROWS * 128, TILES_AT = ACT_BYTES + BESIDE_ROWS * 128;
+    static constexpr unsigned TILE_BYTES = ln_weight_tile_bytes(CONFIG::LAYOUT);
+    static constexpr unsigned W_BYTES = CONFIG::WARPS * TILE_BYTES, USED = TILES_AT + W_BYTES;
+    static constexpr unsigned BYTES = (USED + 1023) / 1024 * 1024; /* as swizzling wants it */
+    static constexpr unsigned MOST = (MAX_SHARED - CONFIG::OUT_BYTES) / BYTES;
+    static constexpr unsigned N_STAGES = MOST < MAX_STAGES ? MOST : (unsigned)MAX_STAGES;
+    static constexpr unsigned SHARED_BYTES = N_STAGES * BYTES + CONFIG::OUT_BYTES;
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/* Tile m of the rows (of slot m, by groups), tile n of the columns of a part. */
+typedef struct output_tile {
+    unsigned m, part, n;
+    ln_group_slot slot; /* by groups: its rows */
+} output_tile;
+
+struct sm90_pipeline : ln_pipeline<MAX_STAGES> {
+    uint64_t led; /* a phase for each output tile: the first warpgroup has begun it */
+};
+
+/* By all threads, before all else. */
+template <typename CONFIG>
+static __device__ __forceinline__ void init_pipeline(sm90_pipeline &pipeline) {
+    if (threadIdx.x == 0) {
+        ln_pipeline_init(pipeline, sm90_stage<CONFIG>::N_STAGES, CONFIG::WARPS);
+        ln_mbarrier_init(&pipeline.led, WARPGROUP / LN_WARP);
+        ln_fence_mbarrier_init();
+    }
+    __syncthreads();
+}
+
+template <typename CONFIG> static __device__ __forceinline__ void advance(ln_pipeline_stage &at) {
+    ln_pipeline_advance(at, sm90_stage<CONFIG>::N_STAGES);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,234 @@
+/* How an output tile of the sm_90 GEMM is written. Warp `warp` of the consumers has, as
+ * accumulators [j][columns][rows], the columns 16 * warp + lane / 4 (+ 8) and the rows 8 j + 2
+ * (lane % 4) (+ 1). */
+#ifndef LN_BACKEND_CUDA_GEMM_SM90_EPILOGUE_CUH
+#define LN_BACKEND_CUDA_GEMM_SM90_EPILOGUE_CUH
+
+#include "backend/cuda/activations/store.cuh"
+#include "backend/cuda/gemm/args.cuh"
+#include "backend/cuda/gemm/sm90_config.cuh"
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/* threadIdx.x, read again, so that what is made of it takes no registers before. */
+static __device__ __forceinline__ unsigned this_thread(void) {
+    unsigned thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
+/* A warp's accumulators of eight or sixteen rows to shared memory. */
+template <int N = 8>
+static __device__ __forceinline__ void stage_rows(const float *sums, float *out, unsigned lane) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        unsigned row = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        out[row * OUT_STRIDE + lane / 4 + i % 4 / 2 * 8] = sums[i];
+    }
+}
+
+template <int N, int PASS = 0>
+static __device__ __forceinline__ void stage_pass(int pass, const float (&total)[N], float *out,
+                                                  unsigned lane) {
+    if (pass == PASS)
+        stage_rows(total + 8 * PASS, out, lane);
+    else if constexpr (8 * (PASS + 1) < N)
+        stage_pass<N, PASS + 1>(pass, total, out, lane);
+}
+
+/* The warps of a pair, one of which has the gate's accumulators. */
+static __device__ __forceinline__ void sync_pair(unsigned pair) {
+    asm volatile("bar.sync %0, 64;" ::"r"(pair + 1) : "memory");
+}
+
+/* The rows of an output tile: row i is order[first + i], or first + i * step. */
+typedef struct tile_rows {
+    const int32_t *order; /* or NULL */
+    size_t first, step, n;
+} tile_rows;
+
+static __device__ __forceinline__ size_t find_row(const tile_rows &rows, unsigned i) {
+    return rows.order != NULL ? (size_t)rows.order[rows.first + i] : rows.first + i * rows.step;
+}
+
+/* Any epilogue. Results go through shared memory, so that rows are written in order. */
+template <typename CONFIG>
+static __device__ __forceinline__ void store_any(const ln_epilogue &e, unsigned n,
+                                                 const tile_rows &rows,
+                                                 const float (&total)[CONFIG::N_ACC], float *outs) {
+    constexpr unsigned PAIRS = CONFIG::WARPS / 2, TILES = CONFIG::TILES;
+    constexpr bool GATE = CONFIG::GATE;
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
+    float *own = outs + warp * OUT_FLOATS;
+    const float *gates = outs + warp % PAIRS * OUT_FLOATS, *ups = gates + PAIRS * OUT_FLOATS;
+    bool is_aligned = ln_epilogue_is_aligned(e);
+    size_t column = ((size_t)n * TILES + warp % TILES) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
+#pragma unroll 1
+    for (int pass = 0; pass < CONFIG::ROWS / OUT_ROWS; pass++) {
+        stage_pass(pass, total, own, lane);
+        if (GATE)
+            sync_pair(warp % PAIRS);
+        else
+            __syncwarp();
+#pragma unroll
+        for (unsigned i = 0; i < (GATE ? 1 : 2); i++) {
+            unsigned in_pass = (GATE ? warp / PAIRS : i) * 8 + lane / 4;
+            unsigned at = in_pass * OUT_STRIDE + lane % 4 * 4;
+            const float *u = (GATE ? ups : own) + at, *g = (GATE ? gates : own) + at;
+            unsigned number = (unsigned)pass * OUT_ROWS + in_pass;
+            if (number >= rows.n || column >= e.n_out)
+                continue;
+            size_t row = find_row(rows, number);
+            if (is_aligned) {
+                ln_finish_four(e, row, column, *(const float4 *)u, *(const float4 *)g);
+                continue;
+            }
+#pragma unroll 1
+            for (unsigned j = 0; j < 4 && column + j < e.n_out; j++)
+                ln_finish(e, row, column + j, u[j], g[j]);
+        }
+        if (GATE)
+            sync_pair(warp % PAIRS);
+        else
+            __syncwarp();
+    }
+}
+
+/* ln_act_store by a warp of which four lanes have sixteen columns of a row. */
+static __device__ __forceinline__ void store_converted(const ln_act_view &to, size_t row,
+                                                       size_t col, const float4 &y, bool is_there) {
+    uint32_t low = ln_pack_bf16(y.x, y.y), high = ln_pack_bf16(y.z, y.w);
+    bool is_upper = threadIdx.x % 4 >= 2; /* which takes the upper words of both */
+    uint32_t other = __shfl_xor_sync(0xffffffffu, is_upper ? low : high, 2);
+    unsigned step = (unsigned)col % 64 / 32 * 2 + (unsigned)col % 8 / 4;
+    unsigned lane = (unsigned)col % 32 / 16 * 2;
+    char *at = (char *)to.bf16 +
+               ln_act_tile_byte(to, row, to.cols / 64, col / 64, 2 * step + is_upper, lane);
+    if (is_there)
+        *(uint2 *)at = is_upper ? make_uint2(other, high) : make_uint2(low, other);
+}
+
+/* Four columns of a row, as plain rows of bf16. */
+static __device__ __forceinline__ void store_bf16_row(const ln_act_view &to, size_t row, size_t col,
+                                                      const float4 &y) {
+    *(uint2 *)(to.bf16 + row * to.cols + col) =
+        make_uint2(ln_pack_bf16(y.x, y.y), ln_pack_bf16(y.z, y.w));
+}
+
+/* Writes scale * accumulators of 8 * EIGHTS rows, with bias and residual, of which HELD rows are
+ * loaded at once. */
+template <int EIGHTS, bool GATE>
+static __device__ __forceinline__ void write_rows(const ln_gemm_args &p, const ln_epilogue &e,
+                                                  const float *acc, size_t first, size_t column,
+                                                  float *own) {
+    enum { HELD = EIGHTS > 26 ? 8 : (EIGHTS + 1) / 2 };
+    size_t n_rows = p.n_rows;
+    unsigned lane = this_thread() % LN_WARP;
+    first += lane / 4;
+    unsigned n = column < e.n_out && first < n_rows ? (unsigned)(n_rows - first + 7) / 8 : 0;
+    unsigned n_residual = e.residual != NULL ? n : 0;
+    const float *from = e.residual + first * e.n_out + column;
+    float *to = e.out + first * e.out_stride + column;
+    float4 bias = {}, residual[HELD];
+    if (e.bias != NULL && n > 0)
+        bias = *(const float4 *)(e.bias + column);
+#pragma unroll
+    for (unsigned i = 0; i < EIGHTS; i++) {
+        if (i % HELD == 0)
+#pragma unroll
+            for (unsigned j = 0; j < HELD; j++)
+                residual[j] = i + j < EIGHTS && i + j < n_residual
+                                  ? __ldcg((const float4 *)(from + (i + j) * 8 * e.n_out))
+                                  : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (i % 2 == 0) {
+            __syncwarp();
+            if (i + 1 < EIGHTS)
+                stage_rows(acc + i * 4, own, lane);
+            else
+                stage_rows<4>(acc + i * 4, own, lane);
+            __syncwarp();
+        }
+        float4 u = *(const float4 *)(own + (i % 2 * 8 + lane / 4) * OUT_STRIDE + lane % 4 * 4), y;
+        float4 r = residual[i % HELD];
+        y.x = ln_epilogue_plain(e, u.x, bias.x, r.x);
+        y.y = ln_epilogue_plain(e, u.y, bias.y, r.y);
+        y.z = ln_epilogue_plain(e, u.z, bias.z, r.z);
+        y.w = ln_epilogue_plain(e, u.w, bias.w, r.w);
+        if (GATE && e.rounds)
+            y.x = ln_round_to_bf16(y.x), y.y = ln_round_to_bf16(y.y), y.z = ln_round_to_bf16(y.z),
+            y.w = ln_round_to_bf16(y.w);
+        if (i < n && !(GATE && p.leaves_out))
+            __stwb((float4 *)(to + i * 8 * e.out_stride), y);
+        if (GATE && p.converts && p.to.panel > 0)
+            store_converted(p.to, first + i * 8, column, y, i < n);
+        else if (GATE && p.converts && i < n)
+            store_bf16_row(p.to, first + i * 8, column, y);
+    }
+    __syncwarp();
+}
+
+/* An epilogue of ln_epilogue_is_plain. */
+template <typename CONFIG>
+static __device__ __forceinline__ void store_plain(const ln_gemm_args &p, const output_tile &tile,
+                                                   const float (&total)[CONFIG::N_ACC],
+                                                   float *outs) {
+    constexpr unsigned WARPS = CONFIG::WARPS, ROWS = CONFIG::ROWS;
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP;
+    size_t column = ((size_t)tile.n * WARPS + warp) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
+    write_rows<ROWS / 8, false>(p, p.parts[tile.part].epilogue, total, (size_t)tile.m * ROWS,
+                                column, outs + warp * OUT_FLOATS);
+}
+
+/* The warps of a pair exchange half of their accumulators: the gate's warp stores the upper rows.
+ */
+template <typename CONFIG>
+static __device__ __forceinline__ void store_gated(const ln_gemm_args &p, const output_tile &tile,
+                                                   const float (&total)[CONFIG::N_ACC],
+                                                   float *outs) {
+    enum { ROWS = CONFIG::ROWS, PAIRS = CONFIG::WARPS / 2, OWN = ROWS / 4, AT_ONCE = 8 };
+    unsigned thread = this_thread(), warp = thread / LN_WARP, lane = thread % LN_WARP,
+             pair = warp % PAIRS;
+    const ln_epilogue &e = p.parts[tile.part].epilogue;
+    bool is_gate = warp < PAIRS;
+    float *own = outs + warp * OUT_FLOATS;
+    const float *other = outs + (is_gate ? warp + PAIRS : pair) * OUT_FLOATS;
+    float y[OWN];
+#pragma unroll
+    for (int begin = 0; begin < OWN; begin += AT_ONCE) {
+#pragma unroll
+        for (int i = 0; i < AT_ONCE && begin + i < OWN; i++)
+            own[i * LN_WARP + lane] = is_gate ? total[OWN + begin + i] : total[begin + i];
+        sync_pair(pair);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE && begin + i < OWN; i++) {
+            float mine = is_gate ? total[begin + i] : total[OWN + begin + i];
+            float others = other[i * LN_WARP + lane];
+            y[begin + i] =
+                ln_gated(LN_ACT_SILU, true, is_gate ? mine : others, is_gate ? others : mine);
+        }
+        sync_pair(pair);
+    }
+    size_t column = ((size_t)tile.n * PAIRS + pair) * LN_WEIGHT_TILE_ROWS + lane % 4 * 4;
+    size_t first = (size_t)tile.m * ROWS + (is_gate ? 0 : ROWS / 2);
+    write_rows<ROWS / 16, true>(p, e, y, first, column, own);
+}
+
+/* Prefetches the residual of an output tile to L2; a warp has 64 bytes of each row. */
+template <typename CONFIG>
+static __device__ __forceinline__ void prefetch_residual(const ln_gemm_args &p,
+                                                         const output_tile &tile) {
+    constexpr unsigned ROWS = CONFIG::ROWS, WARPS = CONFIG::WARPS;
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    const ln_epilogue &e = p.parts[tile.part].epilogue;
+    size_t column = ((size_t)tile.n * WARPS + warp) * LN_WEIGHT_TILE_ROWS;
+    if (e.residual == NULL || column >= e.n_out)
+        return;
+    for (size_t row = (size_t)tile.m * ROWS + lane, i = 0; i * LN_WARP < ROWS; i++)
+        if (row + i * LN_WARP < p.n_rows)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(e.residual +
+                                                          (row + i * LN_WARP) * e.n_out + column));
+}
+
+#endif
+
+#endif

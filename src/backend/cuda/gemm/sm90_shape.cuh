@@ -1,0 +1,63 @@
+/* Dense sm_90 GEMMs: which rows an output tile has, and how many CTAs share one, by a model of the
+ * clocks that the busiest CTA takes. */
+#ifndef LN_BACKEND_CUDA_GEMM_SM90_SHAPE_CUH
+#define LN_BACKEND_CUDA_GEMM_SM90_SHAPE_CUH
+
+#include "backend/cuda/gemm/sm90_split_k.cuh"
+#include "backend/cuda/runtime/sm_count.cuh"
+
+typedef struct tile_shape {
+    unsigned rows, n_ctas;
+} tile_shape;
+
+/* The clocks at output tiles of `rows` rows by `columns` columns that n_ctas CTAs share, where
+ * there is no gate, if a weight tile's K takes per_tile; UINT32_MAX where CTAs cannot share. */
+static inline unsigned count_clocks(const ln_gemm_args &p, const tile_shape &shape,
+                                    unsigned columns, unsigned n_sms, unsigned per_tile) {
+    enum { MERGE_CLOCKS = 3000, MERGED_PER_CLOCK = 200 /* sums that are written and read */ };
+    unsigned n_column_tiles = ln_gemm_output_tiles(p, columns);
+    unsigned n_output = n_column_tiles * ln_ceil_div(p.n_rows, shape.rows);
+    unsigned per_split = ln_ceil_div(p.n_tiles, LN_K_SPLITS);
+    if (shape.n_ctas == 1)
+        return ln_ceil_div(n_output, n_sms) * p.n_tiles * per_tile;
+    unsigned n_tiles = per_split * (LN_K_SPLITS / shape.n_ctas); /* of a CTA */
+    bool is_whole = (LN_K_SPLITS - 1) * per_split < p.n_tiles;   /* no K split is empty */
+    bool has_room =
+        n_output * LN_K_SPLITS * shape.rows * columns <= ln_split_k_sizes_of(n_sms).n_floats;
+    if (n_output * shape.n_ctas > n_sms || !is_whole || !has_room)
+        return UINT32_MAX;
+    unsigned n_rows = ln_ceil_div(p.n_rows, 8) * 8, n_merged = LN_K_SPLITS * n_rows;
+    return n_tiles * per_tile + MERGE_CLOCKS +
+           n_column_tiles * columns * n_merged / MERGED_PER_CLOCK;
+}
+
+/* Whether the 16-bit and FP8 mainloops have kernels for so many rows, and split-K kernels. */
+static constexpr bool has_rows(int layout, bool precise, unsigned rows) {
+    bool is_many = layout == LN_LAYOUT_F8_ROW || (layout == LN_LAYOUT_BF16 && !precise);
+    return rows == 128 || rows == 192 || (is_many && (rows == 176 || rows == 208)) ||
+           (layout == LN_LAYOUT_F8_ROW && rows == 64);
+}
+
+static constexpr bool can_share(bool gate, unsigned rows) {
+    return !gate && rows % MERGED_ROWS == 0;
+}
+
+/* The shape that takes least. A K step of 16 columns takes as long as shared memory does, (256 + 3
+ * rows) / 4 clocks, and a weight tile's K is four. */
+static inline int choose_shape(int layout, bool precise, const ln_gemm_args &args,
+                               tile_shape *shape) {
+    static const unsigned sizes[] = {64, 128, 176, 192, 208};
+    bool has_gate = args.parts[0].gate != NULL;
+    unsigned n_sms, least = UINT32_MAX, columns = has_gate ? 64 : 128;
+    int code = ln_count_sms(&n_sms);
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && code == 0; i++)
+        for (unsigned n = 1; n <= (can_share(has_gate, sizes[i]) ? 4 : 1); n *= 2) {
+            tile_shape tried = {sizes[i], n};
+            unsigned clocks = count_clocks(args, tried, columns, n_sms, 256 + 3 * sizes[i]);
+            if (has_rows(layout, precise, sizes[i]) && clocks < least)
+                least = clocks, *shape = tried;
+        }
+    return code;
+}
+
+#endif

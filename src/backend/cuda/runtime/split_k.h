@@ -1,5 +1,5 @@
-/* The size of the device memory by which CTAs combine partial sums of split-K. It follows from the SM
- * count, since CTAs that wait for each other must all be resident. */
+/* The size of the device memory by which CTAs combine partial sums of split-K. It follows from the
+ * SM count, since CTAs that wait for each other must all be resident. */
 #ifndef LN_BACKEND_CUDA_RUNTIME_SPLIT_K_H
 #define LN_BACKEND_CUDA_RUNTIME_SPLIT_K_H
 

@@ -78,8 +78,9 @@ static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipe)
         k_range own = find_k<CONFIG>(g, tile);
         int act_at = ONE ? (int)(own.begin * p.x.panel + tile.m * CONFIG::ROWS)
                          : (int)((tile.m * p.n_tiles + own.begin) * (BY_TILE ? 1 : CONFIG::ROWS));
-        int act_step = ONE ? (int)p.x.panel : BY_TILE ? 1 : CONFIG::ROWS;
-        for (unsigned k = own.begin; k < own.end; k++, act_at += act_step) {
+        for (unsigned k = own.begin; k < own.end; k++, act_at += ONE       ? (int)p.x.panel
+                                                                 : BY_TILE ? 1
+                                                                           : CONFIG::ROWS) {
             uint64_t *full = &pipe.full[at.index];
             char *act = stages + at.index * stage::BYTES, *w = act + stage::TILES_AT;
             ln_mbarrier_wait(&pipe.empty[at.index], at.phase);

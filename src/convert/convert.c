@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "convert/plan.h"
-#include "model/spec.h"
+#include "model/spec_read.h"
 
 enum { QUANTIZATION_VERSION = 2 };
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "engine/plan/make.h"
 #include "engine/plan/sizes.h"
+#include "model/load.h"
 
 static ln_status reserve(ln_reservation *reservation, size_t bytes, const char *what,
                          ln_error *err) {

@@ -1,58 +1,23 @@
-/* One weight, norm or table at a time, as src/model/weights.c walks over all of them.
- *
- * Planning and loading are one walk. While planning, both memories are NULL and results go to
- * scratch structs; both passes add the same parts to the layouts. */
+/* Loads a model's weights: one walk over all of them, which plans or prepares each. */
 #ifndef LN_MODEL_LOAD_H
 #define LN_MODEL_LOAD_H
 
-#include "base/layout.h"
-#include "model/source.h"
-#include "model/unread.h"
 #include "model/weights.h"
 
-typedef struct ln_loader {
-    const ln_checkpoint *checkpoint;
-    const ln_spec *spec;
-    const ln_backend *backend;
-    ln_backend *writable; /* the same backend; NULL while planning */
-    char *memory;         /* prepared copies */
-    char *table;          /* arrays of ln_weight, and the layers */
-    ln_layout layout, table_layout;
-    size_t mapped_bytes;
-    size_t total_bytes; /* prepared and mapped, when all is loaded */
-    size_t first_layer, end_layer;
-    ln_weights_options options;
-    bool encoder;                /* the walk is in the encoder */
-    ln_unread *unread;           /* NULL while loading */
-    const ln_tensor *gate_order; /* of the columns of the last gate */
-    ln_weights *weights;
-    ln_error *err;
-} ln_loader;
+/* What loading will take: prepared bytes in the backend's memory, bytes that stay mapped, and the
+ * table. From headers alone (and the order of a GPTQ folder's columns). Errors name a missing
+ * tensor or a wrong shape. */
+typedef struct ln_weights_plan {
+    size_t prepared_bytes, mapped_bytes, table_bytes;
+} ln_weights_plan;
+ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                                const ln_weights_options *options, const ln_backend *backend,
+                                ln_weights_plan *plan, ln_error *err);
 
-/* Tells who asked how much is ready. */
-void ln_load_tell(const ln_loader *l);
-
-/* Plans or prepares one request into the next part of the arena. */
-ln_status ln_load_weight(ln_loader *l, const ln_weight_request *request, ln_weight *weight);
-/* float32 copies of vectors and small tables; *out stays NULL when the request is empty. */
-ln_status ln_load_floats(ln_loader *l, const ln_weight_request *request, const float **out);
-/* A vector of the checkpoint, [n]. */
-ln_status ln_load_vector(ln_loader *l, ln_tensor_id id, size_t n, const float **out);
-/* n floats computed here: position tables. NULL while planning. */
-ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float **out);
-
-/* A matrix of a layer, with its bias. */
-ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
-                         ln_weight *weight);
-/* One matrix for each expert or head. *out stays NULL while planning. */
-ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
-                      ln_weight **out);
-
-/* A norm that the family names must be there, unless it is optional; one that it does not name
- * stays absent (dim 0). */
-ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_norm *out);
-/* A norm of heads with weights [n_heads][dim]. */
-ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t n_heads, size_t dim,
-                               ln_norm *out);
+/* Reserves just the planned bytes and prepares every weight, and the tables of positions. */
+ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                          const ln_weights_options *options, ln_backend *backend,
+                          ln_weights *weights, ln_error *err);
+void ln_weights_free(ln_weights *weights, ln_backend *backend);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/spec_read.h"
 #include "model/stop_ids.h"
 
 static ln_status read_name(linnet_model *model, const char *path, ln_error *err) {

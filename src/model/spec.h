@@ -9,9 +9,6 @@
 #include <stdint.h>
 
 #include "backend/op.h"
-#include "base/arena.h"
-#include "base/error.h"
-#include "format/checkpoint.h"
 
 enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4 };
 
@@ -147,10 +144,5 @@ typedef struct ln_spec {
     bool unit_output;         /* the output's rows count as of length one */
     int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;
-
-/* Finds the family and reads the spec. Errors name the key: FORMAT (missing, wrong type or
- * impossible value), UNSUPPORTED (an architecture or variant that is not there). */
-ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec *spec,
-                       ln_error *err);
 
 #endif

@@ -66,20 +66,4 @@ typedef struct ln_weights_options {
     ln_load_progress progress;
 } ln_weights_options;
 
-/* What loading will take: prepared bytes in the backend's memory, bytes that stay mapped, and the
- * table. From headers alone (and the order of a GPTQ folder's columns). Errors name a missing
- * tensor or a wrong shape. */
-typedef struct ln_weights_plan {
-    size_t prepared_bytes, mapped_bytes, table_bytes;
-} ln_weights_plan;
-ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *spec,
-                                const ln_weights_options *options, const ln_backend *backend,
-                                ln_weights_plan *plan, ln_error *err);
-
-/* Reserves just the planned bytes and prepares every weight, and the tables of positions. */
-ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec,
-                          const ln_weights_options *options, ln_backend *backend,
-                          ln_weights *weights, ln_error *err);
-void ln_weights_free(ln_weights *weights, ln_backend *backend);
-
 #endif

@@ -1,6 +1,7 @@
 #include "engine/draft/model.h"
 
 #include "engine/plan/draft.h"
+#include "model/load.h"
 
 ln_status ln_draft_model_init(ln_draft_model *draft, const ln_engine_plan *plan,
                               ln_backend *backend, const ln_kv_cache *kv, ln_sampler *sampler,

@@ -8,6 +8,7 @@
 #include "engine/step.h"
 #include "model/activations.h"
 #include "model/forward.h"
+#include "model/load.h"
 
 /* ---- the checkpoint ----------------------------------------------------------------------- */
 

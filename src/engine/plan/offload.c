@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "engine/plan/sizes.h"
+#include "model/load.h"
 
 enum {
     MARGIN_BYTES = 256 << 20, /* of a GPU's memory: kernels, graphs and streams */

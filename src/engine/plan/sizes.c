@@ -6,6 +6,7 @@
 #include "engine/plan/kv.h"
 #include "engine/step.h"
 #include "model/forward.h"
+#include "model/load.h"
 
 enum {
     DEFAULT_BATCH_TOKENS = 512,

@@ -1,4 +1,4 @@
-#include "model/spec.h"
+#include "model/spec_read.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,213 @@
+#include "model/load_tensor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/quants.h"
+#include "model/family.h"
+
+void ln_load_tell(const ln_loader *l) {
+    const ln_load_progress *progress = &l->options.progress;
+    if (progress->fn != NULL)
+        progress->fn(progress->user, progress->before_bytes + l->layout.bytes + l->mapped_bytes,
+                     progress->before_bytes + l->total_bytes + progress->after_bytes);
+}
+
+ln_status ln_load_weight(ln_loader *l, const ln_weight_request *request, ln_weight *weight) {
+    const ln_tensor *tensor = request->sources[0].tensor;
+    ln_dtype dtype = ln_weight_source_dtype(&request->sources[0]);
+    size_t bytes;
+    if (l->unread != NULL)
+        ln_unread_mark_request(l->unread, request);
+    if (!l->backend->vtable->supports_weight(l->backend, dtype))
+        return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
+                       "%s: tensor %s: weights of type %s are not supported",
+                       ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(dtype));
+    LN_TRY(l->backend->vtable->plan_weight(l->backend, request, &bytes, l->err));
+    size_t offset = ln_layout_add(&l->layout, bytes, 1);
+    size_t row_bytes = 0;
+    if (bytes == 0 && ln_dtype_row_bytes(tensor->dtype, request->n_cols, &row_bytes))
+        l->mapped_bytes += row_bytes * request->sources[0].n_rows;
+    if (l->writable == NULL) {
+        *weight = (ln_weight){.data = tensor->data};
+        return LINNET_OK;
+    }
+    LN_TRY(l->writable->vtable->prepare_weight(
+        l->writable, request, bytes > 0 ? l->memory + offset : NULL, weight, l->err));
+    ln_load_tell(l);
+    return LINNET_OK;
+}
+
+ln_status ln_load_floats(ln_loader *l, const ln_weight_request *request, const float **out) {
+    ln_weight copy = {0};
+    *out = NULL;
+    if (request->n_sources == 0)
+        return LINNET_OK;
+    LN_TRY(ln_load_weight(l, request, &copy));
+    *out = copy.data;
+    return LINNET_OK;
+}
+
+ln_status ln_load_vector(ln_loader *l, ln_tensor_id id, size_t n, const float **out) {
+    ln_weight_request request;
+    LN_TRY(ln_source_vector(l->checkpoint, l->spec, id, n, &request, l->err));
+    return ln_load_floats(l, &request, out);
+}
+
+ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float **out) {
+    size_t offset = ln_layout_add(&l->layout, n, sizeof(float));
+    *out = NULL;
+    if (l->writable == NULL)
+        return LINNET_OK;
+    l->writable->vtable->upload(l->writable, l->memory + offset, values, n * sizeof(float));
+    *out = (const float *)(const void *)(l->memory + offset);
+    return LINNET_OK;
+}
+
+/* Matrices that multiply activations; tables and what chooses experts stay as they are. */
+static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source *source,
+                             size_t n_cols) {
+    if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
+        role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_ROUTER ||
+        role == LN_ROLE_SHARED_ROUTER)
+        return;
+    l->weights->n_matrices++;
+    if (source->packed.kind != LN_PACKED_NONE || source->transpose)
+        return;
+    source->packed = ln_packed_on_load(source->tensor, (size_t)(source->tensor->n_elems / n_cols),
+                                       n_cols, *l->options.quantize);
+    l->weights->n_quantized += source->packed.kind != LN_PACKED_NONE;
+}
+
+/* Gate and up meet the same gathered activations; experts would need one gathering each. */
+static ln_status check_order(ln_loader *l, ln_tensor_id id, size_t n_packed,
+                             const ln_packed *packed) {
+    bool is_gate = id.role == LN_ROLE_GATE || id.role == LN_ROLE_SHARED_GATE;
+    bool is_up = id.role == LN_ROLE_UP || id.role == LN_ROLE_SHARED_UP;
+    const ln_tensor *order = packed->order, *other = is_up ? l->gate_order : order;
+    bool is_same =
+        order == other || (order != NULL && other != NULL && order->bytes == other->bytes &&
+                           memcmp(order->data, other->data, order->bytes) == 0);
+    l->gate_order = is_gate ? order : NULL;
+    if (is_same && (order == NULL || n_packed == 1))
+        return LINNET_OK;
+    return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
+                   "%s: tensor %s: columns in an order of their own are not supported here",
+                   ln_checkpoint_path(l->checkpoint), order != NULL ? order->name : other->name);
+}
+
+/* Prepares a matrix whose columns have an order, and the order, which stays beside it. */
+static ln_status prepare_ordered(ln_loader *l, ln_weight_request *request, ln_weight *weight) {
+    size_t n = request->n_cols;
+    int32_t *columns = calloc(n, sizeof *columns);
+    if (columns == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the order of columns");
+    if (l->writable != NULL)
+        ln_packed_columns(&request->sources[0].packed, columns);
+    request->sources[0].packed.columns = columns;
+    ln_status status = ln_load_weight(l, request, weight);
+    size_t offset = ln_layout_add(&l->layout, n, sizeof *columns);
+    if (status == LINNET_OK && l->writable != NULL) {
+        l->writable->vtable->upload(l->writable, l->memory + offset, columns, n * sizeof *columns);
+        weight->columns = (const int32_t *)(const void *)(l->memory + offset);
+    }
+    free(columns);
+    return status;
+}
+
+static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_shape *shape) {
+    if (role == LN_ROLE_LEARNED_POSITIONS || (role == LN_ROLE_EMBEDDING && !spec->tied))
+        return LN_USE_TABLE;
+    if (role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER)
+        return LN_USE_ROUTER;
+    return shape->n_packed > 1 ? LN_USE_GROUPED : LN_USE_LINEAR;
+}
+
+static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape *shape,
+                           ln_weight *weight) {
+    ln_weight_request request;
+    LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, shape, &request, l->err));
+    request.use = use_of(l->spec, id.role, shape);
+    quantize_on_load(l, id.role, &request.sources[0], shape->n_cols);
+    LN_TRY(check_order(l, id, shape->n_packed, &request.sources[0].packed));
+    if (request.sources[0].packed.order != NULL)
+        LN_TRY(prepare_ordered(l, &request, weight));
+    else
+        LN_TRY(ln_load_weight(l, &request, weight));
+    LN_TRY(ln_source_bias(l->checkpoint, l->spec, id, shape, &request, l->err));
+    return ln_load_floats(l, &request, &weight->bias);
+}
+
+ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
+                         ln_weight *weight) {
+    ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows, .n_cols = n_cols};
+    ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer};
+    return matrix_of(l, id, &shape, weight);
+}
+
+ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
+                      ln_weight **out) {
+    size_t offset = ln_layout_add(&l->table_layout, shape->n_packed, sizeof **out);
+    ln_weight planned;
+    *out = l->table != NULL ? (ln_weight *)(void *)(l->table + offset) : NULL;
+    for (size_t i = 0; i < shape->n_packed; i++) {
+        ln_tensor_id id = {.role = role, .layer = layer, .expert = i};
+        LN_TRY(matrix_of(l, id, shape, *out != NULL ? &(*out)[i] : &planned));
+    }
+    return LINNET_OK;
+}
+
+ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_norm *out) {
+    ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
+    ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer};
+    const ln_binding *binding = ln_family_binding(l->spec->family, format, id, 0);
+    *out = (ln_norm){0};
+    if (binding == NULL ||
+        (binding->optional && ln_family_find(l->spec->family, l->checkpoint, id, &binding) == NULL))
+        return LINNET_OK;
+    *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
+    LN_TRY(ln_load_vector(l, id, dim, &out->weight));
+    id.is_bias = true;
+    return ln_load_vector(l, id, dim, &out->bias);
+}
+
+/* Rows of one tensor for each head, as one array. */
+static ln_status gather_heads(ln_loader *l, ln_tensor_id id, size_t n_heads, size_t dim,
+                              float *weights) {
+    ln_source_shape shape = {n_heads, 1, dim};
+    ln_weight_request request;
+    for (id.expert = 0; id.expert < n_heads; id.expert++) {
+        LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+        const ln_tensor *tensor = request.sources[0].tensor;
+        if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
+            return ln_fail(
+                l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: a norm of type %s is not supported",
+                ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(tensor->dtype));
+        if (l->unread != NULL)
+            ln_unread_mark_request(l->unread, &request);
+        if (l->writable != NULL)
+            ln_dequantize_row(tensor->dtype, tensor->data, weights + id.expert * dim, dim);
+    }
+    return LINNET_OK;
+}
+
+ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t n_heads, size_t dim,
+                               ln_norm *out) {
+    ln_tensor_id id = {.role = role, .layer = layer};
+    *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
+    if (!ln_family_is_numbered(l->spec->family, l->checkpoint, id)) {
+        ln_source_shape shape = {1, n_heads, dim};
+        ln_weight_request request;
+        LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+        request.as_f32 = true;
+        return ln_load_floats(l, &request, &out->weight);
+    }
+    float *weights = calloc(n_heads * dim, sizeof *weights);
+    if (weights == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for the norms of heads");
+    ln_status status = gather_heads(l, id, n_heads, dim, weights);
+    if (status == LINNET_OK)
+        status = ln_load_table(l, weights, n_heads * dim, &out->weight);
+    free(weights);
+    return status;
+}

@@ -67,6 +67,13 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
                                      oracle_rows(p->residual, n_tokens, p->dim, p->dim)},
                               .out = {oracle_rows(p->out, n_tokens, p->dim, p->dim)}};
     }
+    case LN_OP_POINTWISE: {
+        const ln_op_pointwise *p = &op->pointwise;
+        size_t per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
+        return (oracle_spans){.in = {oracle_rows(p->x, p->n_rows / per_x, p->dim, p->dim),
+                                     oracle_rows(p->gate, p->n_rows, p->n_gates, p->n_gates)},
+                              .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
+    }
     case LN_OP_GATHER: {
         const ln_op_gather *p = &op->gather;
         return (oracle_spans){.in = {oracle_rows(p->x, p->n_rows, p->dim, p->dim)},

@@ -119,6 +119,7 @@ typedef enum ln_op_kind {
     LN_OP_ROUTE,
     LN_OP_GROUP,
     LN_OP_COMBINE,
+    LN_OP_POINTWISE,
     LN_OP_GATHER,
     LN_OP_COPY,
     LN_OP_SAMPLE,
@@ -178,16 +179,24 @@ typedef enum ln_qk_norm {
     LN_QK_NORM_OWN   /* each head by itself; weights [n_heads][head dim] */
 } ln_qk_norm;
 
-/* In place: q and k norm, then RoPE; then K and V go to their slots. q is NULL for the keys and
- * values of cross-attention; what k is afterwards is the backend's own, and so is what q is once
- * the attention right behind has read it. */
+/* Queries grow with their position p: by 1 + beta log(1 + floor((p + offset) / period)). */
+typedef struct ln_query_scale {
+    float beta; /* 0: they do not */
+    float period, offset;
+} ln_query_scale;
+
+/* In place: q and k norm, then RoPE (or RoPE first), then the scale of queries; then K and V go to
+ * their slots. q is NULL for the keys and values of cross-attention; what k is afterwards is the
+ * backend's own, and so is what q is once the attention right behind has read it. */
 typedef struct ln_op_qkv {
     float *q, *k;   /* [n_tokens][n_heads * k_dim], [n_tokens][n_kv_heads * k_dim] */
     const float *v; /* [n_tokens][n_kv_heads * v_dim] */
     size_t n_heads;
     ln_qk_norm qk_norm;
     const ln_norm *q_norm, *k_norm; /* with qk_norm */
-    const ln_rope *rope;            /* NULL: no rotation */
+    bool norm_after_rope;
+    const ln_rope *rope; /* NULL: no rotation */
+    ln_query_scale q_scale;
     const ln_kv_layer *kv;
 } ln_op_qkv;
 
@@ -214,7 +223,8 @@ typedef struct ln_relative_bias {
 } ln_relative_bias;
 
 /* Attention over the block tables. Scores are scale * q.k, soft-capped, plus the biases; a token
- * at position p sees positions max(0, p - window + 1) .. p, or all that are cached.
+ * at position p sees positions max(0, p - window + 1) .. p, those from the last multiple of chunk
+ * on, or all that are cached.
  *
  * One recurrence for prefill and decode: KV positions are cut into slices at absolute multiples of
  * LN_ATTENTION_SLICE; each slice starts from nothing, and slices merge in order. K and V are read
@@ -227,6 +237,7 @@ typedef struct ln_op_attention {
     float scale;
     float softcap;             /* 0: none */
     size_t window;             /* tokens; 0: all */
+    size_t chunk;              /* tokens; 0: all */
     const float *alibi_slopes; /* [n_heads] or NULL: bias slope * (key - query position) */
     const float *sinks;        /* [n_heads] or NULL: a score without a value */
     ln_relative_bias relative;
@@ -235,10 +246,21 @@ typedef struct ln_op_attention {
     float *out;    /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
 
+/* The first position that a query sees, whose last one is before `end`. */
+static inline size_t ln_attention_begin(const ln_op_attention *p, size_t position, size_t end) {
+    if (p->chunk > 0)
+        return position - position % p->chunk;
+    return p->window > 0 && end > p->window ? end - p->window : 0;
+}
+
 typedef enum ln_router {
     LN_ROUTER_SOFTMAX,        /* softmax over all experts, then the best */
     LN_ROUTER_SOFTMAX_CHOSEN, /* the best, then softmax over these */
-    LN_ROUTER_SIGMOID
+    LN_ROUTER_SIGMOID,
+    LN_ROUTER_SIGMOID_CHOSEN, /* the best, then the sigmoid of each */
+    /* The best two, each after a softmax over those that come near it: those behind it by no more
+     * than 2 jitter of the larger magnitude; the second of what the first leaves (SparseMixer) */
+    LN_ROUTER_SPARSEMIXER
 } ln_router;
 
 /* Chooses n_used experts for each token: scores from the router's logits; with groups, only
@@ -252,6 +274,7 @@ typedef struct ln_op_route {
     bool group_by_two;              /* a group's score is the sum of its best two, else its best */
     bool normalize;                 /* the chosen weights sum to one */
     float scale;
+    float jitter;     /* of the sparse mixer */
     int32_t *experts; /* [n_tokens][n_used], best first, ties to the lower number */
     float *weights;   /* [n_tokens][n_used] */
 } ln_op_route;
@@ -268,7 +291,7 @@ typedef struct ln_op_group {
  * times sigmoid(shared_gate[t]) where there is one. */
 typedef struct ln_op_combine {
     const float *x;       /* [n_tokens][n_used][dim] */
-    const float *weights; /* [n_tokens][n_used] */
+    const float *weights; /* [n_tokens][n_used]; NULL: all ones */
     size_t n_used, dim;
     const float *shared;      /* [n_tokens][dim] or NULL */
     const float *shared_gate; /* [n_tokens] or NULL */
@@ -276,6 +299,30 @@ typedef struct ln_op_combine {
     float scale;
     float *out; /* [n_tokens][dim]; may be `residual` */
 } ln_op_combine;
+
+typedef enum ln_pointwise {
+    LN_POINTWISE_GATE,  /* x sigmoid(gate) */
+    LN_POINTWISE_SCALE, /* x gate */
+    LN_POINTWISE_XIELU  /* xIELU(x) */
+} ln_pointwise;
+
+/* xIELU (Huang and Schlag, 2024): for x > 0 alpha_p x^2 + beta x, else
+ * alpha_n (expm1(min(x, eps)) - x) + beta x. */
+typedef struct ln_xielu {
+    float alpha_p, alpha_n, beta, eps;
+} ln_xielu;
+
+/* out[row][i] = a function of x[row / rows_per_x][i] and gate[row][i / (dim / n_gates)]. */
+typedef struct ln_op_pointwise {
+    ln_pointwise function;
+    size_t n_rows, dim;
+    size_t rows_per_x; /* 0: 1 */
+    size_t n_gates;    /* a divisor of dim */
+    const float *x;    /* [n_rows / rows_per_x][dim] */
+    const float *gate; /* [n_rows][n_gates] */
+    ln_xielu xielu;
+    float *out; /* [n_rows][dim]; may be x where each row reads its own */
+} ln_op_pointwise;
 
 /* out[row][i] = x[row][columns[i]] */
 typedef struct ln_op_gather {
@@ -359,6 +406,7 @@ typedef struct ln_op {
         ln_op_route route;
         ln_op_group group;
         ln_op_combine combine;
+        ln_op_pointwise pointwise;
         ln_op_gather gather;
         ln_op_copy copy;
         ln_op_sample sample;

@@ -33,6 +33,7 @@ static places inputs_of(const ln_op *op) {
         const ln_op_combine *p = &op->combine;
         return (places){{p->x, p->weights, p->shared, p->shared_gate, p->residual}};
     }
+    case LN_OP_POINTWISE: return (places){{op->pointwise.x, op->pointwise.gate}};
     case LN_OP_GATHER: return (places){{op->gather.x}};
     case LN_OP_SAMPLE: return (places){{op->sample.logits}};
     case LN_OP_EMBED:
@@ -53,6 +54,7 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_ROUTE: return (places){{op->route.experts, op->route.weights}};
     case LN_OP_GROUP: return (places){{op->group.order, op->group.starts}};
     case LN_OP_COMBINE: return (places){{op->combine.out}};
+    case LN_OP_POINTWISE: return (places){{op->pointwise.out}};
     case LN_OP_GATHER: return (places){{op->gather.out}};
     case LN_OP_SAMPLE: {
         const ln_op_sample *p = &op->sample;

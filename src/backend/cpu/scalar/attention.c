@@ -122,6 +122,21 @@ static const float *load(kv_array array, size_t row, size_t n, float *scratch) {
     return scratch;
 }
 
+static void normalize(const ln_op_qkv *p, float *q, float *k) {
+    if (p->qk_norm == LN_QK_NORM_NONE)
+        return;
+    normalize_heads(p->qk_norm, p->q_norm, q, p->n_heads, p->kv->k_dim);
+    normalize_heads(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
+}
+
+static void scale_query(const ln_op_qkv *p, int32_t position, float *q) {
+    if (p->q_scale.beta == 0.0f)
+        return;
+    float scale = ln_scalar_query_scale(&p->q_scale, position);
+    for (size_t i = 0; i < p->n_heads * p->kv->k_dim; i++)
+        q[i] *= scale;
+}
+
 void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_qkv *p = &op->qkv;
     const ln_kv_layer *kv = p->kv;
@@ -133,15 +148,16 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
         float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
         float *k = p->k + token * kv->n_heads * kv->k_dim;
         const float *v = p->v + token * kv->n_heads * kv->v_dim;
-        if (p->qk_norm != LN_QK_NORM_NONE) {
-            normalize_heads(p->qk_norm, p->q_norm, q, p->n_heads, kv->k_dim);
-            normalize_heads(p->qk_norm, p->k_norm, k, kv->n_heads, kv->k_dim);
-        }
+        if (!p->norm_after_rope)
+            normalize(p, q, k);
         if (p->rope != NULL) {
             ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
             rotate_heads(p->rope, worker->scratch, q, p->n_heads, kv->k_dim);
             rotate_heads(p->rope, worker->scratch, k, kv->n_heads, kv->k_dim);
         }
+        if (p->norm_after_rope)
+            normalize(p, q, k);
+        scale_query(p, batch->positions[token], q);
         for (size_t head = 0; head < kv->n_heads; head++) {
             size_t row = ln_scalar_kv_row(kv, (size_t)slots[token], head);
             store(keys_of(kv), row, k + head * kv->k_dim, kv->k_dim);
@@ -275,7 +291,7 @@ static void attend(const attention_row *row, float *scratch, float *out) {
     }
     memset(out, 0, v_dim * sizeof *out);
     size_t end = row->end;
-    size_t begin = p->window > 0 && end > p->window ? end - p->window : 0;
+    size_t begin = ln_attention_begin(p, row->position, end);
     while (begin < end) {
         size_t slice_end = (begin / LN_ATTENTION_SLICE + 1) * LN_ATTENTION_SLICE;
         if (slice_end > end)

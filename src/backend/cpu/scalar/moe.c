@@ -8,7 +8,8 @@
 /* scores[n] from logits[n] */
 static void score_experts(const ln_op_route *p, const float *logits, float *scores) {
     size_t n = p->n_experts;
-    if (p->router == LN_ROUTER_SOFTMAX_CHOSEN) {
+    if (p->router == LN_ROUTER_SOFTMAX_CHOSEN || p->router == LN_ROUTER_SIGMOID_CHOSEN ||
+        p->router == LN_ROUTER_SPARSEMIXER) {
         memcpy(scores, logits, n * sizeof *scores);
         return;
     }
@@ -64,6 +65,9 @@ static void weigh(const ln_op_route *p, float *weights) {
         for (size_t i = 0; i < p->n_used; i++)
             weights[i] = expf(weights[i] - largest);
     }
+    if (p->router == LN_ROUTER_SIGMOID_CHOSEN)
+        for (size_t i = 0; i < p->n_used; i++)
+            weights[i] = 1.0f / (1.0f + expf(-weights[i]));
     for (size_t i = 0; i < p->n_used; i++)
         total += weights[i];
     if (p->router == LN_ROUTER_SIGMOID)
@@ -71,6 +75,19 @@ static void weigh(const ln_op_route *p, float *weights) {
     bool normalize = p->normalize || p->router == LN_ROUTER_SOFTMAX_CHOSEN;
     for (size_t i = 0; i < p->n_used; i++)
         weights[i] = (normalize ? weights[i] / total : weights[i]) * p->scale;
+}
+
+/* The weight of the largest of the `left` logits, those taken before being minus infinity there, in
+ * a softmax over what comes near it. */
+static float mix_sparsely(const ln_op_route *p, const float *logits, const float *left,
+                          size_t best) {
+    float total = 0.0f, largest = left[best];
+    for (size_t i = 0; i < p->n_experts; i++) {
+        float behind = (largest - logits[i]) / fmaxf(fabsf(logits[i]), largest);
+        if (!(behind > 2.0f * p->jitter))
+            total += expf(left[i] - largest);
+    }
+    return 1.0f / total;
 }
 
 void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
@@ -88,9 +105,10 @@ void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
             drop_groups(p, contest, contest + p->n_experts);
         for (size_t i = 0; i < p->n_used; i++) {
             size_t best = best_of(contest, p->n_experts);
-            contest[best] = -INFINITY;
             experts[i] = (int32_t)best;
-            weights[i] = scores[best];
+            weights[i] = p->router == LN_ROUTER_SPARSEMIXER ? mix_sparsely(p, scores, contest, best)
+                                                            : scores[best];
+            contest[best] = -INFINITY;
         }
         weigh(p, weights);
     }
@@ -119,13 +137,13 @@ void ln_scalar_combine(const ln_op *op, const ln_cpu_worker *worker) {
     ln_cpu_share(worker, op->batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
         const float *x = p->x + token * p->n_used * p->dim;
-        const float *weights = p->weights + token * p->n_used;
+        const float *weights = p->weights != NULL ? p->weights + token * p->n_used : NULL;
         float shared_weight =
             p->shared_gate != NULL ? 1.0f / (1.0f + expf(-p->shared_gate[token])) : 1.0f;
         for (size_t i = 0; i < p->dim; i++) {
             float sum = 0.0f;
             for (size_t choice = 0; choice < p->n_used; choice++)
-                sum += weights[choice] * x[choice * p->dim + i];
+                sum += (weights != NULL ? weights[choice] : 1.0f) * x[choice * p->dim + i];
             if (p->shared != NULL)
                 sum += shared_weight * p->shared[token * p->dim + i];
             sum *= p->scale;

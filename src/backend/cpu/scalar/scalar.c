@@ -51,6 +51,7 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_ROUTE] = ln_scalar_route,
             [LN_OP_GROUP] = ln_scalar_group,
             [LN_OP_COMBINE] = ln_scalar_combine,
+            [LN_OP_POINTWISE] = ln_scalar_pointwise,
             [LN_OP_GATHER] = ln_scalar_gather,
             [LN_OP_COPY] = ln_scalar_copy,
             [LN_OP_SAMPLE] = ln_scalar_sample,

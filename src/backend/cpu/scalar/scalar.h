@@ -21,6 +21,7 @@ void ln_scalar_latent(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_group(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_combine(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_pointwise(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_gather(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_copy(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_sample(const ln_op *op, const ln_cpu_worker *worker);
@@ -43,6 +44,11 @@ static inline void ln_scalar_fill_angles(const ln_rope *rope, int32_t position, 
         cos_sin[i] = cosf(angle) * rope->magnitude;
         cos_sin[half + i] = sinf(angle) * rope->magnitude;
     }
+}
+
+static inline float ln_scalar_query_scale(const ln_query_scale *scale, int32_t position) {
+    float periods = floorf(((float)position + scale->offset) / scale->period);
+    return 1.0f + scale->beta * logf(1.0f + periods);
 }
 
 /* One head's row of the cache at a slot, counted in rows from the start of k or v. */

@@ -56,7 +56,7 @@ static query_row make_row(const tiling *cut, size_t seq, size_t token, size_t he
                        .out = p->out + item * p->kv->v_dim,
                        .head = head,
                        .position = position,
-                       .begin = p->window > 0 && end > p->window ? end - p->window : 0,
+                       .begin = ln_attention_begin(p, position, end),
                        .end = end};
 }
 

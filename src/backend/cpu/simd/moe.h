@@ -7,13 +7,14 @@
 
 static void combine_token(const ln_op_combine *p, size_t token) {
     const float *x = p->x + token * p->n_used * p->dim;
-    const float *weights = p->weights + token * p->n_used;
+    const float *weights = p->weights != NULL ? p->weights + token * p->n_used : NULL;
     float gate = p->shared_gate != NULL ? 1.0f / (1.0f + expf(-p->shared_gate[token])) : 1.0f;
     for (size_t i = 0; i < p->dim; i += LANES) {
         size_t left = p->dim - i, at = token * p->dim + i;
         vf sum = vf_set(0.0f);
         for (size_t choice = 0; choice < p->n_used; choice++)
-            sum = vf_fma(vf_set(weights[choice]), load_part(x + choice * p->dim + i, left), sum);
+            sum = vf_fma(vf_set(weights != NULL ? weights[choice] : 1.0f),
+                         load_part(x + choice * p->dim + i, left), sum);
         if (p->shared != NULL)
             sum = vf_fma(vf_set(gate), load_part(p->shared + at, left), sum);
         sum = vf_mul(sum, vf_set(p->scale));

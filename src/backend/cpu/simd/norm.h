@@ -109,6 +109,13 @@ static void rotate_heads(const ln_rope *rope, const float *cos_sin, float *row, 
     }
 }
 
+static void norm_q_and_k(const ln_op_qkv *p, float *q, float *k) {
+    if (p->qk_norm == LN_QK_NORM_NONE)
+        return;
+    norm_heads(p->qk_norm, p->q_norm, q, p->n_heads, p->kv->k_dim);
+    norm_heads(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
+}
+
 static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_qkv *p = &op->qkv;
     const ln_kv_layer *kv = p->kv;
@@ -120,14 +127,19 @@ static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
         float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
         float *k = p->k + token * kv->n_heads * kv->k_dim;
         const float *v = p->v + token * kv->n_heads * kv->v_dim;
-        if (p->qk_norm != LN_QK_NORM_NONE) {
-            norm_heads(p->qk_norm, p->q_norm, q, p->n_heads, kv->k_dim);
-            norm_heads(p->qk_norm, p->k_norm, k, kv->n_heads, kv->k_dim);
-        }
+        if (!p->norm_after_rope)
+            norm_q_and_k(p, q, k);
         if (p->rope != NULL) {
             ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
             rotate_heads(p->rope, worker->scratch, q, p->n_heads, kv->k_dim);
             rotate_heads(p->rope, worker->scratch, k, kv->n_heads, kv->k_dim);
+        }
+        if (p->norm_after_rope)
+            norm_q_and_k(p, q, k);
+        if (p->q_scale.beta != 0.0f) {
+            float scale = ln_scalar_query_scale(&p->q_scale, batch->positions[token]);
+            for (size_t i = 0; i < p->n_heads * kv->k_dim; i++)
+                q[i] *= scale;
         }
         for (size_t head = 0; head < kv->n_heads; head++) {
             kv_store_value(kv, (size_t)slots[token], head, v + head * kv->v_dim);

@@ -38,12 +38,19 @@ static size_t plan_shared(const ln_step_limits *limits) {
         .plan_scratch = plan_scratch, .plan_shared = plan_shared, .spin_int8 = spin_int8,          \
         .spin_float = spin_float,                                                                  \
         .kernels = {                                                                               \
-            [LN_OP_EMBED] = embed,           [LN_OP_NORM] = norm,                                  \
-            [LN_OP_LINEAR] = linear,         [LN_OP_QKV] = qkv,                                    \
-            [LN_OP_LATENT] = latent,         [LN_OP_ATTENTION] = attention,                        \
-            [LN_OP_ROUTE] = ln_scalar_route, [LN_OP_GROUP] = ln_scalar_group,                      \
-            [LN_OP_COMBINE] = combine,       [LN_OP_GATHER] = ln_scalar_gather,                    \
-            [LN_OP_COPY] = ln_scalar_copy,   [LN_OP_SAMPLE] = ln_scalar_sample,                    \
+            [LN_OP_EMBED] = embed,                                                                 \
+            [LN_OP_NORM] = norm,                                                                   \
+            [LN_OP_LINEAR] = linear,                                                               \
+            [LN_OP_QKV] = qkv,                                                                     \
+            [LN_OP_LATENT] = latent,                                                               \
+            [LN_OP_ATTENTION] = attention,                                                         \
+            [LN_OP_ROUTE] = ln_scalar_route,                                                       \
+            [LN_OP_GROUP] = ln_scalar_group,                                                       \
+            [LN_OP_COMBINE] = combine,                                                             \
+            [LN_OP_GATHER] = ln_scalar_gather,                                                     \
+            [LN_OP_COPY] = ln_scalar_copy,                                                         \
+            [LN_OP_SAMPLE] = ln_scalar_sample,                                                     \
+            [LN_OP_POINTWISE] = ln_scalar_pointwise,                                               \
         },                                                                                         \
     }
 

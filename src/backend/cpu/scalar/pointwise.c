@@ -1,0 +1,33 @@
+/* Functions of single elements: gates of rows, and xIELU. A worker takes a range of rows. */
+#include <math.h>
+
+#include "backend/cpu/scalar/scalar.h"
+
+static float apply_xielu(const ln_xielu *p, float x) {
+    if (x > 0.0f)
+        return p->alpha_p * x * x + p->beta * x;
+    return (expm1f(fminf(x, p->eps)) - x) * p->alpha_n + p->beta * x;
+}
+
+static float apply(const ln_op_pointwise *p, float x, float gate) {
+    switch (p->function) {
+    case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
+    case LN_POINTWISE_SCALE: return x * gate;
+    case LN_POINTWISE_XIELU: return apply_xielu(&p->xielu, x);
+    }
+    return x;
+}
+
+void ln_scalar_pointwise(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_pointwise *p = &op->pointwise;
+    size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
+    size_t width = p->gate != NULL ? p->dim / p->n_gates : p->dim;
+    size_t begin, end;
+    ln_cpu_share(worker, p->n_rows, &begin, &end);
+    for (size_t row = begin; row < end; row++) {
+        const float *x = p->x + row / rows_per_x * p->dim;
+        float *out = p->out + row * p->dim;
+        for (size_t i = 0; i < p->dim; i++)
+            out[i] = apply(p, x[i], p->gate != NULL ? p->gate[row * p->n_gates + i / width] : 0.0f);
+    }
+}

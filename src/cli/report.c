@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/family.h"
+#include "model/skipped.h"
 
 /* Longer arrays of metadata, such as a vocabulary, are only counted. */
 enum { MAX_SHOWN_ITEMS = 16 };
@@ -161,6 +162,24 @@ static json_t *spec_value(const ln_spec *spec) {
                             layers_value(spec->encoder_layers, spec->n_encoder_layers));
     json_object_set_new(value, "ropes", ropes_value(spec));
     return value;
+}
+
+/* Tensors that are skipped on purpose, by what they belong to: how many, and their bytes. */
+static json_t *skipped_value(const ln_checkpoint *checkpoint, const ln_spec *spec) {
+    json_t *parts = json_object();
+    for (size_t i = 0; i < ln_checkpoint_tensor_count(checkpoint); i++) {
+        const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
+        const char *name = ln_skipped_part(checkpoint, spec, tensor);
+        if (!name)
+            continue;
+        const json_t *part = json_object_get(parts, name);
+        json_int_t count = json_integer_value(json_object_get(part, "n_tensors"));
+        json_int_t bytes = json_integer_value(json_object_get(part, "bytes"));
+        json_object_set_new(parts, name,
+                            json_pack("{s:I, s:I}", "n_tensors", count + 1, "bytes",
+                                      bytes + (json_int_t)tensor->bytes));
+    }
+    return parts;
 }
 
 /* ---- tokenizer -------------------------------------------------------------------------- */
@@ -328,6 +347,7 @@ json_t *ln_cli_report(const ln_checkpoint *checkpoint, const struct linnet_model
     json_object_set_new(report, "files", files_value(checkpoint));
     if (model) {
         json_object_set_new(report, "spec", spec_value(&model->spec));
+        json_object_set_new(report, "skipped", skipped_value(checkpoint, &model->spec));
         json_object_set_new(report, "tokenizer", tokenizer_value(model));
     }
     json_object_set_new(report, "metadata", metadata_value(checkpoint));

@@ -28,6 +28,10 @@ static ln_status find_target(ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
+static size_t window_of(const ln_layer_spec *layer) {
+    return layer->attention.window > 0 ? layer->attention.window : layer->attention.chunk;
+}
+
 /* Which layers see a window follows from the architecture. */
 static ln_status check_windows(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
@@ -35,13 +39,15 @@ static ln_status check_windows(const ln_convert_plan *plan) {
                                                                        : plan->target->window;
     size_t window = 0;
     for (size_t i = 0; i < spec->n_layers; i++)
-        if (spec->layers[i].attention.window > 0)
-            window = spec->layers[i].attention.window;
+        if (window_of(&spec->layers[i]) > 0)
+            window = window_of(&spec->layers[i]);
     for (size_t i = 0; i < spec->n_layers && window > 0; i++) {
         bool windowed = rule == LN_WINDOW_ALL;
         if (rule == LN_WINDOW_PERIOD)
             windowed = (i + 1) % plan->target->window_period != 0;
-        if (spec->layers[i].attention.window != (windowed ? window : 0))
+        if (rule == LN_WINDOW_ROTATED)
+            windowed = spec->layers[i].attention.rope >= 0;
+        if (window_of(&spec->layers[i]) != (windowed ? window : 0))
             return refuse(plan, "which layers see a sliding window");
     }
     for (size_t i = 0; i < spec->n_layers && plan->target->local_rope; i++)
@@ -50,30 +56,79 @@ static ln_status check_windows(const ln_convert_plan *plan) {
     return LINNET_OK;
 }
 
+ln_convert_mixtures ln_convert_mixtures_of(const ln_spec *spec) {
+    ln_convert_mixtures m = {.step = 1, .is_regular = true};
+    size_t last = 0;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        if (spec->layers[i].ffn.moe.n_experts == 0)
+            continue;
+        if (m.n_mixtures == 1)
+            m.step = i - last;
+        m.n_dense_first = m.n_mixtures == 0 ? i : m.n_dense_first;
+        m.n_mixtures++;
+        last = i;
+    }
+    if (m.n_mixtures == 1) /* it alone is all that follows, or at the end of a step */
+        m.step = m.n_dense_first + 1 == spec->n_layers ? 1 : spec->n_layers;
+    if (m.step > 1 && m.n_dense_first < m.step)
+        m.n_dense_first = 0; /* those that the first step skips */
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        bool dense = i < m.n_dense_first || (i + 1) % m.step != 0;
+        m.is_regular = m.is_regular && dense == (spec->layers[i].ffn.moe.n_experts == 0);
+    }
+    return m;
+}
+
+/* What readers of the file take for granted of the attention. */
+static ln_status check_attention(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    const ln_attention_spec *first = &spec->layers[0].attention;
+    size_t n_experts = 0;
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].ffn.moe.n_experts > 0)
+            n_experts = spec->layers[i].ffn.moe.n_experts;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_attention_spec *a = &spec->layers[i].attention;
+        if (a->v_scale != 1.0f)
+            return refuse(plan, "a scale of values");
+        if (a->n_heads != first->n_heads || a->n_kv_heads != first->n_kv_heads)
+            return refuse(plan, "heads that differ from layer to layer");
+        if (plan->target->query_scale != spec->family->query_scale && a->q_scale.beta != 0)
+            return refuse(plan, "queries that grow with their position");
+        bool is_unnormed = n_experts == plan->target->gguf_unnormed_experts;
+        if (plan->target->bare_qk_norm && a->rope >= 0 &&
+            (a->qk_norm == LN_QK_NORM_NONE) != is_unnormed)
+            return refuse(plan, "q/k norms or their absence with so many experts");
+    }
+    return LINNET_OK;
+}
+
 static ln_status check_layers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
-    size_t n_dense = 0;
-    bool is_deepseek = strcmp(plan->architecture, "deepseek2") == 0, is_moe = false;
+    ln_convert_mixtures mixtures = ln_convert_mixtures_of(spec);
+    bool is_deepseek = strcmp(plan->architecture, "deepseek2") == 0;
+    if (mixtures.n_mixtures > 0 &&
+        (!mixtures.is_regular || (mixtures.n_dense_first > 0 && !plan->target->gguf_dense_first) ||
+         (mixtures.step > 1 && !plan->target->gguf_dense_between)))
+        return refuse(plan, "dense layers in the places where they are");
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_layer_spec *layer = &spec->layers[i];
-        bool moe = layer->ffn.moe.n_experts > 0;
-        if ((is_moe && !moe) || (moe && !is_moe && i > 0 && !is_deepseek))
-            return refuse(plan, "dense layers in the places where they are");
-        is_moe |= moe;
-        n_dense += !moe;
         if (plan->target->rope_rule == LN_ROPE_LISTED_LAYERS &&
             (layer->attention.rope >= 0) != ((i + 1) % 4 != 0))
             return refuse(plan, "layers without positions other than every fourth");
     }
-    if (is_deepseek && n_dense == spec->n_layers)
+    if (is_deepseek && mixtures.n_mixtures == 0)
         return refuse(plan, "a model without experts");
     const ln_ffn_spec *ffn = &spec->layers[0].ffn;
     bool by_gate = spec->family->has_encoder; /* T5's activation follows from its gate */
     ln_activation read = !by_gate     ? plan->target->activation
                          : ffn->gated ? LN_ACT_GELU_TANH
                                       : LN_ACT_RELU;
-    if (ffn->activation != read)
+    if (ffn->activation != read || ffn->xielu != plan->target->xielu)
         return refuse(plan, "this activation");
+    const ln_moe_spec *moe = &spec->layers[spec->n_layers - 1].ffn.moe;
+    if (moe->router == LN_ROUTER_SPARSEMIXER && moe->jitter != 0.01f)
+        return refuse(plan, "this jitter of the router");
     return LINNET_OK;
 }
 
@@ -91,7 +146,8 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
         bool by_factors = rope->scaling == LN_ROPE_LLAMA3 || rope->scaling == LN_ROPE_LONGROPE;
         if (by_factors && spec->n_ropes > 1) /* its tensor would count for all layers */
             return refuse(plan, "RoPE scaling by factors of frequencies");
-        if (rope->scaling == LN_ROPE_LONGROPE && (rope->attention_factor > 0 || rope->factor > 0))
+        if (rope->scaling == LN_ROPE_LONGROPE &&
+            (rope->attention_factor > 0 || rope->factor > 0 || rope->short_magnitude > 0))
             return refuse(plan, "longrope with a factor of its own");
         bool is_latent = spec->layers[0].attention.latent.n_latent > 0;
         if (is_latent && rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
@@ -110,6 +166,7 @@ ln_status ln_convert_check(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     LN_TRY(check_windows(plan));
     LN_TRY(check_layers(plan));
+    LN_TRY(check_attention(plan));
     LN_TRY(check_ropes(plan));
     size_t n_normed = plan->target->gguf_qk_norm_layers;
     bool has_norm = spec->layers[0].attention.qk_norm != LN_QK_NORM_NONE;

@@ -5,6 +5,7 @@
 
 #include "convert/plan.h"
 #include "model/rope.h"
+#include "model/xielu.h"
 
 typedef struct putter {
     const ln_convert_plan *plan;
@@ -72,11 +73,32 @@ double ln_convert_default_scale(const ln_convert_plan *plan) {
     return scale;
 }
 
+static void put_once(const putter *p, const char *name, size_t value, size_t *put) {
+    if (*put != value)
+        put_size(p, name, value);
+    *put = value;
+}
+
+/* Queries that grow with their position: all do so alike. */
+static void put_query_scale(const putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_query_scale *scale = &spec->layers[i].attention.q_scale;
+        if (scale->beta == 0)
+            continue;
+        put_real(p, "attention.temperature_scale", (double)scale->beta);
+        put_size(p, "attention.temperature_length", (size_t)scale->period);
+        return;
+    }
+    if (p->plan->target->query_scale != LN_QUERY_SCALE_NONE)
+        put_real(p, "attention.temperature_scale", 0);
+}
+
 static void put_attention(const putter *p) {
     const ln_spec *spec = p->plan->spec;
     const ln_attention_spec *a = &spec->layers[0].attention;
     const ln_latent_spec *latent = &a->latent;
-    size_t window = 0;
+    size_t window = 0, chunk = 0;
     put_size(p, "attention.head_count", a->n_heads);
     put_size(p, "attention.head_count_kv", a->n_kv_heads);
     put_size(p, "attention.key_length", a->k_dim);
@@ -102,8 +124,11 @@ static void put_attention(const putter *p) {
     for (size_t i = 0; i < spec->n_layers; i++)
         if (spec->layers[i].attention.window > 0)
             window = spec->layers[i].attention.window;
+        else if (spec->layers[i].attention.chunk > 0)
+            put_once(p, "attention.chunk_size", spec->layers[i].attention.chunk, &chunk);
     if (window > 0 || is(p, "phi3")) /* Phi 3's readers guess one unless it is said */
         put_size(p, "attention.sliding_window", window);
+    put_query_scale(p);
     if (spec->positions == LN_POSITIONS_RELATIVE)
         put_size(p, "attention.relative_buckets_count", spec->n_relative_buckets);
 }
@@ -134,6 +159,12 @@ static void put_rope(const putter *p) {
         return;
     put_size(p, "rope.dimension_count", rope->n_dims);
     put_real(p, "rope.freq_base", rope->theta);
+    int32_t sections[4];
+    for (size_t i = 0; i < 4; i++)
+        sections[i] = (int32_t)rope->sections[i];
+    if (rope->sections[0] > 0)
+        ln_gguf_put_array(p->writer, key_of(p, "rope.dimension_sections").text, LN_GGUF_I32,
+                          sections, 4);
     if (spec->n_ropes > 1 && p->plan->target->local_theta > 0)
         put_real(p, "rope.freq_base_swa", spec->ropes[1].theta);
     if (rope->scaling == LN_ROPE_LINEAR) {
@@ -152,30 +183,53 @@ static void put_rope(const putter *p) {
 
 static void put_experts(const putter *p) {
     const ln_spec *spec = p->plan->spec;
-    const ln_moe_spec *moe = &spec->layers[spec->n_layers - 1].ffn.moe;
-    size_t n_dense = 0;
-    if (moe->n_experts == 0)
+    ln_convert_mixtures mixtures = ln_convert_mixtures_of(spec);
+    const ln_moe_spec *moe = NULL;
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].ffn.moe.n_experts > 0)
+            moe = &spec->layers[i].ffn.moe;
+    if (moe == NULL)
         return;
-    while (spec->layers[n_dense].ffn.moe.n_experts == 0)
-        n_dense++;
     put_size(p, "expert_count", moe->n_experts);
     put_size(p, "expert_used_count", moe->n_used);
     if (!is(p, "llama"))
         put_size(p, "expert_feed_forward_length", moe->n_hidden);
     if (moe->router != LN_ROUTER_SOFTMAX_CHOSEN)
         put_flag(p, "expert_weights_norm", moe->normalize);
-    if (is(p, "deepseek2")) {
-        put_size(p, "leading_dense_block_count", n_dense);
+    if (p->plan->target->gguf_dense_first)
+        put_size(p, "leading_dense_block_count", mixtures.n_dense_first);
+    if (p->plan->target->gguf_dense_between)
+        put_size(p, "interleave_moe_layer_step", mixtures.step);
+    if (p->plan->target->gguf_dense_first || moe->router == LN_ROUTER_SIGMOID) {
         put_size(p, "expert_shared_count", moe->shared_hidden / moe->n_hidden);
         put_size(p, "expert_gating_func", moe->router == LN_ROUTER_SIGMOID ? 2 : 1);
         put_real(p, "expert_weights_scale", (double)moe->scale);
-    } else if (moe->shared_hidden > 0) {
-        put_size(p, "expert_shared_feed_forward_length", moe->shared_hidden);
     }
+    if (moe->shared_hidden > 0 && !is(p, "deepseek2"))
+        put_size(p, "expert_shared_feed_forward_length", moe->shared_hidden);
     if (moe->n_groups > 0) {
         put_size(p, "expert_group_count", moe->n_groups);
         put_size(p, "expert_group_used_count", moe->n_groups_used);
     }
+}
+
+/* xIELU's parameters of all layers, an array for each. */
+static void put_xielu(const putter *p) {
+    static const char *const names[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta",
+                                        "xielu.eps"};
+    size_t n_layers = p->plan->spec->n_layers;
+    float values[4][LN_MAX_LAYERS];
+    for (size_t i = 0; i < n_layers && *p->status == LINNET_OK; i++) {
+        ln_xielu stored = {0};
+        *p->status =
+            ln_xielu_read(p->plan->checkpoint, p->plan->spec, i, NULL, true, &stored, p->plan->err);
+        values[0][i] = stored.alpha_p;
+        values[1][i] = stored.alpha_n;
+        values[2][i] = stored.beta;
+        values[3][i] = stored.eps;
+    }
+    for (size_t i = 0; i < 4 && *p->status == LINNET_OK; i++)
+        ln_gguf_put_array(p->writer, names[i], LN_GGUF_F32, values[i], n_layers);
 }
 
 /* Multipliers; some architectures must be told even of those that are 1. */
@@ -204,6 +258,8 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     put_size(&p, "context_length", spec->ctx_tokens);
     put_size(&p, "embedding_length", spec->dim);
     put_size(&p, "feed_forward_length", ffn->n_hidden);
+    if (ffn->xielu)
+        put_xielu(&p);
     if (spec->n_encoder_layers > 0) {
         put_size(&p, "block_count", spec->n_encoder_layers);
         put_size(&p, "decoder_block_count", spec->n_layers);

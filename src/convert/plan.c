@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/rope.h"
+#include "model/xielu.h"
 
 static ln_status out_of_memory(const ln_convert_plan *plan) {
     return ln_fail(plan->err, LINNET_ERR_NOMEM, "out of memory converting %s",
@@ -245,10 +246,13 @@ static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_atte
     if (a->qk_norm == LN_QK_NORM_OWN) {
         LN_TRY(norm_by_head(plan, in_layer(id, LN_ROLE_Q_NORM), a->n_heads, a->k_dim));
         LN_TRY(norm_by_head(plan, in_layer(id, LN_ROLE_K_NORM), a->n_kv_heads, a->k_dim));
-    } else if (a->qk_norm != LN_QK_NORM_NONE) {
+    } else if (a->qk_norm != LN_QK_NORM_NONE && !a->bare_qk_norm) {
         LN_TRY(norm(plan, in_layer(id, LN_ROLE_Q_NORM), q_heads * a->k_dim));
         LN_TRY(norm(plan, in_layer(id, LN_ROLE_K_NORM), k_heads * a->k_dim));
     }
+    size_t n_gates = a->n_heads * (a->gate == LN_GATE_BY_ELEMENT ? a->v_dim : 1);
+    if (a->gate != LN_GATE_NONE)
+        LN_TRY(matrix(plan, in_layer(id, LN_ROLE_ATTENTION_GATE), n_gates, dim));
     LN_TRY(matrix(plan, in_layer(id, LN_ROLE_Q), a->n_heads * a->k_dim, dim));
     LN_TRY(matrix(plan, in_layer(id, LN_ROLE_K), a->n_kv_heads * a->k_dim, dim));
     LN_TRY(matrix(plan, in_layer(id, LN_ROLE_V), a->n_kv_heads * a->v_dim, dim));
@@ -295,6 +299,10 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
         LN_TRY(cross_attention(plan, id, &spec->attention));
     if (spec->ffn.moe.n_experts > 0)
         return experts(plan, id, &spec->ffn.moe);
+    ln_xielu xielu; /* goes with the metadata */
+    if (spec->ffn.xielu)
+        LN_TRY(ln_xielu_read(plan->checkpoint, plan->spec, id.layer, &plan->unread, false, &xielu,
+                             plan->err));
     if (spec->ffn.gated)
         LN_TRY(matrix(plan, in_layer(id, LN_ROLE_GATE), n_hidden, dim));
     LN_TRY(matrix(plan, in_layer(id, LN_ROLE_UP), n_hidden, dim));

@@ -46,6 +46,13 @@ typedef struct ln_convert_plan {
     ln_error *err;
 } ln_convert_plan;
 
+/* Where the layers with experts are: after so many dense ones every so manieth, or not so. */
+typedef struct ln_convert_mixtures {
+    size_t n_mixtures, n_dense_first, step;
+    bool is_regular;
+} ln_convert_mixtures;
+ln_convert_mixtures ln_convert_mixtures_of(const ln_spec *spec);
+
 /* check.c: finds target and architecture; refuses what GGUF cannot say. */
 ln_status ln_convert_check(ln_convert_plan *plan);
 

@@ -50,6 +50,15 @@ static ln_status need(const finder *f, const char *suffix, const ln_tensor **ten
     return *tensor != NULL ? LINNET_OK : wrong(f, suffix, "is missing");
 }
 
+/* A key of config.json, which may stand in the part of the model that is read. */
+static bool find_key(const finder *f, const char *key, ln_meta_value *value) {
+    char nested[NAME_BYTES + 16];
+    if (ln_checkpoint_meta(f->checkpoint, key, value))
+        return true;
+    snprintf(nested, sizeof nested, "text_config.%s", key);
+    return ln_checkpoint_meta(f->checkpoint, nested, value);
+}
+
 /* A number of quantization_config, wherever the method keeps it. */
 static size_t setting(const finder *f, const char *key, size_t fallback) {
     static const char *const places[] = {"quantization_config.%s",
@@ -58,7 +67,7 @@ static size_t setting(const finder *f, const char *key, size_t fallback) {
     ln_meta_value value;
     for (size_t i = 0; i < 2; i++) {
         snprintf(name, sizeof name, i == 0 ? "quantization_config.%s" : places[1], key);
-        if (ln_checkpoint_meta(f->checkpoint, name, &value) && value.kind == LN_META_INT)
+        if (find_key(f, name, &value) && value.kind == LN_META_INT)
             return value.integer > 0 ? (size_t)value.integer : 0;
     }
     return fallback;
@@ -66,7 +75,7 @@ static size_t setting(const finder *f, const char *key, size_t fallback) {
 
 static bool config_is(const finder *f, const char *key, const char *text) {
     ln_meta_value value;
-    return ln_checkpoint_meta(f->checkpoint, key, &value) && value.kind == LN_META_STRING &&
+    return find_key(f, key, &value) && value.kind == LN_META_STRING &&
            value.string.bytes == strlen(text) &&
            memcmp(value.string.data, text, value.string.bytes) == 0;
 }
@@ -75,9 +84,7 @@ static bool config_is(const finder *f, const char *key, const char *text) {
  * other methods of FP8 when their scales are found. */
 static bool wants_8_bit_activations(const finder *f) {
     ln_meta_value value;
-    if (ln_checkpoint_meta(f->checkpoint,
-                           "quantization_config.config_groups.group_0.input_activations.num_bits",
-                           &value))
+    if (find_key(f, "quantization_config.config_groups.group_0.input_activations.num_bits", &value))
         return value.kind == LN_META_INT && value.integer == 8;
     const char *scheme = "quantization_config.activation_scheme";
     return config_is(f, "quantization_config.quant_method", "fbgemm_fp8") ||

@@ -9,7 +9,7 @@ static void grow(size_t *a, size_t b) {
 
 /* The widest row of each activation, over all layers. */
 typedef struct widths {
-    size_t q, k, v, attended, hidden, latent_heads, latent_q;
+    size_t q, k, v, attended, output_gate, hidden, latent_heads, latent_q;
     size_t n_experts, n_used, expert_hidden, shared;
 } widths;
 
@@ -27,6 +27,8 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.k, a->n_kv_heads * a->k_dim);
         grow(&w.v, a->n_kv_heads * a->v_dim);
         grow(&w.attended, a->n_heads * a->v_dim);
+        if (a->gate != LN_GATE_NONE)
+            grow(&w.output_gate, a->n_heads * (a->gate == LN_GATE_BY_ELEMENT ? a->v_dim : 1));
         if (a->latent.n_latent > 0) {
             grow(&w.latent_heads, a->n_heads * (a->latent.n_plain + a->latent.n_rope));
             grow(&w.latent_heads, a->n_heads * a->latent.v_dim);
@@ -58,6 +60,7 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(k, w.k, row);
     PLACE(v, w.v, row);
     PLACE(attended, w.attended, row);
+    PLACE(output_gate, w.output_gate, row);
     PLACE(latent_heads, w.latent_heads, row);
     PLACE(latent_q, w.latent_q, row);
     PLACE(router, w.n_experts, row);

@@ -12,6 +12,7 @@ typedef struct ln_activations {
     float *q;                   /* [max_tokens][max n_heads * k_dim] */
     float *k, *v;               /* [max_tokens][max n_kv_heads * k_dim], ... v_dim */
     float *attended;            /* [max_tokens][max n_heads * v_dim] */
+    float *output_gate;         /* [max_tokens][gates of attended] */
     /* latent attention: queries and results of heads [max_tokens][n_heads * max dim], and what q
      * goes through [max_tokens][q_latent] */
     float *latent_heads, *latent_q;

@@ -11,14 +11,19 @@ static bool has_any(const ln_config *config, const char *names) {
     return names != NULL && ln_config_find(config, (ln_key){names, ""}, &value, NULL);
 }
 
+static bool is_null(const ln_config *config, const char *key) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s%s", config->nest, key);
+    return ln_checkpoint_meta_is_null(config->checkpoint, name);
+}
+
 /* The default of one of `names`, where the file does not hold that key, not even as null. */
 static bool find_default(const ln_config *config, const char *names, ln_meta_value *value) {
     const ln_config_default *known = config->is_gguf ? NULL : config->defaults;
     for (; known != NULL && known->key != NULL; known++) {
         if (!ln_list_has(names, known->key, strlen(known->key)) ||
             (known->type != NULL && strcmp(known->type, config->arch) != 0) ||
-            ln_checkpoint_meta_is_null(config->checkpoint, known->key) ||
-            has_any(config, known->unless))
+            is_null(config, known->key) || has_any(config, known->unless))
             continue;
         if (known->text != NULL) {
             *value = (ln_meta_value){.kind = LN_META_STRING,
@@ -52,7 +57,7 @@ bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value,
         if (config->is_gguf)
             snprintf(name, NAME_BYTES, "%s.%.*s", config->arch, length, names);
         else
-            snprintf(name, NAME_BYTES, "%.*s", length, names);
+            snprintf(name, NAME_BYTES, "%s%.*s", config->nest, length, names);
         if (ln_checkpoint_meta(config->checkpoint, name, value) && value->kind != LN_META_NULL)
             return true;
         names += length + (names[length] == '|');

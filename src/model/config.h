@@ -22,7 +22,8 @@ typedef struct ln_config_default {
 typedef struct ln_config {
     const ln_checkpoint *checkpoint;
     bool is_gguf;
-    char arch[64];                     /* model_type; GGUF: the prefix of keys */
+    const char *nest; /* what goes before keys of config.json where another model wraps this one */
+    char arch[64];    /* model_type; GGUF: the prefix of keys */
     const ln_config_default *defaults; /* of the family, up to a NULL key; or NULL */
 } ln_config;
 

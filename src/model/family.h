@@ -21,6 +21,7 @@ typedef enum ln_role {
     LN_ROLE_Q_NORM,
     LN_ROLE_K_NORM,
     LN_ROLE_O,
+    LN_ROLE_ATTENTION_GATE,
     LN_ROLE_FFN_NORM,
     LN_ROLE_FFN_POST_NORM,
     LN_ROLE_GATE,
@@ -74,25 +75,36 @@ typedef struct ln_binding {
     bool hf_bare;       /* the name is complete; a bias adds "_bias" */
     bool gguf_bare;     /* the name is complete */
     bool hf_transposed; /* stored [in][out] */
+    bool hf_either;     /* stored [out][in] or, where that does not fit, [in][out] */
     bool encoder;       /* of the encoder's layers, not the decoder's */
 } ln_binding;
 
 /* Which layers see only a window when config.json does not list layer_types. */
 typedef enum ln_window_rule {
     LN_WINDOW_NEVER = 0,
-    LN_WINDOW_ALL,      /* every layer, when a window is given */
-    LN_WINDOW_ABOVE,    /* layers from max_window_layers on, when use_sliding_window is set */
-    LN_WINDOW_USED,     /* every layer, when use_sliding_window is set */
-    LN_WINDOW_PERIOD,   /* all but every window_period-th layer */
-    LN_WINDOW_UNROTATED /* layers without positions, when use_sliding_window is set */
+    LN_WINDOW_ALL,       /* every layer, when a window is given */
+    LN_WINDOW_ABOVE,     /* layers from max_window_layers on, when use_sliding_window is set */
+    LN_WINDOW_FROM,      /* layers from max_window_layers on, when a window is given */
+    LN_WINDOW_USED,      /* every layer, when use_sliding_window is set */
+    LN_WINDOW_PERIOD,    /* all but every window_period-th layer */
+    LN_WINDOW_UNROTATED, /* layers without positions, when use_sliding_window is set */
+    LN_WINDOW_ROTATED    /* layers with positions, when a window is given */
 } ln_window_rule;
 
 /* Which layers rotate q and k. */
 typedef enum ln_rope_rule {
     LN_ROPE_ALL_LAYERS = 0,
     LN_ROPE_WINDOWED_LAYERS, /* layers that see all have no positions */
+    LN_ROPE_WINDOWED_OR_ALL, /* the same, but all rotate in a model without windows */
     LN_ROPE_LISTED_LAYERS    /* by no_rope_layers; else all but every 4th */
 } ln_rope_rule;
+
+/* Which layers have queries that grow with their position. */
+typedef enum ln_query_scale_rule {
+    LN_QUERY_SCALE_NONE = 0,
+    LN_QUERY_SCALE_ALL,
+    LN_QUERY_SCALE_UNROTATED
+} ln_query_scale_rule;
 
 struct ln_family {
     const char *name;
@@ -131,6 +143,21 @@ struct ln_family {
     bool normalize_experts;   /* when the checkpoint does not say */
     bool shared_gate;
     bool sinks;
+    bool window_sinks;       /* only windowed layers have sinks */
+    size_t window_kv_factor; /* windowed layers have so many times the KV heads; 0: as many */
+    bool chunked;            /* windows are chunks: a query sees its own alone */
+    const char *chunk_key;   /* of config.json, of a chunk's tokens */
+    bool norm_after_rope;
+    bool bare_qk_norm;            /* q/k norms have no weights, and are of layers that rotate */
+    size_t gguf_unnormed_experts; /* GGUF: with so many experts there are none of these */
+    ln_output_gate output_gate;
+    ln_query_scale_rule query_scale;
+    bool xielu; /* the activation when the checkpoint does not say */
+    bool scale_expert_inputs;
+    const char *expert_hidden_key; /* of config.json, of what an expert has, or NULL */
+    size_t n_shared_experts;       /* when the checkpoint does not say */
+    bool gguf_dense_first;         /* GGUF has keys for dense layers before mixtures */
+    bool gguf_dense_between;       /* GGUF has a key for the distance of mixtures */
     bool has_encoder;
     double latent_eps;          /* folders: of the norms of latents; 0: as of all others */
     bool unit_scale;            /* attention scores are q.k as they are */
@@ -163,10 +190,22 @@ const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_forma
 void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_tensor_id id,
                      char name[LN_TENSOR_NAME_BYTES]);
 
-/* The tensor of a role, or NULL; *binding says how to read it. With the family's prefix and
- * without it. */
+/* Where folders may keep a tensor of this name: as it is, without the family's prefix, or inside a
+ * model that wraps this one. Place number `index`; false past the last. */
+bool ln_family_place(const ln_family *family, const char *name, size_t index,
+                     char placed[LN_TENSOR_NAME_BYTES]);
+
+/* The tensor of a role in any of its places, or NULL; *binding says how to read it. */
 const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *checkpoint,
                                 ln_tensor_id id, const ln_binding **binding);
+
+/* The family of a model_type or general.architecture, or NULL. */
+const ln_family *ln_family_of(ln_checkpoint_format format, const char *type, size_t n_bytes);
+
+/* The names of a few that `type` resembles most, nearest first, separated by commas. */
+enum { LN_NEAREST_BYTES = 256 };
+void ln_family_nearest(ln_checkpoint_format format, const char *type, size_t n_bytes,
+                       char names[LN_NEAREST_BYTES]);
 
 /* Whether one of the role's tensors is there, plainly or in a quantised form. */
 bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_tensor_id id);
@@ -226,6 +265,22 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
     {                                                                                              \
         .role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.mlp.experts.%e.down_proj",             \
         .gguf = "blk.%d.ffn_down_exps"                                                             \
+    }
+#define LN_SHARED_EXPERTS(base)                                                                    \
+    {.role = LN_ROLE_SHARED_GATE,                                                                  \
+     .hf = "model.layers.%d." base ".gate_proj",                                                   \
+     .gguf = "blk.%d.ffn_gate_shexp"},                                                             \
+        {.role = LN_ROLE_SHARED_UP,                                                                \
+         .hf = "model.layers.%d." base ".up_proj",                                                 \
+         .gguf = "blk.%d.ffn_up_shexp"},                                                           \
+    {                                                                                              \
+        .role = LN_ROLE_SHARED_DOWN, .hf = "model.layers.%d." base ".down_proj",                   \
+        .gguf = "blk.%d.ffn_down_shexp"                                                            \
+    }
+/* What counts for the choice of experts alone. */
+#define LN_EXPERT_BIAS(name)                                                                       \
+    {.role = LN_ROLE_ROUTER_BIAS, .hf = "model.layers.%d." name, .hf_bare = true}, {               \
+        .role = LN_ROLE_ROUTER_BIAS, .gguf = "blk.%d.exp_probs_b.bias", .gguf_bare = true          \
     }
 #define LN_LLAMA_POST_NORMS                                                                        \
     {.role = LN_ROLE_ATTENTION_POST_NORM,                                                          \

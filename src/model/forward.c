@@ -95,11 +95,13 @@ static void score_linear(recorder *r, const ln_attention_spec *spec, const ln_we
     r->ops[r->n_ops - 1].linear.precise = !is_plain || magnifies_scores(r, spec);
 }
 
-/* The residual stream takes a block's output: directly, or through the norm behind the block. */
-static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
-                             const float *x) {
+/* The residual stream takes a block's output: directly, or through the norm behind the block. The
+ * output of a linear without bias is multiplied with `scale` where x is not yet. */
+static void scaled_linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
+                                    const float *x, float scale) {
     if (post_norm != NULL && post_norm->dim > 0) {
         linear(r, weight, x, r->a->normed);
+        r->ops[r->n_ops - 1].linear.scale = scale;
         norm(r, post_norm, r->a->normed, r->a->x, r->a->x);
         return;
     }
@@ -108,8 +110,13 @@ static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm
                                                    .n_rows = r->batch->n_tokens,
                                                    .x = x,
                                                    .residual = r->a->x,
-                                                   .scale = r->spec->residual_scale,
+                                                   .scale = r->spec->residual_scale * scale,
                                                    .out = r->a->x};
+}
+
+static void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
+                             const float *x) {
+    scaled_linear_to_stream(r, weight, post_norm, x, 1.0f);
 }
 
 /* q, k and v, finished and cached. */
@@ -127,6 +134,8 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
         .qk_norm = spec->qk_norm,
         .q_norm = &w->q_norm,
         .k_norm = &w->k_norm,
+        .norm_after_rope = spec->norm_after_rope,
+        .q_scale = spec->q_scale,
         .rope = spec->rope >= 0 ? &r->weights->ropes[spec->rope] : NULL,
         .kv = r->layer_kv,
     };
@@ -183,6 +192,21 @@ static ln_relative_bias relative_bias(const recorder *r) {
     };
 }
 
+/* attended = attended * sigmoid(x W^T) */
+static void gate_output(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
+                        const float *x) {
+    linear(r, &w->attention_gate, x, r->a->output_gate);
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_GATE,
+        .n_rows = r->batch->n_tokens,
+        .dim = spec->n_heads * spec->v_dim,
+        .n_gates = w->attention_gate.n_rows,
+        .x = r->a->attended,
+        .gate = r->a->output_gate,
+        .out = r->a->attended,
+    };
+}
+
 static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                       const float *x) {
     const ln_activations *a = r->a;
@@ -198,6 +222,7 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
         .scale = spec->scale,
         .softcap = spec->softcap,
         .window = spec->window,
+        .chunk = spec->chunk,
         .alibi_slopes = spec->alibi ? r->weights->alibi_slopes : NULL,
         .sinks = w->sinks,
         .relative = spec->relative ? relative_bias(r) : (ln_relative_bias){0},
@@ -206,7 +231,10 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
     };
     if (is_latent)
         linear_by_head(r, w->v_b, spec->n_heads, a->attended, 0, a->latent_heads, 0);
-    linear_to_stream(r, &w->o, &w->attention_post_norm, is_latent ? a->latent_heads : a->attended);
+    if (spec->gate != LN_GATE_NONE)
+        gate_output(r, spec, w, x);
+    scaled_linear_to_stream(r, &w->o, &w->attention_post_norm,
+                            is_latent ? a->latent_heads : a->attended, spec->v_scale);
 }
 
 /* act(x gate) * (x up), without gate act(x up) */
@@ -248,6 +276,7 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
         .group_by_two = moe->group_by_two,
         .normalize = moe->normalize,
         .scale = moe->scale,
+        .jitter = moe->jitter,
         .experts = a->experts,
         .weights = a->expert_weights,
     };
@@ -260,18 +289,34 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
     };
 }
 
+/* x times the weight of each choice, a row for each, where the experts' results will lie. */
+static void scale_inputs(recorder *r, const ln_moe_spec *moe, const float *x) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_SCALE,
+        .n_rows = r->batch->n_tokens * moe->n_used,
+        .dim = r->spec->dim,
+        .rows_per_x = moe->n_used,
+        .n_gates = 1,
+        .x = x,
+        .gate = r->a->expert_weights,
+        .out = r->a->expert_out,
+    };
+}
+
 static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                     const float *x) {
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
     bool has_post_norm = w->ffn_post_norm.dim > 0;
     choose_experts(r, moe, w, x);
+    if (moe->scale_inputs)
+        scale_inputs(r, moe, x);
     linear_by_expert(r, moe,
                      (ln_op_linear){.weight = w->experts_up,
                                     .gate = w->experts_gate,
                                     .activation = spec->activation,
-                                    .rows_per_x = moe->n_used,
-                                    .x = x,
+                                    .rows_per_x = moe->scale_inputs ? 1 : moe->n_used,
+                                    .x = moe->scale_inputs ? a->expert_out : x,
                                     .out = a->expert_hidden});
     linear_by_expert(
         r, moe,
@@ -284,7 +329,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
         linear(r, &w->shared_router, x, a->shared_gate);
     push(r, LN_OP_COMBINE)->combine = (ln_op_combine){
         .x = a->expert_out,
-        .weights = a->expert_weights,
+        .weights = moe->scale_inputs ? NULL : a->expert_weights,
         .n_used = moe->n_used,
         .dim = r->spec->dim,
         .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,
@@ -304,6 +349,15 @@ static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_we
         return;
     }
     gated_linear(r, &w->up, spec->gated ? &w->gate : NULL, spec->activation, x, r->a->hidden);
+    if (spec->xielu)
+        push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+            .function = LN_POINTWISE_XIELU,
+            .n_rows = r->batch->n_tokens,
+            .dim = spec->n_hidden,
+            .x = r->a->hidden,
+            .xielu = w->xielu,
+            .out = r->a->hidden,
+        };
     linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden);
 }
 

@@ -6,9 +6,16 @@
 #include "model/family.h"
 #include "model/load_tensor.h"
 #include "model/rope.h"
+#include "model/xielu.h"
 
 static ln_status qk_norms(ln_loader *l, size_t layer, const ln_attention_spec *spec,
                           ln_layer_weights *w) {
+    if (spec->qk_norm != LN_QK_NORM_NONE && spec->bare_qk_norm) {
+        w->q_norm = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps};
+        w->q_norm.dim = spec->k_dim;
+        w->k_norm = w->q_norm;
+        return LINNET_OK;
+    }
     if (spec->qk_norm == LN_QK_NORM_OWN) {
         LN_TRY(
             ln_load_norm_by_head(l, LN_ROLE_Q_NORM, layer, spec->n_heads, spec->k_dim, &w->q_norm));
@@ -54,6 +61,9 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
     if (spec->latent.n_latent > 0)
         return latent_attention(l, i, spec, w);
     LN_TRY(qk_norms(l, i, spec, w));
+    size_t n_gates = spec->n_heads * (spec->gate == LN_GATE_BY_ELEMENT ? spec->v_dim : 1);
+    if (spec->gate != LN_GATE_NONE)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, n_gates, dim, &w->attention_gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, spec->n_heads * spec->k_dim, dim, &w->q));
     LN_TRY(ln_load_matrix(l, LN_ROLE_K, i, spec->n_kv_heads * spec->k_dim, dim, &w->k));
     LN_TRY(ln_load_matrix(l, LN_ROLE_V, i, spec->n_kv_heads * spec->v_dim, dim, &w->v));
@@ -92,6 +102,14 @@ static ln_status cross_attention(ln_loader *l, size_t i, const ln_attention_spec
     return ln_load_matrix(l, LN_ROLE_CROSS_O, i, dim, q_dim, &w->cross_o);
 }
 
+static ln_status xielu(ln_loader *l, size_t layer, ln_xielu *out) {
+    ln_xielu stored;
+    LN_TRY(ln_xielu_read(l->checkpoint, l->spec, layer, l->unread, l->writable != NULL, &stored,
+                         l->err));
+    *out = ln_xielu_of(&stored);
+    return LINNET_OK;
+}
+
 static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t i,
                                ln_layer_weights *w) {
     size_t dim = l->spec->dim, n_hidden = layer->ffn.n_hidden;
@@ -105,6 +123,8 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
         LN_TRY(cross_attention(l, i, &layer->attention, w));
     if (layer->ffn.moe.n_experts > 0)
         return experts(l, i, &layer->ffn.moe, w);
+    if (layer->ffn.xielu)
+        LN_TRY(xielu(l, i, &w->xielu));
     if (layer->ffn.gated)
         LN_TRY(ln_load_matrix(l, LN_ROLE_GATE, i, n_hidden, dim, &w->gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_UP, i, n_hidden, dim, &w->up));

@@ -59,6 +59,8 @@ static ln_status read_scaling(const rope_reader *r, ln_rope_spec *rope) {
     LN_TRY(real(r, "beta_fast", "rope.scaling.yarn_beta_fast", 1e-6, &rope->beta_fast));
     LN_TRY(real(r, "beta_slow", "rope.scaling.yarn_beta_slow", 1e-6, &rope->beta_slow));
     LN_TRY(real(r, "attention_factor", "", 0, &rope->attention_factor));
+    LN_TRY(real(r, "short_mscale", "", 0, &rope->short_magnitude));
+    LN_TRY(real(r, "long_mscale", "", 0, &rope->long_magnitude));
     LN_TRY(real(r, "mscale", "", 0, &rope->mscale));
     LN_TRY(real(r, "mscale_all_dim", "", 0, &rope->mscale_all_dim));
     LN_TRY(ln_config_real(r->config, (ln_key){"", "rope.scaling.attn_factor"}, 0, 1e15,
@@ -76,10 +78,10 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
     static const struct {
         const char *name;
         ln_rope_scaling scaling;
-    } known[] = {{"default", LN_ROPE_PLAIN}, {"none", LN_ROPE_PLAIN},
-                 {"linear", LN_ROPE_LINEAR}, {"llama3", LN_ROPE_LLAMA3},
-                 {"yarn", LN_ROPE_YARN},     {"longrope", LN_ROPE_LONGROPE},
-                 {"su", LN_ROPE_LONGROPE},   {"dynamic", LN_ROPE_DYNAMIC}};
+    } known[] = {
+        {"default", LN_ROPE_PLAIN}, {"none", LN_ROPE_PLAIN},      {"linear", LN_ROPE_LINEAR},
+        {"llama3", LN_ROPE_LLAMA3}, {"yarn", LN_ROPE_YARN},       {"longrope", LN_ROPE_LONGROPE},
+        {"su", LN_ROPE_LONGROPE},   {"dynamic", LN_ROPE_DYNAMIC}, {"mrope", LN_ROPE_PLAIN}};
     static const ln_key keys[] = {
         {"rope_scaling.rope_type|rope_scaling.type|rope_parameters.full_attention.rope_type|"
          "rope_parameters.rope_type|rope_parameters.full_attention.type|rope_parameters.type",
@@ -163,6 +165,30 @@ static ln_status read_longrope(const rope_reader *r, ln_arena *arena, ln_rope_sp
     return read_factors(r, "long_factor", arena, rope->n_dims / 2, &rope->long_factors);
 }
 
+/* Hunyuan's dynamic scaling by alpha is a larger base, whatever the context. */
+static ln_status read_alpha(const rope_reader *r, ln_rope_spec *rope) {
+    double alpha = 0, dims = (double)rope->n_dims;
+    LN_TRY(real(r, "alpha", "", 0, &alpha));
+    if (rope->scaling != LN_ROPE_DYNAMIC || alpha == 0 || rope->n_dims <= 2)
+        return LINNET_OK;
+    rope->theta *= pow(alpha, dims / (dims - 2.0));
+    rope->scaling = LN_ROPE_PLAIN;
+    return LINNET_OK;
+}
+
+static ln_status read_sections(const rope_reader *r, ln_rope_spec *rope) {
+    char names[NAMES_BYTES];
+    ln_meta_value list, item;
+    ln_key key = rope_key(r, "mrope_section", "rope.dimension_sections", names);
+    if (ln_config_find(r->config, key, &list, NULL))
+        for (size_t i = 0; i < 4 && ln_meta_item(&list, i, &item); i++)
+            rope->sections[i] =
+                item.kind == LN_META_INT && item.integer > 0 && item.integer < LN_MAX_DIM
+                    ? (size_t)item.integer
+                    : 0;
+    return LINNET_OK;
+}
+
 static ln_status check_scaling(const rope_reader *r, const ln_rope_spec *rope) {
     const char *path = ln_checkpoint_path(r->config->checkpoint);
     bool needs_factor = rope->scaling != LN_ROPE_PLAIN && rope->scaling != LN_ROPE_LONGROPE;
@@ -225,6 +251,8 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
                               1e15, &rope->theta, err);
     }
     LN_TRY(read_kind(&r, rope));
+    LN_TRY(read_alpha(&r, rope));
+    LN_TRY(read_sections(&r, rope));
     LN_TRY(read_scaling(&r, rope));
     if (rope->scaling == LN_ROPE_LONGROPE)
         LN_TRY(read_longrope(&r, arena, rope));
@@ -269,6 +297,15 @@ static double yarn_mscale(double factor, double mscale) {
     return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
 
+bool ln_rope_is_long(const ln_rope_spec *rope, size_t ctx_tokens) {
+    return (double)ctx_tokens > rope->original_ctx;
+}
+
+/* What config.json gives for the context that is chosen, or 0. */
+static double given_magnitude(const ln_rope_spec *rope, size_t ctx_tokens) {
+    return ln_rope_is_long(rope, ctx_tokens) ? rope->long_magnitude : rope->short_magnitude;
+}
+
 /* LongRoPE (Ding et al., 2024): scores grow with the logarithm of the stretch. */
 static double longrope_magnitude(const ln_rope_spec *rope) {
     double stretch = rope->factor > 0 ? rope->factor : rope->trained_ctx / rope->original_ctx;
@@ -299,10 +336,6 @@ static double dynamic_theta(const ln_rope_spec *rope, double ctx) {
            pow(rope->factor * ctx / rope->original_ctx - (rope->factor - 1.0), dims / (dims - 2.0));
 }
 
-bool ln_rope_is_long(const ln_rope_spec *rope, size_t ctx_tokens) {
-    return (double)ctx_tokens > rope->original_ctx;
-}
-
 float ln_rope_fill(const ln_rope_spec *rope, size_t ctx_tokens, const float *freq_factors,
                    float *inv_freq) {
     double theta =
@@ -319,5 +352,6 @@ float ln_rope_fill(const ln_rope_spec *rope, size_t ctx_tokens, const float *fre
             f = scale_yarn(rope, i, f);
         inv_freq[i] = (float)f;
     }
-    return (float)magnitude_of(rope);
+    double given = given_magnitude(rope, ctx_tokens);
+    return (float)(given > 0 ? given : magnitude_of(rope));
 }

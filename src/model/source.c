@@ -125,7 +125,7 @@ static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_s
                                      const ln_binding *binding, ln_tensor_id id,
                                      const ln_source_shape *shape, ln_weight_source *source,
                                      ln_error *err) {
-    char name[LN_TENSOR_NAME_BYTES];
+    char name[LN_TENSOR_NAME_BYTES], placed[LN_TENSOR_NAME_BYTES];
     size_t rows, n_cols = shape->n_cols;
     bool packed = is_packed(binding, true, shape);
     size_t n_packed = packed ? shape->n_packed : 1, index = packed ? id.expert : 0;
@@ -140,8 +140,11 @@ static ln_status find_packed_binding(const ln_checkpoint *checkpoint, const ln_s
         *source = part_of(spec, binding->hf_part, id, shape->n_rows, &rows);
         source->row_begin += index * rows;
     }
-    LN_TRY(
-        ln_packed_find(checkpoint, name, n_packed, n_packed * rows, n_cols, &source->packed, err));
+    for (size_t i = 0;
+         source->packed.kind == LN_PACKED_NONE && ln_family_place(spec->family, name, i, placed);
+         i++)
+        LN_TRY(ln_packed_find(checkpoint, placed, n_packed, n_packed * rows, n_cols,
+                              &source->packed, err));
     source->tensor = source->packed.numbers;
     if (source->packed.kind == LN_PACKED_NONE || !source->transpose)
         return LINNET_OK;
@@ -163,6 +166,13 @@ static ln_status find_packed(const ln_checkpoint *checkpoint, const ln_spec *spe
         LN_TRY(find_packed_binding(checkpoint, spec, binding, id, shape, source, err));
     }
     return LINNET_OK;
+}
+
+/* Whether a tensor that may lie either way fits only with its columns as rows. */
+static bool lies_across(const ln_tensor *tensor, size_t rows, const ln_source_shape *shape) {
+    return tensor->n_dims >= 2 && tensor->dims[tensor->n_dims - 2] != rows &&
+           tensor->dims[tensor->n_dims - 1] == rows &&
+           tensor->dims[tensor->n_dims - 2] == shape->n_cols;
 }
 
 ln_status ln_source_matrix(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
@@ -191,7 +201,8 @@ ln_status ln_source_matrix(const ln_checkpoint *checkpoint, const ln_spec *spec,
         bool packed = is_packed(binding, is_hf, shape);
         size_t n_packed = packed ? shape->n_packed : 1, index = packed ? id.expert : 0;
         source = part_of(spec, part, id, shape->n_rows, &rows);
-        source.transpose = is_hf && binding->hf_transposed;
+        source.transpose = is_hf && (binding->hf_transposed ||
+                                     (binding->hf_either && lies_across(tensor, rows, shape)));
         if (source.transpose) {
             LN_TRY(check_stored(checkpoint, tensor, n_packed, shape->n_cols, rows, err));
             source.col_begin = index * shape->n_cols;

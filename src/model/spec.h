@@ -31,6 +31,9 @@ typedef enum ln_positions {
     LN_POSITIONS_RELATIVE
 } ln_positions;
 
+/* What attention gives is multiplied with the sigmoid of a linear of its input. */
+typedef enum ln_output_gate { LN_GATE_NONE, LN_GATE_BY_ELEMENT, LN_GATE_BY_HEAD } ln_output_gate;
+
 /* Latent attention: what is cached is one row for all heads. A head's query has n_plain elements
  * that meet the latent through its key matrix and n_rope that rotate. */
 typedef struct ln_latent_spec {
@@ -45,10 +48,15 @@ typedef struct ln_attention_spec {
     size_t k_dim, v_dim; /* elements of a cached head; a latent's v is the beginning of its k */
     ln_latent_spec latent;
     bool sinks;
+    ln_output_gate gate;
     float scale, softcap;
+    float v_scale; /* what values are multiplied with */
+    ln_query_scale q_scale;
     size_t window; /* tokens; 0: all */
+    size_t chunk;  /* tokens; 0: all */
     ln_qk_norm qk_norm;
-    int rope; /* index into ln_spec.ropes; -1: none */
+    bool norm_after_rope, bare_qk_norm; /* bare: without weights */
+    int rope;                           /* index into ln_spec.ropes; -1: none */
     bool alibi, relative;
     bool sees_all;   /* in an encoder: not causal */
     size_t kv_group; /* index into ln_spec.kv_groups */
@@ -61,13 +69,16 @@ typedef struct ln_moe_spec {
     size_t n_groups, n_groups_used; /* 0: no groups */
     bool group_by_two, normalize;
     float scale;
+    float jitter;         /* of the sparse mixer */
     size_t shared_hidden; /* 0: no shared expert */
     bool shared_gate;
+    bool scale_inputs; /* an expert's weight multiplies what it reads, not what it gives */
 } ln_moe_spec;
 
 typedef struct ln_ffn_spec {
     size_t n_hidden;
     bool gated;
+    bool xielu; /* instead of the activation */
     ln_activation activation;
     ln_moe_spec moe;
 } ln_ffn_spec;
@@ -97,14 +108,16 @@ typedef struct ln_rope_spec {
     double theta;
     ln_rope_scaling scaling;
     double factor;
-    double original_ctx;                       /* tokens; all scalings but linear */
-    double trained_ctx;                        /* tokens; longrope */
-    double low_freq, high_freq;                /* llama3 */
-    double beta_fast, beta_slow;               /* yarn */
-    double attention_factor;                   /* yarn; 0: derived from the factor */
-    double extra_magnitude;                    /* yarn in GGUF: multiplies the derived factor */
-    double mscale, mscale_all_dim;             /* yarn; 0: not given */
-    bool truncate;                             /* yarn: the ramp's ends are whole numbers */
+    double original_ctx;                    /* tokens; all scalings but linear */
+    double trained_ctx;                     /* tokens; longrope */
+    double low_freq, high_freq;             /* llama3 */
+    double beta_fast, beta_slow;            /* yarn */
+    double attention_factor;                /* yarn; 0: derived from the factor */
+    double short_magnitude, long_magnitude; /* longrope, by the context; 0: derived */
+    size_t sections[4];            /* pairs by axis of a picture; text has one position for all */
+    double extra_magnitude;        /* yarn in GGUF: multiplies the derived factor */
+    double mscale, mscale_all_dim; /* yarn; 0: not given */
+    bool truncate;                 /* yarn: the ramp's ends are whole numbers */
     const float *short_factors, *long_factors; /* longrope [n_dims / 2], in the arena */
 } ln_rope_spec;
 
@@ -139,6 +152,7 @@ typedef struct ln_spec {
     ln_layer_spec *layers;         /* [n_layers] */
     size_t n_encoder_layers;       /* 0: a decoder alone */
     ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
+    size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are skipped */
     size_t n_relative_buckets, relative_max_distance;
     bool has_order;           /* columns of weights may be in another order than activations */
     bool unit_output;         /* the output's rows count as of length one */

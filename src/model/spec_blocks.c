@@ -13,9 +13,10 @@ static ln_status read_router(const ln_config *config, ln_moe_spec *moe, ln_error
         moe->router = LN_ROUTER_SIGMOID;
     if (number == 3)
         moe->router = LN_ROUTER_SOFTMAX_CHOSEN;
-    if (ln_config_is(config, (ln_key){"scoring_func", ""}, "sigmoid"))
+    static const ln_key scores = {"scoring_func|score_function|score_func", ""};
+    if (ln_config_is(config, scores, "sigmoid"))
         moe->router = LN_ROUTER_SIGMOID;
-    if (ln_config_is(config, (ln_key){"scoring_func", ""}, "softmax"))
+    if (ln_config_is(config, scores, "softmax"))
         moe->router = LN_ROUTER_SOFTMAX;
     return LINNET_OK;
 }
@@ -46,8 +47,10 @@ static ln_status read_groups(const ln_config *config, ln_moe_spec *moe, ln_error
 static ln_status read_shared(const ln_config *config, const ln_family *family, size_t dense_hidden,
                              ln_moe_spec *moe, ln_error *err) {
     size_t n_shared = 0;
-    LN_TRY(ln_config_size(config, (ln_key){"n_shared_experts", "expert_shared_count"}, 0,
-                          MAX_EXPERTS, &n_shared, err));
+    ln_key key = {"n_shared_experts|num_shared_experts|moe_num_shared_experts",
+                  "expert_shared_count"};
+    n_shared = family->n_shared_experts;
+    LN_TRY(ln_config_size(config, key, 0, MAX_EXPERTS, &n_shared, err));
     if (config->is_gguf && family->shared_gate)
         moe->shared_hidden = dense_hidden;
     if (n_shared > 0)
@@ -67,20 +70,33 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
                          .normalize = family->normalize_experts,
                          .shared_gate = family->shared_gate};
     LN_TRY(ln_config_size(
-        config, (ln_key){"num_local_experts|num_experts|n_routed_experts", "expert_count"}, 0,
-        MAX_EXPERTS, &moe->n_experts, err));
+        config,
+        (ln_key){"num_local_experts|num_experts|n_routed_experts|moe_num_experts", "expert_count"},
+        0, MAX_EXPERTS, &moe->n_experts, err));
     if (moe->n_experts == 0)
         return LINNET_OK;
     LN_TRY(ln_config_need_size(
-        config, (ln_key){"num_experts_per_tok|experts_per_token", "expert_used_count"}, 1,
+        config,
+        (ln_key){"num_experts_per_tok|experts_per_token|moe_k|moe_topk", "expert_used_count"}, 1,
         moe->n_experts, &moe->n_used, err));
-    LN_TRY(ln_config_size(config, (ln_key){"moe_intermediate_size", "expert_feed_forward_length"},
-                          1, LN_MAX_DIM, &moe->n_hidden, err));
+    ln_key hidden = {family->expert_hidden_key != NULL ? family->expert_hidden_key
+                                                       : "moe_intermediate_size",
+                     "expert_feed_forward_length"};
+    LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
     LN_TRY(ln_config_flag(config, (ln_key){"norm_topk_prob", "expert_weights_norm"},
                           &moe->normalize, err));
     double scale = 1.0;
-    LN_TRY(ln_config_real(config, (ln_key){"routed_scaling_factor", "expert_weights_scale"}, 0, 1e9,
-                          &scale, err));
+    LN_TRY(ln_config_real(
+        config,
+        (ln_key){"routed_scaling_factor|route_scale|router_scaling_factor", "expert_weights_scale"},
+        0, 1e9, &scale, err));
+    double jitter = 0.01;
+    LN_TRY(ln_config_real(config, (ln_key){"router_jitter_noise", ""}, 0, 1, &jitter, err));
+    moe->jitter = (float)jitter;
+    moe->scale_inputs = family->scale_expert_inputs;
+    if (moe->router == LN_ROUTER_SPARSEMIXER && moe->n_used != 2)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: a sparse mixer of %zu experts, not 2",
+                       ln_checkpoint_path(config->checkpoint), moe->n_used);
     moe->scale = scale == 0 ? 1.0f : (float)scale;
     LN_TRY(read_router(config, moe, err));
     moe->group_by_two = moe->router == LN_ROUTER_SIGMOID;
@@ -90,21 +106,61 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
     return LINNET_OK;
 }
 
-ln_status ln_spec_layer_is_dense(const ln_config *config, size_t layer, bool *dense,
-                                 ln_error *err) {
+/* Whether a list of config.json holds the number of this layer. */
+static bool lists_layer(const ln_meta_value *list, size_t layer) {
+    ln_meta_value item;
+    for (size_t i = 0; ln_meta_item(list, i, &item); i++)
+        if (item.kind == LN_META_INT && item.integer == (int64_t)layer)
+            return true;
+    return false;
+}
+
+/* By rules of distances: dense layers first, then mixtures at every so manieth layer. */
+static ln_status is_dense_by_rule(const ln_config *config, size_t layer, bool *dense,
+                                  ln_error *err) {
+    static const ln_key first_key = {"first_k_dense_replace|num_dense_layers|moe_layer_start_index",
+                                     "leading_dense_block_count"};
+    static const ln_key step_key = {
+        "decoder_sparse_step|interleave_moe_layer_step|moe_layer_interval",
+        "interleave_moe_layer_step"};
     size_t n_dense = 0, step = 1, frequency = 1;
-    ln_meta_value list, item;
-    LN_TRY(ln_config_size(config, (ln_key){"first_k_dense_replace", "leading_dense_block_count"}, 0,
-                          LN_MAX_LAYERS, &n_dense, err));
-    LN_TRY(
-        ln_config_size(config, (ln_key){"decoder_sparse_step", ""}, 1, LN_MAX_LAYERS, &step, err));
-    LN_TRY(
-        ln_config_size(config, (ln_key){"moe_layer_freq", ""}, 1, LN_MAX_LAYERS, &frequency, err));
+    ln_meta_value value;
+    LN_TRY(ln_config_size(config, first_key, 0, LN_MAX_LAYERS, &n_dense, err));
+    LN_TRY(ln_config_size(config, step_key, 1, LN_MAX_LAYERS, &step, err));
+    ln_key frequency_key = {"moe_layer_freq", ""};
+    if (ln_config_find(config, frequency_key, &value, NULL) && value.kind != LN_META_ARRAY)
+        LN_TRY(ln_config_size(config, frequency_key, 1, LN_MAX_LAYERS, &frequency, err));
     *dense = layer < n_dense || (layer + 1) % step != 0 || layer % frequency != 0;
-    if (ln_config_find(config, (ln_key){"mlp_only_layers", ""}, &list, NULL))
-        for (size_t i = 0; ln_meta_item(&list, i, &item); i++)
-            *dense |= item.kind == LN_META_INT && item.integer == (int64_t)layer;
     return LINNET_OK;
+}
+
+/* By an entry for each layer, "sparse" or "dense"; *dense stays where there is no list. */
+static ln_status is_dense_by_type(const ln_config *config, size_t layer, bool *dense,
+                                  ln_error *err) {
+    ln_meta_value list, item;
+    char name[128];
+    if (!ln_config_find(config, (ln_key){"mlp_layer_types", ""}, &list, name))
+        return LINNET_OK;
+    bool has_item = ln_meta_item(&list, layer, &item) && item.kind == LN_META_STRING;
+    *dense = has_item && ln_list_has("dense", item.string.data, item.string.bytes);
+    if (has_item && (*dense || ln_list_has("sparse", item.string.data, item.string.bytes)))
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no known kind for layer %zu",
+                   ln_checkpoint_path(config->checkpoint), name, layer);
+}
+
+ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_t layer,
+                                 bool *dense, ln_error *err) {
+    ln_meta_value list, last;
+    LN_TRY(is_dense_by_rule(config, layer, dense, err));
+    if (ln_config_find(config, (ln_key){"moe_layer_end_index", ""}, &last, NULL) &&
+        last.kind == LN_META_INT)
+        *dense |= (int64_t)layer > (last.integer == -1 ? (int64_t)n_layers - 1 : last.integer);
+    if (ln_config_find(config, (ln_key){"mlp_only_layers", ""}, &list, NULL))
+        *dense |= lists_layer(&list, layer);
+    if (ln_config_find(config, (ln_key){"moe_layers", ""}, &list, NULL))
+        *dense = !lists_layer(&list, layer);
+    return is_dense_by_type(config, layer, dense, err);
 }
 
 ln_status ln_spec_read_latent(const ln_config *config, ln_attention_spec *attention,

@@ -11,7 +11,8 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
                            ln_moe_spec *moe, ln_error *err);
 
 /* Whether this layer is dense although others are mixtures. */
-ln_status ln_spec_layer_is_dense(const ln_config *config, size_t layer, bool *dense, ln_error *err);
+ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_t layer,
+                                 bool *dense, ln_error *err);
 
 /* Reads latent attention where the checkpoint has it: dimensions of heads and of what is cached.
  * The scale stays for the caller, over n_plain + n_rope. */

@@ -5,95 +5,8 @@
 
 #include "model/family.h"
 #include "model/rope.h"
+#include "model/spec_attention.h"
 #include "model/spec_blocks.h"
-
-enum { MAX_HEADS = 1 << 14 };
-
-static ln_status read_heads(const ln_config *config, bool encoder, size_t *n_heads, ln_error *err) {
-    ln_key key = {encoder ? "encoder_attention_heads|num_heads"
-                          : "decoder_attention_heads|num_attention_heads|n_head|num_heads",
-                  "attention.head_count"};
-    return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);
-}
-
-static ln_status read_kv_heads(const ln_config *config, size_t n_heads, size_t *n_kv_heads,
-                               ln_error *err) {
-    static const ln_key key = {"num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num",
-                               "attention.head_count_kv"};
-    ln_meta_value value;
-    bool multi_query = false; /* Falcon says it in two flags, and first said it in one */
-    bool grouped = ln_config_find(config, (ln_key){"n_head_kv", ""}, &value, NULL);
-    *n_kv_heads = n_heads;
-    LN_TRY(ln_config_flag(config, (ln_key){"multi_query", ""}, &multi_query, err));
-    LN_TRY(ln_config_flag(config, (ln_key){"new_decoder_architecture", ""}, &grouped, err));
-    if (multi_query && !grouped) {
-        *n_kv_heads = 1;
-        return LINNET_OK;
-    }
-    return ln_config_size(config, key, 1, MAX_HEADS, n_kv_heads, err);
-}
-
-/* 1 / sqrt(head dim), unless the checkpoint gives it, or the number under the root. */
-static ln_status read_attention_scale(const ln_config *config, const ln_spec *spec,
-                                      ln_attention_spec *attention, ln_error *err) {
-    /* Gemma 2 and 3 at 27B; their GGUF files do not say it */
-    bool by_dim = config->is_gguf && spec->n_layers == spec->family->gguf_scale_layers;
-    const ln_latent_spec *latent = &attention->latent;
-    double under_root = by_dim                 ? (double)spec->dim / (double)attention->n_heads
-                        : latent->n_latent > 0 ? (double)(latent->n_plain + latent->n_rope)
-                                               : (double)attention->k_dim;
-    LN_TRY(ln_config_real(config, (ln_key){"query_pre_attn_scalar", ""}, 1e-9, 1e12, &under_root,
-                          err));
-    double scale = spec->family->unit_scale ? 1.0 : 1.0 / sqrt(under_root);
-    LN_TRY(ln_config_real(config, (ln_key){"attention_multiplier", "attention.scale"}, 1e-12, 1e12,
-                          &scale, err));
-    attention->scale = (float)scale;
-    return LINNET_OK;
-}
-
-/* Where a family may have q/k norms, a flag says so, or in GGUF that their tensors are there. */
-static ln_status read_qk_norm(const ln_config *config, const ln_family *family, ln_qk_norm *qk_norm,
-                              ln_error *err) {
-    const ln_binding *binding;
-    ln_tensor_id id = {.role = LN_ROLE_Q_NORM};
-    *qk_norm = family->qk_norm;
-    if (family->qk_norm_key == NULL)
-        return LINNET_OK;
-    bool is_there =
-        config->is_gguf && ln_family_find(family, config->checkpoint, id, &binding) != NULL;
-    LN_TRY(ln_config_flag(config, (ln_key){family->qk_norm_key, ""}, &is_there, err));
-    if (!is_there)
-        *qk_norm = LN_QK_NORM_NONE;
-    return LINNET_OK;
-}
-
-static ln_status read_attention(const ln_config *config, ln_spec *spec, bool encoder,
-                                ln_attention_spec *attention, ln_error *err) {
-    const char *path = ln_checkpoint_path(config->checkpoint);
-    LN_TRY(read_heads(config, encoder, &attention->n_heads, err));
-    LN_TRY(read_kv_heads(config, attention->n_heads, &attention->n_kv_heads, err));
-    if (attention->n_heads % attention->n_kv_heads != 0)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
-                       path, attention->n_heads, attention->n_kv_heads);
-    attention->k_dim = spec->dim / attention->n_heads;
-    LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv|kv_channels", "attention.key_length"}, 1,
-                          LN_MAX_DIM, &attention->k_dim, err));
-    if (attention->k_dim == 0)
-        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads do not fit %zu dimensions", path,
-                       attention->n_heads, spec->dim);
-    attention->v_dim = attention->k_dim;
-    LN_TRY(ln_config_size(config, (ln_key){"", "attention.value_length"}, 1, LN_MAX_DIM,
-                          &attention->v_dim, err));
-    LN_TRY(ln_spec_read_latent(config, attention, err));
-    LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
-    attention->sinks = spec->family->sinks;
-    attention->rope = -1;
-    double softcap = 0;
-    LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"}, 0,
-                          1e9, &softcap, err));
-    attention->softcap = (float)softcap;
-    return read_attention_scale(config, spec, attention, err);
-}
 
 /* The activation that config.json calls `name`, or false. */
 static bool find_activation(const char *name, size_t n_bytes, ln_activation *activation) {
@@ -132,17 +45,24 @@ static ln_status check_clamped(const ln_config *config, ln_error *err) {
                    ln_checkpoint_path(config->checkpoint), limit, slope);
 }
 
-static ln_status read_activation(const ln_config *config, const ln_family *family,
-                                 ln_activation *activation, ln_error *err) {
+static ln_status read_activation(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
+                                 ln_error *err) {
     static const ln_key key = {
         "hidden_activation|hidden_act|activation_function|activation|dense_act_fn", ""};
     ln_meta_value value;
     char name[128];
+    ln_activation *activation = &ffn->activation;
     *activation = family->activation;
+    ffn->xielu = family->xielu;
     if (family->activation == LN_ACT_SWIGLU_CLAMPED)
         LN_TRY(check_clamped(config, err));
     if (family->fixed_activation || !ln_config_find(config, key, &value, name))
         return LINNET_OK;
+    ffn->xielu = ln_config_is(config, key, "xielu");
+    if (ffn->xielu) {
+        *activation = LN_ACT_NONE;
+        return LINNET_OK;
+    }
     if (value.kind == LN_META_STRING &&
         find_activation(value.string.data, value.string.bytes, activation))
         return LINNET_OK;
@@ -169,11 +89,12 @@ static ln_status kv_group_of(const ln_config *config, ln_spec *spec, ln_kv_kind 
 
 /* The table by which a layer rotates, or -1. */
 static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t layer,
-                            bool windowed, int *rope, ln_error *err) {
+                            size_t window, bool windowed, int *rope, ln_error *err) {
     bool rotates = spec->positions == LN_POSITIONS_ROPE;
     ln_meta_value list, item;
     char name[128];
-    if (spec->family->rope_rule == LN_ROPE_WINDOWED_LAYERS)
+    if (spec->family->rope_rule == LN_ROPE_WINDOWED_LAYERS ||
+        (spec->family->rope_rule == LN_ROPE_WINDOWED_OR_ALL && window > 0))
         rotates = rotates && windowed;
     if (spec->family->rope_rule == LN_ROPE_LISTED_LAYERS) {
         size_t interval = 4;
@@ -202,7 +123,8 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
         if (!ln_meta_item(&types, layer, &item) || item.kind != LN_META_STRING)
             return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
                            ln_checkpoint_path(config->checkpoint), name, layer);
-        *windowed = ln_list_has("sliding_attention", item.string.data, item.string.bytes);
+        const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention";
+        *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
         if (!*windowed && !ln_list_has("full_attention", item.string.data, item.string.bytes))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
@@ -221,8 +143,10 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
     if (rule == LN_WINDOW_PERIOD) {
         size_t period = spec->family->window_period;
         LN_TRY(ln_config_size(config,
-                              (ln_key){"sliding_window_pattern|_sliding_window_pattern", ""}, 1,
-                              LN_MAX_LAYERS, &period, err));
+                              (ln_key){"sliding_window_pattern|_sliding_window_pattern|"
+                                       "global_attn_every_n_layers",
+                                       ""},
+                              1, LN_MAX_LAYERS, &period, err));
         *windowed = (layer + 1) % period != 0;
     }
     if (rule == LN_WINDOW_ABOVE || rule == LN_WINDOW_USED || rule == LN_WINDOW_UNROTATED) {
@@ -234,8 +158,18 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
             LN_TRY(
                 ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
         if (rule == LN_WINDOW_UNROTATED)
-            LN_TRY(layer_rope(config, spec, layer, false, &rope, err));
+            LN_TRY(layer_rope(config, spec, layer, window, false, &rope, err));
         *windowed = use && layer >= from && rope < 0;
+    }
+    if (rule == LN_WINDOW_FROM) {
+        size_t from = spec->n_layers;
+        LN_TRY(ln_config_size(config, (ln_key){"max_window_layers", ""}, 0, SIZE_MAX, &from, err));
+        *windowed = layer >= from;
+    }
+    if (rule == LN_WINDOW_ROTATED) {
+        int rope = -1;
+        LN_TRY(layer_rope(config, spec, layer, window, false, &rope, err));
+        *windowed = rope >= 0;
     }
     return LINNET_OK;
 }
@@ -316,16 +250,16 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
                             ln_layer_spec *layer, ln_error *err) {
     *layer = (ln_layer_spec){0};
     LN_TRY(read_placement(config, spec->family, &layer->placement, err));
-    LN_TRY(read_attention(config, spec, encoder, &layer->attention, err));
+    LN_TRY(ln_spec_read_attention(config, spec, encoder, &layer->attention, err));
     layer->attention.alibi = spec->positions == LN_POSITIONS_ALIBI;
     layer->attention.relative = spec->positions == LN_POSITIONS_RELATIVE;
     layer->attention.sees_all = encoder;
-    LN_TRY(read_activation(config, spec->family, &layer->ffn.activation, err));
+    LN_TRY(read_activation(config, spec->family, &layer->ffn, err));
     LN_TRY(read_gated(config, spec, encoder, &layer->ffn, err));
     layer->ffn.n_hidden = 4 * spec->dim;
-    ln_key hidden = {encoder
-                         ? "encoder_ffn_dim|d_ff"
-                         : "decoder_ffn_dim|intermediate_size|ffn_hidden_size|n_inner|ffn_dim|d_ff",
+    ln_key hidden = {encoder ? "encoder_ffn_dim|d_ff"
+                             : "decoder_ffn_dim|intermediate_size_mlp|intermediate_size|"
+                               "ffn_hidden_size|n_inner|ffn_dim|d_ff",
                      "feed_forward_length"};
     LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &layer->ffn.n_hidden, err));
     return ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err);
@@ -364,13 +298,16 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
                           ln_layer_spec *layer, ln_error *err) {
     ln_attention_spec *attention = &layer->attention;
     bool windowed, dense;
-    LN_TRY(ln_spec_layer_is_dense(config, i, &dense, err));
+    LN_TRY(ln_spec_layer_is_dense(config, spec->n_layers, i, &dense, err));
     if (dense)
         layer->ffn.moe = (ln_moe_spec){0};
     LN_TRY(layer_is_windowed(config, spec, i, window, &windowed, err));
-    LN_TRY(layer_rope(config, spec, i, windowed, &attention->rope, err));
-    attention->window = windowed ? window : 0;
-    LN_TRY(kv_group_of(config, spec, LN_KV_OWN, attention->window, &attention->kv_group, err));
+    LN_TRY(layer_rope(config, spec, i, window, windowed, &attention->rope, err));
+    LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
+    size_t seen = windowed ? window : 0;
+    attention->window = spec->family->chunked ? 0 : seen;
+    attention->chunk = spec->family->chunked ? seen : 0;
+    LN_TRY(kv_group_of(config, spec, LN_KV_OWN, seen, &attention->kv_group, err));
     layer->has_cross = spec->n_encoder_layers > 0;
     if (!layer->has_cross)
         return LINNET_OK;
@@ -417,8 +354,12 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
                        ln_checkpoint_path(config->checkpoint), spec->ropes[0].n_dims, rope_dim);
     if (is_latent)
         common.attention.scale *= latent_yarn_scale(&spec->ropes[0]);
-    LN_TRY(ln_config_size(config, (ln_key){"sliding_window", "attention.sliding_window"}, 0,
-                          INT32_MAX, &window, err));
+    const ln_family *family = spec->family;
+    ln_key window_key = {family->chunk_key != NULL ? family->chunk_key : "sliding_window",
+                         "attention.sliding_window|attention.chunk_size"};
+    if (family->chunked && config->is_gguf)
+        window = 8192; /* its files do not say it */
+    LN_TRY(ln_config_size(config, window_key, 0, INT32_MAX, &window, err));
     LN_TRY(read_encoder(config, arena, spec, err));
     spec->layers = new_layers(config, arena, spec->n_layers, err);
     if (spec->layers == NULL)

@@ -11,29 +11,64 @@
 
 enum { MAX_VOCAB = 1 << 24 };
 
-static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
-    const char *key = config->is_gguf ? "general.architecture" : "model_type";
+/* Types of folders whose text_config is a language model that linnet runs alone: what stands around
+ * it sees and hears, and does not change how text is read. */
+static const char wrappers[] =
+    "aya_vision|cohere2_vision|fast_vlm|gemma3|glm4v|glm4v_moe|got_ocr2|internvl|kimi_k25|"
+    "lighton_ocr|llama4|llava|llava_next|llava_next_video|llava_onevision|mistral3|ovis2|"
+    "perception_lm|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_vl|qwen3_vl_moe|video_llava|vipllava|"
+    "voxtral";
+
+static ln_status read_type(const ln_config *config, const char *key, ln_meta_value *value,
+                           ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
-    ln_meta_value value;
-    if (!ln_checkpoint_meta(config->checkpoint, key, &value))
+    if (!ln_checkpoint_meta(config->checkpoint, key, value))
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s is missing", path, key);
-    if (value.kind != LN_META_STRING)
+    if (value->kind != LN_META_STRING)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s is not a string", path, key);
-    for (size_t i = 0; ln_families[i] != NULL; i++) {
-        const ln_family *family = ln_families[i];
-        const char *names = config->is_gguf ? family->gguf : family->hf_types;
-        if (names == NULL || !ln_list_has(names, value.string.data, value.string.bytes) ||
-            value.string.bytes >= sizeof config->arch)
-            continue;
-        spec->family = family;
-        memcpy(config->arch, value.string.data, value.string.bytes);
-        config->arch[value.string.bytes] = '\0';
-        config->defaults = family->defaults;
-        return LINNET_OK;
+    return LINNET_OK;
+}
+
+static ln_status unknown_type(const ln_config *config, const ln_meta_value *type, ln_error *err) {
+    char nearest[LN_NEAREST_BYTES];
+    ln_family_nearest(config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF, type->string.data,
+                      type->string.bytes, nearest);
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "%s: the architecture \"%.*s\" is not supported; the nearest that are: %s",
+                   ln_checkpoint_path(config->checkpoint),
+                   (int)(type->string.bytes < 64 ? type->string.bytes : 64), type->string.data,
+                   nearest);
+}
+
+/* The family of a type, which is where its keys are from then on; false: there is none. */
+static bool take_family(ln_config *config, ln_spec *spec, const ln_meta_value *type) {
+    const ln_family *family = ln_family_of(config->is_gguf ? LN_FORMAT_GGUF : LN_FORMAT_HF,
+                                           type->string.data, type->string.bytes);
+    if (family == NULL || type->string.bytes >= sizeof config->arch)
+        return false;
+    spec->family = family;
+    memcpy(config->arch, type->string.data, type->string.bytes);
+    config->arch[type->string.bytes] = '\0';
+    config->defaults = family->defaults;
+    return true;
+}
+
+/* The family, and where its keys are: a folder's text_config describes the model where others see
+ * and hear beside it. */
+static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
+    ln_meta_value type, text;
+    LN_TRY(read_type(config, config->is_gguf ? "general.architecture" : "model_type", &type, err));
+    if (config->is_gguf || !ln_checkpoint_meta(config->checkpoint, "text_config", &text) ||
+        text.kind != LN_META_OBJECT)
+        return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);
+    if (!ln_list_has(wrappers, type.string.data, type.string.bytes))
+        return unknown_type(config, &type, err);
+    config->nest = "text_config.";
+    if (ln_checkpoint_meta(config->checkpoint, "text_config.model_type", &text)) {
+        LN_TRY(read_type(config, "text_config.model_type", &text, err));
+        return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
     }
-    return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: the architecture \"%.*s\" is not supported",
-                   path, (int)(value.string.bytes < 64 ? value.string.bytes : 64),
-                   value.string.data);
+    return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);
 }
 
 /* Flags that must not be true, or with '!' before them not false. */
@@ -43,6 +78,10 @@ static ln_status check_flags(const ln_config *config, const char *keys, ln_error
         char key[64];
         bool wanted = keys[0] == '!', flag = wanted;
         snprintf(key, sizeof key, "%.*s", (int)(length - wanted), keys + wanted);
+        ln_meta_value value;
+        if (ln_config_find(config, (ln_key){key, ""}, &value, NULL) && value.kind != LN_META_BOOL)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s is not supported",
+                           ln_checkpoint_path(config->checkpoint), key);
         LN_TRY(ln_config_flag(config, (ln_key){key, ""}, &flag, err));
         if (flag != wanted)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s: %s is not supported",
@@ -71,7 +110,9 @@ static ln_status check_quantised(const ln_config *config, ln_error *err) {
     ln_meta_value value;
     char name[128];
     ln_key key = {"quantization_config.quant_method", ""};
-    if (!ln_config_find(config, key, &value, name))
+    ln_config outer = *config;
+    outer.nest = "";
+    if (!ln_config_find(&outer, key, &value, name) && !ln_config_find(config, key, &value, name))
         return LINNET_OK;
     bool is_text = value.kind == LN_META_STRING;
     if (is_text && ln_list_has(known, value.string.data, value.string.bytes))
@@ -122,7 +163,8 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
 
 static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *err) {
     bool scale_embedding = spec->family->scale_embedding;
-    LN_TRY(ln_config_flag(config, (ln_key){"scale_embedding", ""}, &scale_embedding, err));
+    LN_TRY(
+        ln_config_flag(config, (ln_key){"scale_embedding|mup_enabled", ""}, &scale_embedding, err));
     double embedding = scale_embedding ? sqrt((double)spec->dim) : 1.0;
     bool scale_logits = spec->tied || (spec->family->tied_by_default && !config->is_gguf);
     LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &scale_logits, err));
@@ -213,13 +255,27 @@ static bool has_own_output(const ln_config *config, const ln_family *family) {
     return output != NULL && embedding != NULL && are_different(output, embedding);
 }
 
+/* Either of a model and the one around it may say it. */
+static ln_status read_tied_flag(const ln_config *config, bool *tied, ln_error *err) {
+    static const ln_key key = {"tie_word_embeddings", ""};
+    bool inner = *tied, outer = *tied;
+    ln_config around = *config;
+    ln_meta_value value;
+    around.nest = "";
+    bool says = *config->nest != '\0' && ln_config_find(&around, key, &value, NULL);
+    LN_TRY(ln_config_flag(&around, key, &outer, err));
+    LN_TRY(ln_config_flag(config, key, &inner, err));
+    *tied = says ? inner || outer : inner;
+    return LINNET_OK;
+}
+
 /* Whether the output is the embedding: by a flag of config.json, or because there is no other. A
  * flag that is false wants the tensor. */
 static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err) {
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
     bool is_there = ln_family_has(spec->family, config->checkpoint, id);
     spec->tied = !is_there || (spec->family->tied_by_default && !config->is_gguf);
-    LN_TRY(ln_config_flag(config, (ln_key){"tie_word_embeddings", ""}, &spec->tied, err));
+    LN_TRY(read_tied_flag(config, &spec->tied, err));
     if (!spec->tied || !is_there || config->is_gguf)
         return LINNET_OK;
     spec->tied = !has_own_output(config, spec->family);
@@ -246,6 +302,9 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
         (ln_key){"num_decoder_layers|decoder_layers|num_hidden_layers|n_layer|num_layers",
                  "decoder_block_count|block_count"},
         1, LN_MAX_LAYERS, &spec->n_layers, err));
+    LN_TRY(ln_config_size(config, (ln_key){"", "nextn_predict_layers"}, 0, spec->n_layers - 1,
+                          &spec->n_prediction_layers, err));
+    spec->n_layers -= spec->n_prediction_layers;
     spec->ctx_tokens = 2048;
     LN_TRY(
         ln_config_size(config,
@@ -275,6 +334,7 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
 ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec *spec,
                        ln_error *err) {
     ln_config config = {.checkpoint = checkpoint,
+                        .nest = "",
                         .is_gguf = ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF};
     *spec = (ln_spec){.decoder_start_id = -1};
     LN_TRY(find_family(&config, spec, err));

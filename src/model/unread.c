@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/config.h"
+#include "model/skipped.h"
 
 ln_status ln_unread_init(ln_unread *unread, const ln_checkpoint *checkpoint, ln_error *err) {
     *unread = (ln_unread){.checkpoint = checkpoint};
@@ -79,17 +80,6 @@ static bool is_tied_output(const ln_checkpoint *checkpoint, const ln_spec *spec,
     return spec->tied && ln_family_find(spec->family, checkpoint, id, &binding) == tensor;
 }
 
-/* Layers behind the last one predict several tokens at once; the model does not need them. */
-static bool is_prediction_layer(const ln_checkpoint *checkpoint, const ln_spec *spec,
-                                const char *name) {
-    static const char prefix[] = "model.layers.";
-    ln_meta_value value;
-    return ln_checkpoint_meta(checkpoint, "num_nextn_predict_layers", &value) &&
-           value.kind == LN_META_INT && value.integer > 0 &&
-           strncmp(name, prefix, sizeof prefix - 1) == 0 &&
-           strtoul(name + sizeof prefix - 1, NULL, 10) >= spec->n_layers;
-}
-
 static bool is_ignored(const ln_family *family, const char *name) {
     return family->ignored != NULL && ln_list_has(family->ignored, name, strlen(name));
 }
@@ -100,7 +90,7 @@ ln_status ln_unread_check(const ln_unread *unread, const ln_spec *spec, ln_error
         const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
         if (!unread->read[i] && !is_by_product(tensor) &&
             !is_tied_output(checkpoint, spec, tensor) &&
-            !is_prediction_layer(checkpoint, spec, tensor->name) &&
+            ln_skipped_part(checkpoint, spec, tensor) == NULL &&
             !is_ignored(spec->family, tensor->name))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: tensor %s: nothing in the family %s reads it",

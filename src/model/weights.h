@@ -10,6 +10,8 @@ typedef struct ln_layer_weights {
     ln_norm ffn_norm, ffn_post_norm;
     ln_norm q_norm, k_norm;
     ln_weight q, k, v, o;
+    ln_weight attention_gate; /* [n_heads or n_heads * v_dim][dim], of gated outputs */
+    ln_xielu xielu;           /* with that activation */
     ln_norm cross_norm;
     ln_weight cross_q, cross_k, cross_v, cross_o;        /* with an encoder */
     ln_weight gate, up, down;                            /* gate: only in gated layers */

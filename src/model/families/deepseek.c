@@ -71,6 +71,7 @@ const ln_family ln_family_deepseek_v2 = {
     .gguf_rope = LN_ROPE_INTERLEAVED,
     .router = LN_ROUTER_SOFTMAX,
     .latent_eps = 1e-6,
+    .gguf_dense_first = true,
     LN_BINDINGS(v2_bindings),
 };
 
@@ -97,7 +98,7 @@ static const ln_config_default v3_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
 
 const ln_family ln_family_deepseek_v3 = {
     .name = "deepseek_v3",
-    .hf_types = "deepseek_v3",
+    .hf_types = "deepseek_v3|kimi_k2|kimi_k25",
     .gguf_as = "deepseek2",
     .defaults = v3_defaults,
     .refused = "",
@@ -108,5 +109,6 @@ const ln_family ln_family_deepseek_v3 = {
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
     .latent_eps = 1e-6,
+    .gguf_dense_first = true,
     LN_BINDINGS(v3_bindings),
 };

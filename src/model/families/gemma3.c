@@ -6,7 +6,12 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 256),
+static const ln_config_default defaults[] = {LN_DEFAULT("hidden_size", 2304),
+                                             LN_DEFAULT("intermediate_size", 9216),
+                                             LN_DEFAULT("num_hidden_layers", 26),
+                                             LN_DEFAULT("num_attention_heads", 8),
+                                             LN_DEFAULT("max_position_embeddings", 131072),
+                                             LN_DEFAULT("head_dim", 256),
                                              LN_DEFAULT("num_key_value_heads", 4),
                                              LN_DEFAULT("query_pre_attn_scalar", 256),
                                              LN_DEFAULT("rope_theta", 1e6),

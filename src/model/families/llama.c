@@ -6,10 +6,16 @@
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
                                       LN_LLAMA_FFN, LN_GGUF_EXPERTS};
 
+static const ln_config_default defaults[] = {LN_DEFAULT_OF("internlm3", "head_dim", 128),
+                                             LN_DEFAULT_OF("internlm3", "num_key_value_heads", 2),
+                                             LN_DEFAULT_OF("internlm3", "rms_norm_eps", 1e-5),
+                                             {0}};
+
 const ln_family ln_family_llama = {
     .name = "llama",
-    .hf_types = "llama",
+    .hf_types = "llama|internlm3",
     .gguf = "llama",
+    .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,

@@ -5,11 +5,14 @@
 
 /* clang-format off */
 #define LN_FAMILIES(X)                                                                             \
-    X(arcee) X(baichuan) X(bart) X(bloom) X(chatglm) X(cohere) X(cohere2) X(deepseek_v2)                      \
-    X(deepseek_v3) X(falcon) X(gemma) X(gemma2) X(gemma3) X(glm) X(glm4) X(gpt2) X(gpt_bigcode)                   \
-    X(gpt_neox) X(gpt_oss) X(gptj) X(granite) X(llama) X(mistral) X(mixtral) X(olmo2)              \
-    X(opt) X(phi) X(phi3) X(qwen2) X(qwen2_moe) X(qwen3) X(qwen3_moe) X(smollm3)          \
-    X(stablelm) X(starcoder2) X(t5)
+    X(afmoe) X(apertus) X(arcee) X(baichuan) X(bailing_moe) X(bart) X(bloom) X(chatglm)            \
+    X(cohere) X(cohere2) X(deepseek_v2) X(deepseek_v3) X(dots1) X(ernie4_5) X(ernie4_5_moe)        \
+    X(exaone4) X(falcon) X(gemma) X(gemma2) X(gemma3) X(glm) X(glm4) X(glm4_moe) X(gpt2)           \
+    X(gpt_bigcode) X(gpt_neox) X(gpt_oss) X(gptj) X(granite) X(granitemoe) X(hunyuan_v1_dense)     \
+    X(hunyuan_v1_moe) X(hy_v3) X(internlm2) X(llama) X(llama4) X(mimo_v2_flash) X(minimax_m2)      \
+    X(ministral3) X(mistral) X(mixtral) X(olmo2) X(olmoe) X(opt) X(phi) X(phi3) X(phimoe)          \
+    X(qwen2) X(qwen2_moe) X(qwen2_vl) X(qwen3) X(qwen3_moe) X(qwen3_vl) X(qwen3_vl_moe)            \
+    X(seed_oss) X(smollm3) X(stablelm) X(starcoder2) X(t5)
 /* clang-format on */
 
 #define DECLARE(name) extern const ln_family ln_family_##name;
@@ -57,19 +60,47 @@ void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_
     snprintf(name + n, LN_TENSOR_NAME_BYTES - n, "%s", suffix);
 }
 
+bool ln_family_place(const ln_family *family, const char *name, size_t index,
+                     char placed[LN_TENSOR_NAME_BYTES]) {
+    const struct {
+        const char *from, *to;
+    } places[] = {{"", ""},
+                  {family->hf_prefix != NULL ? family->hf_prefix : "", ""},
+                  {"model.", "model.language_model."},
+                  {"", "language_model."},
+                  {"model.", "language_model."},
+                  {"model.layers.", "language_model.model.blocks."}}; /* as saved of Kimi K2.5 */
+    if (index >= sizeof places / sizeof *places)
+        return false;
+    const char *from = places[index].from, *to = places[index].to;
+    if (strncmp(name, from, strlen(from)) != 0)
+        from = to = "";
+    snprintf(placed, LN_TENSOR_NAME_BYTES, "%s%s", to, name + strlen(from));
+    return true;
+}
+
+/* The tensor of this name, wherever the checkpoint keeps it. */
+static const ln_tensor *find_placed(const ln_family *family, const ln_checkpoint *checkpoint,
+                                    const char *name) {
+    char placed[LN_TENSOR_NAME_BYTES];
+    if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
+        return ln_checkpoint_find(checkpoint, name);
+    const ln_tensor *tensor = NULL;
+    for (size_t i = 0; tensor == NULL && ln_family_place(family, name, i, placed); i++)
+        tensor = ln_checkpoint_find(checkpoint, placed);
+    return tensor;
+}
+
 const ln_tensor *ln_family_find(const ln_family *family, const ln_checkpoint *checkpoint,
                                 ln_tensor_id id, const ln_binding **binding) {
     ln_checkpoint_format format = ln_checkpoint_get_format(checkpoint);
-    const char *prefix = family->hf_prefix != NULL ? family->hf_prefix : "";
     char name[LN_TENSOR_NAME_BYTES];
     for (size_t i = 0;; i++) {
         *binding = ln_family_binding(family, format, id, i);
         if (*binding == NULL)
             return NULL;
         ln_binding_name(*binding, format, id, name);
-        const ln_tensor *tensor = ln_checkpoint_find(checkpoint, name);
-        if (tensor == NULL && strncmp(name, prefix, strlen(prefix)) == 0)
-            tensor = ln_checkpoint_find(checkpoint, name + strlen(prefix));
+        const ln_tensor *tensor = find_placed(family, checkpoint, name);
         if (tensor != NULL)
             return tensor;
     }
@@ -88,7 +119,7 @@ bool ln_family_has(const ln_family *family, const ln_checkpoint *checkpoint, ln_
             ln_binding_name(binding, LN_FORMAT_HF, id, name);
             size_t n = strlen(name) - strlen(".weight");
             snprintf(name + n, sizeof name - n, "%s", numbers[j]);
-            if (ln_checkpoint_find(checkpoint, name) != NULL)
+            if (find_placed(family, checkpoint, name) != NULL)
                 return true;
         }
     return false;

@@ -1,0 +1,62 @@
+/* Bailing MoE (Ling, Ring): q, k and v in one tensor, part of each head may rotate, q and k may be
+ * normalised by head, a mixture of experts with shared ones; the second version routes by sigmoid,
+ * with a bias that counts for the choice alone. */
+#include "model/family.h"
+
+#define QKV(r)                                                                                     \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.attention.query_key_value", .gguf = "blk.%d.attn_qkv",   \
+        .hf_part = LN_PART_QKV, .gguf_part = LN_PART_QKV                                           \
+    }
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.word_embeddings", .gguf = "token_embd"},
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    QKV(LN_ROLE_Q),
+    QKV(LN_ROLE_K),
+    QKV(LN_ROLE_V),
+    {.role = LN_ROLE_O, .hf = "model.layers.%d.attention.dense", .gguf = "blk.%d.attn_output"},
+    {.role = LN_ROLE_Q_NORM,
+     .hf = "model.layers.%d.attention.query_layernorm",
+     .gguf = "blk.%d.attn_q_norm"},
+    {.role = LN_ROLE_K_NORM,
+     .hf = "model.layers.%d.attention.key_layernorm",
+     .gguf = "blk.%d.attn_k_norm"},
+    LN_LLAMA_FFN,
+    LN_LLAMA_EXPERTS,
+    LN_SHARED_EXPERTS("mlp.shared_experts"),
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .hf = "model.layers.%d.mlp.gate.expert_bias",
+     .hf_bare = true,
+     .optional = true},
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .gguf = "blk.%d.exp_probs_b.bias",
+     .gguf_bare = true,
+     .optional = true},
+};
+
+static const ln_config_default defaults[] = {
+    {.key = "score_function", .text = "sigmoid", .type = "bailing_moe_v2"},
+    {.key = "use_qk_norm", .value = 1, .is_flag = true, .type = "bailing_moe_v2"},
+    {0}};
+
+const ln_family ln_family_bailing_moe = {
+    .name = "bailing_moe",
+    .hf_types = "bailing_moe|bailing_moe_v2",
+    .gguf = "bailingmoe2",
+    .defaults = defaults,
+    .refused = "norm_head",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .qk_norm_key = "use_qk_norm",
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .router = LN_ROUTER_SOFTMAX,
+    .normalize_experts = true,
+    .gguf_dense_first = true,
+    LN_BINDINGS(bindings),
+};

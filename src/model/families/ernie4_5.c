@@ -1,0 +1,31 @@
+/* ERNIE 4.5: llama whose heads rotate neighbours. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 2),
+                                             LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("rope_theta", 500000),
+                                             LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             {0}};
+
+const ln_family ln_family_ernie4_5 = {
+    .name = "ernie4_5",
+    .hf_types = "ernie4_5",
+    .gguf = "ernie4_5",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .tied_by_default = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,46 @@
+/* ERNIE 4.5 with a mixture of experts: softmax with a bias that counts for the choice alone, shared
+ * experts, dense layers before and between. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+    LN_LLAMA_EXPERTS,
+    LN_SHARED_EXPERTS("mlp.shared_experts"),
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .hf = "model.layers.%d.mlp.gate.moe_statics.e_score_correction_bias",
+     .hf_bare = true},
+    LN_EXPERT_BIAS("mlp.moe_statics.e_score_correction_bias"),
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 4),
+                                             LN_DEFAULT("rope_theta", 500000),
+                                             LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             LN_DEFAULT("moe_num_experts", 64),
+                                             LN_DEFAULT("moe_k", 6),
+                                             LN_DEFAULT("moe_num_shared_experts", 2),
+                                             LN_DEFAULT("moe_intermediate_size", 1536),
+                                             LN_DEFAULT("moe_layer_start_index", 1),
+                                             {0}};
+
+const ln_family ln_family_ernie4_5_moe = {
+    .name = "ernie4_5_moe",
+    .hf_types = "ernie4_5_moe",
+    .gguf = "ernie4_5-moe",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .tied_by_default = true,
+    .router = LN_ROUTER_SOFTMAX,
+    .normalize_experts = true,
+    .gguf_dense_first = true,
+    .gguf_dense_between = true,
+    LN_BINDINGS(bindings),
+};

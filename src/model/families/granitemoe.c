@@ -1,0 +1,55 @@
+/* Granite 3 with a mixture of experts, beside which GraniteMoeShared has a shared one. */
+#include "model/family.h"
+
+#define INPUT(r, name)                                                                             \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.block_sparse_moe.input_linear", .gguf = name,            \
+        .hf_part = LN_PART_GATE_UP                                                                 \
+    }
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    {.role = LN_ROLE_ROUTER,
+     .hf = "model.layers.%d.block_sparse_moe.router.layer",
+     .gguf = "blk.%d.ffn_gate_inp"},
+    INPUT(LN_ROLE_EXPERT_GATE, "blk.%d.ffn_gate_exps"),
+    INPUT(LN_ROLE_EXPERT_UP, "blk.%d.ffn_up_exps"),
+    {.role = LN_ROLE_EXPERT_DOWN,
+     .hf = "model.layers.%d.block_sparse_moe.output_linear",
+     .gguf = "blk.%d.ffn_down_exps"},
+    {.role = LN_ROLE_SHARED_GATE,
+     .hf = "model.layers.%d.shared_mlp.input_linear",
+     .gguf = "blk.%d.ffn_gate_shexp",
+     .hf_part = LN_PART_GATE_UP},
+    {.role = LN_ROLE_SHARED_UP,
+     .hf = "model.layers.%d.shared_mlp.input_linear",
+     .gguf = "blk.%d.ffn_up_shexp",
+     .hf_part = LN_PART_GATE_UP},
+    {.role = LN_ROLE_SHARED_DOWN,
+     .hf = "model.layers.%d.shared_mlp.output_linear",
+     .gguf = "blk.%d.ffn_down_shexp"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("attention_multiplier", 1),
+                                             LN_DEFAULT("num_local_experts", 8),
+                                             LN_DEFAULT("num_experts_per_tok", 2),
+                                             {0}};
+
+const ln_family ln_family_granitemoe = {
+    .name = "granitemoe",
+    .hf_types = "granitemoe|granitemoeshared",
+    .gguf = "granitemoe",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .divide_logits = true,
+    .router = LN_ROUTER_SOFTMAX_CHOSEN,
+    LN_BINDINGS(bindings),
+};

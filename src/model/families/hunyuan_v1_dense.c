@@ -1,0 +1,34 @@
+/* Hunyuan, dense: llama with q and k normalised by head after they rotate. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_Q_NORM,
+     .hf = "model.layers.%d.self_attn.query_layernorm",
+     .gguf = "blk.%d.attn_q_norm"},
+    {.role = LN_ROLE_K_NORM,
+     .hf = "model.layers.%d.self_attn.key_layernorm",
+     .gguf = "blk.%d.attn_k_norm"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5), {0}};
+
+const ln_family ln_family_hunyuan_v1_dense = {
+    .name = "hunyuan_v1_dense",
+    .hf_types = "hunyuan_v1_dense",
+    .gguf = "hunyuan-dense",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .norm_after_rope = true,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    LN_BINDINGS(bindings),
+};

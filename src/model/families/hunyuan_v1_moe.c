@@ -1,0 +1,42 @@
+/* Hunyuan with a mixture of experts beside a shared one. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_Q_NORM,
+     .hf = "model.layers.%d.self_attn.query_layernorm",
+     .gguf = "blk.%d.attn_q_norm"},
+    {.role = LN_ROLE_K_NORM,
+     .hf = "model.layers.%d.self_attn.key_layernorm",
+     .gguf = "blk.%d.attn_k_norm"},
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.gate.wg"},
+    LN_LLAMA_EXPERTS,
+    LN_SHARED_EXPERTS("mlp.shared_mlp"),
+};
+
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("rms_norm_eps", 1e-5), LN_DEFAULT("moe_topk", 1), {0}};
+
+const ln_family ln_family_hunyuan_v1_moe = {
+    .name = "hunyuan_v1_moe",
+    .hf_types = "hunyuan_v1_moe",
+    .gguf = "hunyuan-moe",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .norm_after_rope = true,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .router = LN_ROUTER_SOFTMAX,
+    .normalize_experts = true,
+    .expert_hidden_key = "intermediate_size",
+    .n_shared_experts = 1,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,42 @@
+/* HY 3: q and k normalised by head, a mixture of experts chosen by sigmoid and bias, a shared one.
+ */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+    LN_LLAMA_QK_NORMS,
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router.gate"},
+    LN_LLAMA_EXPERTS,
+    LN_SHARED_EXPERTS("mlp.shared_mlp"),
+    LN_EXPERT_BIAS("mlp.expert_bias"),
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
+                                             LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("rope_theta", 11158840),
+                                             LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             LN_DEFAULT("num_experts", 192),
+                                             LN_DEFAULT("num_experts_per_tok", 8),
+                                             LN_DEFAULT("num_shared_experts", 1),
+                                             LN_DEFAULT("moe_intermediate_size", 1536),
+                                             LN_DEFAULT("router_scaling_factor", 2.826),
+                                             LN_DEFAULT("first_k_dense_replace", 1),
+                                             {0}};
+
+const ln_family ln_family_hy_v3 = {
+    .name = "hy_v3",
+    .hf_types = "hy_v3",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .hf_rope = LN_ROPE_HALF,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,45 @@
+/* MiMo V2 Flash: windowed layers with sinks, twice the KV heads and a rotation of their own; values
+ * narrower than keys; DeepSeek V3's mixture of experts without shared ones. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.attention_sink_bias", .hf_bare = true},
+    {.role = LN_ROLE_SINKS, .hf = "model.layers.%d.self_attn.sinks", .hf_bare = true},
+    LN_LLAMA_EXPERTS,
+    LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 4),
+                                             LN_DEFAULT("head_dim", 192),
+                                             LN_DEFAULT("v_head_dim", 128),
+                                             LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             LN_DEFAULT("attention_value_scale", 0.707),
+                                             LN_DEFAULT("moe_intermediate_size", 2048),
+                                             LN_DEFAULT("n_routed_experts", 256),
+                                             LN_DEFAULT("num_experts_per_tok", 8),
+                                             LN_DEFAULT("sliding_window", 129),
+                                             LN_DEFAULT("first_k_dense_replace", 1),
+                                             {0}};
+
+const ln_family ln_family_mimo_v2_flash = {
+    .name = "mimo_v2_flash",
+    .hf_types = "mimo_v2_flash",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .rope_fraction = 0.334,
+    .local_rope = true,
+    .local_theta = 10000.0,
+    .window_sinks = true,
+    .window_kv_factor = 2,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    LN_BINDINGS(bindings),
+};

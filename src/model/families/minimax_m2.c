@@ -1,0 +1,46 @@
+/* MiniMax M2: q and k normalised over all heads at once, part of each head rotates, a mixture of
+ * experts chosen by sigmoid and bias. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    {.role = LN_ROLE_ROUTER,
+     .hf = "model.layers.%d.block_sparse_moe.gate",
+     .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_EXPERT_GATE,
+     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w1",
+     .gguf = "blk.%d.ffn_gate_exps"},
+    {.role = LN_ROLE_EXPERT_UP,
+     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w3",
+     .gguf = "blk.%d.ffn_up_exps"},
+    {.role = LN_ROLE_EXPERT_DOWN,
+     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w2",
+     .gguf = "blk.%d.ffn_down_exps"},
+    LN_EXPERT_BIAS("block_sparse_moe.e_score_correction_bias"),
+};
+
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("num_key_value_heads", 8), LN_DEFAULT("head_dim", 128),
+    LN_DEFAULT("rope_theta", 5000000),    LN_DEFAULT("num_local_experts", 256),
+    LN_DEFAULT("num_experts_per_tok", 8), {0}};
+
+const ln_family ln_family_minimax_m2 = {
+    .name = "minimax_m2",
+    .hf_types = "minimax_m2",
+    .gguf = "minimax-m2",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .qk_norm = LN_QK_NORM_FULL,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    LN_BINDINGS(bindings),
+};

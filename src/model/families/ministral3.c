@@ -1,0 +1,32 @@
+/* Ministral 3, Devstral 2 and their kin: llama with YaRN, whose queries grow with their position.
+ */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
+                                             LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             {0}};
+
+const ln_family ln_family_ministral3 = {
+    .name = "ministral3",
+    .hf_types = "ministral3",
+    .gguf = "mistral3",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .query_scale = LN_QUERY_SCALE_ALL,
+    .window = LN_WINDOW_ALL,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,45 @@
+/* The text side of Qwen 3 VL with a mixture of experts, which folders pack. */
+#include "model/family.h"
+
+#define PACKED(r, name, gguf_name, part)                                                           \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.mlp.experts." name, .gguf = "blk.%d." gguf_name,         \
+        .hf_part = part, .hf_bare = true, .hf_either = true                                        \
+    }
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    LN_LLAMA_FFN,
+    PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "ffn_gate_exps", LN_PART_GATE_UP),
+    PACKED(LN_ROLE_EXPERT_UP, "gate_up_proj", "ffn_up_exps", LN_PART_GATE_UP),
+    PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", "ffn_down_exps", LN_PART_ALL),
+    LN_LLAMA_EXPERTS,
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("rope_theta", 500000),
+                                             LN_DEFAULT("num_experts_per_tok", 4),
+                                             LN_DEFAULT("num_experts", 60),
+                                             LN_DEFAULT("moe_intermediate_size", 1408),
+                                             {0}};
+
+const ln_family ln_family_qwen3_vl_moe = {
+    .name = "qwen3_vl_moe",
+    .hf_types = "qwen3_vl_moe|qwen3_vl_moe_text",
+    .gguf = "qwen3vlmoe",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .router = LN_ROUTER_SOFTMAX,
+    .normalize_experts = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,32 @@
+/* Seed-OSS: llama with biases of q, k and v. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    {.role = LN_ROLE_ATTENTION_NORM,
+     .hf = "model.layers.%d.input_layernorm",
+     .gguf = "blk.%d.attn_norm"},
+    {.role = LN_ROLE_FFN_NORM,
+     .hf = "model.layers.%d.post_attention_layernorm",
+     .gguf = "blk.%d.post_attention_norm"},
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
+
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("num_key_value_heads", 8), LN_DEFAULT("head_dim", 128), {0}};
+
+const ln_family ln_family_seed_oss = {
+    .name = "seed_oss",
+    .hf_types = "seed_oss",
+    .gguf = "seed_oss",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,99 @@
+#include "model/skipped.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/family.h"
+
+/* First words of names, behind "model." or not, of what sees, hears, speaks, or predicts more than
+ * the next token. */
+static const char *const parts[] = {
+    "vision_tower",
+    "vision_model",
+    "vision_encoder",
+    "visual",
+    "image_newline",
+    "multi_modal_projector",
+    "mm_projector",
+    "vision_projector",
+    "vision_language_adapter",
+    "vit_large_projector",
+    "patch_merger",
+    "connector",
+    "embed_vision",
+    "audio_tower",
+    "audio_encoder",
+    "audio_adapter",
+    "embed_audio",
+    "talker",
+    "token2wav",
+    "code2wav",
+    "mtp",
+    "mtp_block",
+};
+
+static bool begins_with(const char *name, const char *word) {
+    size_t n = strlen(word);
+    return strncmp(name, word, n) == 0 && (name[n] == '.' || name[n] == '\0');
+}
+
+static bool has_prediction_key(const ln_checkpoint *checkpoint) {
+    static const char *const keys[] = {"num_nextn_predict_layers", "num_mtp_layers",
+                                       "num_mtp_modules", "text_config.num_nextn_predict_layers",
+                                       "text_config.num_mtp_layers"};
+    ln_meta_value value;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (ln_checkpoint_meta(checkpoint, keys[i], &value) && value.kind == LN_META_INT &&
+            value.integer > 0)
+            return true;
+    return false;
+}
+
+/* Whether layers stand behind the last one that predict several tokens at once: a key says it, or
+ * the first of them has the projection that all such layers have. */
+static bool has_prediction_layers(const ln_checkpoint *checkpoint, const ln_spec *spec) {
+    char name[LN_TENSOR_NAME_BYTES], placed[LN_TENSOR_NAME_BYTES];
+    if (has_prediction_key(checkpoint))
+        return true;
+    snprintf(name, sizeof name, "model.layers.%zu.eh_proj.weight", spec->n_layers);
+    for (size_t i = 0; ln_family_place(spec->family, name, i, placed); i++)
+        if (ln_checkpoint_find(checkpoint, placed) != NULL)
+            return true;
+    return false;
+}
+
+/* The number of the layer that a name is of; false: it is of none. */
+static bool layer_of(const ln_spec *spec, const char *name, size_t *layer) {
+    char prefix[LN_TENSOR_NAME_BYTES], *end;
+    for (size_t i = 0; ln_family_place(spec->family, "model.layers.", i, prefix); i++) {
+        size_t n = strlen(prefix);
+        if (strncmp(name, prefix, n) != 0)
+            continue;
+        *layer = (size_t)strtoul(name + n, &end, 10);
+        return *end == '.' && end > name + n;
+    }
+    return false;
+}
+
+const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                            const ln_tensor *tensor) {
+    static const char base[] = "model.";
+    const char *name = tensor->name;
+    size_t layer;
+    if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
+        return strncmp(name, "blk.", 4) == 0 && strtoul(name + 4, NULL, 10) >= spec->n_layers &&
+                       spec->n_prediction_layers > 0
+                   ? "prediction layers"
+                   : NULL;
+    if (layer_of(spec, name, &layer))
+        return layer >= spec->n_layers && has_prediction_layers(checkpoint, spec)
+                   ? "prediction layers"
+                   : NULL;
+    if (strncmp(name, base, sizeof base - 1) == 0)
+        name += sizeof base - 1;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (begins_with(name, parts[i]))
+            return parts[i];
+    return NULL;
+}

@@ -1,0 +1,153 @@
+#include "model/spec_attention.h"
+
+#include <math.h>
+
+#include "model/family.h"
+#include "model/spec_blocks.h"
+
+enum { MAX_HEADS = 1 << 14 };
+
+static ln_status read_heads(const ln_config *config, bool encoder, size_t *n_heads, ln_error *err) {
+    ln_key key = {encoder ? "encoder_attention_heads|num_heads"
+                          : "decoder_attention_heads|num_attention_heads|n_head|num_heads",
+                  "attention.head_count"};
+    return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);
+}
+
+static ln_status read_kv_heads(const ln_config *config, size_t n_heads, size_t *n_kv_heads,
+                               ln_error *err) {
+    static const ln_key key = {"num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num",
+                               "attention.head_count_kv"};
+    ln_meta_value value;
+    bool multi_query = false; /* Falcon says it in two flags, and first said it in one */
+    bool grouped = ln_config_find(config, (ln_key){"n_head_kv", ""}, &value, NULL);
+    *n_kv_heads = n_heads;
+    LN_TRY(ln_config_flag(config, (ln_key){"multi_query", ""}, &multi_query, err));
+    LN_TRY(ln_config_flag(config, (ln_key){"new_decoder_architecture", ""}, &grouped, err));
+    if (multi_query && !grouped) {
+        *n_kv_heads = 1;
+        return LINNET_OK;
+    }
+    return ln_config_size(config, key, 1, MAX_HEADS, n_kv_heads, err);
+}
+
+/* 1 / sqrt(head dim), unless the checkpoint gives it, or the number under the root. */
+static ln_status read_attention_scale(const ln_config *config, const ln_spec *spec,
+                                      ln_attention_spec *attention, ln_error *err) {
+    /* Gemma 2 and 3 at 27B; their GGUF files do not say it */
+    bool by_dim = config->is_gguf && spec->n_layers == spec->family->gguf_scale_layers;
+    const ln_latent_spec *latent = &attention->latent;
+    double under_root = by_dim                 ? (double)spec->dim / (double)attention->n_heads
+                        : latent->n_latent > 0 ? (double)(latent->n_plain + latent->n_rope)
+                                               : (double)attention->k_dim;
+    LN_TRY(ln_config_real(config, (ln_key){"query_pre_attn_scalar", ""}, 1e-9, 1e12, &under_root,
+                          err));
+    double scale = spec->family->unit_scale ? 1.0 : 1.0 / sqrt(under_root);
+    LN_TRY(ln_config_real(config, (ln_key){"attention_multiplier", "attention.scale"}, 1e-12, 1e12,
+                          &scale, err));
+    attention->scale = (float)scale;
+    return LINNET_OK;
+}
+
+/* Where a family may have q/k norms, a flag says so, or in GGUF that their tensors are there. */
+static ln_status read_qk_norm(const ln_config *config, const ln_family *family, ln_qk_norm *qk_norm,
+                              ln_error *err) {
+    const ln_binding *binding;
+    ln_tensor_id id = {.role = LN_ROLE_Q_NORM};
+    *qk_norm = family->qk_norm;
+    if (family->qk_norm_key == NULL)
+        return LINNET_OK;
+    bool is_there =
+        config->is_gguf && ln_family_find(family, config->checkpoint, id, &binding) != NULL;
+    if (family->bare_qk_norm) {
+        size_t n_experts = 0;
+        LN_TRY(ln_config_size(config, (ln_key){"", "expert_count"}, 0, SIZE_MAX, &n_experts, err));
+        is_there = !config->is_gguf || n_experts != family->gguf_unnormed_experts;
+    }
+    LN_TRY(ln_config_flag(config, (ln_key){family->qk_norm_key, ""}, &is_there, err));
+    if (!is_there)
+        *qk_norm = LN_QK_NORM_NONE;
+    return LINNET_OK;
+}
+
+ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, bool encoder,
+                                 ln_attention_spec *attention, ln_error *err) {
+    const char *path = ln_checkpoint_path(config->checkpoint);
+    LN_TRY(read_heads(config, encoder, &attention->n_heads, err));
+    LN_TRY(read_kv_heads(config, attention->n_heads, &attention->n_kv_heads, err));
+    if (attention->n_heads % attention->n_kv_heads != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
+                       path, attention->n_heads, attention->n_kv_heads);
+    attention->k_dim = spec->dim / attention->n_heads;
+    LN_TRY(ln_config_size(config, (ln_key){"head_dim|d_kv|kv_channels", "attention.key_length"}, 1,
+                          LN_MAX_DIM, &attention->k_dim, err));
+    if (attention->k_dim == 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads do not fit %zu dimensions", path,
+                       attention->n_heads, spec->dim);
+    attention->v_dim = attention->k_dim;
+    LN_TRY(ln_config_size(config, (ln_key){"v_head_dim", "attention.value_length"}, 1, LN_MAX_DIM,
+                          &attention->v_dim, err));
+    LN_TRY(ln_spec_read_latent(config, attention, err));
+    LN_TRY(read_qk_norm(config, spec->family, &attention->qk_norm, err));
+    attention->sinks = spec->family->sinks;
+    attention->gate = spec->family->output_gate;
+    attention->norm_after_rope = spec->family->norm_after_rope;
+    attention->rope = -1;
+    double v_scale = 1.0;
+    LN_TRY(ln_config_real(config, (ln_key){"attention_value_scale", ""}, -1e9, 1e9, &v_scale, err));
+    attention->v_scale = (float)v_scale;
+    double softcap = 0;
+    LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"}, 0,
+                          1e9, &softcap, err));
+    attention->softcap = (float)softcap;
+    return read_attention_scale(config, spec, attention, err);
+}
+
+/* Queries that grow with their position: in all layers, or in those that do not rotate. */
+static ln_status read_query_scale(const ln_config *config, const ln_spec *spec,
+                                  ln_attention_spec *attention, ln_error *err) {
+    const ln_family *family = spec->family;
+    bool tuned = true;
+    double beta = 0, period = 0;
+    if (family->query_scale == LN_QUERY_SCALE_NONE)
+        return LINNET_OK;
+    if (family->query_scale == LN_QUERY_SCALE_ALL)
+        period = spec->ropes[0].original_ctx;
+    LN_TRY(ln_config_flag(config, (ln_key){"attn_temperature_tuning", ""}, &tuned, err));
+    LN_TRY(ln_config_real(config,
+                          (ln_key){"rope_scaling.llama_4_scaling_beta|"
+                                   "rope_parameters.llama_4_scaling_beta|attn_scale",
+                                   "attention.temperature_scale"},
+                          0, 1e6, &beta, err));
+    LN_TRY(ln_config_real(config, (ln_key){"floor_scale", "attention.temperature_length"}, 1, 1e15,
+                          &period, err));
+    bool grows =
+        tuned && beta > 0 && (family->query_scale == LN_QUERY_SCALE_ALL || attention->rope < 0);
+    if (grows && period < 1)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: queries grow, but original_max_position_embeddings is missing",
+                       ln_checkpoint_path(config->checkpoint));
+    if (grows)
+        attention->q_scale = (ln_query_scale){
+            .beta = (float)beta,
+            .period = (float)period,
+            .offset = family->query_scale == LN_QUERY_SCALE_UNROTATED ? 1.0f : 0.0f};
+    return LINNET_OK;
+}
+
+ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spec, bool windowed,
+                                     ln_attention_spec *attention, ln_error *err) {
+    const ln_family *family = spec->family;
+    if (windowed && family->window_kv_factor > 0)
+        attention->n_kv_heads *= family->window_kv_factor;
+    if (attention->n_heads % attention->n_kv_heads != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
+                       ln_checkpoint_path(config->checkpoint), attention->n_heads,
+                       attention->n_kv_heads);
+    if (family->window_sinks)
+        attention->sinks = windowed;
+    attention->bare_qk_norm = family->bare_qk_norm;
+    if (family->bare_qk_norm && attention->rope < 0)
+        attention->qk_norm = LN_QK_NORM_NONE;
+    return read_query_scale(config, spec, attention, err);
+}

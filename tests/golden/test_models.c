@@ -18,11 +18,14 @@ static linnet_precision precision = LINNET_PRECISION_EXACT;
 static const struct {
     linnet_kv_type type;
     double most;           /* error */
-    double most_sensitive; /* of t5_gated, whose scores are not scaled, so that its logits move ten
-                              times as far as the others' whatever is rounded, and of
-                              deepseek_v3_fp8, where an expert changes */
+    double most_sensitive; /* of those below */
 } narrow[] = {{LINNET_KV_Q8_0, 5e-2, 0.25}, {LINNET_KV_FP8, 0.25, 0.55}};
 enum { N_NARROW = sizeof narrow / sizeof *narrow };
+/* t5_gated has scores that are not scaled, so that its logits move ten times as far as the others'
+ * whatever is rounded; gemma3_vision has heads of 8 dimensions; of the others an expert changes. */
+static const char *const sensitive[] = {
+    "bailing_moe",   "deepseek_v3_fp8", "ernie4_5_moe", "gemma3_vision", "kimi_k25", "llama4",
+    "mimo_v2_flash", "minimax_m2",      "olmoe",        "phimoe",        "t5_gated"};
 static double min_gap = 1e-3; /* below it, at least, either of two tokens is right */
 
 /* Replaces the engine by one with such a cache; all else is exact. */
@@ -120,7 +123,9 @@ static void test_model(void **state) {
            "equal\n",
            name, error, narrow_error[0], narrow_error[1], n_steps);
     assert_true(error <= max_error);
-    bool is_sensitive = strcmp(name, "t5_gated") == 0 || strcmp(name, "deepseek_v3_fp8") == 0;
+    bool is_sensitive = false;
+    for (size_t i = 0; i < sizeof sensitive / sizeof *sensitive; i++)
+        is_sensitive |= strcmp(name, sensitive[i]) == 0;
     for (size_t i = 0; i < N_NARROW; i++)
         assert_true(narrow_error[i] <= (is_sensitive ? narrow[i].most_sensitive : narrow[i].most));
     reference_close(&golden);

@@ -2,11 +2,12 @@
 """Makes tiny checkpoints with random weights and the answers that the Hugging Face implementation
 gives for them (float32, eager attention), in the layout that tests/golden/README.md describes.
 
-    pip install torch transformers==5.17.0
+    pip install torch transformers==5.23.0
     python3 tools/golden/models.py OUT_FOLDER [NAME ...]
 
 Each name below is a variant that no other golden covers.
 """
+import importlib
 import json
 import pathlib
 import sys
@@ -83,16 +84,24 @@ VARIANTS = {
 }
 
 
+variants = importlib.import_module("variants")
+VARIANTS |= variants.VARIANTS
+
+
 def randomize(model: torch.nn.Module) -> None:
     """Weights of a size that makes logits differ clearly, exact in bf16."""
+    usual = 0.0 if "gemma" in model.config.model_type else 1.0  # of norms, which there add one
     with torch.no_grad():
         for name, p in model.named_parameters():
             spread = 0.02 if p.ndim == 1 and "norm" not in name.lower() else 0.1
             if (p.ndim == 1 and "ln_" in name) or "norm" in name.lower():
-                p.copy_(torch.randn_like(p) * 0.1 + (1.0 if name.endswith("weight") else 0.0))
+                p.copy_(torch.randn_like(p) * 0.1 + (usual if name.endswith("weight") else 0.0))
             else:
                 p.copy_(torch.randn_like(p) * (2 * spread))
             p.copy_(p.to(torch.bfloat16).float())
+        for name, b in model.named_buffers():
+            if name.endswith(("e_score_correction_bias", "expert_bias")):
+                b.copy_((torch.randn_like(b) * 0.2).to(torch.bfloat16).float())
 
 
 def answer(model, prompt: list[int], encoder_decoder: bool):
@@ -116,22 +125,25 @@ def answer(model, prompt: list[int], encoder_decoder: bool):
 
 
 def make(name: str, out: pathlib.Path) -> None:
-    torch.manual_seed(sum(name.encode()))
+    torch.manual_seed(sum(name.encode()) + variants.SEEDS.get(name, 0))
     config = VARIANTS[name]()
     config._attn_implementation = "eager"
     encoder_decoder = bool(config.is_encoder_decoder)
     auto = hf.AutoModelForSeq2SeqLM if encoder_decoder else hf.AutoModelForCausalLM
+    if hasattr(config, "text_config"):
+        auto = hf.AutoModelForImageTextToText
     model = auto.from_config(config, attn_implementation="eager").float().eval()
     if name == "t5_untied":
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
     randomize(model)
-    prompts = [torch.randint(3, 256, (n,)).tolist() for n in (5, 23, 70)]
+    text = getattr(config, "text_config", config)
+    prompts = [torch.randint(3, text.vocab_size, (n,)).tolist() for n in (5, 23, 70)]
     answers = [answer(model, p, encoder_decoder) for p in prompts]
     folder = out / name
     model.to(torch.bfloat16).save_pretrained(folder)
     golden = {
         "model": name, "family": config.model_type, "encoder_decoder": encoder_decoder,
-        "vocab": 256, "prompts": prompts, "greedy": [a[0] for a in answers],
+        "vocab": text.vocab_size, "prompts": prompts, "greedy": [a[0] for a in answers],
         "gaps": [[round(g, 6) for g in a[1]] for a in answers],
         "logits_rows": [len(a[2]) for a in answers],
         "transformers": hf.__version__, "torch": torch.__version__,

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Makes goldens of models that the transformers library lacks out of those of models that compute
+the same: their tensors under other names, fused as their own modelling code has them. The answers
+stay.
+
+    pip install torch safetensors
+    python3 tools/golden/kin.py internlm2 GOLDEN_LLAMA OUT_FOLDER
+    python3 tools/golden/kin.py bailing_moe GOLDEN_GLM4_MOE OUT_FOLDER
+"""
+import json
+import pathlib
+import shutil
+import sys
+
+import torch
+from safetensors.torch import load_file, save_file
+
+
+def internlm2(tensors: dict, config: dict) -> dict:
+    """q, k and v in one tensor: for each KV head its queries, then k, then v."""
+    names = {"model.embed_tokens": "model.tok_embeddings", "lm_head": "output",
+             "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm",
+             "self_attn.o_proj": "attention.wo", "mlp.gate_proj": "feed_forward.w1",
+             "mlp.up_proj": "feed_forward.w3", "mlp.down_proj": "feed_forward.w2"}
+    groups = config["num_key_value_heads"]
+
+    def fuse(q, k, v):
+        parts = [t.reshape(groups, -1, t.shape[-1]) for t in (q, k, v)]
+        return torch.cat(parts, dim=1).reshape(-1, q.shape[-1])
+    return rename(tensors, names, "attention.wqkv", fuse)
+
+
+def bailing_moe(tensors: dict, config: dict) -> dict:
+    names = {"model.embed_tokens": "model.word_embeddings",
+             "self_attn.o_proj": "attention.dense", "self_attn.q_norm": "attention.query_layernorm",
+             "self_attn.k_norm": "attention.key_layernorm",
+             "gate.e_score_correction_bias": "gate.expert_bias"}
+    config |= {"num_experts": config.pop("n_routed_experts"),
+               "num_shared_experts": config.pop("n_shared_experts"),
+               "score_function": "sigmoid", "moe_router_enable_expert_bias": True,
+               "partial_rotary_factor": config["rope_parameters"]["partial_rotary_factor"],
+               "rope_theta": config.pop("rope_parameters")["rope_theta"]}
+    return rename(tensors, names, "attention.query_key_value", lambda *qkv: torch.cat(qkv))
+
+
+def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
+    renamed = {}
+    for name, tensor in tensors.items():
+        if ".k_proj." in name or ".v_proj." in name:
+            continue
+        if ".q_proj." in name:
+            tensor = fuse(*(tensors[name.replace(".q_proj.", f".{p}_proj.")] for p in "qkv"))
+            name = name.replace("self_attn.q_proj", fused)
+        for old, new in names.items():
+            name = name.replace(old, new)
+        renamed[name] = tensor.contiguous()
+    return renamed
+
+
+KINDS = {"internlm2": ("internlm2", "InternLM2ForCausalLM", internlm2),
+         "bailing_moe": ("bailing_moe_v2", "BailingMoeV2ForCausalLM", bailing_moe)}
+
+
+def main(kind: str, source: pathlib.Path, out: pathlib.Path) -> None:
+    model_type, architecture, change = KINDS[kind]
+    config = json.loads((source / "config.json").read_text())
+    tensors = change(load_file(source / "model.safetensors"), config)
+    out.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, out / "model.safetensors")
+    config |= {"model_type": model_type, "architectures": [architecture]}
+    (out / "config.json").write_text(json.dumps(config, indent=2))
+    golden = json.loads((source / "golden.json").read_text())
+    (out / "golden.json").write_text(json.dumps(golden | {"model": kind, "family": kind}))
+    shutil.copyfile(source / "golden.bin", out / "golden.bin")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))

@@ -1,0 +1,120 @@
+"""Small configurations of the families of 2025 and 2026, for models.py."""
+import transformers as hf
+
+COMMON = dict(vocab_size=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+SMALL = dict(COMMON, hidden_size=64, intermediate_size=64, num_hidden_layers=2,
+             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
+HEADS = dict(SMALL, head_dim=16)
+MOE = dict(HEADS, num_experts_per_tok=2, moe_intermediate_size=32)
+
+
+def yarn(**more):
+    return dict(rope_type="yarn", rope_theta=10000.0, factor=4.0,
+                original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0, **more)
+
+
+VARIANTS = {
+    "seed_oss": lambda: hf.SeedOssConfig(**HEADS),
+    "ernie4_5": lambda: hf.Ernie4_5Config(**HEADS, use_bias=True, tie_word_embeddings=False),
+    "ernie4_5_moe": lambda: hf.Ernie4_5_MoeConfig(
+        **dict(SMALL, num_hidden_layers=3), moe_k=2, moe_num_experts=4, moe_num_shared_experts=2,
+        moe_intermediate_size=32, moe_layer_start_index=1, tie_word_embeddings=True),
+    "exaone4": lambda: hf.Exaone4Config(
+        **dict(SMALL, num_hidden_layers=4), sliding_window=16, sliding_window_pattern=4),
+    "dots1": lambda: hf.Dots1Config(
+        **dict(MOE, num_hidden_layers=3), n_routed_experts=4, n_shared_experts=1, n_group=1,
+        topk_group=1, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5,
+        sliding_window=None),
+    "hunyuan_v1_dense": lambda: hf.HunYuanDenseV1Config(
+        **HEADS, rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 50.0,
+                                  "factor": 1.0}),
+    "hunyuan_v1_moe": lambda: hf.HunYuanMoEV1Config(**HEADS, num_experts=4, moe_topk=2),
+    "olmoe": lambda: hf.OlmoeConfig(**SMALL, num_experts=4, num_experts_per_tok=2),
+    "glm4_moe": lambda: hf.Glm4MoeConfig(
+        **dict(MOE, num_hidden_layers=3), n_routed_experts=4, n_shared_experts=1, use_qk_norm=True,
+        attention_bias=True, routed_scaling_factor=1.5, first_k_dense_replace=1),
+    # the source of bailing_moe's golden, which kin.py makes
+    "glm4_moe_groups": lambda: hf.Glm4MoeConfig(
+        **dict(MOE, num_hidden_layers=3), n_routed_experts=8, n_shared_experts=1, use_qk_norm=True,
+        routed_scaling_factor=2.5, first_k_dense_replace=1, n_group=4, topk_group=2),
+    # the source of internlm2's
+    "llama_small": lambda: hf.LlamaConfig(**SMALL),
+    "minimax_m2": lambda: hf.MiniMaxM2Config(
+        **HEADS, num_local_experts=4, num_experts_per_tok=2, partial_rotary_factor=0.5),
+    "granitemoe": lambda: hf.GraniteMoeConfig(
+        **SMALL, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=6.0,
+        attention_multiplier=0.2, residual_multiplier=0.3, logits_scaling=3.0,
+        tie_word_embeddings=True),
+    "phimoe": lambda: hf.PhimoeConfig(
+        **SMALL, num_local_experts=4, num_experts_per_tok=2, attention_bias=True,
+        lm_head_bias=True, sliding_window=None),
+    "apertus": lambda: hf.ApertusConfig(**SMALL, hidden_act="xielu"),
+    "gemma3_vision": lambda: hf.Gemma3Config(
+        text_config=dict(HEADS, intermediate_size=48, num_hidden_layers=6, sliding_window=16,
+                         query_pre_attn_scalar=16,
+                         rope_scaling={"rope_type": "linear", "factor": 8.0}),
+        vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+                           num_attention_heads=1, image_size=28, patch_size=14),
+        mm_tokens_per_image=4, image_token_index=300),
+    "mistral3": lambda: hf.Mistral3Config(
+        text_config=hf.Ministral3Config(
+            **HEADS, rope_parameters=yarn(mscale=1.0, mscale_all_dim=1.0,
+                                          llama_4_scaling_beta=0.1)),
+        vision_config=hf.PixtralVisionConfig(hidden_size=16, intermediate_size=16, head_dim=16,
+                                             num_hidden_layers=1, num_attention_heads=1,
+                                             image_size=28, patch_size=14),
+        image_token_index=300, tie_word_embeddings=False),
+    "qwen2_5_vl": lambda: hf.Qwen2_5_VLConfig(
+        text_config=dict(SMALL, rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                                 "mrope_section": [2, 3, 3]}),
+        vision_config=dict(depth=1, hidden_size=16, out_hidden_size=64, num_heads=1,
+                           intermediate_size=16, patch_size=2, fullatt_block_indexes=[0]),
+        image_token_id=300, video_token_id=301, vision_start_token_id=302, vision_end_token_id=303),
+    "qwen3_vl": lambda: hf.Qwen3VLConfig(
+        text_config=dict(HEADS, rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                                 "mrope_section": [3, 3, 2],
+                                                 "mrope_interleaved": True}),
+        vision_config=dict(depth=1, hidden_size=16, out_hidden_size=64, num_heads=1,
+                           intermediate_size=16, patch_size=2, num_position_embeddings=4,
+                           deepstack_visual_indexes=[0]),
+        tie_word_embeddings=True,
+        image_token_id=300, video_token_id=301, vision_start_token_id=302, vision_end_token_id=303),
+    "qwen3_vl_moe": lambda: hf.Qwen3VLMoeConfig(
+        text_config=dict(MOE, num_experts=4, decoder_sparse_step=1,
+                         rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                          "mrope_section": [3, 3, 2]}),
+        vision_config=dict(depth=1, hidden_size=16, out_hidden_size=64, num_heads=1,
+                           intermediate_size=16, patch_size=2, num_position_embeddings=4,
+                           deepstack_visual_indexes=[0]),
+        image_token_id=300, video_token_id=301, vision_start_token_id=302, vision_end_token_id=303),
+    "kimi_k25": lambda: hf.AutoConfig.for_model(
+        "kimi_k25",
+        text_config=dict(
+            dict(SMALL, num_key_value_heads=4, num_hidden_layers=2), model_type="deepseek_v3",
+            n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
+            n_shared_experts=1, n_group=1, topk_group=1, q_lora_rank=24, kv_lora_rank=16,
+            qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16, first_k_dense_replace=1),
+        vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+                           num_attention_heads=1, patch_size=2)),
+    "afmoe": lambda: hf.AfmoeConfig(
+        **dict(MOE, num_hidden_layers=4), num_dense_layers=1, num_experts=4, num_shared_experts=1,
+        route_scale=2.0, sliding_window=16, global_attn_every_n_layers=4, mup_enabled=True),
+    "llama4": lambda: hf.Llama4Config(
+        text_config=dict(HEADS, num_hidden_layers=4, intermediate_size_mlp=80,
+                         num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2,
+                         attention_chunk_size=16, floor_scale=8, attn_scale=0.1),
+        vision_config=dict(hidden_size=16, intermediate_size=64, num_hidden_layers=1,
+                           num_attention_heads=1, image_size=28, patch_size=14,
+                           vision_output_dim=16, projector_input_dim=16,
+                           projector_output_dim=16),
+        image_token_index=300),
+    "mimo_v2_flash": lambda: hf.AutoConfig.for_model(
+        "mimo_v2_flash",
+        **dict(MOE, num_hidden_layers=3, head_dim=24), v_head_dim=16, n_routed_experts=4,
+        sliding_window=17, n_group=1, topk_group=1),
+    "hy_v3": lambda: hf.AutoConfig.for_model(
+        "hy_v3", **dict(MOE, num_hidden_layers=3), num_experts=4, num_shared_experts=1),
+}
+
+# Added to the seed where otherwise two experts or tokens are so near that rounding decides.
+SEEDS = {"mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1, "minimax_m2": 2}

@@ -50,6 +50,13 @@ static ln_status check_windows(const ln_convert_plan *plan) {
         if (window_of(&spec->layers[i]) != (windowed ? window : 0))
             return refuse(plan, "which layers see a sliding window");
     }
+    ln_rope_rule rotation = plan->target->rope_rule;
+    bool by_window =
+        rotation == LN_ROPE_WINDOWED_LAYERS || (rotation == LN_ROPE_WINDOWED_OR_ALL && window > 0);
+    bool by_none = rotation == LN_ROPE_WINDOWED_OR_ALL && window == 0;
+    for (size_t i = 0; i < spec->n_layers && (by_window || by_none); i++)
+        if ((spec->layers[i].attention.rope >= 0) != (by_none || window_of(&spec->layers[i]) > 0))
+            return refuse(plan, "which layers rotate");
     for (size_t i = 0; i < spec->n_layers && plan->target->local_rope; i++)
         if ((spec->layers[i].attention.rope == 1) != (spec->layers[i].attention.window > 0))
             return refuse(plan, "layers of the windowed kind without a window");

@@ -58,9 +58,10 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
     if (moe->shared_hidden > LN_MAX_DIM)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu shared experts of %zu are too wide",
                        ln_checkpoint_path(config->checkpoint), n_shared, moe->n_hidden);
-    return ln_config_size(
-        config, (ln_key){"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}, 0,
-        LN_MAX_DIM, &moe->shared_hidden, err);
+    return ln_config_size(config,
+                          (ln_key){"shared_expert_intermediate_size|shared_intermediate_size",
+                                   "expert_shared_feed_forward_length"},
+                          0, LN_MAX_DIM, &moe->shared_hidden, err);
 }
 
 ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, size_t dense_hidden,

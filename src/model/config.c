@@ -11,19 +11,14 @@ static bool has_any(const ln_config *config, const char *names) {
     return names != NULL && ln_config_find(config, (ln_key){names, ""}, &value, NULL);
 }
 
-static bool is_null(const ln_config *config, const char *key) {
-    char name[NAME_BYTES];
-    snprintf(name, sizeof name, "%s%s", config->nest, key);
-    return ln_checkpoint_meta_is_null(config->checkpoint, name);
-}
-
 /* The default of one of `names`, where the file does not hold that key, not even as null. */
 static bool find_default(const ln_config *config, const char *names, ln_meta_value *value) {
     const ln_config_default *known = config->is_gguf ? NULL : config->defaults;
     for (; known != NULL && known->key != NULL; known++) {
         if (!ln_list_has(names, known->key, strlen(known->key)) ||
             (known->type != NULL && strcmp(known->type, config->arch) != 0) ||
-            is_null(config, known->key) || has_any(config, known->unless))
+            ln_checkpoint_meta_is_null(config->checkpoint, known->key) ||
+            has_any(config, known->unless))
             continue;
         if (known->text != NULL) {
             *value = (ln_meta_value){.kind = LN_META_STRING,

@@ -200,6 +200,11 @@ typedef struct ln_op_qkv {
     const ln_kv_layer *kv;
 } ln_op_qkv;
 
+/* Whether heads take more than a norm and then a rotation. */
+static inline bool ln_qkv_takes_more(const ln_op_qkv *p) {
+    return (p->qk_norm != LN_QK_NORM_NONE && p->norm_after_rope) || p->q_scale.beta != 0.0f;
+}
+
 /* Latent attention (DeepSeek's MLA): a token's cache row is norm(latent) and one rotated key that
  * all heads share. q [n_tokens][n_heads][n_plain + rope dims]: its last dims are rotated into
  * the tail of out [n_tokens][n_heads][n_latent + rope dims]; what comes before that tail is the

@@ -21,6 +21,7 @@ ln_attention_args ln_make_attention_args(const ln_op_attention *p, const ln_cuda
     args.scale = p->scale;
     args.softcap = p->softcap;
     args.window = p->window;
+    args.chunk = p->chunk;
     args.alibi_slopes = p->alibi_slopes;
     args.sinks = p->sinks;
     args.relative = p->relative;

@@ -15,7 +15,7 @@ typedef struct ln_attention_args {
     ln_kv_array keys, values;
     size_t n_heads;
     float scale, softcap;
-    size_t window;
+    size_t window, chunk;
     const float *alibi_slopes, *sinks; /* [n_heads], or NULL */
     ln_relative_bias relative;
     float relative_growth; /* log(max distance / exact buckets) */

@@ -76,6 +76,8 @@ const char *ln_plan_refuses_qkv(const ln_op *qkv, const ln_op *attention, const 
         return "a profile times every operation by itself";
     if (!ln_takes_mma_attention(p, step))
         return "attention runs without tensor cores";
+    if (ln_qkv_takes_more(h))
+        return "heads take more than a norm and a rotation";
     if (h->qk_norm != LN_QK_NORM_NONE)
         return "q and k have norms of their own";
     ln_attention_split split = ln_attention_find_split(p->kv, p->n_heads, step);

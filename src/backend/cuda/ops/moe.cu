@@ -84,6 +84,9 @@ static __device__ void expert_weights(const ln_op_route &p, float *weights) {
         for (size_t i = 0; i < p.n_used; i++)
             weights[i] = expf(weights[i] - largest);
     }
+    if (p.router == LN_ROUTER_SIGMOID_CHOSEN)
+        for (size_t i = 0; i < p.n_used; i++)
+            weights[i] = 1.0f / (1.0f + expf(-weights[i]));
     for (size_t i = 0; i < p.n_used; i++)
         total += weights[i];
     if (p.router == LN_ROUTER_SIGMOID)
@@ -91,6 +94,18 @@ static __device__ void expert_weights(const ln_op_route &p, float *weights) {
     bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
     for (size_t i = 0; i < p.n_used; i++)
         weights[i] = (normalize ? weights[i] / total : weights[i]) * p.scale;
+}
+
+/* The weight of the best of those that are `left`, as ln_scalar_route's sparse mixer; by a warp. */
+static __device__ float mix_sparsely(const ln_op_route &p, const float *logits, const float *left,
+                                     size_t best) {
+    float total = 0.0f, largest = left[best];
+    for (size_t i = threadIdx.x; i < p.n_experts; i += LN_WARP) {
+        float behind = (largest - logits[i]) / fmaxf(fabsf(logits[i]), largest);
+        if (!(behind > 2.0f * p.jitter))
+            total += expf(left[i] - largest);
+    }
+    return 1.0f / ln_warp_sum(total);
 }
 
 /* Grid: a warp per token. Shared memory: scores, contest and group scores, 3 n_experts floats. */
@@ -109,11 +124,14 @@ static __global__ void route(const __grid_constant__ ln_op_route p) {
         drop_groups(p, contest, contest + p.n_experts);
     for (size_t i = 0; i < p.n_used; i++) {
         size_t best = best_of(contest, p.n_experts);
+        float weight = scores[best];
+        if (p.router == LN_ROUTER_SPARSEMIXER)
+            weight = mix_sparsely(p, scores, contest, best);
         __syncwarp();
         if (threadIdx.x == 0) {
             contest[best] = -INFINITY;
             experts[i] = (int32_t)best;
-            weights[i] = scores[best];
+            weights[i] = weight;
         }
         __syncwarp();
     }
@@ -232,7 +250,7 @@ static __global__ void combine(const __grid_constant__ ln_op_combine p) {
     float sum = 0.0f;
     for (size_t choice = 0; choice < p.n_used; choice++) {
         size_t row = token * p.n_used + choice;
-        sum = fmaf(p.weights[row], p.x[row * p.dim + i], sum);
+        sum = fmaf(p.weights != NULL ? p.weights[row] : 1.0f, p.x[row * p.dim + i], sum);
     }
     if (p.shared != NULL) {
         float weight = p.shared_gate != NULL ? 1.0f / (1.0f + expf(-p.shared_gate[token])) : 1.0f;
@@ -250,7 +268,8 @@ int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream st
         size_t n = n_tokens - done < max_tokens ? n_tokens - done : max_tokens;
         ln_op_combine part = *p;
         part.x += done * p->n_used * p->dim;
-        part.weights += done * p->n_used;
+        if (p->weights != NULL)
+            part.weights += done * p->n_used;
         part.out += done * p->dim;
         if (p->shared != NULL)
             part.shared += done * p->dim;

@@ -30,14 +30,38 @@ static __device__ __forceinline__ void rotate_pair(const ln_rope &rope, const fl
 
 enum { QKV_WARPS = 8 };
 
+/* Rotation of a head, then its norm, by a warp. */
+static __device__ void rotate_and_norm_head(const ln_qkv_args &p, const ln_norm &norm,
+                                            unsigned head, int32_t position, float *x) {
+    ln_qkv_args part = p;
+    part.normalizes = false;
+    ln_finish_head(part, norm, head, position, (unsigned)p.kv.k_dim, x, x);
+    part.normalizes = true;
+    part.has_rope = false;
+    ln_finish_head(part, norm, head, position, (unsigned)p.kv.k_dim, x, x);
+}
+
 /* Norm and rotation of a head in place. */
 static __device__ __forceinline__ void finish_head(const ln_qkv_args &p, const ln_norm &norm,
                                                    unsigned head, int32_t position,
                                                    const ln_rope_angles &angles, float *x) {
     if (angles.are_valid)
         ln_rotate_head(p.rope, angles, x);
+    else if (p.normalizes && p.norm_after_rope)
+        rotate_and_norm_head(p, norm, head, position, x);
     else
         ln_finish_head(p, norm, head, position, (unsigned)p.kv.k_dim, x, x);
+}
+
+/* A query grows with its position; by a warp. */
+static __device__ __forceinline__ void scale_query(const ln_qkv_args &p, int32_t position,
+                                                   float *q) {
+    if (p.q_scale.beta == 0.0f)
+        return;
+    float periods = floorf(((float)position + p.q_scale.offset) / p.q_scale.period);
+    float scale = 1.0f + p.q_scale.beta * logf(1.0f + periods);
+    for (unsigned i = threadIdx.x % LN_WARP; i < (unsigned)p.kv.k_dim; i += LN_WARP)
+        q[i] *= scale;
 }
 
 /* Grid (n_tokens, heads of q, k and v / 8), block 256: a warp per head. Bytes moved: q and k read
@@ -48,7 +72,7 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
     unsigned kv_heads = (unsigned)kv.n_heads, k_dim = (unsigned)kv.k_dim;
     unsigned item = blockIdx.y * QKV_WARPS + threadIdx.x / LN_WARP;
     size_t token = blockIdx.x;
-    int32_t position = p.has_rope ? p.positions[token] : 0;
+    int32_t position = p.has_rope || p.q_scale.beta != 0.0f ? p.positions[token] : 0;
     ln_rope_angles angles = {};
     if (item < p.n_heads + kv_heads)
         ln_load_rope_angles(p, position, angles);
@@ -57,6 +81,8 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
         float *q = p.q + (token * p.n_heads + item) * k_dim;
         if (p.q != NULL && (p.normalizes || p.has_rope))
             finish_head(p, p.q_norm, item, position, angles, q);
+        if (p.q != NULL)
+            scale_query(p, position, q);
         return;
     }
     item -= p.n_heads;
@@ -212,7 +238,7 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
 static bool takes_pieces(const ln_qkv_args &p) {
     const ln_kv_layer &kv = p.kv;
     size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
-    return p.q != NULL && p.has_rope && !p.normalizes && !ln_kv_has_scales(kv.dtype) &&
+    return p.q != NULL && p.has_rope && !p.normalizes && p.q_scale.beta == 0.0f && !ln_kv_has_scales(kv.dtype) &&
            at % 16 == 0 && kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride &&
            kv.k_dim % PIECE == 0 && kv.k_dim <= PIECE * PIECE_THREADS && p.rope.n_dims % PIECE == 0;
 }
@@ -243,6 +269,8 @@ ln_qkv_args ln_make_qkv_args(const ln_op_qkv *p, const ln_cuda_step *step) {
         args.q_norm = *p->q_norm;
         args.k_norm = *p->k_norm;
     }
+    args.norm_after_rope = p->norm_after_rope;
+    args.q_scale = p->q_scale;
     args.has_rope = p->rope != NULL;
     if (args.has_rope)
         args.rope = *p->rope;

@@ -13,6 +13,8 @@ typedef struct ln_qkv_args {
     bool normalizes; /* each head by itself */
     bool own_norms;  /* with weights of its own */
     ln_norm q_norm, k_norm;
+    bool norm_after_rope; /* write_qkv alone does this and the next */
+    ln_query_scale q_scale;
     bool has_rope;
     ln_rope rope;
     ln_kv_layer kv;

@@ -244,6 +244,7 @@ static const char *op_kernel_name(const ln_op *op) {
                                                    [LN_OP_ROUTE] = "route",
                                                    [LN_OP_GROUP] = "group",
                                                    [LN_OP_COMBINE] = "combine",
+                                                   [LN_OP_POINTWISE] = "pointwise",
                                                    [LN_OP_GATHER] = "gather",
                                                    [LN_OP_COPY] = "copy",
                                                    [LN_OP_SAMPLE] = "sample"};

@@ -65,7 +65,8 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
     const ln_attention_spec *a = &layer->attention;
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
     size_t group_q = q / a->n_kv_heads;
-    bool is_gate = id.role == LN_ROLE_GATE || id.role == LN_ROLE_EXPERT_GATE;
+    bool is_gate =
+        id.role == LN_ROLE_GATE || id.role == LN_ROLE_EXPERT_GATE || id.role == LN_ROLE_SHARED_GATE;
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
     *stored_rows = n_rows;
     switch (part) {

@@ -87,6 +87,7 @@ typedef enum ln_window_rule {
     LN_WINDOW_FROM,      /* layers from max_window_layers on, when a window is given */
     LN_WINDOW_USED,      /* every layer, when use_sliding_window is set */
     LN_WINDOW_PERIOD,    /* all but every window_period-th layer */
+    LN_WINDOW_BETWEEN,   /* the same, but not the first */
     LN_WINDOW_UNROTATED, /* layers without positions, when use_sliding_window is set */
     LN_WINDOW_ROTATED    /* layers with positions, when a window is given */
 } ln_window_rule;

@@ -126,6 +126,8 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
     score_linear(r, spec, &w->q, x, a->q);
     score_linear(r, spec, &w->k, x, a->k);
     linear(r, &w->v, x, a->v);
+    if (spec->gate != LN_GATE_NONE)
+        linear(r, &w->attention_gate, x, a->output_gate);
     push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
         .q = a->q,
         .k = a->k,
@@ -192,10 +194,9 @@ static ln_relative_bias relative_bias(const recorder *r) {
     };
 }
 
-/* attended = attended * sigmoid(x W^T) */
-static void gate_output(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
-                        const float *x) {
-    linear(r, &w->attention_gate, x, r->a->output_gate);
+/* attended = attended * sigmoid(gate), which stands beside q, k and v: a linear right behind the
+ * attention is taken for what reads its result. */
+static void gate_output(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w) {
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
         .function = LN_POINTWISE_GATE,
         .n_rows = r->batch->n_tokens,
@@ -232,7 +233,7 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
     if (is_latent)
         linear_by_head(r, w->v_b, spec->n_heads, a->attended, 0, a->latent_heads, 0);
     if (spec->gate != LN_GATE_NONE)
-        gate_output(r, spec, w, x);
+        gate_output(r, spec, w);
     scaled_linear_to_stream(r, &w->o, &w->attention_post_norm,
                             is_latent ? a->latent_heads : a->attended, spec->v_scale);
 }

@@ -247,8 +247,9 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
     if (is_local_unnested(&r)) {
         if (source->local_theta > 0)
             rope->theta = source->local_theta;
-        return ln_config_real(config, (ln_key){"rope_local_base_freq", "rope.freq_base_swa"}, 1e-3,
-                              1e15, &rope->theta, err);
+        return ln_config_real(config,
+                              (ln_key){"rope_local_base_freq|swa_rope_theta", "rope.freq_base_swa"},
+                              1e-3, 1e15, &rope->theta, err);
     }
     LN_TRY(read_kind(&r, rope));
     LN_TRY(read_alpha(&r, rope));

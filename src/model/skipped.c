@@ -31,6 +31,9 @@ static const char *const parts[] = {
     "code2wav",
     "mtp",
     "mtp_block",
+    "mtp_emb_norm",
+    "mtp_hidden_norm",
+    "mtp_linear_proj",
 };
 
 static bool begins_with(const char *name, const char *word) {

@@ -101,7 +101,9 @@ static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t
         LN_TRY(ln_config_size(config, (ln_key){"no_rope_layer_interval", ""}, 1, LN_MAX_LAYERS,
                               &interval, err));
         rotates = (layer + 1) % interval != 0;
-        if (ln_config_find(config, (ln_key){"no_rope_layers", ""}, &list, name)) {
+        bool is_listed = ln_config_find(config, (ln_key){"no_rope_layers", ""}, &list, name) &&
+                         ln_meta_item(&list, 0, &item); /* an empty list says nothing */
+        if (is_listed) {
             if (!ln_meta_item(&list, layer, &item) || item.kind != LN_META_INT)
                 return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
                                ln_checkpoint_path(config->checkpoint), name, layer);
@@ -140,14 +142,14 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
         rule = spec->family->gguf_window;
     if (rule == LN_WINDOW_ALL)
         *windowed = true;
-    if (rule == LN_WINDOW_PERIOD) {
+    if (rule == LN_WINDOW_PERIOD || rule == LN_WINDOW_BETWEEN) {
         size_t period = spec->family->window_period;
         LN_TRY(ln_config_size(config,
                               (ln_key){"sliding_window_pattern|_sliding_window_pattern|"
                                        "global_attn_every_n_layers",
                                        ""},
                               1, LN_MAX_LAYERS, &period, err));
-        *windowed = (layer + 1) % period != 0;
+        *windowed = (layer + 1) % period != 0 && (layer > 0 || rule == LN_WINDOW_PERIOD);
     }
     if (rule == LN_WINDOW_ABOVE || rule == LN_WINDOW_USED || rule == LN_WINDOW_UNROTATED) {
         bool use = false;
@@ -360,6 +362,9 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     if (family->chunked && config->is_gguf)
         window = 8192; /* its files do not say it */
     LN_TRY(ln_config_size(config, window_key, 0, INT32_MAX, &window, err));
+    size_t before = 0; /* tokens before its own that one sees, as MiMo's published folders say it */
+    LN_TRY(ln_config_size(config, (ln_key){"sliding_window_size", ""}, 0, INT32_MAX, &before, err));
+    window = before > 0 ? before + 1 : window;
     LN_TRY(read_encoder(config, arena, spec, err));
     spec->layers = new_layers(config, arena, spec->n_layers, err);
     if (spec->layers == NULL)

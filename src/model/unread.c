@@ -52,20 +52,11 @@ static bool ends_in_any(const char *name, const char *const *endings, size_t n) 
  * scales of activations and of the cache, which stay unquantised here. */
 static bool is_by_product(const ln_tensor *tensor) {
     static const char *const endings[] = {
-        ".inv_freq",
-        ".masked_bias",
-        ".position_ids",
-        ".weight_shape",
-        ".g_idx",
-        ".input_scale",
-        ".output_scale",
-        ".k_scale",
-        ".v_scale",
-        ".kv_scale",
-        ".input_zero_point",
-        ".cos_cached",
-        ".sin_cached",
-        ".attn_rot_embd.weight",
+        ".inv_freq",         ".masked_bias",  ".position_ids",
+        ".weight_shape",     ".g_idx",        ".input_scale",
+        ".activation_scale", ".output_scale", ".k_scale",
+        ".v_scale",          ".kv_scale",     ".input_zero_point",
+        ".cos_cached",       ".sin_cached",   ".attn_rot_embd.weight",
     };
     static const char *const masks[] = {".attn.bias", ".attention.bias"};
     bool is_mask = tensor->n_dims == 4 && ends_in_any(tensor->name, masks, 2);

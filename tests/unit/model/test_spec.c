@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "model/rope.h"
+#include "model/skipped.h"
 #include "model/spec.h"
 #include "model/weights.h"
 
@@ -137,6 +138,18 @@ static void bad_values_are_refused_by_name(void **state) {
     } cases[] = {
         {"llama", "\"num_attention_heads\": 4", "\"num_attention_heads\": 0",
          "key num_attention_heads is 0"},
+        {"seed_oss", "\"model_type\": \"seed_oss\"", "\"model_type\": \"seed_os\"",
+         "\"seed_os\" is not supported; the nearest that are: seed_oss, "},
+        {"gemma3_vision", "\"model_type\": \"gemma3\"", "\"model_type\": \"gemma3_tv\"",
+         "\"gemma3_tv\" is not supported; the nearest that are: gemma3"},
+        {"gemma3_vision", "\"model_type\": \"gemma3_text\"", "\"model_type\": \"gemma9_text\"",
+         "\"gemma9_text\" is not supported"},
+        {"gemma3_vision", "\"num_attention_heads\": 4", "\"num_attention_heads\": 0",
+         "key text_config.num_attention_heads is 0"},
+        {"olmoe", "\"clip_qkv\": null", "\"clip_qkv\": 8.0", "key clip_qkv is not supported"},
+        {"phimoe", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 1",
+         "a sparse mixer of 1"},
+        {"hy_v3", "\"sparse\"", "\"sparze\"", "key mlp_layer_types has no known kind for layer 1"},
         {"llama", "\"num_attention_heads\": 4", "\"num_attention_heads\": \"4\"",
          "key num_attention_heads is not a whole number"},
         {"llama", "\"num_attention_heads\": 4", "\"num_attention_headz\": 4", "is missing"},
@@ -486,6 +499,74 @@ static void outer_dimensions_of_one_do_not_count(void **state) {
     }
 }
 
+/* Of a model that sees, what is skipped and what chunks and windows make of its layers. */
+static void models_inside_others_are_read(void **state) {
+    (void)state;
+    static const char path[] = TEST_SOURCE_DIR "/tests/golden/models/gemma3_vision";
+    ln_checkpoint *checkpoint;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(ln_checkpoint_open(path, false, &checkpoint, NULL), LINNET_OK);
+    assert_int_equal(ln_spec_read(checkpoint, &arena, &spec, NULL), LINNET_OK);
+    size_t n_seen = 0, n_projected = 0, n_read = 0;
+    for (size_t i = 0; i < ln_checkpoint_tensor_count(checkpoint); i++) {
+        const char *part = ln_skipped_part(checkpoint, &spec, ln_checkpoint_tensor(checkpoint, i));
+        n_seen += part != NULL && strcmp(part, "vision_tower") == 0;
+        n_projected += part != NULL && strcmp(part, "multi_modal_projector") == 0;
+        n_read += part == NULL;
+    }
+    assert_int_equal(n_projected, 2);
+    assert_true(n_seen > 10);
+    assert_int_equal(n_read, 2 + 13 * spec.n_layers);
+    ln_checkpoint_close(checkpoint);
+    ln_arena_free(&arena);
+}
+
+/* As MiMo's published config.json says it: windowed layers between the first and every sixth, that
+ * many tokens before the own one, and a base for them. */
+static void published_windows_are_read(void **state) {
+    (void)state;
+    static const change changes[] = {
+        {"\"layer_types\": [\n    \"full_attention\",\n    \"sliding_attention\",\n    "
+         "\"sliding_attention\"\n  ],",
+         "\"sliding_window_size\": 8, \"swa_rope_theta\": 5000,"},
+        {"\"rope_parameters\"", "\"rope_parameterz\""}};
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_changed("mimo_v2_flash", changes, 2, &spec, &arena, NULL), LINNET_OK);
+    assert_int_equal(spec.layers[0].attention.window, 0);
+    assert_int_equal(spec.layers[1].attention.window, 9);
+    assert_int_equal(spec.layers[1].attention.n_kv_heads, 2 * spec.layers[0].attention.n_kv_heads);
+    assert_true(spec.layers[1].attention.sinks && !spec.layers[0].attention.sinks);
+    assert_true(spec.ropes[0].theta == 5e6 && spec.ropes[1].theta == 5000);
+    assert_int_equal(spec.ropes[1].n_dims, 8);
+    ln_arena_free(&arena);
+}
+
+static void chunks_follow_positions(void **state) {
+    (void)state;
+    ln_spec spec;
+    ln_arena arena;
+    ln_arena_init(&arena);
+    assert_int_equal(read_edited("llama4", "\"attention_chunk_size\": 16",
+                                 "\"attention_chunk_size\": 32", &spec, &arena, NULL),
+                     LINNET_OK);
+    for (size_t i = 0; i < spec.n_layers; i++) {
+        const ln_attention_spec *a = &spec.layers[i].attention;
+        assert_int_equal(a->chunk, a->rope >= 0 ? 32 : 0);
+        assert_true((a->q_scale.beta > 0) == (a->rope < 0));
+        assert_int_equal(a->window, 0);
+        assert_int_equal(spec.kv_groups[a->kv_group].window, a->chunk);
+    }
+    ln_op_attention p = {.chunk = 32};
+    assert_int_equal(ln_attention_begin(&p, 31, 32), 0);
+    assert_int_equal(ln_attention_begin(&p, 32, 33), 32);
+    assert_int_equal(ln_attention_begin(&p, 70, 71), 64);
+    ln_arena_free(&arena);
+}
+
 static void windows_make_groups(void **state) {
     (void)state;
     ln_spec spec;
@@ -529,6 +610,9 @@ int main(void) {
         cmocka_unit_test(original_contexts_are_found),
         cmocka_unit_test(outer_dimensions_of_one_do_not_count),
         cmocka_unit_test(windows_make_groups),
+        cmocka_unit_test(models_inside_others_are_read),
+        cmocka_unit_test(published_windows_are_read),
+        cmocka_unit_test(chunks_follow_positions),
         cmocka_unit_test(dynamic_rope_follows_the_chosen_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

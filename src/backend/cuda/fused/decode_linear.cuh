@@ -7,8 +7,7 @@
 #ifndef LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 #define LN_BACKEND_CUDA_FUSED_DECODE_LINEAR_CUH
 
-#include "backend/cuda/fused/decode_activations.cuh"
-#include "backend/cuda/fused/grid_barrier.cuh"
+#include "backend/cuda/fused/decode_pipeline.cuh"
 #include "backend/cuda/gemm/mma_fragments.cuh"
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -383,43 +382,6 @@ ln_decode_multiply_tiles(const ln_decode_args &p, const ln_decode_weight_tiles *
         at = ln_decode_begin_tile<KIND>(l, n_rows, ++round, ++n_reduced);
     }
     *(has_gate ? &counts->by_block : &counts->by_group) = n_reduced;
-}
-
-/* Holds the block until all blocks have arrived. */
-static __device__ __forceinline__ void ln_decode_sync_grid(const ln_decode_args &p,
-                                                           unsigned *grid_phase) {
-    if (threadIdx.x == 0)
-        ln_grid_barrier_wait(p.barrier_count, grid_phase);
-    __syncthreads();
-}
-
-/* One task, at `work` in shared memory. waits_for_grid: blocks wait for each other ahead of the
- * first hand-off, norms included. For a single row what the first output tile needs is loaded ahead
- * of the activations; for more, registers do not suffice. */
-template <int KIND, bool ONE>
-static __device__ __forceinline__ void ln_decode_run_linear(
-    const ln_decode_args &p, const ln_decode_weight_tiles *weights, const ln_decode_linear &l,
-    uint8_t *work, float *shared, ln_decode_reduction *reductions, ln_decode_pipeline *r,
-    ln_decode_reduction_counts *counts, bool waits_for_grid, unsigned *grid_phase) {
-    float *sums = (float *)work;
-    const unsigned n_rows = ONE ? 1 : p.n_rows,
-                   n_reduced = l.has_gate ? counts->by_block : counts->by_group;
-    uint8_t *at = (uint8_t *)(sums + ln_decode_reduction_floats(n_rows, l.has_gate));
-    ln_act_view x = {};
-    bool hands_off_norms = l.normed_handoff != NULL;
-    if (waits_for_grid && hands_off_norms)
-        ln_decode_sync_grid(p, grid_phase);
-    ln_decode_output_tile first = {};
-    if (ONE)
-        first = ln_decode_begin_tile<KIND>(l, n_rows, 0, n_reduced);
-    if (blockIdx.x < l.n_output_tiles)
-        x = ln_decode_make_act<KIND>(p, weights, l, n_rows, at, shared, r);
-    __syncthreads();
-    if (waits_for_grid && !hands_off_norms)
-        ln_decode_sync_grid(p, grid_phase);
-    if (!ONE)
-        first = ln_decode_begin_tile<KIND>(l, n_rows, 0, n_reduced);
-    ln_decode_multiply_tiles<KIND, ONE>(p, weights, l, x, sums, reductions, r, counts, first);
 }
 
 #endif

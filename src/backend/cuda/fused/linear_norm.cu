@@ -18,6 +18,7 @@
 #include "backend/cuda/launch.h"
 
 #include "backend/cuda/fused/linear_norm_mma.cuh"
+#include "backend/cuda/fused/linear_norm_pipeline.cuh"
 #include "backend/cuda/fused/linear_norm_statistics.cuh"
 #include "backend/cuda/runtime/shared_bytes.cuh"
 #include "backend/cuda/runtime/sm_count.cuh"

@@ -1,12 +1,13 @@
-/* Fused linear + norm kernel for 9 to 64 rows: its arguments, workspace and grid-wide counters. See
- * linear_norm.cu. */
+/* Fused linear + norm kernel for 9 to 64 rows: its arguments, workspace, grid-wide counters and
+ * pipelines. See linear_norm.cu. */
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ARGS_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_ARGS_CUH
 
 #include "backend/cuda/activations/store.cuh"
 #include "backend/cuda/fused/limits.h"
-#include "backend/cuda/gemm/sm90_small_m_split_k.cuh"
+#include "backend/cuda/gemm/sm90_small_m_pipeline.cuh"
 #include "backend/cuda/ops/norm.cuh"
+#include "backend/cuda/ptx/flag.cuh"
 
 enum {
     MAX_LINEARS = LN_LINEAR_NORM_MAX_TASKS,
@@ -16,7 +17,7 @@ enum {
     TILE_OUT_BYTES = ACT_TILE_ROWS * TILE_OUT_STRIDE * 4,
     ROW_FLOATS = ACT_TILE_ROWS * TILE_N, /* of a residual tile, or of a norm's row */
     STAGES_OFFSET = (TILE_OUT_BYTES + ROW_FLOATS * 4 + 1023) / 1024 * 1024,
-    STATIC_SHARED = 1024,            /* at most, that the kernel declares */
+    STATIC_SHARED = 1024,              /* at most, that the kernel declares */
     VPT = LN_NORM_VTHREADS / CONSUMERS /* virtual threads of a norm in each consumer thread */
 };
 static_assert(ROW_FLOATS * 4 <= TILE_OUT_BYTES, "a norm's row lies where output tiles do");
@@ -58,7 +59,25 @@ typedef struct fused_args {
     fused_linear linears[MAX_LINEARS];
 } fused_args;
 
+template <int ROWS> using stage_shape = small_m_stage<LN_LAYOUT_BF16, ROWS, false>;
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/* The pipelines of weights and of activations (linear_norm_pipeline.cuh). */
+typedef struct pipeline_barriers {
+    uint64_t full[SMALL_M_STAGES], empty[SMALL_M_STAGES]; /* of weights */
+    uint64_t x_full[X_STAGES], x_empty[X_STAGES];
+} pipeline_barriers;
+
+typedef struct pipelines {
+    char *weights, *x;
+    pipeline_barriers *bars;
+} pipelines;
+
+static __device__ __forceinline__ weight_unit find_unit(const fused_linear &l, unsigned number) {
+    return l.has_gate ? find_unit<stage_shape<64>, true>(l.gemm.p, number)
+                      : find_unit<stage_shape<64>, false>(l.gemm.p, number);
+}
 
 /* Waits until n blocks have arrived. Bulk copies issued from here on see what these wrote. */
 static __device__ __forceinline__ void wait_for_blocks(const unsigned *count, unsigned n) {

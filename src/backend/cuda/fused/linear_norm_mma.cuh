@@ -8,17 +8,18 @@
 #ifndef LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 #define LN_BACKEND_CUDA_FUSED_LINEAR_NORM_MMA_CUH
 
-#include "backend/cuda/ptx/wgmma_n8_n64.cuh"
-#include "backend/cuda/fused/linear_norm_pipeline.cuh"
+#include "backend/cuda/fused/linear_norm_args.cuh"
+#include "backend/cuda/gemm/sm90_small_m_split_k.cuh"
 #include "backend/cuda/ptx/cp_async.cuh"
+#include "backend/cuda/ptx/wgmma_n8_n64.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* Accumulates the first TILES K tiles of the next stage. */
 template <int ROWS, int TILES>
-static __device__ __forceinline__ void multiply_stage(const fused_args &c, const pipelines &pipes,
-                                                      ln_pipeline_stage &at, ln_pipeline_stage &x_at,
-                                                      float (&sum)[stage_shape<ROWS>::N_ACC]) {
+static __device__ __forceinline__ void
+multiply_stage(const fused_args &c, const pipelines &pipes, ln_pipeline_stage &at,
+               ln_pipeline_stage &x_at, float (&sum)[stage_shape<ROWS>::N_ACC]) {
     typedef stage_shape<ROWS> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     const char *w = pipes.weights + at.index * shape::W_BYTES + lane * 16 +
@@ -63,8 +64,8 @@ template <int ROWS> static __device__ __forceinline__ float *thread_tile(float *
 /* Queues the residual of an output tile for shared memory, [row][column], where the epilogue is
  * plain. */
 template <int ROWS>
-static __device__ __forceinline__ void fetch_residual(const ln_gemm_args &p, const weight_unit &unit,
-                                                      float *to) {
+static __device__ __forceinline__ void fetch_residual(const ln_gemm_args &p,
+                                                      const weight_unit &unit, float *to) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
     const unsigned first = unit.row * LN_WEIGHT_TILE_ROWS;
     if (!ln_epilogue_is_plain(e))
@@ -199,8 +200,8 @@ static __device__ __forceinline__ void receive_partials(const fused_args &c, flo
 /* All output tiles of a block, in the K order of gemm/sm90_small_m.cu. */
 template <int ROWS>
 static __device__ __forceinline__ void consume(const fused_args &c, const fused_linear &l,
-                                               const pipelines &pipes, float *sums, ln_pipeline_stage &at,
-                                               ln_pipeline_stage &x_at) {
+                                               const pipelines &pipes, float *sums,
+                                               ln_pipeline_stage &at, ln_pipeline_stage &x_at) {
     constexpr unsigned N = stage_shape<ROWS>::N_ACC;
     const small_m_args &a = l.gemm;
     float sum[N], total[N];

@@ -5,19 +5,7 @@
 
 #include "backend/cuda/fused/linear_norm_args.cuh"
 
-template <int ROWS> using stage_shape = small_m_stage<LN_LAYOUT_BF16, ROWS, false>;
-
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-typedef struct pipeline_barriers {
-    uint64_t full[SMALL_M_STAGES], empty[SMALL_M_STAGES]; /* of weights */
-    uint64_t x_full[X_STAGES], x_empty[X_STAGES];
-} pipeline_barriers;
-
-typedef struct pipelines {
-    char *weights, *x;
-    pipeline_barriers *bars;
-} pipelines;
 
 static __device__ __forceinline__ void init_pipelines(unsigned n_stages, pipeline_barriers &bars) {
     for (unsigned i = 0; i < n_stages; i++) {
@@ -31,15 +19,11 @@ static __device__ __forceinline__ void init_pipelines(unsigned n_stages, pipelin
     ln_fence_mbarrier_init();
 }
 
-static __device__ __forceinline__ weight_unit find_unit(const fused_linear &l, unsigned number) {
-    return l.has_gate ? find_unit<stage_shape<64>, true>(l.gemm.p, number)
-                      : find_unit<stage_shape<64>, false>(l.gemm.p, number);
-}
-
 /* Fetches a linear's weight tiles by TMA, stage after stage; by one thread. */
 template <int ROWS>
 static __device__ __forceinline__ void produce_weights(const fused_args &c, const fused_linear &l,
-                                                       const pipelines &pipes, ln_pipeline_stage &at) {
+                                                       const pipelines &pipes,
+                                                       ln_pipeline_stage &at) {
     typedef stage_shape<ROWS> shape;
     const small_m_args &a = l.gemm;
     k_range piece;
@@ -83,8 +67,8 @@ static __device__ __forceinline__ void produce_rows(const fused_args &c, const f
                 ln_mbarrier_expect_tx(full, shape::X_BYTES);
 #pragma unroll
                 for (unsigned i = 0; i < shape::TILES; i++)
-                    load_act_tile<LN_LAYOUT_BF16, ROWS, false>(a.p.x, min(tile + i, a.p.n_tiles - 1),
-                                                            i, to, full);
+                    load_act_tile<LN_LAYOUT_BF16, ROWS, false>(
+                        a.p.x, min(tile + i, a.p.n_tiles - 1), i, to, full);
                 ln_pipeline_advance(at, X_STAGES);
             }
         }

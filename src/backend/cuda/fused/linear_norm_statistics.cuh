@@ -14,7 +14,8 @@ typedef struct row_source {
 
 /* Queues a thread's share of the first ROW_FLOATS elements for shared memory. */
 static __device__ __forceinline__ void fetch(const float *from, unsigned dim, float *to) {
-    for (unsigned i = 4 * threadIdx.x; i < dim && i < ROW_FLOATS && from != NULL; i += 4 * CONSUMERS)
+    for (unsigned i = 4 * threadIdx.x; i < dim && i < ROW_FLOATS && from != NULL;
+         i += 4 * CONSUMERS)
         ln_cp_async_16(to + i, from + i);
     ln_cp_async_commit();
 }

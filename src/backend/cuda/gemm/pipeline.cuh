@@ -19,14 +19,12 @@ static __device__ __forceinline__ void ln_pipeline_advance(ln_pipeline_stage &at
         at.index = 0, at.phase ^= 1;
 }
 
-/* By one thread, which issues ln_fence_mbarrier_init afterwards. */
+/* By one thread, which issues ln_fence_mbarrier_init after the last. */
 template <unsigned MAX_STAGES>
-static __device__ __forceinline__ void ln_pipeline_init(ln_pipeline<MAX_STAGES> &pipeline,
-                                                        unsigned n_stages, unsigned n_consumers) {
-    for (unsigned i = 0; i < n_stages; i++) {
-        ln_mbarrier_init(&pipeline.full[i], 1);
-        ln_mbarrier_init(&pipeline.empty[i], n_consumers);
-    }
+static __device__ __forceinline__ void ln_pipeline_init_stage(ln_pipeline<MAX_STAGES> &pipeline,
+                                                              unsigned i, unsigned n_consumers) {
+    ln_mbarrier_init(&pipeline.full[i], 1);
+    ln_mbarrier_init(&pipeline.empty[i], n_consumers);
 }
 
 /* A consumer warp is done with a stage. */

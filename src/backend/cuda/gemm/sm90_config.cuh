@@ -70,7 +70,8 @@ struct sm90_pipeline : ln_pipeline<MAX_STAGES> {
 template <typename CONFIG>
 static __device__ __forceinline__ void init_pipeline(sm90_pipeline &pipeline) {
     if (threadIdx.x == 0) {
-        ln_pipeline_init(pipeline, sm90_stage<CONFIG>::N_STAGES, CONFIG::WARPS);
+        for (unsigned i = 0; i < sm90_stage<CONFIG>::N_STAGES; i++)
+            ln_pipeline_init_stage(pipeline, i, CONFIG::WARPS);
         ln_mbarrier_init(&pipeline.led, WARPGROUP / LN_WARP);
         ln_fence_mbarrier_init();
     }

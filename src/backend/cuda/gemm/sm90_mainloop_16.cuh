@@ -91,7 +91,6 @@ static __device__ __forceinline__ void
 multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *stages,
             sm90_pipeline &pipe, ln_pipeline_stage &at, float (&total)[N]) {
     typedef sm90_stage<CONFIG> shape;
-    constexpr int LAYOUT = CONFIG::LAYOUT;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const char *weights = stages + shape::TILES_AT + warp * shape::TILE_BYTES;
@@ -100,15 +99,16 @@ multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *sta
     clear(total, acc);
     wait_for_lead<CONFIG>(own, pipe, number);
     ln_mbarrier_wait(&pipe.full[at.index], at.phase);
-    load_half<LAYOUT>(weights + at.index * shape::BYTES, 0, lane, a);
+    load_half<CONFIG::LAYOUT>(weights + at.index * shape::BYTES, 0, lane, a);
     for (unsigned begin = own.begin; begin < own.end; begin += per_split) {
         unsigned end = min(begin + per_split, own.end), last = 0;
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
             const char *x = stages + at.index * shape::BYTES;
+            const char *w = weights + at.index * shape::BYTES;
             ln_wgmma_fence();
-            multiply_step<LAYOUT>(acc, a[0], x, tile > begin);
-            multiply_step<LAYOUT>(acc, a[1], x + 32);
+            multiply_step<CONFIG::LAYOUT>(acc, a[0], x, tile > begin);
+            multiply_step<CONFIG::LAYOUT>(acc, a[1], x + 32);
             ln_wgmma_commit();
             ln_wgmma_wait<1>(); /* the second half of the tile before */
             ln_wgmma_keep(a[2]);
@@ -116,14 +116,14 @@ multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *sta
             if (tile > begin)
                 ln_pipeline_release(&pipe.empty[last], lane);
             release_lead<CONFIG>(own, pipe, tile);
-            load_half<LAYOUT>(weights + at.index * shape::BYTES, 1, lane, a + 2);
+            load_half<CONFIG::LAYOUT>(w, 1, lane, a + 2);
             ln_wgmma_fence();
-            multiply_step<LAYOUT>(acc, a[2], x + 64);
-            multiply_step<LAYOUT>(acc, a[3], x + 96);
+            multiply_step<CONFIG::LAYOUT>(acc, a[2], x + 64);
+            multiply_step<CONFIG::LAYOUT>(acc, a[3], x + 96);
             if constexpr (IS_PRECISE) {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    multiply_step<LAYOUT>(acc, a[i], x + shape::ACT_BYTES + i * 32);
+                    multiply_step<CONFIG::LAYOUT>(acc, a[i], x + shape::ACT_BYTES + i * 32);
                 ln_wgmma_commit();
                 ln_wgmma_wait<0>();
             } else {
@@ -136,7 +136,7 @@ multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *sta
             advance<CONFIG>(at);
             if (tile + 1 < own.end) {
                 ln_mbarrier_wait(&pipe.full[at.index], at.phase);
-                load_half<LAYOUT>(weights + at.index * shape::BYTES, 0, lane, a);
+                load_half<CONFIG::LAYOUT>(weights + at.index * shape::BYTES, 0, lane, a);
             }
         }
         drain(acc, a);

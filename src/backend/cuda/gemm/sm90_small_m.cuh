@@ -130,7 +130,8 @@ static __global__ void __launch_bounds__(SMALL_M_THREADS, 1)
     char *stages = memory + EXCHANGE_BYTES;
     ln_pdl_launch_dependents();
     if (threadIdx.x == 0) {
-        ln_pipeline_init(bars, a.n_stages, WARPS);
+        for (unsigned i = 0; i < a.n_stages; i++)
+            ln_pipeline_init_stage(bars, i, WARPS);
         ln_fence_mbarrier_init();
     }
     __syncthreads();

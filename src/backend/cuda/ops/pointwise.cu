@@ -1,5 +1,5 @@
 /* Functions of single elements: gates of rows, and xIELU. */
-#include "backend/cuda/ptx/common.cuh"
+#include "backend/cuda/ops.h"
 #include "backend/cuda/runtime/pdl.cuh"
 
 enum { POINTWISE_THREADS = 256 };

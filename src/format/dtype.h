@@ -40,6 +40,9 @@
     X(LN_DTYPE_TQ1_0, 34, "TQ1_0", 256, 54)                                                        \
     X(LN_DTYPE_TQ2_0, 35, "TQ2_0", 256, 66)                                                        \
     X(LN_DTYPE_MXFP4, 39, "MXFP4", 32, 17)                                                         \
+    X(LN_DTYPE_NVFP4, 40, "NVFP4", 64, 36)                                                         \
+    X(LN_DTYPE_Q1_0, 41, "Q1_0", 128, 18)                                                          \
+    X(LN_DTYPE_Q2_0, 42, "Q2_0", 64, 18)                                                           \
     X(LN_DTYPE_U8, -1, "U8", 1, 1)                                                                 \
     X(LN_DTYPE_U16, -1, "U16", 1, 2)                                                               \
     X(LN_DTYPE_U32, -1, "U32", 1, 4)                                                               \

@@ -68,14 +68,41 @@ static void block_q8_0(const uint8_t *block, float *out) {
         out[i] = (float)(int8_t)block[2 + i] * scale;
 }
 
+/* Twice the values of E2M1. */
+static const int8_t e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 /* exponent E8M0 of a scale that is halved, since the E2M1 values are doubled; nibbles */
 static void block_mxfp4(const uint8_t *block, float *out) {
-    static const int8_t values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     uint32_t exponent = block[0];
     uint32_t bits = exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23;
     float scale = ln_f32_from_bits(bits);
     for (int i = 0; i < 32; i++)
-        out[i] = scale * (float)values[block[1 + i % 16] >> 4 * (i / 16) & 15];
+        out[i] = scale * (float)e2m1_doubled[block[1 + i % 16] >> 4 * (i / 16) & 15];
+}
+
+/* 4 scales, E4M3 without a sign (its NaN counts as 0), of 16 elements each; nibbles of E2M1, the
+ * low ones of 8 bytes the first half of 16 elements */
+static void block_nvfp4(const uint8_t *block, float *out) {
+    for (int i = 0; i < 64; i++) {
+        uint8_t bits = block[i / 16] & 0x7f;
+        float scale = bits == 0x7f ? 0.0f : 0.5f * ln_f32_from_e4m3(bits);
+        uint8_t both = block[4 + i / 16 * 8 + i % 8];
+        out[i] = scale * (float)e2m1_doubled[both >> 4 * (i % 16 / 8) & 15];
+    }
+}
+
+/* scale f16; 128 bits: 1 is the scale, 0 minus the scale */
+static void block_q1_0(const uint8_t *block, float *out) {
+    float scale = ln_block_f16(block);
+    for (int i = 0; i < 128; i++)
+        out[i] = block[2 + i / 8] >> i % 8 & 1 ? scale : -scale;
+}
+
+/* scale f16; 64 times 2 bits, minus 1 */
+static void block_q2_0(const uint8_t *block, float *out) {
+    float scale = ln_block_f16(block);
+    for (int i = 0; i < 64; i++)
+        out[i] = (float)((block[2 + i / 4] >> i % 4 * 2 & 3) - 1) * scale;
 }
 
 static float block_f32_scale(const uint8_t *block) {
@@ -115,6 +142,9 @@ static ln_block_fn block_fn(ln_dtype dtype) {
     case LN_DTYPE_Q5_1: return block_q5_1;
     case LN_DTYPE_Q8_0: return block_q8_0;
     case LN_DTYPE_MXFP4: return block_mxfp4;
+    case LN_DTYPE_NVFP4: return block_nvfp4;
+    case LN_DTYPE_Q1_0: return block_q1_0;
+    case LN_DTYPE_Q2_0: return block_q2_0;
     case LN_DTYPE_Q2_K: return ln_block_q2_k;
     case LN_DTYPE_Q3_K: return ln_block_q3_k;
     case LN_DTYPE_Q4_K: return ln_block_q4_k;

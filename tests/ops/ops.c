@@ -149,6 +149,10 @@ static void tame_block(ln_dtype dtype, uint8_t *block) {
         return;
     case LN_DTYPE_F64: memcpy(block, &(double){scale}, sizeof(double)); return;
     case LN_DTYPE_BF16: memcpy(block, &(uint16_t){ln_bf16_from_f32(scale)}, 2); return;
+    case LN_DTYPE_NVFP4:
+        for (size_t i = 0; i < 4; i++)
+            block[i] = (uint8_t)(16 + draw(24)); /* 2^-5 to 2^-2 */
+        return;
     case LN_DTYPE_MXFP4: block[0] = (uint8_t)(118 + draw(6)); return;
     case LN_DTYPE_IQ1_M: /* 0x2115 in the upper nibbles of four words */
         for (size_t i = 0; i < 4; i++) {

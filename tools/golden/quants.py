@@ -23,6 +23,7 @@ SCALES = {
     T.IQ2_XXS: [0], T.IQ2_XS: [0], T.IQ2_S: [0], T.IQ3_XXS: [0], T.IQ3_S: [0], T.IQ1_S: [0],
     T.IQ1_M: [], T.IQ4_NL: [0], T.IQ4_XS: [0], T.TQ1_0: [52], T.TQ2_0: [64],
 }
+LATER = {T.NVFP4: [], T.Q1_0: [0]}  # written last, so that what comes before keeps its numbers
 QUANTISED = [T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1]
 
 
@@ -33,7 +34,7 @@ def random_blocks(rng, dtype, n):
         return values.view(np.uint8) if dtype == T.F32 else quants.quantize(values, T.BF16)
     _, size = GGML_QUANT_SIZES[dtype]
     blocks = rng.integers(0, 256, (n, size), dtype=np.uint8)
-    for at in SCALES.get(dtype, []):
+    for at in (SCALES | LATER).get(dtype, []):
         exponents = rng.integers(0, 31, n) << 10  # 31 would be infinite
         halves = exponents | rng.integers(0, 1024, n) | rng.integers(0, 2, n) << 15
         blocks[:, at:at + 2] = halves.astype(np.uint16).view(np.uint8).reshape(n, 2)
@@ -49,6 +50,24 @@ def write_record(out, name, blocks, values):
     out.write(values.astype("<f4").tobytes())
 
 
+def dequantize_bits(blocks, n_bits):
+    """Q1_0 (1 bit: minus or plus the scale) and Q2_0 (2 bits less 1), which `gguf` lacks."""
+    blocks = blocks.reshape(-1, 18)
+    scales = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+    shifts = np.arange(0, 8, n_bits, dtype=np.uint8)
+    bits = (blocks[:, 2:, None] >> shifts & (1 << n_bits) - 1).reshape(len(blocks), -1)
+    values = bits.astype(np.float32)
+    return scales * (2 * values - 1 if n_bits == 1 else values - 1)
+
+
+def write_later_types(out, rng, n_blocks):
+    blocks = random_blocks(rng, T.NVFP4, n_blocks * 4)
+    write_record(out, "NVFP4", blocks, quants.dequantize(blocks, T.NVFP4).reshape(-1))
+    for name, n_bits in (("Q1_0", 1), ("Q2_0", 2)):
+        blocks = random_blocks(rng, T.Q1_0, n_blocks * 4)  # as large as one of Q2_0
+        write_record(out, name, blocks, dequantize_bits(blocks, n_bits).reshape(-1))
+
+
 def write_golden(path, n_blocks, seed):
     rng = np.random.default_rng(seed)
     with open(path, "wb") as out:
@@ -62,6 +81,7 @@ def write_golden(path, n_blocks, seed):
             values = hard_values(rng, 32 * n_blocks)
             blocks = quants.quantize(values, dtype).view(np.uint8).reshape(-1)
             write_record(out, ">" + dtype.name, blocks, values)
+        write_later_types(out, rng, n_blocks)
 
 
 def hard_values(rng, n):

@@ -34,6 +34,10 @@
  *          0 to 7 is block i, places 2 i and 2 i + 1 of vectors 8 to 11 block 5 + i, and four
  *          places of the last vector the last four steps; offset 1
  *   TQ2_0  per 256 columns: 16 f16 d, then 8 blocks of 2 vectors as in Q3_K; offset 1
+ *   Q1_0   per block: 16 f16 scales, a vector of bits, bit i of a byte for step i; w = scale * (2
+ * bit
+ *          - 1)
+ *   Q2_0   per block: 16 f16 scales, 2 vectors as in Q3_K; offset 1
  *   IQ1_S to IQ3_S: indices of codebooks (backend/cpu/grid.h); offset 64 */
 #ifndef LN_BACKEND_CPU_PACK_H
 #define LN_BACKEND_CPU_PACK_H
@@ -74,6 +78,8 @@ typedef enum ln_pack {
     LN_PACK_IQ2_S,
     LN_PACK_IQ3_XXS,
     LN_PACK_IQ3_S,
+    LN_PACK_Q1_0,
+    LN_PACK_Q2_0,
     LN_PACK_COUNT
 } ln_pack;
 
@@ -109,6 +115,8 @@ static const ln_pack_shape ln_pack_shapes[LN_PACK_COUNT] = {
     [LN_PACK_IQ2_S] = {LN_PACK_SUPER, 160 + 8 * 144},
     [LN_PACK_IQ3_XXS] = {LN_PACK_SUPER, 96 + 8 * 192},
     [LN_PACK_IQ3_S] = {LN_PACK_SUPER, 96 + 8 * 208},
+    [LN_PACK_Q1_0] = {32, 32 + 64},
+    [LN_PACK_Q2_0] = {32, 32 + 128},
 };
 
 /* The values of IQ4_NL's nibbles, plus 128. */

@@ -62,6 +62,8 @@ static float read_quant(ln_pack pack, const uint8_t *p, size_t lane, size_t i) {
     size_t block = i / 32, at = i % 32;
     switch (pack) {
     case LN_PACK_Q4_0: return half_at(p, lane) * (float)(nibble_at(p + 32, lane, i) - 8);
+    case LN_PACK_Q1_0: return half_at(p, lane) * (float)(2 * bit_at(p + 32, lane, i) - 1);
+    case LN_PACK_Q2_0: return half_at(p, lane) * (float)(two_at(p + 32, lane, i) - 1);
     case LN_PACK_Q8_0:
         return half_at(p, lane) * (float)(p[32 + i / 4 * STEP_BYTES + lane * 4 + i % 4] - 128);
     case LN_PACK_Q4_K:

@@ -37,6 +37,17 @@ static inline void put_steps(const bytes16 q[LANES], size_t n_steps, uint8_t *ou
     }
 }
 
+/* The low 2 bits of steps i, i + 2, i + 4 and i + 6 share a vector. */
+static inline void put_twos(uint8_t q[LANES][32], uint8_t *out) {
+    for (size_t lane = 0; lane < LANES; lane++) {
+        words4 low = (words4)(load16(q[lane]) & 3), high = (words4)(load16(q[lane] + 16) & 3);
+        for (size_t i = 0; i < 2; i++) {
+            uint32_t all = low[i] | low[i + 2] << 2 | high[i] << 4 | high[i + 2] << 6;
+            memcpy(out + i * STEP_BYTES + lane * 4, &all, sizeof all);
+        }
+    }
+}
+
 /* Block `block` of each row, `bytes` long; of a row that is not there, zeros. */
 static inline const uint8_t *block_of(const uint8_t *const rows[LANES], size_t lane, size_t block,
                                       size_t bytes) {

@@ -87,17 +87,6 @@ static void put_bits(uint8_t q[LANES][32], uint8_t bit, uint8_t *out) {
     }
 }
 
-/* The low 2 bits of steps i, i + 2, i + 4 and i + 6 share a vector. */
-static void put_twos(uint8_t q[LANES][32], uint8_t *out) {
-    for (size_t lane = 0; lane < LANES; lane++) {
-        words4 low = (words4)(load16(q[lane]) & 3), high = (words4)(load16(q[lane] + 16) & 3);
-        for (size_t i = 0; i < 2; i++) {
-            uint32_t all = low[i] | low[i + 2] << 2 | high[i] << 4 | high[i + 2] << 6;
-            memcpy(out + i * STEP_BYTES + lane * 4, &all, sizeof all);
-        }
-    }
-}
-
 static void pack_q5_k(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
     uint8_t q[LANES][32];
     for (size_t super = 0; super < n_cols / LN_PACK_SUPER; super++, out += 64 + 256 + 8 * 320) {

@@ -23,8 +23,8 @@ static inline bytes16 spread_bits(const uint8_t *from, size_t half) {
     return (bytes16)((x & bit) != 0) & 1;
 }
 
-/* One vector of fifth bits: bit i of byte j is that of column 4 i + j. */
-static inline void put_fifth_bits(const uint8_t *bits, uint8_t *out) {
+/* One vector of bits: bit i of byte j is that of column 4 i + j. */
+static inline void put_bit_vector(const uint8_t *bits, uint8_t *out) {
     words4 low = (words4)spread_bits(bits, 0), high = (words4)spread_bits(bits, 1);
     uint32_t all = 0;
     for (int step = 0; step < 4; step++)
@@ -44,7 +44,7 @@ static inline void pack_nibble_blocks(const uint8_t *const rows[LANES], size_t n
                 memcpy(out + (i * LANES + lane) * 2, from + i * 2, 2);
             q[lane] = load16(from + b.nibbles);
             if (b.bits > 0)
-                put_fifth_bits(from + b.bits, nibbles + 256 + lane * 4);
+                put_bit_vector(from + b.bits, nibbles + 256 + lane * 4);
         }
         put_steps(q, 4, nibbles);
         out = nibbles + 256 + (b.bits > 0 ? STEP_BYTES : 0);
@@ -83,6 +83,32 @@ static void pack_nibbles_and_byte(const uint8_t *const rows[LANES], size_t n_col
         out += LANES * (scale_bytes + 1);
         put_steps(q, 4, out);
         out += 4 * STEP_BYTES;
+    }
+}
+
+static void copy_scale(const uint8_t *from, size_t lane, uint8_t *out) {
+    memcpy(out + lane * 2, from, 2);
+}
+
+static void pack_q1_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    for (size_t block = 0; block < n_cols / 32; block++, out += 32 + STEP_BYTES)
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, block / 4, 18);
+            copy_scale(from, lane, out);
+            put_bit_vector(from + 2 + block % 4 * 4, out + 32 + lane * 4);
+        }
+}
+
+static void pack_q2_0(const uint8_t *const rows[LANES], size_t n_cols, uint8_t *out) {
+    uint8_t q[LANES][32];
+    for (size_t block = 0; block < n_cols / 32; block++, out += 32 + 2 * STEP_BYTES) {
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const uint8_t *from = block_of(rows, lane, block / 2, 18);
+            copy_scale(from, lane, out);
+            for (size_t i = 0; i < 32; i++)
+                q[lane][i] = from[2 + block % 2 * 8 + i / 4] >> i % 4 * 2 & 3;
+        }
+        put_twos(q, out + 32);
     }
 }
 
@@ -155,6 +181,8 @@ static void pack_blocks(ln_dtype dtype, const uint8_t *const rows[LANES], size_t
     case LN_PACK_I8: pack_bytes(rows, n_cols, 4, out); return;
     case LN_PACK_I4: pack_nibbles_and_byte(rows, n_cols, 4, out); return;
     case LN_PACK_MXFP4: pack_nibbles_and_byte(rows, n_cols, 0, out); return;
+    case LN_PACK_Q1_0: pack_q1_0(rows, n_cols, out); return;
+    case LN_PACK_Q2_0: pack_q2_0(rows, n_cols, out); return;
     case LN_PACK_F8: pack_f8(rows, n_cols, out); return;
     case LN_PACK_BF16: pack_bf16(dtype, rows, n_cols, out); return;
     default: LN_BUG_ON(true);

@@ -65,6 +65,11 @@ static inline void tame_scales(ln_dtype dtype, uint8_t *data, size_t n_blocks) {
                 block[at] &= 0xbf; /* E4M3 without its largest numbers, and NaN */
             continue;
         }
+        if (dtype == LN_DTYPE_NVFP4) { /* scales of 2^-5 to 2^-2 */
+            for (size_t at = 0; at < 4; at++)
+                block[at] = (uint8_t)(16 + block[at] % 24);
+            continue;
+        }
         if (dtype == LN_DTYPE_IQ1_M) /* a nibble in each of four words */
             for (size_t at = 0; at < 4; at++)
                 block[49 + 2 * at] =

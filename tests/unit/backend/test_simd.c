@@ -127,7 +127,8 @@ static void linear_multiplies(void **state) {
         LN_DTYPE_Q3_K,   LN_DTYPE_Q4_1,    LN_DTYPE_Q5_1,   LN_DTYPE_Q2_K,    LN_DTYPE_IQ4_XS,
         LN_DTYPE_I8_G32, LN_DTYPE_I4_G32,  LN_DTYPE_F8_G32, LN_DTYPE_MXFP4,   LN_DTYPE_TQ1_0,
         LN_DTYPE_TQ2_0,  LN_DTYPE_IQ1_S,   LN_DTYPE_IQ1_M,  LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_XS,
-        LN_DTYPE_IQ2_S,  LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S};
+        LN_DTYPE_IQ2_S,  LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S,  LN_DTYPE_Q1_0,    LN_DTYPE_Q2_0,
+        LN_DTYPE_NVFP4};
     for (size_t set = 0; set < N_SETS; set++) {
         ln_backend *backend = make_backend(sets[set], 1, false);
         if (backend == NULL)
@@ -146,9 +147,10 @@ static void linear_multiplies(void **state) {
 static void chunks_give_the_bits_of_single_rows(void **state) {
     (void)state;
     enum { ROWS = 530, OUT = 37, IN = 256 };
-    static const ln_dtype types[] = {LN_DTYPE_Q4_0,  LN_DTYPE_Q4_0,    LN_DTYPE_Q8_0, LN_DTYPE_BF16,
-                                     LN_DTYPE_Q4_K,  LN_DTYPE_Q6_K,    LN_DTYPE_Q2_K, LN_DTYPE_Q5_1,
-                                     LN_DTYPE_TQ2_0, LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_S};
+    static const ln_dtype types[] = {
+        LN_DTYPE_Q4_0,  LN_DTYPE_Q4_0, LN_DTYPE_Q8_0, LN_DTYPE_BF16,  LN_DTYPE_Q4_K,
+        LN_DTYPE_Q6_K,  LN_DTYPE_Q2_K, LN_DTYPE_Q5_1, LN_DTYPE_TQ2_0, LN_DTYPE_IQ2_XXS,
+        LN_DTYPE_IQ2_S, LN_DTYPE_Q1_0, LN_DTYPE_Q2_0};
     enum { N = sizeof types / sizeof *types };
     float *x = noise_rows(ROWS * IN), *one = noise_rows(OUT), *all[N];
     for (size_t threads = 1; threads <= 5; threads += 2) {
@@ -255,7 +257,8 @@ static void gates_of_one_type(void **state) {
         LN_DTYPE_Q4_K,   LN_DTYPE_Q5_K,    LN_DTYPE_Q6_K,   LN_DTYPE_IQ4_NL,  LN_DTYPE_IQ4_XS,
         LN_DTYPE_I8_G32, LN_DTYPE_I4_G32,  LN_DTYPE_F8_G32, LN_DTYPE_MXFP4,   LN_DTYPE_TQ1_0,
         LN_DTYPE_TQ2_0,  LN_DTYPE_IQ1_S,   LN_DTYPE_IQ1_M,  LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_XS,
-        LN_DTYPE_IQ2_S,  LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S};
+        LN_DTYPE_IQ2_S,  LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S,  LN_DTYPE_Q1_0,    LN_DTYPE_Q2_0,
+        LN_DTYPE_NVFP4};
     float *x = noise_rows(ROWS * IN), *want = noise_rows(ROWS * OUT), *got = noise_rows(ROWS * OUT);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         matrix up = make_matrix(types[i], OUT, IN), gate = make_matrix(types[i], OUT, IN);
@@ -330,7 +333,7 @@ static void embed_reads_the_prepared_layout(void **state) {
         LN_DTYPE_Q4_1,    LN_DTYPE_Q5_1,   LN_DTYPE_Q2_K,    LN_DTYPE_IQ4_XS, LN_DTYPE_I8_G32,
         LN_DTYPE_I4_G32,  LN_DTYPE_F8_G32, LN_DTYPE_MXFP4,   LN_DTYPE_TQ1_0,  LN_DTYPE_TQ2_0,
         LN_DTYPE_IQ1_S,   LN_DTYPE_IQ1_M,  LN_DTYPE_IQ2_XXS, LN_DTYPE_IQ2_XS, LN_DTYPE_IQ2_S,
-        LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S};
+        LN_DTYPE_IQ3_XXS, LN_DTYPE_IQ3_S,  LN_DTYPE_Q1_0,    LN_DTYPE_Q2_0,   LN_DTYPE_NVFP4};
     enum { VOCAB = 35, DIM = 512 };
     int32_t tokens[] = {0, 15, 16, 34, 31};
     ln_batch batch = {.n_tokens = 5, .tokens = tokens};

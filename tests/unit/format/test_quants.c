@@ -117,6 +117,25 @@ static void random_bytes_convert(void **state) {
     }
 }
 
+/* Types that no quantiser here writes, by blocks made by hand. */
+static void blocks_made_by_hand_convert(void **state) {
+    (void)state;
+    float out[128];
+    uint8_t nvfp4[36] = {0x38, 0x40, 0x7f, 0x01}; /* scales 1, 2, none, the smallest */
+    nvfp4[4] = 0x2f, nvfp4[12] = 0x71, nvfp4[20] = 0x77, nvfp4[28] = 0x02;
+    ln_dequantize_row(LN_DTYPE_NVFP4, nvfp4, out, 64);
+    assert_true(out[0] == -6.0f && out[8] == 1.0f && out[16] == 1.0f && out[24] == 12.0f);
+    assert_true(out[32] == 0.0f && out[40] == 0.0f && out[48] == 0x1p-9f && out[1] == 0.0f);
+    uint8_t q1[18] = {0x00, 0x3c, 0x05, [17] = 0x80}; /* scale 1 */
+    ln_dequantize_row(LN_DTYPE_Q1_0, q1, out, 128);
+    assert_true(out[0] == 1.0f && out[1] == -1.0f && out[2] == 1.0f && out[126] == -1.0f &&
+                out[127] == 1.0f);
+    uint8_t q2[18] = {0x00, 0x40, 0xe4, [17] = 0xc0}; /* scale 2 */
+    ln_dequantize_row(LN_DTYPE_Q2_0, q2, out, 64);
+    assert_true(out[0] == -2.0f && out[1] == 0.0f && out[2] == 2.0f && out[3] == 4.0f &&
+                out[62] == -2.0f && out[63] == 4.0f);
+}
+
 static void odd_values_quantise(void **state) {
     (void)state;
     float source[32] = {NAN, INFINITY, -INFINITY, 1e38f, 1e-45f, -1e-45f, 0.0f, -0.0f};
@@ -157,6 +176,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_type_equals_the_reference),
         cmocka_unit_test(plain_types_convert),
         cmocka_unit_test(random_bytes_convert),
+        cmocka_unit_test(blocks_made_by_hand_convert),
         cmocka_unit_test(odd_values_quantise),
         cmocka_unit_test(types_have_names_and_sizes),
     };

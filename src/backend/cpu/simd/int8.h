@@ -35,6 +35,8 @@ LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
     switch (pack) {
     case LN_PACK_Q4_0: return (int8_kind){8, false, 1};
     case LN_PACK_Q5_0: return (int8_kind){16, false, 1};
+    case LN_PACK_Q1_0:
+    case LN_PACK_Q2_0: return (int8_kind){1, false, 1};
     case LN_PACK_Q8_0:
     case LN_PACK_IQ4_NL: return (int8_kind){BYTE_OFFSET, false, 1};
     case LN_PACK_I8:
@@ -45,7 +47,8 @@ LN_INLINE int8_kind int8_kind_of(ln_pack pack) {
 }
 
 /* X(T) for each of these layouts, LN_PACK_T: so what X calls is compiled for that one alone. */
-#define INT8_PACKS(X) X(Q4_0) X(Q5_0) X(Q8_0) X(IQ4_NL) X(I8) X(MXFP4) X(I4) X(Q4_1) X(Q5_1)
+#define INT8_PACKS(X)                                                                              \
+    X(Q4_0) X(Q5_0) X(Q8_0) X(IQ4_NL) X(I8) X(MXFP4) X(I4) X(Q4_1) X(Q5_1) X(Q1_0) X(Q2_0)
 
 /* 32 columns of 16 rows of x, quantised for one kind of weight. */
 enum { GROUP_ROWS = 16 };
@@ -189,6 +192,16 @@ LN_INLINE void unpack_block(ln_pack pack, const uint8_t *panel, size_t block, vi
         factors[0] = half_row(p);
         unpack_nibbles(p + 32, w);
         unpack_bits(p + 288, 4, w);
+        return;
+    case LN_PACK_Q1_0:
+        factors[0] = half_row(p);
+        for (size_t step = 0; step < STEPS; step++)
+            w[step] = vi_set(0);
+        unpack_bits(p + 32, 1, w);
+        return;
+    case LN_PACK_Q2_0:
+        factors[0] = half_row(p);
+        unpack_twos(p + 32, w);
         return;
     case LN_PACK_Q4_1:
         factors[0] = half_row(p);

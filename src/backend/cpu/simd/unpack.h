@@ -107,7 +107,8 @@ LN_INLINE vf float_row(const uint8_t *p) {
 LN_INLINE bool is_narrow(ln_pack pack) {
     return pack == LN_PACK_I4 || pack == LN_PACK_Q4_0 || pack == LN_PACK_Q4_1 ||
            pack == LN_PACK_Q4_K || pack == LN_PACK_Q3_K || pack == LN_PACK_Q2_K ||
-           pack == LN_PACK_TQ1_0 || pack == LN_PACK_TQ2_0;
+           pack == LN_PACK_TQ1_0 || pack == LN_PACK_TQ2_0 || pack == LN_PACK_Q1_0 ||
+           pack == LN_PACK_Q2_0;
 }
 
 /* acc + the products of steps [begin, end) with 32 columns of a row of x. Two chains of exact sums

@@ -44,6 +44,9 @@ static __device__ __forceinline__ void load_weights(ln_dtype dtype, const uint8_
     case LN_DTYPE_Q4_K: ln_load_q4_k(row, k, out); return;
     case LN_DTYPE_Q6_K: ln_load_q6_k(row, k, out); return;
     case LN_DTYPE_MXFP4: ln_load_mxfp4(row, k, out); return;
+    case LN_DTYPE_NVFP4: ln_load_nvfp4(row, k, out); return;
+    case LN_DTYPE_Q1_0: ln_load_q1_0(row, k, out); return;
+    case LN_DTYPE_Q2_0: ln_load_q2_0(row, k, out); return;
     default: ln_load_any(dtype, row, k, out); return;
     }
 }
@@ -182,6 +185,9 @@ static int launch_type(const linear_args &args, size_t n_groups, cudaStream_t st
     case LN_DTYPE_Q4_K: return launch<LN_DTYPE_Q4_K>(args, n_groups, stream);
     case LN_DTYPE_Q6_K: return launch<LN_DTYPE_Q6_K>(args, n_groups, stream);
     case LN_DTYPE_MXFP4: return launch<LN_DTYPE_MXFP4>(args, n_groups, stream);
+    case LN_DTYPE_NVFP4: return launch<LN_DTYPE_NVFP4>(args, n_groups, stream);
+    case LN_DTYPE_Q1_0: return launch<LN_DTYPE_Q1_0>(args, n_groups, stream);
+    case LN_DTYPE_Q2_0: return launch<LN_DTYPE_Q2_0>(args, n_groups, stream);
     default: return launch<LN_DTYPE_COUNT>(args, n_groups, stream);
     }
 }

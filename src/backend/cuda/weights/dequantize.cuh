@@ -108,15 +108,43 @@ static __device__ __forceinline__ float ln_half_e8m0(uint32_t exponent) {
     return __uint_as_float(exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23);
 }
 
+/* E2M1, doubled */
+static __device__ __forceinline__ float ln_e2m1_doubled(int code) {
+    int e = code >> 1 & 3, m = code & 1, value = e == 0 ? m : (2 + m) << (e - 1);
+    return (float)(code & 8 ? -value : value);
+}
+
 /* E2M1, doubled, behind a halved scale */
 static __device__ __forceinline__ void ln_load_mxfp4(const uint8_t *row, size_t k, float *out) {
     const uint8_t *block = row + k / 32 * 17;
     float scale = ln_half_e8m0(block[0]);
-    for (int i = 0, j = (int)(k % 32); i < LN_GROUP; i++) {
-        int code = ln_nibble(block + 1, j + i), e = code >> 1 & 3, m = code & 1;
-        int value = e == 0 ? m : (2 + m) << (e - 1);
-        out[i] = scale * (float)(code & 8 ? -value : value);
-    }
+    for (int i = 0, j = (int)(k % 32); i < LN_GROUP; i++)
+        out[i] = scale * ln_e2m1_doubled(ln_nibble(block + 1, j + i));
+}
+
+/* The same with a scale of E4M3, without its sign, for each 16 elements; its NaN counts as 0. */
+static __device__ __forceinline__ void ln_load_nvfp4(const uint8_t *row, size_t k, float *out) {
+    const uint8_t *block = row + k / 64 * 36;
+    int sub = (int)(k % 64 / 16), bits = block[sub] & 0x7f;
+    /* the bits of E4M3 are those of a half 256 times smaller; the scale is halved */
+    float scale = bits == 0x7f ? 0.0f : 128.0f * ln_f16((uint16_t)(bits << 7));
+    for (int i = 0; i < LN_GROUP; i++)
+        out[i] = scale * ln_e2m1_doubled(block[4 + sub * 8 + i] >> (k % 16 / 8 * 4) & 15);
+}
+
+static __device__ __forceinline__ void ln_load_q1_0(const uint8_t *row, size_t k, float *out) {
+    const uint8_t *block = row + k / 128 * 18;
+    float scale = ln_half_at(block);
+    int bits = block[2 + k % 128 / 8];
+    for (int i = 0; i < LN_GROUP; i++)
+        out[i] = bits >> i & 1 ? scale : -scale;
+}
+
+static __device__ __forceinline__ void ln_load_q2_0(const uint8_t *row, size_t k, float *out) {
+    const uint8_t *block = row + k / 64 * 18;
+    float scale = ln_half_at(block);
+    for (int i = 0; i < LN_GROUP; i++)
+        out[i] = (float)((block[2 + (k % 64 + i) / 4] >> i % 4 * 2 & 3) - 1) * scale;
 }
 
 static __device__ __forceinline__ void ln_load_i4_g32(const uint8_t *row, size_t k, float *out) {

@@ -154,6 +154,9 @@ static __device__ __forceinline__ void ln_load_any(ln_dtype dtype, const uint8_t
     case LN_DTYPE_Q5_1: ln_load_q5_1(row, k, out); return;
     case LN_DTYPE_Q8_0: ln_load_q8_0(row, k, out); return;
     case LN_DTYPE_MXFP4: ln_load_mxfp4(row, k, out); return;
+    case LN_DTYPE_NVFP4: ln_load_nvfp4(row, k, out); return;
+    case LN_DTYPE_Q1_0: ln_load_q1_0(row, k, out); return;
+    case LN_DTYPE_Q2_0: ln_load_q2_0(row, k, out); return;
     case LN_DTYPE_I4_G32: ln_load_i4_g32(row, k, out); return;
     case LN_DTYPE_I8_G32: ln_load_i8_g32(row, k, out); return;
     case LN_DTYPE_F8_G32: ln_load_f8_g32(row, k, out); return;

@@ -13,6 +13,8 @@
 extern "C" {
 #endif
 
+enum { LN_ROPE_LANE_PAIRS = 2 }; /* of a head that a lane rotates, at most: ops/qkv.cuh */
+
 /* The batch on the device. */
 typedef struct ln_cuda_step {
     ln_batch batch;            /* its arrays in device memory; block tables cut to what is in use */

@@ -12,8 +12,7 @@ enum {
     LN_ATTENTION_COUNTERS = 8192,     /* in front of the scratch: finished KV splits */
     LN_ATTENTION_SPLIT_HEADS = 16,    /* query heads to a KV head, where KV is split */
     LN_SM90_DECODE_F16_MAX_HEADS = 8, /* the same */
-    LN_SM90_DECODE_Q8_MAX_SEQS = 512,
-    LN_ROPE_LANE_PAIRS = 2 /* of a head that a lane rotates: ops/qkv.cuh */
+    LN_SM90_DECODE_Q8_MAX_SEQS = 512
 };
 
 /* Whether kernels on tensor cores take the operation. */

@@ -2,7 +2,7 @@
 #ifndef LN_BACKEND_CUDA_OPS_QKV_CUH
 #define LN_BACKEND_CUDA_OPS_QKV_CUH
 
-#include "backend/cuda/attention/select.h"
+#include "backend/cuda/ops.h"
 #include "backend/cuda/ops/norm.cuh"
 #include "backend/cuda/ops/kv_cache.cuh"
 

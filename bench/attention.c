@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 #include "base/rng.h"
 
 enum { N_HEADS = 32, BLOCK_TOKENS = 16, N_RUNS = 5, MAX_LAYERS = 64 };

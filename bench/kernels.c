@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 #include "format/quants.h"
 
 enum { N_OUT = 32000, N_IN = 2048, SMALL_OUT = 2048, CACHED_OUT = 256, MANY = 240, RUNS = 7 };

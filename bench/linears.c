@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 #include "base/half.h"
 
 enum { COPIES = 4, N_RUNS = 5, MAX_PARTS = 3, WIDEST = 14336 };

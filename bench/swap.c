@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 #include "base/clock.h"
 #include "base/layout.h"
 

@@ -1,5 +1,5 @@
 /* A backend executes recorded operations on one kind of device, and owns the memory that they
- * work on. Obtained from the registry by name; used by one thread at a time (the engine's). */
+ * work on. Created by name (registry.h); used by one thread at a time (the engine's). */
 #ifndef LN_BACKEND_BACKEND_H
 #define LN_BACKEND_BACKEND_H
 
@@ -147,10 +147,5 @@ struct ln_backend {
     ln_profile *profile;     /* the caller's, added to by every run; NULL: nobody asks */
     ln_explainer *explainer; /* likewise */
 };
-
-/* "cpu", "cuda", or "auto": the first usable of cuda and cpu. Errors: ARGUMENT for a name or
- * instruction set that is not there, UNSUPPORTED for a device that is not. */
-ln_status ln_backend_create(const char *name, const ln_backend_options *options,
-                            ln_backend **backend, ln_error *err);
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/registry.h"
 #include "ops/bits.h"
 #include "ops/ops.h"
 #include "test_backend.h"

@@ -2,7 +2,7 @@
 #ifndef LN_BACKEND_CPU_ARM_H
 #define LN_BACKEND_CPU_ARM_H
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 
 extern const ln_cpu_kernels ln_neon_kernels;         /* what every processor has */
 extern const ln_cpu_kernels ln_neon_dotprod_kernels; /* with SDOT */

@@ -2,7 +2,7 @@
 #ifndef LN_BACKEND_CPU_CEILINGS_H
 #define LN_BACKEND_CPU_CEILINGS_H
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 
 /* Bytes of memory that a thread reads. */
 enum { LN_CPU_MEASURE_BYTES = 128 << 20 };

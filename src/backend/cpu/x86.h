@@ -2,7 +2,7 @@
 #ifndef LN_BACKEND_CPU_X86_H
 #define LN_BACKEND_CPU_X86_H
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 
 extern const ln_cpu_kernels ln_avx2_kernels;        /* AVX2, FMA, F16C */
 extern const ln_cpu_kernels ln_avx512_kernels;      /* AVX-512 F, BW, VL, DQ */

@@ -1,4 +1,5 @@
 #include "engine/plan/make.h"
+#include "backend/registry.h"
 
 #include <sched.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "engine/plan/offload.h"
+#include "backend/registry.h"
 
 #include "base/checked.h"
 #include "engine/plan/sizes.h"

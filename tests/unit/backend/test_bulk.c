@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-#include "backend/backend.h"
 #include "backend/cpu/bulk.h"
+#include "backend/registry.h"
 #include "base/file.h"
 
 enum { COLS = 512, N_MATRICES = 8, N_VECTORS = LN_BULK_JOBS + 6, N = N_MATRICES + N_VECTORS };

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 #include "base/half.h"
 
 enum {

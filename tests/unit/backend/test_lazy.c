@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 #include "base/file.h"
 
 enum { OUT = 75, IN = 512, VOCAB_ROWS = 3, RUNS = 7 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 #include "base/half.h"
 #include "base/rng.h"
 

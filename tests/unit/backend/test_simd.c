@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 
 static const char *const sets[] = {"scalar", "avx2", "avx512",       "avx512-vnni", "avx512-bf16",
                                    "amx",    "neon", "neon-dotprod", "neon-i8mm"};

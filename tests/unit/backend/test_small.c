@@ -1,8 +1,8 @@
 /* Which steps one thread computes alone, and that they have the bits of those that are shared. */
 #include "matrix.h"
 
-#include "backend/backend.h"
 #include "backend/cpu/small.h"
+#include "backend/registry.h"
 
 enum { OUT = 75, IN = 512, ROWS = 300, THREADS = 3 };
 

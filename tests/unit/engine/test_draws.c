@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "backend/registry.h"
 #include "base/rng.h"
 #include "sampling/logprobs.h"
 

@@ -1,5 +1,6 @@
 /* Impossible and unsupported configurations are refused in one sentence that names the key; what
  * is read lands in the spec. Each case edits the config.json of a golden checkpoint. */
+#include "backend/registry.h"
 #include "model/load.h"
 #include "model/spec_read.h"
 #include "test.h"

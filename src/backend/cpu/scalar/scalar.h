@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 
 enum { LN_SCALAR_LANES = 16 };
 

@@ -4,7 +4,7 @@
 #ifndef LN_BACKEND_CPU_SIMD_ROWS_H
 #define LN_BACKEND_CPU_SIMD_ROWS_H
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels.h"
 #include "backend/cpu/simd/int8.h"
 #include "base/half.h"
 #include "format/quants.h"

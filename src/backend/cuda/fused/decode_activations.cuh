@@ -290,10 +290,8 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
     const float *const x = l.x;
     const int32_t *const rows = l.rows;
     float *const normed = l.normed, *const handoff = l.normed_handoff;
-    const bool is_handed_off = l.x_is_handed_off;
-    const unsigned n_writers = min(gridDim.x, l.n_output_tiles);
-    const unsigned dim = (unsigned)norm.dim, first = threadIdx.x * 4;
-    const unsigned share = (dim / 4 + n_writers - 1) / n_writers * 4, own = blockIdx.x * share;
+    const unsigned n_writers = min(gridDim.x, l.n_output_tiles), dim = (unsigned)norm.dim;
+    const unsigned share = (dim / 4 + n_writers - 1) / n_writers * 4, first = threadIdx.x * 4;
     const bool weighs = norm.weight != NULL && norm.kind != LN_NORM_NONE;
     const bool adds = norm.bias != NULL && norm.kind != LN_NORM_NONE;
     const float plus = norm.kind == LN_NORM_RMS_PLUS_ONE ? 1.0f : 0.0f;
@@ -311,7 +309,7 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
             if (adds)
                 bias[h] = ln_decode_load_four(norm.bias, first + h * LN_DECODE_COL_STRIDE, dim);
         }
-        ln_decode_load_row(from, is_handed_off, dim, first, held);
+        ln_decode_load_row(from, l.x_is_handed_off, dim, first, held);
         if (FOURS <= 2 && row + 1 == n_rows) /* else registers would not do */
             ln_decode_fill_free_stage<KIND>(p, weights, r);
         ln_decode_norm_statistics<FOURS>(norm, dim, held, shared + sums_at, &mean, &inverse);
@@ -329,7 +327,7 @@ ln_decode_normalize(const ln_decode_args &p, const ln_decode_weight_tiles *weigh
                 if (adds)
                     y[i] += ln_part(bias[h], i);
             }
-            if (col - own < share)
+            if (col - blockIdx.x * share < share)
                 ln_decode_store_normed(normed, handoff, row * dim + col, y);
             if constexpr (IS_F16) {
                 held[h] = make_float4(y[0], y[1], y[2], y[3]);

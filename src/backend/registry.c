@@ -1,4 +1,4 @@
-#include "backend/backend.h"
+#include "backend/registry.h"
 
 #include <string.h>
 

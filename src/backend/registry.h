@@ -1,0 +1,12 @@
+/* The backends of this build, by name. */
+#ifndef LN_BACKEND_REGISTRY_H
+#define LN_BACKEND_REGISTRY_H
+
+#include "backend/backend.h"
+
+/* "cpu", "cuda", or "auto": the first usable of cuda and cpu. Errors: ARGUMENT for a name or
+ * instruction set that is not there, UNSUPPORTED for a device that is not. */
+ln_status ln_backend_create(const char *name, const ln_backend_options *options,
+                            ln_backend **backend, ln_error *err);
+
+#endif

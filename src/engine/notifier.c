@@ -34,7 +34,7 @@ ln_status ln_notifier_start(ln_notifier *notifier, ln_error *err) {
     }
     if (code == 0)
         return LINNET_OK;
-    return ln_fail(err, LINNET_ERR_NOMEM, "cannot start the delivery thread: %s", strerror(code));
+    return ln_fail(err, LINNET_ERR_NOMEM, "cannot start the notifier thread: %s", strerror(code));
 }
 
 void ln_notifier_stop(ln_notifier *notifier) {

@@ -34,9 +34,8 @@
  *          0 to 7 is block i, places 2 i and 2 i + 1 of vectors 8 to 11 block 5 + i, and four
  *          places of the last vector the last four steps; offset 1
  *   TQ2_0  per 256 columns: 16 f16 d, then 8 blocks of 2 vectors as in Q3_K; offset 1
- *   Q1_0   per block: 16 f16 scales, a vector of bits, bit i of a byte for step i; w = scale * (2
- * bit
- *          - 1)
+ *   Q1_0   per block: 16 f16 scales, a vector of bits, bit i of a byte for step i; w is the scale
+ *          where the bit is 1, else minus the scale
  *   Q2_0   per block: 16 f16 scales, 2 vectors as in Q3_K; offset 1
  *   IQ1_S to IQ3_S: indices of codebooks (backend/cpu/grid.h); offset 64 */
 #ifndef LN_BACKEND_CPU_PACK_H

@@ -126,7 +126,7 @@ static int launch_mma(int layout, const ln_grouped_args &args, cudaStream_t stre
         layout, [&](auto l) { return launch_layout<decltype(l)::LAYOUT>(args, stream); });
 }
 
-/* ---- many rows: in_tiles by group ---------------------------------------------------------------
+/* ---- many rows: panels by group ----------------------------------------------------------------
  */
 
 template <unsigned ROWS> static int list(const ln_grouped_args &args, cudaStream_t stream) {

@@ -9,7 +9,7 @@
 
 enum { MAX_EIGHTS = 8 };
 
-/* Eights of rows that Hopper has kernels for here: more of them are in in_tiles, but for linears
+/* Eights of rows that Hopper has kernels for here: more rows lie in panels, but for linears
  * that no model has, which take turns of as many. */
 template <int LAYOUT>
 static constexpr int HOPPER_EIGHTS = LAYOUT == LN_LAYOUT_INT8_ROW ? MAX_EIGHTS : 1;

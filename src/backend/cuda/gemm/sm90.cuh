@@ -1,5 +1,6 @@
 /* Y [M][N] = X [M][K] W^T with its epilogue, on Hopper, for M above 64 (F8_ROW: above 8; by groups:
- * 32 rows of a group and more): one skeleton for every weight layout, dense and grouped.
+ * 32 rows of a group and more): one warp-specialised skeleton, for prefill and
+ * large batches, for every weight layout, dense and grouped.
  *
  * Grid: persistent CTAs, one for each SM or output tile. Block: two or three consumer warpgroups
  * (WGMMA: weight tiles are the A operand, from registers, activations the B operand), and a

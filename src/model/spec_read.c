@@ -258,14 +258,14 @@ static bool has_own_output(const ln_config *config, const ln_family *family) {
 /* Either of a model and the one around it may say it. */
 static ln_status read_tied_flag(const ln_config *config, bool *tied, ln_error *err) {
     static const ln_key key = {"tie_word_embeddings", ""};
-    bool inner = *tied, outer = *tied;
+    bool outer = *tied;
     ln_config around = *config;
     ln_meta_value value;
     around.nest = "";
     bool says = *config->nest != '\0' && ln_config_find(&around, key, &value, NULL);
     LN_TRY(ln_config_flag(&around, key, &outer, err));
-    LN_TRY(ln_config_flag(config, key, &inner, err));
-    *tied = says ? inner || outer : inner;
+    LN_TRY(ln_config_flag(config, key, tied, err));
+    *tied |= says && outer;
     return LINNET_OK;
 }
 

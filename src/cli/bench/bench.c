@@ -213,6 +213,7 @@ typedef struct bench_run {
     size_t *n_submitted; /* so far, by all runs whose prompts are new */
     size_t first;        /* > 0: prompts with the numbers from here on, whoever had them before */
     const linnet_sampling *sampling;
+    size_t n_samples; /* of each prompt, which decode together from its end on; 0: 1 */
 } bench_run;
 
 /* `number` makes the prompt unlike those of other numbers, so that no cache of prefixes knows it.
@@ -235,6 +236,7 @@ static linnet_status submit(linnet_engine *engine, const bench_run *run, size_t 
     options_of.max_tokens = run->n_output;
     options_of.ignore_eos = true;
     options_of.sampling = *run->sampling;
+    options_of.n = (uint32_t)run->n_samples;
     linnet_status status = linnet_request_submit(engine, &options_of, request, err);
     free(ids);
     return status;
@@ -314,7 +316,7 @@ static linnet_status measure(linnet_engine *engine, const bench_args *args, benc
     bool decodes = run->n_output > 1;
     bool profiles = args->profile || engine->backend->vtable->measure != NULL;
     if (decodes) { /* fills the prefix cache */
-        bench_run prompts = {run->n_seqs, run->n_prompt, 1, run->n_submitted, 0, run->sampling};
+        bench_run prompts = {run->n_seqs, run->n_prompt, 1, run->n_submitted, 0, run->sampling, 1};
         run->first = *run->n_submitted + 1;
         LN_TRY(run_once(engine, &prompts, NULL, &times, err));
     }
@@ -332,24 +334,26 @@ static linnet_status measure(linnet_engine *engine, const bench_args *args, benc
     return LINNET_OK;
 }
 
-/* Prints how a step of `run` is served: the first one of its sequences that decodes, or not. */
+/* Prints how a step of `run` is served: the first one of all its sequences that decodes, or not. */
 static linnet_status explain_step(linnet_engine *engine, bench_run run, bool decodes,
                                   linnet_error *err) {
     ln_explained_step step;
     run_times times;
-    ln_cli_explain_next(&step, engine->backend, run.n_seqs, decodes);
+    size_t n_seqs = run.n_samples > 0 ? run.n_samples : run.n_seqs;
+    ln_cli_explain_next(&step, engine->backend, n_seqs, decodes);
     linnet_status status = run_once(engine, &run, NULL, &times, err);
     if (status == LINNET_OK && !ln_cli_explain_print(&step))
-        status = ln_fail(err, LINNET_ERR_NOMEM, "no step of %zu sequences was seen", run.n_seqs);
+        status = ln_fail(err, LINNET_ERR_NOMEM, "no step of %zu sequences was seen", n_seqs);
     ln_cli_explain_forget(&step, engine->backend);
     return status;
 }
 
-/* --explain: of a prompt, and of tokens behind contexts. */
+/* --explain: of a prompt, and of tokens behind contexts: samples of one prompt, as requests of
+ * their own might end before the last one of them is submitted. */
 static linnet_status explain(linnet_engine *engine, const bench_args *args, linnet_error *err) {
     size_t n = 0;
-    bench_run prompt = {1, args->n_prefill, 1, &n, 0, &args->sampling};
-    bench_run decode = {args->n_seqs, args->n_context + 1, 3, &n, 0, &args->sampling};
+    bench_run prompt = {1, args->n_prefill, 1, &n, 0, &args->sampling, 1};
+    bench_run decode = {1, args->n_context + 1, 3, &n, 0, &args->sampling, args->n_seqs};
     LN_TRY(explain_step(engine, prompt, args->n_prefill == 1, err));
     return explain_step(engine, decode, true, err);
 }
@@ -368,7 +372,7 @@ static void compare_with(const ln_ceilings *c, bench_phase *phase) {
 static linnet_status measure_all(linnet_engine *engine, const bench_args *args, measurement *m,
                                  linnet_error *err) {
     size_t n_submitted = 0;
-    bench_run prefill = {1, args->n_prefill, 1, &n_submitted, 0, &args->sampling};
+    bench_run prefill = {1, args->n_prefill, 1, &n_submitted, 0, &args->sampling, 1};
     /* Whole blocks of the context lie in the prefix cache: after a multiple of 16, no step but
      * those of decode. */
     bench_run decode = {.n_seqs = args->n_seqs,

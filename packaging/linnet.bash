@@ -27,7 +27,7 @@ _linnet() {
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar avx2 avx512 avx512-vnni avx512-bf16 amx neon
         neon-dotprod neon-i8mm' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0 fp8' -- "$word") ;;
-    -f | --file | --chat-template | --json-schema | --grammar | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -f | --file | --chat-template | --json-schema | --grammar | --check-lines | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --beams | --text | --now | --regex | --choice) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
@@ -39,10 +39,10 @@ _linnet() {
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
     *)
         if ((COMP_CWORD == 1)); then
-            mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize template
+            mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize grammar template
                 logits bench convert quantize eval help $general" -- "$word")
         elif [[ $command == help ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize template
+            mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize grammar template
                 logits bench convert quantize eval engine" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
@@ -57,6 +57,7 @@ _linnet() {
             plan) i="--beams --gpu --json $engine" ;;
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
+            grammar) i="--check-lines $grammar" ;;
             template) i='--context --now' ;;
             bench) i="--shape --type --write --prefill --decode --context --seqs --runs --profile --explain --json --serve-trace
                 --requests --concurrency --rate --shared $sampling $engine" ;;

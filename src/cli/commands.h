@@ -17,6 +17,7 @@ int ln_cli_inspect(int argc, char **argv);
 int ln_cli_plan(int argc, char **argv);
 int ln_cli_tokenize(int argc, char **argv);
 int ln_cli_detokenize(int argc, char **argv);
+int ln_cli_grammar(int argc, char **argv);
 int ln_cli_template(int argc, char **argv);
 int ln_cli_logits(int argc, char **argv);
 int ln_cli_bench(int argc, char **argv);

@@ -33,13 +33,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
                  {KEY_REGEX, LINNET_GRAMMAR_REGEX, "--regex"},
                  {KEY_CHOICE, LINNET_GRAMMAR_CHOICE, "--choice"},
                  {KEY_GRAMMAR, LINNET_GRAMMAR_GBNF, "--grammar"}};
-    ln_cli_grammar *grammar = state->input;
+    ln_cli_grammar_choice *grammar = state->input;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (kinds[i].key != key)
             continue;
         if (grammar->option != NULL)
             argp_error(state, "%s and %s exclude each other", grammar->option, kinds[i].option);
-        *grammar = (ln_cli_grammar){.kind = kinds[i].kind, .option = kinds[i].option, .value = arg};
+        *grammar =
+            (ln_cli_grammar_choice){.kind = kinds[i].kind, .option = kinds[i].option, .value = arg};
         return 0;
     }
     return ARGP_ERR_UNKNOWN;
@@ -48,16 +49,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 const struct argp ln_cli_grammar_argp = {.options = options, .parser = parse};
 
 /* Whether the option's value names a file: a grammar, or a schema that is not one itself. */
-static bool names_file(const ln_cli_grammar *grammar) {
+static bool names_file(const ln_cli_grammar_choice *grammar) {
     if (grammar->kind != LINNET_GRAMMAR_JSON_SCHEMA)
         return grammar->kind == LINNET_GRAMMAR_GBNF;
     const char *value = grammar->value + strspn(grammar->value, " \t\r\n");
     return *value != '{' && strcmp(value, "true") != 0 && strcmp(value, "false") != 0;
 }
 
-int ln_cli_grammar_load(ln_cli_grammar *grammar, linnet_request_options *request) {
-    if (grammar->kind == LINNET_GRAMMAR_NONE)
-        return 0;
+int ln_cli_grammar_read(ln_cli_grammar_choice *grammar, linnet_request_options *request) {
     bool is_file = names_file(grammar);
     if (is_file && grammar->text == NULL) {
         int status = ln_cli_read_text(grammar->value, &grammar->text, &grammar->n_bytes);
@@ -69,6 +68,16 @@ int ln_cli_grammar_load(ln_cli_grammar *grammar, linnet_request_options *request
     request->grammar_bytes = is_file                  ? grammar->n_bytes
                              : grammar->value != NULL ? strlen(grammar->value)
                                                       : 0;
+    return 0;
+}
+
+int ln_cli_grammar_load(ln_cli_grammar_choice *grammar, linnet_request_options *request) {
+    if (grammar->kind == LINNET_GRAMMAR_NONE)
+        return 0;
+    int status = ln_cli_grammar_read(grammar, request);
+    if (status != 0)
+        return status;
+    bool is_file = names_file(grammar);
     ln_grammar *compiled = NULL;
     linnet_error err = {0};
     if (ln_grammar_compile(request->grammar_kind, request->grammar, request->grammar_bytes,

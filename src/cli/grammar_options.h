@@ -6,20 +6,22 @@
 #include <linnet.h>
 
 /* What was asked for; strings are argv's. */
-typedef struct ln_cli_grammar {
+typedef struct ln_cli_grammar_choice {
     linnet_grammar_kind kind;
     const char *option; /* as given, for messages */
     const char *value;  /* NULL with LINNET_GRAMMAR_JSON */
     char *text;         /* [n_bytes] what the value means, owned; NULL: not read yet */
     size_t n_bytes;
-} ln_cli_grammar;
+} ln_cli_grammar_choice;
 
-/* A child parser; its input is a zeroed ln_cli_grammar. */
+/* A child parser; its input is a zeroed ln_cli_grammar_choice. */
 extern const struct argp ln_cli_grammar_argp;
 
-/* Reads the files that are named, fills in the request, and checks that the grammar compiles; takes
- * no model. Prints what failed and returns the exit status. `grammar` outlives the submission; its
- * text is freed by the caller. */
-int ln_cli_grammar_load(ln_cli_grammar *grammar, linnet_request_options *request);
+/* Reads the file that is named, if there is one, and fills in the request. Prints what failed and
+ * returns the exit status. `grammar` outlives the submission; its text is freed by the caller. */
+int ln_cli_grammar_read(ln_cli_grammar_choice *grammar, linnet_request_options *request);
+
+/* The same for any grammar, also none, and checks that it compiles; takes no model. */
+int ln_cli_grammar_load(ln_cli_grammar_choice *grammar, linnet_request_options *request);
 
 #endif

@@ -22,6 +22,7 @@
     X(plan, "Show the memory that a model will take, before loading it")                           \
     X(tokenize, "Turn text into token ids")                                                        \
     X(detokenize, "Turn token ids into text")                                                      \
+    X(grammar, "Check a grammar, and texts against it")                                            \
     X(template, "Render a chat template")                                                          \
     X(bench, "Measure prefill and decode speed")                                                   \
     X(logits, "Write the logits of a token sequence to a file")                                    \

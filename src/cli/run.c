@@ -47,7 +47,7 @@ typedef struct run_args {
     bool chat, ignore_eos, keep_special, print_ids, print_memory, quiet;
     linnet_engine_options engine;
     linnet_sampling sampling;
-    ln_cli_grammar grammar;
+    ln_cli_grammar_choice grammar;
     linnet_request_options request; /* what the grammar says */
 } run_args;
 

@@ -39,4 +39,14 @@ for command in "--json --regex a" "--regex (" "--grammar nowhere.gbnf"; do
 done
 "$linnet" run -q -p x -n 4 --json-schema '{"not": {}}' 2>error.txt && fail "not is not refused"
 grep -q '"not" is not supported' error.txt || fail "$(cat error.txt)"
+
+printf '12\n1x\n1.5\n' >lines.txt
+"$linnet" grammar --json-schema '{"type": "integer"}' --check-lines lines.txt >output.txt ||
+    fail "a grammar that is taken ends with an error"
+printf 'ok\nno at byte 1\nno at byte 1\n' | cmp - output.txt || fail "$(cat output.txt)"
+printf '12' | "$linnet" grammar --regex '[0-9]{3}' --check-lines - >output.txt
+[ "$(cat output.txt)" = "no at byte 2" ] || fail "$(cat output.txt)"
+status=0
+"$linnet" grammar --regex '(' 2>error.txt || status=$?
+[ "$status" = 1 ] && [ "$(wc -l <error.txt)" = 1 ] || fail "$status: $(cat error.txt)"
 echo "the examples hold"

@@ -1,0 +1,110 @@
+/* Recording operations, as the units do that record a step: what they record into, and the lines
+ * that all of them write. */
+#ifndef LN_MODEL_RECORDER_H
+#define LN_MODEL_RECORDER_H
+
+#include <math.h>
+
+#include "model/activations.h"
+#include "model/weights.h"
+
+/* What a step records into, and from what. */
+typedef struct recorder {
+    const ln_spec *spec;
+    const ln_weights *weights;
+    const ln_activations *a;
+    const ln_kv_layer *kv;
+    const ln_batch *batch;
+    int32_t layer;
+    bool encoder;
+    const ln_kv_layer *layer_kv; /* the current layer's; of all, in an encoder */
+    ln_op *ops;
+    size_t n_ops;
+} recorder;
+
+static inline ln_op *push(recorder *r, ln_op_kind kind) {
+    ln_op *op = &r->ops[r->n_ops++];
+    *op = (ln_op){.kind = kind, .layer = r->layer, .batch = r->batch};
+    return op;
+}
+
+/* out = residual + residual_scale * norm(x), without residual norm(x) */
+static inline void norm(recorder *r, const ln_norm *weights, const float *x, const float *residual,
+                        float *out) {
+    push(r, LN_OP_NORM)->norm = (ln_op_norm){
+        .norm = weights,
+        .n_rows = r->batch->n_tokens,
+        .x = x,
+        .residual = residual,
+        .scale = r->spec->residual_scale,
+        .out = out,
+    };
+}
+
+/* x in the order of the weight's columns. */
+static inline const float *gather(recorder *r, const ln_weight *weight, size_t n_rows,
+                                  const float *x) {
+    if (weight->columns == NULL)
+        return x;
+    push(r, LN_OP_GATHER)->gather = (ln_op_gather){.columns = weight->columns,
+                                                   .n_rows = n_rows,
+                                                   .dim = weight->n_cols,
+                                                   .x = x,
+                                                   .out = r->a->gathered};
+    return r->a->gathered;
+}
+
+static inline void linear(recorder *r, const ln_weight *weight, const float *x, float *out) {
+    x = gather(r, weight, r->batch->n_tokens, x);
+    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
+        .weight = weight, .n_rows = r->batch->n_tokens, .x = x, .scale = 1.0f, .out = out};
+}
+
+/* What a softmax follows whose errors it magnifies: choices, and scores of magnifies_scores. */
+static inline void precise_linear(recorder *r, const ln_weight *weight, const float *x,
+                                  float *out) {
+    linear(r, weight, x, out);
+    r->ops[r->n_ops - 1].linear.precise = true;
+}
+
+/* Whether scores are more than q k over the root of a head's dimension. */
+static inline bool magnifies_scores(const recorder *r, const ln_attention_spec *spec) {
+    double rotated = spec->rope >= 0 ? (double)r->weights->ropes[spec->rope].magnitude : 1.0;
+    double over_root = (double)spec->scale * sqrt((double)spec->k_dim);
+    return over_root * rotated * rotated > 1.0 + 1e-3;
+}
+
+/* q or k. Where their product is divided as usual its errors grow no more than others: weights of
+ * 16 bits meet one bf16 of x then. With FP8, whose own errors are larger, x keeps more. */
+static inline void score_linear(recorder *r, const ln_attention_spec *spec, const ln_weight *weight,
+                                const float *x, float *out) {
+    bool is_plain = weight->dtype == LN_DTYPE_BF16 || weight->dtype == LN_DTYPE_F16;
+    linear(r, weight, x, out);
+    r->ops[r->n_ops - 1].linear.precise = !is_plain || magnifies_scores(r, spec);
+}
+
+/* The residual stream takes a block's output: directly, or through the norm behind the block. The
+ * output of a linear without bias is multiplied with `scale` where x is not yet. */
+static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
+                                           const ln_norm *post_norm, const float *x, float scale) {
+    if (post_norm != NULL && post_norm->dim > 0) {
+        linear(r, weight, x, r->a->normed);
+        r->ops[r->n_ops - 1].linear.scale = scale;
+        norm(r, post_norm, r->a->normed, r->a->x, r->a->x);
+        return;
+    }
+    x = gather(r, weight, r->batch->n_tokens, x);
+    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){.weight = weight,
+                                                   .n_rows = r->batch->n_tokens,
+                                                   .x = x,
+                                                   .residual = r->a->x,
+                                                   .scale = r->spec->residual_scale * scale,
+                                                   .out = r->a->x};
+}
+
+static inline void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
+                                    const float *x) {
+    scaled_linear_to_stream(r, weight, post_norm, x, 1.0f);
+}
+
+#endif

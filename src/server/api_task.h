@@ -14,7 +14,8 @@ typedef struct ln_api_task ln_api_task;
 /* What an endpoint does with a body. */
 typedef struct ln_api_work {
     ln_api_kind kind;
-    bool generates; /* a sequence at least: there must be room for it */
+    bool generates;                        /* a sequence at least: there must be room for it */
+    const struct ln_answer_format *format; /* of what is generated */
     /* On a worker: fills the reply, or submits the task's runs; or false with the error set. */
     bool (*read)(ln_api_task *task, const ln_fields *fields);
     /* On the server's thread, unless read failed; takes the task. */
@@ -30,6 +31,7 @@ struct ln_api_task {
     ln_strbuf body;
     size_t n_reserved; /* sequences that were admitted for it */
     ln_api_error error;
+    ln_ignored_fields ignored;
     ln_strbuf reply;
     ln_generation_request request;
     ln_prompt_run *runs; /* [n_runs], one per prompt; owned */

@@ -136,29 +136,33 @@ static void answer(const answer_case *c, size_t step, bool streams, ln_strbuf *o
                                      .reasoning = c->reasoning,
                                      .model_reasons = c->reasoning != LN_REASONING_NONE,
                                      .hides_markers = true};
-    ln_openai_writer writer = {.request = &request, .model = "m", .id = "chatcmpl-1"};
-    ln_choice choice = {.finish = LINNET_FINISH_NONE};
+    const ln_answer_format *format = &ln_openai_chat_format;
     ln_usage usage = {0};
+    ln_answer_writer writer = {
+        .request = &request, .usage = &usage, .model = "m", .id = "chatcmpl-1"};
+    ln_choice choice = {.finish = LINNET_FINISH_NONE};
     size_t n_bytes = strlen(c->text);
     ln_strbuf_init(&choice.text);
     for (size_t i = 0; i < LN_LOGPROBS_COLUMNS; i++)
         ln_strbuf_init(&choice.logprobs[i]);
-    ln_chat_answer_init(&choice.answer, &request, &choice.text);
-    ln_openai_writer_init(&writer);
+    ln_chat_answer_init(&choice.answer, &request);
+    ln_strbuf_init(&writer.head);
+    if (streams)
+        format->begin(&writer, out);
     for (size_t at = 0, end; at < n_bytes; at = end) {
         end = n_bytes - at < step ? n_bytes : at + step;
         while ((c->text[end] & 0xc0) == 0x80) /* whole code points */
             end++;
         ln_chat_answer_feed(&choice.answer, c->text + at, end - at);
         if (streams)
-            ln_openai_writer_chunk(&writer, &choice, out);
+            format->chunk(&writer, &choice, out);
     }
     ln_chat_answer_finish(&choice.answer);
     choice.finish = LINNET_FINISH_STOP;
     if (streams)
-        ln_openai_writer_chunk(&writer, &choice, out);
+        format->chunk(&writer, &choice, out);
     else
-        ln_openai_writer_whole(&writer, &choice, 1, &usage, out);
+        format->whole(&writer, &choice, 1, out);
     assert_false(choice.answer.failed || out->failed);
     ln_chat_answer_free(&choice.answer);
     ln_strbuf_free(&choice.text);

@@ -1,44 +1,55 @@
-/* A chat's answer, parsed as it streams in: content, reasoning, tool calls; and its JSON. */
+/* A chat's answer, parsed as it streams in: its parts in their order, which every API shows in its
+ * own way. A part is text, reasoning, or a call of a tool. */
 #ifndef LN_SERVER_GENERATION_CHAT_ANSWER_H
 #define LN_SERVER_GENERATION_CHAT_ANSWER_H
 
 #include "server/generation/request.h"
 #include "text/chat/chat_text.h"
 
-/* A tool call, and what of it was not sent yet. */
-typedef struct ln_chat_answer_call {
-    ln_strbuf name, arguments;
-    bool is_sent; /* in a chunk, with its name */
-} ln_chat_answer_call;
+typedef enum ln_answer_part_kind {
+    LN_PART_TEXT,
+    LN_PART_REASONING,
+    LN_PART_CALL
+} ln_answer_part_kind;
+
+typedef struct ln_answer_part {
+    ln_answer_part_kind kind;
+    size_t call;    /* of a call: counted from 0 */
+    ln_strbuf name; /* of a call */
+    ln_strbuf text; /* of a call: its arguments */
+    size_t n_sent;  /* bytes of the text that chunks had */
+    bool is_begun;  /* a chunk said that it begins */
+    bool is_ended;  /* and that it ends */
+} ln_answer_part;
 
 typedef struct ln_chat_answer {
     ln_chat_text parser;
-    ln_strbuf *content; /* the choice's text */
-    ln_strbuf reasoning;
-    ln_chat_answer_call *calls; /* [n_calls] of [capacity], owned */
-    size_t n_calls, capacity;
-    size_t n_sent; /* calls that were sent with all of their arguments */
+    ln_answer_part *parts; /* [n_parts] of [capacity], owned */
+    size_t n_parts, capacity;
+    size_t n_calls;
+    size_t n_complete; /* parts at the beginning whose text was sent and will not grow */
     const ln_generation_request *request;
-    size_t n_reasoning_tokens;
     bool failed; /* memory ran out */
 } ln_chat_answer;
 
 /* `answer` keeps its place until it is freed; zeroed ones may be freed. */
-void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *request,
-                         ln_strbuf *content);
+void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *request);
 void ln_chat_answer_free(ln_chat_answer *answer);
 
 void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_bytes);
 void ln_chat_answer_finish(ln_chat_answer *answer); /* there is no more text */
 
-/* Something beside content was not sent. */
+/* What a part has that was not sent: its bytes, or where they begin. */
+size_t ln_answer_part_count_unsent(const ln_answer_part *part);
+const char *ln_answer_part_get_unsent(const ln_answer_part *part);
+/* All of a part was sent. Its text is kept where the request says so. */
+void ln_chat_answer_note_sent(ln_chat_answer *answer, ln_answer_part *part);
+
+/* Something was not sent: text, or that a call begins. */
 bool ln_chat_answer_is_pending(const ln_chat_answer *answer);
 
-/* The members of a message, or of a delta, which has what was not sent. The ids of calls are made
- * from `id`, the completion's, and `choice`. */
-void ln_chat_answer_put_message(const ln_chat_answer *answer, const char *id, uint32_t choice,
-                                ln_strbuf *out);
-void ln_chat_answer_put_delta(ln_chat_answer *answer, const char *id, uint32_t choice,
-                              ln_strbuf *out);
+/* The id of a call: nine letters and digits, as Mistral's templates ask for, made from `id`, the
+ * answer's, and the choice. */
+void ln_chat_answer_put_call_id(ln_strbuf *out, const char *id, uint32_t choice, size_t call);
 
 #endif

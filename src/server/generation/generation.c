@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "server/generation/openai_writer.h"
+#include "server/generation/logprob_columns.h"
 #include "server/http/response.h"
 #include "server/json/reply.h"
 
@@ -14,7 +14,8 @@ struct ln_generation {
     ln_generations *set;
     ln_api_task *task;
     ln_generation *next, *previous; /* of the set */
-    ln_openai_writer writer;
+    const ln_answer_format *format;
+    ln_answer_writer writer;
     ln_usage usage;
     size_t n_open;      /* choices that are not over */
     ln_choice *choices; /* [n_choices] */
@@ -80,21 +81,15 @@ static void finish(ln_generation *generation) {
     note_tokens(generation);
     ln_strbuf_clear(out);
     if (request->streams) {
-        if (generation->error.status != 0) {
-            ln_strbuf_puts(out, "data: ");
-            ln_reply_put_error(out, &generation->error);
-            ln_strbuf_puts(out, "\n\n");
-        }
-        if (request->includes_usage)
-            ln_openai_writer_usage_chunk(&generation->writer, &generation->usage, out);
-        ln_strbuf_puts(out, "data: [DONE]\n\n");
+        generation->format->end(&generation->writer, generation->choices, generation->n_choices,
+                                &generation->error, out);
         ln_response_write(exchange, out->data, out->len);
         ln_response_end(exchange);
     } else if (generation->error.status != 0) {
         ln_reply_error(exchange, &generation->error);
     } else {
-        ln_openai_writer_whole(&generation->writer, generation->choices, generation->n_choices,
-                               &generation->usage, out);
+        generation->format->whole(&generation->writer, generation->choices, generation->n_choices,
+                                  out);
         ln_reply_json(exchange, out);
     }
     destroy(generation);
@@ -111,11 +106,11 @@ static void take_echo(ln_generation *generation, ln_choice *choice, const linnet
     ln_strbuf_append(&choice->text, prompt->text, prompt->text_bytes);
     if (event->prompt_logprobs == NULL)
         return;
-    ln_openai_writer_begin_prompt(&generation->writer, choice);
+    ln_logprob_columns_begin_prompt(&generation->writer, choice);
     for (size_t i = 0; i < prompt->n_ids; i++) {
         const linnet_logprob *top = n_top > 0 ? event->prompt_top_logprobs + i * n_top : NULL;
-        ln_openai_writer_logprob(&generation->writer, choice, prompt->ids[i], i > 0,
-                                 event->prompt_logprobs[i], top, n_top);
+        ln_logprob_columns_add(&generation->writer, choice, prompt->ids[i], i > 0,
+                               event->prompt_logprobs[i], top, n_top);
     }
 }
 
@@ -143,11 +138,11 @@ static void take_token(ln_generation *generation, ln_choice *choice, const linne
         generation->usage.n_reasoning_tokens++;
     if (event->token >= 0 && request->options.logprobs && !choice->has_output &&
         request->kind == LN_API_COMPLETION)
-        ln_openai_writer_begin_output(&generation->writer, choice);
+        ln_logprob_columns_begin_output(&generation->writer, choice);
     choice->has_output = true;
     if (event->token >= 0 && request->options.logprobs)
-        ln_openai_writer_logprob(&generation->writer, choice, event->token, true, event->logprob,
-                                 event->top_logprobs, (size_t)request->options.top_logprobs);
+        ln_logprob_columns_add(&generation->writer, choice, event->token, true, event->logprob,
+                               event->top_logprobs, (size_t)request->options.top_logprobs);
 }
 
 static void take_end(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
@@ -203,6 +198,8 @@ static void measure_latency(ln_prompt_run *run, uint64_t now_ns) {
         metrics->n_output_tokens += n_new;
         if (choice->n_counted_tokens == 0) {
             ln_metrics_first_token(metrics, (double)(now_ns - generation->task->begin_ns) / 1e9);
+            if (generation->writer.first_token_ns == 0)
+                generation->writer.first_token_ns = now_ns;
             choice->last_ns = now_ns;
             n_new--; /* the first has no interval before it */
         }
@@ -219,7 +216,7 @@ static bool send_chunks(ln_prompt_run *run) {
     ln_strbuf_clear(out);
     for (size_t i = 0; i < generation->task->request.n; i++)
         if (run->choices[i].is_dirty)
-            ln_openai_writer_chunk(&generation->writer, &run->choices[i], out);
+            generation->format->chunk(&generation->writer, &run->choices[i], out);
     return ln_response_write(generation->task->exchange, out->data, out->len);
 }
 
@@ -328,7 +325,7 @@ static void begin_run(ln_generation *generation, size_t index) {
         run->choices[i].index = (uint32_t)(index * request->n + i);
         run->choices[i].prompt = &request->prompts[index];
         if (request->kind == LN_API_CHAT)
-            ln_chat_answer_init(&run->choices[i].answer, request, &run->choices[i].text);
+            ln_chat_answer_init(&run->choices[i].answer, request);
     }
 }
 
@@ -357,6 +354,31 @@ static ln_generation *create(ln_api_task *task) {
     return NULL;
 }
 
+static void set_writer(ln_generation *generation) {
+    const ln_api_task *task = generation->task;
+    const ln_served_model *served = &task->context->served;
+    generation->format = task->work->format;
+    generation->writer = (ln_answer_writer){.request = &task->request,
+                                            .usage = &generation->usage,
+                                            .tokenizer = served->tokenizer,
+                                            .model = served->name,
+                                            .created_s = (int64_t)time(NULL),
+                                            .begin_ns = task->begin_ns};
+    snprintf(generation->writer.id, sizeof generation->writer.id, "%s%s",
+             generation->format->id_prefix, task->exchange->serial);
+    ln_strbuf_init(&generation->writer.head);
+}
+
+/* Sends the head of a stream, and what the format has before its chunks. */
+static void begin_stream(ln_generation *generation) {
+    ln_strbuf *out = &generation->set->context->scratch;
+    ln_response_begin(generation->task->exchange, 200, generation->format->media_type);
+    ln_strbuf_clear(out);
+    if (generation->format->begin != NULL)
+        generation->format->begin(&generation->writer, out);
+    ln_response_write(generation->task->exchange, out->data, out->len);
+}
+
 void ln_generation_begin(ln_api_task *task) {
     static const ln_api_error out_of_memory = {
         .status = 503, .type = "server_error", .message = "out of memory"};
@@ -371,13 +393,7 @@ void ln_generation_begin(ln_api_task *task) {
     }
     link_generation(generation);
     generation->n_open = generation->n_choices;
-    generation->writer = (ln_openai_writer){.request = &task->request,
-                                            .tokenizer = context->served.tokenizer,
-                                            .model = context->served.name,
-                                            .created_s = (int64_t)time(NULL)};
-    snprintf(generation->writer.id, sizeof generation->writer.id, "%s-%s",
-             task->work->kind == LN_API_CHAT ? "chatcmpl" : "cmpl", exchange->serial);
-    ln_openai_writer_init(&generation->writer);
+    set_writer(generation);
     exchange->generation = generation;
     for (size_t i = 0; i < task->n_runs; i++) {
         generation->usage.n_prompt_tokens += task->request.prompts[i].n_ids;
@@ -385,7 +401,7 @@ void ln_generation_begin(ln_api_task *task) {
     }
     context->metrics.n_prompt_tokens += generation->usage.n_prompt_tokens;
     if (task->request.streams)
-        ln_response_begin(exchange, 200, "text/event-stream");
+        begin_stream(generation);
     /* events that came before the task was back from its worker */
     uint64_t now_ns = ln_clock_ns();
     for (size_t i = 0; i < task->n_runs && take_events(&task->runs[i], now_ns); i++)

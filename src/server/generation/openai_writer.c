@@ -1,167 +1,127 @@
 #include "server/generation/openai_writer.h"
 
-#include <string.h>
-
-#include "base/utf8.h"
+#include "server/generation/logprob_columns.h"
 #include "server/json/out.h"
+#include "server/json/reply.h"
 
-/* ---- logprobs --------------------------------------------------------------------------- */
+/* ---- messages --------------------------------------------------------------------------- */
 
-/* The bytes of a token in the middle of a text; they may be parts of code points. */
-static ln_token_text spell(const ln_openai_writer *writer, int32_t token) {
-    if (writer->tokenizer == NULL)
-        return (ln_token_text){0};
-    ln_token_text text = ln_tokenizer_text(writer->tokenizer, token);
-    /* a word's end, which is a space where another word follows */
-    while (!ln_tokenizer_joins(writer->tokenizer) && text.n_bytes > 1 &&
-           text.data[text.n_bytes - 1] == '\xff')
-        text.n_bytes--;
-    return text;
-}
-
-static void put_chat_token(ln_strbuf *out, const ln_token_text *text, float logprob) {
-    ln_strbuf_puts(out, "{\"token\":");
-    ln_json_put_string(out, text->data, text->n_bytes);
-    ln_strbuf_puts(out, ",\"logprob\":");
-    ln_json_put_number(out, (double)logprob);
-    ln_strbuf_puts(out, ",\"bytes\":");
-    ln_json_put_bytes(out, text->data, text->n_bytes);
-}
-
-static void put_chat_logprob(const ln_openai_writer *writer, ln_strbuf *out,
-                             const ln_token_text *text, float logprob, const linnet_logprob *top,
-                             size_t n_top) {
-    put_chat_token(out, text, logprob);
-    ln_strbuf_puts(out, ",\"top_logprobs\":[");
-    for (size_t i = 0; i < n_top; i++) {
-        ln_token_text other = spell(writer, top[i].id);
-        if (i > 0)
-            ln_strbuf_putc(out, ',');
-        put_chat_token(out, &other, top[i].logprob);
-        ln_strbuf_putc(out, '}');
+/* What all parts of a kind have together: that was not sent, or, in a whole message, all of it. */
+static void join_parts(const ln_chat_answer *answer, ln_answer_part_kind kind, ln_strbuf *joined) {
+    for (size_t i = answer->n_complete; i < answer->n_parts; i++) {
+        const ln_answer_part *part = &answer->parts[i];
+        if (part->kind == kind)
+            ln_strbuf_append(joined, ln_answer_part_get_unsent(part),
+                             ln_answer_part_count_unsent(part));
     }
-    ln_strbuf_puts(out, "]}");
 }
 
-static size_t count_chars(const char *text, size_t n_bytes) {
-    size_t count = 0;
-    for (size_t i = 0; i < n_bytes; i++)
-        count += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return count;
+static void put_joined(const ln_strbuf *joined, ln_strbuf *out) {
+    ln_json_put_string(out, joined->data != NULL ? joined->data : "", joined->len);
+    if (joined->failed)
+        out->failed = true;
 }
 
-/* {"text": logprob}: tokens that are spelled alike keep the best one. */
-static void put_top(const ln_openai_writer *writer, ln_strbuf *out, const linnet_logprob *top,
-                    size_t n_top) {
-    bool is_first = true;
+/* Under both names that clients know it by. */
+static void put_reasoning(const ln_strbuf *reasoning, ln_strbuf *out) {
+    static const char *const names[] = {"\"reasoning_content\":", ",\"reasoning\":"};
+    for (size_t i = 0; i < 2; i++) {
+        ln_strbuf_puts(out, names[i]);
+        if (reasoning->len > 0)
+            put_joined(reasoning, out);
+        else
+            ln_strbuf_puts(out, "null");
+    }
+}
+
+static void put_call(const ln_answer_writer *writer, const ln_choice *choice,
+                     const ln_answer_part *call, bool is_delta, ln_strbuf *out) {
     ln_strbuf_putc(out, '{');
-    for (size_t i = 0; i < n_top; i++) {
-        bool is_known = false;
-        ln_token_text text = spell(writer, top[i].id);
-        for (size_t j = 0; j < i && !is_known; j++) {
-            ln_token_text better = spell(writer, top[j].id);
-            is_known = text.n_bytes == better.n_bytes &&
-                       (text.n_bytes == 0 || memcmp(text.data, better.data, text.n_bytes) == 0);
-        }
-        if (is_known)
+    if (is_delta)
+        ln_strbuf_printf(out, "\"index\":%zu,", call->call);
+    if (!call->is_begun) {
+        ln_strbuf_puts(out, "\"id\":\"");
+        ln_chat_answer_put_call_id(out, writer->id, choice->index, call->call);
+        ln_strbuf_puts(out, "\",\"type\":\"function\",");
+    }
+    ln_strbuf_puts(out, "\"function\":{");
+    if (!call->is_begun) {
+        ln_strbuf_puts(out, "\"name\":");
+        ln_json_put_string(out, call->name.data, call->name.len);
+        ln_strbuf_putc(out, ',');
+    }
+    ln_strbuf_puts(out, "\"arguments\":");
+    ln_json_put_string(out, ln_answer_part_get_unsent(call), ln_answer_part_count_unsent(call));
+    ln_strbuf_puts(out, "}}");
+}
+
+/* The calls that were not sent, or not wholly; `before` stands before the list, if there is one. */
+static void put_calls(const ln_answer_writer *writer, const ln_choice *choice, bool is_delta,
+                      const char *before, ln_strbuf *out) {
+    const ln_chat_answer *answer = &choice->answer;
+    size_t n_put = 0;
+    for (size_t i = answer->n_complete; i < answer->n_parts; i++) {
+        const ln_answer_part *part = &answer->parts[i];
+        if (part->kind != LN_PART_CALL || (part->is_begun && !ln_answer_part_count_unsent(part)))
             continue;
-        if (!is_first)
-            ln_strbuf_putc(out, ',');
-        is_first = false;
-        ln_json_put_string(out, text.data, text.n_bytes);
-        ln_strbuf_putc(out, ':');
-        ln_json_put_number(out, (double)top[i].logprob);
+        ln_strbuf_puts(out, n_put == 0 ? before : ",");
+        if (n_put++ == 0)
+            ln_strbuf_puts(out, "\"tool_calls\":[");
+        put_call(writer, choice, part, is_delta, out);
     }
-    ln_strbuf_putc(out, '}');
+    if (n_put > 0)
+        ln_strbuf_putc(out, ']');
 }
 
-/* Returns where a token begins in the choice's text, and advances by the characters that it
- * completes. */
-static size_t pass(const ln_openai_writer *writer, ln_choice *choice, int32_t token) {
-    size_t begin = choice->offset_chars;
-    if (writer->tokenizer == NULL)
-        return begin;
-    size_t most = ln_tokenizer_max_piece_bytes(writer->tokenizer);
-    ln_strbuf_clear(&choice->piece);
-    if (ln_strbuf_reserve(&choice->piece, most)) {
-        char *text = choice->piece.data;
-        choice->offset_chars +=
-            count_chars(text, ln_detokenizer_push(&choice->decoder, token, text, most));
-    }
-    return begin;
-}
-
-void ln_openai_writer_begin_prompt(const ln_openai_writer *writer, ln_choice *choice) {
-    if (writer->tokenizer != NULL)
-        ln_detokenizer_init(&choice->decoder, writer->tokenizer,
-                            writer->request->options.keep_special);
-}
-
-void ln_openai_writer_begin_output(const ln_openai_writer *writer, ln_choice *choice) {
-    const ln_generation_request *request = writer->request;
-    const ln_prompt *prompt = choice->prompt;
-    ln_openai_writer_begin_prompt(writer, choice);
-    for (size_t i = 0; request->options.continues_prompt && i < prompt->n_ids; i++)
-        pass(writer, choice, prompt->ids[i]);
-    choice->offset_chars = request->echoes ? count_chars(prompt->text, prompt->text_bytes) : 0;
-}
-
-void ln_openai_writer_logprob(const ln_openai_writer *writer, ln_choice *choice, int32_t token,
-                              bool has_logprob, float logprob, const linnet_logprob *top,
-                              size_t n_top) {
-    ln_strbuf *columns = choice->logprobs;
-    ln_token_text text = spell(writer, token);
-    size_t n_columns = writer->request->kind == LN_API_CHAT ? 1 : LN_LOGPROBS_COLUMNS;
-    for (size_t i = 0; choice->n_logprobs > 0 && i < n_columns; i++)
-        ln_strbuf_putc(&columns[i], ',');
-    choice->n_logprobs++;
-    if (writer->request->kind == LN_API_CHAT) {
-        put_chat_logprob(writer, &columns[LN_LOGPROBS_TOKENS], &text, logprob, top, n_top);
-        return;
-    }
-    ln_json_put_string(&columns[LN_LOGPROBS_TOKENS], text.data, text.n_bytes);
-    if (has_logprob)
-        ln_json_put_number(&columns[LN_LOGPROBS_CHOSEN], (double)logprob);
-    else
-        ln_strbuf_puts(&columns[LN_LOGPROBS_CHOSEN], "null");
-    if (has_logprob && top != NULL)
-        put_top(writer, &columns[LN_LOGPROBS_TOP], top, n_top);
-    else
-        ln_strbuf_puts(&columns[LN_LOGPROBS_TOP], "null");
-    ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", pass(writer, choice, token));
-}
-
-static void put_column(ln_strbuf *out, const char *name, const ln_strbuf *column) {
-    ln_strbuf_printf(out, "\"%s\":[", name);
-    ln_strbuf_append(out, column->data != NULL ? column->data : "", column->len);
-    ln_strbuf_putc(out, ']');
-}
-
-static void put_logprobs(const ln_openai_writer *writer, const ln_choice *choice, ln_strbuf *out) {
-    const ln_strbuf *columns = choice->logprobs;
-    if (!writer->request->options.logprobs) {
+static void put_message(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
+    const ln_chat_answer *answer = &choice->answer;
+    ln_strbuf content, reasoning;
+    ln_strbuf_init(&content);
+    ln_strbuf_init(&reasoning);
+    join_parts(answer, LN_PART_TEXT, &content);
+    join_parts(answer, LN_PART_REASONING, &reasoning);
+    ln_strbuf_puts(out, "\"role\":\"assistant\",\"content\":");
+    if (answer->n_calls > 0 && content.len == 0)
         ln_strbuf_puts(out, "null");
-        return;
+    else
+        put_joined(&content, out);
+    ln_strbuf_puts(out, ",\"refusal\":null");
+    if (answer->request->model_reasons) {
+        ln_strbuf_putc(out, ',');
+        put_reasoning(&reasoning, out);
     }
-    ln_strbuf_putc(out, '{');
-    if (writer->request->kind == LN_API_CHAT) {
-        put_column(out, "content", &columns[LN_LOGPROBS_TOKENS]);
-        ln_strbuf_puts(out, ",\"refusal\":null}");
-        return;
+    put_calls(writer, choice, false, ",", out);
+    ln_strbuf_free(&content);
+    ln_strbuf_free(&reasoning);
+}
+
+static void put_delta(const ln_answer_writer *writer, ln_choice *choice, ln_strbuf *out) {
+    ln_chat_answer *answer = &choice->answer;
+    const char *comma = "";
+    ln_strbuf joined;
+    ln_strbuf_init(&joined);
+    join_parts(answer, LN_PART_TEXT, &joined);
+    if (joined.len > 0) {
+        ln_strbuf_puts(out, "\"content\":");
+        put_joined(&joined, out);
+        comma = ",";
     }
-    put_column(out, "tokens", &columns[LN_LOGPROBS_TOKENS]);
-    ln_strbuf_putc(out, ',');
-    put_column(out, "token_logprobs", &columns[LN_LOGPROBS_CHOSEN]);
-    ln_strbuf_putc(out, ',');
-    put_column(out, "top_logprobs", &columns[LN_LOGPROBS_TOP]);
-    ln_strbuf_putc(out, ',');
-    put_column(out, "text_offset", &columns[LN_LOGPROBS_OFFSETS]);
-    ln_strbuf_putc(out, '}');
+    ln_strbuf_clear(&joined);
+    join_parts(answer, LN_PART_REASONING, &joined);
+    if (joined.len > 0) {
+        ln_strbuf_puts(out, comma);
+        put_reasoning(&joined, out);
+        comma = ",";
+    }
+    ln_strbuf_free(&joined);
+    put_calls(writer, choice, true, comma, out);
+    for (size_t i = answer->n_complete; i < answer->n_parts; i++)
+        ln_chat_answer_note_sent(answer, &answer->parts[i]);
 }
 
 /* ---- answers ---------------------------------------------------------------------------- */
 
-static void put_head(const ln_openai_writer *writer, const char *object, ln_strbuf *out) {
+static void put_head(const ln_answer_writer *writer, const char *object, ln_strbuf *out) {
     ln_strbuf_printf(out,
                      "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,"
                      "\"system_fingerprint\":\"linnet-%s\",\"model\":",
@@ -185,37 +145,36 @@ static const char *choice_finish(const ln_choice *choice) {
     return is_calls ? "tool_calls" : finish_text(choice->finish);
 }
 
-static void put_end(const ln_openai_writer *writer, const ln_choice *choice, ln_strbuf *out) {
+static void put_end(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
     ln_strbuf_puts(out, ",\"logprobs\":");
-    put_logprobs(writer, choice, out);
+    ln_logprob_columns_put(writer, choice, out);
     ln_strbuf_puts(out, ",\"finish_reason\":");
     ln_json_put_text(out, choice_finish(choice));
 }
 
-static void put_usage(const ln_usage *usage, ln_strbuf *out) {
+static void put_usage(const ln_usage *usage, size_t n_output_tokens, ln_strbuf *out) {
     ln_strbuf_printf(out,
                      "\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,"
                      "\"total_tokens\":%zu,\"prompt_tokens_details\":{\"cached_tokens\":%zu},"
                      "\"completion_tokens_details\":{\"reasoning_tokens\":%zu}}",
-                     usage->n_prompt_tokens, usage->n_output_tokens,
-                     usage->n_prompt_tokens + usage->n_output_tokens, usage->n_cached_tokens,
+                     usage->n_prompt_tokens, n_output_tokens,
+                     usage->n_prompt_tokens + n_output_tokens, usage->n_cached_tokens,
                      usage->n_reasoning_tokens);
 }
 
-static const char *chunk_name(const ln_openai_writer *writer) {
-    return writer->request->kind == LN_API_CHAT ? "chat.completion.chunk" : "text_completion";
-}
-
-void ln_openai_writer_init(ln_openai_writer *writer) {
-    ln_strbuf_init(&writer->head);
+static void begin(ln_answer_writer *writer, ln_strbuf *out) {
+    bool is_chat = writer->request->kind == LN_API_CHAT;
+    (void)out;
+    ln_strbuf_clear(&writer->head);
     ln_strbuf_puts(&writer->head, "data: ");
-    put_head(writer, chunk_name(writer), &writer->head);
+    put_head(writer, is_chat ? "chat.completion.chunk" : "text_completion", &writer->head);
 }
 
 /* An event with one choice; `is_role` begins a chat's answer. */
-static void put_event(const ln_openai_writer *writer, ln_choice *choice, bool is_role,
+static void put_event(const ln_answer_writer *writer, ln_choice *choice, bool is_role,
                       ln_strbuf *out) {
-    bool is_chat = writer->request->kind == LN_API_CHAT;
+    const ln_generation_request *request = writer->request;
+    bool is_chat = request->kind == LN_API_CHAT;
     ln_strbuf_append(out, writer->head.data, writer->head.len);
     ln_strbuf_printf(out, "{\"index\":%u,", choice->index);
     if (is_role) {
@@ -224,17 +183,24 @@ static void put_event(const ln_openai_writer *writer, ln_choice *choice, bool is
     } else {
         ln_strbuf_puts(out, is_chat ? "\"delta\":{" : "\"text\":");
         if (is_chat)
-            ln_chat_answer_put_delta(&choice->answer, writer->id, choice->index, out);
+            put_delta(writer, choice, out);
         else
             ln_json_put_string(out, choice->text.data, choice->text.len);
         if (is_chat)
             ln_strbuf_putc(out, '}');
         put_end(writer, choice, out);
     }
-    ln_strbuf_puts(out, writer->request->includes_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
+    ln_strbuf_puts(out, "}]");
+    if (request->continuous_usage) {
+        ln_strbuf_putc(out, ',');
+        put_usage(writer->usage, choice->n_output_tokens, out);
+    } else if (request->includes_usage) {
+        ln_strbuf_puts(out, ",\"usage\":null");
+    }
+    ln_strbuf_puts(out, "}\n\n");
 }
 
-void ln_openai_writer_chunk(const ln_openai_writer *writer, ln_choice *choice, ln_strbuf *out) {
+static void put_chunk(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *out) {
     if (!choice->has_begun && writer->request->kind == LN_API_CHAT)
         put_event(writer, choice, true, out);
     choice->has_begun = true;
@@ -249,20 +215,29 @@ void ln_openai_writer_chunk(const ln_openai_writer *writer, ln_choice *choice, l
     choice->n_logprobs = 0;
 }
 
-void ln_openai_writer_usage_chunk(const ln_openai_writer *writer, const ln_usage *usage,
-                                  ln_strbuf *out) {
-    ln_strbuf_append(out, writer->head.data, writer->head.len);
-    ln_strbuf_puts(out, "],");
-    put_usage(usage, out);
-    ln_strbuf_puts(out, "}\n\n");
+static void end(ln_answer_writer *writer, ln_choice *choices, size_t n_choices,
+                const ln_api_error *error, ln_strbuf *out) {
+    (void)choices, (void)n_choices;
+    if (error->status != 0) {
+        ln_strbuf_puts(out, "data: ");
+        ln_reply_put_error(out, error);
+        ln_strbuf_puts(out, "\n\n");
+    }
+    if (writer->request->includes_usage) {
+        ln_strbuf_append(out, writer->head.data, writer->head.len);
+        ln_strbuf_puts(out, "],");
+        put_usage(writer->usage, writer->usage->n_output_tokens, out);
+        ln_strbuf_puts(out, "}\n\n");
+    }
+    ln_strbuf_puts(out, "data: [DONE]\n\n");
 }
 
-static void put_choice(const ln_openai_writer *writer, const ln_choice *choice, ln_strbuf *out) {
+static void put_choice(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
     bool is_chat = writer->request->kind == LN_API_CHAT;
     ln_strbuf_printf(out, "{\"index\":%u,", choice->index);
     ln_strbuf_puts(out, is_chat ? "\"message\":{" : "\"text\":");
     if (is_chat)
-        ln_chat_answer_put_message(&choice->answer, writer->id, choice->index, out);
+        put_message(writer, choice, out);
     else
         ln_json_put_string(out, choice->text.data, choice->text.len);
     if (is_chat)
@@ -271,8 +246,8 @@ static void put_choice(const ln_openai_writer *writer, const ln_choice *choice, 
     ln_strbuf_putc(out, '}');
 }
 
-void ln_openai_writer_whole(const ln_openai_writer *writer, const ln_choice *choices,
-                            size_t n_choices, const ln_usage *usage, ln_strbuf *out) {
+static void put_whole(ln_answer_writer *writer, const ln_choice *choices, size_t n_choices,
+                      ln_strbuf *out) {
     bool is_chat = writer->request->kind == LN_API_CHAT;
     put_head(writer, is_chat ? "chat.completion" : "text_completion", out);
     for (size_t i = 0; i < n_choices; i++) {
@@ -281,6 +256,20 @@ void ln_openai_writer_whole(const ln_openai_writer *writer, const ln_choice *cho
         put_choice(writer, &choices[i], out);
     }
     ln_strbuf_puts(out, "],");
-    put_usage(usage, out);
+    put_usage(writer->usage, writer->usage->n_output_tokens, out);
     ln_strbuf_putc(out, '}');
 }
+
+const ln_answer_format ln_openai_chat_format = {.id_prefix = "chatcmpl-",
+                                                .media_type = "text/event-stream",
+                                                .begin = begin,
+                                                .chunk = put_chunk,
+                                                .end = end,
+                                                .whole = put_whole};
+
+const ln_answer_format ln_openai_completion_format = {.id_prefix = "cmpl-",
+                                                      .media_type = "text/event-stream",
+                                                      .begin = begin,
+                                                      .chunk = put_chunk,
+                                                      .end = end,
+                                                      .whole = put_whole};

@@ -27,8 +27,10 @@ typedef struct ln_prompt {
 typedef struct ln_generation_request {
     ln_api_kind kind;
     bool streams, includes_usage, echoes;
-    bool drops_output;  /* max_tokens 0: only the prompt is wanted */
-    ln_prompt *prompts; /* [n_prompts], owned */
+    bool continuous_usage; /* every chunk has the counts so far */
+    bool keeps_text;       /* of parts that were sent: the end of a stream repeats it */
+    bool drops_output;     /* max_tokens 0: only the prompt is wanted */
+    ln_prompt *prompts;    /* [n_prompts], owned */
     size_t n_prompts;
     size_t n;                       /* choices for each prompt, which share it */
     linnet_request_options options; /* its arrays are those below */

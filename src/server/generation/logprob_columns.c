@@ -1,0 +1,159 @@
+#include "server/generation/logprob_columns.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+#include "server/json/out.h"
+
+/* The bytes of a token in the middle of a text; they may be parts of code points. */
+static ln_token_text spell(const ln_answer_writer *writer, int32_t token) {
+    if (writer->tokenizer == NULL)
+        return (ln_token_text){0};
+    ln_token_text text = ln_tokenizer_text(writer->tokenizer, token);
+    /* a word's end, which is a space where another word follows */
+    while (!ln_tokenizer_joins(writer->tokenizer) && text.n_bytes > 1 &&
+           text.data[text.n_bytes - 1] == '\xff')
+        text.n_bytes--;
+    return text;
+}
+
+static void put_chat_token(ln_strbuf *out, const ln_token_text *text, float logprob) {
+    ln_strbuf_puts(out, "{\"token\":");
+    ln_json_put_string(out, text->data, text->n_bytes);
+    ln_strbuf_puts(out, ",\"logprob\":");
+    ln_json_put_number(out, (double)logprob);
+    ln_strbuf_puts(out, ",\"bytes\":");
+    ln_json_put_bytes(out, text->data, text->n_bytes);
+}
+
+static void put_chat_logprob(const ln_answer_writer *writer, ln_strbuf *out,
+                             const ln_token_text *text, float logprob, const linnet_logprob *top,
+                             size_t n_top) {
+    put_chat_token(out, text, logprob);
+    ln_strbuf_puts(out, ",\"top_logprobs\":[");
+    for (size_t i = 0; i < n_top; i++) {
+        ln_token_text other = spell(writer, top[i].id);
+        if (i > 0)
+            ln_strbuf_putc(out, ',');
+        put_chat_token(out, &other, top[i].logprob);
+        ln_strbuf_putc(out, '}');
+    }
+    ln_strbuf_puts(out, "]}");
+}
+
+static size_t count_chars(const char *text, size_t n_bytes) {
+    size_t count = 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
+/* {"text": logprob}: tokens that are spelled alike keep the best one. */
+static void put_top(const ln_answer_writer *writer, ln_strbuf *out, const linnet_logprob *top,
+                    size_t n_top) {
+    bool is_first = true;
+    ln_strbuf_putc(out, '{');
+    for (size_t i = 0; i < n_top; i++) {
+        bool is_known = false;
+        ln_token_text text = spell(writer, top[i].id);
+        for (size_t j = 0; j < i && !is_known; j++) {
+            ln_token_text better = spell(writer, top[j].id);
+            is_known = text.n_bytes == better.n_bytes &&
+                       (text.n_bytes == 0 || memcmp(text.data, better.data, text.n_bytes) == 0);
+        }
+        if (is_known)
+            continue;
+        if (!is_first)
+            ln_strbuf_putc(out, ',');
+        is_first = false;
+        ln_json_put_string(out, text.data, text.n_bytes);
+        ln_strbuf_putc(out, ':');
+        ln_json_put_number(out, (double)top[i].logprob);
+    }
+    ln_strbuf_putc(out, '}');
+}
+
+/* Returns where a token begins in the choice's text, and advances by the characters that it
+ * completes. */
+static size_t pass(const ln_answer_writer *writer, ln_choice *choice, int32_t token) {
+    size_t begin = choice->offset_chars;
+    if (writer->tokenizer == NULL)
+        return begin;
+    size_t most = ln_tokenizer_max_piece_bytes(writer->tokenizer);
+    ln_strbuf_clear(&choice->piece);
+    if (ln_strbuf_reserve(&choice->piece, most)) {
+        char *text = choice->piece.data;
+        choice->offset_chars +=
+            count_chars(text, ln_detokenizer_push(&choice->decoder, token, text, most));
+    }
+    return begin;
+}
+
+void ln_logprob_columns_begin_prompt(const ln_answer_writer *writer, ln_choice *choice) {
+    if (writer->tokenizer != NULL)
+        ln_detokenizer_init(&choice->decoder, writer->tokenizer,
+                            writer->request->options.keep_special);
+}
+
+void ln_logprob_columns_begin_output(const ln_answer_writer *writer, ln_choice *choice) {
+    const ln_generation_request *request = writer->request;
+    const ln_prompt *prompt = choice->prompt;
+    ln_logprob_columns_begin_prompt(writer, choice);
+    for (size_t i = 0; request->options.continues_prompt && i < prompt->n_ids; i++)
+        pass(writer, choice, prompt->ids[i]);
+    choice->offset_chars = request->echoes ? count_chars(prompt->text, prompt->text_bytes) : 0;
+}
+
+void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice, int32_t token,
+                            bool has_logprob, float logprob, const linnet_logprob *top,
+                            size_t n_top) {
+    ln_strbuf *columns = choice->logprobs;
+    ln_token_text text = spell(writer, token);
+    size_t n_columns = writer->request->kind == LN_API_CHAT ? 1 : LN_LOGPROBS_COLUMNS;
+    for (size_t i = 0; choice->n_logprobs > 0 && i < n_columns; i++)
+        ln_strbuf_putc(&columns[i], ',');
+    choice->n_logprobs++;
+    if (writer->request->kind == LN_API_CHAT) {
+        put_chat_logprob(writer, &columns[LN_LOGPROBS_TOKENS], &text, logprob, top, n_top);
+        return;
+    }
+    ln_json_put_string(&columns[LN_LOGPROBS_TOKENS], text.data, text.n_bytes);
+    if (has_logprob)
+        ln_json_put_number(&columns[LN_LOGPROBS_CHOSEN], (double)logprob);
+    else
+        ln_strbuf_puts(&columns[LN_LOGPROBS_CHOSEN], "null");
+    if (has_logprob && top != NULL)
+        put_top(writer, &columns[LN_LOGPROBS_TOP], top, n_top);
+    else
+        ln_strbuf_puts(&columns[LN_LOGPROBS_TOP], "null");
+    ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", pass(writer, choice, token));
+}
+
+static void put_column(ln_strbuf *out, const char *name, const ln_strbuf *column) {
+    ln_strbuf_printf(out, "\"%s\":[", name);
+    ln_strbuf_append(out, column->data != NULL ? column->data : "", column->len);
+    ln_strbuf_putc(out, ']');
+}
+
+void ln_logprob_columns_put(const ln_answer_writer *writer, const ln_choice *choice,
+                            ln_strbuf *out) {
+    const ln_strbuf *columns = choice->logprobs;
+    if (!writer->request->options.logprobs) {
+        ln_strbuf_puts(out, "null");
+        return;
+    }
+    ln_strbuf_putc(out, '{');
+    if (writer->request->kind == LN_API_CHAT) {
+        put_column(out, "content", &columns[LN_LOGPROBS_TOKENS]);
+        ln_strbuf_puts(out, ",\"refusal\":null}");
+        return;
+    }
+    put_column(out, "tokens", &columns[LN_LOGPROBS_TOKENS]);
+    ln_strbuf_putc(out, ',');
+    put_column(out, "token_logprobs", &columns[LN_LOGPROBS_CHOSEN]);
+    ln_strbuf_putc(out, ',');
+    put_column(out, "top_logprobs", &columns[LN_LOGPROBS_TOP]);
+    ln_strbuf_putc(out, ',');
+    put_column(out, "text_offset", &columns[LN_LOGPROBS_OFFSETS]);
+    ln_strbuf_putc(out, '}');
+}

@@ -1,0 +1,20 @@
+/* The logprobs of a choice, collected as JSON while its tokens come. */
+#ifndef LN_SERVER_GENERATION_LOGPROB_COLUMNS_H
+#define LN_SERVER_GENERATION_LOGPROB_COLUMNS_H
+
+#include "server/generation/answer_format.h"
+
+/* Before those of the prompt's tokens, and before those of a completion's output. */
+void ln_logprob_columns_begin_prompt(const ln_answer_writer *writer, ln_choice *choice);
+void ln_logprob_columns_begin_output(const ln_answer_writer *writer, ln_choice *choice);
+
+/* Adds a token to a choice's columns; `has_logprob` false: null. */
+void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice, int32_t token,
+                            bool has_logprob, float logprob, const linnet_logprob *top,
+                            size_t n_top);
+
+/* Those that were collected, as the API's value. */
+void ln_logprob_columns_put(const ln_answer_writer *writer, const ln_choice *choice,
+                            ln_strbuf *out);
+
+#endif

@@ -28,6 +28,7 @@ enum {
     KEY_TLS_KEY,
     KEY_LOG_JSON,
     KEY_NO_LOG,
+    KEY_STRICT_FIELDS,
     KEY_MAX_WAITING,
     KEY_MAX_CONNECTIONS,
     KEY_MAX_HEAD_BYTES,
@@ -63,6 +64,8 @@ static const struct argp_option options[] = {
     {"chat-template", KEY_CHAT_TEMPLATE, "FILE", 0,
      "Jinja that takes the place of the model's chat template", 1},
     {"cors", KEY_CORS, "ORIGIN", 0, "Let pages of this origin call the server; *: of any", 1},
+    {"strict-fields", KEY_STRICT_FIELDS, NULL, 0,
+     "Refuse requests with unknown fields, which are ignored with a warning otherwise", 1},
     {"tls-cert", KEY_TLS_CERT, "FILE", 0, "Speak TLS with this certificate chain (PEM)", 1},
     {"tls-key", KEY_TLS_KEY, "FILE", 0, "The certificate's key (PEM)", 1},
     {"log-json", KEY_LOG_JSON, NULL, 0, "Write the log as JSON, one object a line", 1},
@@ -185,6 +188,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_SERVED_NAME: server->served_name = arg; return 0;
     case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
     case KEY_CORS: server->cors_origin = arg; return 0;
+    case KEY_STRICT_FIELDS: server->strict_fields = true; return 0;
     case KEY_TLS_CERT: server->address.certificate = arg; return 0;
     case KEY_TLS_KEY: server->address.key = arg; return 0;
     case KEY_LOG_JSON: server->logs_json = true; return 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "server/http/response.h"
 #include "server/json/reply.h"
 
 enum { MAX_TASKS = 4096 };
@@ -55,13 +56,22 @@ static void count_refusal(ln_context *context, const ln_api_error *error) {
 static void run(ln_task *pool_task) {
     ln_api_task *task = of(pool_task);
     json_t *root = ln_fields_parse(task->body.data, task->body.len, &task->error);
-    const ln_fields fields = {root, "", &task->error};
+    const ln_fields fields = {root, "", &task->error,
+                              task->context->refuses_unknown ? NULL : &task->ignored};
     if (root != NULL && task->work->read(task, &fields) && task->reply.failed)
         ln_api_fail(&task->error, 503, NULL, "out of memory");
     json_decref(root);
     task->request.options.n_stop =
         0; /* its strings were the root's; what is submitted has copies */
     ln_strbuf_free(&task->body);
+}
+
+/* Tells the client and the metrics which fields were ignored. */
+static void note_ignored(ln_api_task *task) {
+    if (task->ignored.count == 0)
+        return;
+    task->context->metrics.n_ignored_fields += task->ignored.count;
+    ln_response_add_header(task->exchange, "X-Ignored-Fields", task->ignored.names);
 }
 
 static void finish(ln_task *pool_task) {
@@ -74,6 +84,7 @@ static void finish(ln_task *pool_task) {
     exchange->task = NULL;
     if (task->context->shutdown.is_cut_off)
         ln_api_fail(&task->error, 503, NULL, "the server ends");
+    note_ignored(task);
     if (task->error.status == 0) {
         task->work->answer(task);
         return;

@@ -17,6 +17,7 @@ typedef struct ln_context {
     ln_metrics metrics;
     ln_health health;
     ln_shutdown shutdown;
+    bool refuses_unknown; /* fields of bodies that nobody knows */
     ln_listener *listener;
     struct ln_generations *generations; /* generation/generation.h */
     bool backs_off;    /* this iteration of the event loop refused a request with 429 */

@@ -148,6 +148,9 @@ void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_
             (double)metrics->n_refused);
     put_one(out, "requests_cut_total", "counter", "Exchanges whose client went before their end.",
             model, (double)metrics->n_cut);
+    put_one(out, "request_fields_ignored_total", "counter",
+            "Fields of requests that nobody knows and that were ignored.", model,
+            (double)metrics->n_ignored_fields);
     put_responses(out, model, metrics);
     put_histogram(out, "time_to_first_token_seconds", "From the request to its first token.", model,
                   &metrics->first_token, first_token_bounds);

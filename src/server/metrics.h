@@ -21,6 +21,7 @@ typedef struct ln_metrics {
     uint64_t n_finished[LN_METRICS_FINISHES];  /* outputs, by linnet_finish */
     uint64_t n_responses[LN_METRICS_STATUSES]; /* by the hundreds of their status; 0: cut before */
     uint64_t n_refused;                        /* with 429 */
+    uint64_t n_ignored_fields;                 /* of bodies */
     uint64_t n_cut;                            /* whose client went before the end */
     ln_histogram first_token, token, request;  /* in seconds */
 } ln_metrics;

@@ -168,8 +168,8 @@ def errors():
           prompt=[10**9])
     fails(openai.BadRequestError, "prompt", client.completions.create, model="demo",
           prompt=" once" * 3000)
-    fails(openai.BadRequestError, "surprise", create, model="demo", messages=QUESTION,
-          extra_body={"surprise": 1})
+    fails(openai.BadRequestError, "audio", create, model="demo", messages=QUESTION,
+          extra_body={"audio": {}})
     fails(openai.BadRequestError, "response_format.json_schema.schema", create, model="demo",
           messages=QUESTION, response_format={"type": "json_schema", "json_schema": {
               "name": "s", "schema": {"not": {}}}})
@@ -182,6 +182,9 @@ def raw_headers():
     answer = client.chat.completions.with_raw_response.create(
         model="demo", messages=QUESTION, extra_headers={"x-request-id": "suite-1"})
     assert answer.headers["x-request-id"] == "suite-1"
+    answer = client.chat.completions.with_raw_response.create(
+        model="demo", messages=QUESTION, extra_body={"surprise": 1})
+    assert answer.headers["x-ignored-fields"] == "surprise"
 
 
 def main():

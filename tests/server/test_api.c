@@ -314,8 +314,8 @@ static void bears_what_changes_nothing(void **state) {
         {"echo", "false", "true", true},
         {"add_generation_prompt", "true", "false", true},
         {"continue_final_message", "false", "[]", true},
-        {"modalities_", "null", "[\"text\"]", true},
-        {"modalit", "null", "[\"text\"]", true},
+        {"logits_processors", "null", "[]", true},
+        {"audio", "null", "{}", true},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         for (int something = 0; something < 2; something++) {
@@ -348,6 +348,49 @@ static void tells_its_version(void **state) {
     response_free(&heard);
 }
 
+/* Fields that nobody knows change nothing: the client is told, and the metrics count them. */
+static void ignores_unknown_fields(void **state) {
+    (void)state;
+    static const char body[] =
+        "{\"prompt\":\"a\",\"max_tokens\":2,\"stream\":true,\"stream_options\":{\"strange\":1},"
+        "\"modalit\":1,\"a\\r\\nb,c\":2,\"top_p_\":null}";
+    double before = metric(&shared, "request_fields_ignored_total", NULL);
+    http_response heard = post(&shared, "/v1/completions", body);
+    assert_int_equal(heard.status, 200);
+    assert_string_equal(response_header(&heard, "x-ignored-fields"),
+                        "modalit, a??b?c, stream_options.strange");
+    response_free(&heard);
+    assert_true(metric(&shared, "request_fields_ignored_total", NULL) == before + 3);
+    heard = post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"max_tokens\":2}");
+    assert_null(response_header(&heard, "x-ignored-fields"));
+    response_free(&heard);
+    test_server strict = SERVER("--threads=1", "--max-seqs=1", "--strict-fields");
+    expect_error(post(&strict, "/tokenize", "{\"prompt\":\"a\",\"modalit\":1}"), 400, "modalit");
+    expect_error(post(&strict, "/v1/completions", body), 400, "modalit");
+    server_stop(&strict);
+}
+
+/* Every chunk says how many tokens there are so far. */
+static void counts_while_it_streams(void **state) {
+    (void)state;
+    http_response heard =
+        post(&shared, "/v1/completions",
+             "{\"prompt\":\"Once\",\"max_tokens\":5,\"ignore_eos\":true,\"stream\":true,"
+             "\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true}}");
+    assert_int_equal(heard.status, 200);
+    int most = 0, n_chunks = 0;
+    for (const char *at = heard.body; (at = strstr(at, "\"completion_tokens\":")) != NULL; at++) {
+        int count = atoi(at + strlen("\"completion_tokens\":"));
+        assert_true(count >= most);
+        most = count;
+        n_chunks++;
+    }
+    assert_int_equal(most, 5);
+    assert_true(n_chunks >= 2);
+    assert_null(strstr(heard.body, "\"usage\":null"));
+    response_free(&heard);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_its_model),
@@ -365,6 +408,8 @@ int main(void) {
         cmocka_unit_test(tokenizes),
         cmocka_unit_test(tells_its_state),
         cmocka_unit_test(bears_what_changes_nothing),
+        cmocka_unit_test(ignores_unknown_fields),
+        cmocka_unit_test(counts_while_it_streams),
         cmocka_unit_test(tells_its_version),
         cmocka_unit_test(refuses_long_prompts),
     };

@@ -10,6 +10,7 @@
 #include "server/generation/common_fields.h"
 #include "server/generation/generate.h"
 #include "server/generation/generation.h"
+#include "server/generation/openai_writer.h"
 
 static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
                                            "messages",
@@ -26,6 +27,13 @@ static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
                                            "best_of=1",
                                            "echo=false",
                                            "add_generation_prompt=true",
+                                           "!audio",
+                                           "!web_search_options",
+                                           "!functions",
+                                           "!function_call",
+                                           "!chat_template",
+                                           "!documents",
+                                           "!prompt",
                                            "continue_final_message=false",
                                            NULL};
 
@@ -195,7 +203,10 @@ static bool generate(ln_api_task *task, const ln_fields *fields) {
 }
 
 void ln_endpoint_chat_completions(ln_context *context, ln_exchange *exchange) {
-    static const ln_api_work work = {
-        .kind = LN_API_CHAT, .generates = true, .read = generate, .answer = ln_generation_begin};
+    static const ln_api_work work = {.kind = LN_API_CHAT,
+                                     .generates = true,
+                                     .format = &ln_openai_chat_format,
+                                     .read = generate,
+                                     .answer = ln_generation_begin};
     ln_api_task_push(context, exchange, &work);
 }

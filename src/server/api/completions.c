@@ -7,11 +7,12 @@
 #include "server/generation/common_fields.h"
 #include "server/generation/generate.h"
 #include "server/generation/generation.h"
+#include "server/generation/openai_writer.h"
 #include "server/generation/token_ids.h"
 
 static const char *const known_fields[] = {
-    LN_API_COMMON_FIELDS, "prompt",  "max_tokens", "echo", "logprobs",
-    "add_special_tokens", "best_of", NULL};
+    LN_API_COMMON_FIELDS, "prompt",  "max_tokens", "echo",   "logprobs",
+    "add_special_tokens", "best_of", "!messages",  "!tools", NULL};
 
 /* A prompt's text to ids. */
 static bool encode(const json_t *value, const char *param, const linnet_model *model,
@@ -132,6 +133,7 @@ static bool generate(ln_api_task *task, const ln_fields *fields) {
 void ln_endpoint_completions(ln_context *context, ln_exchange *exchange) {
     static const ln_api_work work = {.kind = LN_API_COMPLETION,
                                      .generates = true,
+                                     .format = &ln_openai_completion_format,
                                      .read = generate,
                                      .answer = ln_generation_begin};
     ln_api_task_push(context, exchange, &work);

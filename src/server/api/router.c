@@ -35,7 +35,8 @@ static void add_cors(const ln_router *router, ln_exchange *exchange) {
         return;
     ln_response_add_header(exchange, "Access-Control-Allow-Origin", allowed);
     ln_response_add_header(exchange, "Vary", "Origin");
-    ln_response_add_header(exchange, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+    ln_response_add_header(exchange, "Access-Control-Expose-Headers",
+                           "X-Request-Id, Retry-After, X-Ignored-Fields");
 }
 
 bool ln_router_wants_body(const ln_router *router, ln_exchange *exchange) {

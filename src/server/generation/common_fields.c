@@ -152,15 +152,16 @@ static bool read_stream(const ln_fields *fields, ln_generation_request *request)
     if (value == NULL || fields->error->status != 0)
         return fields->error->status == 0;
     static const char *const known[] = {"include_usage", "include_obfuscation",
-                                        "continuous_usage_stats=false", NULL};
+                                        "continuous_usage_stats", NULL};
     if (!json_is_object(value))
         return ln_api_fail(fields->error, 400, "stream_options", "stream_options is no object");
     if (!request->streams)
         return ln_api_fail(fields->error, 400, "stream_options",
                            "stream_options needs stream to be true");
-    const ln_fields inner = {value, "stream_options.", fields->error};
+    const ln_fields inner = {value, "stream_options.", fields->error, fields->ignored};
     return ln_fields_only(&inner, known) &&
-           ln_fields_bool(&inner, "include_usage", &request->includes_usage);
+           ln_fields_bool(&inner, "include_usage", &request->includes_usage) &&
+           ln_fields_bool(&inner, "continuous_usage_stats", &request->continuous_usage);
 }
 
 /* Reads n, best_of, priority and cache_salt. */

@@ -5,8 +5,8 @@
 #include "server/generation/request.h"
 #include "server/json/fields.h"
 
-/* The fields that ln_api_read_common reads, those that mean nothing here, and what vLLM's clients
- * send although it changes nothing. */
+/* The fields that ln_api_read_common reads, those that mean nothing here, what vLLM's clients send
+ * although it changes nothing, and what would change the answer and is not possible. */
 #define LN_API_COMMON_FIELDS                                                                       \
     "model", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty",    \
         "repetition_penalty", "repeat_last_n", "typical_p", "top_n_sigma", "xtc_probability",      \
@@ -17,7 +17,11 @@
         "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",   \
         "guided_grammar", "grammar", "json_schema", "use_beam_search=false", "length_penalty=1",   \
         "length_penalty=1.0", "include_stop_str_in_output=false", "detokenize=true",               \
-        "spaces_between_special_tokens=true", "return_tokens_as_token_ids=false"
+        "spaces_between_special_tokens=true", "return_tokens_as_token_ids=false", "cache_prompt",  \
+        "id_slot", "prediction", "timings_per_token", "!logits_processors", "!prompt_embeds",      \
+        "!samplers", "!lora", "!allowed_token_ids", "!bad_words", "!suffix",                       \
+        "!truncate_prompt_tokens", "!n_predict", "!repeat_penalty", "dynatemp_range=0",            \
+        "dynatemp_range=0.0"
 
 /* Reads them into request->options and beside them. */
 bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,

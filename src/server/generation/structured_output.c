@@ -113,6 +113,9 @@ static bool take_source(const source_field *field, const json_t *value, const ch
 
 /* ---- fields ----------------------------------------------------------------------------- */
 
+/* All fields of these objects say what the answer must look like, so unknown ones are refused
+ * always. */
+
 static bool read_outer(const ln_fields *fields, ln_generation_request *request) {
     for (const source_field *field = outer_fields; field->name != NULL; field++) {
         const json_t *value = ln_fields_get(fields, field->name);
@@ -123,9 +126,12 @@ static bool read_outer(const ln_fields *fields, ln_generation_request *request) 
 }
 
 static bool read_structured_outputs(const ln_fields *fields, ln_generation_request *request) {
-    static const char *const known[] = {"json", "regex", "choice", "grammar", "json_object", NULL};
+    static const char *const known[] = {
+        "json",        "regex",   "choice",           "grammar",
+        "json_object", "backend", "disable_fallback", "disable_any_whitespace=false",
+        NULL};
     json_t *outputs = ln_fields_get(fields, "structured_outputs");
-    const ln_fields inner = {outputs, "structured_outputs.", fields->error};
+    const ln_fields inner = {outputs, "structured_outputs.", fields->error, NULL};
     char param[64];
     if (outputs == NULL || fields->error->status != 0)
         return fields->error->status == 0;
@@ -154,7 +160,7 @@ static bool read_named_schema(const json_t *named, ln_generation_request *reques
     if (!json_is_object(named))
         return ln_api_fail(error, 400, "response_format.json_schema",
                            "response_format.json_schema is not an object");
-    const ln_fields inner = {named, "response_format.json_schema.", error};
+    const ln_fields inner = {named, "response_format.json_schema.", error, NULL};
     if (!ln_fields_only(&inner, known) || !ln_fields_text(&inner, "name", &text) ||
         !ln_fields_text(&inner, "description", &text) ||
         !ln_fields_bool(&inner, "strict", &is_strict))
@@ -169,7 +175,7 @@ static bool read_response_format(const ln_fields *fields, ln_generation_request 
     static const char *const known[] = {"type", "json_schema", "schema", NULL};
     const char *type = NULL;
     json_t *format = ln_fields_get(fields, "response_format");
-    const ln_fields inner = {format, "response_format.", fields->error};
+    const ln_fields inner = {format, "response_format.", fields->error, NULL};
     if (format == NULL || fields->error->status != 0)
         return fields->error->status == 0;
     if (!json_is_object(format))

@@ -160,17 +160,45 @@ bool ln_fields_text(const ln_fields *fields, const char *name, const char **out)
     return fields->error->status == 0;
 }
 
-/* Whether `listed` is "KEY", or "KEY=VALUE" and this is the value. */
-static bool allows(const char *listed, const char *key, const json_t *value) {
+typedef enum listing { UNKNOWN, ALLOWED, REFUSED } listing;
+
+/* What an item of a list says of a field. */
+static listing judge(const char *listed, const char *key, const json_t *value) {
     size_t n_bytes = strlen(key);
+    if (*listed == '!')
+        return strcmp(listed + 1, key) == 0 ? REFUSED : UNKNOWN;
     if (strncmp(listed, key, n_bytes) != 0 || (listed[n_bytes] != '\0' && listed[n_bytes] != '='))
-        return false;
+        return UNKNOWN;
     if (listed[n_bytes] == '\0')
-        return true;
+        return ALLOWED;
     json_t *only = json_loads(listed + n_bytes + 1, JSON_DECODE_ANY, NULL);
     bool is_same = only != NULL && json_equal(only, value);
     json_decref(only);
-    return is_same;
+    return is_same ? ALLOWED : REFUSED;
+}
+
+/* The best of what the list says: a field may be listed with several values. */
+static listing look_up(const char *const *names, const char *key, const json_t *value) {
+    listing found = UNKNOWN;
+    for (; *names != NULL && found != ALLOWED; names++) {
+        listing said = judge(*names, key, value);
+        found = said == UNKNOWN ? found : said;
+    }
+    return found;
+}
+
+static void note_ignored(const ln_fields *fields, const char *key) {
+    ln_ignored_fields *ignored = fields->ignored;
+    size_t n_bytes = strlen(ignored->names);
+    char name[96];
+    snprintf(name, sizeof name, "%s%.64s", fields->path, key);
+    for (char *c = name; *c != '\0'; c++)
+        if (*c < '!' || *c > '~' || *c == ',')
+            *c = '?';
+    ignored->count++;
+    if (n_bytes + strlen(name) + 3 <= sizeof ignored->names)
+        snprintf(ignored->names + n_bytes, sizeof ignored->names - n_bytes, "%s%s",
+                 n_bytes > 0 ? ", " : "", name);
 }
 
 bool ln_fields_only(const ln_fields *fields, const char *const *names) {
@@ -178,10 +206,10 @@ bool ln_fields_only(const ln_fields *fields, const char *const *names) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)fields->root, key, value) {
-        const char *const *name = names;
-        while (*name != NULL && !allows(*name, key, value))
-            name++;
-        if (*name == NULL && !json_is_null(value)) {
+        listing found = json_is_null(value) ? ALLOWED : look_up(names, key, value);
+        if (found == UNKNOWN && fields->ignored != NULL) {
+            note_ignored(fields, key);
+        } else if (found != ALLOWED) {
             snprintf(path, sizeof path, "%s%.64s", fields->path, key);
             return ln_api_fail(fields->error, 400, path, "the field '%s' is not supported here",
                                path);

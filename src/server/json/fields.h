@@ -1,6 +1,6 @@
 /* The body of a request: parsed within bounds, its fields read strictly. The first thing that is
  * wrong becomes the error, with the field's name; later calls then do nothing. A field that is
- * null counts as absent. */
+ * null counts as absent. Fields that nobody knows are refused, or noted and ignored. */
 #ifndef LN_SERVER_JSON_FIELDS_H
 #define LN_SERVER_JSON_FIELDS_H
 
@@ -11,10 +11,17 @@
 
 #include "server/json/error.h"
 
+/* Fields of a body that were ignored, for who tells the client. */
+typedef struct ln_ignored_fields {
+    size_t count;
+    char names[256]; /* with commas between them, as many as fit; harmless in a header */
+} ln_ignored_fields;
+
 typedef struct ln_fields {
     const json_t *root;
     const char *path; /* what errors put before a name: "response_format." and the like, or "" */
     ln_api_error *error;
+    ln_ignored_fields *ignored; /* NULL: unknown fields are refused */
 } ln_fields;
 
 /* Parses an object; NULL with the error set. The caller owns it (json_decref). */
@@ -35,8 +42,10 @@ bool ln_fields_integer(const ln_fields *fields, const char *name, int64_t min, i
 /* A string without NUL, borrowed from the root. */
 bool ln_fields_text(const ln_fields *fields, const char *name, const char **out);
 
-/* Refuses the fields that are not listed; names ends with NULL. "NAME=VALUE" lists a field with the
- * one value, as compact JSON, that asks for nothing else than what happens anyway. */
+/* Checks the names of all fields against a list, which ends with NULL. "NAME=VALUE" lists a field
+ * with the one value, as compact JSON, that asks for nothing else than what happens anyway; other
+ * values are refused. "!NAME" lists one that is refused by name, since it would change the answer.
+ * A field that is not listed is noted and ignored, or refused. */
 bool ln_fields_only(const ln_fields *fields, const char *const *names);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "backend/batch.h"
+#include "backend/recurrent.h"
 #include "base/block_copy.h"
 #include "format/dtype.h"
 
@@ -120,6 +121,9 @@ typedef enum ln_op_kind {
     LN_OP_GROUP,
     LN_OP_COMBINE,
     LN_OP_POINTWISE,
+    LN_OP_CONV,
+    LN_OP_SCAN,
+    LN_OP_GATED_NORM,
     LN_OP_GATHER,
     LN_OP_COPY,
     LN_OP_SAMPLE,
@@ -329,6 +333,80 @@ typedef struct ln_op_pointwise {
     float *out; /* [n_rows][dim]; may be x where each row reads its own */
 } ln_op_pointwise;
 
+/* One recurrent layer's blocks (recurrent.h). Both caches are float32 with one head and one token
+ * in a block, whose k_dim is the block's floats. In their groups' block tables entry j is of the
+ * state at position j * LN_STATE_CHUNK (-1: nobody keeps it; entry 0 is not used: that state is
+ * zero), and entry 0 is of the tail. The state behind the last whole chunk of a step is always
+ * kept. */
+typedef struct ln_state_cache {
+    ln_state_shape shape;
+    const ln_kv_layer *states, *tails;
+} ln_state_cache;
+
+/* Causal convolution of each channel over positions: out[t][i] = act(bias[i] + sum over taps j of
+ * weight[j][i] * x[t - (n_taps - 1) + j][i]), taps summed in order. x before position 0 is zero,
+ * and before the step it is in the cache, where the step's own goes. */
+typedef struct ln_op_conv {
+    const float *x;      /* [n_tokens][conv_dim] */
+    const float *weight; /* [n_taps][conv_dim] */
+    const float *bias;   /* [conv_dim] or NULL */
+    bool silu;           /* act; else none */
+    const ln_state_cache *cache;
+    float *out; /* [n_tokens][conv_dim], not x */
+} ln_op_conv;
+
+/* How a token's decay g (a logarithm, at most 0) and step size dt follow from its row of `a`, with
+ * dt = clamp(softplus(a + a_bias), dt_min, dt_max). */
+typedef enum ln_decay {
+    LN_DECAY_HEAD,    /* g = -rate[head] dt; n_decays is n_heads */
+    LN_DECAY_CHANNEL, /* g = -rate[head] dt for each of a head's k_dim; n_decays n_heads * k_dim */
+    LN_DECAY_FIXED    /* g = -rate[head], whatever the token; no a */
+} ln_decay;
+
+/* Linear attention with a decaying state. Per head, from the state S0 where the chunk begins, with
+ * c the sum of g over the chunk's tokens so far and s < t the chunk's earlier tokens (c is a
+ * double, of which only differences are exponentiated; per channel it is a vector inside the
+ * products):
+ *
+ *   u_t = beta_t (v_t - e^{c_t} S0 k_t - sum_s e^{c_t - c_s} (k_s . k_t) u_s)   with b (delta rule)
+ *   u_t = dt_t v_t                                                              scales_v
+ *   u_t = v_t                                                                   else
+ *   o_t = q_scale (e^{c_t} S0 q_t + sum_{s <= t} e^{c_t - c_s} (k_s . q_t) u_s) + skip v_t
+ *   the state behind the chunk: e^{c_C} S0 + sum_s e^{c_C - c_s} k_s u_s^T
+ *
+ * with beta = sigmoid(b). Head h has the q and k of k head h / (n_heads / n_k_heads), or, tiled,
+ * h % n_k_heads. */
+typedef struct ln_op_scan {
+    const float *q, *k;                  /* rows of n_k_heads * k_dim floats */
+    const float *v;                      /* rows of n_heads * v_dim floats */
+    size_t q_stride, k_stride, v_stride; /* floats from row to row */
+    const float *a;                      /* [n_tokens][n_decays], or NULL with LN_DECAY_FIXED */
+    const float *b;                      /* [n_tokens][n_heads] or NULL: no delta rule */
+    ln_decay decay;
+    const float *rate;   /* [n_heads] */
+    const float *a_bias; /* [n_decays] or NULL */
+    const float *skip;   /* [n_heads] or NULL */
+    float dt_min, dt_max;
+    float q_scale;
+    bool unit_qk; /* q and k are divided by sqrt(sum of squares + 1e-6) of the head first */
+    bool scales_v;
+    bool tiled;
+    const ln_state_cache *cache;
+    float *out; /* [n_tokens][n_heads * v_dim], none of the inputs */
+} ln_op_scan;
+
+/* out[row] = norm(x[row]) * act(gate[row]), or norm(x[row] * act(gate[row])), over each of the
+ * row's groups of dim / n_groups elements by itself. The norm's weights are [dim], or [dim /
+ * n_groups] for every group alike; LN_NORM_NONE: the product alone. */
+typedef struct ln_op_gated_norm {
+    const ln_norm *norm;
+    size_t n_rows, dim, n_groups;
+    bool gate_first;       /* the second form */
+    bool sigmoid;          /* act; else SiLU */
+    const float *x, *gate; /* [n_rows][dim] */
+    float *out;            /* [n_rows][dim]; may be x */
+} ln_op_gated_norm;
+
 /* out[row][i] = x[row][columns[i]] */
 typedef struct ln_op_gather {
     const int32_t *columns; /* [dim] */
@@ -379,6 +457,8 @@ enum {
     LN_IN_SHARED = 2,
     LN_IN_SHARED_GATE = 3,
     LN_IN_COMBINE_RESIDUAL = 4,
+    LN_IN_A = 3, /* SCAN, behind q, k and v */
+    LN_IN_BETA = 4,
     LN_OP_MAX_IN = 5,
 
     LN_OUT = 0,
@@ -412,6 +492,9 @@ typedef struct ln_op {
         ln_op_group group;
         ln_op_combine combine;
         ln_op_pointwise pointwise;
+        ln_op_conv conv;
+        ln_op_scan scan;
+        ln_op_gated_norm gated_norm;
         ln_op_gather gather;
         ln_op_copy copy;
         ln_op_sample sample;

@@ -34,6 +34,12 @@ static places inputs_of(const ln_op *op) {
         return (places){{p->x, p->weights, p->shared, p->shared_gate, p->residual}};
     }
     case LN_OP_POINTWISE: return (places){{op->pointwise.x, op->pointwise.gate}};
+    case LN_OP_CONV: return (places){{op->conv.x}};
+    case LN_OP_SCAN: {
+        const ln_op_scan *p = &op->scan;
+        return (places){{p->q, p->k, p->v, p->a, p->b}};
+    }
+    case LN_OP_GATED_NORM: return (places){{op->gated_norm.x, op->gated_norm.gate}};
     case LN_OP_GATHER: return (places){{op->gather.x}};
     case LN_OP_SAMPLE: return (places){{op->sample.logits}};
     case LN_OP_EMBED:
@@ -55,6 +61,9 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_GROUP: return (places){{op->group.order, op->group.starts}};
     case LN_OP_COMBINE: return (places){{op->combine.out}};
     case LN_OP_POINTWISE: return (places){{op->pointwise.out}};
+    case LN_OP_CONV: return (places){{op->conv.out}};
+    case LN_OP_SCAN: return (places){{op->scan.out}};
+    case LN_OP_GATED_NORM: return (places){{op->gated_norm.out}};
     case LN_OP_GATHER: return (places){{op->gather.out}};
     case LN_OP_SAMPLE: {
         const ln_op_sample *p = &op->sample;

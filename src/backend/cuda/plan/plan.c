@@ -245,6 +245,9 @@ static const char *op_kernel_name(const ln_op *op) {
                                                    [LN_OP_GROUP] = "group",
                                                    [LN_OP_COMBINE] = "combine",
                                                    [LN_OP_POINTWISE] = "pointwise",
+                                                   [LN_OP_CONV] = "conv",
+                                                   [LN_OP_SCAN] = "scan",
+                                                   [LN_OP_GATED_NORM] = "gated_norm",
                                                    [LN_OP_GATHER] = "gather",
                                                    [LN_OP_COPY] = "copy",
                                                    [LN_OP_SAMPLE] = "sample"};

@@ -1,0 +1,64 @@
+/* Caches of recurrent layers: causal convolutions, and linear attention whose state is a matrix per
+ * head (gated delta rule, KDA, SSD, lightning attention).
+ *
+ * Positions are cut into chunks at absolute multiples of LN_STATE_CHUNK. A state block holds what a
+ * chunk begins with, and is never changed once its step has run. A tail block holds what the
+ * chunk's tokens so far have left. So a token's result depends on one state and on the chunk's
+ * earlier tokens, summed in one order, whether they come in one step or in many; a refused draft
+ * leaves nothing behind, and sequences share states. */
+#ifndef LN_BACKEND_RECURRENT_H
+#define LN_BACKEND_RECURRENT_H
+
+#include <stddef.h>
+
+enum { LN_STATE_CHUNK = 64 };
+
+/* Sizes of a layer's blocks. S is [n_heads][k_dim][v_dim] floats.
+ *
+ * State block: S; then the inputs of the convolution at the n_taps - 1 positions before the chunk,
+ * oldest first, [n_taps - 1][conv_dim].
+ *
+ * Tail block: the chunk's C, sums of the logarithms of decay from the chunk's beginning up to and
+ * with each token, [n_rows][n_decays] doubles; its keys K [n_rows][n_k_heads][k_dim] and updates U
+ * [n_rows][n_heads][v_dim], floats; then inputs of the convolution [n_conv_rows][conv_dim]. Both
+ * are rings: position p has row p % n_rows, or p % n_conv_rows. They hold more rows than are
+ * needed, by the tokens that may be drafted, so that drafts write over nothing. */
+typedef struct ln_state_shape {
+    size_t n_heads; /* 0: a convolution alone */
+    size_t n_k_heads, k_dim, v_dim;
+    size_t n_decays;         /* n_heads, or n_heads * k_dim when every channel decays by itself */
+    size_t conv_dim, n_taps; /* n_taps 0: no convolution */
+    size_t n_rows, n_conv_rows;
+} ln_state_shape;
+
+static inline size_t ln_state_conv_rows(const ln_state_shape *s) {
+    return s->n_taps > 0 ? s->n_taps - 1 : 0;
+}
+
+/* Floats before a state block's convolution inputs. */
+static inline size_t ln_state_matrix_floats(const ln_state_shape *s) {
+    return s->n_heads * s->k_dim * s->v_dim;
+}
+
+static inline size_t ln_state_block_floats(const ln_state_shape *s) {
+    return ln_state_matrix_floats(s) + ln_state_conv_rows(s) * s->conv_dim;
+}
+
+/* Floats before the parts of a tail block. */
+static inline size_t ln_tail_keys(const ln_state_shape *s) {
+    return s->n_heads > 0 ? 2 * s->n_rows * s->n_decays : 0;
+}
+
+static inline size_t ln_tail_updates(const ln_state_shape *s) {
+    return ln_tail_keys(s) + (s->n_heads > 0 ? s->n_rows * s->n_k_heads * s->k_dim : 0);
+}
+
+static inline size_t ln_tail_conv(const ln_state_shape *s) {
+    return ln_tail_updates(s) + (s->n_heads > 0 ? s->n_rows * s->n_heads * s->v_dim : 0);
+}
+
+static inline size_t ln_tail_block_floats(const ln_state_shape *s) {
+    return ln_tail_conv(s) + (s->n_taps > 0 ? s->n_conv_rows * s->conv_dim : 0);
+}
+
+#endif

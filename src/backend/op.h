@@ -310,9 +310,10 @@ typedef struct ln_op_combine {
 } ln_op_combine;
 
 typedef enum ln_pointwise {
-    LN_POINTWISE_GATE,  /* x sigmoid(gate) */
-    LN_POINTWISE_SCALE, /* x gate */
-    LN_POINTWISE_XIELU  /* xIELU(x) */
+    LN_POINTWISE_GATE,       /* x sigmoid(gate) */
+    LN_POINTWISE_SCALE,      /* x gate */
+    LN_POINTWISE_XIELU,      /* xIELU(x) */
+    LN_POINTWISE_QUERY_SCALE /* x times the query scale of the token; rows are tokens */
 } ln_pointwise;
 
 /* xIELU (Huang and Schlag, 2024): for x > 0 alpha_p x^2 + beta x, else
@@ -330,6 +331,7 @@ typedef struct ln_op_pointwise {
     const float *x;    /* [n_rows / rows_per_x][dim] */
     const float *gate; /* [n_rows][n_gates] */
     ln_xielu xielu;
+    ln_query_scale q_scale;
     float *out; /* [n_rows][dim]; may be x where each row reads its own */
 } ln_op_pointwise;
 

@@ -113,7 +113,6 @@ static ln_status check_attention(const ln_convert_plan *plan) {
 static ln_status check_layers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
     ln_convert_mixtures mixtures = ln_convert_mixtures_of(spec);
-    bool is_deepseek = strcmp(plan->architecture, "deepseek2") == 0;
     if (mixtures.n_mixtures > 0 &&
         (!mixtures.is_regular || (mixtures.n_dense_first > 0 && !plan->target->gguf_dense_first) ||
          (mixtures.step > 1 && !plan->target->gguf_dense_between)))
@@ -124,8 +123,6 @@ static ln_status check_layers(const ln_convert_plan *plan) {
             (layer->attention.rope >= 0) != ((i + 1) % 4 != 0))
             return refuse(plan, "layers without positions other than every fourth");
     }
-    if (is_deepseek && mixtures.n_mixtures == 0)
-        return refuse(plan, "a model without experts");
     const ln_ffn_spec *ffn = &spec->layers[0].ffn;
     bool by_gate = spec->family->has_encoder; /* T5's activation follows from its gate */
     ln_activation read = !by_gate     ? plan->target->activation

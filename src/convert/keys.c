@@ -188,6 +188,11 @@ static void put_experts(const putter *p) {
     for (size_t i = 0; i < spec->n_layers; i++)
         if (spec->layers[i].ffn.moe.n_experts > 0)
             moe = &spec->layers[i].ffn.moe;
+    if (moe == NULL && is(p, "deepseek2")) { /* its readers ask for these even so */
+        put_size(p, "leading_dense_block_count", spec->n_layers);
+        put_size(p, "expert_feed_forward_length", spec->layers[0].ffn.n_hidden);
+        put_size(p, "expert_shared_count", 0);
+    }
     if (moe == NULL)
         return;
     put_size(p, "expert_count", moe->n_experts);

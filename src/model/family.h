@@ -141,7 +141,8 @@ struct ln_family {
     bool scale_embedding;     /* by sqrt(dim) */
     bool divide_logits;       /* the logit scale divides */
     ln_router router;         /* mixture of experts */
-    bool normalize_experts;   /* when the checkpoint does not say */
+    bool group_by_two;      /* a group of experts counts by its best two, as with sigmoid always */
+    bool normalize_experts; /* when the checkpoint does not say */
     bool shared_gate;
     bool sinks;
     bool window_sinks;       /* only windowed layers have sinks */

@@ -72,6 +72,15 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
     } else {
         precise_linear(r, &w->q, x, a->latent_heads);
     }
+    if (spec->q_scale.beta != 0.0f)
+        push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+            .function = LN_POINTWISE_QUERY_SCALE,
+            .n_rows = r->batch->n_tokens,
+            .dim = spec->n_heads * (latent->n_plain + latent->n_rope),
+            .x = a->latent_heads,
+            .q_scale = spec->q_scale,
+            .out = a->latent_heads,
+        };
     precise_linear(r, &w->kv_a, x, a->k);
     push(r, LN_OP_LATENT)->latent = (ln_op_latent){
         .q = a->latent_heads,

@@ -119,7 +119,7 @@ static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, s
                           1, &fraction, r->err));
     LN_TRY(ln_config_real(r->config, rope_key(r, "partial_rotary_factor", "", names), 0, 1,
                           &fraction, r->err));
-    *n_dims = (size_t)((double)head_dim * fraction);
+    *n_dims = source->whole_head ? head_dim : (size_t)((double)head_dim * fraction);
     LN_TRY(ln_config_size(r->config, (ln_key){"rotary_dim", "rope.dimension_count"}, 0, head_dim,
                           n_dims, r->err));
     if (*n_dims % 2 != 0)

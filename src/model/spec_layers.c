@@ -176,8 +176,9 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
     return LINNET_OK;
 }
 
+/* The tables of rotation; `latent`: their head is the part of a latent's that rotates. */
 static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *spec,
-                            size_t head_dim, ln_error *err) {
+                            size_t head_dim, bool latent, ln_error *err) {
     const ln_family *family = spec->family;
     if (spec->positions != LN_POSITIONS_ROPE)
         return LINNET_OK;
@@ -185,6 +186,7 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
     for (size_t i = 0; i < spec->n_ropes; i++) {
         ln_rope_source source = {.style = config->is_gguf ? family->gguf_rope : family->hf_rope,
                                  .head_dim = head_dim,
+                                 .whole_head = latent,
                                  .fraction = config->is_gguf ? 0 : family->rope_fraction,
                                  .local = i == 1,
                                  .local_theta = family->local_theta};
@@ -349,7 +351,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     LN_TRY(read_layer(config, spec, false, &common, err));
     bool is_latent = common.attention.latent.n_latent > 0;
     size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;
-    LN_TRY(read_ropes(config, arena, spec, rope_dim, err));
+    LN_TRY(read_ropes(config, arena, spec, rope_dim, is_latent, err));
     if (is_latent && spec->ropes[0].n_dims != rope_dim)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: latent attention that rotates %zu of %zu dimensions",

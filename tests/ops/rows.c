@@ -263,10 +263,48 @@ static void embed_looks_rows_up(void **state) {
     }
 }
 
+/* ---- pointwise ------------------------------------------------------------------------------ */
+
+static float *run_pointwise(side *s, ln_op_pointwise p, const float *x, const float *gate) {
+    static const int32_t positions[N_TOKENS] = {0, 7, 8, 31, 32, 4000};
+    ln_batch batch = {.n_tokens = N_TOKENS, .positions = positions};
+    size_t rows_per_x = p.rows_per_x > 0 ? p.rows_per_x : 1;
+    p.n_rows = N_TOKENS;
+    p.x = put(s, x, N_TOKENS / rows_per_x * p.dim);
+    p.gate = p.n_gates > 0 ? put(s, gate, N_TOKENS * p.n_gates) : NULL;
+    p.out = rows_per_x > 1 ? put(s, NULL, N_TOKENS * p.dim) : (float *)p.x;
+    ln_op op = {.kind = LN_OP_POINTWISE, .batch = &batch, .pointwise = p};
+    run_ops(s, &op, 1);
+    float *result = get(s, p.out, N_TOKENS * p.dim);
+    free_placed(s);
+    return result;
+}
+
+static void pointwise_is_that_of_scalar(void **state) {
+    (void)state;
+    static const ln_op_pointwise cases[] = {
+        {.function = LN_POINTWISE_GATE, .dim = 96, .n_gates = 96},
+        {.function = LN_POINTWISE_GATE, .dim = 96, .n_gates = 3},
+        {.function = LN_POINTWISE_SCALE, .dim = 83, .n_gates = 1, .rows_per_x = 3},
+        {.function = LN_POINTWISE_XIELU, .dim = 301, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}},
+        {.function = LN_POINTWISE_QUERY_SCALE, .dim = 301, .q_scale = {0.1f, 8.0f, 0.0f}},
+        {.function = LN_POINTWISE_QUERY_SCALE, .dim = 24, .q_scale = {1.0f, 32.0f, 1.0f}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!ops_takes_case())
+            continue;
+        size_t n = N_TOKENS * cases[i].dim;
+        float *x = noise_rows(n), *gate = noise_rows(n);
+        float *want = run_pointwise(&oracle, cases[i], x, gate);
+        float *got = run_pointwise(&subject, cases[i], x, gate);
+        assert_near("pointwise", got, want, n, 1e-6);
+        free(x), free(gate), free(want), free(got);
+    }
+}
+
 const struct CMUnitTest row_tests[] = {
-    cmocka_unit_test(norm_is_that_of_scalar),
-    cmocka_unit_test(experts_are_those_of_scalar),
-    cmocka_unit_test(samples_are_those_of_scalar),
-    cmocka_unit_test(embed_looks_rows_up),
+    cmocka_unit_test(norm_is_that_of_scalar),      cmocka_unit_test(experts_are_those_of_scalar),
+    cmocka_unit_test(samples_are_those_of_scalar), cmocka_unit_test(embed_looks_rows_up),
+    cmocka_unit_test(pointwise_is_that_of_scalar),
 };
 const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

@@ -6,6 +6,7 @@ stay.
     pip install torch safetensors
     python3 tools/golden/kin.py internlm2 GOLDEN_LLAMA OUT_FOLDER
     python3 tools/golden/kin.py bailing_moe GOLDEN_GLM4_MOE OUT_FOLDER
+    python3 tools/golden/kin.py kimi_k2 GOLDEN_DEEPSEEK_V3 OUT_FOLDER
 """
 import json
 import pathlib
@@ -43,6 +44,18 @@ def bailing_moe(tensors: dict, config: dict) -> dict:
     return rename(tensors, names, "attention.query_key_value", lambda *qkv: torch.cat(qkv))
 
 
+def kimi_k2(tensors: dict, config: dict) -> dict:
+    """The keys of its published config.json, which is that of DeepSeek V3's own code."""
+    rope = config.pop("rope_parameters")
+    config |= {"rope_theta": rope.pop("rope_theta"),
+               "rope_scaling": {"type": rope.pop("rope_type")} | rope, "topk_method": "noaux_tc",
+               "scoring_func": "sigmoid", "moe_layer_freq": 1, "num_nextn_predict_layers": 0,
+               "aux_loss_alpha": 0.001, "seq_aux": True}
+    for key in ("rope_interleave", "head_dim", "qk_head_dim"):
+        config.pop(key, None)
+    return tensors
+
+
 def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
     renamed = {}
     for name, tensor in tensors.items():
@@ -58,7 +71,8 @@ def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
 
 
 KINDS = {"internlm2": ("internlm2", "InternLM2ForCausalLM", internlm2),
-         "bailing_moe": ("bailing_moe_v2", "BailingMoeV2ForCausalLM", bailing_moe)}
+         "bailing_moe": ("bailing_moe_v2", "BailingMoeV2ForCausalLM", bailing_moe),
+         "kimi_k2": ("kimi_k2", "DeepseekV3ForCausalLM", kimi_k2)}
 
 
 def main(kind: str, source: pathlib.Path, out: pathlib.Path) -> None:

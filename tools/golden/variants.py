@@ -13,6 +13,11 @@ def yarn(**more):
                 original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0, **more)
 
 
+LATENT = dict(SMALL, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=16, qk_nope_head_dim=16,
+              qk_rope_head_dim=8, v_head_dim=16)
+LATENT_MOE = dict(LATENT, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
+                  n_shared_experts=1, n_group=1, topk_group=1)
+
 VARIANTS = {
     "seed_oss": lambda: hf.SeedOssConfig(**HEADS),
     "ernie4_5": lambda: hf.Ernie4_5Config(**HEADS, use_bias=True, tie_word_embeddings=False),
@@ -114,7 +119,23 @@ VARIANTS = {
         sliding_window=17, n_group=1, topk_group=1),
     "hy_v3": lambda: hf.AutoConfig.for_model(
         "hy_v3", **dict(MOE, num_hidden_layers=3), num_experts=4, num_shared_experts=1),
+    "glm4_moe_lite": lambda: hf.Glm4MoeLiteConfig(**LATENT_MOE),
+    "youtu": lambda: hf.AutoConfig.for_model("youtu", **LATENT),
+    "mistral4": lambda: hf.Mistral3Config(
+        text_config=hf.Mistral4Config(
+            **dict(LATENT_MOE, n_routed_experts=4, n_group=2, topk_group=1, q_lora_rank=None,
+                   moe_intermediate_size=16),
+            rope_parameters=yarn(mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1)),
+        vision_config=hf.PixtralVisionConfig(hidden_size=16, intermediate_size=16, head_dim=16,
+                                             num_hidden_layers=1, num_attention_heads=1,
+                                             image_size=28, patch_size=14),
+        image_token_index=300, tie_word_embeddings=False),
+    # the source of kimi_k2's, which kin.py makes
+    "deepseek_v3_small": lambda: hf.DeepseekV3Config(
+        **LATENT_MOE, first_k_dense_replace=1, rope_parameters=yarn(mscale=1.0,
+                                                                    mscale_all_dim=1.0)),
+    "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
-SEEDS = {"mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1, "minimax_m2": 2}
+SEEDS = {"deepseek_v3_small": 1, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1, "minimax_m2": 2}

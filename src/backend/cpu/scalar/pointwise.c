@@ -1,4 +1,5 @@
-/* Functions of single elements: gates of rows, and xIELU. A worker takes a range of rows. */
+/* Functions of single elements: gates and scales of rows, and xIELU. A worker takes a range of
+ * rows. */
 #include <math.h>
 
 #include "backend/cpu/scalar/scalar.h"
@@ -12,22 +13,34 @@ static float apply_xielu(const ln_xielu *p, float x) {
 static float apply(const ln_op_pointwise *p, float x, float gate) {
     switch (p->function) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
-    case LN_POINTWISE_SCALE: return x * gate;
+    case LN_POINTWISE_SCALE:
+    case LN_POINTWISE_QUERY_SCALE: return x * gate;
     case LN_POINTWISE_XIELU: return apply_xielu(&p->xielu, x);
     }
     return x;
 }
 
+/* What multiplies element i of a row, or gates it; the scale of queries counts as a gate. */
+static float gate_of(const ln_op *op, size_t row, size_t i) {
+    const ln_op_pointwise *p = &op->pointwise;
+    if (p->function == LN_POINTWISE_QUERY_SCALE)
+        return ln_scalar_query_scale(&p->q_scale, op->batch->positions[row]);
+    return p->gate != NULL ? p->gate[row * p->n_gates + i / (p->dim / p->n_gates)] : 0.0f;
+}
+
 void ln_scalar_pointwise(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_pointwise *p = &op->pointwise;
     size_t rows_per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
-    size_t width = p->gate != NULL ? p->dim / p->n_gates : p->dim;
+    size_t width = p->gate != NULL ? p->dim / p->n_gates : p->dim; /* elements with one gate */
     size_t begin, end;
     ln_cpu_share(worker, p->n_rows, &begin, &end);
     for (size_t row = begin; row < end; row++) {
         const float *x = p->x + row / rows_per_x * p->dim;
         float *out = p->out + row * p->dim;
-        for (size_t i = 0; i < p->dim; i++)
-            out[i] = apply(p, x[i], p->gate != NULL ? p->gate[row * p->n_gates + i / width] : 0.0f);
+        for (size_t first = 0; first < p->dim; first += width) {
+            float gate = gate_of(op, row, first);
+            for (size_t i = first; i < first + width; i++)
+                out[i] = apply(p, x[i], gate);
+        }
     }
 }

@@ -1,13 +1,19 @@
-/* Functions of single elements: gates of rows, and xIELU. */
+/* Functions of single elements: gates and scales of rows, and xIELU. */
 #include "backend/cuda/ops.h"
 #include "backend/cuda/runtime/pdl.cuh"
 
 enum { POINTWISE_THREADS = 256 };
 
+typedef struct pointwise_args {
+    ln_op_pointwise p;
+    const int32_t *positions; /* [n_rows], read with LN_POINTWISE_QUERY_SCALE alone */
+} pointwise_args;
+
 static __device__ __forceinline__ float apply(const ln_op_pointwise &p, float x, float gate) {
     switch (p.function) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
-    case LN_POINTWISE_SCALE: return x * gate;
+    case LN_POINTWISE_SCALE:
+    case LN_POINTWISE_QUERY_SCALE: return x * gate;
     case LN_POINTWISE_XIELU: break;
     }
     const ln_xielu &f = p.xielu;
@@ -16,22 +22,32 @@ static __device__ __forceinline__ float apply(const ln_op_pointwise &p, float x,
     return (expm1f(fminf(x, f.eps)) - x) * f.alpha_n + f.beta * x;
 }
 
+/* What multiplies element i of a row, or gates it; the scale of queries counts as a gate. */
+static __device__ __forceinline__ float gate_of(const pointwise_args &args, size_t row, size_t i) {
+    const ln_op_pointwise &p = args.p;
+    if (p.function == LN_POINTWISE_QUERY_SCALE) {
+        float periods = floorf(((float)args.positions[row] + p.q_scale.offset) / p.q_scale.period);
+        return 1.0f + p.q_scale.beta * logf(1.0f + periods);
+    }
+    return p.gate != NULL ? p.gate[row * p.n_gates + i / (p.dim / p.n_gates)] : 0.0f;
+}
+
 /* Grid: blocks of 256 elements of [n_rows][dim]. Reads an element, and its gate where it has one;
  * writes one. */
-static __global__ void pointwise(const __grid_constant__ ln_op_pointwise p) {
+static __global__ void pointwise(const __grid_constant__ pointwise_args args) {
+    const ln_op_pointwise &p = args.p;
     ln_pdl_launch_and_wait();
     size_t at = (size_t)blockIdx.x * POINTWISE_THREADS + threadIdx.x;
     if (at >= p.n_rows * p.dim)
         return;
     size_t row = at / p.dim, i = at % p.dim;
     size_t x_row = p.rows_per_x > 1 ? row / p.rows_per_x : row;
-    float gate = p.gate != NULL ? p.gate[row * p.n_gates + i / (p.dim / p.n_gates)] : 0.0f;
-    p.out[at] = apply(p, p.x[x_row * p.dim + i], gate);
+    p.out[at] = apply(p, p.x[x_row * p.dim + i], gate_of(args, row, i));
 }
 
 int ln_cuda_pointwise(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
-    (void)step;
+    pointwise_args args = {op->pointwise, step->batch.positions};
     size_t n = op->pointwise.n_rows * op->pointwise.dim;
     return ln_pdl_launch(pointwise, dim3(ln_ceil_div(n, POINTWISE_THREADS)), POINTWISE_THREADS, 0,
-                         stream, op->pointwise);
+                         stream, args);
 }

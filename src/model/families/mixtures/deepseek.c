@@ -1,5 +1,7 @@
 /* DeepSeek V2 and V3: latent attention, a mixture of experts with shared ones, dense first layers.
- * V3 routes by sigmoid, with a bias that counts for the choice alone. */
+ * V3 routes by sigmoid, with a bias that counts for the choice alone. GLM 4.7 Flash is V3 with
+ * other defaults, Youtu without experts. Mistral 4 routes by softmax, and its queries grow with
+ * their position. */
 #include "model/family.h"
 
 #define BINDINGS                                                                                   \
@@ -111,4 +113,102 @@ const ln_family ln_family_deepseek_v3 = {
     .latent_eps = 1e-6,
     .gguf_dense_first = true,
     LN_BINDINGS(v3_bindings),
+};
+
+static const ln_config_default glm_lite_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
+                                                      LN_DEFAULT("q_lora_rank", 768),
+                                                      LN_DEFAULT("qk_nope_head_dim", 192),
+                                                      LN_DEFAULT("qk_rope_head_dim", 64),
+                                                      LN_DEFAULT("v_head_dim", 256),
+                                                      LN_DEFAULT("rms_norm_eps", 1e-5),
+                                                      LN_DEFAULT("n_shared_experts", 1),
+                                                      LN_DEFAULT("n_routed_experts", 64),
+                                                      LN_DEFAULT("num_experts_per_tok", 4),
+                                                      LN_DEFAULT("moe_intermediate_size", 1536),
+                                                      LN_DEFAULT("routed_scaling_factor", 1.8),
+                                                      LN_DEFAULT("first_k_dense_replace", 1),
+                                                      {0}};
+
+const ln_family ln_family_glm4_moe_lite = {
+    .name = "glm4_moe_lite",
+    .hf_types = "glm4_moe_lite",
+    .gguf_as = "deepseek2",
+    .defaults = glm_lite_defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .latent_eps = 1e-6,
+    .gguf_dense_first = true,
+    LN_BINDINGS(v3_bindings),
+};
+
+static const ln_config_default youtu_defaults[] = {
+    LN_DEFAULT("kv_lora_rank", 512),     LN_DEFAULT("q_lora_rank", 1536),
+    LN_DEFAULT("qk_nope_head_dim", 128), LN_DEFAULT("qk_rope_head_dim", 64),
+    LN_DEFAULT("v_head_dim", 128),       {0}};
+
+const ln_family ln_family_youtu = {
+    .name = "youtu",
+    .hf_types = "youtu",
+    .gguf_as = "deepseek2",
+    .defaults = youtu_defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .latent_eps = 1e-6,
+    .tied_by_default = true,
+    LN_BINDINGS(v3_bindings),
+};
+
+#define PACKED(r, name, gguf_name, part)                                                           \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.mlp.experts." name, .gguf = "blk.%d." gguf_name,         \
+        .hf_part = part, .hf_bare = true                                                           \
+    }
+
+static const ln_binding mistral4_bindings[] = {
+    PACKED(LN_ROLE_EXPERT_GATE, "gate_up_proj", "ffn_gate_exps", LN_PART_GATE_UP),
+    PACKED(LN_ROLE_EXPERT_UP, "gate_up_proj", "ffn_up_exps", LN_PART_GATE_UP),
+    PACKED(LN_ROLE_EXPERT_DOWN, "down_proj", "ffn_down_exps", LN_PART_ALL),
+    BINDINGS,
+    {.role = LN_ROLE_EXPERT_GATE, .gguf = "blk.%d.ffn_gate_up_exps", .gguf_part = LN_PART_GATE_UP},
+    {.role = LN_ROLE_EXPERT_UP, .gguf = "blk.%d.ffn_gate_up_exps", .gguf_part = LN_PART_GATE_UP},
+};
+
+static const ln_config_default mistral4_defaults[] = {LN_DEFAULT("kv_lora_rank", 256),
+                                                      LN_DEFAULT("q_lora_rank", 1024),
+                                                      LN_DEFAULT("qk_nope_head_dim", 64),
+                                                      LN_DEFAULT("qk_rope_head_dim", 64),
+                                                      LN_DEFAULT("v_head_dim", 128),
+                                                      LN_DEFAULT("n_shared_experts", 1),
+                                                      LN_DEFAULT("n_routed_experts", 128),
+                                                      LN_DEFAULT("num_experts_per_tok", 4),
+                                                      LN_DEFAULT("moe_intermediate_size", 2048),
+                                                      {0}};
+
+const ln_family ln_family_mistral4 = {
+    .name = "mistral4",
+    .hf_types = "mistral4",
+    .gguf = "mistral4",
+    .defaults = mistral4_defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_INTERLEAVED,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
+    .query_scale = LN_QUERY_SCALE_ALL,
+    .router = LN_ROUTER_SOFTMAX,
+    .group_by_two = true,
+    .normalize_experts = true,
+    .latent_eps = 1e-6,
+    .gguf_dense_first = true,
+    LN_BINDINGS(mistral4_bindings),
 };

@@ -9,7 +9,7 @@
 
 #include "base/draw.h"
 
-enum { LN_MAX_KV_GROUPS = 4 };
+enum { LN_MAX_KV_GROUPS = 6 };
 
 /* Where the batch's keys and values lie in one KV group (layers that cache alike). A slot is
  * block * block_tokens + offset in block. */

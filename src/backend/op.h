@@ -96,6 +96,7 @@ typedef struct ln_kv_layer {
     size_t v_stride;     /* elements from one token's V to the next: v_dim, or k_dim when V is the
                             beginning of K (a latent) and v == k */
     void *k, *v;
+    const struct ln_state_cache *recurrent; /* of the states of a recurrent layer, else NULL */
 } ln_kv_layer;
 
 /* Where the scales of a quantised head lie, in bytes from the start of its rows. */

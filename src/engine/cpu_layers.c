@@ -24,8 +24,8 @@ ln_status ln_cpu_layers_init(ln_cpu_layers *cpu, const linnet_model *model,
     LN_TRY(backend->vtable->reserve(backend, own->activation_bytes,
                                     "activations of the first layers", &cpu->activation_memory,
                                     err));
-    ln_engine_plan_lay_out_kv(spec, plan, (ln_kv_range){0, own->n_layers}, plan->kv_shape.n_blocks,
-                              &kv, kv_layers, cpu->kv);
+    const ln_kv_range range = {0, ln_kv_layer_index(spec, own->n_layers)};
+    ln_engine_plan_lay_out_kv(spec, plan, range, plan->kv_shape.n_blocks, &kv, kv_layers, cpu->kv);
     ln_activations_bind(spec, plan->budget.max_tokens, 0, cpu->activation_memory,
                         &cpu->activations);
     return LINNET_OK;
@@ -56,7 +56,7 @@ ln_status ln_cpu_layers_run(const ln_cpu_layers *cpu, const ln_batch *batch, con
                             const ln_kv_cache *cache, ln_op *ops, ln_backend *next, float *next_x,
                             ln_error *err) {
     ln_backend *own = cpu->plan->backend;
-    const ln_kv_range layers = {0, cpu->plan->n_layers};
+    const ln_kv_range layers = {0, ln_kv_layer_index(cpu->spec, cpu->plan->n_layers)};
     size_t n_ops = 0, x_bytes = batch->n_tokens * cpu->spec->dim * sizeof(float);
     void *x;
     if (layers.end == 0)

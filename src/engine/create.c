@@ -74,7 +74,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
         .rows = &engine->rows,
         .kv = {.layers = (ln_kv_layer *)(void *)(base + at->kv_layers),
                .swap = (ln_kv_layer *)(void *)(base + at->swap_layers)},
-        .layers = {plan->cpu_layers.n_layers, all.end},
+        .layers = {ln_kv_layer_index(spec, plan->cpu_layers.n_layers), all.end},
         .ops = (ln_op *)(void *)(base + at->ops),
         .can_start_ahead = plan->cpu_layers.n_layers == 0 && plan->draft_tokens == 0,
     };

@@ -401,7 +401,7 @@ static void fork_group(ln_scheduler *s, ln_sequence_group *group, const ln_seque
 }
 
 void ln_scheduler_commit(ln_scheduler *s) {
-    s->kv->n_copies = 0;
+    ln_kv_cache_end_step(s->kv);
     for (size_t i = 0; i < s->n_chunks; i++) {
         ln_chunk *chunk = &s->chunks[i];
         ln_sequence *sequence = chunk->sequence;
@@ -423,7 +423,7 @@ void ln_scheduler_commit(ln_scheduler *s) {
 }
 
 void ln_scheduler_fail(ln_scheduler *s) {
-    s->kv->n_copies = 0;
+    ln_kv_cache_end_step(s->kv);
     for (size_t i = 0; i < s->n_chunks; i++) {
         const ln_sequence *sequence = s->chunks[i].sequence;
         if (sequence != NULL)

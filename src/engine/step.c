@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "kv/states.h"
+
 _Static_assert((int)LN_KV_MAX_GROUPS >= (int)LN_MAX_KV_GROUPS, "every group of a batch");
 
 /* Adds n ids to the layout; while binding, *array points to them. */
@@ -71,12 +73,13 @@ static void place(ln_step *step, const ln_scheduler *scheduler, const ln_sequenc
     for (size_t g = 0; g < kv->n_groups; g++) {
         const ln_block_table *table = &kv->groups[g].tables[sequence->kv_row];
         ln_step_group *group = &step->groups[g];
+        bool has_states = ln_kv_has_states(&kv->groups[g]);
         bool is_own = kv->groups[g].kind == LN_KV_GROUP_OWN;
-        size_t length = is_own ? n_cached + n_tokens : sequence->group->n_encoder;
+        size_t length = is_own || has_states ? n_cached + n_tokens : sequence->group->n_encoder;
         memcpy(group->block_tables + index * kv->max_blocks, table->blocks,
                table->end * sizeof *table->blocks);
         group->lengths[index] = (int32_t)length;
-        for (size_t i = 0; i < n_tokens && is_own != encoding; i++)
+        for (size_t i = 0; i < n_tokens && is_own != encoding && !has_states; i++)
             group->slots[first_token + i] = ln_kv_cache_slot(kv, g, sequence->kv_row, n_cached + i);
     }
 }

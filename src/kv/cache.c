@@ -1,6 +1,7 @@
 #include "kv/cache.h"
 
 #include "base/siphash.h"
+#include "kv/states.h"
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
@@ -9,7 +10,7 @@ typedef struct cache_layout {
     size_t rows, free_rows, hashes, copies;
     size_t n_rows, max_copies;
     struct {
-        size_t pool, swap, tables, blocks, marks, found;
+        size_t pool, swap, tables, blocks, marks, found, written_in;
         size_t n_marks;
     } groups[LN_KV_MAX_GROUPS];
 } cache_layout;
@@ -35,6 +36,8 @@ static cache_layout lay_out(const ln_kv_shape *shape, ln_layout *layout) {
         c.groups[g].blocks = ln_layout_add(layout, c.n_rows, max_blocks * sizeof(int32_t));
         c.groups[g].marks = ln_layout_add(layout, c.groups[g].n_marks, sizeof(int32_t));
         c.groups[g].found = ln_layout_add(layout, max_blocks, sizeof(int32_t));
+        bool has_states = shape->kinds[g] == LN_KV_GROUP_STATE;
+        c.groups[g].written_in = ln_layout_add(layout, has_states ? n_blocks : 0, sizeof(uint64_t));
     }
     return c;
 }
@@ -54,7 +57,10 @@ static void init_group(ln_kv_cache *cache, const ln_kv_shape *shape, size_t g,
         .tables = (ln_block_table *)(void *)(base + c->groups[g].tables),
         .marks = (int32_t *)(void *)(base + c->groups[g].marks),
         .found = (int32_t *)(void *)(base + c->groups[g].found),
+        .written_in = (uint64_t *)(void *)(base + c->groups[g].written_in),
     };
+    if (group->kind == LN_KV_GROUP_STATE)
+        group->max_kept = shape->n_blocks[g] - LN_KV_STATES_PER_SEQ * shape->max_seqs;
     ln_block_pool_init(&group->pool, shape->n_blocks[g], base + c->groups[g].pool);
     ln_block_pool_init(&group->swap, shape->n_swap_blocks[g], base + c->groups[g].swap);
     for (size_t row = 0; row < cache->n_rows; row++)
@@ -85,7 +91,8 @@ void ln_kv_cache_init(ln_kv_cache *cache, const ln_kv_shape *shape, void *memory
     for (size_t row = 0; row < c.n_rows; row++)
         cache->free_rows[row] = c.n_rows - 1 - row;
     for (size_t g = 0; g < shape->n_groups; g++) {
-        cache->shares_prefixes &= shape->kinds[g] == LN_KV_GROUP_OWN;
+        cache->shares_prefixes &=
+            shape->kinds[g] != LN_KV_GROUP_SOURCE && shape->kinds[g] != LN_KV_GROUP_ENCODER;
         init_group(cache, shape, g, &c, base);
     }
 }
@@ -101,7 +108,9 @@ bool ln_kv_cache_fits(const ln_kv_shape *shape, ln_kv_need need) {
         size_t own = ln_kv_blocks_needed(need.max_tokens, window, shape->max_chunk_tokens);
         size_t shared = window == 0 ? need.n_prompt / LN_KV_BLOCK_TOKENS : 0;
         size_t needed = shared + need.n_sequences * (own - shared);
-        if (shape->kinds[g] != LN_KV_GROUP_OWN)
+        if (shape->kinds[g] == LN_KV_GROUP_STATE || shape->kinds[g] == LN_KV_GROUP_TAIL)
+            needed = 0; /* every sequence has its own */
+        else if (shape->kinds[g] != LN_KV_GROUP_OWN)
             needed = ln_kv_table_blocks(need.n_encoder);
         if (needed > shape->n_blocks[g])
             return false;
@@ -122,6 +131,8 @@ static bool has_room(const ln_kv_cache *cache, const ln_kv_arrival *arrival, siz
     for (size_t g = 0; g < cache->n_groups; g++) {
         const ln_kv_group *group = &cache->groups[g];
         size_t wanted = ln_kv_table_blocks(arrival->n_encoder), taken = 0;
+        if (ln_kv_has_states(group))
+            continue;
         if (group->kind == LN_KV_GROUP_OWN) {
             size_t begin = ln_kv_first_seen(group->window, n_found * LN_KV_BLOCK_TOKENS);
             taken = count_cached(group, begin, n_found);
@@ -149,17 +160,33 @@ uint64_t ln_kv_cache_root(const ln_kv_cache *cache, const char *salt, size_t n_b
     return ln_siphash(cache->secret, salt, n_bytes);
 }
 
+static ln_kv_groups groups_of(ln_kv_cache *cache) {
+    return (ln_kv_groups){cache->groups, cache->n_groups, cache->step, cache->secret};
+}
+
+static ln_kv_prefix find_prefix(ln_kv_cache *cache, const int32_t *tokens, size_t n_tokens,
+                                uint64_t root) {
+    ln_kv_groups groups = groups_of(cache);
+    return ln_kv_prefix_find(&groups, tokens, n_tokens, root, cache->hashes);
+}
+
 size_t ln_kv_cache_find_prefix(ln_kv_cache *cache, const int32_t *tokens, size_t n_tokens,
                                uint64_t root) {
-    return ln_kv_prefix_find(cache->groups, cache->n_groups, cache->secret, tokens, n_tokens, root,
-                             cache->hashes);
+    return find_prefix(cache, tokens, n_tokens, root).n_blocks;
 }
 
 void ln_kv_cache_add_prefix(ln_kv_cache *cache, size_t row, const int32_t *tokens,
                             size_t n_tokens) {
+    ln_kv_groups groups = groups_of(cache);
     if (cache->shares_prefixes)
-        ln_kv_prefix_add(cache->groups, cache->n_groups, cache->secret, &cache->rows[row].chain,
-                         row, tokens, n_tokens);
+        ln_kv_prefix_add(&groups, &cache->rows[row].chain, row, tokens, n_tokens);
+}
+
+void ln_kv_cache_end_step(ln_kv_cache *cache) {
+    cache->n_copies = 0;
+    cache->step++;
+    for (size_t g = 0; g < cache->n_groups; g++)
+        cache->groups[g].n_kept = 0;
 }
 
 void ln_kv_cache_forget_prefix(ln_kv_cache *cache, size_t row, size_t n_cached) {
@@ -167,8 +194,11 @@ void ln_kv_cache_forget_prefix(ln_kv_cache *cache, size_t row, size_t n_cached) 
         ln_kv_group *group = &cache->groups[g];
         const ln_block_table *table = &group->tables[row];
         size_t i = n_cached / LN_KV_BLOCK_TOKENS;
+        if (group->kind == LN_KV_GROUP_STATE) /* the one that it began with is good */
+            i = n_cached / LN_KV_STATE_TOKENS + 1;
         for (i = i < table->begin ? table->begin : i; i < table->end; i++)
-            ln_block_pool_forget(&group->pool, table->blocks[i]);
+            if (table->blocks[i] >= 0)
+                ln_block_pool_forget(&group->pool, table->blocks[i]);
     }
 }
 
@@ -195,14 +225,16 @@ bool ln_kv_cache_admit(ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t 
     bool looks = arrival->may_hit && cache->shares_prefixes;
     if (cache->n_free_rows == 0)
         return false;
-    size_t n_found = 0;
+    ln_kv_prefix prefix = {0};
     if (looks)
-        n_found = ln_kv_cache_find_prefix(cache, arrival->tokens, arrival->n_tokens, arrival->root);
+        prefix = find_prefix(cache, arrival->tokens, arrival->n_tokens, arrival->root);
+    size_t n_found = prefix.n_blocks;
     if (!has_room(cache, arrival, n_found))
         return false;
     size_t row = ln_kv_cache_take_row(cache);
     cache->rows[row].chain =
         (ln_kv_chain){n_found > 0 ? cache->hashes[n_found - 1] : arrival->root, n_found};
+    cache->rows[row].wanted_state = prefix.n_cached * LN_KV_BLOCK_TOKENS;
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
         ln_block_table *table = &group->tables[row];
@@ -211,7 +243,10 @@ bool ln_kv_cache_admit(ln_kv_cache *cache, const ln_kv_arrival *arrival, size_t 
             ln_kv_group_reserve(group, table, arrival->n_tokens);
             continue;
         }
-        for (size_t i = ln_kv_table_blocks(arrival->n_encoder); i > 0; i--)
+        if (group->kind == LN_KV_GROUP_STATE)
+            ln_kv_states_take_prefix(group, table, n_found * LN_KV_BLOCK_TOKENS);
+        for (size_t i = ln_kv_has_states(group) ? 0 : ln_kv_table_blocks(arrival->n_encoder); i > 0;
+             i--)
             table->blocks[table->end++] = take_block(group, table);
     }
     cache->n_query_tokens += looks ? arrival->n_tokens : 0;
@@ -248,6 +283,15 @@ static void own_block(ln_kv_cache *cache, size_t g, ln_block_table *table, size_
     ln_block_pool_release(&group->pool, shared);
 }
 
+/* The one block of a tail, which every step writes to. */
+static void extend_tail(ln_kv_cache *cache, size_t g, ln_block_table *table) {
+    const ln_kv_group *group = &cache->groups[g];
+    if (table->end == 0)
+        table->blocks[table->end++] = take_block(&cache->groups[g], table);
+    else if (group->pool.references[table->blocks[0]] > 1)
+        own_block(cache, g, table, 0);
+}
+
 bool ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_cached, size_t n_tokens) {
     for (size_t g = 0; g < cache->n_groups; g++)
         if (cache->groups[g].kind == LN_KV_GROUP_OWN &&
@@ -256,6 +300,10 @@ bool ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_cached, size_t 
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
         ln_block_table *table = &group->tables[row];
+        if (group->kind == LN_KV_GROUP_STATE)
+            ln_kv_states_extend(group, table, n_cached, n_tokens, cache->rows[row].wanted_state);
+        if (group->kind == LN_KV_GROUP_TAIL)
+            extend_tail(cache, g, table);
         if (group->kind != LN_KV_GROUP_OWN)
             continue;
         LN_BUG_ON(ln_kv_table_blocks(n_tokens) > cache->max_blocks);
@@ -268,6 +316,8 @@ bool ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_cached, size_t 
 }
 
 static void free_block(ln_kv_group *group, ln_block_table *table, size_t at, bool is_swapped) {
+    if (table->blocks[at] < 0) /* a state that nobody keeps */
+        return;
     ln_block_pool_release(is_swapped ? &group->swap : &group->pool, table->blocks[at]);
     table->blocks[at] = -1;
 }
@@ -276,6 +326,10 @@ void ln_kv_cache_trim(ln_kv_cache *cache, size_t row, size_t n_tokens) {
     for (size_t g = 0; g < cache->n_groups; g++) {
         ln_kv_group *group = &cache->groups[g];
         ln_block_table *table = &group->tables[row];
+        if (group->kind == LN_KV_GROUP_STATE)
+            ln_kv_states_trim(group, table, n_tokens);
+        if (ln_kv_has_states(group))
+            continue;
         size_t begin = ln_kv_first_seen(group->window, n_tokens);
         for (; table->begin < begin && table->begin < table->end; table->begin++)
             free_block(group, table, table->begin, false);
@@ -293,7 +347,8 @@ void ln_kv_cache_fork(ln_kv_cache *cache, size_t from, size_t to) {
         table->end = source->end;
         for (size_t i = source->begin; i < source->end; i++) {
             table->blocks[i] = source->blocks[i];
-            ln_block_pool_share(&group->pool, table->blocks[i]);
+            if (table->blocks[i] >= 0)
+                ln_block_pool_share(&group->pool, table->blocks[i]);
         }
     }
 }

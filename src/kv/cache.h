@@ -7,6 +7,8 @@
  * that begin with the same tokens (prefix.c). Copies are noted in order and made by the backend
  * before the step.
  *
+ * Groups of kind STATE and TAIL are those of recurrent layers (states.h).
+ *
  * Groups of kind SOURCE and ENCODER hold the tokens that a sequence's encoder reads, all from the
  * admission on; those of kind ENCODER are dropped once the encoder has run. They are not found by
  * their tokens, and with them nothing is.
@@ -36,6 +38,7 @@ typedef struct ln_kv_shape {
 
 typedef struct ln_kv_row {
     ln_kv_chain chain;
+    size_t wanted_state; /* tokens: its keys and values were found so far, without a state there */
     bool is_swapped;
 } ln_kv_row;
 
@@ -52,6 +55,7 @@ typedef struct ln_kv_cache {
     /* [n_copies] for the backend, in this order; whoever has made them sets n_copies to 0 */
     ln_block_copy *copies;
     size_t n_copies, max_copies;
+    uint64_t step; /* so many have been done */
     uint64_t n_query_tokens, n_hit_tokens, n_swapped_blocks; /* so far */
 } ln_kv_cache;
 
@@ -90,7 +94,7 @@ size_t ln_kv_cache_take_row(ln_kv_cache *cache);
 /* Its encoder has run: frees the blocks of kind ENCODER. */
 void ln_kv_cache_drop_encoder(ln_kv_cache *cache, size_t row);
 /* Gives it blocks of its own to write the tokens from n_cached to n_tokens to; false, and nothing
- * happens, when there are not enough. */
+ * happens, when there are not enough. Again with more tokens before a step, it adds to these. */
 bool ln_kv_cache_extend(ln_kv_cache *cache, size_t row, size_t n_cached, size_t n_tokens);
 /* n_tokens are cached and the next one comes: frees the blocks that it cannot see. */
 void ln_kv_cache_trim(ln_kv_cache *cache, size_t row, size_t n_tokens);
@@ -109,6 +113,8 @@ size_t ln_kv_cache_find_prefix(ln_kv_cache *cache, const int32_t *tokens, size_t
 /* tokens[n_tokens] of a row are in its blocks once the coming step has run: from now on others find
  * the full blocks among these, in the same step too. */
 void ln_kv_cache_add_prefix(ln_kv_cache *cache, size_t row, const int32_t *tokens, size_t n_tokens);
+/* The step that copies and blocks were for has been done, or has failed. */
+void ln_kv_cache_end_step(ln_kv_cache *cache);
 /* The step failed: nobody finds the row's blocks from token n_cached on. */
 void ln_kv_cache_forget_prefix(ln_kv_cache *cache, size_t row, size_t n_cached);
 

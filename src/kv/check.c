@@ -25,7 +25,8 @@ static bool check_group(const ln_kv_cache *cache, const ln_kv_group *group) {
         const ln_block_table *table = &group->tables[row];
         n_reserved += table->n_reserved;
         for (size_t i = 0; i < cache->max_blocks; i++)
-            if ((table->blocks[i] >= 0) != (i >= table->begin && i < table->end))
+            if ((table->blocks[i] >= 0) != (i >= table->begin && i < table->end) &&
+                (group->kind != LN_KV_GROUP_STATE || table->blocks[i] >= 0))
                 return false;
     }
     return n_reserved == group->n_reserved && n_reserved <= ln_block_pool_available(&group->pool) &&

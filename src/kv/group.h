@@ -5,17 +5,20 @@
 
 #include "kv/block_pool.h"
 
-enum { LN_KV_MAX_GROUPS = 4 };
+enum { LN_KV_MAX_GROUPS = 6 };
 
 typedef enum ln_kv_group_kind {
     LN_KV_GROUP_OWN = 0,
     LN_KV_GROUP_SOURCE,
-    LN_KV_GROUP_ENCODER
+    LN_KV_GROUP_ENCODER,
+    LN_KV_GROUP_STATE, /* states.h */
+    LN_KV_GROUP_TAIL
 } ln_kv_group_kind;
 
 /* The blocks of one sequence in one group. */
 typedef struct ln_block_table {
-    int32_t *blocks;   /* [max_blocks], the cache's; -1 outside [begin, end) */
+    /* [max_blocks], the cache's; -1 outside [begin, end), and for states that nobody keeps */
+    int32_t *blocks;
     size_t begin, end; /* blocks before `begin` are behind the window */
     size_t n_reserved; /* blocks kept for it besides */
 } ln_block_table;
@@ -29,6 +32,9 @@ typedef struct ln_kv_group {
     ln_block_table *tables;   /* [n_rows] */
     int32_t *marks;           /* [blocks of the larger pool], -1 between calls */
     int32_t *found;           /* [max_blocks] of a prefix */
+    /* of kind STATE */
+    uint64_t *written_in;     /* [blocks] the step that writes it, of those that can be found */
+    size_t n_kept, max_kept;  /* states that the coming step keeps for others */
 } ln_kv_group;
 
 /* Entries of a block table: the blocks of n_tokens. */

@@ -1,10 +1,14 @@
 #include "kv/swap.h"
 
+#include "kv/states.h"
+
 static size_t count_group(ln_kv_group *group, const size_t *rows, size_t n_rows) {
     size_t n = 0;
     for (size_t r = 0; r < n_rows; r++) {
         const ln_block_table *table = &group->tables[rows[r]];
         for (size_t i = table->begin; i < table->end; i++) {
+            if (table->blocks[i] < 0)
+                continue;
             n += group->marks[table->blocks[i]] < 0;
             group->marks[table->blocks[i]] = 1;
         }
@@ -12,7 +16,8 @@ static size_t count_group(ln_kv_group *group, const size_t *rows, size_t n_rows)
     for (size_t r = 0; r < n_rows; r++) {
         const ln_block_table *table = &group->tables[rows[r]];
         for (size_t i = table->begin; i < table->end; i++)
-            group->marks[table->blocks[i]] = -1;
+            if (table->blocks[i] >= 0)
+                group->marks[table->blocks[i]] = -1;
     }
     return n;
 }
@@ -32,7 +37,10 @@ static void move_group(ln_kv_cache *cache, size_t g, const size_t *rows, size_t 
     for (size_t r = 0; r < n_rows; r++) {
         ln_block_table *table = &group->tables[rows[r]];
         for (size_t i = table->end; i-- > table->begin;) {
-            int32_t block = table->blocks[i], moved = group->marks[block];
+            int32_t block = table->blocks[i];
+            if (block < 0) /* a state that nobody keeps */
+                continue;
+            int32_t moved = group->marks[block];
             if (moved >= 0) {
                 ln_block_pool_share(to, moved);
             } else {
@@ -70,7 +78,7 @@ bool ln_kv_swap_in(ln_kv_cache *cache, const size_t *rows, const size_t *n_token
         size_t wanted = count_group(group, rows, n_rows);
         for (size_t r = 0; r < n_rows && group->kind == LN_KV_GROUP_OWN; r++)
             wanted += ln_kv_group_blocks_missing(group, group->tables[rows[r]].end, n_tokens[r]);
-        if (!ln_kv_group_has_room(group, wanted, is_alone))
+        if (!ln_kv_has_states(group) && !ln_kv_group_has_room(group, wanted, is_alone))
             return false;
     }
     for (size_t g = 0; g < cache->n_groups; g++) {

@@ -11,10 +11,22 @@ static void grow(size_t *a, size_t b) {
 typedef struct widths {
     size_t q, k, v, attended, output_gate, hidden, latent_heads, latent_q;
     size_t n_experts, n_used, expert_hidden, shared;
+    size_t conv, mixer_out, decay, beta, low_rank;
 } widths;
 
 static const ln_layer_spec *any_layer(const ln_spec *spec, size_t i) {
     return i < spec->n_layers ? &spec->layers[i] : &spec->encoder_layers[i - spec->n_layers];
+}
+
+static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
+    ln_state_shape shape = ln_mixer_state_shape(mixer, dim, 0);
+    if (mixer->kind == LN_MIXER_NONE)
+        return;
+    grow(&w->conv, ln_mixer_conv_dim(mixer, dim));
+    grow(&w->mixer_out, mixer->kind == LN_MIXER_CONV ? dim : mixer->n_heads * mixer->v_dim);
+    grow(&w->decay, shape.n_decays);
+    grow(&w->beta, mixer->n_heads);
+    grow(&w->low_rank, mixer->low_rank);
 }
 
 static widths widths_of(const ln_spec *spec) {
@@ -39,6 +51,7 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.n_used, moe->n_used);
         grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
         grow(&w.shared, moe->shared_hidden > 0 ? spec->dim : 0);
+        grow_mixer(&w, &layer->mixer, spec->dim);
     }
     return w;
 }
@@ -73,6 +86,13 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(shared_out, w.shared, row);
     PLACE(shared_gate, w.shared > 0 ? 1 : 0, row);
     PLACE(hidden, w.hidden, row);
+    PLACE(conv_in, w.conv, row);
+    PLACE(conv_out, w.conv, row);
+    PLACE(mixer_gate, w.mixer_out, row);
+    PLACE(mixer_out, w.mixer_out, row);
+    PLACE(decay, w.decay, row);
+    PLACE(beta, w.beta, row);
+    PLACE(low_rank, w.low_rank, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
     PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
     PLACE(chosen, LN_CHOSEN_BYTES, max_logits);
@@ -96,11 +116,63 @@ void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logi
     lay_out(spec, max_tokens, max_logits, &layout, memory, activations);
 }
 
+/* ---- caches ------------------------------------------------------------------------------ */
+
+size_t ln_mixer_conv_dim(const ln_mixer_spec *m, size_t dim) {
+    if (m->kind == LN_MIXER_CONV)
+        return dim;
+    return 2 * m->n_k_heads * m->k_dim + m->n_heads * m->v_dim;
+}
+
+ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *m, size_t dim, size_t draft_tokens) {
+    ln_state_shape shape = {.n_taps = m->n_taps};
+    if (m->n_taps > 0) {
+        shape.conv_dim = ln_mixer_conv_dim(m, dim);
+        shape.n_conv_rows = m->n_taps + draft_tokens;
+    }
+    if (m->kind == LN_MIXER_CONV || m->kind == LN_MIXER_NONE)
+        return shape;
+    shape.n_heads = m->n_heads;
+    shape.n_k_heads = m->n_k_heads;
+    shape.k_dim = m->k_dim;
+    shape.v_dim = m->v_dim;
+    shape.n_decays = m->n_heads * (m->kind == LN_MIXER_KDA ? m->k_dim : 1);
+    shape.n_rows = LN_STATE_CHUNK + draft_tokens;
+    return shape;
+}
+
 size_t ln_kv_layer_count(const ln_spec *spec) {
+    if (spec->has_mixers)
+        return ln_kv_layer_index(spec, spec->n_layers);
     return spec->n_encoder_layers > 0 ? 2 * spec->n_layers + 1 : spec->n_layers;
 }
 
-void ln_kv_layer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv, bool *v_in_k) {
+size_t ln_kv_layers_bytes(const ln_spec *spec) {
+    return ln_kv_layer_count(spec) * sizeof(ln_kv_layer) +
+           (spec->has_mixers ? spec->n_layers * sizeof(ln_state_cache) : 0);
+}
+
+/* States (part 1) or tails (part 2): a block is one row of floats. */
+static void mixer_shape(const ln_spec *spec, const ln_mixer_spec *mixer, size_t part,
+                        size_t draft_tokens, ln_kv_layer *kv) {
+    ln_state_shape shape = ln_mixer_state_shape(mixer, spec->dim, draft_tokens);
+    kv->dtype = LN_KV_F32;
+    kv->block_tokens = 1;
+    kv->n_heads = 1;
+    kv->group = part == 1 ? mixer->state_group : mixer->tail_group;
+    kv->k_dim = kv->v_dim = kv->v_stride =
+        part == 1 ? ln_state_block_floats(&shape) : ln_tail_block_floats(&shape);
+}
+
+void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
+                       bool *v_in_k) {
+    *v_in_k = true;
+    if (spec->has_mixers && index % 3 > 0) {
+        const ln_mixer_spec *mixer = &spec->layers[index / 3].mixer;
+        mixer_shape(spec, mixer, index % 3, draft_tokens, kv);
+        return;
+    }
+    index = spec->has_mixers ? index / 3 : index;
     bool is_encoder = index == 2 * spec->n_layers;
     bool is_cross = !is_encoder && index >= spec->n_layers;
     const ln_layer_spec *layer =
@@ -135,6 +207,10 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_head_dim, head_dim);
         grow(&limits.max_heads, attention->n_heads);
         grow(&limits.max_width, attention->n_heads * head_dim);
+        grow(&limits.max_width, layer->mixer.n_heads * layer->mixer.v_dim);
+        grow(&limits.max_head_dim, layer->mixer.k_dim);
+        grow(&limits.max_head_dim, layer->mixer.v_dim);
+        grow(&limits.max_heads, layer->mixer.n_heads);
         grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
         grow(&limits.max_width, attention->latent.q_latent);
         grow(&limits.max_width, attention->latent.n_plain);

@@ -25,6 +25,10 @@ typedef struct ln_activations {
     float *expert_out;                     /* [max_tokens * n_used][dim] */
     float *shared_out, *shared_gate;       /* [max_tokens][dim], [max_tokens] */
     float *hidden;                         /* [max_tokens][max n_hidden] */
+    /* recurrent layers: inputs of the convolution and what it gives [max_tokens][conv_dim], gates
+     * and results [max_tokens][n_heads * v_dim], decays [max_tokens][n_decays], betas
+     * [max_tokens][n_heads], and what decays and gates go through [max_tokens][low_rank] */
+    float *conv_in, *conv_out, *mixer_gate, *mixer_out, *decay, *beta, *low_rank;
     float *gathered;                       /* [max_tokens][widest weight], if spec.has_order */
     float *logits;                         /* [max_logits][n_vocab] */
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
@@ -41,12 +45,26 @@ void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logi
                          ln_activations *activations);
 
 /* KV caches: one per layer; with an encoder then one per layer for cross-attention, and one that
- * all of the encoder's layers use in turn. */
+ * all of the encoder's layers use in turn. In a model with recurrent layers a layer has three, one
+ * behind the other: keys and values, states, tails. */
 size_t ln_kv_layer_count(const ln_spec *spec);
+/* The first cache of a decoder's layer. */
+static inline size_t ln_kv_layer_index(const ln_spec *spec, size_t layer) {
+    return spec->has_mixers ? 3 * layer : layer;
+}
+/* Bytes of an array of all of them, with an ln_state_cache for each layer that needs one behind. */
+size_t ln_kv_layers_bytes(const ln_spec *spec);
 
-/* The shape of cache number `index`; block size, type and memory stay for the caller. V needs no
- * memory of its own when *v_in_k is set: v is k. */
-void ln_kv_layer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv, bool *v_in_k);
+/* The shape of cache number `index`; memory stays for the caller, as do block size and type of keys
+ * and values (block_tokens 0). V needs no memory of its own when *v_in_k is set: v is k. */
+void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
+                       bool *v_in_k);
+
+/* The blocks of a recurrent layer, in steps with drafts of at most so many tokens. */
+ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *mixer, size_t dim, size_t draft_tokens);
+
+/* Columns of what a recurrent layer's convolution reads. */
+size_t ln_mixer_conv_dim(const ln_mixer_spec *mixer, size_t dim);
 
 /* Sizes for ln_backend's scratch. */
 ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t max_seqs,

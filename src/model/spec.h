@@ -62,6 +62,29 @@ typedef struct ln_attention_spec {
     size_t kv_group; /* index into ln_spec.kv_groups */
 } ln_attention_spec;
 
+/* Layers that keep a state instead of all keys and values (backend/recurrent.h). */
+typedef enum ln_mixer {
+    LN_MIXER_NONE,
+    LN_MIXER_CONV,     /* a convolution between two gates (LFM2) */
+    LN_MIXER_DELTA,    /* gated delta rule */
+    LN_MIXER_KDA,      /* the same with a decay for each channel (Kimi Linear) */
+    LN_MIXER_SSD,      /* Mamba 2 */
+    LN_MIXER_LIGHTNING /* linear attention with fixed decays */
+} ln_mixer;
+
+typedef struct ln_mixer_spec {
+    ln_mixer kind;
+    size_t n_heads, n_k_heads, k_dim, v_dim; /* as in ln_state_shape; n_k_heads: groups of SSD */
+    size_t n_taps;                           /* 0: no convolution */
+    size_t low_rank;        /* KDA: decay and gate go through this many dimensions */
+    size_t n_norm_groups;   /* the output's norm is over so many parts of a row */
+    bool has_norm, gate_first, sigmoid_gate; /* ln_op_gated_norm */
+    bool tiled;             /* ln_op_scan */
+    float dt_min, dt_max;
+    float out_scale;        /* of what goes to the residual stream */
+    size_t state_group, tail_group; /* indices into ln_spec.kv_groups */
+} ln_mixer_spec;
+
 typedef struct ln_moe_spec {
     size_t n_experts; /* 0: a dense layer */
     size_t n_used, n_hidden;
@@ -85,7 +108,8 @@ typedef struct ln_ffn_spec {
 
 typedef struct ln_layer_spec {
     ln_placement placement;
-    ln_attention_spec attention;
+    ln_attention_spec attention; /* n_heads 0: none */
+    ln_mixer_spec mixer;         /* beside attention, or instead of it */
     bool has_cross; /* attention to the encoder's output follows: the same heads */
     size_t cross_kv_group;
     ln_ffn_spec ffn;
@@ -123,7 +147,13 @@ typedef struct ln_rope_spec {
 
 /* What a group's cache holds: a decoder's own tokens; the encoder's output as the decoder sees it;
  * or the encoder's tokens, for the one step in which the encoder runs. */
-typedef enum ln_kv_kind { LN_KV_OWN = 0, LN_KV_CROSS, LN_KV_ENCODER } ln_kv_kind;
+typedef enum ln_kv_kind {
+    LN_KV_OWN = 0,
+    LN_KV_CROSS,
+    LN_KV_ENCODER,
+    LN_KV_STATE, /* states of recurrent layers, and tails behind them */
+    LN_KV_TAIL
+} ln_kv_kind;
 
 /* Layers that cache alike. */
 typedef struct ln_kv_group_spec {
@@ -155,6 +185,7 @@ typedef struct ln_spec {
     size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are skipped */
     size_t n_relative_buckets, relative_max_distance;
     bool has_order;           /* columns of weights may be in another order than activations */
+    bool has_mixers;          /* some layers are recurrent */
     bool unit_output;         /* the output's rows count as of length one */
     int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;

@@ -46,6 +46,9 @@ static ln_status check(const linnet_model *model, const char *path, ln_draft_pla
     const ln_spec *spec = &draft->model->spec;
     if (spec->n_encoder_layers > 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s has an encoder and cannot draft", path);
+    if (spec->has_mixers)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s has recurrent layers and cannot draft",
+                       path);
     if (spec->n_vocab != model->spec.n_vocab || !says_the_same(model, draft->model))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s has another vocabulary than the model and cannot draft for it", path);
@@ -113,7 +116,7 @@ ln_draft_layout ln_engine_plan_lay_out_draft(const ln_engine_plan *plan, ln_layo
     ln_layout step = {0};
     ln_draft_layout d;
     ln_step_plan(&plan->budget, &shape, &step);
-    d.layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
+    d.layers = ln_layout_add(layout, ln_kv_layers_bytes(spec), 1);
     d.ops = ln_layout_add(layout, ln_forward_max_ops(spec), sizeof(ln_op));
     d.decoding = ln_layout_add(layout, plan->budget.max_seqs, sizeof(ln_sequence *));
     d.asked = ln_layout_add(layout, plan->budget.max_seqs, sizeof(ln_sequence *));

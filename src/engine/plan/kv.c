@@ -1,11 +1,34 @@
 #include "engine/plan/kv.h"
 
 #include "base/checked.h"
+#include "kv/states.h"
 #include "model/activations.h"
 
+enum { MIN_PREFIX_STATES = 8 };
+
+_Static_assert((int)LN_KV_STATE_TOKENS == (int)LN_STATE_CHUNK, "states are where chunks begin");
+
 /* Of K or V: rows of `dim` elements, all heads. */
-static size_t block_bytes(const ln_engine_plan *plan, const ln_kv_layer *layer, size_t dim) {
-    return layer->n_heads * ln_kv_head_bytes(plan->kv_dtype, LN_KV_BLOCK_TOKENS, dim);
+static size_t block_bytes(const ln_kv_layer *layer, size_t dim) {
+    return layer->n_heads * ln_kv_head_bytes(layer->dtype, layer->block_tokens, dim);
+}
+
+/* Says of the recurrent layers which states and tails belong together. */
+static void join_states(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
+                        ln_kv_layer *kv_layers) {
+    ln_state_cache *caches = (ln_state_cache *)(void *)(kv_layers + ln_kv_layer_count(spec));
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        size_t states = ln_kv_layer_index(spec, i) + 1;
+        const ln_mixer_spec *mixer = &spec->layers[i].mixer;
+        if (states < range.first || states >= range.end || mixer->kind == LN_MIXER_NONE)
+            continue;
+        caches[i] = (ln_state_cache){
+            .shape = ln_mixer_state_shape(mixer, spec->dim, plan->draft_tokens),
+            .states = &kv_layers[states],
+            .tails = &kv_layers[states + 1],
+        };
+        kv_layers[states].recurrent = &caches[i];
+    }
 }
 
 void ln_engine_plan_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, ln_kv_range range,
@@ -14,26 +37,43 @@ void ln_engine_plan_lay_out_kv(const ln_spec *spec, const ln_engine_plan *plan, 
     for (size_t i = range.first; i < range.end; i++) {
         ln_kv_layer layer = {0};
         bool v_in_k;
-        ln_kv_layer_shape(spec, i, &layer, &v_in_k);
+        ln_kv_layer_shape(spec, i, plan->draft_tokens, &layer, &v_in_k);
+        if (layer.block_tokens == 0) { /* keys and values */
+            layer.dtype = plan->kv_dtype;
+            layer.block_tokens = LN_KV_BLOCK_TOKENS;
+        }
         size_t n = n_blocks[layer.group];
-        size_t k = ln_layout_add(layout, n, block_bytes(plan, &layer, layer.k_dim));
+        size_t k = ln_layout_add(layout, n, block_bytes(&layer, layer.k_dim));
         size_t v = k;
         if (!v_in_k)
-            v = ln_layout_add(layout, n, block_bytes(plan, &layer, layer.v_dim));
+            v = ln_layout_add(layout, n, block_bytes(&layer, layer.v_dim));
         if (kv_layers == NULL)
             continue;
-        layer.dtype = plan->kv_dtype;
-        layer.block_tokens = LN_KV_BLOCK_TOKENS;
         layer.k = memory != NULL ? (char *)memory + k : NULL; /* no swap space */
         layer.v = memory != NULL ? (char *)memory + v : NULL;
         kv_layers[i] = layer;
     }
+    if (kv_layers != NULL && spec->has_mixers)
+        join_states(spec, plan, range, kv_layers);
+}
+
+/* What sequences need, and for prefixes as many again. */
+static size_t count_states(const ln_kv_shape *shape, size_t g) {
+    size_t n_seqs = shape->max_seqs;
+    if (shape->kinds[g] == LN_KV_GROUP_TAIL)
+        return n_seqs;
+    size_t n_prefixes = n_seqs < MIN_PREFIX_STATES ? MIN_PREFIX_STATES : n_seqs;
+    return LN_KV_STATES_PER_SEQ * n_seqs + (shape->shares_prefixes ? n_prefixes : 0);
 }
 
 /* Blocks of a group's pool: by default what max_seqs sequences of ctx_tokens hold. */
 static bool count_blocks(const ln_engine_plan *plan, size_t g, size_t *n_blocks) {
     const ln_kv_shape *shape = &plan->kv_shape;
     size_t per_seq = ln_kv_table_blocks(ln_engine_plan_max_encoder(plan)), scaled;
+    if (shape->kinds[g] == LN_KV_GROUP_STATE || shape->kinds[g] == LN_KV_GROUP_TAIL) {
+        *n_blocks = count_states(shape, g);
+        return *n_blocks <= INT32_MAX / LN_KV_BLOCK_TOKENS;
+    }
     if (shape->kinds[g] == LN_KV_GROUP_OWN)
         per_seq = ln_kv_blocks_needed(plan->ctx_tokens, shape->windows[g], plan->budget.max_tokens);
     if (!ln_mul(per_seq, shape->max_seqs, n_blocks) || !ln_mul(per_seq, plan->kv_tokens, &scaled))
@@ -49,7 +89,9 @@ static bool count_blocks(const ln_engine_plan *plan, size_t g, size_t *n_blocks)
 static ln_status shape_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
     static const ln_kv_group_kind kinds[] = {[LN_KV_OWN] = LN_KV_GROUP_OWN,
                                              [LN_KV_CROSS] = LN_KV_GROUP_SOURCE,
-                                             [LN_KV_ENCODER] = LN_KV_GROUP_ENCODER};
+                                             [LN_KV_ENCODER] = LN_KV_GROUP_ENCODER,
+                                             [LN_KV_STATE] = LN_KV_GROUP_STATE,
+                                             [LN_KV_TAIL] = LN_KV_GROUP_TAIL};
     ln_kv_shape *shape = &plan->kv_shape;
     *shape = (ln_kv_shape){
         .n_groups = spec->n_kv_groups,
@@ -73,7 +115,7 @@ ln_status ln_engine_plan_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error 
     ln_kv_shape *shape = &plan->kv_shape;
     ln_layout kv = {0}, cpu = {0}, swap = {0};
     const ln_kv_range all = {0, ln_kv_layer_count(spec)};
-    const size_t n_cpu = plan->cpu_layers.n_layers;
+    const size_t n_cpu = ln_kv_layer_index(spec, plan->cpu_layers.n_layers);
     LN_TRY(shape_kv(spec, plan, err));
     ln_engine_plan_lay_out_kv(spec, plan, (ln_kv_range){0, n_cpu}, shape->n_blocks, &cpu, NULL,
                               NULL);

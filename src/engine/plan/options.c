@@ -1,5 +1,7 @@
 #include "engine/plan/options.h"
 
+#include "kv/states.h"
+
 enum { MAX_DRAFT_TOKENS = 64 };
 
 static ln_status check_scheduling(const linnet_engine_options *options, ln_error *err) {
@@ -43,6 +45,10 @@ ln_status ln_engine_plan_check_options(const linnet_model *model,
     if (options->draft_model != NULL && options->draft_tokens == 0)
         return ln_fail(err, LINNET_ERR_ARGUMENT,
                        "draft_model is given, but draft_tokens is 0: it would guess nothing");
+    if (options->draft_tokens >= LN_KV_STATE_TOKENS && model->spec.has_mixers)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "draft_tokens is %zu; at most %d are possible with recurrent layers",
+                       options->draft_tokens, LN_KV_STATE_TOKENS - 1);
     if (options->draft_tokens > MAX_DRAFT_TOKENS)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "draft_tokens is %zu; at most %d are possible",
                        options->draft_tokens, MAX_DRAFT_TOKENS);

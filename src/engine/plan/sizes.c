@@ -47,8 +47,8 @@ ln_engine_layout ln_engine_plan_lay_out(const ln_spec *spec, const ln_engine_pla
     ln_engine_layout e;
     ln_layout scheduler = {0};
     ln_layout_add(layout, 1, plan->engine_bytes);
-    e.kv_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
-    e.swap_layers = ln_layout_add(layout, ln_kv_layer_count(spec), sizeof(ln_kv_layer));
+    e.kv_layers = ln_layout_add(layout, ln_kv_layers_bytes(spec), 1);
+    e.swap_layers = ln_layout_add(layout, ln_kv_layers_bytes(spec), 1);
     e.ops = ln_layout_add(layout, 2 * (2 + ln_forward_max_ops(spec)), sizeof(ln_op));
     ln_scheduler_plan(&plan->budget, &scheduler);
     e.scheduler = ln_layout_add(layout, scheduler.bytes, 1);

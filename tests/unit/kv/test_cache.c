@@ -330,7 +330,7 @@ static void swapped_rows_still_share(void **state) {
     rows[1] = ln_kv_cache_take_row(&cache);
     ln_kv_cache_fork(&cache, rows[0], rows[1]);
     assert_true(ln_kv_cache_extend(&cache, rows[1], 40, 41));
-    cache.n_copies = 0;
+    ln_kv_cache_end_step(&cache);
     ln_kv_swap_count(&cache, rows, 2, &count);
     assert_int_equal(count, 4);
     assert_true(ln_kv_swap_out(&cache, rows, 2));
@@ -344,7 +344,7 @@ static void swapped_rows_still_share(void **state) {
     assert_true(ln_kv_cache_extend(&cache, other, 0, 40));
     assert_false(ln_kv_swap_out(&cache, &other, 1)); /* the swap space is full */
     ln_kv_cache_release(&cache, other);
-    cache.n_copies = 0;
+    ln_kv_cache_end_step(&cache);
     assert_true(ln_kv_swap_in(&cache, rows, (size_t[]){41, 50}, 2, false));
     assert_true(ln_kv_cache_check(&cache));
     assert_int_equal(cache.n_copies, 4);
@@ -378,7 +378,7 @@ static void random_sequences_keep_the_invariants(void **state) {
     for (int turn = 0; turn < 6000; turn++) {
         size_t row = random_below(ROWS), n_cached, choice = random_below(20);
         bool is_swapped = cache.rows[row].is_swapped;
-        cache.n_copies = 0;
+        ln_kv_cache_end_step(&cache);
         if (limits[row] == 0) {
             size_t limit = 1 + random_below(CTX);
             if (admit(&cache, (int32_t)random_below(2), limit, &row, &n_cached)) {

@@ -55,7 +55,7 @@ typedef struct ln_kv_cache {
     /* [n_copies] for the backend, in this order; whoever has made them sets n_copies to 0 */
     ln_block_copy *copies;
     size_t n_copies, max_copies;
-    uint64_t step; /* so many have been done */
+    uint64_t step;                                           /* so many have been done */
     uint64_t n_query_tokens, n_hit_tokens, n_swapped_blocks; /* so far */
 } ln_kv_cache;
 

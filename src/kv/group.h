@@ -33,8 +33,8 @@ typedef struct ln_kv_group {
     int32_t *marks;           /* [blocks of the larger pool], -1 between calls */
     int32_t *found;           /* [max_blocks] of a prefix */
     /* of kind STATE */
-    uint64_t *written_in;     /* [blocks] the step that writes it, of those that can be found */
-    size_t n_kept, max_kept;  /* states that the coming step keeps for others */
+    uint64_t *written_in;    /* [blocks] the step that writes it, of those that can be found */
+    size_t n_kept, max_kept; /* states that the coming step keeps for others */
 } ln_kv_group;
 
 /* Entries of a block table: the blocks of n_tokens. */

@@ -26,8 +26,7 @@ ln_kv_prefix ln_kv_prefix_find(const ln_kv_groups *cache, const int32_t *tokens,
     size_t n_in_row[LN_KV_MAX_GROUPS] = {0};
     ln_kv_prefix longest = {0};
     for (size_t i = 0; i < n_blocks; i++) {
-        ln_prefix_key key =
-            ln_prefix_key_of(cache->secret, root, tokens + i * LN_KV_BLOCK_TOKENS);
+        ln_prefix_key key = ln_prefix_key_of(cache->secret, root, tokens + i * LN_KV_BLOCK_TOKENS);
         bool has_states = true, has_rest = true;
         hashes[i] = root = key.hash;
         for (size_t g = 0; g < cache->n_groups; g++) {

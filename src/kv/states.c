@@ -18,8 +18,8 @@ void ln_kv_states_take_prefix(ln_kv_group *group, ln_block_table *table, size_t 
     ln_block_pool_share(&group->pool, table->blocks[at]);
 }
 
-/* Whether the entry has a block that nobody else knows: for this step already, or of a draft that was
- * refused. */
+/* Whether the entry has a block that nobody else knows: for this step already, or of a draft that
+ * was refused. */
 static bool is_own(const ln_kv_group *group, const ln_block_table *table, size_t at) {
     int32_t block = table->blocks[at];
     return block >= 0 && group->pool.references[block] == 1 && !group->pool.index.has[block];

@@ -29,8 +29,8 @@ typedef struct ln_activations {
      * and results [max_tokens][n_heads * v_dim], decays [max_tokens][n_decays], betas
      * [max_tokens][n_heads], and what decays and gates go through [max_tokens][low_rank] */
     float *conv_in, *conv_out, *mixer_gate, *mixer_out, *decay, *beta, *low_rank;
-    float *gathered;                       /* [max_tokens][widest weight], if spec.has_order */
-    float *logits;                         /* [max_logits][n_vocab] */
+    float *gathered; /* [max_tokens][widest weight], if spec.has_order */
+    float *logits;   /* [max_logits][n_vocab] */
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
                         then reports */
 } ln_activations;

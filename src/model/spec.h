@@ -76,12 +76,12 @@ typedef struct ln_mixer_spec {
     ln_mixer kind;
     size_t n_heads, n_k_heads, k_dim, v_dim; /* as in ln_state_shape; n_k_heads: groups of SSD */
     size_t n_taps;                           /* 0: no convolution */
-    size_t low_rank;        /* KDA: decay and gate go through this many dimensions */
-    size_t n_norm_groups;   /* the output's norm is over so many parts of a row */
+    size_t low_rank;      /* KDA: decay and gate go through this many dimensions */
+    size_t n_norm_groups; /* the output's norm is over so many parts of a row */
     bool has_norm, gate_first, sigmoid_gate; /* ln_op_gated_norm */
-    bool tiled;             /* ln_op_scan */
+    bool tiled;                              /* ln_op_scan */
     float dt_min, dt_max;
-    float out_scale;        /* of what goes to the residual stream */
+    float out_scale;                /* of what goes to the residual stream */
     size_t state_group, tail_group; /* indices into ln_spec.kv_groups */
 } ln_mixer_spec;
 
@@ -110,7 +110,7 @@ typedef struct ln_layer_spec {
     ln_placement placement;
     ln_attention_spec attention; /* n_heads 0: none */
     ln_mixer_spec mixer;         /* beside attention, or instead of it */
-    bool has_cross; /* attention to the encoder's output follows: the same heads */
+    bool has_cross;              /* attention to the encoder's output follows: the same heads */
     size_t cross_kv_group;
     ln_ffn_spec ffn;
 } ln_layer_spec;

@@ -111,7 +111,7 @@ static void open_socket(connection *c) {
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &event);
     c->n_in = 0;
     if (c->kind == KIND_SLOW)
-        send(c->fd, "GET / HTTP/1.1\r\nHost: x\r\nX: ", strlen("GET / HTTP/1.1\r\nHost: x\r\nX: "),
+        send(c->fd, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ", strlen("GET / HTTP/1.1\r\nHost: localhost\r\nX: "),
              MSG_NOSIGNAL);
 }
 
@@ -155,7 +155,7 @@ static void ask(connection *c, bool streams) {
              "\"stream\":%s}",
              c->kind == KIND_UNREAD ? UNREAD_TOKENS : n_tokens, streams ? "true" : "false");
     snprintf(request, sizeof request,
-             "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
+             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
              strlen(body), body);
     say(c, request);
 }
@@ -378,7 +378,7 @@ static void run(double seconds, double rate) {
             tenth++;
             connection *c = add_connection(KIND_HEALTH);
             if (c != NULL)
-                say(c, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+                say(c, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
         }
         if ((double)second < elapsed) {
             second++;

@@ -459,6 +459,8 @@ typedef struct linnet_event {
      * events of tokens and the last of all. In the latter when it gave the last one, too. Else, or
      * without tokens, 0. */
     uint64_t first_token_ns, last_token_ns;
+    /* in an output's final event: which of the request's stop strings ended its text; else -1 */
+    int32_t stop_index;
 } linnet_event;
 
 typedef struct linnet_request_options {

@@ -14,7 +14,7 @@
 #include "cli/output.h"
 #include "server/server.h"
 
-enum { DEFAULT_MAX_SEQS = 16, MAX_KEYS = 1024 };
+enum { DEFAULT_MAX_SEQS = 16, MAX_KEYS = 1024, MAX_HOSTS = 64 };
 
 enum {
     KEY_HOST = LN_KEYS_COMMAND,
@@ -29,6 +29,7 @@ enum {
     KEY_LOG_JSON,
     KEY_NO_LOG,
     KEY_STRICT_FIELDS,
+    KEY_ALLOWED_HOST,
     KEY_MAX_WAITING,
     KEY_MAX_CONNECTIONS,
     KEY_MAX_HEAD_BYTES,
@@ -49,6 +50,7 @@ typedef struct serve_args {
     const char *chat_template; /* a file; NULL: the model's own */
     const char **keys; /* [server.n_api_keys], owned; the strings are argv's or of file_text */
     char *file_text;   /* of key_file, owned */
+    const char *hosts[MAX_HOSTS]; /* [server.n_allowed_hosts], argv's */
     bool is_silent;
     ln_server_options server;
     linnet_engine_options engine;
@@ -64,6 +66,10 @@ static const struct argp_option options[] = {
     {"chat-template", KEY_CHAT_TEMPLATE, "FILE", 0,
      "Jinja that takes the place of the model's chat template", 1},
     {"cors", KEY_CORS, "ORIGIN", 0, "Let pages of this origin call the server; *: of any", 1},
+    {"allowed-host", KEY_ALLOWED_HOST, "NAME", 0,
+     "Clients may call the server by this name where it asks for no key and listens at a "
+     "loopback address; *: by any; may be repeated",
+     1},
     {"strict-fields", KEY_STRICT_FIELDS, NULL, 0,
      "Refuse requests with unknown fields, which are ignored with a warning otherwise", 1},
     {"tls-cert", KEY_TLS_CERT, "FILE", 0, "Speak TLS with this certificate chain (PEM)", 1},
@@ -130,6 +136,7 @@ static void check(struct argp_state *state, serve_args *args) {
     if (args->key_file)
         read_keys(state, args);
     args->server.api_keys = args->keys;
+    args->server.allowed_hosts = args->hosts;
 }
 
 static uint32_t parse_ms(const struct argp_state *state, const char *option, const char *arg) {
@@ -188,6 +195,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_SERVED_NAME: server->served_name = arg; return 0;
     case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
     case KEY_CORS: server->cors_origin = arg; return 0;
+    case KEY_ALLOWED_HOST:
+        if (server->n_allowed_hosts == MAX_HOSTS)
+            argp_error(state, "--allowed-host: more than %d names", MAX_HOSTS);
+        args->hosts[server->n_allowed_hosts++] = arg;
+        return 0;
     case KEY_STRICT_FIELDS: server->strict_fields = true; return 0;
     case KEY_TLS_CERT: server->address.certificate = arg; return 0;
     case KEY_TLS_KEY: server->address.key = arg; return 0;

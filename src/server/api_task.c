@@ -61,8 +61,6 @@ static void run(ln_task *pool_task) {
     if (root != NULL && task->work->read(task, &fields) && task->reply.failed)
         ln_api_fail(&task->error, 503, NULL, "out of memory");
     json_decref(root);
-    task->request.options.n_stop =
-        0; /* its strings were the root's; what is submitted has copies */
     ln_strbuf_free(&task->body);
 }
 

@@ -136,10 +136,16 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
     server->base = base;
     server->created_s = (int64_t)time(NULL);
     server->log = (ln_log){options->log, options->log_user, options->logs_json};
-    server->router = (ln_router){.context = &server->context,
-                                 .api_keys = options->api_keys,
-                                 .n_api_keys = options->n_api_keys,
-                                 .cors_origin = options->cors_origin};
+    server->router =
+        (ln_router){.context = &server->context,
+                    .api_keys = options->api_keys,
+                    .n_api_keys = options->n_api_keys,
+                    .cors_origin = options->cors_origin,
+                    .guard = {.is_active = options->n_api_keys == 0 &&
+                                           ln_host_guard_is_loopback(options->address.host),
+                              .hosts = options->allowed_hosts,
+                              .n_hosts = options->n_allowed_hosts,
+                              .cors_origin = options->cors_origin}};
     server->context.generations = &server->generations;
     server->context.refuses_unknown = options->strict_fields;
     ln_admission_init(&server->context.admission);

@@ -17,6 +17,10 @@ typedef struct ln_server_options {
     ln_http_limits limits;
     const char *const *api_keys; /* [n_api_keys]; none: no key is asked for */
     size_t n_api_keys;
+    const char *const *allowed_hosts; /* [n_allowed_hosts] names that clients call the server by,
+                                         beside localhost and addresses, where it asks for no
+                                         key and listens at a loopback address; "*": any */
+    size_t n_allowed_hosts;
     const char *served_name; /* of the model; NULL: the checkpoint's, without spaces */
     const char *cors_origin; /* "*" or one origin; NULL: none */
     size_t max_waiting;      /* sequences that may wait beside the running ones */

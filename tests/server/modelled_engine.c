@@ -183,7 +183,8 @@ linnet_status linnet_request_next(linnet_request *request, int timeout_ms, linne
     size_t n = request->n_taken, n_output = atomic_load(&request->n_output);
     if (request->is_over || (n == n_output && finish == LINNET_FINISH_NONE))
         return ln_fail(err, LINNET_ERR_TIMEOUT, "no event");
-    *event = (linnet_event){.token = -1, .text = "", .n_prompt_tokens = request->n_prompt};
+    *event = (linnet_event){
+        .token = -1, .text = "", .n_prompt_tokens = request->n_prompt, .stop_index = -1};
     if (n < n_output) {
         unsigned long long shown = request->shows_times ? request->times[n] : n;
         event->token = 1;

@@ -311,8 +311,6 @@ static void bears_what_changes_nothing(void **state) {
         {"detokenize", "true", "false", false},
         {"modalities", "[\"text\"]", "[\"text\",\"audio\"]", true},
         {"best_of", "1", "2", true},
-        {"echo", "false", "true", true},
-        {"add_generation_prompt", "true", "false", true},
         {"continue_final_message", "false", "[]", true},
         {"logits_processors", "null", "[]", true},
         {"audio", "null", "{}", true},

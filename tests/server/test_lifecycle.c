@@ -20,7 +20,8 @@ static void sleep_ms(long ms) {
 
 static void say_post(int fd, const char *path, const char *body) {
     char head[256];
-    snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", path,
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", path,
              strlen(body));
     say_text(fd, head);
     say_text(fd, body);
@@ -39,7 +40,8 @@ static void times_slow_clients(void **state) {
     (void)state;
     test_server server =
         SERVER("--threads=1", "--head-timeout=200", "--body-timeout=200", "--idle-timeout=300");
-    static const char head[] = "GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaa";
+    static const char head[] =
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaa";
     int fd = dial(&server);
     for (size_t i = 0; i + 1 < sizeof head && i < 15; i++) {
         say(fd, head + i, 1);
@@ -50,7 +52,7 @@ static void times_slow_clients(void **state) {
     hang_up(fd);
 
     fd = dial(&server);
-    say_text(fd, "POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n");
+    say_text(fd, "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n");
     for (int i = 0; i < 15; i++) {
         say(fd, "{", 1);
         sleep_ms(20);
@@ -161,7 +163,7 @@ static void waits_for_free_connections(void **state) {
     (void)state;
     test_server server = SERVER("--threads=1", "--max-connections=2");
     int fds[3] = {dial(&server), dial(&server), dial(&server)};
-    static const char ask_health[] = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char ask_health[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     say_text(fds[0], ask_health);
     expect_status(hear(fds[0], false), 200);
     say_text(fds[2], ask_health); /* not accepted yet */
@@ -238,11 +240,11 @@ static void keeps_connections(void **state) {
         expect_status(hear(fd, false), 200);
     }
     /* pipelined: answers come in the order of the requests */
-    say_text(fd, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    say_text(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     say_post(fd, "/v1/completions", "{\"prompt\":\"x\",\"max_tokens\":2,\"stream\":true}");
-    say_text(fd, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n");
-    say_text(fd, "HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n");
-    say_text(fd, "GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    say_text(fd, "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    say_text(fd, "HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    say_text(fd, "GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     expect_status(hear(fd, false), 200);
     http_response stream = hear(fd, false);
     assert_non_null(strstr(stream.body, "[DONE]"));
@@ -261,7 +263,7 @@ static void keeps_connections(void **state) {
 static void answers_long_pipelines(void **state) {
     (void)state;
     enum { COUNT = 2000 };
-    static const char one[] = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char one[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     test_server server = SERVER("--threads=1", "--no-log");
     char *all = malloc(COUNT * sizeof one);
     assert_non_null(all);
@@ -299,14 +301,14 @@ static void waits_for_expectations(void **state) {
     (void)state;
     test_server server = SERVER("--threads=1", "--max-body-bytes=1000");
     int fd = dial(&server);
-    say_text(fd, "POST /tokenize HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+    say_text(fd, "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
                  "Content-Length: 14\r\n\r\n");
     expect_status(hear(fd, false), 100);
     say_text(fd, "{\"prompt\":\"a\"}");
     expect_status(hear(fd, false), 200);
     hang_up(fd);
     fd = dial(&server); /* too large: refused before it is sent */
-    say_text(fd, "POST /tokenize HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+    say_text(fd, "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
                  "Content-Length: 1001\r\n\r\n");
     expect_status(hear(fd, false), 413);
     hang_up(fd);
@@ -336,7 +338,8 @@ static void asks_for_keys(void **state) {
         expect_status(ask(&server, "GET", "/v1/models", keys[i].header, NULL), keys[i].status);
     /* a key that is wrong is refused before the body is read */
     int fd = dial(&server);
-    say_text(fd, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+    say_text(fd,
+             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n");
     expect_status(hear(fd, false), 401);
     hang_up(fd);
     server_stop(&server);
@@ -393,17 +396,86 @@ static void lets_other_origins_in(void **state) {
     (void)state;
     static const char origin[] = "Origin: http://page.example\r\n";
     test_server server = SERVER("--threads=1", "--cors=http://page.example", "--api-key=k");
-    http_response heard = ask(&server, "OPTIONS", "/v1/completions", origin, NULL);
+    http_response heard =
+        ask(&server, "OPTIONS", "/v1/completions",
+            "Origin: http://page.example\r\nAccess-Control-Request-Method: POST\r\n"
+            "Access-Control-Request-Headers: x-stainless-os, authorization\r\n",
+            NULL);
     assert_int_equal(heard.status, 204);
+    assert_string_equal(response_header(&heard, "access-control-allow-headers"),
+                        "x-stainless-os, authorization");
     assert_string_equal(response_header(&heard, "access-control-allow-origin"),
                         "http://page.example");
     response_free(&heard);
     heard = ask(&server, "GET", "/health", "Origin: http://other.example\r\n", NULL);
     assert_null(response_header(&heard, "access-control-allow-origin"));
     response_free(&heard);
+    heard = ask(&server, "OPTIONS", "/v1/completions", origin, NULL);
+    assert_non_null(strstr(response_header(&heard, "access-control-allow-headers"), "x-api-key"));
+    response_free(&heard);
     server_stop(&server);
     server = SERVER("--threads=1");
-    expect_status(ask(&server, "OPTIONS", "/v1/completions", origin, NULL), 405);
+    expect_status(ask(&server, "OPTIONS", "/v1/completions", "", NULL), 405);
+    server_stop(&server);
+}
+
+/* Without a key at a loopback address: what shows that a page of some site is behind it, by DNS
+ * rebinding or not, is refused. */
+static void keeps_sites_out(void **state) {
+    (void)state;
+    static const struct {
+        const char *host, *origin;
+        int status;
+    } cases[] = {
+        {"localhost:8080", NULL, 200},
+        {"127.0.0.1:8080", "http://localhost:3000", 200},
+        {"[::1]:8080", "http://[::1]:3000", 200},
+        {"192.168.1.2", NULL, 200},
+        {"app.localhost", "vscode-webview://1", 200},
+        {"Friend.example:80", NULL, 200},
+        {"localhost", "https://friend.example", 200},
+        {"site.example", NULL, 403},
+        {"localhost.site.example", NULL, 403},
+        {"127.0.0.1.site.example", NULL, 403},
+        {"localhost", "https://site.example", 403},
+        {"localhost", "http://203.0.113.5", 403},
+        {"localhost", "null", 403},
+    };
+    test_server server = SERVER("--threads=1", "--allowed-host=friend.example");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char request[512];
+        client_context = cases[i].host;
+        snprintf(request, sizeof request, "GET /v1/models HTTP/1.1\r\nHost: %s\r\n%s%s%s\r\n",
+                 cases[i].host, cases[i].origin ? "Origin: " : "",
+                 cases[i].origin ? cases[i].origin : "", cases[i].origin ? "\r\n" : "");
+        int fd = dial(&server);
+        say_text(fd, request);
+        expect_status(hear(fd, false), cases[i].status);
+        hang_up(fd);
+    }
+    client_context = "";
+    static const char site[] = "Origin: https://site.example\r\n";
+    expect_status(ask(&server, "GET", "/health", site, NULL), 200);
+    server_stop(&server);
+    server = SERVER("--threads=1", "--api-key=k");
+    static const char keyed[] = "Authorization: Bearer k\r\nOrigin: https://site.example\r\n";
+    expect_status(ask(&server, "GET", "/v1/models", keyed, NULL), 200);
+    server_stop(&server);
+}
+
+/* Clients put paths together in their own ways. */
+static void completes_paths(void **state) {
+    (void)state;
+    test_server server = SERVER("--threads=1");
+    static const char *const found[] = {
+        "/v1/models", "/v1/models/",         "/models",  "/models/",
+        "/version/",  "/models/linnet-demo", "/health/", "/v1/models/linnet-demo/"};
+    static const char *const lost[] = {"/v1/version", "/v1/models//", "//models", "/v2/models"};
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++)
+        expect_status(get(&server, found[i]), 200);
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++)
+        expect_status(get(&server, lost[i]), 404);
+    expect_status(post(&server, "/completions/", "{\"prompt\":\"a\",\"max_tokens\":1}"), 200);
     server_stop(&server);
 }
 
@@ -480,6 +552,8 @@ int main(void) {
         cmocka_unit_test(reads_keys_of_a_file),
         cmocka_unit_test(names_requests),
         cmocka_unit_test(lets_other_origins_in),
+        cmocka_unit_test(keeps_sites_out),
+        cmocka_unit_test(completes_paths),
         cmocka_unit_test(drains),
         cmocka_unit_test(ends_at_once_when_asked_twice),
         cmocka_unit_test(drains_for_so_long),

@@ -16,7 +16,7 @@ static int begin(const test_server *server, unsigned max_tokens, const char *str
     snprintf(body, sizeof body, "{\"prompt\":[5],\"max_tokens\":%u,\"stream\":%s}", max_tokens,
              streams);
     snprintf(head, sizeof head,
-             "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
+             "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
              strlen(body), body);
     say_text(fd, head);
     return fd;
@@ -248,7 +248,7 @@ static void tells_that_it_drains(void **state) {
     response_free(&heard);
     int slow = dial(&server), once = dial(&server);
     say_text(slow, "GET /rea");
-    say_text(once, "GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\n");
+    say_text(once, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\n");
     expect_status(hear(once, false), 200);
     assert_true(is_closed_within(once, 60000));
     for (int i = 0; i < 3; i++)

@@ -104,7 +104,7 @@ static void end(client *ended) {
 
 /* Asks on an open connection and reads until the body's end is there. */
 static void expect_health(client *asking) {
-    static const char ask_health[] = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char ask_health[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     char answer[4096] = "";
     int n = 0;
     assert_int_equal(SSL_write(asking->ssl, ask_health, sizeof ask_health - 1),
@@ -167,7 +167,7 @@ static void serves(void **state) {
 static void refuses_plain_http(void **state) {
     (void)state;
     int fd = dial(&shared);
-    say_text(fd, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    say_text(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     expect_closed(fd);
     hang_up(fd);
     expect_served();
@@ -295,10 +295,11 @@ static void cancels_those_who_leave(void **state) {
         char request[512], some[64];
         client leaving = begin(TLS1_2_VERSION, 0);
         assert_int_equal(SSL_connect(leaving.ssl), 1);
-        int n_bytes = snprintf(request, sizeof request,
-                               "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
-                               "\r\n%s",
-                               strlen(body), body);
+        int n_bytes =
+            snprintf(request, sizeof request,
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n"
+                     "\r\n%s",
+                     strlen(body), body);
         assert_int_equal(SSL_write(leaving.ssl, request, n_bytes), n_bytes);
         assert_true(SSL_read(leaving.ssl, some, sizeof some) > 0);
         end(&leaving);

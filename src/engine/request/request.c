@@ -232,6 +232,7 @@ static bool take_event(linnet_request *request, ln_output *output, linnet_event 
     event->finish = finish;
     event->text = ln_text_stream_finish(&output->stream, &event->text_bytes);
     event->score = (float)output->score;
+    event->stop_index = output->stream.stopped ? (int32_t)output->stream.stop_index : -1;
     if (finish == LINNET_FINISH_ERROR)
         event->error = request->error.message;
     output->is_over = true;
@@ -254,7 +255,7 @@ ln_status ln_request_next(linnet_request *request, int timeout_ms, linnet_event 
     if (request->n_to_come == 0)
         return ln_fail(err, LINNET_ERR_STATE, "the final event of this request was delivered");
     LN_TRY(wait_for_event(request, timeout_ms, err));
-    *event = (linnet_event){.token = -1, .n_prompt_tokens = request->n_prompt};
+    *event = (linnet_event){.token = -1, .n_prompt_tokens = request->n_prompt, .stop_index = -1};
     size_t index = request->next, n_looked = 0;
     if (is_unranked(request))
         return fail_without_event(request, err);

@@ -74,8 +74,10 @@ static size_t match_byte(ln_text_stream *stream, char byte) {
         while (n > 0 && byte != stop->bytes[n])
             n = stop->borders[n - 1];
         n += byte == stop->bytes[n];
-        if (n == stop->n_bytes && n > longest)
+        if (n == stop->n_bytes && n > longest) {
             longest = n;
+            stream->stop_index = i;
+        }
         stream->n_matched[i] = n; /* n == n_bytes is the end: nothing follows */
     }
     return longest;

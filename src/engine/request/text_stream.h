@@ -31,6 +31,7 @@ typedef struct ln_text_stream {
     size_t capacity;
     size_t begin, end; /* of the text that is held back */
     bool stopped;      /* a stop string came: there is no more text */
+    size_t stop_index; /* which, when stopped */
 } ln_text_stream;
 
 /* Adds a stream to a layout and returns its offset; max_stop_bytes is of the longest stop string.

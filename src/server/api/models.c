@@ -1,5 +1,6 @@
 /* /v1/models: the model that is served. */
 #include <string.h>
+#include <time.h>
 
 #include "server/api/routes.h"
 #include "server/json/out.h"
@@ -23,12 +24,29 @@ static bool is_encoded(const char *part, const char *name) {
     return *part == *name;
 }
 
+typedef struct time_buffer {
+    char text[32];
+} time_buffer;
+
+static time_buffer time_text(int64_t seconds) {
+    time_buffer buffer;
+    time_t time = (time_t)seconds;
+    struct tm fields;
+    gmtime_r(&time, &fields);
+    strftime(buffer.text, sizeof buffer.text, "%Y-%m-%dT%H:%M:%SZ", &fields);
+    return buffer;
+}
+
+/* With the members that clients of OpenAI's API know and those of Anthropic's. */
 static void put_model(ln_strbuf *out, const ln_served_model *served) {
     ln_strbuf_puts(out, "{\"id\":");
     ln_json_put_text(out, served->name);
     ln_strbuf_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"linnet\"",
                      (long long)served->created_s);
-    ln_strbuf_printf(out, ",\"max_model_len\":%zu}", served->ctx_tokens);
+    ln_strbuf_printf(
+        out, ",\"max_model_len\":%zu,\"type\":\"model\",\"display_name\":", served->ctx_tokens);
+    ln_json_put_text(out, served->name);
+    ln_strbuf_printf(out, ",\"created_at\":\"%s\"}", time_text(served->created_s).text);
 }
 
 void ln_endpoint_models(ln_context *context, ln_exchange *exchange) {
@@ -36,7 +54,11 @@ void ln_endpoint_models(ln_context *context, ln_exchange *exchange) {
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"object\":\"list\",\"data\":[");
     put_model(out, &context->served);
-    ln_strbuf_puts(out, "]}");
+    ln_strbuf_puts(out, "],\"has_more\":false,\"first_id\":");
+    ln_json_put_text(out, context->served.name);
+    ln_strbuf_puts(out, ",\"last_id\":");
+    ln_json_put_text(out, context->served.name);
+    ln_strbuf_putc(out, '}');
     ln_reply_json(exchange, out);
 }
 

@@ -10,13 +10,13 @@ void ln_endpoint_root(ln_context *context, ln_exchange *exchange) {
     const ln_route *routes = ln_routes_get(&n_routes);
     ln_strbuf *out = &context->scratch;
     ln_strbuf_clear(out);
-    ln_strbuf_puts(out, "{\"message\":\"linnet serves OpenAI's API\",\"model\":");
+    ln_strbuf_puts(out, "{\"message\":\"linnet serves a language model\",\"model\":");
     ln_json_put_text(out, context->served.name);
     ln_strbuf_puts(out, ",\"endpoints\":[");
     for (size_t i = 0; i < n_routes; i++)
         if (strchr(routes[i].path, '*') == NULL)
-            ln_strbuf_printf(out, "%s\"%s %s\"", i > 0 ? "," : "",
-                             routes[i].method == LN_HTTP_GET ? "GET" : "POST", routes[i].path);
+            ln_strbuf_printf(out, "%s\"%s %s\"", i > 0 ? "," : "", ln_route_method_name(&routes[i]),
+                             routes[i].path);
     ln_strbuf_puts(out, "]}");
     ln_reply_json(exchange, out);
 }

@@ -1,5 +1,6 @@
 #include "server/api/router.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/api/routes.h"
@@ -8,13 +9,12 @@
 
 /* Compares with every key, each over the longest possible length, so that the time says nothing
  * of where they differ. */
-static bool has_key(const ln_router *router, const ln_exchange *exchange) {
+static bool is_key(const ln_router *router, const char *credential) {
     enum { MAX_BYTES = LN_ROUTER_MAX_KEY_BYTES };
     char given[MAX_BYTES] = {0}, key[MAX_BYTES];
-    const char *credential = exchange->credential != NULL ? exchange->credential : "";
     size_t n_given = strlen(credential);
     memcpy(given, credential, n_given < MAX_BYTES ? n_given : MAX_BYTES);
-    bool found = router->n_api_keys == 0;
+    bool found = false;
     for (size_t i = 0; i < router->n_api_keys; i++) {
         size_t n_bytes = strlen(router->api_keys[i]);
         volatile unsigned char difference = n_bytes != n_given;
@@ -25,6 +25,12 @@ static bool has_key(const ln_router *router, const ln_exchange *exchange) {
         found |= difference == 0;
     }
     return found;
+}
+
+static bool has_key(const ln_router *router, const ln_exchange *exchange) {
+    const char *credential = exchange->credential, *api_key = exchange->api_key;
+    return router->n_api_keys == 0 || (credential != NULL && is_key(router, credential)) ||
+           (api_key != NULL && is_key(router, api_key));
 }
 
 static void add_cors(const ln_router *router, ln_exchange *exchange) {
@@ -40,11 +46,18 @@ static void add_cors(const ln_router *router, ln_exchange *exchange) {
 }
 
 bool ln_router_wants_body(const ln_router *router, ln_exchange *exchange) {
-    const ln_route *found = ln_routes_find(exchange->path);
+    char *path = ln_routes_complete(exchange->path);
+    if (path != NULL) {
+        free(exchange->path);
+        exchange->path = path;
+    }
+    const ln_route *found = ln_routes_find(exchange->path, exchange->method);
     exchange->route = NULL;
+    exchange->dialect = found != NULL ? (int)found->dialect : LN_DIALECT_OPENAI;
     if (found == NULL || found->method != exchange->method)
         return false;
-    if (!found->is_public && !has_key(router, exchange))
+    if (!found->is_public &&
+        (!has_key(router, exchange) || ln_host_guard_check(&router->guard, exchange) != NULL))
         return false;
     exchange->route = found;
     return true;
@@ -52,17 +65,24 @@ bool ln_router_wants_body(const ln_router *router, ln_exchange *exchange) {
 
 static void refuse(const ln_router *router, ln_exchange *exchange) {
     ln_api_error error = {0};
-    const ln_route *found = ln_routes_find(exchange->path);
+    char methods[64];
+    const ln_route *found = ln_routes_find(exchange->path, exchange->method);
     bool is_open = found != NULL && found->is_public;
-    if (!is_open && !has_key(router, exchange)) {
+    const char *culprit = ln_host_guard_check(&router->guard, exchange);
+    if (!is_open && culprit != NULL) {
+        ln_api_fail(&error, 403, NULL,
+                    "the header %s names a site, which may be a page that must not call this "
+                    "server; --allowed-host, --cors or --api-key let it in",
+                    culprit);
+    } else if (!is_open && !has_key(router, exchange)) {
         ln_api_fail(&error, 401, NULL, "the API key is missing or wrong");
         error.code = "invalid_api_key";
     } else if (found == NULL) {
         ln_api_fail(&error, 404, NULL, "there is no %.256s; GET / names what there is",
                     exchange->path);
     } else {
-        ln_response_add_header(exchange, "Allow",
-                               found->method == LN_HTTP_GET ? "GET, HEAD" : "POST");
+        ln_routes_list_methods(exchange->path, methods, sizeof methods);
+        ln_response_add_header(exchange, "Allow", methods);
         ln_api_fail(&error, 405, NULL, "%s is not possible for %.256s", exchange->verb,
                     exchange->path);
     }
@@ -73,9 +93,12 @@ void ln_router_handle(const ln_router *router, ln_exchange *exchange) {
     const ln_route *found = exchange->route;
     add_cors(router, exchange);
     if (exchange->method == LN_HTTP_OPTIONS && router->cors_origin != NULL) {
-        ln_response_add_header(exchange, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+        ln_response_add_header(exchange, "Access-Control-Allow-Methods",
+                               "GET, POST, DELETE, OPTIONS");
         ln_response_add_header(exchange, "Access-Control-Allow-Headers",
-                               "authorization, content-type, x-request-id");
+                               exchange->asked_headers != NULL
+                                   ? exchange->asked_headers
+                                   : "authorization, content-type, x-api-key, x-request-id");
         ln_response_add_header(exchange, "Access-Control-Max-Age", "600");
         ln_response_send(exchange, 204, NULL, NULL, 0);
     } else if (found == NULL) {

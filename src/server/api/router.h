@@ -1,7 +1,9 @@
-/* From a request to the handler of its route: keys, CORS, and what is said where there is none. */
+/* From a request to the handler of its route: keys, hosts, CORS, and what is said where there is
+ * none. */
 #ifndef LN_SERVER_API_ROUTER_H
 #define LN_SERVER_API_ROUTER_H
 
+#include "server/api/host_guard.h"
 #include "server/context.h"
 
 enum { LN_ROUTER_MAX_KEY_BYTES = 256 };
@@ -11,6 +13,7 @@ typedef struct ln_router {
     const char *const *api_keys; /* [n_api_keys]; none: no key is asked for */
     size_t n_api_keys;
     const char *cors_origin; /* "*" or one origin; NULL: none */
+    ln_host_guard guard;
 } ln_router;
 
 /* The head is read: whether the body is wanted, which it is when the request has a route and a key;

@@ -34,6 +34,8 @@ static void take(void *user, const ln_chat_piece *piece) {
     if ((piece->kind == LN_PIECE_CALL || piece->kind == LN_PIECE_ARGUMENTS) &&
         answer->request->calls_once && piece->call > 0)
         return; /* not wanted */
+    if (piece->kind == LN_PIECE_REASONING && answer->request->hides_reasoning)
+        return;
     switch (piece->kind) {
     case LN_PIECE_CONTENT:
     case LN_PIECE_REASONING:

@@ -30,6 +30,7 @@ typedef struct ln_choice {
     ln_strbuf piece; /* its output */
     size_t n_output_tokens, n_counted_tokens;
     linnet_finish finish; /* NONE: not over */
+    int32_t stop_index;   /* of the stop string that ended it; -1: none */
     bool has_begun;       /* a chunk was sent */
     bool has_prompt;      /* the echo was added */
     bool has_output;      /* and a token of output */

@@ -73,7 +73,10 @@ static bool take_stop(const json_t *value, ln_generation_request *request, ln_ap
         return ln_api_fail(
             error, 400, "stop",
             "stop is not a string of 1 to 1024 bytes without NUL, or a list of them");
-    request->stop[request->options.n_stop++] = text;
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return ln_api_fail(error, 503, NULL, "out of memory");
+    request->stop[request->options.n_stop++] = copy;
     return true;
 }
 
@@ -88,7 +91,7 @@ static bool read_stop(const ln_fields *fields, ln_generation_request *request) {
     request->stop = calloc(count + 1, sizeof *request->stop);
     if (request->stop == NULL)
         return ln_api_fail(fields->error, 503, NULL, "out of memory");
-    request->options.stop = request->stop;
+    request->options.stop = (const char *const *)request->stop;
     for (size_t i = 0; i < count; i++)
         if (!take_stop(json_is_array(value) ? json_array_get(value, i) : value, request,
                        fields->error))

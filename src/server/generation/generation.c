@@ -103,6 +103,10 @@ static void take_echo(ln_generation *generation, ln_choice *choice, const linnet
     const ln_prompt *prompt = choice->prompt;
     size_t n_top = (size_t)options->top_logprobs;
     choice->has_prompt = true;
+    if (generation->task->request.kind == LN_API_CHAT) {
+        ln_chat_answer_feed(&choice->answer, prompt->text, prompt->text_bytes);
+        return;
+    }
     ln_strbuf_append(&choice->text, prompt->text, prompt->text_bytes);
     if (event->prompt_logprobs == NULL)
         return;
@@ -149,6 +153,7 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
     ln_context *context = generation->set->context;
     bool is_dropped = generation->task->request.drops_output;
     choice->finish = event->finish;
+    choice->stop_index = event->stop_index;
     if (generation->task->request.kind == LN_API_CHAT)
         ln_chat_answer_finish(&choice->answer);
     if (choice->answer.failed)

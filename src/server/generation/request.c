@@ -9,6 +9,8 @@ void ln_generation_request_free(ln_generation_request *request) {
         free(request->prompts[i].text);
     }
     free(request->prompts);
+    for (size_t i = 0; i < request->options.n_stop; i++)
+        free(request->stop[i]);
     free(request->stop);
     free(request->stop_ids);
     free(request->logit_bias);

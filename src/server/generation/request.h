@@ -34,7 +34,7 @@ typedef struct ln_generation_request {
     size_t n_prompts;
     size_t n;                       /* choices for each prompt, which share it */
     linnet_request_options options; /* its arrays are those below */
-    const char **stop;              /* owned; the strings are the body's */
+    char **stop;                    /* [options.n_stop], owned, as are its strings */
     int32_t *stop_ids;              /* owned */
     linnet_logit_bias *logit_bias;  /* owned */
     char *grammar;                  /* options.grammar, owned */
@@ -43,6 +43,8 @@ typedef struct ln_generation_request {
     ln_tool_syntax syntax;                 /* of calls; NONE: none are looked for */
     ln_reasoning reasoning;                /* how it begins */
     bool model_reasons;                    /* at times */
+    bool continues_answer;                 /* that a message begins */
+    bool hides_reasoning;                  /* the client wants none */
     bool calls_once;                       /* calls after the first are left out */
     bool hides_markers;                    /* of calls: they are special tokens */
     bool hides_special;                    /* special tokens, but for those that mark the parts */

@@ -37,6 +37,10 @@ void ln_connection_doom(ln_connection *connection) {
 void ln_connection_reset(ln_connection *connection) {
     ln_exchange *exchange = &connection->exchange;
     free(exchange->path);
+    free(exchange->query);
+    free(exchange->host);
+    free(exchange->asked_headers);
+    free(exchange->api_key);
     free(exchange->credential);
     free(exchange->origin);
     ln_http_parser_free(&connection->parser);

@@ -13,6 +13,7 @@ typedef enum ln_http_method {
     LN_HTTP_OTHER = 0,
     LN_HTTP_GET, /* HEAD too: the body of the response is left out */
     LN_HTTP_POST,
+    LN_HTTP_DELETE,
     LN_HTTP_OPTIONS
 } ln_http_method;
 
@@ -20,12 +21,15 @@ enum { LN_HTTP_ID_BYTES = 64, LN_HTTP_SERIAL_BYTES = 16, LN_HTTP_PEER_BYTES = 64
 
 typedef struct ln_exchange {
     ln_http_method method;
-    bool is_head;     /* of method GET */
-    const char *verb; /* the method's name; static storage, NULL: not read */
-    bool is_bad;      /* refused before its head was whole */
-    char *path;       /* without the query; owned, never NULL once the head is read */
-    char *credential; /* what follows "Bearer "; owned, NULL: none */
-    char *origin;     /* owned, NULL: none */
+    bool is_head;        /* of method GET */
+    const char *verb;    /* the method's name; static storage, NULL: not read */
+    bool is_bad;         /* refused before its head was whole */
+    char *path;          /* without the query; owned, never NULL once the head is read */
+    char *query;         /* what follows its "?"; owned, NULL: none */
+    char *credential;    /* what follows "Bearer "; owned, NULL: none */
+    char *api_key;       /* the header x-api-key; owned, NULL: none */
+    char *host, *origin; /* owned, NULL: none */
+    char *asked_headers; /* of a preflight; owned, NULL: none */
     char serial[LN_HTTP_SERIAL_BYTES + 1]; /* never twice */
     char id[LN_HTTP_ID_BYTES + 1];         /* the client's x-request-id, or from serial */
     const char *peer;                      /* the client's address */
@@ -35,6 +39,7 @@ typedef struct ln_exchange {
     size_t sent_bytes;                       /* of the response's body */
     bool was_cut;                            /* the client went, or did not read */
     bool is_late;                            /* it came while the server drains */
+    int dialect;                             /* the hooks': how errors are written */
     const void *route;                       /* the hooks', as are these: */
     void *task, *generation;                 /* what works on the response */
     size_t n_prompt_tokens, n_output_tokens; /* for the log */

@@ -55,7 +55,10 @@ static bool is_host(const ln_strbuf *value) {
 static bool take_host(ln_connection *connection, const ln_strbuf *value) {
     if (connection->n_hosts++ > 0)
         return ln_connection_fail(connection, 400, "there is more than one host header");
-    return is_host(value) || ln_connection_fail(connection, 400, "the host header is malformed");
+    if (!is_host(value))
+        return ln_connection_fail(connection, 400, "the host header is malformed");
+    return keep(connection, &connection->exchange.host, value->data,
+                "there is more than one host header");
 }
 
 /* What comes behind a body in chunks has no meaning here, and must not look as if it had: its names
@@ -82,9 +85,15 @@ bool ln_headers_take(ln_connection *connection) {
         return take_host(connection, value);
     if (is(name, "authorization"))
         return take_authorization(connection, value->data);
+    if (is(name, "x-api-key"))
+        return keep(connection, &exchange->api_key, value->data,
+                    "there is more than one x-api-key header");
     if (is(name, "origin"))
         return keep(connection, &exchange->origin, value->data,
                     "there is more than one origin header");
+    if (is(name, "access-control-request-headers"))
+        return keep(connection, &exchange->asked_headers, value->data,
+                    "there is more than one access-control-request-headers header");
     if (is(name, "x-request-id"))
         take_id(exchange, value);
     if (is(name, "expect")) {

@@ -18,6 +18,8 @@ static ln_http_method method_of(const char *verb) {
         return LN_HTTP_GET;
     if (strcmp(verb, "POST") == 0)
         return LN_HTTP_POST;
+    if (strcmp(verb, "DELETE") == 0)
+        return LN_HTTP_DELETE;
     return strcmp(verb, "OPTIONS") == 0 ? LN_HTTP_OPTIONS : LN_HTTP_OTHER;
 }
 
@@ -32,8 +34,16 @@ static bool take_target(ln_connection *connection) {
         const char *slash = strchr(strchr(target, ':') + 3, '/');
         memmove(target, slash != NULL ? slash : "/", strlen(slash != NULL ? slash : "/") + 1);
     }
-    target[strcspn(target, "?#")] = '\0';
+    size_t n_path = strcspn(target, "?#");
     connection->exchange.path = target;
+    if (target[n_path] == '?') {
+        char *query = target + n_path + 1;
+        query[strcspn(query, "#")] = '\0';
+        connection->exchange.query = strdup(query);
+        if (connection->exchange.query == NULL)
+            return ln_connection_fail(connection, 503, "out of memory");
+    }
+    target[n_path] = '\0';
     return true;
 }
 

@@ -10,6 +10,7 @@ bool ln_api_fail(ln_api_error *error, int status, const char *param, const char 
     error->status = status;
     error->type = status >= 500   ? "server_error"
                   : status == 401 ? "authentication_error"
+                  : status == 403 ? "permission_error"
                   : status == 404 ? "not_found_error"
                   : status == 429 ? "rate_limit_error"
                                   : "invalid_request_error";

@@ -17,10 +17,36 @@ void ln_reply_put_error(ln_strbuf *out, const ln_api_error *error) {
     ln_strbuf_puts(out, "}}");
 }
 
+static const char *messages_type(const ln_api_error *error) {
+    return error->status == 413   ? "request_too_large"
+           : error->status == 503 ? "overloaded_error"
+           : error->status >= 500 ? "api_error"
+                                  : error->type;
+}
+
+void ln_reply_put_error_in(ln_dialect dialect, ln_strbuf *out, const ln_api_error *error) {
+    switch (dialect) {
+    case LN_DIALECT_MESSAGES:
+        ln_strbuf_puts(out, "{\"type\":\"error\",\"error\":{\"type\":");
+        ln_json_put_text(out, messages_type(error));
+        ln_strbuf_puts(out, ",\"message\":");
+        ln_json_put_text(out, error->message);
+        ln_strbuf_puts(out, "}}");
+        return;
+    case LN_DIALECT_OLLAMA:
+        ln_strbuf_puts(out, "{\"error\":");
+        ln_json_put_text(out, error->message);
+        ln_strbuf_putc(out, '}');
+        return;
+    case LN_DIALECT_OPENAI:
+    default: ln_reply_put_error(out, error); return;
+    }
+}
+
 void ln_reply_error(ln_exchange *exchange, const ln_api_error *error) {
     ln_strbuf json;
     ln_strbuf_init(&json);
-    ln_reply_put_error(&json, error);
+    ln_reply_put_error_in((ln_dialect)exchange->dialect, &json, error);
     if (error->status == 429 || error->status == 503)
         ln_response_add_header(exchange, "Retry-After", "1");
     if (error->status == 401)

@@ -1,0 +1,115 @@
+#include "server/generation/chat_prompt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/chat/tool_syntax.h"
+
+static bool fail_memory(ln_api_error *error) {
+    return ln_api_fail(error, 503, NULL, "out of memory");
+}
+
+static bool render(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
+                   char **text, ln_api_error *error) {
+    linnet_error err = {0};
+    linnet_chat_options options;
+    linnet_chat_options_init(&options);
+    char *messages = json_dumps(chat->messages, JSON_COMPACT);
+    char *tools = chat->tools != NULL ? json_dumps(chat->tools, JSON_COMPACT) : NULL;
+    char *variables = json_dumps(chat->variables, JSON_COMPACT);
+    options.messages_json = messages;
+    options.tools_json = tools;
+    options.variables_json = variables;
+    options.omits_answer = chat->omits_answer;
+    if (messages == NULL || variables == NULL || (chat->tools != NULL && tools == NULL))
+        fail_memory(error);
+    else if (linnet_model_render_chat(model, &options, &prompt->ids, &prompt->n_ids, text, &err) !=
+             LINNET_OK)
+        ln_api_fail_with(error, &err, "messages");
+    free(messages);
+    free(tools);
+    free(variables);
+    return error->status == 0;
+}
+
+/* ---- answers that are begun ------------------------------------------------------------- */
+
+/* Appends a text to the prompt, its ids and what the template wrote. */
+static bool append(const linnet_model *model, const char *bytes, size_t n_bytes, bool has_special,
+                   ln_prompt *prompt, char **text, ln_api_error *error) {
+    linnet_error err = {0};
+    int32_t *ids = NULL;
+    size_t n_ids = 0, n_text = strlen(*text);
+    if (n_bytes == 0)
+        return true;
+    if (linnet_model_encode(model, bytes, n_bytes, false, has_special, &ids, &n_ids, &err) !=
+        LINNET_OK)
+        return ln_api_fail_with(error, &err, "messages");
+    int32_t *longer = realloc(prompt->ids, (prompt->n_ids + n_ids + 1) * sizeof *longer);
+    char *longer_text = realloc(*text, n_text + n_bytes + 1);
+    prompt->ids = longer != NULL ? longer : prompt->ids;
+    *text = longer_text != NULL ? longer_text : *text;
+    if (longer != NULL && longer_text != NULL) {
+        memcpy(prompt->ids + prompt->n_ids, ids, n_ids * sizeof *ids);
+        prompt->n_ids += n_ids;
+        memcpy(*text + n_text, bytes, n_bytes);
+        (*text)[n_text + n_bytes] = '\0';
+    } else {
+        fail_memory(error);
+    }
+    linnet_free(ids);
+    return error->status == 0;
+}
+
+/* The last message as the answer's beginning. Thoughts that the template begins are closed, since
+ * what is continued comes after them. */
+static bool append_answer(const json_t *message, const linnet_model *model, ln_prompt *prompt,
+                          char **text, ln_api_error *error) {
+    static const char end[] = "\n" LN_THINK_END "\n\n";
+    const json_t *content = json_object_get(message, "content");
+    const json_t *thoughts = json_object_get(message, "reasoning_content");
+    if (ln_chat_prompt_reasoning(*text, strlen(*text)) == LN_REASONING_OPEN &&
+        (!append(model, json_string_value(thoughts), json_string_length(thoughts), false, prompt,
+                 text, error) ||
+         !append(model, end, sizeof end - 1, true, prompt, text, error)))
+        return false;
+    return append(model, json_string_value(content), json_string_length(content), false, prompt,
+                  text, error);
+}
+
+static bool keep_text(const json_t *content, ln_prompt *prompt, ln_api_error *error) {
+    prompt->text_bytes = json_string_length(content);
+    prompt->text = malloc(prompt->text_bytes + 1);
+    if (prompt->text == NULL)
+        return fail_memory(error);
+    memcpy(prompt->text, json_string_value(content), prompt->text_bytes + 1);
+    return true;
+}
+
+static bool render_begun(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
+                         char **text, ln_api_error *error) {
+    size_t n = json_array_size(chat->messages);
+    json_t *last = json_array_get(chat->messages, n - 1);
+    const json_t *role = json_object_get(last, "role"), *content = json_object_get(last, "content");
+    if (strcmp(json_string_value(role), "assistant") != 0 || !json_is_string(content) ||
+        json_array_size(json_object_get(last, "tool_calls")) > 0)
+        return ln_api_fail(error, 400, "messages",
+                           "messages: the last one is no text of the assistant's to continue");
+    json_incref(last);
+    json_array_remove(chat->messages, n - 1);
+    bool done = n > 1 ? render(chat, model, prompt, text, error)
+                      : ln_api_fail(error, 400, "messages",
+                                    "messages has nothing before the text to continue");
+    done = done && append_answer(last, model, prompt, text, error) &&
+           (!chat->keeps_text || keep_text(content, prompt, error));
+    json_decref(last);
+    return done;
+}
+
+bool ln_chat_prompt_render(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
+                           char **text, ln_api_error *error) {
+    *text = NULL;
+    return chat->continues ? render_begun(chat, model, prompt, text, error)
+                           : render(chat, model, prompt, text, error);
+}

@@ -1,0 +1,186 @@
+#include "server/generation/chat_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "server/generation/chat_messages.h"
+#include "server/generation/chat_prompt.h"
+#include "server/generation/chat_tools.h"
+#include "server/generation/chat_variables.h"
+#include "server/generation/common_fields.h"
+
+static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
+                                           "messages",
+                                           "max_tokens",
+                                           "max_completion_tokens",
+                                           "logprobs",
+                                           "top_logprobs",
+                                           "tools",
+                                           "tool_choice",
+                                           "parallel_tool_calls",
+                                           LN_CHAT_VARIABLE_FIELDS,
+                                           "modalities=[\"text\"]",
+                                           "best_of=1",
+                                           "echo",
+                                           "add_generation_prompt",
+                                           "!audio",
+                                           "!web_search_options",
+                                           "!functions",
+                                           "!function_call",
+                                           "!chat_template",
+                                           "!documents",
+                                           "!prompt",
+                                           "continue_final_message",
+                                           NULL};
+
+/* ---- the prompt ------------------------------------------------------------------------- */
+
+static bool check_length(size_t n_ids, size_t ctx_tokens, ln_api_error *error) {
+    if (n_ids == 0)
+        return ln_api_fail(error, 400, "messages", "the chat template renders to no tokens");
+    if (n_ids < ctx_tokens)
+        return true;
+    ln_api_fail(error, 400, "messages", "messages has %zu tokens and the context %zu", n_ids,
+                ctx_tokens);
+    error->code = "context_length_exceeded";
+    return false;
+}
+
+/* *text: the rendered prompt. */
+static bool read_prompt(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                        const ln_api_tools *tools, ln_generation_request *request, char **text) {
+    ln_api_error *error = fields->error;
+    const char *source = model->chat_source;
+    json_t *variables = NULL;
+    bool knows_calls = source != NULL && strstr(source, "tool_calls") != NULL, begins = true;
+    bool shows = true;
+    ln_chat_prompt chat = {.messages = ln_fields_get(fields, "messages"), .tools = tools->list};
+    *text = NULL;
+    if (!ln_api_shape_messages(chat.messages, !knows_calls, error) ||
+        !ln_fields_bool(fields, "add_generation_prompt", &begins) ||
+        !ln_fields_bool(fields, "continue_final_message", &chat.continues) ||
+        !ln_fields_bool(fields, "echo", &chat.keeps_text) ||
+        !ln_chat_variables_read(fields, &variables, &shows))
+        return false;
+    chat.omits_answer = !begins && !chat.continues;
+    chat.variables = variables;
+    request->hides_reasoning = !shows;
+    request->echoes = chat.keeps_text = chat.keeps_text && chat.continues;
+    request->continues_answer = chat.continues;
+    request->prompts = calloc(1, sizeof *request->prompts);
+    request->n_prompts = request->prompts != NULL;
+    bool done = request->prompts != NULL
+                    ? ln_chat_prompt_render(&chat, model, request->prompts, text, error)
+                    : ln_api_fail(error, 503, NULL, "out of memory");
+    json_decref(variables);
+    return done && check_length(request->prompts[0].n_ids, ctx_tokens, error);
+}
+
+/* ---- the answer ------------------------------------------------------------------------- */
+
+/* Markers that are special tokens would be left out of the text. */
+static void show_markers(const ln_tokenizer *tokenizer, const char *const *markers,
+                         ln_generation_request *request) {
+    for (; *markers != NULL && request->n_shown_ids < LN_API_MAX_MARKERS; markers++) {
+        int32_t id = ln_tokenizer_find(tokenizer, *markers, strlen(*markers));
+        if (id >= 0 && ln_tokenizer_is_special(tokenizer, id))
+            request->shown_ids[request->n_shown_ids++] = id;
+    }
+}
+
+/* How the answer is taken apart. Calls are looked for where tools were given, and not in JSON that
+ * was asked for. A template that knows no syntax has Hermes'. */
+static void choose_parts(const linnet_model *model, const ln_api_tools *tools, const char *prompt,
+                         ln_generation_request *request) {
+    static const char *const thoughts[] = {LN_THINK_BEGIN, LN_THINK_END, NULL};
+    const char *source = model->chat_source;
+    size_t n_bytes = source != NULL ? strlen(source) : 0;
+    linnet_grammar_kind kind = request->options.grammar_kind;
+    bool is_json = kind == LINNET_GRAMMAR_JSON || kind == LINNET_GRAMMAR_JSON_SCHEMA;
+    if (tools->list != NULL && (tools->must_call || !is_json)) {
+        request->syntax = ln_tool_syntax_detect(source, n_bytes);
+        if (request->syntax == LN_TOOLS_NONE)
+            request->syntax = LN_TOOLS_HERMES;
+        request->calls_once = !tools->many || tools->name != NULL;
+        show_markers(model->tokenizer, ln_tool_syntax_markers(request->syntax), request);
+        request->hides_markers = request->n_shown_ids > 0;
+    }
+    request->model_reasons = ln_chat_template_reasons(source, n_bytes);
+    if (request->model_reasons && !request->continues_answer)
+        request->reasoning = ln_chat_prompt_reasoning(prompt, strlen(prompt));
+    request->options.reasoning = (linnet_reasoning)request->reasoning;
+    if (request->reasoning != LN_REASONING_NONE)
+        show_markers(model->tokenizer, thoughts, request);
+    if (request->n_shown_ids > 0 && !request->options.keep_special)
+        request->options.keep_special = request->hides_special = true;
+}
+
+static bool read_answer(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                        ln_generation_request *request) {
+    ln_api_tools tools;
+    char *text = NULL;
+    bool done = ln_api_read_tools(fields, &tools) &&
+                read_prompt(fields, model, ctx_tokens, &tools, request, &text);
+    if (done)
+        choose_parts(model, &tools, text, request);
+    linnet_free(text);
+    request->options.continues_prompt =
+        request->continues_answer && request->options.grammar_kind == LINNET_GRAMMAR_NONE;
+    if (done && tools.must_call)
+        done = ln_api_require_calls(&tools, request, fields->error);
+    return done;
+}
+
+/* ---- the body --------------------------------------------------------------------------- */
+
+static bool read_logprobs(const ln_fields *fields, const linnet_model_info *info,
+                          linnet_request_options *options) {
+    int64_t n_top = -1;
+    if (!ln_fields_bool(fields, "logprobs", &options->logprobs) ||
+        !ln_fields_integer(fields, "top_logprobs", 0, LN_API_MAX_TOP_LOGPROBS, &n_top))
+        return false;
+    if (n_top >= 0 && !options->logprobs)
+        return ln_api_fail(fields->error, 400, "top_logprobs",
+                           "top_logprobs needs logprobs to be true");
+    n_top = n_top > info->n_vocab ? info->n_vocab : n_top;
+    options->top_logprobs = n_top > 0 ? (int32_t)n_top : 0;
+    return true;
+}
+
+bool ln_chat_request_read(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                          ln_generation_request *request) {
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(model, &info);
+    linnet_request_options *options = &request->options;
+    int64_t max_tokens = -1, max_completion = -1;
+    request->kind = LN_API_CHAT;
+    if (!ln_fields_only(fields, known_fields) || !ln_api_read_common(fields, &info, request) ||
+        !ln_fields_integer(fields, "max_tokens", 0, INT32_MAX, &max_tokens) ||
+        !ln_fields_integer(fields, "max_completion_tokens", 0, INT32_MAX, &max_completion) ||
+        !read_logprobs(fields, &info, options))
+        return false;
+    if (max_completion >= 0)
+        max_tokens = max_completion;
+    request->drops_output = max_tokens == 0;
+    options->max_tokens = max_tokens > 0 ? (size_t)max_tokens : max_tokens == 0 ? 1 : 0;
+    return ln_api_check_lengths(options, fields->error) &&
+           read_answer(fields, model, ctx_tokens, request);
+}
+
+bool ln_chat_request_generate(ln_api_task *task, json_t *body, const char *messages_name) {
+    ln_api_error *error = &task->error;
+    const ln_fields fields = {body, "", error, NULL};
+    if (body == NULL || ln_generate(task, &fields, ln_chat_request_read))
+        return body != NULL;
+    if (strcmp(error->param, "messages") == 0)
+        snprintf(error->param, sizeof error->param, "%s", messages_name);
+    return false;
+}
+
+bool ln_chat_request_count(ln_api_task *task, json_t *body) {
+    const ln_fields fields = {body, "", &task->error, NULL};
+    return body != NULL && ln_api_task_check_model(task, &fields) &&
+           ln_chat_request_read(&fields, task->context->served.model, SIZE_MAX, &task->request);
+}

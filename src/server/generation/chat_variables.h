@@ -1,0 +1,15 @@
+/* Variables of a chat template that a body sets, by the names that servers have for them. */
+#ifndef LN_SERVER_GENERATION_CHAT_VARIABLES_H
+#define LN_SERVER_GENERATION_CHAT_VARIABLES_H
+
+#include "server/json/fields.h"
+
+/* The fields that are read. */
+#define LN_CHAT_VARIABLE_FIELDS                                                                    \
+    "chat_template_kwargs", "reasoning_effort", "verbosity", "enable_thinking", "think",           \
+        "reasoning", "include_reasoning"
+
+/* *variables: a new object. *shows_reasoning stays true unless the client wants none. */
+bool ln_chat_variables_read(const ln_fields *fields, json_t **variables, bool *shows_reasoning);
+
+#endif

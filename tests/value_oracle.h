@@ -125,10 +125,18 @@ static inline oracle_spans oracle_spans_of(const ln_op *op) {
                    oracle_rows(p->latent, n, p->kv->k_dim, p->kv->k_dim)},
             .out = {oracle_rows(p->out, n, out_width, out_width), {NULL, 0}, oracle_cache(p->kv)}};
     }
+    case LN_OP_INDEX: {
+        const ln_op_index *p = &op->index;
+        size_t width = p->n_heads * p->kv->k_dim;
+        return (oracle_spans){.in = {oracle_rows(p->q, n, width, width), oracle_cache(p->kv),
+                                     oracle_rows(p->weights, n, p->n_heads, p->n_heads)},
+                              .out = {oracle_rows(p->positions, n, p->top_k, p->top_k)}};
+    }
     case LN_OP_ATTENTION: {
         const ln_op_attention *p = &op->attention;
         size_t width = p->n_heads * p->kv->k_dim, out_width = p->n_heads * p->kv->v_dim;
-        return (oracle_spans){.in = {oracle_rows(p->q, n, width, width), oracle_cache(p->kv)},
+        return (oracle_spans){.in = {oracle_rows(p->q, n, width, width), oracle_cache(p->kv),
+                                     oracle_rows(p->indices, n, p->top_k, p->top_k)},
                               .out = {oracle_rows(p->out, n, out_width, out_width)}};
     }
     default: return oracle_other_spans(op, n);

@@ -26,6 +26,7 @@ typedef struct ln_step_limits {
     size_t max_expert_width; /* columns of an expert's matrix, filled up so */
     size_t max_head_dim;
     size_t max_heads;
+    size_t max_indexed; /* positions that an indexer scores; 0: there is none */
     size_t max_experts;
 } ln_step_limits;
 

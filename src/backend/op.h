@@ -117,6 +117,7 @@ typedef enum ln_op_kind {
     LN_OP_LINEAR,
     LN_OP_QKV,
     LN_OP_LATENT,
+    LN_OP_INDEX,
     LN_OP_ATTENTION,
     LN_OP_ROUTE,
     LN_OP_GROUP,
@@ -191,11 +192,12 @@ typedef struct ln_query_scale {
 } ln_query_scale;
 
 /* In place: q and k norm, then RoPE (or RoPE first), then the scale of queries; then K and V go to
- * their slots. q is NULL for the keys and values of cross-attention; what k is afterwards is the
- * backend's own, and so is what q is once the attention right behind has read it. */
+ * their slots. q is NULL for the keys and values of cross-attention, v for the keys of an indexer,
+ * which has none; what k is afterwards is the backend's own, and so is what q is once the attention
+ * right behind has read it. */
 typedef struct ln_op_qkv {
     float *q, *k;   /* [n_tokens][n_heads * k_dim], [n_tokens][n_kv_heads * k_dim] */
-    const float *v; /* [n_tokens][n_kv_heads * v_dim] */
+    const float *v; /* [n_tokens][n_kv_heads * v_dim] or NULL */
     size_t n_heads;
     ln_qk_norm qk_norm;
     const ln_norm *q_norm, *k_norm; /* with qk_norm */
@@ -223,6 +225,17 @@ typedef struct ln_op_latent {
     const ln_kv_layer *kv; /* one head of k_dim = n_latent + rope dims */
     float *out;
 } ln_op_latent;
+
+/* Which positions sparse attention reads (DeepSeek V3.2's lightning indexer): of those that a token
+ * sees the top_k with the greatest sum over heads of weight * max(q k, 0), ties to the earlier one,
+ * in ascending order; all of them where they are no more. */
+typedef struct ln_op_index {
+    const float *q;        /* [n_tokens][n_heads * k_dim] */
+    const float *weights;  /* [n_tokens][n_heads] */
+    const ln_kv_layer *kv; /* one head of keys, and no values */
+    size_t n_heads, top_k;
+    int32_t *positions; /* [n_tokens][top_k] */
+} ln_op_index;
 
 /* T5's relative positions: a bias per head and bucket of distances. Half of the buckets hold one
  * distance each, the others grow logarithmically up to max_distance. */
@@ -253,7 +266,11 @@ typedef struct ln_op_attention {
     ln_relative_bias relative;
     bool sees_all; /* encoders and cross-attention: not causal */
     bool precise;  /* what follows magnifies errors: kernels do not round values and weights */
-    float *out;    /* [n_tokens][n_heads * v_dim] */
+    /* of latents: what LN_OP_INDEX has chosen, [n_tokens][top_k], counts as all that a token sees;
+     * slices are of these. NULL: it sees all */
+    const int32_t *indices;
+    size_t top_k;
+    float *out; /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
 
 /* The first position that a query sees, whose last one is before `end`. */
@@ -454,9 +471,11 @@ enum {
     LN_IN_Q = 0,
     LN_IN_K = 1, /* QKV */
     LN_IN_V = 2,
-    LN_IN_LATENT = 1,  /* LATENT */
-    LN_IN_CACHE = 1,   /* ATTENTION: what the list has written to the cache, or 0 */
-    LN_IN_WEIGHTS = 1, /* COMBINE */
+    LN_IN_LATENT = 1,        /* LATENT */
+    LN_IN_CACHE = 1,         /* ATTENTION: what the list has written to the cache, or 0 */
+    LN_IN_INDICES = 2,       /* ATTENTION */
+    LN_IN_INDEX_WEIGHTS = 2, /* INDEX, which has q and the cache as attention has them */
+    LN_IN_WEIGHTS = 1,       /* COMBINE */
     LN_IN_SHARED = 2,
     LN_IN_SHARED_GATE = 3,
     LN_IN_COMBINE_RESIDUAL = 4,
@@ -490,6 +509,7 @@ typedef struct ln_op {
         ln_op_linear linear;
         ln_op_qkv qkv;
         ln_op_latent latent;
+        ln_op_index index;
         ln_op_attention attention;
         ln_op_route route;
         ln_op_group group;

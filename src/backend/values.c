@@ -26,7 +26,8 @@ static places inputs_of(const ln_op *op) {
     }
     case LN_OP_QKV: return (places){{op->qkv.q, op->qkv.k, op->qkv.v}};
     case LN_OP_LATENT: return (places){{op->latent.q, op->latent.latent}};
-    case LN_OP_ATTENTION: return (places){{op->attention.q}};
+    case LN_OP_INDEX: return (places){{op->index.q, NULL, op->index.weights}};
+    case LN_OP_ATTENTION: return (places){{op->attention.q, NULL, op->attention.indices}};
     case LN_OP_ROUTE: return (places){{op->route.logits}};
     case LN_OP_GROUP: return (places){{op->group.experts}};
     case LN_OP_COMBINE: {
@@ -56,6 +57,7 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_LINEAR: return (places){{op->linear.out}};
     case LN_OP_QKV: return (places){{op->qkv.q, op->qkv.k}};
     case LN_OP_LATENT: return (places){{op->latent.out}};
+    case LN_OP_INDEX: return (places){{op->index.positions}};
     case LN_OP_ATTENTION: return (places){{op->attention.out}};
     case LN_OP_ROUTE: return (places){{op->route.experts, op->route.weights}};
     case LN_OP_GROUP: return (places){{op->group.order, op->group.starts}};
@@ -114,11 +116,17 @@ static const ln_kv_layer *written_cache(const ln_op *op) {
     return op->kind == LN_OP_QKV ? op->qkv.kv : op->kind == LN_OP_LATENT ? op->latent.kv : NULL;
 }
 
+static const ln_kv_layer *read_cache(const ln_op *op) {
+    return op->kind == LN_OP_ATTENTION ? op->attention.kv
+           : op->kind == LN_OP_INDEX   ? op->index.kv
+                                       : NULL;
+}
+
 static void number(numbering *n, ln_op *op) {
     places in = inputs_of(op), out = outputs_of(op);
     for (size_t i = 0; i < LN_OP_MAX_IN; i++)
         op->in[i] = in.at[i] != NULL ? newest(n, in.at[i]) : 0;
-    if (op->kind == LN_OP_ATTENTION && op->attention.kv == n->cache)
+    if (read_cache(op) != NULL && read_cache(op) == n->cache)
         op->in[LN_IN_CACHE] = n->cache_value;
     for (size_t i = 0; i < LN_OP_MAX_OUT; i++)
         op->out[i] = out.at[i] != NULL ? *find(n, out.at[i]) = ++n->last : 0;

@@ -94,6 +94,22 @@ static void put_query_scale(const putter *p) {
         put_real(p, "attention.temperature_scale", 0);
 }
 
+static void put_indexer(const putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    const ln_indexer_spec *indexer = &spec->layers[0].attention.indexer;
+    uint8_t full[LN_MAX_LAYERS];
+    if (indexer->top_k == 0)
+        return;
+    put_size(p, "attention.indexer.head_count", indexer->n_heads);
+    put_size(p, "attention.indexer.key_length", indexer->head_dim);
+    put_size(p, "attention.indexer.top_k", indexer->top_k);
+    for (size_t i = 0; i < spec->n_layers; i++)
+        full[i] = !spec->layers[i].attention.indexer.shared;
+    if (is(p, "glm-dsa"))
+        ln_gguf_put_array(p->writer, key_of(p, "attention.indexer.types").text, LN_GGUF_BOOL, full,
+                          spec->n_layers);
+}
+
 static void put_attention(const putter *p) {
     const ln_spec *spec = p->plan->spec;
     const ln_attention_spec *a = &spec->layers[0].attention;
@@ -129,6 +145,7 @@ static void put_attention(const putter *p) {
     if (window > 0 || is(p, "phi3")) /* Phi 3's readers guess one unless it is said */
         put_size(p, "attention.sliding_window", window);
     put_query_scale(p);
+    put_indexer(p);
     if (spec->positions == LN_POSITIONS_RELATIVE)
         put_size(p, "attention.relative_buckets_count", spec->n_relative_buckets);
 }

@@ -228,6 +228,14 @@ static ln_status latent(ln_convert_plan *plan, ln_tensor_id id, const ln_attenti
     } else {
         LN_TRY(matrix(plan, in_layer(id, LN_ROLE_Q), q_rows, dim));
     }
+    const ln_indexer_spec *index = &a->indexer;
+    if (index->top_k > 0 && !index->shared) {
+        LN_TRY(matrix(plan, in_layer(id, LN_ROLE_INDEX_Q), index->n_heads * index->head_dim,
+                      l->q_latent));
+        LN_TRY(matrix(plan, in_layer(id, LN_ROLE_INDEX_K), index->head_dim, dim));
+        LN_TRY(norm(plan, in_layer(id, LN_ROLE_INDEX_K_NORM), index->head_dim));
+        LN_TRY(matrix(plan, in_layer(id, LN_ROLE_INDEX_WEIGHTS), index->n_heads, dim));
+    }
     LN_TRY(matrix(plan, in_layer(id, LN_ROLE_KV_A), l->n_latent + l->n_rope, dim));
     LN_TRY(norm(plan, in_layer(id, LN_ROLE_KV_A_NORM), l->n_latent));
     LN_TRY(matrices(plan, in_layer(id, LN_ROLE_K_B), a->n_heads, l->n_latent, l->n_plain));

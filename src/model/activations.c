@@ -12,6 +12,7 @@ typedef struct widths {
     size_t q, k, v, attended, output_gate, hidden, latent_heads, latent_q;
     size_t n_experts, n_used, expert_hidden, shared;
     size_t conv, mixer_out, decay, beta, low_rank;
+    size_t index_heads, index_dim, top_k; /* all indexers are alike */
 } widths;
 
 static const ln_layer_spec *any_layer(const ln_spec *spec, size_t i) {
@@ -46,6 +47,9 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.latent_heads, a->n_heads * a->latent.v_dim);
             grow(&w.latent_q, a->latent.q_latent);
         }
+        grow(&w.index_heads, a->indexer.n_heads);
+        grow(&w.index_dim, a->indexer.head_dim);
+        grow(&w.top_k, a->indexer.top_k);
         grow(&w.hidden, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
         grow(&w.n_experts, moe->n_experts);
         grow(&w.n_used, moe->n_used);
@@ -76,6 +80,10 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(output_gate, w.output_gate, row);
     PLACE(latent_heads, w.latent_heads, row);
     PLACE(latent_q, w.latent_q, row);
+    PLACE(index_q, w.index_heads * w.index_dim, row);
+    PLACE(index_k, w.index_dim, row);
+    PLACE(index_weights, w.index_heads, row);
+    PLACE(indices, w.top_k, row);
     PLACE(router, w.n_experts, row);
     PLACE(experts, w.n_used, row);
     PLACE(expert_weights, w.n_used, row);
@@ -144,7 +152,7 @@ ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *m, size_t dim, size_t d
 size_t ln_kv_layer_count(const ln_spec *spec) {
     if (spec->has_mixers)
         return ln_kv_layer_index(spec, spec->n_layers);
-    return spec->n_encoder_layers > 0 ? 2 * spec->n_layers + 1 : spec->n_layers;
+    return spec->n_encoder_layers > 0 ? 2 * spec->n_layers + 1 : spec->n_layers + spec->n_indexers;
 }
 
 size_t ln_kv_layers_bytes(const ln_spec *spec) {
@@ -164,9 +172,24 @@ static void mixer_shape(const ln_spec *spec, const ln_mixer_spec *mixer, size_t 
         part == 1 ? ln_state_block_floats(&shape) : ln_tail_block_floats(&shape);
 }
 
+/* Keys of an indexer, in blocks of the group that its layer has. */
+static void indexer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv) {
+    size_t layer = 0;
+    while (spec->layers[layer].attention.indexer.kv_layer != index)
+        layer++;
+    const ln_attention_spec *attention = &spec->layers[layer].attention;
+    kv->group = attention->kv_group;
+    kv->n_heads = 1;
+    kv->k_dim = kv->v_dim = kv->v_stride = attention->indexer.head_dim;
+}
+
 void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
                        bool *v_in_k) {
     *v_in_k = true;
+    if (spec->n_indexers > 0 && index >= spec->n_layers) {
+        indexer_shape(spec, index, kv);
+        return;
+    }
     if (spec->has_mixers && index % 3 > 0) {
         const ln_mixer_spec *mixer = &spec->layers[index / 3].mixer;
         mixer_shape(spec, mixer, index % 3, draft_tokens, kv);
@@ -205,6 +228,10 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         const ln_moe_spec *moe = &layer->ffn.moe;
         size_t head_dim = attention->k_dim > attention->v_dim ? attention->k_dim : attention->v_dim;
         grow(&limits.max_head_dim, head_dim);
+        grow(&limits.max_head_dim, attention->indexer.head_dim);
+        grow(&limits.max_width, attention->indexer.n_heads * attention->indexer.head_dim);
+        if (attention->indexer.top_k > 0)
+            limits.max_indexed = max_ctx;
         grow(&limits.max_heads, attention->n_heads);
         grow(&limits.max_width, attention->n_heads * head_dim);
         grow(&limits.max_width, layer->mixer.n_heads * layer->mixer.v_dim);

@@ -16,6 +16,10 @@ typedef struct ln_activations {
     /* latent attention: queries and results of heads [max_tokens][n_heads * max dim], and what q
      * goes through [max_tokens][q_latent] */
     float *latent_heads, *latent_q;
+    /* indexers: [max_tokens][n_heads * head_dim], [max_tokens][head_dim], [max_tokens][n_heads],
+     * and what the last one chose [max_tokens][top_k] */
+    float *index_q, *index_k, *index_weights;
+    int32_t *indices;
     /* mixture of experts; a row is a token and one of its choices */
     float *router;                         /* [max_tokens][n_experts] */
     int32_t *experts;                      /* [max_tokens][n_used] */
@@ -45,8 +49,8 @@ void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logi
                          ln_activations *activations);
 
 /* KV caches: one per layer; with an encoder then one per layer for cross-attention, and one that
- * all of the encoder's layers use in turn. In a model with recurrent layers a layer has three, one
- * behind the other: keys and values, states, tails. */
+ * all of the encoder's layers use in turn; with indexers one for the keys of each. In a model with
+ * recurrent layers a layer has three, one behind the other: keys and values, states, tails. */
 size_t ln_kv_layer_count(const ln_spec *spec);
 /* The first cache of a decoder's layer. */
 static inline size_t ln_kv_layer_index(const ln_spec *spec, size_t layer) {

@@ -51,6 +51,10 @@ typedef enum ln_role {
     LN_ROLE_KV_A_NORM,
     LN_ROLE_K_B, /* one per head, or packed [head][rows][columns] */
     LN_ROLE_V_B,
+    LN_ROLE_INDEX_Q, /* the indexer of sparse attention */
+    LN_ROLE_INDEX_K,
+    LN_ROLE_INDEX_K_NORM,
+    LN_ROLE_INDEX_WEIGHTS,
     LN_ROLE_COUNT
 } ln_role;
 
@@ -161,6 +165,8 @@ struct ln_family {
     bool gguf_dense_first;         /* GGUF has keys for dense layers before mixtures */
     bool gguf_dense_between;       /* GGUF has a key for the distance of mixtures */
     bool has_encoder;
+    bool indexer; /* attention is sparse */
+    ln_rope_style index_rope;
     double latent_eps;          /* folders: of the norms of latents; 0: as of all others */
     bool unit_scale;            /* attention scores are q.k as they are */
     bool tied_by_default;       /* the output is the embedding unless the checkpoint says no */

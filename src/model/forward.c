@@ -60,6 +60,28 @@ static void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads
     };
 }
 
+/* The positions that the attention is to read, which later layers may share. */
+static void choose_positions(recorder *r, const ln_indexer_spec *spec, const ln_layer_weights *w,
+                             const float *x) {
+    const ln_activations *a = r->a;
+    const ln_kv_layer *kv = &r->kv[spec->kv_layer];
+    precise_linear(r, &w->index_q, a->latent_q, a->index_q);
+    precise_linear(r, &w->index_k, x, a->index_k);
+    norm(r, &w->index_k_norm, a->index_k, NULL, a->index_k);
+    precise_linear(r, &w->index_weights, x, a->index_weights);
+    push(r, LN_OP_QKV)->qkv = (ln_op_qkv){.q = a->index_q,
+                                          .k = a->index_k,
+                                          .n_heads = spec->n_heads,
+                                          .rope = &r->weights->index_rope,
+                                          .kv = kv};
+    push(r, LN_OP_INDEX)->index = (ln_op_index){.q = a->index_q,
+                                                .weights = a->index_weights,
+                                                .kv = kv,
+                                                .n_heads = spec->n_heads,
+                                                .top_k = spec->top_k,
+                                                .positions = a->indices};
+}
+
 /* Latent attention with the up-projections absorbed: the query meets the cached latent itself. */
 static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                            const float *x) {
@@ -68,6 +90,8 @@ static void project_latent(recorder *r, const ln_attention_spec *spec, const ln_
     if (latent->q_latent > 0) {
         precise_linear(r, &w->q_a, x, a->latent_q);
         norm(r, &w->q_a_norm, a->latent_q, NULL, a->latent_q);
+        if (spec->indexer.top_k > 0 && !spec->indexer.shared)
+            choose_positions(r, &spec->indexer, w, x);
         precise_linear(r, &w->q_b, a->latent_q, a->latent_heads);
     } else {
         precise_linear(r, &w->q, x, a->latent_heads);
@@ -139,6 +163,8 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
         .sinks = w->sinks,
         .relative = spec->relative ? relative_bias(r) : (ln_relative_bias){0},
         .sees_all = spec->sees_all,
+        .indices = spec->indexer.top_k > 0 ? a->indices : NULL,
+        .top_k = spec->indexer.top_k,
         .out = a->attended,
     };
     if (is_latent)

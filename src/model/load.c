@@ -30,6 +30,22 @@ static ln_status qk_norms(ln_loader *l, size_t layer, const ln_attention_spec *s
     return ln_load_norm(l, LN_ROLE_K_NORM, layer, k_heads * spec->k_dim, &w->k_norm);
 }
 
+/* Its norm of keys is a LayerNorm whatever the others are. */
+static ln_status indexer(ln_loader *l, size_t i, const ln_attention_spec *spec,
+                         ln_layer_weights *w) {
+    const ln_indexer_spec *index = &spec->indexer;
+    size_t dim = l->spec->dim;
+    if (index->top_k == 0 || index->shared)
+        return LINNET_OK;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_Q, i, index->n_heads * index->head_dim,
+                          spec->latent.q_latent, &w->index_q));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_INDEX_K, i, index->head_dim, dim, &w->index_k));
+    LN_TRY(ln_load_norm(l, LN_ROLE_INDEX_K_NORM, i, index->head_dim, &w->index_k_norm));
+    w->index_k_norm.kind = LN_NORM_LAYER;
+    w->index_k_norm.eps = 1e-6f;
+    return ln_load_matrix(l, LN_ROLE_INDEX_WEIGHTS, i, index->n_heads, dim, &w->index_weights);
+}
+
 static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spec *spec,
                                   ln_layer_weights *w) {
     const ln_latent_spec *latent = &spec->latent;
@@ -42,6 +58,7 @@ static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spe
     } else {
         LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, q_rows, dim, &w->q));
     }
+    LN_TRY(indexer(l, i, spec, w));
     LN_TRY(ln_load_matrix(l, LN_ROLE_KV_A, i, latent->n_latent + latent->n_rope, dim, &w->kv_a));
     LN_TRY(ln_load_norm(l, LN_ROLE_KV_A_NORM, i, latent->n_latent, &w->kv_a_norm));
     w->kv_a_norm.eps = l->spec->latent_norm_eps;
@@ -173,6 +190,8 @@ static ln_status ropes(ln_loader *l) {
         free(inv_freq);
         LN_TRY(status);
     }
+    l->weights->index_rope = l->weights->ropes[0];
+    l->weights->index_rope.style = l->spec->family->index_rope;
     return LINNET_OK;
 }
 

@@ -43,10 +43,19 @@ typedef struct ln_latent_spec {
     size_t v_dim;    /* of a head's result */
 } ln_latent_spec;
 
+/* Sparse attention: an indexer chooses the positions that a token's latent attention reads. */
+typedef struct ln_indexer_spec {
+    size_t top_k; /* 0: all are read */
+    size_t n_heads, head_dim;
+    bool shared;     /* those that the indexer of an earlier layer has chosen: it has none */
+    size_t kv_layer; /* the number of the cache of its keys */
+} ln_indexer_spec;
+
 typedef struct ln_attention_spec {
     size_t n_heads, n_kv_heads;
     size_t k_dim, v_dim; /* elements of a cached head; a latent's v is the beginning of its k */
     ln_latent_spec latent;
+    ln_indexer_spec indexer;
     bool sinks;
     ln_output_gate gate;
     float scale, softcap;
@@ -180,6 +189,7 @@ typedef struct ln_spec {
     size_t n_kv_groups;
     ln_kv_group_spec kv_groups[LN_MAX_KV_GROUPS];
     ln_layer_spec *layers;         /* [n_layers] */
+    size_t n_indexers;             /* layers that have one of their own */
     size_t n_encoder_layers;       /* 0: a decoder alone */
     ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
     size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are skipped */

@@ -197,3 +197,69 @@ ln_status ln_spec_read_latent(const ln_config *config, ln_attention_spec *attent
     attention->v_dim = latent->n_latent;
     return LINNET_OK;
 }
+
+/* By a list of "full" and "shared", by a word of F and S, or every so manieth layer; GGUF lists
+ * which are full, and those that say nothing have one in every layer. */
+static ln_status indexer_is_shared(const ln_config *config, size_t layer, bool *shared,
+                                   ln_error *err) {
+    static const ln_key types = {"indexer_types", "attention.indexer.types"};
+    static const ln_key pattern = {"index_topk_pattern", ""};
+    size_t period = 1, offset = 2;
+    ln_meta_value list, item;
+    char name[128];
+    *shared = false;
+    bool is_listed = ln_config_find(config, types, &list, name);
+    if (!is_listed && ln_config_find(config, pattern, &list, name)) {
+        if (list.kind == LN_META_STRING) {
+            *shared = layer < list.string.bytes && list.string.data[layer] == 'S';
+            return LINNET_OK;
+        }
+        is_listed = true;
+    }
+    if (is_listed && !ln_meta_item(&list, layer, &item))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has nothing for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    if (is_listed) {
+        *shared = item.kind == LN_META_STRING
+                      ? ln_list_has("shared|S", item.string.data, item.string.bytes)
+                      : (item.kind == LN_META_INT && item.integer == 0) ||
+                            (item.kind == LN_META_BOOL && !item.boolean);
+        return LINNET_OK;
+    }
+    LN_TRY(ln_config_size(config, (ln_key){"index_topk_freq", ""}, 0, LN_MAX_LAYERS, &period, err));
+    LN_TRY(ln_config_size(config, (ln_key){"index_skip_topk_offset", ""}, 0, LN_MAX_LAYERS, &offset,
+                          err));
+    size_t since = layer + 1 > offset ? layer + 1 - offset : 0;
+    *shared = period > 1 && since % period != 0;
+    return LINNET_OK;
+}
+
+ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t layer,
+                               ln_attention_spec *attention, ln_error *err) {
+    ln_indexer_spec *indexer = &attention->indexer;
+    const char *path = ln_checkpoint_path(config->checkpoint);
+    if (!spec->family->indexer)
+        return LINNET_OK;
+    LN_TRY(ln_config_need_size(config, (ln_key){"index_topk", "attention.indexer.top_k"}, 1,
+                               INT32_MAX, &indexer->top_k, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"index_n_heads", "attention.indexer.head_count"}, 1,
+                               LN_MAX_DIM, &indexer->n_heads, err));
+    LN_TRY(ln_config_need_size(config, (ln_key){"index_head_dim", "attention.indexer.key_length"},
+                               1, LN_MAX_DIM, &indexer->head_dim, err));
+    if (attention->latent.q_latent == 0 || indexer->head_dim < attention->latent.n_rope ||
+        indexer->n_heads * indexer->head_dim > LN_MAX_DIM)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: an indexer of %zu heads of %zu with q_lora_rank %zu and "
+                       "qk_rope_head_dim %zu",
+                       path, indexer->n_heads, indexer->head_dim, attention->latent.q_latent,
+                       attention->latent.n_rope);
+    if (indexer->top_k > spec->ctx_tokens)
+        indexer->top_k = spec->ctx_tokens;
+    LN_TRY(indexer_is_shared(config, layer, &indexer->shared, err));
+    if (indexer->shared && layer == 0)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: the first layer shares the indexer of an earlier one", path);
+    if (!indexer->shared)
+        indexer->kv_layer = spec->n_layers + spec->n_indexers++;
+    return LINNET_OK;
+}

@@ -18,4 +18,9 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
  * The scale stays for the caller, over n_plain + n_rope. */
 ln_status ln_spec_read_latent(const ln_config *config, ln_attention_spec *attention, ln_error *err);
 
+/* The indexer of layer number `layer`, whose cache is the next one, in a family that has them;
+ * layers may share what an earlier one chose. */
+ln_status ln_spec_read_indexer(const ln_config *config, ln_spec *spec, size_t layer,
+                               ln_attention_spec *attention, ln_error *err);
+
 #endif

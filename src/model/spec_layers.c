@@ -127,7 +127,8 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
                            ln_checkpoint_path(config->checkpoint), name, layer);
         const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention";
         *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
-        if (!*windowed && !ln_list_has("full_attention", item.string.data, item.string.bytes))
+        if (!*windowed &&
+            !ln_list_has("full_attention|indexed_attention", item.string.data, item.string.bytes))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
                            ln_checkpoint_path(config->checkpoint), name,
@@ -308,6 +309,7 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(layer_is_windowed(config, spec, i, window, &windowed, err));
     LN_TRY(layer_rope(config, spec, i, window, windowed, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
+    LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
     size_t seen = windowed ? window : 0;
     attention->window = spec->family->chunked ? 0 : seen;
     attention->chunk = spec->family->chunked ? seen : 0;

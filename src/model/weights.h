@@ -22,8 +22,10 @@ typedef struct ln_layer_weights {
     ln_weight shared_gate, shared_up, shared_down, shared_router;
     ln_weight q_a, q_b, kv_a; /* latent attention */
     ln_norm q_a_norm, kv_a_norm;
-    ln_weight *k_b; /* [n_heads], each [n_latent][n_plain] */
-    ln_weight *v_b; /* [n_heads], each [v_dim][n_latent] */
+    ln_weight *k_b;                            /* [n_heads], each [n_latent][n_plain] */
+    ln_weight *v_b;                            /* [n_heads], each [v_dim][n_latent] */
+    ln_weight index_q, index_k, index_weights; /* of an indexer */
+    ln_norm index_k_norm;
 } ln_layer_weights;
 
 typedef struct ln_weights {
@@ -36,6 +38,7 @@ typedef struct ln_weights {
     size_t end_layer;            /* those from it on are left out, and the output with them */
     ln_layer_weights *layers;    /* [n_layers] */
     ln_rope ropes[LN_MAX_ROPES]; /* [n_ropes] */
+    ln_rope index_rope;          /* of indexers */
     const float *alibi_slopes;   /* [n_heads] or NULL */
     const float *relative_bias;  /* [n_relative_buckets][n_heads] or NULL */
     struct {

@@ -134,8 +134,18 @@ VARIANTS = {
     "deepseek_v3_small": lambda: hf.DeepseekV3Config(
         **LATENT_MOE, first_k_dense_replace=1, rope_parameters=yarn(mscale=1.0,
                                                                     mscale_all_dim=1.0)),
+    # sparse attention: rotation of halves in the indexer, and an indexer in each layer
+    "deepseek_v32": lambda: hf.DeepseekV32Config(
+        **dict(LATENT_MOE, intermediate_size=48), first_k_dense_replace=1, index_topk=16,
+        index_n_heads=10, index_head_dim=16),
+    # layers that share the positions of an earlier one
+    "glm_moe_dsa": lambda: hf.GlmMoeDsaConfig(
+        **dict(LATENT_MOE, num_hidden_layers=3, hidden_size=48, moe_intermediate_size=24),
+        index_topk=16, index_n_heads=10, index_head_dim=12, first_k_dense_replace=1,
+        indexer_types=["full", "shared", "full"]),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
-SEEDS = {"deepseek_v3_small": 1, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1, "minimax_m2": 2}
+SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "glm_moe_dsa": 2, "mimo_v2_flash": 1, "qwen3_vl_moe": 1,
+         "olmoe": 1, "minimax_m2": 2}

@@ -64,9 +64,9 @@ static size_t arena(const linnet_memory_plan *plan, const char *name) {
 
 static void plan_equals_what_is_reserved(void **state) {
     (void)state;
-    static const char *const models[] = {"llama", "gemma3", "qwen3"};
+    static const char *const models[] = {"llama", "gemma3", "qwen3", "glm_moe_dsa"};
     static const linnet_kv_type types[] = {LINNET_KV_BF16, LINNET_KV_Q8_0, LINNET_KV_FP8};
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         golden g;
         golden_open(&g, models[i]);
         for (size_t seqs = 1; seqs <= 9; seqs += 4) {

@@ -120,11 +120,11 @@ static void events_tell_what_was_cached(void **state) {
     linnet_engine_destroy(engine);
 }
 
-/* Windows and full attention, a window alone, positions of other kinds. */
+/* Windows and full attention, a window alone, positions of other kinds, keys of indexers. */
 static void models_answer_alike_after_a_hit(void **state) {
     (void)state;
-    static const char *const models[] = {"gemma3", "mistral", "qwen3"};
-    for (size_t m = 0; m < 3; m++) {
+    static const char *const models[] = {"gemma3", "mistral", "qwen3", "glm_moe_dsa"};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         golden other;
         golden_open(&other, models[m]);
         linnet_engine *engine = engine_on(&other, exact_options(160, 2, 24, 1));

@@ -162,7 +162,8 @@ static void bits_do_not_depend_on_drafts(void **state) {
     compare("llama", exact_options(256, 1, 16, 1), NULL, 1);
     compare("gemma3", exact_options(256, 6, 64, 1), NULL, 100); /* windows */
     compare("gpt_oss", exact_options(256, 6, 64, 1), NULL, 1);
-    compare("t5", exact_options(256, 6, 128, 1), NULL, 100); /* an encoder */
+    compare("deepseek_v32", exact_options(256, 6, 64, 1), NULL, 1); /* an indexer */
+    compare("t5", exact_options(256, 6, 128, 1), NULL, 100);        /* an encoder */
 }
 
 static void few_blocks_do_not_change_them_either(void **state) {

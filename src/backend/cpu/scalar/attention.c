@@ -122,6 +122,10 @@ static const float *load(kv_array array, size_t row, size_t n, float *scratch) {
     return scratch;
 }
 
+const float *ln_scalar_load_key(const ln_kv_layer *kv, size_t row, float *scratch) {
+    return load(keys_of(kv), row, kv->k_dim, scratch);
+}
+
 static void normalize(const ln_op_qkv *p, float *q, float *k) {
     if (p->qk_norm == LN_QK_NORM_NONE)
         return;
@@ -147,7 +151,7 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
     for (size_t token = begin; token < end; token++) {
         float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
         float *k = p->k + token * kv->n_heads * kv->k_dim;
-        const float *v = p->v + token * kv->n_heads * kv->v_dim;
+        const float *v = p->v != NULL ? p->v + token * kv->n_heads * kv->v_dim : NULL;
         if (!p->norm_after_rope)
             normalize(p, q, k);
         if (p->rope != NULL) {
@@ -161,7 +165,8 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
         for (size_t head = 0; head < kv->n_heads; head++) {
             size_t row = ln_scalar_kv_row(kv, (size_t)slots[token], head);
             store(keys_of(kv), row, k + head * kv->k_dim, kv->k_dim);
-            store(values_of(kv), row, v + head * kv->v_dim, kv->v_dim);
+            if (v != NULL)
+                store(values_of(kv), row, v + head * kv->v_dim, kv->v_dim);
         }
     }
 }
@@ -203,7 +208,8 @@ typedef struct softmax_state {
 typedef struct attention_row {
     const ln_op_attention *p;
     const int32_t *block_table;
-    const float *q; /* [k_dim] */
+    const int32_t *indices; /* [end] the positions that count as 0, 1 .., or NULL */
+    const float *q;         /* [k_dim] */
     size_t head, kv_head;
     size_t position, end; /* it sees keys before `end` */
     float *cache_row;     /* [max head dim] scratch */
@@ -211,6 +217,7 @@ typedef struct attention_row {
 
 static size_t cache_row_of(const attention_row *row, size_t position) {
     const ln_kv_layer *kv = row->p->kv;
+    position = row->indices != NULL ? (size_t)row->indices[position] : position;
     size_t block = (size_t)row->block_table[position / kv->block_tokens];
     return ln_scalar_kv_row(kv, block * kv->block_tokens + position % kv->block_tokens,
                             row->kv_head);
@@ -321,14 +328,19 @@ void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker) {
             size_t item = token * p->n_heads + head;
             if (item % worker->count != worker->index)
                 continue;
+            size_t position = (size_t)batch->positions[token];
+            size_t end = p->sees_all ? (size_t)group->lengths[seq] : position + 1;
+            if (p->indices != NULL && end > p->top_k)
+                end = p->top_k;
             attention_row row = {
                 .p = p,
+                .indices = p->indices != NULL ? p->indices + token * p->top_k : NULL,
                 .block_table = group->block_tables + seq * group->max_blocks,
                 .q = p->q + item * k_dim,
                 .head = head,
                 .kv_head = head / heads_per_kv,
-                .position = (size_t)batch->positions[token],
-                .end = (size_t)(p->sees_all ? group->lengths[seq] : batch->positions[token] + 1),
+                .position = position,
+                .end = end,
                 .cache_row = cache_row,
             };
             attend(&row, scratch, p->out + item * v_dim);

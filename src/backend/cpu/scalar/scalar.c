@@ -27,12 +27,14 @@ static size_t max_size(size_t a, size_t b) {
 }
 
 /* Floats of a worker: two weight rows (linear), or scores of a slice, a row of the cache and a
- * slice's result (attention, which covers qkv and latent), or the scores of all experts, as they
+ * slice's result (attention, which covers qkv and latent), or a key and the scores of all positions
+ * (index), or the scores of all experts, as they
  * are and with bias, and of their groups (route). */
 static size_t plan_scratch(const ln_step_limits *limits) {
     size_t linear = 2 * limits->max_width;
     size_t attention = LN_ATTENTION_SLICE + 3 * limits->max_head_dim;
-    return max_size(linear, max_size(attention, 3 * limits->max_experts));
+    size_t index = limits->max_indexed > 0 ? limits->max_indexed + limits->max_head_dim : 0;
+    return max_size(linear, max_size(attention, max_size(index, 3 * limits->max_experts)));
 }
 
 const ln_cpu_kernels ln_scalar_kernels = {
@@ -47,6 +49,7 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_LINEAR] = ln_scalar_linear,
             [LN_OP_QKV] = ln_scalar_qkv,
             [LN_OP_LATENT] = ln_scalar_latent,
+            [LN_OP_INDEX] = ln_scalar_index,
             [LN_OP_ATTENTION] = ln_scalar_attention,
             [LN_OP_ROUTE] = ln_scalar_route,
             [LN_OP_GROUP] = ln_scalar_group,

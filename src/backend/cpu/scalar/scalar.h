@@ -25,6 +25,7 @@ void ln_scalar_pointwise(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_gather(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_copy(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_sample(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_index(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker);
 
 /* sum of a[i] * b[i] over n elements, in the order above */
@@ -35,6 +36,13 @@ void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out);
 
 /* The bucket of a key at `key` seen from `query`. */
 size_t ln_scalar_relative_bucket(const ln_relative_bias *relative, size_t query, size_t key);
+
+/* Row number `row` of the keys as float32 [k_dim]: where it lies, or in `scratch`. */
+const float *ln_scalar_load_key(const ln_kv_layer *kv, size_t row, float *scratch);
+
+/* The positions of the top_k greatest of scores[n], ascending; top_k is at most n. */
+void ln_scalar_top_k(const float *scores, size_t n, size_t top_k, int32_t *positions);
+void ln_scalar_all_positions(size_t n, int32_t *positions);
 
 /* cos then sin of each angle: [n_dims / 2] each */
 static inline void ln_scalar_fill_angles(const ln_rope *rope, int32_t position, float *cos_sin) {

@@ -30,7 +30,7 @@ static tiling cut_tiles(const ln_op *op) {
     const ln_op_attention *p = &op->attention;
     tiling cut = {.op = op, .shared = p->n_heads / p->kv->n_heads};
     cut.n_heads = cut.shared < QUERY_ROWS ? cut.shared : QUERY_ROWS;
-    cut.n_tokens = QUERY_ROWS / cut.n_heads;
+    cut.n_tokens = p->indices != NULL ? 1 : QUERY_ROWS / cut.n_heads;
     cut.per_token = (cut.shared + cut.n_heads - 1) / cut.n_heads * p->kv->n_heads;
     cut.together = cut.per_token;
     for (size_t seq = 0; seq < op->batch->n_seqs; seq++) {
@@ -52,6 +52,8 @@ static query_row make_row(const tiling *cut, size_t seq, size_t token, size_t he
     size_t item = token * p->n_heads + head;
     size_t position = (size_t)cut->op->batch->positions[token];
     size_t end = p->sees_all ? (size_t)group->lengths[seq] : position + 1;
+    if (p->indices != NULL && end > p->top_k)
+        end = p->top_k;
     return (query_row){.q = p->q + item * p->kv->k_dim,
                        .out = p->out + item * p->kv->v_dim,
                        .head = head,
@@ -77,6 +79,7 @@ static void fill_tile(tiling *cut, size_t number, query_tile *t) {
     last = token + cut->n_tokens < last ? token + cut->n_tokens : last;
     end = end < cut->shared ? end : cut->shared;
     t->block_table = group->block_tables + seq * group->max_blocks;
+    t->indices = p->indices != NULL ? p->indices + token * p->top_k : NULL;
     t->kv_head = of_token / parts;
     t->n_rows = 0;
     for (; token < last; token++)

@@ -41,6 +41,7 @@ typedef struct kv_ahead {
 typedef struct query_tile {
     const ln_op_attention *p;
     const int32_t *block_table;
+    const int32_t *indices; /* [end] the positions that count as 0, 1 .., or NULL; of one token */
     size_t kv_head;
     size_t n_rows;
     size_t begin, end; /* the keys that any row sees */
@@ -81,7 +82,7 @@ static void place_tile(query_tile *t, const ln_op_attention *p, bool exact, floa
     t->p = p;
     t->ahead = (kv_ahead){0};
     t->words = NARROW_KEYS != 0 && narrow;
-    t->halves = NARROW_VALUES != 0 && narrow && !p->precise;
+    t->halves = NARROW_VALUES != 0 && narrow && !p->precise && p->indices == NULL;
     t->k_steps = t->words ? (kv->k_dim + 1) / 2 : kv->k_dim;
     t->q_stride = whole_vectors(t->k_steps);
     t->v_width = whole_vectors(kv->v_dim);
@@ -94,16 +95,26 @@ static void place_tile(query_tile *t, const ln_op_attention *p, bool exact, floa
 
 /* ---- keys --------------------------------------------------------------------------------- */
 
-/* The 16 keys of a block whose rows follow one another, as float32 or int16 [q_stride][16]. */
-static void stage_plain_keys(query_tile *t, size_t row, float *out, float *scales) {
+/* Where a key and its value lie; of indices behind the last, where those of the last do. */
+static size_t row_at(const query_tile *t, size_t position) {
+    const ln_kv_layer *kv = t->p->kv;
+    if (t->indices != NULL)
+        position = (size_t)t->indices[position < t->end ? position : t->end - 1];
+    size_t block = (size_t)t->block_table[position / LANES];
+    return (block * kv->n_heads + t->kv_head) * LANES + position % LANES;
+}
+
+/* The 16 keys from `position` on, which lie in rows, as float32 or int16 [q_stride][16]. */
+static void stage_plain_keys(query_tile *t, size_t position, float *out, float *scales) {
     const ln_kv_layer *kv = t->p->kv;
     for (size_t i = 0; i < LANES; i++) {
+        size_t row = row_at(t, position + i);
         float *key = t->plain + i * t->q_stride;
         if (t->words) { /* `out` has room for a row of float32 */
-            kv_load_key_row(kv, row + i, out);
+            kv_load_key_row(kv, row, out);
             scales[i] = words_row(out, kv->k_dim, key);
         } else {
-            kv_load_key_row(kv, row + i, key);
+            kv_load_key_row(kv, row, key);
             for (size_t j = kv->k_dim; j < t->q_stride; j++)
                 key[j] = 0.0f;
         }
@@ -116,16 +127,14 @@ static void stage_plain_keys(query_tile *t, size_t row, float *out, float *scale
 static void stage_keys(query_tile *t, size_t start, size_t first, size_t last) {
     const ln_kv_layer *kv = t->p->kv;
     for (size_t i = first; i < last; i++) {
-        size_t block = (size_t)t->block_table[start / LANES + i];
-        size_t row = (block * kv->n_heads + t->kv_head) * LANES;
         float *out = t->staged + (i - first) * t->q_stride * LANES;
         float *scales = t->key_scales + i * LANES;
         if (!kv_is_transposed(kv))
-            stage_plain_keys(t, row, out, scales);
+            stage_plain_keys(t, start + i * LANES, out, scales);
         else if (t->words)
-            words_keys(kv, row, out, scales);
+            words_keys(kv, row_at(t, start + i * LANES), out, scales);
         else
-            kv_load_keys(kv, row, out);
+            kv_load_keys(kv, row_at(t, start + i * LANES), out);
     }
 }
 
@@ -353,15 +362,13 @@ static void stage_values(const query_tile *t, size_t start, size_t first, size_t
     for (size_t key = first * LANES; key < last * LANES; key += step) {
         size_t position = start + key;
         float *out = staged + (key - first * LANES) / step * t->v_width;
-        size_t block = (size_t)t->block_table[position / LANES];
-        size_t row = (block * kv->n_heads + t->kv_head) * LANES + position % LANES;
         size_t left = position < t->end ? t->end - position : 0, n = left < step ? left : step;
         if (n == 0 || position + n <= t->begin) {
             memset(out, 0, t->v_width * sizeof *out);
         } else if (t->halves) {
-            halves_values(kv, row, n, out);
+            halves_values(kv, row_at(t, position), n, out);
         } else {
-            kv_load_value(kv, row, out);
+            kv_load_value(kv, row_at(t, position), out);
             for (size_t j = kv->v_dim; j < t->v_width; j++)
                 out[j] = 0.0f;
         }

@@ -126,7 +126,7 @@ static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
     for (size_t token = begin; token < end; token++) {
         float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
         float *k = p->k + token * kv->n_heads * kv->k_dim;
-        const float *v = p->v + token * kv->n_heads * kv->v_dim;
+        const float *v = p->v != NULL ? p->v + token * kv->n_heads * kv->v_dim : NULL;
         if (!p->norm_after_rope)
             norm_q_and_k(p, q, k);
         if (p->rope != NULL) {
@@ -142,7 +142,8 @@ static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
                 q[i] *= scale;
         }
         for (size_t head = 0; head < kv->n_heads; head++) {
-            kv_store_value(kv, (size_t)slots[token], head, v + head * kv->v_dim);
+            if (v != NULL)
+                kv_store_value(kv, (size_t)slots[token], head, v + head * kv->v_dim);
             kv_store_key(kv, (size_t)slots[token], head, k + head * kv->k_dim);
         }
     }

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/scalar/scalar.h"
 #include "backend/cpu/simd/attention.h"
+#include "backend/cpu/simd/indexer.h"
 #include "backend/cpu/simd/linear.h"
 #include "backend/cpu/simd/moe.h"
 #include "backend/cpu/simd/norm.h"
@@ -19,11 +20,15 @@ static size_t plan_scratch(const ln_step_limits *limits) {
     size_t multiply = linear_scratch(limits->max_width);
     size_t attend = attention_scratch(limits->max_head_dim);
     size_t own = multiply > attend ? multiply : attend;
+    size_t index = indexer_scratch(limits->max_indexed, limits->max_head_dim);
+    own = index > own ? index : own;
     return scalar > own ? scalar : own;
 }
 
 static size_t plan_shared(const ln_step_limits *limits) {
     size_t multiply = linear_shared(limits->max_width);
+    size_t scores = whole_vectors(limits->max_indexed) * sizeof(float);
+    multiply = scores > multiply ? scores : multiply;
     return multiply > ATTENTION_SHARED ? multiply : ATTENTION_SHARED;
 }
 
@@ -43,6 +48,7 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_LINEAR] = linear,                                                               \
             [LN_OP_QKV] = qkv,                                                                     \
             [LN_OP_LATENT] = latent,                                                               \
+            [LN_OP_INDEX] = index_positions,                                                       \
             [LN_OP_ATTENTION] = attention,                                                         \
             [LN_OP_ROUTE] = ln_scalar_route,                                                       \
             [LN_OP_GROUP] = ln_scalar_group,                                                       \

@@ -31,6 +31,7 @@ need_build() {
     need libedit-dev pkg-config --exists libedit
     need libevent-dev pkg-config --exists libevent_core
     need libssl-dev pkg-config --exists libssl
+    need libsqlite3-dev pkg-config --exists sqlite3
 }
 
 need_test() {

@@ -29,6 +29,9 @@ enum {
     KEY_LOG_JSON,
     KEY_NO_LOG,
     KEY_STRICT_FIELDS,
+    KEY_RESPONSE_STORE,
+    KEY_MAX_RESPONSES,
+    KEY_MAX_RESPONSE_BYTES,
     KEY_ALLOWED_HOST,
     KEY_MAX_WAITING,
     KEY_MAX_CONNECTIONS,
@@ -70,6 +73,8 @@ static const struct argp_option options[] = {
      "Clients may call the server by this name where it asks for no key and listens at a "
      "loopback address; *: by any; may be repeated",
      1},
+    {"response-store", KEY_RESPONSE_STORE, "FILE", 0,
+     "Keep responses of /v1/responses in this SQLite file, not in memory", 1},
     {"strict-fields", KEY_STRICT_FIELDS, NULL, 0,
      "Refuse requests with unknown fields, which are ignored with a warning otherwise", 1},
     {"tls-cert", KEY_TLS_CERT, "FILE", 0, "Speak TLS with this certificate chain (PEM)", 1},
@@ -79,6 +84,9 @@ static const struct argp_option options[] = {
     {NULL, 0, NULL, 0, "Limits:", 2},
     {"max-waiting", KEY_MAX_WAITING, "N", 0,
      "Sequences that may wait beside the running ones; more are refused with 429 (256)", 2},
+    {"max-responses", KEY_MAX_RESPONSES, "N", 0, "Stored responses; the oldest give way (1000)", 2},
+    {"max-response-bytes", KEY_MAX_RESPONSE_BYTES, "N", 0,
+     "Bytes of all stored responses (67108864)", 2},
     {"max-connections", KEY_MAX_CONNECTIONS, "N", 0, "Open connections (16384)", 2},
     {"max-head-bytes", KEY_MAX_HEAD_BYTES, "N", 0, "Bytes of a request's head (16384)", 2},
     {"max-headers", KEY_MAX_HEADERS, "N", 0, "Headers of a request (100)", 2},
@@ -152,6 +160,13 @@ static error_t parse_limit(int key, char *arg, struct argp_state *state) {
     case KEY_MAX_WAITING:
         server->max_waiting = ln_cli_parse_count(state, "--max-waiting", arg, 0, 65536);
         return 0;
+    case KEY_MAX_RESPONSES:
+        server->max_responses = ln_cli_parse_count(state, "--max-responses", arg, 0, 1 << 24);
+        return 0;
+    case KEY_MAX_RESPONSE_BYTES:
+        server->max_response_bytes =
+            ln_cli_parse_count(state, "--max-response-bytes", arg, 0, (size_t)1 << 40);
+        return 0;
     case KEY_MAX_CONNECTIONS:
         limits->max_connections = ln_cli_parse_count(state, "--max-connections", arg, 1, 1 << 20);
         return 0;
@@ -200,6 +215,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
             argp_error(state, "--allowed-host: more than %d names", MAX_HOSTS);
         args->hosts[server->n_allowed_hosts++] = arg;
         return 0;
+    case KEY_RESPONSE_STORE: server->response_store = arg; return 0;
     case KEY_STRICT_FIELDS: server->strict_fields = true; return 0;
     case KEY_TLS_CERT: server->address.certificate = arg; return 0;
     case KEY_TLS_KEY: server->address.key = arg; return 0;

@@ -19,7 +19,8 @@ typedef struct ln_context {
     ln_shutdown shutdown;
     bool refuses_unknown; /* fields of bodies that nobody knows */
     ln_listener *listener;
-    struct ln_generations *generations; /* generation/generation.h */
+    struct ln_response_store *responses; /* responses/response_store.h */
+    struct ln_generations *generations;  /* generation/generation.h */
     bool backs_off;    /* this iteration of the event loop refused a request with 429 */
     ln_strbuf scratch; /* of the server's thread: what is being rendered */
 } ln_context;

@@ -10,6 +10,7 @@
 #include "server/api/router.h"
 #include "server/generation/generation.h"
 #include "server/json/reply.h"
+#include "server/responses/response_store.h"
 
 enum { BACKOFF_MS = 5, END_S = 3 };
 
@@ -38,6 +39,8 @@ void ln_server_options_init(ln_server_options *options) {
                    .idle_ms = 75000,
                    .unread_ms = 30000},
         .max_waiting = 256,
+        .max_responses = 1000,
+        .max_response_bytes = 64 << 20,
         .drain_ms = 30000,
         .hang_ms = 60000,
     };
@@ -159,6 +162,10 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
                                  .on_end = on_end};
     ln_status status = ln_listener_open(server->base, &options->address, &server->options.limits,
                                         &hooks, &server->context.listener, err);
+    const ln_response_store_limits stored = {options->max_responses, options->max_response_bytes};
+    if (status == LINNET_OK)
+        status = ln_response_store_open(options->response_store, &stored,
+                                        &server->context.responses, err);
     if (status == LINNET_OK)
         *out = server;
     else
@@ -172,6 +179,7 @@ void ln_server_close(ln_server *server) {
     ln_context *context = &server->context;
     ln_worker_pool_stop(&context->pool);
     ln_generations_stop(&server->generations);
+    ln_response_store_close(context->responses);
     ln_listener_close(context->listener);
     ln_shutdown_stop(&context->shutdown);
     ln_health_stop(&context->health);

@@ -27,7 +27,9 @@ typedef struct ln_server_options {
     uint32_t drain_ms;       /* how long SIGTERM waits for running requests */
     uint32_t hang_ms;        /* without progress of the engine before /health says so; after twice
                                 as long on a GPU the server ends */
-    bool strict_fields;      /* unknown fields of bodies are refused, not ignored with a warning */
+    const char *response_store; /* file of stored responses; NULL: they are kept in memory */
+    size_t max_responses, max_response_bytes; /* that are stored */
+    bool strict_fields; /* unknown fields of bodies are refused, not ignored with a warning */
     bool logs_json;
     void (*log)(void *user, const char *line, size_t n_bytes); /* lines end with a newline */
     void *log_user;

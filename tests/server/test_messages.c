@@ -46,7 +46,7 @@ static json_t *ask_message(const test_server *server, const char *fields) {
 }
 
 static json_t *stream_message(const test_server *server, const char *fields) {
-    char streamed[4096];
+    char streamed[4200];
     snprintf(streamed, sizeof streamed, "\"stream\":true,%s", fields);
     http_response heard = post_fields(server, "/v1/messages", streamed);
     assert_string_equal(response_header(&heard, "content-type"), "text/event-stream");

@@ -317,6 +317,40 @@ static void ends_when_asked_twice(void **state) {
     ends_streams_with_a_last_word(true);
 }
 
+/* A response in the background goes on without its client, until somebody cancels it. */
+static void cancels_in_the_background(void **state) {
+    (void)state;
+    static const char body[] = "{\"input\":\"a\",\"background\":true,\"max_output_tokens\":9}";
+    test_server server = modelled_start(4, 4, NEVER_MS, NEVER_MS);
+    char id[64], path[128];
+    for (int deletes = 0; deletes < 2; deletes++) {
+        http_response heard = post(&server, "/v1/responses", body);
+        assert_int_equal(heard.status, 200);
+        snprintf(id, sizeof id, "%s", response_field(&heard, "id"));
+        response_free(&heard);
+        assert_int_equal(modelled_step(&server).n_running, 1);
+        snprintf(path, sizeof path, "/v1/responses/%s", id);
+        heard = get(&server, path);
+        assert_string_equal(response_field(&heard, "status"), "in_progress");
+        response_free(&heard);
+        if (deletes) {
+            expect_status(ask(&server, "DELETE", path, "", NULL), 200);
+            expect_status(get(&server, path), 404);
+        } else {
+            strcat(path, "/cancel");
+            for (int times = 0; times < 2; times++) {
+                heard = ask(&server, "POST", path, "", "");
+                assert_int_equal(heard.status, 200);
+                assert_string_equal(response_field(&heard, "status"), "cancelled");
+                response_free(&heard);
+            }
+        }
+        wait_for_metric(&server, "num_requests_open", NULL, 0);
+        assert_int_equal(modelled_step(&server).n_running, 0);
+    }
+    server_stop(&server);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loses_no_tokens),
@@ -330,6 +364,7 @@ int main(void) {
         cmocka_unit_test(ends_with_a_stuck_engine),
         cmocka_unit_test(drains_for_so_long),
         cmocka_unit_test(ends_when_asked_twice),
+        cmocka_unit_test(cancels_in_the_background),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,8 @@ void ln_chat_answer_feed(ln_chat_answer *answer, const char *text, size_t n_byte
 
 void ln_chat_answer_finish(ln_chat_answer *answer) {
     answer->failed |= ln_chat_text_finish(&answer->parser, NULL) != LINNET_OK;
+    if (answer->n_parts == 0) /* an answer that says nothing is an empty text */
+        get_part(answer, LN_PART_TEXT);
 }
 
 /* ---- what was sent ---------------------------------------------------------------------- */

@@ -79,6 +79,31 @@ static bool read_named(const json_t *choice, ln_api_tools *tools, ln_api_error *
     return true;
 }
 
+/* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}: the body's other tools
+ * are as if they were not there. */
+static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_tools *tools) {
+    const json_t *allowed = json_object_get(choice, "allowed_tools");
+    const json_t *names = json_object_get(allowed, "tools"),
+                 *mode = json_object_get(allowed, "mode");
+    size_t index;
+    json_t *tool, *list = json_array();
+    tools->must_call = is_word(mode, "required");
+    json_array_foreach(tools->list, index, tool) {
+        const json_t *name = json_object_get(json_object_get(tool, "function"), "name");
+        if (has_tool(names, json_string_value(name)))
+            json_array_append(list, tool);
+    }
+    if ((!tools->must_call && !is_word(mode, "auto")) || json_array_size(list) == 0) {
+        json_decref(list);
+        return ln_api_fail(fields->error, 400, "tool_choice",
+                           "tool_choice: allowed_tools needs the mode auto or required, and names "
+                           "of tools");
+    }
+    tools->list = list;
+    return json_object_set_new((json_t *)(uintptr_t)fields->root, "tools", list) == 0 ||
+           ln_api_fail(fields->error, 503, NULL, "out of memory");
+}
+
 bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools) {
     const json_t *choice = ln_fields_get(fields, "tool_choice");
     *tools = (ln_api_tools){.list = ln_fields_get(fields, "tools"), .many = true};
@@ -96,10 +121,13 @@ bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools) {
     tools->must_call = is_word(choice, "required");
     if (tools->must_call || is_word(choice, "auto"))
         return true;
+    if (is_word(json_object_get(choice, "type"), "allowed_tools"))
+        return read_allowed(fields, choice, tools);
     if (json_is_object(choice))
         return read_named(choice, tools, fields->error);
-    return ln_api_fail(fields->error, 400, "tool_choice",
-                       "tool_choice is not none, auto, required or a named function");
+    return ln_api_fail(
+        fields->error, 400, "tool_choice",
+        "tool_choice is not none, auto, required, a named function or allowed_tools");
 }
 
 bool ln_api_require_calls(const ln_api_tools *tools, ln_generation_request *request,

@@ -56,6 +56,8 @@ static void count_cancelled(ln_generation *generation) {
 /* For the log: also tokens of choices that were cancelled. */
 static void note_tokens(const ln_generation *generation) {
     ln_exchange *exchange = generation->task->exchange;
+    if (exchange == NULL)
+        return;
     exchange->n_prompt_tokens = generation->usage.n_prompt_tokens;
     exchange->n_output_tokens = generation->usage.n_output_tokens;
     for (size_t i = 0; i < generation->n_choices; i++)
@@ -77,10 +79,14 @@ static void finish(ln_generation *generation) {
     ln_strbuf *out = &context->scratch;
     ln_metrics_request(&context->metrics,
                        (double)(ln_clock_ns() - generation->task->begin_ns) / 1e9);
-    exchange->generation = NULL;
+    if (exchange != NULL)
+        exchange->generation = NULL;
     note_tokens(generation);
     ln_strbuf_clear(out);
-    if (request->streams) {
+    if (exchange == NULL) {
+        generation->format->settle(&generation->writer, generation->choices, &generation->error,
+                                   false, out);
+    } else if (request->streams) {
         generation->format->end(&generation->writer, generation->choices, generation->n_choices,
                                 &generation->error, out);
         ln_response_write(exchange, out->data, out->len);
@@ -308,6 +314,21 @@ void ln_generations_end(ln_generations *generations) {
     }
 }
 
+bool ln_generations_cancel(ln_generations *generations, const char *id, ln_strbuf *out) {
+    ln_generation *found = generations->first;
+    ln_strbuf unseen;
+    while (found != NULL && (found->task->exchange != NULL || strcmp(found->writer.id, id) != 0))
+        found = found->next;
+    if (found == NULL)
+        return false;
+    ln_strbuf_init(&unseen);
+    found->format->settle(&found->writer, found->choices, &found->error, true,
+                          out != NULL ? out : &unseen);
+    ln_strbuf_free(&unseen);
+    ln_generation_cancel(found);
+    return true;
+}
+
 void ln_generations_stop(ln_generations *generations) {
     while (generations->first != NULL)
         ln_generation_cancel(generations->first);
@@ -384,6 +405,17 @@ static void begin_stream(ln_generation *generation) {
     ln_response_write(generation->task->exchange, out->data, out->len);
 }
 
+/* Answers the exchange; the generation goes on without it. */
+static void detach(ln_generation *generation) {
+    ln_exchange *exchange = generation->task->exchange;
+    ln_strbuf *out = &generation->set->context->scratch;
+    ln_strbuf_clear(out);
+    generation->format->accept(&generation->writer, out);
+    generation->task->exchange = NULL;
+    exchange->generation = NULL;
+    ln_reply_json(exchange, out);
+}
+
 void ln_generation_begin(ln_api_task *task) {
     static const ln_api_error out_of_memory = {
         .status = 503, .type = "server_error", .message = "out of memory"};
@@ -405,7 +437,9 @@ void ln_generation_begin(ln_api_task *task) {
         begin_run(generation, i);
     }
     context->metrics.n_prompt_tokens += generation->usage.n_prompt_tokens;
-    if (task->request.streams)
+    if (task->request.is_detached)
+        detach(generation);
+    else if (task->request.streams)
         begin_stream(generation);
     /* events that came before the task was back from its worker */
     uint64_t now_ns = ln_clock_ns();

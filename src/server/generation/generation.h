@@ -26,6 +26,9 @@ void ln_generations_stop(ln_generations *generations); /* cancels what is left *
 
 /* Takes a task whose runs were submitted; answers its exchange from now on. */
 void ln_generation_begin(ln_api_task *task);
+/* Ends the detached generation whose answer has this id; false when there is none. `out`, unless it
+ * is NULL, receives what its client gets. */
+bool ln_generations_cancel(ln_generations *generations, const char *id, ln_strbuf *out);
 /* The client has gone, or the server ends: cancels the requests. */
 void ln_generation_cancel(ln_generation *generation);
 

@@ -15,6 +15,8 @@ void ln_generation_request_free(ln_generation_request *request) {
     free(request->stop_ids);
     free(request->logit_bias);
     free(request->grammar);
+    if (request->free_extra != NULL)
+        request->free_extra(request->extra);
     *request = (ln_generation_request){0};
 }
 

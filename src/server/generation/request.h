@@ -50,6 +50,9 @@ typedef struct ln_generation_request {
     bool hides_special;                    /* special tokens, but for those that mark the parts */
     int32_t shown_ids[LN_API_MAX_MARKERS]; /* [n_shown_ids] which they are */
     size_t n_shown_ids;
+    bool is_detached;           /* it goes on without its client, who has had an answer */
+    void *extra;                /* the endpoint's and its format's, */
+    void (*free_extra)(void *); /* freed with the request; NULL: there is none */
 } ln_generation_request;
 
 void ln_generation_request_free(ln_generation_request *request);

@@ -116,7 +116,7 @@ bool ln_response_write(ln_exchange *exchange, const void *bytes, size_t n_bytes)
         return false;
     if (n_bytes == 0 || exchange->is_head)
         return true;
-    if (evbuffer_get_length(connection->out) + n_bytes > connection->set->limits.max_unread_bytes) {
+    if (evbuffer_get_length(connection->out) > connection->set->limits.max_unread_bytes) {
         ln_connection_doom(connection); /* the client does not read */
         return false;
     }

@@ -101,8 +101,6 @@ static void put_whole(ln_answer_writer *writer, const ln_choice *choices, size_t
             ln_strbuf_putc(out, ',');
         put_block(writer, choices, &answer->parts[i], out);
     }
-    if (answer->n_parts == 0)
-        ln_strbuf_puts(out, "{\"type\":\"text\",\"text\":\"\"}");
     ln_strbuf_puts(out, "],");
     put_stop(writer, choices, out);
     ln_strbuf_putc(out, ',');

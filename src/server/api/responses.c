@@ -1,0 +1,196 @@
+/* /v1/responses: OpenAI's Responses API, and what it stores. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/api/query.h"
+#include "server/api/routes.h"
+#include "server/generation/chat_request.h"
+#include "server/generation/generation.h"
+#include "server/json/out.h"
+#include "server/responses/responses_input.h"
+#include "server/responses/responses_writer.h"
+
+enum { MAX_ID_BYTES = 128 };
+
+/* ---- a new response --------------------------------------------------------------------- */
+
+static void free_kept(void *kept) {
+    ln_responses_request_free(kept);
+    free(kept);
+}
+
+static bool check_background(ln_api_task *task, const ln_responses_request *kept,
+                             const ln_fields *fields) {
+    bool streams = false;
+    if (!kept->runs_in_background)
+        return true;
+    ln_fields_bool(fields, "stream", &streams);
+    if (streams)
+        return ln_api_fail(&task->error, 400, "background",
+                           "background and stream exclude each "
+                           "other here");
+    if (kept->store == NULL)
+        return ln_api_fail(&task->error, 400, "background", "background needs store to be true");
+    task->request.is_detached = true;
+    return true;
+}
+
+static bool generate(ln_api_task *task, const ln_fields *fields) {
+    ln_responses_request *kept = calloc(1, sizeof *kept);
+    if (kept == NULL)
+        return ln_api_fail(&task->error, 503, NULL, "out of memory");
+    task->request.extra = kept;
+    task->request.free_extra = free_kept;
+    task->request.keeps_text = true;
+    json_t *body = ln_responses_input_translate(fields, task->context->responses, kept);
+    bool done = body != NULL && check_background(task, kept, fields) &&
+                ln_chat_request_generate(task, body, "input");
+    json_decref(body);
+    return done;
+}
+
+void ln_endpoint_responses(ln_context *context, ln_exchange *exchange) {
+    static const ln_api_work work = {.kind = LN_API_CHAT,
+                                     .generates = true,
+                                     .format = &ln_responses_format,
+                                     .read = generate,
+                                     .answer = ln_generation_begin};
+    ln_api_task_push(context, exchange, &work);
+}
+
+/* ---- stored ones ------------------------------------------------------------------------ */
+
+/* The id in a path; "" when it is too long to be one. */
+static void take_id(const ln_exchange *exchange, char *id) {
+    const char *begin = exchange->path + strlen("/v1/responses/");
+    size_t n_bytes = strcspn(begin, "/");
+    snprintf(id, MAX_ID_BYTES, "%.*s", n_bytes < MAX_ID_BYTES ? (int)n_bytes : 0, begin);
+}
+
+static void reply_missing(ln_exchange *exchange, const char *id) {
+    ln_api_error error = {0};
+    ln_api_fail(&error, 404, "response_id", "there is no response '%s'", id);
+    ln_reply_error(exchange, &error);
+}
+
+static void reply_bad(ln_exchange *exchange, const char *param, const char *message) {
+    ln_api_error error = {0};
+    ln_api_fail(&error, 400, param, "%s", message);
+    ln_reply_error(exchange, &error);
+}
+
+static void reply_text(ln_context *context, ln_exchange *exchange, const char *json) {
+    ln_strbuf_clear(&context->scratch);
+    ln_strbuf_puts(&context->scratch, json);
+    ln_reply_json(exchange, &context->scratch);
+}
+
+void ln_endpoint_response(ln_context *context, ln_exchange *exchange) {
+    char id[MAX_ID_BYTES], streams[8];
+    take_id(exchange, id);
+    char *json = ln_response_store_get(context->responses, id, LN_STORED_RESPONSE);
+    if (json == NULL)
+        reply_missing(exchange, id);
+    else if (ln_query_get(exchange->query, "stream", streams, sizeof streams) &&
+             strcmp(streams, "true") == 0)
+        reply_bad(exchange, "stream", "a stored response is not streamed");
+    else
+        reply_text(context, exchange, json);
+    free(json);
+}
+
+void ln_endpoint_delete_response(ln_context *context, ln_exchange *exchange) {
+    char id[MAX_ID_BYTES];
+    take_id(exchange, id);
+    ln_generations_cancel(context->generations, id, NULL);
+    if (!ln_response_store_delete(context->responses, id)) {
+        reply_missing(exchange, id);
+        return;
+    }
+    ln_strbuf *out = &context->scratch;
+    ln_strbuf_clear(out);
+    ln_strbuf_puts(out, "{\"id\":");
+    ln_json_put_text(out, id);
+    ln_strbuf_puts(out, ",\"object\":\"response\",\"deleted\":true}");
+    ln_reply_json(exchange, out);
+}
+
+/* Ends one that runs in the background; a second time it changes nothing. */
+void ln_endpoint_cancel_response(ln_context *context, ln_exchange *exchange) {
+    char id[MAX_ID_BYTES];
+    take_id(exchange, id);
+    ln_strbuf_clear(&context->scratch);
+    if (ln_generations_cancel(context->generations, id, &context->scratch)) {
+        ln_reply_json(exchange, &context->scratch);
+        return;
+    }
+    char *json = ln_response_store_get(context->responses, id, LN_STORED_RESPONSE);
+    if (json == NULL)
+        reply_missing(exchange, id);
+    else if (strstr(json, "\"background\":true") == NULL)
+        reply_bad(exchange, "response_id", "only responses in the background can be cancelled");
+    else
+        reply_text(context, exchange, json);
+    free(json);
+}
+
+/* ---- their input ------------------------------------------------------------------------ */
+
+static size_t find_item(const json_t *items, const char *id) {
+    size_t index;
+    json_t *item;
+    json_array_foreach(items, index, item) {
+        const char *own = json_string_value(json_object_get(item, "id"));
+        if (own != NULL && strcmp(own, id) == 0)
+            return index;
+    }
+    return json_array_size(items);
+}
+
+/* A page of the items, the last one first unless order is "asc". */
+static json_t *list_items(const json_t *items, const char *query) {
+    char text[MAX_ID_BYTES];
+    size_t n_items = json_array_size(items), limit = 20, begin = 0;
+    bool ascends = ln_query_get(query, "order", text, sizeof text) && strcmp(text, "asc") == 0;
+    if (ln_query_get(query, "limit", text, sizeof text)) {
+        long given = strtol(text, NULL, 10);
+        limit = given < 1 ? 1 : given > 100 ? 100 : (size_t)given;
+    }
+    if (ln_query_get(query, "after", text, sizeof text)) {
+        size_t found = find_item(items, text);
+        begin = found == n_items ? 0 : ascends ? found + 1 : n_items - found;
+    }
+    json_t *data = json_array();
+    for (size_t i = begin; i < n_items && i < begin + limit; i++)
+        json_array_append(data, json_array_get(items, ascends ? i : n_items - 1 - i));
+    size_t n_data = json_array_size(data);
+    json_t *first = json_object_get(json_array_get(data, 0), "id");
+    json_t *last = n_data > 0 ? json_object_get(json_array_get(data, n_data - 1), "id") : NULL;
+    return json_pack("{s:s, s:O?, s:O?, s:b, s:o}", "object", "list", "first_id", first, "last_id",
+                     last, "has_more", begin + n_data < n_items, "data", data);
+}
+
+void ln_endpoint_response_input(ln_context *context, ln_exchange *exchange) {
+    char id[MAX_ID_BYTES];
+    take_id(exchange, id);
+    char *json = ln_response_store_get(context->responses, id, LN_STORED_INPUT);
+    if (json == NULL) {
+        reply_missing(exchange, id);
+        return;
+    }
+    json_t *items = json_loads(json, JSON_ALLOW_NUL, NULL);
+    json_t *list = list_items(items, exchange->query);
+    char *text = json_dumps(list, JSON_COMPACT);
+    ln_strbuf *out = &context->scratch;
+    ln_strbuf_clear(out);
+    if (text != NULL)
+        ln_strbuf_puts(out, text);
+    else
+        out->failed = true;
+    ln_reply_json(exchange, out);
+    free(text);
+    json_decref(list);
+    json_decref(items);
+    free(json);
+}

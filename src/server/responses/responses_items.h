@@ -1,0 +1,11 @@
+/* Items of a response's input, as messages of a chat. */
+#ifndef LN_SERVER_RESPONSES_RESPONSES_ITEMS_H
+#define LN_SERVER_RESPONSES_RESPONSES_ITEMS_H
+
+#include "server/generation/chat_builder.h"
+
+/* Adds the messages of `input`, a string or a list of items. What the assistant said in items that
+ * follow each other, reasoning, text and calls, is one message. */
+bool ln_responses_items_add(ln_chat_builder *builder, const json_t *input, ln_api_error *error);
+
+#endif

@@ -44,6 +44,11 @@ static inline oracle_spans oracle_linear_spans(const ln_op_linear *p) {
                           .out = {out}};
 }
 
+static inline oracle_span oracle_gates(const ln_op_pointwise *p) {
+    size_t stride = p->gate_stride > 0 ? p->gate_stride : p->n_gates;
+    return oracle_rows(p->one_gate ? NULL : p->gate, p->n_rows, stride, stride);
+}
+
 static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) {
     switch (op->kind) {
     case LN_OP_ROUTE: {
@@ -70,9 +75,9 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
     case LN_OP_POINTWISE: {
         const ln_op_pointwise *p = &op->pointwise;
         size_t per_x = p->rows_per_x > 0 ? p->rows_per_x : 1;
-        return (oracle_spans){.in = {oracle_rows(p->x, p->n_rows / per_x, p->dim, p->dim),
-                                     oracle_rows(p->gate, p->n_rows, p->n_gates, p->n_gates)},
-                              .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
+        return (oracle_spans){
+            .in = {oracle_rows(p->x, p->n_rows / per_x, p->dim, p->dim), oracle_gates(p)},
+            .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
     }
     case LN_OP_GATHER: {
         const ln_op_gather *p = &op->gather;
@@ -111,10 +116,10 @@ static inline oracle_spans oracle_spans_of(const ln_op *op) {
         const ln_op_qkv *p = &op->qkv;
         size_t q_cols = p->n_heads * p->kv->k_dim, k_cols = p->kv->n_heads * p->kv->k_dim;
         size_t v_cols = p->kv->n_heads * p->kv->v_dim;
-        oracle_span q = oracle_rows(p->q, n, q_cols, q_cols);
+        oracle_span none = {NULL, 0}, q = oracle_rows(p->q, n, q_cols, q_cols);
         oracle_span k = oracle_rows(p->k, n, k_cols, k_cols);
         return (oracle_spans){.in = {q, k, oracle_rows(p->v, n, v_cols, v_cols)},
-                              .out = {q, k, oracle_cache(p->kv)}};
+                              .out = {q, k, p->k != NULL ? oracle_cache(p->kv) : none}};
     }
     case LN_OP_LATENT: {
         const ln_op_latent *p = &op->latent;

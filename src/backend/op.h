@@ -132,7 +132,8 @@ typedef enum ln_op_kind {
     LN_OP_COUNT
 } ln_op_kind;
 
-/* out[token] = table[tokens[token]] * scale (+ positions_table[position + offset]) */
+/* out[token] = table[tokens[token]] * scale (+ positions_table[position + offset]); a token past
+ * the table has its first row. */
 typedef struct ln_op_embed {
     const ln_weight *table;   /* [n_vocab][dim] */
     const ln_weight *learned; /* [max positions][dim] or NULL */
@@ -193,8 +194,9 @@ typedef struct ln_query_scale {
 
 /* In place: q and k norm, then RoPE (or RoPE first), then the scale of queries; then K and V go to
  * their slots. q is NULL for the keys and values of cross-attention, v for the keys of an indexer,
- * which has none; what k is afterwards is the backend's own, and so is what q is once the attention
- * right behind has read it. */
+ * which has none, k and v for the queries of a layer that reads the cache of another; what k is
+ * afterwards is the backend's own, and so is what q is once the attention right behind has read it.
+ */
 typedef struct ln_op_qkv {
     float *q, *k;   /* [n_tokens][n_heads * k_dim], [n_tokens][n_kv_heads * k_dim] */
     const float *v; /* [n_tokens][n_kv_heads * v_dim] or NULL */
@@ -207,9 +209,10 @@ typedef struct ln_op_qkv {
     const ln_kv_layer *kv;
 } ln_op_qkv;
 
-/* Whether heads take more than a norm and then a rotation. */
+/* Whether heads take more than a norm and then a rotation, or keys and values less. */
 static inline bool ln_qkv_takes_more(const ln_op_qkv *p) {
-    return (p->qk_norm != LN_QK_NORM_NONE && p->norm_after_rope) || p->q_scale.beta != 0.0f;
+    return (p->qk_norm != LN_QK_NORM_NONE && p->norm_after_rope) || p->q_scale.beta != 0.0f ||
+           p->k == NULL;
 }
 
 /* Latent attention (DeepSeek's MLA): a token's cache row is norm(latent) and one rotated key that
@@ -293,8 +296,9 @@ typedef enum ln_router {
 /* Chooses n_used experts for each token: scores from the router's logits; with groups, only
  * experts of the n_groups_used best groups compete. `bias` counts for the choice alone. */
 typedef struct ln_op_route {
-    const float *logits; /* [n_tokens][n_experts] */
-    const float *bias;   /* [n_experts] or NULL */
+    const float *logits;       /* [n_tokens][n_experts] */
+    const float *bias;         /* [n_experts] or NULL */
+    const float *expert_scale; /* [n_experts] or NULL: multiplies the weights, last */
     ln_router router;
     size_t n_experts, n_used;
     size_t n_groups, n_groups_used; /* n_groups 0: none */
@@ -330,6 +334,7 @@ typedef struct ln_op_combine {
 typedef enum ln_pointwise {
     LN_POINTWISE_GATE,       /* x sigmoid(gate) */
     LN_POINTWISE_SCALE,      /* x gate */
+    LN_POINTWISE_ADD,        /* scale (x + gate) */
     LN_POINTWISE_XIELU,      /* xIELU(x) */
     LN_POINTWISE_QUERY_SCALE /* x times the query scale of the token; rows are tokens */
 } ln_pointwise;
@@ -340,17 +345,22 @@ typedef struct ln_xielu {
     float alpha_p, alpha_n, beta, eps;
 } ln_xielu;
 
-/* out[row][i] = a function of x[row / rows_per_x][i] and gate[row][i / (dim / n_gates)]. */
+/* out[row][i] = a function of x[row / rows_per_x][i] and gate[row][i / (dim / n_gates)], or of
+ * gate[0] where all rows have the same. */
 typedef struct ln_op_pointwise {
     ln_pointwise function;
     size_t n_rows, dim;
-    size_t rows_per_x; /* 0: 1 */
-    size_t n_gates;    /* a divisor of dim */
-    const float *x;    /* [n_rows / rows_per_x][dim] */
-    const float *gate; /* [n_rows][n_gates] */
+    size_t rows_per_x;              /* 0: 1 */
+    size_t n_gates;                 /* a divisor of dim */
+    const float *x;                 /* [n_rows / rows_per_x][dim] */
+    const float *gate;              /* [n_rows][n_gates] */
+    size_t gate_begin, gate_stride; /* a row's gates are gate_begin floats into a row of
+                                       gate_stride; stride 0: they are the row */
+    bool one_gate;                  /* gate is a weight, [n_gates], of all rows */
+    float scale;                    /* LN_POINTWISE_ADD */
     ln_xielu xielu;
     ln_query_scale q_scale;
-    float *out; /* [n_rows][dim]; may be x where each row reads its own */
+    float *out; /* [n_rows][dim]; may be x or gate where each row reads its own */
 } ln_op_pointwise;
 
 /* One recurrent layer's blocks (recurrent.h). Both caches are float32 with one head and one token

@@ -34,7 +34,10 @@ static places inputs_of(const ln_op *op) {
         const ln_op_combine *p = &op->combine;
         return (places){{p->x, p->weights, p->shared, p->shared_gate, p->residual}};
     }
-    case LN_OP_POINTWISE: return (places){{op->pointwise.x, op->pointwise.gate}};
+    case LN_OP_POINTWISE: {
+        const ln_op_pointwise *p = &op->pointwise;
+        return (places){{p->x, p->one_gate ? NULL : p->gate}};
+    }
     case LN_OP_CONV: return (places){{op->conv.x}};
     case LN_OP_SCAN: {
         const ln_op_scan *p = &op->scan;
@@ -88,6 +91,7 @@ typedef struct numbering {
         ln_value value;
     } slots[N_SLOTS];
     size_t n_places;
+    const ln_op *ops;         /* the list */
     const ln_kv_layer *cache; /* that was written last */
     ln_value cache_value;
     ln_value last; /* id that was given */
@@ -113,7 +117,20 @@ static ln_value newest(numbering *n, const void *at) {
 }
 
 static const ln_kv_layer *written_cache(const ln_op *op) {
-    return op->kind == LN_OP_QKV ? op->qkv.kv : op->kind == LN_OP_LATENT ? op->latent.kv : NULL;
+    if (op->kind == LN_OP_QKV && op->qkv.k != NULL)
+        return op->qkv.kv;
+    return op->kind == LN_OP_LATENT ? op->latent.kv : NULL;
+}
+
+/* What the list has written to the cache that an attention reads, or 0: most often it was written
+ * last; else the layer has the cache of an earlier one. */
+static ln_value cache_value(const numbering *n, const ln_kv_layer *cache, const ln_op *op) {
+    if (cache == n->cache)
+        return n->cache_value;
+    for (const ln_op *before = op; before > n->ops;)
+        if (written_cache(--before) == cache)
+            return before->out[LN_OUT_CACHE];
+    return 0;
 }
 
 static const ln_kv_layer *read_cache(const ln_op *op) {
@@ -126,8 +143,8 @@ static void number(numbering *n, ln_op *op) {
     places in = inputs_of(op), out = outputs_of(op);
     for (size_t i = 0; i < LN_OP_MAX_IN; i++)
         op->in[i] = in.at[i] != NULL ? newest(n, in.at[i]) : 0;
-    if (read_cache(op) != NULL && read_cache(op) == n->cache)
-        op->in[LN_IN_CACHE] = n->cache_value;
+    if (read_cache(op) != NULL)
+        op->in[LN_IN_CACHE] = cache_value(n, read_cache(op), op);
     for (size_t i = 0; i < LN_OP_MAX_OUT; i++)
         op->out[i] = out.at[i] != NULL ? *find(n, out.at[i]) = ++n->last : 0;
     if (written_cache(op) != NULL) {
@@ -137,7 +154,7 @@ static void number(numbering *n, ln_op *op) {
 }
 
 void ln_values_number(ln_op *ops, size_t n_ops) {
-    numbering n = {0};
+    numbering n = {.ops = ops};
     for (size_t i = 0; i < n_ops; i++)
         number(&n, &ops[i]);
 }

@@ -56,9 +56,13 @@ static const char *const activation_names[] = {
     [LN_ACT_RELU] = "relu", [LN_ACT_RELU_SQUARED] = "relu_squared"};
 static const char *const rope_style_names[] = {
     [LN_ROPE_HALF] = "half-split", [LN_ROPE_INTERLEAVED] = "interleaved"};
-static const char *const scaling_names[] = {
-    [LN_ROPE_PLAIN] = "none", [LN_ROPE_LINEAR] = "linear",     [LN_ROPE_LLAMA3] = "llama3",
-    [LN_ROPE_YARN] = "yarn",  [LN_ROPE_LONGROPE] = "longrope", [LN_ROPE_DYNAMIC] = "dynamic"};
+static const char *const scaling_names[] = {[LN_ROPE_PLAIN] = "none",
+                                            [LN_ROPE_LINEAR] = "linear",
+                                            [LN_ROPE_LLAMA3] = "llama3",
+                                            [LN_ROPE_YARN] = "yarn",
+                                            [LN_ROPE_LONGROPE] = "longrope",
+                                            [LN_ROPE_DYNAMIC] = "dynamic",
+                                            [LN_ROPE_PROPORTIONAL] = "proportional"};
 static const char *const position_names[] = {[LN_POSITIONS_ROPE] = "rope",
                                              [LN_POSITIONS_LEARNED] = "learned",
                                              [LN_POSITIONS_ALIBI] = "alibi",
@@ -97,6 +101,8 @@ static json_t *layer_value(const ln_layer_spec *layer) {
     json_object_set_new(value, "window_tokens", count_value(attention->window));
     if (layer->has_cross)
         json_object_set_new(value, "cross_attention", json_true());
+    if (attention->borrows_kv)
+        json_object_set_new(value, "kv_of_layer", count_value(attention->kv_layer));
     json_object_set_new(value, "qk_norm", NAME_VALUE(qk_norm_names, attention->qk_norm));
     json_object_set_new(value, "rope", json_integer(attention->rope));
     if (layer->ffn.moe.n_experts > 0)

@@ -38,6 +38,8 @@ static ln_status check_windows(const ln_convert_plan *plan) {
     ln_window_rule rule = plan->target->gguf_window != LN_WINDOW_NEVER ? plan->target->gguf_window
                                                                        : plan->target->window;
     size_t window = 0;
+    if (plan->target->by_layer) /* a list says it */
+        return LINNET_OK;
     for (size_t i = 0; i < spec->n_layers; i++)
         if (window_of(&spec->layers[i]) > 0)
             window = window_of(&spec->layers[i]);
@@ -98,7 +100,8 @@ static ln_status check_attention(const ln_convert_plan *plan) {
         const ln_attention_spec *a = &spec->layers[i].attention;
         if (a->v_scale != 1.0f)
             return refuse(plan, "a scale of values");
-        if (a->n_heads != first->n_heads || a->n_kv_heads != first->n_kv_heads)
+        bool is_listed = plan->target->by_layer;
+        if (a->n_heads != first->n_heads || (a->n_kv_heads != first->n_kv_heads && !is_listed))
             return refuse(plan, "heads that differ from layer to layer");
         if (plan->target->query_scale != spec->family->query_scale && a->q_scale.beta != 0)
             return refuse(plan, "queries that grow with their position");
@@ -141,6 +144,8 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
     for (size_t i = 0; i < spec->n_ropes; i++) {
         const ln_rope_spec *rope = &spec->ropes[i];
         bool plain = rope->scaling == LN_ROPE_PLAIN;
+        if (rope->scaling == LN_ROPE_PROPORTIONAL && !plan->target->gguf_turning)
+            return refuse(plan, "pairs that do not turn");
         if (rope->scaling == LN_ROPE_DYNAMIC)
             return refuse(plan, "dynamic RoPE scaling");
         if (i > 0 && !plain)

@@ -116,9 +116,11 @@ static void put_attention(const putter *p) {
     const ln_latent_spec *latent = &a->latent;
     size_t window = 0, chunk = 0;
     put_size(p, "attention.head_count", a->n_heads);
-    put_size(p, "attention.head_count_kv", a->n_kv_heads);
-    put_size(p, "attention.key_length", a->k_dim);
-    put_size(p, "attention.value_length", a->v_dim);
+    if (!p->plan->target->by_layer) {
+        put_size(p, "attention.head_count_kv", a->n_kv_heads);
+        put_size(p, "attention.key_length", a->k_dim);
+        put_size(p, "attention.value_length", a->v_dim);
+    }
     if (latent->n_latent > 0) {
         if (latent->q_latent > 0)
             put_size(p, "attention.q_lora_rank", latent->q_latent);
@@ -142,7 +144,8 @@ static void put_attention(const putter *p) {
             window = spec->layers[i].attention.window;
         else if (spec->layers[i].attention.chunk > 0)
             put_once(p, "attention.chunk_size", spec->layers[i].attention.chunk, &chunk);
-    if (window > 0 || is(p, "phi3")) /* Phi 3's readers guess one unless it is said */
+    if (!p->plan->target->by_layer &&
+        (window > 0 || is(p, "phi3"))) /* Phi 3's readers guess one unless it is said */
         put_size(p, "attention.sliding_window", window);
     put_query_scale(p);
     put_indexer(p);
@@ -279,7 +282,10 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     put_size(&p, "vocab_size", spec->n_vocab);
     put_size(&p, "context_length", spec->ctx_tokens);
     put_size(&p, "embedding_length", spec->dim);
-    put_size(&p, "feed_forward_length", ffn->n_hidden);
+    if (plan->target->by_layer)
+        ln_convert_put_by_layer(plan, writer);
+    else
+        put_size(&p, "feed_forward_length", ffn->n_hidden);
     if (ffn->xielu)
         put_xielu(&p);
     if (spec->n_encoder_layers > 0) {

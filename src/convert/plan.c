@@ -243,6 +243,27 @@ static ln_status latent(ln_convert_plan *plan, ln_tensor_id id, const ln_attenti
     return matrix(plan, in_layer(id, LN_ROLE_O), dim, a->n_heads * l->v_dim);
 }
 
+static bool has(const ln_convert_plan *plan, ln_tensor_id id) {
+    return ln_family_has(plan->spec->family, plan->checkpoint, id);
+}
+
+/* Keys and values that a folder holds go along, although nothing reads them. */
+static ln_status borrowing_attention(ln_convert_plan *plan, ln_tensor_id id,
+                                     const ln_attention_spec *a) {
+    size_t dim = plan->spec->dim, kv_rows = a->n_kv_heads * a->k_dim;
+    ln_tensor_id k = in_layer(id, LN_ROLE_K), v = in_layer(id, LN_ROLE_V);
+    ln_tensor_id k_norm = in_layer(id, LN_ROLE_K_NORM);
+    LN_TRY(norm(plan, in_layer(id, LN_ROLE_Q_NORM), a->k_dim));
+    if (has(plan, k_norm))
+        LN_TRY(norm(plan, k_norm, a->k_dim));
+    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_Q), a->n_heads * a->k_dim, dim));
+    if (has(plan, k))
+        LN_TRY(matrix(plan, k, kv_rows, dim));
+    if (has(plan, v))
+        LN_TRY(matrix(plan, v, kv_rows, dim));
+    return matrix(plan, in_layer(id, LN_ROLE_O), dim, a->n_heads * a->v_dim);
+}
+
 static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_attention_spec *a) {
     size_t dim = plan->spec->dim;
     size_t q_heads = a->qk_norm == LN_QK_NORM_FULL ? a->n_heads : 1;
@@ -251,6 +272,8 @@ static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_atte
         LN_TRY(vector(plan, in_layer(id, LN_ROLE_SINKS), a->n_heads, 0));
     if (a->latent.n_latent > 0)
         return latent(plan, id, a);
+    if (a->borrows_kv)
+        return borrowing_attention(plan, id, a);
     if (a->qk_norm == LN_QK_NORM_OWN) {
         LN_TRY(norm_by_head(plan, in_layer(id, LN_ROLE_Q_NORM), a->n_heads, a->k_dim));
         LN_TRY(norm_by_head(plan, in_layer(id, LN_ROLE_K_NORM), a->n_kv_heads, a->k_dim));
@@ -263,7 +286,8 @@ static ln_status attention(ln_convert_plan *plan, ln_tensor_id id, const ln_atte
         LN_TRY(matrix(plan, in_layer(id, LN_ROLE_ATTENTION_GATE), n_gates, dim));
     LN_TRY(matrix(plan, in_layer(id, LN_ROLE_Q), a->n_heads * a->k_dim, dim));
     LN_TRY(matrix(plan, in_layer(id, LN_ROLE_K), a->n_kv_heads * a->k_dim, dim));
-    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_V), a->n_kv_heads * a->v_dim, dim));
+    if (!a->k_is_v)
+        LN_TRY(matrix(plan, in_layer(id, LN_ROLE_V), a->n_kv_heads * a->v_dim, dim));
     return matrix(plan, in_layer(id, LN_ROLE_O), dim, a->n_heads * a->v_dim);
 }
 
@@ -296,6 +320,26 @@ static ln_status experts(ln_convert_plan *plan, ln_tensor_id id, const ln_moe_sp
     return vector(plan, in_layer(id, LN_ROLE_SHARED_ROUTER), dim, 0);
 }
 
+/* What Gemma's layers have beside attention and feed-forward. */
+static ln_status layer_lookup(ln_convert_plan *plan, ln_tensor_id id, const ln_layer_spec *spec) {
+    size_t dim = plan->spec->dim, lookup_dim = plan->spec->lookup_dim;
+    const ln_moe_spec *moe = &spec->ffn.moe;
+    if (spec->scaled)
+        LN_TRY(vector(plan, in_layer(id, LN_ROLE_LAYER_SCALE), 1, 0));
+    if (lookup_dim > 0) {
+        LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LOOKUP_GATE), lookup_dim, dim));
+        LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LOOKUP_OUT), dim, lookup_dim));
+        LN_TRY(norm(plan, in_layer(id, LN_ROLE_LOOKUP_POST_NORM), dim));
+    }
+    if (moe->n_experts == 0 || !moe->beside)
+        return LINNET_OK;
+    LN_TRY(norm(plan, in_layer(id, LN_ROLE_DENSE_POST_NORM), dim));
+    LN_TRY(norm(plan, in_layer(id, LN_ROLE_EXPERTS_NORM), dim));
+    LN_TRY(norm(plan, in_layer(id, LN_ROLE_EXPERTS_POST_NORM), dim));
+    LN_TRY(vector(plan, in_layer(id, LN_ROLE_ROUTER_NORM), dim, 0));
+    return vector(plan, in_layer(id, LN_ROLE_EXPERT_SCALE), moe->n_experts, 0);
+}
+
 static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tensor_id id) {
     size_t dim = plan->spec->dim, n_hidden = spec->ffn.n_hidden;
     LN_TRY(norm(plan, in_layer(id, LN_ROLE_ATTENTION_NORM), dim));
@@ -305,8 +349,11 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
     LN_TRY(attention(plan, id, &spec->attention));
     if (spec->has_cross)
         LN_TRY(cross_attention(plan, id, &spec->attention));
+    LN_TRY(layer_lookup(plan, id, spec));
     if (spec->ffn.moe.n_experts > 0)
-        return experts(plan, id, &spec->ffn.moe);
+        LN_TRY(experts(plan, id, &spec->ffn.moe));
+    if (spec->ffn.moe.n_experts > 0 && !spec->ffn.moe.beside)
+        return LINNET_OK;
     ln_xielu xielu; /* goes with the metadata */
     if (spec->ffn.xielu)
         LN_TRY(ln_xielu_read(plan->checkpoint, plan->spec, id.layer, &plan->unread, false, &xielu,
@@ -353,6 +400,18 @@ static ln_status output(ln_convert_plan *plan) {
     return add_request(plan, id, 1, &request, part, false);
 }
 
+/* Tables of the layers' embeddings. */
+static ln_status lookup(ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    ln_tensor_id id = {.role = LN_ROLE_LOOKUP_EMBEDDING};
+    size_t width = spec->n_layers * spec->lookup_dim;
+    if (width == 0)
+        return LINNET_OK;
+    LN_TRY(matrix(plan, id, spec->n_lookup, width));
+    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LOOKUP_PROJECTION), width, spec->dim));
+    return norm(plan, in_layer(id, LN_ROLE_LOOKUP_NORM), spec->lookup_dim);
+}
+
 /* Factors that divide the frequencies, as a vector of their own. */
 static ln_status add_factors(ln_convert_plan *plan, const char *name, const float *factors,
                              size_t n) {
@@ -368,6 +427,23 @@ static ln_status add_factors(ln_convert_plan *plan, const char *name, const floa
     return status; /* the plan owns the copy now: NOLINT(clang-analyzer-unix.Malloc) */
 }
 
+/* Pairs that do not turn are told by factors that leave nothing of their frequencies. */
+static ln_status turning_factors(ln_convert_plan *plan, const ln_rope_spec *rope) {
+    size_t n = rope->n_dims / 2;
+    bool is_proportional = rope->scaling == LN_ROPE_PROPORTIONAL;
+    float *factors = calloc(n, sizeof *factors);
+    if (factors == NULL)
+        return out_of_memory(plan);
+    for (size_t i = 0; i < n; i++)
+        factors[i] = !is_proportional       ? 1.0f
+                     : i >= rope->n_turning ? 1e30f
+                     : rope->factor > 0     ? (float)rope->factor
+                                            : 1.0f;
+    ln_status status = add_factors(plan, "rope_freqs.weight", factors, n);
+    free(factors);
+    return status;
+}
+
 static ln_status rope_factors(ln_convert_plan *plan) {
     const ln_rope_spec *rope = &plan->spec->ropes[0];
     size_t n = rope->n_dims / 2;
@@ -377,6 +453,8 @@ static ln_status rope_factors(ln_convert_plan *plan) {
         LN_TRY(add_factors(plan, "rope_factors_long.weight", rope->long_factors, n));
         return add_factors(plan, "rope_factors_short.weight", rope->short_factors, n);
     }
+    if (plan->target->gguf_turning)
+        return turning_factors(plan, rope);
     if (rope->scaling != LN_ROPE_LLAMA3)
         return LINNET_OK;
     ln_rope_spec plain = *rope;
@@ -431,6 +509,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     LN_TRY(matrix(plan, id, spec->n_vocab, spec->dim));
     if (spec->positions == LN_POSITIONS_LEARNED)
         LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LEARNED_POSITIONS), spec->n_learned, spec->dim));
+    LN_TRY(lookup(plan));
     LN_TRY(output(plan));
     LN_TRY(rope_factors(plan));
     if (spec->n_encoder_layers > 0)

@@ -63,6 +63,9 @@ double ln_convert_default_scale(const ln_convert_plan *plan);
 /* The magnitude of YaRN over what its factor alone gives. */
 double ln_convert_yarn_extra(const ln_rope_spec *rope);
 
+/* by_layer.c: of layers that differ. */
+void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer);
+
 /* plan.c */
 ln_status ln_convert_plan_tensors(ln_convert_plan *plan);
 void ln_convert_plan_free(ln_convert_plan *plan);

@@ -53,12 +53,12 @@ size_t ln_cpu_layers_bytes(const ln_cpu_layers *cpu) {
 /* ---- steps -------------------------------------------------------------------------------- */
 
 ln_status ln_cpu_layers_run(const ln_cpu_layers *cpu, const ln_batch *batch, const ln_kv_memory *kv,
-                            const ln_kv_cache *cache, ln_op *ops, ln_backend *next, float *next_x,
-                            ln_error *err) {
+                            const ln_kv_cache *cache, ln_op *ops, ln_backend *next,
+                            const ln_activations *next_activations, ln_error *err) {
     ln_backend *own = cpu->plan->backend;
     const ln_kv_range layers = {0, ln_kv_layer_index(cpu->spec, cpu->plan->n_layers)};
-    size_t n_ops = 0, x_bytes = batch->n_tokens * cpu->spec->dim * sizeof(float);
-    void *x;
+    ln_border from[LN_MAX_BORDERS], to[LN_MAX_BORDERS];
+    size_t n_ops = 0;
     if (layers.end == 0)
         return LINNET_OK;
     if (cache->n_copies > 0)
@@ -66,7 +66,13 @@ ln_status ln_cpu_layers_run(const ln_cpu_layers *cpu, const ln_batch *batch, con
     n_ops += ln_forward_record(cpu->spec, &cpu->weights, &cpu->activations, kv->layers, batch,
                                ops + n_ops);
     LN_TRY(own->vtable->run(own, ops, n_ops, err));
-    LN_TRY(own->vtable->read_back(own, cpu->activations.x, x_bytes, &x, err));
-    next->vtable->upload(next, next_x, x, x_bytes);
+    size_t n_borders = ln_activations_borders(cpu->spec, &cpu->activations, from);
+    ln_activations_borders(cpu->spec, next_activations, to);
+    for (size_t i = 0; i < n_borders; i++) {
+        size_t bytes = batch->n_tokens * from[i].width * sizeof(float);
+        void *rows;
+        LN_TRY(own->vtable->read_back(own, from[i].at, bytes, &rows, err));
+        next->vtable->upload(next, to[i].at, rows, bytes);
+    }
     return LINNET_OK;
 }

@@ -26,10 +26,10 @@ void ln_cpu_layers_free(ln_cpu_layers *cpu);
 size_t ln_cpu_layers_bytes(const ln_cpu_layers *cpu);
 
 /* Runs the first layers of a step, if there are any, after the cache's copies of their blocks, and
- * uploads the rows of x to next_x, of the backend that has the other layers. ops
+ * uploads the rows at the border to the activations of the backend that has the other layers. ops
  * [1 + ln_forward_max_ops] is room to record into. */
 ln_status ln_cpu_layers_run(const ln_cpu_layers *cpu, const ln_batch *batch, const ln_kv_memory *kv,
-                            const ln_kv_cache *cache, ln_op *ops, ln_backend *next, float *next_x,
-                            ln_error *err);
+                            const ln_kv_cache *cache, ln_op *ops, ln_backend *next,
+                            const ln_activations *next_activations, ln_error *err);
 
 #endif

@@ -159,7 +159,7 @@ static ln_status start(ln_executor *executor, ln_error *err) {
     size_t chosen_bytes =
         n_logits * (any_reports(executor) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
     LN_TRY(ln_cpu_layers_run(executor->cpu_layers, &executor->step.batch, &executor->kv,
-                             executor->scheduler->kv, executor->ops + n_ops, backend, a->x, err));
+                             executor->scheduler->kv, executor->ops + n_ops, backend, a, err));
     if (backend->vtable->start == NULL)
         LN_TRY(backend->vtable->run(backend, executor->ops, n_ops, err));
     else if (rows->n_sampled > 0)

@@ -50,11 +50,12 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.index_heads, a->indexer.n_heads);
         grow(&w.index_dim, a->indexer.head_dim);
         grow(&w.top_k, a->indexer.top_k);
-        grow(&w.hidden, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
+        bool is_dense = moe->n_experts == 0 || moe->beside;
+        grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
         grow(&w.n_experts, moe->n_experts);
         grow(&w.n_used, moe->n_used);
         grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
-        grow(&w.shared, moe->shared_hidden > 0 ? spec->dim : 0);
+        grow(&w.shared, moe->shared_hidden > 0 || moe->beside ? spec->dim : 0);
         grow_mixer(&w, &layer->mixer, spec->dim);
     }
     return w;
@@ -101,6 +102,9 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(decay, w.decay, row);
     PLACE(beta, w.beta, row);
     PLACE(low_rank, w.low_rank, row);
+    PLACE(lookup_rows, spec->n_layers * spec->lookup_dim, row);
+    PLACE(lookup, spec->n_layers * spec->lookup_dim, row);
+    PLACE(lookup_gate, spec->lookup_dim, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
     PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
     PLACE(chosen, LN_CHOSEN_BYTES, max_logits);
@@ -147,6 +151,15 @@ ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *m, size_t dim, size_t d
     shape.n_decays = m->n_heads * (m->kind == LN_MIXER_KDA ? m->k_dim : 1);
     shape.n_rows = LN_STATE_CHUNK + draft_tokens;
     return shape;
+}
+
+size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activations,
+                              ln_border borders[LN_MAX_BORDERS]) {
+    size_t n = 0;
+    borders[n++] = (ln_border){activations->x, spec->dim};
+    if (spec->lookup_dim > 0)
+        borders[n++] = (ln_border){activations->lookup, spec->n_layers * spec->lookup_dim};
+    return n;
 }
 
 size_t ln_kv_layer_count(const ln_spec *spec) {
@@ -203,10 +216,18 @@ void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, l
     const ln_attention_spec *attention = &layer->attention;
     *v_in_k = attention->latent.n_latent > 0;
     kv->group = is_cross ? layer->cross_kv_group : attention->kv_group;
-    kv->n_heads = is_cross ? attention->n_heads : attention->n_kv_heads;
+    kv->n_heads = is_cross ? attention->n_heads : attention->borrows_kv ? 0 : attention->n_kv_heads;
     kv->k_dim = attention->k_dim;
     kv->v_dim = attention->v_dim;
     kv->v_stride = *v_in_k ? attention->k_dim : attention->v_dim;
+}
+
+size_t ln_kv_first_shared(const ln_spec *spec) {
+    size_t first = spec->n_layers;
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].attention.borrows_kv && spec->layers[i].attention.kv_layer < first)
+            first = spec->layers[i].attention.kv_layer;
+    return first;
 }
 
 static size_t fill_up(size_t n_cols) {
@@ -222,6 +243,7 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
                                  size_t max_ctx) {
     ln_step_limits limits = {
         .max_tokens = max_tokens, .max_seqs = max_seqs, .max_ctx = max_ctx, .max_width = spec->dim};
+    grow(&limits.max_width, spec->n_layers * spec->lookup_dim);
     for (size_t i = 0; i < spec->n_layers + spec->n_encoder_layers; i++) {
         const ln_layer_spec *layer = any_layer(spec, i);
         const ln_attention_spec *attention = &layer->attention;

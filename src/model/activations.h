@@ -33,6 +33,9 @@ typedef struct ln_activations {
      * and results [max_tokens][n_heads * v_dim], decays [max_tokens][n_decays], betas
      * [max_tokens][n_heads], and what decays and gates go through [max_tokens][low_rank] */
     float *conv_in, *conv_out, *mixer_gate, *mixer_out, *decay, *beta, *low_rank;
+    /* embeddings of layers: rows of the table, what goes into layers [max_tokens][n_layers *
+     * lookup_dim], and a layer's gate [max_tokens][lookup_dim] */
+    float *lookup_rows, *lookup, *lookup_gate;
     float *gathered; /* [max_tokens][widest weight], if spec.has_order */
     float *logits;   /* [max_logits][n_vocab] */
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
@@ -48,6 +51,15 @@ ln_status ln_activations_plan(const ln_spec *spec, size_t max_tokens, size_t max
 void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logits, void *memory,
                          ln_activations *activations);
 
+/* What one backend's layers hand to the next one's: rows of activations. */
+enum { LN_MAX_BORDERS = 2 };
+typedef struct ln_border {
+    float *at;
+    size_t width; /* floats of a token */
+} ln_border;
+size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activations,
+                              ln_border borders[LN_MAX_BORDERS]);
+
 /* KV caches: one per layer; with an encoder then one per layer for cross-attention, and one that
  * all of the encoder's layers use in turn; with indexers one for the keys of each. In a model with
  * recurrent layers a layer has three, one behind the other: keys and values, states, tails. */
@@ -60,7 +72,8 @@ static inline size_t ln_kv_layer_index(const ln_spec *spec, size_t layer) {
 size_t ln_kv_layers_bytes(const ln_spec *spec);
 
 /* The shape of cache number `index`; memory stays for the caller, as do block size and type of keys
- * and values (block_tokens 0). V needs no memory of its own when *v_in_k is set: v is k. */
+ * and values (block_tokens 0). V needs no memory of its own when *v_in_k is set: v is k. The
+ * cache of a layer that reads another's has no heads, and so no memory. */
 void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
                        bool *v_in_k);
 
@@ -69,6 +82,10 @@ ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *mixer, size_t dim, size
 
 /* Columns of what a recurrent layer's convolution reads. */
 size_t ln_mixer_conv_dim(const ln_mixer_spec *mixer, size_t dim);
+
+/* The first layer whose cache a later one reads, or n_layers: from there on all layers run on one
+ * backend. */
+size_t ln_kv_first_shared(const ln_spec *spec);
 
 /* Sizes for ln_backend's scratch. */
 ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t max_seqs,

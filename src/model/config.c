@@ -40,12 +40,30 @@ static bool find_default(const ln_config *config, const char *names, ln_meta_val
     return false;
 }
 
+/* What per_layer_config has for this layer, whose number may have zeros before it. */
+static bool find_override(const ln_config *config, const char *names, ln_meta_value *value,
+                          char name[NAME_BYTES]) {
+    for (; *names != '\0'; names += names[0] == '|') {
+        int length = (int)strcspn(names, "|");
+        for (int width = 1; width <= 4; width++) {
+            snprintf(name, NAME_BYTES, "%sper_layer_config.%0*zu.%.*s", config->nest, width,
+                     config->layer, length, names);
+            if (ln_checkpoint_meta(config->checkpoint, name, value) && value->kind != LN_META_NULL)
+                return true;
+        }
+        names += length;
+    }
+    return false;
+}
+
 bool ln_config_find(const ln_config *config, ln_key key, ln_meta_value *value,
                     char name[NAME_BYTES]) {
     char buffer[NAME_BYTES];
     if (name == NULL)
         name = buffer;
     const char *names = config->is_gguf ? key.gguf : key.hf;
+    if (config->by_layer && !config->is_gguf && find_override(config, names, value, name))
+        return true;
     snprintf(name, NAME_BYTES, "%s", names);
     while (*names != '\0') {
         int length = (int)strcspn(names, "|");
@@ -74,9 +92,10 @@ ln_status ln_config_size(const ln_config *config, ln_key key, size_t min, size_t
     /* GGUF gives one value, or one per layer where all must agree */
     if (value.kind == LN_META_ARRAY) {
         ln_meta_value list = value, item;
-        if (!ln_meta_item(&list, 0, &value))
-            return wrong(config, name, "is an empty list", err);
-        for (size_t i = 1; ln_meta_item(&list, i, &item); i++)
+        if (!ln_meta_item(&list, config->by_layer ? config->layer : 0, &value))
+            return wrong(config, name,
+                         config->by_layer ? "has no entry for a layer" : "is an empty list", err);
+        for (size_t i = 1; !config->by_layer && ln_meta_item(&list, i, &item); i++)
             if (item.kind != value.kind || item.integer != value.integer)
                 return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                                "%s: key %s differs from layer to layer",

@@ -25,6 +25,8 @@ typedef struct ln_config {
     const char *nest; /* what goes before keys of config.json where another model wraps this one */
     char arch[64];    /* model_type; GGUF: the prefix of keys */
     const ln_config_default *defaults; /* of the family, up to a NULL key; or NULL */
+    bool by_layer; /* layers may differ: lists and per_layer_config count for `layer` */
+    size_t layer;
 } ln_config;
 
 /* A quantity's names: HF keys (dotted, alternatives separated by '|') and the GGUF key after the

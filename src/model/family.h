@@ -13,6 +13,9 @@ typedef enum ln_role {
     LN_ROLE_EMBEDDING_NORM,
     LN_ROLE_OUTPUT_NORM,
     LN_ROLE_OUTPUT,
+    LN_ROLE_LOOKUP_EMBEDDING, /* [n_vocab][n_layers * dim], an embedding for each layer */
+    LN_ROLE_LOOKUP_PROJECTION,
+    LN_ROLE_LOOKUP_NORM,
     LN_ROLE_ATTENTION_NORM, /* the first role of a layer */
     LN_ROLE_ATTENTION_POST_NORM,
     LN_ROLE_Q,
@@ -55,6 +58,15 @@ typedef enum ln_role {
     LN_ROLE_INDEX_K,
     LN_ROLE_INDEX_K_NORM,
     LN_ROLE_INDEX_WEIGHTS,
+    LN_ROLE_DENSE_POST_NORM, /* of a dense feed-forward beside experts */
+    LN_ROLE_EXPERTS_NORM,
+    LN_ROLE_EXPERTS_POST_NORM,
+    LN_ROLE_ROUTER_NORM,
+    LN_ROLE_EXPERT_SCALE,
+    LN_ROLE_LAYER_SCALE,
+    LN_ROLE_LOOKUP_GATE,
+    LN_ROLE_LOOKUP_OUT,
+    LN_ROLE_LOOKUP_POST_NORM,
     LN_ROLE_COUNT
 } ln_role;
 
@@ -167,12 +179,19 @@ struct ln_family {
     bool has_encoder;
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
-    double latent_eps;          /* folders: of the norms of latents; 0: as of all others */
-    bool unit_scale;            /* attention scores are q.k as they are */
-    bool tied_by_default;       /* the output is the embedding unless the checkpoint says no */
-    bool scale_tied_logits;     /* by 1 / sqrt(dim), unless config.json says that it is not tied */
-    size_t unit_output_vocab;   /* with so many tokens the output's rows count as of length one */
-    size_t gguf_alibi_layers;   /* GGUF: with so many layers ALiBi, else RoPE */
+    bool by_layer;            /* layers differ in heads and sizes, by lists or by what they see */
+    bool v_norm;              /* values are normalised by head, without weights */
+    bool layer_scales;        /* what a layer gives is multiplied by a number */
+    bool lookup;              /* layers may have embeddings of their own */
+    bool moe_beside;          /* experts, where there are any, stand beside a dense feed-forward */
+    bool gguf_turning;        /* GGUF tells pairs that do not turn by factors of frequencies */
+    bool ends_in_full;        /* the last layer sees all, whatever layer_types says */
+    double latent_eps;        /* folders: of the norms of latents; 0: as of all others */
+    bool unit_scale;          /* attention scores are q.k as they are */
+    bool tied_by_default;     /* the output is the embedding unless the checkpoint says no */
+    bool scale_tied_logits;   /* by 1 / sqrt(dim), unless config.json says that it is not tied */
+    size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
+    size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */
     const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };
@@ -307,6 +326,27 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
          .hf = "model.layers.%d.pre_feedforward_layernorm",                                        \
          .gguf = "blk.%d.ffn_norm"},                                                               \
         LN_LLAMA_POST_NORMS
+/* Embeddings of layers. */
+#define LN_LOOKUP_EMBEDDINGS                                                                       \
+    {.role = LN_ROLE_LOOKUP_EMBEDDING,                                                             \
+     .hf = "model.embed_tokens_per_layer",                                                         \
+     .gguf = "per_layer_token_embd"},                                                              \
+        {.role = LN_ROLE_LOOKUP_PROJECTION,                                                        \
+         .hf = "model.per_layer_model_projection",                                                 \
+         .gguf = "per_layer_model_proj"},                                                          \
+        {.role = LN_ROLE_LOOKUP_NORM,                                                              \
+         .hf = "model.per_layer_projection_norm",                                                  \
+         .gguf = "per_layer_proj_norm"},                                                           \
+        {.role = LN_ROLE_LOOKUP_GATE,                                                              \
+         .hf = "model.layers.%d.per_layer_input_gate",                                             \
+         .gguf = "blk.%d.inp_gate"},                                                               \
+        {.role = LN_ROLE_LOOKUP_OUT,                                                               \
+         .hf = "model.layers.%d.per_layer_projection",                                             \
+         .gguf = "blk.%d.proj"},                                                                   \
+    {                                                                                              \
+        .role = LN_ROLE_LOOKUP_POST_NORM, .hf = "model.layers.%d.post_per_layer_input_norm",       \
+        .gguf = "blk.%d.post_norm"                                                                 \
+    }
 /* Rows of a table of defaults, which ends with {0}; the last kind for one model_type alone. */
 #define LN_DEFAULT(name, number)                                                                   \
     { .key = name, .value = number }

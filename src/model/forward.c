@@ -1,9 +1,10 @@
 #include "model/forward.h"
 
 #include "backend/values.h"
+#include "model/layers/lookup_record.h"
 #include "model/recorder.h"
 
-enum { OPS_PER_LAYER = 40, OPS_OUTSIDE = 4 };
+enum { OPS_PER_LAYER = 40, OPS_OUTSIDE = 8 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     return (spec->n_layers + spec->n_encoder_layers) * OPS_PER_LAYER + OPS_OUTSIDE;
@@ -21,19 +22,34 @@ static void embed(recorder *r) {
     };
 }
 
-/* q, k and v, finished and cached. */
+/* Values by head, from what keys are before their norm where these are the same. */
+static void norm_values(recorder *r, const ln_attention_spec *spec, const ln_norm *weights) {
+    push(r, LN_OP_NORM)->norm = (ln_op_norm){
+        .norm = weights,
+        .n_rows = r->batch->n_tokens * spec->n_kv_heads,
+        .x = spec->k_is_v ? r->a->k : r->a->v,
+        .out = r->a->v,
+    };
+}
+
+/* q, k and v, finished and cached; q alone where the cache is an earlier layer's. */
 static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                     const float *x) {
     const ln_activations *a = r->a;
     score_linear(r, spec, &w->q, x, a->q);
-    score_linear(r, spec, &w->k, x, a->k);
-    linear(r, &w->v, x, a->v);
+    if (!spec->borrows_kv) {
+        score_linear(r, spec, &w->k, x, a->k);
+        if (!spec->k_is_v)
+            linear(r, &w->v, x, a->v);
+        if (w->v_norm.dim > 0)
+            norm_values(r, spec, &w->v_norm);
+    }
     if (spec->gate != LN_GATE_NONE)
         linear(r, &w->attention_gate, x, a->output_gate);
     push(r, LN_OP_QKV)->qkv = (ln_op_qkv){
         .q = a->q,
-        .k = a->k,
-        .v = a->v,
+        .k = spec->borrows_kv ? NULL : a->k,
+        .v = spec->borrows_kv ? NULL : a->v,
         .n_heads = spec->n_heads,
         .qk_norm = spec->qk_norm,
         .q_norm = &w->q_norm,
@@ -206,6 +222,7 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
     push(r, LN_OP_ROUTE)->route = (ln_op_route){
         .logits = a->router,
         .bias = w->router_bias,
+        .expert_scale = w->expert_scale,
         .router = moe->router,
         .n_experts = moe->n_experts,
         .n_used = moe->n_used,
@@ -241,12 +258,11 @@ static void scale_inputs(recorder *r, const ln_moe_spec *moe, const float *x) {
     };
 }
 
-static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
-                    const float *x) {
+/* What the chosen experts give of x, a row for each choice. */
+static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                        const float *x) {
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
-    bool has_post_norm = w->ffn_post_norm.dim > 0;
-    choose_experts(r, moe, w, x);
     if (moe->scale_inputs)
         scale_inputs(r, moe, x);
     linear_by_expert(r, moe,
@@ -259,6 +275,15 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     linear_by_expert(
         r, moe,
         (ln_op_linear){.weight = w->experts_down, .x = a->expert_hidden, .out = a->expert_out});
+}
+
+static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                    const float *x) {
+    const ln_activations *a = r->a;
+    const ln_moe_spec *moe = &spec->moe;
+    bool has_post_norm = w->ffn_post_norm.dim > 0;
+    choose_experts(r, moe, w, x);
+    run_experts(r, spec, w, x);
     if (moe->shared_hidden > 0) {
         gated_linear(r, &w->shared_up, &w->shared_gate, spec->activation, x, a->hidden);
         linear(r, &w->shared_down, a->hidden, a->shared_out);
@@ -280,8 +305,34 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
         norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
 }
 
+/* A dense feed-forward of x and, beside it, experts of the residual stream, each with norms of its
+ * own; then one norm of their sum. */
+static void dense_and_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                              const float *x) {
+    const ln_activations *a = r->a;
+    gated_linear(r, &w->up, &w->gate, spec->activation, x, a->hidden);
+    linear(r, &w->down, a->hidden, a->normed);
+    norm(r, &w->dense_post_norm, a->normed, NULL, a->shared_out);
+    norm(r, &w->router_norm, a->x, NULL, a->normed);
+    choose_experts(r, &spec->moe, w, a->normed);
+    norm(r, &w->experts_norm, a->x, NULL, a->ffn_normed);
+    run_experts(r, spec, w, a->ffn_normed);
+    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){.x = a->expert_out,
+                                                      .weights = a->expert_weights,
+                                                      .n_used = spec->moe.n_used,
+                                                      .dim = r->spec->dim,
+                                                      .scale = 1.0f,
+                                                      .out = a->normed};
+    norm(r, &w->experts_post_norm, a->normed, a->shared_out, a->normed);
+    norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
+}
+
 static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                          const float *x) {
+    if (spec->moe.n_experts > 0 && spec->moe.beside) {
+        dense_and_experts(r, spec, w, x);
+        return;
+    }
     if (spec->moe.n_experts > 0) {
         mixture(r, spec, w, x);
         return;
@@ -346,6 +397,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
     feed_forward(r, &spec->ffn, w, ffn_x);
     after_norm(r, spec, &w->ffn_norm);
+    ln_record_layer_end(r, spec, w);
 }
 
 /* The output norm gathers the rows whose logits are wanted. */
@@ -428,13 +480,15 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                   .batch = batch,
                   .layer = -1,
                   .ops = ops};
-    if (weights->first_layer == 0)
+    if (weights->first_layer == 0) {
         embed(&r);
+        ln_record_lookup(&r);
+    }
     if (weights->embedding_norm.dim > 0)
         norm(&r, &weights->embedding_norm, activations->x, NULL, activations->x);
     for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
         r.layer = (int32_t)i;
-        r.layer_kv = &kv[i];
+        r.layer_kv = &kv[ln_kv_layer_index(spec, spec->layers[i].attention.kv_layer)];
         layer(&r, &spec->layers[i], &weights->layers[i]);
     }
     r.layer = -1;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "model/family.h"
+#include "model/layers/lookup_load.h"
 #include "model/load_tensor.h"
 #include "model/rope.h"
 #include "model/xielu.h"
@@ -46,6 +47,16 @@ static ln_status indexer(ln_loader *l, size_t i, const ln_attention_spec *spec,
     return ln_load_matrix(l, LN_ROLE_INDEX_WEIGHTS, i, index->n_heads, dim, &w->index_weights);
 }
 
+static ln_status borrowing_attention(ln_loader *l, size_t i, const ln_attention_spec *spec,
+                                     ln_layer_weights *w) {
+    size_t dim = l->spec->dim;
+    if (spec->qk_norm != LN_QK_NORM_NONE)
+        LN_TRY(ln_load_norm(l, LN_ROLE_Q_NORM, i, spec->k_dim, &w->q_norm));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, spec->n_heads * spec->k_dim, dim, &w->q));
+    ln_load_skip_borrowed(l, i);
+    return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);
+}
+
 static ln_status latent_attention(ln_loader *l, size_t i, const ln_attention_spec *spec,
                                   ln_layer_weights *w) {
     const ln_latent_spec *latent = &spec->latent;
@@ -77,13 +88,20 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
                               &w->sinks));
     if (spec->latent.n_latent > 0)
         return latent_attention(l, i, spec, w);
+    if (spec->borrows_kv)
+        return borrowing_attention(l, i, spec, w);
     LN_TRY(qk_norms(l, i, spec, w));
+    if (spec->v_norm || spec->k_is_v)
+        w->v_norm = (ln_norm){.kind = spec->v_norm ? l->spec->norm_kind : LN_NORM_NONE,
+                              .eps = l->spec->norm_eps,
+                              .dim = spec->v_dim};
     size_t n_gates = spec->n_heads * (spec->gate == LN_GATE_BY_ELEMENT ? spec->v_dim : 1);
     if (spec->gate != LN_GATE_NONE)
         LN_TRY(ln_load_matrix(l, LN_ROLE_ATTENTION_GATE, i, n_gates, dim, &w->attention_gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_Q, i, spec->n_heads * spec->k_dim, dim, &w->q));
     LN_TRY(ln_load_matrix(l, LN_ROLE_K, i, spec->n_kv_heads * spec->k_dim, dim, &w->k));
-    LN_TRY(ln_load_matrix(l, LN_ROLE_V, i, spec->n_kv_heads * spec->v_dim, dim, &w->v));
+    if (!spec->k_is_v)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_V, i, spec->n_kv_heads * spec->v_dim, dim, &w->v));
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);
 }
 
@@ -92,6 +110,8 @@ static ln_status experts(ln_loader *l, size_t i, const ln_moe_spec *moe, ln_laye
     ln_source_shape in = {moe->n_experts, moe->n_hidden, dim};
     ln_source_shape out = {moe->n_experts, dim, moe->n_hidden};
     LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, moe->n_experts, dim, &w->router));
+    if (moe->beside)
+        LN_TRY(ln_load_experts_beside(l, i, moe, w));
     ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i};
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
         NULL)
@@ -138,8 +158,11 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     LN_TRY(attention(l, i, &layer->attention, w));
     if (layer->has_cross)
         LN_TRY(cross_attention(l, i, &layer->attention, w));
+    LN_TRY(ln_load_layer_lookup(l, layer, i, w));
     if (layer->ffn.moe.n_experts > 0)
-        return experts(l, i, &layer->ffn.moe, w);
+        LN_TRY(experts(l, i, &layer->ffn.moe, w));
+    if (layer->ffn.moe.n_experts > 0 && !layer->ffn.moe.beside)
+        return LINNET_OK;
     if (layer->ffn.xielu)
         LN_TRY(xielu(l, i, &w->xielu));
     if (layer->ffn.gated)
@@ -149,8 +172,8 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
 }
 
 /* Frequency factors: longrope's lists, or the tensors that GGUF keeps for longrope and llama3. */
-static ln_status find_freq_factors(const ln_loader *l, const ln_rope_spec *rope,
-                                   const float **factors) {
+static ln_status find_freq_factors(const ln_loader *l, size_t number, const float **factors) {
+    const ln_rope_spec *rope = &l->spec->ropes[number];
     static const char *const names[] = {"rope_freqs.weight", "rope_factors_short.weight",
                                         "rope_factors_long.weight"};
     bool is_long = ln_rope_is_long(rope, l->options.ctx_tokens);
@@ -164,7 +187,7 @@ static ln_status find_freq_factors(const ln_loader *l, const ln_rope_spec *rope,
     for (size_t i = 0; i < 3 && l->unread != NULL; i++)
         if ((i == 0) == (which == 0)) /* the context decides between the other two */
             ln_unread_mark(l->unread, ln_checkpoint_find(l->checkpoint, names[i]));
-    if (tensor == NULL)
+    if (tensor == NULL || number > 0) /* windowed layers with a table of their own have none */
         return LINNET_OK;
     LN_TRY(ln_source_check_vector(l->checkpoint, tensor, rope->n_dims / 2, l->err));
     if (tensor->dtype != LN_DTYPE_F32 || tensor->file_offset % sizeof(float) != 0)
@@ -180,7 +203,7 @@ static ln_status ropes(ln_loader *l) {
         ln_rope *rope = &l->weights->ropes[i];
         const float *factors;
         *rope = (ln_rope){.style = spec->style, .n_dims = spec->n_dims};
-        LN_TRY(find_freq_factors(l, spec, &factors));
+        LN_TRY(find_freq_factors(l, i, &factors));
         float *inv_freq = calloc(spec->n_dims / 2 + 1, sizeof *inv_freq);
         if (inv_freq == NULL)
             return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory making the RoPE tables");
@@ -312,6 +335,7 @@ static ln_status embedding(ln_loader *l) {
     ln_weights *w = l->weights;
     LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, spec->n_vocab, spec->dim, &w->embedding));
     LN_TRY(learned_positions(l, &w->learned_positions));
+    LN_TRY(ln_load_lookup(l));
     return ln_load_norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->embedding_norm);
 }
 

@@ -68,8 +68,8 @@ ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float
 static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source *source,
                              size_t n_cols) {
     if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
-        role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_ROUTER ||
-        role == LN_ROLE_SHARED_ROUTER)
+        role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
+        role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER)
         return;
     l->weights->n_matrices++;
     if (source->packed.kind != LN_PACKED_NONE || source->transpose)
@@ -116,7 +116,8 @@ static ln_status prepare_ordered(ln_loader *l, ln_weight_request *request, ln_we
 }
 
 static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_shape *shape) {
-    if (role == LN_ROLE_LEARNED_POSITIONS || (role == LN_ROLE_EMBEDDING && !spec->tied))
+    if (role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
+        (role == LN_ROLE_EMBEDDING && !spec->tied))
         return LN_USE_TABLE;
     if (role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER)
         return LN_USE_ROUTER;
@@ -208,6 +209,31 @@ ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t 
     ln_status status = gather_heads(l, id, n_heads, dim, weights);
     if (status == LINNET_OK)
         status = ln_load_table(l, weights, n_heads * dim, &out->weight);
+    free(weights);
+    return status;
+}
+
+ln_status ln_load_scaled_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, float factor,
+                              ln_norm *out) {
+    ln_tensor_id id = {.role = role, .layer = layer};
+    ln_weight_request request;
+    *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
+    LN_TRY(ln_source_vector(l->checkpoint, l->spec, id, dim, &request, l->err));
+    const ln_tensor *tensor = request.sources[0].tensor;
+    if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
+        return ln_fail(
+            l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: a norm of type %s is not supported",
+            ln_checkpoint_path(l->checkpoint), tensor->name, ln_dtype_name(tensor->dtype));
+    float *weights = calloc(dim, sizeof *weights);
+    if (weights == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a norm");
+    if (l->unread != NULL)
+        ln_unread_mark_request(l->unread, &request);
+    if (l->writable != NULL)
+        ln_dequantize_row(tensor->dtype, tensor->data, weights, dim);
+    for (size_t i = 0; i < dim; i++)
+        weights[i] *= factor;
+    ln_status status = ln_load_table(l, weights, dim, &out->weight);
     free(weights);
     return status;
 }

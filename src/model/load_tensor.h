@@ -51,6 +51,9 @@ ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_
 /* A norm that the family names must be there, unless it is optional; one that it does not name
  * stays absent (dim 0). */
 ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_norm *out);
+/* A norm whose weights are multiplied by a factor. */
+ln_status ln_load_scaled_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, float factor,
+                              ln_norm *out);
 /* A norm of heads with weights [n_heads][dim]. */
 ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t n_heads, size_t dim,
                                ln_norm *out);

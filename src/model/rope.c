@@ -78,10 +78,11 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
     static const struct {
         const char *name;
         ln_rope_scaling scaling;
-    } known[] = {
-        {"default", LN_ROPE_PLAIN}, {"none", LN_ROPE_PLAIN},      {"linear", LN_ROPE_LINEAR},
-        {"llama3", LN_ROPE_LLAMA3}, {"yarn", LN_ROPE_YARN},       {"longrope", LN_ROPE_LONGROPE},
-        {"su", LN_ROPE_LONGROPE},   {"dynamic", LN_ROPE_DYNAMIC}, {"mrope", LN_ROPE_PLAIN}};
+    } known[] = {{"default", LN_ROPE_PLAIN}, {"none", LN_ROPE_PLAIN},
+                 {"linear", LN_ROPE_LINEAR}, {"llama3", LN_ROPE_LLAMA3},
+                 {"yarn", LN_ROPE_YARN},     {"longrope", LN_ROPE_LONGROPE},
+                 {"su", LN_ROPE_LONGROPE},   {"dynamic", LN_ROPE_DYNAMIC},
+                 {"mrope", LN_ROPE_PLAIN},   {"proportional", LN_ROPE_PROPORTIONAL}};
     static const ln_key keys[] = {
         {"rope_scaling.rope_type|rope_scaling.type|rope_parameters.full_attention.rope_type|"
          "rope_parameters.rope_type|rope_parameters.full_attention.type|rope_parameters.type",
@@ -111,7 +112,8 @@ static ln_status read_kind(const rope_reader *r, ln_rope_spec *rope) {
                    is_text ? value.string.data : "");
 }
 
-static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, size_t *n_dims) {
+static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, ln_rope_spec *rope) {
+    size_t *n_dims = &rope->n_dims;
     double fraction = source->fraction > 0 ? source->fraction : 1.0;
     size_t head_dim = source->head_dim;
     char names[NAMES_BYTES];
@@ -119,9 +121,12 @@ static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, s
                           1, &fraction, r->err));
     LN_TRY(ln_config_real(r->config, rope_key(r, "partial_rotary_factor", "", names), 0, 1,
                           &fraction, r->err));
-    *n_dims = source->whole_head ? head_dim : (size_t)((double)head_dim * fraction);
-    LN_TRY(ln_config_size(r->config, (ln_key){"rotary_dim", "rope.dimension_count"}, 0, head_dim,
-                          n_dims, r->err));
+    rope->n_turning = (size_t)floor(fraction * (double)head_dim / 2.0);
+    bool is_whole = source->whole_head || rope->scaling == LN_ROPE_PROPORTIONAL;
+    *n_dims = is_whole ? head_dim : (size_t)((double)head_dim * fraction);
+    ln_key key = {"rotary_dim", r->is_local ? "rope.dimension_count_swa|rope.dimension_count"
+                                            : "rope.dimension_count"};
+    LN_TRY(ln_config_size(r->config, key, 0, head_dim, n_dims, r->err));
     if (*n_dims % 2 != 0)
         return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: %zu rotary dimensions are not even",
                        ln_checkpoint_path(r->config->checkpoint), *n_dims);
@@ -191,8 +196,11 @@ static ln_status read_sections(const rope_reader *r, ln_rope_spec *rope) {
 
 static ln_status check_scaling(const rope_reader *r, const ln_rope_spec *rope) {
     const char *path = ln_checkpoint_path(r->config->checkpoint);
-    bool needs_factor = rope->scaling != LN_ROPE_PLAIN && rope->scaling != LN_ROPE_LONGROPE;
-    bool needs_ctx = rope->scaling != LN_ROPE_PLAIN && rope->scaling != LN_ROPE_LINEAR;
+    bool is_proportional = rope->scaling == LN_ROPE_PROPORTIONAL;
+    bool needs_factor =
+        rope->scaling != LN_ROPE_PLAIN && rope->scaling != LN_ROPE_LONGROPE && !is_proportional;
+    bool needs_ctx =
+        rope->scaling != LN_ROPE_PLAIN && rope->scaling != LN_ROPE_LINEAR && !is_proportional;
     if (needs_factor && rope->factor == 0)
         return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: the RoPE scaling has no factor", path);
     if (needs_ctx && rope->original_ctx == 0)
@@ -236,7 +244,10 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
                            .beta_slow = 1.0,
                            .extra_magnitude = 1.0,
                            .truncate = true};
-    LN_TRY(read_dims(&r, source, &rope->n_dims));
+    bool is_nested = !is_local_unnested(&r);
+    if (is_nested)
+        LN_TRY(read_kind(&r, rope));
+    LN_TRY(read_dims(&r, source, rope));
     LN_TRY(ln_config_real(config, (ln_key){"rope_theta|rotary_emb_base", "rope.freq_base"}, 1e-3,
                           1e15, &rope->theta, err));
     LN_TRY(ln_config_real(config, rope_key(&r, "rope_theta", "", names), 1e-3, 1e15, &rope->theta,
@@ -244,14 +255,13 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
     double ratio = 1; /* ChatGLM */
     LN_TRY(ln_config_real(config, (ln_key){"rope_ratio", ""}, 1e-6, 1e9, &ratio, err));
     rope->theta *= ratio;
-    if (is_local_unnested(&r)) {
+    if (!is_nested) {
         if (source->local_theta > 0)
             rope->theta = source->local_theta;
         return ln_config_real(config,
                               (ln_key){"rope_local_base_freq|swa_rope_theta", "rope.freq_base_swa"},
                               1e-3, 1e15, &rope->theta, err);
     }
-    LN_TRY(read_kind(&r, rope));
     LN_TRY(read_alpha(&r, rope));
     LN_TRY(read_sections(&r, rope));
     LN_TRY(read_scaling(&r, rope));
@@ -347,6 +357,8 @@ float ln_rope_fill(const ln_rope_spec *rope, size_t ctx_tokens, const float *fre
             f /= (double)freq_factors[i];
         if (rope->scaling == LN_ROPE_LINEAR)
             f /= rope->factor;
+        else if (rope->scaling == LN_ROPE_PROPORTIONAL)
+            f = i < rope->n_turning ? f / (rope->factor > 0 ? rope->factor : 1) : 0;
         else if (rope->scaling == LN_ROPE_LLAMA3)
             f = scale_llama3(rope, f);
         else if (rope->scaling == LN_ROPE_YARN)

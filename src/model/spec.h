@@ -68,7 +68,11 @@ typedef struct ln_attention_spec {
     int rope;                           /* index into ln_spec.ropes; -1: none */
     bool alibi, relative;
     bool sees_all;   /* in an encoder: not causal */
+    bool k_is_v;     /* values are what keys are before their norm */
+    bool v_norm;     /* values are normalised by head, without weights */
     size_t kv_group; /* index into ln_spec.kv_groups */
+    size_t kv_layer; /* the layer whose cache is read: this one, or an earlier one */
+    bool borrows_kv; /* an earlier one, and no keys and values are made here */
 } ln_attention_spec;
 
 /* Layers that keep a state instead of all keys and values (backend/recurrent.h). */
@@ -105,6 +109,7 @@ typedef struct ln_moe_spec {
     size_t shared_hidden; /* 0: no shared expert */
     bool shared_gate;
     bool scale_inputs; /* an expert's weight multiplies what it reads, not what it gives */
+    bool beside;       /* beside a dense feed-forward, each with norms of its own (Gemma 4) */
 } ln_moe_spec;
 
 typedef struct ln_ffn_spec {
@@ -122,6 +127,7 @@ typedef struct ln_layer_spec {
     bool has_cross;              /* attention to the encoder's output follows: the same heads */
     size_t cross_kv_group;
     ln_ffn_spec ffn;
+    bool scaled; /* what the layer gives is multiplied by a number */
 } ln_layer_spec;
 
 typedef enum ln_rope_scaling {
@@ -130,7 +136,8 @@ typedef enum ln_rope_scaling {
     LN_ROPE_LLAMA3,
     LN_ROPE_YARN,
     LN_ROPE_LONGROPE,
-    LN_ROPE_DYNAMIC
+    LN_ROPE_DYNAMIC,
+    LN_ROPE_PROPORTIONAL /* the last pairs do not turn */
 } ln_rope_scaling;
 
 /* Rotary positions as the checkpoint describes them; the tables are made at load, because some
@@ -151,6 +158,7 @@ typedef struct ln_rope_spec {
     double extra_magnitude;        /* yarn in GGUF: multiplies the derived factor */
     double mscale, mscale_all_dim; /* yarn; 0: not given */
     bool truncate;                 /* yarn: the ramp's ends are whole numbers */
+    size_t n_turning;              /* proportional: pairs that turn */
     const float *short_factors, *long_factors; /* longrope [n_dims / 2], in the arena */
 } ln_rope_spec;
 
@@ -194,10 +202,11 @@ typedef struct ln_spec {
     ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
     size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are skipped */
     size_t n_relative_buckets, relative_max_distance;
-    bool has_order;           /* columns of weights may be in another order than activations */
-    bool has_mixers;          /* some layers are recurrent */
-    bool unit_output;         /* the output's rows count as of length one */
-    int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
+    size_t lookup_dim, n_lookup; /* an embedding for each layer, and its rows; 0: there is none */
+    bool has_order;              /* columns of weights may be in another order than activations */
+    bool has_mixers;             /* some layers are recurrent */
+    bool unit_output;            /* the output's rows count as of length one */
+    int32_t decoder_start_id;    /* what a decoder begins with; -1: nothing */
 } ln_spec;
 
 #endif

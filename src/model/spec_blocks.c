@@ -70,6 +70,10 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
                          .n_hidden = dense_hidden,
                          .normalize = family->normalize_experts,
                          .shared_gate = family->shared_gate};
+    bool is_on = true;
+    LN_TRY(ln_config_flag(config, (ln_key){"enable_moe_block", ""}, &is_on, err));
+    if (!is_on)
+        return LINNET_OK;
     LN_TRY(ln_config_size(
         config,
         (ln_key){"num_local_experts|num_experts|n_routed_experts|moe_num_experts", "expert_count"},
@@ -78,8 +82,9 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
         return LINNET_OK;
     LN_TRY(ln_config_need_size(
         config,
-        (ln_key){"num_experts_per_tok|experts_per_token|moe_k|moe_topk", "expert_used_count"}, 1,
-        moe->n_experts, &moe->n_used, err));
+        (ln_key){"num_experts_per_tok|experts_per_token|moe_k|moe_topk|top_k_experts",
+                 "expert_used_count"},
+        1, moe->n_experts, &moe->n_used, err));
     ln_key hidden = {family->expert_hidden_key != NULL ? family->expert_hidden_key
                                                        : "moe_intermediate_size",
                      "expert_feed_forward_length"};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/family.h"
+#include "model/layers/by_layer.h"
 #include "model/rope.h"
 #include "model/spec_attention.h"
 #include "model/spec_blocks.h"
@@ -114,30 +115,9 @@ static ln_status layer_rope(const ln_config *config, const ln_spec *spec, size_t
     return LINNET_OK;
 }
 
-/* Whether a layer is windowed: by its entry in layer_types, or where there is a window by the
- * family's rule. */
-static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec, size_t layer,
-                                   size_t window, bool *windowed, ln_error *err) {
-    ln_meta_value types, item;
-    char name[128];
-    *windowed = false;
-    if (ln_config_find(config, (ln_key){"layer_types", ""}, &types, name)) {
-        if (!ln_meta_item(&types, layer, &item) || item.kind != LN_META_STRING)
-            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
-                           ln_checkpoint_path(config->checkpoint), name, layer);
-        const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention";
-        *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
-        if (!*windowed &&
-            !ln_list_has("full_attention|indexed_attention", item.string.data, item.string.bytes))
-            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                           "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
-                           ln_checkpoint_path(config->checkpoint), name,
-                           (int)(item.string.bytes < 64 ? item.string.bytes : 64), item.string.data,
-                           layer);
-        return LINNET_OK;
-    }
-    if (window == 0)
-        return LINNET_OK;
+/* The same by the family's rule. */
+static ln_status is_windowed_by_rule(const ln_config *config, const ln_spec *spec, size_t layer,
+                                     size_t window, bool *windowed, ln_error *err) {
     ln_window_rule rule = spec->family->window;
     if (config->is_gguf && spec->family->gguf_window != LN_WINDOW_NEVER)
         rule = spec->family->gguf_window;
@@ -177,7 +157,43 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
     return LINNET_OK;
 }
 
-/* The tables of rotation; `latent`: their head is the part of a latent's that rotates. */
+/* Whether a layer is windowed: by its entry in layer_types, or where there is a window by the
+ * family's rule. */
+static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec, size_t layer,
+                                   size_t window, bool *windowed, ln_error *err) {
+    ln_meta_value types, item;
+    char name[128];
+    *windowed = false;
+    if (spec->family->ends_in_full && !config->is_gguf && layer + 1 == spec->n_layers)
+        return LINNET_OK;
+    if (ln_config_find(config, (ln_key){"", "attention.sliding_window_pattern"}, &types, name) &&
+        types.kind == LN_META_ARRAY && ln_meta_item(&types, layer, &item) &&
+        item.kind == LN_META_BOOL) {
+        *windowed = item.boolean;
+        return LINNET_OK;
+    }
+    if (ln_config_find(config, (ln_key){"layer_types", ""}, &types, name)) {
+        if (!ln_meta_item(&types, layer, &item) || item.kind != LN_META_STRING)
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no name for layer %zu",
+                           ln_checkpoint_path(config->checkpoint), name, layer);
+        const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention";
+        *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
+        if (!*windowed &&
+            !ln_list_has("full_attention|indexed_attention", item.string.data, item.string.bytes))
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
+                           ln_checkpoint_path(config->checkpoint), name,
+                           (int)(item.string.bytes < 64 ? item.string.bytes : 64), item.string.data,
+                           layer);
+        return LINNET_OK;
+    }
+    if (window == 0)
+        return LINNET_OK;
+    return is_windowed_by_rule(config, spec, layer, window, windowed, err);
+}
+
+/* The tables of rotation; `latent`: their head is the part of a latent's that rotates. head_dim 0:
+ * of the layers that rotate so. */
 static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *spec,
                             size_t head_dim, bool latent, ln_error *err) {
     const ln_family *family = spec->family;
@@ -185,8 +201,11 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
         return LINNET_OK;
     spec->n_ropes = family->local_rope ? 2 : 1;
     for (size_t i = 0; i < spec->n_ropes; i++) {
+        size_t own_dim = head_dim;
+        if (head_dim == 0)
+            LN_TRY(ln_spec_rope_head_dim(config, spec, i, &own_dim, err));
         ln_rope_source source = {.style = config->is_gguf ? family->gguf_rope : family->hf_rope,
-                                 .head_dim = head_dim,
+                                 .head_dim = own_dim,
                                  .whole_head = latent,
                                  .fraction = config->is_gguf ? 0 : family->rope_fraction,
                                  .local = i == 1,
@@ -310,10 +329,14 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(layer_rope(config, spec, i, window, windowed, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
     LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
+    attention->kv_layer = i;
+    if (config->by_layer)
+        LN_TRY(ln_spec_read_by_layer(config, spec, windowed, layer, err));
     size_t seen = windowed ? window : 0;
     attention->window = spec->family->chunked ? 0 : seen;
     attention->chunk = spec->family->chunked ? seen : 0;
-    LN_TRY(kv_group_of(config, spec, LN_KV_OWN, seen, &attention->kv_group, err));
+    if (!attention->borrows_kv)
+        LN_TRY(kv_group_of(config, spec, LN_KV_OWN, seen, &attention->kv_group, err));
     layer->has_cross = spec->n_encoder_layers > 0;
     if (!layer->has_cross)
         return LINNET_OK;
@@ -353,7 +376,8 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     LN_TRY(read_layer(config, spec, false, &common, err));
     bool is_latent = common.attention.latent.n_latent > 0;
     size_t rope_dim = is_latent ? common.attention.latent.n_rope : common.attention.k_dim;
-    LN_TRY(read_ropes(config, arena, spec, rope_dim, is_latent, err));
+    if (!config->by_layer)
+        LN_TRY(read_ropes(config, arena, spec, rope_dim, is_latent, err));
     if (is_latent && spec->ropes[0].n_dims != rope_dim)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: latent attention that rotates %zu of %zu dimensions",
@@ -374,8 +398,14 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     if (spec->layers == NULL)
         return LINNET_ERR_NOMEM;
     for (size_t i = 0; i < spec->n_layers; i++) {
+        ln_config own = *config;
+        own.layer = i;
         spec->layers[i] = common;
-        LN_TRY(read_own(config, spec, i, window, &spec->layers[i], err));
+        if (config->by_layer)
+            LN_TRY(read_layer(&own, spec, false, &spec->layers[i], err));
+        LN_TRY(read_own(&own, spec, i, window, &spec->layers[i], err));
     }
-    return LINNET_OK;
+    if (config->by_layer)
+        LN_TRY(read_ropes(config, arena, spec, 0, false, err));
+    return ln_spec_read_lookup(config, spec, err);
 }

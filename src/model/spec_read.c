@@ -14,7 +14,8 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "aya_vision|cohere2_vision|fast_vlm|gemma3|glm4v|glm4v_moe|got_ocr2|internvl|kimi_k25|"
+    "aya_vision|cohere2_vision|fast_vlm|gemma3|gemma3n|gemma4|glm4v|glm4v_moe|got_ocr2|internvl|"
+    "kimi_k25|"
     "lighton_ocr|llama4|llava|llava_next|llava_next_video|llava_onevision|mistral3|ovis2|"
     "perception_lm|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_vl|qwen3_vl_moe|video_llava|vipllava|"
     "voxtral";
@@ -50,6 +51,7 @@ static bool take_family(ln_config *config, ln_spec *spec, const ln_meta_value *t
     memcpy(config->arch, type->string.data, type->string.bytes);
     config->arch[type->string.bytes] = '\0';
     config->defaults = family->defaults;
+    config->by_layer = family->by_layer;
     return true;
 }
 
@@ -97,7 +99,7 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
     ln_meta_value value;
     if (config->is_gguf)
         return LINNET_OK;
-    if (ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL))
+    if (!family->by_layer && ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key per_layer_config is not supported",
                        ln_checkpoint_path(config->checkpoint));
     LN_TRY(check_flags(config, "!is_causal", err));

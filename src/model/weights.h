@@ -8,7 +8,8 @@
 typedef struct ln_layer_weights {
     ln_norm attention_norm, attention_post_norm;
     ln_norm ffn_norm, ffn_post_norm;
-    ln_norm q_norm, k_norm;
+    ln_norm q_norm, k_norm, v_norm;
+    const float *scale; /* [1] of what the layer gives, or NULL */
     ln_weight q, k, v, o;
     ln_weight attention_gate; /* [n_heads or n_heads * v_dim][dim], of gated outputs */
     ln_xielu xielu;           /* with that activation */
@@ -20,6 +21,12 @@ typedef struct ln_layer_weights {
     const float *router_bias;                            /* [n_experts] or NULL */
     ln_weight *experts_gate, *experts_up, *experts_down; /* [n_experts] each */
     ln_weight shared_gate, shared_up, shared_down, shared_router;
+    /* experts beside gate, up and down */
+    ln_norm dense_post_norm, experts_norm, experts_post_norm, router_norm;
+    const float *expert_scale; /* [n_experts] */
+    /* the layer's own embedding: [lookup_dim][dim], [dim][lookup_dim] */
+    ln_weight lookup_gate, lookup_out;
+    ln_norm lookup_post_norm;
     ln_weight q_a, q_b, kv_a; /* latent attention */
     ln_norm q_a_norm, kv_a_norm;
     ln_weight *k_b;                            /* [n_heads], each [n_latent][n_plain] */
@@ -32,6 +39,9 @@ typedef struct ln_weights {
     ln_weight embedding;         /* [n_vocab][dim] */
     ln_weight learned_positions; /* [n_learned][dim] or absent */
     ln_norm embedding_norm;      /* right after the embedding; dim 0: none */
+    ln_weight lookup_embedding;  /* [n_lookup][n_layers * lookup_dim] or absent */
+    ln_weight lookup_projection; /* [n_layers * lookup_dim][dim] */
+    ln_norm lookup_norm;         /* of lookup_dim */
     ln_norm output_norm;
     ln_weight output;            /* [n_vocab][dim]; the embedding when tied */
     size_t first_layer;          /* those before it are left out, and the embedding with them */

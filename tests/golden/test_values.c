@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "model/activations.h"
 #include "test.h"
 #include "value_oracle.h"
 
@@ -112,6 +113,13 @@ static void submit_all(const reference *golden) {
     }
 }
 
+/* As few layers of the model as can run apart from the others. */
+static int32_t last_layers(const reference *golden) {
+    const ln_spec *spec = &golden->model->spec;
+    size_t shared = ln_kv_first_shared(spec), n = spec->n_layers;
+    return shared < n ? (int32_t)(n - shared) : 1;
+}
+
 static void test_model(void **state) {
     const char *name = *state;
     reference golden;
@@ -126,7 +134,7 @@ static void test_model(void **state) {
             options.backend = "cpu";
             if (!golden.has_encoder)
                 options.max_batch_tokens = 24;
-            options.gpu_layers = split ? 1 : -1;
+            options.gpu_layers = split ? last_layers(&golden) : -1;
             reference_use(&golden, &options);
             n_spies = 0;
             watch(golden.engine->backend, starts);

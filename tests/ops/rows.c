@@ -271,7 +271,8 @@ static float *run_pointwise(side *s, ln_op_pointwise p, const float *x, const fl
     size_t rows_per_x = p.rows_per_x > 0 ? p.rows_per_x : 1;
     p.n_rows = N_TOKENS;
     p.x = put(s, x, N_TOKENS / rows_per_x * p.dim);
-    p.gate = p.n_gates > 0 ? put(s, gate, N_TOKENS * p.n_gates) : NULL;
+    size_t gate_stride = p.gate_stride > 0 ? p.gate_stride : p.n_gates;
+    p.gate = p.n_gates > 0 ? put(s, gate, N_TOKENS * gate_stride) : NULL;
     p.out = rows_per_x > 1 ? put(s, NULL, N_TOKENS * p.dim) : (float *)p.x;
     ln_op op = {.kind = LN_OP_POINTWISE, .batch = &batch, .pointwise = p};
     run_ops(s, &op, 1);
@@ -286,6 +287,13 @@ static void pointwise_is_that_of_scalar(void **state) {
         {.function = LN_POINTWISE_GATE, .dim = 96, .n_gates = 96},
         {.function = LN_POINTWISE_GATE, .dim = 96, .n_gates = 3},
         {.function = LN_POINTWISE_SCALE, .dim = 83, .n_gates = 1, .rows_per_x = 3},
+        {.function = LN_POINTWISE_SCALE, .dim = 83, .n_gates = 1, .one_gate = true},
+        {.function = LN_POINTWISE_SCALE,
+         .dim = 24,
+         .n_gates = 24,
+         .gate_begin = 7,
+         .gate_stride = 60},
+        {.function = LN_POINTWISE_ADD, .dim = 96, .n_gates = 96, .scale = 0.7f},
         {.function = LN_POINTWISE_XIELU, .dim = 301, .xielu = {0.8f, 0.7f, 0.5f, -1e-6f}},
         {.function = LN_POINTWISE_QUERY_SCALE, .dim = 301, .q_scale = {0.1f, 8.0f, 0.0f}},
         {.function = LN_POINTWISE_QUERY_SCALE, .dim = 24, .q_scale = {1.0f, 32.0f, 1.0f}},
@@ -293,8 +301,8 @@ static void pointwise_is_that_of_scalar(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!ops_takes_case())
             continue;
-        size_t n = N_TOKENS * cases[i].dim;
-        float *x = noise_rows(n), *gate = noise_rows(n);
+        size_t n = N_TOKENS * cases[i].dim, stride = cases[i].gate_stride;
+        float *x = noise_rows(n), *gate = noise_rows(N_TOKENS * stride > n ? N_TOKENS * stride : n);
         float *want = run_pointwise(&oracle, cases[i], x, gate);
         float *got = run_pointwise(&subject, cases[i], x, gate);
         assert_near("pointwise", got, want, n, 1e-6);

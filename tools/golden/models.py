@@ -86,6 +86,8 @@ VARIANTS = {
 
 variants = importlib.import_module("variants")
 VARIANTS |= variants.VARIANTS
+gemmas = importlib.import_module("gemmas")
+VARIANTS |= gemmas.VARIANTS
 
 
 def randomize(model: torch.nn.Module) -> None:
@@ -125,7 +127,7 @@ def answer(model, prompt: list[int], encoder_decoder: bool):
 
 
 def make(name: str, out: pathlib.Path) -> None:
-    torch.manual_seed(sum(name.encode()) + variants.SEEDS.get(name, 0))
+    torch.manual_seed(sum(name.encode()) + variants.SEEDS.get(name, 0) + gemmas.SEEDS.get(name, 0))
     config = VARIANTS[name]()
     config._attn_implementation = "eager"
     encoder_decoder = bool(config.is_encoder_decoder)
@@ -136,6 +138,8 @@ def make(name: str, out: pathlib.Path) -> None:
     if name == "t5_untied":
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
     randomize(model)
+    if name in gemmas.VARIANTS:
+        gemmas.finish(model)
     text = getattr(config, "text_config", config)
     prompts = [torch.randint(3, text.vocab_size, (n,)).tolist() for n in (5, 23, 70)]
     answers = [answer(model, p, encoder_decoder) for p in prompts]

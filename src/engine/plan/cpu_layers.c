@@ -5,13 +5,18 @@
 
 ln_status ln_engine_plan_cpu_layers(const ln_spec *spec, ln_engine_plan *plan, ln_error *err) {
     ln_cpu_layers_plan *own = &plan->cpu_layers;
-    size_t total = 0, row_bytes = plan->budget.max_tokens * spec->dim * sizeof(float);
+    const ln_activations none = {0};
+    ln_border borders[LN_MAX_BORDERS];
+    size_t total = 0, n_borders = ln_activations_borders(spec, &none, borders);
     plan->bytes[LN_ARENA_CPU_LAYERS] = 0;
     if (own->n_layers == 0)
         return LINNET_OK;
     LN_TRY(ln_activations_plan(spec, plan->budget.max_tokens, 0, &own->activation_bytes, err));
-    if (row_bytes > plan->limits.max_read_bytes) /* x goes through the same buffer */
-        plan->limits.max_read_bytes = row_bytes;
+    for (size_t i = 0; i < n_borders; i++) { /* they go through the same buffer */
+        size_t bytes = plan->budget.max_tokens * borders[i].width * sizeof(float);
+        if (bytes > plan->limits.max_read_bytes)
+            plan->limits.max_read_bytes = bytes;
+    }
     own->scratch_bytes = own->backend->vtable->plan_scratch(own->backend, &plan->limits);
     const size_t parts[] = {own->weight_bytes, own->table_bytes, own->kv_bytes,
                             own->activation_bytes, own->scratch_bytes};

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "engine/plan/sizes.h"
+#include "model/activations.h"
 #include "model/load.h"
 
 enum {
@@ -37,7 +38,8 @@ static bool fits(const ln_backend *backend, const ln_engine_plan *plan) {
 /* The most layers that fit the device; the others must fit the CPU's memory. */
 static ln_status choose_split(const linnet_model *model, const ln_backend *backend,
                               ln_engine_plan *plan, ln_error *err) {
-    size_t n_layers = model->spec.n_layers, low = 1, high = n_layers; /* of n_cpu */
+    size_t n_layers = model->spec.n_layers, shared = ln_kv_first_shared(&model->spec);
+    size_t end = shared < n_layers ? shared + 1 : n_layers, low = 1, high = end; /* of n_cpu */
     size_t free_mib = backend->vtable->available_bytes(backend) >> 20;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -47,6 +49,12 @@ static ln_status choose_split(const linnet_model *model, const ln_backend *backe
         else
             low = middle + 1;
     }
+    if (low >= end && shared < n_layers)
+        return ln_fail(
+            err, LINNET_ERR_NOMEM,
+            "the layers from %zu on, which share keys and values, do not fit the %zu MiB "
+            "that are free on the GPU, with the output and a context of %zu tokens",
+            shared, free_mib, plan->ctx_tokens);
     if (low >= n_layers)
         return ln_fail(err, LINNET_ERR_NOMEM,
                        "not one of the %zu layers fits the %zu MiB that are free on the GPU, with "
@@ -79,6 +87,12 @@ ln_status ln_engine_plan_offload(const linnet_model *model, const linnet_engine_
                        "MiB here; gpu_layers 0 makes it the CPU",
                        ln_checkpoint_path(model->checkpoint),
                        ln_engine_plan_device_bytes(plan, plan->bytes) >> 20);
+    size_t shared = ln_kv_first_shared(spec);
+    if (!is_auto && shared < spec->n_layers && spec->n_layers - n_asked > shared)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: the layers from %zu on share keys and values and run on one backend: "
+                       "gpu_layers can be 0, or %zu and more",
+                       ln_checkpoint_path(model->checkpoint), shared, spec->n_layers - shared);
     LN_TRY(ln_backend_create("cpu", backend_options, &plan->cpu_layers.backend, err));
     if (!is_auto)
         return size_split(model, backend, spec->n_layers - n_asked, plan, err);

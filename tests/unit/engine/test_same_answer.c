@@ -111,6 +111,7 @@ static void llama_fast(void **state) {
 static void windows_and_full_attention(void **state) {
     (void)state;
     check_model("gemma3", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_model("gemma4_shared", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 static void a_window_in_every_layer(void **state) {
     (void)state;

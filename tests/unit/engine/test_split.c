@@ -51,6 +51,32 @@ static void any_split_gives_the_same_ids(void **state) {
     }
 }
 
+/* Layers that attend to keys and values of earlier ones are on the same side as these; embeddings
+ * of layers cross the border. */
+static void layers_that_share_keys_stay_together(void **state) {
+    (void)state;
+    enum { FIRST_SHARED = 1, N_LAYERS = 6 };
+    golden g;
+    golden_open(&g, "gemma4_shared");
+    for (int32_t n = 0; n <= N_LAYERS; n++) {
+        linnet_engine_options options = exact_options(192, 3, 40, 2);
+        options.gpu_layers = n;
+        if (n > 0 && n < N_LAYERS - FIRST_SHARED) {
+            linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+            linnet_error err = {0};
+            assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err),
+                             LINNET_ERR_UNSUPPORTED);
+            assert_non_null(strstr(err.message, "gpu_layers can be 0, or 5 and more"));
+            continue;
+        }
+        int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
+        answer(&g, options, ids);
+        for (size_t p = 0; p < GOLDEN_PROMPTS; p++)
+            assert_memory_equal(ids[p], g.greedy[p], sizeof g.greedy[p]);
+    }
+    linnet_model_close(g.model);
+}
+
 /* Few blocks and a swap space: blocks of both sides move. */
 static void blocks_of_both_sides_move(void **state) {
     (void)state;
@@ -187,6 +213,7 @@ int main(int argc, char **argv) {
         return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_split_gives_the_same_ids),
+        cmocka_unit_test(layers_that_share_keys_stay_together),
         cmocka_unit_test(blocks_of_both_sides_move),
         cmocka_unit_test(as_many_layers_run_there_as_fit),
         cmocka_unit_test(what_cannot_be_split_is_refused),

@@ -130,7 +130,8 @@ static void normalize(const ln_op_qkv *p, float *q, float *k) {
     if (p->qk_norm == LN_QK_NORM_NONE)
         return;
     normalize_heads(p->qk_norm, p->q_norm, q, p->n_heads, p->kv->k_dim);
-    normalize_heads(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
+    if (k != NULL)
+        normalize_heads(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
 }
 
 static void scale_query(const ln_op_qkv *p, int32_t position, float *q) {
@@ -146,23 +147,24 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_kv_layer *kv = p->kv;
     const ln_batch *batch = op->batch;
     const int32_t *slots = batch->groups[kv->group].slots;
+    size_t n_kv_heads = p->k != NULL ? kv->n_heads : 0;
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
         float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
-        float *k = p->k + token * kv->n_heads * kv->k_dim;
+        float *k = p->k != NULL ? p->k + token * kv->n_heads * kv->k_dim : NULL;
         const float *v = p->v != NULL ? p->v + token * kv->n_heads * kv->v_dim : NULL;
         if (!p->norm_after_rope)
             normalize(p, q, k);
         if (p->rope != NULL) {
             ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
             rotate_heads(p->rope, worker->scratch, q, p->n_heads, kv->k_dim);
-            rotate_heads(p->rope, worker->scratch, k, kv->n_heads, kv->k_dim);
+            rotate_heads(p->rope, worker->scratch, k, n_kv_heads, kv->k_dim);
         }
         if (p->norm_after_rope)
             normalize(p, q, k);
         scale_query(p, batch->positions[token], q);
-        for (size_t head = 0; head < kv->n_heads; head++) {
+        for (size_t head = 0; head < n_kv_heads; head++) {
             size_t row = ln_scalar_kv_row(kv, (size_t)slots[token], head);
             store(keys_of(kv), row, k + head * kv->k_dim, kv->k_dim);
             if (v != NULL)

@@ -96,7 +96,8 @@ void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
-        const float *row = load_row(p->table, (size_t)batch->tokens[token], worker->scratch);
+        size_t id = (size_t)batch->tokens[token];
+        const float *row = load_row(p->table, id < p->table->n_rows ? id : 0, worker->scratch);
         float *out = p->out + token * dim;
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * p->scale;

@@ -111,6 +111,8 @@ void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
             contest[best] = -INFINITY;
         }
         weigh(p, weights);
+        for (size_t i = 0; i < p->n_used && p->expert_scale != NULL; i++)
+            weights[i] *= p->expert_scale[experts[i]];
     }
 }
 

@@ -15,6 +15,7 @@ static float apply(const ln_op_pointwise *p, float x, float gate) {
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
     case LN_POINTWISE_SCALE:
     case LN_POINTWISE_QUERY_SCALE: return x * gate;
+    case LN_POINTWISE_ADD: return p->scale * (x + gate);
     case LN_POINTWISE_XIELU: return apply_xielu(&p->xielu, x);
     }
     return x;
@@ -25,7 +26,10 @@ static float gate_of(const ln_op *op, size_t row, size_t i) {
     const ln_op_pointwise *p = &op->pointwise;
     if (p->function == LN_POINTWISE_QUERY_SCALE)
         return ln_scalar_query_scale(&p->q_scale, op->batch->positions[row]);
-    return p->gate != NULL ? p->gate[row * p->n_gates + i / (p->dim / p->n_gates)] : 0.0f;
+    if (p->gate == NULL)
+        return 0.0f;
+    size_t stride = p->one_gate ? 0 : p->gate_stride > 0 ? p->gate_stride : p->n_gates;
+    return p->gate[row * stride + p->gate_begin + i / (p->dim / p->n_gates)];
 }
 
 void ln_scalar_pointwise(const ln_op *op, const ln_cpu_worker *worker) {

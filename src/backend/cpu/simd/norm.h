@@ -113,7 +113,8 @@ static void norm_q_and_k(const ln_op_qkv *p, float *q, float *k) {
     if (p->qk_norm == LN_QK_NORM_NONE)
         return;
     norm_heads(p->qk_norm, p->q_norm, q, p->n_heads, p->kv->k_dim);
-    norm_heads(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
+    if (k != NULL)
+        norm_heads(p->qk_norm, p->k_norm, k, p->kv->n_heads, p->kv->k_dim);
 }
 
 static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
@@ -121,18 +122,19 @@ static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_kv_layer *kv = p->kv;
     const ln_batch *batch = op->batch;
     const int32_t *slots = batch->groups[kv->group].slots;
+    size_t n_kv_heads = p->k != NULL ? kv->n_heads : 0;
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
         float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
-        float *k = p->k + token * kv->n_heads * kv->k_dim;
+        float *k = p->k != NULL ? p->k + token * kv->n_heads * kv->k_dim : NULL;
         const float *v = p->v != NULL ? p->v + token * kv->n_heads * kv->v_dim : NULL;
         if (!p->norm_after_rope)
             norm_q_and_k(p, q, k);
         if (p->rope != NULL) {
             ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
             rotate_heads(p->rope, worker->scratch, q, p->n_heads, kv->k_dim);
-            rotate_heads(p->rope, worker->scratch, k, kv->n_heads, kv->k_dim);
+            rotate_heads(p->rope, worker->scratch, k, n_kv_heads, kv->k_dim);
         }
         if (p->norm_after_rope)
             norm_q_and_k(p, q, k);
@@ -141,7 +143,7 @@ static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
             for (size_t i = 0; i < p->n_heads * kv->k_dim; i++)
                 q[i] *= scale;
         }
-        for (size_t head = 0; head < kv->n_heads; head++) {
+        for (size_t head = 0; head < n_kv_heads; head++) {
             if (v != NULL)
                 kv_store_value(kv, (size_t)slots[token], head, v + head * kv->v_dim);
             kv_store_key(kv, (size_t)slots[token], head, k + head * kv->k_dim);

@@ -10,7 +10,7 @@ enum { EMBED_THREADS = 128 };
 typedef struct table {
     const uint8_t *data; /* NULL: none */
     ln_dtype dtype;
-    size_t row_bytes;
+    size_t n_rows, row_bytes;
     int tiles; /* ln_weight_layout */
 } table;
 
@@ -36,7 +36,8 @@ static __global__ void embed(table tokens_table, table learned, size_t learned_o
     size_t token = blockIdx.x;
     ln_pdl_launch_dependents();
     out += token * dim;
-    add_row(tokens_table, (size_t)tokens[token], dim, scale, false, out);
+    size_t id = (size_t)tokens[token];
+    add_row(tokens_table, id < tokens_table.n_rows ? id : 0, dim, scale, false, out);
     if (learned.data != NULL)
         add_row(learned, (size_t)positions[token] + learned_offset, dim, 1.0f, true, out);
 }
@@ -46,6 +47,7 @@ static table table_of(const ln_weight *weight) {
     if (weight != NULL) {
         t.data = (const uint8_t *)weight->data;
         t.dtype = weight->dtype;
+        t.n_rows = weight->n_rows;
         t.row_bytes = weight->row_bytes;
         t.tiles = (int)weight->layout;
     }

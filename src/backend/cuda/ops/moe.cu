@@ -77,7 +77,8 @@ static __device__ void drop_groups(const ln_op_route &p, float *contest, float *
 }
 
 /* Weights of the chosen experts, by one thread. */
-static __device__ void expert_weights(const ln_op_route &p, float *weights) {
+static __device__ void expert_weights(const ln_op_route &p, const int32_t *experts,
+                                      float *weights) {
     float total = 0.0f;
     if (p.router == LN_ROUTER_SOFTMAX_CHOSEN) {
         float largest = weights[0]; /* best first */
@@ -94,6 +95,8 @@ static __device__ void expert_weights(const ln_op_route &p, float *weights) {
     bool normalize = p.normalize || p.router == LN_ROUTER_SOFTMAX_CHOSEN;
     for (size_t i = 0; i < p.n_used; i++)
         weights[i] = (normalize ? weights[i] / total : weights[i]) * p.scale;
+    for (size_t i = 0; i < p.n_used && p.expert_scale != NULL; i++)
+        weights[i] *= p.expert_scale[experts[i]];
 }
 
 /* The weight of the best of those that are `left`, as ln_scalar_route's sparse mixer; by a warp. */
@@ -136,7 +139,7 @@ static __global__ void route(const __grid_constant__ ln_op_route p) {
         __syncwarp();
     }
     if (threadIdx.x == 0)
-        expert_weights(p, weights);
+        expert_weights(p, experts, weights);
 }
 
 int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {

@@ -14,6 +14,7 @@ static __device__ __forceinline__ float apply(const ln_op_pointwise &p, float x,
     case LN_POINTWISE_GATE: return x * (1.0f / (1.0f + expf(-gate)));
     case LN_POINTWISE_SCALE:
     case LN_POINTWISE_QUERY_SCALE: return x * gate;
+    case LN_POINTWISE_ADD: return p.scale * (x + gate);
     case LN_POINTWISE_XIELU: break;
     }
     const ln_xielu &f = p.xielu;
@@ -29,7 +30,10 @@ static __device__ __forceinline__ float gate_of(const pointwise_args &args, size
         float periods = floorf(((float)args.positions[row] + p.q_scale.offset) / p.q_scale.period);
         return 1.0f + p.q_scale.beta * logf(1.0f + periods);
     }
-    return p.gate != NULL ? p.gate[row * p.n_gates + i / (p.dim / p.n_gates)] : 0.0f;
+    if (p.gate == NULL)
+        return 0.0f;
+    size_t stride = p.one_gate ? 0 : p.gate_stride > 0 ? p.gate_stride : p.n_gates;
+    return p.gate[row * stride + p.gate_begin + i / (p.dim / p.n_gates)];
 }
 
 /* Grid: blocks of 256 elements of [n_rows][dim]. Reads an element, and its gate where it has one;

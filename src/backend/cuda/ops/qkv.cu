@@ -86,7 +86,7 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
         return;
     }
     item -= p.n_heads;
-    if (item >= 2 * kv_heads)
+    if (item >= 2 * kv_heads || p.k == NULL)
         return;
     unsigned head = item % kv_heads;
     size_t row = ln_kv_row(kv, (size_t)p.slots[token], head);
@@ -238,7 +238,7 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
 static bool takes_pieces(const ln_qkv_args &p) {
     const ln_kv_layer &kv = p.kv;
     size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
-    return p.q != NULL && p.has_rope && !p.normalizes && p.q_scale.beta == 0.0f && !ln_kv_has_scales(kv.dtype) &&
+    return p.q != NULL && p.k != NULL && p.has_rope && !p.normalizes && p.q_scale.beta == 0.0f && !ln_kv_has_scales(kv.dtype) &&
            at % 16 == 0 && kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride &&
            kv.k_dim % PIECE == 0 && kv.k_dim <= PIECE * PIECE_THREADS && p.rope.n_dims % PIECE == 0;
 }
@@ -287,7 +287,8 @@ int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream
     size_t n_tokens = step->batch.n_tokens;
     if (p->qk_norm == LN_QK_NORM_FULL) {
         ln_norm_launch(p->q_norm, n_tokens, NULL, p->q, NULL, 1.0f, p->q, NULL, stream);
-        ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
+        if (p->k != NULL)
+            ln_norm_launch(p->k_norm, n_tokens, NULL, p->k, NULL, 1.0f, p->k, NULL, stream);
     }
     ln_qkv_args args = ln_make_qkv_args(p, step);
     if (takes_pieces(args))

@@ -1,0 +1,115 @@
+#include "model/layers/by_layer.h"
+
+#include "model/family.h"
+
+enum { MAX_HEADS = 1 << 14, MAX_LOOKUP = 1 << 24 };
+
+/* Heads by what a layer sees: folders have keys for those that see all, unless they list what
+ * differs, and GGUF for those that see a window. */
+static ln_status read_heads(const ln_config *config, bool windowed, ln_attention_spec *a,
+                            ln_error *err) {
+    ln_meta_value value;
+    bool is_listed = ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL);
+    bool k_eq_v = false;
+    if (windowed)
+        LN_TRY(ln_config_size(config, (ln_key){"", "attention.key_length_swa"}, 1, LN_MAX_DIM,
+                              &a->k_dim, err));
+    else if (!is_listed)
+        LN_TRY(
+            ln_config_size(config, (ln_key){"global_head_dim", ""}, 1, LN_MAX_DIM, &a->k_dim, err));
+    a->v_dim = a->k_dim;
+    LN_TRY(ln_config_flag(config, (ln_key){"attention_k_eq_v", ""}, &k_eq_v, err));
+    a->k_is_v = k_eq_v && !windowed;
+    if (a->k_is_v && !is_listed)
+        LN_TRY(ln_config_size(config, (ln_key){"num_global_key_value_heads", ""}, 1, MAX_HEADS,
+                              &a->n_kv_heads, err));
+    if (a->n_heads % a->n_kv_heads == 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
+                   ln_checkpoint_path(config->checkpoint), a->n_heads, a->n_kv_heads);
+}
+
+/* The last layers attend to keys and values of the last one before them that sees as they do. */
+static ln_status read_sharing(const ln_config *config, const ln_spec *spec, ln_attention_spec *a,
+                              ln_error *err) {
+    size_t n_shared = 0;
+    LN_TRY(ln_config_size(config, (ln_key){"num_kv_shared_layers", "attention.shared_kv_layers"}, 0,
+                          spec->n_layers, &n_shared, err));
+    size_t first = spec->n_layers - n_shared;
+    if (config->layer < first)
+        return LINNET_OK;
+    for (size_t i = first; i-- > 0;) {
+        const ln_attention_spec *owner = &spec->layers[i].attention;
+        if (owner->rope != a->rope || owner->n_kv_heads != a->n_kv_heads ||
+            owner->k_dim != a->k_dim)
+            continue;
+        a->borrows_kv = true;
+        a->kv_layer = i;
+        a->kv_group = owner->kv_group;
+        return LINNET_OK;
+    }
+    return ln_fail(err, LINNET_ERR_FORMAT,
+                   "%s: no layer before the last %zu has keys and values that layer %zu can share",
+                   ln_checkpoint_path(config->checkpoint), n_shared, config->layer);
+}
+
+ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bool windowed,
+                                ln_layer_spec *layer, ln_error *err) {
+    ln_attention_spec *a = &layer->attention;
+    const ln_family *family = spec->family;
+    ln_tensor_id v = {.role = LN_ROLE_V, .layer = config->layer};
+    bool doubles = false;
+    if (ln_config_is(config, (ln_key){"use_bidirectional_attention", ""}, "all"))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: key use_bidirectional_attention: \"all\" is not supported",
+                       ln_checkpoint_path(config->checkpoint));
+    LN_TRY(read_heads(config, windowed, a, err));
+    a->v_norm = family->v_norm;
+    LN_TRY(read_sharing(config, spec, a, err));
+    if (config->is_gguf)
+        a->k_is_v = !a->borrows_kv && !ln_family_has(family, config->checkpoint, v);
+    LN_TRY(ln_config_flag(config, (ln_key){"use_double_wide_mlp", ""}, &doubles, err));
+    if (doubles && a->borrows_kv)
+        layer->ffn.n_hidden *= 2;
+    layer->ffn.moe.beside = family->moe_beside;
+    ln_tensor_id scale = {.role = LN_ROLE_LAYER_SCALE, .layer = config->layer};
+    layer->scaled = family->layer_scales && ln_family_has(family, config->checkpoint, scale);
+    return LINNET_OK;
+}
+
+ln_status ln_spec_rope_head_dim(const ln_config *config, const ln_spec *spec, size_t rope,
+                                size_t *head_dim, ln_error *err) {
+    *head_dim = 0;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_attention_spec *a = &spec->layers[i].attention;
+        if (a->rope != (int)rope)
+            continue;
+        if (*head_dim > 0 && *head_dim != a->k_dim)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: layers that rotate alike have heads of %zu and %zu",
+                           ln_checkpoint_path(config->checkpoint), *head_dim, a->k_dim);
+        *head_dim = a->k_dim;
+    }
+    if (*head_dim == 0) /* nobody rotates by it */
+        *head_dim = spec->layers[0].attention.k_dim;
+    return LINNET_OK;
+}
+
+ln_status ln_spec_read_lookup(const ln_config *config, ln_spec *spec, ln_error *err) {
+    ln_tensor_id id = {.role = LN_ROLE_LOOKUP_EMBEDDING};
+    const ln_binding *binding;
+    if (!spec->family->lookup)
+        return LINNET_OK;
+    LN_TRY(ln_config_size(
+        config, (ln_key){"hidden_size_per_layer_input", "embedding_length_per_layer_input"}, 0,
+        LN_MAX_DIM / spec->n_layers, &spec->lookup_dim, err));
+    const ln_tensor *tensor = ln_family_find(spec->family, config->checkpoint, id, &binding);
+    if (spec->lookup_dim == 0)
+        return LINNET_OK;
+    if (tensor == NULL || tensor->n_dims != 2 || tensor->dims[0] == 0 ||
+        tensor->dims[0] > MAX_LOOKUP)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: the embeddings of layers are missing",
+                       ln_checkpoint_path(config->checkpoint));
+    spec->n_lookup = (size_t)tensor->dims[0];
+    return LINNET_OK;
+}

@@ -1,0 +1,22 @@
+/* What differs from layer to layer where a family says so: sizes of heads by what a layer sees,
+ * keys and values of an earlier layer, widths. */
+#ifndef LN_MODEL_LAYERS_BY_LAYER_H
+#define LN_MODEL_LAYERS_BY_LAYER_H
+
+#include "model/config.h"
+#include "model/spec.h"
+
+/* Completes layer number config->layer, whose attention is windowed or not and rotates as it will;
+ * those before it are complete. The group of its cache is the caller's where it has one of its own.
+ */
+ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bool windowed,
+                                ln_layer_spec *layer, ln_error *err);
+
+/* The size of the heads that rotate by table number `rope`, which must agree. */
+ln_status ln_spec_rope_head_dim(const ln_config *config, const ln_spec *spec, size_t rope,
+                                size_t *head_dim, ln_error *err);
+
+/* Embeddings that each layer has of its own. */
+ln_status ln_spec_read_lookup(const ln_config *config, ln_spec *spec, ln_error *err);
+
+#endif

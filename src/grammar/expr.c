@@ -8,7 +8,7 @@
 #include "base/grow.h"
 
 void ln_grammar_builder_init(ln_grammar_builder *builder, ln_error *err) {
-    *builder = (ln_grammar_builder){.err = err};
+    *builder = (ln_grammar_builder){.err = err, .fuel = 40 * 1000 * 1000};
     ln_arena_init(&builder->arena);
 }
 
@@ -235,6 +235,12 @@ ln_expr *ln_expr_optional(ln_grammar_builder *builder, ln_expr *body) {
 ln_expr *ln_expr_rule(ln_grammar_builder *builder, uint32_t rule) {
     ln_expr *expr = create(builder, LN_EXPR_RULE);
     expr->rule = rule;
+    return expr;
+}
+
+ln_expr *ln_expr_graph(ln_grammar_builder *builder, const ln_graph *graph) {
+    ln_expr *expr = create(builder, LN_EXPR_GRAPH);
+    expr->graph = graph;
     return expr;
 }
 

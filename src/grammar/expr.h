@@ -28,12 +28,26 @@ typedef enum ln_expr_kind {
     LN_EXPR_SEQUENCE,
     LN_EXPR_CHOICE,
     LN_EXPR_REPEAT,
-    LN_EXPR_RULE
+    LN_EXPR_RULE,
+    LN_EXPR_GRAPH
 } ln_expr_kind;
 
 typedef struct ln_range {
     uint32_t low, high; /* code points, both included */
 } ln_range;
+
+/* An automaton over bytes as an expression; it starts in state 0. */
+typedef struct ln_graph_edge {
+    uint32_t from, to;
+    uint8_t low, high;
+    bool counts; /* a character begins here */
+} ln_graph_edge;
+
+typedef struct ln_graph {
+    uint32_t n_states, n_edges;
+    const ln_graph_edge *edges;
+    const bool *accepts; /* [n_states] */
+} ln_graph;
 
 typedef struct ln_expr {
     ln_expr_kind kind;
@@ -45,6 +59,7 @@ typedef struct ln_expr {
     uint32_t count;               /* of bytes or ranges */
     const char *bytes;
     const ln_range *ranges; /* ascending, apart */
+    const ln_graph *graph;  /* GRAPH */
 } ln_expr;
 
 typedef enum ln_rule_kind {
@@ -66,6 +81,7 @@ typedef struct ln_grammar_builder {
     ln_arena arena;
     ln_rule *rules; /* [n_rules] of [LN_GRAMMAR_MAX_RULES], grown */
     size_t n_rules, capacity, n_exprs;
+    uint64_t fuel; /* steps of work that languages may yet take (language.h) */
     uint32_t root;
     ln_status status;
     ln_error *err;
@@ -101,6 +117,7 @@ ln_expr *ln_expr_choice(ln_grammar_builder *builder, ...) __attribute__((sentine
 ln_expr *ln_expr_repeat(ln_grammar_builder *builder, ln_expr *body, uint32_t min, uint32_t max);
 ln_expr *ln_expr_optional(ln_grammar_builder *builder, ln_expr *body);
 ln_expr *ln_expr_rule(ln_grammar_builder *builder, uint32_t rule);
+ln_expr *ln_expr_graph(ln_grammar_builder *builder, const ln_graph *graph); /* borrowed */
 
 /* The index of a new rule; `body` may be NULL and set later, `name` is for
  * messages and copied. */

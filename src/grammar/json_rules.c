@@ -177,7 +177,7 @@ void ln_json_rules_add(ln_grammar_builder *b, ln_json_rules *rules) {
                             ln_expr_text(b, "null"), NULL));
 }
 
-/* ---- keys and constants ---------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
     char *text = NULL;
@@ -194,89 +194,6 @@ char *ln_json_dump(ln_grammar_builder *b, const json_t *value) {
     if (text == NULL)
         ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
     return text;
-}
-
-ln_expr *ln_json_member_key(ln_grammar_builder *b, const ln_json_rules *rules, const char *name) {
-    json_t *string = json_string(name);
-    char *text = ln_json_dump(b, string);
-    json_decref(string);
-    ln_expr *expr = ln_expr_sequence(b, ln_expr_text(b, text ? text : ""), ln_expr_text(b, ":"),
-                                     ln_expr_rule(b, rules->space), NULL);
-    free(text);
-    return expr;
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Keys that leave the sorted names[n] after the `at` bytes that these share: by
- * a character that none of them has there. With `stops`, the beginnings of
- * names that are none themselves instead. They have no escapes, so none goes as
- * far as a character that needs one.
- */
-static ln_expr *leave_names(ln_grammar_builder *b, const char *const *names, size_t n, size_t at,
-                            bool stops) {
-    ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
-    ln_range *taken = calloc(n + 3, sizeof *taken);
-    size_t n_taken = 0;
-    if (taken == NULL) {
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
-        return choice;
-    }
-    if (stops && (n == 0 || names[0][at] != '\0'))
-        ln_expr_add(b, choice, ln_expr_empty(b));
-    for (size_t i = 0; i < n && b->status == LINNET_OK;) {
-        if (names[i][at] == '\0') {
-            i++;
-            continue;
-        }
-        size_t n_bytes, end = i;
-        uint32_t c = ln_utf8_decode(names[i] + at, &n_bytes);
-        while (end < n && strncmp(names[end] + at, names[i] + at, n_bytes) == 0)
-            end++;
-        if (c >= ' ' && c != '"' && c != '\\')
-            ln_expr_add(b, choice,
-                        ln_expr_sequence(b, ln_expr_bytes(b, names[i] + at, n_bytes),
-                                         leave_names(b, names + i, end - i, at + n_bytes, stops),
-                                         NULL));
-        taken[n_taken++] = (ln_range){c, c};
-        i = end;
-    }
-    memcpy(taken + n_taken, not_plain, sizeof not_plain);
-    if (!stops)
-        ln_expr_add(b, choice, ln_expr_chars(b, taken, n_taken + 3, true));
-    free(taken);
-    return choice;
-}
-
-enum { LONGEST_NAME = 256 };
-
-ln_expr *ln_json_other_key(ln_grammar_builder *b, const char *const *names, size_t n_names) {
-    const char **sorted = calloc(n_names + 1, sizeof *sorted);
-    size_t n = 0;
-    if (sorted == NULL) {
-        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
-        return ln_expr_empty(b);
-    }
-    for (size_t i = 0; i < n_names; i++) {
-        if (strlen(names[i]) > LONGEST_NAME)
-            ln_grammar_fail(b, LINNET_ERR_LIMIT,
-                            "a property beside others that are not named has a name of more than "
-                            "%d bytes",
-                            LONGEST_NAME);
-        else
-            sorted[n++] = names[i];
-    }
-    qsort((void *)sorted, n, sizeof *sorted, compare_names);
-    ln_expr *rest = ln_expr_repeat(b, ln_expr_chars(b, not_plain, 3, true), 0, LN_NO_LIMIT);
-    ln_expr *key = ln_expr_sequence(
-        b, ln_expr_text(b, "\""),
-        ln_expr_choice(b, leave_names(b, sorted, n, 0, true),
-                       ln_expr_sequence(b, leave_names(b, sorted, n, 0, false), rest, NULL), NULL),
-        ln_expr_text(b, "\""), NULL);
-    free((void *)sorted);
-    return key;
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -328,7 +245,7 @@ ln_status ln_grammar_read_schema(ln_grammar_builder *builder, const char *text, 
     json_t *root = ln_grammar_parse_json(builder, text, n_bytes, "the JSON schema");
     ln_json_rules_add(builder, &rules);
     if (root != NULL)
-        builder->root = ln_schema_add(builder, &rules, root, root);
+        builder->root = ln_schema_add(builder, &rules, root, false);
     json_decref(root);
     return builder->status;
 }

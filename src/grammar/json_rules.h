@@ -25,13 +25,6 @@ uint32_t ln_json_rule(ln_grammar_builder *builder, const char *name, ln_expr *bo
  * Owned (free). */
 char *ln_json_dump(ln_grammar_builder *builder, const json_t *value);
 
-/* The key of a member, its colon and the space after it. */
-ln_expr *ln_json_member_key(ln_grammar_builder *builder, const ln_json_rules *rules,
-                            const char *name);
-
-/* A key as it is when it is none of names[n_names], without escapes. */
-ln_expr *ln_json_other_key(ln_grammar_builder *builder, const char *const *names, size_t n_names);
-
 /* Numbers from `low` to `high` (strings, NULL: none, such as "-12.5"), the
  * bounds themselves unless they are excluded. */
 typedef struct ln_number_bounds {
@@ -41,10 +34,11 @@ typedef struct ln_number_bounds {
 ln_expr *ln_json_integer(ln_grammar_builder *builder, const ln_number_bounds *bounds);
 ln_expr *ln_json_number(ln_grammar_builder *builder, const ln_number_bounds *bounds);
 
-/* Adds rules for a schema and returns its rule. `root` is where $ref looks.
- * Errors: at the builder, UNSUPPORTED naming the keyword. */
-uint32_t ln_schema_add(ln_grammar_builder *builder, const ln_json_rules *rules, json_t *root,
-                       json_t *schema);
+/* Adds rules for a schema and returns its rule; `is_closed`: where it has `properties` without
+ * `additionalProperties`, there are no others. Errors: at the builder, UNSUPPORTED naming the
+ * keyword. */
+uint32_t ln_schema_add(ln_grammar_builder *builder, const ln_json_rules *rules, json_t *schema,
+                       bool is_closed);
 
 /* Parses a JSON document; NULL: a failure, at the builder. Owned (json_decref).
  */

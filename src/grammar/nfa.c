@@ -123,6 +123,26 @@ static ln_status add_repeat(ln_nfa_adder *adder, const ln_expr *expr, uint32_t f
     return add_empty(nfa, at, to, err);
 }
 
+static ln_status add_graph(ln_nfa *nfa, const ln_graph *graph, uint32_t from, uint32_t to,
+                           ln_error *err) {
+    uint32_t first = (uint32_t)nfa->n_states, state;
+    for (uint32_t i = 0; i < graph->n_states; i++) {
+        LN_TRY(ln_nfa_add_state(nfa, &state, err));
+        if (graph->accepts[i])
+            LN_TRY(add_empty(nfa, state, to, err));
+    }
+    for (uint32_t i = 0; i < graph->n_edges; i++) {
+        const ln_graph_edge *e = &graph->edges[i];
+        ln_nfa_edge edge = {.kind = LN_EDGE_BYTES,
+                            .target = first + e->to,
+                            .low = e->low,
+                            .high = e->high,
+                            .counts = e->counts};
+        LN_TRY(ln_nfa_add_edge(nfa, first + e->from, edge, err));
+    }
+    return graph->n_states > 0 ? add_empty(nfa, from, first, err) : LINNET_OK;
+}
+
 ln_status ln_nfa_add(ln_nfa_adder *adder, const ln_expr *expr, uint32_t from, uint32_t to,
                      ln_error *err) {
     ln_nfa *nfa = adder->nfa;
@@ -158,6 +178,7 @@ ln_status ln_nfa_add(ln_nfa_adder *adder, const ln_expr *expr, uint32_t from, ui
             LN_TRY(ln_nfa_add(adder, part, from, to, err));
         return LINNET_OK;
     case LN_EXPR_REPEAT: return add_repeat(adder, expr, from, to, err);
+    case LN_EXPR_GRAPH: return add_graph(nfa, expr->graph, from, to, err);
     case LN_EXPR_RULE:
     default: return adder->on_rule(adder, expr, from, to, err);
     }

@@ -49,6 +49,8 @@ static bool measure(const compiler *c, const ln_expr *expr, rule_shape *shape, u
         if (expr->kind == LN_EXPR_REPEAT)
             own = 1 + (expr->max == LN_NO_LIMIT ? own : expr->max);
         shape->size += times * (1 + expr->count);
+        if (expr->kind == LN_EXPR_GRAPH)
+            shape->size += times * expr->graph->n_edges;
         times *= own > MAX_INLINE_SIZE ? MAX_INLINE_SIZE : own;
     }
     if (times > MAX_INLINE_SIZE)

@@ -7,6 +7,8 @@
 #include "base/utf8.h"
 #include "grammar/sources.h"
 
+enum { MAX_AHEAD = 8 }; /* of look-aheads */
+
 typedef struct regex_parser {
     ln_grammar_builder *builder;
     const char *text; /* [n_bytes] in UTF-8 */
@@ -17,6 +19,11 @@ typedef struct regex_parser {
     unsigned depth;
     bool negated;      /* the class that is read is one of what it does not name */
     bool begins, ends; /* held by ^ and $ */
+    struct {
+        ln_expr *expr;
+        bool negated;
+    } ahead[MAX_AHEAD]; /* what must follow ^, or must not */
+    size_t n_ahead;
 } regex_parser;
 
 static void fail(regex_parser *p, const char *what) {
@@ -304,35 +311,63 @@ static ln_expr *read_group(regex_parser *p) {
     return expr;
 }
 
-/* ^ and $ are known at the ends of the expression only. */
-static bool take_anchor(regex_parser *p, bool is_first) {
-    if (peek(p) == '^') {
-        if (!is_first || p->depth > 0)
-            fail_unsupported(p, "^ within an expression");
+/* ^ and $. In JSON they are the quotes, which nothing else of a pattern matches; elsewhere they are
+ * known at the ends of the expression only. NULL: none, or one that adds nothing. */
+static ln_expr *take_anchor(regex_parser *p, bool is_first, bool *taken) {
+    int c = peek(p);
+    *taken = c == '^' || c == '$';
+    if (!*taken)
+        return NULL;
+    p->at++;
+    if (p->depth == 0 && is_first && c == '^')
         p->begins = true;
-        p->at++;
-        return true;
-    }
-    if (peek(p) == '$') {
-        p->at++;
-        if (p->depth > 0 || p->at < p->n_bytes)
-            fail_unsupported(p, "$ within an expression");
+    if (p->depth == 0 && p->at == p->n_bytes && c == '$')
         p->ends = true;
-        return true;
-    }
-    return false;
+    if (p->mode == LN_REGEX_IN_JSON)
+        return ln_expr_text(p->builder, "\"");
+    if (c == '^' && (!is_first || p->depth > 0))
+        fail_unsupported(p, "^ within an expression");
+    if (c == '$' && (p->depth > 0 || p->at < p->n_bytes))
+        fail_unsupported(p, "$ within an expression");
+    return NULL;
+}
+
+/* (?=...) or (?!...) right after the ^ of an expression. */
+static bool take_ahead(regex_parser *p) {
+    bool negated = p->at + 2 < p->n_bytes && p->text[p->at + 2] == '!';
+    if (p->mode != LN_REGEX_IN_JSON || !p->begins || p->depth > 0 || p->n_ahead == MAX_AHEAD ||
+        !(take(p, "(?=") || take(p, "(?!")))
+        return false;
+    p->depth++;
+    ln_expr *expr = read_choice(p);
+    p->depth--;
+    if (!take(p, ")"))
+        fail(p, "a group has no )");
+    p->ahead[p->n_ahead].expr = expr;
+    p->ahead[p->n_ahead++].negated = negated;
+    return true;
 }
 
 static ln_expr *read_sequence(regex_parser *p) {
     ln_expr *list = ln_expr_list(p->builder, LN_EXPR_SEQUENCE);
-    size_t begin = p->at;
+    bool is_at_start = false;
     while (!has_failed(p)) {
         int c = peek(p);
         ln_expr *part;
+        bool was_at_start = is_at_start;
         if (c < 0 || c == '|' || c == ')')
             break;
-        if (take_anchor(p, p->at == begin && begin == 0))
+        bool taken;
+        part = take_anchor(p, p->at == 0, &taken);
+        if (part != NULL)
+            ln_expr_add(p->builder, list, part);
+        is_at_start = taken && p->at == 1;
+        if (taken)
             continue;
+        if (was_at_start && c == '(' && take_ahead(p)) {
+            is_at_start = true;
+            continue;
+        }
         if (c == '(') {
             part = read_group(p);
         } else if (c == '[') {
@@ -354,35 +389,68 @@ static ln_expr *read_choice(regex_parser *p) {
     ln_expr_add(p->builder, list, read_sequence(p));
     for (; !has_failed(p) && take(p, "|"); n_parts++)
         ln_expr_add(p->builder, list, read_sequence(p));
-    if (p->depth == 0 && n_parts > 1 && (p->begins || p->ends))
+    if (n_parts == 1 || p->depth > 0)
+        return list;
+    if (p->mode == LN_REGEX_PLAIN && (p->begins || p->ends))
         fail_unsupported(p, "^ or $ beside | (put the choice in a group)");
+    if (p->n_ahead > 0)
+        fail_unsupported(p, "look-around beside | (put the choice in a group)");
+    p->begins = p->ends = false; /* they hold one part only */
     return list;
 }
 
-ln_expr *ln_regex_read(ln_grammar_builder *builder, const char *text, size_t n_bytes,
-                       ln_regex_mode mode) {
-    regex_parser p = {.builder = builder, .text = text, .n_bytes = n_bytes, .mode = mode};
-    ln_expr *expr = read_choice(&p);
-    if (!has_failed(&p) && p.at < n_bytes)
-        fail(&p, "a ) has no group");
-    free(p.ranges);
-    if (mode == LN_REGEX_PLAIN || has_failed(&p))
-        return expr;
-    ln_expr *list = ln_expr_list(builder, LN_EXPR_SEQUENCE);
-    for (int side = 0; side < 3; side++) {
-        bool is_held = side == 0 ? p.begins : p.ends;
-        if (side == 1)
-            ln_expr_add(builder, list, expr);
-        else if (!is_held)
-            ln_expr_add(
-                builder, list,
-                ln_expr_repeat(builder, ln_json_chars(builder, NULL, 0, true), 0, LN_NO_LIMIT));
-    }
+static ln_expr *read_whole(regex_parser *p) {
+    ln_expr *expr = read_choice(p);
+    if (!has_failed(p) && p->at < p->n_bytes)
+        fail(p, "a ) has no group");
+    free(p->ranges);
+    return expr;
+}
+
+ln_expr *ln_regex_read(ln_grammar_builder *builder, const char *text, size_t n_bytes) {
+    regex_parser p = {.builder = builder, .text = text, .n_bytes = n_bytes};
+    return read_whole(&p);
+}
+
+static ln_expr *any_chars(ln_grammar_builder *b) {
+    return ln_expr_repeat(b, ln_json_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
+}
+
+/* A match within a string: text before it, with the quote, and after it; where ^ or $ holds it, the
+ * quote is its own. */
+static ln_expr *within_string(ln_grammar_builder *b, ln_expr *match, bool begins, bool ends) {
+    ln_expr *list = ln_expr_list(b, LN_EXPR_SEQUENCE);
+    if (!begins)
+        ln_expr_add(
+            b, list,
+            ln_expr_optional(b, ln_expr_sequence(b, ln_expr_text(b, "\""), any_chars(b), NULL)));
+    ln_expr_add(b, list, match);
+    if (!ends)
+        ln_expr_add(
+            b, list,
+            ln_expr_optional(b, ln_expr_sequence(b, any_chars(b), ln_expr_text(b, "\""), NULL)));
     return list;
+}
+
+const ln_dfa *ln_regex_language(ln_grammar_builder *b, const char *text, size_t n_bytes,
+                                const ln_dfa *all) {
+    regex_parser p = {.builder = b, .text = text, .n_bytes = n_bytes, .mode = LN_REGEX_IN_JSON};
+    ln_expr *expr = read_whole(&p);
+    if (has_failed(&p))
+        return all;
+    const ln_dfa *language =
+        ln_language_and(b, all, ln_language_of(b, within_string(b, expr, p.begins, p.ends)));
+    for (size_t i = 0; i < p.n_ahead; i++) {
+        ln_expr *from_quote = ln_expr_sequence(b, ln_expr_text(b, "\""), p.ahead[i].expr, NULL);
+        const ln_dfa *other = ln_language_of(b, within_string(b, from_quote, true, false));
+        language = p.ahead[i].negated ? ln_language_minus(b, language, other)
+                                      : ln_language_and(b, language, other);
+    }
+    return language;
 }
 
 ln_status ln_grammar_read_regex(ln_grammar_builder *builder, const char *text, size_t n_bytes) {
-    ln_expr *expr = ln_regex_read(builder, text, n_bytes, LN_REGEX_PLAIN);
+    ln_expr *expr = ln_regex_read(builder, text, n_bytes);
     builder->root = ln_rule_add_terminal(builder, "the regular expression", expr);
     return builder->status;
 }

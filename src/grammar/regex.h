@@ -3,19 +3,20 @@
 #ifndef LN_GRAMMAR_REGEX_H
 #define LN_GRAMMAR_REGEX_H
 
-#include "grammar/expr.h"
+#include "grammar/language.h"
 
 /* How the code points of a match are written. */
 typedef enum ln_regex_mode {
-    LN_REGEX_PLAIN, /* as they are; the expression is about all of the text */
-    /* as in a JSON string, escaped where they must be; the expression may match
-     * anywhere in it, unless ^ and $ hold it, as JSON schemas have it */
-    LN_REGEX_IN_JSON
+    LN_REGEX_PLAIN,  /* as they are; the expression is about all of the text */
+    LN_REGEX_IN_JSON /* as in a JSON string, escaped where they must be */
 } ln_regex_mode;
 
 /* Errors: ARGUMENT (malformed), UNSUPPORTED, LIMIT; at the builder. */
-ln_expr *ln_regex_read(ln_grammar_builder *builder, const char *text, size_t n_bytes,
-                       ln_regex_mode mode);
+ln_expr *ln_regex_read(ln_grammar_builder *builder, const char *text, size_t n_bytes);
+
+/* The JSON strings of `all`, in which the expression matches anywhere, as JSON schemas have it. */
+const ln_dfa *ln_regex_language(ln_grammar_builder *builder, const char *text, size_t n_bytes,
+                                const ln_dfa *all);
 
 /* A code point of a set as a JSON string has it. */
 ln_expr *ln_json_chars(ln_grammar_builder *builder, const ln_range *ranges, size_t n_ranges,

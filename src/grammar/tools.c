@@ -70,7 +70,7 @@ static void read_tool(tools_reader *t, json_t *tool) {
     t->n_tools++;
     uint32_t arguments = t->rules.object;
     if (parameters != NULL && !json_is_null(parameters))
-        arguments = ln_schema_add(b, &t->rules, parameters, parameters);
+        arguments = ln_schema_add(b, &t->rules, parameters, true);
     if (b->status == LINNET_OK)
         ln_expr_add(b, t->calls, read_call(t, name, ln_expr_rule(b, arguments)));
 }

@@ -151,13 +151,13 @@ static void refuses_by_name(void **state) {
     static const struct {
         const char *fields, *param, *part;
     } cases[] = {
-        {FORMAT("{\"not\":{}}"), "response_format.json_schema.schema", "\\\"not\\\""},
+        {FORMAT("{\"$ref\":\"http://a\"}"), "response_format.json_schema.schema", "http://a"},
         {FORMAT("{\"type\":\"integer\",\"minimum\":5,\"maximum\":4}"),
          "response_format.json_schema.schema", "schema"},
         {"\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"}}",
          "response_format.json_schema.schema", "missing"},
         {"\"response_format\":{\"type\":\"json_schema\"}", "response_format.json_schema", "object"},
-        {"\"response_format\":{\"type\":\"json_object\",\"schema\":{\"multipleOf\":2}}",
+        {"\"response_format\":{\"type\":\"json_object\",\"schema\":{\"multipleOf\":0}}",
          "response_format.schema", "multipleOf"},
         {"\"response_format\":{\"type\":\"json_object\",\"strange\":1}", "response_format.strange",
          "strange"},
@@ -166,7 +166,7 @@ static void refuses_by_name(void **state) {
         {"\"guided_choice\":[]", "guided_choice", "list"},
         {"\"guided_choice\":[\"a\",\"\"]", "guided_choice", "list"},
         {"\"grammar\":\"root ::= other\"", "grammar", "other"},
-        {"\"structured_outputs\":{\"json\":{\"not\":{}}}", "structured_outputs.json", "not"},
+        {"\"structured_outputs\":{\"json\":{\"not\":1}}", "structured_outputs.json", "no object"},
         {"\"structured_outputs\":{\"whitespace_pattern\":\" \"}",
          "structured_outputs.whitespace_pattern", "supported"},
         {"\"grammar\":\"root ::= \\\"a\\\"\",\"guided_regex\":\"a\"", "grammar", "exclude"},

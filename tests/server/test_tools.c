@@ -240,7 +240,8 @@ static void json_follows_reasoning(void **state) {
     json_t *root =
         chat(&server, "\"logit_bias\":{\"4092\":100},\"response_format\":{\"type\":"
                       "\"json_schema\",\"json_schema\":{\"name\":\"s\",\"schema\":{\"type\":"
-                      "\"object\",\"properties\":{\"ok\":{\"type\":\"boolean\"}},\"required\":"
+                      "\"object\",\"additionalProperties\":false,\"properties\":{\"ok\":{\"type\":"
+                      "\"boolean\"}},\"required\":"
                       "[\"ok\"]}}}");
     json_t *choice = choice_of(root, 0), *message = json_object_get(choice, "message");
     json_t *content = json_loads(text_of(message, "content"), 0, NULL);

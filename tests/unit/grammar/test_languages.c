@@ -154,7 +154,7 @@ static void schemas(void **state) {
         {SCHEMA, person, "{\"age\":7}", YES},
         {SCHEMA, person, "{\"name\": \"a\"}", NO},
         {SCHEMA, person, "{\"age\": 7, \"name\"", NO}, /* the schema's order */
-        {SCHEMA, person, "{\"age\": 7, \"z\"", NO},
+        {SCHEMA, person, "{\"age\": 7, \"z\": 0}", YES},
         {SCHEMA, person, "{\"age\": 1.5", NO},
         {SCHEMA, list, "{\"v\": 1, \"next\": {\"v\": 2, \"next\": null}}", YES},
         {SCHEMA, list, "{\"v\": 1, \"next\": {\"v\": 2, \"next\": null}", BEGINS},
@@ -171,7 +171,7 @@ static void schemas(void **state) {
         {SCHEMA, tuple, "[1, null, true,", NO},
         {SCHEMA, tuple, "[]", NO},
         {SCHEMA, one, "{\"k\": \"b\", \"n\": 3}", YES},
-        {SCHEMA, one, "{\"k\": \"a\", \"n\"", NO},
+        {SCHEMA, one, "{\"k\": \"a\", \"n\": \"\"}", YES},
         {SCHEMA, "{}", "[\"any\", {}]", YES},
         {SCHEMA, "true", "12", YES},
         {SCHEMA,
@@ -184,7 +184,7 @@ static void schemas(void **state) {
         {SCHEMA, "{\"type\": \"object\", \"required\": [\"z\"]}", "{\"y\": 1}", NO},
         {SCHEMA, "{\"maxItems\": 0}", "[]", YES},
         {SCHEMA, "{\"items\": [{\"type\": \"null\"}]}", "[null]", YES},
-        {SCHEMA, "{\"items\": [{\"type\": \"null\"}]}", "[null,", NO},
+        {SCHEMA, "{\"items\": [{\"type\": \"null\"}], \"additionalItems\": false}", "[null,", NO},
         {SCHEMA, "{\"$defs\": {\"a b\": {\"type\": \"null\"}}, \"$ref\": \"#/$defs/a%20b\"}",
          "null", YES},
     };
@@ -394,45 +394,36 @@ static void refusals_name_the_culprit(void **state) {
         {GBNF, "root ::= \"a\"{4294967295,99999999999999999999}", LINNET_ERR_LIMIT, "states"},
         {SCHEMA, "{", LINNET_ERR_ARGUMENT, "line 1"},
         {SCHEMA, "[]", LINNET_ERR_UNSUPPORTED, "no object"},
-        {SCHEMA, "false", LINNET_ERR_UNSUPPORTED, "false"},
-        {SCHEMA, "{\"not\": {}}", LINNET_ERR_UNSUPPORTED, "\"not\""},
-        {SCHEMA, "{\"patternProperties\": {}}", LINNET_ERR_UNSUPPORTED, "patternProperties"},
+        {SCHEMA, "false", LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"not\": {}}", LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"patternProperties\": 1}", LINNET_ERR_ARGUMENT, "patternProperties"},
+        {SCHEMA, "{\"multipleOf\": 0}", LINNET_ERR_ARGUMENT, "multipleOf"},
+        {SCHEMA, "{\"anyOf\": []}", LINNET_ERR_ARGUMENT, "anyOf"},
         {SCHEMA, "{\"type\": \"array\", \"uniqueItems\": true}", LINNET_ERR_UNSUPPORTED,
          "uniqueItems"},
         {SCHEMA, "{\"type\": \"strin\"}", LINNET_ERR_ARGUMENT, "strin"},
         {SCHEMA, "{\"type\": 3}", LINNET_ERR_ARGUMENT, "\"type\""},
-        {SCHEMA, "{\"format\": \"nonsense\"}", LINNET_ERR_UNSUPPORTED, "nonsense"},
         {SCHEMA, "{\"$ref\": \"#/a\"}", LINNET_ERR_ARGUMENT, "leads nowhere"},
         {SCHEMA, "{\"$ref\": \"http://a\"}", LINNET_ERR_UNSUPPORTED, "http://a"},
-        {SCHEMA, "{\"$ref\": \"#\"}", LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"$ref\": \"#\"}", LINNET_ERR_ARGUMENT, "refers to itself"},
         {SCHEMA, "{\"anyOf\": [{\"$ref\": \"#\"}, {\"type\": \"null\"}]}", LINNET_ERR_ARGUMENT,
          "refers to itself"},
-        {SCHEMA, "{\"properties\": {\"a\": {\"$ref\": \"#\"}}, \"required\": [\"a\"]}",
+        {SCHEMA,
+         "{\"type\": \"object\", \"properties\": {\"a\": {\"$ref\": \"#\"}}, \"required\": "
+         "[\"a\"]}",
          LINNET_ERR_ARGUMENT, "no text"},
-        {SCHEMA, "{\"allOf\": [{\"$ref\": \"#\"}]}", LINNET_ERR_LIMIT, "deep"},
-        {SCHEMA, "{\"oneOf\": [{\"type\": \"string\"}, {\"minLength\": 1}]}",
-         LINNET_ERR_UNSUPPORTED, "oneOf"},
-        {SCHEMA, "{\"minimum\": 3, \"maximum\": 2}", LINNET_ERR_ARGUMENT, "no text"},
-        {SCHEMA, "{\"minLength\": 3, \"maxLength\": 2}", LINNET_ERR_ARGUMENT, "minLength"},
+        {SCHEMA, "{\"allOf\": [{\"$ref\": \"#\"}]}", LINNET_ERR_ARGUMENT, "refers to itself"},
+        {SCHEMA, "{\"type\": \"number\", \"minimum\": 3, \"maximum\": 2}", LINNET_ERR_ARGUMENT,
+         "no text"},
+        {SCHEMA, "{\"type\": \"string\", \"minLength\": 3, \"maxLength\": 2}", LINNET_ERR_ARGUMENT,
+         "no text"},
         {SCHEMA, "{\"minLength\": -1}", LINNET_ERR_ARGUMENT, "minLength"},
         {SCHEMA, "{\"type\": \"array\", \"minItems\": 1e9}", LINNET_ERR_LIMIT, "states"},
         {SCHEMA, "{\"enum\": []}", LINNET_ERR_ARGUMENT, "enum"},
         {SCHEMA, "{\"enum\": [1], \"type\": \"null\"}", LINNET_ERR_ARGUMENT, "no text"},
         {SCHEMA, "{\"const\": 1, \"enum\": [2]}", LINNET_ERR_ARGUMENT, "no text"},
-        {SCHEMA, "{\"enum\": [\"a\"], \"pattern\": \"b\"}", LINNET_ERR_UNSUPPORTED, "pattern"},
-        {SCHEMA, "{\"enum\": [[1]], \"items\": {\"not\": {}}}", LINNET_ERR_UNSUPPORTED, "\"not\""},
-        {SCHEMA, "{\"oneOf\": [{\"const\": 1}, {\"const\": 1.0}]}", LINNET_ERR_UNSUPPORTED,
-         "oneOf"},
-        {SCHEMA,
-         "{\"allOf\": [{\"properties\": {\"a\": {}}, \"additionalProperties\": false}, "
-         "{\"properties\": {\"b\": {}}}]}",
-         LINNET_ERR_UNSUPPORTED, "additionalProperties"},
-        {SCHEMA,
-         "{\"properties\": {\"b\": {}}, \"anyOf\": [{\"additionalProperties\": {\"type\": "
-         "\"null\"}}]}",
-         LINNET_ERR_UNSUPPORTED, "additionalProperties"},
-        {SCHEMA, "{\"items\": {\"type\": \"null\"}, \"allOf\": [{\"prefixItems\": [{}]}]}",
-         LINNET_ERR_UNSUPPORTED, "items"},
+        {SCHEMA, "{\"enum\": [\"a\"], \"pattern\": \"b\"}", LINNET_ERR_ARGUMENT, "no text"},
+        {SCHEMA, "{\"oneOf\": [{\"const\": 1}, {\"const\": 1.0}]}", LINNET_ERR_ARGUMENT, "no text"},
         {SCHEMA, "{\"required\": [1]}", LINNET_ERR_ARGUMENT, "required"},
         {SCHEMA, "{\"pattern\": \"(\"}", LINNET_ERR_ARGUMENT, "no )"},
         {LINNET_GRAMMAR_CHOICE, "[]", LINNET_ERR_ARGUMENT, "choice"},
@@ -472,8 +463,8 @@ static void deep_nesting_is_refused(void **state) {
     refuse(GBNF, grammar, strlen(grammar), LINNET_ERR_LIMIT, "deep");
     free(text);
     free(grammar);
-    text = nest("{\"items\":", "{}", "}", 500);
-    refuse(SCHEMA, text, strlen(text), LINNET_ERR_LIMIT, "deep");
+    text = nest("{\"not\":", "{\"const\": [1]}", "}", 500);
+    refuse(SCHEMA, text, strlen(text), LINNET_ERR_LIMIT, "");
     free(text);
     text = nest("{\"items\":", "{}", "}", 60000);
     refuse(SCHEMA, text, strlen(text), LINNET_ERR_ARGUMENT, "depth");
@@ -518,11 +509,11 @@ static void many_comparisons_are_refused(void **state) {
                                     i);
     refuse_repeated(begin, "0", 0, "]}]}");
 
-    n_bytes = (size_t)snprintf(begin, sizeof begin, "{\"type\":[\"a\"");
+    n_bytes = (size_t)snprintf(begin, sizeof begin, "{\"type\":[\"null\"");
     for (int i = 0; i < N_MANY; i++)
-        n_bytes += (size_t)snprintf(begin + n_bytes, sizeof begin - n_bytes, ",\"a\"");
+        n_bytes += (size_t)snprintf(begin + n_bytes, sizeof begin - n_bytes, ",\"null\"");
     snprintf(begin + n_bytes, sizeof begin - n_bytes, "],\"enum\":[");
-    refuse_repeated(begin, "0", N_MANY, "]}");
+    refuse_repeated(begin, "null", N_MANY, "]}");
 
     n_bytes = (size_t)snprintf(begin, sizeof begin, "{\"enum\":[\"");
     memset(begin + n_bytes, 'a', N_MANY);

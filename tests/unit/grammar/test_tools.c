@@ -96,7 +96,7 @@ static void refusals(void **state) {
         {"{\"syntax\": \"hermes\", \"tools\": [{}]}", "no name"},
         {"{\"syntax\": \"hermes\", \"tools\": [{\"name\": \"f\", \"parameters\": "
          "{\"not\": 1}}]}",
-         "\"not\""},
+         "no object"},
         {"[", "tools, line 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -21,7 +21,7 @@ CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) > 1 ? $(JOB
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run tests test check fuzz install format clean setup setup-test setup-check configure \
+.PHONY: all run tests test test-clients check fuzz install format clean setup setup-test setup-check configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 # The program and both libraries.
@@ -39,6 +39,10 @@ tests: setup-test configure
 
 test: tests
 	$(CTEST) --test-dir $(BUILD)
+
+# Clients from the Python package index against the demo model; not part of `make test`.
+test-clients: all
+	tests/clients/run.sh $(BUILD)/linnet $(BUILD)/clients $(CLIENTS)
 
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" >&2

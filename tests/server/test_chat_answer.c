@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/generation/openai_writer.h"
+#include "server/ollama/ollama_writer.h"
 #include "test.h"
 
 typedef struct answer_case {
@@ -208,7 +209,56 @@ static void says_the_same_however_it_comes(void **state) {
     }
 }
 
+/* Ollama's clients get a call whole, once its arguments are, and text around it in its order. */
+static void ollama_sends_whole_calls(void **state) {
+    (void)state;
+    static const char text[] =
+        "Look.\n<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>"
+        "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call> Done";
+    for (size_t step = 1; step < 120; step += 7) {
+        ln_generation_request request = {.kind = LN_API_CHAT, .syntax = LN_TOOLS_HERMES};
+        ln_usage usage = {0};
+        ln_answer_writer writer = {.request = &request, .usage = &usage, .model = "m", .id = "o-1"};
+        ln_choice choice = {.finish = LINNET_FINISH_NONE};
+        const ln_answer_format *format = &ln_ollama_chat_format;
+        ln_strbuf out, calls, content;
+        ln_strbuf_init(&out);
+        ln_strbuf_init(&calls);
+        ln_strbuf_init(&content);
+        ln_chat_answer_init(&choice.answer, &request);
+        for (size_t at = 0; at < sizeof text - 1; at += step) {
+            size_t rest = sizeof text - 1 - at;
+            ln_chat_answer_feed(&choice.answer, text + at, rest < step ? rest : step);
+            format->chunk(&writer, &choice, &out);
+        }
+        ln_chat_answer_finish(&choice.answer);
+        choice.finish = LINNET_FINISH_STOP;
+        format->chunk(&writer, &choice, &out);
+        for (char *line = strtok(out.data, "\n"); line; line = strtok(NULL, "\n")) {
+            json_t *root = json_loads(line, 0, NULL), *call;
+            size_t index;
+            assert_non_null(root);
+            const json_t *said = json_object_get(root, "message");
+            ln_strbuf_puts(&content, json_string_value(json_object_get(said, "content")));
+            json_array_foreach(json_object_get(said, "tool_calls"), index, call) {
+                char *json = json_dumps(json_object_get(call, "function"), JSON_COMPACT);
+                ln_strbuf_puts(&calls, json);
+                free(json);
+            }
+            json_decref(root);
+        }
+        assert_string_equal(calls.data, "{\"index\":0,\"name\":\"f\",\"arguments\":{\"a\":1}}"
+                                        "{\"index\":1,\"name\":\"g\",\"arguments\":{}}");
+        assert_string_equal(content.data, "Look.\nDone");
+        ln_chat_answer_free(&choice.answer);
+        ln_strbuf_free(&out);
+        ln_strbuf_free(&calls);
+        ln_strbuf_free(&content);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes),
+                                       cmocka_unit_test(ollama_sends_whole_calls)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include "server/api/routes.h"
 #include "server/api_task.h"
+#include "server/generation/chat_request.h"
 #include "server/generation/token_ids.h"
 #include "server/json/out.h"
 
@@ -21,12 +22,48 @@ static void put_ids(ln_strbuf *out, const int32_t *ids, size_t n_ids) {
     }
 }
 
+static void put_answer(ln_api_task *task, const int32_t *ids, size_t n_ids) {
+    ln_strbuf_printf(&task->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", n_ids,
+                     task->context->served.ctx_tokens);
+    put_ids(&task->reply, ids, n_ids);
+    ln_strbuf_puts(&task->reply, "]}");
+}
+
+/* A chat, as its template writes it. */
+static bool tokenize_chat(ln_api_task *task, const ln_fields *fields) {
+    static const char *const known[] = {"model",
+                                        "messages",
+                                        "tools",
+                                        "add_generation_prompt",
+                                        "continue_final_message",
+                                        "add_special_tokens=false",
+                                        "return_token_strs=false",
+                                        "chat_template_kwargs",
+                                        "!chat_template",
+                                        NULL};
+    if (!ln_fields_only(fields, known))
+        return false;
+    json_object_del((json_t *)(uintptr_t)fields->root, "add_special_tokens");
+    json_object_del((json_t *)(uintptr_t)fields->root, "return_token_strs");
+    if (!ln_chat_request_count(task, (json_t *)(uintptr_t)fields->root))
+        return false;
+    put_answer(task, task->request.prompts[0].ids, task->request.prompts[0].n_ids);
+    return true;
+}
+
 static bool tokenize(ln_api_task *task, const ln_fields *fields) {
-    static const char *const known[] = {"model",         "prompt", "content", "add_special_tokens",
-                                        "parse_special", NULL};
+    static const char *const known[] = {"model",
+                                        "prompt",
+                                        "content",
+                                        "add_special_tokens",
+                                        "parse_special",
+                                        "return_token_strs=false",
+                                        NULL};
     bool adds_special = true, parses_special = true;
     const char *name = ln_fields_get(fields, "content") != NULL ? "content" : "prompt";
     const json_t *text = ln_fields_get(fields, name);
+    if (ln_fields_get(fields, "messages") != NULL)
+        return tokenize_chat(task, fields);
     if (!ln_fields_only(fields, known) || !ln_api_task_check_model(task, fields) ||
         !ln_fields_bool(fields, "add_special_tokens", &adds_special) ||
         !ln_fields_bool(fields, "parse_special", &parses_special))
@@ -42,10 +79,7 @@ static bool tokenize(ln_api_task *task, const ln_fields *fields) {
                             json_string_length(text), adds_special, parses_special, &ids, &n_ids,
                             &err) != LINNET_OK)
         return ln_api_fail_with(&task->error, &err, "prompt");
-    ln_strbuf_printf(&task->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", n_ids,
-                     task->context->served.ctx_tokens);
-    put_ids(&task->reply, ids, n_ids);
-    ln_strbuf_puts(&task->reply, "]}");
+    put_answer(task, ids, n_ids);
     linnet_free(ids);
     return true;
 }

@@ -1,0 +1,124 @@
+#include "server/generation/completion_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/generation/common_fields.h"
+#include "server/generation/token_ids.h"
+
+static const char *const known_fields[] = {
+    LN_API_COMMON_FIELDS, "prompt",  "max_tokens", "echo",   "logprobs",
+    "add_special_tokens", "best_of", "!messages",  "!tools", NULL};
+
+/* A prompt's text to ids. */
+static bool encode(const json_t *value, const char *param, const linnet_model *model,
+                   bool adds_special, ln_prompt *prompt, ln_api_error *error) {
+    linnet_error err = {0};
+    if (linnet_model_encode(model, json_string_value(value), json_string_length(value),
+                            adds_special, true, &prompt->ids, &prompt->n_ids, &err) != LINNET_OK)
+        return ln_api_fail_with(error, &err, param);
+    return true;
+}
+
+static bool is_list_of_ids(const json_t *value) {
+    return json_is_array(value) && json_array_size(value) > 0 &&
+           json_is_number(json_array_get(value, 0));
+}
+
+/* The prompts as a list of their values: a string, ids, a list of strings, a list of ids. */
+static size_t count_prompts(const json_t *value) {
+    return json_is_array(value) && !is_list_of_ids(value) ? json_array_size(value) : 1;
+}
+
+static bool keep_text(const json_t *value, const linnet_model *model, ln_prompt *prompt,
+                      ln_api_error *error) {
+    linnet_error err = {0};
+    if (json_is_string(value)) {
+        prompt->text_bytes = json_string_length(value);
+        prompt->text = malloc(prompt->text_bytes + 1);
+        if (prompt->text == NULL)
+            return ln_api_fail(error, 503, NULL, "out of memory");
+        memcpy(prompt->text, json_string_value(value), prompt->text_bytes + 1);
+        return true;
+    }
+    if (linnet_model_decode(model, prompt->ids, prompt->n_ids, false, &prompt->text,
+                            &prompt->text_bytes, &err) != LINNET_OK)
+        return ln_api_fail_with(error, &err, "prompt");
+    return true;
+}
+
+static bool read_prompt(const json_t *value, size_t index, bool is_listed, bool adds_special,
+                        const linnet_model *model, const linnet_model_info *info, size_t ctx_tokens,
+                        ln_generation_request *request, ln_api_error *error) {
+    char param[32] = "prompt";
+    ln_prompt *prompt = &request->prompts[index];
+    if (is_listed)
+        snprintf(param, sizeof param, "prompt[%zu]", index);
+    bool read =
+        json_is_string(value) ? encode(value, param, model, adds_special, prompt, error)
+        : json_is_array(value)
+            ? ln_api_read_ids(value, info, param, &prompt->ids, &prompt->n_ids, error)
+            : ln_api_fail(error, 400, param, "%s is not a string or a list of token ids", param);
+    if (!read)
+        return false;
+    if (prompt->n_ids == 0)
+        return ln_api_fail(error, 400, param, "%s has no tokens", param);
+    if (prompt->n_ids >= ctx_tokens) {
+        ln_api_fail(error, 400, param, "%s has %zu tokens and the context %zu", param,
+                    prompt->n_ids, ctx_tokens);
+        error->code = "context_length_exceeded";
+        return false;
+    }
+    return !request->echoes || keep_text(value, model, prompt, error);
+}
+
+static bool read_prompts(const ln_fields *fields, const linnet_model *model,
+                         const linnet_model_info *info, size_t ctx_tokens,
+                         ln_generation_request *request) {
+    const json_t *value = ln_fields_get(fields, "prompt");
+    bool adds_special = true;
+    if (!ln_fields_bool(fields, "add_special_tokens", &adds_special))
+        return false;
+    if (value == NULL)
+        return ln_api_fail(fields->error, 400, "prompt", "prompt is missing");
+    size_t count = count_prompts(value);
+    bool is_listed = json_is_array(value) && !is_list_of_ids(value);
+    if (count == 0 || count > LN_API_MAX_PROMPTS)
+        return ln_api_fail(fields->error, 400, "prompt", "prompt has not from 1 to %d items",
+                           LN_API_MAX_PROMPTS);
+    request->prompts = calloc(count, sizeof *request->prompts);
+    if (request->prompts == NULL)
+        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+    request->n_prompts = count;
+    for (size_t i = 0; i < count; i++)
+        if (!read_prompt(is_listed ? json_array_get(value, i) : value, i, is_listed, adds_special,
+                         model, info, ctx_tokens, request, fields->error))
+            return false;
+    return true;
+}
+
+bool ln_completion_request_read(const ln_fields *fields, const linnet_model *model,
+                                size_t ctx_tokens, ln_generation_request *request) {
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(model, &info);
+    linnet_request_options *options = &request->options;
+    int64_t max_tokens = 16, n_logprobs = -1;
+    request->kind = LN_API_COMPLETION;
+    if (!ln_fields_only(fields, known_fields) || !ln_api_read_common(fields, &info, request) ||
+        !ln_fields_integer(fields, "max_tokens", 0, INT32_MAX, &max_tokens) ||
+        !ln_fields_integer(fields, "logprobs", 0, LN_API_MAX_TOP_LOGPROBS, &n_logprobs) ||
+        !ln_fields_bool(fields, "echo", &request->echoes))
+        return false;
+    request->drops_output = max_tokens == 0;
+    options->max_tokens = max_tokens > 0 ? (size_t)max_tokens : 1;
+    if (!ln_api_check_lengths(options, fields->error))
+        return false;
+    options->logprobs = n_logprobs >= 0;
+    options->top_logprobs = n_logprobs > 0 ? (int32_t)n_logprobs : 0;
+    if (options->top_logprobs > info.n_vocab)
+        options->top_logprobs = info.n_vocab;
+    options->prompt_logprobs = options->logprobs && request->echoes;
+    options->continues_prompt = options->grammar_kind == LINNET_GRAMMAR_NONE && !info.has_encoder;
+    return read_prompts(fields, model, &info, ctx_tokens, request);
+}

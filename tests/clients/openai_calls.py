@@ -1,0 +1,81 @@
+"""The Responses API by OpenAI's package; tests/server/openai_calls.py has its other calls.
+usage: openai_calls.py URL"""
+import json
+import sys
+
+import openai
+import pydantic
+
+client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="key", max_retries=0, timeout=60)
+TOOLS = [{"type": "function", "name": "weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "maxLength": 8}},
+    "required": ["city"], "additionalProperties": False}, "strict": True}]
+
+
+def responses():
+    done = client.responses.create(model="demo", input="2+3=", temperature=0)
+    assert done.output_text == "5" and done.status == "completed", done
+    again = client.responses.create(model="demo", input="4+4=", previous_response_id=done.id,
+                                    temperature=0)
+    assert again.output_text == "8"
+    assert client.responses.retrieve(done.id).output_text == "5"
+    assert client.responses.input_items.list(done.id).data[0].content[0].text == "2+3="
+    client.responses.delete(done.id)
+    try:
+        client.responses.retrieve(done.id)
+    except openai.NotFoundError:
+        return
+    raise AssertionError("a deleted response is still there")
+
+
+def streams():
+    with client.responses.stream(model="demo", input="Tell me a story", temperature=0) as stream:
+        text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
+        final = stream.get_final_response()
+    assert text == final.output_text and len(text) > 20
+    numbers = [e.sequence_number for e in client.responses.create(
+        model="demo", input="2+3=", stream=True)]
+    assert numbers == list(range(len(numbers)))
+
+
+def tools():
+    done = client.responses.create(model="demo", input="Weather?", tools=TOOLS,
+                                   tool_choice="required", parallel_tool_calls=False)
+    call = done.output[0]
+    assert call.type == "function_call" and isinstance(json.loads(call.arguments)["city"], str)
+    history = [{"role": "user", "content": "Weather?"}] + done.output
+    history += [{"type": "function_call_output", "call_id": call.call_id, "output": "wet"},
+                {"role": "user", "content": "2+3="}]
+    again = client.responses.create(model="demo", input=history, tools=TOOLS, temperature=0)
+    assert again.status == "completed"
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    age: int
+
+
+def parses():
+    done = client.responses.parse(model="demo", input="A person as JSON", text_format=Person)
+    assert isinstance(done.output_parsed, Person)
+
+
+def background():
+    done = client.responses.create(model="demo", input="Tell me a story", background=True)
+    assert done.status in ("queued", "in_progress")
+    assert client.responses.cancel(done.id).status in ("cancelled", "completed")
+
+
+def refusals():
+    for call in (lambda: client.embeddings.create(model="demo", input="a"),
+                 lambda: client.files.list(), lambda: client.batches.list()):
+        try:
+            call()
+        except (openai.NotFoundError, openai.BadRequestError):
+            continue
+        raise AssertionError("not refused")
+
+
+for test in responses, streams, tools, parses, background, refusals:
+    test()
+    print("ok", test.__name__)

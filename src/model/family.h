@@ -156,7 +156,8 @@ struct ln_family {
                                  n_heads */
     bool scale_embedding;     /* by sqrt(dim) */
     bool divide_logits;       /* the logit scale divides */
-    ln_router router;         /* mixture of experts */
+    bool scale_by_depth;    /* embedding, blocks and logits are scaled by MiniCPM's three numbers */
+    ln_router router;       /* mixture of experts */
     bool group_by_two;      /* a group of experts counts by its best two, as with sigmoid always */
     bool normalize_experts; /* when the checkpoint does not say */
     bool shared_gate;

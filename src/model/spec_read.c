@@ -163,6 +163,20 @@ static ln_status read_vocab(const ln_config *config, ln_spec *spec, ln_error *er
     return LINNET_OK;
 }
 
+/* MiniCPM's: the embedding, each block by the root of the depth, logits by a width. */
+static ln_status read_depth_scales(const ln_config *config, const ln_spec *spec, double *embedding,
+                                   double *residual, double *logit, ln_error *err) {
+    double depth = sqrt((double)spec->n_layers), width = (double)spec->dim;
+    if (!spec->family->scale_by_depth || config->is_gguf)
+        return LINNET_OK;
+    LN_TRY(ln_config_real(config, (ln_key){"scale_emb", ""}, -1e9, 1e9, embedding, err));
+    LN_TRY(ln_config_real(config, (ln_key){"scale_depth", ""}, -1e9, 1e9, &depth, err));
+    LN_TRY(ln_config_real(config, (ln_key){"dim_model_base", ""}, 1e-9, 1e9, &width, err));
+    *residual = depth / sqrt((double)spec->n_layers);
+    *logit = width / (double)spec->dim;
+    return LINNET_OK;
+}
+
 static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *err) {
     bool scale_embedding = spec->family->scale_embedding;
     LN_TRY(
@@ -174,6 +188,7 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
     LN_TRY(ln_config_flag(config, (ln_key){"scale_decoder_outputs", ""}, &scale_logits, err));
     double residual = 1.0, softcap = 0.0;
     double logit = scale_logits ? 1.0 / sqrt((double)spec->dim) : 1.0;
+    LN_TRY(read_depth_scales(config, spec, &embedding, &residual, &logit, err));
     LN_TRY(ln_config_real(config, (ln_key){"embedding_multiplier", "embedding_scale"}, -1e9, 1e9,
                           &embedding, err));
     LN_TRY(ln_config_real(config, (ln_key){"residual_multiplier", "residual_scale"}, -1e9, 1e9,

@@ -143,9 +143,30 @@ VARIANTS = {
         **dict(LATENT_MOE, num_hidden_layers=3, hidden_size=48, moe_intermediate_size=24),
         index_topk=16, index_n_heads=10, index_head_dim=12, first_k_dense_replace=1,
         indexer_types=["full", "shared", "full"]),
+    "minicpm3": lambda: hf.AutoConfig.for_model(
+        "minicpm3", **LATENT, scale_emb=6, scale_depth=1.4, dim_model_base=32),
+    "solar_open": lambda: hf.SolarOpenConfig(
+        **dict(MOE, moe_intermediate_size=24), n_routed_experts=4, n_shared_experts=1, n_group=1,
+        topk_group=1, routed_scaling_factor=1.5),
+    "exaone_moe": lambda: hf.ExaoneMoeConfig(
+        **dict(SMALL, hidden_size=48, num_hidden_layers=4, intermediate_size=48,
+               num_experts_per_tok=2, moe_intermediate_size=16), num_experts=4, sliding_window=16, first_k_dense_replace=1),
+    "mellum": lambda: hf.AutoConfig.for_model(
+        "mellum", **MOE, num_experts=4, sliding_window=16,
+        layer_types=["sliding_attention", "full_attention"],
+        rope_parameters={
+            "full_attention": yarn(),
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0}}),
+    "jais2": lambda: hf.AutoConfig.for_model("jais2", **HEADS),
+    "helium": lambda: hf.HeliumConfig(**HEADS),
+    "cwm": lambda: hf.AutoConfig.for_model(
+        "cwm", **HEADS, sliding_window=16, layer_types=["full_attention", "sliding_attention"],
+        rope_parameters={"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0,
+                         "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "original_max_position_embeddings": 32}),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
-SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "glm_moe_dsa": 2, "mimo_v2_flash": 1, "qwen3_vl_moe": 1,
-         "olmoe": 1, "minimax_m2": 2}
+SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
+         "jais2": 1, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1, "minimax_m2": 2}

@@ -9,11 +9,14 @@ static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_AT
 static const ln_config_default defaults[] = {LN_DEFAULT_OF("internlm3", "head_dim", 128),
                                              LN_DEFAULT_OF("internlm3", "num_key_value_heads", 2),
                                              LN_DEFAULT_OF("internlm3", "rms_norm_eps", 1e-5),
+                                             LN_DEFAULT_OF("iquestcoder", "head_dim", 128),
+                                             LN_DEFAULT_OF("iquestcoder", "num_key_value_heads", 8),
+                                             LN_DEFAULT_OF("iquestcoder", "rms_norm_eps", 1e-5),
                                              {0}};
 
 const ln_family ln_family_llama = {
     .name = "llama",
-    .hf_types = "llama|internlm3",
+    .hf_types = "llama|internlm3|iquestcoder",
     .gguf = "llama",
     .defaults = defaults,
     .refused = "",

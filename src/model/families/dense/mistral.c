@@ -5,11 +5,13 @@ static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_AT
                                       LN_LLAMA_FFN};
 
 static const ln_config_default defaults[] = {
-    LN_DEFAULT("num_key_value_heads", 8), LN_DEFAULT("sliding_window", 4096), {0}};
+    LN_DEFAULT("num_key_value_heads", 8),       LN_DEFAULT_OF("cwm", "sliding_window", 8192),
+    LN_DEFAULT_OF("cwm", "rms_norm_eps", 1e-5), LN_DEFAULT_OF("cwm", "head_dim", 128),
+    LN_DEFAULT("sliding_window", 4096),         {0}};
 
 const ln_family ln_family_mistral = {
     .name = "mistral",
-    .hf_types = "mistral|ministral",
+    .hf_types = "mistral|ministral|cwm",
     .gguf_as = "llama",
     .defaults = defaults,
     .refused = "",

@@ -146,6 +146,31 @@ const ln_family ln_family_glm4_moe_lite = {
     LN_BINDINGS(v3_bindings),
 };
 
+static const ln_config_default minicpm3_defaults[] = {LN_DEFAULT("kv_lora_rank", 256),
+                                                      LN_DEFAULT("q_lora_rank", 768),
+                                                      LN_DEFAULT("qk_nope_head_dim", 64),
+                                                      LN_DEFAULT("qk_rope_head_dim", 32),
+                                                      LN_DEFAULT("rms_norm_eps", 1e-5),
+                                                      LN_DEFAULT("scale_emb", 12),
+                                                      LN_DEFAULT("scale_depth", 1.4),
+                                                      LN_DEFAULT("dim_model_base", 256),
+                                                      {0}};
+
+const ln_family ln_family_minicpm3 = {
+    .name = "minicpm3",
+    .hf_types = "minicpm3",
+    .defaults = minicpm3_defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .scale_by_depth = true,
+    .latent_eps = 1e-6,
+    .tied_by_default = true,
+    LN_BINDINGS(v3_bindings),
+};
+
 static const ln_config_default youtu_defaults[] = {
     LN_DEFAULT("kv_lora_rank", 512),     LN_DEFAULT("q_lora_rank", 1536),
     LN_DEFAULT("qk_nope_head_dim", 128), LN_DEFAULT("qk_rope_head_dim", 64),

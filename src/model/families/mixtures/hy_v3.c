@@ -11,7 +11,9 @@ static const ln_binding bindings[] = {
     {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.mlp.router.gate"},
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_mlp"),
-    LN_EXPERT_BIAS("mlp.expert_bias"),
+    {.role = LN_ROLE_ROUTER_BIAS, .hf = "model.layers.%d.mlp.expert_bias", .hf_bare = true},
+    {.role = LN_ROLE_ROUTER_BIAS, .gguf = "blk.%d.exp_probs_b", .gguf_bare = true},
+    {.role = LN_ROLE_ROUTER_BIAS, .gguf = "blk.%d.exp_probs_b.bias", .gguf_bare = true},
 };
 
 static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
@@ -29,14 +31,18 @@ static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8
 const ln_family ln_family_hy_v3 = {
     .name = "hy_v3",
     .hf_types = "hy_v3",
+    .gguf = "hy_v3",
     .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_SILU,
     .qk_norm = LN_QK_NORM_HEAD,
     .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
+    .gguf_dense_first = true,
     LN_BINDINGS(bindings),
 };

@@ -1,0 +1,23 @@
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+};
+
+const ln_family ln_family_jais2 = {
+    .name = "jais2",
+    .hf_types = "jais2",
+    .gguf = "jais2",
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .gguf_norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_RELU_SQUARED,
+    .plain_ffn = true,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    LN_BINDINGS(bindings),
+};

@@ -5,7 +5,7 @@
 
 #include "base/layout.h"
 
-enum { NODE_HEADS = 4096, STATE_HEADS = 2048 };
+enum { NODE_HEADS = 4096, STATE_HEADS = 2048, SET_HEADS = 512 };
 
 ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, ln_error *err) {
     ln_layout layout = {0};
@@ -16,9 +16,12 @@ ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, 
     size_t state_heads = ln_layout_add(&layout, STATE_HEADS, sizeof(uint32_t));
     size_t transitions = ln_layout_add(&layout, LN_AUTOMATON_TRANSITIONS, sizeof(uint64_t));
     size_t work = ln_layout_add(&layout, 3 * (size_t)LN_AUTOMATON_NODES, sizeof(uint32_t));
+    size_t sets = ln_layout_add(&layout, 2 * LN_AUTOMATON_SETS, sizeof(ln_member_set));
+    size_t set_heads = ln_layout_add(&layout, SET_HEADS + LN_AUTOMATON_SETS, sizeof(uint32_t));
     char *base = calloc(1, layout.bytes);
     if (base == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    ln_member_set *member_sets = (ln_member_set *)(void *)(base + sets);
     uint32_t *scratch = (uint32_t *)(void *)(base + work);
     *automaton = (ln_automaton){
         .program = program,
@@ -32,6 +35,11 @@ ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, 
         .work = scratch,
         .made = scratch + LN_AUTOMATON_NODES,
         .renamed = scratch + 2 * (size_t)LN_AUTOMATON_NODES,
+        .sets = member_sets,
+        .kept_sets = member_sets + LN_AUTOMATON_SETS,
+        .set_heads = (uint32_t *)(void *)(base + set_heads),
+        .set_numbers = (uint32_t *)(void *)(base + set_heads) + SET_HEADS,
+        .n_sets = 1,
         .n_nodes = 1,  /* node 0: the end of the text */
         .n_states = 1, /* state 0: dead */
         .generation = 1,
@@ -80,6 +88,111 @@ static uint32_t intern_node(ln_automaton *a, uint32_t position, uint32_t termina
     return *head;
 }
 
+/* ---- members of objects ------------------------------------------------------------------------
+ */
+
+/* The number of a set; 0 when memory is out. */
+static uint32_t intern_set(ln_automaton *a, const ln_member_set *set) {
+    uint32_t hash = set->others;
+    for (size_t i = 0; i < LN_OBJECT_WORDS; i++)
+        hash = mix(hash, (uint32_t)set->names[i], (uint32_t)(set->names[i] >> 32), 1);
+    uint32_t *head = &a->set_heads[hash % SET_HEADS];
+    for (uint32_t at = *head; at != 0; at = a->sets[at].chain)
+        if (a->sets[at].others == set->others &&
+            memcmp(a->sets[at].names, set->names, sizeof set->names) == 0)
+            return at;
+    if (a->n_sets == LN_AUTOMATON_SETS) {
+        a->is_full = true;
+        return 0;
+    }
+    a->sets[a->n_sets] = *set;
+    a->sets[a->n_sets].chain = *head;
+    *head = (uint32_t)a->n_sets++;
+    return *head;
+}
+
+/* How far an object is. */
+typedef struct member_counts {
+    uint32_t named, missing, unseen, others;
+} member_counts;
+
+static member_counts count_members(const ln_object *o, const ln_member_set *set) {
+    member_counts n = {.others = set->others};
+    for (size_t i = 0; i < LN_OBJECT_WORDS; i++) {
+        n.named += (uint32_t)__builtin_popcountll(set->names[i]);
+        n.missing += (uint32_t)__builtin_popcountll(o->required[i] & ~set->names[i]);
+        n.unseen += (uint32_t)__builtin_popcountll(o->usable[i] & ~set->names[i]);
+    }
+    return n;
+}
+
+/* Whether there is a way to go on to an object that is complete. Others may have one name twice, so
+ * only one of them counts for the minimum. */
+static bool can_finish(const ln_object *o, member_counts n) {
+    uint32_t total = n.named + n.others, room = o->max == LN_NO_LIMIT ? UINT32_MAX : o->max - total;
+    uint32_t further = n.unseen + (o->has_other && n.others == 0);
+    if (o->max != LN_NO_LIMIT && (total > o->max || n.missing > room))
+        return false;
+    return n.named + (n.others > 0) + (further < room ? further : room) >= o->min;
+}
+
+static bool can_take_other(const ln_object *o, member_counts n) {
+    n.others++;
+    return o->has_other && can_finish(o, n);
+}
+
+static bool can_take(const ln_object *o, member_counts n, bool is_required) {
+    n.named++;
+    n.unseen--;
+    n.missing -= is_required;
+    return can_finish(o, n);
+}
+
+/* Whether one of members low to high - 1 may come. */
+static bool can_take_any(const ln_object *o, const ln_member_set *set, member_counts n,
+                         uint32_t low, uint32_t high) {
+    bool has_required = false, has_optional = false;
+    for (uint32_t word = low / 64; word < LN_OBJECT_WORDS && word * 64 < high; word++) {
+        uint64_t within = ~0ull;
+        if (word * 64 < low)
+            within &= ~0ull << (low - word * 64);
+        if (high - word * 64 < 64)
+            within &= ~(~0ull << (high - word * 64));
+        uint64_t left = o->usable[word] & ~set->names[word] & within;
+        has_required |= (left & o->required[word]) != 0;
+        has_optional |= (left & ~o->required[word]) != 0;
+    }
+    return (has_required && can_take(o, n, true)) || (has_optional && can_take(o, n, false));
+}
+
+/* Whether a guard lets a set of members pass; *number becomes what it is behind it. */
+static bool pass_guard(ln_automaton *a, const ln_guard *guard, uint32_t *number) {
+    const ln_object *o = &a->program->objects[guard->object];
+    ln_member_set set = a->sets[*number];
+    member_counts n = count_members(o, &set);
+    uint32_t limit = o->max != LN_NO_LIMIT ? UINT32_MAX : 1;
+    switch (guard->kind) {
+    case LN_GUARD_ANY: return can_take_any(o, &set, n, guard->low, guard->high);
+    case LN_GUARD_FIRST: return *number == 0;
+    case LN_GUARD_MORE:
+        return *number != 0 && (can_take_other(o, n) || can_take_any(o, &set, n, 0, o->n_named));
+    case LN_GUARD_TAKE:
+        if (!can_take_any(o, &set, n, guard->low, guard->low + 1))
+            return false;
+        set.names[guard->low / 64] |= 1ull << guard->low % 64;
+        break;
+    case LN_GUARD_OTHER:
+        if (!can_take_other(o, n))
+            return false;
+        set.others += set.others < limit;
+        break;
+    case LN_GUARD_DONE:
+    default: return n.missing == 0 && n.named + (n.others > 0) >= o->min;
+    }
+    *number = intern_set(a, &set);
+    return *number != 0;
+}
+
 /* ---- sets of stacks -------------------------------------------------------------------------- */
 
 static void begin(ln_automaton *a) {
@@ -107,8 +220,8 @@ static void resume(ln_automaton *a, uint32_t node) {
         a->work[a->n_work++] = node;
 }
 
-static void enter_state(ln_automaton *a, uint32_t position, uint32_t parent) {
-    uint32_t node = intern_node(a, position, LN_NO_TERMINAL, 0, parent);
+static void enter_state(ln_automaton *a, uint32_t position, uint32_t set, uint32_t parent) {
+    uint32_t node = intern_node(a, position, LN_NO_TERMINAL, set, parent);
     if (mark(a, node))
         a->work[a->n_work++] = node;
 }
@@ -142,11 +255,12 @@ static void enter_terminal(ln_automaton *a, uint32_t terminal, uint32_t position
 }
 
 /* What comes after a call that returns to `target` in the rule of `node`. */
-static uint32_t continuation(ln_automaton *a, uint32_t target, uint32_t parent, bool *fits) {
+static uint32_t continuation(ln_automaton *a, uint32_t target, uint32_t set, uint32_t parent,
+                             bool *fits) {
     *fits = true;
     if (a->program->is_end[target] && a->program->nfa.first[target] == 0)
         return parent;
-    uint32_t node = intern_node(a, target, LN_NO_TERMINAL, 0, parent);
+    uint32_t node = intern_node(a, target, LN_NO_TERMINAL, set, parent);
     *fits = node != 0;
     return node;
 }
@@ -166,12 +280,17 @@ static void close_over(ln_automaton *a) {
             bool fits = true;
             uint32_t after = 0;
             if (edge->kind == LN_EDGE_CALL || edge->kind == LN_EDGE_TERMINAL)
-                after = continuation(a, edge->target, node.parent, &fits);
+                after = continuation(a, edge->target, node.count, node.parent, &fits);
             if (!fits)
                 continue;
             switch ((ln_edge_kind)edge->kind) {
-            case LN_EDGE_EMPTY: enter_state(a, edge->target, node.parent); break;
-            case LN_EDGE_CALL: enter_state(a, program->starts[edge->value], after); break;
+            case LN_EDGE_EMPTY: enter_state(a, edge->target, node.count, node.parent); break;
+            case LN_EDGE_CALL: enter_state(a, program->starts[edge->value], 0, after); break;
+            case LN_EDGE_GUARD:
+                after = node.count;
+                if (pass_guard(a, &program->guards[edge->value], &after))
+                    enter_state(a, edge->target, after, node.parent);
+                break;
             case LN_EDGE_TERMINAL: enter_terminal(a, edge->value, LN_DFA_START, 0, after); break;
             case LN_EDGE_BYTES:
             default: is_item = true; break;
@@ -247,7 +366,7 @@ static uint32_t intern_made(ln_automaton *a) {
 
 uint32_t ln_automaton_start(ln_automaton *a) {
     begin(a);
-    enter_state(a, a->program->starts[a->program->root], 0);
+    enter_state(a, a->program->starts[a->program->root], 0, 0);
     close_over(a);
     return intern_made(a);
 }
@@ -283,7 +402,7 @@ static void step_item(ln_automaton *a, uint32_t item, uint8_t byte) {
     for (uint32_t e = program->nfa.first[node.position]; e != 0; e = program->nfa.edges[e].next) {
         const ln_nfa_edge *edge = &program->nfa.edges[e];
         if (edge->kind == LN_EDGE_BYTES && byte >= edge->low && byte <= edge->high)
-            enter_state(a, edge->target, node.parent);
+            enter_state(a, edge->target, node.count, node.parent);
     }
 }
 
@@ -306,7 +425,27 @@ uint32_t ln_automaton_step(ln_automaton *a, uint32_t state, uint8_t byte) {
 
 bool ln_automaton_is_crowded(const ln_automaton *a) {
     return a->n_nodes > LN_AUTOMATON_NODES / 2 || a->n_states > LN_AUTOMATON_STATES / 2 ||
-           a->n_items > LN_AUTOMATON_ITEMS / 2;
+           a->n_items > LN_AUTOMATON_ITEMS / 2 || a->n_sets > LN_AUTOMATON_SETS / 2;
+}
+
+/* The new number of a set that is kept. */
+static uint32_t keep_set(ln_automaton *a, uint32_t number) {
+    if (number == 0 || a->set_numbers[number] != 0)
+        return number == 0 ? 0 : a->set_numbers[number];
+    a->kept_sets[a->n_sets] = a->sets[number];
+    return a->set_numbers[number] = (uint32_t)a->n_sets++;
+}
+
+/* Puts the sets that were kept in the place of all. */
+static void replace_sets(ln_automaton *a) {
+    ln_member_set *sets = a->kept_sets;
+    size_t n_sets = a->n_sets;
+    a->kept_sets = a->sets;
+    a->sets = sets;
+    a->n_sets = 1;
+    memset(a->set_heads, 0, SET_HEADS * sizeof *a->set_heads);
+    for (size_t i = 1; i < n_sets; i++)
+        intern_set(a, &sets[i]); /* each gets its own number: they differ, and are in order */
 }
 
 /* Moves the nodes below the marked ones down, parents before their children;
@@ -318,11 +457,15 @@ static void compact(ln_automaton *a) {
             a->nodes[a->nodes[i].parent].mark = a->epoch;
     a->renamed[0] = 0;
     memset(a->node_heads, 0, NODE_HEADS * sizeof *a->node_heads);
+    memset(a->set_numbers, 0, LN_AUTOMATON_SETS * sizeof *a->set_numbers);
+    a->n_sets = 1;
     for (size_t i = 1; i < a->n_nodes; i++) {
         if (a->nodes[i].mark != a->epoch)
             continue;
         ln_stack_node node = a->nodes[i];
         node.parent = a->renamed[node.parent];
+        if (node.terminal == LN_NO_TERMINAL)
+            node.count = keep_set(a, node.count);
         uint32_t hash = mix(node.position, node.terminal, node.count, node.parent);
         uint32_t *head = &a->node_heads[hash % NODE_HEADS];
         node.chain = *head;
@@ -330,6 +473,7 @@ static void compact(ln_automaton *a) {
         a->nodes[kept++] = node;
     }
     a->n_nodes = kept;
+    replace_sets(a);
 }
 
 uint32_t ln_automaton_keep(ln_automaton *a, uint32_t number) {

@@ -17,6 +17,7 @@ enum {
     LN_AUTOMATON_STATES = 4096,
     LN_AUTOMATON_ITEMS = 32768,
     LN_AUTOMATON_TRANSITIONS = 16384,
+    LN_AUTOMATON_SETS = 2048,
     LN_AUTOMATON_DEPTH = 512 /* rules within rules of a text */
 };
 
@@ -25,11 +26,19 @@ enum {
 
 #define LN_NO_TERMINAL UINT32_MAX
 
+/* Which members an object has so far. */
+typedef struct ln_member_set {
+    uint64_t names[LN_OBJECT_WORDS];
+    uint32_t others; /* that are not named, as far as they matter */
+    uint32_t chain;
+} ln_member_set;
+
 /* A stack, seen from its top. */
 typedef struct ln_stack_node {
     uint32_t position; /* a state of the program, or of a terminal's automaton */
     uint32_t terminal; /* LN_NO_TERMINAL: none */
-    uint32_t count;    /* characters of it so far, where that matters */
+    uint32_t count;    /* characters of it so far, where that matters; without a terminal the
+                          members so far, a set */
     uint32_t parent;   /* what comes after the rule or terminal; 0: the end of the
                           text */
     uint32_t depth;
@@ -51,8 +60,11 @@ typedef struct ln_automaton {
     ln_automaton_state *states;
     uint32_t *items;
     uint32_t *node_heads, *state_heads; /* indexes by hash */
-    uint64_t *transitions;              /* (state << 8 | byte) << 32 | next */
-    uint32_t *work, *made, *renamed;    /* [LN_AUTOMATON_NODES] */
+    ln_member_set *sets, *kept_sets;    /* [LN_AUTOMATON_SETS]; set 0 is empty */
+    uint32_t *set_heads, *set_numbers;
+    size_t n_sets;
+    uint64_t *transitions;           /* (state << 8 | byte) << 32 | next */
+    uint32_t *work, *made, *renamed; /* [LN_AUTOMATON_NODES] */
     size_t n_nodes, n_states, n_items, n_work, n_made;
     uint32_t epoch, generation;
     bool made_accepts, is_full;

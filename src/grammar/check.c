@@ -30,6 +30,60 @@ static bool is_terminal_nullable(const ln_program *program, const ln_nfa_edge *e
     return dfa->n_states > 1 && dfa->accepts[LN_DFA_START] && terminal->min == 0;
 }
 
+/* ---- objects ----------------------------------------------------------------------------------
+ */
+
+static bool has(const uint64_t *bits, uint32_t i) {
+    return (bits[i / 64] >> i % 64 & 1) != 0;
+}
+
+/* Whether an object can be finished with the rules whose ends are reached so far; if not, *rule is
+ * one that it waits for, or UINT32_MAX: no one helps. */
+static bool can_finish(const checker *c, const ln_object *o, uint32_t *rule) {
+    uint32_t n_required = 0, n_done = 0, optional = UINT32_MAX;
+    *rule = UINT32_MAX;
+    for (uint32_t i = 0; i < o->n_named; i++) {
+        bool is_required = has(o->required, i), is_done = c->done[o->rules[i]];
+        n_required += is_required;
+        n_done += is_done;
+        if (!is_done && is_required)
+            *rule = o->rules[i];
+        else if (!is_done)
+            optional = o->rules[i];
+    }
+    if (n_required > o->max)
+        return false;
+    if (o->has_other && c->done[o->other])
+        n_done++;
+    else if (o->has_other)
+        optional = o->other;
+    if (*rule != UINT32_MAX)
+        return false;
+    if (n_done < o->min)
+        *rule = optional;
+    return n_done >= o->min;
+}
+
+static bool can_pass_guard(const checker *c, const ln_nfa_edge *edge, uint32_t *rule) {
+    const ln_guard *guard = &c->program->guards[edge->value];
+    *rule = UINT32_MAX;
+    return guard->kind != LN_GUARD_DONE || can_finish(c, &c->program->objects[guard->object], rule);
+}
+
+/* Members without a possible value never come. */
+static void find_usable(checker *c) {
+    for (size_t i = 0; i < c->program->n_objects; i++) {
+        ln_object *o = &c->program->objects[i];
+        for (uint32_t j = 0; j < o->n_named; j++)
+            if (c->done[o->rules[j]])
+                o->usable[j / 64] |= 1ull << j % 64;
+        o->has_other = o->has_other && c->done[o->other];
+    }
+}
+
+/* ---- what ends ---------------------------------------------------------------------------------
+ */
+
 static void reach(checker *c, uint32_t state) {
     if (c->reached[state])
         return;
@@ -52,12 +106,28 @@ static void follow(checker *c, const ln_nfa_edge *edge, bool matching) {
                      : is_terminal_nullable(c->program, edge))
             reach(c, edge->target);
         break;
+    case LN_EDGE_GUARD: break; /* see wait */
     case LN_EDGE_CALL:
     default:
         if (c->done[edge->value])
             reach(c, edge->target);
         break;
     }
+}
+
+/* Puts an edge that cannot be followed yet behind others that wait for the same rule. An object
+ * begins with a byte, so no guard is met before one. */
+static void wait(checker *c, uint32_t e, bool matching) {
+    const ln_nfa_edge *edge = &c->program->nfa.edges[e];
+    uint32_t rule = UINT32_MAX;
+    if (edge->kind == LN_EDGE_GUARD && matching && can_pass_guard(c, edge, &rule))
+        reach(c, edge->target);
+    else if (edge->kind == LN_EDGE_CALL && !c->done[edge->value])
+        rule = edge->value;
+    if (rule == UINT32_MAX)
+        return;
+    c->waiting[e] = c->waiters[rule];
+    c->waiters[rule] = e;
 }
 
 /* Finds the rules whose ends can be reached from their starts. Each state is
@@ -77,17 +147,19 @@ static void find_done(checker *c, bool matching) {
         for (uint32_t e = nfa->first[state]; e != 0; e = nfa->edges[e].next) {
             const ln_nfa_edge *edge = &nfa->edges[e];
             follow(c, edge, matching);
-            if (edge->kind == LN_EDGE_CALL && !c->done[edge->value]) {
-                c->waiting[e] = c->waiters[edge->value];
-                c->waiters[edge->value] = e;
-            }
+            wait(c, e, matching);
         }
         uint32_t rule = c->owner[state];
         if (!c->program->is_end[state] || c->done[rule])
             continue;
         c->done[rule] = true;
-        for (uint32_t e = c->waiters[rule]; e != 0; e = c->waiting[e])
-            reach(c, nfa->edges[e].target);
+        for (uint32_t e = c->waiters[rule], next; e != 0; e = next) {
+            next = c->waiting[e];
+            if (nfa->edges[e].kind == LN_EDGE_GUARD)
+                wait(c, e, matching);
+            else
+                reach(c, nfa->edges[e].target);
+        }
     }
 }
 
@@ -105,8 +177,11 @@ static void find_owners(checker *c) {
 /* ---- what never ends ------------------------------------------------------------------------- */
 
 static bool can_pass(const checker *c, const ln_nfa_edge *edge) {
+    uint32_t rule;
     if (edge->kind == LN_EDGE_CALL)
         return c->done[edge->value];
+    if (edge->kind == LN_EDGE_GUARD)
+        return can_pass_guard(c, edge, &rule);
     return edge->kind != LN_EDGE_TERMINAL || !is_terminal_empty(c->program, edge);
 }
 
@@ -225,6 +300,7 @@ static ln_status check(checker *c, ln_error *err) {
             status = ln_fail(err, LINNET_ERR_ARGUMENT, "no text can ever satisfy the grammar");
     }
     if (status == LINNET_OK) {
+        find_usable(c);
         prune(c, sources, incoming);
         status = check_left_recursion(c, incoming, sources, err);
     }

@@ -15,7 +15,9 @@ void ln_grammar_builder_init(ln_grammar_builder *builder, ln_error *err) {
 void ln_grammar_builder_free(ln_grammar_builder *builder) {
     ln_arena_free(&builder->arena);
     free(builder->rules);
+    free((void *)builder->objects);
     builder->rules = NULL;
+    builder->objects = NULL;
 }
 
 ln_status ln_grammar_fail(ln_grammar_builder *builder, ln_status status, const char *format, ...) {
@@ -241,6 +243,23 @@ ln_expr *ln_expr_rule(ln_grammar_builder *builder, uint32_t rule) {
 ln_expr *ln_expr_graph(ln_grammar_builder *builder, const ln_graph *graph) {
     ln_expr *expr = create(builder, LN_EXPR_GRAPH);
     expr->graph = graph;
+    return expr;
+}
+
+void ln_object_add(ln_grammar_builder *builder, ln_object *object) {
+    if (!ln_grow((void **)&builder->objects, &builder->object_capacity, builder->n_objects + 1,
+                 sizeof *builder->objects)) {
+        ln_grammar_fail(builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
+        return;
+    }
+    object->number = (uint32_t)builder->n_objects;
+    builder->objects[builder->n_objects++] = object;
+}
+
+ln_expr *ln_expr_guard(ln_grammar_builder *builder, const ln_object *object, ln_guard_kind kind,
+                       uint32_t low, uint32_t high) {
+    ln_expr *expr = create(builder, LN_EXPR_GUARD);
+    expr->guard = (ln_guard){kind, object->number, low, high};
     return expr;
 }
 

@@ -29,7 +29,8 @@ typedef enum ln_expr_kind {
     LN_EXPR_CHOICE,
     LN_EXPR_REPEAT,
     LN_EXPR_RULE,
-    LN_EXPR_GRAPH
+    LN_EXPR_GRAPH,
+    LN_EXPR_GUARD
 } ln_expr_kind;
 
 typedef struct ln_range {
@@ -49,6 +50,37 @@ typedef struct ln_graph {
     const bool *accepts; /* [n_states] */
 } ln_graph;
 
+/* An object whose members come in any order, each that is named once. A rule with its guards keeps
+ * which there are. */
+enum { LN_OBJECT_NAMES = 256, LN_OBJECT_WORDS = LN_OBJECT_NAMES / 64 };
+
+typedef struct ln_object {
+    uint32_t number;                    /* among those of the builder */
+    uint32_t n_named;                   /* at most LN_OBJECT_NAMES */
+    uint32_t min, max;                  /* members; max may be LN_NO_LIMIT */
+    uint64_t required[LN_OBJECT_WORDS]; /* bit i: member i must be there */
+    uint64_t usable[LN_OBJECT_WORDS];   /* some value is possible; compiling finds it */
+    const uint32_t *rules;              /* [n_named] of their values */
+    uint32_t other;                     /* rule of a member that is not named */
+    bool has_other;
+} ln_object;
+
+typedef enum ln_guard_kind {
+    LN_GUARD_ANY,   /* one of members low to high - 1 may come */
+    LN_GUARD_TAKE,  /* member `low` comes */
+    LN_GUARD_OTHER, /* a member that is not named comes */
+    LN_GUARD_FIRST, /* no member came yet */
+    LN_GUARD_MORE,  /* one came, and another may */
+    LN_GUARD_DONE   /* all that must be there are there */
+} ln_guard_kind;
+
+/* What matches no byte, but only where the members so far allow it. */
+typedef struct ln_guard {
+    ln_guard_kind kind;
+    uint32_t object; /* its number */
+    uint32_t low, high;
+} ln_guard;
+
 typedef struct ln_expr {
     ln_expr_kind kind;
     bool counts;                  /* BYTES, CHARS: a character of a counted rule begins here */
@@ -60,6 +92,7 @@ typedef struct ln_expr {
     const char *bytes;
     const ln_range *ranges; /* ascending, apart */
     const ln_graph *graph;  /* GRAPH */
+    ln_guard guard;         /* GUARD */
 } ln_expr;
 
 typedef enum ln_rule_kind {
@@ -81,6 +114,8 @@ typedef struct ln_grammar_builder {
     ln_arena arena;
     ln_rule *rules; /* [n_rules] of [LN_GRAMMAR_MAX_RULES], grown */
     size_t n_rules, capacity, n_exprs;
+    const ln_object **objects; /* [n_objects], the arena's; the array grown */
+    size_t n_objects, object_capacity;
     uint64_t fuel; /* steps of work that languages may yet take (language.h) */
     uint32_t root;
     ln_status status;
@@ -118,6 +153,10 @@ ln_expr *ln_expr_repeat(ln_grammar_builder *builder, ln_expr *body, uint32_t min
 ln_expr *ln_expr_optional(ln_grammar_builder *builder, ln_expr *body);
 ln_expr *ln_expr_rule(ln_grammar_builder *builder, uint32_t rule);
 ln_expr *ln_expr_graph(ln_grammar_builder *builder, const ln_graph *graph); /* borrowed */
+/* Keeps an object, in the arena, and gives it a number. */
+void ln_object_add(ln_grammar_builder *builder, ln_object *object);
+ln_expr *ln_expr_guard(ln_grammar_builder *builder, const ln_object *object, ln_guard_kind kind,
+                       uint32_t low, uint32_t high);
 
 /* The index of a new rule; `body` may be NULL and set later, `name` is for
  * messages and copied. */

@@ -39,7 +39,8 @@ static ln_status refuse_rule(ln_nfa_adder *adder, const ln_expr *expr, uint32_t 
     const ln_grammar_builder *b = adder->context;
     (void)from;
     (void)to;
-    return ln_fail(err, LINNET_ERR_LIMIT, "%s is no part of a pattern", b->rules[expr->rule].name);
+    return ln_fail(err, LINNET_ERR_LIMIT, "%s is no part of a pattern",
+                   expr->kind == LN_EXPR_RULE ? b->rules[expr->rule].name : "an object");
 }
 
 const ln_dfa *ln_language_of(ln_grammar_builder *b, const ln_expr *expr) {

@@ -180,6 +180,7 @@ ln_status ln_nfa_add(ln_nfa_adder *adder, const ln_expr *expr, uint32_t from, ui
     case LN_EXPR_REPEAT: return add_repeat(adder, expr, from, to, err);
     case LN_EXPR_GRAPH: return add_graph(nfa, expr->graph, from, to, err);
     case LN_EXPR_RULE:
+    case LN_EXPR_GUARD:
     default: return adder->on_rule(adder, expr, from, to, err);
     }
 }

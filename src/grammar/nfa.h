@@ -8,8 +8,9 @@
 typedef enum ln_edge_kind {
     LN_EDGE_EMPTY,
     LN_EDGE_BYTES,
-    LN_EDGE_CALL,    /* value: a rule */
-    LN_EDGE_TERMINAL /* value: a terminal of the program */
+    LN_EDGE_CALL,     /* value: a rule */
+    LN_EDGE_TERMINAL, /* value: a terminal of the program */
+    LN_EDGE_GUARD     /* value: a guard of the program */
 } ln_edge_kind;
 
 typedef struct ln_nfa_edge {
@@ -36,7 +37,7 @@ ln_status ln_nfa_add_state(ln_nfa *nfa, uint32_t *state, ln_error *err);
 ln_status ln_nfa_add_edge(ln_nfa *nfa, uint32_t from, ln_nfa_edge edge, ln_error *err);
 
 /* Adds states and edges that lead from one state to another along what `expr`
- * matches. A rule is handed to on_rule; other expressions to on_part first,
+ * matches. A rule or guard is handed to on_rule; other expressions to on_part first,
  * which may take them over. */
 typedef struct ln_nfa_adder {
     ln_nfa *nfa;

@@ -37,6 +37,8 @@ typedef struct compiler {
 
 /* Adds up a body, as far as its rules are known; false when one is not. */
 static bool measure(const compiler *c, const ln_expr *expr, rule_shape *shape, uint64_t times) {
+    if (expr->kind == LN_EXPR_GUARD)
+        return false;
     if (expr->kind == LN_EXPR_RULE) {
         const rule_shape *callee = &c->shapes[expr->rule];
         if (!callee->is_regular)
@@ -184,9 +186,44 @@ static ln_status try_rule(compiler *c, uint32_t index, ln_error *err) {
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
+static ln_status add_guard(compiler *c, const ln_expr *expr, uint32_t from, uint32_t to,
+                           ln_error *err) {
+    ln_program *program = c->program;
+    if (!ln_grow((void **)&program->guards, &program->guard_capacity, program->n_guards + 1,
+                 sizeof *program->guards))
+        return out_of_memory(err);
+    program->guards[program->n_guards] = expr->guard;
+    ln_nfa_edge edge = {
+        .kind = LN_EDGE_GUARD, .target = to, .value = (uint32_t)program->n_guards++};
+    return ln_nfa_add_edge(&program->nfa, from, edge, err);
+}
+
+/* The program outlives the builder. */
+static ln_status copy_objects(compiler *c, ln_error *err) {
+    const ln_grammar_builder *b = c->builder;
+    ln_program *program = c->program;
+    program->objects = ln_arena_alloc(&program->arena, b->n_objects, sizeof *program->objects);
+    if (program->objects == NULL)
+        return out_of_memory(err);
+    for (size_t i = 0; i < b->n_objects; i++) {
+        ln_object *object = &program->objects[i];
+        *object = *b->objects[i];
+        uint32_t *rules = ln_arena_alloc(&program->arena, object->n_named, sizeof *rules);
+        if (rules == NULL)
+            return out_of_memory(err);
+        if (object->n_named > 0)
+            memcpy(rules, object->rules, object->n_named * sizeof *rules);
+        object->rules = rules;
+    }
+    program->n_objects = b->n_objects;
+    return LINNET_OK;
+}
+
 static ln_status call_rule(ln_nfa_adder *adder, const ln_expr *expr, uint32_t from, uint32_t to,
                            ln_error *err) {
     compiler *c = adder->context;
+    if (expr->kind == LN_EXPR_GUARD)
+        return add_guard(c, expr, from, to, err);
     LN_TRY(try_rule(c, expr->rule, err));
     ln_nfa_edge edge = {.kind = LN_EDGE_CALL, .target = to, .value = expr->rule};
     if (c->shapes[expr->rule].terminal > 0) {
@@ -198,7 +235,7 @@ static ln_status call_rule(ln_nfa_adder *adder, const ln_expr *expr, uint32_t fr
 
 /* Whether an expression has no rules in it, and repeats something. */
 static bool is_loop(const ln_expr *expr, bool *repeats) {
-    if (expr->kind == LN_EXPR_RULE)
+    if (expr->kind == LN_EXPR_RULE || expr->kind == LN_EXPR_GUARD)
         return false;
     *repeats |= expr->kind == LN_EXPR_REPEAT;
     for (const ln_expr *part = expr->first; part != NULL; part = part->next)
@@ -282,7 +319,9 @@ ln_status ln_program_compile(ln_program *program, const ln_grammar_builder *buil
         status = out_of_memory(err);
     } else {
         find_regular(&c);
-        status = compile_rules(&c, ends, err);
+        status = copy_objects(&c, err);
+        if (status == LINNET_OK)
+            status = compile_rules(&c, ends, err);
     }
     free(ends);
     free(c.shapes);
@@ -300,6 +339,7 @@ void ln_program_free(ln_program *program) {
     ln_nfa_free(&program->nfa);
     free(program->dfas);
     free(program->terminals);
+    free(program->guards);
     ln_arena_free(&program->arena);
     *program = (ln_program){0};
 }

@@ -22,6 +22,10 @@ typedef struct ln_program {
     size_t n_dfas, dfa_capacity;
     ln_terminal *terminals; /* [n_terminals] */
     size_t n_terminals, terminal_capacity;
+    ln_object *objects; /* [n_objects] */
+    size_t n_objects;
+    ln_guard *guards; /* [n_guards] */
+    size_t n_guards, guard_capacity;
 } ln_program;
 
 /* Compiles the builder's rules, whose bodies are all there. Errors: LIMIT (too

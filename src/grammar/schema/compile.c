@@ -55,38 +55,26 @@ static ln_literals reduce(ln_schema *s, ln_literals set) {
 /* ---- values ------------------------------------------------------------------------------------
  */
 
-static ln_expr *read_container(ln_schema *s, json_t *value) {
-    ln_grammar_builder *b = s->builder;
-    bool is_object = json_is_object(value), is_first = true;
-    ln_expr *list = ln_expr_list(b, LN_EXPR_SEQUENCE);
+json_t *ln_schema_describe(ln_schema *s, json_t *value) {
+    json_t *members = json_object(), *names = json_array(), *prefix = json_array(), *child;
     const char *key;
-    json_t *child;
-    size_t i, n_bytes = 0;
-    ln_expr_add(b, list, ln_expr_text(b, is_object ? "{" : "["));
-    ln_expr_add(b, list, ln_expr_rule(b, s->rules->space));
+    size_t i;
     json_object_foreach(value, key, child) {
-        if (!is_first)
-            ln_expr_add(
-                b, list,
-                ln_expr_sequence(b, ln_expr_text(b, ","), ln_expr_rule(b, s->rules->space), NULL));
-        is_first = false;
-        char *text = ln_schema_write_string(s, key, &n_bytes);
-        ln_expr_add(b, list, ln_expr_bytes(b, text != NULL ? text : "", n_bytes));
-        ln_expr_add(b, list, ln_expr_text(b, ":"));
-        ln_expr_add(b, list, ln_expr_rule(b, s->rules->space));
-        ln_expr_add(b, list, ln_schema_value(s, child));
-        free(text);
+        json_object_set_new(members, key, json_pack("{sO}", "const", child));
+        json_array_append_new(names, json_string(key));
     }
     json_array_foreach(value, i, child) {
-        if (i > 0)
-            ln_expr_add(
-                b, list,
-                ln_expr_sequence(b, ln_expr_text(b, ","), ln_expr_rule(b, s->rules->space), NULL));
-        ln_expr_add(b, list, ln_schema_value(s, child));
+        json_array_append_new(prefix, json_pack("{sO}", "const", child));
     }
-    ln_expr_add(b, list, ln_expr_rule(b, s->rules->space));
-    ln_expr_add(b, list, ln_expr_text(b, is_object ? "}" : "]"));
-    return list;
+    if (json_is_object(value)) {
+        json_decref(prefix);
+        return ln_schema_keep(s, json_pack("{ss, so, so, sb}", "type", "object", "properties",
+                                           members, "required", names, "additionalProperties", 0));
+    }
+    json_decref(members);
+    json_decref(names);
+    return ln_schema_keep(s, json_pack("{ss, so, si, sb}", "type", "array", "prefixItems", prefix,
+                                       "minItems", (int)json_array_size(value), "items", 0));
 }
 
 /* The text of a scalar; owned. */
@@ -101,15 +89,25 @@ static char *write_scalar(ln_schema *s, json_t *value, size_t *n_bytes) {
 ln_expr *ln_schema_value(ln_schema *s, json_t *value) {
     ln_grammar_builder *b = s->builder;
     size_t n_bytes = 0;
-    if ((json_is_object(value) || json_is_array(value)) && ln_schema_enter(s)) {
-        ln_expr *container = read_container(s, value);
-        s->depth--;
-        return container;
+    if (json_is_object(value) || json_is_array(value)) {
+        const ln_literal literal = {ln_schema_describe(s, value), false};
+        return ln_expr_rule(b, ln_schema_rule(s, (ln_literals){&literal, 1}));
     }
     char *text = write_scalar(s, value, &n_bytes);
     ln_expr *expr = ln_expr_bytes(b, text != NULL ? text : "", n_bytes);
     free(text);
     return expr;
+}
+
+/* An integer as 1 and as 1.0; neither where it has too many digits for that. */
+static ln_expr *write_whole(ln_grammar_builder *b, json_t *value) {
+    char text[32];
+    double number = json_number_value(value);
+    if (number > 9e15 || number < -9e15)
+        return ln_expr_list(b, LN_EXPR_CHOICE);
+    snprintf(text, sizeof text, "%.0f", number);
+    ln_expr *zero = ln_expr_optional(b, ln_expr_text(b, ".0"));
+    return ln_expr_sequence(b, ln_expr_text(b, text), zero, NULL);
 }
 
 /* Adds the value to the choice, unless it was seen. */
@@ -139,6 +137,8 @@ static ln_expr *read_values(ln_schema *s, ln_literals set, const ln_shape *shape
             add_container(s, value, seen, choice);
         else
             texts[n].bytes = write_scalar(s, value, &texts[n].n_bytes), n++;
+        if ((shape->types & LN_IS_FRACTION) != 0 && ln_schema_type_of(value) == LN_IS_INTEGER)
+            ln_expr_add(b, choice, write_whole(b, value));
     }
     s->own_values = NULL;
     json_decref(seen);

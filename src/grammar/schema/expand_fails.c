@@ -2,29 +2,6 @@
  * that is about values of one type only fails for such. */
 #include "grammar/schema/expand.h"
 
-/* The schema that one object or array alone satisfies. */
-static json_t *describe(ln_schema *s, json_t *value) {
-    json_t *members = json_object(), *names = json_array(), *prefix = json_array(), *child;
-    const char *key;
-    size_t i;
-    json_object_foreach(value, key, child) {
-        json_object_set_new(members, key, json_pack("{sO}", "const", child));
-        json_array_append_new(names, json_string(key));
-    }
-    json_array_foreach(value, i, child) {
-        json_array_append_new(prefix, json_pack("{sO}", "const", child));
-    }
-    if (json_is_object(value)) {
-        json_decref(prefix);
-        return ln_schema_keep(s, json_pack("{ss, so, so, sb}", "type", "object", "properties",
-                                           members, "required", names, "additionalProperties", 0));
-    }
-    json_decref(members);
-    json_decref(names);
-    return ln_schema_keep(s, json_pack("{ss, so, si, sb}", "type", "array", "prefixItems", prefix,
-                                       "minItems", (int)json_array_size(value), "items", 0));
-}
-
 /* The value is none of these: objects and arrays among them differ as schemas do. */
 static void fail_list(expander *e, choice *c, json_t *values) {
     const task *tasks = NULL;
@@ -32,7 +9,7 @@ static void fail_list(expander *e, choice *c, json_t *values) {
     size_t i;
     json_array_foreach(values, i, value) {
         if (json_is_object(value) || json_is_array(value))
-            tasks = ln_expand_task(e, tasks, describe(e->schema, value), true, NULL);
+            tasks = ln_expand_task(e, tasks, ln_schema_describe(e->schema, value), true, NULL);
     }
     ln_expand_way(
         e, c,

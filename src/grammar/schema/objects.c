@@ -128,6 +128,7 @@ static void read_named(object_reader *o) {
 static uint32_t chain_members(object_reader *o) {
     ln_schema *s = o->schema;
     ln_grammar_builder *b = s->builder;
+    ln_expr *space = ln_expr_rule(b, s->rules->space);
     uint32_t n_rules = o->cap + 1;
     uint32_t *rules = ln_schema_allocate(s, n_rules, sizeof *rules);
     if ((uint64_t)n_rules * (o->members.n_named + 1) > LN_GRAMMAR_MAX_RULES / 2)
@@ -151,11 +152,148 @@ static uint32_t chain_members(object_reader *o) {
             rules[n] = ln_json_rule(b, "members", here);
         }
     }
-    return b->status == LINNET_OK ? rules[0] : 0;
+    if (b->status != LINNET_OK)
+        return 0;
+    return ln_json_rule(b, "members", ln_expr_sequence(b, space, ln_expr_rule(b, rules[0]), NULL));
+}
+
+/* ---- members in any order ----------------------------------------------------------------------
+ */
+
+/* The key of a named member as it is written. */
+typedef struct key_text {
+    char *text; /* owned */
+    size_t n_bytes, named;
+} key_text;
+
+static int compare_keys(const void *a, const void *b) {
+    const key_text *left = a, *right = b;
+    size_t n_bytes = left->n_bytes < right->n_bytes ? left->n_bytes : right->n_bytes;
+    int order = memcmp(left->text, right->text, n_bytes);
+    return order != 0 ? order : (left->n_bytes > right->n_bytes) - (left->n_bytes < right->n_bytes);
+}
+
+/* Members low to high - 1, of which `at` bytes of the key were read: what their keys begin with
+ * alike is there once. Each ends with a quote, so none begins another. */
+static ln_expr *read_keys(object_reader *o, const ln_object *object, const key_text *keys,
+                          uint32_t low, uint32_t high, size_t at) {
+    ln_schema *s = o->schema;
+    ln_grammar_builder *b = s->builder;
+    const key_text *first = &keys[low], *last = &keys[high - 1];
+    size_t end = at;
+    while (end < first->n_bytes && (high - low == 1 || first->text[end] == last->text[end]))
+        end++;
+    ln_expr *list = ln_expr_sequence(b, ln_expr_guard(b, object, LN_GUARD_ANY, low, high),
+                                     ln_expr_bytes(b, first->text + at, end - at), NULL);
+    if (high - low == 1) {
+        ln_expr_add(b, list, ln_expr_guard(b, object, LN_GUARD_TAKE, low, 0));
+        ln_expr_add(b, list, ln_expr_text(b, ":"));
+        ln_expr_add(b, list, ln_expr_rule(b, s->rules->space));
+        ln_expr_add(b, list, ln_expr_rule(b, object->rules[low]));
+        return list;
+    }
+    ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
+    for (uint32_t begin = low, next; begin < high && b->status == LINNET_OK; begin = next) {
+        next = begin + 1;
+        while (next < high && keys[next].text[end] == keys[begin].text[end])
+            next++;
+        ln_expr_add(b, choice, read_keys(o, object, keys, begin, next, end));
+    }
+    ln_expr_add(b, list, choice);
+    return list;
+}
+
+static ln_object *make_object(object_reader *o, key_text *keys) {
+    ln_schema *s = o->schema;
+    ln_object *object = ln_schema_allocate(s, 1, sizeof *object);
+    uint32_t *rules = ln_schema_allocate(s, o->members.n_named, sizeof *rules), n = 0;
+    if (object == NULL || rules == NULL)
+        return NULL;
+    for (size_t i = 0; i < o->members.n_named; i++) {
+        const ln_named *named = &o->members.named[i];
+        if (named->is_forbidden)
+            continue;
+        keys[n].text = ln_schema_write_string(s, named->name, &keys[n].n_bytes);
+        keys[n].named = i;
+        n += keys[n].text != NULL;
+    }
+    if (n > 0)
+        qsort(keys, n, sizeof *keys, compare_keys);
+    *object = (ln_object){.n_named = n,
+                          .min = o->min,
+                          .max = o->max,
+                          .rules = rules,
+                          .other = o->other,
+                          .has_other = o->has_others};
+    for (uint32_t i = 0; i < n; i++) {
+        const ln_named *named = &o->members.named[keys[i].named];
+        rules[i] = ln_schema_rule(s, ln_members_of_name(&o->members, named->name));
+        if (named->is_required)
+            object->required[i / 64] |= 1ull << i % 64;
+    }
+    ln_object_add(s->builder, object);
+    return object;
+}
+
+/* What stands before a member: nothing, or a comma. */
+static ln_expr *before_member(object_reader *o, const ln_object *object) {
+    ln_grammar_builder *b = o->schema->builder;
+    return ln_expr_choice(b, ln_expr_guard(b, object, LN_GUARD_FIRST, 0, 0),
+                          ln_expr_sequence(b, ln_expr_guard(b, object, LN_GUARD_MORE, 0, 0),
+                                           ln_expr_text(b, ","),
+                                           ln_expr_rule(b, o->schema->rules->space), NULL),
+                          NULL);
+}
+
+static ln_expr *other_member(object_reader *o, const ln_object *object, uint32_t rule) {
+    ln_grammar_builder *b = o->schema->builder;
+    return ln_expr_sequence(b, ln_expr_guard(b, object, LN_GUARD_OTHER, 0, 0),
+                            ln_expr_rule(b, rule), NULL);
+}
+
+/* Members in any order: the automaton keeps which there are. */
+static uint32_t free_members(object_reader *o) {
+    ln_schema *s = o->schema;
+    ln_grammar_builder *b = s->builder;
+    key_text *keys = calloc(o->members.n_named + 1, sizeof *keys);
+    const ln_object *object = keys != NULL ? make_object(o, keys) : NULL;
+    uint32_t rule = 0;
+    if (object == NULL) {
+        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for a grammar");
+    } else {
+        ln_expr *member = ln_expr_list(b, LN_EXPR_CHOICE);
+        if (object->n_named > 0)
+            ln_expr_add(b, member, read_keys(o, object, keys, 0, object->n_named, 0));
+        if (o->has_others)
+            ln_expr_add(b, member, other_member(o, object, o->other));
+        ln_expr *any = ln_expr_repeat(
+            b, ln_expr_sequence(b, before_member(o, object), member, NULL), 0, LN_NO_LIMIT);
+        ln_expr *list = ln_expr_sequence(b, ln_expr_rule(b, s->rules->space), any, NULL);
+        if (o->needs_last) {
+            ln_expr_add(b, list, before_member(o, object));
+            ln_expr_add(b, list, other_member(o, object, o->last));
+        }
+        ln_expr_add(b, list, ln_expr_guard(b, object, LN_GUARD_DONE, 0, 0));
+        rule = ln_json_rule(b, "members", list);
+    }
+    for (size_t i = 0; keys != NULL && i < o->members.n_named; i++)
+        free(keys[i].text);
+    free(keys);
+    return rule;
 }
 
 /* ---- objects -----------------------------------------------------------------------------------
  */
+
+static uint32_t read_members(object_reader *o) {
+    size_t n_named = 0;
+    for (size_t i = 0; i < o->members.n_named; i++)
+        n_named += !o->members.named[i].is_forbidden;
+    if (n_named <= LN_OBJECT_NAMES && (!o->needs_last || o->max == LN_NO_LIMIT))
+        return free_members(o);
+    read_named(o);
+    return chain_members(o);
+}
 
 static const ln_atom *find_some(const ln_shape *shape) {
     for (const ln_atom *atom = shape->atoms; atom != NULL; atom = atom->next)
@@ -247,13 +385,10 @@ static ln_expr *read_object(ln_schema *s, const ln_shape *shape, const ln_atom *
     o->cap = o->max != LN_NO_LIMIT ? o->max : o->min;
     o->cap = o->cap > n_named ? n_named : o->cap;
     o->cap = o->cap == 0 ? n_named > 0 : o->cap;
-    if (fits && b->status == LINNET_OK) {
-        read_named(o);
+    if (fits && b->status == LINNET_OK)
         ln_expr_add(b, whole,
-                    ln_expr_sequence(b, ln_expr_text(b, "{"), ln_expr_rule(b, s->rules->space),
-                                     ln_expr_rule(b, chain_members(o)),
+                    ln_expr_sequence(b, ln_expr_text(b, "{"), ln_expr_rule(b, read_members(o)),
                                      ln_expr_rule(b, s->rules->space), ln_expr_text(b, "}"), NULL));
-    }
     free(o);
     return whole;
 }

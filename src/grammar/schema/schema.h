@@ -171,6 +171,8 @@ bool ln_schema_is_empty(ln_schema *s, ln_literals set);
 
 /* The rule of the values that satisfy the set. */
 uint32_t ln_schema_rule(ln_schema *s, ln_literals set);
+/* The schema that one object or array alone satisfies. */
+json_t *ln_schema_describe(ln_schema *s, json_t *value);
 /* The texts of one value. */
 ln_expr *ln_schema_value(ln_schema *s, json_t *value);
 

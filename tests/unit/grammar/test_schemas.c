@@ -44,7 +44,7 @@ static void what_schemas_leave_open(void **state) {
          {"+3", "+5", "-15", "-1", "-30", "+33"}},
         {"{\"if\": {\"properties\": {\"k\": {\"const\": 1}}, \"required\": [\"k\"]}, \"then\": "
          "{\"required\": [\"a\"]}, \"else\": {\"required\": [\"b\"]}, \"type\": \"object\"}",
-         {"+{\"k\": 1, \"a\": 0}", "-{\"k\": 1}", "+{\"b\": 0}", "-{}"}},
+         {"+{\"k\": 1, \"a\": 0}", "-{\"k\": 1}", "+{\"k\": 2, \"b\": 0}", "+{\"b\": 0}", "-{}"}},
         {"{\"allOf\": [{\"properties\": {\"a\": {\"minimum\": 1}}}, {\"properties\": {\"a\": "
          "{\"maximum\": 3}}}], \"type\": \"object\"}",
          {"+{\"a\": 2}", "-{\"a\": 0}", "-{\"a\": 4}", "+{}"}},
@@ -78,8 +78,43 @@ static void members(void **state) {
          "\"required\": [\"a\"]}, {\"properties\": {\"b\": {}}}], \"unevaluatedProperties\": "
          "false}",
          {"+{\"b\": 1}", "+{\"a\": 1}", "-{\"a\": 2}", "-{\"c\": 2}"}},
+        {"{\"type\": \"object\", \"properties\": {\"ab\": {\"type\": \"null\"}, \"ac\": {}, \"b\": "
+         "{}}, \"required\": [\"ac\", \"b\"], \"additionalProperties\": false}",
+         {"+{\"b\": 1, \"ac\": 2}", "+{\"ab\": null, \"ac\": 1, \"b\": 2}", "-{\"b\": 1}",
+          "-{\"b\": 1, \"b\": 1, \"ac\": 1}", "+{\"ac\": 1, \"b\": 2}"}},
+        {"{\"const\": {\"a\": [1], \"b\": {}}}", {"+{\"b\": {}, \"a\": [ 1 ]}", "-{\"a\": [1]}"}},
     };
     CHECK(cases);
+}
+
+/* A key is no way in when all that begins like it came already, nor a comma when nothing can
+ * follow: whatever begins can be finished. */
+static void nothing_leads_nowhere(void **state) {
+    (void)state;
+    static const struct {
+        const char *schema, *text;
+        size_t n_accepted;
+    } cases[] = {
+        {"{\"properties\": {\"ab\": {}, \"ac\": {}, \"x\": {}}, \"additionalProperties\": false}",
+         "{\"ac\":1,\"ab\":2,\"a", 16},
+        {"{\"properties\": {\"a\": {}}, \"additionalProperties\": false}", "{\"a\":1,", 6},
+        {"{\"properties\": {\"a\": {}, \"b\": {}, \"c\": {}}, \"required\": [\"c\"], "
+         "\"maxProperties\": 2, \"additionalProperties\": false}",
+         "{\"a\":1,\"b", 8},
+        {"{\"properties\": {\"a\": false, \"b\": {}}, \"additionalProperties\": false}", "{\"a", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ln_grammar *grammar = compile(LINNET_GRAMMAR_JSON_SCHEMA, cases[i].schema, NULL);
+        size_t n_accepted;
+        bool complete;
+        ln_error err = {0};
+        assert_int_equal(ln_grammar_match(grammar, cases[i].text, strlen(cases[i].text),
+                                          &n_accepted, &complete, &err),
+                         LINNET_OK);
+        if (n_accepted != cases[i].n_accepted)
+            fail_msg("%s: %zu", cases[i].schema, n_accepted);
+        ln_grammar_release(grammar);
+    }
 }
 
 static void items(void **state) {
@@ -154,6 +189,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_schemas_leave_open),
         cmocka_unit_test(members),
+        cmocka_unit_test(nothing_leads_nowhere),
         cmocka_unit_test(items),
         cmocka_unit_test(scalars),
         cmocka_unit_test(references),

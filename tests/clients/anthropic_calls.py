@@ -43,7 +43,7 @@ def tools():
             {"type": "text", "text": "2+3="}]}])
     assert again.type == "message"
     with client.messages.stream(model="demo", max_tokens=60, messages=SUM, tools=TOOLS,
-                                tool_choice={"type": "any"}) as stream:
+                                tool_choice={"type": "any", "disable_parallel_tool_use": True}) as stream:
         final = stream.get_final_message()
     assert final.stop_reason == "tool_use" and final.content[0].type == "tool_use"
 

@@ -37,7 +37,7 @@ async def main():
         model = kind(model="demo", openai_client=client)
         assert (await run(model)).final_output.strip()
         assert (await stream(model)).strip()
-        forced = agents.ModelSettings(tool_choice="required", max_tokens=100)
+        forced = agents.ModelSettings(tool_choice="required", parallel_tool_calls=False)
         done = await run(model, tools=[weather], model_settings=forced,
                          tool_use_behavior="stop_on_first_tool")
         assert called and done.final_output == "wet"

@@ -58,8 +58,8 @@ while read -r client packages; do
         status=1
     elif timeout 300 "$venvs/$client/bin/python" "$here/${client}_calls.py" "$url" >"$log" 2>&1 \
         </dev/null; then
-        version=$("$venvs/$client/bin/pip" list 2>/dev/null </dev/null |
-            sed -n "s/^${packages%%[ \[]*} *//Ip")
+        version=$("$venvs/$client/bin/python" -c \
+            "import importlib.metadata as m; print(m.version('${packages%%[ \[]*}'))")
         echo "$client $version: $(sed -n 's/^ok //p' "$log" | tr '\n' ' ')"
     else
         echo "$client: fails"

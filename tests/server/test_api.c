@@ -1,4 +1,5 @@
 /* The API over the demo model: what clients ask for, and what they get. */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -389,6 +390,111 @@ static void counts_while_it_streams(void **state) {
     response_free(&heard);
 }
 
+/* ---- fields of other servers -------------------------------------------------------------- */
+
+static json_t *ask_json(const char *path, const char *body) {
+    http_response heard = post(&shared, path, body);
+    if (heard.status != 200)
+        fail_msg("%s gives %d %s", body, heard.status, heard.body);
+    json_t *root = json_loads(heard.body, 0, NULL);
+    assert_non_null(root);
+    response_free(&heard);
+    return root;
+}
+
+static json_t *choice_of(json_t *root) {
+    return json_array_get(json_object_get(root, "choices"), 0);
+}
+
+/* The ids of prompt and output, whole and in a stream. */
+static void returns_token_ids(void **state) {
+    (void)state;
+    static const char body[] =
+        "{\"prompt\":[5,6,7],\"max_tokens\":6,\"seed\":1,\"ignore_eos\":true,"
+        "\"return_token_ids\":true%s}";
+    char text[256];
+    snprintf(text, sizeof text, body, "");
+    json_t *root = ask_json("/v1/completions", text), *choice = choice_of(root);
+    json_t *ids = json_object_get(choice, "token_ids");
+    assert_int_equal(json_array_size(ids), 6);
+    assert_int_equal(json_array_size(json_object_get(choice, "prompt_token_ids")), 3);
+    snprintf(text, sizeof text, body, ",\"stream\":true");
+    http_response heard = post(&shared, "/v1/completions", text);
+    json_t *streamed = json_array();
+    int n_prompts = 0;
+    for (const char *at = heard.body; (at = strstr(at, "data: {")) != NULL; at++) {
+        json_t *chunk = json_loadb(at + 6, strcspn(at + 6, "\n"), 0, NULL);
+        json_array_extend(streamed, json_object_get(choice_of(chunk), "token_ids"));
+        n_prompts += json_object_get(choice_of(chunk), "prompt_token_ids") != NULL;
+        json_decref(chunk);
+    }
+    assert_true(json_equal(streamed, ids));
+    assert_int_equal(n_prompts, 1);
+    json_decref(streamed);
+    response_free(&heard);
+    json_decref(root);
+    root = ask_json("/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"2+3="
+                                            "\"}],\"temperature\":0,\"return_token_ids\":true}");
+    assert_int_equal(json_array_size(json_object_get(root, "prompt_token_ids")), 12);
+    assert_true(json_array_size(json_object_get(choice_of(root), "token_ids")) >= 1);
+    json_decref(root);
+}
+
+static void allows_and_forbids_tokens(void **state) {
+    (void)state;
+    json_t *root = ask_json("/v1/completions",
+                            "{\"prompt\":\"Once\",\"max_tokens\":8,\"temperature\":1.5,\"seed\":2,"
+                            "\"allowed_token_ids\":[1245,1048],\"return_token_ids\":true}");
+    json_t *id, *ids = json_object_get(choice_of(root), "token_ids");
+    size_t index;
+    assert_int_equal(json_array_size(ids), 8);
+    json_array_foreach(ids, index, id) {
+        assert_true(json_integer_value(id) == 1245 || json_integer_value(id) == 1048);
+    }
+    json_decref(root);
+    root = ask_json("/v1/completions", "{\"prompt\":\"Once upon\",\"max_tokens\":4,\"temperature\":"
+                                       "0}");
+    const char *text = json_string_value(json_object_get(choice_of(root), "text"));
+    assert_true(strncmp(text, " a time", 7) == 0);
+    json_decref(root);
+    root = ask_json("/v1/completions", "{\"prompt\":\"Once upon\",\"max_tokens\":4,\"temperature\":"
+                                       "0,\"bad_words\":[\"time\"]}");
+    text = json_string_value(json_object_get(choice_of(root), "text"));
+    assert_null(strstr(text, " time"));
+    json_decref(root);
+}
+
+/* Names that llama.cpp has for fields, and prompts that are cut at their beginning. */
+static void knows_other_names(void **state) {
+    (void)state;
+    json_t *root =
+        ask_json("/v1/completions", "{\"prompt\":[5,6,7,8],\"n_predict\":3,\"ignore_eos\":true,"
+                                    "\"repeat_penalty\":1.1,\"cache_prompt\":true,"
+                                    "\"truncate_prompt_tokens\":2,\"return_token_ids\":true}");
+    json_t *prompt = json_object_get(choice_of(root), "prompt_token_ids");
+    assert_int_equal(json_array_size(prompt), 2);
+    assert_int_equal(json_integer_value(json_array_get(prompt, 0)), 7);
+    assert_int_equal(json_array_size(json_object_get(choice_of(root), "token_ids")), 3);
+    json_decref(root);
+    root = ask_json("/v1/completions", "{\"prompt\":\"Once\",\"n_predict\":-1,\"temperature\":0}");
+    assert_string_equal(json_string_value(json_object_get(choice_of(root), "finish_reason")),
+                        "stop");
+    json_decref(root);
+    char *body = malloc(20000);
+    assert_non_null(body);
+    strcpy(body, "{\"max_tokens\":1,\"truncate_prompt_tokens\":-1,\"prompt\":\"");
+    for (int i = 0; i < 2000; i++)
+        strcat(body, " once");
+    strcat(body, "\"}");
+    root = ask_json("/v1/completions", body);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(root, "usage"), "prompt_tokens")), 1023);
+    json_decref(root);
+    free(body);
+    expect_error(post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"suffix\":\"b\"}"), 400,
+                 "suffix");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_its_model),
@@ -406,6 +512,9 @@ int main(void) {
         cmocka_unit_test(tokenizes),
         cmocka_unit_test(tells_its_state),
         cmocka_unit_test(bears_what_changes_nothing),
+        cmocka_unit_test(returns_token_ids),
+        cmocka_unit_test(allows_and_forbids_tokens),
+        cmocka_unit_test(knows_other_names),
         cmocka_unit_test(ignores_unknown_fields),
         cmocka_unit_test(counts_while_it_streams),
         cmocka_unit_test(tells_its_version),

@@ -208,8 +208,22 @@ static void grammars_wait_for_reasoning(void **state) {
     server_stop(&server);
 }
 
-/* The demo model, but the token of this piece is </think>. */
-static void write_thinker(char *path, const char *piece) {
+/* The demo model, but the tokens of some pieces have other texts, as long as these. */
+typedef struct renamed_piece {
+    const char *piece, *text;
+} renamed_piece;
+
+static void rename_piece(char *model, size_t n_bytes, const renamed_piece *renamed) {
+    size_t n_piece = strlen(renamed->piece);
+    char counted[32] = {(char)n_piece}; /* its length before it */
+    assert_true(n_piece == strlen(renamed->text) && n_piece < sizeof counted - 8);
+    memcpy(counted + 8, renamed->piece, n_piece);
+    char *found = memmem(model, n_bytes, counted, n_piece + 8);
+    assert_non_null(found);
+    memcpy(found + 8, renamed->text, n_piece);
+}
+
+static void write_renamed(char *path, const renamed_piece *renamed, size_t count) {
     FILE *file = fopen(DEMO, "rb");
     assert_non_null(file);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);
@@ -219,12 +233,8 @@ static void write_thinker(char *path, const char *piece) {
     rewind(file);
     assert_int_equal(fread(model, 1, n_bytes, file), n_bytes);
     fclose(file);
-    char counted[16] = {8}; /* its length before it */
-    assert_int_equal(strlen(piece), 8);
-    memcpy(counted + 8, piece, 8);
-    char *found = memmem(model, n_bytes, counted, sizeof counted);
-    assert_non_null(found);
-    memcpy(found + 8, "</think>", 8);
+    for (size_t i = 0; i < count; i++)
+        rename_piece(model, n_bytes, &renamed[i]);
     write_new(path, model, n_bytes);
     free(model);
 }
@@ -234,7 +244,8 @@ static void write_thinker(char *path, const char *piece) {
 static void json_follows_reasoning(void **state) {
     (void)state;
     char path[] = "/tmp/linnet-model-XXXXXX";
-    write_thinker(path, "\xc4\xa0tracks");
+    static const renamed_piece renamed = {"\xc4\xa0tracks", "</think>"};
+    write_renamed(path, &renamed, 1);
     test_server server = start_with(path, TURNS "<think>\n");
     unlink(path);
     json_t *root =
@@ -252,6 +263,71 @@ static void json_follows_reasoning(void **state) {
     json_decref(content);
     json_decref(root);
     server_stop(&server);
+}
+
+/* With a suffix, the prompt is what the vocabulary's tokens for it make of both. */
+static void writes_between(void **state) {
+    (void)state;
+    static const renamed_piece renamed[] = {{"\xc4\xa0the", "<PRE>"},
+                                            {"\xc4\xa0"
+                                             "and",
+                                             "<SUF>"},
+                                            {"\xc4\xa0was", "<MID>"}};
+    char path[] = "/tmp/linnet-model-XXXXXX";
+    write_renamed(path, renamed, 3);
+    test_server server = SERVER(path, "--threads=1", "--max-seqs=1");
+    unlink(path);
+    http_response heard = post(
+        &server, "/v1/completions",
+        "{\"prompt\":\"Once\",\"suffix\":\" upon\",\"max_tokens\":1,\"return_token_ids\":true}");
+    assert_int_equal(heard.status, 200);
+    json_t *root = json_loads(heard.body, 0, NULL);
+    json_t *ids = json_object_get(choice_of(root, 0), "prompt_token_ids");
+    char *list = json_dumps(ids, JSON_COMPACT), body[256];
+    assert_non_null(list);
+    response_free(&heard);
+    snprintf(body, sizeof body, "{\"tokens\":%s}", list);
+    heard = post(&server, "/detokenize", body);
+    assert_non_null(strstr(heard.body, "<PRE>Once<SUF> upon<MID>"));
+    free(list);
+    json_decref(root);
+    response_free(&heard);
+    server_stop(&server);
+}
+
+/* Null beside calls goes to templates that tell it apart, and not to those that would fail with it
+ * or write it down. */
+static void gives_null_to_those_that_take_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *template_text, *alike; /* the content that gives the same prompt */
+    } cases[] = {
+        {"{% for m in messages %}{{ m.content if m.content is not none else 'nothing' }}|"
+         "{% endfor %}",
+         "nothing"},
+        {"{% for m in messages %}{{ m.content }}|{% endfor %}", ""},
+        {"{% for m in messages %}{{ m.content + '|' }}{% endfor %}", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_server server = start_with(DEMO, cases[i].template_text);
+        int n_tokens[2];
+        for (int is_text = 0; is_text < 2; is_text++) {
+            char body[512];
+            snprintf(
+                body, sizeof body,
+                "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+                "\"content\":%s%s%s,\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":"
+                "\"{}\"}}]}]}",
+                is_text ? "\"" : "", is_text ? cases[i].alike : "null", is_text ? "\"" : "");
+            http_response heard = post(&server, "/tokenize", body);
+            if (heard.status != 200)
+                fail_msg("%s gives %d %s", body, heard.status, heard.body);
+            n_tokens[is_text] = atoi(response_field(&heard, "count"));
+            response_free(&heard);
+        }
+        assert_int_equal(n_tokens[0], n_tokens[1]);
+        server_stop(&server);
+    }
 }
 
 /* What looks like control tokens in a message is text, with any template. */
@@ -285,10 +361,16 @@ static void messages_hold_no_control_tokens(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_what_it_must),     cmocka_unit_test(finds_calls_in_text),
-        cmocka_unit_test(streams_calls),          cmocka_unit_test(takes_calls_back),
-        cmocka_unit_test(tells_reasoning_apart),  cmocka_unit_test(grammars_wait_for_reasoning),
-        cmocka_unit_test(json_follows_reasoning), cmocka_unit_test(messages_hold_no_control_tokens),
+        cmocka_unit_test(calls_what_it_must),
+        cmocka_unit_test(finds_calls_in_text),
+        cmocka_unit_test(streams_calls),
+        cmocka_unit_test(takes_calls_back),
+        cmocka_unit_test(tells_reasoning_apart),
+        cmocka_unit_test(grammars_wait_for_reasoning),
+        cmocka_unit_test(json_follows_reasoning),
+        cmocka_unit_test(writes_between),
+        cmocka_unit_test(gives_null_to_those_that_take_it),
+        cmocka_unit_test(messages_hold_no_control_tokens),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

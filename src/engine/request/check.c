@@ -87,10 +87,11 @@ static ln_status check_rules(const linnet_request_options *o, size_t n_vocab, ln
                   {"logit_bias", o->logit_bias, o->n_logit_bias},
                   {"bad_words", o->bad_words, o->n_bad_words},
                   {"dry_breakers", o->dry_breakers, o->n_dry_breakers}};
+    size_t most = n_vocab > MAX_RULES ? n_vocab : MAX_RULES; /* one for each token */
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        if (arrays[i].count > MAX_RULES)
-            return ln_fail(err, LINNET_ERR_LIMIT, "%s has %zu entries; at most %d are possible",
-                           arrays[i].name, arrays[i].count, MAX_RULES);
+        if (arrays[i].count > most)
+            return ln_fail(err, LINNET_ERR_LIMIT, "%s has %zu entries; at most %zu are possible",
+                           arrays[i].name, arrays[i].count, most);
         if (arrays[i].count > 0 && arrays[i].array == NULL)
             return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is NULL", arrays[i].name);
     }

@@ -109,7 +109,7 @@ static bool check_text(const json_t *message, size_t index, const char *name, ln
     return ln_api_fail(error, 400, param, "%s is not a string", param);
 }
 
-static bool shape_message(json_t *message, size_t index, bool fills_content, ln_api_error *error) {
+static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
     char param[96];
     const json_t *role = json_object_get(message, "role");
     json_t *content = json_object_get(message, "content");
@@ -129,7 +129,7 @@ static bool shape_message(json_t *message, size_t index, bool fills_content, ln_
         bool has_calls = json_array_size(json_object_get(message, "tool_calls")) > 0;
         if (!has_calls)
             return ln_api_fail(error, 400, param, "%s is missing", param);
-        json_object_set_new(message, "content", fills_content ? json_string("") : json_null());
+        json_object_set_new(message, "content", json_null());
     } else if (!json_is_string(content)) {
         return ln_api_fail(error, 400, param, "%s is not a string or a list of parts", param);
     }
@@ -138,7 +138,7 @@ static bool shape_message(json_t *message, size_t index, bool fills_content, ln_
            shape_reasoning(message, index, error);
 }
 
-bool ln_api_shape_messages(json_t *messages, bool fills_content, ln_api_error *error) {
+bool ln_api_shape_messages(json_t *messages, ln_api_error *error) {
     enum { MAX_MESSAGES = 10000 };
     size_t index;
     json_t *message;
@@ -154,7 +154,7 @@ bool ln_api_shape_messages(json_t *messages, bool fills_content, ln_api_error *e
         snprintf(param, sizeof param, "messages[%zu]", index);
         if (!json_is_object(message))
             return ln_api_fail(error, 400, param, "%s is not an object", param);
-        if (!shape_message(message, index, fills_content, error))
+        if (!shape_message(message, index, error))
             return false;
     }
     return true;

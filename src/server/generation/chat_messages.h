@@ -4,8 +4,7 @@
 
 #include "server/json/fields.h"
 
-/* Changes the messages in place. With `fills_content`, for templates that do not know of calls,
- * content that is null becomes "". */
-bool ln_api_shape_messages(json_t *messages, bool fills_content, ln_api_error *error);
+/* Changes the messages in place. Content that is missing beside calls becomes null. */
+bool ln_api_shape_messages(json_t *messages, ln_api_error *error);
 
 #endif

@@ -10,8 +10,8 @@ static bool fail_memory(ln_api_error *error) {
     return ln_api_fail(error, 503, NULL, "out of memory");
 }
 
-static bool render(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
-                   char **text, ln_api_error *error) {
+static bool render_once(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
+                        char **text, ln_api_error *error) {
     linnet_error err = {0};
     linnet_chat_options options;
     linnet_chat_options_init(&options);
@@ -31,6 +31,71 @@ static bool render(const ln_chat_prompt *chat, const linnet_model *model, ln_pro
     free(tools);
     free(variables);
     return error->status == 0;
+}
+
+/* ---- content that is null --------------------------------------------------------------- */
+
+/* Gives messages without content, which have calls, the empty text or null. Returns how many there
+ * are that have `from`. */
+static size_t replace_content(json_t *messages, json_t *from, json_t *to) {
+    size_t index, count = 0;
+    json_t *message;
+    json_array_foreach(messages, index, message) {
+        const json_t *content = json_object_get(message, "content");
+        if (json_object_get(message, "tool_calls") == NULL || !json_equal(content, from))
+            continue;
+        json_object_set(message, "content", to);
+        count++;
+    }
+    return count;
+}
+
+static size_t count_none(const char *text) {
+    size_t count = 0;
+    for (const char *at = text; at != NULL && (at = strstr(at, "None")) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Whether the prompt that null gave is worse than that of the empty text: it is missing, or the
+ * template wrote null down. */
+static bool is_worse(const char *with_null, const char *with_empty) {
+    return with_null == NULL ||
+           (with_empty != NULL && count_none(with_null) > count_none(with_empty));
+}
+
+/* Templates take null for what comes with calls, or fail with it, or write "None": these get the
+ * empty text. */
+static bool render(const ln_chat_prompt *chat, const linnet_model *model, ln_prompt *prompt,
+                   char **text, ln_api_error *error) {
+    json_t *empty = json_string("");
+    ln_prompt other = {0};
+    ln_api_error first_error = {0}, second_error = {0};
+    char *other_text = NULL;
+    if (empty == NULL)
+        return fail_memory(error);
+    if (replace_content(chat->messages, json_null(), json_null()) == 0) {
+        json_decref(empty);
+        return render_once(chat, model, prompt, text, error);
+    }
+    bool done = render_once(chat, model, prompt, text, &first_error);
+    replace_content(chat->messages, json_null(), empty);
+    bool other_done = render_once(chat, model, &other, &other_text, &second_error);
+    json_decref(empty);
+    if (other_done && (!done || is_worse(*text, other_text))) {
+        const ln_prompt worse = *prompt;
+        char *worse_text = *text;
+        *prompt = other;
+        *text = other_text;
+        other = worse;
+        other_text = worse_text;
+        done = true;
+    }
+    linnet_free(other.ids);
+    linnet_free(other_text);
+    if (!done)
+        *error = first_error;
+    return done;
 }
 
 /* ---- answers that are begun ------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "server/generation/chat_tools.h"
 #include "server/generation/chat_variables.h"
 #include "server/generation/common_fields.h"
+#include "server/generation/token_rules.h"
 
 static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
                                            "messages",
@@ -52,13 +53,11 @@ static bool check_length(size_t n_ids, size_t ctx_tokens, ln_api_error *error) {
 static bool read_prompt(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
                         const ln_api_tools *tools, ln_generation_request *request, char **text) {
     ln_api_error *error = fields->error;
-    const char *source = model->chat_source;
     json_t *variables = NULL;
-    bool knows_calls = source != NULL && strstr(source, "tool_calls") != NULL, begins = true;
-    bool shows = true;
+    bool begins = true, shows = true;
     ln_chat_prompt chat = {.messages = ln_fields_get(fields, "messages"), .tools = tools->list};
     *text = NULL;
-    if (!ln_api_shape_messages(chat.messages, !knows_calls, error) ||
+    if (!ln_api_shape_messages(chat.messages, error) ||
         !ln_fields_bool(fields, "add_generation_prompt", &begins) ||
         !ln_fields_bool(fields, "continue_final_message", &chat.continues) ||
         !ln_fields_bool(fields, "echo", &chat.keeps_text) ||
@@ -75,6 +74,8 @@ static bool read_prompt(const ln_fields *fields, const linnet_model *model, size
                     ? ln_chat_prompt_render(&chat, model, request->prompts, text, error)
                     : ln_api_fail(error, 503, NULL, "out of memory");
     json_decref(variables);
+    if (done)
+        ln_prompt_truncate(request->prompts, request->truncates, ctx_tokens);
     return done && check_length(request->prompts[0].n_ids, ctx_tokens, error);
 }
 
@@ -157,7 +158,8 @@ bool ln_chat_request_read(const ln_fields *fields, const linnet_model *model, si
     int64_t max_tokens = -1, max_completion = -1;
     request->kind = LN_API_CHAT;
     if (!ln_fields_only(fields, known_fields) || !ln_api_read_common(fields, &info, request) ||
-        !ln_fields_integer(fields, "max_tokens", 0, INT32_MAX, &max_tokens) ||
+        !ln_token_rules_read(fields, model, &info, request) ||
+        !ln_api_read_max_tokens(fields, "max_tokens", &max_tokens) ||
         !ln_fields_integer(fields, "max_completion_tokens", 0, INT32_MAX, &max_completion) ||
         !read_logprobs(fields, &info, options))
         return false;

@@ -29,6 +29,7 @@ static const number_field number_fields[] = {
     FLOAT_FIELD("presence_penalty", -2, 2, presence_penalty),
     FLOAT_FIELD("frequency_penalty", -2, 2, frequency_penalty),
     FLOAT_FIELD("repetition_penalty", 0.01, 10, repeat_penalty),
+    FLOAT_FIELD("repeat_penalty", 0.01, 10, repeat_penalty), /* llama.cpp's name for it */
     FLOAT_FIELD("typical_p", 0, 1, typical_p),
     FLOAT_FIELD("top_n_sigma", 0, 100, top_n_sigma),
     FLOAT_FIELD("xtc_probability", 0, 1, xtc_probability),
@@ -115,38 +116,6 @@ static bool read_stop_ids(const ln_fields *fields, const linnet_model_info *info
     return true;
 }
 
-/* {"id": bias}; -100 is never, as clients use it. */
-static bool read_logit_bias(const ln_fields *fields, const linnet_model_info *info,
-                            ln_generation_request *request) {
-    enum { MAX_BIASES = 1024 };
-    const char *key;
-    json_t *value, *object = ln_fields_get(fields, "logit_bias");
-    if (object == NULL || fields->error->status != 0)
-        return fields->error->status == 0;
-    if (!json_is_object(object) || json_object_size(object) > MAX_BIASES)
-        return ln_api_fail(fields->error, 400, "logit_bias",
-                           "logit_bias is not an object of at most %d ids", MAX_BIASES);
-    request->logit_bias = calloc(json_object_size(object) + 1, sizeof *request->logit_bias);
-    if (request->logit_bias == NULL)
-        return ln_api_fail(fields->error, 503, NULL, "out of memory");
-    request->options.logit_bias = request->logit_bias;
-    json_object_foreach(object, key, value) {
-        bool is_id = strspn(key, "0123456789") == strlen(key) && *key && (*key != '0' || !key[1]);
-        long id = is_id ? strtol(key, NULL, 10) : -1;
-        double bias = json_is_number(value) ? json_number_value(value) : NAN;
-        if (id < 0 || id >= info->n_vocab)
-            return ln_api_fail(fields->error, 400, "logit_bias",
-                               "logit_bias: '%.32s' is no token id from 0 to %d", key,
-                               (int)info->n_vocab - 1);
-        if (!(bias >= -100 && bias <= 100))
-            return ln_api_fail(fields->error, 400, "logit_bias",
-                               "logit_bias: the bias of %ld is not a number from -100 to 100", id);
-        request->logit_bias[request->options.n_logit_bias++] =
-            (linnet_logit_bias){(int32_t)id, bias <= -100 ? -INFINITY : (float)bias};
-    }
-    return true;
-}
-
 /* ---- the rest --------------------------------------------------------------------------- */
 
 static bool read_stream(const ln_fields *fields, ln_generation_request *request) {
@@ -211,6 +180,7 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
     options->sampling.temperature = 1; /* OpenAI's defaults */
     options->sampling.top_p = 1;
     request->n = 1;
+    request->truncates = INT64_MAX;
     int64_t min_tokens = 0;
     bool skips_special = true;
     check_unused(fields);
@@ -219,14 +189,25 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
     read_group(fields, request);
     read_stop(fields, request);
     read_stop_ids(fields, info, request);
-    read_logit_bias(fields, info, request);
     ln_api_read_grammar(fields, request);
     ln_fields_integer(fields, "min_tokens", 0, INT32_MAX, &min_tokens);
     ln_fields_bool(fields, "ignore_eos", &options->ignore_eos);
     ln_fields_bool(fields, "skip_special_tokens", &skips_special);
+    ln_fields_bool(fields, "return_token_ids", &request->returns_ids);
+    ln_fields_integer(fields, "truncate_prompt_tokens", -1, INT32_MAX, &request->truncates);
     options->min_tokens = (size_t)min_tokens;
     options->keep_special = !skips_special;
     return fields->error->status == 0;
+}
+
+bool ln_api_read_max_tokens(const ln_fields *fields, const char *name, int64_t *max_tokens) {
+    int64_t n_predict = INT64_MIN;
+    if (!ln_fields_integer(fields, name, 0, INT32_MAX, max_tokens) ||
+        !ln_fields_integer(fields, "n_predict", -2, INT32_MAX, &n_predict))
+        return false;
+    if (n_predict != INT64_MIN && ln_fields_get(fields, name) == NULL)
+        *max_tokens = n_predict;
+    return true;
 }
 
 bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error) {

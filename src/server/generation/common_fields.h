@@ -19,13 +19,17 @@
         "length_penalty=1.0", "include_stop_str_in_output=false", "detokenize=true",               \
         "spaces_between_special_tokens=true", "return_tokens_as_token_ids=false", "cache_prompt",  \
         "id_slot", "prediction", "timings_per_token", "!logits_processors", "!prompt_embeds",      \
-        "!samplers", "!lora", "!allowed_token_ids", "!bad_words", "!suffix",                       \
-        "!truncate_prompt_tokens", "!n_predict", "!repeat_penalty", "dynatemp_range=0",            \
+        "!samplers", "!lora", "allowed_token_ids", "bad_words", "truncate_prompt_tokens",          \
+        "n_predict", "repeat_penalty", "return_token_ids", "dynatemp_range=0",                     \
         "dynatemp_range=0.0"
 
 /* Reads them into request->options and beside them. */
 bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
                         ln_generation_request *request);
+
+/* max_tokens, by the field `name` or by llama.cpp's n_predict; negative: as many as there is room
+ * for. */
+bool ln_api_read_max_tokens(const ln_fields *fields, const char *name, int64_t *max_tokens);
 
 /* min_tokens within max_tokens, once both are read. */
 bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error);

@@ -5,11 +5,21 @@
 #include <string.h>
 
 #include "server/generation/common_fields.h"
+#include "server/generation/fill_in_middle.h"
 #include "server/generation/token_ids.h"
+#include "server/generation/token_rules.h"
 
-static const char *const known_fields[] = {
-    LN_API_COMMON_FIELDS, "prompt",  "max_tokens", "echo",   "logprobs",
-    "add_special_tokens", "best_of", "!messages",  "!tools", NULL};
+static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
+                                           "prompt",
+                                           "max_tokens",
+                                           "echo",
+                                           "logprobs",
+                                           "add_special_tokens",
+                                           "best_of",
+                                           "suffix",
+                                           "!messages",
+                                           "!tools",
+                                           NULL};
 
 /* A prompt's text to ids. */
 static bool encode(const json_t *value, const char *param, const linnet_model *model,
@@ -48,8 +58,15 @@ static bool keep_text(const json_t *value, const linnet_model *model, ln_prompt 
     return true;
 }
 
+/* With a suffix, the text between the prompt and it is wanted. */
+static bool surround(ln_prompt *prompt, const char *suffix, const linnet_model *model,
+                     const linnet_model_info *info, ln_api_error *error) {
+    return suffix == NULL || ln_fill_in_middle(prompt, suffix, model, info, error);
+}
+
 static bool read_prompt(const json_t *value, size_t index, bool is_listed, bool adds_special,
-                        const linnet_model *model, const linnet_model_info *info, size_t ctx_tokens,
+                        const char *suffix, const linnet_model *model,
+                        const linnet_model_info *info, size_t ctx_tokens,
                         ln_generation_request *request, ln_api_error *error) {
     char param[32] = "prompt";
     ln_prompt *prompt = &request->prompts[index];
@@ -60,8 +77,9 @@ static bool read_prompt(const json_t *value, size_t index, bool is_listed, bool 
         : json_is_array(value)
             ? ln_api_read_ids(value, info, param, &prompt->ids, &prompt->n_ids, error)
             : ln_api_fail(error, 400, param, "%s is not a string or a list of token ids", param);
-    if (!read)
+    if (!read || !surround(prompt, suffix, model, info, error))
         return false;
+    ln_prompt_truncate(prompt, request->truncates, ctx_tokens);
     if (prompt->n_ids == 0)
         return ln_api_fail(error, 400, param, "%s has no tokens", param);
     if (prompt->n_ids >= ctx_tokens) {
@@ -78,7 +96,9 @@ static bool read_prompts(const ln_fields *fields, const linnet_model *model,
                          ln_generation_request *request) {
     const json_t *value = ln_fields_get(fields, "prompt");
     bool adds_special = true;
-    if (!ln_fields_bool(fields, "add_special_tokens", &adds_special))
+    const char *suffix = NULL;
+    if (!ln_fields_bool(fields, "add_special_tokens", &adds_special) ||
+        !ln_fields_text(fields, "suffix", &suffix))
         return false;
     if (value == NULL)
         return ln_api_fail(fields->error, 400, "prompt", "prompt is missing");
@@ -93,7 +113,7 @@ static bool read_prompts(const ln_fields *fields, const linnet_model *model,
     request->n_prompts = count;
     for (size_t i = 0; i < count; i++)
         if (!read_prompt(is_listed ? json_array_get(value, i) : value, i, is_listed, adds_special,
-                         model, info, ctx_tokens, request, fields->error))
+                         suffix, model, info, ctx_tokens, request, fields->error))
             return false;
     return true;
 }
@@ -106,12 +126,13 @@ bool ln_completion_request_read(const ln_fields *fields, const linnet_model *mod
     int64_t max_tokens = 16, n_logprobs = -1;
     request->kind = LN_API_COMPLETION;
     if (!ln_fields_only(fields, known_fields) || !ln_api_read_common(fields, &info, request) ||
-        !ln_fields_integer(fields, "max_tokens", 0, INT32_MAX, &max_tokens) ||
+        !ln_token_rules_read(fields, model, &info, request) ||
+        !ln_api_read_max_tokens(fields, "max_tokens", &max_tokens) ||
         !ln_fields_integer(fields, "logprobs", 0, LN_API_MAX_TOP_LOGPROBS, &n_logprobs) ||
         !ln_fields_bool(fields, "echo", &request->echoes))
         return false;
     request->drops_output = max_tokens == 0;
-    options->max_tokens = max_tokens > 0 ? (size_t)max_tokens : 1;
+    options->max_tokens = max_tokens > 0 ? (size_t)max_tokens : max_tokens == 0 ? 1 : 0;
     if (!ln_api_check_lengths(options, fields->error))
         return false;
     options->logprobs = n_logprobs >= 0;

@@ -29,6 +29,7 @@ static void destroy(ln_generation *generation) {
     for (size_t i = 0; i < generation->n_choices; i++) {
         ln_strbuf_free(&generation->choices[i].text);
         ln_strbuf_free(&generation->choices[i].piece);
+        ln_strbuf_free(&generation->choices[i].token_ids);
         ln_chat_answer_free(&generation->choices[i].answer);
         for (size_t j = 0; j < LN_LOGPROBS_COLUMNS; j++)
             ln_strbuf_free(&generation->choices[i].logprobs[j]);
@@ -150,9 +151,28 @@ static void take_token(ln_generation *generation, ln_choice *choice, const linne
         request->kind == LN_API_COMPLETION)
         ln_logprob_columns_begin_output(&generation->writer, choice);
     choice->has_output = true;
+    if (event->token >= 0 && request->returns_ids)
+        ln_strbuf_printf(&choice->token_ids, "%s%d", choice->token_ids.len > 0 ? "," : "",
+                         (int)event->token);
     if (event->token >= 0 && request->options.logprobs)
         ln_logprob_columns_add(&generation->writer, choice, event->token, true, event->logprob,
                                event->top_logprobs, (size_t)request->options.top_logprobs);
+}
+
+/* What a client's own rules made impossible says nothing of the engine. */
+static void take_failure(ln_generation *generation, const linnet_event *event) {
+    const linnet_request_options *options = &generation->task->request.options;
+    const char *error = event->error != NULL ? event->error : "the engine failed";
+    bool has_rules = options->n_logit_bias > 0 || options->n_bad_words > 0;
+    if (ln_api_fail_grammar(&generation->error, 400, error, &generation->task->request))
+        return;
+    if (has_rules && strstr(error, "minus infinity") != NULL) {
+        ln_api_fail(&generation->error, 400, "logit_bias",
+                    "logit_bias, allowed_token_ids or bad_words leave no token that could come");
+        return;
+    }
+    ln_health_note_failure(&generation->set->context->health);
+    ln_api_fail(&generation->error, 500, NULL, "%s", error);
 }
 
 static void take_end(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
@@ -168,11 +188,7 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
         choice->finish = LINNET_FINISH_LENGTH;
     context->metrics.n_finished[event->finish]++;
     if (event->finish == LINNET_FINISH_ERROR)
-        ln_health_note_failure(&context->health);
-    const char *error = event->error != NULL ? event->error : "the engine failed";
-    if (event->finish == LINNET_FINISH_ERROR &&
-        !ln_api_fail_grammar(&generation->error, 400, error, &generation->task->request))
-        ln_api_fail(&generation->error, 500, NULL, "%s", error);
+        take_failure(generation, event);
     if (!is_dropped)
         generation->usage.n_output_tokens += event->n_output_tokens;
     generation->n_open--;

@@ -145,11 +145,26 @@ static const char *choice_finish(const ln_choice *choice) {
     return is_calls ? "tool_calls" : finish_text(choice->finish);
 }
 
+/* Of a completion in its choices, of a chat beside them; in a stream once. */
+static void put_prompt_ids(const ln_prompt *prompt, ln_strbuf *out) {
+    ln_strbuf_puts(out, ",\"prompt_token_ids\":[");
+    for (size_t i = 0; i < prompt->n_ids; i++)
+        ln_strbuf_printf(out, "%s%d", i > 0 ? "," : "", (int)prompt->ids[i]);
+    ln_strbuf_putc(out, ']');
+}
+
 static void put_end(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
     ln_strbuf_puts(out, ",\"logprobs\":");
     ln_logprob_columns_put(writer, choice, out);
     ln_strbuf_puts(out, ",\"finish_reason\":");
     ln_json_put_text(out, choice_finish(choice));
+    if (!writer->request->returns_ids)
+        return;
+    ln_strbuf_puts(out, ",\"token_ids\":[");
+    ln_strbuf_append(out, choice->token_ids.data, choice->token_ids.len);
+    ln_strbuf_putc(out, ']');
+    if (writer->request->kind == LN_API_COMPLETION && !choice->has_begun)
+        put_prompt_ids(choice->prompt, out);
 }
 
 static void put_usage(const ln_usage *usage, size_t n_output_tokens, ln_strbuf *out) {
@@ -191,6 +206,8 @@ static void put_event(const ln_answer_writer *writer, ln_choice *choice, bool is
         put_end(writer, choice, out);
     }
     ln_strbuf_puts(out, "}]");
+    if (is_role && request->returns_ids)
+        put_prompt_ids(choice->prompt, out);
     if (request->continuous_usage) {
         ln_strbuf_putc(out, ',');
         put_usage(writer->usage, choice->n_output_tokens, out);
@@ -203,13 +220,16 @@ static void put_event(const ln_answer_writer *writer, ln_choice *choice, bool is
 static void put_chunk(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *out) {
     if (!choice->has_begun && writer->request->kind == LN_API_CHAT)
         put_event(writer, choice, true, out);
-    choice->has_begun = true;
     choice->is_dirty = false;
     if (choice->text.len == 0 && choice->n_logprobs == 0 && choice->finish == LINNET_FINISH_NONE &&
-        !ln_chat_answer_is_pending(&choice->answer))
+        choice->token_ids.len == 0 && !ln_chat_answer_is_pending(&choice->answer)) {
+        choice->has_begun = choice->has_begun || writer->request->kind == LN_API_CHAT;
         return;
+    }
     put_event(writer, choice, false, out);
+    choice->has_begun = true;
     ln_strbuf_clear(&choice->text);
+    ln_strbuf_clear(&choice->token_ids);
     for (size_t i = 0; i < LN_LOGPROBS_COLUMNS; i++)
         ln_strbuf_clear(&choice->logprobs[i]);
     choice->n_logprobs = 0;
@@ -255,7 +275,10 @@ static void put_whole(ln_answer_writer *writer, const ln_choice *choices, size_t
             ln_strbuf_putc(out, ',');
         put_choice(writer, &choices[i], out);
     }
-    ln_strbuf_puts(out, "],");
+    ln_strbuf_putc(out, ']');
+    if (is_chat && writer->request->returns_ids)
+        put_prompt_ids(choices->prompt, out);
+    ln_strbuf_putc(out, ',');
     put_usage(writer->usage, writer->usage->n_output_tokens, out);
     ln_strbuf_putc(out, '}');
 }

@@ -3,6 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+void ln_prompt_truncate(ln_prompt *prompt, int64_t truncates, size_t ctx_tokens) {
+    size_t most = truncates >= 0 ? (size_t)truncates : ctx_tokens > 0 ? ctx_tokens - 1 : 0;
+    if (prompt->n_ids <= most)
+        return;
+    memmove(prompt->ids, prompt->ids + prompt->n_ids - most, most * sizeof *prompt->ids);
+    prompt->n_ids = most;
+}
+
 void ln_generation_request_free(ln_generation_request *request) {
     for (size_t i = 0; i < request->n_prompts; i++) {
         linnet_free(request->prompts[i].ids);
@@ -14,6 +22,9 @@ void ln_generation_request_free(ln_generation_request *request) {
     free(request->stop);
     free(request->stop_ids);
     free(request->logit_bias);
+    for (size_t i = 0; i < request->options.n_bad_words; i++)
+        linnet_free((void *)(uintptr_t)request->bad_words[i].ids);
+    free(request->bad_words);
     free(request->grammar);
     if (request->free_extra != NULL)
         request->free_extra(request->extra);

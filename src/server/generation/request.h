@@ -37,6 +37,10 @@ typedef struct ln_generation_request {
     char **stop;                    /* [options.n_stop], owned, as are its strings */
     int32_t *stop_ids;              /* owned */
     linnet_logit_bias *logit_bias;  /* owned */
+    linnet_token_list *bad_words;   /* [options.n_bad_words], owned, as are the ids */
+    int64_t truncates;              /* so many tokens at the end of a prompt are used; -1: as many
+                                       as there is room for; INT64_MAX: all */
+    bool returns_ids;               /* the tokens' ids are part of the answer */
     char *grammar;                  /* options.grammar, owned */
     char grammar_param[64];         /* the field that it comes from; "": there is none */
     /* how a chat's answer is taken apart */
@@ -54,6 +58,9 @@ typedef struct ln_generation_request {
     void *extra;                /* the endpoint's and its format's, */
     void (*free_extra)(void *); /* freed with the request; NULL: there is none */
 } ln_generation_request;
+
+/* Drops the tokens at the beginning of a prompt that the request does not want. */
+void ln_prompt_truncate(ln_prompt *prompt, int64_t truncates, size_t ctx_tokens);
 
 void ln_generation_request_free(ln_generation_request *request);
 

@@ -79,6 +79,30 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
             .in = {oracle_rows(p->x, p->n_rows / per_x, p->dim, p->dim), oracle_gates(p)},
             .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
     }
+    case LN_OP_CONV: {
+        const ln_op_conv *p = &op->conv;
+        size_t dim = p->cache->shape.conv_dim;
+        return (oracle_spans){.in = {oracle_rows(p->x, n_tokens, dim, dim)},
+                              .out = {oracle_rows(p->out, n_tokens, dim, dim)}};
+    }
+    case LN_OP_SCAN: {
+        const ln_op_scan *p = &op->scan;
+        const ln_state_shape *s = &p->cache->shape;
+        size_t k = s->n_k_heads * s->k_dim, v = s->n_heads * s->v_dim, width = 2 * k + v;
+        const float *x = p->q < p->v ? p->q : p->v;
+        return (oracle_spans){.in = {oracle_rows(x, n_tokens, width, width),
+                                     {NULL, 0},
+                                     {NULL, 0},
+                                     oracle_rows(p->a, n_tokens, s->n_decays, s->n_decays),
+                                     oracle_rows(p->b, n_tokens, s->n_heads, s->n_heads)},
+                              .out = {oracle_rows(p->out, n_tokens, v, v)}};
+    }
+    case LN_OP_GATED_NORM: {
+        const ln_op_gated_norm *p = &op->gated_norm;
+        return (oracle_spans){.in = {oracle_rows(p->x, p->n_rows, p->dim, p->dim),
+                                     oracle_rows(p->gate, p->n_rows, p->dim, p->dim)},
+                              .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
+    }
     case LN_OP_GATHER: {
         const ln_op_gather *p = &op->gather;
         return (oracle_spans){.in = {oracle_rows(p->x, p->n_rows, p->dim, p->dim)},

@@ -28,6 +28,7 @@ typedef struct ln_step_limits {
     size_t max_heads;
     size_t max_indexed; /* positions that an indexer scores; 0: there is none */
     size_t max_experts;
+    size_t max_state_dim; /* rows or columns of a recurrent head's state */
 } ln_step_limits;
 
 typedef struct ln_backend_options {

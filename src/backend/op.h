@@ -407,8 +407,8 @@ typedef enum ln_decay {
  * with beta = sigmoid(b). Head h has the q and k of k head h / (n_heads / n_k_heads), or, tiled,
  * h % n_k_heads. */
 typedef struct ln_op_scan {
-    const float *q, *k;                  /* rows of n_k_heads * k_dim floats */
-    const float *v;                      /* rows of n_heads * v_dim floats */
+    const float *q, *k;                  /* rows of n_k_heads * k_dim floats, */
+    const float *v;                      /* and of n_heads * v_dim; all parts of the same rows */
     size_t q_stride, k_stride, v_stride; /* floats from row to row */
     const float *a;                      /* [n_tokens][n_decays], or NULL with LN_DECAY_FIXED */
     const float *b;                      /* [n_tokens][n_heads] or NULL: no delta rule */
@@ -489,7 +489,7 @@ enum {
     LN_IN_SHARED = 2,
     LN_IN_SHARED_GATE = 3,
     LN_IN_COMBINE_RESIDUAL = 4,
-    LN_IN_A = 3, /* SCAN, behind q, k and v */
+    LN_IN_A = 3, /* SCAN, whose q, k and v are X */
     LN_IN_BETA = 4,
     LN_OP_MAX_IN = 5,
 

@@ -41,7 +41,8 @@ static places inputs_of(const ln_op *op) {
     case LN_OP_CONV: return (places){{op->conv.x}};
     case LN_OP_SCAN: {
         const ln_op_scan *p = &op->scan;
-        return (places){{p->q, p->k, p->v, p->a, p->b}};
+        const float *x = p->q < p->k ? p->q : p->k; /* all three lie in the same rows */
+        return (places){{x < p->v ? x : p->v, NULL, NULL, p->a, p->b}};
     }
     case LN_OP_GATED_NORM: return (places){{op->gated_norm.x, op->gated_norm.gate}};
     case LN_OP_GATHER: return (places){{op->gather.x}};

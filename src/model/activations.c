@@ -1,6 +1,7 @@
 #include "model/activations.h"
 
 #include "base/layout.h"
+#include "model/mixer/shape.h"
 
 static void grow(size_t *a, size_t b) {
     if (b > *a)
@@ -130,29 +131,6 @@ void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logi
 
 /* ---- caches ------------------------------------------------------------------------------ */
 
-size_t ln_mixer_conv_dim(const ln_mixer_spec *m, size_t dim) {
-    if (m->kind == LN_MIXER_CONV)
-        return dim;
-    return 2 * m->n_k_heads * m->k_dim + m->n_heads * m->v_dim;
-}
-
-ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *m, size_t dim, size_t draft_tokens) {
-    ln_state_shape shape = {.n_taps = m->n_taps};
-    if (m->n_taps > 0) {
-        shape.conv_dim = ln_mixer_conv_dim(m, dim);
-        shape.n_conv_rows = m->n_taps + draft_tokens;
-    }
-    if (m->kind == LN_MIXER_CONV || m->kind == LN_MIXER_NONE)
-        return shape;
-    shape.n_heads = m->n_heads;
-    shape.n_k_heads = m->n_k_heads;
-    shape.k_dim = m->k_dim;
-    shape.v_dim = m->v_dim;
-    shape.n_decays = m->n_heads * (m->kind == LN_MIXER_KDA ? m->k_dim : 1);
-    shape.n_rows = LN_STATE_CHUNK + draft_tokens;
-    return shape;
-}
-
 size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activations,
                               ln_border borders[LN_MAX_BORDERS]) {
     size_t n = 0;
@@ -257,9 +235,8 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_heads, attention->n_heads);
         grow(&limits.max_width, attention->n_heads * head_dim);
         grow(&limits.max_width, layer->mixer.n_heads * layer->mixer.v_dim);
-        grow(&limits.max_head_dim, layer->mixer.k_dim);
-        grow(&limits.max_head_dim, layer->mixer.v_dim);
-        grow(&limits.max_heads, layer->mixer.n_heads);
+        grow(&limits.max_state_dim, layer->mixer.k_dim);
+        grow(&limits.max_state_dim, layer->mixer.v_dim);
         grow(&limits.max_width, attention->n_heads * attention->latent.v_dim);
         grow(&limits.max_width, attention->latent.q_latent);
         grow(&limits.max_width, attention->latent.n_plain);

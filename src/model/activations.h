@@ -77,12 +77,6 @@ size_t ln_kv_layers_bytes(const ln_spec *spec);
 void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
                        bool *v_in_k);
 
-/* The blocks of a recurrent layer, in steps with drafts of at most so many tokens. */
-ln_state_shape ln_mixer_state_shape(const ln_mixer_spec *mixer, size_t dim, size_t draft_tokens);
-
-/* Columns of what a recurrent layer's convolution reads. */
-size_t ln_mixer_conv_dim(const ln_mixer_spec *mixer, size_t dim);
-
 /* The first layer whose cache a later one reads, or n_layers: from there on all layers run on one
  * backend. */
 size_t ln_kv_first_shared(const ln_spec *spec);

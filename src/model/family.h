@@ -67,16 +67,41 @@ typedef enum ln_role {
     LN_ROLE_LOOKUP_GATE,
     LN_ROLE_LOOKUP_OUT,
     LN_ROLE_LOOKUP_POST_NORM,
+    LN_ROLE_MIXER_IN, /* recurrent layers: all that the convolution reads, or in parts */
+    LN_ROLE_MIXER_Q,
+    LN_ROLE_MIXER_K,
+    LN_ROLE_MIXER_V,
+    LN_ROLE_MIXER_IN_GATE,
+    LN_ROLE_MIXER_GATE,
+    LN_ROLE_MIXER_GATE_LOW,
+    LN_ROLE_MIXER_A,
+    LN_ROLE_MIXER_A_LOW,
+    LN_ROLE_MIXER_B,
+    LN_ROLE_MIXER_CONV, /* likewise */
+    LN_ROLE_MIXER_CONV_Q,
+    LN_ROLE_MIXER_CONV_K,
+    LN_ROLE_MIXER_CONV_V,
+    LN_ROLE_MIXER_RATE, /* folders: its logarithm; GGUF: its negative */
+    LN_ROLE_MIXER_A_BIAS,
+    LN_ROLE_MIXER_SKIP,
+    LN_ROLE_MIXER_NORM,
+    LN_ROLE_MIXER_OUT,
     LN_ROLE_COUNT
 } ln_role;
 
 /* Which rows of the named tensor a role takes. */
 typedef enum ln_part {
     LN_PART_ALL = 0,
-    LN_PART_QKV,            /* all of q, then all of k, then all of v */
-    LN_PART_QKV_BY_GROUP,   /* for each KV head: its q heads, then k, then v */
-    LN_PART_GATE_UP,        /* all of gate, then all of up */
-    LN_PART_GATE_UP_BY_ROW, /* a row of gate, a row of up, ... */
+    LN_PART_QKV,                /* all of q, then all of k, then all of v */
+    LN_PART_QKV_BY_GROUP,       /* for each KV head: its q heads, then k, then v */
+    LN_PART_GATE_UP,            /* all of gate, then all of up */
+    LN_PART_GATE_UP_BY_ROW,     /* a row of gate, a row of up, ... */
+    LN_PART_Q_GATE_BY_HEAD,     /* for each head: its query rows, then those of the output's gate */
+    LN_PART_MIXER_QKV,          /* recurrent: all of q, then all of k, then all of v */
+    LN_PART_MIXER_QKVZ_BY_HEAD, /* for each key head: q, k, then v and gate of its heads */
+    LN_PART_MIXER_BA_BY_HEAD,   /* for each key head: beta, then decay of its heads */
+    LN_PART_MIXER_SSD,          /* the gate, what the convolution reads, the decay */
+    LN_PART_MIXER_THIRDS,       /* the input's gate, the output's, what the convolution reads */
     LN_PART_KV_BY_HEAD /* for each head: its key rows (stored transposed), then its value rows */
 } ln_part;
 
@@ -187,12 +212,17 @@ struct ln_family {
     bool moe_beside;          /* experts, where there are any, stand beside a dense feed-forward */
     bool gguf_turning;        /* GGUF tells pairs that do not turn by factors of frequencies */
     bool ends_in_full;        /* the last layer sees all, whatever layer_types says */
-    double latent_eps;        /* folders: of the norms of latents; 0: as of all others */
-    bool unit_scale;          /* attention scores are q.k as they are */
-    bool tied_by_default;     /* the output is the embedding unless the checkpoint says no */
-    bool scale_tied_logits;   /* by 1 / sqrt(dim), unless config.json says that it is not tied */
-    size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
-    size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */
+    ln_mixer mixer;             /* of its recurrent layers */
+    bool mixers_beside;         /* every layer has one beside attention */
+    const char *mixer_word;     /* for them in a list of layers; NULL: all layers are recurrent */
+    bool mixer_norm_groups;     /* a norm for each head of keys */
+    bool gguf_tiled_heads;      /* head h has the keys of head h % n_k_heads */
+    double latent_eps;          /* folders: of the norms of latents; 0: as of all others */
+    bool unit_scale;            /* attention scores are q.k as they are */
+    bool tied_by_default;       /* the output is the embedding unless the checkpoint says no */
+    bool scale_tied_logits;     /* by 1 / sqrt(dim), unless config.json says that it is not tied */
+    size_t unit_output_vocab;   /* with so many tokens the output's rows count as of length one */
+    size_t gguf_alibi_layers;   /* GGUF: with so many layers ALiBi, else RoPE */
     const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };

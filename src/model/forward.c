@@ -2,6 +2,7 @@
 
 #include "backend/values.h"
 #include "model/layers/lookup_record.h"
+#include "model/mixer/record.h"
 #include "model/recorder.h"
 
 enum { OPS_PER_LAYER = 40, OPS_OUTSIDE = 8 };
@@ -386,7 +387,10 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     const float *ffn_x = x;
     if (parallel && w->ffn_norm.dim > 0)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
-    attention(r, &spec->attention, w, x);
+    if (spec->attention.n_heads > 0)
+        attention(r, &spec->attention, w, x);
+    if (spec->mixer.kind != LN_MIXER_NONE)
+        ln_record_mixer(r, &spec->mixer, w, x);
     after_norm(r, spec, &w->attention_norm);
     if (spec->has_cross) {
         x = after ? r->a->x : pre_norm(r, &w->cross_norm, r->a->normed);

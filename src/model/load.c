@@ -6,6 +6,7 @@
 #include "model/family.h"
 #include "model/layers/lookup_load.h"
 #include "model/load_tensor.h"
+#include "model/mixer/load.h"
 #include "model/rope.h"
 #include "model/xielu.h"
 
@@ -147,28 +148,35 @@ static ln_status xielu(ln_loader *l, size_t layer, ln_xielu *out) {
     return LINNET_OK;
 }
 
+static ln_status feed_forward(ln_loader *l, const ln_ffn_spec *ffn, size_t i, ln_layer_weights *w) {
+    size_t dim = l->spec->dim;
+    if (ffn->moe.n_experts > 0)
+        LN_TRY(experts(l, i, &ffn->moe, w));
+    if (ffn->n_hidden == 0 || (ffn->moe.n_experts > 0 && !ffn->moe.beside))
+        return LINNET_OK;
+    if (ffn->xielu)
+        LN_TRY(xielu(l, i, &w->xielu));
+    if (ffn->gated)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_GATE, i, ffn->n_hidden, dim, &w->gate));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_UP, i, ffn->n_hidden, dim, &w->up));
+    return ln_load_matrix(l, LN_ROLE_DOWN, i, dim, ffn->n_hidden, &w->down);
+}
+
 static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t i,
                                ln_layer_weights *w) {
-    size_t dim = l->spec->dim, n_hidden = layer->ffn.n_hidden;
+    size_t dim = l->spec->dim;
     *w = (ln_layer_weights){0};
     LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_POST_NORM, i, dim, &w->attention_post_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm));
-    LN_TRY(attention(l, i, &layer->attention, w));
+    if (layer->attention.n_heads > 0)
+        LN_TRY(attention(l, i, &layer->attention, w));
+    LN_TRY(ln_load_mixer(l, i, &layer->mixer, &w->mixer));
     if (layer->has_cross)
         LN_TRY(cross_attention(l, i, &layer->attention, w));
     LN_TRY(ln_load_layer_lookup(l, layer, i, w));
-    if (layer->ffn.moe.n_experts > 0)
-        LN_TRY(experts(l, i, &layer->ffn.moe, w));
-    if (layer->ffn.moe.n_experts > 0 && !layer->ffn.moe.beside)
-        return LINNET_OK;
-    if (layer->ffn.xielu)
-        LN_TRY(xielu(l, i, &w->xielu));
-    if (layer->ffn.gated)
-        LN_TRY(ln_load_matrix(l, LN_ROLE_GATE, i, n_hidden, dim, &w->gate));
-    LN_TRY(ln_load_matrix(l, LN_ROLE_UP, i, n_hidden, dim, &w->up));
-    return ln_load_matrix(l, LN_ROLE_DOWN, i, dim, n_hidden, &w->down);
+    return feed_forward(l, &layer->ffn, i, w);
 }
 
 /* Frequency factors: longrope's lists, or the tensors that GGUF keeps for longrope and llama3. */

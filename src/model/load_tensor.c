@@ -146,6 +146,48 @@ ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows
     return matrix_of(l, id, &shape, weight);
 }
 
+ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_rows, size_t n_roles,
+                         size_t layer, size_t n_cols, ln_weight *weight) {
+    ln_weight_request joined = {.n_cols = n_cols};
+    LN_BUG_ON(n_roles > LN_MAX_SOURCES);
+    for (size_t i = 0; i < n_roles; i++) {
+        ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows[i], .n_cols = n_cols};
+        ln_tensor_id id = {.role = roles[i], .layer = layer};
+        ln_weight_request request;
+        LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+        quantize_on_load(l, roles[i], &request.sources[0], n_cols);
+        LN_TRY(check_order(l, id, 1, &request.sources[0].packed));
+        joined.sources[joined.n_sources++] = request.sources[0];
+    }
+    return ln_load_weight(l, &joined, weight);
+}
+
+ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
+                         float *values, bool *is_there) {
+    ln_tensor_id id = {.role = role, .layer = layer, .is_bias = is_bias};
+    const ln_family *family = l->spec->family;
+    const char *path = ln_checkpoint_path(l->checkpoint);
+    ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
+    const ln_binding *binding = ln_family_binding(family, format, id, 0), *found;
+    const ln_tensor *tensor = ln_family_find(family, l->checkpoint, id, &found);
+    *is_there = tensor != NULL;
+    if (tensor == NULL && (is_bias || binding == NULL || binding->optional))
+        return LINNET_OK;
+    if (tensor == NULL) {
+        ln_weight_request request;
+        return ln_source_vector(l->checkpoint, l->spec, id, n, &request, l->err);
+    }
+    if (tensor->n_elems != n || ln_dtype_block_elems(tensor->dtype) != 1 ||
+        !ln_can_dequantize(tensor->dtype))
+        return ln_fail(l->err, LINNET_ERR_FORMAT, "%s: tensor %s does not have %zu numbers", path,
+                       tensor->name, n);
+    if (l->unread != NULL)
+        ln_unread_mark(l->unread, tensor);
+    if (l->writable != NULL)
+        ln_dequantize_row(tensor->dtype, tensor->data, values, n);
+    return LINNET_OK;
+}
+
 ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
                       ln_weight **out) {
     size_t offset = ln_layout_add(&l->table_layout, shape->n_packed, sizeof **out);

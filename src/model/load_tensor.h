@@ -41,6 +41,15 @@ ln_status ln_load_vector(ln_loader *l, ln_tensor_id id, size_t n, const float **
 /* n floats computed here: position tables. NULL while planning. */
 ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float **out);
 
+/* A prepared matrix without a bias: the rows of several roles, one role after another. */
+ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_rows, size_t n_roles,
+                         size_t layer, size_t n_cols, ln_weight *weight);
+/* n values of a small tensor, whatever its dimensions, in the host's memory; false in *is_there
+ * where the family says that it may be absent, and it is. While planning, values stay as they are.
+ */
+ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
+                         float *values, bool *is_there);
+
 /* A matrix of a layer, with its bias. */
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
                          ln_weight *weight);

@@ -57,6 +57,52 @@ static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *
     return wrong_shape(checkpoint, tensor, dims, n_dims, err);
 }
 
+/* The same of a recurrent layer's matrices. */
+static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role role,
+                                   size_t n_rows, size_t *stored_rows) {
+    ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
+    size_t k = m->n_k_heads * m->k_dim, v = m->n_heads * m->v_dim, per_k = v;
+    size_t heads_per_k = 0;
+    if (m->n_k_heads > 0) {
+        heads_per_k = m->n_heads / m->n_k_heads;
+        per_k = heads_per_k * m->v_dim;
+    }
+    switch (part) {
+    case LN_PART_MIXER_QKV:
+        source.row_begin = role == LN_ROLE_MIXER_Q ? 0 : role == LN_ROLE_MIXER_K ? k : 2 * k;
+        *stored_rows = 2 * k + v;
+        break;
+    case LN_PART_MIXER_QKVZ_BY_HEAD:
+        source.run_stride = 2 * (m->k_dim + per_k);
+        source.run_rows = n_rows / m->n_k_heads;
+        source.row_begin = role == LN_ROLE_MIXER_Q   ? 0
+                           : role == LN_ROLE_MIXER_K ? m->k_dim
+                           : role == LN_ROLE_MIXER_V ? 2 * m->k_dim
+                                                     : 2 * m->k_dim + per_k;
+        *stored_rows = 2 * (k + v);
+        break;
+    case LN_PART_MIXER_BA_BY_HEAD:
+        source.run_stride = 2 * heads_per_k;
+        source.run_rows = heads_per_k;
+        source.row_begin = role == LN_ROLE_MIXER_B ? 0 : heads_per_k;
+        *stored_rows = 2 * m->n_heads;
+        break;
+    case LN_PART_MIXER_SSD:
+        source.row_begin = role == LN_ROLE_MIXER_GATE ? 0
+                           : role == LN_ROLE_MIXER_IN ? v
+                                                      : 2 * (v + k);
+        *stored_rows = 2 * (v + k) + m->n_heads;
+        break;
+    default: /* thirds */
+        source.row_begin = role == LN_ROLE_MIXER_IN_GATE ? 0
+                           : role == LN_ROLE_MIXER_GATE  ? n_rows
+                                                         : 2 * n_rows;
+        *stored_rows = 3 * n_rows;
+        break;
+    }
+    return source;
+}
+
 /* Which rows of one stored matrix a role takes, and how many rows are stored in all. */
 static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
                                 size_t *stored_rows) {
@@ -64,7 +110,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
     const ln_attention_spec *a = &layer->attention;
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
-    size_t group_q = q / a->n_kv_heads;
+    size_t group_q = a->n_kv_heads > 0 ? q / a->n_kv_heads : 0;
     bool is_gate =
         id.role == LN_ROLE_GATE || id.role == LN_ROLE_EXPERT_GATE || id.role == LN_ROLE_SHARED_GATE;
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
@@ -93,6 +139,17 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         source.run_stride = 2;
         *stored_rows = 2 * n_rows;
         break;
+    case LN_PART_Q_GATE_BY_HEAD:
+        source.row_begin = id.role == LN_ROLE_Q ? 0 : a->k_dim;
+        source.run_rows = a->k_dim;
+        source.run_stride = 2 * a->k_dim;
+        *stored_rows = 2 * n_rows;
+        break;
+    case LN_PART_MIXER_QKV:
+    case LN_PART_MIXER_QKVZ_BY_HEAD:
+    case LN_PART_MIXER_BA_BY_HEAD:
+    case LN_PART_MIXER_SSD:
+    case LN_PART_MIXER_THIRDS: return mixer_part(&layer->mixer, part, id.role, n_rows, stored_rows);
     case LN_PART_KV_BY_HEAD: break; /* see latent_part */
     }
     return source;

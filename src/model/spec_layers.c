@@ -5,6 +5,7 @@
 
 #include "model/family.h"
 #include "model/layers/by_layer.h"
+#include "model/mixer/spec.h"
 #include "model/rope.h"
 #include "model/spec_attention.h"
 #include "model/spec_blocks.h"
@@ -275,6 +276,7 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     *layer = (ln_layer_spec){0};
     LN_TRY(read_placement(config, spec->family, &layer->placement, err));
     LN_TRY(ln_spec_read_attention(config, spec, encoder, &layer->attention, err));
+    LN_TRY(ln_spec_read_mixer(config, spec, &layer->mixer, err));
     layer->attention.alibi = spec->positions == LN_POSITIONS_ALIBI;
     layer->attention.relative = spec->positions == LN_POSITIONS_RELATIVE;
     layer->attention.sees_all = encoder;
@@ -317,6 +319,23 @@ static ln_status check_heads(const ln_config *config, const ln_attention_spec *a
                    attention->n_heads, attention->k_dim, attention->v_dim);
 }
 
+/* Makes a layer recurrent, if it is one of those; with attention beside or without. */
+static ln_status read_own_mixer(const ln_config *config, ln_spec *spec, size_t i,
+                                ln_layer_spec *layer, ln_error *err) {
+    bool has_mixer;
+    LN_TRY(ln_spec_layer_has_mixer(config, spec, i, &has_mixer, err));
+    if (!has_mixer) {
+        layer->mixer = (ln_mixer_spec){0};
+        return LINNET_OK;
+    }
+    spec->has_mixers = true;
+    LN_TRY(kv_group_of(config, spec, LN_KV_STATE, 0, &layer->mixer.state_group, err));
+    LN_TRY(kv_group_of(config, spec, LN_KV_TAIL, 0, &layer->mixer.tail_group, err));
+    if (!spec->family->mixers_beside)
+        layer->attention = (ln_attention_spec){.rope = -1};
+    return LINNET_OK;
+}
+
 /* What differs from layer to layer: window, rotation, mixture. */
 static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size_t window,
                           ln_layer_spec *layer, ln_error *err) {
@@ -325,6 +344,9 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(ln_spec_layer_is_dense(config, spec->n_layers, i, &dense, err));
     if (dense)
         layer->ffn.moe = (ln_moe_spec){0};
+    LN_TRY(read_own_mixer(config, spec, i, layer, err));
+    if (attention->n_heads == 0)
+        return LINNET_OK;
     LN_TRY(layer_is_windowed(config, spec, i, window, &windowed, err));
     LN_TRY(layer_rope(config, spec, i, window, windowed, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));

@@ -17,7 +17,8 @@ static const char wrappers[] =
     "aya_vision|cohere2_vision|fast_vlm|gemma3|gemma3n|gemma4|glm4v|glm4v_moe|got_ocr2|internvl|"
     "kimi_k25|"
     "lighton_ocr|llama4|llava|llava_next|llava_next_video|llava_onevision|mistral3|ovis2|"
-    "perception_lm|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_vl|qwen3_vl_moe|video_llava|vipllava|"
+    "perception_lm|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_vl|qwen3_vl_moe|video_"
+    "llava|vipllava|"
     "voxtral";
 
 static ln_status read_type(const ln_config *config, const char *key, ln_meta_value *value,

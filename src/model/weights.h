@@ -5,6 +5,20 @@
 #include "backend/backend.h"
 #include "model/spec.h"
 
+/* Of a recurrent layer (ln_op_conv, ln_op_scan, ln_op_gated_norm). */
+typedef struct ln_mixer_weights {
+    ln_weight in;      /* [conv_dim][dim]: what the convolution reads, or the scan without one */
+    ln_weight in_gate; /* [dim][dim] multiplies that, between two gates */
+    ln_weight gate;    /* [n_heads * v_dim][dim], or [..][low_rank] behind gate_low */
+    ln_weight a;       /* [n_decays][dim], or [..][low_rank] behind a_low */
+    ln_weight b;       /* [n_heads][dim], with a delta rule */
+    ln_weight a_low, gate_low;     /* [low_rank][dim] */
+    ln_weight out;                 /* [dim][n_heads * v_dim] */
+    const float *conv, *conv_bias; /* [n_taps][conv_dim], [conv_dim] or NULL */
+    const float *rate, *a_bias, *skip;
+    ln_norm norm;
+} ln_mixer_weights;
+
 typedef struct ln_layer_weights {
     ln_norm attention_norm, attention_post_norm;
     ln_norm ffn_norm, ffn_post_norm;
@@ -33,6 +47,9 @@ typedef struct ln_layer_weights {
     ln_weight *v_b;                            /* [n_heads], each [v_dim][n_latent] */
     ln_weight index_q, index_k, index_weights; /* of an indexer */
     ln_norm index_k_norm;
+    ln_mixer_weights mixer;
+    ln_weight *k_b; /* [n_heads], each [n_latent][n_plain] */
+    ln_weight *v_b; /* [n_heads], each [v_dim][n_latent] */
 } ln_layer_weights;
 
 typedef struct ln_weights {

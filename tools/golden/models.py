@@ -85,9 +85,9 @@ VARIANTS = {
 
 
 variants = importlib.import_module("variants")
-VARIANTS |= variants.VARIANTS
 gemmas = importlib.import_module("gemmas")
-VARIANTS |= gemmas.VARIANTS
+hybrids = importlib.import_module("hybrids")
+VARIANTS |= variants.VARIANTS | gemmas.VARIANTS | hybrids.VARIANTS
 
 
 def randomize(model: torch.nn.Module) -> None:
@@ -140,8 +140,11 @@ def make(name: str, out: pathlib.Path) -> None:
     randomize(model)
     if name in gemmas.VARIANTS:
         gemmas.finish(model)
+    if name in hybrids.VARIANTS:
+        hybrids.randomize(model)
     text = getattr(config, "text_config", config)
-    prompts = [torch.randint(3, text.vocab_size, (n,)).tolist() for n in (5, 23, 70)]
+    lengths = hybrids.PROMPT_LENGTHS if name in hybrids.VARIANTS else (5, 23, 70)
+    prompts = [torch.randint(3, text.vocab_size, (n,)).tolist() for n in lengths]
     answers = [answer(model, p, encoder_decoder) for p in prompts]
     folder = out / name
     model.to(torch.bfloat16).save_pretrained(folder)

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "kv/states.h"
 #include "model/activations.h"
+#include "model/mixer/shape.h"
 
 enum { MIN_PREFIX_STATES = 8 };
 

@@ -1,4 +1,5 @@
 #include "backend/cpu/scalar/scalar.h"
+#include "backend/cpu/scalar/recurrent.h"
 
 #include <string.h>
 
@@ -34,7 +35,8 @@ static size_t plan_scratch(const ln_step_limits *limits) {
     size_t linear = 2 * limits->max_width;
     size_t attention = LN_ATTENTION_SLICE + 3 * limits->max_head_dim;
     size_t index = limits->max_indexed > 0 ? limits->max_indexed + limits->max_head_dim : 0;
-    return max_size(linear, max_size(attention, max_size(index, 3 * limits->max_experts)));
+    size_t others = max_size(index, ln_state_scratch(limits->max_state_dim));
+    return max_size(linear, max_size(attention, max_size(others, 3 * limits->max_experts)));
 }
 
 const ln_cpu_kernels ln_scalar_kernels = {
@@ -55,6 +57,9 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_GROUP] = ln_scalar_group,
             [LN_OP_COMBINE] = ln_scalar_combine,
             [LN_OP_POINTWISE] = ln_scalar_pointwise,
+            [LN_OP_CONV] = ln_scalar_conv,
+            [LN_OP_SCAN] = ln_scalar_scan,
+            [LN_OP_GATED_NORM] = ln_scalar_gated_norm,
             [LN_OP_GATHER] = ln_scalar_gather,
             [LN_OP_COPY] = ln_scalar_copy,
             [LN_OP_SAMPLE] = ln_scalar_sample,

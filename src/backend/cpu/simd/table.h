@@ -53,6 +53,9 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_ROUTE] = ln_scalar_route,                                                       \
             [LN_OP_GROUP] = ln_scalar_group,                                                       \
             [LN_OP_COMBINE] = combine,                                                             \
+            [LN_OP_CONV] = ln_scalar_conv,                                                         \
+            [LN_OP_SCAN] = ln_scalar_scan,                                                         \
+            [LN_OP_GATED_NORM] = ln_scalar_gated_norm,                                             \
             [LN_OP_GATHER] = ln_scalar_gather,                                                     \
             [LN_OP_COPY] = ln_scalar_copy,                                                         \
             [LN_OP_SAMPLE] = ln_scalar_sample,                                                     \

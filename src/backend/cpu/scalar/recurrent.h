@@ -1,0 +1,26 @@
+/* Where a sequence's state and tail are, as kernels of recurrent layers see them. */
+#ifndef LN_BACKEND_CPU_SCALAR_RECURRENT_H
+#define LN_BACKEND_CPU_SCALAR_RECURRENT_H
+
+#include "backend/cpu/kernels.h"
+
+/* A sequence's blocks in one layer, and its tokens in the step: positions begin .. end - 1, of
+ * which the first is row `row` of the batch. */
+typedef struct ln_state_view {
+    const ln_state_shape *shape;
+    float *states;        /* of the pool */
+    const int32_t *table; /* blocks of the states at multiples of LN_STATE_CHUNK, or -1 */
+    float *tail;          /* its block */
+    size_t row, begin, end;
+} ln_state_view;
+
+ln_state_view ln_state_view_of(const ln_op *op, const ln_state_cache *cache, size_t seq);
+
+/* Where the state at `position` is computed: its own block, or that of the next one that is kept.
+ */
+float *ln_state_target(const ln_state_view *view, size_t position);
+
+/* Floats that a worker needs for heads of at most `dim` rows or columns; 0 for 0. */
+size_t ln_state_scratch(size_t dim);
+
+#endif

@@ -1,0 +1,60 @@
+/* Qwen3-Next: three layers of four are gated delta nets, the others attention whose output is
+ * gated; mixtures of experts with a shared expert behind a gate. */
+#include "model/families/qwen3_next.h"
+
+static const ln_binding bindings[] = {
+    LN_QWEN3_NEXT_COMMON,
+    LN_LLAMA_FFN,
+    LN_LLAMA_EXPERTS,
+    LN_QWEN_SHARED_EXPERT,
+    {.role = LN_ROLE_MIXER_Q,
+     .hf = "model.layers.%d.linear_attn.in_proj_qkvz",
+     .gguf = "blk.%d.attn_qkv",
+     .hf_part = LN_PART_MIXER_QKVZ_BY_HEAD,
+     .gguf_part = LN_PART_MIXER_QKV},
+    {.role = LN_ROLE_MIXER_K,
+     .hf = "model.layers.%d.linear_attn.in_proj_qkvz",
+     .gguf = "blk.%d.attn_qkv",
+     .hf_part = LN_PART_MIXER_QKVZ_BY_HEAD,
+     .gguf_part = LN_PART_MIXER_QKV},
+    {.role = LN_ROLE_MIXER_V,
+     .hf = "model.layers.%d.linear_attn.in_proj_qkvz",
+     .gguf = "blk.%d.attn_qkv",
+     .hf_part = LN_PART_MIXER_QKVZ_BY_HEAD,
+     .gguf_part = LN_PART_MIXER_QKV},
+    {.role = LN_ROLE_MIXER_GATE,
+     .hf = "model.layers.%d.linear_attn.in_proj_qkvz",
+     .gguf = "blk.%d.attn_gate",
+     .hf_part = LN_PART_MIXER_QKVZ_BY_HEAD},
+    {.role = LN_ROLE_MIXER_A,
+     .hf = "model.layers.%d.linear_attn.in_proj_ba",
+     .gguf = "blk.%d.ssm_ba",
+     .hf_part = LN_PART_MIXER_BA_BY_HEAD,
+     .gguf_part = LN_PART_MIXER_BA_BY_HEAD},
+    {.role = LN_ROLE_MIXER_B,
+     .hf = "model.layers.%d.linear_attn.in_proj_ba",
+     .gguf = "blk.%d.ssm_ba",
+     .hf_part = LN_PART_MIXER_BA_BY_HEAD,
+     .gguf_part = LN_PART_MIXER_BA_BY_HEAD},
+};
+
+static const ln_config_default defaults[] = {LN_QWEN3_NEXT_DEFAULTS,
+                                             LN_DEFAULT("num_key_value_heads", 2),
+                                             LN_DEFAULT("num_experts_per_tok", 10),
+                                             LN_DEFAULT("num_experts", 512),
+                                             LN_DEFAULT("moe_intermediate_size", 512),
+                                             LN_DEFAULT("shared_expert_intermediate_size", 512),
+                                             LN_DEFAULT_FLAG("norm_topk_prob", true),
+                                             {0}};
+
+const ln_family ln_family_qwen3_next = {
+    .name = "qwen3_next",
+    .hf_types = "qwen3_next",
+    .gguf = "qwen3next",
+    .defaults = defaults,
+    LN_QWEN3_NEXT_TRAITS,
+    .router = LN_ROUTER_SOFTMAX,
+    .normalize_experts = true,
+    .shared_gate = true,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,89 @@
+/* Tensors that Qwen3-Next and its successors share. */
+#ifndef LN_MODEL_FAMILIES_QWEN3_NEXT_H
+#define LN_MODEL_FAMILIES_QWEN3_NEXT_H
+
+#include "model/family.h"
+
+/* All but the delta nets' inputs and the feed-forward. */
+#define LN_QWEN3_NEXT_COMMON                                                                       \
+    LN_LLAMA_ENDS, LN_LLAMA_QK_NORMS,                                                              \
+        {.role = LN_ROLE_ATTENTION_NORM,                                                           \
+         .hf = "model.layers.%d.input_layernorm",                                                  \
+         .gguf = "blk.%d.attn_norm"},                                                              \
+        {.role = LN_ROLE_FFN_NORM,                                                                 \
+         .hf = "model.layers.%d.post_attention_layernorm",                                         \
+         .gguf = "blk.%d.post_attention_norm"},                                                    \
+        {.role = LN_ROLE_Q,                                                                        \
+         .hf = "model.layers.%d.self_attn.q_proj",                                                 \
+         .gguf = "blk.%d.attn_q",                                                                  \
+         .hf_part = LN_PART_Q_GATE_BY_HEAD,                                                        \
+         .gguf_part = LN_PART_Q_GATE_BY_HEAD},                                                     \
+        {.role = LN_ROLE_ATTENTION_GATE,                                                           \
+         .hf = "model.layers.%d.self_attn.q_proj",                                                 \
+         .gguf = "blk.%d.attn_q",                                                                  \
+         .hf_part = LN_PART_Q_GATE_BY_HEAD,                                                        \
+         .gguf_part = LN_PART_Q_GATE_BY_HEAD},                                                     \
+        {.role = LN_ROLE_K, .hf = "model.layers.%d.self_attn.k_proj", .gguf = "blk.%d.attn_k"},    \
+        {.role = LN_ROLE_V, .hf = "model.layers.%d.self_attn.v_proj", .gguf = "blk.%d.attn_v"},    \
+        {.role = LN_ROLE_O,                                                                        \
+         .hf = "model.layers.%d.self_attn.o_proj",                                                 \
+         .gguf = "blk.%d.attn_output"},                                                            \
+        {.role = LN_ROLE_MIXER_CONV,                                                               \
+         .hf = "model.layers.%d.linear_attn.conv1d",                                               \
+         .gguf = "blk.%d.ssm_conv1d"},                                                             \
+        {.role = LN_ROLE_MIXER_RATE,                                                               \
+         .hf = "model.layers.%d.linear_attn.A_log",                                                \
+         .gguf = "blk.%d.ssm_a",                                                                   \
+         .hf_bare = true,                                                                          \
+         .gguf_bare = true},                                                                       \
+        {.role = LN_ROLE_MIXER_A_BIAS,                                                             \
+         .hf = "model.layers.%d.linear_attn.dt_bias",                                              \
+         .gguf = "blk.%d.ssm_dt.bias",                                                             \
+         .hf_bare = true,                                                                          \
+         .gguf_bare = true},                                                                       \
+        {.role = LN_ROLE_MIXER_NORM,                                                               \
+         .hf = "model.layers.%d.linear_attn.norm",                                                 \
+         .gguf = "blk.%d.ssm_norm"},                                                               \
+    {                                                                                              \
+        .role = LN_ROLE_MIXER_OUT, .hf = "model.layers.%d.linear_attn.out_proj",                   \
+        .gguf = "blk.%d.ssm_out"                                                                   \
+    }
+
+/* A delta net's inputs, each in a tensor of its own. */
+#define LN_QWEN3_5_DELTA                                                                           \
+    {.role = LN_ROLE_MIXER_IN,                                                                     \
+     .hf = "model.layers.%d.linear_attn.in_proj_qkv",                                              \
+     .gguf = "blk.%d.attn_qkv"},                                                                   \
+        {.role = LN_ROLE_MIXER_GATE,                                                               \
+         .hf = "model.layers.%d.linear_attn.in_proj_z",                                            \
+         .gguf = "blk.%d.attn_gate"},                                                              \
+        {.role = LN_ROLE_MIXER_A,                                                                  \
+         .hf = "model.layers.%d.linear_attn.in_proj_a",                                            \
+         .gguf = "blk.%d.ssm_alpha"},                                                              \
+    {                                                                                              \
+        .role = LN_ROLE_MIXER_B, .hf = "model.layers.%d.linear_attn.in_proj_b",                    \
+        .gguf = "blk.%d.ssm_beta"                                                                  \
+    }
+
+/* A shared expert behind a gate. */
+#define LN_QWEN_SHARED_EXPERT                                                                      \
+    LN_SHARED_EXPERTS("mlp.shared_expert"), {                                                      \
+        .role = LN_ROLE_SHARED_ROUTER, .hf = "model.layers.%d.mlp.shared_expert_gate",             \
+        .gguf = "blk.%d.ffn_gate_inp_shexp"                                                        \
+    }
+
+/* What config.json may lack. */
+#define LN_QWEN3_NEXT_DEFAULTS                                                                     \
+    LN_DEFAULT("linear_conv_kernel_dim", 4), LN_DEFAULT("linear_key_head_dim", 128),               \
+        LN_DEFAULT("linear_value_head_dim", 128), LN_DEFAULT("linear_num_key_heads", 16),          \
+        LN_DEFAULT("linear_num_value_heads", 32), LN_DEFAULT("head_dim", 256),                     \
+        LN_DEFAULT("num_attention_heads", 16), LN_DEFAULT("max_position_embeddings", 32768)
+
+/* What all of them compute alike. */
+#define LN_QWEN3_NEXT_TRAITS                                                                       \
+    .refused = "", .norm = LN_NORM_RMS_PLUS_ONE, .gguf_norm = LN_NORM_RMS,                         \
+    .placement = LN_PLACE_PRE, .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_SILU,              \
+    .rope_fraction = 0.25, .hf_rope = LN_ROPE_HALF, .gguf_rope = LN_ROPE_HALF,                     \
+    .output_gate = LN_GATE_BY_ELEMENT, .mixer = LN_MIXER_DELTA, .mixer_word = "linear_attention"
+
+#endif

@@ -1,0 +1,136 @@
+#include "model/mixer/load.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "model/family.h"
+#include "model/mixer/shape.h"
+
+/* What a convolution reads: one tensor, or those of q, k and v. */
+static ln_status load_in(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                         ln_mixer_weights *w) {
+    static const ln_role roles[] = {LN_ROLE_MIXER_Q, LN_ROLE_MIXER_K, LN_ROLE_MIXER_V};
+    size_t dim = l->spec->dim, k = spec->n_k_heads * spec->k_dim;
+    size_t n_rows[] = {k, k, spec->n_heads * spec->v_dim};
+    ln_tensor_id id = {.role = LN_ROLE_MIXER_IN, .layer = layer};
+    if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), id, 0) != NULL)
+        return ln_load_matrix(l, LN_ROLE_MIXER_IN, layer, ln_mixer_conv_dim(spec, dim), dim,
+                              &w->in);
+    return ln_load_joined(l, roles, n_rows, 3, layer, dim, &w->in);
+}
+
+/* Values that a function of one number makes, as a table. */
+static ln_status load_vector(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
+                             float (*of)(float), const float **out) {
+    bool is_there;
+    float *values = calloc(n, sizeof *values);
+    *out = NULL;
+    if (values == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a recurrent layer");
+    ln_status status = ln_load_values(l, role, layer, is_bias, n, values, &is_there);
+    for (size_t i = 0; i < n && of != NULL; i++)
+        values[i] = of(values[i]);
+    if (status == LINNET_OK && is_there)
+        status = ln_load_table(l, values, n, out);
+    free(values);
+    return status;
+}
+
+/* [channel][tap] becomes [tap][channel], channels of several tensors one after another. */
+static ln_status load_taps(ln_loader *l, size_t layer, const ln_role *roles, const size_t *n_rows,
+                           size_t n_roles, size_t n_taps, const float **out) {
+    size_t n_channels = 0, begin = 0;
+    ln_status status = LINNET_OK;
+    bool is_there;
+    for (size_t i = 0; i < n_roles; i++)
+        n_channels += n_rows[i];
+    float *stored = calloc(2 * n_channels * n_taps, sizeof *stored);
+    float *taps = stored + n_channels * n_taps;
+    if (stored == NULL)
+        return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a convolution");
+    for (size_t i = 0; i < n_roles && status == LINNET_OK; begin += n_rows[i++])
+        status = ln_load_values(l, roles[i], layer, false, n_rows[i] * n_taps,
+                                stored + begin * n_taps, &is_there);
+    for (size_t i = 0; i < n_channels; i++)
+        for (size_t j = 0; j < n_taps; j++)
+            taps[j * n_channels + i] = stored[i * n_taps + j];
+    if (status == LINNET_OK)
+        status = ln_load_table(l, taps, n_channels * n_taps, out);
+    free(stored);
+    return status;
+}
+
+static ln_status load_conv(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                           ln_mixer_weights *w) {
+    static const ln_role whole[] = {LN_ROLE_MIXER_CONV};
+    static const ln_role parts[] = {LN_ROLE_MIXER_CONV_Q, LN_ROLE_MIXER_CONV_K,
+                                    LN_ROLE_MIXER_CONV_V};
+    size_t n_channels = ln_mixer_conv_dim(spec, l->spec->dim), k = spec->n_k_heads * spec->k_dim;
+    size_t n_rows[] = {k, k, spec->n_heads * spec->v_dim};
+    ln_tensor_id id = {.role = LN_ROLE_MIXER_CONV, .layer = layer};
+    if (spec->n_taps == 0)
+        return LINNET_OK;
+    if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), id, 0) == NULL)
+        return load_taps(l, layer, parts, n_rows, 3, spec->n_taps, &w->conv);
+    LN_TRY(load_taps(l, layer, whole, &n_channels, 1, spec->n_taps, &w->conv));
+    return load_vector(l, LN_ROLE_MIXER_CONV, layer, true, n_channels, NULL, &w->conv_bias);
+}
+
+static float exponential(float x) {
+    return expf(x);
+}
+
+static float negative(float x) {
+    return -x;
+}
+
+static ln_status load_decay(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                            ln_mixer_weights *w) {
+    bool is_gguf = ln_checkpoint_get_format(l->checkpoint) == LN_FORMAT_GGUF;
+    size_t dim = l->spec->dim, n_decays = ln_mixer_state_shape(spec, dim, 0).n_decays;
+    LN_TRY(load_vector(l, LN_ROLE_MIXER_RATE, layer, false, spec->n_heads,
+                       is_gguf ? negative : exponential, &w->rate));
+    LN_TRY(load_vector(l, LN_ROLE_MIXER_A_BIAS, layer, false, n_decays, NULL, &w->a_bias));
+    LN_TRY(load_vector(l, LN_ROLE_MIXER_SKIP, layer, false, spec->n_heads, NULL, &w->skip));
+    if (spec->low_rank > 0)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_A_LOW, layer, spec->low_rank, dim, &w->a_low));
+    size_t n_cols = spec->low_rank > 0 ? spec->low_rank : dim;
+    return ln_load_matrix(l, LN_ROLE_MIXER_A, layer, n_decays, n_cols, &w->a);
+}
+
+static ln_status load_norm(ln_loader *l, size_t layer, const ln_mixer_spec *spec, ln_norm *norm) {
+    size_t dim = spec->n_heads * spec->v_dim;
+    *norm = (ln_norm){.kind = LN_NORM_NONE, .dim = dim};
+    if (!spec->has_norm)
+        return LINNET_OK;
+    /* heads share their weights, parts of Mamba's row have their own */
+    size_t n = spec->kind == LN_MIXER_SSD ? dim : spec->v_dim;
+    norm->kind = LN_NORM_RMS;
+    norm->eps = l->spec->norm_eps;
+    norm->dim = n;
+    return load_vector(l, LN_ROLE_MIXER_NORM, layer, false, n, NULL, &norm->weight);
+}
+
+ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
+                        ln_mixer_weights *w) {
+    size_t dim = l->spec->dim, inner = spec->n_heads * spec->v_dim;
+    *w = (ln_mixer_weights){0};
+    if (spec->kind == LN_MIXER_NONE)
+        return LINNET_OK;
+    LN_TRY(load_in(l, layer, spec, w));
+    LN_TRY(load_conv(l, layer, spec, w));
+    if (spec->kind == LN_MIXER_CONV) {
+        LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_IN_GATE, layer, dim, dim, &w->in_gate));
+        LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, dim, dim, &w->gate));
+        return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, dim, dim, &w->out);
+    }
+    LN_TRY(load_decay(l, layer, spec, w));
+    if (spec->kind == LN_MIXER_DELTA || spec->kind == LN_MIXER_KDA)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_B, layer, spec->n_heads, dim, &w->b));
+    if (spec->low_rank > 0)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE_LOW, layer, spec->low_rank, dim, &w->gate_low));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_MIXER_GATE, layer, inner,
+                          spec->low_rank > 0 ? spec->low_rank : dim, &w->gate));
+    LN_TRY(load_norm(l, layer, spec, &w->norm));
+    return ln_load_matrix(l, LN_ROLE_MIXER_OUT, layer, dim, inner, &w->out);
+}

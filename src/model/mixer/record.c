@@ -1,0 +1,116 @@
+#include "model/mixer/record.h"
+
+static const ln_state_cache *state_cache(const recorder *r) {
+    return r->kv[ln_kv_layer_index(r->spec, (size_t)r->layer) + 1].recurrent;
+}
+
+static void conv(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weights *w,
+                 const float *x) {
+    push(r, LN_OP_CONV)->conv = (ln_op_conv){
+        .x = x,
+        .weight = w->conv,
+        .bias = w->conv_bias,
+        .silu = spec->kind != LN_MIXER_CONV,
+        .cache = state_cache(r),
+        .out = r->a->conv_out,
+    };
+}
+
+/* out = x * gate */
+static void multiply(recorder *r, const float *x, const float *gate, size_t dim, float *out) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_SCALE,
+        .n_rows = r->batch->n_tokens,
+        .dim = dim,
+        .n_gates = dim,
+        .x = x,
+        .gate = gate,
+        .out = out,
+    };
+}
+
+/* A convolution between two gates. */
+static void gated_conv(recorder *r, const ln_mixer_spec *spec, const ln_layer_weights *w,
+                       const float *x) {
+    const ln_activations *a = r->a;
+    const ln_mixer_weights *m = &w->mixer;
+    size_t dim = r->spec->dim;
+    linear(r, &m->in, x, a->conv_in);
+    linear(r, &m->in_gate, x, a->mixer_gate);
+    multiply(r, a->conv_in, a->mixer_gate, dim, a->conv_in);
+    linear(r, &m->gate, x, a->mixer_gate);
+    conv(r, spec, m, a->conv_in);
+    multiply(r, a->conv_out, a->mixer_gate, dim, a->mixer_out);
+    linear_to_stream(r, &m->out, &w->attention_post_norm, a->mixer_out);
+}
+
+/* Decays, betas and the output's gate. */
+static void controls(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weights *w,
+                     const float *x) {
+    const ln_activations *a = r->a;
+    bool is_low = spec->low_rank > 0;
+    if (is_low)
+        precise_linear(r, &w->a_low, x, a->low_rank);
+    precise_linear(r, &w->a, is_low ? a->low_rank : x, a->decay);
+    if (w->b.data != NULL)
+        precise_linear(r, &w->b, x, a->beta);
+    if (is_low)
+        linear(r, &w->gate_low, x, a->low_rank);
+    linear(r, &w->gate, is_low ? a->low_rank : x, a->mixer_gate);
+}
+
+/* Where a row of what the convolution gives has q, k and v: Mamba has them the other way around. */
+static ln_op_scan scan_of(const recorder *r, const ln_mixer_spec *spec, const ln_mixer_weights *w) {
+    const ln_activations *a = r->a;
+    size_t k = spec->n_k_heads * spec->k_dim, v = spec->n_heads * spec->v_dim, width = 2 * k + v;
+    bool is_ssd = spec->kind == LN_MIXER_SSD;
+    bool has_delta = spec->kind == LN_MIXER_DELTA || spec->kind == LN_MIXER_KDA;
+    return (ln_op_scan){
+        .q = a->conv_out + (is_ssd ? v + k : 0),
+        .k = a->conv_out + (is_ssd ? v : k),
+        .v = a->conv_out + (is_ssd ? 0 : 2 * k),
+        .q_stride = width,
+        .k_stride = width,
+        .v_stride = width,
+        .a = a->decay,
+        .b = has_delta ? a->beta : NULL,
+        .decay = spec->kind == LN_MIXER_KDA ? LN_DECAY_CHANNEL : LN_DECAY_HEAD,
+        .rate = w->rate,
+        .a_bias = w->a_bias,
+        .skip = w->skip,
+        .dt_min = spec->dt_min,
+        .dt_max = spec->dt_max,
+        .q_scale = is_ssd ? 1.0f : 1.0f / sqrtf((float)spec->k_dim),
+        .unit_qk = has_delta,
+        .scales_v = is_ssd,
+        .tiled = spec->tiled,
+        .cache = state_cache(r),
+        .out = a->mixer_out,
+    };
+}
+
+void ln_record_mixer(recorder *r, const ln_mixer_spec *spec, const ln_layer_weights *w,
+                     const float *x) {
+    const ln_activations *a = r->a;
+    const ln_mixer_weights *m = &w->mixer;
+    if (spec->kind == LN_MIXER_CONV) {
+        gated_conv(r, spec, w, x);
+        return;
+    }
+    precise_linear(r, &m->in, x, a->conv_in);
+    controls(r, spec, m, x);
+    conv(r, spec, m, a->conv_in);
+    push(r, LN_OP_SCAN)->scan = scan_of(r, spec, m);
+    push(r, LN_OP_GATED_NORM)->gated_norm = (ln_op_gated_norm){
+        .norm = &m->norm,
+        .n_rows = r->batch->n_tokens,
+        .dim = spec->n_heads * spec->v_dim,
+        .n_groups = spec->n_norm_groups,
+        .gate_first = spec->gate_first,
+        .sigmoid = spec->sigmoid_gate,
+        .x = a->mixer_out,
+        .gate = a->mixer_gate,
+        .out = a->mixer_out,
+    };
+    scaled_linear_to_stream(r, &m->out, &w->attention_post_norm, a->mixer_out, spec->out_scale);
+}

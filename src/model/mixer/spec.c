@@ -1,0 +1,172 @@
+#include "model/mixer/spec.h"
+
+#include <math.h>
+
+#include "model/family.h"
+
+enum { MAX_MIXER_HEADS = 1 << 14, MAX_TAPS = 32 };
+
+/* The keys of a kind's sizes. */
+typedef struct mixer_keys {
+    ln_key n_heads, n_k_heads, k_dim, v_dim, n_taps;
+} mixer_keys;
+
+static const mixer_keys *keys_of(ln_mixer kind) {
+    static const mixer_keys delta = {
+        .n_heads = {"linear_num_value_heads", "ssm.time_step_rank"},
+        .n_k_heads = {"linear_num_key_heads", "ssm.group_count"},
+        .k_dim = {"linear_key_head_dim", "ssm.state_size"},
+        .v_dim = {"linear_value_head_dim", ""},
+        .n_taps = {"linear_conv_kernel_dim", "ssm.conv_kernel"},
+    };
+    static const mixer_keys ssd = {
+        .n_heads = {"mamba_n_heads|mamba_num_heads|num_heads", "ssm.time_step_rank"},
+        .n_k_heads = {"mamba_n_groups|n_groups", "ssm.group_count"},
+        .k_dim = {"mamba_d_state|ssm_state_size|state_size", "ssm.state_size"},
+        .v_dim = {"mamba_d_head|mamba_head_dim|head_dim", ""},
+        .n_taps = {"mamba_d_conv|conv_kernel", "ssm.conv_kernel"},
+    };
+    static const mixer_keys kda = {
+        .n_heads = {"linear_attn_config.num_heads", "attention.head_count"},
+        .n_k_heads = {"linear_attn_config.num_heads", "attention.head_count"},
+        .k_dim = {"linear_attn_config.head_dim", "kda.head_dim"},
+        .v_dim = {"linear_attn_config.head_dim", "kda.head_dim"},
+        .n_taps = {"linear_attn_config.short_conv_kernel_size", "ssm.conv_kernel"},
+    };
+    return kind == LN_MIXER_DELTA ? &delta : kind == LN_MIXER_KDA ? &kda : &ssd;
+}
+
+/* GGUF says how wide all heads are together. */
+static ln_status read_inner_size(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+    size_t inner = mixer->n_heads * mixer->v_dim;
+    LN_TRY(ln_config_size(config, (ln_key){"", "ssm.inner_size"}, 1, LN_MAX_DIM, &inner, err));
+    if (mixer->v_dim == 0 && inner % mixer->n_heads == 0)
+        mixer->v_dim = inner / mixer->n_heads;
+    if (mixer->v_dim > 0 && inner == mixer->n_heads * mixer->v_dim)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu recurrent heads do not share %zu dimensions",
+                   ln_checkpoint_path(config->checkpoint), mixer->n_heads, inner);
+}
+
+static ln_status read_sizes(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+    const mixer_keys *keys = keys_of(mixer->kind);
+    LN_TRY(ln_config_need_size(config, keys->n_heads, 1, MAX_MIXER_HEADS, &mixer->n_heads, err));
+    LN_TRY(
+        ln_config_need_size(config, keys->n_k_heads, 1, MAX_MIXER_HEADS, &mixer->n_k_heads, err));
+    LN_TRY(ln_config_need_size(config, keys->k_dim, 1, LN_MAX_DIM, &mixer->k_dim, err));
+    LN_TRY(ln_config_size(config, keys->v_dim, 1, LN_MAX_DIM, &mixer->v_dim, err));
+    LN_TRY(ln_config_need_size(config, keys->n_taps, 1, MAX_TAPS, &mixer->n_taps, err));
+    LN_TRY(read_inner_size(config, mixer, err));
+    if (mixer->n_heads % mixer->n_k_heads != 0)
+        return ln_fail(err, LINNET_ERR_FORMAT,
+                       "%s: %zu recurrent heads are no multiple of %zu heads of keys",
+                       ln_checkpoint_path(config->checkpoint), mixer->n_heads, mixer->n_k_heads);
+    size_t width = 2 * mixer->n_k_heads * mixer->k_dim + mixer->n_heads * mixer->v_dim;
+    if (mixer->n_k_heads > LN_MAX_DIM / mixer->k_dim || mixer->k_dim > LN_MAX_DIM / mixer->v_dim ||
+        width > LN_MAX_DIM)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu recurrent heads of %zu x %zu are too large",
+                       ln_checkpoint_path(config->checkpoint), mixer->n_heads, mixer->k_dim,
+                       mixer->v_dim);
+    return LINNET_OK;
+}
+
+/* Folders write an infinite limit as a string or an object. */
+static float number_of(const ln_meta_value *value, float otherwise) {
+    return value->kind == LN_META_FLOAT ? (float)value->real
+           : value->kind == LN_META_INT ? (float)value->integer
+                                        : otherwise;
+}
+
+/* Mamba 2's own: limits of its time steps, and parts of the norm. */
+static ln_status read_ssd(const ln_config *config, const ln_family *family, ln_mixer_spec *mixer,
+                          ln_error *err) {
+    ln_meta_value limits, item;
+    const ln_key key = {"mamba_time_step_limit|time_step_limit", ""};
+    mixer->n_norm_groups = family->mixer_norm_groups ? mixer->n_k_heads : 1;
+    mixer->has_norm = true;
+    mixer->gate_first = true;
+    LN_TRY(ln_config_flag(config, (ln_key){"mamba_rms_norm", ""}, &mixer->has_norm, err));
+    bool norm_first = false;
+    LN_TRY(ln_config_flag(config, (ln_key){"mamba_norm_before_gate", ""}, &norm_first, err));
+    mixer->gate_first = !norm_first;
+    if (!ln_config_find(config, key, &limits, NULL) || !ln_meta_item(&limits, 0, &item))
+        return LINNET_OK;
+    mixer->dt_min = number_of(&item, 0);
+    if (ln_meta_item(&limits, 1, &item))
+        mixer->dt_max = number_of(&item, INFINITY);
+    return LINNET_OK;
+}
+
+ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
+                             ln_error *err) {
+    const ln_family *family = spec->family;
+    *mixer = (ln_mixer_spec){.kind = family->mixer,
+                             .tiled = config->is_gguf && family->gguf_tiled_heads,
+                             .dt_max = INFINITY,
+                             .out_scale = 1.0f};
+    if (mixer->kind == LN_MIXER_NONE)
+        return LINNET_OK;
+    if (mixer->kind == LN_MIXER_CONV)
+        return ln_config_need_size(config, (ln_key){"conv_L_cache", "shortconv.l_cache"}, 1,
+                                   MAX_TAPS, &mixer->n_taps, err);
+    LN_TRY(read_sizes(config, mixer, err));
+    mixer->has_norm = true;
+    mixer->n_norm_groups = mixer->n_heads;
+    mixer->sigmoid_gate = mixer->kind == LN_MIXER_KDA;
+    if (mixer->kind == LN_MIXER_KDA)
+        mixer->low_rank = mixer->k_dim;
+    return mixer->kind == LN_MIXER_SSD ? read_ssd(config, family, mixer, err) : LINNET_OK;
+}
+
+/* ---- which layers ------------------------------------------------------------------------ */
+
+/* By an entry for each layer: a word, a flag, or a number of KV heads; false: there is no list. */
+static ln_status is_listed(const ln_config *config, const ln_family *family, size_t layer,
+                           bool *has_list, bool *listed, ln_error *err) {
+    static const ln_key key = {"layer_types|layers_block_type",
+                               "attention.recurrent_layers|attention.head_count_kv"};
+    ln_meta_value list, item;
+    char name[128];
+    *has_list = ln_config_find(config, key, &list, name) && list.kind == LN_META_ARRAY;
+    if (!*has_list)
+        return LINNET_OK;
+    if (!ln_meta_item(&list, layer, &item))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has nothing for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    *listed = item.kind == LN_META_STRING
+                  ? ln_list_has(family->mixer_word, item.string.data, item.string.bytes)
+              : item.kind == LN_META_BOOL ? item.boolean
+                                          : item.kind == LN_META_INT && item.integer == 0;
+    return LINNET_OK;
+}
+
+/* Whether config.json's list of layers, counted from 1, has this one. */
+static bool is_numbered(const ln_meta_value *list, size_t layer) {
+    ln_meta_value item;
+    for (size_t i = 0; ln_meta_item(list, i, &item); i++)
+        if (item.kind == LN_META_INT && item.integer == (int64_t)layer + 1)
+            return true;
+    return false;
+}
+
+ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, size_t layer,
+                                  bool *has_mixer, ln_error *err) {
+    const ln_family *family = spec->family;
+    ln_meta_value list;
+    bool has_list;
+    *has_mixer = family->mixer != LN_MIXER_NONE;
+    if (!*has_mixer || family->mixers_beside || family->mixer_word == NULL)
+        return LINNET_OK;
+    if (ln_config_find(config, (ln_key){"linear_attn_config.kda_layers", ""}, &list, NULL)) {
+        *has_mixer = is_numbered(&list, layer);
+        return LINNET_OK;
+    }
+    LN_TRY(is_listed(config, family, layer, &has_list, has_mixer, err));
+    if (has_list)
+        return LINNET_OK;
+    size_t interval = 4;
+    LN_TRY(ln_config_size(config, (ln_key){"full_attention_interval", "full_attention_interval"}, 1,
+                          LN_MAX_LAYERS, &interval, err));
+    *has_mixer = (layer + 1) % interval != 0;
+    return LINNET_OK;
+}

@@ -1,0 +1,16 @@
+/* Reads what recurrent layers are like, and which ones are. */
+#ifndef LN_MODEL_MIXER_SPEC_H
+#define LN_MODEL_MIXER_SPEC_H
+
+#include "model/config.h"
+#include "model/spec.h"
+
+/* The recurrent layers of the family, all alike; kind NONE where it has none. */
+ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
+                             ln_error *err);
+
+/* Whether a layer is recurrent, instead of attention or, with mixers_beside, along with it. */
+ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, size_t layer,
+                                  bool *has_mixer, ln_error *err);
+
+#endif

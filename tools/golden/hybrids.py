@@ -1,0 +1,51 @@
+"""Variants of models with recurrent layers, for models.py."""
+import math
+
+import torch
+import transformers as hf
+
+COMMON = dict(vocab_size=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+SMALL = dict(COMMON, hidden_size=48, intermediate_size=64, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=1024)
+DELTA = dict(linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=8,
+             linear_value_head_dim=16, linear_conv_kernel_dim=4, head_dim=16)
+EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
+               shared_expert_intermediate_size=32, norm_topk_prob=True)
+
+VARIANTS = {
+    "qwen3_next": lambda: hf.Qwen3NextConfig(
+        **SMALL, **DELTA, **EXPERTS, num_hidden_layers=4, mlp_only_layers=[1],
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                         "partial_rotary_factor": 0.25}),
+    "qwen3_5": lambda: hf.Qwen3_5TextConfig(
+        **SMALL, **DELTA, num_hidden_layers=4, tie_word_embeddings=True),
+    "qwen3_5_moe": lambda: hf.Qwen3_5MoeTextConfig(
+        **SMALL, **DELTA, **EXPERTS, num_hidden_layers=3,
+        layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    "lfm2": lambda: hf.Lfm2Config(
+        **SMALL, num_hidden_layers=4, conv_L_cache=3, conv_bias=False,
+        block_auto_adjust_ff_dim=True, block_multiple_of=16, block_ffn_dim_multiplier=1.0,
+        layer_types=["conv", "full_attention", "conv", "conv"]),
+    "lfm2_moe": lambda: hf.Lfm2MoeConfig(
+        **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,
+        use_expert_bias=True, layer_types=["conv", "full_attention", "conv"]),
+}
+
+PROMPT_LENGTHS = (7, 70, 150)  # states lie at multiples of 64
+
+
+def randomize(model: torch.nn.Module) -> None:
+    """Decays from short memories to long ones, and norms by what their weights mean."""
+    adds_one = model.config.model_type.startswith("qwen3")
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith("A_log"):
+                p.copy_(torch.empty_like(p).uniform_(math.log(0.02), math.log(4.0)))
+            elif name.endswith("dt_bias"):
+                p.copy_(torch.empty_like(p).uniform_(-3.0, 1.0))
+            elif name.endswith(("conv1d.weight", "conv.conv.weight")):
+                p.copy_(torch.randn_like(p) * 0.4)
+            elif adds_one and "norm" in name and "linear_attn" not in name:
+                p.sub_(1.0)
+            p.copy_(p.to(torch.bfloat16).float())

@@ -48,8 +48,6 @@ typedef struct ln_layer_weights {
     ln_weight index_q, index_k, index_weights; /* of an indexer */
     ln_norm index_k_norm;
     ln_mixer_weights mixer;
-    ln_weight *k_b; /* [n_heads], each [n_latent][n_plain] */
-    ln_weight *v_b; /* [n_heads], each [v_dim][n_latent] */
 } ln_layer_weights;
 
 typedef struct ln_weights {

@@ -127,7 +127,8 @@ def answer(model, prompt: list[int], encoder_decoder: bool):
 
 
 def make(name: str, out: pathlib.Path) -> None:
-    torch.manual_seed(sum(name.encode()) + variants.SEEDS.get(name, 0) + gemmas.SEEDS.get(name, 0))
+    seeds = variants.SEEDS | gemmas.SEEDS | hybrids.SEEDS
+    torch.manual_seed(sum(name.encode()) + seeds.get(name, 0))
     config = VARIANTS[name]()
     config._attn_implementation = "eager"
     encoder_decoder = bool(config.is_encoder_decoder)

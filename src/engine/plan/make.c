@@ -103,22 +103,24 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     return ln_engine_plan_arenas(&model->spec, backend, plan, err);
 }
 
-/* The backend of the last layers. Indexers have no kernels on a GPU: "auto" leaves it alone then.
+/* The backend of the last layers. Indexers and recurrent layers have no kernels on a GPU: "auto"
+ * leaves it alone then.
  */
 static ln_status create_backend(const linnet_model *model, const linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
     const char *name = options->gpu_layers == 0 ? "cpu" : options->backend;
-    bool has_indexers = model->spec.n_indexers > 0;
-    if (has_indexers && options->gpu_layers < 0 && strcmp(name, "auto") == 0)
+    bool has_indexers = model->spec.n_indexers > 0, has_mixers = model->spec.has_mixers;
+    if ((has_indexers || has_mixers) && options->gpu_layers < 0 && strcmp(name, "auto") == 0)
         name = "cpu";
     LN_TRY(ln_backend_create(name, backend_options, backend, err));
-    if (has_indexers && (*backend)->vtable->on_device) {
+    if ((has_indexers || has_mixers) && (*backend)->vtable->on_device) {
         (*backend)->vtable->destroy(*backend);
         *backend = NULL;
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s: sparse attention with an indexer runs on the CPU alone: --backend cpu",
-                       ln_checkpoint_path(model->checkpoint));
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %s on the CPU alone: --backend cpu",
+                       ln_checkpoint_path(model->checkpoint),
+                       has_mixers ? "recurrent layers run"
+                                  : "sparse attention with an indexer runs");
     }
     if (options->gpu_layers <= 0 || (*backend)->vtable->on_device || strcmp(name, "auto") != 0)
         return LINNET_OK;

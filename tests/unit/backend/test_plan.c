@@ -270,7 +270,7 @@ static void record(const places *p, size_t dim, size_t n_layers) {
 }
 
 static char letter_of(const ln_cuda_launch *launch) {
-    static const char ops[] = "enlqtargcxps";
+    static const char ops[] = "enlqtiargcxvzdpks";
     static const char kinds[] = "?DLGENA";
     return launch->kind == LN_CUDA_OP ? ops[model.ops[launch->first].kind] : kinds[launch->kind];
 }

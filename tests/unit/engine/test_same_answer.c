@@ -138,6 +138,16 @@ static void positions_that_an_indexer_chooses(void **state) {
     (void)state;
     check_model("deepseek_v32", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
+static void states_of_recurrent_layers(void **state) {
+    (void)state;
+    check_model("qwen3_5", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+}
+
+static void states_behind_experts(void **state) {
+    (void)state;
+    check_model("qwen3_next", LINNET_PRECISION_FAST, LINNET_KV_AUTO);
+}
+
 static void positions_that_layers_share(void **state) {
     (void)state;
     check_model("glm_moe_dsa", LINNET_PRECISION_FAST, LINNET_KV_AUTO);
@@ -186,6 +196,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(latents_in_an_fp8_cache),
         cmocka_unit_test(positions_that_an_indexer_chooses),
         cmocka_unit_test(positions_that_layers_share),
+        cmocka_unit_test(states_of_recurrent_layers),
+        cmocka_unit_test(states_behind_experts),
         cmocka_unit_test(engines_answer_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,4 @@ ln_state_view ln_state_view_of(const ln_op *op, const ln_state_cache *cache, siz
  */
 float *ln_state_target(const ln_state_view *view, size_t position);
 
-/* Floats that a worker needs for heads of at most `dim` rows or columns; 0 for 0. */
-size_t ln_state_scratch(size_t dim);
-
 #endif

@@ -1,5 +1,4 @@
 #include "backend/cpu/scalar/scalar.h"
-#include "backend/cpu/scalar/recurrent.h"
 
 #include <string.h>
 

@@ -31,6 +31,9 @@ void ln_scalar_sample(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_index(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker);
 
+/* Floats that a worker needs for states of at most `dim` rows or columns; 0 for 0. */
+size_t ln_state_scratch(size_t dim);
+
 /* sum of a[i] * b[i] over n elements, in the order above */
 float ln_scalar_dot(const float *a, const float *b, size_t n);
 

@@ -212,17 +212,17 @@ struct ln_family {
     bool moe_beside;          /* experts, where there are any, stand beside a dense feed-forward */
     bool gguf_turning;        /* GGUF tells pairs that do not turn by factors of frequencies */
     bool ends_in_full;        /* the last layer sees all, whatever layer_types says */
-    ln_mixer mixer;             /* of its recurrent layers */
-    bool mixers_beside;         /* every layer has one beside attention */
-    const char *mixer_word;     /* for them in a list of layers; NULL: all layers are recurrent */
-    bool mixer_norm_groups;     /* a norm for each head of keys */
-    bool gguf_tiled_heads;      /* head h has the keys of head h % n_k_heads */
-    double latent_eps;          /* folders: of the norms of latents; 0: as of all others */
-    bool unit_scale;            /* attention scores are q.k as they are */
-    bool tied_by_default;       /* the output is the embedding unless the checkpoint says no */
-    bool scale_tied_logits;     /* by 1 / sqrt(dim), unless config.json says that it is not tied */
-    size_t unit_output_vocab;   /* with so many tokens the output's rows count as of length one */
-    size_t gguf_alibi_layers;   /* GGUF: with so many layers ALiBi, else RoPE */
+    ln_mixer mixer;           /* of its recurrent layers */
+    bool mixers_beside;       /* every layer has one beside attention */
+    const char *mixer_word;   /* for them in a list of layers; NULL: all layers are recurrent */
+    bool mixer_norm_groups;   /* a norm for each head of keys */
+    bool gguf_tiled_heads;    /* head h has the keys of head h % n_k_heads */
+    double latent_eps;        /* folders: of the norms of latents; 0: as of all others */
+    bool unit_scale;          /* attention scores are q.k as they are */
+    bool tied_by_default;     /* the output is the embedding unless the checkpoint says no */
+    bool scale_tied_logits;   /* by 1 / sqrt(dim), unless config.json says that it is not tied */
+    size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
+    size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */
     const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };

@@ -165,8 +165,8 @@ static void bits_do_not_depend_on_drafts(void **state) {
     compare("gpt_oss", exact_options(256, 6, 64, 1), NULL, 1);
     compare("deepseek_v32", exact_options(256, 6, 64, 1), NULL, 1); /* an indexer */
     compare("qwen3_5_moe", exact_options(256, 6, 64, 1), NULL, 0);  /* recurrent layers */
-    compare("qwen3_next", exact_options(256, 2, 80, 1), NULL, 0);
-    compare("t5", exact_options(256, 6, 128, 1), NULL, 100);        /* an encoder */
+    compare("qwen3_next", exact_options(256, 6, 80, 1), NULL, 0);
+    compare("t5", exact_options(256, 6, 128, 1), NULL, 100); /* an encoder */
 }
 
 static void few_blocks_do_not_change_them_either(void **state) {

@@ -1,16 +1,19 @@
 /* Times the masks of structured output on large vocabularies: compiling a grammar, the first mask,
  * and each one after it, over texts of random allowed tokens.
  *
- *     build/bench/bench_grammar 131072 VOCABULARY.gguf...
+ *     build/bench/bench_grammar 131072 VOCABULARY.gguf... [--cases FILE]
  *
+ * With --cases, over the texts of a file, of which each line is {"schema": ..., "texts": [...]}.
  * Several vocabularies are one: the texts of all, each once; what is missing to so many tokens are
  * two of them joined. Prints microseconds. */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/grow.h"
 #include "base/hashmap.h"
 #include "base/rng.h"
 #include "format/checkpoint.h"
@@ -160,7 +163,106 @@ static int measure(ln_masker *masker, const texts *all, size_t which, float *log
     return 0;
 }
 
+/* ---- schemas and texts of a file ---------------------------------------------------------------
+ */
+
+typedef struct times {
+    double *us; /* [n], grown */
+    size_t n, capacity;
+} times;
+
+static void add_time(times *t, double us) {
+    if (ln_grow((void **)&t->us, &t->capacity, t->n + 1, sizeof *t->us))
+        t->us[t->n++] = us;
+}
+
+static void print_times(const char *what, times *t) {
+    if (t->n == 0)
+        return;
+    qsort(t->us, t->n, sizeof *t->us, compare);
+    printf("%-8s p50 %9.1f  p90 %9.1f  p99 %9.1f  most %9.1f us  (%zu)\n", what, t->us[t->n / 2],
+           t->us[t->n * 9 / 10], t->us[t->n * 99 / 100], t->us[t->n - 1], t->n);
+    free(t->us);
+}
+
+/* The longest token that the text begins with; -1: none. */
+static int32_t find_token(const ln_token_trie *trie, const char *text, size_t n_bytes) {
+    int32_t best = -1;
+    uint32_t node = 1, end = trie->n_nodes;
+    for (size_t at = 0; at < n_bytes && node < end;) {
+        if (trie->byte[node] != (uint8_t)text[at]) {
+            node = trie->end[node];
+            continue;
+        }
+        best = trie->token[node] >= 0 ? trie->token[node] : best;
+        end = trie->end[node];
+        node++;
+        at++;
+    }
+    return best;
+}
+
+/* Masks along one text, as far as it is allowed. */
+static void follow_text(ln_masker *masker, const texts *all, ln_grammar *grammar, const char *text,
+                        times *masks) {
+    static int32_t tokens[1 << 16];
+    size_t n_bytes = strlen(text), n = 0;
+    ln_grammar_state state = {0};
+    for (size_t at = 0; at < n_bytes && n < sizeof tokens / sizeof *tokens;) {
+        const uint64_t *mask;
+        bool may_end;
+        linnet_error err = {0};
+        double began = now_us();
+        if (ln_masker_get(masker, grammar, &state, tokens, n, &mask, &may_end, &err) != LINNET_OK)
+            return;
+        add_time(masks, now_us() - began);
+        int32_t token = find_token(&masker->trie, text + at, n_bytes - at);
+        if (token < 0 || (mask[token / 64] >> token % 64 & 1) == 0)
+            return;
+        tokens[n++] = token;
+        at += all->items[token].n_bytes;
+    }
+}
+
+static int measure_cases(ln_masker *masker, const texts *all, const char *path) {
+    times compiles = {0}, masks = {0};
+    char *line = NULL;
+    size_t capacity = 0;
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return 1;
+    while (getline(&line, &capacity, file) > 0) {
+        json_t *root = json_loads(line, 0, NULL), *text;
+        char *schema = json_dumps(json_object_get(root, "schema"), JSON_ENCODE_ANY);
+        ln_grammar *grammar = NULL;
+        linnet_error err = {0};
+        size_t i;
+        double began = now_us();
+        if (schema != NULL &&
+            ln_grammar_compile(LINNET_GRAMMAR_JSON_SCHEMA, schema, strlen(schema),
+                               LINNET_REASONING_NONE, &masker->trie, &grammar, &err) == LINNET_OK) {
+            add_time(&compiles, now_us() - began);
+            json_array_foreach(json_object_get(root, "texts"), i, text) {
+                follow_text(masker, all, grammar, json_string_value(text), &masks);
+            }
+        }
+        ln_grammar_release(grammar);
+        free(schema);
+        json_decref(root);
+    }
+    free(line);
+    fclose(file);
+    print_times("compile", &compiles);
+    print_times("mask", &masks);
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    const char *cases = NULL;
+    if (argc > 4 && strcmp(argv[argc - 2], "--cases") == 0) {
+        cases = argv[argc - 1];
+        argc -= 2;
+    }
     static texts all;
     linnet_error err = {0};
     ln_arena arena;
@@ -197,6 +299,8 @@ int main(int argc, char **argv) {
         return die(&err);
     printf("%zu tokens, trie of %u nodes in %.0f ms, arena %.1f MB\n\n", all.n, masker.trie.n_nodes,
            (now_us() - began) * 1e-3, (double)layout.bytes * 1e-6);
+    if (cases != NULL)
+        return measure_cases(&masker, &all, cases);
     printf("%-12s %9s %8s %8s %8s %8s %8s %8s\n", "grammar", "compile", "first", "mean", "median",
            "p99", "most", "tokens");
     for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++)

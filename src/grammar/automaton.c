@@ -230,7 +230,15 @@ static ln_byte_set live_bytes(const ln_program *program, uint32_t terminal, uint
                               uint32_t count) {
     const ln_terminal *t = &program->terminals[terminal];
     const ln_dfa *dfa = &program->dfas[t->dfa];
-    return (dfa->counts && count >= t->max ? dfa->uncounted : dfa->live)[position];
+    if (dfa->most_needed == 0 || t->max == LN_NO_LIMIT)
+        return (dfa->counts && count >= t->max ? dfa->uncounted : dfa->live)[position];
+    ln_byte_set live = {{0}};
+    for (unsigned byte = 0; byte < 256; byte++) {
+        uint16_t next = ln_dfa_step(dfa, position, (uint8_t)byte);
+        if (next != LN_DFA_DEAD && ln_dfa_fits(dfa, next, count, t->max))
+            live.bits[byte >> 6] |= 1ull << (byte & 63);
+    }
+    return live;
 }
 
 static bool is_any_live(const ln_byte_set *set) {
@@ -393,7 +401,7 @@ static void step_item(ln_automaton *a, uint32_t item, uint8_t byte) {
         const ln_dfa *dfa = &program->dfas[t->dfa];
         uint16_t next = ln_dfa_step(dfa, node.position, byte);
         bool counts = (next & LN_DFA_COUNTS) != 0;
-        if (next == LN_DFA_DEAD || (counts && node.count >= t->max))
+        if (next == LN_DFA_DEAD || !ln_dfa_fits(dfa, next, node.count, t->max))
             return;
         enter_terminal(a, node.terminal, next & ~(unsigned)LN_DFA_COUNTS, node.count + counts,
                        node.parent);

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Characters that a token's end may need yet, so that they fit a byte with those of the token. */
+enum { MOST_NEEDED = UINT8_MAX - LN_TRIE_MAX_DEPTH };
+
 /* A walk over the trie with one automaton. */
 typedef struct dense_walk {
     const ln_dfa *dfa;
@@ -45,7 +48,7 @@ static void walk(const dense_walk *w, ln_dense_exit *exits) {
         states[depth] = state;
         counts[depth] = (uint8_t)(counts[depth - 1] + ((next & LN_DFA_COUNTS) != 0));
         if (goes_on(dfa, state) && trie->token[node] >= 0)
-            keep_token(w, trie->token[node], counts[depth]);
+            keep_token(w, trie->token[node], counts[depth] + (uint32_t)dfa->need[state]);
         if (dfa->accepts[state])
             exits[n_exits++] = (ln_dense_exit){node, counts[depth]};
         node++;
@@ -74,7 +77,7 @@ static ln_status fill_layers(const dense_walk *w, ln_arena *arena, ln_error *err
                 table->inside[id / 64] & 1ull << id % 64;
     for (size_t i = n_words; i < LN_DENSE_LAYERS * n_words; i++)
         table->layers[i] |= table->layers[i - n_words];
-    size_t begin[LN_TRIE_MAX_DEPTH + 2] = {0}; /* a counting sort */
+    size_t begin[UINT8_MAX + 2] = {0}; /* a counting sort */
     for (size_t id = 0; id < n_vocab; id++)
         if (w->token_counts[id] >= LN_DENSE_LAYERS)
             begin[w->token_counts[id] + 1]++;
@@ -119,6 +122,8 @@ ln_status ln_dense_build(ln_dense *dense, ln_arena *arena, const ln_program *pro
                          const ln_token_trie *trie, ln_error *err) {
     for (uint32_t i = 0; i < program->n_dfas; i++) {
         const ln_dfa *dfa = &program->dfas[i];
+        if (dfa->most_needed > MOST_NEEDED)
+            continue;
         for (uint32_t state = LN_DFA_START; state < dfa->n_states; state++) {
             if (ln_byte_set_count(&dfa->live[state]) < LN_DENSE_BYTES)
                 continue;

@@ -170,6 +170,30 @@ static void trim(subset_builder *b, bool *accepts, bool *useful) {
             b->next[i] = LN_DFA_DEAD;
 }
 
+/* Shortest ways to an end, by characters (Bellman and Ford). */
+static void find_needs(ln_dfa *dfa) {
+    enum { FAR = UINT16_MAX };
+    for (uint32_t state = 0; state < dfa->n_states; state++)
+        dfa->need[state] = dfa->accepts[state] || !dfa->counts ? 0 : FAR;
+    for (bool changed = dfa->counts; changed;) {
+        changed = false;
+        for (uint32_t state = dfa->n_states; state-- > 1;) {
+            for (uint32_t c = 0; c < dfa->n_classes; c++) {
+                uint16_t next = dfa->next[state * dfa->n_classes + c];
+                unsigned via = dfa->need[next & ~(unsigned)LN_DFA_COUNTS];
+                via += (next & LN_DFA_COUNTS) != 0;
+                if (next == LN_DFA_DEAD || via >= dfa->need[state])
+                    continue;
+                dfa->need[state] = (uint16_t)via;
+                changed = true;
+            }
+        }
+    }
+    for (uint32_t state = 1; state < dfa->n_states; state++)
+        if (dfa->need[state] != FAR && dfa->need[state] > dfa->most_needed)
+            dfa->most_needed = dfa->need[state];
+}
+
 static bool copy_out(subset_builder *b, ln_dfa *dfa, ln_arena *arena, uint32_t to) {
     size_t n = b->n_subsets;
     *dfa = (ln_dfa){.n_states = (uint32_t)n, .n_classes = b->n_classes};
@@ -178,9 +202,10 @@ static bool copy_out(subset_builder *b, ln_dfa *dfa, ln_arena *arena, uint32_t t
     dfa->accepts = ln_arena_alloc(arena, n, sizeof *dfa->accepts);
     dfa->live = ln_arena_alloc(arena, n, sizeof *dfa->live);
     dfa->uncounted = ln_arena_alloc(arena, n, sizeof *dfa->uncounted);
+    dfa->need = ln_arena_alloc(arena, n, sizeof *dfa->need);
     bool *useful = calloc(n + 1, sizeof *useful);
-    bool done = dfa->next != NULL && dfa->accepts != NULL && dfa->live != NULL &&
-                dfa->uncounted != NULL && useful != NULL;
+    bool done = dfa->need != NULL && dfa->next != NULL && dfa->accepts != NULL &&
+                dfa->live != NULL && dfa->uncounted != NULL && useful != NULL;
     for (size_t at = 0; done && at < n; at++)
         for (uint32_t i = 0; i < b->subsets[at].count; i++)
             dfa->accepts[at] |= b->members[b->subsets[at].begin + i] == to;
@@ -200,6 +225,8 @@ static bool copy_out(subset_builder *b, ln_dfa *dfa, ln_arena *arena, uint32_t t
                 dfa->uncounted[at].bits[byte >> 6] |= bit;
         }
     }
+    if (done)
+        find_needs(dfa);
     free(useful);
     return done;
 }

@@ -31,6 +31,8 @@ typedef struct ln_dfa {
     ln_byte_set *live;      /* [n_states] bytes that lead on */
     ln_byte_set *uncounted; /* [n_states] those of them where no character begins */
     bool counts;            /* some transition does */
+    uint16_t *need;         /* [n_states] the fewest characters that lead to an end */
+    uint16_t most_needed;   /* of all states that are of use */
 } ln_dfa;
 
 /* The memory is the arena's. *fuel is what may be spent yet, in steps of work.
@@ -40,6 +42,13 @@ ln_status ln_dfa_build(ln_dfa *dfa, ln_arena *arena, const ln_nfa *nfa, uint32_t
 
 static inline uint16_t ln_dfa_step(const ln_dfa *dfa, uint32_t state, uint8_t byte) {
     return dfa->next[state * dfa->n_classes + dfa->class_of[byte]];
+}
+
+/* Whether a transition after `count` characters leads to where at most `max` can end. */
+static inline bool ln_dfa_fits(const ln_dfa *dfa, uint16_t next, uint32_t count, uint32_t max) {
+    uint32_t needed = dfa->need[next & ~(unsigned)LN_DFA_COUNTS];
+    needed += (next & LN_DFA_COUNTS) != 0;
+    return needed <= max && count <= max - needed;
 }
 
 static inline unsigned ln_byte_set_count(const ln_byte_set *set) {

@@ -126,7 +126,7 @@ static void walk_terminal(mask_walk *w, const ln_stack_node *item, const ln_term
         size_t depth = trie->depth[node];
         uint16_t next = ln_dfa_step(dfa, states[depth - 1], trie->byte[node]);
         bool begins = (next & LN_DFA_COUNTS) != 0;
-        if (next == LN_DFA_DEAD || (begins && counts[depth - 1] >= terminal->max)) {
+        if (next == LN_DFA_DEAD || !ln_dfa_fits(dfa, next, counts[depth - 1], terminal->max)) {
             node = trie->end[node];
             continue;
         }

@@ -30,6 +30,15 @@ static const struct {
     {LINNET_GRAMMAR_JSON_SCHEMA, "{\"type\": \"array\", \"items\": {\"type\": "
                                  "\"string\", \"minLength\": 20, "
                                  "\"maxLength\": 40}, \"minItems\": 1}"},
+    {LINNET_GRAMMAR_JSON_SCHEMA,
+     "{\"type\": \"object\", \"properties\": {\"name\": {\"pattern\": \"^[a-c]+1$\", \"type\": "
+     "\"string\", \"maxLength\": 4}, \"a\": {\"type\": \"integer\"}, \"abc\": {\"not\": {\"type\": "
+     "[\"object\", \"array\", \"boolean\", \"string\"]}}}, \"additionalProperties\": {\"type\": "
+     "[\"number\", \"array\"], \"maxItems\": 0}, \"required\": [\"a\"], \"maxProperties\": 3, "
+     "\"patternProperties\": {\"^b\": {\"multipleOf\": 3, \"type\": \"integer\"}}}"},
+    {LINNET_GRAMMAR_JSON_SCHEMA,
+     "{\"type\": \"array\", \"items\": {\"enum\": [\"a\", \"ab\", \"abc\", 12]}, \"uniqueItems\": "
+     "true}"},
     {LINNET_GRAMMAR_GBNF, arithmetic},
     {LINNET_GRAMMAR_REGEX, "(\xc3\xa9|[a-c]{1,4}\"?)*.\\{"},
     {LINNET_GRAMMAR_CHOICE, "[\"abc\", \"a\", \"name\\\": {\"]"},

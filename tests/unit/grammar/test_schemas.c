@@ -102,6 +102,10 @@ static void nothing_leads_nowhere(void **state) {
          "\"maxProperties\": 2, \"additionalProperties\": false}",
          "{\"a\":1,\"b", 8},
         {"{\"properties\": {\"a\": false, \"b\": {}}, \"additionalProperties\": false}", "{\"a", 2},
+        {"{\"type\": \"string\", \"pattern\": \"^[a-z]+@[a-z]+$\", \"maxLength\": 5}", "\"abcd@",
+         4},
+        {"{\"type\": \"string\", \"pattern\": \"^([a-c]x)+$\", \"minLength\": 3, \"maxLength\": 5}",
+         "\"axbxc", 5},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_grammar *grammar = compile(LINNET_GRAMMAR_JSON_SCHEMA, cases[i].schema, NULL);

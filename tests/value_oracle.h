@@ -103,6 +103,17 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
                                      oracle_rows(p->gate, p->n_rows, p->dim, p->dim)},
                               .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
     }
+    case LN_OP_ROWWISE: {
+        const ln_op_rowwise *p = &op->rowwise;
+        size_t n = p->n_rows, n_all = p->n_streams + 1;
+        size_t n_coefs = p->function == LN_ROWWISE_PREDICT ? n_all * n_all : n_all;
+        size_t per_y = p->function == LN_ROWWISE_MATCH ? p->n_streams : 1;
+        oracle_span streams = oracle_rows(p->streams, n * p->n_streams, p->dim, p->dim);
+        return (oracle_spans){.in = {oracle_rows(p->x, n, p->dim, p->dim),
+                                     oracle_rows(p->y, n / per_y, p->dim, p->dim),
+                                     oracle_rows(p->coefs, n, n_coefs, n_coefs), streams},
+                              .out = {oracle_rows(p->out, n, p->dim, p->dim), streams}};
+    }
     case LN_OP_GATHER: {
         const ln_op_gather *p = &op->gather;
         return (oracle_spans){.in = {oracle_rows(p->x, p->n_rows, p->dim, p->dim)},

@@ -123,6 +123,7 @@ typedef enum ln_op_kind {
     LN_OP_GROUP,
     LN_OP_COMBINE,
     LN_OP_POINTWISE,
+    LN_OP_ROWWISE,
     LN_OP_CONV,
     LN_OP_SCAN,
     LN_OP_GATED_NORM,
@@ -328,7 +329,7 @@ typedef struct ln_op_combine {
     const float *shared_gate; /* [n_tokens] or NULL */
     const float *residual;    /* [n_tokens][dim] or NULL */
     float scale;
-    float *out; /* [n_tokens][dim]; may be `residual` */
+    float *out; /* [n_tokens][dim]; may be `residual` or `shared` */
 } ln_op_combine;
 
 typedef enum ln_pointwise {
@@ -362,6 +363,36 @@ typedef struct ln_op_pointwise {
     ln_query_scale q_scale;
     float *out; /* [n_rows][dim]; may be x or gate where each row reads its own */
 } ln_op_pointwise;
+
+typedef enum ln_rowwise {
+    /* act(max(x - c, 0)) * y with c = the mean of x's row plus so many standard deviations */
+    LN_ROWWISE_SPARSE_GATE,
+    /* x at the size of y: x rms(y) / sqrt(max(the mean of x's squares, 1e-5)); n_streams rows of x
+     * meet one of y */
+    LN_ROWWISE_MATCH,
+    /* AltUp (Baykal et al., 2023). With s_0 = x and s_k = streams[k - 1], of which the first goes
+     * to out and the others stay where they are: s_i + sum over k of coefs[i][k] s_k */
+    LN_ROWWISE_PREDICT,
+    /* y + (coefs[0] + 1) (x - y) to out, and streams[k] + (coefs[k + 1] + 1) (x - y) in place */
+    LN_ROWWISE_CORRECT
+} ln_rowwise;
+
+#define LN_ROWWISE_LEAST_SQUARE 1e-5f
+enum { LN_MAX_STREAMS = 7 }; /* beside the first */
+
+/* Functions of whole rows. */
+typedef struct ln_op_rowwise {
+    ln_rowwise function;
+    size_t n_rows, dim;
+    size_t n_streams;         /* beside the first */
+    ln_activation activation; /* with deviations: LN_ROWWISE_SPARSE_GATE */
+    float deviations;
+    const float *x;     /* [n_rows][dim] */
+    const float *y;     /* [n_rows][dim], [n_rows / n_streams][dim] or NULL */
+    const float *coefs; /* [n_rows][n_streams + 1 squared, or not] or NULL */
+    float *streams;     /* [n_rows][n_streams][dim] or NULL */
+    float *out;         /* [n_rows][dim]; may be x or y where each row reads its own */
+} ln_op_rowwise;
 
 /* One recurrent layer's blocks (recurrent.h). Both caches are float32 with one head and one token
  * in a block, whose k_dim is the block's floats. In their groups' block tables entry j is of the
@@ -489,6 +520,9 @@ enum {
     LN_IN_SHARED = 2,
     LN_IN_SHARED_GATE = 3,
     LN_IN_COMBINE_RESIDUAL = 4,
+    LN_IN_Y = 1, /* ROWWISE */
+    LN_IN_COEFS = 2,
+    LN_IN_STREAMS = 3,
     LN_IN_A = 3, /* SCAN, whose q, k and v are X */
     LN_IN_BETA = 4,
     LN_OP_MAX_IN = 5,
@@ -501,7 +535,8 @@ enum {
     LN_OUT_WEIGHTS = 1,
     LN_OUT_ORDER = 0, /* GROUP */
     LN_OUT_STARTS = 1,
-    LN_OUT_LOGITS = 0, /* SAMPLE */
+    LN_OUT_STREAMS = 1, /* ROWWISE */
+    LN_OUT_LOGITS = 0,  /* SAMPLE */
     LN_OUT_IDS = 1,
     LN_OUT_BEST = 2,
     LN_OUT_REPORTS = 3,
@@ -525,6 +560,7 @@ typedef struct ln_op {
         ln_op_group group;
         ln_op_combine combine;
         ln_op_pointwise pointwise;
+        ln_op_rowwise rowwise;
         ln_op_conv conv;
         ln_op_scan scan;
         ln_op_gated_norm gated_norm;

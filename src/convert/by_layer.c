@@ -1,5 +1,6 @@
 /* Metadata of families whose layers differ: lists with an entry for each layer, and numbers of
  * layers that see a window beside those of layers that see all. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +40,20 @@ static const ln_attention_spec *layer_of(const ln_spec *spec, int rope) {
     return &spec->layers[0].attention;
 }
 
+/* Of several streams; where nothing of a gate is set to zero the number is minus infinity. */
+static void put_streams(list *l) {
+    const ln_spec *spec = l->plan->spec;
+    float deviations[LN_MAX_LAYERS];
+    if (spec->n_streams == 0)
+        return;
+    for (size_t i = 0; i < spec->n_layers; i++)
+        deviations[i] = spec->layers[i].ffn.is_sparse ? spec->layers[i].ffn.deviations : -INFINITY;
+    put_number(l, "altup.active_idx", 0);
+    put_number(l, "altup.num_inputs", spec->n_streams + 1);
+    ln_gguf_put_array(l->writer, name_key(l, "activation_sparsity_scale"), LN_GGUF_F32, deviations,
+                      spec->n_layers);
+}
+
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     const ln_spec *spec = plan->spec;
     list l = {plan, writer, ""};
@@ -66,4 +81,5 @@ void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer
     put_number(&l, "embedding_length_per_layer_input", spec->lookup_dim);
     ln_gguf_put_array(writer, name_key(&l, "attention.sliding_window_pattern"), LN_GGUF_BOOL,
                       windowed, spec->n_layers);
+    put_streams(&l);
 }

@@ -115,6 +115,8 @@ static ln_status check_attention(const ln_convert_plan *plan) {
 
 static ln_status check_layers(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
+    if (spec->n_streams > 0 && !spec->scales_stream)
+        return refuse(plan, "layers' embeddings that read a stream as it is");
     ln_convert_mixtures mixtures = ln_convert_mixtures_of(spec);
     if (mixtures.n_mixtures > 0 &&
         (!mixtures.is_regular || (mixtures.n_dense_first > 0 && !plan->target->gguf_dense_first) ||

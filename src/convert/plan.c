@@ -320,6 +320,21 @@ static ln_status experts(ln_convert_plan *plan, ln_tensor_id id, const ln_moe_sp
     return vector(plan, in_layer(id, LN_ROLE_SHARED_ROUTER), dim, 0);
 }
 
+static ln_status layer_streams(ln_convert_plan *plan, ln_tensor_id id) {
+    const ln_spec *spec = plan->spec;
+    size_t dim = spec->dim, n = spec->n_streams + 1, rank = spec->laurel_rank;
+    if (spec->n_streams == 0)
+        return LINNET_OK;
+    LN_TRY(norm(plan, in_layer(id, LN_ROLE_ALTUP_NORM), dim));
+    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_ALTUP_ROUTER), n, dim));
+    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_ALTUP_PREDICT), n * n, n));
+    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_ALTUP_CORRECT), n, n));
+    LN_TRY(vector(plan, in_layer(id, LN_ROLE_ALTUP_SCALE), dim, 0));
+    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LAUREL_LEFT), rank, dim));
+    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LAUREL_RIGHT), dim, rank));
+    return norm(plan, in_layer(id, LN_ROLE_LAUREL_NORM), dim);
+}
+
 /* What Gemma's layers have beside attention and feed-forward. */
 static ln_status layer_lookup(ln_convert_plan *plan, ln_tensor_id id, const ln_layer_spec *spec) {
     size_t dim = plan->spec->dim, lookup_dim = plan->spec->lookup_dim;
@@ -350,6 +365,7 @@ static ln_status layer(ln_convert_plan *plan, const ln_layer_spec *spec, ln_tens
     if (spec->has_cross)
         LN_TRY(cross_attention(plan, id, &spec->attention));
     LN_TRY(layer_lookup(plan, id, spec));
+    LN_TRY(layer_streams(plan, id));
     if (spec->ffn.moe.n_experts > 0)
         LN_TRY(experts(plan, id, &spec->ffn.moe));
     if (spec->ffn.moe.n_experts > 0 && !spec->ffn.moe.beside)
@@ -400,6 +416,28 @@ static ln_status output(ln_convert_plan *plan) {
     return add_request(plan, id, 1, &request, part, false);
 }
 
+/* Readers want a row for each token: those past the table have its first. */
+static ln_status fill_lookup(ln_convert_plan *plan, ln_tensor_id id, size_t width) {
+    ln_source_shape shape = {1, plan->spec->n_lookup, width};
+    for (size_t i = plan->spec->n_lookup; i < plan->spec->n_vocab; i++) {
+        ln_weight_request request;
+        LN_TRY(ln_source_matrix(plan->checkpoint, plan->spec, id, &shape, &request, plan->err));
+        request.sources[0].n_rows = request.sources[0].run_rows = 1;
+        LN_TRY(add_request(plan, id, 1, &request, as_is, false));
+    }
+    return LINNET_OK;
+}
+
+/* The matrices between streams. */
+static ln_status streams(ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    ln_tensor_id begin = {.role = LN_ROLE_ALTUP_BEGIN}, end = {.role = LN_ROLE_ALTUP_END};
+    if (spec->n_streams == 0)
+        return LINNET_OK;
+    LN_TRY(matrices(plan, begin, spec->n_streams, spec->dim, spec->dim));
+    return matrices(plan, end, spec->n_streams, spec->dim, spec->dim);
+}
+
 /* Tables of the layers' embeddings. */
 static ln_status lookup(ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
@@ -408,6 +446,7 @@ static ln_status lookup(ln_convert_plan *plan) {
     if (width == 0)
         return LINNET_OK;
     LN_TRY(matrix(plan, id, spec->n_lookup, width));
+    LN_TRY(fill_lookup(plan, id, width));
     LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LOOKUP_PROJECTION), width, spec->dim));
     return norm(plan, in_layer(id, LN_ROLE_LOOKUP_NORM), spec->lookup_dim);
 }
@@ -510,6 +549,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     if (spec->positions == LN_POSITIONS_LEARNED)
         LN_TRY(matrix(plan, in_layer(id, LN_ROLE_LEARNED_POSITIONS), spec->n_learned, spec->dim));
     LN_TRY(lookup(plan));
+    LN_TRY(streams(plan));
     LN_TRY(output(plan));
     LN_TRY(rope_factors(plan));
     if (spec->n_encoder_layers > 0)

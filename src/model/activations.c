@@ -11,7 +11,7 @@ static void grow(size_t *a, size_t b) {
 /* The widest row of each activation, over all layers. */
 typedef struct widths {
     size_t q, k, v, attended, output_gate, hidden, latent_heads, latent_q;
-    size_t n_experts, n_used, expert_hidden, shared;
+    size_t n_experts, n_used, expert_hidden, shared, sparse;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
 } widths;
@@ -53,6 +53,7 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.top_k, a->indexer.top_k);
         bool is_dense = moe->n_experts == 0 || moe->beside;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
+        grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
         grow(&w.n_experts, moe->n_experts);
         grow(&w.n_used, moe->n_used);
         grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
@@ -106,6 +107,15 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(lookup_rows, spec->n_layers * spec->lookup_dim, row);
     PLACE(lookup, spec->n_layers * spec->lookup_dim, row);
     PLACE(lookup_gate, spec->lookup_dim, row);
+    size_t n_streams = spec->n_streams, n_all = n_streams > 0 ? n_streams + 1 : 0;
+    PLACE(streams, n_streams * spec->dim, row);
+    PLACE(stream_rows, n_streams * spec->dim, row);
+    PLACE(stream_router, n_all, row);
+    PLACE(stream_coefs, n_all * n_all, row);
+    PLACE(predicted, n_streams > 0 ? spec->dim : 0, row);
+    PLACE(laurel_low, spec->laurel_rank, row);
+    PLACE(laurel, n_streams > 0 ? spec->dim : 0, row);
+    PLACE(sparse_gate, w.sparse, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
     PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
     PLACE(chosen, LN_CHOSEN_BYTES, max_logits);
@@ -137,6 +147,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
     borders[n++] = (ln_border){activations->x, spec->dim};
     if (spec->lookup_dim > 0)
         borders[n++] = (ln_border){activations->lookup, spec->n_layers * spec->lookup_dim};
+    if (spec->n_streams > 0)
+        borders[n++] = (ln_border){activations->streams, spec->n_streams * spec->dim};
     return n;
 }
 
@@ -222,6 +234,9 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
     ln_step_limits limits = {
         .max_tokens = max_tokens, .max_seqs = max_seqs, .max_ctx = max_ctx, .max_width = spec->dim};
     grow(&limits.max_width, spec->n_layers * spec->lookup_dim);
+    grow(&limits.max_width, spec->laurel_rank);
+    if (spec->n_streams > 0)
+        grow_grouped(&limits, spec->n_streams, spec->dim);
     for (size_t i = 0; i < spec->n_layers + spec->n_encoder_layers; i++) {
         const ln_layer_spec *layer = any_layer(spec, i);
         const ln_attention_spec *attention = &layer->attention;

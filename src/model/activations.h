@@ -36,8 +36,14 @@ typedef struct ln_activations {
     /* embeddings of layers: rows of the table, what goes into layers [max_tokens][n_layers *
      * lookup_dim], and a layer's gate [max_tokens][lookup_dim] */
     float *lookup_rows, *lookup, *lookup_gate;
-    float *gathered; /* [max_tokens][widest weight], if spec.has_order */
-    float *logits;   /* [max_logits][n_vocab] */
+    /* streams beside x [max_tokens][n_streams][dim], and what becomes of them at the end; their
+     * router [max_tokens][n_streams + 1] and coefficients [max_tokens][(n_streams + 1)^2]; x as it
+     * was predicted, and the path of low rank */
+    float *streams, *stream_rows, *stream_router, *stream_coefs;
+    float *predicted, *laurel_low, *laurel; /* [max_tokens][dim], [laurel_rank], [dim] */
+    float *sparse_gate;                     /* [max_tokens][max n_hidden] of sparse layers */
+    float *gathered;                        /* [max_tokens][widest weight], if spec.has_order */
+    float *logits;                          /* [max_logits][n_vocab] */
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
                         then reports */
 } ln_activations;
@@ -52,7 +58,7 @@ void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logi
                          ln_activations *activations);
 
 /* What one backend's layers hand to the next one's: rows of activations. */
-enum { LN_MAX_BORDERS = 2 };
+enum { LN_MAX_BORDERS = 3 };
 typedef struct ln_border {
     float *at;
     size_t width; /* floats of a token */

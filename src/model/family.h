@@ -16,6 +16,8 @@ typedef enum ln_role {
     LN_ROLE_LOOKUP_EMBEDDING, /* [n_vocab][n_layers * dim], an embedding for each layer */
     LN_ROLE_LOOKUP_PROJECTION,
     LN_ROLE_LOOKUP_NORM,
+    LN_ROLE_ALTUP_BEGIN, /* one per stream, or packed */
+    LN_ROLE_ALTUP_END,
     LN_ROLE_ATTENTION_NORM, /* the first role of a layer */
     LN_ROLE_ATTENTION_POST_NORM,
     LN_ROLE_Q,
@@ -86,6 +88,14 @@ typedef enum ln_role {
     LN_ROLE_MIXER_SKIP,
     LN_ROLE_MIXER_NORM,
     LN_ROLE_MIXER_OUT,
+    LN_ROLE_ALTUP_ROUTER,
+    LN_ROLE_ALTUP_NORM,
+    LN_ROLE_ALTUP_PREDICT,
+    LN_ROLE_ALTUP_CORRECT,
+    LN_ROLE_ALTUP_SCALE,
+    LN_ROLE_LAUREL_LEFT,
+    LN_ROLE_LAUREL_RIGHT,
+    LN_ROLE_LAUREL_NORM,
     LN_ROLE_COUNT
 } ln_role;
 
@@ -205,24 +215,25 @@ struct ln_family {
     bool has_encoder;
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
-    bool by_layer;            /* layers differ in heads and sizes, by lists or by what they see */
-    bool v_norm;              /* values are normalised by head, without weights */
-    bool layer_scales;        /* what a layer gives is multiplied by a number */
-    bool lookup;              /* layers may have embeddings of their own */
-    bool moe_beside;          /* experts, where there are any, stand beside a dense feed-forward */
-    bool gguf_turning;        /* GGUF tells pairs that do not turn by factors of frequencies */
-    bool ends_in_full;        /* the last layer sees all, whatever layer_types says */
-    ln_mixer mixer;           /* of its recurrent layers */
-    bool mixers_beside;       /* every layer has one beside attention */
-    const char *mixer_word;   /* for them in a list of layers; NULL: all layers are recurrent */
-    bool mixer_norm_groups;   /* a norm for each head of keys */
-    bool gguf_tiled_heads;    /* head h has the keys of head h % n_k_heads */
-    double latent_eps;        /* folders: of the norms of latents; 0: as of all others */
-    bool unit_scale;          /* attention scores are q.k as they are */
-    bool tied_by_default;     /* the output is the embedding unless the checkpoint says no */
-    bool scale_tied_logits;   /* by 1 / sqrt(dim), unless config.json says that it is not tied */
-    size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
-    size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */
+    bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
+    bool v_norm;            /* values are normalised by head, without weights */
+    bool layer_scales;      /* what a layer gives is multiplied by a number */
+    bool lookup;            /* layers may have embeddings of their own */
+    bool altup;             /* there are several streams, and a path of low rank beside attention */
+    bool moe_beside;        /* experts, where there are any, stand beside a dense feed-forward */
+    bool gguf_turning;      /* GGUF tells pairs that do not turn by factors of frequencies */
+    bool ends_in_full;      /* the last layer sees all, whatever layer_types says */
+    ln_mixer mixer;         /* of its recurrent layers */
+    bool mixers_beside;     /* every layer has one beside attention */
+    const char *mixer_word; /* for them in a list of layers; NULL: all layers are recurrent */
+    bool mixer_norm_groups; /* a norm for each head of keys */
+    bool gguf_tiled_heads;  /* head h has the keys of head h % n_k_heads */
+    double latent_eps;      /* folders: of the norms of latents; 0: as of all others */
+    bool unit_scale;        /* attention scores are q.k as they are */
+    bool tied_by_default;   /* the output is the embedding unless the checkpoint says no */
+    bool scale_tied_logits; /* by 1 / sqrt(dim), unless config.json says that it is not tied */
+    size_t unit_output_vocab;   /* with so many tokens the output's rows count as of length one */
+    size_t gguf_alibi_layers;   /* GGUF: with so many layers ALiBi, else RoPE */
     const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };

@@ -1,11 +1,12 @@
 #include "model/forward.h"
 
 #include "backend/values.h"
+#include "model/layers/altup.h"
 #include "model/layers/lookup_record.h"
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
-enum { OPS_PER_LAYER = 40, OPS_OUTSIDE = 8 };
+enum { OPS_PER_LAYER = 56, OPS_OUTSIDE = 12 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     return (spec->n_layers + spec->n_encoder_layers) * OPS_PER_LAYER + OPS_OUTSIDE;
@@ -328,6 +329,21 @@ static void dense_and_experts(recorder *r, const ln_ffn_spec *spec, const ln_lay
     norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
 }
 
+/* act(what of x gate is large) * (x up) */
+static void sparse_linear(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                          const float *x) {
+    linear(r, &w->gate, x, r->a->sparse_gate);
+    linear(r, &w->up, x, r->a->hidden);
+    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){.function = LN_ROWWISE_SPARSE_GATE,
+                                                      .n_rows = r->batch->n_tokens,
+                                                      .dim = spec->n_hidden,
+                                                      .activation = spec->activation,
+                                                      .deviations = spec->deviations,
+                                                      .x = r->a->sparse_gate,
+                                                      .y = r->a->hidden,
+                                                      .out = r->a->hidden};
+}
+
 static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                          const float *x) {
     if (spec->moe.n_experts > 0 && spec->moe.beside) {
@@ -338,7 +354,10 @@ static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_we
         mixture(r, spec, w, x);
         return;
     }
-    gated_linear(r, &w->up, spec->gated ? &w->gate : NULL, spec->activation, x, r->a->hidden);
+    if (spec->is_sparse)
+        sparse_linear(r, spec, w, x);
+    else
+        gated_linear(r, &w->up, spec->gated ? &w->gate : NULL, spec->activation, x, r->a->hidden);
     if (spec->xielu)
         push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
             .function = LN_POINTWISE_XIELU,
@@ -402,6 +421,17 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     feed_forward(r, &spec->ffn, w, ffn_x);
     after_norm(r, spec, &w->ffn_norm);
     ln_record_layer_end(r, spec, w);
+}
+
+/* A layer of Gemma 3n, which runs on the first of several streams. */
+static void altup_layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
+    ln_record_altup_predict(r, w);
+    const float *x = pre_norm(r, &w->attention_norm, r->a->normed);
+    ln_record_laurel(r, w, x);
+    attention(r, &spec->attention, w, x);
+    ln_record_add_laurel(r);
+    feed_forward(r, &spec->ffn, w, pre_norm(r, &w->ffn_norm, r->a->ffn_normed));
+    ln_record_altup_correct(r, spec, w);
 }
 
 /* The output norm gathers the rows whose logits are wanted. */
@@ -487,17 +517,23 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     if (weights->first_layer == 0) {
         embed(&r);
         ln_record_lookup(&r);
+        ln_record_altup_begin(&r);
     }
     if (weights->embedding_norm.dim > 0)
         norm(&r, &weights->embedding_norm, activations->x, NULL, activations->x);
     for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
         r.layer = (int32_t)i;
         r.layer_kv = &kv[ln_kv_layer_index(spec, spec->layers[i].attention.kv_layer)];
-        layer(&r, &spec->layers[i], &weights->layers[i]);
+        if (spec->n_streams > 0)
+            altup_layer(&r, &spec->layers[i], &weights->layers[i]);
+        else
+            layer(&r, &spec->layers[i], &weights->layers[i]);
     }
     r.layer = -1;
-    if (batch->n_logits > 0 && weights->end_layer == spec->n_layers)
+    if (batch->n_logits > 0 && weights->end_layer == spec->n_layers) {
+        ln_record_altup_end(&r);
         logits(&r);
+    }
     keep_choices(&r);
     ln_values_number(ops, r.n_ops);
     return r.n_ops;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "model/family.h"
+#include "model/layers/altup.h"
 #include "model/layers/lookup_load.h"
 #include "model/load_tensor.h"
 #include "model/mixer/load.h"
@@ -176,6 +177,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
     if (layer->has_cross)
         LN_TRY(cross_attention(l, i, &layer->attention, w));
     LN_TRY(ln_load_layer_lookup(l, layer, i, w));
+    LN_TRY(ln_load_layer_altup(l, i, w));
     return feed_forward(l, &layer->ffn, i, w);
 }
 
@@ -344,6 +346,7 @@ static ln_status embedding(ln_loader *l) {
     LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, spec->n_vocab, spec->dim, &w->embedding));
     LN_TRY(learned_positions(l, &w->learned_positions));
     LN_TRY(ln_load_lookup(l));
+    LN_TRY(ln_load_altup_begin(l));
     return ln_load_norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->embedding_norm);
 }
 
@@ -353,10 +356,12 @@ static ln_status walk(ln_loader *l) {
     size_t end = l->options.end_layer;
     l->first_layer = w->first_layer = l->options.first_layer;
     l->end_layer = w->end_layer = end > 0 ? end : spec->n_layers;
+    w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
     if (l->first_layer == 0)
         LN_TRY(embedding(l));
     if (l->end_layer == spec->n_layers) {
         LN_TRY(last_norm(l, &w->output_norm));
+        LN_TRY(ln_load_altup_end(l));
         LN_TRY(output(l));
     }
     LN_TRY(ropes(l));

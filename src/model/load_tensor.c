@@ -64,12 +64,18 @@ ln_status ln_load_table(ln_loader *l, const float *values, size_t n, const float
     return LINNET_OK;
 }
 
+/* What mixes streams: few rows or columns. */
+static bool is_of_streams(ln_role role) {
+    return role == LN_ROLE_ALTUP_ROUTER || role == LN_ROLE_ALTUP_PREDICT ||
+           role == LN_ROLE_ALTUP_CORRECT;
+}
+
 /* Matrices that multiply activations; tables and what chooses experts stay as they are. */
 static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source *source,
                              size_t n_cols) {
     if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
         role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
-        role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER)
+        role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return;
     l->weights->n_matrices++;
     if (source->packed.kind != LN_PACKED_NONE || source->transpose)
@@ -119,7 +125,7 @@ static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_s
     if (role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
         (role == LN_ROLE_EMBEDDING && !spec->tied))
         return LN_USE_TABLE;
-    if (role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER)
+    if (role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return LN_USE_ROUTER;
     return shape->n_packed > 1 ? LN_USE_GROUPED : LN_USE_LINEAR;
 }

@@ -115,7 +115,9 @@ typedef struct ln_moe_spec {
 typedef struct ln_ffn_spec {
     size_t n_hidden;
     bool gated;
-    bool xielu; /* instead of the activation */
+    bool xielu;     /* instead of the activation */
+    bool is_sparse; /* what the gate gives counts from so many standard deviations on */
+    float deviations;
     ln_activation activation;
     ln_moe_spec moe;
 } ln_ffn_spec;
@@ -202,6 +204,9 @@ typedef struct ln_spec {
     ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
     size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are skipped */
     size_t n_relative_buckets, relative_max_distance;
+    size_t n_streams;            /* beside the residual stream; 0: none (AltUp) */
+    size_t laurel_rank;          /* with streams */
+    bool scales_stream;          /* with streams: what goes to the layer's embedding is scaled */
     size_t lookup_dim, n_lookup; /* an embedding for each layer, and its rows; 0: there is none */
     bool has_order;              /* columns of weights may be in another order than activations */
     bool has_mixers;             /* some layers are recurrent */

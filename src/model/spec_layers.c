@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/family.h"
+#include "model/layers/altup.h"
 #include "model/layers/by_layer.h"
 #include "model/mixer/spec.h"
 #include "model/rope.h"
@@ -429,5 +430,6 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     }
     if (config->by_layer)
         LN_TRY(read_ropes(config, arena, spec, 0, false, err));
-    return ln_spec_read_lookup(config, spec, err);
+    LN_TRY(ln_spec_read_lookup(config, spec, err));
+    return ln_spec_read_altup(config, spec, err);
 }

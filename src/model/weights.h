@@ -41,6 +41,12 @@ typedef struct ln_layer_weights {
     /* the layer's own embedding: [lookup_dim][dim], [dim][lookup_dim] */
     ln_weight lookup_gate, lookup_out;
     ln_norm lookup_post_norm;
+    /* with streams: [n_streams + 1][dim], [(n_streams + 1)^2][n_streams + 1], [n_streams +
+     * 1][n_streams + 1], [dim]; [laurel_rank][dim], [dim][laurel_rank] */
+    ln_weight altup_router, altup_predict, altup_correct;
+    ln_norm altup_norm, laurel_norm;
+    const float *altup_scale;
+    ln_weight laurel_left, laurel_right;
     ln_weight q_a, q_b, kv_a; /* latent attention */
     ln_norm q_a_norm, kv_a_norm;
     ln_weight *k_b;                            /* [n_heads], each [n_latent][n_plain] */
@@ -51,12 +57,14 @@ typedef struct ln_layer_weights {
 } ln_layer_weights;
 
 typedef struct ln_weights {
-    ln_weight embedding;         /* [n_vocab][dim] */
-    ln_weight learned_positions; /* [n_learned][dim] or absent */
-    ln_norm embedding_norm;      /* right after the embedding; dim 0: none */
-    ln_weight lookup_embedding;  /* [n_lookup][n_layers * lookup_dim] or absent */
-    ln_weight lookup_projection; /* [n_layers * lookup_dim][dim] */
-    ln_norm lookup_norm;         /* of lookup_dim */
+    ln_weight embedding;                /* [n_vocab][dim] */
+    ln_weight learned_positions;        /* [n_learned][dim] or absent */
+    ln_norm embedding_norm;             /* right after the embedding; dim 0: none */
+    ln_weight lookup_embedding;         /* [n_lookup][n_layers * lookup_dim] or absent */
+    ln_weight lookup_projection;        /* [n_layers * lookup_dim][dim] */
+    ln_norm lookup_norm;                /* of lookup_dim */
+    ln_weight *altup_begin, *altup_end; /* [n_streams], each [dim][dim] */
+    ln_norm copy;                       /* of dim: x as it is */
     ln_norm output_norm;
     ln_weight output;            /* [n_vocab][dim]; the embedding when tied */
     size_t first_layer;          /* those before it are left out, and the embedding with them */

@@ -310,9 +310,60 @@ static void pointwise_is_that_of_scalar(void **state) {
     }
 }
 
+/* ---- functions of whole rows ----------------------------------------------------------------- */
+
+enum { N_STREAMS = 3, ROWWISE_DIM = 301 };
+
+/* What was written: N_TOKENS rows, and those of the streams. */
+static float *run_rowwise(side *s, ln_rowwise function, const float *x, const float *y,
+                          const float *coefs, const float *streams) {
+    const size_t dim = ROWWISE_DIM, n_all = N_STREAMS + 1;
+    bool has_streams = function == LN_ROWWISE_PREDICT || function == LN_ROWWISE_CORRECT;
+    ln_op_rowwise p = {.function = function,
+                       .n_rows = N_TOKENS,
+                       .dim = dim,
+                       .n_streams = N_STREAMS,
+                       .activation = LN_ACT_GELU_TANH,
+                       .deviations = 0.5f,
+                       .x = put(s, x, N_TOKENS * dim),
+                       .out = put(s, NULL, N_TOKENS * dim)};
+    p.y = function != LN_ROWWISE_PREDICT ? put(s, y, N_TOKENS * dim) : NULL;
+    p.coefs = has_streams ? put(s, coefs, N_TOKENS * n_all * n_all) : NULL;
+    p.streams = has_streams ? put(s, streams, N_TOKENS * N_STREAMS * dim) : NULL;
+    ln_batch batch = {.n_tokens = N_TOKENS};
+    ln_op op = {.kind = LN_OP_ROWWISE, .batch = &batch, .rowwise = p};
+    run_ops(s, &op, 1);
+    float *result = calloc(N_TOKENS * n_all * dim, sizeof *result);
+    float *out = get(s, p.out, N_TOKENS * dim);
+    memcpy(result, out, N_TOKENS * dim * sizeof *out);
+    free(out);
+    if (has_streams) {
+        float *rows = get(s, p.streams, N_TOKENS * N_STREAMS * dim);
+        memcpy(result + N_TOKENS * dim, rows, N_TOKENS * N_STREAMS * dim * sizeof *rows);
+        free(rows);
+    }
+    free_placed(s);
+    return result;
+}
+
+static void rowwise_is_that_of_scalar(void **state) {
+    (void)state;
+    for (int function = LN_ROWWISE_SPARSE_GATE; function <= LN_ROWWISE_CORRECT; function++) {
+        if (!ops_takes_case())
+            continue;
+        size_t n = N_TOKENS * (N_STREAMS + 1) * (size_t)ROWWISE_DIM;
+        float *x = noise_rows(n), *y = noise_rows(n), *coefs = noise_rows(n);
+        float *streams = noise_rows(n);
+        float *want = run_rowwise(&oracle, (ln_rowwise)function, x, y, coefs, streams);
+        float *got = run_rowwise(&subject, (ln_rowwise)function, x, y, coefs, streams);
+        assert_near("rowwise", got, want, n, 1e-5);
+        free(x), free(y), free(coefs), free(streams), free(want), free(got);
+    }
+}
+
 const struct CMUnitTest row_tests[] = {
     cmocka_unit_test(norm_is_that_of_scalar),      cmocka_unit_test(experts_are_those_of_scalar),
     cmocka_unit_test(samples_are_those_of_scalar), cmocka_unit_test(embed_looks_rows_up),
-    cmocka_unit_test(pointwise_is_that_of_scalar),
+    cmocka_unit_test(pointwise_is_that_of_scalar), cmocka_unit_test(rowwise_is_that_of_scalar),
 };
 const size_t n_row_tests = sizeof row_tests / sizeof *row_tests;

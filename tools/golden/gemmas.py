@@ -30,6 +30,12 @@ VARIANTS = {
         global_head_dim=32, num_kv_shared_layers=3, use_double_wide_mlp=True,
         hidden_size_per_layer_input=8, vocab_size_per_layer_input=128,
         final_logit_softcapping=30.0),
+    # four streams, sparse gates, shared keys and values, fewer embeddings of layers than tokens
+    "gemma3n": lambda: hf.Gemma3nTextConfig(
+        **dict(COMMON, hidden_size=48, intermediate_size=[32, 48, 32, 32, 48]),
+        num_hidden_layers=5, layer_types=[WINDOW, FULL, WINDOW, FULL, WINDOW],
+        num_kv_shared_layers=2, activation_sparsity_pattern=[0.95, 0.5, 0.0, 0.0, 0.8],
+        laurel_rank=8, hidden_size_per_layer_input=8, vocab_size_per_layer_input=120),
 }
 
 SEEDS = {}

@@ -12,6 +12,7 @@ static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
     [LN_OP_GROUP] = ln_cuda_group,
     [LN_OP_COMBINE] = ln_cuda_combine,
     [LN_OP_POINTWISE] = ln_cuda_pointwise,
+    [LN_OP_ROWWISE] = ln_cuda_rowwise,
     [LN_OP_GATHER] = ln_cuda_gather,
     [LN_OP_SAMPLE] = ln_cuda_sample,
 };

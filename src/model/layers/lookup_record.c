@@ -21,11 +21,11 @@ void ln_record_lookup(recorder *r) {
                                              .out = a->lookup};
 }
 
-/* x += norm(out (act(gate x) * lookup)) */
-static void add_lookup(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
+void ln_record_gated_lookup(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w,
+                            const float *x) {
     const ln_activations *a = r->a;
     size_t dim = r->spec->lookup_dim;
-    linear(r, &w->lookup_gate, a->x, a->lookup_gate);
+    linear(r, &w->lookup_gate, x, a->lookup_gate);
     r->ops[r->n_ops - 1].linear.activation = spec->ffn.activation;
     push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
         .function = LN_POINTWISE_SCALE,
@@ -38,12 +38,13 @@ static void add_lookup(recorder *r, const ln_layer_spec *spec, const ln_layer_we
         .gate_stride = r->spec->n_layers * dim,
         .out = a->lookup_gate,
     };
-    linear_to_stream(r, &w->lookup_out, &w->lookup_post_norm, a->lookup_gate);
 }
 
 void ln_record_layer_end(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
-    if (r->spec->lookup_dim > 0)
-        add_lookup(r, spec, w);
+    if (r->spec->lookup_dim > 0) { /* x += norm(out (act(gate x) * lookup)) */
+        ln_record_gated_lookup(r, spec, w, r->a->x);
+        linear_to_stream(r, &w->lookup_out, &w->lookup_post_norm, r->a->lookup_gate);
+    }
     if (spec->scaled)
         push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
             .function = LN_POINTWISE_SCALE,

@@ -162,6 +162,7 @@ static void bits_do_not_depend_on_drafts(void **state) {
     compare("llama", exact_options(256, 1, 16, 1), NULL, 1);
     compare("gemma3", exact_options(256, 6, 64, 1), NULL, 100); /* windows */
     compare("gemma4_shared", exact_options(256, 6, 64, 1), NULL, 100);
+    compare("gemma3n", exact_options(256, 6, 64, 1), NULL, 100);
     compare("gpt_oss", exact_options(256, 6, 64, 1), NULL, 1);
     compare("deepseek_v32", exact_options(256, 6, 64, 1), NULL, 1); /* an indexer */
     compare("qwen3_5_moe", exact_options(256, 6, 64, 1), NULL, 0);  /* recurrent layers */

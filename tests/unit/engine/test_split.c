@@ -52,21 +52,21 @@ static void any_split_gives_the_same_ids(void **state) {
 }
 
 /* Layers that attend to keys and values of earlier ones are on the same side as these; embeddings
- * of layers cross the border. */
-static void layers_that_share_keys_stay_together(void **state) {
-    (void)state;
-    enum { FIRST_SHARED = 1, N_LAYERS = 6 };
+ * of layers and further streams cross the border. */
+static void check_shared(const char *name, int32_t first_shared, int32_t n_layers) {
     golden g;
-    golden_open(&g, "gemma4_shared");
-    for (int32_t n = 0; n <= N_LAYERS; n++) {
+    char wanted[64];
+    golden_open(&g, name);
+    snprintf(wanted, sizeof wanted, "gpu_layers can be 0, or %d and more", n_layers - first_shared);
+    for (int32_t n = 0; n <= n_layers; n++) {
         linnet_engine_options options = exact_options(192, 3, 40, 2);
         options.gpu_layers = n;
-        if (n > 0 && n < N_LAYERS - FIRST_SHARED) {
+        if (n > 0 && n < n_layers - first_shared) {
             linnet_memory_plan plan = {.struct_bytes = sizeof plan};
             linnet_error err = {0};
             assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err),
                              LINNET_ERR_UNSUPPORTED);
-            assert_non_null(strstr(err.message, "gpu_layers can be 0, or 5 and more"));
+            assert_non_null(strstr(err.message, wanted));
             continue;
         }
         int32_t ids[GOLDEN_PROMPTS][MAX_IDS];
@@ -75,6 +75,12 @@ static void layers_that_share_keys_stay_together(void **state) {
             assert_memory_equal(ids[p], g.greedy[p], sizeof g.greedy[p]);
     }
     linnet_model_close(g.model);
+}
+
+static void layers_that_share_keys_stay_together(void **state) {
+    (void)state;
+    check_shared("gemma4_shared", 1, 6);
+    check_shared("gemma3n", 1, 5);
 }
 
 /* Few blocks and a swap space: blocks of both sides move. */

@@ -6,7 +6,7 @@
 
 #include "format/quants.h"
 
-static float activate(ln_activation activation, float x) {
+float ln_scalar_activate(ln_activation activation, float x) {
     switch (activation) {
     case LN_ACT_NONE: return x;
     case LN_ACT_SILU: return x / (1.0f + expf(-x));
@@ -36,9 +36,9 @@ static float bias_of(const ln_weight *weight, size_t row) {
 /* act(g) * u, or act(u) without a gate */
 static float gated(ln_activation activation, bool has_gate, float g, float u) {
     if (!has_gate)
-        return activate(activation, u);
+        return ln_scalar_activate(activation, u);
     if (activation != LN_ACT_SWIGLU_CLAMPED)
-        return activate(activation, g) * u;
+        return ln_scalar_activate(activation, g) * u;
     g = fminf(g, 7.0f);
     u = fminf(fmaxf(u, -7.0f), 7.0f);
     return (u + 1.0f) * (g / (1.0f + expf(-1.702f * g)));

@@ -59,6 +59,7 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_CONV] = ln_scalar_conv,
             [LN_OP_SCAN] = ln_scalar_scan,
             [LN_OP_GATED_NORM] = ln_scalar_gated_norm,
+            [LN_OP_ROWWISE] = ln_scalar_rowwise,
             [LN_OP_GATHER] = ln_scalar_gather,
             [LN_OP_COPY] = ln_scalar_copy,
             [LN_OP_SAMPLE] = ln_scalar_sample,

@@ -25,6 +25,7 @@ void ln_scalar_pointwise(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_conv(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_scan(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_gated_norm(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_rowwise(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_gather(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_copy(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_sample(const ln_op *op, const ln_cpu_worker *worker);
@@ -36,6 +37,8 @@ size_t ln_state_scratch(size_t dim);
 
 /* sum of a[i] * b[i] over n elements, in the order above */
 float ln_scalar_dot(const float *a, const float *b, size_t n);
+
+float ln_scalar_activate(ln_activation activation, float x);
 
 /* out[dim] = norm of x[dim]; may be in place. */
 void ln_scalar_norm_row(const ln_norm *norm, const float *x, float *out);

@@ -2,8 +2,8 @@
 #ifndef LN_BACKEND_CUDA_GEMM_EPILOGUE_CUH
 #define LN_BACKEND_CUDA_GEMM_EPILOGUE_CUH
 
+#include "backend/cuda/activations/function.cuh"
 #include "backend/cuda/ptx/float16.cuh"
-#include "backend/op.h"
 
 typedef struct ln_epilogue {
     const float *bias, *gate_bias; /* [n_out] or NULL */
@@ -15,18 +15,6 @@ typedef struct ln_epilogue {
     size_t n_out, out_stride;
     float *out;
 } ln_epilogue;
-
-static __device__ __forceinline__ float ln_activate(ln_activation activation, float x) {
-    switch (activation) {
-    case LN_ACT_SILU: return __fdividef(x, 1.0f + __expf(-x)); /* 2 + 1.2 |x| units off */
-    case LN_ACT_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752440f));
-    case LN_ACT_GELU_TANH:
-        return 0.5f * x * (1.0f + tanhf(0.79788456080286535588f * (x + 0.044715f * x * x * x)));
-    case LN_ACT_RELU: return x > 0.0f ? x : 0.0f;
-    case LN_ACT_RELU_SQUARED: return x > 0.0f ? x * x : 0.0f;
-    default: return x;
-    }
-}
 
 /* act(g) * u, or act(u) without a gate */
 static __device__ __forceinline__ float ln_gated(ln_activation activation, bool has_gate, float g,

@@ -246,6 +246,7 @@ static const char *op_kernel_name(const ln_op *op) {
                                                    [LN_OP_GROUP] = "group",
                                                    [LN_OP_COMBINE] = "combine",
                                                    [LN_OP_POINTWISE] = "pointwise",
+                                                   [LN_OP_ROWWISE] = "rowwise",
                                                    [LN_OP_CONV] = "conv",
                                                    [LN_OP_SCAN] = "scan",
                                                    [LN_OP_GATED_NORM] = "gated_norm",

@@ -1,0 +1,82 @@
+/* Functions of whole rows: AltUp's streams, rows brought to the size of others, and gates of which
+ * few elements stay. A worker takes a range of rows; sums are of double. */
+#include <math.h>
+
+#include "backend/cpu/scalar/scalar.h"
+
+/* What the gate must be above: its mean and so many standard deviations. */
+static float cutoff_of(const float *x, size_t n, float deviations) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i];
+    double mean = sum / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+    return (float)(mean + sqrt(squares / (double)n) * (double)deviations);
+}
+
+static void gate_sparsely(const ln_op_rowwise *p, size_t row) {
+    const float *x = p->x + row * p->dim, *y = p->y + row * p->dim;
+    float *out = p->out + row * p->dim, cutoff = cutoff_of(x, p->dim, p->deviations);
+    for (size_t i = 0; i < p->dim; i++)
+        out[i] = ln_scalar_activate(p->activation, fmaxf(x[i] - cutoff, 0.0f)) * y[i];
+}
+
+static float mean_square(const float *x, size_t n) {
+    double squares = 0;
+    for (size_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return (float)(squares / (double)n);
+}
+
+static void match_size(const ln_op_rowwise *p, size_t row) {
+    const float *x = p->x + row * p->dim, *y = p->y + row / p->n_streams * p->dim;
+    float *out = p->out + row * p->dim;
+    float size = sqrtf(mean_square(y, p->dim));
+    float own = sqrtf(fmaxf(mean_square(x, p->dim), LN_ROWWISE_LEAST_SQUARE));
+    for (size_t i = 0; i < p->dim; i++)
+        out[i] = x[i] * size / own;
+}
+
+static void predict(const ln_op_rowwise *p, size_t row) {
+    const float *x = p->x + row * p->dim,
+                *coefs = p->coefs + row * (p->n_streams + 1) * (p->n_streams + 1);
+    float *streams = p->streams + row * p->n_streams * p->dim, *out = p->out + row * p->dim;
+    size_t n = p->n_streams + 1;
+    for (size_t i = 0; i < p->dim; i++) {
+        float old[LN_MAX_STREAMS + 1] = {x[i]};
+        for (size_t k = 1; k < n; k++)
+            old[k] = streams[(k - 1) * p->dim + i];
+        for (size_t to = 0; to < n; to++) {
+            float sum = 0.0f;
+            for (size_t k = 0; k < n; k++)
+                sum += coefs[to * n + k] * old[k];
+            *(to == 0 ? &out[i] : &streams[(to - 1) * p->dim + i]) = sum + old[to];
+        }
+    }
+}
+
+static void correct(const ln_op_rowwise *p, size_t row) {
+    const float *x = p->x + row * p->dim, *y = p->y + row * p->dim;
+    const float *coefs = p->coefs + row * (p->n_streams + 1);
+    float *streams = p->streams + row * p->n_streams * p->dim, *out = p->out + row * p->dim;
+    for (size_t i = 0; i < p->dim; i++) {
+        float change = x[i] - y[i];
+        for (size_t k = 0; k < p->n_streams; k++)
+            streams[k * p->dim + i] += change * (coefs[k + 1] + 1.0f);
+        out[i] = y[i] + change * (coefs[0] + 1.0f);
+    }
+}
+
+void ln_scalar_rowwise(const ln_op *op, const ln_cpu_worker *worker) {
+    static void (*const functions[])(const ln_op_rowwise *p,
+                                     size_t row) = {[LN_ROWWISE_SPARSE_GATE] = gate_sparsely,
+                                                    [LN_ROWWISE_MATCH] = match_size,
+                                                    [LN_ROWWISE_PREDICT] = predict,
+                                                    [LN_ROWWISE_CORRECT] = correct};
+    const ln_op_rowwise *p = &op->rowwise;
+    size_t begin, end;
+    ln_cpu_share(worker, p->n_rows, &begin, &end);
+    for (size_t row = begin; row < end; row++)
+        functions[p->function](p, row);
+}

@@ -1,0 +1,84 @@
+/* LN_OP_ROWWISE: AltUp's streams, rows brought to the size of others, and gates of which few elements
+ * stay. Grid n_rows, block 256: a block has a row. Bytes moved: rows with sums are read twice, others
+ * once; one is written, or one for each stream. */
+#include "backend/cuda/activations/function.cuh"
+#include "backend/cuda/ops.h"
+#include "backend/cuda/ptx/reduce.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
+
+enum { ROWWISE_THREADS = 256 };
+
+/* The mean of (x[i] - middle)^2, in every thread. */
+static __device__ float mean_square(const float *x, size_t n, float middle, float *shared) {
+    float sum = 0.0f;
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x)
+        sum += (x[i] - middle) * (x[i] - middle);
+    return ln_block_sum(sum, shared) / (float)n;
+}
+
+static __device__ void gate_sparsely(const ln_op_rowwise &p, size_t row, float *shared) {
+    const float *x = p.x + row * p.dim, *y = p.y + row * p.dim;
+    float sum = 0.0f, *out = p.out + row * p.dim;
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+        sum += x[i];
+    float mean = ln_block_sum(sum, shared) / (float)p.dim;
+    float cutoff = mean + sqrtf(mean_square(x, p.dim, mean, shared)) * p.deviations;
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+        out[i] = ln_activate(p.activation, fmaxf(x[i] - cutoff, 0.0f)) * y[i];
+}
+
+static __device__ void match_size(const ln_op_rowwise &p, size_t row, float *shared) {
+    const float *x = p.x + row * p.dim, *y = p.y + row / p.n_streams * p.dim;
+    float *out = p.out + row * p.dim;
+    float size = sqrtf(mean_square(y, p.dim, 0.0f, shared));
+    float own = sqrtf(fmaxf(mean_square(x, p.dim, 0.0f, shared), LN_ROWWISE_LEAST_SQUARE));
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x)
+        out[i] = x[i] * size / own;
+}
+
+static __device__ void predict(const ln_op_rowwise &p, size_t row) {
+    size_t n = p.n_streams + 1;
+    const float *x = p.x + row * p.dim, *coefs = p.coefs + row * n * n;
+    float *streams = p.streams + row * p.n_streams * p.dim, *out = p.out + row * p.dim;
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x) {
+        float old[LN_MAX_STREAMS + 1] = {x[i]};
+        for (size_t k = 1; k < n; k++)
+            old[k] = streams[(k - 1) * p.dim + i];
+        for (size_t to = 0; to < n; to++) {
+            float sum = 0.0f;
+            for (size_t k = 0; k < n; k++)
+                sum += coefs[to * n + k] * old[k];
+            *(to == 0 ? &out[i] : &streams[(to - 1) * p.dim + i]) = sum + old[to];
+        }
+    }
+}
+
+static __device__ void correct(const ln_op_rowwise &p, size_t row) {
+    const float *x = p.x + row * p.dim, *y = p.y + row * p.dim;
+    const float *coefs = p.coefs + row * (p.n_streams + 1);
+    float *streams = p.streams + row * p.n_streams * p.dim, *out = p.out + row * p.dim;
+    for (size_t i = threadIdx.x; i < p.dim; i += blockDim.x) {
+        float change = x[i] - y[i];
+        for (size_t k = 0; k < p.n_streams; k++)
+            streams[k * p.dim + i] += change * (coefs[k + 1] + 1.0f);
+        out[i] = y[i] + change * (coefs[0] + 1.0f);
+    }
+}
+
+static __global__ void rowwise(const __grid_constant__ ln_op_rowwise p) {
+    __shared__ float shared[LN_MAX_WARPS];
+    ln_pdl_launch_and_wait();
+    size_t row = blockIdx.x;
+    switch (p.function) {
+    case LN_ROWWISE_SPARSE_GATE: gate_sparsely(p, row, shared); return;
+    case LN_ROWWISE_MATCH: match_size(p, row, shared); return;
+    case LN_ROWWISE_PREDICT: predict(p, row); return;
+    case LN_ROWWISE_CORRECT: correct(p, row); return;
+    }
+}
+
+int ln_cuda_rowwise(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
+    (void)step;
+    return ln_pdl_launch(rowwise, dim3((unsigned)op->rowwise.n_rows), ROWWISE_THREADS, 0, stream,
+                         op->rowwise);
+}

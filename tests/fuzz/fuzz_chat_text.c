@@ -1,5 +1,6 @@
 /* Any bytes as what a chat model says, fed whole and cut into pieces: the
- * pieces that come, joined, are the same. The first byte says in which syntax.
+ * pieces that come, joined, are the same. The first byte says in which syntax,
+ * and a second from 0xfc on that calls may stand between tags.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,9 @@ static void parse(const uint8_t *data, size_t bytes, size_t step, record *r) {
     *r = (record){.kind = -1};
     ln_chat_text_init(&chat, (ln_tool_syntax)(data[0] % 5), (data[0] & 64) != 0,
                       (data[0] & 128) != 0, keep, r);
+    static const char *const tagged[] = {"minimax", "seed_oss", "glm4", "qwen3_coder"};
+    if (bytes > 1 && data[1] >= 0xfc)
+        ln_chat_text_set_tagged(&chat, ln_tagged_syntax_find(tagged[data[1] & 3]), NULL);
     for (size_t at = 1; at < bytes; at += step)
         if (ln_chat_text_feed(&chat, (const char *)data + at, bytes - at < step ? bytes - at : step,
                               &err) != LINNET_OK)

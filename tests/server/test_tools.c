@@ -75,6 +75,14 @@ static void expect_calls(json_t *choice, const char *name, size_t n_calls) {
     json_decref(arguments);
 }
 
+static void expect_call_arguments(json_t *choice, const char *name, const char *arguments) {
+    json_t *calls = json_object_get(json_object_get(choice, "message"), "tool_calls");
+    json_t *function = json_object_get(json_array_get(calls, 0), "function");
+    assert_string_equal(text_of(choice, "finish_reason"), "tool_calls");
+    assert_string_equal(text_of(function, "name"), name);
+    assert_string_equal(text_of(function, "arguments"), arguments);
+}
+
 static void calls_what_it_must(void **state) {
     (void)state;
     json_t *root = chat(&shared, TOOLS ",\"n\":3," NAMED("get"));
@@ -330,6 +338,30 @@ static void gives_null_to_those_that_take_it(void **state) {
     }
 }
 
+/* Arguments between tags become what the tool's schema says; a call that must come is written in
+ * the other syntax, which is understood as well. */
+static void finds_calls_between_tags(void **state) {
+    (void)state;
+    static const char tools[] =
+        "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get\",\"parameters\":{\"type\":"
+        "\"object\",\"properties\":{\"zip\":{\"type\":\"string\",\"maxLength\":5},\"n\":{\"type\":"
+        "\"integer\"}}}}}]";
+    test_server server = start_with(DEMO, TURNS "{# <tool_call><function=f><parameter=a> #}");
+    char fields[1024];
+    snprintf(fields, sizeof fields, "%s,%s", tools,
+             SAYS("<tool_call>\\n<function=get>\\n<parameter=zip>\\n123\\n</parameter>\\n"
+                  "<parameter=n>\\n4\\n</parameter>\\n</function>\\n</tool_call>"));
+    json_t *root = chat(&server, fields), *choice = choice_of(root, 0);
+    expect_call_arguments(choice, "get", "{\"zip\": \"123\", \"n\": 4}");
+    json_decref(root);
+    snprintf(fields, sizeof fields, "%s," NAMED("get"), tools);
+    root = chat(&server, fields);
+    json_t *calls = json_object_get(json_object_get(choice_of(root, 0), "message"), "tool_calls");
+    assert_int_equal(json_array_size(calls), 1);
+    json_decref(root);
+    server_stop(&server);
+}
+
 /* What looks like control tokens in a message is text, with any template. */
 static void messages_hold_no_control_tokens(void **state) {
     (void)state;
@@ -369,6 +401,7 @@ int main(void) {
         cmocka_unit_test(grammars_wait_for_reasoning),
         cmocka_unit_test(json_follows_reasoning),
         cmocka_unit_test(writes_between),
+        cmocka_unit_test(finds_calls_between_tags),
         cmocka_unit_test(gives_null_to_those_that_take_it),
         cmocka_unit_test(messages_hold_no_control_tokens),
     };

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/grow.h"
 #include "base/siphash.h"
@@ -56,11 +57,40 @@ static void take(void *user, const ln_chat_piece *piece) {
     }
 }
 
+/* "string", or a list with it. */
+static bool says_string(const json_t *type) {
+    size_t index;
+    json_t *item;
+    bool found = json_is_string(type) && strcmp(json_string_value(type), "string") == 0;
+    json_array_foreach(type, index, item) {
+        found = found || (json_is_string(item) && strcmp(json_string_value(item), "string") == 0);
+    }
+    return found;
+}
+
+/* Whether the schema of a tool says that a parameter is a string. */
+static bool is_text(void *user, const char *tool, const char *parameter) {
+    const ln_chat_answer *answer = user;
+    size_t index;
+    json_t *item;
+    json_array_foreach(answer->request->tools, index, item) {
+        const json_t *function = json_object_get(item, "function");
+        const char *name = json_string_value(json_object_get(function, "name"));
+        if (name == NULL || strcmp(name, tool) != 0)
+            continue;
+        const json_t *properties =
+            json_object_get(json_object_get(function, "parameters"), "properties");
+        return says_string(json_object_get(json_object_get(properties, parameter), "type"));
+    }
+    return false;
+}
+
 void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *request) {
     *answer = (ln_chat_answer){.request = request};
     ln_chat_text_init(&answer->parser, request->syntax, request->reasoning != LN_REASONING_NONE,
                       request->reasoning == LN_REASONING_OPEN, take, answer);
     answer->parser.hides_marker = request->hides_markers;
+    ln_chat_text_set_tagged(&answer->parser, request->tagged, is_text);
 }
 
 void ln_chat_answer_free(ln_chat_answer *answer) {

@@ -91,6 +91,22 @@ static void show_markers(const ln_tokenizer *tokenizer, const char *const *marke
     }
 }
 
+/* Calls between tags, where the template shows them. */
+static void choose_tagged(const linnet_model *model, const ln_api_tools *tools,
+                          ln_generation_request *request) {
+    const char *source = model->chat_source;
+    const ln_tagged_syntax *tagged =
+        source != NULL ? ln_tagged_syntax_detect(source, strlen(source)) : NULL;
+    if (tagged == NULL)
+        return;
+    const char *const markers[] = {tagged->begin, tagged->key,       tagged->key_end,
+                                   tagged->value, tagged->value_end, tagged->end,
+                                   NULL};
+    request->tagged = tagged;
+    request->tools = json_incref((json_t *)(uintptr_t)tools->list);
+    show_markers(model->tokenizer, markers, request);
+}
+
 /* How the answer is taken apart. Calls are looked for where tools were given, and not in JSON that
  * was asked for. A template that knows no syntax has Hermes'. */
 static void choose_parts(const linnet_model *model, const ln_api_tools *tools, const char *prompt,
@@ -106,6 +122,8 @@ static void choose_parts(const linnet_model *model, const ln_api_tools *tools, c
             request->syntax = LN_TOOLS_HERMES;
         request->calls_once = !tools->many || tools->name != NULL;
         show_markers(model->tokenizer, ln_tool_syntax_markers(request->syntax), request);
+        if (!tools->must_call) /* which a grammar makes the model write in the other syntax */
+            choose_tagged(model, tools, request);
         request->hides_markers = request->n_shown_ids > 0;
     }
     request->model_reasons = ln_chat_template_reasons(source, n_bytes);

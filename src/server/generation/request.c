@@ -26,6 +26,7 @@ void ln_generation_request_free(ln_generation_request *request) {
         linnet_free((void *)(uintptr_t)request->bad_words[i].ids);
     free(request->bad_words);
     free(request->grammar);
+    json_decref(request->tools);
     if (request->free_extra != NULL)
         request->free_extra(request->extra);
     *request = (ln_generation_request){0};

@@ -2,9 +2,11 @@
 #ifndef LN_SERVER_GENERATION_REQUEST_H
 #define LN_SERVER_GENERATION_REQUEST_H
 
+#include <jansson.h>
 #include <linnet.h>
 
 #include "server/json/error.h"
+#include "text/chat/tagged_calls.h"
 #include "text/chat/tool_syntax.h"
 
 enum {
@@ -45,6 +47,8 @@ typedef struct ln_generation_request {
     char grammar_param[64];         /* the field that it comes from; "": there is none */
     /* how a chat's answer is taken apart */
     ln_tool_syntax syntax;                 /* of calls; NONE: none are looked for */
+    const ln_tagged_syntax *tagged;        /* of calls between tags; NULL: none are looked for */
+    json_t *tools;                         /* that may be called so, shared; NULL: none */
     ln_reasoning reasoning;                /* how it begins */
     bool model_reasons;                    /* at times */
     bool continues_answer;                 /* that a message begins */

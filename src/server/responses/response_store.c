@@ -8,8 +8,7 @@
 enum { PUT, GET, DELETE, COUNT, EVICT, N_STATEMENTS };
 
 static const char *const sources[N_STATEMENTS] = {
-    [PUT] = "INSERT OR REPLACE INTO responses (id, bytes, response, input, messages) "
-            "VALUES (?1, ?2, ?3, ?4, ?5)",
+    [PUT] = "REPLACE INTO responses (id, bytes, response, input, messages) VALUES (?, ?, ?, ?, ?)",
     [GET] = "SELECT response, input, messages FROM responses WHERE id = ?1",
     [DELETE] = "DELETE FROM responses WHERE id = ?1",
     [COUNT] = "SELECT count(*), coalesce(sum(bytes), 0) FROM responses",

@@ -17,7 +17,8 @@ enum {
     IN_OBJECT,    /* {"name": ...} */
     IN_ARGUMENTS, /* the { ... } after a header */
     AFTER_CALL,   /* what closes it, up to its closing marker */
-    BETWEEN       /* calls */
+    BETWEEN,      /* calls */
+    IN_TAGGED     /* calls between tags */
 };
 
 /* In the object of a call. */
@@ -351,6 +352,57 @@ static void step_beginning(ln_chat_text *c, char byte) {
     again(c, IN_CONTENT);
 }
 
+/* ---- calls between tags ----------------------------------------------------------------- */
+
+static const char *marker_of(const ln_chat_text *c) {
+    return c->tagged != NULL ? c->tagged->begin : ln_tool_syntax_marker(c->syntax);
+}
+
+static void take_tagged_call(void *user, const char *name, size_t n_bytes) {
+    ln_chat_text *c = user;
+    ln_strbuf_clear(&c->name);
+    ln_strbuf_append(&c->name, name, n_bytes);
+    ln_strbuf_clear(&c->arguments);
+    announce(c);
+}
+
+static void take_tagged_arguments(void *user, const char *json, size_t n_bytes) {
+    emit(user, LN_PIECE_ARGUMENTS, json, n_bytes);
+}
+
+static bool is_text_parameter(void *user, const char *tool, const char *parameter) {
+    const ln_chat_text *c = user;
+    return c->is_text_parameter != NULL && c->is_text_parameter(c->user, tool, parameter);
+}
+
+static void begin_tagged(ln_chat_text *c) {
+    const ln_tagged_sink sink = {c, take_tagged_call, take_tagged_arguments, is_text_parameter};
+    ln_tagged_calls_free(&c->tagged_calls);
+    ln_tagged_calls_init(&c->tagged_calls, c->tagged, &sink);
+    c->state = IN_TAGGED;
+}
+
+/* Calls that are none are content, from their marker on; behind calls content goes on. */
+static void step_tagged(ln_chat_text *c, char byte) {
+    ln_tagged_result result = ln_tagged_calls_feed(&c->tagged_calls, byte);
+    if (result == LN_TAGGED_GOES_ON)
+        return;
+    ln_strbuf rest = c->tagged_calls.held;
+    ln_strbuf_init(&c->tagged_calls.held);
+    c->state = IN_CONTENT;
+    c->is_announced = false;
+    if (result == LN_TAGGED_FAILED) {
+        if (!c->hides_marker)
+            emit_content(c, c->tagged->begin, strlen(c->tagged->begin));
+        emit_content(c, rest.data, rest.len);
+    } else {
+        c->skips_newline = true;
+        for (size_t i = 0; i < rest.len; i++)
+            step(c, rest.data[i]);
+    }
+    ln_strbuf_free(&rest);
+}
+
 /* After the marker of calls, or between two: where the next one begins. */
 static void step_before_call(ln_chat_text *c, char byte) {
     static const char *const deepseek[] = {LN_DEEPSEEK_CALL("begin"), LN_DEEPSEEK_CALLS("end")};
@@ -371,6 +423,11 @@ static void step_before_call(ln_chat_text *c, char byte) {
     }
     if (is_space(byte))
         return;
+    if (c->tagged != NULL && (byte != '{' || c->syntax != LN_TOOLS_HERMES)) {
+        begin_tagged(c);
+        step_tagged(c, byte);
+        return;
+    }
     if (c->syntax == LN_TOOLS_MISTRAL && byte == '[' && !c->in_list) {
         c->in_list = true;
         return;
@@ -475,7 +532,7 @@ static void step(ln_chat_text *c, char byte) {
     switch (c->state) {
     case AT_BEGINNING: step_beginning(c, byte); return;
     case IN_CONTENT:
-        if (step_text(c, byte, ln_tool_syntax_marker(c->syntax))) {
+        if (step_text(c, byte, marker_of(c))) {
             c->in_list = false;
             c->state = BEFORE_CALL;
         }
@@ -503,6 +560,7 @@ static void step(ln_chat_text *c, char byte) {
             c->state = AFTER_CALL;
         return;
     case AFTER_CALL: step_after_call(c, byte); return;
+    case IN_TAGGED: step_tagged(c, byte); return;
     case BETWEEN:
     default: step_between(c, byte); return;
     }
@@ -518,7 +576,14 @@ void ln_chat_text_init(ln_chat_text *chat, ln_tool_syntax syntax, bool reasons, 
                            .user = user};
 }
 
+void ln_chat_text_set_tagged(ln_chat_text *chat, const ln_tagged_syntax *tagged,
+                             bool (*is_text)(void *user, const char *tool, const char *parameter)) {
+    chat->tagged = tagged;
+    chat->is_text_parameter = is_text;
+}
+
 void ln_chat_text_free(ln_chat_text *chat) {
+    ln_tagged_calls_free(&chat->tagged_calls);
     ln_strbuf_free(&chat->held);
     ln_strbuf_free(&chat->pending);
     ln_strbuf_free(&chat->word);
@@ -528,7 +593,7 @@ void ln_chat_text_free(ln_chat_text *chat) {
 
 static ln_status check(const ln_chat_text *c, ln_error *err) {
     if (c->held.failed || c->pending.failed || c->word.failed || c->name.failed ||
-        c->arguments.failed)
+        c->arguments.failed || ln_tagged_calls_has_failed(&c->tagged_calls))
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a message");
     return LINNET_OK;
 }
@@ -553,6 +618,13 @@ ln_status ln_chat_text_finish(ln_chat_text *c, ln_error *err) {
     case IN_REASONING: emit(c, LN_PIECE_REASONING, c->held.data, c->held.len); break;
     case IN_OBJECT:
     case IN_HEADER: give_up(c); break;
+    case IN_TAGGED:
+        if (!c->tagged_calls.has_called) {
+            if (!c->hides_marker)
+                emit_content(c, c->tagged->begin, strlen(c->tagged->begin));
+            emit_content(c, c->tagged_calls.held.data, c->tagged_calls.held.len);
+        }
+        break;
     case AT_BEGINNING: emit_content(c, c->word.data, c->word.len); /* fall through */
     case IN_CONTENT: emit_content(c, c->held.data, c->held.len); break;
     default: break;

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "text/chat/tagged_calls.h"
 #include "text/chat/tool_syntax.h"
 
 typedef enum ln_chat_piece_kind {
@@ -48,6 +49,10 @@ typedef struct ln_chat_text {
     ln_strbuf word, name, arguments; /* a key or the name; arguments that came before it */
     bool has_name, is_announced, is_escaped, in_string, has_arguments, is_text;
     unsigned depth;
+    /* calls whose arguments stand between tags, beside the syntax's where both begin alike */
+    const ln_tagged_syntax *tagged; /* NULL: none */
+    ln_tagged_calls tagged_calls;   /* of those that have begun */
+    bool (*is_text_parameter)(void *user, const char *tool, const char *parameter); /* or NULL */
     ln_chat_piece_fn on_piece;
     void *user;
 } ln_chat_text;
@@ -56,6 +61,9 @@ typedef struct ln_chat_text {
  * start. */
 void ln_chat_text_init(ln_chat_text *chat, ln_tool_syntax syntax, bool reasons, bool is_thinking,
                        ln_chat_piece_fn on_piece, void *user);
+/* Before the first text: looks for such calls too. `is_text` may be NULL; it gets `user`. */
+void ln_chat_text_set_tagged(ln_chat_text *chat, const ln_tagged_syntax *tagged,
+                             bool (*is_text)(void *user, const char *tool, const char *parameter));
 void ln_chat_text_free(ln_chat_text *chat);
 
 /* Errors: NOMEM, after which the parser gives nothing more. */

@@ -19,10 +19,11 @@ enum { LN_STATE_CHUNK = 64 };
  * oldest first, [n_taps - 1][conv_dim].
  *
  * Tail block: the chunk's C, sums of the logarithms of decay from the chunk's beginning up to and
- * with each token, [n_rows][n_decays] doubles; its keys K [n_rows][n_k_heads][k_dim] and updates U
- * [n_rows][n_heads][v_dim], floats; then inputs of the convolution [n_conv_rows][conv_dim]. Both
- * are rings: position p has row p % n_rows, or p % n_conv_rows. They hold more rows than are
- * needed, by the tokens that may be drafted, so that drafts write over nothing. */
+ * with each token, [n_heads][n_rows][decays of a head] doubles; its keys K [n_k_heads][n_rows]
+ * [k_dim] and updates U [n_heads][n_rows][v_dim], floats, so that what a head reads lies together;
+ * then inputs of the convolution [n_conv_rows][conv_dim]. All are rings: position p has row
+ * p % n_rows, or p % n_conv_rows. They hold more rows than are needed, by the tokens that may be
+ * drafted, so that drafts write over nothing. */
 typedef struct ln_state_shape {
     size_t n_heads; /* 0: a convolution alone */
     size_t n_k_heads, k_dim, v_dim;
@@ -59,6 +60,12 @@ static inline size_t ln_tail_conv(const ln_state_shape *s) {
 
 static inline size_t ln_tail_block_floats(const ln_state_shape *s) {
     return ln_tail_conv(s) + (s->n_taps > 0 ? s->n_conv_rows * s->conv_dim : 0);
+}
+
+/* Where a head's row for a position begins in its part of the tail: floats, or doubles of C. */
+static inline size_t ln_tail_row(const ln_state_shape *s, size_t head, size_t position,
+                                 size_t width) {
+    return (head * s->n_rows + position % s->n_rows) * width;
 }
 
 #endif

@@ -137,6 +137,7 @@ static void widen_limits(ln_step_limits *limits, const ln_step_limits *other) {
     limits->max_head_dim = greater(limits->max_head_dim, other->max_head_dim);
     limits->max_heads = greater(limits->max_heads, other->max_heads);
     limits->max_experts = greater(limits->max_experts, other->max_experts);
+    limits->max_state_dim = greater(limits->max_state_dim, other->max_state_dim);
 }
 
 ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err) {

@@ -45,7 +45,7 @@ float *ln_state_target(const ln_state_view *view, size_t position) {
 /* ---- convolution --------------------------------------------------------------------------- */
 
 /* The convolution's input at a position, from the step, the tail or the state; NULL: zero. */
-static const float *conv_input(const ln_op_conv *p, const ln_state_view *view, int64_t position) {
+const float *ln_state_conv_input(const ln_op_conv *p, const ln_state_view *view, int64_t position) {
     const ln_state_shape *s = view->shape;
     if (position < 0)
         return NULL;
@@ -59,14 +59,16 @@ static const float *conv_input(const ln_op_conv *p, const ln_state_view *view, i
 }
 
 /* Keeps channels of the last inputs in the tail, and at each state that is kept in its block. */
-static void keep_inputs(const ln_op_conv *p, const ln_state_view *view, size_t first, size_t end) {
+void ln_state_keep_inputs(const ln_op_conv *p, const ln_state_view *view, size_t first,
+                          size_t end) {
     const ln_state_shape *s = view->shape;
     size_t n_rows = ln_state_conv_rows(s), n_bytes = (end - first) * sizeof(float);
     size_t boundary = view->begin - view->begin % LN_STATE_CHUNK + LN_STATE_CHUNK;
     for (; boundary <= view->end; boundary += LN_STATE_CHUNK) {
         float *state = state_at(view, boundary);
         for (size_t i = 0; i < n_rows && state != NULL; i++) {
-            const float *x = conv_input(p, view, (int64_t)(boundary + i) - (int64_t)n_rows);
+            const float *x =
+                ln_state_conv_input(p, view, (int64_t)(boundary + i) - (int64_t)n_rows);
             float *row = state + ln_state_matrix_floats(s) + i * s->conv_dim;
             memcpy(row + first, x + first, n_bytes);
         }
@@ -87,7 +89,8 @@ static void convolve(const ln_op_conv *p, const ln_state_view *view, size_t firs
         for (size_t i = first; i < end; i++)
             out[i] = p->bias != NULL ? p->bias[i] : 0.0f;
         for (size_t j = 0; j < s->n_taps; j++) {
-            const float *x = conv_input(p, view, (int64_t)(at + j + 1) - (int64_t)s->n_taps);
+            const float *x =
+                ln_state_conv_input(p, view, (int64_t)(at + j + 1) - (int64_t)s->n_taps);
             const float *weight = p->weight + j * s->conv_dim;
             for (size_t i = first; i < end && x != NULL; i++)
                 out[i] += weight[i] * x[i];
@@ -104,7 +107,7 @@ void ln_scalar_conv(const ln_op *op, const ln_cpu_worker *worker) {
     for (size_t seq = 0; seq < op->batch->n_seqs; seq++) {
         ln_state_view view = ln_state_view_of(op, p->cache, seq);
         convolve(p, &view, first, end);
-        keep_inputs(p, &view, first, end);
+        ln_state_keep_inputs(p, &view, first, end);
     }
 }
 
@@ -125,20 +128,17 @@ typedef struct head_scan {
 
 static float *update_row(const head_scan *h, size_t position) {
     const ln_state_shape *s = h->s;
-    return h->view->tail + ln_tail_updates(s) +
-           (position % s->n_rows * s->n_heads + h->head) * s->v_dim;
+    return h->view->tail + ln_tail_updates(s) + ln_tail_row(s, h->head, position, s->v_dim);
 }
 
 static float *key_row(const head_scan *h, size_t position) {
     const ln_state_shape *s = h->s;
-    return h->view->tail + ln_tail_keys(s) +
-           (position % s->n_rows * s->n_k_heads + h->k_head) * s->k_dim;
+    return h->view->tail + ln_tail_keys(s) + ln_tail_row(s, h->k_head, position, s->k_dim);
 }
 
 static double *decay_row(const head_scan *h, size_t position) {
-    const ln_state_shape *s = h->s;
-    return (double *)(void *)h->view->tail + position % s->n_rows * s->n_decays +
-           h->head * h->n_channels;
+    double *c = (double *)(void *)h->view->tail;
+    return c + ln_tail_row(h->s, h->head, position, h->n_channels);
 }
 
 /* A row of a head, divided by its length when that is asked for. */
@@ -149,7 +149,7 @@ static void load_head(const head_scan *h, const float *x, float *out) {
         out[i] = x[i] * scale;
 }
 
-static float step_size(const ln_op_scan *p, size_t row, size_t n_decays, size_t i) {
+float ln_scan_step_size(const ln_op_scan *p, size_t row, size_t n_decays, size_t i) {
     float a = p->a[row * n_decays + i] + (p->a_bias != NULL ? p->a_bias[i] : 0.0f);
     float dt = a > 20.0f ? a : log1pf(expf(a));
     return dt < p->dt_min ? p->dt_min : dt > p->dt_max ? p->dt_max : dt;
@@ -162,7 +162,7 @@ static void add_decay(head_scan *h, size_t row, size_t position) {
     for (size_t i = 0; i < h->n_channels; i++) {
         float dt = 1.0f;
         if (p->decay != LN_DECAY_FIXED)
-            dt = step_size(p, row, h->s->n_decays, h->head * h->n_channels + i);
+            dt = ln_scan_step_size(p, row, h->s->n_decays, h->head * h->n_channels + i);
         double before = at > 0 ? h->c[(at - 1) * h->n_channels + i] : 0.0;
         h->c[at * h->n_channels + i] = before - (double)(p->rate[h->head] * dt);
     }
@@ -208,7 +208,7 @@ static void scan_token(head_scan *h, size_t position) {
         apply_memory(h, key, at, at, h->from_k);
         scale = 1.0f / (1.0f + expf(-p->b[row * s->n_heads + h->head]));
     } else if (p->scales_v) {
-        scale = step_size(p, row, s->n_decays, h->head);
+        scale = ln_scan_step_size(p, row, s->n_decays, h->head);
     }
     for (size_t j = 0; j < s->v_dim; j++)
         u[j] = scale * (p->b != NULL ? v[j] - h->from_k[j] : v[j]);

@@ -20,4 +20,14 @@ ln_state_view ln_state_view_of(const ln_op *op, const ln_state_cache *cache, siz
  */
 float *ln_state_target(const ln_state_view *view, size_t position);
 
+/* The convolution's input at a position, from the step, the tail or the state; NULL: zero. */
+const float *ln_state_conv_input(const ln_op_conv *p, const ln_state_view *view, int64_t position);
+
+/* Keeps channels first .. end - 1 of the last inputs in the tail, and at each state that is kept in
+ * its block. */
+void ln_state_keep_inputs(const ln_op_conv *p, const ln_state_view *view, size_t first, size_t end);
+
+/* dt of decay number i of a row. */
+float ln_scan_step_size(const ln_op_scan *p, size_t row, size_t n_decays, size_t i);
+
 #endif

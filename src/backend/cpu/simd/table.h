@@ -4,10 +4,12 @@
 
 #include "backend/cpu/scalar/scalar.h"
 #include "backend/cpu/simd/attention.h"
+#include "backend/cpu/simd/conv.h"
 #include "backend/cpu/simd/indexer.h"
 #include "backend/cpu/simd/linear.h"
 #include "backend/cpu/simd/moe.h"
 #include "backend/cpu/simd/norm.h"
+#include "backend/cpu/simd/scan.h"
 #include "backend/cpu/simd/spin.h"
 #include "base/cpuid.h"
 
@@ -22,6 +24,8 @@ static size_t plan_scratch(const ln_step_limits *limits) {
     size_t own = multiply > attend ? multiply : attend;
     size_t index = indexer_scratch(limits->max_indexed, limits->max_head_dim);
     own = index > own ? index : own;
+    size_t recur = scan_scratch(limits->max_state_dim);
+    own = recur > own ? recur : own;
     return scalar > own ? scalar : own;
 }
 
@@ -53,9 +57,9 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_ROUTE] = ln_scalar_route,                                                       \
             [LN_OP_GROUP] = ln_scalar_group,                                                       \
             [LN_OP_COMBINE] = combine,                                                             \
-            [LN_OP_CONV] = ln_scalar_conv,                                                         \
-            [LN_OP_SCAN] = ln_scalar_scan,                                                         \
-            [LN_OP_GATED_NORM] = ln_scalar_gated_norm,                                             \
+            [LN_OP_CONV] = conv,                                                                   \
+            [LN_OP_SCAN] = scan,                                                                   \
+            [LN_OP_GATED_NORM] = gated_norm,                                                       \
             [LN_OP_GATHER] = ln_scalar_gather,                                                     \
             [LN_OP_COPY] = ln_scalar_copy,                                                         \
             [LN_OP_SAMPLE] = ln_scalar_sample,                                                     \

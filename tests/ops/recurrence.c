@@ -1,0 +1,152 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "ops/ops.h"
+#include "ops/recurrence.h"
+
+static float *noise_around(size_t n, float middle, float reach) {
+    float *x = noise_rows(n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = middle + reach * x[i];
+    return x;
+}
+
+recurrent_data make_recurrent_data(const recurrent_case *c) {
+    size_t n_rows = N_ROWS + N_DRAFTS;
+    recurrent_data d = {.width = 2 * c->n_k_heads * c->k_dim + c->n_heads * c->v_dim + 3};
+    d.n_decays = c->decay == LN_DECAY_CHANNEL ? c->n_heads * c->k_dim : c->n_heads;
+    d.x = noise_rows(n_rows * c->conv_dim);
+    d.qkv = noise_rows(n_rows * d.width);
+    d.a = noise_around(n_rows * d.n_decays, 0.0f, 3.0f);
+    d.b = noise_around(n_rows * c->n_heads, 0.0f, 3.0f);
+    d.rate = noise_around(c->n_heads, c->rate, 0.5f * c->rate);
+    d.a_bias = noise_rows(d.n_decays);
+    d.skip = noise_rows(c->n_heads);
+    d.taps = noise_rows(c->n_taps * c->conv_dim);
+    d.bias = noise_rows(c->conv_dim);
+    return d;
+}
+
+void free_recurrent_data(recurrent_data *d) {
+    free(d->x), free(d->qkv), free(d->a), free(d->b), free(d->rate);
+    free(d->a_bias), free(d->skip), free(d->taps), free(d->bias);
+}
+
+/* One head of the recurrence, in one precision: a result of +, -, *, / or sqrt of two float32 that
+ * is computed in double and then rounded is that of float32. */
+typedef struct head_state {
+    const recurrent_case *c;
+    const recurrent_data *d;
+    bool is_single;
+    size_t head, k_head;
+    double *s, *q, *k, *u; /* [k_dim][v_dim], [k_dim], [k_dim], [v_dim] */
+} head_state;
+
+static double keep(const head_state *h, double x) {
+    return h->is_single ? (double)(float)x : x;
+}
+
+static double add(const head_state *h, double sum, double a, double b) {
+    return keep(h, sum + keep(h, a * b));
+}
+
+static void read_head(const head_state *h, const float *x, double *out) {
+    size_t n = h->c->k_dim;
+    double squares = 0;
+    for (size_t i = 0; i < n; i++)
+        squares = add(h, squares, (double)x[i], (double)x[i]);
+    double length = keep(h, sqrt(keep(h, squares + keep(h, 1e-6))));
+    for (size_t i = 0; i < n; i++)
+        out[i] = h->c->is_unit ? keep(h, (double)x[i] / length) : (double)x[i];
+}
+
+static double step_of(const head_state *h, size_t row, size_t decay) {
+    const recurrent_data *d = h->d;
+    double a = keep(h, (double)d->a[row * d->n_decays + decay] + (double)d->a_bias[decay]);
+    double dt = keep(h, log1p(keep(h, exp(a))));
+    return fmin(fmax(dt, (double)0.05f), 2.5); /* as run_step says */
+}
+
+static void decay_state(const head_state *h, size_t row) {
+    const recurrent_case *c = h->c;
+    for (size_t i = 0; i < c->k_dim; i++) {
+        size_t decay = c->decay == LN_DECAY_CHANNEL ? h->head * c->k_dim + i : h->head;
+        double dt = c->decay == LN_DECAY_FIXED ? 1.0 : step_of(h, row, decay);
+        double kept = keep(h, exp(-keep(h, (double)h->d->rate[h->head] * dt)));
+        for (size_t j = 0; j < c->v_dim; j++)
+            h->s[i * c->v_dim + j] = keep(h, h->s[i * c->v_dim + j] * kept);
+    }
+}
+
+/* (x S)[j] */
+static double product(const head_state *h, const double *x, size_t j) {
+    double sum = 0;
+    for (size_t i = 0; i < h->c->k_dim; i++)
+        sum = add(h, sum, h->s[i * h->c->v_dim + j], x[i]);
+    return sum;
+}
+
+static void step_head(const head_state *h, size_t row, double *out) {
+    const recurrent_case *c = h->c;
+    const recurrent_data *d = h->d;
+    const float *q = d->qkv + row * d->width, *k = q + c->n_k_heads * c->k_dim;
+    const float *v = k + c->n_k_heads * c->k_dim + h->head * c->v_dim;
+    double beta = keep(h, 1 / (1 + exp(-(double)d->b[row * c->n_heads + h->head])));
+    double dt = c->scales_v ? step_of(h, row, h->head) : 1.0;
+    read_head(h, q + h->k_head * c->k_dim, h->q);
+    read_head(h, k + h->k_head * c->k_dim, h->k);
+    decay_state(h, row);
+    for (size_t j = 0; j < c->v_dim; j++) {
+        double seen = c->is_delta ? product(h, h->k, j) : 0;
+        double left = keep(h, (double)v[j] - seen);
+        h->u[j] = keep(h, left * (c->is_delta ? beta : dt));
+    }
+    for (size_t i = 0; i < c->k_dim; i++)
+        for (size_t j = 0; j < c->v_dim; j++)
+            h->s[i * c->v_dim + j] = add(h, h->s[i * c->v_dim + j], h->k[i], h->u[j]);
+    for (size_t j = 0; j < c->v_dim; j++) {
+        double skipped = c->has_skip ? keep(h, (double)d->skip[h->head] * (double)v[j]) : 0;
+        out[j] = add(h, skipped, (double)c->q_scale, product(h, h->q, j));
+    }
+}
+
+static double *zeros(size_t n) {
+    double *x = calloc(n + 1, sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+void run_recurrence(const recurrent_case *c, const recurrent_data *d, bool is_single, double *out,
+                    double *states) {
+    size_t state_floats = c->k_dim * c->v_dim, per_key = c->n_heads / c->n_k_heads;
+    head_state h = {.c = c, .d = d, .is_single = is_single};
+    h.q = zeros(c->k_dim), h.k = zeros(c->k_dim), h.u = zeros(c->v_dim);
+    for (size_t seq = 0; seq < N_SEQS; seq++)
+        for (h.head = 0; h.head < c->n_heads; h.head++) {
+            h.k_head = c->is_tiled ? h.head % c->n_k_heads : h.head / per_key;
+            h.s = zeros(state_floats);
+            for (size_t at = 0; at < (seq == 0 ? FIRST : SECOND); at++) {
+                size_t row = seq * FIRST + at, chunk = seq * (FIRST / 64) + at / 64;
+                step_head(&h, row, out + (row * c->n_heads + h.head) * c->v_dim);
+                double *state = states + (chunk * c->n_heads + h.head) * state_floats;
+                for (size_t i = 0; i < state_floats && at % 64 == 63; i++)
+                    state[i] = h.s[i];
+            }
+            free(h.s);
+        }
+    free(h.q), free(h.k), free(h.u);
+}
+
+void run_convolution(const recurrent_case *c, const recurrent_data *d, double *out) {
+    for (size_t row = 0; row < N_ROWS; row++) {
+        size_t first = row < FIRST ? 0 : FIRST; /* of the sequence */
+        for (size_t i = 0; i < c->conv_dim; i++) {
+            double sum = c->has_bias ? (double)d->bias[i] : 0;
+            for (size_t j = 0; j < c->n_taps; j++)
+                if (row + j + 1 >= first + c->n_taps)
+                    sum += (double)d->taps[j * c->conv_dim + i] *
+                           (double)d->x[(row + j + 1 - c->n_taps) * c->conv_dim + i];
+            out[row * c->conv_dim + i] = c->has_silu ? sum / (1 + exp(-sum)) : sum;
+        }
+    }
+}

@@ -333,11 +333,12 @@ typedef struct ln_op_combine {
 } ln_op_combine;
 
 typedef enum ln_pointwise {
-    LN_POINTWISE_GATE,       /* x sigmoid(gate) */
-    LN_POINTWISE_SCALE,      /* x gate */
-    LN_POINTWISE_ADD,        /* scale (x + gate) */
-    LN_POINTWISE_XIELU,      /* xIELU(x) */
-    LN_POINTWISE_QUERY_SCALE /* x times the query scale of the token; rows are tokens */
+    LN_POINTWISE_GATE,         /* x sigmoid(gate) */
+    LN_POINTWISE_SCALE,        /* x gate */
+    LN_POINTWISE_ADD,          /* scale (x + gate) */
+    LN_POINTWISE_XIELU,        /* xIELU(x) */
+    LN_POINTWISE_LIMITED_SILU, /* min(silu(gate), limit) clamp(x, -limit, limit) */
+    LN_POINTWISE_QUERY_SCALE   /* x times the query scale of the token; rows are tokens */
 } ln_pointwise;
 
 /* xIELU (Huang and Schlag, 2024): for x > 0 alpha_p x^2 + beta x, else
@@ -361,6 +362,7 @@ typedef struct ln_op_pointwise {
     float scale;                    /* LN_POINTWISE_ADD */
     ln_xielu xielu;
     ln_query_scale q_scale;
+    float limit;
     float *out; /* [n_rows][dim]; may be x or gate where each row reads its own */
 } ln_op_pointwise;
 

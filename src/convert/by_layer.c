@@ -54,9 +54,58 @@ static void put_streams(list *l) {
                       spec->n_layers);
 }
 
+bool ln_convert_has_lists(const ln_convert_plan *plan) {
+    return plan->target->by_layer || plan->target->gguf_lists;
+}
+
+/* Limits of what gate and up give, where a layer has one. */
+static void put_limits(list *l, const char *name, const float *values) {
+    size_t n = l->plan->spec->n_layers;
+    bool any = false;
+    for (size_t i = 0; i < n; i++)
+        any |= values[i] > 0;
+    if (any)
+        ln_gguf_put_array(l->writer, name_key(l, name), LN_GGUF_F32, values, n);
+}
+
+/* Where lists say all that differs. */
+static void put_listed(list *l) {
+    const ln_spec *spec = l->plan->spec;
+    uint32_t heads[LN_MAX_LAYERS], kv_heads[LN_MAX_LAYERS];
+    float limits[LN_MAX_LAYERS], shared_limits[LN_MAX_LAYERS];
+    bool windowed[LN_MAX_LAYERS];
+    size_t window = 0;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_attention_spec *a = &spec->layers[i].attention;
+        heads[i] = (uint32_t)a->n_heads;
+        kv_heads[i] = (uint32_t)a->n_kv_heads;
+        limits[i] = spec->layers[i].ffn.moe.limit;
+        shared_limits[i] = spec->layers[i].ffn.limit;
+        windowed[i] = a->window > 0;
+        window = a->window > 0 ? a->window : window;
+    }
+    const ln_attention_spec *first = &spec->layers[0].attention;
+    put_number(l, "feed_forward_length", spec->layers[0].ffn.n_hidden);
+    put_numbers(l, "attention.head_count", heads);
+    put_numbers(l, "attention.head_count_kv", kv_heads);
+    put_number(l, "attention.key_length", first->k_dim);
+    put_number(l, "attention.value_length", first->v_dim);
+    put_number(l, "attention.sliding_window", window);
+    if (spec->n_ropes > 1 && spec->ropes[1].n_dims != spec->ropes[0].n_dims)
+        put_number(l, "rope.dimension_count_swa", spec->ropes[1].n_dims);
+    put_limits(l, "swiglu_clamp_exp", limits);
+    put_limits(l, "swiglu_clamp_shexp", shared_limits);
+    ln_gguf_put_array(l->writer, name_key(l, "attention.sliding_window_pattern"), LN_GGUF_BOOL,
+                      windowed, spec->n_layers);
+}
+
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer) {
     const ln_spec *spec = plan->spec;
     list l = {plan, writer, ""};
+    if (plan->target->lists_alone || plan->target->gguf_lists) {
+        put_listed(&l);
+        return;
+    }
     uint32_t kv_heads[LN_MAX_LAYERS], hidden[LN_MAX_LAYERS];
     bool windowed[LN_MAX_LAYERS];
     size_t n_shared = 0, window = 0;

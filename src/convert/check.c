@@ -38,7 +38,12 @@ static ln_status check_windows(const ln_convert_plan *plan) {
     ln_window_rule rule = plan->target->gguf_window != LN_WINDOW_NEVER ? plan->target->gguf_window
                                                                        : plan->target->window;
     size_t window = 0;
-    if (plan->target->by_layer) /* a list says it */
+    bool is_local = plan->target->local_rope; /* then what sees a window rotates by its table */
+    for (size_t i = 0; i < spec->n_layers && ln_convert_has_lists(plan); i++)
+        if (is_local &&
+            (spec->layers[i].attention.rope == 1) != (spec->layers[i].attention.window > 0))
+            return refuse(plan, "layers of the windowed kind without a window");
+    if (ln_convert_has_lists(plan)) /* a list says it */
         return LINNET_OK;
     for (size_t i = 0; i < spec->n_layers; i++)
         if (window_of(&spec->layers[i]) > 0)
@@ -98,10 +103,12 @@ static ln_status check_attention(const ln_convert_plan *plan) {
             n_experts = spec->layers[i].ffn.moe.n_experts;
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_attention_spec *a = &spec->layers[i].attention;
-        if (a->v_scale != 1.0f)
+        if (a->v_scale != 1.0f && strcmp(plan->architecture, "mimo2") != 0)
             return refuse(plan, "a scale of values");
-        bool is_listed = plan->target->by_layer;
-        if (a->n_heads != first->n_heads || (a->n_kv_heads != first->n_kv_heads && !is_listed))
+        bool is_listed = ln_convert_has_lists(plan);
+        bool lists_heads = plan->target->lists_alone || plan->target->gguf_lists;
+        if ((a->n_heads != first->n_heads && !lists_heads) ||
+            (a->n_kv_heads != first->n_kv_heads && !is_listed))
             return refuse(plan, "heads that differ from layer to layer");
         if (plan->target->query_scale != spec->family->query_scale && a->q_scale.beta != 0)
             return refuse(plan, "queries that grow with their position");
@@ -148,6 +155,9 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
         bool plain = rope->scaling == LN_ROPE_PLAIN;
         if (rope->scaling == LN_ROPE_PROPORTIONAL && !plan->target->gguf_turning)
             return refuse(plan, "pairs that do not turn");
+        if (plan->target->gguf_half_rope &&
+            2 * spec->ropes[0].n_dims > spec->layers[0].attention.k_dim)
+            return refuse(plan, "layers that see all and rotate more than half of a head");
         if (rope->scaling == LN_ROPE_DYNAMIC)
             return refuse(plan, "dynamic RoPE scaling");
         if (i > 0 && !plain)
@@ -155,7 +165,8 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
         if (i > 0 && plan->target->local_theta == 0 && rope->theta != spec->ropes[0].theta)
             return refuse(plan, "a RoPE base of windowed layers");
         bool by_factors = rope->scaling == LN_ROPE_LLAMA3 || rope->scaling == LN_ROPE_LONGROPE;
-        if (by_factors && spec->n_ropes > 1) /* its tensor would count for all layers */
+        bool are_all = spec->n_ropes > 1 && !plan->target->lists_alone;
+        if (by_factors && are_all) /* its tensor would count for all layers */
             return refuse(plan, "RoPE scaling by factors of frequencies");
         if (rope->scaling == LN_ROPE_LONGROPE &&
             (rope->attention_factor > 0 || rope->factor > 0 || rope->short_magnitude > 0))

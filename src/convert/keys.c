@@ -115,8 +115,10 @@ static void put_attention(const putter *p) {
     const ln_attention_spec *a = &spec->layers[0].attention;
     const ln_latent_spec *latent = &a->latent;
     size_t window = 0, chunk = 0;
-    put_size(p, "attention.head_count", a->n_heads);
-    if (!p->plan->target->by_layer) {
+    bool has_lists = ln_convert_has_lists(p->plan);
+    if (!has_lists || !(p->plan->target->lists_alone || p->plan->target->gguf_lists))
+        put_size(p, "attention.head_count", a->n_heads);
+    if (!has_lists) {
         put_size(p, "attention.head_count_kv", a->n_kv_heads);
         put_size(p, "attention.key_length", a->k_dim);
         put_size(p, "attention.value_length", a->v_dim);
@@ -137,6 +139,8 @@ static void put_attention(const putter *p) {
     double scale = ln_convert_default_scale(p->plan);
     if (fabs((double)a->scale / scale - 1) > 1e-6)
         put_real(p, "attention.scale", (double)a->scale);
+    if (a->v_scale != 1)
+        put_real(p, "attention.value_scale", (double)a->v_scale);
     if (a->softcap > 0)
         put_real(p, "attn_logit_softcapping", (double)a->softcap);
     for (size_t i = 0; i < spec->n_layers; i++)
@@ -144,7 +148,7 @@ static void put_attention(const putter *p) {
             window = spec->layers[i].attention.window;
         else if (spec->layers[i].attention.chunk > 0)
             put_once(p, "attention.chunk_size", spec->layers[i].attention.chunk, &chunk);
-    if (!p->plan->target->by_layer &&
+    if (!has_lists &&
         (window > 0 || is(p, "phi3"))) /* Phi 3's readers guess one unless it is said */
         put_size(p, "attention.sliding_window", window);
     put_query_scale(p);
@@ -177,7 +181,7 @@ static void put_rope(const putter *p) {
     const ln_rope_spec *rope = &spec->ropes[0];
     if (spec->n_ropes == 0)
         return;
-    put_size(p, "rope.dimension_count", rope->n_dims);
+    put_size(p, "rope.dimension_count", rope->n_dims * (p->plan->target->gguf_half_rope ? 2 : 1));
     put_real(p, "rope.freq_base", rope->theta);
     int32_t sections[4];
     for (size_t i = 0; i < 4; i++)
@@ -282,7 +286,7 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     put_size(&p, "vocab_size", spec->n_vocab);
     put_size(&p, "context_length", spec->ctx_tokens);
     put_size(&p, "embedding_length", spec->dim);
-    if (plan->target->by_layer)
+    if (ln_convert_has_lists(plan))
         ln_convert_put_by_layer(plan, writer);
     else
         put_size(&p, "feed_forward_length", ffn->n_hidden);

@@ -501,11 +501,14 @@ static ln_status rope_factors(ln_convert_plan *plan) {
     float *factors = calloc(2 * n, sizeof *factors);
     if (factors == NULL)
         return out_of_memory(plan);
+    size_t n_stored = plan->target->gguf_half_rope ? 2 * n : n; /* the rest is not read */
     ln_rope_fill(&plain, plan->spec->ctx_tokens, NULL, factors);
     ln_rope_fill(rope, plan->spec->ctx_tokens, NULL, factors + n);
     for (size_t i = 0; i < n; i++)
         factors[i] /= factors[n + i];
-    ln_status status = add_factors(plan, "rope_freqs.weight", factors, n);
+    for (size_t i = n; i < n_stored; i++)
+        factors[i] = 1.0f;
+    ln_status status = add_factors(plan, "rope_freqs.weight", factors, n_stored);
     free(factors);
     return status;
 }

@@ -63,7 +63,8 @@ double ln_convert_default_scale(const ln_convert_plan *plan);
 /* The magnitude of YaRN over what its factor alone gives. */
 double ln_convert_yarn_extra(const ln_rope_spec *rope);
 
-/* by_layer.c: of layers that differ. */
+/* by_layer.c: of layers that differ; whether the target has lists of these. */
+bool ln_convert_has_lists(const ln_convert_plan *plan);
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer);
 
 /* plan.c */

@@ -14,6 +14,7 @@ typedef struct widths {
     size_t n_experts, n_used, expert_hidden, shared, sparse;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
+    size_t gated;
 } widths;
 
 static const ln_layer_spec *any_layer(const ln_spec *spec, size_t i) {
@@ -54,6 +55,10 @@ static widths widths_of(const ln_spec *spec) {
         bool is_dense = moe->n_experts == 0 || moe->beside;
         grow(&w.hidden, is_dense ? layer->ffn.n_hidden : moe->shared_hidden);
         grow(&w.sparse, layer->ffn.is_sparse ? layer->ffn.n_hidden : 0);
+        if (layer->ffn.limit > 0)
+            grow(&w.gated, moe->n_experts > 0 ? moe->shared_hidden : layer->ffn.n_hidden);
+        if (moe->limit > 0)
+            grow(&w.gated, moe->n_used * moe->n_hidden);
         grow(&w.n_experts, moe->n_experts);
         grow(&w.n_used, moe->n_used);
         grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
@@ -97,6 +102,7 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(shared_out, w.shared, row);
     PLACE(shared_gate, w.shared > 0 ? 1 : 0, row);
     PLACE(hidden, w.hidden, row);
+    PLACE(gated, w.gated, row);
     PLACE(conv_in, w.conv, row);
     PLACE(conv_out, w.conv, row);
     PLACE(mixer_gate, w.mixer_out, row);

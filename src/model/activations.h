@@ -29,6 +29,7 @@ typedef struct ln_activations {
     float *expert_out;                     /* [max_tokens * n_used][dim] */
     float *shared_out, *shared_gate;       /* [max_tokens][dim], [max_tokens] */
     float *hidden;                         /* [max_tokens][max n_hidden] */
+    float *gated;                          /* [max_tokens * n_used][n_hidden], of limited ones */
     /* recurrent layers: inputs of the convolution and what it gives [max_tokens][conv_dim], gates
      * and results [max_tokens][n_heads * v_dim], decays [max_tokens][n_decays], betas
      * [max_tokens][n_heads], and what decays and gates go through [max_tokens][low_rank] */

@@ -128,6 +128,10 @@ ln_status ln_config_real(const ln_config *config, ln_key key, double min, double
     if (!ln_config_find(config, key, &value, name))
         return LINNET_OK;
     double number;
+    ln_meta_value list = value;
+    if (config->by_layer && list.kind == LN_META_ARRAY &&
+        !ln_meta_item(&list, config->layer, &value))
+        return wrong(config, name, "has no entry for a layer", err);
     if (value.kind == LN_META_INT)
         number = (double)value.integer;
     else if (value.kind == LN_META_FLOAT)

@@ -211,11 +211,15 @@ struct ln_family {
     const char *expert_hidden_key; /* of config.json, of what an expert has, or NULL */
     size_t n_shared_experts;       /* when the checkpoint does not say */
     bool gguf_dense_first;         /* GGUF has keys for dense layers before mixtures */
+    bool gguf_dense_by_router;     /* GGUF: layers without a router are dense, whatever keys say */
     bool gguf_dense_between;       /* GGUF has a key for the distance of mixtures */
     bool has_encoder;
     bool indexer; /* attention is sparse */
     ln_rope_style index_rope;
     bool by_layer;          /* layers differ in heads and sizes, by lists or by what they see */
+    bool lists_alone;       /* by lists alone */
+    bool gguf_lists;        /* GGUF: likewise */
+    bool gguf_half_rope;    /* GGUF counts rotary dimensions of layers that see all twice */
     bool v_norm;            /* values are normalised by head, without weights */
     bool layer_scales;      /* what a layer gives is multiplied by a number */
     bool lookup;            /* layers may have embeddings of their own */

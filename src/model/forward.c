@@ -193,6 +193,20 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
                             is_latent ? a->latent_heads : a->attended, spec->v_scale);
 }
 
+/* out = min(silu(gated), limit) * clamp(out, -limit, limit) */
+static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, float *out) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_LIMITED_SILU,
+        .n_rows = n_rows,
+        .dim = dim,
+        .n_gates = dim,
+        .x = out,
+        .gate = r->a->gated,
+        .limit = limit,
+        .out = out,
+    };
+}
+
 /* act(x gate) * (x up), without gate act(x up) */
 static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
                          ln_activation activation, const float *x, float *out) {
@@ -206,6 +220,18 @@ static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate
         .scale = 1.0f,
         .out = out,
     };
+}
+
+/* The same, within the limit that the feed-forward may have. */
+static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight *up,
+                           const ln_weight *gate, const float *x, float *out) {
+    if (spec->limit == 0.0f) {
+        gated_linear(r, up, gate, spec->activation, x, out);
+        return;
+    }
+    linear(r, up, x, out);
+    linear(r, gate, x, r->a->gated);
+    limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, out);
 }
 
 /* A linear whose rows (token, choice) meet the expert that was chosen. */
@@ -267,13 +293,21 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
     const ln_moe_spec *moe = &spec->moe;
     if (moe->scale_inputs)
         scale_inputs(r, moe, x);
-    linear_by_expert(r, moe,
-                     (ln_op_linear){.weight = w->experts_up,
-                                    .gate = w->experts_gate,
-                                    .activation = spec->activation,
-                                    .rows_per_x = moe->scale_inputs ? 1 : moe->n_used,
-                                    .x = moe->scale_inputs ? a->expert_out : x,
-                                    .out = a->expert_hidden});
+    bool limited = moe->limit > 0.0f;
+    ln_op_linear up = {.weight = w->experts_up,
+                       .gate = limited ? NULL : w->experts_gate,
+                       .activation = limited ? LN_ACT_NONE : spec->activation,
+                       .rows_per_x = moe->scale_inputs ? 1 : moe->n_used,
+                       .x = moe->scale_inputs ? a->expert_out : x,
+                       .out = a->expert_hidden};
+    linear_by_expert(r, moe, up);
+    if (limited) {
+        up.weight = w->experts_gate;
+        up.out = a->gated;
+        linear_by_expert(r, moe, up);
+        limit_gate(r, r->batch->n_tokens * moe->n_used, moe->n_hidden, moe->limit,
+                   a->expert_hidden);
+    }
     linear_by_expert(
         r, moe,
         (ln_op_linear){.weight = w->experts_down, .x = a->expert_hidden, .out = a->expert_out});
@@ -287,7 +321,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     choose_experts(r, moe, w, x);
     run_experts(r, spec, w, x);
     if (moe->shared_hidden > 0) {
-        gated_linear(r, &w->shared_up, &w->shared_gate, spec->activation, x, a->hidden);
+        limited_linear(r, spec, &w->shared_up, &w->shared_gate, x, a->hidden);
         linear(r, &w->shared_down, a->hidden, a->shared_out);
     }
     if (moe->shared_gate)
@@ -357,7 +391,7 @@ static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_we
     if (spec->is_sparse)
         sparse_linear(r, spec, w, x);
     else
-        gated_linear(r, &w->up, spec->gated ? &w->gate : NULL, spec->activation, x, r->a->hidden);
+        limited_linear(r, spec, &w->up, spec->gated ? &w->gate : NULL, x, r->a->hidden);
     if (spec->xielu)
         push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
             .function = LN_POINTWISE_XIELU,

@@ -199,7 +199,8 @@ static ln_status find_freq_factors(const ln_loader *l, size_t number, const floa
             ln_unread_mark(l->unread, ln_checkpoint_find(l->checkpoint, names[i]));
     if (tensor == NULL || number > 0) /* windowed layers with a table of their own have none */
         return LINNET_OK;
-    LN_TRY(ln_source_check_vector(l->checkpoint, tensor, rope->n_dims / 2, l->err));
+    size_t n_stored = rope->n_dims / (l->spec->family->gguf_half_rope ? 1 : 2);
+    LN_TRY(ln_source_check_vector(l->checkpoint, tensor, n_stored, l->err));
     if (tensor->dtype != LN_DTYPE_F32 || tensor->file_offset % sizeof(float) != 0)
         return ln_fail(l->err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s is not aligned F32",
                        ln_checkpoint_path(l->checkpoint), tensor->name);

@@ -117,8 +117,9 @@ static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, l
     double fraction = source->fraction > 0 ? source->fraction : 1.0;
     size_t head_dim = source->head_dim;
     char names[NAMES_BYTES];
-    LN_TRY(ln_config_real(r->config, (ln_key){"partial_rotary_factor|rotary_pct|rope_pct", ""}, 0,
-                          1, &fraction, r->err));
+    LN_TRY(ln_config_real(
+        r->config, (ln_key){"partial_rotary_factor|rotary_pct|rope_pct|partial_rotary_factors", ""},
+        0, 1, &fraction, r->err));
     LN_TRY(ln_config_real(r->config, rope_key(r, "partial_rotary_factor", "", names), 0, 1,
                           &fraction, r->err));
     rope->n_turning = (size_t)floor(fraction * (double)head_dim / 2.0);
@@ -127,6 +128,7 @@ static ln_status read_dims(const rope_reader *r, const ln_rope_source *source, l
     ln_key key = {"rotary_dim", r->is_local ? "rope.dimension_count_swa|rope.dimension_count"
                                             : "rope.dimension_count"};
     LN_TRY(ln_config_size(r->config, key, 0, head_dim, n_dims, r->err));
+    *n_dims /= source->is_half ? 2 : 1;
     if (*n_dims % 2 != 0)
         return ln_fail(r->err, LINNET_ERR_FORMAT, "%s: %zu rotary dimensions are not even",
                        ln_checkpoint_path(r->config->checkpoint), *n_dims);

@@ -16,8 +16,9 @@ static ln_status read_heads(const ln_config *config, bool encoder, size_t *n_hea
 
 static ln_status read_kv_heads(const ln_config *config, size_t n_heads, size_t *n_kv_heads,
                                ln_error *err) {
-    static const ln_key key = {"num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num",
-                               "attention.head_count_kv"};
+    static const ln_key key = {
+        "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num|num_attention_groups",
+        "attention.head_count_kv"};
     ln_meta_value value;
     bool multi_query = false; /* Falcon says it in two flags, and first said it in one */
     bool grouped = ln_config_find(config, (ln_key){"n_head_kv", ""}, &value, NULL);
@@ -94,7 +95,8 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     attention->norm_after_rope = spec->family->norm_after_rope;
     attention->rope = -1;
     double v_scale = 1.0;
-    LN_TRY(ln_config_real(config, (ln_key){"attention_value_scale", ""}, -1e9, 1e9, &v_scale, err));
+    LN_TRY(ln_config_real(config, (ln_key){"attention_value_scale", "attention.value_scale"}, -1e9,
+                          1e9, &v_scale, err));
     attention->v_scale = (float)v_scale;
     double softcap = 0;
     LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"}, 0,
@@ -138,7 +140,7 @@ static ln_status read_query_scale(const ln_config *config, const ln_spec *spec,
 ln_status ln_spec_read_own_attention(const ln_config *config, const ln_spec *spec, bool windowed,
                                      ln_attention_spec *attention, ln_error *err) {
     const ln_family *family = spec->family;
-    if (windowed && family->window_kv_factor > 0)
+    if (windowed && family->window_kv_factor > 0 && !config->by_layer)
         attention->n_kv_heads *= family->window_kv_factor;
     if (attention->n_heads % attention->n_kv_heads != 0)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",

@@ -59,7 +59,8 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu shared experts of %zu are too wide",
                        ln_checkpoint_path(config->checkpoint), n_shared, moe->n_hidden);
     return ln_config_size(config,
-                          (ln_key){"shared_expert_intermediate_size|shared_intermediate_size",
+                          (ln_key){"shared_expert_intermediate_size|shared_intermediate_size|share_"
+                                   "expert_dim|share_expert_dims",
                                    "expert_shared_feed_forward_length"},
                           0, LN_MAX_DIM, &moe->shared_hidden, err);
 }
@@ -82,19 +83,22 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
         return LINNET_OK;
     LN_TRY(ln_config_need_size(
         config,
-        (ln_key){"num_experts_per_tok|experts_per_token|moe_k|moe_topk|top_k_experts",
+        (ln_key){"num_experts_per_tok|experts_per_token|moe_k|moe_topk|moe_top_k|top_k_experts",
                  "expert_used_count"},
         1, moe->n_experts, &moe->n_used, err));
     ln_key hidden = {family->expert_hidden_key != NULL ? family->expert_hidden_key
                                                        : "moe_intermediate_size",
                      "expert_feed_forward_length"};
     LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
-    LN_TRY(ln_config_flag(config, (ln_key){"norm_topk_prob", "expert_weights_norm"},
+    LN_TRY(ln_config_flag(config,
+                          (ln_key){"norm_topk_prob|norm_expert_weight", "expert_weights_norm"},
                           &moe->normalize, err));
     double scale = 1.0;
     LN_TRY(ln_config_real(
         config,
-        (ln_key){"routed_scaling_factor|route_scale|router_scaling_factor", "expert_weights_scale"},
+        (ln_key){
+            "routed_scaling_factor|route_scale|router_scaling_factor|moe_router_scaling_factor",
+            "expert_weights_scale"},
         0, 1e9, &scale, err));
     double jitter = 0.01;
     LN_TRY(ln_config_real(config, (ln_key){"router_jitter_noise", ""}, 0, 1, &jitter, err));
@@ -118,6 +122,25 @@ static bool lists_layer(const ln_meta_value *list, size_t layer) {
     for (size_t i = 0; ln_meta_item(list, i, &item); i++)
         if (item.kind == LN_META_INT && item.integer == (int64_t)layer)
             return true;
+    return false;
+}
+
+/* Whether numbers with commas between them hold this one. */
+static bool text_lists_layer(const ln_meta_value *text, size_t layer) {
+    size_t number = 0;
+    bool has_digit = false;
+    for (size_t i = 0; i <= text->string.bytes; i++) {
+        char c = i < text->string.bytes ? text->string.data[i] : ',';
+        if (c >= '0' && c <= '9' && number < LN_MAX_LAYERS) {
+            number = 10 * number + (size_t)(c - '0');
+            has_digit = true;
+        } else if (c == ',') {
+            if (has_digit && number == layer)
+                return true;
+            number = 0;
+            has_digit = false;
+        }
+    }
     return false;
 }
 
@@ -166,6 +189,9 @@ ln_status ln_spec_layer_is_dense(const ln_config *config, size_t n_layers, size_
         *dense |= lists_layer(&list, layer);
     if (ln_config_find(config, (ln_key){"moe_layers", ""}, &list, NULL))
         *dense = !lists_layer(&list, layer);
+    if (ln_config_find(config, (ln_key){"moe_layers_enum", ""}, &list, NULL))
+        *dense = list.kind == LN_META_STRING ? !text_lists_layer(&list, layer)
+                                             : !lists_layer(&list, layer);
     return is_dense_by_type(config, layer, dense, err);
 }
 

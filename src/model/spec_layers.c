@@ -204,18 +204,25 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
     spec->n_ropes = family->local_rope ? 2 : 1;
     for (size_t i = 0; i < spec->n_ropes; i++) {
         size_t own_dim = head_dim;
+        ln_config own = *config; /* as the first layer that rotates so has it */
+        while (head_dim == 0 && own.layer + 1 < spec->n_layers &&
+               spec->layers[own.layer].attention.rope != (int)i)
+            own.layer++;
         if (head_dim == 0)
             LN_TRY(ln_spec_rope_head_dim(config, spec, i, &own_dim, err));
         ln_rope_source source = {.style = config->is_gguf ? family->gguf_rope : family->hf_rope,
                                  .head_dim = own_dim,
                                  .whole_head = latent,
                                  .fraction = config->is_gguf ? 0 : family->rope_fraction,
+                                 .is_half = config->is_gguf && family->gguf_half_rope && i == 0,
                                  .local = i == 1,
                                  .local_theta = family->local_theta};
+        if (family->lists_alone && !config->is_gguf)
+            source.local_theta = 0; /* a list has it */
         bool interleaved = source.style == LN_ROPE_INTERLEAVED;
         LN_TRY(ln_config_flag(config, (ln_key){"rope_interleave", ""}, &interleaved, err));
         source.style = interleaved ? LN_ROPE_INTERLEAVED : LN_ROPE_HALF;
-        LN_TRY(ln_rope_read(config, &source, arena, &spec->ropes[i], err));
+        LN_TRY(ln_rope_read(&own, &source, arena, &spec->ropes[i], err));
     }
     return LINNET_OK;
 }
@@ -343,6 +350,9 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     ln_attention_spec *attention = &layer->attention;
     bool windowed, dense;
     LN_TRY(ln_spec_layer_is_dense(config, spec->n_layers, i, &dense, err));
+    ln_tensor_id router = {.role = LN_ROLE_ROUTER, .layer = i};
+    if (config->is_gguf && spec->family->gguf_dense_by_router)
+        dense = !ln_family_has(spec->family, config->checkpoint, router);
     if (dense)
         layer->ffn.moe = (ln_moe_spec){0};
     LN_TRY(read_own_mixer(config, spec, i, layer, err));

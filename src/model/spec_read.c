@@ -17,8 +17,9 @@ static const char wrappers[] =
     "aya_vision|cohere2_vision|fast_vlm|gemma3|gemma3n|gemma4|glm4v|glm4v_moe|got_ocr2|internvl|"
     "kimi_k25|"
     "lighton_ocr|llama4|llava|llava_next|llava_next_video|llava_onevision|mistral3|ovis2|"
-    "perception_lm|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_vl|qwen3_vl_moe|video_"
-    "llava|vipllava|"
+    "perception_lm|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_vl|qwen3_vl_moe|"
+    "step3p7|"
+    "video_llava|vipllava|"
     "voxtral";
 
 static ln_status read_type(const ln_config *config, const char *key, ln_meta_value *value,
@@ -52,7 +53,7 @@ static bool take_family(ln_config *config, ln_spec *spec, const ln_meta_value *t
     memcpy(config->arch, type->string.data, type->string.bytes);
     config->arch[type->string.bytes] = '\0';
     config->defaults = family->defaults;
-    config->by_layer = family->by_layer;
+    config->by_layer = family->by_layer || (config->is_gguf && family->gguf_lists);
     return true;
 }
 

@@ -30,8 +30,6 @@ static const struct {
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},
     {"llama_dynamic", "dynamic RoPE"},
-    {"mellum", "sliding window"},
-    {"mimo_v2_flash", "mimo_v2_flash"},
     {"minicpm3", "minicpm3"},
     {"opt", "opt"},
     {"phi_tied", "a bias of a tied output"},

@@ -7,6 +7,7 @@ stay.
     python3 tools/golden/kin.py internlm2 GOLDEN_LLAMA OUT_FOLDER
     python3 tools/golden/kin.py bailing_moe GOLDEN_GLM4_MOE OUT_FOLDER
     python3 tools/golden/kin.py kimi_k2 GOLDEN_DEEPSEEK_V3 OUT_FOLDER
+    python3 tools/golden/kin.py step3p5 GOLDEN_STEP3P7 OUT_FOLDER
 """
 import json
 import pathlib
@@ -56,6 +57,36 @@ def kimi_k2(tensors: dict, config: dict) -> dict:
     return tensors
 
 
+def step3p5(tensors: dict, config: dict) -> dict:
+    """The text model alone, with the keys of its published config.json."""
+    text = config.pop("text_config")
+    config.clear()
+    types, mlp = text["layer_types"], text["mlp_layer_types"]
+    rope = text["rope_parameters"]
+    full = dict(rope["full_attention"])
+    for key in ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers",
+                "vocab_size", "head_dim", "rms_norm_eps", "moe_intermediate_size",
+                "max_position_embeddings", "share_expert_dim", "sliding_window",
+                "swiglu_limits", "swiglu_limits_shared", "moe_router_scaling_factor",
+                "layer_types", "bos_token_id", "eos_token_id"):
+        config[key] = text[key]
+    config |= {
+        "num_attention_groups": text["num_key_value_heads"], "use_head_wise_attn_gate": True,
+        "attention_other_setting": {
+            "attention_type": "sliding_attention",
+            "num_attention_heads": text["num_sliding_attention_heads"],
+            "num_attention_groups": text["num_key_value_heads"]},
+        "moe_num_experts": text["n_routed_experts"], "moe_top_k": text["num_experts_per_tok"],
+        "moe_layers_enum": ",".join(str(i) for i, m in enumerate(mlp) if m == "sparse"),
+        "rope_theta": [rope[t]["rope_theta"] for t in types],
+        "partial_rotary_factors": [rope[t]["partial_rotary_factor"] for t in types],
+        "moe_router_activation": "sigmoid", "norm_expert_weight": True,
+        "yarn_only_types": ["full_attention"]}
+    full.pop("rope_theta"), full.pop("partial_rotary_factor")
+    config["rope_scaling"] = full
+    return {n: t.contiguous() for n, t in tensors.items() if not n.startswith("vi")}
+
+
 def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
     renamed = {}
     for name, tensor in tensors.items():
@@ -72,7 +103,8 @@ def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
 
 KINDS = {"internlm2": ("internlm2", "InternLM2ForCausalLM", internlm2),
          "bailing_moe": ("bailing_moe_v2", "BailingMoeV2ForCausalLM", bailing_moe),
-         "kimi_k2": ("kimi_k2", "DeepseekV3ForCausalLM", kimi_k2)}
+         "kimi_k2": ("kimi_k2", "DeepseekV3ForCausalLM", kimi_k2),
+         "step3p5": ("step3p5", "Step3p5ForCausalLM", step3p5)}
 
 
 def main(kind: str, source: pathlib.Path, out: pathlib.Path) -> None:

@@ -92,7 +92,8 @@ VARIANTS |= variants.VARIANTS | gemmas.VARIANTS | hybrids.VARIANTS
 
 def randomize(model: torch.nn.Module) -> None:
     """Weights of a size that makes logits differ clearly, exact in bf16."""
-    usual = 0.0 if "gemma" in model.config.model_type else 1.0  # of norms, which there add one
+    adds_one = ("gemma", "step3")  # families whose norms do
+    usual = 0.0 if any(n in model.config.model_type for n in adds_one) else 1.0
     with torch.no_grad():
         for name, p in model.named_parameters():
             spread = 0.02 if p.ndim == 1 and "norm" not in name.lower() else 0.1

@@ -164,6 +164,25 @@ VARIANTS = {
         rope_parameters={"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0,
                          "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                          "original_max_position_embeddings": 32}),
+    # the source of step3p5's, which kin.py makes
+    "step3p7": lambda: hf.AutoConfig.for_model(
+        "step3p7",
+        text_config=dict(
+            MOE, hidden_size=48, num_hidden_layers=3, intermediate_size=48, n_routed_experts=4,
+            moe_intermediate_size=16, share_expert_dim=32, sliding_window=16,
+            num_sliding_attention_heads=6, moe_router_scaling_factor=1.5,
+            layer_types=["full_attention"] + ["sliding_attention"] * 2,
+            mlp_layer_types=["dense"] + ["sparse"] * 2,
+            swiglu_limits=[0, 0.3, None], swiglu_limits_shared=[0.2, 0, 0.25],
+            rope_parameters={
+                "full_attention": {"rope_type": "llama3", "rope_theta": 20000.0, "factor": 2.0,
+                                   "low_freq_factor": 1.0, "high_freq_factor": 8.0,
+                                   "original_max_position_embeddings": 32,
+                                   "partial_rotary_factor": 0.5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0,
+                                      "partial_rotary_factor": 1.0}}),
+        vision_config=dict(width=16, layers=1, heads=1, image_size=28, patch_size=14),
+        image_token_id=300),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 

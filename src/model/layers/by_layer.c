@@ -53,12 +53,57 @@ static ln_status read_sharing(const ln_config *config, const ln_spec *spec, ln_a
                    ln_checkpoint_path(config->checkpoint), n_shared, config->layer);
 }
 
+/* Where lists say all: windowed layers of folders may have heads of their own. */
+static ln_status read_listed_heads(const ln_config *config, bool windowed, ln_attention_spec *a,
+                                   ln_error *err) {
+    static const ln_key heads = {"num_sliding_attention_heads|"
+                                 "attention_other_setting.num_attention_heads",
+                                 ""};
+    static const ln_key kv_heads = {"attention_other_setting.num_attention_groups", ""};
+    if (windowed) {
+        LN_TRY(ln_config_size(config, heads, 1, MAX_HEADS, &a->n_heads, err));
+        LN_TRY(ln_config_size(config, kv_heads, 1, MAX_HEADS, &a->n_kv_heads, err));
+    }
+    if (a->n_heads % a->n_kv_heads == 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
+                   ln_checkpoint_path(config->checkpoint), a->n_heads, a->n_kv_heads);
+}
+
+/* This layer's entry of a list of limits; null and 0 are none. */
+static ln_status read_limit(const ln_config *config, ln_key key, float *limit, ln_error *err) {
+    ln_meta_value list, item;
+    char name[128];
+    if (!ln_config_find(config, key, &list, name) || !ln_meta_item(&list, config->layer, &item) ||
+        item.kind == LN_META_NULL)
+        return LINNET_OK;
+    double value = item.kind == LN_META_INT     ? (double)item.integer
+                   : item.kind == LN_META_FLOAT ? item.real
+                                                : -1;
+    if (!(value >= 0 && value < 1e9))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no limit for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, config->layer);
+    *limit = (float)value;
+    return LINNET_OK;
+}
+
+static ln_status read_listed(const ln_config *config, bool windowed, ln_layer_spec *layer,
+                             ln_error *err) {
+    LN_TRY(read_listed_heads(config, windowed, &layer->attention, err));
+    LN_TRY(read_limit(config, (ln_key){"swiglu_limits", "swiglu_clamp_exp"}, &layer->ffn.moe.limit,
+                      err));
+    return read_limit(config, (ln_key){"swiglu_limits_shared", "swiglu_clamp_shexp"},
+                      &layer->ffn.limit, err);
+}
+
 ln_status ln_spec_read_by_layer(const ln_config *config, const ln_spec *spec, bool windowed,
                                 ln_layer_spec *layer, ln_error *err) {
     ln_attention_spec *a = &layer->attention;
     const ln_family *family = spec->family;
     ln_tensor_id v = {.role = LN_ROLE_V, .layer = config->layer};
     bool doubles = false;
+    if (family->lists_alone || family->gguf_lists)
+        return read_listed(config, windowed, layer, err);
     if (ln_config_is(config, (ln_key){"use_bidirectional_attention", ""}, "all"))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                        "%s: key use_bidirectional_attention: \"all\" is not supported",

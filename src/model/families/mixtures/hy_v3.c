@@ -44,5 +44,6 @@ const ln_family ln_family_hy_v3 = {
     .router = LN_ROUTER_SIGMOID,
     .normalize_experts = true,
     .gguf_dense_first = true,
+    .gguf_dense_by_router = true,
     LN_BINDINGS(bindings),
 };

@@ -1,0 +1,59 @@
+/* Step 3.5 Flash: windowed layers with more heads and a rotation of their own, gates of heads,
+ * norms around one, DeepSeek V3's mixture of experts with limits of what gate and up give in some
+ * layers.
+ */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_QK_NORMS,
+    {.role = LN_ROLE_ATTENTION_GATE,
+     .hf = "model.layers.%d.self_attn.g_proj",
+     .gguf = "blk.%d.attn_gate"},
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_ROUTER, .hf = "model.layers.%d.moe.gate"},
+    {.role = LN_ROLE_EXPERT_GATE, .hf = "model.layers.%d.moe.gate_proj"},
+    {.role = LN_ROLE_EXPERT_UP, .hf = "model.layers.%d.moe.up_proj"},
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.moe.down_proj"},
+    LN_GGUF_EXPERTS,
+    LN_SHARED_EXPERTS("share_expert"),
+    LN_EXPERT_BIAS("moe.router_bias"),
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
+                                             LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             LN_DEFAULT("moe_intermediate_size", 1280),
+                                             LN_DEFAULT("share_expert_dim", 1280),
+                                             LN_DEFAULT("n_routed_experts", 288),
+                                             LN_DEFAULT("num_experts_per_tok", 8),
+                                             LN_DEFAULT("first_k_dense_replace", 3),
+                                             {0}};
+
+const ln_family ln_family_step3p5 = {
+    .name = "step3p5",
+    .hf_types = "step3p5|step3p7",
+    .gguf = "step35",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS_PLUS_ONE,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .qk_norm = LN_QK_NORM_HEAD,
+    .output_gate = LN_GATE_BY_HEAD,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .local_rope = true,
+    .local_theta = 10000.0,
+    .gguf_half_rope = true,
+    .by_layer = true,
+    .lists_alone = true,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .gguf_dense_first = true,
+    .gguf_dense_by_router = true,
+    LN_BINDINGS(bindings),
+};

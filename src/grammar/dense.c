@@ -118,31 +118,112 @@ static ln_status build_table(ln_dense_table *table, ln_arena *arena, const ln_pr
     return status;
 }
 
-ln_status ln_dense_build(ln_dense *dense, ln_arena *arena, const ln_program *program,
-                         const ln_token_trie *trie, ln_error *err) {
-    for (uint32_t i = 0; i < program->n_dfas; i++) {
-        const ln_dfa *dfa = &program->dfas[i];
-        if (dfa->most_needed > MOST_NEEDED)
-            continue;
-        for (uint32_t state = LN_DFA_START; state < dfa->n_states; state++) {
-            if (ln_byte_set_count(&dfa->live[state]) < LN_DENSE_BYTES)
+/* ---- bases -------------------------------------------------------------------------------------
+ */
+
+/* How many printable characters of ASCII a state goes on with: most tokens begin with one. */
+static unsigned count_ascii(const ln_dfa *dfa, uint32_t state) {
+    const uint64_t *bits = dfa->live[state].bits;
+    return (unsigned)(__builtin_popcountll(bits[0] >> 32) + __builtin_popcountll(bits[1]));
+}
+
+/* The state with many characters that most transitions lead to. */
+static uint32_t find_base(const ln_dfa *dfa, uint32_t *counts) {
+    enum { MIN_ASCII = 24 };
+    uint32_t best = LN_DFA_DEAD;
+    memset(counts, 0, dfa->n_states * sizeof *counts);
+    for (size_t i = dfa->n_classes; i < (size_t)dfa->n_states * dfa->n_classes; i++)
+        counts[dfa->next[i] & ~(unsigned)LN_DFA_COUNTS]++;
+    for (uint32_t state = LN_DFA_START; state < dfa->n_states; state++)
+        if (count_ascii(dfa, state) >= MIN_ASCII &&
+            (best == LN_DFA_DEAD || counts[state] > counts[best]))
+            best = state;
+    return best;
+}
+
+/* Whether two states go on with the same texts, and count them alike; as far as few states show. */
+static bool are_alike(const ln_dfa *a, uint32_t from_a, const ln_dfa *b, uint32_t from_b) {
+    enum { MOST = 64 };
+    uint32_t pairs[MOST][2] = {{from_a, from_b}};
+    size_t n = 1;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t p = pairs[i][0], q = pairs[i][1];
+        if (a->accepts[p] != b->accepts[q] || a->need[p] != b->need[q])
+            return false;
+        for (unsigned byte = 0; byte < 256; byte++) {
+            uint16_t next_p = ln_dfa_step(a, p, (uint8_t)byte);
+            uint16_t next_q = ln_dfa_step(b, q, (uint8_t)byte);
+            uint32_t pair[2] = {next_p & ~(unsigned)LN_DFA_COUNTS,
+                                next_q & ~(unsigned)LN_DFA_COUNTS};
+            if ((next_p == LN_DFA_DEAD) != (next_q == LN_DFA_DEAD) ||
+                (next_p & LN_DFA_COUNTS) != (next_q & LN_DFA_COUNTS))
+                return false;
+            size_t known = 0;
+            while (next_p != LN_DFA_DEAD && known < n &&
+                   (pairs[known][0] != pair[0] || pairs[known][1] != pair[1]))
+                known++;
+            if (next_p == LN_DFA_DEAD || known < n)
                 continue;
-            if (dense->n_tables == LN_DENSE_TABLES)
-                return LINNET_OK;
-            ln_dense_table *table = &dense->tables[dense->n_tables];
-            *table = (ln_dense_table){.dfa = i, .state = state};
-            LN_TRY(build_table(table, arena, program, trie, err));
-            dense->n_tables++;
+            if (n == MOST)
+                return false;
+            memcpy(pairs[n++], pair, sizeof pair);
         }
     }
+    return true;
+}
+
+static const ln_dense_table *find_alike(const ln_dense *dense, const ln_program *program,
+                                        uint32_t dfa, uint32_t state) {
+    for (size_t i = 0; i < dense->n_tables; i++) {
+        const ln_dense_table *table = &dense->tables[i];
+        if (are_alike(&program->dfas[table->dfa], table->state, &program->dfas[dfa], state))
+            return table;
+    }
+    return NULL;
+}
+
+static ln_status add_base(ln_dense *dense, ln_arena *arena, const ln_program *program,
+                          const ln_token_trie *trie, uint32_t dfa, uint32_t state, ln_error *err) {
+    ln_dense_base *base = &dense->bases[dfa];
+    base->table = find_alike(dense, program, dfa, state);
+    if (base->table == NULL) {
+        if (dense->n_tables == LN_DENSE_TABLES)
+            return LINNET_OK;
+        ln_dense_table *table = &dense->tables[dense->n_tables++];
+        *table = (ln_dense_table){.dfa = dfa, .state = state};
+        LN_TRY(build_table(table, arena, program, trie, err));
+        base->table = table;
+    }
+    base->state = state;
     return LINNET_OK;
 }
 
-const ln_dense_table *ln_dense_find(const ln_dense *dense, uint32_t dfa, uint32_t state) {
-    for (size_t i = 0; i < dense->n_tables; i++)
-        if (dense->tables[i].dfa == dfa && dense->tables[i].state == state)
-            return &dense->tables[i];
-    return NULL;
+ln_status ln_dense_build(ln_dense *dense, ln_arena *arena, const ln_program *program,
+                         const ln_token_trie *trie, ln_error *err) {
+    uint32_t *counts = calloc(LN_DFA_MAX_STATES + 1, sizeof *counts);
+    dense->bases = ln_arena_alloc(arena, program->n_dfas, sizeof *dense->bases);
+    ln_status status = counts != NULL && dense->bases != NULL ? LINNET_OK : out_of_memory(err);
+    for (uint32_t i = 0; status == LINNET_OK && i < program->n_dfas; i++) {
+        const ln_dfa *dfa = &program->dfas[i];
+        uint32_t state = dfa->most_needed <= MOST_NEEDED ? find_base(dfa, counts) : LN_DFA_DEAD;
+        if (state != LN_DFA_DEAD)
+            status = add_base(dense, arena, program, trie, i, state, err);
+    }
+    free(counts);
+    return status;
+}
+
+const ln_dense_base *ln_dense_find(const ln_dense *dense, const ln_program *program, uint32_t dfa,
+                                   uint32_t state) {
+    enum { MOST_DIFFERENT = 48 }; /* of the first bytes */
+    const ln_dense_base *base = dense->bases != NULL ? &dense->bases[dfa] : NULL;
+    const ln_dfa *d = &program->dfas[dfa];
+    unsigned n = 0;
+    if (base == NULL || base->state == LN_DFA_DEAD)
+        return NULL;
+    for (unsigned byte = 0; byte < 256 && state != base->state; byte++)
+        n += ln_dfa_step(d, state, (uint8_t)byte) != ln_dfa_step(d, base->state, (uint8_t)byte);
+    return n <= MOST_DIFFERENT ? base : NULL;
 }
 
 void ln_dense_add(const ln_dense_table *table, size_t n_words, uint32_t room, uint64_t *mask) {

@@ -49,8 +49,9 @@ ln_status ln_masker_load(ln_masker *masker, ln_token_text_fn text, const void *s
 typedef struct mask_walk {
     const ln_token_trie *trie;
     ln_grammar *grammar;
-    uint64_t *mask; /* [n_words] */
-    bool is_full;   /* the automaton's memory ran out */
+    uint64_t *mask;    /* [n_words] */
+    uint64_t *scratch; /* [n_words] */
+    bool is_full;      /* the automaton's memory ran out */
 } mask_walk;
 
 static void allow(const mask_walk *w, int32_t id) {
@@ -103,15 +104,90 @@ static void walk_exit(mask_walk *w, terminal_exit *exit, uint32_t node) {
         walk_states(w, exit->after, node);
 }
 
-static void use_table(mask_walk *w, const ln_dense_table *table, const ln_stack_node *item,
+/* What a terminal's walk is held against. */
+typedef struct table_walk {
+    mask_walk *walk;
+    const ln_dense_table *table;
+    const ln_terminal *terminal;
+    terminal_exit exit;
+    uint32_t room, needed; /* characters that may, that must come */
+    size_t n_exits;        /* of the table that were passed */
+} table_walk;
+
+static void take_exit(table_walk *t, uint32_t node, uint32_t count) {
+    if (count >= t->needed && count <= t->room && !t->walk->is_full)
+        walk_exit(t->walk, &t->exit, node);
+}
+
+/* The table's exits before a node; it has none of its own there. */
+static void take_exits_before(table_walk *t, uint32_t node) {
+    const ln_dense_table *table = t->table;
+    for (; t->n_exits < table->n_exits && table->exits[t->n_exits].node < node; t->n_exits++)
+        take_exit(t, table->exits[t->n_exits].node, table->exits[t->n_exits].count);
+    if (t->n_exits < table->n_exits && table->exits[t->n_exits].node == node)
+        t->n_exits++;
+}
+
+static void set_token(uint64_t *mask, const ln_token_trie *trie, int32_t id, bool is_allowed) {
+    for (; id >= 0; id = trie->same[id]) {
+        if (is_allowed)
+            mask[id / 64] |= 1ull << id % 64;
+        else
+            mask[id / 64] &= ~(1ull << id % 64);
+    }
+}
+
+/* Walks from `state` and from the base at once, where they are apart, and corrects `mask`, which is
+ * the base's. */
+static void walk_difference(table_walk *t, uint32_t state, uint32_t base, uint64_t *mask) {
+    const ln_token_trie *trie = t->walk->trie;
+    const ln_dfa *dfa = &t->walk->grammar->program.dfas[t->terminal->dfa];
+    uint32_t own[LN_TRIE_MAX_DEPTH + 1], other[LN_TRIE_MAX_DEPTH + 1];
+    uint32_t counts[LN_TRIE_MAX_DEPTH + 1], other_counts[LN_TRIE_MAX_DEPTH + 1];
+    own[0] = state;
+    other[0] = base;
+    counts[0] = other_counts[0] = 0;
+    for (uint32_t node = 1; node < trie->n_nodes && !t->walk->is_full;) {
+        size_t depth = trie->depth[node];
+        uint16_t next = ln_dfa_step(dfa, own[depth - 1], trie->byte[node]);
+        uint16_t next_other = ln_dfa_step(dfa, other[depth - 1], trie->byte[node]);
+        counts[depth] = counts[depth - 1] + ((next & LN_DFA_COUNTS) != 0);
+        other_counts[depth] = other_counts[depth - 1] + ((next_other & LN_DFA_COUNTS) != 0);
+        if (next == next_other && (next == LN_DFA_DEAD || counts[depth] == other_counts[depth])) {
+            node = trie->end[node];
+            continue;
+        }
+        own[depth] = next & ~(unsigned)LN_DFA_COUNTS;
+        other[depth] = next_other & ~(unsigned)LN_DFA_COUNTS;
+        const uint64_t *live = dfa->live[own[depth]].bits;
+        bool goes_on = next != LN_DFA_DEAD && (live[0] | live[1] | live[2] | live[3]) != 0 &&
+                       counts[depth] + (uint32_t)dfa->need[own[depth]] <= t->room;
+        take_exits_before(t, node);
+        set_token(mask, trie, trie->token[node], goes_on);
+        if (next != LN_DFA_DEAD && dfa->accepts[own[depth]])
+            take_exit(t, node, counts[depth]);
+        node++;
+    }
+}
+
+static void use_table(mask_walk *w, const ln_dense_base *base, const ln_stack_node *item,
                       const ln_terminal *terminal) {
-    terminal_exit exit = {.parent = item->parent};
-    uint32_t room = terminal->max == LN_NO_LIMIT ? LN_NO_LIMIT : terminal->max - item->count;
-    uint32_t needed = terminal->min > item->count ? terminal->min - item->count : 0;
-    ln_dense_add(table, w->trie->n_words, room, w->mask);
-    for (size_t i = 0; i < table->n_exits && !w->is_full; i++)
-        if (table->exits[i].count >= needed && table->exits[i].count <= room)
-            walk_exit(w, &exit, table->exits[i].node);
+    table_walk t = {.walk = w,
+                    .table = base->table,
+                    .terminal = terminal,
+                    .exit = {.parent = item->parent},
+                    .needed = terminal->min > item->count ? terminal->min - item->count : 0};
+    t.room = terminal->max == LN_NO_LIMIT ? LN_NO_LIMIT : terminal->max - item->count;
+    if (item->position == base->state) {
+        ln_dense_add(t.table, w->trie->n_words, t.room, w->mask);
+    } else {
+        memset(w->scratch, 0, w->trie->n_words * sizeof *w->scratch);
+        ln_dense_add(t.table, w->trie->n_words, t.room, w->scratch);
+        walk_difference(&t, item->position, base->state, w->scratch);
+        for (size_t i = 0; i < w->trie->n_words; i++)
+            w->mask[i] |= w->scratch[i];
+    }
+    take_exits_before(&t, UINT32_MAX);
 }
 
 /* The same without a table, for a terminal that few tokens go on with. */
@@ -161,10 +237,10 @@ static bool make(mask_walk *w, uint32_t number) {
             continue;
         }
         const ln_terminal *terminal = &program->terminals[node.terminal];
-        const ln_dense_table *table =
-            ln_dense_find(&w->grammar->dense, terminal->dfa, node.position);
-        if (table != NULL)
-            use_table(w, table, &node, terminal);
+        const ln_dense_base *base =
+            ln_dense_find(&w->grammar->dense, program, terminal->dfa, node.position);
+        if (base != NULL)
+            use_table(w, base, &node, terminal);
         else
             walk_terminal(w, &node, terminal);
     }
@@ -264,7 +340,8 @@ ln_status ln_masker_get(ln_masker *masker, ln_grammar *grammar, ln_grammar_state
         masker->n_found++;
     } else {
         slot->grammar = 0;
-        mask_walk w = {.trie = &masker->trie, .grammar = grammar, .mask = bits};
+        mask_walk w = {
+            .trie = &masker->trie, .grammar = grammar, .mask = bits, .scratch = masker->allowed};
         if (!make(&w, state->state)) {
             state->state = ln_automaton_keep(&grammar->automaton, state->state);
             state->generation = grammar->automaton.generation;

@@ -297,6 +297,9 @@ int main(int argc, char **argv) {
     double began = now_us();
     if (ln_masker_load(&masker, get_text, &all, &err) != LINNET_OK)
         return die(&err);
+    ln_grammar *common;
+    if (ln_grammar_share(&masker.trie, &common, &err) != LINNET_OK)
+        return die(&err);
     printf("%zu tokens, trie of %u nodes in %.0f ms, arena %.1f MB\n\n", all.n, masker.trie.n_nodes,
            (now_us() - began) * 1e-3, (double)layout.bytes * 1e-6);
     if (cases != NULL)

@@ -34,6 +34,7 @@ void ln_constraints_free(ln_constraints *constraints) {
         return;
     for (size_t i = 0; i < LN_CACHED_GRAMMARS; i++)
         evict(&constraints->cached[i]);
+    ln_grammar_release(constraints->common);
     pthread_mutex_destroy(&constraints->mutex);
 }
 
@@ -90,6 +91,8 @@ ln_status ln_constraints_compile(ln_constraints *c, const linnet_request_options
         return ln_fail(err, LINNET_ERR_ARGUMENT, "grammar is NULL");
     pthread_mutex_lock(&c->mutex);
     ln_status status = ln_masker_load(&c->masker, token_text, c->tokenizer, err);
+    if (status == LINNET_OK && c->common == NULL)
+        status = ln_grammar_share(&c->masker.trie, &c->common, err);
     ln_cached_grammar *cached = find(c, o, &found);
     if (status == LINNET_OK && found) {
         *grammar = ln_grammar_retain(cached->grammar);

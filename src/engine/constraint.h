@@ -21,7 +21,8 @@ typedef struct ln_cached_grammar {
 } ln_cached_grammar;
 
 typedef struct ln_constraints {
-    ln_masker masker; /* the engine thread's, but for its trie */
+    ln_masker masker;   /* the engine thread's, but for its trie */
+    ln_grammar *common; /* a reference: what grammars share; NULL: not yet */
     const ln_tokenizer *tokenizer;
     pthread_mutex_t mutex; /* over what follows, and while the trie is made */
     ln_cached_grammar cached[LN_CACHED_GRAMMARS];

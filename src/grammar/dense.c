@@ -172,11 +172,12 @@ static bool are_alike(const ln_dfa *a, uint32_t from_a, const ln_dfa *b, uint32_
     return true;
 }
 
+/* A table for a state that goes on like this one; those of `dense` are for states of `program`. */
 static const ln_dense_table *find_alike(const ln_dense *dense, const ln_program *program,
-                                        uint32_t dfa, uint32_t state) {
+                                        const ln_dfa *dfa, uint32_t state) {
     for (size_t i = 0; i < dense->n_tables; i++) {
         const ln_dense_table *table = &dense->tables[i];
-        if (are_alike(&program->dfas[table->dfa], table->state, &program->dfas[dfa], state))
+        if (are_alike(&program->dfas[table->dfa], table->state, dfa, state))
             return table;
     }
     return NULL;
@@ -185,7 +186,8 @@ static const ln_dense_table *find_alike(const ln_dense *dense, const ln_program 
 static ln_status add_base(ln_dense *dense, ln_arena *arena, const ln_program *program,
                           const ln_token_trie *trie, uint32_t dfa, uint32_t state, ln_error *err) {
     ln_dense_base *base = &dense->bases[dfa];
-    base->table = find_alike(dense, program, dfa, state);
+    if (base->table == NULL)
+        base->table = find_alike(dense, program, &program->dfas[dfa], state);
     if (base->table == NULL) {
         if (dense->n_tables == LN_DENSE_TABLES)
             return LINNET_OK;
@@ -199,13 +201,16 @@ static ln_status add_base(ln_dense *dense, ln_arena *arena, const ln_program *pr
 }
 
 ln_status ln_dense_build(ln_dense *dense, ln_arena *arena, const ln_program *program,
-                         const ln_token_trie *trie, ln_error *err) {
+                         const ln_token_trie *trie, const ln_dense *common,
+                         const ln_program *common_program, ln_error *err) {
     uint32_t *counts = calloc(LN_DFA_MAX_STATES + 1, sizeof *counts);
     dense->bases = ln_arena_alloc(arena, program->n_dfas, sizeof *dense->bases);
     ln_status status = counts != NULL && dense->bases != NULL ? LINNET_OK : out_of_memory(err);
     for (uint32_t i = 0; status == LINNET_OK && i < program->n_dfas; i++) {
         const ln_dfa *dfa = &program->dfas[i];
         uint32_t state = dfa->most_needed <= MOST_NEEDED ? find_base(dfa, counts) : LN_DFA_DEAD;
+        if (state != LN_DFA_DEAD && common != NULL)
+            dense->bases[i].table = find_alike(common, common_program, dfa, state);
         if (state != LN_DFA_DEAD)
             status = add_base(dense, arena, program, trie, i, state, err);
     }

@@ -45,9 +45,11 @@ typedef struct ln_dense {
 } ln_dense;
 
 /* Finds the states that need one and fills their tables, as far as there are so
- * many; the memory is the arena's. */
+ * many; the memory is the arena's. Tables of `common`, which belong to another program and outlive
+ * these, are used where they fit; NULL: there are none. */
 ln_status ln_dense_build(ln_dense *dense, ln_arena *arena, const ln_program *program,
-                         const ln_token_trie *trie, ln_error *err);
+                         const ln_token_trie *trie, const ln_dense *common,
+                         const ln_program *common_program, ln_error *err);
 
 /* The base to which a state's walk may be compared; NULL: none. */
 const ln_dense_base *ln_dense_find(const ln_dense *dense, const ln_program *program, uint32_t dfa,

@@ -36,6 +36,13 @@ static ln_status check_start(ln_grammar *grammar, ln_error *err) {
     return ln_fail(err, LINNET_ERR_LIMIT, "the grammar can begin in too many ways");
 }
 
+static ln_status build_tables(ln_grammar *grammar, const ln_token_trie *trie, ln_error *err) {
+    const ln_grammar *common = trie->common;
+    return ln_dense_build(&grammar->dense, &grammar->program.arena, &grammar->program, trie,
+                          common != NULL ? &common->dense : NULL,
+                          common != NULL ? &common->program : NULL, err);
+}
+
 ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t n_bytes,
                              linnet_reasoning reasoning, const ln_token_trie *trie,
                              ln_grammar **out, ln_error *err) {
@@ -58,14 +65,24 @@ ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t 
     if (status == LINNET_OK)
         status = check_start(grammar, err);
     if (status == LINNET_OK && trie != NULL)
-        status =
-            ln_dense_build(&grammar->dense, &grammar->program.arena, &grammar->program, trie, err);
+        status = build_tables(grammar, trie, err);
     atomic_init(&grammar->references, 1);
     if (status == LINNET_OK)
         *out = grammar;
     else
         ln_grammar_release(grammar);
     return status;
+}
+
+ln_status ln_grammar_share(ln_token_trie *trie, ln_grammar **common, ln_error *err) {
+    /* any string, and one that is not a certain name */
+    static const char schema[] =
+        "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"string\"}}}";
+    trie->common = NULL;
+    LN_TRY(ln_grammar_compile(LINNET_GRAMMAR_JSON_SCHEMA, schema, sizeof schema - 1,
+                              LINNET_REASONING_NONE, trie, common, err));
+    trie->common = *common;
+    return LINNET_OK;
 }
 
 ln_grammar *ln_grammar_retain(ln_grammar *grammar) {

@@ -22,6 +22,10 @@ ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t 
                              linnet_reasoning reasoning, const ln_token_trie *trie,
                              ln_grammar **grammar, ln_error *err);
 
+/* Compiles what most grammars of a vocabulary have in common, strings, and lets those that are
+ * compiled for it from now on share its tables. The caller releases it after them. */
+ln_status ln_grammar_share(ln_token_trie *trie, ln_grammar **common, ln_error *err);
+
 /* A grammar may be shared; one thread at a time masks with it. Compiling gives
  * the first reference. */
 ln_grammar *ln_grammar_retain(ln_grammar *grammar);

@@ -25,14 +25,15 @@ typedef struct ln_token_trie {
     const void *source;
     size_t n_vocab; /* ids */
     uint32_t n_nodes;
-    uint8_t *byte;         /* [n_nodes] that leads to the node; the root is 0 */
-    uint8_t *depth;        /* [n_nodes] */
-    uint32_t *end;         /* [n_nodes] what follows all that lies below the node */
-    int32_t *token;        /* [n_nodes] that ends here, or -1 */
-    int32_t *same;         /* [n_vocab] the next token of the same text, or -1 */
-    uint64_t *first_other; /* [n_words] tokens whose text differs at the beginning
-                              of a text */
-    size_t n_words;        /* of a mask: a bit for each id */
+    uint8_t *byte;                   /* [n_nodes] that leads to the node; the root is 0 */
+    uint8_t *depth;                  /* [n_nodes] */
+    uint32_t *end;                   /* [n_nodes] what follows all that lies below the node */
+    int32_t *token;                  /* [n_nodes] that ends here, or -1 */
+    int32_t *same;                   /* [n_vocab] the next token of the same text, or -1 */
+    uint64_t *first_other;           /* [n_words] tokens whose text differs at the beginning
+                                        of a text */
+    const struct ln_grammar *common; /* whose tables others share, NULL: none */
+    size_t n_words;                  /* of a mask: a bit for each id */
 } ln_token_trie;
 
 /* Bytes of the tokens' texts, the most that a trie can have nodes for.

@@ -252,6 +252,15 @@ static ln_status read_vocab(ln_convert_vocab *vocab) {
     return json != NULL ? read_json(vocab, json) : LINNET_OK;
 }
 
+/* Gemma 4's readers want the merges themselves. */
+static void keep_merges(ln_convert_vocab *vocab) {
+    const json_t *merges = json_object_get(json_object_get(vocab->root, "model"), "merges");
+    if (vocab->model == NULL || strcmp(vocab->model, "llama") != 0 || !json_is_array(merges))
+        return;
+    vocab->model = vocab->pre = "gemma4";
+    vocab->merges = merges;
+}
+
 ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, bool with_vocab,
                                    ln_gguf_writer *writer) {
     ln_convert_vocab vocab = {.checkpoint = plan->checkpoint,
@@ -267,6 +276,8 @@ ln_status ln_convert_put_tokenizer(const ln_convert_plan *plan, bool with_vocab,
     ln_status status = vocab.tokens != NULL ? LINNET_OK : out_of_memory(&vocab);
     if (status == LINNET_OK && with_vocab)
         status = read_vocab(&vocab);
+    if (status == LINNET_OK && strcmp(plan->architecture, "gemma4") == 0)
+        keep_merges(&vocab);
     if (status == LINNET_OK && vocab.model != NULL)
         status = put_all(&vocab, writer);
     if (status == LINNET_OK)

@@ -33,7 +33,7 @@ typedef struct ln_convert_vocab {
     ln_arena arena;
     ln_convert_token *tokens; /* [n_tokens]: as many as the logits have */
     size_t n_tokens;
-    const char *model; /* "gpt2", "llama" or "t5"; NULL: there is no tokenizer */
+    const char *model; /* "gpt2", "llama", "gemma4" or "t5"; NULL: there is no tokenizer */
     const char *pre;
     bool has_scores, has_space_prefix, space_prefix, remove_spaces;
     int add_bos, add_eos;  /* 0, 1, or -1: not said */

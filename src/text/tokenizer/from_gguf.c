@@ -279,6 +279,20 @@ static ln_status read_spm(reader *r, ln_error *err) {
     return set_spm_decoder(r, err);
 }
 
+/* Gemma 4: SentencePiece's texts, with merges in their order instead of scores. */
+static ln_status read_spm_merges(reader *r, ln_error *err) {
+    ln_tokenizer *t = r->t;
+    t->model = LN_MODEL_BPE;
+    r->add_bos = true;
+    t->vocab.unk = get_id(r, "tokenizer.ggml.unknown_token_id", -1);
+    r->add_space_prefix = get_bool(r, "tokenizer.ggml.add_space_prefix", false);
+    t->bpe.byte_fallback = true;
+    ln_vocab_find_bytes(&t->vocab, t->bpe.byte_ids);
+    LN_TRY(read_merges(r, err));
+    LN_TRY(set_spm_normalizer(r, false, err));
+    return set_spm_decoder(r, err);
+}
+
 /* tokenizer.ggml.precompiled_charsmap, an array of bytes. */
 static ln_status read_charsmap(reader *r, ln_charsmap *map, ln_error *err) {
     ln_meta_value value, item;
@@ -380,8 +394,11 @@ static ln_status read_all(reader *r, const ln_meta_value *model, ln_error *err) 
     static const struct {
         const char *name;
         ln_status (*read)(reader *, ln_error *);
-    } models[] = {
-        {"gpt2", read_bpe}, {"llama", read_spm}, {"t5", read_unigram}, {"bert", read_wordpiece}};
+    } models[] = {{"gpt2", read_bpe},
+                  {"llama", read_spm},
+                  {"gemma4", read_spm_merges},
+                  {"t5", read_unigram},
+                  {"bert", read_wordpiece}};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         size_t n = strlen(models[i].name);
         if (model->string.bytes != n || memcmp(model->string.data, models[i].name, n) != 0)

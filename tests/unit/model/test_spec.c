@@ -219,6 +219,23 @@ static void bad_values_are_refused_by_name(void **state) {
          "key feed_forward_proj: this activation"},
         {"t5", "\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": 1",
          "key feed_forward_proj: this activation"},
+        /* as it is published: keys of layers that see all, and without a list of what differs */
+        {"gemma4", "\"per_layer_config\"",
+         "\"global_head_dim\": 32, \"num_global_key_value_heads\": 1, \"nothing\"", NULL},
+        {"gemma4", "\"per_layer_config\"", "\"global_head_dim\": 16, \"nothing\"", "has shape"},
+        {"gemma4_moe", "\"hidden_size_per_layer_input\": 0",
+         "\"hidden_size_per_layer_input\": null", NULL},
+        {"gemma4", "\"use_bidirectional_attention\": null",
+         "\"use_bidirectional_attention\": \"vision\"", NULL},
+        {"gemma4", "\"use_bidirectional_attention\": null",
+         "\"use_bidirectional_attention\": \"all\"",
+         "use_bidirectional_attention: \"all\" is not supported"},
+        {"gemma4_shared", "\"num_kv_shared_layers\": 3", "\"num_kv_shared_layers\": 5",
+         "no layer before the last 5 has keys and values that layer 1 can share"},
+        {"gemma3n", "\"altup_active_idx\": 0", "\"altup_active_idx\": 1",
+         "AltUp whose layers run on stream 1, not 0, is not supported"},
+        {"gemma3n", "\"altup_num_inputs\": 4", "\"altup_num_inputs\": 3", "has shape"},
+        {"gemma3n", "0.95", "1.0", "key activation_sparsity_pattern has no possible number"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_spec spec;

@@ -58,8 +58,9 @@ static inline size_t ln_tail_conv(const ln_state_shape *s) {
     return ln_tail_updates(s) + (s->n_heads > 0 ? s->n_rows * s->n_heads * s->v_dim : 0);
 }
 
+/* Filled up to where doubles may begin. */
 static inline size_t ln_tail_block_floats(const ln_state_shape *s) {
-    return ln_tail_conv(s) + (s->n_taps > 0 ? s->n_conv_rows * s->conv_dim : 0);
+    return (ln_tail_conv(s) + (s->n_taps > 0 ? s->n_conv_rows * s->conv_dim : 0) + 1) / 2 * 2;
 }
 
 /* Where a head's row for a position begins in its part of the tail: floats, or doubles of C. */

@@ -345,9 +345,17 @@ static const ln_kv_layer *cache_of(const ln_op *op) {
     }
 }
 
+static const ln_state_cache *states_of(const ln_op *op) {
+    switch (op->kind) {
+    case LN_OP_CONV: return op->conv.cache;
+    case LN_OP_SCAN: return op->scan.cache;
+    default: return NULL;
+    }
+}
+
 /* Sends the batch that all operations share; operations without a batch read nothing of it. */
 static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cuda_step *step) {
-    size_t block_tokens[LN_MAX_KV_GROUPS] = {0};
+    ln_cuda_table_use uses[LN_MAX_KV_GROUPS] = {{0}};
     *step = (ln_cuda_step){0};
     const ln_batch *batch = ops[n_ops - 1].batch; /* copies come first, and have none */
     if (batch == NULL)
@@ -355,9 +363,14 @@ static int send_batch(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_cud
     for (size_t i = 0; i < n_ops; i++) {
         const ln_kv_layer *kv = cache_of(&ops[i]);
         if (kv != NULL)
-            block_tokens[kv->group] = kv->block_tokens;
+            uses[kv->group].block_tokens = kv->block_tokens;
+        const ln_state_cache *cache = states_of(&ops[i]);
+        if (cache != NULL) {
+            uses[cache->states->group].has_states = true;
+            uses[cache->tails->group].has_tail = true;
+        }
     }
-    return ln_cuda_batch_send(&self->batch_upload, batch, block_tokens, step, self->stream);
+    return ln_cuda_batch_send(&self->batch_upload, batch, uses, step, self->stream);
 }
 
 /* Makes sure of n events; false when memory ran out. */

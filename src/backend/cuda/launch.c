@@ -13,6 +13,9 @@ static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
     [LN_OP_COMBINE] = ln_cuda_combine,
     [LN_OP_POINTWISE] = ln_cuda_pointwise,
     [LN_OP_ROWWISE] = ln_cuda_rowwise,
+    [LN_OP_CONV] = ln_cuda_conv,
+    [LN_OP_SCAN] = ln_cuda_scan,
+    [LN_OP_GATED_NORM] = ln_cuda_gated_norm,
     [LN_OP_GATHER] = ln_cuda_gather,
     [LN_OP_SAMPLE] = ln_cuda_sample,
 };

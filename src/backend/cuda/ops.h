@@ -47,6 +47,9 @@ int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stre
 int ln_cuda_combine(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_pointwise(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_rowwise(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_conv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_gated_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_gather(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_sample(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 

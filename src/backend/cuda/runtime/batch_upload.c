@@ -50,14 +50,24 @@ static size_t table_width(size_t n_blocks) {
     return width;
 }
 
+/* Entries of a table that sequences of up to `longest` tokens have. */
+static size_t count_entries(const ln_cuda_table_use *use, size_t longest) {
+    if (use->has_tail)
+        return 1;
+    if (use->has_states)
+        return longest / LN_STATE_CHUNK + 1;
+    return (longest + use->block_tokens - 1) / use->block_tokens;
+}
+
 static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *group,
-                      size_t block_tokens, ln_batch_group *out) {
+                      const ln_cuda_table_use *use, ln_batch_group *out) {
     size_t longest = 0;
     for (size_t seq = 0; seq < batch->n_seqs; seq++)
         if ((size_t)group->lengths[seq] > longest)
             longest = (size_t)group->lengths[seq];
-    LN_BUG_ON((longest + block_tokens - 1) / block_tokens > group->max_blocks);
-    size_t n_blocks = table_width((longest + block_tokens - 1) / block_tokens);
+    size_t n_blocks = count_entries(use, longest);
+    LN_BUG_ON(n_blocks > group->max_blocks);
+    n_blocks = table_width(n_blocks);
     n_blocks = n_blocks < group->max_blocks ? n_blocks : group->max_blocks;
     int32_t *tables = add(w, batch->n_seqs * n_blocks, &out->block_tables);
     for (size_t seq = 0; seq < batch->n_seqs; seq++)
@@ -65,7 +75,8 @@ static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *gr
                n_blocks * sizeof *tables);
     out->max_blocks = n_blocks;
     add_copy(w, group->lengths, batch->n_seqs, &out->lengths);
-    add_copy(w, group->slots, batch->n_tokens, &out->slots);
+    if (use->block_tokens > 0) /* states and tails have no slots */
+        add_copy(w, group->slots, batch->n_tokens, &out->slots);
 }
 
 /* Whether, of sequences of one token, one has the block of another that its token goes to; of many
@@ -88,7 +99,7 @@ static bool shares_new(const ln_batch *batch, const ln_batch_group *group, size_
 }
 
 int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
-                       const size_t *block_tokens, ln_cuda_step *step, ln_cuda_stream stream) {
+                       const ln_cuda_table_use *uses, ln_cuda_step *step, ln_cuda_stream stream) {
     writer w = {.upload = upload};
     upload->buffer = (upload->buffer + 1) % LN_MAX_STARTED;
     *step = (ln_cuda_step){.batch = *batch};
@@ -121,10 +132,12 @@ int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
     }
     for (size_t g = 0; g < LN_MAX_KV_GROUPS; g++) {
         out->groups[g] = (ln_batch_group){0};
-        if (block_tokens[g] == 0)
+        const ln_cuda_table_use *use = &uses[g];
+        if (use->block_tokens == 0 && !use->has_states && !use->has_tail)
             continue;
-        add_group(&w, batch, &batch->groups[g], block_tokens[g], &out->groups[g]);
-        step->shares_new |= shares_new(batch, &batch->groups[g], block_tokens[g]);
+        add_group(&w, batch, &batch->groups[g], use, &out->groups[g]);
+        if (use->block_tokens > 0)
+            step->shares_new |= shares_new(batch, &batch->groups[g], use->block_tokens);
     }
     out->edits = NULL;
     if (batch->edits != NULL) /* last, as their number changes from step to step */

@@ -14,8 +14,17 @@ static ln_status read_heads(const ln_config *config, bool encoder, size_t *n_hea
     return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);
 }
 
-static ln_status read_kv_heads(const ln_config *config, size_t n_heads, size_t *n_kv_heads,
-                               ln_error *err) {
+static size_t largest_of(const ln_meta_value *list) {
+    ln_meta_value item;
+    size_t largest = 1;
+    for (size_t i = 0; ln_meta_item(list, i, &item); i++)
+        if (item.kind == LN_META_INT && item.integer > (int64_t)largest)
+            largest = (size_t)item.integer;
+    return largest;
+}
+
+static ln_status read_kv_heads(const ln_config *config, bool has_mixers, size_t n_heads,
+                               size_t *n_kv_heads, ln_error *err) {
     static const ln_key key = {
         "num_key_value_heads|num_kv_heads|n_head_kv|multi_query_group_num|num_attention_groups",
         "attention.head_count_kv"};
@@ -28,6 +37,14 @@ static ln_status read_kv_heads(const ln_config *config, size_t n_heads, size_t *
     if (multi_query && !grouped) {
         *n_kv_heads = 1;
         return LINNET_OK;
+    }
+    if (config->is_gguf && has_mixers && ln_config_find(config, key, &value, NULL) &&
+        value.kind == LN_META_ARRAY) { /* recurrent layers have 0 */
+        *n_kv_heads = largest_of(&value);
+        return *n_kv_heads <= MAX_HEADS
+                   ? LINNET_OK
+                   : ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu KV heads are too many",
+                             ln_checkpoint_path(config->checkpoint), *n_kv_heads);
     }
     return ln_config_size(config, key, 1, MAX_HEADS, n_kv_heads, err);
 }
@@ -75,7 +92,8 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
                                  ln_attention_spec *attention, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
     LN_TRY(read_heads(config, encoder, &attention->n_heads, err));
-    LN_TRY(read_kv_heads(config, attention->n_heads, &attention->n_kv_heads, err));
+    LN_TRY(read_kv_heads(config, spec->family->mixer != LN_MIXER_NONE, attention->n_heads,
+                         &attention->n_kv_heads, err));
     if (attention->n_heads % attention->n_kv_heads != 0)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %zu heads are no multiple of %zu KV heads",
                        path, attention->n_heads, attention->n_kv_heads);

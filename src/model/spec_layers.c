@@ -278,6 +278,27 @@ static ln_status read_gated(const ln_config *config, const ln_spec *spec, bool e
     return ln_config_flag(config, (ln_key){"is_gated_act", ""}, &ffn->gated, err);
 }
 
+/* LFM2 says what two matrices would have; with a gate there are three, which have two thirds of it,
+ * times a factor, filled up to whole multiples. */
+static ln_status adjust_hidden(const ln_config *config, size_t *n_hidden, ln_error *err) {
+    bool adjusts = false;
+    size_t multiple = 1;
+    double factor = 1;
+    LN_TRY(ln_config_flag(config, (ln_key){"block_auto_adjust_ff_dim", ""}, &adjusts, err));
+    if (!adjusts)
+        return LINNET_OK;
+    LN_TRY(
+        ln_config_size(config, (ln_key){"block_multiple_of", ""}, 1, LN_MAX_DIM, &multiple, err));
+    LN_TRY(
+        ln_config_real(config, (ln_key){"block_ffn_dim_multiplier", ""}, 1e-3, 1e3, &factor, err));
+    *n_hidden = (size_t)(factor * (double)(2 * *n_hidden / 3));
+    *n_hidden = (*n_hidden + multiple - 1) / multiple * multiple;
+    if (*n_hidden > 0 && *n_hidden <= LN_MAX_DIM)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: a feed-forward of %zu dimensions is impossible",
+                   ln_checkpoint_path(config->checkpoint), *n_hidden);
+}
+
 /* What all layers of a stack share. */
 static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder,
                             ln_layer_spec *layer, ln_error *err) {
@@ -291,11 +312,13 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     LN_TRY(read_activation(config, spec->family, &layer->ffn, err));
     LN_TRY(read_gated(config, spec, encoder, &layer->ffn, err));
     layer->ffn.n_hidden = 4 * spec->dim;
-    ln_key hidden = {encoder ? "encoder_ffn_dim|d_ff"
-                             : "decoder_ffn_dim|intermediate_size_mlp|intermediate_size|"
-                               "ffn_hidden_size|n_inner|ffn_dim|d_ff",
+    ln_key hidden = {encoder
+                         ? "encoder_ffn_dim|d_ff"
+                         : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
+                           "ffn_hidden_size|n_inner|ffn_dim|d_ff",
                      "feed_forward_length"};
     LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &layer->ffn.n_hidden, err));
+    LN_TRY(adjust_hidden(config, &layer->ffn.n_hidden, err));
     return ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err);
 }
 

@@ -331,11 +331,11 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
                                 "context_length"},
                        1, INT32_MAX, &spec->ctx_tokens, err));
     double eps = spec->norm_kind == LN_NORM_LAYER ? 1e-5 : 1e-6;
-    LN_TRY(ln_config_real(
-        config,
-        (ln_key){"rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_epsilon|layernorm_epsilon",
-                 "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
-        0, 1, &eps, err));
+    LN_TRY(ln_config_real(config,
+                          (ln_key){"rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_epsilon|"
+                                   "layernorm_epsilon|norm_eps",
+                                   "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
+                          0, 1, &eps, err));
     spec->norm_eps = (float)eps;
     if (!config->is_gguf && spec->family->latent_eps > 0)
         eps = spec->family->latent_eps;

@@ -140,11 +140,11 @@ static ln_status is_listed(const ln_config *config, const ln_family *family, siz
     return LINNET_OK;
 }
 
-/* Whether config.json's list of layers, counted from 1, has this one. */
-static bool is_numbered(const ln_meta_value *list, size_t layer) {
+/* Whether config.json's list of layers, counted from `first` on, has this one. */
+static bool is_numbered(const ln_meta_value *list, size_t layer, size_t first) {
     ln_meta_value item;
     for (size_t i = 0; ln_meta_item(list, i, &item); i++)
-        if (item.kind == LN_META_INT && item.integer == (int64_t)layer + 1)
+        if (item.kind == LN_META_INT && item.integer == (int64_t)(layer + first))
             return true;
     return false;
 }
@@ -158,12 +158,16 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
     if (!*has_mixer || family->mixers_beside || family->mixer_word == NULL)
         return LINNET_OK;
     if (ln_config_find(config, (ln_key){"linear_attn_config.kda_layers", ""}, &list, NULL)) {
-        *has_mixer = is_numbered(&list, layer);
+        *has_mixer = is_numbered(&list, layer, 1);
         return LINNET_OK;
     }
     LN_TRY(is_listed(config, family, layer, &has_list, has_mixer, err));
     if (has_list)
         return LINNET_OK;
+    if (ln_config_find(config, (ln_key){"full_attn_idxs", ""}, &list, NULL)) {
+        *has_mixer = !is_numbered(&list, layer, 0);
+        return LINNET_OK;
+    }
     size_t interval = 4;
     LN_TRY(ln_config_size(config, (ln_key){"full_attention_interval", "full_attention_interval"}, 1,
                           LN_MAX_LAYERS, &interval, err));

@@ -1,6 +1,6 @@
 /* Tensors that Qwen3-Next and its successors share. */
-#ifndef LN_MODEL_FAMILIES_QWEN3_NEXT_H
-#define LN_MODEL_FAMILIES_QWEN3_NEXT_H
+#ifndef LN_MODEL_FAMILIES_HYBRIDS_QWEN3_NEXT_H
+#define LN_MODEL_FAMILIES_HYBRIDS_QWEN3_NEXT_H
 
 #include "model/family.h"
 

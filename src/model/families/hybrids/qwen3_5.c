@@ -1,6 +1,6 @@
 /* Qwen3.5 and its successors: three layers of four are gated delta nets, the others attention whose
  * output is gated. */
-#include "model/families/qwen3_next.h"
+#include "model/families/hybrids/qwen3_next.h"
 
 static const ln_binding bindings[] = {LN_QWEN3_NEXT_COMMON, LN_QWEN3_5_DELTA, LN_LLAMA_FFN};
 

@@ -1,5 +1,5 @@
 /* Qwen3.5-MoE: qwen3_5 with a mixture of experts and a shared expert behind a gate. */
-#include "model/families/qwen3_next.h"
+#include "model/families/hybrids/qwen3_next.h"
 
 /* Of folders; all experts in one tensor. */
 #define PACKED(r, folder, file, part)                                                              \

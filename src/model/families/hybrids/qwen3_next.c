@@ -1,6 +1,6 @@
 /* Qwen3-Next: three layers of four are gated delta nets, the others attention whose output is
  * gated; mixtures of experts with a shared expert behind a gate. */
-#include "model/families/qwen3_next.h"
+#include "model/families/hybrids/qwen3_next.h"
 
 static const ln_binding bindings[] = {
     LN_QWEN3_NEXT_COMMON,

@@ -1,0 +1,45 @@
+/* LFM2-MoE: lfm2 with mixtures of experts behind the first layers. */
+#include "model/families/hybrids/lfm2.h"
+
+#define EXPERTS(r, name, gguf_name)                                                                \
+    {                                                                                              \
+        .role = r, .hf = "model.layers.%d.feed_forward.experts.%e." name,                          \
+        .gguf = "blk.%d." gguf_name                                                                \
+    }
+
+static const ln_binding bindings[] = {
+    LN_LFM2_BINDINGS,
+    {.role = LN_ROLE_ROUTER,
+     .hf = "model.layers.%d.feed_forward.gate",
+     .gguf = "blk.%d.ffn_gate_inp"},
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .hf = "model.layers.%d.feed_forward.expert_bias",
+     .hf_bare = true,
+     .optional = true},
+    {.role = LN_ROLE_ROUTER_BIAS,
+     .gguf = "blk.%d.exp_probs_b.bias",
+     .gguf_bare = true,
+     .optional = true},
+    EXPERTS(LN_ROLE_EXPERT_GATE, "w1", "ffn_gate_exps"),
+    EXPERTS(LN_ROLE_EXPERT_UP, "w3", "ffn_up_exps"),
+    EXPERTS(LN_ROLE_EXPERT_DOWN, "w2", "ffn_down_exps"),
+};
+
+static const ln_config_default defaults[] = {LN_LFM2_DEFAULTS,
+                                             LN_DEFAULT("num_dense_layers", 2),
+                                             LN_DEFAULT("num_experts", 32),
+                                             LN_DEFAULT("num_experts_per_tok", 4),
+                                             LN_DEFAULT("moe_intermediate_size", 1792),
+                                             {0}};
+
+const ln_family ln_family_lfm2_moe = {
+    .name = "lfm2_moe",
+    .hf_types = "lfm2_moe",
+    .gguf = "lfm2moe",
+    .defaults = defaults,
+    LN_LFM2_TRAITS,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .gguf_dense_first = true,
+    LN_BINDINGS(bindings),
+};

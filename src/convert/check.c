@@ -186,6 +186,10 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
 ln_status ln_convert_check(ln_convert_plan *plan) {
     LN_TRY(find_target(plan));
     const ln_spec *spec = plan->spec;
+    if (spec->has_mixers)
+        return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
+                       "%s: models with recurrent layers cannot be converted yet",
+                       ln_checkpoint_path(plan->checkpoint));
     LN_TRY(check_windows(plan));
     LN_TRY(check_layers(plan));
     LN_TRY(check_attention(plan));

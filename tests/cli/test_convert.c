@@ -29,13 +29,18 @@ static const struct {
     {"deepseek_v3_yarn", "mscale"},
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},
+    {"lfm2", "recurrent layers"},
+    {"lfm2_moe", "recurrent layers"},
     {"llama_dynamic", "dynamic RoPE"},
     {"minicpm3", "minicpm3"},
     {"opt", "opt"},
     {"phi_tied", "a bias of a tied output"},
     {"qwen2_window", "sliding window"},
+    {"qwen3_5", "recurrent layers"},
+    {"qwen3_5_moe", "recurrent layers"},
     {"qwen3_moe_mixed", "dense layers"},
     {"qwen3_moe_window", "sliding window"},
+    {"qwen3_next", "recurrent layers"},
     {"smollm3", "layers without positions"},
 };
 enum { N_REFUSED = sizeof refused / sizeof *refused };

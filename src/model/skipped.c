@@ -81,7 +81,7 @@ static bool layer_of(const ln_spec *spec, const char *name, size_t *layer) {
 
 const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec,
                             const ln_tensor *tensor) {
-    static const char base[] = "model.";
+    static const char base[] = "model.", thinker[] = "thinker.";
     const char *name = tensor->name;
     size_t layer;
     if (ln_checkpoint_get_format(checkpoint) == LN_FORMAT_GGUF)
@@ -93,6 +93,8 @@ const char *ln_skipped_part(const ln_checkpoint *checkpoint, const ln_spec *spec
         return layer >= spec->n_layers && has_prediction_layers(checkpoint, spec)
                    ? "prediction layers"
                    : NULL;
+    if (strncmp(name, thinker, sizeof thinker - 1) == 0)
+        name += sizeof thinker - 1;
     if (strncmp(name, base, sizeof base - 1) == 0)
         name += sizeof base - 1;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -57,11 +57,24 @@ static bool take_family(ln_config *config, ln_spec *spec, const ln_meta_value *t
     return true;
 }
 
+/* Where the keys of a model are that speaks, too: what thinks is a model of its own, whose
+ * text_config it is. */
+static bool find_thinker(const ln_config *config, const char **nest, ln_meta_value *type) {
+    static const char type_key[] = "thinker_config.text_config.model_type";
+    if (config->is_gguf || !ln_checkpoint_meta(config->checkpoint, type_key, type) ||
+        type->kind != LN_META_STRING)
+        return false;
+    *nest = "thinker_config.text_config.";
+    return true;
+}
+
 /* The family, and where its keys are: a folder's text_config describes the model where others see
  * and hear beside it. */
 static ln_status find_family(ln_config *config, ln_spec *spec, ln_error *err) {
     ln_meta_value type, text;
     LN_TRY(read_type(config, config->is_gguf ? "general.architecture" : "model_type", &type, err));
+    if (find_thinker(config, &config->nest, &text))
+        return take_family(config, spec, &text) ? LINNET_OK : unknown_type(config, &text, err);
     if (config->is_gguf || !ln_checkpoint_meta(config->checkpoint, "text_config", &text) ||
         text.kind != LN_META_OBJECT)
         return take_family(config, spec, &type) ? LINNET_OK : unknown_type(config, &type, err);

@@ -8,6 +8,7 @@ stay.
     python3 tools/golden/kin.py bailing_moe GOLDEN_GLM4_MOE OUT_FOLDER
     python3 tools/golden/kin.py kimi_k2 GOLDEN_DEEPSEEK_V3 OUT_FOLDER
     python3 tools/golden/kin.py step3p5 GOLDEN_STEP3P7 OUT_FOLDER
+    python3 tools/golden/kin.py qwen3_omni_moe GOLDEN_QWEN3_OMNI_THINKER OUT_FOLDER
 """
 import json
 import pathlib
@@ -87,6 +88,18 @@ def step3p5(tensors: dict, config: dict) -> dict:
     return {n: t.contiguous() for n, t in tensors.items() if not n.startswith("vi")}
 
 
+def qwen3_omni_moe(tensors: dict, config: dict) -> dict:
+    """The thinker inside a model that speaks, too, of which one tensor stands here, as of towers."""
+    thinker = dict(config)
+    config.clear()
+    config |= {"thinker_config": thinker, "enable_audio_output": True}
+    towers = ("audio_tower.", "visual.")
+    kept = ("proj1.weight", "linear_fc1.weight")
+    inner = {n: t for n, t in tensors.items() if not n.startswith(towers) or n.endswith(kept)}
+    return {"thinker." + n: t for n, t in inner.items()} | {
+        "talker.codec_head.weight": torch.zeros(4, 4, dtype=torch.bfloat16)}
+
+
 def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
     renamed = {}
     for name, tensor in tensors.items():
@@ -104,7 +117,9 @@ def rename(tensors: dict, names: dict, fused: str, fuse) -> dict:
 KINDS = {"internlm2": ("internlm2", "InternLM2ForCausalLM", internlm2),
          "bailing_moe": ("bailing_moe_v2", "BailingMoeV2ForCausalLM", bailing_moe),
          "kimi_k2": ("kimi_k2", "DeepseekV3ForCausalLM", kimi_k2),
-         "step3p5": ("step3p5", "Step3p5ForCausalLM", step3p5)}
+         "step3p5": ("step3p5", "Step3p5ForCausalLM", step3p5),
+         "qwen3_omni_moe": ("qwen3_omni_moe", "Qwen3OmniMoeForConditionalGeneration",
+                            qwen3_omni_moe)}
 
 
 def main(kind: str, source: pathlib.Path, out: pathlib.Path) -> None:

@@ -136,7 +136,10 @@ def make(name: str, out: pathlib.Path) -> None:
     auto = hf.AutoModelForSeq2SeqLM if encoder_decoder else hf.AutoModelForCausalLM
     if hasattr(config, "text_config"):
         auto = hf.AutoModelForImageTextToText
-    model = auto.from_config(config, attn_implementation="eager").float().eval()
+    if config.model_type == "qwen3_omni_moe_thinker":
+        auto = hf.Qwen3OmniMoeThinkerForConditionalGeneration
+    make_model = getattr(auto, "from_config", auto._from_config)
+    model = make_model(config, attn_implementation="eager").float().eval()
     if name == "t5_untied":
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
     randomize(model)

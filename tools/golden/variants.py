@@ -1,4 +1,6 @@
 """Small configurations of the families of 2025 and 2026, for models.py."""
+import importlib
+
 import transformers as hf
 
 COMMON = dict(vocab_size=128, bos_token_id=1, eos_token_id=2, pad_token_id=0)
@@ -183,9 +185,22 @@ VARIANTS = {
                                       "partial_rotary_factor": 1.0}}),
         vision_config=dict(width=16, layers=1, heads=1, image_size=28, patch_size=14),
         image_token_id=300),
+    # the source of qwen3_omni_moe's, which kin.py makes
+    "qwen3_omni_thinker": lambda: importlib.import_module(
+        "transformers.models.qwen3_omni_moe").Qwen3OmniMoeThinkerConfig(
+        text_config=dict(dict(MOE, moe_intermediate_size=24), num_experts=4,
+                         rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                          "mrope_section": [3, 3, 2], "mrope_interleaved": True}),
+        vision_config=dict(depth=1, hidden_size=16, out_hidden_size=64, num_heads=1,
+                           intermediate_size=16, patch_size=2, num_position_embeddings=4,
+                           deepstack_visual_indexes=[0]),
+        audio_config=dict(d_model=16, encoder_layers=1, encoder_attention_heads=1,
+                          encoder_ffn_dim=16, output_dim=64, num_mel_bins=16,
+                          downsample_hidden_size=16)),
     "internlm3": lambda: hf.InternLM3Config(**HEADS, attention_bias=True, mlp_bias=True),
 }
 
 # Added to the seed where otherwise two experts or tokens are so near that rounding decides.
 SEEDS = {"deepseek_v3_small": 1, "deepseek_v32": 2, "exaone_moe": 9, "glm_moe_dsa": 2, "helium": 1,
-         "jais2": 1, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1, "minimax_m2": 2}
+         "jais2": 1, "qwen3_omni_thinker": 3, "mimo_v2_flash": 1, "qwen3_vl_moe": 1, "olmoe": 1,
+         "minimax_m2": 2}

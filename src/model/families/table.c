@@ -70,6 +70,7 @@ bool ln_family_place(const ln_family *family, const char *name, size_t index,
                   {family->hf_prefix != NULL ? family->hf_prefix : "", ""},
                   {"model.", "model.language_model."},
                   {"", "language_model."},
+                  {"", "thinker."},
                   {"model.", "language_model."},
                   {"model.layers.", "language_model.model.blocks."}}; /* as saved of Kimi K2.5 */
     if (index >= sizeof places / sizeof *places)

@@ -17,7 +17,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT("rope_theta", 1e6),
 
 const ln_family ln_family_qwen2_vl = {
     .name = "qwen2_vl",
-    .hf_types = "qwen2_vl|qwen2_vl_text|qwen2_5_vl|qwen2_5_vl_text",
+    .hf_types = "qwen2_vl|qwen2_vl_text|qwen2_5_vl|qwen2_5_vl_text|qwen2_5_omni_text",
     .gguf = "qwen2vl",
     .defaults = defaults,
     .refused = "",

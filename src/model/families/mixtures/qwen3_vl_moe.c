@@ -19,7 +19,14 @@ static const ln_binding bindings[] = {
     LN_LLAMA_EXPERTS,
 };
 
-static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
+#define OMNI(name, number) LN_DEFAULT_OF("qwen3_omni_moe_text", name, number)
+
+static const ln_config_default defaults[] = {OMNI("rope_theta", 1e6),
+                                             OMNI("num_experts_per_tok", 8),
+                                             OMNI("num_experts", 128),
+                                             OMNI("moe_intermediate_size", 768),
+                                             OMNI("num_key_value_heads", 4),
+                                             LN_DEFAULT("head_dim", 128),
                                              LN_DEFAULT("rope_theta", 500000),
                                              LN_DEFAULT("num_experts_per_tok", 4),
                                              LN_DEFAULT("num_experts", 60),
@@ -28,7 +35,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT("head_dim", 128),
 
 const ln_family ln_family_qwen3_vl_moe = {
     .name = "qwen3_vl_moe",
-    .hf_types = "qwen3_vl_moe|qwen3_vl_moe_text",
+    .hf_types = "qwen3_vl_moe|qwen3_vl_moe_text|qwen3_omni_moe_text",
     .gguf = "qwen3vlmoe",
     .defaults = defaults,
     .refused = "",

@@ -74,11 +74,11 @@ static void fail_counts(expander *e, choice *c, json_t *schema) {
 
 static void fail_strings(expander *e, choice *c, json_t *schema) {
     json_t *pattern = ln_schema_get(e->schema, schema, "pattern", 's');
-    json_t *format = json_object_get(schema, "format");
+    json_t *format = ln_schema_get_format(e->schema, schema);
     if (pattern != NULL)
         ln_expand_atom_way(e, c, LN_IS_STRING,
                            (ln_atom){.kind = LN_ATOM_PATTERN, .value = pattern, .negated = true});
-    if (json_is_string(format))
+    if (format != NULL)
         ln_expand_atom_way(e, c, LN_IS_STRING,
                            (ln_atom){.kind = LN_ATOM_FORMAT, .value = format, .negated = true});
 }

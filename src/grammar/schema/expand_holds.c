@@ -66,10 +66,10 @@ static void take_counts(expander *e, branch *b, json_t *schema) {
 
 static void take_strings(expander *e, branch *b, json_t *schema) {
     json_t *pattern = ln_schema_get(e->schema, schema, "pattern", 's');
-    json_t *format = json_object_get(schema, "format");
+    json_t *format = ln_schema_get_format(e->schema, schema);
     if (pattern != NULL)
         ln_expand_add_atom(e, b, (ln_atom){.kind = LN_ATOM_PATTERN, .value = pattern});
-    if (json_is_string(format))
+    if (format != NULL)
         ln_expand_add_atom(e, b, (ln_atom){.kind = LN_ATOM_FORMAT, .value = format});
 }
 

@@ -129,6 +129,15 @@ uint32_t ln_schema_count(ln_schema *s, json_t *schema, const char *keyword, uint
     return number < (double)(LN_NO_LIMIT - 1) ? (uint32_t)number : LN_NO_LIMIT - 1;
 }
 
+/* Since 2019-09 a format says nothing by itself. Where a document that names such a draft also says
+ * that the value is a string, the format is taken for what its author wants. */
+json_t *ln_schema_get_format(const ln_schema *s, json_t *schema) {
+    json_t *format = json_object_get(schema, "format"), *type = json_object_get(schema, "type");
+    bool binds = !s->annotates_formats || json_is_array(type) ||
+                 (json_is_string(type) && strcmp(json_string_value(type), "string") == 0);
+    return binds && json_is_string(format) ? format : NULL;
+}
+
 json_t *ln_schema_prefix(ln_schema *s, json_t *schema) {
     json_t *prefix = ln_schema_get(s, schema, "prefixItems", 'a');
     json_t *items = json_object_get(schema, "items");

@@ -147,6 +147,8 @@ void ln_schema_index(ln_schema *s) {
     const char *dialect = json_string_value(json_object_get(s->root, "$schema"));
     s->keeps_beside_ref = dialect == NULL ||
                           (strstr(dialect, "draft-0") == NULL && strstr(dialect, "draft0") == NULL);
+    s->annotates_formats = dialect != NULL && (strstr(dialect, "2019-09") != NULL ||
+                                               strstr(dialect, "2020-12") != NULL);
     json_object_set(s->resources, "", s->root);
     index_schema(s, s->root, "", 0);
 }

@@ -98,6 +98,7 @@ typedef struct ln_schema {
     struct ln_schema_work *first, *last; /* rules without a body yet */
     const ln_dfa *strings;               /* all strings, each written in one way; NULL: not yet */
     const ln_dfa *numbers;               /* all numbers, each without exponent; NULL: not yet */
+    bool annotates_formats;              /* a format without type "string" is an annotation */
     bool keeps_beside_ref;               /* keywords beside $ref count */
     bool is_closed; /* properties without additionalProperties allow no others */
     unsigned depth;
@@ -126,6 +127,8 @@ unsigned ln_schema_type_of(const json_t *value);
 json_t *ln_schema_get(ln_schema *s, json_t *schema, const char *keyword, char type);
 /* A count such as maxItems: `otherwise` when the schema has none. */
 uint32_t ln_schema_count(ln_schema *s, json_t *schema, const char *keyword, uint32_t otherwise);
+/* The format that binds a schema's strings; NULL: none. */
+json_t *ln_schema_get_format(const ln_schema *s, json_t *schema);
 /* prefixItems, or items as an array; NULL: none. */
 json_t *ln_schema_prefix(ln_schema *s, json_t *schema);
 /* The schema of the items after these; NULL: none. */

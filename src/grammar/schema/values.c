@@ -89,12 +89,11 @@ static bool has_string(ln_schema *s, json_t *schema, json_t *value) {
     if (text == NULL)
         return true;
     json_t *pattern = ln_schema_get(s, schema, "pattern", 's');
-    json_t *format = json_object_get(schema, "format");
+    json_t *format = ln_schema_get_format(s, schema);
     if (pattern != NULL &&
         !ln_schema_string_is_in(s, ln_schema_pattern(s, json_string_value(pattern)), text))
         return false;
-    const ln_dfa *form =
-        json_is_string(format) ? ln_schema_format(s, json_string_value(format)) : NULL;
+    const ln_dfa *form = format != NULL ? ln_schema_format(s, json_string_value(format)) : NULL;
     if (form != NULL && !ln_schema_string_is_in(s, form, text))
         return false;
     for (size_t i = 0; ln_schema_spend(s, i == 0 ? n_bytes : 0) && i < n_bytes; i++)

@@ -156,6 +156,12 @@ static void scalars(void **state) {
          {"+\"::1\"", "+\"1::2:3\"", "+\"::ffff:1.2.3.4\"", "-\"1::2::3\"", "-\"12345::\""}},
         {"{\"type\": \"string\", \"format\": \"duration\"}",
          {"+\"P1Y2M3DT4H5M6S\"", "+\"PT1M\"", "+\"P2W\"", "-\"P\"", "-\"P1Y2W\"", "-\"PT\""}},
+        {"{\"format\": \"date\"}", {"+\"2024-02-29\"", "-\"today\"", "+1"}},
+        {"{\"$schema\": \"https://json-schema.org/draft/2020-12/schema\", \"format\": \"date\"}",
+         {"+\"today\""}},
+        {"{\"$schema\": \"https://json-schema.org/draft/2020-12/schema\", \"format\": \"date\", "
+         "\"type\": \"string\"}",
+         {"-\"today\"", "+\"2024-02-29\""}},
         {"{\"type\": \"string\", \"format\": \"date\"}",
          {"+\"2024-02-29\"", "-\"2023-02-29\"", "-\"1900-02-29\"", "+\"2000-02-29\""}},
         {"{\"type\": \"string\", \"format\": \"hostname\"}",

@@ -234,8 +234,9 @@ static const struct argp serve_argp = {
     .options = options,
     .parser = parse,
     .args_doc = "[MODEL]",
-    .doc = "Serves a model over HTTP, as OpenAI's API: /v1/completions, /v1/chat/completions, "
-           "/v1/models, /tokenize, /detokenize, /health, /ready, /metrics. MODEL is a GGUF file "
+    .doc = "Serves a model over HTTP, by the APIs of OpenAI (/v1/completions, "
+           "/v1/chat/completions, /v1/responses, /v1/models), Anthropic (/v1/messages) and Ollama "
+           "(/api/chat, /api/generate), with /tokenize, /health and /metrics. MODEL is a GGUF file "
            "or a Hugging Face folder; without it the demo model is served.\vThe log goes to "
            "standard error. SIGTERM and SIGINT wait for the running requests and end the program "
            "with status 0; a second one ends it at once. Without --max-seqs 16 sequences run in a "

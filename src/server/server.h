@@ -1,4 +1,4 @@
-/* The server: OpenAI's HTTP API over one model and its engine.
+/* The server: HTTP APIs over one model and its engine.
  *
  * One thread runs the event loop: connections, and the events of the engine's requests, which it
  * learns of by their descriptors. Workers parse bodies, render templates and encode prompts, so

@@ -75,7 +75,7 @@ typedef struct layer {
 
 /* A pool whose numbers are all NaN until they are written. */
 static ln_kv_layer put_pool(side *s, size_t group, size_t n_blocks, size_t n_floats) {
-    float *x = malloc(n_blocks * n_floats * sizeof *x);
+    float *x = malloc((n_blocks * n_floats + 1) * sizeof *x);
     assert_non_null(x);
     memset(x, 0xff, n_blocks * n_floats * sizeof *x);
     ln_kv_layer pool = {.dtype = LN_KV_F32,
@@ -337,129 +337,127 @@ static void assert_same_bits(const recurrent_case *c, size_t number, const resul
                 fail_msg("%s: other bits of state %zu by plan %zu", c->name, j, number);
 }
 
+static const recurrent_case recurrent_cases[] = {
+    {.name = "gated delta rule, grouped",
+     .n_heads = 4,
+     .n_k_heads = 2,
+     .k_dim = 32,
+     .v_dim = 48,
+     .conv_dim = 176,
+     .n_taps = 4,
+     .is_delta = true,
+     .is_unit = true,
+     .has_silu = true,
+     .q_scale = 0.177f,
+     .rate = 0.05f},
+    {.name = "gated delta rule, tiled",
+     .n_heads = 6,
+     .n_k_heads = 3,
+     .k_dim = 64,
+     .v_dim = 64,
+     .conv_dim = 37,
+     .n_taps = 2,
+     .is_delta = true,
+     .is_unit = true,
+     .is_tiled = true,
+     .q_scale = 0.125f,
+     .rate = 0.3f},
+    {.name = "gated delta rule of odd sizes",
+     .n_heads = 3,
+     .n_k_heads = 1,
+     .k_dim = 20,
+     .v_dim = 13,
+     .is_delta = true,
+     .is_unit = true,
+     .q_scale = 1.0f,
+     .rate = 0.1f},
+    {.name = "KDA",
+     .n_heads = 2,
+     .n_k_heads = 2,
+     .k_dim = 64,
+     .v_dim = 32,
+     .conv_dim = 320,
+     .n_taps = 4,
+     .decay = LN_DECAY_CHANNEL,
+     .is_delta = true,
+     .is_unit = true,
+     .has_silu = true,
+     .q_scale = 0.125f,
+     .rate = 0.1f},
+    {.name = "KDA of odd sizes",
+     .n_heads = 2,
+     .n_k_heads = 1,
+     .k_dim = 24,
+     .v_dim = 10,
+     .decay = LN_DECAY_CHANNEL,
+     .is_delta = true,
+     .is_unit = true,
+     .q_scale = 0.2f,
+     .rate = 2.0f},
+    {.name = "SSD",
+     .n_heads = 6,
+     .n_k_heads = 2,
+     .k_dim = 48,
+     .v_dim = 32,
+     .conv_dim = 257,
+     .n_taps = 4,
+     .scales_v = true,
+     .has_skip = true,
+     .has_bias = true,
+     .has_silu = true,
+     .q_scale = 1.0f,
+     .rate = 0.5f},
+    {.name = "SSD that forgets",
+     .n_heads = 5,
+     .n_k_heads = 1,
+     .k_dim = 16,
+     .v_dim = 16,
+     .scales_v = true,
+     .has_skip = true,
+     .q_scale = 1.0f,
+     .rate = 20.0f},
+    {.name = "lightning attention",
+     .n_heads = 3,
+     .n_k_heads = 3,
+     .k_dim = 32,
+     .v_dim = 32,
+     .decay = LN_DECAY_FIXED,
+     .q_scale = 0.3f,
+     .rate = 0.2f},
+    {.name = "short convolution", .conv_dim = 100, .n_taps = 3, .has_bias = true, .q_scale = 1.0f},
+};
+
+static void check_case(const recurrent_case *c) {
+    recurrent_data d = make_recurrent_data(c);
+    plan *p = malloc(sizeof *p);
+    assert_non_null(p);
+    *p = make_plan(0);
+    results whole = run_plan(&subject, c, &d, p);
+    size_t block_floats = ln_state_block_floats(&(ln_state_shape){.n_heads = c->n_heads,
+                                                                  .k_dim = c->k_dim,
+                                                                  .v_dim = c->v_dim,
+                                                                  .conv_dim = c->conv_dim,
+                                                                  .n_taps = c->n_taps});
+    if (c->n_heads > 0)
+        check_scan(c, &d, &whole, block_floats);
+    if (c->n_taps > 0)
+        check_convolution(c, &d, &whole, block_floats);
+    for (size_t number = 1; number < (ops_is_brief ? 3 : N_PLANS); number++) {
+        *p = make_plan(number);
+        results r = run_plan(&subject, c, &d, p);
+        assert_same_bits(c, number, &r, &whole, block_floats);
+        free_results(&r);
+    }
+    free_results(&whole);
+    free_recurrent_data(&d);
+    free(p);
+}
+
 static void recurrent_layers_are_the_recurrence(void **state) {
     (void)state;
-    static const recurrent_case cases[] = {
-        {.name = "gated delta rule, grouped",
-         .n_heads = 4,
-         .n_k_heads = 2,
-         .k_dim = 32,
-         .v_dim = 48,
-         .conv_dim = 176,
-         .n_taps = 4,
-         .is_delta = true,
-         .is_unit = true,
-         .has_silu = true,
-         .q_scale = 0.177f,
-         .rate = 0.05f},
-        {.name = "gated delta rule, tiled",
-         .n_heads = 6,
-         .n_k_heads = 3,
-         .k_dim = 64,
-         .v_dim = 64,
-         .conv_dim = 37,
-         .n_taps = 2,
-         .is_delta = true,
-         .is_unit = true,
-         .is_tiled = true,
-         .q_scale = 0.125f,
-         .rate = 0.3f},
-        {.name = "gated delta rule of odd sizes",
-         .n_heads = 3,
-         .n_k_heads = 1,
-         .k_dim = 20,
-         .v_dim = 13,
-         .is_delta = true,
-         .is_unit = true,
-         .q_scale = 1.0f,
-         .rate = 0.1f},
-        {.name = "KDA",
-         .n_heads = 2,
-         .n_k_heads = 2,
-         .k_dim = 64,
-         .v_dim = 32,
-         .conv_dim = 320,
-         .n_taps = 4,
-         .decay = LN_DECAY_CHANNEL,
-         .is_delta = true,
-         .is_unit = true,
-         .has_silu = true,
-         .q_scale = 0.125f,
-         .rate = 0.1f},
-        {.name = "KDA of odd sizes",
-         .n_heads = 2,
-         .n_k_heads = 1,
-         .k_dim = 24,
-         .v_dim = 10,
-         .decay = LN_DECAY_CHANNEL,
-         .is_delta = true,
-         .is_unit = true,
-         .q_scale = 0.2f,
-         .rate = 2.0f},
-        {.name = "SSD",
-         .n_heads = 6,
-         .n_k_heads = 2,
-         .k_dim = 48,
-         .v_dim = 32,
-         .conv_dim = 257,
-         .n_taps = 4,
-         .scales_v = true,
-         .has_skip = true,
-         .has_bias = true,
-         .has_silu = true,
-         .q_scale = 1.0f,
-         .rate = 0.5f},
-        {.name = "SSD that forgets",
-         .n_heads = 5,
-         .n_k_heads = 1,
-         .k_dim = 16,
-         .v_dim = 16,
-         .scales_v = true,
-         .has_skip = true,
-         .q_scale = 1.0f,
-         .rate = 20.0f},
-        {.name = "lightning attention",
-         .n_heads = 3,
-         .n_k_heads = 3,
-         .k_dim = 32,
-         .v_dim = 32,
-         .decay = LN_DECAY_FIXED,
-         .q_scale = 0.3f,
-         .rate = 0.2f},
-        {.name = "short convolution",
-         .conv_dim = 100,
-         .n_taps = 3,
-         .has_bias = true,
-         .q_scale = 1.0f},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const recurrent_case *c = &cases[i];
-        if (!ops_takes_case())
-            continue;
-        recurrent_data d = make_recurrent_data(c);
-        plan *p = malloc(sizeof *p);
-        assert_non_null(p);
-        *p = make_plan(0);
-        results whole = run_plan(&subject, c, &d, p);
-        size_t block_floats = ln_state_block_floats(&(ln_state_shape){.n_heads = c->n_heads,
-                                                                      .k_dim = c->k_dim,
-                                                                      .v_dim = c->v_dim,
-                                                                      .conv_dim = c->conv_dim,
-                                                                      .n_taps = c->n_taps});
-        if (c->n_heads > 0)
-            check_scan(c, &d, &whole, block_floats);
-        if (c->n_taps > 0)
-            check_convolution(c, &d, &whole, block_floats);
-        for (size_t number = 1; number < (ops_is_brief ? 3 : N_PLANS); number++) {
-            *p = make_plan(number);
-            results r = run_plan(&subject, c, &d, p);
-            assert_same_bits(c, number, &r, &whole, block_floats);
-            free_results(&r);
-        }
-        free_results(&whole);
-        free_recurrent_data(&d);
-        free(p);
-    }
+    for (size_t i = 0; i < sizeof recurrent_cases / sizeof *recurrent_cases; i++)
+        if (ops_takes_case())
+            check_case(&recurrent_cases[i]);
 }
 
 /* ---- gated norm ----------------------------------------------------------------------------- */

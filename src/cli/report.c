@@ -66,7 +66,8 @@ static const char *const scaling_names[] = {[LN_ROPE_PLAIN] = "none",
 static const char *const position_names[] = {[LN_POSITIONS_ROPE] = "rope",
                                              [LN_POSITIONS_LEARNED] = "learned",
                                              [LN_POSITIONS_ALIBI] = "alibi",
-                                             [LN_POSITIONS_RELATIVE] = "relative"};
+                                             [LN_POSITIONS_RELATIVE] = "relative",
+                                             [LN_POSITIONS_NONE] = "none"};
 
 static json_t *latent_value(const ln_latent_spec *latent) {
     json_t *value = json_object();

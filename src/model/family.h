@@ -209,6 +209,7 @@ struct ln_family {
     bool xielu; /* the activation when the checkpoint does not say */
     bool scale_expert_inputs;
     const char *expert_hidden_key; /* of config.json, of what an expert has, or NULL */
+    const char *dense_hidden_key;  /* the same of a model without experts */
     size_t n_shared_experts;       /* when the checkpoint does not say */
     bool gguf_dense_first;         /* GGUF has keys for dense layers before mixtures */
     bool gguf_dense_by_router;     /* GGUF: layers without a router are dense, whatever keys say */
@@ -230,6 +231,7 @@ struct ln_family {
     ln_mixer mixer;         /* of its recurrent layers */
     bool mixers_beside;     /* every layer has one beside attention */
     const char *mixer_word; /* for them in a list of layers; NULL: all layers are recurrent */
+    bool one_block;         /* a layer is a mixer, or attention, or a feed-forward */
     bool mixer_norm_groups; /* a norm for each head of keys */
     bool gguf_tiled_heads;  /* head h has the keys of head h % n_k_heads */
     double latent_eps;      /* folders: of the norms of latents; 0: as of all others */

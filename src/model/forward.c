@@ -295,7 +295,7 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         scale_inputs(r, moe, x);
     bool limited = moe->limit > 0.0f;
     ln_op_linear up = {.weight = w->experts_up,
-                       .gate = limited ? NULL : w->experts_gate,
+                       .gate = limited || !spec->gated ? NULL : w->experts_gate,
                        .activation = limited ? LN_ACT_NONE : spec->activation,
                        .rows_per_x = moe->scale_inputs ? 1 : moe->n_used,
                        .x = moe->scale_inputs ? a->expert_out : x,
@@ -321,7 +321,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     choose_experts(r, moe, w, x);
     run_experts(r, spec, w, x);
     if (moe->shared_hidden > 0) {
-        limited_linear(r, spec, &w->shared_up, &w->shared_gate, x, a->hidden);
+        limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear(r, &w->shared_down, a->hidden, a->shared_out);
     }
     if (moe->shared_gate)
@@ -450,10 +450,12 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
         cross_attention(r, &spec->attention, w, x);
         after_norm(r, spec, &w->cross_norm);
     }
-    if (!parallel && !after)
-        ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
-    feed_forward(r, &spec->ffn, w, ffn_x);
-    after_norm(r, spec, &w->ffn_norm);
+    if (spec->ffn.n_hidden > 0 || spec->ffn.moe.n_experts > 0) {
+        if (!parallel && !after)
+            ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
+        feed_forward(r, &spec->ffn, w, ffn_x);
+        after_norm(r, spec, &w->ffn_norm);
+    }
     ln_record_layer_end(r, spec, w);
 }
 

@@ -107,7 +107,8 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);
 }
 
-static ln_status experts(ln_loader *l, size_t i, const ln_moe_spec *moe, ln_layer_weights *w) {
+static ln_status experts(ln_loader *l, size_t i, const ln_ffn_spec *ffn, ln_layer_weights *w) {
+    const ln_moe_spec *moe = &ffn->moe;
     size_t dim = l->spec->dim;
     ln_source_shape in = {moe->n_experts, moe->n_hidden, dim};
     ln_source_shape out = {moe->n_experts, dim, moe->n_hidden};
@@ -118,12 +119,14 @@ static ln_status experts(ln_loader *l, size_t i, const ln_moe_spec *moe, ln_laye
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
         NULL)
         LN_TRY(ln_load_vector(l, bias, moe->n_experts, &w->router_bias));
-    LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
+    if (ffn->gated)
+        LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
     LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
     LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down));
     if (moe->shared_hidden == 0)
         return LINNET_OK;
-    LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_GATE, i, moe->shared_hidden, dim, &w->shared_gate));
+    if (ffn->gated)
+        LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_GATE, i, moe->shared_hidden, dim, &w->shared_gate));
     LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_UP, i, moe->shared_hidden, dim, &w->shared_up));
     LN_TRY(ln_load_matrix(l, LN_ROLE_SHARED_DOWN, i, dim, moe->shared_hidden, &w->shared_down));
     if (!moe->shared_gate)
@@ -152,7 +155,7 @@ static ln_status xielu(ln_loader *l, size_t layer, ln_xielu *out) {
 static ln_status feed_forward(ln_loader *l, const ln_ffn_spec *ffn, size_t i, ln_layer_weights *w) {
     size_t dim = l->spec->dim;
     if (ffn->moe.n_experts > 0)
-        LN_TRY(experts(l, i, &ffn->moe, w));
+        LN_TRY(experts(l, i, ffn, w));
     if (ffn->n_hidden == 0 || (ffn->moe.n_experts > 0 && !ffn->moe.beside))
         return LINNET_OK;
     if (ffn->xielu)
@@ -167,9 +170,12 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
                                ln_layer_weights *w) {
     size_t dim = l->spec->dim;
     *w = (ln_layer_weights){0};
-    LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm));
+    bool has_ffn = layer->ffn.n_hidden > 0 || layer->ffn.moe.n_experts > 0;
+    if (layer->attention.n_heads > 0 || layer->mixer.kind != LN_MIXER_NONE)
+        LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_POST_NORM, i, dim, &w->attention_post_norm));
-    LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
+    if (has_ffn)
+        LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));
     LN_TRY(ln_load_norm(l, LN_ROLE_FFN_POST_NORM, i, dim, &w->ffn_post_norm));
     if (layer->attention.n_heads > 0)
         LN_TRY(attention(l, i, &layer->attention, w));

@@ -28,7 +28,8 @@ typedef enum ln_positions {
     LN_POSITIONS_ROPE = 0,
     LN_POSITIONS_LEARNED,
     LN_POSITIONS_ALIBI,
-    LN_POSITIONS_RELATIVE
+    LN_POSITIONS_RELATIVE,
+    LN_POSITIONS_NONE
 } ln_positions;
 
 /* What attention gives is multiplied with the sigmoid of a linear of its input. */
@@ -130,8 +131,8 @@ typedef struct ln_layer_spec {
     ln_mixer_spec mixer;         /* beside attention, or instead of it */
     bool has_cross;              /* attention to the encoder's output follows: the same heads */
     size_t cross_kv_group;
-    ln_ffn_spec ffn;
-    bool scaled; /* what the layer gives is multiplied by a number */
+    ln_ffn_spec ffn; /* of no width and without experts: none */
+    bool scaled;     /* what the layer gives is multiplied by a number */
 } ln_layer_spec;
 
 typedef enum ln_rope_scaling {

@@ -60,7 +60,8 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
                        ln_checkpoint_path(config->checkpoint), n_shared, moe->n_hidden);
     return ln_config_size(config,
                           (ln_key){"shared_expert_intermediate_size|shared_intermediate_size|share_"
-                                   "expert_dim|share_expert_dims",
+                                   "expert_dim|share_expert_dims|"
+                                   "moe_shared_expert_intermediate_size",
                                    "expert_shared_feed_forward_length"},
                           0, LN_MAX_DIM, &moe->shared_hidden, err);
 }

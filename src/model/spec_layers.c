@@ -51,7 +51,9 @@ static ln_status check_clamped(const ln_config *config, ln_error *err) {
 static ln_status read_activation(const ln_config *config, const ln_family *family, ln_ffn_spec *ffn,
                                  ln_error *err) {
     static const ln_key key = {
-        "hidden_activation|hidden_act|activation_function|activation|dense_act_fn", ""};
+        "hidden_activation|hidden_act|activation_function|activation|dense_act_fn|"
+        "mlp_hidden_act",
+        ""};
     ln_meta_value value;
     char name[128];
     ln_activation *activation = &ffn->activation;
@@ -180,8 +182,8 @@ static ln_status layer_is_windowed(const ln_config *config, const ln_spec *spec,
                            ln_checkpoint_path(config->checkpoint), name, layer);
         const char *kind = spec->family->chunked ? "chunked_attention" : "sliding_attention";
         *windowed = ln_list_has(kind, item.string.data, item.string.bytes);
-        if (!*windowed &&
-            !ln_list_has("full_attention|indexed_attention", item.string.data, item.string.bytes))
+        if (!*windowed && !ln_list_has("full_attention|indexed_attention|attention",
+                                       item.string.data, item.string.bytes))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
                            "%s: key %s: the kind \"%.*s\" of layer %zu is not supported",
                            ln_checkpoint_path(config->checkpoint), name,
@@ -319,7 +321,11 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
                      "feed_forward_length"};
     LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &layer->ffn.n_hidden, err));
     LN_TRY(adjust_hidden(config, &layer->ffn.n_hidden, err));
-    return ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err);
+    LN_TRY(ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err));
+    if (spec->family->dense_hidden_key == NULL || layer->ffn.moe.n_experts > 0)
+        return LINNET_OK;
+    return ln_config_size(config, (ln_key){spec->family->dense_hidden_key, ""}, 1, LN_MAX_DIM,
+                          &layer->ffn.n_hidden, err);
 }
 
 /* Latent attention under YaRN: the scores take the magnitude that the rotation leaves out. */
@@ -350,10 +356,29 @@ static ln_status check_heads(const ln_config *config, const ln_attention_spec *a
                    attention->n_heads, attention->k_dim, attention->v_dim);
 }
 
+/* Leaves a layer of one block nothing else. */
+static ln_status keep_block(const ln_config *config, const ln_spec *spec, size_t i,
+                            ln_layer_spec *layer, ln_error *err) {
+    ln_block block;
+    LN_TRY(ln_spec_layer_block(config, spec, i, &block, err));
+    if (block != LN_BLOCK_ATTENTION)
+        layer->attention = (ln_attention_spec){.rope = -1};
+    if (block == LN_BLOCK_DENSE)
+        layer->ffn.moe = (ln_moe_spec){0};
+    if (block == LN_BLOCK_MIXER || block == LN_BLOCK_ATTENTION)
+        layer->ffn = (ln_ffn_spec){0};
+    if (block != LN_BLOCK_EXPERTS || layer->ffn.moe.n_experts > 0)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: layer %zu is a mixture of no experts",
+                   ln_checkpoint_path(config->checkpoint), i);
+}
+
 /* Makes a layer recurrent, if it is one of those; with attention beside or without. */
 static ln_status read_own_mixer(const ln_config *config, ln_spec *spec, size_t i,
                                 ln_layer_spec *layer, ln_error *err) {
     bool has_mixer;
+    if (spec->family->one_block)
+        LN_TRY(keep_block(config, spec, i, layer, err));
     LN_TRY(ln_spec_layer_has_mixer(config, spec, i, &has_mixer, err));
     if (!has_mixer) {
         layer->mixer = (ln_mixer_spec){0};

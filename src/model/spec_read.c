@@ -244,7 +244,9 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
         spec->positions =
             spec->n_layers == family->gguf_alibi_layers ? LN_POSITIONS_ALIBI : LN_POSITIONS_ROPE;
     else if (family->rope_key != NULL &&
-             ln_config_find(config, (ln_key){family->rope_key, ""}, &value, NULL))
+             ln_config_find(config, (ln_key){family->rope_key, ""}, &value, NULL) &&
+             (value.kind != LN_META_STRING ||
+              ln_list_has("rope", value.string.data, value.string.bytes)))
         spec->positions = LN_POSITIONS_ROPE;
     if (spec->positions == LN_POSITIONS_RELATIVE)
         return read_relative(config, spec, err);
@@ -326,14 +328,29 @@ static bool has_order(const ln_checkpoint *checkpoint) {
     return false;
 }
 
+/* By its key, or where there is none by the list of what layers are. */
+static ln_status read_layer_count(const ln_config *config, size_t *n_layers, ln_error *err) {
+    static const ln_key key = {
+        "num_decoder_layers|decoder_layers|num_hidden_layers|n_layer|num_layers",
+        "decoder_block_count|block_count"};
+    ln_meta_value value, list, item;
+    char name[128];
+    if (ln_config_find(config, key, &value, name) ||
+        !ln_config_find(config, (ln_key){"layers_block_type", ""}, &list, name))
+        return ln_config_need_size(config, key, 1, LN_MAX_LAYERS, n_layers, err);
+    for (*n_layers = 0; ln_meta_item(&list, *n_layers, &item);)
+        if (++*n_layers > LN_MAX_LAYERS)
+            break;
+    if (*n_layers > 0 && *n_layers <= LN_MAX_LAYERS)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s lists an impossible number of layers",
+                   ln_checkpoint_path(config->checkpoint), name);
+}
+
 static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *err) {
     LN_TRY(ln_config_need_size(config, (ln_key){"hidden_size|n_embd|d_model", "embedding_length"},
                                1, LN_MAX_DIM, &spec->dim, err));
-    LN_TRY(ln_config_need_size(
-        config,
-        (ln_key){"num_decoder_layers|decoder_layers|num_hidden_layers|n_layer|num_layers",
-                 "decoder_block_count|block_count"},
-        1, LN_MAX_LAYERS, &spec->n_layers, err));
+    LN_TRY(read_layer_count(config, &spec->n_layers, err));
     LN_TRY(ln_config_size(config, (ln_key){"", "nextn_predict_layers"}, 0, spec->n_layers - 1,
                           &spec->n_prediction_layers, err));
     spec->n_layers -= spec->n_prediction_layers;

@@ -9,6 +9,8 @@ SMALL = dict(COMMON, hidden_size=48, intermediate_size=64, num_attention_heads=4
              num_key_value_heads=2, max_position_embeddings=1024)
 DELTA = dict(linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=8,
              linear_value_head_dim=16, linear_conv_kernel_dim=4, head_dim=16)
+MAMBA = dict(mamba_n_heads=6, mamba_n_groups=2, mamba_d_state=8, mamba_d_head=16, mamba_d_conv=4,
+             mamba_expand=2)
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
                shared_expert_intermediate_size=32, norm_topk_prob=True)
 
@@ -22,6 +24,27 @@ VARIANTS = {
     "qwen3_5_moe": lambda: hf.Qwen3_5MoeTextConfig(
         **SMALL, **DELTA, **EXPERTS, num_hidden_layers=3,
         layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    "granitemoehybrid": lambda: hf.GraniteMoeHybridConfig(
+        **dict(SMALL, intermediate_size=32), **MAMBA, num_hidden_layers=3, num_local_experts=4, num_experts_per_tok=2,
+        shared_intermediate_size=32, embedding_multiplier=3.0, logits_scaling=2.0,
+        residual_multiplier=0.5, attention_multiplier=0.125, tie_word_embeddings=True,
+        layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    "granitemoehybrid_dense": lambda: hf.GraniteMoeHybridConfig(
+        **SMALL, **MAMBA, num_hidden_layers=2, num_local_experts=0, num_experts_per_tok=0,
+        shared_intermediate_size=64, position_embedding_type="rope", logits_scaling=2.0,
+        mamba_proj_bias=True, mamba_conv_bias=False, attention_multiplier=0.25,
+        layer_types=["full_attention", "linear_attention"]),
+    "mamba2": lambda: hf.Mamba2Config(
+        **COMMON, hidden_size=32, num_hidden_layers=3, num_heads=4, head_dim=16, state_size=16,
+        n_groups=2, conv_kernel=4, time_step_limit=(0.05, 1.5)),
+    "bamba": lambda: hf.BambaConfig(
+        **SMALL, **MAMBA, num_hidden_layers=3, attn_layer_indices=[1]),
+    "nemotron_h": lambda: hf.NemotronHConfig(
+        **SMALL, head_dim=16, ssm_state_size=8, mamba_num_heads=6, mamba_head_dim=16, n_groups=2,
+        conv_kernel=4, n_routed_experts=6, n_shared_experts=1, moe_intermediate_size=24,
+        moe_shared_expert_intermediate_size=40, num_experts_per_tok=2, routed_scaling_factor=2.5,
+        layers_block_type=["linear_attention", "mlp", "linear_attention", "moe",
+                           "full_attention", "moe"]),
     "lfm2": lambda: hf.Lfm2Config(
         **SMALL, num_hidden_layers=4, conv_L_cache=3, conv_bias=False,
         block_auto_adjust_ff_dim=True, block_multiple_of=16, block_ffn_dim_multiplier=1.0,
@@ -32,7 +55,7 @@ VARIANTS = {
         use_expert_bias=True, layer_types=["conv", "full_attention", "conv"]),
 }
 
-SEEDS = {"qwen3_next": 1, "qwen3_5": 1, "lfm2": 1}  # where the first draw has two tokens that are nearly equal
+SEEDS = {"granitemoehybrid": 1, "qwen3_next": 1, "qwen3_5": 1, "lfm2": 1}  # where the first draw has two tokens that are nearly equal
 
 PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 
@@ -46,6 +69,8 @@ def randomize(model: torch.nn.Module) -> None:
                 p.copy_(torch.empty_like(p).uniform_(math.log(0.02), math.log(4.0)))
             elif name.endswith("dt_bias"):
                 p.copy_(torch.empty_like(p).uniform_(-3.0, 1.0))
+            elif name.endswith(".D"):
+                p.copy_(torch.randn_like(p))
             elif name.endswith(("conv1d.weight", "conv.conv.weight")):
                 p.copy_(torch.randn_like(p) * 0.4)
             elif adds_one and "norm" in name and "linear_attn" not in name:

@@ -1,6 +1,8 @@
 #include "model/mixer/spec.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "model/family.h"
 
@@ -36,9 +38,14 @@ static const mixer_keys *keys_of(ln_mixer kind) {
     return kind == LN_MIXER_DELTA ? &delta : kind == LN_MIXER_KDA ? &kda : &ssd;
 }
 
-/* GGUF says how wide all heads are together. */
-static ln_status read_inner_size(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
-    size_t inner = mixer->n_heads * mixer->v_dim;
+/* How wide all heads are together: GGUF says it, folders where a head's width is missing. */
+static ln_status read_inner_size(const ln_config *config, size_t dim, ln_mixer_spec *mixer,
+                                 ln_error *err) {
+    size_t inner = mixer->n_heads * mixer->v_dim, factor = 2;
+    if (inner == 0) {
+        LN_TRY(ln_config_size(config, (ln_key){"mamba_expand|expand", ""}, 1, 64, &factor, err));
+        inner = factor * dim;
+    }
     LN_TRY(ln_config_size(config, (ln_key){"", "ssm.inner_size"}, 1, LN_MAX_DIM, &inner, err));
     if (mixer->v_dim == 0 && inner % mixer->n_heads == 0)
         mixer->v_dim = inner / mixer->n_heads;
@@ -48,15 +55,17 @@ static ln_status read_inner_size(const ln_config *config, ln_mixer_spec *mixer, 
                    ln_checkpoint_path(config->checkpoint), mixer->n_heads, inner);
 }
 
-static ln_status read_sizes(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+static ln_status read_sizes(const ln_config *config, size_t dim, ln_mixer_spec *mixer,
+                            ln_error *err) {
     const mixer_keys *keys = keys_of(mixer->kind);
     LN_TRY(ln_config_need_size(config, keys->n_heads, 1, MAX_MIXER_HEADS, &mixer->n_heads, err));
     LN_TRY(
         ln_config_need_size(config, keys->n_k_heads, 1, MAX_MIXER_HEADS, &mixer->n_k_heads, err));
     LN_TRY(ln_config_need_size(config, keys->k_dim, 1, LN_MAX_DIM, &mixer->k_dim, err));
-    LN_TRY(ln_config_size(config, keys->v_dim, 1, LN_MAX_DIM, &mixer->v_dim, err));
+    if (!ln_config_is(config, keys->v_dim, "auto"))
+        LN_TRY(ln_config_size(config, keys->v_dim, 1, LN_MAX_DIM, &mixer->v_dim, err));
     LN_TRY(ln_config_need_size(config, keys->n_taps, 1, MAX_TAPS, &mixer->n_taps, err));
-    LN_TRY(read_inner_size(config, mixer, err));
+    LN_TRY(read_inner_size(config, dim, mixer, err));
     if (mixer->n_heads % mixer->n_k_heads != 0)
         return ln_fail(err, LINNET_ERR_FORMAT,
                        "%s: %zu recurrent heads are no multiple of %zu heads of keys",
@@ -109,7 +118,7 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     if (mixer->kind == LN_MIXER_CONV)
         return ln_config_need_size(config, (ln_key){"conv_L_cache", "shortconv.l_cache"}, 1,
                                    MAX_TAPS, &mixer->n_taps, err);
-    LN_TRY(read_sizes(config, mixer, err));
+    LN_TRY(read_sizes(config, spec->dim, mixer, err));
     mixer->has_norm = true;
     mixer->n_norm_groups = mixer->n_heads;
     mixer->sigmoid_gate = mixer->kind == LN_MIXER_KDA;
@@ -149,16 +158,61 @@ static bool is_numbered(const ln_meta_value *list, size_t layer, size_t first) {
     return false;
 }
 
+/* By a letter for each layer, or by a word. */
+static ln_status find_block(const ln_config *config, const ln_family *family, size_t layer,
+                            ln_block *block, ln_error *err) {
+    static const char letters[] = "M*-E";
+    ln_meta_value list, item;
+    char name[128];
+    const char *found = NULL;
+    if (ln_config_find(config, (ln_key){"hybrid_override_pattern", ""}, &list, name) &&
+        list.kind == LN_META_STRING) {
+        if (layer < list.string.bytes && list.string.data[layer] != '\0')
+            found = strchr(letters, list.string.data[layer]);
+    } else if (ln_config_find(config, (ln_key){"layers_block_type|layer_types", ""}, &list, name) &&
+               ln_meta_item(&list, layer, &item) && item.kind == LN_META_STRING) {
+        const char *words[] = {family->mixer_word, "full_attention|attention", "mlp", "moe"};
+        for (size_t i = 0; i < 4 && found == NULL; i++)
+            if (ln_list_has(words[i], item.string.data, item.string.bytes))
+                found = &letters[i];
+    } else {
+        snprintf(name, sizeof name, "layers_block_type");
+    }
+    if (found == NULL)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no known kind for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    *block = (ln_block)(found - letters);
+    return LINNET_OK;
+}
+
+ln_status ln_spec_layer_block(const ln_config *config, const ln_spec *spec, size_t layer,
+                              ln_block *block, ln_error *err) {
+    *block = LN_BLOCK_MIXER;
+    if (spec->family->mixer_word == NULL)
+        return LINNET_OK;
+    return find_block(config, spec->family, layer, block, err);
+}
+
 ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, size_t layer,
                                   bool *has_mixer, ln_error *err) {
     const ln_family *family = spec->family;
     ln_meta_value list;
+    ln_block block;
     bool has_list;
     *has_mixer = family->mixer != LN_MIXER_NONE;
+    if (family->one_block) {
+        LN_TRY(ln_spec_layer_block(config, spec, layer, &block, err));
+        *has_mixer = block == LN_BLOCK_MIXER;
+        return LINNET_OK;
+    }
     if (!*has_mixer || family->mixers_beside || family->mixer_word == NULL)
         return LINNET_OK;
     if (ln_config_find(config, (ln_key){"linear_attn_config.kda_layers", ""}, &list, NULL)) {
         *has_mixer = is_numbered(&list, layer, 1);
+        return LINNET_OK;
+    }
+    if (ln_config_find(config, (ln_key){"attn_layer_indices", ""}, &list, NULL)) {
+        *has_mixer = !is_numbered(&list, layer, 0);
         return LINNET_OK;
     }
     LN_TRY(is_listed(config, family, layer, &has_list, has_mixer, err));

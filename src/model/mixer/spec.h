@@ -9,6 +9,17 @@
 ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,
                              ln_error *err);
 
+/* What a layer of one block is. */
+typedef enum ln_block {
+    LN_BLOCK_MIXER,
+    LN_BLOCK_ATTENTION,
+    LN_BLOCK_DENSE,
+    LN_BLOCK_EXPERTS
+} ln_block;
+
+ln_status ln_spec_layer_block(const ln_config *config, const ln_spec *spec, size_t layer,
+                              ln_block *block, ln_error *err);
+
 /* Whether a layer is recurrent, instead of attention or, with mixers_beside, along with it. */
 ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, size_t layer,
                                   bool *has_mixer, ln_error *err);

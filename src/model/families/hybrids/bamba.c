@@ -1,0 +1,43 @@
+/* Bamba: mostly Mamba 2, with attention that rotates half of a head in a few layers. */
+#include "model/families/mamba2.h"
+
+#define FEED_FORWARD "model.layers.%d.feed_forward"
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embed_tokens"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_layernorm"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "model.layers.%d.input_layernorm"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.pre_ff_layernorm"},
+    LN_LLAMA_ATTENTION,
+    LN_MAMBA2_MIXER("model.layers.%d.mamba"),
+    {.role = LN_ROLE_GATE, .hf = FEED_FORWARD ".gate_proj"},
+    {.role = LN_ROLE_UP, .hf = FEED_FORWARD ".up_proj"},
+    {.role = LN_ROLE_DOWN, .hf = FEED_FORWARD ".down_proj"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
+                                             LN_DEFAULT("rms_norm_eps", 1e-5),
+                                             LN_DEFAULT("max_position_embeddings", 262144),
+                                             LN_DEFAULT("mamba_n_heads", 128),
+                                             LN_DEFAULT("mamba_n_groups", 1),
+                                             LN_DEFAULT("mamba_d_state", 256),
+                                             LN_DEFAULT("mamba_d_conv", 4),
+                                             {0}};
+
+const ln_family ln_family_bamba = {
+    .name = "bamba",
+    .hf_types = "bamba",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .rope_fraction = 0.5,
+    .hf_rope = LN_ROPE_HALF,
+    .mixer = LN_MIXER_SSD,
+    .mixer_norm_groups = true,
+    .mixer_word = "linear_attention|mamba",
+    LN_BINDINGS(bindings),
+};

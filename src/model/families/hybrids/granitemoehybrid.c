@@ -1,0 +1,56 @@
+/* Granite 4 H: mostly Mamba 2, with attention in a few layers; every layer has a dense feed-forward
+ * beside its experts, or, without experts, alone. */
+#include "model/families/mamba2.h"
+
+#define INPUT(r, name)                                                                             \
+    { .role = r, .hf = name, .hf_part = LN_PART_GATE_UP }
+#define EXPERTS "model.layers.%d.block_sparse_moe"
+#define SHARED  "model.layers.%d.shared_mlp"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_MAMBA2_MIXER("model.layers.%d.mamba"),
+    {.role = LN_ROLE_ROUTER, .hf = EXPERTS ".router.layer"},
+    INPUT(LN_ROLE_EXPERT_GATE, EXPERTS ".input_linear"),
+    INPUT(LN_ROLE_EXPERT_UP, EXPERTS ".input_linear"),
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = EXPERTS ".output_linear"},
+    INPUT(LN_ROLE_SHARED_GATE, SHARED ".input_linear"),
+    INPUT(LN_ROLE_SHARED_UP, SHARED ".input_linear"),
+    {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".output_linear"},
+    INPUT(LN_ROLE_GATE, SHARED ".input_linear"),
+    INPUT(LN_ROLE_UP, SHARED ".input_linear"),
+    {.role = LN_ROLE_DOWN, .hf = SHARED ".output_linear"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("attention_multiplier", 1),
+                                             LN_DEFAULT("num_local_experts", 8),
+                                             LN_DEFAULT("num_experts_per_tok", 2),
+                                             LN_DEFAULT("shared_intermediate_size", 1024),
+                                             LN_DEFAULT("mamba_n_heads", 128),
+                                             LN_DEFAULT("mamba_n_groups", 1),
+                                             LN_DEFAULT("mamba_d_state", 256),
+                                             LN_DEFAULT("mamba_d_conv", 4),
+                                             {0}};
+
+const ln_family ln_family_granitemoehybrid = {
+    .name = "granitemoehybrid",
+    .hf_types = "granitemoehybrid",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .positions = LN_POSITIONS_NONE,
+    .rope_key = "position_embedding_type",
+    .hf_rope = LN_ROPE_HALF,
+    .divide_logits = true,
+    .router = LN_ROUTER_SOFTMAX_CHOSEN,
+    .dense_hidden_key = "shared_intermediate_size",
+    .mixer = LN_MIXER_SSD,
+    .mixer_norm_groups = true,
+    .mixer_word = "linear_attention|mamba",
+    LN_BINDINGS(bindings),
+};

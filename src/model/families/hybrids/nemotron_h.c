@@ -1,0 +1,61 @@
+/* Nemotron-H and Nemotron 3: a layer is a Mamba 2 mixer, attention without positions, a
+ * feed-forward or a mixture of experts, neither of which has a gate. */
+#include "model/families/mamba2.h"
+
+#define LAYER "backbone.layers.%d"
+#define MIXER LAYER ".mixer"
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "backbone.embeddings"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "backbone.norm_f"},
+    {.role = LN_ROLE_OUTPUT, .hf = "lm_head"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER ".norm"},
+    {.role = LN_ROLE_FFN_NORM, .hf = LAYER ".norm"},
+    LN_MAMBA2_MIXER(MIXER),
+    {.role = LN_ROLE_Q, .hf = MIXER ".q_proj"},
+    {.role = LN_ROLE_K, .hf = MIXER ".k_proj"},
+    {.role = LN_ROLE_V, .hf = MIXER ".v_proj"},
+    {.role = LN_ROLE_O, .hf = MIXER ".o_proj"},
+    {.role = LN_ROLE_UP, .hf = MIXER ".up_proj"},
+    {.role = LN_ROLE_DOWN, .hf = MIXER ".down_proj"},
+    {.role = LN_ROLE_ROUTER, .hf = MIXER ".gate"},
+    {.role = LN_ROLE_ROUTER_BIAS, .hf = MIXER ".gate.e_score_correction_bias", .hf_bare = true},
+    {.role = LN_ROLE_EXPERT_UP, .hf = MIXER ".experts.%e.up_proj"},
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = MIXER ".experts.%e.down_proj"},
+    {.role = LN_ROLE_SHARED_UP, .hf = MIXER ".shared_experts.up_proj"},
+    {.role = LN_ROLE_SHARED_DOWN, .hf = MIXER ".shared_experts.down_proj"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8),
+                                             LN_DEFAULT("head_dim", 128),
+                                             LN_DEFAULT("layer_norm_epsilon", 1e-5),
+                                             LN_DEFAULT("max_position_embeddings", 4096),
+                                             LN_DEFAULT("mamba_num_heads", 128),
+                                             LN_DEFAULT("mamba_head_dim", 64),
+                                             LN_DEFAULT("n_groups", 8),
+                                             LN_DEFAULT("ssm_state_size", 128),
+                                             LN_DEFAULT("conv_kernel", 4),
+                                             LN_DEFAULT("num_experts_per_tok", 2),
+                                             LN_DEFAULT("n_shared_experts", 1),
+                                             LN_DEFAULT_FLAG("norm_topk_prob", true),
+                                             {0}};
+
+const ln_family ln_family_nemotron_h = {
+    .name = "nemotron_h",
+    .hf_types = "nemotron_h",
+    .defaults = defaults,
+    .refused = "moe_latent_size",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_RELU_SQUARED,
+    .plain_ffn = true,
+    .positions = LN_POSITIONS_NONE,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .mixer = LN_MIXER_SSD,
+    .one_block = true,
+    .mixer_norm_groups = true,
+    .mixer_word = "linear_attention|mamba",
+    LN_BINDINGS(bindings),
+};

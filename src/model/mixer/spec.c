@@ -211,14 +211,10 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
         *has_mixer = is_numbered(&list, layer, 1);
         return LINNET_OK;
     }
-    if (ln_config_find(config, (ln_key){"attn_layer_indices", ""}, &list, NULL)) {
-        *has_mixer = !is_numbered(&list, layer, 0);
-        return LINNET_OK;
-    }
     LN_TRY(is_listed(config, family, layer, &has_list, has_mixer, err));
     if (has_list)
         return LINNET_OK;
-    if (ln_config_find(config, (ln_key){"full_attn_idxs", ""}, &list, NULL)) {
+    if (ln_config_find(config, (ln_key){"full_attn_idxs|attn_layer_indices", ""}, &list, NULL)) {
         *has_mixer = !is_numbered(&list, layer, 0);
         return LINNET_OK;
     }

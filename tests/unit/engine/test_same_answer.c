@@ -155,9 +155,15 @@ static void states_of_recurrent_layers(void **state) {
     check_model("qwen3_5", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 
+static void states_without_attention(void **state) {
+    (void)state;
+    check_model("mamba2", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+}
+
 static void states_behind_experts(void **state) {
     (void)state;
     check_model("qwen3_next", LINNET_PRECISION_FAST, LINNET_KV_AUTO);
+    check_model("granitemoehybrid", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 
 static void positions_that_layers_share(void **state) {
@@ -210,6 +216,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(positions_that_an_indexer_chooses),
         cmocka_unit_test(positions_that_layers_share),
         cmocka_unit_test(states_of_recurrent_layers),
+        cmocka_unit_test(states_without_attention),
         cmocka_unit_test(states_behind_experts),
         cmocka_unit_test(engines_answer_at_once),
     };

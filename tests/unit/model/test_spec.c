@@ -236,6 +236,15 @@ static void bad_values_are_refused_by_name(void **state) {
          "AltUp whose layers run on stream 1, not 0, is not supported"},
         {"gemma3n", "\"altup_num_inputs\": 4", "\"altup_num_inputs\": 3", "has shape"},
         {"gemma3n", "0.95", "1.0", "key activation_sparsity_pattern has no possible number"},
+        {"nemotron_h", "\"moe_latent_size\": null", "\"moe_latent_size\": 16",
+         "key moe_latent_size is not supported"},
+        {"nemotron_h", "\"mlp\"", "\"mamba1\"",
+         "key layers_block_type has no known kind for layer 1"},
+        {"nemotron_h", "\"n_routed_experts\": 6", "\"n_routed_experts\": 0",
+         "layer 3 is a mixture of no experts"},
+        {"granitemoehybrid", "\"mamba_d_head\": 16", "\"mamba_d_head\": \"auto\"", NULL},
+        {"granitemoehybrid", "\"mamba_n_groups\": 2", "\"mamba_n_groups\": 4",
+         "6 recurrent heads are no multiple of 4 heads of keys"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_spec spec;
@@ -271,6 +280,31 @@ static void old_spellings_are_read(void **state) {
     assert_int_equal(spec.ropes[0].scaling, LN_ROPE_LINEAR);
     assert_true(spec.ropes[0].factor == 2.5);
     assert_true(spec.tied);
+    ln_arena_free(&arena);
+}
+
+/* A letter for each layer, as published folders have it, instead of a list of words. */
+static void a_layer_may_be_one_block(void **state) {
+    (void)state;
+    static const size_t heads[] = {0, 0, 0, 0, 4, 0}, hidden[] = {0, 64, 0, 64, 0, 64};
+    ln_spec spec;
+    ln_arena arena;
+    ln_error err = {0};
+    ln_arena_init(&arena);
+    ln_status status = read_edited("nemotron_h", "\"layers_block_type\"",
+                                   "\"num_hidden_layers\": 6, "
+                                   "\"hybrid_override_pattern\": \"M-ME*E\", \"unread\"",
+                                   &spec, &arena, &err);
+    if (status != LINNET_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(spec.n_layers, 6);
+    for (size_t i = 0; i < spec.n_layers; i++) {
+        bool recurs = i == 0 || i == 2, has_experts = i == 3 || i == 5;
+        assert_int_equal(spec.layers[i].attention.n_heads, heads[i]);
+        assert_int_equal(spec.layers[i].mixer.kind, recurs ? LN_MIXER_SSD : LN_MIXER_NONE);
+        assert_int_equal(spec.layers[i].ffn.n_hidden, hidden[i]);
+        assert_int_equal(spec.layers[i].ffn.moe.n_experts, has_experts ? 6 : 0);
+    }
     ln_arena_free(&arena);
 }
 
@@ -619,6 +653,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_values_are_refused_by_name),
         cmocka_unit_test(old_spellings_are_read),
+        cmocka_unit_test(a_layer_may_be_one_block),
         cmocka_unit_test(added_scaling_counts),
         cmocka_unit_test(rare_flags_are_heeded),
         cmocka_unit_test(projections_are_read),

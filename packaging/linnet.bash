@@ -32,7 +32,7 @@ _linnet() {
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
     --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
-    --host | --port | --api-key | --served-name | --cors | --max-* | --*-timeout) ;;
+    --host | --port | --api-key | --served-name | --cors | --allowed-host | --max-* | --*-timeout) ;;
     --requests | --concurrency | --rate | --shared) ;;
     --gpu-layers | --kv-tokens | --swap-bytes | --max-long-prefills | --long-prefill-tokens) ;;
     --temp | --top-k | --top-p | --min-p | --seed) ;;
@@ -50,6 +50,7 @@ _linnet() {
                 --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine" ;;
             chat) i="--system --chat-template --max-tokens --quiet $sampling $engine" ;;
             serve) i="--host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key
+                --allowed-host --strict-fields --response-store --max-responses --max-response-bytes
                 --log-json --no-log --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
                 --unread-timeout --drain-timeout --hang-timeout $engine" ;;

@@ -61,12 +61,10 @@ static ln_status check_stored(const ln_checkpoint *checkpoint, const ln_tensor *
 static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role role,
                                    size_t n_rows, size_t *stored_rows) {
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
-    size_t k = m->n_k_heads * m->k_dim, v = m->n_heads * m->v_dim, per_k = v;
-    size_t heads_per_k = 0;
-    if (m->n_k_heads > 0) {
-        heads_per_k = m->n_heads / m->n_k_heads;
-        per_k = heads_per_k * m->v_dim;
-    }
+    size_t k = m->n_k_heads * m->k_dim, v = m->n_heads * m->v_dim, per_k;
+    size_t n_k_heads = m->n_k_heads > 0 ? m->n_k_heads : 1; /* a convolution alone has none */
+    size_t heads_per_k = m->n_heads / n_k_heads;
+    per_k = heads_per_k * m->v_dim;
     switch (part) {
     case LN_PART_MIXER_QKV:
         source.row_begin = role == LN_ROLE_MIXER_Q ? 0 : role == LN_ROLE_MIXER_K ? k : 2 * k;
@@ -74,7 +72,7 @@ static ln_weight_source mixer_part(const ln_mixer_spec *m, ln_part part, ln_role
         break;
     case LN_PART_MIXER_QKVZ_BY_HEAD:
         source.run_stride = 2 * (m->k_dim + per_k);
-        source.run_rows = n_rows / m->n_k_heads;
+        source.run_rows = n_rows / n_k_heads;
         source.row_begin = role == LN_ROLE_MIXER_Q   ? 0
                            : role == LN_ROLE_MIXER_K ? m->k_dim
                            : role == LN_ROLE_MIXER_V ? 2 * m->k_dim
@@ -110,7 +108,8 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         id.encoder ? &spec->encoder_layers[id.layer] : &spec->layers[id.layer];
     const ln_attention_spec *a = &layer->attention;
     size_t q = a->n_heads * a->k_dim, k = a->n_kv_heads * a->k_dim, v = a->n_kv_heads * a->v_dim;
-    size_t group_q = a->n_kv_heads > 0 ? q / a->n_kv_heads : 0;
+    size_t n_kv_heads = a->n_kv_heads > 0 ? a->n_kv_heads : 1; /* a recurrent layer has none */
+    size_t group_q = q / n_kv_heads;
     bool is_gate =
         id.role == LN_ROLE_GATE || id.role == LN_ROLE_EXPERT_GATE || id.role == LN_ROLE_SHARED_GATE;
     ln_weight_source source = {.n_rows = n_rows, .run_rows = n_rows};
@@ -125,7 +124,7 @@ static ln_weight_source part_of(const ln_spec *spec, ln_part part, ln_tensor_id 
         source.row_begin = id.role == LN_ROLE_Q   ? 0
                            : id.role == LN_ROLE_K ? group_q
                                                   : group_q + a->k_dim;
-        source.run_rows = n_rows / a->n_kv_heads;
+        source.run_rows = n_rows / n_kv_heads;
         source.run_stride = group_q + a->k_dim + a->v_dim;
         *stored_rows = q + k + v;
         break;

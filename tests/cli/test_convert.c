@@ -21,6 +21,7 @@ static const struct {
     const char *model, *message;
 } refused[] = {
     {"baichuan", "this kind of positions"},
+    {"bamba", "cannot be written"},
     {"bart", "bart"},
     {"bart_scaled", "bart"},
     {"cohere_qk_norm", "q/k norms in so few layers"},
@@ -29,10 +30,14 @@ static const struct {
     {"deepseek_v3_yarn", "mscale"},
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},
+    {"granitemoehybrid", "cannot be written"},
+    {"granitemoehybrid_dense", "cannot be written"},
     {"lfm2", "recurrent layers"},
     {"lfm2_moe", "recurrent layers"},
     {"llama_dynamic", "dynamic RoPE"},
+    {"mamba2", "cannot be written"},
     {"minicpm3", "minicpm3"},
+    {"nemotron_h", "cannot be written"},
     {"opt", "opt"},
     {"phi_tied", "a bias of a tied output"},
     {"qwen2_window", "sliding window"},

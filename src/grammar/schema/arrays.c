@@ -253,7 +253,7 @@ static uint32_t permute(const array_reader *a, json_t *values) {
     ln_schema *s = a->schema;
     ln_grammar_builder *b = s->builder;
     unsigned n = (unsigned)json_array_size(values);
-    uint32_t rules[1 << MAX_UNIQUE];
+    uint32_t rules[1 << MAX_UNIQUE] = {0};
     for (unsigned used = 1u << n; used-- > 0 && b->status == LINNET_OK;) {
         unsigned n_used = (unsigned)__builtin_popcount(used);
         ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);

@@ -45,9 +45,9 @@ static ln_status load_taps(ln_loader *l, size_t layer, const ln_role *roles, con
     for (size_t i = 0; i < n_roles; i++)
         n_channels += n_rows[i];
     float *stored = calloc(2 * n_channels * n_taps, sizeof *stored);
-    float *taps = stored + n_channels * n_taps;
     if (stored == NULL)
         return ln_fail(l->err, LINNET_ERR_NOMEM, "out of memory for a convolution");
+    float *taps = stored + n_channels * n_taps;
     for (size_t i = 0; i < n_roles && status == LINNET_OK; begin += n_rows[i++])
         status = ln_load_values(l, roles[i], layer, false, n_rows[i] * n_taps,
                                 stored + begin * n_taps, &is_there);

@@ -138,7 +138,7 @@ def make(name: str, out: pathlib.Path) -> None:
         auto = hf.AutoModelForImageTextToText
     if config.model_type == "qwen3_omni_moe_thinker":
         auto = hf.Qwen3OmniMoeThinkerForConditionalGeneration
-    make_model = getattr(auto, "from_config", auto._from_config)
+    make_model = auto.from_config if hasattr(auto, "from_config") else auto._from_config
     model = make_model(config, attn_implementation="eager").float().eval()
     if name == "t5_untied":
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))

@@ -112,19 +112,21 @@ static bool append(const linnet_model *model, const char *bytes, size_t n_bytes,
         LINNET_OK)
         return ln_api_fail_with(error, &err, "messages");
     int32_t *longer = realloc(prompt->ids, (prompt->n_ids + n_ids + 1) * sizeof *longer);
-    char *longer_text = realloc(*text, n_text + n_bytes + 1);
-    prompt->ids = longer != NULL ? longer : prompt->ids;
-    *text = longer_text != NULL ? longer_text : *text;
-    if (longer != NULL && longer_text != NULL) {
-        memcpy(prompt->ids + prompt->n_ids, ids, n_ids * sizeof *ids);
-        prompt->n_ids += n_ids;
-        memcpy(*text + n_text, bytes, n_bytes);
-        (*text)[n_text + n_bytes] = '\0';
-    } else {
-        fail_memory(error);
+    if (longer != NULL) {
+        prompt->ids = longer;
+        memcpy(longer + prompt->n_ids, ids, n_ids * sizeof *ids);
     }
     linnet_free(ids);
-    return error->status == 0;
+    if (longer == NULL)
+        return fail_memory(error);
+    char *longer_text = realloc(*text, n_text + n_bytes + 1);
+    if (longer_text == NULL)
+        return fail_memory(error);
+    *text = longer_text;
+    memcpy(longer_text + n_text, bytes, n_bytes);
+    longer_text[n_text + n_bytes] = '\0';
+    prompt->n_ids += n_ids;
+    return true;
 }
 
 /* The last message as the answer's beginning. Thoughts that the template begins are closed, since

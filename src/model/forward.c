@@ -503,11 +503,15 @@ static void cache_cross(recorder *r, const float *x) {
     }
 }
 
-/* Where experts are chosen, a small error anywhere before may choose others: all is precise. */
+/* Where experts are chosen, a small error anywhere before may choose others; and a delta rule feeds
+ * its errors back to itself: all is precise. */
 static void keep_choices(recorder *r) {
     bool any = false;
-    for (size_t i = 0; i < r->spec->n_layers; i++)
+    for (size_t i = 0; i < r->spec->n_layers; i++) {
+        ln_mixer mixer = r->spec->layers[i].mixer.kind;
         any |= r->spec->layers[i].ffn.moe.n_experts > 0;
+        any |= mixer == LN_MIXER_DELTA || mixer == LN_MIXER_KDA;
+    }
     for (size_t i = 0; any && i < r->n_ops; i++)
         if (r->ops[i].kind == LN_OP_LINEAR)
             r->ops[i].linear.precise = true;

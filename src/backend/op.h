@@ -133,6 +133,9 @@ typedef enum ln_op_kind {
     LN_OP_COUNT
 } ln_op_kind;
 
+/* What an operation is called where people read it: "gated norm". */
+const char *ln_op_name(ln_op_kind kind);
+
 /* out[token] = table[tokens[token]] * scale (+ positions_table[position + offset]); a token past
  * the table has its first row. */
 typedef struct ln_op_embed {

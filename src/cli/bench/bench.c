@@ -392,27 +392,6 @@ static linnet_status measure_all(linnet_engine *engine, const bench_args *args, 
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
-static const char *const op_names[LN_OP_COUNT] = {
-    [LN_OP_EMBED] = "embed",
-    [LN_OP_NORM] = "norm",
-    [LN_OP_LINEAR] = "linear",
-    [LN_OP_QKV] = "qkv",
-    [LN_OP_LATENT] = "latent",
-    [LN_OP_INDEX] = "index",
-    [LN_OP_ATTENTION] = "attention",
-    [LN_OP_ROUTE] = "route",
-    [LN_OP_GROUP] = "group",
-    [LN_OP_COMBINE] = "combine",
-    [LN_OP_POINTWISE] = "pointwise",
-    [LN_OP_ROWWISE] = "rowwise",
-    [LN_OP_CONV] = "conv",
-    [LN_OP_SCAN] = "scan",
-    [LN_OP_GATED_NORM] = "gated norm",
-    [LN_OP_GATHER] = "gather",
-    [LN_OP_COPY] = "copy",
-    [LN_OP_SAMPLE] = "sample",
-};
-
 /* What a kind of operation took of the wall time, which the profile's own work does not belong to.
  */
 static double percent_of(const bench_phase *phase, size_t kind) {
@@ -428,7 +407,7 @@ static json_t *profile_json(const bench_phase *phase) {
         double percent = percent_of(phase, i);
         sum += percent;
         if (phase->profile.n_ops[i] > 0)
-            json_object_set_new(object, op_names[i], json_real(percent));
+            json_object_set_new(object, ln_op_name((ln_op_kind)i), json_real(percent));
     }
     json_object_set_new(object, "sum", json_real(sum));
     return object;
@@ -441,7 +420,7 @@ static void print_profile(const char *what, const bench_phase *phase) {
         double percent = percent_of(phase, i);
         sum += percent;
         if (phase->profile.n_ops[i] > 0)
-            printf(" %s %.1f", op_names[i], percent);
+            printf(" %s %.1f", ln_op_name((ln_op_kind)i), percent);
     }
     printf(", sum %.1f\n", sum);
 }

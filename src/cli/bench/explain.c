@@ -6,41 +6,20 @@
 
 /* ---- listening, on the engine's thread ------------------------------------------------------- */
 
-static const char *name_of(ln_op_kind kind) {
-    static const char *const names[LN_OP_COUNT] = {[LN_OP_EMBED] = "embed",
-                                                   [LN_OP_NORM] = "norm",
-                                                   [LN_OP_LINEAR] = "linear",
-                                                   [LN_OP_QKV] = "qkv",
-                                                   [LN_OP_LATENT] = "latent",
-                                                   [LN_OP_INDEX] = "index",
-                                                   [LN_OP_ATTENTION] = "attention",
-                                                   [LN_OP_ROUTE] = "route",
-                                                   [LN_OP_GROUP] = "group",
-                                                   [LN_OP_COMBINE] = "combine",
-                                                   [LN_OP_POINTWISE] = "pointwise",
-                                                   [LN_OP_ROWWISE] = "rowwise",
-                                                   [LN_OP_CONV] = "conv",
-                                                   [LN_OP_SCAN] = "scan",
-                                                   [LN_OP_GATED_NORM] = "gated norm",
-                                                   [LN_OP_GATHER] = "gather",
-                                                   [LN_OP_COPY] = "copy",
-                                                   [LN_OP_SAMPLE] = "sample"};
-    return kind < LN_OP_COUNT && names[kind] != NULL ? names[kind] : "another operation";
-}
-
 /* "norm, linear x 3, qkv", or of many how many they are. */
 static void list_ops(const ln_op *ops, size_t n_ops, char *text, size_t size) {
     enum { MOST_LISTED = 8 };
     size_t n = 0;
     if (n_ops > MOST_LISTED) {
-        snprintf(text, size, "%s ... %s, %zu operations", name_of(ops[0].kind),
-                 name_of(ops[n_ops - 1].kind), n_ops);
+        snprintf(text, size, "%s ... %s, %zu operations", ln_op_name(ops[0].kind),
+                 ln_op_name(ops[n_ops - 1].kind), n_ops);
         return;
     }
     for (size_t i = 0, same; i < n_ops && n < size; i += same) {
         for (same = 1; i + same < n_ops && ops[i + same].kind == ops[i].kind;)
             same++;
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i > 0 ? ", " : "", name_of(ops[i].kind));
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i > 0 ? ", " : "",
+                              ln_op_name(ops[i].kind));
         if (same > 1 && n < size)
             n += (size_t)snprintf(text + n, size - n, " x %zu", same);
     }

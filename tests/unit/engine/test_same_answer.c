@@ -131,19 +131,19 @@ static void a_window_in_every_layer(void **state) {
 }
 static void windows_in_an_int8_cache(void **state) {
     (void)state;
-    check_model("gemma3", LINNET_PRECISION_FAST, LINNET_KV_Q8_0);
+    check_by("gemma3", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
 }
 static void latents_in_an_int8_cache(void **state) {
     (void)state;
-    check_model("deepseek_v3", LINNET_PRECISION_FAST, LINNET_KV_Q8_0);
+    check_by("deepseek_v3", LINNET_PRECISION_FAST, LINNET_KV_Q8_0, 2);
 }
 static void windows_in_an_fp8_cache(void **state) {
     (void)state;
-    check_model("gemma3", LINNET_PRECISION_FAST, LINNET_KV_FP8);
+    check_by("gemma3", LINNET_PRECISION_FAST, LINNET_KV_FP8, 2);
 }
 static void latents_in_an_fp8_cache(void **state) {
     (void)state;
-    check_model("deepseek_v3", LINNET_PRECISION_FAST, LINNET_KV_FP8);
+    check_by("deepseek_v3", LINNET_PRECISION_FAST, LINNET_KV_FP8, 2);
 }
 
 static void positions_that_an_indexer_chooses(void **state) {
@@ -157,18 +157,18 @@ static void states_of_recurrent_layers(void **state) {
 
 static void states_without_attention(void **state) {
     (void)state;
-    check_model("mamba2", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("mamba2", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
 }
 
 static void states_behind_experts(void **state) {
     (void)state;
-    check_model("qwen3_next", LINNET_PRECISION_FAST, LINNET_KV_AUTO);
-    check_model("granitemoehybrid", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+    check_by("qwen3_next", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
+    check_by("granitemoehybrid", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
 }
 
 static void positions_that_layers_share(void **state) {
     (void)state;
-    check_model("glm_moe_dsa", LINNET_PRECISION_FAST, LINNET_KV_AUTO);
+    check_by("glm_moe_dsa", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
 }
 
 /* Engines of one process share a device's kernels, and whatever of the library were global. */

@@ -213,6 +213,21 @@ typedef struct ln_op_qkv {
     const ln_kv_layer *kv;
 } ln_op_qkv;
 
+/* A token's rows of q, k and v; NULL where the operation has none. */
+typedef struct ln_qkv_rows {
+    float *q, *k;
+    const float *v;
+} ln_qkv_rows;
+
+static inline ln_qkv_rows ln_qkv_rows_of(const ln_op_qkv *p, size_t token) {
+    size_t n_q = p->n_heads * p->kv->k_dim, n_k = p->kv->n_heads * p->kv->k_dim;
+    size_t n_v = p->kv->n_heads * p->kv->v_dim;
+    ln_qkv_rows rows = {p->q != NULL ? p->q + token * n_q : NULL,
+                        p->k != NULL ? p->k + token * n_k : NULL,
+                        p->v != NULL ? p->v + token * n_v : NULL};
+    return rows;
+}
+
 /* Whether heads take more than a norm and then a rotation, or keys and values less. */
 static inline bool ln_qkv_takes_more(const ln_op_qkv *p) {
     return (p->qk_norm != LN_QK_NORM_NONE && p->norm_after_rope) || p->q_scale.beta != 0.0f ||

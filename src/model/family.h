@@ -341,6 +341,21 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
         .role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.mlp.experts.%e.down_proj",             \
         .gguf = "blk.%d.ffn_down_exps"                                                             \
     }
+/* The same by the names of Mixtral's folders. */
+#define LN_MIXTRAL_EXPERTS                                                                         \
+    {.role = LN_ROLE_ROUTER,                                                                       \
+     .hf = "model.layers.%d.block_sparse_moe.gate",                                                \
+     .gguf = "blk.%d.ffn_gate_inp"},                                                               \
+        {.role = LN_ROLE_EXPERT_GATE,                                                              \
+         .hf = "model.layers.%d.block_sparse_moe.experts.%e.w1",                                   \
+         .gguf = "blk.%d.ffn_gate_exps"},                                                          \
+        {.role = LN_ROLE_EXPERT_UP,                                                                \
+         .hf = "model.layers.%d.block_sparse_moe.experts.%e.w3",                                   \
+         .gguf = "blk.%d.ffn_up_exps"},                                                            \
+    {                                                                                              \
+        .role = LN_ROLE_EXPERT_DOWN, .hf = "model.layers.%d.block_sparse_moe.experts.%e.w2",       \
+        .gguf = "blk.%d.ffn_down_exps"                                                             \
+    }
 #define LN_SHARED_EXPERTS(base)                                                                    \
     {.role = LN_ROLE_SHARED_GATE,                                                                  \
      .hf = "model.layers.%d." base ".gate_proj",                                                   \
@@ -366,6 +381,11 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
         .gguf = "blk.%d.post_ffw_norm"                                                             \
     }
 /* All four norms of a sandwich. */
+/* What a Gemma from the third on is besides its norms and activations. */
+#define LN_GEMMA3_ATTENTION                                                                        \
+    .placement = LN_PLACE_SANDWICH, .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_GELU_TANH,    \
+    .hf_rope = LN_ROPE_HALF, .gguf_rope = LN_ROPE_HALF, .local_rope = true,                        \
+    .local_theta = 10000.0, .window = LN_WINDOW_PERIOD, .scale_embedding = true
 #define LN_GEMMA_NORMS                                                                             \
     {.role = LN_ROLE_ATTENTION_NORM,                                                               \
      .hf = "model.layers.%d.input_layernorm",                                                      \

@@ -151,24 +151,22 @@ void ln_scalar_qkv(const ln_op *op, const ln_cpu_worker *worker) {
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
-        float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
-        float *k = p->k != NULL ? p->k + token * kv->n_heads * kv->k_dim : NULL;
-        const float *v = p->v != NULL ? p->v + token * kv->n_heads * kv->v_dim : NULL;
+        ln_qkv_rows row = ln_qkv_rows_of(p, token);
         if (!p->norm_after_rope)
-            normalize(p, q, k);
+            normalize(p, row.q, row.k);
         if (p->rope != NULL) {
             ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
-            rotate_heads(p->rope, worker->scratch, q, p->n_heads, kv->k_dim);
-            rotate_heads(p->rope, worker->scratch, k, n_kv_heads, kv->k_dim);
+            rotate_heads(p->rope, worker->scratch, row.q, p->n_heads, kv->k_dim);
+            rotate_heads(p->rope, worker->scratch, row.k, n_kv_heads, kv->k_dim);
         }
         if (p->norm_after_rope)
-            normalize(p, q, k);
-        scale_query(p, batch->positions[token], q);
+            normalize(p, row.q, row.k);
+        scale_query(p, batch->positions[token], row.q);
         for (size_t head = 0; head < n_kv_heads; head++) {
-            size_t row = ln_scalar_kv_row(kv, (size_t)slots[token], head);
-            store(keys_of(kv), row, k + head * kv->k_dim, kv->k_dim);
-            if (v != NULL)
-                store(values_of(kv), row, v + head * kv->v_dim, kv->v_dim);
+            size_t to = ln_scalar_kv_row(kv, (size_t)slots[token], head);
+            store(keys_of(kv), to, row.k + head * kv->k_dim, kv->k_dim);
+            if (row.v != NULL)
+                store(values_of(kv), to, row.v + head * kv->v_dim, kv->v_dim);
         }
     }
 }

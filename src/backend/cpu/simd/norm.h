@@ -126,27 +126,25 @@ static void qkv(const ln_op *op, const ln_cpu_worker *worker) {
     size_t begin, end;
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
-        float *q = p->q != NULL ? p->q + token * p->n_heads * kv->k_dim : NULL;
-        float *k = p->k != NULL ? p->k + token * kv->n_heads * kv->k_dim : NULL;
-        const float *v = p->v != NULL ? p->v + token * kv->n_heads * kv->v_dim : NULL;
+        ln_qkv_rows row = ln_qkv_rows_of(p, token);
         if (!p->norm_after_rope)
-            norm_q_and_k(p, q, k);
+            norm_q_and_k(p, row.q, row.k);
         if (p->rope != NULL) {
             ln_scalar_fill_angles(p->rope, batch->positions[token], worker->scratch);
-            rotate_heads(p->rope, worker->scratch, q, p->n_heads, kv->k_dim);
-            rotate_heads(p->rope, worker->scratch, k, n_kv_heads, kv->k_dim);
+            rotate_heads(p->rope, worker->scratch, row.q, p->n_heads, kv->k_dim);
+            rotate_heads(p->rope, worker->scratch, row.k, n_kv_heads, kv->k_dim);
         }
         if (p->norm_after_rope)
-            norm_q_and_k(p, q, k);
+            norm_q_and_k(p, row.q, row.k);
         if (p->q_scale.beta != 0.0f) {
             float scale = ln_scalar_query_scale(&p->q_scale, batch->positions[token]);
             for (size_t i = 0; i < p->n_heads * kv->k_dim; i++)
-                q[i] *= scale;
+                row.q[i] *= scale;
         }
         for (size_t head = 0; head < n_kv_heads; head++) {
-            if (v != NULL)
-                kv_store_value(kv, (size_t)slots[token], head, v + head * kv->v_dim);
-            kv_store_key(kv, (size_t)slots[token], head, k + head * kv->k_dim);
+            if (row.v != NULL)
+                kv_store_value(kv, (size_t)slots[token], head, row.v + head * kv->v_dim);
+            kv_store_key(kv, (size_t)slots[token], head, row.k + head * kv->k_dim);
         }
     }
 }

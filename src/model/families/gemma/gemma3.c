@@ -26,17 +26,9 @@ const ln_family ln_family_gemma3 = {
     .refused = "use_bidirectional_attention",
     .norm = LN_NORM_RMS_PLUS_ONE,
     .gguf_norm = LN_NORM_RMS,
-    .placement = LN_PLACE_SANDWICH,
-    .qk_norm = LN_QK_NORM_HEAD,
-    .activation = LN_ACT_GELU_TANH,
     .fixed_activation = true,
-    .hf_rope = LN_ROPE_HALF,
-    .gguf_rope = LN_ROPE_HALF,
-    .local_rope = true,
-    .local_theta = 10000.0,
-    .window = LN_WINDOW_PERIOD,
+    LN_GEMMA3_ATTENTION,
     .window_period = 6,
     .gguf_scale_layers = 62, /* the 27B; its files do not say it */
-    .scale_embedding = true,
     LN_BINDINGS(bindings),
 };

@@ -3,23 +3,9 @@
 #include "model/family.h"
 
 static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS,
-    LN_LLAMA_NORMS,
-    LN_LLAMA_ATTENTION,
-    LN_LLAMA_QK_NORMS,
-    {.role = LN_ROLE_ROUTER,
-     .hf = "model.layers.%d.block_sparse_moe.gate",
-     .gguf = "blk.%d.ffn_gate_inp"},
-    {.role = LN_ROLE_EXPERT_GATE,
-     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w1",
-     .gguf = "blk.%d.ffn_gate_exps"},
-    {.role = LN_ROLE_EXPERT_UP,
-     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w3",
-     .gguf = "blk.%d.ffn_up_exps"},
-    {.role = LN_ROLE_EXPERT_DOWN,
-     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w2",
-     .gguf = "blk.%d.ffn_down_exps"},
-    LN_EXPERT_BIAS("block_sparse_moe.e_score_correction_bias"),
+    LN_LLAMA_ENDS,      LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS,
+    LN_MIXTRAL_EXPERTS, LN_EXPERT_BIAS("block_sparse_moe.e_score_correction_bias"),
 };
 
 static const ln_config_default defaults[] = {

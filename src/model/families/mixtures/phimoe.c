@@ -5,18 +5,7 @@ static const ln_binding bindings[] = {
     LN_LLAMA_ENDS,
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
-    {.role = LN_ROLE_ROUTER,
-     .hf = "model.layers.%d.block_sparse_moe.gate",
-     .gguf = "blk.%d.ffn_gate_inp"},
-    {.role = LN_ROLE_EXPERT_GATE,
-     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w1",
-     .gguf = "blk.%d.ffn_gate_exps"},
-    {.role = LN_ROLE_EXPERT_UP,
-     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w3",
-     .gguf = "blk.%d.ffn_up_exps"},
-    {.role = LN_ROLE_EXPERT_DOWN,
-     .hf = "model.layers.%d.block_sparse_moe.experts.%e.w2",
-     .gguf = "blk.%d.ffn_down_exps"},
+    LN_MIXTRAL_EXPERTS,
 };
 
 static const ln_config_default defaults[] = {

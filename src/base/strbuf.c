@@ -16,7 +16,7 @@ void ln_strbuf_free(ln_strbuf *buf) {
 
 void ln_strbuf_clear(ln_strbuf *buf) {
     buf->len = 0;
-    buf->failed = false;
+    buf->failed = buf->is_full = false;
     if (buf->data != NULL)
         buf->data[0] = '\0';
 }
@@ -24,6 +24,8 @@ void ln_strbuf_clear(ln_strbuf *buf) {
 bool ln_strbuf_reserve(ln_strbuf *buf, size_t extra_bytes) {
     if (buf->failed)
         return false;
+    if (buf->limit > 0 && (buf->len > buf->limit || extra_bytes > buf->limit - buf->len))
+        return !(buf->failed = buf->is_full = true);
     if (buf->data != NULL && extra_bytes < buf->capacity - buf->len)
         return true;
     if (extra_bytes > SIZE_MAX / 4 || buf->len > SIZE_MAX / 4)

@@ -11,12 +11,14 @@ typedef struct ln_strbuf {
     char *data; /* NUL-terminated once something was appended; owned */
     size_t len;
     size_t capacity;
+    size_t limit; /* bytes that it may hold; 0: any number */
     bool failed;
+    bool is_full; /* it failed since the limit allows no more */
 } ln_strbuf;
 
 void ln_strbuf_init(ln_strbuf *buf);
 void ln_strbuf_free(ln_strbuf *buf);
-void ln_strbuf_clear(ln_strbuf *buf); /* keeps the memory */
+void ln_strbuf_clear(ln_strbuf *buf); /* keeps the memory and the limit */
 bool ln_strbuf_reserve(ln_strbuf *buf, size_t extra_bytes);
 bool ln_strbuf_append(ln_strbuf *buf, const void *bytes, size_t n_bytes);
 bool ln_strbuf_puts(ln_strbuf *buf, const char *text);

@@ -90,7 +90,7 @@ ln_status ln_decoder_build_spm(ln_decoder *decoder, ln_arena *arena, const ln_vo
 /* Fills texts from a function that appends the text of an id; used by both. */
 typedef ln_status (*ln_decode_text_fn)(void *context, size_t id, bool first, ln_strbuf *out,
                                        ln_error *err);
-ln_status ln_decoder_fill(ln_decoder *decoder, ln_arena *arena, size_t count,
+ln_status ln_decoder_fill(ln_decoder *decoder, ln_arena *arena, size_t count, size_t max_bytes,
                           ln_decode_text_fn text, void *context, ln_error *err);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/utf8.h"
 #include "text/tokenizer/decode.h"
+#include "text/tokenizer/normalize.h"
 
 static ln_status out_of_memory(ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer's decoder");
@@ -33,6 +34,10 @@ static ln_status fill_texts(ln_decoder *decoder, ln_decode_texts *texts, ln_aren
     for (size_t id = 0; id < decoder->count; id++) {
         size_t before = blob->len;
         LN_TRY(text(context, id, first, blob, err));
+        if (blob->is_full)
+            return ln_fail(err, LINNET_ERR_LIMIT,
+                           "the tokenizer's decoders make over %zu bytes of its vocabulary",
+                           blob->limit);
         if (blob->failed || (!marked && !repair_from(blob, before)))
             return out_of_memory(err);
         if (blob->len > UINT32_MAX)
@@ -46,10 +51,9 @@ static ln_status fill_texts(ln_decoder *decoder, ln_decode_texts *texts, ln_aren
     return texts->data != NULL ? LINNET_OK : out_of_memory(err);
 }
 
-ln_status ln_decoder_fill(ln_decoder *decoder, ln_arena *arena, size_t count,
+ln_status ln_decoder_fill(ln_decoder *decoder, ln_arena *arena, size_t count, size_t max_bytes,
                           ln_decode_text_fn text, void *context, ln_error *err) {
-    ln_strbuf blob;
-    ln_strbuf_init(&blob);
+    ln_strbuf blob = {.limit = max_bytes};
     decoder->count = count;
     ln_status status = fill_texts(decoder, &decoder->rest, arena, text, context, &blob, err);
     if (status == LINNET_OK)
@@ -222,9 +226,13 @@ static ln_status run_step(const ln_decode_step *step, chain *c, bool first, ln_s
 static ln_status run_steps(chain *c, size_t id, bool first, size_t n, ln_error *err) {
     ln_strbuf *buf = &c->buffers[0];
     ln_strbuf_clear(buf);
+    buf->limit = c->buffers[1].limit = ln_text_limit(c->names[id].bytes);
     ln_strbuf_append(buf, c->names[id].data, c->names[id].bytes);
     for (size_t i = 0; i < n; i++) /* the whole text is the first and only token of a joined step */
         LN_TRY(run_step(&c->steps[i], c, first || i >= c->joined, buf, &c->buffers[1], err));
+    if (buf->is_full || c->buffers[1].is_full)
+        return ln_fail(err, LINNET_ERR_LIMIT,
+                       "the tokenizer's decoders make over %zu bytes of token %zu", buf->limit, id);
     return buf->failed || c->buffers[1].failed ? out_of_memory(err) : LINNET_OK;
 }
 
@@ -326,7 +334,11 @@ ln_status ln_decoder_build(ln_decoder *decoder, ln_arena *arena, const ln_decode
     chain c = {.steps = steps, .n_steps = n_steps, .names = names};
     *decoder = (ln_decoder){.dropped = dropped};
     LN_TRY(plan(decoder, arena, &c, err));
-    ln_status status = ln_decoder_fill(decoder, arena, count, chain_text, &c, err);
+    size_t n_bytes = 0;
+    for (size_t id = 0; id < count; id++)
+        n_bytes += names[id].bytes;
+    ln_status status =
+        ln_decoder_fill(decoder, arena, count, ln_text_limit(n_bytes), chain_text, &c, err);
     if (status == LINNET_OK && decoder->whole_runs)
         status = find_bytes(decoder, arena, &c, count, err);
     ln_strbuf_free(&c.buffers[0]);
@@ -377,7 +389,7 @@ ln_status ln_decoder_build_spm(ln_decoder *decoder, ln_arena *arena, const ln_vo
     spm_chain c = {vocab, options};
     *decoder = (ln_decoder){.first_while_empty = true,
                             .first_strips_one = options->strip_first && !options->strip_all};
-    LN_TRY(ln_decoder_fill(decoder, arena, vocab->count, spm_text, &c, err));
+    LN_TRY(ln_decoder_fill(decoder, arena, vocab->count, 0, spm_text, &c, err));
     int16_t *byte = ln_arena_alloc(arena, vocab->count, sizeof *byte);
     uint8_t *dropped = ln_arena_alloc(arena, vocab->count, sizeof *dropped);
     if (byte == NULL || dropped == NULL)

@@ -231,8 +231,8 @@ static ln_status read_bpe(reader *r, ln_error *err) {
     LN_TRY(read_merges(r, err));
     LN_TRY(set_patterns(t, pre->patterns, err));
     t->decoder.lossy = true;
-    LN_TRY(
-        ln_decoder_fill(&t->decoder, &t->arena, t->vocab.count, byte_level_text, &t->vocab, err));
+    LN_TRY(ln_decoder_fill(&t->decoder, &t->arena, t->vocab.count, 0, byte_level_text, &t->vocab,
+                           err));
     uint8_t *dropped = ln_arena_alloc(&t->arena, t->vocab.count, 1);
     if (dropped == NULL)
         return out_of_memory(err);

@@ -335,10 +335,15 @@ ln_status ln_normalize(const ln_normalizer *normalizer, ln_regex_work *work, ln_
                        bool *at_start, ln_error *err) {
     *out = text;
     *out_bytes = n_bytes;
+    buffers[0].limit = buffers[1].limit = ln_text_limit(n_bytes);
     for (size_t i = 0; i < normalizer->count; i++) {
         ln_strbuf *to = &buffers[i % 2];
         ln_strbuf_clear(to);
         LN_TRY(run_step(&normalizer->steps[i], work, to, *out, *out_bytes, at_start, err));
+        if (to->is_full)
+            return ln_fail(err, LINNET_ERR_LIMIT,
+                           "the tokenizer's normalizers make over %zu bytes of %zu", to->limit,
+                           n_bytes);
         if (to->failed)
             return ln_fail(err, LINNET_ERR_NOMEM, "out of memory while normalising");
         *out = to->data != NULL ? to->data : "";

@@ -69,6 +69,14 @@ typedef struct ln_normalizer {
 /* Frees what the arena does not hold. */
 void ln_normalizer_free(ln_normalizer *normalizer);
 
+/* Bytes that a text of n_bytes may become while it is normalised and split, or a token's name while
+ * it is decoded. Unicode and bytes as characters make 22 of one; a file's own rules could make any
+ * number. */
+static inline size_t ln_text_limit(size_t n_bytes) {
+    enum { FACTOR = 32, BASE = 1 << 16 };
+    return n_bytes < (SIZE_MAX - BASE) / FACTOR ? n_bytes * FACTOR + BASE : SIZE_MAX;
+}
+
 /* Runs all steps over text[n_bytes] (well-formed, except that SentencePiece's step takes any
  * bytes). The result is *out, one of the two buffers or the text itself. *at_start is cleared
  * when the first character of the result no longer comes from the first of the text. */

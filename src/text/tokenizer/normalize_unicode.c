@@ -113,6 +113,7 @@ ln_status ln_normalize_unicode(ln_strbuf *out, const char *text, size_t n_bytes,
     if (ok)
         out->data[out->len] = '\0';
     free(list.data);
-    return ok && !out->failed ? LINNET_OK
-                              : ln_fail(err, LINNET_ERR_NOMEM, "out of memory while normalising");
+    bool has_memory = (ok && !out->failed) || out->is_full; /* the caller says what is full */
+    return has_memory ? LINNET_OK
+                      : ln_fail(err, LINNET_ERR_NOMEM, "out of memory while normalising");
 }

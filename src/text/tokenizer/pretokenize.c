@@ -6,6 +6,7 @@
 #include "base/grow.h"
 #include "base/unicode.h"
 #include "base/utf8.h"
+#include "text/tokenizer/normalize.h"
 
 void ln_pretokenizer_free(ln_pretokenizer *pretokenizer) {
     for (size_t i = 0; i < pretokenizer->count; i++)
@@ -275,6 +276,9 @@ static ln_status rewrite_step(const ln_split_step *step, ln_words *words, ln_err
             }
             ok = push(&words->spare, begin, to->len);
         }
+        if (to->is_full)
+            return ln_fail(err, LINNET_ERR_LIMIT,
+                           "the tokenizer's pre-tokenizers make over %zu bytes", to->limit);
         if (!ok || to->failed)
             return out_of_memory(err);
         if (to->len > INT32_MAX)
@@ -289,6 +293,7 @@ ln_status ln_pretokenize(const ln_pretokenizer *pretokenizer, ln_regex_work *wor
                          const char *text, size_t n_bytes, bool at_start, ln_error *err) {
     words->text = text;
     words->at_start = at_start;
+    words->buffers[0].limit = words->buffers[1].limit = ln_text_limit(n_bytes);
     words->spans.count = 0;
     if (n_bytes > 0 && !push(&words->spans, 0, n_bytes))
         return out_of_memory(err);

@@ -227,6 +227,44 @@ static void truncated_files_are_refused(void **state) {
     }
 }
 
+/* Rules that make ever more of a text end with an error, not with the machine's memory. */
+static void texts_grow_within_bounds(void **state) {
+    (void)state;
+    enum { N_STEPS = 5, GROWTH = 1000 };
+    static const char head[] = "{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"u\",\"vocab\":"
+                               "{\"u\":0,\"a..\":1}},";
+    static const struct {
+        const char *place, *list, *message;
+        bool while_loading;
+    } cases[] = {{"normalizer", "normalizers", "the tokenizer's normalizers make over", false},
+                 {"decoder", "decoders", "the tokenizer's decoders make over", true}};
+    char content[GROWTH + 1] = {0};
+    memset(content, '.', GROWTH);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ln_strbuf json = {0};
+        ln_strbuf_printf(&json, "%s\"%s\":{\"type\":\"Sequence\",\"%s\":[", head, cases[i].place,
+                         cases[i].list);
+        for (size_t step = 0; step < N_STEPS; step++)
+            ln_strbuf_printf(&json,
+                             "%s{\"type\":\"Replace\",\"pattern\":{\"String\":\".\"},"
+                             "\"content\":\"%s\"}",
+                             step > 0 ? "," : "", content);
+        ln_strbuf_puts(&json, "]}}");
+        ln_tokenizer *t = NULL;
+        ln_ids ids = {0};
+        ln_error err = {0};
+        ln_status status = ln_tokenizer_from_json(json.data, json.len, &t, &err);
+        assert_int_equal(status, cases[i].while_loading ? LINNET_ERR_LIMIT : LINNET_OK);
+        if (status == LINNET_OK)
+            status = ln_tokenizer_encode(t, "a.", 2, 0, &ids, &err);
+        assert_int_equal(status, LINNET_ERR_LIMIT);
+        assert_int_equal(strncmp(err.message, cases[i].message, strlen(cases[i].message)), 0);
+        ln_tokenizer_close(t);
+        ln_ids_free(&ids);
+        ln_strbuf_free(&json);
+    }
+}
+
 /* Patterns that explode end with an error that says so. */
 static void hostile_patterns_give_up(void **state) {
     (void)state;
@@ -257,6 +295,7 @@ int main(void) {
         cmocka_unit_test(broken_files_are_refused_by_name),
         cmocka_unit_test(truncated_files_are_refused),
         cmocka_unit_test(hostile_patterns_give_up),
+        cmocka_unit_test(texts_grow_within_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

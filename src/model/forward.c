@@ -231,6 +231,7 @@ static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight
     }
     linear(r, up, x, out);
     linear(r, gate, x, r->a->gated);
+    r->ops[r->n_ops - 1].linear.scale = spec->gate_scale;
     limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, out);
 }
 
@@ -401,7 +402,7 @@ static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_we
             .xielu = w->xielu,
             .out = r->a->hidden,
         };
-    linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden);
+    scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale);
 }
 
 /* norm(x) where the layer has a norm there, else x itself */
@@ -440,10 +441,13 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     const float *ffn_x = x;
     if (parallel && w->ffn_norm.dim > 0)
         ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
+    const float *mixer_x = x;
+    if (w->mixer.in_norm.dim > 0)
+        mixer_x = pre_norm(r, &w->mixer.in_norm, r->a->ffn_normed);
     if (spec->attention.n_heads > 0)
         attention(r, &spec->attention, w, x);
     if (spec->mixer.kind != LN_MIXER_NONE)
-        ln_record_mixer(r, &spec->mixer, w, x);
+        ln_record_mixer(r, &spec->mixer, w, mixer_x);
     after_norm(r, spec, &w->attention_norm);
     if (spec->has_cross) {
         x = after ? r->a->x : pre_norm(r, &w->cross_norm, r->a->normed);

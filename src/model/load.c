@@ -166,13 +166,27 @@ static ln_status feed_forward(ln_loader *l, const ln_ffn_spec *ffn, size_t i, ln
     return ln_load_matrix(l, LN_ROLE_DOWN, i, dim, ffn->n_hidden, &w->down);
 }
 
+/* What attention and a recurrent layer read: the same norm, unless they are beside one another and
+ * their scales differ. */
+static ln_status first_norms(ln_loader *l, const ln_layer_spec *layer, size_t i,
+                             ln_layer_weights *w) {
+    size_t dim = l->spec->dim;
+    bool is_beside = layer->attention.n_heads > 0 && layer->mixer.kind != LN_MIXER_NONE;
+    float of_attention = layer->attention.in_scale, of_mixer = layer->mixer.in_scale;
+    if (!is_beside || (of_attention == 1.0f && of_mixer == 1.0f))
+        return ln_load_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm);
+    if (of_attention != of_mixer)
+        LN_TRY(ln_load_scaled_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, of_mixer, &w->mixer.in_norm));
+    return ln_load_scaled_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, of_attention, &w->attention_norm);
+}
+
 static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t i,
                                ln_layer_weights *w) {
     size_t dim = l->spec->dim;
     *w = (ln_layer_weights){0};
     bool has_ffn = layer->ffn.n_hidden > 0 || layer->ffn.moe.n_experts > 0;
     if (layer->attention.n_heads > 0 || layer->mixer.kind != LN_MIXER_NONE)
-        LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_NORM, i, dim, &w->attention_norm));
+        LN_TRY(first_norms(l, layer, i, w));
     LN_TRY(ln_load_norm(l, LN_ROLE_ATTENTION_POST_NORM, i, dim, &w->attention_post_norm));
     if (has_ffn)
         LN_TRY(ln_load_norm(l, LN_ROLE_FFN_NORM, i, dim, &w->ffn_norm));

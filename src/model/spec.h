@@ -60,7 +60,8 @@ typedef struct ln_attention_spec {
     bool sinks;
     ln_output_gate gate;
     float scale, softcap;
-    float v_scale; /* what values are multiplied with */
+    float in_scale; /* of what attention reads; with a mixer beside it */
+    float v_scale;  /* what values are multiplied with */
     ln_query_scale q_scale;
     size_t window; /* tokens; 0: all */
     size_t chunk;  /* tokens; 0: all */
@@ -95,6 +96,9 @@ typedef struct ln_mixer_spec {
     bool has_norm, gate_first, sigmoid_gate; /* ln_op_gated_norm */
     bool tiled;                              /* ln_op_scan */
     float dt_min, dt_max;
+    float in_scale;                 /* of what the layer reads */
+    float gate_scale, decay_scale;  /* of what gate and decay are before their functions */
+    float conv_scales[3];           /* SSD: of x, B and C before the convolution */
     float out_scale;                /* of what goes to the residual stream */
     size_t state_group, tail_group; /* indices into ln_spec.kv_groups */
 } ln_mixer_spec;
@@ -116,6 +120,7 @@ typedef struct ln_moe_spec {
 
 typedef struct ln_ffn_spec {
     float limit; /* dense or shared: min(act(gate), limit) * clamp(up, -limit, limit); 0: none */
+    float gate_scale, down_scale; /* of what these matrices give; gate: with a limit alone */
     size_t n_hidden;
     bool gated;
     bool xielu;     /* instead of the activation */

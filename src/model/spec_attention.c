@@ -63,7 +63,12 @@ static ln_status read_attention_scale(const ln_config *config, const ln_spec *sp
     double scale = spec->family->unit_scale ? 1.0 : 1.0 / sqrt(under_root);
     LN_TRY(ln_config_real(config, (ln_key){"attention_multiplier", "attention.scale"}, 1e-12, 1e12,
                           &scale, err));
-    attention->scale = (float)scale;
+    double of_keys = 1.0, of_input = 1.0;
+    LN_TRY(ln_config_real(config, (ln_key){"key_multiplier", ""}, -1e9, 1e9, &of_keys, err));
+    LN_TRY(
+        ln_config_real(config, (ln_key){"attention_in_multiplier", ""}, -1e9, 1e9, &of_input, err));
+    attention->scale = (float)(scale * of_keys);
+    attention->in_scale = (float)of_input;
     return LINNET_OK;
 }
 
@@ -113,8 +118,9 @@ ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, b
     attention->norm_after_rope = spec->family->norm_after_rope;
     attention->rope = -1;
     double v_scale = 1.0;
-    LN_TRY(ln_config_real(config, (ln_key){"attention_value_scale", "attention.value_scale"}, -1e9,
-                          1e9, &v_scale, err));
+    LN_TRY(ln_config_real(
+        config, (ln_key){"attention_value_scale|attention_out_multiplier", "attention.value_scale"},
+        -1e9, 1e9, &v_scale, err));
     attention->v_scale = (float)v_scale;
     double softcap = 0;
     LN_TRY(ln_config_real(config, (ln_key){"attn_logit_softcapping", "attn_logit_softcapping"}, 0,

@@ -301,6 +301,30 @@ static ln_status adjust_hidden(const ln_config *config, size_t *n_hidden, ln_err
                    ln_checkpoint_path(config->checkpoint), *n_hidden);
 }
 
+/* Falcon-H1's: what gate and down are multiplied with. GGUF has weights that are. */
+static ln_status read_ffn_scales(const ln_config *config, ln_ffn_spec *ffn, ln_error *err) {
+    ln_meta_value list, item;
+    char name[128];
+    float *scales[] = {&ffn->gate_scale, &ffn->down_scale};
+    ffn->gate_scale = ffn->down_scale = 1.0f;
+    if (!ln_config_find(config, (ln_key){"mlp_multipliers", ""}, &list, name))
+        return LINNET_OK;
+    for (size_t i = 0; i < 2; i++) {
+        if (!ln_meta_item(&list, i, &item) ||
+            (item.kind != LN_META_FLOAT && item.kind != LN_META_INT))
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has not two numbers",
+                           ln_checkpoint_path(config->checkpoint), name);
+        *scales[i] = item.kind == LN_META_INT ? (float)item.integer : (float)item.real;
+    }
+    if (ffn->gate_scale == 1.0f)
+        return LINNET_OK;
+    if (!ffn->gated || ffn->activation != LN_ACT_SILU)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key %s without a gate of SiLU",
+                       ln_checkpoint_path(config->checkpoint), name);
+    ffn->limit = INFINITY; /* gate and up are computed apart */
+    return LINNET_OK;
+}
+
 /* What all layers of a stack share. */
 static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder,
                             ln_layer_spec *layer, ln_error *err) {
@@ -313,6 +337,7 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     layer->attention.sees_all = encoder;
     LN_TRY(read_activation(config, spec->family, &layer->ffn, err));
     LN_TRY(read_gated(config, spec, encoder, &layer->ffn, err));
+    LN_TRY(read_ffn_scales(config, &layer->ffn, err));
     layer->ffn.n_hidden = 4 * spec->dim;
     ln_key hidden = {encoder
                          ? "encoder_ffn_dim|d_ff"

@@ -208,8 +208,9 @@ static ln_status read_scales(const ln_config *config, ln_spec *spec, ln_error *e
                           &embedding, err));
     LN_TRY(ln_config_real(config, (ln_key){"residual_multiplier", "residual_scale"}, -1e9, 1e9,
                           &residual, err));
-    LN_TRY(ln_config_real(config, (ln_key){"logit_scale|logits_scaling", "logit_scale"}, 1e-9, 1e9,
-                          &logit, err));
+    LN_TRY(ln_config_real(config,
+                          (ln_key){"logit_scale|logits_scaling|lm_head_multiplier", "logit_scale"},
+                          1e-9, 1e9, &logit, err));
     LN_TRY(ln_config_real(config, (ln_key){"final_logit_softcapping", "final_logit_softcapping"}, 0,
                           1e9, &softcap, err));
     spec->embedding_scale = (float)embedding;

@@ -17,6 +17,7 @@ typedef struct ln_mixer_weights {
     const float *conv, *conv_bias; /* [n_taps][conv_dim], [conv_dim] or NULL */
     const float *rate, *a_bias, *skip;
     ln_norm norm;
+    ln_norm in_norm; /* where attention beside it reads a norm of another scale; else dim 0 */
 } ln_mixer_weights;
 
 typedef struct ln_layer_weights {

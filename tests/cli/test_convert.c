@@ -28,6 +28,8 @@ static const struct {
     {"cwm", "sliding window"},
     {"deepseek_v3_half", "rotates halves"},
     {"deepseek_v3_yarn", "mscale"},
+    {"falcon_h1", "recurrent layers"},
+    {"falcon_h1_bare", "recurrent layers"},
     {"gpt_neox_sequential", "activation"},
     {"gptj", "gptj"},
     {"granitemoehybrid", "cannot be written"},

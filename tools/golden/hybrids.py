@@ -39,6 +39,19 @@ VARIANTS = {
         n_groups=2, conv_kernel=4, time_step_limit=(0.05, 1.5)),
     "bamba": lambda: hf.BambaConfig(
         **SMALL, **MAMBA, num_hidden_layers=3, attn_layer_indices=[1]),
+    "falcon_h1": lambda: hf.FalconH1Config(
+        **dict(SMALL, vocab_size=256), **dict(MAMBA, mamba_n_heads=4), num_hidden_layers=3,
+        mamba_d_ssm=64, mamba_rms_norm=True, mamba_norm_before_gate=False, projectors_bias=True,
+        head_dim=16, embedding_multiplier=2.5, lm_head_multiplier=0.5, key_multiplier=0.7,
+        attention_in_multiplier=1.25, attention_out_multiplier=0.8, ssm_in_multiplier=0.6,
+        ssm_out_multiplier=1.5, mlp_multipliers=[0.9, 0.4],
+        ssm_multipliers=[0.7, 0.8, 1.2, 0.5, 1.4], time_step_limit=[0.01, 2.0],
+        rope_parameters={"rope_type": "default", "rope_theta": 1e11}),
+    # neither a norm before the output nor biases
+    "falcon_h1_bare": lambda: hf.FalconH1Config(
+        **SMALL, **dict(MAMBA, mamba_n_heads=4, mamba_d_head="auto"), num_hidden_layers=2,
+        mamba_d_ssm=64, mamba_conv_bias=False, tie_word_embeddings=True,
+        mlp_multipliers=[1.0, 0.5]),
     "nemotron_h": lambda: hf.NemotronHConfig(
         **SMALL, head_dim=16, ssm_state_size=8, mamba_num_heads=6, mamba_head_dim=16, n_groups=2,
         conv_kernel=4, n_routed_experts=6, n_shared_experts=1, moe_intermediate_size=24,
@@ -56,7 +69,7 @@ VARIANTS = {
 }
 
 # where the first draw has two tokens that are nearly equal
-SEEDS = {"granitemoehybrid": 1, "qwen3_next": 1, "lfm2": 1}
+SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "qwen3_next": 1, "lfm2": 1}
 
 PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 

@@ -7,7 +7,7 @@
 #define LN_FAMILIES(X)                                                                             \
     X(afmoe) X(apertus) X(arcee) X(baichuan) X(bailing_moe) X(bamba) X(bart) X(bloom) X(chatglm)   \
     X(cohere) X(cohere2) X(deepseek_v2) X(deepseek_v3) X(deepseek_v32) X(dots1) X(ernie4_5)        \
-    X(ernie4_5_moe) X(exaone4) X(exaone_moe) X(falcon) X(gemma) X(gemma2) X(gemma3) X(gemma3n)     \
+    X(ernie4_5_moe) X(exaone4) X(exaone_moe) X(falcon) X(falcon_h1) X(gemma) X(gemma2) X(gemma3) X(gemma3n)     \
     X(gemma4) X(glm) X(glm4) X(glm4_moe) X(glm4_moe_lite) X(glm_moe_dsa) X(gpt2) X(gpt_bigcode)    \
     X(gpt_neox) X(gpt_oss) X(gptj) X(granite) X(granitemoe) X(granitemoehybrid) X(helium)          \
     X(hunyuan_v1_dense) X(hunyuan_v1_moe) X(hy_v3) X(internlm2) X(jais2) X(lfm2) X(lfm2_moe)       \

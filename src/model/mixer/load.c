@@ -36,10 +36,18 @@ static ln_status load_vector(ln_loader *l, ln_role role, size_t layer, bool is_b
     return status;
 }
 
+/* What a channel of the convolution is multiplied with before it. */
+static float channel_scale(const ln_mixer_spec *spec, size_t channel) {
+    size_t x = spec->n_heads * spec->v_dim, k = spec->n_k_heads * spec->k_dim;
+    if (spec->kind != LN_MIXER_SSD)
+        return 1.0f;
+    return spec->conv_scales[channel < x ? 0 : channel < x + k ? 1 : 2];
+}
+
 /* [channel][tap] becomes [tap][channel], channels of several tensors one after another. */
 static ln_status load_taps(ln_loader *l, size_t layer, const ln_role *roles, const size_t *n_rows,
-                           size_t n_roles, size_t n_taps, const float **out) {
-    size_t n_channels = 0, begin = 0;
+                           size_t n_roles, const ln_mixer_spec *spec, const float **out) {
+    size_t n_channels = 0, begin = 0, n_taps = spec->n_taps;
     ln_status status = LINNET_OK;
     bool is_there;
     for (size_t i = 0; i < n_roles; i++)
@@ -53,7 +61,7 @@ static ln_status load_taps(ln_loader *l, size_t layer, const ln_role *roles, con
                                 stored + begin * n_taps, &is_there);
     for (size_t i = 0; i < n_channels; i++)
         for (size_t j = 0; j < n_taps; j++)
-            taps[j * n_channels + i] = stored[i * n_taps + j];
+            taps[j * n_channels + i] = stored[i * n_taps + j] * channel_scale(spec, i);
     if (status == LINNET_OK)
         status = ln_load_table(l, taps, n_channels * n_taps, out);
     free(stored);
@@ -71,8 +79,8 @@ static ln_status load_conv(ln_loader *l, size_t layer, const ln_mixer_spec *spec
     if (spec->n_taps == 0)
         return LINNET_OK;
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), id, 0) == NULL)
-        return load_taps(l, layer, parts, n_rows, 3, spec->n_taps, &w->conv);
-    LN_TRY(load_taps(l, layer, whole, &n_channels, 1, spec->n_taps, &w->conv));
+        return load_taps(l, layer, parts, n_rows, 3, spec, &w->conv);
+    LN_TRY(load_taps(l, layer, whole, &n_channels, 1, spec, &w->conv));
     return load_vector(l, LN_ROLE_MIXER_CONV, layer, true, n_channels, NULL, &w->conv_bias);
 }
 
@@ -114,7 +122,7 @@ static ln_status load_norm(ln_loader *l, size_t layer, const ln_mixer_spec *spec
 ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec,
                         ln_mixer_weights *w) {
     size_t dim = l->spec->dim, inner = spec->n_heads * spec->v_dim;
-    *w = (ln_mixer_weights){0};
+    *w = (ln_mixer_weights){.in_norm = w->in_norm};
     if (spec->kind == LN_MIXER_NONE)
         return LINNET_OK;
     LN_TRY(load_in(l, layer, spec, w));

@@ -4,7 +4,7 @@
 
 #include "model/load_tensor.h"
 
-/* Nothing for a layer that is not recurrent. */
+/* Nothing for a layer that is not recurrent. w->in_norm stays as it is. */
 ln_status ln_load_mixer(ln_loader *l, size_t layer, const ln_mixer_spec *spec, ln_mixer_weights *w);
 
 #endif

@@ -52,11 +52,13 @@ static void controls(recorder *r, const ln_mixer_spec *spec, const ln_mixer_weig
     if (is_low)
         precise_linear(r, &w->a_low, x, a->low_rank);
     precise_linear(r, &w->a, is_low ? a->low_rank : x, a->decay);
+    r->ops[r->n_ops - 1].linear.scale = spec->decay_scale;
     if (w->b.data != NULL)
         precise_linear(r, &w->b, x, a->beta);
     if (is_low)
         linear(r, &w->gate_low, x, a->low_rank);
     linear(r, &w->gate, is_low ? a->low_rank : x, a->mixer_gate);
+    r->ops[r->n_ops - 1].linear.scale = spec->gate_scale;
 }
 
 /* Where a row of what the convolution gives has q, k and v: Mamba has them the other way around. */

@@ -46,7 +46,8 @@ static ln_status read_inner_size(const ln_config *config, size_t dim, ln_mixer_s
         LN_TRY(ln_config_size(config, (ln_key){"mamba_expand|expand", ""}, 1, 64, &factor, err));
         inner = factor * dim;
     }
-    LN_TRY(ln_config_size(config, (ln_key){"", "ssm.inner_size"}, 1, LN_MAX_DIM, &inner, err));
+    LN_TRY(ln_config_size(config, (ln_key){"mamba_d_ssm", "ssm.inner_size"}, 1, LN_MAX_DIM, &inner,
+                          err));
     if (mixer->v_dim == 0 && inner % mixer->n_heads == 0)
         mixer->v_dim = inner / mixer->n_heads;
     if (mixer->v_dim > 0 && inner == mixer->n_heads * mixer->v_dim)
@@ -86,6 +87,28 @@ static float number_of(const ln_meta_value *value, float otherwise) {
                                         : otherwise;
 }
 
+/* Falcon-H1's: what the parts of the input, and the output, are multiplied with. GGUF has weights
+ * that are. */
+static ln_status read_multipliers(const ln_config *config, ln_mixer_spec *mixer, ln_error *err) {
+    ln_meta_value list, item;
+    double in = 1, out = 1;
+    float *parts[] = {&mixer->gate_scale, &mixer->conv_scales[0], &mixer->conv_scales[1],
+                      &mixer->conv_scales[2], &mixer->decay_scale};
+    LN_TRY(ln_config_real(config, (ln_key){"ssm_in_multiplier", ""}, -1e9, 1e9, &in, err));
+    LN_TRY(ln_config_real(config, (ln_key){"ssm_out_multiplier", ""}, -1e9, 1e9, &out, err));
+    mixer->in_scale = (float)in;
+    mixer->out_scale = (float)out;
+    if (!ln_config_find(config, (ln_key){"ssm_multipliers", ""}, &list, NULL))
+        return LINNET_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!ln_meta_item(&list, i, &item))
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key ssm_multipliers has not 5 numbers",
+                           ln_checkpoint_path(config->checkpoint));
+        *parts[i] = number_of(&item, 1.0f);
+    }
+    return LINNET_OK;
+}
+
 /* Mamba 2's own: limits of its time steps, and parts of the norm. */
 static ln_status read_ssd(const ln_config *config, const ln_family *family, ln_mixer_spec *mixer,
                           ln_error *err) {
@@ -97,7 +120,11 @@ static ln_status read_ssd(const ln_config *config, const ln_family *family, ln_m
     LN_TRY(ln_config_flag(config, (ln_key){"mamba_rms_norm", ""}, &mixer->has_norm, err));
     bool norm_first = false;
     LN_TRY(ln_config_flag(config, (ln_key){"mamba_norm_before_gate", ""}, &norm_first, err));
-    mixer->gate_first = !norm_first;
+    mixer->gate_first = config->is_gguf || !norm_first;
+    if (config->is_gguf && family->mixers_beside)
+        mixer->has_norm =
+            ln_family_has(family, config->checkpoint, (ln_tensor_id){.role = LN_ROLE_MIXER_NORM});
+    LN_TRY(read_multipliers(config, mixer, err));
     if (!ln_config_find(config, key, &limits, NULL) || !ln_meta_item(&limits, 0, &item))
         return LINNET_OK;
     mixer->dt_min = number_of(&item, 0);
@@ -112,6 +139,10 @@ ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mi
     *mixer = (ln_mixer_spec){.kind = family->mixer,
                              .tiled = config->is_gguf && family->gguf_tiled_heads,
                              .dt_max = INFINITY,
+                             .in_scale = 1.0f,
+                             .gate_scale = 1.0f,
+                             .decay_scale = 1.0f,
+                             .conv_scales = {1.0f, 1.0f, 1.0f},
                              .out_scale = 1.0f};
     if (mixer->kind == LN_MIXER_NONE)
         return LINNET_OK;

@@ -160,6 +160,11 @@ static void states_without_attention(void **state) {
     check_by("mamba2", LINNET_PRECISION_EXACT, LINNET_KV_AUTO, 2);
 }
 
+static void states_beside_attention(void **state) {
+    (void)state;
+    check_model("falcon_h1", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+}
+
 static void states_behind_experts(void **state) {
     (void)state;
     check_by("qwen3_next", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
@@ -217,6 +222,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(positions_that_layers_share),
         cmocka_unit_test(states_of_recurrent_layers),
         cmocka_unit_test(states_without_attention),
+        cmocka_unit_test(states_beside_attention),
         cmocka_unit_test(states_behind_experts),
         cmocka_unit_test(engines_answer_at_once),
     };

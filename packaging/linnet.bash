@@ -52,7 +52,7 @@ _linnet() {
             serve) i="--host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key
                 --allowed-host --strict-fields --response-store --max-responses --max-response-bytes
                 --log-json --no-log --max-waiting --max-connections --max-head-bytes --max-headers
-                --max-body-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
+                --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
                 --unread-timeout --drain-timeout --hang-timeout $engine" ;;
             inspect) i='--tensors --json' ;;
             plan) i="--beams --gpu --json $engine" ;;

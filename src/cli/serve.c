@@ -12,9 +12,12 @@
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "server/log_writer.h"
 #include "server/server.h"
 
 enum { DEFAULT_MAX_SEQS = 16, MAX_KEYS = 1024, MAX_HOSTS = 64 };
+/* The log's queue, and how long the end waits for who reads it. */
+enum { LOG_BYTES = 256 << 10, LOG_END_MS = 500 };
 
 enum {
     KEY_HOST = LN_KEYS_COMMAND,
@@ -38,6 +41,7 @@ enum {
     KEY_MAX_HEAD_BYTES,
     KEY_MAX_HEADERS,
     KEY_MAX_BODY_BYTES,
+    KEY_MAX_BODIES_BYTES,
     KEY_MAX_UNREAD_BYTES,
     KEY_HEAD_TIMEOUT,
     KEY_BODY_TIMEOUT,
@@ -91,6 +95,8 @@ static const struct argp_option options[] = {
     {"max-head-bytes", KEY_MAX_HEAD_BYTES, "N", 0, "Bytes of a request's head (16384)", 2},
     {"max-headers", KEY_MAX_HEADERS, "N", 0, "Headers of a request (100)", 2},
     {"max-body-bytes", KEY_MAX_BODY_BYTES, "N", 0, "Bytes of a request's body (4194304)", 2},
+    {"max-bodies-bytes", KEY_MAX_BODIES_BYTES, "N", 0,
+     "Bytes of all bodies at once, read or being read (268435456)", 2},
     {"max-unread-bytes", KEY_MAX_UNREAD_BYTES, "N", 0,
      "Bytes that a client may leave unread before it is cut (262144)", 2},
     {"head-timeout", KEY_HEAD_TIMEOUT, "MS", 0, "Time for a request's head (10000)", 2},
@@ -179,6 +185,10 @@ static error_t parse_limit(int key, char *arg, struct argp_state *state) {
     case KEY_MAX_BODY_BYTES:
         limits->max_body_bytes = ln_cli_parse_count(state, "--max-body-bytes", arg, 1, MAX_BYTES);
         return 0;
+    case KEY_MAX_BODIES_BYTES:
+        limits->max_bodies_bytes =
+            ln_cli_parse_count(state, "--max-bodies-bytes", arg, 1, MAX_BYTES);
+        return 0;
     case KEY_MAX_UNREAD_BYTES:
         limits->max_unread_bytes =
             ln_cli_parse_count(state, "--max-unread-bytes", arg, 4096, MAX_BYTES);
@@ -238,21 +248,15 @@ static const struct argp serve_argp = {
            "/v1/chat/completions, /v1/responses, /v1/models), Anthropic (/v1/messages) and Ollama "
            "(/api/chat, /api/generate), with /tokenize, /health and /metrics. MODEL is a GGUF file "
            "or a Hugging Face folder; without it the demo model is served.\vThe log goes to "
-           "standard error. SIGTERM and SIGINT wait for the running requests and end the program "
+           "standard error. SIGTERM, SIGINT and SIGHUP wait for the running requests and end the "
+           "program "
            "with status 0; a second one ends it at once. Without --max-seqs 16 sequences run in a "
            "step.",
     .children = children,
 };
 
-static void write_log(void *user, const char *line, size_t n_bytes) {
-    (void)user;
-    while (n_bytes > 0) {
-        ssize_t written = write(STDERR_FILENO, line, n_bytes);
-        if (written <= 0)
-            return; /* nobody reads it: the server goes on */
-        line += written;
-        n_bytes -= (size_t)written;
-    }
+static bool write_log(void *user, const char *line, size_t n_bytes) {
+    return ln_log_writer_put(user, line, n_bytes);
 }
 
 static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args) {
@@ -305,8 +309,17 @@ int ln_cli_serve(int argc, char **argv) {
         return LN_EXIT_USAGE;
     if (args.engine.max_seqs == 0)
         args.engine.max_seqs = DEFAULT_MAX_SEQS;
-    args.server.log = args.is_silent ? NULL : write_log;
-    int status = serve(&args);
+    linnet_error err = {0};
+    ln_log_writer *writer = NULL;
+    int status;
+    if (!args.is_silent && ln_log_writer_open(STDERR_FILENO, LOG_BYTES, &writer, &err) != 0) {
+        status = ln_cli_fail_with(&err);
+    } else {
+        args.server.log = writer != NULL ? write_log : NULL;
+        args.server.log_user = writer;
+        status = serve(&args);
+    }
+    ln_log_writer_close(writer, LOG_END_MS);
     free(args.keys);
     free(args.file_text);
     return status;

@@ -5,6 +5,7 @@
 
 #include "server/admission.h"
 #include "server/health.h"
+#include "server/log.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
 #include "server/shutdown.h"
@@ -18,6 +19,7 @@ typedef struct ln_context {
     ln_health health;
     ln_shutdown shutdown;
     bool refuses_unknown; /* fields of bodies that nobody knows */
+    ln_log *log;
     ln_listener *listener;
     struct ln_response_store *responses; /* responses/response_store.h */
     struct ln_generations *generations;  /* generation/generation.h */

@@ -22,14 +22,39 @@ static log_time time_text(void) {
     return text;
 }
 
-static void emit(const ln_log *log, ln_strbuf *line) {
+/* Frees the line; whether it was taken. */
+static bool emit(const ln_log *log, ln_strbuf *line) {
     ln_strbuf_putc(line, '\n');
-    if (!line->failed)
-        log->write(log->user, line->data, line->len);
+    bool is_taken = !line->failed && log->write(log->user, line->data, line->len);
     ln_strbuf_free(line);
+    return is_taken;
 }
 
-void ln_log_message(const ln_log *log, const char *format, ...) {
+static void put_message(const ln_log *log, ln_strbuf *line, const char *message) {
+    if (log->as_json) {
+        ln_strbuf_printf(line, "{\"time\":\"%s\",\"message\":", time_text().text);
+        ln_json_put_text(line, message);
+        ln_strbuf_putc(line, '}');
+    } else {
+        ln_strbuf_printf(line, "%s %s", time_text().text, message);
+    }
+}
+
+/* A reader of the log learns what it does not see. */
+static void tell_of_dropped(ln_log *log) {
+    uint64_t n_new = log->n_dropped - log->n_told;
+    if (n_new == 0)
+        return;
+    char message[80];
+    ln_strbuf line = {0};
+    snprintf(message, sizeof message, "%llu lines of the log were dropped here",
+             (unsigned long long)n_new);
+    put_message(log, &line, message);
+    if (emit(log, &line))
+        log->n_told = log->n_dropped;
+}
+
+void ln_log_message(ln_log *log, const char *format, ...) {
     if (log->write == NULL)
         return;
     char message[1200];
@@ -37,16 +62,10 @@ void ln_log_message(const ln_log *log, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    ln_strbuf line;
-    ln_strbuf_init(&line);
-    if (log->as_json) {
-        ln_strbuf_printf(&line, "{\"time\":\"%s\",\"message\":", time_text().text);
-        ln_json_put_text(&line, message);
-        ln_strbuf_putc(&line, '}');
-    } else {
-        ln_strbuf_printf(&line, "%s %s", time_text().text, message);
-    }
-    emit(log, &line);
+    ln_strbuf line = {0};
+    tell_of_dropped(log);
+    put_message(log, &line, message);
+    log->n_dropped += !emit(log, &line);
 }
 
 static void put_json(ln_strbuf *line, const ln_exchange *exchange, double ms) {
@@ -65,12 +84,12 @@ static void put_json(ln_strbuf *line, const ln_exchange *exchange, double ms) {
                      exchange->n_output_tokens, exchange->was_cut ? "true" : "false");
 }
 
-void ln_log_exchange(const ln_log *log, const ln_exchange *exchange) {
+void ln_log_exchange(ln_log *log, const ln_exchange *exchange) {
     if (log->write == NULL)
         return;
     double ms = (double)(ln_clock_ns() - exchange->begin_ns) / 1e6;
-    ln_strbuf line;
-    ln_strbuf_init(&line);
+    ln_strbuf line = {0};
+    tell_of_dropped(log);
     if (log->as_json) {
         put_json(&line, exchange, ms);
     } else {
@@ -85,5 +104,5 @@ void ln_log_exchange(const ln_log *log, const ln_exchange *exchange) {
         if (exchange->was_cut)
             ln_strbuf_puts(&line, ", cut: the client went or did not read");
     }
-    emit(log, &line);
+    log->n_dropped += !emit(log, &line);
 }

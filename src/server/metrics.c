@@ -151,6 +151,8 @@ void ln_metrics_render(const ln_metrics *metrics, const ln_metrics_now *now, ln_
     put_one(out, "request_fields_ignored_total", "counter",
             "Fields of requests that nobody knows and that were ignored.", model,
             (double)metrics->n_ignored_fields);
+    put_one(out, "log_lines_dropped_total", "counter", "Lines of the log that nobody read in time.",
+            model, (double)now->n_dropped_lines);
     put_responses(out, model, metrics);
     put_histogram(out, "time_to_first_token_seconds", "From the request to its first token.", model,
                   &metrics->first_token, first_token_bounds);

@@ -31,6 +31,7 @@ typedef struct ln_metrics_now {
     const char *model;
     size_t n_open; /* sequences admitted and not over */
     size_t n_connections;
+    uint64_t n_dropped_lines; /* of the log */
     linnet_engine_stats engine;
 } ln_metrics_now;
 

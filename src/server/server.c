@@ -33,6 +33,7 @@ void ln_server_options_init(ln_server_options *options) {
                    .max_head_bytes = 16384,
                    .max_headers = 100,
                    .max_body_bytes = 4 << 20,
+                   .max_bodies_bytes = 256 << 20,
                    .max_unread_bytes = 256 << 10,
                    .head_ms = 10000,
                    .body_ms = 30000,
@@ -138,7 +139,9 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
     server->options = *options;
     server->base = base;
     server->created_s = (int64_t)time(NULL);
-    server->log = (ln_log){options->log, options->log_user, options->logs_json};
+    server->log =
+        (ln_log){.write = options->log, .user = options->log_user, .as_json = options->logs_json};
+    server->context.log = &server->log;
     server->router =
         (ln_router){.context = &server->context,
                     .api_keys = options->api_keys,

@@ -31,7 +31,8 @@ typedef struct ln_server_options {
     size_t max_responses, max_response_bytes; /* that are stored */
     bool strict_fields; /* unknown fields of bodies are refused, not ignored with a warning */
     bool logs_json;
-    void (*log)(void *user, const char *line, size_t n_bytes); /* lines end with a newline */
+    /* Takes a line, which ends with a newline, and does not wait; false: it was dropped. */
+    bool (*log)(void *user, const char *line, size_t n_bytes);
     void *log_user;
 } ln_server_options;
 

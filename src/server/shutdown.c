@@ -46,16 +46,26 @@ static void on_signal(evutil_socket_t number, short what, void *argument) {
     if (shutdown->is_draining)
         on_cut_timer(-1, 0, shutdown); /* now, and at a third signal at once */
     else
-        ln_shutdown_drain(shutdown, number == SIGTERM ? "SIGTERM" : "SIGINT");
+        ln_shutdown_drain(shutdown, number == SIGTERM  ? "SIGTERM"
+                                    : number == SIGHUP ? "SIGHUP"
+                                                       : "SIGINT");
+}
+
+/* Whoever started the program wants it to live on without a terminal, as nohup does. */
+static bool is_ignored(int number) {
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 ln_status ln_shutdown_start(ln_shutdown *shutdown, const ln_shutdown_scope *scope, ln_error *err) {
-    static const int numbers[] = {SIGINT, SIGTERM};
+    static const int numbers[LN_SHUTDOWN_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
     shutdown->scope = *scope;
     shutdown->drain_timer = event_new(scope->base, -1, EV_PERSIST, on_drain_timer, shutdown);
     shutdown->cut_timer = evtimer_new(scope->base, on_cut_timer, shutdown);
     bool created = shutdown->drain_timer != NULL && shutdown->cut_timer != NULL;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < LN_SHUTDOWN_SIGNALS; i++) {
+        if (numbers[i] == SIGHUP && is_ignored(SIGHUP))
+            continue;
         shutdown->signals[i] = evsignal_new(scope->base, numbers[i], on_signal, shutdown);
         created =
             created && shutdown->signals[i] != NULL && event_add(shutdown->signals[i], NULL) == 0;
@@ -66,7 +76,7 @@ ln_status ln_shutdown_start(ln_shutdown *shutdown, const ln_shutdown_scope *scop
 }
 
 void ln_shutdown_stop(ln_shutdown *shutdown) {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < LN_SHUTDOWN_SIGNALS; i++)
         if (shutdown->signals[i] != NULL)
             event_free(shutdown->signals[i]);
     if (shutdown->drain_timer != NULL)

@@ -15,21 +15,23 @@ typedef struct ln_shutdown_scope {
     struct event_base *base; /* its loop ends with the drain */
     ln_listener *listener;
     const ln_worker_pool *pool;
-    const ln_log *log;
+    ln_log *log;
     ln_admission *admission;
     uint32_t drain_ms;
     void *user;
     void (*on_cut_off)(void *user); /* ends what still runs, each with a last word */
 } ln_shutdown_scope;
 
+enum { LN_SHUTDOWN_SIGNALS = 3 };
+
 typedef struct ln_shutdown {
     ln_shutdown_scope scope;
-    struct event *signals[2], *drain_timer, *cut_timer;
+    struct event *signals[LN_SHUTDOWN_SIGNALS], *drain_timer, *cut_timer;
     bool is_draining;
     bool is_cut_off; /* what ran until the end of the drain was ended */
 } ln_shutdown;
 
-/* Takes SIGINT and SIGTERM from now on. */
+/* Takes SIGINT, SIGTERM and, unless it is ignored, SIGHUP from now on. */
 ln_status ln_shutdown_start(ln_shutdown *shutdown, const ln_shutdown_scope *scope, ln_error *err);
 void ln_shutdown_stop(ln_shutdown *shutdown); /* a zeroed one is fine */
 

@@ -17,6 +17,8 @@ typedef struct test_server {
 /* Runs `linnet serve --port 0` with the arguments, which a NULL ends; fails the test when it does
  * not begin to listen. It ends with the test program, if not before. */
 test_server server_start(const char *const *arguments);
+/* The same with a standard error of the caller's, which the server's end closes. */
+test_server server_start_logging(int log_fd, const char *const *arguments);
 #define SERVER(...) server_start((const char *const[]){__VA_ARGS__, NULL})
 
 /* A server over an engine whose steps come when modelled_step says so; times in milliseconds. */

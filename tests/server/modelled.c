@@ -35,9 +35,9 @@ static void *obey(void *argument) {
     return NULL;
 }
 
-static void write_log(void *user, const char *line, size_t n_bytes) {
+static bool write_log(void *user, const char *line, size_t n_bytes) {
     (void)user;
-    fwrite(line, 1, n_bytes, stderr);
+    return fwrite(line, 1, n_bytes, stderr) == n_bytes;
 }
 
 int main(int argc, char **argv) {

@@ -116,6 +116,62 @@ static void cancels_those_who_wait(void **state) {
     server_stop(&server);
 }
 
+/* Bodies that do not end are held within one budget for all of them. */
+static void bounds_all_bodies_together(void **state) {
+    (void)state;
+    enum { N_CLIENTS = 3, PART = 30000 };
+    test_server server = SERVER("--threads=1", "--max-bodies-bytes=100000");
+    int fds[N_CLIENTS];
+    char *part = malloc(PART);
+    memset(part, ' ', PART);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = dial(&server);
+        say_text(fds[i],
+                 "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40000\r\n\r\n");
+        say(fds[i], part, PART);
+        expect_status(get(&server, "/health"), 200);
+    }
+    char *body = calloc(1, PART + 1);
+    memcpy(body, part, PART);
+    http_response refused = post(&server, "/tokenize", body);
+    assert_string_equal(response_header(&refused, "retry-after"), "1");
+    expect_status(refused, 503);
+    hang_up(fds[0]);
+    sleep_ms(200);
+    expect_status(post(&server, "/tokenize", body), 400); /* read, and no JSON */
+    hang_up(fds[1]);
+    hang_up(fds[2]);
+    server_stop(&server);
+    free(body);
+    free(part);
+}
+
+/* Who reads the log may stop: lines are dropped and counted, and all else goes on. */
+static void goes_on_while_nobody_reads_its_log(void **state) {
+    (void)state;
+    int log[2];
+    char path[600];
+    assert_int_equal(pipe(log), 0);
+    test_server server = server_start_logging(log[1], (const char *const[]){"--threads=1", NULL});
+    snprintf(path, sizeof path, "/%0500d", 0);
+    for (int i = 0; i < 1000; i++)
+        expect_status(get(&server, path), 404);
+    assert_true(metric(&server, "log_lines_dropped_total", NULL) > 100);
+    server_stop(&server);
+    close(log[0]);
+}
+
+static void hang_up_of_the_terminal_drains(void **state) {
+    (void)state;
+    char *log;
+    test_server server = SERVER("--threads=1");
+    expect_status(get(&server, "/health"), 200); /* it takes signals now */
+    kill(server.pid, SIGHUP);
+    assert_int_equal(server_wait(&server, &log), 0);
+    assert_non_null(strstr(log, "SIGHUP: waiting for 0 sequences"));
+    free(log);
+}
+
 /* A stream that nobody reads is cut once its bound is reached. */
 static void cuts_unread_streams(void **state) {
     (void)state;
@@ -541,6 +597,9 @@ int main(void) {
         cmocka_unit_test(cancels_those_who_leave),
         cmocka_unit_test(cancels_those_who_wait),
         cmocka_unit_test(cuts_unread_streams),
+        cmocka_unit_test(bounds_all_bodies_together),
+        cmocka_unit_test(goes_on_while_nobody_reads_its_log),
+        cmocka_unit_test(hang_up_of_the_terminal_drains),
         cmocka_unit_test(refuses_when_full),
         cmocka_unit_test(waits_for_free_connections),
         cmocka_unit_test(sleeps_when_idle),

@@ -5,6 +5,7 @@
 void ln_endpoint_metrics(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
     ln_metrics_now now = {.model = context->served.name,
+                          .n_dropped_lines = context->log->n_dropped,
                           .n_open = atomic_load(&context->admission.n_open),
                           .n_connections = ln_listener_count_connections(context->listener)};
     now.engine.struct_bytes = sizeof now.engine;

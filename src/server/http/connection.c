@@ -46,6 +46,8 @@ void ln_connection_reset(ln_connection *connection) {
     ln_http_parser_free(&connection->parser);
     ln_strbuf_free(&exchange->body);
     ln_strbuf_free(&connection->headers);
+    connection->set->n_body_bytes -= connection->n_body_bytes;
+    connection->n_body_bytes = 0;
     *exchange = (ln_exchange){.peer = connection->peer};
     ln_strbuf_init(&exchange->body);
     ln_strbuf_init(&connection->headers);

@@ -30,6 +30,7 @@ typedef struct ln_connection_set {
     ln_http_hooks hooks;
     ln_connection *first, *doomed;
     struct event *reaper;   /* frees the doomed */
+    size_t n_body_bytes;    /* of all exchanges that are not over */
     uint64_t id_key, n_ids; /* of request ids */
     bool is_draining;
     char date[40]; /* of `date_s`, for responses */
@@ -49,6 +50,7 @@ struct ln_connection {
     ln_http_parser parser; /* of the request that is being read */
     ln_strbuf headers;     /* of the response, added by the handler */
     size_t n_headers, n_blank;
+    size_t n_body_bytes; /* read so far, also where a handler has taken the body */
     size_t lingered_bytes;
     int refusal; /* status of a broken rule; 0: none */
     const char *refusal_text;

@@ -9,6 +9,7 @@ typedef struct ln_http_limits {
     size_t max_connections; /* more wait in the kernel's queue */
     size_t max_head_bytes, max_headers;
     size_t max_body_bytes;
+    size_t max_bodies_bytes; /* of all exchanges that are not over */
     size_t max_unread_bytes; /* of responses that the client has not taken */
     uint32_t head_ms;        /* from the first byte of a request to the end of its head */
     uint32_t body_ms;        /* and from there to the end of its body */

@@ -79,9 +79,14 @@ static bool take_head(ln_connection *connection) {
 
 static bool take_data(ln_connection *connection) {
     const ln_http_parser *parser = &connection->parser;
+    ln_connection_set *set = connection->set;
     ln_strbuf *body = &connection->exchange.body;
-    if (parser->n_data > connection->set->limits.max_body_bytes - body->len)
+    if (parser->n_data > set->limits.max_body_bytes - body->len)
         return ln_connection_fail(connection, 413, "the body is too large");
+    if (parser->n_data > set->limits.max_bodies_bytes - set->n_body_bytes)
+        return ln_connection_fail(connection, 503, "the bodies of other requests take all room");
+    connection->n_body_bytes += parser->n_data;
+    set->n_body_bytes += parser->n_data;
     return ln_strbuf_append(body, parser->data, parser->n_data) ||
            ln_connection_fail(connection, 503, "out of memory");
 }

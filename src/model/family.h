@@ -234,6 +234,7 @@ struct ln_family {
     bool one_block;         /* a layer is a mixer, or attention, or a feed-forward */
     bool mixer_norm_groups; /* a norm for each head of keys */
     bool gguf_tiled_heads;  /* head h has the keys of head h % n_k_heads */
+    bool still_latents;     /* what rotates in latent attention elsewhere does not turn */
     double latent_eps;      /* folders: of the norms of latents; 0: as of all others */
     bool unit_scale;        /* attention scores are q.k as they are */
     bool tied_by_default;   /* the output is the embedding unless the checkpoint says no */

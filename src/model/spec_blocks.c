@@ -13,7 +13,8 @@ static ln_status read_router(const ln_config *config, ln_moe_spec *moe, ln_error
         moe->router = LN_ROUTER_SIGMOID;
     if (number == 3)
         moe->router = LN_ROUTER_SOFTMAX_CHOSEN;
-    static const ln_key scores = {"scoring_func|score_function|score_func", ""};
+    static const ln_key scores = {
+        "scoring_func|score_function|score_func|moe_router_activation_func", ""};
     if (ln_config_is(config, scores, "sigmoid"))
         moe->router = LN_ROUTER_SIGMOID;
     if (ln_config_is(config, scores, "softmax"))
@@ -24,8 +25,8 @@ static ln_status read_router(const ln_config *config, ln_moe_spec *moe, ln_error
 static ln_status read_groups(const ln_config *config, ln_moe_spec *moe, ln_error *err) {
     if (ln_config_is(config, (ln_key){"topk_method", ""}, "greedy"))
         return LINNET_OK;
-    LN_TRY(ln_config_size(config, (ln_key){"n_group", "expert_group_count"}, 0, MAX_EXPERTS,
-                          &moe->n_groups, err));
+    LN_TRY(ln_config_size(config, (ln_key){"n_group|num_expert_group", "expert_group_count"}, 0,
+                          MAX_EXPERTS, &moe->n_groups, err));
     LN_TRY(ln_config_size(config, (ln_key){"topk_group", "expert_group_used_count"}, 0, MAX_EXPERTS,
                           &moe->n_groups_used, err));
     if (moe->n_groups <= 1 || moe->n_groups_used == 0) {
@@ -82,18 +83,19 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
         0, MAX_EXPERTS, &moe->n_experts, err));
     if (moe->n_experts == 0)
         return LINNET_OK;
-    LN_TRY(ln_config_need_size(
-        config,
-        (ln_key){"num_experts_per_tok|experts_per_token|moe_k|moe_topk|moe_top_k|top_k_experts",
-                 "expert_used_count"},
-        1, moe->n_experts, &moe->n_used, err));
+    LN_TRY(ln_config_need_size(config,
+                               (ln_key){"num_experts_per_tok|num_experts_per_token|experts_per_"
+                                        "token|moe_k|moe_topk|moe_top_k|top_k_experts",
+                                        "expert_used_count"},
+                               1, moe->n_experts, &moe->n_used, err));
     ln_key hidden = {family->expert_hidden_key != NULL ? family->expert_hidden_key
                                                        : "moe_intermediate_size",
                      "expert_feed_forward_length"};
     LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
-    LN_TRY(ln_config_flag(config,
-                          (ln_key){"norm_topk_prob|norm_expert_weight", "expert_weights_norm"},
-                          &moe->normalize, err));
+    LN_TRY(ln_config_flag(
+        config,
+        (ln_key){"norm_topk_prob|norm_expert_weight|moe_renormalize", "expert_weights_norm"},
+        &moe->normalize, err));
     double scale = 1.0;
     LN_TRY(ln_config_real(
         config,

@@ -225,6 +225,12 @@ static ln_status read_ropes(const ln_config *config, ln_arena *arena, ln_spec *s
         LN_TRY(ln_config_flag(config, (ln_key){"rope_interleave", ""}, &interleaved, err));
         source.style = interleaved ? LN_ROPE_INTERLEAVED : LN_ROPE_HALF;
         LN_TRY(ln_rope_read(&own, &source, arena, &spec->ropes[i], err));
+        if (family->still_latents)
+            spec->ropes[i] = (ln_rope_spec){.style = source.style,
+                                            .n_dims = own_dim,
+                                            .theta = 1,
+                                            .scaling = LN_ROPE_PROPORTIONAL,
+                                            .factor = 1};
     }
     return LINNET_OK;
 }

@@ -34,6 +34,7 @@ static const struct {
     {"gptj", "gptj"},
     {"granitemoehybrid", "cannot be written"},
     {"granitemoehybrid_dense", "cannot be written"},
+    {"kimi_linear", "recurrent layers"},
     {"lfm2", "recurrent layers"},
     {"lfm2_moe", "recurrent layers"},
     {"llama_dynamic", "dynamic RoPE"},

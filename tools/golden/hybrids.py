@@ -52,6 +52,13 @@ VARIANTS = {
         **SMALL, **dict(MAMBA, mamba_n_heads=4, mamba_d_head="auto"), num_hidden_layers=2,
         mamba_d_ssm=64, mamba_conv_bias=False, tie_word_embeddings=True,
         mlp_multipliers=[1.0, 0.5]),
+    "kimi_linear": lambda: hf.KimiLinearConfig(
+        **dict(SMALL, vocab_size=256, num_key_value_heads=4), num_hidden_layers=3,
+        moe_intermediate_size=24, n_shared_experts=1, routed_scaling_factor=2.446, kv_lora_rank=16,
+        q_lora_rank=None, qk_rope_head_dim=8, v_head_dim=16, qk_nope_head_dim=16, n_group=1,
+        topk_group=1, num_experts_per_tok=2, num_local_experts=6, first_k_dense_replace=1,
+        linear_attn_config=dict(head_dim=16, num_heads=4, short_conv_kernel_size=4,
+                                kda_layers=[1, 3], full_attn_layers=[2])),
     "nemotron_h": lambda: hf.NemotronHConfig(
         **SMALL, head_dim=16, ssm_state_size=8, mamba_num_heads=6, mamba_head_dim=16, n_groups=2,
         conv_kernel=4, n_routed_experts=6, n_shared_experts=1, moe_intermediate_size=24,
@@ -69,7 +76,8 @@ VARIANTS = {
 }
 
 # where the first draw has two tokens that are nearly equal
-SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "qwen3_next": 1, "lfm2": 1}
+SEEDS = {"falcon_h1": 2, "falcon_h1_bare": 2, "granitemoehybrid": 1, "kimi_linear": 7, "qwen3_next": 1,
+         "lfm2": 1}
 
 PROMPT_LENGTHS = (7, 50, 96)  # states lie at multiples of 64
 

@@ -29,11 +29,12 @@ static const mixer_keys *keys_of(ln_mixer kind) {
         .n_taps = {"mamba_d_conv|conv_kernel", "ssm.conv_kernel"},
     };
     static const mixer_keys kda = {
-        .n_heads = {"linear_attn_config.num_heads", "attention.head_count"},
-        .n_k_heads = {"linear_attn_config.num_heads", "attention.head_count"},
-        .k_dim = {"linear_attn_config.head_dim", "kda.head_dim"},
-        .v_dim = {"linear_attn_config.head_dim", "kda.head_dim"},
-        .n_taps = {"linear_attn_config.short_conv_kernel_size", "ssm.conv_kernel"},
+        .n_heads = {"linear_attn_config.num_heads|linear_num_heads", "attention.head_count"},
+        .n_k_heads = {"linear_attn_config.num_heads|linear_num_heads", "attention.head_count"},
+        .k_dim = {"linear_attn_config.head_dim|linear_head_dim", "kda.head_dim"},
+        .v_dim = {"linear_attn_config.head_dim|linear_head_dim", "kda.head_dim"},
+        .n_taps = {"linear_attn_config.short_conv_kernel_size|linear_conv_kernel_dim",
+                   "ssm.conv_kernel"},
     };
     return kind == LN_MIXER_DELTA ? &delta : kind == LN_MIXER_KDA ? &kda : &ssd;
 }

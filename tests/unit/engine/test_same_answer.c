@@ -165,6 +165,11 @@ static void states_beside_attention(void **state) {
     check_model("falcon_h1", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
 }
 
+static void states_beside_latents(void **state) {
+    (void)state;
+    check_model("kimi_linear", LINNET_PRECISION_EXACT, LINNET_KV_AUTO);
+}
+
 static void states_behind_experts(void **state) {
     (void)state;
     check_by("qwen3_next", LINNET_PRECISION_FAST, LINNET_KV_AUTO, 2);
@@ -223,6 +228,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(states_of_recurrent_layers),
         cmocka_unit_test(states_without_attention),
         cmocka_unit_test(states_beside_attention),
+        cmocka_unit_test(states_beside_latents),
         cmocka_unit_test(states_behind_experts),
         cmocka_unit_test(engines_answer_at_once),
     };

@@ -2,35 +2,10 @@
  * V3 routes by sigmoid, with a bias that counts for the choice alone. GLM 4.7 Flash is V3 with
  * other defaults, Youtu without experts. Mistral 4 routes by softmax, and its queries grow with
  * their position. */
-#include "model/family.h"
+#include "model/families/latent.h"
 
 #define BINDINGS                                                                                   \
-    LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_FFN,                               \
-        {.role = LN_ROLE_Q_A,                                                                      \
-         .hf = "model.layers.%d.self_attn.q_a_proj",                                               \
-         .gguf = "blk.%d.attn_q_a"},                                                               \
-        {.role = LN_ROLE_Q_A_NORM,                                                                 \
-         .hf = "model.layers.%d.self_attn.q_a_layernorm",                                          \
-         .gguf = "blk.%d.attn_q_a_norm"},                                                          \
-        {.role = LN_ROLE_Q_B,                                                                      \
-         .hf = "model.layers.%d.self_attn.q_b_proj",                                               \
-         .gguf = "blk.%d.attn_q_b"},                                                               \
-        {.role = LN_ROLE_KV_A,                                                                     \
-         .hf = "model.layers.%d.self_attn.kv_a_proj_with_mqa",                                     \
-         .gguf = "blk.%d.attn_kv_a_mqa"},                                                          \
-        {.role = LN_ROLE_KV_A_NORM,                                                                \
-         .hf = "model.layers.%d.self_attn.kv_a_layernorm",                                         \
-         .gguf = "blk.%d.attn_kv_a_norm"},                                                         \
-        {.role = LN_ROLE_K_B,                                                                      \
-         .hf = "model.layers.%d.self_attn.kv_b_proj",                                              \
-         .hf_part = LN_PART_KV_BY_HEAD,                                                            \
-         .gguf = "blk.%d.attn_k_b"},                                                               \
-        {.role = LN_ROLE_K_B, .gguf = "blk.%d.attn_kv_b", .gguf_part = LN_PART_KV_BY_HEAD},        \
-        {.role = LN_ROLE_V_B,                                                                      \
-         .hf = "model.layers.%d.self_attn.kv_b_proj",                                              \
-         .hf_part = LN_PART_KV_BY_HEAD,                                                            \
-         .gguf = "blk.%d.attn_v_b"},                                                               \
-        {.role = LN_ROLE_V_B, .gguf = "blk.%d.attn_kv_b", .gguf_part = LN_PART_KV_BY_HEAD},        \
+    LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_FFN, LN_LATENT_ATTENTION,          \
         LN_LLAMA_EXPERTS,                                                                          \
         {.role = LN_ROLE_SHARED_GATE,                                                              \
          .hf = "model.layers.%d.mlp.shared_experts.gate_proj",                                     \

@@ -1,0 +1,73 @@
+/* Kimi Linear: three layers of four are KDA, a delta rule with a decay for each channel; the others
+ * latent attention without positions. Mixtures of experts as in DeepSeek V3. */
+#include "model/families/latent.h"
+
+#define MIXER "model.layers.%d.self_attn"
+#define MLP   "model.layers.%d.block_sparse_moe"
+
+static const ln_binding bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LATENT_ATTENTION,
+    {.role = LN_ROLE_MIXER_Q, .hf = MIXER ".q_proj", .gguf = "blk.%d.attn_q"},
+    {.role = LN_ROLE_MIXER_K, .hf = MIXER ".k_proj", .gguf = "blk.%d.attn_k"},
+    {.role = LN_ROLE_MIXER_V, .hf = MIXER ".v_proj", .gguf = "blk.%d.attn_v"},
+    {.role = LN_ROLE_MIXER_CONV_Q, .hf = MIXER ".q_conv1d", .gguf = "blk.%d.ssm_conv1d_q"},
+    {.role = LN_ROLE_MIXER_CONV_K, .hf = MIXER ".k_conv1d", .gguf = "blk.%d.ssm_conv1d_k"},
+    {.role = LN_ROLE_MIXER_CONV_V, .hf = MIXER ".v_conv1d", .gguf = "blk.%d.ssm_conv1d_v"},
+    {.role = LN_ROLE_MIXER_A_LOW, .hf = MIXER ".f_a_proj", .gguf = "blk.%d.ssm_f_a"},
+    {.role = LN_ROLE_MIXER_A, .hf = MIXER ".f_b_proj", .gguf = "blk.%d.ssm_f_b"},
+    {.role = LN_ROLE_MIXER_A_BIAS,
+     .hf = MIXER ".dt_bias",
+     .gguf = "blk.%d.ssm_dt.bias",
+     .hf_bare = true,
+     .gguf_bare = true},
+    {.role = LN_ROLE_MIXER_RATE,
+     .hf = MIXER ".A_log",
+     .gguf = "blk.%d.ssm_a",
+     .hf_bare = true,
+     .gguf_bare = true},
+    {.role = LN_ROLE_MIXER_B, .hf = MIXER ".b_proj", .gguf = "blk.%d.ssm_beta"},
+    {.role = LN_ROLE_MIXER_GATE_LOW, .hf = MIXER ".g_a_proj", .gguf = "blk.%d.ssm_g_a"},
+    {.role = LN_ROLE_MIXER_GATE, .hf = MIXER ".g_b_proj", .gguf = "blk.%d.ssm_g_b"},
+    {.role = LN_ROLE_MIXER_NORM, .hf = MIXER ".o_norm", .gguf = "blk.%d.ssm_norm"},
+    {.role = LN_ROLE_MIXER_OUT, .hf = MIXER ".o_proj", .gguf = "blk.%d.attn_output"},
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_GATE, .hf = MLP ".gate_proj"}, /* as transformers saves them */
+    {.role = LN_ROLE_UP, .hf = MLP ".up_proj"},
+    {.role = LN_ROLE_DOWN, .hf = MLP ".down_proj"},
+    LN_MIXTRAL_EXPERTS,
+    LN_EXPERT_BIAS("block_sparse_moe.gate.e_score_correction_bias"),
+    LN_SHARED_EXPERTS("block_sparse_moe.shared_experts"),
+};
+
+static const ln_config_default defaults[] = {
+    LN_DEFAULT("rms_norm_eps", 1e-5),        LN_DEFAULT("max_position_embeddings", 1048576),
+    LN_DEFAULT("kv_lora_rank", 512),         LN_DEFAULT("qk_nope_head_dim", 128),
+    LN_DEFAULT("qk_rope_head_dim", 64),      LN_DEFAULT("v_head_dim", 128),
+    LN_DEFAULT("linear_num_heads", 32),      LN_DEFAULT("linear_head_dim", 128),
+    LN_DEFAULT("linear_conv_kernel_dim", 4), LN_DEFAULT("num_experts", 256),
+    LN_DEFAULT("num_experts_per_token", 8),  LN_DEFAULT("moe_intermediate_size", 1024),
+    LN_DEFAULT("num_shared_experts", 1),     LN_DEFAULT("routed_scaling_factor", 2.446),
+    LN_DEFAULT("first_k_dense_replace", 1),  {0}};
+
+const ln_family ln_family_kimi_linear = {
+    .name = "kimi_linear",
+    .hf_types = "kimi_linear",
+    .gguf = "kimi-linear",
+    .defaults = defaults,
+    .refused = "!mla_use_nope",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .still_latents = true,
+    .latent_eps = 1e-6,
+    .router = LN_ROUTER_SIGMOID,
+    .normalize_experts = true,
+    .gguf_dense_first = true,
+    .mixer = LN_MIXER_KDA,
+    .mixer_word = "linear_attention",
+    LN_BINDINGS(bindings),
+};

@@ -129,8 +129,9 @@ static int measure(ln_masker *masker, const texts *all, size_t which, float *log
     linnet_error err = {0};
     const char *text = grammars[which].text;
     double began = now_us(), first = 0, total = 0;
-    if (ln_grammar_compile(grammars[which].kind, text, text != NULL ? strlen(text) : 0,
-                           LINNET_REASONING_NONE, &masker->trie, &grammar, &err) != LINNET_OK)
+    const ln_grammar_source source = {
+        .kind = grammars[which].kind, .text = text, .n_bytes = text != NULL ? strlen(text) : 0};
+    if (ln_grammar_compile(&source, &masker->trie, &grammar, &err) != LINNET_OK)
         return die(&err);
     double compiled = now_us() - began;
     size_t n_times = 0;
@@ -237,10 +238,12 @@ static int measure_cases(ln_masker *masker, const texts *all, const char *path) 
         ln_grammar *grammar = NULL;
         linnet_error err = {0};
         size_t i;
+        const ln_grammar_source source = {.kind = LINNET_GRAMMAR_JSON_SCHEMA,
+                                          .text = schema,
+                                          .n_bytes = schema != NULL ? strlen(schema) : 0};
         double began = now_us();
         if (schema != NULL &&
-            ln_grammar_compile(LINNET_GRAMMAR_JSON_SCHEMA, schema, strlen(schema),
-                               LINNET_REASONING_NONE, &masker->trie, &grammar, &err) == LINNET_OK) {
+            ln_grammar_compile(&source, &masker->trie, &grammar, &err) == LINNET_OK) {
             add_time(&compiles, now_us() - began);
             json_array_foreach(json_object_get(root, "texts"), i, text) {
                 follow_text(masker, all, grammar, json_string_value(text), &masks);

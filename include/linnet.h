@@ -398,8 +398,20 @@ typedef enum linnet_grammar_kind {
      * "hermes", "llama3", "mistral" or "deepseek", `name`: of the one tool to call, and `parallel`:
      * true for more than one call. The markers of the calls may be special tokens, which
      * keep_special shows. */
-    LINNET_GRAMMAR_TOOLS
+    LINNET_GRAMMAR_TOOLS,
+    LINNET_GRAMMAR_LARK, /* text: rules in Lark's syntax, as llguidance takes them */
+    /* text: a JSON object that says of which tagged parts a text consists, as xgrammar has it */
+    LINNET_GRAMMAR_STRUCTURAL_TAG
 } linnet_grammar_kind;
+
+/* How grammars write JSON: any of these, or'ed; 0: white space, members in any order, and
+ * properties beside those that are named, as schemas have it. */
+typedef enum linnet_json_form {
+    LINNET_JSON_COMPACT = 1, /* no white space between the parts of a value */
+    LINNET_JSON_ORDERED = 2, /* members in the order of the schema, others after them */
+    LINNET_JSON_CLOSED = 4   /* where a schema has properties without additionalProperties, there
+                                are no others */
+} linnet_json_form;
 
 /* What comes before the text that a grammar is about: what a model thinks aloud, any text, between
  * <think> and </think>, which may be special tokens. */
@@ -531,6 +543,7 @@ typedef struct linnet_request_options {
      * text's first word, the output's keeps it. With a grammar it begins anew nevertheless. (false)
      */
     bool continues_prompt;
+    unsigned json_form; /* linnet_json_form, of a grammar that has JSON in it (0) */
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the

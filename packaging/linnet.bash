@@ -8,7 +8,8 @@ _linnet() {
         --policy --order --max-long-prefills --long-prefill-tokens --draft-tokens --draft-model'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'
-    local grammar='--json --json-schema --regex --choice --grammar'
+    local grammar='--json --json-schema --regex --choice --grammar --grammar-type --structural-tag
+        --json-whitespace --json-order --json-strict'
     COMPREPLY=()
 
     # bash splits --option=value at the =
@@ -23,11 +24,14 @@ _linnet() {
     --prefix-cache | --batch-invariant) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$word") ;;
     --preemption) mapfile -t COMPREPLY < <(compgen -W 'auto swap recompute' -- "$word") ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'chunked prefill-first' -- "$word") ;;
+    --json-whitespace) mapfile -t COMPREPLY < <(compgen -W 'free compact' -- "$word") ;;
+    --json-order) mapfile -t COMPREPLY < <(compgen -W 'free written' -- "$word") ;;
+    --grammar-type) mapfile -t COMPREPLY < <(compgen -W 'gbnf lark' -- "$word") ;;
     --order) mapfile -t COMPREPLY < <(compgen -W 'fcfs priority' -- "$word") ;;
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar avx2 avx512 avx512-vnni avx512-bf16 amx neon
         neon-dotprod neon-i8mm' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0 fp8' -- "$word") ;;
-    -f | --file | --chat-template | --json-schema | --grammar | --check-lines | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -f | --file | --chat-template | --json-schema | --grammar | --structural-tag | --check-lines | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --beams | --text | --now | --regex | --choice) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;

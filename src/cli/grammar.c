@@ -83,9 +83,9 @@ int ln_cli_grammar(int argc, char **argv) {
     if (ln_cli_parse(&argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     int status = ln_cli_grammar_read(&args.grammar, &request);
-    if (status == 0 &&
-        ln_grammar_compile(request.grammar_kind, request.grammar, request.grammar_bytes,
-                           request.reasoning, NULL, &grammar, &err) != LINNET_OK)
+    const ln_grammar_source source = {request.grammar_kind, request.grammar, request.grammar_bytes,
+                                      request.reasoning, request.json_form};
+    if (status == 0 && ln_grammar_compile(&source, NULL, &grammar, &err) != LINNET_OK)
         status = ln_cli_fail("%s: %s", args.grammar.option, err.message);
     if (status == 0 && args.lines != NULL)
         status = check_lines(grammar, args.lines);

@@ -12,6 +12,8 @@ typedef struct ln_cli_grammar_choice {
     const char *value;  /* NULL with LINNET_GRAMMAR_JSON */
     char *text;         /* [n_bytes] what the value means, owned; NULL: not read yet */
     size_t n_bytes;
+    linnet_grammar_kind type; /* of --grammar: GBNF or LARK; NONE: as it looks */
+    unsigned json_form;
 } ln_cli_grammar_choice;
 
 /* A child parser; its input is a zeroed ln_cli_grammar_choice. */

@@ -44,7 +44,8 @@ static ln_cached_grammar *find(ln_constraints *c, const linnet_request_options *
     for (size_t i = 0; i < LN_CACHED_GRAMMARS; i++) {
         ln_cached_grammar *cached = &c->cached[i];
         *found = cached->grammar != NULL && cached->kind == o->grammar_kind &&
-                 cached->reasoning == o->reasoning && cached->n_bytes == o->grammar_bytes &&
+                 cached->reasoning == o->reasoning && cached->json_form == o->json_form &&
+                 cached->n_bytes == o->grammar_bytes &&
                  (cached->n_bytes == 0 || memcmp(cached->text, o->grammar, cached->n_bytes) == 0);
         if (*found)
             return cached;
@@ -68,6 +69,7 @@ static void keep(ln_constraints *c, const linnet_request_options *o, ln_grammar 
     *place = (ln_cached_grammar){.grammar = ln_grammar_retain(grammar),
                                  .kind = o->grammar_kind,
                                  .reasoning = o->reasoning,
+                                 .json_form = o->json_form,
                                  .text = text,
                                  .n_bytes = o->grammar_bytes,
                                  .used = ++c->clock};
@@ -101,8 +103,12 @@ ln_status ln_constraints_compile(ln_constraints *c, const linnet_request_options
     pthread_mutex_unlock(&c->mutex);
     if (status != LINNET_OK || found)
         return status;
-    status = ln_grammar_compile(o->grammar_kind, o->grammar, o->grammar_bytes, o->reasoning,
-                                &c->masker.trie, grammar, err);
+    const ln_grammar_source source = {.kind = o->grammar_kind,
+                                      .text = o->grammar,
+                                      .n_bytes = o->grammar_bytes,
+                                      .reasoning = o->reasoning,
+                                      .json_form = o->json_form};
+    status = ln_grammar_compile(&source, &c->masker.trie, grammar, err);
     if (status != LINNET_OK)
         return ln_error_prefix(err, status, "grammar");
     keep(c, o, *grammar);

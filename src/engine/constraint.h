@@ -15,6 +15,7 @@ typedef struct ln_cached_grammar {
     ln_grammar *grammar; /* a reference; NULL: free */
     linnet_grammar_kind kind;
     linnet_reasoning reasoning;
+    unsigned json_form;
     char *text; /* [n_bytes], owned */
     size_t n_bytes;
     uint64_t used;

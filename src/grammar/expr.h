@@ -118,6 +118,7 @@ typedef struct ln_grammar_builder {
     size_t n_objects, object_capacity;
     uint64_t fuel; /* steps of work that languages may yet take (language.h) */
     uint32_t root;
+    unsigned json_form; /* linnet_json_form */
     ln_status status;
     ln_error *err;
     ln_expr failed;

@@ -313,10 +313,11 @@ static void read_rule(gbnf_parser *p) {
 
 static ln_status read_rules(gbnf_parser *p) {
     ln_grammar_builder *builder = p->builder;
+    size_t first = builder->n_rules;
     uint32_t root = find_rule(p, "root", 4);
     for (skip_space(p, true); p->at < p->n_bytes && !has_failed(p); skip_space(p, true))
         read_rule(p);
-    for (size_t i = 0; i < builder->n_rules && !has_failed(p); i++)
+    for (size_t i = first; i < builder->n_rules && !has_failed(p); i++)
         if (builder->rules[i].body == NULL)
             ln_grammar_fail(builder, LINNET_ERR_ARGUMENT, "there is no rule \"%s\"",
                             builder->rules[i].name);

@@ -6,25 +6,29 @@
 #include "grammar/compiled.h"
 #include "grammar/sources.h"
 
-static ln_status read_source(ln_grammar_builder *builder, linnet_grammar_kind kind,
-                             const char *text, size_t n_bytes) {
+static ln_status read_source(ln_grammar_builder *builder, const ln_grammar_source *source) {
+    const char *text = source->text;
+    size_t n_bytes = source->n_bytes;
     if (n_bytes > LN_GRAMMAR_MAX_TEXT)
         return ln_grammar_fail(builder, LINNET_ERR_LIMIT,
                                "the grammar has %zu bytes; at most %d are possible", n_bytes,
                                LN_GRAMMAR_MAX_TEXT);
     if (n_bytes > 0 && !ln_utf8_check(text, n_bytes))
         return ln_grammar_fail(builder, LINNET_ERR_ARGUMENT, "the grammar is not UTF-8");
-    switch (kind) {
+    switch (source->kind) {
     case LINNET_GRAMMAR_JSON: return ln_grammar_read_json(builder);
     case LINNET_GRAMMAR_JSON_SCHEMA: return ln_grammar_read_schema(builder, text, n_bytes);
     case LINNET_GRAMMAR_REGEX: return ln_grammar_read_regex(builder, text, n_bytes);
     case LINNET_GRAMMAR_CHOICE: return ln_grammar_read_choice(builder, text, n_bytes);
     case LINNET_GRAMMAR_TOOLS: return ln_grammar_read_tools(builder, text, n_bytes);
     case LINNET_GRAMMAR_GBNF: return ln_grammar_read_gbnf(builder, text, n_bytes);
+    case LINNET_GRAMMAR_LARK: return ln_grammar_read_lark(builder, text, n_bytes);
+    case LINNET_GRAMMAR_STRUCTURAL_TAG:
+        return ln_grammar_read_structural_tag(builder, text, n_bytes);
     case LINNET_GRAMMAR_NONE:
     default:
         return ln_grammar_fail(builder, LINNET_ERR_ARGUMENT, "grammar_kind is %d, which is none",
-                               (int)kind);
+                               (int)source->kind);
     }
 }
 
@@ -43,8 +47,7 @@ static ln_status build_tables(ln_grammar *grammar, const ln_token_trie *trie, ln
                           common != NULL ? &common->program : NULL, err);
 }
 
-ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t n_bytes,
-                             linnet_reasoning reasoning, const ln_token_trie *trie,
+ln_status ln_grammar_compile(const ln_grammar_source *source, const ln_token_trie *trie,
                              ln_grammar **out, ln_error *err) {
     ln_grammar_builder builder;
     *out = NULL;
@@ -52,9 +55,10 @@ ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t 
     if (grammar == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
     ln_grammar_builder_init(&builder, err);
-    ln_status status = read_source(&builder, kind, text, n_bytes);
+    builder.json_form = source->json_form;
+    ln_status status = read_source(&builder, source);
     if (status == LINNET_OK)
-        ln_grammar_add_reasoning(&builder, reasoning);
+        ln_grammar_add_reasoning(&builder, source->reasoning);
     if (status == LINNET_OK)
         status = builder.status;
     if (status == LINNET_OK)
@@ -79,8 +83,9 @@ ln_status ln_grammar_share(ln_token_trie *trie, ln_grammar **common, ln_error *e
     static const char schema[] =
         "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"string\"}}}";
     trie->common = NULL;
-    LN_TRY(ln_grammar_compile(LINNET_GRAMMAR_JSON_SCHEMA, schema, sizeof schema - 1,
-                              LINNET_REASONING_NONE, trie, common, err));
+    const ln_grammar_source source = {
+        .kind = LINNET_GRAMMAR_JSON_SCHEMA, .text = schema, .n_bytes = sizeof schema - 1};
+    LN_TRY(ln_grammar_compile(&source, trie, common, err));
     trie->common = *common;
     return LINNET_OK;
 }

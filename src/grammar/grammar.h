@@ -13,14 +13,22 @@
 
 typedef struct ln_grammar ln_grammar;
 
-/* Compiles a source: text[n_bytes], or nothing for LINNET_GRAMMAR_JSON; its text
- * comes behind the `reasoning`. In time and memory that are bounded whatever the source. `trie`:
- * the vocabulary that it will mask, which outlives it, for tables that make its masks quick; NULL:
- * none. Errors: ARGUMENT (malformed, never satisfied), UNSUPPORTED (naming
- * what), LIMIT, NOMEM. */
-ln_status ln_grammar_compile(linnet_grammar_kind kind, const char *text, size_t n_bytes,
-                             linnet_reasoning reasoning, const ln_token_trie *trie,
+typedef struct ln_grammar_source {
+    linnet_grammar_kind kind;
+    const char *text; /* [n_bytes] in UTF-8; nothing for LINNET_GRAMMAR_JSON */
+    size_t n_bytes;
+    linnet_reasoning reasoning; /* that comes before it */
+    unsigned json_form;         /* linnet_json_form */
+} ln_grammar_source;
+
+/* Compiles a source, in time and memory that are bounded whatever it is. `trie`: the vocabulary
+ * that it will mask, which outlives it, for tables that make its masks quick; NULL: none. Errors:
+ * ARGUMENT (malformed, never satisfied), UNSUPPORTED (naming what), LIMIT, NOMEM. */
+ln_status ln_grammar_compile(const ln_grammar_source *source, const ln_token_trie *trie,
                              ln_grammar **grammar, ln_error *err);
+
+/* Whether rules look like Lark's, `name: ...', and not like GBNF's, `name ::= ...'. */
+bool ln_grammar_is_lark(const char *text, size_t n_bytes);
 
 /* Compiles what most grammars of a vocabulary have in common, strings, and lets those that are
  * compiled for it from now on share its tables. The caller releases it after them. */

@@ -110,6 +110,8 @@ ln_expr *ln_json_chars(ln_grammar_builder *b, const ln_range *ranges, size_t n_r
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static ln_expr *space_body(ln_grammar_builder *b) {
+    if ((b->json_form & LINNET_JSON_COMPACT) != 0)
+        return ln_expr_empty(b);
     return ln_expr_optional(
         b, ln_expr_choice(b, ln_expr_text(b, " "),
                           ln_expr_sequence(b, ln_expr_text(b, "\n"),
@@ -245,7 +247,8 @@ ln_status ln_grammar_read_schema(ln_grammar_builder *builder, const char *text, 
     json_t *root = ln_grammar_parse_json(builder, text, n_bytes, "the JSON schema");
     ln_json_rules_add(builder, &rules);
     if (root != NULL)
-        builder->root = ln_schema_add(builder, &rules, root, false);
+        builder->root =
+            ln_schema_add(builder, &rules, root, (builder->json_form & LINNET_JSON_CLOSED) != 0);
     json_decref(root);
     return builder->status;
 }

@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "grammar/sources.h"
 
-enum { MAX_AHEAD = 8 }; /* of look-aheads */
+enum { MAX_AHEAD = 16 }; /* look-aheads */
 
 typedef struct regex_parser {
     ln_grammar_builder *builder;
@@ -19,11 +19,9 @@ typedef struct regex_parser {
     unsigned depth;
     bool negated;      /* the class that is read is one of what it does not name */
     bool begins, ends; /* held by ^ and $ */
-    struct {
-        ln_expr *expr;
-        bool negated;
-    } ahead[MAX_AHEAD]; /* what must follow ^, or must not */
-    size_t n_ahead;
+    bool is_ahead;     /* a look-ahead is read, */
+    bool ahead_ends;   /* which $ holds */
+    unsigned flags, n_ahead;
 } regex_parser;
 
 static void fail(regex_parser *p, const char *what) {
@@ -54,7 +52,25 @@ static bool take(regex_parser *p, const char *text) {
 
 /* ---- sets ------------------------------------------------------------------------------------ */
 
+/* The part of low to high that is within `first` to `last`, moved. */
+static void add_range(regex_parser *p, uint32_t low, uint32_t high);
+static void add_case(regex_parser *p, uint32_t low, uint32_t high, uint32_t first, uint32_t other) {
+    uint32_t last = first + 25;
+    if (low > last || high < first)
+        return;
+    low = (low > first ? low : first) - first + other;
+    high = (high < last ? high : last) - first + other;
+    unsigned flags = p->flags;
+    p->flags &= ~(unsigned)LN_REGEX_IGNORE_CASE;
+    add_range(p, low, high);
+    p->flags = flags;
+}
+
 static void add_range(regex_parser *p, uint32_t low, uint32_t high) {
+    if ((p->flags & LN_REGEX_IGNORE_CASE) != 0) {
+        add_case(p, low, high, 'a', 'A');
+        add_case(p, low, high, 'A', 'a');
+    }
     if (!ln_grow((void **)&p->ranges, &p->range_capacity, p->n_ranges + 1, sizeof *p->ranges))
         ln_grammar_fail(p->builder, LINNET_ERR_NOMEM, "out of memory for a grammar");
     else
@@ -214,9 +230,12 @@ static ln_expr *read_single(regex_parser *p) {
     p->n_ranges = 0;
     p->negated = false;
     if (take(p, ".")) {
-        add_range(p, '\n', '\n');
-        add_range(p, '\r', '\r');
-        add_range(p, 0x2028, 0x2029);
+        if ((p->flags & LN_REGEX_DOT_ALL) == 0)
+            add_range(p, '\n', '\n');
+        if ((p->flags & (LN_REGEX_DOT_ALL | LN_REGEX_RUST)) == 0) {
+            add_range(p, '\r', '\r');
+            add_range(p, 0x2028, 0x2029);
+        }
         return make_chars(p, true);
     }
     if (peek(p) == '\\' && p->at + 1 < p->n_bytes && add_shorthand(p, p->text[p->at + 1])) {
@@ -226,7 +245,9 @@ static ln_expr *read_single(regex_parser *p) {
     uint32_t c = read_char(p);
     if (has_failed(p))
         return ln_expr_empty(p->builder);
-    if (p->mode == LN_REGEX_PLAIN) {
+    bool has_case =
+        (p->flags & LN_REGEX_IGNORE_CASE) != 0 && (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+    if (p->mode == LN_REGEX_PLAIN && !has_case) {
         char bytes[4];
         return ln_expr_bytes(p->builder, bytes, ln_utf8_encode(c, bytes));
     }
@@ -285,7 +306,33 @@ static ln_expr *read_repeats(regex_parser *p, ln_expr *body) {
 
 static ln_expr *read_choice(regex_parser *p);
 
+/* (?is-x:...) and (?is), which holds up to the end of the group; *is_group: the former. False:
+ * none of them. */
+static bool take_flags(regex_parser *p, bool *is_group) {
+    size_t at = p->at + 1;
+    unsigned set = 0, cleared = 0;
+    bool is_off = false;
+    for (; at < p->n_bytes && strchr("isumx-", p->text[at]) != NULL && p->text[at] != '\0'; at++) {
+        unsigned bit = p->text[at] == 'i'   ? LN_REGEX_IGNORE_CASE
+                       : p->text[at] == 's' ? LN_REGEX_DOT_ALL
+                                            : 0;
+        if (p->text[at] == 'm' || p->text[at] == 'x')
+            return false;
+        is_off |= p->text[at] == '-';
+        set |= is_off ? 0 : bit;
+        cleared |= is_off ? bit : 0;
+    }
+    if (peek(p) != '?' || at >= p->n_bytes || (p->text[at] != ':' && p->text[at] != ')'))
+        return false;
+    *is_group = p->text[at] == ':';
+    p->flags = (p->flags | set) & ~cleared;
+    p->at = at + 1;
+    return true;
+}
+
 static ln_expr *read_group(regex_parser *p) {
+    unsigned flags = p->flags;
+    bool is_group = true;
     if (p->depth == LN_GRAMMAR_MAX_DEPTH) {
         ln_grammar_fail(p->builder, LINNET_ERR_LIMIT,
                         "the regular expression is nested more than %d groups deep",
@@ -300,12 +347,16 @@ static ln_expr *read_group(regex_parser *p) {
         while (peek(p) >= 0 && peek(p) != '>')
             p->at++;
         take(p, ">");
+    } else if (take_flags(p, &is_group)) {
+        if (!is_group)
+            return ln_expr_empty(p->builder);
     } else if (peek(p) == '?') {
-        fail_unsupported(p, "look-around, or a flag,");
+        fail_unsupported(p, "look-around within a group, or this flag,");
     }
     p->depth++;
     ln_expr *expr = read_choice(p);
     p->depth--;
+    p->flags = flags;
     if (!take(p, ")"))
         fail(p, "a group has no )");
     return expr;
@@ -327,47 +378,83 @@ static ln_expr *take_anchor(regex_parser *p, bool is_first, bool *taken) {
         return ln_expr_text(p->builder, "\"");
     if (c == '^' && (!is_first || p->depth > 0))
         fail_unsupported(p, "^ within an expression");
-    if (c == '$' && (p->depth > 0 || p->at < p->n_bytes))
+    if (c == '$' && p->depth == 1 && p->is_ahead && peek(p) == ')')
+        p->ahead_ends = true;
+    else if (c == '$' && (p->depth > 0 || p->at < p->n_bytes))
         fail_unsupported(p, "$ within an expression");
     return NULL;
 }
 
-/* (?=...) or (?!...) right after the ^ of an expression. */
-static bool take_ahead(regex_parser *p) {
-    bool negated = p->at + 2 < p->n_bytes && p->text[p->at + 2] == '!';
-    if (p->mode != LN_REGEX_IN_JSON || !p->begins || p->depth > 0 || p->n_ahead == MAX_AHEAD ||
-        !(take(p, "(?=") || take(p, "(?!")))
-        return false;
-    p->depth++;
-    ln_expr *expr = read_choice(p);
-    p->depth--;
-    if (!take(p, ")"))
-        fail(p, "a group has no )");
-    p->ahead[p->n_ahead].expr = expr;
-    p->ahead[p->n_ahead++].negated = negated;
-    return true;
+/* ---- look-ahead ------------------------------------------------------------------------------ */
+
+static ln_expr *any_chars(const regex_parser *p) {
+    ln_grammar_builder *b = p->builder;
+    ln_expr *chars = p->mode == LN_REGEX_IN_JSON ? ln_json_chars(b, NULL, 0, true)
+                                                 : ln_expr_chars(b, NULL, 0, true);
+    return ln_expr_repeat(b, chars, 0, LN_NO_LIMIT);
 }
 
-static ln_expr *read_sequence(regex_parser *p) {
+/* A part of a string up to its end, when what follows the part may be anything: its quote, unless
+ * the part has that. */
+static const ln_dfa *up_to_end(const regex_parser *p, ln_expr *part, bool ends) {
+    ln_grammar_builder *b = p->builder;
+    if (p->mode == LN_REGEX_PLAIN)
+        return ln_language_of(b, ends ? part : ln_expr_sequence(b, part, any_chars(p), NULL));
+    ln_expr *rest = ln_expr_sequence(b, any_chars(p), ln_expr_text(b, "\""), NULL);
+    ln_expr *all = ln_expr_sequence(b, any_chars(p), ln_expr_text(b, "\""), NULL);
+    return ln_language_and(
+        b, ln_language_of(b, ln_expr_sequence(b, part, ln_expr_optional(b, rest), NULL)),
+        ln_language_of(b, all));
+}
+
+static ln_expr *read_sequence(regex_parser *p, bool is_at_start);
+
+/* (?=...) or (?!...) in what is no group, and all that follows it up to the end of the text, so
+ * that both are regular languages and what they have in common is one. NULL: there is none. */
+static ln_expr *take_ahead(regex_parser *p, bool is_at_start) {
+    bool negated = p->at + 2 < p->n_bytes && p->text[p->at + 2] == '!';
+    if (p->depth > 0 || !(take(p, "(?=") || take(p, "(?!")))
+        return NULL;
+    if (++p->n_ahead > MAX_AHEAD)
+        fail_unsupported(p, "so much look-around");
+    if (is_at_start)
+        take(p, "^"); /* where it stands anyway */
+    p->is_ahead = true;
+    p->depth++;
+    ln_expr *ahead = read_choice(p);
+    p->depth--;
+    bool ends = p->ahead_ends;
+    p->is_ahead = p->ahead_ends = false;
+    if (!take(p, ")"))
+        fail(p, "a group has no )");
+    ln_expr *rest = read_sequence(p, is_at_start);
+    if (has_failed(p))
+        return rest;
+    const ln_dfa *other = up_to_end(p, ahead, ends), *own = up_to_end(p, rest, true);
+    return ln_language_expr(p->builder, negated ? ln_language_minus(p->builder, own, other)
+                                                : ln_language_and(p->builder, own, other));
+}
+
+static ln_expr *read_sequence(regex_parser *p, bool is_at_start) {
     ln_expr *list = ln_expr_list(p->builder, LN_EXPR_SEQUENCE);
-    bool is_at_start = false;
     while (!has_failed(p)) {
         int c = peek(p);
         ln_expr *part;
-        bool was_at_start = is_at_start;
+        bool taken;
         if (c < 0 || c == '|' || c == ')')
             break;
-        bool taken;
-        part = take_anchor(p, p->at == 0, &taken);
+        part = take_anchor(p, is_at_start || p->at == 0, &taken);
         if (part != NULL)
             ln_expr_add(p->builder, list, part);
-        is_at_start = taken && p->at == 1;
-        if (taken)
-            continue;
-        if (was_at_start && c == '(' && take_ahead(p)) {
-            is_at_start = true;
+        if (taken) {
+            is_at_start = c == '^' && p->depth == 0;
             continue;
         }
+        if (c == '(' && (part = take_ahead(p, is_at_start)) != NULL) {
+            ln_expr_add(p->builder, list, part);
+            break; /* it has all that follows */
+        }
+        is_at_start = false;
         if (c == '(') {
             part = read_group(p);
         } else if (c == '[') {
@@ -386,15 +473,15 @@ static ln_expr *read_sequence(regex_parser *p) {
 static ln_expr *read_choice(regex_parser *p) {
     ln_expr *list = ln_expr_list(p->builder, LN_EXPR_CHOICE);
     size_t n_parts = 1;
-    ln_expr_add(p->builder, list, read_sequence(p));
+    ln_expr_add(p->builder, list, read_sequence(p, false));
     for (; !has_failed(p) && take(p, "|"); n_parts++)
-        ln_expr_add(p->builder, list, read_sequence(p));
+        ln_expr_add(p->builder, list, read_sequence(p, false));
+    if (n_parts > 1 && p->depth == 1 && p->ahead_ends)
+        fail_unsupported(p, "$ beside | in a look-ahead"); /* it would hold the last part only */
     if (n_parts == 1 || p->depth > 0)
         return list;
     if (p->mode == LN_REGEX_PLAIN && (p->begins || p->ends))
         fail_unsupported(p, "^ or $ beside | (put the choice in a group)");
-    if (p->n_ahead > 0)
-        fail_unsupported(p, "look-around beside | (put the choice in a group)");
     p->begins = p->ends = false; /* they hold one part only */
     return list;
 }
@@ -412,23 +499,26 @@ ln_expr *ln_regex_read(ln_grammar_builder *builder, const char *text, size_t n_b
     return read_whole(&p);
 }
 
-static ln_expr *any_chars(ln_grammar_builder *b) {
-    return ln_expr_repeat(b, ln_json_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
+ln_expr *ln_regex_read_flags(ln_grammar_builder *builder, const char *text, size_t n_bytes,
+                             unsigned flags) {
+    regex_parser p = {.builder = builder, .text = text, .n_bytes = n_bytes, .flags = flags};
+    return read_whole(&p);
 }
 
 /* A match within a string: text before it, with the quote, and after it; where ^ or $ holds it, the
  * quote is its own. */
-static ln_expr *within_string(ln_grammar_builder *b, ln_expr *match, bool begins, bool ends) {
+static ln_expr *within_string(const regex_parser *p, ln_expr *match, bool begins, bool ends) {
+    ln_grammar_builder *b = p->builder;
     ln_expr *list = ln_expr_list(b, LN_EXPR_SEQUENCE);
     if (!begins)
         ln_expr_add(
             b, list,
-            ln_expr_optional(b, ln_expr_sequence(b, ln_expr_text(b, "\""), any_chars(b), NULL)));
+            ln_expr_optional(b, ln_expr_sequence(b, ln_expr_text(b, "\""), any_chars(p), NULL)));
     ln_expr_add(b, list, match);
     if (!ends)
         ln_expr_add(
             b, list,
-            ln_expr_optional(b, ln_expr_sequence(b, any_chars(b), ln_expr_text(b, "\""), NULL)));
+            ln_expr_optional(b, ln_expr_sequence(b, any_chars(p), ln_expr_text(b, "\""), NULL)));
     return list;
 }
 
@@ -438,15 +528,7 @@ const ln_dfa *ln_regex_language(ln_grammar_builder *b, const char *text, size_t 
     ln_expr *expr = read_whole(&p);
     if (has_failed(&p))
         return all;
-    const ln_dfa *language =
-        ln_language_and(b, all, ln_language_of(b, within_string(b, expr, p.begins, p.ends)));
-    for (size_t i = 0; i < p.n_ahead; i++) {
-        ln_expr *from_quote = ln_expr_sequence(b, ln_expr_text(b, "\""), p.ahead[i].expr, NULL);
-        const ln_dfa *other = ln_language_of(b, within_string(b, from_quote, true, false));
-        language = p.ahead[i].negated ? ln_language_minus(b, language, other)
-                                      : ln_language_and(b, language, other);
-    }
-    return language;
+    return ln_language_and(b, all, ln_language_of(b, within_string(&p, expr, p.begins, p.ends)));
 }
 
 ln_status ln_grammar_read_regex(ln_grammar_builder *builder, const char *text, size_t n_bytes) {

@@ -10,6 +10,9 @@ ln_status ln_grammar_read_regex(ln_grammar_builder *builder, const char *text, s
 ln_status ln_grammar_read_choice(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 ln_status ln_grammar_read_json(ln_grammar_builder *builder);
 ln_status ln_grammar_read_tools(ln_grammar_builder *builder, const char *text, size_t n_bytes);
+ln_status ln_grammar_read_lark(ln_grammar_builder *builder, const char *text, size_t n_bytes);
+ln_status ln_grammar_read_structural_tag(ln_grammar_builder *builder, const char *text,
+                                         size_t n_bytes);
 ln_status ln_grammar_read_schema(ln_grammar_builder *builder, const char *text, size_t n_bytes);
 
 /* Text that a vocabulary may have as one special token. */

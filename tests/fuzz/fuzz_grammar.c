@@ -1,4 +1,4 @@
-/* Any bytes as a grammar: the first byte says of which kind. What compiles
+/* Any bytes as a grammar: the first byte says of which kind, and how JSON is written. What compiles
  * masks a small vocabulary, and a text of allowed tokens is made. */
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     static const linnet_grammar_kind kinds[] = {LINNET_GRAMMAR_JSON_SCHEMA, LINNET_GRAMMAR_REGEX,
                                                 LINNET_GRAMMAR_CHOICE, LINNET_GRAMMAR_GBNF,
                                                 LINNET_GRAMMAR_TOOLS};
+    static const linnet_grammar_kind more[] = {LINNET_GRAMMAR_LARK, LINNET_GRAMMAR_STRUCTURAL_TAG,
+                                               LINNET_GRAMMAR_JSON_SCHEMA, LINNET_GRAMMAR_TOOLS};
+    enum { FIRST_OF_MORE = 128 };
     ln_masker masker;
     ln_grammar *grammar;
     ln_layout layout = {0};
@@ -63,10 +66,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     ln_masker_init(&masker, N_VOCAB, n_text, memory);
     if (ln_masker_load(&masker, token_text, all, &err) != LINNET_OK)
         __builtin_trap();
-    linnet_grammar_kind kind = kinds[data[0] % 5];
-    linnet_reasoning reasoning = (linnet_reasoning)(data[0] / 5 % 3);
-    if (ln_grammar_compile(kind, (const char *)data + 1, bytes - 1, reasoning, &masker.trie,
-                           &grammar, &err) == LINNET_OK)
+    bool is_more = data[0] >= FIRST_OF_MORE;
+    const ln_grammar_source source = {.kind = is_more ? more[data[0] % 4] : kinds[data[0] % 5],
+                                      .text = (const char *)data + 1,
+                                      .n_bytes = bytes - 1,
+                                      .reasoning = (linnet_reasoning)(data[0] / 5 % 3),
+                                      .json_form = is_more ? data[0] / 4 % 8 : 0};
+    if (ln_grammar_compile(&source, &masker.trie, &grammar, &err) == LINNET_OK)
         generate(&masker, grammar, data, bytes);
     else if (err.message[0] == '\0')
         __builtin_trap();

@@ -114,6 +114,16 @@ static void holds_other_languages(void **state) {
     expect_match("\"guided_grammar\":\"root ::= \\\"ab\\\" | \\\"cd\\\"\"", "^(ab|cd)$");
     expect_match("\"structured_outputs\":{\"grammar\":\"root ::= [0-9]\"}", "^[0-9]$");
     expect_match("\"structured_outputs\":{\"json_object\":true}", "^\\{.*\\}$");
+    expect_match("\"grammar\":\"start: /[0-9]/ X\\nX: \\\"y\\\"\"", "^[0-9]y$");
+    expect_match("\"grammar_type\":\"lark\",\"guided_grammar\":\"start: \\\"ab\\\"\"", "^ab$");
+    expect_match(
+        "\"response_format\":{\"type\":\"structural_tag\",\"format\":{\"type\":\"tag\","
+        "\"begin\":\"<a>\",\"content\":{\"type\":\"json_schema\",\"json_schema\":{\"enum\":"
+        "[[1,true]]}},\"end\":\"</a>\"}},\"json_whitespace\":\"compact\"",
+        "^<a>\\[1,true\\]</a>$");
+    expect_match("\"structured_outputs\":{\"json\":{\"enum\":[[1,{\"a\":2}]]},"
+                 "\"disable_any_whitespace\":true}",
+                 "^\\[1,\\{\"a\":2\\}\\]$");
 }
 
 static void streams_what_it_gives_whole(void **state) {

@@ -289,7 +289,8 @@ static uint32_t read_members(object_reader *o) {
     size_t n_named = 0;
     for (size_t i = 0; i < o->members.n_named; i++)
         n_named += !o->members.named[i].is_forbidden;
-    if (n_named <= LN_OBJECT_NAMES && (!o->needs_last || o->max == LN_NO_LIMIT))
+    if ((o->schema->builder->json_form & LINNET_JSON_ORDERED) == 0 && n_named <= LN_OBJECT_NAMES &&
+        (!o->needs_last || o->max == LN_NO_LIMIT))
         return free_members(o);
     read_named(o);
     return chain_members(o);

@@ -15,7 +15,8 @@
         "stop_token_ids", "logit_bias", "min_tokens", "ignore_eos", "skip_special_tokens", "user", \
         "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",              \
         "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",   \
-        "guided_grammar", "grammar", "json_schema", "use_beam_search=false", "length_penalty=1",   \
+        "guided_grammar", "grammar", "json_schema", "structural_tag", "grammar_type",              \
+        "json_whitespace", "json_order", "use_beam_search=false", "length_penalty=1",              \
         "length_penalty=1.0", "include_stop_str_in_output=false", "detokenize=true",               \
         "spaces_between_special_tokens=true", "return_tokens_as_token_ids=false", "cache_prompt",  \
         "id_slot", "prediction", "timings_per_token", "!logits_processors", "!prompt_embeds",      \

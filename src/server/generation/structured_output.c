@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar/grammar.h"
+
 /* How a source is written in a body. */
 typedef enum source_shape {
     SHAPE_TEXT,   /* a string */
     SHAPE_SCHEMA, /* an object, a boolean, or a string of JSON */
+    SHAPE_TAG,    /* an object, or a string of JSON */
     SHAPE_CHOICE, /* a list of strings */
     SHAPE_FLAG    /* true */
 } source_shape;
@@ -25,14 +28,17 @@ static const source_field outer_fields[] = {
     {"guided_grammar", LINNET_GRAMMAR_GBNF, SHAPE_TEXT},
     {"grammar", LINNET_GRAMMAR_GBNF, SHAPE_TEXT},
     {"json_schema", LINNET_GRAMMAR_JSON_SCHEMA, SHAPE_SCHEMA},
+    {"structural_tag", LINNET_GRAMMAR_STRUCTURAL_TAG, SHAPE_TAG},
     {0}};
 
-static const source_field inner_fields[] = {{"json", LINNET_GRAMMAR_JSON_SCHEMA, SHAPE_SCHEMA},
-                                            {"regex", LINNET_GRAMMAR_REGEX, SHAPE_TEXT},
-                                            {"choice", LINNET_GRAMMAR_CHOICE, SHAPE_CHOICE},
-                                            {"grammar", LINNET_GRAMMAR_GBNF, SHAPE_TEXT},
-                                            {"json_object", LINNET_GRAMMAR_JSON, SHAPE_FLAG},
-                                            {0}};
+static const source_field inner_fields[] = {
+    {"json", LINNET_GRAMMAR_JSON_SCHEMA, SHAPE_SCHEMA},
+    {"regex", LINNET_GRAMMAR_REGEX, SHAPE_TEXT},
+    {"choice", LINNET_GRAMMAR_CHOICE, SHAPE_CHOICE},
+    {"grammar", LINNET_GRAMMAR_GBNF, SHAPE_TEXT},
+    {"json_object", LINNET_GRAMMAR_JSON, SHAPE_FLAG},
+    {"structural_tag", LINNET_GRAMMAR_STRUCTURAL_TAG, SHAPE_TAG},
+    {0}};
 
 /* ---- a source --------------------------------------------------------------------------- */
 
@@ -91,6 +97,7 @@ static bool take_source(const source_field *field, const json_t *value, const ch
                         ln_generation_request *request, ln_api_error *error) {
     static const char *const shapes[] = {[SHAPE_TEXT] = "a string that is not empty",
                                          [SHAPE_SCHEMA] = "a JSON schema",
+                                         [SHAPE_TAG] = "a structural tag",
                                          [SHAPE_CHOICE] =
                                              "a list of strings that are not empty and have no NUL",
                                          [SHAPE_FLAG] = "true or false"};
@@ -100,6 +107,7 @@ static bool take_source(const source_field *field, const json_t *value, const ch
     case SHAPE_SCHEMA:
         fits = json_is_object(value) || json_is_boolean(value) || json_string_length(value) > 0;
         break;
+    case SHAPE_TAG: fits = json_is_object(value) || json_string_length(value) > 0; break;
     case SHAPE_CHOICE: fits = is_list_of_strings(value); break;
     case SHAPE_FLAG: fits = json_is_boolean(value); break;
     }
@@ -107,8 +115,49 @@ static bool take_source(const source_field *field, const json_t *value, const ch
         return ln_api_fail(error, 400, param, "%s is not %s", param, shapes[field->shape]);
     if (field->shape == SHAPE_FLAG && json_is_false(value))
         return true;
-    return ln_api_set_grammar(request, field->kind, field->shape == SHAPE_FLAG ? NULL : value,
-                              param, error);
+    linnet_grammar_kind kind = field->kind;
+    if (kind == LINNET_GRAMMAR_GBNF &&
+        ln_grammar_is_lark(json_string_value(value), json_string_length(value)))
+        kind = LINNET_GRAMMAR_LARK;
+    return ln_api_set_grammar(request, kind, field->shape == SHAPE_FLAG ? NULL : value, param,
+                              error);
+}
+
+/* ---- how it is written ------------------------------------------------------------------ */
+
+/* Sets a bit of json_form as a field says, one of two words. */
+static bool read_word(const ln_fields *fields, const char *name, const char *off, const char *on,
+                      unsigned bit, ln_generation_request *request) {
+    const char *word = NULL;
+    if (!ln_fields_text(fields, name, &word))
+        return false;
+    if (word != NULL && strcmp(word, off) != 0 && strcmp(word, on) != 0)
+        return ln_api_fail(fields->error, 400, name, "%s is neither %s nor %s", name, off, on);
+    if (word != NULL)
+        request->options.json_form =
+            (request->options.json_form & ~bit) | (strcmp(word, on) == 0 ? bit : 0);
+    return true;
+}
+
+/* Fields that hold for whichever grammar there is, over what it says itself. */
+static bool read_form(const ln_fields *fields, ln_generation_request *request) {
+    const char *type = NULL;
+    linnet_request_options *options = &request->options;
+    if (!read_word(fields, "json_whitespace", "free", "compact", LINNET_JSON_COMPACT, request) ||
+        !read_word(fields, "json_order", "free", "written", LINNET_JSON_ORDERED, request) ||
+        !ln_fields_text(fields, "grammar_type", &type))
+        return false;
+    if (type == NULL)
+        return true;
+    if (strcmp(type, "gbnf") != 0 && strcmp(type, "lark") != 0)
+        return ln_api_fail(fields->error, 400, "grammar_type",
+                           "grammar_type is neither gbnf nor lark");
+    if (options->grammar_kind != LINNET_GRAMMAR_GBNF &&
+        options->grammar_kind != LINNET_GRAMMAR_LARK)
+        return ln_api_fail(fields->error, 400, "grammar_type",
+                           "grammar_type stands without a grammar");
+    options->grammar_kind = strcmp(type, "lark") == 0 ? LINNET_GRAMMAR_LARK : LINNET_GRAMMAR_GBNF;
+    return true;
 }
 
 /* ---- fields ----------------------------------------------------------------------------- */
@@ -126,10 +175,17 @@ static bool read_outer(const ln_fields *fields, ln_generation_request *request) 
 }
 
 static bool read_structured_outputs(const ln_fields *fields, ln_generation_request *request) {
-    static const char *const known[] = {
-        "json",        "regex",   "choice",           "grammar",
-        "json_object", "backend", "disable_fallback", "disable_any_whitespace=false",
-        NULL};
+    static const char *const known[] = {"json",
+                                        "regex",
+                                        "choice",
+                                        "grammar",
+                                        "json_object",
+                                        "backend",
+                                        "disable_fallback",
+                                        "disable_any_whitespace",
+                                        "disable_additional_properties",
+                                        "structural_tag",
+                                        NULL};
     json_t *outputs = ln_fields_get(fields, "structured_outputs");
     const ln_fields inner = {outputs, "structured_outputs.", fields->error, NULL};
     char param[64];
@@ -146,17 +202,23 @@ static bool read_structured_outputs(const ln_fields *fields, ln_generation_reque
         if (value != NULL && !take_source(field, value, param, request, fields->error))
             return false;
     }
+    bool is_compact = false, is_closed = false;
+    if (!ln_fields_bool(&inner, "disable_any_whitespace", &is_compact) ||
+        !ln_fields_bool(&inner, "disable_additional_properties", &is_closed))
+        return false;
+    request->options.json_form |=
+        (is_compact ? LINNET_JSON_COMPACT : 0u) | (is_closed ? LINNET_JSON_CLOSED : 0u);
     return true;
 }
 
-/* {"name": ..., "strict": ..., "schema": ...}: a name's text and `strict` change nothing, since
- * every answer holds its schema. */
+/* {"name": ..., "strict": ..., "schema": ...}: every answer holds its schema; a strict one has the
+ * members in the order of the schema, and no others than it names. */
 static bool read_named_schema(const json_t *named, ln_generation_request *request,
                               ln_api_error *error) {
     static const char schema[] = "response_format.json_schema.schema";
     static const char *const known[] = {"name", "description", "strict", "schema", NULL};
     const char *text = NULL;
-    bool is_strict;
+    bool is_strict = false;
     if (!json_is_object(named))
         return ln_api_fail(error, 400, "response_format.json_schema",
                            "response_format.json_schema is not an object");
@@ -168,7 +230,19 @@ static bool read_named_schema(const json_t *named, ln_generation_request *reques
     const json_t *value = ln_fields_get(&inner, "schema");
     if (!json_is_object(value) && !json_is_boolean(value))
         return ln_api_fail(error, 400, schema, "%s is missing or not a JSON schema", schema);
+    if (is_strict)
+        request->options.json_form |= LINNET_JSON_ORDERED | LINNET_JSON_CLOSED;
     return ln_api_set_grammar(request, LINNET_GRAMMAR_JSON_SCHEMA, value, schema, error);
+}
+
+/* {"type": "structural_tag", ...} is the tag, of the new form or the old one. */
+static bool read_tag_format(const json_t *format, ln_generation_request *request,
+                            ln_api_error *error) {
+    static const char *const known[] = {"type", "format", "structures", "triggers", NULL};
+    const ln_fields inner = {format, "response_format.", error, NULL};
+    return ln_fields_only(&inner, known) &&
+           ln_api_set_grammar(request, LINNET_GRAMMAR_STRUCTURAL_TAG, format, "response_format",
+                              error);
 }
 
 static bool read_response_format(const ln_fields *fields, ln_generation_request *request) {
@@ -181,7 +255,11 @@ static bool read_response_format(const ln_fields *fields, ln_generation_request 
     if (!json_is_object(format))
         return ln_api_fail(fields->error, 400, "response_format",
                            "response_format is not an object");
-    if (!ln_fields_only(&inner, known) || !ln_fields_text(&inner, "type", &type))
+    if (!ln_fields_text(&inner, "type", &type))
+        return false;
+    if (type != NULL && strcmp(type, "structural_tag") == 0)
+        return read_tag_format(format, request, fields->error);
+    if (!ln_fields_only(&inner, known))
         return false;
     const json_t *named = ln_fields_get(&inner, "json_schema");
     const json_t *schema = ln_fields_get(&inner, "schema");
@@ -198,10 +276,10 @@ static bool read_response_format(const ln_fields *fields, ln_generation_request 
         return true;
     return ln_api_fail(fields->error, 400, "response_format",
                        "response_format: the type is not text, json_object with or without a "
-                       "schema, or json_schema with json_schema");
+                       "schema, json_schema with json_schema, or structural_tag");
 }
 
 bool ln_api_read_grammar(const ln_fields *fields, ln_generation_request *request) {
     return read_response_format(fields, request) && read_structured_outputs(fields, request) &&
-           read_outer(fields, request);
+           read_outer(fields, request) && read_form(fields, request);
 }

@@ -1,5 +1,5 @@
-/* What the text must look like: OpenAI's response_format, vLLM's structured_outputs and guided_*,
- * llama.cpp's grammar and json_schema. The library compiles it. */
+/* What the text must look like: OpenAI's response_format, xgrammar's structural_tag, vLLM's
+ * structured_outputs and guided_*, llama.cpp's grammar and json_schema. The library compiles it. */
 #ifndef LN_SERVER_GENERATION_STRUCTURED_OUTPUT_H
 #define LN_SERVER_GENERATION_STRUCTURED_OUTPUT_H
 

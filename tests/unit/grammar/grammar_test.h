@@ -14,8 +14,11 @@ static inline ln_grammar *compile_after(linnet_reasoning reasoning, linnet_gramm
                                         const char *text, const ln_token_trie *trie) {
     ln_grammar *grammar;
     ln_error err = {0};
-    if (ln_grammar_compile(kind, text, text != NULL ? strlen(text) : 0, reasoning, trie, &grammar,
-                           &err) != LINNET_OK)
+    const ln_grammar_source source = {.kind = kind,
+                                      .text = text,
+                                      .n_bytes = text != NULL ? strlen(text) : 0,
+                                      .reasoning = reasoning};
+    if (ln_grammar_compile(&source, trie, &grammar, &err) != LINNET_OK)
         fail_msg("%s\n%s", err.message, text != NULL ? text : "");
     return grammar;
 }

@@ -102,10 +102,9 @@ static void refusals(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ln_grammar *grammar;
         ln_error err = {0};
-        assert_int_not_equal(ln_grammar_compile(LINNET_GRAMMAR_TOOLS, cases[i].text,
-                                                strlen(cases[i].text), LINNET_REASONING_NONE, NULL,
-                                                &grammar, &err),
-                             LINNET_OK);
+        const ln_grammar_source source = {
+            .kind = LINNET_GRAMMAR_TOOLS, .text = cases[i].text, .n_bytes = strlen(cases[i].text)};
+        assert_int_not_equal(ln_grammar_compile(&source, NULL, &grammar, &err), LINNET_OK);
         if (strstr(err.message, cases[i].message) == NULL)
             fail_msg("%s: %s", cases[i].text, err.message);
     }

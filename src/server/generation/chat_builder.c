@@ -80,6 +80,15 @@ void ln_chat_builder_add_call(ln_chat_builder *builder, json_t *message, const j
                                      "function", "name", name, "arguments", arguments));
 }
 
+bool ln_chat_builder_find_tools(const ln_fields *fields, const json_t **tools) {
+    enum { MAX_TOOLS = 128 };
+    *tools = ln_fields_get(fields, "tools");
+    if (*tools == NULL || (json_is_array(*tools) && json_array_size(*tools) <= MAX_TOOLS))
+        return fields->error->status == 0;
+    return ln_api_fail(fields->error, 400, "tools", "tools is not a list of at most %d tools",
+                       MAX_TOOLS);
+}
+
 void ln_chat_builder_add_tool(ln_chat_builder *builder, const json_t *name,
                               const json_t *description, const json_t *parameters) {
     json_t *tools = json_object_get(builder->body, "tools");

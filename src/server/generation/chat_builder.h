@@ -32,6 +32,8 @@ void ln_chat_builder_add_text(ln_chat_builder *builder, json_t *message, const j
 /* Adds a call to a message's tool_calls; borrows `arguments`, JSON or a string of it. */
 void ln_chat_builder_add_call(ln_chat_builder *builder, json_t *message, const json_t *id,
                               const json_t *name, const json_t *arguments);
+/* The field "tools" of an API's body, a list of bounded length; NULL where it is not there. */
+bool ln_chat_builder_find_tools(const ln_fields *fields, const json_t **tools);
 /* A function for the body's tools; `parameters` may be NULL. All are borrowed. */
 void ln_chat_builder_add_tool(ln_chat_builder *builder, const json_t *name,
                               const json_t *description, const json_t *parameters);

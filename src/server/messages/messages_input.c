@@ -185,14 +185,12 @@ static bool add_system(ln_chat_builder *builder, const ln_fields *fields) {
 /* ---- tools ------------------------------------------------------------------------------ */
 
 static bool add_tools(ln_chat_builder *builder, const ln_fields *fields) {
-    enum { MAX_TOOLS = 128 };
-    const json_t *tools = ln_fields_get(fields, "tools");
+    const json_t *tools = NULL;
     size_t index;
     json_t *tool;
     char param[96];
-    if (tools != NULL && (!json_is_array(tools) || json_array_size(tools) > MAX_TOOLS))
-        return ln_api_fail(fields->error, 400, "tools", "tools is not a list of at most %d tools",
-                           MAX_TOOLS);
+    if (!ln_chat_builder_find_tools(fields, &tools))
+        return false;
     json_array_foreach(tools, index, tool) {
         const json_t *name = json_object_get(tool, "name");
         const char *type = type_of(tool);

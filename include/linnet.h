@@ -147,6 +147,7 @@ typedef struct linnet_chat_options {
     const char *variables_json; /* a JSON object of further variables of the template, which do
                                    not replace the usual ones; NULL: none */
     bool omits_answer;          /* the template does not begin the assistant's answer */
+    const char *chat_template;  /* Jinja in place of the model's template; NULL: the model's */
 } linnet_chat_options;
 
 LINNET_API void linnet_chat_options_init(linnet_chat_options *options);

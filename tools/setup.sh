@@ -32,6 +32,7 @@ need_build() {
     need libevent-dev pkg-config --exists libevent_core
     need libssl-dev pkg-config --exists libssl
     need libsqlite3-dev pkg-config --exists sqlite3
+    need zlib1g-dev pkg-config --exists zlib
 }
 
 need_test() {

@@ -77,26 +77,51 @@ static ln_status need_template(const linnet_model *model, ln_error *err) {
     return ln_fail(err, LINNET_ERR_STATE, "the chat template of %s did not compile", path);
 }
 
+/* The template of the options, compiled, or the model's. *own: what to free. */
+static ln_status choose_template(const linnet_model *model, const linnet_chat_options *options,
+                                 const ln_jinja_template **chosen, ln_jinja_template **own,
+                                 ln_error *err) {
+    const char *source = options->chat_template;
+    *own = NULL;
+    if (source == NULL) {
+        LN_TRY(need_template(model, err));
+        *chosen = model->chat_template;
+        return LINNET_OK;
+    }
+    LN_TRY(ln_model_need_tokenizer(model, err));
+    LN_TRY(ln_jinja_compile(source, strlen(source), "chat_template", own, err));
+    *chosen = *own;
+    return LINNET_OK;
+}
+
+/* Renders into `output` and encodes that. */
+static ln_status render(const linnet_model *model, const ln_jinja_template *source, json_t *context,
+                        ln_jinja_output *output, ln_ids *ids, ln_error *err) {
+    time_t seconds = time(NULL);
+    struct tm now;
+    localtime_r(&seconds, &now);
+    LN_TRY(ln_jinja_render(source, context, &now, output, err));
+    return ln_tokenizer_encode_spans(model->tokenizer, output->text.data, output->text.len,
+                                     output->spans, output->n_spans, ids, err);
+}
+
 ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_options *options,
                                int32_t **ids, size_t *n_ids, char **text, ln_error *err) {
-    json_t *context;
+    json_t *context = NULL;
+    const ln_jinja_template *chosen = NULL;
+    ln_jinja_template *own;
     *ids = NULL;
     *n_ids = 0;
     if (text != NULL)
         *text = NULL;
     if (options->messages_json == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "messages_json is NULL");
-    LN_TRY(need_template(model, err));
-    LN_TRY(make_context(model, options, &context, err));
-    time_t seconds = time(NULL);
-    struct tm now;
+    LN_TRY(choose_template(model, options, &chosen, &own, err));
     ln_jinja_output output = {0};
     ln_ids list = {0};
-    localtime_r(&seconds, &now);
-    ln_status status = ln_jinja_render(model->chat_template, context, &now, &output, err);
+    ln_status status = make_context(model, options, &context, err);
     if (status == LINNET_OK)
-        status = ln_tokenizer_encode_spans(model->tokenizer, output.text.data, output.text.len,
-                                           output.spans, output.n_spans, &list, err);
+        status = render(model, chosen, context, &output, &list, err);
     if (status == LINNET_OK && text != NULL) {
         ln_strbuf_append(&output.text, "", 0);
         *text = ln_strbuf_take(&output.text);
@@ -111,5 +136,7 @@ ln_status ln_model_render_chat(const linnet_model *model, const linnet_chat_opti
     }
     ln_jinja_output_free(&output);
     json_decref(context);
+    if (own != NULL)
+        ln_jinja_free(own);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "server/content_coding.h"
 #include "server/http/response.h"
 #include "server/json/reply.h"
 
@@ -55,7 +56,10 @@ static void count_refusal(ln_context *context, const ln_api_error *error) {
 
 static void run(ln_task *pool_task) {
     ln_api_task *task = of(pool_task);
-    json_t *root = ln_fields_parse(task->body.data, task->body.len, &task->error);
+    json_t *root = NULL;
+    if (!task->is_compressed ||
+        ln_content_inflate(&task->body, task->context->max_body_bytes, &task->error))
+        root = ln_fields_parse(task->body.data, task->body.len, &task->error);
     const ln_fields fields = {root, "", &task->error,
                               task->context->refuses_unknown ? NULL : &task->ignored};
     if (root != NULL && task->work->read(task, &fields) && task->reply.failed)
@@ -116,6 +120,7 @@ static ln_api_task *create(ln_context *context, ln_exchange *exchange, const ln_
     task->begin_ns = ln_clock_ns();
     task->n_reserved = work->generates;
     task->body = exchange->body;
+    task->is_compressed = exchange->is_compressed;
     ln_strbuf_init(&exchange->body);
     ln_strbuf_init(&task->reply);
     return task;

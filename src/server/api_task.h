@@ -29,12 +29,13 @@ struct ln_api_task {
     const ln_api_work *work;
     uint64_t begin_ns; /* of ln_clock_ns */
     ln_strbuf body;
-    size_t n_reserved; /* sequences that were admitted for it */
+    bool is_compressed; /* the body */
+    size_t n_reserved;  /* sequences that were admitted for it */
     ln_api_error error;
     ln_ignored_fields ignored;
     ln_strbuf reply;
     ln_generation_request request;
-    ln_prompt_run *runs; /* [n_runs], one per prompt; owned */
+    ln_prompt_run *runs; /* [n_runs], of one prompt after another; owned */
     size_t n_runs;
 };
 

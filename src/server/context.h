@@ -18,7 +18,8 @@ typedef struct ln_context {
     ln_metrics metrics;
     ln_health health;
     ln_shutdown shutdown;
-    bool refuses_unknown; /* fields of bodies that nobody knows */
+    bool refuses_unknown;  /* fields of bodies that nobody knows */
+    size_t max_body_bytes; /* also of compressed ones, once they are not */
     ln_log *log;
     ln_listener *listener;
     struct ln_response_store *responses; /* responses/response_store.h */

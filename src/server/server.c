@@ -154,6 +154,7 @@ ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_e
                               .cors_origin = options->cors_origin}};
     server->context.generations = &server->generations;
     server->context.refuses_unknown = options->strict_fields;
+    server->context.max_body_bytes = options->limits.max_body_bytes;
     ln_admission_init(&server->context.admission);
     ln_strbuf_init(&server->context.scratch);
     raise_descriptors(&server->options.limits);

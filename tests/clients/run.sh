@@ -9,21 +9,30 @@ shift 2
 here=$(cd "$(dirname "$0")" && pwd)
 
 # CLIENT PACKAGE...: what is installed beside the script CLIENT_calls.py
-clients='anthropic anthropic
+clients='aider aider-chat
+anthropic anthropic
+dspy dspy
+guidellm guidellm
 instructor instructor
 langchain-openai langchain-openai
+langgraph langgraph langchain-openai
 litellm litellm mcp
 llama-index llama-index-llms-openai-like
+llm llm
+lm-eval lm-eval[api]
 ollama ollama
 openai openai
 openai-agents openai-agents
+outlines outlines openai
 pydantic-ai pydantic-ai-slim[openai,anthropic]
 smolagents smolagents[openai]'
 
-out=$(mktemp) log=$(mktemp)
-"$linnet" serve --port=0 --max-seqs=4 --served-name=demo --no-log >"$out" 2>"$log" &
+# none asks another server, or keeps anything in the user's home
+export HF_HUB_OFFLINE=1 LITELLM_LOCAL_MODEL_COST_MAP=True DO_NOT_TRACK=1
+out=$(mktemp) log=$(mktemp) home=$(mktemp -d)
+"$linnet" serve --port=0 --ctx=2048 --max-seqs=4 --served-name=demo --no-log >"$out" 2>"$log" &
 server=$!
-trap 'kill "$server" 2>/dev/null || true; rm -f "$out" "$log"' EXIT
+trap 'kill "$server" 2>/dev/null || true; rm -rf "$out" "$log" "$home"' EXIT
 i=0
 until grep -q listening "$out"; do
     i=$((i + 1))
@@ -36,11 +45,13 @@ done
 url=$(sed -n 's/^listening at //p' "$out")
 
 prepare() { # CLIENT PACKAGE...
-    venv=$venvs/$1
+    venv=$venvs/$1 binary='--only-binary :all:'
+    [ "$1" != lm-eval ] || binary=--prefer-binary # some of what it needs is source only
     shift
     ! [ -e "$venv/ready" ] || return 0
+    # shellcheck disable=SC2086 # an option and its value
     python3 -m venv "$venv" &&
-        "$venv/bin/pip" install -q --disable-pip-version-check --only-binary :all: "$@" &&
+        "$venv/bin/pip" install -q --disable-pip-version-check $binary "$@" &&
         touch "$venv/ready"
 }
 
@@ -56,7 +67,7 @@ while read -r client packages; do
     if ! prepare "$client" $packages >"$log" 2>&1; then
         echo "$client: not installed: $(tail -n 1 "$log")"
         status=1
-    elif timeout 300 "$venvs/$client/bin/python" "$here/${client}_calls.py" "$url" >"$log" 2>&1 \
+    elif HOME=$home timeout 300 "$venvs/$client/bin/python" "$here/${client}_calls.py" "$url" >"$log" 2>&1 \
         </dev/null; then
         version=$("$venvs/$client/bin/python" -c \
             "import importlib.metadata as m; print(m.version('${packages%%[ \[]*}'))")

@@ -39,7 +39,7 @@ static bool tokenize_chat(ln_api_task *task, const ln_fields *fields) {
                                         "add_special_tokens=false",
                                         "return_token_strs=false",
                                         "chat_template_kwargs",
-                                        "!chat_template",
+                                        "chat_template",
                                         NULL};
     if (!ln_fields_only(fields, known))
         return false;

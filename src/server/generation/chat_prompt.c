@@ -22,11 +22,12 @@ static bool render_once(const ln_chat_prompt *chat, const linnet_model *model, l
     options.tools_json = tools;
     options.variables_json = variables;
     options.omits_answer = chat->omits_answer;
+    options.chat_template = chat->chat_template;
     if (messages == NULL || variables == NULL || (chat->tools != NULL && tools == NULL))
         fail_memory(error);
     else if (linnet_model_render_chat(model, &options, &prompt->ids, &prompt->n_ids, text, &err) !=
              LINNET_OK)
-        ln_api_fail_with(error, &err, "messages");
+        ln_api_fail_with(error, &err, chat->chat_template != NULL ? "chat_template" : "messages");
     free(messages);
     free(tools);
     free(variables);

@@ -9,6 +9,7 @@
 typedef struct ln_chat_prompt {
     json_t *messages;                /* shaped (chat_messages.h) */
     const json_t *tools, *variables; /* of the template; tools NULL: none */
+    const char *chat_template;       /* NULL: the model's */
     bool omits_answer;               /* the template does not begin the assistant's answer */
     bool continues;  /* the last message, the assistant's, is how the answer begins */
     bool keeps_text; /* and its text is wanted with the answer: it becomes prompt->text */

@@ -30,8 +30,7 @@ static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
                                            "!web_search_options",
                                            "!functions",
                                            "!function_call",
-                                           "!chat_template",
-                                           "!documents",
+                                           "chat_template",
                                            "!prompt",
                                            "continue_final_message",
                                            NULL};
@@ -51,11 +50,14 @@ static bool check_length(size_t n_ids, size_t ctx_tokens, ln_api_error *error) {
 
 /* *text: the rendered prompt. */
 static bool read_prompt(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
-                        const ln_api_tools *tools, ln_generation_request *request, char **text) {
+                        const ln_api_tools *tools, const char *chat_template,
+                        ln_generation_request *request, char **text) {
     ln_api_error *error = fields->error;
     json_t *variables = NULL;
     bool begins = true, shows = true;
-    ln_chat_prompt chat = {.messages = ln_fields_get(fields, "messages"), .tools = tools->list};
+    ln_chat_prompt chat = {.messages = ln_fields_get(fields, "messages"),
+                           .tools = tools->list,
+                           .chat_template = chat_template};
     *text = NULL;
     if (!ln_api_shape_messages(chat.messages, error) ||
         !ln_fields_bool(fields, "add_generation_prompt", &begins) ||
@@ -92,9 +94,8 @@ static void show_markers(const ln_tokenizer *tokenizer, const char *const *marke
 }
 
 /* Calls between tags, where the template shows them. */
-static void choose_tagged(const linnet_model *model, const ln_api_tools *tools,
+static void choose_tagged(const linnet_model *model, const char *source, const ln_api_tools *tools,
                           ln_generation_request *request) {
-    const char *source = model->chat_source;
     const ln_tagged_syntax *tagged =
         source != NULL ? ln_tagged_syntax_detect(source, strlen(source)) : NULL;
     if (tagged == NULL)
@@ -107,12 +108,11 @@ static void choose_tagged(const linnet_model *model, const ln_api_tools *tools,
     show_markers(model->tokenizer, markers, request);
 }
 
-/* How the answer is taken apart. Calls are looked for where tools were given, and not in JSON that
- * was asked for. A template that knows no syntax has Hermes'. */
-static void choose_parts(const linnet_model *model, const ln_api_tools *tools, const char *prompt,
-                         ln_generation_request *request) {
+/* How the answer is taken apart, by the template's source. Calls are looked for where tools were
+ * given, and not in JSON that was asked for. A template that knows no syntax has Hermes'. */
+static void choose_parts(const linnet_model *model, const char *source, const ln_api_tools *tools,
+                         const char *prompt, ln_generation_request *request) {
     static const char *const thoughts[] = {LN_THINK_BEGIN, LN_THINK_END, NULL};
-    const char *source = model->chat_source;
     size_t n_bytes = source != NULL ? strlen(source) : 0;
     linnet_grammar_kind kind = request->options.grammar_kind;
     bool is_json = kind == LINNET_GRAMMAR_JSON || kind == LINNET_GRAMMAR_JSON_SCHEMA;
@@ -123,7 +123,7 @@ static void choose_parts(const linnet_model *model, const ln_api_tools *tools, c
         request->calls_once = !tools->many || tools->name != NULL;
         show_markers(model->tokenizer, ln_tool_syntax_markers(request->syntax), request);
         if (!tools->must_call) /* which a grammar makes the model write in the other syntax */
-            choose_tagged(model, tools, request);
+            choose_tagged(model, source, tools, request);
         request->hides_markers = request->n_shown_ids > 0;
     }
     request->model_reasons = ln_chat_template_reasons(source, n_bytes);
@@ -136,14 +136,27 @@ static void choose_parts(const linnet_model *model, const ln_api_tools *tools, c
         request->options.keep_special = request->hides_special = true;
 }
 
+/* The template that comes with the messages; NULL: none. */
+static bool read_template(const ln_fields *fields, const char **source) {
+    enum { MAX_BYTES = 256 << 10 };
+    *source = NULL;
+    if (!ln_fields_text(fields, "chat_template", source))
+        return false;
+    if (*source == NULL || strlen(*source) <= MAX_BYTES)
+        return true;
+    return ln_api_fail(fields->error, 400, "chat_template", "chat_template has more than %d bytes",
+                       MAX_BYTES);
+}
+
 static bool read_answer(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
                         ln_generation_request *request) {
     ln_api_tools tools;
     char *text = NULL;
-    bool done = ln_api_read_tools(fields, &tools) &&
-                read_prompt(fields, model, ctx_tokens, &tools, request, &text);
+    const char *source = NULL;
+    bool done = read_template(fields, &source) && ln_api_read_tools(fields, &tools) &&
+                read_prompt(fields, model, ctx_tokens, &tools, source, request, &text);
     if (done)
-        choose_parts(model, &tools, text, request);
+        choose_parts(model, source != NULL ? source : model->chat_source, &tools, text, request);
     linnet_free(text);
     request->options.continues_prompt =
         request->continues_answer && request->options.grammar_kind == LINNET_GRAMMAR_NONE;
@@ -155,7 +168,8 @@ static bool read_answer(const ln_fields *fields, const linnet_model *model, size
 /* ---- the body --------------------------------------------------------------------------- */
 
 static bool read_logprobs(const ln_fields *fields, const linnet_model_info *info,
-                          linnet_request_options *options) {
+                          ln_generation_request *request) {
+    linnet_request_options *options = &request->options;
     int64_t n_top = -1;
     if (!ln_fields_bool(fields, "logprobs", &options->logprobs) ||
         !ln_fields_integer(fields, "top_logprobs", 0, LN_API_MAX_TOP_LOGPROBS, &n_top))
@@ -163,9 +177,7 @@ static bool read_logprobs(const ln_fields *fields, const linnet_model_info *info
     if (n_top >= 0 && !options->logprobs)
         return ln_api_fail(fields->error, 400, "top_logprobs",
                            "top_logprobs needs logprobs to be true");
-    n_top = n_top > info->n_vocab ? info->n_vocab : n_top;
-    options->top_logprobs = n_top > 0 ? (int32_t)n_top : 0;
-    return true;
+    return ln_api_read_logprobs(fields, info, n_top, request);
 }
 
 bool ln_chat_request_read(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
@@ -179,7 +191,7 @@ bool ln_chat_request_read(const ln_fields *fields, const linnet_model *model, si
         !ln_token_rules_read(fields, model, &info, request) ||
         !ln_api_read_max_tokens(fields, "max_tokens", &max_tokens) ||
         !ln_fields_integer(fields, "max_completion_tokens", 0, INT32_MAX, &max_completion) ||
-        !read_logprobs(fields, &info, options))
+        !read_logprobs(fields, &info, request))
         return false;
     if (max_completion >= 0)
         max_tokens = max_completion;

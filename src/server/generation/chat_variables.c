@@ -55,6 +55,22 @@ static bool read_reasoning(const ln_fields *fields, json_t *variables, bool *sho
     return true;
 }
 
+/* What an answer may draw on, for templates that know it. */
+static bool read_documents(const ln_fields *fields, json_t *variables) {
+    enum { MAX_DOCUMENTS = 1000 };
+    json_t *documents = ln_fields_get(fields, "documents"), *document;
+    size_t index;
+    bool fits = json_is_array(documents) && json_array_size(documents) <= MAX_DOCUMENTS;
+    json_array_foreach(documents, index, document) fits = fits && json_is_object(document);
+    if (documents == NULL)
+        return true;
+    if (!fits)
+        return ln_api_fail(fields->error, 400, "documents",
+                           "documents is not a list of at most %d objects", MAX_DOCUMENTS);
+    return json_object_set(variables, "documents", documents) == 0 ||
+           ln_api_fail(fields->error, 503, NULL, "out of memory");
+}
+
 static bool read_fields(const ln_fields *fields, json_t *variables, bool *shows_reasoning) {
     const char *effort = NULL, *verbosity = NULL;
     bool thinks = true;
@@ -68,7 +84,8 @@ static bool read_fields(const ln_fields *fields, json_t *variables, bool *shows_
         json_object_set_new(variables, "verbosity", json_string(verbosity));
     if (ln_fields_get(fields, "enable_thinking") != NULL)
         set_thinking(variables, thinks);
-    return read_think(fields, variables) && read_reasoning(fields, variables, shows_reasoning);
+    return read_documents(fields, variables) && read_think(fields, variables) &&
+           read_reasoning(fields, variables, shows_reasoning);
 }
 
 bool ln_chat_variables_read(const ln_fields *fields, json_t **variables, bool *shows_reasoning) {

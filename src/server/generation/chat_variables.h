@@ -7,7 +7,7 @@
 /* The fields that are read. */
 #define LN_CHAT_VARIABLE_FIELDS                                                                    \
     "chat_template_kwargs", "reasoning_effort", "verbosity", "enable_thinking", "think",           \
-        "reasoning", "include_reasoning"
+        "reasoning", "include_reasoning", "documents"
 
 /* *variables: a new object. *shows_reasoning stays true unless the client wants none. */
 bool ln_chat_variables_read(const ln_fields *fields, json_t **variables, bool *shows_reasoning);

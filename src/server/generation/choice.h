@@ -24,9 +24,10 @@ typedef struct ln_choice {
     ln_strbuf text;        /* of a completion */
     ln_chat_answer answer; /* of a chat: its parts, and their parser */
     ln_strbuf logprobs[LN_LOGPROBS_COLUMNS];
-    ln_strbuf token_ids; /* with commas, where they are wanted */
-    size_t n_logprobs;   /* in the columns */
-    size_t offset_chars; /* text_offset of the next token: characters written by decoder */
+    ln_strbuf prompt_logprobs; /* a JSON list, where it is wanted */
+    ln_strbuf token_ids;       /* with commas, where they are wanted */
+    size_t n_logprobs;         /* in the columns */
+    size_t offset_chars;       /* text_offset of the next token: characters written by decoder */
     ln_detokenizer decoder;
     ln_strbuf piece; /* its output */
     size_t n_output_tokens, n_counted_tokens;

@@ -180,6 +180,7 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
     options->sampling.temperature = 1; /* OpenAI's defaults */
     options->sampling.top_p = 1;
     request->n = 1;
+    request->n_prompt_top = -1;
     request->truncates = INT64_MAX;
     int64_t min_tokens = 0;
     bool skips_special = true;
@@ -207,6 +208,24 @@ bool ln_api_read_max_tokens(const ln_fields *fields, const char *name, int64_t *
         return false;
     if (n_predict != INT64_MIN && ln_fields_get(fields, name) == NULL)
         *max_tokens = n_predict;
+    return true;
+}
+
+bool ln_api_read_logprobs(const ln_fields *fields, const linnet_model_info *info, int64_t n_top,
+                          ln_generation_request *request) {
+    linnet_request_options *options = &request->options;
+    int64_t n_prompt_top = -1;
+    if (!ln_fields_integer(fields, "prompt_logprobs", 0, LN_API_MAX_TOP_LOGPROBS, &n_prompt_top))
+        return false;
+    if (n_prompt_top >= 0 && request->streams)
+        return ln_api_fail(fields->error, 400, "prompt_logprobs",
+                           "prompt_logprobs cannot be streamed");
+    n_top = n_top < info->n_vocab ? n_top : info->n_vocab;
+    n_prompt_top = n_prompt_top < info->n_vocab ? n_prompt_top : info->n_vocab;
+    request->n_top = n_top > 0 ? (int32_t)n_top : 0;
+    request->n_prompt_top = (int32_t)n_prompt_top;
+    options->prompt_logprobs = options->prompt_logprobs || n_prompt_top >= 0;
+    options->top_logprobs = n_prompt_top > request->n_top ? request->n_prompt_top : request->n_top;
     return true;
 }
 

@@ -21,7 +21,7 @@
         "spaces_between_special_tokens=true", "return_tokens_as_token_ids=false", "cache_prompt",  \
         "id_slot", "prediction", "timings_per_token", "!logits_processors", "!prompt_embeds",      \
         "!samplers", "!lora", "allowed_token_ids", "bad_words", "truncate_prompt_tokens",          \
-        "n_predict", "repeat_penalty", "return_token_ids", "dynatemp_range=0",                     \
+        "prompt_logprobs", "n_predict", "repeat_penalty", "return_token_ids", "dynatemp_range=0",  \
         "dynatemp_range=0.0"
 
 /* Reads them into request->options and beside them. */
@@ -31,6 +31,11 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
 /* max_tokens, by the field `name` or by llama.cpp's n_predict; negative: as many as there is room
  * for. */
 bool ln_api_read_max_tokens(const ln_fields *fields, const char *name, int64_t *max_tokens);
+
+/* Shows `n_top` likeliest tokens beside each of the output, as many as the vocabulary has, and
+ * reads prompt_logprobs. Both share what the engine collects. */
+bool ln_api_read_logprobs(const ln_fields *fields, const linnet_model_info *info, int64_t n_top,
+                          ln_generation_request *request);
 
 /* min_tokens within max_tokens, once both are read. */
 bool ln_api_check_lengths(const linnet_request_options *options, ln_api_error *error);

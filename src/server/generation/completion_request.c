@@ -136,10 +136,9 @@ bool ln_completion_request_read(const ln_fields *fields, const linnet_model *mod
     if (!ln_api_check_lengths(options, fields->error))
         return false;
     options->logprobs = n_logprobs >= 0;
-    options->top_logprobs = n_logprobs > 0 ? (int32_t)n_logprobs : 0;
-    if (options->top_logprobs > info.n_vocab)
-        options->top_logprobs = info.n_vocab;
     options->prompt_logprobs = options->logprobs && request->echoes;
+    if (!ln_api_read_logprobs(fields, &info, n_logprobs, request))
+        return false;
     options->continues_prompt = options->grammar_kind == LINNET_GRAMMAR_NONE && !info.has_encoder;
     return read_prompts(fields, model, &info, ctx_tokens, request);
 }

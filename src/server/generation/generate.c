@@ -12,30 +12,48 @@ static bool fail_submit(ln_api_task *task, const linnet_error *err) {
     return false;
 }
 
-/* One request of the engine for each prompt. */
-static bool submit(ln_api_task *task) {
+/* Submits a run. Outputs behind those of another run have a seed of their own. */
+static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
+    static const uint64_t odd = 0x9e3779b97f4a7c15u;
     ln_context *context = task->context;
-    ln_generation_request *request = &task->request;
+    const ln_prompt *prompt = &task->request.prompts[run->prompt];
+    linnet_request_options options = task->request.options;
     linnet_error err = {0};
-    task->runs = calloc(request->n_prompts, sizeof *task->runs);
+    if (context->served.info.has_encoder) {
+        options.encoder_ids = prompt->ids;
+        options.n_encoder_ids = prompt->n_ids;
+    } else {
+        options.prompt_ids = prompt->ids;
+        options.n_prompt_ids = prompt->n_ids;
+    }
+    options.n = (uint32_t)run->n;
+    options.sampling.seed += run->first * odd;
+    options.mailbox = context->generations->mailbox;
+    options.user = run;
+    if (linnet_request_submit(context->served.engine, &options, &run->request, &err) != LINNET_OK)
+        return fail_submit(task, &err);
+    task->n_runs++;
+    return true;
+}
+
+/* One request of the engine for each prompt, or several where a step does not hold all of its
+ * outputs: those wait for one another. The best of some must be in one. */
+static bool submit(ln_api_task *task) {
+    const ln_generation_request *request = &task->request;
+    size_t n_most = task->context->served.max_seqs;
+    if (request->options.best_of > 0 || n_most == 0 || request->n < n_most)
+        n_most = request->n;
+    size_t n_each = (request->n + n_most - 1) / n_most;
+    task->runs = calloc(request->n_prompts * n_each, sizeof *task->runs);
     if (task->runs == NULL)
         return ln_api_fail(&task->error, 503, NULL, "out of memory");
-    for (size_t i = 0; i < request->n_prompts; i++) {
-        linnet_request_options options = request->options;
-        const ln_prompt *prompt = &request->prompts[i];
-        if (context->served.info.has_encoder) {
-            options.encoder_ids = prompt->ids;
-            options.n_encoder_ids = prompt->n_ids;
-        } else {
-            options.prompt_ids = prompt->ids;
-            options.n_prompt_ids = prompt->n_ids;
-        }
-        options.mailbox = context->generations->mailbox;
-        options.user = &task->runs[i];
-        if (linnet_request_submit(context->served.engine, &options, &task->runs[i].request, &err) !=
-            LINNET_OK)
-            return fail_submit(task, &err);
-        task->n_runs++;
+    for (size_t i = 0; i < request->n_prompts * n_each; i++) {
+        ln_prompt_run *run = &task->runs[i];
+        run->prompt = i / n_each;
+        run->first = i % n_each * n_most;
+        run->n = request->n - run->first < n_most ? request->n - run->first : n_most;
+        if (!submit_run(task, run))
+            return false;
     }
     return true;
 }

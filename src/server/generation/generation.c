@@ -30,6 +30,7 @@ static void destroy(ln_generation *generation) {
         ln_strbuf_free(&generation->choices[i].text);
         ln_strbuf_free(&generation->choices[i].piece);
         ln_strbuf_free(&generation->choices[i].token_ids);
+        ln_strbuf_free(&generation->choices[i].prompt_logprobs);
         ln_chat_answer_free(&generation->choices[i].answer);
         for (size_t j = 0; j < LN_LOGPROBS_COLUMNS; j++)
             ln_strbuf_free(&generation->choices[i].logprobs[j]);
@@ -104,24 +105,29 @@ static void finish(ln_generation *generation) {
 
 /* ---- events ----------------------------------------------------------------------------- */
 
-/* The prompt as the beginning of the output. */
-static void take_echo(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
-    const linnet_request_options *options = &generation->task->request.options;
+/* What is shown of the prompt: its logprobs, and it as the beginning of the output. */
+static void take_prompt(ln_generation *generation, ln_choice *choice, const linnet_event *event) {
+    const ln_generation_request *request = &generation->task->request;
     const ln_prompt *prompt = choice->prompt;
-    size_t n_top = (size_t)options->top_logprobs;
+    size_t stride = (size_t)request->options.top_logprobs;
     choice->has_prompt = true;
-    if (generation->task->request.kind == LN_API_CHAT) {
+    if (request->n_prompt_top >= 0 && event->prompt_logprobs != NULL)
+        ln_logprob_columns_put_prompt(&generation->writer, prompt, event, &choice->prompt_logprobs);
+    if (!request->echoes)
+        return;
+    if (request->kind == LN_API_CHAT) {
         ln_chat_answer_feed(&choice->answer, prompt->text, prompt->text_bytes);
         return;
     }
     ln_strbuf_append(&choice->text, prompt->text, prompt->text_bytes);
-    if (event->prompt_logprobs == NULL)
+    if (event->prompt_logprobs == NULL || !request->options.logprobs)
         return;
     ln_logprob_columns_begin_prompt(&generation->writer, choice);
     for (size_t i = 0; i < prompt->n_ids; i++) {
-        const linnet_logprob *top = n_top > 0 ? event->prompt_top_logprobs + i * n_top : NULL;
+        const linnet_logprob *top =
+            request->n_top > 0 ? event->prompt_top_logprobs + i * stride : NULL;
         ln_logprob_columns_add(&generation->writer, choice, prompt->ids[i], i > 0,
-                               event->prompt_logprobs[i], top, n_top);
+                               event->prompt_logprobs[i], top, (size_t)request->n_top);
     }
 }
 
@@ -156,7 +162,7 @@ static void take_token(ln_generation *generation, ln_choice *choice, const linne
                          (int)event->token);
     if (event->token >= 0 && request->options.logprobs)
         ln_logprob_columns_add(&generation->writer, choice, event->token, true, event->logprob,
-                               event->top_logprobs, (size_t)request->options.top_logprobs);
+                               event->top_logprobs, (size_t)request->n_top);
 }
 
 /* What a client's own rules made impossible says nothing of the engine. */
@@ -197,12 +203,11 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
 static void take_event(ln_prompt_run *run, const linnet_event *event) {
     ln_generation *generation = run->generation;
     ln_choice *choice = &run->choices[event->index];
-    if (generation->task->request.echoes && !choice->has_prompt &&
-        event->finish != LINNET_FINISH_ERROR)
-        take_echo(generation, choice, event);
+    if (!choice->has_prompt && event->finish != LINNET_FINISH_ERROR)
+        take_prompt(generation, choice, event);
     take_token(generation, choice, event);
     choice->n_output_tokens = event->n_output_tokens;
-    if (event->n_cached_tokens > run->n_cached_tokens) {
+    if (run->first == 0 && event->n_cached_tokens > run->n_cached_tokens) {
         generation->usage.n_cached_tokens += event->n_cached_tokens - run->n_cached_tokens;
         run->n_cached_tokens = event->n_cached_tokens;
     }
@@ -217,7 +222,7 @@ static void take_event(ln_prompt_run *run, const linnet_event *event) {
 static void measure_latency(ln_prompt_run *run, uint64_t now_ns) {
     ln_generation *generation = run->generation;
     ln_metrics *metrics = &generation->set->context->metrics;
-    for (size_t i = 0; i < generation->task->request.n; i++) {
+    for (size_t i = 0; i < run->n; i++) {
         ln_choice *choice = &run->choices[i];
         size_t n_new = choice->n_output_tokens - choice->n_counted_tokens;
         if (n_new == 0)
@@ -241,7 +246,7 @@ static bool send_chunks(ln_prompt_run *run) {
     ln_generation *generation = run->generation;
     ln_strbuf *out = &generation->set->context->scratch;
     ln_strbuf_clear(out);
-    for (size_t i = 0; i < generation->task->request.n; i++)
+    for (size_t i = 0; i < run->n; i++)
         if (run->choices[i].is_dirty)
             generation->format->chunk(&generation->writer, &run->choices[i], out);
     return ln_response_write(generation->task->exchange, out->data, out->len);
@@ -361,11 +366,12 @@ static void begin_run(ln_generation *generation, size_t index) {
     ln_prompt_run *run = &generation->task->runs[index];
     const ln_generation_request *request = &generation->task->request;
     run->generation = generation;
-    run->choices = &generation->choices[index * request->n];
-    run->n_open = request->n;
-    for (size_t i = 0; i < request->n; i++) {
-        run->choices[i].index = (uint32_t)(index * request->n + i);
-        run->choices[i].prompt = &request->prompts[index];
+    size_t first = run->prompt * request->n + run->first;
+    run->choices = &generation->choices[first];
+    run->n_open = run->n;
+    for (size_t i = 0; i < run->n; i++) {
+        run->choices[i].index = (uint32_t)(first + i);
+        run->choices[i].prompt = &request->prompts[run->prompt];
         if (request->kind == LN_API_CHAT)
             ln_chat_answer_init(&run->choices[i].answer, request);
     }
@@ -448,10 +454,10 @@ void ln_generation_begin(ln_api_task *task) {
     generation->n_open = generation->n_choices;
     set_writer(generation);
     exchange->generation = generation;
-    for (size_t i = 0; i < task->n_runs; i++) {
+    for (size_t i = 0; i < task->request.n_prompts; i++)
         generation->usage.n_prompt_tokens += task->request.prompts[i].n_ids;
+    for (size_t i = 0; i < task->n_runs; i++)
         begin_run(generation, i);
-    }
     context->metrics.n_prompt_tokens += generation->usage.n_prompt_tokens;
     if (task->request.is_detached)
         detach(generation);

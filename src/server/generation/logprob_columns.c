@@ -48,19 +48,25 @@ static size_t count_chars(const char *text, size_t n_bytes) {
     return count;
 }
 
-/* {"text": logprob}: tokens that are spelled alike keep the best one. */
+static bool is_spelled(const ln_token_text *text, const ln_token_text *other) {
+    return text->n_bytes == other->n_bytes &&
+           (text->n_bytes == 0 || memcmp(text->data, other->data, text->n_bytes) == 0);
+}
+
+/* {"text": logprob} of the likeliest tokens and, at the end, of the one that came. Tokens that are
+ * spelled alike keep the best one. */
 static void put_top(const ln_answer_writer *writer, ln_strbuf *out, const linnet_logprob *top,
-                    size_t n_top) {
-    bool is_first = true;
+                    size_t n_top, const ln_token_text *chosen, float logprob) {
+    bool is_first = true, has_chosen = false;
     ln_strbuf_putc(out, '{');
     for (size_t i = 0; i < n_top; i++) {
         bool is_known = false;
         ln_token_text text = spell(writer, top[i].id);
         for (size_t j = 0; j < i && !is_known; j++) {
             ln_token_text better = spell(writer, top[j].id);
-            is_known = text.n_bytes == better.n_bytes &&
-                       (text.n_bytes == 0 || memcmp(text.data, better.data, text.n_bytes) == 0);
+            is_known = is_spelled(&text, &better);
         }
+        has_chosen = has_chosen || is_spelled(&text, chosen);
         if (is_known)
             continue;
         if (!is_first)
@@ -69,6 +75,12 @@ static void put_top(const ln_answer_writer *writer, ln_strbuf *out, const linnet
         ln_json_put_string(out, text.data, text.n_bytes);
         ln_strbuf_putc(out, ':');
         ln_json_put_number(out, (double)top[i].logprob);
+    }
+    if (!has_chosen) {
+        ln_strbuf_puts(out, is_first ? "" : ",");
+        ln_json_put_string(out, chosen->data, chosen->n_bytes);
+        ln_strbuf_putc(out, ':');
+        ln_json_put_number(out, (double)logprob);
     }
     ln_strbuf_putc(out, '}');
 }
@@ -123,11 +135,53 @@ void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice, i
     else
         ln_strbuf_puts(&columns[LN_LOGPROBS_CHOSEN], "null");
     if (has_logprob && top != NULL)
-        put_top(writer, &columns[LN_LOGPROBS_TOP], top, n_top);
+        put_top(writer, &columns[LN_LOGPROBS_TOP], top, n_top, &text, logprob);
     else
         ln_strbuf_puts(&columns[LN_LOGPROBS_TOP], "null");
     ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", pass(writer, choice, token));
 }
+
+/* ---- prompt_logprobs -------------------------------------------------------------------- */
+
+/* "id": {...}; rank 0: not known. */
+static void put_ranked(const ln_answer_writer *writer, int32_t token, float logprob, size_t rank,
+                       ln_strbuf *out) {
+    ln_token_text text = spell(writer, token);
+    ln_strbuf_printf(out, "\"%d\":{\"logprob\":", (int)token);
+    ln_json_put_number(out, (double)logprob);
+    if (rank > 0)
+        ln_strbuf_printf(out, ",\"rank\":%zu", rank);
+    else
+        ln_strbuf_puts(out, ",\"rank\":null");
+    ln_strbuf_puts(out, ",\"decoded_token\":");
+    ln_json_put_string(out, text.data, text.n_bytes);
+    ln_strbuf_putc(out, '}');
+}
+
+void ln_logprob_columns_put_prompt(const ln_answer_writer *writer, const ln_prompt *prompt,
+                                   const linnet_event *event, ln_strbuf *out) {
+    size_t stride = (size_t)writer->request->options.top_logprobs;
+    size_t n_top = (size_t)writer->request->n_prompt_top;
+    ln_strbuf_puts(out, "[null");
+    for (size_t i = 1; i < prompt->n_ids; i++) {
+        const linnet_logprob *top = stride > 0 ? event->prompt_top_logprobs + i * stride : NULL;
+        size_t rank = 0;
+        for (size_t j = 0; j < stride && rank == 0; j++)
+            rank = top[j].id == prompt->ids[i] ? j + 1 : 0;
+        ln_strbuf_puts(out, ",{");
+        put_ranked(writer, prompt->ids[i], event->prompt_logprobs[i], rank, out);
+        for (size_t j = 0; j < n_top; j++) {
+            if (j + 1 == rank)
+                continue;
+            ln_strbuf_putc(out, ',');
+            put_ranked(writer, top[j].id, top[j].logprob, j + 1, out);
+        }
+        ln_strbuf_putc(out, '}');
+    }
+    ln_strbuf_putc(out, ']');
+}
+
+/* ---- columns ---------------------------------------------------------------------------- */
 
 static void put_column(ln_strbuf *out, const char *name, const ln_strbuf *column) {
     ln_strbuf_printf(out, "\"%s\":[", name);

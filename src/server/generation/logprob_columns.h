@@ -13,6 +13,11 @@ void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice, i
                             bool has_logprob, float logprob, const linnet_logprob *top,
                             size_t n_top);
 
+/* Collects prompt_logprobs as vLLM has them: null for the first token, and for each other one an
+ * object by token ids. A rank is null where the token is not among the likeliest. */
+void ln_logprob_columns_put_prompt(const ln_answer_writer *writer, const ln_prompt *prompt,
+                                   const linnet_event *event, ln_strbuf *out);
+
 /* Those that were collected, as the API's value. */
 void ln_logprob_columns_put(const ln_answer_writer *writer, const ln_choice *choice,
                             ln_strbuf *out);

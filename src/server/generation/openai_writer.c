@@ -153,11 +153,23 @@ static void put_prompt_ids(const ln_prompt *prompt, ln_strbuf *out) {
     ln_strbuf_putc(out, ']');
 }
 
+/* Likewise; they are not streamed. */
+static void put_prompt_logprobs(const ln_choice *choice, ln_strbuf *out) {
+    if (choice->prompt_logprobs.len == 0)
+        return;
+    ln_strbuf_puts(out, ",\"prompt_logprobs\":");
+    ln_strbuf_append(out, choice->prompt_logprobs.data, choice->prompt_logprobs.len);
+    if (choice->prompt_logprobs.failed)
+        out->failed = true;
+}
+
 static void put_end(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
     ln_strbuf_puts(out, ",\"logprobs\":");
     ln_logprob_columns_put(writer, choice, out);
     ln_strbuf_puts(out, ",\"finish_reason\":");
     ln_json_put_text(out, choice_finish(choice));
+    if (writer->request->kind == LN_API_COMPLETION)
+        put_prompt_logprobs(choice, out);
     if (!writer->request->returns_ids)
         return;
     ln_strbuf_puts(out, ",\"token_ids\":[");
@@ -278,6 +290,8 @@ static void put_whole(ln_answer_writer *writer, const ln_choice *choices, size_t
     ln_strbuf_putc(out, ']');
     if (is_chat && writer->request->returns_ids)
         put_prompt_ids(choices->prompt, out);
+    if (is_chat)
+        put_prompt_logprobs(choices, out);
     ln_strbuf_putc(out, ',');
     put_usage(writer->usage, writer->usage->n_output_tokens, out);
     ln_strbuf_putc(out, '}');

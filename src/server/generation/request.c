@@ -34,8 +34,8 @@ void ln_generation_request_free(ln_generation_request *request) {
 
 /* The field that the library's sentence begins with, when clients know it by that name. */
 static const char *named_field(const char *message) {
-    static const char *const names[] = {"n",          "best_of", "priority",  "cache_salt",
-                                        "min_tokens", "stop",    "max_tokens"};
+    static const char *const names[] = {"n",          "best_of", "priority",   "cache_salt",
+                                        "min_tokens", "stop",    "max_tokens", "prompt_logprobs"};
     size_t n_bytes = strcspn(message, " :");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n_bytes && strncmp(names[i], message, n_bytes) == 0)

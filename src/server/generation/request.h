@@ -34,7 +34,9 @@ typedef struct ln_generation_request {
     bool drops_output;     /* max_tokens 0: only the prompt is wanted */
     ln_prompt *prompts;    /* [n_prompts], owned */
     size_t n_prompts;
-    size_t n;                       /* choices for each prompt, which share it */
+    size_t n;             /* choices for each prompt, which share it */
+    int32_t n_top;        /* likeliest tokens that are shown of each place in the output */
+    int32_t n_prompt_top; /* and of each in the prompt, for prompt_logprobs; -1: none */
     linnet_request_options options; /* its arrays are those below */
     char **stop;                    /* [options.n_stop], owned, as are its strings */
     int32_t *stop_ids;              /* owned */

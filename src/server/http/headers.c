@@ -61,6 +61,20 @@ static bool take_host(ln_connection *connection, const ln_strbuf *value) {
                 "there is more than one host header");
 }
 
+/* One coding, which whoever reads the body undoes. */
+static bool take_coding(ln_connection *connection, const char *value) {
+    static const char *const codings[] = {"gzip", "x-gzip", "deflate"};
+    bool is_known = false;
+    if (strcasecmp(value, "identity") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof codings / sizeof *codings; i++)
+        is_known = is_known || strcasecmp(value, codings[i]) == 0;
+    if (!is_known || connection->exchange.is_compressed)
+        return ln_connection_fail(connection, 415, "content-encoding is not gzip or deflate, once");
+    connection->exchange.is_compressed = true;
+    return true;
+}
+
 /* What comes behind a body in chunks has no meaning here, and must not look as if it had: its names
  * are not those that say how a request is framed, sent or allowed. */
 static bool check_trailer(ln_connection *connection, const ln_strbuf *name) {
@@ -102,7 +116,7 @@ bool ln_headers_take(ln_connection *connection) {
                                       "only the expectation 100-continue is known");
         connection->expects_continue = true;
     }
-    if (is(name, "content-encoding") && strcasecmp(value->data, "identity") != 0)
-        return ln_connection_fail(connection, 415, "content-encoding is not supported");
+    if (is(name, "content-encoding"))
+        return take_coding(connection, value->data);
     return true;
 }

@@ -1,0 +1,252 @@
+/* Fields that peers' clients send, and bodies in the codings that they use. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <zlib.h>
+
+#include "server/client.h"
+#include "test.h"
+
+static test_server shared;
+
+static int start(void **state) {
+    (void)state;
+    shared = SERVER("--threads=1", "--max-seqs=4", "--served-name=demo", "--max-body-bytes=20000",
+                    "--max-waiting=8");
+    return 0;
+}
+
+static int stop(void **state) {
+    (void)state;
+    server_stop(&shared);
+    return 0;
+}
+
+static void expect_error(http_response heard, int status, const char *param) {
+    if (heard.status != status)
+        fail_msg("status %d and not %d: %s", heard.status, status, heard.body);
+    const char *found = response_field(&heard, "param");
+    if (found == NULL || strcmp(found, param) != 0)
+        fail_msg("param %s and not %s: %s", found != NULL ? found : "(none)", param, heard.body);
+    response_free(&heard);
+}
+
+static json_t *ask_json(const char *path, const char *body) {
+    http_response heard = post(&shared, path, body);
+    if (heard.status != 200)
+        fail_msg("status %d: %s", heard.status, heard.body);
+    json_t *root = json_loads(heard.body, 0, NULL);
+    assert_non_null(root);
+    response_free(&heard);
+    return root;
+}
+
+static json_t *choice_of(const json_t *root, size_t index) {
+    return json_array_get(json_object_get(root, "choices"), index);
+}
+
+static double number_of(const json_t *object, const char *name) {
+    return json_number_value(json_object_get(object, name));
+}
+
+/* ---- logprobs --------------------------------------------------------------------------- */
+
+/* The same numbers as with echo, under the ids of the prompt's tokens. */
+static void scores_the_prompt(void **state) {
+    (void)state;
+    json_t *echo = ask_json("/v1/completions", "{\"prompt\":[1753,1263,250],\"max_tokens\":0,"
+                                               "\"echo\":true,\"logprobs\":0}");
+    json_t *root = ask_json("/v1/completions",
+                            "{\"prompt\":[1753,1263,250],\"max_tokens\":2,\"temperature\":0,"
+                            "\"prompt_logprobs\":2}");
+    const json_t *logprobs = json_object_get(choice_of(echo, 0), "logprobs");
+    const json_t *expected = json_object_get(logprobs, "token_logprobs");
+    const json_t *list = json_object_get(choice_of(root, 0), "prompt_logprobs");
+    static const char *const ids[] = {NULL, "1263", "250"};
+    assert_true(json_is_null(json_object_get(choice_of(root, 0), "logprobs")));
+    assert_int_equal(json_array_size(list), 3);
+    assert_true(json_is_null(json_array_get(list, 0)));
+    for (size_t i = 1; i < 3; i++) {
+        const json_t *places = json_array_get(list, i), *own = json_object_get(places, ids[i]);
+        assert_non_null(own);
+        assert_true(number_of(own, "logprob") == json_number_value(json_array_get(expected, i)));
+        size_t n = json_object_size(places);
+        assert_int_equal(n, json_is_null(json_object_get(own, "rank")) ? 3 : 2);
+        const char *key;
+        json_t *item;
+        json_object_foreach((json_t *)(uintptr_t)places, key, item) {
+            assert_true(json_is_string(json_object_get(item, "decoded_token")));
+            if (number_of(item, "rank") == 1)
+                assert_true(number_of(item, "logprob") >= number_of(own, "logprob"));
+        }
+    }
+    json_decref(echo);
+    json_decref(root);
+    root = ask_json("/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"2+3=\""
+                                            "}],\"temperature\":0,\"prompt_logprobs\":0,"
+                                            "\"logprobs\":true,\"top_logprobs\":2}");
+    list = json_object_get(root, "prompt_logprobs");
+    assert_int_equal(json_array_size(list), json_integer_value(json_object_get(
+                                                json_object_get(root, "usage"), "prompt_tokens")));
+    assert_int_equal(json_object_size(json_array_get(list, 1)), 1);
+    logprobs = json_object_get(json_object_get(choice_of(root, 0), "logprobs"), "content");
+    assert_int_equal(json_array_size(json_object_get(json_array_get(logprobs, 0), "top_logprobs")),
+                     2);
+    json_decref(root);
+    expect_error(post(&shared, "/v1/completions",
+                      "{\"prompt\":\"a\",\"stream\":true,\"prompt_logprobs\":1}"),
+                 400, "prompt_logprobs");
+}
+
+/* A token that was drawn is among the likeliest that are named, whichever it is. */
+static void names_the_drawn_token(void **state) {
+    (void)state;
+    json_t *root = ask_json("/v1/completions",
+                            "{\"prompt\":\"Once\",\"max_tokens\":12,\"temperature\":2,\"seed\":5,"
+                            "\"logprobs\":1,\"ignore_eos\":true}");
+    const json_t *logprobs = json_object_get(choice_of(root, 0), "logprobs");
+    const json_t *tokens = json_object_get(logprobs, "tokens");
+    size_t n_unlikely = 0;
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        const json_t *top = json_array_get(json_object_get(logprobs, "top_logprobs"), i);
+        const char *token = json_string_value(json_array_get(tokens, i));
+        assert_non_null(json_object_get(top, token));
+        assert_true(number_of(top, token) == json_number_value(json_array_get(
+                                                 json_object_get(logprobs, "token_logprobs"), i)));
+        n_unlikely += json_object_size(top) == 2;
+    }
+    assert_int_equal(json_array_size(tokens), 12);
+    assert_true(n_unlikely > 0);
+    json_decref(root);
+}
+
+/* ---- n ---------------------------------------------------------------------------------- */
+
+/* Outputs beyond those of a step wait; the first ones are those of a smaller n. */
+static void queues_outputs(void **state) {
+    (void)state;
+    static const char format[] = "{\"prompt\":[\"Once upon a time\",\"The\"],\"max_tokens\":12,"
+                                 "\"seed\":3,\"ignore_eos\":true,\"n\":%d}";
+    char body[256];
+    snprintf(body, sizeof body, format, 6);
+    json_t *many = ask_json("/v1/completions", body);
+    snprintf(body, sizeof body, format, 4);
+    json_t *few = ask_json("/v1/completions", body);
+    assert_int_equal(json_array_size(json_object_get(many, "choices")), 12);
+    for (size_t i = 0; i < 12; i++) {
+        const json_t *choice = choice_of(many, i);
+        assert_int_equal(number_of(choice, "index"), i);
+        const char *text = json_string_value(json_object_get(choice, "text"));
+        for (size_t j = i - i % 6; j < i; j++)
+            assert_string_not_equal(text,
+                                    json_string_value(json_object_get(choice_of(many, j), "text")));
+        if (i % 6 < 4)
+            assert_string_equal(text, json_string_value(json_object_get(
+                                          choice_of(few, i / 6 * 4 + i % 6), "text")));
+    }
+    const json_t *usage = json_object_get(many, "usage");
+    assert_true(number_of(usage, "completion_tokens") == 144);
+    assert_true(number_of(json_object_get(usage, "prompt_tokens_details"), "cached_tokens") <=
+                number_of(usage, "prompt_tokens"));
+    json_decref(many);
+    json_decref(few);
+    expect_error(post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"n\":13}"), 400, "n");
+    expect_error(post(&shared, "/v1/completions", "{\"prompt\":\"a\",\"n\":2,\"best_of\":6}"), 400,
+                 "best_of");
+}
+
+/* ---- templates -------------------------------------------------------------------------- */
+
+#define TEMPLATE                                                                                   \
+    "{% for m in messages %}<|im_start|>{{ m.role }}\\n{{ m.content }}{{ documents[0].text }}"     \
+    "<|im_end|>\\n{% endfor %}<|im_start|>assistant\\n{##}"
+
+static void takes_a_template(void **state) {
+    (void)state;
+    json_t *root =
+        ask_json("/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"2+\"}],"
+                                         "\"documents\":[{\"text\":\"3=\"}],\"temperature\":0,"
+                                         "\"chat_template\":\"" TEMPLATE "\"}");
+    assert_string_equal(json_string_value(json_object_get(
+                            json_object_get(choice_of(root, 0), "message"), "content")),
+                        "5");
+    json_decref(root);
+    root = ask_json("/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+                                 "\"chat_template\":\"ab\"}");
+    assert_true(number_of(root, "count") > 0 && number_of(root, "count") <= 3);
+    json_decref(root);
+    expect_error(post(&shared, "/v1/chat/completions",
+                      "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+                      "\"chat_template\":\"{% for\"}"),
+                 400, "chat_template");
+}
+
+/* ---- bodies ----------------------------------------------------------------------------- */
+
+/* Sends a body of a coding; `window_bits` are zlib's. `cut`: bytes that are left out. */
+static http_response post_coded(const char *coding, int window_bits, const char *body, size_t cut) {
+    static unsigned char coded[1 << 16];
+    char head[256];
+    z_stream stream = {.next_in = (unsigned char *)(uintptr_t)body,
+                       .avail_in = (unsigned)strlen(body),
+                       .next_out = coded,
+                       .avail_out = sizeof coded};
+    assert_int_equal(deflateInit2(&stream, 9, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY),
+                     Z_OK);
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    size_t n_bytes = sizeof coded - stream.avail_out - cut;
+    deflateEnd(&stream);
+    int fd = dial(&shared);
+    snprintf(
+        head, sizeof head,
+        "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: %s\r\nContent-Length: %zu"
+        "\r\n\r\n",
+        coding, n_bytes);
+    say_text(fd, head);
+    say(fd, coded, n_bytes);
+    http_response heard = hear(fd, false);
+    hang_up(fd);
+    return heard;
+}
+
+static void takes_compressed_bodies(void **state) {
+    (void)state;
+    static const struct {
+        const char *coding;
+        int window_bits;
+    } codings[] = {{"gzip", 15 + 16}, {"X-GZIP", 15 + 16}, {"deflate", 15}};
+    http_response plain = post(&shared, "/tokenize", "{\"prompt\":\"Once upon a time\"}");
+    for (size_t i = 0; i < 3; i++) {
+        http_response heard = post_coded(codings[i].coding, codings[i].window_bits,
+                                         "{\"prompt\":\"Once upon a time\"}", 0);
+        assert_int_equal(heard.status, 200);
+        assert_string_equal(heard.body, plain.body);
+        response_free(&heard);
+        heard = post_coded(codings[i].coding, codings[i].window_bits,
+                           "{\"prompt\":\"Once upon a time\"}", 3);
+        assert_int_equal(heard.status, 400);
+        response_free(&heard);
+    }
+    response_free(&plain);
+    char *large = malloc(5000000);
+    assert_non_null(large);
+    memset(large, 'a', 4999999); /* 5 KB where it is compressed */
+    large[4999999] = '\0';
+    http_response heard = post_coded("gzip", 15 + 16, large, 0);
+    assert_int_equal(heard.status, 413);
+    response_free(&heard);
+    free(large);
+    heard = post_coded("br", 15 + 16, "{}", 0);
+    assert_int_equal(heard.status, 415);
+    response_free(&heard);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_the_prompt),       cmocka_unit_test(names_the_drawn_token),
+        cmocka_unit_test(queues_outputs),          cmocka_unit_test(takes_a_template),
+        cmocka_unit_test(takes_compressed_bodies),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -213,6 +213,13 @@ static json_t *tokenizer_value(const struct linnet_model *model) {
     for (size_t i = 0; i < model->n_stop_ids; i++)
         json_array_append_new(stops, token_value(tokenizer, model->stop_ids[i]));
     json_object_set_new(value, "stops", stops);
+    if (model->n_outside_ids > 0)
+        json_object_set_new(value, "stops_outside_vocabulary", count_value(model->n_outside_ids));
+    ln_tokenizer_oddities odd = ln_tokenizer_find_oddities(tokenizer);
+    if (odd.n_dangling_merges > 0)
+        json_object_set_new(value, "dangling_merges", count_value(odd.n_dangling_merges));
+    if (odd.n_empty_tokens > 0)
+        json_object_set_new(value, "empty_tokens", count_value(odd.n_empty_tokens));
     json_object_set_new(value, "chat_template", json_boolean(model->chat_template != NULL));
     return value;
 }

@@ -92,6 +92,10 @@ ln_status ln_config_size(const ln_config *config, ln_key key, size_t min, size_t
     /* GGUF gives one value, or one per layer where all must agree */
     if (value.kind == LN_META_ARRAY) {
         ln_meta_value list = value, item;
+        if (config->n_layers == 0)
+            return wrong(config, name, "is a list", err);
+        if (!config->by_layer && list.array.count < config->n_layers)
+            return wrong(config, name, "lists fewer values than there are layers", err);
         if (!ln_meta_item(&list, config->by_layer ? config->layer : 0, &value))
             return wrong(config, name,
                          config->by_layer ? "has no entry for a layer" : "is an empty list", err);

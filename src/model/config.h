@@ -27,6 +27,7 @@ typedef struct ln_config {
     const ln_config_default *defaults; /* of the family, up to a NULL key; or NULL */
     bool by_layer; /* layers may differ: lists and per_layer_config count for `layer` */
     size_t layer;
+    size_t n_layers; /* whose values a list holds; 0: not known yet, there are no lists */
 } ln_config;
 
 /* A quantity's names: HF keys (dotted, alternatives separated by '|') and the GGUF key after the

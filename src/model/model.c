@@ -56,6 +56,7 @@ static ln_status read_all(linnet_model *model, const char *path, ln_error *err) 
         ln_stop_ids_read(model->checkpoint, model->tokenizer, model->spec.n_vocab, &stops, err);
     model->stop_ids = stops.ids;
     model->n_stop_ids = stops.count;
+    model->n_outside_ids = stops.n_outside;
     return status;
 }
 

@@ -19,6 +19,7 @@ struct linnet_model {
     int32_t bos_id;    /* -1: none */
     int32_t *stop_ids; /* [n_stop_ids], ascending */
     size_t n_stop_ids;
+    size_t n_outside_ids; /* that end a text, but past the vocabulary */
 };
 
 /* As linnet_model_open and linnet_model_close. */

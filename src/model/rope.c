@@ -234,6 +234,18 @@ static bool is_local_unnested(const rope_reader *r) {
                            NULL);
 }
 
+/* Parameters are looked for inside; a value of another kind would hide them all. */
+static ln_status check_kinds(const ln_config *config, ln_error *err) {
+    static const char *const keys[] = {"rope_parameters", "rope_scaling"};
+    ln_meta_value value;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !config->is_gguf; i++)
+        if (ln_config_find(config, (ln_key){keys[i], ""}, &value, NULL) &&
+            value.kind != LN_META_OBJECT)
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s is no object",
+                           ln_checkpoint_path(config->checkpoint), keys[i]);
+    return LINNET_OK;
+}
+
 ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln_arena *arena,
                        ln_rope_spec *rope, ln_error *err) {
     rope_reader r = {config, source->local, err};
@@ -246,6 +258,7 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
                            .beta_slow = 1.0,
                            .extra_magnitude = 1.0,
                            .truncate = true};
+    LN_TRY(check_kinds(config, err));
     bool is_nested = !is_local_unnested(&r);
     if (is_nested)
         LN_TRY(read_kind(&r, rope));

@@ -348,10 +348,27 @@ static ln_status read_layer_count(const ln_config *config, size_t *n_layers, ln_
                    ln_checkpoint_path(config->checkpoint), name);
 }
 
-static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *err) {
+/* A folder has its family's default; a GGUF file that does not say it was never written whole. */
+static ln_status read_eps(const ln_config *config, double *eps, ln_error *err) {
+    static const ln_key key = {
+        "rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_epsilon|layernorm_epsilon|norm_eps",
+        "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"};
+    ln_meta_value value;
+    if (config->is_gguf && !ln_config_find(config, key, &value, NULL))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: no key says the norms' epsilon",
+                       ln_checkpoint_path(config->checkpoint));
+    return ln_config_real(config, key, 0, 1, eps, err);
+}
+
+static ln_status read_size(ln_config *config, ln_spec *spec, ln_error *err) {
     LN_TRY(ln_config_need_size(config, (ln_key){"hidden_size|n_embd|d_model", "embedding_length"},
                                1, LN_MAX_DIM, &spec->dim, err));
     LN_TRY(read_layer_count(config, &spec->n_layers, err));
+    config->n_layers = spec->n_layers;
+    return LINNET_OK;
+}
+
+static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *err) {
     LN_TRY(ln_config_size(config, (ln_key){"", "nextn_predict_layers"}, 0, spec->n_layers - 1,
                           &spec->n_prediction_layers, err));
     spec->n_layers -= spec->n_prediction_layers;
@@ -362,11 +379,7 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
                                 "context_length"},
                        1, INT32_MAX, &spec->ctx_tokens, err));
     double eps = spec->norm_kind == LN_NORM_LAYER ? 1e-5 : 1e-6;
-    LN_TRY(ln_config_real(config,
-                          (ln_key){"rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_epsilon|"
-                                   "layernorm_epsilon|norm_eps",
-                                   "attention.layer_norm_rms_epsilon|attention.layer_norm_epsilon"},
-                          0, 1, &eps, err));
+    LN_TRY(read_eps(config, &eps, err));
     spec->norm_eps = (float)eps;
     if (!config->is_gguf && spec->family->latent_eps > 0)
         eps = spec->family->latent_eps;
@@ -391,6 +404,7 @@ ln_status ln_spec_read(const ln_checkpoint *checkpoint, ln_arena *arena, ln_spec
     LN_TRY(check_refused(&config, spec->family, err));
     LN_TRY(check_quantised(&config, err));
     spec->norm_kind = config.is_gguf ? spec->family->gguf_norm : spec->family->norm;
+    LN_TRY(read_size(&config, spec, err));
     LN_TRY(read_common(&config, spec, err));
     return ln_spec_read_layers(&config, arena, spec, err);
 }

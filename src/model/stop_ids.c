@@ -55,8 +55,10 @@ static ln_status add_stop_value(const stop_reader *r, const id_source *source,
     if (value->integer < 0 || value->integer > INT32_MAX)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: %s in %s is %lld, which is no token id", path,
                        source->key, source->file, (long long)value->integer);
-    if ((uint64_t)value->integer >= r->n_vocab)
-        return LINNET_OK; /* it cannot be sampled: a small model that kept a default */
+    if ((uint64_t)value->integer >= r->n_vocab) { /* a small model that kept a default */
+        r->ids->n_outside++;
+        return LINNET_OK;
+    }
     return add_stop(r->ids, (int32_t)value->integer, err);
 }
 

@@ -8,6 +8,7 @@
 typedef struct ln_stop_ids {
     int32_t *ids; /* [count], ascending; owned */
     size_t count;
+    size_t n_outside; /* named, but past the vocabulary: they cannot be sampled */
 } ln_stop_ids;
 
 /* Adds those that config.json, generation_config.json or the GGUF metadata name, and the

@@ -29,6 +29,7 @@ typedef struct ln_bpe {
     size_t pair_mask, n_pairs;
     unsigned pair_shift; /* 64 - log2(pair_mask + 1): the hash is the product's top bits */
     uint32_t n_ranks;
+    uint32_t n_dangling; /* merges of tokens that the vocabulary lacks, which count for nothing */
     const uint32_t *merged_of_rank; /* [n_ranks], or NULL when ranks are those of scores */
     uint32_t **char_pages;          /* [0x110000 / 256] of [256] symbols, or NULL */
     ln_trie user_defined;           /* SentencePiece: text that is always one symbol */

@@ -188,6 +188,8 @@ ln_status ln_bpe_init_merges(ln_bpe *bpe, ln_arena *arena, const ln_vocab *vocab
             status = ln_fail(err, LINNET_ERR_FORMAT,
                              "merge %zu needs the token \"%.*s\", which the vocabulary lacks", i,
                              shown, missing);
+        } else {
+            bpe->n_dangling++;
         }
     }
     free(joined);

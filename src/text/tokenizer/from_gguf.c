@@ -37,13 +37,21 @@ static bool get_bool(const reader *r, const char *key, bool fallback) {
                : fallback;
 }
 
-/* A token id under `key`, the fallback when it is absent; ids past the vocabulary count as none. */
-static int32_t get_id(const reader *r, const char *key, int32_t fallback) {
+/* A token id under `key`, the fallback when it is absent; -1 and UINT32_MAX say that there is none,
+ * as does a fallback past the vocabulary. */
+static ln_status get_id(const reader *r, const char *key, int32_t fallback, int32_t *id,
+                        ln_error *err) {
     ln_meta_value value;
-    int64_t id = fallback;
-    if (ln_checkpoint_meta(r->checkpoint, key, &value) && value.kind == LN_META_INT)
-        id = value.integer;
-    return id >= 0 && (uint64_t)id < r->t->vocab.count ? (int32_t)id : -1;
+    bool is_there = ln_checkpoint_meta(r->checkpoint, key, &value);
+    if (is_there && value.kind != LN_META_INT)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s is no token id", key);
+    int64_t wanted = is_there ? value.integer : fallback;
+    bool is_inside = wanted >= 0 && (uint64_t)wanted < r->t->vocab.count;
+    if (is_there && !is_inside && wanted != -1 && wanted != UINT32_MAX)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s is %lld in a vocabulary of %zu", key,
+                       (long long)wanted, r->t->vocab.count);
+    *id = is_inside ? (int32_t)wanted : -1;
+    return LINNET_OK;
 }
 
 static bool text_contains(const reader *r, const char *key, const char *part) {
@@ -80,6 +88,8 @@ static ln_status read_tokens(reader *r, ln_error *err) {
         r->tokens.kind != LN_META_ARRAY)
         return ln_fail(err, LINNET_ERR_FORMAT, "tokenizer.ggml.tokens is no array");
     size_t n = r->tokens.array.count;
+    if (n == 0)
+        return ln_fail(err, LINNET_ERR_FORMAT, "tokenizer.ggml.tokens is empty");
     LN_TRY(ln_vocab_init(&t->vocab, &t->arena, n, n, err));
     ln_meta_value types, scores, item;
     bool has_types = ln_checkpoint_meta(r->checkpoint, "tokenizer.ggml.token_type", &types);
@@ -91,6 +101,10 @@ static ln_status read_tokens(reader *r, ln_error *err) {
         if (!ln_meta_item(&r->tokens, i, &item) || item.kind != LN_META_STRING)
             return ln_fail(err, LINNET_ERR_FORMAT, "tokenizer.ggml.tokens[%zu] is no text", i);
         LN_TRY(ln_vocab_set(&t->vocab, &t->arena, i, item.string.data, item.string.bytes, err));
+        int32_t first = ln_vocab_find(&t->vocab, item.string.data, item.string.bytes);
+        if (first != (int32_t)i && item.string.bytes > 0)
+            return ln_fail(err, LINNET_ERR_FORMAT,
+                           "tokenizer.ggml.tokens[%zu] is the same text as [%d]", i, (int)first);
         if (has_types) {
             if (!ln_meta_item(&types, i, &item) || item.kind != LN_META_INT)
                 return ln_fail(err, LINNET_ERR_FORMAT,
@@ -270,7 +284,7 @@ static ln_status read_spm(reader *r, ln_error *err) {
     r->add_bos = true;
     r->bos = 1;
     r->eos = 2;
-    t->vocab.unk = get_id(r, "tokenizer.ggml.unknown_token_id", 0);
+    LN_TRY(get_id(r, "tokenizer.ggml.unknown_token_id", 0, &t->vocab.unk, err));
     r->add_space_prefix = get_bool(r, "tokenizer.ggml.add_space_prefix", true);
     t->bpe.byte_fallback = true;
     ln_vocab_find_bytes(&t->vocab, t->bpe.byte_ids);
@@ -284,7 +298,7 @@ static ln_status read_spm_merges(reader *r, ln_error *err) {
     ln_tokenizer *t = r->t;
     t->model = LN_MODEL_BPE;
     r->add_bos = true;
-    t->vocab.unk = get_id(r, "tokenizer.ggml.unknown_token_id", -1);
+    LN_TRY(get_id(r, "tokenizer.ggml.unknown_token_id", -1, &t->vocab.unk, err));
     r->add_space_prefix = get_bool(r, "tokenizer.ggml.add_space_prefix", false);
     t->bpe.byte_fallback = true;
     ln_vocab_find_bytes(&t->vocab, t->bpe.byte_ids);
@@ -316,7 +330,7 @@ static ln_status read_unigram(reader *r, ln_error *err) {
     t->model = LN_MODEL_UNIGRAM;
     r->add_eos = true;
     r->eos = 1;
-    t->vocab.unk = get_id(r, "tokenizer.ggml.unknown_token_id", 2);
+    LN_TRY(get_id(r, "tokenizer.ggml.unknown_token_id", 2, &t->vocab.unk, err));
     r->add_space_prefix = get_bool(r, "tokenizer.ggml.add_space_prefix", true);
     double *scores = ln_arena_alloc(&t->arena, t->vocab.count, sizeof *scores);
     if (scores == NULL)
@@ -344,7 +358,7 @@ static ln_status read_wordpiece(reader *r, ln_error *err) {
     r->add_bos = r->add_sep = true;
     r->bos = 101;
     r->sep = 102;
-    t->vocab.unk = get_id(r, "tokenizer.ggml.unknown_token_id", 100);
+    LN_TRY(get_id(r, "tokenizer.ggml.unknown_token_id", 100, &t->vocab.unk, err));
     LN_TRY(
         ln_wordpiece_init(&t->wordpiece, &t->arena, &t->vocab, "\xe2\x96\x81", "", SIZE_MAX, err));
     ln_normalize_step *normal = ln_arena_alloc(&t->arena, 1, sizeof *normal);
@@ -374,9 +388,10 @@ static ln_status read_special(reader *r, ln_error *err) {
     ln_tokenizer *t = r->t;
     int32_t ids[4];
     size_t n = 0;
-    t->vocab.bos = get_id(r, "tokenizer.ggml.bos_token_id", r->bos);
-    t->vocab.eos = get_id(r, "tokenizer.ggml.eos_token_id", r->eos);
-    int32_t sep = get_id(r, "tokenizer.ggml.seperator_token_id", r->sep);
+    int32_t sep;
+    LN_TRY(get_id(r, "tokenizer.ggml.bos_token_id", r->bos, &t->vocab.bos, err));
+    LN_TRY(get_id(r, "tokenizer.ggml.eos_token_id", r->eos, &t->vocab.eos, err));
+    LN_TRY(get_id(r, "tokenizer.ggml.seperator_token_id", r->sep, &sep, err));
     bool add_bos = get_bool(r, "tokenizer.ggml.add_bos_token", r->add_bos);
     bool add_eos = get_bool(r, "tokenizer.ggml.add_eos_token", r->add_eos);
     bool add_sep = get_bool(r, "tokenizer.ggml.add_sep_token", r->add_sep);

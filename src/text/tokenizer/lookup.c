@@ -16,6 +16,14 @@ const char *ln_tokenizer_kind(const ln_tokenizer *tokenizer) {
     return names[tokenizer->model];
 }
 
+ln_tokenizer_oddities ln_tokenizer_find_oddities(const ln_tokenizer *tokenizer) {
+    ln_tokenizer_oddities odd = {.n_dangling_merges = tokenizer->bpe.n_dangling};
+    for (size_t i = 0; i < tokenizer->vocab.count; i++)
+        odd.n_empty_tokens +=
+            tokenizer->vocab.pieces[i].data != NULL && tokenizer->vocab.pieces[i].bytes == 0;
+    return odd;
+}
+
 int32_t ln_tokenizer_bos(const ln_tokenizer *tokenizer) {
     return tokenizer->vocab.bos;
 }

@@ -73,7 +73,14 @@ ln_status ln_tokenizer_decode(const ln_tokenizer *tokenizer, const int32_t *ids,
 size_t ln_tokenizer_max_piece_bytes(const ln_tokenizer *tokenizer); /* with room for held bytes */
 size_t ln_tokenizer_vocab_size(const ln_tokenizer *tokenizer);
 size_t ln_tokenizer_memory_bytes(const ln_tokenizer *tokenizer); /* arenas reserved, for the plan */
-const char *ln_tokenizer_kind(const ln_tokenizer *tokenizer);    /* "bpe", "unigram", ... */
+
+/* What a vocabulary has that is of no use, and that its writer hardly meant. */
+typedef struct ln_tokenizer_oddities {
+    size_t n_dangling_merges; /* of tokens that are not there */
+    size_t n_empty_tokens;
+} ln_tokenizer_oddities;
+ln_tokenizer_oddities ln_tokenizer_find_oddities(const ln_tokenizer *tokenizer);
+const char *ln_tokenizer_kind(const ln_tokenizer *tokenizer); /* "bpe", "unigram", ... */
 
 /* -1 when there is none. */
 int32_t ln_tokenizer_bos(const ln_tokenizer *tokenizer);

@@ -117,6 +117,7 @@ static void byte_level_bpe(void **state) {
     assert_encodes(t, "ab<|end|><u>", LN_ENCODE_PARSE_SPECIAL, "3 4 7");
     assert_encodes(t, "ab<u>", LN_ENCODE_ADD_SPECIAL, "3 7");
     assert_int_equal(ln_tokenizer_bos(t), 4);
+    assert_int_equal(ln_tokenizer_find_oddities(t).n_dangling_merges, 2);
     static const int32_t ids[] = {3, 2, 0, 4, 7};
     char *text = stream_text(t, ids, COUNT(ids), true);
     assert_string_equal(text, "ab a<|end|><u>");
@@ -238,10 +239,43 @@ static void broken_metadata_is_refused(void **state) {
     w = (writer){0};
     add_text(&w, "model", "llama");
     add_texts(&w, "tokens", NULL, 0);
-    ln_tokenizer *t = open_gguf(&w, &err); /* an empty vocabulary encodes to nothing */
-    if (t != NULL)
-        assert_encodes(t, "abc", LN_ENCODE_ADD_SPECIAL, "");
-    ln_tokenizer_close(t);
+    assert_null(open_gguf(&w, &err));
+    assert_non_null(strstr(err.message, "tokenizer.ggml.tokens is empty"));
+}
+
+static void vocabularies_are_sound(void **state) {
+    (void)state;
+    static const char *const twice[] = {"<unk>", "a", "b", "a"};
+    static const char *const tokens[] = {"<unk>", "a", "", ""};
+    static const struct {
+        int32_t id;
+        bool is_fine; /* -1: there is none */
+    } ids[] = {{1, true}, {-1, true}, {4, false}, {-2, false}, {INT32_MAX, false}};
+    ln_error err = {0};
+    writer w = {0};
+    add_text(&w, "model", "llama");
+    add_texts(&w, "tokens", twice, COUNT(twice));
+    assert_null(open_gguf(&w, &err));
+    assert_non_null(strstr(err.message, "tokenizer.ggml.tokens[3] is the same text as [1]"));
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        w = (writer){0};
+        add_text(&w, "model", "llama");
+        add_texts(&w, "tokens", tokens, COUNT(tokens));
+        add_id(&w, "eos_token_id", ids[i].id);
+        ln_tokenizer *t = open_gguf(&w, &err);
+        assert_int_equal(t != NULL, ids[i].is_fine);
+        if (t != NULL)
+            assert_int_equal(ln_tokenizer_find_oddities(t).n_empty_tokens, 2);
+        else
+            assert_non_null(strstr(err.message, "tokenizer.ggml.eos_token_id is"));
+        ln_tokenizer_close(t);
+    }
+    w = (writer){0};
+    add_text(&w, "model", "llama");
+    add_texts(&w, "tokens", tokens, COUNT(tokens));
+    add_text(&w, "eos_token_id", "1");
+    assert_null(open_gguf(&w, &err));
+    assert_non_null(strstr(err.message, "tokenizer.ggml.eos_token_id is no token id"));
 }
 
 /* A file that says that it has none is like one that says nothing. */
@@ -264,6 +298,7 @@ int main(void) {
         cmocka_unit_test(sentencepiece_models),
         cmocka_unit_test(wordpiece),
         cmocka_unit_test(broken_metadata_is_refused),
+        cmocka_unit_test(vocabularies_are_sound),
         cmocka_unit_test(no_tokenizer_is_no_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,7 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
                              .max_expert_width = 1024,
                              .max_head_dim = 640,
                              .max_heads = 128,
+                             .max_indexed = 2048,
                              .max_experts = 512,
                              .max_state_dim = 64};
     LN_TRY(ln_backend_create(name, options, &s->backend, err));
@@ -113,6 +114,7 @@ int main(int argc, char **argv) {
     failed |= run_group("grouped", grouped_tests, n_grouped_tests);
     failed |= run_group("rows", row_tests, n_row_tests);
     failed |= run_group("attention", attention_tests, n_attention_tests);
+    failed |= run_group("index", index_tests, n_index_tests);
     failed |= run_group("recurrent", recurrent_tests, n_recurrent_tests);
     failed |= run_group("chain", chain_tests, n_chain_tests);
     if (record != NULL && !bits_write(bits_path(record, &options)))

@@ -249,10 +249,12 @@ static size_t workspace_bytes(const cuda_backend *self) {
 }
 
 static size_t kernel_scratch(const cuda_backend *self, const ln_step_limits *limits) {
+    size_t of_index = ln_cuda_index_bytes(limits->max_tokens, limits->max_indexed);
     if (self->use.exact)
-        return 0;
-    return ln_cuda_attention_bytes(limits->max_seqs, limits->max_heads, limits->max_ctx,
-                                   limits->max_head_dim);
+        return of_index;
+    size_t of_attention = ln_cuda_attention_bytes(limits->max_seqs, limits->max_heads,
+                                                  limits->max_ctx, limits->max_head_dim);
+    return of_attention > of_index ? of_attention : of_index;
 }
 
 static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits) {
@@ -340,6 +342,7 @@ static const ln_kv_layer *cache_of(const ln_op *op) {
     switch (op->kind) {
     case LN_OP_QKV: return op->qkv.kv;
     case LN_OP_LATENT: return op->latent.kv;
+    case LN_OP_INDEX: return op->index.kv;
     case LN_OP_ATTENTION: return op->attention.kv;
     default: return NULL;
     }

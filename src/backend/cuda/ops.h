@@ -33,6 +33,9 @@ typedef struct ln_cuda_step {
 size_t ln_cuda_attention_bytes(size_t max_seqs, size_t max_heads, size_t max_tokens,
                                size_t head_dim);
 
+/* Scratch for the scores of an indexer, behind such words; 0 where it scores none. */
+size_t ln_cuda_index_bytes(size_t max_tokens, size_t max_indexed);
+
 typedef int (*ln_cuda_kernel)(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 
 int ln_cuda_copy(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
@@ -41,6 +44,7 @@ int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
 int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_latent(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_index(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_attention(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_route(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_group(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);

@@ -30,6 +30,8 @@ ln_attention_args ln_make_attention_args(const ln_op_attention *p, const ln_cuda
         args.relative_growth = (float)log((double)p->relative.max_distance / (double)(n / 2));
     }
     args.sees_all = p->sees_all;
+    args.indices = p->indices;
+    args.top_k = p->top_k;
     args.out = p->out;
     args.block_tables = group->block_tables;
     args.max_blocks = group->max_blocks;

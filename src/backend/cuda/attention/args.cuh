@@ -18,8 +18,10 @@ typedef struct ln_attention_args {
     size_t window, chunk;
     const float *alibi_slopes, *sinks; /* [n_heads], or NULL */
     ln_relative_bias relative;
-    float relative_growth; /* log(max distance / exact buckets) */
-    bool sees_all;         /* no causal mask */
+    float relative_growth;  /* log(max distance / exact buckets) */
+    bool sees_all;          /* no causal mask */
+    const int32_t *indices; /* [n_tokens][top_k] the positions that count as 0, 1 .., or NULL */
+    size_t top_k;
     float *out;
     const int32_t *block_tables, *lengths, *positions, *token_seqs, *seq_starts;
     size_t max_blocks; /* of a row of block_tables */

@@ -11,12 +11,21 @@
 
 enum { THREADS = 128, WARPS = THREADS / LN_WARP };
 
-/* The cache row of a position. */
-static __device__ __forceinline__ size_t cache_row(const ln_attention_args &p, const int32_t *table,
-                                                   size_t position, size_t kv_head) {
+/* A token's cache. */
+typedef struct token_cache {
+    const int32_t *table;   /* blocks of its sequence */
+    const int32_t *indices; /* of its positions, or NULL */
+    size_t kv_head;
+} token_cache;
+
+/* The cache row of a position, which counts among those that an indexer chose. */
+static __device__ __forceinline__ size_t cache_row(const ln_attention_args &p,
+                                                   const token_cache &cache, size_t position) {
     unsigned block_tokens = (unsigned)p.kv.block_tokens;
-    size_t block = (size_t)table[(unsigned)position / block_tokens];
-    return (block * p.kv.n_heads + kv_head) * block_tokens + (unsigned)position % block_tokens;
+    position = cache.indices != NULL ? (size_t)cache.indices[position] : position;
+    size_t block = (size_t)cache.table[(unsigned)position / block_tokens];
+    return (block * p.kv.n_heads + cache.kv_head) * block_tokens +
+           (unsigned)position % block_tokens;
 }
 
 static __global__ void attend(const __grid_constant__ ln_attention_args p) {
@@ -24,11 +33,15 @@ static __global__ void attend(const __grid_constant__ ln_attention_args p) {
     __shared__ float reduce[LN_MAX_WARPS];
     float *scores = q + p.kv.k_dim, *acc = scores + LN_ATTENTION_SLICE;
     size_t head = blockIdx.x, token = blockIdx.y;
-    size_t kv_head = head / (p.n_heads / p.kv.n_heads), item = token * p.n_heads + head;
+    size_t item = token * p.n_heads + head;
     size_t seq = (size_t)p.token_seqs[token], position = (size_t)p.positions[token];
     size_t begin, end;
     ln_key_range(p, seq, position, &begin, &end);
-    const int32_t *table = p.block_tables + seq * p.max_blocks;
+    if (p.indices != NULL && end > p.top_k)
+        end = p.top_k;
+    token_cache cache = {p.block_tables + seq * p.max_blocks,
+                         p.indices != NULL ? p.indices + token * p.top_k : NULL,
+                         head / (p.n_heads / p.kv.n_heads)};
     unsigned lane = threadIdx.x % LN_WARP, warp = threadIdx.x / LN_WARP;
     float row_max = p.sinks != NULL ? p.sinks[head] : -INFINITY;
     float row_sum = p.sinks != NULL ? 1.0f : 0.0f;
@@ -41,7 +54,7 @@ static __global__ void attend(const __grid_constant__ ln_attention_args p) {
         size_t split_end = (begin / LN_ATTENTION_SLICE + 1) * LN_ATTENTION_SLICE;
         size_t n = (split_end < end ? split_end : end) - begin;
         for (size_t i = warp; i < n; i += WARPS) {
-            size_t row = cache_row(p, table, begin + i, kv_head);
+            size_t row = cache_row(p, cache, begin + i);
             float dot = 0.0f;
             for (size_t k = lane; k < p.kv.k_dim; k += LN_WARP)
                 dot = fmaf(q[k], ln_kv_load(p.keys, row, k), dot);
@@ -62,7 +75,7 @@ static __global__ void attend(const __grid_constant__ ln_attention_args p) {
         for (size_t d = threadIdx.x; d < p.kv.v_dim; d += THREADS) {
             float split = 0.0f;
             for (size_t i = 0; i < n; i++) {
-                size_t row = cache_row(p, table, begin + i, kv_head);
+                size_t row = cache_row(p, cache, begin + i);
                 split = fmaf(scores[i], ln_kv_load(p.values, row, d), split);
             }
             acc[d] = acc[d] * keep + split * add;
@@ -87,6 +100,7 @@ int ln_attention_reference(const ln_attention_args *args, size_t n_tokens, cudaS
         part.out += done * args->n_heads * v_dim;
         part.positions += done;
         part.token_seqs += done;
+        part.indices = args->indices != NULL ? args->indices + done * args->top_k : NULL;
         attend<<<dim3((unsigned)args->n_heads, (unsigned)n), THREADS, shared, stream>>>(part);
     }
     return cudaGetLastError();

@@ -16,9 +16,9 @@ bool ln_takes_mma_attention(const ln_op_attention *op, const ln_cuda_step *step)
     bool is_power = (kv->block_tokens & (kv->block_tokens - 1)) == 0;
     bool has_whole_rows =
         !ln_kv_has_scales(kv->dtype) || ln_kv_head_bytes(kv->dtype, kv->block_tokens, d) % 16 == 0;
-    return !step->exact && is_power && op->scale > 0.0f && kv->dtype != LN_KV_F32 &&
-           kv->v_dim == d && kv->v_stride == d && kv->v != kv->k && is_size(d) &&
-           addresses % 16 == 0 && has_whole_rows;
+    return !step->exact && op->indices == NULL && is_power && op->scale > 0.0f &&
+           kv->dtype != LN_KV_F32 && kv->v_dim == d && kv->v_stride == d && kv->v != kv->k &&
+           is_size(d) && addresses % 16 == 0 && has_whole_rows;
 }
 
 static bool decodes(const ln_cuda_step *step) {

@@ -90,6 +90,8 @@ static __global__ void write_qkv(const __grid_constant__ ln_qkv_args p) {
         return;
     unsigned head = item % kv_heads;
     size_t row = ln_kv_row(kv, (size_t)p.slots[token], head);
+    if (item >= kv_heads && p.v == NULL)
+        return;
     if (item >= kv_heads) {
         ln_kv_store(p.values, row, p.v + (token * kv_heads + head) * kv.v_dim, kv.v_dim);
         return;
@@ -238,9 +240,10 @@ static __global__ void __launch_bounds__(PIECE_THREADS)
 static bool takes_pieces(const ln_qkv_args &p) {
     const ln_kv_layer &kv = p.kv;
     size_t at = (size_t)p.q | (size_t)p.k | (size_t)p.v | (size_t)kv.k | (size_t)kv.v;
-    return p.q != NULL && p.k != NULL && p.has_rope && !p.normalizes && p.q_scale.beta == 0.0f && !ln_kv_has_scales(kv.dtype) &&
-           at % 16 == 0 && kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride &&
-           kv.k_dim % PIECE == 0 && kv.k_dim <= PIECE * PIECE_THREADS && p.rope.n_dims % PIECE == 0;
+    return p.q != NULL && p.k != NULL && p.v != NULL && p.has_rope && !p.normalizes &&
+           p.q_scale.beta == 0.0f && !ln_kv_has_scales(kv.dtype) && at % 16 == 0 &&
+           kv.k_dim == kv.v_dim && kv.v_dim == kv.v_stride && kv.k_dim % PIECE == 0 &&
+           kv.k_dim <= PIECE * PIECE_THREADS && p.rope.n_dims % PIECE == 0;
 }
 
 /* Up to FEW_TOKENS tokens are divided among several blocks each. */

@@ -1,0 +1,229 @@
+/* An indexer's choice of positions, and latent attention over them, in steps that cut prompts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* Two sequences of these many tokens. */
+enum { N_FIRST = 540, N_TOKENS = 600, N_SEQS = 2, BLOCK = 16, N_BLOCKS = 40 };
+/* Of the attention that reads what was chosen. */
+enum { HEADS = 3, LATENT = 40, ROPE = 8, ROW = LATENT + ROPE };
+
+typedef struct index_case {
+    const char *name;
+    ln_kv_dtype dtype;
+    size_t n_heads, k_dim, top_k;
+} index_case;
+
+/* Queries, keys and weights are small integers, so that scores have no rounding and many are equal.
+ */
+typedef struct index_data {
+    float *q, *k, *weights, *latent, *query, *inv_freq, *norm;
+    int32_t tables[N_SEQS * N_BLOCKS];
+} index_data;
+
+/* What is chosen, [N_TOKENS][top_k] with -1 where there is nothing, and the attention's result. */
+typedef struct index_results {
+    int32_t *positions;
+    float *attended; /* [N_TOKENS][HEADS * LATENT] */
+} index_results;
+
+typedef struct step {
+    ln_batch batch;
+    int32_t positions[N_TOKENS], slots[N_TOKENS], starts[N_SEQS + 1], lengths[N_SEQS];
+    int32_t tables[N_SEQS * N_BLOCKS];
+    size_t rows[N_TOKENS]; /* of each token in the data */
+} step;
+
+static float *small_integers(size_t n, size_t most) {
+    float *x = noise_rows(n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)draw(2 * most + 1) - (float)most;
+    return x;
+}
+
+static index_data make_data(const index_case *c) {
+    index_data d = {.q = small_integers(N_TOKENS * c->n_heads * c->k_dim, 1),
+                    .k = small_integers(N_TOKENS * c->k_dim, 1),
+                    .weights = small_integers(N_TOKENS * c->n_heads, 2),
+                    .latent = noise_rows(N_TOKENS * ROW),
+                    .query = noise_rows(N_TOKENS * HEADS * ROW),
+                    .inv_freq = noise_rows(ROPE),
+                    .norm = noise_rows(LATENT)};
+    for (size_t i = 0; i < N_SEQS * N_BLOCKS; i++)
+        d.tables[i] = (int32_t)(i * 37 % (N_SEQS * N_BLOCKS));
+    return d;
+}
+
+static void free_data(index_data *d) {
+    free(d->q), free(d->k), free(d->weights), free(d->latent), free(d->query);
+    free(d->inv_freq), free(d->norm);
+}
+
+static void add_sequence(step *s, const index_data *d, size_t seq, size_t begin, size_t end) {
+    const int32_t *blocks = d->tables + seq * N_BLOCKS;
+    memcpy(s->tables + s->batch.n_seqs * N_BLOCKS, blocks, N_BLOCKS * sizeof *blocks);
+    s->lengths[s->batch.n_seqs++] = (int32_t)end;
+    for (size_t position = begin; position < end; position++) {
+        size_t token = s->batch.n_tokens++;
+        s->positions[token] = (int32_t)position;
+        s->slots[token] = blocks[position / BLOCK] * BLOCK + (int32_t)(position % BLOCK);
+        s->rows[token] = seq * N_FIRST + position;
+    }
+    s->starts[s->batch.n_seqs] = (int32_t)s->batch.n_tokens;
+}
+
+/* Tokens begin .. end - 1 of each sequence that has them. */
+static void make_step(step *s, const index_data *d, size_t begin, size_t end) {
+    static const size_t lengths[N_SEQS] = {N_FIRST, N_TOKENS - N_FIRST};
+    s->starts[0] = 0;
+    s->batch = (ln_batch){.n_groups = 1,
+                          .positions = s->positions,
+                          .seq_starts = s->starts,
+                          .groups = {{s->tables, N_BLOCKS, s->lengths, s->slots}}};
+    for (size_t seq = 0; seq < N_SEQS; seq++)
+        if (begin < lengths[seq])
+            add_sequence(s, d, seq, begin, lengths[seq] < end ? lengths[seq] : end);
+}
+
+static float *put_rows(side *s, const step *st, const float *x, size_t width) {
+    size_t n = st->batch.n_tokens;
+    float *rows = noise_rows(n * width);
+    for (size_t i = 0; i < n; i++)
+        memcpy(rows + i * width, x + st->rows[i] * width, width * sizeof *rows);
+    float *memory = put(s, rows, n * width);
+    free(rows);
+    return memory;
+}
+
+/* Both caches and what the operations point to. */
+typedef struct placed {
+    ln_kv_layer keys, latents;
+    ln_norm norm;
+    ln_rope rope;
+} placed;
+
+static placed place(side *s, const index_case *c, const index_data *d) {
+    size_t n_slots = (size_t)N_SEQS * N_BLOCKS * BLOCK;
+    ln_kv_layer kv = {.dtype = c->dtype, .block_tokens = BLOCK, .n_heads = 1};
+    placed p = {.keys = kv, .latents = kv};
+    p.keys.k_dim = p.keys.v_dim = p.keys.v_stride = c->k_dim;
+    p.keys.k = p.keys.v = put_zeros(s, n_slots * c->k_dim * sizeof(float));
+    p.latents.k_dim = p.latents.v_stride = ROW;
+    p.latents.v_dim = LATENT;
+    p.latents.k = p.latents.v = put_zeros(s, n_slots * ROW * sizeof(float));
+    p.norm = (ln_norm){LN_NORM_RMS, 1e-5f, LATENT, put(s, d->norm, LATENT), NULL};
+    p.rope = (ln_rope){LN_ROPE_INTERLEAVED, ROPE, put(s, d->inv_freq, ROPE), 1.0f};
+    return p;
+}
+
+static void run_step(side *s, const index_case *c, const index_data *d, const placed *p,
+                     const step *st, index_results *r) {
+    size_t n_kept = s->n_placed, n = st->batch.n_tokens, width = HEADS * LATENT;
+    float *q = put_rows(s, st, d->q, c->n_heads * c->k_dim), *attended = put(s, NULL, n * width);
+    float *query = put_rows(s, st, d->query, HEADS * ROW);
+    int32_t *positions = put_ids(s, NULL, n * c->top_k);
+    ln_op ops[4] = {{.kind = LN_OP_QKV, .batch = &st->batch},
+                    {.kind = LN_OP_INDEX, .batch = &st->batch},
+                    {.kind = LN_OP_LATENT, .batch = &st->batch},
+                    {.kind = LN_OP_ATTENTION, .batch = &st->batch}};
+    ops[0].qkv = (ln_op_qkv){
+        .q = q, .k = put_rows(s, st, d->k, c->k_dim), .n_heads = c->n_heads, .kv = &p->keys};
+    ops[1].index = (ln_op_index){.q = q,
+                                 .weights = put_rows(s, st, d->weights, c->n_heads),
+                                 .kv = &p->keys,
+                                 .n_heads = c->n_heads,
+                                 .top_k = c->top_k,
+                                 .positions = positions};
+    ops[2].latent = (ln_op_latent){.q = put_rows(s, st, d->query, HEADS * ROW),
+                                   .latent = put_rows(s, st, d->latent, ROW),
+                                   .norm = &p->norm,
+                                   .rope = &p->rope,
+                                   .n_heads = HEADS,
+                                   .n_plain = LATENT,
+                                   .kv = &p->latents,
+                                   .out = query};
+    ops[3].attention = (ln_op_attention){.q = query,
+                                         .kv = &p->latents,
+                                         .n_heads = HEADS,
+                                         .scale = 0.3f,
+                                         .indices = positions,
+                                         .top_k = c->top_k,
+                                         .out = attended};
+    run_ops(s, ops, 4);
+    float *chosen = get(s, (float *)(void *)positions, n * c->top_k);
+    float *rows = get(s, attended, n * width);
+    for (size_t i = 0; i < n; i++) {
+        size_t n_seen = (size_t)st->positions[i] + 1, row = st->rows[i];
+        n_seen = n_seen < c->top_k ? n_seen : c->top_k;
+        memcpy(r->positions + row * c->top_k, chosen + i * c->top_k, n_seen * sizeof *chosen);
+        memcpy(r->attended + row * width, rows + i * width, width * sizeof *rows);
+    }
+    free(chosen), free(rows);
+    while (s->n_placed > n_kept) { /* the step's own */
+        size_t last = --s->n_placed;
+        s->backend->vtable->release(s->backend, s->memory[last], s->bytes[last]);
+    }
+}
+
+static index_results run_chunks(side *s, const index_case *c, const index_data *d, size_t chunk) {
+    size_t n = N_TOKENS * c->top_k;
+    index_results r = {malloc(n * sizeof *r.positions), noise_rows(N_TOKENS * HEADS * LATENT)};
+    assert_non_null(r.positions);
+    memset(r.positions, 0xff, n * sizeof *r.positions);
+    placed p = place(s, c, d);
+    step st;
+    for (size_t begin = 0; begin < N_FIRST; begin += chunk) {
+        make_step(&st, d, begin, begin + chunk);
+        run_step(s, c, d, &p, &st, &r);
+    }
+    free_placed(s);
+    return r;
+}
+
+static void free_results(index_results *r) {
+    free(r->positions), free(r->attended);
+}
+
+static void check_case(const index_case *c) {
+    if (!ops_takes_case())
+        return;
+    index_data d = make_data(c);
+    size_t n = N_TOKENS * c->top_k, n_out = N_TOKENS * HEADS * LATENT;
+    index_results want = run_chunks(&oracle, c, &d, N_TOKENS);
+    index_results whole = run_chunks(&subject, c, &d, N_TOKENS);
+    for (size_t i = 0; i < n; i++)
+        if (whole.positions[i] != want.positions[i])
+            fail_msg("%s: token %zu reads position %d, not %d", c->name, i / c->top_k,
+                     (int)whole.positions[i], (int)want.positions[i]);
+    assert_near(c->name, whole.attended, want.attended, n_out, c->dtype == LN_KV_F32 ? 5e-6 : 4e-4);
+    static const size_t chunks[] = {61, 1};
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks && !ops_is_brief; i++) {
+        index_results parts = run_chunks(&subject, c, &d, chunks[i]);
+        assert_memory_equal(parts.positions, whole.positions, n * sizeof *parts.positions);
+        assert_memory_equal(parts.attended, whole.attended, n_out * sizeof *parts.attended);
+        free_results(&parts);
+    }
+    free_data(&d);
+    free_results(&want), free_results(&whole);
+}
+
+static void the_best_positions_are_those_of_scalar(void **state) {
+    (void)state;
+    static const index_case cases[] = {
+        {"one position", LN_KV_F32, 2, 16, 1},
+        {"odd sizes", LN_KV_F32, 3, 21, 7},
+        {"more than a slice", LN_KV_F32, 4, 64, 300},
+        {"all but a few", LN_KV_F16, 1, 128, 530},
+        {"all", LN_KV_F32, 2, 32, 560},
+        {"an f16 cache", LN_KV_F16, 8, 128, 64},
+        {"a bf16 cache", LN_KV_BF16, 64, 128, 33},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_case(&cases[i]);
+}
+
+const struct CMUnitTest index_tests[] = {
+    cmocka_unit_test(the_best_positions_are_those_of_scalar),
+};
+const size_t n_index_tests = sizeof index_tests / sizeof *index_tests;

@@ -1,6 +1,7 @@
 /* Every folder of golden/models through the public API, against the reference answers that lie
  * in it: logits of the prompts, and greedy ids. README.md beside this file describes them.
- * usage: golden_models [BACKEND [fast]]; without, the CPU, exact */
+ * usage: golden_models [BACKEND [fast|exact [PATTERN]]]; without, the CPU, exact. A pattern of names
+ * of models has * for any part. */
 #include "reference.h"
 
 #include <math.h>
@@ -145,5 +146,7 @@ int main(int argc, char **argv) {
         max_error = 2e-2;
         min_gap = 0.2;
     }
+    if (argc > 3)
+        cmocka_set_test_filter(argv[3]);
     return reference_run_all(test_model);
 }

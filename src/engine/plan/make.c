@@ -103,25 +103,12 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     return ln_engine_plan_arenas(&model->spec, backend, plan, err);
 }
 
-/* The backend of the last layers. Indexers and recurrent layers have no kernels on a GPU: "auto"
- * leaves it alone then.
- */
-static ln_status create_backend(const linnet_model *model, const linnet_engine_options *options,
+/* The backend of the last layers. */
+static ln_status create_backend(const linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
     const char *name = options->gpu_layers == 0 ? "cpu" : options->backend;
-    bool has_indexers = model->spec.n_indexers > 0, has_mixers = model->spec.has_mixers;
-    if ((has_indexers || has_mixers) && options->gpu_layers < 0 && strcmp(name, "auto") == 0)
-        name = "cpu";
     LN_TRY(ln_backend_create(name, backend_options, backend, err));
-    if ((has_indexers || has_mixers) && (*backend)->vtable->on_device) {
-        (*backend)->vtable->destroy(*backend);
-        *backend = NULL;
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %s on the CPU alone: --backend cpu",
-                       ln_checkpoint_path(model->checkpoint),
-                       has_mixers ? "recurrent layers run"
-                                  : "sparse attention with an indexer runs");
-    }
     if (options->gpu_layers <= 0 || (*backend)->vtable->on_device || strcmp(name, "auto") != 0)
         return LINNET_OK;
     (*backend)->vtable->destroy(*backend);
@@ -146,7 +133,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .lazy = options->lazy_weights,
                                           .lets_rows_vary = !options->batch_invariant,
                                           .exact = options->precision == LINNET_PRECISION_EXACT};
-    LN_TRY(create_backend(model, options, &backend_options, backend, err));
+    LN_TRY(create_backend(options, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     ln_status status = ln_engine_plan_open_draft(model, options->draft_model, &plan->draft, err);

@@ -81,11 +81,12 @@ ln_status ln_engine_plan_offload(const linnet_model *model, const linnet_engine_
     if (n_asked >= spec->n_layers || (is_auto && (!plan->on_device || fits(backend, plan))) ||
         (!is_auto && n_asked == 0))
         return LINNET_OK;
-    if (spec->n_encoder_layers > 0)
+    if (spec->n_encoder_layers > 0 || spec->n_indexers > 0)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                       "%s has an encoder: all of its layers run on one backend, which needs %zu "
+                       "%s has %s: all of its layers run on one backend, which needs %zu "
                        "MiB here; gpu_layers 0 makes it the CPU",
                        ln_checkpoint_path(model->checkpoint),
+                       spec->n_encoder_layers > 0 ? "an encoder" : "an indexer",
                        ln_engine_plan_device_bytes(plan, plan->bytes) >> 20);
     size_t shared = ln_kv_first_shared(spec);
     if (!is_auto && shared < spec->n_layers && spec->n_layers - n_asked > shared)

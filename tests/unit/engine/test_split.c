@@ -29,8 +29,9 @@ static void answer(const golden *g, linnet_engine_options options, int32_t ids[]
 
 static void any_split_gives_the_same_ids(void **state) {
     (void)state;
-    static const char *const names[] = {"llama", "gemma3",      "qwen3_moe", "gpt2",
-                                        "bloom", "deepseek_v2", "gpt_oss",   "phi3_window"};
+    static const char *const names[] = {"llama",   "gemma3",           "qwen3_moe", "gpt2",
+                                        "bloom",   "deepseek_v2",      "gpt_oss",   "phi3_window",
+                                        "qwen3_5", "granitemoehybrid", "mamba2"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         golden g;
         golden_open(&g, names[i]);
@@ -203,6 +204,9 @@ static void what_cannot_be_split_is_refused(void **state) {
     golden_open(&g, "t5");
     options.gpu_layers = 1;
     refuse(&g, options, LINNET_ERR_UNSUPPORTED, "encoder");
+    linnet_model_close(g.model);
+    golden_open(&g, "deepseek_v32");
+    refuse(&g, options, LINNET_ERR_UNSUPPORTED, "indexer");
     linnet_model_close(g.model);
     golden_open(&g, "llama");
     options.gpu_layers = -2;

@@ -141,19 +141,24 @@ static int ln_cli_help(int argc, char **argv) {
     return LN_EXIT_USAGE;
 }
 
-/* A descriptor that is closed at the start must not become that of a model's file. */
+/* A descriptor that is closed at the start must not become that of a model's file. What goes to a
+ * closed standard output fails as it would have. */
 static void open_standard_descriptors(void) {
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
+    for (int fd = 0; fd <= STDERR_FILENO;) {
+        fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 || fcntl(STDOUT_FILENO, F_GETFD) < 0
+                                   ? O_RDONLY
+                                   : O_WRONLY);
+        if (fd < 0)
+            return;
+        if (fd > STDERR_FILENO)
+            close(fd);
+    }
 }
 
 int main(int argc, char **argv) {
     open_standard_descriptors();
     signal(SIGPIPE, SIG_IGN);           /* a closed stdout shows as EPIPE */
+    signal(SIGXFSZ, SIG_IGN);           /* a file that may not grow, as EFBIG */
     linnet_install_fault_handler(NULL); /* without it a truncated model ends the process */
     argp_err_exit_status = LN_EXIT_USAGE;
     argp_program_version_hook = print_version;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/eventfd.h"
 
 struct linnet_mailbox {     /* linnet.h calls it a mailbox */
     atomic_uint references; /* the owner's, and one of each request */
@@ -90,9 +91,7 @@ linnet_request *ln_completion_queue_next(ln_completion_queue *queue) {
     if (entry != NULL) {
         take_off(queue, entry);
     } else if (queue->is_signalled) {
-        uint64_t count;
-        while (read(queue->fd, &count, sizeof count) < 0 && errno == EINTR)
-            continue;
+        ln_eventfd_take(queue->fd);
         queue->is_signalled = false;
     }
     pthread_mutex_unlock(&queue->mutex);
@@ -125,14 +124,9 @@ bool ln_completion_batch_add(ln_completion_batch *batch, ln_completion_entry *en
     return true;
 }
 
+/* Where the descriptor does not take it, the next event tries again. */
 static void signal_events(ln_completion_queue *queue) {
-    uint64_t one = 1;
-    ssize_t written;
-    do
-        written = write(queue->fd, &one, sizeof one);
-    while (written < 0 && errno == EINTR);
-    LN_BUG_ON(written != sizeof one);
-    queue->is_signalled = true;
+    queue->is_signalled = ln_eventfd_add(queue->fd, 1);
 }
 
 void ln_completion_batch_post(ln_completion_batch *batch,

@@ -355,14 +355,12 @@ ln_status ln_gguf_write_end(ln_gguf_writer *writer, ln_error *err) {
         return cannot_write(writer, err);
     if (writer->temporary == NULL)
         LN_TRY(link_temporary(writer, err));
-    if (rename(writer->temporary, writer->path) != 0)
+    int closed = close(writer->fd); /* before it has its name: what failed leaves nothing behind */
+    writer->fd = -1;
+    if (closed != 0 || rename(writer->temporary, writer->path) != 0)
         return cannot_write(writer, err);
     free(writer->temporary);
     writer->temporary = NULL;
-    int closed = close(writer->fd);
-    writer->fd = -1;
-    if (closed != 0)
-        return cannot_write(writer, err);
     char *folder = folder_of(writer->path); /* its entry made durable where that is possible */
     int fd = folder != NULL ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0) {

@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/eventfd.h"
+
 static void push(ln_task_queue *queue, ln_task *task) {
     task->next = NULL;
     if (queue->last != NULL)
@@ -39,9 +41,7 @@ static void *run_worker(void *argument) {
             task->run(task);
         pthread_mutex_lock(&pool->mutex);
         push(&pool->done, task);
-        uint64_t one = 1;
-        while (write(pool->done_fd, &one, sizeof one) < 0 && errno == EINTR)
-            continue;
+        ln_eventfd_add(pool->done_fd, 1);
     }
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
@@ -58,9 +58,7 @@ void ln_worker_pool_push(ln_worker_pool *pool, ln_task *task) {
 static void on_done_readable(evutil_socket_t fd, short what, void *argument) {
     (void)what;
     ln_worker_pool *pool = argument;
-    uint64_t count;
-    while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
-        continue;
+    ln_eventfd_take(fd);
     pthread_mutex_lock(&pool->mutex);
     ln_task_queue done = pool->done;
     pool->done = (ln_task_queue){0};

@@ -243,6 +243,33 @@ static void test_full_disk(void **state) {
     close(fd);
 }
 
+static spawn_result shell(const char *command) {
+    return spawn(NULL, (const char *const[]){"/bin/sh", "-c", command, "sh", TEST_LINNET, NULL});
+}
+
+static void test_closed_outputs(void **state) {
+    (void)state;
+    spawn_result closed = shell("\"$1\" run " DEMO " -q -p Once -n 4 >&-");
+    assert_int_equal(closed.status, 1);
+    assert_contains(closed.err, "linnet: cannot write to standard output");
+    spawn_free(&closed);
+}
+
+/* A file that may not grow is an error like a full disk, and leaves nothing. */
+static void test_limits_of_files(void **state) {
+    (void)state;
+    char *folder = temp_create(), command[512];
+    snprintf(command, sizeof command,
+             "ulimit -f 10; \"$1\" quantize " DEMO " --type q4_0 %s/out.gguf; s=$?; ls %s; exit $s",
+             folder, folder);
+    spawn_result result = shell(command);
+    assert_int_equal(result.status, 1);
+    assert_contains(result.err, "File too large");
+    assert_string_equal(result.out, "");
+    spawn_free(&result);
+    temp_remove(folder);
+}
+
 /* ---- what is refused -------------------------------------------------------------------- */
 
 /* One line on stderr that holds `cause`, nothing on stdout. */
@@ -411,6 +438,8 @@ int main(void) {
         cmocka_unit_test(test_interrupt_keeps_the_text),
         cmocka_unit_test(test_reader_that_goes_away),
         cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_closed_outputs),
+        cmocka_unit_test(test_limits_of_files),
         cmocka_unit_test(test_values_that_the_model_refuses),
         cmocka_unit_test(test_messages_name_options),
         cmocka_unit_test(test_quantize_on_load_says_what_stays),

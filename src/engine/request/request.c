@@ -1,12 +1,12 @@
 #include "engine/request/request.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/eventfd.h"
 
 /* ---- the engine thread's side ----------------------------------------------------------- */
 
@@ -121,15 +121,14 @@ void ln_output_copy_logprobs(const linnet_request *request, ln_logprob_lists *to
 
 /* ---- the notifier's side ---------------------------------------------------------------- */
 
-/* So many more events wait. The counter of an eventfd holds 2^64 - 2, so the write cannot fail. */
-static void count_events(const linnet_request *request, uint64_t n_events) {
-    ssize_t written;
+/* So many more events wait; those that the descriptor did not take are counted with the next. Its
+ * counter holds 2^64 - 2. */
+static void count_events(linnet_request *request, uint64_t n_events) {
     if (n_events == 0 || request->entry.queue != NULL)
         return;
-    do
-        written = write(request->event_fd, &n_events, sizeof n_events);
-    while (written < 0 && errno == EINTR);
-    LN_BUG_ON(written != sizeof n_events);
+    request->n_uncounted += n_events;
+    if (ln_eventfd_add(request->event_fd, request->n_uncounted))
+        request->n_uncounted = 0;
 }
 
 /* All have ended: the best come first, ties in the order of their sequences. */

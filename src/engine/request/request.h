@@ -53,6 +53,7 @@ struct linnet_request {
     uint64_t submit_ns, deadline_ns;  /* of ln_clock_ns; deadline 0: none */
     ln_logprob_lists prompt_logprobs; /* as asked for; the engine thread writes them */
     int event_fd;                     /* -1: there is a queue of completions */
+    uint64_t n_uncounted;             /* events that event_fd has not taken; the notifier's */
     ln_completion_entry entry;
     bool is_ranked;  /* the best n of n_sequences are shown */
     ln_beams *beams; /* NULL: no beam search */

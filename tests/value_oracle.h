@@ -141,10 +141,12 @@ static inline oracle_spans oracle_spans_of(const ln_op *op) {
     }
     case LN_OP_NORM: {
         const ln_op_norm *p = &op->norm;
-        size_t dim = p->norm->dim;
+        size_t dim = p->norm->dim, out_dim = p->out_stride > 0 ? p->out_stride : dim;
+        oracle_span none = {NULL, 0}, out = oracle_rows(p->out, p->n_rows, out_dim, out_dim);
         return (oracle_spans){.in = {oracle_rows(p->x, p->rows != NULL ? n : p->n_rows, dim, dim),
-                                     oracle_rows(p->residual, p->n_rows, dim, dim)},
-                              .out = {oracle_rows(p->out, p->n_rows, dim, dim)}};
+                                     oracle_rows(p->residual, p->n_rows, dim, dim), none, none,
+                                     out_dim > dim ? out : none},
+                              .out = {out}};
     }
     case LN_OP_LINEAR: return oracle_linear_spans(&op->linear);
     case LN_OP_QKV: {

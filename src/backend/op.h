@@ -155,6 +155,8 @@ typedef struct ln_op_norm {
     const float *x, *residual;
     float scale;
     float *out;
+    /* floats from row to row, 0: dense, and the column where results begin; on a GPU 0 and 0 */
+    size_t out_stride, out_begin;
 } ln_op_norm;
 
 /* Which of several weights a row meets: experts, or one matrix per head. With n_groups 0 there is

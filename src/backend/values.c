@@ -18,7 +18,10 @@ static bool has_gaps(const ln_op_linear *p) {
  * among these. */
 static places inputs_of(const ln_op *op) {
     switch (op->kind) {
-    case LN_OP_NORM: return (places){{op->norm.x, op->norm.residual}};
+    case LN_OP_NORM: {
+        const ln_op_norm *p = &op->norm;
+        return (places){{p->x, p->residual, NULL, NULL, p->out_stride > 0 ? p->out : NULL}};
+    }
     case LN_OP_LINEAR: {
         const ln_op_linear *p = &op->linear;
         return (places){

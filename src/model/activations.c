@@ -17,7 +17,14 @@ typedef struct widths {
     size_t gated;
 } widths;
 
+/* Layers of decoder and encoder, and of a head. */
+static size_t count_layers(const ln_spec *spec) {
+    return spec->n_layers + spec->n_encoder_layers + (spec->head != NULL);
+}
+
 static const ln_layer_spec *any_layer(const ln_spec *spec, size_t i) {
+    if (i >= spec->n_layers + spec->n_encoder_layers)
+        return spec->head;
     return i < spec->n_layers ? &spec->layers[i] : &spec->encoder_layers[i - spec->n_layers];
 }
 
@@ -34,7 +41,7 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
 
 static widths widths_of(const ln_spec *spec) {
     widths w = {0};
-    for (size_t i = 0; i < spec->n_layers + spec->n_encoder_layers; i++) {
+    for (size_t i = 0; i < count_layers(spec); i++) {
         const ln_layer_spec *layer = any_layer(spec, i);
         const ln_attention_spec *a = &layer->attention;
         const ln_moe_spec *moe = &layer->ffn.moe;
@@ -123,6 +130,7 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(laurel, n_streams > 0 ? spec->dim : 0, row);
     PLACE(sparse_gate, w.sparse, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
+    PLACE(pairs, spec->head != NULL ? 2 * spec->dim : 0, row);
     PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
     PLACE(chosen, LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
@@ -159,9 +167,12 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
 }
 
 size_t ln_kv_layer_count(const ln_spec *spec) {
+    size_t n = spec->n_layers + spec->n_indexers;
     if (spec->has_mixers)
-        return ln_kv_layer_index(spec, spec->n_layers);
-    return spec->n_encoder_layers > 0 ? 2 * spec->n_layers + 1 : spec->n_layers + spec->n_indexers;
+        n = ln_kv_layer_index(spec, spec->n_layers);
+    else if (spec->n_encoder_layers > 0)
+        n = 2 * spec->n_layers + 1;
+    return n + (spec->head != NULL);
 }
 
 size_t ln_kv_layers_bytes(const ln_spec *spec) {
@@ -192,9 +203,22 @@ static void indexer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv) {
     kv->k_dim = kv->v_dim = kv->v_stride = attention->indexer.head_dim;
 }
 
+static void attention_shape(const ln_attention_spec *attention, ln_kv_layer *kv, bool *v_in_k) {
+    *v_in_k = attention->latent.n_latent > 0;
+    kv->group = attention->kv_group;
+    kv->n_heads = attention->borrows_kv ? 0 : attention->n_kv_heads;
+    kv->k_dim = attention->k_dim;
+    kv->v_dim = attention->v_dim;
+    kv->v_stride = *v_in_k ? attention->k_dim : attention->v_dim;
+}
+
 void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
                        bool *v_in_k) {
     *v_in_k = true;
+    if (spec->head != NULL && index + 1 == ln_kv_layer_count(spec)) {
+        attention_shape(&spec->head->attention, kv, v_in_k);
+        return;
+    }
     if (spec->n_indexers > 0 && index >= spec->n_layers) {
         indexer_shape(spec, index, kv);
         return;
@@ -209,13 +233,11 @@ void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, l
     bool is_cross = !is_encoder && index >= spec->n_layers;
     const ln_layer_spec *layer =
         is_encoder ? &spec->encoder_layers[0] : &spec->layers[index % spec->n_layers];
-    const ln_attention_spec *attention = &layer->attention;
-    *v_in_k = attention->latent.n_latent > 0;
-    kv->group = is_cross ? layer->cross_kv_group : attention->kv_group;
-    kv->n_heads = is_cross ? attention->n_heads : attention->borrows_kv ? 0 : attention->n_kv_heads;
-    kv->k_dim = attention->k_dim;
-    kv->v_dim = attention->v_dim;
-    kv->v_stride = *v_in_k ? attention->k_dim : attention->v_dim;
+    attention_shape(&layer->attention, kv, v_in_k);
+    if (!is_cross)
+        return;
+    kv->group = layer->cross_kv_group;
+    kv->n_heads = layer->attention.n_heads;
 }
 
 size_t ln_kv_first_shared(const ln_spec *spec) {
@@ -241,9 +263,10 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         .max_tokens = max_tokens, .max_seqs = max_seqs, .max_ctx = max_ctx, .max_width = spec->dim};
     grow(&limits.max_width, spec->n_layers * spec->lookup_dim);
     grow(&limits.max_width, spec->laurel_rank);
+    grow(&limits.max_width, spec->head != NULL ? 2 * spec->dim : 0);
     if (spec->n_streams > 0)
         grow_grouped(&limits, spec->n_streams, spec->dim);
-    for (size_t i = 0; i < spec->n_layers + spec->n_encoder_layers; i++) {
+    for (size_t i = 0; i < count_layers(spec); i++) {
         const ln_layer_spec *layer = any_layer(spec, i);
         const ln_attention_spec *attention = &layer->attention;
         const ln_moe_spec *moe = &layer->ffn.moe;

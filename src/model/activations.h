@@ -44,6 +44,7 @@ typedef struct ln_activations {
     float *predicted, *laurel_low, *laurel; /* [max_tokens][dim], [laurel_rank], [dim] */
     float *sparse_gate;                     /* [max_tokens][max n_hidden] of sparse layers */
     float *gathered;                        /* [max_tokens][widest weight], if spec.has_order */
+    float *pairs;                           /* [max_tokens][2 dim] what a head reads */
     float *logits;                          /* [max_logits][n_vocab] */
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
                         then reports */
@@ -69,7 +70,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
 
 /* KV caches: one per layer; with an encoder then one per layer for cross-attention, and one that
  * all of the encoder's layers use in turn; with indexers one for the keys of each. In a model with
- * recurrent layers a layer has three, one behind the other: keys and values, states, tails. */
+ * recurrent layers a layer has three, one behind the other: keys and values, states, tails. The
+ * cache of a head that drafts is the last. */
 size_t ln_kv_layer_count(const ln_spec *spec);
 /* The first cache of a decoder's layer. */
 static inline size_t ln_kv_layer_index(const ln_spec *spec, size_t layer) {

@@ -96,6 +96,12 @@ typedef enum ln_role {
     LN_ROLE_LAUREL_LEFT,
     LN_ROLE_LAUREL_RIGHT,
     LN_ROLE_LAUREL_NORM,
+    LN_ROLE_HEAD_INPUT, /* a head that drafts: [dim][2 dim], of an embedding and a hidden state */
+    LN_ROLE_HEAD_TOKEN_NORM,
+    LN_ROLE_HEAD_HIDDEN_NORM,
+    LN_ROLE_HEAD_NORM,
+    LN_ROLE_HEAD_OUTPUT, /* where it is not the model's */
+    LN_ROLE_HEAD_EMBEDDING,
     LN_ROLE_COUNT
 } ln_role;
 
@@ -239,8 +245,10 @@ struct ln_family {
     bool unit_scale;        /* attention scores are q.k as they are */
     bool tied_by_default;   /* the output is the embedding unless the checkpoint says no */
     bool scale_tied_logits; /* by 1 / sqrt(dim), unless config.json says that it is not tied */
-    size_t unit_output_vocab;   /* with so many tokens the output's rows count as of length one */
-    size_t gguf_alibi_layers;   /* GGUF: with so many layers ALiBi, else RoPE */
+    size_t unit_output_vocab; /* with so many tokens the output's rows count as of length one */
+    size_t gguf_alibi_layers; /* GGUF: with so many layers ALiBi, else RoPE */
+    const char *head_stem;  /* folders: where the layer of the head is, or NULL: behind the last */
+    bool head_hidden_first; /* the head's input is the hidden state, then the embedding */
     const ln_binding *bindings; /* [n_bindings] */
     size_t n_bindings;
 };
@@ -256,6 +264,7 @@ typedef struct ln_tensor_id {
     bool encoder;
     size_t layer, expert;
     bool is_bias;
+    const char *stem; /* NULL, or what folders have in place of model.layers.N */
 } ln_tensor_id;
 
 /* Binding number `index` of a role that has a name in this format, or NULL past the last. */
@@ -415,6 +424,26 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
     {                                                                                              \
         .role = LN_ROLE_LOOKUP_POST_NORM, .hf = "model.layers.%d.post_per_layer_input_norm",       \
         .gguf = "blk.%d.post_norm"                                                                 \
+    }
+/* A head that drafts (multi-token prediction) behind the last layer. */
+#define LN_HEAD_BINDINGS                                                                           \
+    {.role = LN_ROLE_HEAD_INPUT, .hf = "model.layers.%d.eh_proj", .gguf = "blk.%d.nextn.eh_proj"}, \
+        {.role = LN_ROLE_HEAD_TOKEN_NORM,                                                          \
+         .hf = "model.layers.%d.enorm",                                                            \
+         .gguf = "blk.%d.nextn.enorm"},                                                            \
+        {.role = LN_ROLE_HEAD_HIDDEN_NORM,                                                         \
+         .hf = "model.layers.%d.hnorm",                                                            \
+         .gguf = "blk.%d.nextn.hnorm"},                                                            \
+        {.role = LN_ROLE_HEAD_NORM,                                                                \
+         .hf = "model.layers.%d.shared_head.norm",                                                 \
+         .gguf = "blk.%d.nextn.shared_head_norm",                                                  \
+         .optional = true},                                                                        \
+        {.role = LN_ROLE_HEAD_OUTPUT,                                                              \
+         .hf = "model.layers.%d.shared_head.head",                                                 \
+         .gguf = "blk.%d.nextn.shared_head_head"},                                                 \
+    {                                                                                              \
+        .role = LN_ROLE_HEAD_EMBEDDING, .hf = "model.layers.%d.embed_tokens",                      \
+        .gguf = "blk.%d.nextn.embed_tokens"                                                        \
     }
 /* Rows of a table of defaults, which ends with {0}; the last kind for one model_type alone. */
 #define LN_DEFAULT(name, number)                                                                   \

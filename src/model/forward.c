@@ -2,6 +2,7 @@
 
 #include "backend/values.h"
 #include "model/layers/altup.h"
+#include "model/layers/ffn_record.h"
 #include "model/layers/lookup_record.h"
 #include "model/mixer/record.h"
 #include "model/recorder.h"
@@ -10,6 +11,10 @@ enum { OPS_PER_LAYER = 56, OPS_OUTSIDE = 12 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     return (spec->n_layers + spec->n_encoder_layers) * OPS_PER_LAYER + OPS_OUTSIDE;
+}
+
+size_t ln_forward_max_head_ops(void) {
+    return OPS_PER_LAYER + OPS_OUTSIDE;
 }
 
 static void embed(recorder *r) {
@@ -193,218 +198,6 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
                             is_latent ? a->latent_heads : a->attended, spec->v_scale);
 }
 
-/* out = min(silu(gated), limit) * clamp(out, -limit, limit) */
-static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, float *out) {
-    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
-        .function = LN_POINTWISE_LIMITED_SILU,
-        .n_rows = n_rows,
-        .dim = dim,
-        .n_gates = dim,
-        .x = out,
-        .gate = r->a->gated,
-        .limit = limit,
-        .out = out,
-    };
-}
-
-/* act(x gate) * (x up), without gate act(x up) */
-static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
-                         ln_activation activation, const float *x, float *out) {
-    x = gather(r, up, r->batch->n_tokens, x); /* the gate has the same order */
-    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
-        .weight = up,
-        .gate = gate,
-        .activation = activation,
-        .n_rows = r->batch->n_tokens,
-        .x = x,
-        .scale = 1.0f,
-        .out = out,
-    };
-}
-
-/* The same, within the limit that the feed-forward may have. */
-static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight *up,
-                           const ln_weight *gate, const float *x, float *out) {
-    if (spec->limit == 0.0f) {
-        gated_linear(r, up, gate, spec->activation, x, out);
-        return;
-    }
-    linear(r, up, x, out);
-    linear(r, gate, x, r->a->gated);
-    r->ops[r->n_ops - 1].linear.scale = spec->gate_scale;
-    limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, out);
-}
-
-/* A linear whose rows (token, choice) meet the expert that was chosen. */
-static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear op) {
-    op.groups = (ln_row_groups){
-        .n_groups = moe->n_experts, .order = r->a->expert_order, .starts = r->a->expert_starts};
-    op.n_rows = r->batch->n_tokens * moe->n_used;
-    op.scale = 1.0f;
-    push(r, LN_OP_LINEAR)->linear = op;
-}
-
-static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,
-                           const float *x) {
-    const ln_activations *a = r->a;
-    precise_linear(r, &w->router, x, a->router);
-    push(r, LN_OP_ROUTE)->route = (ln_op_route){
-        .logits = a->router,
-        .bias = w->router_bias,
-        .expert_scale = w->expert_scale,
-        .router = moe->router,
-        .n_experts = moe->n_experts,
-        .n_used = moe->n_used,
-        .n_groups = moe->n_groups,
-        .n_groups_used = moe->n_groups_used,
-        .group_by_two = moe->group_by_two,
-        .normalize = moe->normalize,
-        .scale = moe->scale,
-        .jitter = moe->jitter,
-        .experts = a->experts,
-        .weights = a->expert_weights,
-    };
-    push(r, LN_OP_GROUP)->group = (ln_op_group){
-        .experts = a->experts,
-        .n_rows = r->batch->n_tokens * moe->n_used,
-        .n_experts = moe->n_experts,
-        .order = a->expert_order,
-        .starts = a->expert_starts,
-    };
-}
-
-/* x times the weight of each choice, a row for each, where the experts' results will lie. */
-static void scale_inputs(recorder *r, const ln_moe_spec *moe, const float *x) {
-    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
-        .function = LN_POINTWISE_SCALE,
-        .n_rows = r->batch->n_tokens * moe->n_used,
-        .dim = r->spec->dim,
-        .rows_per_x = moe->n_used,
-        .n_gates = 1,
-        .x = x,
-        .gate = r->a->expert_weights,
-        .out = r->a->expert_out,
-    };
-}
-
-/* What the chosen experts give of x, a row for each choice. */
-static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
-                        const float *x) {
-    const ln_activations *a = r->a;
-    const ln_moe_spec *moe = &spec->moe;
-    if (moe->scale_inputs)
-        scale_inputs(r, moe, x);
-    bool limited = moe->limit > 0.0f;
-    ln_op_linear up = {.weight = w->experts_up,
-                       .gate = limited || !spec->gated ? NULL : w->experts_gate,
-                       .activation = limited ? LN_ACT_NONE : spec->activation,
-                       .rows_per_x = moe->scale_inputs ? 1 : moe->n_used,
-                       .x = moe->scale_inputs ? a->expert_out : x,
-                       .out = a->expert_hidden};
-    linear_by_expert(r, moe, up);
-    if (limited) {
-        up.weight = w->experts_gate;
-        up.out = a->gated;
-        linear_by_expert(r, moe, up);
-        limit_gate(r, r->batch->n_tokens * moe->n_used, moe->n_hidden, moe->limit,
-                   a->expert_hidden);
-    }
-    linear_by_expert(
-        r, moe,
-        (ln_op_linear){.weight = w->experts_down, .x = a->expert_hidden, .out = a->expert_out});
-}
-
-static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
-                    const float *x) {
-    const ln_activations *a = r->a;
-    const ln_moe_spec *moe = &spec->moe;
-    bool has_post_norm = w->ffn_post_norm.dim > 0;
-    choose_experts(r, moe, w, x);
-    run_experts(r, spec, w, x);
-    if (moe->shared_hidden > 0) {
-        limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
-        linear(r, &w->shared_down, a->hidden, a->shared_out);
-    }
-    if (moe->shared_gate)
-        linear(r, &w->shared_router, x, a->shared_gate);
-    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){
-        .x = a->expert_out,
-        .weights = moe->scale_inputs ? NULL : a->expert_weights,
-        .n_used = moe->n_used,
-        .dim = r->spec->dim,
-        .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,
-        .shared_gate = moe->shared_gate ? a->shared_gate : NULL,
-        .residual = has_post_norm ? NULL : a->x,
-        .scale = has_post_norm ? 1.0f : r->spec->residual_scale,
-        .out = has_post_norm ? a->normed : a->x,
-    };
-    if (has_post_norm)
-        norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
-}
-
-/* A dense feed-forward of x and, beside it, experts of the residual stream, each with norms of its
- * own; then one norm of their sum. */
-static void dense_and_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
-                              const float *x) {
-    const ln_activations *a = r->a;
-    gated_linear(r, &w->up, &w->gate, spec->activation, x, a->hidden);
-    linear(r, &w->down, a->hidden, a->normed);
-    norm(r, &w->dense_post_norm, a->normed, NULL, a->shared_out);
-    norm(r, &w->router_norm, a->x, NULL, a->normed);
-    choose_experts(r, &spec->moe, w, a->normed);
-    norm(r, &w->experts_norm, a->x, NULL, a->ffn_normed);
-    run_experts(r, spec, w, a->ffn_normed);
-    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){.x = a->expert_out,
-                                                      .weights = a->expert_weights,
-                                                      .n_used = spec->moe.n_used,
-                                                      .dim = r->spec->dim,
-                                                      .scale = 1.0f,
-                                                      .out = a->normed};
-    norm(r, &w->experts_post_norm, a->normed, a->shared_out, a->normed);
-    norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
-}
-
-/* act(what of x gate is large) * (x up) */
-static void sparse_linear(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
-                          const float *x) {
-    linear(r, &w->gate, x, r->a->sparse_gate);
-    linear(r, &w->up, x, r->a->hidden);
-    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){.function = LN_ROWWISE_SPARSE_GATE,
-                                                      .n_rows = r->batch->n_tokens,
-                                                      .dim = spec->n_hidden,
-                                                      .activation = spec->activation,
-                                                      .deviations = spec->deviations,
-                                                      .x = r->a->sparse_gate,
-                                                      .y = r->a->hidden,
-                                                      .out = r->a->hidden};
-}
-
-static void feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
-                         const float *x) {
-    if (spec->moe.n_experts > 0 && spec->moe.beside) {
-        dense_and_experts(r, spec, w, x);
-        return;
-    }
-    if (spec->moe.n_experts > 0) {
-        mixture(r, spec, w, x);
-        return;
-    }
-    if (spec->is_sparse)
-        sparse_linear(r, spec, w, x);
-    else
-        limited_linear(r, spec, &w->up, spec->gated ? &w->gate : NULL, x, r->a->hidden);
-    if (spec->xielu)
-        push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
-            .function = LN_POINTWISE_XIELU,
-            .n_rows = r->batch->n_tokens,
-            .dim = spec->n_hidden,
-            .x = r->a->hidden,
-            .xielu = w->xielu,
-            .out = r->a->hidden,
-        };
-    scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale);
-}
-
 /* norm(x) where the layer has a norm there, else x itself */
 static const float *pre_norm(recorder *r, const ln_norm *weights, float *out) {
     if (weights->dim == 0)
@@ -457,7 +250,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
     if (spec->ffn.n_hidden > 0 || spec->ffn.moe.n_experts > 0) {
         if (!parallel && !after)
             ffn_x = pre_norm(r, &w->ffn_norm, r->a->ffn_normed);
-        feed_forward(r, &spec->ffn, w, ffn_x);
+        ln_record_feed_forward(r, &spec->ffn, w, ffn_x);
         after_norm(r, spec, &w->ffn_norm);
     }
     ln_record_layer_end(r, spec, w);
@@ -470,7 +263,7 @@ static void altup_layer(recorder *r, const ln_layer_spec *spec, const ln_layer_w
     ln_record_laurel(r, w, x);
     attention(r, &spec->attention, w, x);
     ln_record_add_laurel(r);
-    feed_forward(r, &spec->ffn, w, pre_norm(r, &w->ffn_norm, r->a->ffn_normed));
+    ln_record_feed_forward(r, &spec->ffn, w, pre_norm(r, &w->ffn_norm, r->a->ffn_normed));
     ln_record_altup_correct(r, spec, w);
 }
 
@@ -544,6 +337,46 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
     }
     norm(&r, &weights->encoder.output_norm, activations->x, NULL, activations->normed);
     cache_cross(&r, activations->normed);
+    ln_values_number(ops, r.n_ops);
+    return r.n_ops;
+}
+
+/* norm(x), from this column on of what the head reads. */
+static void norm_to_pairs(recorder *r, const ln_norm *weights, const float *x, size_t begin) {
+    norm(r, weights, x, NULL, r->a->pairs);
+    r->ops[r->n_ops - 1].norm.out_stride = 2 * r->spec->dim;
+    r->ops[r->n_ops - 1].norm.out_begin = begin;
+}
+
+/* What the head reads: a norm of the model's hidden states, and of embeddings, side by side. The
+ * rows of x are read before embeddings are written over them. */
+static void head_input(recorder *r, const ln_head_input *in) {
+    const ln_activations *a = r->a;
+    size_t dim = r->spec->dim;
+    size_t of_hidden = r->spec->family->head_hidden_first ? 0 : dim, of_token = dim - of_hidden;
+    norm(r, in->norm, a->x, NULL, a->normed);
+    r->ops[r->n_ops - 1].norm.rows = in->rows;
+    norm_to_pairs(r, &r->weights->head.hidden_norm, a->normed, of_hidden);
+    embed(r);
+    norm_to_pairs(r, &r->weights->head.token_norm, a->x, of_token);
+    linear(r, &r->weights->head.input, a->pairs, a->x);
+}
+
+size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
+                              const ln_activations *activations, const ln_kv_layer *kv,
+                              const ln_batch *batch, const ln_head_input *in, ln_op *ops) {
+    recorder r = {.spec = spec,
+                  .weights = weights,
+                  .a = activations,
+                  .kv = kv,
+                  .batch = batch,
+                  .layer = (int32_t)spec->n_layers,
+                  .layer_kv = &kv[ln_kv_layer_count(spec) - 1],
+                  .ops = ops};
+    head_input(&r, in);
+    layer(&r, spec->head, weights->layers);
+    if (batch->n_logits > 0)
+        logits(&r);
     ln_values_number(ops, r.n_ops);
     return r.n_ops;
 }

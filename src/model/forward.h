@@ -24,4 +24,20 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
                          const ln_activations *activations, const ln_kv_layer *kv,
                          const ln_batch *batch, ln_op *ops);
 
+/* What a head that drafts reads beside the batch's tokens: hidden states, which are a norm of rows
+ * of activations->x as a step has left it. A token of the batch stands at the position of the
+ * hidden state, which is of the token before it. */
+typedef struct ln_head_input {
+    const ln_norm *norm;
+    const int32_t *rows; /* [n_tokens] */
+} ln_head_input;
+
+/* The same of the head spec->head: its cache is the last of kv, logits are of the token behind the
+ * batch's. Afterwards activations->x [n_tokens][dim] is what the head has made of them, of which
+ * weights->output_norm gives the hidden states for its next step. */
+size_t ln_forward_max_head_ops(void);
+size_t ln_forward_record_head(const ln_spec *spec, const ln_weights *weights,
+                              const ln_activations *activations, const ln_kv_layer *kv,
+                              const ln_batch *batch, const ln_head_input *in, ln_op *ops);
+
 #endif

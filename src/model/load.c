@@ -86,8 +86,8 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
                            ln_layer_weights *w) {
     size_t dim = l->spec->dim;
     if (spec->sinks)
-        LN_TRY(ln_load_vector(l, (ln_tensor_id){.role = LN_ROLE_SINKS, .layer = i}, spec->n_heads,
-                              &w->sinks));
+        LN_TRY(ln_load_vector(l, (ln_tensor_id){.role = LN_ROLE_SINKS, .layer = i, .stem = l->stem},
+                              spec->n_heads, &w->sinks));
     if (spec->latent.n_latent > 0)
         return latent_attention(l, i, spec, w);
     if (spec->borrows_kv)
@@ -115,7 +115,7 @@ static ln_status experts(ln_loader *l, size_t i, const ln_ffn_spec *ffn, ln_laye
     LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, moe->n_experts, dim, &w->router));
     if (moe->beside)
         LN_TRY(ln_load_experts_beside(l, i, moe, w));
-    ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i};
+    ln_tensor_id bias = {.role = LN_ROLE_ROUTER_BIAS, .layer = i, .stem = l->stem};
     if (ln_family_binding(l->spec->family, ln_checkpoint_get_format(l->checkpoint), bias, 0) !=
         NULL)
         LN_TRY(ln_load_vector(l, bias, moe->n_experts, &w->router_bias));
@@ -371,10 +371,54 @@ static ln_status embedding(ln_loader *l) {
     return ln_load_norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->embedding_norm);
 }
 
+/* One of the head's own tensors, or the model's. */
+static ln_status head_matrix(ln_loader *l, ln_role role, const ln_weight *of_model,
+                             ln_weight *weight) {
+    const ln_spec *spec = l->spec;
+    ln_tensor_id id = {.role = role, .layer = spec->n_layers, .stem = l->stem};
+    if (ln_family_has(spec->family, l->checkpoint, id))
+        return ln_load_matrix(l, role, spec->n_layers, spec->n_vocab, spec->dim, weight);
+    if (of_model != NULL)
+        *weight = *of_model;
+    return LINNET_OK;
+}
+
+/* A head that drafts, instead of the model. */
+static ln_status head(ln_loader *l) {
+    const ln_spec *spec = l->spec;
+    const ln_weights *model = l->options.model;
+    ln_weights *w = l->weights;
+    ln_layer_weights planned;
+    size_t i = spec->n_layers;
+    l->stem = spec->family->head_stem;
+    w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
+    LN_TRY(head_matrix(l, LN_ROLE_HEAD_EMBEDDING, model != NULL ? &model->embedding : NULL,
+                       &w->embedding));
+    LN_TRY(head_matrix(l, LN_ROLE_HEAD_OUTPUT, model != NULL ? &model->output : NULL, &w->output));
+    LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_TOKEN_NORM, i, spec->dim, &w->head.token_norm));
+    LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_HIDDEN_NORM, i, spec->dim, &w->head.hidden_norm));
+    LN_TRY(ln_load_norm(l, LN_ROLE_HEAD_NORM, i, spec->dim, &w->output_norm));
+    if (w->output_norm.dim == 0 && model != NULL)
+        w->output_norm = model->output_norm;
+    LN_TRY(ln_load_matrix(l, LN_ROLE_HEAD_INPUT, i, spec->dim, 2 * spec->dim, &w->head.input));
+    for (size_t rope = 0; rope < spec->n_ropes && model != NULL; rope++)
+        w->ropes[rope] = model->ropes[rope];
+    if (model != NULL)
+        w->alibi_slopes = model->alibi_slopes;
+    size_t offset = ln_layout_add(&l->table_layout, 1, sizeof *w->layers);
+    if (l->table != NULL)
+        w->layers = (ln_layer_weights *)(void *)(l->table + offset);
+    LN_TRY(layer_weights(l, spec->mtp, i, w->layers != NULL ? w->layers : &planned));
+    LN_TRY(ln_layout_check(&l->table_layout, "table of the head's weights", l->err));
+    return ln_layout_check(&l->layout, "weights of the head", l->err);
+}
+
 static ln_status walk(ln_loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
     size_t end = l->options.end_layer;
+    if (l->options.head)
+        return head(l);
     l->first_layer = w->first_layer = l->options.first_layer;
     l->end_layer = w->end_layer = end > 0 ? end : spec->n_layers;
     w->copy = (ln_norm){.kind = LN_NORM_NONE, .dim = spec->dim};
@@ -408,7 +452,8 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
                    .weights = &weights,
                    .err = err};
     ln_status status = walk(&l);
-    if (status == LINNET_OK && l.first_layer == 0 && l.end_layer == spec->n_layers)
+    if (status == LINNET_OK && !l.options.head && l.first_layer == 0 &&
+        l.end_layer == spec->n_layers)
         status = ln_unread_check(&unread, spec, err);
     ln_unread_free(&unread);
     LN_TRY(status);

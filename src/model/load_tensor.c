@@ -74,8 +74,9 @@ static bool is_of_streams(ln_role role) {
 static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source *source,
                              size_t n_cols) {
     if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
-        role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
-        role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
+        role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_LEARNED_POSITIONS ||
+        role == LN_ROLE_LOOKUP_EMBEDDING || role == LN_ROLE_ROUTER ||
+        role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return;
     l->weights->n_matrices++;
     if (source->packed.kind != LN_PACKED_NONE || source->transpose)
@@ -123,7 +124,7 @@ static ln_status prepare_ordered(ln_loader *l, ln_weight_request *request, ln_we
 
 static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_shape *shape) {
     if (role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
-        (role == LN_ROLE_EMBEDDING && !spec->tied))
+        role == LN_ROLE_HEAD_EMBEDDING || (role == LN_ROLE_EMBEDDING && !spec->tied))
         return LN_USE_TABLE;
     if (role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return LN_USE_ROUTER;
@@ -148,7 +149,7 @@ static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape 
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
                          ln_weight *weight) {
     ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows, .n_cols = n_cols};
-    ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer};
+    ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer, .stem = l->stem};
     return matrix_of(l, id, &shape, weight);
 }
 
@@ -158,7 +159,7 @@ ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_row
     LN_BUG_ON(n_roles > LN_MAX_SOURCES);
     for (size_t i = 0; i < n_roles; i++) {
         ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows[i], .n_cols = n_cols};
-        ln_tensor_id id = {.role = roles[i], .layer = layer};
+        ln_tensor_id id = {.role = roles[i], .layer = layer, .stem = l->stem};
         ln_weight_request request;
         LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
         quantize_on_load(l, roles[i], &request.sources[0], n_cols);
@@ -170,7 +171,7 @@ ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_row
 
 ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias, size_t n,
                          float *values, bool *is_there) {
-    ln_tensor_id id = {.role = role, .layer = layer, .is_bias = is_bias};
+    ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .is_bias = is_bias};
     const ln_family *family = l->spec->family;
     const char *path = ln_checkpoint_path(l->checkpoint);
     ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
@@ -200,7 +201,7 @@ ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_
     ln_weight planned;
     *out = l->table != NULL ? (ln_weight *)(void *)(l->table + offset) : NULL;
     for (size_t i = 0; i < shape->n_packed; i++) {
-        ln_tensor_id id = {.role = role, .layer = layer, .expert = i};
+        ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .expert = i};
         LN_TRY(matrix_of(l, id, shape, *out != NULL ? &(*out)[i] : &planned));
     }
     return LINNET_OK;
@@ -208,7 +209,7 @@ ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_
 
 ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_norm *out) {
     ln_checkpoint_format format = ln_checkpoint_get_format(l->checkpoint);
-    ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer};
+    ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer, .stem = l->stem};
     const ln_binding *binding = ln_family_binding(l->spec->family, format, id, 0);
     *out = (ln_norm){0};
     if (binding == NULL ||
@@ -242,7 +243,7 @@ static ln_status gather_heads(ln_loader *l, ln_tensor_id id, size_t n_heads, siz
 
 ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t n_heads, size_t dim,
                                ln_norm *out) {
-    ln_tensor_id id = {.role = role, .layer = layer};
+    ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem};
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
     if (!ln_family_is_numbered(l->spec->family, l->checkpoint, id)) {
         ln_source_shape shape = {1, n_heads, dim};
@@ -263,7 +264,7 @@ ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t 
 
 ln_status ln_load_scaled_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, float factor,
                               ln_norm *out) {
-    ln_tensor_id id = {.role = role, .layer = layer};
+    ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem};
     ln_weight_request request;
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
     LN_TRY(ln_source_vector(l->checkpoint, l->spec, id, dim, &request, l->err));

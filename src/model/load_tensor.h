@@ -23,6 +23,7 @@ typedef struct ln_loader {
     size_t first_layer, end_layer;
     ln_weights_options options;
     bool encoder;                /* the walk is in the encoder */
+    const char *stem;            /* of ln_tensor_id, in a head that drafts */
     ln_unread *unread;           /* NULL while loading */
     const ln_tensor *gate_order; /* of the columns of the last gate */
     ln_weights *weights;

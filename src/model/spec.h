@@ -210,7 +210,13 @@ typedef struct ln_spec {
     size_t n_indexers;             /* layers that have one of their own */
     size_t n_encoder_layers;       /* 0: a decoder alone */
     ln_layer_spec *encoder_layers; /* [n_encoder_layers] */
-    size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are skipped */
+    size_t n_prediction_layers;    /* GGUF: layers behind the last one, which are no part of it */
+    /* The layer of a head that predicts a token more (multi-token prediction), layers[n_layers];
+     * NULL: there is none, or none that runs */
+    ln_layer_spec *mtp;
+    /* The layer of a head that drafts, which lies beside the decoder's: its cache is behind all
+     * others, activations are as wide as it needs; NULL: none, as in all that is read */
+    const ln_layer_spec *head;
     size_t n_relative_buckets, relative_max_distance;
     size_t n_streams;            /* beside the residual stream; 0: none (AltUp) */
     size_t laurel_rank;          /* with streams */

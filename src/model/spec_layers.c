@@ -6,6 +6,7 @@
 #include "model/family.h"
 #include "model/layers/altup.h"
 #include "model/layers/by_layer.h"
+#include "model/layers/head_spec.h"
 #include "model/mixer/spec.h"
 #include "model/rope.h"
 #include "model/spec_attention.h"
@@ -506,7 +507,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     LN_TRY(ln_config_size(config, (ln_key){"sliding_window_size", ""}, 0, INT32_MAX, &before, err));
     window = before > 0 ? before + 1 : window;
     LN_TRY(read_encoder(config, arena, spec, err));
-    spec->layers = new_layers(config, arena, spec->n_layers, err);
+    spec->layers = new_layers(config, arena, spec->n_layers + 1, err); /* and a head's */
     if (spec->layers == NULL)
         return LINNET_ERR_NOMEM;
     for (size_t i = 0; i < spec->n_layers; i++) {
@@ -519,6 +520,7 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     }
     if (config->by_layer)
         LN_TRY(read_ropes(config, arena, spec, 0, false, err));
+    ln_spec_read_head(config, spec);
     LN_TRY(ln_spec_read_lookup(config, spec, err));
     return ln_spec_read_altup(config, spec, err);
 }

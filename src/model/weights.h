@@ -81,6 +81,12 @@ typedef struct ln_weights {
         ln_layer_weights *layers; /* [n_encoder_layers] */
         const float *relative_bias;
     } encoder;
+    /* of a head that drafts, whose one layer is in `layers`: norms of what it reads, and
+     * [dim][2 dim] behind them */
+    struct {
+        ln_norm token_norm, hidden_norm;
+        ln_weight input;
+    } head;
     void *memory; /* prepared copies, the backend's */
     size_t memory_bytes;
     size_t table_bytes; /* of `layers` and the like, host memory */
@@ -100,6 +106,10 @@ typedef struct ln_weights_options {
     /* Layers that run here, where a model without an encoder is split over backends; end_layer 0:
      * to the last one. The embedding goes with the first layer, the output with the last. */
     size_t first_layer, end_layer;
+    bool head; /* instead of the model the head of its spec's `mtp` */
+    /* The model's, which stand where the head has none of its own: embedding, output and its norm,
+     * ropes; NULL while planning. They outlive the head's. */
+    const struct ln_weights *model;
     const ln_dtype
         *quantize; /* what plain matrices of layers and output become; NULL: as they are */
     ln_load_progress progress;

@@ -46,10 +46,15 @@ const ln_binding *ln_family_binding(const ln_family *family, ln_checkpoint_forma
 
 void ln_binding_name(const ln_binding *binding, ln_checkpoint_format format, ln_tensor_id id,
                      char name[LN_TENSOR_NAME_BYTES]) {
+    static const char layers[] = "model.layers.%d";
     const char *c = pattern_of(binding, format);
     bool bare = format == LN_FORMAT_HF ? binding->hf_bare : binding->gguf_bare;
     const char *suffix = id.is_bias ? (bare ? "_bias" : ".bias") : (bare ? "" : ".weight");
-    size_t n = 0;
+    size_t n = 0, n_layers = sizeof layers - 1;
+    if (format == LN_FORMAT_HF && id.stem != NULL && strncmp(c, layers, n_layers) == 0) {
+        n = (size_t)snprintf(name, LN_TENSOR_NAME_BYTES, "%s", id.stem);
+        c += n_layers;
+    }
     while (*c != '\0' && n < LN_TENSOR_NAME_BYTES - 48) {
         bool is_layer = c[0] == '%' && c[1] == 'd', is_expert = c[0] == '%' && c[1] == 'e';
         if (!is_layer && !is_expert) {

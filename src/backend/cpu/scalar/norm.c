@@ -61,7 +61,7 @@ void ln_scalar_norm(const ln_op *op, const ln_cpu_worker *worker) {
     ln_cpu_share(worker, p->n_rows, &begin, &end);
     for (size_t i = begin; i < end; i++) {
         size_t row = p->rows != NULL ? (size_t)p->rows[i] : i;
-        float *out = p->out + i * dim;
+        float *out = p->out + p->out_begin + i * (p->out_stride > 0 ? p->out_stride : dim);
         if (p->residual == NULL) {
             ln_scalar_norm_row(p->norm, p->x + row * dim, out);
             continue;

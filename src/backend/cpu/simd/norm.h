@@ -63,13 +63,13 @@ static void norm_row(const ln_norm *norm, const float *x, const float *residual,
 
 static void norm(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_norm *p = &op->norm;
-    size_t dim = p->norm->dim;
+    size_t dim = p->norm->dim, out_stride = p->out_stride > 0 ? p->out_stride : dim;
     size_t begin, end;
     ln_cpu_share(worker, p->n_rows, &begin, &end);
     for (size_t i = begin; i < end; i++) {
         size_t row = p->rows != NULL ? (size_t)p->rows[i] : i;
         norm_row(p->norm, p->x + row * dim, p->residual != NULL ? p->residual + i * dim : NULL,
-                 p->scale, p->out + i * dim);
+                 p->scale, p->out + p->out_begin + i * out_stride);
     }
 }
 

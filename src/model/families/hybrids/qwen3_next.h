@@ -4,9 +4,26 @@
 
 #include "model/family.h"
 
+/* The head that predicts a token more; folders keep its layer as mtp.layers.0. */
+#define LN_QWEN3_NEXT_HEAD                                                                         \
+    {.role = LN_ROLE_HEAD_INPUT, .hf = "mtp.fc", .gguf = "blk.%d.nextn.eh_proj"},                  \
+        {.role = LN_ROLE_HEAD_TOKEN_NORM,                                                          \
+         .hf = "mtp.pre_fc_norm_embedding",                                                        \
+         .gguf = "blk.%d.nextn.enorm"},                                                            \
+        {.role = LN_ROLE_HEAD_HIDDEN_NORM,                                                         \
+         .hf = "mtp.pre_fc_norm_hidden",                                                           \
+         .gguf = "blk.%d.nextn.hnorm"},                                                            \
+        {.role = LN_ROLE_HEAD_NORM,                                                                \
+         .hf = "mtp.norm",                                                                         \
+         .gguf = "blk.%d.nextn.shared_head_norm",                                                  \
+         .optional = true},                                                                        \
+        {.role = LN_ROLE_HEAD_OUTPUT, .gguf = "blk.%d.nextn.shared_head_head"}, {                  \
+        .role = LN_ROLE_HEAD_EMBEDDING, .gguf = "blk.%d.nextn.embed_tokens"                        \
+    }
+
 /* All but the delta nets' inputs and the feed-forward. */
 #define LN_QWEN3_NEXT_COMMON                                                                       \
-    LN_LLAMA_ENDS, LN_LLAMA_QK_NORMS,                                                              \
+    LN_LLAMA_ENDS, LN_LLAMA_QK_NORMS, LN_QWEN3_NEXT_HEAD,                                          \
         {.role = LN_ROLE_ATTENTION_NORM,                                                           \
          .hf = "model.layers.%d.input_layernorm",                                                  \
          .gguf = "blk.%d.attn_norm"},                                                              \
@@ -84,6 +101,7 @@
     .refused = "", .norm = LN_NORM_RMS_PLUS_ONE, .gguf_norm = LN_NORM_RMS,                         \
     .placement = LN_PLACE_PRE, .qk_norm = LN_QK_NORM_HEAD, .activation = LN_ACT_SILU,              \
     .rope_fraction = 0.25, .hf_rope = LN_ROPE_HALF, .gguf_rope = LN_ROPE_HALF,                     \
-    .output_gate = LN_GATE_BY_ELEMENT, .mixer = LN_MIXER_DELTA, .mixer_word = "linear_attention"
+    .output_gate = LN_GATE_BY_ELEMENT, .mixer = LN_MIXER_DELTA, .mixer_word = "linear_attention",  \
+    .head_stem = "mtp.layers.0"
 
 #endif

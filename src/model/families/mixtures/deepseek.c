@@ -24,6 +24,7 @@ static const ln_binding v2_bindings[] = {
      .gguf = "blk.%d.exp_probs_b.bias",
      .gguf_bare = true,
      .optional = true},
+    LN_HEAD_BINDINGS,
 };
 
 static const ln_config_default v2_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),
@@ -57,6 +58,7 @@ static const ln_binding v3_bindings[] = {
     {.role = LN_ROLE_ROUTER_BIAS,
      .hf = "model.layers.%d.mlp.gate.e_score_correction_bias",
      .hf_bare = true},
+    LN_HEAD_BINDINGS,
 };
 
 static const ln_config_default v3_defaults[] = {LN_DEFAULT("kv_lora_rank", 512),

@@ -16,6 +16,7 @@ static const ln_binding bindings[] = {
     LN_LLAMA_EXPERTS,
     LN_SHARED_EXPERTS("mlp.shared_experts"),
     LN_EXPERT_BIAS("mlp.gate.e_score_correction_bias"),
+    LN_HEAD_BINDINGS,
 };
 
 static const ln_config_default defaults[] = {

@@ -1,0 +1,213 @@
+#include "model/layers/ffn_record.h"
+
+/* out = min(silu(gated), limit) * clamp(out, -limit, limit) */
+static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, float *out) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_LIMITED_SILU,
+        .n_rows = n_rows,
+        .dim = dim,
+        .n_gates = dim,
+        .x = out,
+        .gate = r->a->gated,
+        .limit = limit,
+        .out = out,
+    };
+}
+
+/* act(x gate) * (x up), without gate act(x up) */
+static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
+                         ln_activation activation, const float *x, float *out) {
+    x = gather(r, up, r->batch->n_tokens, x); /* the gate has the same order */
+    push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
+        .weight = up,
+        .gate = gate,
+        .activation = activation,
+        .n_rows = r->batch->n_tokens,
+        .x = x,
+        .scale = 1.0f,
+        .out = out,
+    };
+}
+
+/* The same, within the limit that the feed-forward may have. */
+static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight *up,
+                           const ln_weight *gate, const float *x, float *out) {
+    if (spec->limit == 0.0f) {
+        gated_linear(r, up, gate, spec->activation, x, out);
+        return;
+    }
+    linear(r, up, x, out);
+    linear(r, gate, x, r->a->gated);
+    r->ops[r->n_ops - 1].linear.scale = spec->gate_scale;
+    limit_gate(r, r->batch->n_tokens, up->n_rows, spec->limit, out);
+}
+
+/* A linear whose rows (token, choice) meet the expert that was chosen. */
+static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear op) {
+    op.groups = (ln_row_groups){
+        .n_groups = moe->n_experts, .order = r->a->expert_order, .starts = r->a->expert_starts};
+    op.n_rows = r->batch->n_tokens * moe->n_used;
+    op.scale = 1.0f;
+    push(r, LN_OP_LINEAR)->linear = op;
+}
+
+static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_weights *w,
+                           const float *x) {
+    const ln_activations *a = r->a;
+    precise_linear(r, &w->router, x, a->router);
+    push(r, LN_OP_ROUTE)->route = (ln_op_route){
+        .logits = a->router,
+        .bias = w->router_bias,
+        .expert_scale = w->expert_scale,
+        .router = moe->router,
+        .n_experts = moe->n_experts,
+        .n_used = moe->n_used,
+        .n_groups = moe->n_groups,
+        .n_groups_used = moe->n_groups_used,
+        .group_by_two = moe->group_by_two,
+        .normalize = moe->normalize,
+        .scale = moe->scale,
+        .jitter = moe->jitter,
+        .experts = a->experts,
+        .weights = a->expert_weights,
+    };
+    push(r, LN_OP_GROUP)->group = (ln_op_group){
+        .experts = a->experts,
+        .n_rows = r->batch->n_tokens * moe->n_used,
+        .n_experts = moe->n_experts,
+        .order = a->expert_order,
+        .starts = a->expert_starts,
+    };
+}
+
+/* x times the weight of each choice, a row for each, where the experts' results will lie. */
+static void scale_inputs(recorder *r, const ln_moe_spec *moe, const float *x) {
+    push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+        .function = LN_POINTWISE_SCALE,
+        .n_rows = r->batch->n_tokens * moe->n_used,
+        .dim = r->spec->dim,
+        .rows_per_x = moe->n_used,
+        .n_gates = 1,
+        .x = x,
+        .gate = r->a->expert_weights,
+        .out = r->a->expert_out,
+    };
+}
+
+/* What the chosen experts give of x, a row for each choice. */
+static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                        const float *x) {
+    const ln_activations *a = r->a;
+    const ln_moe_spec *moe = &spec->moe;
+    if (moe->scale_inputs)
+        scale_inputs(r, moe, x);
+    bool limited = moe->limit > 0.0f;
+    ln_op_linear up = {.weight = w->experts_up,
+                       .gate = limited || !spec->gated ? NULL : w->experts_gate,
+                       .activation = limited ? LN_ACT_NONE : spec->activation,
+                       .rows_per_x = moe->scale_inputs ? 1 : moe->n_used,
+                       .x = moe->scale_inputs ? a->expert_out : x,
+                       .out = a->expert_hidden};
+    linear_by_expert(r, moe, up);
+    if (limited) {
+        up.weight = w->experts_gate;
+        up.out = a->gated;
+        linear_by_expert(r, moe, up);
+        limit_gate(r, r->batch->n_tokens * moe->n_used, moe->n_hidden, moe->limit,
+                   a->expert_hidden);
+    }
+    linear_by_expert(
+        r, moe,
+        (ln_op_linear){.weight = w->experts_down, .x = a->expert_hidden, .out = a->expert_out});
+}
+
+static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                    const float *x) {
+    const ln_activations *a = r->a;
+    const ln_moe_spec *moe = &spec->moe;
+    bool has_post_norm = w->ffn_post_norm.dim > 0;
+    choose_experts(r, moe, w, x);
+    run_experts(r, spec, w, x);
+    if (moe->shared_hidden > 0) {
+        limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
+        linear(r, &w->shared_down, a->hidden, a->shared_out);
+    }
+    if (moe->shared_gate)
+        linear(r, &w->shared_router, x, a->shared_gate);
+    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){
+        .x = a->expert_out,
+        .weights = moe->scale_inputs ? NULL : a->expert_weights,
+        .n_used = moe->n_used,
+        .dim = r->spec->dim,
+        .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,
+        .shared_gate = moe->shared_gate ? a->shared_gate : NULL,
+        .residual = has_post_norm ? NULL : a->x,
+        .scale = has_post_norm ? 1.0f : r->spec->residual_scale,
+        .out = has_post_norm ? a->normed : a->x,
+    };
+    if (has_post_norm)
+        norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
+}
+
+/* A dense feed-forward of x and, beside it, experts of the residual stream, each with norms of its
+ * own; then one norm of their sum. */
+static void dense_and_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                              const float *x) {
+    const ln_activations *a = r->a;
+    gated_linear(r, &w->up, &w->gate, spec->activation, x, a->hidden);
+    linear(r, &w->down, a->hidden, a->normed);
+    norm(r, &w->dense_post_norm, a->normed, NULL, a->shared_out);
+    norm(r, &w->router_norm, a->x, NULL, a->normed);
+    choose_experts(r, &spec->moe, w, a->normed);
+    norm(r, &w->experts_norm, a->x, NULL, a->ffn_normed);
+    run_experts(r, spec, w, a->ffn_normed);
+    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){.x = a->expert_out,
+                                                      .weights = a->expert_weights,
+                                                      .n_used = spec->moe.n_used,
+                                                      .dim = r->spec->dim,
+                                                      .scale = 1.0f,
+                                                      .out = a->normed};
+    norm(r, &w->experts_post_norm, a->normed, a->shared_out, a->normed);
+    norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
+}
+
+/* act(what of x gate is large) * (x up) */
+static void sparse_linear(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                          const float *x) {
+    linear(r, &w->gate, x, r->a->sparse_gate);
+    linear(r, &w->up, x, r->a->hidden);
+    push(r, LN_OP_ROWWISE)->rowwise = (ln_op_rowwise){.function = LN_ROWWISE_SPARSE_GATE,
+                                                      .n_rows = r->batch->n_tokens,
+                                                      .dim = spec->n_hidden,
+                                                      .activation = spec->activation,
+                                                      .deviations = spec->deviations,
+                                                      .x = r->a->sparse_gate,
+                                                      .y = r->a->hidden,
+                                                      .out = r->a->hidden};
+}
+
+void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                            const float *x) {
+    if (spec->moe.n_experts > 0 && spec->moe.beside) {
+        dense_and_experts(r, spec, w, x);
+        return;
+    }
+    if (spec->moe.n_experts > 0) {
+        mixture(r, spec, w, x);
+        return;
+    }
+    if (spec->is_sparse)
+        sparse_linear(r, spec, w, x);
+    else
+        limited_linear(r, spec, &w->up, spec->gated ? &w->gate : NULL, x, r->a->hidden);
+    if (spec->xielu)
+        push(r, LN_OP_POINTWISE)->pointwise = (ln_op_pointwise){
+            .function = LN_POINTWISE_XIELU,
+            .n_rows = r->batch->n_tokens,
+            .dim = spec->n_hidden,
+            .x = r->a->hidden,
+            .xielu = w->xielu,
+            .out = r->a->hidden,
+        };
+    scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale);
+}

@@ -1,0 +1,11 @@
+/* Recording of feed-forwards: dense ones and mixtures of experts. */
+#ifndef LN_MODEL_LAYERS_FFN_RECORD_H
+#define LN_MODEL_LAYERS_FFN_RECORD_H
+
+#include "model/recorder.h"
+
+/* x [n_tokens][dim] through the feed-forward, to the residual stream. */
+void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                            const float *x);
+
+#endif

@@ -230,8 +230,7 @@ typedef struct linnet_engine_options {
     void (*on_load)(void *user, size_t ready_bytes, size_t total_bytes);
     void *load_user; /* handed to on_load */
     /* Speculative decoding: up to so many tokens of a sequence are drafted, and verified in one
-     * step; the output is the same, bit for bit. 0: off. Drafts come from prompt lookup (n-grams:
-     * what followed when the last tokens came before), or from a draft model. */
+     * step; the output is the same, bit for bit. 0: as many as `draft` takes by itself. */
     size_t draft_tokens;
     /* NULL, or the path of the draft model: a smaller checkpoint with the same vocabulary, which
      * the engine opens. */
@@ -251,6 +250,12 @@ typedef struct linnet_engine_options {
      * rounded to bf16 in all of them; it must be installed, and the first step takes longer. The
      * CPU and `exact` are not affected. */
     bool batch_invariant;
+    /* Who drafts: "none"; "mtp", the head for multi-token prediction that some checkpoints have;
+     * "ngram", prompt lookup (what followed when the last tokens came before); "model", the
+     * draft_model. NULL or "auto": the draft_model where there is one; else the head, if there is
+     * one and the CPU runs all layers, with draft_tokens 0 in steps of as few sequences as it pays
+     * for (linnet_memory_plan says how few); else prompt lookup, if draft_tokens is not 0. */
+    const char *draft;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -275,6 +280,10 @@ typedef struct linnet_memory_plan {
     size_t libraries_bytes;
     size_t device_bytes; /* of the total: in the GPU's memory */
     size_t gpu_layers;   /* that run there */
+    /* who drafts, of linnet_engine_options.draft; tokens of a sequence in a step, at most; and in
+     * steps of how many sequences, at most */
+    const char *draft;
+    size_t draft_tokens, draft_seqs;
 } linnet_memory_plan;
 
 /* Computes every arena from headers alone; `options` NULL: the defaults. A context that was not

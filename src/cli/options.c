@@ -115,6 +115,7 @@ enum {
     KEY_MAX_BATCH_TOKENS,
     KEY_THREADS,
     KEY_QUANTIZE_ON_LOAD,
+    KEY_DRAFT,
     KEY_DRAFT_TOKENS,
     KEY_DRAFT_MODEL,
     KEY_KV_TOKENS,
@@ -175,9 +176,13 @@ static const struct argp_option engine_options[] = {
      "Long prompts that are read at once; 0: any number (0)", 0},
     {"long-prefill-tokens", KEY_LONG_PREFILL_TOKENS, "N", RARE,
      "Tokens beyond which a prompt is long (1024)", 0},
+    {"draft", KEY_DRAFT, "auto|none|mtp|ngram|model", RARE,
+     "Who guesses tokens that are then checked in one step, with the same output: the checkpoint's "
+     "head for multi-token prediction, what came after the last tokens before, or --draft-model "
+     "(auto: the head, if there is one, where it pays)",
+     0},
     {"draft-tokens", KEY_DRAFT_TOKENS, "N", RARE,
-     "Guess up to N tokens of a sequence and check them in one step; the output stays the same (0; "
-     "4 with --draft-model)",
+     "Guess up to N tokens of a sequence (none; 4 with --draft-model; as many as pay with a head)",
      0},
     {"draft-model", KEY_DRAFT_MODEL, "MODEL", RARE,
      "A smaller model with the same vocabulary that guesses (what came after the last tokens "
@@ -243,6 +248,7 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
     static const char *const preemptions[] = {"auto", "swap", "recompute"};
     static const char *const policies[] = {"chunked", "prefill-first"};
     static const char *const orders[] = {"fcfs", "priority"};
+    static const char *const drafters[] = {"auto", "none", "mtp", "ngram", "model"};
     static const char *const kv_types[] = {"f32", "f16", "bf16", "q8_0", "fp8"};
     linnet_engine_options *options = state->input;
     switch (key) {
@@ -264,6 +270,9 @@ static error_t parse_engine(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_PIN: options->pin_threads = true; return 0;
     case KEY_QUANTIZE_ON_LOAD: options->quantize_on_load = arg; return 0;
+    case KEY_DRAFT:
+        options->draft = drafters[parse_choice(state, "--draft", arg, drafters, 5)];
+        return 0;
     case KEY_DRAFT_MODEL:
         options->draft_model = arg;
         options->draft_tokens = options->draft_tokens > 0 ? options->draft_tokens : 4;

@@ -143,6 +143,16 @@ int ln_cli_print_json(FILE *stream, json_t *value, bool indent) {
     return 0;
 }
 
+ln_cli_drafts ln_cli_drafts_text(const linnet_memory_plan *plan) {
+    ln_cli_drafts drafts;
+    snprintf(drafts.text, sizeof drafts.text, "%s: up to %s in steps of up to %s", plan->draft,
+             ln_cli_count_text(plan->draft_tokens, "token").text,
+             ln_cli_count_text(plan->draft_seqs, "sequence").text);
+    if (plan->draft_tokens == 0)
+        snprintf(drafts.text, sizeof drafts.text, "none");
+    return drafts;
+}
+
 int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
     json_t *arenas = json_object();
     int failed = arenas == NULL;
@@ -151,14 +161,16 @@ int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan) {
                                       json_integer((json_int_t)plan->arenas[i].bytes));
     json_t *value = NULL;
     if (!failed)
-        value =
-            json_pack("{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:I, s:I}", "ctx_tokens",
-                      (json_int_t)plan->ctx_tokens, "max_seqs", (json_int_t)plan->max_seqs,
-                      "max_batch_tokens", (json_int_t)plan->max_batch_tokens, "n_threads",
-                      (json_int_t)plan->n_threads, "arenas", arenas, "total_bytes",
-                      (json_int_t)plan->total_bytes, "mapped_bytes", (json_int_t)plan->mapped_bytes,
-                      "libraries_bytes", (json_int_t)plan->libraries_bytes, "device_bytes",
-                      (json_int_t)plan->device_bytes, "gpu_layers", (json_int_t)plan->gpu_layers);
+        value = json_pack(
+            "{s:I, s:I, s:I, s:I, s:O, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I}", "ctx_tokens",
+            (json_int_t)plan->ctx_tokens, "max_seqs", (json_int_t)plan->max_seqs,
+            "max_batch_tokens", (json_int_t)plan->max_batch_tokens, "n_threads",
+            (json_int_t)plan->n_threads, "arenas", arenas, "total_bytes",
+            (json_int_t)plan->total_bytes, "mapped_bytes", (json_int_t)plan->mapped_bytes,
+            "libraries_bytes", (json_int_t)plan->libraries_bytes, "device_bytes",
+            (json_int_t)plan->device_bytes, "gpu_layers", (json_int_t)plan->gpu_layers, "draft",
+            plan->draft, "draft_tokens", (json_int_t)plan->draft_tokens, "draft_seqs",
+            (json_int_t)plan->draft_seqs);
     json_decref(arenas);
     return ln_cli_print_json(stream, value, false);
 }

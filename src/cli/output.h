@@ -44,6 +44,13 @@ typedef struct ln_cli_count {
 } ln_cli_count;
 ln_cli_count ln_cli_count_text(size_t count, const char *noun);
 
+/* Who drafts, how much, and when: "mtp: up to 2 tokens in steps of up to 4 sequences"; the text is
+ * `text`. */
+typedef struct ln_cli_drafts {
+    char text[128];
+} ln_cli_drafts;
+ln_cli_drafts ln_cli_drafts_text(const linnet_memory_plan *plan);
+
 /* A memory plan as a JSON object on one line. Returns the exit status. */
 int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan);
 

@@ -72,7 +72,7 @@ static const char *explain(const char *arena) {
         {"batch", "tokens and positions of a step"},
         {"sampler", "candidates for the next tokens"},
         {"grammar", "which tokens structured output allows"},
-        {"draft", "the draft model, all of it"},
+        {"draft", "the draft model, all of it; or the weights of a head that drafts"},
         {"cpu layers", "the layers that the CPU runs, all of them"},
         {"engine", "queues and the operations of a step"},
         {"tokenizer", "vocabulary and merges"},
@@ -101,6 +101,8 @@ static void print_plan(const linnet_memory_plan *plan) {
         print_row("of these on the GPU", plan->device_bytes, "");
     if (plan->gpu_layers > 0)
         printf("%-22s %16zu\n", "layers on the GPU", plan->gpu_layers);
+    if (plan->draft_tokens > 0)
+        printf("%-22s %s\n", "drafts", ln_cli_drafts_text(plan).text);
     putchar('\n');
     print_row("mapped from files", plan->mapped_bytes, "weights that are used where they lie");
     print_row("libraries (estimate)", plan->libraries_bytes, "and stacks of threads");

@@ -250,6 +250,8 @@ static void print_settings(const run_args *args, const char *path, const linnet_
     if (memory->gpu_layers > 0)
         fprintf(stderr, ", %s on the GPU", ln_cli_count_text(memory->gpu_layers, "layer").text);
     fputc('\n', stderr);
+    if (memory->draft_tokens > 0)
+        fprintf(stderr, "drafts    %s\n", ln_cli_drafts_text(memory).text);
     const linnet_sampling *sampling = &args->sampling;
     if (args->n_beams > 0)
         fprintf(stderr, "search    %s\n", ln_cli_count_text(args->n_beams, "beam").text);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/beam.h"
-#include "engine/draft/speculate.h"
+#include "engine/draft/length.h"
 
 /* ---- ends ------------------------------------------------------------------------------- */
 

@@ -59,7 +59,7 @@ static ln_status reserve_all(linnet_engine *engine, ln_error *err) {
 /* Binds what records and runs steps. */
 static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
     const ln_engine_plan *plan = &engine->plan;
-    const ln_spec *spec = &engine->model->spec;
+    const ln_spec *spec = &plan->spec;
     const ln_kv_range all = {0, ln_kv_layer_count(spec)};
     ln_layout kv = {0}, swap = {0};
     char *base = (char *)engine;
@@ -90,7 +90,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
 /* Makes the parts, in the memory that was reserved. */
 static ln_status init_parts(linnet_engine *engine, ln_error *err) {
     const ln_engine_plan *plan = &engine->plan;
-    const ln_spec *spec = &engine->model->spec;
+    const ln_spec *spec = &plan->spec;
     ln_layout own = {0};
     ln_engine_layout at = ln_engine_plan_lay_out(spec, plan, &own);
     ln_row_sampler_shape rows = ln_engine_plan_rows(spec, plan);
@@ -111,6 +111,8 @@ static ln_status init_parts(linnet_engine *engine, ln_error *err) {
                                engine->masks.memory, err));
     LN_TRY(ln_cpu_layers_init(&engine->cpu_layers, engine->model, plan, engine->executor.kv.layers,
                               err));
+    LN_TRY(ln_draft_head_init(&engine->head, engine->model, plan, &engine->executor,
+                              ln_row_sampler_own(&engine->rows), err));
     return ln_draft_model_init(&engine->draft, plan, engine->backend, &engine->cache,
                                ln_row_sampler_own(&engine->rows), err);
 }
@@ -180,7 +182,7 @@ ln_status ln_engine_create(const linnet_model *model, const linnet_engine_option
         plan.cpu_layers.weight_bytes + plan.cpu_layers.mapped_bytes;
     status = backend->vtable->reserve_scratch(backend, &plan.limits, err); /* loading uses it */
     if (status == LINNET_OK)
-        status = ln_weights_load(model->checkpoint, &model->spec, &weights_options, backend,
+        status = ln_weights_load(model->checkpoint, &engine->plan.spec, &weights_options, backend,
                                  &engine->weights, err);
     if (status == LINNET_OK)
         status = reserve_all(engine, err);
@@ -215,6 +217,7 @@ void ln_engine_destroy(linnet_engine *engine) {
     ln_backend *backend = engine->backend;
     ln_constraints_free(&engine->constraints);
     ln_unreserve(engine->masks.memory, engine->masks.bytes);
+    ln_draft_head_free(&engine->head);
     ln_draft_model_free(&engine->draft);
     ln_cpu_layers_free(&engine->cpu_layers);
     ln_row_sampler_free(&engine->rows);
@@ -242,7 +245,8 @@ linnet_memory_plan ln_engine_memory(const linnet_engine *engine) {
         [LN_ARENA_BATCH] = engine->batch.bytes,
         [LN_ARENA_SAMPLER] = engine->sampling.bytes,
         [LN_ARENA_GRAMMAR] = engine->masks.bytes,
-        [LN_ARENA_DRAFT] = ln_draft_model_bytes(&engine->draft),
+        [LN_ARENA_DRAFT] =
+            ln_draft_model_bytes(&engine->draft) + ln_draft_head_bytes(&engine->head),
         [LN_ARENA_CPU_LAYERS] = ln_cpu_layers_bytes(&engine->cpu_layers),
         [LN_ARENA_ENGINE] = engine->plan.bytes[LN_ARENA_ENGINE],
         [LN_ARENA_TOKENIZER] = ln_engine_plan_tokenizer_bytes(engine->model),

@@ -99,6 +99,7 @@ static void end_step(linnet_engine *engine) {
     ln_scheduler_commit(&engine->scheduler);
     ln_stats_observe(&engine->stats, &engine->scheduler);
     ln_completion_run(&engine->completion);
+    engine->head.has_step = !engine->scheduler.is_encoding;
     if (is_ahead)
         ln_scheduler_follow(&engine->scheduler);
 }
@@ -142,7 +143,7 @@ void *ln_engine_main(void *argument) {
     while (wait_for_work(engine)) {
         bool is_under_way = engine->is_ahead;
         if (!is_under_way)
-            ln_speculate(&engine->draft, &engine->scheduler, engine->plan.draft_tokens);
+            ln_speculate(&engine->draft, &engine->head, &engine->scheduler);
         if (!is_under_way && ln_scheduler_schedule(&engine->scheduler) > 0)
             is_under_way = begin_step(engine);
         if (is_under_way)

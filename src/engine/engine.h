@@ -36,6 +36,7 @@ struct linnet_engine {
     ln_row_sampler rows;
     ln_completion completion;
     ln_draft_model draft;
+    ln_draft_head head;
     ln_constraints constraints; /* other threads compile grammars with it */
     bool is_ahead;              /* the step behind the one that is finished next has been started */
     uint64_t step_begin_ns;     /* when the step that is finished next began */

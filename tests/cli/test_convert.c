@@ -46,9 +46,11 @@ static const struct {
     {"qwen2_window", "sliding window"},
     {"qwen3_5", "recurrent layers"},
     {"qwen3_5_moe", "recurrent layers"},
+    {"qwen3_5_mtp", "recurrent layers"},
     {"qwen3_moe_mixed", "dense layers"},
     {"qwen3_moe_window", "sliding window"},
     {"qwen3_next", "recurrent layers"},
+    {"qwen3_next_mtp", "recurrent layers"},
     {"smollm3", "layers without positions"},
 };
 enum { N_REFUSED = sizeof refused / sizeof *refused };

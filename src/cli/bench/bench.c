@@ -352,6 +352,9 @@ static linnet_status explain_step(linnet_engine *engine, bench_run run, bool dec
  * their own might end before the last one of them is submitted. */
 static linnet_status explain(linnet_engine *engine, const bench_args *args, linnet_error *err) {
     size_t n = 0;
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_engine_get_memory(engine, &plan);
+    printf("drafts: %s\n", ln_cli_drafts_text(&plan).text);
     bench_run prompt = {1, args->n_prefill, 1, &n, 0, &args->sampling, 1};
     bench_run decode = {1, args->n_context + 1, 3, &n, 0, &args->sampling, args->n_seqs};
     LN_TRY(explain_step(engine, prompt, args->n_prefill == 1, err));

@@ -10,18 +10,12 @@
 #ifndef LN_ENGINE_DRAFT_SPECULATE_H
 #define LN_ENGINE_DRAFT_SPECULATE_H
 
+#include "engine/draft/head.h"
 #include "engine/draft/model.h"
 #include "engine/scheduler.h"
 
-/* Drafts at most `most` tokens of each running sequence that decodes, by the draft model, or by
- * prompt lookup where there is none. */
-void ln_speculate(ln_draft_model *draft, const ln_scheduler *scheduler, size_t most);
-
-/* How many tokens to draft, at most `most`: room for all of them and the one after, and more the
- * more were accepted last time. 0: the sequence does not decode. */
-size_t ln_speculate_length(const ln_sequence *sequence, size_t most);
-
-/* Of n_draft > 0 drafted tokens n_accepted were accepted. */
-void ln_speculate_learn(ln_sequence *sequence, size_t n_draft, size_t n_accepted);
+/* Drafts tokens of each running sequence that decodes, as many as the plan says at most, by the
+ * head, by the draft model, or by prompt lookup where there is neither. */
+void ln_speculate(ln_draft_model *draft, ln_draft_head *head, const ln_scheduler *scheduler);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "engine/request/request.h"
+#include "engine/draft/sample.h"
 
 /* Adds tokens [begin, end) of a sequence, drafts included, to the batch; the logits of the last
  * one are wanted or not. */
@@ -53,24 +53,6 @@ static bool run_batch(ln_draft_model *draft) {
     return runs;
 }
 
-/* Samples draft `number` of a sequence as the model would; false when there is none. */
-static bool sample(ln_draft_model *draft, const ln_sequence *sequence, size_t number,
-                   float *logits) {
-    const linnet_request *request = sequence->group->request;
-    double excess = sequence->mirostat_excess;
-    ln_sample_context context = {.tokens = sequence->tokens,
-                                 .n_tokens = sequence->n_tokens + number,
-                                 .index = sequence->index,
-                                 .rules = &request->rules,
-                                 .mirostat_excess = &excess};
-    int32_t token;
-    if (ln_sampler_sample(draft->sampler, &request->options.sampling, &context, logits, &token,
-                          NULL) != LINNET_OK)
-        return false;
-    request->outputs[sequence->index].tokens[context.n_tokens] = token;
-    return true;
-}
-
 /* Where to begin, not before `begin`: all that the token there sees is in blocks that the sequence
  * still has. The model keeps them for its next token. */
 static size_t first_readable(const ln_draft_model *draft, const ln_sequence *sequence,
@@ -118,7 +100,7 @@ static size_t take_drafted(ln_draft_model *draft, size_t n_asked, size_t number)
     begin_batch(draft);
     for (size_t i = 0; i < n_asked; i++) {
         ln_sequence *sequence = draft->asked[i];
-        if (!sample(draft, sequence, number, draft->logits + i * n_vocab))
+        if (!ln_draft_sample(draft->sampler, sequence, number, draft->logits + i * n_vocab))
             sequence->n_draft = number;
         if (sequence->n_draft <= number + 1)
             continue;

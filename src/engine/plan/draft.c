@@ -63,8 +63,7 @@ static ln_status check(const linnet_model *model, const char *path, ln_draft_pla
 
 ln_status ln_engine_plan_open_draft(const linnet_model *model, const char *path,
                                     ln_draft_plan *draft, ln_error *err) {
-    *draft = (ln_draft_plan){0};
-    if (path == NULL)
+    if (path == NULL || draft->kind != LN_DRAFTER_MODEL)
         return LINNET_OK;
     LN_TRY(ln_model_open(path, &draft->model, err));
     ln_status status = check(model, path, draft, err);
@@ -77,16 +76,19 @@ ln_status ln_engine_plan_open_draft(const linnet_model *model, const char *path,
 
 /* ---- sizes -------------------------------------------------------------------------------- */
 
-ln_status ln_engine_plan_draft_weights(ln_engine_plan *plan, const ln_backend *backend,
-                                       ln_error *err) {
+ln_status ln_engine_plan_draft_weights(const linnet_model *model, ln_engine_plan *plan,
+                                       const ln_backend *backend, ln_error *err) {
     ln_draft_plan *draft = &plan->draft;
     ln_weights_plan weights;
-    if (draft->model == NULL)
+    bool is_head = plan->spec.head != NULL;
+    if (!is_head && draft->model == NULL)
         return LINNET_OK;
     ln_weights_options options = ln_engine_plan_weights_options(plan);
+    const linnet_model *of = is_head ? model : draft->model;
     options.first_layer = 0;
-    LN_TRY(ln_weights_plan_bytes(draft->model->checkpoint, &draft->model->spec, &options, backend,
-                                 &weights, err));
+    options.head = is_head;
+    LN_TRY(ln_weights_plan_bytes(of->checkpoint, is_head ? &plan->spec : &of->spec, &options,
+                                 backend, &weights, err));
     draft->prepared_bytes = weights.prepared_bytes;
     draft->weight_bytes = weights.prepared_bytes + weights.table_bytes;
     plan->mapped_bytes += weights.mapped_bytes;
@@ -140,11 +142,35 @@ static void widen_limits(ln_step_limits *limits, const ln_step_limits *other) {
     limits->max_state_dim = greater(limits->max_state_dim, other->max_state_dim);
 }
 
+ln_head_layout ln_engine_plan_lay_out_head(const ln_engine_plan *plan, ln_layout *layout) {
+    ln_layout step = {0};
+    ln_head_layout h;
+    ln_step_plan(&plan->budget, &plan->kv_shape, &step);
+    h.ops = ln_layout_add(layout, ln_forward_max_head_ops(), sizeof(ln_op));
+    h.asked = ln_layout_add(layout, plan->budget.max_seqs, sizeof(ln_sequence *));
+    h.rows = ln_layout_add(layout, plan->budget.max_tokens, sizeof(int32_t));
+    h.step = ln_layout_add(layout, step.bytes, 1);
+    layout->overflow |= step.overflow;
+    return h;
+}
+
+static ln_status size_head(ln_engine_plan *plan, ln_error *err) {
+    ln_layout host = {0};
+    ln_engine_plan_lay_out_head(plan, &host);
+    LN_TRY(ln_layout_check(&host, "the head that drafts", err));
+    plan->draft.host_bytes = host.bytes;
+    if (!ln_add(plan->draft.weight_bytes, host.bytes, &plan->bytes[LN_ARENA_DRAFT]))
+        return ln_fail(err, LINNET_ERR_LIMIT, "the memory of the head overflows");
+    return LINNET_OK;
+}
+
 ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err) {
     ln_draft_plan *draft = &plan->draft;
     const ln_step_budget *budget = &plan->budget;
     ln_layout kv = {0}, host = {0};
     plan->bytes[LN_ARENA_DRAFT] = 0;
+    if (plan->spec.head != NULL)
+        return size_head(plan, err);
     if (draft->model == NULL)
         return LINNET_OK;
     ln_engine_plan_lay_out_draft_kv(plan, &kv, NULL, NULL);

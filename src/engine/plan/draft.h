@@ -1,18 +1,18 @@
-/* The plan of a draft model: its checkpoint, and the sizes of all that it takes. */
+/* The plan of a draft model: its checkpoint, and the sizes of all that it takes; and of a head. */
 #ifndef LN_ENGINE_PLAN_DRAFT_H
 #define LN_ENGINE_PLAN_DRAFT_H
 
 #include "engine/plan/plan.h"
 
-/* Opens the checkpoint and checks that it can draft for `model`; with path NULL draft->model is
- * NULL. The caller closes draft->model. Errors: those of ln_model_open, UNSUPPORTED. */
+/* Opens the checkpoint and checks that it can draft for `model`; without a draft model draft->model
+ * stays NULL. The caller closes draft->model. Errors: those of ln_model_open, UNSUPPORTED. */
 ln_status ln_engine_plan_open_draft(const linnet_model *model, const char *path,
                                     ln_draft_plan *draft, ln_error *err);
 
 /* What its weights take; then, once budget and KV shape are chosen, all of it: plan->draft, its
  * part of plan->limits and plan->bytes. */
-ln_status ln_engine_plan_draft_weights(ln_engine_plan *plan, const ln_backend *backend,
-                                       ln_error *err);
+ln_status ln_engine_plan_draft_weights(const linnet_model *model, ln_engine_plan *plan,
+                                       const ln_backend *backend, ln_error *err);
 ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err);
 
 /* The shape of its steps: tables as long as the model's. */
@@ -27,5 +27,11 @@ typedef struct ln_draft_layout {
     size_t layers, ops, decoding, asked, step;
 } ln_draft_layout;
 ln_draft_layout ln_engine_plan_lay_out_draft(const ln_engine_plan *plan, ln_layout *layout);
+
+/* The same of a head's. */
+typedef struct ln_head_layout {
+    size_t ops, asked, rows, step;
+} ln_head_layout;
+ln_head_layout ln_engine_plan_lay_out_head(const ln_engine_plan *plan, ln_layout *layout);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "engine/constraint.h"
 #include "engine/plan/draft.h"
+#include "engine/plan/drafter.h"
 #include "engine/plan/offload.h"
 #include "engine/plan/options.h"
 #include "engine/plan/sizes.h"
@@ -88,7 +89,6 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     plan->kv_tokens = options->kv_tokens;
     plan->swap_bytes = options->swap_bytes;
     plan->shares_prefixes = options->prefix_cache;
-    plan->draft_tokens = options->draft_tokens;
     plan->scheduler = (ln_scheduler_options){
         .policy = options->policy,
         .order = options->order,
@@ -98,9 +98,9 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
     };
     plan->ctx_tokens = options->ctx_tokens;
     if (plan->ctx_tokens == 0)
-        plan->ctx_tokens = choose_ctx(&model->spec, backend, options, plan);
+        plan->ctx_tokens = choose_ctx(&plan->spec, backend, options, plan);
     ln_engine_plan_budget(options, plan);
-    return ln_engine_plan_arenas(&model->spec, backend, plan, err);
+    return ln_engine_plan_arenas(&plan->spec, backend, plan, err);
 }
 
 /* The backend of the last layers. */
@@ -136,7 +136,10 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     LN_TRY(create_backend(options, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
-    ln_status status = ln_engine_plan_open_draft(model, options->draft_model, &plan->draft, err);
+    plan->spec = model->spec;
+    ln_status status = ln_engine_plan_choose_drafter(model, options, plan, err);
+    if (status == LINNET_OK)
+        status = ln_engine_plan_open_draft(model, options->draft_model, &plan->draft, err);
     if (status == LINNET_OK)
         status = choose(model, options, *backend, plan, err);
     if (status == LINNET_OK)

@@ -32,12 +32,32 @@ size_t ln_engine_plan_max_encoder(const ln_engine_plan *plan) {
     return budget < plan->ctx_tokens ? budget : plan->ctx_tokens;
 }
 
+size_t ln_engine_plan_draft_length(const ln_engine_plan *plan, size_t n_seqs) {
+    const ln_draft_plan *draft = &plan->draft;
+    if (!draft->by_cost)
+        return plan->draft_tokens;
+    return n_seqs <= LN_DRAFT_SEQS ? draft->n_tokens[n_seqs] : 0;
+}
+
+static size_t most_drafted_seqs(const ln_engine_plan *plan) {
+    size_t n_seqs = plan->draft_tokens > 0 ? plan->budget.max_seqs : 0;
+    if (plan->draft.by_cost && n_seqs > LN_DRAFT_SEQS)
+        n_seqs = LN_DRAFT_SEQS;
+    while (n_seqs > 0 && ln_engine_plan_draft_length(plan, n_seqs) == 0)
+        n_seqs--;
+    return n_seqs;
+}
+
 linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes) {
     static const char *const names[] = {
 #define ARENA_NAME(id, name) [id] = name,
         LN_ARENAS(ARENA_NAME)
 #undef ARENA_NAME
     };
+    static const char *const drafters[] = {[LN_DRAFTER_NONE] = "none",
+                                           [LN_DRAFTER_NGRAM] = "ngram",
+                                           [LN_DRAFTER_MODEL] = "model",
+                                           [LN_DRAFTER_MTP] = "mtp"};
     _Static_assert((int)LN_ARENA_COUNT <= (int)LINNET_MAX_ARENAS, "every arena is reported");
     linnet_memory_plan full = {
         .struct_bytes = sizeof full,
@@ -56,6 +76,9 @@ linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_
     }
     if (plan->on_device)
         full.device_bytes = ln_engine_plan_device_bytes(plan, bytes);
+    full.draft = drafters[plan->draft.kind];
+    full.draft_tokens = plan->draft_tokens;
+    full.draft_seqs = most_drafted_seqs(plan);
     full.gpu_layers = plan->on_device ? plan->n_layers - plan->cpu_layers.n_layers : 0;
     return full;
 }

@@ -25,7 +25,7 @@
     X(LN_ARENA_BATCH, "batch")             /* arrays of a step */                                  \
     X(LN_ARENA_SAMPLER, "sampler")         /* candidates */                                        \
     X(LN_ARENA_GRAMMAR, "grammar")         /* the vocabulary's trie, masks of tokens */            \
-    X(LN_ARENA_DRAFT, "draft")             /* all of the draft model */                            \
+    X(LN_ARENA_DRAFT, "draft")             /* all of the draft model; of a head what is its own */ \
     X(LN_ARENA_CPU_LAYERS, "cpu layers")   /* all of the layers that a GPU leaves to the CPU */    \
     X(LN_ARENA_ENGINE, "engine")           /* the engine itself, queues, operations */             \
     X(LN_ARENA_TOKENIZER, "tokenizer")     /* of the open model, as are headers */                 \
@@ -38,10 +38,24 @@ typedef enum ln_arena_id {
         LN_ARENA_COUNT
 } ln_arena_id;
 
-/* What a draft model takes; all but its model is 0 without one. */
+/* Who drafts. */
+typedef enum ln_drafter {
+    LN_DRAFTER_NONE = 0,
+    LN_DRAFTER_NGRAM,
+    LN_DRAFTER_MODEL,
+    LN_DRAFTER_MTP
+} ln_drafter;
+
+enum { LN_DRAFT_SEQS = 32, LN_DRAFT_LENGTH = 3 }; /* what cost.h looks at */
+
+/* What a draft model takes, or a head; all but `kind` is 0 without either. A head has no model, and
+ * its cache and activations are among the model's. */
 typedef struct ln_draft_plan {
-    linnet_model *model;             /* whoever made the plan closes it */
-    size_t groups[LN_KV_MAX_GROUPS]; /* whose block tables serve each of its KV groups */
+    ln_drafter kind;
+    bool by_cost;                        /* n_tokens says in which steps how much is drafted */
+    uint8_t n_tokens[LN_DRAFT_SEQS + 1]; /* of each sequence in steps of so many */
+    linnet_model *model;                 /* whoever made the plan closes it */
+    size_t groups[LN_KV_MAX_GROUPS];     /* whose block tables serve each of its KV groups */
     size_t weight_bytes, kv_bytes, activation_bytes, host_bytes;
     size_t prepared_bytes; /* of weight_bytes: in the backend's memory */
 } ln_draft_plan;
@@ -55,6 +69,7 @@ typedef struct ln_cpu_layers_plan {
 } ln_cpu_layers_plan;
 
 typedef struct ln_engine_plan {
+    ln_spec spec; /* the model's, with the head that drafts */
     size_t ctx_tokens, n_threads;
     bool pins_threads;
     ln_load_progress progress;
@@ -98,6 +113,9 @@ size_t ln_engine_plan_max_encoder(const ln_engine_plan *plan);
 /* Bytes that the open model holds: its tokenizer, its headers. */
 size_t ln_engine_plan_tokenizer_bytes(const linnet_model *model);
 size_t ln_engine_plan_header_bytes(const linnet_model *model);
+
+/* How many tokens of a sequence are drafted in a step of so many, at most. */
+size_t ln_engine_plan_draft_length(const ln_engine_plan *plan, size_t n_seqs);
 
 /* The public form: the plan's numbers with these bytes[LN_ARENA_COUNT]. */
 linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_t *bytes);

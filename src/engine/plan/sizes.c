@@ -21,7 +21,11 @@ void ln_engine_plan_budget(const linnet_engine_options *options, ln_engine_plan 
         max_tokens = most < DEFAULT_BATCH_TOKENS ? most : DEFAULT_BATCH_TOKENS;
         max_tokens = max_tokens < max_seqs ? max_seqs : max_tokens;
     }
-    size_t max_logits = max_seqs * (1 + options->draft_tokens);
+    size_t max_logits = max_seqs;
+    for (size_t n = 1; n <= max_seqs; n++) {
+        size_t n_rows = n * (1 + ln_engine_plan_draft_length(plan, n));
+        max_logits = n_rows > max_logits ? n_rows : max_logits;
+    }
     max_logits = max_logits < SCORE_ROWS ? SCORE_ROWS : max_logits;
     plan->budget = (ln_step_budget){
         .max_seqs = max_seqs,
@@ -34,12 +38,11 @@ ln_status ln_engine_plan_weights(const linnet_model *model, const ln_backend *ba
                                  ln_engine_plan *plan, ln_error *err) {
     ln_weights_plan weights;
     ln_weights_options options = ln_engine_plan_weights_options(plan);
-    LN_TRY(
-        ln_weights_plan_bytes(model->checkpoint, &model->spec, &options, backend, &weights, err));
+    LN_TRY(ln_weights_plan_bytes(model->checkpoint, &plan->spec, &options, backend, &weights, err));
     plan->bytes[LN_ARENA_WEIGHTS] = weights.prepared_bytes;
     plan->bytes[LN_ARENA_TABLES] = weights.table_bytes;
     plan->mapped_bytes = weights.mapped_bytes;
-    return ln_engine_plan_draft_weights(plan, backend, err);
+    return ln_engine_plan_draft_weights(model, plan, backend, err);
 }
 
 ln_engine_layout ln_engine_plan_lay_out(const ln_spec *spec, const ln_engine_plan *plan,

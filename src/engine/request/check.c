@@ -190,7 +190,7 @@ static ln_status check_beams(const linnet_model *model, const ln_engine_plan *pl
     } others[] = {{"best_of", o->best_of > 0},
                   {"xtc_probability", s->xtc_probability != 0},
                   {"mirostat_tau", s->mirostat_tau != 0},
-                  {"speculation (draft_tokens)", plan->draft_tokens > 0}};
+                  {"speculation (draft_tokens)", plan->draft_tokens > 0 && !plan->draft.by_cost}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].is_given)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s and beam_width do not combine",

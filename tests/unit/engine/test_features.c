@@ -219,12 +219,18 @@ static void every_pair_works_with_recurrent_layers(void **state) {
     check_pairs("qwen3_5");
 }
 
+static void every_pair_works_with_a_head(void **state) {
+    (void)state;
+    check_pairs("qwen3_5_mtp");
+}
+
 int main(int argc, char **argv) {
     if (!engine_test_begin(argc, argv))
         return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_works_or_is_refused),
         cmocka_unit_test(every_pair_works_with_recurrent_layers),
+        cmocka_unit_test(every_pair_works_with_a_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void assert_same(const answer *a, const answer *b) {
 
 typedef struct speculation {
     size_t draft_tokens;
-    const char *draft_model; /* NULL: prompt lookup */
+    const char *draft_model; /* NULL: prompt lookup, or the head */
     size_t n_drafted, n_accepted, n_steps;
 } speculation;
 
@@ -80,6 +80,7 @@ static void run_all(const golden *g, linnet_engine_options options, speculation 
     linnet_request *open[16];
     options.draft_tokens = spec->draft_tokens;
     options.draft_model = spec->draft_model;
+    options.draft = spec->draft_tokens > 0 ? "auto" : "none";
     linnet_engine *engine = engine_on(g, options);
     for (size_t i = 0; i < n; i++)
         open[i] = submit(engine, &requests[i]);
@@ -185,6 +186,134 @@ static void few_blocks_do_not_change_them_either(void **state) {
     compare("qwen3_5", options, NULL, 0);
     options.preemption = LINNET_PREEMPTION_RECOMPUTE;
     compare("qwen3_5", options, NULL, 0);
+}
+
+/* ---- heads -------------------------------------------------------------------------------- */
+
+static const char *const headed[] = {"glm4_moe_mtp", "deepseek_v3_mtp", "qwen3_next_mtp",
+                                     "qwen3_5_mtp"};
+enum { N_HEADED = sizeof headed / sizeof *headed };
+
+/* Chunks, several outputs, prefixes, all sorts of sampling; few blocks, with copies and without. */
+static void heads_do_not_change_bits(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_HEADED; i++) {
+        compare(headed[i], exact_options(256, 16, 128, 2), NULL, 0);
+        compare(headed[i], exact_options(256, 4, 32, 1), NULL, 0);
+        compare(headed[i], exact_options(256, 1, 16, 1), NULL, 0);
+        linnet_engine_options options = exact_options(256, 8, 64, 1);
+        options.kv_tokens = 320;
+        options.swap_bytes = 1 << 20;
+        options.preemption = LINNET_PREEMPTION_SWAP;
+        compare(headed[i], options, NULL, 0);
+        options.preemption = LINNET_PREEMPTION_RECOMPUTE;
+        compare(headed[i], options, NULL, 0);
+    }
+}
+
+/* A bias has model and head say one thing for ever. */
+static void drafts_of_heads_are_accepted(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_HEADED; i++) {
+        golden g;
+        golden_open(&g, headed[i]);
+        linnet_request_options request = greedy_options(&g, 1);
+        static const linnet_logit_bias bias = {.id = 9, .bias = 100};
+        static answer plain, speculative;
+        request.max_tokens = LONG;
+        request.logit_bias = &bias;
+        request.n_logit_bias = 1;
+        speculation off = {0}, on = {.draft_tokens = 3};
+        run_all(&g, exact_options(256, 1, 64, 1), &off, &request, 1, &plain);
+        run_all(&g, exact_options(256, 1, 64, 1), &on, &request, 1, &speculative);
+        assert_same(&plain, &speculative);
+        assert_int_equal(off.n_steps, LONG);
+        assert_in_range(on.n_steps, LONG / 4, LONG / 4 + 3);
+        assert_int_equal(on.n_accepted, on.n_drafted);
+        linnet_model_close(g.model);
+    }
+}
+
+static void heads_are_planned_to_the_byte(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_HEADED; i++) {
+        golden g;
+        golden_open(&g, headed[i]);
+        linnet_engine_options options = exact_options(256, 4, 32, 1);
+        linnet_memory_plan without = {.struct_bytes = sizeof without}, plan = without,
+                           real = without;
+        linnet_error err = {0};
+        options.swap_bytes = 1 << 20;
+        options.draft = "none";
+        assert_int_equal(linnet_plan_memory(g.model, &options, &without, &err), LINNET_OK);
+        assert_int_equal(without.draft_tokens, 0);
+        options.draft = "mtp";
+        assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), LINNET_OK);
+        assert_string_equal(plan.draft, "mtp");
+        assert_int_equal(plan.draft_seqs, 4);
+        assert_true(plan.draft_tokens > 0 && plan.total_bytes > without.total_bytes + 10000);
+        linnet_engine *engine = engine_on(&g, options);
+        linnet_engine_get_memory(engine, &real);
+        assert_memory_equal(&plan, &real, sizeof plan);
+        linnet_engine_destroy(engine);
+        linnet_model_close(g.model);
+    }
+}
+
+/* By default a head drafts where it pays: not in large steps, and not for beams, which run. */
+static void heads_draft_by_default(void **state) {
+    (void)state;
+    golden g;
+    golden_open(&g, "qwen3_5_mtp");
+    linnet_engine_options options = exact_options(256, 64, 128, 1);
+    linnet_memory_plan plan = {.struct_bytes = sizeof plan};
+    linnet_error err = {0};
+    assert_int_equal(linnet_plan_memory(g.model, &options, &plan, &err), LINNET_OK);
+    assert_string_equal(plan.draft, "mtp");
+    assert_in_range(plan.draft_tokens, 1, 3);
+    assert_in_range(plan.draft_seqs, 1, 32);
+    linnet_engine *engine = engine_on(&g, options);
+    linnet_request_options request = greedy_options(&g, 1);
+    request.max_tokens = 8;
+    request.beam_width = 3;
+    linnet_request *open = submit(engine, &request);
+    linnet_event event = {0};
+    while (event.finish == LINNET_FINISH_NONE)
+        assert_int_equal(linnet_request_next(open, -1, &event, &err), LINNET_OK);
+    linnet_request_close(open);
+    linnet_engine_stats stats = {.struct_bytes = sizeof stats};
+    linnet_engine_get_stats(engine, &stats);
+    assert_int_equal(stats.n_draft_tokens, 0);
+    linnet_engine_destroy(engine);
+    linnet_model_close(g.model);
+}
+
+static void refuse_drafter(const char *model, linnet_engine_options options, const char *draft,
+                           const char *message) {
+    golden g;
+    linnet_engine *engine;
+    linnet_error err = {0};
+    golden_open(&g, model);
+    options.draft = draft;
+    assert_true(linnet_engine_create(g.model, &options, &engine, &err) < LINNET_OK);
+    if (strstr(err.message, message) == NULL)
+        fail_msg("'%s' lacks '%s'", err.message, message);
+    linnet_model_close(g.model);
+}
+
+static void drafters_are_refused_by_name(void **state) {
+    (void)state;
+    linnet_engine_options options = exact_options(256, 4, 32, 1), split = options;
+    refuse_drafter("llama", options, "mtp", "no head for multi-token prediction");
+    refuse_drafter("deepseek_v32", options, "mtp", "no head for multi-token prediction");
+    refuse_drafter("llama", options, "model", "draft_model is not given");
+    refuse_drafter("llama", options, "medusa", "must be auto, none, mtp, ngram or model");
+    split.gpu_layers = 1;
+    refuse_drafter("glm4_moe_mtp", split, "mtp", "on the CPU alone");
+    options.draft_tokens = 2;
+    refuse_drafter("glm4_moe_mtp", options, "none", "draft_tokens is 2");
+    options.draft_model = TEST_SOURCE_DIR "/tests/golden/models/llama";
+    refuse_drafter("glm4_moe_mtp", options, "mtp", "a draft_model is given, too");
 }
 
 /* ---- draft models ------------------------------------------------------------------------- */
@@ -296,6 +425,11 @@ int main(int argc, char **argv) {
         cmocka_unit_test(lookup_follows_the_longest_agreement),
         cmocka_unit_test(bits_do_not_depend_on_drafts),
         cmocka_unit_test(few_blocks_do_not_change_them_either),
+        cmocka_unit_test(heads_do_not_change_bits),
+        cmocka_unit_test(drafts_of_heads_are_accepted),
+        cmocka_unit_test(heads_are_planned_to_the_byte),
+        cmocka_unit_test(heads_draft_by_default),
+        cmocka_unit_test(drafters_are_refused_by_name),
         cmocka_unit_test(draft_models_do_not_change_bits),
         cmocka_unit_test(drafts_of_the_same_model_are_accepted),
         cmocka_unit_test(draft_models_are_planned_to_the_byte),

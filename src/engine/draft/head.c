@@ -1,0 +1,184 @@
+#include "engine/draft/head.h"
+
+#include <string.h>
+
+#include "engine/draft/length.h"
+#include "engine/draft/sample.h"
+#include "engine/plan/draft.h"
+#include "model/load.h"
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+ln_status ln_draft_head_init(ln_draft_head *head, const linnet_model *model,
+                             const ln_engine_plan *plan, const ln_executor *executor,
+                             ln_sampler *sampler, ln_error *err) {
+    *head = (ln_draft_head){.plan = plan, .executor = executor, .sampler = sampler};
+    if (plan->spec.head == NULL)
+        return LINNET_OK;
+    ln_weights_options options = ln_engine_plan_weights_options(plan);
+    options.head = true;
+    options.model = executor->weights;
+    options.progress = (ln_load_progress){0};
+    LN_TRY(ln_weights_load(model->checkpoint, &plan->spec, &options, executor->backend,
+                           &head->weights, err));
+    head->has_weights = true;
+    LN_TRY(ln_reserve(plan->draft.host_bytes, "head that drafts", &head->memory, err));
+    ln_layout host = {0};
+    ln_head_layout at = ln_engine_plan_lay_out_head(plan, &host);
+    char *base = head->memory;
+    head->ops = (ln_op *)(void *)(base + at.ops);
+    head->asked = (ln_sequence **)(void *)(base + at.asked);
+    head->rows = (int32_t *)(void *)(base + at.rows);
+    ln_step_init(&head->step, &plan->budget, &plan->kv_shape, base + at.step);
+    return LINNET_OK;
+}
+
+void ln_draft_head_free(ln_draft_head *head) {
+    if (head->plan == NULL || head->plan->spec.head == NULL)
+        return;
+    ln_unreserve(head->memory, head->plan->draft.host_bytes);
+    if (head->has_weights)
+        ln_weights_free(&head->weights, head->executor->backend);
+}
+
+size_t ln_draft_head_bytes(const ln_draft_head *head) {
+    if (head->plan->spec.head == NULL)
+        return 0;
+    return head->weights.memory_bytes + head->weights.table_bytes + head->plan->draft.host_bytes;
+}
+
+/* ---- batches ------------------------------------------------------------------------------ */
+
+static void begin_batch(ln_draft_head *head) {
+    head->step.batch.n_tokens = head->step.batch.n_seqs = head->step.batch.n_logits = 0;
+    head->step.seq_starts[0] = 0;
+}
+
+/* Adds positions [begin, end) of a sequence, whose hidden states are rows from first_row on, each
+ * with the token behind it, a draft too; the logits of the last one are wanted or not. */
+static void add(ln_draft_head *head, const ln_sequence *sequence, size_t begin, size_t end,
+                size_t first_row, bool wants_logits) {
+    ln_step *step = &head->step;
+    ln_batch *batch = &step->batch;
+    const ln_kv_cache *kv = head->executor->scheduler->kv;
+    size_t g = head->plan->spec.head->attention.kv_group, first = batch->n_tokens;
+    const ln_block_table *table = &kv->groups[g].tables[sequence->kv_row];
+    for (size_t i = 0; i < end - begin; i++) {
+        step->tokens[first + i] = sequence->tokens[begin + i + 1];
+        step->positions[first + i] = (int32_t)(begin + i);
+        head->rows[first + i] = (int32_t)(first_row + i);
+        step->groups[g].slots[first + i] = ln_kv_cache_slot(kv, g, sequence->kv_row, begin + i);
+    }
+    memcpy(step->groups[g].block_tables + batch->n_seqs * kv->max_blocks, table->blocks,
+           table->end * sizeof *table->blocks);
+    step->groups[g].lengths[batch->n_seqs] = (int32_t)end;
+    batch->n_tokens += end - begin;
+    step->seq_starts[++batch->n_seqs] = (int32_t)batch->n_tokens;
+    if (wants_logits)
+        step->logit_rows[batch->n_logits++] = (int32_t)batch->n_tokens - 1;
+}
+
+/* Runs the batch on rows of x, of which `norm` makes hidden states. */
+static bool run_batch(ln_draft_head *head, const ln_norm *norm) {
+    const ln_executor *executor = head->executor;
+    const ln_batch *batch = &head->step.batch;
+    const ln_head_input in = {.norm = norm, .rows = head->rows};
+    void *logits = NULL;
+    if (batch->n_tokens == 0)
+        return true;
+    size_t n_ops = ln_forward_record_head(executor->spec, &head->weights, &executor->activations,
+                                          executor->kv.layers, batch, &in, head->ops);
+    const ln_backend_vtable *vtable = executor->backend->vtable;
+    size_t bytes = batch->n_logits * executor->spec->n_vocab * sizeof(float);
+    bool runs = vtable->run(executor->backend, head->ops, n_ops, NULL) == LINNET_OK;
+    if (runs && bytes > 0)
+        runs = vtable->read_back(executor->backend, executor->activations.logits, bytes, &logits,
+                                 NULL) == LINNET_OK;
+    head->logits = logits;
+    return runs;
+}
+
+/* ---- drafts ------------------------------------------------------------------------------- */
+
+/* Whether a sequence whose next token follows gets drafts: n_draft of them, for which it has
+ * blocks. Not where others have just been forked from it: blocks that become its own are copied
+ * before the next step, and what the head wrote to them would be lost. */
+static bool wants_drafts(const ln_scheduler *scheduler, const ln_chunk *chunk, size_t most) {
+    ln_sequence *sequence = chunk->sequence;
+    size_t length = ln_speculate_length(sequence, most);
+    if (chunk->begins_group && sequence->group->n_live > 1)
+        return false;
+    if (length == 0 || !ln_kv_cache_extend(scheduler->kv, sequence->kv_row, sequence->n_cached,
+                                           sequence->n_tokens + length))
+        return false;
+    sequence->n_draft = length;
+    return true;
+}
+
+/* Puts what the step computed into a batch, as far as the next tokens are known; returns how many
+ * sequences are asked for a token. Beams have changed places since, and are left out. */
+static size_t follow_step(ln_draft_head *head, const ln_scheduler *scheduler, size_t most) {
+    size_t n_asked = 0, row = 0;
+    begin_batch(head);
+    for (size_t i = 0; i < scheduler->n_chunks; i++) {
+        const ln_chunk *chunk = &scheduler->chunks[i];
+        ln_sequence *sequence = chunk->sequence;
+        size_t first_row = row;
+        row += chunk->n_tokens;
+        if (sequence == NULL || !sequence->has_row ||
+            (sequence->group->in_lockstep && sequence->group->is_forked))
+            continue;
+        size_t begin = (size_t)head->executor->step.positions[first_row];
+        size_t end = begin + chunk->n_tokens;
+        end = end < sequence->n_cached ? end : sequence->n_cached;
+        end = end < sequence->n_tokens ? end : sequence->n_tokens - 1;
+        if (begin >= end)
+            continue;
+        bool is_asked = end + 1 == sequence->n_tokens && wants_drafts(scheduler, chunk, most);
+        if (is_asked)
+            head->asked[n_asked++] = sequence;
+        add(head, sequence, begin, end, first_row, is_asked);
+    }
+    return n_asked;
+}
+
+/* Draft `number` of those that are asked, from their rows of logits; keeps those that want another
+ * one and puts it into the next batch, which reads the hidden states of this one. */
+static size_t take_drafted(ln_draft_head *head, size_t n_asked, size_t number) {
+    size_t n_left = 0, n_vocab = head->executor->spec->n_vocab;
+    begin_batch(head);
+    for (size_t i = 0; i < n_asked; i++) {
+        ln_sequence *sequence = head->asked[i];
+        size_t row = (size_t)head->step.logit_rows[i], at = sequence->n_tokens - 1 + number;
+        if (!ln_draft_sample(head->sampler, sequence, number, head->logits + i * n_vocab))
+            sequence->n_draft = number;
+        if (sequence->n_draft <= number + 1)
+            continue;
+        add(head, sequence, at, at + 1, row, true);
+        head->asked[n_left++] = sequence;
+    }
+    return n_left;
+}
+
+static void forget_drafts(const ln_scheduler *scheduler) {
+    for (size_t g = 0; g < scheduler->queues.n_running; g++) {
+        const ln_sequence_group *group = scheduler->queues.running[g];
+        for (size_t i = 0; i < group->n_sequences; i++)
+            group->sequences[i].n_draft = 0;
+    }
+}
+
+void ln_draft_head_propose(ln_draft_head *head, const ln_scheduler *scheduler, size_t most) {
+    forget_drafts(scheduler);
+    if (!head->has_step)
+        return;
+    head->has_step = false;
+    size_t n_asked = follow_step(head, scheduler, most);
+    bool runs = run_batch(head, &head->executor->weights->output_norm);
+    for (size_t number = 0; runs && n_asked > 0; number++) {
+        n_asked = take_drafted(head, n_asked, number);
+        runs = run_batch(head, &head->weights.output_norm);
+    }
+    if (!runs)
+        forget_drafts(scheduler);
+}

@@ -1,0 +1,89 @@
+#include "engine/plan/drafter.h"
+
+#include <string.h>
+
+#include "engine/plan/cost.h"
+
+enum { DEFAULT_DRAFT_TOKENS = 4, DEFAULT_HEAD_TOKENS = 2 };
+
+/* Why the model's head cannot draft here; NULL: it can. */
+static const char *head_obstacle(const linnet_model *model, const linnet_engine_options *options,
+                                 const ln_engine_plan *plan) {
+    if (model->spec.mtp == NULL)
+        return "the checkpoint has no head for multi-token prediction that can run";
+    if (plan->on_device || options->gpu_layers > 0)
+        return "heads for multi-token prediction draft on the CPU alone so far: --backend cpu, or "
+               "--draft ngram";
+    return NULL;
+}
+
+/* The kind that `auto` stands for. */
+static ln_drafter choose(const linnet_model *model, const linnet_engine_options *options,
+                         const ln_engine_plan *plan) {
+    if (options->draft_model != NULL)
+        return LN_DRAFTER_MODEL;
+    if (head_obstacle(model, options, plan) == NULL)
+        return LN_DRAFTER_MTP;
+    return options->draft_tokens > 0 ? LN_DRAFTER_NGRAM : LN_DRAFTER_NONE;
+}
+
+static ln_status name_drafter(const linnet_model *model, const linnet_engine_options *options,
+                              const ln_engine_plan *plan, ln_drafter *kind, ln_error *err) {
+    static const struct {
+        const char *name;
+        ln_drafter kind;
+    } names[] = {{"none", LN_DRAFTER_NONE},
+                 {"ngram", LN_DRAFTER_NGRAM},
+                 {"model", LN_DRAFTER_MODEL},
+                 {"mtp", LN_DRAFTER_MTP}};
+    *kind = choose(model, options, plan);
+    if (options->draft == NULL || strcmp(options->draft, "auto") == 0)
+        return LINNET_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(options->draft, names[i].name) == 0) {
+            *kind = names[i].kind;
+            return LINNET_OK;
+        }
+    return ln_fail(err, LINNET_ERR_ARGUMENT,
+                   "draft is \"%s\"; it must be auto, none, mtp, ngram or model", options->draft);
+}
+
+static ln_status check(const linnet_model *model, const linnet_engine_options *options,
+                       const ln_engine_plan *plan, ln_error *err) {
+    ln_drafter kind = plan->draft.kind;
+    const char *obstacle = kind == LN_DRAFTER_MTP ? head_obstacle(model, options, plan) : NULL;
+    if (obstacle != NULL)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: draft mtp: %s",
+                       ln_checkpoint_path(model->checkpoint), obstacle);
+    if (kind == LN_DRAFTER_MODEL && options->draft_model == NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "draft is \"model\", but draft_model is not given");
+    if (kind != LN_DRAFTER_MODEL && options->draft_model != NULL)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "draft is \"%s\", but a draft_model is given, too",
+                       options->draft);
+    if (kind == LN_DRAFTER_NONE && options->draft_tokens > 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "draft is \"none\", but draft_tokens is %zu",
+                       options->draft_tokens);
+    return LINNET_OK;
+}
+
+ln_status ln_engine_plan_choose_drafter(const linnet_model *model,
+                                        const linnet_engine_options *options, ln_engine_plan *plan,
+                                        ln_error *err) {
+    ln_draft_plan *draft = &plan->draft;
+    bool is_auto = options->draft == NULL || strcmp(options->draft, "auto") == 0;
+    LN_TRY(name_drafter(model, options, plan, &draft->kind, err));
+    LN_TRY(check(model, options, plan, err));
+    plan->draft_tokens = options->draft_tokens;
+    draft->by_cost = draft->kind == LN_DRAFTER_MTP && is_auto && options->draft_tokens == 0;
+    if (draft->by_cost) {
+        plan->draft_tokens = ln_draft_cost_choose(&model->spec, draft->n_tokens);
+        draft->by_cost = plan->draft_tokens > 0;
+        draft->kind = draft->by_cost ? LN_DRAFTER_MTP : LN_DRAFTER_NONE;
+    } else if (draft->kind != LN_DRAFTER_NONE && plan->draft_tokens == 0) {
+        plan->draft_tokens =
+            draft->kind == LN_DRAFTER_MTP ? DEFAULT_HEAD_TOKENS : DEFAULT_DRAFT_TOKENS;
+    }
+    plan->spec.head = draft->kind == LN_DRAFTER_MTP ? model->spec.mtp : NULL;
+    return LINNET_OK;
+}

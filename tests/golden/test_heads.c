@@ -1,0 +1,162 @@
+/* Heads that predict a token more, against the rows of logits that tools/golden/heads.py has
+ * written: each folder of golden/models with a heads.json. A backend between engine and CPU looks
+ * at the head's steps: the logits of every draft, whose keys and values come from prompts read in
+ * chunks, within 1e-5. */
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "test.h"
+
+enum { N_DRAFTS = 3, MAX_POSITIONS = 64 };
+
+/* What is known of one prompt's drafts, and what came of them. */
+typedef struct expectation {
+    const ln_backend_vtable *real;
+    ln_backend_vtable vtable;
+    int32_t head_layer;
+    size_t n_vocab, n_positions;
+    const float *rows; /* [n_positions][N_DRAFTS][n_vocab] */
+    int32_t positions[MAX_POSITIONS];
+    bool is_first; /* the head has not run since the model's last step */
+    int32_t begin; /* where it was asked first since then */
+    size_t n_compared[N_DRAFTS];
+    double difference, norm; /* sums of squares */
+} expectation;
+
+static expectation now;
+
+/* The row of draft `number` of those that were asked for at position now.begin. */
+static void compare(const float *row, size_t number) {
+    size_t at = 0;
+    while (at < now.n_positions && now.positions[at] != now.begin)
+        at++;
+    if (at == now.n_positions)
+        return;
+    assert_true(number < N_DRAFTS);
+    const float *expected = now.rows + (at * N_DRAFTS + number) * now.n_vocab;
+    for (size_t i = 0; i < now.n_vocab; i++) {
+        double d = (double)row[i] - (double)expected[i];
+        now.difference += d * d;
+        now.norm += (double)expected[i] * (double)expected[i];
+    }
+    now.n_compared[number]++;
+}
+
+static ln_status look(ln_backend *backend, const ln_op *ops, size_t n_ops, ln_error *err) {
+    LN_TRY(now.real->run(backend, ops, n_ops, err));
+    const ln_batch *batch = ops[0].batch;
+    if (ops[0].layer != now.head_layer) { /* a step of the model */
+        now.is_first = true;
+        return LINNET_OK;
+    }
+    int32_t position = batch->positions[batch->n_tokens - 1];
+    if (now.is_first)
+        now.begin = position;
+    now.is_first = false;
+    if (batch->n_logits > 0)
+        compare(ops[n_ops - 1].linear.out, (size_t)(position - now.begin));
+    return LINNET_OK;
+}
+
+static void read_expectation(const reference *golden, const char *name, size_t prompt,
+                             const ln_file_map *rows) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s/heads.json", TEST_SOURCE_DIR, name);
+    json_t *json = json_load_file(path, 0, NULL);
+    assert_non_null(json);
+    size_t before = 0;
+    const json_t *positions = json_object_get(json, "positions");
+    for (size_t i = 0; i < prompt; i++)
+        before += json_array_size(json_array_get(positions, i));
+    const json_t *own = json_array_get(positions, prompt);
+    now = (expectation){.head_layer = (int32_t)golden->model->spec.n_layers,
+                        .n_vocab = golden->n_vocab,
+                        .n_positions = json_array_size(own),
+                        .begin = -1};
+    assert_in_range(now.n_positions, 1, MAX_POSITIONS);
+    now.rows = (const float *)(const void *)rows->data + before * N_DRAFTS * now.n_vocab;
+    for (size_t i = 0; i < now.n_positions; i++)
+        now.positions[i] = (int32_t)json_integer_value(json_array_get(own, i));
+    json_decref(json);
+}
+
+/* Reads a prompt and goes on from it, with the head beside it; each draft is compared. */
+static void run(reference *golden, const char *name, size_t prompt, const ln_file_map *rows,
+                size_t max_batch_tokens) {
+    linnet_engine_options options;
+    linnet_engine_options_init(&options);
+    options.precision = LINNET_PRECISION_EXACT;
+    options.backend = "cpu";
+    options.n_threads = 1;
+    options.ctx_tokens = 256;
+    options.max_batch_tokens = max_batch_tokens;
+    options.draft = "mtp";
+    options.draft_tokens = N_DRAFTS;
+    reference_use(golden, &options);
+    read_expectation(golden, name, prompt, rows);
+    ln_backend *backend = golden->engine->backend;
+    now.real = backend->vtable;
+    now.vtable = *backend->vtable;
+    now.vtable.run = look;
+    backend->vtable = &now.vtable;
+    linnet_request_options request;
+    linnet_request *open;
+    linnet_error err = {0};
+    linnet_request_options_init(&request);
+    size_t n_ids;
+    int32_t *ids = reference_take_ids(golden, "prompts", prompt, &n_ids);
+    request.prompt_ids = ids;
+    request.n_prompt_ids = n_ids;
+    request.max_tokens = now.n_positions + N_DRAFTS + 2;
+    request.ignore_eos = true;
+    request.sampling.temperature = 0;
+    reference_check(linnet_request_submit(golden->engine, &request, &open, &err), &err);
+    linnet_event event = {0};
+    while (event.finish == LINNET_FINISH_NONE)
+        reference_check(linnet_request_next(open, -1, &event, &err), &err);
+    linnet_request_close(open);
+    linnet_engine_destroy(golden->engine); /* its thread has ended: what it saw can be read */
+    golden->engine = NULL;
+    free(ids);
+}
+
+static bool has_head(const char *name, ln_file_map *rows) {
+    char path[512];
+    linnet_error err = {0};
+    snprintf(path, sizeof path, "%s/tests/golden/models/%s/heads.bin", TEST_SOURCE_DIR, name);
+    return ln_file_map_open(rows, path, &err) == LINNET_OK;
+}
+
+static size_t n_models;
+
+static void test_model(void **state) {
+    const char *name = *state;
+    static const size_t chunks[] = {0, 5, 24};
+    reference golden;
+    ln_file_map rows;
+    if (!has_head(name, &rows))
+        return;
+    n_models++;
+    reference_open(&golden, name);
+    for (size_t prompt = 0; prompt < 3; prompt++)
+        for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+            run(&golden, name, prompt, &rows, chunks[i]);
+            double error = sqrt(now.difference / now.norm);
+            print_message("%s: prompt %zu: %zu, %zu and %zu rows, error %.2g\n", name, prompt,
+                          now.n_compared[0], now.n_compared[1], now.n_compared[2], error);
+            assert_true(now.n_compared[0] >= now.n_positions / 2 && now.n_compared[2] > 0);
+            assert_true(error <= 1e-5);
+        }
+    reference_close(&golden);
+    ln_file_map_close(&rows);
+}
+
+int main(void) {
+    int failed = reference_run_all(test_model);
+    assert_true(n_models >= 4);
+    return failed;
+}

@@ -45,8 +45,27 @@ static const struct argp inspect_argp = {
 
 /* ---- the JSON object as text ------------------------------------------------------------ */
 
-/* A scalar without quotes; control characters are escaped, so that a name from a file cannot
- * play with the terminal, and long strings are cut. */
+/* Text of a file with its control characters escaped, so that it cannot play with the terminal:
+ * those of ASCII, and U+0080 to U+009F, which some terminals obey too. */
+static size_t print_text(const char *text, size_t n_bytes) {
+    size_t n_printed = 0;
+    for (size_t i = 0; i < n_bytes; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        bool is_c1 = byte == 0xc2 && i + 1 < n_bytes && ((unsigned char)text[i + 1] & 0xe0) == 0x80;
+        if (byte < 0x20 || byte == 0x7f || is_c1)
+            n_printed += (size_t)printf("\\x%02x", is_c1 ? (unsigned char)text[++i] : byte);
+        else
+            n_printed += putchar(byte) != EOF;
+    }
+    return n_printed;
+}
+
+static void print_key(const char *key, int width) {
+    for (size_t n = print_text(key, strlen(key)); n < (size_t)width; n++)
+        putchar(' ');
+}
+
+/* A scalar without quotes; long strings are cut. */
 static void print_scalar(const char *key, const json_t *value) {
     enum { MAX_SHOWN_BYTES = 200 };
     if (json_is_string(value)) {
@@ -55,13 +74,7 @@ static void print_scalar(const char *key, const json_t *value) {
         size_t shown = n_bytes <= MAX_SHOWN_BYTES ? n_bytes : MAX_SHOWN_BYTES;
         while (shown < n_bytes && ((unsigned char)text[shown] & 0xc0) == 0x80)
             shown--; /* not inside a code point */
-        for (size_t i = 0; i < shown; i++) {
-            unsigned char byte = (unsigned char)text[i];
-            if (byte < 0x20 || byte == 0x7f)
-                printf("\\x%02x", byte);
-            else
-                putchar(byte);
-        }
+        print_text(text, shown);
         if (shown < n_bytes)
             printf("... (%zu bytes)", n_bytes);
     } else if (json_is_integer(value)) {
@@ -89,7 +102,9 @@ static void print_line(json_t *value) {
     const char *comma = "";
     if (json_is_object(value)) {
         json_object_foreach(value, key, item) {
-            printf("%s%s ", comma, key);
+            fputs(comma, stdout);
+            print_key(key, 0);
+            putchar(' ');
             if (is_scalar(item)) {
                 print_scalar(key, item);
             } else {
@@ -136,21 +151,25 @@ static void print_object(json_t *object, int indent) {
     json_object_foreach(object, key, value) {
         printf("%*s", indent, "");
         if (is_scalar(value)) {
-            printf("%-*s  ", width, key);
+            print_key(key, width);
+            fputs("  ", stdout);
             print_scalar(key, value);
             putchar('\n');
         } else if (json_is_object(value)) {
-            puts(key);
+            print_key(key, 0);
+            putchar('\n');
             print_object(value, indent + 2);
         } else if (json_array_size(value) > 0 && json_is_object(json_array_get(value, 0))) {
-            puts(key);
+            print_key(key, 0);
+            putchar('\n');
             json_array_foreach(value, index, item) {
                 printf("%*s", indent + 2, "");
                 print_line(item);
                 putchar('\n');
             }
         } else {
-            printf("%-*s  ", width, key);
+            print_key(key, width);
+            fputs("  ", stdout);
             print_line(value);
             putchar('\n');
         }

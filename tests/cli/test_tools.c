@@ -84,10 +84,15 @@ static void test_inspect_without_a_family(void **state) {
     char *bytes = read_file(LLAMA "/model.safetensors", &n_bytes);
     write_file(path_in(folder, "model.safetensors"), bytes, n_bytes);
     free(bytes);
-    static const char config[] = "{\"model_type\": \"pelican\"}";
+    static const char config[] = "{\"model_type\": \"pelican\", \"\\u001b[31mred\": {"
+                                 "\"a\\u009bb\": [{\"\\u0007\": \"\\u001b]0;title\\u0007\"}]}}";
     write_file(path_in(folder, "config.json"), config, strlen(config));
     spawn_result result = LINNET("inspect", folder);
     assert_int_equal(result.status, 0);
+    for (const char *c = result.out; *c != '\0'; c++) /* keys, too, leave the terminal alone */
+        assert_true(*c == '\n' || ((unsigned char)*c >= 0x20 && *c != 0x7f));
+    assert_non_null(strstr(result.out, "\\x1b[31mred"));
+    assert_null(strstr(result.out, "\xc2\x9b"));
     assert_non_null(strstr(result.out, "unsupported"));
     assert_non_null(strstr(result.out, "pelican"));
     spawn_free(&result);

@@ -1,11 +1,13 @@
 /* Times the masks of structured output on large vocabularies: compiling a grammar, the first mask,
  * and each one after it, over texts of random allowed tokens.
  *
- *     build/bench/bench_grammar 131072 VOCABULARY.gguf... [--cases FILE]
+ *     build/bench/bench_grammar 131072 VOCABULARY.gguf... [--write FILE] [--times FILE] [--cases
+ * FILE]
  *
- * With --cases, over the texts of a file, of which each line is {"schema": ..., "texts": [...]}.
- * Several vocabularies are one: the texts of all, each once; what is missing to so many tokens are
- * two of them joined. Prints microseconds. */
+ * With --write, the vocabulary's texts go to a file, in hexadecimal, a line each; with --times,
+ * what the cases took. With --cases, over the texts of a file, of which each line is {"schema":
+ * ..., "texts": [...]}. Several vocabularies are one: the texts of all, each once; what is missing
+ * to so many tokens are two of them joined. Prints microseconds. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -177,9 +179,11 @@ static void add_time(times *t, double us) {
         t->us[t->n++] = us;
 }
 
-static void print_times(const char *what, times *t) {
+static void print_times(const char *what, times *t, FILE *file) {
     if (t->n == 0)
         return;
+    for (size_t i = 0; file != NULL && i < t->n; i++)
+        fprintf(file, "%s %.3f\n", what, t->us[i]);
     qsort(t->us, t->n, sizeof *t->us, compare);
     printf("%-8s p50 %9.1f  p90 %9.1f  p99 %9.1f  most %9.1f us  (%zu)\n", what, t->us[t->n / 2],
            t->us[t->n * 9 / 10], t->us[t->n * 99 / 100], t->us[t->n - 1], t->n);
@@ -225,7 +229,7 @@ static void follow_text(ln_masker *masker, const texts *all, ln_grammar *grammar
     }
 }
 
-static int measure_cases(ln_masker *masker, const texts *all, const char *path) {
+static int measure_cases(ln_masker *masker, const texts *all, const char *path, FILE *list) {
     times compiles = {0}, masks = {0};
     char *line = NULL;
     size_t capacity = 0;
@@ -255,17 +259,33 @@ static int measure_cases(ln_masker *masker, const texts *all, const char *path) 
     }
     free(line);
     fclose(file);
-    print_times("compile", &compiles);
-    print_times("mask", &masks);
-    return 0;
+    print_times("compile", &compiles, list);
+    print_times("mask", &masks, list);
+    return list == NULL || fclose(list) == 0 ? 0 : 1;
+}
+
+static bool write_texts(const texts *all, const char *path) {
+    FILE *file = fopen(path, "w");
+    for (size_t id = 0; file != NULL && id < all->n; id++) {
+        for (size_t i = 0; i < all->items[id].n_bytes; i++)
+            fprintf(file, "%02x", (unsigned)(unsigned char)all->items[id].data[i]);
+        putc('\n', file);
+    }
+    return file != NULL && fclose(file) == 0;
+}
+
+/* The value of an option that ends the arguments, which is taken away; NULL: there is none. */
+static const char *take_option(int *argc, char **argv, const char *name) {
+    if (*argc < 4 || strcmp(argv[*argc - 2], name) != 0)
+        return NULL;
+    *argc -= 2;
+    return argv[*argc + 1];
 }
 
 int main(int argc, char **argv) {
-    const char *cases = NULL;
-    if (argc > 4 && strcmp(argv[argc - 2], "--cases") == 0) {
-        cases = argv[argc - 1];
-        argc -= 2;
-    }
+    const char *cases = take_option(&argc, argv, "--cases");
+    const char *listed = take_option(&argc, argv, "--times");
+    const char *written = take_option(&argc, argv, "--write");
     static texts all;
     linnet_error err = {0};
     ln_arena arena;
@@ -290,6 +310,8 @@ int main(int argc, char **argv) {
         }
     }
     join(&all, &seen, &arena, n_vocab < MAX_VOCAB ? n_vocab : MAX_VOCAB);
+    if (written != NULL && !write_texts(&all, written))
+        return 1;
     size_t n_bytes = ln_token_trie_measure(get_text, &all, all.n);
     ln_masker_plan(all.n, n_bytes, &layout);
     void *memory = calloc(1, layout.bytes);
@@ -306,7 +328,7 @@ int main(int argc, char **argv) {
     printf("%zu tokens, trie of %u nodes in %.0f ms, arena %.1f MB\n\n", all.n, masker.trie.n_nodes,
            (now_us() - began) * 1e-3, (double)layout.bytes * 1e-6);
     if (cases != NULL)
-        return measure_cases(&masker, &all, cases);
+        return measure_cases(&masker, &all, cases, listed != NULL ? fopen(listed, "w") : NULL);
     printf("%-12s %9s %8s %8s %8s %8s %8s %8s\n", "grammar", "compile", "first", "mean", "median",
            "p99", "most", "tokens");
     for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++)

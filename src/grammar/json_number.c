@@ -7,7 +7,8 @@
 #include "grammar/json_rules.h"
 
 enum {
-    MAX_DIGITS = 18,
+    MAX_DIGITS = LN_JSON_MAX_DIGITS,
+    SHORT_DIGITS = 18,
     MAX_FRACTION = 17,
     MAX_SIGNIFICANT = 15 /* of numbers with a fraction, so that their doubles differ */
 };
@@ -179,10 +180,10 @@ static ln_expr *fraction(const tails *t, size_t n, bool at_low, bool at_high) {
 
 /* Magnitudes from low to high, both of them 0 or more. */
 static ln_expr *magnitudes(ln_grammar_builder *b, const decimal *low, const decimal *high,
-                           bool has_fraction) {
+                           bool has_fraction, bool is_long) {
     tails t = {b, low, high, has_fraction};
     ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
-    size_t most = high->infinite ? MAX_DIGITS : high->n_digits;
+    size_t most = !high->infinite ? high->n_digits : is_long ? MAX_DIGITS : SHORT_DIGITS;
     for (size_t n = low->n_digits; n <= most; n++) {
         bool at_low = n == low->n_digits, at_high = !high->infinite && n == high->n_digits;
         if (n == 0) /* 0, and what comes after its point */
@@ -218,12 +219,13 @@ static ln_expr *bounded(ln_grammar_builder *b, const ln_number_bounds *bounds, b
         if (compare(least, &low) <= 0)
             ln_expr_add(b, choice,
                         ln_expr_sequence(b, ln_expr_text(b, "-"),
-                                         magnitudes(b, least, &low, has_fraction), NULL));
+                                         magnitudes(b, least, &low, has_fraction, bounds->is_long),
+                                         NULL));
     }
     if (!high.negative) {
         const decimal *least = low.negative ? &zero : &low;
         if (compare(least, &high) <= 0)
-            ln_expr_add(b, choice, magnitudes(b, least, &high, has_fraction));
+            ln_expr_add(b, choice, magnitudes(b, least, &high, has_fraction, bounds->is_long));
     }
     return choice;
 }

@@ -124,7 +124,8 @@ static ln_expr *integer_body(ln_grammar_builder *b) {
         b, ln_expr_optional(b, ln_expr_text(b, "-")),
         ln_expr_choice(
             b, ln_expr_text(b, "0"),
-            ln_expr_sequence(b, ascii(b, "19"), ln_expr_repeat(b, ascii(b, "09"), 0, 17), NULL),
+            ln_expr_sequence(b, ascii(b, "19"),
+                             ln_expr_repeat(b, ascii(b, "09"), 0, LN_JSON_MAX_DIGITS - 1), NULL),
             NULL),
         NULL);
 }

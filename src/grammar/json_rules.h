@@ -2,7 +2,7 @@
  *
  * The texts are JSON as RFC 8259 has it, less what serves nobody in an answer:
  * white space stands after { [ , : and before } ], as at most one space or one
- * new line with its indentation; numbers have at most 18 digits before and 17
+ * new line with its indentation; numbers have at most 40 digits before and 17
  * after the point, exponents two. */
 #ifndef LN_GRAMMAR_JSON_RULES_H
 #define LN_GRAMMAR_JSON_RULES_H
@@ -10,6 +10,8 @@
 #include <jansson.h>
 
 #include "grammar/expr.h"
+
+enum { LN_JSON_MAX_DIGITS = 40 };
 
 typedef struct ln_json_rules {
     ln_expr *string_body; /* of the rule `string`; it counts characters */
@@ -30,6 +32,7 @@ char *ln_json_dump(ln_grammar_builder *builder, const json_t *value);
 typedef struct ln_number_bounds {
     const char *low, *high;
     bool excludes_low, excludes_high;
+    bool is_long; /* LN_JSON_MAX_DIGITS before the point, otherwise 18 */
 } ln_number_bounds;
 ln_expr *ln_json_integer(ln_grammar_builder *builder, const ln_number_bounds *bounds);
 ln_expr *ln_json_number(ln_grammar_builder *builder, const ln_number_bounds *bounds);

@@ -19,8 +19,9 @@ typedef struct regex_parser {
     unsigned depth;
     bool negated;      /* the class that is read is one of what it does not name */
     bool begins, ends; /* held by ^ and $ */
-    bool is_ahead;     /* a look-ahead is read, */
-    bool ahead_ends;   /* which $ holds */
+    bool ahead_ends;   /* $ holds the look-ahead that is read, */
+    unsigned ahead;    /* in groups of this depth; 0: none is */
+    unsigned tail;     /* groups of this depth and less have nothing behind them */
     unsigned flags, n_ahead;
 } regex_parser;
 
@@ -330,8 +331,27 @@ static bool take_flags(regex_parser *p, bool *is_group) {
     return true;
 }
 
+/* Whether nothing follows the group that begins here. */
+static bool is_last(const regex_parser *p) {
+    size_t at = p->at, depth = 0;
+    for (bool in_class = false; at < p->n_bytes; at++) {
+        char c = p->text[at];
+        if (c == '\\')
+            at++;
+        else if (in_class || c == '[')
+            in_class = c != ']';
+        else if (c == '(')
+            depth++;
+        else if (c == ')' && --depth == 0)
+            break;
+    }
+    return at + 1 == p->n_bytes;
+}
+
 static ln_expr *read_group(regex_parser *p) {
-    unsigned flags = p->flags;
+    unsigned flags = p->flags, tail = p->tail;
+    if (p->tail == p->depth && is_last(p))
+        p->tail++;
     bool is_group = true;
     if (p->depth == LN_GRAMMAR_MAX_DEPTH) {
         ln_grammar_fail(p->builder, LINNET_ERR_LIMIT,
@@ -357,6 +377,7 @@ static ln_expr *read_group(regex_parser *p) {
     ln_expr *expr = read_choice(p);
     p->depth--;
     p->flags = flags;
+    p->tail = tail;
     if (!take(p, ")"))
         fail(p, "a group has no )");
     return expr;
@@ -378,7 +399,7 @@ static ln_expr *take_anchor(regex_parser *p, bool is_first, bool *taken) {
         return ln_expr_text(p->builder, "\"");
     if (c == '^' && (!is_first || p->depth > 0))
         fail_unsupported(p, "^ within an expression");
-    if (c == '$' && p->depth == 1 && p->is_ahead && peek(p) == ')')
+    if (c == '$' && p->depth == p->ahead && peek(p) == ')')
         p->ahead_ends = true;
     else if (c == '$' && (p->depth > 0 || p->at < p->n_bytes))
         fail_unsupported(p, "$ within an expression");
@@ -409,22 +430,24 @@ static const ln_dfa *up_to_end(const regex_parser *p, ln_expr *part, bool ends) 
 
 static ln_expr *read_sequence(regex_parser *p, bool is_at_start);
 
-/* (?=...) or (?!...) in what is no group, and all that follows it up to the end of the text, so
+/* (?=...) or (?!...) in no group, or one that nothing follows, and all that follows it up to the end of the text, so
  * that both are regular languages and what they have in common is one. NULL: there is none. */
 static ln_expr *take_ahead(regex_parser *p, bool is_at_start) {
     bool negated = p->at + 2 < p->n_bytes && p->text[p->at + 2] == '!';
-    if (p->depth > 0 || !(take(p, "(?=") || take(p, "(?!")))
+    unsigned tail = p->tail;
+    if (p->depth > p->tail || p->ahead > 0 || !(take(p, "(?=") || take(p, "(?!")))
         return NULL;
     if (++p->n_ahead > MAX_AHEAD)
         fail_unsupported(p, "so much look-around");
     if (is_at_start)
         take(p, "^"); /* where it stands anyway */
-    p->is_ahead = true;
-    p->depth++;
+    p->ahead = ++p->depth;
     ln_expr *ahead = read_choice(p);
     p->depth--;
     bool ends = p->ahead_ends;
-    p->is_ahead = p->ahead_ends = false;
+    p->ahead_ends = false;
+    p->ahead = 0;
+    p->tail = tail;
     if (!take(p, ")"))
         fail(p, "a group has no )");
     ln_expr *rest = read_sequence(p, is_at_start);
@@ -476,7 +499,7 @@ static ln_expr *read_choice(regex_parser *p) {
     ln_expr_add(p->builder, list, read_sequence(p, false));
     for (; !has_failed(p) && take(p, "|"); n_parts++)
         ln_expr_add(p->builder, list, read_sequence(p, false));
-    if (n_parts > 1 && p->depth == 1 && p->ahead_ends)
+    if (n_parts > 1 && p->depth == p->ahead && p->ahead_ends)
         fail_unsupported(p, "$ beside | in a look-ahead"); /* it would hold the last part only */
     if (n_parts == 1 || p->depth > 0)
         return list;

@@ -1,5 +1,5 @@
 /* Regular expressions as ECMAScript, Python and Rust agree on them: no look-behind, no look-ahead
- * within groups, no references back. */
+ * within groups that something follows, no references back. */
 #ifndef LN_GRAMMAR_REGEX_H
 #define LN_GRAMMAR_REGEX_H
 

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """Holds linnet's JSON schemas beside llguidance's and xgrammar's, on the same schemas and instances.
 
-    schemas.py --linnet build/linnet [--maskbench FOLDER] [--test-suite FOLDER] [--every N]
+    schemas.py --linnet build/linnet [--maskbench FOLDER] [--test-suite FOLDER] [--everyday]
+               [--every N] [--bench build/bench/bench_grammar --vocabularies FILE.gguf...]
 
 MaskBench's folder has files {"schema": ..., "tests": [{"data": ..., "valid": ...}]}
 (maskbench/data of guidance-ai/jsonschemabench); the test suite's is tests/draft2020-12 of
-json-schema-org/JSON-Schema-Test-Suite. Peers that are installed for this Python are measured too
+json-schema-org/JSON-Schema-Test-Suite; --everyday takes the schemas of everyday.py. Peers that are installed for this Python are measured too
 (--peers none leaves them out). Nothing is fetched. An instance is one line of JSON, written by
 json.dumps with its default separators.
 
 Prints a table per suite: schemas that are refused, invalid instances that are accepted, valid ones
-that are missed (of the schemas that are taken). --list writes what is behind the figures."""
+that are missed (of the schemas that are taken). --list writes what is behind the figures.
+
+With --bench a second table follows: microseconds of one thread that compiling a schema takes, and
+each mask along its valid instances, of a vocabulary of 131,072 that the benchmark makes of those
+given; tokens are the longest that fit."""
 import argparse
 import collections
 import concurrent.futures
@@ -18,6 +23,7 @@ import json
 import pathlib
 import subprocess
 import tempfile
+import time
 
 
 def read_maskbench(folder, every):
@@ -161,6 +167,131 @@ def report(suite, name, cases, results, listing):
           f"{counts['missed']} of {counts['valid']} |", flush=True)
 
 
+# ---- times ---------------------------------------------------------------------------------------
+
+N_VOCAB = 131072
+
+
+def now():
+    return time.thread_time_ns() / 1000
+
+
+class TimedLlguidance:
+    def __init__(self, tokens):
+        import llguidance
+        import llguidance.numpy
+        wrapper = ByteTokenizer(tokens + [b"<|end|>"])
+        wrapper.eos_token_id = len(tokens)
+        wrapper.special_token_ids = [len(tokens)]
+        self.module = llguidance
+        self.fill = llguidance.numpy.fill_next_token_bitmask
+        self.tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(wrapper),
+                                                slices=llguidance.LLTokenizer.json_slices())
+        self.mask = llguidance.numpy.allocate_token_bitmask(1, len(tokens) + 1)
+
+    def compile(self, schema):
+        grammar = self.module.LLMatcher.grammar_from_json_schema(schema)
+        matcher = self.module.LLMatcher(self.tokenizer, grammar, log_level=0)
+        return None if matcher.is_error() else matcher
+
+    def begin(self, matcher):
+        matcher.reset()
+        return matcher
+
+    def fill_mask(self, matcher):
+        self.fill(matcher, self.mask, 0)
+
+    def take(self, matcher, token):
+        return matcher.try_consume_tokens([token]) == 1
+
+
+class TimedXgrammar:
+    def __init__(self, tokens):
+        import xgrammar
+        self.module = xgrammar
+        info = xgrammar.TokenizerInfo(tokens + [b"<|end|>"], xgrammar.VocabType.RAW,
+                                      stop_token_ids=[len(tokens)])
+        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+        self.mask = xgrammar.allocate_token_bitmask(1, len(tokens) + 1)
+
+    def compile(self, schema):
+        return self.compiler.compile_json_schema(json.dumps(schema), any_whitespace=True,
+                                                 strict_mode=False)
+
+    def begin(self, grammar):
+        return self.module.GrammarMatcher(grammar, terminate_without_stop_token=True)
+
+    def fill_mask(self, matcher):
+        matcher.fill_next_token_bitmask(self.mask)
+
+    def take(self, matcher, token):
+        return matcher.accept_token(token)
+
+
+def split(text, ids, longest):
+    """The longest tokens that fit, one after another."""
+    data, at = text.encode(), 0
+    while at < len(data):
+        n = next((n for n in range(longest, 0, -1) if data[at:at + n] in ids), None)
+        if n is None:
+            return
+        yield ids[data[at:at + n]]
+        at += n
+
+
+def time_peer(name, tokens, cases):
+    engine = {"llguidance": TimedLlguidance, "xgrammar": TimedXgrammar}[name](tokens)
+    ids, longest = {text: i for i, text in enumerate(tokens)}, max(map(len, tokens))
+    compiles, masks = [], []
+    for _, schema, tests in cases:
+        began = now()
+        try:
+            grammar = engine.compile(schema)
+        except Exception:
+            grammar = None
+        if grammar is None:
+            continue
+        compiles.append(now() - began)
+        for text in (as_line(data) for data, valid in tests if valid):
+            state = engine.begin(grammar)
+            for token in split(text, ids, longest):
+                began = now()
+                engine.fill_mask(state)
+                masks.append(now() - began)
+                if not engine.take(state, token):
+                    break
+    return compiles, masks
+
+
+def print_times(name, compiles, masks):
+    def at(times, share):
+        return sorted(times)[min(len(times) - 1, int(len(times) * share))]
+    print(f"| {name} | {len(compiles)} | " +
+          " | ".join(f"{at(compiles, s):,.0f}" for s in (0.5, 0.99)) + f" | {len(masks)} | " +
+          " | ".join(f"{at(masks, s):,.1f}" for s in (0.5, 0.99, 1)) + " |", flush=True)
+
+
+def report_times(bench, vocabularies, peers, cases):
+    """linnet's benchmark writes its times, and the vocabulary for the others."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        with open(path / "cases", "w") as file:
+            for _, schema, tests in cases:
+                texts = [as_line(data) for data, valid in tests if valid]
+                file.write(json.dumps({"schema": schema, "texts": texts}) + "\n")
+        subprocess.run([bench, str(N_VOCAB), *vocabularies, "--write", str(path / "tokens"),
+                        "--times", str(path / "times"), "--cases", str(path / "cases")],
+                       check=True, stdout=subprocess.DEVNULL)
+        print("| microseconds | compiled | p50 | p99 | masks | p50 | p99 | most |\n"
+              "|---|---|---|---|---|---|---|---|")
+        rows = [line.split() for line in (path / "times").read_text().splitlines()]
+        print_times("linnet", *([float(us) for what, us in rows if what == kind]
+                                for kind in ("compile", "mask")))
+        tokens = [bytes.fromhex(line) for line in (path / "tokens").read_text().split()]
+    for name in peers:
+        print_times(name, *time_peer(name, tokens, cases))
+
+
 def installed(name):
     try:
         __import__(name)
@@ -175,6 +306,9 @@ def main():
     parser.add_argument("--linnet", required=True)
     parser.add_argument("--maskbench")
     parser.add_argument("--test-suite")
+    parser.add_argument("--everyday", action="store_true")
+    parser.add_argument("--bench")
+    parser.add_argument("--vocabularies", nargs="+", default=[])
     parser.add_argument("--every", type=int, default=1, help="every Nth schema of MaskBench")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--peers", default="llguidance,xgrammar")
@@ -186,12 +320,18 @@ def main():
         suites.append(("MaskBench", list(read_maskbench(args.maskbench, args.every))))
     if args.test_suite:
         suites.append(("JSON-Schema-Test-Suite", read_test_suite(args.test_suite, 1)))
+    if args.everyday:
+        import everyday
+        suites.append(("Everyday schemas", list(everyday.read_cases())))
     listing = []
     for suite, cases in suites:
         print(f"| {suite} | refused | invalid accepted | valid missed |\n|---|---|---|---|")
         for name in engines:
             report(suite, name, cases, measure(name, args.linnet, cases, args.jobs), listing)
         print()
+    if args.bench:
+        report_times(args.bench, args.vocabularies, engines[1:],
+                     [case for _, cases in suites for case in cases])
     if args.list:
         with open(args.list, "w") as file:
             for row in listing:

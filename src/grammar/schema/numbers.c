@@ -32,7 +32,14 @@ static void write_decimal(json_t *value, char text[BOUND_BYTES]) {
 }
 
 /* Numbers that the grammar writes are below this. */
-#define BEYOND 1e18
+#define BEYOND      1e18
+#define BEYOND_LONG 1e40
+
+/* Whether a bound is known to its last digit. */
+static bool is_exact(const ln_atom *bound) {
+    return bound == NULL || json_is_integer(bound->value) ||
+           (json_number_value(bound->value) < 1e15 && json_number_value(bound->value) > -1e15);
+}
 
 /* The strictest of a shape's bounds on one side; NULL: none that matters. *is_empty: no number that
  * the grammar writes is within it. */
@@ -171,21 +178,24 @@ static const ln_dfa *writings(ln_schema *s, json_t *value) {
 }
 
 /* A number between the bounds, as text without exponent. */
-static ln_expr *read_bounds(ln_schema *s, const ln_shape *shape, bool is_integer, bool *is_free) {
+static ln_expr *read_bounds(ln_schema *s, const ln_shape *shape, bool is_integer, bool is_alone,
+                            bool *is_free) {
     ln_grammar_builder *b = s->builder;
     const ln_atom *low = find_bound(shape, LN_ATOM_ABOVE), *high = find_bound(shape, LN_ATOM_BELOW);
     char low_text[BOUND_BYTES], high_text[BOUND_BYTES];
     ln_number_bounds bounds = {0};
     double least = low != NULL ? json_number_value(low->value) : -INFINITY;
     double most = high != NULL ? json_number_value(high->value) : INFINITY;
-    if (least >= BEYOND || most <= -BEYOND)
+    bounds.is_long = is_alone && is_exact(low) && is_exact(high);
+    double beyond = bounds.is_long ? BEYOND_LONG : BEYOND;
+    if (least >= beyond || most <= -beyond)
         ln_schema_unsupported(s, "a bound that allows only numbers beyond 10^18");
-    if (least > -BEYOND) {
+    if (least > -beyond) {
         write_decimal(low->value, low_text);
         bounds.low = low_text;
         bounds.excludes_low = low->excluded;
     }
-    if (most < BEYOND) {
+    if (most < beyond) {
         write_decimal(high->value, high_text);
         bounds.high = high_text;
         bounds.excludes_high = high->excluded;
@@ -228,8 +238,9 @@ static const ln_dfa *restrict_numbers(ln_schema *s, const ln_shape *shape) {
 ln_expr *ln_schema_read_number(ln_schema *s, const ln_shape *shape) {
     ln_grammar_builder *b = s->builder;
     bool is_integer = (shape->types & LN_IS_FRACTION) == 0, is_free;
-    ln_expr *bounded = read_bounds(s, shape, is_integer, &is_free);
     const ln_dfa *others = restrict_numbers(s, shape);
+    bool is_alone = others == NULL && (shape->types & LN_IS_INTEGER) != 0;
+    ln_expr *bounded = read_bounds(s, shape, is_integer, is_alone, &is_free);
     if ((shape->types & LN_IS_INTEGER) == 0)
         others = ln_language_minus(b, others != NULL ? others : s->numbers, decimals(b, true));
     if (others == NULL && is_free)

@@ -250,6 +250,9 @@ ln_expr *ln_schema_read_string(ln_schema *s, const ln_shape *shape) {
         return ln_expr_list(b, LN_EXPR_CHOICE);
     if (language == NULL && !has_length)
         return ln_expr_rule(b, s->rules->string);
+    if (language != NULL && !ln_language_is_empty(language) && language->counts &&
+        language->need[LN_DFA_START] >= min)
+        min = 0; /* none is shorter */
     if (language != NULL && min > 0 && !ln_language_is_stretchable(b, language)) {
         language = ln_language_of_length(b, language, min, max);
         has_length = false;

@@ -297,8 +297,10 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
         put_size(&p, "decoder_block_count", spec->n_layers);
         put_size(&p, "decoder_start_token_id", (size_t)spec->decoder_start_id);
     } else {
-        put_size(&p, "block_count", spec->n_layers);
+        put_size(&p, "block_count", spec->n_layers + ln_convert_has_head(plan));
     }
+    if (ln_convert_has_head(plan))
+        put_size(&p, "nextn_predict_layers", 1);
     put_attention(&p);
     put_rope(&p);
     put_experts(&p);

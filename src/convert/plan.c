@@ -527,6 +527,31 @@ static ln_status stack(ln_convert_plan *plan, const ln_layer_spec *layers, size_
     return LINNET_OK;
 }
 
+bool ln_convert_has_head(const ln_convert_plan *plan) {
+    ln_tensor_id id = {.role = LN_ROLE_HEAD_INPUT};
+    return plan->spec->mtp != NULL &&
+           ln_family_binding(plan->target, LN_FORMAT_GGUF, id, 0) != NULL;
+}
+
+/* The head that drafts, a layer behind the last one. */
+static ln_status head(ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    static const ln_role norms[] = {LN_ROLE_HEAD_TOKEN_NORM, LN_ROLE_HEAD_HIDDEN_NORM,
+                                    LN_ROLE_HEAD_NORM};
+    static const ln_role tables[] = {LN_ROLE_HEAD_OUTPUT, LN_ROLE_HEAD_EMBEDDING};
+    ln_tensor_id id = {.layer = spec->n_layers, .stem = spec->family->head_stem};
+    if (!ln_convert_has_head(plan))
+        return LINNET_OK;
+    LN_TRY(layer(plan, spec->mtp, id));
+    LN_TRY(matrix(plan, in_layer(id, LN_ROLE_HEAD_INPUT), spec->dim, 2 * spec->dim));
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        LN_TRY(norm(plan, in_layer(id, norms[i]), spec->dim));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (has(plan, in_layer(id, tables[i])))
+            LN_TRY(matrix(plan, in_layer(id, tables[i]), spec->n_vocab, spec->dim));
+    return LINNET_OK;
+}
+
 static int compare_parts(const void *a, const void *b) {
     const ln_convert_part *left = a, *right = b;
     if (left->tensor != right->tensor)
@@ -558,6 +583,7 @@ ln_status ln_convert_plan_tensors(ln_convert_plan *plan) {
     if (spec->n_encoder_layers > 0)
         LN_TRY(stack(plan, spec->encoder_layers, spec->n_encoder_layers, true));
     LN_TRY(stack(plan, spec->layers, spec->n_layers, false));
+    LN_TRY(head(plan));
     sort_parts(plan);
     return ln_unread_check(&plan->unread, spec, plan->err);
 }

@@ -67,7 +67,8 @@ double ln_convert_yarn_extra(const ln_rope_spec *rope);
 bool ln_convert_has_lists(const ln_convert_plan *plan);
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer);
 
-/* plan.c */
+/* plan.c; whether the file gets the folder's head that drafts */
+bool ln_convert_has_head(const ln_convert_plan *plan);
 ln_status ln_convert_plan_tensors(ln_convert_plan *plan);
 void ln_convert_plan_free(ln_convert_plan *plan);
 /* For ln_write_job: the tensor's source is an ln_convert_tensor. */

@@ -30,6 +30,7 @@ static const char *const parts[] = {
     "token2wav",
     "code2wav",
     "mtp",
+    "mtp_layers",
     "mtp_block",
     "mtp_emb_norm",
     "mtp_hidden_norm",

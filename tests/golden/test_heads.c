@@ -1,13 +1,15 @@
-/* Heads that predict a token more, against the rows of logits that tools/golden/heads.py has
- * written: each folder of golden/models with a heads.json. A backend between engine and CPU looks
- * at the head's steps: the logits of every draft, whose keys and values come from prompts read in
- * chunks, within 1e-5. */
+/* Heads that predict a token more, in folders and in the GGUF files that they become, against the
+ * rows of logits that tools/golden/heads.py has written: each folder of golden/models with a
+ * heads.json. A backend between engine and CPU looks at the head's steps: the logits of every
+ * draft, whose keys and values come from prompts read in chunks, within 1e-5. */
 #include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "convert/convert.h"
 #include "engine/engine.h"
 #include "test.h"
 
@@ -131,32 +133,57 @@ static bool has_head(const char *name, ln_file_map *rows) {
     return ln_file_map_open(rows, path, &err) == LINNET_OK;
 }
 
-static size_t n_models;
+static size_t n_models, n_files;
 
-static void test_model(void **state) {
-    const char *name = *state;
+/* What all prompts give, read in chunks of each size. */
+static void check_drafts(reference *golden, const char *name, const ln_file_map *rows) {
     static const size_t chunks[] = {0, 5, 24};
-    reference golden;
-    ln_file_map rows;
-    if (!has_head(name, &rows))
-        return;
-    n_models++;
-    reference_open(&golden, name);
     for (size_t prompt = 0; prompt < 3; prompt++)
         for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
-            run(&golden, name, prompt, &rows, chunks[i]);
+            run(golden, name, prompt, rows, chunks[i]);
             double error = sqrt(now.difference / now.norm);
             print_message("%s: prompt %zu: %zu, %zu and %zu rows, error %.2g\n", name, prompt,
                           now.n_compared[0], now.n_compared[1], now.n_compared[2], error);
             assert_true(now.n_compared[0] >= now.n_positions / 2 && now.n_compared[2] > 0);
             assert_true(error <= 1e-5);
         }
+}
+
+/* The same from a file that was converted, where the architecture has heads in GGUF. */
+static void check_converted(reference *golden, const char *name, const ln_file_map *rows) {
+    char path[64];
+    ln_error err = {0};
+    const ln_quantize_options options = {.n_threads = 1};
+    snprintf(path, sizeof path, "/tmp/test_heads.%d.gguf", (int)getpid());
+    ln_status status = ln_convert(golden->model->checkpoint, path, false, &options, &err);
+    if (status == LINNET_ERR_UNSUPPORTED)
+        return;
+    reference_check(status, &err);
+    linnet_model_close(golden->model);
+    reference_check(linnet_model_open(path, &golden->model, &err), &err);
+    if (golden->model->spec.mtp != NULL) {
+        n_files++;
+        check_drafts(golden, name, rows);
+    }
+    remove(path);
+}
+
+static void test_model(void **state) {
+    const char *name = *state;
+    reference golden;
+    ln_file_map rows;
+    if (!has_head(name, &rows))
+        return;
+    n_models++;
+    reference_open(&golden, name);
+    check_drafts(&golden, name, &rows);
+    check_converted(&golden, name, &rows);
     reference_close(&golden);
     ln_file_map_close(&rows);
 }
 
 int main(void) {
     int failed = reference_run_all(test_model);
-    assert_true(n_models >= 4);
+    assert_true(n_models >= 5 && n_files >= 2);
     return failed;
 }

@@ -37,6 +37,7 @@ EXPERTS = "experts.gate_up_proj"
 # config, where folders keep the head's layer, and names: the matrix, norms of token and hidden
 # state, the last norm; whether the head has an output of its own
 DEEPSEEK = ("eh_proj", "enorm", "hnorm", "shared_head.norm", True)
+MIMO = ("input_proj", "token_layernorm", "hidden_layernorm", "final_layernorm", False)
 QWEN = ("fc", "pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm", False)
 VARIANTS = {
     "glm4_moe_mtp": (lambda: hf.Glm4MoeConfig(
@@ -52,6 +53,9 @@ VARIANTS = {
     "qwen3_5_mtp": (lambda: hf.Qwen3_5TextConfig(
         **dict(SMALL, vocab_size=256), **hybrids.DELTA, num_hidden_layers=2, tie_word_embeddings=True,
         layer_types=["linear_attention", "full_attention"]), "mtp.layers.0.", "mtp.", QWEN),
+    # computes what Qwen2 does, and its head has the hidden state first
+    "mimo_mtp": (lambda: hf.Qwen2Config(**SMALL, num_hidden_layers=2), "model.mtp_layers.0.",
+                 "model.mtp_layers.0.", MIMO),
 }
 
 
@@ -78,7 +82,8 @@ class Head(torch.nn.Module):
     def run(self, model, hidden, tokens):
         """hidden [n][dim], tokens [n] behind them -> states [n][dim], logits [n][vocab]"""
         table = self.embedding if self.output is not None else model.model.embed_tokens
-        x = self.input(torch.cat([self.token_norm(table(tokens)), self.hidden_norm(hidden)], -1))
+        parts = [self.token_norm(table(tokens)), self.hidden_norm(hidden)]
+        x = self.input(torch.cat(parts[::-1] if model.config.model_type == "qwen2" else parts, -1))
         n = len(tokens)
         mask = torch.full((n, n), float("-inf")).triu(1)[None, None]
         places = torch.arange(n)[None]
@@ -153,6 +158,8 @@ def make(name: str, out: pathlib.Path) -> None:
     tensors = safetensors.torch.load_file(path) | head_tensors(head, layer_at, at, names)
     safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
     said = json.loads((folder / "config.json").read_text())
+    if names is MIMO:
+        said |= {"model_type": "mimo", "architectures": ["MiMoForCausalLM"]}
     said["mtp_num_hidden_layers" if at == "mtp." else "num_nextn_predict_layers"] = 1
     (folder / "config.json").write_text(json.dumps(said, indent=2) + "\n")
     (folder / "golden.json").write_text(json.dumps({

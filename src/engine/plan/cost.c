@@ -5,7 +5,7 @@
 #include "model/mixer/shape.h"
 
 /* Rows whose products take as long as reading the matrix. */
-static const double FREE_ROWS = 6.0;
+static const double FREE_ROWS = 5.0;
 static const double ACCEPTANCE = 0.75;
 
 static double greater(double a, double b) {

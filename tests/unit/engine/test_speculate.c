@@ -191,7 +191,7 @@ static void few_blocks_do_not_change_them_either(void **state) {
 /* ---- heads -------------------------------------------------------------------------------- */
 
 static const char *const headed[] = {"glm4_moe_mtp", "deepseek_v3_mtp", "qwen3_next_mtp",
-                                     "qwen3_5_mtp"};
+                                     "qwen3_5_mtp", "mimo_mtp"};
 enum { N_HEADED = sizeof headed / sizeof *headed };
 
 /* Chunks, several outputs, prefixes, all sorts of sampling; few blocks, with copies and without. */

@@ -1,4 +1,5 @@
-/* Qwen2 and 2.5: llama with biases on q, k and v; upper layers may have a window. */
+/* Qwen2 and 2.5: llama with biases on q, k and v; upper layers may have a window. MiMo 7B is the
+ * same with a head that predicts a token more. */
 #include "model/family.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
@@ -17,4 +18,30 @@ const ln_family ln_family_qwen2 = {
     .gguf_rope = LN_ROPE_HALF,
     .window = LN_WINDOW_ABOVE,
     LN_BINDINGS(bindings),
+};
+
+static const ln_binding mimo_bindings[] = {
+    LN_LLAMA_ENDS,
+    LN_LLAMA_NORMS,
+    LN_LLAMA_ATTENTION,
+    LN_LLAMA_FFN,
+    {.role = LN_ROLE_HEAD_INPUT, .hf = "model.mtp_layers.0.input_proj"},
+    {.role = LN_ROLE_HEAD_TOKEN_NORM, .hf = "model.mtp_layers.0.token_layernorm"},
+    {.role = LN_ROLE_HEAD_HIDDEN_NORM, .hf = "model.mtp_layers.0.hidden_layernorm"},
+    {.role = LN_ROLE_HEAD_NORM, .hf = "model.mtp_layers.0.final_layernorm"},
+};
+
+const ln_family ln_family_mimo = {
+    .name = "mimo",
+    .hf_types = "mimo",
+    .gguf_as = "qwen2",
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .window = LN_WINDOW_ABOVE,
+    .head_stem = "model.mtp_layers.0",
+    .head_hidden_first = true,
+    LN_BINDINGS(mimo_bindings),
 };

@@ -7,6 +7,14 @@
 
 enum { NODE_HEADS = 4096, STATE_HEADS = 2048, SET_HEADS = 512 };
 
+/* How many texts of items there may be: none where no terminal keeps them. */
+static size_t count_texts(const ln_program *program) {
+    for (size_t i = 0; i < program->n_terminals; i++)
+        if (program->terminals[i].ends != NULL)
+            return LN_AUTOMATON_TEXTS;
+    return 0;
+}
+
 ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, ln_error *err) {
     ln_layout layout = {0};
     size_t nodes = ln_layout_add(&layout, LN_AUTOMATON_NODES, sizeof(ln_stack_node));
@@ -18,6 +26,10 @@ ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, 
     size_t work = ln_layout_add(&layout, 3 * (size_t)LN_AUTOMATON_NODES, sizeof(uint32_t));
     size_t sets = ln_layout_add(&layout, 2 * LN_AUTOMATON_SETS, sizeof(ln_member_set));
     size_t set_heads = ln_layout_add(&layout, SET_HEADS + LN_AUTOMATON_SETS, sizeof(uint32_t));
+    size_t n_texts = count_texts(program);
+    size_t texts = ln_layout_add(&layout, n_texts, sizeof(ln_seen_text));
+    size_t text_numbers = ln_layout_add(
+        &layout, n_texts > 0 ? n_texts + LN_AUTOMATON_TEXT_HEADS : 0, sizeof(uint32_t));
     char *base = calloc(1, layout.bytes);
     if (base == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
@@ -40,6 +52,10 @@ ln_status ln_automaton_init(ln_automaton *automaton, const ln_program *program, 
         .set_heads = (uint32_t *)(void *)(base + set_heads),
         .set_numbers = (uint32_t *)(void *)(base + set_heads) + SET_HEADS,
         .n_sets = 1,
+        .texts = n_texts > 0 ? (ln_seen_text *)(void *)(base + texts) : NULL,
+        .text_heads = (uint32_t *)(void *)(base + text_numbers),
+        .text_numbers = (uint32_t *)(void *)(base + text_numbers) + LN_AUTOMATON_TEXT_HEADS,
+        .n_texts = 1,  /* text 0: the empty one */
         .n_nodes = 1,  /* node 0: the end of the text */
         .n_states = 1, /* state 0: dead */
         .generation = 1,
@@ -167,6 +183,10 @@ static bool can_take_any(const ln_object *o, const ln_member_set *set, member_co
 
 /* Whether a guard lets a set of members pass; *number becomes what it is behind it. */
 static bool pass_guard(ln_automaton *a, const ln_guard *guard, uint32_t *number) {
+    if (guard->kind == LN_GUARD_UNSEEN) {
+        const ln_terminal *t = &a->program->terminals[guard->low];
+        return t->ends[LN_DFA_START] > ln_seen_count(a, *number);
+    }
     const ln_object *o = &a->program->objects[guard->object];
     ln_member_set set = a->sets[*number];
     member_counts n = count_members(o, &set);
@@ -186,6 +206,7 @@ static bool pass_guard(ln_automaton *a, const ln_guard *guard, uint32_t *number)
             return false;
         set.others += set.others < limit;
         break;
+    case LN_GUARD_UNSEEN:
     case LN_GUARD_DONE:
     default: return n.missing == 0 && n.named + (n.others > 0) >= o->min;
     }
@@ -226,6 +247,28 @@ static void enter_state(ln_automaton *a, uint32_t position, uint32_t set, uint32
         a->work[a->n_work++] = node;
 }
 
+/* A terminal whose text differs from those before it, which the set of its parent has. */
+static void enter_unique(ln_automaton *a, uint32_t terminal, uint32_t position, uint32_t text,
+                         uint32_t parent) {
+    const ln_terminal *t = &a->program->terminals[terminal];
+    ln_stack_node after = a->nodes[parent];
+    if (parent == 0)
+        return; /* memory is out */
+    if (a->program->dfas[t->dfa].accepts[position] && !ln_seen_is_unknown(a, after.count) &&
+        !ln_seen_has(a, after.count, text)) {
+        ln_member_set set = ln_seen_add(a, after.count, text);
+        uint32_t number = intern_set(a, &set);
+        if (number != 0)
+            enter_state(a, after.position, number, after.parent);
+    }
+    ln_byte_set live = ln_seen_live(a, t, position, after.count, text);
+    uint32_t node = (live.bits[0] | live.bits[1] | live.bits[2] | live.bits[3]) != 0
+                        ? intern_node(a, position, terminal, text, parent)
+                        : 0;
+    if (mark(a, node))
+        a->made[a->n_made++] = node;
+}
+
 static ln_byte_set live_bytes(const ln_program *program, uint32_t terminal, uint32_t position,
                               uint32_t count) {
     const ln_terminal *t = &program->terminals[terminal];
@@ -250,6 +293,10 @@ static bool is_any_live(const ln_byte_set *set) {
 static void enter_terminal(ln_automaton *a, uint32_t terminal, uint32_t position, uint32_t count,
                            uint32_t parent) {
     const ln_terminal *t = &a->program->terminals[terminal];
+    if (t->ends != NULL) {
+        enter_unique(a, terminal, position, count, parent);
+        return;
+    }
     if (t->max == LN_NO_LIMIT && count > t->min)
         count = t->min; /* more does not matter */
     if (a->program->dfas[t->dfa].accepts[position] && count >= t->min)
@@ -264,9 +311,9 @@ static void enter_terminal(ln_automaton *a, uint32_t terminal, uint32_t position
 
 /* What comes after a call that returns to `target` in the rule of `node`. */
 static uint32_t continuation(ln_automaton *a, uint32_t target, uint32_t set, uint32_t parent,
-                             bool *fits) {
+                             bool is_kept, bool *fits) {
     *fits = true;
-    if (a->program->is_end[target] && a->program->nfa.first[target] == 0)
+    if (!is_kept && a->program->is_end[target] && a->program->nfa.first[target] == 0)
         return parent;
     uint32_t node = intern_node(a, target, LN_NO_TERMINAL, set, parent);
     *fits = node != 0;
@@ -288,7 +335,10 @@ static void close_over(ln_automaton *a) {
             bool fits = true;
             uint32_t after = 0;
             if (edge->kind == LN_EDGE_CALL || edge->kind == LN_EDGE_TERMINAL)
-                after = continuation(a, edge->target, node.count, node.parent, &fits);
+                after = continuation(a, edge->target, node.count, node.parent,
+                                     edge->kind == LN_EDGE_TERMINAL &&
+                                         program->terminals[edge->value].ends != NULL,
+                                     &fits);
             if (!fits)
                 continue;
             switch ((ln_edge_kind)edge->kind) {
@@ -312,7 +362,11 @@ static void close_over(ln_automaton *a) {
 static void add_live(const ln_automaton *a, uint32_t item, ln_byte_set *live) {
     const ln_stack_node *node = &a->nodes[item];
     if (node->terminal != LN_NO_TERMINAL) {
-        ln_byte_set own = live_bytes(a->program, node->terminal, node->position, node->count);
+        const ln_terminal *t = &a->program->terminals[node->terminal];
+        ln_byte_set own =
+            t->ends != NULL
+                ? ln_seen_live(a, t, node->position, a->nodes[node->parent].count, node->count)
+                : live_bytes(a->program, node->terminal, node->position, node->count);
         for (int i = 0; i < 4; i++)
             live->bits[i] |= own.bits[i];
         return;
@@ -386,6 +440,17 @@ uint32_t ln_automaton_resume(ln_automaton *a, uint32_t node) {
     return intern_made(a);
 }
 
+uint32_t ln_automaton_resume_unknown(ln_automaton *a, uint32_t number) {
+    ln_stack_node node = a->nodes[number];
+    begin(a);
+    ln_member_set set = ln_seen_add(a, node.count, LN_SEEN_UNKNOWN);
+    uint32_t seen = intern_set(a, &set);
+    if (seen != 0)
+        enter_state(a, node.position, seen, node.parent);
+    close_over(a);
+    return intern_made(a);
+}
+
 uint32_t ln_automaton_subset(ln_automaton *a, const uint32_t *items, size_t n_items) {
     begin(a);
     memcpy(a->made, items, n_items * sizeof *items);
@@ -401,6 +466,14 @@ static void step_item(ln_automaton *a, uint32_t item, uint8_t byte) {
         const ln_dfa *dfa = &program->dfas[t->dfa];
         uint16_t next = ln_dfa_step(dfa, node.position, byte);
         bool counts = (next & LN_DFA_COUNTS) != 0;
+        if (t->ends != NULL) {
+            uint32_t seen = a->nodes[node.parent].count;
+            if (ln_seen_leads_on(a, t, node.position, seen, node.count, byte))
+                enter_unique(a, node.terminal, next & ~(unsigned)LN_DFA_COUNTS,
+                             ln_seen_is_unknown(a, seen) ? 0 : ln_seen_extend(a, node.count, byte),
+                             node.parent);
+            return;
+        }
         if (next == LN_DFA_DEAD || !ln_dfa_fits(dfa, next, node.count, t->max))
             return;
         enter_terminal(a, node.terminal, next & ~(unsigned)LN_DFA_COUNTS, node.count + counts,
@@ -433,15 +506,33 @@ uint32_t ln_automaton_step(ln_automaton *a, uint32_t state, uint8_t byte) {
 
 bool ln_automaton_is_crowded(const ln_automaton *a) {
     return a->n_nodes > LN_AUTOMATON_NODES / 2 || a->n_states > LN_AUTOMATON_STATES / 2 ||
-           a->n_items > LN_AUTOMATON_ITEMS / 2 || a->n_sets > LN_AUTOMATON_SETS / 2;
+           a->n_items > LN_AUTOMATON_ITEMS / 2 || a->n_sets > LN_AUTOMATON_SETS / 2 ||
+           a->n_texts > LN_AUTOMATON_TEXTS / 2;
 }
 
 /* The new number of a set that is kept. */
 static uint32_t keep_set(ln_automaton *a, uint32_t number) {
     if (number == 0 || a->set_numbers[number] != 0)
         return number == 0 ? 0 : a->set_numbers[number];
-    a->kept_sets[a->n_sets] = a->sets[number];
+    ln_member_set set = a->sets[number];
+    if (ln_seen_count(a, number) > 0) { /* its list was kept before it: see keep_list */
+        set.names[0] =
+            set.names[0] != LN_SEEN_UNKNOWN ? a->text_numbers[set.names[0]] : LN_SEEN_UNKNOWN;
+        set.names[1] = a->set_numbers[set.names[1]];
+    }
+    a->kept_sets[a->n_sets] = set;
     return a->set_numbers[number] = (uint32_t)a->n_sets++;
+}
+
+/* The same for a list of items, the first of them first. */
+static uint32_t keep_list(ln_automaton *a, uint32_t number) {
+    uint32_t *lists = a->made, n = 0; /* free until the state is made anew */
+    for (uint32_t at = number; ln_seen_count(a, at) > 0 && a->set_numbers[at] == 0;
+         at = (uint32_t)a->sets[at].names[1])
+        lists[n++] = at;
+    while (n > 0)
+        keep_set(a, lists[--n]);
+    return keep_set(a, number);
 }
 
 /* Puts the sets that were kept in the place of all. */
@@ -463,6 +554,7 @@ static void compact(ln_automaton *a) {
     for (size_t i = a->n_nodes; i-- > 1;)
         if (a->nodes[i].mark == a->epoch)
             a->nodes[a->nodes[i].parent].mark = a->epoch;
+    ln_seen_compact(a);
     a->renamed[0] = 0;
     memset(a->node_heads, 0, NODE_HEADS * sizeof *a->node_heads);
     memset(a->set_numbers, 0, LN_AUTOMATON_SETS * sizeof *a->set_numbers);
@@ -473,7 +565,9 @@ static void compact(ln_automaton *a) {
         ln_stack_node node = a->nodes[i];
         node.parent = a->renamed[node.parent];
         if (node.terminal == LN_NO_TERMINAL)
-            node.count = keep_set(a, node.count);
+            node.count = keep_list(a, node.count);
+        else if (a->program->terminals[node.terminal].ends != NULL)
+            node.count = a->text_numbers[node.count];
         uint32_t hash = mix(node.position, node.terminal, node.count, node.parent);
         uint32_t *head = &a->node_heads[hash % NODE_HEADS];
         node.chain = *head;

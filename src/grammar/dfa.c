@@ -275,3 +275,40 @@ ln_status ln_dfa_build(ln_dfa *dfa, ln_arena *arena, const ln_nfa *nfa, uint32_t
     }
     return done ? LINNET_OK : ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a grammar");
 }
+
+/* ---- ends --------------------------------------------------------------------------------------
+ */
+
+/* The sum over a state's transitions; UINT32_MAX: one leads to where it is not known, or any. */
+static uint32_t count_from(const ln_dfa *dfa, const uint32_t *ends, uint32_t state) {
+    uint64_t sum = dfa->accepts[state];
+    for (unsigned byte = 0; byte < 256; byte++) {
+        uint16_t next = ln_dfa_step(dfa, state, (uint8_t)byte);
+        if (next == LN_DFA_DEAD)
+            continue;
+        uint32_t after = ends[next & ~(unsigned)LN_DFA_COUNTS];
+        if (after == UINT32_MAX)
+            return UINT32_MAX;
+        sum += after;
+    }
+    return sum < UINT32_MAX - 1 ? (uint32_t)sum : UINT32_MAX - 1;
+}
+
+/* Whatever reaches a circle, from which each state reaches an end, stays as it is at first. */
+const uint32_t *ln_dfa_count_ends(const ln_dfa *dfa, ln_arena *arena) {
+    uint32_t *ends = ln_arena_alloc(arena, dfa->n_states, sizeof *ends);
+    if (ends == NULL)
+        return NULL;
+    for (uint32_t state = 0; state < dfa->n_states; state++)
+        ends[state] = state == LN_DFA_DEAD ? 0 : UINT32_MAX;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (uint32_t state = dfa->n_states; state-- > LN_DFA_START;) {
+            if (ends[state] != UINT32_MAX)
+                continue;
+            ends[state] = count_from(dfa, ends, state);
+            changed |= ends[state] != UINT32_MAX;
+        }
+    }
+    return ends;
+}

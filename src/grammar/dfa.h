@@ -40,6 +40,10 @@ typedef struct ln_dfa {
 ln_status ln_dfa_build(ln_dfa *dfa, ln_arena *arena, const ln_nfa *nfa, uint32_t from, uint32_t to,
                        size_t max_states, uint64_t *fuel, bool *fits, ln_error *err);
 
+/* How many texts lead from each state to an end, [n_states], the arena's; UINT32_MAX: any number.
+ * NULL: memory is out. */
+const uint32_t *ln_dfa_count_ends(const ln_dfa *dfa, ln_arena *arena);
+
 static inline uint16_t ln_dfa_step(const ln_dfa *dfa, uint32_t state, uint8_t byte) {
     return dfa->next[state * dfa->n_classes + dfa->class_of[byte]];
 }

@@ -66,12 +66,13 @@ typedef struct ln_object {
 } ln_object;
 
 typedef enum ln_guard_kind {
-    LN_GUARD_ANY,   /* one of members low to high - 1 may come */
-    LN_GUARD_TAKE,  /* member `low` comes */
-    LN_GUARD_OTHER, /* a member that is not named comes */
-    LN_GUARD_FIRST, /* no member came yet */
-    LN_GUARD_MORE,  /* one came, and another may */
-    LN_GUARD_DONE   /* all that must be there are there */
+    LN_GUARD_ANY,    /* one of members low to high - 1 may come */
+    LN_GUARD_TAKE,   /* member `low` comes */
+    LN_GUARD_OTHER,  /* a member that is not named comes */
+    LN_GUARD_FIRST,  /* no member came yet */
+    LN_GUARD_MORE,   /* one came, and another may */
+    LN_GUARD_UNSEEN, /* an item that differs from those before it, of rule `low`, may come */
+    LN_GUARD_DONE    /* all that must be there are there */
 } ln_guard_kind;
 
 /* What matches no byte, but only where the members so far allow it. */
@@ -106,6 +107,8 @@ typedef struct ln_rule {
     const char *name;
     ln_rule_kind kind;
     uint32_t min_count, max_count; /* of characters, of a TERMINAL whose body counts them */
+    bool is_unique; /* a TERMINAL: its texts differ within the rule that refers to it; a text means
+                       the same as no other, and it is not empty */
 } ln_rule;
 
 /* After a failure `status` is set, `err` says why, and further calls do nothing

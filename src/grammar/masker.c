@@ -45,6 +45,8 @@ ln_status ln_masker_load(ln_masker *masker, ln_token_text_fn text, const void *s
 
 /* ---- making a mask --------------------------------------------------------------------------- */
 
+enum { MAX_SEEN = 512 };
+
 /* The walk over the vocabulary from a state. */
 typedef struct mask_walk {
     const ln_token_trie *trie;
@@ -52,6 +54,13 @@ typedef struct mask_walk {
     uint64_t *mask;    /* [n_words] */
     uint64_t *scratch; /* [n_words] */
     bool is_full;      /* the automaton's memory ran out */
+    /* of a terminal whose texts differ from those before them: nodes of the trie, and where they
+     * end, that lead to such alone; nothing but the node: which must not be the end */
+    struct {
+        uint32_t node, end;
+    } seen[MAX_SEEN];
+    size_t n_seen;
+    bool is_unique;
 } mask_walk;
 
 static void allow(const mask_walk *w, int32_t id) {
@@ -92,12 +101,25 @@ typedef struct terminal_exit {
     uint32_t after; /* the state there, LN_STATE_DEAD: not known yet */
 } terminal_exit;
 
+/* Whether a node leads to texts that were seen alone; 'is_exit': or is one. */
+static bool is_seen(const mask_walk *w, uint32_t node, bool is_exit) {
+    for (size_t i = 0; i < w->n_seen; i++)
+        if (node >= w->seen[i].node &&
+            (node < w->seen[i].end || (is_exit && node == w->seen[i].node)))
+            return true;
+    return false;
+}
+
 static void walk_exit(mask_walk *w, terminal_exit *exit, uint32_t node) {
+    if (is_seen(w, node, true))
+        return;
     allow(w, w->trie->token[node]);
     if (exit->parent == 0 || w->trie->end[node] == node + 1)
         return; /* nothing can follow */
     if (exit->after == LN_STATE_DEAD)
-        exit->after = ln_automaton_resume(&w->grammar->automaton, exit->parent);
+        exit->after = w->is_unique
+                          ? ln_automaton_resume_unknown(&w->grammar->automaton, exit->parent)
+                          : ln_automaton_resume(&w->grammar->automaton, exit->parent);
     if (exit->after == LN_STATE_FULL)
         w->is_full = true;
     else if (exit->after != LN_STATE_DEAD)
@@ -197,12 +219,13 @@ static void walk_terminal(mask_walk *w, const ln_stack_node *item, const ln_term
     terminal_exit exit = {.parent = item->parent};
     uint32_t states[LN_TRIE_MAX_DEPTH + 1], counts[LN_TRIE_MAX_DEPTH + 1];
     states[0] = item->position;
-    counts[0] = item->count;
+    counts[0] = w->is_unique ? 0 : item->count;
     for (uint32_t node = 1; node < trie->n_nodes && !w->is_full;) {
         size_t depth = trie->depth[node];
         uint16_t next = ln_dfa_step(dfa, states[depth - 1], trie->byte[node]);
         bool begins = (next & LN_DFA_COUNTS) != 0;
-        if (next == LN_DFA_DEAD || !ln_dfa_fits(dfa, next, counts[depth - 1], terminal->max)) {
+        if (next == LN_DFA_DEAD || !ln_dfa_fits(dfa, next, counts[depth - 1], terminal->max) ||
+            (w->n_seen > 0 && is_seen(w, node, false))) {
             node = trie->end[node];
             continue;
         }
@@ -220,8 +243,66 @@ static void walk_terminal(mask_walk *w, const ln_stack_node *item, const ln_term
     }
 }
 
-/* Terminals have walks of their own; what remains of the state is walked as
- * one. */
+/* Finds what the texts that were seen take away, as far as tokens go on with them. */
+static void find_seen(mask_walk *w, const ln_stack_node *item, const ln_terminal *terminal) {
+    const ln_token_trie *trie = w->trie;
+    const ln_automaton *a = &w->grammar->automaton;
+    const ln_dfa *dfa = &w->grammar->program.dfas[terminal->dfa];
+    uint32_t states[LN_TRIE_MAX_DEPTH + 1] = {item->position};
+    uint32_t texts[LN_TRIE_MAX_DEPTH + 1] = {item->count};
+    uint32_t number = a->nodes[item->parent].count;
+    if (ln_seen_below(a, number, item->count) == 0)
+        return;
+    for (uint32_t node = 1; node < trie->n_nodes;) {
+        size_t depth = trie->depth[node];
+        uint32_t next = ln_dfa_step(dfa, states[depth - 1], trie->byte[node]);
+        uint32_t text = ln_seen_find(a, texts[depth - 1], trie->byte[node]);
+        uint32_t n_below = next != LN_DFA_DEAD && text != 0 ? ln_seen_below(a, number, text) : 0;
+        next &= ~(unsigned)LN_DFA_COUNTS;
+        bool leads_on = terminal->ends[next] > n_below;
+        if (n_below > 0 && (!leads_on || ln_seen_has(a, number, text))) {
+            w->seen[w->n_seen].node = node;
+            w->seen[w->n_seen].end = leads_on ? node : trie->end[node];
+            if (++w->n_seen == MAX_SEEN) /* and all that follows, to be sure */
+                w->seen[MAX_SEEN - 1].end = trie->n_nodes;
+            if (w->n_seen == MAX_SEEN)
+                return;
+        }
+        states[depth] = next;
+        texts[depth] = text;
+        node = n_below > 0 && leads_on ? node + 1 : trie->end[node];
+    }
+}
+
+/* Takes tokens away that lead to texts that were seen; the mask has those of this terminal alone.
+ */
+static void forget_seen(mask_walk *w) {
+    for (size_t i = 0; i < w->n_seen; i++)
+        for (uint32_t node = w->seen[i].node; node < w->seen[i].end; node++)
+            set_token(w->mask, w->trie, w->trie->token[node], false);
+    w->n_seen = 0;
+    w->is_unique = false;
+}
+
+static void walk_item(mask_walk *w, const ln_stack_node *node) {
+    const ln_program *program = &w->grammar->program;
+    const ln_terminal *terminal = &program->terminals[node->terminal];
+    const ln_dense_base *base =
+        ln_dense_find(&w->grammar->dense, program, terminal->dfa, node->position);
+    if (terminal->ends != NULL) {
+        w->is_unique = true;
+        find_seen(w, node, terminal);
+    }
+    if (base != NULL)
+        use_table(w, base, node, terminal);
+    else
+        walk_terminal(w, node, terminal);
+    if (terminal->ends != NULL)
+        forget_seen(w);
+}
+
+/* Terminals have walks of their own, those first that take tokens away; what remains of the state
+ * is walked as one. */
 static bool make(mask_walk *w, uint32_t number) {
     ln_automaton *automaton = &w->grammar->automaton;
     const ln_program *program = &w->grammar->program;
@@ -229,6 +310,11 @@ static bool make(mask_walk *w, uint32_t number) {
     uint32_t *others = automaton->renamed; /* free while nothing is kept */
     size_t n_others = 0;
     memset(w->mask, 0, w->trie->n_words * sizeof *w->mask);
+    for (uint32_t i = 0; automaton->texts != NULL && i < state->n_items && !w->is_full; i++) {
+        ln_stack_node node = automaton->nodes[automaton->items[state->items + i]];
+        if (node.terminal != LN_NO_TERMINAL && program->terminals[node.terminal].ends != NULL)
+            walk_item(w, &node);
+    }
     for (uint32_t i = 0; i < state->n_items && !w->is_full; i++) {
         uint32_t item = automaton->items[state->items + i];
         ln_stack_node node = automaton->nodes[item];
@@ -236,13 +322,8 @@ static bool make(mask_walk *w, uint32_t number) {
             others[n_others++] = item;
             continue;
         }
-        const ln_terminal *terminal = &program->terminals[node.terminal];
-        const ln_dense_base *base =
-            ln_dense_find(&w->grammar->dense, program, terminal->dfa, node.position);
-        if (base != NULL)
-            use_table(w, base, &node, terminal);
-        else
-            walk_terminal(w, &node, terminal);
+        if (program->terminals[node.terminal].ends == NULL)
+            walk_item(w, &node);
     }
     if (n_others > 0 && !w->is_full) {
         uint32_t rest = ln_automaton_subset(automaton, others, n_others);

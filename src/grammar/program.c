@@ -173,12 +173,16 @@ static ln_status try_rule(compiler *c, uint32_t index, ln_error *err) {
     uint32_t dfa;
     LN_TRY(
         make_dfa(c, rule->body, is_asked ? LN_DFA_MAX_STATES : MAX_AUTO_STATES, &dfa, &fits, err));
-    if (!fits && is_asked && rule->max_count != LN_NO_LIMIT)
+    if (!fits && is_asked && (rule->max_count != LN_NO_LIMIT || rule->is_unique))
         return ln_fail(err, LINNET_ERR_LIMIT, "%s is too large", rule->name);
     if (!fits || (!is_asked && count_dense(&c->program->dfas[dfa]) > MAX_AUTO_DENSE))
         return LINNET_OK;
-    ln_terminal terminal = {dfa, rule->min_count, rule->max_count};
+    ln_terminal terminal = {dfa, rule->min_count, rule->max_count, NULL};
     uint32_t number;
+    if (rule->is_unique)
+        terminal.ends = ln_dfa_count_ends(&c->program->dfas[dfa], &c->program->arena);
+    if (rule->is_unique && terminal.ends == NULL)
+        return out_of_memory(err);
     LN_TRY(add_terminal(c, terminal, &number, err));
     shape->terminal = number + 1;
     return LINNET_OK;
@@ -193,6 +197,10 @@ static ln_status add_guard(compiler *c, const ln_expr *expr, uint32_t from, uint
                  sizeof *program->guards))
         return out_of_memory(err);
     program->guards[program->n_guards] = expr->guard;
+    if (expr->guard.kind == LN_GUARD_UNSEEN) {
+        LN_TRY(try_rule(c, expr->guard.low, err));
+        program->guards[program->n_guards].low = c->shapes[expr->guard.low].terminal - 1;
+    }
     ln_nfa_edge edge = {
         .kind = LN_EDGE_GUARD, .target = to, .value = (uint32_t)program->n_guards++};
     return ln_nfa_add_edge(&program->nfa, from, edge, err);
@@ -257,7 +265,7 @@ static ln_status take_part(ln_nfa_adder *adder, const ln_expr *expr, uint32_t fr
     LN_TRY(make_dfa(c, expr, MAX_AUTO_STATES, &dfa, &fits, err));
     if (!fits)
         return LINNET_OK;
-    LN_TRY(add_terminal(c, (ln_terminal){dfa, 0, LN_NO_LIMIT}, &number, err));
+    LN_TRY(add_terminal(c, (ln_terminal){dfa, 0, LN_NO_LIMIT, NULL}, &number, err));
     *taken = true;
     return ln_nfa_add_edge(adder->nfa, from,
                            (ln_nfa_edge){.kind = LN_EDGE_TERMINAL, .target = to, .value = number},

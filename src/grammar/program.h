@@ -6,10 +6,15 @@
 
 #include "grammar/dfa.h"
 
+#define LN_ENDLESS UINT32_MAX
+
 typedef struct ln_terminal {
     uint32_t dfa;
     uint32_t min, max; /* characters, where the automaton counts them; max may be
                           LN_NO_LIMIT */
+    /* where texts differ from those before them: how many lead from a state to an end, [n_states]
+     * of the automaton; LN_ENDLESS: any number. Otherwise NULL */
+    const uint32_t *ends;
 } ln_terminal;
 
 typedef struct ln_program {

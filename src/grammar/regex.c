@@ -430,8 +430,9 @@ static const ln_dfa *up_to_end(const regex_parser *p, ln_expr *part, bool ends) 
 
 static ln_expr *read_sequence(regex_parser *p, bool is_at_start);
 
-/* (?=...) or (?!...) in no group, or one that nothing follows, and all that follows it up to the end of the text, so
- * that both are regular languages and what they have in common is one. NULL: there is none. */
+/* (?=...) or (?!...) in no group, or one that nothing follows, and all that follows it up to the
+ * end of the text, so that both are regular languages and what they have in common is one. NULL:
+ * there is none. */
 static ln_expr *take_ahead(regex_parser *p, bool is_at_start) {
     bool negated = p->at + 2 < p->n_bytes && p->text[p->at + 2] == '!';
     unsigned tail = p->tail;

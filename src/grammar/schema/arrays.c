@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grammar/regex.h"
 #include "grammar/schema/schema.h"
 
 enum { MAX_CONTAINS = 4, MAX_STATES = 8192, MAX_UNIQUE = 10 };
@@ -271,6 +272,102 @@ static uint32_t permute(const array_reader *a, json_t *values) {
     return rules[0];
 }
 
+/* ---- items that differ, of a regular language ---------------------------------------------------
+ */
+
+static bool is_container(const json_t *value) {
+    return json_is_object(value) || json_is_array(value);
+}
+
+/* Whether the items may be objects or arrays, whose texts say little about whether they differ. */
+static bool has_containers(ln_schema *s, ln_literals set, const ln_shape *shape) {
+    json_t *value;
+    size_t i;
+    for (; shape != NULL; shape = shape->next) {
+        if (!shape->has_values && (shape->types & (LN_IS_OBJECT | LN_IS_ARRAY)) != 0)
+            return true;
+        json_array_foreach(shape->has_values ? shape->values : NULL, i, value) {
+            if (is_container(value) && ln_schema_hold_all(s, set, value))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the numbers of a shape, each written in one way. */
+static void add_numbers(ln_schema *s, ln_literals set, const ln_shape *shape, ln_expr *all) {
+    static const char canonical[] = "-?[1-9][0-9]*(\\.[0-9]*[1-9])?|-?0\\.[0-9]*[1-9]|0";
+    ln_grammar_builder *b = s->builder;
+    ln_expr *numbers = ln_expr_list(b, LN_EXPR_CHOICE);
+    json_t *value;
+    size_t i;
+    json_array_foreach(shape->has_values ? shape->values : NULL, i, value) {
+        if (json_is_number(value) && ln_schema_hold_all(s, set, value))
+            ln_expr_add(b, numbers, ln_schema_value(s, value));
+    }
+    if (!shape->has_values && (shape->types & LN_IS_NUMBER) != 0) {
+        const ln_expr *rule = ln_schema_read_number(s, shape);
+        if (b->status != LINNET_OK || rule->kind != LN_EXPR_RULE)
+            return;
+        ln_expr_add(b, numbers, ln_language_expr(b, ln_language_of(b, b->rules[rule->rule].body)));
+    }
+    ln_expr *one_way = ln_regex_read(b, canonical, sizeof canonical - 1);
+    ln_expr_add(b, all,
+                ln_language_expr(
+                    b, ln_language_and(b, ln_language_of(b, numbers), ln_language_of(b, one_way))));
+}
+
+/* The rule of an item that differs from those before it: null, booleans, numbers and strings. */
+static uint32_t unique_item(const array_reader *a) {
+    ln_schema *s = a->schema;
+    ln_grammar_builder *b = s->builder;
+    ln_literals set = item_set(a, 0);
+    const ln_shape *shapes = ln_schema_expand(s, set, LN_IS_ANY);
+    ln_expr *all = ln_expr_list(b, LN_EXPR_CHOICE);
+    json_t *const words[] = {json_null(), json_true(), json_false()};
+    if (a->n_prefix > 0 || a->n_contains > 0 || has_containers(s, set, shapes))
+        ln_schema_unsupported(s, "uniqueItems of objects or arrays, or beside prefixItems or "
+                                 "contains,");
+    for (size_t i = 0; i < 3 && b->status == LINNET_OK; i++)
+        if (ln_schema_hold_all(s, set, words[i]))
+            ln_expr_add(b, all, ln_schema_value(s, words[i]));
+    for (const ln_shape *shape = shapes; shape != NULL && b->status == LINNET_OK;
+         shape = shape->next)
+        add_numbers(s, set, shape, all);
+    if (b->status != LINNET_OK)
+        return 0;
+    ln_expr_add(b, all, ln_language_expr(b, ln_schema_strings(s, set)));
+    uint32_t rule = ln_rule_add_terminal(b, "an item that differs", all);
+    if (b->status == LINNET_OK)
+        b->rules[rule].is_unique = true;
+    return rule;
+}
+
+static uint32_t differ(const array_reader *a) {
+    ln_schema *s = a->schema;
+    ln_grammar_builder *b = s->builder;
+    static const ln_object none;
+    uint32_t item = unique_item(a), n_ends = 0;
+    ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
+    if (b->status == LINNET_OK) {
+        const ln_dfa *language = ln_language_of(b, b->rules[item].body);
+        const uint32_t *ends = ln_dfa_count_ends(language, &b->arena);
+        n_ends = ends != NULL && language->n_states > 1 ? ends[LN_DFA_START] : 0;
+    }
+    if (a->min == 0)
+        ln_expr_add(b, choice, ln_expr_empty(b));
+    if (n_ends > 0 && n_ends >= a->min) {
+        uint32_t max = a->max == LN_NO_LIMIT ? LN_NO_LIMIT : a->max - 1;
+        ln_expr *more = ln_expr_sequence(b, ln_expr_guard(b, &none, LN_GUARD_UNSEEN, item, 0),
+                                         separated(s, false, ln_expr_rule(b, item)), NULL);
+        ln_expr_add(b, choice,
+                    ln_expr_sequence(b, ln_expr_rule(b, item),
+                                     ln_expr_repeat(b, more, a->min > 0 ? a->min - 1 : 0, max),
+                                     NULL));
+    }
+    return ln_json_rule(b, "items that differ", choice);
+}
+
 /* ---- arrays ------------------------------------------------------------------------------------
  */
 
@@ -320,10 +417,10 @@ ln_expr *ln_schema_read_array(ln_schema *s, const ln_shape *shape) {
     if (a.min > a.max || b->status != LINNET_OK)
         return ln_expr_list(b, LN_EXPR_CHOICE);
     json_t *values = is_unique && a.max > 1 ? list_values(&a) : NULL;
-    if (is_unique && a.max > 1 && values == NULL)
-        ln_schema_unsupported(s, "uniqueItems of more than 10 values");
     if (values != NULL)
         items = permute(&a, values);
+    else if (is_unique && a.max > 1)
+        items = differ(&a);
     else
         items = a.n_contains > 0 ? count_items(&a) : chain_items(&a);
     json_decref(values);

@@ -37,6 +37,8 @@ static void check(const language_case *cases, size_t n) {
 #define SCHEMA       LINNET_GRAMMAR_JSON_SCHEMA
 #define JSON         LINNET_GRAMMAR_JSON
 
+#define UNIQUE(items) "{\"type\": \"array\", \"uniqueItems\": true, \"items\": " items "}"
+
 static void regexes(void **state) {
     (void)state;
     static const language_case cases[] = {
@@ -94,6 +96,19 @@ static void regexes(void **state) {
          "\"-12.34\"", NO},
         {SCHEMA, "{\"pattern\": \"^(?!^[-.]*$)-?(?:(?=[\\\\d.]{1,4}0*$)\\\\d*\\\\.\\\\d*$)\"}",
          "\"-.\"", NO},
+        {SCHEMA, UNIQUE("{\"type\": \"string\"}"), "[\"a\", \"ab\", \"\"]", YES},
+        {SCHEMA, UNIQUE("{\"type\": \"string\"}"), "[\"a\", \"ab\", \"a\"", NO},
+        {SCHEMA, UNIQUE("{\"type\": \"number\"}"), "[1, 10, 0.5, 0]", YES},
+        {SCHEMA, UNIQUE("{\"type\": \"number\"}"), "[1, 1.0", BEGINS},
+        {SCHEMA, UNIQUE("{\"type\": \"number\"}"), "[1, 1.0]", NO},
+        {SCHEMA, UNIQUE("{\"type\": \"number\"}"), "[0, -0", BEGINS},
+        {SCHEMA, UNIQUE("{\"enum\": [1, null, true, \"a\"]}"), "[null, true, null", NO},
+        {SCHEMA, UNIQUE("{\"minimum\": 1, \"maximum\": 12, \"type\": \"integer\"}"),
+         "[1,2,3,4,5,6,7,8,9,10,11,12]", YES},
+        {SCHEMA, UNIQUE("{\"minimum\": 1, \"maximum\": 12, \"type\": \"integer\"}"),
+         "[1,2,3,4,5,6,7,8,9,10,11,12,", NO},
+        {SCHEMA, UNIQUE("{\"minimum\": 1, \"maximum\": 12, \"type\": \"integer\"}"),
+         "[1,10,11,12,1,", NO},
         {SCHEMA, "{\"type\": \"integer\"}", "12345678901234567890123", YES},
         {SCHEMA, "{\"type\": \"integer\", \"maximum\": 9223372036854775807}", "9223372036854775807",
          YES},

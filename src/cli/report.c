@@ -164,11 +164,19 @@ static json_t *spec_value(const ln_spec *spec) {
     json_object_set_new(value, "norm_eps", json_real((double)spec->norm_eps));
     json_object_set_new(value, "positions", NAME_VALUE(position_names, spec->positions));
     json_object_set_new(value, "layers", layers_value(spec->layers, spec->n_layers));
+    if (spec->mtp != NULL)
+        json_object_set_new(value, "mtp_layers", layers_value(spec->mtp, 1));
     if (spec->n_encoder_layers > 0)
         json_object_set_new(value, "encoder_layers",
                             layers_value(spec->encoder_layers, spec->n_encoder_layers));
     json_object_set_new(value, "ropes", ropes_value(spec));
     return value;
+}
+
+/* Whether tensors of this part are the head's, which the spec lists then. */
+static bool is_of_head(const ln_spec *spec, const char *part) {
+    return spec->mtp != NULL && (strcmp(part, "mtp") == 0 || strcmp(part, "mtp_layers") == 0 ||
+                                 strcmp(part, "prediction layers") == 0);
 }
 
 /* Tensors that are skipped on purpose, by what they belong to: how many, and their bytes. */
@@ -177,7 +185,7 @@ static json_t *skipped_value(const ln_checkpoint *checkpoint, const ln_spec *spe
     for (size_t i = 0; i < ln_checkpoint_tensor_count(checkpoint); i++) {
         const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
         const char *name = ln_skipped_part(checkpoint, spec, tensor);
-        if (!name)
+        if (!name || is_of_head(spec, name))
             continue;
         const json_t *part = json_object_get(parts, name);
         json_int_t count = json_integer_value(json_object_get(part, "n_tensors"));

@@ -36,6 +36,16 @@ static void test_inspect(void **state) {
     spawn_free(&text);
 }
 
+/* A head that drafts is a part of the spec, and nothing that is skipped. */
+static void test_inspect_head(void **state) {
+    (void)state;
+    spawn_result text = LINNET("inspect", TEST_SOURCE_DIR "/tests/golden/models/glm4_moe_mtp");
+    assert_int_equal(text.status, 0);
+    assert_non_null(strstr(text.out, "mtp_layers"));
+    assert_null(strstr(text.out, "prediction layers"));
+    spawn_free(&text);
+}
+
 static void test_inspect_json(void **state) {
     (void)state;
     spawn_result result = LINNET("inspect", LLAMA, "--json");
@@ -280,6 +290,7 @@ static void test_logits_that_fail_leave_the_file_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inspect),
+        cmocka_unit_test(test_inspect_head),
         cmocka_unit_test(test_inspect_counts_packed_numbers),
         cmocka_unit_test(test_inspect_json),
         cmocka_unit_test(test_inspect_without_a_family),

@@ -182,6 +182,135 @@ static void takes_a_template(void **state) {
                  400, "chat_template");
 }
 
+/* ---- functions -------------------------------------------------------------------------- */
+
+#define FUNCTIONS                                                                                  \
+    "\"functions\":[{\"name\":\"weather\",\"parameters\":{\"type\":\"object\",\"properties\":{"    \
+    "\"city\":{"                                                                                   \
+    "\"type\":\"string\",\"maxLength\":6}},\"required\":[\"city\"],\"additionalProperties\":"      \
+    "false}}]"
+#define ASK "\"messages\":[{\"role\":\"user\",\"content\":\"Weather?\"}]"
+
+/* A call and its result in the older form are in the prompt what they are in the newer one. */
+static void knows_functions(void **state) {
+    (void)state;
+    json_t *root = ask_json("/v1/chat/completions",
+                            "{" ASK "," FUNCTIONS ",\"function_call\":{\"name\":\"weather\"}}");
+    const json_t *message = json_object_get(choice_of(root, 0), "message");
+    const json_t *call = json_object_get(message, "function_call");
+    assert_string_equal(json_string_value(json_object_get(choice_of(root, 0), "finish_reason")),
+                        "function_call");
+    assert_null(json_object_get(message, "tool_calls"));
+    assert_string_equal(json_string_value(json_object_get(call, "name")), "weather");
+    json_t *arguments = json_loads(json_string_value(json_object_get(call, "arguments")), 0, NULL);
+    assert_true(json_is_string(json_object_get(arguments, "city")));
+    json_decref(arguments);
+    json_decref(root);
+    http_response heard =
+        post(&shared, "/v1/chat/completions",
+             "{" ASK "," FUNCTIONS ",\"function_call\":{\"name\":\"weather\"},\"stream\":true}");
+    assert_non_null(strstr(heard.body, "\"delta\":{\"function_call\":{\"name\":\"weather\","));
+    assert_non_null(strstr(heard.body, "\"finish_reason\":\"function_call\""));
+    assert_null(strstr(heard.body, "tool_calls"));
+    response_free(&heard);
+#define TEMPLATE_OF_CALLS                                                                          \
+    "\"chat_template\":\"{% for m in messages %}{{ m.role }}{% for c in m.tool_calls or [] %}"     \
+    "[{{ c.id }} {{ c.function.name }} {{ c.function.arguments.city }}]{% endfor %}"               \
+    "{{ m.tool_call_id }},{% endfor %}\""
+    root = ask_json("/apply-template",
+                    "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+                    "\"content\":null,\"function_call\":{\"name\":\"weather\",\"arguments\":"
+                    "\"{\\\"city\\\":\\\"Bern\\\"}\"}},{\"role\":\"function\",\"name\":\"weather\","
+                    "\"content\":\"wet\"}]," TEMPLATE_OF_CALLS "}");
+    assert_string_equal(json_string_value(json_object_get(root, "prompt")),
+                        "user,assistant[call00001 weather Bern],toolcall00001,");
+    json_decref(root);
+    expect_error(post(&shared, "/v1/chat/completions",
+                      "{" ASK "," FUNCTIONS ",\"function_call\":{\"name\":\"other\"}}"),
+                 400, "function_call");
+    expect_error(post(&shared, "/v1/chat/completions", "{" ASK "," FUNCTIONS ",\"tools\":[]}"), 400,
+                 "functions");
+}
+
+/* ---- peers' endpoints ------------------------------------------------------------------- */
+
+static void speaks_native(void **state) {
+    (void)state;
+    json_t *expected = ask_json("/v1/completions", "{\"prompt\":\"Once upon\",\"max_tokens\":9,"
+                                                   "\"temperature\":0,\"return_token_ids\":true}");
+    json_t *root = ask_json("/completion", "{\"prompt\":\"Once upon\",\"n_predict\":9,\"seed\":-1,"
+                                           "\"temperature\":0,\"return_tokens\":true}");
+    const char *text = json_string_value(json_object_get(choice_of(expected, 0), "text"));
+    assert_string_equal(json_string_value(json_object_get(root, "content")), text);
+    assert_true(json_equal(json_object_get(root, "tokens"),
+                           json_object_get(choice_of(expected, 0), "token_ids")));
+    assert_string_equal(json_string_value(json_object_get(root, "stop_type")), "limit");
+    assert_true(number_of(root, "tokens_predicted") == 9);
+    http_response heard =
+        post(&shared, "/completion",
+             "{\"prompt\":\"Once upon\",\"n_predict\":9,\"temperature\":0,\"stream\":true}");
+    char *streamed = calloc(1, heard.body_bytes + 1);
+    assert_non_null(streamed);
+    for (const char *at = heard.body; (at = strstr(at, "data: {")) != NULL; at++) {
+        json_t *chunk = json_loadb(at + 6, strcspn(at + 6, "\n"), 0, NULL);
+        strcat(streamed, json_string_value(json_object_get(chunk, "content")));
+        bool is_last = strstr(at + 1, "data: {") == NULL;
+        assert_int_equal(json_is_true(json_object_get(chunk, "stop")), is_last);
+        json_decref(chunk);
+    }
+    assert_string_equal(streamed, text);
+    free(streamed);
+    response_free(&heard);
+    json_decref(expected);
+    json_decref(root);
+    root =
+        ask_json("/completion", "{\"prompt\":\"Once upon\",\"temperature\":0,\"stop\":[\"time\"]}");
+    assert_string_equal(json_string_value(json_object_get(root, "stop_type")), "word");
+    assert_string_equal(json_string_value(json_object_get(root, "stopping_word")), "time");
+    json_decref(root);
+    expect_error(post(&shared, "/completion", "{\"prompt\":\"a\",\"n_probs\":2}"), 400, "n_probs");
+    expect_error(post(&shared, "/infill", "{\"input_prefix\":\"a\",\"input_suffix\":\"b\"}"), 400,
+                 "suffix");
+    heard = get(&shared, "/props");
+    assert_string_equal(response_field(&heard, "total_slots"), "4");
+    response_free(&heard);
+}
+
+/* The ids of prompts, as /tokenize counts them. */
+static void renders(void **state) {
+    (void)state;
+    json_t *ids = ask_json("/tokenize", "{" ASK "}");
+    json_t *root = ask_json("/v1/chat/completions/render", "{" ASK "}");
+    assert_true(json_equal(json_object_get(root, "token_ids"), json_object_get(ids, "tokens")));
+    json_decref(ids);
+    json_decref(root);
+    root = ask_json("/v1/completions/render", "{\"prompt\":[[5,6,7],[8]],"
+                                              "\"truncate_prompt_tokens\":2,"
+                                              "\"truncation_side\":\"right\"}");
+    assert_int_equal(json_array_size(root), 2);
+    const json_t *first = json_object_get(json_array_get(root, 0), "token_ids");
+    assert_int_equal(json_array_size(first), 2);
+    assert_int_equal(json_integer_value(json_array_get(first, 0)), 5);
+    json_decref(root);
+    root = ask_json("/tokenize", "{\"prompt\":\"Once\",\"return_token_strs\":true}");
+    const json_t *texts = json_object_get(root, "token_strs");
+    assert_int_equal(json_array_size(texts), number_of(root, "count"));
+    assert_string_equal(json_string_value(json_array_get(texts, json_array_size(texts) - 1)),
+                        "Once");
+    json_decref(root);
+    root = ask_json("/v1/completions", "{\"prompt\":\"Once\",\"max_tokens\":1,\"logprobs\":0,"
+                                       "\"return_tokens_as_token_ids\":true}");
+    const json_t *logprobs = json_object_get(choice_of(root, 0), "logprobs");
+    const char *token = json_string_value(json_array_get(json_object_get(logprobs, "tokens"), 0));
+    assert_true(strncmp(token, "token_id:", 9) == 0);
+    assert_non_null(
+        json_object_get(json_array_get(json_object_get(logprobs, "top_logprobs"), 0), token));
+    json_decref(root);
+    expect_error(post(&shared, "/v1/chat/completions",
+                      "{" ASK ",\"continue_final_message\":true,\"add_generation_prompt\":true}"),
+                 400, "continue_final_message");
+}
+
 /* ---- bodies ----------------------------------------------------------------------------- */
 
 /* Sends a body of a coding; `window_bits` are zlib's. `cut`: bytes that are left out. */
@@ -246,7 +375,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_the_prompt),       cmocka_unit_test(names_the_drawn_token),
         cmocka_unit_test(queues_outputs),          cmocka_unit_test(takes_a_template),
-        cmocka_unit_test(takes_compressed_bodies),
+        cmocka_unit_test(takes_compressed_bodies), cmocka_unit_test(knows_functions),
+        cmocka_unit_test(speaks_native),           cmocka_unit_test(renders),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -22,11 +22,27 @@ static void put_ids(ln_strbuf *out, const int32_t *ids, size_t n_ids) {
     }
 }
 
-static void put_answer(ln_api_task *task, const int32_t *ids, size_t n_ids) {
+/* Tokens as the vocabulary has them; ill-formed UTF-8 becomes U+FFFD. */
+static void put_texts(ln_strbuf *out, const ln_tokenizer *tokenizer, const int32_t *ids,
+                      size_t n_ids) {
+    ln_strbuf_puts(out, ",\"token_strs\":[");
+    for (size_t i = 0; i < n_ids; i++) {
+        ln_token_text text = ln_tokenizer_text(tokenizer, ids[i]);
+        if (i > 0)
+            ln_strbuf_putc(out, ',');
+        ln_json_put_string(out, text.data, text.n_bytes);
+    }
+    ln_strbuf_putc(out, ']');
+}
+
+static void put_answer(ln_api_task *task, bool has_texts, const int32_t *ids, size_t n_ids) {
     ln_strbuf_printf(&task->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", n_ids,
                      task->context->served.ctx_tokens);
     put_ids(&task->reply, ids, n_ids);
-    ln_strbuf_puts(&task->reply, "]}");
+    ln_strbuf_putc(&task->reply, ']');
+    if (has_texts && task->context->served.tokenizer != NULL)
+        put_texts(&task->reply, task->context->served.tokenizer, ids, n_ids);
+    ln_strbuf_putc(&task->reply, '}');
 }
 
 /* A chat, as its template writes it. */
@@ -37,35 +53,33 @@ static bool tokenize_chat(ln_api_task *task, const ln_fields *fields) {
                                         "add_generation_prompt",
                                         "continue_final_message",
                                         "add_special_tokens=false",
-                                        "return_token_strs=false",
+                                        "return_token_strs",
                                         "chat_template_kwargs",
                                         "chat_template",
                                         NULL};
-    if (!ln_fields_only(fields, known))
+    bool has_texts = false;
+    if (!ln_fields_only(fields, known) || !ln_fields_bool(fields, "return_token_strs", &has_texts))
         return false;
     json_object_del((json_t *)(uintptr_t)fields->root, "add_special_tokens");
     json_object_del((json_t *)(uintptr_t)fields->root, "return_token_strs");
     if (!ln_chat_request_count(task, (json_t *)(uintptr_t)fields->root))
         return false;
-    put_answer(task, task->request.prompts[0].ids, task->request.prompts[0].n_ids);
+    put_answer(task, has_texts, task->request.prompts[0].ids, task->request.prompts[0].n_ids);
     return true;
 }
 
 static bool tokenize(ln_api_task *task, const ln_fields *fields) {
-    static const char *const known[] = {"model",
-                                        "prompt",
-                                        "content",
-                                        "add_special_tokens",
-                                        "parse_special",
-                                        "return_token_strs=false",
-                                        NULL};
-    bool adds_special = true, parses_special = true;
+    static const char *const known[] = {
+        "model", "prompt", "content", "add_special_tokens", "parse_special", "return_token_strs",
+        NULL};
+    bool adds_special = true, parses_special = true, has_texts = false;
     const char *name = ln_fields_get(fields, "content") != NULL ? "content" : "prompt";
     const json_t *text = ln_fields_get(fields, name);
     if (ln_fields_get(fields, "messages") != NULL)
         return tokenize_chat(task, fields);
     if (!ln_fields_only(fields, known) || !ln_api_task_check_model(task, fields) ||
         !ln_fields_bool(fields, "add_special_tokens", &adds_special) ||
+        !ln_fields_bool(fields, "return_token_strs", &has_texts) ||
         !ln_fields_bool(fields, "parse_special", &parses_special))
         return false;
     if (*name == 'c' && ln_fields_get(fields, "prompt") != NULL)
@@ -79,7 +93,7 @@ static bool tokenize(ln_api_task *task, const ln_fields *fields) {
                             json_string_length(text), adds_special, parses_special, &ids, &n_ids,
                             &err) != LINNET_OK)
         return ln_api_fail_with(&task->error, &err, "prompt");
-    put_answer(task, ids, n_ids);
+    put_answer(task, has_texts, ids, n_ids);
     linnet_free(ids);
     return true;
 }

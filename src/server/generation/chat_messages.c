@@ -109,6 +109,32 @@ static bool check_text(const json_t *message, size_t index, const char *name, ln
     return ln_api_fail(error, 400, param, "%s is not a string", param);
 }
 
+/* The older function_call of an assistant's message as one of tool_calls, and the role "function"
+ * of its result as "tool". The message at `call` has the call; it gives it an id of nine letters
+ * and digits, which all templates take. */
+static bool shape_function(json_t *message, size_t index, size_t *call, ln_api_error *error) {
+    json_t *function = json_object_get(message, "function_call");
+    char id[32], param[96];
+    if (json_is_object(function) && json_object_get(message, "tool_calls") == NULL) {
+        *call = index;
+        snprintf(id, sizeof id, "call%05zu", index);
+        json_object_set_new(
+            message, "tool_calls",
+            json_pack("[{s:s, s:s, s:O}]", "id", id, "type", "function", "function", function));
+    } else if (function != NULL && !json_is_null(function)) {
+        snprintf(param, sizeof param, "messages[%zu].function_call", index);
+        return ln_api_fail(error, 400, param, "%s is not an object, or beside tool_calls", param);
+    }
+    json_object_del(message, "function_call");
+    const json_t *role = json_object_get(message, "role");
+    if (!json_is_string(role) || strcmp(json_string_value(role), "function") != 0)
+        return true;
+    snprintf(id, sizeof id, "call%05zu", *call);
+    json_object_set_new(message, "role", json_string("tool"));
+    json_object_set_new(message, "tool_call_id", json_string(id));
+    return true;
+}
+
 static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
     char param[96];
     const json_t *role = json_object_get(message, "role");
@@ -140,7 +166,7 @@ static bool shape_message(json_t *message, size_t index, ln_api_error *error) {
 
 bool ln_api_shape_messages(json_t *messages, ln_api_error *error) {
     enum { MAX_MESSAGES = 10000 };
-    size_t index;
+    size_t index, call = 0;
     json_t *message;
     if (!json_is_array(messages))
         return ln_api_fail(error, 400, "messages", "messages is %s",
@@ -154,7 +180,7 @@ bool ln_api_shape_messages(json_t *messages, ln_api_error *error) {
         snprintf(param, sizeof param, "messages[%zu]", index);
         if (!json_is_object(message))
             return ln_api_fail(error, 400, param, "%s is not an object", param);
-        if (!shape_message(message, index, error))
+        if (!shape_function(message, index, &call, error) || !shape_message(message, index, error))
             return false;
     }
     return true;

@@ -28,8 +28,8 @@ static const char *const known_fields[] = {LN_API_COMMON_FIELDS,
                                            "add_generation_prompt",
                                            "!audio",
                                            "!web_search_options",
-                                           "!functions",
-                                           "!function_call",
+                                           "functions",
+                                           "function_call",
                                            "chat_template",
                                            "!prompt",
                                            "continue_final_message",
@@ -65,6 +65,11 @@ static bool read_prompt(const ln_fields *fields, const linnet_model *model, size
         !ln_fields_bool(fields, "echo", &chat.keeps_text) ||
         !ln_chat_variables_read(fields, &variables, &shows))
         return false;
+    if (chat.continues && begins && ln_fields_get(fields, "add_generation_prompt") != NULL) {
+        json_decref(variables);
+        return ln_api_fail(error, 400, "continue_final_message",
+                           "continue_final_message and add_generation_prompt exclude each other");
+    }
     chat.omits_answer = !begins && !chat.continues;
     chat.variables = variables;
     request->hides_reasoning = !shows;
@@ -77,7 +82,7 @@ static bool read_prompt(const ln_fields *fields, const linnet_model *model, size
                     : ln_api_fail(error, 503, NULL, "out of memory");
     json_decref(variables);
     if (done)
-        ln_prompt_truncate(request->prompts, request->truncates, ctx_tokens);
+        ln_prompt_truncate(request->prompts, request, ctx_tokens);
     return done && check_length(request->prompts[0].n_ids, ctx_tokens, error);
 }
 
@@ -153,11 +158,16 @@ static bool read_answer(const ln_fields *fields, const linnet_model *model, size
     ln_api_tools tools;
     char *text = NULL;
     const char *source = NULL;
-    bool done = read_template(fields, &source) && ln_api_read_tools(fields, &tools) &&
+    bool done = read_template(fields, &source) &&
+                ln_api_shape_functions(fields, &request->calls_function) &&
+                ln_api_read_tools(fields, &tools) &&
                 read_prompt(fields, model, ctx_tokens, &tools, source, request, &text);
     if (done)
         choose_parts(model, source != NULL ? source : model->chat_source, &tools, text, request);
-    linnet_free(text);
+    if (request->keeps_rendered)
+        request->rendered = text;
+    else
+        linnet_free(text);
     request->options.continues_prompt =
         request->continues_answer && request->options.grammar_kind == LINNET_GRAMMAR_NONE;
     if (done && tools.must_call)

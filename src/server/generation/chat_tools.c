@@ -104,6 +104,64 @@ static bool read_allowed(const ln_fields *fields, const json_t *choice, ln_api_t
            ln_api_fail(fields->error, 503, NULL, "out of memory");
 }
 
+/* ---- functions, from before there were tools -------------------------------------------- */
+
+static bool fail_function_call(ln_api_error *error) {
+    return ln_api_fail(error, 400, "function_call",
+                       "function_call is not none, auto, or the name of one of the functions");
+}
+
+/* The tool_choice that a function_call means; NULL: none of these. */
+static json_t *choice_of(const json_t *call, const json_t *tools) {
+    json_t *name = json_object_get(call, "name");
+    if (is_word(call, "none") || is_word(call, "auto"))
+        return json_incref((json_t *)(uintptr_t)call);
+    if (!is_name(name) || !has_tool(tools, json_string_value(name)))
+        return NULL;
+    return json_pack("{s:s, s:{s:O}}", "type", "function", "function", "name", name);
+}
+
+/* The functions as tools; NULL: they are no functions, or memory is out. */
+static json_t *make_tools(const json_t *functions, ln_api_error *error) {
+    json_t *tools = json_array(), *function;
+    size_t index;
+    json_array_foreach(functions, index, function) {
+        json_t *tool = json_pack("{s:s, s:O}", "type", "function", "function", function);
+        json_array_append_new(tools, tool);
+    }
+    if (json_is_array(functions) && json_array_size(functions) > 0 &&
+        json_array_size(tools) == json_array_size(functions) && check_tools(tools, error))
+        return tools;
+    json_decref(tools);
+    error->status = 0;
+    ln_api_fail(error, 400, "functions",
+                "functions is not a list of 1 to %d functions with names and parameters",
+                MAX_TOOLS);
+    return NULL;
+}
+
+bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy) {
+    json_t *root = (json_t *)(uintptr_t)fields->root;
+    const json_t *functions = ln_fields_get(fields, "functions");
+    const json_t *call = ln_fields_get(fields, "function_call");
+    *is_legacy = functions != NULL;
+    if (functions == NULL)
+        return call == NULL || is_word(call, "none") || fail_function_call(fields->error);
+    if (ln_fields_get(fields, "tools") != NULL || ln_fields_get(fields, "tool_choice") != NULL)
+        return ln_api_fail(fields->error, 400, "functions",
+                           "functions and tools exclude each other");
+    json_t *tools = make_tools(functions, fields->error);
+    if (tools == NULL)
+        return false;
+    json_t *choice = call != NULL ? choice_of(call, tools) : json_string("auto");
+    if (json_object_set_new(root, "tools", tools) != 0 ||
+        json_object_set_new(root, "parallel_tool_calls", json_false()) != 0)
+        ln_api_fail(fields->error, 503, NULL, "out of memory");
+    if (choice == NULL || json_object_set_new(root, "tool_choice", choice) != 0)
+        return fail_function_call(fields->error);
+    return fields->error->status == 0;
+}
+
 bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools) {
     const json_t *choice = ln_fields_get(fields, "tool_choice");
     *tools = (ln_api_tools){.list = ln_fields_get(fields, "tools"), .many = true};

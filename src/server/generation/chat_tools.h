@@ -12,6 +12,9 @@ typedef struct ln_api_tools {
     bool many; /* more than one call in an answer */
 } ln_api_tools;
 
+/* Rewrites the older fields functions and function_call, where they are there, as tools of which
+ * one may be called. *is_legacy: they are. */
+bool ln_api_shape_functions(const ln_fields *fields, bool *is_legacy);
 /* Reads tools, tool_choice and parallel_tool_calls. */
 bool ln_api_read_tools(const ln_fields *fields, ln_api_tools *tools);
 /* The answer must be calls in the request's syntax. */

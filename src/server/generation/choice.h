@@ -27,6 +27,7 @@ typedef struct ln_choice {
     ln_strbuf prompt_logprobs; /* a JSON list, where it is wanted */
     ln_strbuf token_ids;       /* with commas, where they are wanted */
     size_t n_logprobs;         /* in the columns */
+    size_t n_sent_bytes;       /* of the first column, where its format keeps it */
     size_t offset_chars;       /* text_offset of the next token: characters written by decoder */
     ln_detokenizer decoder;
     ln_strbuf piece; /* its output */

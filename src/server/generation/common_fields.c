@@ -131,9 +131,13 @@ static bool read_stream(const ln_fields *fields, ln_generation_request *request)
         return ln_api_fail(fields->error, 400, "stream_options",
                            "stream_options needs stream to be true");
     const ln_fields inner = {value, "stream_options.", fields->error, fields->ignored};
-    return ln_fields_only(&inner, known) &&
-           ln_fields_bool(&inner, "include_usage", &request->includes_usage) &&
-           ln_fields_bool(&inner, "continuous_usage_stats", &request->continuous_usage);
+    bool counts_always = false;
+    if (!ln_fields_only(&inner, known) ||
+        !ln_fields_bool(&inner, "include_usage", &request->includes_usage) ||
+        !ln_fields_bool(&inner, "continuous_usage_stats", &counts_always))
+        return false;
+    request->continuous_usage = counts_always && request->includes_usage;
+    return true;
 }
 
 /* Reads n, best_of, priority and cache_salt. */
@@ -173,6 +177,17 @@ static bool check_unused(const ln_fields *fields) {
     return fields->error->status == 0;
 }
 
+static bool read_truncation(const ln_fields *fields, ln_generation_request *request) {
+    const char *side = NULL;
+    if (!ln_fields_integer(fields, "truncate_prompt_tokens", -1, INT32_MAX, &request->truncates) ||
+        !ln_fields_text(fields, "truncation_side", &side))
+        return false;
+    request->truncates_end = side != NULL && strcmp(side, "right") == 0;
+    return side == NULL || request->truncates_end || strcmp(side, "left") == 0 ||
+           ln_api_fail(fields->error, 400, "truncation_side",
+                       "truncation_side is not left or right");
+}
+
 bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
                         ln_generation_request *request) {
     linnet_request_options *options = &request->options;
@@ -195,7 +210,8 @@ bool ln_api_read_common(const ln_fields *fields, const linnet_model_info *info,
     ln_fields_bool(fields, "ignore_eos", &options->ignore_eos);
     ln_fields_bool(fields, "skip_special_tokens", &skips_special);
     ln_fields_bool(fields, "return_token_ids", &request->returns_ids);
-    ln_fields_integer(fields, "truncate_prompt_tokens", -1, INT32_MAX, &request->truncates);
+    ln_fields_bool(fields, "return_tokens_as_token_ids", &request->names_ids);
+    read_truncation(fields, request);
     options->min_tokens = (size_t)min_tokens;
     options->keep_special = !skips_special;
     return fields->error->status == 0;

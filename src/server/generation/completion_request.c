@@ -79,7 +79,7 @@ static bool read_prompt(const json_t *value, size_t index, bool is_listed, bool 
             : ln_api_fail(error, 400, param, "%s is not a string or a list of token ids", param);
     if (!read || !surround(prompt, suffix, model, info, error))
         return false;
-    ln_prompt_truncate(prompt, request->truncates, ctx_tokens);
+    ln_prompt_truncate(prompt, request, ctx_tokens);
     if (prompt->n_ids == 0)
         return ln_api_fail(error, 400, param, "%s has no tokens", param);
     if (prompt->n_ids >= ctx_tokens) {

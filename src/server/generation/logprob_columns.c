@@ -17,25 +17,35 @@ static ln_token_text spell(const ln_answer_writer *writer, int32_t token) {
     return text;
 }
 
-static void put_chat_token(ln_strbuf *out, const ln_token_text *text, float logprob) {
+/* A token's text, or its id where that is wanted, as a string. */
+static void put_name(const ln_answer_writer *writer, ln_strbuf *out, int32_t token,
+                     const ln_token_text *text) {
+    if (writer->request->names_ids)
+        ln_strbuf_printf(out, "\"token_id:%d\"", (int)token);
+    else
+        ln_json_put_string(out, text->data, text->n_bytes);
+}
+
+static void put_chat_token(const ln_answer_writer *writer, ln_strbuf *out, int32_t token,
+                           float logprob) {
+    ln_token_text spelled = spell(writer, token);
+    const ln_token_text *text = &spelled;
     ln_strbuf_puts(out, "{\"token\":");
-    ln_json_put_string(out, text->data, text->n_bytes);
+    put_name(writer, out, token, text);
     ln_strbuf_puts(out, ",\"logprob\":");
     ln_json_put_number(out, (double)logprob);
     ln_strbuf_puts(out, ",\"bytes\":");
     ln_json_put_bytes(out, text->data, text->n_bytes);
 }
 
-static void put_chat_logprob(const ln_answer_writer *writer, ln_strbuf *out,
-                             const ln_token_text *text, float logprob, const linnet_logprob *top,
-                             size_t n_top) {
-    put_chat_token(out, text, logprob);
+static void put_chat_logprob(const ln_answer_writer *writer, ln_strbuf *out, int32_t token,
+                             float logprob, const linnet_logprob *top, size_t n_top) {
+    put_chat_token(writer, out, token, logprob);
     ln_strbuf_puts(out, ",\"top_logprobs\":[");
     for (size_t i = 0; i < n_top; i++) {
-        ln_token_text other = spell(writer, top[i].id);
         if (i > 0)
             ln_strbuf_putc(out, ',');
-        put_chat_token(out, &other, top[i].logprob);
+        put_chat_token(writer, out, top[i].id, top[i].logprob);
         ln_strbuf_putc(out, '}');
     }
     ln_strbuf_puts(out, "]}");
@@ -56,29 +66,30 @@ static bool is_spelled(const ln_token_text *text, const ln_token_text *other) {
 /* {"text": logprob} of the likeliest tokens and, at the end, of the one that came. Tokens that are
  * spelled alike keep the best one. */
 static void put_top(const ln_answer_writer *writer, ln_strbuf *out, const linnet_logprob *top,
-                    size_t n_top, const ln_token_text *chosen, float logprob) {
-    bool is_first = true, has_chosen = false;
+                    size_t n_top, int32_t token, float logprob) {
+    bool names_ids = writer->request->names_ids, is_first = true, has_chosen = false;
+    const ln_token_text chosen = spell(writer, token);
     ln_strbuf_putc(out, '{');
     for (size_t i = 0; i < n_top; i++) {
         bool is_known = false;
         ln_token_text text = spell(writer, top[i].id);
         for (size_t j = 0; j < i && !is_known; j++) {
             ln_token_text better = spell(writer, top[j].id);
-            is_known = is_spelled(&text, &better);
+            is_known = !names_ids && is_spelled(&text, &better);
         }
-        has_chosen = has_chosen || is_spelled(&text, chosen);
+        has_chosen = has_chosen || (names_ids ? top[i].id == token : is_spelled(&text, &chosen));
         if (is_known)
             continue;
         if (!is_first)
             ln_strbuf_putc(out, ',');
         is_first = false;
-        ln_json_put_string(out, text.data, text.n_bytes);
+        put_name(writer, out, top[i].id, &text);
         ln_strbuf_putc(out, ':');
         ln_json_put_number(out, (double)top[i].logprob);
     }
     if (!has_chosen) {
         ln_strbuf_puts(out, is_first ? "" : ",");
-        ln_json_put_string(out, chosen->data, chosen->n_bytes);
+        put_name(writer, out, token, &chosen);
         ln_strbuf_putc(out, ':');
         ln_json_put_number(out, (double)logprob);
     }
@@ -126,16 +137,16 @@ void ln_logprob_columns_add(const ln_answer_writer *writer, ln_choice *choice, i
         ln_strbuf_putc(&columns[i], ',');
     choice->n_logprobs++;
     if (writer->request->kind == LN_API_CHAT) {
-        put_chat_logprob(writer, &columns[LN_LOGPROBS_TOKENS], &text, logprob, top, n_top);
+        put_chat_logprob(writer, &columns[LN_LOGPROBS_TOKENS], token, logprob, top, n_top);
         return;
     }
-    ln_json_put_string(&columns[LN_LOGPROBS_TOKENS], text.data, text.n_bytes);
+    put_name(writer, &columns[LN_LOGPROBS_TOKENS], token, &text);
     if (has_logprob)
         ln_json_put_number(&columns[LN_LOGPROBS_CHOSEN], (double)logprob);
     else
         ln_strbuf_puts(&columns[LN_LOGPROBS_CHOSEN], "null");
-    if (has_logprob && top != NULL)
-        put_top(writer, &columns[LN_LOGPROBS_TOP], top, n_top, &text, logprob);
+    if (has_logprob)
+        put_top(writer, &columns[LN_LOGPROBS_TOP], top, n_top, token, logprob);
     else
         ln_strbuf_puts(&columns[LN_LOGPROBS_TOP], "null");
     ln_strbuf_printf(&columns[LN_LOGPROBS_OFFSETS], "%zu", pass(writer, choice, token));

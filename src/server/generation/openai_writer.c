@@ -34,6 +34,19 @@ static void put_reasoning(const ln_strbuf *reasoning, ln_strbuf *out) {
     }
 }
 
+/* {"name": ..., "arguments": ...}, the name where it was not sent. */
+static void put_function(const ln_answer_part *call, ln_strbuf *out) {
+    ln_strbuf_putc(out, '{');
+    if (!call->is_begun) {
+        ln_strbuf_puts(out, "\"name\":");
+        ln_json_put_string(out, call->name.data, call->name.len);
+        ln_strbuf_putc(out, ',');
+    }
+    ln_strbuf_puts(out, "\"arguments\":");
+    ln_json_put_string(out, ln_answer_part_get_unsent(call), ln_answer_part_count_unsent(call));
+    ln_strbuf_putc(out, '}');
+}
+
 static void put_call(const ln_answer_writer *writer, const ln_choice *choice,
                      const ln_answer_part *call, bool is_delta, ln_strbuf *out) {
     ln_strbuf_putc(out, '{');
@@ -44,15 +57,9 @@ static void put_call(const ln_answer_writer *writer, const ln_choice *choice,
         ln_chat_answer_put_call_id(out, writer->id, choice->index, call->call);
         ln_strbuf_puts(out, "\",\"type\":\"function\",");
     }
-    ln_strbuf_puts(out, "\"function\":{");
-    if (!call->is_begun) {
-        ln_strbuf_puts(out, "\"name\":");
-        ln_json_put_string(out, call->name.data, call->name.len);
-        ln_strbuf_putc(out, ',');
-    }
-    ln_strbuf_puts(out, "\"arguments\":");
-    ln_json_put_string(out, ln_answer_part_get_unsent(call), ln_answer_part_count_unsent(call));
-    ln_strbuf_puts(out, "}}");
+    ln_strbuf_puts(out, "\"function\":");
+    put_function(call, out);
+    ln_strbuf_putc(out, '}');
 }
 
 /* The calls that were not sent, or not wholly; `before` stands before the list, if there is one. */
@@ -65,6 +72,11 @@ static void put_calls(const ln_answer_writer *writer, const ln_choice *choice, b
         if (part->kind != LN_PART_CALL || (part->is_begun && !ln_answer_part_count_unsent(part)))
             continue;
         ln_strbuf_puts(out, n_put == 0 ? before : ",");
+        if (answer->request->calls_function) { /* there is one at most */
+            ln_strbuf_puts(out, "\"function_call\":");
+            put_function(part, out);
+            return;
+        }
         if (n_put++ == 0)
             ln_strbuf_puts(out, "\"tool_calls\":[");
         put_call(writer, choice, part, is_delta, out);
@@ -142,7 +154,9 @@ static const char *finish_text(linnet_finish finish) {
 
 static const char *choice_finish(const ln_choice *choice) {
     bool is_calls = choice->answer.n_calls > 0 && choice->finish == LINNET_FINISH_STOP;
-    return is_calls ? "tool_calls" : finish_text(choice->finish);
+    if (is_calls)
+        return choice->answer.request->calls_function ? "function_call" : "tool_calls";
+    return finish_text(choice->finish);
 }
 
 /* Of a completion in its choices, of a chat beside them; in a stream once. */
@@ -222,7 +236,7 @@ static void put_event(const ln_answer_writer *writer, ln_choice *choice, bool is
         put_prompt_ids(choice->prompt, out);
     if (request->continuous_usage) {
         ln_strbuf_putc(out, ',');
-        put_usage(writer->usage, choice->n_output_tokens, out);
+        put_usage(writer->usage, is_role ? 0 : choice->n_output_tokens, out);
     } else if (request->includes_usage) {
         ln_strbuf_puts(out, ",\"usage\":null");
     }

@@ -3,11 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ln_prompt_truncate(ln_prompt *prompt, int64_t truncates, size_t ctx_tokens) {
+void ln_prompt_truncate(ln_prompt *prompt, const ln_generation_request *request,
+                        size_t ctx_tokens) {
+    int64_t truncates = request->truncates;
     size_t most = truncates >= 0 ? (size_t)truncates : ctx_tokens > 0 ? ctx_tokens - 1 : 0;
     if (prompt->n_ids <= most)
         return;
-    memmove(prompt->ids, prompt->ids + prompt->n_ids - most, most * sizeof *prompt->ids);
+    if (!request->truncates_end)
+        memmove(prompt->ids, prompt->ids + prompt->n_ids - most, most * sizeof *prompt->ids);
     prompt->n_ids = most;
 }
 
@@ -26,6 +29,7 @@ void ln_generation_request_free(ln_generation_request *request) {
         linnet_free((void *)(uintptr_t)request->bad_words[i].ids);
     free(request->bad_words);
     free(request->grammar);
+    linnet_free(request->rendered);
     json_decref(request->tools);
     if (request->free_extra != NULL)
         request->free_extra(request->extra);

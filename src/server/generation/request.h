@@ -44,9 +44,13 @@ typedef struct ln_generation_request {
     linnet_token_list *bad_words;   /* [options.n_bad_words], owned, as are the ids */
     int64_t truncates;              /* so many tokens at the end of a prompt are used; -1: as many
                                        as there is room for; INT64_MAX: all */
+    bool truncates_end;             /* so many at the beginning instead */
+    bool names_ids;                 /* logprobs have "token_id:N" in place of a token's text */
     bool returns_ids;               /* the tokens' ids are part of the answer */
     char *grammar;                  /* options.grammar, owned */
     char grammar_param[64];         /* the field that it comes from; "": there is none */
+    bool keeps_rendered;            /* what the template wrote is wanted: it becomes */
+    char *rendered;                 /* this, NUL-terminated; owned */
     /* how a chat's answer is taken apart */
     ln_tool_syntax syntax;                 /* of calls; NONE: none are looked for */
     const ln_tagged_syntax *tagged;        /* of calls between tags; NULL: none are looked for */
@@ -56,6 +60,7 @@ typedef struct ln_generation_request {
     bool continues_answer;                 /* that a message begins */
     bool hides_reasoning;                  /* the client wants none */
     bool calls_once;                       /* calls after the first are left out */
+    bool calls_function;                   /* a call is shown as OpenAI's older function_call */
     bool hides_markers;                    /* of calls: they are special tokens */
     bool hides_special;                    /* special tokens, but for those that mark the parts */
     int32_t shown_ids[LN_API_MAX_MARKERS]; /* [n_shown_ids] which they are */
@@ -65,8 +70,8 @@ typedef struct ln_generation_request {
     void (*free_extra)(void *); /* freed with the request; NULL: there is none */
 } ln_generation_request;
 
-/* Drops the tokens at the beginning of a prompt that the request does not want. */
-void ln_prompt_truncate(ln_prompt *prompt, int64_t truncates, size_t ctx_tokens);
+/* Drops the tokens of a prompt that the request does not want, at its beginning or its end. */
+void ln_prompt_truncate(ln_prompt *prompt, const ln_generation_request *request, size_t ctx_tokens);
 
 void ln_generation_request_free(ln_generation_request *request);
 

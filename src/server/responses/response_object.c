@@ -42,6 +42,19 @@ void ln_response_put_logprobs(const ln_answer_writer *writer, const ln_choice *c
     ln_strbuf_putc(out, ']');
 }
 
+void ln_response_put_new_logprobs(const ln_answer_writer *writer, ln_choice *choice,
+                                  ln_strbuf *out) {
+    const ln_strbuf *column = &choice->logprobs[LN_LOGPROBS_TOKENS];
+    size_t begin = choice->n_sent_bytes;
+    ln_strbuf_putc(out, '[');
+    if (writer->request->options.logprobs && column->len > begin) {
+        begin += begin > 0; /* a comma */
+        ln_strbuf_append(out, column->data + begin, column->len - begin);
+        choice->n_sent_bytes = column->len;
+    }
+    ln_strbuf_putc(out, ']');
+}
+
 static void put_text(const ln_answer_part *part, bool begins, ln_strbuf *out) {
     bool is_empty = begins || part->text.len == 0;
     ln_json_put_string(out, is_empty ? "" : part->text.data, is_empty ? 0 : part->text.len);

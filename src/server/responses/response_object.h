@@ -19,7 +19,9 @@ void ln_response_put_item(const ln_answer_writer *writer, const ln_choice *choic
 /* The content of a text or reasoning, as one part of an item. */
 void ln_response_put_part(const ln_answer_writer *writer, const ln_choice *choice, size_t index,
                           bool begins, ln_strbuf *out);
-/* The logprobs of a text, as a list. */
+/* The logprobs of a text, as a list: those that no delta had, and all. */
+void ln_response_put_new_logprobs(const ln_answer_writer *writer, ln_choice *choice,
+                                  ln_strbuf *out);
 void ln_response_put_logprobs(const ln_answer_writer *writer, const ln_choice *choice,
                               ln_strbuf *out);
 

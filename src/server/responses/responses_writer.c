@@ -58,8 +58,7 @@ static void begin_item(ln_answer_writer *writer, const ln_choice *choice, size_t
     end_event(out);
 }
 
-static void put_delta(ln_answer_writer *writer, const ln_choice *choice, size_t index,
-                      ln_strbuf *out) {
+static void put_delta(ln_answer_writer *writer, ln_choice *choice, size_t index, ln_strbuf *out) {
     static const char *const types[] = {[LN_PART_TEXT] = "response.output_text.delta",
                                         [LN_PART_REASONING] = "response.reasoning_text.delta",
                                         [LN_PART_CALL] = "response.function_call_arguments.delta"};
@@ -67,8 +66,10 @@ static void put_delta(ln_answer_writer *writer, const ln_choice *choice, size_t 
     put_content_event(writer, types[part->kind], choice, index, out);
     ln_strbuf_puts(out, ",\"delta\":");
     ln_json_put_string(out, ln_answer_part_get_unsent(part), ln_answer_part_count_unsent(part));
-    if (part->kind == LN_PART_TEXT)
-        ln_strbuf_puts(out, ",\"logprobs\":[]");
+    if (part->kind == LN_PART_TEXT) {
+        ln_strbuf_puts(out, ",\"logprobs\":");
+        ln_response_put_new_logprobs(writer, choice, out);
+    }
     end_event(out);
 }
 

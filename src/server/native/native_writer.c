@@ -1,0 +1,85 @@
+#include "server/native/native_writer.h"
+
+#include "server/json/out.h"
+#include "server/json/reply.h"
+
+static const char *stop_type(const ln_choice *choice) {
+    if (choice->stop_index >= 0)
+        return "word";
+    return choice->finish == LINNET_FINISH_LENGTH ? "limit" : "eos";
+}
+
+/* Text that was not sent, with the ids of its tokens where they are wanted. */
+static void put_begin(const ln_choice *choice, bool stops, ln_strbuf *out) {
+    ln_strbuf_printf(out, "{\"index\":%u,\"content\":", (unsigned)choice->index);
+    ln_json_put_string(out, choice->text.data != NULL ? choice->text.data : "", choice->text.len);
+    ln_strbuf_puts(out, ",\"tokens\":[");
+    ln_strbuf_append(out, choice->token_ids.data, choice->token_ids.len);
+    ln_strbuf_printf(out, "],\"stop\":%s,\"id_slot\":0", stops ? "true" : "false");
+}
+
+static void put_counts(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
+    const ln_usage *usage = writer->usage;
+    ln_strbuf_printf(out, ",\"tokens_predicted\":%zu,\"tokens_evaluated\":%zu",
+                     choice->n_output_tokens, usage->n_prompt_tokens);
+}
+
+/* An answer, or its last chunk. */
+static void put_last(const ln_answer_writer *writer, const ln_choice *choice, ln_strbuf *out) {
+    const char *word = choice->stop_index >= 0 ? writer->request->stop[choice->stop_index] : "";
+    put_begin(choice, true, out);
+    put_counts(writer, choice, out);
+    ln_strbuf_printf(out, ",\"tokens_cached\":%zu,\"truncated\":false,\"stop_type\":\"%s\"",
+                     writer->usage->n_cached_tokens, stop_type(choice));
+    ln_strbuf_puts(out, ",\"stopping_word\":");
+    ln_json_put_text(out, word);
+    ln_strbuf_puts(out, ",\"model\":");
+    ln_json_put_text(out, writer->model);
+    ln_strbuf_putc(out, '}');
+}
+
+static void put_chunk(ln_answer_writer *writer, ln_choice *choice, ln_strbuf *out) {
+    choice->is_dirty = false;
+    if (choice->finish != LINNET_FINISH_NONE || choice->text.len == 0)
+        return; /* the last chunk comes at the end */
+    ln_strbuf_puts(out, "data: ");
+    put_begin(choice, false, out);
+    put_counts(writer, choice, out);
+    ln_strbuf_puts(out, "}\n\n");
+    ln_strbuf_clear(&choice->text);
+    ln_strbuf_clear(&choice->token_ids);
+}
+
+static void end(ln_answer_writer *writer, ln_choice *choices, size_t n_choices,
+                const ln_api_error *error, ln_strbuf *out) {
+    if (error->status != 0) {
+        ln_strbuf_puts(out, "error: ");
+        ln_reply_put_error(out, error);
+        ln_strbuf_puts(out, "\n\n");
+        return;
+    }
+    for (size_t i = 0; i < n_choices; i++) {
+        ln_strbuf_puts(out, "data: ");
+        put_last(writer, &choices[i], out);
+        ln_strbuf_puts(out, "\n\n");
+    }
+}
+
+static void put_whole(ln_answer_writer *writer, const ln_choice *choices, size_t n_choices,
+                      ln_strbuf *out) {
+    if (n_choices > 1)
+        ln_strbuf_putc(out, '[');
+    for (size_t i = 0; i < n_choices; i++) {
+        if (i > 0)
+            ln_strbuf_putc(out, ',');
+        put_last(writer, &choices[i], out);
+    }
+    if (n_choices > 1)
+        ln_strbuf_putc(out, ']');
+}
+
+const ln_answer_format ln_native_format = {.id_prefix = "cmpl-",
+                                           .media_type = "text/event-stream",
+                                           .chunk = put_chunk,
+                                           .end = end,
+                                           .whole = put_whole};

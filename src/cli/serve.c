@@ -269,7 +269,7 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
     linnet_engine_get_memory(engine, &plan);
     if (plan.draft_tokens > 0)
-        printf("drafts: %s\n", ln_cli_drafts_text(&plan).text);
+        fprintf(stderr, "linnet: drafts: %s\n", ln_cli_drafts_text(&plan).text);
     printf("listening at http%s://%s:%u\n", args->server.address.certificate ? "s" : "",
            args->server.address.host, ln_server_get_port(server));
     fflush(stdout);

@@ -2,6 +2,7 @@
 #include "engine_test.h"
 
 #include "engine/draft/prompt_lookup.h"
+#include "engine/plan/cost.h"
 
 enum { LONG = 90, MAX_OUTPUTS = 4 };
 
@@ -288,6 +289,43 @@ static void heads_draft_by_default(void **state) {
     linnet_model_close(g.model);
 }
 
+/* A model of layers like this one, and a head. */
+static ln_spec made_spec(ln_layer_spec *layer, size_t n_layers, size_t dim) {
+    static ln_layer_spec layers[64];
+    assert_in_range(n_layers, 1, 63);
+    for (size_t i = 0; i <= n_layers; i++)
+        layers[i] = *layer;
+    return (ln_spec){.dim = dim,
+                     .n_vocab = 128000,
+                     .n_layers = n_layers,
+                     .layers = layers,
+                     .mtp = &layers[n_layers]};
+}
+
+/* Drafts pay for one sequence of a deep model, but not where products bind, nor where the head is
+ * half of the model; and never more in larger steps. Experts make further rows dearer. */
+static void costs_decide_how_much_is_drafted(void **state) {
+    (void)state;
+    uint8_t dense[LN_DRAFT_SEQS + 1], mixed[LN_DRAFT_SEQS + 1], small[LN_DRAFT_SEQS + 1];
+    ln_layer_spec layer = {
+        .attention = {.n_heads = 32, .n_kv_heads = 8, .k_dim = 128, .v_dim = 128},
+        .ffn = {.n_hidden = 14336, .gated = true}};
+    ln_spec spec = made_spec(&layer, 40, 4096);
+    size_t most = ln_draft_cost_choose(&spec, dense);
+    assert_int_equal(most, dense[1]);
+    assert_in_range(dense[1], 2, LN_DRAFT_LENGTH);
+    assert_int_equal(dense[LN_DRAFT_SEQS], 0);
+    for (size_t n = 2; n <= LN_DRAFT_SEQS; n++)
+        assert_true(dense[n] <= dense[n - 1]);
+    layer.ffn.moe = (ln_moe_spec){.n_experts = 128, .n_used = 8, .n_hidden = 1408};
+    spec = made_spec(&layer, 40, 4096);
+    ln_draft_cost_choose(&spec, mixed);
+    assert_true(mixed[1] <= dense[1]);
+    layer.ffn.moe = (ln_moe_spec){0};
+    spec = made_spec(&layer, 1, 4096);
+    assert_int_equal(ln_draft_cost_choose(&spec, small), 0);
+}
+
 static void refuse_drafter(const char *model, linnet_engine_options options, const char *draft,
                            const char *message) {
     golden g;
@@ -429,6 +467,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(drafts_of_heads_are_accepted),
         cmocka_unit_test(heads_are_planned_to_the_byte),
         cmocka_unit_test(heads_draft_by_default),
+        cmocka_unit_test(costs_decide_how_much_is_drafted),
         cmocka_unit_test(drafters_are_refused_by_name),
         cmocka_unit_test(draft_models_do_not_change_bits),
         cmocka_unit_test(drafts_of_the_same_model_are_accepted),

@@ -1,7 +1,7 @@
 /* Every folder of golden/models through the public API, against the reference answers that lie
  * in it: logits of the prompts, and greedy ids. README.md beside this file describes them.
- * usage: golden_models [BACKEND [fast|exact [PATTERN]]]; without, the CPU, exact. A pattern of names
- * of models has * for any part. */
+ * usage: golden_models [BACKEND [fast|exact [PATTERN]]]; without, the CPU, exact. A pattern of
+ * names of models has * for any part. */
 #include "reference.h"
 
 #include <math.h>

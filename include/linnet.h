@@ -254,7 +254,9 @@ typedef struct linnet_engine_options {
      * "ngram", prompt lookup (what followed when the last tokens came before); "model", the
      * draft_model. NULL or "auto": the draft_model where there is one; else the head, if there is
      * one and the CPU runs all layers, with draft_tokens 0 in steps of as few sequences as it pays
-     * for (linnet_memory_plan says how few); else prompt lookup, if draft_tokens is not 0. */
+     * for (linnet_memory_plan says how few); else prompt lookup, if draft_tokens is not 0.
+     * Whoever drafts, and by default, tokens that a grammar leaves no choice about are drafted,
+     * too, up to 32 in a step, with recurrent layers up to draft_tokens; "none": not even they. */
     const char *draft;
 } linnet_engine_options;
 

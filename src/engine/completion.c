@@ -74,7 +74,8 @@ static void verify_draft(ln_completion *c, const ln_chunk *chunk, float *logits)
         n_accepted++;
         ln_stat_add(&c->stats->n_accepted_tokens, 1);
     }
-    ln_speculate_learn(sequence, n_draft, n_accepted);
+    if (!sequence->is_forced)
+        ln_speculate_learn(sequence, n_draft, n_accepted);
 }
 
 /* ---- requests --------------------------------------------------------------------------- */

@@ -143,7 +143,8 @@ void *ln_engine_main(void *argument) {
     while (wait_for_work(engine)) {
         bool is_under_way = engine->is_ahead;
         if (!is_under_way)
-            ln_speculate(&engine->draft, &engine->head, &engine->scheduler);
+            ln_speculate(&engine->draft, &engine->head, &engine->constraints.masker,
+                         &engine->scheduler);
         if (!is_under_way && ln_scheduler_schedule(&engine->scheduler) > 0)
             is_under_way = begin_step(engine);
         if (is_under_way)

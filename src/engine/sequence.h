@@ -21,6 +21,7 @@ typedef struct ln_sequence {
     double mirostat_excess;         /* the sampler's state */
     ln_grammar_state grammar_state; /* with a grammar; a plain value, which a fork copies */
     size_t n_draft;                 /* drafted tokens behind the others, for the coming step */
+    bool is_forced;                 /* they are what the grammar leaves, and no guess */
     size_t n_draft_cached;          /* tokens that a draft model has read */
     size_t draft_length;            /* how many to draft next; 0: nothing is known yet */
 } ln_sequence;

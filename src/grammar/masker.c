@@ -469,9 +469,11 @@ static void forbid(float *logits, uint64_t allowed) {
     }
 }
 
-ln_status ln_masker_apply(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,
-                          const int32_t *tokens, size_t n_tokens, const int32_t *stop_ids,
-                          size_t n_stop_ids, float *logits, bool *ended, ln_error *err) {
+/* Collects in masker->allowed what may come next, ids that end a sequence included where the
+ * grammar may end. *ended: the text is complete and nothing can follow. */
+static ln_status collect(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,
+                         const int32_t *tokens, size_t n_tokens, const int32_t *stop_ids,
+                         size_t n_stop_ids, bool *ended, ln_error *err) {
     const ln_token_trie *trie = &masker->trie;
     uint64_t *allowed = masker->allowed, any = 0;
     const uint64_t *mask;
@@ -485,17 +487,59 @@ ln_status ln_masker_apply(ln_masker *masker, ln_grammar *grammar, ln_grammar_sta
     for (size_t i = 0; i < trie->n_words; i++)
         any |= allowed[i];
     *ended = may_end && any == 0;
-    if (*ended)
-        return LINNET_OK;
-    if (any == 0)
+    if (any == 0 && !may_end)
         return ln_fail(err, LINNET_ERR_COMPUTE,
                        "no token of the vocabulary goes on with the grammar");
     for (size_t i = 0; may_end && i < n_stop_ids; i++)
         allowed[stop_ids[i] / 64] |= 1ull << stop_ids[i] % 64;
+    return LINNET_OK;
+}
+
+ln_status ln_masker_apply(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,
+                          const int32_t *tokens, size_t n_tokens, const int32_t *stop_ids,
+                          size_t n_stop_ids, float *logits, bool *ended, ln_error *err) {
+    const ln_token_trie *trie = &masker->trie;
+    const uint64_t *allowed = masker->allowed;
+    LN_TRY(collect(masker, grammar, state, tokens, n_tokens, stop_ids, n_stop_ids, ended, err));
+    if (*ended)
+        return LINNET_OK;
     for (size_t i = 0; i < trie->n_vocab / 64; i++)
         forbid(logits + i * 64, allowed[i]);
     for (size_t id = trie->n_vocab / 64 * 64; id < trie->n_vocab; id++)
         if ((allowed[id / 64] >> id % 64 & 1) == 0)
             logits[id] = -INFINITY;
     return LINNET_OK;
+}
+
+/* The one id of a mask; -1: there are none or several. */
+static int32_t only_id(const uint64_t *mask, size_t n_words) {
+    int32_t id = -1;
+    for (size_t i = 0; i < n_words; i++) {
+        if (mask[i] == 0)
+            continue;
+        if (id >= 0 || (mask[i] & (mask[i] - 1)) != 0)
+            return -1;
+        id = (int32_t)(i * 64) + __builtin_ctzll(mask[i]);
+    }
+    return id;
+}
+
+/* Whether the text goes on with one byte alone, or ends: all else has no mask that leaves one
+ * token, but for vocabularies that lack bytes. */
+static bool goes_on_alone(const ln_grammar *grammar, const ln_grammar_state *state) {
+    const ln_automaton_state *at = &grammar->automaton.states[state->state];
+    return !at->accepts && ln_byte_set_count(&at->live) == 1;
+}
+
+int32_t ln_masker_forced(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,
+                         const int32_t *tokens, size_t n_tokens, const int32_t *stop_ids,
+                         size_t n_stop_ids) {
+    bool ended;
+    if (catch_up(&masker->trie, grammar, state, tokens, n_tokens, NULL) != LINNET_OK ||
+        !goes_on_alone(grammar, state) ||
+        collect(masker, grammar, state, tokens, n_tokens, stop_ids, n_stop_ids, &ended, NULL) !=
+            LINNET_OK ||
+        ended)
+        return -1;
+    return only_id(masker->allowed, masker->trie.n_words);
 }

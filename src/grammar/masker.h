@@ -45,6 +45,12 @@ ln_status ln_masker_apply(ln_masker *masker, ln_grammar *grammar, ln_grammar_sta
                           const int32_t *tokens, size_t n_tokens, const int32_t *stop_ids,
                           size_t n_stop_ids, float *logits, bool *ended, ln_error *err);
 
+/* The one token that may come next, -1 where there are several, or the text may end, or after a
+ * failure. As apply, which comes to the same; `state` may be a copy that runs ahead. */
+int32_t ln_masker_forced(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,
+                         const int32_t *tokens, size_t n_tokens, const int32_t *stop_ids,
+                         size_t n_stop_ids);
+
 /* The mask itself, [n_words] without ids that end a sequence, valid until the
  * next call. */
 ln_status ln_masker_get(ln_masker *masker, ln_grammar *grammar, ln_grammar_state *state,

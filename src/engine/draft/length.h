@@ -4,6 +4,10 @@
 
 #include "engine/sequence.h"
 
+/* How many tokens may be drafted: room for all of them and the one after. 0: the sequence does not
+ * decode. */
+size_t ln_speculate_room(const ln_sequence *sequence);
+
 /* How many tokens to draft, at most `most`: room for all of them and the one after, and more the
  * more were accepted last time. 0: the sequence does not decode. */
 size_t ln_speculate_length(const ln_sequence *sequence, size_t most);

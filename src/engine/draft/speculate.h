@@ -13,9 +13,12 @@
 #include "engine/draft/head.h"
 #include "engine/draft/model.h"
 #include "engine/scheduler.h"
+#include "grammar/masker.h"
 
-/* Drafts tokens of each running sequence that decodes, as many as the plan says at most, by the
- * head, by the draft model, or by prompt lookup where there is neither. */
-void ln_speculate(ln_draft_model *draft, ln_draft_head *head, const ln_scheduler *scheduler);
+/* Drafts tokens of each running sequence that decodes, as many as the plan says at most: those that
+ * its grammar leaves no choice about; else by the head, by the draft model, or by prompt lookup
+ * where there is neither. */
+void ln_speculate(ln_draft_model *draft, ln_draft_head *head, ln_masker *masker,
+                  const ln_scheduler *scheduler);
 
 #endif

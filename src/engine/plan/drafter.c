@@ -4,7 +4,7 @@
 
 #include "engine/plan/cost.h"
 
-enum { DEFAULT_DRAFT_TOKENS = 4, DEFAULT_HEAD_TOKENS = 2 };
+enum { DEFAULT_DRAFT_TOKENS = 4, DEFAULT_HEAD_TOKENS = 2, MAX_FORCED_TOKENS = 32 };
 
 /* Why the model's head cannot draft here; NULL: it can. */
 static const char *head_obstacle(const linnet_model *model, const linnet_engine_options *options,
@@ -84,6 +84,9 @@ ln_status ln_engine_plan_choose_drafter(const linnet_model *model,
         plan->draft_tokens =
             draft->kind == LN_DRAFTER_MTP ? DEFAULT_HEAD_TOKENS : DEFAULT_DRAFT_TOKENS;
     }
+    draft->n_forced = draft->kind == LN_DRAFTER_NONE && !is_auto ? 0 : MAX_FORCED_TOKENS;
+    if (model->spec.has_mixers && draft->n_forced > plan->draft_tokens)
+        draft->n_forced = plan->draft_tokens; /* what recurrent layers can take back */
     plan->spec.head = draft->kind == LN_DRAFTER_MTP ? model->spec.mtp : NULL;
     return LINNET_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "server/api/router.h"
 #include "server/generation/generation.h"
+#include "server/json/memory.h"
 #include "server/json/reply.h"
 #include "server/responses/response_store.h"
 
@@ -50,16 +51,19 @@ void ln_server_options_init(ln_server_options *options) {
 /* ---- hooks of HTTP ---------------------------------------------------------------------- */
 
 static bool on_head(void *user, ln_exchange *exchange) {
+    ln_json_memory_clear();
     return ln_router_wants_body(&((ln_server *)user)->router, exchange);
 }
 
 static void on_request(void *user, ln_exchange *exchange) {
+    ln_json_memory_clear();
     ln_router_handle(&((ln_server *)user)->router, exchange);
 }
 
 static void on_refuse(void *user, ln_exchange *exchange, int status, const char *message) {
     (void)user;
     ln_api_error error = {0};
+    ln_json_memory_clear();
     ln_api_fail(&error, status, NULL, "%s", message);
     ln_reply_error(exchange, &error);
 }
@@ -130,6 +134,7 @@ static struct event_base *create_base(void) {
 
 ln_status ln_server_open(const ln_server_options *options, ln_server **out, ln_error *err) {
     *out = NULL;
+    ln_json_memory_watch();
     ln_server *server = calloc(1, sizeof *server);
     struct event_base *base = server != NULL ? create_base() : NULL;
     if (base == NULL) {

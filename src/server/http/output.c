@@ -40,8 +40,15 @@ static void linger(ln_connection *connection) {
     ln_connection_set_deadline(connection, LINGER_MS);
 }
 
+void ln_output_add(ln_connection *connection, const void *bytes, size_t n_bytes) {
+    if (evbuffer_add(connection->out, bytes, n_bytes) != 0)
+        ln_connection_doom(connection);
+}
+
 void ln_output_flush(ln_connection *connection) {
     bool had_progress = false;
+    if (connection->state == LN_CONNECTION_DOOMED)
+        return;
     while (evbuffer_get_length(connection->out) > 0) {
         ssize_t written = write_some(connection);
         if (written > 0) {
@@ -55,7 +62,10 @@ void ln_output_flush(ln_connection *connection) {
             return;
         }
         bool was_waiting = event_pending(connection->write_event, EV_WRITE, NULL);
-        event_add(connection->write_event, NULL);
+        if (event_add(connection->write_event, NULL) != 0) {
+            ln_connection_doom(connection);
+            return;
+        }
         bool is_reading =
             connection->state == LN_CONNECTION_HEAD || connection->state == LN_CONNECTION_BODY;
         if (!is_reading && (had_progress || !was_waiting))
@@ -99,9 +109,9 @@ void ln_output_put_part(ln_connection *connection, const char *bytes, size_t n_b
     size_t n_end = connection->is_chunked ? 2 : 0;
     if (connection->tls != NULL || n_bytes > SHORT_BYTES ||
         evbuffer_get_length(connection->out) > 0) {
-        evbuffer_add(connection->out, line, n_line);
-        evbuffer_add(connection->out, bytes, n_bytes);
-        evbuffer_add(connection->out, "\r\n", n_end);
+        ln_output_add(connection, line, n_line);
+        ln_output_add(connection, bytes, n_bytes);
+        ln_output_add(connection, "\r\n", n_end);
         return;
     }
     memcpy(whole, line, n_line);
@@ -111,5 +121,5 @@ void ln_output_put_part(ln_connection *connection, const char *bytes, size_t n_b
     ssize_t written = send(connection->fd, whole, n_whole, MSG_NOSIGNAL);
     size_t n_written = written > 0 ? (size_t)written : 0;
     if (n_written < n_whole)
-        evbuffer_add(connection->out, whole + n_written, n_whole - n_written);
+        ln_output_add(connection, whole + n_written, n_whole - n_written);
 }

@@ -71,7 +71,7 @@ static bool take_head(ln_connection *connection) {
         return true;
     if (connection->expects_continue && parser->minor_version == 1) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-        evbuffer_add(connection->out, go_on, sizeof go_on - 1);
+        ln_output_add(connection, go_on, sizeof go_on - 1);
     }
     ln_connection_set_deadline(connection, set->limits.body_ms);
     return true;

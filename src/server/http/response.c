@@ -1,5 +1,6 @@
 #include "server/http/response.h"
 
+#include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
@@ -64,6 +65,15 @@ static const char *date_of(ln_connection_set *set) {
     return set->date;
 }
 
+__attribute__((format(printf, 2, 3))) static void put_text(ln_connection *connection,
+                                                           const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (evbuffer_add_vprintf(connection->out, format, arguments) < 0)
+        ln_connection_doom(connection);
+    va_end(arguments);
+}
+
 /* Writes the head of a response; length < 0: the body comes in parts. */
 static void put_head(ln_connection *connection, int status, const char *type, ssize_t length) {
     ln_exchange *exchange = &connection->exchange;
@@ -72,22 +82,22 @@ static void put_head(ln_connection *connection, int status, const char *type, ss
     if ((length < 0 && is_old) || connection->set->is_draining)
         connection->keeps_alive = false; /* the end of the connection is that of the body */
     exchange->status = status;
-    evbuffer_add_printf(connection->out, "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\n",
-                        status, phrase_of(status), date_of(connection->set), exchange->id);
+    put_text(connection, "HTTP/1.1 %d %s\r\nDate: %s\r\nX-Request-Id: %s\r\n", status,
+             phrase_of(status), date_of(connection->set), exchange->id);
     if (type != NULL)
-        evbuffer_add_printf(connection->out, "Content-Type: %s\r\n", type);
+        put_text(connection, "Content-Type: %s\r\n", type);
     if (length >= 0)
-        evbuffer_add_printf(connection->out, "Content-Length: %zd\r\n", length);
+        put_text(connection, "Content-Length: %zd\r\n", length);
     else
-        evbuffer_add_printf(connection->out, "Cache-Control: no-cache\r\n%s",
-                            connection->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
+        put_text(connection, "Cache-Control: no-cache\r\n%s",
+                 connection->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
     if (connection->headers.len > 0)
-        evbuffer_add(connection->out, connection->headers.data, connection->headers.len);
+        ln_output_add(connection, connection->headers.data, connection->headers.len);
     if (!connection->keeps_alive)
-        evbuffer_add_printf(connection->out, "Connection: close\r\n");
+        put_text(connection, "Connection: close\r\n");
     else if (is_old)
-        evbuffer_add_printf(connection->out, "Connection: keep-alive\r\n");
-    evbuffer_add(connection->out, "\r\n", 2);
+        put_text(connection, "Connection: keep-alive\r\n");
+    ln_output_add(connection, "\r\n", 2);
 }
 
 void ln_response_add_header(ln_exchange *exchange, const char *name, const char *value) {
@@ -101,7 +111,7 @@ void ln_response_send(ln_exchange *exchange, int status, const char *type, const
     ln_connection *connection = of(exchange);
     put_head(connection, status, type, (ssize_t)n_bytes);
     if (!exchange->is_head && n_bytes > 0) {
-        evbuffer_add(connection->out, body, n_bytes);
+        ln_output_add(connection, body, n_bytes);
         exchange->sent_bytes = n_bytes;
     }
     end_exchange(connection);
@@ -131,6 +141,6 @@ bool ln_response_write(ln_exchange *exchange, const void *bytes, size_t n_bytes)
 void ln_response_end(ln_exchange *exchange) {
     ln_connection *connection = of(exchange);
     if (connection->is_chunked && !exchange->is_head)
-        evbuffer_add(connection->out, "0\r\n\r\n", 5);
+        ln_output_add(connection, "0\r\n\r\n", 5);
     end_exchange(connection);
 }

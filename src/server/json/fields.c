@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/json/memory.h"
+
 enum { MAX_DEPTH = 128 };
 
 /* ---- parsing ---------------------------------------------------------------------------- */
@@ -60,6 +62,7 @@ static void name_field(const json_walk *seen, const char *text, char *name, size
 
 json_t *ln_fields_parse(const char *text, size_t n_bytes, ln_api_error *error) {
     char name[sizeof error->param];
+    ln_json_memory_clear();
     json_walk all = walk(text, n_bytes);
     if (n_bytes == 0) {
         ln_api_fail(error, 400, NULL, "the body is empty");

@@ -5,6 +5,11 @@
 
 static const char media_type[] = "application/json";
 
+/* The error when there is no room to write one. */
+static const char without_memory[] =
+    "{\"error\":{\"message\":\"out of memory\",\"type\":\"server_error\",\"param\":null,"
+    "\"code\":null}}";
+
 void ln_reply_put_error(ln_strbuf *out, const ln_api_error *error) {
     ln_strbuf_puts(out, "{\"error\":{\"message\":");
     ln_json_put_text(out, error->message);
@@ -51,7 +56,10 @@ void ln_reply_error(ln_exchange *exchange, const ln_api_error *error) {
         ln_response_add_header(exchange, "Retry-After", "1");
     if (error->status == 401)
         ln_response_add_header(exchange, "WWW-Authenticate", "Bearer");
-    ln_response_send(exchange, error->status, media_type, json.data, json.len);
+    if (json.failed)
+        ln_response_send(exchange, 503, media_type, without_memory, sizeof without_memory - 1);
+    else
+        ln_response_send(exchange, error->status, media_type, json.data, json.len);
     ln_strbuf_free(&json);
 }
 

@@ -1,0 +1,165 @@
+/* The server when memory is out: whichever allocation fails, the request gets an answer or its
+ * connection closes, in time, and the next request gets what it asked for. */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/client.h"
+#include "test.h"
+
+enum { MOST_FAILING = 60, ANSWER_MS = 4000, MAX_ANSWER = 1 << 16 };
+
+static test_server server;
+static atomic_int *n_left; /* what failing_malloc.c counts down */
+
+typedef struct asked {
+    const char *name, *path, *body;
+    int status;      /* with memory */
+    const char *end; /* with which a whole answer ends */
+} asked;
+
+static const asked requests[] = {
+    {"chat", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":4,\"seed\":1}", 200,
+     "}"},
+    {"stream", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":4,\"stream\":true}",
+     200, "data: [DONE]\n\n"},
+    {"schema", "/v1/completions",
+     "{\"prompt\":\"a\",\"max_tokens\":4,\"response_format\":{\"type\":\"json_object\"}}", 200,
+     "}"},
+    {"responses", "/v1/responses", "{\"input\":\"Hi\",\"max_output_tokens\":4}", 200, "}"},
+    {"bad JSON", "/v1/chat/completions", "{\"messages\":[{\"role\":", 400, "}"},
+};
+
+static int setup(void **state) {
+    (void)state;
+    char path[] = "/tmp/linnet-failing-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, sizeof *n_left), 0);
+    n_left = mmap(NULL, sizeof *n_left, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(n_left, MAP_FAILED);
+    close(fd);
+    setenv("LD_PRELOAD", TEST_FAILING_MALLOC, 1);
+    setenv("LINNET_FAILING_MALLOC", path, 1);
+    server = SERVER("--threads=1", "models/demo.gguf");
+    unsetenv("LD_PRELOAD");
+    unsetenv("LINNET_FAILING_MALLOC");
+    unlink(path);
+    return 0;
+}
+
+static void sleep_ms(long ms) {
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+/* Head and body come in one packet or in two. */
+static void ask_for(int fd, const asked *a, bool is_apart) {
+    char message[1024];
+    int n_head = snprintf(message, sizeof message,
+                          "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                          "Content-Length: %zu\r\n\r\n",
+                          a->path, strlen(a->body));
+    strcat(message, a->body);
+    if (is_apart) {
+        say(fd, message, (size_t)n_head);
+        sleep_ms(3);
+        say_text(fd, a->body);
+    } else {
+        say_text(fd, message);
+    }
+}
+
+/* All that comes till the connection closes; fails the test when it stays open without a word. */
+static void read_all(int fd, char *heard) {
+    size_t n = 0;
+    for (;;) {
+        struct pollfd at = {.fd = fd, .events = POLLIN};
+        if (poll(&at, 1, ANSWER_MS) <= 0)
+            fail_msg("%s: no end after %zu bytes", client_context, n);
+        ssize_t got = read(fd, heard + n, MAX_ANSWER - 1 - n);
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+    }
+    heard[n] = '\0';
+}
+
+static int status_of(const char *heard) {
+    return strncmp(heard, "HTTP/1.1 ", 9) == 0 ? atoi(heard + 9) : 0;
+}
+
+/* The answer's body is as long as its head says, or in chunks that come to their end. */
+static bool is_whole(const char *heard) {
+    const char *body = strstr(heard, "\r\n\r\n"), *length = strstr(heard, "Content-Length: ");
+    if (body == NULL)
+        return false;
+    if (length != NULL && length < body)
+        return strlen(body + 4) == strtoul(length + 16, NULL, 10);
+    return strstr(body, "\r\n0\r\n\r\n") != NULL;
+}
+
+/* Returns whether the failure was told: the answer was 503, or the connection closed. */
+static bool check(const asked *a, int nth, bool is_apart) {
+    static char heard[MAX_ANSWER], context[128];
+    snprintf(context, sizeof context, "%s, allocation %d, %s", a->name, nth,
+             is_apart ? "two packets" : "one packet");
+    client_context = context;
+    int fd = dial(&server);
+    atomic_store(n_left, nth);
+    ask_for(fd, a, is_apart);
+    read_all(fd, heard);
+    bool has_failed = atomic_exchange(n_left, 0) <= 0;
+    hang_up(fd);
+    int status = status_of(heard);
+    if (status != 0 && status != a->status && status != 503)
+        fail_msg("%s: %s", context, heard);
+    if (!has_failed && (status != a->status || !is_whole(heard)))
+        fail_msg("%s: nothing failed, but: %s", context, heard);
+    if (status == 503 && !is_whole(heard))
+        fail_msg("%s: cut: %s", context, heard);
+    assert_true(server_is_alive(&server));
+    return status == 503 || !is_whole(heard);
+}
+
+/* With memory the server answers as ever. */
+static void check_health(const asked *a) {
+    http_response heard = post(&server, a->path, a->body);
+    if (heard.status != a->status || strstr(heard.body, a->end) == NULL)
+        fail_msg("%s: then %d: %s", client_context, heard.status, heard.body);
+    response_free(&heard);
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        size_t n_told = 0;
+        for (int nth = 1; nth <= MOST_FAILING; nth++) {
+            n_told += check(&requests[i], nth, false);
+            check_health(&requests[i]);
+            n_told += check(&requests[i], nth, true);
+            check_health(&requests[i]);
+        }
+        print_message("%s: %zu of %d answers are 503 or cut\n", requests[i].name, n_told,
+                      2 * MOST_FAILING);
+        assert_true(n_told >= 10);
+    }
+}
+
+static int teardown(void **state) {
+    (void)state;
+    server_stop(&server);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -207,3 +207,64 @@ ln_status ln_tokenizer_encode_spans(const ln_tokenizer *tokenizer, const char *t
                  .err = err};
     return encode_and_free(&e, text, n_bytes, false);
 }
+
+/* ---- pairs ------------------------------------------------------------------------------- */
+
+static size_t count_special(const int32_t *post, size_t n_post) {
+    size_t n = 0;
+    for (size_t i = 0; i < n_post; i++)
+        n += post[i] >= 0;
+    return n;
+}
+
+/* How many ids of two texts, of n[0] and n[1], stay where there is room for so many. */
+static void cut_longer(size_t n[2], size_t room) {
+    while (n[0] + n[1] > room && n[0] != n[1]) { /* the longer one down to the other */
+        size_t longer = n[0] > n[1] ? 0 : 1, shorter = n[1 - longer];
+        size_t over = n[0] + n[1] - room, most = n[longer] - shorter;
+        n[longer] -= over < most ? over : most;
+    }
+    if (n[0] + n[1] > room) { /* then both */
+        n[0] = (room + 1) / 2;
+        n[1] = room / 2;
+    }
+}
+
+static ln_status push_all(ln_ids *ids, const int32_t *from, size_t n, ln_error *err) {
+    for (size_t i = 0; i < n; i++)
+        LN_TRY(ln_ids_push(ids, from[i], err));
+    return LINNET_OK;
+}
+
+ln_status ln_tokenizer_encode_pair(const ln_tokenizer *tokenizer, const char *first,
+                                   size_t first_bytes, const char *second, size_t second_bytes,
+                                   size_t max_tokens, ln_ids *ids, size_t *n_first, ln_error *err) {
+    static const int32_t bare[] = {LN_POST_TEXT, LN_POST_SECOND};
+    const int32_t *post = second != NULL ? tokenizer->pair : tokenizer->post;
+    size_t n_post = second != NULL ? tokenizer->n_pair : tokenizer->n_post;
+    ln_ids texts[2] = {{0}, {0}};
+    *n_first = 0;
+    if (post == NULL) {
+        post = bare;
+        n_post = second != NULL ? 2 : 1;
+    }
+    ln_status status = ln_tokenizer_encode(tokenizer, first, first_bytes, 0, &texts[0], err);
+    if (status == LINNET_OK && second != NULL)
+        status = ln_tokenizer_encode(tokenizer, second, second_bytes, 0, &texts[1], err);
+    size_t n_special = count_special(post, n_post), n[2] = {texts[0].count, texts[1].count};
+    if (max_tokens > 0 && second == NULL && n[0] + n_special > max_tokens)
+        n[0] = max_tokens > n_special ? max_tokens - n_special : 0;
+    else if (max_tokens > 0 && second != NULL)
+        cut_longer(n, max_tokens > n_special ? max_tokens - n_special : 0);
+    for (size_t i = 0; status == LINNET_OK && i < n_post; i++) {
+        if (post[i] == LN_POST_SECOND)
+            *n_first = ids->count;
+        if (post[i] >= 0)
+            status = ln_ids_push(ids, post[i], err);
+        else
+            status = push_all(ids, texts[-1 - post[i]].data, n[-1 - post[i]], err);
+    }
+    ln_ids_free(&texts[0]);
+    ln_ids_free(&texts[1]);
+    return status;
+}

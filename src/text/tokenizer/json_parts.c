@@ -483,17 +483,19 @@ static ln_status add_id(ln_tokenizer *tokenizer, post_list *list, const json_t *
     return LINNET_OK;
 }
 
-static ln_status add_text(post_list *list, ln_error *err) {
+static ln_status add_text(post_list *list, bool is_second, ln_error *err) {
     if (list->count == LN_JSON_MAX_STEPS)
         return ln_fail(err, LINNET_ERR_LIMIT, "the post-processor adds too many tokens");
-    list->ids[list->count++] = LN_POST_TEXT;
+    list->ids[list->count++] = is_second ? LN_POST_SECOND : LN_POST_TEXT;
     return LINNET_OK;
 }
 
 static ln_status template_piece(ln_tokenizer *tokenizer, const json_t *value, const json_t *piece,
                                 post_list *list, ln_error *err) {
-    if (json_object_get(piece, "Sequence") != NULL)
-        return add_text(list, err);
+    const json_t *sequence = json_object_get(piece, "Sequence");
+    const char *which = json_string_value(json_object_get(sequence, "id"));
+    if (sequence != NULL)
+        return add_text(list, which != NULL && strcmp(which, "B") == 0, err);
     const json_t *special = json_object_get(piece, "SpecialToken");
     const char *name = json_string_value(json_object_get(special, "id"));
     const json_t *tokens = json_object_get(value, "special_tokens");
@@ -505,45 +507,75 @@ static ln_status template_piece(ln_tokenizer *tokenizer, const json_t *value, co
     return LINNET_OK;
 }
 
-static ln_status one_post_processor(ln_tokenizer *tokenizer, const json_t *value, post_list *list,
+/* A classifier token, the texts, separators: RoBERTa has two of them between texts. */
+static ln_status add_separated(ln_tokenizer *tokenizer, const json_t *value, bool is_pair,
+                               post_list *list, ln_error *err) {
+    const json_t *cls = json_array_get(json_object_get(value, "cls"), 1);
+    const json_t *sep = json_array_get(json_object_get(value, "sep"), 1);
+    list->count = 0;
+    LN_TRY(add_id(tokenizer, list, cls, err));
+    LN_TRY(add_text(list, false, err));
+    LN_TRY(add_id(tokenizer, list, sep, err));
+    if (!is_pair)
+        return LINNET_OK;
+    if (is_type(value, "RobertaProcessing"))
+        LN_TRY(add_id(tokenizer, list, sep, err));
+    LN_TRY(add_text(list, true, err));
+    return add_id(tokenizer, list, sep, err);
+}
+
+static ln_status add_template(ln_tokenizer *tokenizer, const json_t *value, const char *key,
+                              post_list *list, ln_error *err) {
+    const json_t *pieces = json_object_get(value, key);
+    list->count = 0;
+    for (size_t i = 0; i < json_array_size(pieces); i++)
+        LN_TRY(template_piece(tokenizer, value, json_array_get(pieces, i), list, err));
+    return LINNET_OK;
+}
+
+/* What goes around one text, and around two. */
+typedef struct post_lists {
+    post_list single, pair;
+} post_lists;
+
+static ln_status one_post_processor(ln_tokenizer *tokenizer, const json_t *value, post_lists *lists,
                                     ln_error *err) {
     if (is_type(value, "ByteLevel")) /* only about offsets */
         return LINNET_OK;
     if (is_type(value, "BertProcessing") || is_type(value, "RobertaProcessing")) {
-        list->count = 0;
-        LN_TRY(add_id(tokenizer, list, json_array_get(json_object_get(value, "cls"), 1), err));
-        LN_TRY(add_text(list, err));
-        return add_id(tokenizer, list, json_array_get(json_object_get(value, "sep"), 1), err);
+        LN_TRY(add_separated(tokenizer, value, true, &lists->pair, err));
+        return add_separated(tokenizer, value, false, &lists->single, err);
     }
     if (!is_type(value, "TemplateProcessing"))
         return unknown(err, "post-processor", value);
-    const json_t *single = json_object_get(value, "single");
-    if (!json_is_array(single))
+    if (!json_is_array(json_object_get(value, "single")))
         return missing(err, "post-processor", "TemplateProcessing", "single");
-    list->count = 0;
-    for (size_t i = 0; i < json_array_size(single); i++)
-        LN_TRY(template_piece(tokenizer, value, json_array_get(single, i), list, err));
-    return LINNET_OK;
+    LN_TRY(add_template(tokenizer, value, "pair", &lists->pair, err));
+    return add_template(tokenizer, value, "single", &lists->single, err);
 }
 
 static ln_status add_post_processors(ln_tokenizer *tokenizer, const json_t *value, int depth,
-                                     post_list *list, ln_error *err) {
+                                     post_lists *lists, ln_error *err) {
     if (depth > LN_JSON_MAX_DEPTH)
         return ln_fail(err, LINNET_ERR_LIMIT, "the tokenizer has too many post-processors");
     if (!is_type(value, "Sequence"))
-        return one_post_processor(tokenizer, value, list, err);
+        return one_post_processor(tokenizer, value, lists, err);
     const json_t *items = json_object_get(value, "processors");
     if (!json_is_array(items))
         return missing(err, "post-processor", "Sequence", "processors");
     for (size_t i = 0; i < json_array_size(items); i++)
-        LN_TRY(add_post_processors(tokenizer, json_array_get(items, i), depth + 1, list, err));
+        LN_TRY(add_post_processors(tokenizer, json_array_get(items, i), depth + 1, lists, err));
     return LINNET_OK;
 }
 
 ln_status ln_json_post_processor(ln_tokenizer *tokenizer, const json_t *value, ln_error *err) {
     if (value == NULL || json_is_null(value))
         return LINNET_OK;
-    post_list list = {0};
-    LN_TRY(add_post_processors(tokenizer, value, 0, &list, err));
-    return list.count > 0 ? ln_tokenizer_set_post(tokenizer, list.ids, list.count, err) : LINNET_OK;
+    post_lists lists = {0};
+    const post_list *single = &lists.single, *pair = &lists.pair;
+    LN_TRY(add_post_processors(tokenizer, value, 0, &lists, err));
+    if (single->count > 0)
+        LN_TRY(ln_tokenizer_set_post(tokenizer, single->ids, single->count, err));
+    return pair->count > 0 ? ln_tokenizer_set_pair(tokenizer, pair->ids, pair->count, err)
+                           : LINNET_OK;
 }

@@ -36,6 +36,17 @@ ln_status ln_tokenizer_set_post(ln_tokenizer *tokenizer, const int32_t *ids, siz
     return LINNET_OK;
 }
 
+ln_status ln_tokenizer_set_pair(ln_tokenizer *tokenizer, const int32_t *ids, size_t n_ids,
+                                ln_error *err) {
+    int32_t *copy = ln_arena_alloc(&tokenizer->arena, n_ids, sizeof *copy);
+    if (copy == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the tokenizer");
+    memcpy(copy, ids, n_ids * sizeof *copy);
+    tokenizer->pair = copy;
+    tokenizer->n_pair = n_ids;
+    return LINNET_OK;
+}
+
 typedef ln_status (*parse_fn)(const char *, size_t, ln_tokenizer **, ln_error *);
 
 static ln_status open_file(const char *path, parse_fn parse, ln_tokenizer **tokenizer,

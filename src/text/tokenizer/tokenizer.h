@@ -31,6 +31,13 @@ enum {
 ln_status ln_tokenizer_encode(const ln_tokenizer *tokenizer, const char *text, size_t n_bytes,
                               unsigned flags, ln_ids *ids, ln_error *err);
 
+/* Appends the ids of a text with what the post-processor puts around it, or of two (`second` NULL:
+ * one). What is over max_tokens (0: no limit) is cut from the end of the longer text. *n_first: the
+ * ids up to the second text. */
+ln_status ln_tokenizer_encode_pair(const ln_tokenizer *tokenizer, const char *first,
+                                   size_t first_bytes, const char *second, size_t second_bytes,
+                                   size_t max_tokens, ln_ids *ids, size_t *n_first, ln_error *err);
+
 /* Appends the ids of a rendered template: text[n_bytes] in UTF-8, whose runs are spans[n_spans] in
  * order and without gaps. As with LN_ENCODE_PARSE_SPECIAL, but a special token counts only where
  * all of its text lies in trusted spans. Nothing else ends at a span: ordinary text on both sides

@@ -20,7 +20,8 @@ typedef enum ln_token_model {
     LN_MODEL_WORDLEVEL,
 } ln_token_model;
 
-#define LN_POST_TEXT (-1) /* where the text's own tokens go */
+#define LN_POST_TEXT   (-1) /* where the text's own tokens go */
+#define LN_POST_SECOND (-2) /* those of the second of two texts */
 
 struct ln_tokenizer {
     ln_arena arena;
@@ -35,6 +36,8 @@ struct ln_tokenizer {
     ln_wordpiece wordpiece; /* word level too: a piece is a whole word */
     int32_t *post;          /* [n_post] ids around LN_POST_TEXT, added on request */
     size_t n_post;
+    int32_t *pair; /* [n_pair] the same around two texts; NULL: nobody says */
+    size_t n_pair;
     ln_decoder decoder;
     bool raw_bytes;    /* the normaliser takes ill-formed text */
     size_t heap_bytes; /* of compiled regular expressions, beside the arena */
@@ -55,6 +58,9 @@ ln_tokenizer *ln_tokenizer_new(void);
 
 /* ids[n_ids] become the post-processing template; LN_POST_TEXT stands for the text. */
 ln_status ln_tokenizer_set_post(ln_tokenizer *tokenizer, const int32_t *ids, size_t n_ids,
+                                ln_error *err);
+/* The same for two texts. */
+ln_status ln_tokenizer_set_pair(ln_tokenizer *tokenizer, const int32_t *ids, size_t n_ids,
                                 ln_error *err);
 
 #endif

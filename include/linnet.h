@@ -86,6 +86,14 @@ LINNET_API const char *linnet_version(void);
 
 typedef struct linnet_model linnet_model;
 
+/* How the hidden states of a text's tokens, behind the model's last norm, become one vector. */
+typedef enum linnet_pooling {
+    LINNET_POOLING_DEFAULT = 0, /* as the checkpoint's files say, else as its family does */
+    LINNET_POOLING_CLS,         /* the first token's */
+    LINNET_POOLING_MEAN,        /* the mean of all */
+    LINNET_POOLING_LAST         /* the last token's */
+} linnet_pooling;
+
 /* Opens a GGUF file or a Hugging Face folder: maps its files and reads headers, metadata and
  * tokenizer; no tensor data is read but a sample of a tied output. A checkpoint without a
  * tokenizer opens (token ids still work). Errors: IO, FORMAT, UNSUPPORTED, NOMEM. */
@@ -105,7 +113,14 @@ typedef struct linnet_model_info {
     int32_t bos_id;          /* -1: none */
     const int32_t *stop_ids; /* [n_stop_ids]: the union of what all metadata names */
     size_t n_stop_ids;
-    bool has_encoder; /* requests give the source text's ids as encoder_ids */
+    bool has_encoder;    /* requests give the source text's ids as encoder_ids */
+    bool embeds_only;    /* kind EMBED alone: tokens see those behind them, or there is no output */
+    int32_t n_embedding; /* numbers of a vector, as the checkpoint's own heads make it */
+    int32_t n_labels;    /* of what LINNET_HEAD_CLASSES gives; 0: there is no such head */
+    /* what kind EMBED does by default */
+    linnet_pooling pooling;
+    bool normalizes;
+    int64_t embed_tokens; /* texts are cut to so many tokens by whom trained the vectors; 0: none */
 } linnet_model_info;
 
 /* Fills `info` as far as its struct_bytes says (set by the caller to sizeof *info). */
@@ -129,6 +144,16 @@ LINNET_API linnet_status linnet_model_encode(const linnet_model *model, const ch
 LINNET_API linnet_status linnet_model_decode(const linnet_model *model, const int32_t *ids,
                                              size_t n_ids, bool keep_special, char **text,
                                              size_t *n_bytes, linnet_error *err);
+
+/* Encodes a text for kind EMBED, or a pair of texts for a head that scores pairs (`second` NULL:
+ * one), with the tokenizer's special tokens, as its post-processor joins pairs. What is over
+ * max_tokens is cut from the end of the longer text (0: nothing is). *n_first_ids: ids of the first
+ * text, for linnet_request_options; 0 without a second one. *ids as in linnet_model_encode. */
+LINNET_API linnet_status linnet_model_encode_pair(const linnet_model *model, const char *first,
+                                                  size_t first_bytes, const char *second,
+                                                  size_t second_bytes, size_t max_tokens,
+                                                  int32_t **ids, size_t *n_ids, size_t *n_first_ids,
+                                                  linnet_error *err);
 
 /* Renders the chat template over `messages_json` (a JSON array of objects with
  * role and content), up to where the assistant answers, and encodes the result, so that
@@ -347,8 +372,24 @@ typedef struct linnet_mailbox linnet_mailbox; /* a completion queue, see below *
 
 typedef enum linnet_request_kind {
     LINNET_REQUEST_GENERATE = 0,
-    LINNET_REQUEST_SCORE /* no tokens: the logits after each token of the prompt go to on_logits */
+    LINNET_REQUEST_SCORE, /* no tokens: the logits after each token of the prompt go to on_logits */
+    LINNET_REQUEST_EMBED  /* no tokens: one vector for the prompt, in the final event */
 } linnet_request_kind;
+
+/* What a pooled vector goes through, with kind EMBED. */
+typedef enum linnet_head {
+    LINNET_HEAD_DEFAULT = 0, /* the dense layers that sentence-transformers' files name, if any */
+    LINNET_HEAD_NONE,        /* nothing */
+    LINNET_HEAD_CLASSES      /* the head of a classifier or reranker: a number for each label, as it
+                                is before softmax or sigmoid */
+} linnet_head;
+
+/* Whether a vector is divided by its length. */
+typedef enum linnet_normalization {
+    LINNET_NORMALIZATION_DEFAULT = 0, /* as the checkpoint says; never behind HEAD_CLASSES */
+    LINNET_NORMALIZATION_ON,
+    LINNET_NORMALIZATION_OFF
+} linnet_normalization;
 
 /* Applied in this order: the request's rules (logit_bias, bad_words, min_tokens); repeat, frequency
  * and presence penalties; DRY; temperature; top-n-sigma; top-k; typical; top-p; min-p; XTC; draw.
@@ -485,6 +526,10 @@ typedef struct linnet_event {
     uint64_t first_token_ns, last_token_ns;
     /* in an output's final event: which of the request's stop strings ended its text; else -1 */
     int32_t stop_index;
+    /* in the final event of kind EMBED, with LINNET_FINISH_STOP; else NULL. Lives as long as the
+     * request. */
+    const float *embedding; /* [n_embedding] */
+    size_t n_embedding;
 } linnet_event;
 
 typedef struct linnet_request_options {
@@ -556,6 +601,13 @@ typedef struct linnet_request_options {
      */
     bool continues_prompt;
     unsigned json_form; /* linnet_json_form, of a grammar that has JSON in it (0) */
+    /* Kind EMBED only. A text of a model whose tokens see those behind them is one step, so it has
+     * at most max_batch_tokens tokens. */
+    linnet_pooling pooling;
+    linnet_head head;
+    linnet_normalization normalization;
+    size_t dimensions;  /* the first so many numbers of the vector, before its length; 0: all */
+    size_t n_first_ids; /* of the prompt, the first of two texts; 0: there is one */
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the

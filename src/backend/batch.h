@@ -22,16 +22,19 @@ typedef struct ln_batch_group {
 
 typedef struct ln_batch {
     size_t n_tokens, n_seqs, n_logits, n_groups;
-    const int32_t *tokens;     /* [n_tokens] ids, each below n_vocab; with has_device_tokens in the
-                                  backend's memory, where the step before writes them, and where
-                                  LN_OP_SAMPLE, last of this one, writes the next: each row
-                                  over its own token, then the only one that it reads */
-    const int32_t *positions;  /* [n_tokens] absolute, contiguous within a sequence */
-    const int32_t *seq_starts; /* [n_seqs + 1] first token of each sequence, then n_tokens */
-    const int32_t *logit_rows; /* [n_logits] tokens whose logits are wanted, ascending */
-    const ln_draw *draws;      /* [n_logits] for LN_OP_SAMPLE; NULL: it takes the best */
-    const int32_t *edits;      /* [n_edit_rows][LN_DRAW_WORDS] of these draws, or NULL */
-    size_t n_edit_rows;        /* at most n_seqs */
+    const int32_t *tokens;      /* [n_tokens] ids, each below n_vocab; with has_device_tokens in the
+                                   backend's memory, where the step before writes them, and where
+                                   LN_OP_SAMPLE, last of this one, writes the next: each row
+                                   over its own token, then the only one that it reads */
+    const int32_t *positions;   /* [n_tokens] absolute, contiguous within a sequence */
+    const int32_t *seq_starts;  /* [n_seqs + 1] first token of each sequence, then n_tokens */
+    const int32_t *logit_rows;  /* [n_logits] tokens whose logits are wanted, ascending */
+    const int32_t *hidden_rows; /* [n_hidden] the same of hidden states behind the last norm */
+    size_t n_hidden;
+    const int32_t *types; /* [n_tokens] which of several texts a token is of; NULL: the first */
+    const ln_draw *draws; /* [n_logits] for LN_OP_SAMPLE; NULL: it takes the best */
+    const int32_t *edits; /* [n_edit_rows][LN_DRAW_WORDS] of these draws, or NULL */
+    size_t n_edit_rows;   /* at most n_seqs */
     ln_batch_group groups[LN_MAX_KV_GROUPS];
     bool repeats; /* what operations point to (weights, norms, caches) stays as it is from step to
                      step: equal operations may be replayed */

@@ -136,11 +136,12 @@ typedef enum ln_op_kind {
 /* What an operation is called where people read it: "gated norm". */
 const char *ln_op_name(ln_op_kind kind);
 
-/* out[token] = table[tokens[token]] * scale (+ positions_table[position + offset]); a token past
- * the table has its first row. */
+/* out[token] = table[tokens[token]] * scale (+ types[type]) (+ positions_table[position + offset]);
+ * a token past the table has its first row. */
 typedef struct ln_op_embed {
     const ln_weight *table;   /* [n_vocab][dim] */
     const ln_weight *learned; /* [max positions][dim] or NULL */
+    const ln_weight *types;   /* [n_types][dim] of ln_batch.types, or NULL; on the CPU alone */
     size_t learned_offset;    /* added to the position */
     float scale;
     float *out; /* [n_tokens][dim] */
@@ -271,7 +272,7 @@ typedef struct ln_relative_bias {
 
 /* Attention over the block tables. Scores are scale * q.k, soft-capped, plus the biases; a token
  * at position p sees positions max(0, p - window + 1) .. p, those from the last multiple of chunk
- * on, or all that are cached.
+ * on, or all that are cached; with sees_all a window reaches as far ahead (on the CPU alone).
  *
  * One recurrence for prefill and decode: KV positions are cut into slices at absolute multiples of
  * LN_ATTENTION_SLICE; each slice starts from nothing, and slices merge in order. K and V are read
@@ -297,11 +298,17 @@ typedef struct ln_op_attention {
     float *out; /* [n_tokens][n_heads * v_dim] */
 } ln_op_attention;
 
-/* The first position that a query sees, whose last one is before `end`. */
-static inline size_t ln_attention_begin(const ln_op_attention *p, size_t position, size_t end) {
+/* The first position that a query sees, and the one behind the last, of so many that are cached. */
+static inline size_t ln_attention_begin(const ln_op_attention *p, size_t position) {
     if (p->chunk > 0)
         return position - position % p->chunk;
-    return p->window > 0 && end > p->window ? end - p->window : 0;
+    return p->window > 0 && position + 1 > p->window ? position + 1 - p->window : 0;
+}
+
+static inline size_t ln_attention_end(const ln_op_attention *p, size_t position, size_t n_cached) {
+    if (!p->sees_all)
+        return position + 1;
+    return p->window > 0 && position + p->window < n_cached ? position + p->window : n_cached;
 }
 
 typedef enum ln_router {

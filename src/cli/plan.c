@@ -72,6 +72,7 @@ static const char *explain(const char *arena) {
         {"batch", "tokens and positions of a step"},
         {"sampler", "candidates for the next tokens"},
         {"grammar", "which tokens structured output allows"},
+        {"heads", "what vectors of texts go through, and room for one"},
         {"draft", "the draft model, all of it; or the weights of a head that drafts"},
         {"cpu layers", "the layers that the CPU runs, all of them"},
         {"engine", "queues and the operations of a step"},

@@ -184,8 +184,12 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
 }
 
 ln_status ln_convert_check(ln_convert_plan *plan) {
-    LN_TRY(find_target(plan));
     const ln_spec *spec = plan->spec;
+    if (spec->bidirectional || spec->lacks_output)
+        return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
+                       "%s: models that only embed cannot be converted yet",
+                       ln_checkpoint_path(plan->checkpoint));
+    LN_TRY(find_target(plan));
     if (spec->has_mixers)
         return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
                        "%s: models with recurrent layers cannot be converted yet",

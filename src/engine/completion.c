@@ -154,6 +154,15 @@ static void score(ln_completion *c, const ln_chunk *chunk, const float *logits) 
         end_sequence(c, sequence, LINNET_FINISH_STOP, NULL);
 }
 
+/* The text has been read, if this was the last of it. */
+static void embed(ln_completion *c, const ln_chunk *chunk) {
+    ln_sequence *sequence = chunk->sequence;
+    if (sequence->n_cached < sequence->n_tokens)
+        return;
+    ln_pooler_finish(c->pooler, sequence->group->request);
+    end_sequence(c, sequence, LINNET_FINISH_STOP, NULL);
+}
+
 /* The last row of all gives the next token. */
 static void generate(ln_completion *c, const ln_chunk *chunk, float *logits) {
     ln_sequence *sequence = chunk->sequence;
@@ -218,6 +227,10 @@ static void complete_chunks(ln_completion *c, size_t first, size_t n_chunks, siz
     const ln_chunk *chunk = &c->scheduler->chunks[first];
     const linnet_request *request = chunk->sequence->group->request;
     ln_row *row = &c->rows->rows[first];
+    if (request->options.kind == LINNET_REQUEST_EMBED) {
+        embed(c, chunk);
+        return;
+    }
     if (row->is_sampled)
         accept(c, row);
     else if (row->on_backend)

@@ -4,6 +4,7 @@
 #define LN_ENGINE_COMPLETION_H
 
 #include "engine/notifier.h"
+#include "engine/pooler.h"
 #include "engine/row_sampler.h"
 #include "engine/scheduler.h"
 #include "engine/stats.h"
@@ -11,6 +12,7 @@
 typedef struct ln_completion {
     ln_scheduler *scheduler; /* the engine's, as is what follows */
     ln_row_sampler *rows;
+    const ln_pooler *pooler;
     ln_notifier *notifier;
     ln_stats *stats;
     size_t n_vocab;

@@ -53,6 +53,7 @@ static ln_status reserve_all(linnet_engine *engine, ln_error *err) {
     LN_TRY(reserve(&engine->blocks, bytes[LN_ARENA_BLOCKS], "block tables", err));
     LN_TRY(reserve(&engine->batch, bytes[LN_ARENA_BATCH], "batch", err));
     LN_TRY(reserve(&engine->sampling, bytes[LN_ARENA_SAMPLER], "sampler", err));
+    LN_TRY(reserve(&engine->heads, bytes[LN_ARENA_HEADS], "heads", err));
     return reserve(&engine->masks, bytes[LN_ARENA_GRAMMAR], "grammar", err);
 }
 
@@ -71,6 +72,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
         .weights = &engine->weights,
         .cpu_layers = &engine->cpu_layers,
         .scheduler = &engine->scheduler,
+        .pooler = &engine->pooler,
         .rows = &engine->rows,
         .kv = {.layers = (ln_kv_layer *)(void *)(base + at->kv_layers),
                .swap = (ln_kv_layer *)(void *)(base + at->swap_layers)},
@@ -101,6 +103,7 @@ static ln_status init_parts(linnet_engine *engine, ln_error *err) {
                       base + at.scheduler);
     engine->completion = (ln_completion){.scheduler = &engine->scheduler,
                                          .rows = &engine->rows,
+                                         .pooler = &engine->pooler,
                                          .notifier = &engine->notifier,
                                          .stats = &engine->stats,
                                          .n_vocab = spec->n_vocab,
@@ -109,6 +112,7 @@ static ln_status init_parts(linnet_engine *engine, ln_error *err) {
                                engine->sampling.memory, err));
     LN_TRY(ln_constraints_init(&engine->constraints, engine->model, plan->token_text_bytes,
                                engine->masks.memory, err));
+    LN_TRY(ln_pooler_init(&engine->pooler, engine->model, engine->heads.memory, err));
     LN_TRY(ln_cpu_layers_init(&engine->cpu_layers, engine->model, plan, engine->executor.kv.layers,
                               err));
     LN_TRY(ln_draft_head_init(&engine->head, engine->model, plan, &engine->executor,
@@ -217,6 +221,7 @@ void ln_engine_destroy(linnet_engine *engine) {
     ln_backend *backend = engine->backend;
     ln_constraints_free(&engine->constraints);
     ln_unreserve(engine->masks.memory, engine->masks.bytes);
+    ln_unreserve(engine->heads.memory, engine->heads.bytes);
     ln_draft_head_free(&engine->head);
     ln_draft_model_free(&engine->draft);
     ln_cpu_layers_free(&engine->cpu_layers);
@@ -245,6 +250,7 @@ linnet_memory_plan ln_engine_memory(const linnet_engine *engine) {
         [LN_ARENA_BATCH] = engine->batch.bytes,
         [LN_ARENA_SAMPLER] = engine->sampling.bytes,
         [LN_ARENA_GRAMMAR] = engine->masks.bytes,
+        [LN_ARENA_HEADS] = engine->heads.bytes,
         [LN_ARENA_DRAFT] =
             ln_draft_model_bytes(&engine->draft) + ln_draft_head_bytes(&engine->head),
         [LN_ARENA_CPU_LAYERS] = ln_cpu_layers_bytes(&engine->cpu_layers),

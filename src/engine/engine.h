@@ -25,7 +25,7 @@ struct linnet_engine {
 
     ln_weights weights;
     ln_reservation kv, activation_memory; /* the backend's */
-    ln_reservation swap, blocks, batch, sampling, masks;
+    ln_reservation swap, blocks, batch, sampling, masks, heads;
     size_t scratch_bytes;
 
     /* the engine thread's */
@@ -34,6 +34,7 @@ struct linnet_engine {
     ln_cpu_layers cpu_layers;
     ln_executor executor;
     ln_row_sampler rows;
+    ln_pooler pooler;
     ln_completion completion;
     ln_draft_model draft;
     ln_draft_head head;

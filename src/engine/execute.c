@@ -216,6 +216,12 @@ ln_status ln_execute_finish(ln_executor *executor, ln_error *err) {
         LN_TRY(backend->vtable->finish(backend, &host, err));
     if (rows->n_sampled > 0)
         take_chosen(executor, host);
+    if (executor->step.batch.n_hidden > 0) {
+        size_t row = executor->spec->dim * sizeof(float);
+        LN_TRY(backend->vtable->read_back(backend, executor->activations.ffn_normed,
+                                          executor->step.batch.n_hidden * row, &host, err));
+        ln_pooler_take(executor->pooler, executor->scheduler, host);
+    }
     if (backend->vtable->start == NULL || (rows->n_sampled > 0 && n > 0))
         LN_TRY(backend->vtable->read_back(
             backend, executor->activations.logits + first * executor->spec->n_vocab,

@@ -9,6 +9,7 @@
 #define LN_ENGINE_EXECUTE_H
 
 #include "engine/cpu_layers.h"
+#include "engine/pooler.h"
 #include "engine/row_sampler.h"
 #include "engine/step.h"
 
@@ -19,6 +20,7 @@ typedef struct ln_executor {
     const ln_weights *weights;
     const ln_cpu_layers *cpu_layers;
     ln_scheduler *scheduler;
+    const ln_pooler *pooler;
     ln_row_sampler *rows;
     ln_kv_memory kv;
     ln_kv_range layers; /* of the backend */

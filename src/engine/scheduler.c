@@ -116,6 +116,8 @@ static ln_chunk plan_chunk(const ln_scheduler *s, ln_sequence *sequence) {
     size_t rows_left = s->budget.max_logits - s->n_logits - kept;
     size_t n_logits = 0;
     bool is_last = sequence->n_cached + n_tokens == sequence->n_tokens;
+    if (group->pooling != LINNET_POOLING_DEFAULT) /* no logits at all */
+        return (ln_chunk){.sequence = sequence, .n_tokens = n_tokens};
     if (group->wants_all_logits)
         n_logits = n_tokens = min_size(n_tokens, rows_left);
     else if (is_last && rows_left > 0)
@@ -248,6 +250,11 @@ static void promote_oldest(ln_scheduler *s) {
     ln_queues_insert(&s->queues, &s->queues.waiting, oldest);
 }
 
+/* Whether hidden states are wanted that a prefix hit would not compute. */
+static bool needs_all_tokens(const ln_sequence_group *group) {
+    return group->pooling == LINNET_POOLING_CLS || group->pooling == LINNET_POOLING_MEAN;
+}
+
 /* Runs a waiting group; false when there is no room for it. */
 static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
     ln_sequence *sequence = first_live(group);
@@ -255,10 +262,12 @@ static bool admit(ln_scheduler *s, ln_sequence_group *group, size_t *place) {
                              .n_tokens = sequence->n_tokens,
                              .n_encoder = group->n_encoder,
                              .root = group->root,
-                             .may_hit = !group->wants_all_logits,
+                             .may_hit = !group->wants_all_logits && !needs_all_tokens(group),
                              .is_alone = s->queues.n_running == 0};
     if (group->n_live > 1) /* the others go on from here */
         arrival.n_tokens = group->n_prompt;
+    if (group->is_whole && group->n_prompt > s->budget.max_tokens - s->n_tokens)
+        return false;
     if (s->queues.n_seqs + group->n_live > s->budget.max_seqs ||
         !ln_kv_cache_admit(s->kv, &arrival, &sequence->kv_row, &sequence->n_cached))
         return false;

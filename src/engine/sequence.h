@@ -41,9 +41,12 @@ struct ln_sequence_group {
     size_t n_prompt;
     const int32_t *encoder_tokens; /* [n_encoder], with an encoder */
     size_t n_encoder;
-    bool needs_encoder;    /* its encoder has not run yet */
-    bool wants_all_logits; /* of every token; else of the last one */
-    bool in_lockstep;      /* beams: the last tokens of all go through one step */
+    bool needs_encoder;     /* its encoder has not run yet */
+    bool wants_all_logits;  /* of every token; else of the last one */
+    linnet_pooling pooling; /* of hidden states, of a request that embeds; DEFAULT: it does not */
+    bool is_whole;          /* all of its prompt is one step */
+    size_t n_first;         /* tokens of the first of two texts; 0: there is one */
+    bool in_lockstep;       /* beams: the last tokens of all go through one step */
     bool is_forked;   /* every sequence has its row; before, the first live one reads the prompt */
     int32_t priority; /* lower goes first, where the scheduler looks at it */
     uint64_t root;    /* of its prefixes: ln_kv_cache_root */

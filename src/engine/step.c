@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/pooler.h"
 #include "kv/states.h"
 
 _Static_assert((int)LN_KV_MAX_GROUPS >= (int)LN_MAX_KV_GROUPS, "every group of a batch");
@@ -24,6 +25,8 @@ static void bind(ln_step *step, const ln_step_budget *budget, const ln_kv_shape 
     add(b, &step->positions, budget->max_tokens, 1);
     add(b, &step->seq_starts, budget->max_seqs + 1, 1);
     add(b, &step->logit_rows, budget->max_logits, 1);
+    add(b, &step->hidden_rows, budget->max_tokens, 1);
+    add(b, &step->types, budget->max_tokens, 1);
     add(b, &step->edits, budget->max_seqs, LN_DRAW_WORDS);
     size_t draws = ln_layout_add(b->layout, budget->max_logits, sizeof *step->draws);
     if (b->memory != NULL)
@@ -53,6 +56,8 @@ void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape
         .positions = step->positions,
         .seq_starts = step->seq_starts,
         .logit_rows = step->logit_rows,
+        .hidden_rows = step->hidden_rows,
+        .types = step->types,
     };
     for (size_t g = 0; g < shape->n_groups; g++)
         step->batch.groups[g] = (ln_batch_group){
@@ -84,9 +89,22 @@ static void place(ln_step *step, const ln_scheduler *scheduler, const ln_sequenc
     }
 }
 
+/* The rows of a chunk whose hidden states are wanted, and which text its tokens are of; n_tokens
+ * are before it. */
+static void build_hidden(ln_step *step, const ln_chunk *chunk, size_t n_tokens) {
+    bool first;
+    size_t n_first = chunk->sequence->group->n_first, n_rows = ln_pooler_rows(chunk, &first);
+    size_t begin = first ? n_tokens : n_tokens + chunk->n_tokens - n_rows;
+    for (size_t i = 0; i < n_rows; i++)
+        step->hidden_rows[step->batch.n_hidden++] = (int32_t)(begin + i);
+    for (size_t i = 0; i < chunk->n_tokens; i++)
+        step->types[n_tokens + i] = n_first > 0 && chunk->sequence->n_cached + i >= n_first;
+}
+
 void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
     bool encoding = scheduler->is_encoding;
     size_t n_tokens = 0, n_logits = 0;
+    step->batch.n_hidden = 0;
     for (size_t index = 0; index < scheduler->n_chunks; index++) {
         const ln_chunk *chunk = &scheduler->chunks[index];
         const ln_sequence *sequence = chunk->sequence;
@@ -98,6 +116,7 @@ void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
             step->positions[n_tokens + i] = (int32_t)(n_cached + i);
         place(step, scheduler, sequence, n_cached, chunk->n_tokens, index, n_tokens);
         step->seq_starts[index] = (int32_t)n_tokens;
+        build_hidden(step, chunk, n_tokens);
         n_tokens += chunk->n_tokens;
         for (size_t i = chunk->n_logits; i > 0; i--)
             step->logit_rows[n_logits++] = (int32_t)(n_tokens - i);
@@ -123,4 +142,5 @@ void ln_step_follow(ln_step *step, const ln_scheduler *scheduler, const int32_t 
     step->batch.tokens = tokens;
     step->batch.has_device_tokens = true;
     step->batch.n_tokens = step->batch.n_seqs = step->batch.n_logits = n_chunks;
+    step->batch.n_hidden = 0;
 }

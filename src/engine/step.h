@@ -12,11 +12,12 @@ typedef struct ln_step_group {
 } ln_step_group;
 
 typedef struct ln_step {
-    int32_t *tokens, *positions; /* [max_tokens] */
-    int32_t *seq_starts;         /* [max_seqs + 1] */
-    int32_t *logit_rows;         /* [max_logits] */
-    ln_draw *draws;              /* [max_logits] */
-    int32_t *edits;              /* [max_seqs][LN_DRAW_WORDS] */
+    int32_t *tokens, *positions;  /* [max_tokens] */
+    int32_t *seq_starts;          /* [max_seqs + 1] */
+    int32_t *logit_rows;          /* [max_logits] */
+    int32_t *hidden_rows, *types; /* [max_tokens] */
+    ln_draw *draws;               /* [max_logits] */
+    int32_t *edits;               /* [max_seqs][LN_DRAW_WORDS] */
     ln_step_group groups[LN_KV_MAX_GROUPS];
     ln_batch batch; /* points to the arrays above */
 } ln_step;

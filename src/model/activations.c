@@ -131,8 +131,8 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(sparse_gate, w.sparse, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
     PLACE(pairs, spec->head != NULL ? 2 * spec->dim : 0, row);
-    PLACE(logits, spec->n_vocab, max_logits * sizeof(float));
-    PLACE(chosen, LN_CHOSEN_BYTES, max_logits);
+    PLACE(logits, spec->bidirectional ? 0 : spec->n_vocab, max_logits * sizeof(float));
+    PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
 }
 
@@ -229,6 +229,11 @@ void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, l
         return;
     }
     index = spec->has_mixers ? index / 3 : index;
+    if (spec->bidirectional && index > 0) { /* all layers use the first one's in turn */
+        attention_shape(&spec->layers[index].attention, kv, v_in_k);
+        kv->n_heads = 0;
+        return;
+    }
     bool is_encoder = index == 2 * spec->n_layers;
     bool is_cross = !is_encoder && index >= spec->n_layers;
     const ln_layer_spec *layer =

@@ -11,6 +11,10 @@ typedef enum ln_role {
     LN_ROLE_EMBEDDING,
     LN_ROLE_LEARNED_POSITIONS,
     LN_ROLE_EMBEDDING_NORM,
+    LN_ROLE_TOKEN_TYPES, /* [n_types][dim] */
+    LN_ROLE_CLASS_DENSE, /* what classifies a pooled vector: a matrix with an activation, */
+    LN_ROLE_CLASS_NORM,  /* a norm, */
+    LN_ROLE_CLASS_OUT,   /* and a row for each label */
     LN_ROLE_OUTPUT_NORM,
     LN_ROLE_OUTPUT,
     LN_ROLE_LOOKUP_EMBEDDING, /* [n_vocab][n_layers * dim], an embedding for each layer */
@@ -145,6 +149,7 @@ typedef enum ln_window_rule {
     LN_WINDOW_USED,      /* every layer, when use_sliding_window is set */
     LN_WINDOW_PERIOD,    /* all but every window_period-th layer */
     LN_WINDOW_BETWEEN,   /* the same, but not the first */
+    LN_WINDOW_BEHIND,    /* all but the first and every window_period-th from there on */
     LN_WINDOW_UNROTATED, /* layers without positions, when use_sliding_window is set */
     LN_WINDOW_ROTATED    /* layers with positions, when a window is given */
 } ln_window_rule;
@@ -183,9 +188,16 @@ struct ln_family {
     bool fixed_activation;      /* whatever the checkpoint says */
     bool plain_ffn;             /* no gate */
     ln_positions positions;
-    double rope_fraction;  /* of a head that rotates when the checkpoint does not say; 0: all */
-    const char *rope_key;  /* positions are RoPE all the same where this key is there, or NULL */
-    size_t learned_offset; /* first row of the learned positions that counts */
+    double rope_fraction;   /* of a head that rotates when the checkpoint does not say; 0: all */
+    const char *rope_key;   /* positions are RoPE all the same where this key is there, or NULL */
+    size_t learned_offset;  /* first row of the learned positions that counts */
+    bool learned_after_pad; /* folders: it is the one behind that of the padding token */
+    bool also_relative;     /* with learned positions: relative ones, too */
+    bool bidirectional;     /* all tokens see each other, and none is generated */
+    const char *direction_key;    /* a flag that says so, or NULL */
+    linnet_pooling pooling;       /* of a model that embeds; when the checkpoint does not say */
+    linnet_pooling class_pooling; /* of one that classifies */
+    ln_head_activation class_activation; /* behind LN_ROLE_CLASS_DENSE */
     ln_rope_style hf_rope, gguf_rope;
     ln_rope_rule rope_rule;
     bool local_rope;    /* windowed layers rotate by a table of their own */
@@ -404,6 +416,9 @@ bool ln_family_is_numbered(const ln_family *family, const ln_checkpoint *checkpo
          .hf = "model.layers.%d.pre_feedforward_layernorm",                                        \
          .gguf = "blk.%d.ffn_norm"},                                                               \
         LN_LLAMA_POST_NORMS
+/* A decoder's head that classifies, or scores. */
+#define LN_CLASS_SCORE                                                                             \
+    { .role = LN_ROLE_CLASS_OUT, .hf = "score", .gguf = "cls.output" }
 /* Embeddings of layers. */
 #define LN_LOOKUP_EMBEDDINGS                                                                       \
     {.role = LN_ROLE_LOOKUP_EMBEDDING,                                                             \

@@ -23,6 +23,7 @@ static void embed(recorder *r) {
     push(r, LN_OP_EMBED)->embed = (ln_op_embed){
         .table = &w->embedding,
         .learned = learned->data != NULL ? learned : NULL,
+        .types = w->token_types.data != NULL ? &w->token_types : NULL,
         .learned_offset = r->spec->learned_offset,
         .scale = r->spec->embedding_scale,
         .out = r->a->x,
@@ -148,7 +149,7 @@ static ln_relative_bias relative_bias(const recorder *r) {
         .table = r->encoder ? r->weights->encoder.relative_bias : r->weights->relative_bias,
         .n_buckets = r->spec->n_relative_buckets,
         .max_distance = r->spec->relative_max_distance,
-        .both_ways = r->encoder,
+        .both_ways = r->encoder || r->spec->bidirectional,
     };
 }
 
@@ -288,6 +289,17 @@ static void logits(recorder *r) {
     };
 }
 
+/* Hidden states behind the output norm, where the last block has left ffn_normed. */
+static void hidden_states(recorder *r) {
+    push(r, LN_OP_NORM)->norm = (ln_op_norm){
+        .norm = &r->weights->output_norm,
+        .n_rows = r->batch->n_hidden,
+        .rows = r->batch->hidden_rows,
+        .x = r->a->x,
+        .out = r->a->ffn_normed,
+    };
+}
+
 /* Keys and values of the encoder's output for every layer of the decoder. */
 static void cache_cross(recorder *r, const float *x) {
     for (size_t i = 0; i < r->spec->n_layers; i++) {
@@ -407,10 +419,13 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
             layer(&r, &spec->layers[i], &weights->layers[i]);
     }
     r.layer = -1;
-    if (batch->n_logits > 0 && weights->end_layer == spec->n_layers) {
+    bool is_end = weights->end_layer == spec->n_layers;
+    if (is_end && batch->n_logits + batch->n_hidden > 0)
         ln_record_altup_end(&r);
+    if (is_end && batch->n_hidden > 0)
+        hidden_states(&r);
+    if (is_end && batch->n_logits > 0)
         logits(&r);
-    }
     keep_choices(&r);
     ln_values_number(ops, r.n_ops);
     return r.n_ops;

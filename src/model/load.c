@@ -290,6 +290,8 @@ static ln_status output(ln_loader *l) {
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
     ln_role role = spec->tied ? LN_ROLE_EMBEDDING : LN_ROLE_OUTPUT;
     w->output = w->embedding;
+    if (spec->bidirectional) /* there are no logits */
+        return LINNET_OK;
     if (!spec->tied && spec->unit_output)
         LN_TRY(unit_output(l, id, &w->output));
     else if (!spec->tied || l->first_layer > 0)
@@ -325,7 +327,7 @@ static ln_status relative_bias(ln_loader *l, const float **out) {
     ln_source_shape shape = {1, spec->n_relative_buckets, layers[0].attention.n_heads};
     ln_weight_request request;
     *out = NULL;
-    if (spec->positions != LN_POSITIONS_RELATIVE)
+    if (spec->n_relative_buckets == 0)
         return LINNET_OK;
     LN_TRY(ln_source_matrix(l->checkpoint, spec, id, &shape, &request, l->err));
     request.as_f32 = true;
@@ -366,6 +368,9 @@ static ln_status embedding(ln_loader *l) {
     ln_weights *w = l->weights;
     LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, spec->n_vocab, spec->dim, &w->embedding));
     LN_TRY(learned_positions(l, &w->learned_positions));
+    if (spec->n_types > 0)
+        LN_TRY(
+            ln_load_matrix(l, LN_ROLE_TOKEN_TYPES, 0, spec->n_types, spec->dim, &w->token_types));
     LN_TRY(ln_load_lookup(l));
     LN_TRY(ln_load_altup_begin(l));
     return ln_load_norm(l, LN_ROLE_EMBEDDING_NORM, 0, spec->dim, &w->embedding_norm);

@@ -75,7 +75,7 @@ static void quantize_on_load(const ln_loader *l, ln_role role, ln_weight_source 
                              size_t n_cols) {
     if (l->options.quantize == NULL || role == LN_ROLE_EMBEDDING ||
         role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_LEARNED_POSITIONS ||
-        role == LN_ROLE_LOOKUP_EMBEDDING || role == LN_ROLE_ROUTER ||
+        role == LN_ROLE_TOKEN_TYPES || role == LN_ROLE_LOOKUP_EMBEDDING || role == LN_ROLE_ROUTER ||
         role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return;
     l->weights->n_matrices++;
@@ -124,7 +124,8 @@ static ln_status prepare_ordered(ln_loader *l, ln_weight_request *request, ln_we
 
 static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_shape *shape) {
     if (role == LN_ROLE_LEARNED_POSITIONS || role == LN_ROLE_LOOKUP_EMBEDDING ||
-        role == LN_ROLE_HEAD_EMBEDDING || (role == LN_ROLE_EMBEDDING && !spec->tied))
+        role == LN_ROLE_HEAD_EMBEDDING || role == LN_ROLE_TOKEN_TYPES ||
+        (role == LN_ROLE_EMBEDDING && (!spec->tied || spec->bidirectional)))
         return LN_USE_TABLE;
     if (role == LN_ROLE_ROUTER || role == LN_ROLE_SHARED_ROUTER || is_of_streams(role))
         return LN_USE_ROUTER;

@@ -49,6 +49,8 @@ static ln_status read_text(linnet_model *model, ln_error *err) {
 static ln_status read_all(linnet_model *model, const char *path, ln_error *err) {
     LN_TRY(ln_checkpoint_open(path, false, &model->checkpoint, err));
     LN_TRY(ln_spec_read(model->checkpoint, &model->arena, &model->spec, err));
+    LN_TRY(
+        ln_embedding_read(model->checkpoint, &model->spec, &model->arena, &model->embedding, err));
     LN_TRY(read_text(model, err));
     LN_TRY(read_name(model, path, err));
     ln_stop_ids stops = {0};
@@ -85,6 +87,7 @@ void ln_model_close(linnet_model *model) {
         ln_jinja_free(model->chat_template);
     if (model->tokenizer != NULL)
         ln_tokenizer_close(model->tokenizer);
+    ln_embedding_free(&model->embedding);
     ln_arena_free(&model->arena);
     if (model->checkpoint != NULL)
         ln_checkpoint_close(model->checkpoint);

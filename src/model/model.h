@@ -3,6 +3,7 @@
 #define LN_MODEL_MODEL_H
 
 #include "format/checkpoint.h"
+#include "model/embedding/embedding.h"
 #include "model/spec.h"
 #include "text/jinja/template.h"
 #include "text/tokenizer/tokenizer.h"
@@ -11,6 +12,7 @@ struct linnet_model {
     ln_checkpoint *checkpoint;
     ln_arena arena; /* what the spec points to */
     ln_spec spec;
+    ln_embedding embedding;
     ln_tokenizer *tokenizer; /* NULL: the checkpoint has none */
     const char *chat_source; /* of the template, NULL: none; the checkpoint's or own_source */
     char *own_source;        /* NULL: none; owned */

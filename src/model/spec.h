@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <linnet.h>
+
 #include "backend/op.h"
 
 enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4 };
@@ -191,6 +193,15 @@ typedef struct ln_kv_group_spec {
 
 typedef struct ln_family ln_family;
 
+/* What a matrix of a head is followed by, which is no part of a step. */
+typedef enum ln_head_activation {
+    LN_HEAD_IDENTITY,
+    LN_HEAD_TANH,
+    LN_HEAD_GELU,
+    LN_HEAD_RELU,
+    LN_HEAD_SILU
+} ln_head_activation;
+
 typedef struct ln_spec {
     const ln_family *family;
     size_t dim, n_vocab, n_layers;
@@ -198,10 +209,14 @@ typedef struct ln_spec {
     ln_norm_kind norm_kind;
     float norm_eps, latent_norm_eps;
     float embedding_scale, residual_scale, logit_scale, logit_softcap;
-    bool tied; /* the output is the embedding, whatever the file holds */
+    bool tied;         /* the output is the embedding, whatever the file holds */
+    bool lacks_output; /* the file is of a model that embeds or classifies: nothing is generated */
     ln_positions positions;
     size_t learned_offset, n_learned; /* rows of the table of positions */
-    size_t max_ctx_tokens;            /* a limit that no option lifts; 0: none */
+    size_t n_types;                   /* rows of the table of token types; 0: there is none */
+    bool bidirectional; /* all tokens see each other: a text is one step, which all layers cache in
+                           one place in turn, and no token is generated */
+    size_t max_ctx_tokens; /* a limit that no option lifts; 0: none */
     size_t n_ropes;
     ln_rope_spec ropes[LN_MAX_ROPES];
     size_t n_kv_groups;

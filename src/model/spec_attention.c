@@ -9,7 +9,7 @@ enum { MAX_HEADS = 1 << 14 };
 
 static ln_status read_heads(const ln_config *config, bool encoder, size_t *n_heads, ln_error *err) {
     ln_key key = {encoder ? "encoder_attention_heads|num_heads"
-                          : "decoder_attention_heads|num_attention_heads|n_head|num_heads",
+                          : "decoder_attention_heads|num_attention_heads|n_head|num_heads|n_heads",
                   "attention.head_count"};
     return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);
 }

@@ -128,14 +128,16 @@ static ln_status is_windowed_by_rule(const ln_config *config, const ln_spec *spe
         rule = spec->family->gguf_window;
     if (rule == LN_WINDOW_ALL)
         *windowed = true;
-    if (rule == LN_WINDOW_PERIOD || rule == LN_WINDOW_BETWEEN) {
+    if (rule == LN_WINDOW_PERIOD || rule == LN_WINDOW_BETWEEN || rule == LN_WINDOW_BEHIND) {
         size_t period = spec->family->window_period;
         LN_TRY(ln_config_size(config,
                               (ln_key){"sliding_window_pattern|_sliding_window_pattern|"
                                        "global_attn_every_n_layers",
                                        ""},
                               1, LN_MAX_LAYERS, &period, err));
-        *windowed = (layer + 1) % period != 0 && (layer > 0 || rule == LN_WINDOW_PERIOD);
+        *windowed = rule == LN_WINDOW_BEHIND
+                        ? layer % period != 0
+                        : (layer + 1) % period != 0 && (layer > 0 || rule == LN_WINDOW_PERIOD);
     }
     if (rule == LN_WINDOW_ABOVE || rule == LN_WINDOW_USED || rule == LN_WINDOW_UNROTATED) {
         bool use = false;
@@ -340,8 +342,8 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     LN_TRY(ln_spec_read_attention(config, spec, encoder, &layer->attention, err));
     LN_TRY(ln_spec_read_mixer(config, spec, &layer->mixer, err));
     layer->attention.alibi = spec->positions == LN_POSITIONS_ALIBI;
-    layer->attention.relative = spec->positions == LN_POSITIONS_RELATIVE;
-    layer->attention.sees_all = encoder;
+    layer->attention.relative = spec->n_relative_buckets > 0;
+    layer->attention.sees_all = encoder || spec->bidirectional;
     LN_TRY(read_activation(config, spec->family, &layer->ffn, err));
     LN_TRY(read_gated(config, spec, encoder, &layer->ffn, err));
     LN_TRY(read_ffn_scales(config, &layer->ffn, err));
@@ -349,7 +351,7 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     ln_key hidden = {encoder
                          ? "encoder_ffn_dim|d_ff"
                          : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
-                           "ffn_hidden_size|n_inner|ffn_dim|d_ff",
+                           "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim",
                      "feed_forward_length"};
     LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &layer->ffn.n_hidden, err));
     LN_TRY(adjust_hidden(config, &layer->ffn.n_hidden, err));
@@ -442,14 +444,15 @@ static ln_status read_own(const ln_config *config, ln_spec *spec, size_t i, size
     LN_TRY(layer_rope(config, spec, i, window, windowed, &attention->rope, err));
     LN_TRY(ln_spec_read_own_attention(config, spec, windowed, attention, err));
     LN_TRY(ln_spec_read_indexer(config, spec, i, attention, err));
-    attention->kv_layer = i;
+    attention->kv_layer = spec->bidirectional ? 0 : i;
     if (config->by_layer)
         LN_TRY(ln_spec_read_by_layer(config, spec, windowed, layer, err));
     size_t seen = windowed ? window : 0;
     attention->window = spec->family->chunked ? 0 : seen;
     attention->chunk = spec->family->chunked ? seen : 0;
     if (!attention->borrows_kv)
-        LN_TRY(kv_group_of(config, spec, LN_KV_OWN, seen, &attention->kv_group, err));
+        LN_TRY(kv_group_of(config, spec, LN_KV_OWN, spec->bidirectional ? 0 : seen,
+                           &attention->kv_group, err));
     layer->has_cross = spec->n_encoder_layers > 0;
     if (!layer->has_cross)
         return LINNET_OK;
@@ -506,6 +509,8 @@ ln_status ln_spec_read_layers(const ln_config *config, ln_arena *arena, ln_spec 
     size_t before = 0; /* tokens before its own that one sees, as MiMo's published folders say it */
     LN_TRY(ln_config_size(config, (ln_key){"sliding_window_size", ""}, 0, INT32_MAX, &before, err));
     window = before > 0 ? before + 1 : window;
+    if (spec->bidirectional && window > 0) /* all of it, to both sides */
+        window = window / 2 + 1;
     LN_TRY(read_encoder(config, arena, spec, err));
     spec->layers = new_layers(config, arena, spec->n_layers + 1, err); /* and a head's */
     if (spec->layers == NULL)

@@ -117,7 +117,8 @@ static ln_status check_refused(const ln_config *config, const ln_family *family,
     if (!family->by_layer && ln_config_find(config, (ln_key){"per_layer_config", ""}, &value, NULL))
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: key per_layer_config is not supported",
                        ln_checkpoint_path(config->checkpoint));
-    LN_TRY(check_flags(config, "!is_causal", err));
+    if (!family->bidirectional && family->direction_key == NULL)
+        LN_TRY(check_flags(config, "!is_causal", err));
     return check_flags(config, family->refused, err);
 }
 
@@ -249,18 +250,39 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
              (value.kind != LN_META_STRING ||
               ln_list_has("rope", value.string.data, value.string.bytes)))
         spec->positions = LN_POSITIONS_ROPE;
-    if (spec->positions == LN_POSITIONS_RELATIVE)
-        return read_relative(config, spec, err);
+    if (spec->positions == LN_POSITIONS_RELATIVE || family->also_relative)
+        LN_TRY(read_relative(config, spec, err));
     if (spec->positions != LN_POSITIONS_LEARNED)
         return LINNET_OK;
     LN_TRY(read_table_rows(config, spec, LN_ROLE_LEARNED_POSITIONS, &spec->n_learned, err));
     spec->learned_offset = family->learned_offset;
+    if (family->learned_after_pad && !config->is_gguf) {
+        size_t pad = 1;
+        LN_TRY(ln_config_size(config, (ln_key){"pad_token_id", ""}, 0, MAX_VOCAB, &pad, err));
+        spec->learned_offset = pad + 1;
+    }
     if (spec->n_learned <= spec->learned_offset)
         return ln_fail(err, LINNET_ERR_FORMAT, "%s: the table of positions has only %zu rows",
                        ln_checkpoint_path(config->checkpoint), spec->n_learned);
     spec->max_ctx_tokens = spec->n_learned - spec->learned_offset;
     if (spec->ctx_tokens > spec->max_ctx_tokens)
         spec->ctx_tokens = spec->max_ctx_tokens;
+    return LINNET_OK;
+}
+
+/* Whether tokens see those behind them, and what tells texts of a pair apart. */
+static ln_status read_direction(const ln_config *config, ln_spec *spec, ln_error *err) {
+    const ln_family *family = spec->family;
+    const ln_binding *binding;
+    bool is_causal = !family->bidirectional, sees_both = false;
+    ln_tensor_id types = {.role = LN_ROLE_TOKEN_TYPES};
+    if (family->direction_key != NULL) {
+        LN_TRY(ln_config_flag(config, (ln_key){family->direction_key, ""}, &sees_both, err));
+        LN_TRY(ln_config_flag(config, (ln_key){"is_causal", "attention.causal"}, &is_causal, err));
+    }
+    spec->bidirectional = sees_both || !is_causal;
+    if (ln_family_find(family, config->checkpoint, types, &binding) != NULL)
+        return read_table_rows(config, spec, LN_ROLE_TOKEN_TYPES, &spec->n_types, err);
     return LINNET_OK;
 }
 
@@ -304,6 +326,26 @@ static ln_status read_tied_flag(const ln_config *config, bool *tied, ln_error *e
     return LINNET_OK;
 }
 
+/* Whether a folder says that it holds a model without its output. */
+static bool is_bare(const ln_config *config) {
+    static const char *const endings[] = {"ForSequenceClassification", "Model"};
+    static const char no[] = "LMHeadModel";
+    ln_meta_value list, name;
+    if (!ln_checkpoint_meta(config->checkpoint, "architectures", &list) ||
+        !ln_meta_item(&list, 0, &name) || name.kind != LN_META_STRING)
+        return false;
+    const char *end = name.string.data + name.string.bytes;
+    size_t n_no = sizeof no - 1;
+    if (name.string.bytes >= n_no && memcmp(end - n_no, no, n_no) == 0)
+        return false;
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(endings[i]);
+        if (name.string.bytes >= n && memcmp(end - n, endings[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Whether the output is the embedding: by a flag of config.json, or because there is no other. A
  * flag that is false wants the tensor. */
 static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err) {
@@ -311,6 +353,8 @@ static ln_status read_tied(const ln_config *config, ln_spec *spec, ln_error *err
     bool is_there = ln_family_has(spec->family, config->checkpoint, id);
     spec->tied = !is_there || (spec->family->tied_by_default && !config->is_gguf);
     LN_TRY(read_tied_flag(config, &spec->tied, err));
+    if (!spec->tied && !is_there && !config->is_gguf && is_bare(config))
+        spec->tied = spec->lacks_output = true;
     if (!spec->tied || !is_there || config->is_gguf)
         return LINNET_OK;
     spec->tied = !has_own_output(config, spec->family);
@@ -332,7 +376,7 @@ static bool has_order(const ln_checkpoint *checkpoint) {
 /* By its key, or where there is none by the list of what layers are. */
 static ln_status read_layer_count(const ln_config *config, size_t *n_layers, ln_error *err) {
     static const ln_key key = {
-        "num_decoder_layers|decoder_layers|num_hidden_layers|n_layer|num_layers",
+        "num_decoder_layers|decoder_layers|num_hidden_layers|n_layer|num_layers|n_layers",
         "decoder_block_count|block_count"};
     ln_meta_value value, list, item;
     char name[128];
@@ -361,8 +405,9 @@ static ln_status read_eps(const ln_config *config, double *eps, ln_error *err) {
 }
 
 static ln_status read_size(ln_config *config, ln_spec *spec, ln_error *err) {
-    LN_TRY(ln_config_need_size(config, (ln_key){"hidden_size|n_embd|d_model", "embedding_length"},
-                               1, LN_MAX_DIM, &spec->dim, err));
+    LN_TRY(ln_config_need_size(config,
+                               (ln_key){"hidden_size|n_embd|d_model|dim", "embedding_length"}, 1,
+                               LN_MAX_DIM, &spec->dim, err));
     LN_TRY(read_layer_count(config, &spec->n_layers, err));
     config->n_layers = spec->n_layers;
     return LINNET_OK;
@@ -388,6 +433,7 @@ static ln_status read_common(const ln_config *config, ln_spec *spec, ln_error *e
     spec->latent_norm_eps = (float)eps;
     LN_TRY(read_tied(config, spec, err));
     LN_TRY(read_vocab(config, spec, err));
+    LN_TRY(read_direction(config, spec, err));
     spec->unit_output = !config->is_gguf && spec->n_vocab == spec->family->unit_output_vocab;
     spec->has_order = has_order(config->checkpoint);
     LN_TRY(read_scales(config, spec, err));

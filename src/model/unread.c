@@ -63,12 +63,26 @@ static bool is_by_product(const ln_tensor *tensor) {
     return is_mask || ends_in_any(tensor->name, endings, sizeof endings / sizeof *endings);
 }
 
-/* The output of a model that uses its embedding instead. */
+/* The output of a model that uses its embedding instead, or none. */
 static bool is_tied_output(const ln_checkpoint *checkpoint, const ln_spec *spec,
                            const ln_tensor *tensor) {
     const ln_binding *binding;
     ln_tensor_id id = {.role = LN_ROLE_OUTPUT};
-    return spec->tied && ln_family_find(spec->family, checkpoint, id, &binding) == tensor;
+    return (spec->tied || spec->bidirectional) &&
+           ln_family_find(spec->family, checkpoint, id, &binding) == tensor;
+}
+
+/* What a head reads that classifies (model/embedding). */
+static bool is_of_classes(const ln_checkpoint *checkpoint, const ln_spec *spec,
+                          const ln_tensor *tensor) {
+    const ln_binding *binding;
+    for (int role = LN_ROLE_CLASS_DENSE; role <= LN_ROLE_CLASS_OUT; role++)
+        for (int is_bias = 0; is_bias < 2; is_bias++) {
+            ln_tensor_id id = {.role = (ln_role)role, .is_bias = is_bias == 1};
+            if (ln_family_find(spec->family, checkpoint, id, &binding) == tensor)
+                return true;
+        }
+    return false;
 }
 
 static bool is_ignored(const ln_family *family, const char *name) {
@@ -80,7 +94,7 @@ ln_status ln_unread_check(const ln_unread *unread, const ln_spec *spec, ln_error
     for (size_t i = 0; i < ln_checkpoint_tensor_count(checkpoint); i++) {
         const ln_tensor *tensor = ln_checkpoint_tensor(checkpoint, i);
         if (!unread->read[i] && !is_by_product(tensor) &&
-            !is_tied_output(checkpoint, spec, tensor) &&
+            !is_tied_output(checkpoint, spec, tensor) && !is_of_classes(checkpoint, spec, tensor) &&
             ln_skipped_part(checkpoint, spec, tensor) == NULL &&
             !is_ignored(spec->family, tensor->name))
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,

@@ -60,6 +60,7 @@ typedef struct ln_layer_weights {
 typedef struct ln_weights {
     ln_weight embedding;                /* [n_vocab][dim] */
     ln_weight learned_positions;        /* [n_learned][dim] or absent */
+    ln_weight token_types;              /* [n_types][dim] or absent */
     ln_norm embedding_norm;             /* right after the embedding; dim 0: none */
     ln_weight lookup_embedding;         /* [n_lookup][n_layers * lookup_dim] or absent */
     ln_weight lookup_projection;        /* [n_layers * lookup_dim][dim] */

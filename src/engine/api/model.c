@@ -26,6 +26,12 @@ void linnet_model_get_info(const linnet_model *model, linnet_model_info *info) {
         .stop_ids = model->stop_ids,
         .n_stop_ids = model->n_stop_ids,
         .has_encoder = model->spec.n_encoder_layers > 0,
+        .embeds_only = model->spec.bidirectional || model->spec.lacks_output,
+        .n_embedding = (int32_t)ln_head_width(&model->embedding.dense, model->spec.dim),
+        .n_labels = (int32_t)ln_head_width(&model->embedding.classes, 0),
+        .pooling = model->embedding.dense.pooling,
+        .normalizes = model->embedding.normalizes,
+        .embed_tokens = (int64_t)model->embedding.max_tokens,
     };
     ln_options_give(&full, sizeof full, info);
 }
@@ -45,6 +51,25 @@ linnet_status linnet_model_encode(const linnet_model *model, const char *text, s
         (add_special ? LN_ENCODE_ADD_SPECIAL : 0u) | (parse_special ? LN_ENCODE_PARSE_SPECIAL : 0u);
     ln_ids list = {0};
     ln_status status = ln_tokenizer_encode(model->tokenizer, text, n_bytes, flags, &list, err);
+    if (status != LINNET_OK) {
+        ln_ids_free(&list);
+        return status;
+    }
+    *ids = list.data;
+    *n_ids = list.count;
+    return LINNET_OK;
+}
+
+linnet_status linnet_model_encode_pair(const linnet_model *model, const char *first,
+                                       size_t first_bytes, const char *second, size_t second_bytes,
+                                       size_t max_tokens, int32_t **ids, size_t *n_ids,
+                                       size_t *n_first_ids, linnet_error *err) {
+    ln_ids list = {0};
+    *ids = NULL;
+    *n_ids = *n_first_ids = 0;
+    LN_TRY(ln_model_need_tokenizer(model, err));
+    ln_status status = ln_tokenizer_encode_pair(model->tokenizer, first, first_bytes, second,
+                                                second_bytes, max_tokens, &list, n_first_ids, err);
     if (status != LINNET_OK) {
         ln_ids_free(&list);
         return status;

@@ -84,6 +84,9 @@ static bool count_blocks(const ln_engine_plan *plan, size_t g, size_t *n_blocks)
         per_seq = ln_kv_blocks_needed(plan->ctx_tokens, shape->windows[g], plan->budget.max_tokens);
     if (!ln_mul(per_seq, shape->max_seqs, n_blocks) || !ln_mul(per_seq, plan->kv_tokens, &scaled))
         return false;
+    size_t in_step = ln_kv_table_blocks(plan->budget.max_tokens) + shape->max_seqs;
+    if (plan->spec.bidirectional && in_step < *n_blocks) /* none outlives its step */
+        *n_blocks = in_step > per_seq ? in_step : per_seq;
     if (plan->kv_tokens > 0 && shape->kinds[g] == LN_KV_GROUP_OWN) {
         *n_blocks = ln_kv_table_blocks(plan->kv_tokens);
         if (shape->windows[g] > 0) /* in proportion, and enough for one */

@@ -11,6 +11,7 @@
 #include "engine/plan/offload.h"
 #include "engine/plan/options.h"
 #include "engine/plan/sizes.h"
+#include "engine/pooler.h"
 
 enum {
     SMALLEST_CHOSEN_CTX = 512, /* taken even when memory looks too small for it */
@@ -82,13 +83,17 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
                            options->quantize_on_load);
     }
     LN_TRY(ln_engine_plan_weights(model, backend, plan, err));
+    ln_layout heads = {0};
+    ln_pooler_plan(model, &heads);
+    LN_TRY(ln_layout_check(&heads, "heads", err));
+    plan->bytes[LN_ARENA_HEADS] = heads.bytes;
     plan->bytes[LN_ARENA_TOKENIZER] = ln_engine_plan_tokenizer_bytes(model);
     plan->bytes[LN_ARENA_HEADERS] = ln_engine_plan_header_bytes(model);
     plan->token_text_bytes = ln_constraints_measure(model);
     plan->kv_dtype = choose_kv_dtype(options);
     plan->kv_tokens = options->kv_tokens;
     plan->swap_bytes = options->swap_bytes;
-    plan->shares_prefixes = options->prefix_cache;
+    plan->shares_prefixes = options->prefix_cache && !model->spec.bidirectional;
     plan->scheduler = (ln_scheduler_options){
         .policy = options->policy,
         .order = options->order,
@@ -104,12 +109,20 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
 }
 
 /* The backend of the last layers. */
-static ln_status create_backend(const linnet_engine_options *options,
+static ln_status create_backend(const linnet_model *model, const linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
-    const char *name = options->gpu_layers == 0 ? "cpu" : options->backend;
+    bool on_cpu = options->gpu_layers == 0;
+    if (model->spec.bidirectional) {
+        if (strcmp(options->backend, "cuda") == 0)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "models whose tokens see those behind them run on the CPU");
+        on_cpu = true;
+    }
+    const char *name = on_cpu ? "cpu" : options->backend;
     LN_TRY(ln_backend_create(name, backend_options, backend, err));
-    if (options->gpu_layers <= 0 || (*backend)->vtable->on_device || strcmp(name, "auto") != 0)
+    if (on_cpu || options->gpu_layers <= 0 || (*backend)->vtable->on_device ||
+        strcmp(name, "auto") != 0)
         return LINNET_OK;
     (*backend)->vtable->destroy(*backend);
     *backend = NULL;
@@ -133,7 +146,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .lazy = options->lazy_weights,
                                           .lets_rows_vary = !options->batch_invariant,
                                           .exact = options->precision == LINNET_PRECISION_EXACT};
-    LN_TRY(create_backend(options, &backend_options, backend, err));
+    LN_TRY(create_backend(model, options, &backend_options, backend, err));
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;

@@ -25,6 +25,7 @@
     X(LN_ARENA_BATCH, "batch")             /* arrays of a step */                                  \
     X(LN_ARENA_SAMPLER, "sampler")         /* candidates */                                        \
     X(LN_ARENA_GRAMMAR, "grammar")         /* the vocabulary's trie, masks of tokens */            \
+    X(LN_ARENA_HEADS, "heads")             /* of embeddings and classes, and a vector */           \
     X(LN_ARENA_DRAFT, "draft")             /* all of the draft model; of a head what is its own */ \
     X(LN_ARENA_CPU_LAYERS, "cpu layers")   /* all of the layers that a GPU leaves to the CPU */    \
     X(LN_ARENA_ENGINE, "engine")           /* the engine itself, queues, operations */             \

@@ -19,6 +19,8 @@ void ln_engine_plan_budget(const linnet_engine_options *options, ln_engine_plan 
     if (max_tokens == 0) {
         const size_t most = plan->ctx_tokens * max_seqs; /* neither is over INT32_MAX */
         max_tokens = most < DEFAULT_BATCH_TOKENS ? most : DEFAULT_BATCH_TOKENS;
+        if (plan->spec.bidirectional && max_tokens < plan->ctx_tokens)
+            max_tokens = plan->ctx_tokens; /* a text is one step */
         max_tokens = max_tokens < max_seqs ? max_seqs : max_tokens;
     }
     size_t max_logits = max_seqs;
@@ -98,6 +100,9 @@ ln_status ln_engine_plan_arenas(const ln_spec *spec, const ln_backend *backend,
         ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
     plan->limits.max_blocks = ln_kv_table_blocks(plan->ctx_tokens);
     plan->limits.max_read_bytes = plan->budget.max_logits * spec->n_vocab * sizeof(float);
+    size_t hidden_bytes = plan->budget.max_tokens * spec->dim * sizeof(float);
+    if (hidden_bytes > plan->limits.max_read_bytes)
+        plan->limits.max_read_bytes = hidden_bytes;
     LN_TRY(ln_engine_plan_cpu_layers(spec, plan, err));
     LN_TRY(ln_engine_plan_draft(plan, err));
     plan->bytes[LN_ARENA_SCRATCH] = backend->vtable->plan_scratch(backend, &plan->limits);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "engine/pooler.h"
 #include "sampling/sampler.h"
 
 enum {
@@ -138,7 +139,8 @@ static ln_status check_generate(const linnet_model *model, const linnet_request_
 }
 
 /* What only generation has is refused by name elsewhere. */
-static ln_status check_score(const linnet_request_options *o, ln_error *err) {
+static ln_status check_generate_alone(const linnet_request_options *o, const char *kind,
+                                      ln_error *err) {
     const struct {
         const char *name;
         bool is_given;
@@ -153,11 +155,48 @@ static ln_status check_score(const linnet_request_options *o, ln_error *err) {
                   {"top_logprobs", o->top_logprobs != 0}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].is_given)
-            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is for kind GENERATE; the kind is SCORE",
-                           others[i].name);
+            return ln_fail(err, LINNET_ERR_ARGUMENT, "%s is for kind GENERATE; the kind is %s",
+                           others[i].name, kind);
+    return LINNET_OK;
+}
+
+static ln_status check_score(const linnet_request_options *o, ln_error *err) {
+    LN_TRY(check_generate_alone(o, "SCORE", err));
     if (o->on_logits == NULL)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "on_logits is NULL; kind SCORE needs it");
     return LINNET_OK;
+}
+
+static ln_status check_embed(const linnet_model *model, const ln_engine_plan *plan,
+                             const linnet_request_options *o, ln_error *err) {
+    if ((unsigned)o->pooling > LINNET_POOLING_LAST || (unsigned)o->head > LINNET_HEAD_CLASSES ||
+        (unsigned)o->normalization > LINNET_NORMALIZATION_OFF)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "pooling %d, head %d or normalization %d, which is none", (int)o->pooling,
+                       (int)o->head, (int)o->normalization);
+    if (model->spec.n_encoder_layers > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "a model with an encoder and a decoder makes no embeddings");
+    if (o->head == LINNET_HEAD_CLASSES && model->embedding.classes.n == 0)
+        return ln_fail(err, LINNET_ERR_ARGUMENT,
+                       "the model has no head that classifies or scores pairs");
+    if (o->dimensions > ln_pooler_width(model, o))
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "dimensions is %zu; the vector has %zu",
+                       o->dimensions, ln_pooler_width(model, o));
+    if (o->n_first_ids > o->n_prompt_ids)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "n_first_ids is %zu; the prompt has %zu tokens",
+                       o->n_first_ids, o->n_prompt_ids);
+    if (model->spec.bidirectional && o->n_prompt_ids > plan->budget.max_tokens)
+        return ln_fail(err, LINNET_ERR_LIMIT, "the prompt has %zu tokens; one step holds %zu",
+                       o->n_prompt_ids, plan->budget.max_tokens);
+    return check_generate_alone(o, "EMBED", err);
+}
+
+static ln_status check_makes_tokens(const linnet_model *model, ln_error *err) {
+    if (!model->spec.bidirectional && !model->spec.lacks_output)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "the model makes embeddings alone: it has no logits, so kind must be EMBED");
 }
 
 static ln_kv_need need_of(const linnet_request_options *o, size_t n_output) {
@@ -252,6 +291,8 @@ static ln_status check_room(const ln_engine_plan *plan, const linnet_request_opt
 
 ln_status ln_request_check(const linnet_model *model, const ln_engine_plan *plan,
                            const linnet_request_options *o, ln_error *err) {
+    if (o->kind != LINNET_REQUEST_EMBED)
+        LN_TRY(check_makes_tokens(model, err));
     LN_TRY(check_prompt(o, model->spec.n_vocab, plan->ctx_tokens, err));
     LN_TRY(check_source(model, plan, o, err));
     LN_TRY(check_group(model, plan, o, err));
@@ -259,6 +300,7 @@ ln_status ln_request_check(const linnet_model *model, const ln_engine_plan *plan
     switch (o->kind) {
     case LINNET_REQUEST_GENERATE: return check_generate(model, o, err);
     case LINNET_REQUEST_SCORE: return check_score(o, err);
+    case LINNET_REQUEST_EMBED: return check_embed(model, plan, o, err);
     default: return ln_fail(err, LINNET_ERR_ARGUMENT, "kind is %d, which is none", (int)o->kind);
     }
 }

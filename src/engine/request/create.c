@@ -7,12 +7,13 @@
 
 #include "base/clock.h"
 #include "engine/beam.h"
+#include "engine/pooler.h"
 #include "engine/request/check.h"
 #include "engine/request/rules.h"
 
 static size_t output_limit(const ln_engine_plan *plan, const linnet_request_options *o) {
     size_t room = ln_request_room(plan, o);
-    if (o->kind == LINNET_REQUEST_SCORE)
+    if (o->kind != LINNET_REQUEST_GENERATE)
         return 0;
     return o->max_tokens > 0 && o->max_tokens < room ? o->max_tokens : room;
 }
@@ -46,7 +47,8 @@ static void copy_stops(const linnet_request_options *o, size_t count, ln_stop_st
 
 /* Where everything lies in the allocation; of an output, from its beginning. */
 typedef struct request_layout {
-    size_t encoder_tokens, rules, prompt_logprobs, prompt_top, stops, stop_bytes, borders;
+    size_t encoder_tokens, embedding, rules, prompt_logprobs, prompt_top, stops, stop_bytes,
+        borders;
     size_t sequences, outputs, ranks, beams, parts, part_bytes, total_bytes;
     struct {
         size_t tokens, logprobs, top, stream, stop_stream;
@@ -81,6 +83,8 @@ static request_layout lay_out(const linnet_model *model, const ln_engine_plan *p
     ln_layout all = {0}, part = {0};
     ln_layout_add(&all, 1, sizeof(linnet_request));
     r.encoder_tokens = ln_layout_add(&all, o->n_encoder_ids, sizeof(int32_t));
+    if (o->kind == LINNET_REQUEST_EMBED)
+        r.embedding = ln_layout_add(&all, ln_pooler_room(model), sizeof(float));
     r.rules = ln_request_rules_plan(&all, model, o);
     r.prompt_logprobs = ln_layout_add(&all, n_prompt, sizeof(float));
     r.prompt_top = ln_layout_add(&all, n_prompt, top_bytes);
@@ -180,6 +184,15 @@ static linnet_request *allocate(const ln_request_factory *factory,
         .priority = o->priority,
         .in_lockstep = o->beam_width > 0,
     };
+    if (o->kind == LINNET_REQUEST_EMBED) {
+        request->embedding = (float *)(void *)(base + at.embedding);
+        request->n_embedding = ln_pooler_width(model, o);
+        if (o->dimensions > 0)
+            request->n_embedding = o->dimensions;
+        request->group.pooling = ln_pooler_kind(model, o);
+        request->group.is_whole = model->spec.bidirectional;
+        request->group.n_first = o->n_first_ids;
+    }
     const char *salt = o->cache_salt != NULL ? o->cache_salt : "";
     request->group.root = ln_kv_cache_root(factory->kv, salt, strlen(salt));
     return request;

@@ -231,6 +231,10 @@ static bool take_event(linnet_request *request, ln_output *output, linnet_event 
     event->finish = finish;
     event->text = ln_text_stream_finish(&output->stream, &event->text_bytes);
     event->score = (float)output->score;
+    if (request->has_embedding) {
+        event->embedding = request->embedding;
+        event->n_embedding = request->n_embedding;
+    }
     event->stop_index = output->stream.stopped ? (int32_t)output->stream.stop_index : -1;
     if (finish == LINNET_FINISH_ERROR)
         event->error = request->error.message;

@@ -73,10 +73,13 @@ struct linnet_request {
     /* from the engine thread to the receiver */
     bool has_prompt_logprobs; /* set before the first token or the finish */
     linnet_error error;       /* with LINNET_FINISH_ERROR */
-    size_t n_cached_tokens;   /* set before the first token or the finish */
-    uint64_t first_token_ns;  /* of ln_clock_ns; 0: none yet; set before the first token */
-    uint64_t last_token_ns;   /* set before the last finish */
-    atomic_size_t n_open;     /* outputs without finish */
+    float *embedding; /* [n_embedding] of kind EMBED, and room for what comes before; else NULL */
+    size_t n_embedding;
+    bool has_embedding;      /* set before the finish */
+    size_t n_cached_tokens;  /* set before the first token or the finish */
+    uint64_t first_token_ns; /* of ln_clock_ns; 0: none yet; set before the first token */
+    uint64_t last_token_ns;  /* set before the last finish */
+    atomic_size_t n_open;    /* outputs without finish */
 
     /* from the caller to the engine thread */
     atomic_bool cancelled;

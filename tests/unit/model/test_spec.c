@@ -189,8 +189,9 @@ static void bad_values_are_refused_by_name(void **state) {
          "key num_experts_per_tok"},
         {"opt", "\"do_layer_norm_before\": true", "\"do_layer_norm_before\": false",
          "key do_layer_norm_before: false is not supported"},
-        {"llama", "\"vocab_size\": 256", "\"vocab_size\": 256, \"is_causal\": false",
+        {"arcee", "\"vocab_size\": 256", "\"vocab_size\": 256, \"is_causal\": false",
          "key is_causal: false is not supported"},
+        {"llama", "\"vocab_size\": 256", "\"vocab_size\": 256, \"is_causal\": false", NULL},
         {"llama", "\"vocab_size\": 256", "\"vocab_size\": 256, \"is_causal\": true", NULL},
         {"mistral", "\"vocab_size\": 256",
          "\"vocab_size\": 256, \"per_layer_config\": {\"1\": {\"sliding_window\": null}}",
@@ -622,9 +623,14 @@ static void chunks_follow_positions(void **state) {
         assert_int_equal(spec.kv_groups[a->kv_group].window, a->chunk);
     }
     ln_op_attention p = {.chunk = 32};
-    assert_int_equal(ln_attention_begin(&p, 31, 32), 0);
-    assert_int_equal(ln_attention_begin(&p, 32, 33), 32);
-    assert_int_equal(ln_attention_begin(&p, 70, 71), 64);
+    assert_int_equal(ln_attention_begin(&p, 31), 0);
+    assert_int_equal(ln_attention_begin(&p, 32), 32);
+    assert_int_equal(ln_attention_begin(&p, 70), 64);
+    const ln_op_attention both = {.window = 8, .sees_all = true}; /* as far ahead as back */
+    assert_int_equal(ln_attention_begin(&both, 20), 13);
+    assert_int_equal(ln_attention_end(&both, 20, 100), 28);
+    assert_int_equal(ln_attention_end(&both, 20, 22), 22);
+    assert_int_equal(ln_attention_end(&p, 20, 100), 21);
     ln_arena_free(&arena);
 }
 

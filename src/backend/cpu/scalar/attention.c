@@ -298,7 +298,7 @@ static void attend(const attention_row *row, float *scratch, float *out) {
     }
     memset(out, 0, v_dim * sizeof *out);
     size_t end = row->end;
-    size_t begin = ln_attention_begin(p, row->position, end);
+    size_t begin = ln_attention_begin(p, row->position);
     while (begin < end) {
         size_t slice_end = (begin / LN_ATTENTION_SLICE + 1) * LN_ATTENTION_SLICE;
         if (slice_end > end)
@@ -329,7 +329,7 @@ void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker) {
             if (item % worker->count != worker->index)
                 continue;
             size_t position = (size_t)batch->positions[token];
-            size_t end = p->sees_all ? (size_t)group->lengths[seq] : position + 1;
+            size_t end = ln_attention_end(p, position, (size_t)group->lengths[seq]);
             if (p->indices != NULL && end > p->top_k)
                 end = p->top_k;
             attention_row row = {

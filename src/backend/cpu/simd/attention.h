@@ -51,14 +51,14 @@ static query_row make_row(const tiling *cut, size_t seq, size_t token, size_t he
     const ln_batch_group *group = &cut->op->batch->groups[p->kv->group];
     size_t item = token * p->n_heads + head;
     size_t position = (size_t)cut->op->batch->positions[token];
-    size_t end = p->sees_all ? (size_t)group->lengths[seq] : position + 1;
+    size_t end = ln_attention_end(p, position, (size_t)group->lengths[seq]);
     if (p->indices != NULL && end > p->top_k)
         end = p->top_k;
     return (query_row){.q = p->q + item * p->kv->k_dim,
                        .out = p->out + item * p->kv->v_dim,
                        .head = head,
                        .position = position,
-                       .begin = ln_attention_begin(p, position, end),
+                       .begin = ln_attention_begin(p, position),
                        .end = end};
 }
 

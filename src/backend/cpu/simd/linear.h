@@ -446,6 +446,12 @@ static void embed(const ln_op *op, const ln_cpu_worker *worker) {
         float *out = p->out + token * dim;
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * p->scale;
+        if (p->types != NULL) {
+            size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
+            row = read_row(p->types, type < p->types->n_rows ? type : 0, worker);
+            for (size_t i = 0; i < dim; i++)
+                out[i] += row[i];
+        }
         if (p->learned == NULL)
             continue;
         size_t position = (size_t)batch->positions[token] + p->learned_offset;

@@ -3,8 +3,8 @@
 #include "model/family.h"
 
 /* Mixtral's GGUF files call themselves llama, too. */
-static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN, LN_GGUF_EXPERTS};
+static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS,  LN_LLAMA_ATTENTION,
+                                      LN_LLAMA_FFN,  LN_GGUF_EXPERTS, LN_CLASS_SCORE};
 
 static const ln_config_default defaults[] = {LN_DEFAULT_OF("internlm3", "head_dim", 128),
                                              LN_DEFAULT_OF("internlm3", "num_key_value_heads", 2),
@@ -18,8 +18,12 @@ const ln_family ln_family_llama = {
     .name = "llama",
     .hf_types = "llama|internlm3|iquestcoder",
     .gguf = "llama",
+    .hf_prefix = "model.",
     .defaults = defaults,
     .refused = "",
+    .direction_key = "use_bidirectional_attention",
+    .pooling = LINNET_POOLING_LAST,
+    .class_pooling = LINNET_POOLING_LAST,
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

@@ -2,7 +2,7 @@
 #include "model/family.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN};
+                                      LN_LLAMA_FFN, LN_CLASS_SCORE};
 
 static const ln_config_default defaults[] = {
     LN_DEFAULT("num_key_value_heads", 8),       LN_DEFAULT_OF("cwm", "sliding_window", 8192),
@@ -13,8 +13,12 @@ const ln_family ln_family_mistral = {
     .name = "mistral",
     .hf_types = "mistral|ministral|cwm",
     .gguf_as = "llama",
+    .hf_prefix = "model.",
     .defaults = defaults,
     .refused = "",
+    .direction_key = "use_bidirectional_attention",
+    .pooling = LINNET_POOLING_LAST,
+    .class_pooling = LINNET_POOLING_LAST,
     .norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,
     .activation = LN_ACT_SILU,

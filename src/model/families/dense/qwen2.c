@@ -3,13 +3,17 @@
 #include "model/family.h"
 
 static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
-                                      LN_LLAMA_FFN};
+                                      LN_LLAMA_FFN, LN_CLASS_SCORE};
 
 const ln_family ln_family_qwen2 = {
     .name = "qwen2",
     .hf_types = "qwen2",
     .gguf = "qwen2",
+    .hf_prefix = "model.",
     .refused = "",
+    .direction_key = "use_bidirectional_attention",
+    .pooling = LINNET_POOLING_LAST,
+    .class_pooling = LINNET_POOLING_LAST,
     .norm = LN_NORM_RMS,
     .gguf_norm = LN_NORM_RMS,
     .placement = LN_PLACE_PRE,

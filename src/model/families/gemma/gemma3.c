@@ -1,10 +1,9 @@
 /* Gemma 3 (text): five windowed layers to one that sees all, each kind with its own RoPE base;
- * q and k normalised by head. */
+ * q and k normalised by head. EmbeddingGemma is one whose tokens all see each other. */
 #include "model/family.h"
 
-static const ln_binding bindings[] = {
-    LN_LLAMA_ENDS, LN_GEMMA_NORMS, LN_LLAMA_ATTENTION, LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,
-};
+static const ln_binding bindings[] = {LN_LLAMA_ENDS,     LN_GEMMA_NORMS, LN_LLAMA_ATTENTION,
+                                      LN_LLAMA_QK_NORMS, LN_LLAMA_FFN,   LN_CLASS_SCORE};
 
 static const ln_config_default defaults[] = {LN_DEFAULT("hidden_size", 2304),
                                              LN_DEFAULT("intermediate_size", 9216),
@@ -21,9 +20,13 @@ static const ln_config_default defaults[] = {LN_DEFAULT("hidden_size", 2304),
 const ln_family ln_family_gemma3 = {
     .name = "gemma3",
     .hf_types = "gemma3_text",
-    .gguf = "gemma3",
+    .gguf = "gemma3|gemma-embedding",
+    .hf_prefix = "model.",
     .defaults = defaults,
-    .refused = "use_bidirectional_attention",
+    .refused = "",
+    .direction_key = "use_bidirectional_attention",
+    .pooling = LINNET_POOLING_MEAN,
+    .class_pooling = LINNET_POOLING_LAST,
     .norm = LN_NORM_RMS_PLUS_ONE,
     .gguf_norm = LN_NORM_RMS,
     .fixed_activation = true,

@@ -1,0 +1,52 @@
+/* How a checkpoint makes one vector of a text: pooling, the dense layers and the length that
+ * sentence-transformers' files name, and the head of a classifier or reranker. */
+#ifndef LN_MODEL_EMBEDDING_EMBEDDING_H
+#define LN_MODEL_EMBEDDING_EMBEDDING_H
+
+#include "base/file.h"
+#include "format/checkpoint.h"
+#include "model/spec.h"
+
+enum { LN_MAX_STAGES = 4 };
+
+/* act(norm) of W x + b: a matrix, its activation, then a LayerNorm. */
+typedef struct ln_head_stage {
+    size_t n_in, n_out;
+    const ln_tensor *weight, *bias; /* bias NULL: none */
+    ln_head_activation activation;
+    const ln_tensor *norm, *norm_bias; /* NULL: none */
+    float eps;
+} ln_head_stage;
+
+typedef struct ln_head_stages {
+    linnet_pooling pooling;
+    size_t n; /* 0: there is no such head */
+    ln_head_stage stages[LN_MAX_STAGES];
+} ln_head_stages;
+
+typedef struct ln_embedding {
+    ln_head_stages dense;   /* pooling without stages: the vector as it is */
+    ln_head_stages classes; /* n 0: no classifier */
+    bool normalizes;
+    size_t max_tokens; /* texts are cut to; 0: nobody says */
+    ln_file_map maps[LN_MAX_STAGES];
+    size_t n_maps;
+    ln_tensor_list tensors; /* of these files */
+} ln_embedding;
+
+/* Reads the headers of what the checkpoint has; names live in the arena. Errors name file and key
+ * or tensor. */
+ln_status ln_embedding_read(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_arena *arena,
+                            ln_embedding *embedding, ln_error *err);
+void ln_embedding_free(ln_embedding *embedding); /* a zeroed one is fine */
+
+/* The files of sentence-transformers in a folder, where there are any. */
+ln_status ln_embedding_read_modules(const char *folder, const ln_spec *spec, ln_arena *arena,
+                                    ln_embedding *embedding, ln_error *err);
+
+/* Numbers of what the stages give. */
+static inline size_t ln_head_width(const ln_head_stages *head, size_t dim) {
+    return head->n > 0 ? head->stages[head->n - 1].n_out : dim;
+}
+
+#endif

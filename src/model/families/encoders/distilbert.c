@@ -1,0 +1,37 @@
+/* DistilBERT: BERT without token types. */
+#include "model/families/encoders/bert.h"
+
+#define LAYER "distilbert.transformer.layer.%d."
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "distilbert.embeddings.word_embeddings"},
+    {.role = LN_ROLE_LEARNED_POSITIONS, .hf = "distilbert.embeddings.position_embeddings"},
+    {.role = LN_ROLE_EMBEDDING_NORM, .hf = "distilbert.embeddings.LayerNorm"},
+    {.role = LN_ROLE_Q, .hf = LAYER "attention.q_lin"},
+    {.role = LN_ROLE_K, .hf = LAYER "attention.k_lin"},
+    {.role = LN_ROLE_V, .hf = LAYER "attention.v_lin"},
+    {.role = LN_ROLE_O, .hf = LAYER "attention.out_lin"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = LAYER "sa_layer_norm"},
+    {.role = LN_ROLE_UP, .hf = LAYER "ffn.lin1"},
+    {.role = LN_ROLE_DOWN, .hf = LAYER "ffn.lin2"},
+    {.role = LN_ROLE_FFN_NORM, .hf = LAYER "output_layer_norm"},
+    {.role = LN_ROLE_CLASS_DENSE, .hf = "pre_classifier"},
+    {.role = LN_ROLE_CLASS_OUT, .hf = "classifier"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("layer_norm_eps", 1e-12), {0}};
+
+const ln_family ln_family_distilbert = {
+    .name = "distilbert",
+    .hf_types = "distilbert",
+    .hf_prefix = "distilbert.",
+    .ignored = "vocab_transform.weight|vocab_transform.bias|vocab_layer_norm.weight|"
+               "vocab_layer_norm.bias|vocab_projector.weight|vocab_projector.bias",
+    .defaults = defaults,
+    LN_BERT_SHAPE(LN_ACT_GELU),
+    .plain_ffn = true,
+    .positions = LN_POSITIONS_LEARNED,
+    .pooling = LINNET_POOLING_CLS,
+    .class_activation = LN_HEAD_RELU,
+    LN_BINDINGS(bindings),
+};

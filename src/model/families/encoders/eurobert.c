@@ -1,0 +1,23 @@
+/* EuroBERT: a Llama whose tokens all see each other. */
+#include "model/family.h"
+
+static const ln_binding bindings[] = {LN_LLAMA_ENDS, LN_LLAMA_NORMS, LN_LLAMA_ATTENTION,
+                                      LN_LLAMA_FFN};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("rms_norm_eps", 1e-5), {0}};
+
+const ln_family ln_family_eurobert = {
+    .name = "eurobert",
+    .hf_types = "eurobert",
+    .hf_prefix = "model.",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_RMS,
+    .gguf_norm = LN_NORM_RMS,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_SILU,
+    .hf_rope = LN_ROPE_HALF,
+    .bidirectional = true,
+    .pooling = LINNET_POOLING_MEAN,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,66 @@
+/* ModernBERT: norms in front of blocks, rotary positions, windows to both sides in all layers but
+ * the first and every third from there on. */
+#include "model/families/encoders/bert.h"
+
+#define QKV(role_of)                                                                               \
+    {                                                                                              \
+        .role = role_of, .hf = "model.layers.%d.attn.Wqkv", .gguf = "blk.%d.attn_qkv",             \
+        .hf_part = LN_PART_QKV, .gguf_part = LN_PART_QKV                                           \
+    }
+#define GATE_UP(role_of)                                                                           \
+    {                                                                                              \
+        .role = role_of, .hf = "model.layers.%d.mlp.Wi", .gguf = "blk.%d.ffn_up",                  \
+        .hf_part = LN_PART_GATE_UP, .gguf_part = LN_PART_GATE_UP                                   \
+    }
+
+static const ln_binding bindings[] = {
+    {.role = LN_ROLE_EMBEDDING, .hf = "model.embeddings.tok_embeddings", .gguf = "token_embd"},
+    {.role = LN_ROLE_EMBEDDING_NORM, .hf = "model.embeddings.norm", .gguf = "token_embd_norm"},
+    {.role = LN_ROLE_OUTPUT_NORM, .hf = "model.final_norm", .gguf = "output_norm"},
+    {.role = LN_ROLE_ATTENTION_NORM,
+     .hf = "model.layers.%d.attn_norm",
+     .gguf = "blk.%d.attn_norm",
+     .optional = true},
+    QKV(LN_ROLE_Q),
+    QKV(LN_ROLE_K),
+    QKV(LN_ROLE_V),
+    {.role = LN_ROLE_O, .hf = "model.layers.%d.attn.Wo", .gguf = "blk.%d.attn_output"},
+    {.role = LN_ROLE_FFN_NORM, .hf = "model.layers.%d.mlp_norm", .gguf = "blk.%d.ffn_norm"},
+    GATE_UP(LN_ROLE_GATE),
+    GATE_UP(LN_ROLE_UP),
+    {.role = LN_ROLE_DOWN, .hf = "model.layers.%d.mlp.Wo", .gguf = "blk.%d.ffn_down"},
+    {.role = LN_ROLE_CLASS_DENSE, .hf = "head.dense", .gguf = "cls"},
+    {.role = LN_ROLE_CLASS_NORM, .hf = "head.norm", .gguf = "cls.norm"},
+    {.role = LN_ROLE_CLASS_OUT, .hf = "classifier", .gguf = "cls.output"},
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("norm_eps", 1e-5),
+                                             LN_DEFAULT("local_attention", 128),
+                                             LN_DEFAULT("global_attn_every_n_layers", 3),
+                                             {0}};
+
+const ln_family ln_family_modernbert = {
+    .name = "modernbert",
+    .hf_types = "modernbert",
+    .gguf = "modern-bert",
+    .hf_prefix = "model.",
+    .ignored = "decoder.weight|decoder.bias",
+    .defaults = defaults,
+    .refused = "",
+    .norm = LN_NORM_LAYER,
+    .gguf_norm = LN_NORM_LAYER,
+    .placement = LN_PLACE_PRE,
+    .activation = LN_ACT_GELU,
+    .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_HALF,
+    .local_rope = true,
+    .local_theta = 10000.0,
+    .window = LN_WINDOW_BEHIND,
+    .window_period = 3,
+    .chunk_key = "local_attention",
+    .bidirectional = true,
+    .pooling = LINNET_POOLING_CLS,
+    .class_pooling = LINNET_POOLING_CLS,
+    .class_activation = LN_HEAD_GELU,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,32 @@
+/* MPNet (all-mpnet-base): learned positions and relative ones beside them. */
+#include "model/families/encoders/bert.h"
+
+static const ln_binding bindings[] = {
+    LN_BERT_EMBEDDINGS("mpnet"),
+    {.role = LN_ROLE_Q, .hf = "mpnet.encoder.layer.%d.attention.attn.q"},
+    {.role = LN_ROLE_K, .hf = "mpnet.encoder.layer.%d.attention.attn.k"},
+    {.role = LN_ROLE_V, .hf = "mpnet.encoder.layer.%d.attention.attn.v"},
+    {.role = LN_ROLE_O, .hf = "mpnet.encoder.layer.%d.attention.attn.o"},
+    {.role = LN_ROLE_ATTENTION_NORM, .hf = "mpnet.encoder.layer.%d.attention.LayerNorm"},
+    LN_BERT_FFN("mpnet"),
+    {.role = LN_ROLE_RELATIVE_BIAS, .hf = "mpnet.encoder.relative_attention_bias"},
+    LN_ROBERTA_CLASSES,
+};
+
+static const ln_config_default defaults[] = {LN_DEFAULT("layer_norm_eps", 1e-12), {0}};
+
+const ln_family ln_family_mpnet = {
+    .name = "mpnet",
+    .hf_types = "mpnet",
+    .hf_prefix = "mpnet.",
+    .ignored = LN_ROBERTA_IGNORED("mpnet"),
+    .defaults = defaults,
+    LN_BERT_SHAPE(LN_ACT_GELU),
+    .plain_ffn = true,
+    .positions = LN_POSITIONS_LEARNED,
+    .learned_after_pad = true,
+    .also_relative = true,
+    .pooling = LINNET_POOLING_MEAN,
+    .class_activation = LN_HEAD_TANH,
+    LN_BINDINGS(bindings),
+};

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Makes tiny checkpoints of models that embed, with random weights, and the vectors that the Hugging
+Face implementation gives for them (float32, eager attention).
+
+    pip install torch transformers==5.23.0
+    python3 tools/golden/embeddings.py OUT_FOLDER [NAME ...]
+
+golden.json: prompts (token ids), how many ids the first of two texts has (0: there is one), and
+labels. golden.bin: float32, for each prompt the vectors of pooling cls, mean and last, as long as
+they are, then the labels' logits.
+"""
+import json
+import pathlib
+import sys
+
+import torch
+import transformers as hf
+
+SMALL = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+             num_attention_heads=4, max_position_embeddings=160, pad_token_id=1, bos_token_id=2,
+             eos_token_id=3)
+GROUPED = dict(SMALL, num_key_value_heads=2, head_dim=8)
+LABELS = dict(num_labels=3)
+
+# name: config, class of the whole model, whether texts may be pairs
+VARIANTS = {
+    "bert": (lambda: hf.BertConfig(**SMALL), hf.BertModel, True),
+    "bert_classes": (lambda: hf.BertConfig(**SMALL, **LABELS), hf.BertForSequenceClassification,
+                     True),
+    "roberta": (lambda: hf.RobertaConfig(**SMALL), hf.RobertaModel, False),
+    "xlm_roberta_classes": (lambda: hf.XLMRobertaConfig(**SMALL, num_labels=1, type_vocab_size=1),
+                            hf.XLMRobertaForSequenceClassification, False),
+    "electra": (lambda: hf.ElectraConfig(**SMALL, embedding_size=32, **LABELS),
+                hf.ElectraForSequenceClassification, True),
+    "mpnet": (lambda: hf.MPNetConfig(**SMALL), hf.MPNetModel, False),
+    "distilbert": (lambda: hf.DistilBertConfig(
+        vocab_size=64, dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=160,
+        **LABELS), hf.DistilBertForSequenceClassification, False),
+    "nomic_bert": (lambda: hf.NomicBertConfig(**SMALL), hf.NomicBertModel, True),
+    "jina_v3": (lambda: hf.JinaEmbeddingsV3Config(**SMALL, type_vocab_size=1),
+                hf.JinaEmbeddingsV3Model, False),
+    "modernbert": (lambda: hf.ModernBertConfig(
+        **dict(SMALL, num_hidden_layers=4), local_attention=16, cls_token_id=2, sep_token_id=3,
+        **LABELS), hf.ModernBertForSequenceClassification, False),
+    "eurobert": (lambda: hf.EuroBertConfig(**GROUPED, mask_token_id=4), hf.EuroBertModel, False),
+    "gemma3_embedding": (lambda: hf.Gemma3TextConfig(
+        **dict(GROUPED, num_hidden_layers=3), use_bidirectional_attention=True, sliding_window=16,
+        sliding_window_pattern=2, query_pre_attn_scalar=8), hf.Gemma3TextModel, False),
+    "qwen3_embedding": (lambda: hf.Qwen3Config(**GROUPED), hf.Qwen3Model, False),
+    "qwen3_classes": (lambda: hf.Qwen3Config(**GROUPED, **LABELS),
+                      hf.Qwen3ForSequenceClassification, False),
+    "qwen2_embedding": (lambda: hf.Qwen2Config(**dict(SMALL, num_key_value_heads=2)),
+                        hf.Qwen2Model, False),
+    "llama_embedding": (lambda: hf.LlamaConfig(**GROUPED), hf.LlamaModel, False),
+    "mistral_embedding": (lambda: hf.MistralConfig(**GROUPED, sliding_window=None),
+                          hf.MistralModel, False),
+}
+
+
+def randomize(model: torch.nn.Module) -> None:
+    """Weights that make vectors differ clearly, exact in bf16."""
+    usual = 0.0 if "gemma" in model.config.model_type else 1.0
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            is_norm = p.ndim == 1 and "norm" in name.lower()
+            if is_norm:
+                p.copy_(torch.randn_like(p) * 0.1 + (usual if name.endswith("weight") else 0.0))
+            else:
+                p.copy_(torch.randn_like(p) * (0.05 if p.ndim == 1 else 0.2))
+            p.copy_(p.to(torch.bfloat16).float())
+
+
+def answer(model, prompt: list[int], n_first: int) -> list[torch.Tensor]:
+    ids = {"input_ids": torch.tensor([prompt])}
+    if n_first > 0:
+        types = [int(i >= n_first) for i in range(len(prompt))]
+        ids["token_type_ids"] = torch.tensor([types])
+    base = model.base_model
+    with torch.no_grad():
+        hidden = base(**ids).last_hidden_state[0]
+        vectors = [hidden[0], hidden.mean(0), hidden[-1]]
+        if hasattr(model, "num_labels") and type(model).__name__.endswith("Classification"):
+            vectors.append(model(**ids).logits[0])
+    return vectors
+
+
+def make(name: str, out: pathlib.Path) -> None:
+    torch.manual_seed(sum(name.encode()))
+    new_config, new_model, has_pairs = VARIANTS[name]
+    config = new_config()
+    config._attn_implementation = "eager"
+    model = new_model(config).float().eval()
+    randomize(model)
+    prompts = [torch.randint(5, 64, (n,)).tolist() for n in (1, 7, 40, 150)]
+    firsts = [0, 3 if has_pairs else 0, 0, 0]
+    answers = [answer(model, p, f) for p, f in zip(prompts, firsts)]
+    folder = out / name
+    model.to(torch.bfloat16).save_pretrained(folder)
+    n_labels = len(answers[0][3]) if len(answers[0]) > 3 else 0
+    (folder / "golden.json").write_text(json.dumps({
+        "prompts": prompts, "first": firsts, "labels": n_labels, "dim": len(answers[0][0]),
+        "transformers": hf.__version__, "torch": torch.__version__}))
+    rows = torch.cat([v for a in answers for v in a]).float().contiguous().numpy().astype("<f4")
+    rows.tofile(folder / "golden.bin")
+    print(name, rows.shape, "largest", abs(rows).max())
+
+
+if __name__ == "__main__":
+    for each in sys.argv[2:] or VARIANTS:
+        make(each, pathlib.Path(sys.argv[1]))

@@ -24,6 +24,7 @@ _linnet() {
     --backend) mapfile -t COMPREPLY < <(compgen -W 'auto cpu cuda' -- "$word") ;;
     --prefix-cache | --batch-invariant) mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$word") ;;
     --preemption) mapfile -t COMPREPLY < <(compgen -W 'auto swap recompute' -- "$word") ;;
+    --pooling) mapfile -t COMPREPLY < <(compgen -W 'cls mean last' -- "$word") ;;
     --policy) mapfile -t COMPREPLY < <(compgen -W 'chunked prefill-first' -- "$word") ;;
     --json-whitespace) mapfile -t COMPREPLY < <(compgen -W 'free compact' -- "$word") ;;
     --json-order) mapfile -t COMPREPLY < <(compgen -W 'free written' -- "$word") ;;
@@ -33,7 +34,7 @@ _linnet() {
         neon-dotprod neon-i8mm' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0 fp8' -- "$word") ;;
     -f | --file | --chat-template | --json-schema | --grammar | --structural-tag | --check-lines | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
-    -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --beams | --text | --now | --regex | --choice) ;;
+    -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --beams | --text | --pair | --dimensions | --now | --regex | --choice) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
     --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
@@ -45,10 +46,10 @@ _linnet() {
     *)
         if ((COMP_CWORD == 1)); then
             mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize grammar template
-                logits bench convert quantize eval help $general" -- "$word")
+                logits embed bench convert quantize eval help $general" -- "$word")
         elif [[ $command == help ]]; then
             mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize grammar template
-                logits bench convert quantize eval engine" -- "$word")
+                logits embed bench convert quantize eval engine" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --beams --ignore-eos
@@ -70,6 +71,7 @@ _linnet() {
             convert) i='--type --keep --threads --no-tokenizer' ;;
             eval) i="--file --compare --stride --chunks --json $engine" ;;
             quantize) i='--type --keep --threads' ;;
+            embed) i="--text --pair --file --ids --pooling --no-normalize --dimensions --classes $engine" ;;
             logits) i="--ids --encoder-ids --out $engine" ;;
             esac
             mapfile -t COMPREPLY < <(compgen -W "$i $general" -- "$word")

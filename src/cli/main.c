@@ -26,6 +26,7 @@
     X(template, "Render a chat template")                                                          \
     X(bench, "Measure prefill and decode speed")                                                   \
     X(logits, "Write the logits of a token sequence to a file")                                    \
+    X(embed, "Print the vectors of texts")                                                         \
     X(convert, "Write a GGUF file from a Hugging Face folder")                                     \
     X(quantize, "Write a GGUF file with matrices in another type")                                 \
     X(eval, "Measure perplexity, or how far apart two checkpoints are")                            \

@@ -1,10 +1,13 @@
 /* Activations [M][K] of float32 (or bf16) to the form of a view: bf16, f16, int8 or E4M3
  * (view.cuh).
  *
- * convert            block scales or none. Grid: M * ceil(K / 1,024), 256 threads, four columns
- * each convert_register_rows  row scales, K up to 14,336. Grid: M, 512 threads; the row is held in
- * registers convert_rows       row scales, longer rows, or rows by group: the row is read twice
- * convert_cluster_rows  row scales, M up to 64, K above 2,048, Hopper: a cluster of CTAs for a row
+ *     convert                block scales or none. Grid: M * ceil(K / 1,024), 256 threads, four
+ *                            columns each
+ *     convert_register_rows  row scales, K up to 14,336. Grid: M, 512 threads; the row is held in
+ *                            registers
+ *     convert_rows           row scales, longer rows, or rows by group: the row is read twice
+ *     convert_cluster_rows   row scales, M up to 64, K above 2,048, Hopper: a cluster of CTAs for
+ *                            a row
  *
  * Bytes: M K 4 (bf16: 2) in, M K 2 (int8, E4M3: 1) out. */
 #include "backend/cuda/activations/convert.cuh"
@@ -17,8 +20,8 @@ enum { CONVERT_THREADS = 256, CONVERT_COLS = 4 * CONVERT_THREADS, ROW_THREADS = 
 
 size_t ln_act_bytes(size_t n_rows, size_t n_cols) {
     size_t cols = ln_weight_tile_padded_cols(LN_LAYOUT_INT8, n_cols),
-           panel = ln_act_tile_rows(LN_LAYOUT_BF16);
-    n_rows = (n_rows + panel - 1) / panel * panel;
+           rows_per_tile = ln_act_tile_rows(LN_LAYOUT_BF16);
+    n_rows = (n_rows + rows_per_tile - 1) / rows_per_tile * rows_per_tile;
     return n_rows * cols * 2 * sizeof(__nv_bfloat16); /* int8 and scales take less */
 }
 
@@ -58,8 +61,8 @@ static __device__ __forceinline__ bool find_source(const convert_args &p, size_t
     *from = row;
     if (!BY_GROUP)
         return true;
-    ln_group_slot slot = p.slots[row / p.to.panel].slot;
-    unsigned i = (unsigned)(row % p.to.panel);
+    ln_group_slot slot = p.slots[row / p.to.rows_per_tile].slot;
+    unsigned i = (unsigned)(row % p.to.rows_per_tile);
     if (i >= slot.n)
         return false;
     *from = ln_slot_row(p.groups, slot, i) / p.rows_per_x;
@@ -156,7 +159,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, FOURS < 4 ? 4 : 3)
 
 enum { MAX_FOURS = 7, MAX_CLUSTER_ROWS = 64 };
 static_assert(LN_ACT_MAX_ROW_COLS == MAX_FOURS * 4 * ROW_THREADS, "as the planner has it");
-static_assert(sizeof(ln_listed_slot) == LN_GROUP_PANEL_BYTES, "as the planner has it");
+static_assert(sizeof(ln_listed_slot) == LN_GROUP_SLOT_BYTES, "as the planner has it");
 
 /* A row by the CTAs of a cluster, four columns to a thread: which takes less time where rows are
  * few. */

@@ -19,8 +19,8 @@ typedef struct ln_converted_act {
     const float *of;
     ln_value value; /* which `of` is; 0: nothing was converted */
     size_t n_rows, n_cols, stride;
-    bool is_int8, is_f8, by_row, precise, in_panels; /* is_f8: E4M3 where int8 would be */
-    bool by_group;                                   /* a group's rows in tiles of their own */
+    bool is_int8, is_f8, by_row, precise, in_tiles; /* is_f8: E4M3 where int8 would be */
+    bool by_group;                                  /* a group's rows in tiles of their own */
     bool is_behind; /* in the second half of the memory: made while the first is read */
 } ln_converted_act;
 

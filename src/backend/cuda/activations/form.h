@@ -18,7 +18,7 @@ enum { LN_ACT_TILES_MIN_ROWS = 32 };
 /* Columns of a row that a CTA converts by itself. */
 enum { LN_ACT_MAX_ROW_COLS = 7 * 4 * 512 };
 /* Bytes of a slot in the list of those of all groups (row_groups.cuh). */
-enum { LN_GROUP_PANEL_BYTES = 24 };
+enum { LN_GROUP_SLOT_BYTES = 24 };
 
 /* Bytes of a half of the memory. */
 static inline size_t ln_act_half(const ln_converted_act *x) {
@@ -32,8 +32,8 @@ size_t ln_act_cols(const ln_converted_act *x);
  * `plain`: in rows of bf16, however many. */
 bool ln_act_require(const ln_op *linear, bool precise, bool plain, bool has_sm90a,
                     ln_converted_act *x);
-/* The form of x for a linear with a matrix for each group of rows: of many rows panels by group,
- * where there is room for them; whether that is yet to be made. */
+/* The form of x for a linear with a matrix for each group of rows: of many rows activation tiles by
+ * group, where there is room for them; whether that is yet to be made. */
 bool ln_act_require_groups(const ln_op *linear, bool has_sm90a, ln_converted_act *x);
 /* Whether rows of bf16 can be converted to this form, too. */
 bool ln_act_takes_bf16(const ln_converted_act *x);

@@ -10,7 +10,7 @@
 static __device__ __forceinline__ void ln_act_store_16(const ln_act_view &x, __nv_bfloat16 *to,
                                                        size_t row, size_t col, uint32_t low,
                                                        uint32_t high) {
-    if (x.panel == 0) {
+    if (x.rows_per_tile == 0) {
         *(uint2 *)(to + row * x.cols + col) = make_uint2(low, high);
         return;
     }
@@ -46,17 +46,18 @@ static __device__ __forceinline__ void ln_act_store_int8(const ln_act_view &x, s
                                                          size_t col, uint32_t word, float scale) {
     size_t at, scale_at;
     unsigned lane = (unsigned)col % 32 / 8, half = (unsigned)col % 8 / 4;
-    if (x.panel == 0 && x.is_f8) {
-        at = ((col / 32 * 2 + half) * x.n_few + row) * 16 + lane * 4;
+    if (x.rows_per_tile == 0 && x.is_f8) {
+        at = ((col / 32 * 2 + half) * x.n_untiled + row) * 16 + lane * 4;
         scale_at = 0;
-    } else if (x.panel == 0) {
+    } else if (x.rows_per_tile == 0) {
         at = row * x.cols + col / 64 * 64 + lane * 16 + col % 64 / 32 * 8 + half * 4;
         scale_at = (row * x.cols + col) / LN_SCALE_BLOCK;
     } else {
         unsigned chunk = (unsigned)col % 128 / 32 * 2 + half;
         at = ln_act_tile_byte(x, row, x.cols / 128, col / 128, chunk, lane);
-        scale_at = (row / x.panel * (x.cols / LN_SCALE_BLOCK) + col / LN_SCALE_BLOCK) * x.panel +
-                   row % x.panel;
+        scale_at = (row / x.rows_per_tile * (x.cols / LN_SCALE_BLOCK) + col / LN_SCALE_BLOCK) *
+                       x.rows_per_tile +
+                   row % x.rows_per_tile;
     }
     *(uint32_t *)(x.int8 + at) = word;
     if (x.by_row ? col == 0 : col % LN_SCALE_BLOCK == 0)
@@ -122,7 +123,7 @@ static __device__ __forceinline__ void ln_act_store_registers(const ln_act_view 
                                                               float largest) {
     static_assert(THREADS % 32 == 0, "the columns of h have the places of those of 0 in 128 bytes");
     unsigned first = 4 * threadIdx.x, cols = (unsigned)x.cols;
-    if (!x.is_int8 || x.panel == 0) {
+    if (!x.is_int8 || x.rows_per_tile == 0) {
 #pragma unroll
         for (int h = 0; h < FOURS; h++)
             if (h * 4 * THREADS + first < cols)
@@ -131,7 +132,7 @@ static __device__ __forceinline__ void ln_act_store_registers(const ln_act_view 
     }
     unsigned chunk = first % 128 / 32 * 2 + first % 8 / 4, lane = first % 32 / 8;
     char *at = (char *)x.int8 + ln_act_tile_byte(x, row, cols / 128, first / 128, chunk, lane);
-    size_t step = (size_t)(4 * THREADS / 128) * x.panel * 128;
+    size_t step = (size_t)(4 * THREADS / 128) * x.rows_per_tile * 128;
     float f8 = ln_f8_factor(largest), i8 = ln_inverse_scale(largest);
 #pragma unroll
     for (int h = 0; h < FOURS; h++)
@@ -149,13 +150,12 @@ static __device__ __forceinline__ void ln_act_store(const ln_act_view &x, size_t
                                                     const float v[4]) {
     if (!x.is_int8) {
         ln_act_store_16(x, x.bf16, row, col, ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
-        if (x.rest == NULL)
+        if (x.lo == NULL)
             return;
-        float rest[4];
+        float lo[4];
         for (int i = 0; i < 4; i++)
-            rest[i] = v[i] - __bfloat162float(__float2bfloat16_rn(v[i]));
-        ln_act_store_16(x, x.rest, row, col, ln_pack_bf16(rest[0], rest[1]),
-                        ln_pack_bf16(rest[2], rest[3]));
+            lo[i] = v[i] - __bfloat162float(__float2bfloat16_rn(v[i]));
+        ln_act_store_16(x, x.lo, row, col, ln_pack_bf16(lo[0], lo[1]), ln_pack_bf16(lo[2], lo[3]));
         return;
     }
     float largest = ln_largest_of_four(v);

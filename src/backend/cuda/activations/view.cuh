@@ -23,11 +23,12 @@
 
 /* The parts of ln_converted_act.memory. */
 typedef struct ln_act_view {
-    size_t cols;    /* K, padded to whole weight tiles */
-    unsigned panel; /* rows of an activation tile; 0: row after row */
+    size_t cols;            /* K, padded to whole weight tiles */
+    unsigned rows_per_tile; /* rows of an activation tile; 0: row after row */
     bool is_int8, is_f8, by_row;
-    unsigned n_few;             /* rows of F8_ROW that lie in no tile */
-    __nv_bfloat16 *bf16, *rest; /* rest: the residual of bf16 rounding; NULL unless precise */
+    unsigned n_untiled; /* rows of F8_ROW that lie in no tile */
+    __nv_bfloat16 *bf16,
+        *lo; /* lo: the residual of bf16 rounding (hi/lo split); NULL unless precise */
     int8_t *int8;
     float *scales; /* [n_rows][cols / 32], by_row [n_rows] */
 } ln_act_view;
@@ -41,21 +42,21 @@ static inline ln_act_view ln_act_view_of(const ln_converted_act *x) {
     parts.cols = ln_weight_tile_padded_cols(layout, x->n_cols);
     parts.by_row = x->by_row;
     parts.is_f8 = x->is_f8;
-    parts.n_few = (unsigned)x->n_rows;
+    parts.n_untiled = (unsigned)x->n_rows;
     size_t n_rows = x->n_rows;
     bool is_one = !x->by_group && (!x->is_int8 || x->is_f8);
-    if (x->in_panels && n_rows <= LN_SMALL_M_ROWS && !x->is_f8)
-        parts.panel = LN_SMALL_M_ROWS;
-    else if (x->in_panels)
-        parts.panel = is_one ? (unsigned)n_rows : ln_act_tile_rows(layout);
+    if (x->in_tiles && n_rows <= LN_SMALL_M_ROWS && !x->is_f8)
+        parts.rows_per_tile = LN_SMALL_M_ROWS;
+    else if (x->in_tiles)
+        parts.rows_per_tile = is_one ? (unsigned)n_rows : ln_act_tile_rows(layout);
     parts.is_int8 = x->is_int8;
-    if (x->in_panels)
-        n_rows = (n_rows + parts.panel - 1) / parts.panel * parts.panel;
+    if (x->in_tiles)
+        n_rows = (n_rows + parts.rows_per_tile - 1) / parts.rows_per_tile * parts.rows_per_tile;
     char *memory = (char *)x->memory;
     if (x->is_behind)
         memory += ln_act_half(x);
     parts.bf16 = (__nv_bfloat16 *)memory;
-    parts.rest = x->precise ? parts.bf16 + n_rows * parts.cols : NULL;
+    parts.lo = x->precise ? parts.bf16 + n_rows * parts.cols : NULL;
     parts.int8 = (int8_t *)memory;
     parts.scales = (float *)(memory + n_rows * parts.cols * (x->is_int8 ? 1 : 2));
     return parts;
@@ -66,11 +67,11 @@ static inline ln_act_view ln_act_view_of(const ln_converted_act *x) {
 static __device__ __forceinline__ size_t ln_act_tile_byte(const ln_act_view &x, size_t row,
                                                           size_t parts_across, size_t part,
                                                           unsigned chunk, unsigned lane) {
-    if (row >= x.panel) { /* rarely, and divisions take long */
-        part += (unsigned)row / x.panel * parts_across;
-        row = (unsigned)row % x.panel;
+    if (row >= x.rows_per_tile) { /* rarely, and divisions take long */
+        part += (unsigned)row / x.rows_per_tile * parts_across;
+        row = (unsigned)row % x.rows_per_tile;
     }
-    return (part * x.panel + row) * 128 + (chunk ^ (unsigned)row % 8) * 16 + lane * 4;
+    return (part * x.rows_per_tile + row) * 128 + (chunk ^ (unsigned)row % 8) * 16 + lane * 4;
 }
 
 #endif

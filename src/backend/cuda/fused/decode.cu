@@ -7,10 +7,9 @@
  * linear without a break and from ahead of the PDL wait on, so memory is read while blocks wait.
  *
  * Blocks hand results to each other value by value (decode_handoff.cuh), without grid barriers
- * between tasks. A block may still read what was there before the kernel while others are some
- * tasks ahead, but it has results of its own for that task, which all others wait for sooner or
- * later. So a task stores results in their plain place only if no later task stores there, and
- * nothing is overwritten that is still read.
+ * between tasks, so some blocks are ahead of others. Nothing that a slow block still reads may be
+ * overwritten; plan/decode.c chooses tasks of which that is true, and a result is also stored to
+ * its own memory only where no later task stores to it.
  *
  * Grid: one block an SM. Block 512: two groups of 8 warps, each an output tile of 16 columns with K
  * split over the 8 warps; with a gate the second group computes it. Shared memory: stages [16

@@ -62,14 +62,13 @@ static __device__ __forceinline__ void ln_decode_store_act(const ln_act_view &to
         unsigned at = place.value + h * LN_DECODE_COL_STRIDE;
         uint2 words = make_uint2(ln_pack_bf16(v[0], v[1]), ln_pack_bf16(v[2], v[3]));
         *(uint2 *)(to.bf16 + at) = words;
-        if (to.rest == NULL)
+        if (to.lo == NULL)
             return;
-        float rest[4];
+        float lo[4];
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            rest[i] = v[i] - ln_bf16((uint16_t)((i < 2 ? words.x : words.y) >> i % 2 * 16));
-        *(uint2 *)(to.rest + at) =
-            make_uint2(ln_pack_bf16(rest[0], rest[1]), ln_pack_bf16(rest[2], rest[3]));
+            lo[i] = v[i] - ln_bf16((uint16_t)((i < 2 ? words.x : words.y) >> i % 2 * 16));
+        *(uint2 *)(to.lo + at) = make_uint2(ln_pack_bf16(lo[0], lo[1]), ln_pack_bf16(lo[2], lo[3]));
     } else {
         float largest =
             ln_decode_absmax(ln_decode_absmax(v[0], v[1]), ln_decode_absmax(v[2], v[3]));
@@ -360,7 +359,7 @@ static __device__ __forceinline__ ln_act_view ln_decode_make_act(
     x.cols = l.x_cols;
     x.is_int8 = !ln_weight_tile_has_16_bit_act(KIND);
     x.bf16 = (__nv_bfloat16 *)work;
-    x.rest = l.precise ? x.bf16 + n_rows * x.cols : NULL;
+    x.lo = l.precise ? x.bf16 + n_rows * x.cols : NULL;
     x.int8 = (int8_t *)work;
     x.scales = (float *)(work + n_rows * x.cols * (x.is_int8 ? 1 : 2));
     unsigned held =

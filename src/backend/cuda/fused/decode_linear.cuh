@@ -209,13 +209,13 @@ template <int KIND, bool ONE>
 static __device__ __forceinline__ void
 ln_decode_store_partials(unsigned n_rows, float *sums, const float sum[4], uint64_t *full) {
     unsigned lane = threadIdx.x % LN_WARP, width = n_rows | 1, t = lane % 4;
-    unsigned slice = threadIdx.x / LN_WARP % LN_K_SPLITS;
+    unsigned k_split = threadIdx.x / LN_WARP % LN_K_SPLITS;
     unsigned first = (ln_decode_has_block_mma<KIND, ONE>() ? 3 - t : t) * 2;
 #pragma unroll
     for (int i = 0; i < 4; i += ONE ? 2 : 1) {
         unsigned column = lane / 4 + i / 2 * 8, row = first + i % 2;
         if (row < n_rows)
-            sums[(slice * LN_WEIGHT_TILE_ROWS + column) * width + row] = sum[i];
+            sums[(k_split * LN_WEIGHT_TILE_ROWS + column) * width + row] = sum[i];
     }
     if (first < n_rows)
         ln_stage_arrive(full);

@@ -215,8 +215,8 @@ static __device__ __forceinline__ void consume(const fused_args &c, const fused_
         for (unsigned i = 0; i < N; i++)
             total[i] = -0.0f; /* -0 + x is x */
 #pragma unroll 1
-        for (unsigned slice = piece.begin; slice < piece.end; slice++) {
-            unsigned n = first_tile_of(a.p, slice + 1) - first_tile_of(a.p, slice);
+        for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
+            unsigned n = first_tile_of(a.p, k_split + 1) - first_tile_of(a.p, k_split);
 #pragma unroll
             for (unsigned i = 0; i < N; i++)
                 sum[i] = 0.0f;
@@ -235,7 +235,7 @@ static __device__ __forceinline__ void consume(const fused_args &c, const fused_
                     total[i] += sum[i];
                 continue;
             }
-            is_whole = held.n > MAX_DEFERRED || slice + 1 == piece.end;
+            is_whole = held.n > MAX_DEFERRED || k_split + 1 == piece.end;
             if (is_whole) {
                 float taken[N];
                 receive_partials(c, taken);

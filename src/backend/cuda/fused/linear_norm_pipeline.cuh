@@ -30,10 +30,10 @@ static __device__ __forceinline__ void produce_weights(const fused_args &c, cons
     for (unsigned k = 0; find_k_range(a, k, piece); k++) {
         weight_unit unit = find_unit(l, piece.unit);
         const CUtensorMap *map = &a.weights[unit.part];
-        for (unsigned slice = piece.begin; slice < piece.end; slice++) {
-            int row = (int)unit.row, end = (int)first_tile_of(a.p, slice + 1);
+        for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
+            int row = (int)unit.row, end = (int)first_tile_of(a.p, k_split + 1);
 #pragma unroll 1
-            for (int tile = (int)first_tile_of(a.p, slice); tile < end; tile += shape::TILES) {
+            for (int tile = (int)first_tile_of(a.p, k_split); tile < end; tile += shape::TILES) {
                 uint64_t *full = &pipes.bars->full[at.index];
                 char *to = pipes.weights + at.index * shape::W_BYTES;
                 int first = tile * (int)(shape::TILE_BYTES / 128);
@@ -57,10 +57,10 @@ static __device__ __forceinline__ void produce_rows(const fused_args &c, const f
     const small_m_args &a = l.gemm;
     k_range piece;
     for (unsigned k = 0; find_k_range(a, k, piece); k++)
-        for (unsigned slice = piece.begin; slice < piece.end; slice++) {
-            unsigned end = first_tile_of(a.p, slice + 1);
+        for (unsigned k_split = piece.begin; k_split < piece.end; k_split++) {
+            unsigned end = first_tile_of(a.p, k_split + 1);
 #pragma unroll 1
-            for (unsigned tile = first_tile_of(a.p, slice); tile < end; tile += shape::TILES) {
+            for (unsigned tile = first_tile_of(a.p, k_split); tile < end; tile += shape::TILES) {
                 char *to = pipes.x + at.index * shape::X_BYTES;
                 uint64_t *full = &pipes.bars->x_full[at.index];
                 ln_mbarrier_wait(&pipes.bars->x_empty[at.index], at.phase);

@@ -392,7 +392,7 @@ static int finish_linear(const ln_op_linear *p, const void *sums, const void *ga
         x->n_rows = p->n_rows;
         x->n_cols = args.e.n_out;
         x->stride = args.e.out_stride;
-        x->is_int8 = x->is_f8 = x->by_row = x->precise = x->in_panels = false;
+        x->is_int8 = x->is_f8 = x->by_row = x->precise = x->in_tiles = false;
         args.to = ln_act_view_of(x);
     }
     unsigned grid = (unsigned)(ln_ceil_div(args.e.n_out, COLS) * p->n_rows);

@@ -20,8 +20,8 @@ struct ln_fragment_bf16 {
 };
 struct ln_fragment_bits { /* Q4, Q5, Q6, MXFP4 */
     enum { UNIT = 64 };
-    uint4 numbers;
-    uint2 above, scales[2]; /* above: the high bits; scales of rows g and g + 8 */
+    uint4 packed;
+    uint2 high, scales[2]; /* high: the high bits; scales of rows g and g + 8 */
 };
 struct ln_fragment_bytes { /* F8, I8 */
     enum { UNIT = 64 };
@@ -61,7 +61,7 @@ template <int LAYOUT> static constexpr auto ln_fragment_of(void) {
 /* A lane's A operand of a unit of a weight tile. */
 template <int LAYOUT> struct ln_lane_tile : decltype(ln_fragment_of<LAYOUT>()) {};
 
-template <bool PRECISE> struct ln_act_fragment_16 { uint4 values[2], rest[PRECISE ? 2 : 1]; };
+template <bool PRECISE> struct ln_act_fragment_16 { uint4 values[2], lo[PRECISE ? 2 : 1]; };
 template <int BLOCKS> struct ln_act_fragment_int8 {
     uint4 values[BLOCKS / 2];
     float scales[2][BLOCKS]; /* of rows 2 t and 2 t + 1 */
@@ -105,10 +105,10 @@ static __device__ __forceinline__ void ln_load_unit(const uint8_t *tiles, unsign
             out.blocks[0] = ln_load_streamed(values);
             out.blocks[1] = ln_load_streamed(values + 512);
         } else {
-            out.numbers = ln_load_streamed(values);
+            out.packed = ln_load_streamed(values);
         }
-        if constexpr (ln_weight_tile_has_bits_above(LAYOUT))
-            out.above = __ldg((const uint2 *)(tile + 512) + lane);
+        if constexpr (ln_weight_tile_has_high_bits(LAYOUT))
+            out.high = __ldg((const uint2 *)(tile + 512) + lane);
         out.scales[0] = __ldg((const uint2 *)(tile + ln_weight_tile_scale_at(LAYOUT, lane / 4, 0)));
         out.scales[1] =
             __ldg((const uint2 *)(tile + ln_weight_tile_scale_at(LAYOUT, lane / 4 + 8, 0)));
@@ -147,10 +147,10 @@ static __device__ __forceinline__ void ln_take_unit(const uint8_t *tile, unsigne
             out.blocks[0] = *(const uint4 *)values;
             out.blocks[1] = *(const uint4 *)(values + 512);
         } else {
-            out.numbers = *(const uint4 *)values;
+            out.packed = *(const uint4 *)values;
         }
-        if constexpr (ln_weight_tile_has_bits_above(LAYOUT))
-            out.above = ((const uint2 *)(tile + 512))[lane];
+        if constexpr (ln_weight_tile_has_high_bits(LAYOUT))
+            out.high = ((const uint2 *)(tile + 512))[lane];
         out.scales[0] = *(const uint2 *)(tile + ln_weight_tile_scale_at(LAYOUT, lane / 4, 0));
         out.scales[1] = *(const uint2 *)(tile + ln_weight_tile_scale_at(LAYOUT, lane / 4 + 8, 0));
     } else {
@@ -181,9 +181,9 @@ static __device__ __forceinline__ void ln_dequantize_unit(const ln_lane_tile<LAY
         ln_dequantize_bytes<LAYOUT>(tile.blocks[0], tile.scales[0].x, tile.scales[1].x, steps);
         ln_dequantize_bytes<LAYOUT>(tile.blocks[1], tile.scales[0].y, tile.scales[1].y, steps + 2);
     } else {
-        ln_dequantize_bits<LAYOUT>(make_uint2(tile.numbers.x, tile.numbers.y), tile.above.x,
+        ln_dequantize_bits<LAYOUT>(make_uint2(tile.packed.x, tile.packed.y), tile.high.x,
                                    tile.scales[0].x, tile.scales[1].x, lane, steps);
-        ln_dequantize_bits<LAYOUT>(make_uint2(tile.numbers.z, tile.numbers.w), tile.above.y,
+        ln_dequantize_bits<LAYOUT>(make_uint2(tile.packed.z, tile.packed.w), tile.high.y,
                                    tile.scales[0].y, tile.scales[1].y, lane, steps + 2);
     }
 }
@@ -247,8 +247,9 @@ static __device__ __forceinline__ float ln_add_scaled(float c, float w, float w_
     return fmaf(fmaf(c, w, w_start), x, sum);
 }
 
-/* The B operand: values and rest of row `g`, scales of rows 2 t and 2 t + 1; all are offsets in
- * elements. By plain loads: those of constant data may be moved before a wait. */
+/* The B operand: values of row `g` and what bf16 rounded off (lo), scales of rows 2 t and 2 t + 1;
+ * all are offsets in elements. By plain loads: those of constant data may be moved before a wait.
+ */
 template <int LAYOUT, bool PRECISE>
 static __device__ __forceinline__ void ln_load_x(const ln_act_view &x, size_t row, size_t row0,
                                                  size_t row1, unsigned unit, unsigned lane,
@@ -259,8 +260,8 @@ static __device__ __forceinline__ void ln_load_x(const ln_act_view &x, size_t ro
         const uint4 *values = (const uint4 *)(x.bf16 + row + col + lane % 4 * 8);
         out.values[0] = values[0], out.values[1] = values[4];
         if constexpr (PRECISE) {
-            const uint4 *rest = (const uint4 *)(x.rest + row + col + lane % 4 * 8);
-            out.rest[0] = rest[0], out.rest[1] = rest[4];
+            const uint4 *lo = (const uint4 *)(x.lo + row + col + lane % 4 * 8);
+            out.lo[0] = lo[0], out.lo[1] = lo[4];
         }
     } else {
         const uint4 *values = (const uint4 *)(x.int8 + row + col + lane % 4 * 16);
@@ -303,8 +304,8 @@ static __device__ __forceinline__ void ln_add_unit(const ln_lane_tile<LAYOUT> &t
                 return;
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                ln_mma_bf16(sum, tile.steps[2 * i], x.rest[i].x, x.rest[i].y);
-                ln_mma_bf16(sum, tile.steps[2 * i + 1], x.rest[i].z, x.rest[i].w);
+                ln_mma_bf16(sum, tile.steps[2 * i], x.lo[i].x, x.lo[i].y);
+                ln_mma_bf16(sum, tile.steps[2 * i + 1], x.lo[i].z, x.lo[i].w);
             }
         }
     } else if constexpr (LAYOUT == LN_LAYOUT_INT8_ROW) {

@@ -126,7 +126,7 @@ static int launch_mma(int layout, const ln_grouped_args &args, cudaStream_t stre
         layout, [&](auto l) { return launch_layout<decltype(l)::LAYOUT>(args, stream); });
 }
 
-/* ---- many rows: panels by group ----------------------------------------------------------------
+/* ---- many rows: activation tiles by group -----------------------------------------------------
  */
 
 template <unsigned ROWS> static int list(const ln_grouped_args &args, cudaStream_t stream) {
@@ -138,7 +138,7 @@ static int launch_sm90(const ln_op_linear *p, ln_grouped_args &args, const ln_co
                        cudaStream_t stream) {
     int layout = (int)p->weight->layout;
     args.p.x = ln_act_view_of(&x);
-    int code = args.p.x.panel == 64 ? list<64>(args, stream) : list<128>(args, stream);
+    int code = args.p.x.rows_per_tile == 64 ? list<64>(args, stream) : list<128>(args, stream);
     if (code == 0)
         code = ln_act_convert_groups(&x, args.groups.rows, args.slots, args.p.rows_per_x, stream);
     return code != 0 ? code : ln_gemm_sm90_grouped(layout, args, stream);

@@ -1,5 +1,5 @@
 /* Y = X W^T with its epilogue, W in packed weight tiles (weights/layout.h), by mma.sync
- * (mma_small_m.cuh): 1 to 8 rows of X on Hopper, any number elsewhere.
+ * (mma_small_m.cuh): M of 1 to 8 on Hopper (1: GEMV), any M elsewhere.
  *
  * Grid: (rows of weight tiles, rows of X by 8 * EIGHTS). Block: 8 warps, split-K. The first weights
  * are prefetched to registers before the grid dependency on the kernel that makes X is resolved. */
@@ -9,8 +9,8 @@
 
 enum { MAX_EIGHTS = 8 };
 
-/* Eights of rows that Hopper has kernels for here: more rows lie in panels, but for linears
- * that no model has, which take turns of as many. */
+/* Eights of rows that Hopper has kernels for here: more rows lie in activation tiles, but for
+ * linears that no model has, which take turns of as many. */
 template <int LAYOUT>
 static constexpr int HOPPER_EIGHTS = LAYOUT == LN_LAYOUT_INT8_ROW ? MAX_EIGHTS : 1;
 
@@ -48,7 +48,7 @@ static __device__ __forceinline__ void compute_tile(const ln_gemm_args &p) {
     size_t x_at = first / p.rows_per_x * x.cols;
     x.bf16 += x_at, x.int8 += x_at, x.scales += x_at / LN_SCALE_BLOCK; /* these of blocks */
     if constexpr (PRECISE)
-        x.rest += x_at;
+        x.lo += x_at;
     ln_pdl_wait();
     multiply_split<LAYOUT, EIGHTS, AHEAD, GATE, PRECISE>(x, rows, part.precise, split, up_sum,
                                                          gate_sum);

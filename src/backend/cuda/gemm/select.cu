@@ -29,7 +29,7 @@ static int run_gate(ln_gemm_args &args, const ln_cuda_launch *launch, ln_cuda_st
 }
 
 static int multiply(int layout, const ln_gemm_args &args, ln_cuda_stream stream) {
-    if (args.x.panel > 0)
+    if (args.x.rows_per_tile > 0)
         return args.n_rows > LN_SMALL_M_ROWS || layout == LN_LAYOUT_F8_ROW
                    ? ln_gemm_sm90(layout, args, stream)
                    : ln_gemm_sm90_small_m(layout, args, stream);

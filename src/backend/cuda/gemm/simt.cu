@@ -1,5 +1,5 @@
-/* Y [M][N] = X [M][K] W^T with its epilogue in float32, for every weight type and any M: the kernel
- * of `exact`, and of types without packed tiles.
+/* Y [M][N] = X [M][K] W^T with its epilogue in float32, for every weight type and any M (M = 1 is a
+ * GEMV): the kernel of `exact`, and of types without packed tiles.
  *
  * A warp has one output column and up to ROWS rows of X: lane l takes the groups of eight elements
  * l, l + 32, l + 64 .. of K in order, and the lanes' sums are reduced by halves at the end. The

@@ -1,6 +1,7 @@
 /* Y [M][N] = X [M][K] W^T with its epilogue, on Hopper, for M above 64 (F8_ROW: above 8; by groups:
- * 32 rows of a group and more): one warp-specialised skeleton, for prefill and
- * large batches, for every weight layout, dense and grouped.
+ * 32 rows of a group and more): one warp-specialised skeleton, for prefill and large batches, for
+ * every weight layout, dense and grouped. The mainloops are in sm90_mainloop_16.cuh (BF16, types
+ * that become f16, FP8) and sm90_mainloop_int.cuh.
  *
  * Grid: persistent CTAs, one for each SM or output tile. Block: two or three consumer warpgroups
  * (WGMMA: weight tiles are the A operand, from registers, activations the B operand), and a
@@ -10,7 +11,7 @@
  * sixteen rows of results on their way out, in all up to 226 KiB. Bytes: W once for each row of
  * output tiles, mostly from L2; X once for each column of them; Y once.
  *
- * Where output tiles are fewer than SMs, CTAs share them (sm90_split_k.cuh). */
+ * Where output tiles are fewer than SMs, CTAs share them (split-K: sm90_split_k.cuh). */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_CUH
 
@@ -64,32 +65,32 @@ static __device__ __forceinline__ void load_weights(const grouped_args &g, const
 
 /* Fills stage after stage for one output tile after another; by one thread. */
 template <typename CONFIG, typename ARGS>
-static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipe) {
+static __device__ void produce(const ARGS &g, char *stages, sm90_pipeline &pipeline) {
     typedef sm90_stage<CONFIG> stage;
     constexpr bool ONE = is_one_act_tile<CONFIG>((const ARGS *)NULL);
     /* act_at counts rows of 128 bytes; with block scales, activation tiles */
     constexpr bool BY_TILE = stage::HAS_BLOCKS;
     constexpr int ACT_UNIT = BY_TILE ? stage::ACT_ROWS : 1;
-    constexpr int BESIDE_UNIT = BY_TILE ? stage::BESIDE_ROWS : 1;
+    constexpr int AUX_UNIT = BY_TILE ? stage::AUX_ROWS : 1;
     const ln_gemm_args &p = args_of(g);
     ln_pipeline_stage at = {0, 1};
     output_tile tile;
     for (unsigned number = first_tile<CONFIG>(g); find_tile<CONFIG>(g, number, tile);
          number += gridDim.x) {
         k_range own = find_k<CONFIG>(g, tile);
-        int act_at = ONE ? (int)(own.begin * p.x.panel + tile.m * CONFIG::ROWS)
+        int act_at = ONE ? (int)(own.begin * p.x.rows_per_tile + tile.m * CONFIG::ROWS)
                          : (int)((tile.m * p.n_tiles + own.begin) * (BY_TILE ? 1 : CONFIG::ROWS));
-        for (unsigned k = own.begin; k < own.end; k++, act_at += ONE       ? (int)p.x.panel
+        for (unsigned k = own.begin; k < own.end; k++, act_at += ONE       ? (int)p.x.rows_per_tile
                                                                  : BY_TILE ? 1
                                                                            : CONFIG::ROWS) {
-            uint64_t *full = &pipe.full[at.index];
+            uint64_t *full = &pipeline.full[at.index];
             char *act = stages + at.index * stage::BYTES, *w = act + stage::TILES_AT;
-            ln_mbarrier_wait(&pipe.empty[at.index], at.phase);
+            ln_mbarrier_wait(&pipeline.empty[at.index], at.phase);
             ln_mbarrier_expect_tx(full, stage::USED);
             load_weights<CONFIG>(g, tile, w, (int)(k * (stage::TILE_BYTES / 128)), full);
             ln_tma_load(act, &g.act, 0, act_at * ACT_UNIT, full);
-            if (stage::BESIDE_ROWS > 0)
-                ln_tma_load(act + stage::ACT_BYTES, &g.beside, 0, act_at * BESIDE_UNIT, full);
+            if (stage::AUX_ROWS > 0)
+                ln_tma_load(act + stage::ACT_BYTES, &g.aux, 0, act_at * AUX_UNIT, full);
             advance<CONFIG>(at);
         }
     }
@@ -185,40 +186,43 @@ static __device__ __forceinline__ void end_tile(const ARGS &g, unsigned &number,
     store_tile<CONFIG>(g, number, total, outs);
 }
 
-/* Merges the CTA's rows of a tile that it shares, and ends them like tiles of so many rows. n_ctas:
- * where the kernel's parameters lie. */
+/* Split-K: reduces the CTA's rows of the tile that it shares, then runs the epilogue on them as on
+ * tiles of so many rows. n_ctas: by reference, where the kernel's parameters lie. */
 template <typename CONFIG>
-static __device__ __forceinline__ void end_share(const ln_gemm_args &p, const output_tile &tile,
-                                                 unsigned number, const unsigned &n_ctas,
-                                                 float *outs) {
-    k_range all = find_share<CONFIG>(p, tile, 0, n_ctas);
+static __device__ __forceinline__ void end_split_tile(const ln_gemm_args &p,
+                                                      const output_tile &tile, unsigned number,
+                                                      const unsigned &n_ctas, float *outs) {
+    k_range all = split_k_range<CONFIG>(p, tile, 0, n_ctas);
     exchange_flags<CONFIG>(p, n_ctas);
 #pragma unroll 1
-    for (unsigned part = blockIdx.x % n_ctas; part * MERGED_EIGHTS < all.n_eights; part += n_ctas) {
-        unsigned merged = merged_number<CONFIG>(p, tile, number, part);
-        float total[MERGED_ACC];
-        merge_rows<CONFIG>(all, part, total);
-        end_tile<typename CONFIG::template with_rows<MERGED_ROWS>>(p, merged, total, outs);
+    for (unsigned part = blockIdx.x % n_ctas; part * REDUCED_EIGHTS < all.n_eights;
+         part += n_ctas) {
+        unsigned reduced = reduced_number<CONFIG>(p, tile, number, part);
+        float total[REDUCED_ACC];
+        reduce_rows<CONFIG>(all, part, total);
+        end_tile<typename CONFIG::template with_rows<REDUCED_ROWS>>(p, reduced, total, outs);
     }
 }
 
-/* The accumulators of an output tile, all K splits of its range added up. */
+/* Runs the mainloop of the layout: the accumulators of an output tile, all K splits of its range
+ * added up. */
 template <typename CONFIG, typename ARGS>
 static __device__ __forceinline__ void
 accumulate(const ARGS &g, const output_tile &tile, unsigned number, const k_range &own,
-           const char *stages, sm90_pipeline &pipe, ln_pipeline_stage &at,
+           const char *stages, sm90_pipeline &pipeline, ln_pipeline_stage &at,
            float (&total)[CONFIG::N_ACC]) {
     const ln_gemm_args &p = args_of(g);
     if constexpr (CONFIG::LAYOUT == LN_LAYOUT_INT8_ROW) {
         int acc[CONFIG::N_ACC];
-        multiply_int8_row<CONFIG>(p, stages, pipe, at, acc);
+        mainloop_int8_row<CONFIG>(p, stages, pipeline, at, acc);
         scale_tile<CONFIG>(g, number, acc, total);
     } else if constexpr (CONFIG::LAYOUT == LN_LAYOUT_F8_ROW) {
-        multiply_fp8<CONFIG>(p, number, own, stages, pipe, at, total);
+        mainloop_fp8<CONFIG>(p, number, own, stages, pipeline, at, total);
     } else if constexpr (ln_weight_tile_has_16_bit_act(CONFIG::LAYOUT)) {
-        multiply_16<CONFIG>(p, number, own, p.parts[tile.part].precise, stages, pipe, at, total);
+        mainloop_16<CONFIG>(p, number, own, p.parts[tile.part].precise, stages, pipeline, at,
+                            total);
     } else {
-        multiply_int<CONFIG>(p, own, stages, pipe, at, total);
+        mainloop_int<CONFIG>(p, own, stages, pipeline, at, total);
     }
 }
 
@@ -242,14 +246,14 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     typedef sm90_stage<CONFIG> stage;
     extern __shared__ __align__(1024) char stages[];
-    __shared__ sm90_pipeline pipe;
+    __shared__ sm90_pipeline pipeline;
     ln_pdl_launch_dependents();
-    init_pipeline<CONFIG>(pipe);
+    init_pipeline<CONFIG>(pipeline);
     ln_pdl_wait();
     if (threadIdx.x >= CONFIG::CONSUMERS) {
         ln_setmaxnreg_dec<CONFIG::PRODUCER_REGISTERS>();
         if (threadIdx.x == CONFIG::CONSUMERS)
-            produce<CONFIG>(g, stages, pipe);
+            produce<CONFIG>(g, stages, pipeline);
         return;
     }
     ln_setmaxnreg_inc<CONFIG::CONSUMER_REGISTERS>();
@@ -261,9 +265,9 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
         float total[CONFIG::N_ACC];
         k_range own = find_k<CONFIG>(g, tile);
         begin_tile<CONFIG>(g, tile, own);
-        accumulate<CONFIG>(g, tile, number, own, stages, pipe, at, total);
+        accumulate<CONFIG>(g, tile, number, own, stages, pipeline, at, total);
         if constexpr (CONFIG::SPLIT)
-            end_share<CONFIG>(g.p, tile, number, g.n_ctas, outs);
+            end_split_tile<CONFIG>(g.p, tile, number, g.n_ctas, outs);
         else
             end_tile<CONFIG>(g, number, total, outs);
     }
@@ -274,14 +278,14 @@ static __global__ void __launch_bounds__(CONFIG::THREADS, 1) gemm(const __grid_c
 
 /* Activations of n_rows rows, in boxes of a stage, and what goes with them. */
 template <typename CONFIG>
-static int map_act(const ln_act_view &x, size_t n_rows, CUtensorMap *act, CUtensorMap *beside) {
+static int map_act(const ln_act_view &x, size_t n_rows, CUtensorMap *act, CUtensorMap *aux) {
     typedef sm90_stage<CONFIG> stage;
     constexpr bool IS_16_BIT = ln_weight_tile_has_16_bit_act(CONFIG::LAYOUT);
     const void *from = IS_16_BIT ? (const void *)x.bf16 : (const void *)x.int8;
     int code = map_rows(from, n_rows * stage::ACT_ROWS / CONFIG::ROWS, stage::ACT_ROWS, act);
-    if (code == 0 && stage::BESIDE_ROWS > 0)
-        code = map_rows(CONFIG::PRECISE ? (const void *)x.rest : (const void *)x.scales,
-                        n_rows * stage::BESIDE_ROWS / CONFIG::ROWS, stage::BESIDE_ROWS, beside);
+    if (code == 0 && stage::AUX_ROWS > 0)
+        code = map_rows(CONFIG::PRECISE ? (const void *)x.lo : (const void *)x.scales,
+                        n_rows * stage::AUX_ROWS / CONFIG::ROWS, stage::AUX_ROWS, aux);
     return code;
 }
 
@@ -310,9 +314,9 @@ template <typename CONFIG>
 static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream) {
     dense_args g = {args, n_ctas, {}, {}, {}, {}};
     size_t n_rows = is_one_act_tile<CONFIG>((const dense_args *)NULL)
-                        ? args.x.panel
+                        ? args.x.rows_per_tile
                         : (size_t)ln_ceil_div(args.n_rows, CONFIG::ROWS) * CONFIG::ROWS;
-    int code = map_act<CONFIG>(args.x, n_rows * args.n_tiles, &g.act, &g.beside);
+    int code = map_act<CONFIG>(args.x, n_rows * args.n_tiles, &g.act, &g.aux);
     if (code == 0)
         code = map_parts(CONFIG::LAYOUT, args, CONFIG::TILES, 1, g.weights, &g.gate);
     if (code != 0)
@@ -324,7 +328,7 @@ static int launch(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream
 template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaStream_t stream) {
     grouped_args g = {args, {}, {}, {}, {}};
     size_t n_rows = (size_t)args.n_slots * CONFIG::ROWS * args.p.n_tiles;
-    int code = map_act<CONFIG>(args.p.x, n_rows, &g.act, &g.beside);
+    int code = map_act<CONFIG>(args.p.x, n_rows, &g.act, &g.aux);
     if (code == 0)
         code = map_group(CONFIG::LAYOUT, args, args.groups.weight, CONFIG::TILES, &g.weight);
     if (code == 0 && CONFIG::GATE)
@@ -341,7 +345,7 @@ template <typename CONFIG> static int launch(const ln_grouped_args &args, cudaSt
 template <int LAYOUT, int ROWS, bool GATE, bool PRECISE>
 static int launch_rows(const ln_gemm_args &args, unsigned n_ctas, cudaStream_t stream) {
     if constexpr (has_rows(LAYOUT, PRECISE, ROWS)) {
-        if constexpr (can_share(GATE, ROWS))
+        if constexpr (can_split_k(GATE, ROWS))
             if (n_ctas > 1)
                 return launch<sm90_config<LAYOUT, ROWS, 2, GATE, PRECISE, true>>(args, n_ctas,
                                                                                  stream);

@@ -42,10 +42,10 @@ template <typename CONFIG> struct sm90_stage {
     static constexpr bool HAS_BLOCKS =
         ln_traits_of(CONFIG::LAYOUT).acts == LN_ACT_TYPE_INT8_BLOCK;          /* of 32 columns */
     static constexpr unsigned ACT_ROWS = CONFIG::ROWS * (HAS_BLOCKS ? 2 : 1); /* of 128 bytes */
-    static constexpr unsigned BESIDE_ROWS = CONFIG::PRECISE ? CONFIG::ROWS
-                                            : HAS_BLOCKS    ? CONFIG::ROWS * 8 * 4 / 128
-                                                            : 0;
-    static constexpr unsigned ACT_BYTES = ACT_ROWS * 128, TILES_AT = ACT_BYTES + BESIDE_ROWS * 128;
+    static constexpr unsigned AUX_ROWS = CONFIG::PRECISE ? CONFIG::ROWS
+                                         : HAS_BLOCKS    ? CONFIG::ROWS * 8 * 4 / 128
+                                                         : 0;
+    static constexpr unsigned ACT_BYTES = ACT_ROWS * 128, TILES_AT = ACT_BYTES + AUX_ROWS * 128;
     static constexpr unsigned TILE_BYTES = ln_weight_tile_bytes(CONFIG::LAYOUT);
     static constexpr unsigned W_BYTES = CONFIG::WARPS * TILE_BYTES, USED = TILES_AT + W_BYTES;
     static constexpr unsigned BYTES = (USED + 1023) / 1024 * 1024; /* as swizzling wants it */

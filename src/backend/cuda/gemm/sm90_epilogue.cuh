@@ -159,7 +159,7 @@ static __device__ __forceinline__ void write_rows(const ln_gemm_args &p, const l
             y.w = ln_round_to_bf16(y.w);
         if (i < n && !(GATE && p.leaves_out))
             __stwb((float4 *)(to + i * 8 * e.out_stride), y);
-        if (GATE && p.converts && p.to.panel > 0)
+        if (GATE && p.converts && p.to.rows_per_tile > 0)
             store_converted(p.to, first + i * 8, column, y, i < n);
         else if (GATE && p.converts && i < n)
             store_bf16_row(p.to, first + i * 8, column, y);

@@ -1,10 +1,13 @@
-/* Mainloop of weights that are multiplied with 16-bit activations, or with E4M3 (F8_ROW): WGMMA
- * with weights as the A operand, dequantised in registers, and activations in shared memory as the
- * B operand. The order of every sum is that of mma_small_m.cu, and of sm90_small_m_fp8.cu.
+/* Mainloops of the prefill GEMM (sm90.cuh) for 16-bit activations: weights of BF16, and those that
+ * are dequantised to f16 in registers; and for E4M3 (F8_ROW). WGMMA: M64 of weight rows (N of the
+ * GEMM), N of activation rows, K16 (E4M3: K32). Weights are the A operand, from registers (E4M3:
+ * from shared memory), activations the B operand, from shared memory. Each warp of a consumer
+ * warpgroup has 16 rows of weights. The order of every sum is that of mma_small_m.cu, and of
+ * sm90_small_m_fp8.cu.
  *
- * A K step of 16 columns takes ROWS clocks of the tensor cores at least, and of the port of shared
- * memory (COLUMNS + ROWS) / 4 for copies, COLUMNS / 4 for weights and 2 * ROWS / 4 for activations,
- * which is more. */
+ * What bounds it: a K step of 16 columns takes ROWS clocks of the tensor cores. Shared memory takes
+ * longer: (COLUMNS + ROWS) / 4 clocks for the copies, COLUMNS / 4 to read weights and 2 * ROWS / 4
+ * to read activations. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_MAINLOOP_16_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_MAINLOOP_16_CUH
 
@@ -25,11 +28,11 @@ static __device__ __forceinline__ void load_half(const char *tile, int half, uns
                                     *(const uint32_t *)scales, *(const uint32_t *)(scales + 64), a);
     } else if constexpr (ln_weight_tile_dequantizes_to_f16(LAYOUT)) {
         const char *scales = tile + ln_weight_tile_scale_at(LAYOUT, 0, 0) + lane / 4 * 8 + half * 4;
-        uint2 numbers = *(const uint2 *)(tile + lane * 16 + half * 8);
-        uint32_t above = 0;
-        if constexpr (ln_weight_tile_has_bits_above(LAYOUT))
-            above = *(const uint32_t *)(tile + 512 + lane * 8 + half * 4);
-        ln_dequantize_bits<LAYOUT>(numbers, above, *(const uint32_t *)scales,
+        uint2 packed = *(const uint2 *)(tile + lane * 16 + half * 8);
+        uint32_t high = 0;
+        if constexpr (ln_weight_tile_has_high_bits(LAYOUT))
+            high = *(const uint32_t *)(tile + 512 + lane * 8 + half * 4);
+        ln_dequantize_bits<LAYOUT>(packed, high, *(const uint32_t *)scales,
                                    *(const uint32_t *)(scales + 64), lane, a);
     } else {
         a[0] = *(const uint4 *)(tile + half * 1024 + lane * 16);
@@ -47,25 +50,26 @@ static __device__ __forceinline__ void multiply_step(float (&acc)[N], const uint
         ln_wgmma_bf16(acc, a, ln_wgmma_desc_swizzle128(x), adds);
 }
 
-/* Where there are two consumer warpgroups the second begins an output tile when the first has had a
- * stage of it: so while one adds the accumulators of a K split the other multiplies. With few
- * stages the first would come round to its next tile before that. number: of the output tile. */
+/* The order of two consumer warpgroups, like that of a ping-pong schedule: the second begins an
+ * output tile when the first has had a stage of it, so while one adds the accumulators of a K split
+ * the other multiplies. Not where a tile has so few stages that the first would come round to its
+ * next tile before that. number: of the output tile. */
 template <typename CONFIG> static __device__ __forceinline__ bool has_lead(const k_range &own) {
     return CONFIG::WARPGROUPS == 2 && own.end - own.begin > MAX_STAGES;
 }
 
 template <typename CONFIG>
-static __device__ __forceinline__ void wait_for_lead(const k_range &own, sm90_pipeline &pipe,
+static __device__ __forceinline__ void wait_for_lead(const k_range &own, sm90_pipeline &pipeline,
                                                      unsigned number) {
     if (has_lead<CONFIG>(own) && threadIdx.x / WARPGROUP == 1)
-        ln_mbarrier_wait(&pipe.led, number / gridDim.x % 2);
+        ln_mbarrier_wait(&pipeline.led, number / gridDim.x % 2);
 }
 
 template <typename CONFIG>
-static __device__ __forceinline__ void release_lead(const k_range &own, sm90_pipeline &pipe,
+static __device__ __forceinline__ void release_lead(const k_range &own, sm90_pipeline &pipeline,
                                                     unsigned tile) {
     if (has_lead<CONFIG>(own) && tile == own.begin + 1 && threadIdx.x / WARPGROUP == 0)
-        ln_pipeline_release(&pipe.led, threadIdx.x % LN_WARP);
+        ln_pipeline_release(&pipeline.led, threadIdx.x % LN_WARP);
 }
 
 template <int N> static __device__ __forceinline__ void clear(float (&total)[N], float (&acc)[N]) {
@@ -82,14 +86,14 @@ template <int N> static __device__ __forceinline__ void drain(float (&acc)[N], u
     ln_wgmma_keep(a[3]);
 }
 
-/* Accumulates an output tile: a K step of one weight tile is two groups of WGMMAs; while one is
- * executed the A operand of the next is loaded, and dequantised. IS_PRECISE: of these linears, of
- * which some are. SPLIT: the sums of K splits are written for all CTAs of the tile, and total has
- * no meaning. */
+/* Accumulates an output tile. A weight tile is two groups of WGMMAs; while one is executed the A
+ * operand of the next is loaded and dequantised. IS_PRECISE: the lo part of the activations is
+ * multiplied, too. CONFIG::SPLIT: the sums of K splits go to global memory, and total has no
+ * meaning. */
 template <typename CONFIG, bool IS_PRECISE, int N>
 static __device__ __forceinline__ void
-multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *stages,
-            sm90_pipeline &pipe, ln_pipeline_stage &at, float (&total)[N]) {
+mainloop_16_as(const ln_gemm_args &p, unsigned number, k_range own, const char *stages,
+               sm90_pipeline &pipeline, ln_pipeline_stage &at, float (&total)[N]) {
     typedef sm90_stage<CONFIG> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
@@ -97,8 +101,8 @@ multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *sta
     float acc[N];
     uint4 a[4];
     clear(total, acc);
-    wait_for_lead<CONFIG>(own, pipe, number);
-    ln_mbarrier_wait(&pipe.full[at.index], at.phase);
+    wait_for_lead<CONFIG>(own, pipeline, number);
+    ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
     load_half<CONFIG::LAYOUT>(weights + at.index * shape::BYTES, 0, lane, a);
     for (unsigned begin = own.begin; begin < own.end; begin += per_split) {
         unsigned end = min(begin + per_split, own.end), last = 0;
@@ -114,8 +118,8 @@ multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *sta
             ln_wgmma_keep(a[2]);
             ln_wgmma_keep(a[3]);
             if (tile > begin)
-                ln_pipeline_release(&pipe.empty[last], lane);
-            release_lead<CONFIG>(own, pipe, tile);
+                ln_pipeline_release(&pipeline.empty[last], lane);
+            release_lead<CONFIG>(own, pipeline, tile);
             load_half<CONFIG::LAYOUT>(w, 1, lane, a + 2);
             ln_wgmma_fence();
             multiply_step<CONFIG::LAYOUT>(acc, a[2], x + 64);
@@ -135,12 +139,12 @@ multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *sta
             last = at.index;
             advance<CONFIG>(at);
             if (tile + 1 < own.end) {
-                ln_mbarrier_wait(&pipe.full[at.index], at.phase);
+                ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
                 load_half<CONFIG::LAYOUT>(weights + at.index * shape::BYTES, 0, lane, a);
             }
         }
         drain(acc, a);
-        ln_pipeline_release(&pipe.empty[last], lane);
+        ln_pipeline_release(&pipeline.empty[last], lane);
         add_split<CONFIG>(own, acc, total);
     }
     if (!CONFIG::SPLIT)
@@ -149,33 +153,33 @@ multiply_as(const ln_gemm_args &p, unsigned number, k_range own, const char *sta
 
 template <typename CONFIG, int N>
 static __device__ __forceinline__ void
-multiply_16(const ln_gemm_args &p, unsigned number, const k_range &own, bool precise,
-            const char *stages, sm90_pipeline &pipe, ln_pipeline_stage &at, float (&total)[N]) {
+mainloop_16(const ln_gemm_args &p, unsigned number, const k_range &own, bool precise,
+            const char *stages, sm90_pipeline &pipeline, ln_pipeline_stage &at, float (&total)[N]) {
     if (CONFIG::PRECISE && precise)
-        multiply_as<CONFIG, CONFIG::PRECISE>(p, number, own, stages, pipe, at, total);
+        mainloop_16_as<CONFIG, CONFIG::PRECISE>(p, number, own, stages, pipeline, at, total);
     else
-        multiply_as<CONFIG, false>(p, number, own, stages, pipe, at, total);
+        mainloop_16_as<CONFIG, false>(p, number, own, stages, pipeline, at, total);
 }
 
-/* F8_ROW: both operands are in shared memory. */
+/* The mainloop of F8_ROW: both operands are in shared memory. */
 template <typename CONFIG, int N>
 static __device__ __forceinline__ void
-multiply_fp8(const ln_gemm_args &p, unsigned number, k_range own, const char *stages,
-             sm90_pipeline &pipe, ln_pipeline_stage &at, float (&total)[N]) {
+mainloop_fp8(const ln_gemm_args &p, unsigned number, k_range own, const char *stages,
+             sm90_pipeline &pipeline, ln_pipeline_stage &at, float (&total)[N]) {
     typedef sm90_stage<CONFIG> shape;
     unsigned group = threadIdx.x / WARPGROUP, lane = threadIdx.x % LN_WARP, last = 0;
     unsigned per_split = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS;
     const char *weights = stages + shape::TILES_AT + group * 4 * shape::TILE_BYTES;
     float acc[N];
     clear(total, acc);
-    wait_for_lead<CONFIG>(own, pipe, number);
+    wait_for_lead<CONFIG>(own, pipeline, number);
     for (unsigned begin = own.begin; begin < own.end; begin += per_split) {
         unsigned end = min(begin + per_split, own.end);
 #pragma unroll 1
         for (unsigned tile = begin; tile < end; tile++) {
             const char *x = stages + at.index * shape::BYTES;
             const char *w = weights + at.index * shape::BYTES;
-            ln_mbarrier_wait(&pipe.full[at.index], at.phase);
+            ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
             ln_wgmma_fence();
 #pragma unroll
             for (int i = 0; i < 4; i++)
@@ -184,14 +188,14 @@ multiply_fp8(const ln_gemm_args &p, unsigned number, k_range own, const char *st
             ln_wgmma_commit();
             ln_wgmma_wait<1>();
             if (tile > begin)
-                ln_pipeline_release(&pipe.empty[last], lane);
-            release_lead<CONFIG>(own, pipe, tile);
+                ln_pipeline_release(&pipeline.empty[last], lane);
+            release_lead<CONFIG>(own, pipeline, tile);
             last = at.index;
             advance<CONFIG>(at);
         }
         ln_wgmma_wait<0>();
         ln_wgmma_keep(acc);
-        ln_pipeline_release(&pipe.empty[last], lane);
+        ln_pipeline_release(&pipeline.empty[last], lane);
         add_split<CONFIG>(own, acc, total);
     }
     if (!CONFIG::SPLIT)

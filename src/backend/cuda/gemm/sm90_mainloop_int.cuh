@@ -1,6 +1,7 @@
-/* Mainloops of int8 WGMMA. INT8 and INT4: M64N64K32 for each block of 32 columns, whose int32
- * products are scaled and added in float32, in the order of mma_small_m.cu. INT8_ROW: M64N256K32,
- * whose int32 sums run through all of K, as they are exact in any order. */
+/* Mainloops of the prefill GEMM (sm90.cuh) by int8 WGMMA. INT8 and INT4: M64N64K32 for each block
+ * of 32 columns, whose int32 products are scaled and added in float32, in the order of
+ * mma_small_m.cu. INT8_ROW: M64N256K32, whose int32 sums run through all of K, as they are exact in
+ * any order. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_MAINLOOP_INT_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_MAINLOOP_INT_CUH
 
@@ -52,7 +53,7 @@ static __device__ __forceinline__ void add_block(const int c[INT_ACC], float w0,
  */
 template <typename CONFIG>
 static __device__ __forceinline__ void
-multiply_int(const ln_gemm_args &p, k_range own, const char *stages, sm90_pipeline &pipe,
+mainloop_int(const ln_gemm_args &p, k_range own, const char *stages, sm90_pipeline &pipeline,
              ln_pipeline_stage &at, float (&total)[INT_ACC]) {
     typedef sm90_stage<CONFIG> shape;
     constexpr int LAYOUT = CONFIG::LAYOUT;
@@ -75,7 +76,7 @@ multiply_int(const ln_gemm_args &p, k_range own, const char *stages, sm90_pipeli
             const float *x_scales = (const float *)(x + shape::ACT_BYTES) + lane % 4 * 2;
             int c[2][INT_ACC];
             uint4 w_scales[2], a[2];
-            ln_mbarrier_wait(&pipe.full[at.index], at.phase);
+            ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
 #pragma unroll
             for (int i = 0; i < 2; i++)
                 w_scales[i] =
@@ -97,7 +98,7 @@ multiply_int(const ln_gemm_args &p, k_range own, const char *stages, sm90_pipeli
                           ln_block_scale((const uint32_t *)&w_scales[1], block),
                           x_scales + block * INT_ROWS, acc);
             }
-            ln_pipeline_release(&pipe.empty[at.index], lane);
+            ln_pipeline_release(&pipeline.empty[at.index], lane);
             advance<CONFIG>(at);
         }
         add_split<CONFIG>(own, acc, total);
@@ -127,9 +128,9 @@ static __device__ __forceinline__ void load_int8_half(const char *w, uint4 a[2])
 /* Accumulates an output tile; while half of a weight tile is multiplied the A operand of the next
  * half is loaded. */
 template <typename CONFIG>
-static __device__ __forceinline__ void multiply_int8_row(const ln_gemm_args &p, const char *stages,
-                                                         sm90_pipeline &pipe, ln_pipeline_stage &at,
-                                                         int (&acc)[128]) {
+static __device__ __forceinline__ void mainloop_int8_row(const ln_gemm_args &p, const char *stages,
+                                                         sm90_pipeline &pipeline,
+                                                         ln_pipeline_stage &at, int (&acc)[128]) {
     typedef sm90_stage<CONFIG> shape;
     unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP, last = 0;
     const char *weights = stages + shape::ACT_BYTES + warp * shape::TILE_BYTES + lane * 16;
@@ -137,7 +138,7 @@ static __device__ __forceinline__ void multiply_int8_row(const ln_gemm_args &p, 
 #pragma unroll
     for (int i = 0; i < 128; i++)
         acc[i] = 0;
-    ln_mbarrier_wait(&pipe.full[at.index], at.phase);
+    ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
     load_int8_half(weights + at.index * shape::BYTES, a);
 #pragma unroll 1
     for (unsigned tile = 0; tile < p.n_tiles; tile++) {
@@ -147,7 +148,7 @@ static __device__ __forceinline__ void multiply_int8_row(const ln_gemm_args &p, 
         ln_wgmma_keep(b[0]);
         ln_wgmma_keep(b[1]);
         if (tile > 0)
-            ln_pipeline_release(&pipe.empty[last], lane);
+            ln_pipeline_release(&pipeline.empty[last], lane);
         load_int8_half(weights + at.index * shape::BYTES + 1024, b);
         begin_half(acc, b, x + 64);
         ln_wgmma_wait<1>();
@@ -156,7 +157,7 @@ static __device__ __forceinline__ void multiply_int8_row(const ln_gemm_args &p, 
         last = at.index;
         advance<CONFIG>(at);
         if (tile + 1 < p.n_tiles) {
-            ln_mbarrier_wait(&pipe.full[at.index], at.phase);
+            ln_mbarrier_wait(&pipeline.full[at.index], at.phase);
             load_int8_half(weights + at.index * shape::BYTES, a);
         }
     }
@@ -164,7 +165,7 @@ static __device__ __forceinline__ void multiply_int8_row(const ln_gemm_args &p, 
     ln_wgmma_keep(acc);
     ln_wgmma_keep(b[0]);
     ln_wgmma_keep(b[1]);
-    ln_pipeline_release(&pipe.empty[last], lane);
+    ln_pipeline_release(&pipeline.empty[last], lane);
 }
 
 #endif

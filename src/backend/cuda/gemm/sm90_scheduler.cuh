@@ -1,6 +1,6 @@
 /* Which output tile a persistent CTA computes next: of dense linears, of one matrix for each group
- * of rows, and of K ranges where CTAs share a tile. Tiles that follow one another have the same
- * columns and different rows, so that weights are read once from global memory. */
+ * of rows, and of K ranges with split-K. Tiles that follow one another have the same columns and
+ * different rows, so that weights are read once from global memory. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_SCHEDULER_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_SCHEDULER_CUH
 
@@ -9,17 +9,17 @@
 #include "backend/cuda/gemm/sm90_split_k.cuh"
 #include "backend/cuda/ptx/tma.cuh"
 
-/* Operands as tensors of rows of 128 bytes; beside: the bf16 residual of the activations, or their
+/* Operands as tensors of rows of 128 bytes; aux: the bf16 residual of the activations, or their
  * block scales. */
 typedef struct dense_args {
     ln_gemm_args p;
     unsigned n_ctas; /* that share an output tile */
-    CUtensorMap act, beside, gate, weights[LN_GEMM_MAX_PARTS];
+    CUtensorMap act, aux, gate, weights[LN_GEMM_MAX_PARTS];
 } dense_args;
 
 typedef struct grouped_args {
     ln_grouped_args a;
-    CUtensorMap act, beside, gate, weight; /* the matrices of all groups are one tensor */
+    CUtensorMap act, aux, gate, weight; /* the matrices of all groups are one tensor */
 } grouped_args;
 
 static __host__ __device__ __forceinline__ const ln_gemm_args &args_of(const ln_gemm_args &p) {
@@ -89,7 +89,7 @@ static __device__ __forceinline__ unsigned first_tile(const grouped_args &) {
 
 template <typename CONFIG>
 static __device__ __forceinline__ k_range find_k(const dense_args &g, const output_tile &tile) {
-    return CONFIG::SPLIT ? find_share<CONFIG>(g.p, tile, blockIdx.x % g.n_ctas, g.n_ctas)
+    return CONFIG::SPLIT ? split_k_range<CONFIG>(g.p, tile, blockIdx.x % g.n_ctas, g.n_ctas)
                          : whole_k(g.p);
 }
 

@@ -14,7 +14,7 @@ typedef struct tile_shape {
  * there is no gate, if a weight tile's K takes per_tile; UINT32_MAX where CTAs cannot share. */
 static inline unsigned count_clocks(const ln_gemm_args &p, const tile_shape &shape,
                                     unsigned columns, unsigned n_sms, unsigned per_tile) {
-    enum { MERGE_CLOCKS = 3000, MERGED_PER_CLOCK = 200 /* sums that are written and read */ };
+    enum { REDUCE_CLOCKS = 3000, REDUCED_PER_CLOCK = 200 /* sums that are written and read */ };
     unsigned n_column_tiles = ln_gemm_output_tiles(p, columns);
     unsigned n_output = n_column_tiles * ln_ceil_div(p.n_rows, shape.rows);
     unsigned per_split = ln_ceil_div(p.n_tiles, LN_K_SPLITS);
@@ -26,9 +26,9 @@ static inline unsigned count_clocks(const ln_gemm_args &p, const tile_shape &sha
         n_output * LN_K_SPLITS * shape.rows * columns <= ln_split_k_sizes_of(n_sms).n_floats;
     if (n_output * shape.n_ctas > n_sms || !is_whole || !has_room)
         return UINT32_MAX;
-    unsigned n_rows = ln_ceil_div(p.n_rows, 8) * 8, n_merged = LN_K_SPLITS * n_rows;
-    return n_tiles * per_tile + MERGE_CLOCKS +
-           n_column_tiles * columns * n_merged / MERGED_PER_CLOCK;
+    unsigned n_rows = ln_ceil_div(p.n_rows, 8) * 8, n_reduced = LN_K_SPLITS * n_rows;
+    return n_tiles * per_tile + REDUCE_CLOCKS +
+           n_column_tiles * columns * n_reduced / REDUCED_PER_CLOCK;
 }
 
 /* Whether the 16-bit and FP8 mainloops have kernels for so many rows, and split-K kernels. */
@@ -38,8 +38,8 @@ static constexpr bool has_rows(int layout, bool precise, unsigned rows) {
            (layout == LN_LAYOUT_F8_ROW && rows == 64);
 }
 
-static constexpr bool can_share(bool gate, unsigned rows) {
-    return !gate && rows % MERGED_ROWS == 0;
+static constexpr bool can_split_k(bool gate, unsigned rows) {
+    return !gate && rows % REDUCED_ROWS == 0;
 }
 
 /* The shape that takes least. A K step of 16 columns takes as long as shared memory does, (256 + 3
@@ -51,7 +51,7 @@ static inline int choose_shape(int layout, bool precise, const ln_gemm_args &arg
     unsigned n_sms, least = UINT32_MAX, columns = has_gate ? 64 : 128;
     int code = ln_count_sms(&n_sms);
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && code == 0; i++)
-        for (unsigned n = 1; n <= (can_share(has_gate, sizes[i]) ? 4 : 1); n *= 2) {
+        for (unsigned n = 1; n <= (can_split_k(has_gate, sizes[i]) ? 4 : 1); n *= 2) {
             tile_shape tried = {sizes[i], n};
             unsigned clocks = count_clocks(args, tried, columns, n_sms, 256 + 3 * sizes[i]);
             if (has_rows(layout, precise, sizes[i]) && clocks < least)

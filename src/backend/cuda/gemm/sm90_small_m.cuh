@@ -9,9 +9,9 @@
  * those of its first unit, and adds them to what the CTA in front of it has stored.
  *
  * Of layouts other than BF16, where a CTA gets at most four K splits, several share a unit: each
- * publishes the sums of all its K splits, and merges those of some rows as soon as they are there.
- * CTAs that wait for others have only a few behind them to wait for, which begin as soon as any
- * other CTA ends.
+ * publishes the partial sums of all its K splits, and reduces those of some rows as soon as they
+ * are there. That cannot deadlock: a CTA waits for the few CTAs behind it alone, and these begin as
+ * soon as any other CTA ends.
  *
  * Grid: a CTA for each SM. Block: two consumer warpgroups, which multiply 64 columns by half of the
  * rows each, or other columns by all of them, and two producer warps, for weights and for
@@ -35,10 +35,10 @@ enum { MAX_SHARED = 224 * 1024, MAX_PUBLISHED = 4 }; /* bytes; K splits of a CTA
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/* Merges eight rows of the unit of each of the CTA's K splits. Where there are fewer than 64 rows,
+/* Reduces eight rows of the unit of each of the CTA's K splits. Where there are fewer than 64 rows,
  * not every K split stands for some. */
 template <int LAYOUT, typename SHAPE, bool GATE>
-static __device__ __forceinline__ void merge(const small_m_args &a) {
+static __device__ __forceinline__ void reduce_published(const small_m_args &a) {
     enum { STEP = 8 * LN_K_SPLITS / SHAPE::GROUP_ROWS };
     enum { GATE_AT = SHAPE::UNIT_ROWS / 2 }; /* the first warp of a group with a gate's sums */
     unsigned end = min((blockIdx.x + 1) * a.per_block, a.n_items);
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void consume(const small_m_args &a, const char
     }
     if constexpr (!DEFERS)
         if (a.split_all)
-            merge<LAYOUT, shape, GATE>(a);
+            reduce_published<LAYOUT, shape, GATE>(a);
 }
 
 #endif

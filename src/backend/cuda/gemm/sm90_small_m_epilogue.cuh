@@ -1,5 +1,5 @@
 /* Epilogue of the small-M GEMM (sm90_small_m.cuh): scales, gate and stores of accumulators in
- * registers, of one CTA or merged from several. */
+ * registers, of one CTA or reduced from several. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_EPILOGUE_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_EPILOGUE_CUH
 

@@ -51,7 +51,7 @@ add_stage(const small_m_args &a, const char *stages, small_m_pipeline &bars, ln_
 }
 
 template <int ROWS, bool PRECISE, bool IS_PRECISE>
-static __device__ __forceinline__ void multiply_bf16(const small_m_args &a, unsigned n_tiles,
+static __device__ __forceinline__ void mainloop_bf16(const small_m_args &a, unsigned n_tiles,
                                                      const char *stages, small_m_pipeline &bars,
                                                      ln_pipeline_stage &at, float *sums) {
     constexpr unsigned N = small_m_stage<LN_LAYOUT_BF16, ROWS, PRECISE>::N_ACC;
@@ -78,9 +78,9 @@ static __device__ __forceinline__ void load_tile_fragment(const char *tile,
         out.blocks[0] = *((const uint4 *)tile + lane);
         out.blocks[1] = *((const uint4 *)(tile + 512) + lane);
     } else {
-        out.numbers = *((const uint4 *)tile + lane);
-        if constexpr (ln_weight_tile_has_bits_above(LAYOUT))
-            out.above = *((const uint2 *)(tile + 512) + lane);
+        out.packed = *((const uint4 *)tile + lane);
+        if constexpr (ln_weight_tile_has_high_bits(LAYOUT))
+            out.high = *((const uint2 *)(tile + 512) + lane);
     }
     out.scales[0] = *(const uint2 *)(tile + ln_weight_tile_scale_at(LAYOUT, lane / 4, 0));
     out.scales[1] = *(const uint2 *)(tile + ln_weight_tile_scale_at(LAYOUT, lane / 4 + 8, 0));
@@ -113,7 +113,7 @@ static __device__ __forceinline__ void issue_tile(const ln_lane_tile<LAYOUT> &ti
 }
 
 template <int LAYOUT, int ROWS>
-static __device__ __forceinline__ void multiply_f16(const small_m_args &a, unsigned n_tiles,
+static __device__ __forceinline__ void mainloop_f16(const small_m_args &a, unsigned n_tiles,
                                                     const char *stages, small_m_pipeline &bars,
                                                     ln_pipeline_stage &at, float *sums) {
     typedef small_m_stage<LAYOUT, ROWS, false> shape;
@@ -182,20 +182,19 @@ static __device__ __forceinline__ int_tile find_tile(const char *stages, small_m
 /* Issues the WGMMAs of N blocks of a weight tile from `block` on. */
 template <int LAYOUT, int ROWS, int N>
 static __device__ __forceinline__ void issue_blocks(const int_tile &tile, int block,
-                                                    uint4 (&numbers)[N], int (&c)[N][ROWS / 2]) {
+                                                    uint4 (&packed)[N], int (&c)[N][ROWS / 2]) {
     const char *w = tile.w + threadIdx.x % LN_WARP * 16;
 #pragma unroll
     for (int i = 0; i < N; i++)
         if constexpr (LAYOUT == LN_LAYOUT_INT8)
-            numbers[i] = *(const uint4 *)(w + (block + i) * 512);
+            packed[i] = *(const uint4 *)(w + (block + i) * 512);
         else
-            numbers[i] = ln_unpack_int4(*(const uint4 *)(w + (block + i) / 2 * 512), block + i);
+            packed[i] = ln_unpack_int4(*(const uint4 *)(w + (block + i) / 2 * 512), block + i);
     ln_wgmma_fence();
 #pragma unroll
     for (int i = 0; i < N; i++)
-        ln_wgmma_small_n_int8(c[i], numbers[i],
-                              tile.x +
-                                  (unsigned)((block + i) / 4 * ROWS * 8 + (block + i) % 4 * 2));
+        ln_wgmma_small_n_int8(
+            c[i], packed[i], tile.x + (unsigned)((block + i) / 4 * ROWS * 8 + (block + i) % 4 * 2));
     ln_wgmma_commit();
 }
 
@@ -228,14 +227,14 @@ template <int LAYOUT, int ROWS>
 static __device__ __forceinline__ void add_tile(const int_tile &tile, float (&sum)[ROWS / 2]) {
     enum { N = block_steps<ROWS>::N, STEPS = block_steps<ROWS>::STEPS };
     int c[2][N][ROWS / 2];
-    uint4 numbers[2][N];
-    issue_blocks<LAYOUT, ROWS>(tile, 0, numbers[0], c[0]);
+    uint4 packed[2][N];
+    issue_blocks<LAYOUT, ROWS>(tile, 0, packed[0], c[0]);
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
         int now = step % 2, next = 1 - now;
         float2 x[N][ROWS / 8];
         if (step + 1 < STEPS)
-            issue_blocks<LAYOUT, ROWS>(tile, (step + 1) * N, numbers[next], c[next]);
+            issue_blocks<LAYOUT, ROWS>(tile, (step + 1) * N, packed[next], c[next]);
         if (ROWS < 64) /* else there are too few registers */
             load_act_scales<ROWS>(tile, step * N, x);
         if (step + 1 < STEPS)
@@ -244,7 +243,7 @@ static __device__ __forceinline__ void add_tile(const int_tile &tile, float (&su
             ln_wgmma_wait<0>();
 #pragma unroll
         for (int k = 0; k < N; k++) {
-            ln_wgmma_keep(numbers[now][k]);
+            ln_wgmma_keep(packed[now][k]);
             ln_wgmma_keep(c[now][k]);
         }
         if (ROWS == 64)
@@ -257,7 +256,7 @@ static __device__ __forceinline__ void add_tile(const int_tile &tile, float (&su
 }
 
 template <int LAYOUT, int ROWS>
-static __device__ __forceinline__ void multiply_int(const small_m_args &a, unsigned n_tiles,
+static __device__ __forceinline__ void mainloop_int(const small_m_args &a, unsigned n_tiles,
                                                     const char *stages, small_m_pipeline &bars,
                                                     ln_pipeline_stage &at, float *sums) {
     float(&sum)[ROWS / 2] = *(float(*)[ROWS / 2]) sums;
@@ -284,11 +283,11 @@ static __device__ __forceinline__ void multiply(const small_m_args &a, unsigned 
                                                 const char *stages, small_m_pipeline &bars,
                                                 ln_pipeline_stage &at, float *acc) {
     if constexpr (LAYOUT == LN_LAYOUT_BF16)
-        multiply_bf16<ROWS, PRECISE, IS_PRECISE>(a, n_tiles, stages, bars, at, acc);
+        mainloop_bf16<ROWS, PRECISE, IS_PRECISE>(a, n_tiles, stages, bars, at, acc);
     else if constexpr (ln_weight_tile_dequantizes_to_f16(LAYOUT))
-        multiply_f16<LAYOUT, ROWS>(a, n_tiles, stages, bars, at, acc);
+        mainloop_f16<LAYOUT, ROWS>(a, n_tiles, stages, bars, at, acc);
     else
-        multiply_int<LAYOUT, ROWS>(a, n_tiles, stages, bars, at, acc);
+        mainloop_int<LAYOUT, ROWS>(a, n_tiles, stages, bars, at, acc);
 }
 
 #endif

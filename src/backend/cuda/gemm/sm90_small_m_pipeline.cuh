@@ -138,7 +138,7 @@ static __device__ __forceinline__ void load_act_tile(const ln_act_view &x, unsig
         ln_cp_async_bulk(to + (i * shape::PARTS + part) * PART_BYTES, from + skipped, PART_BYTES,
                          full);
         if (PRECISE)
-            ln_cp_async_bulk(to + (shape::TILES + i) * PART_BYTES, (const char *)x.rest + skipped,
+            ln_cp_async_bulk(to + (shape::TILES + i) * PART_BYTES, (const char *)x.lo + skipped,
                              PART_BYTES, full);
     }
     if (shape::IS_INT)

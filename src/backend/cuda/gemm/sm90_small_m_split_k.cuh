@@ -1,6 +1,7 @@
-/* Split-K of the small-M GEMM (sm90_small_m.cuh): neighbours hand over the sum of a unit by a flag;
- * where many CTAs share a unit, all publish the sums of their K splits, whose bits are their own
- * flags. */
+/* Split-K (stream-K) reduction of the small-M GEMM (sm90_small_m.cuh). Where a unit is cut between
+ * two CTAs, one stores its partial sum and sets a flag, and its neighbour adds it. Where many CTAs
+ * share a unit, each publishes the partial sums of its K splits without a flag: a word that is not
+ * 0 is a sum that is there. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_SPLIT_K_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_SPLIT_K_CUH
 

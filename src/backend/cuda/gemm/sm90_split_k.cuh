@@ -1,6 +1,7 @@
-/* Split-K: output tiles that two or four CTAs share, where tiles are fewer than SMs. Each CTA
- * accumulates some K splits of a tile and writes the partial sums of each to global memory. Then it
- * adds those of some rows, of all CTAs, in the order in which one CTA would add them.
+/* Split-K of the prefill GEMM (sm90.cuh), and its reduction: where output tiles are fewer than SMs,
+ * two or four CTAs share a tile. Each CTA accumulates some K splits of the tile and writes the
+ * partial sums of each split to global memory. Then each CTA reduces some rows of the tile over the
+ * K splits of all CTAs (reduce_rows), in the order in which one CTA would add them.
  *
  * A thread adds what the same threads of all CTAs have written, so a warp waits for flags of the
  * same warps alone. CTAs wait for each other, so there are no more of them than SMs, each of which
@@ -12,8 +13,8 @@
 #include "backend/cuda/gemm/sm90_config.cuh"
 #include "backend/cuda/ptx/flag.cuh"
 
-/* Rows that a CTA merges at once. */
-enum { MERGED_ROWS = 32, MERGED_EIGHTS = MERGED_ROWS / 8, MERGED_ACC = MERGED_ROWS / 2 };
+/* Rows that a CTA reduces at once. */
+enum { REDUCED_ROWS = 32, REDUCED_EIGHTS = REDUCED_ROWS / 8, REDUCED_ACC = REDUCED_ROWS / 2 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -29,16 +30,17 @@ static __device__ __forceinline__ k_range whole_k(const ln_gemm_args &p) {
     return own;
 }
 
-/* What CTA number `share` of the n_ctas of an output tile accumulates. */
+/* What CTA `rank` of the n_ctas of an output tile accumulates. */
 template <typename CONFIG>
-static __device__ __forceinline__ k_range find_share(const ln_gemm_args &p, const output_tile &tile,
-                                                     unsigned share, unsigned n_ctas) {
+static __device__ __forceinline__ k_range split_k_range(const ln_gemm_args &p,
+                                                        const output_tile &tile, unsigned rank,
+                                                        unsigned n_ctas) {
     constexpr unsigned ROWS = CONFIG::ROWS;
     unsigned n_splits = LN_K_SPLITS / n_ctas; /* of a CTA */
     unsigned n_tiles = (p.n_tiles + LN_K_SPLITS - 1) / LN_K_SPLITS * n_splits;
-    unsigned split = blockIdx.x / n_ctas * LN_K_SPLITS + share * n_splits;
+    unsigned split = blockIdx.x / n_ctas * LN_K_SPLITS + rank * n_splits;
     k_range own = {};
-    own.begin = share * n_tiles;
+    own.begin = rank * n_tiles;
     own.end = min(own.begin + n_tiles, p.n_tiles);
     own.sums =
         (float4 *)p.split.partial + (size_t)split * (ROWS / 8 * CONFIG::CONSUMERS) + threadIdx.x;
@@ -85,25 +87,25 @@ static __device__ __forceinline__ unsigned *flag_of(const ln_gemm_args &p, unsig
 /* Behind its last K split: a warp tells those of all CTAs of the tile, and waits for them. */
 template <typename CONFIG>
 static __device__ __forceinline__ void exchange_flags(const ln_gemm_args &p, unsigned n_ctas) {
-    unsigned share = blockIdx.x % n_ctas, lane = threadIdx.x % LN_WARP;
+    unsigned rank = blockIdx.x % n_ctas, lane = threadIdx.x % LN_WARP;
     __syncwarp();
     if (lane < n_ctas)
-        ln_flag_set(flag_of<CONFIG>(p, share, lane, n_ctas));
+        ln_flag_set(flag_of<CONFIG>(p, rank, lane, n_ctas));
     for (unsigned from = 0; from < n_ctas; from++)
-        while (ln_flag_load(flag_of<CONFIG>(p, from, share, n_ctas)) == 0)
+        while (ln_flag_load(flag_of<CONFIG>(p, from, rank, n_ctas)) == 0)
             continue;
     __syncwarp();
     if (lane < n_ctas)
-        *flag_of<CONFIG>(p, lane, share, n_ctas) = 0;
+        *flag_of<CONFIG>(p, lane, rank, n_ctas) = 0;
 }
 
-/* Adds the partial sums of rows MERGED_ROWS * part .. of a tile. */
+/* Reduces the partial sums of all K splits, of rows REDUCED_ROWS * part .. of a tile. */
 template <typename CONFIG>
-static __device__ __forceinline__ void merge_rows(const k_range &tile, unsigned part,
-                                                  float (&total)[MERGED_ACC]) {
+static __device__ __forceinline__ void reduce_rows(const k_range &tile, unsigned part,
+                                                   float (&total)[REDUCED_ACC]) {
 #pragma unroll
-    for (unsigned i = 0; i < MERGED_EIGHTS; i++) {
-        unsigned eight = part * MERGED_EIGHTS + i;
+    for (unsigned i = 0; i < REDUCED_EIGHTS; i++) {
+        unsigned eight = part * REDUCED_EIGHTS + i;
         bool is_there = eight < tile.n_eights;
         float *to = total + 4 * i;
 #pragma unroll
@@ -118,14 +120,14 @@ static __device__ __forceinline__ void merge_rows(const k_range &tile, unsigned 
     }
 }
 
-/* The number that a tile of MERGED_ROWS rows would have, of rows MERGED_ROWS * part .. of tile
+/* The number that a tile of REDUCED_ROWS rows would have, of rows REDUCED_ROWS * part .. of tile
  * `number`. */
 template <typename CONFIG>
 static __device__ __forceinline__ unsigned
-merged_number(const ln_gemm_args &p, const output_tile &tile, unsigned number, unsigned part) {
+reduced_number(const ln_gemm_args &p, const output_tile &tile, unsigned number, unsigned part) {
     unsigned n_rows = (unsigned)p.n_rows, n_row_tiles = (n_rows + CONFIG::ROWS - 1) / CONFIG::ROWS;
-    return number / n_row_tiles * ((n_rows + MERGED_ROWS - 1) / MERGED_ROWS) +
-           tile.m * (CONFIG::ROWS / MERGED_ROWS) + part;
+    return number / n_row_tiles * ((n_rows + REDUCED_ROWS - 1) / REDUCED_ROWS) +
+           tile.m * (CONFIG::ROWS / REDUCED_ROWS) + part;
 }
 
 #endif

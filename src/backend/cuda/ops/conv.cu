@@ -1,9 +1,9 @@
 /* LN_OP_CONV and LN_OP_GATED_NORM of recurrent layers.
  *
- * Convolution: a thread has a channel. Steps of few tokens of each sequence are one kernel, in which
- * it takes a sequence's tokens in order and then keeps its last inputs. In others a first kernel
- * has a thread for each token and channel, and a second one keeps inputs, since what it writes
- * over the first still reads. */
+ * Convolution over time, each channel by itself. With few tokens of each sequence one kernel has a
+ * thread for each channel of a sequence: it takes the tokens in order, then stores the last inputs
+ * as the sequence's state. With more tokens a first kernel has a thread for each token and channel.
+ * It reads the old state, so a second kernel stores the new one. */
 #include "backend/cuda/ops/recurrent.cuh"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"

@@ -1,14 +1,14 @@
 /* LN_OP_SCAN: linear attention with a decaying state.
  *
- * A block has a head of a sequence and SCAN_COLUMNS of its state's columns, which do not meet those
- * of others. It goes through the tokens in order, with the chunk's keys, updates and decays and its
- * part of S0 in shared memory; S0 is read once a chunk, so once in decode. Its threads are SCAN_PARTS
- * rows of SCAN_COLUMNS: each sums every SCAN_PARTS-th term, and the parts are summed in order.
- * All sums depend on the position alone.
+ * A block has a head of a sequence and SCAN_COLUMNS columns of its state; columns do not depend on
+ * one another. It goes through the tokens in order. Shared memory: the keys, updates and decays of
+ * the chunk, and the block's columns of S0, the state where the chunk begins. Threads: SCAN_PARTS
+ * rows of SCAN_COLUMNS; each sums every SCAN_PARTS-th term, and the parts are summed in order, so
+ * the order of a sum depends on the position alone.
  *
- * Keys and decays of the step go to the tail in a second kernel, since they may lie over those that
- * the first one's blocks still read. Bytes moved by decode: S0, and the tail's keys and decays once
- * for each block of columns, updates once. */
+ * A second kernel stores the step's keys and decays in the tail, because they may overwrite what
+ * blocks of the first one still read. Bytes moved by decode: S0 once, and of the tail keys and
+ * decays once for each block of columns, updates once. */
 #include "backend/cuda/ops/recurrent.cuh"
 #include "backend/cuda/ptx/reduce.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
@@ -40,10 +40,9 @@ typedef struct scan_shared {
 
 static size_t shared_bytes(size_t k_dim, size_t n_channels) {
     size_t n = LN_STATE_CHUNK;
-    return n * n_channels * sizeof(double) +
-           (n * k_dim + k_dim * SCAN_COLUMNS + n * SCAN_COLUMNS + k_dim + 2 * n +
-            2 * SCAN_THREADS) *
-               sizeof(float);
+    return n * n_channels * sizeof(double) + (n * k_dim + k_dim * SCAN_COLUMNS + n * SCAN_COLUMNS +
+                                              k_dim + 2 * n + 2 * SCAN_THREADS) *
+                                                 sizeof(float);
 }
 
 static __device__ __forceinline__ scan_shared place_shared(double *memory, size_t k_dim,
@@ -108,8 +107,7 @@ static __device__ void load_token(const scan_args &args, const scan_shared &m, s
     if (warp == 1)
         load_head(args, args.p.q + row * args.p.q_stride + k_head * k_dim, m.query);
     for (size_t i = threadIdx.x; i < n; i += SCAN_THREADS)
-        m.c[at * n + i] =
-            (at > 0 ? m.c[(at - 1) * n + i] : 0.0) + decay_of(args, row, head, i);
+        m.c[at * n + i] = (at > 0 ? m.c[(at - 1) * n + i] : 0.0) + decay_of(args, row, head, i);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -187,8 +185,7 @@ static __device__ void finish_token(const scan_args &args, const scan_shared &m,
     float u = scale * (p.b != NULL ? v - of_key : v);
     float y = p.q_scale * fmaf(m.query_weights[at], u, of_query);
     m.updates[at * SCAN_COLUMNS + column] = u;
-    p.out[(row * s.n_heads + head) * s.v_dim + j] =
-        p.skip != NULL ? fmaf(p.skip[head], v, y) : y;
+    p.out[(row * s.n_heads + head) * s.v_dim + j] = p.skip != NULL ? fmaf(p.skip[head], v, y) : y;
     if ((size_t)(view.end - position) <= s.n_rows)
         view.tail[args.state.tail_updates + tail_row(s, head, position, s.v_dim) + j] = u;
 }
@@ -335,8 +332,8 @@ int ln_cuda_scan(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
     int code = ln_max_shared_bytes(&most);
     if (code != 0 || bytes > most)
         return code != 0 ? code : (int)cudaErrorInvalidConfiguration;
-    code = cudaFuncSetAttribute(scan_tokens, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                (int)bytes);
+    code =
+        cudaFuncSetAttribute(scan_tokens, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     dim3 blocks(ln_ceil_div(s->v_dim, SCAN_COLUMNS), (unsigned)s->n_heads,
                 (unsigned)step->batch.n_seqs);
     if (code == 0)

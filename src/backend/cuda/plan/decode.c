@@ -1,11 +1,15 @@
 /* The longest run of norms, linears and attentions that fused/decode.cu takes as one kernel, and
  * what its blocks hand to each other.
  *
- * Blocks pass results to each other one by one, without barriers between tasks, so a task finds
- * what earlier ones made in the kernel's hand-off memory. Whoever reads in a task what was there
- * before the kernel has results to leave in that task, for which all others wait sooner or later.
- * So a result goes to its own memory only where no later task writes one there and somebody else
- * reads it, and no task writes what others of its blocks still read. */
+ * Blocks pass results to each other one by one, without barriers between tasks: a task finds what
+ * earlier tasks made in the kernel's hand-off memory. So blocks may be tasks apart, and a block
+ * that is behind must not find its inputs overwritten:
+ *
+ *   - Inputs from before the kernel: a block that reads them in a task also makes results of that
+ *     task, and all others wait for these results sooner or later.
+ *   - Results: one goes to its own memory as well only if an operation outside of the kernel reads
+ *     it and no later task writes to the same memory.
+ *   - No task writes what other blocks still read in it. */
 #include "backend/cuda/attention/select.h"
 #include "backend/cuda/fused/limits.h"
 #include "backend/cuda/plan/planner.h"

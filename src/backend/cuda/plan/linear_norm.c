@@ -27,10 +27,10 @@ static const char *refuses_linears(const ln_planner *p, size_t at, size_t n) {
     return ln_plan_by_blas(p, at, n) ? "cuBLASLt serves the linear" : NULL;
 }
 
-/* Whether x is a panel that half of its memory has room for. */
+/* Whether x is activation tiles that half of its memory has room for. */
 static bool fits_half(const ln_converted_act *x) {
     size_t bytes = ln_act_cols(x) * LN_SMALL_M_ROWS * sizeof(uint16_t);
-    return x->in_panels && bytes <= ln_act_half(x);
+    return x->in_tiles && bytes <= ln_act_half(x);
 }
 
 /* Whether the norm in front of a task's linears can be made between tasks. */

@@ -54,7 +54,7 @@ static bool blas_converts(const ln_planner *p, size_t at, ln_cuda_launch *launch
     to.n_rows = linear->n_rows;
     to.n_cols = n_out;
     to.stride = linear->out_stride > 0 ? linear->out_stride : n_out;
-    to.is_int8 = to.is_f8 = to.by_row = to.precise = to.in_panels = false;
+    to.is_int8 = to.is_f8 = to.by_row = to.precise = to.in_tiles = false;
     launch->to = to;
     return linear->gate != NULL && ln_act_cols(&to) == n_out;
 }
@@ -69,12 +69,12 @@ static bool gate_converts(const ln_planner *p, size_t at, size_t n_next, ln_cuda
     bool is_dense = linear->out_stride == 0 || linear->out_stride == n_out;
     int kind = (int)linear->weight->layout;
     if (linear->gate == NULL || n_next == 0 ||
-        (kind != LN_LAYOUT_BF16 && kind != LN_LAYOUT_F8_ROW) || !x->in_panels ||
+        (kind != LN_LAYOUT_BF16 && kind != LN_LAYOUT_F8_ROW) || !x->in_tiles ||
         n_rows <= LN_SMALL_M_ROWS || !ln_plan_is_plain(linear) || !is_dense ||
         !ln_plan_convert_to(p, at, n_rows, n_out, at + 1, n_next, launch))
         return false;
     size_t bytes = n_rows * sizeof(uint16_t), half = ln_act_half(x);
-    if (!to->in_panels || ln_act_cols(x) * bytes > half || n_out * bytes > half)
+    if (!to->in_tiles || ln_act_cols(x) * bytes > half || n_out * bytes > half)
         return false;
     if (kind == LN_LAYOUT_F8_ROW) { /* what the gate read is of no use any more */
         to->is_behind = x->is_behind;

@@ -155,7 +155,7 @@ LN_HOST_DEVICE bool ln_weight_tile_has_row_scales(int layout) {
 }
 
 /* Whether the high bits of a value lie apart from the other four. */
-LN_HOST_DEVICE bool ln_weight_tile_has_bits_above(int layout) {
+LN_HOST_DEVICE bool ln_weight_tile_has_high_bits(int layout) {
     return ln_traits_of(layout).bits == 5 || ln_traits_of(layout).bits == 6;
 }
 

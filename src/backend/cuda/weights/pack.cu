@@ -248,7 +248,7 @@ template <int LAYOUT> static __global__ void pack_bits(const pack_args p) {
         high |= high_bits_of(r, c + 2 * pair, first) | high_bits_of(r + 8, c + 2 * pair, second);
     }
     high |= __shfl_xor_sync(0xffffffffu, high, 2);
-    if (ln_weight_tile_has_bits_above(LAYOUT) && c % 8 < 4)
+    if (ln_weight_tile_has_high_bits(LAYOUT) && c % 8 < 4)
         *(uint16_t *)(tile + (ln_weight_tile_find_high_bits(r, c).byte & ~(size_t)1)) =
             (uint16_t)high;
     if (i < 2 * LN_WEIGHT_TILE_ROWS) {

@@ -70,7 +70,7 @@ static __device__ inline float ln_weight_tile_dequantized_value(int layout, cons
     int q = tile[place.byte] >> place.shift & 15;
     if (layout == LN_LAYOUT_MXFP4) /* E2M1 as f16 is 2^-14 times as large */
         return ln_f16((uint16_t)((q & 8) << 12 | (q & 7) << 9)) * ln_f16(*(const uint16_t *)ratio);
-    if (ln_weight_tile_has_bits_above(layout))
+    if (ln_weight_tile_has_high_bits(layout))
         q |= (tile[high.byte] >> high.shift & 3) << 4;
     uint32_t pair =
         *(const uint32_t *)(tile + ln_weight_tile_scale_at(layout, row, col / LN_SCALE_BLOCK));

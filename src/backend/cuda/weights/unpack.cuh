@@ -12,9 +12,9 @@ static __device__ __forceinline__ uint32_t ln_and_or(uint32_t a, uint32_t b, uin
 }
 
 /* The values of E2M1 at bits 4 i of either half to f16, 2^-14 times as large. */
-static __device__ __forceinline__ uint32_t ln_two_f4(uint32_t numbers, int i) {
-    uint32_t magnitudes = i < 3 ? numbers << (9 - 4 * i) : numbers >> 3;
-    return (numbers << (12 - 4 * i) & 0x80008000u) | (magnitudes & 0x0e000e00u);
+static __device__ __forceinline__ uint32_t ln_two_f4(uint32_t packed, int i) {
+    uint32_t magnitudes = i < 3 ? packed << (9 - 4 * i) : packed >> 3;
+    return (packed << (12 - 4 * i) & 0x80008000u) | (magnitudes & 0x0e000e00u);
 }
 
 /* K steps 2 * half and 2 * half + 1 of a lane, laid out as of BF16, from its words of a tile of Q4,
@@ -22,7 +22,7 @@ static __device__ __forceinline__ uint32_t ln_two_f4(uint32_t numbers, int i) {
  * rows g and g + 8. 1024 + q as f16 is 0x6400 | q, and 1024 + 16 q is 0x6400 | q << 4: the values
  * of rows g + 8 need no shift. */
 template <int LAYOUT>
-static __device__ __forceinline__ void ln_dequantize_bits(uint2 numbers, uint32_t high,
+static __device__ __forceinline__ void ln_dequantize_bits(uint2 packed, uint32_t high,
                                                           uint32_t pair0, uint32_t pair1,
                                                           unsigned lane, uint4 steps[2]) {
     constexpr int ZERO_POINT = ln_weight_tile_zero_point(LAYOUT);
@@ -39,15 +39,15 @@ static __device__ __forceinline__ void ln_dequantize_bits(uint2 numbers, uint32_
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         if constexpr (LAYOUT == LN_LAYOUT_MXFP4) {
-            uint32_t two = ln_two_f4(i < 4 ? numbers.x : numbers.y, i % 4);
+            uint32_t two = ln_two_f4(i < 4 ? packed.x : packed.y, i % 4);
             __half2 scaled = __hmul2(*(__half2 *)&two, scales[i % 2]);
             words[i] = *(uint32_t *)&scaled;
             continue;
         }
         const bool is_odd = i % 2;
-        uint32_t q = (i < 4 ? numbers.x : numbers.y) >> i % 4 / 2 * 8;
+        uint32_t q = (i < 4 ? packed.x : packed.y) >> i % 4 / 2 * 8;
         q = ln_and_or(q, is_odd ? 0x00f000f0u : 0x000f000fu, 0x64006400u);
-        if constexpr (ln_weight_tile_has_bits_above(LAYOUT))
+        if constexpr (ln_weight_tile_has_high_bits(LAYOUT))
             q = ln_and_or(high_at[i / 2], is_odd ? 0x03000300u : 0x00300030u, q);
         __half2 x = *(__half2 *)&q;
         x = is_odd

@@ -60,6 +60,7 @@ static void open_golden(golden *g, const char *name) {
     free(path);
     const float *at = (const float *)(const void *)g->rows.data;
     const json_t *prompts = json_object_get(g->json, "prompts");
+    const json_t *firsts = json_object_get(g->json, "first");
     size_t dim = (size_t)json_integer_value(json_object_get(g->json, "dim"));
     size_t n_labels = (size_t)json_integer_value(json_object_get(g->json, "labels"));
     for (size_t i = 0; i < json_array_size(prompts); i++)
@@ -71,8 +72,7 @@ static void open_golden(golden *g, const char *name) {
             w->pooling = is_classes ? LINNET_POOLING_DEFAULT : (linnet_pooling)pooling;
             w->n = is_classes ? n_labels : dim;
             w->ids = take_ids(json_array_get(prompts, i), &w->n_ids);
-            w->n_first =
-                (size_t)json_integer_value(json_array_get(json_object_get(g->json, "first"), i));
+            w->n_first = (size_t)json_integer_value(json_array_get(firsts, i));
             w->expected = at;
             at += w->n;
         }

@@ -95,6 +95,9 @@ def make(name: str, out: pathlib.Path) -> None:
     firsts = [0, 3 if has_pairs else 0, 0, 0]
     answers = [answer(model, p, f) for p, f in zip(prompts, firsts)]
     folder = out / name
+    folder.mkdir(parents=True, exist_ok=True)
+    if name in ("bert_classes", "xlm_roberta_classes"):
+        make_pairs(model, folder, name.startswith("xlm"))
     model.to(torch.bfloat16).save_pretrained(folder)
     n_labels = len(answers[0][3]) if len(answers[0]) > 3 else 0
     (folder / "golden.json").write_text(json.dumps({
@@ -103,6 +106,41 @@ def make(name: str, out: pathlib.Path) -> None:
     rows = torch.cat([v for a in answers for v in a]).float().contiguous().numpy().astype("<f4")
     rows.tofile(folder / "golden.bin")
     print(name, rows.shape, "largest", abs(rows).max())
+
+
+def make_tokenizer(folder: pathlib.Path, roberta: bool):
+    """Letters as pieces of words, and the post-processor of BERT or RoBERTa."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    special = ["[UNK]", "<pad>", "<s>", "</s>", "<mask>"]
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    pieces = special + list(letters) + ["##" + c for c in letters] + [".", ",", "?", "the", "##ing"]
+    assert len(pieces) <= 64
+    tokenizer = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    make = processors.RobertaProcessing if roberta else processors.BertProcessing
+    tokenizer.post_processor = make(("</s>", 3), ("<s>", 2))
+    tokenizer.add_special_tokens(special)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokenizer
+
+
+def make_pairs(model, folder: pathlib.Path, roberta: bool) -> None:
+    """pairs.json: a query, documents, and the logits of each pair; the last is cut to 40 tokens."""
+    tokenizer = make_tokenizer(folder, roberta)
+    query = "What is the capital of France?"
+    documents = ["Paris.", "the baking of bread", "Lyon, Paris, Nice", "the " * 50]
+    logits = []
+    for document in documents:
+        tokenizer.enable_truncation(40, strategy="longest_first")
+        pair = tokenizer.encode(query, document)
+        ids = {"input_ids": torch.tensor([pair.ids])}
+        if not roberta:
+            ids["token_type_ids"] = torch.tensor([pair.type_ids])
+        with torch.no_grad():
+            logits.append(model(**ids).logits[0].tolist())
+    (folder / "pairs.json").write_text(json.dumps(
+        {"query": query, "documents": documents, "tokens": 40, "logits": logits}))
 
 
 if __name__ == "__main__":

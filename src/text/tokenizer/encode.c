@@ -217,17 +217,18 @@ static size_t count_special(const int32_t *post, size_t n_post) {
     return n;
 }
 
-/* How many ids of two texts, of n[0] and n[1], stay where there is room for so many. */
+/* How many ids of two texts, of n[0] and n[1], stay where there is room for so many: the longer one
+ * is cut down to the other, then both, as the tokenizers library cuts "longest first". */
 static void cut_longer(size_t n[2], size_t room) {
-    while (n[0] + n[1] > room && n[0] != n[1]) { /* the longer one down to the other */
-        size_t longer = n[0] > n[1] ? 0 : 1, shorter = n[1 - longer];
-        size_t over = n[0] + n[1] - room, most = n[longer] - shorter;
-        n[longer] -= over < most ? over : most;
+    size_t shorter = n[0] > n[1] ? 1 : 0;
+    if (n[0] + n[1] <= room)
+        return;
+    if (2 * n[shorter] > room) {
+        n[shorter] = room / 2;
+        n[1 - shorter] = room - room / 2;
+        return;
     }
-    if (n[0] + n[1] > room) { /* then both */
-        n[0] = (room + 1) / 2;
-        n[1] = room / 2;
-    }
+    n[1 - shorter] = room - n[shorter];
 }
 
 static ln_status push_all(ln_ids *ids, const int32_t *from, size_t n, ln_error *err) {

@@ -62,8 +62,13 @@ def lists():
     assert "completion" in shown.capabilities and shown.modelinfo["general.architecture"]
 
 
+def embeddings():
+    assert len(client.embed("demo", input=["a", "b"]).embeddings) == 2
+    assert len(client.embeddings("demo", prompt="a").embedding) > 0
+
+
 def refusals():
-    for call in (lambda: client.embed("demo", input="a"), lambda: client.show("other"),
+    for call in (lambda: client.embed("other", input="a"), lambda: client.show("other"),
                  lambda: client.chat("other", messages=SUM)):
         try:
             call()
@@ -73,6 +78,6 @@ def refusals():
         raise AssertionError("not refused")
 
 
-for test in chats, tools, generates, formats, lists, refusals:
+for test in chats, tools, generates, formats, lists, embeddings, refusals:
     test()
     print("ok", test.__name__)

@@ -66,8 +66,20 @@ def background():
     assert client.responses.cancel(done.id).status in ("cancelled", "completed")
 
 
+def embeddings():
+    made = client.embeddings.create(model="demo", input=["Once upon a time", "2+3="])
+    as_lists = client.embeddings.create(model="demo", input=["Once upon a time", "2+3="],
+                                        encoding_format="float")
+    assert [d.index for d in made.data] == [0, 1] and made.usage.prompt_tokens > 0
+    for one, other in zip(made.data, as_lists.data):
+        assert abs(sum(x * x for x in one.embedding) - 1) < 1e-4
+        assert max(abs(x - y) for x, y in zip(one.embedding, other.embedding)) < 1e-6
+    short = client.embeddings.create(model="demo", input="2+3=", dimensions=8)
+    assert len(short.data[0].embedding) == 8
+
+
 def refusals():
-    for call in (lambda: client.embeddings.create(model="demo", input="a"),
+    for call in (lambda: client.embeddings.create(model="demo", input=[]),
                  lambda: client.files.list(), lambda: client.batches.list()):
         try:
             call()
@@ -76,6 +88,6 @@ def refusals():
         raise AssertionError("not refused")
 
 
-for test in responses, streams, tools, parses, background, refusals:
+for test in responses, streams, tools, parses, background, embeddings, refusals:
     test()
     print("ok", test.__name__)

@@ -11,13 +11,13 @@
 #include "base/file.h"
 #include "test.h"
 
-enum { MAX_MODELS = 64, MAX_VECTORS = 16, MAX_DIM = 64 };
+enum { MAX_MODELS = 64, MAX_VECTORS = 16, MAX_DIM = 64, MAX_IDS = 160 };
 
 static const char folder[] = TEST_SOURCE_DIR "/tests/golden/embeddings";
 
 /* A vector that is asked for. */
 typedef struct wanted {
-    int32_t *ids;
+    int32_t ids[MAX_IDS];
     size_t n_ids, n_first, n;
     linnet_pooling pooling; /* DEFAULT: the classes */
     const float *expected;
@@ -37,13 +37,11 @@ static void check(linnet_status status, const linnet_error *err) {
         fail_msg("%s", err->message);
 }
 
-static int32_t *take_ids(const json_t *list, size_t *n) {
-    *n = json_array_size(list);
-    int32_t *ids = calloc(*n + 1, sizeof *ids);
-    assert_non_null(ids);
-    for (size_t i = 0; i < *n; i++)
-        ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
-    return ids;
+static void read_ids(const json_t *list, wanted *w) {
+    w->n_ids = json_array_size(list);
+    assert_true(w->n_ids <= MAX_IDS);
+    for (size_t i = 0; i < w->n_ids; i++)
+        w->ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
 }
 
 static void open_golden(golden *g, const char *name) {
@@ -71,7 +69,7 @@ static void open_golden(golden *g, const char *name) {
             bool is_classes = pooling > LINNET_POOLING_LAST;
             w->pooling = is_classes ? LINNET_POOLING_DEFAULT : (linnet_pooling)pooling;
             w->n = is_classes ? n_labels : dim;
-            w->ids = take_ids(json_array_get(prompts, i), &w->n_ids);
+            read_ids(json_array_get(prompts, i), w);
             w->n_first = (size_t)json_integer_value(json_array_get(firsts, i));
             w->expected = at;
             at += w->n;
@@ -80,8 +78,6 @@ static void open_golden(golden *g, const char *name) {
 }
 
 static void close_golden(golden *g) {
-    for (size_t i = 0; i < g->n_vectors; i++)
-        free(g->vectors[i].ids);
     linnet_model_close(g->model);
     ln_file_map_close(&g->rows);
     json_decref(g->json);

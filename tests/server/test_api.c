@@ -341,9 +341,9 @@ static void tells_its_version(void **state) {
     assert_int_equal(heard.status, 200);
     assert_true(*response_field(&heard, "version") >= '0');
     response_free(&heard);
-    heard = post(&shared, "/v1/embeddings", "{\"model\":\"demo\",\"input\":\"a\"}");
+    heard = post(&shared, "/v1/images", "{\"model\":\"demo\",\"input\":\"a\"}");
     assert_int_equal(heard.status, 404);
-    assert_non_null(strstr(heard.body, "/v1/embeddings"));
+    assert_non_null(strstr(heard.body, "/v1/images"));
     response_free(&heard);
 }
 

@@ -182,9 +182,8 @@ static void errors_have_its_shape(void **state) {
     expect_error(post(&shared, "/api/chat", "{\"model\":\"other\",\"messages\":[" SUM "]}"), 404,
                  "other");
     expect_error(post(&shared, "/api/show", "{\"model\":\"other\"}"), 404, "demo");
-    expect_error(post(&shared, "/api/embed", "{\"model\":\"demo\",\"input\":\"a\"}"), 501,
-                 "embeddings");
-    expect_error(post(&shared, "/api/embeddings", "{}"), 501, "embeddings");
+    expect_error(post(&shared, "/api/embed", "{\"model\":\"demo\",\"input\":1}"), 400, "input");
+    expect_error(post(&shared, "/api/embeddings", "{}"), 400, "prompt");
     expect_error(get(&shared, "/api/chat"), 405, "GET");
     expect_error(post(&shared, "/api/chat",
                       "{\"messages\":[{\"role\":\"user\",\"content\":\"a\","

@@ -132,10 +132,3 @@ void ln_endpoint_ollama_show(ln_context *context, ln_exchange *exchange) {
     static const ln_api_work work = {.read = show, .answer = ln_api_task_reply};
     ln_api_task_push(context, exchange, &work);
 }
-
-void ln_endpoint_ollama_embed(ln_context *context, ln_exchange *exchange) {
-    ln_api_error error = {0};
-    (void)context;
-    ln_api_fail(&error, 501, NULL, "this server makes no embeddings");
-    ln_reply_error(exchange, &error);
-}

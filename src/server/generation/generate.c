@@ -8,7 +8,9 @@ static bool fail_submit(ln_api_task *task, const linnet_error *err) {
     int status = err->status == LINNET_ERR_NOMEM ? 503 : 400;
     if (!ln_api_fail_grammar(&task->error, status, err->message, &task->request))
         ln_api_fail_with(&task->error, err,
-                         task->work->kind == LN_API_CHAT ? "messages" : "prompt");
+                         task->request.prompts_param != NULL ? task->request.prompts_param
+                         : task->work->kind == LN_API_CHAT   ? "messages"
+                                                             : "prompt");
     return false;
 }
 
@@ -26,6 +28,7 @@ static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
         options.prompt_ids = prompt->ids;
         options.n_prompt_ids = prompt->n_ids;
     }
+    options.n_first_ids = prompt->n_first;
     options.n = (uint32_t)run->n;
     options.sampling.seed += run->first * odd;
     options.mailbox = context->generations->mailbox;
@@ -67,6 +70,8 @@ bool ln_generate(ln_api_task *task, const ln_fields *fields, ln_generation_reade
     size_t n_each =
         task->request.options.best_of > 0 ? task->request.options.best_of : task->request.n;
     size_t n_more = task->request.n_prompts * n_each - task->n_reserved;
+    if (task->request.options.kind == LINNET_REQUEST_EMBED)
+        n_more = 0; /* texts are little work, and a body holds many */
     const char *culprit = task->request.n_prompts > 1                       ? "prompt"
                           : task->request.options.best_of > task->request.n ? "best_of"
                                                                             : "n";

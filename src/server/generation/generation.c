@@ -186,6 +186,10 @@ static void take_end(ln_generation *generation, ln_choice *choice, const linnet_
     bool is_dropped = generation->task->request.drops_output;
     choice->finish = event->finish;
     choice->stop_index = event->stop_index;
+    if (event->embedding != NULL &&
+        !ln_strbuf_append(&choice->text, (const char *)event->embedding,
+                          event->n_embedding * sizeof *event->embedding))
+        ln_api_fail(&generation->error, 503, NULL, "out of memory");
     if (generation->task->request.kind == LN_API_CHAT)
         ln_chat_answer_finish(&choice->answer);
     if (choice->answer.failed)

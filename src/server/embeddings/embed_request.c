@@ -1,0 +1,315 @@
+#include "server/embeddings/embed_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/generation/token_ids.h"
+
+/* What readers of texts share. */
+typedef struct text_reader {
+    const linnet_model *model;
+    linnet_model_info info;
+    size_t max_tokens; /* texts are cut to; 0: they are not */
+    size_t ctx_tokens;
+    ln_generation_request *request;
+    ln_api_error *error;
+} text_reader;
+
+static void free_answer(void *extra) {
+    ln_embed_answer *answer = extra;
+    json_decref(answer->documents);
+    free(answer);
+}
+
+/* The request as all of these make it. */
+static bool begin(text_reader *r, const ln_fields *fields, const linnet_model *model,
+                  size_t ctx_tokens, ln_generation_request *request) {
+    *r = (text_reader){.model = model,
+                       .info = {.struct_bytes = sizeof r->info},
+                       .ctx_tokens = ctx_tokens,
+                       .request = request,
+                       .error = fields->error};
+    linnet_model_get_info(model, &r->info);
+    ln_embed_answer *answer = calloc(1, sizeof *answer);
+    if (answer == NULL)
+        return ln_api_fail(fields->error, 503, NULL, "out of memory");
+    answer->model = model;
+    answer->n_labels = (size_t)r->info.n_labels;
+    request->extra = answer;
+    request->free_extra = free_answer;
+    request->kind = LN_API_COMPLETION;
+    request->n = 1;
+    request->n_prompt_top = -1;
+    linnet_request_options_init(&request->options);
+    request->options.kind = LINNET_REQUEST_EMBED;
+    return true;
+}
+
+/* The limit that texts are cut to. */
+static size_t usual_limit(const text_reader *r) {
+    size_t most = r->ctx_tokens;
+    if (r->info.embed_tokens > 0 && (size_t)r->info.embed_tokens < most)
+        most = (size_t)r->info.embed_tokens;
+    return most;
+}
+
+/* truncate_prompt_tokens: so many tokens, or -1: as many as there may be. */
+static bool read_truncation(text_reader *r, const ln_fields *fields) {
+    int64_t tokens = 0;
+    if (!ln_fields_integer(fields, "truncate_prompt_tokens", -1, INT32_MAX, &tokens))
+        return false;
+    r->max_tokens = tokens < 0 ? usual_limit(r) : (size_t)tokens;
+    return true;
+}
+
+static bool new_prompts(text_reader *r, size_t n, const char *param) {
+    if (n == 0 || n > LN_EMBED_MAX_TEXTS)
+        return ln_api_fail(r->error, 400, param, "%s has not from 1 to %d items", param,
+                           LN_EMBED_MAX_TEXTS);
+    r->request->prompts = calloc(n, sizeof *r->request->prompts);
+    if (r->request->prompts == NULL)
+        return ln_api_fail(r->error, 503, NULL, "out of memory");
+    r->request->prompts_param = param;
+    return true;
+}
+
+/* Encodes one text, or a pair, as the next prompt. */
+static bool add_text(text_reader *r, const json_t *text, const json_t *second, const char *param) {
+    ln_prompt *prompt = &r->request->prompts[r->request->n_prompts];
+    linnet_error err = {0};
+    if (!json_is_string(text) || (second != NULL && !json_is_string(second)))
+        return ln_api_fail(r->error, 400, param, "%s is not a string", param);
+    if (linnet_model_encode_pair(r->model, json_string_value(text), json_string_length(text),
+                                 second != NULL ? json_string_value(second) : NULL,
+                                 second != NULL ? json_string_length(second) : 0, r->max_tokens,
+                                 &prompt->ids, &prompt->n_ids, &prompt->n_first, &err) != LINNET_OK)
+        return ln_api_fail_with(r->error, &err, param);
+    r->request->n_prompts++;
+    if (prompt->n_ids == 0)
+        return ln_api_fail(r->error, 400, param, "%s has no tokens", param);
+    return true;
+}
+
+static bool add_input(text_reader *r, const json_t *value, const char *param) {
+    ln_prompt *prompt = &r->request->prompts[r->request->n_prompts];
+    if (!json_is_array(value))
+        return add_text(r, value, NULL, param);
+    if (!ln_api_read_ids(value, &r->info, param, &prompt->ids, &prompt->n_ids, r->error))
+        return false;
+    r->request->n_prompts++;
+    if (r->max_tokens > 0 && prompt->n_ids > r->max_tokens)
+        prompt->n_ids = r->max_tokens;
+    if (prompt->n_ids == 0)
+        return ln_api_fail(r->error, 400, param, "%s has no tokens", param);
+    return true;
+}
+
+/* A string, ids, or a list of either. */
+static bool read_inputs(text_reader *r, const ln_fields *fields, const char *name) {
+    const json_t *value = ln_fields_get(fields, name);
+    if (value == NULL)
+        return ln_api_fail(r->error, 400, name, "%s is missing", name);
+    bool is_list = json_is_array(value) && !json_is_number(json_array_get(value, 0));
+    size_t n = is_list ? json_array_size(value) : 1;
+    if (!new_prompts(r, n, name))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!add_input(r, is_list ? json_array_get(value, i) : value, name))
+            return false;
+    return true;
+}
+
+static bool read_dimensions(const text_reader *r, const ln_fields *fields) {
+    int64_t dimensions = 0;
+    if (!ln_fields_integer(fields, "dimensions", 1, r->info.n_embedding, &dimensions))
+        return false;
+    r->request->options.dimensions = (size_t)dimensions;
+    return true;
+}
+
+bool ln_embed_read(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                   ln_generation_request *request) {
+    static const char *const known[] = {"model",      "input", "encoding_format",
+                                        "dimensions", "user",  "truncate_prompt_tokens",
+                                        "normalize",  NULL};
+    text_reader r;
+    const char *format = NULL;
+    bool normalizes = true;
+    if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
+        !ln_fields_text(fields, "encoding_format", &format) || !read_truncation(&r, fields) ||
+        !ln_fields_bool(fields, "normalize", &normalizes) || !read_dimensions(&r, fields))
+        return false;
+    ln_embed_answer *answer = request->extra;
+    answer->is_base64 = format != NULL && strcmp(format, "base64") == 0;
+    if (format != NULL && !answer->is_base64 && strcmp(format, "float") != 0)
+        return ln_api_fail(fields->error, 400, "encoding_format",
+                           "encoding_format is not float or base64");
+    if (ln_fields_get(fields, "normalize") != NULL)
+        request->options.normalization =
+            normalizes ? LINNET_NORMALIZATION_ON : LINNET_NORMALIZATION_OFF;
+    return read_inputs(&r, fields, "input");
+}
+
+static bool need_labels(const text_reader *r) {
+    return r->info.n_labels > 0 ||
+           ln_api_fail(r->error, 400, "model", "the model has no head that classifies");
+}
+
+bool ln_embed_read_classes(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                           ln_generation_request *request) {
+    static const char *const known[] = {"model", "input", "user", "truncate_prompt_tokens", NULL};
+    text_reader r;
+    if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
+        !read_truncation(&r, fields) || !need_labels(&r))
+        return false;
+    request->options.head = LINNET_HEAD_CLASSES;
+    return read_inputs(&r, fields, "input");
+}
+
+/* ---- pairs ------------------------------------------------------------------------------- */
+
+/* A document: a string, or an object with its text. */
+static const json_t *text_of(const json_t *value) {
+    const json_t *text = json_object_get(value, "text");
+    return text != NULL ? text : value;
+}
+
+static bool can_score(text_reader *r) {
+    ln_embed_answer *answer = r->request->extra;
+    answer->is_scored = r->info.n_labels > 0;
+    if (answer->is_scored)
+        r->request->options.head = LINNET_HEAD_CLASSES;
+    if (answer->is_scored && r->info.n_labels > 1)
+        return ln_api_fail(r->error, 400, "model", "the model has %d labels, not one score",
+                           (int)r->info.n_labels);
+    if (!answer->is_scored) /* the cosine of two vectors */
+        r->request->options.normalization = LINNET_NORMALIZATION_ON;
+    return true;
+}
+
+/* Queries and documents, or a list of one for the other: pairs where a head scores them, else all
+ * of them as texts, the queries first. */
+static bool add_pairs(text_reader *r, const json_t *queries, const json_t *documents,
+                      const char *param) {
+    ln_embed_answer *answer = r->request->extra;
+    bool many = json_is_array(queries), list = json_is_array(documents);
+    size_t n_queries = many ? json_array_size(queries) : 1;
+    size_t n_documents = list ? json_array_size(documents) : 1;
+    if (many && n_queries != 1 && n_queries != n_documents)
+        return ln_api_fail(r->error, 400, param, "%zu texts cannot be paired with %zu", n_queries,
+                           n_documents);
+    if (n_queries == 0 || n_documents == 0 || n_documents > LN_EMBED_MAX_TEXTS / 2)
+        return ln_api_fail(r->error, 400, param, "%s has not from 1 to %d items", param,
+                           LN_EMBED_MAX_TEXTS / 2);
+    if (!new_prompts(r, answer->is_scored ? n_documents : n_queries + n_documents, param))
+        return false;
+    answer->n_queries = n_queries;
+    for (size_t i = 0; i < n_queries && !answer->is_scored; i++)
+        if (!add_text(r, text_of(many ? json_array_get(queries, i) : queries), NULL, param))
+            return false;
+    for (size_t i = 0; i < n_documents; i++) {
+        const json_t *query = many ? json_array_get(queries, n_queries > 1 ? i : 0) : queries;
+        const json_t *document = text_of(list ? json_array_get(documents, i) : documents);
+        if (!add_text(r, answer->is_scored ? text_of(query) : document,
+                      answer->is_scored ? document : NULL, param))
+            return false;
+    }
+    answer->top_n = n_documents;
+    return true;
+}
+
+bool ln_embed_read_rerank(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                          ln_generation_request *request) {
+    static const char *const known[] = {"model",
+                                        "query",
+                                        "documents",
+                                        "top_n",
+                                        "return_documents",
+                                        "user",
+                                        "truncate_prompt_tokens",
+                                        "max_tokens_per_doc",
+                                        NULL};
+    text_reader r;
+    bool shows = true;
+    int64_t top_n = 0;
+    if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
+        !ln_fields_bool(fields, "return_documents", &shows) ||
+        !ln_fields_integer(fields, "top_n", 0, INT32_MAX, &top_n) || !read_truncation(&r, fields) ||
+        !can_score(&r))
+        return false;
+    const json_t *query = ln_fields_get(fields, "query");
+    json_t *documents = ln_fields_get(fields, "documents");
+    if (!json_is_string(query))
+        return ln_api_fail(fields->error, 400, "query", "query is missing or not a string");
+    if (!json_is_array(documents))
+        return ln_api_fail(fields->error, 400, "documents", "documents is missing or not a list");
+    if (!add_pairs(&r, query, documents, "documents"))
+        return false;
+    ln_embed_answer *answer = request->extra;
+    if (top_n > 0 && (size_t)top_n < answer->top_n)
+        answer->top_n = (size_t)top_n;
+    answer->documents = shows ? json_incref(documents) : NULL;
+    return true;
+}
+
+bool ln_embed_read_score(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                         ln_generation_request *request) {
+    static const char *const known[] = {
+        "model", "text_1", "text_2", "queries", "documents", "user", "truncate_prompt_tokens",
+        NULL};
+    text_reader r;
+    if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
+        !read_truncation(&r, fields) || !can_score(&r))
+        return false;
+    const json_t *first = ln_fields_get(fields, "text_1"),
+                 *second = ln_fields_get(fields, "text_2");
+    first = first != NULL ? first : ln_fields_get(fields, "queries");
+    second = second != NULL ? second : ln_fields_get(fields, "documents");
+    if (first == NULL || second == NULL)
+        return ln_api_fail(fields->error, 400, first == NULL ? "text_1" : "text_2", "%s is missing",
+                           first == NULL ? "text_1" : "text_2");
+    return add_pairs(&r, first, second, "text_2");
+}
+
+/* ---- other APIs -------------------------------------------------------------------------- */
+
+/* The model's name may have a tag behind it there. */
+static bool read_ollama(const ln_fields *fields, const char *input, const linnet_model *model,
+                        size_t ctx_tokens, ln_generation_request *request) {
+    static const char *const known[] = {"model",      "input",      "prompt",  "truncate",
+                                        "keep_alive", "dimensions", "options", NULL};
+    text_reader r;
+    bool truncates = true;
+    if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
+        !ln_fields_bool(fields, "truncate", &truncates) || !read_dimensions(&r, fields))
+        return false;
+    r.max_tokens = truncates ? usual_limit(&r) : 0;
+    return read_inputs(&r, fields, input);
+}
+
+bool ln_embed_read_ollama(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                          ln_generation_request *request) {
+    return read_ollama(fields, "input", model, ctx_tokens, request) &&
+           (request->options.normalization = LINNET_NORMALIZATION_ON);
+}
+
+bool ln_embed_read_ollama_old(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                              ln_generation_request *request) {
+    return read_ollama(fields, "prompt", model, ctx_tokens, request);
+}
+
+bool ln_embed_read_native(const ln_fields *fields, const linnet_model *model, size_t ctx_tokens,
+                          ln_generation_request *request) {
+    static const char *const known[] = {"content", "input", "embd_normalize", NULL};
+    text_reader r;
+    int64_t norm = 2;
+    if (!begin(&r, fields, model, ctx_tokens, request) || !ln_fields_only(fields, known) ||
+        !ln_fields_integer(fields, "embd_normalize", -1, 2, &norm))
+        return false;
+    if (norm == 0 || norm == 1)
+        return ln_api_fail(fields->error, 400, "embd_normalize",
+                           "embd_normalize is not -1 (none) or 2 (a length of one)");
+    request->options.normalization = norm < 0 ? LINNET_NORMALIZATION_OFF : LINNET_NORMALIZATION_ON;
+    return read_inputs(&r, fields, ln_fields_get(fields, "content") != NULL ? "content" : "input");
+}

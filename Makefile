@@ -21,7 +21,7 @@ CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) > 1 ? $(JOB
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run tests test test-clients check fuzz install format clean setup setup-test setup-check configure \
+.PHONY: all run tests test test-clients test-web check fuzz install format clean setup setup-test setup-check configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 # The program and both libraries.
@@ -43,6 +43,11 @@ test: tests
 # Clients from the Python package index against the demo model; not part of `make test`.
 test-clients: all
 	tests/clients/run.sh $(BUILD)/linnet $(BUILD)/clients $(CLIENTS)
+
+# The web page in headless Chromium (Debian: chromium), with axe-core from the Python package index; not
+# part of `make test`.
+test-web: all
+	tests/web/run.sh $(BUILD)/linnet $(BUILD)/web-test
 
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" >&2

@@ -14,7 +14,8 @@ install(FILES models/demo.gguf DESTINATION ${LINNET_DATA_DIR}/models)
 # as README.md and the documents link to one another
 file(GLOB pages CONFIGURE_DEPENDS *.md)
 install(FILES LICENSE ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
+  PATTERN "*.png")
 install(FILES tools/demo-model/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tools/demo-model)
 install(FILES bench/results/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench/results)
 install(FILES examples/hello.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

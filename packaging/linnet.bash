@@ -56,7 +56,7 @@ _linnet() {
                 --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine" ;;
             chat) i="--system --chat-template --max-tokens --quiet $sampling $engine" ;;
             serve) i="--host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key
-                --allowed-host --strict-fields --response-store --max-responses --max-response-bytes
+                --allowed-host --strict-fields --no-web-page --response-store --max-responses --max-response-bytes
                 --log-json --no-log --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
                 --unread-timeout --drain-timeout --hang-timeout $engine" ;;

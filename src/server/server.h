@@ -30,6 +30,7 @@ typedef struct ln_server_options {
     const char *response_store; /* file of stored responses; NULL: they are kept in memory */
     size_t max_responses, max_response_bytes; /* that are stored */
     bool strict_fields; /* unknown fields of bodies are refused, not ignored with a warning */
+    bool has_web_page;
     bool logs_json;
     /* Takes a line, which ends with a newline, and does not wait; false: it was dropped. */
     bool (*log)(void *user, const char *line, size_t n_bytes);

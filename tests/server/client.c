@@ -328,7 +328,7 @@ http_response hear(int fd, bool is_head) {
         heard.status = atoi(head.data + strlen("HTTP/1.1 "));
     const char *length = response_header(&heard, "content-length");
     const char *coding = response_header(&heard, "transfer-encoding");
-    if (whole && !is_head && heard.status != 204 && heard.status != 100) {
+    if (whole && !is_head && heard.status != 204 && heard.status != 304 && heard.status != 100) {
         if (coding)
             whole = read_chunks(fd, &body);
         else if ((length = response_header(&heard, "content-length")) != NULL)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "server/api/routes.h"
+#include "server/http/response.h"
 #include "server/json/out.h"
 #include "server/json/reply.h"
 
@@ -14,9 +15,12 @@ void ln_endpoint_root(ln_context *context, ln_exchange *exchange) {
     ln_json_put_text(out, context->served.name);
     ln_strbuf_puts(out, ",\"endpoints\":[");
     for (size_t i = 0; i < n_routes; i++)
-        if (strchr(routes[i].path, '*') == NULL)
+        if (strchr(routes[i].path, '*') == NULL &&
+            (routes[i].access != LN_ACCESS_PAGE || context->has_web_page))
             ln_strbuf_printf(out, "%s\"%s %s\"", i > 0 ? "," : "", ln_route_method_name(&routes[i]),
                              routes[i].path);
     ln_strbuf_puts(out, "]}");
+    if (context->has_web_page)
+        ln_response_add_header(exchange, "Vary", "Accept");
     ln_reply_json(exchange, out);
 }

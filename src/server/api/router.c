@@ -45,19 +45,31 @@ static void add_cors(const ln_router *router, ln_exchange *exchange) {
                            "X-Request-Id, Retry-After, X-Ignored-Fields");
 }
 
+/* Where a browser opens "/", it gets the web page; others get what root.c says. */
+static const ln_route *find_route(const ln_router *router, const ln_exchange *exchange) {
+    bool has_page = router->context->has_web_page;
+    bool opens = has_page && exchange->wants_html && strcmp(exchange->path, "/") == 0;
+    const ln_route *found =
+        ln_routes_find(opens ? "/web/index.html" : exchange->path, exchange->method);
+    return found != NULL && found->access == LN_ACCESS_PAGE && !has_page ? NULL : found;
+}
+
+static bool may_call(const ln_router *router, const ln_route *route, const ln_exchange *exchange) {
+    return route->access == LN_ACCESS_PUBLIC ||
+           (ln_host_guard_check(&router->guard, exchange) == NULL &&
+            (route->access == LN_ACCESS_PAGE || has_key(router, exchange)));
+}
+
 bool ln_router_wants_body(const ln_router *router, ln_exchange *exchange) {
     char *path = ln_routes_complete(exchange->path);
     if (path != NULL) {
         free(exchange->path);
         exchange->path = path;
     }
-    const ln_route *found = ln_routes_find(exchange->path, exchange->method);
+    const ln_route *found = find_route(router, exchange);
     exchange->route = NULL;
     exchange->dialect = found != NULL ? (int)found->dialect : LN_DIALECT_OPENAI;
-    if (found == NULL || found->method != exchange->method)
-        return false;
-    if (!found->is_public &&
-        (!has_key(router, exchange) || ln_host_guard_check(&router->guard, exchange) != NULL))
+    if (found == NULL || found->method != exchange->method || !may_call(router, found, exchange))
         return false;
     exchange->route = found;
     return true;
@@ -66,15 +78,16 @@ bool ln_router_wants_body(const ln_router *router, ln_exchange *exchange) {
 static void refuse(const ln_router *router, ln_exchange *exchange) {
     ln_api_error error = {0};
     char methods[64];
-    const ln_route *found = ln_routes_find(exchange->path, exchange->method);
-    bool is_open = found != NULL && found->is_public;
+    const ln_route *found = find_route(router, exchange);
+    bool is_open = found != NULL && found->access == LN_ACCESS_PUBLIC;
+    bool is_page = found != NULL && found->access == LN_ACCESS_PAGE;
     const char *culprit = ln_host_guard_check(&router->guard, exchange);
     if (!is_open && culprit != NULL) {
         ln_api_fail(&error, 403, NULL,
                     "the header %s names a site, which may be a page that must not call this "
                     "server; --allowed-host, --cors or --api-key let it in",
                     culprit);
-    } else if (!is_open && !has_key(router, exchange)) {
+    } else if (!is_open && !is_page && !has_key(router, exchange)) {
         ln_api_fail(&error, 401, NULL, "the API key is missing or wrong");
         error.code = "invalid_api_key";
     } else if (found == NULL) {

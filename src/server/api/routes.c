@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYED = false, PUBLIC = true };
-
 static const ln_route routes[] = {
 #define ROUTE(method, path, access, dialect, handler)                                              \
-    {LN_HTTP_##method, path, access, LN_DIALECT_##dialect, ln_endpoint_##handler},
+    {LN_HTTP_##method, path, LN_ACCESS_##access, LN_DIALECT_##dialect, ln_endpoint_##handler},
 #include "server/api/routes.inc"
 #undef ROUTE
 };

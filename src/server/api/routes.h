@@ -5,10 +5,14 @@
 #include "server/context.h"
 #include "server/json/reply.h"
 
+/* Who may call a route: with a key; anybody whose Host and Origin pass, as a browser that opens a
+ * page cannot send a key; anybody. */
+typedef enum ln_access { LN_ACCESS_KEYED, LN_ACCESS_PAGE, LN_ACCESS_PUBLIC } ln_access;
+
 typedef struct ln_route {
     ln_http_method method;
     const char *path; /* '*' at its end: all that begin so; within: any one part */
-    bool is_public;   /* without a key */
+    ln_access access;
     ln_dialect dialect;
     /* Answers the exchange, now or later, on the server's thread. */
     void (*handle)(ln_context *context, ln_exchange *exchange);

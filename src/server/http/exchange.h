@@ -30,6 +30,9 @@ typedef struct ln_exchange {
     char *api_key;       /* the header x-api-key; owned, NULL: none */
     char *host, *origin; /* owned, NULL: none */
     char *asked_headers; /* of a preflight; owned, NULL: none */
+    char *if_none_match; /* entity tags; owned, NULL: none */
+    bool wants_html;     /* Accept names text/html, as it does when a browser opens a page */
+    bool accepts_gzip;   /* a response of this content coding */
     bool is_compressed;  /* the body: gzip or deflate */
     char serial[LN_HTTP_SERIAL_BYTES + 1]; /* never twice */
     char id[LN_HTTP_ID_BYTES + 1];         /* the client's x-request-id, or from serial */

@@ -75,6 +75,28 @@ static bool take_coding(ln_connection *connection, const char *value) {
     return true;
 }
 
+/* Whether a list of content codings has gzip, with a weight that is not 0. */
+static bool lists_gzip(const char *value) {
+    const char *found = strcasestr(value, "gzip");
+    if (found == NULL)
+        return false;
+    size_t n_bytes = strcspn(found, ",");
+    const char *weight = memchr(found, '=', n_bytes);
+    return weight == NULL || strspn(weight + 1, "0.") < (size_t)(found + n_bytes - weight - 1);
+}
+
+/* What the response depends on; a second header of the kind adds nothing. */
+static bool take_preference(ln_connection *connection, const ln_strbuf *name, const char *value) {
+    ln_exchange *exchange = &connection->exchange;
+    if (is(name, "accept"))
+        exchange->wants_html = exchange->wants_html || strcasestr(value, "text/html") != NULL;
+    else if (is(name, "accept-encoding"))
+        exchange->accepts_gzip = exchange->accepts_gzip || lists_gzip(value);
+    else if (is(name, "if-none-match") && exchange->if_none_match == NULL)
+        return keep(connection, &exchange->if_none_match, value, "");
+    return true;
+}
+
 /* What comes behind a body in chunks has no meaning here, and must not look as if it had: its names
  * are not those that say how a request is framed, sent or allowed. */
 static bool check_trailer(ln_connection *connection, const ln_strbuf *name) {
@@ -118,5 +140,5 @@ bool ln_headers_take(ln_connection *connection) {
     }
     if (is(name, "content-encoding"))
         return take_coding(connection, value->data);
-    return true;
+    return take_preference(connection, name, value->data);
 }

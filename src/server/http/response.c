@@ -34,6 +34,7 @@ static const char *phrase_of(int status) {
     switch (status) {
     case 200: return "OK";
     case 204: return "No Content";
+    case 304: return "Not Modified";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
     case 403: return "Forbidden";
@@ -86,9 +87,9 @@ static void put_head(ln_connection *connection, int status, const char *type, ss
              phrase_of(status), date_of(connection->set), exchange->id);
     if (type != NULL)
         put_text(connection, "Content-Type: %s\r\n", type);
-    if (length >= 0)
+    if (length >= 0 && status != 204 && status != 304) /* which have no body */
         put_text(connection, "Content-Length: %zd\r\n", length);
-    else
+    else if (length < 0)
         put_text(connection, "Cache-Control: no-cache\r\n%s",
                  connection->is_chunked ? "Transfer-Encoding: chunked\r\n" : "");
     if (connection->headers.len > 0)

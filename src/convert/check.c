@@ -10,6 +10,15 @@ static ln_status refuse(const ln_convert_plan *plan, const char *what) {
                    ln_checkpoint_path(plan->checkpoint), plan->architecture, what);
 }
 
+/* Where models of a family have several names: by experts, and by recurrent layers. */
+static const char *name_of_kind(const ln_spec *spec, const char *names) {
+    const ln_family *family = spec->family;
+    bool has_experts = ln_convert_mixtures_of(spec).n_mixtures > 0;
+    if (family->gguf_even != NULL && !spec->has_mixers)
+        return has_experts ? strchr(family->gguf_even, '|') + 1 : family->gguf_even;
+    return has_experts && family->gguf_mixture != NULL ? family->gguf_mixture : names;
+}
+
 static ln_status find_target(ln_convert_plan *plan) {
     const ln_family *family = plan->spec->family;
     const char *names = family->gguf != NULL ? family->gguf : family->gguf_as;
@@ -17,9 +26,12 @@ static ln_status find_target(ln_convert_plan *plan) {
         return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
                        "%s: the architecture \"%s\" cannot be written as GGUF",
                        ln_checkpoint_path(plan->checkpoint), family->name);
+    names = name_of_kind(plan->spec, names);
     snprintf(plan->architecture, sizeof plan->architecture, "%.*s", (int)strcspn(names, "|"),
              names);
-    plan->target = family->gguf != NULL ? family : NULL;
+    bool is_own = family->gguf != NULL &&
+                  ln_list_has(family->gguf, plan->architecture, strlen(plan->architecture));
+    plan->target = is_own ? family : NULL;
     for (size_t i = 0; ln_families[i] != NULL && plan->target == NULL; i++)
         if (ln_families[i]->gguf != NULL &&
             ln_list_has(ln_families[i]->gguf, plan->architecture, strlen(plan->architecture)))
@@ -96,14 +108,17 @@ ln_convert_mixtures ln_convert_mixtures_of(const ln_spec *spec) {
 /* What readers of the file take for granted of the attention. */
 static ln_status check_attention(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
-    const ln_attention_spec *first = &spec->layers[0].attention;
+    const ln_attention_spec *first = ln_convert_attention(spec);
     size_t n_experts = 0;
     for (size_t i = 0; i < spec->n_layers; i++)
         if (spec->layers[i].ffn.moe.n_experts > 0)
             n_experts = spec->layers[i].ffn.moe.n_experts;
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_attention_spec *a = &spec->layers[i].attention;
-        if (a->v_scale != 1.0f && strcmp(plan->architecture, "mimo2") != 0)
+        if (a->n_heads == 0)
+            continue;
+        if (a->v_scale != 1.0f && !plan->target->gguf_folds_scales &&
+            strcmp(plan->architecture, "mimo2") != 0)
             return refuse(plan, "a scale of values");
         bool is_listed = ln_convert_has_lists(plan);
         bool lists_heads = plan->target->lists_alone || plan->target->gguf_lists;
@@ -125,7 +140,8 @@ static ln_status check_layers(const ln_convert_plan *plan) {
     if (spec->n_streams > 0 && !spec->scales_stream)
         return refuse(plan, "layers' embeddings that read a stream as it is");
     ln_convert_mixtures mixtures = ln_convert_mixtures_of(spec);
-    if (mixtures.n_mixtures > 0 &&
+    bool is_listed = plan->target->one_block; /* with widths for each layer */
+    if (mixtures.n_mixtures > 0 && !is_listed &&
         (!mixtures.is_regular || (mixtures.n_dense_first > 0 && !plan->target->gguf_dense_first) ||
          (mixtures.step > 1 && !plan->target->gguf_dense_between)))
         return refuse(plan, "dense layers in the places where they are");
@@ -135,16 +151,30 @@ static ln_status check_layers(const ln_convert_plan *plan) {
             (layer->attention.rope >= 0) != ((i + 1) % 4 != 0))
             return refuse(plan, "layers without positions other than every fourth");
     }
-    const ln_ffn_spec *ffn = &spec->layers[0].ffn;
+    const ln_ffn_spec *ffn = ln_convert_ffn(spec);
     bool by_gate = spec->family->has_encoder; /* T5's activation follows from its gate */
     ln_activation read = !by_gate     ? plan->target->activation
                          : ffn->gated ? LN_ACT_GELU_TANH
                                       : LN_ACT_RELU;
-    if (ffn->activation != read || ffn->xielu != plan->target->xielu)
+    bool has_ffn = ffn->n_hidden > 0 || mixtures.n_mixtures > 0;
+    if (has_ffn && (ffn->activation != read || ffn->xielu != plan->target->xielu))
         return refuse(plan, "this activation");
     const ln_moe_spec *moe = &spec->layers[spec->n_layers - 1].ffn.moe;
     if (moe->router == LN_ROUTER_SPARSEMIXER && moe->jitter != 0.01f)
         return refuse(plan, "this jitter of the router");
+    return LINNET_OK;
+}
+
+/* What readers take for granted of Mamba's norms. */
+static ln_status check_mixers(const ln_convert_plan *plan) {
+    const ln_spec *spec = plan->spec;
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_mixer_spec *mixer = &spec->layers[i].mixer;
+        if (mixer->kind != LN_MIXER_SSD)
+            continue;
+        if (!mixer->has_norm && !plan->target->mixers_beside)
+            return refuse(plan, "recurrent layers without a norm");
+    }
     return LINNET_OK;
 }
 
@@ -153,10 +183,11 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
     for (size_t i = 0; i < spec->n_ropes; i++) {
         const ln_rope_spec *rope = &spec->ropes[i];
         bool plain = rope->scaling == LN_ROPE_PLAIN;
-        if (rope->scaling == LN_ROPE_PROPORTIONAL && !plan->target->gguf_turning)
+        if (rope->scaling == LN_ROPE_PROPORTIONAL && !plan->target->gguf_turning &&
+            !plan->target->still_latents)
             return refuse(plan, "pairs that do not turn");
         if (plan->target->gguf_half_rope &&
-            2 * spec->ropes[0].n_dims > spec->layers[0].attention.k_dim)
+            2 * spec->ropes[0].n_dims > ln_convert_attention(spec)->k_dim)
             return refuse(plan, "layers that see all and rotate more than half of a head");
         if (rope->scaling == LN_ROPE_DYNAMIC)
             return refuse(plan, "dynamic RoPE scaling");
@@ -171,7 +202,7 @@ static ln_status check_ropes(const ln_convert_plan *plan) {
         if (rope->scaling == LN_ROPE_LONGROPE &&
             (rope->attention_factor > 0 || rope->factor > 0 || rope->short_magnitude > 0))
             return refuse(plan, "longrope with a factor of its own");
-        bool is_latent = spec->layers[0].attention.latent.n_latent > 0;
+        bool is_latent = ln_convert_attention(spec)->latent.n_latent > 0;
         if (is_latent && rope->scaling == LN_ROPE_YARN && rope->mscale_all_dim > 0 &&
             (rope->mscale != rope->mscale_all_dim || rope->attention_factor > 0))
             return refuse(plan, "YaRN of a magnitude that mscale_all_dim does not cancel");
@@ -190,16 +221,13 @@ ln_status ln_convert_check(ln_convert_plan *plan) {
                        "%s: models that only embed cannot be converted yet",
                        ln_checkpoint_path(plan->checkpoint));
     LN_TRY(find_target(plan));
-    if (spec->has_mixers)
-        return ln_fail(plan->err, LINNET_ERR_UNSUPPORTED,
-                       "%s: models with recurrent layers cannot be converted yet",
-                       ln_checkpoint_path(plan->checkpoint));
     LN_TRY(check_windows(plan));
     LN_TRY(check_layers(plan));
     LN_TRY(check_attention(plan));
     LN_TRY(check_ropes(plan));
+    LN_TRY(check_mixers(plan));
     size_t n_normed = plan->target->gguf_qk_norm_layers;
-    bool has_norm = spec->layers[0].attention.qk_norm != LN_QK_NORM_NONE;
+    bool has_norm = ln_convert_attention(spec)->qk_norm != LN_QK_NORM_NONE;
     if (n_normed > 0 && has_norm != (spec->n_layers >= n_normed))
         return refuse(plan,
                       has_norm ? "q/k norms in so few layers" : "so many layers without q/k norms");
@@ -208,7 +236,7 @@ ln_status ln_convert_check(ln_convert_plan *plan) {
     size_t n_alibi = plan->target->gguf_alibi_layers; /* the number of layers says which */
     bool is_alibi = spec->positions == LN_POSITIONS_ALIBI;
     if (n_alibi > 0 ? is_alibi != (spec->n_layers == n_alibi)
-                    : spec->positions != plan->target->positions)
+                    : spec->positions != plan->target->positions && !plan->target->gguf_rope_flag)
         return refuse(plan, "this kind of positions in so many layers");
     if (spec->positions == LN_POSITIONS_RELATIVE && spec->relative_max_distance != 128)
         return refuse(plan, "relative positions up to this distance");

@@ -31,10 +31,13 @@ static void put_name(const char *path, ln_gguf_writer *writer) {
 
 static void describe(const ln_convert_plan *plan, ln_mix_model *model) {
     const ln_spec *spec = plan->spec;
-    const ln_attention_spec *attention = &spec->layers[0].attention;
-    *model = (ln_mix_model){.n_layers = spec->n_layers,
-                            .n_experts = spec->layers[spec->n_layers - 1].ffn.moe.n_experts,
-                            .heads_per_kv = attention->n_heads / attention->n_kv_heads};
+    const ln_attention_spec *attention = ln_convert_attention(spec);
+    size_t n_kv_heads = attention->n_kv_heads > 0 ? attention->n_kv_heads : 1;
+    *model =
+        (ln_mix_model){.n_layers = spec->n_layers, .heads_per_kv = attention->n_heads / n_kv_heads};
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].ffn.moe.n_experts > model->n_experts)
+            model->n_experts = spec->layers[i].ffn.moe.n_experts;
     strncpy(model->architecture, plan->architecture, sizeof model->architecture - 1);
     for (size_t i = 0; i < plan->n_tensors; i++)
         model->has_output |= strcmp(plan->tensors[i].name, "output.weight") == 0;

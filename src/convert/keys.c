@@ -48,6 +48,20 @@ static bool is(const putter *p, const char *architecture) {
     return strcmp(p->plan->architecture, architecture) == 0;
 }
 
+const ln_attention_spec *ln_convert_attention(const ln_spec *spec) {
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].attention.n_heads > 0)
+            return &spec->layers[i].attention;
+    return &spec->layers[0].attention;
+}
+
+const ln_ffn_spec *ln_convert_ffn(const ln_spec *spec) {
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].ffn.n_hidden > 0)
+            return &spec->layers[i].ffn;
+    return &spec->layers[0].ffn;
+}
+
 double ln_convert_yarn_extra(const ln_rope_spec *rope) {
     float ignored[4096];
     if (rope->scaling != LN_ROPE_YARN || rope->n_dims / 2 > sizeof ignored / sizeof *ignored)
@@ -58,7 +72,7 @@ double ln_convert_yarn_extra(const ln_rope_spec *rope) {
 
 double ln_convert_default_scale(const ln_convert_plan *plan) {
     const ln_spec *spec = plan->spec;
-    const ln_attention_spec *a = &spec->layers[0].attention;
+    const ln_attention_spec *a = ln_convert_attention(spec);
     bool by_dim = spec->n_layers == plan->target->gguf_scale_layers;
     double under_root = by_dim                   ? (double)spec->dim / (double)a->n_heads
                         : a->latent.n_latent > 0 ? (double)(a->latent.n_plain + a->latent.n_rope)
@@ -112,14 +126,15 @@ static void put_indexer(const putter *p) {
 
 static void put_attention(const putter *p) {
     const ln_spec *spec = p->plan->spec;
-    const ln_attention_spec *a = &spec->layers[0].attention;
+    const ln_attention_spec *a = ln_convert_attention(spec);
     const ln_latent_spec *latent = &a->latent;
     size_t window = 0, chunk = 0;
     bool has_lists = ln_convert_has_lists(p->plan);
     if (!has_lists || !(p->plan->target->lists_alone || p->plan->target->gguf_lists))
         put_size(p, "attention.head_count", a->n_heads);
-    if (!has_lists) {
-        put_size(p, "attention.head_count_kv", a->n_kv_heads);
+    if (!has_lists && a->n_heads > 0) {
+        if (!ln_convert_lists_kv_heads(p->plan))
+            put_size(p, "attention.head_count_kv", a->n_kv_heads);
         put_size(p, "attention.key_length", a->k_dim);
         put_size(p, "attention.value_length", a->v_dim);
     }
@@ -137,9 +152,10 @@ static void put_attention(const putter *p) {
     if (latent->n_latent > 0 && spec->latent_norm_eps != spec->norm_eps)
         put_real(p, "attention.latent_layer_norm_rms_epsilon", (double)spec->latent_norm_eps);
     double scale = ln_convert_default_scale(p->plan);
-    if (fabs((double)a->scale / scale - 1) > 1e-6)
+    bool folded = p->plan->target->gguf_folds_scales || a->n_heads == 0;
+    if (!folded && fabs((double)a->scale / scale - 1) > 1e-6)
         put_real(p, "attention.scale", (double)a->scale);
-    if (a->v_scale != 1)
+    if (a->v_scale != 1 && !folded)
         put_real(p, "attention.value_scale", (double)a->v_scale);
     if (a->softcap > 0)
         put_real(p, "attn_logit_softcapping", (double)a->softcap);
@@ -159,7 +175,7 @@ static void put_attention(const putter *p) {
 
 /* Latent attention's readers derive the scale of scores from the multiplier; no others read it. */
 static void put_yarn(const putter *p, const ln_rope_spec *rope) {
-    bool is_latent = p->plan->spec->layers[0].attention.latent.n_latent > 0;
+    bool is_latent = ln_convert_attention(p->plan->spec)->latent.n_latent > 0;
     put_text(p, "rope.scaling.type", "yarn");
     put_real(p, "rope.scaling.factor", rope->factor);
     put_size(p, "rope.scaling.original_context_length", (size_t)rope->original_ctx);
@@ -181,12 +197,17 @@ static void put_rope(const putter *p) {
     const ln_rope_spec *rope = &spec->ropes[0];
     if (spec->n_ropes == 0)
         return;
+    if (p->plan->target->still_latents) { /* they have a width, and do not turn */
+        put_size(p, "rope.dimension_count", rope->n_dims);
+        return;
+    }
     put_size(p, "rope.dimension_count", rope->n_dims * (p->plan->target->gguf_half_rope ? 2 : 1));
     put_real(p, "rope.freq_base", rope->theta);
-    int32_t sections[4];
-    for (size_t i = 0; i < 4; i++)
+    bool is_asked = is(p, "qwen35") || is(p, "qwen35moe"); /* readers ask for them */
+    int32_t sections[4] = {11, 11, 10, 0};
+    for (size_t i = 0; i < 4 && rope->sections[0] > 0; i++)
         sections[i] = (int32_t)rope->sections[i];
-    if (rope->sections[0] > 0)
+    if (rope->sections[0] > 0 || is_asked)
         ln_gguf_put_array(p->writer, key_of(p, "rope.dimension_sections").text, LN_GGUF_I32,
                           sections, 4);
     if (spec->n_ropes > 1 && p->plan->target->local_theta > 0)
@@ -216,6 +237,11 @@ static void put_experts(const putter *p) {
         put_size(p, "leading_dense_block_count", spec->n_layers);
         put_size(p, "expert_feed_forward_length", spec->layers[0].ffn.n_hidden);
         put_size(p, "expert_shared_count", 0);
+    }
+    if (moe == NULL && is(p, "granitehybrid")) {
+        put_size(p, "expert_count", 0);
+        put_size(p, "expert_used_count", 0);
+        put_size(p, "expert_shared_feed_forward_length", ln_convert_ffn(spec)->n_hidden);
     }
     if (moe == NULL)
         return;
@@ -264,7 +290,8 @@ static void put_xielu(const putter *p) {
 /* Multipliers; some architectures must be told even of those that are 1. */
 static void put_scales(const putter *p) {
     const ln_spec *spec = p->plan->spec;
-    bool all = is(p, "granite"), cohere = is(p, "command-r") || is(p, "cohere2");
+    bool all = is(p, "granite") || is(p, "granitehybrid"),
+         cohere = is(p, "command-r") || is(p, "cohere2");
     double derived = p->plan->target->scale_embedding ? sqrt((double)spec->dim) : 1;
     double logit = (double)spec->logit_scale;
     if (all || fabs((double)spec->embedding_scale / derived - 1) > 1e-6)
@@ -282,13 +309,13 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     ln_status status = LINNET_OK;
     putter p = {plan, writer, &status};
     const ln_spec *spec = plan->spec;
-    const ln_ffn_spec *ffn = &spec->layers[0].ffn;
+    const ln_ffn_spec *ffn = ln_convert_ffn(spec);
     put_size(&p, "vocab_size", spec->n_vocab);
     put_size(&p, "context_length", spec->ctx_tokens);
     put_size(&p, "embedding_length", spec->dim);
     if (ln_convert_has_lists(plan))
         ln_convert_put_by_layer(plan, writer);
-    else
+    else if (!plan->target->one_block || plan->target->mixer_word == NULL)
         put_size(&p, "feed_forward_length", ffn->n_hidden);
     if (ffn->xielu)
         put_xielu(&p);
@@ -304,7 +331,9 @@ ln_status ln_convert_put_keys(const ln_convert_plan *plan, ln_gguf_writer *write
     put_attention(&p);
     put_rope(&p);
     put_experts(&p);
-    put_scales(&p);
+    if (!plan->target->gguf_folds_scales)
+        put_scales(&p);
+    ln_convert_put_mixers(plan, writer);
     if (plan->target->parallel_key != NULL)
         put_flag(&p, plan->target->parallel_key, spec->layers[0].placement == LN_PLACE_PARALLEL);
     return status;

@@ -15,9 +15,12 @@ typedef struct ln_convert_part {
     size_t tensor;                 /* index */
     size_t begin, n_units, n_cols; /* units from begin on: rows, or elements (n_cols 1) */
     ln_weight_source source;
-    const float *values;    /* [n_units], owned, instead of a source */
-    const int32_t *columns; /* [n_cols], owned: the order of the source's columns, or NULL */
-    size_t head_dim;        /* rows of a head whose first rope_dims change order; 0: none do */
+    const float *values;        /* [n_units], owned, instead of a source */
+    const int32_t *columns;     /* [n_cols], owned: the order of the source's columns, or NULL */
+    const int32_t *new_columns; /* [n_cols], owned: those that become the new ones, or NULL */
+    size_t first;               /* unit of the source that the first one is */
+    bool is_rate;               /* the logarithms of what decays, which becomes negative */
+    size_t head_dim;            /* rows of a head whose first rope_dims change order; 0: none do */
     size_t rope_dims;
     float scale, offset; /* new value = old * scale + offset */
 } ln_convert_part;
@@ -26,7 +29,7 @@ typedef struct ln_convert_tensor {
     char name[LN_TENSOR_NAME_BYTES];
     bool is_vector; /* units are elements */
     int n_dims;
-    uint64_t dims[3];
+    uint64_t dims[LN_MAX_DIMS];
     ln_packed_kind packed; /* how the folder quantises it */
     bool whole;            /* stays F32 whatever its name, unless it is quantised */
     size_t n_units;
@@ -42,6 +45,7 @@ typedef struct ln_convert_plan {
     ln_convert_tensor *tensors; /* [n_tensors], owned */
     ln_convert_part *parts;     /* [n_parts], owned; sorted by tensor and unit */
     size_t n_tensors, n_parts, tensor_capacity, part_capacity;
+    size_t last;      /* the tensor that was appended to last */
     ln_unread unread; /* of the folder */
     ln_error *err;
 } ln_convert_plan;
@@ -53,6 +57,10 @@ typedef struct ln_convert_mixtures {
 } ln_convert_mixtures;
 ln_convert_mixtures ln_convert_mixtures_of(const ln_spec *spec);
 
+/* The first layer that has attention, or the first of all; likewise of a feed-forward. */
+const ln_attention_spec *ln_convert_attention(const ln_spec *spec);
+const ln_ffn_spec *ln_convert_ffn(const ln_spec *spec);
+
 /* check.c: finds target and architecture; refuses what GGUF cannot say. */
 ln_status ln_convert_check(ln_convert_plan *plan);
 
@@ -63,11 +71,15 @@ double ln_convert_default_scale(const ln_convert_plan *plan);
 /* The magnitude of YaRN over what its factor alone gives. */
 double ln_convert_yarn_extra(const ln_rope_spec *rope);
 
+/* mixer_keys.c: of recurrent layers; whether a list has the KV heads of each layer */
+void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer);
+bool ln_convert_lists_kv_heads(const ln_convert_plan *plan);
+
 /* by_layer.c: of layers that differ; whether the target has lists of these. */
 bool ln_convert_has_lists(const ln_convert_plan *plan);
 void ln_convert_put_by_layer(const ln_convert_plan *plan, ln_gguf_writer *writer);
 
-/* plan.c; whether the file gets the folder's head that drafts */
+/* tensors.c; whether the file gets the folder's head that drafts */
 bool ln_convert_has_head(const ln_convert_plan *plan);
 ln_status ln_convert_plan_tensors(ln_convert_plan *plan);
 void ln_convert_plan_free(ln_convert_plan *plan);

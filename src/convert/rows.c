@@ -1,4 +1,5 @@
 /* Rows of the new tensors as float32, from where they lie in the folder. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static ln_status read_unit(const ln_convert_part *part, size_t unit, float *out,
         *out = part->values[unit];
         return LINNET_OK;
     }
-    size_t row = rotated(part, unit), n_cols = part->n_cols, bytes;
+    size_t row = rotated(part, part->first + unit), n_cols = part->n_cols, bytes;
     row = source->row_begin + row / source->run_rows * source->run_stride + row % source->run_rows;
     if (source->packed.kind != LN_PACKED_NONE)
         return read_packed(source, row, n_cols, out, err);
@@ -61,6 +62,25 @@ static ln_status read_unit(const ln_convert_part *part, size_t unit, float *out,
         size_t at = (source->col_begin + col) * stored_cols + row;
         ln_dequantize_row(tensor->dtype, tensor->data + at * item, out + col, 1);
     }
+    return LINNET_OK;
+}
+
+/* Numbers of the folder become those of the file. */
+static ln_status change(const ln_convert_part *part, float *values, ln_error *err) {
+    size_t n = part->n_cols;
+    for (size_t i = 0; i < n && part->is_rate; i++)
+        values[i] = -expf(values[i]);
+    for (size_t i = 0; i < n && (part->scale != 1 || part->offset != 0); i++)
+        values[i] = values[i] * part->scale + part->offset;
+    if (part->new_columns == NULL)
+        return LINNET_OK;
+    float *old = malloc((n + 1) * sizeof *old);
+    if (old == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for rows of tensors");
+    memcpy(old, values, n * sizeof *old);
+    for (size_t i = 0; i < n; i++)
+        values[i] = old[part->new_columns[i]];
+    free(old);
     return LINNET_OK;
 }
 
@@ -86,9 +106,7 @@ ln_status ln_convert_rows(const ln_write_tensor *tensor, size_t row, size_t n_ro
     for (size_t unit = row * units_per_row; unit < end; unit++) {
         const ln_convert_part *part = part_of(from, unit);
         LN_TRY(read_unit(part, unit - part->begin, out, err));
-        if (part->scale != 1 || part->offset != 0)
-            for (size_t i = 0; i < part->n_cols; i++)
-                out[i] = out[i] * part->scale + part->offset;
+        LN_TRY(change(part, out, err));
         out += part->n_cols;
     }
     return LINNET_OK;

@@ -171,9 +171,12 @@ typedef enum ln_query_scale_rule {
 
 struct ln_family {
     const char *name;
-    const char *hf_types; /* model_type values, separated by '|' */
-    const char *gguf;     /* general.architecture values likewise, or NULL */
-    const char *gguf_as;  /* the architecture that it is written as where `gguf` is NULL, or NULL */
+    const char *hf_types;     /* model_type values, separated by '|' */
+    const char *gguf;         /* general.architecture values likewise, or NULL */
+    const char *gguf_mixture; /* the name in `gguf` of models with experts, or NULL: the first */
+    const char *gguf_even;    /* as what models without recurrent layers are written: an
+                                 architecture, and one with experts, or NULL */
+    const char *gguf_as; /* the architecture that it is written as where `gguf` is NULL, or NULL */
     const char *hf_prefix; /* a prefix that tensor names of bare models lack, or NULL */
     const char *ignored;   /* names of tensors that do not count, separated by '|', or NULL */
     const ln_config_default *defaults; /* of keys that config.json may lack, or NULL */
@@ -252,6 +255,8 @@ struct ln_family {
     bool one_block;         /* a layer is a mixer, or attention, or a feed-forward */
     bool mixer_norm_groups; /* a norm for each head of keys */
     bool gguf_tiled_heads;  /* head h has the keys of head h % n_k_heads */
+    bool gguf_folds_scales; /* GGUF: weights contain what results are multiplied with */
+    bool gguf_rope_flag;    /* GGUF: rope.scaling.finetuned says whether layers rotate */
     bool still_latents;     /* what rotates in latent attention elsewhere does not turn */
     double latent_eps;      /* folders: of the norms of latents; 0: as of all others */
     bool unit_scale;        /* attention scores are q.k as they are */

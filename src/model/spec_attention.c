@@ -7,11 +7,16 @@
 
 enum { MAX_HEADS = 1 << 14 };
 
-static ln_status read_heads(const ln_config *config, bool encoder, size_t *n_heads, ln_error *err) {
+/* is_alone: recurrent layers are all that there is; their GGUF files say 0. */
+static ln_status read_heads(const ln_config *config, bool is_alone, bool encoder, size_t *n_heads,
+                            ln_error *err) {
     ln_key key = {encoder ? "encoder_attention_heads|num_heads"
                           : "decoder_attention_heads|num_attention_heads|n_head|num_heads|n_heads",
                   "attention.head_count"};
-    return ln_config_need_size(config, key, 1, MAX_HEADS, n_heads, err);
+    LN_TRY(ln_config_need_size(config, key, config->is_gguf && is_alone ? 0 : 1, MAX_HEADS, n_heads,
+                               err));
+    *n_heads = *n_heads > 0 ? *n_heads : 1;
+    return LINNET_OK;
 }
 
 static size_t largest_of(const ln_meta_value *list) {
@@ -96,7 +101,8 @@ static ln_status read_qk_norm(const ln_config *config, const ln_family *family, 
 ln_status ln_spec_read_attention(const ln_config *config, const ln_spec *spec, bool encoder,
                                  ln_attention_spec *attention, ln_error *err) {
     const char *path = ln_checkpoint_path(config->checkpoint);
-    LN_TRY(read_heads(config, encoder, &attention->n_heads, err));
+    bool is_alone = spec->family->one_block && spec->family->mixer_word == NULL;
+    LN_TRY(read_heads(config, is_alone, encoder, &attention->n_heads, err));
     LN_TRY(read_kv_heads(config, spec->family->mixer != LN_MIXER_NONE, attention->n_heads,
                          &attention->n_kv_heads, err));
     if (attention->n_heads % attention->n_kv_heads != 0)

@@ -334,6 +334,21 @@ static ln_status read_ffn_scales(const ln_config *config, ln_ffn_spec *ffn, ln_e
     return LINNET_OK;
 }
 
+/* How wide the feed-forward is. Of layers with one block each GGUF lists the widths, which
+ * keep_block reads. */
+static ln_status read_hidden(const ln_config *config, const ln_spec *spec, bool encoder,
+                             ln_ffn_spec *ffn, ln_error *err) {
+    ln_key key = {encoder ? "encoder_ffn_dim|d_ff"
+                          : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
+                            "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim",
+                  "feed_forward_length"};
+    ffn->n_hidden = 4 * spec->dim;
+    if (config->is_gguf && spec->family->one_block)
+        return LINNET_OK;
+    LN_TRY(ln_config_size(config, key, 1, LN_MAX_DIM, &ffn->n_hidden, err));
+    return adjust_hidden(config, &ffn->n_hidden, err);
+}
+
 /* What all layers of a stack share. */
 static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder,
                             ln_layer_spec *layer, ln_error *err) {
@@ -347,14 +362,7 @@ static ln_status read_layer(const ln_config *config, ln_spec *spec, bool encoder
     LN_TRY(read_activation(config, spec->family, &layer->ffn, err));
     LN_TRY(read_gated(config, spec, encoder, &layer->ffn, err));
     LN_TRY(read_ffn_scales(config, &layer->ffn, err));
-    layer->ffn.n_hidden = 4 * spec->dim;
-    ln_key hidden = {encoder
-                         ? "encoder_ffn_dim|d_ff"
-                         : "decoder_ffn_dim|intermediate_size_mlp|block_ff_dim|intermediate_size|"
-                           "ffn_hidden_size|n_inner|ffn_dim|d_ff|hidden_dim",
-                     "feed_forward_length"};
-    LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &layer->ffn.n_hidden, err));
-    LN_TRY(adjust_hidden(config, &layer->ffn.n_hidden, err));
+    LN_TRY(read_hidden(config, spec, encoder, &layer->ffn, err));
     LN_TRY(ln_spec_read_moe(config, spec->family, layer->ffn.n_hidden, &layer->ffn.moe, err));
     if (spec->family->dense_hidden_key == NULL || layer->ffn.moe.n_experts > 0)
         return LINNET_OK;
@@ -394,7 +402,7 @@ static ln_status check_heads(const ln_config *config, const ln_attention_spec *a
 static ln_status keep_block(const ln_config *config, const ln_spec *spec, size_t i,
                             ln_layer_spec *layer, ln_error *err) {
     ln_block block;
-    LN_TRY(ln_spec_layer_block(config, spec, i, &block, err));
+    LN_TRY(ln_spec_layer_block(config, spec, i, &block, &layer->ffn.n_hidden, err));
     if (block != LN_BLOCK_ATTENTION)
         layer->attention = (ln_attention_spec){.rope = -1};
     if (block == LN_BLOCK_DENSE)

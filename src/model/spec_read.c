@@ -245,10 +245,14 @@ static ln_status read_positions(const ln_config *config, ln_spec *spec, ln_error
     if (config->is_gguf && family->gguf_alibi_layers > 0)
         spec->positions =
             spec->n_layers == family->gguf_alibi_layers ? LN_POSITIONS_ALIBI : LN_POSITIONS_ROPE;
-    else if (family->rope_key != NULL &&
-             ln_config_find(config, (ln_key){family->rope_key, ""}, &value, NULL) &&
-             (value.kind != LN_META_STRING ||
-              ln_list_has("rope", value.string.data, value.string.bytes)))
+    else if (config->is_gguf && family->gguf_rope_flag) {
+        bool rotates = true;
+        LN_TRY(ln_config_flag(config, (ln_key){"", "rope.scaling.finetuned"}, &rotates, err));
+        spec->positions = rotates ? LN_POSITIONS_ROPE : LN_POSITIONS_NONE;
+    } else if (family->rope_key != NULL &&
+               ln_config_find(config, (ln_key){family->rope_key, ""}, &value, NULL) &&
+               (value.kind != LN_META_STRING ||
+                ln_list_has("rope", value.string.data, value.string.bytes)))
         spec->positions = LN_POSITIONS_ROPE;
     if (spec->positions == LN_POSITIONS_RELATIVE || family->also_relative)
         LN_TRY(read_relative(config, spec, err));

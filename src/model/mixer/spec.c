@@ -114,14 +114,15 @@ static ln_status read_multipliers(const ln_config *config, ln_mixer_spec *mixer,
 static ln_status read_ssd(const ln_config *config, const ln_family *family, ln_mixer_spec *mixer,
                           ln_error *err) {
     ln_meta_value limits, item;
-    const ln_key key = {"mamba_time_step_limit|time_step_limit", ""};
+    const ln_key key = {"mamba_time_step_limit|time_step_limit", "ssm.time_step_limit"};
     mixer->n_norm_groups = family->mixer_norm_groups ? mixer->n_k_heads : 1;
     mixer->has_norm = true;
     mixer->gate_first = true;
     LN_TRY(ln_config_flag(config, (ln_key){"mamba_rms_norm", ""}, &mixer->has_norm, err));
     bool norm_first = false;
-    LN_TRY(ln_config_flag(config, (ln_key){"mamba_norm_before_gate", ""}, &norm_first, err));
-    mixer->gate_first = config->is_gguf || !norm_first;
+    LN_TRY(ln_config_flag(config, (ln_key){"mamba_norm_before_gate", "ssm.norm_before_gate"},
+                          &norm_first, err));
+    mixer->gate_first = !norm_first;
     if (config->is_gguf && family->mixers_beside)
         mixer->has_norm =
             ln_family_has(family, config->checkpoint, (ln_tensor_id){.role = LN_ROLE_MIXER_NORM});
@@ -217,11 +218,49 @@ static ln_status find_block(const ln_config *config, const ln_family *family, si
     return LINNET_OK;
 }
 
+/* This layer's entry of a list, or the number that counts for all; none counts as 0. */
+static ln_status number_for(const ln_config *config, ln_key key, size_t layer, size_t *number,
+                            ln_error *err) {
+    ln_meta_value value, item;
+    char name[128];
+    *number = 0;
+    if (!ln_config_find(config, key, &value, name))
+        return LINNET_OK;
+    bool is_list = value.kind == LN_META_ARRAY;
+    if (is_list && !ln_meta_item(&value, layer, &item))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has nothing for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    if (!is_list)
+        item = value;
+    if (item.kind != LN_META_INT || item.integer < 0 || item.integer > LN_MAX_DIM)
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: key %s has no number for layer %zu",
+                       ln_checkpoint_path(config->checkpoint), name, layer);
+    *number = (size_t)item.integer;
+    return LINNET_OK;
+}
+
+/* GGUF: layers of no width are attention, where they have KV heads, or recurrent. */
+static ln_status find_gguf_block(const ln_config *config, const ln_spec *spec, size_t layer,
+                                 ln_block *block, size_t *n_hidden, ln_error *err) {
+    size_t n_kv_heads, width;
+    ln_tensor_id router = {.role = LN_ROLE_ROUTER, .layer = layer};
+    LN_TRY(number_for(config, (ln_key){"", "attention.head_count_kv"}, layer, &n_kv_heads, err));
+    LN_TRY(number_for(config, (ln_key){"", "feed_forward_length"}, layer, &width, err));
+    bool has_router = ln_family_has(spec->family, config->checkpoint, router);
+    *n_hidden = width;
+    *block = width > 0        ? has_router ? LN_BLOCK_EXPERTS : LN_BLOCK_DENSE
+             : n_kv_heads > 0 ? LN_BLOCK_ATTENTION
+                              : LN_BLOCK_MIXER;
+    return LINNET_OK;
+}
+
 ln_status ln_spec_layer_block(const ln_config *config, const ln_spec *spec, size_t layer,
-                              ln_block *block, ln_error *err) {
+                              ln_block *block, size_t *n_hidden, ln_error *err) {
     *block = LN_BLOCK_MIXER;
     if (spec->family->mixer_word == NULL)
         return LINNET_OK;
+    if (config->is_gguf)
+        return find_gguf_block(config, spec, layer, block, n_hidden, err);
     return find_block(config, spec->family, layer, block, err);
 }
 
@@ -230,10 +269,11 @@ ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, 
     const ln_family *family = spec->family;
     ln_meta_value list;
     ln_block block;
+    size_t n_hidden;
     bool has_list;
     *has_mixer = family->mixer != LN_MIXER_NONE;
     if (family->one_block) {
-        LN_TRY(ln_spec_layer_block(config, spec, layer, &block, err));
+        LN_TRY(ln_spec_layer_block(config, spec, layer, &block, &n_hidden, err));
         *has_mixer = block == LN_BLOCK_MIXER;
         return LINNET_OK;
     }

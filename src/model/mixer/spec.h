@@ -17,8 +17,9 @@ typedef enum ln_block {
     LN_BLOCK_EXPERTS
 } ln_block;
 
+/* *n_hidden: the width of a feed-forward, where GGUF lists one for each layer. */
 ln_status ln_spec_layer_block(const ln_config *config, const ln_spec *spec, size_t layer,
-                              ln_block *block, ln_error *err);
+                              ln_block *block, size_t *n_hidden, ln_error *err);
 
 /* Whether a layer is recurrent, instead of attention or, with mixers_beside, along with it. */
 ln_status ln_spec_layer_has_mixer(const ln_config *config, const ln_spec *spec, size_t layer,

@@ -28,6 +28,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT("num_key_value_heads", 8
 const ln_family ln_family_bamba = {
     .name = "bamba",
     .hf_types = "bamba",
+    .gguf_as = "granitehybrid",
     .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,

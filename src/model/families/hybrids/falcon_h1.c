@@ -46,6 +46,7 @@ const ln_family ln_family_falcon_h1 = {
     .gguf_rope = LN_ROPE_HALF,
     .mixer = LN_MIXER_SSD,
     .mixers_beside = true,
+    .gguf_folds_scales = true,
     .mixer_norm_groups = true,
     LN_BINDINGS(bindings),
 };

@@ -2,8 +2,8 @@
  * beside its experts, or, without experts, alone. */
 #include "model/families/mamba2.h"
 
-#define INPUT(r, name)                                                                             \
-    { .role = r, .hf = name, .hf_part = LN_PART_GATE_UP }
+#define INPUT(r, name, gguf_name)                                                                  \
+    { .role = r, .hf = name, .gguf = "blk.%d." gguf_name, .hf_part = LN_PART_GATE_UP }
 #define EXPERTS "model.layers.%d.block_sparse_moe"
 #define SHARED  "model.layers.%d.shared_mlp"
 
@@ -12,16 +12,16 @@ static const ln_binding bindings[] = {
     LN_LLAMA_NORMS,
     LN_LLAMA_ATTENTION,
     LN_MAMBA2_MIXER("model.layers.%d.mamba"),
-    {.role = LN_ROLE_ROUTER, .hf = EXPERTS ".router.layer"},
-    INPUT(LN_ROLE_EXPERT_GATE, EXPERTS ".input_linear"),
-    INPUT(LN_ROLE_EXPERT_UP, EXPERTS ".input_linear"),
-    {.role = LN_ROLE_EXPERT_DOWN, .hf = EXPERTS ".output_linear"},
-    INPUT(LN_ROLE_SHARED_GATE, SHARED ".input_linear"),
-    INPUT(LN_ROLE_SHARED_UP, SHARED ".input_linear"),
-    {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".output_linear"},
-    INPUT(LN_ROLE_GATE, SHARED ".input_linear"),
-    INPUT(LN_ROLE_UP, SHARED ".input_linear"),
-    {.role = LN_ROLE_DOWN, .hf = SHARED ".output_linear"},
+    {.role = LN_ROLE_ROUTER, .hf = EXPERTS ".router.layer", .gguf = "blk.%d.ffn_gate_inp"},
+    INPUT(LN_ROLE_EXPERT_GATE, EXPERTS ".input_linear", "ffn_gate_exps"),
+    INPUT(LN_ROLE_EXPERT_UP, EXPERTS ".input_linear", "ffn_up_exps"),
+    {.role = LN_ROLE_EXPERT_DOWN, .hf = EXPERTS ".output_linear", .gguf = "blk.%d.ffn_down_exps"},
+    INPUT(LN_ROLE_SHARED_GATE, SHARED ".input_linear", "ffn_gate_shexp"),
+    INPUT(LN_ROLE_SHARED_UP, SHARED ".input_linear", "ffn_up_shexp"),
+    {.role = LN_ROLE_SHARED_DOWN, .hf = SHARED ".output_linear", .gguf = "blk.%d.ffn_down_shexp"},
+    INPUT(LN_ROLE_GATE, SHARED ".input_linear", "ffn_gate"),
+    INPUT(LN_ROLE_UP, SHARED ".input_linear", "ffn_up"),
+    {.role = LN_ROLE_DOWN, .hf = SHARED ".output_linear", .gguf = "blk.%d.ffn_down"},
 };
 
 static const ln_config_default defaults[] = {LN_DEFAULT("attention_multiplier", 1),
@@ -37,6 +37,8 @@ static const ln_config_default defaults[] = {LN_DEFAULT("attention_multiplier", 
 const ln_family ln_family_granitemoehybrid = {
     .name = "granitemoehybrid",
     .hf_types = "granitemoehybrid",
+    .gguf = "granitehybrid",
+    .gguf_even = "granite|granitemoe",
     .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,
@@ -45,7 +47,9 @@ const ln_family ln_family_granitemoehybrid = {
     .activation = LN_ACT_SILU,
     .positions = LN_POSITIONS_NONE,
     .rope_key = "position_embedding_type",
+    .gguf_rope_flag = true,
     .hf_rope = LN_ROPE_HALF,
+    .gguf_rope = LN_ROPE_INTERLEAVED,
     .divide_logits = true,
     .router = LN_ROUTER_SOFTMAX_CHOSEN,
     .dense_hidden_key = "shared_intermediate_size",

@@ -21,6 +21,7 @@ static const ln_config_default defaults[] = {LN_DEFAULT("num_heads", 128),
 const ln_family ln_family_mamba2 = {
     .name = "mamba2",
     .hf_types = "mamba2",
+    .gguf = "mamba2",
     .defaults = defaults,
     .refused = "",
     .norm = LN_NORM_RMS,

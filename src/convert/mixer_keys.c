@@ -1,0 +1,122 @@
+/* Metadata of models with recurrent layers. */
+#include <math.h>
+#include <stdio.h>
+
+#include "convert/plan.h"
+
+typedef struct putter {
+    const ln_convert_plan *plan;
+    ln_gguf_writer *writer;
+    char key[128];
+} putter;
+
+static const char *name_key(putter *p, const char *name) {
+    snprintf(p->key, sizeof p->key, "%s.%s", p->plan->architecture, name);
+    return p->key;
+}
+
+static void put_number(putter *p, const char *name, size_t value) {
+    ln_gguf_put_u32(p->writer, name_key(p, name), (uint32_t)value);
+}
+
+static const ln_mixer_spec *first_mixer(const ln_spec *spec) {
+    for (size_t i = 0; i < spec->n_layers; i++)
+        if (spec->layers[i].mixer.kind != LN_MIXER_NONE)
+            return &spec->layers[i].mixer;
+    return &spec->layers[0].mixer;
+}
+
+bool ln_convert_lists_kv_heads(const ln_convert_plan *plan) {
+    const ln_family *target = plan->target;
+    return target->mixer != LN_MIXER_NONE && target->mixer != LN_MIXER_DELTA &&
+           !target->mixers_beside && target->mixer_word != NULL;
+}
+
+/* Layers without attention have no KV heads, those without a feed-forward no width. */
+static void put_lists(putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    uint32_t kv_heads[LN_MAX_LAYERS], hidden[LN_MAX_LAYERS];
+    for (size_t i = 0; i < spec->n_layers; i++) {
+        const ln_layer_spec *layer = &spec->layers[i];
+        bool is_mixture = layer->ffn.moe.n_experts > 0;
+        kv_heads[i] = (uint32_t)layer->attention.n_kv_heads;
+        hidden[i] = (uint32_t)(is_mixture ? layer->ffn.moe.n_hidden : layer->ffn.n_hidden);
+    }
+    if (ln_convert_lists_kv_heads(p->plan))
+        ln_gguf_put_array(p->writer, name_key(p, "attention.head_count_kv"), LN_GGUF_I32, kv_heads,
+                          spec->n_layers);
+    if (p->plan->target->one_block && p->plan->target->mixer_word != NULL)
+        ln_gguf_put_array(p->writer, name_key(p, "feed_forward_length"), LN_GGUF_I32, hidden,
+                          spec->n_layers);
+}
+
+/* Every so manieth layer has attention, where that says it all; else what readers ignore. */
+static size_t interval_of(const ln_spec *spec) {
+    for (size_t interval = 2; interval <= spec->n_layers; interval++) {
+        bool fits = true;
+        for (size_t i = 0; i < spec->n_layers; i++)
+            fits =
+                fits && (spec->layers[i].mixer.kind == LN_MIXER_NONE) == ((i + 1) % interval == 0);
+        if (fits)
+            return interval;
+    }
+    return 4;
+}
+
+/* Which layers are recurrent, of which a head that drafts is none. */
+static void put_recurrent(putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    bool recurrent[LN_MAX_LAYERS + 1];
+    for (size_t i = 0; i < spec->n_layers; i++)
+        recurrent[i] = spec->layers[i].mixer.kind != LN_MIXER_NONE;
+    recurrent[spec->n_layers] = false;
+    ln_gguf_put_array(p->writer, name_key(p, "attention.recurrent_layers"), LN_GGUF_BOOL, recurrent,
+                      spec->n_layers + ln_convert_has_head(p->plan));
+    put_number(p, "full_attention_interval", interval_of(spec));
+}
+
+/* Whether attention rotates. */
+static void put_rotation(putter *p) {
+    const ln_spec *spec = p->plan->spec;
+    ln_gguf_put_bool(p->writer, name_key(p, "rope.scaling.finetuned"), spec->n_ropes > 0);
+    if (spec->n_ropes == 0)
+        put_number(p, "rope.dimension_count", ln_convert_attention(spec)->k_dim);
+    if (p->plan->target->one_block) /* its readers ask for this one */
+        ln_gguf_put_f32(p->writer, name_key(p, "attention.layer_norm_epsilon"), spec->norm_eps);
+}
+
+/* What Mamba 2's files need not say: most models have none of these. */
+static void put_rare(putter *p, const ln_mixer_spec *mixer) {
+    float limits[] = {mixer->dt_min, mixer->dt_max};
+    if (mixer->dt_min > 0 || isfinite(mixer->dt_max))
+        ln_gguf_put_array(p->writer, name_key(p, "ssm.time_step_limit"), LN_GGUF_F32, limits, 2);
+    if (mixer->has_norm && !mixer->gate_first)
+        ln_gguf_put_bool(p->writer, name_key(p, "ssm.norm_before_gate"), true);
+}
+
+void ln_convert_put_mixers(const ln_convert_plan *plan, ln_gguf_writer *writer) {
+    putter p = {plan, writer, ""};
+    const ln_mixer_spec *mixer = first_mixer(plan->spec);
+    if (plan->target->mixer == LN_MIXER_NONE)
+        return;
+    put_lists(&p);
+    if (mixer->kind == LN_MIXER_SSD && ln_convert_lists_kv_heads(plan))
+        put_rotation(&p);
+    if (mixer->kind == LN_MIXER_CONV) {
+        put_number(&p, "shortconv.l_cache", mixer->n_taps);
+        return;
+    }
+    put_number(&p, "ssm.conv_kernel", mixer->n_taps);
+    if (mixer->kind == LN_MIXER_KDA) {
+        put_number(&p, "kda.head_dim", mixer->k_dim);
+        return;
+    }
+    put_number(&p, "ssm.inner_size", mixer->n_heads * mixer->v_dim);
+    put_number(&p, "ssm.state_size", mixer->k_dim);
+    put_number(&p, "ssm.time_step_rank", mixer->n_heads);
+    put_number(&p, "ssm.group_count", mixer->n_k_heads);
+    if (mixer->kind == LN_MIXER_DELTA)
+        put_recurrent(&p);
+    else
+        put_rare(&p, mixer);
+}

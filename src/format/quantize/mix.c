@@ -105,11 +105,14 @@ static bool has(const char *name, const char *part) {
     return strstr(name, part) != NULL;
 }
 
-/* Whether a tensor is a matrix that may lose precision. */
-static bool is_quantised(const char *name, int n_dims) {
-    static const char *const whole[] = {"_norm.weight", "ffn_gate_inp.weight", "attn_rel_b.weight",
-                                        "position_embd.weight", "token_types.weight"};
+/* Whether a tensor is a matrix that may lose precision; one row alone is none. */
+static bool is_quantised(const char *name, int n_dims, const uint64_t *dims) {
+    static const char *const whole[] = {
+        "_norm.weight",       "ffn_gate_inp.weight", "attn_rel_b.weight",    "position_embd.weight",
+        "token_types.weight", "ssm_conv1d",          "shortconv.conv.weight"};
     size_t length = strlen(name);
+    for (int i = 0; n_dims > 1 && dims[i] == 1; i++)
+        n_dims--;
     if (n_dims < 2 || length < 7 || strcmp(name + length - 7, ".weight") != 0)
         return false;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
@@ -252,7 +255,7 @@ ln_dtype ln_mix_choose(const ln_mix_choice *choice, const char *name, int n_dims
     for (size_t i = 0; i < choice->n_rules; i++)
         if (ln_keep_rule_matches(&choice->rules[i], name, n_dims))
             return fit_row(choice->rules[i].dtype, n_cols);
-    if (!is_quantised(name, n_dims))
+    if (!is_quantised(name, n_dims, dims))
         return LN_DTYPE_F32;
     ln_dtype base = choice->mix->base;
     if (ln_dtype_block_elems(base) == 1)

@@ -283,6 +283,10 @@ typedef struct linnet_engine_options {
      * Whoever drafts, and by default, tokens that a grammar leaves no choice about are drafted,
      * too, up to 32 in a step, with recurrent layers up to draft_tokens; "none": not even they. */
     const char *draft;
+    /* Adapters (LoRA, IA3): how many can be loaded at a time (0: none), and the greatest rank that
+     * one may have, at most 256 (0: 16). Memory for all of them is reserved; the CPU runs all
+     * layers. */
+    size_t max_adapters, max_adapter_rank;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -608,6 +612,9 @@ typedef struct linnet_request_options {
     linnet_normalization normalization;
     size_t dimensions;  /* the first so many numbers of the vector, before its length; 0: all */
     size_t n_first_ids; /* of the prompt, the first of two texts; 0: there is one */
+    /* Any kind: the name of a loaded adapter, copied by submit; NULL: the model as it is. The
+     * prefix cache is shared among requests of the same adapter only. */
+    const char *adapter;
 } linnet_request_options;
 
 /* Kind GENERATE; temperature 0.8, top_k 40, top_p 0.95, repeat_last_n 64, length_penalty 1, the
@@ -638,6 +645,43 @@ LINNET_API void linnet_request_cancel(linnet_request *request);
 /* Cancels if still running and gives the request up; NULL is fine. Waits for on_logits when that
  * is running, for nothing else. */
 LINNET_API void linnet_request_close(linnet_request *request);
+
+/* ---- adapters --------------------------------------------------------------------------- */
+
+/* An adapter changes linears of the model for the requests that name it: a LoRA (Hu et al., 2021)
+ * adds scale * B A x to W x, an IA3 (Liu et al., 2022) multiplies columns. Requests with different
+ * adapters, or none, share steps, and each has the bits that it has alone. */
+
+#define LINNET_MAX_ADAPTER_NAME 128 /* bytes, with the NUL */
+
+typedef struct linnet_adapter {
+    size_t struct_bytes; /* set by the caller; as much is filled as it says */
+    char name[LINNET_MAX_ADAPTER_NAME];
+    float scale;       /* as given, beside the adapter's own */
+    size_t rank;       /* the greatest of its matrices; 0: it has none */
+    size_t n_linears;  /* that it changes */
+    size_t n_requests; /* that run with it or wait */
+} linnet_adapter;
+
+/* Reads an adapter into one of the engine's places and gives it a name, which must be free. `path`:
+ * a folder as PEFT writes it (adapter_config.json, adapter_model.safetensors), or a GGUF file of
+ * llama.cpp's kind. Its low-rank part is multiplied by `scale`. The files are read by the calling
+ * thread, while steps run, and not used afterwards. Any thread. Errors: STATE (the name is taken,
+ * no place is free), ARGUMENT, IO, FORMAT, UNSUPPORTED (what cannot be honoured, by name), LIMIT,
+ * NOMEM. */
+LINNET_API linnet_status linnet_engine_load_adapter(linnet_engine *engine, const char *name,
+                                                    const char *path, float scale,
+                                                    linnet_error *err);
+/* Takes the name away at once; requests that have the adapter end with it, and its place is free
+ * when the last of them has. Any thread. Errors: ARGUMENT (there is no such adapter). */
+LINNET_API linnet_status linnet_engine_unload_adapter(linnet_engine *engine, const char *name,
+                                                      linnet_error *err);
+/* Number `index` of the loaded adapters, in the order of their places; false past the last. */
+LINNET_API bool linnet_engine_get_adapter(linnet_engine *engine, size_t index,
+                                          linnet_adapter *adapter);
+/* The rank of an adapter's matrices, for max_adapter_rank. Errors: as of load_adapter. */
+LINNET_API linnet_status linnet_adapter_read_rank(const char *path, size_t *rank,
+                                                  linnet_error *err);
 
 /* ---- mailboxes -------------------------------------------------------------------------- */
 

@@ -20,6 +20,20 @@ typedef struct ln_batch_group {
     const int32_t *slots;   /* [n_tokens] where each token's K and V are written */
 } ln_batch_group;
 
+/* Rows of a step that have an adapter, in runs of rows with the same one. */
+enum { LN_ADAPTER_RUN = 16 };
+typedef struct ln_adapter_run {
+    int32_t slot;       /* of the adapter: index of ln_weight.adapters */
+    int32_t begin, end; /* of `order`, at most LN_ADAPTER_RUN rows */
+} ln_adapter_run;
+
+typedef struct ln_adapter_rows {
+    size_t n_runs;              /* 0: no row has an adapter, and nothing else is looked at */
+    const int32_t *slots;       /* [rows] the row's adapter, or -1 */
+    const int32_t *order;       /* rows that have one, sorted by adapter, ascending in each */
+    const ln_adapter_run *runs; /* [n_runs] */
+} ln_adapter_rows;
+
 typedef struct ln_batch {
     size_t n_tokens, n_seqs, n_logits, n_groups;
     const int32_t *tokens;      /* [n_tokens] ids, each below n_vocab; with has_device_tokens in the
@@ -36,6 +50,7 @@ typedef struct ln_batch {
     const int32_t *edits; /* [n_edit_rows][LN_DRAW_WORDS] of these draws, or NULL */
     size_t n_edit_rows;   /* at most n_seqs */
     ln_batch_group groups[LN_MAX_KV_GROUPS];
+    ln_adapter_rows adapters, logit_adapters; /* of the tokens, and of the rows of logits */
     bool repeats; /* what operations point to (weights, norms, caches) stays as it is from step to
                      step: equal operations may be replayed */
     bool has_device_tokens;

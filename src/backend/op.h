@@ -17,6 +17,19 @@
 #include "base/block_copy.h"
 #include "format/dtype.h"
 
+enum { LN_ADAPTER_ROWS = 16 }; /* of A and B that lie together */
+
+/* What one adapter makes of a linear: y = multiply * (x W^T + b + B A x), times multiply_after
+ * behind the activation. Scales are in B. Of an embedding, whose rows are tokens, the row of token
+ * i gets B a[i] added. */
+typedef struct ln_adapter_target {
+    size_t rank;    /* 0: no A and B */
+    const float *a; /* [rank, whole LN_ADAPTER_ROWS][n_in], zero behind rank; of an embedding
+                       [n_vocab][rank] */
+    const float *b; /* [n_out / LN_ADAPTER_ROWS, rounded up][rank][LN_ADAPTER_ROWS] */
+    const float *multiply, *multiply_after; /* [n_out], whole LN_ADAPTER_ROWS, or NULL */
+} ln_adapter_target;
+
 /* A matrix as a backend prepared it: y = x W^T, W [n_rows][n_cols]. */
 typedef struct ln_weight {
     ln_dtype dtype;
@@ -29,6 +42,7 @@ typedef struct ln_weight {
     /* [n_cols]: column i meets element columns[i] of x, which a gather before the linear puts in
      * its place; NULL: column i meets element i */
     const int32_t *columns;
+    ln_adapter_target *adapters; /* [slots] by adapter, or NULL: none can change it */
 } ln_weight;
 
 typedef enum ln_norm_kind {
@@ -115,6 +129,7 @@ typedef enum ln_op_kind {
     LN_OP_EMBED,
     LN_OP_NORM,
     LN_OP_LINEAR,
+    LN_OP_ADAPT,
     LN_OP_QKV,
     LN_OP_LATENT,
     LN_OP_INDEX,
@@ -137,7 +152,8 @@ typedef enum ln_op_kind {
 const char *ln_op_name(ln_op_kind kind);
 
 /* out[token] = table[tokens[token]] * scale (+ types[type]) (+ positions_table[position + offset]);
- * a token past the table has its first row. */
+ * a token past the table has its first row. Tokens of the batch with an adapter have its row
+ * of the table. */
 typedef struct ln_op_embed {
     const ln_weight *table;   /* [n_vocab][dim] */
     const ln_weight *learned; /* [max positions][dim] or NULL */
@@ -184,7 +200,34 @@ typedef struct ln_op_linear {
     float softcap; /* > 0: y = softcap * tanh(y / softcap), last */
     bool precise;  /* what follows magnifies errors: kernels that round x to bf16 keep more of it */
     float *out;    /* [n_rows][n_out] */
+    /* Rows with an adapter, or NULL; with a matrix for each group row r is of token r / n_groups.
+     * What LN_OP_ADAPT has made of x for weight and gate, [n_rows][low_stride], or NULL. */
+    const ln_adapter_rows *adapters;
+    const float *low, *gate_low;
+    size_t low_stride;
 } ln_op_linear;
+
+/* The first half of adapters' low-rank linears: low[i][row] = A x[row] with the A that the row's
+ * adapter has for weights[i]; rows without one stay as they are. With a matrix for each head
+ * rows are (token, head), and weights[i] is the first head's. The linears do the second half. */
+enum { LN_MAX_ADAPTED = 4 };
+typedef struct ln_op_adapt {
+    const ln_adapter_rows *rows;
+    size_t n_weights, n_heads; /* n_heads 0: rows are tokens */
+    const ln_weight *weights[LN_MAX_ADAPTED];
+    float *low[LN_MAX_ADAPTED]; /* [n_rows][low_stride] */
+    size_t low_stride;          /* floats: the greatest rank, whole LN_ADAPTER_ROWS */
+    size_t x_stride;            /* floats from row to row; 0: dense */
+    size_t n_rows;              /* of x, heads included */
+    const float *x;
+} ln_op_adapt;
+
+/* The adapter's part of a weight for a row, or NULL. */
+static inline const ln_adapter_target *ln_adapter_of(const ln_adapter_rows *rows,
+                                                     const ln_weight *weight, size_t row) {
+    int32_t slot = rows != NULL && weight->adapters != NULL ? rows->slots[row] : -1;
+    return slot >= 0 ? &weight->adapters[slot] : NULL;
+}
 
 typedef enum ln_qk_norm {
     LN_QK_NORM_NONE,
@@ -538,6 +581,8 @@ enum {
     LN_IN_ORDER = 2, /* LINEAR: rows by group */
     LN_IN_STARTS = 3,
     LN_IN_BEFORE = 4, /* LINEAR: what lies between the columns that it writes, and stays */
+    LN_IN_LOW = 5,    /* LINEAR: of adapters */
+    LN_IN_GATE_LOW = 6,
     LN_IN_Q = 0,
     LN_IN_K = 1, /* QKV */
     LN_IN_V = 2,
@@ -554,7 +599,7 @@ enum {
     LN_IN_STREAMS = 3,
     LN_IN_A = 3, /* SCAN, whose q, k and v are X */
     LN_IN_BETA = 4,
-    LN_OP_MAX_IN = 5,
+    LN_OP_MAX_IN = 7,
 
     LN_OUT = 0,
     LN_OUT_Q = 0, /* QKV */
@@ -581,6 +626,7 @@ typedef struct ln_op {
         ln_op_embed embed;
         ln_op_norm norm;
         ln_op_linear linear;
+        ln_op_adapt adapt;
         ln_op_qkv qkv;
         ln_op_latent latent;
         ln_op_index index;

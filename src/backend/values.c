@@ -24,9 +24,10 @@ static places inputs_of(const ln_op *op) {
     }
     case LN_OP_LINEAR: {
         const ln_op_linear *p = &op->linear;
-        return (places){
-            {p->x, p->residual, p->groups.order, p->groups.starts, has_gaps(p) ? p->out : NULL}};
+        return (places){{p->x, p->residual, p->groups.order, p->groups.starts,
+                         has_gaps(p) ? p->out : NULL, p->low, p->gate_low}};
     }
+    case LN_OP_ADAPT: return (places){{op->adapt.x}};
     case LN_OP_QKV: return (places){{op->qkv.q, op->qkv.k, op->qkv.v}};
     case LN_OP_LATENT: return (places){{op->latent.q, op->latent.latent}};
     case LN_OP_INDEX: return (places){{op->index.q, NULL, op->index.weights}};
@@ -66,6 +67,10 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_EMBED: return (places){{op->embed.out}};
     case LN_OP_NORM: return (places){{op->norm.out}};
     case LN_OP_LINEAR: return (places){{op->linear.out}};
+    case LN_OP_ADAPT: {
+        float *const *low = op->adapt.low;
+        return (places){{low[0], low[1], low[2], low[3]}};
+    }
     case LN_OP_QKV: return (places){{op->qkv.q, op->qkv.k}};
     case LN_OP_LATENT: return (places){{op->latent.out}};
     case LN_OP_INDEX: return (places){{op->index.positions}};

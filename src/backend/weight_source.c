@@ -66,16 +66,11 @@ ln_status ln_weight_plan_rows(const ln_weight_request *request, size_t *bytes, l
     return ln_weight_is_mapped(request) ? LINNET_OK : ln_weight_check_sources(request, bytes, err);
 }
 
-/* Row number `row` of what a source gives, as a row of its matrix. */
-static size_t source_row(const ln_weight_source *source, size_t row) {
-    return source->row_begin + row / source->run_rows * source->run_stride + row % source->run_rows;
-}
-
 /* Copies one row, as float32 when asked. */
 static void copy_row(const ln_weight_request *request, const ln_weight_source *source, size_t row,
                      uint8_t *out, size_t row_bytes) {
     const ln_tensor *tensor = source->tensor;
-    size_t from = source_row(source, row);
+    size_t from = ln_weight_source_row(source, row);
     if (source->packed.kind != LN_PACKED_NONE) {
         ln_packed_row(&source->packed, from, out);
         return;
@@ -104,7 +99,7 @@ const uint8_t *ln_weight_find_row(const ln_weight_request *request, size_t row, 
     for (; row >= source->n_rows; source++)
         row -= source->n_rows;
     if (!source->transpose && source->packed.kind == LN_PACKED_NONE)
-        return source->tensor->data + source_row(source, row) * row_bytes;
+        return source->tensor->data + ln_weight_source_row(source, row) * row_bytes;
     copy_row(request, source, row, scratch, row_bytes);
     return scratch;
 }

@@ -45,6 +45,11 @@ typedef struct ln_weight_request {
     ln_weight_use use;
 } ln_weight_request;
 
+/* Row number `row` of what a source gives, as a row of its matrix. */
+static inline size_t ln_weight_source_row(const ln_weight_source *source, size_t row) {
+    return source->row_begin + row / source->run_rows * source->run_stride + row % source->run_rows;
+}
+
 size_t ln_weight_n_rows(const ln_weight_request *request);
 
 /* Whether the rows lie in one tensor just as they are wanted, so that they are read where they are

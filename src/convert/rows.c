@@ -44,7 +44,7 @@ static ln_status read_unit(const ln_convert_part *part, size_t unit, float *out,
         return LINNET_OK;
     }
     size_t row = rotated(part, part->first + unit), n_cols = part->n_cols, bytes;
-    row = source->row_begin + row / source->run_rows * source->run_stride + row % source->run_rows;
+    row = ln_weight_source_row(source, row);
     if (source->packed.kind != LN_PACKED_NONE)
         return read_packed(source, row, n_cols, out, err);
     const ln_tensor *tensor = source->tensor;

@@ -12,6 +12,8 @@ static void end_sequence(ln_completion *c, ln_sequence *sequence, linnet_finish 
                          const ln_error *err) {
     linnet_request *request = sequence->group->request;
     ln_scheduler_end(c->scheduler, sequence);
+    if (sequence->group->n_live == 0)
+        ln_adapters_release(c->adapters, sequence->group->adapter);
     ln_stat_add(&c->stats->n_requests, sequence->group->n_live == 0);
     ln_stats_observe(c->stats, c->scheduler);
     ln_notifier_note(c->notifier, request);
@@ -21,6 +23,7 @@ static void end_sequence(ln_completion *c, ln_sequence *sequence, linnet_finish 
 void ln_completion_end_group(ln_completion *c, ln_sequence_group *group, linnet_finish finish,
                              const ln_error *err) {
     ln_scheduler_end_group(c->scheduler, group);
+    ln_adapters_release(c->adapters, group->adapter);
     ln_stat_add(&c->stats->n_requests, 1);
     ln_stats_observe(c->stats, c->scheduler);
     ln_notifier_note(c->notifier, group->request);
@@ -128,6 +131,7 @@ static void search_beams(ln_completion *c, const ln_chunk *chunk, size_t n_chunk
     if (!is_over)
         return;
     ln_scheduler_end_group(c->scheduler, group);
+    ln_adapters_release(c->adapters, group->adapter);
     ln_stat_add(&c->stats->n_requests, 1);
     ln_stats_observe(c->stats, c->scheduler);
     ln_notifier_note(c->notifier, request);

@@ -3,6 +3,7 @@
 #ifndef LN_ENGINE_COMPLETION_H
 #define LN_ENGINE_COMPLETION_H
 
+#include "engine/adapters.h"
 #include "engine/notifier.h"
 #include "engine/pooler.h"
 #include "engine/row_sampler.h"
@@ -15,6 +16,7 @@ typedef struct ln_completion {
     const ln_pooler *pooler;
     ln_notifier *notifier;
     ln_stats *stats;
+    ln_adapters *adapters;
     size_t n_vocab;
     float *logits;        /* [n_vocab] a copy, for what several sequences sample from */
     uint64_t step_end_ns; /* when the last step's logits were there */

@@ -26,8 +26,8 @@ ln_status ln_cpu_layers_init(ln_cpu_layers *cpu, const linnet_model *model,
                                     err));
     const ln_kv_range range = {0, ln_kv_layer_index(spec, own->n_layers)};
     ln_engine_plan_lay_out_kv(spec, plan, range, plan->kv_shape.n_blocks, &kv, kv_layers, cpu->kv);
-    ln_activations_bind(spec, plan->budget.max_tokens, 0, cpu->activation_memory,
-                        &cpu->activations);
+    const ln_activations_shape shape = {.max_tokens = plan->budget.max_tokens};
+    ln_activations_bind(spec, &shape, cpu->activation_memory, &cpu->activations);
     return LINNET_OK;
 }
 

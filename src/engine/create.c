@@ -46,6 +46,8 @@ static ln_status reserve_all(linnet_engine *engine, ln_error *err) {
     ln_backend *backend = engine->backend;
     const size_t *bytes = plan->bytes;
     LN_TRY(reserve_on_backend(backend, &engine->kv, bytes[LN_ARENA_KV], "KV cache", err));
+    LN_TRY(reserve_on_backend(backend, &engine->adapter_memory,
+                              plan->n_adapters * plan->adapter_bytes, "adapters", err));
     LN_TRY(reserve_on_backend(backend, &engine->activation_memory, bytes[LN_ARENA_ACTIVATIONS],
                               "activations", err));
     engine->scratch_bytes = backend->vtable->plan_scratch(backend, &plan->limits);
@@ -84,8 +86,9 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
                               executor->kv.layers, engine->kv.memory);
     ln_engine_plan_lay_out_kv(spec, plan, all, plan->kv_shape.n_swap_blocks, &swap,
                               executor->kv.swap, engine->swap.memory);
-    ln_activations_bind(spec, plan->budget.max_tokens, plan->budget.max_logits,
-                        engine->activation_memory.memory, &executor->activations);
+    const ln_activations_shape activations = ln_engine_plan_activations(plan);
+    ln_activations_bind(spec, &activations, engine->activation_memory.memory,
+                        &executor->activations);
     ln_step_init(&executor->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
 }
 
@@ -98,6 +101,8 @@ static ln_status init_parts(linnet_engine *engine, ln_error *err) {
     ln_row_sampler_shape rows = ln_engine_plan_rows(spec, plan);
     char *base = (char *)engine;
     init_executor(engine, &at);
+    LN_TRY(ln_adapters_init(&engine->adapters, plan, &engine->weights,
+                            engine->adapter_memory.memory, err));
     ln_kv_cache_init(&engine->cache, &plan->kv_shape, engine->blocks.memory);
     ln_scheduler_init(&engine->scheduler, &plan->budget, &plan->scheduler, &engine->cache,
                       base + at.scheduler);
@@ -106,6 +111,7 @@ static ln_status init_parts(linnet_engine *engine, ln_error *err) {
                                          .pooler = &engine->pooler,
                                          .notifier = &engine->notifier,
                                          .stats = &engine->stats,
+                                         .adapters = &engine->adapters,
                                          .n_vocab = spec->n_vocab,
                                          .logits = (float *)(void *)(base + at.logits)};
     LN_TRY(ln_row_sampler_init(&engine->rows, &rows, engine->backend, &engine->constraints.masker,
@@ -233,6 +239,8 @@ void ln_engine_destroy(linnet_engine *engine) {
     backend->vtable->release(backend, engine->activation_memory.memory,
                              engine->activation_memory.bytes);
     backend->vtable->release(backend, engine->kv.memory, engine->kv.bytes);
+    ln_adapters_free(&engine->adapters);
+    backend->vtable->release(backend, engine->adapter_memory.memory, engine->adapter_memory.bytes);
     ln_weights_free(&engine->weights, backend);
     ln_engine_plan_free(&engine->plan, backend);
     ln_unreserve(engine, engine->plan.bytes[LN_ARENA_ENGINE]);
@@ -240,7 +248,7 @@ void ln_engine_destroy(linnet_engine *engine) {
 
 linnet_memory_plan ln_engine_memory(const linnet_engine *engine) {
     const size_t reserved[LN_ARENA_COUNT] = {
-        [LN_ARENA_WEIGHTS] = engine->weights.memory_bytes,
+        [LN_ARENA_WEIGHTS] = engine->weights.memory_bytes + engine->adapter_memory.bytes,
         [LN_ARENA_TABLES] = engine->weights.table_bytes,
         [LN_ARENA_KV] = engine->kv.bytes,
         [LN_ARENA_SWAP] = engine->swap.bytes,

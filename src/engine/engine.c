@@ -170,6 +170,7 @@ ln_status ln_engine_submit(linnet_engine *engine, const linnet_request_options *
                                         .plan = &engine->plan,
                                         .kv = &engine->cache,
                                         .constraints = &engine->constraints,
+                                        .adapters = &engine->adapters,
                                         .cancel_came = &engine->cancel_came};
     LN_TRY(ln_request_create(&factory, options, request, err));
     enqueue(engine, &(*request)->group);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/adapters.h"
 #include "engine/completion.h"
 #include "engine/constraint.h"
 #include "engine/cpu_layers.h"
@@ -24,7 +25,8 @@ struct linnet_engine {
     ln_backend *backend;
 
     ln_weights weights;
-    ln_reservation kv, activation_memory; /* the backend's */
+    ln_reservation kv, activation_memory, adapter_memory; /* the backend's */
+    ln_adapters adapters;                                 /* any thread */
     ln_reservation swap, blocks, batch, sampling, masks, heads;
     size_t scratch_bytes;
 

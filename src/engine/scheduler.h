@@ -27,6 +27,7 @@ typedef struct ln_step_budget {
     size_t max_seqs;
     size_t max_tokens;
     size_t max_logits;
+    size_t n_adapters; /* slots of adapters */
 } ln_step_budget;
 
 typedef struct ln_scheduler_options {

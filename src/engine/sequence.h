@@ -50,6 +50,7 @@ struct ln_sequence_group {
     bool is_forked;   /* every sequence has its row; before, the first live one reads the prompt */
     int32_t priority; /* lower goes first, where the scheduler looks at it */
     uint64_t root;    /* of its prefixes: ln_kv_cache_root */
+    size_t adapter;   /* its slot, plus 1; 0: none */
 
     /* the scheduler's */
     ln_group_state state;

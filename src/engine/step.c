@@ -19,6 +19,14 @@ static void add(const binder *b, int32_t **array, size_t count, size_t width) {
         *array = (int32_t *)(void *)(b->memory + offset);
 }
 
+static void add_adapters(const binder *b, ln_step_adapters *adapters, size_t n_rows) {
+    add(b, &adapters->slots, n_rows, 1);
+    add(b, &adapters->order, n_rows, 1);
+    size_t runs = ln_layout_add(b->layout, n_rows, sizeof *adapters->runs);
+    if (b->memory != NULL)
+        adapters->runs = (ln_adapter_run *)(void *)(b->memory + runs);
+}
+
 static void bind(ln_step *step, const ln_step_budget *budget, const ln_kv_shape *shape,
                  const binder *b) {
     add(b, &step->tokens, budget->max_tokens, 1);
@@ -31,6 +39,10 @@ static void bind(ln_step *step, const ln_step_budget *budget, const ln_kv_shape 
     size_t draws = ln_layout_add(b->layout, budget->max_logits, sizeof *step->draws);
     if (b->memory != NULL)
         step->draws = (ln_draw *)(void *)(b->memory + draws);
+    if (budget->n_adapters > 0) {
+        add_adapters(b, &step->adapters, budget->max_tokens);
+        add_adapters(b, &step->logit_adapters, budget->max_logits);
+    }
     for (size_t g = 0; g < shape->n_groups; g++) {
         size_t max_blocks = ln_kv_table_blocks(shape->ctx_tokens);
         add(b, &step->groups[g].block_tables, budget->max_seqs, max_blocks);
@@ -47,7 +59,7 @@ void ln_step_plan(const ln_step_budget *budget, const ln_kv_shape *shape, ln_lay
 void ln_step_init(ln_step *step, const ln_step_budget *budget, const ln_kv_shape *shape,
                   void *memory) {
     ln_layout layout = {0};
-    *step = (ln_step){0};
+    *step = (ln_step){.n_adapters = budget->n_adapters};
     bind(step, budget, shape, &(binder){.layout = &layout, .memory = memory});
     step->batch = (ln_batch){
         .n_groups = shape->n_groups,
@@ -101,6 +113,45 @@ static void build_hidden(ln_step *step, const ln_chunk *chunk, size_t n_tokens) 
         step->types[n_tokens + i] = n_first > 0 && chunk->sequence->n_cached + i >= n_first;
 }
 
+/* The rows of each chunk, its tokens or its logits, by the adapter of its request. */
+static ln_adapter_rows sort_rows(const ln_step *step, const ln_step_adapters *to,
+                                 const ln_scheduler *scheduler, bool of_logits) {
+    ln_adapter_rows rows = {.slots = to->slots, .order = to->order, .runs = to->runs};
+    int32_t n_sorted = 0;
+    for (size_t slot = 0; slot <= step->n_adapters; slot++) {
+        int32_t row = 0, begin = n_sorted;
+        for (size_t i = 0; i < scheduler->n_chunks; i++) {
+            const ln_chunk *chunk = &scheduler->chunks[i];
+            size_t n = of_logits ? chunk->n_logits : chunk->n_tokens;
+            int32_t end = row + (int32_t)n;
+            bool is_own = chunk->sequence->group->adapter == slot;
+            for (; is_own && row < end; row++) {
+                to->slots[row] = (int32_t)slot - 1;
+                if (slot > 0)
+                    to->order[n_sorted++] = row;
+            }
+            row = end;
+        }
+        for (; begin < n_sorted; begin += LN_ADAPTER_RUN) {
+            int32_t end = begin + LN_ADAPTER_RUN < n_sorted ? begin + LN_ADAPTER_RUN : n_sorted;
+            to->runs[rows.n_runs++] = (ln_adapter_run){(int32_t)slot - 1, begin, end};
+        }
+    }
+    return rows;
+}
+
+/* Which rows have adapters; in most steps none has, and nothing is sorted. */
+static void build_adapters(ln_step *step, const ln_scheduler *scheduler) {
+    bool any = false;
+    for (size_t i = 0; step->n_adapters > 0 && i < scheduler->n_chunks; i++)
+        any |= scheduler->chunks[i].sequence->group->adapter > 0;
+    step->batch.adapters = step->batch.logit_adapters = (ln_adapter_rows){0};
+    if (!any)
+        return;
+    step->batch.adapters = sort_rows(step, &step->adapters, scheduler, false);
+    step->batch.logit_adapters = sort_rows(step, &step->logit_adapters, scheduler, true);
+}
+
 void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
     bool encoding = scheduler->is_encoding;
     size_t n_tokens = 0, n_logits = 0;
@@ -127,6 +178,7 @@ void ln_step_build(ln_step *step, const ln_scheduler *scheduler) {
     step->batch.n_tokens = n_tokens;
     step->batch.n_seqs = scheduler->n_chunks;
     step->batch.n_logits = n_logits;
+    build_adapters(step, scheduler);
 }
 
 void ln_step_follow(ln_step *step, const ln_scheduler *scheduler, const int32_t *tokens) {

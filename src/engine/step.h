@@ -11,6 +11,12 @@ typedef struct ln_step_group {
     int32_t *slots;        /* [max_tokens] */
 } ln_step_group;
 
+/* The arrays of ln_adapter_rows. */
+typedef struct ln_step_adapters {
+    int32_t *slots, *order; /* [rows] */
+    ln_adapter_run *runs;   /* [rows] */
+} ln_step_adapters;
+
 typedef struct ln_step {
     int32_t *tokens, *positions;  /* [max_tokens] */
     int32_t *seq_starts;          /* [max_seqs + 1] */
@@ -19,7 +25,10 @@ typedef struct ln_step {
     ln_draw *draws;               /* [max_logits] */
     int32_t *edits;               /* [max_seqs][LN_DRAW_WORDS] */
     ln_step_group groups[LN_KV_MAX_GROUPS];
-    ln_batch batch; /* points to the arrays above */
+    size_t n_adapters;               /* slots of adapters; 0: the next two are empty */
+    ln_step_adapters adapters;       /* of [max_tokens] */
+    ln_step_adapters logit_adapters; /* of [max_logits] */
+    ln_batch batch;                  /* points to the arrays above */
 } ln_step;
 
 /* Adds the arrays to an empty layout; init takes that many bytes, which outlive the step. */

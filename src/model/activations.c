@@ -15,6 +15,7 @@ typedef struct widths {
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t gated;
+    size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
 } widths;
 
 /* Layers of decoder and encoder, and of a head. */
@@ -40,7 +41,7 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
 }
 
 static widths widths_of(const ln_spec *spec) {
-    widths w = {0};
+    widths w = {.rows = 1};
     for (size_t i = 0; i < count_layers(spec); i++) {
         const ln_layer_spec *layer = any_layer(spec, i);
         const ln_attention_spec *a = &layer->attention;
@@ -55,6 +56,7 @@ static widths widths_of(const ln_spec *spec) {
             grow(&w.latent_heads, a->n_heads * (a->latent.n_plain + a->latent.n_rope));
             grow(&w.latent_heads, a->n_heads * a->latent.v_dim);
             grow(&w.latent_q, a->latent.q_latent);
+            grow(&w.rows, a->n_heads);
         }
         grow(&w.index_heads, a->indexer.n_heads);
         grow(&w.index_dim, a->indexer.head_dim);
@@ -75,11 +77,22 @@ static widths widths_of(const ln_spec *spec) {
     return w;
 }
 
+/* The same of what adapters need. */
+static void lay_out_low(const ln_activations_shape *shape, size_t n_heads, ln_layout *layout,
+                        char *memory, ln_activations *a) {
+    a->low_stride = (shape->adapter_rank + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
+    for (size_t i = 0; i < LN_MAX_ADAPTED; i++) {
+        size_t n_rows = shape->max_tokens * (i == 0 ? n_heads : 1);
+        size_t offset = ln_layout_add(layout, n_rows, a->low_stride * sizeof(float));
+        a->low[i] = memory != NULL ? (float *)(void *)(memory + offset) : NULL;
+    }
+}
+
 /* Adds every activation to the layout; with memory, points at them. */
-static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, ln_layout *layout,
+static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_layout *layout,
                     char *memory, ln_activations *a) {
     widths w = widths_of(spec);
-    size_t row = max_tokens * sizeof(float);
+    size_t row = shape->max_tokens * sizeof(float), max_logits = shape->max_logits;
 #define PLACE(member, count, bytes)                                                                \
     do {                                                                                           \
         size_t offset = ln_layout_add(layout, count, bytes);                                       \
@@ -134,23 +147,25 @@ static void lay_out(const ln_spec *spec, size_t max_tokens, size_t max_logits, l
     PLACE(logits, spec->bidirectional ? 0 : spec->n_vocab, max_logits * sizeof(float));
     PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
+    lay_out_low(shape, w.rows, layout, memory, a);
 }
 
-ln_status ln_activations_plan(const ln_spec *spec, size_t max_tokens, size_t max_logits,
-                              size_t *bytes, ln_error *err) {
+ln_status ln_activations_plan(const ln_spec *spec, const ln_activations_shape *shape, size_t *bytes,
+                              ln_error *err) {
     ln_layout layout = {0};
     ln_activations unused;
-    if (max_tokens > SIZE_MAX / 64 || max_logits > SIZE_MAX / 64)
-        return ln_fail(err, LINNET_ERR_LIMIT, "%zu tokens in a step are too many", max_tokens);
-    lay_out(spec, max_tokens, max_logits, &layout, NULL, &unused);
+    if (shape->max_tokens > SIZE_MAX / 64 || shape->max_logits > SIZE_MAX / 64)
+        return ln_fail(err, LINNET_ERR_LIMIT, "%zu tokens in a step are too many",
+                       shape->max_tokens);
+    lay_out(spec, shape, &layout, NULL, &unused);
     *bytes = layout.bytes;
     return ln_layout_check(&layout, "activations", err);
 }
 
-void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logits, void *memory,
+void ln_activations_bind(const ln_spec *spec, const ln_activations_shape *shape, void *memory,
                          ln_activations *activations) {
     ln_layout layout = {0};
-    lay_out(spec, max_tokens, max_logits, &layout, memory, activations);
+    lay_out(spec, shape, &layout, memory, activations);
 }
 
 /* ---- caches ------------------------------------------------------------------------------ */

@@ -45,7 +45,11 @@ typedef struct ln_activations {
     float *sparse_gate;                     /* [max_tokens][max n_hidden] of sparse layers */
     float *gathered;                        /* [max_tokens][widest weight], if spec.has_order */
     float *pairs;                           /* [max_tokens][2 dim] what a head reads */
-    float *logits;                          /* [max_logits][n_vocab] */
+    /* of adapters: what their A makes of x for LN_MAX_ADAPTED weights at once, [max_tokens * most
+     * heads of a linear by head][low_stride] each; NULL, 0 without adapters */
+    float *low[LN_MAX_ADAPTED];
+    size_t low_stride;
+    float *logits;   /* [max_logits][n_vocab] */
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
                         then reports */
 } ln_activations;
@@ -54,9 +58,13 @@ enum { LN_CHOSEN_BYTES = 2 * sizeof(int32_t) + sizeof(ln_draw_report) };
 
 /* Bytes for steps of max_tokens tokens and max_logits rows of logits, then the pointers into
  * `memory` of that size. */
-ln_status ln_activations_plan(const ln_spec *spec, size_t max_tokens, size_t max_logits,
-                              size_t *bytes, ln_error *err);
-void ln_activations_bind(const ln_spec *spec, size_t max_tokens, size_t max_logits, void *memory,
+typedef struct ln_activations_shape {
+    size_t max_tokens, max_logits;
+    size_t adapter_rank; /* the greatest that adapters may have; 0: there are none */
+} ln_activations_shape;
+ln_status ln_activations_plan(const ln_spec *spec, const ln_activations_shape *shape, size_t *bytes,
+                              ln_error *err);
+void ln_activations_bind(const ln_spec *spec, const ln_activations_shape *shape, void *memory,
                          ln_activations *activations);
 
 /* What one backend's layers hand to the next one's: rows of activations. */

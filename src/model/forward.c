@@ -7,7 +7,7 @@
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
-enum { OPS_PER_LAYER = 56, OPS_OUTSIDE = 12 };
+enum { OPS_PER_LAYER = 80, OPS_OUTSIDE = 16 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     return (spec->n_layers + spec->n_encoder_layers) * OPS_PER_LAYER + OPS_OUTSIDE;
@@ -44,6 +44,8 @@ static void norm_values(recorder *r, const ln_attention_spec *spec, const ln_nor
 static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                     const float *x) {
     const ln_activations *a = r->a;
+    const ln_weight *const all[] = {&w->q, &w->k, &w->v, &w->attention_gate};
+    adapt(r, x, spec->borrows_kv ? 1 : 4, all);
     score_linear(r, spec, &w->q, x, a->q);
     if (!spec->borrows_kv) {
         score_linear(r, spec, &w->k, x, a->k);
@@ -72,6 +74,13 @@ static void project(recorder *r, const ln_attention_spec *spec, const ln_layer_w
 /* One matrix per head: rows are (token, head). */
 static void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads, const float *x,
                            size_t x_stride, float *out, size_t out_stride) {
+    if (r->batch->adapters.n_runs > 0)
+        adapt_rows(r, &r->batch->adapters,
+                   (ln_op_adapt){.n_heads = n_heads,
+                                 .x_stride = x_stride,
+                                 .n_rows = r->batch->n_tokens * n_heads,
+                                 .x = x},
+                   1, &weights);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = weights,
         .groups = {.n_groups = n_heads},
@@ -82,6 +91,7 @@ static void linear_by_head(recorder *r, const ln_weight *weights, size_t n_heads
         .out = out,
         .out_stride = out_stride,
     };
+    let_adapt(r, &r->batch->adapters);
 }
 
 /* The positions that the attention is to read, which later layers may share. */
@@ -278,15 +288,20 @@ static void logits(recorder *r) {
         .x = r->a->x,
         .out = r->a->normed,
     };
-    const float *x = gather(r, &r->weights->output, n_rows, r->a->normed);
+    const ln_weight *output = &r->weights->output;
+    if (r->batch->logit_adapters.n_runs > 0)
+        adapt_rows(r, &r->batch->logit_adapters, (ln_op_adapt){.n_rows = n_rows, .x = r->a->normed},
+                   1, &output);
+    const float *x = gather(r, output, n_rows, r->a->normed);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
-        .weight = &r->weights->output,
+        .weight = output,
         .n_rows = n_rows,
         .x = x,
         .scale = r->spec->logit_scale,
         .softcap = r->spec->logit_softcap,
         .out = r->a->logits,
     };
+    let_adapt(r, &r->batch->logit_adapters);
 }
 
 /* Hidden states behind the output norm, where the last block has left ffn_normed. */

@@ -296,6 +296,8 @@ static ln_status output(ln_loader *l) {
         LN_TRY(unit_output(l, id, &w->output));
     else if (!spec->tied || l->first_layer > 0)
         LN_TRY(ln_load_matrix(l, role, 0, spec->n_vocab, spec->dim, &w->output));
+    else
+        ln_load_adapters_of(l, LN_ROLE_OUTPUT, spec->n_vocab, spec->dim, &w->output);
     id.role = LN_ROLE_OUTPUT_BIAS;
     if (spec->tied && ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
         id = (ln_tensor_id){.role = LN_ROLE_OUTPUT, .is_bias = true};
@@ -440,6 +442,7 @@ static ln_status walk(ln_loader *l) {
     LN_TRY(stack(l, spec->layers, spec->n_layers, &w->layers));
     LN_TRY(encoder(l));
     LN_TRY(ln_layout_check(&l->table_layout, "table of the weights", l->err));
+    LN_TRY(ln_layout_check(&l->adapter, "adapters", l->err));
     return ln_layout_check(&l->layout, "weights", l->err);
 }
 
@@ -464,7 +467,8 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
     LN_TRY(status);
     *plan = (ln_weights_plan){.prepared_bytes = l.layout.bytes,
                               .mapped_bytes = l.mapped_bytes,
-                              .table_bytes = l.table_layout.bytes};
+                              .table_bytes = l.table_layout.bytes,
+                              .adapter_bytes = l.adapter.bytes};
     return LINNET_OK;
 }
 
@@ -485,6 +489,7 @@ ln_status ln_weights_load(const ln_checkpoint *checkpoint, const ln_spec *spec,
         backend->vtable->reserve(backend, plan.prepared_bytes, "weights", &weights->memory, err);
     if (status == LINNET_OK) {
         weights->memory_bytes = plan.prepared_bytes;
+        weights->adapter_bytes = plan.adapter_bytes;
         ln_loader l = {.checkpoint = checkpoint,
                        .spec = spec,
                        .backend = backend,

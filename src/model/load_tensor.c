@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "format/quants.h"
+#include "model/adapter/load.h"
 #include "model/family.h"
 
 void ln_load_tell(const ln_loader *l) {
@@ -147,11 +148,32 @@ static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape 
     return ln_load_floats(l, &request, &weight->bias);
 }
 
+/* Tables but for the embedding, and what mixes streams, no adapter changes. */
+static bool can_adapt(ln_role role) {
+    return !is_of_streams(role) && role != LN_ROLE_LEARNED_POSITIONS &&
+           role != LN_ROLE_LOOKUP_EMBEDDING && role != LN_ROLE_ALTUP_BEGIN &&
+           role != LN_ROLE_ALTUP_END;
+}
+
+void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_cols,
+                         ln_weight *weight) {
+    size_t n_slots = l->options.n_adapters;
+    weight->adapters = NULL;
+    if (n_slots == 0 || l->options.head || !can_adapt(role))
+        return;
+    ln_adapter_lay_out(&l->adapter, role, n_rows, n_cols, l->options.adapter_rank);
+    size_t offset = ln_layout_add(&l->table_layout, n_slots, sizeof *weight->adapters);
+    if (l->table != NULL)
+        weight->adapters = (ln_adapter_target *)(void *)(l->table + offset);
+}
+
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
                          ln_weight *weight) {
     ln_source_shape shape = {.n_packed = 1, .n_rows = n_rows, .n_cols = n_cols};
     ln_tensor_id id = {.role = role, .encoder = l->encoder, .layer = layer, .stem = l->stem};
-    return matrix_of(l, id, &shape, weight);
+    LN_TRY(matrix_of(l, id, &shape, weight));
+    ln_load_adapters_of(l, role, n_rows, n_cols, weight);
+    return LINNET_OK;
 }
 
 ln_status ln_load_joined(ln_loader *l, const ln_role *roles, const size_t *n_rows, size_t n_roles,
@@ -203,7 +225,10 @@ ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_
     *out = l->table != NULL ? (ln_weight *)(void *)(l->table + offset) : NULL;
     for (size_t i = 0; i < shape->n_packed; i++) {
         ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .expert = i};
-        LN_TRY(matrix_of(l, id, shape, *out != NULL ? &(*out)[i] : &planned));
+        ln_weight *weight = *out != NULL ? &(*out)[i] : &planned;
+        LN_TRY(matrix_of(l, id, shape, weight));
+        if (role == LN_ROLE_K_B || role == LN_ROLE_V_B)
+            ln_load_adapters_of(l, role, shape->n_rows, shape->n_cols, weight);
     }
     return LINNET_OK;
 }

@@ -18,6 +18,7 @@ typedef struct ln_loader {
     char *memory;         /* prepared copies */
     char *table;          /* arrays of ln_weight, and the layers */
     ln_layout layout, table_layout;
+    ln_layout adapter; /* what one adapter takes of a slot */
     size_t mapped_bytes;
     size_t total_bytes; /* prepared and mapped, when all is loaded */
     size_t first_layer, end_layer;
@@ -53,6 +54,9 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
 
 /* A matrix of a layer, with its bias. */
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,
+                         ln_weight *weight);
+/* Lets adapters change a matrix that is recorded as a linear, or looked up as the embedding. */
+void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_cols,
                          ln_weight *weight);
 /* One matrix for each expert or head. *out stays NULL while planning. */
 ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,

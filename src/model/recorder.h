@@ -17,7 +17,8 @@ typedef struct recorder {
     const ln_batch *batch;
     int32_t layer;
     bool encoder;
-    const ln_kv_layer *layer_kv; /* the current layer's; of all, in an encoder */
+    const ln_kv_layer *layer_kv;              /* the current layer's; of all, in an encoder */
+    const ln_weight *adapted[LN_MAX_ADAPTED]; /* whose A the last LN_OP_ADAPT multiplied, or NULL */
     ln_op *ops;
     size_t n_ops;
 } recorder;
@@ -41,6 +42,75 @@ static inline void norm(recorder *r, const ln_norm *weights, const float *x, con
     };
 }
 
+/* Whether an adapter of the rows changes the weight, and whether by a matrix. */
+static inline bool is_adapted(const ln_adapter_rows *rows, const ln_weight *weight, bool *is_low) {
+    bool any = false;
+    *is_low = false;
+    for (size_t i = 0; weight->adapters != NULL && i < rows->n_runs; i++) {
+        const ln_adapter_target *target = &weight->adapters[rows->runs[i].slot];
+        *is_low |= target->rank > 0;
+        any |= target->rank > 0 || target->multiply != NULL || target->multiply_after != NULL;
+    }
+    return any;
+}
+
+/* What adapters multiply x with first, for those of n weights (one per head, with n_heads) that
+ * they change; linears of these follow. */
+static inline void adapt_rows(recorder *r, const ln_adapter_rows *rows, ln_op_adapt op, size_t n,
+                              const ln_weight *const *weights) {
+    bool is_low;
+    op.rows = rows;
+    op.low_stride = r->a->low_stride;
+    for (size_t i = 0; i < LN_MAX_ADAPTED; i++)
+        r->adapted[i] = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_adapted(rows, weights[i], &is_low) || !is_low)
+            continue;
+        r->adapted[op.n_weights] = weights[i];
+        op.weights[op.n_weights] = weights[i];
+        op.low[op.n_weights] = r->a->low[op.n_weights];
+        op.n_weights++;
+    }
+    if (op.n_weights > 0)
+        push(r, LN_OP_ADAPT)->adapt = op;
+}
+
+/* The same for linears of all tokens. */
+static inline void adapt(recorder *r, const float *x, size_t n, const ln_weight *const *weights) {
+    if (r->batch->adapters.n_runs > 0)
+        adapt_rows(r, &r->batch->adapters, (ln_op_adapt){.n_rows = r->batch->n_tokens, .x = x}, n,
+                   weights);
+}
+
+/* Where A x lies that the weight's adapters made, or NULL. */
+static inline const float *adapted_low(const recorder *r, const ln_weight *weight) {
+    for (size_t i = 0; i < LN_MAX_ADAPTED; i++)
+        if (r->adapted[i] == weight)
+            return r->a->low[i];
+    return NULL;
+}
+
+/* Lets the last operation, a linear, have the adapters of its rows. */
+static inline void let_adapt(recorder *r, const ln_adapter_rows *rows) {
+    ln_op_linear *p = &r->ops[r->n_ops - 1].linear;
+    bool is_low, of_gate = false;
+    bool any = rows->n_runs > 0 && is_adapted(rows, p->weight, &is_low);
+    if (rows->n_runs > 0 && p->gate != NULL)
+        of_gate = is_adapted(rows, p->gate, &is_low);
+    if (!any && !of_gate)
+        return;
+    p->adapters = rows;
+    p->low = adapted_low(r, p->weight);
+    p->gate_low = p->gate != NULL ? adapted_low(r, p->gate) : NULL;
+    p->low_stride = r->a->low_stride;
+}
+
+/* Before a linear of all tokens, unless its adapters have been seen to. */
+static inline void adapt_one(recorder *r, const ln_weight *weight, const float *x) {
+    if (r->batch->adapters.n_runs > 0 && adapted_low(r, weight) == NULL)
+        adapt(r, x, 1, &weight);
+}
+
 /* x in the order of the weight's columns. */
 static inline const float *gather(recorder *r, const ln_weight *weight, size_t n_rows,
                                   const float *x) {
@@ -55,9 +125,11 @@ static inline const float *gather(recorder *r, const ln_weight *weight, size_t n
 }
 
 static inline void linear(recorder *r, const ln_weight *weight, const float *x, float *out) {
+    adapt_one(r, weight, x);
     x = gather(r, weight, r->batch->n_tokens, x);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = weight, .n_rows = r->batch->n_tokens, .x = x, .scale = 1.0f, .out = out};
+    let_adapt(r, &r->batch->adapters);
 }
 
 /* What a softmax follows whose errors it magnifies: choices, and scores of magnifies_scores. */
@@ -93,6 +165,7 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
         norm(r, post_norm, r->a->normed, r->a->x, r->a->x);
         return;
     }
+    adapt_one(r, weight, x);
     x = gather(r, weight, r->batch->n_tokens, x);
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){.weight = weight,
                                                    .n_rows = r->batch->n_tokens,
@@ -100,6 +173,7 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
                                                    .residual = r->a->x,
                                                    .scale = r->spec->residual_scale * scale,
                                                    .out = r->a->x};
+    let_adapt(r, &r->batch->adapters);
 }
 
 static inline void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,

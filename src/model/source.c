@@ -171,6 +171,12 @@ static ln_weight_source latent_part(const ln_spec *spec, ln_tensor_id id, size_t
     return source;
 }
 
+ln_weight_source ln_source_part(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
+                                size_t *stored_rows) {
+    return part == LN_PART_KV_BY_HEAD ? latent_part(spec, id, n_rows, stored_rows)
+                                      : part_of(spec, part, id, n_rows, stored_rows);
+}
+
 /* Whether the name of a binding stands for one matrix out of many in a packed tensor. */
 static bool is_packed(const ln_binding *binding, bool is_hf, const ln_source_shape *shape) {
     const char *name = is_hf ? binding->hf : binding->gguf;

@@ -24,6 +24,11 @@ ln_status ln_source_bias(const ln_checkpoint *checkpoint, const ln_spec *spec, l
 ln_status ln_source_vector(const ln_checkpoint *checkpoint, const ln_spec *spec, ln_tensor_id id,
                            size_t n, ln_weight_request *request, ln_error *err);
 
+/* Which rows of a stored matrix make the n_rows of a role, where a binding's part is such; the
+ * tensor is left out. *stored_rows: how many it has. */
+ln_weight_source ln_source_part(const ln_spec *spec, ln_part part, ln_tensor_id id, size_t n_rows,
+                                size_t *stored_rows);
+
 /* A vector's shape, whatever its leading dimensions of 1. */
 ln_status ln_source_check_vector(const ln_checkpoint *checkpoint, const ln_tensor *tensor, size_t n,
                                  ln_error *err);

@@ -92,6 +92,7 @@ typedef struct ln_weights {
     size_t memory_bytes;
     size_t table_bytes; /* of `layers` and the like, host memory */
     void *table;
+    size_t adapter_bytes;           /* that an adapter of the greatest rank takes of its slot */
     size_t n_matrices, n_quantized; /* asked to be quantised on load, and those that were */
 } ln_weights;
 
@@ -114,6 +115,7 @@ typedef struct ln_weights_options {
     const ln_dtype
         *quantize; /* what plain matrices of layers and output become; NULL: as they are */
     ln_load_progress progress;
+    size_t n_adapters, adapter_rank; /* that can be loaded, and their greatest rank */
 } ln_weights_options;
 
 #endif

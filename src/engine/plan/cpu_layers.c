@@ -11,7 +11,8 @@ ln_status ln_engine_plan_cpu_layers(const ln_spec *spec, ln_engine_plan *plan, l
     plan->bytes[LN_ARENA_CPU_LAYERS] = 0;
     if (own->n_layers == 0)
         return LINNET_OK;
-    LN_TRY(ln_activations_plan(spec, plan->budget.max_tokens, 0, &own->activation_bytes, err));
+    const ln_activations_shape shape = {.max_tokens = plan->budget.max_tokens};
+    LN_TRY(ln_activations_plan(spec, &shape, &own->activation_bytes, err));
     for (size_t i = 0; i < n_borders; i++) { /* they go through the same buffer */
         size_t bytes = plan->budget.max_tokens * borders[i].width * sizeof(float);
         if (bytes > plan->limits.max_read_bytes)

@@ -177,8 +177,8 @@ ln_status ln_engine_plan_draft(ln_engine_plan *plan, ln_error *err) {
     ln_engine_plan_lay_out_draft(plan, &host);
     LN_TRY(ln_layout_check(&kv, "KV cache of the draft model", err));
     LN_TRY(ln_layout_check(&host, "draft model", err));
-    LN_TRY(ln_activations_plan(&draft->model->spec, budget->max_tokens, budget->max_seqs,
-                               &draft->activation_bytes, err));
+    const ln_activations_shape shape = {budget->max_tokens, budget->max_seqs, 0};
+    LN_TRY(ln_activations_plan(&draft->model->spec, &shape, &draft->activation_bytes, err));
     draft->kv_bytes = kv.bytes;
     draft->host_bytes = host.bytes;
     ln_step_limits limits = ln_step_limits_of(&draft->model->spec, budget->max_tokens,

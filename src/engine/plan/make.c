@@ -130,6 +130,22 @@ static ln_status create_backend(const linnet_model *model, const linnet_engine_o
                    (int)options->gpu_layers);
 }
 
+/* Room for adapters, which the CPU alone computes. */
+static ln_status plan_adapters(const linnet_engine_options *options, ln_engine_plan *plan,
+                               ln_error *err) {
+    enum { DEFAULT_RANK = 16 };
+    plan->n_adapters = options->max_adapters;
+    if (plan->n_adapters == 0)
+        return LINNET_OK;
+    plan->adapter_rank = options->max_adapter_rank > 0 ? options->max_adapter_rank : DEFAULT_RANK;
+    if (!plan->on_device)
+        return LINNET_OK;
+    return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                   "max_adapters is %zu, but adapters run on the CPU alone so far: backend must be "
+                   "\"cpu\", or gpu_layers 0",
+                   plan->n_adapters);
+}
+
 ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
                               size_t engine_bytes, ln_backend **backend, ln_engine_plan *plan,
                               ln_error *err) {
@@ -150,7 +166,9 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;
-    ln_status status = ln_engine_plan_choose_drafter(model, options, plan, err);
+    ln_status status = plan_adapters(options, plan, err);
+    if (status == LINNET_OK)
+        status = ln_engine_plan_choose_drafter(model, options, plan, err);
     if (status == LINNET_OK)
         status = ln_engine_plan_open_draft(model, options->draft_model, &plan->draft, err);
     if (status == LINNET_OK)

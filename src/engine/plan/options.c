@@ -1,6 +1,8 @@
 #include "engine/plan/options.h"
 
+#include "engine/adapters.h"
 #include "kv/states.h"
+#include "model/adapter/file.h"
 
 enum { MAX_DRAFT_TOKENS = 64 };
 
@@ -21,6 +23,16 @@ static ln_status check_scheduling(const linnet_engine_options *options, ln_error
         return ln_fail(err, LINNET_ERR_ARGUMENT, "kv_tokens is at most %d", INT32_MAX);
     if (options->preemption == LINNET_PREEMPTION_SWAP && options->swap_bytes == 0)
         return ln_fail(err, LINNET_ERR_ARGUMENT, "preemption by swap needs swap_bytes");
+    return LINNET_OK;
+}
+
+static ln_status check_adapters(const linnet_engine_options *options, ln_error *err) {
+    if (options->max_adapters > LN_MAX_ADAPTERS)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "max_adapters is %zu; at most %d are possible",
+                       options->max_adapters, LN_MAX_ADAPTERS);
+    if (options->max_adapter_rank > LN_MAX_ADAPTER_RANK)
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "max_adapter_rank is %zu; at most %d is possible",
+                       options->max_adapter_rank, LN_MAX_ADAPTER_RANK);
     return LINNET_OK;
 }
 
@@ -53,6 +65,7 @@ ln_status ln_engine_plan_check_options(const linnet_model *model,
         return ln_fail(err, LINNET_ERR_ARGUMENT, "draft_tokens is %zu; at most %d are possible",
                        options->draft_tokens, MAX_DRAFT_TOKENS);
     LN_TRY(check_scheduling(options, err));
+    LN_TRY(check_adapters(options, err));
     size_t max_ctx = model->spec.max_ctx_tokens;
     if (max_ctx > 0 && options->ctx_tokens > max_ctx)
         return ln_fail(err, LINNET_ERR_ARGUMENT,

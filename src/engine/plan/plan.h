@@ -10,16 +10,17 @@
 #include "backend/backend.h"
 #include "engine/scheduler.h"
 #include "kv/cache.h"
+#include "model/activations.h"
 #include "model/model.h"
 #include "model/weights.h"
 
 /* Arenas, and their names in linnet_memory_plan. */
 #define LN_ARENAS(X)                                                                               \
-    X(LN_ARENA_WEIGHTS, "weights")         /* prepared copies; mapped ones are not counted */      \
-    X(LN_ARENA_TABLES, "tables")           /* of the weights */                                    \
-    X(LN_ARENA_KV, "kv")                   /* blocks */                                            \
-    X(LN_ARENA_SWAP, "swap")               /* blocks of preempted requests */                      \
-    X(LN_ARENA_BLOCKS, "blocks")           /* block pools and block tables */                      \
+    X(LN_ARENA_WEIGHTS, "weights") /* prepared ones, places for adapters; no mapped ones */        \
+    X(LN_ARENA_TABLES, "tables")   /* of the weights */                                            \
+    X(LN_ARENA_KV, "kv")           /* blocks */                                                    \
+    X(LN_ARENA_SWAP, "swap")       /* blocks of preempted requests */                              \
+    X(LN_ARENA_BLOCKS, "blocks")   /* block pools and block tables */                              \
     X(LN_ARENA_ACTIVATIONS, "activations") /* and logits */                                        \
     X(LN_ARENA_SCRATCH, "scratch")         /* of the backend's kernels */                          \
     X(LN_ARENA_BATCH, "batch")             /* arrays of a step */                                  \
@@ -84,6 +85,8 @@ typedef struct ln_engine_plan {
     size_t draft_tokens; /* of a sequence in a step */
     ln_draft_plan draft;
     ln_cpu_layers_plan cpu_layers;
+    size_t n_adapters, adapter_rank; /* that can be loaded, and their greatest rank; 0, 0: none */
+    size_t adapter_bytes;            /* of one */
     ln_kv_shape kv_shape;
     ln_kv_dtype kv_dtype;
     ln_step_limits limits; /* for the backend's scratch */
@@ -106,7 +109,15 @@ static inline ln_weights_options ln_engine_plan_weights_options(const ln_engine_
     return (ln_weights_options){.ctx_tokens = plan->ctx_tokens,
                                 .first_layer = plan->cpu_layers.n_layers,
                                 .quantize = plan->quantizes ? &plan->quantize : NULL,
+                                .n_adapters = plan->n_adapters,
+                                .adapter_rank = plan->adapter_rank,
                                 .progress = plan->progress};
+}
+
+/* The shape of the model's activations. */
+static inline ln_activations_shape ln_engine_plan_activations(const ln_engine_plan *plan) {
+    return (ln_activations_shape){plan->budget.max_tokens, plan->budget.max_logits,
+                                  plan->adapter_rank};
 }
 
 /* The longest text that an encoder reads, in tokens: one step, no longer than a context. */

@@ -33,6 +33,7 @@ void ln_engine_plan_budget(const linnet_engine_options *options, ln_engine_plan 
         .max_seqs = max_seqs,
         .max_tokens = max_tokens,
         .max_logits = max_logits < max_tokens ? max_logits : max_tokens,
+        .n_adapters = plan->n_adapters,
     };
 }
 
@@ -44,6 +45,12 @@ ln_status ln_engine_plan_weights(const linnet_model *model, const ln_backend *ba
     plan->bytes[LN_ARENA_WEIGHTS] = weights.prepared_bytes;
     plan->bytes[LN_ARENA_TABLES] = weights.table_bytes;
     plan->mapped_bytes = weights.mapped_bytes;
+    plan->adapter_bytes = weights.adapter_bytes;
+    size_t *bytes = &plan->bytes[LN_ARENA_WEIGHTS], of_adapters;
+    if (!ln_mul(plan->n_adapters, weights.adapter_bytes, &of_adapters) ||
+        !ln_add(*bytes, of_adapters, bytes))
+        return ln_fail(err, LINNET_ERR_LIMIT, "the memory of %zu adapters overflows",
+                       plan->n_adapters);
     return ln_engine_plan_draft_weights(model, plan, backend, err);
 }
 
@@ -94,8 +101,8 @@ ln_status ln_engine_plan_arenas(const ln_spec *spec, const ln_backend *backend,
                                 ln_engine_plan *plan, ln_error *err) {
     LN_TRY(ln_engine_plan_kv(spec, plan, err));
     LN_TRY(size_host_arenas(spec, plan, err));
-    LN_TRY(ln_activations_plan(spec, plan->budget.max_tokens, plan->budget.max_logits,
-                               &plan->bytes[LN_ARENA_ACTIVATIONS], err));
+    ln_activations_shape activations = ln_engine_plan_activations(plan);
+    LN_TRY(ln_activations_plan(spec, &activations, &plan->bytes[LN_ARENA_ACTIVATIONS], err));
     plan->limits =
         ln_step_limits_of(spec, plan->budget.max_tokens, plan->budget.max_seqs, plan->ctx_tokens);
     plan->limits.max_blocks = ln_kv_table_blocks(plan->ctx_tokens);

@@ -8,7 +8,6 @@
 #include "sampling/sampler.h"
 
 enum {
-    MAX_SALT_BYTES = 256,
     MAX_BEAMS = 64,
     MAX_STOPS = 64,
     MAX_STOP_BYTES = 4096,
@@ -252,8 +251,9 @@ static ln_status check_beams(const linnet_model *model, const ln_engine_plan *pl
 static ln_status check_group(const linnet_model *model, const ln_engine_plan *plan,
                              const linnet_request_options *o, ln_error *err) {
     size_t n_sequences = ln_request_sequences(o), max_seqs = plan->budget.max_seqs;
-    if (o->cache_salt != NULL && strnlen(o->cache_salt, MAX_SALT_BYTES + 1) > MAX_SALT_BYTES)
-        return ln_fail(err, LINNET_ERR_LIMIT, "cache_salt has more than %d bytes", MAX_SALT_BYTES);
+    if (o->cache_salt != NULL && strnlen(o->cache_salt, LN_MAX_SALT_BYTES + 1) > LN_MAX_SALT_BYTES)
+        return ln_fail(err, LINNET_ERR_LIMIT, "cache_salt has more than %d bytes",
+                       LN_MAX_SALT_BYTES);
     if (o->beam_width > 0)
         LN_TRY(check_beams(model, plan, o, err));
     if (o->best_of > 0 && o->best_of < o->n)

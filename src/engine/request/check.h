@@ -4,6 +4,8 @@
 
 #include "engine/plan/plan.h"
 
+enum { LN_MAX_SALT_BYTES = 256 };
+
 /* Errors: ARGUMENT, LIMIT. */
 ln_status ln_request_check(const linnet_model *model, const ln_engine_plan *plan,
                            const linnet_request_options *options, ln_error *err);

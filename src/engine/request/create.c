@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "engine/beam.h"
@@ -193,9 +194,34 @@ static linnet_request *allocate(const ln_request_factory *factory,
         request->group.is_whole = model->spec.bidirectional;
         request->group.n_first = o->n_first_ids;
     }
-    const char *salt = o->cache_salt != NULL ? o->cache_salt : "";
-    request->group.root = ln_kv_cache_root(factory->kv, salt, strlen(salt));
     return request;
+}
+
+/* The request holds its adapter until the engine is done with it. Its number, which no other one
+ * has, is part of what prefixes are found by. */
+static ln_status take_adapter(const ln_request_factory *factory, const linnet_request_options *o,
+                              ln_sequence_group *group, ln_error *err) {
+    const char *salt = o->cache_salt != NULL ? o->cache_salt : "";
+    char key[LN_MAX_SALT_BYTES + 1 + sizeof(uint64_t)] = {0};
+    size_t n_bytes = strlen(salt);
+    uint64_t number;
+    LN_TRY(ln_adapters_acquire(factory->adapters, o->adapter, &group->adapter, &number, err));
+    memcpy(key, salt, n_bytes);
+    if (group->adapter > 0) {
+        memcpy(key + n_bytes + 1, &number, sizeof number);
+        n_bytes += 1 + sizeof number;
+    }
+    group->root = ln_kv_cache_root(factory->kv, key, n_bytes);
+    return LINNET_OK;
+}
+
+/* Frees what has not been submitted. */
+static ln_status give_up(linnet_request *request, ln_grammar *grammar, ln_status status) {
+    ln_grammar_release(grammar);
+    if (request != NULL && request->event_fd >= 0)
+        close(request->event_fd);
+    free(request);
+    return status;
 }
 
 ln_status ln_request_create(const ln_request_factory *factory,
@@ -211,20 +237,20 @@ ln_status ln_request_create(const ln_request_factory *factory,
     LN_TRY(ln_request_check(factory->model, factory->plan, &own, err));
     LN_TRY(ln_constraints_compile(factory->constraints, &own, &grammar, err));
     linnet_request *request = allocate(factory, &own);
-    if (request == NULL) {
-        ln_grammar_release(grammar);
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a request of %zu tokens",
-                       own.n_prompt_ids);
-    }
+    if (request == NULL)
+        return give_up(NULL, grammar,
+                       ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a request of %zu tokens",
+                               own.n_prompt_ids));
     request->grammar = grammar;
     request->event_fd =
         own.mailbox != NULL ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-    if (own.mailbox == NULL && request->event_fd < 0) {
-        ln_grammar_release(grammar);
-        free(request);
-        return ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a request: %s",
-                       strerror(errno));
-    }
+    if (own.mailbox == NULL && request->event_fd < 0)
+        return give_up(request, grammar,
+                       ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a request: %s",
+                               strerror(errno)));
+    ln_status status = take_adapter(factory, &own, &request->group, err);
+    if (status != LINNET_OK)
+        return give_up(request, grammar, status);
     ln_completion_entry_init(&request->entry, request, own.mailbox);
     pthread_mutex_init(&request->on_logits_mutex, NULL);
     own.prompt_ids = own.encoder_ids = NULL;
@@ -232,7 +258,7 @@ ln_status ln_request_create(const ln_request_factory *factory,
     own.stop_ids = own.dry_breakers = NULL;
     own.logit_bias = NULL;
     own.bad_words = NULL;
-    own.cache_salt = own.grammar = NULL;
+    own.cache_salt = own.grammar = own.adapter = NULL;
     request->options = own;
     request->cancel_came = factory->cancel_came;
     request->submit_ns = ln_clock_ns();

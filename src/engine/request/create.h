@@ -2,6 +2,7 @@
 #ifndef LN_ENGINE_REQUEST_CREATE_H
 #define LN_ENGINE_REQUEST_CREATE_H
 
+#include "engine/adapters.h"
 #include "engine/constraint.h"
 #include "engine/plan/plan.h"
 #include "engine/request/request.h"
@@ -12,6 +13,7 @@ typedef struct ln_request_factory {
     const ln_engine_plan *plan;
     const ln_kv_cache *kv; /* says the roots of prefixes */
     ln_constraints *constraints;
+    ln_adapters *adapters;
     atomic_bool *cancel_came; /* set when a request is cancelled */
 } ln_request_factory;
 

@@ -17,6 +17,8 @@ static void limit_gate(recorder *r, size_t n_rows, size_t dim, float limit, floa
 /* act(x gate) * (x up), without gate act(x up) */
 static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate,
                          ln_activation activation, const float *x, float *out) {
+    const ln_weight *const both[] = {up, gate};
+    adapt(r, x, gate != NULL ? 2 : 1, both);
     x = gather(r, up, r->batch->n_tokens, x); /* the gate has the same order */
     push(r, LN_OP_LINEAR)->linear = (ln_op_linear){
         .weight = up,
@@ -27,6 +29,7 @@ static void gated_linear(recorder *r, const ln_weight *up, const ln_weight *gate
         .scale = 1.0f,
         .out = out,
     };
+    let_adapt(r, &r->batch->adapters);
 }
 
 /* The same, within the limit that the feed-forward may have. */

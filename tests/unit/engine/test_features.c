@@ -1,5 +1,8 @@
 /* docs/features.md: every pair of its table works together, or is refused by the names of both. */
+#include "made_adapter.h"
 #include "text_test.h"
+
+#include "model/model.h"
 
 enum { MAX_FEATURES = 32, LENGTH = 10, AT_ONCE = 3 };
 
@@ -94,6 +97,8 @@ static void apply(setup *s, const char *name) {
         o->timeout_ms = 600000;
     else if (strcmp(name, "speculation") == 0)
         s->engine.draft_tokens = 4;
+    else if (strcmp(name, "adapters") == 0)
+        s->engine.max_adapters = 1, o->adapter = "a";
     else if (strcmp(name, "priority") == 0)
         s->engine.order = LINNET_ORDER_PRIORITY, o->priority = 1;
     else
@@ -123,11 +128,29 @@ static uint64_t receive_all(linnet_request *request, const linnet_request_option
     return sum;
 }
 
+/* An adapter of the first feed-forward's last linear, by the names of llama or T5. */
+static void load_adapter(linnet_engine *engine, const linnet_model *model, const char *name) {
+    made_adapter a;
+    linnet_error err = {0};
+    const ln_spec *spec = &model->spec;
+    made_adapter_begin(&a, 4, 5);
+    made_adapter_linear(&a,
+                        spec->n_encoder_layers > 0 ? "decoder.block.0.layer.2.DenseReluDense.wo"
+                                                   : "model.layers.0.mlp.down_proj",
+                        spec->dim, spec->layers[0].ffn.n_hidden);
+    made_adapter_end(&a);
+    if (linnet_engine_load_adapter(engine, name, a.folder, 1.0f, &err) != LINNET_OK)
+        fail_msg("%s", err.message);
+    made_adapter_remove(&a);
+}
+
 /* AT_ONCE requests, twice over. */
 static uint64_t run_pair(const golden *g, const setup *s) {
     uint64_t sum = 0;
     linnet_engine *engine = engine_on(g, s->engine);
     linnet_request *requests[AT_ONCE];
+    if (s->request.adapter != NULL)
+        load_adapter(engine, g->model, s->request.adapter);
     for (size_t turn = 0; turn < 2; turn++) {
         for (size_t i = 0; i < AT_ONCE; i++)
             requests[i] = submit(engine, &s->request);

@@ -230,7 +230,7 @@ static void random_work_keeps_the_contracts(void **state) {
     for (int turn = 0; turn < 60; turn++) {
         enum { N = 12 };
         size_t max_seqs = 1 + (size_t)rand() % 5, max_tokens = max_seqs + (size_t)rand() % 40;
-        ln_step_budget budget = {max_seqs, max_tokens, max_seqs + (size_t)rand() % 3};
+        ln_step_budget budget = {max_seqs, max_tokens, max_seqs + (size_t)rand() % 3, 0};
         if (budget.max_logits > max_tokens)
             budget.max_logits = max_tokens;
         ln_kv_shape shape = shape_for(&budget, 1 + (size_t)rand() % 50);

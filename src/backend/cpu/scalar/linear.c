@@ -44,6 +44,16 @@ static float gated(ln_activation activation, bool has_gate, float g, float u) {
     return (u + 1.0f) * (g / (1.0f + expf(-1.702f * g)));
 }
 
+/* u as the row's adapter makes it; what A gave begins `at` floats into `low`. */
+static float adapted(const ln_adapter_target *target, const float *low, size_t at, size_t column,
+                     float u) {
+    if (target == NULL)
+        return u;
+    if (target->rank > 0)
+        u += ln_scalar_expand(target, low + at, column);
+    return target->multiply != NULL ? u * target->multiply[column] : u;
+}
+
 /* One output column of one row; w and g are the column's weights as float32. */
 static void multiply(const ln_op_linear *p, const ln_weight *weight, const ln_weight *gate,
                      const float *w, const float *g, size_t row, size_t column) {
@@ -51,9 +61,18 @@ static void multiply(const ln_op_linear *p, const ln_weight *weight, const ln_we
     size_t x_row = p->rows_per_x > 1 ? row / p->rows_per_x : row;
     const float *x = p->x + x_row * (p->x_stride > 0 ? p->x_stride : n_in);
     float *out = p->out + row * (p->out_stride > 0 ? p->out_stride : n_out) + column;
+    size_t token = p->groups.n_groups > 0 ? row / p->groups.n_groups : row;
+    const ln_adapter_target *adapter = ln_adapter_of(p->adapters, weight, token);
     float u = ln_scalar_dot(x, w, n_in) + bias_of(weight, column);
     float z = g != NULL ? ln_scalar_dot(x, g, n_in) + bias_of(gate, column) : 0.0f;
-    float y = p->scale * gated(p->activation, g != NULL, z, u);
+    u = adapted(adapter, p->low, row * p->low_stride, column, u);
+    if (g != NULL)
+        z = adapted(ln_adapter_of(p->adapters, gate, token), p->gate_low, row * p->low_stride,
+                    column, z);
+    float y = gated(p->activation, g != NULL, z, u);
+    if (adapter != NULL && adapter->multiply_after != NULL)
+        y *= adapter->multiply_after[column];
+    y *= p->scale;
     if (p->residual != NULL)
         y = p->residual[row * n_out + column] + y;
     if (p->softcap > 0.0f)
@@ -101,6 +120,7 @@ void ln_scalar_embed(const ln_op *op, const ln_cpu_worker *worker) {
         float *out = p->out + token * dim;
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * p->scale;
+        ln_scalar_adapt_embedding(op, token, id < p->table->n_rows ? id : 0, out);
         if (p->types != NULL) {
             size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
             row = load_row(p->types, type < p->types->n_rows ? type : 0, worker->scratch);

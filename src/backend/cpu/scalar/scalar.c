@@ -48,6 +48,7 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_EMBED] = ln_scalar_embed,
             [LN_OP_NORM] = ln_scalar_norm,
             [LN_OP_LINEAR] = ln_scalar_linear,
+            [LN_OP_ADAPT] = ln_scalar_adapt,
             [LN_OP_QKV] = ln_scalar_qkv,
             [LN_OP_LATENT] = ln_scalar_latent,
             [LN_OP_INDEX] = ln_scalar_index,

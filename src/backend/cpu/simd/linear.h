@@ -9,6 +9,8 @@
 
 #include "backend/cpu/lazy.h"
 #include "backend/cpu/pack_read.h"
+#include "backend/cpu/scalar/scalar.h"
+#include "backend/cpu/simd/adapt.h"
 #include "backend/cpu/simd/f8.h"
 #include "backend/cpu/simd/math.h"
 #include "backend/cpu/simd/rows.h"
@@ -267,14 +269,29 @@ static vf load_bias(const ln_weight *weight, size_t column, size_t n) {
     return n < LANES ? vf_load_n(weight->bias + column, n) : vf_load(weight->bias + column);
 }
 
+/* What the adapter of a row of the output, if it has one, does to a weight. */
+LN_INLINE const ln_adapter_target *adapter_of(const ln_op_linear *p, const ln_weight *weight,
+                                              size_t row) {
+    size_t n_groups = p->groups.n_groups;
+    return ln_adapter_of(p->adapters, weight, n_groups > 0 ? row / n_groups : row);
+}
+
 /* The first n of the 16 columns from `column` on of one row of the output. */
 static void finish(const linear_job *job, size_t row, size_t column, size_t n, vf u, vf g) {
     const ln_op_linear *p = job->p;
     size_t n_out = p->weight->n_rows, out_row = job->out_rows[row];
     const ln_weight *gate = job->gate.weight;
+    const ln_adapter_target *adapter = adapter_of(p, job->up.weight, out_row);
     u = vf_add(u, load_bias(job->up.weight, column, n));
-    vf y = gate != NULL ? vf_gate(p->activation, vf_add(g, load_bias(gate, column, n)), u)
-                        : vf_activate(p->activation, u);
+    u = adapt_sums(adapter, p->low, out_row * p->low_stride, column, u);
+    if (gate != NULL) {
+        g = vf_add(g, load_bias(gate, column, n));
+        g = adapt_sums(adapter_of(p, gate, out_row), p->gate_low, out_row * p->low_stride, column,
+                       g);
+    }
+    vf y = gate != NULL ? vf_gate(p->activation, g, u) : vf_activate(p->activation, u);
+    if (adapter != NULL && adapter->multiply_after != NULL)
+        y = vf_mul(y, vf_load(adapter->multiply_after + column));
     y = vf_mul(y, vf_set(p->scale));
     if (p->residual != NULL) {
         const float *residual = p->residual + out_row * n_out + column;
@@ -446,6 +463,7 @@ static void embed(const ln_op *op, const ln_cpu_worker *worker) {
         float *out = p->out + token * dim;
         for (size_t i = 0; i < dim; i++)
             out[i] = row[i] * p->scale;
+        ln_scalar_adapt_embedding(op, token, id < p->table->n_rows ? id : 0, out);
         if (p->types != NULL) {
             size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
             row = read_row(p->types, type < p->types->n_rows ? type : 0, worker);

@@ -251,6 +251,7 @@ static const char *op_kernel_name(const ln_op *op) {
                                                    [LN_OP_SCAN] = "scan",
                                                    [LN_OP_GATED_NORM] = "gated_norm",
                                                    [LN_OP_GATHER] = "gather",
+                                                   [LN_OP_ADAPT] = "adapt",
                                                    [LN_OP_COPY] = "copy",
                                                    [LN_OP_SAMPLE] = "sample"};
     return names[op->kind];

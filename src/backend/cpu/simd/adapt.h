@@ -1,0 +1,68 @@
+/* Low-rank updates of adapters (ln_op_adapt): A x as plain float32 rows, 16 rows of A at a time for
+ * up to 16 rows of x that have the same adapter; B of that behind the sums of a linear. */
+#ifndef LN_BACKEND_CPU_SIMD_ADAPT_H
+#define LN_BACKEND_CPU_SIMD_ADAPT_H
+
+#include "backend/cpu/simd/rows.h"
+
+_Static_assert((int)LN_ADAPTER_ROWS == (int)LANES, "rows of A and B that lie together");
+
+/* 16 rows of a weight's A, from `first` on, for the rows of a run. */
+static void adapt_run(const ln_op_adapt *p, const ln_adapter_run *run, size_t index, size_t head,
+                      size_t first, float *sums) {
+    size_t n_heads = p->n_heads > 0 ? p->n_heads : 1, n = (size_t)(run->end - run->begin);
+    const ln_weight *weight = &p->weights[index][head];
+    const ln_adapter_target *target =
+        weight->adapters != NULL ? &weight->adapters[run->slot] : NULL;
+    size_t n_in = weight->n_cols, stride = p->x_stride > 0 ? p->x_stride : n_in;
+    size_t at[LN_ADAPTER_RUN];
+    const float *x[LN_ADAPTER_RUN], *a[LANES];
+    if (target == NULL || first >= target->rank)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        at[i] = (size_t)p->rows->order[(size_t)run->begin + i] * n_heads + head;
+        x[i] = p->x + at[i] * stride;
+    }
+    for (size_t i = 0; i < LANES; i++)
+        a[i] = target->a + (first + i) * n_in;
+    rows_multiply(n, x, a, n_in, sums);
+    for (size_t i = 0; i < n; i++)
+        vf_store(p->low[index] + at[i] * p->low_stride + first, vf_load(sums + i * UNIT));
+}
+
+static void adapt(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_adapt *p = &op->adapt;
+    size_t n_runs = p->rows->n_runs, n_heads = p->n_heads > 0 ? p->n_heads : 1;
+    size_t n_blocks = p->low_stride / LANES, item;
+    while (ln_cpu_take(worker, n_runs * n_blocks * p->n_weights * n_heads, &item)) {
+        size_t block = item / n_runs % n_blocks, matrix = item / n_runs / n_blocks;
+        adapt_run(p, &p->rows->runs[item % n_runs], matrix % p->n_weights, matrix / p->n_weights,
+                  block * LANES, worker->scratch);
+    }
+}
+
+/* B low for 16 columns; four sums over the rank, merged in pairs. */
+LN_INLINE vf adapt_expand(const ln_adapter_target *target, const float *low, size_t column) {
+    const float *b = target->b + column * target->rank;
+    vf sums[4] = {vf_set(0.0f), vf_set(0.0f), vf_set(0.0f), vf_set(0.0f)};
+    size_t k = 0;
+    for (; k + 4 <= target->rank; k += 4)
+        for (size_t i = 0; i < 4; i++)
+            sums[i] = vf_fma(vf_set(low[k + i]), vf_load(b + (k + i) * LANES), sums[i]);
+    for (; k < target->rank; k++)
+        sums[0] = vf_fma(vf_set(low[k]), vf_load(b + k * LANES), sums[0]);
+    return vf_add(vf_add(sums[0], sums[1]), vf_add(sums[2], sums[3]));
+}
+
+/* The sums of 16 columns, with their bias, as the row's adapter makes them; what A gave begins `at`
+ * floats into `low`. */
+LN_INLINE vf adapt_sums(const ln_adapter_target *target, const float *low, size_t at, size_t column,
+                        vf u) {
+    if (target == NULL)
+        return u;
+    if (target->rank > 0)
+        u = vf_add(u, adapt_expand(target, low + at, column));
+    return target->multiply != NULL ? vf_mul(u, vf_load(target->multiply + column)) : u;
+}
+
+#endif

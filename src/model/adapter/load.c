@@ -1,0 +1,346 @@
+#include "model/adapter/load.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/quants.h"
+#include "model/adapter/walk.h"
+#include "model/source.h"
+
+static size_t whole_rows(size_t n) {
+    return (n + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
+}
+
+/* Floats of A and B. */
+static size_t floats_of_a(ln_role role, size_t n_rows, size_t n_cols, size_t rank) {
+    return role == LN_ROLE_EMBEDDING ? n_rows * rank : n_cols * whole_rows(rank);
+}
+
+static size_t floats_of_b(ln_role role, size_t n_rows, size_t n_cols, size_t rank) {
+    return whole_rows(role == LN_ROLE_EMBEDDING ? n_cols : n_rows) * rank;
+}
+
+void ln_adapter_lay_out(ln_layout *layout, ln_role role, size_t n_rows, size_t n_cols,
+                        size_t rank) {
+    ln_layout_add(layout, floats_of_a(role, n_rows, n_cols, rank), sizeof(float));
+    ln_layout_add(layout, floats_of_b(role, n_rows, n_cols, rank), sizeof(float));
+    for (int i = 0; i < 2 && role != LN_ROLE_EMBEDDING; i++) /* vectors of an IA3 */
+        ln_layout_add(layout, whole_rows(n_rows), sizeof(float));
+}
+
+/* ---- one matrix ---------------------------------------------------------------------------- */
+
+typedef struct loading {
+    ln_adapter_file *file;
+    const ln_spec *spec;
+    const ln_weights *weights;
+    const ln_adapter_place *place;
+    float scale;
+    ln_layout layout; /* of what was taken of the slot's memory */
+    size_t n_linears;
+} loading;
+
+/* Which rows of what the file has are those of a matrix, in its order. */
+typedef struct row_map {
+    ln_weight_source source;
+    size_t stored_rows;
+    /* whose halves lie as pairs in one of file and model: of the leading rope_dims; 0: in neither
+     */
+    size_t head_dim, rope_dims;
+    bool to_halves; /* the file has halves */
+} row_map;
+
+static size_t stored_row(const row_map *map, size_t row) {
+    size_t half = map->rope_dims / 2, at = map->head_dim > 0 ? row % map->head_dim : 0;
+    if (map->head_dim > 0 && at < map->rope_dims)
+        row += (map->to_halves ? at % 2 * half + at / 2 : at % half * 2 + at / half) - at;
+    return ln_weight_source_row(&map->source, row);
+}
+
+static ln_status wrong_shape(const loading *l, const ln_tensor *tensor, size_t rows, size_t cols,
+                             ln_error *err) {
+    return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s has shape %llu x %llu, not %zu x %zu",
+                   l->file->path, tensor->name, (unsigned long long)tensor->dims[0],
+                   (unsigned long long)tensor->dims[1], rows, cols);
+}
+
+static ln_status check_shape(const loading *l, const ln_tensor *tensor, size_t rows, size_t cols,
+                             ln_error *err) {
+    return tensor->dims[0] == rows && tensor->dims[1] == cols
+               ? LINNET_OK
+               : wrong_shape(l, tensor, rows, cols, err);
+}
+
+/* Row `row` of a matrix as float32 in out[dims[1]]. */
+static ln_status read_row(const loading *l, const ln_tensor *tensor, size_t row, float *out,
+                          ln_error *err) {
+    size_t n = (size_t)tensor->dims[1], row_bytes;
+    if (!ln_dtype_row_bytes(tensor->dtype, n, &row_bytes))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s: its rows are no whole blocks",
+                       l->file->path, tensor->name);
+    ln_dequantize_row(tensor->dtype, tensor->data + row * row_bytes, out, n);
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(out[i]))
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s: row %zu is not finite",
+                           l->file->path, tensor->name, row);
+    return LINNET_OK;
+}
+
+/* The next n floats of the slot's memory, zeroed. */
+static ln_status take(loading *l, const ln_adapter_part *part, size_t n, float **out,
+                      ln_error *err) {
+    size_t offset = ln_layout_add(&l->layout, n, sizeof(float));
+    if (l->layout.overflow || l->layout.bytes > l->place->bytes)
+        return ln_fail(err, LINNET_ERR_LIMIT, "%s: module %s: the adapter has no room",
+                       l->file->path, part->module);
+    *out = (float *)(void *)((char *)l->place->memory + offset);
+    memset(*out, 0, n * sizeof **out);
+    return LINNET_OK;
+}
+
+/* Element (row, k) of B where kernels want it. */
+static float *place_b(float *b, size_t rank, size_t row, size_t k) {
+    return b + row / LN_ADAPTER_ROWS * rank * LN_ADAPTER_ROWS + k * LN_ADAPTER_ROWS +
+           row % LN_ADAPTER_ROWS;
+}
+
+/* The rows of B that a matrix of n_rows has. */
+static ln_status load_b(loading *l, const ln_adapter_part *part, const row_map *map, size_t n_rows,
+                        float *b, ln_error *err) {
+    float row[LN_MAX_ADAPTER_RANK], scale = (float)(part->scale * (double)l->scale);
+    LN_TRY(check_shape(l, part->b, map->stored_rows, part->rank, err));
+    for (size_t i = 0; i < n_rows; i++) {
+        LN_TRY(read_row(l, part->b, stored_row(map, i), row, err));
+        for (size_t k = 0; k < part->rank; k++)
+            *place_b(b, part->rank, i, k) = scale * row[k];
+    }
+    return LINNET_OK;
+}
+
+static ln_status load_linear(loading *l, const ln_adapter_part *part, const row_map *map,
+                             const ln_weight *weight, ln_adapter_target *target, ln_error *err) {
+    float *a, *b;
+    LN_TRY(check_shape(l, part->a, part->rank, weight->n_cols, err));
+    LN_TRY(take(l, part, whole_rows(part->rank) * weight->n_cols, &a, err));
+    LN_TRY(take(l, part, whole_rows(weight->n_rows) * part->rank, &b, err));
+    for (size_t k = 0; k < part->rank; k++)
+        LN_TRY(read_row(l, part->a, k, a + k * weight->n_cols, err));
+    LN_TRY(load_b(l, part, map, weight->n_rows, b, err));
+    *target = (ln_adapter_target){.rank = part->rank, .a = a, .b = b};
+    return LINNET_OK;
+}
+
+/* An embedding: a row of A for each token. */
+static ln_status load_embedding(loading *l, const ln_adapter_part *part, const ln_weight *weight,
+                                ln_adapter_target *target, ln_error *err) {
+    size_t n_vocab = weight->n_rows, rank = part->rank, dim = weight->n_cols;
+    row_map map = {.source = {.n_rows = dim, .run_rows = dim}, .stored_rows = dim};
+    float *a, *b;
+    LN_TRY(take(l, part, n_vocab * rank, &a, err));
+    LN_TRY(take(l, part, whole_rows(dim) * rank, &b, err));
+    LN_TRY(check_shape(l, part->a, part->a_by_rank ? rank : n_vocab,
+                       part->a_by_rank ? n_vocab : rank, err));
+    if (!part->a_by_rank)
+        for (size_t id = 0; id < n_vocab; id++)
+            LN_TRY(read_row(l, part->a, id, a + id * rank, err));
+    size_t item = ln_dtype_block_bytes(part->a->dtype);
+    if (part->a_by_rank && ln_dtype_block_elems(part->a->dtype) != 1)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: type %s cannot be transposed",
+                       l->file->path, part->a->name, ln_dtype_name(part->a->dtype));
+    for (size_t i = 0; part->a_by_rank && i < n_vocab * rank; i++) {
+        float *out = &a[i % n_vocab * rank + i / n_vocab];
+        ln_dequantize_row(part->a->dtype, part->a->data + i * item, out, 1);
+        if (!isfinite(*out))
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is not finite", l->file->path,
+                           part->a->name);
+    }
+    LN_TRY(load_b(l, part, &map, dim, b, err));
+    *target = (ln_adapter_target){.rank = rank, .a = a, .b = b};
+    return LINNET_OK;
+}
+
+/* A head's keys of latent attention, whose matrix is stored transposed: so are both parts. */
+static ln_status load_latent_keys(loading *l, const ln_adapter_part *part, const row_map *map,
+                                  const ln_weight *weight, ln_adapter_target *target,
+                                  ln_error *err) {
+    size_t rank = part->rank, n_plain = weight->n_cols, n_latent = weight->n_rows;
+    float *a, *b, row[LN_MAX_ADAPTER_RANK], scale = (float)(part->scale * (double)l->scale);
+    LN_TRY(check_shape(l, part->a, rank, n_latent, err));
+    LN_TRY(check_shape(l, part->b, map->stored_rows, rank, err));
+    LN_TRY(take(l, part, whole_rows(rank) * n_plain, &a, err));
+    LN_TRY(take(l, part, whole_rows(n_latent) * rank, &b, err));
+    for (size_t i = 0; i < n_plain; i++) {
+        LN_TRY(read_row(l, part->b, map->source.col_begin + i, row, err));
+        for (size_t k = 0; k < rank; k++)
+            a[k * n_plain + i] = row[k];
+    }
+    float *whole = calloc(n_latent, sizeof *whole);
+    if (whole == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", l->file->path);
+    ln_status status = LINNET_OK;
+    for (size_t k = 0; k < rank && status == LINNET_OK; k++) {
+        status = read_row(l, part->a, k, whole, err);
+        for (size_t i = 0; i < n_latent; i++)
+            *place_b(b, rank, i, k) = scale * whole[i];
+    }
+    free(whole);
+    LN_TRY(status);
+    *target = (ln_adapter_target){.rank = rank, .a = a, .b = b};
+    return LINNET_OK;
+}
+
+/* ---- an IA3 -------------------------------------------------------------------------------- */
+
+/* n values of a vector, of rows as the map says, or NULL: as they come. */
+static ln_status load_vector(loading *l, const ln_adapter_part *part, const row_map *map, size_t n,
+                             const float **out, ln_error *err) {
+    const ln_tensor *tensor = part->vector;
+    size_t stored = map != NULL ? map->stored_rows : n, item = ln_dtype_block_bytes(tensor->dtype);
+    float *values;
+    if (map != NULL)
+        LN_TRY(check_shape(l, tensor, stored, 1, err));
+    else
+        LN_TRY(check_shape(l, tensor, 1, stored, err));
+    if (ln_dtype_block_elems(tensor->dtype) != 1)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: tensor %s: type %s is not supported",
+                       l->file->path, tensor->name, ln_dtype_name(tensor->dtype));
+    LN_TRY(take(l, part, whole_rows(n), &values, err));
+    for (size_t i = 0; i < n; i++) {
+        size_t row = map != NULL ? stored_row(map, i) : i;
+        ln_dequantize_row(tensor->dtype, tensor->data + row * item, &values[i], 1);
+        if (!isfinite(values[i]))
+            return ln_fail(err, LINNET_ERR_FORMAT, "%s: tensor %s is not finite", l->file->path,
+                           tensor->name);
+    }
+    *out = values;
+    return LINNET_OK;
+}
+
+/* What multiplies the input of a feed-forward's last linear multiplies what the first one gives. */
+static ln_status load_input_vector(loading *l, const ln_adapter_part *part, ln_tensor_id id,
+                                   ln_error *err) {
+    const ln_spec *spec = l->spec;
+    const ln_ffn_spec *ffn =
+        id.encoder ? &spec->encoder_layers[id.layer].ffn : &spec->layers[id.layer].ffn;
+    const ln_layer_weights *layer =
+        id.encoder ? &l->weights->encoder.layers[id.layer] : &l->weights->layers[id.layer];
+    bool is_plain = !ffn->is_sparse && !ffn->xielu && ffn->limit == 0.0f;
+    if (id.role != LN_ROLE_DOWN || !is_plain || layer->up.adapters == NULL)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: feedforward_modules: the input of module %s cannot be multiplied",
+                       l->file->path, part->module);
+    ln_adapter_target *target = &layer->up.adapters[l->place->slot];
+    return load_vector(l, part, NULL, layer->up.n_rows, &target->multiply_after, err);
+}
+
+/* ---- finding parts ------------------------------------------------------------------------- */
+
+/* The part of the adapter for a weight, and the binding that names it. */
+static ln_adapter_part *find_part(const loading *l, ln_tensor_id id, const ln_binding **binding) {
+    const ln_family *family = l->spec->family;
+    char name[LN_TENSOR_NAME_BYTES], placed[LN_TENSOR_NAME_BYTES];
+    for (size_t i = 0; (*binding = ln_family_binding(family, l->file->format, id, i)) != NULL;
+         i++) {
+        bool is_hf = l->file->format == LN_FORMAT_HF;
+        if (is_hf ? (*binding)->hf_bare : (*binding)->gguf_bare)
+            continue;
+        ln_binding_name(*binding, l->file->format, id, name);
+        name[strlen(name) - strlen(".weight")] = '\0';
+        ln_adapter_part *part = is_hf ? NULL : ln_adapter_file_find(l->file, name);
+        for (size_t j = 0; is_hf && part == NULL && ln_family_place(family, name, j, placed); j++)
+            part = ln_adapter_file_find(l->file, placed);
+        if (part != NULL)
+            return part;
+    }
+    return NULL;
+}
+
+/* The rows of a fused module, and of heads whose halves lie as pairs in one of file and model. */
+static row_map map_rows(const loading *l, const ln_binding *binding, ln_tensor_id id,
+                        size_t n_rows) {
+    bool is_hf = l->file->format == LN_FORMAT_HF;
+    const ln_family *family = l->spec->family;
+    ln_rope_style style = is_hf ? family->hf_rope : family->gguf_rope;
+    row_map map = {.source = {.n_rows = n_rows, .run_rows = n_rows}, .stored_rows = n_rows};
+    if (id.role == LN_ROLE_OUTPUT || id.role == LN_ROLE_LOOKUP_PROJECTION)
+        return map;
+    map.source = ln_source_part(l->spec, is_hf ? binding->hf_part : binding->gguf_part, id, n_rows,
+                                &map.stored_rows);
+    if ((id.role == LN_ROLE_Q || id.role == LN_ROLE_K) && l->spec->n_ropes > 0 && !id.encoder &&
+        l->spec->ropes[0].style != style) {
+        map.head_dim = l->spec->layers[id.layer].attention.k_dim;
+        map.rope_dims = l->spec->ropes[0].n_dims;
+        map.to_halves = style == LN_ROPE_HALF;
+    }
+    return map;
+}
+
+static ln_status load_one(void *context, ln_tensor_id id, const ln_weight *weight, ln_error *err) {
+    loading *l = context;
+    const ln_binding *binding;
+    ln_adapter_part *part = find_part(l, id, &binding);
+    ln_adapter_target *target = &weight->adapters[l->place->slot];
+    bool is_latent = id.role == LN_ROLE_K_B || id.role == LN_ROLE_V_B;
+    if (part == NULL)
+        return LINNET_OK;
+    bool is_by_head = binding->hf_part == LN_PART_KV_BY_HEAD && l->file->format == LN_FORMAT_HF;
+    if (is_latent && (!is_by_head || part->vector != NULL))
+        return LINNET_OK; /* nobody takes it: refused by name */
+    if (part->is_embedding != (id.role == LN_ROLE_EMBEDDING))
+        return ln_fail(err, LINNET_ERR_FORMAT, "%s: module %s is %s embedding", l->file->path,
+                       part->module, part->is_embedding ? "no" : "an");
+    l->n_linears += !part->is_taken;
+    part->is_taken = true;
+    if (part->vector != NULL && part->is_input)
+        return load_input_vector(l, part, id, err);
+    row_map map = map_rows(l, binding, id, weight->n_rows);
+    if (part->vector != NULL)
+        return load_vector(l, part, &map, weight->n_rows, &target->multiply, err);
+    if (id.role == LN_ROLE_EMBEDDING)
+        return load_embedding(l, part, weight, target, err);
+    if (id.role == LN_ROLE_K_B)
+        return load_latent_keys(l, part, &map, weight, target, err);
+    return load_linear(l, part, &map, weight, target, err);
+}
+
+static ln_status clear_one(void *context, ln_tensor_id id, const ln_weight *weight, ln_error *err) {
+    (void)id;
+    (void)err;
+    weight->adapters[*(const size_t *)context] = (ln_adapter_target){0};
+    return LINNET_OK;
+}
+
+void ln_adapter_clear(const ln_spec *spec, const ln_weights *weights, size_t slot) {
+    ln_adapter_walk(spec, weights, clear_one, &slot, NULL);
+}
+
+/* Whether each part was taken by a weight. */
+static ln_status check_taken(const ln_adapter_file *file, ln_error *err) {
+    for (size_t i = 0; i < file->n_parts; i++)
+        if (!file->parts[i].is_taken)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                           "%s: module %s: the model has no such linear that an adapter can change",
+                           file->path, file->parts[i].module);
+    return LINNET_OK;
+}
+
+ln_status ln_adapter_load(ln_adapter_file *file, const ln_spec *spec, const ln_weights *weights,
+                          const ln_adapter_place *place, float scale, size_t *n_linears,
+                          ln_error *err) {
+    loading l = {.file = file, .spec = spec, .weights = weights, .place = place, .scale = scale};
+    if (file->rank > place->rank)
+        return ln_fail(err, LINNET_ERR_LIMIT,
+                       "%s: the adapter has rank %zu; max_adapter_rank is %zu", file->path,
+                       file->rank, place->rank);
+    ln_adapter_clear(spec, weights, place->slot);
+    ln_status status = ln_adapter_walk(spec, weights, load_one, &l, err);
+    if (status == LINNET_OK)
+        status = check_taken(file, err);
+    if (status == LINNET_OK)
+        status = ln_file_map_check(&file->map, file->path, err);
+    if (status != LINNET_OK)
+        ln_adapter_clear(spec, weights, place->slot);
+    *n_linears = l.n_linears;
+    return status;
+}

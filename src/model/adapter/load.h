@@ -1,0 +1,30 @@
+/* An adapter's matrices in the form that kernels read (ln_adapter_target), beside the weights that
+ * they change: in planned memory, one place (slot) for each adapter that can be loaded. */
+#ifndef LN_MODEL_ADAPTER_LOAD_H
+#define LN_MODEL_ADAPTER_LOAD_H
+
+#include "base/layout.h"
+#include "model/adapter/file.h"
+#include "model/family.h"
+#include "model/weights.h"
+
+/* Adds what an adapter of this rank takes for a matrix of such a role at most. */
+void ln_adapter_lay_out(ln_layout *layout, ln_role role, size_t n_rows, size_t n_cols, size_t rank);
+
+/* Where an adapter is loaded to. */
+typedef struct ln_adapter_place {
+    size_t slot;
+    void *memory; /* [bytes], the slot's own, which kernels can read */
+    size_t bytes;
+    size_t rank; /* the greatest that has room */
+} ln_adapter_place;
+
+/* Fills the slot of all weights that the adapter changes; *n_linears of them. On failure the slot
+ * is clear. Errors name module or tensor: FORMAT, UNSUPPORTED, LIMIT. */
+ln_status ln_adapter_load(ln_adapter_file *file, const ln_spec *spec, const ln_weights *weights,
+                          const ln_adapter_place *place, float scale, size_t *n_linears,
+                          ln_error *err);
+/* Makes the slot change nothing. */
+void ln_adapter_clear(const ln_spec *spec, const ln_weights *weights, size_t slot);
+
+#endif

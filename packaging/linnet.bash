@@ -6,7 +6,7 @@ _linnet() {
     local engine='--precision --backend --gpu-layers --cpu --kv-type --ctx --max-seqs --max-batch-tokens
         --threads --pin --quantize-on-load --batch-invariant --kv-tokens --prefix-cache --swap-bytes --preemption
         --policy --order --max-long-prefills --long-prefill-tokens --draft --draft-tokens
-        --draft-model'
+        --draft-model --max-adapters --max-adapter-rank'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'
     local grammar='--json --json-schema --regex --choice --grammar --grammar-type --structural-tag
@@ -33,7 +33,7 @@ _linnet() {
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar avx2 avx512 avx512-vnni avx512-bf16 amx neon
         neon-dotprod neon-i8mm' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0 fp8' -- "$word") ;;
-    -f | --file | --chat-template | --json-schema | --grammar | --structural-tag | --check-lines | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -f | --file | --lora | --chat-template | --json-schema | --grammar | --structural-tag | --check-lines | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --beams | --text | --pair | --dimensions | --now | --regex | --choice) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
@@ -52,10 +52,10 @@ _linnet() {
                 logits embed bench convert quantize eval engine" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
-            run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --beams --ignore-eos
+            run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --beams --ignore-eos --lora
                 --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine" ;;
-            chat) i="--system --chat-template --max-tokens --quiet $sampling $engine" ;;
-            serve) i="--host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key
+            chat) i="--lora --system --chat-template --max-tokens --quiet $sampling $engine" ;;
+            serve) i="--lora --host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key
                 --allowed-host --strict-fields --no-web-page --response-store --max-responses --max-response-bytes
                 --log-json --no-log --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
@@ -72,7 +72,7 @@ _linnet() {
             eval) i="--file --compare --stride --chunks --json $engine" ;;
             quantize) i='--type --keep --threads' ;;
             embed) i="--text --pair --file --ids --pooling --no-normalize --dimensions --classes $engine" ;;
-            logits) i="--ids --encoder-ids --out $engine" ;;
+            logits) i="--lora --ids --encoder-ids --out $engine" ;;
             esac
             mapfile -t COMPREPLY < <(compgen -W "$i $general" -- "$word")
         else

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/adapters.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/interrupt.h"
@@ -23,6 +24,7 @@ enum { KEY_IDS = LN_KEYS_COMMAND, KEY_ENCODER_IDS, KEY_OUT };
 typedef struct logits_args {
     const char *model, *out;
     ln_cli_ids ids, encoder_ids;
+    ln_cli_adapters adapters;
     linnet_engine_options engine;
 } logits_args;
 
@@ -36,7 +38,10 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     logits_args *args = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->adapters;
+        state->child_inputs[1] = &args->engine;
+        break;
     case KEY_IDS: ln_cli_parse_ids(state, arg, false, &args->ids); break;
     case KEY_ENCODER_IDS: ln_cli_parse_ids(state, arg, false, &args->encoder_ids); break;
     case KEY_OUT: args->out = arg; break;
@@ -53,8 +58,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2},
-                                             {0}};
+static const struct argp_child children[] = {
+    {&ln_cli_adapters_argp, 0, NULL, 1}, {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {0}};
 
 static const struct argp logits_argp = {
     .options = options,
@@ -138,6 +143,7 @@ static int score(linnet_engine *engine, const logits_args *args) {
     request.encoder_ids = args->encoder_ids.ids;
     request.n_encoder_ids = args->encoder_ids.count;
     request.on_logits = write_row;
+    request.adapter = ln_cli_adapters_first(&args->adapters);
     request.user = &partial;
     ln_cli_generation generation;
     status = ln_cli_generate(engine, &request, false, NULL, &generation);
@@ -146,7 +152,7 @@ static int score(linnet_engine *engine, const logits_args *args) {
 }
 
 int ln_cli_logits(int argc, char **argv) {
-    logits_args args = {0};
+    logits_args args = {.adapters.most = 1};
     linnet_engine_options_init(&args.engine);
     if (ln_cli_parse(&logits_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
@@ -155,7 +161,9 @@ int ln_cli_logits(int argc, char **argv) {
     linnet_error err = {0};
     int status;
     if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
-        ln_cli_create_engine(model, &args.engine, false, &engine, &err) != LINNET_OK)
+        ln_cli_adapters_plan(&args.adapters, &args.engine, &err) != LINNET_OK ||
+        ln_cli_create_engine(model, &args.engine, false, &engine, &err) != LINNET_OK ||
+        ln_cli_adapters_load(&args.adapters, engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
         status = score(engine, &args);
@@ -164,5 +172,6 @@ int ln_cli_logits(int argc, char **argv) {
     linnet_model_close(model);
     free(args.ids.ids);
     free(args.encoder_ids.ids);
+    ln_cli_adapters_free(&args.adapters);
     return status;
 }

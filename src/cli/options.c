@@ -128,7 +128,9 @@ enum {
     KEY_LONG_PREFILL_TOKENS,
     KEY_PIN,
     KEY_GPU_LAYERS,
-    KEY_BATCH_INVARIANT
+    KEY_BATCH_INVARIANT,
+    KEY_MAX_ADAPTERS,
+    KEY_MAX_ADAPTER_RANK
 };
 
 /* Those that few people need are hidden from --help. */
@@ -188,6 +190,10 @@ static const struct argp_option engine_options[] = {
      "A smaller model with the same vocabulary that guesses (what came after the last tokens "
      "before)",
      0},
+    {"max-adapters", KEY_MAX_ADAPTERS, "N", RARE,
+     "Adapters that can be loaded at a time, on the CPU (none; as many as --lora loads)", 0},
+    {"max-adapter-rank", KEY_MAX_ADAPTER_RANK, "N", RARE,
+     "The greatest rank that an adapter may have, up to 256 (16; what those of --lora have)", 0},
     {0}};
 
 void ln_cli_print_engine_help(FILE *stream) {
@@ -228,6 +234,9 @@ static const struct engine_count {
      offsetof(linnet_engine_options, max_long_prefills), 0, MAX_SEQS},
     {KEY_LONG_PREFILL_TOKENS, "--long-prefill-tokens",
      offsetof(linnet_engine_options, long_prefill_tokens), 0, INT32_MAX},
+    {KEY_MAX_ADAPTERS, "--max-adapters", offsetof(linnet_engine_options, max_adapters), 0, 1024},
+    {KEY_MAX_ADAPTER_RANK, "--max-adapter-rank", offsetof(linnet_engine_options, max_adapter_rank),
+     1, 256},
 };
 
 static error_t parse_engine_count(int key, const char *arg, struct argp_state *state) {

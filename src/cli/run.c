@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/adapters.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/grammar_options.h"
@@ -46,6 +47,7 @@ typedef struct run_args {
     ln_cli_ids ids, encoder_ids;
     bool chat, ignore_eos, keep_special, print_ids, print_memory, quiet;
     linnet_engine_options engine;
+    ln_cli_adapters adapters;
     linnet_sampling sampling;
     ln_cli_grammar_choice grammar;
     linnet_request_options request; /* what the grammar says */
@@ -110,6 +112,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = &args->sampling;
         state->child_inputs[1] = &args->grammar;
         state->child_inputs[2] = &args->engine;
+        state->child_inputs[3] = &args->adapters;
         break;
     case 'p': args->prompt = arg; break;
     case 'f': args->file = arg; break;
@@ -143,6 +146,7 @@ static const struct argp_child children[] = {
     {&ln_cli_sampling_argp, 0, "Sampling:", 3},
     {&ln_cli_grammar_argp, 0, "What the output must be (at most one of these):", 4},
     {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 5},
+    {&ln_cli_adapters_argp, 0, NULL, 1},
     {0}};
 
 static const struct argp run_argp = {
@@ -347,7 +351,10 @@ static int run_model(const linnet_model *model, const run_args *args, const char
     if (status == 0) {
         linnet_engine *engine = NULL;
         linnet_error err = {0};
-        if (ln_cli_create_engine(model, &args->engine, args->quiet, &engine, &err) != LINNET_OK)
+        linnet_engine_options engine_options = args->engine;
+        if (ln_cli_adapters_plan(&args->adapters, &engine_options, &err) != LINNET_OK ||
+            ln_cli_create_engine(model, &engine_options, args->quiet, &engine, &err) != LINNET_OK ||
+            ln_cli_adapters_load(&args->adapters, engine, &err) != LINNET_OK)
             status = ln_cli_fail_with(&err);
         else
             status = run_engine(engine, args, path, &info, &prompt);
@@ -375,7 +382,7 @@ static int open_and_run(const run_args *args, const char *path) {
 }
 
 int ln_cli_run(int argc, char **argv) {
-    run_args args = {0};
+    run_args args = {.adapters.most = 1};
     linnet_engine_options_init(&args.engine);
     args.engine.lazy_weights = true;
     if (ln_cli_parse(&run_argp, argc, argv, &args) != 0)
@@ -383,6 +390,7 @@ int ln_cli_run(int argc, char **argv) {
 
     char *demo = args.model ? NULL : ln_cli_find_demo_model();
     linnet_request_options_init(&args.request);
+    args.request.adapter = ln_cli_adapters_first(&args.adapters);
     int status = ln_cli_grammar_load(&args.grammar, &args.request);
     if (status == 0)
         status = open_and_run(&args, args.model ? args.model : demo);
@@ -391,5 +399,6 @@ int ln_cli_run(int argc, char **argv) {
     free(args.encoder_ids.ids);
     free(args.stop);
     free(args.grammar.text);
+    ln_cli_adapters_free(&args.adapters);
     return status;
 }

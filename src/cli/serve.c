@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/adapters.h"
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/load.h"
@@ -62,6 +63,7 @@ typedef struct serve_args {
     bool is_silent;
     ln_server_options server;
     linnet_engine_options engine;
+    ln_cli_adapters adapters;
 } serve_args;
 
 static const struct argp_option options[] = {
@@ -209,7 +211,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     serve_args *args = state->input;
     ln_server_options *server = &args->server;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->engine;
+        state->child_inputs[1] = &args->adapters;
+        return 0;
     case KEY_HOST: server->address.host = arg; return 0;
     case KEY_PORT:
         server->address.port = (uint16_t)ln_cli_parse_count(state, "--port", arg, 0, UINT16_MAX);
@@ -240,8 +245,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3},
-                                             {0}};
+static const struct argp_child children[] = {
+    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3}, {&ln_cli_adapters_argp, 0, NULL, 1}, {0}};
 
 static const struct argp serve_argp = {
     .options = options,
@@ -265,7 +270,11 @@ static bool write_log(void *user, const char *line, size_t n_bytes) {
 static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args) {
     linnet_error err = {0};
     linnet_engine *engine = NULL;
-    if (ln_cli_create_engine(model, &args->engine, false, &engine, &err) != LINNET_OK) {
+    linnet_engine_options engine_options = args->engine;
+    if (ln_cli_adapters_plan(&args->adapters, &engine_options, &err) != LINNET_OK ||
+        ln_cli_create_engine(model, &engine_options, false, &engine, &err) != LINNET_OK ||
+        ln_cli_adapters_load(&args->adapters, engine, &err) != LINNET_OK) {
+        linnet_engine_destroy(engine);
         ln_server_close(server);
         return ln_cli_fail_with(&err);
     }
@@ -329,5 +338,6 @@ int ln_cli_serve(int argc, char **argv) {
     ln_log_writer_close(writer, LOG_END_MS);
     free(args.keys);
     free(args.file_text);
+    ln_cli_adapters_free(&args.adapters);
     return status;
 }

@@ -1,5 +1,6 @@
 /* linnet chat: a conversation with a model on a terminal, or over a pipe. */
 #include "cli/chat/chat.h"
+#include "cli/adapters.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ typedef struct chat_args {
     size_t max_tokens;
     bool quiet;
     linnet_engine_options engine;
+    ln_cli_adapters adapters;
     linnet_sampling sampling;
 } chat_args;
 
@@ -43,6 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &args->sampling;
         state->child_inputs[1] = &args->engine;
+        state->child_inputs[2] = &args->adapters;
         return 0;
     case KEY_SYSTEM: args->system = arg; return 0;
     case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
@@ -55,6 +58,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static const struct argp_child children[] = {{&ln_cli_sampling_argp, 0, "Sampling:", 2},
                                              {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3},
+                                             {&ln_cli_adapters_argp, 0, NULL, 1},
                                              {0}};
 
 static const struct argp chat_argp = {
@@ -89,6 +93,7 @@ static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids, const char
     request.prompt_ids = ids;
     request.n_prompt_ids = n_ids;
     request.max_tokens = chat->max_tokens;
+    request.adapter = chat->adapter;
     request.sampling = chat->sampling;
     request.keep_special = printer.shows_markers;
     if (!chat->editing)
@@ -235,8 +240,10 @@ static int run_chat(ln_chat *chat, const chat_args *args, const char *path) {
         return ln_cli_fail("%s has an encoder: chats need a model that only decodes", path);
     if (!info.has_chat_template)
         return ln_cli_fail("%s has no chat template; `linnet run' continues plain text", path);
-    if (ln_cli_create_engine(chat->model, &args->engine, args->quiet, &chat->engine, &err) !=
-        LINNET_OK)
+    linnet_engine_options engine = args->engine;
+    if (ln_cli_adapters_plan(&args->adapters, &engine, &err) != LINNET_OK ||
+        ln_cli_create_engine(chat->model, &engine, args->quiet, &chat->engine, &err) != LINNET_OK ||
+        ln_cli_adapters_load(&args->adapters, chat->engine, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
     linnet_memory_plan memory = {.struct_bytes = sizeof memory};
     linnet_engine_get_memory(chat->engine, &memory);
@@ -249,13 +256,15 @@ static int run_chat(ln_chat *chat, const chat_args *args, const char *path) {
 }
 
 int ln_cli_chat(int argc, char **argv) {
-    chat_args args = {0};
+    chat_args args = {.adapters.most = 1};
     linnet_engine_options_init(&args.engine);
     if (ln_cli_parse(&chat_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     char *demo = args.model ? NULL : ln_cli_find_demo_model();
     const char *path = args.model ? args.model : demo;
-    ln_chat chat = {.sampling = args.sampling, .max_tokens = args.max_tokens};
+    ln_chat chat = {.sampling = args.sampling,
+                    .max_tokens = args.max_tokens,
+                    .adapter = ln_cli_adapters_first(&args.adapters)};
     linnet_error err = {0};
     int status;
     if (!path)
@@ -270,6 +279,7 @@ int ln_cli_chat(int argc, char **argv) {
     linnet_engine_destroy(chat.engine);
     linnet_model_close(chat.model);
     ln_conversation_free(&chat.conversation);
+    ln_cli_adapters_free(&args.adapters);
     free(demo);
     return status;
 }

@@ -16,6 +16,7 @@ typedef struct ln_chat {
     ln_conversation conversation;
     linnet_sampling sampling;
     size_t max_tokens;          /* of an answer; 0: until the context is full */
+    const char *adapter;        /* that answers have; NULL: none */
     ln_cli_generation answered; /* the last answer */
     bool editing;               /* on a terminal */
     bool has_colour;            /* stdout is a terminal that may show it */

@@ -34,11 +34,20 @@ void ln_api_task_cancel(ln_api_task *task) {
 }
 
 bool ln_api_task_check_model(ln_api_task *task, const ln_fields *fields) {
-    const char *name = NULL, *served = task->context->served.name;
-    if (!ln_fields_text(fields, "model", &name))
+    const char *name = NULL, *adapter = NULL, *served = task->context->served.name;
+    linnet_adapter found;
+    if (!ln_fields_text(fields, "model", &name) || !ln_fields_text(fields, "lora", &adapter))
         return false;
-    if (name == NULL || strcmp(name, served) == 0)
+    if (adapter == NULL && name != NULL && strcmp(name, served) != 0)
+        adapter = name;
+    if (adapter != NULL && ln_served_model_adapter(&task->context->served, adapter, &found)) {
+        memcpy(task->request.adapter, found.name, sizeof found.name);
         return true;
+    }
+    if (adapter == NULL)
+        return true;
+    if (adapter != name)
+        return ln_api_fail(fields->error, 404, "lora", "there is no adapter '%.128s'", adapter);
     ln_api_fail(fields->error, 404, "model", "there is no model '%.128s'; this server has '%.128s'",
                 name, served);
     fields->error->code = "model_not_found";

@@ -29,3 +29,12 @@ void ln_served_model_init(ln_served_model *served, const linnet_model *model, li
     if (name == NULL)
         choose_name(served);
 }
+
+bool ln_served_model_adapter(const ln_served_model *served, const char *name,
+                             linnet_adapter *adapter) {
+    *adapter = (linnet_adapter){.struct_bytes = sizeof *adapter};
+    for (size_t i = 0; linnet_engine_get_adapter(served->engine, i, adapter); i++)
+        if (strcmp(adapter->name, name) == 0)
+            return true;
+    return false;
+}

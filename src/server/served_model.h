@@ -24,4 +24,8 @@ typedef struct ln_served_model {
 void ln_served_model_init(ln_served_model *served, const linnet_model *model, linnet_engine *engine,
                           const char *name);
 
+/* The loaded adapter of this name; false: there is none. Any thread. */
+bool ln_served_model_adapter(const ln_served_model *served, const char *name,
+                             linnet_adapter *adapter);
+
 #endif

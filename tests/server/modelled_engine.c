@@ -224,6 +224,32 @@ void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *p
     plan->device_bytes = engine->has_gpu;
 }
 
+/* It has no adapters. */
+bool linnet_engine_get_adapter(linnet_engine *engine, size_t index, linnet_adapter *adapter) {
+    (void)engine;
+    (void)index;
+    (void)adapter;
+    return false;
+}
+
+linnet_status linnet_engine_load_adapter(linnet_engine *engine, const char *name, const char *path,
+                                         float scale, linnet_error *err) {
+    (void)engine;
+    (void)name;
+    (void)path;
+    (void)scale;
+    (void)err;
+    return LINNET_ERR_UNSUPPORTED;
+}
+
+linnet_status linnet_engine_unload_adapter(linnet_engine *engine, const char *name,
+                                           linnet_error *err) {
+    (void)engine;
+    (void)name;
+    (void)err;
+    return LINNET_ERR_ARGUMENT;
+}
+
 void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_stats *stats) {
     *stats = (linnet_engine_stats){.struct_bytes = sizeof *stats,
                                    .is_lost = atomic_load(&engine->is_lost),

@@ -1,4 +1,5 @@
 /* /v1/models: the model that is served. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -38,26 +39,41 @@ static time_buffer time_text(int64_t seconds) {
 }
 
 /* With the members that clients of OpenAI's API know and those of Anthropic's. */
-static void put_model(ln_strbuf *out, const ln_served_model *served) {
+static void put_model(ln_strbuf *out, const ln_served_model *served, const char *adapter) {
+    const char *name = adapter != NULL ? adapter : served->name;
     ln_strbuf_puts(out, "{\"id\":");
-    ln_json_put_text(out, served->name);
+    ln_json_put_text(out, name);
     ln_strbuf_printf(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"linnet\"",
                      (long long)served->created_s);
     ln_strbuf_printf(
         out, ",\"max_model_len\":%zu,\"type\":\"model\",\"display_name\":", served->ctx_tokens);
-    ln_json_put_text(out, served->name);
+    ln_json_put_text(out, name);
+    if (adapter != NULL) { /* as vLLM has it */
+        ln_strbuf_puts(out, ",\"root\":");
+        ln_json_put_text(out, name);
+        ln_strbuf_puts(out, ",\"parent\":");
+        ln_json_put_text(out, served->name);
+    }
     ln_strbuf_printf(out, ",\"created_at\":\"%s\"}", time_text(served->created_s).text);
 }
 
 void ln_endpoint_models(ln_context *context, ln_exchange *exchange) {
     ln_strbuf *out = &context->scratch;
+    linnet_adapter adapter = {.struct_bytes = sizeof adapter};
+    char last[256];
+    snprintf(last, sizeof last, "%s", context->served.name);
     ln_strbuf_clear(out);
     ln_strbuf_puts(out, "{\"object\":\"list\",\"data\":[");
-    put_model(out, &context->served);
+    put_model(out, &context->served, NULL);
+    for (size_t i = 0; linnet_engine_get_adapter(context->served.engine, i, &adapter); i++) {
+        ln_strbuf_putc(out, ',');
+        put_model(out, &context->served, adapter.name);
+        snprintf(last, sizeof last, "%s", adapter.name);
+    }
     ln_strbuf_puts(out, "],\"has_more\":false,\"first_id\":");
     ln_json_put_text(out, context->served.name);
     ln_strbuf_puts(out, ",\"last_id\":");
-    ln_json_put_text(out, context->served.name);
+    ln_json_put_text(out, last);
     ln_strbuf_putc(out, '}');
     ln_reply_json(exchange, out);
 }
@@ -65,7 +81,12 @@ void ln_endpoint_models(ln_context *context, ln_exchange *exchange) {
 void ln_endpoint_model(ln_context *context, ln_exchange *exchange) {
     const ln_served_model *served = &context->served;
     const char *name = exchange->path + strlen("/v1/models/");
-    if (!is_encoded(name, served->name)) {
+    linnet_adapter adapter = {.struct_bytes = sizeof adapter};
+    bool is_model = is_encoded(name, served->name), is_adapter = false;
+    for (size_t i = 0;
+         !is_model && !is_adapter && linnet_engine_get_adapter(served->engine, i, &adapter); i++)
+        is_adapter = is_encoded(name, adapter.name);
+    if (!is_model && !is_adapter) {
         ln_api_error error = {0};
         ln_api_fail(&error, 404, "model", "there is no model '%.128s'; this server has '%.128s'",
                     name, served->name);
@@ -74,6 +95,6 @@ void ln_endpoint_model(ln_context *context, ln_exchange *exchange) {
         return;
     }
     ln_strbuf_clear(&context->scratch);
-    put_model(&context->scratch, served);
+    put_model(&context->scratch, served, is_adapter ? adapter.name : NULL);
     ln_reply_json(exchange, &context->scratch);
 }

@@ -20,7 +20,7 @@
         "length_penalty=1.0", "include_stop_str_in_output=false", "detokenize=true",               \
         "spaces_between_special_tokens=true", "return_tokens_as_token_ids", "truncation_side",     \
         "!logprob_token_ids", "!thinking_token_budget", "cache_prompt", "id_slot", "prediction",   \
-        "timings_per_token", "!logits_processors", "!prompt_embeds", "!samplers", "!lora",         \
+        "timings_per_token", "!logits_processors", "!prompt_embeds", "!samplers", "lora",          \
         "allowed_token_ids", "bad_words", "truncate_prompt_tokens", "prompt_logprobs",             \
         "n_predict", "repeat_penalty", "return_token_ids", "dynatemp_range=0",                     \
         "dynatemp_range=0.0"

@@ -410,12 +410,13 @@ static void set_writer(ln_generation *generation) {
     const ln_api_task *task = generation->task;
     const ln_served_model *served = &task->context->served;
     generation->format = task->work->format;
-    generation->writer = (ln_answer_writer){.request = &task->request,
-                                            .usage = &generation->usage,
-                                            .tokenizer = served->tokenizer,
-                                            .model = served->name,
-                                            .created_s = (int64_t)time(NULL),
-                                            .begin_ns = task->begin_ns};
+    generation->writer = (ln_answer_writer){
+        .request = &task->request,
+        .usage = &generation->usage,
+        .tokenizer = served->tokenizer,
+        .model = task->request.adapter[0] != '\0' ? task->request.adapter : served->name,
+        .created_s = (int64_t)time(NULL),
+        .begin_ns = task->begin_ns};
     snprintf(generation->writer.id, sizeof generation->writer.id, "%s%s",
              generation->format->id_prefix, task->exchange->serial);
     ln_strbuf_init(&generation->writer.head);

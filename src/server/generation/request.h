@@ -67,6 +67,7 @@ typedef struct ln_generation_request {
     bool hides_special;                    /* special tokens, but for those that mark the parts */
     int32_t shown_ids[LN_API_MAX_MARKERS]; /* [n_shown_ids] which they are */
     size_t n_shown_ids;
+    char adapter[LINNET_MAX_ADAPTER_NAME]; /* "": none */
     bool is_detached;           /* it goes on without its client, who has had an answer */
     void *extra;                /* the endpoint's and its format's, */
     void (*free_extra)(void *); /* freed with the request; NULL: there is none */

@@ -149,6 +149,8 @@ static void put_attention(const putter *p) {
              spec->norm_kind == LN_NORM_LAYER ? "attention.layer_norm_epsilon"
                                               : "attention.layer_norm_rms_epsilon",
              (double)spec->norm_eps);
+    if (is(p, "phimoe")) /* its readers ask for this one, though its norms are layer norms */
+        put_real(p, "attention.layer_norm_rms_epsilon", (double)spec->norm_eps);
     if (latent->n_latent > 0 && spec->latent_norm_eps != spec->norm_eps)
         put_real(p, "attention.latent_layer_norm_rms_epsilon", (double)spec->latent_norm_eps);
     double scale = ln_convert_default_scale(p->plan);

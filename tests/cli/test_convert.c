@@ -207,6 +207,63 @@ static void rare_values_are_kept(void **state) {
         "\"attention_factor\": 1.4, \"mscale\": 1.0,   \"mscale_all_dim\": 1.0,         ");
 }
 
+/* Shapes and keys of recurrent layers that llama.cpp's loader asks for, as inspect prints them. */
+static void recurrent_layers_have_their_shapes(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *lines[5];
+    } cases[] = {
+        {"mamba2",
+         {"blk.0.ssm_a, type F32, shape [4, 1]", "blk.0.ssm_d, type F32, shape [4, 1]",
+          "blk.0.ssm_norm.weight, type F32, shape [2, 32]",
+          "blk.0.ssm_conv1d.weight, type F32, shape [128, 4]", "mamba2.attention.head_count "}},
+        {"kimi_linear",
+         {"blk.0.ssm_a, type F32, shape [1, 1, 4, 1]",
+          "blk.0.ssm_conv1d_q.weight, type F32, shape [1, 64, 1, 4]", "kimi-linear.kda.head_dim",
+          "kimi-linear.attention.head_count_kv   [0, 1, 0]"}},
+        {"lfm2", {"blk.0.shortconv.in_proj.weight", "lfm2.shortconv.l_cache"}},
+        {"nemotron_h",
+         {"nemotron_h_moe.attention.layer_norm_epsilon", "nemotron_h_moe.rope.scaling.finetuned",
+          "[0, 64, 0, 24, 0, 24]"}},
+        {"granitemoehybrid", {"granitehybrid.rope.scaling.finetuned", "[0, 2, 0]"}},
+        {"qwen3_5", {"qwen35.rope.dimension_sections", "qwen35.attention.recurrent_layers"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_status(LINNET("convert", path_in(MODELS, cases[i].model), whole, "--no-tokenizer"),
+                      0, "");
+        spawn_result report = LINNET("inspect", whole, "--tensors");
+        for (size_t j = 0; j < 5 && cases[i].lines[j] != NULL; j++)
+            if (strstr(report.out, cases[i].lines[j]) == NULL)
+                fail_msg("%s: no %s in %s", cases[i].model, cases[i].lines[j], report.out);
+        spawn_free(&report);
+        remove(whole);
+    }
+}
+
+/* Convolutions and what decays keep their precision when matrices lose it. */
+static void recurrent_layers_are_quantised(void **state) {
+    (void)state;
+    static const char *const models[] = {"qwen3_5", "lfm2_moe", "granitemoehybrid"};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        assert_status(LINNET("convert", path_in(MODELS, models[i]), whole, "--no-tokenizer"), 0,
+                      "");
+        assert_status(LINNET("quantize", whole, small, "--type", "Q4_K_M"), 0, "");
+        spawn_result report = LINNET("inspect", small, "--tensors");
+        for (char *line = strtok(report.out, "\n"); line != NULL; line = strtok(NULL, "\n"))
+            if (strstr(line, "conv1d") != NULL || strstr(line, "shortconv.conv") != NULL ||
+                strstr(line, "ssm_a,") != NULL || strstr(line, "gate_inp") != NULL)
+                assert_non_null(strstr(line, "F32"));
+        spawn_free(&report);
+        const char *source = path_in(MODELS, models[i]);
+        json_t *golden = json_load_file(path_in(source, "golden.json"), 0, NULL);
+        assert_true(relative_error(whole, small, golden) < 0.5);
+        json_decref(golden);
+        remove(path_in(folder, "logits.bin"));
+        remove(small);
+        remove(whole);
+    }
+}
+
 /* GGUF keeps it in a tensor, which windowed layers would take, too. */
 static void scalings_by_factors_are_refused(void **state) {
     (void)state;
@@ -382,6 +439,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goldens_keep_their_logits),
         cmocka_unit_test(rare_values_are_kept),
+        cmocka_unit_test(recurrent_layers_have_their_shapes),
+        cmocka_unit_test(recurrent_layers_are_quantised),
         cmocka_unit_test(scalings_by_factors_are_refused),
         cmocka_unit_test(types_may_differ),
         cmocka_unit_test(longrope_needs_no_type),

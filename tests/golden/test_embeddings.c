@@ -30,6 +30,7 @@ typedef struct golden {
     ln_file_map rows;
     wanted vectors[MAX_VECTORS];
     size_t n_vectors;
+    bool is_whole; /* vectors are what the checkpoint's files say */
 } golden;
 
 static void check(linnet_status status, const linnet_error *err) {
@@ -54,16 +55,19 @@ static void open_golden(golden *g, const char *name) {
     file = ln_path_join(path, "golden.bin");
     check(ln_file_map_open(&g->rows, file, &err), &err);
     free(file);
-    check(linnet_model_open(path, &g->model, &err), &err);
+    file = ln_path_join(path, "model.gguf");
+    check(linnet_model_open(ln_file_exists(file) ? file : path, &g->model, &err), &err);
+    free(file);
     free(path);
     const float *at = (const float *)(const void *)g->rows.data;
     const json_t *prompts = json_object_get(g->json, "prompts");
     const json_t *firsts = json_object_get(g->json, "first");
     size_t dim = (size_t)json_integer_value(json_object_get(g->json, "dim"));
+    g->is_whole = json_is_true(json_object_get(g->json, "whole"));
     size_t n_labels = (size_t)json_integer_value(json_object_get(g->json, "labels"));
+    int last = LINNET_POOLING_LAST + (n_labels > 0);
     for (size_t i = 0; i < json_array_size(prompts); i++)
-        for (int pooling = LINNET_POOLING_CLS; pooling <= LINNET_POOLING_LAST + (n_labels > 0);
-             pooling++) {
+        for (int pooling = LINNET_POOLING_CLS; pooling <= (g->is_whole ? 1 : last); pooling++) {
             assert_true(g->n_vectors < MAX_VECTORS);
             wanted *w = &g->vectors[g->n_vectors++];
             bool is_classes = pooling > LINNET_POOLING_LAST;
@@ -83,7 +87,7 @@ static void close_golden(golden *g) {
     json_decref(g->json);
 }
 
-static linnet_request *submit(linnet_engine *engine, const wanted *w) {
+static linnet_request *submit(linnet_engine *engine, const golden *g, const wanted *w) {
     linnet_request_options options;
     linnet_request *request;
     linnet_error err = {0};
@@ -95,6 +99,11 @@ static linnet_request *submit(linnet_engine *engine, const wanted *w) {
     options.pooling = w->pooling;
     options.head = w->pooling == LINNET_POOLING_DEFAULT ? LINNET_HEAD_CLASSES : LINNET_HEAD_NONE;
     options.normalization = LINNET_NORMALIZATION_OFF;
+    if (g->is_whole) {
+        options.pooling = LINNET_POOLING_DEFAULT;
+        options.head = LINNET_HEAD_DEFAULT;
+        options.normalization = LINNET_NORMALIZATION_DEFAULT;
+    }
     check(linnet_request_submit(engine, &options, &request, &err), &err);
     return request;
 }
@@ -129,7 +138,7 @@ static double error_alone(golden *g, linnet_precision precision) {
     double error = 0;
     for (size_t i = 0; i < g->n_vectors; i++) {
         wanted *w = &g->vectors[i];
-        take(submit(engine, w), w, w->got);
+        take(submit(engine, g, w), w, w->got);
         for (size_t j = 0; j < w->n; j++)
             error = fmax(error, fabs((double)w->got[j] - (double)w->expected[j]));
     }
@@ -155,7 +164,7 @@ static void compare_together(golden *g, linnet_precision precision) {
     linnet_model_get_info(g->model, &info);
     linnet_engine *engine = create(g, precision, 6, is_causal(&info) ? chunk : 0, 2);
     for (size_t i = 0; i < g->n_vectors; i++)
-        requests[i] = submit(engine, &g->vectors[i]);
+        requests[i] = submit(engine, g, &g->vectors[i]);
     for (size_t i = 0; i < g->n_vectors; i++) {
         take(requests[i], &g->vectors[i], got);
         assert_memory_equal(got, g->vectors[i].got, g->vectors[i].n * sizeof *got);

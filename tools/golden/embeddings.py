@@ -143,6 +143,78 @@ def make_pairs(model, folder: pathlib.Path, roberta: bool) -> None:
         {"query": query, "documents": documents, "tokens": 40, "logits": logits}))
 
 
+def write_answers(folder: pathlib.Path, prompts, answers, **more) -> None:
+    (folder / "golden.json").write_text(json.dumps(dict(
+        prompts=prompts, first=[0] * len(prompts), labels=0, transformers=hf.__version__, **more)))
+    rows = torch.cat([v for a in answers for v in a]).float().contiguous().numpy().astype("<f4")
+    rows.tofile(folder / "golden.bin")
+
+
+def make_modules(out: pathlib.Path) -> None:
+    """A folder of sentence-transformers: mean, two dense layers, a length of one. The vectors are
+    those of the whole, for prompts of token ids."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import models as modules
+    torch.manual_seed(7)
+    source, folder = out / "bert_classes", out / "sentence_dense"
+    bert = modules.Transformer(str(source), max_seq_length=150)
+    dense = [modules.Dense(32, 20), modules.Dense(20, 24, bias=False,
+                                                  activation_function=torch.nn.Identity())]
+    parts = [bert, modules.Pooling(32, "mean"), *dense, modules.Normalize()]
+    whole = SentenceTransformer(modules=parts, device="cpu").float().eval()
+    whole.save(str(folder), create_model_card=False)
+    prompts = [torch.randint(5, 64, (n,)).tolist() for n in (1, 20, 140)]
+    answers = []
+    for prompt in prompts:
+        ids = torch.tensor([prompt])
+        with torch.no_grad():
+            features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            answers.append([whole(features)["sentence_embedding"][0]])
+    write_answers(folder, prompts, answers, dim=24, whole=True)
+
+
+def make_gguf(out: pathlib.Path) -> None:
+    """The same BERT as a GGUF file by llama.cpp's names, without a tokenizer."""
+    import gguf
+    from safetensors.torch import load_file
+    source, folder = out / "bert", out / "bert_gguf"
+    folder.mkdir(exist_ok=True)
+    config = json.loads((source / "config.json").read_text())
+    writer = gguf.GGUFWriter(folder / "model.gguf", "bert")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_layer_norm_eps(config["layer_norm_eps"])
+    writer.add_causal_attention(False)
+    writer.add_pooling_type(gguf.PoolingType.MEAN)
+    ends = {"word_embeddings": "token_embd", "position_embeddings": "position_embd",
+            "token_type_embeddings": "token_types", "LayerNorm": "token_embd_norm"}
+    layers = {"attention.self.query": "attn_q", "attention.self.key": "attn_k",
+              "attention.self.value": "attn_v", "attention.output.dense": "attn_output",
+              "attention.output.LayerNorm": "attn_output_norm", "intermediate.dense": "ffn_up",
+              "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"}
+    for name, tensor in load_file(source / "model.safetensors").items():
+        stem, ending = name.rsplit(".", 1)
+        parts = stem.split(".")
+        if parts[0] == "pooler":
+            continue
+        own = ends[parts[1]] if parts[0] == "embeddings" else (
+            f"blk.{parts[2]}.{layers['.'.join(parts[3:])]}")
+        writer.add_tensor(f"{own}.{ending}", tensor.float().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    for name in ("golden.json", "golden.bin"):
+        (folder / name).write_bytes((source / name).read_bytes())
+
+
 if __name__ == "__main__":
+    folders = pathlib.Path(sys.argv[1])
     for each in sys.argv[2:] or VARIANTS:
-        make(each, pathlib.Path(sys.argv[1]))
+        make(each, folders)
+    if len(sys.argv) == 2:
+        make_modules(folders)
+        make_gguf(folders)

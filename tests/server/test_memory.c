@@ -53,6 +53,10 @@ static int setup(void **state) {
     unsetenv("LD_PRELOAD");
     unsetenv("LINNET_FAILING_MALLOC");
     unlink(path);
+    /* it listens before it has started whole */
+    http_response first = post(&server, requests[0].path, requests[0].body);
+    assert_int_equal(first.status, requests[0].status);
+    response_free(&first);
     return 0;
 }
 

@@ -246,7 +246,8 @@ static void accept_connection(ln_listener *listener, int fd, const struct sockad
     connection->is_timed = listener->tls != NULL || connection->is_late;
     ln_connection_set_deadline(connection, connection->is_timed ? listener->set.limits.head_ms
                                                                 : listener->set.limits.idle_ms);
-    event_add(connection->read_event, NULL);
+    if (event_add(connection->read_event, NULL) != 0) /* it would never be read */
+        ln_connection_doom(connection);
 }
 
 static void on_acceptable(evutil_socket_t listen_fd, short what, void *argument) {

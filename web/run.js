@@ -11,7 +11,8 @@ export class Run {
     this.message = message;
     this.onchange = onchange;
     this.controller = new AbortController();
-    this.body = {model, messages: toApi(conversation, message.parent), stream: true,
+    // before the server's models are known it takes its own
+    this.body = {...(model === '' ? null : {model}), messages: toApi(conversation, message.parent), stream: true,
       stream_options: {include_usage: true, continuous_usage_stats: true}, ...requestFields()};
     this.begin = performance.now();
     this.first = 0;
@@ -25,7 +26,7 @@ export class Run {
   async run() {
     const {message} = this;
     message.isRunning = true;
-    message.model = this.body.model;
+    message.model = this.body.model || '';
     try {
       await stream('/v1/chat/completions', this.body, this.controller.signal, (event) => this.take(event));
     } catch (error) {
@@ -40,6 +41,7 @@ export class Run {
   take(event) {
     const {message} = this;
     const choice = event.choices?.[0];
+    if (message.model === '' && typeof event.model === 'string') message.model = event.model;
     if (event.usage) message.stats = {...message.stats, tokens: event.usage.completion_tokens, prompt: event.usage.prompt_tokens};
     if (choice) {
       const delta = choice.delta || {};

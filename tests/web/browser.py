@@ -185,6 +185,12 @@ class Page:
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))
 
+    def processor_seconds(self):
+        """What the page's main thread has computed, whatever else the machine does."""
+        self.send("Performance.enable", {"timeDomain": "threadTicks"})
+        metrics = self.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+
     def troubles(self):
         """What the console complained about, and requests to elsewhere than the own server."""
         found = []

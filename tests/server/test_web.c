@@ -207,7 +207,7 @@ static char *decode(const http_response *heard, size_t *n_bytes) {
 static void is_compressed(void **state) {
     (void)state;
     static const char *const refusals[] = {"", "Accept-Encoding: identity\r\n",
-                                           "Accept-Encoding: gzip;q=0, br\r\n",
+                                           "Accept-Encoding: gzip;q=0 , br\r\n",
                                            "Accept-Encoding: br;q=1, gzip;q=0.000\r\n"};
     http_response heard = ask(&shared, "GET", "/web/chat.js", GZIP, NULL);
     assert_int_equal(heard.status, 200);

@@ -82,7 +82,7 @@ static bool lists_gzip(const char *value) {
         return false;
     size_t n_bytes = strcspn(found, ",");
     const char *weight = memchr(found, '=', n_bytes);
-    return weight == NULL || strspn(weight + 1, "0.") < (size_t)(found + n_bytes - weight - 1);
+    return weight == NULL || strspn(weight + 1, "0. \t") < (size_t)(found + n_bytes - weight - 1);
 }
 
 /* What the response depends on; a second header of the kind adds nothing. */

@@ -1,6 +1,7 @@
 /* Which type each tensor of a GGUF file gets. A mix has a base type for most matrices and, as
  * llama.cpp chooses them, more bits for tensors that matter more: the output, values and
- * down-projections of some layers. Vectors, norms, routers and tables of positions stay F32. */
+ * down-projections of some layers. Vectors, norms, routers, convolutions and
+ * tables of positions stay F32. */
 #ifndef LN_FORMAT_QUANTIZE_MIX_H
 #define LN_FORMAT_QUANTIZE_MIX_H
 

@@ -243,6 +243,7 @@ def sends_its_settings(world):
     page = world.open()
     world.scripted.script = [{"content": "fine"}, {"content": "fine"}]
     world.scripted.bodies.clear()
+    page.wait("document.querySelector('#model').value === 'linnet-demo'")
     ask(page, "plain")
     assert world.scripted.bodies[0]["model"] == "linnet-demo"
     assert set(world.scripted.bodies[0]) == {"model", "messages", "stream", "stream_options"}, world.scripted.bodies[0]

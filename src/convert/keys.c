@@ -251,6 +251,8 @@ static void put_experts(const putter *p) {
     put_size(p, "expert_used_count", moe->n_used);
     if (!is(p, "llama"))
         put_size(p, "expert_feed_forward_length", moe->n_hidden);
+    if (moe->n_latent > 0)
+        put_size(p, "moe_latent_size", moe->n_latent);
     if (moe->router != LN_ROUTER_SOFTMAX_CHOSEN)
         put_flag(p, "expert_weights_norm", moe->normalize);
     if (p->plan->target->gguf_dense_first)

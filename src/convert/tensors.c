@@ -129,18 +129,22 @@ static ln_status cross_attention(ln_convert_plan *plan, ln_tensor_id id,
 }
 
 static ln_status experts(ln_convert_plan *plan, ln_tensor_id id, const ln_moe_spec *moe) {
-    size_t dim = plan->spec->dim;
+    size_t dim = plan->spec->dim, width = moe->n_latent > 0 ? moe->n_latent : dim;
     ln_tensor_id bias = ln_id_as(id, LN_ROLE_ROUTER_BIAS);
     LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_ROUTER), moe->n_experts, dim));
     if (ln_family_binding(plan->spec->family, LN_FORMAT_HF, bias, 0) != NULL)
         LN_TRY(ln_convert_vector(plan, bias, moe->n_experts, 0));
     if (!plan->spec->family->plain_ffn)
         LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_EXPERT_GATE), moe->n_experts,
-                                   moe->n_hidden, dim));
+                                   moe->n_hidden, width));
     LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_EXPERT_UP), moe->n_experts, moe->n_hidden,
-                               dim));
-    LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_EXPERT_DOWN), moe->n_experts, dim,
+                               width));
+    LN_TRY(ln_convert_matrices(plan, ln_id_as(id, LN_ROLE_EXPERT_DOWN), moe->n_experts, width,
                                moe->n_hidden));
+    if (moe->n_latent > 0) {
+        LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_EXPERT_LATENT_IN), width, dim));
+        LN_TRY(ln_convert_matrix(plan, ln_id_as(id, LN_ROLE_EXPERT_LATENT_OUT), dim, width));
+    }
     if (moe->shared_hidden == 0)
         return LINNET_OK;
     if (!plan->spec->family->plain_ffn)

@@ -11,7 +11,7 @@ static void grow(size_t *a, size_t b) {
 /* The widest row of each activation, over all layers. */
 typedef struct widths {
     size_t q, k, v, attended, output_gate, hidden, latent_heads, latent_q;
-    size_t n_experts, n_used, expert_hidden, shared, sparse;
+    size_t n_experts, n_used, expert_hidden, expert_out, expert_latent, shared, sparse;
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t gated;
@@ -71,6 +71,9 @@ static widths widths_of(const ln_spec *spec) {
         grow(&w.n_experts, moe->n_experts);
         grow(&w.n_used, moe->n_used);
         grow(&w.expert_hidden, moe->n_used * moe->n_hidden);
+        grow(&w.expert_out, moe->n_used * spec->dim);
+        grow(&w.expert_out, moe->n_used * moe->n_latent);
+        grow(&w.expert_latent, moe->n_latent);
         grow(&w.shared, moe->shared_hidden > 0 || moe->beside ? spec->dim : 0);
         grow_mixer(&w, &layer->mixer, spec->dim);
     }
@@ -88,16 +91,17 @@ static void lay_out_low(const ln_activations_shape *shape, size_t n_heads, ln_la
     }
 }
 
+static void *place(ln_layout *layout, char *memory, size_t count, size_t bytes) {
+    size_t offset = ln_layout_add(layout, count, bytes);
+    return memory != NULL ? memory + offset : NULL;
+}
+
 /* Adds every activation to the layout; with memory, points at them. */
 static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_layout *layout,
                     char *memory, ln_activations *a) {
     widths w = widths_of(spec);
     size_t row = shape->max_tokens * sizeof(float), max_logits = shape->max_logits;
-#define PLACE(member, count, bytes)                                                                \
-    do {                                                                                           \
-        size_t offset = ln_layout_add(layout, count, bytes);                                       \
-        a->member = memory != NULL ? (void *)(memory + offset) : NULL;                             \
-    } while (0)
+#define PLACE(member, count, bytes) a->member = place(layout, memory, count, bytes)
     PLACE(x, spec->dim, row);
     PLACE(normed, spec->dim, row);
     PLACE(ffn_normed, spec->dim, row);
@@ -118,7 +122,8 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(expert_order, w.n_used, row);
     PLACE(expert_starts, w.n_experts > 0 ? w.n_experts + 1 : 0, sizeof(int32_t));
     PLACE(expert_hidden, w.expert_hidden, row);
-    PLACE(expert_out, w.n_used * spec->dim, row);
+    PLACE(expert_out, w.expert_out, row);
+    PLACE(expert_latent, w.expert_latent, row);
     PLACE(shared_out, w.shared, row);
     PLACE(shared_gate, w.shared > 0 ? 1 : 0, row);
     PLACE(hidden, w.hidden, row);
@@ -307,13 +312,16 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
         grow(&limits.max_width, attention->latent.n_latent);
         grow(&limits.max_width, layer->ffn.n_hidden);
         grow(&limits.max_width, moe->n_hidden);
+        grow(&limits.max_width, moe->n_latent);
         grow(&limits.max_width, moe->shared_hidden);
         grow(&limits.max_experts, moe->n_experts);
         if (moe->n_experts > 0) {
             grow_grouped(&limits, moe->n_used, spec->dim);
             grow_grouped(&limits, moe->n_used, moe->n_hidden);
+            grow_grouped(&limits, moe->n_used, moe->n_latent);
             grow(&limits.max_expert_width, fill_up(spec->dim));
             grow(&limits.max_expert_width, fill_up(moe->n_hidden));
+            grow(&limits.max_expert_width, fill_up(moe->n_latent));
         }
         if (attention->latent.n_latent > 0) {
             grow_grouped(&limits, attention->n_heads, attention->latent.n_plain);

@@ -26,7 +26,8 @@ typedef struct ln_activations {
     float *expert_weights;                 /* [max_tokens][n_used] */
     int32_t *expert_order, *expert_starts; /* [max_tokens * n_used], [n_experts + 1] */
     float *expert_hidden;                  /* [max_tokens * n_used][n_hidden] */
-    float *expert_out;                     /* [max_tokens * n_used][dim] */
+    float *expert_out;                     /* [max_tokens * n_used][dim or n_latent] */
+    float *expert_latent;                  /* [max_tokens][n_latent] what latent experts read */
     float *shared_out, *shared_gate;       /* [max_tokens][dim], [max_tokens] */
     float *hidden;                         /* [max_tokens][max n_hidden] */
     float *gated;                          /* [max_tokens * n_used][n_hidden], of limited ones */

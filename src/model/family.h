@@ -49,6 +49,8 @@ typedef enum ln_role {
     LN_ROLE_EXPERT_GATE, /* one per expert, or packed [expert][rows][columns] */
     LN_ROLE_EXPERT_UP,
     LN_ROLE_EXPERT_DOWN,
+    LN_ROLE_EXPERT_LATENT_IN, /* around experts that work in fewer dimensions */
+    LN_ROLE_EXPERT_LATENT_OUT,
     LN_ROLE_SHARED_GATE,
     LN_ROLE_SHARED_UP,
     LN_ROLE_SHARED_DOWN,

@@ -110,8 +110,9 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
 static ln_status experts(ln_loader *l, size_t i, const ln_ffn_spec *ffn, ln_layer_weights *w) {
     const ln_moe_spec *moe = &ffn->moe;
     size_t dim = l->spec->dim;
-    ln_source_shape in = {moe->n_experts, moe->n_hidden, dim};
-    ln_source_shape out = {moe->n_experts, dim, moe->n_hidden};
+    size_t width = moe->n_latent > 0 ? moe->n_latent : dim;
+    ln_source_shape in = {moe->n_experts, moe->n_hidden, width};
+    ln_source_shape out = {moe->n_experts, width, moe->n_hidden};
     LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, moe->n_experts, dim, &w->router));
     if (moe->beside)
         LN_TRY(ln_load_experts_beside(l, i, moe, w));
@@ -123,6 +124,10 @@ static ln_status experts(ln_loader *l, size_t i, const ln_ffn_spec *ffn, ln_laye
         LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_GATE, i, &in, &w->experts_gate));
     LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_UP, i, &in, &w->experts_up));
     LN_TRY(ln_ldmatrix(l, LN_ROLE_EXPERT_DOWN, i, &out, &w->experts_down));
+    if (moe->n_latent > 0) {
+        LN_TRY(ln_load_matrix(l, LN_ROLE_EXPERT_LATENT_IN, i, width, dim, &w->latent_in));
+        LN_TRY(ln_load_matrix(l, LN_ROLE_EXPERT_LATENT_OUT, i, dim, width, &w->latent_out));
+    }
     if (moe->shared_hidden == 0)
         return LINNET_OK;
     if (ffn->gated)

@@ -108,6 +108,7 @@ typedef struct ln_mixer_spec {
 typedef struct ln_moe_spec {
     size_t n_experts; /* 0: a dense layer */
     size_t n_used, n_hidden;
+    size_t n_latent; /* experts read and give so many dimensions instead of the model's; 0: those */
     ln_router router;
     size_t n_groups, n_groups_used; /* 0: no groups */
     bool group_by_two, normalize;

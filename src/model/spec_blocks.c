@@ -67,6 +67,17 @@ static ln_status read_shared(const ln_config *config, const ln_family *family, s
                           0, LN_MAX_DIM, &moe->shared_hidden, err);
 }
 
+/* How wide an expert is, and in how many dimensions it works where these are not the model's. */
+static ln_status read_expert_size(const ln_config *config, const ln_family *family,
+                                  ln_moe_spec *moe, ln_error *err) {
+    ln_key hidden = {family->expert_hidden_key != NULL ? family->expert_hidden_key
+                                                       : "moe_intermediate_size",
+                     "expert_feed_forward_length"};
+    LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
+    return ln_config_size(config, (ln_key){"moe_latent_size", "moe_latent_size"}, 1, LN_MAX_DIM,
+                          &moe->n_latent, err);
+}
+
 ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, size_t dense_hidden,
                            ln_moe_spec *moe, ln_error *err) {
     *moe = (ln_moe_spec){.router = family->router,
@@ -88,10 +99,7 @@ ln_status ln_spec_read_moe(const ln_config *config, const ln_family *family, siz
                                         "token|moe_k|moe_topk|moe_top_k|top_k_experts",
                                         "expert_used_count"},
                                1, moe->n_experts, &moe->n_used, err));
-    ln_key hidden = {family->expert_hidden_key != NULL ? family->expert_hidden_key
-                                                       : "moe_intermediate_size",
-                     "expert_feed_forward_length"};
-    LN_TRY(ln_config_size(config, hidden, 1, LN_MAX_DIM, &moe->n_hidden, err));
+    LN_TRY(read_expert_size(config, family, moe, err));
     LN_TRY(ln_config_flag(
         config,
         (ln_key){"norm_topk_prob|norm_expert_weight|moe_renormalize", "expert_weights_norm"},

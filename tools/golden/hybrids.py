@@ -65,6 +65,13 @@ VARIANTS = {
         moe_shared_expert_intermediate_size=40, num_experts_per_tok=2, routed_scaling_factor=2.5,
         layers_block_type=["linear_attention", "mlp", "linear_attention", "moe",
                            "full_attention", "moe"]),
+    # experts that work in fewer dimensions, as in Nemotron 3 Super
+    "nemotron_h_latent": lambda: hf.NemotronHConfig(
+        **dict(SMALL, vocab_size=96, hidden_size=32, intermediate_size=32), head_dim=16, ssm_state_size=8,
+        mamba_num_heads=4, mamba_head_dim=8, n_groups=2, conv_kernel=4, n_routed_experts=6,
+        n_shared_experts=1, moe_intermediate_size=24, moe_latent_size=16,
+        moe_shared_expert_intermediate_size=24, num_experts_per_tok=2, routed_scaling_factor=2.5,
+        layers_block_type=["linear_attention", "moe", "full_attention", "moe"]),
     "lfm2": lambda: hf.Lfm2Config(
         **SMALL, num_hidden_layers=4, conv_L_cache=3, conv_bias=False,
         block_auto_adjust_ff_dim=True, block_multiple_of=16, block_ffn_dim_multiplier=1.0,

@@ -42,7 +42,8 @@ static double mixer_elements(const ln_mixer_spec *m, size_t dim) {
 static double expert_cost(const ln_moe_spec *moe, double matrices, double dim, double n_rows) {
     double n = (double)moe->n_experts, used = (double)moe->n_used;
     double met = n * (1.0 - pow(1.0 - used / n, n_rows));
-    double elements = matrices * dim * (double)moe->n_hidden;
+    double width = moe->n_latent > 0 ? (double)moe->n_latent : dim;
+    double elements = matrices * width * (double)moe->n_hidden;
     return elements * greater(met, used * n_rows / FREE_ROWS);
 }
 
@@ -55,6 +56,7 @@ static double layer_cost(const ln_layer_spec *layer, size_t dim, double n_rows) 
     if (ffn->moe.n_experts == 0 || ffn->moe.beside)
         elements += matrices * width * (double)ffn->n_hidden;
     double cost = dense(elements, n_rows);
+    cost += dense(2 * width * (double)ffn->moe.n_latent, n_rows);
     if (ffn->moe.n_experts > 0)
         cost += expert_cost(&ffn->moe, matrices, width, n_rows);
     return cost;

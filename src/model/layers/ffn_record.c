@@ -124,6 +124,28 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         (ln_op_linear){.weight = w->experts_down, .x = a->expert_hidden, .out = a->expert_out});
 }
 
+/* Experts that read a projection of x, whose sum goes through another to the residual stream, as
+ * the shared expert's result does. */
+static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
+                           const float *x) {
+    const ln_activations *a = r->a;
+    const ln_moe_spec *moe = &spec->moe;
+    choose_experts(r, moe, w, x);
+    precise_linear(r, &w->latent_in, x, a->expert_latent);
+    run_experts(r, spec, w, a->expert_latent);
+    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){.x = a->expert_out,
+                                                      .weights = a->expert_weights,
+                                                      .n_used = moe->n_used,
+                                                      .dim = moe->n_latent,
+                                                      .scale = 1.0f,
+                                                      .out = a->expert_latent};
+    if (moe->shared_hidden > 0) {
+        limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
+        linear_to_stream(r, &w->shared_down, NULL, a->hidden);
+    }
+    linear_to_stream(r, &w->latent_out, NULL, a->expert_latent);
+}
+
 static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
                     const float *x) {
     const ln_activations *a = r->a;
@@ -196,7 +218,7 @@ void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer
         return;
     }
     if (spec->moe.n_experts > 0) {
-        mixture(r, spec, w, x);
+        (spec->moe.n_latent > 0 ? latent_mixture : mixture)(r, spec, w, x);
         return;
     }
     if (spec->is_sparse)

@@ -15,6 +15,7 @@ static const char *const parts[] = {
     "visual",
     "image_newline",
     "multi_modal_projector",
+    "projector",
     "mm_projector",
     "vision_projector",
     "vision_language_adapter",

@@ -14,13 +14,11 @@ enum { MAX_VOCAB = 1 << 24 };
 /* Types of folders whose text_config is a language model that linnet runs alone: what stands around
  * it sees and hears, and does not change how text is read. */
 static const char wrappers[] =
-    "aya_vision|cohere2_vision|fast_vlm|gemma3|gemma3n|gemma4|glm4v|glm4v_moe|got_ocr2|internvl|"
-    "kimi_k25|"
-    "lighton_ocr|llama4|llava|llava_next|llava_next_video|llava_onevision|mistral3|ovis2|"
-    "perception_lm|qwen2_5_vl|qwen2_audio|qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_vl|qwen3_vl_moe|"
-    "step3p7|"
-    "video_llava|vipllava|"
-    "voxtral";
+    "aya_vision|cohere2_vision|exaone4_5|fast_vlm|gemma3|gemma3n|gemma4|glm46v|glm4v|"
+    "glm4v_moe|glmga|got_ocr2|idefics3|internvl|kimi_k25|lfm2_vl|lighton_ocr|llama4|llava|"
+    "llava_next|llava_next_video|llava_onevision|mistral3|ovis2|perception_lm|qwen2_5_vl|"
+    "qwen2_audio|qwen2_vl|qwen3_5|qwen3_5_moe|qwen3_vl|qwen3_vl_moe|smolvlm|"
+    "step3p7|video_llama_3|video_llava|vipllava|voxtral";
 
 static ln_status read_type(const ln_config *config, const char *key, ln_meta_value *value,
                            ln_error *err) {

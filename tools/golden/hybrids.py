@@ -76,6 +76,15 @@ VARIANTS = {
         **SMALL, num_hidden_layers=4, conv_L_cache=3, conv_bias=False,
         block_auto_adjust_ff_dim=True, block_multiple_of=16, block_ffn_dim_multiplier=1.0,
         layer_types=["conv", "full_attention", "conv", "conv"]),
+    # a text model inside another, whose tower is skipped
+    "lfm2_vl": lambda: hf.Lfm2VlConfig(
+        text_config=dict(SMALL, vocab_size=96, hidden_size=32, intermediate_size=32,
+                         model_type="lfm2", num_hidden_layers=2, block_multiple_of=16, conv_L_cache=3, conv_bias=False,
+                         layer_types=["conv", "full_attention"]),
+        vision_config=dict(model_type="siglip2_vision_model", hidden_size=8, intermediate_size=8,
+                           num_hidden_layers=1, num_attention_heads=1, patch_size=4,
+                           num_patches=4),
+        projector_hidden_size=8, downsample_factor=1, image_token_id=300),
     "lfm2_moe": lambda: hf.Lfm2MoeConfig(
         **SMALL, num_hidden_layers=3, conv_L_cache=3, conv_bias=False, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=32, num_dense_layers=1,

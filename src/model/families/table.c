@@ -78,6 +78,7 @@ bool ln_family_place(const ln_family *family, const char *name, size_t index,
                   {"", "language_model."},
                   {"", "thinker."},
                   {"model.", "language_model."},
+                  {"model.", "model.text_model."},
                   {"model.layers.", "language_model.model.blocks."}}; /* as saved of Kimi K2.5 */
     if (index >= sizeof places / sizeof *places)
         return false;

@@ -85,8 +85,10 @@ static ln_status pooling(modules_reader *r, const char *part, const json_t *conf
     return n_found == 1 ? LINNET_OK : unsupported(r, part, "this pooling");
 }
 
-static const ln_tensor *find_tensor(const ln_tensor_list *list, size_t first, const char *name) {
-    for (size_t i = first; i < list->count; i++)
+/* One of the tensors from `first` to `end`, which are of one file. */
+static const ln_tensor *find_tensor(const ln_tensor_list *list, size_t first, size_t end,
+                                    const char *name) {
+    for (size_t i = first; i < end; i++)
         if (strcmp(list->items[i].name, name) == 0)
             return &list->items[i];
     return NULL;
@@ -162,10 +164,9 @@ static ln_status bind_dense(modules_reader *r, const size_t first[LN_MAX_STAGES]
     const ln_tensor_list *list = &r->embedding->tensors;
     for (size_t i = 0; i < head->n; i++) {
         ln_head_stage *stage = &head->stages[i];
-        stage->weight = find_tensor(list, first[i], "linear.weight");
-        stage->bias = find_tensor(list, first[i], "linear.bias");
-        if (stage->bias != NULL && i + 1 < head->n && stage->bias >= list->items + first[i + 1])
-            stage->bias = NULL; /* the next layer's */
+        size_t end = i + 1 < head->n ? first[i + 1] : list->count;
+        stage->weight = find_tensor(list, first[i], end, "linear.weight");
+        stage->bias = find_tensor(list, first[i], end, "linear.bias");
         if (stage->weight == NULL || !has_shape(stage->weight, stage->n_out, stage->n_in) ||
             (stage->bias != NULL && !has_shape(stage->bias, stage->n_out, 0)))
             return ln_fail(r->err, LINNET_ERR_FORMAT,

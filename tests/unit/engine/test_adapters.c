@@ -114,6 +114,44 @@ static void bits_do_not_depend_on_the_batch(void **state) {
     check_crowd("auto", LINNET_PRECISION_FAST);
 }
 
+static void keep_row(void *user, size_t position, const float *row, size_t n_vocab) {
+    (void)position;
+    memcpy(user, row, n_vocab * sizeof *row); /* the last one stays */
+}
+
+/* Logits behind each prompt are those of PEFT (tools/golden/adapter.py), in float32. */
+static void logits_are_those_of_peft(void **state) {
+    (void)state;
+    static float want[GOLDEN_PROMPTS][N_VOCAB], row[N_VOCAB];
+    static const char folder[] = TEST_SOURCE_DIR "/tests/golden/adapter";
+    const char *const sets[] = {"scalar", "auto"};
+    linnet_error err = {0};
+    FILE *file = fopen(TEST_SOURCE_DIR "/tests/golden/adapter/golden.bin", "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(want, sizeof want, 1, file), 1);
+    fclose(file);
+    for (size_t set = 0; set < 2; set++) {
+        linnet_engine_options options = with_adapters(exact_options(128, 1, 32, 1), 1, 3);
+        options.cpu = sets[set];
+        linnet_engine *engine = engine_on(&g, options);
+        if (linnet_engine_load_adapter(engine, "a", folder, 1.0f, &err) != LINNET_OK)
+            fail_msg("%s", err.message);
+        for (size_t prompt = 0; prompt < GOLDEN_PROMPTS; prompt++) {
+            linnet_request_options request = greedy_options(&g, prompt);
+            request.kind = LINNET_REQUEST_SCORE;
+            request.on_logits = keep_row;
+            request.user = row;
+            request.adapter = "a";
+            finish(submit(engine, &request));
+            for (size_t i = 0; i < N_VOCAB; i++)
+                if (!(fabsf(row[i] - want[prompt][i]) <= 1e-5f))
+                    fail_msg("%s: prompt %zu, token %zu: %g, not %g", sets[set], prompt, i,
+                             (double)row[i], (double)want[prompt][i]);
+        }
+        linnet_engine_destroy(engine);
+    }
+}
+
 /* Prefixes are found by requests of the same adapter alone, not even by one loaded in its place. */
 static void prefixes_are_of_one_adapter(void **state) {
     (void)state;
@@ -301,6 +339,7 @@ int main(int argc, char **argv) {
     if (argc > 1 || !engine_test_begin(argc, argv))
         return TEST_EXIT_SKIPPED;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logits_are_those_of_peft),
         cmocka_unit_test(bits_do_not_depend_on_the_batch),
         cmocka_unit_test(prefixes_are_of_one_adapter),
         cmocka_unit_test(adapters_come_and_go),

@@ -8,7 +8,7 @@
  * for the next one: of that, until the rows of logits were tokens (with two threads or more), and
  * the rest, in which the step is delivered and the next one scheduled, built and recorded.
  * The first lines have no receiver that waits: events are taken when all have come. The
- * others are woken for each request, or with a mailbox once a step. */
+ * others are woken for each request, or with a completion queue once a step. */
 #include <linnet.h>
 #include <math.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ enum { N_REQUESTS = 256, N_OUTPUT = 96 };
 
 typedef struct variant {
     const char *name;
-    bool receives_late, samples, has_stops, has_logprobs, has_mailbox;
+    bool receives_late, samples, has_stops, has_logprobs, has_queue;
 } variant;
 
 static uint64_t step_ns;
@@ -69,7 +69,7 @@ static void fill(float *logits, size_t n) {
 }
 
 static linnet_request *submit(linnet_engine *engine, const variant *v, size_t number,
-                              linnet_mailbox *mailbox) {
+                              linnet_completion_queue *queue) {
     static const char *const stops[] = {"\n\nUser:", "<|end_of_answer|>"};
     linnet_request_options options;
     linnet_error err;
@@ -86,7 +86,7 @@ static linnet_request *submit(linnet_engine *engine, const variant *v, size_t nu
     options.logprobs = v->has_logprobs;
     options.stop = stops;
     options.n_stop = v->has_stops ? 2 : 0;
-    options.mailbox = mailbox;
+    options.completion_queue = queue;
     if (linnet_request_submit(engine, &options, &request, &err) != LINNET_OK)
         stop("submit", &err);
     return request;
@@ -118,12 +118,12 @@ static void receive(linnet_request **requests) {
     }
 }
 
-static void receive_mail(linnet_mailbox *mailbox) {
-    struct pollfd poll_fd = {.fd = linnet_mailbox_get_fd(mailbox), .events = POLLIN};
+static void receive_queue(linnet_completion_queue *queue) {
+    struct pollfd poll_fd = {.fd = linnet_completion_queue_get_fd(queue), .events = POLLIN};
     for (size_t n_open = N_REQUESTS; n_open > 0;) {
         linnet_request *request;
         poll(&poll_fd, 1, -1);
-        while ((request = linnet_mailbox_next(mailbox)) != NULL)
+        while ((request = linnet_completion_queue_next(queue)) != NULL)
             n_open -= take(request);
     }
 }
@@ -147,20 +147,20 @@ static void measure(linnet_engine *engine, const variant *v) {
     double begin_us = thread_us(engine);
     end_ns = gap_ns = share_ns = n_gaps = 0;
     uint64_t begin_steps = count_steps(engine);
-    linnet_mailbox *mailbox = NULL;
+    linnet_completion_queue *queue = NULL;
     linnet_error err;
-    if (v->has_mailbox && linnet_mailbox_create(&mailbox, &err) != LINNET_OK)
-        stop("mailbox", &err);
+    if (v->has_queue && linnet_completion_queue_create(&queue, &err) != LINNET_OK)
+        stop("completion queue", &err);
     for (size_t i = 0; i < N_REQUESTS; i++)
-        requests[i] = submit(engine, v, i, mailbox);
+        requests[i] = submit(engine, v, i, queue);
     if (v->receives_late)
         while (count_steps(engine) < begin_steps + N_OUTPUT)
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    if (v->has_mailbox)
-        receive_mail(mailbox);
+    if (v->has_queue)
+        receive_queue(queue);
     else
         receive(requests);
-    linnet_mailbox_destroy(mailbox);
+    linnet_completion_queue_destroy(queue);
     double n_steps = (double)(count_steps(engine) - begin_steps);
     double us = (thread_us(engine) - begin_us) / n_steps;
     double gap_us = (double)gap_ns * 1e-3 / (double)n_gaps;
@@ -175,8 +175,8 @@ int main(int argc, char **argv) {
         {"and stop strings", .receives_late = true, .has_stops = true},
         {"greedy", .samples = false},
         {"greedy, stop strings", .has_stops = true},
-        {"greedy, a mailbox", .has_mailbox = true},
-        {"greedy, stop strings, a mailbox", .has_stops = true, .has_mailbox = true},
+        {"greedy, a completion queue", .has_queue = true},
+        {"greedy, stop strings, a completion queue", .has_stops = true, .has_queue = true},
         {"sampled", .samples = true},
         {"sampled, stop strings, logprobs", .samples = true, .has_stops = true,
          .has_logprobs = true},

@@ -372,7 +372,7 @@ LINNET_API void linnet_engine_get_stats(linnet_engine *engine, linnet_engine_sta
 /* ---- requests --------------------------------------------------------------------------- */
 
 typedef struct linnet_request linnet_request;
-typedef struct linnet_mailbox linnet_mailbox; /* a completion queue, see below */
+typedef struct linnet_completion_queue linnet_completion_queue; /* see below */
 
 typedef enum linnet_request_kind {
     LINNET_REQUEST_GENERATE = 0,
@@ -598,7 +598,7 @@ typedef struct linnet_request_options {
     linnet_early_stopping early_stopping; /* with beam_width */
     /* Any kind: where the request says that it has events; it then has no descriptor of its own.
      * NULL: none. */
-    linnet_mailbox *mailbox;
+    linnet_completion_queue *completion_queue;
     linnet_reasoning reasoning; /* with a grammar, which then is about what follows it */
     /* The text of an output goes on where the prompt's ends: where a tokenizer drops the space of a
      * text's first word, the output's keeps it. With a grammar it begins anew nevertheless. (false)
@@ -631,12 +631,12 @@ LINNET_API linnet_status linnet_request_submit(linnet_engine *engine,
 
 /* Waits at most timeout_ms (negative: for ever, 0: not at all) for the next event. One thread at a
  * time receives. Errors: TIMEOUT (no event yet), STATE (the final event was delivered before),
- * ARGUMENT (with a mailbox timeout_ms must be 0). */
+ * ARGUMENT (with a completion queue timeout_ms must be 0). */
 LINNET_API linnet_status linnet_request_next(linnet_request *request, int timeout_ms,
                                              linnet_event *event, linnet_error *err);
 
 /* A file descriptor (eventfd) that polls readable while events wait; the request owns it. -1 with
- * a mailbox. */
+ * a completion queue. */
 LINNET_API int linnet_request_get_fd(const linnet_request *request);
 LINNET_API void *linnet_request_get_user(const linnet_request *request); /* of its options */
 
@@ -683,22 +683,23 @@ LINNET_API bool linnet_engine_get_adapter(linnet_engine *engine, size_t index,
 LINNET_API linnet_status linnet_adapter_read_rank(const char *path, size_t *rank,
                                                   linnet_error *err);
 
-/* ---- mailboxes -------------------------------------------------------------------------- */
+/* ---- completion queues ------------------------------------------------------------------ */
 
-/* Completion queues: where many requests say that they have events, for a receiver of all of them:
+/* A completion queue: where many requests say that they have events, for a receiver of all of them:
  * however many got a token in a step, the receiver is woken once. Errors: NOMEM, LIMIT (no
  * descriptor is left). */
-LINNET_API linnet_status linnet_mailbox_create(linnet_mailbox **mailbox, linnet_error *err);
+LINNET_API linnet_status linnet_completion_queue_create(linnet_completion_queue **queue,
+                                                        linnet_error *err);
 /* Gives it up; NULL is fine. Its requests may be closed before or after. */
-LINNET_API void linnet_mailbox_destroy(linnet_mailbox *mailbox);
+LINNET_API void linnet_completion_queue_destroy(linnet_completion_queue *queue);
 /* A file descriptor that polls readable from when a request has events until next gave NULL; the
- * mailbox owns it. */
-LINNET_API int linnet_mailbox_get_fd(const linnet_mailbox *mailbox);
+ * queue owns it. */
+LINNET_API int linnet_completion_queue_get_fd(const linnet_completion_queue *queue);
 /* The next open request that got events since it was last given, or NULL; linnet_request_next with
  * timeout_ms 0 gives the events, none where they were taken already, until it says
  * LINNET_ERR_TIMEOUT, or LINNET_ERR_STATE behind the final event. One thread at a time calls this
- * and closes the mailbox's requests. */
-LINNET_API linnet_request *linnet_mailbox_next(linnet_mailbox *mailbox);
+ * and closes the queue's requests. */
+LINNET_API linnet_request *linnet_completion_queue_next(linnet_completion_queue *queue);
 
 #ifdef __cplusplus
 }

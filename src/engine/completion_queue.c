@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/eventfd.h"
 
-struct linnet_mailbox {     /* linnet.h calls it a mailbox */
+struct linnet_completion_queue {
     atomic_uint references; /* the owner's, and one of each request */
     pthread_mutex_t mutex;
     ln_completion_entry *first, *last; /* under the mutex, as is what follows */
@@ -23,11 +23,11 @@ ln_status ln_completion_queue_create(ln_completion_queue **out, ln_error *err) {
     *out = NULL;
     ln_completion_queue *queue = calloc(1, sizeof *queue);
     if (queue == NULL)
-        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a mailbox");
+        return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for a completion queue");
     queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (queue->fd < 0) {
         free(queue);
-        return ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a mailbox: %s",
+        return ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a completion queue: %s",
                        strerror(errno));
     }
     pthread_mutex_init(&queue->mutex, NULL);

@@ -1,5 +1,5 @@
 /* Completion queues: where many requests say that they have events, for receivers that wait for all
- * of them at once. linnet.h calls them mailboxes.
+ * of them at once (linnet_completion_queue in linnet.h).
  *
  * The requests that a step gave events to form a batch, which is posted when the step is over: one
  * lock and at most one write for all, however many they are. A queue links requests that are open,
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-typedef struct linnet_mailbox ln_completion_queue;
+typedef struct linnet_completion_queue ln_completion_queue;
 
 /* Errors: NOMEM, LIMIT. */
 ln_status ln_completion_queue_create(ln_completion_queue **queue, ln_error *err);

@@ -165,7 +165,7 @@ linnet_status linnet_request_submit(linnet_engine *engine, const linnet_request_
     request->times = times;
     request->shows_times = engine->step_ns > 0;
     request->user = options->user;
-    ln_completion_entry_init(&request->entry, request, options->mailbox);
+    ln_completion_entry_init(&request->entry, request, options->completion_queue);
     atomic_init(&request->references, 2);
     *out = request;
     pthread_mutex_lock(&engine->mutex);

@@ -243,15 +243,15 @@ ln_status ln_request_create(const ln_request_factory *factory,
                                own.n_prompt_ids));
     request->grammar = grammar;
     request->event_fd =
-        own.mailbox != NULL ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-    if (own.mailbox == NULL && request->event_fd < 0)
+        own.completion_queue != NULL ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    if (own.completion_queue == NULL && request->event_fd < 0)
         return give_up(request, grammar,
                        ln_fail(err, LINNET_ERR_LIMIT, "cannot create the eventfd of a request: %s",
                                strerror(errno)));
     ln_status status = take_adapter(factory, &own, &request->group, err);
     if (status != LINNET_OK)
         return give_up(request, grammar, status);
-    ln_completion_entry_init(&request->entry, request, own.mailbox);
+    ln_completion_entry_init(&request->entry, request, own.completion_queue);
     pthread_mutex_init(&request->on_logits_mutex, NULL);
     own.prompt_ids = own.encoder_ids = NULL;
     own.stop = NULL;

@@ -174,7 +174,7 @@ static ln_status wait_for_event(const linnet_request *request, int timeout_ms, l
     if (request->entry.queue != NULL)
         return timeout_ms == 0 ? LINNET_OK
                                : ln_fail(err, LINNET_ERR_ARGUMENT,
-                                         "a request with a mailbox cannot be waited for");
+                                         "a request with a completion queue cannot be waited for");
     uint64_t deadline_ns = ln_clock_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000u : 0);
     for (;;) {
         uint64_t one;

@@ -31,7 +31,7 @@ static bool submit_run(ln_api_task *task, ln_prompt_run *run) {
     options.n_first_ids = prompt->n_first;
     options.n = (uint32_t)run->n;
     options.sampling.seed += run->first * odd;
-    options.mailbox = context->generations->mailbox;
+    options.completion_queue = context->generations->completion_queue;
     options.adapter = task->request.adapter[0] != '\0' ? task->request.adapter : NULL;
     options.user = run;
     if (linnet_request_submit(context->served.engine, &options, &run->request, &err) != LINNET_OK)

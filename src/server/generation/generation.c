@@ -275,7 +275,7 @@ static bool take_events(ln_prompt_run *run, uint64_t now_ns) {
     return false;
 }
 
-/* ---- mail ------------------------------------------------------------------------------- */
+/* ---- completions ------------------------------------------------------------------------- */
 
 /* Taking all events took long: waits as long before the next time, so that tokens of fast steps are
  * sent together and the event loop has time for other connections. */
@@ -288,14 +288,14 @@ static void set_backoff(ln_generations *generations, uint64_t begin_ns) {
     generations->backoff_until_ns = end_ns + backoff_ns;
 }
 
-static void on_mail(evutil_socket_t fd, short what, void *argument) {
+static void on_completions(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_generations *generations = argument;
     uint64_t now_ns = ln_clock_ns();
     if (now_ns < generations->backoff_until_ns) {
         struct timeval rest = {.tv_usec =
                                    (suseconds_t)((generations->backoff_until_ns - now_ns) / 1000)};
-        event_del(generations->mail_event);
+        event_del(generations->queue_event);
         event_add(generations->backoff_timer, &rest);
         return;
     }
@@ -303,7 +303,8 @@ static void on_mail(evutil_socket_t fd, short what, void *argument) {
     /* at most once for each open request, so that this ends while the engine goes on */
     linnet_request *request;
     for (size_t n = atomic_load(&generations->context->admission.n_open) + 1;
-         n > 0 && (request = linnet_mailbox_next(generations->mailbox)) != NULL; n--) {
+         n > 0 && (request = linnet_completion_queue_next(generations->completion_queue)) != NULL;
+         n--) {
         ln_prompt_run *run = linnet_request_get_user(request);
         if (run->generation != NULL)
             take_events(run, now_ns);
@@ -314,18 +315,19 @@ static void on_mail(evutil_socket_t fd, short what, void *argument) {
 static void on_backoff_over(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
     ln_generations *generations = argument;
-    event_add(generations->mail_event, NULL);
+    event_add(generations->queue_event, NULL);
 }
 
 ln_status ln_generations_start(ln_generations *generations, ln_context *context,
                                struct event_base *base, ln_error *err) {
     generations->context = context;
-    LN_TRY(linnet_mailbox_create(&generations->mailbox, err));
-    generations->mail_event = event_new(base, linnet_mailbox_get_fd(generations->mailbox),
-                                        EV_READ | EV_PERSIST, on_mail, generations);
+    LN_TRY(linnet_completion_queue_create(&generations->completion_queue, err));
+    generations->queue_event =
+        event_new(base, linnet_completion_queue_get_fd(generations->completion_queue),
+                  EV_READ | EV_PERSIST, on_completions, generations);
     generations->backoff_timer = evtimer_new(base, on_backoff_over, generations);
-    if (generations->mail_event == NULL || generations->backoff_timer == NULL ||
-        event_add(generations->mail_event, NULL) != 0)
+    if (generations->queue_event == NULL || generations->backoff_timer == NULL ||
+        event_add(generations->queue_event, NULL) != 0)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
     return LINNET_OK;
 }
@@ -357,11 +359,11 @@ bool ln_generations_cancel(ln_generations *generations, const char *id, ln_strbu
 void ln_generations_stop(ln_generations *generations) {
     while (generations->first != NULL)
         ln_generation_cancel(generations->first);
-    if (generations->mail_event != NULL)
-        event_free(generations->mail_event);
+    if (generations->queue_event != NULL)
+        event_free(generations->queue_event);
     if (generations->backoff_timer != NULL)
         event_free(generations->backoff_timer);
-    linnet_mailbox_destroy(generations->mailbox);
+    linnet_completion_queue_destroy(generations->completion_queue);
 }
 
 /* ---- begin ------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
-/* A generation: the engine's requests of one exchange, from submit to the last token. One mailbox
- * serves all: it wakes the event loop once per step, and the tokens that a request got since are
- * sent as one chunk. Only the server's thread calls these functions. */
+/* A generation: the engine's requests of one exchange, from submit to the last token. One
+ * completion queue serves all: it wakes the event loop once per step, and the tokens that a request
+ * got since are sent as one chunk. Only the server's thread calls these functions. */
 #ifndef LN_SERVER_GENERATION_GENERATION_H
 #define LN_SERVER_GENERATION_GENERATION_H
 
@@ -12,12 +12,12 @@ typedef struct ln_generation ln_generation;
 typedef struct ln_generations {
     ln_context *context; /* borrowed */
     ln_generation *first;
-    linnet_mailbox *mailbox; /* of all requests; workers submit with it */
-    struct event *mail_event, *backoff_timer;
+    linnet_completion_queue *completion_queue; /* of all requests; workers submit with it */
+    struct event *queue_event, *backoff_timer;
     uint64_t backoff_until_ns; /* events are not taken before */
 } ln_generations;
 
-/* Creates the mailbox and adds it to the event loop. */
+/* Creates the completion queue and adds it to the event loop. */
 ln_status ln_generations_start(ln_generations *generations, ln_context *context,
                                struct event_base *base, ln_error *err);
 /* Ends all generations, each with an error that says why. */

@@ -6,16 +6,16 @@
 
 #include "engine/completion_queue.h"
 
-static linnet_mailbox *create(void) {
-    linnet_mailbox *mailbox;
+static linnet_completion_queue *create(void) {
+    linnet_completion_queue *queue;
     linnet_error err = {0};
-    if (linnet_mailbox_create(&mailbox, &err) != LINNET_OK)
+    if (linnet_completion_queue_create(&queue, &err) != LINNET_OK)
         fail_msg("%s", err.message);
-    return mailbox;
+    return queue;
 }
 
-static int polls(const linnet_mailbox *mailbox, int timeout_ms) {
-    struct pollfd fd = {.fd = linnet_mailbox_get_fd(mailbox), .events = POLLIN};
+static int polls(const linnet_completion_queue *queue, int timeout_ms) {
+    struct pollfd fd = {.fd = linnet_completion_queue_get_fd(queue), .events = POLLIN};
     return poll(&fd, 1, timeout_ms);
 }
 
@@ -37,69 +37,69 @@ static linnet_request *request_at(char *place) {
 
 static void a_batch_wakes_once(void **state) {
     (void)state;
-    linnet_mailbox *mailbox = create();
+    linnet_completion_queue *queue = create();
     char places[COUNT];
     ln_completion_entry entries[COUNT] = {0};
     ln_completion_batch batch = {0};
     for (size_t i = 0; i < COUNT; i++)
-        ln_completion_entry_init(&entries[i], request_at(&places[i]), mailbox);
+        ln_completion_entry_init(&entries[i], request_at(&places[i]), queue);
     n_given_back = 0;
     for (int times = 0; times < 3; times++) { /* nobody looks meanwhile */
         for (size_t i = 0; i < COUNT; i++) {
             assert_true(ln_completion_batch_add(&batch, &entries[i]));
             assert_false(ln_completion_batch_add(&batch, &entries[i]));
         }
-        assert_int_equal(polls(mailbox, 0), times > 0);
+        assert_int_equal(polls(queue, 0), times > 0);
         ln_completion_batch_post(&batch, give_back);
     }
     assert_int_equal(n_given_back, 3 * COUNT);
     uint64_t n_wakes;
-    assert_int_equal(read(linnet_mailbox_get_fd(mailbox), &n_wakes, sizeof n_wakes),
+    assert_int_equal(read(linnet_completion_queue_get_fd(queue), &n_wakes, sizeof n_wakes),
                      sizeof n_wakes);
     assert_int_equal(n_wakes, 1);
     ln_completion_entry_close(&entries[2]); /* from the middle of the list, and its ends */
     ln_completion_entry_close(&entries[0]);
     ln_completion_entry_close(&entries[4]);
-    assert_ptr_equal(linnet_mailbox_next(mailbox), request_at(&places[1]));
-    assert_ptr_equal(linnet_mailbox_next(mailbox), request_at(&places[3]));
-    assert_null(linnet_mailbox_next(mailbox));
+    assert_ptr_equal(linnet_completion_queue_next(queue), request_at(&places[1]));
+    assert_ptr_equal(linnet_completion_queue_next(queue), request_at(&places[3]));
+    assert_null(linnet_completion_queue_next(queue));
     ln_completion_batch_add(&batch, &entries[2]); /* closed: never again */
     ln_completion_batch_post(&batch, give_back);
-    assert_int_equal(polls(mailbox, 0), 0);
-    assert_null(linnet_mailbox_next(mailbox));
+    assert_int_equal(polls(queue, 0), 0);
+    assert_null(linnet_completion_queue_next(queue));
     ln_completion_batch_add(&batch, &entries[3]);
     ln_completion_batch_post(&batch, give_back);
-    assert_int_equal(polls(mailbox, 0), 1); /* until NULL was given */
-    assert_ptr_equal(linnet_mailbox_next(mailbox), request_at(&places[3]));
-    assert_int_equal(polls(mailbox, 0), 1);
-    assert_null(linnet_mailbox_next(mailbox));
-    assert_int_equal(polls(mailbox, 0), 0);
-    linnet_mailbox_destroy(mailbox); /* the entries hold it */
+    assert_int_equal(polls(queue, 0), 1); /* until NULL was given */
+    assert_ptr_equal(linnet_completion_queue_next(queue), request_at(&places[3]));
+    assert_int_equal(polls(queue, 0), 1);
+    assert_null(linnet_completion_queue_next(queue));
+    assert_int_equal(polls(queue, 0), 0);
+    linnet_completion_queue_destroy(queue); /* the entries hold it */
     for (size_t i = 0; i < COUNT; i++)
         ln_completion_entry_free(&entries[i]);
 }
 
 static void batches_part_by_queue(void **state) {
     (void)state;
-    linnet_mailbox *mailboxes[2] = {create(), create()};
+    linnet_completion_queue *queues[2] = {create(), create()};
     char places[COUNT];
     ln_completion_entry entries[COUNT] = {0};
     ln_completion_batch batch = {0};
     for (size_t i = 0; i < COUNT; i++) {
-        ln_completion_entry_init(&entries[i], request_at(&places[i]), mailboxes[i % 2]);
+        ln_completion_entry_init(&entries[i], request_at(&places[i]), queues[i % 2]);
         ln_completion_batch_add(&batch, &entries[i]);
     }
     ln_completion_batch_post(&batch, give_back);
     for (size_t i = 0; i < COUNT; i++)
-        assert_ptr_equal(linnet_mailbox_next(mailboxes[i % 2]), request_at(&places[i]));
+        assert_ptr_equal(linnet_completion_queue_next(queues[i % 2]), request_at(&places[i]));
     for (size_t i = 0; i < COUNT; i++)
         ln_completion_entry_free(&entries[i]);
     for (size_t i = 0; i < 2; i++) {
-        assert_null(linnet_mailbox_next(mailboxes[i]));
-        assert_int_equal(polls(mailboxes[i], 0), 0);
-        linnet_mailbox_destroy(mailboxes[i]);
+        assert_null(linnet_completion_queue_next(queues[i]));
+        assert_int_equal(polls(queues[i], 0), 0);
+        linnet_completion_queue_destroy(queues[i]);
     }
-    linnet_mailbox_destroy(NULL);
+    linnet_completion_queue_destroy(NULL);
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -127,13 +127,13 @@ static void requests_report(void **state) {
     golden g;
     golden_open(&g, "llama");
     linnet_engine *engine = engine_on(&g, exact_options(400, 4, 40, 1));
-    linnet_mailbox *mailbox = create();
+    linnet_completion_queue *queue = create();
     linnet_request *requests[GOLDEN_PROMPTS];
     static receiver receivers[GOLDEN_PROMPTS];
     linnet_event event;
     for (size_t i = 0; i < GOLDEN_PROMPTS; i++) {
         linnet_request_options options = greedy_options(&g, i);
-        options.mailbox = mailbox;
+        options.completion_queue = queue;
         options.user = &receivers[i];
         options.n = i == 1 ? 2 : 1;
         requests[i] = submit(engine, &options);
@@ -142,8 +142,8 @@ static void requests_report(void **state) {
         assert_int_equal(linnet_request_next(requests[i], -1, &event, NULL), LINNET_ERR_ARGUMENT);
     }
     for (size_t n_over = 0; n_over < GOLDEN_PROMPTS;) {
-        assert_int_equal(polls(mailbox, 60000), 1);
-        for (linnet_request *request; (request = linnet_mailbox_next(mailbox)) != NULL;) {
+        assert_int_equal(polls(queue, 60000), 1);
+        for (linnet_request *request; (request = linnet_completion_queue_next(queue)) != NULL;) {
             receiver *to = linnet_request_get_user(request);
             bool was_over = to->is_over;
             take_all(request, to);
@@ -158,9 +158,9 @@ static void requests_report(void **state) {
         linnet_request_close(requests[i]);
     }
     linnet_engine_destroy(engine);
-    assert_null(linnet_mailbox_next(mailbox));
-    assert_int_equal(polls(mailbox, 0), 0);
-    linnet_mailbox_destroy(mailbox);
+    assert_null(linnet_completion_queue_next(queue));
+    assert_int_equal(polls(queue, 0), 0);
+    linnet_completion_queue_destroy(queue);
     linnet_model_close(g.model);
 }
 
@@ -171,10 +171,10 @@ static void ranked_outputs_come_in_order(void **state) {
     golden g;
     golden_open(&g, "llama");
     linnet_engine *engine = engine_on(&g, exact_options(400, N, 40, 1));
-    linnet_mailbox *mailbox = create();
+    linnet_completion_queue *queue = create();
     for (uint64_t seed = 0; seed < TIMES; seed++) {
         linnet_request_options options = greedy_options(&g, seed % GOLDEN_PROMPTS);
-        options.mailbox = mailbox;
+        options.completion_queue = queue;
         options.sampling.temperature = 1.5f;
         options.sampling.seed = seed;
         options.max_tokens = 4;
@@ -198,7 +198,7 @@ static void ranked_outputs_come_in_order(void **state) {
         linnet_request_close(request);
     }
     linnet_engine_destroy(engine);
-    linnet_mailbox_destroy(mailbox);
+    linnet_completion_queue_destroy(queue);
     linnet_model_close(g.model);
 }
 
@@ -208,23 +208,23 @@ static void closed_requests_are_gone(void **state) {
     golden g;
     golden_open(&g, "llama");
     linnet_engine *engine = engine_on(&g, exact_options(400, 4, 40, 1));
-    linnet_mailbox *mailbox = create();
+    linnet_completion_queue *queue = create();
     linnet_request_options options = greedy_options(&g, 0);
-    options.mailbox = mailbox;
+    options.completion_queue = queue;
     linnet_request *left = submit(engine, &options), *read = submit(engine, &options);
     receiver to = {0};
     while (!to.is_over) {
-        assert_int_equal(polls(mailbox, 60000), 1);
-        for (linnet_request *request; (request = linnet_mailbox_next(mailbox)) != NULL;)
+        assert_int_equal(polls(queue, 60000), 1);
+        for (linnet_request *request; (request = linnet_completion_queue_next(queue)) != NULL;)
             if (request == read)
                 take_all(read, &to);
     }
     linnet_request_close(left);
-    assert_null(linnet_mailbox_next(mailbox));
+    assert_null(linnet_completion_queue_next(queue));
     options.max_tokens = 0;
     linnet_request *running = submit(engine, &options);
-    assert_int_equal(polls(mailbox, 60000), 1);
-    linnet_mailbox_destroy(mailbox); /* before its requests */
+    assert_int_equal(polls(queue, 60000), 1);
+    linnet_completion_queue_destroy(queue); /* before its requests */
     linnet_request_close(running);
     linnet_engine_destroy(engine);
     take_all(read, &to);

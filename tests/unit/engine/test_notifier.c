@@ -55,17 +55,17 @@ static void hold_at_last(void *user, size_t position, const float *row, size_t n
 static void ends_come_while_the_next_step_runs(void **state) {
     (void)state;
     linnet_engine *engine = engine_on(&shared, exact_options(64, 8, BATCH, 2));
-    linnet_mailbox *mailbox;
+    linnet_completion_queue *queue;
     linnet_error err = {0};
     gate first, next;
-    assert_int_equal(linnet_mailbox_create(&mailbox, &err), LINNET_OK);
+    assert_int_equal(linnet_completion_queue_create(&queue, &err), LINNET_OK);
     assert_int_equal(sem_init(&next.reached, 0, 0), 0);
     assert_int_equal(sem_init(&next.released, 0, 0), 0);
     gate_hold(&first, engine);
     linnet_request_options options = one_token_prompt(1);
     options.n = 2;
     linnet_request *own = submit(engine, &options);
-    options.mailbox = mailbox;
+    options.completion_queue = queue;
     linnet_request *posted = submit(engine, &options);
     options = scoring(hold_at_last, &next);
     next.request = submit(engine, &options);
@@ -74,12 +74,12 @@ static void ends_come_while_the_next_step_runs(void **state) {
     }
     take_all(own, PATIENCE_MS, 2);
     struct timespec pause = {.tv_nsec = 1000000};
-    for (int ms = 0; ms < PATIENCE_MS && linnet_mailbox_next(mailbox) != posted; ms++)
+    for (int ms = 0; ms < PATIENCE_MS && linnet_completion_queue_next(queue) != posted; ms++)
         nanosleep(&pause, NULL);
     take_all(posted, 0, 2);
     gate_release(&next);
     linnet_engine_destroy(engine);
-    linnet_mailbox_destroy(mailbox);
+    linnet_completion_queue_destroy(queue);
 }
 
 static void sleep_long(void *user, size_t position, const float *row, size_t n_vocab) {

@@ -287,6 +287,13 @@ typedef struct linnet_engine_options {
      * one may have, at most 256 (0: 16). Memory for all of them is reserved; the CPU runs all
      * layers. */
     size_t max_adapters, max_adapter_rank;
+    /* Tensor parallelism: this process has a part of the model, as one of so many ranks that MPI
+     * has started, all with the same model and options, on the CPU. Rank 0 takes requests; the
+     * others call linnet_engine_follow. 0 or 1: there is one. docs/scaling.md says what is divided.
+     */
+    size_t n_ranks;
+    /* Whose memory linnet_plan_memory plans, below n_ranks; an engine asks MPI who it is. */
+    size_t rank;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -315,6 +322,8 @@ typedef struct linnet_memory_plan {
      * steps of how many sequences, at most */
     const char *draft;
     size_t draft_tokens, draft_seqs;
+    size_t n_ranks;          /* of tensor parallelism; 1: none */
+    size_t rank_token_bytes; /* that each rank sends for a token of a step, on average */
 } linnet_memory_plan;
 
 /* Computes every arena from headers alone; `options` NULL: the defaults. A context that was not
@@ -336,6 +345,12 @@ LINNET_API linnet_status linnet_engine_create(const linnet_model *model,
  * engine or its requests may run meanwhile. A request that is still open keeps its events (the last
  * is LINNET_FINISH_CANCELLED unless it had ended), and is closed as ever, before its model. */
 LINNET_API void linnet_engine_destroy(linnet_engine *engine);
+
+/* Of an engine that is not rank 0 of its ranks: serves rank 0 until that destroys its engine, or
+ * until a rank is lost. *follows is false, and nothing happens, with any other engine. Errors:
+ * COMPUTE. */
+LINNET_API linnet_status linnet_engine_follow(linnet_engine *engine, bool *follows,
+                                              linnet_error *err);
 
 /* What was reserved, in the form of the plan. */
 LINNET_API void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan);
@@ -361,8 +376,8 @@ typedef struct linnet_engine_stats {
     uint64_t n_requests;               /* that have ended, for whatever reason */
     uint64_t n_draft_tokens;           /* drafted by speculation and verified, */
     uint64_t n_accepted_tokens;        /* and accepted */
-    uint64_t is_lost;                  /* 1: the GPU failed for good, every request ends with an
-                                          error */
+    uint64_t is_lost;                  /* 1: the GPU failed for good, or a rank is lost: every
+                                          request ends with an error */
     uint64_t n_failed_steps; /* in a row, up to now; each ended its requests with an error */
 } linnet_engine_stats;
 

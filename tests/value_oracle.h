@@ -128,6 +128,12 @@ static inline oracle_spans oracle_other_spans(const ln_op *op, size_t n_tokens) 
                                       oracle_rows(p->best, p->n_rows, 1, 1),
                                       {(const char *)p->reports, 1}}};
     }
+    case LN_OP_ALL_REDUCE: {
+        const ln_op_all_reduce *p = &op->all_reduce;
+        return (oracle_spans){.in = {oracle_rows(p->x, p->n_rows, p->dim, p->dim),
+                                     oracle_rows(p->residual, p->n_rows, p->dim, p->dim)},
+                              .out = {oracle_rows(p->out, p->n_rows, p->dim, p->dim)}};
+    }
     default: return (oracle_spans){.in = {{NULL, 0}}};
     }
 }

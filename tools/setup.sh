@@ -38,6 +38,8 @@ need_build() {
 need_test() {
     need_build
     need libcmocka-dev pkg-config --exists cmocka
+    need libopenmpi-dev pkg-config --exists ompi-c
+    need openmpi-bin command -v mpirun
 }
 
 need_check() {

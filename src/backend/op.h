@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "backend/batch.h"
+#include "backend/kv_layer.h"
+#include "backend/rank_ops.h"
 #include "backend/recurrent.h"
 #include "base/block_copy.h"
 #include "format/dtype.h"
@@ -85,46 +87,6 @@ typedef struct ln_rope {
     float magnitude;
 } ln_rope;
 
-/* Of a row of the last two in which something is infinite or NaN the scale is NaN: all of it counts
- * as NaN. */
-typedef enum ln_kv_dtype {
-    LN_KV_F32,
-    LN_KV_F16,
-    LN_KV_BF16,
-    LN_KV_Q8_0, /* int8, with a float32 scale for each token of a head */
-    LN_KV_FP8   /* E4M3, with such a scale */
-} ln_kv_dtype;
-
-static inline bool ln_kv_has_scales(ln_kv_dtype dtype) {
-    return dtype == LN_KV_Q8_0 || dtype == LN_KV_FP8;
-}
-
-/* One layer's share of the KV cache. Both arrays: [block][kv head][token in block][head dim]; a
- * quantised one has the scales of a head, [token in block], behind its rows in the block. */
-typedef struct ln_kv_layer {
-    ln_kv_dtype dtype;
-    size_t group; /* index into ln_batch.groups */
-    size_t block_tokens;
-    size_t n_heads;
-    size_t k_dim, v_dim; /* elements of a head */
-    size_t v_stride;     /* elements from one token's V to the next: v_dim, or k_dim when V is the
-                            beginning of K (a latent) and v == k */
-    void *k, *v;
-    const struct ln_state_cache *recurrent; /* of the states of a recurrent layer, else NULL */
-} ln_kv_layer;
-
-/* Where the scales of a quantised head lie, in bytes from the start of its rows. */
-static inline size_t ln_kv_scales_offset(size_t block_tokens, size_t dim) {
-    return (block_tokens * dim + 3) / 4 * 4;
-}
-
-/* Bytes of one head in one block, its rows of `dim` elements and their scales. */
-static inline size_t ln_kv_head_bytes(ln_kv_dtype dtype, size_t block_tokens, size_t dim) {
-    if (ln_kv_has_scales(dtype))
-        return ln_kv_scales_offset(block_tokens, dim) + block_tokens * sizeof(float);
-    return block_tokens * dim * (dtype == LN_KV_F32 ? 4 : 2);
-}
-
 typedef enum ln_op_kind {
     LN_OP_EMBED,
     LN_OP_NORM,
@@ -145,6 +107,8 @@ typedef enum ln_op_kind {
     LN_OP_GATHER,
     LN_OP_COPY,
     LN_OP_SAMPLE,
+    LN_OP_ALL_REDUCE,
+    LN_OP_RANK_GATHER,
     LN_OP_COUNT
 } ln_op_kind;
 
@@ -153,13 +117,16 @@ const char *ln_op_name(ln_op_kind kind);
 
 /* out[token] = table[tokens[token]] * scale (+ types[type]) (+ positions_table[position + offset]);
  * a token past the table has its first row. Tokens of the batch with an adapter have its row
- * of the table. */
+ * of the table. Of a table that is a part of another, from row `part_begin` on, tokens outside have
+ * zeros. */
 typedef struct ln_op_embed {
     const ln_weight *table;   /* [n_vocab][dim] */
     const ln_weight *learned; /* [max positions][dim] or NULL */
     const ln_weight *types;   /* [n_types][dim] of ln_batch.types, or NULL; on the CPU alone */
     size_t learned_offset;    /* added to the position */
     float scale;
+    bool is_part;
+    size_t part_begin;
     float *out; /* [n_tokens][dim] */
 } ln_op_embed;
 
@@ -642,6 +609,8 @@ typedef struct ln_op {
         ln_op_gather gather;
         ln_op_copy copy;
         ln_op_sample sample;
+        ln_op_all_reduce all_reduce;
+        ln_op_rank_gather rank_gather;
     };
 } ln_op;
 

@@ -12,6 +12,47 @@ size_t ln_weight_n_rows(const ln_weight_request *request) {
     return n_rows;
 }
 
+ln_status ln_weight_cut_rows(ln_weight_request *request, size_t begin, size_t n, ln_error *err) {
+    ln_weight_source *source = &request->sources[0];
+    size_t run = source->run_rows, first = begin / run, in_run = begin % run;
+    LN_BUG_ON(request->n_sources != 1 || begin + n > source->n_rows);
+    bool is_whole = in_run == 0 && n % run == 0, is_within = in_run + n <= run;
+    if (!is_whole && !is_within)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "tensor %s: ranks would cut through its parts",
+                       source->tensor->name);
+    source->row_begin += first * source->run_stride + in_run;
+    source->n_rows = n;
+    if (!is_whole)
+        source->run_rows = n;
+    return LINNET_OK;
+}
+
+ln_status ln_weight_cut_columns(ln_weight_request *request, size_t begin, size_t n, ln_error *err) {
+    ln_weight_source *source = &request->sources[0];
+    size_t block = ln_dtype_block_elems(ln_weight_source_dtype(source));
+    LN_BUG_ON(request->n_sources != 1 || begin + n > request->n_cols || source->whole_cols > 0);
+    if (!source->transpose && (begin % block != 0 || n % block != 0))
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "tensor %s: ranks would cut through its blocks of %zu columns",
+                       source->tensor->name, block);
+    if (source->packed.order != NULL || source->packed.n_turned > 0)
+        return ln_fail(
+            err, LINNET_ERR_UNSUPPORTED,
+            "tensor %s: its columns are in an order of their own, which ranks cannot cut",
+            source->tensor->name);
+    if (source->transpose) {
+        source->col_begin += begin;
+    } else if (source->packed.kind != LN_PACKED_NONE) {
+        source->packed.first_col = begin;
+        source->packed.n_part_cols = n;
+    } else {
+        source->whole_cols = request->n_cols;
+        source->col_begin = begin;
+    }
+    request->n_cols = n;
+    return LINNET_OK;
+}
+
 /* Kernels read rows of 2 or 4-byte numbers through typed pointers; GGUF and safetensors align
  * them in practice, but need not. */
 static bool is_aligned(const ln_tensor *tensor) {
@@ -22,9 +63,8 @@ static bool is_aligned(const ln_tensor *tensor) {
 
 bool ln_weight_is_mapped(const ln_weight_request *request) {
     const ln_weight_source *source = &request->sources[0];
-    return !request->as_f32 && request->n_sources == 1 && !source->transpose &&
-           source->packed.kind == LN_PACKED_NONE && source->n_rows == source->run_rows &&
-           is_aligned(source->tensor);
+    return !request->as_f32 && request->n_sources == 1 && ln_weight_source_is_plain(source) &&
+           source->n_rows == source->run_rows && is_aligned(source->tensor);
 }
 
 static ln_dtype row_dtype(const ln_weight_request *request) {
@@ -83,10 +123,13 @@ static void copy_row(const ln_weight_request *request, const ln_weight_source *s
                    tensor->data + ((source->col_begin + col) * stored_cols + from) * item, item);
         return;
     }
-    size_t stored_bytes;
-    if (!ln_dtype_row_bytes(tensor->dtype, request->n_cols, &stored_bytes))
+    size_t stored_bytes, begin_bytes;
+    size_t stored_cols = source->whole_cols > 0 ? source->whole_cols : request->n_cols;
+    size_t begin = source->whole_cols > 0 ? source->col_begin : 0;
+    if (!ln_dtype_row_bytes(tensor->dtype, stored_cols, &stored_bytes) ||
+        !ln_dtype_row_bytes(tensor->dtype, begin, &begin_bytes))
         return; /* check_sources has checked it */
-    const uint8_t *data = tensor->data + from * stored_bytes;
+    const uint8_t *data = tensor->data + from * stored_bytes + begin_bytes;
     if (request->as_f32)
         ln_dequantize_row(tensor->dtype, data, (float *)(void *)out, request->n_cols);
     else
@@ -98,7 +141,7 @@ const uint8_t *ln_weight_find_row(const ln_weight_request *request, size_t row, 
     const ln_weight_source *source = request->sources;
     for (; row >= source->n_rows; source++)
         row -= source->n_rows;
-    if (!source->transpose && source->packed.kind == LN_PACKED_NONE)
+    if (ln_weight_source_is_plain(source))
         return source->tensor->data + ln_weight_source_row(source, row) * row_bytes;
     copy_row(request, source, row, scratch, row_bytes);
     return scratch;

@@ -15,10 +15,18 @@ typedef struct ln_weight_source {
     const ln_tensor *tensor;  /* dims [rows][n_cols], or [n_cols][rows] with `transpose` */
     size_t row_begin, n_rows; /* rows of the matrix after the transpose */
     size_t run_rows, run_stride;
-    bool transpose;   /* stored [n_cols][rows], as in GPT-2 */
-    size_t col_begin; /* with transpose: the first stored row that counts */
-    ln_packed packed; /* kind NONE: the tensor is stored plainly */
+    bool transpose; /* stored [n_cols][rows], as in GPT-2 */
+    size_t
+        col_begin; /* with transpose: the first stored row that counts; with whole_cols: column */
+    size_t whole_cols; /* of a stored row of which the matrix has some, from col_begin on; 0: has
+                          all; a packed one says itself which it has */
+    ln_packed packed;  /* kind NONE: the tensor is stored plainly */
 } ln_weight_source;
+
+/* Whether rows are where they lie just as they are wanted. */
+static inline bool ln_weight_source_is_plain(const ln_weight_source *source) {
+    return !source->transpose && source->packed.kind == LN_PACKED_NONE && source->whole_cols == 0;
+}
 
 enum { LN_MAX_SOURCES = 8 };
 
@@ -51,6 +59,12 @@ static inline size_t ln_weight_source_row(const ln_weight_source *source, size_t
 }
 
 size_t ln_weight_n_rows(const ln_weight_request *request);
+
+/* Leaves rows [begin, begin + n) or columns of a request of one source. Rows that come in runs are
+ * cut between or within these. Errors: UNSUPPORTED, where a cut goes through blocks of numbers that
+ * share a scale or through runs; it names the tensor. */
+ln_status ln_weight_cut_rows(ln_weight_request *request, size_t begin, size_t n, ln_error *err);
+ln_status ln_weight_cut_columns(ln_weight_request *request, size_t begin, size_t n, ln_error *err);
 
 /* Whether the rows lie in one tensor just as they are wanted, so that they are read where they are
  * mapped. */

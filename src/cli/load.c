@@ -1,6 +1,8 @@
 #include "cli/load.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -54,6 +56,21 @@ linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_
                    "%s has an encoder: %s needs a model that only decodes", path, command);
 }
 
+/* Another rank than 0 has nothing to do but to follow that one; it tells when to end. */
+static void follow(linnet_engine *engine) {
+    linnet_error err = {0};
+    bool follows;
+    if (engine->ranks.rank == 0)
+        return;
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    linnet_status status = linnet_engine_follow(engine, &follows, &err);
+    int code = status == LINNET_OK ? 0 : ln_cli_fail_with(&err);
+    linnet_engine_destroy(engine);
+    exit(code);
+}
+
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err) {
     linnet_engine_options own = *options;
@@ -65,6 +82,8 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
     linnet_status status = linnet_engine_create(model, &own, engine, err);
     if (bar.shown >= 0)
         fputs("\r\033[K", stderr);
+    if (status == LINNET_OK && own.n_ranks > 1)
+        follow(*engine);
     if (status == LINNET_OK && !quiet) {
         linnet_memory_plan memory = {.struct_bytes = sizeof memory};
         linnet_engine_get_memory(*engine, &memory);

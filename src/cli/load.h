@@ -8,7 +8,8 @@
 void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens);
 
 /* linnet_engine_create with a bar on standard error meanwhile, when that is a terminal and it takes
- * a while, and the warning about the context; with `quiet` without both. */
+ * a while, and the warning about the context; with `quiet` without both. With --tp it returns on
+ * rank 0 alone: the others serve that one and end the program. */
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err);
 

@@ -23,7 +23,7 @@ typedef struct plan_args {
 static const struct argp_option options[] = {
     {"beams", KEY_BEAMS, "N", 0, "As for `linnet run --beams N'", 1},
     {"gpu", KEY_GPU, NULL, 0, "As `--backend=cuda'", 1},
-    {"json", KEY_JSON, NULL, 0, "Print one JSON object, sizes in bytes", 1},
+    {"json", KEY_JSON, NULL, 0, "Print one JSON object, or one for each rank, sizes in bytes", 1},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -117,6 +117,28 @@ static int print(const linnet_model *model, const linnet_memory_plan *plan, bool
     return 0;
 }
 
+/* What each of several ranks takes, in the context that rank 0 chooses; the first plan is its. */
+static int print_ranks(const linnet_model *model, linnet_engine_options how,
+                       linnet_memory_plan *plan, bool as_json) {
+    linnet_error err = {0};
+    int status = print(model, plan, as_json);
+    if (!as_json)
+        printf("\n%-22s %16s %16s\n", "ranks", "reserved", "mapped");
+    how.ctx_tokens = plan->ctx_tokens;
+    for (; how.rank < how.n_ranks && status == 0; how.rank++) {
+        if (linnet_plan_memory(model, &how, plan, &err) != LINNET_OK)
+            return ln_cli_fail_with(&err);
+        if (!as_json)
+            printf("rank %-17zu %16zu %16zu\n", how.rank, plan->total_bytes, plan->mapped_bytes);
+        else if (how.rank > 0)
+            status = ln_cli_print_memory(stdout, plan);
+    }
+    if (!as_json)
+        printf("\neach rank sends %zu bytes for a token of a step, and its part of the logits\n",
+               plan->rank_token_bytes);
+    return status;
+}
+
 int ln_cli_plan(int argc, char **argv) {
     plan_args args = {0};
     linnet_engine_options_init(&args.engine);
@@ -130,6 +152,8 @@ int ln_cli_plan(int argc, char **argv) {
     if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
         linnet_plan_memory(model, &args.engine, &plan, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
+    else if (args.engine.n_ranks > 1)
+        status = print_ranks(model, args.engine, &plan, args.json);
     else
         status = print(model, &plan, args.json);
     linnet_model_close(model);

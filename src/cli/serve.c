@@ -278,6 +278,10 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
         ln_server_close(server);
         return ln_cli_fail_with(&err);
     }
+    if (server == NULL && ln_server_open(&args->server, &server, &err) != LINNET_OK) {
+        linnet_engine_destroy(engine);
+        return ln_cli_fail_with(&err);
+    }
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
     linnet_engine_get_memory(engine, &plan);
     if (plan.draft_tokens > 0)
@@ -301,7 +305,9 @@ static int serve(const serve_args *args) {
     int status;
     if (!path) {
         status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
-    } else if (ln_server_open(&args->server, &server, &err) != LINNET_OK) {
+    } else if (args->engine.n_ranks <=
+                   1 && /* of several, rank 0 listens, once it knows who it is */
+               ln_server_open(&args->server, &server, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
     } else if (linnet_model_open(path, &model, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);

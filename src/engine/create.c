@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "engine/plan/make.h"
+#include "engine/plan/options.h"
 #include "engine/plan/sizes.h"
 #include "model/load.h"
 
@@ -89,7 +90,14 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
     const ln_activations_shape activations = ln_engine_plan_activations(plan);
     ln_activations_bind(spec, &activations, engine->activation_memory.memory,
                         &executor->activations);
+    executor->activations.ranks = &engine->ranks;
     ln_step_init(&executor->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
+    if (plan->n_ranks > 1) {
+        ln_layout step = {0};
+        ln_step_plan(&plan->budget, &plan->kv_shape, &step);
+        ln_rank_link_init(&executor->link, &engine->ranks, &plan->budget, &plan->kv_shape,
+                          (char *)engine->batch.memory + ln_layout_add(&step, 0, 1));
+    }
 }
 
 /* Makes the parts, in the memory that was reserved. */
@@ -159,7 +167,9 @@ static ln_status start_threads(linnet_engine *engine, ln_error *err) {
             pthread_mutex_destroy(&engine->mutex);
     }
     if (code == 0) {
-        code = pthread_create(&engine->thread, NULL, ln_engine_main, engine);
+        code =
+            pthread_create(&engine->thread, NULL,
+                           engine->ranks.rank > 0 ? ln_engine_follow_main : ln_engine_main, engine);
         engine->has_thread = code == 0;
     }
     if (code == 0)
@@ -167,39 +177,83 @@ static ln_status start_threads(linnet_engine *engine, ln_error *err) {
     return ln_fail(err, LINNET_ERR_NOMEM, "cannot start the engine thread: %s", strerror(code));
 }
 
+/* Loads the weights, reserves the rest and makes the parts. */
+static ln_status fill(linnet_engine *engine, ln_error *err) {
+    ln_backend *backend = engine->backend;
+    const ln_engine_plan *plan = &engine->plan;
+    ln_weights_options options = ln_engine_plan_weights_options(plan);
+    options.progress.after_bytes = plan->cpu_layers.weight_bytes + plan->cpu_layers.mapped_bytes;
+    LN_TRY(backend->vtable->reserve_scratch(backend, &plan->limits, err)); /* loading uses it */
+    LN_TRY(ln_weights_load(engine->model->checkpoint, &plan->spec, &options, backend,
+                           &engine->weights, err));
+    LN_TRY(reserve_all(engine, err));
+    LN_TRY(init_parts(engine, err));
+    return measure_copies(engine, err);
+}
+
+/* The plan of this rank: rank 0 chooses the context for all. */
+static ln_status plan_rank(const linnet_model *model, const linnet_engine_options *options,
+                           ln_collectives *ranks, ln_backend **backend, ln_engine_plan *plan,
+                           ln_error *err) {
+    linnet_engine_options own = *options;
+    uint64_t ctx_tokens = 0;
+    ln_status status = LINNET_OK;
+    own.rank = ranks->rank;
+    if (own.n_threads == 0)
+        own.n_threads = ln_engine_plan_rank_threads(ranks->n_local);
+    if (ranks->rank == 0) {
+        status = ln_engine_plan_make(model, &own, sizeof(linnet_engine), backend, plan, err);
+        ctx_tokens = status == LINNET_OK ? plan->ctx_tokens : 0;
+    }
+    LN_TRY(ln_broadcast(ranks, &ctx_tokens, sizeof ctx_tokens, true,
+                        status == LINNET_OK ? err : NULL));
+    if (ranks->rank == 0)
+        return status;
+    if (ctx_tokens == 0)
+        return ln_fail(err, LINNET_ERR_STATE, "rank 0 could not start");
+    own.ctx_tokens = (size_t)ctx_tokens;
+    return ln_engine_plan_make(model, &own, sizeof(linnet_engine), backend, plan, err);
+}
+
+/* Finds the other ranks, where there are to be any, and makes the plan. */
+static ln_status plan_engine(const linnet_model *model, const linnet_engine_options *options,
+                             ln_collectives *ranks, ln_backend **backend, ln_engine_plan *plan,
+                             ln_error *err) {
+    *ranks = ln_collectives_single();
+    if (options->n_ranks <= 1)
+        return ln_engine_plan_make(model, options, sizeof(linnet_engine), backend, plan, err);
+    LN_TRY(ln_engine_plan_check_options(model, options, err));
+    LN_TRY(ln_collectives_open_mpi(options->n_ranks, ranks, err));
+    ln_status status = plan_rank(model, options, ranks, backend, plan, err);
+    if (status != LINNET_OK)
+        ln_collectives_close(ranks);
+    return status;
+}
+
 ln_status ln_engine_create(const linnet_model *model, const linnet_engine_options *options,
                            linnet_engine **out, ln_error *err) {
     ln_engine_plan plan;
+    ln_collectives ranks;
     ln_backend *backend;
     void *memory;
     *out = NULL;
-    LN_TRY(ln_engine_plan_make(model, options, sizeof(linnet_engine), &backend, &plan, err));
+    LN_TRY(plan_engine(model, options, &ranks, &backend, &plan, err));
     ln_status status = ln_reserve(plan.bytes[LN_ARENA_ENGINE], "engine", &memory, err);
     if (status != LINNET_OK) {
         ln_engine_plan_free(&plan, backend);
+        ln_collectives_close(&ranks);
         return status;
     }
     linnet_engine *engine = memory;
     engine->model = model;
     engine->plan = plan;
     engine->backend = backend;
+    engine->ranks = ranks;
     engine->deadline_ns = UINT64_MAX;
     uint64_t *secret = engine->plan.kv_shape.secret; /* when it fails, clocks and addresses do */
     if (getrandom(secret, sizeof plan.kv_shape.secret, 0) != (ssize_t)sizeof plan.kv_shape.secret)
         secret[0] ^= ln_clock_ns() ^ (uintptr_t)engine;
-    ln_weights_options weights_options = ln_engine_plan_weights_options(&plan);
-    weights_options.progress.after_bytes =
-        plan.cpu_layers.weight_bytes + plan.cpu_layers.mapped_bytes;
-    status = backend->vtable->reserve_scratch(backend, &plan.limits, err); /* loading uses it */
-    if (status == LINNET_OK)
-        status = ln_weights_load(model->checkpoint, &engine->plan.spec, &weights_options, backend,
-                                 &engine->weights, err);
-    if (status == LINNET_OK)
-        status = reserve_all(engine, err);
-    if (status == LINNET_OK)
-        status = init_parts(engine, err);
-    if (status == LINNET_OK)
-        status = measure_copies(engine, err);
+    status = ln_ranks_agree(&engine->ranks, fill(engine, err), err);
     if (status == LINNET_OK)
         status = start_threads(engine, err);
     if (status == LINNET_OK)
@@ -243,6 +297,7 @@ void ln_engine_destroy(linnet_engine *engine) {
     backend->vtable->release(backend, engine->adapter_memory.memory, engine->adapter_memory.bytes);
     ln_weights_free(&engine->weights, backend);
     ln_engine_plan_free(&engine->plan, backend);
+    ln_collectives_close(&engine->ranks);
     ln_unreserve(engine, engine->plan.bytes[LN_ARENA_ENGINE]);
 }
 

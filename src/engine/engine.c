@@ -51,6 +51,8 @@ static void fail(linnet_engine *engine, const ln_error *err) {
     const ln_backend *backend = engine->backend;
     if (backend->vtable->is_lost != NULL && backend->vtable->is_lost(backend))
         ln_stat_set(&engine->stats.is_lost, 1);
+    if (engine->ranks.failure.status != LINNET_OK)
+        ln_stat_set(&engine->stats.is_lost, 1);
     ln_stat_add(&engine->stats.n_failed_steps, 1);
     if (engine->is_ahead)
         ln_execute_drop(&engine->executor);
@@ -153,7 +155,36 @@ void *ln_engine_main(void *argument) {
         drop_if_idle(engine);
     }
     drop_if_idle(engine);
+    ln_rank_link_stop(&engine->executor.link);
     return NULL;
+}
+
+/* ---- other ranks ------------------------------------------------------------------------ */
+
+void *ln_engine_follow_main(void *argument) {
+    linnet_engine *engine = argument;
+    ln_error err = {0};
+    if (engine->plan.pins_threads)
+        ln_pool_pin_caller();
+    while (ln_execute_follow(&engine->executor, &err))
+        continue;
+    pthread_mutex_lock(&engine->mutex);
+    engine->follow_error = err;
+    engine->has_followed = true;
+    pthread_cond_broadcast(&engine->work_came);
+    pthread_mutex_unlock(&engine->mutex);
+    return NULL;
+}
+
+ln_status ln_engine_follow(linnet_engine *engine, ln_error *err) {
+    pthread_mutex_lock(&engine->mutex);
+    while (!engine->has_followed)
+        pthread_cond_wait(&engine->work_came, &engine->mutex);
+    ln_status status = engine->follow_error.status;
+    if (status != LINNET_OK && err != NULL)
+        *err = engine->follow_error;
+    pthread_mutex_unlock(&engine->mutex);
+    return status;
 }
 
 /* Hands a group to the engine thread. */
@@ -166,6 +197,9 @@ static void enqueue(linnet_engine *engine, ln_sequence_group *group) {
 
 ln_status ln_engine_submit(linnet_engine *engine, const linnet_request_options *options,
                            linnet_request **request, ln_error *err) {
+    if (engine->ranks.rank > 0)
+        return ln_fail(err, LINNET_ERR_STATE, "rank 0 takes requests, and this is rank %zu",
+                       engine->ranks.rank);
     const ln_request_factory factory = {.model = engine->model,
                                         .plan = &engine->plan,
                                         .kv = &engine->cache,

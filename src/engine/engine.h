@@ -24,6 +24,8 @@ struct linnet_engine {
     ln_engine_plan plan;
     ln_backend *backend;
 
+    ln_collectives ranks; /* one rank, or several; the engine thread's once that runs */
+
     ln_weights weights;
     ln_reservation kv, activation_memory, adapter_memory; /* the backend's */
     ln_adapters adapters;                                 /* any thread */
@@ -54,16 +56,24 @@ struct linnet_engine {
     bool stopping;
     atomic_bool cancel_came; /* some request was cancelled since the last look */
 
+    ln_error follow_error; /* of a rank that follows, under the mutex, as is what follows */
+    bool has_followed;
+
     pthread_t thread;
     bool has_mutex, has_thread;
 };
 
 /* The engine thread: `argument` is the engine; ends once it is stopping. */
 void *ln_engine_main(void *argument);
+/* The same of a rank that follows rank 0; ends when that does. */
+void *ln_engine_follow_main(void *argument);
 
 /* As linnet_request_submit. Any thread, as is stats. */
 ln_status ln_engine_submit(linnet_engine *engine, const linnet_request_options *options,
                            linnet_request **request, ln_error *err);
 linnet_engine_stats ln_engine_stats(linnet_engine *engine);
+
+/* Waits until rank 0 ends, on another rank. */
+ln_status ln_engine_follow(linnet_engine *engine, ln_error *err);
 
 #endif

@@ -158,6 +158,9 @@ static ln_status start(ln_executor *executor, ln_error *err) {
     size_t n_ops = record(executor), n_logits = executor->step.batch.n_logits;
     size_t chosen_bytes =
         n_logits * (any_reports(executor) ? (size_t)LN_CHOSEN_BYTES : 2 * sizeof *a->chosen);
+    LN_TRY(ln_rank_link_tell(&executor->link, executor->scheduler->is_encoding,
+                             &executor->step.batch, executor->scheduler->kv->copies,
+                             executor->scheduler->kv->n_copies, err));
     LN_TRY(ln_cpu_layers_run(executor->cpu_layers, &executor->step.batch, &executor->kv,
                              executor->scheduler->kv, executor->ops + n_ops, backend, a, err));
     if (backend->vtable->start == NULL)
@@ -171,7 +174,18 @@ static ln_status start(ln_executor *executor, ln_error *err) {
     return LINNET_OK;
 }
 
+/* Whether a collective has failed, now or before; *err says how. */
+static bool is_rank_lost(const ln_executor *executor, ln_error *err) {
+    const ln_collectives *ranks = executor->link.ranks;
+    bool is_lost = ranks != NULL && ranks->failure.status != LINNET_OK;
+    if (is_lost && err != NULL)
+        *err = ranks->failure;
+    return is_lost;
+}
+
 ln_status ln_execute_start(ln_executor *executor, ln_error *err) {
+    if (is_rank_lost(executor, err)) /* what the step copies is lost, too */
+        return LINNET_ERR_COMPUTE;
     ln_step_build(&executor->step, executor->scheduler);
     divide_rows(executor);
     return start(executor, err);
@@ -214,6 +228,8 @@ ln_status ln_execute_finish(ln_executor *executor, ln_error *err) {
     void *host = NULL;
     if (backend->vtable->start != NULL)
         LN_TRY(backend->vtable->finish(backend, &host, err));
+    if (is_rank_lost(executor, err))
+        return LINNET_ERR_COMPUTE;
     if (rows->n_sampled > 0)
         take_chosen(executor, host);
     if (executor->step.batch.n_hidden > 0) {
@@ -229,6 +245,24 @@ ln_status ln_execute_finish(ln_executor *executor, ln_error *err) {
     rows->first_logits = first;
     rows->logits = host;
     return ln_checkpoint_check(executor->checkpoint, err);
+}
+
+/* ---- other ranks --------------------------------------------------------------------------- */
+
+bool ln_execute_follow(ln_executor *executor, ln_error *err) {
+    ln_kv_cache *kv = executor->scheduler->kv; /* where copies have room */
+    ln_backend *backend = executor->backend;
+    ln_rank_order order;
+    if (ln_rank_link_take(&executor->link, &order, &executor->step, kv->copies, kv->max_copies,
+                          &kv->n_copies, err) != LINNET_OK ||
+        order == LN_RANK_STOP)
+        return false;
+    executor->scheduler->is_encoding = order == LN_RANK_ENCODE;
+    size_t n_ops = record(executor);
+    kv->n_copies = 0;
+    return backend->vtable->run(backend, executor->ops, n_ops, err) == LINNET_OK &&
+           !is_rank_lost(executor, err) &&
+           ln_checkpoint_check(executor->checkpoint, err) == LINNET_OK;
 }
 
 void ln_execute_drop(ln_executor *executor) {

@@ -10,6 +10,7 @@
 
 #include "engine/cpu_layers.h"
 #include "engine/pooler.h"
+#include "engine/ranks.h"
 #include "engine/row_sampler.h"
 #include "engine/step.h"
 
@@ -27,6 +28,7 @@ typedef struct ln_executor {
     ln_op *ops;         /* [2 + ln_forward_max_ops], of each backend */
     ln_activations activations;
     ln_step step;
+    ln_rank_link link;    /* to the other ranks */
     bool can_start_ahead; /* a step may start before the one before it is finished */
 } ln_executor;
 
@@ -39,6 +41,10 @@ bool ln_execute_start_next(ln_executor *executor);
 /* Waits for the first step that is under way: rows that the backend samples have their tokens, and
  * ln_row_sampler_logits gives the others. */
 ln_status ln_execute_finish(ln_executor *executor, ln_error *err);
+
+/* Another rank than 0: waits for the next step and runs it; false: there is no other, and *err says
+ * why unless rank 0 has stopped. */
+bool ln_execute_follow(ln_executor *executor, ln_error *err);
 
 /* Waits for a step that nobody asks for any more. */
 void ln_execute_drop(ln_executor *executor);

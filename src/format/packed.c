@@ -320,6 +320,11 @@ ln_packed ln_packed_unit_rows(const ln_tensor *tensor, size_t n_rows, size_t n_c
 
 enum { LARGEST_BLOCK = 256 };
 
+/* Where the columns of a row end. */
+static size_t end_of(const ln_packed *p) {
+    return p->n_part_cols > 0 ? p->first_col + p->n_part_cols : p->n_cols;
+}
+
 /* Columns [col, col + n) of a plain row as float32. */
 static void read_plain(const ln_packed *p, size_t row, size_t col, size_t n, float *out) {
     size_t item = ln_dtype_block_bytes(p->numbers->dtype);
@@ -363,7 +368,7 @@ static void byte_on_load(const ln_packed *p, size_t row, uint8_t *out) {
     bool is_int8 = p->on_load == LN_DTYPE_I8_G32;
     float x[BLOCK], scale = usable(largest_of(p, row) / (is_int8 ? 127.0f : 448.0f));
     float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
-    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+    for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
         read_plain(p, row, col, BLOCK, x);
         memcpy(out, &scale, sizeof scale);
         for (size_t i = 0; i < BLOCK; i++)
@@ -376,7 +381,7 @@ static void byte_on_load(const ln_packed *p, size_t row, uint8_t *out) {
 /* Scale and zero from the smallest and largest of 32 numbers; 0 is among the values. */
 static void int4_on_load(const ln_packed *p, size_t row, uint8_t *out) {
     float x[BLOCK];
-    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+    for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
         float low = 0.0f, high = 0.0f;
         read_plain(p, row, col, BLOCK, x);
         for (size_t i = 0; i < BLOCK; i++) {
@@ -404,8 +409,8 @@ static void row_on_load(const ln_packed *p, size_t row, uint8_t *out) {
         bytes *= BLOCK;
         n = BLOCK;
     }
-    for (size_t col = 0; col < p->n_cols; col += n, out += bytes) {
-        size_t left = p->n_cols - col < n ? p->n_cols - col : n;
+    for (size_t col = p->first_col; col < end_of(p); col += n, out += bytes) {
+        size_t left = end_of(p) - col < n ? end_of(p) - col : n;
         read_plain(p, row, col, left, x);
         ln_quantize_row(p->on_load, x, out, left);
     }
@@ -461,7 +466,7 @@ static size_t stored(const ln_packed *p, size_t col) {
 }
 
 static void int4_row(const ln_packed *p, size_t row, uint8_t *out) {
-    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+    for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
         size_t group = col / p->group_cols;
         bool by_group = p->kind != LN_PACKED_INT4; /* scales [groups][rows] */
         float scale = by_group ? scale_at(p, group, row) : scale_at(p, row, group);
@@ -476,7 +481,7 @@ static void int4_row(const ln_packed *p, size_t row, uint8_t *out) {
 
 static void byte_row(const ln_packed *p, size_t row, uint8_t *out) {
     const uint8_t *numbers = p->numbers->data + row * p->n_cols;
-    for (size_t col = 0; col < p->n_cols; col += BLOCK) {
+    for (size_t col = p->first_col; col < end_of(p); col += BLOCK) {
         float scale = scale_at(p, row / p->group_rows, col / p->group_cols);
         memcpy(out, &scale, sizeof scale);
         memcpy(out + sizeof scale, numbers + col, BLOCK);
@@ -510,7 +515,7 @@ static void unit_row(const ln_packed *p, size_t row, uint8_t *out) {
 /* Stored: elements 2 i and 2 i + 1 in byte i. GGUF: elements i and i + 16. */
 static void mxfp4_row(const ln_packed *p, size_t row, uint8_t *out) {
     size_t n_blocks = p->n_cols / BLOCK;
-    for (size_t block = 0; block < n_blocks; block++) {
+    for (size_t block = p->first_col / BLOCK; block < end_of(p) / BLOCK; block++) {
         size_t at = row * n_blocks + block;
         const uint8_t *pairs = p->numbers->data + at * (BLOCK / 2);
         out[0] = p->scales->data[at];

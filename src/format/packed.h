@@ -45,6 +45,7 @@ typedef struct ln_packed {
     size_t first_turned, n_turned; /* FP8, INT8; n_turned > 0: row r holds column r of this many
                                       stored rows from first_turned on */
     ln_dtype on_load;              /* LN_PACKED_ON_LOAD */
+    size_t first_col, n_part_cols; /* rows have so many columns, from first_col on; 0: have all */
     bool meets_8_bits;             /* INT8, FP8: the checkpoint wants activations so, too */
 } ln_packed;
 

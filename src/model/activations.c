@@ -15,6 +15,7 @@ typedef struct widths {
     size_t conv, mixer_out, decay, beta, low_rank;
     size_t index_heads, index_dim, top_k; /* all indexers are alike */
     size_t gated;
+    size_t logits;
     size_t rows; /* of linears that have a matrix for each head, of a token; else 1 */
 } widths;
 
@@ -42,6 +43,8 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
 
 static widths widths_of(const ln_spec *spec) {
     widths w = {.rows = 1};
+    if (!spec->bidirectional && spec->ranks.rank == 0)
+        w.logits = spec->n_vocab;
     for (size_t i = 0; i < count_layers(spec); i++) {
         const ln_layer_spec *layer = any_layer(spec, i);
         const ln_attention_spec *a = &layer->attention;
@@ -94,6 +97,24 @@ static void lay_out_low(const ln_activations_shape *shape, size_t n_heads, ln_la
 static void *place(ln_layout *layout, char *memory, size_t count, size_t bytes) {
     size_t offset = ln_layout_add(layout, count, bytes);
     return memory != NULL ? memory + offset : NULL;
+}
+
+/* What one rank of several has besides. */
+static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape, ln_layout *layout,
+                          char *memory, ln_activations *a) {
+    size_t n_ranks = spec->ranks.n, vocab = spec->ranks.vocab.n;
+    if (n_ranks == 0)
+        return;
+    size_t sums = ln_collectives_scratch(n_ranks, shape->max_tokens * spec->dim);
+    size_t rows = shape->max_logits * (vocab + 1);
+    size_t partial = ln_layout_add(layout, spec->dim, shape->max_tokens * sizeof(float));
+    size_t logits = ln_layout_add(layout, vocab, shape->max_logits * sizeof(float));
+    size_t scratch = ln_layout_add(layout, sums > rows ? sums : rows, sizeof(float));
+    if (memory == NULL)
+        return;
+    a->partial = (float *)(void *)(memory + partial);
+    a->logits_part = (float *)(void *)(memory + logits);
+    a->rank_scratch = (float *)(void *)(memory + scratch);
 }
 
 /* Adds every activation to the layout; with memory, points at them. */
@@ -149,7 +170,7 @@ static void lay_out(const ln_spec *spec, const ln_activations_shape *shape, ln_l
     PLACE(sparse_gate, w.sparse, row);
     PLACE(gathered, spec->has_order ? ln_step_limits_of(spec, 1, 1, 1).max_width : 0, row);
     PLACE(pairs, spec->head != NULL ? 2 * spec->dim : 0, row);
-    PLACE(logits, spec->bidirectional ? 0 : spec->n_vocab, max_logits * sizeof(float));
+    PLACE(logits, w.logits, max_logits * sizeof(float));
     PLACE(chosen, spec->bidirectional ? 0 : LN_CHOSEN_BYTES, max_logits);
 #undef PLACE
     lay_out_low(shape, w.rows, layout, memory, a);
@@ -163,6 +184,7 @@ ln_status ln_activations_plan(const ln_spec *spec, const ln_activations_shape *s
         return ln_fail(err, LINNET_ERR_LIMIT, "%zu tokens in a step are too many",
                        shape->max_tokens);
     lay_out(spec, shape, &layout, NULL, &unused);
+    lay_out_ranks(spec, shape, &layout, NULL, &unused);
     *bytes = layout.bytes;
     return ln_layout_check(&layout, "activations", err);
 }
@@ -171,6 +193,7 @@ void ln_activations_bind(const ln_spec *spec, const ln_activations_shape *shape,
                          ln_activations *activations) {
     ln_layout layout = {0};
     lay_out(spec, shape, &layout, memory, activations);
+    lay_out_ranks(spec, shape, &layout, memory, activations);
 }
 
 /* ---- caches ------------------------------------------------------------------------------ */

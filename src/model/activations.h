@@ -50,7 +50,11 @@ typedef struct ln_activations {
      * heads of a linear by head][low_stride] each; NULL, 0 without adapters */
     float *low[LN_MAX_ADAPTED];
     size_t low_stride;
-    float *logits;   /* [max_logits][n_vocab] */
+    float *logits; /* [max_logits][n_vocab]; of several ranks on rank 0 */
+    /* of one rank of several: what it has of a sum [max_tokens][dim], and of logits
+     * [max_logits][its rows of the vocabulary]; scratch of collectives */
+    float *partial, *logits_part, *rank_scratch;
+    ln_collectives *ranks; /* the engine's; NULL: there is one rank */
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
                         then reports */
 } ln_activations;

@@ -7,10 +7,12 @@
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
-enum { OPS_PER_LAYER = 80, OPS_OUTSIDE = 16 };
+enum { OPS_PER_LAYER = 80, OPS_OUTSIDE = 16, OPS_OF_RANKS = 4 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
-    return (spec->n_layers + spec->n_encoder_layers) * OPS_PER_LAYER + OPS_OUTSIDE;
+    size_t of_ranks = spec->ranks.n > 0 ? OPS_OF_RANKS : 0;
+    return (spec->n_layers + spec->n_encoder_layers) * (OPS_PER_LAYER + of_ranks) + OPS_OUTSIDE +
+           of_ranks;
 }
 
 size_t ln_forward_max_head_ops(void) {
@@ -20,14 +22,19 @@ size_t ln_forward_max_head_ops(void) {
 static void embed(recorder *r) {
     const ln_weights *w = r->weights;
     const ln_weight *learned = r->encoder ? &w->encoder.learned_positions : &w->learned_positions;
+    bool is_part = r->spec->ranks.n > 0; /* the first rank adds positions */
     push(r, LN_OP_EMBED)->embed = (ln_op_embed){
         .table = &w->embedding,
-        .learned = learned->data != NULL ? learned : NULL,
+        .learned = learned->data != NULL && r->spec->ranks.rank == 0 ? learned : NULL,
         .types = w->token_types.data != NULL ? &w->token_types : NULL,
         .learned_offset = r->spec->learned_offset,
         .scale = r->spec->embedding_scale,
+        .is_part = is_part,
+        .part_begin = r->spec->ranks.vocab.begin,
         .out = r->a->x,
     };
+    if (is_part)
+        all_reduce(r, r->a->x, NULL, r->a->x);
 }
 
 /* Values by head, from what keys are before their norm where these are the same. */
@@ -206,7 +213,8 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
     if (spec->gate != LN_GATE_NONE)
         gate_output(r, spec, w);
     scaled_linear_to_stream(r, &w->o, &w->attention_post_norm,
-                            is_latent ? a->latent_heads : a->attended, spec->v_scale);
+                            is_latent ? a->latent_heads : a->attended, spec->v_scale,
+                            r->layer_spec->part.heads.n > 0);
 }
 
 /* norm(x) where the layer has a norm there, else x itself */
@@ -229,7 +237,8 @@ static void cross_attention(recorder *r, const ln_attention_spec *spec, const ln
         .sees_all = true,
         .out = r->a->attended,
     };
-    linear_to_stream(r, &w->cross_o, NULL, r->a->attended);
+    scaled_linear_to_stream(r, &w->cross_o, NULL, r->a->attended, 1.0f,
+                            r->layer_spec->part.heads.n > 0);
 }
 
 /* With norms after the blocks, x is normalised in place once a block has added to it. */
@@ -239,6 +248,7 @@ static void after_norm(recorder *r, const ln_layer_spec *spec, const ln_norm *we
 }
 
 static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
+    r->layer_spec = spec;
     bool after = spec->placement == LN_PLACE_AFTER;
     bool parallel = spec->placement == LN_PLACE_PARALLEL;
     const float *x = after ? r->a->x : pre_norm(r, &w->attention_norm, r->a->normed);
@@ -269,6 +279,7 @@ static void layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights
 
 /* A layer of Gemma 3n, which runs on the first of several streams. */
 static void altup_layer(recorder *r, const ln_layer_spec *spec, const ln_layer_weights *w) {
+    r->layer_spec = spec;
     ln_record_altup_predict(r, w);
     const float *x = pre_norm(r, &w->attention_norm, r->a->normed);
     ln_record_laurel(r, w, x);
@@ -299,9 +310,18 @@ static void logits(recorder *r) {
         .x = x,
         .scale = r->spec->logit_scale,
         .softcap = r->spec->logit_softcap,
-        .out = r->a->logits,
+        .out = r->spec->ranks.n > 0 ? r->a->logits_part : r->a->logits,
     };
     let_adapt(r, &r->batch->logit_adapters);
+    if (r->spec->ranks.n > 0)
+        push(r, LN_OP_RANK_GATHER)->rank_gather = (ln_op_rank_gather){
+            .ranks = r->a->ranks,
+            .n_rows = n_rows,
+            .n_cols = r->spec->n_vocab,
+            .x = r->a->logits_part,
+            .scratch = r->a->rank_scratch,
+            .out = r->a->logits,
+        };
 }
 
 /* Hidden states behind the output norm, where the last block has left ffn_normed. */

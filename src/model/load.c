@@ -9,6 +9,7 @@
 #include "model/load_tensor.h"
 #include "model/mixer/load.h"
 #include "model/rope.h"
+#include "model/shard.h"
 #include "model/xielu.h"
 
 static ln_status qk_norms(ln_loader *l, size_t layer, const ln_attention_spec *spec,
@@ -259,7 +260,8 @@ static ln_status ropes(ln_loader *l) {
 static ln_status alibi(ln_loader *l) {
     if (l->spec->positions != LN_POSITIONS_ALIBI)
         return LINNET_OK;
-    size_t n = l->spec->layers[0].attention.n_heads, power = 1;
+    const ln_slice *heads = &l->spec->layers[0].part.heads;
+    size_t n = ln_shard_whole(l->spec)->layers[0].attention.n_heads, power = 1;
     while (power * 2 <= n)
         power *= 2;
     float *slopes = calloc(n, sizeof *slopes);
@@ -268,7 +270,8 @@ static ln_status alibi(ln_loader *l) {
     for (size_t i = 0; i < n; i++)
         slopes[i] = (float)(i < power ? exp2(-8.0 * (double)(i + 1) / (double)power)
                                       : exp2(-4.0 * (double)(2 * (i - power) + 1) / (double)power));
-    ln_status status = ln_load_table(l, slopes, n, &l->weights->alibi_slopes);
+    ln_status status = ln_load_table(l, slopes + heads->begin, heads->n > 0 ? heads->n : n,
+                                     &l->weights->alibi_slopes);
     free(slopes);
     return status;
 }
@@ -277,7 +280,8 @@ static ln_status alibi(ln_loader *l) {
 static ln_status unit_output(ln_loader *l, ln_tensor_id id, ln_weight *weight) {
     ln_source_shape shape = {1, l->spec->n_vocab, l->spec->dim};
     ln_weight_request request;
-    LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+    ln_cut cut = ln_shard_cut(l->spec, id);
+    LN_TRY(ln_source_matrix(l->checkpoint, ln_shard_whole(l->spec), id, &shape, &request, l->err));
     ln_weight_source *source = &request.sources[0];
     if (source->packed.kind == LN_PACKED_NONE)
         source->packed = ln_packed_unit_rows(source->tensor, shape.n_rows, shape.n_cols);
@@ -285,7 +289,13 @@ static ln_status unit_output(ln_loader *l, ln_tensor_id id, ln_weight *weight) {
         return ln_fail(l->err, LINNET_ERR_UNSUPPORTED,
                        "%s: tensor %s: a quantised output cannot be normalised",
                        ln_checkpoint_path(l->checkpoint), source->tensor->name);
+    LN_TRY(ln_cut_request(&cut, &request, l->err));
     return ln_load_weight(l, &request, weight);
+}
+
+/* Rows of the vocabulary that are here. */
+static size_t vocab_rows(const ln_loader *l) {
+    return l->spec->ranks.vocab.n > 0 ? l->spec->ranks.vocab.n : l->spec->n_vocab;
 }
 
 static ln_status output(ln_loader *l) {
@@ -300,7 +310,7 @@ static ln_status output(ln_loader *l) {
     if (!spec->tied && spec->unit_output)
         LN_TRY(unit_output(l, id, &w->output));
     else if (!spec->tied || l->first_layer > 0)
-        LN_TRY(ln_load_matrix(l, role, 0, spec->n_vocab, spec->dim, &w->output));
+        LN_TRY(ln_load_matrix(l, role, 0, vocab_rows(l), spec->dim, &w->output));
     else
         ln_load_adapters_of(l, LN_ROLE_OUTPUT, spec->n_vocab, spec->dim, &w->output);
     id.role = LN_ROLE_OUTPUT_BIAS;
@@ -308,7 +318,7 @@ static ln_status output(ln_loader *l) {
         id = (ln_tensor_id){.role = LN_ROLE_OUTPUT, .is_bias = true};
     if (ln_family_find(spec->family, l->checkpoint, id, &binding) == NULL)
         return LINNET_OK;
-    return ln_load_vector(l, id, spec->n_vocab, &w->output.bias);
+    return ln_load_vector(l, id, vocab_rows(l), &w->output.bias);
 }
 
 /* A norm in front of the logits; one that does nothing when the family has none. */
@@ -336,7 +346,10 @@ static ln_status relative_bias(ln_loader *l, const float **out) {
     *out = NULL;
     if (spec->n_relative_buckets == 0)
         return LINNET_OK;
-    LN_TRY(ln_source_matrix(l->checkpoint, spec, id, &shape, &request, l->err));
+    ln_cut cut = ln_shard_cut(spec, id);
+    ln_source_shape whole = ln_cut_shape(&cut, &shape);
+    LN_TRY(ln_source_matrix(l->checkpoint, ln_shard_whole(spec), id, &whole, &request, l->err));
+    LN_TRY(ln_cut_request(&cut, &request, l->err));
     request.as_f32 = true;
     return ln_load_floats(l, &request, out);
 }
@@ -373,7 +386,7 @@ static ln_status encoder(ln_loader *l) {
 static ln_status embedding(ln_loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
-    LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, spec->n_vocab, spec->dim, &w->embedding));
+    LN_TRY(ln_load_matrix(l, LN_ROLE_EMBEDDING, 0, vocab_rows(l), spec->dim, &w->embedding));
     LN_TRY(learned_positions(l, &w->learned_positions));
     if (spec->n_types > 0)
         LN_TRY(

@@ -6,6 +6,7 @@
 #include "format/quants.h"
 #include "model/adapter/load.h"
 #include "model/family.h"
+#include "model/shard.h"
 
 void ln_load_tell(const ln_loader *l) {
     const ln_load_progress *progress = &l->options.progress;
@@ -51,7 +52,13 @@ ln_status ln_load_floats(ln_loader *l, const ln_weight_request *request, const f
 
 ln_status ln_load_vector(ln_loader *l, ln_tensor_id id, size_t n, const float **out) {
     ln_weight_request request;
-    LN_TRY(ln_source_vector(l->checkpoint, l->spec, id, n, &request, l->err));
+    ln_cut cut = ln_shard_cut(l->spec, id);
+    size_t n_whole = cut.rows.n > 0 ? cut.rows.of : n;
+    *out = NULL;
+    if (id.is_bias && cut.drops_bias)
+        return LINNET_OK;
+    LN_TRY(ln_source_vector(l->checkpoint, ln_shard_whole(l->spec), id, n_whole, &request, l->err));
+    LN_TRY(ln_cut_request(&cut, &request, l->err));
     return ln_load_floats(l, &request, out);
 }
 
@@ -135,16 +142,27 @@ static ln_weight_use use_of(const ln_spec *spec, ln_role role, const ln_source_s
 
 static ln_status matrix_of(ln_loader *l, ln_tensor_id id, const ln_source_shape *shape,
                            ln_weight *weight) {
+    const ln_spec *whole = ln_shard_whole(l->spec);
     ln_weight_request request;
-    LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, shape, &request, l->err));
-    request.use = use_of(l->spec, id.role, shape);
-    quantize_on_load(l, id.role, &request.sources[0], shape->n_cols);
+    ln_cut cut = ln_shard_cut(l->spec, id);
+    ln_source_shape whole_shape = ln_cut_shape(&cut, shape);
+    id.expert += cut.packed.begin;
+    LN_TRY(ln_source_matrix(l->checkpoint, whole, id, &whole_shape, &request, l->err));
+    request.use = use_of(l->spec, id.role, &whole_shape);
+    quantize_on_load(l, id.role, &request.sources[0], whole_shape.n_cols);
     LN_TRY(check_order(l, id, shape->n_packed, &request.sources[0].packed));
+    LN_TRY(ln_cut_request(&cut, &request, l->err));
     if (request.sources[0].packed.order != NULL)
         LN_TRY(prepare_ordered(l, &request, weight));
     else
         LN_TRY(ln_load_weight(l, &request, weight));
-    LN_TRY(ln_source_bias(l->checkpoint, l->spec, id, shape, &request, l->err));
+    LN_TRY(ln_source_bias(l->checkpoint, whole, id, &whole_shape, &request, l->err));
+    if (l->unread != NULL && cut.drops_bias)
+        ln_unread_mark_request(l->unread, &request);
+    if (cut.drops_bias)
+        return LINNET_OK;
+    cut.cols.n = 0; /* a bias is one column */
+    LN_TRY(ln_cut_request(&cut, &request, l->err));
     return ln_load_floats(l, &request, &weight->bias);
 }
 
@@ -250,10 +268,16 @@ ln_status ln_load_norm(ln_loader *l, ln_role role, size_t layer, size_t dim, ln_
 /* Rows of one tensor for each head, as one array. */
 static ln_status gather_heads(ln_loader *l, ln_tensor_id id, size_t n_heads, size_t dim,
                               float *weights) {
-    ln_source_shape shape = {n_heads, 1, dim};
+    ln_cut cut = ln_shard_cut(l->spec, id);
+    ln_source_shape shape = {cut.rows.n > 0 ? cut.rows.of : n_heads, 1, dim};
     ln_weight_request request;
-    for (id.expert = 0; id.expert < n_heads; id.expert++) {
-        LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+    const ln_binding *binding;
+    for (id.expert = 0; id.expert < shape.n_packed && l->unread != NULL; id.expert++)
+        ln_unread_mark(l->unread, ln_family_find(l->spec->family, l->checkpoint, id, &binding));
+    for (size_t head = 0; head < n_heads; head++) {
+        id.expert = cut.rows.begin + head;
+        LN_TRY(
+            ln_source_matrix(l->checkpoint, ln_shard_whole(l->spec), id, &shape, &request, l->err));
         const ln_tensor *tensor = request.sources[0].tensor;
         if (ln_dtype_block_elems(tensor->dtype) != 1 || !ln_can_dequantize(tensor->dtype))
             return ln_fail(
@@ -262,7 +286,7 @@ static ln_status gather_heads(ln_loader *l, ln_tensor_id id, size_t n_heads, siz
         if (l->unread != NULL)
             ln_unread_mark_request(l->unread, &request);
         if (l->writable != NULL)
-            ln_dequantize_row(tensor->dtype, tensor->data, weights + id.expert * dim, dim);
+            ln_dequantize_row(tensor->dtype, tensor->data, weights + head * dim, dim);
     }
     return LINNET_OK;
 }
@@ -270,11 +294,14 @@ static ln_status gather_heads(ln_loader *l, ln_tensor_id id, size_t n_heads, siz
 ln_status ln_load_norm_by_head(ln_loader *l, ln_role role, size_t layer, size_t n_heads, size_t dim,
                                ln_norm *out) {
     ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem};
+    ln_cut cut = ln_shard_cut(l->spec, id);
     *out = (ln_norm){.kind = l->spec->norm_kind, .eps = l->spec->norm_eps, .dim = dim};
     if (!ln_family_is_numbered(l->spec->family, l->checkpoint, id)) {
-        ln_source_shape shape = {1, n_heads, dim};
+        ln_source_shape shape = {1, n_heads, dim}, whole = ln_cut_shape(&cut, &shape);
         ln_weight_request request;
-        LN_TRY(ln_source_matrix(l->checkpoint, l->spec, id, &shape, &request, l->err));
+        LN_TRY(
+            ln_source_matrix(l->checkpoint, ln_shard_whole(l->spec), id, &whole, &request, l->err));
+        LN_TRY(ln_cut_request(&cut, &request, l->err));
         request.as_f32 = true;
         return ln_load_floats(l, &request, &out->weight);
     }

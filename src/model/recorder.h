@@ -17,6 +17,7 @@ typedef struct recorder {
     const ln_batch *batch;
     int32_t layer;
     bool encoder;
+    const ln_layer_spec *layer_spec;          /* the current layer's */
     const ln_kv_layer *layer_kv;              /* the current layer's; of all, in an encoder */
     const ln_weight *adapted[LN_MAX_ADAPTED]; /* whose A the last LN_OP_ADAPT multiplied, or NULL */
     ln_op *ops;
@@ -111,6 +112,17 @@ static inline void adapt_one(recorder *r, const ln_weight *weight, const float *
         adapt(r, x, 1, &weight);
 }
 
+/* out = residual + the sum of what the ranks have of x; without residual in x itself */
+static inline void all_reduce(recorder *r, float *x, const float *residual, float *out) {
+    push(r, LN_OP_ALL_REDUCE)->all_reduce = (ln_op_all_reduce){.ranks = r->a->ranks,
+                                                               .n_rows = r->batch->n_tokens,
+                                                               .dim = r->spec->dim,
+                                                               .x = x,
+                                                               .residual = residual,
+                                                               .scratch = r->a->rank_scratch,
+                                                               .out = out};
+}
+
 /* x in the order of the weight's columns. */
 static inline const float *gather(recorder *r, const ln_weight *weight, size_t n_rows,
                                   const float *x) {
@@ -155,11 +167,32 @@ static inline void score_linear(recorder *r, const ln_attention_spec *spec, cons
     r->ops[r->n_ops - 1].linear.precise = !is_plain || magnifies_scores(r, spec);
 }
 
+/* What the ranks have of a block's output, in a->partial, becomes its sum in the residual stream.
+ */
+static inline void partial_to_stream(recorder *r, const ln_norm *post_norm) {
+    const ln_activations *a = r->a;
+    if (post_norm == NULL || post_norm->dim == 0) {
+        all_reduce(r, a->partial, a->x, a->x);
+        return;
+    }
+    all_reduce(r, a->partial, NULL, a->partial);
+    norm(r, post_norm, a->partial, a->x, a->x);
+}
+
 /* The residual stream takes a block's output: directly, or through the norm behind the block. The
- * output of a linear without bias is multiplied with `scale` where x is not yet. */
+ * output of a linear without bias is multiplied with `scale` where x is not yet. is_partial: ranks
+ * have columns of the weight. */
 static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
-                                           const ln_norm *post_norm, const float *x, float scale) {
-    if (post_norm != NULL && post_norm->dim > 0) {
+                                           const ln_norm *post_norm, const float *x, float scale,
+                                           bool is_partial) {
+    bool has_norm = post_norm != NULL && post_norm->dim > 0;
+    if (is_partial) {
+        linear(r, weight, x, r->a->partial);
+        r->ops[r->n_ops - 1].linear.scale = has_norm ? scale : r->spec->residual_scale * scale;
+        partial_to_stream(r, post_norm);
+        return;
+    }
+    if (has_norm) {
         linear(r, weight, x, r->a->normed);
         r->ops[r->n_ops - 1].linear.scale = scale;
         norm(r, post_norm, r->a->normed, r->a->x, r->a->x);
@@ -178,7 +211,7 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
 
 static inline void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
                                     const float *x) {
-    scaled_linear_to_stream(r, weight, post_norm, x, 1.0f);
+    scaled_linear_to_stream(r, weight, post_norm, x, 1.0f, false);
 }
 
 #endif

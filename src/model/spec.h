@@ -133,6 +133,11 @@ typedef struct ln_ffn_spec {
     ln_moe_spec moe;
 } ln_ffn_spec;
 
+/* Items [begin, begin + n) of `of`, which a rank has; n 0: they are not divided. */
+typedef struct ln_slice {
+    size_t begin, n, of;
+} ln_slice;
+
 typedef struct ln_layer_spec {
     ln_placement placement;
     ln_attention_spec attention; /* n_heads 0: none */
@@ -141,6 +146,9 @@ typedef struct ln_layer_spec {
     size_t cross_kv_group;
     ln_ffn_spec ffn; /* of no width and without experts: none */
     bool scaled;     /* what the layer gives is multiplied by a number */
+    struct { /* what a rank has of the layer, whose numbers above are the rank's (shard.h) */
+        ln_slice heads, kv_heads, hidden, expert_hidden, shared_hidden;
+    } part;
 } ln_layer_spec;
 
 typedef enum ln_rope_scaling {
@@ -241,7 +249,12 @@ typedef struct ln_spec {
     bool has_order;              /* columns of weights may be in another order than activations */
     bool has_mixers;             /* some layers are recurrent */
     bool unit_output;            /* the output's rows count as of length one */
-    int32_t decoder_start_id;    /* what a decoder begins with; -1: nothing */
+    struct {                     /* of a rank's spec (shard.h) */
+        size_t rank, n;
+        const struct ln_spec *whole; /* NULL: there is one rank, and this is its spec */
+        ln_slice vocab;
+    } ranks;
+    int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;
 
 #endif

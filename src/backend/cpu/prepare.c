@@ -23,8 +23,8 @@ ln_status ln_cpu_plan_weight(const ln_weight_request *request, ln_pack pack, siz
 
 bool ln_cpu_can_read(const ln_weight_request *request) {
     const ln_weight_source *source = &request->sources[0];
-    return request->n_sources == 1 && source->tensor->map != NULL && !source->transpose &&
-           source->packed.kind == LN_PACKED_NONE && source->n_rows <= source->run_rows;
+    return request->n_sources == 1 && source->tensor->map != NULL &&
+           ln_weight_source_is_plain(source) && source->n_rows <= source->run_rows;
 }
 
 ln_status ln_cpu_panel_source(const ln_weight_request *request, ln_pack pack,
@@ -103,8 +103,7 @@ static ln_status pack_weight(const ln_weight_request *request, ln_pack pack,
     LN_TRY(ln_cpu_panel_source(request, pack, preparer->packer, &p.source, err));
     bool any_assembled = false;
     for (size_t i = 0; i < request->n_sources; i++)
-        any_assembled |=
-            request->sources[i].transpose || request->sources[i].packed.kind != LN_PACKED_NONE;
+        any_assembled |= !ln_weight_source_is_plain(&request->sources[i]);
     if (any_assembled) {
         p.scratch = calloc(p.n_workers * LN_PANEL_ROWS, p.source.row_bytes);
         if (p.scratch == NULL)

@@ -42,6 +42,11 @@ void linnet_engine_destroy(linnet_engine *engine) {
     ln_engine_destroy(engine);
 }
 
+linnet_status linnet_engine_follow(linnet_engine *engine, bool *follows, linnet_error *err) {
+    *follows = engine->ranks.rank > 0;
+    return *follows ? ln_engine_follow(engine, err) : LINNET_OK;
+}
+
 void linnet_engine_get_memory(const linnet_engine *engine, linnet_memory_plan *plan) {
     linnet_memory_plan full = ln_engine_memory(engine);
     ln_options_give(&full, sizeof full, plan);

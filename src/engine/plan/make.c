@@ -12,6 +12,7 @@
 #include "engine/plan/options.h"
 #include "engine/plan/sizes.h"
 #include "engine/pooler.h"
+#include "model/shard.h"
 
 enum {
     SMALLEST_CHOSEN_CTX = 512, /* taken even when memory looks too small for it */
@@ -58,6 +59,15 @@ static size_t default_threads(void) {
         return (size_t)CPU_COUNT(&set);
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (size_t)online : 1;
+}
+
+size_t ln_engine_plan_rank_threads(size_t n_local) {
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t n = default_threads();
+    bool is_bound = online > 0 && n < (size_t)online;
+    if (!is_bound && n_local > 1)
+        n /= n_local;
+    return n > 0 ? n : 1;
 }
 
 static ln_kv_dtype choose_kv_dtype(const linnet_engine_options *options) {
@@ -112,7 +122,7 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
 static ln_status create_backend(const linnet_model *model, const linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
-    bool on_cpu = options->gpu_layers == 0;
+    bool on_cpu = options->gpu_layers == 0 || options->n_ranks > 1; /* ranks have CPUs */
     if (model->spec.bidirectional) {
         if (strcmp(options->backend, "cuda") == 0)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
@@ -146,6 +156,21 @@ static ln_status plan_adapters(const linnet_engine_options *options, ln_engine_p
                    plan->n_adapters);
 }
 
+/* Makes the plan's spec that of the rank. */
+static ln_status divide(const linnet_model *model, const linnet_engine_options *options,
+                        ln_engine_plan *plan, ln_error *err) {
+    ln_dtype quantize;
+    bool quantizes = options->quantize_on_load != NULL &&
+                     ln_packed_on_load_type(options->quantize_on_load, &quantize);
+    plan->n_ranks = options->n_ranks > 1 ? options->n_ranks : 1;
+    if (plan->n_ranks == 1)
+        return LINNET_OK;
+    LN_TRY(ln_shard_make(model->checkpoint, &model->spec, options->rank, plan->n_ranks,
+                         quantizes ? &quantize : NULL, &plan->spec, err));
+    plan->rank_token_bytes = ln_shard_token_bytes(&plan->spec);
+    return LINNET_OK;
+}
+
 ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_options *options,
                               size_t engine_bytes, ln_backend **backend, ln_engine_plan *plan,
                               ln_error *err) {
@@ -169,6 +194,8 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     ln_status status = plan_adapters(options, plan, err);
     if (status == LINNET_OK)
         status = ln_engine_plan_choose_drafter(model, options, plan, err);
+    if (status == LINNET_OK)
+        status = divide(model, options, plan, err);
     if (status == LINNET_OK)
         status = ln_engine_plan_open_draft(model, options->draft_model, &plan->draft, err);
     if (status == LINNET_OK)

@@ -10,4 +10,8 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                               size_t engine_bytes, ln_backend **backend, ln_engine_plan *plan,
                               ln_error *err);
 
+/* Threads of one of n_local ranks on this machine: its share, unless the launcher has given each
+ * rank processors of its own. */
+size_t ln_engine_plan_rank_threads(size_t n_local);
+
 #endif

@@ -1,6 +1,8 @@
 #include "engine/plan/options.h"
 
 #include "engine/adapters.h"
+#include <string.h>
+
 #include "kv/states.h"
 #include "model/adapter/file.h"
 
@@ -36,6 +38,30 @@ static ln_status check_adapters(const linnet_engine_options *options, ln_error *
     return LINNET_OK;
 }
 
+static ln_status check_ranks(const linnet_model *model, const linnet_engine_options *options,
+                             ln_error *err) {
+    enum { MAX_RANKS = 1024 };
+    if (options->n_ranks > MAX_RANKS || (options->rank > 0 && options->rank >= options->n_ranks))
+        return ln_fail(err, LINNET_ERR_ARGUMENT, "rank %zu of %zu is none; there are at most %d",
+                       options->rank, options->n_ranks, MAX_RANKS);
+    if (options->n_ranks <= 1)
+        return LINNET_OK;
+    if (strcmp(options->backend, "auto") != 0 && strcmp(options->backend, "cpu") != 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "ranks run on the CPU, not on backend %s",
+                       options->backend);
+    if (options->gpu_layers > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "ranks run on the CPU: gpu_layers must be 0");
+    if (model->spec.bidirectional)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "models whose tokens see those behind them run on one rank");
+    if (options->max_adapters > 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "ranks have no adapters: they need one rank");
+    if (options->draft_model != NULL)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "ranks do not draft with a draft model; --draft ngram does");
+    return LINNET_OK;
+}
+
 ln_status ln_engine_plan_check_options(const linnet_model *model,
                                        const linnet_engine_options *options, ln_error *err) {
     const size_t most = INT32_MAX;
@@ -66,6 +92,7 @@ ln_status ln_engine_plan_check_options(const linnet_model *model,
                        options->draft_tokens, MAX_DRAFT_TOKENS);
     LN_TRY(check_scheduling(options, err));
     LN_TRY(check_adapters(options, err));
+    LN_TRY(check_ranks(model, options, err));
     size_t max_ctx = model->spec.max_ctx_tokens;
     if (max_ctx > 0 && options->ctx_tokens > max_ctx)
         return ln_fail(err, LINNET_ERR_ARGUMENT,

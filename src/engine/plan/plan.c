@@ -1,5 +1,7 @@
 #include "engine/plan/plan.h"
 
+#include "model/shard.h"
+
 enum {
     STACK_BYTES = 64 << 10, /* what a thread touches of its stack */
     LIBRARY_BYTES = 4 << 20 /* C library, dynamic linker, JSON and regex code */
@@ -7,6 +9,7 @@ enum {
 
 void ln_engine_plan_free(ln_engine_plan *plan, ln_backend *backend) {
     ln_model_close(plan->draft.model);
+    ln_shard_free(&plan->spec);
     if (plan->cpu_layers.backend != NULL)
         plan->cpu_layers.backend->vtable->destroy(plan->cpu_layers.backend);
     backend->vtable->destroy(backend);
@@ -79,6 +82,8 @@ linnet_memory_plan ln_engine_plan_report(const ln_engine_plan *plan, const size_
     full.draft = drafters[plan->draft.kind];
     full.draft_tokens = plan->draft_tokens;
     full.draft_seqs = most_drafted_seqs(plan);
+    full.n_ranks = plan->n_ranks;
+    full.rank_token_bytes = plan->rank_token_bytes;
     full.gpu_layers = plan->on_device ? plan->n_layers - plan->cpu_layers.n_layers : 0;
     return full;
 }

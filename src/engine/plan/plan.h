@@ -72,7 +72,8 @@ typedef struct ln_cpu_layers_plan {
 } ln_cpu_layers_plan;
 
 typedef struct ln_engine_plan {
-    ln_spec spec; /* the model's, with the head that drafts */
+    ln_spec spec; /* the model's, with the head that drafts; or the part of it that a rank has,
+                     whose layers whoever made the plan frees (shard.h) */
     size_t ctx_tokens, n_threads;
     bool pins_threads;
     ln_load_progress progress;
@@ -96,6 +97,8 @@ typedef struct ln_engine_plan {
     size_t token_text_bytes; /* of the vocabulary, for the grammar arena */
     bool on_device;          /* the backend's arenas are not in this machine's memory */
     size_t n_layers;         /* of the decoder, wherever they run */
+    size_t n_ranks;          /* 1: there is one */
+    size_t rank_token_bytes; /* that a rank sends for a token, on average */
 } ln_engine_plan;
 
 /* Destroys the backends and closes the draft model. */

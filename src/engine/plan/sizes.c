@@ -4,7 +4,7 @@
 #include "engine/plan/cpu_layers.h"
 #include "engine/plan/draft.h"
 #include "engine/plan/kv.h"
-#include "engine/step.h"
+#include "engine/ranks.h"
 #include "model/forward.h"
 #include "model/load.h"
 
@@ -81,6 +81,8 @@ static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_
     ln_row_sampler_shape rows = ln_engine_plan_rows(spec, plan);
     ln_kv_cache_plan(&plan->kv_shape, &blocks);
     ln_step_plan(&plan->budget, &plan->kv_shape, &batch);
+    if (spec->ranks.n > 0)
+        ln_rank_link_plan(&plan->budget, &plan->kv_shape, &batch);
     ln_row_sampler_plan(&rows, &sampler);
     ln_engine_plan_lay_out(spec, plan, &engine);
     ln_masker_plan(spec->n_vocab, plan->token_text_bytes, &masks);

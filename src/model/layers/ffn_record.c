@@ -151,6 +151,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
     bool has_post_norm = w->ffn_post_norm.dim > 0;
+    bool is_partial = r->layer_spec->part.expert_hidden.n > 0;
     choose_experts(r, moe, w, x);
     run_experts(r, spec, w, x);
     if (moe->shared_hidden > 0) {
@@ -166,11 +167,15 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
         .dim = r->spec->dim,
         .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,
         .shared_gate = moe->shared_gate ? a->shared_gate : NULL,
-        .residual = has_post_norm ? NULL : a->x,
+        .residual = has_post_norm || is_partial ? NULL : a->x,
         .scale = has_post_norm ? 1.0f : r->spec->residual_scale,
-        .out = has_post_norm ? a->normed : a->x,
+        .out = is_partial      ? a->partial
+               : has_post_norm ? a->normed
+                               : a->x,
     };
-    if (has_post_norm)
+    if (is_partial)
+        partial_to_stream(r, &w->ffn_post_norm);
+    else if (has_post_norm)
         norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
 }
 
@@ -181,6 +186,8 @@ static void dense_and_experts(recorder *r, const ln_ffn_spec *spec, const ln_lay
     const ln_activations *a = r->a;
     gated_linear(r, &w->up, &w->gate, spec->activation, x, a->hidden);
     linear(r, &w->down, a->hidden, a->normed);
+    if (r->layer_spec->part.hidden.n > 0)
+        all_reduce(r, a->normed, NULL, a->normed);
     norm(r, &w->dense_post_norm, a->normed, NULL, a->shared_out);
     norm(r, &w->router_norm, a->x, NULL, a->normed);
     choose_experts(r, &spec->moe, w, a->normed);
@@ -192,6 +199,8 @@ static void dense_and_experts(recorder *r, const ln_ffn_spec *spec, const ln_lay
                                                       .dim = r->spec->dim,
                                                       .scale = 1.0f,
                                                       .out = a->normed};
+    if (r->layer_spec->part.expert_hidden.n > 0)
+        all_reduce(r, a->normed, NULL, a->normed);
     norm(r, &w->experts_post_norm, a->normed, a->shared_out, a->normed);
     norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
 }
@@ -234,5 +243,6 @@ void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer
             .xielu = w->xielu,
             .out = r->a->hidden,
         };
-    scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale);
+    scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale,
+                            r->layer_spec->part.hidden.n > 0);
 }

@@ -114,5 +114,6 @@ void ln_record_mixer(recorder *r, const ln_mixer_spec *spec, const ln_layer_weig
         .gate = a->mixer_gate,
         .out = a->mixer_out,
     };
-    scaled_linear_to_stream(r, &m->out, &w->attention_post_norm, a->mixer_out, spec->out_scale);
+    scaled_linear_to_stream(r, &m->out, &w->attention_post_norm, a->mixer_out, spec->out_scale,
+                            false);
 }

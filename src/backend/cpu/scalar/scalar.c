@@ -64,5 +64,7 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_GATHER] = ln_scalar_gather,
             [LN_OP_COPY] = ln_scalar_copy,
             [LN_OP_SAMPLE] = ln_scalar_sample,
+            [LN_OP_ALL_REDUCE] = ln_scalar_all_reduce,
+            [LN_OP_RANK_GATHER] = ln_scalar_rank_gather,
         },
 };

@@ -459,11 +459,13 @@ static void embed(const ln_op *op, const ln_cpu_worker *worker) {
     ln_cpu_share(worker, batch->n_tokens, &begin, &end);
     for (size_t token = begin; token < end; token++) {
         size_t id = (size_t)batch->tokens[token];
-        const float *row = read_row(p->table, id < p->table->n_rows ? id : 0, worker);
-        float *out = p->out + token * dim;
+        id -= p->is_part ? p->part_begin : 0;
+        bool is_there = id < p->table->n_rows;
+        const float *row = read_row(p->table, is_there ? id : 0, worker);
+        float *out = p->out + token * dim, scale = is_there || !p->is_part ? p->scale : 0.0f;
         for (size_t i = 0; i < dim; i++)
-            out[i] = row[i] * p->scale;
-        ln_scalar_adapt_embedding(op, token, id < p->table->n_rows ? id : 0, out);
+            out[i] = row[i] * scale;
+        ln_scalar_adapt_embedding(op, token, is_there ? id : 0, out);
         if (p->types != NULL) {
             size_t type = batch->types != NULL ? (size_t)batch->types[token] : 0;
             row = read_row(p->types, type < p->types->n_rows ? type : 0, worker);

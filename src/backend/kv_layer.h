@@ -1,0 +1,48 @@
+/* One layer's share of the KV cache: where its rows lie, and how many bytes they take. */
+#ifndef LN_BACKEND_KV_LAYER_H
+#define LN_BACKEND_KV_LAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of a row of the last two in which something is infinite or NaN the scale is NaN: all of it counts
+ * as NaN. */
+typedef enum ln_kv_dtype {
+    LN_KV_F32,
+    LN_KV_F16,
+    LN_KV_BF16,
+    LN_KV_Q8_0, /* int8, with a float32 scale for each token of a head */
+    LN_KV_FP8   /* E4M3, with such a scale */
+} ln_kv_dtype;
+
+static inline bool ln_kv_has_scales(ln_kv_dtype dtype) {
+    return dtype == LN_KV_Q8_0 || dtype == LN_KV_FP8;
+}
+
+/* One layer's share of the KV cache. Both arrays: [block][kv head][token in block][head dim]; a
+ * quantised one has the scales of a head, [token in block], behind its rows in the block. */
+typedef struct ln_kv_layer {
+    ln_kv_dtype dtype;
+    size_t group; /* index into ln_batch.groups */
+    size_t block_tokens;
+    size_t n_heads;
+    size_t k_dim, v_dim; /* elements of a head */
+    size_t v_stride;     /* elements from one token's V to the next: v_dim, or k_dim when V is the
+                            beginning of K (a latent) and v == k */
+    void *k, *v;
+    const struct ln_state_cache *recurrent; /* of the states of a recurrent layer, else NULL */
+} ln_kv_layer;
+
+/* Where the scales of a quantised head lie, in bytes from the start of its rows. */
+static inline size_t ln_kv_scales_offset(size_t block_tokens, size_t dim) {
+    return (block_tokens * dim + 3) / 4 * 4;
+}
+
+/* Bytes of one head in one block, its rows of `dim` elements and their scales. */
+static inline size_t ln_kv_head_bytes(ln_kv_dtype dtype, size_t block_tokens, size_t dim) {
+    if (ln_kv_has_scales(dtype))
+        return ln_kv_scales_offset(block_tokens, dim) + block_tokens * sizeof(float);
+    return block_tokens * dim * (dtype == LN_KV_F32 ? 4 : 2);
+}
+
+#endif

@@ -1,0 +1,172 @@
+#include "engine/ranks.h"
+
+#include <string.h>
+
+#include "kv/block_pool.h"
+
+/* A message begins with these words; as much of what follows as fits goes with them. */
+enum {
+    WORD_ORDER,
+    WORD_COUNT, /* of words behind the head */
+    WORD_TOKENS,
+    WORD_SEQS,
+    WORD_LOGITS,
+    WORD_COPIES,
+    HEAD_WORDS,
+    MESSAGE_WORDS = 1024, /* of the first message, always */
+    COPY_WORDS = sizeof(ln_block_copy) / sizeof(int32_t)
+};
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static size_t count_copies(const ln_kv_shape *shape) {
+    size_t n = 0;
+    for (size_t g = 0; g < shape->n_groups; g++)
+        n += shape->max_seqs + 2 * shape->n_swap_blocks[g];
+    return n;
+}
+
+static size_t count_words(const ln_step_budget *budget, const ln_kv_shape *shape) {
+    size_t per_seq = 1 + ln_kv_table_blocks(shape->ctx_tokens);
+    size_t n = HEAD_WORDS + 2 * budget->max_tokens + budget->max_seqs + 1 + budget->max_logits;
+    n += shape->n_groups * (budget->max_tokens + budget->max_seqs * per_seq);
+    n += count_copies(shape) * COPY_WORDS;
+    return n < MESSAGE_WORDS ? MESSAGE_WORDS : n;
+}
+
+void ln_rank_link_plan(const ln_step_budget *budget, const ln_kv_shape *shape, ln_layout *layout) {
+    ln_layout_add(layout, count_words(budget, shape), sizeof(int32_t));
+}
+
+void ln_rank_link_init(ln_rank_link *link, ln_collectives *ranks, const ln_step_budget *budget,
+                       const ln_kv_shape *shape, void *memory) {
+    *link =
+        (ln_rank_link){.ranks = ranks, .words = memory, .max_words = count_words(budget, shape)};
+}
+
+/* ---- a step in words ------------------------------------------------------------------------- */
+
+/* Entries of a sequence's block table that a step can ask for. */
+static size_t count_entries(const ln_batch_group *group, size_t sequence) {
+    size_t n = (size_t)group->lengths[sequence] / LN_KV_BLOCK_TOKENS + 2;
+    return n < group->max_blocks ? n : group->max_blocks;
+}
+
+static int32_t *put(int32_t *at, const void *from, size_t n) {
+    memcpy(at, from, n * sizeof *at);
+    return at + n;
+}
+
+static const int32_t *get(const int32_t *at, void *to, size_t n) {
+    memcpy(to, at, n * sizeof *at);
+    return at + n;
+}
+
+static ln_status send_words(ln_rank_link *link, ln_error *err) {
+    size_t n = HEAD_WORDS + (size_t)link->words[WORD_COUNT];
+    LN_BUG_ON(n > link->max_words);
+    LN_TRY(ln_broadcast(link->ranks, link->words, MESSAGE_WORDS * sizeof(int32_t), false, err));
+    if (n <= MESSAGE_WORDS)
+        return LINNET_OK;
+    return ln_broadcast(link->ranks, link->words + MESSAGE_WORDS,
+                        (n - MESSAGE_WORDS) * sizeof(int32_t), false, err);
+}
+
+ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch *batch,
+                            const ln_block_copy *copies, size_t n_copies, ln_error *err) {
+    if (link->ranks == NULL || link->ranks->n_ranks == 1)
+        return LINNET_OK;
+    int32_t *at = link->words + HEAD_WORDS;
+    at = put(at, copies, n_copies * COPY_WORDS);
+    at = put(at, batch->tokens, batch->n_tokens);
+    at = put(at, batch->positions, batch->n_tokens);
+    at = put(at, batch->seq_starts, batch->n_seqs + 1);
+    at = put(at, batch->logit_rows, batch->n_logits);
+    for (size_t g = 0; g < batch->n_groups; g++) {
+        const ln_batch_group *group = &batch->groups[g];
+        at = put(at, group->lengths, batch->n_seqs);
+        at = put(at, group->slots, batch->n_tokens);
+        for (size_t i = 0; i < batch->n_seqs; i++)
+            at = put(at, group->block_tables + i * group->max_blocks, count_entries(group, i));
+    }
+    link->words[WORD_ORDER] = is_encoding ? LN_RANK_ENCODE : LN_RANK_STEP;
+    link->words[WORD_COUNT] = (int32_t)(at - link->words - HEAD_WORDS);
+    link->words[WORD_TOKENS] = (int32_t)batch->n_tokens;
+    link->words[WORD_SEQS] = (int32_t)batch->n_seqs;
+    link->words[WORD_LOGITS] = (int32_t)batch->n_logits;
+    link->words[WORD_COPIES] = (int32_t)n_copies;
+    return send_words(link, err);
+}
+
+void ln_rank_link_stop(ln_rank_link *link) {
+    if (link->ranks == NULL || link->ranks->n_ranks == 1 || link->ranks->rank > 0)
+        return;
+    memset(link->words, 0, HEAD_WORDS * sizeof *link->words);
+    (void)send_words(link, NULL); /* who is lost has stopped */
+}
+
+static ln_status receive_words(ln_rank_link *link, ln_error *err) {
+    LN_TRY(ln_broadcast(link->ranks, link->words, MESSAGE_WORDS * sizeof(int32_t), true, err));
+    size_t n = HEAD_WORDS + (size_t)link->words[WORD_COUNT];
+    if (n > link->max_words)
+        return ln_fail(err, LINNET_ERR_COMPUTE, "rank 0 runs a larger step than rank %zu has",
+                       link->ranks->rank);
+    if (n <= MESSAGE_WORDS)
+        return LINNET_OK;
+    return ln_broadcast(link->ranks, link->words + MESSAGE_WORDS,
+                        (n - MESSAGE_WORDS) * sizeof(int32_t), false, err);
+}
+
+ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *step,
+                            ln_block_copy *copies, size_t max_copies, size_t *n_copies,
+                            ln_error *err) {
+    ln_batch *batch = &step->batch;
+    LN_TRY(receive_words(link, err));
+    const int32_t *at = link->words + HEAD_WORDS;
+    *order = (ln_rank_order)link->words[WORD_ORDER];
+    *n_copies = (size_t)link->words[WORD_COPIES];
+    batch->n_tokens = (size_t)link->words[WORD_TOKENS];
+    batch->n_seqs = (size_t)link->words[WORD_SEQS];
+    batch->n_logits = (size_t)link->words[WORD_LOGITS];
+    if (*order == LN_RANK_STOP)
+        return LINNET_OK;
+    LN_BUG_ON(*n_copies > max_copies);
+    at = get(at, copies, *n_copies * COPY_WORDS);
+    at = get(at, step->tokens, batch->n_tokens);
+    at = get(at, step->positions, batch->n_tokens);
+    at = get(at, step->seq_starts, batch->n_seqs + 1);
+    at = get(at, step->logit_rows, batch->n_logits);
+    for (size_t g = 0; g < batch->n_groups; g++) {
+        const ln_batch_group *group = &batch->groups[g];
+        at = get(at, step->groups[g].lengths, batch->n_seqs);
+        at = get(at, step->groups[g].slots, batch->n_tokens);
+        for (size_t i = 0; i < batch->n_seqs; i++)
+            at = get(at, step->groups[g].block_tables + i * group->max_blocks,
+                     count_entries(group, i));
+    }
+    return LINNET_OK;
+}
+
+/* ---- agreeing -------------------------------------------------------------------------------- */
+
+enum { MAX_RANKS = 1024 };
+
+ln_status ln_ranks_agree(ln_collectives *ranks, ln_status own, ln_error *err) {
+    int32_t statuses[MAX_RANKS], mine = own;
+    if (ranks->n_ranks == 1)
+        return own;
+    LN_BUG_ON(ranks->n_ranks > MAX_RANKS);
+    /* loading takes its time, and not the same on all ranks */
+    uint64_t timeout_ns = ranks->timeout_ns;
+    ranks->timeout_ns = 0;
+    ln_status status =
+        ln_all_gather(ranks, &mine, sizeof mine, statuses, own == LINNET_OK ? err : NULL);
+    ranks->timeout_ns = timeout_ns;
+    if (own != LINNET_OK || status != LINNET_OK)
+        return own != LINNET_OK ? own : status;
+    for (size_t rank = 0; rank < ranks->n_ranks; rank++)
+        if (statuses[rank] != LINNET_OK)
+            return ln_fail(err, (ln_status)statuses[rank], "rank %zu of %zu could not start: %s",
+                           rank, ranks->n_ranks, ln_status_text((ln_status)statuses[rank]));
+    return LINNET_OK;
+}

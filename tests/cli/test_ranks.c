@@ -1,0 +1,122 @@
+/* Several ranks, started by mpirun on this machine: the logits of one, and the same bits however a
+ * prompt is divided. Skipped where there is no mpirun, or no module for it. */
+#include "test.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "spawn.h"
+
+static const char *mpirun;
+
+static inline const char *find_mpirun(void) {
+    static const char *const paths[] = {"/usr/bin/mpirun", "/usr/local/bin/mpirun"};
+    if (access(TEST_BINARY_DIR "/linnet-mpi.so", R_OK) != 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (access(paths[i], X_OK) == 0)
+            return paths[i];
+    return NULL;
+}
+
+/* linnet logits with one more option, on so many ranks ("1": without mpirun). */
+static float *logits(const char *n_ranks, const char *model, const char *option, size_t *n) {
+    static const char ids[] = "1,8,15,22,29,36,43,50,57,5,12,19,26";
+    char *folder = temp_create();
+    const char *out = path_in(folder, "out");
+    const char *const own[] = {
+        mpirun, "--oversubscribe", "--bind-to", "none",  "-n", n_ranks,       TEST_LINNET, "logits",
+        model,  "--ids",           ids,         "--out", out,  "--precision", "exact",     option,
+        "--tp", n_ranks,           NULL};
+    bool is_one = strcmp(n_ranks, "1") == 0;
+    spawn_result result = spawn(NULL, own + (is_one ? 6 : 0));
+    if (result.status != 0)
+        fail_msg("%s: %s ranks: %s", model, n_ranks, result.err);
+    spawn_free(&result);
+    float *rows = (float *)(void *)read_file(out, n);
+    temp_remove(folder);
+    return rows;
+}
+
+static float difference(const float *a, const float *b, size_t n_bytes) {
+    float largest = 0;
+    for (size_t i = 0; i < n_bytes / sizeof *a; i++)
+        largest = fmaxf(largest, fabsf(a[i] - b[i]));
+    return largest;
+}
+
+static void ranks_give_the_logits_of_one(void **state) {
+    static const char *const models[] = {"llama", "gpt_oss", "deepseek_v3", "llama_gptq"};
+    (void)state;
+    if (mpirun == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char model[256];
+        size_t n_one, n_two;
+        snprintf(model, sizeof model, TEST_SOURCE_DIR "/tests/golden/models/%s", models[i]);
+        float *one = logits("1", model, "--threads=1", &n_one);
+        float *two = logits("2", model, "--threads=1", &n_two);
+        assert_int_equal(n_one, n_two);
+        assert_true(difference(one, two, n_one) <= 1e-5f);
+        assert_true(difference(one, two, n_one) > 0); /* they do add up in another order */
+        free(one);
+        free(two);
+    }
+}
+
+static void chunks_do_not_change_bits(void **state) {
+    (void)state;
+    const char *model = TEST_SOURCE_DIR "/tests/golden/models/mixtral";
+    size_t n_whole, n_chunks;
+    if (mpirun == NULL)
+        skip();
+    float *whole = logits("2", model, "--threads=1", &n_whole);
+    float *chunks = logits("2", model, "--max-batch-tokens=3", &n_chunks);
+    assert_int_equal(n_whole, n_chunks);
+    assert_memory_equal(whole, chunks, n_whole);
+    free(whole);
+    free(chunks);
+}
+
+static void refuses_what_was_not_started(void **state) {
+    (void)state;
+    if (mpirun == NULL)
+        skip();
+    const char *const argv[] = {mpirun, "-n", "1",      TEST_LINNET, "run", "--tp", "2",
+                                "-p",   "a",  "--temp", "0",         "-n",  "1",    NULL};
+    spawn_result result = spawn(NULL, argv);
+    assert_int_not_equal(result.status, 0);
+    assert_non_null(strstr(result.err, "2 ranks are asked for, but 1 were started"));
+    spawn_free(&result);
+}
+
+static void plan_shows_every_rank(void **state) {
+    (void)state;
+    spawn_result result =
+        LINNET("plan", TEST_SOURCE_DIR "/tests/golden/models/llama", "--tp", "2", "--ctx", "64");
+    assert_int_equal(result.status, 0);
+    assert_non_null(strstr(result.out, "rank 0"));
+    assert_non_null(strstr(result.out, "rank 1"));
+    spawn_free(&result);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_give_the_logits_of_one),
+        cmocka_unit_test(chunks_do_not_change_bits),
+        cmocka_unit_test(refuses_what_was_not_started),
+        cmocka_unit_test(plan_shows_every_rank),
+    };
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* MPI leaks, and races */
+    mpirun = find_mpirun();
+#endif
+    if (mpirun == NULL)
+        print_message("skipped in part: no mpirun, or linnet-mpi.so was not built\n");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

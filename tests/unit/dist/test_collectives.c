@@ -1,0 +1,195 @@
+/* Collectives over a transport of threads, and what becomes of one whose rank is lost. */
+#include "test.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dist/collectives.h"
+
+enum { MAX_RANKS = 5, MAX_FLOATS = 5000 };
+
+/* A message from one rank to another; the sender waits until it is taken. */
+typedef struct box {
+    const void *data; /* NULL: empty */
+    size_t bytes;
+} box;
+
+typedef struct world {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    box boxes[MAX_RANKS][MAX_RANKS]; /* [from][to] */
+} world;
+
+typedef struct thread_transport {
+    ln_transport base;
+    world *world;
+} thread_transport;
+
+static ln_transport_status exchange(ln_transport *base, const ln_message *m) {
+    thread_transport *self = (thread_transport *)base;
+    world *w = self->world;
+    bool sends = m->to != LN_NO_RANK, takes = m->from != LN_NO_RANK;
+    ln_transport_status status = LN_TRANSPORT_OK;
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += m->timeout_ns > 0 ? (time_t)(m->timeout_ns / 1000000000u) + 1 : 30;
+    pthread_mutex_lock(&w->mutex);
+    if (sends) {
+        w->boxes[base->rank][m->to] = (box){m->out, m->out_bytes};
+        pthread_cond_broadcast(&w->changed);
+    }
+    while ((takes || (sends && w->boxes[base->rank][m->to].data != NULL)) &&
+           status == LN_TRANSPORT_OK) {
+        box *from = takes ? &w->boxes[m->from][base->rank] : NULL;
+        if (from != NULL && from->data != NULL) {
+            assert_int_equal(from->bytes, m->in_bytes);
+            memcpy(m->in, from->data, m->in_bytes);
+            *from = (box){0};
+            takes = false;
+            pthread_cond_broadcast(&w->changed);
+        } else if (pthread_cond_timedwait(&w->changed, &w->mutex, &end) != 0) {
+            status = LN_TRANSPORT_TIMEOUT;
+        }
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return status;
+}
+
+static void leave(ln_transport *base, bool has_failed) {
+    (void)base;
+    (void)has_failed;
+}
+
+typedef struct rank_job {
+    thread_transport transport;
+    ln_collectives c;
+    size_t n;
+    float x[MAX_FLOATS], out[MAX_FLOATS], *scratch;
+    uint32_t gathered[MAX_RANKS];
+    ln_status status;
+} rank_job;
+
+/* Numbers whose sums depend on their order. */
+static float number(size_t rank, size_t i) {
+    float size = (float)(1u << (rank * 7 % 24));
+    return size * (0.1f + (float)(i * 31 % 97)) * (i % 2 == 0 ? 1.0f : -1.0f);
+}
+
+static void *run(void *argument) {
+    rank_job *job = argument;
+    ln_collectives *c = &job->c;
+    size_t begin = ln_rank_begin(job->n, c->rank, c->n_ranks);
+    size_t end = ln_rank_begin(job->n, c->rank + 1, c->n_ranks);
+    uint32_t own = (uint32_t)c->rank + 7, told = c->rank == 0 ? 42 : 0;
+    float part[2][MAX_FLOATS];
+    ln_error err = {0};
+    for (size_t i = 0; i < job->n; i++)
+        job->x[i] = number(c->rank, i);
+    for (size_t i = begin; i < end; i++)
+        for (size_t row = 0; row < 2; row++)
+            part[0][row * (end - begin) + i - begin] = (float)(row * 10000 + i);
+    job->status = ln_all_reduce(c, job->x, job->n, job->scratch, &err);
+    if (job->status == LINNET_OK)
+        job->status = ln_broadcast(c, &told, sizeof told, true, &err);
+    if (job->status == LINNET_OK)
+        job->status = ln_all_gather(c, &own, sizeof own, job->gathered, &err);
+    if (job->status == LINNET_OK && job->n * 2 <= MAX_FLOATS)
+        job->status = ln_gather_columns(c, part[0], 2, job->n, part[1], job->out, &err);
+    if (job->status == LINNET_OK)
+        job->status = ln_barrier(c, &err);
+    if (job->status == LINNET_OK)
+        assert_int_equal(told, 42);
+    return NULL;
+}
+
+/* Runs n_ranks jobs of n floats, of which the last n_lost never come. */
+static rank_job *run_all(size_t n_ranks, size_t n, size_t n_lost) {
+    world w = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    rank_job *jobs = calloc(n_ranks, sizeof *jobs);
+    pthread_t threads[MAX_RANKS];
+    assert_non_null(jobs);
+    for (size_t rank = 0; rank < n_ranks; rank++) {
+        rank_job *job = &jobs[rank];
+        job->transport.base = (ln_transport){.name = "threads",
+                                             .rank = rank,
+                                             .n_ranks = n_ranks,
+                                             .exchange = exchange,
+                                             .close = leave};
+        job->transport.world = &w;
+        job->n = n;
+        job->scratch = calloc(ln_collectives_scratch(n_ranks, n), sizeof(float));
+        job->c = (ln_collectives){.transport = &job->transport.base,
+                                  .rank = rank,
+                                  .n_ranks = n_ranks,
+                                  .timeout_ns = n_lost > 0 ? 1 : UINT64_C(30000000000)};
+    }
+    for (size_t rank = 0; rank + n_lost < n_ranks; rank++)
+        assert_int_equal(pthread_create(&threads[rank], NULL, run, &jobs[rank]), 0);
+    for (size_t rank = 0; rank + n_lost < n_ranks; rank++)
+        pthread_join(threads[rank], NULL);
+    return jobs;
+}
+
+static void end_all(rank_job *jobs, size_t n_ranks) {
+    for (size_t rank = 0; rank < n_ranks; rank++)
+        free(jobs[rank].scratch);
+    free(jobs);
+}
+
+/* The same bits on every rank, and those of a sum in the order of ranks, whatever the size. */
+static void sums_in_order(void **state) {
+    static const size_t sizes[] = {1, 3, 64, 2048, 2049, 2500};
+    (void)state;
+    for (size_t n_ranks = 2; n_ranks <= MAX_RANKS; n_ranks++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            size_t n = sizes[s];
+            rank_job *jobs = run_all(n_ranks, n, 0);
+            for (size_t rank = 0; rank < n_ranks; rank++) {
+                assert_int_equal(jobs[rank].status, LINNET_OK);
+                for (size_t i = 0; i < n; i++) {
+                    float sum = number(0, i);
+                    for (size_t other = 1; other < n_ranks; other++)
+                        sum += number(other, i);
+                    assert_memory_equal(&jobs[rank].x[i], &sum, sizeof sum);
+                }
+                for (size_t other = 0; other < n_ranks; other++)
+                    assert_int_equal(jobs[rank].gathered[other], other + 7);
+            }
+            for (size_t i = 0; i < 2 * n && 2 * n <= MAX_FLOATS; i++)
+                assert_true(jobs[0].out[i] == (float)(i / n * 10000 + i % n));
+            end_all(jobs, n_ranks);
+        }
+}
+
+static void keeps_the_first_failure(void **state) {
+    (void)state;
+    rank_job *jobs = run_all(2, 8, 1);
+    ln_error err = {0};
+    assert_int_equal(jobs[0].status, LINNET_ERR_COMPUTE);
+    assert_int_equal(ln_barrier(&jobs[0].c, &err), LINNET_ERR_COMPUTE);
+    assert_string_equal(err.message, "rank 1 of 2 does not answer");
+    end_all(jobs, 2);
+}
+
+static void one_rank_waits_for_nobody(void **state) {
+    (void)state;
+    ln_collectives c = ln_collectives_single();
+    float x[2] = {1, 2}, out[2] = {0};
+    assert_int_equal(ln_all_reduce(&c, x, 2, NULL, NULL), LINNET_OK);
+    assert_int_equal(ln_gather_columns(&c, x, 1, 2, NULL, out, NULL), LINNET_OK);
+    assert_int_equal(ln_barrier(&c, NULL), LINNET_OK);
+    assert_int_equal(ln_broadcast(&c, x, sizeof x, false, NULL), LINNET_OK);
+    assert_true(x[0] == 1 && x[1] == 2 && out[0] == 1 && out[1] == 2);
+    ln_collectives_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_in_order),
+        cmocka_unit_test(keeps_the_first_failure),
+        cmocka_unit_test(one_rank_waits_for_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -34,11 +34,10 @@ static size_t x_rows(const ln_op_linear *p) {
 static bool lies_in_panels(const ln_op_linear *p, size_t n_rows, bool plain, bool has_sm90a) {
     enum { MIN_PANEL_ROWS = 9 };
     int kind = (int)p->weight->layout;
-    size_t least = kind == LN_LAYOUT_INT8_ROW ? LN_SMALL_M_ROWS + 1 : MIN_PANEL_ROWS;
     size_t with_ends = p->weight->n_cols + LN_K_SPLITS * ln_weight_tile_cols(LN_LAYOUT_F8_ROW);
     if (kind == LN_LAYOUT_F8_ROW && n_rows * with_ends > LN_SMALL_M_FP8_BYTES)
         return true;
-    return !plain && p->n_rows >= least && rows_per_x(p) == 1 && p->groups.n_groups == 0 &&
+    return !plain && p->n_rows >= MIN_PANEL_ROWS && rows_per_x(p) == 1 && p->groups.n_groups == 0 &&
            has_sm90a;
 }
 

@@ -172,7 +172,7 @@ template <int N>
 static __device__ __forceinline__ void send_partials(const fused_args &c, const float (&sum)[N]) {
 #pragma unroll
     for (unsigned i = 0; i < N; i += 4)
-        publish_four(&c.memory->partials[blockIdx.x][i / 4][threadIdx.x], sum + i);
+        publish_four<LN_LAYOUT_BF16>(&c.memory->partials[blockIdx.x][i / 4][threadIdx.x], sum + i);
 }
 
 /* Receives the partial sums of the block in front as soon as they are there, and leaves 0 in their
@@ -191,7 +191,7 @@ static __device__ __forceinline__ void receive_partials(const fused_args &c, flo
 #pragma unroll
     for (unsigned i = 0; i < N / 4; i++) {
         store_four_relaxed(&from[i][threadIdx.x], make_uint4(0, 0, 0, 0));
-        float4 taken = decode_partial(four[i]);
+        float4 taken = decode_partial<LN_LAYOUT_BF16>(four[i]);
         sum[4 * i] = taken.x, sum[4 * i + 1] = taken.y;
         sum[4 * i + 2] = taken.z, sum[4 * i + 3] = taken.w;
     }

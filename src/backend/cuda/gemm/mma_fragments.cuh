@@ -241,6 +241,11 @@ template <int LAYOUT> static __device__ __forceinline__ float ln_add_k_splits(fl
         return a + b;
 }
 
+/* What a sum stands for: INT8_ROW has int32 where others have float32. */
+template <int LAYOUT> static __device__ __forceinline__ float ln_sum_value(float sum) {
+    return LAYOUT == LN_LAYOUT_INT8_ROW ? (float)__float_as_int(sum) : sum;
+}
+
 /* sum + c * w * x, c being START + a sum, w a weight scale and w_start -START * w. */
 static __device__ __forceinline__ float ln_add_scaled(float c, float w, float w_start, float x,
                                                       float sum) {

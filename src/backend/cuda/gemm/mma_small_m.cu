@@ -7,12 +7,9 @@
 #include "backend/cuda/gemm/select.cuh"
 #include "backend/cuda/weights/dispatch.cuh"
 
-enum { MAX_EIGHTS = 8 };
-
-/* Eights of rows that Hopper has kernels for here: more rows lie in activation tiles, but for
- * linears that no model has, which take turns of as many. */
-template <int LAYOUT>
-static constexpr int HOPPER_EIGHTS = LAYOUT == LN_LAYOUT_INT8_ROW ? MAX_EIGHTS : 1;
+/* Eights of rows of a CTA; on Hopper: more rows lie in activation tiles, but for linears that no
+ * model has, which take turns of as many. */
+enum { MAX_EIGHTS = 8, HOPPER_EIGHTS = 1 };
 
 /* Offsets from the first row. */
 template <int EIGHTS>
@@ -77,7 +74,7 @@ static __global__ void
 __launch_bounds__(MMA_THREADS, EIGHTS == 1 || (EIGHTS == 2 && LAYOUT == LN_LAYOUT_BF16) ? 2 : 1)
     mma_gemm(const __grid_constant__ ln_gemm_args p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    if constexpr (EIGHTS > HOPPER_EIGHTS<LAYOUT>)
+    if constexpr (EIGHTS > HOPPER_EIGHTS)
         __trap();
     else
 #endif
@@ -97,7 +94,7 @@ static int launch(const ln_gemm_args &args, cudaStream_t stream) {
 
 template <int LAYOUT, bool GATE, bool PRECISE>
 static int launch_rows(const ln_gemm_args &args, cudaStream_t stream) {
-    int most = ln_has_sm90a_code() ? HOPPER_EIGHTS<LAYOUT> : MAX_EIGHTS;
+    int most = ln_has_sm90a_code() ? (int)HOPPER_EIGHTS : (int)MAX_EIGHTS;
     if (args.n_rows <= 8 || most == 1)
         return launch<LAYOUT, 1, GATE, PRECISE>(args, stream);
     if (args.n_rows <= 16)

@@ -123,7 +123,7 @@ static __device__ __forceinline__ float scale_sum(const ln_gemm_args &p, const u
         return sum * x;
     const uint8_t *at = matrix + tile_row * ln_weight_tile_row_bytes(LAYOUT, p.n_tiles);
     float w = ln_weight_tile_row_scales(LAYOUT, at, p.n_tiles)[column % LN_WEIGHT_TILE_ROWS];
-    return (LAYOUT == LN_LAYOUT_INT8_ROW ? (float)__float_as_int(sum) : sum) * (w * x);
+    return ln_sum_value<LAYOUT>(sum) * (w * x);
 }
 
 #endif

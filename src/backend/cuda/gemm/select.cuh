@@ -6,8 +6,8 @@
 
 /* mma.sync, all layouts but F8_ROW, activations row after row. */
 int ln_gemm_mma_small_m(int layout, const ln_gemm_args &args, cudaStream_t stream);
-/* Hopper, M up to 64, activations in one tile: any layout but INT8_ROW and F8_ROW; what is
- * dequantised to f16. */
+/* Hopper, M up to 64, activations in one tile: any layout but F8_ROW; what is dequantised to
+ * f16. */
 int ln_gemm_sm90_small_m(int layout, const ln_gemm_args &args, cudaStream_t stream);
 int ln_gemm_sm90_small_m_f16(int layout, const ln_gemm_args &args, cudaStream_t stream);
 /* Hopper, F8_ROW, M up to 8. */

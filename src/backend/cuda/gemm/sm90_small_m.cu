@@ -1,11 +1,10 @@
-/* The small-M sm_90 GEMM of BF16, INT8 and INT4; of the others sm90_small_m_f16.cu. */
+/* The small-M sm_90 GEMM of BF16, INT8, INT4 and INT8_ROW; of the others sm90_small_m_f16.cu. */
 #include "backend/cuda/gemm/select.cuh"
 #include "backend/cuda/gemm/sm90_small_m.cuh"
 #include "backend/cuda/weights/dispatch.cuh"
 
 static constexpr bool is_not_dequantized(int layout) {
-    return ln_traits_of(layout).acts == LN_ACT_TYPE_BF16 ||
-           ln_traits_of(layout).acts == LN_ACT_TYPE_INT8_BLOCK;
+    return !ln_weight_tile_dequantizes_to_f16(layout) && layout != LN_LAYOUT_F8_ROW;
 }
 
 int ln_gemm_sm90_small_m(int layout, const ln_gemm_args &args, cudaStream_t stream) {

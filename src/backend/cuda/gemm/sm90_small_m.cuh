@@ -1,5 +1,5 @@
-/* Y [M][N] = X [M][K] W^T with its epilogue, on Hopper, for M of 9 to 64, any layout but INT8_ROW
- * and F8_ROW. Weights are WGMMA's A operand, from registers, activations, in one tile of 64 rows,
+/* Y [M][N] = X [M][K] W^T with its epilogue, on Hopper, for M of 9 to 64, any layout but
+ * F8_ROW. Weights are WGMMA's A operand, from registers, activations, in one tile of 64 rows,
  * its B operand. The order of every sum is that of mma_small_m.cu.
  *
  * A unit is 64 columns of the result (BF16), or 128 (other layouts), half as many with their gate.
@@ -54,9 +54,9 @@ static __device__ __forceinline__ void reduce_published(const small_m_args &a) {
         locate_results<SHAPE, GATE>(unit, r);
         r.first = 4 * rows;
         load_residual(a.p, unit, r, residual);
-        add_published(a, number, rows, 0, r.u);
+        add_published<LAYOUT>(a, number, rows, 0, r.u);
         if (GATE)
-            add_published(a, number, rows, GATE_AT * LN_WARP, r.g);
+            add_published<LAYOUT>(a, number, rows, GATE_AT * LN_WARP, r.g);
         write<LAYOUT, GATE>(a.p, unit, r, residual);
     }
 }
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void consume(const small_m_args &a, const char
         bool precise = PRECISE && a.p.parts[unit.part].precise, is_whole = range.begin == 0;
 #pragma unroll
         for (unsigned i = 0; i < N; i++)
-            total[i] = -0.0f; /* -0 + x is x */
+            total[i] = LAYOUT == LN_LAYOUT_INT8_ROW ? 0.0f : -0.0f; /* -0 + x is x */
 #pragma unroll 1
         for (unsigned split = range.begin; split < range.end; split++) {
             unsigned n = first_tile_of(a.p, split + 1) - first_tile_of(a.p, split);
@@ -86,7 +86,7 @@ static __device__ __forceinline__ void consume(const small_m_args &a, const char
             else
                 multiply<LAYOUT, ROWS, PRECISE, false>(a, n, stages, bars, at, sum);
             if (!DEFERS && a.split_all) {
-                publish_split<shape>(a, range.unit * LN_K_SPLITS + split, sum);
+                publish_split<LAYOUT, shape>(a, range.unit * LN_K_SPLITS + split, sum);
                 continue;
             }
             if (DEFERS && !is_whole) {
@@ -104,7 +104,7 @@ static __device__ __forceinline__ void consume(const small_m_args &a, const char
                 load_partial<shape>(a, total);
 #pragma unroll
             for (unsigned i = 0; i < N; i++)
-                total[i] += sum[i];
+                total[i] = ln_add_k_splits<LAYOUT>(total[i], sum[i]);
         }
         if (!DEFERS && a.split_all)
             continue;

@@ -3,6 +3,7 @@
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_EPILOGUE_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_EPILOGUE_CUH
 
+#include "backend/cuda/gemm/mma_fragments.cuh"
 #include "backend/cuda/gemm/sm90_small_m_pipeline.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -58,9 +59,9 @@ static __device__ __forceinline__ void scale_results(const ln_gemm_args &p, cons
             if (GATE)
                 gate = ln_weight_tile_row_scales(LAYOUT, part.gate + at, p.n_tiles)[in_tile] * x;
         }
-        r.u[i] *= up;
+        r.u[i] = ln_sum_value<LAYOUT>(r.u[i]) * up;
         if (GATE)
-            r.g[i] *= gate;
+            r.g[i] = ln_sum_value<LAYOUT>(r.g[i]) * gate;
     }
 }
 
@@ -81,7 +82,7 @@ template <int LAYOUT, bool GATE, int N>
 static __device__ __forceinline__ void write(const ln_gemm_args &p, const weight_unit &unit,
                                              result_block<N> &r, const float (&residual)[N]) {
     const ln_epilogue &e = p.parts[unit.part].epilogue;
-    if constexpr (ln_weight_tile_dequantizes_to_f16(LAYOUT))
+    if constexpr (ln_weight_tile_has_act_row_scales(LAYOUT))
         scale_results<LAYOUT, GATE>(p, unit, r);
     size_t n_rows = p.n_rows;
     if (!is_plain(e)) { /* long, and seldom run */

@@ -1,7 +1,8 @@
 /* Mainloops of the small-M GEMM (sm90_small_m.cuh): WGMMA of M64N8 to M64N64, weights as the A
  * operand from registers. BF16: a stage is two weight tiles. What is dequantised to f16: while a
  * stage is multiplied the fragments of the next are loaded. INT8 and INT4: a stage is one weight
- * tile; while some blocks of 32 columns are scaled the next ones are multiplied. */
+ * tile; while some blocks of 32 columns are scaled the next ones are multiplied. INT8_ROW: a stage
+ * is two weight tiles, sums are int32. */
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_MAINLOOP_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_MAINLOOP_CUH
 
@@ -272,6 +273,55 @@ static __device__ __forceinline__ void mainloop_int(const small_m_args &a, unsig
     }
 }
 
+/* ---- INT8_ROW ----------------------------------------------------------------------------------
+ */
+
+/* Issues the WGMMAs of the first N weight tiles of a stage, from one descriptor on. */
+template <int ROWS, int N>
+static __device__ __forceinline__ void
+add_int8_row_tiles(const char *w, uint64_t x, uint4 (&steps)[4 * N], int (&sum)[ROWS / 2]) {
+#pragma unroll
+    for (int k = 0; k < 4 * N; k++)
+        steps[k] = *(const uint4 *)(w + k * 512);
+    ln_wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < 4 * N; k++)
+        ln_wgmma_small_n_int8_add(sum, steps[k], x + (unsigned)(k / 4 * ROWS * 8 + k % 4 * 2));
+    ln_wgmma_commit();
+    ln_wgmma_wait<0>();
+#pragma unroll
+    for (int k = 0; k < 4 * N; k++)
+        ln_wgmma_keep(steps[k]);
+    ln_wgmma_keep(sum);
+}
+
+/* Sums are int32, whose bits the floats have. */
+template <int ROWS>
+static __device__ __forceinline__ void mainloop_int8_row(const small_m_args &a, unsigned n_tiles,
+                                                         const char *stages, small_m_pipeline &bars,
+                                                         ln_pipeline_stage &at, float *sums) {
+    typedef small_m_stage<LN_LAYOUT_INT8_ROW, ROWS, false> shape;
+    unsigned warp = threadIdx.x / LN_WARP, lane = threadIdx.x % LN_WARP;
+    int sum[ROWS / 2] = {};
+#pragma unroll 1
+    for (unsigned i = 0; i < n_tiles; i += 2) {
+        const char *w = stages + at.index * shape::BYTES;
+        uint64_t x = ln_wgmma_desc_swizzle128(w + shape::W_BYTES);
+        w += warp * (shape::TILES * shape::TILE_BYTES) + lane * 16;
+        uint4 steps[8];
+        ln_mbarrier_wait(&bars.full[at.index], at.phase);
+        if (i + 1 < n_tiles)
+            add_int8_row_tiles<ROWS, 2>(w, x, steps, sum);
+        else
+            add_int8_row_tiles<ROWS, 1>(w, x, *(uint4(*)[4])steps, sum);
+        ln_pipeline_release(&bars.empty[at.index], lane);
+        ln_pipeline_advance(at, a.n_stages);
+    }
+#pragma unroll
+    for (int k = 0; k < ROWS / 2; k++)
+        sums[k] = __int_as_float(sum[k]);
+}
+
 /* ---- any layout --------------------------------------------------------------------------------
  */
 
@@ -286,6 +336,8 @@ static __device__ __forceinline__ void multiply(const small_m_args &a, unsigned 
         mainloop_bf16<ROWS, PRECISE, IS_PRECISE>(a, n_tiles, stages, bars, at, acc);
     else if constexpr (ln_weight_tile_dequantizes_to_f16(LAYOUT))
         mainloop_f16<LAYOUT, ROWS>(a, n_tiles, stages, bars, at, acc);
+    else if constexpr (LAYOUT == LN_LAYOUT_INT8_ROW)
+        mainloop_int8_row<ROWS>(a, n_tiles, stages, bars, at, acc);
     else
         mainloop_int<LAYOUT, ROWS>(a, n_tiles, stages, bars, at, acc);
 }

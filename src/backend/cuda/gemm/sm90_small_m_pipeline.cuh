@@ -22,19 +22,20 @@ typedef struct small_m_args {
 
 /* A consumer warpgroup multiplies GROUP_ROWS of the rows of activations. A stage: weights
  * [UNIT_ROWS][TILES] tiles, activations [TILES] tiles of ROWS rows, with PRECISE [TILES] of the
- * residual of bf16 rounding, or, of int8, with [8 blocks][64 rows] of scales. */
+ * residual of bf16 rounding, or, of int8 in blocks, with [8 blocks][64 rows] of scales. */
 template <int LAYOUT, int ROWS, bool PRECISE> struct small_m_stage {
     static constexpr bool IS_INT = !ln_weight_tile_has_16_bit_act(LAYOUT),
+                          HAS_ACT_BLOCKS = ln_traits_of(LAYOUT).acts == LN_ACT_TYPE_INT8_BLOCK,
                           HAS_128_COLUMNS = LAYOUT != LN_LAYOUT_BF16;
     static constexpr unsigned UNIT_ROWS = HAS_128_COLUMNS ? 8 : 4;
     static constexpr unsigned GROUP_ROWS = ROWS * UNIT_ROWS / WARPS; /* of a warpgroup */
     static constexpr unsigned N_ACC = GROUP_ROWS / 2;                /* of a thread */
-    static constexpr unsigned TILES = IS_INT ? 1 : 2, TILE_BYTES = ln_weight_tile_bytes(LAYOUT);
+    static constexpr unsigned TILES = HAS_ACT_BLOCKS ? 1 : 2, TILE_BYTES = ln_weight_tile_bytes(LAYOUT);
     static constexpr unsigned W_BYTES = UNIT_ROWS * TILES * TILE_BYTES;
     static constexpr unsigned PART_BYTES = ROWS * 128,
-                              PARTS = IS_INT ? 2 : 1; /* of an activation tile */
+                              PARTS = HAS_ACT_BLOCKS ? 2 : 1; /* of an activation tile */
     static constexpr unsigned X_BYTES = TILES * PARTS * PART_BYTES * (PRECISE ? 2 : 1);
-    static constexpr unsigned SCALE_BYTES = IS_INT ? 8 * ACT_TILE_ROWS * 4 : 0;
+    static constexpr unsigned SCALE_BYTES = HAS_ACT_BLOCKS ? 8 * ACT_TILE_ROWS * 4 : 0;
     static constexpr unsigned BYTES = W_BYTES + X_BYTES + SCALE_BYTES;
 };
 
@@ -141,7 +142,7 @@ static __device__ __forceinline__ void load_act_tile(const ln_act_view &x, unsig
             ln_cp_async_bulk(to + (shape::TILES + i) * PART_BYTES, (const char *)x.lo + skipped,
                              PART_BYTES, full);
     }
-    if (shape::IS_INT)
+    if (shape::HAS_ACT_BLOCKS)
         ln_cp_async_bulk(to + shape::X_BYTES, (const char *)x.scales + tile * shape::SCALE_BYTES,
                          shape::SCALE_BYTES, full);
 }

@@ -5,6 +5,7 @@
 #ifndef LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_SPLIT_K_CUH
 #define LN_BACKEND_CUDA_GEMM_SM90_SMALL_M_SPLIT_K_CUH
 
+#include "backend/cuda/gemm/mma_fragments.cuh"
 #include "backend/cuda/gemm/sm90_small_m_pipeline.cuh"
 #include "backend/cuda/ptx/flag.cuh"
 
@@ -91,17 +92,22 @@ static __device__ __forceinline__ void add_deferred(const float (&taken)[N],
     deferred.n = 0;
 }
 
-/* A sum that is published: its bits inverted, which are never all 0. So 0, which fresh memory has
- * and whoever reads a sum leaves behind, says that there is none yet. (fused/decode_handoff.cuh,
- * whose memory each launch fills, hands over floats as they are.) */
-static __device__ __forceinline__ uint32_t encode_partial(float sum) {
+/* A sum that is published, which is never 0: a float with its bits inverted, an int32, whose
+ * magnitude is below 2^31, with its sign inverted. So 0, which fresh memory has and whoever reads a
+ * sum leaves behind, says that there is none yet. (fused/decode_handoff.cuh, whose memory each
+ * launch fills, hands over floats as they are.) */
+template <int LAYOUT> static __device__ __forceinline__ uint32_t encode_partial(float sum) {
     uint32_t bits = __float_as_uint(sum);
+    if constexpr (LAYOUT == LN_LAYOUT_INT8_ROW)
+        return bits ^ 0x80000000u;
     return ~(bits == 0xffffffffu ? 0x7fffffffu : bits);
 }
 
+template <int LAYOUT>
 static __device__ __forceinline__ float4 decode_partial(const uint4 &four) {
-    return make_float4(__uint_as_float(~four.x), __uint_as_float(~four.y), __uint_as_float(~four.z),
-                       __uint_as_float(~four.w));
+    constexpr uint32_t INVERTED = LAYOUT == LN_LAYOUT_INT8_ROW ? 0x80000000u : 0xffffffffu;
+    return make_float4(__uint_as_float(four.x ^ INVERTED), __uint_as_float(four.y ^ INVERTED),
+                       __uint_as_float(four.z ^ INVERTED), __uint_as_float(four.w ^ INVERTED));
 }
 
 static __device__ __forceinline__ uint4 load_four_relaxed(const uint4 *four) {
@@ -120,9 +126,11 @@ static __device__ __forceinline__ void store_four_relaxed(uint4 *to, const uint4
 }
 
 /* Publishes four sums. */
+template <int LAYOUT>
 static __device__ __forceinline__ void publish_four(uint4 *to, const float *sums) {
-    store_four_relaxed(to, make_uint4(encode_partial(sums[0]), encode_partial(sums[1]),
-                                      encode_partial(sums[2]), encode_partial(sums[3])));
+    store_four_relaxed(
+        to, make_uint4(encode_partial<LAYOUT>(sums[0]), encode_partial<LAYOUT>(sums[1]),
+                       encode_partial<LAYOUT>(sums[2]), encode_partial<LAYOUT>(sums[3])));
 }
 
 static __device__ __forceinline__ bool is_missing(const uint4 &four) {
@@ -134,17 +142,18 @@ static __device__ __forceinline__ uint4 *slot_of_split(const small_m_args &a, un
     return (uint4 *)a.p.split.published + (size_t)item * (LN_SPLIT_K_SLOT_FLOATS / 4) + threadIdx.x;
 }
 
-template <typename SHAPE>
+template <int LAYOUT, typename SHAPE>
 static __device__ __forceinline__ void publish_split(const small_m_args &a, unsigned item,
                                                      const float (&sum)[SHAPE::N_ACC]) {
     uint4 *to = slot_of_split(a, item);
 #pragma unroll
     for (unsigned i = 0; i < SHAPE::N_ACC / 4; i++)
-        publish_four(to + i * CONSUMERS, sum + 4 * i);
+        publish_four<LAYOUT>(to + i * CONSUMERS, sum + 4 * i);
 }
 
 /* Adds what thread `skipped` threads behind this one publishes of eight rows, K split after K
  * split, as soon as all are there, and clears their slots. */
+template <int LAYOUT>
 static __device__ __forceinline__ void
 add_published(const small_m_args &a, unsigned unit, unsigned rows, unsigned skipped, float *total) {
     uint4 *places[LN_K_SPLITS], sums[LN_K_SPLITS];
@@ -157,12 +166,12 @@ add_published(const small_m_args &a, unsigned unit, unsigned rows, unsigned skip
     for (unsigned s = 0; s < LN_K_SPLITS; s++) {
         while (is_missing(sums[s]))
             sums[s] = load_four_relaxed(places[s]);
-        float4 four = decode_partial(sums[s]);
+        float4 four = decode_partial<LAYOUT>(sums[s]);
         store_four_relaxed(places[s], make_uint4(0, 0, 0, 0));
-        total[0] = s == 0 ? four.x : total[0] + four.x;
-        total[1] = s == 0 ? four.y : total[1] + four.y;
-        total[2] = s == 0 ? four.z : total[2] + four.z;
-        total[3] = s == 0 ? four.w : total[3] + four.w;
+        total[0] = s == 0 ? four.x : ln_add_k_splits<LAYOUT>(total[0], four.x);
+        total[1] = s == 0 ? four.y : ln_add_k_splits<LAYOUT>(total[1], four.y);
+        total[2] = s == 0 ? four.z : ln_add_k_splits<LAYOUT>(total[2], four.z);
+        total[3] = s == 0 ? four.w : ln_add_k_splits<LAYOUT>(total[3], four.w);
     }
 }
 

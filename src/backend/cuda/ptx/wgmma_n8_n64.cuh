@@ -41,13 +41,14 @@ LN_WGMMA_SMALL_N_TYPES(32, "m64n64", LN_32_OF, LN_ACC_16("+f", c, 0), LN_ACC_16(
 #undef LN_WGMMA_SMALL_N_TYPES
 #undef LN_WGMMA_SMALL_N
 
-/* c [64][16, 32 or 64] = A B, k32. */
-#define LN_WGMMA_SMALL_N_INT8(...) LN_WGMMA_SMALL_N_INT8_OF(__VA_ARGS__)
-#define LN_WGMMA_SMALL_N_INT8_OF(N_ACC, SHAPE, SUMS, FROM, ...)                                    \
-    static __device__ __forceinline__ void ln_wgmma_small_n_int8(int(&c)[N_ACC], const uint4 &a,   \
-                                                                 uint64_t b) {                     \
+/* c [64][16, 32 or 64] = A B, k32; of ln_wgmma_small_n_int8_add c += A B. */
+#define LN_WGMMA_SMALL_N_INT8(...) LN_WGMMA_SMALL_N_INT8_OF(ln_wgmma_small_n_int8, "0", __VA_ARGS__)
+#define LN_WGMMA_SMALL_N_INT8_ADD(...)                                                             \
+    LN_WGMMA_SMALL_N_INT8_OF(ln_wgmma_small_n_int8_add, "1", __VA_ARGS__)
+#define LN_WGMMA_SMALL_N_INT8_OF(NAME, ADDS, N_ACC, SHAPE, SUMS, FROM, ...)                        \
+    static __device__ __forceinline__ void NAME(int(&c)[N_ACC], const uint4 &a, uint64_t b) {      \
         asm volatile("wgmma.mma_async.sync.aligned." SHAPE "k32.s32.s8.s8 {" SUMS "}, {" FROM      \
-                     ", 0;"                                                                        \
+                     ", " ADDS ";"                                                                 \
                      : __VA_ARGS__                                                                 \
                      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));                            \
     }
@@ -55,8 +56,12 @@ LN_WGMMA_SMALL_N_TYPES(32, "m64n64", LN_32_OF, LN_ACC_16("+f", c, 0), LN_ACC_16(
 LN_WGMMA_SMALL_N_INT8(8, "m64n16", LN_8_OF, LN_ACC_8("=r", c, 0))
 LN_WGMMA_SMALL_N_INT8(16, "m64n32", LN_16_OF, LN_ACC_16("=r", c, 0))
 LN_WGMMA_SMALL_N_INT8(32, "m64n64", LN_32_OF, LN_ACC_16("=r", c, 0), LN_ACC_16("=r", c, 16))
+LN_WGMMA_SMALL_N_INT8_ADD(8, "m64n16", LN_8_OF, LN_ACC_8("+r", c, 0))
+LN_WGMMA_SMALL_N_INT8_ADD(16, "m64n32", LN_16_OF, LN_ACC_16("+r", c, 0))
+LN_WGMMA_SMALL_N_INT8_ADD(32, "m64n64", LN_32_OF, LN_ACC_16("+r", c, 0), LN_ACC_16("+r", c, 16))
 
 #undef LN_WGMMA_SMALL_N_INT8_OF
+#undef LN_WGMMA_SMALL_N_INT8_ADD
 #undef LN_WGMMA_SMALL_N_INT8
 #undef LN_32_OF
 #undef LN_16_OF

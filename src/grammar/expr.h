@@ -121,7 +121,8 @@ typedef struct ln_grammar_builder {
     size_t n_objects, object_capacity;
     uint64_t fuel; /* steps of work that languages may yet take (language.h) */
     uint32_t root;
-    unsigned json_form; /* linnet_json_form */
+    unsigned json_form;                                 /* linnet_json_form */
+    const struct ln_reasoning_format *reasoning_format; /* before calls; NULL: <think> */
     ln_status status;
     ln_error *err;
     ln_expr failed;

@@ -58,7 +58,7 @@ ln_status ln_grammar_compile(const ln_grammar_source *source, const ln_token_tri
     builder.json_form = source->json_form;
     ln_status status = read_source(&builder, source);
     if (status == LINNET_OK)
-        ln_grammar_add_reasoning(&builder, source->reasoning);
+        ln_grammar_add_reasoning(&builder, source->reasoning, builder.reasoning_format);
     if (status == LINNET_OK)
         status = builder.status;
     if (status == LINNET_OK)

@@ -1,9 +1,10 @@
-/* Reasoning before what a grammar is about: text up to </think>. */
+/* Reasoning before what a grammar is about: text up to </think>, or what a model has for that. */
 #include <string.h>
 
+#include "grammar/language.h"
 #include "grammar/sources.h"
 #include "grammar/token_trie.h"
-#include "text/chat/tool_syntax.h"
+#include "text/chat/reasoning.h"
 
 ln_expr *ln_expr_marker(ln_grammar_builder *b, const char *text) {
     char special[64] = {LN_SPECIAL_MARK};
@@ -12,44 +13,57 @@ ln_expr *ln_expr_marker(ln_grammar_builder *b, const char *text) {
     return ln_expr_choice(b, ln_expr_text(b, special), ln_expr_text(b, text), NULL);
 }
 
-/* Text without '<' that does not begin with `byte`, nor is empty. */
-static ln_expr *text_not_from(ln_grammar_builder *b, char byte) {
-    const ln_range from[] = {{'<', '<'}, {(uint32_t)byte, (uint32_t)byte}};
-    return ln_expr_sequence(b, ln_expr_chars(b, from, 2, true),
-                            ln_expr_repeat(b, ln_expr_chars(b, from, 1, true), 0, LN_NO_LIMIT),
-                            NULL);
+/* The bytes up to the next marker, or of the one that the text begins with. */
+static size_t count_part(const char *text, bool *is_marker) {
+    size_t n_bytes = strcspn(text, "<[");
+    *is_marker = false;
+    if (n_bytes > 0)
+        return n_bytes;
+    const char *end = strchr(text, *text == '<' ? '>' : ']');
+    *is_marker = end != NULL && end - text > 1 && end - text < 60;
+    return *is_marker ? (size_t)(end - text) + 1 : 1 + strcspn(text + 1, "<[");
 }
 
-/* What may follow a '<' up to the next one, unless it begins with all of `forbidden`. */
-static ln_expr *rest_from(ln_grammar_builder *b, const char *forbidden) {
-    ln_expr *next = forbidden[1] != '\0' ? rest_from(b, forbidden + 1) : NULL;
-    char first[2] = {forbidden[0], '\0'};
-    ln_expr *choice = ln_expr_choice(b, text_not_from(b, forbidden[0]), NULL);
-    if (next != NULL)
-        ln_expr_add(b, choice, ln_expr_sequence(b, ln_expr_text(b, first), next, NULL));
-    return ln_expr_optional(b, choice);
+ln_expr *ln_expr_marked_text(ln_grammar_builder *b, const char *text) {
+    ln_expr *sequence = ln_expr_list(b, LN_EXPR_SEQUENCE);
+    while (text != NULL && *text != '\0') {
+        bool is_marker;
+        char part[64];
+        size_t n_bytes = count_part(text, &is_marker);
+        memcpy(part, text, is_marker ? n_bytes : 0);
+        part[is_marker ? n_bytes : 0] = '\0';
+        ln_expr_add(b, sequence,
+                    is_marker ? ln_expr_marker(b, part) : ln_expr_bytes(b, text, n_bytes));
+        text += n_bytes;
+    }
+    return sequence;
 }
 
-/* Any text without </think>. */
-static ln_expr *thoughts(ln_grammar_builder *b) {
-    const ln_range less = {'<', '<'};
-    ln_expr *plain = ln_expr_chars(b, &less, 1, true);
-    ln_expr *other =
-        ln_expr_sequence(b, ln_expr_text(b, "<"), rest_from(b, &LN_THINK_END[1]), NULL);
-    ln_expr *text = ln_expr_sequence(b, ln_expr_repeat(b, plain, 0, LN_NO_LIMIT),
-                                     ln_expr_repeat(b, other, 0, LN_NO_LIMIT), NULL);
-    uint32_t rule = ln_rule_add_terminal(b, "reasoning", text);
-    return ln_expr_rule(b, rule);
+ln_expr *ln_expr_text_without(ln_grammar_builder *b, const char *excluded, uint32_t min,
+                              uint32_t max) {
+    ln_expr *any = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
+    ln_expr *before = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
+    ln_expr *after = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), 0, LN_NO_LIMIT);
+    ln_expr *with = ln_expr_sequence(b, before, ln_expr_text(b, excluded), after, NULL);
+    const ln_dfa *text = ln_language_minus(b, ln_language_of(b, any), ln_language_of(b, with));
+    if (min > 0 || max != LN_NO_LIMIT) {
+        ln_expr *some = ln_expr_repeat(b, ln_expr_chars(b, NULL, 0, true), min, max);
+        text = ln_language_and(b, text, ln_language_of(b, some));
+    }
+    return ln_expr_rule(b, ln_rule_add_terminal(b, "free text", ln_language_expr(b, text)));
 }
 
-void ln_grammar_add_reasoning(ln_grammar_builder *b, linnet_reasoning reasoning) {
+void ln_grammar_add_reasoning(ln_grammar_builder *b, linnet_reasoning reasoning,
+                              const ln_reasoning_format *format) {
+    format = format != NULL ? format : ln_reasoning_think();
     if (reasoning == LINNET_REASONING_NONE || b->status != LINNET_OK)
         return;
     ln_expr *space = ln_expr_repeat(b, ln_expr_text(b, "\n"), 0, 2);
-    ln_expr *after = ln_expr_sequence(b, thoughts(b), ln_expr_marker(b, LN_THINK_END), space, NULL);
+    ln_expr *after = ln_expr_sequence(b, ln_expr_text_without(b, format->end, 0, LN_NO_LIMIT),
+                                      ln_expr_marked_text(b, format->end), space, NULL);
     if (reasoning == LINNET_REASONING_MAY_COME)
         after = ln_expr_optional(
-            b, ln_expr_sequence(b, ln_expr_marker(b, LN_THINK_BEGIN), after, NULL));
+            b, ln_expr_sequence(b, ln_expr_marked_text(b, format->begin), after, NULL));
     ln_expr *whole = ln_expr_sequence(b, after, ln_expr_rule(b, b->root), NULL);
     static const char name[] = "reasoning and the answer";
     b->root = ln_rule_add(b, name, sizeof name - 1, whole);

@@ -1,53 +1,106 @@
-/* Calls of tools: the syntax that a model was taught, around what each tool's
- * schema allows. */
+/* Calls of tools: the syntax that a model was taught (text/chat/calls/call_syntax.h), around what
+ * each tool's schema allows. */
 #include <string.h>
 
 #include "grammar/json_rules.h"
 #include "grammar/sources.h"
-#include "text/chat/tool_syntax.h"
+#include "grammar/tool_arguments.h"
+#include "text/chat/reasoning.h"
 
 typedef struct tools_reader {
     ln_grammar_builder *builder;
     ln_json_rules rules;
-    ln_tool_syntax syntax;
+    const ln_call_syntax *syntax;
     json_t *root;
     const char *wanted; /* NULL: any tool */
     ln_expr *calls;     /* a choice */
     size_t n_tools;
 } tools_reader;
 
+static ln_expr *marked(tools_reader *t, const char *text) {
+    return ln_expr_marked_text(t->builder, text);
+}
+
+/* A line break that models write or not. */
+static ln_expr *line(tools_reader *t, const char *text) {
+    ln_grammar_builder *b = t->builder;
+    return text != NULL ? ln_expr_optional(b, ln_expr_text(b, text)) : ln_expr_empty(b);
+}
+
 /* {"name": NAME, "arguments": ARGUMENTS} */
-static ln_expr *call_object(tools_reader *t, const char *name, const char *key,
-                            ln_expr *arguments) {
+static ln_expr *json_call(tools_reader *t, const char *name, ln_expr *arguments) {
     ln_grammar_builder *b = t->builder;
     json_t *string = json_string(name);
     char *text = ln_json_dump(b, string);
-    ln_expr *expr = ln_expr_sequence(b, ln_expr_text(b, "{\"name\": "),
-                                     ln_expr_text(b, text != NULL ? text : ""),
-                                     ln_expr_text(b, key), arguments, ln_expr_text(b, "}"), NULL);
+    ln_expr *expr =
+        ln_expr_sequence(b, ln_expr_text(b, "{\""), ln_expr_text(b, t->syntax->name_key),
+                         ln_expr_text(b, "\": "), ln_expr_text(b, text != NULL ? text : ""),
+                         ln_expr_text(b, ", \""), ln_expr_text(b, t->syntax->arguments_key),
+                         ln_expr_text(b, "\": "), arguments, ln_expr_text(b, "}"), NULL);
     free(text);
     json_decref(string);
     return expr;
 }
 
-static ln_expr *read_call(tools_reader *t, const char *name, ln_expr *arguments) {
+/* The name, then arguments in JSON; DeepSeek V3 has a type before it, and a fence. */
+static ln_expr *named_call(tools_reader *t, const char *name, ln_expr *arguments) {
     ln_grammar_builder *b = t->builder;
-    switch (t->syntax) {
-    case LN_TOOLS_HERMES:
-        return ln_expr_sequence(b, ln_expr_marker(b, "<tool_call>"), ln_expr_text(b, "\n"),
-                                call_object(t, name, ", \"arguments\": ", arguments),
-                                ln_expr_text(b, "\n"), ln_expr_marker(b, "</tool_call>"), NULL);
-    case LN_TOOLS_DEEPSEEK:
-        return ln_expr_sequence(b, ln_expr_marker(b, LN_DEEPSEEK_CALL("begin")),
-                                ln_expr_text(b, "function"), ln_expr_marker(b, LN_DEEPSEEK_SEP),
-                                ln_expr_text(b, name), ln_expr_text(b, "\n```json\n"), arguments,
-                                ln_expr_text(b, "\n```"),
-                                ln_expr_marker(b, LN_DEEPSEEK_CALL("end")), NULL);
-    case LN_TOOLS_LLAMA3: return call_object(t, name, ", \"parameters\": ", arguments);
-    case LN_TOOLS_MISTRAL:
-    case LN_TOOLS_NONE:
-    default: return call_object(t, name, ", \"arguments\": ", arguments);
-    }
+    const ln_call_syntax *s = t->syntax;
+    const ln_range digits = {'0', '9'};
+    if (s->type != NULL)
+        return ln_expr_sequence(b, marked(t, s->call), ln_expr_text(b, s->type),
+                                marked(t, s->name_end), ln_expr_text(b, name),
+                                ln_expr_text(b, "\n```json\n"), arguments, ln_expr_text(b, "\n```"),
+                                marked(t, s->call_end), NULL);
+    ln_expr *number = ln_expr_empty(b);
+    if (s->counts)
+        number =
+            ln_expr_sequence(b, ln_expr_text(b, ":"),
+                             ln_expr_repeat(b, ln_expr_chars(b, &digits, 1, false), 1, 3), NULL);
+    return ln_expr_sequence(b, marked(t, s->call), marked(t, s->prefix), ln_expr_text(b, name),
+                            number, marked(t, s->name_end), arguments, marked(t, s->call_end),
+                            NULL);
+}
+
+static ln_expr *harmony_call(tools_reader *t, const char *name, ln_expr *arguments) {
+    ln_grammar_builder *b = t->builder;
+    return ln_expr_sequence(b, marked(t, "<|channel|>commentary to=functions."),
+                            ln_expr_text(b, name), marked(t, " <|constrain|>json<|message|>"),
+                            arguments, ln_expr_optional(b, marked(t, "<|call|>")), NULL);
+}
+
+/* Arguments one by one. */
+static ln_expr *written_call(tools_reader *t, const char *name, json_t *schema) {
+    ln_grammar_builder *b = t->builder;
+    const ln_call_syntax *s = t->syntax;
+    const char *open = "(", *close = ")";
+    ln_expr *arguments = ln_tool_arguments(b, &t->rules, s, schema);
+    if (s->form == LN_CALLS_GEMMA)
+        open = "{", close = "}";
+    if (s->form == LN_CALLS_TAGGED)
+        return ln_expr_sequence(
+            b, marked(t, s->call), ln_expr_text(b, name), marked(t, s->name_end), line(t, s->line),
+            arguments, marked(t, s->call_end), line(t, s->call_end != NULL ? s->line : NULL), NULL);
+    return ln_expr_sequence(b, marked(t, s->call), ln_expr_text(b, name), ln_expr_text(b, open),
+                            arguments, ln_expr_text(b, close), NULL);
+}
+
+static ln_expr *read_call(tools_reader *t, const char *name, json_t *schema) {
+    ln_grammar_builder *b = t->builder;
+    ln_call_form form = t->syntax->form;
+    if (form == LN_CALLS_TAGGED || form == LN_CALLS_PYTHON || form == LN_CALLS_GEMMA)
+        return written_call(t, name, schema);
+    uint32_t rule = t->rules.object;
+    if (json_is_object(schema))
+        rule = ln_schema_add(b, &t->rules, schema, true);
+    if (b->status != LINNET_OK)
+        return ln_expr_empty(b);
+    ln_expr *arguments = ln_expr_rule(b, rule);
+    if (form == LN_CALLS_NAMED)
+        return named_call(t, name, arguments);
+    if (form == LN_CALLS_HARMONY)
+        return harmony_call(t, name, arguments);
+    return json_call(t, name, arguments);
 }
 
 /* A name in a syntax that does not quote it. */
@@ -60,7 +113,6 @@ static void read_tool(tools_reader *t, json_t *tool) {
     json_t *function = json_object_get(tool, "function");
     function = function != NULL ? function : tool;
     const char *name = json_string_value(json_object_get(function, "name"));
-    json_t *parameters = json_object_get(function, "parameters");
     if (name == NULL || !is_plain_name(name)) {
         ln_grammar_fail(b, LINNET_ERR_ARGUMENT, "tools: a tool has no name, or not a plain one");
         return;
@@ -68,30 +120,43 @@ static void read_tool(tools_reader *t, json_t *tool) {
     if (t->wanted != NULL && strcmp(t->wanted, name) != 0)
         return;
     t->n_tools++;
-    uint32_t arguments = t->rules.object;
-    if (parameters != NULL && !json_is_null(parameters))
-        arguments = ln_schema_add(b, &t->rules, parameters, true);
+    ln_expr *call = read_call(t, name, json_object_get(function, "parameters"));
     if (b->status == LINNET_OK)
-        ln_expr_add(b, t->calls, read_call(t, name, ln_expr_rule(b, arguments)));
+        ln_expr_add(b, t->calls, call);
 }
 
 /* One call or more, with what comes around and between them. */
 static ln_expr *frame(tools_reader *t, uint32_t call, bool parallel) {
     ln_grammar_builder *b = t->builder;
-    const char *between = t->syntax == LN_TOOLS_LLAMA3 ? "; " : "\n";
-    if (t->syntax == LN_TOOLS_MISTRAL)
-        between = ", ";
-    ln_expr *more = ln_expr_sequence(b, ln_expr_text(b, between), ln_expr_rule(b, call), NULL);
-    ln_expr *calls = ln_expr_sequence(b, ln_expr_rule(b, call),
-                                      ln_expr_repeat(b, more, 0, parallel ? LN_NO_LIMIT : 0), NULL);
-    if (t->syntax == LN_TOOLS_MISTRAL)
-        return ln_expr_sequence(b, ln_expr_marker(b, "[TOOL_CALLS]"),
-                                ln_expr_optional(b, ln_expr_text(b, " ")), ln_expr_text(b, "["),
-                                calls, ln_expr_text(b, "]"), NULL);
-    if (t->syntax == LN_TOOLS_DEEPSEEK)
-        return ln_expr_sequence(b, ln_expr_marker(b, LN_DEEPSEEK_CALLS("begin")), calls,
-                                ln_expr_marker(b, LN_DEEPSEEK_CALLS("end")), NULL);
-    return calls;
+    const ln_call_syntax *s = t->syntax;
+    bool has_frame = !s->bare && s->form != LN_CALLS_HARMONY;
+    ln_expr *one = ln_expr_rule(b, call), *other = ln_expr_rule(b, call);
+    if (s->form == LN_CALLS_HARMONY)
+        return one; /* a turn ends with its call */
+    ln_expr *between = s->between != NULL ? ln_expr_text(b, s->between) : ln_expr_empty(b);
+    if (s->once && has_frame) {
+        const char *around = s->form == LN_CALLS_JSON || s->call != NULL ? s->line : NULL;
+        one = ln_expr_sequence(b, marked(t, s->begin), line(t, around), one,
+                               line(t, s->form == LN_CALLS_JSON ? s->line : NULL),
+                               marked(t, s->end), NULL);
+        other = ln_expr_sequence(b, marked(t, s->begin), line(t, around), other,
+                                 line(t, s->form == LN_CALLS_JSON ? s->line : NULL),
+                                 marked(t, s->end), NULL);
+    }
+    ln_expr *more = ln_expr_sequence(b, s->once ? line(t, s->between) : between, other, NULL);
+    ln_expr *calls =
+        ln_expr_sequence(b, one, ln_expr_repeat(b, more, 0, parallel ? LN_NO_LIMIT : 0), NULL);
+    if (s->in_list)
+        calls = ln_expr_sequence(b, ln_expr_text(b, "["), calls, ln_expr_text(b, "]"), NULL);
+    if (!has_frame || s->once)
+        return calls;
+    bool is_fenced = s->form == LN_CALLS_JSON && s->call != NULL;
+    ln_expr *space = ln_expr_optional(b, ln_expr_text(b, is_fenced ? "\n" : " "));
+    ln_expr *before = s->form == LN_CALLS_JSON ? space : line(t, s->line);
+    if (is_fenced)
+        calls = ln_expr_sequence(b, ln_expr_text(b, s->call), ln_expr_text(b, "\n"), calls,
+                                 ln_expr_text(b, "\n"), ln_expr_text(b, s->call_end), NULL);
+    return ln_expr_sequence(b, marked(t, s->begin), before, calls, marked(t, s->end), NULL);
 }
 
 static void read_tools(tools_reader *t) {
@@ -102,11 +167,15 @@ static void read_tools(tools_reader *t) {
     t->wanted = json_string_value(json_object_get(t->root, "name"));
     t->calls = ln_expr_list(b, LN_EXPR_CHOICE);
     ln_json_rules_add(b, &t->rules);
-    if (syntax == NULL || !ln_tool_syntax_find(syntax, &t->syntax) || t->syntax == LN_TOOLS_NONE) {
+    t->syntax = syntax != NULL ? ln_call_syntax_find(syntax) : NULL;
+    if (t->syntax == NULL) {
         ln_grammar_fail(b, LINNET_ERR_ARGUMENT,
-                        "tools: the syntax is none of hermes, llama3, mistral and deepseek");
+                        "tools: the syntax '%.40s' is none that is known, as hermes is",
+                        syntax != NULL ? syntax : "");
         return;
     }
+    const char *format = json_string_value(json_object_get(t->root, "reasoning_format"));
+    b->reasoning_format = format != NULL ? ln_reasoning_find(format) : NULL;
     json_array_foreach(tools, i, tool) {
         read_tool(t, tool);
     }

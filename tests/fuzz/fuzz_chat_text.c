@@ -1,7 +1,6 @@
 /* Any bytes as what a chat model says, fed whole and cut into pieces: the
- * pieces that come, joined, are the same. The first byte says in which syntax,
- * and a second from 0xfc on that calls may stand between tags.
- */
+ * pieces that come, joined, are the same. The first two bytes say in which
+ * syntax, and how the model thinks aloud. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,11 +29,11 @@ static void parse(const uint8_t *data, size_t bytes, size_t step, record *r) {
     ln_chat_text chat;
     linnet_error err = {0};
     *r = (record){.kind = -1};
-    ln_chat_text_init(&chat, (ln_tool_syntax)(data[0] % 5), (data[0] & 64) != 0,
-                      (data[0] & 128) != 0, keep, r);
-    static const char *const tagged[] = {"minimax", "seed_oss", "glm4", "qwen3_coder"};
-    if (bytes > 1 && data[1] >= 0xfc)
-        ln_chat_text_set_tagged(&chat, ln_tagged_syntax_find(tagged[data[1] & 3]), NULL);
+    static const char *const formats[] = {"think", "harmony", "command", "gemma"};
+    const ln_call_syntax *syntax = ln_call_syntax_at(data[0] & 31); /* NULL behind the last */
+    const ln_reasoning_format *format = ln_reasoning_find(formats[bytes > 1 ? data[1] & 3 : 0]);
+    ln_chat_text_init(&chat, syntax, (data[0] & 64) != 0 ? format : NULL,
+                      (data[0] & 128) != 0 && (data[0] & 64) != 0, keep, r);
     for (size_t at = 1; at < bytes; at += step)
         if (ln_chat_text_feed(&chat, (const char *)data + at, bytes - at < step ? bytes - at : step,
                               &err) != LINNET_OK)

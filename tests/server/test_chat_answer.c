@@ -9,7 +9,7 @@
 #include "test.h"
 
 typedef struct answer_case {
-    ln_tool_syntax syntax;
+    const char *syntax; /* NULL: none */
     ln_reasoning reasoning;
     const char *text;
     const char *content, *thoughts; /* NULL: null */
@@ -17,39 +17,39 @@ typedef struct answer_case {
     const char *finish;
 } answer_case;
 
-#define CALLS LN_DEEPSEEK_CALLS
-#define CALL  LN_DEEPSEEK_CALL
-#define SEP   LN_DEEPSEEK_SEP
+#define BAR         "\xef\xbd\x9c"
+#define LOW         "\xe2\x96\x81"
+#define CALLS(what) "<" BAR "tool" LOW "calls" LOW what BAR ">"
+#define CALL(what)  "<" BAR "tool" LOW "call" LOW what BAR ">"
+#define SEP         "<" BAR "tool" LOW "sep" BAR ">"
 
 static const answer_case cases[] = {
-    {LN_TOOLS_NONE, LN_REASONING_NONE, "Hello <tool_call> \xc3\xa9", "Hello <tool_call> \xc3\xa9",
-     NULL, "", "stop"},
-    {LN_TOOLS_NONE, LN_REASONING_MAY_COME, "<think>\nhm\n</think>\n\nyes", "yes", "hm\n", "",
+    {NULL, LN_REASONING_NONE, "Hello <tool_call> \xc3\xa9", "Hello <tool_call> \xc3\xa9", NULL, "",
      "stop"},
-    {LN_TOOLS_NONE, LN_REASONING_MAY_COME, "yes", "yes", NULL, "", "stop"},
-    {LN_TOOLS_NONE, LN_REASONING_OPEN, "still < thinking", "", "still < thinking", "", "stop"},
-    {LN_TOOLS_HERMES, LN_REASONING_NONE,
+    {NULL, LN_REASONING_MAY_COME, "<think>\nhm\n</think>\n\nyes", "yes", "hm\n", "", "stop"},
+    {NULL, LN_REASONING_MAY_COME, "yes", "yes", NULL, "", "stop"},
+    {NULL, LN_REASONING_OPEN, "still < thinking", "", "still < thinking", "", "stop"},
+    {"hermes", LN_REASONING_NONE,
      "Look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"\\u00e9}\"}}\n</tool_call>\n"
      "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>",
      "Look.\n", NULL, "f{\"a\": \"\\u00e9}\"};g{};", "tool_calls"},
-    {LN_TOOLS_HERMES, LN_REASONING_OPEN,
+    {"hermes", LN_REASONING_OPEN,
      "I call it.\n</think>\n\n<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": [1, {}]}}"
      "</tool_call>",
      NULL, "I call it.\n", "f{\"x\": [1, {}]};", "tool_calls"},
-    {LN_TOOLS_HERMES, LN_REASONING_NONE, "<tool_call>none", "none", NULL, "", "stop"},
-    {LN_TOOLS_LLAMA3, LN_REASONING_NONE,
+    {"hermes", LN_REASONING_NONE, "<tool_call>none", "none", NULL, "", "stop"},
+    {"llama3", LN_REASONING_NONE,
      "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"q\": 1}}; {\"name\": \"g\", "
      "\"parameters\": {}}",
      NULL, NULL, "f{\"q\": 1};g{};", "tool_calls"},
-    {LN_TOOLS_LLAMA3, LN_REASONING_NONE, "{\"name\": \"Bob\"}", "{\"name\": \"Bob\"}", NULL, "",
-     "stop"},
-    {LN_TOOLS_MISTRAL, LN_REASONING_NONE,
+    {"llama3", LN_REASONING_NONE, "{\"name\": \"Bob\"}", "{\"name\": \"Bob\"}", NULL, "", "stop"},
+    {"mistral", LN_REASONING_NONE,
      "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": null}}, {\"name\": \"g\", "
      "\"arguments\": {}}]",
      NULL, NULL, "f{\"a\": null};g{};", "tool_calls"},
-    {LN_TOOLS_MISTRAL, LN_REASONING_NONE, "[TOOL_CALLS]f[ARGS]{\"a\": 1}", NULL, NULL,
-     "f{\"a\": 1};", "tool_calls"},
-    {LN_TOOLS_DEEPSEEK, LN_REASONING_MAY_COME,
+    {"mistral", LN_REASONING_NONE, "[TOOL_CALLS]f[ARGS]{\"a\": 1}", NULL, NULL, "f{\"a\": 1};",
+     "tool_calls"},
+    {"deepseek", LN_REASONING_MAY_COME,
      "<think>so</think>" CALLS("begin")
          CALL("begin") "function" SEP "f\n```json\n{\"a\": 2}\n```" CALL("end") CALLS("end"),
      NULL, "so", "f{\"a\": 2};", "tool_calls"},
@@ -133,7 +133,9 @@ static void read_chunks(message *m, ln_strbuf *events) {
 /* The text in steps of some bytes, each of them a chunk when it streams. */
 static void answer(const answer_case *c, size_t step, bool streams, ln_strbuf *out) {
     ln_generation_request request = {.kind = LN_API_CHAT,
-                                     .syntax = c->syntax,
+                                     .syntax =
+                                         c->syntax != NULL ? ln_call_syntax_find(c->syntax) : NULL,
+                                     .format = ln_reasoning_think(),
                                      .reasoning = c->reasoning,
                                      .model_reasons = c->reasoning != LN_REASONING_NONE,
                                      .hides_markers = true};
@@ -216,7 +218,8 @@ static void ollama_sends_whole_calls(void **state) {
         "Look.\n<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>"
         "<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call> Done";
     for (size_t step = 1; step < 120; step += 7) {
-        ln_generation_request request = {.kind = LN_API_CHAT, .syntax = LN_TOOLS_HERMES};
+        ln_generation_request request = {.kind = LN_API_CHAT,
+                                         .syntax = ln_call_syntax_find("hermes")};
         ln_usage usage = {0};
         ln_answer_writer writer = {.request = &request, .usage = &usage, .model = "m", .id = "o-1"};
         ln_choice choice = {.finish = LINNET_FINISH_NONE};

@@ -55,7 +55,8 @@ static int32_t find_special(const ln_tokenizer *tokenizer, const char *marker) {
 
 void ln_chat_printer_init(ln_chat_printer *printer, const ln_tokenizer *tokenizer,
                           const char *prompt, bool has_colour) {
-    ln_reasoning reasoning = ln_chat_prompt_reasoning(prompt, strlen(prompt));
+    const ln_reasoning_format *format = ln_reasoning_think();
+    ln_reasoning reasoning = ln_reasoning_of_prompt(format, prompt, strlen(prompt));
     *printer = (ln_chat_printer){
         .sink = {.take = take_event, .user = printer},
         .tokenizer = tokenizer,
@@ -66,7 +67,7 @@ void ln_chat_printer_init(ln_chat_printer *printer, const ln_tokenizer *tokenize
     };
     printer->shows_markers = printer->marker_ids[0] >= 0 || printer->marker_ids[1] >= 0;
     ln_strbuf_init(&printer->text);
-    ln_chat_text_init(&printer->parser, LN_TOOLS_NONE, reasoning != LN_REASONING_NONE,
+    ln_chat_text_init(&printer->parser, NULL, reasoning != LN_REASONING_NONE ? format : NULL,
                       reasoning == LN_REASONING_OPEN, take_piece, printer);
 }
 

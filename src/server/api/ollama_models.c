@@ -8,7 +8,7 @@
 #include "server/json/out.h"
 #include "server/ollama/ollama_input.h"
 #include "server/ollama/ollama_writer.h"
-#include "text/chat/tool_syntax.h"
+#include "text/chat/reasoning.h"
 
 /* The version of Ollama whose API this is: clients ask for a least one. */
 static const char api_version[] = "0.12.0";
@@ -120,7 +120,7 @@ static bool show(ln_api_task *task, const ln_fields *fields) {
     ln_strbuf_puts(out, ",\"capabilities\":[\"completion\"");
     if (template != NULL && strstr(template, "tools") != NULL)
         ln_strbuf_puts(out, ",\"tools\"");
-    if (template != NULL && ln_chat_template_reasons(template, n_template))
+    if (template != NULL && ln_reasoning_detect(template, n_template) != NULL)
         ln_strbuf_puts(out, ",\"thinking\"");
     ln_strbuf_puts(out, "],\"modified_at\":");
     ln_ollama_put_time(served->created_s, out);

@@ -68,8 +68,8 @@ static bool says_string(const json_t *type) {
     return found;
 }
 
-/* Whether the schema of a tool says that a parameter is a string. */
-static bool is_text(void *user, const char *tool, const char *parameter) {
+/* What the schema of a tool says of a parameter. */
+static ln_parameter_type type_of(void *user, const char *tool, const char *parameter) {
     const ln_chat_answer *answer = user;
     size_t index;
     json_t *item;
@@ -80,17 +80,21 @@ static bool is_text(void *user, const char *tool, const char *parameter) {
             continue;
         const json_t *properties =
             json_object_get(json_object_get(function, "parameters"), "properties");
-        return says_string(json_object_get(json_object_get(properties, parameter), "type"));
+        const json_t *type = json_object_get(json_object_get(properties, parameter), "type");
+        if (type == NULL)
+            return LN_PARAMETER_UNKNOWN;
+        return says_string(type) ? LN_PARAMETER_TEXT : LN_PARAMETER_OTHER;
     }
-    return false;
+    return LN_PARAMETER_UNKNOWN;
 }
 
 void ln_chat_answer_init(ln_chat_answer *answer, const ln_generation_request *request) {
     *answer = (ln_chat_answer){.request = request};
-    ln_chat_text_init(&answer->parser, request->syntax, request->reasoning != LN_REASONING_NONE,
+    ln_chat_text_init(&answer->parser, request->syntax,
+                      request->reasoning != LN_REASONING_NONE ? request->format : NULL,
                       request->reasoning == LN_REASONING_OPEN, take, answer);
     answer->parser.hides_marker = request->hides_markers;
-    ln_chat_text_set_tagged(&answer->parser, request->tagged, is_text);
+    answer->parser.type_of = type_of;
 }
 
 void ln_chat_answer_free(ln_chat_answer *answer) {

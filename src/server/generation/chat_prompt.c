@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/chat/tool_syntax.h"
+#include "model/model.h"
+#include "text/chat/reasoning.h"
 
 static bool fail_memory(ln_api_error *error) {
     return ln_api_fail(error, 503, NULL, "out of memory");
@@ -132,15 +133,19 @@ static bool append(const linnet_model *model, const char *bytes, size_t n_bytes,
 
 /* The last message as the answer's beginning. Thoughts that the template begins are closed, since
  * what is continued comes after them. */
-static bool append_answer(const json_t *message, const linnet_model *model, ln_prompt *prompt,
-                          char **text, ln_api_error *error) {
-    static const char end[] = "\n" LN_THINK_END "\n\n";
+static bool append_answer(const json_t *message, const char *source, const linnet_model *model,
+                          ln_prompt *prompt, char **text, ln_api_error *error) {
+    const ln_reasoning_format *format =
+        source != NULL ? ln_reasoning_detect(source, strlen(source)) : NULL;
+    char end[64];
     const json_t *content = json_object_get(message, "content");
     const json_t *thoughts = json_object_get(message, "reasoning_content");
-    if (ln_chat_prompt_reasoning(*text, strlen(*text)) == LN_REASONING_OPEN &&
+    format = format != NULL ? format : ln_reasoning_think();
+    int n_end = snprintf(end, sizeof end, "\n%s\n\n", format->end);
+    if (ln_reasoning_of_prompt(format, *text, strlen(*text)) == LN_REASONING_OPEN &&
         (!append(model, json_string_value(thoughts), json_string_length(thoughts), false, prompt,
                  text, error) ||
-         !append(model, end, sizeof end - 1, true, prompt, text, error)))
+         !append(model, end, (size_t)n_end, true, prompt, text, error)))
         return false;
     return append(model, json_string_value(content), json_string_length(content), false, prompt,
                   text, error);
@@ -164,12 +169,13 @@ static bool render_begun(const ln_chat_prompt *chat, const linnet_model *model, 
         json_array_size(json_object_get(last, "tool_calls")) > 0)
         return ln_api_fail(error, 400, "messages",
                            "messages: the last one is no text of the assistant's to continue");
+    const char *source = chat->chat_template != NULL ? chat->chat_template : model->chat_source;
     json_incref(last);
     json_array_remove(chat->messages, n - 1);
     bool done = n > 1 ? render(chat, model, prompt, text, error)
                       : ln_api_fail(error, 400, "messages",
                                     "messages has nothing before the text to continue");
-    done = done && append_answer(last, model, prompt, text, error) &&
+    done = done && append_answer(last, source, model, prompt, text, error) &&
            (!chat->keeps_text || keep_text(content, prompt, error));
     json_decref(last);
     return done;

@@ -88,55 +88,67 @@ static bool read_prompt(const ln_fields *fields, const linnet_model *model, size
 
 /* ---- the answer ------------------------------------------------------------------------- */
 
-/* Markers that are special tokens would be left out of the text. */
-static void show_markers(const ln_tokenizer *tokenizer, const char *const *markers,
-                         ln_generation_request *request) {
-    for (; *markers != NULL && request->n_shown_ids < LN_API_MAX_MARKERS; markers++) {
-        int32_t id = ln_tokenizer_find(tokenizer, *markers, strlen(*markers));
-        if (id >= 0 && ln_tokenizer_is_special(tokenizer, id))
-            request->shown_ids[request->n_shown_ids++] = id;
+static void show_token(const ln_tokenizer *tokenizer, const char *text, size_t n_bytes,
+                       ln_generation_request *request) {
+    int32_t id = ln_tokenizer_find(tokenizer, text, n_bytes);
+    if (id >= 0 && ln_tokenizer_is_special(tokenizer, id) &&
+        request->n_shown_ids < LN_API_MAX_MARKERS)
+        request->shown_ids[request->n_shown_ids++] = id;
+}
+
+/* Markers that are special tokens, or have such in them, would be left out of the text. */
+static void show_marker(const ln_tokenizer *tokenizer, const char *marker,
+                        ln_generation_request *request) {
+    for (const char *at = marker; *at != '\0'; at++) {
+        const char *end = *at == '<' || *at == '[' ? strchr(at, *at == '<' ? '>' : ']') : NULL;
+        if (end != NULL)
+            show_token(tokenizer, at, (size_t)(end - at) + 1, request);
     }
 }
 
-/* Calls between tags, where the template shows them. */
-static void choose_tagged(const linnet_model *model, const char *source, const ln_api_tools *tools,
-                          ln_generation_request *request) {
-    const ln_tagged_syntax *tagged =
-        source != NULL ? ln_tagged_syntax_detect(source, strlen(source)) : NULL;
-    if (tagged == NULL)
-        return;
-    const char *const markers[] = {tagged->begin, tagged->key,       tagged->key_end,
-                                   tagged->value, tagged->value_end, tagged->end,
-                                   NULL};
-    request->tagged = tagged;
-    request->tools = json_incref((json_t *)(uintptr_t)tools->list);
-    show_markers(model->tokenizer, markers, request);
+static void show_calls(const linnet_model *model, ln_generation_request *request) {
+    const char *markers[LN_CALLS_MAX_MARKERS];
+    size_t n = ln_call_syntax_markers(request->syntax, markers);
+    for (size_t i = 0; i < n; i++)
+        show_marker(model->tokenizer, markers[i], request);
+    request->hides_markers = request->n_shown_ids > 0;
+}
+
+static void show_reasoning(const linnet_model *model, ln_generation_request *request) {
+    const ln_reasoning_format *format = request->format;
+    show_marker(model->tokenizer, format->begin, request);
+    show_marker(model->tokenizer, format->end, request);
+    for (size_t i = 0; i < LN_REASONING_MAX_DROPPED; i++)
+        if (format->dropped[i] != NULL)
+            show_marker(model->tokenizer, format->dropped[i], request);
 }
 
 /* How the answer is taken apart, by the template's source. Calls are looked for where tools were
  * given, and not in JSON that was asked for. A template that knows no syntax has Hermes'. */
 static void choose_parts(const linnet_model *model, const char *source, const ln_api_tools *tools,
                          const char *prompt, ln_generation_request *request) {
-    static const char *const thoughts[] = {LN_THINK_BEGIN, LN_THINK_END, NULL};
     size_t n_bytes = source != NULL ? strlen(source) : 0;
     linnet_grammar_kind kind = request->options.grammar_kind;
     bool is_json = kind == LINNET_GRAMMAR_JSON || kind == LINNET_GRAMMAR_JSON_SCHEMA;
     if (tools->list != NULL && (tools->must_call || !is_json)) {
-        request->syntax = ln_tool_syntax_detect(source, n_bytes);
-        if (request->syntax == LN_TOOLS_NONE)
-            request->syntax = LN_TOOLS_HERMES;
+        request->syntax = ln_call_syntax_detect(source, n_bytes);
+        if (request->syntax == NULL)
+            request->syntax = ln_call_syntax_find("hermes");
         request->calls_once = !tools->many || tools->name != NULL;
-        show_markers(model->tokenizer, ln_tool_syntax_markers(request->syntax), request);
-        if (!tools->must_call) /* which a grammar makes the model write in the other syntax */
-            choose_tagged(model, source, tools, request);
-        request->hides_markers = request->n_shown_ids > 0;
+        request->tools = json_incref((json_t *)(uintptr_t)tools->list);
+        show_calls(model, request);
     }
-    request->model_reasons = ln_chat_template_reasons(source, n_bytes);
+    request->format = ln_reasoning_detect(source, n_bytes);
+    request->model_reasons = request->format != NULL;
     if (request->model_reasons && !request->continues_answer)
-        request->reasoning = ln_chat_prompt_reasoning(prompt, strlen(prompt));
+        request->reasoning = ln_reasoning_of_prompt(request->format, prompt, strlen(prompt));
     request->options.reasoning = (linnet_reasoning)request->reasoning;
+    /* grammars other than those of calls know <think> only */
+    if (!tools->must_call && request->model_reasons &&
+        strcmp(request->format->begin, LN_THINK_BEGIN) != 0)
+        request->options.reasoning = LINNET_REASONING_NONE;
     if (request->reasoning != LN_REASONING_NONE)
-        show_markers(model->tokenizer, thoughts, request);
+        show_reasoning(model, request);
     if (request->n_shown_ids > 0 && !request->options.keep_special)
         request->options.keep_special = request->hides_special = true;
 }

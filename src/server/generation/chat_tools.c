@@ -197,9 +197,11 @@ bool ln_api_require_calls(const ln_api_tools *tools, ln_generation_request *requ
                            request->grammar_param);
     /* response_format is about content, of which there will be none */
     ln_api_clear_grammar(request);
-    json_t *source = json_pack("{s:O, s:s, s:b}", "tools", tools->list, "syntax",
-                               ln_tool_syntax_name(request->syntax), "parallel",
-                               tools->many && tools->name == NULL);
+    json_t *source =
+        json_pack("{s:O, s:s, s:b}", "tools", tools->list, "syntax", request->syntax->name,
+                  "parallel", tools->many && tools->name == NULL);
+    if (source != NULL && request->format != NULL)
+        json_object_set_new(source, "reasoning_format", json_string(request->format->name));
     if (source != NULL && tools->name != NULL)
         json_object_set_new(source, "name", json_string(tools->name));
     bool done = source != NULL

@@ -6,15 +6,15 @@
 #include <linnet.h>
 
 #include "server/json/error.h"
-#include "text/chat/tagged_calls.h"
-#include "text/chat/tool_syntax.h"
+#include "text/chat/calls/call_syntax.h"
+#include "text/chat/reasoning.h"
 
 enum {
     LN_API_MAX_PROMPTS = 1024,
     LN_API_MAX_CHOICES = 128, /* n, best_of */
     LN_API_MAX_STOPS = 16,
     LN_API_MAX_TOP_LOGPROBS = 20,
-    LN_API_MAX_MARKERS = 16
+    LN_API_MAX_MARKERS = 32
 };
 
 typedef enum ln_api_kind { LN_API_COMPLETION = 0, LN_API_CHAT } ln_api_kind;
@@ -54,10 +54,10 @@ typedef struct ln_generation_request {
     bool keeps_rendered;            /* what the template wrote is wanted: it becomes */
     char *rendered;                 /* this, NUL-terminated; owned */
     /* how a chat's answer is taken apart */
-    ln_tool_syntax syntax;                 /* of calls; NONE: none are looked for */
-    const ln_tagged_syntax *tagged;        /* of calls between tags; NULL: none are looked for */
+    const ln_call_syntax *syntax;          /* of calls; NULL: none are looked for */
     json_t *tools;                         /* that may be called so, shared; NULL: none */
     ln_reasoning reasoning;                /* how it begins */
+    const ln_reasoning_format *format;     /* of the reasoning; NULL: none comes */
     bool model_reasons;                    /* at times */
     bool continues_answer;                 /* that a message begins */
     bool hides_reasoning;                  /* the client wants none */

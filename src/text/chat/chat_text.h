@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "text/chat/tagged_calls.h"
-#include "text/chat/tool_syntax.h"
+#include "text/chat/calls/call_reader.h"
+#include "text/chat/reasoning.h"
 
 typedef enum ln_chat_piece_kind {
     LN_PIECE_CONTENT,
@@ -31,39 +31,38 @@ typedef struct ln_chat_piece {
 } ln_chat_piece;
 
 typedef void (*ln_chat_piece_fn)(void *user, const ln_chat_piece *piece);
+typedef ln_parameter_type (*ln_parameter_type_fn)(void *user, const char *tool,
+                                                  const char *parameter);
+
+enum { LN_CHAT_MAX_MARKS = LN_CALLS_MAX_ALSO + 1 + LN_REASONING_MAX_DROPPED };
 
 typedef struct ln_chat_text {
-    ln_tool_syntax syntax;
-    bool reasons;      /* <think> at the beginning is looked for */
-    bool hides_marker; /* what begins calls is no content when no call follows */
-    int state;         /* chat_text.c's */
-    ln_strbuf held;    /* a marker's beginning, or a call's text until it is certain */
-    ln_strbuf pending; /* text of a kind, handed on at the end of a feed */
+    const ln_call_syntax *syntax;         /* NULL: no calls are looked for */
+    const ln_reasoning_format *reasoning; /* that may begin; NULL: none */
+    const char *reasoning_end;
+    const char *marks[LN_CHAT_MAX_MARKS]; /* in content: those that begin calls, then others, */
+    size_t n_begins, n_marks;             /* which are dropped */
+    bool hides_marker;                    /* what begins calls is no content when no call follows */
+    int state;                            /* chat_text.c's */
+    ln_strbuf held;                       /* a mark's beginning */
+    ln_strbuf blank;                      /* white space before anything else, or a header */
+    ln_strbuf pending;                    /* text of a kind, handed on at the end of a feed */
     ln_chat_piece_kind pending_kind;
+    ln_chat_piece_kind message_kind; /* harmony: of the message that goes on */
     size_t n_calls;
-    bool is_begun;      /* something but white space came */
-    bool in_list;       /* Mistral's [...] */
-    bool skips_newline; /* after </think>, calls */
-    /* the object of a call */
-    int object_state;
-    ln_strbuf word, name, arguments; /* a key or the name; arguments that came before it */
-    bool has_name, is_announced, is_escaped, in_string, has_arguments, is_text;
-    unsigned depth;
-    /* calls whose arguments stand between tags, beside the syntax's where both begin alike */
-    const ln_tagged_syntax *tagged; /* NULL: none */
-    ln_tagged_calls tagged_calls;   /* of those that have begun */
-    bool (*is_text_parameter)(void *user, const char *tool, const char *parameter); /* or NULL */
+    bool skips_newline; /* after reasoning, calls */
+    const char *mark;   /* that began the calls; "": none did */
+    ln_call_reader reader;
+    ln_parameter_type_fn type_of; /* or NULL; it gets `user` */
     ln_chat_piece_fn on_piece;
     void *user;
 } ln_chat_text;
 
-/* `is_thinking` as above. A message without reasoning is content from the
- * start. */
-void ln_chat_text_init(ln_chat_text *chat, ln_tool_syntax syntax, bool reasons, bool is_thinking,
+/* `syntax`, `reasoning`: what is looked for, or NULL. `is_thinking`: the text begins within
+ * reasoning. A message without reasoning is content from the start. */
+void ln_chat_text_init(ln_chat_text *chat, const ln_call_syntax *syntax,
+                       const ln_reasoning_format *reasoning, bool is_thinking,
                        ln_chat_piece_fn on_piece, void *user);
-/* Before the first text: looks for such calls too. `is_text` may be NULL; it gets `user`. */
-void ln_chat_text_set_tagged(ln_chat_text *chat, const ln_tagged_syntax *tagged,
-                             bool (*is_text)(void *user, const char *tool, const char *parameter));
 void ln_chat_text_free(ln_chat_text *chat);
 
 /* Errors: NOMEM, after which the parser gives nothing more. */

@@ -32,28 +32,27 @@ static void calls_are_what_the_parser_reads(void **state) {
     (void)state;
     static const struct {
         const char *source;
-        ln_tool_syntax syntax;
-        const char *text, *expected; /* NULL: refused */
+        const char *syntax, *text, *expected; /* NULL: refused */
     } cases[] = {
-        {"{\"syntax\": \"hermes\", " TOOLS "}", LN_TOOLS_HERMES,
+        {"{\"syntax\": \"hermes\", " TOOLS "}", "hermes",
          "<tool_call>\n{\"name\": \"get\", \"arguments\": {\"city\": "
          "\"x\"}}\n</tool_call>",
          "/get {\"city\": \"x\"}"},
-        {"{\"syntax\": \"hermes\", " TOOLS "}", LN_TOOLS_HERMES,
+        {"{\"syntax\": \"hermes\", " TOOLS "}", "hermes",
          "\xff<tool_call>\n{\"name\": \"get\", \"arguments\": {}", NULL},
-        {"{\"syntax\": \"hermes\", \"name\": \"stop\", " TOOLS "}", LN_TOOLS_HERMES,
+        {"{\"syntax\": \"hermes\", \"name\": \"stop\", " TOOLS "}", "hermes",
          "<tool_call>\n{\"name\": \"get\"", NULL},
-        {"{\"syntax\": \"hermes\", \"parallel\": true, " TOOLS "}", LN_TOOLS_HERMES,
+        {"{\"syntax\": \"hermes\", \"parallel\": true, " TOOLS "}", "hermes",
          "<tool_call>\n{\"name\": \"stop\", \"arguments\": "
          "{}}\n</tool_call>\n<tool_call>\n"
          "{\"name\": \"stop\", \"arguments\": {}}\n</tool_call>",
          "/stop {}/stop {}"},
-        {"{\"syntax\": \"llama3\", " TOOLS "}", LN_TOOLS_LLAMA3,
+        {"{\"syntax\": \"llama3\", " TOOLS "}", "llama3",
          "{\"name\": \"get\", \"parameters\": {\"city\": \"\"}}", "/get {\"city\": \"\"}"},
-        {"{\"syntax\": \"mistral\", " TOOLS "}", LN_TOOLS_MISTRAL,
+        {"{\"syntax\": \"mistral\", " TOOLS "}", "mistral",
          "[TOOL_CALLS][{\"name\": \"get\", \"arguments\": {\"city\": \"\"}}]",
          "/get {\"city\": \"\"}"},
-        {"{\"syntax\": \"deepseek\", " TOOLS "}", LN_TOOLS_DEEPSEEK,
+        {"{\"syntax\": \"deepseek\", " TOOLS "}", "deepseek",
          "<" BAR "tool" LOW "calls" LOW "begin" BAR "><" BAR "tool" LOW "call" LOW "begin" BAR
          ">function<" BAR "tool" LOW "sep" BAR ">get\n```json\n{\"city\": \"y\"}\n```<" BAR
          "tool" LOW "call" LOW "end" BAR "><" BAR "tool" LOW "calls" LOW "end" BAR ">",
@@ -76,7 +75,105 @@ static void calls_are_what_the_parser_reads(void **state) {
             fail_msg("%s: %zu of %zu", cases[i].text, n_accepted, n_bytes);
         calls_read calls = {.n = 0};
         ln_chat_text chat;
-        ln_chat_text_init(&chat, cases[i].syntax, false, false, keep, &calls);
+        ln_chat_text_init(&chat, ln_call_syntax_find(cases[i].syntax), NULL, false, keep, &calls);
+        assert_int_equal(ln_chat_text_feed(&chat, cases[i].text, n_bytes, &err), LINNET_OK);
+        assert_int_equal(ln_chat_text_finish(&chat, &err), LINNET_OK);
+        ln_chat_text_free(&chat);
+        assert_string_equal(calls.text, cases[i].expected);
+    }
+}
+
+/* In every syntax: a text that the grammar allows, which the parser reads as these calls, and,
+ * where it has a `wrong`, one that it does not. */
+#define DSML                                                                                       \
+    "\xef\xbd\x9c"                                                                                 \
+    "DSML"                                                                                         \
+    "\xef\xbd\x9c"
+
+static void every_syntax_can_be_forced(void **state) {
+    (void)state;
+    static const char tools[] =
+        "\"parallel\": true, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", "
+        "\"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"string\"}, "
+        "\"n\": {\"type\": \"integer\"}}, \"required\": [\"a\"]}}}]";
+    static const struct {
+        const char *syntax, *text, *expected, *wrong;
+    } cases[] = {
+        {"hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}\n</tool_call>",
+         "/f {\"a\": \"x\"}", "<tool_call>\n{\"name\": \"g\""},
+        {"mistral_args", "[TOOL_CALLS]f[ARGS]{\"a\": \"x\"}", "/f {\"a\": \"x\"}", "[TOOL_CALLS]g"},
+        {"kimi_k2",
+         "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+         "{\"a\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>",
+         "/f {\"a\": \"x\"}", "<|tool_calls_section_begin|><|tool_calls_section_end|>"},
+        {"qwen3_coder",
+         "<tool_call>\n<function=f>\n<parameter=a>\n< x\n</parameter>\n<parameter=n>\n3\n"
+         "</parameter>\n</function>\n</tool_call>",
+         "/f {\"a\": \"< x\", \"n\": 3}",
+         "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<parameter=n>\ny"},
+        {"qwen3_coder", "<tool_call><function=f><parameter=a>x</parameter></function></tool_call>",
+         "/f {\"a\": \"x\"}", "<tool_call>\n<function=f>\n</function>"},
+        {"glm4", "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x</arg_value>\n</tool_call>",
+         "/f {\"a\": \"x\"}", "<tool_call>f\n</tool_call>"},
+        {"minimax",
+         "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x</parameter>\n</invoke>"
+         "\n</minimax:tool_call>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"seed_oss",
+         "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n</function>\n"
+         "</seed:tool_call>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"deepseek_v32",
+         "<" DSML "function_calls>\n<" DSML "invoke name=\"f\">\n<" DSML
+         "parameter name=\"a\" string=\"true\">1</" DSML "parameter>\n<" DSML
+         "parameter name=\"n\" string=\"false\">1</" DSML "parameter>\n</" DSML "invoke>\n</" DSML
+         "function_calls>",
+         "/f {\"a\": \"1\", \"n\": 1}", NULL},
+        {"command",
+         "<|START_ACTION|>[{\"tool_name\": \"f\", \"parameters\": {\"a\": \"x\"}}]<|END_ACTION|>",
+         "/f {\"a\": \"x\"}", "<|START_ACTION|>[]"},
+        {"command_r",
+         "Action:\n```json\n[{\"tool_name\": \"f\", \"parameters\": {\"a\": \"x\"}}]\n```",
+         "/f {\"a\": \"x\"}", NULL},
+        {"phi4_mini",
+         "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": \"x\"}}]<|/tool_call|>",
+         "/f {\"a\": \"x\"}", NULL},
+        {"gemma4", "<|tool_call>call:f{a:<|\"|>x, }<|\"|>,n:2}<tool_call|>",
+         "/f {\"a\": \"x, }\", \"n\": 2}", "<|tool_call>call:f{}"},
+        {"pythonic", "[f(a=\"x\", n=2), f(a=\"\")]", "/f {\"a\": \"x\", \"n\": 2}/f {\"a\": \"\"}",
+         "[f(n=2"},
+        {"lfm2", "<|tool_call_start|>[f(a=\"x\")]<|tool_call_end|>", "/f {\"a\": \"x\"}", NULL},
+        {"olmo3", "<function_calls>f(a=\"x\")\nf(a=\"y\")</function_calls>",
+         "/f {\"a\": \"x\"}/f {\"a\": \"y\"}", NULL},
+        {"functionary", "<function=f>{\"a\": \"x\"}</function>", "/f {\"a\": \"x\"}", NULL},
+        {"harmony",
+         "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": \"x\"}<|call|>",
+         "/f {\"a\": \"x\"}", "<|channel|>final"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char source[1024];
+        size_t n_accepted, n_bytes = strlen(cases[i].text);
+        bool complete;
+        ln_error err = {0};
+        bool in_messages = strcmp(cases[i].syntax, "harmony") == 0;
+        snprintf(source, sizeof source, "{\"syntax\": \"%s\", %s}", cases[i].syntax, tools);
+        ln_grammar *grammar = compile(LINNET_GRAMMAR_TOOLS, source, NULL);
+        assert_int_equal(
+            ln_grammar_match(grammar, cases[i].text, n_bytes, &n_accepted, &complete, &err),
+            LINNET_OK);
+        if (n_accepted != n_bytes || !complete)
+            fail_msg("%s: %s: %zu of %zu", cases[i].syntax, cases[i].text, n_accepted, n_bytes);
+        if (cases[i].wrong != NULL) {
+            assert_int_equal(ln_grammar_match(grammar, cases[i].wrong, strlen(cases[i].wrong),
+                                              &n_accepted, &complete, &err),
+                             LINNET_OK);
+            assert_true(n_accepted < strlen(cases[i].wrong));
+        }
+        ln_grammar_release(grammar);
+        calls_read calls = {.n = 0};
+        ln_chat_text chat;
+        ln_chat_text_init(&chat, ln_call_syntax_find(cases[i].syntax),
+                          in_messages ? ln_reasoning_find("harmony") : NULL, false, keep, &calls);
         assert_int_equal(ln_chat_text_feed(&chat, cases[i].text, n_bytes, &err), LINNET_OK);
         assert_int_equal(ln_chat_text_finish(&chat, &err), LINNET_OK);
         ln_chat_text_free(&chat);
@@ -166,6 +263,7 @@ static void reasoning_comes_first(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_what_the_parser_reads),
+        cmocka_unit_test(every_syntax_can_be_forced),
         cmocka_unit_test(refusals),
         cmocka_unit_test(special_tokens_are_marked),
         cmocka_unit_test(reasoning_comes_first),

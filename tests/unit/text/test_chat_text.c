@@ -27,13 +27,14 @@ static void keep(void *user, const ln_chat_piece *piece) {
     r->kind = (int)piece->kind;
 }
 
-static char *parse(ln_tool_syntax syntax, bool is_thinking, const char *text, size_t step) {
+static char *parse(const char *syntax, bool is_thinking, const char *text, size_t step) {
     record r = {.kind = 0};
     ln_chat_text chat;
     ln_error err = {0};
     size_t n_bytes = strlen(text);
     ln_strbuf_init(&r.text);
-    ln_chat_text_init(&chat, syntax, true, is_thinking, keep, &r);
+    ln_chat_text_init(&chat, syntax != NULL ? ln_call_syntax_find(syntax) : NULL,
+                      ln_reasoning_think(), is_thinking, keep, &r);
     for (size_t at = 0; at < n_bytes; at += step)
         assert_int_equal(
             ln_chat_text_feed(&chat, text + at, n_bytes - at < step ? n_bytes - at : step, &err),
@@ -55,63 +56,62 @@ static char *parse(ln_tool_syntax syntax, bool is_thinking, const char *text, si
 #define SEP         "<" BAR "tool" LOW "sep" BAR ">"
 
 static const struct {
-    ln_tool_syntax syntax;
-    const char *text, *expected;
+    const char *syntax, *text, *expected;
 } cases[] = {
-    {LN_TOOLS_NONE, "plain <tool_call> {\"a\"}", "plain <tool_call> {\"a\"}"},
-    {LN_TOOLS_NONE, " <think>\nhm < </th\n</think>\n\nyes", "<R:hm < </th\n>yes"},
-    {LN_TOOLS_NONE, "<thin air", "<thin air"},
-    {LN_TOOLS_NONE, "<think>no end", "<R:no end>"},
-    {LN_TOOLS_NONE, "\n x", "\n x"},
-    {LN_TOOLS_HERMES,
+    {NULL, "plain <tool_call> {\"a\"}", "plain <tool_call> {\"a\"}"},
+    {NULL, " <think>\nhm < </th\n</think>\n\nyes", "<R:hm < </th\n>yes"},
+    {NULL, "<thin air", "<thin air"},
+    {NULL, "<think>no end", "<R:no end>"},
+    {NULL, "\n x", "\n x"},
+    {"hermes",
      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}\\\"\", \"b\": "
      "[1]}}\n</tool_call>",
      "<C:f><A:{\"a\": \"}\\\"\", \"b\": [1]}>"},
-    {LN_TOOLS_HERMES,
+    {"hermes",
      "Let me see.\n<tool_call>{\"arguments\": {\"x\": 1}, \"id\": 3, \"name\": "
      "\"g\\u00e9\"}"
      "</tool_call>\n<tool_call>{\"name\":\"h\"}</tool_call> done",
      "Let me see.\n<C:g\xc3\xa9><A:{\"x\": 1}><C:h><A:{}>done"},
-    {LN_TOOLS_HERMES,
+    {"hermes",
      "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": "
      "1}\"}</tool_call>",
      "<C:f><A:{\"a\": 1}>"},
-    {LN_TOOLS_HERMES, "<think>a</think><tool_call>{\"name\": \"f\", \"arguments\": {}}",
+    {"hermes", "<think>a</think><tool_call>{\"name\": \"f\", \"arguments\": {}}",
      "<R:a><C:f><A:{}>"},
-    {LN_TOOLS_HERMES, "<tool_call>hello", "<tool_call>hello"},
-    {LN_TOOLS_HERMES, "<tool_call>{\"nam\": 1} x", "<tool_call>{\"nam\": 1} x"},
-    {LN_TOOLS_HERMES, "<tool_call>{name", "<tool_call>{name"},
-    {LN_TOOLS_HERMES, "<tool_call>{\"name\": \"f", "<tool_call>{\"name\": \"f"},
-    {LN_TOOLS_HERMES, "a <tool_ b", "a <tool_ b"},
-    {LN_TOOLS_LLAMA3, "{\"name\": \"f\", \"parameters\": {\"q\": \"x\"}}",
-     "<C:f><A:{\"q\": \"x\"}>"},
-    {LN_TOOLS_LLAMA3,
+    {"hermes", "<tool_call>hello", "<tool_call>hello"},
+    {"hermes", "<tool_call>{\"nam\": 1} x", "<tool_call>{\"nam\": 1} x"},
+    {"hermes", "<tool_call>{name", "<tool_call>{name"},
+    {"hermes", "<tool_call>{\"name\": \"f", "<tool_call>{\"name\": \"f"},
+    {"hermes", "a <tool_ b", "a <tool_ b"},
+    {"llama3", "{\"name\": \"f\", \"parameters\": {\"q\": \"x\"}}", "<C:f><A:{\"q\": \"x\"}>"},
+    {"llama3",
      "<|python_tag|>{\"type\": \"function\", \"name\": \"f\", \"parameters\": "
      "{}}; "
      "{\"name\": \"g\", \"parameters\": {\"a\": null}}",
      "<C:f><A:{}><C:g><A:{\"a\": null}>"},
-    {LN_TOOLS_LLAMA3, "{\"name\": \"Bob\", \"age\": 3}", "{\"name\": \"Bob\", \"age\": 3}"},
-    {LN_TOOLS_LLAMA3, "{\"a\": 1} and more", "{\"a\": 1} and more"},
-    {LN_TOOLS_LLAMA3, "say {\"name\": \"f\", \"parameters\": {}}",
-     "say {\"name\": \"f\", \"parameters\": {}}"},
-    {LN_TOOLS_MISTRAL,
+    {"llama3", "{\"name\": \"Bob\", \"age\": 3}", "{\"name\": \"Bob\", \"age\": 3}"},
+    {"llama3", "{\"a\": 1} and more", "{\"a\": 1} and more"},
+    {"llama3", "say {\"name\": \"f\", \"parameters\": {}}", "say <C:f><A:{}>"},
+    {"llama3", "say {\"name\": \"f\"}", "say {\"name\": \"f\"}"},
+    {"llama3", "say {\"names\": 1}", "say {\"names\": 1}"},
+    {"mistral",
      "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": []}}, {\"name\": "
      "\"g\", "
      "\"arguments\": {}, \"id\": \"abc\"}]",
      "<C:f><A:{\"a\": []}><C:g><A:{}>"},
-    {LN_TOOLS_MISTRAL, "ok[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[CALL_ID]x1[ARGS]{\"b\": {}}",
+    {"mistral", "ok[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[CALL_ID]x1[ARGS]{\"b\": {}}",
      "ok<C:f><A:{\"a\": 1}><C:g><A:{\"b\": {}}>"},
-    {LN_TOOLS_MISTRAL, "[TOOL_CALLS]f{\"a\": 1}", "<C:f><A:{\"a\": 1}>"},
-    {LN_TOOLS_MISTRAL, "[TOOL_CALLS][] [TOOL", "[TOOL_CALLS]] [TOOL"},
-    {LN_TOOLS_DEEPSEEK,
+    {"mistral", "[TOOL_CALLS]f{\"a\": 1}", "<C:f><A:{\"a\": 1}>"},
+    {"mistral", "[TOOL_CALLS][] [TOOL", "[TOOL_CALLS][] [TOOL"},
+    {"deepseek",
      "Hm." CALLS("begin") CALL("begin") "function" SEP "get\n```json\n{\"a\": \"`\"}\n```" CALL(
          "end") "\n" CALL("begin") "function" SEP "put\n```json\n{}\n```" CALL("end") CALLS("end"),
      "Hm.<C:get><A:{\"a\": \"`\"}><C:put><A:{}>"},
-    {LN_TOOLS_DEEPSEEK,
+    {"deepseek",
      "<think>\nx\n</think>\n" CALLS("begin") CALL("begin") "get" SEP "{\"a\": 1}" CALL("end")
          CALLS("end"),
      "<R:x\n><C:get><A:{\"a\": 1}>"},
-    {LN_TOOLS_DEEPSEEK, CALLS("begin") "nothing", "nothing"},
+    {"deepseek", CALLS("begin") "nothing", CALLS("begin") "nothing"},
 };
 
 static void messages_come_apart(void **state) {
@@ -129,15 +129,17 @@ static void messages_come_apart(void **state) {
 
 static void reasoning_that_the_prompt_began(void **state) {
     (void)state;
-    char *result = parse(LN_TOOLS_HERMES, true, "\nso</think>\n\n<tool_call>{\"name\": \"f\"}", 1);
+    char *result = parse("hermes", true, "\nso</think>\n\n<tool_call>{\"name\": \"f\"}", 1);
     assert_string_equal(result, "<R:so><C:f><A:{}>");
     free(result);
+    const ln_reasoning_format *think = ln_reasoning_think();
     static const char prompt[] = "<|im_start|>assistant\n<think>\n";
-    assert_int_equal(ln_chat_prompt_reasoning(prompt, sizeof prompt - 1), LN_REASONING_OPEN);
-    assert_int_equal(ln_chat_prompt_reasoning(prompt, 10), LN_REASONING_MAY_COME);
-    assert_int_equal(ln_chat_prompt_reasoning("<think>\n\n</think>\n\n", 19), LN_REASONING_NONE);
-    assert_true(ln_chat_template_reasons("{{ x.split('</think>') }}", 25));
-    assert_false(ln_chat_template_reasons(prompt, 10));
+    assert_int_equal(ln_reasoning_of_prompt(think, prompt, sizeof prompt - 1), LN_REASONING_OPEN);
+    assert_int_equal(ln_reasoning_of_prompt(think, prompt, 10), LN_REASONING_MAY_COME);
+    assert_int_equal(ln_reasoning_of_prompt(think, "<think>\n\n</think>\n\n", 19),
+                     LN_REASONING_NONE);
+    assert_ptr_equal(ln_reasoning_detect("{{ x.split('</think>') }}", 25), think);
+    assert_null(ln_reasoning_detect(prompt, 10));
 }
 
 /* The name comes before the arguments are whole, and these in fragments. */
@@ -148,7 +150,7 @@ static void deltas_come_early(void **state) {
     ln_error err = {0};
     static const char text[] = "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": ";
     ln_strbuf_init(&r.text);
-    ln_chat_text_init(&chat, LN_TOOLS_HERMES, false, false, keep, &r);
+    ln_chat_text_init(&chat, ln_call_syntax_find("hermes"), NULL, false, keep, &r);
     assert_int_equal(ln_chat_text_feed(&chat, text, sizeof text - 1, &err), LINNET_OK);
     assert_string_equal(r.text.data, "<C:f><A:{\"a\": ");
     ln_chat_text_free(&chat);
@@ -163,7 +165,7 @@ static void huge_calls_are_content(void **state) {
     memset(text, 'x', N_BYTES);
     memcpy(text, "<tool_call>{\"a\": \"", 18);
     text[N_BYTES] = '\0';
-    char *result = parse(LN_TOOLS_HERMES, false, text, 1000);
+    char *result = parse("hermes", false, text, 1000);
     assert_string_equal(result, text);
     free(result);
     free(text);
@@ -172,15 +174,10 @@ static void huge_calls_are_content(void **state) {
 static void syntaxes_of_templates(void **state) {
     (void)state;
     static const struct {
-        const char *name;
-        ln_tool_syntax syntax;
+        const char *name, *syntax;
     } templates[] = {
-        {"qwen3_thinking", LN_TOOLS_HERMES},
-        {"llama3_tools", LN_TOOLS_LLAMA3},
-        {"mistral_tools", LN_TOOLS_MISTRAL},
-        {"deepseek", LN_TOOLS_DEEPSEEK},
-        {"gemma", LN_TOOLS_NONE},
-        {"phi", LN_TOOLS_NONE},
+        {"qwen3_thinking", "hermes"}, {"llama3_tools", "llama3"}, {"mistral_tools", "mistral"},
+        {"deepseek", "deepseek"},     {"gemma", "none"},          {"phi", "phi4_mini"},
     };
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
         char path[512];
@@ -192,14 +189,13 @@ static void syntaxes_of_templates(void **state) {
         char text[65536];
         size_t n_bytes = fread(text, 1, sizeof text, file);
         fclose(file);
-        ln_tool_syntax syntax = ln_tool_syntax_detect(text, n_bytes);
-        if (syntax != templates[i].syntax)
-            fail_msg("%s: %s", templates[i].name, ln_tool_syntax_name(syntax));
+        const ln_call_syntax *syntax = ln_call_syntax_detect(text, n_bytes);
+        const char *name = syntax != NULL ? syntax->name : "none";
+        if (strcmp(name, templates[i].syntax) != 0)
+            fail_msg("%s: %s", templates[i].name, name);
     }
-    ln_tool_syntax found;
-    assert_true(ln_tool_syntax_find("mistral", &found));
-    assert_int_equal(found, LN_TOOLS_MISTRAL);
-    assert_false(ln_tool_syntax_find("qwen", &found));
+    assert_non_null(ln_call_syntax_find("mistral"));
+    assert_null(ln_call_syntax_find("qwen"));
 }
 
 int main(void) {

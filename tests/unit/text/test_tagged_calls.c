@@ -23,9 +23,10 @@ static void keep(void *user, const ln_chat_piece *piece) {
     r->kind = (int)piece->kind;
 }
 
-static bool is_code(void *user, const char *tool, const char *parameter) {
+static ln_parameter_type type_of(void *user, const char *tool, const char *parameter) {
     (void)user;
-    return strcmp(tool, "f") == 0 && strcmp(parameter, "code") == 0;
+    bool is_code = strcmp(tool, "f") == 0 && strcmp(parameter, "code") == 0;
+    return is_code ? LN_PARAMETER_TEXT : LN_PARAMETER_UNKNOWN;
 }
 
 static char *parse(const char *syntax, const char *text, size_t step) {
@@ -34,8 +35,8 @@ static char *parse(const char *syntax, const char *text, size_t step) {
     ln_error err = {0};
     size_t n_bytes = strlen(text);
     ln_strbuf_init(&r.text);
-    ln_chat_text_init(&chat, LN_TOOLS_HERMES, true, false, keep, &r);
-    ln_chat_text_set_tagged(&chat, ln_tagged_syntax_find(syntax), is_code);
+    ln_chat_text_init(&chat, ln_call_syntax_find(syntax), ln_reasoning_think(), false, keep, &r);
+    chat.type_of = type_of;
     for (size_t at = 0; at < n_bytes; at += step)
         assert_int_equal(
             ln_chat_text_feed(&chat, text + at, n_bytes - at < step ? n_bytes - at : step, &err),
@@ -61,7 +62,8 @@ static const call_case cases[] = {
     {"qwen3_coder",
      "<tool_call><function=f><parameter=code>if a < b:\n    x = \"</para\"\n</parameter>"
      "<parameter=list>[1, {\"a\": null}]</parameter></function></tool_call> Done",
-     "<C:f><A:{\"code\": \"if a < b:\\n    x = \\\"</para\\\"\", \"list\": [1,{\"a\":null}]}>Done"},
+     "<C:f><A:{\"code\": \"if a < b:\\n    x = \\\"</para\\\"\", \"list\": [1, {\"a\": "
+     "null}]}>Done"},
     /* the other way to write a call is understood as well */
     {"qwen3_coder", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
      "<C:f><A:{\"a\": 1}>"},
@@ -83,7 +85,7 @@ static const call_case cases[] = {
      "Hm <minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">b c</parameter>\n"
      "<parameter name=\"d\">{\"e\": 1}</parameter>\n</invoke>\n<invoke name=\"g\">\n</invoke>\n"
      "</minimax:tool_call>",
-     "Hm <C:f><A:{\"a\": \"b c\", \"d\": {\"e\":1}}><C:g><A:{}>"},
+     "Hm <C:f><A:{\"a\": \"b c\", \"d\": {\"e\": 1}}><C:g><A:{}>"},
     {"glm4",
      "<tool_call>f\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>n</arg_key>\n"
      "<arg_value>2.5</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>",
@@ -116,12 +118,12 @@ static void finds_the_syntax_of_a_template(void **state) {
         {"{{ '<tool_call>' + name }}<arg_key>{{ k }}</arg_key><arg_value>", "glm4"},
         {"<seed:tool_call> <function= <parameter=", "seed_oss"},
         {"<minimax:tool_call>\n<invoke name=\"a\"><parameter name=\"b\">", "minimax"},
-        {"<tool_call>{\"name\": ...}</tool_call>", NULL},
+        {"<tool_call>{\"name\": ...}</tool_call>", "hermes"},
         {"", NULL},
     };
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
-        const ln_tagged_syntax *found =
-            ln_tagged_syntax_detect(templates[i].text, strlen(templates[i].text));
+        const ln_call_syntax *found =
+            ln_call_syntax_detect(templates[i].text, strlen(templates[i].text));
         assert_true((found == NULL) == (templates[i].name == NULL));
         if (found != NULL)
             assert_string_equal(found->name, templates[i].name);

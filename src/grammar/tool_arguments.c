@@ -1,0 +1,167 @@
+#include "grammar/tool_arguments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar/sources.h"
+
+typedef struct arguments_reader {
+    ln_grammar_builder *builder;
+    const ln_json_rules *rules;
+    const ln_call_syntax *syntax;
+    const json_t *schema;
+} arguments_reader;
+
+static bool is_word(const json_t *value, const char *word) {
+    return json_is_string(value) && strcmp(json_string_value(value), word) == 0;
+}
+
+static bool is_required(const arguments_reader *a, const char *key) {
+    const json_t *required = json_object_get(a->schema, "required"), *item;
+    size_t i;
+    json_array_foreach(required, i, item) {
+        if (is_word(item, key))
+            return true;
+    }
+    return false;
+}
+
+/* Whether all of an enum are strings. */
+static bool are_strings(const json_t *values) {
+    const json_t *item;
+    size_t i;
+    json_array_foreach(values, i, item) {
+        if (!json_is_string(item))
+            return false;
+    }
+    return json_array_size(values) > 0;
+}
+
+static uint32_t length_of(const json_t *property, const char *key, uint32_t other) {
+    const json_t *value = json_object_get(property, key);
+    json_int_t n = json_integer_value(value);
+    return json_is_integer(value) && n >= 0 && n < UINT32_MAX ? (uint32_t)n : other;
+}
+
+/* A text without quotation marks, up to `end`. */
+static ln_expr *plain_text(arguments_reader *a, const json_t *property, const char *end) {
+    ln_grammar_builder *b = a->builder;
+    const json_t *values = json_object_get(property, "enum"), *item;
+    const json_t *only = json_object_get(property, "const");
+    size_t i;
+    if (json_is_string(only))
+        return ln_expr_text(b, json_string_value(only));
+    if (!are_strings(values))
+        return ln_expr_text_without(b, end, length_of(property, "minLength", 0),
+                                    length_of(property, "maxLength", LN_NO_LIMIT));
+    ln_expr *choice = ln_expr_list(b, LN_EXPR_CHOICE);
+    json_array_foreach(values, i, item) {
+        ln_expr_add(b, choice, ln_expr_text(b, json_string_value(item)));
+    }
+    return choice;
+}
+
+/* The value in JSON; what the root defines is known to it. */
+static ln_expr *json_value(arguments_reader *a, const json_t *property) {
+    static const char *const defined[] = {"$defs", "definitions"};
+    ln_grammar_builder *b = a->builder;
+    if (!json_is_object(property))
+        return ln_expr_rule(b, a->rules->value);
+    json_t *schema = json_copy((json_t *)(uintptr_t)property);
+    for (size_t i = 0; i < 2; i++) {
+        json_t *definitions = json_object_get(a->schema, defined[i]);
+        if (definitions != NULL && json_object_get(schema, defined[i]) == NULL)
+            json_object_set(schema, defined[i], definitions);
+    }
+    uint32_t rule = schema != NULL ? ln_schema_add(b, a->rules, schema, true) : 0;
+    if (schema == NULL)
+        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for tools");
+    json_decref(schema);
+    return b->status == LINNET_OK ? ln_expr_rule(b, rule) : ln_expr_empty(b);
+}
+
+static ln_expr *value_of(arguments_reader *a, const json_t *property) {
+    ln_grammar_builder *b = a->builder;
+    const ln_call_syntax *s = a->syntax;
+    bool is_text = is_word(json_object_get(property, "type"), "string");
+    if (s->form == LN_CALLS_PYTHON || !is_text)
+        return json_value(a, property);
+    if (s->form == LN_CALLS_TAGGED)
+        return plain_text(a, property, s->value_end);
+    return ln_expr_sequence(b, ln_expr_marked_text(b, s->quote), plain_text(a, property, s->quote),
+                            ln_expr_marked_text(b, s->quote), NULL);
+}
+
+static ln_expr *line(ln_grammar_builder *b, const char *text) {
+    return text != NULL ? ln_expr_optional(b, ln_expr_text(b, text)) : ln_expr_empty(b);
+}
+
+/* Where a tag says whether its value is text. */
+static const char *flag_of(const json_t *property) {
+    return is_word(json_object_get(property, "type"), "string") ? "true\"" : "false\"";
+}
+
+/* One argument, `other`: after another. */
+static ln_expr *argument(arguments_reader *a, const char *key, const json_t *property, bool other) {
+    ln_grammar_builder *b = a->builder;
+    const ln_call_syntax *s = a->syntax;
+    ln_expr *value = value_of(a, property);
+    if (s->form == LN_CALLS_TAGGED)
+        return ln_expr_sequence(
+            b, ln_expr_marked_text(b, s->key), ln_expr_text(b, key),
+            ln_expr_text(b, s->flag != NULL ? s->flag : ""),
+            ln_expr_text(b, s->flag != NULL ? flag_of(property) : ""),
+            ln_expr_marked_text(b, s->key_end), line(b, s->value != NULL ? s->line : NULL),
+            ln_expr_marked_text(b, s->value), line(b, s->value_line), value, line(b, s->value_line),
+            ln_expr_marked_text(b, s->value_end), line(b, s->line), NULL);
+    bool is_python = s->form == LN_CALLS_PYTHON;
+    return ln_expr_sequence(b,
+                            ln_expr_text(b, !other      ? ""
+                                            : is_python ? ", "
+                                                        : ","),
+                            ln_expr_text(b, key), ln_expr_text(b, is_python ? "=" : ":"), value,
+                            NULL);
+}
+
+/* The properties from `index` on: two rules each, for when there was an argument and when not. */
+typedef struct tail {
+    uint32_t rules[2];
+} tail;
+
+static tail add_property(arguments_reader *a, const char *key, const json_t *property,
+                         const tail *rest) {
+    ln_grammar_builder *b = a->builder;
+    tail made = {{0, 0}};
+    for (int other = 0; other < 2 && b->status == LINNET_OK; other++) {
+        ln_expr *one = argument(a, key, property, other != 0);
+        ln_expr *with = ln_expr_sequence(b, one, ln_expr_rule(b, rest->rules[1]), NULL);
+        if (!is_required(a, key))
+            with = ln_expr_choice(b, with, ln_expr_rule(b, rest->rules[other]), NULL);
+        if (b->status == LINNET_OK)
+            made.rules[other] = ln_json_rule(b, "arguments", with);
+    }
+    return made;
+}
+
+ln_expr *ln_tool_arguments(ln_grammar_builder *b, const ln_json_rules *rules,
+                           const ln_call_syntax *syntax, const json_t *schema) {
+    arguments_reader a = {b, rules, syntax, schema};
+    json_t *properties = json_object_get(schema, "properties"), *property;
+    size_t n = json_object_size(properties), at = 0;
+    const char *key;
+    const char **keys = n > 0 ? calloc(n, sizeof *keys) : NULL;
+    if (n > 0 && keys == NULL)
+        ln_grammar_fail(b, LINNET_ERR_NOMEM, "out of memory for tools");
+    json_object_foreach(properties, key, property) {
+        if (keys != NULL)
+            keys[at++] = key;
+    }
+    tail rest = {{0, 0}};
+    rest.rules[0] = rest.rules[1] = ln_json_rule(b, "no arguments", ln_expr_empty(b));
+    while (at > 0 && b->status == LINNET_OK) {
+        at--;
+        rest = add_property(&a, keys[at], json_object_get(properties, keys[at]), &rest);
+    }
+    free(keys);
+    return b->status == LINNET_OK ? ln_expr_rule(b, rest.rules[0]) : ln_expr_empty(b);
+}

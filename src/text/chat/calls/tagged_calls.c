@@ -1,0 +1,238 @@
+/* Calls whose name and arguments stand between tags, each argument for itself, as models for code
+ * write them. Values become JSON: as they are where they are JSON and the tool does not want text,
+ * else as a string. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/chat/calls/forms.h"
+#include "text/chat/calls/literal.h"
+
+/* Where the parser stands. */
+enum {
+    BEFORE_CALL,  /* a call's tag, or the end */
+    IN_NAME,      /* up to name_end */
+    BEFORE_KEY,   /* a key's tag, or call_end */
+    IN_KEY,       /* up to key_end */
+    BEFORE_VALUE, /* a value's tag */
+    IN_VALUE      /* up to value_end */
+};
+
+/* ---- what is handed on ------------------------------------------------------------------ */
+
+/* The word without white space around it becomes the name of a call. */
+static bool begin_call(ln_call_reader *r) {
+    const char *text = r->word.data != NULL ? r->word.data : "";
+    size_t n_bytes = r->word.len;
+    while (n_bytes > 0 && ln_calls_is_space(*text))
+        text++, n_bytes--;
+    while (n_bytes > 0 && ln_calls_is_space(text[n_bytes - 1]))
+        n_bytes--;
+    if (n_bytes == 0 || memchr(text, '<', n_bytes) != NULL || memchr(text, '{', n_bytes) != NULL)
+        return false;
+    ln_strbuf_clear(&r->name);
+    ln_strbuf_append(&r->name, text, n_bytes);
+    ln_strbuf_clear(&r->word);
+    r->n_parameters = 0;
+    r->is_open = true;
+    ln_calls_announce(r);
+    ln_calls_give(r, "{");
+    return true;
+}
+
+static bool is_json(const char *text, size_t n_bytes) {
+    json_t *value = json_loadb(text, n_bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_decref(value);
+    return value != NULL;
+}
+
+static void put_value(ln_parameter_type type, const char *text, size_t n_bytes, ln_strbuf *json) {
+    bool is_text = type == LN_PARAMETER_TEXT;
+    if (!is_text && is_json(text, n_bytes)) {
+        ln_strbuf_append(json, text, n_bytes);
+        return;
+    }
+    if (!is_text && (type == LN_PARAMETER_OTHER || (n_bytes > 0 && strchr("[{", *text) != NULL))) {
+        size_t before = json->len;
+        if (ln_literal_convert(text, n_bytes, json))
+            return;
+        json->len = before;
+    }
+    ln_literal_put_string(json, text, n_bytes);
+}
+
+/* What the tag of a key says of the value's type: `KEY flag true'. */
+static ln_parameter_type read_flag(ln_call_reader *r) {
+    const char *flag = r->syntax->flag;
+    const char *at = r->key.len > 0 ? memmem(r->key.data, r->key.len, flag, strlen(flag)) : NULL;
+    if (at == NULL) {
+        if (r->key.len > 0 && r->key.data[r->key.len - 1] == '"')
+            r->key.data[--r->key.len] = '\0';
+        return LN_PARAMETER_UNKNOWN;
+    }
+    bool is_text = strncmp(at + strlen(flag), "true", 4) == 0;
+    r->key.len = (size_t)(at - r->key.data);
+    r->key.data[r->key.len] = '\0';
+    return is_text ? LN_PARAMETER_TEXT : LN_PARAMETER_OTHER;
+}
+
+/* The word is a value, less the line breaks that the syntax has around it. */
+static void give_parameter(ln_call_reader *r) {
+    const char *text = r->word.data != NULL ? r->word.data : "";
+    size_t n_bytes = r->word.len;
+    ln_parameter_type type = LN_PARAMETER_UNKNOWN;
+    ln_strbuf json;
+    ln_parameter_type said = r->syntax->flag != NULL ? read_flag(r) : type;
+    if (r->sink.type_of != NULL && r->name.len > 0 && r->key.len > 0)
+        type = r->sink.type_of(r->sink.user, r->name.data, r->key.data);
+    type = type == LN_PARAMETER_UNKNOWN ? said : type;
+    if (r->syntax->value_line != NULL && n_bytes > 0 && *text == '\n')
+        text++, n_bytes--;
+    if (r->syntax->value_line != NULL && n_bytes > 0 && text[n_bytes - 1] == '\n')
+        n_bytes--;
+    ln_strbuf_init(&json);
+    if (r->n_parameters++ > 0)
+        ln_strbuf_puts(&json, ", ");
+    ln_literal_put_string(&json, r->key.data, r->key.len);
+    ln_strbuf_puts(&json, ": ");
+    put_value(type, text, n_bytes, &json);
+    if (!json.failed)
+        ln_calls_give(r, json.data);
+    r->word.failed |= json.failed;
+    ln_strbuf_free(&json);
+    ln_strbuf_clear(&r->word);
+    ln_strbuf_clear(&r->held);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+static void cut(ln_strbuf *text, const char *end) {
+    text->len -= strlen(end);
+    text->data[text->len] = '\0';
+}
+
+/* What was begun is closed; what is held is no part of it. */
+static ln_calls_result stop(ln_call_reader *r, bool in_call) {
+    if (r->has_called && in_call)
+        ln_calls_give(r, "}");
+    return ln_calls_stop(r);
+}
+
+static void enter(ln_call_reader *r, int state) {
+    ln_strbuf_clear(&r->word);
+    r->state = state;
+    if (r->has_called)
+        ln_strbuf_clear(&r->held);
+}
+
+static ln_calls_result end_call(ln_call_reader *r, bool is_last) {
+    ln_calls_give(r, "}");
+    r->is_open = false;
+    enter(r, BEFORE_CALL);
+    return is_last ? LN_CALLS_ENDED : LN_CALLS_GO_ON;
+}
+
+/* A name ends at its tag, or, where that is missing, where a key or the end begins. */
+static ln_calls_result step_name(ln_call_reader *r, char byte) {
+    const ln_call_syntax *syntax = r->syntax;
+    const char *close = syntax->call_end != NULL ? syntax->call_end : syntax->end;
+    if (r->word.len == 0 && ln_calls_is_space(byte))
+        return LN_CALLS_GO_ON;
+    ln_strbuf_putc(&r->word, byte);
+    bool at_key = ln_calls_ends_with(&r->word, syntax->key),
+         at_end = ln_calls_ends_with(&r->word, close);
+    if (!at_key && !at_end && !ln_calls_ends_with(&r->word, syntax->name_end))
+        return r->word.len <= LN_CALLS_MAX_NAME ? LN_CALLS_GO_ON : stop(r, false);
+    cut(&r->word, at_key ? syntax->key : at_end ? close : syntax->name_end);
+    if (!begin_call(r))
+        return stop(r, false);
+    if (at_end)
+        return end_call(r, close == syntax->end);
+    enter(r, at_key ? IN_KEY : BEFORE_KEY);
+    return LN_CALLS_GO_ON;
+}
+
+static ln_calls_result step_before(ln_call_reader *r, char byte) {
+    const ln_call_syntax *syntax = r->syntax;
+    bool is_outer = r->state == BEFORE_CALL, has_call_end = syntax->call_end != NULL;
+    const char *const tags[] = {is_outer ? syntax->call : syntax->key,
+                                is_outer || !has_call_end ? syntax->end : syntax->call_end};
+    int found = ln_calls_match(r, byte, tags, 2);
+    if (found == -1)
+        return LN_CALLS_GO_ON;
+    if (found == -2)
+        return stop(r, !is_outer);
+    if (found == 0) {
+        enter(r, is_outer ? IN_NAME : IN_KEY);
+        return LN_CALLS_GO_ON;
+    }
+    if (!is_outer)
+        return end_call(r, !has_call_end);
+    if (r->has_called)
+        enter(r, BEFORE_CALL);
+    return stop(r, false);
+}
+
+static ln_calls_result step_key(ln_call_reader *r, char byte) {
+    ln_strbuf_putc(&r->word, byte);
+    if (!ln_calls_ends_with(&r->word, r->syntax->key_end))
+        return r->word.len <= LN_CALLS_MAX_NAME ? LN_CALLS_GO_ON : stop(r, true);
+    cut(&r->word, r->syntax->key_end);
+    if (r->word.len == 0)
+        return stop(r, true);
+    ln_strbuf_clear(&r->key);
+    ln_strbuf_append(&r->key, r->word.data, r->word.len);
+    enter(r, r->syntax->value != NULL ? BEFORE_VALUE : IN_VALUE);
+    return LN_CALLS_GO_ON;
+}
+
+/* The tag that ends a value: its own, or, where that was forgotten, the next one on a new line. */
+static const char *value_ends_with(const ln_call_reader *r) {
+    const char *const others[] = {r->syntax->key, r->syntax->call_end};
+    if (ln_calls_ends_with(&r->word, r->syntax->value_end))
+        return r->syntax->value_end;
+    for (size_t i = 0; i < 2 && r->syntax->value_line != NULL; i++) {
+        size_t n_bytes = strlen(others[i]);
+        if (ln_calls_ends_with(&r->word, others[i]) && r->word.len > n_bytes &&
+            r->word.data[r->word.len - n_bytes - 1] == '\n')
+            return others[i];
+    }
+    return NULL;
+}
+
+static ln_calls_result step_value(ln_call_reader *r, char byte) {
+    if (r->state == BEFORE_VALUE) {
+        const char *const tags[] = {r->syntax->value};
+        int found = ln_calls_match(r, byte, tags, 1);
+        if (found >= 0)
+            enter(r, IN_VALUE);
+        return found == -2 ? stop(r, true) : LN_CALLS_GO_ON;
+    }
+    ln_strbuf_putc(&r->word, byte);
+    const char *closes = value_ends_with(r);
+    if (closes == NULL)
+        return r->word.len <= LN_CALLS_MAX_VALUE ? LN_CALLS_GO_ON : stop(r, true);
+    cut(&r->word, closes);
+    give_parameter(r);
+    if (closes == r->syntax->call_end)
+        return end_call(r, false);
+    enter(r, closes == r->syntax->key ? IN_KEY : BEFORE_KEY);
+    return LN_CALLS_GO_ON;
+}
+
+ln_calls_result ln_tagged_calls_step(ln_call_reader *r, char byte) {
+    if (r->state == BEFORE_CALL && r->syntax->call == NULL && r->word.len == 0) {
+        if (r->has_called)
+            return stop(r, false);
+        r->state = IN_NAME;
+    }
+    switch (r->state) {
+    case IN_NAME: return step_name(r, byte);
+    case IN_KEY: return step_key(r, byte);
+    case BEFORE_VALUE:
+    case IN_VALUE: return step_value(r, byte);
+    case BEFORE_CALL:
+    case BEFORE_KEY:
+    default: return step_before(r, byte);
+    }
+}

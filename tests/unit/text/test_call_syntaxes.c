@@ -1,0 +1,221 @@
+/* Calls in the syntaxes of many models, and their reasoning, fed whole and cut anywhere. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+#include "text/chat/chat_text.h"
+
+/* Pieces as text: content as it is, <R:reasoning>, <C:name>, <A:arguments>. */
+typedef struct record {
+    ln_strbuf text;
+    int kind;
+} record;
+
+static void keep(void *user, const ln_chat_piece *piece) {
+    static const char *const opens[] = {"", "<R:", "<C:", "<A:"};
+    record *r = user;
+    bool is_new = r->kind != (int)piece->kind || piece->kind == LN_PIECE_CALL;
+    if (is_new && r->kind > 0)
+        ln_strbuf_putc(&r->text, '>');
+    if (is_new)
+        ln_strbuf_puts(&r->text, opens[piece->kind]);
+    ln_strbuf_append(&r->text, piece->text, piece->n_bytes);
+    r->kind = (int)piece->kind;
+}
+
+static ln_parameter_type type_of(void *user, const char *tool, const char *parameter) {
+    (void)user;
+    if (strcmp(tool, "typed") != 0)
+        return LN_PARAMETER_UNKNOWN;
+    return strcmp(parameter, "text") == 0 ? LN_PARAMETER_TEXT : LN_PARAMETER_OTHER;
+}
+
+static char *parse(const char *syntax, const char *format, const char *text, size_t step) {
+    record r = {.kind = 0};
+    ln_chat_text chat;
+    ln_error err = {0};
+    size_t n_bytes = strlen(text);
+    ln_strbuf_init(&r.text);
+    ln_chat_text_init(&chat, ln_call_syntax_find(syntax), ln_reasoning_find(format), false, keep,
+                      &r);
+    chat.type_of = type_of;
+    for (size_t at = 0; at < n_bytes; at += step)
+        assert_int_equal(
+            ln_chat_text_feed(&chat, text + at, n_bytes - at < step ? n_bytes - at : step, &err),
+            LINNET_OK);
+    assert_int_equal(ln_chat_text_finish(&chat, &err), LINNET_OK);
+    ln_chat_text_free(&chat);
+    if (r.kind > 0)
+        ln_strbuf_putc(&r.text, '>');
+    ln_strbuf_puts(&r.text, "");
+    return ln_strbuf_take(&r.text);
+}
+
+#define DSML                                                                                       \
+    "\xef\xbd\x9c"                                                                                 \
+    "DSML"                                                                                         \
+    "\xef\xbd\x9c"
+
+static const struct {
+    const char *syntax, *format, *text, *pieces;
+} cases[] = {
+    {"kimi_k2", "think",
+     "I look.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
+     "<|tool_call_argument_begin|>{\"a\": \"<b>\"}<|tool_call_end|><|tool_call_begin|>functions.g:1"
+     "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+     "I look.<C:f><A:{\"a\": \"<b>\"}><C:g><A:{}>"},
+    {"kimi_k2", "think",
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+     "{\"a\": <|tool_call_end|><|tool_call_begin|>g:1<|tool_call_argument_begin|>{}"
+     "<|tool_call_end|><|tool_calls_section_end|>",
+     "<C:f><A:{\"a\": ><C:g><A:{}>"},
+    {"kimi_k2", "think", "<|tool_calls_section_begin|>none", "<|tool_calls_section_begin|>none"},
+    {"deepseek_v32", "think",
+     "<think>hm</think>\n\n<" DSML "function_calls>\n<" DSML "invoke name=\"f\">\n<" DSML
+     "parameter name=\"a\" string=\"true\">12</" DSML "parameter>\n<" DSML
+     "parameter name=\"b\" string=\"false\">[1, 2]</" DSML "parameter>\n</" DSML "invoke>\n</" DSML
+     "function_calls>",
+     "<R:hm><C:f><A:{\"a\": \"12\", \"b\": [1, 2]}>"},
+    {"deepseek_v4", "think",
+     "<" DSML "invoke name=\"typed\"><" DSML "parameter name=\"n\" string=\"true\">4</" DSML
+     "parameter></" DSML "invoke>",
+     "<C:typed><A:{\"n\": 4}>"},
+    {"qwen3_coder", "think",
+     "<function=typed>\n<parameter=text>\nTrue\n</parameter>\n<parameter=on>\nTrue\n</parameter>\n"
+     "<parameter=map>\n{'a': None}\n</parameter>\n</function>",
+     "<C:typed><A:{\"text\": \"True\", \"on\": true, \"map\": {\"a\": null}}>"},
+    {"qwen3_coder", "think",
+     "<tool_call>\n<function=f>\n<parameter=a>\nx\n<parameter=b>\ny\n</function>\n</tool_call>",
+     "<C:f><A:{\"a\": \"x\", \"b\": \"y\"}>"},
+    {"minimax", "think",
+     "<minimax:tool_call><invoke name=\"f\"><parameter name=\"a\">b\n</parameter></invoke>"
+     "</minimax:tool_call>",
+     "<C:f><A:{\"a\": \"b\\n\"}>"},
+    {"gemma4", "gemma",
+     "<|channel>thought\nhm\n<channel|>Yes. <|tool_call>call:f{a:<|\"|>}, x<|\"|>,n:1.50,"
+     "o:{p:[true,<|\"|>q<|\"|>]}}<tool_call|><|tool_call>call:g{}<tool_call|>",
+     "<R:hm\n>Yes. <C:f><A:{\"a\": \"}, x\", \"n\": 1.50, \"o\": {\"p\": [true, \"q\"]}}><C:g>"
+     "<A:{}>"},
+    {"gemma4", "gemma", "<|tool_call>call:f{a:<|\"|>x", "<|tool_call>call:f{a:<|\"|>x"},
+    {"functiongemma", "think",
+     "<start_function_call>call:f{city:<escape>Rome<escape>}<end_function_call>",
+     "<C:f><A:{\"city\": \"Rome\"}>"},
+    {"pythonic", "think", "[f(a=1, b='it\\'s', c=[True, None, {'k': (1, 2)}]), g()]",
+     "<C:f><A:{\"a\": 1, \"b\": \"it's\", \"c\": [true, null, {\"k\": [1, 2]}]}><C:g><A:{}>"},
+    {"pythonic", "think", "[1, 2] and [f(a=1)]", "[1, 2] and [f(a=1)]"},
+    {"pythonic", "think", "[f(a=b)]", "[f(a=b)]"},
+    {"pythonic", "think", "[f(a=\"\\u00e9\\x41\")",
+     "<C:f><A:{\"a\": \"\xc3\xa9"
+     "A\"}>"},
+    {"lfm2", "think", "<|tool_call_start|>[f(n=007)]<|tool_call_end|>Done.",
+     "<C:f><A:{\"n\": 7}>Done."},
+    {"lfm2", "think", "<|tool_call_start|>[{\"name\": \"f\", \"arguments\": {}}]<|tool_call_end|>",
+     "<C:f><A:{}>"},
+    {"olmo3", "think", "<function_calls>\nf(a=1)\ng(b=\"x\")\n</function_calls>",
+     "<C:f><A:{\"a\": 1}><C:g><A:{\"b\": \"x\"}>"},
+    {"llama3", "think", "<|python_tag|>brave_search.call(query=\"cats\")",
+     "<C:brave_search><A:{\"query\": \"cats\"}>"},
+    {"llama3", "think", "<|python_tag|>print(1)", "<|python_tag|>print(1)"},
+    {"mistral", "mistral", "[THINK]so[/THINK]ok[TOOL_CALLS]f[ARGS]{\"a\": [1]}[TOOL_CALLS]g{}",
+     "<R:so>ok<C:f><A:{\"a\": [1]}><C:g><A:{}>"},
+    {"mistral_args", "mistral", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {}}]",
+     "<C:f><A:{}>"},
+    {"deepseek_v31", "think",
+     "<\xef\xbd\x9ctool\xe2\x96\x81"
+     "calls\xe2\x96\x81"
+     "begin\xef\xbd\x9c><\xef\xbd\x9ctool"
+     "\xe2\x96\x81"
+     "call\xe2\x96\x81"
+     "begin\xef\xbd\x9c>f<\xef\xbd\x9ctool\xe2\x96\x81"
+     "sep\xef\xbd\x9c>{\"a\": 1}<\xef\xbd\x9ctool\xe2\x96\x81"
+     "call\xe2\x96\x81"
+     "end\xef\xbd\x9c>"
+     "<\xef\xbd\x9ctool\xe2\x96\x81"
+     "calls\xe2\x96\x81"
+     "end\xef\xbd\x9c>",
+     "<C:f><A:{\"a\": 1}>"},
+    {"granite", "granite",
+     "Here is my thought process:hm Here is my response:<|tool_call|>[{\"name\": \"f\", "
+     "\"arguments\": {\"a\": 1}}, {\"arguments\": {}, \"name\": \"g\"}]",
+     "<R:hm ><C:f><A:{\"a\": 1}><C:g><A:{}>"},
+    {"phi4_mini", "think", "functools[{\"name\": \"f\", \"arguments\": {}}]", "<C:f><A:{}>"},
+    {"hunyuan", "answer",
+     "<think>x</think>\n<answer>yes<tool_calls>[{\"name\": \"f\", \"arguments\": {}}]</tool_calls>"
+     "</answer>",
+     "<R:x>yes<C:f><A:{}>"},
+    {"hunyuan", "think",
+     "<tool_calls>\n{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"g\", \"arguments\": {}}\n"
+     "</tool_calls>",
+     "<C:f><A:{}><C:g><A:{}>"},
+    {"nemotron", "think", "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {}}]</TOOLCALL>",
+     "<C:f><A:{}>"},
+    {"seed_oss", "seed",
+     "<seed:think>a</seed:think><seed:tool_call><function=f><parameter=b>1</parameter></function>"
+     "</seed:tool_call>",
+     "<R:a><C:f><A:{\"b\": 1}>"},
+    {"command", "command",
+     "<|START_THINKING|>a<|END_THINKING|><|START_ACTION|>[\n {\"tool_call_id\": \"0\", "
+     "\"tool_name\": \"f\", \"parameters\": {\"b\": 1}}\n]<|END_ACTION|>",
+     "<R:a><C:f><A:{\"b\": 1}>"},
+    {"command", "command", "<|START_RESPONSE|>yes<|END_RESPONSE|>", "yes"},
+    {"command_r", "think", "Action:```json\n[{\"tool_name\": \"f\", \"parameters\": {}}]```",
+     "<C:f><A:{}>"},
+    {"internlm2", "think",
+     "ok<|action_start|><|plugin|>{\"name\": \"f\", \"parameters\": {}}<|action_end|>",
+     "ok<C:f><A:{}>"},
+    {"functionary", "think", "<function=f>{\"a\": 1}</function>", "<C:f><A:{\"a\": 1}>"},
+    {"harmony", "harmony",
+     "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary<|message|>"
+     "I look.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json"
+     "<|message|>{\"a\": 1}<|call|>",
+     "<R:hm>I look.<C:f><A:{\"a\": 1}>"},
+    {"harmony", "harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>",
+     "<C:f><A:{}>"},
+    {"harmony", "harmony", "<|channel|>final<|message|>yes <|x<|return|>", "yes <|x"},
+    {"harmony", "harmony", "plain", "plain"},
+    {"hermes", "think", " \n<tool_call>{\"name\": \"f\"}</tool_call>", "<C:f><A:{}>"},
+};
+
+static void says_the_same_however_it_comes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t step = 1; step < 120; step += step < 9 ? 1 : 11) {
+            char *pieces = parse(cases[i].syntax, cases[i].format, cases[i].text, step);
+            if (strcmp(pieces, cases[i].pieces) != 0)
+                fail_msg("%s: %s\nin steps of %zu gives\n%s\nand not\n%s", cases[i].syntax,
+                         cases[i].text, step, pieces, cases[i].pieces);
+            free(pieces);
+        }
+}
+
+static void finds_what_a_template_shows(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *syntax, *format;
+    } templates[] = {
+        {"<|channel|>analysis<|message|>", "harmony", "harmony"},
+        {"<|tool_call>call:{{ name }} <|channel>thought", "gemma4", "gemma"},
+        {"[TOOL_CALLS]name[ARGS] [THINK]", "mistral_args", "mistral"},
+        {"<|START_ACTION|> <|START_THINKING|>", "command", "command"},
+        {"{{ 'DSML' }}function_calls> </think>", "deepseek_v32", "think"},
+        {"<|tool_calls_section_begin|>", "kimi_k2", NULL},
+        {"<|header_start|> {\"name\": \"parameters\": }", "llama3", NULL},
+        {"<|start_header_id|> [func_name1(params_name1=", "pythonic", NULL},
+    };
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        size_t n_bytes = strlen(templates[i].text);
+        const ln_reasoning_format *format = ln_reasoning_detect(templates[i].text, n_bytes);
+        assert_string_equal(ln_call_syntax_detect(templates[i].text, n_bytes)->name,
+                            templates[i].syntax);
+        assert_string_equal(format != NULL ? format->name : "",
+                            templates[i].format != NULL ? templates[i].format : "");
+    }
+    for (size_t i = 0; ln_call_syntax_at(i) != NULL; i++)
+        assert_ptr_equal(ln_call_syntax_find(ln_call_syntax_at(i)->name), ln_call_syntax_at(i));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_the_same_however_it_comes),
+                                       cmocka_unit_test(finds_what_a_template_shows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

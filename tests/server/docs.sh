@@ -42,6 +42,23 @@ start() { # COMMAND: its arguments, with another port
     port=$(sed -n 's/.*:\([0-9]*\)$/\1/p' out)
 }
 
+# The adapters that the examples load: one of rank 1 for a matrix of the demo model, which leaves
+# everything as it is.
+module=base_model.model.model.layers.0.mlp.down_proj
+header=$(printf '{"%s.lora_A.weight":{"dtype":"F32","shape":[1,768],"data_offsets":[0,3072]},' $module)
+header=$header$(printf '"%s.lora_B.weight":{"dtype":"F32","shape":[256,1],"data_offsets":[3072,4096]}}' $module)
+for name in pirate poet; do
+    mkdir $name
+    echo '{"peft_type": "LORA", "r": 1, "lora_alpha": 1, "bias": "none"}' >$name/adapter_config.json
+    {
+        # the header's length, which is below 65,536, in eight bytes
+        printf "\\$(printf %o $((${#header} % 256)))\\$(printf %o $((${#header} / 256)))"
+        head -c 6 /dev/zero
+        printf %s "$header"
+        head -c 4096 /dev/zero
+    } >$name/adapter_model.safetensors
+done
+
 # commands, one a line
 awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' "$page" |
     sed -e ':a' -e '/\\$/N; s/\\\n//; ta' >commands

@@ -235,8 +235,14 @@ static void drafts_of_heads_are_accepted(void **state) {
     }
 }
 
+static void skip_on_gpu(void) {
+    if (strcmp(engine_test_backend, "cuda") == 0)
+        skip();
+}
+
 static void heads_are_planned_to_the_byte(void **state) {
     (void)state;
+    skip_on_gpu(); /* heads draft on the CPU alone */
     for (size_t i = 0; i < N_HEADED; i++) {
         golden g;
         golden_open(&g, headed[i]);
@@ -264,6 +270,7 @@ static void heads_are_planned_to_the_byte(void **state) {
 /* By default a head drafts where it pays: not in large steps, and not for beams, which run. */
 static void heads_draft_by_default(void **state) {
     (void)state;
+    skip_on_gpu(); /* heads draft on the CPU alone */
     golden g;
     golden_open(&g, "qwen3_5_mtp");
     linnet_engine_options options = exact_options(256, 64, 128, 1);
@@ -341,6 +348,7 @@ static void refuse_drafter(const char *model, linnet_engine_options options, con
 
 static void drafters_are_refused_by_name(void **state) {
     (void)state;
+    skip_on_gpu(); /* heads draft on the CPU alone */
     linnet_engine_options options = exact_options(256, 4, 32, 1), split = options;
     refuse_drafter("llama", options, "mtp", "no head for multi-token prediction");
     refuse_drafter("deepseek_v32", options, "mtp", "no head for multi-token prediction");

@@ -3,7 +3,9 @@
 #ifndef LN_BACKEND_RANK_OPS_H
 #define LN_BACKEND_RANK_OPS_H
 
-#include "dist/collectives.h"
+#include <stddef.h>
+
+typedef struct ln_collectives ln_collectives;
 
 /* out[i] = residual[i] + the sum of all ranks' x[i], in the order of ranks; without residual the
  * sum itself, which may be x. x is not kept. A failure is kept in `ranks`. */

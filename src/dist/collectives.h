@@ -10,12 +10,14 @@
 #include "base/error.h"
 #include "dist/transport.h"
 
-typedef struct ln_collectives {
+typedef struct ln_collectives ln_collectives;
+
+struct ln_collectives {
     ln_transport *transport; /* owned; NULL: one rank, which has nobody to wait for */
     size_t rank, n_ranks, n_local;
     uint64_t timeout_ns; /* until a rank that does not answer counts as lost; 0: never */
     ln_error failure;    /* status LINNET_OK: none yet */
-} ln_collectives;
+};
 
 /* One rank. */
 ln_collectives ln_collectives_single(void);

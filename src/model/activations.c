@@ -1,6 +1,7 @@
 #include "model/activations.h"
 
 #include "base/layout.h"
+#include "dist/collectives.h"
 #include "model/mixer/shape.h"
 
 static void grow(size_t *a, size_t b) {

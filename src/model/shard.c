@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist/collectives.h"
+
 /* ---- dividing -------------------------------------------------------------------------------- */
 
 /* Part `rank` of n items in whole units; n 0 in the result: there is not a unit for each rank. */

@@ -1,5 +1,7 @@
 #include "backend/cpu/scalar/scalar.h"
 
+#include "dist/collectives.h"
+
 /* The first worker talks to the other ranks; all add the residual. What fails stays in `ranks`,
  * where whoever runs the step looks. */
 void ln_scalar_all_reduce(const ln_op *op, const ln_cpu_worker *worker) {

@@ -143,8 +143,14 @@ static ln_status read_query_scale(const ln_config *config, const ln_spec *spec,
     double beta = 0, period = 0;
     if (family->query_scale == LN_QUERY_SCALE_NONE)
         return LINNET_OK;
-    if (family->query_scale == LN_QUERY_SCALE_ALL)
-        period = spec->ropes[0].original_ctx;
+    if (family->query_scale == LN_QUERY_SCALE_ALL) {
+        period = spec->ropes[0].original_ctx; /* 0 where the rotation does not scale */
+        LN_TRY(ln_config_real(config,
+                              (ln_key){"rope_scaling.original_max_position_embeddings|"
+                                       "rope_parameters.original_max_position_embeddings",
+                                       "rope.scaling.original_context_length"},
+                              1, 1e15, &period, err));
+    }
     LN_TRY(ln_config_flag(config, (ln_key){"attn_temperature_tuning", ""}, &tuned, err));
     LN_TRY(ln_config_real(config,
                           (ln_key){"rope_scaling.llama_4_scaling_beta|"

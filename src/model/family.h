@@ -254,6 +254,7 @@ struct ln_family {
     ln_mixer mixer;         /* of its recurrent layers */
     bool mixers_beside;     /* every layer has one beside attention */
     const char *mixer_word; /* for them in a list of layers; NULL: all layers are recurrent */
+    bool least_time_step;   /* folders limit steps by time_step_min alone, not time_step_limit */
     bool one_block;         /* a layer is a mixer, or attention, or a feed-forward */
     bool mixer_norm_groups; /* a norm for each head of keys */
     bool gguf_tiled_heads;  /* head h has the keys of head h % n_k_heads */

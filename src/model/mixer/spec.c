@@ -110,11 +110,28 @@ static ln_status read_multipliers(const ln_config *config, ln_mixer_spec *mixer,
     return LINNET_OK;
 }
 
+static ln_status read_step_limits(const ln_config *config, const ln_family *family,
+                                  ln_mixer_spec *mixer, ln_error *err) {
+    ln_meta_value limits, item;
+    const ln_key key = {"mamba_time_step_limit|time_step_limit", "ssm.time_step_limit"};
+    double least = 0;
+    if (family->least_time_step && !config->is_gguf) {
+        LN_TRY(ln_config_real(config, (ln_key){"mamba_dt_min|time_step_min", ""}, 0, 1e9, &least,
+                              err));
+        mixer->dt_min = (float)least;
+        return LINNET_OK;
+    }
+    if (!ln_config_find(config, key, &limits, NULL) || !ln_meta_item(&limits, 0, &item))
+        return LINNET_OK;
+    mixer->dt_min = number_of(&item, 0);
+    if (ln_meta_item(&limits, 1, &item))
+        mixer->dt_max = number_of(&item, INFINITY);
+    return LINNET_OK;
+}
+
 /* Mamba 2's own: limits of its time steps, and parts of the norm. */
 static ln_status read_ssd(const ln_config *config, const ln_family *family, ln_mixer_spec *mixer,
                           ln_error *err) {
-    ln_meta_value limits, item;
-    const ln_key key = {"mamba_time_step_limit|time_step_limit", "ssm.time_step_limit"};
     mixer->n_norm_groups = family->mixer_norm_groups ? mixer->n_k_heads : 1;
     mixer->has_norm = true;
     mixer->gate_first = true;
@@ -127,12 +144,7 @@ static ln_status read_ssd(const ln_config *config, const ln_family *family, ln_m
         mixer->has_norm =
             ln_family_has(family, config->checkpoint, (ln_tensor_id){.role = LN_ROLE_MIXER_NORM});
     LN_TRY(read_multipliers(config, mixer, err));
-    if (!ln_config_find(config, key, &limits, NULL) || !ln_meta_item(&limits, 0, &item))
-        return LINNET_OK;
-    mixer->dt_min = number_of(&item, 0);
-    if (ln_meta_item(&limits, 1, &item))
-        mixer->dt_max = number_of(&item, INFINITY);
-    return LINNET_OK;
+    return read_step_limits(config, family, mixer, err);
 }
 
 ln_status ln_spec_read_mixer(const ln_config *config, const ln_spec *spec, ln_mixer_spec *mixer,

@@ -40,8 +40,10 @@ static ln_status exchange(ln_collectives *c, const ln_message *whole, ln_error *
         e.to = out_left > 0 ? whole->to : LN_NO_RANK;
         e.from = in_left > 0 ? whole->from : LN_NO_RANK;
         LN_TRY(pass_on(c, e, err));
-        e.out = (const char *)e.out + e.out_bytes;
-        e.in = (char *)e.in + e.in_bytes;
+        if (e.out_bytes > 0) /* else it may be NULL */
+            e.out = (const char *)e.out + e.out_bytes;
+        if (e.in_bytes > 0)
+            e.in = (char *)e.in + e.in_bytes;
         out_left -= e.out_bytes;
         in_left -= e.in_bytes;
     }

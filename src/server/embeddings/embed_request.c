@@ -95,9 +95,9 @@ static bool add_input(text_reader *r, const json_t *value, const char *param) {
     ln_prompt *prompt = &r->request->prompts[r->request->n_prompts];
     if (!json_is_array(value))
         return add_text(r, value, NULL, param);
+    r->request->n_prompts++; /* it owns the ids even if some are wrong */
     if (!ln_api_read_ids(value, &r->info, param, &prompt->ids, &prompt->n_ids, r->error))
         return false;
-    r->request->n_prompts++;
     if (r->max_tokens > 0 && prompt->n_ids > r->max_tokens)
         prompt->n_ids = r->max_tokens;
     if (prompt->n_ids == 0)

@@ -285,16 +285,20 @@ ln_status ln_rope_read(const ln_config *config, const ln_rope_source *source, ln
     return check_scaling(&r, rope);
 }
 
+/* Frequencies are rounded to float32 after each operation, as the reference implementation does it:
+ * at position 300 a last bit of a frequency is 2e-5 of an angle. */
+
 /* Llama 3.1: long waves are divided by the factor, short ones stay, between them a ramp. */
-static double scale_llama3(const ln_rope_spec *rope, double inv_freq) {
-    double wavelength = 2.0 * PI / inv_freq;
-    if (wavelength < rope->original_ctx / rope->high_freq)
+static float scale_llama3(const ln_rope_spec *rope, float inv_freq) {
+    float low = (float)rope->low_freq, high = (float)rope->high_freq;
+    float factor = (float)rope->factor, original = (float)rope->original_ctx;
+    float wavelength = (float)(2.0 * PI) / inv_freq;
+    if (wavelength < (float)(rope->original_ctx / rope->high_freq))
         return inv_freq;
-    if (wavelength > rope->original_ctx / rope->low_freq)
-        return inv_freq / rope->factor;
-    double smooth =
-        (rope->original_ctx / wavelength - rope->low_freq) / (rope->high_freq - rope->low_freq);
-    return (1.0 - smooth) * inv_freq / rope->factor + smooth * inv_freq;
+    if (wavelength > (float)(rope->original_ctx / rope->low_freq))
+        return inv_freq / factor;
+    float smooth = (original / wavelength - low) / (high - low);
+    return (1.0f - smooth) * inv_freq / factor + smooth * inv_freq;
 }
 
 /* The dimension pair that turns `rotations` times over the original context. */
@@ -303,8 +307,9 @@ static double yarn_dimension(const ln_rope_spec *rope, double rotations) {
            (2.0 * log(rope->theta));
 }
 
-/* YaRN (Peng et al., 2023), section 3.2: interpolate slow dimensions, keep fast ones. */
-static double scale_yarn(const ln_rope_spec *rope, size_t i, double inv_freq) {
+/* YaRN (Peng et al., 2023), section 3.2: interpolate slow dimensions, keep fast ones. `period`: one
+ * over the frequency. */
+static float scale_yarn(const ln_rope_spec *rope, size_t i, float period) {
     double low = yarn_dimension(rope, rope->beta_fast);
     double high = yarn_dimension(rope, rope->beta_slow);
     if (rope->truncate) {
@@ -315,8 +320,9 @@ static double scale_yarn(const ln_rope_spec *rope, size_t i, double inv_freq) {
     high = fmin(high, (double)rope->n_dims - 1.0);
     if (low == high)
         high += 0.001;
-    double ramp = fmin(fmax(((double)i - low) / (high - low), 0.0), 1.0);
-    return inv_freq / rope->factor * ramp + inv_freq * (1.0 - ramp);
+    float ramp = fminf(fmaxf(((float)i - (float)low) / (float)(high - low), 0.0f), 1.0f);
+    float kept = 1.0f - ramp;
+    return 1.0f / ((float)rope->factor * period) * (1.0f - kept) + 1.0f / period * kept;
 }
 
 static double yarn_mscale(double factor, double mscale) {
@@ -366,19 +372,20 @@ float ln_rope_fill(const ln_rope_spec *rope, size_t ctx_tokens, const float *fre
                    float *inv_freq) {
     double theta =
         rope->scaling == LN_ROPE_DYNAMIC ? dynamic_theta(rope, (double)ctx_tokens) : rope->theta;
+    float factor = rope->factor > 0 ? (float)rope->factor : 1.0f;
     for (size_t i = 0; i < rope->n_dims / 2; i++) {
-        double f = pow(theta, -2.0 * (double)i / (double)rope->n_dims);
-        if (freq_factors != NULL)
-            f /= (double)freq_factors[i];
+        float exponent = (float)(2 * i) / (float)rope->n_dims;
+        float period = (float)pow((double)(float)theta, (double)exponent);
+        float f = 1.0f / (freq_factors != NULL ? freq_factors[i] * period : period);
         if (rope->scaling == LN_ROPE_LINEAR)
-            f /= rope->factor;
+            f /= factor;
         else if (rope->scaling == LN_ROPE_PROPORTIONAL)
-            f = i < rope->n_turning ? f / (rope->factor > 0 ? rope->factor : 1) : 0;
+            f = i < rope->n_turning ? f / factor : 0.0f;
         else if (rope->scaling == LN_ROPE_LLAMA3)
             f = scale_llama3(rope, f);
         else if (rope->scaling == LN_ROPE_YARN)
-            f = scale_yarn(rope, i, f);
-        inv_freq[i] = (float)f;
+            f = scale_yarn(rope, i, period);
+        inv_freq[i] = f;
     }
     double given = given_magnitude(rope, ctx_tokens);
     return (float)(given > 0 ? given : magnitude_of(rope));

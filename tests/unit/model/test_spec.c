@@ -666,6 +666,42 @@ static void dynamic_rope_follows_the_chosen_context(void **state) {
     assert_true(fabs(far[3] - pow(theta, -0.75)) < 1e-9);
 }
 
+/* Frequencies have the bits of the reference implementation (transformers 5.23, float32), of pairs
+ * 1, 5 and 17 of 32. */
+static void frequencies_are_rounded_as_the_reference_does(void **state) {
+    (void)state;
+    static const struct {
+        ln_rope_spec rope;
+        float expected[3];
+    } cases[] = {
+        {{.n_dims = 64, .theta = 10000}, {0x1.7ff222p-1f, 0x1.e5a846p-3f, 0x1.eb7360p-8f}},
+        {{.n_dims = 64,
+          .theta = 500000,
+          .scaling = LN_ROPE_LLAMA3,
+          .factor = 8,
+          .low_freq = 1,
+          .high_freq = 4,
+          .original_ctx = 64},
+         {0x1.53c38cp-1f, 0x1.c6adc8p-6f, 0x1.ec07d4p-14f}},
+        {{.n_dims = 64,
+          .theta = 10000,
+          .scaling = LN_ROPE_YARN,
+          .factor = 4,
+          .beta_fast = 32,
+          .beta_slow = 1,
+          .original_ctx = 512,
+          .truncate = true},
+         {0x1.7ff222p-1f, 0x1.ad9eb6p-3f, 0x1.eb7360p-10f}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float got[32];
+        ln_rope_fill(&cases[i].rope, 4096, NULL, got);
+        assert_true(got[1] == cases[i].expected[0]);
+        assert_true(got[5] == cases[i].expected[1]);
+        assert_true(got[17] == cases[i].expected[2]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_values_are_refused_by_name),
@@ -678,6 +714,7 @@ int main(void) {
         cmocka_unit_test(a_scaling_may_be_a_default),
         cmocka_unit_test(missing_keys_have_defaults),
         cmocka_unit_test(original_contexts_are_found),
+        cmocka_unit_test(frequencies_are_rounded_as_the_reference_does),
         cmocka_unit_test(outer_dimensions_of_one_do_not_count),
         cmocka_unit_test(windows_make_groups),
         cmocka_unit_test(models_inside_others_are_read),

@@ -94,7 +94,7 @@ static const ln_dfa *multiples_of(ln_schema *s, const multiples *m) {
     enum { MAX_REMAINDERS = 2000 };
     ln_grammar_builder *b = s->builder;
     uint64_t n = m->n;
-    if (n * (m->scale + 1) > MAX_REMAINDERS) {
+    if (n == 0 || n * (m->scale + 1) > MAX_REMAINDERS) {
         ln_schema_unsupported(s, "multipleOf a number of so many digits");
         return s->numbers;
     }

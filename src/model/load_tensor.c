@@ -239,7 +239,7 @@ ln_status ln_load_values(ln_loader *l, ln_role role, size_t layer, bool is_bias,
 ln_status ln_ldmatrix(ln_loader *l, ln_role role, size_t layer, const ln_source_shape *shape,
                       ln_weight **out) {
     size_t offset = ln_layout_add(&l->table_layout, shape->n_packed, sizeof **out);
-    ln_weight planned;
+    ln_weight planned = {0};
     *out = l->table != NULL ? (ln_weight *)(void *)(l->table + offset) : NULL;
     for (size_t i = 0; i < shape->n_packed; i++) {
         ln_tensor_id id = {.role = role, .layer = layer, .stem = l->stem, .expert = i};

@@ -405,7 +405,9 @@ static ln_lark_node *read_part(lark_parser *p) {
         return negated;
     }
     ln_lark_node *node = read_atom(p);
-    for (unsigned n = 0; node != NULL && !has_failed(p); n++) {
+    if (node == NULL)
+        return NULL;
+    for (unsigned n = 0; !has_failed(p); n++) {
         skip(p, p->depth > 0);
         if (!take_repeat(p, &min, &max))
             break;

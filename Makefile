@@ -50,7 +50,7 @@ test-web: all
 	tests/web/run.sh $(BUILD)/linnet $(BUILD)/web-test
 
 install: all
-	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" >&2
+	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" --strip >&2
 
 setup:
 	tools/setup.sh build

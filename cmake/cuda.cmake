@@ -39,7 +39,6 @@ if(HAVE_CUDA)
     --generate-code=${hopper_code}
     $<$<BOOL:${LINNET_CUDA_PTX}>:--generate-code=arch=compute_80,code=compute_80>
     --compiler-options -fvisibility=hidden,-fPIC,-fno-exceptions,-fno-threadsafe-statics,-Wall,-Wextra)
-  set(LINNET_CUDA_LIBS "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt -ldl")
 else()
   message(STATUS "CUDA backend: not built")
 endif()

@@ -292,8 +292,12 @@ typedef struct linnet_engine_options {
      * others call linnet_engine_follow. 0 or 1: there is one. docs/scaling.md says what is divided.
      */
     size_t n_ranks;
-    /* Whose memory linnet_plan_memory plans, below n_ranks; an engine asks MPI who it is. */
+    /* Whose memory linnet_plan_memory plans, below the number of ranks; an engine asks MPI who it
+     * is. */
     size_t rank;
+    /* Pipeline parallelism: the layers are divided among so many stages, of n_ranks ranks each. 0
+     * or 1: there is one. */
+    size_t n_stages;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);
@@ -322,7 +326,7 @@ typedef struct linnet_memory_plan {
      * steps of how many sequences, at most */
     const char *draft;
     size_t draft_tokens, draft_seqs;
-    size_t n_ranks;          /* of tensor parallelism; 1: none */
+    size_t n_ranks;          /* that share the model; 1: there is one */
     size_t rank_token_bytes; /* that each rank sends for a token of a step, on average */
 } linnet_memory_plan;
 

@@ -24,6 +24,7 @@ static const char *const names[LN_OP_COUNT] = {
     [LN_OP_SAMPLE] = "sample",
     [LN_OP_ALL_REDUCE] = "all-reduce",
     [LN_OP_RANK_GATHER] = "rank gather",
+    [LN_OP_RANK_PASS] = "rank pass",
 };
 
 const char *ln_op_name(ln_op_kind kind) {

@@ -109,6 +109,7 @@ typedef enum ln_op_kind {
     LN_OP_SAMPLE,
     LN_OP_ALL_REDUCE,
     LN_OP_RANK_GATHER,
+    LN_OP_RANK_PASS,
     LN_OP_COUNT
 } ln_op_kind;
 
@@ -611,6 +612,7 @@ typedef struct ln_op {
         ln_op_sample sample;
         ln_op_all_reduce all_reduce;
         ln_op_rank_gather rank_gather;
+        ln_op_rank_pass rank_pass;
     };
 } ln_op;
 

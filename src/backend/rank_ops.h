@@ -3,6 +3,7 @@
 #ifndef LN_BACKEND_RANK_OPS_H
 #define LN_BACKEND_RANK_OPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct ln_collectives ln_collectives;
@@ -26,5 +27,14 @@ typedef struct ln_op_rank_gather {
     float *scratch;
     float *out; /* [n_rows][n_cols] */
 } ln_op_rank_gather;
+
+/* Rows go to another rank, or come from it. */
+typedef struct ln_op_rank_pass {
+    ln_collectives *ranks;
+    size_t other;
+    bool sends;
+    size_t n_rows, dim;
+    float *x; /* [n_rows][dim] */
+} ln_op_rank_pass;
 
 #endif

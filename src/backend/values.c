@@ -57,6 +57,7 @@ static places inputs_of(const ln_op *op) {
     case LN_OP_SAMPLE: return (places){{op->sample.logits}};
     case LN_OP_ALL_REDUCE: return (places){{op->all_reduce.x, op->all_reduce.residual}};
     case LN_OP_RANK_GATHER: return (places){{op->rank_gather.x}};
+    case LN_OP_RANK_PASS: return (places){{op->rank_pass.sends ? op->rank_pass.x : NULL}};
     case LN_OP_EMBED:
     case LN_OP_COPY:
     case LN_OP_COUNT: break;
@@ -88,6 +89,7 @@ static places outputs_of(const ln_op *op) {
     case LN_OP_GATHER: return (places){{op->gather.out}};
     case LN_OP_ALL_REDUCE: return (places){{op->all_reduce.out}};
     case LN_OP_RANK_GATHER: return (places){{op->rank_gather.out}};
+    case LN_OP_RANK_PASS: return (places){{op->rank_pass.sends ? NULL : op->rank_pass.x}};
     case LN_OP_SAMPLE: {
         const ln_op_sample *p = &op->sample;
         return (places){{p->logits, p->ids, p->best, p->reports}};

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "cli/output.h"
 #include "engine/engine.h"
+#include "engine/plan/options.h"
 
 void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens) {
     linnet_model_info info = {.struct_bytes = sizeof info};
@@ -71,6 +72,11 @@ static void follow(linnet_engine *engine) {
     exit(code);
 }
 
+bool ln_cli_has_ranks(const linnet_engine_options *options) {
+    const ln_mesh mesh = ln_engine_plan_mesh(options);
+    return ln_mesh_count(&mesh) > 1;
+}
+
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err) {
     linnet_engine_options own = *options;
@@ -82,7 +88,7 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
     linnet_status status = linnet_engine_create(model, &own, engine, err);
     if (bar.shown >= 0)
         fputs("\r\033[K", stderr);
-    if (status == LINNET_OK && own.n_ranks > 1)
+    if (status == LINNET_OK)
         follow(*engine);
     if (status == LINNET_OK && !quiet) {
         linnet_memory_plan memory = {.struct_bytes = sizeof memory};

@@ -3,15 +3,19 @@
 #define LN_CLI_LOAD_H
 
 #include <linnet.h>
+#include <stdbool.h>
 
 /* Warns when a context is longer than what the model was made for. */
 void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens);
 
 /* linnet_engine_create with a bar on standard error meanwhile, when that is a terminal and it takes
- * a while, and the warning about the context; with `quiet` without both. With --tp it returns on
- * rank 0 alone: the others serve that one and end the program. */
+ * a while, and the warning about the context; with `quiet` without both. With several ranks it
+ * returns on rank 0 alone: the others serve that one and end the program. */
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err);
+
+/* Whether the model is to be divided among ranks, by --tp or --pp. */
+bool ln_cli_has_ranks(const linnet_engine_options *options);
 
 /* linnet_model_open of one whose prompts are tokens alone; one with an encoder is refused in the
  * name of `command`. The model is the caller's, also then. */

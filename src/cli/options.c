@@ -131,7 +131,8 @@ enum {
     KEY_BATCH_INVARIANT,
     KEY_MAX_ADAPTERS,
     KEY_MAX_ADAPTER_RANK,
-    KEY_TP
+    KEY_TP,
+    KEY_PP
 };
 
 /* Those that few people need are hidden from --help. */
@@ -182,6 +183,8 @@ static const struct argp_option engine_options[] = {
     {"tp", KEY_TP, "N", RARE,
      "Divide the model among N ranks, as which `mpirun -n N linnet ...' has started this one (1)",
      0},
+    {"pp", KEY_PP, "N", RARE,
+     "Divide the layers among N stages, of as many ranks each as --tp says (1)", 0},
     {"draft", KEY_DRAFT, "auto|none|mtp|ngram|model", RARE,
      "Who guesses tokens that are then checked in one step, with the same output: the checkpoint's "
      "head for multi-token prediction, what came after the last tokens before, or --draft-model "
@@ -231,6 +234,7 @@ static const struct engine_count {
     {KEY_MAX_BATCH_TOKENS, "--max-batch-tokens", offsetof(linnet_engine_options, max_batch_tokens),
      1, INT32_MAX},
     {KEY_TP, "--tp", offsetof(linnet_engine_options, n_ranks), 1, 1024},
+    {KEY_PP, "--pp", offsetof(linnet_engine_options, n_stages), 1, 1024},
     {KEY_THREADS, "--threads", offsetof(linnet_engine_options, n_threads), 1, 1024},
     {KEY_DRAFT_TOKENS, "--draft-tokens", offsetof(linnet_engine_options, draft_tokens), 0, 64},
     {KEY_KV_TOKENS, "--kv-tokens", offsetof(linnet_engine_options, kv_tokens), 1, INT32_MAX},

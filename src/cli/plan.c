@@ -124,8 +124,9 @@ static int print_ranks(const linnet_model *model, linnet_engine_options how,
     int status = print(model, plan, as_json);
     if (!as_json)
         printf("\n%-22s %16s %16s\n", "ranks", "reserved", "mapped");
+    const size_t n_ranks = plan->n_ranks;
     how.ctx_tokens = plan->ctx_tokens;
-    for (; how.rank < how.n_ranks && status == 0; how.rank++) {
+    for (; how.rank < n_ranks && status == 0; how.rank++) {
         if (linnet_plan_memory(model, &how, plan, &err) != LINNET_OK)
             return ln_cli_fail_with(&err);
         if (!as_json)
@@ -152,7 +153,7 @@ int ln_cli_plan(int argc, char **argv) {
     if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
         linnet_plan_memory(model, &args.engine, &plan, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
-    else if (args.engine.n_ranks > 1)
+    else if (plan.n_ranks > 1)
         status = print_ranks(model, args.engine, &plan, args.json);
     else
         status = print(model, &plan, args.json);

@@ -305,8 +305,8 @@ static int serve(const serve_args *args) {
     int status;
     if (!path) {
         status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
-    } else if (args->engine.n_ranks <=
-                   1 && /* of several, rank 0 listens, once it knows who it is */
+    } else if (!ln_cli_has_ranks(
+                   &args->engine) && /* else rank 0 listens, once it knows who it is */
                ln_server_open(&args->server, &server, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
     } else if (linnet_model_open(path, &model, &err) != LINNET_OK) {

@@ -9,6 +9,16 @@ enum {
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+ln_collectives ln_collectives_group(ln_collectives *all, size_t first, size_t n) {
+    return (ln_collectives){.all = all,
+                            .first = first,
+                            .rank = all->rank - first,
+                            .n_ranks = n,
+                            .n_local = n,
+                            .timeout_ns = all->timeout_ns};
+}
+
+/* c: all ranks, as e counts them. */
 static ln_status fail(ln_collectives *c, ln_transport_status status, const ln_message *e,
                       ln_error *err) {
     size_t other = e->from != LN_NO_RANK ? e->from : e->to;
@@ -19,7 +29,10 @@ static ln_status fail(ln_collectives *c, ln_transport_status status, const ln_me
     return c->failure.status;
 }
 
-static ln_status pass_on(ln_collectives *c, ln_message e, ln_error *err) {
+static ln_status pass_on(ln_collectives *group, ln_message e, ln_error *err) {
+    ln_collectives *c = group->all != NULL ? group->all : group;
+    e.to += e.to != LN_NO_RANK ? group->first : 0;
+    e.from += e.from != LN_NO_RANK ? group->first : 0;
     if (c->failure.status != LINNET_OK) {
         if (err != NULL)
             *err = c->failure;

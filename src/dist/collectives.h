@@ -14,6 +14,8 @@ typedef struct ln_collectives ln_collectives;
 
 struct ln_collectives {
     ln_transport *transport; /* owned; NULL: one rank, which has nobody to wait for */
+    ln_collectives *all;     /* of a group: all ranks, whose transport and failure it has */
+    size_t first;            /* of a group: which of all its first rank is */
     size_t rank, n_ranks, n_local;
     uint64_t timeout_ns; /* until a rank that does not answer counts as lost; 0: never */
     ln_error failure;    /* status LINNET_OK: none yet */
@@ -24,6 +26,10 @@ ln_collectives ln_collectives_single(void);
 /* The ranks that MPI has started, which must be n_ranks. Errors: UNSUPPORTED, ARGUMENT. */
 ln_status ln_collectives_open_mpi(size_t n_ranks, ln_collectives *out, ln_error *err);
 void ln_collectives_close(ln_collectives *c);
+
+/* Ranks [first, first + n) of all, of which this is one, as a group: its ranks count from 0. It
+ * borrows `all`, and is not closed. */
+ln_collectives ln_collectives_group(ln_collectives *all, size_t first, size_t n);
 
 /* Floats of scratch that all_reduce and gather of up to n floats need. */
 size_t ln_collectives_scratch(size_t n_ranks, size_t n);

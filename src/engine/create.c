@@ -90,7 +90,8 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
     const ln_activations_shape activations = ln_engine_plan_activations(plan);
     ln_activations_bind(spec, &activations, engine->activation_memory.memory,
                         &executor->activations);
-    executor->activations.ranks = &engine->ranks;
+    executor->activations.stage_ranks = &engine->stage_ranks;
+    executor->activations.all_ranks = &engine->ranks;
     ln_step_init(&executor->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
     if (plan->n_ranks > 1) {
         ln_layout step = {0};
@@ -220,14 +221,21 @@ static ln_status plan_engine(const linnet_model *model, const linnet_engine_opti
                              ln_collectives *ranks, ln_backend **backend, ln_engine_plan *plan,
                              ln_error *err) {
     *ranks = ln_collectives_single();
-    if (options->n_ranks <= 1)
+    const ln_mesh mesh = ln_engine_plan_mesh(options);
+    const size_t n_ranks = ln_mesh_count(&mesh);
+    if (n_ranks <= 1)
         return ln_engine_plan_make(model, options, sizeof(linnet_engine), backend, plan, err);
     LN_TRY(ln_engine_plan_check_options(model, options, err));
-    LN_TRY(ln_collectives_open_mpi(options->n_ranks, ranks, err));
+    LN_TRY(ln_collectives_open_mpi(n_ranks, ranks, err));
     ln_status status = plan_rank(model, options, ranks, backend, plan, err);
     if (status != LINNET_OK)
         ln_collectives_close(ranks);
     return status;
+}
+
+static ln_collectives ranks_of_stage(ln_collectives *all, const ln_mesh *mesh) {
+    size_t n = ln_mesh_in_stage(mesh);
+    return ln_collectives_group(all, ln_mesh_stage(mesh) * n, n);
 }
 
 ln_status ln_engine_create(const linnet_model *model, const linnet_engine_options *options,
@@ -249,6 +257,8 @@ ln_status ln_engine_create(const linnet_model *model, const linnet_engine_option
     engine->plan = plan;
     engine->backend = backend;
     engine->ranks = ranks;
+    if (plan.n_ranks > 1)
+        engine->stage_ranks = ranks_of_stage(&engine->ranks, &plan.spec.ranks.mesh);
     engine->deadline_ns = UINT64_MAX;
     uint64_t *secret = engine->plan.kv_shape.secret; /* when it fails, clocks and addresses do */
     if (getrandom(secret, sizeof plan.kv_shape.secret, 0) != (ssize_t)sizeof plan.kv_shape.secret)

@@ -11,6 +11,7 @@ enum {
     WORD_TOKENS,
     WORD_SEQS,
     WORD_LOGITS,
+    WORD_HIDDEN,
     WORD_COPIES,
     HEAD_WORDS,
     MESSAGE_WORDS = 1024, /* of the first message, always */
@@ -28,7 +29,7 @@ static size_t count_copies(const ln_kv_shape *shape) {
 
 static size_t count_words(const ln_step_budget *budget, const ln_kv_shape *shape) {
     size_t per_seq = 1 + ln_kv_table_blocks(shape->ctx_tokens);
-    size_t n = HEAD_WORDS + 2 * budget->max_tokens + budget->max_seqs + 1 + budget->max_logits;
+    size_t n = HEAD_WORDS + 3 * budget->max_tokens + budget->max_seqs + 1 + budget->max_logits;
     n += shape->n_groups * (budget->max_tokens + budget->max_seqs * per_seq);
     n += count_copies(shape) * COPY_WORDS;
     return n < MESSAGE_WORDS ? MESSAGE_WORDS : n;
@@ -82,6 +83,7 @@ ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch
     at = put(at, batch->positions, batch->n_tokens);
     at = put(at, batch->seq_starts, batch->n_seqs + 1);
     at = put(at, batch->logit_rows, batch->n_logits);
+    at = put(at, batch->hidden_rows, batch->n_hidden);
     for (size_t g = 0; g < batch->n_groups; g++) {
         const ln_batch_group *group = &batch->groups[g];
         at = put(at, group->lengths, batch->n_seqs);
@@ -94,6 +96,7 @@ ln_status ln_rank_link_tell(ln_rank_link *link, bool is_encoding, const ln_batch
     link->words[WORD_TOKENS] = (int32_t)batch->n_tokens;
     link->words[WORD_SEQS] = (int32_t)batch->n_seqs;
     link->words[WORD_LOGITS] = (int32_t)batch->n_logits;
+    link->words[WORD_HIDDEN] = (int32_t)batch->n_hidden;
     link->words[WORD_COPIES] = (int32_t)n_copies;
     return send_words(link, err);
 }
@@ -128,6 +131,7 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
     batch->n_tokens = (size_t)link->words[WORD_TOKENS];
     batch->n_seqs = (size_t)link->words[WORD_SEQS];
     batch->n_logits = (size_t)link->words[WORD_LOGITS];
+    batch->n_hidden = (size_t)link->words[WORD_HIDDEN];
     if (*order == LN_RANK_STOP)
         return LINNET_OK;
     LN_BUG_ON(*n_copies > max_copies);
@@ -136,6 +140,7 @@ ln_status ln_rank_link_take(ln_rank_link *link, ln_rank_order *order, ln_step *s
     at = get(at, step->positions, batch->n_tokens);
     at = get(at, step->seq_starts, batch->n_seqs + 1);
     at = get(at, step->logit_rows, batch->n_logits);
+    at = get(at, step->hidden_rows, batch->n_hidden);
     for (size_t g = 0; g < batch->n_groups; g++) {
         const ln_batch_group *group = &batch->groups[g];
         at = get(at, step->groups[g].lengths, batch->n_seqs);

@@ -42,11 +42,24 @@ static void grow_mixer(widths *w, const ln_mixer_spec *mixer, size_t dim) {
     grow(&w->low_rank, mixer->low_rank);
 }
 
+/* The encoder is where the decoder's first layer is. */
+static bool is_here(const ln_spec *spec, size_t i) {
+    return ln_spec_has_layer(spec, i < spec->n_layers ? i : 0);
+}
+
+/* Rank 0 and the one that makes them. */
+static bool has_logits(const ln_spec *spec) {
+    const ln_mesh *mesh = &spec->ranks.mesh;
+    if (spec->bidirectional)
+        return false;
+    return mesh->rank == 0 || mesh->rank == ln_mesh_rank_of_logits(mesh);
+}
+
 static widths widths_of(const ln_spec *spec) {
-    widths w = {.rows = 1};
-    if (!spec->bidirectional && spec->ranks.rank == 0)
-        w.logits = spec->n_vocab;
+    widths w = {.rows = 1, .logits = has_logits(spec) ? spec->n_vocab : 0};
     for (size_t i = 0; i < count_layers(spec); i++) {
+        if (!is_here(spec, i))
+            continue;
         const ln_layer_spec *layer = any_layer(spec, i);
         const ln_attention_spec *a = &layer->attention;
         const ln_moe_spec *moe = &layer->ffn.moe;
@@ -103,7 +116,7 @@ static void *place(ln_layout *layout, char *memory, size_t count, size_t bytes) 
 /* What one rank of several has besides. */
 static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape, ln_layout *layout,
                           char *memory, ln_activations *a) {
-    size_t n_ranks = spec->ranks.n, vocab = spec->ranks.vocab.n;
+    size_t n_ranks = spec->ranks.n, vocab = ln_spec_leads(spec) ? 0 : spec->ranks.vocab.n;
     if (n_ranks == 0)
         return;
     size_t sums = ln_collectives_scratch(n_ranks, shape->max_tokens * spec->dim);
@@ -207,6 +220,8 @@ size_t ln_activations_borders(const ln_spec *spec, const ln_activations *activat
         borders[n++] = (ln_border){activations->lookup, spec->n_layers * spec->lookup_dim};
     if (spec->n_streams > 0)
         borders[n++] = (ln_border){activations->streams, spec->n_streams * spec->dim};
+    if (spec->n_indexers > 0) /* layers use positions that one before them has chosen */
+        borders[n++] = (ln_border){(float *)(void *)activations->indices, widths_of(spec).top_k};
     return n;
 }
 
@@ -236,11 +251,16 @@ static void mixer_shape(const ln_spec *spec, const ln_mixer_spec *mixer, size_t 
         part == 1 ? ln_state_block_floats(&shape) : ln_tail_block_floats(&shape);
 }
 
-/* Keys of an indexer, in blocks of the group that its layer has. */
-static void indexer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv) {
+static size_t indexer_layer(const ln_spec *spec, size_t index) {
     size_t layer = 0;
     while (spec->layers[layer].attention.indexer.kv_layer != index)
         layer++;
+    return layer;
+}
+
+/* Keys of an indexer, in blocks of the group that its layer has. */
+static void indexer_shape(const ln_spec *spec, size_t index, ln_kv_layer *kv) {
+    size_t layer = indexer_layer(spec, index);
     const ln_attention_spec *attention = &spec->layers[layer].attention;
     kv->group = attention->kv_group;
     kv->n_heads = 1;
@@ -256,8 +276,17 @@ static void attention_shape(const ln_attention_spec *attention, ln_kv_layer *kv,
     kv->v_stride = *v_in_k ? attention->k_dim : attention->v_dim;
 }
 
-void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
-                       bool *v_in_k) {
+/* The layer whose cache it is; of the encoder's the first. */
+static size_t layer_of_cache(const ln_spec *spec, size_t index) {
+    if (spec->n_indexers > 0 && index >= spec->n_layers)
+        return indexer_layer(spec, index);
+    if (spec->has_mixers)
+        return index / 3;
+    return index < 2 * spec->n_layers ? index % spec->n_layers : 0;
+}
+
+static void cache_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
+                        bool *v_in_k) {
     *v_in_k = true;
     if (spec->head != NULL && index + 1 == ln_kv_layer_count(spec)) {
         attention_shape(&spec->head->attention, kv, v_in_k);
@@ -289,6 +318,13 @@ void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, l
     kv->n_heads = layer->attention.n_heads;
 }
 
+void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
+                       bool *v_in_k) {
+    cache_shape(spec, index, draft_tokens, kv, v_in_k);
+    if (!ln_spec_has_layer(spec, layer_of_cache(spec, index)))
+        kv->n_heads = 0;
+}
+
 size_t ln_kv_first_shared(const ln_spec *spec) {
     size_t first = spec->n_layers;
     for (size_t i = 0; i < spec->n_layers; i++)
@@ -316,6 +352,8 @@ ln_step_limits ln_step_limits_of(const ln_spec *spec, size_t max_tokens, size_t 
     if (spec->n_streams > 0)
         grow_grouped(&limits, spec->n_streams, spec->dim);
     for (size_t i = 0; i < count_layers(spec); i++) {
+        if (!is_here(spec, i))
+            continue;
         const ln_layer_spec *layer = any_layer(spec, i);
         const ln_attention_spec *attention = &layer->attention;
         const ln_moe_spec *moe = &layer->ffn.moe;

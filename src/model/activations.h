@@ -54,7 +54,8 @@ typedef struct ln_activations {
     /* of one rank of several: what it has of a sum [max_tokens][dim], and of logits
      * [max_logits][its rows of the vocabulary]; scratch of collectives */
     float *partial, *logits_part, *rank_scratch;
-    ln_collectives *ranks; /* the engine's; NULL: there is one rank */
+    /* the engine's: those that divide layers, and all; NULL: there is one rank */
+    ln_collectives *stage_ranks, *all_ranks;
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
                         then reports */
 } ln_activations;
@@ -72,8 +73,8 @@ ln_status ln_activations_plan(const ln_spec *spec, const ln_activations_shape *s
 void ln_activations_bind(const ln_spec *spec, const ln_activations_shape *shape, void *memory,
                          ln_activations *activations);
 
-/* What one backend's layers hand to the next one's: rows of activations. */
-enum { LN_MAX_BORDERS = 3 };
+/* What one backend's or rank's layers hand to the next one's: rows of activations. */
+enum { LN_MAX_BORDERS = 4 };
 typedef struct ln_border {
     float *at;
     size_t width; /* floats of a token */
@@ -95,7 +96,8 @@ size_t ln_kv_layers_bytes(const ln_spec *spec);
 
 /* The shape of cache number `index`; memory stays for the caller, as do block size and type of keys
  * and values (block_tokens 0). V needs no memory of its own when *v_in_k is set: v is k. The
- * cache of a layer that reads another's has no heads, and so no memory. */
+ * cache of a layer that reads another's, or that another rank has, has no heads, and so no memory.
+ */
 void ln_kv_layer_shape(const ln_spec *spec, size_t index, size_t draft_tokens, ln_kv_layer *kv,
                        bool *v_in_k);
 

@@ -7,12 +7,13 @@
 #include "model/mixer/record.h"
 #include "model/recorder.h"
 
-enum { OPS_PER_LAYER = 80, OPS_OUTSIDE = 16, OPS_OF_RANKS = 4 };
+enum { OPS_PER_LAYER = 80, OPS_OUTSIDE = 16, OPS_OF_RANKS = 4, OPS_OF_STAGES = 4 };
 
 size_t ln_forward_max_ops(const ln_spec *spec) {
     size_t of_ranks = spec->ranks.n > 0 ? OPS_OF_RANKS : 0;
+    size_t of_stages = 2 * (size_t)LN_MAX_BORDERS + OPS_OF_STAGES;
     return (spec->n_layers + spec->n_encoder_layers) * (OPS_PER_LAYER + of_ranks) + OPS_OUTSIDE +
-           of_ranks;
+           of_ranks + (spec->ranks.layers.n > 0 ? of_stages : 0);
 }
 
 size_t ln_forward_max_head_ops(void) {
@@ -315,7 +316,7 @@ static void logits(recorder *r) {
     let_adapt(r, &r->batch->logit_adapters);
     if (r->spec->ranks.n > 0)
         push(r, LN_OP_RANK_GATHER)->rank_gather = (ln_op_rank_gather){
-            .ranks = r->a->ranks,
+            .ranks = r->a->stage_ranks,
             .n_rows = n_rows,
             .n_cols = r->spec->n_vocab,
             .x = r->a->logits_part,
@@ -337,7 +338,7 @@ static void hidden_states(recorder *r) {
 
 /* Keys and values of the encoder's output for every layer of the decoder. */
 static void cache_cross(recorder *r, const float *x) {
-    for (size_t i = 0; i < r->spec->n_layers; i++) {
+    for (size_t i = r->weights->first_layer; i < r->weights->end_layer; i++) {
         const ln_layer_weights *w = &r->weights->layers[i];
         r->layer = (int32_t)i;
         score_linear(r, &r->spec->layers[i].attention, &w->cross_k, x, r->a->k);
@@ -363,6 +364,61 @@ static void keep_choices(recorder *r) {
             r->ops[i].attention.precise = true;
 }
 
+/* Rows go to a rank, or come from it. */
+static void pass_rows(recorder *r, size_t other, bool sends, size_t n_rows, size_t dim, float *x) {
+    push(r, LN_OP_RANK_PASS)->rank_pass = (ln_op_rank_pass){.ranks = r->a->all_ranks,
+                                                            .other = other,
+                                                            .sends = sends,
+                                                            .n_rows = n_rows,
+                                                            .dim = dim,
+                                                            .x = x};
+}
+
+/* What the stage before this one has made, or what the next one goes on with. */
+static void pass_borders(recorder *r, bool sends) {
+    const ln_mesh *mesh = &r->spec->ranks.mesh;
+    size_t n = ln_mesh_in_stage(mesh), other = sends ? mesh->rank + n : mesh->rank - n;
+    ln_border borders[LN_MAX_BORDERS];
+    size_t n_borders = ln_activations_borders(r->spec, r->a, borders);
+    for (size_t i = 0; i < n_borders; i++)
+        pass_rows(r, other, sends, r->batch->n_tokens, borders[i].width, borders[i].at);
+}
+
+/* What the last stage has made comes to rank 0. */
+static void pass_results(recorder *r) {
+    const ln_mesh *mesh = &r->spec->ranks.mesh;
+    size_t of_logits = ln_mesh_rank_of_logits(mesh);
+    bool sends = mesh->rank == of_logits;
+    if (r->spec->ranks.layers.n == 0 || (!sends && mesh->rank > 0))
+        return;
+    size_t other = sends ? 0 : of_logits;
+    if (r->batch->n_hidden > 0)
+        pass_rows(r, other, sends, r->batch->n_hidden, r->spec->dim, r->a->ffn_normed);
+    if (r->batch->n_logits > 0)
+        pass_rows(r, other, sends, r->batch->n_logits, r->spec->n_vocab, r->a->logits);
+}
+
+/* The encoder's output, which the stages hand on. */
+static void encode(recorder *r) {
+    const ln_mesh *mesh = &r->spec->ranks.mesh;
+    size_t n = ln_mesh_in_stage(mesh), n_tokens = r->batch->n_tokens, dim = r->spec->dim;
+    float *x = r->a->x, *out = r->a->normed;
+    if (ln_spec_follows(r->spec)) {
+        pass_rows(r, mesh->rank - n, false, n_tokens, dim, out);
+    } else {
+        embed(r);
+        if (r->weights->encoder.embedding_norm.dim > 0)
+            norm(r, &r->weights->encoder.embedding_norm, x, NULL, x);
+        for (size_t i = 0; i < r->spec->n_encoder_layers; i++) {
+            r->layer = (int32_t)i;
+            layer(r, &r->spec->encoder_layers[i], &r->weights->encoder.layers[i]);
+        }
+        norm(r, &r->weights->encoder.output_norm, x, NULL, out);
+    }
+    if (ln_spec_leads(r->spec))
+        pass_rows(r, mesh->rank + n, true, n_tokens, dim, out);
+}
+
 size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
                                  const ln_activations *activations, const ln_kv_layer *kv,
                                  const ln_batch *batch, ln_op *ops) {
@@ -375,14 +431,7 @@ size_t ln_forward_record_encoder(const ln_spec *spec, const ln_weights *weights,
                   .encoder = true,
                   .layer_kv = &kv[2 * spec->n_layers],
                   .ops = ops};
-    embed(&r);
-    if (weights->encoder.embedding_norm.dim > 0)
-        norm(&r, &weights->encoder.embedding_norm, activations->x, NULL, activations->x);
-    for (size_t i = 0; i < spec->n_encoder_layers; i++) {
-        r.layer = (int32_t)i;
-        layer(&r, &spec->encoder_layers[i], &weights->encoder.layers[i]);
-    }
-    norm(&r, &weights->encoder.output_norm, activations->x, NULL, activations->normed);
+    encode(&r);
     cache_cross(&r, activations->normed);
     ln_values_number(ops, r.n_ops);
     return r.n_ops;
@@ -445,6 +494,8 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
     }
     if (weights->embedding_norm.dim > 0)
         norm(&r, &weights->embedding_norm, activations->x, NULL, activations->x);
+    if (ln_spec_follows(spec))
+        pass_borders(&r, false);
     for (size_t i = weights->first_layer; i < weights->end_layer; i++) {
         r.layer = (int32_t)i;
         r.layer_kv = &kv[ln_kv_layer_index(spec, spec->layers[i].attention.kv_layer)];
@@ -454,6 +505,8 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
             layer(&r, &spec->layers[i], &weights->layers[i]);
     }
     r.layer = -1;
+    if (ln_spec_leads(spec))
+        pass_borders(&r, true);
     bool is_end = weights->end_layer == spec->n_layers;
     if (is_end && batch->n_logits + batch->n_hidden > 0)
         ln_record_altup_end(&r);
@@ -461,6 +514,7 @@ size_t ln_forward_record(const ln_spec *spec, const ln_weights *weights,
         hidden_states(&r);
     if (is_end && batch->n_logits > 0)
         logits(&r);
+    pass_results(&r);
     keep_choices(&r);
     ln_values_number(ops, r.n_ops);
     return r.n_ops;

@@ -370,7 +370,7 @@ static ln_status stack(ln_loader *l, const ln_layer_spec *specs, size_t n_layers
 static ln_status encoder(ln_loader *l) {
     const ln_spec *spec = l->spec;
     ln_weights *w = l->weights;
-    if (spec->n_encoder_layers == 0)
+    if (spec->n_encoder_layers == 0 || l->first_layer > 0)
         return LINNET_OK;
     l->encoder = true;
     LN_TRY(learned_positions(l, &w->encoder.learned_positions));

@@ -112,9 +112,9 @@ static inline void adapt_one(recorder *r, const ln_weight *weight, const float *
         adapt(r, x, 1, &weight);
 }
 
-/* out = residual + the sum of what the ranks have of x; without residual in x itself */
+/* out = residual + the sum of what the ranks of a stage have of x; without residual in x itself */
 static inline void all_reduce(recorder *r, float *x, const float *residual, float *out) {
-    push(r, LN_OP_ALL_REDUCE)->all_reduce = (ln_op_all_reduce){.ranks = r->a->ranks,
+    push(r, LN_OP_ALL_REDUCE)->all_reduce = (ln_op_all_reduce){.ranks = r->a->stage_ranks,
                                                                .n_rows = r->batch->n_tokens,
                                                                .dim = r->spec->dim,
                                                                .x = x,

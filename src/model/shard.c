@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dist/collectives.h"
+#include "model/activations.h"
 
 /* ---- dividing -------------------------------------------------------------------------------- */
 
@@ -27,7 +28,7 @@ static size_t unit_of(size_t width, size_t block) {
 typedef struct divider {
     const ln_checkpoint *checkpoint;
     const ln_spec *whole;
-    size_t rank, n_ranks;
+    size_t rank, n_ranks; /* of a stage */
     const ln_dtype *quantize;
     size_t attention_block; /* columns that stay together in outputs of attention; 0: all do */
 } divider;
@@ -139,51 +140,104 @@ static void divide_feed_forward(const divider *d, ln_layer_spec *layer, size_t i
         moe->shared_hidden = shared.n;
 }
 
-ln_status ln_shard_make(const ln_checkpoint *checkpoint, const ln_spec *whole, size_t rank,
-                        size_t n_ranks, const ln_dtype *quantize, ln_spec *out, ln_error *err) {
-    size_t n = whole->n_layers + whole->n_encoder_layers;
-    divider d = {checkpoint, whole, rank, n_ranks, quantize, 0};
+/* The first layer of a stage: all from the first one on whose cache others read are the last's. */
+static size_t stage_begin(const ln_spec *whole, size_t stage, size_t n_stages) {
+    size_t n = whole->n_layers, shared = ln_kv_first_shared(whole);
+    size_t even = n * stage / n_stages, n_behind = n_stages - 1 - stage;
+    size_t most = shared < n_behind ? 0 : shared - n_behind;
+    if (stage == 0 || stage == n_stages)
+        return even;
+    return even < most ? even : most;
+}
+
+static ln_status divide_stages(const ln_checkpoint *checkpoint, const ln_spec *whole,
+                               const ln_mesh *mesh, ln_slice *layers, ln_error *err) {
+    size_t n = mesh->n_stages, stage = ln_mesh_stage(mesh);
+    *layers = (ln_slice){0};
+    if (n == 1)
+        return LINNET_OK;
+    if (n > whole->n_layers)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %zu stages cannot share %zu layers",
+                       ln_checkpoint_path(checkpoint), n, whole->n_layers);
+    if (stage_begin(whole, 1, n) == 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED,
+                       "%s: the layers from %zu on share keys and values, so there are at most %zu "
+                       "stages",
+                       ln_checkpoint_path(checkpoint), ln_kv_first_shared(whole),
+                       ln_kv_first_shared(whole) + 1);
+    layers->begin = stage_begin(whole, stage, n);
+    layers->n = stage_begin(whole, stage + 1, n) - layers->begin;
+    layers->of = whole->n_layers;
+    return LINNET_OK;
+}
+
+/* What the ranks of a stage divide. */
+static void divide_layers(divider *d, ln_layer_spec *layers) {
+    size_t n = d->whole->n_layers, n_all = n + d->whole->n_encoder_layers;
+    if (d->n_ranks == 1)
+        return;
+    d->attention_block = attention_block(d);
+    for (size_t i = 0; i < n_all; i++) {
+        divide_attention(d, &layers[i]);
+        divide_feed_forward(d, &layers[i], i < n ? i : i - n, i >= n);
+    }
+}
+
+static ln_slice divide_vocabulary(const divider *d) {
+    size_t n = d->whole->n_vocab, begin = ln_rank_begin(n, d->rank, d->n_ranks);
+    if (d->n_ranks == 1)
+        return (ln_slice){0};
+    return (ln_slice){begin, ln_rank_begin(n, d->rank + 1, d->n_ranks) - begin, n};
+}
+
+ln_status ln_shard_make(const ln_checkpoint *checkpoint, const ln_spec *whole, const ln_mesh *mesh,
+                        const ln_dtype *quantize, ln_spec *out, ln_error *err) {
+    size_t n = whole->n_layers + whole->n_encoder_layers, n_ranks = ln_mesh_in_stage(mesh);
+    divider d = {checkpoint, whole, ln_mesh_rank_in_stage(mesh), n_ranks, quantize, 0};
+    ln_slice own_layers;
+    LN_TRY(divide_stages(checkpoint, whole, mesh, &own_layers, err));
+    if (whole->n_vocab < n_ranks) /* no rank may have nothing */
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %zu ranks cannot share %zu tokens",
+                       ln_checkpoint_path(checkpoint), n_ranks, whole->n_vocab);
     ln_layer_spec *layers = calloc(n + 1, sizeof *layers);
     if (layers == NULL)
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory dividing the model among ranks");
-    d.attention_block = attention_block(&d);
     memcpy(layers, whole->layers, whole->n_layers * sizeof *layers);
     if (whole->n_encoder_layers > 0)
         memcpy(layers + whole->n_layers, whole->encoder_layers,
                whole->n_encoder_layers * sizeof *layers);
-    for (size_t i = 0; i < n; i++) {
-        bool encoder = i >= whole->n_layers;
-        divide_attention(&d, &layers[i]);
-        divide_feed_forward(&d, &layers[i], encoder ? i - whole->n_layers : i, encoder);
-    }
+    divide_layers(&d, layers);
     *out = *whole;
     out->layers = layers;
     out->encoder_layers = layers + whole->n_layers;
     out->mtp = NULL;
     out->head = NULL;
-    out->ranks.rank = rank;
-    out->ranks.n = n_ranks;
+    out->ranks.mesh = *mesh;
+    out->ranks.rank = d.rank;
+    out->ranks.n = n_ranks > 1 ? n_ranks : 0;
     out->ranks.whole = whole;
-    out->ranks.vocab.begin = ln_rank_begin(whole->n_vocab, rank, n_ranks);
-    out->ranks.vocab.n = ln_rank_begin(whole->n_vocab, rank + 1, n_ranks) - out->ranks.vocab.begin;
-    out->ranks.vocab.of = whole->n_vocab;
-    if (whole->n_vocab < n_ranks) { /* no rank may have nothing */
-        ln_shard_free(out);
-        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %zu ranks cannot share %zu tokens",
-                       ln_checkpoint_path(checkpoint), n_ranks, whole->n_vocab);
-    }
+    out->ranks.vocab = divide_vocabulary(&d);
+    out->ranks.layers = own_layers;
     return LINNET_OK;
 }
 
 size_t ln_shard_token_bytes(const ln_spec *spec) {
-    size_t n_sums = 1; /* of embeddings */
+    const ln_mesh *mesh = &spec->ranks.mesh;
+    const ln_activations none = {0};
+    ln_border borders[LN_MAX_BORDERS];
+    size_t n_borders = ln_activations_borders(spec, &none, borders), width = 0;
+    size_t n_sums = spec->ranks.n > 0; /* of embeddings */
+    for (size_t i = 0; i < n_borders; i++)
+        width += borders[i].width;
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_layer_spec *layer = &spec->layers[i];
         size_t has_hidden = layer->part.hidden.n > 0, has_experts = layer->part.expert_hidden.n > 0;
         n_sums += layer->part.heads.n > 0 ? 1 + (size_t)layer->has_cross : 0;
         n_sums += layer->ffn.moe.beside ? has_hidden + has_experts : has_hidden || has_experts;
     }
-    return 2 * n_sums * spec->dim * sizeof(float) * (spec->ranks.n - 1) / spec->ranks.n;
+    size_t in_stage = ln_mesh_in_stage(mesh);
+    size_t of_sums = 2 * n_sums * spec->dim * (in_stage - 1) / in_stage;
+    return (of_sums + width * (mesh->n_stages - 1)) * sizeof(float) / mesh->n_stages;
 }
 
 void ln_shard_free(ln_spec *spec) {

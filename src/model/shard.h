@@ -1,19 +1,24 @@
-/* A rank's part of a model (tensor parallel). Attention is divided by KV heads, with the query
- * heads that read them; where there are fewer KV heads than ranks, several ranks have the same one.
- * Feed-forwards and each expert are divided by hidden columns, vocabularies by rows. What one
- * rank's part gives is a partial sum, which ranks add up. What cannot be divided (too few heads,
- * blocks of quantised columns that a cut would go through, norms over all heads) every rank has
- * whole, and computes alike. */
+/* A rank's part of a model.
+ *
+ * Pipeline parallel: stages have layers one behind the other, as many each where layers that share
+ * keys and values let them; the first has the embedding and the encoder, the last the output.
+ *
+ * Tensor parallel: attention is divided by KV heads, with the query heads that read them; where
+ * there are fewer KV heads than ranks, several ranks have the same one. Feed-forwards and each
+ * expert are divided by hidden columns, vocabularies by rows. What one rank's part gives is a
+ * partial sum, which ranks add up. What cannot be divided (too few heads, blocks of quantised
+ * columns that a cut would go through, norms over all heads) every rank has whole, and computes
+ * alike. */
 #ifndef LN_MODEL_SHARD_H
 #define LN_MODEL_SHARD_H
 
 #include "model/source.h"
 
-/* The spec of rank `rank` of n_ranks: with its numbers of heads and columns, and ln_spec.ranks. Its
- * layers are memory of its own, which free ends. `quantize`: what matrices become while they load,
- * or NULL. Reads no tensor data. */
-ln_status ln_shard_make(const ln_checkpoint *checkpoint, const ln_spec *whole, size_t rank,
-                        size_t n_ranks, const ln_dtype *quantize, ln_spec *out, ln_error *err);
+/* The spec of a rank: with its numbers of heads and columns, and ln_spec.ranks. Its layers are
+ * memory of its own, which free ends. `quantize`: what matrices become while they load, or NULL.
+ * Reads no tensor data. Errors: UNSUPPORTED, NOMEM. */
+ln_status ln_shard_make(const ln_checkpoint *checkpoint, const ln_spec *whole, const ln_mesh *mesh,
+                        const ln_dtype *quantize, ln_spec *out, ln_error *err);
 /* Bytes that each rank sends for a token of a step, on average over ranks, without its logits. */
 size_t ln_shard_token_bytes(const ln_spec *spec);
 void ln_shard_free(ln_spec *spec); /* one that was not made is fine */

@@ -11,6 +11,7 @@
 #include <linnet.h>
 
 #include "backend/op.h"
+#include "dist/mesh.h"
 
 enum { LN_MAX_LAYERS = 1024, LN_MAX_ROPES = 4 };
 
@@ -250,11 +251,27 @@ typedef struct ln_spec {
     bool has_mixers;             /* some layers are recurrent */
     bool unit_output;            /* the output's rows count as of length one */
     struct {                     /* of a rank's spec (shard.h) */
-        size_t rank, n;
+        ln_mesh mesh;
+        size_t rank, n; /* of those that divide the layers that it has; n 0: it has them whole */
         const struct ln_spec *whole; /* NULL: there is one rank, and this is its spec */
-        ln_slice vocab;
+        ln_slice vocab, layers;
     } ranks;
     int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;
+
+/* Whether this rank has the decoder's layer; the encoder is where layer 0 is. */
+static inline bool ln_spec_has_layer(const ln_spec *spec, size_t layer) {
+    const ln_slice *own = &spec->ranks.layers;
+    return own->n == 0 || (layer >= own->begin && layer < own->begin + own->n);
+}
+
+/* Whether other ranks have layers before this one's, or behind them. */
+static inline bool ln_spec_follows(const ln_spec *spec) {
+    return spec->ranks.layers.begin > 0;
+}
+
+static inline bool ln_spec_leads(const ln_spec *spec) {
+    return spec->ranks.layers.begin + spec->ranks.layers.n < spec->ranks.layers.of;
+}
 
 #endif

@@ -25,16 +25,21 @@ static const char *find_mpirun(void) {
     return NULL;
 }
 
-/* linnet logits with one more option, on so many ranks ("1": without mpirun). */
-static float *logits(const char *n_ranks, const char *model, const char *option, size_t *n) {
+/* linnet logits with one more option, on so many ranks that divide layers ("1": without mpirun), in
+ * so many stages. */
+static float *staged_logits(const char *n_ranks, const char *n_stages, const char *model,
+                            const char *option, size_t *n) {
     static const char ids[] = "1,8,15,22,29,36,43,50,57,5,12,19,26";
     char *folder = temp_create();
     const char *out = path_in(folder, "out");
+    char n_all[16];
+    snprintf(n_all, sizeof n_all, "%d", atoi(n_ranks) * atoi(n_stages));
     const char *const own[] = {
-        mpirun, "--oversubscribe", "--bind-to", "none",  "-n", n_ranks,       TEST_LINNET, "logits",
-        model,  "--ids",           ids,         "--out", out,  "--precision", "exact",     option,
-        "--tp", n_ranks,           NULL};
-    bool is_one = strcmp(n_ranks, "1") == 0;
+        mpirun,      "--oversubscribe", "--bind-to", "none",  "-n",   n_all,
+        TEST_LINNET, "logits",          model,       "--ids", ids,    "--out",
+        out,         "--precision",     "exact",     option,  "--tp", n_ranks,
+        "--pp",      n_stages,          NULL};
+    bool is_one = strcmp(n_all, "1") == 0;
     spawn_result result = spawn(NULL, own + (is_one ? 6 : 0));
     if (result.status != 0)
         fail_msg("%s: %s ranks: %s", model, n_ranks, result.err);
@@ -42,6 +47,10 @@ static float *logits(const char *n_ranks, const char *model, const char *option,
     float *rows = (float *)(void *)read_file(out, n);
     temp_remove(folder);
     return rows;
+}
+
+static float *logits(const char *n_ranks, const char *model, const char *option, size_t *n) {
+    return staged_logits(n_ranks, "1", model, option, n);
 }
 
 static float difference(const float *a, const float *b, size_t n_bytes) {
@@ -52,7 +61,7 @@ static float difference(const float *a, const float *b, size_t n_bytes) {
 }
 
 static void ranks_give_the_logits_of_one(void **state) {
-    static const char *const models[] = {"llama", "gpt_oss", "deepseek_v3", "llama_gptq"};
+    static const char *const models[] = {"gpt_oss", "deepseek_v3", "llama_gptq"};
     (void)state;
     if (mpirun == NULL)
         skip();
@@ -68,6 +77,40 @@ static void ranks_give_the_logits_of_one(void **state) {
         free(one);
         free(two);
     }
+}
+
+static void stages_give_the_bits_of_one(void **state) {
+    static const char *const models[] = {"gemma3n", "t5"};
+    (void)state;
+    if (mpirun == NULL)
+        skip();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char model[256];
+        size_t n_one, n_two;
+        snprintf(model, sizeof model, TEST_SOURCE_DIR "/tests/golden/models/%s", models[i]);
+        bool has_encoder = strcmp(models[i], "t5") == 0;
+        const char *option = has_encoder ? "--encoder-ids=5,9,3" : "--threads=1";
+        float *one = logits("1", model, option, &n_one);
+        float *two = staged_logits("1", "2", model, option, &n_two);
+        assert_int_equal(n_one, n_two);
+        assert_memory_equal(one, two, n_one);
+        free(one);
+        free(two);
+    }
+}
+
+static void stages_and_ranks_multiply(void **state) {
+    const char *model = TEST_SOURCE_DIR "/tests/golden/models/llama";
+    size_t n_two, n_four;
+    (void)state;
+    if (mpirun == NULL)
+        skip();
+    float *two = logits("2", model, "--threads=1", &n_two);
+    float *four = staged_logits("2", "2", model, "--threads=1", &n_four);
+    assert_int_equal(n_two, n_four);
+    assert_memory_equal(two, four, n_two);
+    free(two);
+    free(four);
 }
 
 static void chunks_do_not_change_bits(void **state) {
@@ -97,18 +140,21 @@ static void refuses_what_was_not_started(void **state) {
 }
 
 static void plan_shows_every_rank(void **state) {
+    const char *model = TEST_SOURCE_DIR "/tests/golden/models/llama";
     (void)state;
-    spawn_result result =
-        LINNET("plan", TEST_SOURCE_DIR "/tests/golden/models/llama", "--tp", "2", "--ctx", "64");
+    spawn_result result = LINNET("plan", model, "--tp", "2", "--pp", "2", "--ctx", "64");
     assert_int_equal(result.status, 0);
     assert_non_null(strstr(result.out, "rank 0"));
-    assert_non_null(strstr(result.out, "rank 1"));
+    assert_non_null(strstr(result.out, "rank 3"));
+    assert_null(strstr(result.out, "rank 4"));
     spawn_free(&result);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_the_logits_of_one),
+        cmocka_unit_test(stages_give_the_bits_of_one),
+        cmocka_unit_test(stages_and_ranks_multiply),
         cmocka_unit_test(chunks_do_not_change_bits),
         cmocka_unit_test(refuses_what_was_not_started),
         cmocka_unit_test(plan_shows_every_rank),

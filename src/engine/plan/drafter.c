@@ -11,7 +11,7 @@ static const char *head_obstacle(const linnet_model *model, const linnet_engine_
                                  const ln_engine_plan *plan) {
     if (model->spec.mtp == NULL)
         return "the checkpoint has no head for multi-token prediction that can run";
-    if (options->n_ranks > 1)
+    if (plan->n_ranks > 1)
         return "ranks do not draft with heads for multi-token prediction; --draft ngram does";
     if (plan->on_device || options->gpu_layers > 0)
         return "heads for multi-token prediction draft on the CPU alone so far: --backend cpu, or "

@@ -135,12 +135,12 @@ ln_status ln_engine_plan_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error 
     LN_TRY(ln_layout_check(&cpu, "KV cache of the first layers", err));
     /* the same share of every pool; as many blocks on all ranks */
     double kv_bytes = (double)kv.bytes + (double)cpu.bytes;
-    if (spec->ranks.n > 0) {
+    if (plan->n_ranks > 1) {
         ln_layout whole = {0};
         ln_engine_plan_lay_out_kv(ln_shard_whole(spec), plan, all, shape->n_blocks, &whole, NULL,
                                   NULL);
         LN_TRY(ln_layout_check(&whole, "KV cache of all ranks", err));
-        kv_bytes = (double)whole.bytes / (double)spec->ranks.n;
+        kv_bytes = (double)whole.bytes / (double)plan->n_ranks;
     }
     double share = kv_bytes > 0 ? (double)plan->swap_bytes / kv_bytes : 0;
     for (size_t g = 0; g < shape->n_groups; g++) {

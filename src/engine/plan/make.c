@@ -12,6 +12,7 @@
 #include "engine/plan/options.h"
 #include "engine/plan/sizes.h"
 #include "engine/pooler.h"
+#include "model/load.h"
 #include "model/shard.h"
 
 enum {
@@ -122,7 +123,8 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
 static ln_status create_backend(const linnet_model *model, const linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
-    bool on_cpu = options->gpu_layers == 0 || options->n_ranks > 1; /* ranks have CPUs */
+    ln_mesh mesh = ln_engine_plan_mesh(options);
+    bool on_cpu = options->gpu_layers == 0 || ln_mesh_count(&mesh) > 1; /* ranks have CPUs */
     if (model->spec.bidirectional) {
         if (strcmp(options->backend, "cuda") == 0)
             return ln_fail(err, LINNET_ERR_UNSUPPORTED,
@@ -156,17 +158,23 @@ static ln_status plan_adapters(const linnet_engine_options *options, ln_engine_p
                    plan->n_adapters);
 }
 
-/* Makes the plan's spec that of the rank. */
+/* Makes the plan's spec that of the rank. What no rank would read shows in the whole alone. */
 static ln_status divide(const linnet_model *model, const linnet_engine_options *options,
-                        ln_engine_plan *plan, ln_error *err) {
+                        const ln_backend *backend, ln_engine_plan *plan, ln_error *err) {
+    ln_mesh mesh = ln_engine_plan_mesh(options);
+    ln_weights_plan whole;
     ln_dtype quantize;
     bool quantizes = options->quantize_on_load != NULL &&
                      ln_packed_on_load_type(options->quantize_on_load, &quantize);
-    plan->n_ranks = options->n_ranks > 1 ? options->n_ranks : 1;
     if (plan->n_ranks == 1)
         return LINNET_OK;
-    LN_TRY(ln_shard_make(model->checkpoint, &model->spec, options->rank, plan->n_ranks,
-                         quantizes ? &quantize : NULL, &plan->spec, err));
+    if (mesh.n_stages > 1) {
+        ln_weights_options of_whole = {.ctx_tokens = options->ctx_tokens};
+        LN_TRY(ln_weights_plan_bytes(model->checkpoint, &model->spec, &of_whole, backend, &whole,
+                                     err));
+    }
+    LN_TRY(ln_shard_make(model->checkpoint, &model->spec, &mesh, quantizes ? &quantize : NULL,
+                         &plan->spec, err));
     plan->rank_token_bytes = ln_shard_token_bytes(&plan->spec);
     return LINNET_OK;
 }
@@ -188,6 +196,8 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .lets_rows_vary = !options->batch_invariant,
                                           .exact = options->precision == LINNET_PRECISION_EXACT};
     LN_TRY(create_backend(model, options, &backend_options, backend, err));
+    const ln_mesh mesh = ln_engine_plan_mesh(options);
+    plan->n_ranks = ln_mesh_count(&mesh);
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;
@@ -195,7 +205,7 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
     if (status == LINNET_OK)
         status = ln_engine_plan_choose_drafter(model, options, plan, err);
     if (status == LINNET_OK)
-        status = divide(model, options, plan, err);
+        status = divide(model, options, *backend, plan, err);
     if (status == LINNET_OK)
         status = ln_engine_plan_open_draft(model, options->draft_model, &plan->draft, err);
     if (status == LINNET_OK)

@@ -97,7 +97,7 @@ typedef struct ln_engine_plan {
     size_t token_text_bytes; /* of the vocabulary, for the grammar arena */
     bool on_device;          /* the backend's arenas are not in this machine's memory */
     size_t n_layers;         /* of the decoder, wherever they run */
-    size_t n_ranks;          /* 1: there is one */
+    size_t n_ranks;          /* of all; 1: there is one */
     size_t rank_token_bytes; /* that a rank sends for a token, on average */
 } ln_engine_plan;
 
@@ -109,8 +109,10 @@ size_t ln_engine_plan_device_bytes(const ln_engine_plan *plan, const size_t *byt
 
 /* How the planned engine loads its weights; borrows from the plan. */
 static inline ln_weights_options ln_engine_plan_weights_options(const ln_engine_plan *plan) {
+    const ln_slice *layers = &plan->spec.ranks.layers;
     return (ln_weights_options){.ctx_tokens = plan->ctx_tokens,
-                                .first_layer = plan->cpu_layers.n_layers,
+                                .first_layer = plan->cpu_layers.n_layers + layers->begin,
+                                .end_layer = layers->begin + layers->n,
                                 .quantize = plan->quantizes ? &plan->quantize : NULL,
                                 .n_adapters = plan->n_adapters,
                                 .adapter_rank = plan->adapter_rank,

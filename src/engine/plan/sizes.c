@@ -81,7 +81,7 @@ static ln_status size_host_arenas(const ln_spec *spec, ln_engine_plan *plan, ln_
     ln_row_sampler_shape rows = ln_engine_plan_rows(spec, plan);
     ln_kv_cache_plan(&plan->kv_shape, &blocks);
     ln_step_plan(&plan->budget, &plan->kv_shape, &batch);
-    if (spec->ranks.n > 0)
+    if (plan->n_ranks > 1)
         ln_rank_link_plan(&plan->budget, &plan->kv_shape, &batch);
     ln_row_sampler_plan(&rows, &sampler);
     ln_engine_plan_lay_out(spec, plan, &engine);

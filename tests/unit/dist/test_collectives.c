@@ -67,7 +67,7 @@ typedef struct rank_job {
     ln_collectives c;
     size_t n;
     float x[MAX_FLOATS], out[MAX_FLOATS], *scratch;
-    uint32_t gathered[MAX_RANKS];
+    uint32_t gathered[MAX_RANKS], of_pair[2];
     ln_status status;
 } rank_job;
 
@@ -101,6 +101,10 @@ static void *run(void *argument) {
         job->status = ln_barrier(c, &err);
     if (job->status == LINNET_OK)
         assert_int_equal(told, 42);
+    if (job->status == LINNET_OK && c->n_ranks == 4) {
+        ln_collectives pair = ln_collectives_group(c, c->rank / 2 * 2, 2);
+        job->status = ln_all_gather(&pair, &own, sizeof own, job->of_pair, &err);
+    }
     return NULL;
 }
 
@@ -156,6 +160,8 @@ static void sums_in_order(void **state) {
                 }
                 for (size_t other = 0; other < n_ranks; other++)
                     assert_int_equal(jobs[rank].gathered[other], other + 7);
+                for (size_t other = 0; other < 2 && n_ranks == 4; other++)
+                    assert_int_equal(jobs[rank].of_pair[other], rank / 2 * 2 + other + 7);
             }
             for (size_t i = 0; i < 2 * n && 2 * n <= MAX_FLOATS; i++)
                 assert_true(jobs[0].out[i] == (float)(i / n * 10000 + i % n));

@@ -22,3 +22,14 @@ void ln_scalar_rank_gather(const ln_op *op, const ln_cpu_worker *worker) {
     if (worker->index == 0)
         (void)ln_gather_columns(p->ranks, p->x, p->n_rows, p->n_cols, p->scratch, p->out, NULL);
 }
+
+void ln_scalar_rank_pass(const ln_op *op, const ln_cpu_worker *worker) {
+    const ln_op_rank_pass *p = &op->rank_pass;
+    size_t bytes = p->n_rows * p->dim * sizeof *p->x;
+    if (worker->index > 0)
+        return;
+    if (p->sends)
+        (void)ln_send(p->ranks, p->other, p->x, bytes, NULL);
+    else
+        (void)ln_receive(p->ranks, p->other, p->x, bytes, NULL);
+}

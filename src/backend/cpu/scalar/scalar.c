@@ -66,5 +66,6 @@ const ln_cpu_kernels ln_scalar_kernels = {
             [LN_OP_SAMPLE] = ln_scalar_sample,
             [LN_OP_ALL_REDUCE] = ln_scalar_all_reduce,
             [LN_OP_RANK_GATHER] = ln_scalar_rank_gather,
+            [LN_OP_RANK_PASS] = ln_scalar_rank_pass,
         },
 };

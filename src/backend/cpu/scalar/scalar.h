@@ -32,6 +32,7 @@ void ln_scalar_copy(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_sample(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_all_reduce(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_rank_gather(const ln_op *op, const ln_cpu_worker *worker);
+void ln_scalar_rank_pass(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_index(const ln_op *op, const ln_cpu_worker *worker);
 void ln_scalar_attention(const ln_op *op, const ln_cpu_worker *worker);
 

@@ -66,6 +66,7 @@ static size_t plan_shared(const ln_step_limits *limits) {
             [LN_OP_SAMPLE] = ln_scalar_sample,                                                     \
             [LN_OP_ALL_REDUCE] = ln_scalar_all_reduce,                                             \
             [LN_OP_RANK_GATHER] = ln_scalar_rank_gather,                                           \
+            [LN_OP_RANK_PASS] = ln_scalar_rank_pass,                                               \
             [LN_OP_POINTWISE] = ln_scalar_pointwise,                                               \
             [LN_OP_ROWWISE] = ln_scalar_rowwise,                                                   \
         },                                                                                         \

@@ -9,6 +9,7 @@ _linnet() {
         --draft-model --max-adapters --max-adapter-rank --tp --pp'
     local sampling='--temp --top-k --top-p --min-p --repeat-penalty --repeat-last-n
         --frequency-penalty --presence-penalty --seed'
+    local model='--model --hf'
     local grammar='--json --json-schema --regex --choice --grammar --grammar-type --structural-tag
         --json-whitespace --json-order --json-strict'
     COMPREPLY=()
@@ -33,10 +34,11 @@ _linnet() {
     --cpu) mapfile -t COMPREPLY < <(compgen -W 'auto scalar avx2 avx512 avx512-vnni avx512-bf16 amx neon
         neon-dotprod neon-i8mm' -- "$word") ;;
     --kv-type) mapfile -t COMPREPLY < <(compgen -W 'f32 f16 bf16 q8_0 fp8' -- "$word") ;;
-    -f | --file | --lora | --chat-template | --json-schema | --grammar | --structural-tag | --check-lines | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    -m | --model | -f | --file | --lora | --chat-template | --json-schema | --grammar | --structural-tag | --check-lines | --api-key-file | --tls-cert | --tls-key | --compare | --out | --context | --write) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     -p | --prompt | -n | --max-tokens | --ids | --encoder-ids | --system | --stop | --beams | --text | --pair | --dimensions | --now | --regex | --choice) ;;
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
+    --hf | --parallel | --part-bytes) ;;
     --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
     --host | --port | --api-key | --served-name | --cors | --allowed-host | --max-* | --*-timeout) ;;
     --requests | --concurrency | --rate | --shared) ;;
@@ -45,23 +47,26 @@ _linnet() {
     --repeat-penalty | --repeat-last-n | --frequency-penalty | --presence-penalty) ;;
     *)
         if ((COMP_CWORD == 1)); then
-            mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize grammar template
-                logits embed bench convert quantize eval help $general" -- "$word")
+            mapfile -t COMPREPLY < <(compgen -W "run chat serve pull list rm show inspect plan tokenize detokenize grammar
+                template logits embed bench convert quantize eval help $general" -- "$word")
         elif [[ $command == help ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "run chat serve inspect plan tokenize detokenize grammar template
-                logits embed bench convert quantize eval engine" -- "$word")
+            mapfile -t COMPREPLY < <(compgen -W "run chat serve pull list rm show inspect plan tokenize detokenize grammar
+                template logits embed bench convert quantize eval engine" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --beams --ignore-eos --lora
-                --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine" ;;
-            chat) i="--lora --system --chat-template --max-tokens --quiet $sampling $engine" ;;
+                --keep-special --print-ids --print-memory --quiet $sampling $grammar $engine $model" ;;
+            chat) i="--lora --system --chat-template --max-tokens --quiet $sampling $engine $model" ;;
             serve) i="--lora --host --port --api-key --api-key-file --served-name --chat-template --cors --tls-cert --tls-key
                 --allowed-host --strict-fields --no-web-page --response-store --max-responses --max-response-bytes
                 --log-json --no-log --max-waiting --max-connections --max-head-bytes --max-headers
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
-                --unread-timeout --drain-timeout --hang-timeout $engine" ;;
-            inspect) i='--tensors --json' ;;
-            plan) i="--beams --gpu --json $engine" ;;
+                --unread-timeout --drain-timeout --hang-timeout $engine $model" ;;
+            pull) i='--offline --parallel --part-bytes --quiet' ;;
+            list) i='--json' ;;
+            rm) i= ;;
+            inspect | show) i="--tensors --json $model" ;;
+            plan) i="--beams --gpu --json $engine $model" ;;
             tokenize) i='--text --file --no-special' ;;
             detokenize) i='--ids --keep-special' ;;
             grammar) i="--check-lines $grammar" ;;

@@ -30,6 +30,7 @@ need_build() {
     need libxxhash-dev pkg-config --exists libxxhash
     need libedit-dev pkg-config --exists libedit
     need libevent-dev pkg-config --exists libevent_core
+    need libcurl4-openssl-dev pkg-config --exists libcurl
     need libssl-dev pkg-config --exists libssl
     need libsqlite3-dev pkg-config --exists sqlite3
     need zlib1g-dev pkg-config --exists zlib

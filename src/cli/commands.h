@@ -13,7 +13,11 @@ enum {
 int ln_cli_run(int argc, char **argv);
 int ln_cli_chat(int argc, char **argv);
 int ln_cli_serve(int argc, char **argv);
+int ln_cli_pull(int argc, char **argv);
+int ln_cli_list(int argc, char **argv);
+int ln_cli_rm(int argc, char **argv);
 int ln_cli_inspect(int argc, char **argv);
+int ln_cli_show(int argc, char **argv);
 int ln_cli_plan(int argc, char **argv);
 int ln_cli_tokenize(int argc, char **argv);
 int ln_cli_detokenize(int argc, char **argv);

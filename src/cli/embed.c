@@ -233,7 +233,7 @@ int ln_cli_embed(int argc, char **argv) {
     linnet_engine *engine = NULL;
     linnet_error err = {0};
     int status;
-    if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
+    if (ln_cli_open_model(args.model, &model, &err) != LINNET_OK ||
         ln_cli_create_engine(model, &args.engine, false, &engine, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/report.h"
@@ -28,12 +29,18 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case KEY_TENSORS: args->tensors = true; break;
     case KEY_JSON: args->json = true; break;
+    case ARGP_KEY_INIT: state->child_inputs[0] = &args->model; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
+    case ARGP_KEY_END:
+        if (!args->model)
+            argp_error(state, "MODEL is missing");
+        break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return 0;
 }
+
+static const struct argp_child children[] = {{&ln_cli_model_argp, 0, NULL, 0}, {0}};
 
 static const struct argp inspect_argp = {
     .options = options,
@@ -41,6 +48,7 @@ static const struct argp inspect_argp = {
     .args_doc = "MODEL",
     .doc = "Prints what a checkpoint holds: files and sizes, architecture, tokenizer, metadata, "
            "tensor types. Reads headers only. Long arrays of metadata are counted, not printed.",
+    .children = children,
 };
 
 /* ---- the JSON object as text ------------------------------------------------------------ */
@@ -181,10 +189,13 @@ int ln_cli_inspect(int argc, char **argv) {
     if (ln_cli_parse(&inspect_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
 
+    int exit_status = 0;
     linnet_model *model = NULL;
     ln_checkpoint *own = NULL;
     linnet_error err = {0}, ignored = {0};
-    linnet_status status = linnet_model_open(args.model, &model, &err);
+    linnet_status status = ln_cli_resolve_model(&args.model, &err);
+    if (status == LINNET_OK)
+        status = linnet_model_open(args.model, &model, &err);
     if (status == LINNET_ERR_UNSUPPORTED)
         ln_checkpoint_open(args.model, false, &own, &ignored);
     if (!model && !own)
@@ -192,7 +203,6 @@ int ln_cli_inspect(int argc, char **argv) {
 
     json_t *report = ln_cli_report(model ? model->checkpoint : own, model, err.message,
                                    args.tensors || args.json);
-    int exit_status = 0;
     if (args.json || !report) {
         exit_status = ln_cli_print_json(stdout, report, true);
     } else {
@@ -202,4 +212,8 @@ int ln_cli_inspect(int argc, char **argv) {
     linnet_model_close(model);
     ln_checkpoint_close(own);
     return exit_status;
+}
+
+int ln_cli_show(int argc, char **argv) {
+    return ln_cli_inspect(argc, argv);
 }

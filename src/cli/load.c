@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/hub/resolve.h"
 #include "cli/output.h"
 #include "engine/engine.h"
 #include "engine/plan/options.h"
@@ -44,10 +45,15 @@ static void tell_quantized(const linnet_engine *engine, const char *type) {
                     type, weights->n_matrices - weights->n_quantized, weights->n_matrices);
 }
 
+linnet_status ln_cli_open_model(const char *path, linnet_model **model, linnet_error *err) {
+    linnet_status status = ln_cli_resolve_model(&path, err);
+    return status == LINNET_OK ? linnet_model_open(path, model, err) : status;
+}
+
 linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_model **model,
                                   linnet_error *err) {
     linnet_model_info info = {.struct_bytes = sizeof info};
-    linnet_status status = linnet_model_open(path, model, err);
+    linnet_status status = ln_cli_open_model(path, model, err);
     if (status != LINNET_OK)
         return status;
     linnet_model_get_info(*model, &info);

@@ -17,7 +17,10 @@ linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engin
 /* Whether the model is to be divided among ranks, by --tp or --pp. */
 bool ln_cli_has_ranks(const linnet_engine_options *options);
 
-/* linnet_model_open of one whose prompts are tokens alone; one with an encoder is refused in the
+/* linnet_model_open of a path or a name of the hub's cache (cli/hub/resolve.h). */
+linnet_status ln_cli_open_model(const char *path, linnet_model **model, linnet_error *err);
+
+/* The same of one whose prompts are tokens alone; one with an encoder is refused in the
  * name of `command`. The model is the caller's, also then. */
 linnet_status ln_cli_open_decoder(const char *command, const char *path, linnet_model **model,
                                   linnet_error *err);

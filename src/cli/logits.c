@@ -160,7 +160,7 @@ int ln_cli_logits(int argc, char **argv) {
     linnet_engine *engine = NULL;
     linnet_error err = {0};
     int status;
-    if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
+    if (ln_cli_open_model(args.model, &model, &err) != LINNET_OK ||
         ln_cli_adapters_plan(&args.adapters, &args.engine, &err) != LINNET_OK ||
         ln_cli_create_engine(model, &args.engine, false, &engine, &err) != LINNET_OK ||
         ln_cli_adapters_load(&args.adapters, engine, &err) != LINNET_OK)

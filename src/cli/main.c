@@ -18,6 +18,10 @@
     X(run, "Generate text from a prompt")                                                          \
     X(chat, "Talk with a model")                                                                   \
     X(serve, "Serve a model over HTTP, as OpenAI's API")                                           \
+    X(pull, "Bring a model from the Hugging Face hub into its cache")                              \
+    X(list, "List the models of the cache")                                                        \
+    X(rm, "Remove a model from the cache")                                                         \
+    X(show, "The same as inspect")                                                                 \
     X(inspect, "Show a model's architecture, tokenizer, metadata and tensors")                     \
     X(plan, "Show the memory that a model will take, before loading it")                           \
     X(tokenize, "Turn text into token ids")                                                        \
@@ -156,6 +160,17 @@ static void open_standard_descriptors(void) {
     }
 }
 
+/* Options of llama.cpp with one dash and several letters, which argp would take apart. */
+static void spell_out(int argc, char **argv) {
+    static char hf[] = "--hf", gpu_layers[] = "--gpu-layers";
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "-hf") == 0)
+            argv[i] = hf;
+        else if (strcmp(argv[i], "-ngl") == 0)
+            argv[i] = gpu_layers;
+    }
+}
+
 int main(int argc, char **argv) {
     open_standard_descriptors();
     signal(SIGPIPE, SIG_IGN);           /* a closed stdout shows as EPIPE */
@@ -172,6 +187,7 @@ int main(int argc, char **argv) {
     char argv0[32];
     snprintf(argv0, sizeof argv0, "%s", args.command->argv0);
     argv[args.index] = argv0;
+    spell_out(argc - args.index, argv + args.index);
     int status = args.command->main(argc - args.index, argv + args.index);
     return ln_cli_finish_stdout(status);
 }

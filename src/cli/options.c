@@ -21,7 +21,7 @@ static error_t parse_help(int key, char *arg, struct argp_state *state) {
 }
 
 error_t ln_cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
-    enum { MAX_CHILDREN = 6 };
+    enum { MAX_CHILDREN = 8 };
     static const struct argp_option help_options[] = {{NULL, 'h', NULL, OPTION_HIDDEN, "", 0}, {0}};
     static const struct argp help_argp = {.options = help_options, .parser = parse_help};
     struct argp_child children[MAX_CHILDREN + 2] = {{0}};

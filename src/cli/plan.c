@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -29,13 +30,17 @@ static const struct argp_option options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
     plan_args *args = state->input;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = &args->engine; break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &args->engine;
+        state->child_inputs[1] = &args->model;
+        break;
     case KEY_BEAMS: args->n_beams = ln_cli_parse_count(state, "--beams", arg, 1, MAX_BEAMS); break;
     case KEY_GPU: args->engine.backend = "cuda"; break;
     case KEY_JSON: args->json = true; break;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); break;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "MODEL is missing"); break;
     case ARGP_KEY_END:
+        if (!args->model)
+            argp_error(state, "MODEL is missing");
         if (args->engine.max_seqs < args->n_beams) /* a beam is a sequence */
             args->engine.max_seqs = args->n_beams;
         break;
@@ -44,8 +49,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2},
-                                             {0}};
+static const struct argp_child children[] = {
+    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 2}, {&ln_cli_model_argp, 0, NULL, 1}, {0}};
 
 static const struct argp plan_argp = {
     .options = options,
@@ -150,7 +155,7 @@ int ln_cli_plan(int argc, char **argv) {
     linnet_error err = {0};
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
     int status = 0;
-    if (linnet_model_open(args.model, &model, &err) != LINNET_OK ||
+    if (ln_cli_open_model(args.model, &model, &err) != LINNET_OK ||
         linnet_plan_memory(model, &args.engine, &plan, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else if (plan.n_ranks > 1)

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/grammar_options.h"
+#include "cli/hub/resolve.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
@@ -113,6 +114,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[1] = &args->grammar;
         state->child_inputs[2] = &args->engine;
         state->child_inputs[3] = &args->adapters;
+        state->child_inputs[4] = &args->model;
         break;
     case 'p': args->prompt = arg; break;
     case 'f': args->file = arg; break;
@@ -147,6 +149,7 @@ static const struct argp_child children[] = {
     {&ln_cli_grammar_argp, 0, "What the output must be (at most one of these):", 4},
     {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 5},
     {&ln_cli_adapters_argp, 0, NULL, 1},
+    {&ln_cli_model_argp, 0, NULL, 1},
     {0}};
 
 static const struct argp run_argp = {
@@ -371,7 +374,7 @@ static int open_and_run(const run_args *args, const char *path) {
     int status = 0;
     if (!path)
         status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
-    else if (linnet_model_open(path, &model, &err) != LINNET_OK)
+    else if (ln_cli_open_model(path, &model, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else if (args->chat_template)
         status = ln_cli_set_chat_template(model, args->chat_template);

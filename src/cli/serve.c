@@ -9,6 +9,7 @@
 
 #include "cli/adapters.h"
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/input.h"
 #include "cli/load.h"
 #include "cli/options.h"
@@ -214,6 +215,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &args->engine;
         state->child_inputs[1] = &args->adapters;
+        state->child_inputs[2] = &args->model;
         return 0;
     case KEY_HOST: server->address.host = arg; return 0;
     case KEY_PORT:
@@ -245,8 +247,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static const struct argp_child children[] = {
-    {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3}, {&ln_cli_adapters_argp, 0, NULL, 1}, {0}};
+static const struct argp_child children[] = {{&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3},
+                                             {&ln_cli_adapters_argp, 0, NULL, 1},
+                                             {&ln_cli_model_argp, 0, NULL, 1},
+                                             {0}};
 
 static const struct argp serve_argp = {
     .options = options,
@@ -309,7 +313,7 @@ static int serve(const serve_args *args) {
                    &args->engine) && /* else rank 0 listens, once it knows who it is */
                ln_server_open(&args->server, &server, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
-    } else if (linnet_model_open(path, &model, &err) != LINNET_OK) {
+    } else if (ln_cli_open_model(path, &model, &err) != LINNET_OK) {
         status = ln_cli_fail_with(&err);
         ln_server_close(server);
     } else if (args->chat_template &&

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -21,7 +22,8 @@ enum { KEY_TEXT = LN_KEYS_COMMAND, KEY_FILE, KEY_NO_SPECIAL, KEY_IDS, KEY_KEEP_S
 /* Opens just the tokenizer of `path`. */
 static int open_tokenizer(const char *path, ln_checkpoint **checkpoint, ln_tokenizer **tokenizer) {
     linnet_error err = {0};
-    if (ln_checkpoint_open(path, true, checkpoint, &err) == LINNET_OK &&
+    if (ln_cli_resolve_model(&path, &err) == LINNET_OK &&
+        ln_checkpoint_open(path, true, checkpoint, &err) == LINNET_OK &&
         ln_tokenizer_open(*checkpoint, tokenizer, &err) == LINNET_OK)
         return 0;
     ln_cli_fail_with(&err);

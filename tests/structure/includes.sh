@@ -26,8 +26,9 @@ BEGIN {
     allow["convert"] = "base format text backend model convert"
     allow["engine"] = "base format text grammar dist backend kv sampling model engine"
     allow["dist"] = "base dist"
+    allow["hub"] = "base hub"
     allow["server"] = "base format text grammar backend kv sampling model convert engine server"
-    allow["cli"] = "base format text grammar backend kv sampling model convert engine server cli"
+    allow["cli"] = "base format text grammar backend kv sampling model convert engine server hub cli"
 
     # A room includes what is listed, by any path that begins so; what lies in the parent folder
     # itself only where that is listed with a slash behind it.

@@ -11,6 +11,7 @@
 #include "cli/chat/chat_printer.h"
 #include "cli/chat/line_reader.h"
 #include "cli/commands.h"
+#include "cli/hub/resolve.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/load.h"
@@ -46,6 +47,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = &args->sampling;
         state->child_inputs[1] = &args->engine;
         state->child_inputs[2] = &args->adapters;
+        state->child_inputs[3] = &args->model;
         return 0;
     case KEY_SYSTEM: args->system = arg; return 0;
     case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
@@ -59,6 +61,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static const struct argp_child children[] = {{&ln_cli_sampling_argp, 0, "Sampling:", 2},
                                              {&ln_cli_engine_argp, 0, LN_CLI_ENGINE_HEADER, 3},
                                              {&ln_cli_adapters_argp, 0, NULL, 1},
+                                             {&ln_cli_model_argp, 0, NULL, 1},
                                              {0}};
 
 static const struct argp chat_argp = {
@@ -272,7 +275,7 @@ int ln_cli_chat(int argc, char **argv) {
     else if (!ln_conversation_init(&chat.conversation) ||
              !ln_conversation_set_system(&chat.conversation, args.system ? args.system : ""))
         status = ln_cli_fail("--system needs a text in UTF-8");
-    else if (linnet_model_open(path, &chat.model, &err) != LINNET_OK)
+    else if (ln_cli_open_model(path, &chat.model, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
         status = run_chat(&chat, &args, path);

@@ -1,0 +1,16 @@
+/* What MODEL may be: a path, a name of the hub's cache, or "hf:" and a name, which is pulled when
+ * the cache lacks it. */
+#ifndef LN_CLI_HUB_RESOLVE_H
+#define LN_CLI_HUB_RESOLVE_H
+
+#include <argp.h>
+#include <linnet.h>
+
+/* The options that name a model: -m, --hf. Their input is the `const char *` of the MODEL. */
+extern const struct argp ln_cli_model_argp;
+
+/* Puts a path into the place of a name; what is a path, or NULL, stays. The text lives as long as
+ * the program. */
+linnet_status ln_cli_resolve_model(const char **model, linnet_error *err);
+
+#endif

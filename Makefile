@@ -21,7 +21,7 @@ CTEST       = ctest --output-on-failure --timeout 600 -j $$(($(JOBS) > 1 ? $(JOB
 COMPILE     = cmake --build $(BUILD) -j $(JOBS)
 SOURCES     = $(shell find src include tests examples -name '*.c' -o -name '*.h')
 
-.PHONY: all run tests test test-clients test-web check fuzz install format clean setup setup-test setup-check configure \
+.PHONY: all run tests test test-clients test-web test-python wheel check fuzz install format clean setup setup-test setup-check configure \
         check-format check-tidy check-cppcheck check-asan check-tsan check-neon
 
 # The program and both libraries.
@@ -48,6 +48,14 @@ test-clients: all
 # part of `make test`.
 test-web: all
 	tests/web/run.sh $(BUILD)/linnet $(BUILD)/web-test
+
+# A wheel of the Python package, and the tests of one in a fresh environment, which need a package index; not part of
+# `make test`, which has the tests of the package alone.
+wheel: setup
+	tools/wheel.sh $(BUILD)/dist >&2
+
+test-python: wheel
+	sh tests/python/fresh.sh $(abspath $(BUILD))/dist/linnet-*.whl $(CURDIR)
 
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)" --strip >&2

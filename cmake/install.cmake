@@ -1,4 +1,12 @@
 # What `cmake --install` puts in place. The prefix is known only then, so linnet.pc is written then.
+if(LINNET_PYTHON) # the library in the package, and the module beside it
+  install(TARGETS linnet_shared LIBRARY DESTINATION linnet/lib COMPONENT python)
+  if(TARGET linnet_cuda)
+    install(TARGETS linnet_cuda LIBRARY DESTINATION linnet/lib COMPONENT python)
+  endif()
+  return()
+endif()
+
 include(GNUInstallDirs)
 set(LINNET_DATA_DIR ${CMAKE_INSTALL_DATADIR}/linnet)
 
@@ -21,6 +29,7 @@ file(GLOB pages CONFIGURE_DEPENDS *.md)
 install(FILES LICENSE ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg"
   PATTERN "*.png")
+install(FILES python/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/python)
 install(FILES tools/demo-model/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/tools/demo-model)
 install(FILES bench/results/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench/results)
 install(FILES examples/hello.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

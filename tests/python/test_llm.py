@@ -1,0 +1,220 @@
+"""LLM with the demo model, and against reference answers of transformers."""
+
+import gc
+import json
+import re
+import threading
+import unittest
+
+from support import DEMO, golden, numpy
+
+from linnet import (
+    LLM, ArgumentError, BeamSearchParams, InputOutputError, LimitError, LinnetError, RequestOutputKind, SamplingParams,
+    StateError, StructuredOutputsParams)
+
+GREEDY = {"temperature": 0}
+
+
+class Demo(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.llm = LLM(DEMO, threads=1)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.llm.close()
+
+    def text(self, prompt, **params):
+        return self.llm.generate(prompt, SamplingParams(**params))[0].outputs[0].text
+
+    def test_a_batch_comes_in_the_order_of_its_prompts(self):
+        prompts = ["Once upon a time", "The cat", "My name is"] * 8
+        outputs = self.llm.generate(prompts, SamplingParams(max_tokens=12, **GREEDY))
+        self.assertEqual([o.prompt for o in outputs], prompts)
+        self.assertEqual(len({o.request_id for o in outputs}), len(prompts))
+        for o in outputs:
+            self.assertTrue(o.finished and o.outputs[0].finished())
+            self.assertEqual(o.outputs[0].text, self.text(o.prompt, max_tokens=12, **GREEDY))
+        self.assertEqual(outputs[0].outputs[0].finish_reason, "length")
+        self.assertEqual(len(outputs[0].outputs[0].token_ids), 12)
+        self.assertGreater(outputs[0].metrics.last_token_time, outputs[0].metrics.first_token_time)
+
+    def test_forms_of_prompts_are_the_same(self):
+        ids = self.llm.get_tokenizer().encode("The cat")
+        texts = {self.text(p, max_tokens=8, **GREEDY)
+                 for p in ("The cat", ids, {"prompt": "The cat"}, {"prompt_token_ids": ids})}
+        self.assertEqual(len(texts), 1)
+
+    def test_each_prompt_has_its_params(self):
+        short, long = self.llm.generate(["A", "B"], [SamplingParams(max_tokens=2), SamplingParams(max_tokens=5)])
+        self.assertEqual([len(o.outputs[0].token_ids) for o in (short, long)], [2, 5])
+        with self.assertRaises(ValueError):
+            self.llm.generate(["A", "B"], [SamplingParams()])
+
+    def test_seeds_repeat_and_outputs_differ(self):
+        params = SamplingParams(n=4, seed=7, max_tokens=10)
+        first, second = (self.llm.generate("Once upon", params)[0].outputs for _ in range(2))
+        self.assertEqual([o.text for o in first], [o.text for o in second])
+        self.assertEqual([o.index for o in first], [0, 1, 2, 3])
+        self.assertGreater(len({o.text for o in first}), 1)
+
+    def test_logprobs(self):
+        o = self.llm.generate("The cat", SamplingParams(max_tokens=6, logprobs=2, prompt_logprobs=1, **GREEDY))[0]
+        out = o.outputs[0]
+        self.assertEqual(len(out.logprobs), 6)
+        for token, choices in zip(out.token_ids, out.logprobs):
+            self.assertEqual((len(choices), choices[token].rank), (2, 1))
+            self.assertEqual(max(choices, key=lambda t: choices[t].logprob), token)
+        self.assertAlmostEqual(sum(c[t].logprob for t, c in zip(out.token_ids, out.logprobs)), out.cumulative_logprob)
+        self.assertEqual("".join(c[t].decoded_token for t, c in zip(out.token_ids, out.logprobs)), out.text)
+        self.assertIsNone(o.prompt_logprobs[0])
+        self.assertEqual([set(entry) >= {token} for token, entry in zip(o.prompt_token_ids[1:], o.prompt_logprobs[1:])],
+                         [True] * (len(o.prompt_token_ids) - 1))
+        self.assertIsNone(self.llm.generate("The cat", SamplingParams())[0].outputs[0].logprobs)
+
+    def test_stop_strings(self):
+        whole = self.text("Once upon a time", max_tokens=30, **GREEDY)
+        word = whole.split()[4]
+        for include in (False, True):
+            params = SamplingParams(max_tokens=30, stop=["never to come", word], include_stop_str_in_output=include,
+                                    **GREEDY)
+            out = self.llm.generate("Once upon a time", params)[0].outputs[0]
+            self.assertEqual((out.finish_reason, out.stop_reason), ("stop", word))
+            self.assertEqual(out.text, whole[:whole.index(word) + len(word) * include])
+
+    def test_structured_outputs(self):
+        schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"],
+                  "additionalProperties": False}
+        text = self.text("A man of", max_tokens=60, structured_outputs=StructuredOutputsParams(json=schema))
+        value = json.loads(text)
+        self.assertEqual(list(value), ["age"])
+        self.assertIsInstance(value["age"], int)
+        text = self.text("Call", max_tokens=30, structured_outputs=StructuredOutputsParams(regex=r"\d{3}-\d{4}"))
+        self.assertTrue(re.fullmatch(r"\d{3}-\d{4}", text), text)
+        text = self.text("It is", structured_outputs=StructuredOutputsParams(choice=["good", "bad"]))
+        self.assertIn(text, ("good", "bad"))
+        with self.assertRaises(LinnetError):
+            self.text("x", structured_outputs=StructuredOutputsParams(regex="("))
+
+    def test_streams_are_the_whole_in_pieces(self):
+        params = {"max_tokens": 12, "logprobs": 0, **GREEDY}
+        whole = self.llm.generate("The cat", SamplingParams(**params))[0].outputs[0]
+        pieces = list(self.llm.stream("The cat", SamplingParams(**params)))
+        self.assertEqual("".join(o.outputs[0].text for o in pieces), whole.text)
+        self.assertEqual(sum((o.outputs[0].token_ids for o in pieces), []), whole.token_ids)
+        self.assertEqual(sum((o.outputs[0].logprobs for o in pieces), []), whole.logprobs)
+        self.assertEqual([o.finished for o in pieces], [False] * (len(pieces) - 1) + [True])
+        grown = list(self.llm.stream("The cat", SamplingParams(output_kind=RequestOutputKind.CUMULATIVE, **params)))
+        self.assertEqual(grown[-1].outputs[0].text, whole.text)
+        self.assertTrue(all(whole.text.startswith(o.outputs[0].text) for o in grown))
+        last = list(self.llm.stream("The cat", SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **params)))
+        self.assertEqual([o.outputs[0].text for o in last], [whole.text])
+
+    def test_a_stream_that_is_left_ends_its_request(self):
+        before = self.llm.stats()["n_requests"]
+        for _ in self.llm.stream("Once upon a time", SamplingParams(max_tokens=500, ignore_eos=True)):
+            break
+        gc.collect()
+        self.text("x", max_tokens=1)
+        self.assertGreaterEqual(self.llm.stats()["n_requests"], before + 1)
+        self.assertLess(self.llm.stats()["n_output_tokens"], 10000)
+
+    def test_chat(self):
+        messages = [{"role": "user", "content": "Hello"}]
+        one = self.llm.chat(messages, SamplingParams(max_tokens=20, **GREEDY))
+        two = self.llm.chat([messages, messages], SamplingParams(max_tokens=20, **GREEDY))
+        self.assertEqual([o.outputs[0].text for o in two], [one[0].outputs[0].text] * 2)
+        ids = self.llm.get_tokenizer().apply_chat_template(messages, add_generation_prompt=True)
+        self.assertEqual(one[0].prompt_token_ids, ids)
+        streamed = "".join(o.outputs[0].text for o in
+                           self.llm.stream_chat(messages, SamplingParams(max_tokens=20, **GREEDY)))
+        self.assertEqual(streamed, one[0].outputs[0].text)
+        bare = self.llm.chat(messages, SamplingParams(max_tokens=1), chat_template="{{ messages[0].content }}")
+        self.assertEqual(bare[0].prompt, "Hello")
+
+    def test_beam_search(self):
+        beams = self.llm.beam_search(["The cat", "A dog"], BeamSearchParams(beam_width=3, max_tokens=6))
+        self.assertEqual([len(b.sequences) for b in beams], [3, 3])
+        for b in beams:
+            scores = [s.cum_logprob for s in b.sequences]
+            self.assertEqual(scores, sorted(scores, reverse=True))
+
+    def test_tokenizer(self):
+        tokenizer = self.llm.get_tokenizer()
+        ids = tokenizer.encode("Grüße, 世界", add_special_tokens=False)
+        self.assertEqual(tokenizer.decode(ids), "Grüße, 世界")
+        self.assertIn(0, tokenizer.eos_token_ids + [tokenizer.bos_token_id])
+
+    def test_failures_are_exceptions_with_the_librarys_words(self):
+        with self.assertRaisesRegex(LimitError, "5000 tokens"):
+            self.llm.generate([1] * 5000)
+        with self.assertRaisesRegex(InputOutputError, "/no/such.gguf"):
+            LLM("/no/such.gguf")
+        with self.assertRaisesRegex(ArgumentError, "no backend"):
+            LLM(DEMO, device="tpu")
+        with self.assertRaises(TypeError):
+            LLM(DEMO, max_modle_len=5)
+        self.assertTrue(issubclass(InputOutputError, OSError) and issubclass(LimitError, ValueError))
+        # a prompt that is refused takes none of the others along, and leaves none behind
+        with self.assertRaises(LinnetError):
+            self.llm.generate(["good", [1] * 5000, "good"], SamplingParams(max_tokens=4))
+        self.assertTrue(self.text("good", max_tokens=4))
+
+    def test_other_threads_run_during_a_call(self):
+        texts = []
+        threads = [threading.Thread(target=lambda: texts.append(self.text("The cat", max_tokens=40, **GREEDY)))
+                   for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        self.assertEqual(texts, [texts[0]] * 4)
+
+    @unittest.skipIf(numpy is None, "there is no NumPy")
+    def test_logits_are_those_that_tokens_are_chosen_by(self):
+        ids = self.llm.get_tokenizer().encode("Once upon a")
+        rows = self.llm.logits(ids)
+        self.assertEqual((rows.shape, rows.dtype), ((len(ids), 4096), numpy.float32))
+        out = self.llm.generate(ids, SamplingParams(max_tokens=1, **GREEDY))[0].outputs[0]
+        self.assertEqual(int(rows[-1].argmax()), out.token_ids[0])
+        seen = []
+        self.assertIsNone(self.llm.logits(ids, lambda position, row: seen.append((position, float(row.max())))))
+        self.assertEqual(seen, [(i, float(row.max())) for i, row in enumerate(rows)])
+        with self.assertRaises(ZeroDivisionError):
+            self.llm.logits(ids, lambda position, row: 1 / 0)
+
+    def test_a_closed_engine_is_refused(self):
+        with LLM(DEMO, threads=1) as llm:
+            vectors = llm.embed(["a", "b"])
+        self.assertRaises(StateError, llm.generate, "x")
+        self.assertEqual(len(vectors[1].outputs.embedding), 256)  # outlives the engine
+        del llm
+        gc.collect()
+        self.assertEqual(len(vectors[1].outputs.embedding), 256)
+
+
+class Reference(unittest.TestCase):
+    """What transformers says of small random models."""
+
+    def check(self, name, **options):
+        folder, answers, floats = golden("models", name)
+        with LLM(folder, dtype="float32", threads=1, max_model_len=128, **options) as llm:
+            outputs = llm.generate(answers["prompts"], SamplingParams(max_tokens=32, ignore_eos=True, **GREEDY))
+            for output, ids, gaps in zip(outputs, answers["greedy"], answers["gaps"]):
+                sure = next((i for i, gap in enumerate(gaps) if gap < 1e-3), len(gaps))
+                self.assertEqual(output.outputs[0].token_ids[:sure], ids[:sure])
+            if numpy is not None and not answers["encoder_decoder"]:
+                n = answers["logits_rows"][0]
+                expected = numpy.array(floats[:n * answers["vocab"]]).reshape(n, -1)
+                error = numpy.linalg.norm(llm.logits(answers["prompts"][0]) - expected) / numpy.linalg.norm(expected)
+                self.assertLess(error, 1e-5)
+
+    def test_a_decoder(self):
+        self.check("opt")
+
+    def test_an_encoder_and_a_decoder(self):
+        self.check("t5")
+
+
+if __name__ == "__main__":
+    unittest.main()

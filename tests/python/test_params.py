@@ -1,0 +1,99 @@
+"""SamplingParams on their way to the C API, and what is refused on the way."""
+
+import os
+import random
+import tempfile
+import unittest
+from unittest import mock
+
+import support  # noqa: F401  (finds the package)
+
+from linnet import SamplingParams, StructuredOutputsParams
+from linnet._engine import Model
+from linnet._native import number
+from linnet._request import INT32_MAX, Prompt, generate_options, is_one_prompt
+from linnet.hub import find_model
+
+
+class Options(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = Model(support.DEMO)
+
+    def options(self, **params):
+        return generate_options(self.model, Prompt(self.model, [1, 2, 3]), SamplingParams(**params), random.Random(0))
+
+    def test_the_defaults_are_those_of_vllm(self):
+        o = self.options()
+        self.assertEqual((o.max_tokens, o.sampling.temperature, o.sampling.top_k, o.sampling.top_p), (16, 1, 0, 1))
+        self.assertEqual((o.sampling.repeat_penalty, o.sampling.repeat_last_n), (1, INT32_MAX))
+        self.assertEqual((o.n, o.logprobs, o.prompt_logprobs, o.keep_special), (1, False, False, False))
+
+    def test_fields_reach_the_request(self):
+        o = self.options(n=2, best_of=3, temperature=0.5, top_k=7, top_p=0.5, min_p=0.25, repetition_penalty=1.5,
+                         frequency_penalty=0.5, presence_penalty=-0.5, seed=99, max_tokens=None, min_tokens=4,
+                         ignore_eos=True, skip_special_tokens=False, logprobs=3, timeout=1.5, priority=-2,
+                         xtc_probability=0.5, dry_multiplier=0.75, mirostat_tau=5, cache_salt="s")
+        s = o.sampling
+        self.assertEqual((o.n, o.best_of, o.max_tokens, o.min_tokens), (2, 3, 0, 4))
+        self.assertEqual((s.temperature, s.top_k, s.top_p, s.min_p, s.seed), (0.5, 7, 0.5, 0.25, 99))
+        self.assertEqual((s.repeat_penalty, s.frequency_penalty, s.presence_penalty), (1.5, 0.5, -0.5))
+        self.assertEqual((s.xtc_probability, s.dry_multiplier, s.mirostat_tau), (0.5, 0.75, 5))
+        self.assertEqual((o.logprobs, o.top_logprobs, o.timeout_ms, o.priority), (True, 3, 1500, -2))
+        self.assertEqual((o.ignore_eos, o.keep_special, o.cache_salt), (True, True, b"s"))
+
+    def test_lists_reach_the_request(self):
+        o = self.options(stop="END", stop_token_ids=[5, 6], logit_bias={7: -100.0, 8: 1.5}, bad_words=["cat"])
+        self.assertEqual((o.stop[:o.n_stop], o.stop_ids[:o.n_stop_ids]), ([b"END"], [5, 6]))
+        self.assertEqual([(b.id, b.bias) for b in o.logit_bias[:o.n_logit_bias]], [(7, -100), (8, 1.5)])
+        words = [o.bad_words[i].ids[:o.bad_words[i].n_ids] for i in range(o.n_bad_words)]
+        self.assertEqual([self.model.decode(ids) for ids in words], ["cat", " cat"])
+
+    def test_seeds_that_are_not_given_differ(self):
+        seeds = random.Random(0)
+        prompt = Prompt(self.model, [1])
+        first, second = (generate_options(self.model, prompt, SamplingParams(), seeds) for _ in range(2))
+        self.assertNotEqual(first.sampling.seed, second.sampling.seed)
+
+    def test_grammars_reach_the_request(self):
+        for kind, params in (
+                ("GRAMMAR_JSON_SCHEMA", {"json": {"type": "object"}}), ("GRAMMAR_REGEX", {"regex": "a+"}),
+                ("GRAMMAR_CHOICE", {"choice": ["a", "b"]}), ("GRAMMAR_JSON", {"json_object": True}),
+                ("GRAMMAR_GBNF", {"grammar": 'root ::= "a"'}), ("GRAMMAR_LARK", {"grammar": 'start: "a"'})):
+            o = self.options(structured_outputs=StructuredOutputsParams(**params))
+            self.assertEqual(o.grammar_kind, number(kind))
+        o = self.options(guided_decoding=StructuredOutputsParams(json="{}", disable_any_whitespace=True))
+        self.assertEqual((o.grammar, o.grammar_bytes, o.json_form), (b"{}", 2, number("JSON_COMPACT")))
+
+    def test_what_makes_no_sense_is_refused(self):
+        for params in ({"n": 0}, {"n": 2, "best_of": 1}, {"temperature": -1}, {"top_p": 0}, {"top_k": -2},
+                       {"max_tokens": 0}):
+            with self.assertRaises(ValueError, msg=params):
+                SamplingParams(**params)
+        with self.assertRaises(ValueError):
+            self.options(logprobs=65)
+        for params in ({}, {"regex": "a", "choice": ["b"]}):
+            with self.assertRaises(ValueError):
+                StructuredOutputsParams(**params)
+
+    def test_one_prompt_is_told_from_many(self):
+        self.assertTrue(all(is_one_prompt(p) for p in ("a", [1, 2], {"prompt": "a"})))
+        self.assertFalse(any(is_one_prompt(p) for p in (["a"], [[1, 2]], [{"prompt": "a"}], [])))
+
+
+class Hub(unittest.TestCase):
+    def test_names_are_found_in_the_hubs_cache(self):
+        with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"HF_HUB_CACHE": cache}):
+            folder = os.path.join(cache, "models--facebook--opt-125m")
+            os.makedirs(os.path.join(folder, "snapshots", "abc"))
+            os.makedirs(os.path.join(folder, "refs"))
+            with open(os.path.join(folder, "refs", "main"), "w", encoding="utf-8") as file:
+                file.write("abc")
+            self.assertEqual(find_model("facebook/opt-125m"), os.path.join(folder, "snapshots", "abc"))
+            self.assertEqual(find_model(support.DEMO), support.DEMO)
+            with mock.patch.dict("sys.modules", {"huggingface_hub": None}), self.assertRaises(FileNotFoundError):
+                find_model("facebook/opt-350m")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -39,7 +39,7 @@ _linnet() {
     --type) mapfile -t COMPREPLY < <(compgen -W 'F32 F16 BF16 Q8_0 Q6_K Q5_K_M Q5_K_S Q5_1 Q5_0
         Q4_K_M Q4_K_S Q4_1 Q4_0 IQ4_NL IQ4_XS MXFP4 MXFP4_MOE Q3_K_L Q3_K_M Q3_K_S Q2_K Q2_K_S' -- "$word") ;;
     --hf | --parallel | --part-bytes) ;;
-    --ctx | --max-seqs | --max-batch-tokens | --threads | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
+    -c | --ctx | -t | --threads | --max-seqs | --max-batch-tokens | --keep | --stride | --prefill | --decode | --context | --seqs | --runs | --shape) ;;
     --host | --port | --api-key | --served-name | --cors | --allowed-host | --max-* | --*-timeout) ;;
     --requests | --concurrency | --rate | --shared) ;;
     --gpu-layers | --kv-tokens | --swap-bytes | --max-long-prefills | --long-prefill-tokens) ;;
@@ -48,10 +48,10 @@ _linnet() {
     *)
         if ((COMP_CWORD == 1)); then
             mapfile -t COMPREPLY < <(compgen -W "run chat serve pull list rm show inspect plan tokenize detokenize grammar
-                template logits embed bench convert quantize eval help $general" -- "$word")
+                template logits embed bench convert quantize eval doctor help $general" -- "$word")
         elif [[ $command == help ]]; then
             mapfile -t COMPREPLY < <(compgen -W "run chat serve pull list rm show inspect plan tokenize detokenize grammar
-                template logits embed bench convert quantize eval engine" -- "$word")
+                template logits embed bench convert quantize eval doctor engine" -- "$word")
         elif [[ $word == -* ]]; then
             case $command in
             run) i="--prompt --file --ids --encoder-ids --chat --system --chat-template --max-tokens --stop --beams --ignore-eos --lora
@@ -63,7 +63,7 @@ _linnet() {
                 --max-body-bytes --max-bodies-bytes --max-unread-bytes --head-timeout --body-timeout --idle-timeout
                 --unread-timeout --drain-timeout --hang-timeout $engine $model" ;;
             pull) i='--offline --parallel --part-bytes --quiet' ;;
-            list) i='--json' ;;
+            list | doctor) i='--json' ;;
             rm) i= ;;
             inspect | show) i="--tensors --json $model" ;;
             plan) i="--beams --gpu --json $engine $model" ;;

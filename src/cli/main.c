@@ -34,6 +34,7 @@
     X(convert, "Write a GGUF file from a Hugging Face folder")                                     \
     X(quantize, "Write a GGUF file with matrices in another type")                                 \
     X(eval, "Measure perplexity, or how far apart two checkpoints are")                            \
+    X(doctor, "Show what this machine can do, and what is missing")                                \
     X(help, "Show the options of a command, or of the engine")
 
 typedef struct command {

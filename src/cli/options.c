@@ -110,10 +110,8 @@ enum {
     KEY_BACKEND,
     KEY_CPU,
     KEY_KV_TYPE,
-    KEY_CTX,
     KEY_MAX_SEQS,
     KEY_MAX_BATCH_TOKENS,
-    KEY_THREADS,
     KEY_QUANTIZE_ON_LOAD,
     KEY_DRAFT,
     KEY_DRAFT_TOKENS,
@@ -132,7 +130,9 @@ enum {
     KEY_MAX_ADAPTERS,
     KEY_MAX_ADAPTER_RANK,
     KEY_TP,
-    KEY_PP
+    KEY_PP,
+    KEY_CTX = 'c', /* as llama.cpp has them */
+    KEY_THREADS = 't'
 };
 
 /* Those that few people need are hidden from --help. */

@@ -143,6 +143,27 @@ int ln_cli_print_json(FILE *stream, json_t *value, bool indent) {
     return 0;
 }
 
+void ln_cli_print_settings(const char *path, const linnet_model_info *info,
+                           const linnet_memory_plan *plan) {
+    fprintf(stderr, "model     %s: %s, %s, vocabulary of %d\n", path, info->architecture,
+            ln_cli_count_text((size_t)info->n_layers, "layer").text, (int)info->n_vocab);
+    fprintf(stderr, "engine    context of %s, ", ln_cli_count_text(plan->ctx_tokens, "token").text);
+    if (plan->max_seqs > 1)
+        fprintf(stderr, "%s in a step, ", ln_cli_count_text(plan->max_seqs, "sequence").text);
+    fprintf(stderr, "%s, %s reserved", ln_cli_count_text(plan->n_threads, "thread").text,
+            ln_cli_size_text(plan->total_bytes).text);
+    if (plan->mapped_bytes > 0)
+        fprintf(stderr, ", %s mapped", ln_cli_size_text(plan->mapped_bytes).text);
+    if (plan->gpu_layers > 0)
+        fprintf(stderr, ", %s and %s on the GPU", ln_cli_count_text(plan->gpu_layers, "layer").text,
+                ln_cli_size_text(plan->device_bytes).text);
+    else
+        fputs(", on the CPU", stderr);
+    fputc('\n', stderr);
+    if (plan->draft_tokens > 0)
+        fprintf(stderr, "drafts    %s\n", ln_cli_drafts_text(plan).text);
+}
+
 ln_cli_drafts ln_cli_drafts_text(const linnet_memory_plan *plan) {
     ln_cli_drafts drafts;
     snprintf(drafts.text, sizeof drafts.text, "%s: up to %s in steps of up to %s", plan->draft,

@@ -51,6 +51,10 @@ typedef struct ln_cli_drafts {
 } ln_cli_drafts;
 ln_cli_drafts ln_cli_drafts_text(const linnet_memory_plan *plan);
 
+/* The first lines of `run' and `serve': what the model is, and how the engine runs it. */
+void ln_cli_print_settings(const char *path, const linnet_model_info *info,
+                           const linnet_memory_plan *plan);
+
 /* A memory plan as a JSON object on one line. Returns the exit status. */
 int ln_cli_print_memory(FILE *stream, const linnet_memory_plan *plan);
 

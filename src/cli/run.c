@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/adapters.h"
+#include "cli/chat/chat.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/grammar_options.h"
@@ -246,19 +247,7 @@ static int encode_prompt(const linnet_model *model, const run_args *args, bool h
 
 static void print_settings(const run_args *args, const char *path, const linnet_model_info *info,
                            const linnet_memory_plan *memory) {
-    fprintf(stderr, "model     %s: %s, %s, vocabulary of %d\n", path, info->architecture,
-            ln_cli_count_text((size_t)info->n_layers, "layer").text, (int)info->n_vocab);
-    fprintf(stderr, "engine    context of %s, %s, %s reserved",
-            ln_cli_count_text(memory->ctx_tokens, "token").text,
-            ln_cli_count_text(memory->n_threads, "thread").text,
-            ln_cli_size_text(memory->total_bytes).text);
-    if (memory->mapped_bytes > 0)
-        fprintf(stderr, ", %s mapped", ln_cli_size_text(memory->mapped_bytes).text);
-    if (memory->gpu_layers > 0)
-        fprintf(stderr, ", %s on the GPU", ln_cli_count_text(memory->gpu_layers, "layer").text);
-    fputc('\n', stderr);
-    if (memory->draft_tokens > 0)
-        fprintf(stderr, "drafts    %s\n", ln_cli_drafts_text(memory).text);
+    ln_cli_print_settings(path, info, memory);
     const linnet_sampling *sampling = &args->sampling;
     if (args->n_beams > 0)
         fprintf(stderr, "search    %s\n", ln_cli_count_text(args->n_beams, "beam").text);
@@ -268,6 +257,9 @@ static void print_settings(const run_args *args, const char *path, const linnet_
                 (unsigned long long)sampling->seed);
     else
         fputs("sampling  the most likely token\n", stderr);
+    if (args->prompt && !args->chat && info->has_chat_template && args->model)
+        fputs("hint      the model has a chat template: --chat makes the prompt a message\n",
+              stderr);
 }
 
 static void print_speed(const ln_cli_generation *generation) {
@@ -339,6 +331,27 @@ static int check_length(const run_args *args, const linnet_model_info *info,
                        ln_cli_count_text(prompt->n_ids, "token").text, most);
 }
 
+/* Whether a person at a terminal gives no prompt, and nothing that only a single answer has. */
+static bool wants_chat(const linnet_model *model, const run_args *args) {
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(model, &info);
+    bool has_prompt = args->prompt || args->file || args->ids.ids || args->encoder_ids.ids;
+    bool has_form = args->grammar.option || args->n_stop > 0 || args->n_beams > 0 ||
+                    args->ignore_eos || args->keep_special || args->print_ids || args->print_memory;
+    return !has_prompt && !has_form && info.has_chat_template && !info.has_encoder &&
+           isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
+static int run_chat(linnet_model *model, const run_args *args, const char *path) {
+    ln_chat_options how = {.system = args->system,
+                           .max_tokens = args->max_tokens,
+                           .quiet = args->quiet,
+                           .engine = args->engine,
+                           .adapters = &args->adapters,
+                           .sampling = args->sampling};
+    return ln_chat_run(model, path, &how);
+}
+
 static int run_model(const linnet_model *model, const run_args *args, const char *path) {
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(model, &info);
@@ -378,7 +391,9 @@ static int open_and_run(const run_args *args, const char *path) {
         status = ln_cli_fail_with(&err);
     else if (args->chat_template)
         status = ln_cli_set_chat_template(model, args->chat_template);
-    if (status == 0)
+    if (status == 0 && wants_chat(model, args))
+        status = run_chat(model, args, path);
+    else if (status == 0)
         status = run_model(model, args, path);
     linnet_model_close(model);
     return status;

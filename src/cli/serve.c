@@ -14,6 +14,7 @@
 #include "cli/load.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/service.h"
 #include "server/log_writer.h"
 #include "server/server.h"
 
@@ -271,7 +272,8 @@ static bool write_log(void *user, const char *line, size_t n_bytes) {
     return ln_log_writer_put(user, line, n_bytes);
 }
 
-static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args) {
+static int serve_model(ln_server *server, const linnet_model *model, const serve_args *args,
+                       const char *path) {
     linnet_error err = {0};
     linnet_engine *engine = NULL;
     linnet_engine_options engine_options = args->engine;
@@ -288,8 +290,8 @@ static int serve_model(ln_server *server, const linnet_model *model, const serve
     }
     linnet_memory_plan plan = {.struct_bytes = sizeof plan};
     linnet_engine_get_memory(engine, &plan);
-    if (plan.draft_tokens > 0)
-        fprintf(stderr, "linnet: drafts: %s\n", ln_cli_drafts_text(&plan).text);
+    if (!args->is_silent && !args->server.logs_json)
+        ln_cli_print_service(model, path, &plan, &args->server, ln_server_get_port(server));
     printf("listening at http%s://%s:%u\n", args->server.address.certificate ? "s" : "",
            args->server.address.host, ln_server_get_port(server));
     fflush(stdout);
@@ -320,7 +322,7 @@ static int serve(const serve_args *args) {
                (status = ln_cli_set_chat_template(model, args->chat_template)) != 0) {
         ln_server_close(server);
     } else {
-        status = serve_model(server, model, args);
+        status = serve_model(server, model, args, path);
     }
     linnet_model_close(model);
     free(demo);
@@ -333,6 +335,8 @@ int ln_cli_serve(int argc, char **argv) {
     linnet_engine_options_init(&args.engine);
     if (ln_cli_parse(&serve_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
+    if (!args.server.served_name && args.model) /* a path in the cache ends in a commit */
+        args.server.served_name = ln_cli_model_name(args.model);
     if (args.engine.max_seqs == 0)
         args.engine.max_seqs = DEFAULT_MAX_SEQS;
     linnet_error err = {0};

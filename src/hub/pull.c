@@ -190,3 +190,10 @@ ln_status ln_hub_pull(const ln_hub_settings *settings, const ln_hub_name *name, 
     free(repo_path);
     return status;
 }
+
+ln_status ln_hub_curl_version(const char **version, ln_error *err) {
+    const ln_hub_curl *curl;
+    LN_TRY(ln_hub_curl_load(&curl, err));
+    *version = curl->version_info(CURLVERSION_NOW)->version;
+    return LINNET_OK;
+}

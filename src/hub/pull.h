@@ -11,4 +11,8 @@
 ln_status ln_hub_pull(const ln_hub_settings *settings, const ln_hub_name *name, char **path,
                       ln_error *err);
 
+/* The version of libcurl, which downloads; static storage. LINNET_ERR_UNSUPPORTED where there is
+ * none. */
+ln_status ln_hub_curl_version(const char **version, ln_error *err);
+
 #endif

@@ -85,18 +85,67 @@ static void test_bad_messages_are_refused(void **state) {
     spawn_free(&result);
 }
 
-/* A context that is full is told, and the chat goes on. */
+/* A context that is full is told, and the chat goes on: the oldest messages are forgotten, though
+ * not for /save; a message that has no room alone is refused. */
 static void test_full_context(void **state) {
     (void)state;
-    spawn_options options = {
-        .input = "Tell me a story.\nTell me a long story of a bird and a king and a small fox.\n"
-                 "/clear\n1+1=\n"};
-    spawn_result result = LINNET_WITH(&options, "chat", DEMO, "--temp", "0", "--ctx", "24");
+    char *folder = temp_create(), input[1024];
+    const char *file = path_in(folder, "chat.json");
+    snprintf(
+        input, sizeof input, "Tell me a story.\n2+3=\n%s\n/save %s\n1+1=\n",
+        "Tell me a long story of a bird and a king and a small fox and a mouse that lived in a "
+        "forest near the sea, and of all that they ever said.",
+        file);
+    spawn_options options = {.input = input};
+    spawn_result result =
+        LINNET_WITH(&options, "chat", DEMO, "--temp", "0", "-c", "32", "--system", "Be brief.");
     assert_int_equal(result.status, 0);
-    assert_contains(result.err, "warning: the answer ends where the context of 24 tokens is full");
-    assert_contains(result.err, "too many for the context of 24; /clear begins anew");
-    assert_contains(result.out, "\n2\n");
+    assert_contains(result.err, "warning: the answer ends where the context of 32 tokens is full");
+    assert_contains(result.err, "the model no longer sees the first 2 messages");
+    assert_contains(result.err, "too many for the context of 32; --ctx N");
+    assert_contains(result.out, "\n5\n2\n");
+    size_t n_bytes;
+    char *saved = read_file(file, &n_bytes);
+    assert_contains(saved, "Be brief.");
+    assert_contains(saved, "Tell me a story.");
+    assert_contains(saved, "2+3=");
+    free(saved);
     spawn_free(&result);
+    temp_remove(folder);
+}
+
+/* What is forgotten changes the answer as if it had not been said. */
+static void test_forgotten_messages(void **state) {
+    (void)state;
+    static const char story[] = "Tell me a story.\n", last[] = "Tell me of a fox.\n";
+    char input[256];
+    snprintf(input, sizeof input, "%s%s", story, last);
+    spawn_options both = {.input = input}, alone = {.input = last};
+    spawn_result slid =
+        LINNET_WITH(&both, "chat", DEMO, "--temp", "0", "-c", "64", "-n", "30", "-t", "1");
+    spawn_result fresh =
+        LINNET_WITH(&alone, "chat", DEMO, "--temp", "0", "-c", "64", "-n", "30", "-t", "1");
+    assert_contains(slid.err, "no longer sees the first 2 messages");
+    assert_null(strstr(fresh.err, "no longer sees"));
+    assert_true(slid.out_bytes > fresh.out_bytes);
+    assert_string_equal(slid.out + slid.out_bytes - fresh.out_bytes, fresh.out);
+    spawn_free(&slid);
+    spawn_free(&fresh);
+}
+
+/* Names that other programs have for the commands. */
+static void test_aliases(void **state) {
+    (void)state;
+    static const char *const ends[] = {"/bye", "/exit"};
+    for (size_t i = 0; i < 2; i++) {
+        char input[64];
+        snprintf(input, sizeof input, "1+1=\n/regen\n/?\n%s\n2+3=\n", ends[i]);
+        spawn_result result = chat(input);
+        assert_int_equal(result.status, 0);
+        assert_string_equal(result.out, "2\n2\n");
+        assert_contains(result.err, "/save FILE");
+        spawn_free(&result);
+    }
 }
 
 /* A template of one's own takes the place of the model's: here it asks something else. */
@@ -140,6 +189,8 @@ int main(void) {
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_bad_messages_are_refused),
         cmocka_unit_test(test_full_context),
+        cmocka_unit_test(test_forgotten_messages),
+        cmocka_unit_test(test_aliases),
         cmocka_unit_test(test_chat_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -424,6 +424,21 @@ static void test_broken_models(void **state) {
     temp_remove(folder);
 }
 
+/* Options as llama.cpp has them, and what a raw prompt of a chat model is told. */
+static void test_options_of_llama_cpp(void **state) {
+    (void)state;
+    spawn_result result = LINNET("run", "-m", DEMO, "-p", "Once", "-n", "2", "-c", "64", "-t", "1",
+                                 "-ngl", "0", "--temp", "0");
+    assert_int_equal(result.status, 0);
+    assert_contains(result.err, "context of 64 tokens, 1 thread,");
+    assert_contains(result.err, "--chat makes the prompt a message");
+    spawn_free(&result);
+    result = LINNET("run", "-m", DEMO, DEMO);
+    assert_int_equal(result.status, 2);
+    assert_contains(result.err, "unexpected argument");
+    spawn_free(&result);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_ids),
@@ -448,6 +463,7 @@ int main(void) {
         cmocka_unit_test(test_plan_explains_arenas),
         cmocka_unit_test(test_long_contexts_are_warned_of),
         cmocka_unit_test(test_broken_models),
+        cmocka_unit_test(test_options_of_llama_cpp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,9 +257,31 @@ static void test_colour(void **state) {
     temp_remove(folder);
 }
 
+/* `run' without a prompt is a chat; with options of a single answer it is not. */
+static void test_run_is_a_chat(void **state) {
+    (void)state;
+    char *folder = temp_create();
+    terminal chat = open_terminal(
+        folder, NULL, (const char *const[]){"run", demo, "--temp", "0", "-t", "1", NULL});
+    wait_for(&chat, "/help lists the commands");
+    wait_for(&chat, PROMPT);
+    type(&chat, "2+3=\n");
+    wait_for(&chat, "\r\n5\r\n" PROMPT);
+    type(&chat, "/stats\n");
+    assert_int_equal(close_terminal(&chat), 0);
+    terminal run = open_terminal(
+        folder, NULL, (const char *const[]){"run", demo, "--stop", "x", "-n", "2", NULL});
+    wait_for(&run, "Type the prompt");
+    kill(run.pid, SIGKILL);
+    waitpid(run.pid, NULL, 0);
+    close(run.fd);
+    free(run.shown);
+    temp_remove(folder);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_talk), cmocka_unit_test(test_stop),
-                                       cmocka_unit_test(test_typed_text),
-                                       cmocka_unit_test(test_colour)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_talk), cmocka_unit_test(test_stop), cmocka_unit_test(test_typed_text),
+        cmocka_unit_test(test_colour), cmocka_unit_test(test_run_is_a_chat)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

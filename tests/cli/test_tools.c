@@ -287,8 +287,26 @@ static void test_logits_that_fail_leave_the_file_alone(void **state) {
     free(folder);
 }
 
+/* ---- doctor ----------------------------------------------------------------------------- */
+
+static void test_doctor(void **state) {
+    (void)state;
+    spawn_result result = LINNET("doctor", "--json");
+    assert_int_equal(result.status, 0);
+    json_t *report = json_loads(result.out, 0, NULL);
+    static const char *const names[] = {"linnet",       "processor", "kernels",   "memory",
+                                        "memory speed", "GPU",       "downloads", "cache"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!json_string_value(json_object_get(report, names[i])))
+            fail_msg("'%s' lacks %s", result.out, names[i]);
+    assert_non_null(strstr(json_string_value(json_object_get(report, "kernels")), "scalar"));
+    json_decref(report);
+    spawn_free(&result);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_doctor),
         cmocka_unit_test(test_inspect),
         cmocka_unit_test(test_inspect_head),
         cmocka_unit_test(test_inspect_counts_packed_numbers),

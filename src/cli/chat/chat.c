@@ -1,6 +1,5 @@
 /* linnet chat: a conversation with a model on a terminal, or over a pipe. */
 #include "cli/chat/chat.h"
-#include "cli/adapters.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "cli/chat/chat_printer.h"
 #include "cli/chat/line_reader.h"
 #include "cli/commands.h"
@@ -22,14 +22,9 @@
 enum { KEY_SYSTEM = LN_KEYS_COMMAND, KEY_CHAT_TEMPLATE };
 
 typedef struct chat_args {
-    const char *model;         /* NULL: the demo model */
-    const char *system;        /* NULL: none */
-    const char *chat_template; /* a file; NULL: the model's own */
-    size_t max_tokens;
-    bool quiet;
-    linnet_engine_options engine;
+    const char *model; /* NULL: the demo model */
     ln_cli_adapters adapters;
-    linnet_sampling sampling;
+    ln_chat_options options;
 } chat_args;
 
 static const struct argp_option options[] = {
@@ -44,15 +39,17 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     chat_args *args = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &args->sampling;
-        state->child_inputs[1] = &args->engine;
+        state->child_inputs[0] = &args->options.sampling;
+        state->child_inputs[1] = &args->options.engine;
         state->child_inputs[2] = &args->adapters;
         state->child_inputs[3] = &args->model;
         return 0;
-    case KEY_SYSTEM: args->system = arg; return 0;
-    case KEY_CHAT_TEMPLATE: args->chat_template = arg; return 0;
-    case 'n': args->max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX); return 0;
-    case 'q': args->quiet = true; return 0;
+    case KEY_SYSTEM: args->options.system = arg; return 0;
+    case KEY_CHAT_TEMPLATE: args->options.chat_template = arg; return 0;
+    case 'n':
+        args->options.max_tokens = ln_cli_parse_count(state, "-n", arg, 1, INT32_MAX);
+        return 0;
+    case 'q': args->options.quiet = true; return 0;
     case ARGP_KEY_ARG: ln_cli_take_argument(state, &args->model, arg); return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -112,9 +109,33 @@ static bool generate(ln_chat *chat, const int32_t *ids, size_t n_ids, const char
     ln_chat_printer_free(&printer);
     if (status == 0 && chat->answered.finish == LINNET_FINISH_LENGTH &&
         chat->answered.n_prompt_tokens + chat->answered.n_output_tokens >= chat->ctx_tokens)
-        ln_cli_warn("the answer ends where the context of %zu tokens is full; /clear begins anew",
-                    chat->ctx_tokens);
+        ln_cli_warn("the answer ends where the context of %zu tokens is full", chat->ctx_tokens);
     return open;
+}
+
+/* Encodes the conversation. Where the context has no room for it and an answer, the oldest messages
+ * are forgotten until half of it is free, so that this happens once in many messages: what comes
+ * behind them is to be read anew. */
+static linnet_status encode(ln_chat *chat, int32_t **ids, size_t *n_ids, char **prompt,
+                            linnet_error *err) {
+    size_t quarter = chat->ctx_tokens / 4, before = chat->n_forgotten;
+    size_t room = chat->max_tokens > 0 && chat->max_tokens < quarter ? chat->max_tokens : quarter;
+    size_t most = chat->ctx_tokens - room;
+    for (;;) {
+        LN_TRY(ln_conversation_encode(&chat->conversation, chat->n_forgotten, chat->model, ids,
+                                      n_ids, prompt, err));
+        size_t n_read = ln_conversation_count(&chat->conversation) - chat->n_forgotten;
+        if (*n_ids <= most || n_read < 3)
+            break;
+        linnet_free(*ids);
+        linnet_free(*prompt);
+        most = chat->ctx_tokens / 2;
+        chat->n_forgotten += 2; /* a question and its answer */
+    }
+    if (chat->n_forgotten > before)
+        fprintf(stderr, "(the context is full: the model no longer sees the first %s)\n",
+                ln_cli_count_text(chat->n_forgotten, "message").text);
+    return LINNET_OK;
 }
 
 bool ln_chat_answer(ln_chat *chat) {
@@ -122,8 +143,7 @@ bool ln_chat_answer(ln_chat *chat) {
     int32_t *ids = NULL;
     size_t n_ids = 0;
     char *prompt = NULL;
-    if (ln_conversation_encode(&chat->conversation, chat->model, &ids, &n_ids, &prompt, &err) !=
-        LINNET_OK) {
+    if (encode(chat, &ids, &n_ids, &prompt, &err) != LINNET_OK) {
         ln_cli_fail_with(&err);
         ln_conversation_drop_last(&chat->conversation, "user");
         return true;
@@ -132,8 +152,8 @@ bool ln_chat_answer(ln_chat *chat) {
     if (n_ids < chat->ctx_tokens) {
         goes_on = generate(chat, ids, n_ids, prompt);
     } else {
-        ln_cli_fail("the conversation has %zu tokens, too many for the context of %zu; /clear "
-                    "begins anew, and --ctx N gives more room",
+        ln_cli_fail("the message has %zu tokens, too many for the context of %zu; --ctx N gives "
+                    "more room",
                     n_ids, chat->ctx_tokens);
         ln_conversation_drop_last(&chat->conversation, "user");
     }
@@ -233,9 +253,9 @@ static int talk(ln_chat *chat) {
 
 /* ---- the command ------------------------------------------------------------------------ */
 
-static int run_chat(ln_chat *chat, const chat_args *args, const char *path) {
+static int begin(ln_chat *chat, const char *path, const ln_chat_options *how) {
     linnet_error err = {0};
-    if (args->chat_template && ln_cli_set_chat_template(chat->model, args->chat_template) != 0)
+    if (how->chat_template && ln_cli_set_chat_template(chat->model, how->chat_template) != 0)
         return LN_EXIT_FAILURE;
     linnet_model_info info = {.struct_bytes = sizeof info};
     linnet_model_get_info(chat->model, &info);
@@ -243,45 +263,55 @@ static int run_chat(ln_chat *chat, const chat_args *args, const char *path) {
         return ln_cli_fail("%s has an encoder: chats need a model that only decodes", path);
     if (!info.has_chat_template)
         return ln_cli_fail("%s has no chat template; `linnet run' continues plain text", path);
-    linnet_engine_options engine = args->engine;
-    if (ln_cli_adapters_plan(&args->adapters, &engine, &err) != LINNET_OK ||
-        ln_cli_create_engine(chat->model, &engine, args->quiet, &chat->engine, &err) != LINNET_OK ||
-        ln_cli_adapters_load(&args->adapters, chat->engine, &err) != LINNET_OK)
+    linnet_engine_options engine = how->engine;
+    if (ln_cli_adapters_plan(how->adapters, &engine, &err) != LINNET_OK ||
+        ln_cli_create_engine(chat->model, &engine, how->quiet, &chat->engine, &err) != LINNET_OK ||
+        ln_cli_adapters_load(how->adapters, chat->engine, &err) != LINNET_OK)
         return ln_cli_fail_with(&err);
     linnet_memory_plan memory = {.struct_bytes = sizeof memory};
     linnet_engine_get_memory(chat->engine, &memory);
     chat->ctx_tokens = memory.ctx_tokens;
-    if (!args->quiet)
+    if (!how->quiet)
         fprintf(stderr, "%s: %s, %s, context of %s. /help lists the commands.\n", path,
                 info.architecture, ln_cli_count_text((size_t)info.n_layers, "layer").text,
                 ln_cli_count_text(memory.ctx_tokens, "token").text);
     return talk(chat);
 }
 
+int ln_chat_run(linnet_model *model, const char *path, const ln_chat_options *how) {
+    ln_chat chat = {.model = model,
+                    .sampling = how->sampling,
+                    .max_tokens = how->max_tokens,
+                    .adapter = ln_cli_adapters_first(how->adapters)};
+    int status;
+    if (!ln_conversation_init(&chat.conversation) ||
+        !ln_conversation_set_system(&chat.conversation, how->system ? how->system : ""))
+        status = ln_cli_fail("--system needs a text in UTF-8");
+    else
+        status = begin(&chat, path, how);
+    linnet_engine_destroy(chat.engine);
+    ln_conversation_free(&chat.conversation);
+    return status;
+}
+
 int ln_cli_chat(int argc, char **argv) {
     chat_args args = {.adapters.most = 1};
-    linnet_engine_options_init(&args.engine);
+    args.options.adapters = &args.adapters;
+    linnet_engine_options_init(&args.options.engine);
     if (ln_cli_parse(&chat_argp, argc, argv, &args) != 0)
         return LN_EXIT_USAGE;
     char *demo = args.model ? NULL : ln_cli_find_demo_model();
     const char *path = args.model ? args.model : demo;
-    ln_chat chat = {.sampling = args.sampling,
-                    .max_tokens = args.max_tokens,
-                    .adapter = ln_cli_adapters_first(&args.adapters)};
+    linnet_model *model = NULL;
     linnet_error err = {0};
     int status;
     if (!path)
         status = ln_cli_fail("the demo model, models/demo.gguf, is not there; name a MODEL");
-    else if (!ln_conversation_init(&chat.conversation) ||
-             !ln_conversation_set_system(&chat.conversation, args.system ? args.system : ""))
-        status = ln_cli_fail("--system needs a text in UTF-8");
-    else if (ln_cli_open_model(path, &chat.model, &err) != LINNET_OK)
+    else if (ln_cli_open_model(path, &model, &err) != LINNET_OK)
         status = ln_cli_fail_with(&err);
     else
-        status = run_chat(&chat, &args, path);
-    linnet_engine_destroy(chat.engine);
-    linnet_model_close(chat.model);
-    ln_conversation_free(&chat.conversation);
+        status = ln_chat_run(model, path, &args.options);
+    linnet_model_close(model);
     ln_cli_adapters_free(&args.adapters);
     free(demo);
     return status;

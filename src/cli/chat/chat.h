@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/adapters.h"
 #include "cli/chat/conversation.h"
 #include "cli/generate.h"
 
@@ -16,6 +17,7 @@ typedef struct ln_chat {
     ln_conversation conversation;
     linnet_sampling sampling;
     size_t max_tokens;          /* of an answer; 0: until the context is full */
+    size_t n_forgotten;         /* the oldest messages, which the context has no room for */
     const char *adapter;        /* that answers have; NULL: none */
     ln_cli_generation answered; /* the last answer */
     bool editing;               /* on a terminal */
@@ -23,8 +25,24 @@ typedef struct ln_chat {
     bool quits;
 } ln_chat;
 
+/* What `linnet chat' is told. Strings are borrowed. */
+typedef struct ln_chat_options {
+    const char *system;        /* NULL: none */
+    const char *chat_template; /* a file; NULL: the model's own */
+    size_t max_tokens;
+    bool quiet;
+    linnet_engine_options engine;
+    const ln_cli_adapters *adapters;
+    linnet_sampling sampling;
+} ln_chat_options;
+
+/* Talks until the person ends it, with a model that stays the caller's; `path` is what messages
+ * call it. Returns the exit status. */
+int ln_chat_run(linnet_model *model, const char *path, const ln_chat_options *how);
+
 /* Answers the conversation's last message on stdout and adds the answer to it; what was
- * interrupted counts as far as it came. Without an answer the message is dropped, and what failed
+ * interrupted counts as far as it came. When the context has no room, the oldest messages are no
+ * longer read. Without an answer the message is dropped, and what failed
  * was printed. False when stdout is closed. */
 bool ln_chat_answer(ln_chat *chat);
 

@@ -17,6 +17,7 @@ static void help(ln_chat *chat, char *argument);
 static void clear(ln_chat *chat, char *argument) {
     (void)argument;
     ln_conversation_clear(&chat->conversation);
+    chat->n_forgotten = 0;
 }
 
 static void set_system(ln_chat *chat, char *argument) {
@@ -34,9 +35,11 @@ static void save(ln_chat *chat, char *argument) {
 static void load(ln_chat *chat, char *argument) {
     if (*argument == '\0')
         ln_cli_fail("/load needs a file");
-    else if (ln_conversation_load(&chat->conversation, argument) == 0)
+    else if (ln_conversation_load(&chat->conversation, argument) == 0) {
+        chat->n_forgotten = 0;
         fprintf(stderr, "%s\n",
                 ln_cli_count_text(json_array_size(chat->conversation.messages), "message").text);
+    }
 }
 
 static void retry(ln_chat *chat, char *argument) {
@@ -138,15 +141,28 @@ static const chat_command commands[] = {
     {"help", NULL, "list the commands", help},
     {"clear", NULL, "forget the conversation, not the system message", clear},
     {"system", "TEXT", "set the system message; without TEXT remove it", set_system},
-    {"retry", NULL, "answer the last message again, from another seed", retry},
+    {"retry", NULL, "answer the last message again, from another seed; /regen, too", retry},
     {"save", "FILE", "write the conversation as JSON", save},
     {"load", "FILE", "continue a conversation that was saved", load},
     {"stats", NULL, "show how long the conversation is, and how fast the last answer came",
      print_stats},
     {"set", "NAME VALUE", "set a sampling option; without VALUE or NAME show what is set", set},
-    {"quit", NULL, "end (Ctrl-D does, too)", quit},
+    {"quit", NULL, "end (Ctrl-D, /bye and /exit do, too)", quit},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+/* Names that other programs have for them. */
+static const char *const aliases[][2] = {
+    {"bye", "quit"}, {"exit", "quit"}, {"regen", "retry"}, {"?", "help"}};
+enum { N_ALIASES = sizeof aliases / sizeof *aliases };
+
+/* Whether the word of `length` bytes is the command's name or an alias of it. */
+static bool is_named(const chat_command *command, const char *word, size_t length) {
+    for (size_t i = 0; i < N_ALIASES; i++)
+        if (strlen(aliases[i][0]) == length && memcmp(aliases[i][0], word, length) == 0)
+            return strcmp(aliases[i][1], command->name) == 0;
+    return strlen(command->name) == length && memcmp(command->name, word, length) == 0;
+}
 
 static void help(ln_chat *chat, char *argument) {
     (void)chat;
@@ -165,7 +181,7 @@ static void help(ln_chat *chat, char *argument) {
 void ln_chat_command(ln_chat *chat, char *line) {
     size_t length = strcspn(line + 1, " \n");
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strlen(commands[i].name) != length || memcmp(commands[i].name, line + 1, length) != 0)
+        if (!is_named(&commands[i], line + 1, length))
             continue;
         char *argument = line + 1 + length;
         argument += strspn(argument, " \n");

@@ -55,10 +55,27 @@ void ln_conversation_clear(ln_conversation *conversation) {
         json_array_remove(conversation->messages, json_array_size(conversation->messages) - 1);
 }
 
-linnet_status ln_conversation_encode(const ln_conversation *conversation, const linnet_model *model,
-                                     int32_t **ids, size_t *n_ids, char **prompt,
-                                     linnet_error *err) {
-    char *text = json_dumps(conversation->messages, JSON_COMPACT);
+size_t ln_conversation_count(const ln_conversation *conversation) {
+    bool has_system = has_role(json_array_get(conversation->messages, 0), "system");
+    return json_array_size(conversation->messages) - (has_system ? 1 : 0);
+}
+
+/* The messages as JSON without the first n_forgotten behind the system message; NULL when memory is
+ * out. */
+static char *dump_rest(const ln_conversation *conversation, size_t n_forgotten) {
+    json_t *messages = json_copy(conversation->messages); /* the messages are shared */
+    size_t first = has_role(json_array_get(messages, 0), "system") ? 1 : 0;
+    for (size_t i = 0; i < n_forgotten && json_array_size(messages) > first; i++)
+        json_array_remove(messages, first);
+    char *text = messages ? json_dumps(messages, JSON_COMPACT) : NULL;
+    json_decref(messages);
+    return text;
+}
+
+linnet_status ln_conversation_encode(const ln_conversation *conversation, size_t n_forgotten,
+                                     const linnet_model *model, int32_t **ids, size_t *n_ids,
+                                     char **prompt, linnet_error *err) {
+    char *text = dump_rest(conversation, n_forgotten);
     if (!text) {
         *err = (linnet_error){.status = LINNET_ERR_NOMEM, .message = "out of memory"};
         return LINNET_ERR_NOMEM;

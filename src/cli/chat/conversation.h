@@ -25,11 +25,15 @@ bool ln_conversation_drop_last(ln_conversation *conversation, const char *role);
 /* Drops all but the system message. */
 void ln_conversation_clear(ln_conversation *conversation);
 
+/* How many messages there are beside the system message. */
+size_t ln_conversation_count(const ln_conversation *conversation);
+
 /* The ids that the model's chat template makes of it, up to where the assistant answers, and
- * *prompt, the text that it rendered; as linnet_model_render_chat. */
-linnet_status ln_conversation_encode(const ln_conversation *conversation, const linnet_model *model,
-                                     int32_t **ids, size_t *n_ids, char **prompt,
-                                     linnet_error *err);
+ * *prompt, the text that it rendered; as linnet_model_render_chat. The first n_forgotten messages
+ * behind the system message are left out. */
+linnet_status ln_conversation_encode(const ln_conversation *conversation, size_t n_forgotten,
+                                     const linnet_model *model, int32_t **ids, size_t *n_ids,
+                                     char **prompt, linnet_error *err);
 
 /* Writes the messages as a JSON array, or replaces them by those of a file. They print what
  * failed and return the exit status; after a failure the conversation is as before. */

@@ -71,17 +71,22 @@ static linnet_status find(const ln_hub_settings *settings, const char *text, boo
                    text, text);
 }
 
+const char *ln_cli_model_name(const char *model) {
+    bool pulls = strncmp(model, scheme, sizeof scheme - 1) == 0;
+    if (ln_file_exists(model) || (!pulls && !ln_hub_is_name(model)))
+        return NULL;
+    return model + (pulls ? sizeof scheme - 1 : 0);
+}
+
 linnet_status ln_cli_resolve_model(const char **model, linnet_error *err) {
-    const char *text = *model;
-    bool pulls = text && strncmp(text, scheme, sizeof scheme - 1) == 0;
-    if (!text || ln_file_exists(text) || (!pulls && !ln_hub_is_name(text)))
+    const char *text = *model ? ln_cli_model_name(*model) : NULL;
+    if (!text)
         return LINNET_OK;
     ln_cli_hub_environment environment;
     char *path = NULL;
     linnet_status status = ln_cli_hub_environment_read(&environment, err);
     if (status == LINNET_OK)
-        status =
-            find(&environment.settings, text + (pulls ? sizeof scheme - 1 : 0), pulls, &path, err);
+        status = find(&environment.settings, text, text != *model, &path, err);
     ln_cli_hub_environment_free(&environment);
     if (status == LINNET_OK)
         *model = keep(path);

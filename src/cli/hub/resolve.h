@@ -9,6 +9,9 @@
 /* The options that name a model: -m, --hf. Their input is the `const char *` of the MODEL. */
 extern const struct argp ln_cli_model_argp;
 
+/* The name that MODEL is, without "hf:"; NULL: it is a path. Borrowed. */
+const char *ln_cli_model_name(const char *model);
+
 /* Puts a path into the place of a name; what is a path, or NULL, stays. The text lives as long as
  * the program. */
 linnet_status ln_cli_resolve_model(const char **model, linnet_error *err);

@@ -1,0 +1,57 @@
+#include "cli/service.h"
+
+#include <arpa/inet.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/output.h"
+
+static bool is_loopback(const char *host) {
+    struct in_addr address;
+    if (strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0)
+        return true;
+    return inet_pton(AF_INET, host, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
+}
+
+/* An address that clients on this machine can call: all addresses are not one. */
+static const char *host_to_call(const char *host) {
+    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0 ? "localhost" : host;
+}
+
+/* A request that the model can answer, for a shell. */
+static void print_try(const linnet_model_info *info, const ln_server_options *server,
+                      unsigned port) {
+    const char *path = "/v1/completions", *body = "{\"prompt\": \"Once\", \"max_tokens\": 50}";
+    if (info->embeds_only) {
+        path = "/v1/embeddings";
+        body = "{\"input\": \"Hello\"}";
+    } else if (info->has_chat_template) {
+        path = "/v1/chat/completions";
+        body = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}";
+    }
+    const char *host = host_to_call(server->address.host);
+    bool needs_brackets = strchr(host, ':') != NULL;
+    fprintf(stderr, "try       curl %shttp%s://%s%s%s:%u%s%s -d '%s'\n",
+            server->address.certificate ? "-k " : "", server->address.certificate ? "s" : "",
+            needs_brackets ? "[" : "", host, needs_brackets ? "]" : "", port, path,
+            server->n_api_keys > 0 ? " -H \"Authorization: Bearer $KEY\"" : "", body);
+}
+
+void ln_cli_print_service(const linnet_model *model, const char *path,
+                          const linnet_memory_plan *plan, const ln_server_options *server,
+                          unsigned port) {
+    linnet_model_info info = {.struct_bytes = sizeof info};
+    linnet_model_get_info(model, &info);
+    ln_cli_print_settings(path, &info, plan);
+    fputs("APIs      OpenAI (/v1/chat/completions, /v1/responses, /v1/completions, "
+          "/v1/embeddings), Anthropic (/v1/messages), Ollama (/api/chat)\n",
+          stderr);
+    if (server->has_web_page)
+        fputs("pages     / (a chat), /status\n", stderr);
+    print_try(&info, server, port);
+    if (server->n_api_keys == 0 && !is_loopback(server->address.host))
+        ln_cli_warn("whoever reaches %s can use the server: --api-key or --api-key-file asks for "
+                    "a key",
+                    server->address.host);
+}

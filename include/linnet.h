@@ -298,6 +298,9 @@ typedef struct linnet_engine_options {
     /* Pipeline parallelism: the layers are divided among so many stages, of n_ranks ranks each. 0
      * or 1: there is one. */
     size_t n_stages;
+    /* Expert parallelism: a stage has so many times n_ranks ranks, each with whole experts; 0 or 1:
+     * experts are divided by columns, as feed-forwards are. */
+    size_t n_expert_ranks;
 } linnet_engine_options;
 
 LINNET_API void linnet_engine_options_init(linnet_engine_options *options);

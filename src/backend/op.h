@@ -349,19 +349,23 @@ typedef struct ln_op_route {
     float *weights;   /* [n_tokens][n_used] */
 } ln_op_route;
 
-/* Sorts the rows (token, choice) by expert. */
+/* Sorts the rows (token, choice) by expert: those of experts [first_expert, first_expert +
+ * n_experts); others are left out. */
 typedef struct ln_op_group {
     const int32_t *experts; /* [n_rows] */
-    size_t n_rows, n_experts;
+    size_t n_rows, first_expert, n_experts;
     int32_t *order;  /* [n_rows] ascending within an expert */
     int32_t *starts; /* [n_experts + 1] */
 } ln_op_group;
 
 /* out[t] = residual[t] + scale * (sum over choices of weights[t][i] * x[t][i] + shared[t]), shared
- * times sigmoid(shared_gate[t]) where there is one. */
+ * times sigmoid(shared_gate[t]) where there is one. With `experts`, choices of experts other than
+ * [first_expert, first_expert + n_experts) are left out. */
 typedef struct ln_op_combine {
-    const float *x;       /* [n_tokens][n_used][dim] */
-    const float *weights; /* [n_tokens][n_used]; NULL: all ones */
+    const float *x;         /* [n_tokens][n_used][dim] */
+    const float *weights;   /* [n_tokens][n_used]; NULL: all ones */
+    const int32_t *experts; /* [n_tokens][n_used] or NULL */
+    size_t first_expert, n_experts;
     size_t n_used, dim;
     const float *shared;      /* [n_tokens][dim] or NULL */
     const float *shared_gate; /* [n_tokens] or NULL */
@@ -369,6 +373,14 @@ typedef struct ln_op_combine {
     float scale;
     float *out; /* [n_tokens][dim]; may be `residual` or `shared` */
 } ln_op_combine;
+
+/* Whether choice `choice` of a token counts. */
+static inline bool ln_combine_takes(const ln_op_combine *p, size_t token, size_t choice) {
+    if (p->experts == NULL)
+        return true;
+    size_t expert = (size_t)p->experts[token * p->n_used + choice];
+    return expert >= p->first_expert && expert < p->first_expert + p->n_experts;
+}
 
 typedef enum ln_pointwise {
     LN_POINTWISE_GATE,         /* x sigmoid(gate) */

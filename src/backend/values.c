@@ -36,7 +36,7 @@ static places inputs_of(const ln_op *op) {
     case LN_OP_GROUP: return (places){{op->group.experts}};
     case LN_OP_COMBINE: {
         const ln_op_combine *p = &op->combine;
-        return (places){{p->x, p->weights, p->shared, p->shared_gate, p->residual}};
+        return (places){{p->x, p->weights, p->shared, p->shared_gate, p->residual, p->experts}};
     }
     case LN_OP_POINTWISE: {
         const ln_op_pointwise *p = &op->pointwise;

@@ -14,7 +14,7 @@ void ln_cli_check_ctx(const linnet_model *model, size_t ctx_tokens);
 linnet_status ln_cli_create_engine(const linnet_model *model, const linnet_engine_options *options,
                                    bool quiet, linnet_engine **engine, linnet_error *err);
 
-/* Whether the model is to be divided among ranks, by --tp or --pp. */
+/* Whether the model is to be divided among ranks, by --tp, --ep or --pp. */
 bool ln_cli_has_ranks(const linnet_engine_options *options);
 
 /* linnet_model_open of a path or a name of the hub's cache (cli/hub/resolve.h). */

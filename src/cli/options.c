@@ -131,6 +131,7 @@ enum {
     KEY_MAX_ADAPTER_RANK,
     KEY_TP,
     KEY_PP,
+    KEY_EP,
     KEY_CTX = 'c', /* as llama.cpp has them */
     KEY_THREADS = 't'
 };
@@ -183,6 +184,9 @@ static const struct argp_option engine_options[] = {
     {"tp", KEY_TP, "N", RARE,
      "Divide the model among N ranks, as which `mpirun -n N linnet ...' has started this one (1)",
      0},
+    {"ep", KEY_EP, "N", RARE,
+     "Divide whole experts among N times as many ranks as --tp says, which repeat attention (1)",
+     0},
     {"pp", KEY_PP, "N", RARE,
      "Divide the layers among N stages, of as many ranks each as --tp says (1)", 0},
     {"draft", KEY_DRAFT, "auto|none|mtp|ngram|model", RARE,
@@ -234,6 +238,7 @@ static const struct engine_count {
     {KEY_MAX_BATCH_TOKENS, "--max-batch-tokens", offsetof(linnet_engine_options, max_batch_tokens),
      1, INT32_MAX},
     {KEY_TP, "--tp", offsetof(linnet_engine_options, n_ranks), 1, 1024},
+    {KEY_EP, "--ep", offsetof(linnet_engine_options, n_expert_ranks), 1, 1024},
     {KEY_PP, "--pp", offsetof(linnet_engine_options, n_stages), 1, 1024},
     {KEY_THREADS, "--threads", offsetof(linnet_engine_options, n_threads), 1, 1024},
     {KEY_DRAFT_TOKENS, "--draft-tokens", offsetof(linnet_engine_options, draft_tokens), 0, 64},

@@ -1,5 +1,5 @@
-/* Which part of a model a rank has. Ranks that divide the layers of a stage count side by side, the
- * stages behind one another. */
+/* Which part of a model a rank has. The ranks of a stage have the same layers: those that divide
+ * attention count side by side, groups of these that repeat it behind one another, then stages. */
 #ifndef LN_DIST_MESH_H
 #define LN_DIST_MESH_H
 
@@ -7,13 +7,16 @@
 
 /* Numbers are at least 1; of a mesh of no ranks all are 0. */
 typedef struct ln_mesh {
-    size_t n_tensor; /* ranks that divide each layer */
+    size_t n_tensor; /* ranks that divide attention */
+    size_t n_expert; /* so many times that: over all of these whole experts are divided; 1: each
+                        expert is divided by columns */
     size_t n_stages; /* of layers, one behind the other */
     size_t rank;     /* of all */
 } ln_mesh;
 
 static inline size_t ln_mesh_in_stage(const ln_mesh *mesh) {
-    return mesh->n_tensor;
+    size_t n = mesh->n_tensor * mesh->n_expert;
+    return n > 0 ? n : 1;
 }
 
 static inline size_t ln_mesh_count(const ln_mesh *mesh) {
@@ -21,11 +24,15 @@ static inline size_t ln_mesh_count(const ln_mesh *mesh) {
 }
 
 static inline size_t ln_mesh_stage(const ln_mesh *mesh) {
-    return mesh->n_stages > 1 ? mesh->rank / ln_mesh_in_stage(mesh) : 0;
+    return mesh->rank / ln_mesh_in_stage(mesh);
 }
 
 static inline size_t ln_mesh_rank_in_stage(const ln_mesh *mesh) {
-    return mesh->n_stages > 0 ? mesh->rank % ln_mesh_in_stage(mesh) : 0;
+    return mesh->rank % ln_mesh_in_stage(mesh);
+}
+
+static inline size_t ln_mesh_tensor_rank(const ln_mesh *mesh) {
+    return mesh->n_tensor > 0 ? mesh->rank % mesh->n_tensor : 0;
 }
 
 /* The first rank of the last stage, which has logits. */

@@ -90,6 +90,7 @@ static void init_executor(linnet_engine *engine, const ln_engine_layout *at) {
     const ln_activations_shape activations = ln_engine_plan_activations(plan);
     ln_activations_bind(spec, &activations, engine->activation_memory.memory,
                         &executor->activations);
+    executor->activations.tensor_ranks = &engine->tensor_ranks;
     executor->activations.stage_ranks = &engine->stage_ranks;
     executor->activations.all_ranks = &engine->ranks;
     ln_step_init(&executor->step, &plan->budget, &plan->kv_shape, engine->batch.memory);
@@ -210,10 +211,13 @@ static ln_status plan_rank(const linnet_model *model, const linnet_engine_option
                         status == LINNET_OK ? err : NULL));
     if (ranks->rank == 0)
         return status;
-    if (ctx_tokens == 0)
-        return ln_fail(err, LINNET_ERR_STATE, "rank 0 could not start");
-    own.ctx_tokens = (size_t)ctx_tokens;
-    return ln_engine_plan_make(model, &own, sizeof(linnet_engine), backend, plan, err);
+    if (ctx_tokens > 0)
+        own.ctx_tokens = (size_t)ctx_tokens;
+    LN_TRY(ln_engine_plan_make(model, &own, sizeof(linnet_engine), backend, plan, err));
+    if (ctx_tokens > 0)
+        return LINNET_OK;
+    ln_engine_plan_free(plan, *backend); /* else it would have failed here for the same reason */
+    return ln_fail(err, LINNET_ERR_STATE, "rank 0 could not start");
 }
 
 /* Finds the other ranks, where there are to be any, and makes the plan. */
@@ -233,9 +237,11 @@ static ln_status plan_engine(const linnet_model *model, const linnet_engine_opti
     return status;
 }
 
-static ln_collectives ranks_of_stage(ln_collectives *all, const ln_mesh *mesh) {
-    size_t n = ln_mesh_in_stage(mesh);
-    return ln_collectives_group(all, ln_mesh_stage(mesh) * n, n);
+static void group_ranks(linnet_engine *engine, const ln_mesh *mesh) {
+    ln_collectives *all = &engine->ranks;
+    size_t rank = mesh->rank, n_tensor = mesh->n_tensor, in_stage = ln_mesh_in_stage(mesh);
+    engine->tensor_ranks = ln_collectives_group(all, rank - ln_mesh_tensor_rank(mesh), n_tensor);
+    engine->stage_ranks = ln_collectives_group(all, rank - ln_mesh_rank_in_stage(mesh), in_stage);
 }
 
 ln_status ln_engine_create(const linnet_model *model, const linnet_engine_options *options,
@@ -258,7 +264,7 @@ ln_status ln_engine_create(const linnet_model *model, const linnet_engine_option
     engine->backend = backend;
     engine->ranks = ranks;
     if (plan.n_ranks > 1)
-        engine->stage_ranks = ranks_of_stage(&engine->ranks, &plan.spec.ranks.mesh);
+        group_ranks(engine, &plan.spec.ranks.mesh);
     engine->deadline_ns = UINT64_MAX;
     uint64_t *secret = engine->plan.kv_shape.secret; /* when it fails, clocks and addresses do */
     if (getrandom(secret, sizeof plan.kv_shape.secret, 0) != (ssize_t)sizeof plan.kv_shape.secret)

@@ -24,8 +24,8 @@ struct linnet_engine {
     ln_engine_plan plan;
     ln_backend *backend;
 
-    ln_collectives ranks;       /* one rank, or several; the engine thread's once that runs */
-    ln_collectives stage_ranks; /* those of them that divide the same layers */
+    ln_collectives ranks; /* one rank, or several; the engine thread's once that runs */
+    ln_collectives tensor_ranks, stage_ranks; /* groups of them (dist/mesh.h) */
 
     ln_weights weights;
     ln_reservation kv, activation_memory, adapter_memory; /* the backend's */

@@ -119,7 +119,9 @@ static void lay_out_ranks(const ln_spec *spec, const ln_activations_shape *shape
     size_t n_ranks = spec->ranks.n, vocab = ln_spec_leads(spec) ? 0 : spec->ranks.vocab.n;
     if (n_ranks == 0)
         return;
-    size_t sums = ln_collectives_scratch(n_ranks, shape->max_tokens * spec->dim);
+    size_t width = spec->dim;
+    grow(&width, widths_of(spec).expert_latent);
+    size_t sums = ln_collectives_scratch(n_ranks, shape->max_tokens * width);
     size_t rows = shape->max_logits * (vocab + 1);
     size_t partial = ln_layout_add(layout, spec->dim, shape->max_tokens * sizeof(float));
     size_t logits = ln_layout_add(layout, vocab, shape->max_logits * sizeof(float));

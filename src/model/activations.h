@@ -54,8 +54,9 @@ typedef struct ln_activations {
     /* of one rank of several: what it has of a sum [max_tokens][dim], and of logits
      * [max_logits][its rows of the vocabulary]; scratch of collectives */
     float *partial, *logits_part, *rank_scratch;
-    /* the engine's: those that divide layers, and all; NULL: there is one rank */
-    ln_collectives *stage_ranks, *all_ranks;
+    /* the engine's: those that divide attention, all else of a layer, and those of all layers;
+     * NULL: there is one rank */
+    ln_collectives *tensor_ranks, *stage_ranks, *all_ranks;
     int32_t *chosen; /* [max_logits] the best of each row of logits, then their logits as floats,
                         then reports */
 } ln_activations;

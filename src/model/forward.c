@@ -185,6 +185,11 @@ static void gate_output(recorder *r, const ln_attention_spec *spec, const ln_lay
     };
 }
 
+/* Those that divide the layer's attention, or NULL. */
+static ln_collectives *ranks_of_heads(const recorder *r) {
+    return r->layer_spec->part.heads.n > 0 ? r->a->tensor_ranks : NULL;
+}
+
 static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer_weights *w,
                       const float *x) {
     const ln_activations *a = r->a;
@@ -215,7 +220,7 @@ static void attention(recorder *r, const ln_attention_spec *spec, const ln_layer
         gate_output(r, spec, w);
     scaled_linear_to_stream(r, &w->o, &w->attention_post_norm,
                             is_latent ? a->latent_heads : a->attended, spec->v_scale,
-                            r->layer_spec->part.heads.n > 0);
+                            ranks_of_heads(r));
 }
 
 /* norm(x) where the layer has a norm there, else x itself */
@@ -238,8 +243,7 @@ static void cross_attention(recorder *r, const ln_attention_spec *spec, const ln
         .sees_all = true,
         .out = r->a->attended,
     };
-    scaled_linear_to_stream(r, &w->cross_o, NULL, r->a->attended, 1.0f,
-                            r->layer_spec->part.heads.n > 0);
+    scaled_linear_to_stream(r, &w->cross_o, NULL, r->a->attended, 1.0f, ranks_of_heads(r));
 }
 
 /* With norms after the blocks, x is normalised in place once a block has added to it. */

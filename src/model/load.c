@@ -108,12 +108,14 @@ static ln_status attention(ln_loader *l, size_t i, const ln_attention_spec *spec
     return ln_load_matrix(l, LN_ROLE_O, i, dim, spec->n_heads * spec->v_dim, &w->o);
 }
 
-static ln_status experts(ln_loader *l, size_t i, const ln_ffn_spec *ffn, ln_layer_weights *w) {
+static ln_status experts(ln_loader *l, size_t i, const ln_layer_spec *layer, ln_layer_weights *w) {
+    const ln_ffn_spec *ffn = &layer->ffn;
     const ln_moe_spec *moe = &ffn->moe;
     size_t dim = l->spec->dim;
     size_t width = moe->n_latent > 0 ? moe->n_latent : dim;
-    ln_source_shape in = {moe->n_experts, moe->n_hidden, width};
-    ln_source_shape out = {moe->n_experts, width, moe->n_hidden};
+    size_t n_here = ln_layer_n_experts(layer);
+    ln_source_shape in = {n_here, moe->n_hidden, width};
+    ln_source_shape out = {n_here, width, moe->n_hidden};
     LN_TRY(ln_load_matrix(l, LN_ROLE_ROUTER, i, moe->n_experts, dim, &w->router));
     if (moe->beside)
         LN_TRY(ln_load_experts_beside(l, i, moe, w));
@@ -158,10 +160,12 @@ static ln_status xielu(ln_loader *l, size_t layer, ln_xielu *out) {
     return LINNET_OK;
 }
 
-static ln_status feed_forward(ln_loader *l, const ln_ffn_spec *ffn, size_t i, ln_layer_weights *w) {
+static ln_status feed_forward(ln_loader *l, const ln_layer_spec *layer, size_t i,
+                              ln_layer_weights *w) {
+    const ln_ffn_spec *ffn = &layer->ffn;
     size_t dim = l->spec->dim;
     if (ffn->moe.n_experts > 0)
-        LN_TRY(experts(l, i, ffn, w));
+        LN_TRY(experts(l, i, layer, w));
     if (ffn->n_hidden == 0 || (ffn->moe.n_experts > 0 && !ffn->moe.beside))
         return LINNET_OK;
     if (ffn->xielu)
@@ -204,7 +208,7 @@ static ln_status layer_weights(ln_loader *l, const ln_layer_spec *layer, size_t 
         LN_TRY(cross_attention(l, i, &layer->attention, w));
     LN_TRY(ln_load_layer_lookup(l, layer, i, w));
     LN_TRY(ln_load_layer_altup(l, i, w));
-    return feed_forward(l, &layer->ffn, i, w);
+    return feed_forward(l, layer, i, w);
 }
 
 /* Frequency factors: longrope's lists, or the tensors that GGUF keeps for longrope and llama3. */
@@ -479,7 +483,7 @@ ln_status ln_weights_plan_bytes(const ln_checkpoint *checkpoint, const ln_spec *
                    .err = err};
     ln_status status = walk(&l);
     if (status == LINNET_OK && !l.options.head && l.first_layer == 0 &&
-        l.end_layer == spec->n_layers)
+        l.end_layer == spec->n_layers && spec->ranks.mesh.n_expert <= 1)
         status = ln_unread_check(&unread, spec, err);
     ln_unread_free(&unread);
     LN_TRY(status);

@@ -112,15 +112,21 @@ static inline void adapt_one(recorder *r, const ln_weight *weight, const float *
         adapt(r, x, 1, &weight);
 }
 
-/* out = residual + the sum of what the ranks of a stage have of x; without residual in x itself */
-static inline void all_reduce(recorder *r, float *x, const float *residual, float *out) {
-    push(r, LN_OP_ALL_REDUCE)->all_reduce = (ln_op_all_reduce){.ranks = r->a->stage_ranks,
+/* out = residual + the sum of what the ranks have of rows of x; without residual in x itself */
+static inline void all_reduce_rows(recorder *r, ln_collectives *ranks, size_t dim, float *x,
+                                   const float *residual, float *out) {
+    push(r, LN_OP_ALL_REDUCE)->all_reduce = (ln_op_all_reduce){.ranks = ranks,
                                                                .n_rows = r->batch->n_tokens,
-                                                               .dim = r->spec->dim,
+                                                               .dim = dim,
                                                                .x = x,
                                                                .residual = residual,
                                                                .scratch = r->a->rank_scratch,
                                                                .out = out};
+}
+
+/* The same of the ranks of a stage. */
+static inline void all_reduce(recorder *r, float *x, const float *residual, float *out) {
+    all_reduce_rows(r, r->a->stage_ranks, r->spec->dim, x, residual, out);
 }
 
 /* x in the order of the weight's columns. */
@@ -169,27 +175,28 @@ static inline void score_linear(recorder *r, const ln_attention_spec *spec, cons
 
 /* What the ranks have of a block's output, in a->partial, becomes its sum in the residual stream.
  */
-static inline void partial_to_stream(recorder *r, const ln_norm *post_norm) {
+static inline void partial_to_stream(recorder *r, ln_collectives *ranks, const ln_norm *post_norm) {
     const ln_activations *a = r->a;
+    size_t dim = r->spec->dim;
     if (post_norm == NULL || post_norm->dim == 0) {
-        all_reduce(r, a->partial, a->x, a->x);
+        all_reduce_rows(r, ranks, dim, a->partial, a->x, a->x);
         return;
     }
-    all_reduce(r, a->partial, NULL, a->partial);
+    all_reduce_rows(r, ranks, dim, a->partial, NULL, a->partial);
     norm(r, post_norm, a->partial, a->x, a->x);
 }
 
 /* The residual stream takes a block's output: directly, or through the norm behind the block. The
- * output of a linear without bias is multiplied with `scale` where x is not yet. is_partial: ranks
- * have columns of the weight. */
+ * output of a linear without bias is multiplied with `scale` where x is not yet. `ranks`: those
+ * that have columns of the weight, or NULL. */
 static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
                                            const ln_norm *post_norm, const float *x, float scale,
-                                           bool is_partial) {
+                                           ln_collectives *ranks) {
     bool has_norm = post_norm != NULL && post_norm->dim > 0;
-    if (is_partial) {
+    if (ranks != NULL) {
         linear(r, weight, x, r->a->partial);
         r->ops[r->n_ops - 1].linear.scale = has_norm ? scale : r->spec->residual_scale * scale;
-        partial_to_stream(r, post_norm);
+        partial_to_stream(r, ranks, post_norm);
         return;
     }
     if (has_norm) {
@@ -211,7 +218,7 @@ static inline void scaled_linear_to_stream(recorder *r, const ln_weight *weight,
 
 static inline void linear_to_stream(recorder *r, const ln_weight *weight, const ln_norm *post_norm,
                                     const float *x) {
-    scaled_linear_to_stream(r, weight, post_norm, x, 1.0f, false);
+    scaled_linear_to_stream(r, weight, post_norm, x, 1.0f, NULL);
 }
 
 #endif

@@ -28,6 +28,7 @@ static size_t unit_of(size_t width, size_t block) {
 typedef struct divider {
     const ln_checkpoint *checkpoint;
     const ln_spec *whole;
+    const ln_mesh *mesh;
     size_t rank, n_ranks; /* of a stage */
     const ln_dtype *quantize;
     size_t attention_block; /* columns that stay together in outputs of attention; 0: all do */
@@ -82,17 +83,18 @@ static void divide_attention(const divider *d, ln_layer_spec *layer) {
     if (a->n_heads == 0 || n_kv == 0 || a->n_heads % n_kv != 0 || d->attention_block == 0 ||
         a->qk_norm == LN_QK_NORM_FULL)
         return;
+    size_t rank = ln_mesh_tensor_rank(d->mesh), n_ranks = d->mesh->n_tensor;
     size_t per_kv = a->n_heads / n_kv;
     size_t unit = unit_of(per_kv * v_width(a), d->attention_block);
-    ln_slice kv = divide(n_kv, unit, d->rank, d->n_ranks), heads = {0};
+    ln_slice kv = divide(n_kv, unit, rank, n_ranks), heads = {0};
     if (kv.n > 0) {
         heads = (ln_slice){kv.begin * per_kv, kv.n * per_kv, a->n_heads};
-    } else if (n_kv < d->n_ranks && d->n_ranks % n_kv == 0 && a->n_heads % d->n_ranks == 0) {
-        size_t n = a->n_heads / d->n_ranks;
+    } else if (n_kv < n_ranks && n_ranks % n_kv == 0 && a->n_heads % n_ranks == 0) {
+        size_t n = a->n_heads / n_ranks;
         if (n * v_width(a) % d->attention_block != 0)
             return;
-        heads = (ln_slice){n * d->rank, n, a->n_heads};
-        kv = (ln_slice){d->rank / (d->n_ranks / n_kv), 1, n_kv};
+        heads = (ln_slice){n * rank, n, a->n_heads};
+        kv = (ln_slice){rank / (n_ranks / n_kv), 1, n_kv};
     } else {
         return;
     }
@@ -110,6 +112,27 @@ static ln_slice divide_hidden(const divider *d, ln_role role, size_t layer, bool
     if (n_hidden == 0)
         return (ln_slice){0};
     return divide(n_hidden, block_of(d, role, layer, encoder, &shape), d->rank, d->n_ranks);
+}
+
+/* Whole experts, and beside them what can be divided; a shared expert that cannot is rank 0's. */
+static void divide_experts(const divider *d, ln_layer_spec *layer, size_t i, bool encoder) {
+    ln_ffn_spec *ffn = &layer->ffn;
+    ln_moe_spec *moe = &ffn->moe;
+    ln_slice hidden = {0}, shared = {0};
+    layer->part.experts = divide(moe->n_experts, 1, d->rank, d->n_ranks);
+    if (moe->beside)
+        hidden = divide_hidden(d, LN_ROLE_DOWN, i, encoder, 1, ffn->n_hidden);
+    if (hidden.n > 0) {
+        layer->part.hidden = hidden;
+        ffn->n_hidden = hidden.n;
+    }
+    if (moe->shared_hidden == 0 || moe->n_latent > 0)
+        return;
+    shared = divide_hidden(d, LN_ROLE_SHARED_DOWN, i, encoder, 1, moe->shared_hidden);
+    layer->part.shared_hidden = shared;
+    if (shared.n > 0 || d->rank > 0)
+        moe->shared_hidden = shared.n;
+    moe->shared_gate &= moe->shared_hidden > 0;
 }
 
 /* All that a layer's feed-forward sums up is divided, or nothing of it. */
@@ -178,9 +201,28 @@ static void divide_layers(divider *d, ln_layer_spec *layers) {
         return;
     d->attention_block = attention_block(d);
     for (size_t i = 0; i < n_all; i++) {
-        divide_attention(d, &layers[i]);
-        divide_feed_forward(d, &layers[i], i < n ? i : i - n, i >= n);
+        bool whole_experts = d->mesh->n_expert > 1 && layers[i].ffn.moe.n_experts > 0;
+        if (d->mesh->n_tensor > 1)
+            divide_attention(d, &layers[i]);
+        (whole_experts ? divide_experts : divide_feed_forward)(d, &layers[i], i < n ? i : i - n,
+                                                               i >= n);
     }
+}
+
+static ln_status check_experts(const ln_checkpoint *checkpoint, const ln_spec *whole,
+                               const ln_mesh *mesh, ln_error *err) {
+    size_t n_ranks = ln_mesh_in_stage(mesh), most = 0;
+    for (size_t i = 0; i < whole->n_layers && mesh->n_expert > 1; i++) {
+        size_t n = whole->layers[i].ffn.moe.n_experts;
+        most = n > most ? n : most;
+        if (n > 0 && n < n_ranks)
+            return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %zu ranks cannot share %zu experts",
+                           ln_checkpoint_path(checkpoint), n_ranks, n);
+    }
+    if (mesh->n_expert > 1 && most == 0)
+        return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s has no experts to divide among ranks",
+                       ln_checkpoint_path(checkpoint));
+    return LINNET_OK;
 }
 
 static ln_slice divide_vocabulary(const divider *d) {
@@ -193,8 +235,15 @@ static ln_slice divide_vocabulary(const divider *d) {
 ln_status ln_shard_make(const ln_checkpoint *checkpoint, const ln_spec *whole, const ln_mesh *mesh,
                         const ln_dtype *quantize, ln_spec *out, ln_error *err) {
     size_t n = whole->n_layers + whole->n_encoder_layers, n_ranks = ln_mesh_in_stage(mesh);
-    divider d = {checkpoint, whole, ln_mesh_rank_in_stage(mesh), n_ranks, quantize, 0};
+    divider d = {.checkpoint = checkpoint,
+                 .whole = whole,
+                 .mesh = mesh,
+                 .rank = ln_mesh_rank_in_stage(mesh),
+                 .n_ranks = n_ranks,
+                 .quantize = quantize};
     ln_slice own_layers;
+    LN_BUG_ON(mesh->n_tensor == 0 || mesh->n_expert == 0 || mesh->n_stages == 0);
+    LN_TRY(check_experts(checkpoint, whole, mesh, err));
     LN_TRY(divide_stages(checkpoint, whole, mesh, &own_layers, err));
     if (whole->n_vocab < n_ranks) /* no rank may have nothing */
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: %zu ranks cannot share %zu tokens",
@@ -226,17 +275,19 @@ size_t ln_shard_token_bytes(const ln_spec *spec) {
     const ln_activations none = {0};
     ln_border borders[LN_MAX_BORDERS];
     size_t n_borders = ln_activations_borders(spec, &none, borders), width = 0;
-    size_t n_sums = spec->ranks.n > 0; /* of embeddings */
+    size_t n_sums = spec->ranks.n > 0, n_of_heads = 0; /* of embeddings */
     for (size_t i = 0; i < n_borders; i++)
         width += borders[i].width;
     for (size_t i = 0; i < spec->n_layers; i++) {
         const ln_layer_spec *layer = &spec->layers[i];
-        size_t has_hidden = layer->part.hidden.n > 0, has_experts = layer->part.expert_hidden.n > 0;
-        n_sums += layer->part.heads.n > 0 ? 1 + (size_t)layer->has_cross : 0;
+        size_t has_hidden = layer->part.hidden.n > 0;
+        size_t has_experts = layer->part.expert_hidden.n > 0 || layer->part.experts.n > 0;
+        n_of_heads += layer->part.heads.n > 0 ? 1 + (size_t)layer->has_cross : 0;
         n_sums += layer->ffn.moe.beside ? has_hidden + has_experts : has_hidden || has_experts;
     }
-    size_t in_stage = ln_mesh_in_stage(mesh);
-    size_t of_sums = 2 * n_sums * spec->dim * (in_stage - 1) / in_stage;
+    size_t in_stage = ln_mesh_in_stage(mesh), n_tensor = mesh->n_tensor;
+    size_t of_sums = 2 * n_sums * spec->dim * (in_stage - 1) / in_stage +
+                     2 * n_of_heads * spec->dim * (n_tensor - 1) / n_tensor;
     return (of_sums + width * (mesh->n_stages - 1)) * sizeof(float) / mesh->n_stages;
 }
 
@@ -313,8 +364,14 @@ ln_cut ln_shard_cut(const ln_spec *spec, ln_tensor_id id) {
     case LN_ROLE_UP: cut.rows = layer_of(spec, id)->part.hidden; break;
     case LN_ROLE_DOWN: cut.cols = layer_of(spec, id)->part.hidden; break;
     case LN_ROLE_EXPERT_GATE:
-    case LN_ROLE_EXPERT_UP: cut.rows = layer_of(spec, id)->part.expert_hidden; break;
-    case LN_ROLE_EXPERT_DOWN: cut.cols = layer_of(spec, id)->part.expert_hidden; break;
+    case LN_ROLE_EXPERT_UP:
+        cut.rows = layer_of(spec, id)->part.expert_hidden;
+        cut.packed = layer_of(spec, id)->part.experts;
+        break;
+    case LN_ROLE_EXPERT_DOWN:
+        cut.cols = layer_of(spec, id)->part.expert_hidden;
+        cut.packed = layer_of(spec, id)->part.experts;
+        break;
     case LN_ROLE_SHARED_GATE:
     case LN_ROLE_SHARED_UP: cut.rows = layer_of(spec, id)->part.shared_hidden; break;
     case LN_ROLE_SHARED_DOWN: cut.cols = layer_of(spec, id)->part.shared_hidden; break;
@@ -323,7 +380,7 @@ ln_cut ln_shard_cut(const ln_spec *spec, ln_tensor_id id) {
     case LN_ROLE_OUTPUT_BIAS: cut.rows = spec->ranks.vocab; break;
     default: break;
     }
-    cut.drops_bias = cut.cols.n > 0 && spec->ranks.rank > 0;
+    cut.drops_bias = cut.cols.n > 0 && cut.cols.begin > 0;
     return cut;
 }
 

@@ -6,7 +6,12 @@
  * Tensor parallel: attention is divided by KV heads, with the query heads that read them; where
  * there are fewer KV heads than ranks, several ranks have the same one. Feed-forwards and each
  * expert are divided by hidden columns, vocabularies by rows. What one rank's part gives is a
- * partial sum, which ranks add up. What cannot be divided (too few heads, blocks of quantised
+ * partial sum, which ranks add up.
+ *
+ * Expert parallel: ranks have whole experts, of all tokens, whose results are added up as well.
+ * Some ranks then have the same heads; all else is divided among all ranks of a stage.
+ *
+ * What cannot be divided (too few heads, blocks of quantised
  * columns that a cut would go through, norms over all heads) every rank has whole, and computes
  * alike. */
 #ifndef LN_MODEL_SHARD_H

@@ -149,6 +149,7 @@ typedef struct ln_layer_spec {
     bool scaled;     /* what the layer gives is multiplied by a number */
     struct { /* what a rank has of the layer, whose numbers above are the rank's (shard.h) */
         ln_slice heads, kv_heads, hidden, expert_hidden, shared_hidden;
+        ln_slice experts; /* whole ones */
     } part;
 } ln_layer_spec;
 
@@ -258,6 +259,11 @@ typedef struct ln_spec {
     } ranks;
     int32_t decoder_start_id; /* what a decoder begins with; -1: nothing */
 } ln_spec;
+
+/* Experts whose weights this rank has. */
+static inline size_t ln_layer_n_experts(const ln_layer_spec *layer) {
+    return layer->part.experts.n > 0 ? layer->part.experts.n : layer->ffn.moe.n_experts;
+}
 
 /* Whether this rank has the decoder's layer; the encoder is where layer 0 is. */
 static inline bool ln_spec_has_layer(const ln_spec *spec, size_t layer) {

@@ -25,20 +25,20 @@ static const char *find_mpirun(void) {
     return NULL;
 }
 
-/* linnet logits with one more option, on so many ranks that divide layers ("1": without mpirun), in
- * so many stages. */
-static float *staged_logits(const char *n_ranks, const char *n_stages, const char *model,
-                            const char *option, size_t *n) {
+/* linnet logits with one more option, on so many ranks that divide layers ("1": without mpirun), so
+ * many times that for experts, and in so many stages. */
+static float *mesh_logits(const char *n_ranks, const char *n_expert, const char *n_stages,
+                          const char *model, const char *option, size_t *n) {
     static const char ids[] = "1,8,15,22,29,36,43,50,57,5,12,19,26";
     char *folder = temp_create();
     const char *out = path_in(folder, "out");
     char n_all[16];
-    snprintf(n_all, sizeof n_all, "%d", atoi(n_ranks) * atoi(n_stages));
+    snprintf(n_all, sizeof n_all, "%d", atoi(n_ranks) * atoi(n_expert) * atoi(n_stages));
     const char *const own[] = {
-        mpirun,      "--oversubscribe", "--bind-to", "none",  "-n",   n_all,
-        TEST_LINNET, "logits",          model,       "--ids", ids,    "--out",
-        out,         "--precision",     "exact",     option,  "--tp", n_ranks,
-        "--pp",      n_stages,          NULL};
+        mpirun,      "--oversubscribe", "--bind-to", "none",   "-n",   n_all,
+        TEST_LINNET, "logits",          model,       "--ids",  ids,    "--out",
+        out,         "--precision",     "exact",     option,   "--tp", n_ranks,
+        "--ep",      n_expert,          "--pp",      n_stages, NULL};
     bool is_one = strcmp(n_all, "1") == 0;
     spawn_result result = spawn(NULL, own + (is_one ? 6 : 0));
     if (result.status != 0)
@@ -50,7 +50,7 @@ static float *staged_logits(const char *n_ranks, const char *n_stages, const cha
 }
 
 static float *logits(const char *n_ranks, const char *model, const char *option, size_t *n) {
-    return staged_logits(n_ranks, "1", model, option, n);
+    return mesh_logits(n_ranks, "1", "1", model, option, n);
 }
 
 static float difference(const float *a, const float *b, size_t n_bytes) {
@@ -91,12 +91,27 @@ static void stages_give_the_bits_of_one(void **state) {
         bool has_encoder = strcmp(models[i], "t5") == 0;
         const char *option = has_encoder ? "--encoder-ids=5,9,3" : "--threads=1";
         float *one = logits("1", model, option, &n_one);
-        float *two = staged_logits("1", "2", model, option, &n_two);
+        float *two = mesh_logits("1", "1", "2", model, option, &n_two);
         assert_int_equal(n_one, n_two);
         assert_memory_equal(one, two, n_one);
         free(one);
         free(two);
     }
+}
+
+static void experts_are_divided(void **state) {
+    const char *model = TEST_SOURCE_DIR "/tests/golden/models/deepseek_v3";
+    size_t n_one, n_two;
+    (void)state;
+    if (mpirun == NULL)
+        skip();
+    float *one = logits("1", model, "--threads=1", &n_one);
+    float *two = mesh_logits("1", "2", "1", model, "--threads=1", &n_two);
+    assert_int_equal(n_one, n_two);
+    assert_true(difference(one, two, n_one) <= 1e-5f);
+    assert_true(difference(one, two, n_one) > 0);
+    free(one);
+    free(two);
 }
 
 static void stages_and_ranks_multiply(void **state) {
@@ -106,7 +121,7 @@ static void stages_and_ranks_multiply(void **state) {
     if (mpirun == NULL)
         skip();
     float *two = logits("2", model, "--threads=1", &n_two);
-    float *four = staged_logits("2", "2", model, "--threads=1", &n_four);
+    float *four = mesh_logits("2", "1", "2", model, "--threads=1", &n_four);
     assert_int_equal(n_two, n_four);
     assert_memory_equal(two, four, n_two);
     free(two);
@@ -154,6 +169,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_give_the_logits_of_one),
         cmocka_unit_test(stages_give_the_bits_of_one),
+        cmocka_unit_test(experts_are_divided),
         cmocka_unit_test(stages_and_ranks_multiply),
         cmocka_unit_test(chunks_do_not_change_bits),
         cmocka_unit_test(refuses_what_was_not_started),

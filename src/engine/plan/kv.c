@@ -140,7 +140,8 @@ ln_status ln_engine_plan_kv(const ln_spec *spec, ln_engine_plan *plan, ln_error 
         ln_engine_plan_lay_out_kv(ln_shard_whole(spec), plan, all, shape->n_blocks, &whole, NULL,
                                   NULL);
         LN_TRY(ln_layout_check(&whole, "KV cache of all ranks", err));
-        kv_bytes = (double)whole.bytes / (double)plan->n_ranks;
+        const ln_mesh *mesh = &spec->ranks.mesh;
+        kv_bytes = (double)whole.bytes / (double)(mesh->n_tensor * mesh->n_stages);
     }
     double share = kv_bytes > 0 ? (double)plan->swap_bytes / kv_bytes : 0;
     for (size_t g = 0; g < shape->n_groups; g++) {

@@ -168,7 +168,7 @@ static ln_status divide(const linnet_model *model, const linnet_engine_options *
                      ln_packed_on_load_type(options->quantize_on_load, &quantize);
     if (plan->n_ranks == 1)
         return LINNET_OK;
-    if (mesh.n_stages > 1) {
+    if (mesh.n_stages > 1 || mesh.n_expert > 1) {
         ln_weights_options of_whole = {.ctx_tokens = options->ctx_tokens};
         LN_TRY(ln_weights_plan_bytes(model->checkpoint, &model->spec, &of_whole, backend, &whole,
                                      err));

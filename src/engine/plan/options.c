@@ -40,6 +40,7 @@ static ln_status check_adapters(const linnet_engine_options *options, ln_error *
 
 ln_mesh ln_engine_plan_mesh(const linnet_engine_options *options) {
     return (ln_mesh){.n_tensor = options->n_ranks > 0 ? options->n_ranks : 1,
+                     .n_expert = options->n_expert_ranks > 0 ? options->n_expert_ranks : 1,
                      .n_stages = options->n_stages > 0 ? options->n_stages : 1,
                      .rank = options->rank};
 }
@@ -48,11 +49,11 @@ static ln_status check_ranks(const linnet_model *model, const linnet_engine_opti
                              ln_error *err) {
     enum { MAX_RANKS = 1024 };
     ln_mesh mesh = ln_engine_plan_mesh(options);
-    if (mesh.n_tensor > MAX_RANKS || mesh.n_stages > MAX_RANKS ||
+    if (mesh.n_tensor > MAX_RANKS || mesh.n_expert > MAX_RANKS || mesh.n_stages > MAX_RANKS ||
         ln_mesh_count(&mesh) > MAX_RANKS || mesh.rank >= ln_mesh_count(&mesh))
         return ln_fail(err, LINNET_ERR_ARGUMENT,
-                       "rank %zu of %zu x %zu is none; there are at most %d", mesh.rank,
-                       mesh.n_tensor, mesh.n_stages, MAX_RANKS);
+                       "rank %zu of %zu x %zu x %zu is none; there are at most %d", mesh.rank,
+                       mesh.n_tensor, mesh.n_expert, mesh.n_stages, MAX_RANKS);
     if (ln_mesh_count(&mesh) == 1)
         return LINNET_OK;
     if (strcmp(options->backend, "auto") != 0 && strcmp(options->backend, "cpu") != 0)

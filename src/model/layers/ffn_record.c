@@ -47,8 +47,9 @@ static void limited_linear(recorder *r, const ln_ffn_spec *spec, const ln_weight
 
 /* A linear whose rows (token, choice) meet the expert that was chosen. */
 static void linear_by_expert(recorder *r, const ln_moe_spec *moe, ln_op_linear op) {
-    op.groups = (ln_row_groups){
-        .n_groups = moe->n_experts, .order = r->a->expert_order, .starts = r->a->expert_starts};
+    op.groups = (ln_row_groups){.n_groups = ln_layer_n_experts(r->layer_spec),
+                                .order = r->a->expert_order,
+                                .starts = r->a->expert_starts};
     op.n_rows = r->batch->n_tokens * moe->n_used;
     op.scale = 1.0f;
     push(r, LN_OP_LINEAR)->linear = op;
@@ -77,7 +78,8 @@ static void choose_experts(recorder *r, const ln_moe_spec *moe, const ln_layer_w
     push(r, LN_OP_GROUP)->group = (ln_op_group){
         .experts = a->experts,
         .n_rows = r->batch->n_tokens * moe->n_used,
-        .n_experts = moe->n_experts,
+        .first_expert = r->layer_spec->part.experts.begin,
+        .n_experts = ln_layer_n_experts(r->layer_spec),
         .order = a->expert_order,
         .starts = a->expert_starts,
     };
@@ -124,6 +126,23 @@ static void run_experts(recorder *r, const ln_ffn_spec *spec, const ln_layer_wei
         (ln_op_linear){.weight = w->experts_down, .x = a->expert_hidden, .out = a->expert_out});
 }
 
+/* Whether the ranks of a stage have a part each of what the experts give. */
+static bool are_divided(const recorder *r) {
+    return r->layer_spec->part.expert_hidden.n > 0 || r->layer_spec->part.experts.n > 0;
+}
+
+/* The sum of what the experts that are here give. */
+static void combine(recorder *r, const ln_moe_spec *moe, ln_op_combine op) {
+    const ln_slice *here = &r->layer_spec->part.experts;
+    op.x = r->a->expert_out;
+    op.weights = moe->scale_inputs ? NULL : r->a->expert_weights;
+    op.n_used = moe->n_used;
+    op.experts = here->n > 0 ? r->a->experts : NULL;
+    op.first_expert = here->begin;
+    op.n_experts = here->n;
+    push(r, LN_OP_COMBINE)->combine = op;
+}
+
 /* Experts that read a projection of x, whose sum goes through another to the residual stream, as
  * the shared expert's result does. */
 static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights *w,
@@ -133,12 +152,9 @@ static void latent_mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_
     choose_experts(r, moe, w, x);
     precise_linear(r, &w->latent_in, x, a->expert_latent);
     run_experts(r, spec, w, a->expert_latent);
-    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){.x = a->expert_out,
-                                                      .weights = a->expert_weights,
-                                                      .n_used = moe->n_used,
-                                                      .dim = moe->n_latent,
-                                                      .scale = 1.0f,
-                                                      .out = a->expert_latent};
+    combine(r, moe, (ln_op_combine){.dim = moe->n_latent, .scale = 1.0f, .out = a->expert_latent});
+    if (are_divided(r))
+        all_reduce_rows(r, a->stage_ranks, moe->n_latent, a->expert_latent, NULL, a->expert_latent);
     if (moe->shared_hidden > 0) {
         limited_linear(r, spec, &w->shared_up, spec->gated ? &w->shared_gate : NULL, x, a->hidden);
         linear_to_stream(r, &w->shared_down, NULL, a->hidden);
@@ -151,7 +167,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     const ln_activations *a = r->a;
     const ln_moe_spec *moe = &spec->moe;
     bool has_post_norm = w->ffn_post_norm.dim > 0;
-    bool is_partial = r->layer_spec->part.expert_hidden.n > 0;
+    bool is_partial = are_divided(r);
     choose_experts(r, moe, w, x);
     run_experts(r, spec, w, x);
     if (moe->shared_hidden > 0) {
@@ -160,10 +176,7 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
     }
     if (moe->shared_gate)
         linear(r, &w->shared_router, x, a->shared_gate);
-    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){
-        .x = a->expert_out,
-        .weights = moe->scale_inputs ? NULL : a->expert_weights,
-        .n_used = moe->n_used,
+    ln_op_combine op = {
         .dim = r->spec->dim,
         .shared = moe->shared_hidden > 0 ? a->shared_out : NULL,
         .shared_gate = moe->shared_gate ? a->shared_gate : NULL,
@@ -173,8 +186,9 @@ static void mixture(recorder *r, const ln_ffn_spec *spec, const ln_layer_weights
                : has_post_norm ? a->normed
                                : a->x,
     };
+    combine(r, moe, op);
     if (is_partial)
-        partial_to_stream(r, &w->ffn_post_norm);
+        partial_to_stream(r, a->stage_ranks, &w->ffn_post_norm);
     else if (has_post_norm)
         norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
 }
@@ -193,13 +207,8 @@ static void dense_and_experts(recorder *r, const ln_ffn_spec *spec, const ln_lay
     choose_experts(r, &spec->moe, w, a->normed);
     norm(r, &w->experts_norm, a->x, NULL, a->ffn_normed);
     run_experts(r, spec, w, a->ffn_normed);
-    push(r, LN_OP_COMBINE)->combine = (ln_op_combine){.x = a->expert_out,
-                                                      .weights = a->expert_weights,
-                                                      .n_used = spec->moe.n_used,
-                                                      .dim = r->spec->dim,
-                                                      .scale = 1.0f,
-                                                      .out = a->normed};
-    if (r->layer_spec->part.expert_hidden.n > 0)
+    combine(r, &spec->moe, (ln_op_combine){.dim = r->spec->dim, .scale = 1.0f, .out = a->normed});
+    if (are_divided(r))
         all_reduce(r, a->normed, NULL, a->normed);
     norm(r, &w->experts_post_norm, a->normed, a->shared_out, a->normed);
     norm(r, &w->ffn_post_norm, a->normed, a->x, a->x);
@@ -244,5 +253,5 @@ void ln_record_feed_forward(recorder *r, const ln_ffn_spec *spec, const ln_layer
             .out = r->a->hidden,
         };
     scaled_linear_to_stream(r, &w->down, &w->ffn_post_norm, r->a->hidden, spec->down_scale,
-                            r->layer_spec->part.hidden.n > 0);
+                            r->layer_spec->part.hidden.n > 0 ? r->a->stage_ranks : NULL);
 }

@@ -116,6 +116,11 @@ void ln_scalar_route(const ln_op *op, const ln_cpu_worker *worker) {
     }
 }
 
+static bool is_grouped(const ln_op_group *p, size_t row) {
+    size_t expert = (size_t)p->experts[row];
+    return expert >= p->first_expert && expert < p->first_expert + p->n_experts;
+}
+
 /* A counting sort, which one worker does: the rows are few beside the experts' work. */
 void ln_scalar_group(const ln_op *op, const ln_cpu_worker *worker) {
     const ln_op_group *p = &op->group;
@@ -123,14 +128,16 @@ void ln_scalar_group(const ln_op *op, const ln_cpu_worker *worker) {
         return;
     memset(p->starts, 0, (p->n_experts + 1) * sizeof *p->starts);
     for (size_t row = 0; row < p->n_rows; row++)
-        p->starts[p->experts[row]]++;
+        if (is_grouped(p, row))
+            p->starts[(size_t)p->experts[row] - p->first_expert]++;
     int32_t total = 0;
     for (size_t expert = 0; expert <= p->n_experts; expert++) {
         total += p->starts[expert];
         p->starts[expert] = total; /* the end of this expert's rows */
     }
     for (size_t row = p->n_rows; row-- > 0;)
-        p->order[--p->starts[p->experts[row]]] = (int32_t)row;
+        if (is_grouped(p, row))
+            p->order[--p->starts[(size_t)p->experts[row] - p->first_expert]] = (int32_t)row;
 }
 
 void ln_scalar_combine(const ln_op *op, const ln_cpu_worker *worker) {
@@ -145,7 +152,8 @@ void ln_scalar_combine(const ln_op *op, const ln_cpu_worker *worker) {
         for (size_t i = 0; i < p->dim; i++) {
             float sum = 0.0f;
             for (size_t choice = 0; choice < p->n_used; choice++)
-                sum += (weights != NULL ? weights[choice] : 1.0f) * x[choice * p->dim + i];
+                if (ln_combine_takes(p, token, choice))
+                    sum += (weights != NULL ? weights[choice] : 1.0f) * x[choice * p->dim + i];
             if (p->shared != NULL)
                 sum += shared_weight * p->shared[token * p->dim + i];
             sum *= p->scale;

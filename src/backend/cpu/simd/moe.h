@@ -13,8 +13,9 @@ static void combine_token(const ln_op_combine *p, size_t token) {
         size_t left = p->dim - i, at = token * p->dim + i;
         vf sum = vf_set(0.0f);
         for (size_t choice = 0; choice < p->n_used; choice++)
-            sum = vf_fma(vf_set(weights != NULL ? weights[choice] : 1.0f),
-                         load_part(x + choice * p->dim + i, left), sum);
+            if (ln_combine_takes(p, token, choice))
+                sum = vf_fma(vf_set(weights != NULL ? weights[choice] : 1.0f),
+                             load_part(x + choice * p->dim + i, left), sum);
         if (p->shared != NULL)
             sum = vf_fma(vf_set(gate), load_part(p->shared + at, left), sum);
         sum = vf_mul(sum, vf_set(p->scale));

@@ -1,4 +1,4 @@
-# What `cmake --install` puts in place. The prefix is known only then, so linnet.pc is written then.
+# What `cmake --install` puts in place. The prefix is known only then, so linnet.pc and linnet.service are written then.
 if(LINNET_PYTHON) # the library in the package, and the module beside it
   install(TARGETS linnet_shared LIBRARY DESTINATION linnet/lib COMPONENT python)
   if(TARGET linnet_cuda)
@@ -23,6 +23,9 @@ install(FILES include/linnet.h TYPE INCLUDE)
 install(FILES packaging/linnet.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES packaging/linnet.bash RENAME linnet
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES packaging/linnet.zsh RENAME _linnet
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install(FILES packaging/linnet.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(FILES models/demo.gguf DESTINATION ${LINNET_DATA_DIR}/models)
 # as README.md and the documents link to one another
 file(GLOB pages CONFIGURE_DEPENDS *.md)
@@ -34,12 +37,23 @@ install(FILES tools/demo-model/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/too
 install(FILES bench/results/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/bench/results)
 install(FILES examples/hello.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
-set(pc_template ${PROJECT_SOURCE_DIR}/packaging/linnet.pc.in)
-set(pc_file ${PROJECT_BINARY_DIR}/linnet.pc)
+include(CMakePackageConfigHelpers)
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/linnet)
+configure_package_config_file(packaging/linnet-config.cmake.in ${PROJECT_BINARY_DIR}/linnet-config.cmake
+  INSTALL_DESTINATION ${config_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/linnet-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/linnet-config.cmake
+  ${PROJECT_BINARY_DIR}/linnet-config-version.cmake DESTINATION ${config_dir})
+
+set(templates ${PROJECT_SOURCE_DIR}/packaging)
+set(written ${PROJECT_BINARY_DIR})
 install(CODE "
   set(PROJECT_VERSION \"${PROJECT_VERSION}\")
   set(PROJECT_DESCRIPTION \"${PROJECT_DESCRIPTION}\")
   set(CMAKE_INSTALL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
   set(CMAKE_INSTALL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")
-  configure_file(\"${pc_template}\" \"${pc_file}\" @ONLY)")
-install(FILES ${pc_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  configure_file(\"${templates}/linnet.pc.in\" \"${written}/linnet.pc\" @ONLY)
+  configure_file(\"${templates}/linnet.service.in\" \"${written}/linnet.service\" @ONLY)")
+install(FILES ${written}/linnet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${written}/linnet.service DESTINATION lib/systemd/system)

@@ -50,4 +50,15 @@ for command in $commands; do
     same "linnet.bash, $command" "$(help_of "$command" | options)" \
         "$(echo "$words" | grep "^$command " | options)"
 done
+# Those of fish and zsh ask --help themselves.
+if command -v fish >/dev/null; then
+    for command in run serve quantize; do
+        same "linnet.fish, $command" "$(help_of "$command" | options)" \
+            "$(PATH="$(dirname "$linnet"):$PATH" fish -N -c "source linnet.fish
+                complete -C 'linnet $command --'" | cut -f 1 | options)"
+    done
+fi
+if command -v zsh >/dev/null; then
+    zsh -n linnet.zsh
+fi
 echo "$(echo "$all" | wc -l) options documented"

@@ -64,12 +64,12 @@ class Async(unittest.TestCase):
 
     def test_abort_and_leaving(self):
         async def run():
-            params = SamplingParams(max_tokens=900, ignore_eos=True)
+            params = SamplingParams(n=8, max_tokens=900, ignore_eos=True)  # seconds of work
             async for output in self.llm.generate("Once upon a time", params, request_id="mine"):
                 await self.llm.abort("mine")
             self.assertEqual(output.outputs[0].finish_reason, "abort")
             self.assertLess(len(output.outputs[0].token_ids), 900)
-            task = asyncio.create_task(self.last("Once", max_tokens=900, ignore_eos=True))
+            task = asyncio.create_task(self.last("Once", n=8, max_tokens=900, ignore_eos=True))
             await asyncio.sleep(0.02)
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):

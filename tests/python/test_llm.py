@@ -4,6 +4,7 @@ import gc
 import json
 import re
 import threading
+import time
 import unittest
 
 from support import DEMO, golden, numpy
@@ -111,13 +112,13 @@ class Demo(unittest.TestCase):
         self.assertEqual([o.outputs[0].text for o in last], [whole.text])
 
     def test_a_stream_that_is_left_ends_its_request(self):
-        before = self.llm.stats()["n_requests"]
-        for _ in self.llm.stream("Once upon a time", SamplingParams(max_tokens=500, ignore_eos=True)):
-            break
+        for _ in self.llm.stream("Once upon a time", SamplingParams(n=8, max_tokens=900, ignore_eos=True)):
+            break  # of seconds of work
         gc.collect()
-        self.text("x", max_tokens=1)
-        self.assertGreaterEqual(self.llm.stats()["n_requests"], before + 1)
-        self.assertLess(self.llm.stats()["n_output_tokens"], 10000)
+        begin = time.monotonic()
+        while self.llm.stats()["n_running"] > 0 and time.monotonic() < begin + 30:
+            time.sleep(0.001)  # statistics follow a step later
+        self.assertLess(self.llm.stats()["n_output_tokens"], 7000)
 
     def test_chat(self):
         messages = [{"role": "user", "content": "Hello"}]

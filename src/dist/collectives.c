@@ -23,10 +23,29 @@ static ln_status fail(ln_collectives *c, ln_transport_status status, const ln_me
                       ln_error *err) {
     size_t other = e->from != LN_NO_RANK ? e->from : e->to;
     const char *what = status == LN_TRANSPORT_TIMEOUT ? "does not answer" : "is lost";
+    size_t lost =
+        c->transport->find_lost != NULL ? c->transport->find_lost(c->transport) : LN_NO_RANK;
+    other = lost != LN_NO_RANK ? lost : other;
     ln_fail(&c->failure, LINNET_ERR_COMPUTE, "rank %zu of %zu %s", other, c->n_ranks, what);
     if (err != NULL)
         *err = c->failure;
     return c->failure.status;
+}
+
+ln_status ln_collectives_check(ln_collectives *c, ln_error *err) {
+    const ln_message none = {.to = LN_NO_RANK, .from = LN_NO_RANK};
+    bool has_watch = c->transport != NULL && c->transport->find_lost != NULL;
+    if (c->failure.status == LINNET_OK && has_watch &&
+        c->transport->find_lost(c->transport) != LN_NO_RANK)
+        return fail(c, LN_TRANSPORT_FAILED, &none, err);
+    if (c->failure.status != LINNET_OK && err != NULL)
+        *err = c->failure;
+    return c->failure.status;
+}
+
+void ln_collectives_watch(ln_collectives *c, void (*on_lost)(void *user), void *user) {
+    if (c->transport != NULL && c->transport->watch != NULL)
+        c->transport->watch(c->transport, on_lost, user);
 }
 
 static ln_status pass_on(ln_collectives *group, ln_message e, ln_error *err) {

@@ -17,7 +17,7 @@ struct ln_collectives {
     ln_collectives *all;     /* of a group: all ranks, whose transport and failure it has */
     size_t first;            /* of a group: which of all its first rank is */
     size_t rank, n_ranks, n_local;
-    uint64_t timeout_ns; /* until a rank that does not answer counts as lost; 0: never */
+    uint64_t timeout_ns; /* until a rank that is there, but does not come, is lost; 0: never */
     ln_error failure;    /* status LINNET_OK: none yet */
 };
 
@@ -26,6 +26,11 @@ ln_collectives ln_collectives_single(void);
 /* The ranks that MPI has started, which must be n_ranks. Errors: UNSUPPORTED, ARGUMENT. */
 ln_status ln_collectives_open_mpi(size_t n_ranks, ln_collectives *out, ln_error *err);
 void ln_collectives_close(ln_collectives *c);
+
+/* A rank that has ended or is silent is a failure, also while nobody waits for it. */
+ln_status ln_collectives_check(ln_collectives *c, ln_error *err);
+/* Calls on_lost(user) once when there is such a rank, on another thread; NULL: no more. */
+void ln_collectives_watch(ln_collectives *c, void (*on_lost)(void *user), void *user);
 
 /* Ranks [first, first + n) of all, of which this is one, as a group: its ranks count from 0. It
  * borrows `all`, and is not closed. */

@@ -3,7 +3,7 @@
 
 enum { WHY_BYTES = 512 };
 
-static const uint64_t patience_ns = UINT64_C(8000000000);
+static const uint64_t patience_ns = UINT64_C(60000000000); /* with a rank that is there */
 
 ln_collectives ln_collectives_single(void) {
     return (ln_collectives){.n_ranks = 1, .n_local = 1};

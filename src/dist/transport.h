@@ -30,6 +30,12 @@ typedef struct ln_transport {
     size_t n_local; /* ranks on this machine */
     /* Messages between two ranks arrive in the order in which they were sent. */
     ln_transport_status (*exchange)(struct ln_transport *self, const ln_message *exchange);
+    /* The first rank that is known to have ended or to be silent, or LN_NO_RANK; then exchanges
+     * fail. Any thread; NULL: nobody knows. */
+    size_t (*find_lost)(struct ln_transport *self);
+    /* on_lost(user) is called once, on a thread of the transport's own, when a rank is lost or at
+     * once if one is; NULL: no more. NULL with find_lost. */
+    void (*watch)(struct ln_transport *self, void (*on_lost)(void *user), void *user);
     /* Ends the transport. After a failure the other ranks are not waited for. */
     void (*close)(struct ln_transport *self, bool has_failed);
 } ln_transport;

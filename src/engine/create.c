@@ -231,6 +231,8 @@ static ln_status plan_engine(const linnet_model *model, const linnet_engine_opti
         return ln_engine_plan_make(model, options, sizeof(linnet_engine), backend, plan, err);
     LN_TRY(ln_engine_plan_check_options(model, options, err));
     LN_TRY(ln_collectives_open_mpi(n_ranks, ranks, err));
+    if (mesh.n_stages > 1) /* a stage waits for all that others compute; beats tell who is lost */
+        ranks->timeout_ns = 0;
     ln_status status = plan_rank(model, options, ranks, backend, plan, err);
     if (status != LINNET_OK)
         ln_collectives_close(ranks);
@@ -272,6 +274,8 @@ ln_status ln_engine_create(const linnet_model *model, const linnet_engine_option
     status = ln_ranks_agree(&engine->ranks, fill(engine, err), err);
     if (status == LINNET_OK)
         status = start_threads(engine, err);
+    if (status == LINNET_OK && engine->ranks.rank == 0)
+        ln_collectives_watch(&engine->ranks, ln_engine_note_lost_rank, engine);
     if (status == LINNET_OK)
         *out = engine;
     else
@@ -282,6 +286,7 @@ ln_status ln_engine_create(const linnet_model *model, const linnet_engine_option
 void ln_engine_destroy(linnet_engine *engine) {
     if (engine == NULL)
         return;
+    ln_collectives_watch(&engine->ranks, NULL, NULL);
     if (engine->has_thread) {
         pthread_mutex_lock(&engine->mutex);
         engine->stopping = true;

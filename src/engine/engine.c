@@ -121,7 +121,7 @@ static void drop_if_idle(linnet_engine *engine) {
 static bool wait_for_work(linnet_engine *engine) {
     bool cancelled = atomic_exchange(&engine->cancel_came, false);
     pthread_mutex_lock(&engine->mutex);
-    while (!engine->stopping && engine->submitted.first == NULL &&
+    while (!engine->stopping && !engine->has_lost_rank && engine->submitted.first == NULL &&
            ln_scheduler_is_idle(&engine->scheduler))
         pthread_cond_wait(&engine->work_came, &engine->mutex);
     for (ln_sequence_group *group; (group = ln_group_queue_pop(&engine->submitted)) != NULL;) {
@@ -129,8 +129,11 @@ static bool wait_for_work(linnet_engine *engine) {
         ln_scheduler_add(&engine->scheduler, group);
     }
     ln_stats_observe(&engine->stats, &engine->scheduler);
-    bool stopping = engine->stopping;
+    bool stopping = engine->stopping, has_lost_rank = engine->has_lost_rank;
+    engine->has_lost_rank = false;
     pthread_mutex_unlock(&engine->mutex);
+    if (has_lost_rank && ln_collectives_check(&engine->ranks, NULL) != LINNET_OK)
+        ln_stat_set(&engine->stats.is_lost, 1);
     uint64_t now_ns = engine->deadline_ns < UINT64_MAX ? ln_clock_ns() : 0;
     if (cancelled || stopping || now_ns >= engine->deadline_ns)
         end_early(engine, stopping, now_ns);
@@ -185,6 +188,14 @@ ln_status ln_engine_follow(linnet_engine *engine, ln_error *err) {
         *err = engine->follow_error;
     pthread_mutex_unlock(&engine->mutex);
     return status;
+}
+
+void ln_engine_note_lost_rank(void *argument) {
+    linnet_engine *engine = argument;
+    pthread_mutex_lock(&engine->mutex);
+    engine->has_lost_rank = true;
+    pthread_cond_signal(&engine->work_came);
+    pthread_mutex_unlock(&engine->mutex);
 }
 
 /* Hands a group to the engine thread. */

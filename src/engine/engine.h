@@ -54,6 +54,7 @@ struct linnet_engine {
     pthread_mutex_t mutex;
     pthread_cond_t work_came;
     ln_group_queue submitted; /* under the mutex, like `stopping` */
+    bool has_lost_rank;       /* under the mutex; the engine thread has not seen it yet */
     bool stopping;
     atomic_bool cancel_came; /* some request was cancelled since the last look */
 
@@ -68,6 +69,8 @@ struct linnet_engine {
 void *ln_engine_main(void *argument);
 /* The same of a rank that follows rank 0; ends when that does. */
 void *ln_engine_follow_main(void *argument);
+/* A rank is lost: the engine looks, also when it has nothing to do. Any thread. */
+void ln_engine_note_lost_rank(void *argument);
 
 /* As linnet_request_submit. Any thread, as is stats. */
 ln_status ln_engine_submit(linnet_engine *engine, const linnet_request_options *options,

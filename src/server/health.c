@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 
+enum { LOOK_US = 200000 }; /* at a rank that may be lost */
+
 static uint64_t hang_ns(const ln_health *health) {
     return (uint64_t)health->hang_ms * 1000000u;
 }
@@ -25,7 +27,8 @@ const char *ln_health_find_trouble(ln_health *health) {
     return silence_ns > hang_ns(health) ? "the engine makes no progress" : NULL;
 }
 
-/* ---- a GPU that is lost ----------------------------------------------------------------- */
+/* ---- a GPU or a rank that is lost
+ * ----------------------------------------------------------------- */
 
 static void on_failure(evutil_socket_t fd, short what, void *argument) {
     (void)fd, (void)what;
@@ -81,15 +84,18 @@ void ln_health_note_progress(ln_health *health, uint64_t now_ns) {
 }
 
 ln_status ln_health_start(ln_health *health, struct event_base *base, linnet_engine *engine,
-                          bool has_gpu, uint32_t hang_ms, const ln_health_hooks *hooks,
-                          ln_error *err) {
+                          bool has_gpu, bool has_ranks, uint32_t hang_ms,
+                          const ln_health_hooks *hooks, ln_error *err) {
     health->engine = engine;
     health->has_gpu = has_gpu;
     health->hang_ms = hang_ms;
     health->hooks = *hooks;
     health->failure_event = event_new(base, -1, 0, on_failure, health);
     health->hang_timer = evtimer_new(base, on_hang_timer, health);
-    if (health->failure_event == NULL || health->hang_timer == NULL)
+    health->rank_timer = event_new(base, -1, EV_PERSIST, on_failure, health);
+    const struct timeval often = {.tv_usec = LOOK_US};
+    if (health->failure_event == NULL || health->hang_timer == NULL || health->rank_timer == NULL ||
+        (has_ranks && event_add(health->rank_timer, &often) != 0))
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for the server");
     return LINNET_OK;
 }
@@ -99,4 +105,6 @@ void ln_health_stop(ln_health *health) {
         event_free(health->failure_event);
     if (health->hang_timer != NULL)
         event_free(health->hang_timer);
+    if (health->rank_timer != NULL)
+        event_free(health->rank_timer);
 }

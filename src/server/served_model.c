@@ -24,6 +24,7 @@ void ln_served_model_init(ln_served_model *served, const linnet_model *model, li
                                 .ctx_tokens = plan.ctx_tokens,
                                 .max_seqs = plan.max_seqs,
                                 .has_gpu = plan.device_bytes > 0,
+                                .has_ranks = plan.n_ranks > 1,
                                 .name = name};
     linnet_model_get_info(model, &served->info);
     if (name == NULL)

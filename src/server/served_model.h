@@ -14,7 +14,8 @@ typedef struct ln_served_model {
     const ln_tokenizer *tokenizer; /* the model's; NULL: none */
     linnet_model_info info;
     size_t ctx_tokens, max_seqs;
-    bool has_gpu;     /* the engine's */
+    bool has_gpu;     /* the engine's, as are ranks */
+    bool has_ranks;   /* several */
     const char *name; /* to clients */
     char own_name[256];
     int64_t created_s; /* of the server */

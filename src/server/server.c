@@ -94,8 +94,9 @@ static void on_end(void *user, ln_exchange *exchange) {
  * it again. */
 static void on_lost(void *user) {
     ln_server *server = user;
+    const char *why = server->context.served.has_ranks ? "a rank is lost" : "the GPU failed";
     if (!server->context.shutdown.is_draining)
-        ln_shutdown_drain(&server->context.shutdown, "the GPU failed");
+        ln_shutdown_drain(&server->context.shutdown, why);
 }
 
 static void on_hung(void *user) {
@@ -236,7 +237,7 @@ static ln_status start(ln_server *server, ln_error *err) {
     context->admission.limit = served->max_seqs + options->max_waiting;
     LN_TRY(ln_shutdown_start(&context->shutdown, &scope, err));
     LN_TRY(ln_health_start(&context->health, server->base, served->engine, served->has_gpu,
-                           options->hang_ms, &hooks, err));
+                           served->has_ranks, options->hang_ms, &hooks, err));
     LN_TRY(ln_generations_start(&server->generations, context, server->base, err));
     return ln_worker_pool_start(&context->pool, server->base, err);
 }
@@ -253,6 +254,8 @@ ln_status ln_server_run(ln_server *server, const linnet_model *model, linnet_eng
     ln_log_message(&server->log, "stopped");
     if (server->context.health.is_hung)
         return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU hangs; the server has ended");
+    if (server->context.health.is_lost && served->has_ranks)
+        return ln_fail(err, LINNET_ERR_COMPUTE, "a rank is lost; the server has ended");
     if (server->context.health.is_lost)
         return ln_fail(err, LINNET_ERR_COMPUTE, "the GPU failed for good; the server has ended");
     return LINNET_OK;

@@ -169,6 +169,23 @@ static void sums_in_order(void **state) {
         }
 }
 
+static size_t find_second(ln_transport *base) {
+    (void)base;
+    return 1;
+}
+
+static void names_a_rank_that_is_lost(void **state) {
+    ln_transport transport = {.n_ranks = 2, .exchange = exchange, .find_lost = find_second};
+    ln_collectives c = {.transport = &transport, .n_ranks = 2};
+    ln_error err = {0};
+    (void)state;
+    assert_int_equal(ln_collectives_check(&c, &err), LINNET_ERR_COMPUTE);
+    assert_non_null(strstr(err.message, "rank 1 of 2 is lost"));
+    assert_int_equal(ln_barrier(&c, &err), LINNET_ERR_COMPUTE); /* and asks nobody any more */
+    c = ln_collectives_single();
+    assert_int_equal(ln_collectives_check(&c, &err), LINNET_OK);
+}
+
 static void keeps_the_first_failure(void **state) {
     (void)state;
     rank_job *jobs = run_all(2, 8, 1);
@@ -194,6 +211,7 @@ static void one_rank_waits_for_nobody(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_in_order),
+        cmocka_unit_test(names_a_rank_that_is_lost),
         cmocka_unit_test(keeps_the_first_failure),
         cmocka_unit_test(one_rank_waits_for_nobody),
     };

@@ -1,13 +1,14 @@
 /* Times the masks of structured output on large vocabularies: compiling a grammar, the first mask,
  * and each one after it, over texts of random allowed tokens.
  *
- *     build/bench/bench_grammar 131072 VOCABULARY.gguf... [--write FILE] [--times FILE] [--cases
- * FILE]
+ *     build/bench/bench_grammar 131072 VOCABULARY.gguf... [--read FILE] [--write FILE]
+ *         [--times FILE] [--cases FILE]
  *
- * With --write, the vocabulary's texts go to a file, in hexadecimal, a line each; with --times,
- * what the cases took. With --cases, over the texts of a file, of which each line is {"schema":
- * ..., "texts": [...]}. Several vocabularies are one: the texts of all, each once; what is missing
- * to so many tokens are two of them joined. Prints microseconds. */
+ * With --read, a file adds the texts of tokens, in hexadecimal, a line each; with --write, the
+ * vocabulary's go to one. With --times, what the cases took goes to a file, as lines of "compile"
+ * or "mask", the number of the case, and microseconds. With --cases, over the texts of a file, of
+ * which each line is {"schema": ..., "texts": [...]}. Several vocabularies are one: the texts of
+ * all, each once; what is missing to so many tokens are two of them joined. Prints microseconds. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -170,22 +171,25 @@ static int measure(ln_masker *masker, const texts *all, size_t which, float *log
  */
 
 typedef struct times {
+    const char *what;
+    FILE *list; /* may be NULL */
+    size_t n_case;
     double *us; /* [n], grown */
     size_t n, capacity;
 } times;
 
 static void add_time(times *t, double us) {
+    if (t->list != NULL)
+        fprintf(t->list, "%s %zu %.3f\n", t->what, t->n_case, us);
     if (ln_grow((void **)&t->us, &t->capacity, t->n + 1, sizeof *t->us))
         t->us[t->n++] = us;
 }
 
-static void print_times(const char *what, times *t, FILE *file) {
+static void print_times(times *t) {
     if (t->n == 0)
         return;
-    for (size_t i = 0; file != NULL && i < t->n; i++)
-        fprintf(file, "%s %.3f\n", what, t->us[i]);
     qsort(t->us, t->n, sizeof *t->us, compare);
-    printf("%-8s p50 %9.1f  p90 %9.1f  p99 %9.1f  most %9.1f us  (%zu)\n", what, t->us[t->n / 2],
+    printf("%-8s p50 %9.1f  p90 %9.1f  p99 %9.1f  most %9.1f us  (%zu)\n", t->what, t->us[t->n / 2],
            t->us[t->n * 9 / 10], t->us[t->n * 99 / 100], t->us[t->n - 1], t->n);
     free(t->us);
 }
@@ -230,7 +234,7 @@ static void follow_text(ln_masker *masker, const texts *all, ln_grammar *grammar
 }
 
 static int measure_cases(ln_masker *masker, const texts *all, const char *path, FILE *list) {
-    times compiles = {0}, masks = {0};
+    times compiles = {.what = "compile", .list = list}, masks = {.what = "mask", .list = list};
     char *line = NULL;
     size_t capacity = 0;
     FILE *file = fopen(path, "r");
@@ -256,12 +260,31 @@ static int measure_cases(ln_masker *masker, const texts *all, const char *path, 
         ln_grammar_release(grammar);
         free(schema);
         json_decref(root);
+        masks.n_case = ++compiles.n_case;
     }
     free(line);
     fclose(file);
-    print_times("compile", &compiles, list);
-    print_times("mask", &masks, list);
+    print_times(&compiles);
+    print_times(&masks);
     return list == NULL || fclose(list) == 0 ? 0 : 1;
+}
+
+/* The texts that write_texts wrote. */
+static bool read_texts(texts *all, ln_hashmap *seen, ln_arena *arena, const char *path) {
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t n;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && (n = getline(&line, &capacity, file)) > 0) {
+        size_t n_bytes = 0;
+        char *data = ln_arena_alloc(arena, (size_t)n, 1);
+        for (unsigned byte; data != NULL && sscanf(line + 2 * n_bytes, "%2x", &byte) == 1;)
+            data[n_bytes++] = (char)byte;
+        if (n_bytes > 0)
+            add(all, seen, (ln_token_text){.data = data, .n_bytes = n_bytes, .is_plain = true});
+    }
+    free(line);
+    return file != NULL && fclose(file) == 0;
 }
 
 static bool write_texts(const texts *all, const char *path) {
@@ -276,7 +299,7 @@ static bool write_texts(const texts *all, const char *path) {
 
 /* The value of an option that ends the arguments, which is taken away; NULL: there is none. */
 static const char *take_option(int *argc, char **argv, const char *name) {
-    if (*argc < 4 || strcmp(argv[*argc - 2], name) != 0)
+    if (*argc < 3 || strcmp(argv[*argc - 2], name) != 0)
         return NULL;
     *argc -= 2;
     return argv[*argc + 1];
@@ -286,6 +309,7 @@ int main(int argc, char **argv) {
     const char *cases = take_option(&argc, argv, "--cases");
     const char *listed = take_option(&argc, argv, "--times");
     const char *written = take_option(&argc, argv, "--write");
+    const char *read = take_option(&argc, argv, "--read");
     static texts all;
     linnet_error err = {0};
     ln_arena arena;
@@ -295,7 +319,7 @@ int main(int argc, char **argv) {
     ln_arena_init(&arena);
     if (!ln_hashmap_init(&seen, &arena, MAX_VOCAB))
         return 1;
-    size_t n_vocab = argc > 2 ? strtoull(argv[1], NULL, 10) : 0;
+    size_t n_vocab = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     for (int i = 2; i < argc; i++) {
         ln_checkpoint *checkpoint;
         ln_tokenizer *tokenizer;
@@ -309,6 +333,8 @@ int main(int argc, char **argv) {
                 add(&all, &seen, text);
         }
     }
+    if (read != NULL && !read_texts(&all, &seen, &arena, read))
+        return 1;
     join(&all, &seen, &arena, n_vocab < MAX_VOCAB ? n_vocab : MAX_VOCAB);
     if (written != NULL && !write_texts(&all, written))
         return 1;

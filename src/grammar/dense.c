@@ -148,16 +148,15 @@ static bool are_alike(const ln_dfa *a, uint32_t from_a, const ln_dfa *b, uint32_
     size_t n = 1;
     for (size_t i = 0; i < n; i++) {
         uint32_t p = pairs[i][0], q = pairs[i][1];
-        if (a->accepts[p] != b->accepts[q] || a->need[p] != b->need[q])
+        if (a->accepts[p] != b->accepts[q] || a->need[p] != b->need[q] ||
+            memcmp(&a->live[p], &b->live[q], sizeof *a->live) != 0 ||
+            memcmp(&a->uncounted[p], &b->uncounted[q], sizeof *a->uncounted) != 0)
             return false;
         for (unsigned byte = 0; byte < 256; byte++) {
             uint16_t next_p = ln_dfa_step(a, p, (uint8_t)byte);
             uint16_t next_q = ln_dfa_step(b, q, (uint8_t)byte);
             uint32_t pair[2] = {next_p & ~(unsigned)LN_DFA_COUNTS,
                                 next_q & ~(unsigned)LN_DFA_COUNTS};
-            if ((next_p == LN_DFA_DEAD) != (next_q == LN_DFA_DEAD) ||
-                (next_p & LN_DFA_COUNTS) != (next_q & LN_DFA_COUNTS))
-                return false;
             size_t known = 0;
             while (next_p != LN_DFA_DEAD && known < n &&
                    (pairs[known][0] != pair[0] || pairs[known][1] != pair[1]))

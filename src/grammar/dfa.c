@@ -23,6 +23,8 @@ typedef struct subset_builder {
     uint32_t epoch;
     uint32_t *work; /* [n_states] */
     size_t n_work;
+    const ln_nfa_edge **edges; /* of one subset */
+    size_t n_edges, edge_capacity;
     uint16_t *next; /* [subsets][n_classes] */
     size_t next_capacity;
     uint8_t class_of[256], byte_of_class[256];
@@ -83,10 +85,25 @@ static int compare_states(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
+static void sort_work(subset_builder *b) {
+    enum { FEW = 16 };
+    if (b->n_work > FEW) {
+        qsort(b->work, b->n_work, sizeof *b->work, compare_states);
+        return;
+    }
+    for (size_t i = 1; i < b->n_work; i++) {
+        uint32_t state = b->work[i];
+        size_t at = i;
+        for (; at > 0 && b->work[at - 1] > state; at--)
+            b->work[at] = b->work[at - 1];
+        b->work[at] = state;
+    }
+}
+
 /* The number of the subset in `work`, which is added when it is new. */
 static uint32_t intern(subset_builder *b) {
     uint32_t hash = 2166136261u;
-    qsort(b->work, b->n_work, sizeof *b->work, compare_states);
+    sort_work(b);
     for (size_t i = 0; i < b->n_work; i++)
         hash = (hash ^ b->work[i]) * 16777619u;
     uint32_t *head = &b->heads[(hash ^ hash >> 15) % (sizeof b->heads / sizeof *b->heads)];
@@ -114,22 +131,42 @@ static uint32_t intern(subset_builder *b) {
     return *head - 1;
 }
 
-/* Where a subset goes along the bytes of a class. */
-static uint16_t step(subset_builder *b, uint32_t from, uint8_t byte) {
+/* Lists the edges of a subset that take bytes, and at which classes one of them begins or ends:
+ * from there to the next of these, the subset goes to the same one. */
+static void list_edges(subset_builder *b, uint32_t from, bool *turns) {
     const ln_nfa *nfa = b->nfa;
     subset s = b->subsets[from];
-    bool counts = false;
-    b->n_work = 0;
-    b->epoch++;
+    b->n_edges = 0;
+    memset(turns, 0, 257 * sizeof *turns);
+    turns[0] = true;
     for (uint32_t i = 0; i < s.count; i++) {
         uint32_t e = nfa->first[b->members[s.begin + i]];
         for (; e != 0 && spend(b, 1); e = nfa->edges[e].next) {
             const ln_nfa_edge *edge = &nfa->edges[e];
-            if (edge->kind != LN_EDGE_BYTES || byte < edge->low || byte > edge->high)
+            if (edge->kind != LN_EDGE_BYTES)
                 continue;
-            counts |= edge->counts;
-            visit(b, edge->target);
+            if (!ln_grow((void **)&b->edges, &b->edge_capacity, b->n_edges + 1, sizeof *b->edges)) {
+                b->failed = true;
+                return;
+            }
+            b->edges[b->n_edges++] = edge;
+            turns[b->class_of[edge->low]] = true;
+            turns[b->class_of[edge->high] + 1] = true;
         }
+    }
+}
+
+/* Where the subset whose edges are listed goes along the bytes of a class. */
+static uint16_t step(subset_builder *b, uint8_t byte) {
+    bool counts = false;
+    b->n_work = 0;
+    b->epoch++;
+    for (size_t i = 0; i < b->n_edges && spend(b, 1); i++) {
+        const ln_nfa_edge *edge = b->edges[i];
+        if (byte < edge->low || byte > edge->high)
+            continue;
+        counts |= edge->counts;
+        visit(b, edge->target);
     }
     close_over(b);
     uint32_t next = intern(b);
@@ -137,6 +174,7 @@ static uint16_t step(subset_builder *b, uint32_t from, uint8_t byte) {
 }
 
 static void explore(subset_builder *b, uint32_t from) {
+    bool turns[257];
     b->epoch = 1;
     b->n_work = 0;
     intern(b); /* the dead state */
@@ -149,8 +187,10 @@ static void explore(subset_builder *b, uint32_t from) {
             b->failed = true;
             return;
         }
+        uint16_t *next = b->next + at * b->n_classes;
+        list_edges(b, (uint32_t)at, turns);
         for (uint32_t c = 0; c < b->n_classes && b->fits && !b->failed; c++)
-            b->next[at * b->n_classes + c] = step(b, (uint32_t)at, b->byte_of_class[c]);
+            next[c] = turns[c] ? step(b, b->byte_of_class[c]) : next[c - 1];
     }
 }
 
@@ -194,6 +234,27 @@ static void find_needs(ln_dfa *dfa) {
             dfa->most_needed = dfa->need[state];
 }
 
+/* Which bytes each state goes on with. */
+static void list_bytes(ln_dfa *dfa) {
+    ln_byte_set classes[256] = {0};
+    for (unsigned byte = 0; byte < 256; byte++)
+        classes[dfa->class_of[byte]].bits[byte >> 6] |= 1ull << (byte & 63);
+    for (uint32_t at = 0; at < dfa->n_states; at++) {
+        const uint16_t *next = dfa->next + (size_t)at * dfa->n_classes;
+        for (uint32_t c = 0; c < dfa->n_classes; c++) {
+            if (next[c] == LN_DFA_DEAD)
+                continue;
+            bool counts = (next[c] & LN_DFA_COUNTS) != 0;
+            dfa->counts |= counts;
+            for (unsigned i = 0; i < 4; i++) {
+                dfa->live[at].bits[i] |= classes[c].bits[i];
+                if (!counts)
+                    dfa->uncounted[at].bits[i] |= classes[c].bits[i];
+            }
+        }
+    }
+}
+
 static bool copy_out(subset_builder *b, ln_dfa *dfa, ln_arena *arena, uint32_t to) {
     size_t n = b->n_subsets;
     *dfa = (ln_dfa){.n_states = (uint32_t)n, .n_classes = b->n_classes};
@@ -215,16 +276,8 @@ static bool copy_out(subset_builder *b, ln_dfa *dfa, ln_arena *arena, uint32_t t
         if (!useful[LN_DFA_START])
             dfa->n_states = 1;
     }
-    for (size_t at = 0; done && at < n; at++) {
-        for (unsigned byte = 0; byte < 256; byte++) {
-            uint16_t next = ln_dfa_step(dfa, (uint32_t)at, (uint8_t)byte);
-            uint64_t bit = next != LN_DFA_DEAD ? 1ull << (byte & 63) : 0;
-            dfa->live[at].bits[byte >> 6] |= bit;
-            dfa->counts |= (next & LN_DFA_COUNTS) != 0;
-            if ((next & LN_DFA_COUNTS) == 0)
-                dfa->uncounted[at].bits[byte >> 6] |= bit;
-        }
-    }
+    if (done)
+        list_bytes(dfa);
     if (done)
         find_needs(dfa);
     free(useful);
@@ -270,6 +323,7 @@ ln_status ln_dfa_build(ln_dfa *dfa, ln_arena *arena, const ln_nfa *nfa, uint32_t
         free(b->subsets);
         free(b->seen);
         free(b->work);
+        free((void *)b->edges);
         free(b->next);
         free(b);
     }

@@ -284,8 +284,8 @@ typedef struct linnet_engine_options {
      * too, up to 32 in a step, with recurrent layers up to draft_tokens; "none": not even they. */
     const char *draft;
     /* Adapters (LoRA, IA3): how many can be loaded at a time (0: none), and the greatest rank that
-     * one may have, at most 256 (0: 16). Memory for all of them is reserved; the CPU runs all
-     * layers. */
+     * one may have, at most 256 (0: 16). Memory for all of them is reserved; all layers are on one
+     * side, CPU or GPU. */
     size_t max_adapters, max_adapter_rank;
     /* Tensor parallelism: this process has a part of the model, as one of so many ranks that MPI
      * has started, all with the same model and options, on the CPU. Rank 0 takes requests; the

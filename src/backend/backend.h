@@ -29,6 +29,7 @@ typedef struct ln_step_limits {
     size_t max_indexed; /* positions that an indexer scores; 0: there is none */
     size_t max_experts;
     size_t max_state_dim; /* rows or columns of a recurrent head's state */
+    bool has_adapters;    /* rows may have adapters */
 } ln_step_limits;
 
 typedef struct ln_backend_options {
@@ -50,6 +51,13 @@ typedef struct ln_ceilings {
 } ln_ceilings;
 
 enum { LN_MAX_STARTED = 2, LN_STARTED_BYTES = 1 << 16 };
+
+/* A copy from the host. */
+typedef struct ln_transfer {
+    void *memory;
+    const void *host;
+    size_t bytes;
+} ln_transfer;
 
 /* The operations of a backend. */
 typedef struct ln_backend_vtable {
@@ -91,6 +99,10 @@ typedef struct ln_backend_vtable {
     void (*release_host)(ln_backend *backend, void *memory, size_t bytes);
     /* Copies host bytes into reserved memory. */
     void (*upload)(ln_backend *backend, void *memory, const void *host, size_t bytes);
+    /* The same from any thread, also while runs are under way: n copies, to memory that runs which
+     * were started before may still use, and later ones do not. They are done on return. NULL:
+     * memory of the backend is the host's. */
+    ln_status (*send)(ln_backend *backend, const ln_transfer *transfers, size_t n, ln_error *err);
 
     /* Measures the machine for a fraction of a second. NULL: not offered. */
     ln_status (*measure)(ln_backend *backend, ln_ceilings *ceilings, ln_error *err);

@@ -44,7 +44,8 @@ typedef struct ln_weight {
     /* [n_cols]: column i meets element columns[i] of x, which a gather before the linear puts in
      * its place; NULL: column i meets element i */
     const int32_t *columns;
-    ln_adapter_target *adapters; /* [slots] by adapter, or NULL: none can change it */
+    ln_adapter_target *adapters; /* [slots] by adapter, or NULL: none can change it; the host's */
+    ln_adapter_target *device_adapters; /* the same in the memory of a device, or NULL */
 } ln_weight;
 
 typedef enum ln_norm_kind {
@@ -123,7 +124,7 @@ const char *ln_op_name(ln_op_kind kind);
 typedef struct ln_op_embed {
     const ln_weight *table;   /* [n_vocab][dim] */
     const ln_weight *learned; /* [max positions][dim] or NULL */
-    const ln_weight *types;   /* [n_types][dim] of ln_batch.types, or NULL; on the CPU alone */
+    const ln_weight *types;   /* [n_types][dim] of ln_batch.types, or NULL */
     size_t learned_offset;    /* added to the position */
     float scale;
     bool is_part;
@@ -132,7 +133,7 @@ typedef struct ln_op_embed {
 } ln_op_embed;
 
 /* out[i] = residual[i] + scale * norm(x[rows[i]]); without rows: row i; without residual: just
- * the norm. `out` may be `x` or `residual`. */
+ * the norm. `out` may be `x` or `residual`. `rows` are the batch's logit_rows or hidden_rows. */
 typedef struct ln_op_norm {
     const ln_norm *norm;
     size_t n_rows;
@@ -140,7 +141,7 @@ typedef struct ln_op_norm {
     const float *x, *residual;
     float scale;
     float *out;
-    /* floats from row to row, 0: dense, and the column where results begin; on a GPU 0 and 0 */
+    /* floats from row to row, 0: dense, and the column where results begin */
     size_t out_stride, out_begin;
 } ln_op_norm;
 
@@ -283,7 +284,7 @@ typedef struct ln_relative_bias {
 
 /* Attention over the block tables. Scores are scale * q.k, soft-capped, plus the biases; a token
  * at position p sees positions max(0, p - window + 1) .. p, those from the last multiple of chunk
- * on, or all that are cached; with sees_all a window reaches as far ahead (on the CPU alone).
+ * on, or all that are cached; with sees_all a window reaches as far ahead.
  *
  * One recurrence for prefill and decode: KV positions are cut into slices at absolute multiples of
  * LN_ATTENTION_SLICE; each slice starts from nothing, and slices merge in order. K and V are read

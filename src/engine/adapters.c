@@ -8,8 +8,10 @@
 #include "model/adapter/load.h"
 
 ln_status ln_adapters_init(ln_adapters *adapters, const ln_engine_plan *plan,
-                           const ln_weights *weights, void *memory, ln_error *err) {
-    *adapters = (ln_adapters){.plan = plan, .weights = weights, .memory = memory};
+                           const ln_weights *weights, ln_backend *backend, void *memory,
+                           ln_error *err) {
+    *adapters =
+        (ln_adapters){.plan = plan, .weights = weights, .backend = backend, .memory = memory};
     if (plan->n_adapters == 0)
         return LINNET_OK;
     adapters->slots = calloc(plan->n_adapters, sizeof *adapters->slots);
@@ -108,7 +110,8 @@ static ln_status read_into(const ln_adapters *adapters, ln_adapter_slot *slot, c
     const ln_adapter_place place = {.slot = index,
                                     .memory = adapters->memory + index * plan->adapter_bytes,
                                     .bytes = plan->adapter_bytes,
-                                    .rank = plan->adapter_rank};
+                                    .rank = plan->adapter_rank,
+                                    .backend = adapters->backend};
     ln_adapter_file file;
     LN_TRY(ln_adapter_file_open(path, &file, err));
     slot->info.rank = file.rank;

@@ -238,7 +238,9 @@ ln_status ln_execute_finish(ln_executor *executor, ln_error *err) {
                                           executor->step.batch.n_hidden * row, &host, err));
         ln_pooler_take(executor->pooler, executor->scheduler, host);
     }
-    if (backend->vtable->start == NULL || (rows->n_sampled > 0 && n > 0))
+    bool is_read = backend->vtable->start != NULL && rows->n_sampled == 0 &&
+                   executor->step.batch.n_hidden == 0;
+    if (!is_read && (n > 0 || backend->vtable->start == NULL))
         LN_TRY(backend->vtable->read_back(
             backend, executor->activations.logits + first * executor->spec->n_vocab,
             n * row_bytes(executor), &host, err));

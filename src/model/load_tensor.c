@@ -176,13 +176,18 @@ static bool can_adapt(ln_role role) {
 void ln_load_adapters_of(ln_loader *l, ln_role role, size_t n_rows, size_t n_cols,
                          ln_weight *weight) {
     size_t n_slots = l->options.n_adapters;
-    weight->adapters = NULL;
+    weight->adapters = weight->device_adapters = NULL;
     if (n_slots == 0 || l->options.head || !can_adapt(role))
         return;
     ln_adapter_lay_out(&l->adapter, role, n_rows, n_cols, l->options.adapter_rank);
     size_t offset = ln_layout_add(&l->table_layout, n_slots, sizeof *weight->adapters);
     if (l->table != NULL)
         weight->adapters = (ln_adapter_target *)(void *)(l->table + offset);
+    if (!l->backend->vtable->on_device)
+        return;
+    offset = ln_layout_add(&l->layout, n_slots, sizeof *weight->device_adapters);
+    if (l->memory != NULL)
+        weight->device_adapters = (ln_adapter_target *)(void *)(l->memory + offset);
 }
 
 ln_status ln_load_matrix(ln_loader *l, ln_role role, size_t layer, size_t n_rows, size_t n_cols,

@@ -31,12 +31,15 @@ typedef struct cuda_backend {
     ln_backend base;
     ln_cuda_device_info device;
     ln_cuda_stream stream;
+    ln_cuda_stream side_stream; /* of `send` */
     ln_cuda_upload upload;
     ln_cuda_use use;
     ln_cublaslt *blas; /* or NULL */
     void *scratch;     /* [scratch_bytes] device memory, between two kernels */
     size_t scratch_bytes;
     unsigned *fused_workspace; /* ln_fused_workspace_bytes of device memory */
+    float *raw;                /* [raw_floats] device memory; ln_cuda_step.raw */
+    size_t raw_floats;
     bool has_fused_kernels;
     int upload_code; /* the first failure of an upload, for the next call that can say so */
     ln_cuda_batch_upload batch_upload;
@@ -85,6 +88,8 @@ static void free_scratch(cuda_backend *self) {
         ln_cuda_free(self->x.workspace);
     if (self->fused_workspace != NULL)
         ln_cuda_free(self->fused_workspace);
+    if (self->raw != NULL)
+        ln_cuda_free(self->raw);
     if (self->has_fused_kernels)
         atomic_flag_clear(&fused_kernels_are_taken);
     self->has_fused_kernels = false;
@@ -92,7 +97,8 @@ static void free_scratch(cuda_backend *self) {
     self->x = (ln_converted_act){0};
     self->scratch = NULL;
     self->fused_workspace = NULL;
-    self->scratch_bytes = 0;
+    self->raw = NULL;
+    self->scratch_bytes = self->raw_floats = 0;
     self->readback = NULL;
     self->small_results = NULL;
 }
@@ -103,6 +109,8 @@ static void destroy(ln_backend *backend) {
         (void)ln_cuda_stream_synchronize(self->stream);
         ln_cuda_stream_destroy(self->stream);
     }
+    if (self->side_stream != NULL)
+        ln_cuda_stream_destroy(self->side_stream);
     ln_cuda_graphs_free(&self->graphs);
     for (size_t i = 0; i < self->n_events; i++)
         ln_cuda_event_destroy(self->events[i]);
@@ -198,6 +206,21 @@ static void upload(ln_backend *backend, void *memory, const void *host, size_t b
         self->upload_code = code;
 }
 
+/* Waits for what was started, and queues nothing behind it: the thread that runs steps may just be
+ * capturing. Threads share the side stream, and wait for more than their own copies. */
+static ln_status send(ln_backend *backend, const ln_transfer *transfers, size_t n, ln_error *err) {
+    const cuda_backend *self = (const cuda_backend *)backend;
+    int code = 0;
+    for (size_t i = 0; i < LN_MAX_STARTED && code == 0; i++)
+        code = ln_cuda_event_synchronize(self->started[i].done);
+    for (size_t i = 0; i < n && code == 0; i++)
+        code = ln_cuda_copy_any(transfers[i].memory, transfers[i].host, transfers[i].bytes,
+                                self->side_stream);
+    if (code == 0)
+        code = ln_cuda_stream_synchronize(self->side_stream);
+    return code == 0 ? LINNET_OK : fail_with(self, code, "sending data", err);
+}
+
 static ln_status read_back(ln_backend *backend, void *memory, size_t bytes, void **host,
                            ln_error *err) {
     cuda_backend *self = (cuda_backend *)backend;
@@ -261,11 +284,16 @@ static size_t blas_bytes(const cuda_backend *self, const ln_step_limits *limits)
     return self->blas == NULL ? 0 : ln_cublaslt_bytes(limits->max_tokens, limits->max_width);
 }
 
+/* What a linear of all tokens gives before its adapters. */
+static size_t raw_floats(const ln_step_limits *limits) {
+    return limits->has_adapters ? limits->max_tokens * limits->max_width : 0;
+}
+
 static size_t plan_scratch(const ln_backend *backend, const ln_step_limits *limits) {
     const cuda_backend *self = (const cuda_backend *)backend;
     return ln_cuda_batch_upload_bytes(limits) + kernel_scratch(self, limits) +
            x_bytes(self, limits) + workspace_bytes(self) + blas_bytes(self, limits) +
-           ln_fused_workspace_bytes(self->device.n_sms);
+           raw_floats(limits) * sizeof(float) + ln_fused_workspace_bytes(self->device.n_sms);
 }
 
 /* Ends the loading of weights, ahead of the first step, and frees the upload's buffers. */
@@ -281,51 +309,55 @@ static ln_status end_upload(cuda_backend *self, ln_error *err) {
     return LINNET_OK;
 }
 
+/* Device memory for a part of the scratch; NULL for 0 bytes. */
+static ln_status reserve_part(const cuda_backend *self, size_t bytes, const char *what,
+                              void **memory, ln_error *err) {
+    *memory = NULL;
+    int code = bytes > 0 ? ln_cuda_malloc(bytes, memory) : 0;
+    return code == 0 ? LINNET_OK : fail_to_reserve(self, code, bytes, what, err);
+}
+
+static ln_status reserve_parts(cuda_backend *self, const ln_step_limits *limits, ln_error *err) {
+    void *memory;
+    LN_TRY(reserve_part(self, ln_cuda_batch_upload_bytes(limits), "the batch", &memory, err));
+    self->batch_upload.device = memory;
+    self->scratch_bytes = kernel_scratch(self, limits);
+    LN_TRY(reserve_part(self, self->scratch_bytes, "scratch of attention", &self->scratch, err));
+    self->x.bytes = x_bytes(self, limits);
+    LN_TRY(reserve_part(self, self->x.bytes, "rows of linears", &self->x.memory, err));
+    self->x.n_sms = self->device.n_sms;
+    LN_TRY(reserve_part(self, workspace_bytes(self), "split-K sums", &memory, err));
+    self->x.workspace = memory;
+    self->raw_floats = raw_floats(limits);
+    LN_TRY(reserve_part(self, self->raw_floats * sizeof(float), "linears with adapters", &memory,
+                        err));
+    self->raw = memory;
+    LN_TRY(reserve_part(self, ln_fused_workspace_bytes(self->device.n_sms),
+                        "workspace of fused kernels", &memory, err));
+    self->fused_workspace = memory;
+    self->x.blas = self->blas;
+    int code = self->blas == NULL
+                   ? 0
+                   : ln_cublaslt_reserve(self->blas, limits->max_tokens, limits->max_width);
+    return code == 0
+               ? LINNET_OK
+               : fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
+}
+
 static ln_status reserve_scratch(ln_backend *backend, const ln_step_limits *limits, ln_error *err) {
     cuda_backend *self = (cuda_backend *)backend;
     enum { MAX_OPS = 4096 }; /* of a step; the first larger one allocates */
-    int code = 0;
+    void *host = NULL, *small_results = NULL;
     free_scratch(self);
     if (!ln_cuda_plan_reserve(&self->plan, MAX_OPS))
         return ln_fail(err, LINNET_ERR_NOMEM, "out of memory for plans of steps");
-    size_t bytes = ln_cuda_batch_upload_bytes(limits);
-    void *host = NULL, *device = NULL;
-    code = ln_cuda_malloc(bytes, &device);
-    self->batch_upload.device = device;
-    if (code != 0)
-        return fail_to_reserve(self, code, bytes, "the batch", err);
-    self->scratch_bytes = kernel_scratch(self, limits);
-    if (self->scratch_bytes > 0)
-        code = ln_cuda_malloc(self->scratch_bytes, &self->scratch);
-    if (code != 0)
-        return fail_to_reserve(self, code, self->scratch_bytes, "scratch of attention", err);
-    if (x_bytes(self, limits) > 0)
-        code = ln_cuda_malloc(x_bytes(self, limits), &self->x.memory);
-    if (code != 0)
-        return fail_to_reserve(self, code, x_bytes(self, limits), "rows of linears", err);
-    self->x.bytes = x_bytes(self, limits);
-    self->x.n_sms = self->device.n_sms;
-    if (workspace_bytes(self) > 0)
-        code = ln_cuda_malloc(workspace_bytes(self), &self->x.workspace);
-    if (code != 0)
-        return fail_to_reserve(self, code, workspace_bytes(self), "split-K sums", err);
-    self->x.blas = self->blas;
-    if (self->blas != NULL)
-        code = ln_cublaslt_reserve(self->blas, limits->max_tokens, limits->max_width);
-    if (code != 0)
-        return fail_to_reserve(self, code, blas_bytes(self, limits), "sums of cuBLASLt", err);
-    void *fused_workspace = NULL;
-    size_t fused_bytes = ln_fused_workspace_bytes(self->device.n_sms);
-    code = ln_cuda_malloc(fused_bytes, &fused_workspace);
-    self->fused_workspace = fused_workspace;
-    if (code != 0)
-        return fail_to_reserve(self, code, fused_bytes, "workspace of fused kernels", err);
+    LN_TRY(reserve_parts(self, limits, err));
     self->has_fused_kernels =
         !self->use.exact && !atomic_flag_test_and_set(&fused_kernels_are_taken);
-    code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
+    size_t bytes = ln_cuda_batch_upload_bytes(limits);
+    int code = ln_cuda_malloc_host(LN_MAX_STARTED * bytes, &host);
     self->batch_upload.host = host;
     self->batch_upload.bytes = bytes;
-    void *small_results = NULL;
     if (code == 0)
         code = ln_cuda_malloc_host(LN_MAX_STARTED * LN_STARTED_BYTES, &small_results);
     self->small_results = small_results;
@@ -469,6 +501,8 @@ static ln_status queue(cuda_backend *self, const ln_op *ops, size_t n_ops, ln_er
     step.scratch_bytes = self->scratch_bytes;
     step.fused_workspace = self->has_fused_kernels && !profiles ? self->fused_workspace : NULL;
     step.one_by_one = profiles;
+    step.raw = self->raw;
+    step.raw_floats = self->raw_floats;
     if (code == 0 && self->base.explainer != NULL)
         explain(self, ops, n_ops, &step);
     if (code == 0 && profiles)
@@ -507,9 +541,7 @@ static ln_status start(ln_backend *backend, const ln_op *ops, size_t n_ops, void
     LN_BUG_ON(!is_small && (n_under_way > 0 || bytes > self->readback_bytes));
     run->host = is_small ? self->small_results + turn * LN_STARTED_BYTES : self->readback;
     LN_TRY(queue(self, ops, n_ops, err));
-    if (run->done == NULL)
-        code = ln_cuda_event_create(&run->done);
-    if (code == 0 && bytes > 0)
+    if (bytes > 0)
         code = ln_cuda_copy_to_host(run->host, memory, bytes, self->stream);
     if (code == 0)
         code = ln_cuda_event_record(run->done, self->stream);
@@ -545,6 +577,7 @@ static const ln_backend_vtable vtable = {
     .reserve_host = reserve_host,
     .release_host = release_host,
     .upload = upload,
+    .send = send,
     .run = run,
     .read_back = read_back,
     .start = start,
@@ -598,10 +631,14 @@ ln_status ln_cuda_create(const ln_backend_options *options, ln_backend **backend
     self->use.exact = options->exact;
     ln_status status = ln_pool_create(n_threads, &self->upload.pool, err);
     int code = status == LINNET_OK ? ln_cuda_stream_create(&self->stream) : 0;
-    if (code != 0) {
-        status = fail_with(self, code, "creating a stream", err);
+    if (code != 0)
         self->stream = NULL;
-    }
+    else if (status == LINNET_OK)
+        code = ln_cuda_stream_create(&self->side_stream);
+    for (size_t i = 0; i < LN_MAX_STARTED && code == 0 && status == LINNET_OK; i++)
+        code = ln_cuda_event_create(&self->started[i].done);
+    if (code != 0)
+        status = fail_with(self, code, "creating a stream", err);
     if (status == LINNET_OK && options->lets_rows_vary && !options->exact)
         status = open_blas(self, err);
     if (status != LINNET_OK) {

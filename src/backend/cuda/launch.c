@@ -10,6 +10,7 @@ static const ln_cuda_kernel kernels[LN_OP_COUNT] = {
     [LN_OP_ROWWISE] = ln_cuda_rowwise, [LN_OP_CONV] = ln_cuda_conv,
     [LN_OP_SCAN] = ln_cuda_scan,       [LN_OP_GATED_NORM] = ln_cuda_gated_norm,
     [LN_OP_GATHER] = ln_cuda_gather,   [LN_OP_SAMPLE] = ln_cuda_sample,
+    [LN_OP_ADAPT] = ln_cuda_adapt,
 };
 
 bool ln_cuda_has_kernel(ln_op_kind kind) {
@@ -19,6 +20,8 @@ bool ln_cuda_has_kernel(ln_op_kind kind) {
 int ln_cuda_launch_one(const ln_cuda_plan *plan, const ln_cuda_launch *launch, const ln_op *ops,
                        const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op *first = &ops[launch->first];
+    if (launch->expands)
+        return ln_cuda_adapted(launch, ops, step, stream);
     switch (launch->kind) {
     case LN_CUDA_FUSED_DECODE: return ln_cuda_fused_decode(plan, launch, ops, step, stream);
     case LN_CUDA_LINEAR_NORM: return ln_cuda_linear_norm(plan, launch, ops, step, stream);

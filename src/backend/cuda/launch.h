@@ -20,6 +20,9 @@ int ln_cuda_linear_norm(const ln_cuda_plan *plan, const ln_cuda_launch *launch, 
                         const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream);
 int ln_cuda_grouped_gemm(const ln_cuda_launch *launch, const ln_op *ops, ln_cuda_stream stream);
+/* Linears with adapters, of the three kinds of launches that linears have apart. */
+int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                    ln_cuda_stream stream);
 int ln_cuda_norm_convert(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
                          ln_cuda_stream stream);
 int ln_cuda_attention_convert(const ln_cuda_launch *launch, const ln_op *ops,

@@ -19,6 +19,9 @@ enum { LN_ROPE_LANE_PAIRS = 2 }; /* of a head that a lane rotates, at most: ops/
 typedef struct ln_cuda_step {
     ln_batch batch;            /* its arrays in device memory; block tables cut to what is in use */
     const int32_t *token_seqs; /* [n_tokens] the sequence of each token */
+    /* of batch.adapters and logit_adapters: behind the runs of rows with an adapter those of the
+     * rest, whose slot is -1; 0 where no row has one */
+    size_t n_all_runs, n_all_logit_runs;
     size_t least_tokens, most_tokens; /* of one sequence */
     bool shares_new; /* a sequence of one token reads what another one writes in this step */
     bool exact;      /* float32 throughout */
@@ -26,7 +29,33 @@ typedef struct ln_cuda_step {
     void *scratch;   /* [scratch_bytes] for what lies between two kernels */
     size_t scratch_bytes;
     unsigned *fused_workspace; /* ln_fused_workspace_bytes; NULL: run no fused kernels */
+    float *raw;                /* [raw_floats] for linears before their adapters */
+    size_t raw_floats;
 } ln_cuda_step;
+
+/* The rows that a norm gathers, or NULL. */
+static inline const int32_t *ln_cuda_norm_rows(const ln_op *norm, const ln_cuda_step *step) {
+    const int32_t *rows = norm->norm.rows;
+    if (rows == NULL)
+        return NULL;
+    return rows == norm->batch->hidden_rows ? step->batch.hidden_rows : step->batch.logit_rows;
+}
+
+/* Rows with adapters, of which an operation knows the host's. */
+typedef struct ln_cuda_adapter_rows {
+    ln_adapter_rows rows;
+    size_t n_all_runs;
+} ln_cuda_adapter_rows;
+
+static inline ln_cuda_adapter_rows
+ln_cuda_find_adapter_rows(const ln_op *op, const ln_adapter_rows *rows, const ln_cuda_step *step) {
+    ln_cuda_adapter_rows found = {step->batch.adapters, step->n_all_runs};
+    if (rows == &op->batch->logit_adapters) {
+        found.rows = step->batch.logit_adapters;
+        found.n_all_runs = step->n_all_logit_runs;
+    }
+    return found;
+}
 
 /* Scratch for attention of max_tokens tokens in each of max_seqs sequences. It begins with words
  * that are 0 between kernels. */
@@ -42,6 +71,7 @@ int ln_cuda_copy(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream strea
 int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_linear(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
+int ln_cuda_adapt(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_qkv(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_latent(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);
 int ln_cuda_index(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream);

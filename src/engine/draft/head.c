@@ -86,6 +86,8 @@ static bool run_batch(ln_draft_head *head, const ln_norm *norm) {
     void *logits = NULL;
     if (batch->n_tokens == 0)
         return true;
+    head->step.batch.hidden_rows = head->rows;
+    head->step.batch.n_hidden = batch->n_tokens;
     size_t n_ops = ln_forward_record_head(executor->spec, &head->weights, &executor->activations,
                                           executor->kv.layers, batch, &in, head->ops);
     const ln_backend_vtable *vtable = executor->backend->vtable;

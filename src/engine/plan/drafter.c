@@ -7,24 +7,22 @@
 enum { DEFAULT_DRAFT_TOKENS = 4, DEFAULT_HEAD_TOKENS = 2, MAX_FORCED_TOKENS = 32 };
 
 /* Why the model's head cannot draft here; NULL: it can. */
-static const char *head_obstacle(const linnet_model *model, const linnet_engine_options *options,
-                                 const ln_engine_plan *plan) {
+static const char *head_obstacle(const linnet_model *model, const ln_engine_plan *plan) {
     if (model->spec.mtp == NULL)
         return "the checkpoint has no head for multi-token prediction that can run";
     if (plan->n_ranks > 1)
         return "ranks do not draft with heads for multi-token prediction; --draft ngram does";
-    if (plan->on_device || options->gpu_layers > 0)
-        return "heads for multi-token prediction draft on the CPU alone so far: --backend cpu, or "
-               "--draft ngram";
     return NULL;
 }
 
-/* The kind that `auto` stands for. */
+/* The kind that `auto` stands for. The costs that choose a head are those of a CPU, and it needs
+ * all layers on one side. */
 static ln_drafter choose(const linnet_model *model, const linnet_engine_options *options,
                          const ln_engine_plan *plan) {
     if (options->draft_model != NULL)
         return LN_DRAFTER_MODEL;
-    if (head_obstacle(model, options, plan) == NULL)
+    bool has_gpu = plan->on_device || options->gpu_layers > 0;
+    if (head_obstacle(model, plan) == NULL && !has_gpu)
         return LN_DRAFTER_MTP;
     return options->draft_tokens > 0 ? LN_DRAFTER_NGRAM : LN_DRAFTER_NONE;
 }
@@ -53,7 +51,7 @@ static ln_status name_drafter(const linnet_model *model, const linnet_engine_opt
 static ln_status check(const linnet_model *model, const linnet_engine_options *options,
                        const ln_engine_plan *plan, ln_error *err) {
     ln_drafter kind = plan->draft.kind;
-    const char *obstacle = kind == LN_DRAFTER_MTP ? head_obstacle(model, options, plan) : NULL;
+    const char *obstacle = kind == LN_DRAFTER_MTP ? head_obstacle(model, plan) : NULL;
     if (obstacle != NULL)
         return ln_fail(err, LINNET_ERR_UNSUPPORTED, "%s: draft mtp: %s",
                        ln_checkpoint_path(model->checkpoint), obstacle);

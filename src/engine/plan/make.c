@@ -120,17 +120,11 @@ static ln_status choose(const linnet_model *model, const linnet_engine_options *
 }
 
 /* The backend of the last layers. */
-static ln_status create_backend(const linnet_model *model, const linnet_engine_options *options,
+static ln_status create_backend(const linnet_engine_options *options,
                                 const ln_backend_options *backend_options, ln_backend **backend,
                                 ln_error *err) {
     ln_mesh mesh = ln_engine_plan_mesh(options);
     bool on_cpu = options->gpu_layers == 0 || ln_mesh_count(&mesh) > 1; /* ranks have CPUs */
-    if (model->spec.bidirectional) {
-        if (strcmp(options->backend, "cuda") == 0)
-            return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                           "models whose tokens see those behind them run on the CPU");
-        on_cpu = true;
-    }
     const char *name = on_cpu ? "cpu" : options->backend;
     LN_TRY(ln_backend_create(name, backend_options, backend, err));
     if (on_cpu || options->gpu_layers <= 0 || (*backend)->vtable->on_device ||
@@ -142,20 +136,25 @@ static ln_status create_backend(const linnet_model *model, const linnet_engine_o
                    (int)options->gpu_layers);
 }
 
-/* Room for adapters, which the CPU alone computes. */
-static ln_status plan_adapters(const linnet_engine_options *options, ln_engine_plan *plan,
-                               ln_error *err) {
+static void plan_adapters(const linnet_engine_options *options, ln_engine_plan *plan) {
     enum { DEFAULT_RANK = 16 };
     plan->n_adapters = options->max_adapters;
-    if (plan->n_adapters == 0)
-        return LINNET_OK;
-    plan->adapter_rank = options->max_adapter_rank > 0 ? options->max_adapter_rank : DEFAULT_RANK;
-    if (!plan->on_device)
+    if (plan->n_adapters > 0)
+        plan->adapter_rank =
+            options->max_adapter_rank > 0 ? options->max_adapter_rank : DEFAULT_RANK;
+}
+
+/* Adapters are loaded to one memory, and a head reads both ends of a model. */
+static ln_status check_split(const ln_engine_plan *plan, ln_error *err) {
+    const char *what = plan->n_adapters > 0      ? "adapters need"
+                       : plan->spec.head != NULL ? "draft mtp needs"
+                                                 : NULL;
+    if (what == NULL || plan->cpu_layers.n_layers == 0)
         return LINNET_OK;
     return ln_fail(err, LINNET_ERR_UNSUPPORTED,
-                   "max_adapters is %zu, but adapters run on the CPU alone so far: backend must be "
-                   "\"cpu\", or gpu_layers 0",
-                   plan->n_adapters);
+                   "%s all layers on one side, but %zu of %zu run on the CPU: gpu_layers 0 leaves "
+                   "it all of them",
+                   what, plan->cpu_layers.n_layers, plan->n_layers);
 }
 
 /* Makes the plan's spec that of the rank. What no rank would read shows in the whole alone. */
@@ -195,15 +194,14 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
                                           .lazy = options->lazy_weights,
                                           .lets_rows_vary = !options->batch_invariant,
                                           .exact = options->precision == LINNET_PRECISION_EXACT};
-    LN_TRY(create_backend(model, options, &backend_options, backend, err));
+    LN_TRY(create_backend(options, &backend_options, backend, err));
     const ln_mesh mesh = ln_engine_plan_mesh(options);
     plan->n_ranks = ln_mesh_count(&mesh);
     plan->on_device = (*backend)->vtable->on_device;
     plan->n_layers = model->spec.n_layers;
     plan->spec = model->spec;
-    ln_status status = plan_adapters(options, plan, err);
-    if (status == LINNET_OK)
-        status = ln_engine_plan_choose_drafter(model, options, plan, err);
+    plan_adapters(options, plan);
+    ln_status status = ln_engine_plan_choose_drafter(model, options, plan, err);
     if (status == LINNET_OK)
         status = divide(model, options, *backend, plan, err);
     if (status == LINNET_OK)
@@ -212,6 +210,8 @@ ln_status ln_engine_plan_make(const linnet_model *model, const linnet_engine_opt
         status = choose(model, options, *backend, plan, err);
     if (status == LINNET_OK)
         status = ln_engine_plan_offload(model, options, *backend, &backend_options, plan, err);
+    if (status == LINNET_OK)
+        status = check_split(plan, err);
     if (status != LINNET_OK) {
         ln_engine_plan_free(plan, *backend);
         *backend = NULL;

@@ -38,6 +38,7 @@ typedef struct loading {
     const ln_adapter_place *place;
     float scale;
     ln_layout layout; /* of what was taken of the slot's memory */
+    char *memory;     /* where it is put together: the slot's, or the host's on its way there */
     size_t n_linears;
 } loading;
 
@@ -94,7 +95,7 @@ static ln_status take(loading *l, const ln_adapter_part *part, size_t n, float *
     if (l->layout.overflow || l->layout.bytes > l->place->bytes)
         return ln_fail(err, LINNET_ERR_LIMIT, "%s: module %s: the adapter has no room",
                        l->file->path, part->module);
-    *out = (float *)(void *)((char *)l->place->memory + offset);
+    *out = (float *)(void *)(l->memory + offset);
     memset(*out, 0, n * sizeof **out);
     return LINNET_OK;
 }
@@ -315,6 +316,56 @@ void ln_adapter_clear(const ln_spec *spec, const ln_weights *weights, size_t slo
     ln_adapter_walk(spec, weights, clear_one, &slot, NULL);
 }
 
+/* ---- to a device --------------------------------------------------------------------------- */
+
+/* What goes to a device: the slot's memory, then what kernels read of each weight's adapter. */
+typedef struct sending {
+    const loading *l;
+    ln_transfer *transfers; /* NULL: they are counted */
+    size_t n;
+} sending;
+
+/* Where what lies at `at` of the host's memory goes. */
+static const float *moved(const loading *l, const float *at) {
+    if (at == NULL)
+        return NULL;
+    return (const float *)(const void *)((char *)l->place->memory +
+                                         ((const char *)(const void *)at - l->memory));
+}
+
+static ln_status add_target(void *context, ln_tensor_id id, const ln_weight *weight,
+                            ln_error *err) {
+    sending *to = context;
+    size_t slot = to->l->place->slot;
+    ln_adapter_target *target = &weight->adapters[slot];
+    size_t n = to->n++;
+    (void)id;
+    (void)err;
+    if (to->transfers == NULL)
+        return LINNET_OK;
+    target->a = moved(to->l, target->a);
+    target->b = moved(to->l, target->b);
+    target->multiply = moved(to->l, target->multiply);
+    target->multiply_after = moved(to->l, target->multiply_after);
+    to->transfers[n] = (ln_transfer){&weight->device_adapters[slot], target, sizeof *target};
+    return LINNET_OK;
+}
+
+static ln_status send(const loading *l, ln_error *err) {
+    ln_backend *backend = l->place->backend;
+    sending to = {.l = l, .n = 1};
+    ln_adapter_walk(l->spec, l->weights, add_target, &to, NULL);
+    to.transfers = calloc(to.n, sizeof *to.transfers);
+    if (to.transfers == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", l->file->path);
+    to.transfers[0] = (ln_transfer){l->place->memory, l->memory, l->layout.bytes};
+    to.n = 1;
+    ln_adapter_walk(l->spec, l->weights, add_target, &to, NULL);
+    ln_status status = backend->vtable->send(backend, to.transfers, to.n, err);
+    free(to.transfers);
+    return status;
+}
+
 /* Whether each part was taken by a weight. */
 static ln_status check_taken(const ln_adapter_file *file, ln_error *err) {
     for (size_t i = 0; i < file->n_parts; i++)
@@ -334,11 +385,19 @@ ln_status ln_adapter_load(ln_adapter_file *file, const ln_spec *spec, const ln_w
                        "%s: the adapter has rank %zu; max_adapter_rank is %zu", file->path,
                        file->rank, place->rank);
     ln_adapter_clear(spec, weights, place->slot);
+    bool is_sent = place->backend->vtable->on_device;
+    l.memory = is_sent ? malloc(place->bytes + 1) : place->memory;
+    if (l.memory == NULL)
+        return ln_fail(err, LINNET_ERR_NOMEM, "%s: out of memory", file->path);
     ln_status status = ln_adapter_walk(spec, weights, load_one, &l, err);
     if (status == LINNET_OK)
         status = check_taken(file, err);
     if (status == LINNET_OK)
         status = ln_file_map_check(&file->map, file->path, err);
+    if (status == LINNET_OK && is_sent)
+        status = send(&l, err);
+    if (is_sent)
+        free(l.memory);
     if (status != LINNET_OK)
         ln_adapter_clear(spec, weights, place->slot);
     *n_linears = l.n_linears;

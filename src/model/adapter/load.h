@@ -16,7 +16,8 @@ typedef struct ln_adapter_place {
     size_t slot;
     void *memory; /* [bytes], the slot's own, which kernels can read */
     size_t bytes;
-    size_t rank; /* the greatest that has room */
+    size_t rank;         /* the greatest that has room */
+    ln_backend *backend; /* whose memory it is */
 } ln_adapter_place;
 
 /* Fills the slot of all weights that the adapter changes; *n_linears of them. On failure the slot

@@ -35,12 +35,15 @@ static __device__ __forceinline__ float ln_finish_score(const ln_attention_args 
     return score;
 }
 
-/* The keys [begin, end) that a token sees: causal, or all of its sequence, within the window or
- * chunk. */
+/* The keys [begin, end) that a token sees: causal, or all of its sequence, within the window, which
+ * then reaches both ways, or within the chunk. Neither falls from a token to the next one. */
 static __device__ __forceinline__ void ln_key_range(const ln_attention_args &p, size_t seq,
                                                     size_t position, size_t *begin, size_t *end) {
-    *end = p.sees_all ? (size_t)p.lengths[seq] : position + 1;
+    *end = position + 1;
     *begin = p.window > 0 && *end > p.window ? *end - p.window : 0;
+    if (p.sees_all)
+        *end = p.window > 0 ? min(position + p.window, (size_t)p.lengths[seq])
+                            : (size_t)p.lengths[seq];
     if (p.chunk > 0)
         *begin = (unsigned)position - (unsigned)position % (unsigned)p.chunk;
 }

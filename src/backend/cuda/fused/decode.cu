@@ -184,7 +184,7 @@ static void set_norm(const handoff_memory &m, const ln_op *op, const ln_cuda_ste
     const ln_op_norm *p = &op->norm;
     l->normalizes = true;
     l->norm = *p->norm;
-    l->rows = p->rows != NULL ? step->batch.logit_rows : NULL;
+    l->rows = ln_cuda_norm_rows(op, step);
     l->normed = plain_of(m, op->out[LN_OUT], p->out);
     l->normed_handoff = handoff_of(m, op->out[LN_OUT]);
     l->x = source_of(m, op->in[LN_IN_X], p->x, &l->x_is_handed_off);

@@ -98,7 +98,7 @@ static void set_norm(const ln_cuda_plan *plan, const ln_op *op, const ln_cuda_st
     l->normalizes = true;
     l->norm = *p->norm;
     l->from = p->x;
-    l->rows = p->rows != NULL ? step->batch.logit_rows : NULL;
+    l->rows = ln_cuda_norm_rows(op, step);
     l->normed = is_left_out(plan, op) ? NULL : p->out;
 }
 

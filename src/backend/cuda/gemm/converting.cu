@@ -8,7 +8,7 @@ int ln_cuda_norm_convert(const ln_cuda_launch *launch, const ln_op *ops, const l
                          ln_cuda_stream stream) {
     const ln_op_norm *p = &ops[launch->first].norm;
     ln_act_view to = ln_act_view_of(&launch->to);
-    const int32_t *rows = p->rows != NULL ? step->batch.logit_rows : NULL;
+    const int32_t *rows = ln_cuda_norm_rows(&ops[launch->first], step);
     return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale,
                           launch->leaves_out ? NULL : p->out, &to, stream);
 }

@@ -28,6 +28,19 @@ static __device__ __forceinline__ float ln_gated(ln_activation activation, bool 
     return (u + 1.0f) * (g / (1.0f + expf(-1.702f * g)));
 }
 
+/* What comes behind the activation. */
+static __device__ __forceinline__ float ln_epilogue_end(const ln_epilogue &e, float activated,
+                                                        float residual) {
+    float y = e.scale * activated;
+    if (e.residual != NULL)
+        y = residual + y;
+    if (e.softcap > 0.0f)
+        y = e.softcap * tanhf(y / e.softcap);
+    if (e.rounds)
+        y = ln_round_to_bf16(y);
+    return y;
+}
+
 /* The result of accumulators u and g, with the bias of their column and the residual. */
 static __device__ __forceinline__ float ln_epilogue_value(const ln_epilogue &e, float u, float g,
                                                           float bias, float gate_bias,
@@ -36,14 +49,7 @@ static __device__ __forceinline__ float ln_epilogue_value(const ln_epilogue &e, 
         u += bias;
     if (e.gate_bias != NULL)
         g += gate_bias;
-    float y = e.scale * ln_gated(e.activation, e.has_gate, g, u);
-    if (e.residual != NULL)
-        y = residual + y;
-    if (e.softcap > 0.0f)
-        y = e.softcap * tanhf(y / e.softcap);
-    if (e.rounds)
-        y = ln_round_to_bf16(y);
-    return y;
+    return ln_epilogue_end(e, ln_gated(e.activation, e.has_gate, g, u), residual);
 }
 
 /* ln_epilogue_value where ln_epilogue_is_plain and there is no gate. */

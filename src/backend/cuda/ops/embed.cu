@@ -1,6 +1,8 @@
-/* LN_OP_EMBED: rows of the token table, plus learned positions. Grid (n_tokens, columns / 1024),
- * block 128, eight columns a thread. Bytes moved: a table row in its own type, a row of float32. */
+/* LN_OP_EMBED: rows of the token table, with what adapters add to them, and rows of types and
+ * learned positions. Grid (n_tokens, columns / 1024), block 128, eight columns a thread. Bytes
+ * moved: table rows in their own types, a row of float32. */
 #include "backend/cuda/ops.h"
+#include "backend/cuda/ops/adapter.cuh"
 #include "backend/cuda/runtime/pdl.cuh"
 #include "backend/cuda/weights/dequantize_iq.cuh"
 #include "backend/cuda/weights/traits.cuh"
@@ -13,6 +15,16 @@ typedef struct table {
     size_t n_rows, row_bytes;
     int tiles; /* ln_weight_layout */
 } table;
+
+typedef struct embed_args {
+    table tokens_table, learned, types_table;
+    size_t learned_offset, dim;
+    float scale;
+    const int32_t *tokens, *positions, *types; /* types NULL: all are the first */
+    const ln_adapter_target *targets;          /* by slot, or NULL: no token has an adapter */
+    const int32_t *slots;                      /* [n_tokens] */
+    float *out;
+} embed_args;
 
 static __device__ void add_row(const table &t, size_t row, size_t dim, float scale, bool adds,
                                float *out) {
@@ -29,17 +41,32 @@ static __device__ void add_row(const table &t, size_t row, size_t dim, float sca
         out[k + i] = adds ? out[k + i] + values[i] : values[i] * scale;
 }
 
+/* Adds scale * B a[id] of the token's adapter. */
+static __device__ void add_adapted(const embed_args &p, size_t token, size_t id, float *out) {
+    size_t k = ((size_t)blockIdx.y * EMBED_THREADS + threadIdx.x) * LN_GROUP;
+    const ln_adapter_target *target = ln_adapter_target_of(p.targets, p.slots[token]);
+    if (target == NULL || target->rank == 0)
+        return;
+    for (size_t i = 0; i < LN_GROUP && k + i < p.dim; i++)
+        out[k + i] += p.scale * ln_adapter_expand(*target, target->a + id * target->rank, k + i);
+}
+
 /* It is launched without PDL, so it may let the next kernel start at once. */
-static __global__ void embed(table tokens_table, table learned, size_t learned_offset, size_t dim,
-                             float scale, const int32_t *tokens, const int32_t *positions,
-                             float *out) {
+static __global__ void embed(const __grid_constant__ embed_args p) {
     size_t token = blockIdx.x;
     ln_pdl_launch_dependents();
-    out += token * dim;
-    size_t id = (size_t)tokens[token];
-    add_row(tokens_table, id < tokens_table.n_rows ? id : 0, dim, scale, false, out);
-    if (learned.data != NULL)
-        add_row(learned, (size_t)positions[token] + learned_offset, dim, 1.0f, true, out);
+    float *out = p.out + token * p.dim;
+    size_t id = (size_t)p.tokens[token];
+    id = id < p.tokens_table.n_rows ? id : 0;
+    add_row(p.tokens_table, id, p.dim, p.scale, false, out);
+    if (p.targets != NULL)
+        add_adapted(p, token, id, out);
+    if (p.types_table.data != NULL) {
+        size_t type = p.types != NULL ? (size_t)p.types[token] : 0;
+        add_row(p.types_table, type < p.types_table.n_rows ? type : 0, p.dim, 1.0f, true, out);
+    }
+    if (p.learned.data != NULL)
+        add_row(p.learned, (size_t)p.positions[token] + p.learned_offset, p.dim, 1.0f, true, out);
 }
 
 static table table_of(const ln_weight *weight) {
@@ -56,10 +83,21 @@ static table table_of(const ln_weight *weight) {
 
 int ln_cuda_embed(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op_embed *p = &op->embed;
-    dim3 grid((unsigned)step->batch.n_tokens,
-              (unsigned)ln_ceil_div(p->table->n_cols, EMBED_THREADS * LN_GROUP));
-    embed<<<grid, EMBED_THREADS, 0, stream>>>(table_of(p->table), table_of(p->learned),
-                                              p->learned_offset, p->table->n_cols, p->scale,
-                                              step->batch.tokens, step->batch.positions, p->out);
+    const ln_batch *batch = &step->batch;
+    embed_args args = {};
+    args.tokens_table = table_of(p->table);
+    args.learned = table_of(p->learned);
+    args.types_table = table_of(p->types);
+    args.learned_offset = p->learned_offset;
+    args.dim = p->table->n_cols;
+    args.scale = p->scale;
+    args.tokens = batch->tokens;
+    args.positions = batch->positions;
+    args.types = batch->types;
+    args.targets = batch->adapters.n_runs > 0 ? p->table->device_adapters : NULL;
+    args.slots = batch->adapters.slots;
+    args.out = p->out;
+    dim3 grid((unsigned)batch->n_tokens, (unsigned)ln_ceil_div(args.dim, EMBED_THREADS * LN_GROUP));
+    embed<<<grid, EMBED_THREADS, 0, stream>>>(args);
     return cudaGetLastError();
 }

@@ -20,6 +20,7 @@ typedef struct norm_args {
     float *out; /* or NULL where it converts */
     bool converts;
     ln_act_view to;
+    size_t out_stride; /* of norm_rows */
 } norm_args;
 
 static __global__ void norm_rows(const __grid_constant__ norm_args p) {
@@ -30,9 +31,9 @@ static __global__ void norm_rows(const __grid_constant__ norm_args p) {
     float mean, inverse;
     ln_norm_statistics(p.norm, x, shared, &mean, &inverse);
     for (size_t i = threadIdx.x; i < p.norm.dim; i += blockDim.x) {
-        size_t at = row * p.norm.dim + i;
         float y = ln_norm_apply(p.norm, x[i], i, mean, inverse);
-        p.out[at] = p.residual != NULL ? p.residual[at] + p.scale * y : y;
+        p.out[row * p.out_stride + i] =
+            p.residual != NULL ? p.residual[row * p.norm.dim + i] + p.scale * y : y;
     }
 }
 
@@ -201,7 +202,7 @@ int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, cons
                    ln_cuda_stream stream) {
     if (n_rows == 0)
         return 0;
-    norm_args args = {*norm, n_rows, rows, x, residual, scale, out, to != NULL, {}};
+    norm_args args = {*norm, n_rows, rows, x, residual, scale, out, to != NULL, {}, norm->dim};
     if (to != NULL)
         args.to = *to;
     bool held = fits_registers(norm, x, residual, out);
@@ -217,9 +218,13 @@ int ln_norm_launch(const ln_norm *norm, size_t n_rows, const int32_t *rows, cons
 
 int ln_cuda_norm(const ln_op *op, const ln_cuda_step *step, ln_cuda_stream stream) {
     const ln_op_norm *p = &op->norm;
-    const int32_t *rows = p->rows != NULL ? step->batch.logit_rows : NULL;
-    return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale, p->out, NULL,
-                          stream);
+    const int32_t *rows = ln_cuda_norm_rows(op, step);
+    if (p->out_stride == 0 || p->n_rows == 0)
+        return ln_norm_launch(p->norm, p->n_rows, rows, p->x, p->residual, p->scale, p->out, NULL,
+                              stream);
+    norm_args args = {*p->norm, p->n_rows, rows,  p->x, p->residual,
+                      p->scale, p->out + p->out_begin, false, {}, p->out_stride};
+    return ln_pdl_launch(norm_rows, dim3((unsigned)p->n_rows), LN_NORM_THREADS, 0, stream, args);
 }
 
 static __global__ void gather_columns(const __grid_constant__ ln_op_gather p) {

@@ -29,6 +29,7 @@ typedef struct ln_cuda_launch {
     uint32_t first, n_ops; /* operations of the step */
     uint32_t first_task, n_tasks;
     bool by_blas;       /* GEMM */
+    bool expands;       /* linears have adapters, whose part follows in a kernel of its own */
     bool converts_x;    /* x is converted to `x` first */
     bool converts_to;   /* the result is written as `to` */
     bool leaves_out;    /* the result is written in no other form */

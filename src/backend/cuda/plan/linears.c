@@ -46,10 +46,17 @@ bool ln_plan_any_precise(const ln_op *ops, size_t n_ops) {
     return precise;
 }
 
+bool ln_plan_any_adapted(const ln_op *ops, size_t n_ops) {
+    bool any = false;
+    for (size_t i = 0; i < n_ops; i++)
+        any |= ops[i].kind == LN_OP_LINEAR && ops[i].linear.adapters != NULL;
+    return any;
+}
+
 bool ln_plan_by_blas(const ln_planner *p, size_t at, size_t n) {
     const ln_cuda_target *target = p->target;
-    return target->act.blas != NULL && target->blas_takes != NULL &&
-           target->blas_takes(target->act.blas, &p->ops[at], n);
+    return !ln_plan_any_adapted(&p->ops[at], n) && target->act.blas != NULL &&
+           target->blas_takes != NULL && target->blas_takes(target->act.blas, &p->ops[at], n);
 }
 
 static bool is_aligned(const void *at) {
@@ -59,9 +66,10 @@ static bool is_aligned(const void *at) {
 bool ln_plan_norm_converts(const ln_op_norm *op) {
     enum { LEAST = 512, MOST = 4 * 4 * 512 }; /* that a block holds: ops/norm.cuh */
     const ln_norm *norm = op->norm;
-    return op->n_rows > 0 && norm->dim % LN_SCALE_BLOCK == 0 && norm->dim >= LEAST &&
-           norm->dim <= MOST && is_aligned(op->x) && is_aligned(op->residual) &&
-           is_aligned(op->out) && is_aligned(norm->weight) && is_aligned(norm->bias);
+    return op->n_rows > 0 && op->out_stride == 0 && norm->dim % LN_SCALE_BLOCK == 0 &&
+           norm->dim >= LEAST && norm->dim <= MOST && is_aligned(op->x) &&
+           is_aligned(op->residual) && is_aligned(op->out) && is_aligned(norm->weight) &&
+           is_aligned(norm->bias);
 }
 
 bool ln_plan_is_plain(const ln_op_linear *p) {

@@ -92,11 +92,18 @@ static void plan_gemm(ln_planner *p, size_t at, size_t n, ln_cuda_launch *launch
     launch->converts_x = ln_act_require(&p->ops[at], ln_plan_any_precise(&p->ops[at], n),
                                         launch->by_blas, p->target->has_sm90a, &launch->x);
     launch->leaves_out = false;
-    launch->converts_to = launch->by_blas
+    launch->expands = ln_plan_any_adapted(&p->ops[at], n);
+    launch->converts_to = launch->expands ? false
+                          : launch->by_blas
                               ? blas_converts(p, at, launch)
                               : gate_converts(p, at, ln_plan_linears(p, at + n, false), launch);
     launch->leaves_out = launch->leaves_out && launch->converts_to;
     p->x = launch->converts_to ? launch->to : launch->x;
+}
+
+/* The operation behind `at` that is no first half of adapters. */
+static size_t behind(const ln_planner *p, size_t at) {
+    return at + 1 + (at + 1 < p->n_ops && p->ops[at + 1].kind == LN_OP_ADAPT);
 }
 
 /* A norm, whose result n linears from `at_linears` on read. */
@@ -111,7 +118,7 @@ static void plan_norm(ln_planner *p, size_t at, size_t at_linears, size_t n,
     p->x = launch->converts_to ? launch->to : ln_act_none(&p->x);
 }
 
-/* Attention `at`, whose result n linears behind read, with or without the QKV in front. */
+/* Attention `at`, whose result n linears behind it read, with or without the QKV in front. */
 static void plan_attention(ln_planner *p, size_t at, bool has_qkv, size_t n,
                            ln_cuda_launch *launch) {
     const ln_op_attention *attention = &p->ops[at].attention;
@@ -119,7 +126,7 @@ static void plan_attention(ln_planner *p, size_t at, bool has_qkv, size_t n,
     launch->converts_to =
         n > 0 &&
         ln_plan_convert_to(p, at, p->step->batch.n_tokens,
-                           attention->n_heads * attention->kv->v_dim, at + 1, n, launch) &&
+                           attention->n_heads * attention->kv->v_dim, behind(p, at), n, launch) &&
         !launch->to.by_row && ln_plan_attention_converts(attention, p->step, has_sm90a);
     launch->leaves_out = false;
     launch->kind = launch->converts_to || has_qkv ? LN_CUDA_ATTENTION : LN_CUDA_OP;
@@ -130,6 +137,7 @@ static void plan_attention(ln_planner *p, size_t at, bool has_qkv, size_t n,
 static void plan_grouped(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     launch->kind = LN_CUDA_GROUPED_GEMM;
     launch->x = p->x;
+    launch->expands = ln_plan_any_adapted(&p->ops[at], 1);
     launch->converts_x = ln_act_require_groups(&p->ops[at], p->target->has_sm90a, &launch->x);
     p->x = launch->x;
 }
@@ -150,21 +158,24 @@ static bool feeds_experts(const ln_planner *p, size_t at) {
            experts->n_rows < LN_ACT_TILES_MIN_ROWS * experts->groups.n_groups;
 }
 
-/* Converted rows stay for the linears behind, as long as nothing but what chooses experts runs. */
-static void plan_op(ln_planner *p, size_t at) {
+/* Converted rows stay for the linears behind, as long as nothing but what chooses experts or
+ * begins adapters runs. */
+static void plan_op(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     ln_op_kind kind = p->ops[at].kind;
-    if (kind != LN_OP_ROUTE && kind != LN_OP_GROUP && kind != LN_OP_LINEAR)
+    launch->expands = ln_plan_any_adapted(&p->ops[at], 1);
+    if (kind != LN_OP_ROUTE && kind != LN_OP_GROUP && kind != LN_OP_LINEAR && kind != LN_OP_ADAPT)
         p->x = ln_act_none(&p->x);
 }
 
 /* Plans the launch that begins with operation `at`, when no fused kernel takes it. */
 static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
     const ln_op *op = &p->ops[at], *next = op + 1;
-    size_t n_linears = ln_plan_linears(p, at, false), n_next = ln_plan_linears(p, at + 1, false);
+    size_t n_linears = ln_plan_linears(p, at, false);
+    size_t n_next = ln_plan_linears(p, behind(p, at), false);
     if (n_linears > 0) {
         plan_gemm(p, at, n_linears, launch);
     } else if (op->kind == LN_OP_NORM && n_next > 0) {
-        plan_norm(p, at, at + 1, n_next, launch);
+        plan_norm(p, at, behind(p, at), n_next, launch);
     } else if (feeds_experts(p, at)) {
         plan_norm(p, at, at + EXPERTS, 1, launch);
     } else if (op->kind == LN_OP_ATTENTION) {
@@ -173,13 +184,13 @@ static void plan_apart(ln_planner *p, size_t at, ln_cuda_launch *launch) {
         const char *why = ln_plan_refuses_qkv(op, next, p->step, p->target->has_sm90a);
         launch->apart = why != NULL ? why : launch->apart;
         if (why == NULL)
-            plan_attention(p, at + 1, true, ln_plan_linears(p, at + 2, false), launch);
+            plan_attention(p, at + 1, true, ln_plan_linears(p, behind(p, at + 1), false), launch);
         else
-            plan_op(p, at);
+            plan_op(p, at, launch);
     } else if (ln_plan_takes_grouped(op)) {
         plan_grouped(p, at, launch);
     } else {
-        plan_op(p, at);
+        plan_op(p, at, launch);
     }
 }
 
@@ -262,17 +273,22 @@ const char *ln_cuda_launch_name(const ln_cuda_launch *launch, const ln_op *ops) 
     case LN_CUDA_FUSED_DECODE: return "fused decode";
     case LN_CUDA_LINEAR_NORM: return "fused linear + norm";
     case LN_CUDA_GEMM:
-        return launch->by_blas       ? "cuBLASLt GEMM"
+        return launch->expands       ? "GEMM, adapters"
+               : launch->by_blas     ? "cuBLASLt GEMM"
                : launch->converts_to ? "GEMM, converts its result"
                : launch->converts_x  ? "convert x, GEMM"
                                      : "GEMM";
     case LN_CUDA_GROUPED_GEMM:
-        return launch->converts_x ? "convert x, grouped GEMM" : "grouped GEMM";
+        return launch->expands      ? "grouped GEMM, adapters"
+               : launch->converts_x ? "convert x, grouped GEMM"
+                                    : "grouped GEMM";
     case LN_CUDA_NORM: return "norm, converts its result";
     case LN_CUDA_ATTENTION:
         return launch->n_ops == 1    ? "attention, converts its result"
                : launch->converts_to ? "attention with qkv, converts its result"
                                      : "attention with qkv";
-    default: return op_kernel_name(&ops[launch->first]);
+    default:
+        return launch->expands ? "linear without tensor cores, adapters"
+                               : op_kernel_name(&ops[launch->first]);
     }
 }

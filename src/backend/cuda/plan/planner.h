@@ -19,6 +19,8 @@ typedef struct ln_planner {
  * first is for other kernels. */
 size_t ln_plan_linears(const ln_planner *p, size_t at, bool may_mix);
 bool ln_plan_any_precise(const ln_op *ops, size_t n_ops);
+/* Whether rows of any of n linears have adapters. */
+bool ln_plan_any_adapted(const ln_op *ops, size_t n_ops);
 /* Whether cuBLASLt serves n linears. */
 bool ln_plan_by_blas(const ln_planner *p, size_t at, size_t n);
 /* Whether a norm can convert its result. */

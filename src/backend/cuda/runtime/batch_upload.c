@@ -4,7 +4,11 @@
 
 #include "base/error.h"
 
-enum { ALIGN = 16, DRAW_WORDS = sizeof(ln_draw) / sizeof(int32_t) };
+enum {
+    ALIGN = 16,
+    DRAW_WORDS = sizeof(ln_draw) / sizeof(int32_t),
+    RUN_WORDS = sizeof(ln_adapter_run) / sizeof(int32_t)
+};
 
 static size_t align_up(size_t bytes) {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -17,8 +21,11 @@ static size_t array_bytes(size_t count) {
 size_t ln_cuda_batch_upload_bytes(const ln_step_limits *limits) {
     size_t group = array_bytes(limits->max_seqs * limits->max_blocks) +
                    array_bytes(limits->max_seqs) + array_bytes(limits->max_tokens);
-    return 4 * array_bytes(limits->max_tokens) + array_bytes(limits->max_tokens * DRAW_WORDS) +
+    size_t adapters = 2 * array_bytes(limits->max_tokens) +
+                      array_bytes(limits->max_tokens * RUN_WORDS); /* of tokens, or of logits */
+    return 6 * array_bytes(limits->max_tokens) + array_bytes(limits->max_tokens * DRAW_WORDS) +
            array_bytes(limits->max_seqs + 1) + LN_MAX_KV_GROUPS * group +
+           (limits->has_adapters ? 2 * adapters : 0) +
            array_bytes(limits->max_seqs * LN_DRAW_WORDS);
 }
 
@@ -79,6 +86,34 @@ static void add_group(writer *w, const ln_batch *batch, const ln_batch_group *gr
         add_copy(w, group->slots, batch->n_tokens, &out->slots);
 }
 
+/* Rows with adapters, and behind their runs those of the other rows; how many runs there are. */
+static size_t add_adapters(writer *w, const ln_adapter_rows *rows, size_t n_rows,
+                           ln_adapter_rows *out) {
+    *out = (ln_adapter_rows){.n_runs = rows->n_runs};
+    if (rows->n_runs == 0)
+        return 0;
+    const int32_t *device_runs;
+    add_copy(w, rows->slots, n_rows, &out->slots);
+    int32_t *order = add(w, n_rows, &out->order);
+    ln_adapter_run *runs = (void *)add(w, n_rows * RUN_WORDS, &device_runs);
+    out->runs = (const ln_adapter_run *)(const void *)device_runs;
+    int32_t n = rows->runs[rows->n_runs - 1].end;
+    size_t n_runs = rows->n_runs;
+    memcpy(order, rows->order, (size_t)n * sizeof *order);
+    memcpy(runs, rows->runs, n_runs * sizeof *runs);
+    for (size_t row = 0; row < n_rows; row++) {
+        ln_adapter_run *last = &runs[n_runs - 1];
+        if (rows->slots[row] >= 0)
+            continue;
+        order[n++] = (int32_t)row;
+        if (last->slot < 0 && last->end - last->begin < LN_ADAPTER_RUN)
+            last->end = n;
+        else
+            runs[n_runs++] = (ln_adapter_run){-1, n - 1, n};
+    }
+    return n_runs;
+}
+
 /* Whether, of sequences of one token, one has the block of another that its token goes to; of many
  * it may. */
 static bool shares_new(const ln_batch *batch, const ln_batch_group *group, size_t block_tokens) {
@@ -112,6 +147,10 @@ int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
         add_copy(&w, batch->positions, batch->n_tokens, &out->positions);
     if (batch->logit_rows != NULL)
         add_copy(&w, batch->logit_rows, batch->n_logits, &out->logit_rows);
+    if (batch->hidden_rows != NULL)
+        add_copy(&w, batch->hidden_rows, batch->n_hidden, &out->hidden_rows);
+    if (batch->types != NULL)
+        add_copy(&w, batch->types, batch->n_tokens, &out->types);
     const int32_t *draws = NULL;
     if (batch->draws != NULL)
         memcpy(add(&w, batch->n_logits * DRAW_WORDS, &draws), batch->draws,
@@ -139,6 +178,9 @@ int ln_cuda_batch_send(ln_cuda_batch_upload *upload, const ln_batch *batch,
         if (use->block_tokens > 0)
             step->shares_new |= shares_new(batch, &batch->groups[g], use->block_tokens);
     }
+    step->n_all_runs = add_adapters(&w, &batch->adapters, batch->n_tokens, &out->adapters);
+    step->n_all_logit_runs =
+        add_adapters(&w, &batch->logit_adapters, batch->n_logits, &out->logit_adapters);
     out->edits = NULL;
     if (batch->edits != NULL) /* last, as their number changes from step to step */
         add_copy(&w, batch->edits, batch->n_edit_rows * LN_DRAW_WORDS, &out->edits);

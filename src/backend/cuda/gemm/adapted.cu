@@ -1,0 +1,329 @@
+/* Linears whose rows have adapters: the linear without its epilogue by the kernels that it has
+ * otherwise, and then, for up to three at once, what adapters add and the epilogue: the expand half
+ * of grouped low-rank kernels (Punica, S-LoRA); ops/adapt.cu has the other one. Rows without an
+ * adapter get the bits of the linear's own epilogue.
+ *
+ * expand: a block computes 512 columns of a run, up to LN_ADAPTER_RUN rows with the same adapter or
+ * with none, ROWS at a time, so that B is read once for these. Grid (columns / 512, runs, linears
+ * and heads), block 128, four columns a thread. Shared memory: low of the run. Bytes moved: B once
+ * or twice for a run, rows of float32 in and out. */
+#include "backend/cuda/gemm/epilogue.cuh"
+#include "backend/cuda/launch.h"
+#include "backend/cuda/ops/adapter.cuh"
+#include "backend/cuda/runtime/pdl.cuh"
+#include "backend/cuda/weights/layout.h"
+
+enum { THREADS = 128, COLUMNS = 4, ROWS = 8, MAX_PARTS = 3 };
+
+/* A weight's adapters, with what ln_cuda_adapt made for them, and the sums that they change. */
+typedef struct adapted_sums {
+    ln_adapter_heads weight;
+    const float *low; /* [n_rows][low_stride] */
+    const float *sums; /* [n_rows][stride], with the bias */
+    size_t stride;
+} adapted_sums;
+
+typedef struct expand_part {
+    adapted_sums of_weight, of_gate; /* of_gate.sums NULL: there is none */
+    ln_epilogue end;                 /* without biases */
+    bool is_aligned;                 /* float4 are fine */
+} expand_part;
+
+typedef struct expand_args {
+    ln_adapter_rows rows;
+    size_t n_heads, first_head, heads_here; /* as those of ops/adapt.cu */
+    size_t low_stride;
+    expand_part parts[MAX_PARTS];
+} expand_args;
+
+/* The adapter of a run's rows for a head, or NULL. */
+static __device__ __forceinline__ const ln_adapter_target *find_target(const ln_adapter_heads &heads,
+                                                                       size_t head, int32_t slot) {
+    return ln_adapter_target_of(
+        heads.targets != NULL ? heads.targets + head * heads.stride : NULL, slot);
+}
+
+/* low of the run's rows to shared memory [n][rank]. */
+static __device__ __forceinline__ void stage_low(const adapted_sums &of,
+                                                 const ln_adapter_target *target,
+                                                 size_t low_stride, const size_t *at, unsigned n,
+                                                 float *low) {
+    unsigned rank = target != NULL ? (unsigned)target->rank : 0;
+    for (unsigned i = threadIdx.x; i < n * rank; i += THREADS)
+        low[i] = of.low[at[i / rank] * low_stride + i % rank];
+}
+
+/* Adds B low to ROWS rows of four columns. */
+static __device__ __forceinline__ void add_low(const ln_adapter_target *target, const float *low,
+                                               size_t column, unsigned n,
+                                               float (&sum)[ROWS][COLUMNS]) {
+    if (target == NULL || target->rank == 0)
+        return;
+    unsigned rank = (unsigned)target->rank;
+    const float *b = ln_adapter_column(*target, column);
+    float added[ROWS][COLUMNS] = {};
+#pragma unroll 4
+    for (unsigned k = 0; k < rank; k++) {
+        float4 four = *(const float4 *)(b + (size_t)k * LN_ADAPTER_ROWS);
+        const float w[COLUMNS] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (unsigned i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int j = 0; j < COLUMNS && i < n; j++)
+                added[i][j] = fmaf(low[i * rank + k], w[j], added[i][j]);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++)
+            sum[i][j] += added[i][j];
+}
+
+static __device__ __forceinline__ void load_sums(const expand_part &part, const adapted_sums &of,
+                                                 const size_t *at, size_t column, unsigned n,
+                                                 float (&sum)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (unsigned i = 0; i < ROWS; i++) {
+        if (i >= n)
+            break;
+        const float *from = of.sums + at[i] * of.stride + column;
+        if (part.is_aligned) {
+            float4 four = *(const float4 *)from;
+            sum[i][0] = four.x, sum[i][1] = four.y, sum[i][2] = four.z, sum[i][3] = four.w;
+        } else {
+            for (int j = 0; j < COLUMNS && column + j < part.end.n_out; j++)
+                sum[i][j] = from[j];
+        }
+    }
+}
+
+static __device__ __forceinline__ void multiply(const float *by, size_t column,
+                                                float (&sum)[ROWS][COLUMNS]) {
+    if (by == NULL)
+        return;
+#pragma unroll
+    for (int j = 0; j < COLUMNS; j++) /* vectors have whole LN_ADAPTER_ROWS */
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            sum[i][j] *= by[column + j];
+}
+
+/* The results of ROWS rows. */
+static __device__ __forceinline__ void finish(const expand_part &part, const float *after,
+                                              const size_t *at, size_t column, unsigned n,
+                                              float (&u)[ROWS][COLUMNS], float (&g)[ROWS][COLUMNS]) {
+    const ln_epilogue &e = part.end;
+#pragma unroll
+    for (unsigned i = 0; i < ROWS; i++) {
+        float y[COLUMNS];
+        if (i >= n)
+            break;
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++) {
+            bool is_there = column + j < e.n_out;
+            float residual =
+                e.residual != NULL && is_there ? e.residual[at[i] * e.n_out + column + j] : 0.0f;
+            float activated = ln_gated(e.activation, e.has_gate, g[i][j], u[i][j]);
+            if (after != NULL)
+                activated *= after[column + j];
+            y[j] = ln_epilogue_end(e, activated, residual);
+        }
+        float *to = e.out + at[i] * e.out_stride + column;
+        if (part.is_aligned)
+            *(float4 *)to = make_float4(y[0], y[1], y[2], y[3]);
+        else
+            for (int j = 0; j < COLUMNS && column + j < e.n_out; j++)
+                to[j] = y[j];
+    }
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    expand(const __grid_constant__ expand_args p) {
+    __shared__ size_t at[LN_ADAPTER_RUN];
+    extern __shared__ float low[]; /* of the weight, then of the gate */
+    const ln_adapter_run run = p.rows.runs[blockIdx.y];
+    size_t head = blockIdx.z % p.heads_here;
+    const expand_part &part = p.parts[blockIdx.z / p.heads_here];
+    const adapted_sums &of_weight = part.of_weight, &of_gate = part.of_gate;
+    unsigned n = (unsigned)(run.end - run.begin);
+    size_t column = ((size_t)blockIdx.x * THREADS + threadIdx.x) * COLUMNS;
+    ln_pdl_launch_and_wait();
+    if ((size_t)blockIdx.x * THREADS * COLUMNS >= part.end.n_out)
+        return;
+    const ln_adapter_target *target = find_target(of_weight.weight, head, run.slot);
+    const ln_adapter_target *gate =
+        of_gate.sums != NULL ? find_target(of_gate.weight, head, run.slot) : NULL;
+    if (threadIdx.x < n)
+        at[threadIdx.x] = (size_t)p.rows.order[run.begin + (int)threadIdx.x] * p.n_heads +
+                          p.first_head + head;
+    __syncthreads();
+    float *gate_low = low + (target != NULL ? n * (unsigned)target->rank : 0);
+    stage_low(of_weight, target, p.low_stride, at, n, low);
+    stage_low(of_gate, gate, p.low_stride, at, n, gate_low);
+    __syncthreads();
+    if (column >= part.end.n_out)
+        return;
+    for (unsigned first = 0; first < n; first += ROWS) {
+        float u[ROWS][COLUMNS] = {}, g[ROWS][COLUMNS] = {};
+        unsigned left = n - first;
+        load_sums(part, of_weight, at + first, column, left, u);
+        add_low(target, low + first * (target != NULL ? (unsigned)target->rank : 0), column, left,
+                u);
+        multiply(target != NULL ? target->multiply : NULL, column, u);
+        if (of_gate.sums != NULL) {
+            load_sums(part, of_gate, at + first, column, left, g);
+            add_low(gate, gate_low + first * (gate != NULL ? (unsigned)gate->rank : 0), column,
+                    left, g);
+            multiply(gate != NULL ? gate->multiply : NULL, column, g);
+        }
+        finish(part, target != NULL ? target->multiply_after : NULL, at + first, column, left, u,
+               g);
+    }
+}
+
+/* ---- linears without their epilogue ---------------------------------------------------------- */
+
+/* The linears of a launch as their kernels run them. */
+typedef struct raw_linears {
+    ln_op ops[2 * MAX_PARTS];
+    size_t n_ops, n_floats; /* n_floats: of step->raw that are used */
+} raw_linears;
+
+static ln_op *add_raw(raw_linears *raw, const ln_op *op) {
+    ln_op *own = &raw->ops[raw->n_ops++];
+    *own = *op;
+    if (op->linear.adapters == NULL)
+        return own;
+    own->linear.gate = NULL;
+    own->linear.activation = LN_ACT_NONE;
+    own->linear.residual = NULL;
+    own->linear.scale = 1.0f;
+    own->linear.softcap = 0.0f;
+    own->linear.adapters = NULL;
+    return own;
+}
+
+/* Lets a raw linear write to step->raw; false: there is no room. */
+static bool move_out(raw_linears *raw, const ln_cuda_step *step, ln_op *own) {
+    size_t n = own->linear.n_rows * own->linear.weight->n_rows;
+    own->linear.out = step->raw + raw->n_floats;
+    own->linear.out_stride = 0;
+    raw->n_floats += n;
+    return raw->n_floats <= step->raw_floats;
+}
+
+static bool describe_sums(const ln_weight *weight, const float *low, const ln_op *own,
+                          size_t n_heads, adapted_sums *of) {
+    size_t stride = own->linear.out_stride;
+    of->low = low;
+    of->sums = own->linear.out;
+    of->stride = stride > 0 ? stride : weight->n_rows;
+    return ln_describe_adapters(weight, n_heads, &of->weight);
+}
+
+static bool is_aligned(const expand_part *part) {
+    size_t strides = part->end.n_out | part->end.out_stride | part->of_weight.stride |
+                     (part->of_gate.sums != NULL ? part->of_gate.stride : 0);
+    size_t at = (size_t)part->end.out | (size_t)part->of_weight.sums | (size_t)part->of_gate.sums;
+    return strides % COLUMNS == 0 && at % sizeof(float4) == 0;
+}
+
+/* Adds the kernels' linears of `op`, and with adapters *part; false: there is no room. */
+static bool divide(const ln_op *op, const ln_cuda_step *step, size_t n_heads, raw_linears *raw,
+                   expand_part *part, bool *is_even) {
+    const ln_op_linear *p = &op->linear;
+    ln_op *own = add_raw(raw, op);
+    if (p->adapters == NULL)
+        return true;
+    if (p->residual != NULL && !move_out(raw, step, own))
+        return false;
+    *part = {};
+    *is_even &= describe_sums(p->weight, p->low, own, n_heads, &part->of_weight);
+    if (p->gate != NULL) {
+        ln_op *of_gate = add_raw(raw, op);
+        of_gate->linear.weight = p->gate;
+        if (!move_out(raw, step, of_gate))
+            return false;
+        *is_even &= describe_sums(p->gate, p->gate_low, of_gate, n_heads, &part->of_gate);
+    }
+    ln_epilogue &e = part->end;
+    e.has_gate = p->gate != NULL;
+    e.activation = p->activation;
+    e.residual = p->residual;
+    e.scale = p->scale;
+    e.softcap = p->softcap;
+    e.rounds = p->gate != NULL && p->weight->layout == LN_LAYOUT_F8_ROW; /* as args.cu */
+    e.n_out = p->weight->n_rows;
+    e.out_stride = p->out_stride > 0 ? p->out_stride : e.n_out;
+    e.out = p->out;
+    part->is_aligned = is_aligned(part);
+    return true;
+}
+
+/* Whether rows without an adapter are what they are to be. */
+static bool is_done(const expand_part &part) {
+    const ln_epilogue &e = part.end;
+    return part.of_weight.sums == e.out && part.of_gate.sums == NULL &&
+           e.activation == LN_ACT_NONE && e.residual == NULL && e.scale == 1.0f &&
+           e.softcap <= 0.0f;
+}
+
+static int run_raw(const ln_cuda_launch *launch, const raw_linears *raw, const ln_cuda_step *step,
+                   ln_cuda_stream stream) {
+    ln_cuda_launch own = *launch;
+    own.first = 0;
+    own.n_ops = (uint32_t)raw->n_ops;
+    own.expands = false;
+    if (launch->kind == LN_CUDA_GEMM)
+        return ln_cuda_gemm(&own, raw->ops, stream);
+    if (launch->kind == LN_CUDA_GROUPED_GEMM)
+        return ln_cuda_grouped_gemm(&own, raw->ops, stream);
+    int code = 0;
+    for (size_t i = 0; i < raw->n_ops && code == 0; i++)
+        code = ln_cuda_linear(&raw->ops[i], step, stream);
+    return code;
+}
+
+static int run_expand(expand_args *args, size_t n_runs, size_t n_parts, cudaStream_t stream) {
+    size_t n_out = 0;
+    for (size_t i = 0; i < n_parts; i++)
+        n_out = args->parts[i].end.n_out > n_out ? args->parts[i].end.n_out : n_out;
+    size_t n_low = args->parts[0].of_gate.sums != NULL ? 2 : 1;
+    size_t shared = n_low * LN_ADAPTER_RUN * args->low_stride * sizeof(float);
+    dim3 grid(ln_ceil_div(n_out, THREADS * COLUMNS), (unsigned)n_runs,
+              (unsigned)(n_parts * args->heads_here));
+    return ln_pdl_launch(expand, grid, THREADS, shared, stream, *args);
+}
+
+int ln_cuda_adapted(const ln_cuda_launch *launch, const ln_op *ops, const ln_cuda_step *step,
+                    ln_cuda_stream stream) {
+    const ln_op *first = &ops[launch->first];
+    size_t n_heads = first->linear.groups.n_groups > 0 ? first->linear.groups.n_groups : 1;
+    raw_linears raw = {};
+    expand_args args = {};
+    size_t n_parts = 0;
+    bool is_even = true, is_all_done = true;
+    for (size_t i = 0; i < launch->n_ops; i++) {
+        if (!divide(&first[i], step, n_heads, &raw, &args.parts[n_parts], &is_even))
+            return cudaErrorInvalidValue;
+        if (first[i].linear.adapters == NULL)
+            continue;
+        ln_cuda_adapter_rows rows =
+            ln_cuda_find_adapter_rows(&first[i], first[i].linear.adapters, step);
+        is_all_done &= is_done(args.parts[n_parts++]);
+        args.rows = rows.rows;
+        args.low_stride = first[i].linear.low_stride;
+        if (!is_all_done)
+            args.rows.n_runs = rows.n_all_runs;
+    }
+    args.n_heads = n_heads;
+    args.heads_here = is_even ? n_heads : 1;
+    int code = run_raw(launch, &raw, step, stream);
+    for (; args.first_head < n_heads && code == 0; args.first_head += args.heads_here) {
+        for (size_t i = 0; i < n_parts && !is_even; i++) /* of one matrix for each head */
+            ln_describe_adapters(first->linear.weight + args.first_head, 1,
+                                 &args.parts[i].of_weight.weight);
+        code = run_expand(&args, args.rows.n_runs, n_parts, stream);
+    }
+    return code;
+}

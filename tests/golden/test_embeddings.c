@@ -1,6 +1,8 @@
 /* Every folder of golden/embeddings through the public API: vectors of texts by each pooling, and
  * logits of classes, against what the Hugging Face implementation gives; and with the same bits
- * whatever shares their steps. README.md beside this file describes the folders. */
+ * whatever shares their steps. README.md beside this file describes the folders.
+ * usage: golden_embeddings [BACKEND [PATTERN]]; without, the CPU. A pattern of names of folders has
+ * * for any part. */
 #include <dirent.h>
 #include <jansson.h>
 #include <linnet.h>
@@ -10,9 +12,11 @@
 
 #include "base/file.h"
 #include "test.h"
+#include "test_backend.h"
 
 enum { MAX_MODELS = 64, MAX_VECTORS = 16, MAX_DIM = 64, MAX_IDS = 160 };
 
+static const char *backend = "cpu";
 static const char folder[] = TEST_SOURCE_DIR "/tests/golden/embeddings";
 
 /* A vector that is asked for. */
@@ -124,6 +128,7 @@ static linnet_engine *create(const golden *g, linnet_precision precision, size_t
     linnet_engine *engine;
     linnet_error err = {0};
     linnet_engine_options_init(&options);
+    options.backend = backend;
     options.precision = precision;
     options.max_seqs = max_seqs;
     options.max_batch_tokens = max_tokens;
@@ -186,11 +191,17 @@ static void run(void **state) {
     close_golden(&g);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     static struct CMUnitTest tests[MAX_MODELS];
     static char names[MAX_MODELS][64];
     struct dirent **entries;
     size_t n = 0;
+    if (argc > 1)
+        backend = argv[1];
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
+    if (!test_has_backend(backend))
+        return TEST_EXIT_SKIPPED;
     int n_entries = scandir(folder, &entries, NULL, alphasort);
     for (int i = 0; i < n_entries; i++) {
         if (entries[i]->d_name[0] != '.' && n < MAX_MODELS) {

@@ -363,6 +363,32 @@ static void attention_is_that_of_scalar(void **state) {
         check_attention(&cases[i]);
 }
 
+/* Encoders whose tokens see those behind them: all, or within a window that reaches both ways. */
+static void attention_sees_both_ways(void **state) {
+    (void)state;
+    static const attention_case cases[] = {
+        {"all", LN_KV_F32, 4, 4, 32, 32, 0, 0, .rotates = true, .sees_all = true},
+        {"all f16", LN_KV_F16, 12, 12, 32, 32, 0, 0, .sees_all = true},
+        {"all f16 64", LN_KV_F16, 4, 4, 64, 64, 0, 0, .rotates = true, .sees_all = true},
+        {"all bf16 128", LN_KV_BF16, 8, 2, 128, 128, 0, 0, .rotates = true, .sees_all = true},
+        {"all int8 128", LN_KV_Q8_0, 4, 1, 128, 128, 0, 0, .rotates = true, .sees_all = true},
+        {"all fp8", LN_KV_FP8, 4, 4, 64, 64, 0, 0, .rotates = true, .sees_all = true},
+        {"window", LN_KV_F32, 4, 2, 12, 20, 17, 0, .rotates = true, .sees_all = true},
+        {"window f32 64", LN_KV_F32, 4, 4, 64, 64, 65, 0, .rotates = true, .sees_all = true},
+        {"window f16 64", LN_KV_F16, 12, 12, 64, 64, 65, 0, .rotates = true, .sees_all = true},
+        {"window f16 32", LN_KV_F16, 4, 4, 32, 32, 64, 0, .sees_all = true},
+        {"window bf16 128", LN_KV_BF16, 8, 2, 128, 128, 130, 0, .rotates = true, .sees_all = true},
+        {"window bf16 96", LN_KV_BF16, 6, 2, 96, 96, 100, 2.0f, .sees_all = true},
+        {"window int8", LN_KV_Q8_0, 8, 2, 64, 64, 270, 0, .rotates = true, .sees_all = true},
+        {"window fp8 128", LN_KV_FP8, 8, 1, 128, 128, 64, 0, .sinks = true, .sees_all = true},
+        {"window 1", LN_KV_F16, 4, 4, 128, 128, 1, 0, .rotates = true, .sees_all = true},
+        {"window of all", LN_KV_F16, 4, 4, 64, 64, 600, 0, .rotates = true, .sees_all = true},
+        {"window, biases", LN_KV_F16, 4, 4, 64, 64, 90, 0, .relative = true, .sees_all = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_attention(&cases[i]);
+}
+
 /* Whether rows of `out` that see a key which is no number are none either, and those are numbers
  * that see no such key: other heads', the other sequence's, and earlier ones, but for latents,
  * where the key is a value, too: that of a later token of a tile counts 0 times. */
@@ -415,6 +441,7 @@ static void a_key_that_is_no_number_stays_one(void **state) {
 
 const struct CMUnitTest attention_tests[] = {
     cmocka_unit_test(attention_is_that_of_scalar),
+    cmocka_unit_test(attention_sees_both_ways),
     cmocka_unit_test(a_key_that_is_no_number_stays_one),
 };
 const size_t n_attention_tests = sizeof attention_tests / sizeof *attention_tests;

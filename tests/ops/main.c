@@ -62,7 +62,8 @@ static ln_status create(const char *name, const ln_backend_options *options, sid
                              .max_heads = 128,
                              .max_indexed = 2048,
                              .max_experts = 512,
-                             .max_state_dim = 64};
+                             .max_state_dim = 64,
+                             .has_adapters = true};
     LN_TRY(ln_backend_create(name, options, &s->backend, err));
     return s->backend->vtable->reserve_scratch(s->backend, &limits, err);
 }
@@ -117,6 +118,7 @@ int main(int argc, char **argv) {
     failed |= run_group("index", index_tests, n_index_tests);
     failed |= run_group("recurrent", recurrent_tests, n_recurrent_tests);
     failed |= run_group("chain", chain_tests, n_chain_tests);
+    failed |= run_group("adapters", adapter_tests, n_adapter_tests);
     if (record != NULL && !bits_write(bits_path(record, &options)))
         failed = 1;
     if (recorded != NULL && !bits_compare(bits_path(recorded, &options)))

@@ -62,7 +62,7 @@ void *put_zeros(side *s, size_t bytes) {
     return s->memory[i];
 }
 
-static void *put_bytes(side *s, const void *x, size_t bytes) {
+void *put_bytes(side *s, const void *x, size_t bytes) {
     void *memory = put_zeros(s, bytes);
     if (x != NULL && bytes > 0)
         s->backend->vtable->upload(s->backend, memory, x, bytes);

@@ -39,6 +39,7 @@ size_t draw(size_t n); /* below n */
 float *put(side *s, const float *x, size_t n);
 int32_t *put_ids(side *s, const int32_t *ids, size_t n);
 void *put_zeros(side *s, size_t bytes);
+void *put_bytes(side *s, const void *x, size_t bytes);
 void free_placed(side *s);
 
 /* Numbers the values of these operations and runs them. What other operations of the list read may
@@ -72,8 +73,8 @@ ln_weight put_weight(side *s, const matrix *m, const float *bias);
 void put_weights(side *s, const matrix *m, const float *const *bias, size_t n, ln_weight *weights);
 
 extern const struct CMUnitTest linear_tests[], grouped_tests[], row_tests[], attention_tests[],
-    index_tests[], recurrent_tests[], chain_tests[];
+    index_tests[], recurrent_tests[], chain_tests[], adapter_tests[];
 extern const size_t n_linear_tests, n_grouped_tests, n_row_tests, n_attention_tests, n_index_tests,
-    n_recurrent_tests, n_chain_tests;
+    n_recurrent_tests, n_chain_tests, n_adapter_tests;
 
 #endif

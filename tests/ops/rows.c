@@ -68,6 +68,43 @@ static void norm_is_that_of_scalar(void **state) {
             }
 }
 
+/* Two norms whose results lie side by side, as a head that drafts reads them; the first one gathers
+ * rows of hidden states. */
+static float *run_pair(side *s, size_t dim, const float *x, const float *weight) {
+    ln_norm norm = {.kind = LN_NORM_RMS, .eps = 1e-5f, .dim = dim, .weight = put(s, weight, dim)};
+    ln_batch batch = {.n_tokens = MAX_ROWS, .n_hidden = MAX_ROWS, .hidden_rows = picked};
+    float *out = put(s, NULL, 2 * MAX_ROWS * dim);
+    ln_op ops[2];
+    for (size_t i = 0; i < 2; i++)
+        ops[i] = (ln_op){.kind = LN_OP_NORM,
+                         .batch = &batch,
+                         .norm = {.norm = &norm,
+                                  .n_rows = MAX_ROWS,
+                                  .rows = i == 0 ? batch.hidden_rows : NULL,
+                                  .x = put(s, x, MAX_ROWS * dim),
+                                  .out = out,
+                                  .out_stride = 2 * dim,
+                                  .out_begin = (1 - i) * dim}};
+    run_ops(s, ops, 2);
+    float *result = get(s, out, 2 * MAX_ROWS * dim);
+    free_placed(s);
+    return result;
+}
+
+static void norms_lie_side_by_side(void **state) {
+    (void)state;
+    static const size_t dims[] = {5, 64, 1024};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        if (!ops_takes_case())
+            continue;
+        float *x = noise_rows(MAX_ROWS * dims[i]), *weight = noise_rows(dims[i]);
+        float *want = run_pair(&oracle, dims[i], x, weight);
+        float *got = run_pair(&subject, dims[i], x, weight);
+        assert_near("norms side by side", got, want, 2 * MAX_ROWS * dims[i], 2e-6);
+        free(x), free(weight), free(want), free(got);
+    }
+}
+
 /* ---- experts --------------------------------------------------------------------------------- */
 
 enum { TOKENS = 33, DIM = 301, MAX_USED = 8 };
@@ -263,6 +300,40 @@ static void embed_looks_rows_up(void **state) {
     }
 }
 
+/* Rows of types are added to those of tokens: the first without `types`. */
+static float *run_typed(side *s, const matrix *table, const matrix *of_types, const int32_t *types,
+                        size_t dim) {
+    static const int32_t tokens[N_TOKENS] = {0, 15, 16, 34, 31, 0};
+    ln_batch batch = {.n_tokens = N_TOKENS, .tokens = tokens, .types = types};
+    ln_weight weights[2] = {put_weight(s, table, NULL), put_weight(s, of_types, NULL)};
+    float *out = put(s, NULL, N_TOKENS * dim);
+    ln_op op = {.kind = LN_OP_EMBED,
+                .batch = &batch,
+                .embed = {.table = &weights[0], .types = &weights[1], .scale = 0.5f, .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, N_TOKENS * dim);
+    free_placed(s);
+    return result;
+}
+
+static void embed_adds_types(void **state) {
+    (void)state;
+    static const int32_t types[N_TOKENS] = {0, 0, 1, 1, 1, 0};
+    enum { TYPED_DIM = 83 };
+    if (!ops_takes_case())
+        return;
+    matrix table = make_matrix(LN_DTYPE_BF16, VOCAB, TYPED_DIM);
+    matrix of_types = make_matrix(LN_DTYPE_F32, 2, TYPED_DIM);
+    for (int i = 0; i < 2; i++) {
+        const int32_t *own = i == 0 ? types : NULL;
+        float *want = run_typed(&oracle, &table, &of_types, own, TYPED_DIM);
+        float *got = run_typed(&subject, &table, &of_types, own, TYPED_DIM);
+        assert_near("embed with types", got, want, N_TOKENS * TYPED_DIM, 1e-7);
+        free(want), free(got);
+    }
+    free_matrix(&table), free_matrix(&of_types);
+}
+
 /* ---- pointwise ------------------------------------------------------------------------------ */
 
 static float *run_pointwise(side *s, ln_op_pointwise p, const float *x, const float *gate) {
@@ -363,6 +434,7 @@ static void rowwise_is_that_of_scalar(void **state) {
 }
 
 const struct CMUnitTest row_tests[] = {
+    cmocka_unit_test(norms_lie_side_by_side),      cmocka_unit_test(embed_adds_types),
     cmocka_unit_test(norm_is_that_of_scalar),      cmocka_unit_test(experts_are_those_of_scalar),
     cmocka_unit_test(samples_are_those_of_scalar), cmocka_unit_test(embed_looks_rows_up),
     cmocka_unit_test(pointwise_is_that_of_scalar), cmocka_unit_test(rowwise_is_that_of_scalar),

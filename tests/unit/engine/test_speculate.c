@@ -72,6 +72,7 @@ static void assert_same(const answer *a, const answer *b) {
 typedef struct speculation {
     size_t draft_tokens;
     const char *draft_model; /* NULL: prompt lookup, or the head */
+    const char *draft;       /* NULL: auto */
     size_t n_drafted, n_accepted, n_steps;
 } speculation;
 
@@ -81,7 +82,8 @@ static void run_all(const golden *g, linnet_engine_options options, speculation 
     linnet_request *open[16];
     options.draft_tokens = spec->draft_tokens;
     options.draft_model = spec->draft_model;
-    options.draft = spec->draft_tokens > 0 ? "auto" : "none";
+    const char *draft = spec->draft != NULL ? spec->draft : "auto";
+    options.draft = spec->draft_tokens > 0 ? draft : "none";
     linnet_engine *engine = engine_on(g, options);
     for (size_t i = 0; i < n; i++)
         open[i] = submit(engine, &requests[i]);
@@ -136,7 +138,8 @@ static size_t mixed_requests(const golden *g, linnet_request_options *requests) 
     return n;
 }
 
-static void compare(const char *name, linnet_engine_options options, const char *draft_model,
+/* `by`: the folder of a model that drafts, "mtp", or NULL. */
+static void compare(const char *name, linnet_engine_options options, const char *by,
                     size_t least_accepted) {
     golden g;
     linnet_request_options requests[16];
@@ -145,7 +148,9 @@ static void compare(const char *name, linnet_engine_options options, const char 
     size_t n = mixed_requests(&g, requests);
     if (options.max_seqs == 1) /* several outputs do not fit */
         requests[4].n = 1;
-    speculation off = {0}, on = {.draft_tokens = 5, .draft_model = draft_model};
+    bool has_head = by != NULL && strcmp(by, "mtp") == 0;
+    speculation off = {0}, on = {.draft_tokens = 5};
+    *(has_head ? &on.draft : &on.draft_model) = by;
     run_all(&g, options, &off, requests, n, plain);
     run_all(&g, options, &on, requests, n, speculative);
     for (size_t i = 0; i < n; i++)
@@ -199,16 +204,16 @@ enum { N_HEADED = sizeof headed / sizeof *headed };
 static void heads_do_not_change_bits(void **state) {
     (void)state;
     for (size_t i = 0; i < N_HEADED; i++) {
-        compare(headed[i], exact_options(256, 16, 128, 2), NULL, 0);
-        compare(headed[i], exact_options(256, 4, 32, 1), NULL, 0);
-        compare(headed[i], exact_options(256, 1, 16, 1), NULL, 0);
+        compare(headed[i], exact_options(256, 16, 128, 2), "mtp", 0);
+        compare(headed[i], exact_options(256, 4, 32, 1), "mtp", 0);
+        compare(headed[i], exact_options(256, 1, 16, 1), "mtp", 0);
         linnet_engine_options options = exact_options(256, 8, 64, 1);
         options.kv_tokens = 320;
         options.swap_bytes = 1 << 20;
         options.preemption = LINNET_PREEMPTION_SWAP;
-        compare(headed[i], options, NULL, 0);
+        compare(headed[i], options, "mtp", 0);
         options.preemption = LINNET_PREEMPTION_RECOMPUTE;
-        compare(headed[i], options, NULL, 0);
+        compare(headed[i], options, "mtp", 0);
     }
 }
 
@@ -224,7 +229,7 @@ static void drafts_of_heads_are_accepted(void **state) {
         request.max_tokens = LONG;
         request.logit_bias = &bias;
         request.n_logit_bias = 1;
-        speculation off = {0}, on = {.draft_tokens = 3};
+        speculation off = {0}, on = {.draft_tokens = 3, .draft = "mtp"};
         run_all(&g, exact_options(256, 1, 64, 1), &off, &request, 1, &plain);
         run_all(&g, exact_options(256, 1, 64, 1), &on, &request, 1, &speculative);
         assert_same(&plain, &speculative);
@@ -242,7 +247,6 @@ static void skip_on_gpu(void) {
 
 static void heads_are_planned_to_the_byte(void **state) {
     (void)state;
-    skip_on_gpu(); /* heads draft on the CPU alone */
     for (size_t i = 0; i < N_HEADED; i++) {
         golden g;
         golden_open(&g, headed[i]);
@@ -270,7 +274,7 @@ static void heads_are_planned_to_the_byte(void **state) {
 /* By default a head drafts where it pays: not in large steps, and not for beams, which run. */
 static void heads_draft_by_default(void **state) {
     (void)state;
-    skip_on_gpu(); /* heads draft on the CPU alone */
+    skip_on_gpu(); /* heads draft there when they are asked to */
     golden g;
     golden_open(&g, "qwen3_5_mtp");
     linnet_engine_options options = exact_options(256, 64, 128, 1);
@@ -348,14 +352,14 @@ static void refuse_drafter(const char *model, linnet_engine_options options, con
 
 static void drafters_are_refused_by_name(void **state) {
     (void)state;
-    skip_on_gpu(); /* heads draft on the CPU alone */
+    skip_on_gpu(); /* the split there is another one */
     linnet_engine_options options = exact_options(256, 4, 32, 1), split = options;
     refuse_drafter("llama", options, "mtp", "no head for multi-token prediction");
     refuse_drafter("deepseek_v32", options, "mtp", "no head for multi-token prediction");
     refuse_drafter("llama", options, "model", "draft_model is not given");
     refuse_drafter("llama", options, "medusa", "must be auto, none, mtp, ngram or model");
     split.gpu_layers = 1;
-    refuse_drafter("glm4_moe_mtp", split, "mtp", "on the CPU alone");
+    refuse_drafter("glm4_moe_mtp", split, "mtp", "draft mtp needs all layers on one side");
     options.draft_tokens = 2;
     refuse_drafter("glm4_moe_mtp", options, "none", "draft_tokens is 2");
     options.draft_model = TEST_SOURCE_DIR "/tests/golden/models/llama";

@@ -1,0 +1,325 @@
+/* Linears and embeddings whose rows have adapters: each row as the scalar kernels make it, and with
+ * the bits that it has in other company; rows without an adapter as if there were none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+enum { N_ROWS = 61, SLOTS = 5, LOW_STRIDE = 48, MAX_HEADS = 3, PARTS = 2 };
+
+/* Ranks of the adapters; 0: an IA3. The last but one multiplies the results behind the activation,
+ * too. */
+static const size_t ranks[SLOTS] = {3, 0, 16, 41, 1};
+
+typedef struct adapted_case {
+    const char *name;
+    ln_dtype dtype;
+    size_t n_in, n_out, n_heads; /* n_heads 0: one matrix */
+    ln_activation activation;
+    bool has_gate, has_bias, has_residual;
+    float scale, softcap;
+    ln_dtype byte_dtype; /* as linear_case has it */
+} adapted_case;
+
+/* What one slot does to one matrix. */
+typedef struct slot_data {
+    float *a, *b, *multiply, *after;
+} slot_data;
+
+typedef struct adapted_data {
+    matrix matrices[PARTS][MAX_HEADS]; /* the weights, and the gate */
+    slot_data slots[PARTS][MAX_HEADS][SLOTS];
+    float *x, *bias, *residual;
+} adapted_data;
+
+/* Some rows of the data, and their adapters. */
+typedef struct row_choice {
+    size_t n, rows[N_ROWS];
+    int32_t slots[N_ROWS], order[N_ROWS];
+    ln_adapter_run runs[N_ROWS];
+    ln_adapter_rows adapters;
+} row_choice;
+
+static size_t whole(size_t n) {
+    return (n + LN_ADAPTER_ROWS - 1) / LN_ADAPTER_ROWS * LN_ADAPTER_ROWS;
+}
+
+static int32_t slot_of(size_t row) {
+    return row < 20 ? 2 : (int32_t)(row * 7 % (SLOTS + 1)) - 1;
+}
+
+static void add_row(row_choice *c, size_t row) {
+    c->slots[c->n] = slot_of(row);
+    c->rows[c->n++] = row;
+}
+
+/* Sorts the rows by adapter, in runs. */
+static void sort_rows(row_choice *c) {
+    int32_t end = 0;
+    c->adapters = (ln_adapter_rows){.slots = c->slots, .order = c->order, .runs = c->runs};
+    for (int32_t slot = 0; slot < SLOTS; slot++)
+        for (size_t i = 0; i < c->n; i++) {
+            ln_adapter_run *last = &c->runs[c->adapters.n_runs];
+            if (c->slots[i] != slot)
+                continue;
+            c->order[end++] = (int32_t)i;
+            if (c->adapters.n_runs > 0 && last[-1].slot == slot &&
+                last[-1].end - last[-1].begin < LN_ADAPTER_RUN)
+                last[-1].end = end;
+            else
+                c->runs[c->adapters.n_runs++] = (ln_adapter_run){slot, end - 1, end};
+        }
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+static slot_data make_slot(size_t rank, size_t n_in, size_t n_out, bool multiplies_after) {
+    slot_data d = {.a = noise_rows(whole(rank) * n_in), .b = noise_rows(whole(n_out) * rank)};
+    for (size_t i = rank * n_in; i < whole(rank) * n_in; i++)
+        d.a[i] = 0.0f;
+    if (rank == 0)
+        d.multiply = noise_rows(whole(n_out));
+    if (multiplies_after)
+        d.after = noise_rows(whole(n_out));
+    return d;
+}
+
+static adapted_data make_data(const adapted_case *c) {
+    size_t n_heads = c->n_heads > 0 ? c->n_heads : 1;
+    adapted_data d = {.x = noise_rows(N_ROWS * n_heads * c->n_in),
+                      .bias = noise_rows(2 * c->n_out),
+                      .residual = noise_rows(N_ROWS * n_heads * c->n_out)};
+    for (size_t part = 0; part < PARTS; part++)
+        for (size_t head = 0; head < n_heads; head++) {
+            d.matrices[part][head] = make_case_matrix(c->dtype, c->byte_dtype, c->n_out, c->n_in);
+            for (size_t slot = 0; slot < SLOTS; slot++)
+                d.slots[part][head][slot] =
+                    make_slot(ranks[slot], c->n_in, c->n_out, part == 0 && slot + 2 == SLOTS);
+        }
+    return d;
+}
+
+static void free_data(const adapted_case *c, adapted_data *d) {
+    size_t n_heads = c->n_heads > 0 ? c->n_heads : 1;
+    for (size_t part = 0; part < PARTS; part++)
+        for (size_t head = 0; head < n_heads; head++) {
+            free_matrix(&d->matrices[part][head]);
+            for (size_t slot = 0; slot < SLOTS; slot++) {
+                slot_data *s = &d->slots[part][head][slot];
+                free(s->a), free(s->b), free(s->multiply), free(s->after);
+            }
+        }
+    free(d->x), free(d->bias), free(d->residual);
+}
+
+/* Lets a weight have the adapters; `targets` are the host's. */
+static void put_slots(side *s, const slot_data *data, size_t n_in, size_t n_out, ln_weight *weight,
+                      ln_adapter_target targets[SLOTS]) {
+    for (size_t slot = 0; slot < SLOTS; slot++) {
+        const slot_data *d = &data[slot];
+        size_t rank = ranks[slot];
+        targets[slot] = (ln_adapter_target){.rank = rank};
+        if (rank > 0) {
+            targets[slot].a = put(s, d->a, whole(rank) * n_in);
+            targets[slot].b = put(s, d->b, whole(n_out) * rank);
+        }
+        if (d->multiply != NULL)
+            targets[slot].multiply = put(s, d->multiply, whole(n_out));
+        if (d->after != NULL)
+            targets[slot].multiply_after = put(s, d->after, whole(n_out));
+    }
+    weight->adapters = targets;
+    if (s->backend->vtable->on_device)
+        weight->device_adapters = put_bytes(s, targets, SLOTS * sizeof *targets);
+}
+
+static float *put_rows(side *s, const row_choice *rows, const float *x, size_t width) {
+    float *some = malloc((rows->n * width + 1) * sizeof *some);
+    assert_non_null(some);
+    for (size_t i = 0; i < rows->n; i++)
+        memcpy(some + i * width, x + rows->rows[i] * width, width * sizeof *some);
+    float *memory = put(s, some, rows->n * width);
+    free(some);
+    return memory;
+}
+
+/* ---- linears --------------------------------------------------------------------------------- */
+
+/* The rows with their adapters, or with none; malloc'd. */
+static float *run_adapted(side *s, const adapted_case *c, const adapted_data *d,
+                          const row_choice *rows, bool adapts) {
+    size_t n_heads = c->n_heads > 0 ? c->n_heads : 1, n = rows->n * n_heads;
+    static ln_adapter_target targets[PARTS][MAX_HEADS][SLOTS];
+    ln_weight weights[PARTS][MAX_HEADS];
+    float *low[PARTS];
+    for (size_t part = 0; part < PARTS; part++) {
+        const float *biases[MAX_HEADS] = {NULL};
+        if (c->has_bias)
+            biases[0] = d->bias + part * c->n_out;
+        put_weights(s, d->matrices[part], biases, n_heads, weights[part]);
+        for (size_t head = 0; head < n_heads; head++) {
+            weights[part][head].adapters = weights[part][head].device_adapters = NULL;
+            put_slots(s, d->slots[part][head], c->n_in, c->n_out, &weights[part][head],
+                      targets[part][head]);
+        }
+        low[part] = put(s, NULL, n * LOW_STRIDE);
+    }
+    ln_batch batch = {.n_tokens = rows->n};
+    if (adapts)
+        batch.adapters = rows->adapters;
+    float *x = put_rows(s, rows, d->x, n_heads * c->n_in);
+    float *out = c->has_residual ? put_rows(s, rows, d->residual, n_heads * c->n_out)
+                                 : put(s, NULL, n * c->n_out);
+    ln_op ops[2] = {{.kind = LN_OP_ADAPT, .batch = &batch},
+                    {.kind = LN_OP_LINEAR, .batch = &batch}};
+    ops[0].adapt = (ln_op_adapt){.rows = &batch.adapters,
+                                 .n_weights = c->has_gate ? 2 : 1,
+                                 .n_heads = c->n_heads,
+                                 .weights = {weights[0], weights[1]},
+                                 .low = {low[0], low[1]},
+                                 .low_stride = LOW_STRIDE,
+                                 .n_rows = n,
+                                 .x = x};
+    ops[1].linear = (ln_op_linear){.weight = weights[0],
+                                   .gate = c->has_gate ? weights[1] : NULL,
+                                   .groups = {.n_groups = c->n_heads},
+                                   .activation = c->activation,
+                                   .n_rows = n,
+                                   .x = x,
+                                   .residual = c->has_residual ? out : NULL,
+                                   .scale = c->scale,
+                                   .softcap = c->softcap,
+                                   .out = out};
+    bool any = batch.adapters.n_runs > 0;
+    if (any) {
+        ops[1].linear.adapters = &batch.adapters;
+        ops[1].linear.low = low[0];
+        ops[1].linear.gate_low = c->has_gate ? low[1] : NULL;
+        ops[1].linear.low_stride = LOW_STRIDE;
+    }
+    run_ops(s, any ? ops : ops + 1, any ? 2 : 1);
+    float *result = get(s, out, n * c->n_out);
+    free_placed(s);
+    return result;
+}
+
+/* Whether rows have the bits that they have among all. */
+static void compare_some(const adapted_case *c, const adapted_data *d, row_choice *some,
+                         bool adapts, const float *all) {
+    size_t width = (c->n_heads > 0 ? c->n_heads : 1) * c->n_out;
+    sort_rows(some);
+    float *got = run_adapted(&subject, c, d, some, adapts);
+    for (size_t i = 0; i < some->n; i++)
+        if (memcmp(got + i * width, all + some->rows[i] * width, width * sizeof *got) != 0)
+            fail_msg("%s: row %zu has other bits among %zu rows", c->name, some->rows[i], some->n);
+    free(got);
+}
+
+static void check_adapted(const adapted_case *c) {
+    static const size_t alone[] = {0, 19, 25, 33, 60};
+    if (!ops_takes_case())
+        return;
+    adapted_data d = make_data(c);
+    row_choice rows = {0};
+    for (size_t row = 0; row < N_ROWS; row++)
+        add_row(&rows, row);
+    sort_rows(&rows);
+    size_t n = N_ROWS * (c->n_heads > 0 ? c->n_heads : 1) * c->n_out;
+    float *want = run_adapted(&oracle, c, &d, &rows, true);
+    float *got = run_adapted(&subject, c, &d, &rows, true);
+    assert_near(c->name, got, want, n, LINEAR_ERROR);
+    for (size_t i = 0; i < sizeof alone / sizeof *alone && !ops_rows_vary; i++) {
+        row_choice one = {0};
+        add_row(&one, alone[i]);
+        compare_some(c, &d, &one, true, got);
+    }
+    for (int32_t slot = -1; slot < SLOTS && !ops_rows_vary; slot++) { /* slot -1: the base's */
+        row_choice some = {0};
+        for (size_t row = 0; row < N_ROWS; row++)
+            if (slot_of(row) == slot)
+                add_row(&some, row);
+        compare_some(c, &d, &some, slot >= 0, got);
+    }
+    free_data(c, &d);
+    free(want), free(got);
+}
+
+static void adapted_linears_are_those_of_scalar(void **state) {
+    (void)state;
+    static const adapted_case cases[] = {
+        {"f32", LN_DTYPE_F32, 77, 29, .scale = 1.0f},
+        {"bf16", LN_DTYPE_BF16, 128, 96, .scale = 1.0f, .has_bias = true},
+        {"f16, residual", LN_DTYPE_F16, 96, 130, .scale = 0.7f, .has_residual = true},
+        {"bf16, residual", LN_DTYPE_BF16, 1024, 1088, .scale = 1.0f, .has_residual = true},
+        {"bf16, gate", LN_DTYPE_BF16, 256, 640, .activation = LN_ACT_SILU, .has_gate = true,
+         .scale = 1.0f},
+        {"bf16, gelu gate", LN_DTYPE_BF16, 100, 72, .activation = LN_ACT_GELU_TANH,
+         .has_gate = true, .has_bias = true, .scale = 1.0f},
+        {"bf16, gelu", LN_DTYPE_BF16, 128, 160, .activation = LN_ACT_GELU, .has_bias = true,
+         .scale = 1.0f},
+        {"f32, soft-cap", LN_DTYPE_F32, 64, 300, .scale = 0.5f, .softcap = 3.0f},
+        {"q4_k, gate", LN_DTYPE_Q4_K, 512, 144, .activation = LN_ACT_SILU, .has_gate = true,
+         .scale = 1.0f},
+        {"q8_0", LN_DTYPE_Q8_0, 256, 64, .scale = 1.0f},
+        {"q4_0, residual", LN_DTYPE_Q4_0, 256, 64, .scale = 1.0f, .has_residual = true},
+        {"heads", LN_DTYPE_BF16, 48, 64, .n_heads = 3, .scale = 1.0f},
+        {"heads of f32", LN_DTYPE_F32, 40, 36, .n_heads = 3, .scale = 1.0f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_adapted(&cases[i]);
+}
+
+/* ---- embeddings ------------------------------------------------------------------------------ */
+
+enum { VOCAB = 23, DIM = 83 };
+
+static float *run_embed(side *s, const matrix *table, const slot_data *data,
+                        const row_choice *rows) {
+    static ln_adapter_target targets[SLOTS];
+    int32_t tokens[N_ROWS];
+    for (size_t i = 0; i < rows->n; i++)
+        tokens[i] = (int32_t)(rows->rows[i] * 5 % VOCAB);
+    ln_weight weight = put_weight(s, table, NULL);
+    weight.adapters = weight.device_adapters = NULL;
+    put_slots(s, data, VOCAB, DIM, &weight, targets);
+    ln_batch batch = {.n_tokens = rows->n, .tokens = tokens, .adapters = rows->adapters};
+    float *out = put(s, NULL, rows->n * DIM);
+    ln_op op = {.kind = LN_OP_EMBED,
+                .batch = &batch,
+                .embed = {.table = &weight, .scale = 1.5f, .out = out}};
+    run_ops(s, &op, 1);
+    float *result = get(s, out, rows->n * DIM);
+    free_placed(s);
+    return result;
+}
+
+/* A has a row for each token of the vocabulary, no more than the whole ranks of make_slot. */
+static void adapted_embeddings_are_those_of_scalar(void **state) {
+    (void)state;
+    if (!ops_takes_case())
+        return;
+    slot_data data[SLOTS];
+    matrix table = make_matrix(LN_DTYPE_BF16, VOCAB, DIM);
+    row_choice rows = {0};
+    for (size_t slot = 0; slot < SLOTS; slot++) {
+        data[slot] = make_slot(ranks[slot], VOCAB, DIM, false);
+        free(data[slot].multiply);
+        data[slot].multiply = NULL;
+    }
+    for (size_t row = 0; row < N_ROWS; row++)
+        add_row(&rows, row);
+    sort_rows(&rows);
+    float *want = run_embed(&oracle, &table, data, &rows);
+    float *got = run_embed(&subject, &table, data, &rows);
+    assert_near("embed with adapters", got, want, (size_t)N_ROWS * DIM, 1e-6);
+    for (size_t slot = 0; slot < SLOTS; slot++)
+        free(data[slot].a), free(data[slot].b);
+    free_matrix(&table);
+    free(want), free(got);
+}
+
+const struct CMUnitTest adapter_tests[] = {
+    cmocka_unit_test(adapted_linears_are_those_of_scalar),
+    cmocka_unit_test(adapted_embeddings_are_those_of_scalar),
+};
+const size_t n_adapter_tests = sizeof adapter_tests / sizeof *adapter_tests;
